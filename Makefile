@@ -1,0 +1,52 @@
+# Lamella's front door. `make demo` and `make test` do all their set-up themselves on Debian 12; both may be run again.
+SHELL := /bin/bash
+JOBS := $(shell nproc)
+
+.PHONY: help setup build demo test test-asan test-tsan bench lint format install clean
+
+help:
+	@echo 'make demo     install what is missing, build, run the main job (DATA=file for your own input)'
+	@echo 'make test     install what is missing, build, run every test; again under ASan+UBSan, and TSan'
+	@echo 'make build    build/release: liblamella.a, the program lamella, lamella_bench'
+	@echo 'make bench    the standing benchmark against RocksDB, LevelDB and LMDB'
+	@echo 'make test-asan, make test-tsan    one of the sanitizer builds alone'
+	@echo 'make lint     clang-format and clang-tidy 19; make format applies the former'
+	@echo 'make install  into PREFIX (default /usr/local): library, headers, CMake package, pkg-config, program'
+	@echo 'make setup    only install the Debian packages;  make clean: remove build/'
+
+setup:
+	@bash scripts/setup.sh
+
+build: setup
+	cmake --preset release
+	cmake --build --preset release -j $(JOBS)
+
+demo: build
+	@DATA='$(DATA)' bash scripts/demo.sh
+
+test: setup
+	@bash scripts/test.sh
+
+test-asan: setup
+	@bash scripts/test.sh asan
+
+test-tsan: setup
+	@bash scripts/test.sh tsan
+
+bench: build
+	build/release/bench/lamella_bench --standing
+
+lint:
+	@bash scripts/setup.sh lint
+	@bash scripts/lint.sh
+
+format:
+	@bash scripts/setup.sh lint
+	@bash scripts/lint.sh --fix
+
+PREFIX ?= /usr/local
+install: build
+	cmake --install build/release --prefix '$(PREFIX)'
+
+clean:
+	rm -rf build

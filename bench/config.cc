@@ -1,0 +1,224 @@
+#include "bench/config.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+#include <CLI/CLI.hpp>
+
+#include "bench/machine.h"
+
+namespace lamella::bench {
+namespace {
+
+// The command line as it was typed, before anything is looked up.
+struct Typed {
+  std::vector<std::string> stores;
+  std::vector<std::string> workloads = {"fillrandom", "readrandom", "readmissing", "seekrandom", "overwrite", "ycsb-a"};
+  std::vector<std::string> options;  // name=value, for Lamella
+  std::string engine;
+  std::string distribution;
+  uint64_t memory_mib = 256;
+  uint64_t unflushed_mib = 256;
+  WorkloadSettings workload;
+  bool standing = false;
+  bool list = false;
+};
+
+void AddDataOptions(CLI::App* app, Config* config, Typed* typed) {
+  app->add_option("--num", config->shape.keys, "keys in the store")
+      ->check(CLI::Range(1u, 2'000'000'000u))
+      ->capture_default_str();
+  app->add_option("--key-size", config->shape.key_bytes, "bytes")->check(CLI::Range(4u, 65535u))->capture_default_str();
+  app->add_option("--value-size", config->shape.value_bytes, "bytes")
+      ->check(CLI::Range(0u, 64u << 20))
+      ->capture_default_str();
+  app->add_flag("--hashed-keys", config->shape.hashed_keys, "ids and keys in different orders: new keys fall anywhere");
+  app->add_option("--seed", config->shape.seed, "of everything drawn")->capture_default_str();
+  app->add_option("--memory", typed->memory_mib, "DRAM of each store, MiB")
+      ->check(CLI::Range(8u, 1u << 20))
+      ->capture_default_str();
+  app->add_option("--dir", config->dir,
+                  "where scratch directories are made and removed (default: the shared-memory file system)");
+}
+
+void AddRunOptions(CLI::App* app, Config* config, Typed* typed) {
+  app->add_option("--workloads", typed->workloads, "what to run, in order (--list names them)")->delimiter(',');
+  app->add_option("--threads", config->threads, "client threads; several numbers run each workload once per number")
+      ->delimiter(',')
+      ->check(CLI::Range(1u, 1024u))
+      ->capture_default_str();
+  app->add_option("--ops", config->run.ops, "operations of all threads together; 0 is one per key")
+      ->capture_default_str();
+  app->add_option("--duration", config->run.duration_s, "seconds, instead of --ops, for workloads that draw keys")
+      ->check(CLI::NonNegativeNumber);
+  app->add_option("--rounds", config->rounds, "the stores take turns so often; figures are medians")
+      ->check(CLI::Range(1u, 100u))
+      ->capture_default_str();
+  app->add_option("--warmup", config->run.warmup_share, "read workloads first run so much of themselves untimed")
+      ->check(CLI::Range(0.0, 10.0))
+      ->capture_default_str();
+  app->add_option("--put-ratio", typed->workload.put_ratio, "of the workload mixed")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  app->add_option("--distribution", typed->distribution, "uniform, zipfian or latest, instead of the workload's own");
+  app->add_option("--scan-length", typed->workload.scan_records, "records")
+      ->check(CLI::Range(1u, 65535u))
+      ->capture_default_str();
+}
+
+void AddStoreOptions(CLI::App* app, Config* config, Typed* typed) {
+  app->add_option(
+         "--stores", typed->stores,
+         "lamella, rocksdb, leveldb, lmdb (default: all that were built); lamella:name=value:... is a variant of "
+         "it beside others")
+      ->delimiter(',');
+  app->add_option("--engine", typed->engine, "Lamella's engine");
+  app->add_option("--option", typed->options, "name=value of Lamella's options; may be given again");
+  app->add_option("--medium", config->settings.medium, "Lamella's: auto, byte, cacheline, page, volatile")
+      ->capture_default_str();
+  app->add_option("--media-profile", config->settings.media_profile,
+                  "Lamella's emulated delays: dram, tlsm, pcm, optane, cxl");
+  app->add_option("--parts", config->settings.parts,
+                  "Lamella's pool parts, each a directory that stands for a NUMA node")
+      ->check(CLI::Range(1u, 64u))
+      ->capture_default_str();
+}
+
+void AddModeOptions(CLI::App* app, Config* config, Typed* typed) {
+  app->add_option("--json", config->json_path, "write every figure to this file");
+  app->add_flag("--standing", typed->standing, "the standing set against the peers, with goals and verdicts");
+  app->add_flag("--quick", config->quick, "--standing with a tenth of the data, in one round: to see that it works");
+  app->add_flag("--strict", config->strict, "--standing: exit with 3 if a goal is missed");
+  app->add_option("--unflushed", typed->unflushed_mib, "--standing: MiB written before the process is killed")
+      ->check(CLI::Range(1u, 1u << 20))
+      ->capture_default_str();
+  app->add_option("--demo", config->demo_path,
+                  "load this file (key, tab, value; \\t \\n \\r \\\\ \\xHH) into each store, in turns, and compare");
+  app->add_flag("--list", typed->list, "name the workloads and the stores of this build");
+}
+
+Status ResolveStores(const Typed& typed, Config* config) {
+  std::vector<std::pair<std::string, std::string>> shared;
+  if (!typed.engine.empty()) shared.emplace_back("engine", typed.engine);
+  for (const std::string& option : typed.options) {
+    const size_t equals = option.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      return Status::InvalidArgument("--option: expected name=value, found \"" + option + "\"");
+    }
+    shared.emplace_back(option.substr(0, equals), option.substr(equals + 1));
+  }
+  std::vector<std::string> texts = typed.stores;
+  if (texts.empty()) {
+    for (StoreKind kind : BuiltStoreKinds()) texts.emplace_back(StoreKindName(kind));
+  }
+  for (const std::string& text : texts) {
+    StoreSpec spec;
+    Status s = ParseStoreSpec(text, shared, &spec);
+    if (!s.ok()) return s;
+    for (const StoreSpec& other : config->stores) {
+      if (other.label == spec.label) return Status::InvalidArgument("--stores: " + text + " is named twice");
+    }
+    if (IsBuilt(spec.kind)) {
+      config->stores.push_back(std::move(spec));
+    } else {
+      std::fprintf(stderr, "lamella_bench: %s is left out: this build was made without it\n", text.c_str());
+    }
+  }
+  if (config->stores.empty()) return Status::InvalidArgument("--stores: none of those named is in this build");
+  return Status::OK();
+}
+
+Status ResolveWorkloads(Typed* typed, Config* config) {
+  if (!typed->distribution.empty()) {
+    typed->workload.distribution = DistributionFromName(typed->distribution);
+    if (!typed->workload.distribution) {
+      return Status::InvalidArgument("--distribution: expected uniform, zipfian or latest, found \"" +
+                                     typed->distribution + "\"");
+    }
+  }
+  for (const std::string& name : typed->workloads) {
+    const std::optional<Workload> workload = FindWorkload(name, typed->workload);
+    if (!workload) {
+      std::string known;
+      for (const std::string& w : WorkloadNames()) known += (known.empty() ? "" : ", ") + w;
+      return Status::InvalidArgument("--workloads: \"" + name + "\" is unknown; expected one of " + known);
+    }
+    config->workloads.push_back(*workload);
+  }
+  return Status::OK();
+}
+
+Status CheckSizes(Config* config) {
+  const KeyMaker keys(config->shape.key_bytes, config->shape.hashed_keys);
+  if (config->shape.hashed_keys && config->shape.key_bytes < KeyMaker::kDigits) {
+    return Status::InvalidArgument("--hashed-keys: expected --key-size of at least 16, found " +
+                                   std::to_string(config->shape.key_bytes));
+  }
+  // Workloads that insert go beyond --num; twice as many is what there must be room for.
+  if (uint64_t{config->shape.keys} * 2 > keys.IdsMax()) {
+    return Status::InvalidArgument("--key-size: keys of " + std::to_string(config->shape.key_bytes) +
+                                   " bytes have room for " + std::to_string(keys.IdsMax()) +
+                                   " ids; expected at least twice --num, which is " +
+                                   std::to_string(config->shape.keys));
+  }
+  const uint64_t record_bytes = config->shape.key_bytes + config->shape.value_bytes;
+  config->settings.data_bytes_max = record_bytes * config->shape.keys * 2;
+  if (config->dir.empty()) {
+    std::error_code error;
+    config->dir = std::filesystem::is_directory("/dev/shm", error) ? "/dev/shm" : "/var/tmp";
+  }
+  return Status::OK();
+}
+
+Status Resolve(Typed* typed, Config* config) {
+  config->settings.memory_budget_bytes = typed->memory_mib << 20;
+  config->unflushed_bytes = typed->unflushed_mib << 20;
+  config->run.seed = config->shape.seed;
+  if (typed->standing) config->mode = Mode::kStanding;
+  if (!config->demo_path.empty()) config->mode = Mode::kDemo;
+  if (typed->list) config->mode = Mode::kList;
+  if (typed->standing && !config->demo_path.empty()) {
+    return Status::InvalidArgument("--standing and --demo: expected one of them");
+  }
+  Status s = ResolveStores(*typed, config);
+  if (s.ok()) s = ResolveWorkloads(typed, config);
+  if (s.ok()) s = CheckSizes(config);
+  return s;
+}
+
+}  // namespace
+
+int ParseCommandLine(int argc, const char* const* argv, Config* config) {
+  CLI::App app("Measures Lamella beside RocksDB, LevelDB and LMDB: same data, same directory, same memory, in turns.",
+               "lamella_bench");
+  Typed typed;
+  AddStoreOptions(&app, config, &typed);
+  AddDataOptions(&app, config, &typed);
+  AddRunOptions(&app, config, &typed);
+  AddModeOptions(&app, config, &typed);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kExitOk : kExitUsage;
+  }
+  const Status s = Resolve(&typed, config);
+  if (s.ok()) return -1;
+  std::fprintf(stderr, "lamella_bench: %.*s\n", static_cast<int>(s.message().size()), s.message().data());
+  return kExitUsage;
+}
+
+RunContext MakeContext(const Config& config) {
+  RunContext context;
+  context.machine = MachineName();
+  context.file_system = FileSystemName(config.dir);
+  context.keys = config.shape.keys;
+  context.key_bytes = config.shape.key_bytes;
+  context.value_bytes = config.shape.value_bytes;
+  context.memory_budget_bytes = config.settings.memory_budget_bytes;
+  context.rounds = config.rounds;
+  context.stores = config.stores;
+  return context;
+}
+
+}  // namespace lamella::bench

@@ -1,0 +1,48 @@
+// The benchmark's command line.
+#ifndef LAMELLA_BENCH_CONFIG_H_
+#define LAMELLA_BENCH_CONFIG_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bench/report.h"
+#include "bench/slot.h"
+#include "bench/workload.h"
+
+namespace lamella::bench {
+
+enum class Mode : uint8_t { kWorkloads, kStanding, kDemo, kList };
+
+struct Config {
+  Mode mode = Mode::kWorkloads;
+  std::vector<StoreSpec> stores;
+  std::vector<Workload> workloads;
+  std::vector<uint32_t> threads = {1};
+  DataShape shape;
+  StoreSettings settings;
+  RunSettings run;
+  uint32_t rounds = 3;
+  uint64_t unflushed_bytes = 256ull << 20;
+  std::string dir;        // where scratch directories are made
+  std::string json_path;  // empty: none
+  std::string demo_path;
+  bool strict = false;  // --standing: a missed goal is a failure
+  bool quick = false;   // --standing: a tenth of the data, one round
+};
+
+/// Exit codes, for scripts.
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitFailed = 1;      // a store failed or answered wrongly
+inline constexpr int kExitUsage = 2;       // the command line cannot be meant as it is
+inline constexpr int kExitGoalMissed = 3;  // with --strict
+
+/// Parses and checks. Returns kExitOk, or -1 to go on, or kExitUsage with the reason printed to stderr; help is kExitOk.
+int ParseCommandLine(int argc, const char* const* argv, Config* config);
+
+/// What `config` runs with, for the head of its report.
+RunContext MakeContext(const Config& config);
+
+}  // namespace lamella::bench
+
+#endif  // LAMELLA_BENCH_CONFIG_H_

@@ -1,0 +1,305 @@
+#include "bench/runner.h"
+
+#include <algorithm>
+#include <barrier>
+#include <memory>
+#include <thread>
+
+#include "bench/clock.h"
+#include "bench/machine.h"
+
+namespace lamella::bench {
+namespace {
+
+constexpr uint64_t kPlanOpsMax = 4u << 20;  // a run for a duration goes round a plan of this size
+
+OpClass ClassOf(OpKind kind) {
+  switch (kind) {
+    case OpKind::kPut:
+    case OpKind::kInsert:
+      return OpClass::kPut;
+    case OpKind::kDelete:
+      return OpClass::kDelete;
+    case OpKind::kGet:
+    case OpKind::kGetMissing:
+    case OpKind::kMultiGet:
+      return OpClass::kGet;
+    case OpKind::kScan:
+    case OpKind::kScanAll:
+      return OpClass::kScan;
+    case OpKind::kReadModifyWrite:
+      return OpClass::kReadModifyWrite;
+  }
+  return OpClass::kGet;
+}
+
+// One client thread.
+class Client {
+ public:
+  Client(const Workload& workload, Store* store, Dataset* dataset, std::vector<Op> plan)
+      : workload_(workload), dataset_(dataset), plan_(std::move(plan)), session_(store->NewSession()) {}
+
+  // Makes `count` operations of the plan, going round, or as many as there is time for within `ticks_max`.
+  Status Run(uint64_t count, uint64_t ticks_max, const std::atomic<bool>& stop) {
+    const Clock& clock = Clock::Get();
+    const uint64_t began = Clock::Ticks();
+    const uint64_t second = clock.TicksPerSecond();
+    uint64_t last = began, next_second = began + second, done_at_second = 0, at = 0;
+    if (plan_.empty()) return Status::OK();
+    for (uint64_t done = 0; done < count; ++done) {
+      const Op& op = plan_[at];
+      if (++at == plan_.size()) at = 0;
+      Status s = Execute(op);
+      if (!s.ok()) return s;
+      const uint64_t now = Clock::Ticks();
+      latency_ns_[static_cast<size_t>(ClassOf(op.kind))].Add(clock.ToNanoseconds(now - last));
+      last = now;
+      ops_ += op.kind == OpKind::kScanAll ? 0 : 1;
+      if (now - began >= ticks_max) break;
+      if (now < next_second) continue;
+      ops_per_second_.push_back(done + 1 - done_at_second);
+      done_at_second = done + 1;
+      next_second += second;
+      while (now >= next_second) {  // an operation that took seconds: nothing was done in them
+        ops_per_second_.push_back(0);
+        next_second += second;
+      }
+      if (stop.load(std::memory_order_relaxed)) break;
+    }
+    return Status::OK();
+  }
+  // Forgets what was measured: it was warm-up.
+  void Clear() {
+    for (Histogram& h : latency_ns_) h.Clear();
+    ops_per_second_.clear();
+    ops_ = missing_ = wrong_ = puts_ = scanned_all_ = 0;
+    scan_ = Scan();
+  }
+  void AddTo(RunResult* result) const {
+    for (size_t i = 0; i < latency_ns_.size(); ++i) result->latency_ns[i].Merge(latency_ns_[i]);
+    if (ops_per_second_.size() > result->ops_per_second.size()) result->ops_per_second.resize(ops_per_second_.size());
+    for (size_t i = 0; i < ops_per_second_.size(); ++i) result->ops_per_second[i] += ops_per_second_[i];
+    result->ops += ops_ + scanned_all_;
+    result->missing += missing_;
+    result->wrong += wrong_;
+    result->scanned_records += scan_.records();
+    result->puts += puts_;
+    result->user_bytes_put += puts_ * (dataset_->keys.key_bytes() + dataset_->values.value_bytes());
+  }
+
+ private:
+  Status Execute(const Op& op) {
+    switch (op.kind) {
+      case OpKind::kPut:
+        return Put(IdOf(op));
+      case OpKind::kInsert:
+        return Put(dataset_->count.fetch_add(1, std::memory_order_relaxed));
+      case OpKind::kDelete:
+        return session_->Delete(dataset_->keys.Make(IdOf(op), &key_));
+      case OpKind::kGet:
+        return Get(IdOf(op));
+      case OpKind::kGetMissing:
+        return GetMissing(IdOf(op));
+      case OpKind::kMultiGet:
+        return MultiGet(op);
+      case OpKind::kScan:
+        return session_->ScanFrom(dataset_->keys.Make(IdOf(op), &key_), op.scan_records, workload_.reverse, &scan_);
+      case OpKind::kReadModifyWrite: {
+        const uint64_t id = IdOf(op);
+        Status s = Get(id);
+        return s.ok() ? Put(id) : s;
+      }
+      case OpKind::kScanAll: {
+        const uint64_t before = scan_.records();
+        Status s = session_->ScanFrom({}, ~uint64_t{0}, workload_.reverse, &scan_);
+        scanned_all_ += scan_.records() - before;
+        return s;
+      }
+    }
+    return Status::OK();
+  }
+  uint64_t IdOf(const Op& op) const {
+    if (!op.from_newest) return op.id;
+    const uint64_t count = dataset_->count.load(std::memory_order_relaxed);
+    return count - 1 - std::min<uint64_t>(op.id, count - 1);
+  }
+  Status Put(uint64_t id) {
+    ++puts_;
+    return session_->Put(dataset_->keys.Make(id, &key_), dataset_->values.Make(id));
+  }
+  Status Get(uint64_t id) {
+    Status s = session_->Get(dataset_->keys.Make(id, &key_), &value_);
+    if (s.IsNotFound()) {
+      ++missing_;
+      return Status::OK();
+    }
+    if (s.ok() && !dataset_->values.Matches(id, value_)) ++wrong_;
+    return s;
+  }
+  Status GetMissing(uint64_t id) {
+    Status s = session_->Get(dataset_->keys.MakeMissing(id, &key_), &value_);
+    if (s.ok()) ++wrong_;
+    return s.IsNotFound() ? Status::OK() : s;
+  }
+  Status MultiGet(const Op& op) {
+    const uint64_t count = dataset_->count.load(std::memory_order_relaxed);
+    std::array<std::string_view, kMultiGetKeys> views;
+    for (uint32_t i = 0; i < kMultiGetKeys; ++i) {
+      group_ids_[i] = i == 0 ? IdOf(op) : MixBits(uint64_t{op.id} * kMultiGetKeys + i) % count;
+      views[i] = dataset_->keys.Make(group_ids_[i], &group_keys_[i]);
+    }
+    Status s = session_->MultiGet(views, &group_values_);
+    if (s.IsNotFound()) {
+      ++missing_;
+      return Status::OK();
+    }
+    for (uint32_t i = 0; s.ok() && i < kMultiGetKeys; ++i) {
+      if (!dataset_->values.Matches(group_ids_[i], group_values_[i])) ++wrong_;
+    }
+    return s;
+  }
+
+  const Workload& workload_;
+  Dataset* const dataset_;
+  const std::vector<Op> plan_;
+  const std::unique_ptr<Session> session_;
+  std::string key_, value_;
+  std::array<uint64_t, kMultiGetKeys> group_ids_{};
+  std::array<std::string, kMultiGetKeys> group_keys_;
+  std::vector<std::string> group_values_;
+  std::array<Histogram, static_cast<size_t>(OpClass::kCount)> latency_ns_;
+  std::vector<uint64_t> ops_per_second_;
+  Scan scan_;
+  uint64_t ops_ = 0, missing_ = 0, wrong_ = 0, puts_ = 0, scanned_all_ = 0;
+};
+
+std::optional<uint64_t> Difference(const std::optional<uint64_t>& after, const std::optional<uint64_t>& before) {
+  if (!after || !before) return std::nullopt;
+  return *after - std::min(*before, *after);
+}
+
+void AddStats(const StoreStats& before, const StoreStats& after, RunResult* result) {
+  if (before.written && after.written) {
+    result->written = after.written;
+    for (size_t i = 0; i < result->written->size(); ++i) {
+      (*result->written)[i].bytes -= std::min((*before.written)[i].bytes, (*result->written)[i].bytes);
+    }
+  }
+  result->log_fences = Difference(after.log_fences, before.log_fences);
+  result->all_fences = Difference(after.all_fences, before.all_fences);
+  result->stall_ns = Difference(after.stall_ns, before.stall_ns);
+  result->stall_count = Difference(after.stall_count, before.stall_count);
+  result->stall_ns_max = after.stall_ns_max;
+  result->dram_bytes = after.dram_bytes;
+}
+
+// What all client threads of a run share.
+struct Race {
+  explicit Race(uint32_t threads) : start(threads + 1) {}
+  std::barrier<> start;
+  std::atomic<bool> stop = false;  // relaxed: seen within a second is soon enough
+};
+
+// Warms up if asked to, waits for the others and runs.
+Status RunClient(Client* client, uint64_t warmup_ops, uint64_t ops, uint64_t ticks_max, Race* race) {
+  Status s = client->Run(warmup_ops, ~uint64_t{0}, race->stop);
+  client->Clear();
+  race->start.arrive_and_wait();
+  if (s.ok()) s = client->Run(ops, ticks_max, race->stop);
+  if (!s.ok()) race->stop.store(true, std::memory_order_relaxed);
+  return s;
+}
+
+uint64_t WarmupOps(const Workload& workload, const RunSettings& settings, uint64_t ops) {
+  if (!workload.reads_only() || settings.warmup_share <= 0) return 0;
+  const double share = settings.warmup_share * static_cast<double>(std::min(ops, kPlanOpsMax));
+  return std::max<uint64_t>(1, static_cast<uint64_t>(share));
+}
+
+uint64_t OpsPerThread(const Workload& workload, const RunSettings& settings, const Dataset& dataset) {
+  if (workload.mix.front().kind == OpKind::kScanAll) return 1;
+  if (settings.duration_s > 0) return ~uint64_t{0};
+  const uint64_t ops = settings.ops != 0 ? settings.ops : dataset.count.load(std::memory_order_relaxed);
+  return std::max<uint64_t>(1, ops / settings.threads);
+}
+
+}  // namespace
+
+const char* OpClassName(OpClass op_class) {
+  switch (op_class) {
+    case OpClass::kPut:
+      return "put";
+    case OpClass::kDelete:
+      return "delete";
+    case OpClass::kGet:
+      return "get";
+    case OpClass::kScan:
+      return "scan";
+    case OpClass::kReadModifyWrite:
+      return "read-modify-write";
+    case OpClass::kCount:
+      break;
+  }
+  return "?";
+}
+
+std::optional<double> RunResult::WriteAmplification() const {
+  if (!written || user_bytes_put == 0) return std::nullopt;
+  uint64_t total = 0;
+  for (const BytesByCause& w : *written) total += w.bytes;
+  return static_cast<double>(total) / static_cast<double>(user_bytes_put);
+}
+
+uint64_t RunResult::SlowestWriteNs() const {
+  uint64_t slowest = 0;
+  for (OpClass c : {OpClass::kPut, OpClass::kDelete}) {
+    slowest = std::max(slowest, latency_ns[static_cast<size_t>(c)].max());
+  }
+  return slowest;
+}
+
+Status RunWorkload(const Workload& workload, const RunSettings& settings, Store* store, Dataset* dataset,
+                   RunResult* result) {
+  const uint64_t ops = OpsPerThread(workload, settings, *dataset);
+  const Planner planner(workload, static_cast<uint32_t>(dataset->count.load(std::memory_order_relaxed)), settings.seed);
+  std::vector<std::unique_ptr<Client>> clients;
+  std::vector<uint64_t> plan_ops;
+  for (uint32_t i = 0; i < settings.threads; ++i) {
+    std::vector<Op> plan = planner.Plan(std::min(ops, kPlanOpsMax), i, settings.threads);
+    plan_ops.push_back(workload.order == KeyOrder::kDrawn ? ops : plan.size());
+    clients.push_back(std::make_unique<Client>(workload, store, dataset, std::move(plan)));
+  }
+  const uint64_t warmup = WarmupOps(workload, settings, ops);
+  const uint64_t ticks_max =
+      settings.duration_s > 0
+          ? static_cast<uint64_t>(settings.duration_s * static_cast<double>(Clock::Get().TicksPerSecond()))
+          : ~uint64_t{0};
+
+  Race race(settings.threads);
+  std::vector<Status> statuses(settings.threads);
+  std::vector<std::thread> threads;
+  for (uint32_t i = 0; i < settings.threads; ++i) {
+    threads.emplace_back([&, i] { statuses[i] = RunClient(clients[i].get(), warmup, plan_ops[i], ticks_max, &race); });
+  }
+  const StoreStats before = store->GetStats();
+  const double cpu_before = CpuSeconds();
+  race.start.arrive_and_wait();
+  const double began = NowSeconds();
+  for (std::thread& t : threads) t.join();
+  result->seconds = NowSeconds() - began;
+  for (const std::unique_ptr<Client>& client : clients) client->AddTo(result);
+  clients.clear();  // sessions may hold what background work waits for
+  for (const Status& s : statuses) {
+    if (!s.ok()) return s;
+  }
+  const double idle_began = NowSeconds();
+  Status s = store->WaitForIdle();
+  result->idle_seconds = NowSeconds() - idle_began;
+  result->cpu_seconds = CpuSeconds() - cpu_before;
+  result->workload = workload.name;
+  result->threads = settings.threads;
+  AddStats(before, store->GetStats(), result);
+  return s;
+}
+
+}  // namespace lamella::bench

@@ -1,0 +1,185 @@
+// Lamella through its public API alone.
+#include <charconv>
+#include <filesystem>
+
+#include "bench/store.h"
+#include "lamella/db.h"
+
+namespace lamella::bench {
+namespace {
+
+Status BadValue(const std::string& name, const std::string& value, const char* expected) {
+  return Status::InvalidArgument("option " + name + ": expected " + expected + ", found \"" + value + "\"");
+}
+
+Status Parse(const std::string& name, const std::string& value, bool* out) {
+  const bool yes = value == "true" || value == "on" || value == "1";
+  if (!yes && value != "false" && value != "off" && value != "0") return BadValue(name, value, "true or false");
+  *out = yes;
+  return Status::OK();
+}
+
+template <class Number>
+Status Parse(const std::string& name, const std::string& value, Number* out) {
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), *out);
+  if (error != std::errc() || end != value.data() + value.size()) return BadValue(name, value, "a number");
+  return Status::OK();
+}
+
+Status SetEngine(const std::string& value, Options* options) {
+  options->engine = EngineFromName(value);
+  if (options->engine) return Status::OK();
+  return BadValue("engine", value, "listdb, zipperdb, tlsm, nvlsm, nvlsm-leveled, nvlsm-fragmented, lightkv or labdb");
+}
+
+Status SetMedium(const std::string& value, Options* options) {
+  if (value == "auto") {
+    options->medium = MediumKind::kAuto;
+  } else if (value == "byte") {
+    options->medium = MediumKind::kByte;
+  } else if (value == "cacheline") {
+    options->medium = MediumKind::kCacheLine;
+  } else if (value == "page") {
+    options->medium = MediumKind::kPage;
+  } else if (value == "volatile") {
+    options->medium = MediumKind::kVolatile;
+  } else {
+    return BadValue("medium", value, "auto, byte, cacheline, page or volatile");
+  }
+  return Status::OK();
+}
+
+Status SetProfile(const std::string& value, Options* options) {
+  const std::optional<MediaProfile> profile = MediaProfile::FromName(value);
+  if (!profile) return BadValue("media_profile", value, "dram, tlsm, pcm, optane or cxl");
+  options->media_profile = *profile;
+  return Status::OK();
+}
+
+Status SetOption(const std::string& name, const std::string& value, Options* o) {
+  if (name == "engine") return SetEngine(value, o);
+  if (name == "medium") return SetMedium(value, o);
+  if (name == "media_profile") return SetProfile(value, o);
+  if (name == "unified_log") return Parse(name, value, &o->listdb.unified_log);
+  if (name == "braided") return Parse(name, value, &o->listdb.braided);
+  if (name == "zipper_compaction") return Parse(name, value, &o->listdb.zipper_compaction);
+  if (name == "checkpoint_group_tables") return Parse(name, value, &o->listdb.checkpoint_group_tables);
+  if (name == "lookup_cache_share") return Parse(name, value, &o->listdb.lookup_cache_share);
+  if (name == "second_chance_share") return Parse(name, value, &o->listdb.second_chance_share);
+  if (name == "gc_live_share") return Parse(name, value, &o->listdb.gc_live_share);
+  if (name == "memory_budget_bytes") return Parse(name, value, &o->memory_budget_bytes);
+  if (name == "memtable_bytes") return Parse(name, value, &o->memtable_bytes);
+  if (name == "chunk_bytes") return Parse(name, value, &o->chunk_bytes);
+  if (name == "background_threads") return Parse(name, value, &o->background_threads);
+  if (name == "log_shards") return Parse(name, value, &o->log_shards);
+  if (name == "verify_checksums") return Parse(name, value, &o->verify_checksums);
+  return Status::InvalidArgument(
+      "option " + name +
+      " is unknown; expected engine, medium, media_profile, unified_log, braided, zipper_compaction, "
+      "checkpoint_group_tables, lookup_cache_share, second_chance_share, gc_live_share, memory_budget_bytes, "
+      "memtable_bytes, chunk_bytes, background_threads, log_shards or verify_checksums");
+}
+
+class LamellaSession : public Session {
+ public:
+  explicit LamellaSession(DB* db) : db_(db) {}
+
+  Status Put(std::string_view key, std::string_view value) override { return db_->Put(write_options_, key, value); }
+  Status Delete(std::string_view key) override { return db_->Delete(write_options_, key); }
+  Status Get(std::string_view key, std::string* value) override { return db_->Get(read_options_, key, value); }
+  Status MultiGet(std::span<const std::string_view> keys, std::vector<std::string>* values) override {
+    Status result;
+    for (Status& s : db_->MultiGet(read_options_, keys, values)) {
+      if (!s.ok()) result = std::move(s);
+    }
+    return result;
+  }
+  Status ScanFrom(std::string_view from, uint64_t count, bool reverse, Scan* scan) override {
+    const std::unique_ptr<Iterator> it = db_->NewIterator(read_options_);
+    if (reverse) {
+      from.empty() ? it->SeekToLast() : it->SeekForPrev(from);
+      for (; count > 0 && it->Valid(); --count, it->Prev()) scan->Take(it->key(), it->value());
+    } else {
+      from.empty() ? it->SeekToFirst() : it->Seek(from);
+      for (; count > 0 && it->Valid(); --count, it->Next()) scan->Take(it->key(), it->value());
+    }
+    return it->status();
+  }
+
+ private:
+  DB* const db_;
+  const WriteOptions write_options_;
+  const ReadOptions read_options_;
+};
+
+class LamellaStore : public Store {
+ public:
+  ~LamellaStore() override {
+    if (db_ != nullptr) (void)Close();
+  }
+  Status Open(const StoreSpec& spec, const StoreSettings& settings, const std::string& dir) {
+    Options options;
+    options.create_if_missing = settings.create;
+    options.memory_budget_bytes = settings.memory_budget_bytes;
+    if (settings.unflushed_bytes > 0) {
+      options.memtable_bytes = settings.unflushed_bytes * 2;
+      options.memory_budget_bytes += options.memtable_bytes * 4;
+    }
+    Status s = SetMedium(settings.medium, &options);
+    if (s.ok() && !settings.media_profile.empty()) s = SetProfile(settings.media_profile, &options);
+    for (const auto& [name, value] : spec.options) {
+      if (s.ok()) s = SetOption(name, value, &options);
+    }
+    if (!s.ok()) return s;
+    if (settings.parts > 1) {
+      for (uint32_t part = 0; part < settings.parts; ++part) {
+        options.pmem_paths.push_back(dir + "/part." + std::to_string(part));
+        std::error_code error;
+        std::filesystem::create_directories(options.pmem_paths.back(), error);
+        if (error) return Status::IOError(options.pmem_paths.back() + ": " + error.message());
+      }
+    }
+    return DB::Open(options, dir + "/db", &db_);
+  }
+  std::unique_ptr<Session> NewSession() override { return std::make_unique<LamellaSession>(db_.get()); }
+  Status WaitForIdle() override { return db_->WaitForIdle(); }
+  Status Close() override {
+    Status s = db_->Close();
+    db_.reset();
+    return s;
+  }
+  StoreStats GetStats() override {
+    const Stats from = db_->GetStats();
+    StoreStats stats;
+    stats.written.emplace();
+    uint64_t fences = 0;
+    for (size_t i = 0; i < from.persist.size(); ++i) {
+      const auto cause = static_cast<WriteCause>(i);
+      stats.written->push_back({std::string(WriteCauseName(cause)), from.persist[i].bytes_stored});
+      fences += from.persist[i].fences;
+    }
+    stats.log_fences = from.persist[static_cast<size_t>(WriteCause::kLog)].fences;
+    stats.all_fences = fences;
+    stats.stall_ns = from.stall_ns;
+    stats.stall_ns_max = from.stall_ns_max;
+    stats.stall_count = from.stall_count;
+    stats.dram_bytes = from.dram_bytes;
+    stats.recovered_records = from.recovered_records;
+    return stats;
+  }
+
+ private:
+  std::unique_ptr<DB> db_;
+};
+
+}  // namespace
+
+Status OpenLamella(const StoreSpec& spec, const StoreSettings& settings, const std::string& dir,
+                   std::unique_ptr<Store>* store) {
+  auto opened = std::make_unique<LamellaStore>();
+  Status s = opened->Open(spec, settings, dir);
+  if (s.ok()) *store = std::move(opened);
+  return s;
+}
+
+}  // namespace lamella::bench

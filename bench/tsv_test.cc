@@ -1,0 +1,33 @@
+#include "bench/tsv.h"
+
+#include <gtest/gtest.h>
+
+namespace lamella::bench {
+namespace {
+
+TEST(Tsv, EscapesStandForTheirBytes) {
+  TsvRecord r;
+  ASSERT_TRUE(ParseTsvLine(R"(a\tb	one\ntwo\\\r\x00\xfF)", &r).ok());
+  EXPECT_EQ(r.key, "a\tb");
+  EXPECT_EQ(r.value, std::string("one\ntwo\\\r\0\xff", 11));
+}
+
+TEST(Tsv, ValuesMayBeEmptyAndHoldTabs) {
+  TsvRecord r;
+  ASSERT_TRUE(ParseTsvLine("k\t", &r).ok());
+  EXPECT_EQ(r.value, "");
+  ASSERT_TRUE(ParseTsvLine("k\ta\tb", &r).ok());
+  EXPECT_EQ(r.value, "a\tb");
+}
+
+TEST(Tsv, MalformedLinesSayWhatWasExpected) {
+  TsvRecord r;
+  for (const char* line : {"no tab", "\tno key", "k\tv\\", "k\t\\q", "k\t\\x1", "k\t\\xg0", "k\t\\x-1"}) {
+    const Status s = ParseTsvLine(line, &r);
+    EXPECT_TRUE(s.IsInvalidArgument()) << line;
+    EXPECT_NE(s.message().find("expected"), std::string_view::npos) << line;
+  }
+}
+
+}  // namespace
+}  // namespace lamella::bench

@@ -1,0 +1,46 @@
+# lamella_folder(<name> <directory> [DEPENDS <target>...]) makes of one folder of src/:
+#   lamella_<name>        its library: every *.cc but tests, benchmarks and fuzzers
+#   lamella_<name>_test   one GoogleTest program of its *_test.cc, each test known to ctest under the label <name>
+#   lamella_<name>_bench  one Google Benchmark program of its *_bench.cc
+# A folder of headers alone is an INTERFACE library. A new file is picked up by the next build.
+
+function(lamella_folder name directory)
+  cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
+  set(target lamella_${name})
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${directory}/*.cc)
+  set(tests ${sources})
+  set(benches ${sources})
+  list(FILTER sources EXCLUDE REGEX "_(test|bench|fuzz)\\.cc$")
+  list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+  list(FILTER benches INCLUDE REGEX "_bench\\.cc$")
+
+  if(sources)
+    add_library(${target} STATIC ${sources})
+    target_link_libraries(${target} PRIVATE lamella_flags)
+    set(scope PUBLIC)
+  else()
+    add_library(${target} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  target_include_directories(${target} ${scope} ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+  target_link_libraries(${target} ${scope} ${ARG_DEPENDS})
+
+  if(LAMELLA_BUILD_TESTS AND tests)
+    lamella_test(${target}_test LABEL ${name} SOURCES ${tests} DEPENDS ${target})
+  endif()
+  if(LAMELLA_BUILD_BENCH AND benches AND benchmark_FOUND)
+    add_executable(${target}_bench ${benches})
+    target_link_libraries(${target}_bench PRIVATE lamella_flags ${target} benchmark::benchmark_main)
+  endif()
+endfunction()
+
+# lamella_test(<program> LABEL <label> SOURCES <file>... [DEPENDS <target>...])
+function(lamella_test program)
+  cmake_parse_arguments(ARG "" "LABEL" "SOURCES;DEPENDS" ${ARGN})
+  add_executable(${program} ${ARG_SOURCES})
+  # lamella_testing stands first: its objects may call what stands after it, and only those a test uses are linked.
+  target_link_libraries(${program} PRIVATE lamella_flags lamella_testing ${ARG_DEPENDS} GTest::gtest_main)
+  # PRE_TEST: listing the tests is left to ctest, so a build never runs what it built.
+  gtest_discover_tests(${program} NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+                       PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 300)
+endfunction()

@@ -1,0 +1,127 @@
+// DB is an embedded, ordered key-value store in persistent memory, or in any file that can be mapped.
+// Keys are 1 to 65,535 bytes, values 0 bytes to 1 GiB; order is bytewise.
+//
+// What a write that returned OK survives: a crash of the process, always; a power cut, where the medium persists
+// bytes or cache lines (DAX); on an ordinary file a power cut only if it was written with WriteOptions::sync or before a
+// Sync() that returned OK. See docs/DURABILITY.md.
+//
+// Threads: every call may be made from any thread at any time, except Close and the destructor, which need the DB to
+// themselves, with every Iterator, Snapshot and PinnedValue released.
+//
+// Codes that any call may return beside its own: ReadOnly (after a failed media write; reads go on), IOError.
+#ifndef LAMELLA_DB_H_
+#define LAMELLA_DB_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lamella/iterator.h"
+#include "lamella/options.h"
+#include "lamella/pinned_value.h"
+#include "lamella/stats.h"
+#include "lamella/status.h"
+#include "lamella/write_batch.h"
+
+namespace lamella {
+
+inline constexpr size_t kKeyBytesMax = 65535;
+inline constexpr size_t kValueBytesMax = size_t{1} << 30;
+
+/// A point in time that reads can name. Made by DB::GetSnapshot, given back by DB::ReleaseSnapshot.
+class Snapshot {
+ public:
+  /// The newest sequence number that the snapshot sees.
+  virtual uint64_t sequence() const = 0;
+
+ protected:
+  virtual ~Snapshot() = default;
+};
+
+class DB {
+ public:
+  /// Opens the store in directory `path`, creating it if Options says so, recovering it if it was not closed.
+  /// NotFound: no store there and create_if_missing is off. InvalidArgument: an option out of range, a store of another
+  /// engine, error_if_exists. Busy: open already. Corruption: not a store, or one that is damaged. NotSupported: a newer
+  /// format or an engine that this build lacks. NoSpace: the pool cannot be made.
+  static Status Open(const Options& options, const std::string& path, std::unique_ptr<DB>* db);
+
+  DB() = default;
+  DB(const DB&) = delete;
+  DB& operator=(const DB&) = delete;
+  virtual ~DB() = default;
+
+  /// Sets `key` to `value`. Durable on return as the class comment says; seen by every read that starts later.
+  /// InvalidArgument: a key or value outside the limits. NoSpace: the pool is full.
+  virtual Status Put(const WriteOptions& options, std::string_view key, std::string_view value) = 0;
+  /// Removes `key`; OK too where there is none. Works on a full pool.
+  virtual Status Delete(const WriteOptions& options, std::string_view key) = 0;
+  /// Applies the batch, all or nothing, in its order. An empty batch is OK and writes nothing.
+  virtual Status Write(const WriteOptions& options, const WriteBatch& batch) = 0;
+
+  /// Copies the value of `key` to *value. NotFound: there is none. Corruption: the record does not validate.
+  virtual Status Get(const ReadOptions& options, std::string_view key, std::string* value) = 0;
+  /// As above without the copy: *value views the pool until it is reset or destroyed.
+  virtual Status Get(const ReadOptions& options, std::string_view key, PinnedValue* value) = 0;
+  /// One Status and one value per key, all as of one point in time.
+  virtual std::vector<Status> MultiGet(const ReadOptions& options, std::span<const std::string_view> keys,
+                                       std::vector<std::string>* values) = 0;
+
+  /// An iterator over the store as of now, or as of ReadOptions::snapshot. Never null.
+  virtual std::unique_ptr<Iterator> NewIterator(const ReadOptions& options) = 0;
+
+  /// A snapshot of now. Held ones keep old versions, and so their space.
+  virtual const Snapshot* GetSnapshot() = 0;
+  virtual void ReleaseSnapshot(const Snapshot* snapshot) = 0;
+
+  /// On return every write that had returned before survives a power cut on every medium that survives one at all.
+  virtual Status Sync() = 0;
+  /// Moves what MemTables hold to their tables. Not needed for durability.
+  virtual Status Flush() = 0;
+  /// Compacts keys in [begin, end); an empty end is unbounded. Drops what no snapshot needs.
+  virtual Status CompactRange(std::string_view begin, std::string_view end) = 0;
+  /// Returns when no background work is left to do.
+  virtual Status WaitForIdle() = 0;
+  /// Tries to leave the read-only state that a media error caused. OK: writes work again.
+  virtual Status Resume() = 0;
+
+  /// Values for people and tools: "lamella.stats", "lamella.levels", "lamella.stats.json", "lamella.engine",
+  /// "lamella.medium", "lamella.write-amplification". False for an unknown name.
+  virtual bool GetProperty(std::string_view name, std::string* value) = 0;
+  virtual Stats GetStats() = 0;
+
+  /// Flushes, marks the store clean and closes it: the next Open takes milliseconds. The destructor does the same and
+  /// cannot report. Calls after Close answer Aborted.
+  virtual Status Close() = 0;
+};
+
+/// What CheckDB found.
+struct CheckReport {
+  uint64_t records = 0;  // records whose checksum was verified
+  uint64_t tables = 0;
+  uint64_t chunks = 0;
+  std::vector<std::string> problems;  // one line each: what, pool part, chunk and offset, what was expected
+
+  bool clean() const { return problems.empty(); }
+};
+
+/// What RepairDB did.
+struct RepairReport {
+  uint64_t records_kept = 0;
+  uint64_t records_lost = 0;  // places that held a record that does not validate
+  std::vector<std::string> notes;
+};
+
+/// Removes the store in `path` and nothing else there. OK where there is none.
+Status DestroyDB(const std::string& path, const Options& options);
+/// Rebuilds the store's indexes from the records that validate. REQUIRES: the store is not open. Never invents a record.
+Status RepairDB(const std::string& path, const Options& options, RepairReport* report = nullptr);
+/// Walks every structure and verifies every checksum. OK with problems listed where it is damaged.
+Status CheckDB(const std::string& path, const Options& options, CheckReport* report);
+
+}  // namespace lamella
+
+#endif  // LAMELLA_DB_H_

@@ -1,0 +1,125 @@
+// Options of a store and of single calls. Every field has a default that works; each says its unit and what
+// gets worse when it is raised.
+#ifndef LAMELLA_OPTIONS_H_
+#define LAMELLA_OPTIONS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lamella {
+
+class Snapshot;
+
+/// The design beneath the write path. A kind that this build does not have answers NotSupported at Open.
+enum class EngineKind : uint8_t {
+  kListDb = 1,
+  kZipperDb = 2,
+  kTlsm = 3,
+  kNvlsm = 4,
+  kNvlsmLeveled = 5,
+  kNvlsmFragmented = 6,
+  kLightKv = 7,
+  kLabDb = 8,
+};
+
+/// "listdb", "zipperdb" ...; the names that the tools take.
+std::string_view EngineName(EngineKind kind);
+/// The kind of that name; nullopt for an unknown name.
+std::optional<EngineKind> EngineFromName(std::string_view name);
+
+/// At which granularity a store into the mapped pool becomes durable (docs/DURABILITY.md).
+enum class MediumKind : uint8_t {
+  kAuto = 0,       // ask the platform: DAX gives cache line (or byte, where the platform says so), else page
+  kByte = 1,       // eADR: caches are inside the persistence domain; only ordering is needed
+  kCacheLine = 2,  // ADR: flush + fence; on a plain file this emulates persistent memory
+  kPage = 3,       // an ordinary file: durable against a power cut after Sync only
+  kVolatile = 4,   // tests: nothing survives the process
+};
+
+/// Delays that emulate a slower medium on this machine's memory. All zero is off, and costs one predictable branch.
+struct MediaProfile {
+  uint32_t read_ns = 0;     // added to a read that follows a persistent pointer
+  uint32_t write_ns = 0;    // added to a fence that had lines to write
+  double write_gbps = 0;    // bandwidth cap of flushed lines, GB/s; 0 is none
+  double read_gbps = 0;     // bandwidth cap of reads, GB/s; 0 is none
+  uint32_t block_bytes = 64;  // size of the medium's internal block, for block counts
+
+  /// "dram" (no delay), "tlsm", "pcm", "optane", "cxl" (ARCHITECTURE, the presets of the papers); nullopt else.
+  static std::optional<MediaProfile> FromName(std::string_view name);
+};
+
+/// Parameters of the ListDB engine, for those who study it (dissertation, chapter VI).
+struct ListDbOptions {
+  /// Index-Unified Logging: the log record is the skiplist node (6.3). Off: a plain log and a flush that copies.
+  /// Counts at creation only.
+  bool unified_log = true;
+  /// Upper skiplist links stay within a pool part (6.4). Off: a plain skiplist over all parts. Counts at creation only.
+  bool braided = true;
+  /// Merge L0 into L1 in place (6.5). Off: L0 tables pile up and are only searched.
+  bool zipper_compaction = true;
+  /// L0 tables made persistent together (6.3.4). More: less flushing, longer recovery.
+  uint32_t checkpoint_group_tables = 4;
+  /// Share of the memory budget for the lookup cache (6.6). 0 turns it off.
+  double lookup_cache_share = 0.25;
+  /// Share of the memory budget for the second-chance cache of L1 (6.6). 0 turns it off.
+  double second_chance_share = 0.45;
+  /// A chunk whose live share is below this is emptied by relocation (0..1). More: less space, more copying.
+  double gc_live_share = 0.50;
+};
+
+struct Options {
+  /// Create the store when `path` holds none.
+  bool create_if_missing = true;
+  /// Fail with InvalidArgument when `path` holds one.
+  bool error_if_exists = false;
+  /// The design to create with. Unset: ListDB at creation, whatever the store has at later opens. A different
+  /// explicit choice at a later open is InvalidArgument.
+  std::optional<EngineKind> engine;
+  /// DRAM for MemTables and caches together, bytes. More: fewer merges and faster reads, more memory.
+  uint64_t memory_budget_bytes = 256ull << 20;
+  /// The pool never grows beyond this, bytes over all parts; 0 is no limit but the medium's.
+  uint64_t pool_bytes_max = 0;
+  /// Directories of the pool's parts, one per NUMA node. Empty: one part, in the store's directory.
+  std::vector<std::string> pmem_paths;
+  /// Unit of space, bytes, a power of two from 64 KiB to 1 GiB; fixed at creation. More: less bookkeeping,
+  /// more space per log shard and per freed record.
+  uint64_t chunk_bytes = 2ull << 20;
+  /// What the medium promises; kAuto asks the platform. A finer granularity than the medium has is an emulation:
+  /// it measures like persistent memory and does not survive a power cut.
+  MediumKind medium = MediumKind::kAuto;
+  /// Emulated delays; none by default.
+  MediaProfile media_profile;
+  /// Threads for flushes and compaction; 0 picks by the number of CPUs. More: more background speed, less for you.
+  uint32_t background_threads = 0;
+  /// Log shards; 0 picks one per CPU up to 16. More: less contention of writers, more half-filled chunks.
+  uint32_t log_shards = 0;
+  /// MemTable size, bytes of DRAM; 0 derives it from memory_budget_bytes. More: fewer tables, slower inserts.
+  uint64_t memtable_bytes = 0;
+  /// Verify the checksum of every record that a Get or iterator returns. On: about 30 ns per 100 bytes read.
+  bool verify_checksums = false;
+
+  ListDbOptions listdb;
+};
+
+struct ReadOptions {
+  /// Read as of this snapshot; null reads the newest.
+  const Snapshot* snapshot = nullptr;
+  /// Iterators stay at or above this key; empty is no bound. The bytes must outlive the iterator.
+  std::string_view lower_bound;
+  /// Iterators stay below this key; empty is no bound. The bytes must outlive the iterator.
+  std::string_view upper_bound;
+  /// Verify the checksum of what is returned, even where Options::verify_checksums is off.
+  bool verify_checksums = false;
+};
+
+struct WriteOptions {
+  /// Survive a power cut on page-granular media too: return after an msync. On DAX every write does anyhow.
+  bool sync = false;
+};
+
+}  // namespace lamella
+
+#endif  // LAMELLA_OPTIONS_H_

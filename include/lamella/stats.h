@@ -1,0 +1,78 @@
+// Stats is what a store has done since it was opened, and what it holds: the figures behind GetProperty and
+// `lamella stats`, the same for every engine.
+#ifndef LAMELLA_STATS_H_
+#define LAMELLA_STATS_H_
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace lamella {
+
+/// Why bytes were written to persistent memory.
+enum class WriteCause : uint8_t { kLog, kFlush, kCompaction, kIndex, kCatalog, kGc, kCount };
+
+std::string_view WriteCauseName(WriteCause cause);
+
+/// Traffic of one cause.
+struct PersistCounters {
+  uint64_t bytes_stored = 0;   // bytes stored into persistent memory
+  uint64_t lines_flushed = 0;  // 64-byte lines written back
+  uint64_t fences = 0;
+  uint64_t blocks_touched = 0;  // 256-byte media blocks that those lines lie in, adjacent repeats counted once
+};
+
+struct Stats {
+  std::array<PersistCounters, static_cast<size_t>(WriteCause::kCount)> persist{};
+
+  uint64_t user_bytes_written = 0;  // key and value bytes of acknowledged writes
+  uint64_t puts = 0;
+  uint64_t deletes = 0;
+  uint64_t batches = 0;
+  uint64_t gets = 0;
+  uint64_t gets_found = 0;
+  uint64_t gets_memtable = 0;      // answered by a MemTable
+  uint64_t gets_lookup_cache = 0;  // answered by the lookup cache
+  uint64_t gets_l0 = 0;
+  uint64_t gets_l1 = 0;
+  uint64_t iterators = 0;
+
+  uint64_t stall_ns = 0;      // time that writers were delayed or blocked
+  uint64_t stall_count = 0;
+  uint64_t stall_ns_max = 0;  // the longest single one
+
+  uint64_t flushes = 0;
+  uint64_t compactions = 0;
+  uint64_t gc_runs = 0;
+  uint64_t gc_bytes_relocated = 0;
+  uint64_t checkpoints = 0;
+  uint64_t recovery_us = 0;      // what the last Open took
+  uint64_t recovered_records = 0;  // log records that it re-sorted
+
+  uint64_t l0_tables = 0;
+  uint64_t l0_records = 0;
+  uint64_t l1_records = 0;
+  uint64_t pool_bytes = 0;        // size of the pool's files
+  uint64_t pool_bytes_used = 0;   // in chunks that have an owner
+  uint64_t dram_bytes = 0;        // MemTables and caches now
+  uint64_t sequence = 0;          // the newest published sequence number
+  uint64_t snapshots = 0;         // live ones
+  uint64_t remote_hops = 0;       // skiplist hops to another pool part
+  uint64_t local_hops = 0;
+
+  /// Bytes stored in persistent memory, all causes.
+  uint64_t PersistentBytes() const {
+    uint64_t total = 0;
+    for (const PersistCounters& c : persist) total += c.bytes_stored;
+    return total;
+  }
+  /// Persistent bytes per user byte; 0 before the first write.
+  double WriteAmplification() const {
+    return user_bytes_written == 0 ? 0.0
+                                   : static_cast<double>(PersistentBytes()) / static_cast<double>(user_bytes_written);
+  }
+};
+
+}  // namespace lamella
+
+#endif  // LAMELLA_STATS_H_

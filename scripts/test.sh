@@ -1,0 +1,100 @@
+#!/bin/bash
+# test.sh: every test in the release build, every test again under ASan and UBSan, and the concurrent ones under TSan.
+# The last line is "N passed, N failed", over all three; the exit status is 0 only if some ran and none failed.
+# test.sh STAGE... runs only those stages (release, asan, tsan).
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+jobs=$(nproc)
+ulimit -f $((4 << 20))  # KiB: a test gone wrong is ended at a 4 GiB file, before it fills the machine's memory
+passed=0
+failed=0
+broken=0  # builds that failed, or test runs that left no report
+
+# The tests whose point is threads: these folders', and any named so elsewhere.
+concurrent_labels='^(pool|log|memtable|engine_listdb|db)$'
+concurrent_names='Concurren'
+
+attribute() { sed -n "s/^.*[[:space:]]$2=\"\([0-9]*\)\".*$/\1/p" "$1" | head -1; }
+
+build() {
+  local preset=$1
+  echo "== $preset: build"
+  if ! { cmake --preset "$preset" && cmake --build --preset "$preset" -j "$jobs"; }; then
+    echo "== $preset: the build failed" >&2
+    broken=$((broken + 1))
+    return 1
+  fi
+}
+
+# run_tests PRESET REPORT [ctest arguments...]; adds to passed and failed what ctest reports.
+run_tests() {
+  local preset=$1 report=$PWD/build/$1/$2.xml
+  shift 2
+  rm -f "$report"
+  "${launcher[@]}" ctest --preset "$preset" -j "$jobs" --output-junit "$report" "$@"
+  local status=$?
+  if [[ ! -s "$report" ]]; then
+    echo "== $preset: ctest ended with $status and left no report" >&2
+    broken=$((broken + 1))
+    return
+  fi
+  local total failures skipped disabled
+  total=$(attribute "$report" tests)
+  failures=$(attribute "$report" failures)
+  skipped=$(attribute "$report" skipped)
+  disabled=$(attribute "$report" disabled)
+  failed=$((failed + ${failures:-0}))
+  passed=$((passed + ${total:-0} - ${failures:-0} - ${skipped:-0} - ${disabled:-0}))
+  if [[ $status -ne 0 && ${failures:-0} -eq 0 ]]; then
+    echo "== $preset: ctest ended with $status though it reports no failed test" >&2
+    broken=$((broken + 1))
+  fi
+}
+
+# TSan needs the address space laid out as it expects; where the kernel randomizes more than it can take, run without.
+tsan_launcher() {
+  local probe
+  probe=$(find build/tsan -name 'lamella_*_test' -type f -perm -u+x | head -1)
+  if [[ -n "$probe" ]] && ! "$probe" --gtest_list_tests >/dev/null 2>&1 &&
+     setarch "$(uname -m)" -R "$probe" --gtest_list_tests >/dev/null 2>&1; then
+    launcher=(setarch "$(uname -m)" -R)
+  fi
+}
+
+stage() {
+  launcher=()
+  case $1 in
+    release | asan)
+      build "$1" && run_tests "$1" tests
+      ;;
+    tsan)
+      if build tsan; then
+        tsan_launcher
+        run_tests tsan folders -L "$concurrent_labels"
+        run_tests tsan named -LE "$concurrent_labels" -R "$concurrent_names" --no-tests=ignore
+      fi
+      ;;
+    *)
+      echo "test.sh: unknown stage '$1'; the stages are release, asan and tsan" >&2
+      exit 2
+      ;;
+  esac
+}
+
+export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_stack_use_after_return=1}
+export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
+export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1:second_deadlock_stack=1}
+
+[[ $# -gt 0 ]] || set -- release asan tsan
+for name in "$@"; do
+  started=$SECONDS
+  stage "$name"
+  echo "== $name: $((SECONDS - started)) s"
+done
+
+if [[ $broken -gt 0 ]]; then
+  echo "$broken stage(s) could not be built or run; see above" >&2
+fi
+echo "$passed passed, $failed failed"
+[[ $failed -eq 0 && $broken -eq 0 && $passed -gt 0 ]]

@@ -1,0 +1,21 @@
+// ErrnoStatus turns an error number of the operating system into a Status, the same way everywhere.
+#ifndef LAMELLA_BASE_ERRNO_STATUS_H_
+#define LAMELLA_BASE_ERRNO_STATUS_H_
+
+#include <string>
+#include <string_view>
+
+#include "lamella/status.h"
+
+namespace lamella {
+
+/// "No such file or directory (errno 2)".
+std::string ErrnoText(int error);
+
+/// `what` names the call and the path, as in "open /data/pool.0". ENOENT gives NotFound; ENOSPC, EDQUOT and EFBIG give
+/// NoSpace with what to do; the rest IOError.
+Status ErrnoStatus(std::string_view what, int error);
+
+}  // namespace lamella
+
+#endif  // LAMELLA_BASE_ERRNO_STATUS_H_

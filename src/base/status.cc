@@ -1,0 +1,37 @@
+#include "lamella/status.h"
+
+namespace lamella {
+
+const char* StatusCodeName(Status::Code code) {
+  switch (code) {
+    case Status::Code::kOk:
+      return "OK";
+    case Status::Code::kNotFound:
+      return "NotFound";
+    case Status::Code::kCorruption:
+      return "Corruption";
+    case Status::Code::kInvalidArgument:
+      return "InvalidArgument";
+    case Status::Code::kIOError:
+      return "IOError";
+    case Status::Code::kNoSpace:
+      return "NoSpace";
+    case Status::Code::kBusy:
+      return "Busy";
+    case Status::Code::kReadOnly:
+      return "ReadOnly";
+    case Status::Code::kNotSupported:
+      return "NotSupported";
+    case Status::Code::kAborted:
+      return "Aborted";
+  }
+  return "Unknown";
+}
+
+std::string Status::ToString() const {
+  std::string text = StatusCodeName(code_);
+  if (message_) text.append(": ").append(*message_);
+  return text;
+}
+
+}  // namespace lamella

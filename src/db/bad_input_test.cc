@@ -1,0 +1,414 @@
+// Bad input to Open, DestroyDB, CheckDB and RepairDB: directories that are no store, pools that are damaged, foreign or newer, file
+// systems that are full. Each gets a Status that says what is wrong; nothing stored is lost, nothing foreign is touched, and no
+// signal ends the process.
+
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <map>
+
+#include <gtest/gtest.h>
+
+#include "base/concat.h"
+#include "lamella/db.h"
+#include "pool/superblock.h"
+#include "testing/conformance.h"
+#include "testing/random_data.h"
+#include "testing/temp_dir.h"
+
+namespace lamella::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+void WriteFile(const std::string& path, std::string_view content) {
+  std::ofstream(path, std::ios::binary).write(content.data(), static_cast<std::streamsize>(content.size()));
+}
+
+void Patch(const std::string& path, uint64_t offset, std::string_view bytes) {
+  std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+  file.seekp(static_cast<std::streamoff>(offset));
+  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+}
+
+class BadInput : public ::testing::Test {
+ protected:
+  BadInput() : path_(dir_.Sub("store")) {
+    options_.chunk_bytes = 64 << 10;
+    options_.memory_budget_bytes = 1 << 20;
+    options_.memtable_bytes = 64 << 10;
+    options_.background_threads = 1;
+    options_.log_shards = 1;
+    options_.pool_bytes_max = 256 << 20;
+  }
+
+  std::string Pool() const { return path_ + "/pool.0"; }
+
+  // A closed store of 300 keys, half of them in tables.
+  void MakeStore() {
+    std::unique_ptr<DB> db;
+    Status s = DB::Open(options_, path_, &db);
+    ASSERT_TRUE(s.ok()) << s.ToString();
+    for (uint64_t i = 0; i < 300; ++i) {
+      ASSERT_TRUE(db->Put({}, MakeKey(KeyShape::kCommonPrefix, i), MakeValue(i, 500)).ok());
+      if (i == 150) {
+        ASSERT_TRUE(db->Flush().ok());
+      }
+    }
+    s = db->Close();
+    ASSERT_TRUE(s.ok()) << s.ToString();
+  }
+  void ExpectStoreWhole(const std::string& path) {
+    std::unique_ptr<DB> db;
+    const Status s = DB::Open(options_, path, &db);
+    ASSERT_TRUE(s.ok()) << s.ToString();
+    for (uint64_t i = 0; i < 300; ++i) {
+      std::string value;
+      ASSERT_TRUE(db->Get({}, MakeKey(KeyShape::kCommonPrefix, i), &value).ok()) << i;
+      ASSERT_TRUE(value == MakeValue(i, 500)) << i;
+    }
+  }
+  Status TryOpen(const Options& options) {
+    std::unique_ptr<DB> db;
+    Status s = DB::Open(options, path_, &db);
+    EXPECT_EQ(s.ok(), db != nullptr);
+    if (!s.ok()) {
+      EXPECT_GE(s.message().size(), 10u) << "a message says what was expected and found: " << s.ToString();
+    }
+    return s;
+  }
+  // Open refuses with one of the two codes, twice, without changing a byte of the pool; CheckDB does not call it clean.
+  void ExpectRefused(Status::Code code, Status::Code or_code) {
+    const std::string before = ReadFile(Pool());
+    for (int i = 0; i < 2; ++i) {
+      const Status s = TryOpen(options_);
+      EXPECT_TRUE(s.code() == code || s.code() == or_code) << s.ToString();
+    }
+    CheckReport report;
+    const Status checked = CheckDB(path_, options_, &report);
+    EXPECT_TRUE(!checked.ok() || !report.clean());
+    EXPECT_TRUE(ReadFile(Pool()) == before) << "a refused open changed the pool";
+  }
+
+  TempDir dir_;
+  const std::string path_;
+  Options options_;
+};
+
+TEST_F(BadInput, ADirectoryOfOtherFilesIsNoStoreAndKeepsThem) {
+  fs::create_directories(path_ + "/sub");
+  WriteFile(path_ + "/letter.txt", "dear");
+  WriteFile(path_ + "/sub/photo.jpg", "\xff\xd8");
+  Options options = options_;
+  options.create_if_missing = false;
+  EXPECT_TRUE(TryOpen(options).IsNotFound());
+  EXPECT_EQ(std::distance(fs::directory_iterator(path_), fs::directory_iterator()), 2);
+  CheckReport report;
+  EXPECT_TRUE(CheckDB(path_, options_, &report).IsNotFound());
+  EXPECT_TRUE(DestroyDB(path_, options_).ok());
+  // A store may be made beside them, and goes without them.
+  MakeStore();
+  ExpectStoreWhole(path_);
+  EXPECT_TRUE(DestroyDB(path_, options_).ok());
+  EXPECT_EQ(ReadFile(path_ + "/letter.txt"), "dear");
+  EXPECT_EQ(ReadFile(path_ + "/sub/photo.jpg"), "\xff\xd8");
+  EXPECT_EQ(std::distance(fs::directory_iterator(path_), fs::directory_iterator()), 2);
+}
+
+TEST_F(BadInput, APathThroughAFileIsAnError) {
+  WriteFile(dir_.Sub("file"), "x");
+  std::unique_ptr<DB> db;
+  for (const std::string& path : {dir_.Sub("file"), dir_.Sub("file/store")}) {
+    const Status s = DB::Open(options_, path, &db);
+    EXPECT_FALSE(s.ok());
+    EXPECT_EQ(db, nullptr);
+    EXPECT_NE(s.message().find("file"), std::string_view::npos) << "the message names the path: " << s.ToString();
+  }
+  EXPECT_EQ(ReadFile(dir_.Sub("file")), "x");
+  Options options = options_;
+  options.pmem_paths = {dir_.Sub("file/part")};
+  EXPECT_FALSE(TryOpen(options).ok());
+  EXPECT_FALSE(DB::Open(options_, "", &db).ok()) << "an empty path";
+}
+
+TEST_F(BadInput, AReadOnlyDirectoryIsAnError) {
+  if (::geteuid() == 0) GTEST_SKIP() << "root may write anywhere";
+  fs::create_directories(path_);
+  fs::permissions(path_, fs::perms::owner_read | fs::perms::owner_exec);
+  EXPECT_TRUE(TryOpen(options_).IsIOError());
+  fs::permissions(path_, fs::perms::owner_all);
+}
+
+TEST_F(BadInput, OptionsOutOfRangeAreRefusedBeforeAnythingIsMade) {
+  const auto refused = [this](const char* what, const std::function<void(Options*)>& change) {
+    SCOPED_TRACE(what);
+    Options options = options_;
+    change(&options);
+    const Status s = TryOpen(options);
+    EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
+    EXPECT_FALSE(fs::exists(Pool()));
+  };
+  refused("chunk_bytes = 100000", [](Options* o) { o->chunk_bytes = 100000; });
+  refused("chunk_bytes = 32 << 10", [](Options* o) { o->chunk_bytes = 32 << 10; });
+  refused("chunk_bytes = 0", [](Options* o) { o->chunk_bytes = 0; });
+  refused("chunk_bytes = 2ull << 30", [](Options* o) { o->chunk_bytes = 2ull << 30; });
+  refused("pmem_paths.assign(17, dir_.path())", [this](Options* o) { o->pmem_paths.assign(17, dir_.path()); });
+  refused("pmem_paths.assign(2, dir_.path())", [this](Options* o) { o->pmem_paths.assign(2, dir_.path()); });
+  refused("listdb.lookup_cache_share = -0.1", [](Options* o) { o->listdb.lookup_cache_share = -0.1; });
+  refused("listdb.lookup_cache_share = 1.5", [](Options* o) { o->listdb.lookup_cache_share = 1.5; });
+  refused("listdb.gc_live_share = 2", [](Options* o) { o->listdb.gc_live_share = 2; });
+  refused("medium = static_cast<MediumKind>(77)", [](Options* o) { o->medium = static_cast<MediumKind>(77); });
+}
+
+TEST_F(BadInput, EnginesThatAreNotBuiltAnswerNotSupportedAndNameThoseThatAre) {
+  const std::vector<EngineKind> built = BuiltEngines();
+  for (uint8_t kind = 0; kind <= 12; ++kind) {
+    if (std::find(built.begin(), built.end(), static_cast<EngineKind>(kind)) != built.end()) continue;
+    Options options = options_;
+    options.engine = static_cast<EngineKind>(kind);
+    const Status s = TryOpen(options);
+    EXPECT_TRUE(s.IsNotSupported() || (s.IsInvalidArgument() && (kind == 0 || kind > 8))) << s.ToString();
+    for (EngineKind engine : built) {
+      EXPECT_NE(s.message().find(EngineName(engine)), std::string_view::npos) << s.ToString();
+    }
+    EXPECT_FALSE(fs::exists(Pool()));
+  }
+  EXPECT_EQ(EngineFromName("no such engine"), std::nullopt);
+}
+
+TEST_F(BadInput, AnEmptyPoolFileIsCorrupt) {
+  MakeStore();
+  WriteFile(Pool(), "");
+  ExpectRefused(Status::Code::kCorruption, Status::Code::kCorruption);
+}
+
+TEST_F(BadInput, AZeroedPoolIsCorrupt) {
+  MakeStore();
+  WriteFile(Pool(), std::string(fs::file_size(Pool()), '\0'));
+  ExpectRefused(Status::Code::kCorruption, Status::Code::kCorruption);
+}
+
+TEST_F(BadInput, AForeignFileIsCorruptAndStays) {
+  fs::create_directories(path_);
+  for (const std::string& content :
+       {MakeValue(1, 1 << 20), std::string("#!/bin/sh\necho not a pool\n"), MakeValue(2, 4096)}) {
+    WriteFile(Pool(), content);
+    ExpectRefused(Status::Code::kCorruption, Status::Code::kCorruption);
+  }
+}
+
+TEST_F(BadInput, ATruncatedPoolIsCorruptAndComesBackWithItsBytes) {
+  MakeStore();
+  const std::string whole = ReadFile(Pool());
+  for (size_t bytes : {whole.size() / 2, whole.size() / 4, size_t{128} << 10, size_t{64} << 10, size_t{5000},
+                       size_t{4096}, size_t{100}, size_t{1}}) {
+    WriteFile(Pool(), std::string_view(whole).substr(0, bytes));
+    SCOPED_TRACE(Concat("truncated to ", bytes));
+    ExpectRefused(Status::Code::kCorruption, Status::Code::kCorruption);
+  }
+  WriteFile(Pool(), whole);
+  ExpectStoreWhole(path_);
+}
+
+TEST_F(BadInput, ANewerFormatIsNotSupportedAndStays) {
+  MakeStore();
+  const std::string whole = ReadFile(Pool());
+  const auto change = [&](const std::function<void(Superblock*)>& apply) {
+    WriteFile(Pool(), whole);
+    for (uint64_t offset : kSuperblockOffsets) {
+      Superblock superblock;
+      std::memcpy(&superblock, whole.data() + offset, sizeof(superblock));
+      apply(&superblock);
+      superblock.checksum = SuperblockChecksum(superblock);
+      Patch(Pool(), offset, {reinterpret_cast<const char*>(&superblock), sizeof(superblock)});
+    }
+  };
+  change([](Superblock* s) { s->format_major = kFormatMajor + 1; });
+  ExpectRefused(Status::Code::kNotSupported, Status::Code::kNotSupported);
+  change([](Superblock* s) { s->incompatible_features |= uint64_t{1} << 63; });
+  ExpectRefused(Status::Code::kNotSupported, Status::Code::kNotSupported);
+  change([](Superblock* s) { s->engine = static_cast<uint8_t>(EngineKind::kLabDb); });
+  ExpectRefused(Status::Code::kNotSupported, Status::Code::kInvalidArgument);
+  change([](Superblock* s) { s->engine = 200; });
+  ExpectRefused(Status::Code::kNotSupported, Status::Code::kCorruption);
+  change([](Superblock* s) { s->compatible_features |= uint64_t{1} << 63; });
+  ExpectStoreWhole(path_);
+  WriteFile(Pool(), whole);
+  ExpectStoreWhole(path_);
+}
+
+TEST_F(BadInput, OneDamagedSuperblockCopyIsSurvived) {
+  MakeStore();
+  const std::string whole = ReadFile(Pool());
+  for (uint64_t offset : kSuperblockOffsets) {
+    WriteFile(Pool(), whole);
+    Patch(Pool(), offset, std::string(sizeof(Superblock), 'x'));
+    ExpectStoreWhole(path_);
+  }
+}
+
+TEST_F(BadInput, APartOfAnotherStoreIsRefused) {
+  const auto two_parts = [this](const std::string& name) {
+    Options options = options_;
+    options.pmem_paths = {dir_.Sub(name + "0"), dir_.Sub(name + "1")};
+    for (const std::string& part : options.pmem_paths) fs::create_directories(part);
+    return options;
+  };
+  const Options one = two_parts("one");
+  const Options other = two_parts("other");
+  const auto make = [this](const Options& options, const std::string& path) {
+    std::unique_ptr<DB> db;
+    const Status s = DB::Open(options, path, &db);
+    ASSERT_TRUE(s.ok()) << s.ToString();
+    ASSERT_TRUE(db->Put({}, "key", path).ok());
+  };
+  make(one, path_);
+  make(other, dir_.Sub("other"));
+  Options mixed = one;
+  mixed.pmem_paths[1] = other.pmem_paths[1];
+  EXPECT_FALSE(TryOpen(mixed).ok());
+  Options missing = one;
+  missing.pmem_paths.pop_back();
+  EXPECT_FALSE(TryOpen(missing).ok());
+  // The parts know their numbers: named in another order they are refused, or put in order.
+  Options swapped = one;
+  std::swap(swapped.pmem_paths[0], swapped.pmem_paths[1]);
+  for (const Options& options : {swapped, one}) {
+    std::unique_ptr<DB> db;
+    const Status s = DB::Open(options, path_, &db);
+    if (!s.ok() && options.pmem_paths != one.pmem_paths) continue;
+    ASSERT_TRUE(s.ok()) << s.ToString();
+    std::string value;
+    ASSERT_TRUE(db->Get({}, "key", &value).ok());
+    EXPECT_EQ(value, path_);
+  }
+}
+
+TEST_F(BadInput, RandomDamageNeverGivesAWrongAnswerOrASignal) {
+  MakeStore();
+  const std::string whole = ReadFile(Pool());
+  const uint64_t seed = TestSeed();
+  Random random(seed);
+  uint64_t refused = 0;
+  for (int round = 0; round < 60; ++round) {
+    SCOPED_TRACE(Concat("seed ", seed, " round ", round));
+    WriteFile(Pool(), whole);
+    const uint64_t offset = random.Uniform(whole.size());
+    const size_t bytes =
+        static_cast<size_t>(std::min<uint64_t>(whole.size() - offset, 1 + random.Uniform(random.OneIn(2) ? 8 : 20000)));
+    std::string damage = random.OneIn(3) ? std::string(bytes, '\0') : MakeValue(random.Next(), bytes);
+    Patch(Pool(), offset, damage);
+    std::unique_ptr<DB> db;
+    Options options = options_;
+    options.verify_checksums = true;
+    const Status s = DB::Open(options, path_, &db);
+    if (!s.ok()) {
+      EXPECT_TRUE(s.IsCorruption() || s.IsNotSupported()) << s.ToString();
+      ++refused;
+      continue;
+    }
+    for (uint64_t i = 0; i < 300; ++i) {
+      std::string value;
+      const Status got = db->Get({}, MakeKey(KeyShape::kCommonPrefix, i), &value);
+      ASSERT_TRUE(got.ok() || got.IsCorruption())
+          << "damage at " << offset << " of " << bytes << " bytes, key " << i << ": " << got.ToString();
+      if (got.ok()) {
+        ASSERT_TRUE(value == MakeValue(i, 500)) << "damage at " << offset << " of " << bytes << " bytes, key " << i;
+      }
+    }
+    auto it = db->NewIterator({});
+    uint64_t count = 0;
+    for (it->SeekToFirst(); it->Valid(); it->Next(), ++count) ASSERT_EQ(it->value().size(), 500u);
+    EXPECT_TRUE(count == 300 || it->status().IsCorruption()) << count << " keys, " << it->status().ToString();
+  }
+  std::printf("%llu of 60 damaged stores were refused at open\n", static_cast<unsigned long long>(refused));
+}
+
+// A file system of its own, as small as a test needs it.
+class SmallFileSystem {
+ public:
+  explicit SmallFileSystem(const std::string& path, const char* size) : path_(path) {
+    fs::create_directories(path);
+    mounted_ = ::mount("tmpfs", path.c_str(), "tmpfs", 0, size) == 0;
+  }
+  ~SmallFileSystem() {
+    if (mounted_) ::umount2(path_.c_str(), MNT_DETACH);
+  }
+  SmallFileSystem(const SmallFileSystem&) = delete;
+  SmallFileSystem& operator=(const SmallFileSystem&) = delete;
+  bool mounted() const { return mounted_; }
+
+ private:
+  const std::string path_;
+  bool mounted_ = false;
+};
+
+TEST_F(BadInput, NoSpaceAtCreateIsAnErrorAndLeavesNothing) {
+  const SmallFileSystem small(path_, "size=128k");
+  if (!small.mounted()) GTEST_SKIP() << "mounting is not permitted: " << std::strerror(errno);
+  options_.chunk_bytes = 2 << 20;
+  const Status s = TryOpen(options_);
+  EXPECT_TRUE(s.IsNoSpace()) << s.ToString();
+  EXPECT_FALSE(fs::exists(Pool()));
+}
+
+TEST_F(BadInput, AFullFileSystemRefusesWritesAndLosesNone) {
+  const SmallFileSystem small(path_, "size=12m");
+  if (!small.mounted()) GTEST_SKIP() << "mounting is not permitted: " << std::strerror(errno);
+  options_.pool_bytes_max = 0;
+  std::map<std::string, uint64_t> acknowledged;
+  const auto verify = [&](DB* db) {
+    for (const auto& [key, id] : acknowledged) {
+      std::string value;
+      const Status got = db->Get({}, key, &value);
+      ASSERT_TRUE(got.ok()) << key << ": " << got.ToString();
+      ASSERT_TRUE(value == MakeValue(id, 3000)) << key;
+    }
+  };
+  {
+    std::unique_ptr<DB> db;
+    ASSERT_TRUE(DB::Open(options_, path_, &db).ok());
+    Status s;
+    for (uint64_t i = 0; i < 20000; ++i) {
+      const std::string key = MakeKey(KeyShape::kCommonPrefix, i);
+      s = db->Put({}, key, MakeValue(i, 3000));
+      if (!s.ok()) break;
+      acknowledged[key] = i;
+    }
+    EXPECT_TRUE(s.IsNoSpace()) << s.ToString();
+    EXPECT_GT(acknowledged.size(), 1000u);
+    verify(db.get());
+    uint64_t at = 0;
+    for (auto it = acknowledged.begin(); it != acknowledged.end(); ++at) {
+      if (at % 4 == 0) {  // some stay
+        ++it;
+        continue;
+      }
+      s = db->Delete({}, it->first);
+      ASSERT_TRUE(s.ok()) << "delete " << at << ": " << s.ToString();
+      it = acknowledged.erase(it);
+    }
+  }
+  std::unique_ptr<DB> db;
+  const Status s = DB::Open(options_, path_, &db);
+  ASSERT_TRUE(s.ok()) << s.ToString();
+  verify(db.get());
+  EXPECT_TRUE(db->CompactRange({}, {}).ok());
+  EXPECT_TRUE(db->Put({}, "room", "again").ok());
+}
+
+}  // namespace
+}  // namespace lamella::testing

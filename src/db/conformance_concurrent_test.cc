@@ -1,0 +1,284 @@
+// Conformance: several threads at once. ThreadSanitizer runs these.
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <functional>
+#include <thread>
+
+#include "base/concat.h"
+#include "testing/conformance.h"
+
+namespace lamella::testing {
+namespace {
+
+class ConcurrentConformance : public ConformanceTest {
+ protected:
+  // Runs the bodies at once. A body gets a flag that turns true when one has failed or the first `drivers` of them are done.
+  void RunTogether(size_t drivers, std::vector<std::function<void(const std::atomic<bool>&)>> bodies) {
+    std::atomic<bool> stop{false};
+    std::atomic<size_t> driving{drivers};
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < bodies.size(); ++i) {
+      threads.emplace_back([&, i] {
+        bodies[i](stop);
+        if (i < drivers && driving.fetch_sub(1) == 1) stop.store(true);
+        if (HasFailure()) stop.store(true);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  // A value that says whose it is: "key|counter|padding".
+  static std::string Encode(std::string_view key, uint64_t counter) {
+    return Concat(key, "|", counter, "|", std::string(counter % 200, 'p'));
+  }
+  // Its counter; fails the test where the value is not one of the key's.
+  static uint64_t Decode(std::string_view key, std::string_view value) {
+    const size_t bar = value.find('|');
+    if (bar == std::string_view::npos || value.substr(0, bar) != key) {
+      ADD_FAILURE() << "the value " << Brief(value) << " is not of key " << Brief(key);
+      return 0;
+    }
+    const uint64_t counter = std::strtoull(std::string(value.substr(bar + 1)).c_str(), nullptr, 10);
+    EXPECT_TRUE(value == Encode(key, counter)) << "a torn value of " << Brief(key) << ": " << Brief(value);
+    return counter;
+  }
+};
+LAMELLA_CONFORMANCE_SUITE(ConcurrentConformance);
+
+TEST_P(ConcurrentConformance, ReadsAreMonotonePerKeyAndThread) {
+  constexpr uint64_t kKeys = 60;
+  constexpr uint64_t kRounds = 60;
+  constexpr size_t kWriters = 3;
+  const auto key_of = [](size_t writer, uint64_t k) { return Concat("w", writer, "-", k); };
+  std::vector<std::function<void(const std::atomic<bool>&)>> bodies;
+  for (size_t writer = 0; writer < kWriters; ++writer) {
+    bodies.push_back([&, writer](const std::atomic<bool>& stop) {
+      for (uint64_t round = 1; round <= kRounds && !stop.load(); ++round) {
+        for (uint64_t k = 0; k < kKeys; ++k) {
+          const std::string key = key_of(writer, k);
+          ASSERT_TRUE(db()->Put({}, key, Encode(key, round)).ok());
+          if (k % 16 != 0) continue;
+          std::string value;  // every thread reads its own writes
+          ASSERT_TRUE(db()->Get({}, key, &value).ok());
+          ASSERT_EQ(Decode(key, value), round);
+        }
+      }
+    });
+  }
+  for (uint64_t reader = 0; reader < 3; ++reader) {
+    bodies.push_back([&, reader](const std::atomic<bool>& stop) {
+      std::vector<uint64_t> seen(kWriters * kKeys, 0);
+      Random random(reader);
+      while (!stop.load()) {
+        const size_t writer = random.Uniform(kWriters);
+        const uint64_t k = random.Uniform(kKeys);
+        const std::string key = key_of(writer, k);
+        uint64_t& last = seen[writer * kKeys + k];
+        PinnedValue value;
+        const Status s = db()->Get({}, key, &value);
+        if (s.IsNotFound()) {
+          ASSERT_EQ(last, 0u) << key << " is gone";
+          continue;
+        }
+        ASSERT_TRUE(s.ok()) << s.ToString();
+        const uint64_t counter = Decode(key, value.view());
+        ASSERT_GE(counter, last) << key << " went back";
+        last = counter;
+      }
+    });
+  }
+  RunTogether(kWriters, std::move(bodies));
+  for (size_t writer = 0; writer < kWriters; ++writer) {
+    for (uint64_t k = 0; k < kKeys; ++k) EXPECT_EQ(Decode(key_of(writer, k), Get(key_of(writer, k))), kRounds);
+  }
+}
+
+TEST_P(ConcurrentConformance, BatchesAreSeenWholeByEveryKindOfRead) {
+  constexpr uint64_t kKeys = 20;
+  constexpr uint64_t kRounds = 400;
+  std::vector<std::string> names;
+  for (uint64_t k = 0; k < kKeys; ++k) names.push_back(Concat("batch", 100 + k));
+  const std::vector<std::string_view> keys(names.begin(), names.end());
+  const auto write = [&](uint64_t round) {
+    WriteBatch batch;
+    for (const std::string& key : names) batch.Put(key, Encode(key, round));
+    ASSERT_TRUE(db()->Write({}, batch).ok());
+  };
+  write(0);
+  std::vector<std::function<void(const std::atomic<bool>&)>> bodies;
+  bodies.push_back([&](const std::atomic<bool>& stop) {
+    for (uint64_t round = 1; round <= kRounds && !stop.load(); ++round) write(round);
+  });
+  bodies.push_back([&](const std::atomic<bool>& stop) {  // noise, so that tables come and go
+    for (uint64_t i = 0; !stop.load(); ++i)
+      ASSERT_TRUE(db()->Put({}, Concat("noise", i % 500), std::string(200, 'n')).ok());
+  });
+  bodies.push_back([&](const std::atomic<bool>& stop) {
+    while (!stop.load()) {
+      std::vector<std::string> values;
+      for (const Status& s : db()->MultiGet({}, keys, &values)) ASSERT_TRUE(s.ok()) << s.ToString();
+      for (uint64_t k = 1; k < kKeys; ++k) ASSERT_EQ(Decode(keys[k], values[k]), Decode(keys[0], values[0]));
+    }
+  });
+  bodies.push_back([&](const std::atomic<bool>& stop) {
+    ReadOptions options;
+    options.lower_bound = "batch";
+    options.upper_bound = "batci";
+    for (bool forward = true; !stop.load(); forward = !forward) {
+      auto it = db()->NewIterator(options);
+      uint64_t count = 0;
+      uint64_t counter = 0;
+      for (forward ? it->SeekToFirst() : it->SeekToLast(); it->Valid(); forward ? it->Next() : it->Prev(), ++count) {
+        const uint64_t found = Decode(it->key(), it->value());
+        if (count == 0) counter = found;
+        ASSERT_EQ(found, counter) << (forward ? "forward" : "backward");
+      }
+      ASSERT_TRUE(it->status().ok()) << it->status().ToString();
+      ASSERT_EQ(count, kKeys) << (forward ? "forward" : "backward");
+    }
+  });
+  bodies.push_back([&](const std::atomic<bool>& stop) {
+    while (!stop.load()) {
+      ReadOptions options;
+      options.snapshot = db()->GetSnapshot();
+      std::string value;
+      uint64_t counter = 0;
+      for (uint64_t k = 0; k < kKeys; ++k) {
+        const Status s = db()->Get(options, keys[k], &value);
+        ASSERT_TRUE(s.ok()) << s.ToString();
+        if (k == 0) counter = Decode(keys[k], value);
+        ASSERT_EQ(Decode(keys[k], value), counter);
+      }
+      db()->ReleaseSnapshot(options.snapshot);
+    }
+  });
+  RunTogether(1, std::move(bodies));
+}
+
+TEST_P(ConcurrentConformance, WalksSeeOneTimeWhileWritesAndCompactionGoOn) {
+  constexpr uint64_t kStable = 400;
+  std::vector<std::string> stable;
+  for (uint64_t i = 0; i < kStable; ++i) stable.push_back(MakeKey(KeyShape::kCommonPrefix, 2 * i));
+  for (const std::string& key : stable) Put(key, Encode(key, 0));
+  std::vector<std::function<void(const std::atomic<bool>&)>> bodies;
+  bodies.push_back(
+      [&](const std::atomic<bool>& stop) {  // keys between the stable ones come and go, and those are rewritten
+        Random random(1);
+        for (uint64_t i = 1; i <= 12000 && !stop.load(); ++i) {
+          const uint64_t k = random.Uniform(2 * kStable);
+          const std::string key = MakeKey(KeyShape::kCommonPrefix, k);
+          if (k % 2 == 1 && random.OneIn(2)) {
+            ASSERT_TRUE(db()->Delete({}, key).ok());
+          } else {
+            ASSERT_TRUE(db()->Put({}, key, Encode(key, i)).ok());
+          }
+        }
+      });
+  bodies.push_back([&](const std::atomic<bool>& stop) {
+    while (!stop.load()) {
+      ASSERT_TRUE(db()->Flush().ok());
+      ASSERT_TRUE(db()->CompactRange({}, {}).ok());
+    }
+  });
+  for (int walker = 0; walker < 2; ++walker) {
+    bodies.push_back([&, walker](const std::atomic<bool>& stop) {
+      while (!stop.load()) {
+        auto it = db()->NewIterator({});
+        Entries forward;
+        for (it->SeekToFirst(); it->Valid(); it->Next()) {
+          forward.emplace_back(it->key(), it->value());
+          Decode(it->key(), it->value());
+        }
+        ASSERT_TRUE(it->status().ok()) << it->status().ToString();
+        ASSERT_TRUE(std::is_sorted(forward.begin(), forward.end()));
+        size_t at = 0;
+        for (const std::string& key : stable) {
+          while (at < forward.size() && forward[at].first < key) ++at;
+          ASSERT_TRUE(at < forward.size() && forward[at].first == key) << "missed " << key;
+        }
+        if (walker == 0) {  // the same iterator backwards, later, gives the same
+          ASSERT_TRUE(SameEntries(forward, WalkBackward(it.get())));
+        } else {  // as does another one at the same snapshot
+          const Snapshot* snapshot = db()->GetSnapshot();
+          ReadOptions options;
+          options.snapshot = snapshot;
+          const Entries first = ScanBackward(options);
+          ASSERT_TRUE(SameEntries(first, ScanForward(options)));
+          db()->ReleaseSnapshot(snapshot);
+        }
+      }
+    });
+  }
+  RunTogether(1, std::move(bodies));
+}
+
+TEST_P(ConcurrentConformance, DeletesAndPutsOfSharedKeysNeverShowAForeignValue) {
+  constexpr uint64_t kKeys = 40;
+  std::vector<std::function<void(const std::atomic<bool>&)>> bodies;
+  for (uint64_t writer = 0; writer < 3; ++writer) {
+    bodies.push_back([&, writer](const std::atomic<bool>& stop) {
+      Random random(writer);
+      for (uint64_t i = 0; i < 3000 && !stop.load(); ++i) {
+        const std::string key = Concat("shared", random.Uniform(kKeys));
+        const Status s = random.OneIn(3) ? db()->Delete({}, key) : db()->Put({}, key, Encode(key, writer * 10000 + i));
+        ASSERT_TRUE(s.ok()) << s.ToString();
+      }
+    });
+  }
+  for (uint64_t reader = 0; reader < 2; ++reader) {
+    bodies.push_back([&, reader](const std::atomic<bool>& stop) {
+      Random random(100 + reader);
+      while (!stop.load()) {
+        const std::string key = Concat("shared", random.Uniform(kKeys));
+        std::string value;
+        const Status s = db()->Get({}, key, &value);
+        if (s.ok()) Decode(key, value);
+        ASSERT_TRUE(s.ok() || s.IsNotFound()) << s.ToString();
+      }
+    });
+  }
+  RunTogether(3, std::move(bodies));
+  const Entries entries = ScanForward();
+  for (const auto& [key, value] : entries) {
+    Decode(key, value);
+    EXPECT_TRUE(Get(key) == value);
+  }
+  Reopen();
+  EXPECT_TRUE(SameEntries(entries, ScanForward()));
+}
+
+TEST_P(ConcurrentConformance, PinnedValuesHoldWhileTheirKeysAreRewrittenAndCollected) {
+  constexpr uint64_t kKeys = 50;
+  const auto key_of = [](uint64_t k) { return MakeKey(KeyShape::kCommonPrefix, k); };
+  for (uint64_t k = 0; k < kKeys; ++k) Put(key_of(k), Encode(key_of(k), 0));
+  std::vector<std::function<void(const std::atomic<bool>&)>> bodies;
+  bodies.push_back([&](const std::atomic<bool>& stop) {
+    for (uint64_t i = 1; i <= 8000 && !stop.load(); ++i) {
+      ASSERT_TRUE(db()->Put({}, key_of(i % kKeys), Encode(key_of(i % kKeys), i)).ok());
+      if (i % 2000 == 0) {
+        ASSERT_TRUE(db()->CompactRange({}, {}).ok());
+      }
+    }
+  });
+  bodies.push_back([&](const std::atomic<bool>& stop) {
+    Random random(5);
+    std::vector<std::pair<PinnedValue, std::string>> held;
+    while (!stop.load()) {
+      const std::string key = key_of(random.Uniform(kKeys));
+      PinnedValue value;
+      ASSERT_TRUE(db()->Get({}, key, &value).ok());
+      Decode(key, value.view());
+      std::string copy = value.ToString();
+      held.emplace_back(std::move(value), std::move(copy));
+      if (held.size() < 64) continue;
+      for (const auto& [pinned, expected] : held) ASSERT_TRUE(pinned.view() == expected);
+      held.clear();
+    }
+  });
+  RunTogether(1, std::move(bodies));
+}
+
+}  // namespace
+}  // namespace lamella::testing

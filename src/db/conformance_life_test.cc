@@ -1,0 +1,336 @@
+// Conformance: open, close, reopen with other options, properties, figures.
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/concat.h"
+#include "testing/conformance.h"
+
+namespace lamella::testing {
+namespace {
+
+class LifeConformance : public ConformanceTest {
+ protected:
+  void Fill(uint64_t from, uint64_t to, size_t value_bytes = 200) {
+    for (uint64_t i = from; i < to; ++i) {
+      const std::string value = MakeValue(i, value_bytes);
+      Put(MakeKey(KeyShape::kCommonPrefix, i), value);
+      model_.Put(++sequence_, MakeKey(KeyShape::kCommonPrefix, i), value);
+    }
+  }
+  void Remove(uint64_t from, uint64_t to) {
+    for (uint64_t i = from; i < to; ++i) {
+      Delete(MakeKey(KeyShape::kCommonPrefix, i));
+      model_.Delete(++sequence_, MakeKey(KeyShape::kCommonPrefix, i));
+    }
+  }
+  ModelDb model_;
+  uint64_t sequence_ = 0;
+};
+LAMELLA_CONFORMANCE_SUITE(LifeConformance);
+
+TEST_P(LifeConformance, AnEmptyStoreReopensEmpty) {
+  Reopen();
+  EXPECT_TRUE(ScanForward().empty());
+  Reopen();
+  EXPECT_EQ(Get("a"), "[NotFound]");
+}
+
+TEST_P(LifeConformance, WhatWasWrittenIsThereAfterEachReopen) {
+  for (uint64_t generation = 0; generation < 5; ++generation) {
+    Fill(generation * 300, generation * 300 + 500);
+    Remove(generation * 100, generation * 100 + 50);
+    if (generation % 2 == 1) Settle();
+    ExpectMatches(model_);
+    Reopen();
+    ExpectMatches(model_);
+    CloseStore();
+    ExpectClean();
+    Open();
+  }
+  EXPECT_EQ(db()->GetStats().puts, 0u) << "figures count from the open";
+}
+
+TEST_P(LifeConformance, SequenceNumbersGoOnAfterReopen) {
+  Put("a", "1");
+  const uint64_t before = db()->GetStats().sequence;
+  EXPECT_GT(before, 0u);
+  Reopen();
+  EXPECT_GE(db()->GetStats().sequence, before);
+  Put("a", "2");
+  EXPECT_GT(db()->GetStats().sequence, before);
+  EXPECT_EQ(Get("a"), "2");
+  Settle();
+  EXPECT_EQ(Get("a"), "2");
+}
+
+TEST_P(LifeConformance, DestroyingTheHandleClosesToo) {
+  std::unique_ptr<DB> handle;
+  const std::string other = path() + "_other";
+  Options options = options_;
+  options.pmem_paths.clear();
+  ASSERT_TRUE(DB::Open(options, other, &handle).ok());
+  for (int i = 0; i < 1000; ++i) ASSERT_TRUE(handle->Put({}, Concat("k", i), Concat("v", i)).ok());
+  handle.reset();
+  ASSERT_TRUE(DB::Open(options, other, &handle).ok());
+  for (int i = 0; i < 1000; ++i) {
+    std::string value;
+    ASSERT_TRUE(handle->Get({}, Concat("k", i), &value).ok());
+    ASSERT_EQ(value, Concat("v", i));
+  }
+}
+
+TEST_P(LifeConformance, ReopensWithOtherOptions) {
+  Fill(0, 800);
+  const Options original = options_;
+  struct Change {
+    uint64_t budget;
+    uint64_t memtable;
+    double lookup;
+    double second_chance;
+    bool verify;
+    bool zipper;
+  };
+  for (const Change& change :
+       {Change{64ull << 20, 0, 0.0, 0.0, true, true}, Change{1ull << 20, 64 << 10, 0.5, 0.2, false, false},
+        Change{16ull << 20, 1 << 20, 0.0, 0.6, false, true}}) {
+    options_.memory_budget_bytes = change.budget;
+    options_.memtable_bytes = change.memtable;
+    options_.listdb.lookup_cache_share = change.lookup;
+    options_.listdb.second_chance_share = change.second_chance;
+    options_.listdb.zipper_compaction = change.zipper;
+    options_.verify_checksums = change.verify;
+    options_.background_threads = change.verify ? 1 : 3;
+    options_.log_shards = change.verify ? 1 : 4;
+    Reopen();
+    ExpectMatches(model_);
+    Fill(400, 1200);
+    Remove(100, 300);
+    ExpectMatches(model_);
+  }
+  options_ = original;
+  Reopen();
+  ExpectMatches(model_);
+}
+
+TEST_P(LifeConformance, WhatIsFixedAtCreationIsReadFromTheStore) {
+  Fill(0, 300);
+  options_.engine.reset();
+  options_.chunk_bytes = options_.chunk_bytes == (64 << 10) ? (2 << 20) : (64 << 10);
+  options_.listdb.unified_log = !options_.listdb.unified_log;
+  Reopen();
+  ExpectMatches(model_);
+  Fill(200, 900);
+  ExpectMatches(model_);
+}
+
+TEST_P(LifeConformance, AnotherEngineAtReopenIsRefused) {
+  Put("a", "1");
+  CloseStore();
+  for (uint8_t kind = 1; kind <= 8; ++kind) {
+    if (static_cast<EngineKind>(kind) == *options_.engine) continue;
+    Options other = options_;
+    other.engine = static_cast<EngineKind>(kind);
+    std::unique_ptr<DB> handle;
+    const Status s = DB::Open(other, path(), &handle);
+    // Both codes are true of an engine that is another and not built.
+    EXPECT_TRUE(s.IsInvalidArgument() || s.IsNotSupported()) << s.ToString();
+    EXPECT_EQ(handle, nullptr);
+  }
+  Open();
+  EXPECT_EQ(Get("a"), "1");
+}
+
+TEST_P(LifeConformance, ASecondOpenIsBusy) {
+  Put("a", "1");
+  std::unique_ptr<DB> second;
+  EXPECT_TRUE(DB::Open(options_, path(), &second).IsBusy());
+  EXPECT_EQ(second, nullptr);
+  EXPECT_FALSE(DestroyDB(path(), options_).ok());
+  CheckReport report;
+  EXPECT_TRUE(CheckDB(path(), options_, &report).IsBusy());
+  EXPECT_EQ(Get("a"), "1");
+  Put("b", "2");
+  Reopen();
+  EXPECT_EQ(Get("b"), "2");
+}
+
+TEST_P(LifeConformance, ErrorIfExistsAndCreateIfMissing) {
+  CloseStore();
+  std::unique_ptr<DB> handle;
+  Options options = options_;
+  options.error_if_exists = true;
+  EXPECT_TRUE(DB::Open(options, path(), &handle).IsInvalidArgument());
+  EXPECT_EQ(handle, nullptr);
+  options = options_;
+  options.create_if_missing = false;
+  ASSERT_TRUE(DB::Open(options, path(), &handle).ok());
+  handle.reset();
+  options.pmem_paths.clear();
+  const std::string missing = path() + "_missing";
+  EXPECT_TRUE(DB::Open(options, missing, &handle).IsNotFound());
+  EXPECT_FALSE(std::filesystem::exists(missing) && !std::filesystem::is_empty(missing));
+}
+
+TEST_P(LifeConformance, CallsAfterCloseAnswerAborted) {
+  Put("a", "1");
+  ASSERT_TRUE(db()->Close().ok());
+  std::string value;
+  EXPECT_TRUE(db()->Put({}, "a", "2").IsAborted());
+  EXPECT_TRUE(db()->Delete({}, "a").IsAborted());
+  WriteBatch batch;
+  batch.Put("a", "2");
+  EXPECT_TRUE(db()->Write({}, batch).IsAborted());
+  EXPECT_TRUE(db()->Get({}, "a", &value).IsAborted());
+  PinnedValue pinned;
+  EXPECT_TRUE(db()->Get({}, "a", &pinned).IsAborted());
+  auto it = db()->NewIterator({});
+  it->SeekToFirst();
+  EXPECT_FALSE(it->Valid());
+  EXPECT_TRUE(it->status().IsAborted());
+  EXPECT_TRUE(db()->Flush().IsAborted());
+  EXPECT_TRUE(db()->CompactRange({}, {}).IsAborted());
+  EXPECT_TRUE(db()->WaitForIdle().IsAborted());
+  EXPECT_TRUE(db()->Sync().IsAborted());
+  EXPECT_TRUE(db()->Close().IsAborted());
+  EXPECT_FALSE(db()->GetProperty("lamella.stats", &value));
+  (void)db()->GetStats();
+  Reopen();
+  EXPECT_EQ(Get("a"), "1");
+}
+
+TEST_P(LifeConformance, FlushCompactRangeAndWaitForIdleChangeNoAnswer) {
+  Fill(0, 1000);
+  EXPECT_TRUE(db()->Flush().ok());
+  ExpectMatches(model_);
+  Remove(300, 600);
+  EXPECT_TRUE(db()->CompactRange(MakeKey(KeyShape::kCommonPrefix, 100), MakeKey(KeyShape::kCommonPrefix, 500)).ok());
+  ExpectMatches(model_);
+  EXPECT_TRUE(db()->CompactRange({}, MakeKey(KeyShape::kCommonPrefix, 500)).ok());
+  EXPECT_TRUE(db()->CompactRange(MakeKey(KeyShape::kCommonPrefix, 500), {}).ok());
+  EXPECT_TRUE(db()->CompactRange("zz", {}).ok());
+  EXPECT_TRUE(db()->WaitForIdle().ok());
+  ExpectMatches(model_);
+  Settle();
+  Settle();
+  EXPECT_TRUE(db()->Flush().ok());
+  ExpectMatches(model_);
+}
+
+TEST_P(LifeConformance, PropertiesAreThere) {
+  Fill(0, 1000);
+  Settle();
+  for (const char* name : {"lamella.stats", "lamella.levels", "lamella.stats.json", "lamella.engine", "lamella.medium",
+                           "lamella.write-amplification"}) {
+    std::string value;
+    EXPECT_TRUE(db()->GetProperty(name, &value)) << name;
+    EXPECT_FALSE(value.empty()) << name;
+  }
+  std::string value;
+  ASSERT_TRUE(db()->GetProperty("lamella.engine", &value));
+  EXPECT_EQ(value, EngineName(*options_.engine));
+  ASSERT_TRUE(db()->GetProperty("lamella.stats.json", &value));
+  EXPECT_EQ(value.front(), '{');
+  EXPECT_EQ(std::count(value.begin(), value.end(), '{'), std::count(value.begin(), value.end(), '}'));
+  ASSERT_TRUE(db()->GetProperty("lamella.write-amplification", &value));
+  EXPECT_GT(std::stod(value), 0.5) << value;
+  EXPECT_FALSE(db()->GetProperty("lamella.unknown", &value));
+  EXPECT_FALSE(db()->GetProperty("", &value));
+}
+
+TEST_P(LifeConformance, StatsCountWhatWasDone) {
+  const std::string value(100, 'v');
+  for (int i = 0; i < 500; ++i) Put(Concat("key", 1000 + i), value);
+  for (int i = 0; i < 100; ++i) Delete(Concat("key", 1000 + i));
+  WriteBatch batch;
+  batch.Put("b1", value);
+  batch.Put("b2", value);
+  ASSERT_TRUE(db()->Write({}, batch).ok());
+  for (int i = 0; i < 200; ++i) Get(Concat("key", 1000 + i));
+  (void)ScanForward();
+  const Stats stats = db()->GetStats();
+  EXPECT_EQ(stats.puts, 502u);
+  EXPECT_EQ(stats.deletes, 100u);
+  EXPECT_GE(stats.batches, 1u);
+  EXPECT_EQ(stats.gets, 200u);
+  EXPECT_EQ(stats.gets_found, 100u);
+  EXPECT_EQ(stats.iterators, 1u);
+  EXPECT_EQ(stats.user_bytes_written, 500u * 107 + 100 * 7 + 2 * 102);
+  EXPECT_GE(stats.sequence, 602u);
+  EXPECT_GE(stats.PersistentBytes(), stats.user_bytes_written);
+  EXPECT_GT(stats.pool_bytes, 0u);
+  EXPECT_GT(stats.pool_bytes_used, 0u);
+  EXPECT_LE(stats.pool_bytes_used, stats.pool_bytes);
+  EXPECT_LE(stats.dram_bytes, 2 * options_.memory_budget_bytes);
+}
+
+TEST_P(LifeConformance, APutCostsOneFence) {
+  for (int i = 0; i < 100; ++i) Put(Concat("warm", i), "up");
+  const auto fences = [this] { return db()->GetStats().persist[static_cast<size_t>(WriteCause::kLog)].fences; };
+  const uint64_t before = fences();
+  constexpr uint64_t kPuts = 2000;
+  for (uint64_t i = 0; i < kPuts; ++i) Put(MakeKey(KeyShape::kCommonPrefix, i), "value");
+  const uint64_t counted = fences() - before;
+  if (options_.medium == MediumKind::kPage) {
+    EXPECT_EQ(counted, 0u);
+  } else {
+    EXPECT_GE(counted, kPuts);
+    EXPECT_LE(counted, kPuts + kPuts / 20) << "a new chunk now and then costs a few";
+  }
+  const uint64_t before_batch = fences();
+  WriteBatch batch;
+  for (uint64_t i = 0; i < 100; ++i) batch.Put(MakeKey(KeyShape::kCommonPrefix, i), "value");
+  ASSERT_TRUE(db()->Write({}, batch).ok());
+  EXPECT_LE(fences() - before_batch, 6u) << "one for a batch, whatever its size, but for new chunks";
+}
+
+TEST_P(LifeConformance, DestroyDbRemovesTheStoreAndNothingElse) {
+  Fill(0, 500);
+  CloseStore();
+  std::ofstream(path() + "/notes.txt") << "mine";
+  for (const std::string& directory : options_.pmem_paths) std::ofstream(directory + "/notes.txt") << "mine";
+  Status s = DestroyDB(path(), options_);
+  EXPECT_TRUE(s.ok()) << s.ToString();
+  std::vector<std::string> directories = options_.pmem_paths;
+  directories.push_back(path());
+  for (const std::string& directory : directories) {
+    std::vector<std::string> left;
+    for (const auto& entry : std::filesystem::directory_iterator(directory)) left.push_back(entry.path().filename());
+    EXPECT_EQ(left, std::vector<std::string>{"notes.txt"}) << directory;
+  }
+  s = DestroyDB(path(), options_);
+  EXPECT_TRUE(s.ok()) << "there is none: " << s.ToString();
+  Open();
+  EXPECT_TRUE(ScanForward().empty());
+}
+
+TEST_P(LifeConformance, CheckCountsTheRecordsItVerified) {
+  Fill(0, 700);
+  CloseStore();
+  CheckReport report;
+  const Status s = CheckDB(path(), options_, &report);
+  ASSERT_TRUE(s.ok()) << s.ToString();
+  EXPECT_TRUE(report.clean());
+  EXPECT_GE(report.records, 700u);
+  EXPECT_GT(report.chunks, 0u);
+}
+
+TEST_P(LifeConformance, RepairOfAHealthyStoreLosesNothing) {
+  Fill(0, 900);
+  Remove(100, 200);
+  Settle();
+  Fill(150, 400);
+  CloseStore();
+  RepairReport report;
+  const Status s = RepairDB(path(), options_, &report);
+  ASSERT_TRUE(s.ok()) << s.ToString();
+  EXPECT_EQ(report.records_lost, 0u);
+  Open();
+  ExpectMatches(model_);
+  Fill(300, 600);
+  Reopen();
+  ExpectMatches(model_);
+}
+
+}  // namespace
+}  // namespace lamella::testing

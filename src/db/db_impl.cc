@@ -1,0 +1,284 @@
+#include "db/db_impl.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "iterator/visible_iterator.h"
+
+namespace lamella {
+
+namespace {
+
+uint64_t NowNs() {
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
+}
+
+class SnapshotOf final : public Snapshot {
+ public:
+  explicit SnapshotOf(uint64_t sequence) : sequence_(sequence) {}
+  ~SnapshotOf() override = default;
+  uint64_t sequence() const override { return sequence_; }
+
+ private:
+  const uint64_t sequence_;
+};
+
+// An iterator that could not be made.
+class ErrorIterator final : public Iterator {
+ public:
+  explicit ErrorIterator(Status status) : status_(std::move(status)) {}
+  bool Valid() const override { return false; }
+  void SeekToFirst() override {}
+  void SeekToLast() override {}
+  void Seek(std::string_view) override {}
+  void SeekForPrev(std::string_view) override {}
+  void Next() override {}
+  void Prev() override {}
+  std::string_view key() const override { return {}; }
+  std::string_view value() const override { return {}; }
+  Status status() const override { return status_; }
+
+ private:
+  const Status status_;
+};
+
+Status Closed() { return Status::Aborted("the store was closed; open it again"); }
+
+}  // namespace
+
+DbImpl::~DbImpl() {
+  if (open_.load(std::memory_order_acquire)) (void)Close().ok();  // a destructor cannot report
+}
+
+Status DbImpl::CheckWrite(std::string_view key, std::string_view value) const {
+  if (key.empty()) return Status::InvalidArgument("an empty key; keys are 1 to 65535 bytes");
+  if (key.size() > kKeyBytesMax) {
+    return Status::InvalidArgument("a key of " + std::to_string(key.size()) + " bytes; keys are 1 to 65535 bytes");
+  }
+  if (value.size() > kValueBytesMax) {
+    return Status::InvalidArgument("a value of " + std::to_string(value.size()) + " bytes; values are at most 1 GiB (1073741824)");
+  }
+  return Status::OK();
+}
+
+// Back-pressure: a short delay while background work is behind, a wait where it must catch up first.
+Status DbImpl::AwaitRoom() {
+  const uint64_t start = NowNs();
+  if (engine_->WritePressure() == Pressure::kSlow) {
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+  Status s;
+  while (engine_->WritePressure() == Pressure::kStop) {
+    s = engine_->BackgroundError();
+    if (!s.ok()) break;
+    scheduler_.Wake();
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  const uint64_t stalled = NowNs() - start;
+  stall_ns_.fetch_add(stalled, std::memory_order_relaxed);
+  stall_count_.fetch_add(1, std::memory_order_relaxed);
+  uint64_t longest = stall_ns_max_.load(std::memory_order_relaxed);
+  while (stalled > longest && !stall_ns_max_.compare_exchange_weak(longest, stalled, std::memory_order_relaxed)) {
+  }
+  return s;
+}
+
+Status DbImpl::WriteOperations(const WriteOptions& options, std::span<const WriteOperation> operations) {
+  if (!open_.load(std::memory_order_acquire)) return Closed();
+  if (engine_->WritePressure() != Pressure::kNone) [[unlikely]] {
+    Status s = AwaitRoom();
+    if (!s.ok()) return s;
+  }
+  Status s = engine_->Write(operations);
+  if (s.ok() && options.sync) [[unlikely]] return Sync();
+  return s;
+}
+
+Status DbImpl::Put(const WriteOptions& options, std::string_view key, std::string_view value) {
+  Status s = CheckWrite(key, value);
+  if (!s.ok()) return s;
+  const WriteOperation operation{RecordKind::kPut, key, value};
+  return WriteOperations(options, {&operation, 1});
+}
+
+Status DbImpl::Delete(const WriteOptions& options, std::string_view key) {
+  Status s = CheckWrite(key, {});
+  if (!s.ok()) return s;
+  const WriteOperation operation{RecordKind::kDelete, key, {}};
+  return WriteOperations(options, {&operation, 1});
+}
+
+Status DbImpl::Write(const WriteOptions& options, const WriteBatch& batch) {
+  if (batch.Count() == 0) return Status::OK();
+  struct Collector {
+    void Put(std::string_view key, std::string_view value) { Add(RecordKind::kPut, key, value); }
+    void Delete(std::string_view key) { Add(RecordKind::kDelete, key, {}); }
+    void Add(RecordKind kind, std::string_view key, std::string_view value) {
+      if (status.ok()) status = db->CheckWrite(key, value);
+      operations.push_back({kind, key, value});
+    }
+    const DbImpl* db;
+    std::vector<WriteOperation> operations;
+    Status status;
+  };
+  Collector collector{this, {}, {}};
+  collector.operations.reserve(batch.Count());
+  batch.Iterate(collector);
+  if (!collector.status.ok()) return collector.status;
+  return WriteOperations(options, collector.operations);
+}
+
+Status DbImpl::ReadSequence(const ReadOptions& options, uint64_t* sequence) const {
+  *sequence = options.snapshot != nullptr ? options.snapshot->sequence() : engine_->PublishedSequence();
+  return Status::OK();
+}
+
+Status DbImpl::GetPinned(const ReadOptions& options, std::string_view key, uint64_t sequence, Lookup* lookup) {
+  gets_.Add();
+  *lookup = engine_->Get(key, sequence, options.verify_checksums || options_.verify_checksums);
+  switch (lookup->state) {
+    case LookupState::kFound:
+      gets_found_.Add();
+      return Status::OK();
+    case LookupState::kDamaged:
+      return lookup->damage;
+    case LookupState::kAbsent:
+    case LookupState::kDeleted:
+      break;
+  }
+  return Status::NotFound();
+}
+
+Status DbImpl::Get(const ReadOptions& options, std::string_view key, std::string* value) {
+  if (!open_.load(std::memory_order_acquire)) return Closed();
+  const EpochPin pin(pool_->readers());  // before the sequence number (BufferedEngine, I3)
+  uint64_t sequence;
+  Status s = ReadSequence(options, &sequence);
+  if (!s.ok()) return s;
+  Lookup lookup;
+  s = GetPinned(options, key, sequence, &lookup);
+  if (s.ok()) value->assign(lookup.value);
+  return s;
+}
+
+Status DbImpl::Get(const ReadOptions& options, std::string_view key, PinnedValue* value) {
+  value->Reset();
+  if (!open_.load(std::memory_order_acquire)) return Closed();
+  EpochPin hold(pool_->holders());
+  const EpochPin pin(pool_->readers());
+  uint64_t sequence;
+  Status s = ReadSequence(options, &sequence);
+  if (!s.ok()) return s;
+  Lookup lookup;
+  s = GetPinned(options, key, sequence, &lookup);
+  if (!s.ok()) return s;
+  value->Pin(
+      lookup.value, [](void* holders, unsigned long long token) { static_cast<EpochDomain*>(holders)->Unpin(token); },
+      pool_->holders(), hold.Release());
+  return s;
+}
+
+std::vector<Status> DbImpl::MultiGet(const ReadOptions& options, std::span<const std::string_view> keys,
+                                     std::vector<std::string>* values) {
+  values->assign(keys.size(), {});
+  std::vector<Status> statuses(keys.size());
+  if (!open_.load(std::memory_order_acquire)) {
+    std::fill(statuses.begin(), statuses.end(), Closed());
+    return statuses;
+  }
+  const EpochPin pin(pool_->readers());
+  uint64_t sequence;
+  Status s = ReadSequence(options, &sequence);  // one point in time for all
+  for (size_t i = 0; i < keys.size(); ++i) {
+    Lookup lookup;
+    statuses[i] = s.ok() ? GetPinned(options, keys[i], sequence, &lookup) : s;
+    if (statuses[i].ok()) (*values)[i].assign(lookup.value);
+  }
+  return statuses;
+}
+
+std::unique_ptr<Iterator> DbImpl::NewIterator(const ReadOptions& options) {
+  if (!open_.load(std::memory_order_acquire)) return std::make_unique<ErrorIterator>(Closed());
+  iterators_.Add();
+  EpochPin hold(pool_->holders());
+  // Registered, so that compaction keeps the versions it sees.
+  const uint64_t sequence = snapshots_.Take([&] {
+    return options.snapshot != nullptr ? options.snapshot->sequence() : engine_->PublishedSequence();
+  });
+  std::unique_ptr<InternalIterator> source;
+  {
+    const EpochPin pin(pool_->readers());
+    source = engine_->NewIterator();
+  }
+  return NewVisibleIterator(std::move(source), sequence, options, options.verify_checksums || options_.verify_checksums,
+                            [this, sequence, token = hold.Release()] {
+                              pool_->holders()->Unpin(token);
+                              snapshots_.Release(sequence);
+                            });
+}
+
+const Snapshot* DbImpl::GetSnapshot() {
+  return new SnapshotOf(snapshots_.Take([&] { return engine_->PublishedSequence(); }));
+}
+
+void DbImpl::ReleaseSnapshot(const Snapshot* snapshot) {
+  if (snapshot == nullptr) return;
+  snapshots_.Release(snapshot->sequence());
+  delete static_cast<const SnapshotOf*>(snapshot);
+}
+
+Status DbImpl::Sync() {
+  if (!open_.load(std::memory_order_acquire)) return Closed();
+  Status s = pool_->Sync();
+  if (!s.ok()) engine_->SetBackgroundError(s);
+  return s;
+}
+
+Status DbImpl::Flush() {
+  if (!open_.load(std::memory_order_acquire)) return Closed();
+  return engine_->Flush();
+}
+
+Status DbImpl::CompactRange(std::string_view begin, std::string_view end) {
+  if (!open_.load(std::memory_order_acquire)) return Closed();
+  if (!end.empty() && begin >= end) {
+    return Status::InvalidArgument("a range whose begin is not before its end; an empty end is unbounded");
+  }
+  return engine_->CompactRange(begin, end);
+}
+
+Status DbImpl::WaitForIdle() {
+  if (!open_.load(std::memory_order_acquire)) return Closed();
+  return scheduler_.WaitForIdle();
+}
+
+Status DbImpl::Resume() {
+  if (!open_.load(std::memory_order_acquire)) return Closed();
+  Status s = pool_->Sync();  // on page media a failed one stays failed: what the kernel dropped is not durable
+  if (!s.ok()) return s;
+  engine_->ClearBackgroundError();
+  scheduler_.Wake();
+  return Status::OK();
+}
+
+Status DbImpl::CheckQuietly(CheckReport* report) {
+  scheduler_.Stop();
+  return engine_->Check(report);
+}
+
+Status DbImpl::Close() {
+  if (!open_.exchange(false)) return Closed();
+  scheduler_.Stop();
+  Status s = engine_->BackgroundError();
+  if (s.ok()) s = engine_->Close();
+  if (s.ok()) s = pool_->MarkClean();
+  pool_->CollectDeferred();
+  engine_.reset();
+  pool_.reset();
+  lock_.reset();
+  return s;
+}
+
+}  // namespace lamella

@@ -1,0 +1,87 @@
+// DbImpl is the front end: it checks arguments, keeps snapshots, delays writers under pressure, and hands everything else to
+// the engine.
+#ifndef LAMELLA_DB_DB_IMPL_H_
+#define LAMELLA_DB_DB_IMPL_H_
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "base/striped_counter.h"
+#include "db/scheduler.h"
+#include "engine/engine.h"
+#include "file/file_system.h"
+#include "lamella/db.h"
+#include "pool/pool.h"
+
+namespace lamella {
+
+class DbImpl final : public DB {
+ public:
+  DbImpl(const Options& options, std::string path) : options_(options), path_(std::move(path)) {}
+  ~DbImpl() override;
+
+  /// The rest of DB::Open, once per object.
+  Status Init();
+
+  Status Put(const WriteOptions& options, std::string_view key, std::string_view value) override;
+  Status Delete(const WriteOptions& options, std::string_view key) override;
+  Status Write(const WriteOptions& options, const WriteBatch& batch) override;
+  Status Get(const ReadOptions& options, std::string_view key, std::string* value) override;
+  Status Get(const ReadOptions& options, std::string_view key, PinnedValue* value) override;
+  std::vector<Status> MultiGet(const ReadOptions& options, std::span<const std::string_view> keys,
+                               std::vector<std::string>* values) override;
+  std::unique_ptr<Iterator> NewIterator(const ReadOptions& options) override;
+  const Snapshot* GetSnapshot() override;
+  void ReleaseSnapshot(const Snapshot* snapshot) override;
+  Status Sync() override;
+  Status Flush() override;
+  Status CompactRange(std::string_view begin, std::string_view end) override;
+  Status WaitForIdle() override;
+  Status Resume() override;
+  bool GetProperty(std::string_view name, std::string* value) override;
+  Stats GetStats() override;
+  Status Close() override;
+
+  /// For CheckDB and RepairDB, which are calls on a closed store.
+  Engine* engine() { return engine_.get(); }
+  Pool* pool() { return pool_.get(); }
+  /// Opens lock and pool without recovering: for RepairDB.
+  Status OpenPool(bool may_create);
+  Status MakeEngine();
+  /// Stops background work for good and walks everything.
+  Status CheckQuietly(CheckReport* report);
+
+ private:
+  Status CheckOptions() const;
+  Status CheckWrite(std::string_view key, std::string_view value) const;
+  Status WriteOperations(const WriteOptions& options, std::span<const WriteOperation> operations);
+  Status AwaitRoom();
+  Status ReadSequence(const ReadOptions& options, uint64_t* sequence) const;
+  Status GetPinned(const ReadOptions& options, std::string_view key, uint64_t sequence, Lookup* lookup);
+
+  const Options options_;
+  const std::string path_;
+  std::unique_ptr<FileLock> lock_;
+  std::unique_ptr<Pool> pool_;      // constant after Init; outlives engine_
+  SnapshotList snapshots_;
+  std::unique_ptr<Engine> engine_;  // constant after Init
+  Scheduler scheduler_;
+  std::atomic<bool> open_{false};
+  uint64_t recovery_us_ = 0;  // constant after Init
+
+  StripedCounter gets_;
+  StripedCounter gets_found_;
+  StripedCounter iterators_;
+  std::atomic<uint64_t> stall_ns_{0};
+  std::atomic<uint64_t> stall_count_{0};
+  std::atomic<uint64_t> stall_ns_max_{0};
+};
+
+/// The files of the pool's parts, by Options::pmem_paths or in the store's directory.
+std::vector<std::string> PoolPaths(const Options& options, const std::string& path);
+
+}  // namespace lamella
+
+#endif  // LAMELLA_DB_DB_IMPL_H_

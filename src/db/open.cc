@@ -1,0 +1,195 @@
+// Opening, checking, repairing and destroying a store.
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "db/db_impl.h"
+#include "engine/listdb/listdb.h"
+
+namespace lamella {
+
+namespace {
+
+constexpr const char* kLockName = "LOCK";
+
+std::string JoinPath(const std::string& directory, const std::string& name) {
+  return directory.empty() || directory.back() == '/' ? directory + name : directory + "/" + name;
+}
+
+Status Unbuilt(EngineKind kind) {
+  return Status::NotSupported("engine " + std::string(EngineName(kind)) + " (kind " + std::to_string(static_cast<int>(kind)) +
+                              ") is not built; this build has: listdb");
+}
+
+PoolOptions MakePoolOptions(const Options& options, const std::string& path) {
+  PoolOptions pool;
+  pool.part_paths = PoolPaths(options, path);
+  pool.chunk_bytes = options.chunk_bytes;
+  pool.pool_bytes_max = options.pool_bytes_max;
+  pool.medium = options.medium;
+  pool.media_profile = options.media_profile;
+  pool.engine = options.engine.value_or(EngineKind::kListDb);
+  pool.engine_flags = ListDbEngineFlags(options.listdb);
+  return pool;
+}
+
+bool StoreExists(const Options& options, const std::string& path) {
+  for (const std::string& part : PoolPaths(options, path)) {
+    if (FileSystem::Posix()->Exists(part)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<std::string> PoolPaths(const Options& options, const std::string& path) {
+  std::vector<std::string> paths;
+  if (options.pmem_paths.empty()) return {JoinPath(path, "pool.0")};
+  for (size_t i = 0; i < options.pmem_paths.size(); ++i) {
+    paths.push_back(JoinPath(options.pmem_paths[i], "pool." + std::to_string(i)));
+  }
+  return paths;
+}
+
+Status DbImpl::CheckOptions() const {
+  const auto refuse = [](const std::string& what) { return Status::InvalidArgument(what); };
+  if (options_.pmem_paths.size() > kPoolPartsMax) {
+    return refuse("pmem_paths names " + std::to_string(options_.pmem_paths.size()) + " directories; a pool has at most " +
+                  std::to_string(kPoolPartsMax) + " parts");
+  }
+  if ((options_.chunk_bytes & (options_.chunk_bytes - 1)) != 0 || options_.chunk_bytes < (64 << 10) || options_.chunk_bytes > (1 << 30)) {
+    return refuse("chunk_bytes is " + std::to_string(options_.chunk_bytes) + "; it must be a power of two from 64 KiB to 1 GiB");
+  }
+  constexpr uint64_t kBudgetMin = 1 << 20;
+  if (options_.memory_budget_bytes < kBudgetMin) {
+    return refuse("memory_budget_bytes is " + std::to_string(options_.memory_budget_bytes) + "; at least 1 MiB (1048576) is needed");
+  }
+  constexpr uint32_t kThreadsMax = 256;
+  if (options_.background_threads > kThreadsMax || options_.log_shards > kThreadsMax) {
+    return refuse("background_threads and log_shards are at most " + std::to_string(kThreadsMax));
+  }
+  const auto is_share = [](double share) { return share >= 0.0 && share <= 0.9; };
+  if (!is_share(options_.listdb.lookup_cache_share) || !is_share(options_.listdb.second_chance_share) ||
+      options_.listdb.lookup_cache_share + options_.listdb.second_chance_share > 0.9) {
+    return refuse("lookup_cache_share and second_chance_share are shares of the memory budget: 0 to 0.9, together too");
+  }
+  if (!(options_.listdb.gc_live_share >= 0.0 && options_.listdb.gc_live_share < 1.0)) {
+    return refuse("gc_live_share is a share: 0 to below 1");
+  }
+  if (options_.listdb.checkpoint_group_tables == 0) return refuse("checkpoint_group_tables must be at least 1");
+  return Status::OK();
+}
+
+Status DbImpl::OpenPool(bool may_create) {
+  FileSystem* files = FileSystem::Posix();
+  const bool exists = StoreExists(options_, path_);
+  if (exists && options_.error_if_exists && may_create) {
+    return Status::InvalidArgument(path_ + " holds a store already, and error_if_exists is set");
+  }
+  if (!exists && (!may_create || !options_.create_if_missing)) {
+    return Status::NotFound("no store in " + path_ + " (looked for " + PoolPaths(options_, path_)[0] +
+                            "); create_if_missing makes one");
+  }
+  Status s;
+  if (!exists) {
+    s = files->CreateDirectory(path_);
+    for (size_t i = 0; s.ok() && i < options_.pmem_paths.size(); ++i) s = files->CreateDirectory(options_.pmem_paths[i]);
+    if (!s.ok()) return s;
+  }
+  s = files->LockFile(JoinPath(path_, kLockName), &lock_);
+  if (!s.ok()) return s;
+  const PoolOptions pool_options = MakePoolOptions(options_, path_);
+  if (!exists) {
+    if (options_.engine.value_or(EngineKind::kListDb) != EngineKind::kListDb) return Unbuilt(*options_.engine);
+    s = Pool::Create(pool_options, &pool_);
+    if (s.ok()) s = files->SyncDirectory(path_);
+  } else {
+    s = Pool::Open(pool_options, &pool_);
+  }
+  if (!s.ok()) return s;
+  const EngineKind kind = pool_->state().engine;
+  if (options_.engine && *options_.engine != kind) {
+    return Status::InvalidArgument("the store in " + path_ + " was created with engine " + std::string(EngineName(kind)) +
+                                   ", and is asked for with " + std::string(EngineName(*options_.engine)) +
+                                   "; leave Options::engine unset to open it as it is");
+  }
+  return Status::OK();
+}
+
+Status DbImpl::MakeEngine() {
+  if (pool_->state().engine != EngineKind::kListDb) return Unbuilt(pool_->state().engine);
+  engine_ = NewListDb({pool_.get(), &options_, &snapshots_, [this] { scheduler_.Wake(); }});
+  return Status::OK();
+}
+
+Status DbImpl::Init() {
+  using std::chrono::steady_clock;
+  const auto start = steady_clock::now();
+  Status s = CheckOptions();
+  if (s.ok()) s = OpenPool(true);
+  if (s.ok()) s = MakeEngine();
+  if (s.ok()) s = pool_->MarkOpen();
+  if (s.ok()) s = engine_->Recover();
+  if (!s.ok()) return s;
+  recovery_us_ = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(steady_clock::now() - start).count());
+  uint32_t threads = options_.background_threads;
+  if (threads == 0) threads = std::clamp<uint32_t>(std::thread::hardware_concurrency(), 2, 4);
+  scheduler_.Start(engine_.get(), pool_.get(), std::max(threads, 2u));
+  open_.store(true, std::memory_order_release);
+  return Status::OK();
+}
+
+Status DB::Open(const Options& options, const std::string& path, std::unique_ptr<DB>* db) {
+  db->reset();
+  auto opened = std::make_unique<DbImpl>(options, path);
+  Status s = opened->Init();
+  if (s.ok()) *db = std::move(opened);
+  return s;
+}
+
+Status DestroyDB(const std::string& path, const Options& options) {
+  FileSystem* files = FileSystem::Posix();
+  if (!StoreExists(options, path)) return Status::OK();
+  std::unique_ptr<FileLock> lock;
+  Status s = files->LockFile(JoinPath(path, kLockName), &lock);
+  for (const std::string& part : PoolPaths(options, path)) {
+    if (s.ok() && files->Exists(part)) s = files->RemoveFile(part);
+  }
+  lock.reset();
+  if (s.ok()) s = files->RemoveFile(JoinPath(path, kLockName));
+  if (s.ok()) (void)files->RemoveDirectory(path).ok();  // stays where it holds anything else
+  return s;
+}
+
+Status CheckDB(const std::string& path, const Options& options, CheckReport* report) {
+  *report = CheckReport{};
+  Options existing = options;
+  existing.create_if_missing = false;
+  existing.error_if_exists = false;
+  DbImpl db(existing, path);
+  Status s = db.Init();
+  if (s.IsCorruption()) {  // damage so bad that it does not open is a finding, too
+    report->problems.push_back(s.ToString());
+    return Status::OK();
+  }
+  if (!s.ok()) return s;
+  s = db.WaitForIdle();
+  if (s.ok()) s = db.CheckQuietly(report);
+  if (!s.ok()) return s;
+  return report->clean() ? db.Close() : Status::OK();
+}
+
+Status RepairDB(const std::string& path, const Options& options, RepairReport* report) {
+  RepairReport unused;
+  if (report == nullptr) report = &unused;
+  *report = RepairReport{};
+  DbImpl db(options, path);
+  Status s = db.OpenPool(false);
+  if (s.ok()) s = db.MakeEngine();
+  if (s.ok()) s = db.pool()->MarkOpen();
+  if (s.ok()) s = db.engine()->Rebuild(report);
+  return s;
+}
+
+}  // namespace lamella

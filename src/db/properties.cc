@@ -1,0 +1,124 @@
+// GetStats and GetProperty: what the store says of itself.
+
+#include <cstdio>
+
+#include "db/db_impl.h"
+
+namespace lamella {
+
+namespace {
+
+struct Figure {
+  const char* name;
+  uint64_t value;
+};
+
+std::vector<Figure> Figures(const Stats& s) {
+  return {{"puts", s.puts},
+          {"deletes", s.deletes},
+          {"batches", s.batches},
+          {"user_bytes_written", s.user_bytes_written},
+          {"gets", s.gets},
+          {"gets_found", s.gets_found},
+          {"gets_memtable", s.gets_memtable},
+          {"gets_lookup_cache", s.gets_lookup_cache},
+          {"gets_l0", s.gets_l0},
+          {"gets_l1", s.gets_l1},
+          {"iterators", s.iterators},
+          {"stall_ns", s.stall_ns},
+          {"stall_count", s.stall_count},
+          {"stall_ns_max", s.stall_ns_max},
+          {"flushes", s.flushes},
+          {"checkpoints", s.checkpoints},
+          {"compactions", s.compactions},
+          {"gc_runs", s.gc_runs},
+          {"gc_bytes_relocated", s.gc_bytes_relocated},
+          {"recovery_us", s.recovery_us},
+          {"recovered_records", s.recovered_records},
+          {"l0_tables", s.l0_tables},
+          {"l0_records", s.l0_records},
+          {"l1_records", s.l1_records},
+          {"pool_bytes", s.pool_bytes},
+          {"pool_bytes_used", s.pool_bytes_used},
+          {"dram_bytes", s.dram_bytes},
+          {"sequence", s.sequence},
+          {"snapshots", s.snapshots},
+          {"local_hops", s.local_hops},
+          {"remote_hops", s.remote_hops}};
+}
+
+std::string Fixed2(double value) {
+  char buffer[32];
+  std::snprintf(buffer, sizeof(buffer), "%.2f", value);
+  return buffer;
+}
+
+std::string StatsText(const Stats& stats) {
+  std::string out;
+  for (const Figure& f : Figures(stats)) out += std::string(f.name) + ": " + std::to_string(f.value) + "\n";
+  for (size_t i = 0; i < stats.persist.size(); ++i) {
+    const PersistCounters& c = stats.persist[i];
+    out += "written by " + std::string(WriteCauseName(static_cast<WriteCause>(i))) + ": " + std::to_string(c.bytes_stored) +
+           " bytes, " + std::to_string(c.lines_flushed) + " lines flushed, " + std::to_string(c.fences) + " fences, " +
+           std::to_string(c.blocks_touched) + " blocks\n";
+  }
+  out += "write_amplification: " + Fixed2(stats.WriteAmplification()) + "\n";
+  return out;
+}
+
+std::string StatsJson(const Stats& stats) {
+  std::string out = "{";
+  for (const Figure& f : Figures(stats)) out += "\"" + std::string(f.name) + "\":" + std::to_string(f.value) + ",";
+  out += "\"persist\":{";
+  for (size_t i = 0; i < stats.persist.size(); ++i) {
+    const PersistCounters& c = stats.persist[i];
+    out += (i == 0 ? "\"" : ",\"") + std::string(WriteCauseName(static_cast<WriteCause>(i))) +
+           "\":{\"bytes_stored\":" + std::to_string(c.bytes_stored) + ",\"lines_flushed\":" + std::to_string(c.lines_flushed) +
+           ",\"fences\":" + std::to_string(c.fences) + ",\"blocks_touched\":" + std::to_string(c.blocks_touched) + "}";
+  }
+  out += "},\"write_amplification\":" + Fixed2(stats.WriteAmplification()) + "}";
+  return out;
+}
+
+}  // namespace
+
+Stats DbImpl::GetStats() {
+  Stats stats;
+  if (!open_.load(std::memory_order_acquire)) return stats;
+  for (size_t i = 0; i < stats.persist.size(); ++i) stats.persist[i] = pool_->gate()->Counters(static_cast<WriteCause>(i));
+  stats.gets = gets_.Sum();
+  stats.gets_found = gets_found_.Sum();
+  stats.iterators = iterators_.Sum();
+  stats.stall_ns = stall_ns_.load(std::memory_order_relaxed);
+  stats.stall_count = stall_count_.load(std::memory_order_relaxed);
+  stats.stall_ns_max = stall_ns_max_.load(std::memory_order_relaxed);
+  stats.recovery_us = recovery_us_;
+  stats.pool_bytes = pool_->pool_bytes();
+  stats.pool_bytes_used = pool_->used_bytes();
+  stats.snapshots = snapshots_.count();
+  engine_->AddStats(&stats);
+  return stats;
+}
+
+bool DbImpl::GetProperty(std::string_view name, std::string* value) {
+  value->clear();
+  if (!open_.load(std::memory_order_acquire)) return false;
+  if (name == "lamella.stats") {
+    *value = StatsText(GetStats());
+  } else if (name == "lamella.stats.json") {
+    *value = StatsJson(GetStats());
+  } else if (name == "lamella.levels") {
+    *value = engine_->Describe();
+  } else if (name == "lamella.engine") {
+    *value = EngineName(pool_->state().engine);
+  } else if (name == "lamella.medium") {
+    *value = pool_->medium_report().description;
+  } else if (name == "lamella.write-amplification") {
+    *value = Fixed2(GetStats().WriteAmplification());
+  } else {
+    return false;
+  }
+  return true;
+}
+
+}  // namespace lamella

@@ -1,0 +1,109 @@
+#include "db/scheduler.h"
+
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+
+namespace lamella {
+
+void Scheduler::Start(Engine* engine, Pool* pool, uint32_t threads) {
+  engine_ = engine;
+  pool_ = pool;
+  found_nothing_.assign(threads, 0);
+  wakes_ = 1;
+  threads_.emplace_back([this] { Loop(0, JobClass::kUrgent); });
+  for (uint32_t i = 1; i < threads; ++i) {
+    threads_.emplace_back([this, i] {
+      // Compaction gives way to the threads that wait for an answer. Failing to is no error.
+      constexpr int kNice = 10;
+      ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), kNice);
+      Loop(i, JobClass::kNormal);
+    });
+  }
+}
+
+void Scheduler::Wake() {
+  {
+    const std::lock_guard lock(mu_);
+    ++wakes_;
+  }
+  wake_.notify_all();
+}
+
+std::optional<Job> Scheduler::Pick(JobClass job_class) {
+  if (!engine_->BackgroundError().ok()) return std::nullopt;
+  return engine_->PickJob(job_class);
+}
+
+void Scheduler::Loop(uint32_t index, JobClass job_class) {
+  constexpr int kNoSpaceRetriesMax = 2000;
+  int no_space = 0;
+  std::unique_lock lock(mu_);
+  while (!stop_) {
+    const uint64_t wakes = wakes_;
+    ++running_;
+    lock.unlock();
+    auto job = Pick(job_class);
+    if (job) {
+      Status s = job->run();
+      // A full pool is not a failed medium: deletes and gc may make room, and the job is offered again.
+      no_space = s.IsNoSpace() ? no_space + 1 : 0;
+      if (no_space > 0 && no_space < kNoSpaceRetriesMax) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      } else if (!s.ok()) {
+        engine_->SetBackgroundError(s);
+      }
+    }
+    const size_t deferred = job_class == JobClass::kNormal ? pool_->CollectDeferred() + pool_->readers()->Collect() : 0;
+    lock.lock();
+    --running_;
+    if (job) {
+      ++wakes_;  // what it did may be the beginning of another job
+      wake_.notify_all();
+      continue;
+    }
+    found_nothing_[index] = wakes;
+    idle_.notify_all();
+    if (wakes != wakes_ || stop_) continue;
+    // Deferred frees wait for readers, who tell nobody when they leave.
+    if (deferred > 0) {
+      wake_.wait_for(lock, std::chrono::milliseconds(10));
+    } else {
+      wake_.wait(lock, [&] { return wakes != wakes_ || stop_; });
+    }
+  }
+}
+
+Status Scheduler::WaitForIdle() {
+  std::unique_lock lock(mu_);
+  for (;;) {
+    const uint64_t wakes = ++wakes_;  // everybody looks once more
+    wake_.notify_all();
+    const auto nobody_found_any = [&] {
+      return std::all_of(found_nothing_.begin(), found_nothing_.end(), [&](uint64_t looked) { return looked >= wakes; });
+    };
+    while (!stop_ && wakes == wakes_ && !(running_ == 0 && nobody_found_any())) idle_.wait_for(lock, std::chrono::milliseconds(5));
+    if (stop_) return Status::Aborted("the store is closing");
+    lock.unlock();
+    Status s = engine_->BackgroundError();
+    lock.lock();
+    if (!s.ok()) return s;
+    if (wakes == wakes_) return Status::OK();
+  }
+}
+
+void Scheduler::Stop() {
+  {
+    const std::lock_guard lock(mu_);
+    stop_ = true;
+  }
+  wake_.notify_all();
+  idle_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+}
+
+}  // namespace lamella

@@ -1,0 +1,51 @@
+// Scheduler runs the jobs that an engine offers on a fixed set of threads: one for urgent jobs alone (flushes, fresh chunks),
+// the others for everything. They sleep until woken.
+// Threads: Wake, WaitForIdle from any; Stop once.
+#ifndef LAMELLA_DB_SCHEDULER_H_
+#define LAMELLA_DB_SCHEDULER_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "engine/engine.h"
+
+namespace lamella {
+
+class Scheduler {
+ public:
+  Scheduler() = default;
+  ~Scheduler() { Stop(); }
+  Scheduler(const Scheduler&) = delete;
+  Scheduler& operator=(const Scheduler&) = delete;
+
+  /// `threads` at least 2. Both outlive the scheduler's threads.
+  void Start(Engine* engine, Pool* pool, uint32_t threads);
+  /// Something may have become ready.
+  void Wake();
+  /// Returns when no job runs and none is offered, or the engine has an error.
+  Status WaitForIdle();
+  /// Ends the running jobs' threads after their present job.
+  void Stop();
+
+ private:
+  void Loop(uint32_t index, JobClass job_class);
+  std::optional<Job> Pick(JobClass job_class);
+
+  Engine* engine_ = nullptr;
+  Pool* pool_ = nullptr;
+  std::mutex mu_;
+  std::condition_variable wake_;
+  std::condition_variable idle_;
+  uint64_t wakes_ = 0;    // guarded by mu_
+  uint32_t running_ = 0;  // guarded by mu_; threads that run a job or look for one
+  std::vector<uint64_t> found_nothing_;  // guarded by mu_; per thread: what wakes_ was before its last look in vain
+  bool stop_ = false;     // guarded by mu_
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace lamella
+
+#endif  // LAMELLA_DB_SCHEDULER_H_

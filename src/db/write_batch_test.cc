@@ -1,0 +1,64 @@
+#include "lamella/write_batch.h"
+
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace lamella {
+namespace {
+
+struct Recorder {
+  std::vector<std::string> seen;
+  void Put(std::string_view key, std::string_view value) {
+    seen.push_back("+" + std::string(key) + "=" + std::string(value));
+  }
+  void Delete(std::string_view key) { seen.push_back("-" + std::string(key)); }
+};
+
+std::vector<std::string> Operations(const WriteBatch& batch) {
+  Recorder recorder;
+  batch.Iterate(recorder);
+  return recorder.seen;
+}
+
+TEST(WriteBatch, GivesItsOperationsInOrder) {
+  WriteBatch batch;
+  EXPECT_EQ(batch.Count(), 0u);
+  EXPECT_TRUE(Operations(batch).empty());
+  batch.Put("a", "1");
+  batch.Delete("b");
+  batch.Put("", "");
+  batch.Put("a", std::string("x\0y", 3));
+  EXPECT_EQ(batch.Count(), 4u);
+  EXPECT_EQ(Operations(batch), (std::vector<std::string>{"+a=1", "-b", "+=", std::string("+a=x\0y", 6)}));
+}
+
+TEST(WriteBatch, ClearEmptiesIt) {
+  WriteBatch batch;
+  batch.Put("a", "1");
+  EXPECT_GT(batch.ByteSize(), 2u);
+  batch.Clear();
+  EXPECT_EQ(batch.Count(), 0u);
+  EXPECT_EQ(batch.ByteSize(), 0u);
+  batch.Delete("c");
+  EXPECT_EQ(Operations(batch), std::vector<std::string>{"-c"});
+}
+
+TEST(WriteBatch, KeepsKeysThatOnlyWriteMayRefuse) {
+  WriteBatch batch;
+  const std::string big(70000, 'k');
+  batch.Put(big, "v");
+  EXPECT_EQ(Operations(batch), std::vector<std::string>{"+" + big + "=v"});
+}
+
+TEST(WriteBatch, CopiesAreIndependent) {
+  WriteBatch batch;
+  batch.Put("a", "1");
+  const WriteBatch copy = batch;
+  batch.Clear();
+  EXPECT_EQ(Operations(copy), std::vector<std::string>{"+a=1"});
+}
+
+}  // namespace
+}  // namespace lamella

@@ -1,0 +1,120 @@
+// BufferedEngine is what designs with a log and a MemTable share: the write path, the MemTable part of reads, the switch of
+// a full MemTable, back-pressure. A design adds its tables: how a MemTable becomes one, how they are searched and compacted.
+//
+// I1: a record enters the active MemTable only when it is durable in the log, under its shard's lock.
+// I2: a MemTable is sealed with every shard's lock held: it and its successors divide sequence numbers and log places exactly.
+// I3: a reader pins, then takes its sequence number, then the ReadSet. So what a ReadSet drops (a flushed MemTable, say) was
+//     replaced by something the next one has; and a Get that could need a version older than a table's is over when the
+//     epoch in which the table was made is.
+// I4: flushes run one at a time, oldest MemTable first.
+// Threads: as Engine says.
+#ifndef LAMELLA_ENGINE_BUFFERED_ENGINE_H_
+#define LAMELLA_ENGINE_BUFFERED_ENGINE_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "base/striped_counter.h"
+#include "engine/engine.h"
+#include "engine/sequencer.h"
+#include "log/pm_log.h"
+#include "memtable/memtable.h"
+
+namespace lamella {
+
+/// A design's tables at one moment; immutable.
+struct TableSet {
+  virtual ~TableSet() = default;
+};
+
+/// All that a read looks at, newest first; immutable.
+struct ReadSet {
+  std::shared_ptr<MemTable> active;
+  std::vector<std::shared_ptr<MemTable>> sealed;  // newest first
+  std::shared_ptr<const TableSet> tables;
+};
+
+class BufferedEngine : public Engine {
+ public:
+  Status Write(std::span<const WriteOperation> operations) override;
+  Lookup Get(std::string_view key, uint64_t sequence, bool verify) override;
+  std::unique_ptr<InternalIterator> NewIterator() override;
+  uint64_t PublishedSequence() const override { return sequencer_.published(); }
+  Pressure WritePressure() const override { return static_cast<Pressure>(pressure_.load(std::memory_order_relaxed)); }
+  Status Flush() override;
+  void AddStats(Stats* stats) const override;
+  Status BackgroundError() const override;
+  void SetBackgroundError(const Status& status) override;
+  void ClearBackgroundError() override;
+
+ protected:
+  /// `record_heights`: log records get links for a skiplist (index-unified logging).
+  BufferedEngine(const EngineContext& context, uint64_t memtable_bytes, uint64_t buffered_bytes_max);
+
+  // What a design provides.
+  /// Makes a table of the oldest sealed MemTable and installs it in place of it (InstallFlushed). Urgent job, one at a time.
+  virtual Status FlushMemTable(const std::shared_ptr<MemTable>& memtable) = 0;
+  virtual Lookup SearchTables(const TableSet& tables, const InternalKey& target) = 0;
+  virtual void AddTableIterators(const std::shared_ptr<const TableSet>& tables,
+                                 std::vector<std::unique_ptr<InternalIterator>>* iterators) = 0;
+  /// Pressure that tables make; the MemTables' is added to it.
+  virtual Pressure TablePressure(const TableSet& tables) const = 0;
+  /// The pool is full: makes space if there is any to make. True if something may have become free.
+  virtual bool ReclaimSpace() = 0;
+
+  /// Starts the write path: the log behind `contents`, numbers behind its last, and the tables recovered.
+  void StartWriting(uint32_t shards, bool unified, const std::vector<uint64_t>& next_ordinal, uint64_t sequence_last,
+                    std::vector<std::shared_ptr<MemTable>> sealed, std::shared_ptr<const TableSet> tables);
+  /// The flush job for the oldest sealed MemTable, if there is one and none runs.
+  std::optional<Job> PickFlush();
+  /// Swaps the tables, and takes `flushed` (may be null) off the sealed ones, in one step.
+  void Install(std::shared_ptr<const TableSet> tables, const MemTable* flushed);
+  std::shared_ptr<const ReadSet> CurrentReadSet() const;
+  /// Seals the active MemTable if it holds anything (`force`) or is full.
+  void SwitchMemTable(bool force);
+  void UpdatePressure();
+  /// Flushes inline; for Close, when no job runs any more.
+  Status FlushAllNow();
+
+  /// The answer that the record at `place` is.
+  Lookup Found(PmPtr place, RecordKind kind) const;
+  static uint32_t RandomHeight(Random* random);
+
+  const EngineContext context_;
+  Pool* const pool_;
+  std::unique_ptr<PmLog> log_;  // constant after StartWriting
+  Sequencer sequencer_;
+  std::atomic<uint64_t> flushes_{0};
+
+ private:
+  Status WriteToShard(PmLog::Shard* shard, std::span<const WriteOperation> operations, uint64_t* last, bool* full);
+  bool DeletesMayUseReserve() const;
+  Status MakeRoom(const Status& no_space, int attempt);
+
+  const uint64_t memtable_bytes_;
+  const uint64_t buffered_bytes_max_;
+  bool unified_ = true;  // constant after StartWriting
+
+  std::mutex switch_mu_;                 // held while the active MemTable is switched
+  std::atomic<MemTable*> active_{nullptr};  // changed with every shard's lock held
+  std::atomic<uint64_t> next_memtable_id_{1};
+
+  mutable std::mutex read_set_mu_;
+  std::shared_ptr<const ReadSet> owned_read_set_;  // guarded by read_set_mu_
+  std::atomic<const ReadSet*> read_set_{nullptr};  // what owned_read_set_ points to; readers are pinned
+  bool flushing_ = false;                          // guarded by read_set_mu_
+  std::condition_variable flushed_;                // with read_set_mu_: the sealed MemTables changed
+
+  std::atomic<uint8_t> pressure_{0};
+  std::atomic<bool> has_error_{false};
+  mutable std::mutex error_mu_;
+  Status error_;  // guarded by error_mu_
+  StripedCounter gets_memtable_;
+};
+
+}  // namespace lamella
+
+#endif  // LAMELLA_ENGINE_BUFFERED_ENGINE_H_

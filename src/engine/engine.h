@@ -1,0 +1,98 @@
+// Engine is everything beneath the write path of one design: which structures hold the data and how they are compacted.
+// The front end (src/db) gives it a pool, options, the snapshots that are live, and threads that run the jobs it offers.
+// Threads: Recover, Close, Check before or after everything else; the other calls from any thread.
+#ifndef LAMELLA_ENGINE_ENGINE_H_
+#define LAMELLA_ENGINE_ENGINE_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/snapshot_list.h"
+#include "iterator/internal_iterator.h"
+#include "lamella/db.h"
+#include "pool/pool.h"
+
+namespace lamella {
+
+struct WriteOperation {
+  RecordKind kind = RecordKind::kPut;
+  std::string_view key;
+  std::string_view value;
+};
+
+enum class LookupState : uint8_t { kAbsent, kFound, kDeleted, kDamaged };
+
+/// What a Get found. The value lives as long as the caller's pin.
+struct Lookup {
+  LookupState state = LookupState::kAbsent;
+  std::string_view value;
+  PmPtr place;    // the record's, where it lies in the pool
+  Status damage;  // for kDamaged
+};
+
+/// How urgently a job must run. Urgent ones have a thread of their own, so that a long compaction never makes writers wait.
+enum class JobClass : uint8_t { kUrgent, kNormal };
+
+struct Job {
+  const char* name = "";
+  std::function<Status()> run;
+};
+
+enum class Pressure : uint8_t { kNone, kSlow, kStop };
+
+/// What an engine needs of its surroundings; all outlive it.
+struct EngineContext {
+  Pool* pool = nullptr;
+  const Options* options = nullptr;
+  SnapshotList* snapshots = nullptr;
+  std::function<void()> wake;  // there may be a job to pick
+};
+
+class Engine {
+ public:
+  Engine() = default;
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+  virtual ~Engine() = default;
+
+  /// Makes an empty store in a fresh pool, or brings back what the pool holds.
+  virtual Status Recover() = 0;
+  /// All or nothing; durable (as the medium allows) and visible on return. `operations` is not empty.
+  virtual Status Write(std::span<const WriteOperation> operations) = 0;
+  /// The newest version at or below `sequence`. REQUIRES: the caller is pinned in pool->readers() since before it took `sequence`.
+  virtual Lookup Get(std::string_view key, uint64_t sequence, bool verify) = 0;
+  /// Everything, in internal-key order. REQUIRES: the caller is pinned in pool->holders() for the iterator's life.
+  virtual std::unique_ptr<InternalIterator> NewIterator() = 0;
+  virtual uint64_t PublishedSequence() const = 0;
+
+  virtual std::optional<Job> PickJob(JobClass job_class) = 0;
+  virtual Pressure WritePressure() const = 0;
+  /// Moves MemTables to tables; returns when they are.
+  virtual Status Flush() = 0;
+  virtual Status CompactRange(std::string_view begin, std::string_view end) = 0;
+  /// Before a Sync of the pool: the sequence number that the sync will cover; after it: that it did.
+  virtual void OnSynced(uint64_t sequence) = 0;
+  /// Flushes and leaves everything such that the next Recover has nothing to do. No job runs any more.
+  virtual Status Close() = 0;
+
+  virtual void AddStats(Stats* stats) const = 0;
+  /// Levels, tables, sizes, for people.
+  virtual std::string Describe() const = 0;
+  virtual Status Check(CheckReport* report) = 0;
+  /// Forgets every index and makes them anew from the records that validate.
+  virtual Status Rebuild(RepairReport* report) = 0;
+
+  /// The first error of a background job or of a media write; writes answer it until Resume.
+  virtual Status BackgroundError() const = 0;
+  virtual void SetBackgroundError(const Status& status) = 0;
+  virtual void ClearBackgroundError() = 0;
+};
+
+}  // namespace lamella
+
+#endif  // LAMELLA_ENGINE_ENGINE_H_

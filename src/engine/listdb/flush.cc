@@ -1,0 +1,254 @@
+// Flush and lazy group checkpointing (6.3): a MemTable becomes an L0 PMTable, and later durable as one.
+
+#include <algorithm>
+
+#include "base/hash.h"
+#include "engine/listdb/listdb.h"
+
+namespace lamella {
+
+namespace {
+
+constexpr uint32_t kPrefetchEntries = 8;
+
+void PrefetchAhead(const Pool& pool, const HeadTree::Iterator& at) {
+  if (at.ahead() >= kPrefetchEntries) __builtin_prefetch(pool.Address(at.entry_ahead(kPrefetchEntries).place()), 1);
+}
+
+// Fills the lookup cache a few records behind the walk, so that the buckets' lines arrive in time.
+class CacheFiller {
+ public:
+  explicit CacheFiller(LookupCache* cache) : cache_(cache) {}
+  ~CacheFiller() {
+    for (size_t i = 0; i < kDelay; ++i) Push(0, PmPtr());
+  }
+  void Push(uint64_t hash, PmPtr place) {
+    if (place) cache_->Prefetch(hash);
+    auto& [old_hash, old_place] = ring_[next_++ % kDelay];
+    if (old_place) cache_->Put(old_hash, old_place);
+    old_hash = hash;
+    old_place = place;
+  }
+
+ private:
+  static constexpr size_t kDelay = 8;
+  LookupCache* const cache_;
+  std::pair<uint64_t, PmPtr> ring_[kDelay];
+  size_t next_ = 0;
+};
+
+}  // namespace
+
+std::shared_ptr<L0Table> ListDb::NewTable(const MemTable& memtable) {
+  auto table = std::make_shared<L0Table>();
+  {
+    const std::lock_guard lock(catalog_mu_);
+    table->state.id = state_.next_table_id++;
+    table->heads = std::make_shared<SkipListHeads>();
+    table->list = std::make_shared<PmSkipList>(pool_, table->heads.get(), state_.lanes > 1);
+  }
+  table->state.count = memtable.count();
+  table->state.last_sequence = memtable.last_sequence();
+  table->state.sealed = memtable.sealed();
+  table->settled = std::make_shared<std::atomic<bool>>(false);
+  return table;
+}
+
+// Writes each record's links in the table's order (Algorithm 5). They are not flushed: until the checkpoint, recovery re-sorts
+// the records from the log.
+void ListDb::LinkRecords(const HeadTree& tree, L0Table* table, bool fill_cache) {
+  PmWord* last[kPoolPartsMax][kHeightMax];
+  for (uint32_t lane = 0; lane < kPoolPartsMax; ++lane) {
+    for (uint32_t layer = 0; layer < kHeightMax; ++layer) last[lane][layer] = &table->heads->next[lane][layer];
+  }
+  const auto set = [&](PmWord* word, uint64_t value) {
+    const char* address = reinterpret_cast<const char*>(word);
+    const char* heads = reinterpret_cast<const char*>(table->heads.get());
+    if (address >= heads && address < heads + sizeof(SkipListHeads)) {
+      word->store(value, std::memory_order_release);  // DRAM
+    } else {
+      flush_persister_.Store(word, value);
+    }
+  };
+  flushed_through_.store(table->state.last_sequence, std::memory_order_release);
+  lookup_cache_.AdvanceGeneration();  // before newer versions enter it
+  CacheFiller filler(&lookup_cache_);
+  HeadTree::Entry previous;
+  HeadTree::Iterator at(&tree);
+  for (at.SeekToFirst(); at.Valid(); at.Next()) {
+    PrefetchAhead(*pool_, at);
+    const HeadTree::Entry& entry = at.entry();
+    const PmPtr place = entry.place();
+    Record* record = pool_->At<Record>(place);
+    const uint32_t lane = table->list->Lane(place);
+    for (uint32_t layer = 0; layer < record->height(); ++layer) {
+      PmWord*& before = last[layer == 0 ? 0 : lane][layer];
+      set(before, place.word);
+      before = record->link(layer);
+    }
+    if (fill_cache && lookup_cache_.enabled()) {
+      // Versions of a key come newest first; only that one may enter.
+      const bool same_head = previous.reference != 0 && previous.head_high == entry.head_high &&
+                             previous.head_low == entry.head_low && previous.key_class() == entry.key_class();
+      const bool same_key = same_head && (entry.key_class() != HeadTree::kLongKeyClass ||
+                                          pool_->At<Record>(previous.place())->key() == record->key());
+      if (!same_key) filler.Push(Hash64(record->key()), place);
+      previous = entry;
+    }
+  }
+  for (auto& lane : last) {
+    for (PmWord* word : lane) set(word, 0);  // a record that was linked before a crash has old links
+  }
+}
+
+// The plain log's flush: records are copied in key order into the arena, with room for links (the baseline of figure 33).
+Status ListDb::CopyRecords(const MemTable& memtable, std::shared_ptr<HeadTree>* copied) {
+  *copied = std::make_shared<HeadTree>(pool_);
+  Random random(memtable.id() * 0x9e3779b97f4a7c15ull);
+  std::vector<PmPtr> places;
+  places.reserve(memtable.count());
+  HeadTree::Iterator at(&memtable.tree());
+  for (at.SeekToFirst(); at.Valid(); at.Next()) {
+    PrefetchAhead(*pool_, at);
+    const Record* record = pool_->At<Record>(at.entry().place());
+    const uint32_t height = RandomHeight(&random);
+    Status s = flush_arena_->Prepare(RecordBytes(height, record->key().size(), record->value().size()), true);
+    if (!s.ok()) return s;
+    places.push_back(
+        flush_arena_->Append({.tag = record->tag(), .key = record->key(), .value = record->value(), .height = height}));
+  }
+  flush_arena_->Commit();
+  flush_arena_->Seal();  // the records' links are written from now on
+  for (const PmPtr place : places) {  // now that their keys can be read there
+    const Record* record = pool_->At<Record>(place);
+    (*copied)->Insert(record->key(), record->tag(), place, record->height());
+  }
+  return Status::OK();
+}
+
+Status ListDb::FlushMemTable(const std::shared_ptr<MemTable>& memtable) {
+  std::shared_ptr<L0Table> table = NewTable(*memtable);
+  if (unified_) {
+    LinkRecords(memtable->tree(), table.get(), true);
+    table->tree = std::shared_ptr<const HeadTree>(memtable, &memtable->tree());
+  } else {
+    const ChunkRef& open = flush_arena_->open_chunk();
+    table->state.arena_ordinal = open.kind == ChunkKind::kFree ? flush_arena_->next_ordinal() : open.ordinal;
+    flush_arena_floor_.store(table->state.arena_ordinal, std::memory_order_seq_cst);
+    std::shared_ptr<HeadTree> copied;
+    Status s = CopyRecords(*memtable, &copied);
+    if (!s.ok()) return s;
+    LinkRecords(*copied, table.get(), true);
+    table->tree = copied;
+  }
+  {
+    const std::lock_guard lock(tables_mu_);
+    auto tables = std::make_shared<ListDbTables>(*CurrentTables());
+    tables->l0.insert(tables->l0.begin(), table);
+    TrimTrees(tables.get());
+    Install(tables, memtable.get());
+  }
+  flush_arena_floor_.store(UINT64_MAX, std::memory_order_seq_cst);
+  // After Install: Gets that begin now see the table (I3).
+  pool_->readers()->Retire([settled = table->settled] { settled->store(true, std::memory_order_release); });
+  context_.wake();
+  return Status::OK();
+}
+
+// Keeps the trees of L0 within the budget: the newest go without one, the oldest are merged next and use theirs for it.
+void ListDb::TrimTrees(ListDbTables* tables) const {
+  uint64_t bytes = memtable_bytes_;
+  for (size_t i = tables->l0.size(); i-- > 0;) {
+    if (tables->l0[i]->tree == nullptr) continue;
+    bytes += tables->l0[i]->tree->memory_bytes();
+    if (bytes <= tables_bytes_max_) continue;
+    auto bare = std::make_shared<L0Table>(*tables->l0[i]);
+    bytes -= bare->tree->memory_bytes();
+    bare->tree = nullptr;
+    tables->l0[i] = bare;
+  }
+}
+
+// Makes all tables that are not yet durable so, with one fence for the group, and moves the boundary.
+//   crash before the edit    recovery re-sorts the records from the log; the links do not count
+//   crash after it           the tables are found through the catalog, the log before the boundary is not read again
+Status ListDb::Checkpoint() {
+  std::vector<std::shared_ptr<const L0Table>> group;  // oldest first
+  for (const auto& table : CurrentTables()->l0) {
+    if (!table->checkpointed) group.insert(group.begin(), table);
+  }
+  if (group.empty()) return Status::OK();
+  Persister& persister = checkpoint_persister_;
+  for (const auto& table : group) {
+    const auto flush_links = [&](PmPtr place) {
+      const Record* record = pool_->At<Record>(place);
+      persister.Flush(record->link(0), record->height() * sizeof(PmWord));
+    };
+    if (table->tree != nullptr) {
+      HeadTree::Iterator at(table->tree.get());
+      for (at.SeekToFirst(); at.Valid(); at.Next()) {
+        PrefetchAhead(*pool_, at);
+        flush_links(at.entry().place());
+      }
+    } else {
+      for (PmPtr at = table->list->First(); at; at = table->list->Next(at, 0, 0)) flush_links(at);
+    }
+  }
+  persister.Fence();
+
+  std::vector<std::shared_ptr<L0Table>> durable;
+  for (const auto& table : group) {
+    durable.push_back(std::make_shared<L0Table>(*table));
+    durable.back()->checkpointed = true;
+    auto& heads = durable.back()->state.heads;
+    for (uint32_t lane = 0; lane < table->list->lane_count(); ++lane) {
+      for (uint32_t layer = 0; layer < kHeightMax; ++layer) {
+        heads.push_back(table->heads->next[lane][layer].load(std::memory_order_relaxed));
+      }
+    }
+  }
+  Status s = Edit(ListDbEdit::kCheckpoint, [&](ListDbState* state) {
+    for (const auto& table : durable) state->l0.push_back(table->state);
+    state->boundary = durable.back()->state.sealed;
+    state->flushed_sequence = durable.back()->state.last_sequence;
+  });
+  if (!s.ok()) return s;
+  {
+    const std::lock_guard lock(tables_mu_);
+    auto tables = std::make_shared<ListDbTables>(*CurrentTables());
+    for (auto& slot : tables->l0) {
+      for (const auto& table : durable) {
+        if (slot->state.id != table->state.id) continue;
+        auto replacement = std::make_shared<L0Table>(*table);
+        replacement->tree = slot->tree;  // may have been trimmed since
+        slot = replacement;
+      }
+    }
+    Install(tables, nullptr);
+  }
+  checkpoints_.fetch_add(1, std::memory_order_relaxed);
+  if (!unified_) {
+    if (LosesUnsynced()) {
+      s = SyncAll();
+      if (!s.ok()) return s;
+    }
+    FreeLogBeforeBoundary();
+  }
+  return Status::OK();
+}
+
+// The plain log's chunks are done with once their records were copied to checkpointed tables.
+void ListDb::FreeLogBeforeBoundary() {
+  std::vector<LogPosition> boundary;
+  {
+    const std::lock_guard lock(catalog_mu_);
+    boundary = state_.boundary;
+  }
+  pool_->ForEachChunk([&](const ChunkRef& chunk) {
+    if (chunk.kind == ChunkKind::kLog && chunk.owner < boundary.size() && chunk.ordinal < boundary[chunk.owner].ordinal) {
+      FreeOnce(chunk);
+    }
+  });
+}
+
+}  // namespace lamella

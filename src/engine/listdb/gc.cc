@@ -1,0 +1,247 @@
+// Garbage collection of chunks (6.5.4, and the future work named there): the living records of mostly dead chunks are
+// copied in key order into fresh chunks, which also restores locality, and the old chunks become free.
+
+#include <algorithm>
+#include <map>
+
+#include "base/hash.h"
+#include "engine/listdb/listdb.h"
+
+namespace lamella {
+
+struct ListDb::Victim {
+  PmPtr place;
+};
+
+void ListDb::CountDead(PmPtr place, uint64_t bytes) {
+  ChunkRef chunk;
+  if (!OwningChunk(*pool_, place, &chunk)) return;
+  pool_->Descriptor(chunk.part, chunk.index)->dead_bytes.fetch_add(bytes, std::memory_order_relaxed);
+  garbage_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+}
+
+bool ListDb::IsDoomed(const ChunkRef& chunk) const {
+  const auto at = doomed_.find(uint64_t{chunk.part} << 32 | chunk.index);
+  return at != doomed_.end() && at->second == chunk.epoch;
+}
+
+// A chunk stays its owner's until its readers are gone; it must not be freed twice meanwhile.
+void ListDb::FreeOnce(const ChunkRef& chunk) {
+  const std::lock_guard lock(doomed_mu_);
+  if (IsDoomed(chunk)) return;
+  doomed_[uint64_t{chunk.part} << 32 | chunk.index] = chunk.epoch;
+  pool_->FreeDeferred(chunk);
+}
+
+// Chunks whose records are all in L1 or dead (I5), and of which less than `live_share` is alive, emptiest first, up to a bound of
+// bytes to copy. A chunk without dead records gives no space back, however badly its records filled it, but for sparse ones:
+// what short sessions left of the log, and arena chunks where several become one.
+std::vector<ChunkRef> ListDb::PickVictims(double live_share, bool* more) const {
+  constexpr uint64_t kCopyBytesMax = 8ull << 20;
+  // The floor first, then the tables: a flush that ends between shows in one of them.
+  uint64_t arena_floor = flush_arena_floor_.load(std::memory_order_seq_cst);
+  for (const auto& table : CurrentTables()->l0) {
+    if (!unified_) arena_floor = std::min(arena_floor, table->state.arena_ordinal);
+  }
+  std::vector<LogPosition> merged;
+  {
+    const std::lock_guard lock(catalog_mu_);
+    merged = state_.merged;
+  }
+  struct Candidate {
+    ChunkRef chunk;
+    uint64_t live = 0;
+  };
+  std::vector<Candidate> candidates;
+  std::vector<Candidate> sparse_arenas;
+  const std::lock_guard lock(doomed_mu_);
+  pool_->ForEachChunk([&](const ChunkRef& chunk) {
+    const bool log = unified_ && chunk.kind == ChunkKind::kLog && chunk.owner < merged.size() && chunk.ordinal < merged[chunk.owner].ordinal;
+    const bool arena = chunk.kind == kListDbArena && (chunk.owner != kFlushArena || chunk.ordinal < arena_floor);
+    if ((!log && !arena) || IsDoomed(chunk)) return;
+    const ChunkDescriptor* descriptor = pool_->Descriptor(chunk.part, chunk.index);
+    const uint64_t used = descriptor->used_bytes.load(std::memory_order_relaxed);
+    if (used == 0) return;  // being filled
+    const uint64_t dead = std::min(used, descriptor->dead_bytes.load(std::memory_order_relaxed));
+    const uint64_t bytes = uint64_t{chunk.run_chunks} * pool_->chunk_bytes();
+    if (static_cast<double>(used - dead) >= live_share * static_cast<double>(bytes)) return;
+    if (dead > 0 || (log && IsSparse(used, bytes))) {
+      candidates.push_back({chunk, used - dead});
+    } else if (IsSparse(used, bytes)) {
+      sparse_arenas.push_back({chunk, used});
+    }
+  });
+  if (sparse_arenas.size() > 1) candidates.insert(candidates.end(), sparse_arenas.begin(), sparse_arenas.end());
+  std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) { return a.live < b.live; });
+  std::vector<ChunkRef> victims;
+  uint64_t copied = 0;
+  *more = false;
+  for (const Candidate& c : candidates) {
+    copied += c.live;
+    if (!victims.empty() && copied > kCopyBytesMax) {
+      *more = true;
+      break;
+    }
+    victims.push_back(c.chunk);
+  }
+  return victims;
+}
+
+PmPtr ListDb::FindBeforeInL1(const InternalKey& key) const {
+  return l1_->FindBefore(key, second_chance_.FindAtOrBefore(JustBefore(key)), nullptr);
+}
+
+// Takes a linked element out of L1 if it is an old version that nobody needs, or a delete with nothing behind it.
+bool ListDb::DropIfDead(PmPtr before, PmPtr place) {
+  Record* record = pool_->At<Record>(place);
+  const bool newer_exists = before && l1_->At(before)->key() == record->key();
+  bool dead = newer_exists && !snapshots_.Needed(record->sequence(), l1_->At(before)->sequence());
+  if (!dead && record->kind() == RecordKind::kDelete && !newer_exists &&
+      record->sequence() <= settled_sequence_->load(std::memory_order_acquire)) {
+    const PmPtr next = record->next(0);
+    dead = !next || l1_->At(next)->key() != record->key();
+  }
+  if (!dead) return false;
+  Zipper(l1_.get(), &gc_persister_, this).Unlink(before, place);
+  if (record->kind() != RecordKind::kDelete) {
+    CountDead(place, record->bytes());  // a delete was counted when it was linked
+  }
+  record->MarkObsolete(&gc_persister_);
+  Forget(record, place);
+  l1_count_.fetch_sub(1, std::memory_order_relaxed);
+  return true;
+}
+
+// Finds what lives in the victims. A victim with damage is left as it is: moving records would give them fresh checksums.
+Status ListDb::GatherLive(std::vector<ChunkRef>* victims, std::vector<Victim>* live) {
+  std::vector<ChunkRef> sound;
+  for (const ChunkRef& chunk : *victims) {
+    std::vector<Victim> here;
+    bool damaged = false;
+    const uint64_t used = pool_->Descriptor(chunk.part, chunk.index)->used_bytes.load(std::memory_order_relaxed);
+    const uint64_t behind = ForEachRecord(
+        *pool_, chunk, 0,
+        [&](const Record* record, PmPtr place) {
+          if (record->obsolete()) return;
+          const PmPtr before = FindBeforeInL1(record->internal_key());
+          if (l1_->Next(before, 0, 0) != place) return;  // replaced, or never linked
+          if (!DropIfDead(before, place)) here.push_back({place});
+        },
+        [&](PmPtr) { damaged = true; });
+    if (damaged || behind + kLineBytes < used) continue;  // `check` names the place
+    sound.push_back(chunk);
+    live->insert(live->end(), here.begin(), here.end());
+  }
+  *victims = std::move(sound);
+  return Status::OK();
+}
+
+// Copies the living in key order and swings the links to the copies.
+//   crash after the copies are durable   they are in no list: dead space in the arena, found by the next gc
+//   crash between two swings             each element is linked once, old or new; the victims are still owned
+Status ListDb::Relocate(std::vector<Victim>* live) {
+  std::sort(live->begin(), live->end(), [&](const Victim& a, const Victim& b) {
+    return CompareInternal(pool_->At<Record>(a.place)->internal_key(), pool_->At<Record>(b.place)->internal_key()) < 0;
+  });
+  std::vector<PmPtr> copies;
+  copies.reserve(live->size());
+  for (const Victim& victim : *live) {
+    const Record* record = pool_->At<Record>(victim.place);
+    RecordAppender& arena = *gc_arenas_[victim.place.part()];
+    Status s = arena.Prepare(record->bytes(), true);
+    if (!s.ok()) {  // what was copied so far is dead space
+      for (auto& unused : gc_arenas_) {
+        unused->Commit();
+        unused->Seal();
+      }
+      for (const PmPtr copy : copies) CountDead(copy, pool_->At<Record>(copy)->bytes());
+      return s;
+    }
+    copies.push_back(arena.Append({.tag = record->tag(), .key = record->key(), .value = record->value(), .height = record->height()}));
+    gc_bytes_relocated_.fetch_add(record->bytes(), std::memory_order_relaxed);
+  }
+  for (auto& arena : gc_arenas_) {
+    arena->Commit();
+    arena->Seal();  // links of what it holds are written from now on
+  }
+  Zipper zipper(l1_.get(), &gc_persister_, this);
+  for (size_t i = 0; i < live->size(); ++i) {
+    const PmPtr from = (*live)[i].place;
+    const Record* record = pool_->At<Record>(from);
+    zipper.Replace(FindBeforeInL1(record->internal_key()), from, copies[i]);
+    lookup_cache_.AdvanceGeneration();
+    if (lookup_cache_.enabled()) lookup_cache_.Replace(Hash64(record->key()), from, copies[i]);
+    second_chance_.Insert(pool_->At<Record>(copies[i]), copies[i]);  // the same internal key: takes the new address
+  }
+  return Status::OK();
+}
+
+// Empties the chunks and frees them. NoSpace: there was no room for the copies, and they stay as they are.
+Status ListDb::Empty(std::vector<ChunkRef> victims, bool* progress) {
+  std::vector<Victim> live;
+  Status s = GatherLive(&victims, &live);
+  std::vector<uint64_t> live_bytes(pool_->part_count());
+  for (const Victim& victim : live) live_bytes[victim.place.part()] += pool_->At<Record>(victim.place)->bytes();
+  for (uint32_t part = 0; part < pool_->part_count() && s.ok(); ++part) {
+    // One chunk stays for the catalog's next rewrite.
+    if (live_bytes[part] != 0 && live_bytes[part] / pool_->chunk_bytes() + 2 > pool_->chunks_available(part)) {
+      s = Status::NoSpace("no chunks for the copies that gc makes");
+    }
+  }
+  if (s.ok()) s = Relocate(&live);
+  gc_persister_.Fence();  // links, marks: before any victim is free (I5)
+  if (s.ok() && LosesUnsynced()) s = SyncAll();
+  if (!s.ok()) return s;
+  for (const ChunkRef& chunk : victims) FreeOnce(chunk);
+  *progress = *progress || !victims.empty();
+  return s;
+}
+
+Status ListDb::CollectGarbage(double live_share, bool* progress) {
+  *progress = false;
+  snapshots_ = context_.snapshots->Now();
+  bool more = false;
+  const std::vector<ChunkRef> victims = PickVictims(live_share, &more);
+  if (!victims.empty()) {
+    Status s = Empty(victims, progress);
+    // A full pool: one at a time, the emptiest first, until the copies no longer fit.
+    for (size_t i = 0; i < victims.size() && s.IsNoSpace(); ++i) {
+      s = Empty({victims[i]}, progress);
+      if (s.IsNoSpace()) break;
+      pool_->CollectDeferred();
+      if (i + 1 < victims.size()) s = Status::NoSpace("the rest is to do");
+    }
+    if (!s.ok() && !s.IsNoSpace()) return s;
+  }
+  if (!more || !*progress) garbage_bytes_.store(0, std::memory_order_relaxed);
+  gc_runs_.fetch_add(1, std::memory_order_relaxed);
+  return Status::OK();
+}
+
+// Walks L1 over [begin, end) and takes out what nobody needs any more.
+Status ListDb::SweepRange(std::string_view begin, std::string_view end) {
+  snapshots_ = context_.snapshots->Now();
+  PmPtr before = begin.empty() ? PmPtr() : FindBeforeInL1({begin, kTagFirst});
+  for (PmPtr at = l1_->Next(before, 0, 0); at;) {
+    const Record* record = l1_->At(at);
+    if (!end.empty() && record->key() >= end) break;
+    const PmPtr next = record->next(0);
+    // A delete shields the versions behind it while those are dropped one by one: look at it again when they are gone.
+    if (!DropIfDead(before, at)) {
+      PmPtr behind = next;
+      while (behind && l1_->At(behind)->key() == record->key() && DropIfDead(at, behind)) behind = l1_->At(at)->next(0);
+      if (DropIfDead(before, at)) {
+        at = behind;
+        continue;
+      }
+      before = at;
+      at = behind;
+      continue;
+    }
+    at = next;
+  }
+  gc_persister_.Fence();
+  return Status::OK();
+}
+
+}  // namespace lamella

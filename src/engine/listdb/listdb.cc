@@ -1,0 +1,309 @@
+#include "engine/listdb/listdb.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "base/hash.h"
+
+namespace lamella {
+
+namespace {
+
+uint64_t Share(uint64_t bytes, double share) { return static_cast<uint64_t>(static_cast<double>(bytes) * std::clamp(share, 0.0, 0.9)); }
+
+// MemTables and L0's trees get what the caches leave, and at least an eighth.
+uint64_t TablesBytes(const Options& options) {
+  const uint64_t caches = Share(options.memory_budget_bytes, options.listdb.lookup_cache_share) +
+                          Share(options.memory_budget_bytes, options.listdb.second_chance_share);
+  const uint64_t left = options.memory_budget_bytes > caches ? options.memory_budget_bytes - caches : 0;
+  return std::max(left, options.memory_budget_bytes / 8);
+}
+
+constexpr uint64_t kMemTableBytesMin = 64 << 10;
+
+uint64_t MemTableBytes(const Options& options) {
+  if (options.memtable_bytes != 0) return std::max(options.memtable_bytes, kMemTableBytesMin);
+  return std::max(TablesBytes(options) / 8, kMemTableBytesMin);
+}
+
+constexpr size_t kSlowTables = 64;
+constexpr size_t kStopTables = 512;
+
+}  // namespace
+
+ListDb::ListDb(const EngineContext& context)
+    : BufferedEngine(context, MemTableBytes(*context.options),
+                     std::max(TablesBytes(*context.options), 4 * MemTableBytes(*context.options))),
+      options_(context.options->listdb),
+      tables_bytes_max_(TablesBytes(*context.options)),
+      memtable_bytes_(MemTableBytes(*context.options)),
+      lookup_cache_(Share(context.options->memory_budget_bytes, options_.lookup_cache_share)),
+      second_chance_(context.pool, Share(context.options->memory_budget_bytes, options_.second_chance_share)),
+      compaction_persister_(context.pool->gate(), WriteCause::kCompaction),
+      gc_persister_(context.pool->gate(), WriteCause::kGc),
+      settled_sequence_(std::make_shared<std::atomic<uint64_t>>(0)),
+      flush_persister_(context.pool->gate(), WriteCause::kFlush),
+      checkpoint_persister_(context.pool->gate(), WriteCause::kFlush) {}
+
+ListDb::~ListDb() = default;
+
+std::unique_ptr<Engine> NewListDb(const EngineContext& context) { return std::make_unique<ListDb>(context); }
+
+std::shared_ptr<const ListDbTables> ListDb::CurrentTables() const {
+  return std::static_pointer_cast<const ListDbTables>(CurrentReadSet()->tables);
+}
+
+Status ListDb::SyncAll() {
+  const uint64_t sequence = sequencer_.published();
+  Status s = pool_->Sync();
+  if (!s.ok()) return s;
+  OnSynced(sequence);
+  return pool_->Sync();  // the edit itself
+}
+
+void ListDb::OnSynced(uint64_t sequence) {
+  if (!LosesUnsynced()) return;
+  Status s = Edit(ListDbEdit::kSynced, [&](ListDbState* state) { state->synced_sequence = std::max(state->synced_sequence, sequence); });
+  if (!s.ok()) SetBackgroundError(s);
+}
+
+// Algorithm 7.
+Lookup ListDb::SearchTables(const TableSet& tables, const InternalKey& target) {
+  const uint64_t hash = lookup_cache_.enabled() ? Hash64(target.user_key) : 0;
+  const uint64_t generation = lookup_cache_.generation();
+  std::array<PmPtr, LookupCache::kWays> places;
+  const uint32_t candidates = lookup_cache_.Find(hash, &places);
+  for (uint32_t i = 0; i < candidates; ++i) {
+    const Record* record = pool_->At<Record>(places[i]);
+    pool_->gate()->OnRead(kMediaBlockBytes);
+    // The newest version in any table; a snapshot may ask for an older one.
+    if (record->key() == target.user_key && record->tag() <= target.tag) {
+      gets_lookup_cache_.Add();
+      return Found(places[i], record->kind());
+    }
+  }
+  for (const auto& table : static_cast<const ListDbTables&>(tables).l0) {
+    if (table->tree != nullptr) {
+      HeadTree::Entry entry;
+      if (!table->tree->FindVersion(target, &entry)) continue;
+      gets_l0_.Add();
+      return Found(entry.place(), TagKind(entry.tag));
+    }
+    const PmPtr place = table->list->FindAtOrAfter(target, PmPtr(), nullptr);
+    if (!place || pool_->At<Record>(place)->key() != target.user_key) continue;
+    gets_l0_.Add();
+    return Found(place, pool_->At<Record>(place)->kind());
+  }
+  HopTally hops;
+  const PmPtr place = l1_->FindAtOrAfter(target, second_chance_.FindAtOrBefore(target), &hops);
+  if (pool_->part_count() > 1) {
+    hops_local_.Add(hops.local);
+    hops_remote_.Add(hops.remote);
+  }
+  if (!place) return {};
+  const Record* record = pool_->At<Record>(place);
+  if (record->key() != target.user_key) return {};
+  gets_l1_.Add();
+  // Only a read as of after the last flush may fill the cache: no table has a newer version than it found. A flush since then
+  // moved the generation.
+  if (TagSequence(target.tag) >= flushed_through_.load(std::memory_order_acquire)) lookup_cache_.PutFound(hash, place, generation);
+  return Found(place, record->kind());
+}
+
+void ListDb::AddTableIterators(const std::shared_ptr<const TableSet>& tables, std::vector<std::unique_ptr<InternalIterator>>* iterators) {
+  for (const auto& table : static_cast<const ListDbTables&>(*tables).l0) {
+    iterators->push_back(table->tree != nullptr ? NewHeadTreeIterator(pool_, table->tree.get())
+                                                : NewSkipListIterator(table->list.get(), nullptr));
+  }
+  iterators->push_back(NewSkipListIterator(l1_.get(), second_chance_.tree()));
+}
+
+Pressure ListDb::TablePressure(const TableSet& tables) const {
+  const size_t count = static_cast<const ListDbTables&>(tables).l0.size();
+  if (!options_.zipper_compaction || count < kSlowTables) return Pressure::kNone;
+  return count < kStopTables ? Pressure::kSlow : Pressure::kStop;
+}
+
+std::optional<Job> ListDb::PickJob(JobClass job_class) {
+  const uint32_t ready_chunks = pool_->chunk_bytes() >= (1 << 20) ? 16 : 8;
+  if (job_class == JobClass::kUrgent) {
+    if (auto flush = PickFlush()) return flush;
+    const std::lock_guard lock(job_mu_);
+    if (!provisioning_ && pool_->NeedsProvision(ready_chunks)) {
+      provisioning_ = true;
+      return Job{"provision", [this, ready_chunks] {
+                   Status s = pool_->Provision(ready_chunks);
+                   const std::lock_guard done(job_mu_);
+                   provisioning_ = false;
+                   return s.IsNoSpace() ? Status::OK() : s;  // writers will find out, and wait for space
+                 }};
+    }
+    return std::nullopt;
+  }
+  const auto tables = CurrentTables();
+  size_t fresh = 0;
+  for (const auto& table : tables->l0) fresh += table->checkpointed ? 0 : 1;
+  const std::lock_guard lock(job_mu_);
+  const bool merge_wanted = (options_.zipper_compaction || merge_all_) && !tables->l0.empty();
+  const bool merge_starves = merge_wanted && fresh == tables->l0.size();
+  if (!checkpointing_ && fresh > 0 && (fresh >= options_.checkpoint_group_tables || merge_starves || merge_all_)) {
+    checkpointing_ = true;
+    return Job{"checkpoint", [this] {
+                 Status s = Checkpoint();
+                 const std::lock_guard done(job_mu_);
+                 checkpointing_ = false;
+                 return s;
+               }};
+  }
+  if (l1_busy_) return std::nullopt;
+  const auto l1_job = [this](const char* name, auto&& run) {
+    l1_busy_ = true;
+    return Job{name, [this, run] {
+                 Status s = run();
+                 const std::lock_guard done(job_mu_);
+                 l1_busy_ = false;
+                 return s;
+               }};
+  };
+  const uint64_t garbage = garbage_bytes_.load(std::memory_order_relaxed);
+  const uint64_t used = pool_->used_bytes();
+  const bool merge_ready = merge_wanted && tables->l0.back()->checkpointed;
+  const bool gc_due = garbage >= std::max(4 * pool_->chunk_bytes(), used / 10) && (!merge_ready || garbage >= used / 3);
+  if (gc_due || (gc_wanted_ && !merge_ready)) {
+    const bool tight = gc_wanted_;
+    return l1_job("gc", [this, tight] {
+      bool progress = false;
+      Status s = CollectGarbage(tight ? 0.95 : options_.gc_live_share, &progress);
+      if (!progress) {
+        const std::lock_guard done(job_mu_);
+        gc_wanted_ = false;
+      }
+      return s;
+    });
+  }
+  if (merge_ready) {
+    if (!tables->l0.back()->settled->load(std::memory_order_acquire)) {
+      return l1_job("settle", [this, settled = tables->l0.back()->settled] {  // a Get of before the flush is under way (I3)
+        pool_->readers()->Collect();
+        if (!settled->load(std::memory_order_acquire)) std::this_thread::sleep_for(std::chrono::microseconds(200));
+        return Status::OK();
+      });
+    }
+    return l1_job("merge", [this] { return MergeOldest(); });
+  }
+  if (merge_all_ && tables->l0.empty()) merge_all_ = false;
+  if (warm_) {
+    warm_ = false;
+    return l1_job("warm", [this] { return WarmSecondChance(); });
+  }
+  return std::nullopt;
+}
+
+bool ListDb::ReclaimSpace() {
+  using std::chrono::steady_clock;
+  SwitchMemTable(true);
+  const auto nothing_left = [this] {
+    const auto read_set = CurrentReadSet();
+    const std::lock_guard lock(job_mu_);
+    return read_set->sealed.empty() && static_cast<const ListDbTables&>(*read_set->tables).l0.empty() && !gc_wanted_ && !l1_busy_;
+  };
+  // Reclaiming again what the last writer has just failed to would only make every write on a full pool slow.
+  if (nothing_left() && garbage_bytes_.load(std::memory_order_relaxed) == 0 && pool_->CollectDeferred() == 0) return false;
+  {
+    const std::lock_guard lock(job_mu_);
+    gc_wanted_ = true;
+    merge_all_ = true;
+  }
+  const auto deadline = steady_clock::now() + std::chrono::seconds(5);
+  while (!nothing_left() && BackgroundError().ok() && steady_clock::now() < deadline) {
+    context_.wake();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  pool_->CollectDeferred();
+  return true;
+}
+
+Status ListDb::CompactRange(std::string_view begin, std::string_view end) {
+  Status s = Flush();
+  if (!s.ok()) return s;
+  // All tables into L1, then L1 is ours.
+  for (;;) {
+    {
+      const bool empty = CurrentTables()->l0.empty();
+      const std::lock_guard lock(job_mu_);
+      if (empty && !l1_busy_) {
+        l1_busy_ = true;
+        break;
+      }
+      merge_all_ = true;
+    }
+    if (Status error = BackgroundError(); !error.ok()) return error;
+    context_.wake();
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+  for (int i = 0; i < 50; ++i) {  // deletes may go once nobody sees their table apart; an open iterator keeps them
+    if (pool_->CollectDeferred() == 0 && pool_->readers()->Collect() == 0 && pool_->holders()->Collect() == 0) break;
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+  s = SweepRange(begin, end);
+  bool progress = true;
+  while (s.ok() && progress) s = CollectGarbage(begin.empty() && end.empty() ? 0.9 : options_.gc_live_share, &progress);
+  pool_->CollectDeferred();
+  const std::lock_guard lock(job_mu_);
+  l1_busy_ = false;
+  return s;
+}
+
+Status ListDb::Close() {
+  Status s = FlushAllNow();
+  if (s.ok()) s = Checkpoint();
+  if (!s.ok()) return s;
+  for (uint32_t i = 0; i < log_->shard_count(); ++i) log_->shard(i).appender->CloseChunk();
+  flush_arena_->CloseChunk();
+  for (auto& arena : gc_arenas_) arena->CloseChunk();
+  return SyncAll();
+}
+
+void ListDb::AddStats(Stats* stats) const {
+  BufferedEngine::AddStats(stats);
+  stats->gets_lookup_cache += gets_lookup_cache_.Sum();
+  stats->gets_l0 += gets_l0_.Sum();
+  stats->gets_l1 += gets_l1_.Sum();
+  stats->local_hops += hops_local_.Sum();
+  stats->remote_hops += hops_remote_.Sum();
+  stats->checkpoints += checkpoints_.load(std::memory_order_relaxed);
+  stats->compactions += compactions_.load(std::memory_order_relaxed);
+  stats->gc_runs += gc_runs_.load(std::memory_order_relaxed);
+  stats->gc_bytes_relocated += gc_bytes_relocated_.load(std::memory_order_relaxed);
+  stats->recovered_records += recovered_records_.load(std::memory_order_relaxed);
+  for (const auto& table : CurrentTables()->l0) {
+    ++stats->l0_tables;
+    stats->l0_records += table->state.count;
+    if (table->tree != nullptr) stats->dram_bytes += table->tree->memory_bytes();
+  }
+  stats->l1_records += l1_count_.load(std::memory_order_relaxed);
+  stats->dram_bytes += lookup_cache_.memory_bytes() + second_chance_.memory_bytes();
+}
+
+std::string ListDb::Describe() const {
+  const auto read_set = CurrentReadSet();
+  const auto& tables = static_cast<const ListDbTables&>(*read_set->tables);
+  std::string out;
+  out += "MemTables: active " + std::to_string(read_set->active->count()) + " records, " +
+         std::to_string(read_set->active->memory_bytes()) + " bytes of DRAM; sealed " + std::to_string(read_set->sealed.size()) + "\n";
+  out += "L0: " + std::to_string(tables.l0.size()) + " PMTables\n";
+  for (const auto& table : tables.l0) {
+    out += "  table " + std::to_string(table->state.id) + ": " + std::to_string(table->state.count) + " records, up to sequence " +
+           std::to_string(table->state.last_sequence) + (table->checkpointed ? ", checkpointed" : ", behind the log boundary") +
+           (table->tree != nullptr ? ", order cached in DRAM\n" : "\n");
+  }
+  out += "L1: " + std::to_string(l1_count_.load(std::memory_order_relaxed)) + " records, " + std::to_string(l1_->lane_count()) +
+         (l1_->lane_count() == 1 ? " lane" : " lanes") + "\n";
+  out += "lookup cache: " + std::to_string(lookup_cache_.memory_bytes()) + " bytes; second-chance cache: " +
+         std::to_string(second_chance_.memory_bytes()) + " bytes, elements of height " + std::to_string(second_chance_.height_min()) +
+         " and more\n";
+  return out;
+}
+
+}  // namespace lamella

@@ -1,0 +1,209 @@
+// ListDb is the design of the dissertation's chapter VI: DRAM MemTables, L0 PMTables (overlapping, newest first) and one L1
+// PMTable, all skiplists over records that were written once, to the log (index-unified logging). Flush writes links, zipper
+// compaction moves links; records are copied only to gather the living of mostly dead chunks.
+//
+// I1: L0 tables are merged oldest first, so L1 never holds a newer version of a key than an L0 table.
+// I2: only checkpointed tables are merged: a table whose links are durable, and whose records lie before the log boundary.
+//     A crash then never re-sorts records that L1 links already.
+// I3: a table is merged only when every Get that was under way when it was made is over (its epoch): the versions it makes
+//     obsolete are then needed by registered snapshots only.
+// I4: a delete stays in L1 until no older version lies behind it and no iterator is left that sees its table apart from L1.
+// I5: a chunk is freed when every record in it is unlinked (or was never linked), durably, and, on page media, synced.
+// I6: L1 is changed by one job at a time (l1_busy_).
+// Threads: as Engine says.
+#ifndef LAMELLA_ENGINE_LISTDB_LISTDB_H_
+#define LAMELLA_ENGINE_LISTDB_LISTDB_H_
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "base/striped_counter.h"
+#include "engine/buffered_engine.h"
+#include "engine/listdb/state.h"
+#include "index/lookup_cache.h"
+#include "index/pm_skiplist.h"
+#include "index/second_chance_cache.h"
+#include "index/zipper.h"
+#include "pool/catalog.h"
+
+namespace lamella {
+
+/// Chunk kinds of this engine.
+inline constexpr ChunkKind kListDbHeads = static_cast<ChunkKind>(static_cast<int>(ChunkKind::kEngineFirst));
+inline constexpr ChunkKind kListDbArena = static_cast<ChunkKind>(static_cast<int>(ChunkKind::kEngineFirst) + 1);
+/// Owners of arena chunks: what a copying flush writes, and what gc relocates.
+inline constexpr uint32_t kFlushArena = 0;
+inline constexpr uint32_t kGcArena = 1;
+
+/// An L0 PMTable: a skiplist through its records. Immutable but for the list's links and `settled`.
+struct L0Table {
+  L0TableState state;  // heads are filled in at the checkpoint
+  bool checkpointed = false;
+  /// Every Get that was under way when the table was made is over (I3).
+  std::shared_ptr<std::atomic<bool>> settled;
+  std::shared_ptr<SkipListHeads> heads;  // in DRAM: an L0 table is found through the catalog or re-sorted from the log
+  std::shared_ptr<PmSkipList> list;
+  /// The table's order in DRAM, kept while memory allows: a cache of the list.
+  std::shared_ptr<const HeadTree> tree;
+};
+
+struct ListDbTables final : TableSet {
+  std::vector<std::shared_ptr<const L0Table>> l0;  // newest first
+};
+
+class ListDb final : public BufferedEngine, private ZipperObserver {
+ public:
+  explicit ListDb(const EngineContext& context);
+  ~ListDb() override;
+
+  Status Recover() override;
+  std::optional<Job> PickJob(JobClass job_class) override;
+  Status CompactRange(std::string_view begin, std::string_view end) override;
+  void OnSynced(uint64_t sequence) override;
+  Status Close() override;
+  void AddStats(Stats* stats) const override;
+  std::string Describe() const override;
+  Status Check(CheckReport* report) override;
+  Status Rebuild(RepairReport* report) override;
+
+ protected:
+  Status FlushMemTable(const std::shared_ptr<MemTable>& memtable) override;
+  Lookup SearchTables(const TableSet& tables, const InternalKey& target) override;
+  void AddTableIterators(const std::shared_ptr<const TableSet>& tables,
+                         std::vector<std::unique_ptr<InternalIterator>>* iterators) override;
+  Pressure TablePressure(const TableSet& tables) const override;
+  bool ReclaimSpace() override;
+
+ private:
+  // flush.cc
+  std::shared_ptr<L0Table> NewTable(const MemTable& memtable);
+  void LinkRecords(const HeadTree& tree, L0Table* table, bool fill_cache);
+  Status CopyRecords(const MemTable& memtable, std::shared_ptr<HeadTree>* copied);
+  Status Checkpoint();
+  void FreeLogBeforeBoundary();
+  void TrimTrees(ListDbTables* tables) const;
+
+  // merge.cc
+  Status MergeOldest();
+  void ListElements(const L0Table& table, std::vector<PmPtr>* elements) const;
+  bool Needed(uint64_t older, uint64_t newer) const override;
+  void OnLinked(Record* record, PmPtr place) override;
+  void OnObsolete(Record* record, PmPtr place, bool was_linked) override;
+  PmPtr Nearby(const InternalKey& key) const override;
+  Status WarmSecondChance();
+
+  // gc.cc
+  struct Victim;
+  std::vector<ChunkRef> PickVictims(double live_share, bool* more) const;
+  Status CollectGarbage(double live_share, bool* progress);
+  Status Empty(std::vector<ChunkRef> victims, bool* progress);
+  Status GatherLive(std::vector<ChunkRef>* victims, std::vector<Victim>* live);
+  Status Relocate(std::vector<Victim>* live);
+  bool DropIfDead(PmPtr before, PmPtr place);
+  Status SweepRange(std::string_view begin, std::string_view end);
+  PmPtr FindBeforeInL1(const InternalKey& key) const;
+  void Forget(const Record* record, PmPtr place);
+  void CountDead(PmPtr place, uint64_t bytes);
+  static bool IsSparse(uint64_t used, uint64_t bytes) { return used < bytes / 4; }
+  bool IsDoomed(const ChunkRef& chunk) const;
+  void FreeOnce(const ChunkRef& chunk);
+
+  // recovery.cc
+  Status CreateEmpty();
+  Status OpenCatalog();
+  void FreeStrayChunks();
+  Status OpenTables(ListDbTables* tables);
+  Status RecoverLog(std::shared_ptr<const ListDbTables> tables);
+  std::vector<std::shared_ptr<MemTable>> BuildMemTables(const LogContents& contents) const;
+  void MeasureOpenChunks();
+  void MakeArenas();
+  uint32_t ShardCount() const;
+
+  // rebuild.cc
+  void GatherRecords(bool power_cut, std::vector<LogEntry>* kept, uint64_t* lost);
+  Status LinkRebuilt(const HeadTree& tree, SkipListHeads* heads, uint64_t* linked);
+  Status CheckList(const PmSkipList& list, const std::string& name, uint64_t elements_max, CheckReport* report);
+
+  std::shared_ptr<const ListDbTables> CurrentTables() const;
+  /// Changes the state and appends it to the catalog. Durable on return; on failure nothing has changed.
+  template <class Change>
+  Status Edit(ListDbEdit kind, Change&& change) {
+    const std::lock_guard lock(catalog_mu_);
+    ListDbState before = state_;
+    change(&state_);
+    Status s = catalog_->Append(static_cast<uint32_t>(kind), state_.Encode());
+    if (!s.ok()) state_ = std::move(before);
+    return s;
+  }
+  bool LosesUnsynced() const { return pool_->gate()->medium() == MediumKind::kPage; }
+  /// Page media: makes everything written so far survive a power cut.
+  Status SyncAll();
+
+  const ListDbOptions options_;
+  const uint64_t tables_bytes_max_;   // DRAM for MemTables and the trees of L0
+  const uint64_t memtable_bytes_;
+  LookupCache lookup_cache_;
+  SecondChanceCache second_chance_;
+  bool unified_ = true;               // constant after Recover
+
+  mutable std::mutex catalog_mu_;
+  ListDbState state_;                 // guarded by catalog_mu_
+  std::unique_ptr<Catalog> catalog_;  // guarded by catalog_mu_
+
+  std::mutex tables_mu_;              // held while the table set is replaced
+  std::unique_ptr<PmSkipList> l1_;    // constant after Recover
+  std::atomic<uint64_t> l1_count_{0};
+  std::atomic<uint64_t> flushed_through_{0};  // newest sequence number that a table may hold
+  std::atomic<uint64_t> garbage_bytes_{0};  // found dead since the last gc
+
+  mutable std::mutex doomed_mu_;
+  std::map<uint64_t, uint32_t> doomed_;  // guarded by doomed_mu_; chunks whose free is deferred: part and index to epoch
+
+  // Jobs under way; guarded by job_mu_.
+  std::mutex job_mu_;
+  bool l1_busy_ = false;
+  bool checkpointing_ = false;
+  bool provisioning_ = false;
+  bool gc_wanted_ = false;
+  bool merge_all_ = false;
+  bool warm_ = false;
+
+  // Used by the one job that changes L1.
+  Persister compaction_persister_;
+  Persister gc_persister_;
+  SnapshotList::Sample snapshots_;  // of the running job
+  std::shared_ptr<std::atomic<uint64_t>> settled_sequence_;  // merged tables up to here are seen apart from L1 by nobody (I4)
+  std::unique_ptr<RecordAppender> flush_arena_;
+  std::vector<std::unique_ptr<RecordAppender>> gc_arenas_;  // one per pool part
+  Persister flush_persister_;
+  Persister checkpoint_persister_;
+  std::atomic<uint64_t> flush_arena_floor_{UINT64_MAX};  // gc keeps off arena chunks from this ordinal on
+
+  std::atomic<uint64_t> checkpoints_{0};
+  std::atomic<uint64_t> compactions_{0};
+  std::atomic<uint64_t> gc_runs_{0};
+  std::atomic<uint64_t> gc_bytes_relocated_{0};
+  std::atomic<uint64_t> recovered_records_{0};
+  StripedCounter gets_lookup_cache_;
+  StripedCounter gets_l0_;
+  StripedCounter gets_l1_;
+  StripedCounter hops_local_;
+  StripedCounter hops_remote_;
+};
+
+/// What the superblock keeps of this engine's options: those that count at creation only.
+inline constexpr uint64_t kListDbFlagUnifiedLog = 1;
+inline constexpr uint64_t kListDbFlagBraided = 2;
+constexpr uint64_t ListDbEngineFlags(const ListDbOptions& options) {
+  return (options.unified_log ? kListDbFlagUnifiedLog : 0) | (options.braided ? kListDbFlagBraided : 0);
+}
+
+/// The ListDB engine over an open pool. Recover comes next.
+std::unique_ptr<Engine> NewListDb(const EngineContext& context);
+
+}  // namespace lamella
+
+#endif  // LAMELLA_ENGINE_LISTDB_LISTDB_H_

@@ -1,0 +1,101 @@
+// Zipper compaction of the oldest L0 table into L1 (6.5), and the caches that follow it.
+
+#include "base/hash.h"
+#include "engine/listdb/listdb.h"
+
+namespace lamella {
+
+bool ListDb::Needed(uint64_t older, uint64_t newer) const { return snapshots_.Needed(older, newer); }
+
+void ListDb::OnLinked(Record* record, PmPtr place) {
+  second_chance_.Insert(record, place);
+  l1_count_.fetch_add(1, std::memory_order_relaxed);
+  if (record->kind() == RecordKind::kDelete) CountDead(place, record->bytes());  // it goes when gc comes by (I4)
+}
+
+void ListDb::OnObsolete(Record* record, PmPtr place, bool was_linked) {
+  Forget(record, place);
+  if (was_linked) l1_count_.fetch_sub(1, std::memory_order_relaxed);
+  CountDead(place, record->bytes());
+}
+
+PmPtr ListDb::Nearby(const InternalKey& key) const { return second_chance_.FindAtOrBefore(key); }
+
+// An element left L1: takes it out of the caches. In this order: a reader that found it before may still be about to cache it,
+// and is refused once the generation moved.
+void ListDb::Forget(const Record* record, PmPtr place) {
+  lookup_cache_.AdvanceGeneration();
+  if (lookup_cache_.enabled()) lookup_cache_.Remove(Hash64(record->key()), place);
+  second_chance_.Remove(record, place);
+}
+
+// The table's elements in order. Along the links, those of a half-done merge run on into L1; Zipper stops at the first of those.
+void ListDb::ListElements(const L0Table& table, std::vector<PmPtr>* elements) const {
+  elements->reserve(table.state.count);
+  if (table.tree != nullptr) {
+    HeadTree::Iterator at(table.tree.get());
+    for (at.SeekToFirst(); at.Valid(); at.Next()) elements->push_back(at.entry().place());
+    return;
+  }
+  for (PmPtr at = table.list->First(); at && elements->size() < table.state.count; at = table.list->Next(at, 0, 0)) {
+    elements->push_back(at);
+  }
+}
+
+// Persist order, and what a crash after each step leaves:
+//   1  the edit kMergeBegin           the table whole, L1 as before; recovery merges it again
+//   2  elements, from the tail on     a tail of the table is in L1; recovery merges the rest (Zipper, I2)
+//   3  the edit kMergeDone            the table is gone, all of it is in L1
+Status ListDb::MergeOldest() {
+  const auto before = CurrentTables();
+  if (before->l0.empty() || !before->l0.back()->checkpointed) return Status::OK();
+  const std::shared_ptr<const L0Table> table = before->l0.back();
+  if (LosesUnsynced()) {
+    // A version is marked obsolete only when the newer one survives a power cut.
+    Status s = SyncAll();
+    if (!s.ok()) return s;
+  }
+  Status s = Edit(ListDbEdit::kMergeBegin, [&](ListDbState* state) { state->merging = table->state.id; });
+  if (!s.ok()) return s;
+
+  snapshots_ = context_.snapshots->Now();
+  std::vector<PmPtr> elements;
+  ListElements(*table, &elements);
+  Zipper zipper(l1_.get(), &compaction_persister_, this);
+  zipper.Merge(elements);
+
+  s = Edit(ListDbEdit::kMergeDone, [&](ListDbState* state) {
+    state->merging = 0;
+    state->l0.erase(state->l0.begin());
+    state->merged = table->state.sealed;
+    state->merged_sequence = table->state.last_sequence;
+    state->l1_count = l1_count_.load(std::memory_order_relaxed);
+  });
+  if (!s.ok()) return s;
+  {
+    const std::lock_guard lock(tables_mu_);
+    auto tables = std::make_shared<ListDbTables>(*CurrentTables());
+    tables->l0.pop_back();
+    Install(tables, nullptr);
+  }
+  compactions_.fetch_add(1, std::memory_order_relaxed);
+  // Once no Get and no iterator is left that sees the table apart from L1, its deletes may go (I4).
+  pool_->readers()->Retire([pool = pool_, settled = settled_sequence_, last = table->state.last_sequence] {
+    pool->holders()->Retire([settled, last] { settled->store(last, std::memory_order_release); });
+  });
+  return Status::OK();
+}
+
+// After a restart: fills the second-chance cache from the list's upper layers, tallest first come first.
+Status ListDb::WarmSecondChance() {
+  constexpr uint64_t kElementsMax = 1 << 20;  // a bound on this job; searches work without
+  for (uint32_t lane = 0; lane < l1_->lane_count(); ++lane) {
+    uint64_t elements = 0;
+    for (PmPtr at = l1_->Next(PmPtr(), lane, 1); at && elements < kElementsMax; at = l1_->Next(at, lane, 1), ++elements) {
+      second_chance_.Insert(l1_->At(at), at);
+    }
+  }
+  return Status::OK();
+}
+
+}  // namespace lamella

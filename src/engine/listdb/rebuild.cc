@@ -1,0 +1,241 @@
+// The records are the truth, every index is a cache: rebuilding the indexes from the records, and checking them.
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/listdb/listdb.h"
+
+namespace lamella {
+
+// What validates and counts. After a power cut on page media that is everything up to the last sync and the longest run without a
+// hole behind it (P3); in a repair it is everything but a torn batch at the end.
+void ListDb::GatherRecords(bool power_cut, std::vector<LogEntry>* kept, uint64_t* lost) {
+  std::vector<LogEntry> all;
+  pool_->ForEachChunk([&](const ChunkRef& chunk) {
+    if (chunk.kind != ChunkKind::kLog && chunk.kind != kListDbArena) return;
+    // The batch counts of copies are those of the records they were made from: only the log's are whole batches.
+    const bool copy = chunk.kind == kListDbArena;
+    const uint64_t behind = ForEachRecord(
+        *pool_, chunk, 0,
+        [&](const Record* record, PmPtr place) {
+          all.push_back({record->tag(), place, copy ? 0 : record->header.batch_remaining});
+        },
+        [&](PmPtr) { ++*lost; });
+    const uint64_t used = pool_->Descriptor(chunk.part, chunk.index)->used_bytes.load(std::memory_order_relaxed);
+    if (used > behind + kLineBytes) ++*lost;
+    pool_->Descriptor(chunk.part, chunk.index)->used_bytes.store(std::max(used, behind), std::memory_order_relaxed);
+  });
+  std::vector<SequenceGap> gaps;
+  uint64_t base;
+  {
+    const std::lock_guard lock(catalog_mu_);
+    gaps = state_.gaps;
+    base = state_.synced_sequence;
+  }
+  const auto is_void = [&](uint64_t sequence) {
+    return std::any_of(gaps.begin(), gaps.end(), [&](const SequenceGap& g) { return g.first <= sequence && sequence <= g.last; });
+  };
+  std::erase_if(all, [&](const LogEntry& e) { return is_void(TagSequence(e.tag)); });
+  std::sort(all.begin(), all.end(), [](const LogEntry& a, const LogEntry& b) { return a.tag < b.tag; });
+  size_t keep = all.size();
+  if (power_cut) {
+    uint64_t expected = base + 1;
+    size_t i = 0;
+    while (i < all.size() && TagSequence(all[i].tag) <= base) ++i;
+    keep = i;
+    for (; i < all.size(); ++i) {
+      for (const SequenceGap& g : gaps) {
+        if (g.first <= expected && expected <= g.last) expected = g.last + 1;
+      }
+      const uint64_t sequence = TagSequence(all[i].tag);
+      if (sequence + 1 == expected) continue;  // a relocated copy beside its original
+      if (sequence != expected) break;
+      ++expected;
+      if (all[i].batch_remaining == 0) keep = i + 1;
+    }
+  } else {
+    while (keep > 0 && all[keep - 1].batch_remaining != 0) --keep;
+  }
+  all.resize(keep);
+  *kept = std::move(all);
+}
+
+// Links the newest version of each key; marks the older ones, durably, before the deletes that shield them are left out.
+Status ListDb::LinkRebuilt(const HeadTree& tree, SkipListHeads* heads, uint64_t* linked) {
+  Persister& persister = compaction_persister_;
+  PmWord* last[kPoolPartsMax][kHeightMax];
+  for (uint32_t lane = 0; lane < kPoolPartsMax; ++lane) {
+    for (uint32_t layer = 0; layer < kHeightMax; ++layer) last[lane][layer] = &heads->next[lane][layer];
+  }
+  const PmSkipList list(pool_, heads, state_.lanes > 1);
+  const auto set = [&](PmWord* word, uint64_t value) {
+    persister.Store(word, value);
+    persister.Flush(word, sizeof(*word));
+  };
+  std::string_view previous;
+  HeadTree::Iterator at(&tree);
+  for (at.SeekToFirst(); at.Valid(); at.Next()) {
+    const PmPtr place = at.entry().place();
+    Record* record = pool_->At<Record>(place);
+    const bool older = record->key() == previous;
+    previous = record->key();
+    if (older || record->kind() == RecordKind::kDelete) {
+      if (older) record->MarkObsolete(&persister);
+      CountDead(place, record->bytes());
+      continue;
+    }
+    const uint32_t lane = list.Lane(place);
+    for (uint32_t layer = 0; layer < record->height(); ++layer) {
+      PmWord*& before = last[layer == 0 ? 0 : lane][layer];
+      set(before, place.word);
+      before = record->link(layer);
+    }
+    ++*linked;
+  }
+  for (auto& lane : last) {
+    for (PmWord* word : lane) set(word, 0);
+  }
+  persister.Fence();
+  return Status::OK();
+}
+
+// Persist order, and what a crash after each step leaves:
+//   1  the edit kRebuildBegin    the next open rebuilds again
+//   2  links and marks           the same; the new heads are in a chunk that no state names
+//   3  the edit kRebuildDone     the rebuilt L1; no L0, no log behind the boundary
+Status ListDb::Rebuild(RepairReport* report) {
+  unified_ = (pool_->state().engine_flags & kListDbFlagUnifiedLog) != 0;
+  const bool power_cut = LosesUnsynced() && !pool_->state().clean && !pool_->state().same_boot;
+  Status s;
+  if (catalog_ == nullptr && pool_->state().catalog_chunk != 0) {
+    s = OpenCatalog();
+    if (!s.ok()) report->notes.push_back("the catalog is lost (" + s.ToString() + "); numbers declared void are not known");
+  }
+  if (catalog_ == nullptr) s = CreateEmpty();
+  if (s.ok()) s = Edit(ListDbEdit::kRebuildBegin, [](ListDbState* state) { state->rebuilding = true; });
+  if (s.ok()) s = pool_->Sync();
+  if (!s.ok()) return s;
+  MakeArenas();
+  std::vector<LogEntry> kept;
+  GatherRecords(power_cut, &kept, &report->records_lost);
+
+  pool_->ForEachChunk([&](const ChunkRef& chunk) {
+    pool_->Descriptor(chunk.part, chunk.index)->dead_bytes.store(0, std::memory_order_relaxed);
+  });
+  HeadTree tree(pool_);
+  Random random(0x5eed);
+  for (const LogEntry& entry : kept) {
+    const Record* record = pool_->At<Record>(entry.place);
+    PmPtr place = entry.place;
+    if (record->obsolete()) {
+      CountDead(place, record->bytes());
+      continue;
+    }
+    if (record->height() == 0) {  // a plain log's record has no room for links
+      const uint32_t height = RandomHeight(&random);
+      RecordAppender& arena = *gc_arenas_[place.part()];
+      s = arena.Prepare(RecordBytes(height, record->key().size(), record->value().size()), true);
+      if (!s.ok()) return s;
+      place = arena.Append({.tag = record->tag(), .key = record->key(), .value = record->value(), .height = height});
+      arena.Commit();
+    }
+    tree.Insert(pool_->At<Record>(place)->key(), entry.tag, place, pool_->At<Record>(place)->height());
+  }
+  for (auto& arena : gc_arenas_) arena->CloseChunk();
+
+  ChunkRef heads;
+  s = pool_->Claim(0, kListDbHeads, 0, 1, 1, true, &compaction_persister_, &heads);
+  if (!s.ok()) return s;
+  std::memset(pool_->ChunkAddress(heads), 0, sizeof(SkipListHeads));
+  compaction_persister_.Persist(pool_->ChunkAddress(heads), sizeof(SkipListHeads));
+  uint64_t linked = 0;
+  s = LinkRebuilt(tree, reinterpret_cast<SkipListHeads*>(pool_->ChunkAddress(heads)), &linked);
+  if (s.ok()) s = pool_->Sync();
+  if (!s.ok()) return s;
+
+  LogContents contents;  // for the shards' ordinals and the numbers that were seen
+  s = ReadLog(*pool_, {}, 0, {}, true, &contents);
+  if (!s.ok()) return s;
+  const uint64_t last = kept.empty() ? 0 : TagSequence(kept.back().tag);
+  s = Edit(ListDbEdit::kRebuildDone, [&](ListDbState* state) {
+    state->l1_heads = pool_->ChunkStart(heads);
+    state->l1_count = linked;
+    state->l0.clear();
+    state->merging = 0;
+    state->boundary.clear();
+    for (const uint64_t ordinal : contents.next_ordinal) state->boundary.push_back({ordinal, 0});
+    state->merged = state->boundary;
+    const uint64_t flushed = std::max(last, state->flushed_sequence);
+    if (contents.sequence_seen > flushed) state->gaps.push_back({flushed + 1, contents.sequence_seen});
+    state->flushed_sequence = state->merged_sequence = std::max(flushed, contents.sequence_seen);
+    state->synced_sequence = state->flushed_sequence;
+    state->rebuilding = false;
+  });
+  if (s.ok()) s = pool_->Sync();
+  report->records_kept += linked;
+  return s;
+}
+
+Status ListDb::CheckList(const PmSkipList& list, const std::string& name, uint64_t elements_max, CheckReport* report) {
+  constexpr size_t kProblemsMax = 1000;
+  for (uint32_t lane = 0; lane < list.lane_count(); ++lane) {
+    for (uint32_t layer = lane == 0 ? 0 : 1; layer < kHeightMax; ++layer) {
+      uint64_t count = 0;
+      PmPtr before;
+      for (PmPtr at = list.Next(PmPtr(), lane, layer); at; at = list.Next(at, lane, layer)) {
+        Status s = VerifyRecord(*pool_, at);
+        if (!s.ok()) {
+          report->problems.push_back(name + ", layer " + std::to_string(layer) + ": " + s.ToString());
+          break;  // links of a damaged record cannot be followed
+        }
+        const Record* record = list.At(at);
+        if (record->height() <= layer || (layer > 0 && list.Lane(at) != lane)) {
+          report->problems.push_back(name + ", layer " + std::to_string(layer) + ": the record at " + DescribePlace(*pool_, at) +
+                                     " has no link in this layer");
+          break;
+        }
+        if (before && CompareInternal(list.At(before)->internal_key(), record->internal_key()) >= 0) {
+          report->problems.push_back(name + ", layer " + std::to_string(layer) + ": the record at " + DescribePlace(*pool_, at) +
+                                     " is not behind its predecessor at " + DescribePlace(*pool_, before));
+        }
+        before = at;
+        if (++count > elements_max || report->problems.size() > kProblemsMax) {
+          report->problems.push_back(name + ": more elements than records exist; the links run in a circle");
+          return Status::OK();
+        }
+        if (layer == 0) ++report->records;
+      }
+    }
+  }
+  ++report->tables;
+  return Status::OK();
+}
+
+Status ListDb::Check(CheckReport* report) {
+  Status s = FlushAllNow();
+  if (!s.ok()) return s;
+  uint64_t records = 0;
+  pool_->ForEachChunk([&](const ChunkRef& chunk) {
+    ++report->chunks;
+    if (chunk.kind != ChunkKind::kLog && chunk.kind != kListDbArena) return;
+    const uint64_t behind = ForEachRecord(
+        *pool_, chunk, 0, [&](const Record*, PmPtr) { ++records; },
+        [&](PmPtr place) {
+          report->problems.push_back("damaged record at " + DescribePlace(*pool_, place) + ": its checksum does not match");
+        });
+    const uint64_t used = pool_->Descriptor(chunk.part, chunk.index)->used_bytes.load(std::memory_order_relaxed);
+    if (used > behind + kLineBytes) {
+      report->problems.push_back("records missing at the end of part " + std::to_string(chunk.part) + " chunk " +
+                                 std::to_string(chunk.index) + ": expected up to offset " + std::to_string(used) +
+                                 ", found records up to " + std::to_string(behind));
+    }
+  });
+  const auto tables = CurrentTables();
+  for (const auto& table : tables->l0) {
+    s = CheckList(*table->list, "L0 table " + std::to_string(table->state.id), records, report);
+    if (!s.ok()) return s;
+  }
+  return CheckList(*l1_, "L1", records, report);
+}
+
+}  // namespace lamella

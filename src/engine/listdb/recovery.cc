@@ -1,0 +1,224 @@
+// Recovery (6.7, Algorithm 8): the catalog names L1 and the checkpointed L0 tables; an interrupted zipper compaction is merged
+// again; the log behind the boundary is sorted into MemTables, which are flushed as usual.
+// Every step can be cut by another crash: nothing in place changes before the step's own edit, except by Zipper, which may be
+// repeated.
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include "engine/listdb/listdb.h"
+
+namespace lamella {
+
+uint32_t ListDb::ShardCount() const {
+  constexpr uint32_t kShardsMax = 16;
+  if (context_.options->log_shards != 0) return context_.options->log_shards;
+  return std::clamp<uint32_t>(std::thread::hardware_concurrency(), 1, kShardsMax);
+}
+
+void ListDb::MakeArenas() {
+  uint64_t next_ordinal = 1;
+  pool_->ForEachChunk([&](const ChunkRef& chunk) {
+    if (chunk.kind == kListDbArena) next_ordinal = std::max(next_ordinal, chunk.ordinal + 1);
+  });
+  flush_arena_ = std::make_unique<RecordAppender>(pool_, 0, kListDbArena, kFlushArena, next_ordinal, WriteCause::kFlush);
+  gc_arenas_.clear();
+  for (uint32_t part = 0; part < pool_->part_count(); ++part) {
+    gc_arenas_.push_back(std::make_unique<RecordAppender>(pool_, part, kListDbArena, kGcArena, next_ordinal, WriteCause::kGc));
+  }
+}
+
+// Persist order: heads, then the catalog, whose publication in the superblock makes both the store's. A crash before it leaves
+// chunks without a live owner, which the next open frees.
+Status ListDb::CreateEmpty() {
+  FreeStrayChunks();
+  ChunkRef heads;
+  Status s = pool_->Claim(0, kListDbHeads, 0, 1, 1, true, &compaction_persister_, &heads);
+  if (!s.ok()) return s;
+  std::memset(pool_->ChunkAddress(heads), 0, sizeof(SkipListHeads));
+  compaction_persister_.Persist(pool_->ChunkAddress(heads), sizeof(SkipListHeads));
+  const std::lock_guard lock(catalog_mu_);
+  state_ = ListDbState{};
+  state_.lanes = (pool_->state().engine_flags & kListDbFlagBraided) != 0 ? pool_->part_count() : 1;
+  state_.l1_heads = pool_->ChunkStart(heads);
+  return Catalog::Create(pool_, [this] { return state_.Encode(); }, &catalog_);
+}
+
+Status ListDb::OpenCatalog() {
+  const std::lock_guard lock(catalog_mu_);
+  Status s = Catalog::Open(
+      pool_, [this] { return state_.Encode(); },
+      [this](uint32_t, std::string_view payload) {
+        ListDbState state;
+        Status decoded = ListDbState::Decode(payload, &state);
+        if (decoded.ok()) state_ = std::move(state);  // an edit is the whole new state
+        return decoded;
+      },
+      &catalog_);
+  if (!s.ok()) return s;
+  if (state_.l1_heads.part() >= pool_->part_count() || !pool_->Contains(state_.l1_heads, sizeof(SkipListHeads)) ||
+      state_.lanes > pool_->part_count()) {
+    return Status::Corruption("the catalog names L1 heads at part " + std::to_string(state_.l1_heads.part()) + " byte " +
+                              std::to_string(state_.l1_heads.offset()) + ", outside the pool; `lamella repair` rebuilds the index");
+  }
+  return Status::OK();
+}
+
+// Chunks of a catalog or list that a crash left without a live owner.
+void ListDb::FreeStrayChunks() {
+  std::vector<ChunkRef> stray;
+  pool_->ForEachChunk([&](const ChunkRef& chunk) {
+    const bool dead_catalog = chunk.kind == ChunkKind::kCatalog && (chunk.part != 0 || chunk.index != pool_->state().catalog_chunk);
+    const bool dead_heads = chunk.kind == kListDbHeads && pool_->ChunkStart(chunk) != state_.l1_heads;
+    if (dead_catalog || dead_heads) stray.push_back(chunk);
+  });
+  for (const ChunkRef& chunk : stray) pool_->Free(chunk, &gc_persister_);
+}
+
+Status ListDb::OpenTables(ListDbTables* tables) {
+  const std::lock_guard lock(catalog_mu_);
+  l1_ = std::make_unique<PmSkipList>(pool_, pool_->At<SkipListHeads>(state_.l1_heads), state_.lanes > 1);
+  l1_count_.store(state_.l1_count, std::memory_order_relaxed);
+  settled_sequence_->store(state_.merged_sequence, std::memory_order_relaxed);
+  flushed_through_.store(state_.flushed_sequence, std::memory_order_relaxed);
+  for (const L0TableState& state : state_.l0) {
+    auto table = std::make_shared<L0Table>();
+    table->state = state;
+    table->checkpointed = true;
+    table->settled = std::make_shared<std::atomic<bool>>(true);
+    table->heads = std::make_shared<SkipListHeads>();
+    if (state.heads.size() != size_t{state_.lanes} * kHeightMax) {
+      return Status::Corruption("L0 table " + std::to_string(state.id) + " has " + std::to_string(state.heads.size()) +
+                                " heads, expected " + std::to_string(state_.lanes * kHeightMax));
+    }
+    for (size_t i = 0; i < state.heads.size(); ++i) {
+      table->heads->next[i / kHeightMax][i % kHeightMax].store(state.heads[i], std::memory_order_relaxed);
+    }
+    table->list = std::make_shared<PmSkipList>(pool_, table->heads.get(), state_.lanes > 1);
+    tables->l0.insert(tables->l0.begin(), table);
+  }
+  return Status::OK();
+}
+
+// Sorts the log's records into MemTables of the usual size, several at once. All but the last keep the old boundary: their
+// records are told from later ones by sequence number.
+std::vector<std::shared_ptr<MemTable>> ListDb::BuildMemTables(const LogContents& contents) const {
+  std::vector<LogPosition> boundary;
+  {
+    const std::lock_guard lock(catalog_mu_);
+    boundary = state_.boundary;
+  }
+  constexpr uint64_t kBytesPerEntry = 48;
+  const size_t per_table = std::max<size_t>(memtable_bytes_ / kBytesPerEntry, 256);
+  const auto& entries = contents.entries;
+  std::vector<std::shared_ptr<MemTable>> memtables;  // oldest first
+  std::vector<std::pair<size_t, size_t>> slices;
+  for (size_t from = 0; from < entries.size();) {
+    size_t to = std::min(from + per_table, entries.size());
+    while (entries[to - 1].batch_remaining != 0) ++to;  // a batch stays together
+    slices.emplace_back(from, to);
+    from = to;
+    memtables.push_back(std::make_shared<MemTable>(pool_, memtables.size() + 1));
+    std::vector<LogPosition> sealed = boundary;
+    if (to == entries.size()) {
+      sealed.clear();
+      for (const uint64_t ordinal : contents.next_ordinal) sealed.push_back({ordinal, 0});
+    }
+    memtables.back()->Seal(TagSequence(entries[to - 1].tag), std::move(sealed));
+  }
+  std::atomic<size_t> next{0};
+  const auto build = [&] {
+    for (size_t i = next.fetch_add(1); i < slices.size(); i = next.fetch_add(1)) {
+      for (size_t e = slices[i].first; e < slices[i].second; ++e) {
+        if (e + 8 < slices[i].second) __builtin_prefetch(pool_->Address(entries[e + 8].place));
+        memtables[i]->Add(pool_->At<Record>(entries[e].place)->key(), entries[e].tag, entries[e].place);
+      }
+    }
+  };
+  std::vector<std::thread> threads;
+  for (uint32_t i = 1; i < std::min<size_t>(std::thread::hardware_concurrency(), slices.size()); ++i) threads.emplace_back(build);
+  build();
+  for (std::thread& thread : threads) thread.join();
+  return memtables;
+}
+
+// Chunks that were being filled at the crash: gc may take them from now on. What holds no record is free.
+void ListDb::MeasureOpenChunks() {
+  std::vector<ChunkRef> empty;
+  pool_->ForEachChunk([&](const ChunkRef& chunk) {
+    if (chunk.kind != ChunkKind::kLog && chunk.kind != kListDbArena) return;
+    ChunkDescriptor* descriptor = pool_->Descriptor(chunk.part, chunk.index);
+    uint64_t used = descriptor->used_bytes.load(std::memory_order_relaxed);
+    if (used == 0) {
+      used = ForEachRecord(*pool_, chunk, 0, [](const Record*, PmPtr) {}, nullptr);
+      descriptor->used_bytes.store(used, std::memory_order_relaxed);
+    }
+    const uint64_t bytes = uint64_t{chunk.run_chunks} * pool_->chunk_bytes();
+    if (used == 0) {
+      empty.push_back(chunk);
+    } else if (IsSparse(used, bytes)) {
+      garbage_bytes_.fetch_add(bytes - used, std::memory_order_relaxed);
+    }
+  });
+  for (const ChunkRef& chunk : empty) pool_->Free(chunk, &gc_persister_);
+}
+
+Status ListDb::RecoverLog(std::shared_ptr<const ListDbTables> tables) {
+  LogContents contents;
+  std::vector<LogPosition> boundary;
+  std::vector<SequenceGap> gaps;
+  uint64_t base;
+  {
+    const std::lock_guard lock(catalog_mu_);
+    boundary = state_.boundary;
+    gaps = state_.gaps;
+    base = state_.flushed_sequence;
+  }
+  Status s = ReadLog(*pool_, boundary, base, gaps, false, &contents);
+  if (!s.ok()) return s;
+  recovered_records_.store(contents.entries.size(), std::memory_order_relaxed);
+  if (contents.sequence_seen > contents.sequence_last) {
+    // Writes that never returned, beyond the first missing one. Their numbers are void from now on, so that no later recovery
+    // takes them for the successors of what is written next.
+    s = Edit(ListDbEdit::kGap, [&](ListDbState* state) { state->gaps.push_back({contents.sequence_last + 1, contents.sequence_seen}); });
+    if (!s.ok()) return s;
+  }
+  MeasureOpenChunks();
+  std::vector<std::shared_ptr<MemTable>> memtables = BuildMemTables(contents);
+  std::reverse(memtables.begin(), memtables.end());  // newest first
+  StartWriting(ShardCount(), unified_, contents.next_ordinal, contents.sequence_seen, std::move(memtables), std::move(tables));
+  return Status::OK();
+}
+
+Status ListDb::Recover() {
+  unified_ = (pool_->state().engine_flags & kListDbFlagUnifiedLog) != 0;
+  const bool created = pool_->state().catalog_chunk == 0;
+  Status s = created ? CreateEmpty() : OpenCatalog();
+  if (!s.ok()) return s;
+  bool rebuild;
+  uint64_t merging;
+  {
+    const std::lock_guard lock(catalog_mu_);
+    // The kernel wrote pages back in any order: after a power cut links and records may be of different moments.
+    const bool power_cut = LosesUnsynced() && !pool_->state().clean && !pool_->state().same_boot;
+    rebuild = !created && (state_.rebuilding || power_cut);
+    merging = state_.merging;
+  }
+  if (rebuild) {
+    RepairReport report;
+    s = Rebuild(&report);
+    if (!s.ok()) return s;
+    merging = 0;
+  }
+  FreeStrayChunks();
+  MakeArenas();
+  auto tables = std::make_shared<ListDbTables>();
+  s = OpenTables(tables.get());
+  if (s.ok()) s = RecoverLog(tables);
+  if (s.ok() && merging != 0) s = MergeOldest();
+  warm_ = !created && second_chance_.enabled();
+  return s;
+}
+
+}  // namespace lamella

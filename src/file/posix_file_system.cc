@@ -1,0 +1,216 @@
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <utility>
+
+#include "base/concat.h"
+#include "base/errno_status.h"
+#include "file/file_system.h"
+
+namespace lamella {
+namespace {
+
+/// A file descriptor that closes itself.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+  bool ok() const { return fd_ >= 0; }
+  int Release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
+
+std::string DirectoryOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+std::string WithoutTrailingSlashes(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
+}
+
+Status WriteAll(int fd, std::string_view bytes, const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t written = write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return ErrnoStatus("write " + path, errno);
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+  return Status::OK();
+}
+
+Status ReadAll(int fd, const std::string& path, std::string* content) {
+  content->clear();
+  char buffer[1 << 14];
+  while (true) {
+    const ssize_t n = read(fd, buffer, sizeof(buffer));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return ErrnoStatus("read " + path, errno);
+    if (n == 0) return Status::OK();
+    content->append(buffer, static_cast<size_t>(n));
+  }
+}
+
+class PosixFileLock : public FileLock {
+ public:
+  explicit PosixFileLock(int fd) : fd_(fd) {}
+  ~PosixFileLock() override { (void)ftruncate(fd_.get(), 0); }  // the pid in it is the holder's; closing unlocks
+
+ private:
+  Descriptor fd_;
+};
+
+// "process 4711" or "this process", from what the holder wrote.
+std::string HolderName(int fd) {
+  char text[32] = {};
+  const ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
+  long pid = 0;
+  if (n <= 0 || std::from_chars(text, text + n, pid).ec != std::errc()) return "another process";
+  return pid == getpid() ? "this process" : Concat("process ", pid);
+}
+
+class PosixFileSystem : public FileSystem {
+ public:
+  bool Exists(const std::string& path) override {
+    struct stat found{};
+    return stat(path.c_str(), &found) == 0;
+  }
+
+  Status CreateDirectory(const std::string& raw_path) override {
+    const std::string path = WithoutTrailingSlashes(raw_path);
+    if (path.empty()) return Status::InvalidArgument("create directory: the path is empty");
+    struct stat found{};
+    if (stat(path.c_str(), &found) == 0) {
+      if (S_ISDIR(found.st_mode)) return Status::OK();
+      return Status::InvalidArgument(path + " is a file; a directory is needed here");
+    }
+    if (errno != ENOENT) return ErrnoStatus("create directory " + path, errno);
+    const std::string parent = DirectoryOf(path);
+    if (parent != path) {
+      Status s = CreateDirectory(parent);
+      if (!s.ok()) return s;
+    }
+    if (mkdir(path.c_str(), 0755) != 0 && errno != EEXIST) return ErrnoStatus("create directory " + path, errno);
+    return SyncDirectory(parent);
+  }
+
+  Status RemoveDirectory(const std::string& raw_path) override {
+    const std::string path = WithoutTrailingSlashes(raw_path);
+    if (rmdir(path.c_str()) == 0) return SyncDirectory(DirectoryOf(path));
+    if (errno == ENOENT) return Status::OK();
+    if (errno == ENOTEMPTY || errno == EEXIST) {
+      return Status::InvalidArgument("remove directory " + path + ": it holds files that are none of the store's");
+    }
+    return ErrnoStatus("remove directory " + path, errno);
+  }
+
+  Status ListDirectory(const std::string& path, std::vector<std::string>* names) override {
+    names->clear();
+    DIR* directory = opendir(path.c_str());
+    if (directory == nullptr) return ErrnoStatus("list directory " + path, errno);
+    errno = 0;
+    while (const dirent* entry = readdir(directory)) {
+      const std::string_view name = entry->d_name;
+      if (name != "." && name != "..") names->emplace_back(name);
+    }
+    const int error = errno;
+    closedir(directory);
+    if (error != 0) return ErrnoStatus("list directory " + path, error);
+    std::sort(names->begin(), names->end());
+    return Status::OK();
+  }
+
+  Status SyncDirectory(const std::string& path) override {
+    const Descriptor fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!fd.ok()) return ErrnoStatus("open directory " + path, errno);
+    // Some file systems know no fsync of a directory: there is nothing to make durable then.
+    if (fsync(fd.get()) != 0 && errno != EINVAL) return ErrnoStatus("sync directory " + path, errno);
+    return Status::OK();
+  }
+
+  Status FileSize(const std::string& path, uint64_t* bytes) override {
+    struct stat found{};
+    if (stat(path.c_str(), &found) != 0) return ErrnoStatus("stat " + path, errno);
+    *bytes = static_cast<uint64_t>(found.st_size);
+    return Status::OK();
+  }
+
+  Status RemoveFile(const std::string& path) override {
+    if (unlink(path.c_str()) == 0) return SyncDirectory(DirectoryOf(path));
+    return errno == ENOENT ? Status::OK() : ErrnoStatus("remove " + path, errno);
+  }
+
+  Status RenameFile(const std::string& from, const std::string& to) override {
+    if (rename(from.c_str(), to.c_str()) != 0) return ErrnoStatus(Concat("rename ", from, " to ", to), errno);
+    return SyncDirectory(DirectoryOf(to));
+  }
+
+  Status ReadFile(const std::string& path, std::string* content) override {
+    const Descriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!fd.ok()) return ErrnoStatus("open " + path, errno);
+    return ReadAll(fd.get(), path, content);
+  }
+
+  // What a crash leaves after each step:
+  //   working file written and synced    the old content, and a working file that the next call replaces
+  //   renamed                            the old content or the new one
+  //   directory synced                   the new content
+  Status WriteFile(const std::string& path, std::string_view content) override {
+    const std::string working = path + ".new";
+    Status s = WriteAndSync(working, content);
+    if (s.ok()) return RenameFile(working, path);
+    unlink(working.c_str());
+    return s;
+  }
+
+  Status LockFile(const std::string& path, std::unique_ptr<FileLock>* lock) override {
+    Descriptor fd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+    if (!fd.ok()) return ErrnoStatus("open lock file " + path, errno);
+    // The lock is the open file's, not the process's: a second open of this process is refused as another one's is, and
+    // the kernel lets go of it when the process ends, however it does.
+    if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno != EWOULDBLOCK) return ErrnoStatus("lock " + path, errno);
+      return Status::Busy(
+          Concat(path, " is locked by ", HolderName(fd.get()), ", which has the store open; close it there"));
+    }
+    const std::string pid = Concat(getpid(), "\n");
+    Status s = ftruncate(fd.get(), 0) == 0 ? WriteAll(fd.get(), pid, path) : ErrnoStatus("truncate " + path, errno);
+    // The pid is for messages only: a full disk must not keep a store from being opened.
+    if (!s.ok() && !s.IsNoSpace()) return s;
+    *lock = std::make_unique<PosixFileLock>(fd.Release());
+    return Status::OK();
+  }
+
+ private:
+  static Status WriteAndSync(const std::string& path, std::string_view content) {
+    const Descriptor fd(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+    if (!fd.ok()) return ErrnoStatus("create " + path, errno);
+    Status s = WriteAll(fd.get(), content, path);
+    if (s.ok() && fsync(fd.get()) != 0) s = ErrnoStatus("sync " + path, errno);
+    return s;
+  }
+};
+
+}  // namespace
+
+FileSystem* FileSystem::Posix() {
+  static PosixFileSystem* const posix = new PosixFileSystem;  // never destroyed: locks may outlive main
+  return posix;
+}
+
+}  // namespace lamella

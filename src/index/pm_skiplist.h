@@ -1,0 +1,78 @@
+// PmSkipList is a skiplist whose nodes are the records themselves, where they lie in the pool.
+// Plain: one list. Braided (dissertation 6.4): layer 0 spans all pool parts; the layers above link only records of one
+// part (a lane), so that a search stays on one NUMA node until its last steps.
+// I1: layer 0 is sorted by internal key and holds every element. Upper layers are shortcuts: each is a sorted part of layer 0.
+// I2: links change by single 8-byte release stores; an element's own links are set before a link to it.
+// I3: what was unlinked stays readable, and leads back into the list, until its chunk is freed.
+// Threads: one writer; readers at any time, pinned against reuse of chunks.
+#ifndef LAMELLA_INDEX_PM_SKIPLIST_H_
+#define LAMELLA_INDEX_PM_SKIPLIST_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "iterator/internal_iterator.h"
+#include "log/record.h"
+#include "memtable/head_tree.h"
+#include "pool/pool.h"
+
+namespace lamella {
+
+/// The first links of a list, per lane and layer. Layer 0 is lane 0's for all. Media type where a list is persistent in place.
+struct SkipListHeads {
+  PmWord next[kPoolPartsMax][kHeightMax];
+};
+static_assert(sizeof(SkipListHeads) == 1536);
+
+/// Hops along links, and how many of them led to another pool part than the hop before.
+struct HopTally {
+  uint64_t local = 0;
+  uint64_t remote = 0;
+};
+
+class PmSkipList {
+ public:
+  PmSkipList(const Pool* pool, SkipListHeads* heads, bool braided) : pool_(pool), heads_(heads), braided_(braided) {}
+
+  const Pool* pool() const { return pool_; }
+  SkipListHeads* heads() const { return heads_; }
+  uint32_t lane_count() const { return braided_ ? pool_->part_count() : 1; }
+  uint32_t Lane(PmPtr place) const { return braided_ ? place.part() : 0; }
+  Record* At(PmPtr place) const { return pool_->At<Record>(place); }
+
+  /// The word that links to the successor of `element` (null: the head) in a layer of a lane.
+  PmWord* Link(PmPtr element, uint32_t lane, uint32_t layer) const {
+    if (element) return At(element)->link(layer);
+    return layer == 0 ? &heads_->next[0][0] : &heads_->next[lane][layer];
+  }
+  PmPtr Next(PmPtr element, uint32_t lane, uint32_t layer) const {
+    return PmPtr(Link(element, lane, layer)->load(std::memory_order_acquire));  // pairs with the writer's release (I2)
+  }
+  PmPtr First() const { return Next(PmPtr(), 0, 0); }
+
+  /// The first element at or after `target`; null at the end. `start`: an element before it, or null to start at the head.
+  PmPtr FindAtOrAfter(const InternalKey& target, PmPtr start, HopTally* tally) const;
+  /// The last element before `target`; null where there is none.
+  PmPtr FindBefore(const InternalKey& target, PmPtr start, HopTally* tally) const;
+  /// The last element.
+  PmPtr FindLast() const;
+  /// True if the element at `place` before which FindBefore(target) stands is before target.
+  bool IsBefore(PmPtr element, const InternalKey& target) const {
+    pool_->gate()->OnRead(kMediaBlockBytes);
+    return CompareInternal(At(element)->internal_key(), target) < 0;
+  }
+
+ private:
+  const Pool* const pool_;
+  SkipListHeads* const heads_;
+  const bool braided_;
+};
+
+/// Walks a list. `guide` (may be null) is a tree over some of the list's elements: searches start from it, and what lies ahead is
+/// fetched early by its addresses.
+std::unique_ptr<InternalIterator> NewSkipListIterator(const PmSkipList* list, std::shared_ptr<const HeadTree> guide);
+
+}  // namespace lamella
+
+#endif  // LAMELLA_INDEX_PM_SKIPLIST_H_

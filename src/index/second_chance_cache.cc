@@ -1,0 +1,55 @@
+#include "index/second_chance_cache.h"
+
+namespace lamella {
+
+SecondChanceCache::SecondChanceCache(Pool* pool, uint64_t bytes_max) : pool_(pool), bytes_max_(bytes_max) {
+  owned_ = std::make_shared<HeadTree>(pool);
+  tree_.store(owned_.get(), std::memory_order_release);
+}
+
+std::shared_ptr<const HeadTree> SecondChanceCache::tree() const {
+  if (bytes_max_ == 0) return nullptr;
+  const std::lock_guard lock(mu_);
+  return owned_;
+}
+
+void SecondChanceCache::Swap(std::shared_ptr<HeadTree> tree) {
+  std::shared_ptr<HeadTree> old;
+  {
+    const std::lock_guard lock(mu_);
+    tree_.store(tree.get(), std::memory_order_release);
+    old = std::exchange(owned_, std::move(tree));
+  }
+  pool_->readers()->Retire([old] {});  // readers that loaded the raw pointer are pinned there
+}
+
+void SecondChanceCache::Insert(const Record* record, PmPtr place) {
+  if (bytes_max_ == 0 || record->height() < height_min()) return;
+  HeadTree* tree = tree_.load(std::memory_order_relaxed);
+  tree->Insert(record->key(), record->tag(), place, record->height());
+  if (tree->memory_bytes() > bytes_max_) MakeRoom();
+}
+
+void SecondChanceCache::Remove(const Record* record, PmPtr place) {
+  if (bytes_max_ == 0 || record->height() < height_min()) return;
+  tree_.load(std::memory_order_relaxed)->Remove(record->internal_key(), place);
+}
+
+void SecondChanceCache::Clear() { Swap(std::make_shared<HeadTree>(pool_)); }
+
+// Rebuilds the tree without its shortest elements; without dropping any where most of the memory is in emptied leaves.
+void SecondChanceCache::MakeRoom() {
+  const HeadTree* old = tree_.load(std::memory_order_relaxed);
+  constexpr uint64_t kBytesPerEntry = 48;  // at the usual fill of leaves
+  if (old->count() * kBytesPerEntry > bytes_max_ / 2 && height_min() < kHeightMax) {
+    height_min_.fetch_add(1, std::memory_order_relaxed);
+  }
+  auto tree = std::make_shared<HeadTree>(pool_);
+  HeadTree::Iterator entries(old);
+  for (entries.SeekToFirst(); entries.Valid(); entries.Next()) {
+    if (entries.entry().height() >= height_min()) tree->InsertEntry(entries.entry());
+  }
+  Swap(std::move(tree));
+}
+
+}  // namespace lamella

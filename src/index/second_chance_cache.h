@@ -1,0 +1,55 @@
+// SecondChanceCache is an ordered DRAM index over the tall elements of L1 (dissertation 6.6): a search that misses the
+// lookup cache starts at the closest element before its key, a few hops from the end. The paper's is a skiplist; a wide
+// tree over key heads answers in fewer cache misses. Its replacement is the paper's SIZE policy: short elements go first.
+// With memory enough for all heights it holds every element, and a search is one step.
+// I1: it holds only elements that are linked in L1: an element leaves before it may be reused.
+// Threads: Insert, Remove, Clear from the one thread that changes L1; reads from any, pinned in `readers`.
+#ifndef LAMELLA_INDEX_SECOND_CHANCE_CACHE_H_
+#define LAMELLA_INDEX_SECOND_CHANCE_CACHE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "memtable/head_tree.h"
+
+namespace lamella {
+
+class SecondChanceCache {
+ public:
+  SecondChanceCache(Pool* pool, uint64_t bytes_max);
+
+  bool enabled() const { return bytes_max_ != 0; }
+  /// Height below which elements are not kept at present.
+  uint32_t height_min() const { return height_min_.load(std::memory_order_relaxed); }
+  uint64_t memory_bytes() const { return tree_.load(std::memory_order_acquire)->memory_bytes(); }
+
+  /// The last kept element strictly before the target's place, or at it; null where there is none.
+  PmPtr FindAtOrBefore(const InternalKey& target) const {
+    HeadTree::Entry entry;
+    if (bytes_max_ == 0 || !tree_.load(std::memory_order_acquire)->FindAtOrBefore(target, &entry)) return PmPtr();
+    return entry.place();
+  }
+  /// The tree as it is now, kept alive for an iterator; null when the cache is off.
+  std::shared_ptr<const HeadTree> tree() const;
+
+  void Insert(const Record* record, PmPtr place);
+  void Remove(const Record* record, PmPtr place);
+  void Clear();
+
+ private:
+  void MakeRoom();
+  void Swap(std::shared_ptr<HeadTree> tree);
+
+  Pool* const pool_;
+  const uint64_t bytes_max_;
+  std::atomic<uint32_t> height_min_{1};
+  std::atomic<HeadTree*> tree_;
+  mutable std::mutex mu_;
+  std::shared_ptr<HeadTree> owned_;  // guarded by mu_; what tree_ points to
+};
+
+}  // namespace lamella
+
+#endif  // LAMELLA_INDEX_SECOND_CHANCE_CACHE_H_

@@ -1,0 +1,76 @@
+// Zipper compaction (dissertation 5.1.2 and 6.5, Algorithm 6): merges an upper skiplist's elements into a lower one in place.
+// A forward scan finds each element's place and pushes it on a stack; a backward merge, from the tail, links them in.
+//
+// I1: at every moment every element of the upper list can be reached along the upper list, which runs on into the lower one:
+//     an element is linked into the lower list before the one ahead of it is. Readers miss nothing and wait for nothing.
+// I2: after a crash the elements merged are a tail of the upper list; a redo stops at the first element that the lower list
+//     holds already.
+// I3: an older version that no snapshot needs is unlinked where the newer one is linked in, and marked obsolete; the
+//     mark is durable before the merge is reported done. A delete stays linked, whoever owns the list drops it when nothing can lie
+//     behind it.
+// Threads: one merge at a time per lower list; readers at any time.
+#ifndef LAMELLA_INDEX_ZIPPER_H_
+#define LAMELLA_INDEX_ZIPPER_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "index/pm_skiplist.h"
+
+namespace lamella {
+
+/// Told of what a merge does, and asked what it may do.
+class ZipperObserver {
+ public:
+  virtual ~ZipperObserver() = default;
+  /// True if a live snapshot sees the version `older` although `newer`, the next version of the key, exists.
+  virtual bool Needed(uint64_t older, uint64_t newer) const = 0;
+  virtual void OnLinked(Record* record, PmPtr place) = 0;
+  /// The record was unlinked (or, `was_linked` false, is left out) and marked. It may still be read until its chunk is freed.
+  virtual void OnObsolete(Record* record, PmPtr place, bool was_linked) = 0;
+  /// A lower-list element at or before the key, to start a search from; null to start at the head.
+  virtual PmPtr Nearby(const InternalKey& key) const = 0;
+};
+
+class Zipper {
+ public:
+  Zipper(PmSkipList* lower, Persister* persister, ZipperObserver* observer)
+      : lower_(lower), persister_(persister), observer_(observer) {}
+
+  /// Merges the upper list's elements, given in its order. Durable on return. Returns how many were linked.
+  uint64_t Merge(std::span<const PmPtr> elements);
+
+  /// Unlinks `element`, whose predecessor in layer 0 is `before` (null: head), from every layer. Flushed, not fenced.
+  void Unlink(PmPtr before, PmPtr element);
+  /// Puts the copy `to` in the place of `from`, in every layer. REQUIRES: the copy is durable. Flushed, not fenced.
+  void Replace(PmPtr before, PmPtr from, PmPtr to);
+
+ private:
+  struct Step {
+    PmPtr element;
+    uint32_t lane;
+    uint32_t befores;  // index into befores_ of this element's predecessors, by layer
+  };
+  void Scan(std::span<const PmPtr> elements);
+  PmPtr ScanLayers(const Record* element, uint32_t lane, PmPtr nearby);
+  void MergeStep(const Step& step);
+  PmPtr DropObsolete(const Record* newer, PmPtr older);
+  void UnlinkUpper(PmPtr element);
+  /// Predecessors of `element` in the layers above 0 of its lane.
+  void FindUpper(PmPtr element, PmPtr* befores) const;
+
+  PmSkipList* const lower_;
+  Persister* const persister_;
+  ZipperObserver* const observer_;
+  PmPtr rightmost_[kPoolPartsMax][kHeightMax];  // the last element before the scan's place, by lane and layer
+  PmPtr bottom_;                                // the same in layer 0
+  std::vector<Step> steps_;
+  std::vector<PmPtr> befores_;
+  std::vector<PmPtr> dropped_;  // older versions that the present step takes out
+  std::vector<PmPtr> skipped_;  // elements that a newer one of the same merge made obsolete
+};
+
+}  // namespace lamella
+
+#endif  // LAMELLA_INDEX_ZIPPER_H_

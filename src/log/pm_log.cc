@@ -1,0 +1,176 @@
+#include "log/pm_log.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <string>
+
+namespace lamella {
+
+PmLog::PmLog(Pool* pool, uint32_t shard_count, const std::vector<uint64_t>& next_ordinal) {
+  for (uint32_t i = 0; i < shard_count; ++i) {
+    auto shard = std::make_unique<Shard>();
+    const uint64_t ordinal = i < next_ordinal.size() ? next_ordinal[i] : 1;
+    shard->appender = std::make_unique<RecordAppender>(pool, i % pool->part_count(), ChunkKind::kLog, i, ordinal, WriteCause::kLog);
+    shard->random = Random(0x9e3779b97f4a7c15ull * (i + 1));
+    shards_.push_back(std::move(shard));
+  }
+}
+
+PmLog::Shard& PmLog::ShardOfThisCpu() {
+  const int cpu = sched_getcpu();
+  return *shards_[static_cast<size_t>(cpu < 0 ? 0 : cpu) % shards_.size()];
+}
+
+std::vector<LogPosition> PmLog::SealAll() {
+  std::vector<LogPosition> positions;
+  for (auto& shard : shards_) positions.push_back(shard->appender->Seal());
+  return positions;
+}
+
+namespace {
+
+constexpr uint64_t RoundUpToLine(uint64_t n) { return (n + kLineBytes - 1) & ~uint64_t{kLineBytes - 1}; }
+
+bool AllZero(const char* p, uint64_t n) {
+  return n == 0 || (p[0] == 0 && std::memcmp(p, p + 1, n - 1) == 0);
+}
+
+}  // namespace
+
+uint64_t ForEachRecord(const Pool& pool, const ChunkRef& chunk, uint64_t from,
+                       const std::function<void(const Record*, PmPtr)>& visit,
+                       const std::function<void(PmPtr place)>& damaged) {
+  const uint64_t end = uint64_t{chunk.run_chunks} * pool.chunk_bytes();
+  const PmPtr start = pool.ChunkStart(chunk);
+  const char* base = pool.Address(start);
+  uint64_t at = from;
+  uint64_t behind_last = from;
+  const auto valid_at = [&](uint64_t offset) {
+    return RecordIsValid(reinterpret_cast<const Record*>(base + offset), end - offset, PmPtr(start.part(), start.offset() + offset), chunk.epoch);
+  };
+  while (at + sizeof(RecordHeader) <= end) {
+    const PmPtr place(start.part(), start.offset() + at);
+    if (valid_at(at)) {
+      const Record* record = reinterpret_cast<const Record*>(base + at);
+      visit(record, place);
+      at += record->bytes();
+      behind_last = at;
+      continue;
+    }
+    // A sealed line's padding, the end, or damage. Records start on 8-byte places; one that follows a seal, on a line.
+    const uint64_t line = RoundUpToLine(at);
+    if (line != at && AllZero(base + at, std::min(line, end) - at) && line < end && valid_at(line)) {
+      at = line;
+      continue;
+    }
+    uint64_t next = at + 8;
+    while (next + sizeof(RecordHeader) <= end && !valid_at(next)) next += 8;
+    if (next + sizeof(RecordHeader) > end) break;
+    if (damaged) damaged(place);
+    at = next;
+  }
+  return behind_last;
+}
+
+namespace {
+
+// The records of one shard, in order, with the tears found between them.
+struct ShardScan {
+  std::vector<LogEntry> entries;
+  size_t tear = SIZE_MAX;  // index of the first entry that follows a damaged place
+  PmPtr tear_place;
+};
+
+// After a tear only the torn write's own later records may follow: one batch, whose sequence numbers and countdown add up.
+bool IsOneBatch(const std::vector<LogEntry>& entries, size_t from) {
+  for (size_t i = from; i < entries.size(); ++i) {
+    const uint64_t ends_at = TagSequence(entries[i].tag) + entries[i].batch_remaining;
+    if (ends_at != TagSequence(entries[from].tag) + entries[from].batch_remaining) return false;
+  }
+  return true;
+}
+
+Status ScanShard(const Pool& pool, std::vector<ChunkRef> chunks, const LogPosition& boundary, ShardScan* scan) {
+  std::sort(chunks.begin(), chunks.end(), [](const ChunkRef& a, const ChunkRef& b) { return a.ordinal < b.ordinal; });
+  for (const ChunkRef& chunk : chunks) {
+    if (chunk.ordinal < boundary.ordinal) continue;
+    const uint64_t from = chunk.ordinal == boundary.ordinal ? boundary.offset : 0;
+    const uint64_t end = uint64_t{chunk.run_chunks} * pool.chunk_bytes();
+    if (from > end) {
+      return Status::Corruption("log boundary at offset " + std::to_string(from) + " of chunk " + std::to_string(chunk.index) +
+                                ", which has " + std::to_string(end) + " bytes");
+    }
+    ForEachRecord(
+        pool, chunk, from,
+        [&](const Record* record, PmPtr place) {
+          scan->entries.push_back({record->tag(), place, record->header.batch_remaining});
+        },
+        [&](PmPtr place) {
+          if (scan->tear == SIZE_MAX) {
+            scan->tear = scan->entries.size();
+            scan->tear_place = place;
+          }
+        });
+  }
+  return Status::OK();
+}
+
+}  // namespace
+
+Status ReadLog(const Pool& pool, const std::vector<LogPosition>& boundary, uint64_t base, const std::vector<SequenceGap>& gaps,
+               bool may_have_holes, LogContents* contents) {
+  std::vector<std::vector<ChunkRef>> shards(boundary.size());
+  pool.ForEachChunk([&](const ChunkRef& chunk) {
+    if (chunk.kind != ChunkKind::kLog) return;
+    if (chunk.owner >= shards.size()) shards.resize(chunk.owner + 1);
+    shards[chunk.owner].push_back(chunk);
+  });
+  contents->next_ordinal.assign(shards.size(), 1);
+  const auto is_void = [&](uint64_t sequence) {
+    return std::any_of(gaps.begin(), gaps.end(), [&](const SequenceGap& g) { return g.first <= sequence && sequence <= g.last; });
+  };
+  std::vector<LogEntry> all;
+  contents->sequence_seen = base;
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const LogPosition from = i < boundary.size() ? boundary[i] : LogPosition{};
+    contents->next_ordinal[i] = std::max<uint64_t>(1, from.ordinal + 1);
+    for (const ChunkRef& chunk : shards[i]) contents->next_ordinal[i] = std::max(contents->next_ordinal[i], chunk.ordinal + 1);
+    ShardScan scan;
+    Status s = ScanShard(pool, std::move(shards[i]), from, &scan);
+    if (!s.ok()) return s;
+    if (!may_have_holes && scan.tear < scan.entries.size() && !IsOneBatch(scan.entries, scan.tear)) {
+      return Status::Corruption("the log is damaged at " + DescribePlace(pool, scan.tear_place) +
+                                ": the record there does not match its checksum, and acknowledged ones follow; `lamella repair` saves "
+                                "what validates");
+    }
+    for (const LogEntry& e : scan.entries) {
+      const uint64_t sequence = TagSequence(e.tag);
+      contents->sequence_seen = std::max(contents->sequence_seen, sequence);
+      if (sequence > base && !is_void(sequence)) all.push_back(e);
+    }
+  }
+  std::sort(all.begin(), all.end(), [](const LogEntry& a, const LogEntry& b) { return a.tag < b.tag; });
+  // The longest run without a hole, whole batches only.
+  uint64_t expected = base + 1;
+  size_t kept = 0;
+  contents->sequence_last = base;
+  for (size_t i = 0; i < all.size(); ++i) {
+    for (const SequenceGap& g : gaps) {  // in ascending order
+      if (g.first <= expected && expected <= g.last) expected = g.last + 1;
+    }
+    if (TagSequence(all[i].tag) != expected) break;
+    ++expected;
+    if (all[i].batch_remaining == 0) {
+      kept = i + 1;
+      contents->sequence_last = TagSequence(all[i].tag);
+    }
+  }
+  all.resize(kept);
+  contents->entries = std::move(all);
+  return Status::OK();
+}
+
+}  // namespace lamella

@@ -1,0 +1,90 @@
+// PmLog is the write-ahead log in persistent memory: shards of chunks, one appender each. A writer takes the shard of its CPU
+// and holds its lock over append, fence and MemTable insert, so the records of a shard become durable in sequence order.
+// I1: within a shard, records lie in the order of their sequence numbers, and only the last, unfenced write can be torn.
+// I2: a batch lies in one shard, its records adjacent; `batch_remaining` counts down to 0.
+// Threads: see each member.
+#ifndef LAMELLA_LOG_PM_LOG_H_
+#define LAMELLA_LOG_PM_LOG_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "base/random.h"
+#include "log/record_appender.h"
+
+namespace lamella {
+
+class PmLog {
+ public:
+  /// No write of the shard is between drawing its sequence numbers and being visible.
+  static constexpr uint64_t kIdle = ~uint64_t{0};
+
+  struct alignas(128) Shard {
+    std::mutex mu;
+    /// Lower bound of the sequence numbers being written, kIdle when none. Written by the lock's holder.
+    std::atomic<uint64_t> writing_from{kIdle};
+    std::unique_ptr<RecordAppender> appender;  // guarded by mu
+    Random random{0};                          // guarded by mu
+    // Statistics, written by the lock's holder, read by anyone.
+    std::atomic<uint64_t> puts{0};
+    std::atomic<uint64_t> deletes{0};
+    std::atomic<uint64_t> batches{0};
+    std::atomic<uint64_t> user_bytes{0};
+  };
+
+  /// `shard_count` shards, spread over the pool's parts. `next_ordinal[i]`: above that of every chunk shard i has or had.
+  PmLog(Pool* pool, uint32_t shard_count, const std::vector<uint64_t>& next_ordinal);
+
+  uint32_t shard_count() const { return static_cast<uint32_t>(shards_.size()); }
+  Shard& shard(uint32_t i) { return *shards_[i]; }
+  /// The shard of the CPU that the caller runs on.
+  Shard& ShardOfThisCpu();
+
+  /// Ends every open line and gives the positions behind everything written. REQUIRES: the caller holds every shard's lock.
+  std::vector<LogPosition> SealAll();
+
+ private:
+  std::vector<std::unique_ptr<Shard>> shards_;
+};
+
+/// A record found in the log.
+struct LogEntry {
+  uint64_t tag = 0;
+  PmPtr place;
+  uint32_t batch_remaining = 0;
+};
+
+/// What a log held behind a boundary.
+struct LogContents {
+  std::vector<LogEntry> entries;        // in sequence order, without what was cut
+  uint64_t sequence_last = 0;           // of the entries kept, or the base
+  uint64_t sequence_seen = 0;           // highest that any record found had
+  std::vector<uint64_t> next_ordinal;   // per shard
+};
+
+/// Sequence numbers [first, last] that an earlier recovery declared void.
+struct SequenceGap {
+  uint64_t first = 0;
+  uint64_t last = 0;
+};
+
+/// Reads all shards behind `boundary` (a missing element is a shard's start) and keeps the longest run of sequence numbers that
+/// follows `base` without a hole, void ones skipped, ending at a batch's end (P3).
+/// `gaps` ascend. Corruption: damage that a torn last write cannot explain. With `may_have_holes` (page media after a power cut) damage in
+/// the middle is a hole like any other, and ends the run.
+Status ReadLog(const Pool& pool, const std::vector<LogPosition>& boundary, uint64_t base, const std::vector<SequenceGap>& gaps,
+               bool may_have_holes, LogContents* contents);
+
+/// Visits each record of a chunk (or run) that validates, in order of offset, from `from` on. Returns the offset behind the last valid
+/// record. `damaged` (may be null) is told each place from which valid records could be found only by searching.
+uint64_t ForEachRecord(const Pool& pool, const ChunkRef& chunk, uint64_t from,
+                       const std::function<void(const Record*, PmPtr)>& visit,
+                       const std::function<void(PmPtr place)>& damaged);
+
+}  // namespace lamella
+
+#endif  // LAMELLA_LOG_PM_LOG_H_

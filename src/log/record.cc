@@ -1,0 +1,72 @@
+#include "log/record.h"
+
+#include <string>
+
+#include "base/crc32c.h"
+
+namespace lamella {
+
+uint32_t RecordChecksum(const RecordHeader& header, std::string_view key, std::string_view value, PmPtr place, uint32_t epoch) {
+  struct {
+    uint64_t place;
+    uint64_t epoch;
+    RecordHeader header;
+  } seeded{place.word, epoch, header};
+  seeded.header.checksum = 0;
+  seeded.header.flags = 0;
+  uint32_t crc = Crc32c(0, &seeded, sizeof(seeded));
+  if (key.data() + key.size() == value.data()) {  // as in a placed record: one pass
+    return Crc32c(crc, key.data(), key.size() + value.size());
+  }
+  crc = Crc32c(crc, key.data(), key.size());
+  return Crc32c(crc, value.data(), value.size());
+}
+
+bool RecordIsPlausible(const Record* record, uint64_t available) {
+  if (available < sizeof(RecordHeader)) return false;
+  const RecordHeader& h = record->header;
+  const RecordKind kind = TagKind(h.tag);
+  return (kind == RecordKind::kPut || kind == RecordKind::kDelete) && h.key_size != 0 && h.height <= kHeightMax &&
+         (kind == RecordKind::kPut || h.value_size == 0) && TagSequence(h.tag) != 0 &&
+         RecordBytes(h.height, h.key_size, h.value_size) <= available;
+}
+
+bool RecordIsValid(const Record* record, uint64_t available, PmPtr place, uint32_t epoch) {
+  return RecordIsPlausible(record, available) &&
+         RecordChecksum(record->header, record->key(), record->value(), place, epoch) == record->header.checksum;
+}
+
+std::string DescribePlace(const Pool& pool, PmPtr place) {
+  const uint64_t chunk = place.offset() / pool.chunk_bytes();
+  return "part " + std::to_string(place.part()) + " chunk " + std::to_string(chunk) + " offset " +
+         std::to_string(place.offset() - chunk * pool.chunk_bytes());
+}
+
+bool OwningChunk(const Pool& pool, PmPtr place, ChunkRef* chunk) {
+  for (uint32_t index = pool.ChunkIndex(place);; --index) {
+    if (!pool.Describe(place.part(), index, chunk)) return false;
+    if (chunk->kind != ChunkKind::kRunTail) return true;  // a record within a run belongs to the chunk that starts it
+    if (index == 0) return false;
+  }
+}
+
+Status VerifyRecord(const Pool& pool, PmPtr place) {
+  if (!pool.Contains(place, sizeof(RecordHeader)) || place.offset() % 8 != 0) {
+    return Status::Corruption("a link leads outside the pool, to part " + std::to_string(place.part()) + " byte " +
+                              std::to_string(place.offset()) + "; run `lamella repair` to rebuild the index from the records");
+  }
+  ChunkRef chunk;
+  if (!OwningChunk(pool, place, &chunk)) {
+    return Status::Corruption("a link leads to " + DescribePlace(pool, place) +
+                              ", which no table owns; run `lamella repair` to rebuild the index from the records");
+  }
+  const uint64_t end = pool.ChunkStart(chunk).offset() + uint64_t{chunk.run_chunks} * pool.chunk_bytes();
+  const uint64_t available = end > place.offset() ? end - place.offset() : 0;
+  if (!pool.Contains(place, available) || !RecordIsValid(pool.At<Record>(place), available, place, chunk.epoch)) {
+    return Status::Corruption("the record at " + DescribePlace(pool, place) +
+                              " does not match its checksum; `lamella check` lists all damage, `lamella repair` saves what validates");
+  }
+  return Status::OK();
+}
+
+}  // namespace lamella

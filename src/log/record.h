@@ -1,0 +1,100 @@
+// A record is what a write becomes: checksummed, self-describing, written once and never modified. Its links, kept beside
+// it, and its obsolete mark are not part of it: they may be lost and are rebuilt.
+//
+//   header (24 bytes) | height x 8-byte links | key | value | zero padding to 8
+//
+// I1: the checksum covers header (checksum and mark zero), key and value, and is seeded with the chunk's epoch and
+//     the record's place: a stale record of an earlier life of the chunk, or one that was moved, does not validate.
+// I2: a record starts at an 8-aligned offset and lies within one chunk, or within one run of chunks.
+#ifndef LAMELLA_LOG_RECORD_H_
+#define LAMELLA_LOG_RECORD_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "iterator/internal_iterator.h"
+#include "lamella/status.h"
+#include "pmem/gate.h"
+#include "pool/pm_ptr.h"
+#include "pool/pool.h"
+
+namespace lamella {
+
+/// Tallest skiplist node. With a branching of 4 that serves 4^12 = 16 million nodes at full speed, and more a little slower.
+inline constexpr int kHeightMax = 12;
+
+/// Media type.
+struct RecordHeader {
+  uint64_t tag;              // 0: sequence number : 56 | kind : 8
+  uint32_t checksum;         // 8
+  uint32_t value_size;       // 12
+  uint16_t key_size;         // 16
+  uint8_t height;            // 18: links; 0 where the log is not index-unified
+  uint8_t flags;             // 19: kFlagObsolete
+  uint32_t batch_remaining;  // 20: records of this batch still to come; 0 ends it
+};
+static_assert(sizeof(RecordHeader) == 24);
+static_assert(offsetof(RecordHeader, key_size) == 16 && offsetof(RecordHeader, batch_remaining) == 20);
+
+/// A newer record of the key is in the index, and no snapshot needs this one.
+inline constexpr uint8_t kFlagObsolete = 1;
+
+constexpr uint64_t RecordBytes(uint32_t height, size_t key_size, size_t value_size) {
+  return (sizeof(RecordHeader) + height * sizeof(uint64_t) + key_size + value_size + 7) & ~uint64_t{7};
+}
+
+/// A record where it lies in the pool. Never constructed; overlaid.
+struct Record {
+  RecordHeader header;
+
+  uint64_t tag() const { return header.tag; }
+  uint64_t sequence() const { return TagSequence(header.tag); }
+  RecordKind kind() const { return TagKind(header.tag); }
+  uint32_t height() const { return header.height; }
+  uint64_t bytes() const { return RecordBytes(header.height, header.key_size, header.value_size); }
+
+  PmWord* link(uint32_t layer) { return reinterpret_cast<PmWord*>(reinterpret_cast<char*>(this) + sizeof(RecordHeader)) + layer; }
+  const PmWord* link(uint32_t layer) const { return const_cast<Record*>(this)->link(layer); }
+  /// Acquire: pairs with the release store in Persister::Store, so that what the link leads to is complete.
+  PmPtr next(uint32_t layer) const { return PmPtr(link(layer)->load(std::memory_order_acquire)); }
+
+  const char* key_data() const {
+    return reinterpret_cast<const char*>(this) + sizeof(RecordHeader) + header.height * sizeof(uint64_t);
+  }
+  std::string_view key() const { return {key_data(), header.key_size}; }
+  std::string_view value() const { return {key_data() + header.key_size, header.value_size}; }
+  InternalKey internal_key() const { return {key(), header.tag}; }
+
+  bool obsolete() const {
+    return (std::atomic_ref<uint8_t>(const_cast<uint8_t&>(header.flags)).load(std::memory_order_relaxed) & kFlagObsolete) != 0;
+  }
+  /// Marks it and queues the line for write-back; the caller's next fence makes the mark durable.
+  void MarkObsolete(Persister* persister) {
+    std::atomic_ref<uint8_t>(header.flags).store(kFlagObsolete, std::memory_order_relaxed);
+    persister->Flush(&header.flags, 1);
+  }
+};
+
+/// Checksum of a record to be placed at `place` in a chunk of `epoch`.
+uint32_t RecordChecksum(const RecordHeader& header, std::string_view key, std::string_view value, PmPtr place, uint32_t epoch);
+
+/// True if the bytes at `p` can be read as a record of at most `available` bytes: sizes and kind are possible.
+bool RecordIsPlausible(const Record* record, uint64_t available);
+/// True if also its checksum holds.
+bool RecordIsValid(const Record* record, uint64_t available, PmPtr place, uint32_t epoch);
+
+/// Corruption naming part, chunk and offset, unless the record at `place` validates. Bounds come from the chunk table, so that
+/// a damaged pointer or size is found and not followed.
+Status VerifyRecord(const Pool& pool, PmPtr place);
+
+/// The chunk, or the head of the run, that `place` lies in. False where nobody owns it.
+bool OwningChunk(const Pool& pool, PmPtr place, ChunkRef* chunk);
+
+/// "part 0 chunk 17 offset 4096" for messages.
+std::string DescribePlace(const Pool& pool, PmPtr place);
+
+}  // namespace lamella
+
+#endif  // LAMELLA_LOG_RECORD_H_

@@ -1,0 +1,170 @@
+#include "log/record_appender.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/assert.h"
+
+namespace lamella {
+
+namespace {
+constexpr uint64_t RoundUpToLine(uint64_t n) { return (n + kLineBytes - 1) & ~uint64_t{kLineBytes - 1}; }
+}  // namespace
+
+RecordAppender::RecordAppender(Pool* pool, uint32_t part, ChunkKind kind, uint32_t owner, uint64_t next_ordinal, WriteCause cause)
+    : pool_(pool),
+      part_(part),
+      kind_(kind),
+      owner_(owner),
+      persister_(pool->gate(), cause),
+      next_ordinal_(next_ordinal),
+      stage_(new char[kStageBytes]) {}
+
+Status RecordAppender::Prepare(const uint64_t* record_bytes, size_t count, bool use_reserve) {
+  // Walks the placement that Append will do, over the open chunk and what is prepared already, and claims what is missing.
+  size_t used = prepared_used_;
+  uint64_t room = chunk_end_ - tail_;
+  for (size_t i = 0; i < count; ++i) {
+    while (record_bytes[i] > room) {
+      if (used == prepared_.size()) {
+        const uint64_t chunks = (record_bytes[i] + pool_->chunk_bytes() - 1) / pool_->chunk_bytes();
+        ChunkRef chunk;
+        Status s = pool_->Claim(part_, kind_, owner_, next_ordinal_, static_cast<uint32_t>(chunks), use_reserve, &persister_, &chunk);
+        if (!s.ok()) return s;
+        ++next_ordinal_;
+        prepared_.push_back(chunk);
+      }
+      room = uint64_t{prepared_[used].run_chunks} * pool_->chunk_bytes();
+      ++used;
+    }
+    room -= record_bytes[i];
+  }
+  return Status::OK();
+}
+
+void RecordAppender::OpenNext() {
+  LAMELLA_CHECK(prepared_used_ < prepared_.size());
+  CloseChunk();
+  chunk_ = prepared_[prepared_used_++];
+  if (prepared_used_ == prepared_.size()) {
+    prepared_.clear();
+    prepared_used_ = 0;
+  }
+  chunk_base_ = pool_->ChunkAddress(chunk_);
+  chunk_end_ = uint64_t{chunk_.run_chunks} * pool_->chunk_bytes();
+}
+
+void RecordAppender::CloseChunk() {
+  if (chunk_.kind == ChunkKind::kFree) return;
+  const bool pending = uncommitted_;
+  Seal();
+  uncommitted_ = pending;  // the lines are on their way; the fence is still the caller's
+  pool_->Descriptor(chunk_.part, chunk_.index)->used_bytes.store(tail_, std::memory_order_relaxed);
+  chunk_ = ChunkRef{};
+  chunk_base_ = nullptr;
+  tail_ = chunk_end_ = emitted_ = 0;
+  skip_ = staged_ = 0;
+}
+
+void RecordAppender::EmitFullLines() {
+  const size_t whole = staged_ & ~(kLineBytes - 1);
+  if (whole == 0) return;
+  persister_.CopyLines(chunk_base_ + emitted_, stage_.get(), whole, skip_);
+  emitted_ += whole;
+  staged_ -= whole;
+  skip_ = 0;
+  std::memcpy(stage_.get(), stage_.get() + whole, staged_);
+}
+
+void RecordAppender::StageBytes(const char* data, size_t n) {
+  while (n > 0) {
+    if (staged_ % kLineBytes == 0 && n >= kStageBytes) {  // large and on a line: straight from the source
+      EmitFullLines();
+      const size_t direct = n & ~(kLineBytes - 1);
+      persister_.CopyLines(chunk_base_ + emitted_, data, direct, 0);
+      emitted_ += direct;
+      data += direct;
+      n -= direct;
+      continue;
+    }
+    // A large rest only fills up the open line, so that the next round goes straight.
+    const size_t to_line = kLineBytes - staged_ % kLineBytes;
+    size_t take = n >= 2 * kStageBytes ? to_line : n;
+    take = std::min(take, kStageBytes - staged_);
+    std::memcpy(stage_.get() + staged_, data, take);
+    staged_ += take;
+    data += take;
+    n -= take;
+    if (staged_ == kStageBytes) EmitFullLines();
+  }
+}
+
+PmPtr RecordAppender::Append(const RecordInput& input) {
+  const uint64_t bytes = RecordBytes(input.height, input.key.size(), input.value.size());
+  while (bytes > chunk_end_ - tail_) OpenNext();
+  const PmPtr place(part_, pool_->ChunkStart(chunk_).offset() + tail_);
+
+  struct {
+    RecordHeader header;
+    uint64_t links[kHeightMax];
+  } head;
+  head.header.tag = input.tag;
+  head.header.checksum = 0;
+  head.header.value_size = static_cast<uint32_t>(input.value.size());
+  head.header.key_size = static_cast<uint16_t>(input.key.size());
+  head.header.height = static_cast<uint8_t>(input.height);
+  head.header.flags = 0;
+  head.header.batch_remaining = input.batch_remaining;
+  std::memset(head.links, 0, input.height * sizeof(uint64_t));
+  head.header.checksum = RecordChecksum(head.header, input.key, input.value, place, chunk_.epoch);
+
+  const size_t head_bytes = sizeof(RecordHeader) + input.height * sizeof(uint64_t);
+  if (staged_ + bytes <= kStageBytes) {
+    char* out = stage_.get() + staged_;
+    std::memset(out + bytes - 8, 0, 8);
+    std::memcpy(out, &head, head_bytes);
+    std::memcpy(out + head_bytes, input.key.data(), input.key.size());
+    std::memcpy(out + head_bytes + input.key.size(), input.value.data(), input.value.size());
+    staged_ += bytes;
+  } else {
+    static constexpr char kZeros[8] = {};
+    StageBytes(reinterpret_cast<const char*>(&head), head_bytes);
+    StageBytes(input.key.data(), input.key.size());
+    StageBytes(input.value.data(), input.value.size());
+    StageBytes(kZeros, bytes - head_bytes - input.key.size() - input.value.size());
+  }
+  tail_ += bytes;
+  uncommitted_ = true;
+  return place;
+}
+
+void RecordAppender::Commit() {
+  if (!uncommitted_) return;
+  if (staged_ > skip_ || staged_ >= kLineBytes) {
+    const size_t padded = RoundUpToLine(staged_);
+    std::memset(stage_.get() + staged_, 0, padded - staged_);
+    persister_.CopyLines(chunk_base_ + emitted_, stage_.get(), staged_, skip_);
+    const size_t whole = staged_ & ~(kLineBytes - 1);
+    emitted_ += whole;
+    staged_ -= whole;
+    std::memcpy(stage_.get(), stage_.get() + whole, staged_);
+    skip_ = staged_;
+  }
+  persister_.Fence();
+  uncommitted_ = false;
+}
+
+LogPosition RecordAppender::Seal() {
+  if (chunk_.kind == ChunkKind::kFree) return {next_ordinal_ - (prepared_.size() - prepared_used_), 0};
+  if (staged_ > skip_) {  // appended and not committed: only CloseChunk within a batch comes here
+    const size_t padded = RoundUpToLine(staged_);
+    std::memset(stage_.get() + staged_, 0, padded - staged_);
+    persister_.CopyLines(chunk_base_ + emitted_, stage_.get(), staged_, skip_);
+  }
+  tail_ = std::min(RoundUpToLine(tail_), chunk_end_);
+  emitted_ = tail_;
+  staged_ = skip_ = 0;
+  return {chunk_.ordinal, tail_};
+}
+
+}  // namespace lamella

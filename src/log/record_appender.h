@@ -1,0 +1,98 @@
+// RecordAppender writes records one behind the other into chunks that it claims for one owner: the tail of a log shard,
+// or the arena that compaction copies into.
+//
+// The open line (the last, half-filled one) is kept staged in DRAM, so that what goes to the medium is whole lines by
+// non-temporal stores: a record costs one such copy and one fence.
+// I1: between Append and Commit nothing of the appended records may be published.
+// I2: bytes before the tail are never written again; the open line is rewritten with the same head until Seal.
+// I3: after Seal the next record starts on a line of its own: whoever owns the sealed records may write their links.
+// I4: a crash leaves records whole up to the last Commit; recovery opens a fresh chunk, so nothing follows a torn record.
+// Threads: one at a time.
+#ifndef LAMELLA_LOG_RECORD_APPENDER_H_
+#define LAMELLA_LOG_RECORD_APPENDER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "iterator/internal_iterator.h"
+#include "lamella/status.h"
+#include "log/record.h"
+#include "pmem/gate.h"
+#include "pool/pool.h"
+
+namespace lamella {
+
+/// A place in an owner's chunks: everything before it is older.
+struct LogPosition {
+  uint64_t ordinal = 0;  // of the chunk
+  uint64_t offset = 0;   // in the chunk
+  auto operator<=>(const LogPosition&) const = default;
+};
+
+struct RecordInput {
+  uint64_t tag = 0;
+  std::string_view key;
+  std::string_view value;
+  uint32_t height = 0;
+  uint32_t batch_remaining = 0;
+};
+
+class RecordAppender {
+ public:
+  /// `next_ordinal`: above that of every chunk the owner has.
+  RecordAppender(Pool* pool, uint32_t part, ChunkKind kind, uint32_t owner, uint64_t next_ordinal, WriteCause cause);
+  RecordAppender(const RecordAppender&) = delete;
+  RecordAppender& operator=(const RecordAppender&) = delete;
+
+  /// Claims the chunks that records of these sizes will need, so that Append cannot fail. NoSpace: nothing was claimed that
+  /// is not kept for later.
+  Status Prepare(const uint64_t* record_bytes, size_t count, bool use_reserve);
+  Status Prepare(uint64_t record_bytes, bool use_reserve) {
+    if (record_bytes <= chunk_end_ - tail_) return Status::OK();
+    return Prepare(&record_bytes, 1, use_reserve);
+  }
+  /// Writes one record behind the last. Not durable before Commit. REQUIRES: prepared.
+  PmPtr Append(const RecordInput& input);
+  /// Makes everything appended durable: the open line and one fence.
+  void Commit();
+  /// Ends the open line. Returns the position behind everything appended.
+  LogPosition Seal();
+
+  Persister* persister() { return &persister_; }
+  uint64_t next_ordinal() const { return next_ordinal_; }
+  /// The chunk being filled; kFree kind when none is open.
+  const ChunkRef& open_chunk() const { return chunk_; }
+  /// Leaves the open chunk as it is; the next record starts a new one.
+  void CloseChunk();
+
+ private:
+  static constexpr size_t kStageBytes = 8192;
+
+  void OpenNext();
+  void StageBytes(const char* data, size_t n);
+  void EmitFullLines();
+
+  Pool* const pool_;
+  const uint32_t part_;
+  const ChunkKind kind_;
+  const uint32_t owner_;
+  Persister persister_;
+  uint64_t next_ordinal_;
+  std::vector<ChunkRef> prepared_;  // claimed, in order of use
+  size_t prepared_used_ = 0;
+  ChunkRef chunk_;
+  char* chunk_base_ = nullptr;
+  uint64_t tail_ = 0;       // offset in the chunk behind the last byte appended
+  uint64_t chunk_end_ = 0;  // bytes of the chunk or run
+  uint64_t emitted_ = 0;    // line offset in the chunk up to which lines were written whole
+  size_t skip_ = 0;         // bytes at the head of stage_ that are durable already
+  size_t staged_ = 0;       // bytes in stage_; they belong at emitted_
+  bool uncommitted_ = false;
+  std::unique_ptr<char[]> stage_;
+};
+
+}  // namespace lamella
+
+#endif  // LAMELLA_LOG_RECORD_APPENDER_H_

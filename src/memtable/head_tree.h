@@ -1,0 +1,129 @@
+// HeadTree is a concurrent B+-tree in DRAM over records in the pool. It keeps the first 16 bytes of each key beside the
+// comparison, so that a search follows no persistent pointer unless longer keys share their first 16 bytes.
+//
+// Nodes are wide (one search touches few lines) and are read by optimistic lock coupling (Leis et al., DaMoN 2016): readers
+// take no lock, they validate a node's version after they have read it.
+// I1: entries are in internal-key order: user key ascending, then tag descending.
+// I2: nodes are split, never merged or freed before the tree; a leaf's range only shrinks to the left part of a split.
+// I3: every word of an entry slot is zero or was written whole; a slot behind the count is zero. A racing reader may combine
+//     words of two entries, which its validation rejects, but it never follows a reference that is not a live record's.
+// I4: a separator outlives the entry it was made from, so one of a long key refers to a copy of the key in DRAM (class 18, 56 bits
+//     of address), never to a record.
+// Threads: Insert, Find*, iterators from any at once; Remove and Replace from one thread at a time, beside readers.
+#ifndef LAMELLA_MEMTABLE_HEAD_TREE_H_
+#define LAMELLA_MEMTABLE_HEAD_TREE_H_
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+#include "iterator/internal_iterator.h"
+#include "log/record.h"
+#include "pool/pool.h"
+
+namespace lamella {
+
+class HeadTree {
+ public:
+  static constexpr uint32_t kHeadBytes = 16;
+  static constexpr uint32_t kLongKeyClass = kHeadBytes + 1;
+
+  /// One record: its key's head, its tag and where it is.
+  struct Entry {
+    uint64_t head_high = 0;  // key bytes 0..7, big-endian, zero-padded
+    uint64_t head_low = 0;   // key bytes 8..15
+    uint64_t tag = 0;
+    uint64_t reference = 0;  // key class : 8 | height : 4 | pool part : 4 | offset : 48; 0 is none. Class 18: see I4
+
+    PmPtr place() const { return PmPtr(static_cast<uint32_t>((reference >> 48) & 0xf), reference & PmPtr::kOffsetMask); }
+    uint32_t height() const { return static_cast<uint32_t>((reference >> 52) & 0xf); }
+    /// Key size, 17 standing for all longer ones.
+    uint32_t key_class() const { return std::min(static_cast<uint32_t>(reference >> 56), kLongKeyClass); }
+  };
+  explicit HeadTree(const Pool* pool);
+  ~HeadTree();
+  HeadTree(const HeadTree&) = delete;
+  HeadTree& operator=(const HeadTree&) = delete;
+
+  /// Adds the record at `place`. An entry of the same internal key gets the new place.
+  void Insert(std::string_view key, uint64_t tag, PmPtr place, uint32_t height = 0);
+  /// Adds an entry of another tree over the same pool.
+  void InsertEntry(const Entry& entry);
+  /// The first entry at or after `target` that has its user key: the newest version at or below the tag's sequence.
+  bool FindVersion(const InternalKey& target, Entry* found) const;
+  /// The last entry at or before `target` (of any key).
+  bool FindAtOrBefore(const InternalKey& target, Entry* found) const;
+  /// Takes the entry out. False where there is none, or where it has another place than `expected`.
+  bool Remove(const InternalKey& key, PmPtr expected);
+
+  uint64_t count() const { return count_.load(std::memory_order_relaxed); }
+  uint64_t memory_bytes() const { return memory_bytes_.load(std::memory_order_relaxed); }
+
+  /// Walks entries, a leaf at a time: what it shows is each leaf as of the moment it was entered.
+  class Iterator;
+
+ private:
+  friend class HeadTreeTest;
+  static constexpr uint32_t kFanout = 32;
+  static constexpr uint32_t kCopiedKeyClass = kLongKeyClass + 1;
+  struct Node;
+  struct Inner;
+  struct Leaf;
+  struct Probe;
+
+  char* AllocateBytes(size_t bytes);
+  template <class NodeType>
+  NodeType* Allocate();
+  uint64_t CopyLongKey(std::string_view key);
+  std::string_view LongKey(uint64_t reference) const;
+  /// Entries of `node` before the probe: in a strict count those less than it, else those not greater.
+  template <bool kInclusive, class NodeType>
+  uint32_t CountBefore(const NodeType* node, const Probe& probe) const;
+  int CompareTail(uint64_t tag, uint64_t reference, const Probe& probe) const;
+  /// The leaf that holds the probe's place, with its version; where `fence` is given, the leaf's lowest possible entry.
+  const Leaf* FindLeaf(const Probe& probe, bool before, uint64_t* version, Entry* fence, bool* has_fence) const;
+  bool CopyLeafBefore(Probe probe, Entry* entries, uint32_t* count, Leaf const** next, bool inclusive) const;
+  bool TryInsert(const Probe& probe, uint64_t tag, uint64_t reference);
+  void SplitChild(Inner* parent, Node* node, bool at_end);
+
+  const Pool* const pool_;
+  std::atomic<Node*> root_;
+  std::atomic<uint64_t> count_{0};
+  std::atomic<uint64_t> memory_bytes_{0};
+  std::mutex arena_mu_;
+  std::vector<char*> slabs_;   // guarded by arena_mu_
+  size_t slab_left_ = 0;       // guarded by arena_mu_
+};
+
+class HeadTree::Iterator {
+ public:
+  explicit Iterator(const HeadTree* tree) : tree_(tree) {}
+  bool Valid() const { return index_ < count_; }
+  void SeekToFirst();
+  void SeekToLast();
+  void Seek(const InternalKey& target);         // first at or after
+  void SeekForPrev(const InternalKey& target);  // last at or before
+  void Next();
+  void Prev();
+  const Entry& entry() const { return entries_[index_]; }
+  /// Entries of this leaf behind the current one, for prefetching.
+  uint32_t ahead() const { return count_ - index_ - 1; }
+  const Entry& entry_ahead(uint32_t n) const { return entries_[index_ + n]; }
+
+ private:
+  void EnterLeaf(const Leaf* leaf);
+
+  const HeadTree* tree_;
+  const Leaf* next_ = nullptr;
+  uint32_t index_ = 0;
+  uint32_t count_ = 0;
+  Entry entries_[kFanout];
+};
+
+}  // namespace lamella
+
+#endif  // LAMELLA_MEMTABLE_HEAD_TREE_H_

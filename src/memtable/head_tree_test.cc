@@ -1,0 +1,205 @@
+#include "memtable/head_tree.h"
+
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/random.h"
+#include "log/record_appender.h"
+#include "memtable/memtable.h"
+
+namespace lamella {
+
+// A pool with records in it, for trees to refer to.
+class HeadTreeTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    path_ = std::filesystem::temp_directory_path() / ("head_tree_" + std::to_string(::getpid()) + "_" +
+                                                      ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    std::filesystem::remove(path_);
+    PoolOptions options;
+    options.part_paths = {path_};
+    options.medium = MediumKind::kVolatile;
+    ASSERT_TRUE(Pool::Create(options, &pool_).ok());
+    appender_ = std::make_unique<RecordAppender>(pool_.get(), 0, ChunkKind::kLog, 0, 1, WriteCause::kLog);
+  }
+  void TearDown() override {
+    appender_.reset();
+    pool_.reset();
+    std::filesystem::remove(path_);
+  }
+
+  PmPtr AddRecord(std::string_view key, uint64_t tag) {
+    EXPECT_TRUE(appender_->Prepare(RecordBytes(1, key.size(), 0), true).ok());
+    const PmPtr place = appender_->Append({.tag = tag, .key = key, .value = {}, .height = 1});
+    appender_->Commit();
+    return place;
+  }
+
+  std::string path_;
+  std::unique_ptr<Pool> pool_;
+  std::unique_ptr<RecordAppender> appender_;
+};
+
+namespace {
+
+struct InternalLess {
+  bool operator()(const std::pair<std::string, uint64_t>& a, const std::pair<std::string, uint64_t>& b) const {
+    return CompareInternal({a.first, a.second}, {b.first, b.second}) < 0;
+  }
+};
+using Model = std::map<std::pair<std::string, uint64_t>, PmPtr, InternalLess>;
+
+// Keys that collide in their heads, in their padding and in their tails.
+std::string TrickyKey(Random* random) {
+  std::string key(random->Next() % 24 + 1, '\0');
+  for (char& c : key) c = "\0\1a\xff"[random->Next() % 4];
+  if (random->Next() % 2 == 0) key = "sixteen bytes !!" + key;
+  return key;
+}
+
+std::string Hex(uint64_t n) {
+  char buffer[20];
+  std::snprintf(buffer, sizeof(buffer), "%016llx", static_cast<unsigned long long>(n));
+  return buffer;
+}
+
+}  // namespace
+
+TEST_F(HeadTreeTest, AgreesWithASortedMapOnTrickyKeys) {
+  Random random(17);
+  HeadTree tree(pool_.get());
+  Model model;
+  for (uint64_t i = 1; i <= 5000; ++i) {
+    const std::string key = TrickyKey(&random);
+    const uint64_t tag = MakeTag(i, RecordKind::kPut);
+    const PmPtr place = AddRecord(key, tag);
+    tree.Insert(key, tag, place);
+    model[{key, tag}] = place;
+  }
+  ASSERT_EQ(tree.count(), model.size());
+  HeadTree::Iterator at(&tree);
+  at.SeekToFirst();
+  for (const auto& [key, place] : model) {
+    ASSERT_TRUE(at.Valid());
+    ASSERT_EQ(at.entry().place(), place);
+    at.Next();
+  }
+  EXPECT_FALSE(at.Valid());
+  at.SeekToLast();
+  for (auto expected = model.rbegin(); expected != model.rend(); ++expected) {
+    ASSERT_TRUE(at.Valid());
+    ASSERT_EQ(at.entry().place(), expected->second);
+    at.Prev();
+  }
+  EXPECT_FALSE(at.Valid());
+  for (int i = 0; i < 5000; ++i) {
+    const std::string key = TrickyKey(&random);
+    const uint64_t tag = SeekTag(random.Next() % 5200);
+    const auto after = model.lower_bound({key, tag});
+    HeadTree::Entry entry;
+    const bool found = tree.FindVersion({key, tag}, &entry);
+    ASSERT_EQ(found, after != model.end() && after->first.first == key);
+    if (found) { ASSERT_EQ(entry.place(), after->second); }
+    at.Seek({key, tag});
+    ASSERT_EQ(at.Valid(), after != model.end());
+    if (at.Valid()) { ASSERT_EQ(at.entry().place(), after->second); }
+    const bool before = tree.FindAtOrBefore({key, tag}, &entry);
+    ASSERT_EQ(before, after != model.begin());
+    if (before) { ASSERT_EQ(entry.place(), std::prev(after)->second); }
+    at.SeekForPrev({key, tag});
+    ASSERT_EQ(at.Valid(), after != model.begin());
+  }
+}
+
+TEST_F(HeadTreeTest, RemovedEntriesAreGoneAndEmptyLeavesArePassed) {
+  HeadTree tree(pool_.get());
+  std::vector<PmPtr> places;
+  for (uint64_t i = 0; i < 2000; ++i) {
+    places.push_back(AddRecord(Hex(i), MakeTag(i + 1, RecordKind::kPut)));
+    tree.Insert(Hex(i), MakeTag(i + 1, RecordKind::kPut), places.back());
+  }
+  EXPECT_FALSE(tree.Remove({Hex(100), MakeTag(101, RecordKind::kPut)}, places[99])) << "another address is not removed";
+  for (uint64_t i = 100; i < 1900; ++i) EXPECT_TRUE(tree.Remove({Hex(i), MakeTag(i + 1, RecordKind::kPut)}, places[i]));
+  EXPECT_EQ(tree.count(), 200u);
+  HeadTree::Iterator at(&tree);
+  at.Seek({Hex(100), SeekTag(kSequenceMax)});
+  ASSERT_TRUE(at.Valid());
+  EXPECT_EQ(at.entry().place(), places[1900]);
+  at.Prev();
+  ASSERT_TRUE(at.Valid());
+  EXPECT_EQ(at.entry().place(), places[99]);
+  HeadTree::Entry entry;
+  ASSERT_TRUE(tree.FindAtOrBefore({Hex(1500), SeekTag(kSequenceMax)}, &entry));
+  EXPECT_EQ(entry.place(), places[99]);
+}
+
+TEST_F(HeadTreeTest, ASeparatorOutlivesItsRecord) {
+  HeadTree tree(pool_.get());
+  const std::string prefix = "a prefix of more than sixteen bytes ";
+  std::vector<PmPtr> places;
+  for (uint64_t i = 0; i < 500; ++i) {
+    places.push_back(AddRecord(prefix + Hex(i), MakeTag(i + 1, RecordKind::kPut)));
+    tree.Insert(prefix + Hex(i), MakeTag(i + 1, RecordKind::kPut), places.back());
+  }
+  // Remove every other record and scribble over it, as the reuse of its chunk would.
+  for (uint64_t i = 0; i < 500; i += 2) {
+    ASSERT_TRUE(tree.Remove({prefix + Hex(i), MakeTag(i + 1, RecordKind::kPut)}, places[i]));
+    Record* record = pool_->At<Record>(places[i]);
+    std::memset(const_cast<char*>(record->key_data()), 0xff, record->key().size());
+  }
+  HeadTree::Entry entry;
+  for (uint64_t i = 1; i < 500; i += 2) {
+    ASSERT_TRUE(tree.FindVersion({prefix + Hex(i), SeekTag(kSequenceMax)}, &entry)) << i;
+    EXPECT_EQ(entry.place(), places[i]);
+  }
+}
+
+TEST_F(HeadTreeTest, ConcurrentInsertsAndReadsAgree) {
+  constexpr int kThreads = 4;
+  constexpr uint64_t kPerThread = 4000;
+  std::vector<std::vector<PmPtr>> places(kThreads);
+  for (int t = 0; t < kThreads; ++t) {
+    for (uint64_t i = 0; i < kPerThread; ++i) {
+      places[t].push_back(AddRecord(Hex(MixBits(i * kThreads + t)), MakeTag(i * kThreads + t + 1, RecordKind::kPut)));
+    }
+  }
+  HeadTree tree(pool_.get());
+  std::atomic<uint64_t> misses{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (uint64_t i = 0; i < kPerThread; ++i) {
+        const uint64_t n = i * kThreads + t;
+        tree.Insert(Hex(MixBits(n)), MakeTag(n + 1, RecordKind::kPut), places[t][i]);
+        HeadTree::Entry entry;
+        const uint64_t earlier = (i / 2) * kThreads + t;
+        if (!tree.FindVersion({Hex(MixBits(earlier)), SeekTag(kSequenceMax)}, &entry) || entry.place() != places[t][i / 2]) ++misses;
+      }
+    });
+  }
+  threads.emplace_back([&] {
+    for (int round = 0; round < 20; ++round) {
+      HeadTree::Iterator at(&tree);
+      std::string last;
+      for (at.SeekToFirst(); at.Valid(); at.Next()) {
+        const std::string key(pool_->At<Record>(at.entry().place())->key());
+        if (key <= last) ++misses;
+        last = key;
+      }
+    }
+  });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(misses.load(), 0u);
+  EXPECT_EQ(tree.count(), kThreads * kPerThread);
+}
+
+}  // namespace lamella

@@ -1,0 +1,56 @@
+// MemTable is the DRAM write buffer: an ordered index over log records that no persistent table holds yet. The records
+// themselves are in the log, durable before they enter.
+// I1: a sealed MemTable does not change. It covers the sequence numbers (first_sequence, last_sequence] without a gap, and its
+//     records lie before `sealed` in each log shard.
+// Threads: Add from any (under its shard's lock); reads from any; the seal fields are constant after Seal.
+#ifndef LAMELLA_MEMTABLE_MEMTABLE_H_
+#define LAMELLA_MEMTABLE_MEMTABLE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "log/record_appender.h"
+#include "memtable/head_tree.h"
+
+namespace lamella {
+
+class MemTable {
+ public:
+  MemTable(const Pool* pool, uint64_t id) : pool_(pool), id_(id), tree_(pool) {}
+
+  void Add(std::string_view key, uint64_t tag, PmPtr place) { tree_.Insert(key, tag, place); }
+  /// The newest version of the key at or below the target's sequence.
+  bool Get(const InternalKey& target, HeadTree::Entry* found) const { return tree_.FindVersion(target, found); }
+
+  /// Walks the records. The MemTable must outlive it.
+  std::unique_ptr<InternalIterator> NewIterator() const;
+
+  /// Notes what the table covers. REQUIRES: no Add is running or will come.
+  void Seal(uint64_t last_sequence, std::vector<LogPosition> sealed) {
+    last_sequence_ = last_sequence;
+    sealed_ = std::move(sealed);
+  }
+
+  uint64_t id() const { return id_; }
+  const HeadTree& tree() const { return tree_; }
+  uint64_t count() const { return tree_.count(); }
+  uint64_t memory_bytes() const { return tree_.memory_bytes(); }
+  uint64_t last_sequence() const { return last_sequence_; }
+  const std::vector<LogPosition>& sealed() const { return sealed_; }
+
+ private:
+  const Pool* const pool_;
+  const uint64_t id_;
+  HeadTree tree_;
+  uint64_t last_sequence_ = 0;
+  std::vector<LogPosition> sealed_;  // per shard
+};
+
+/// Walks the records of a head tree, fetching those ahead while it stands on one.
+std::unique_ptr<InternalIterator> NewHeadTreeIterator(const Pool* pool, const HeadTree* tree);
+
+}  // namespace lamella
+
+#endif  // LAMELLA_MEMTABLE_MEMTABLE_H_

@@ -1,0 +1,72 @@
+// The processor's instructions for cache lines: write-back, non-temporal store, store fence. Only pmem/gate.cc uses it.
+// x86-64: clwb, or clflushopt, or clflush, whichever the processor has, chosen once; sfence; movntdq.
+// AArch64: dc cvap where the system offers it, else dc cvac; dsb; plain stores followed by write-back.
+// Elsewhere persistent memory does not exist: a full fence and nothing else.
+#ifndef LAMELLA_PMEM_LINE_H_
+#define LAMELLA_PMEM_LINE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#else
+#include <atomic>
+#endif
+
+// ThreadSanitizer does not see non-temporal stores, and takes a second store of the same bytes for a race.
+#if defined(__SANITIZE_THREAD__)
+#define LAMELLA_THREAD_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define LAMELLA_THREAD_SANITIZER 1
+#endif
+#endif
+#ifndef LAMELLA_THREAD_SANITIZER
+#define LAMELLA_THREAD_SANITIZER 0
+#endif
+
+namespace lamella {
+
+/// Writes back the lines from `first_line` to `last_line`, both line-aligned addresses, the last included.
+void WriteBackLines(uintptr_t first_line, uintptr_t last_line);
+
+/// Earlier write-backs and non-temporal stores of this thread are complete in the persistence domain.
+inline void StoreFence() {
+#if defined(__x86_64__)
+  _mm_sfence();
+#elif defined(__aarch64__)
+  __asm__ volatile("dsb ish" ::: "memory");
+#else
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+#endif
+}
+
+/// Copies whole lines past the cache. REQUIRES: destination line-aligned, n a multiple of 64.
+inline void StreamLines(char* destination, const char* source, size_t n) {
+#if defined(__x86_64__)
+  auto* to = reinterpret_cast<__m128i*>(destination);
+  const auto* from = reinterpret_cast<const __m128i*>(source);
+  for (size_t i = 0; i < n; i += 64, to += 4, from += 4) {
+    const __m128i a = _mm_loadu_si128(from);
+    const __m128i b = _mm_loadu_si128(from + 1);
+    const __m128i c = _mm_loadu_si128(from + 2);
+    const __m128i d = _mm_loadu_si128(from + 3);
+    _mm_stream_si128(to, a);
+    _mm_stream_si128(to + 1, b);
+    _mm_stream_si128(to + 2, c);
+    _mm_stream_si128(to + 3, d);
+  }
+#else
+  std::memcpy(destination, source, n);
+  if (n != 0) {
+    const auto start = reinterpret_cast<uintptr_t>(destination);
+    WriteBackLines(start, start + n - 64);
+  }
+#endif
+}
+
+}  // namespace lamella
+
+#endif  // LAMELLA_PMEM_LINE_H_

@@ -1,0 +1,72 @@
+// Region is one file (or DAX device) mapped into a reserved range of addresses, growing in place.
+// I1: bytes are allocated on the file system before they are mapped: a full disk is an error at Grow, never a SIGBUS.
+// I2: the base address never changes while the Region lives.
+// Threads: Grow from one thread at a time; Sync from any.
+#ifndef LAMELLA_PMEM_REGION_H_
+#define LAMELLA_PMEM_REGION_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "lamella/options.h"
+#include "lamella/status.h"
+#include "pmem/gate.h"
+
+namespace lamella {
+
+struct MediumReport {
+  MediumKind kind = MediumKind::kPage;
+  bool survives_power = true;  // false on tmpfs and the like, whatever the granularity
+  std::string description;     // "tmpfs: survives the process, not the power" ...
+};
+
+class Region {
+ public:
+  /// Creates the file with `bytes` allocated (NoSpace, IOError, InvalidArgument if it exists).
+  static Status Create(const std::string& path, uint64_t bytes, uint64_t reserve_bytes,
+                       std::unique_ptr<Region>* region);
+  /// Maps all of an existing file. NotFound, IOError; Corruption for an empty file.
+  static Status Open(const std::string& path, uint64_t reserve_bytes, std::unique_ptr<Region>* region);
+  /// Removes a file, durably. OK where there is none.
+  static Status Remove(const std::string& path);
+  ~Region();
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
+
+  char* base() const { return base_; }
+  uint64_t bytes() const { return bytes_.load(std::memory_order_acquire); }
+  const std::string& path() const { return path_; }
+
+  /// What the platform says of this file (libpmem2's granularity, the file system's kind).
+  MediumReport Detect() const;
+
+  /// Allocates and maps up to `bytes`. On failure (NoSpace, IOError) nothing has changed.
+  Status Grow(uint64_t bytes);
+  /// Renames the file, durably: what was made under a working name appears at once, whole.
+  Status Rename(const std::string& path);
+  /// Faults in [offset, offset+n) for writing, so that the writer does not pay for it later.
+  void Prefault(uint64_t offset, uint64_t n);
+  /// msync of everything mapped. After a failure every later Sync fails too: pages the kernel dropped are not durable.
+  Status Sync(Gate* gate, const Site& site = Site::current());
+
+ private:
+  Region();
+  Status Reserve(uint64_t reserve_bytes, uint64_t needed_bytes);
+  Status Map(uint64_t bytes);
+  Status CheckFileSizeLimit(uint64_t bytes) const;
+
+  std::string path_;
+  char* base_ = nullptr;            // constant after construction
+  std::atomic<uint64_t> bytes_{0};  // mapped, whole pages
+  uint64_t reserved_ = 0;           // constant after construction
+  int fd_ = -1;
+  std::atomic<bool> sync_failed_{false};
+  struct Maps;  // libpmem2 objects
+  std::unique_ptr<Maps> maps_;
+};
+
+}  // namespace lamella
+
+#endif  // LAMELLA_PMEM_REGION_H_

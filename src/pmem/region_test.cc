@@ -1,0 +1,262 @@
+#include "pmem/region.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "pmem/boot_id.h"
+#include "testing/temp_dir.h"
+
+namespace lamella {
+namespace {
+
+using testing::ScopedEnv;
+using testing::TempDir;
+
+constexpr uint64_t kMiB = 1 << 20;
+
+bool Says(const Status& s, std::string_view text) { return s.message().find(text) != std::string_view::npos; }
+
+TEST(Region, GrowthKeepsBaseAndContent) {
+  TempDir dir;
+  std::unique_ptr<Region> region;
+  ASSERT_TRUE(Region::Create(dir.Sub("r"), kMiB, 1 << 30, &region).ok());
+  char* const base = region->base();
+  std::memset(base, 'a', kMiB);
+  for (uint64_t mib = 2; mib <= 40; mib += 3) {
+    ASSERT_TRUE(region->Grow(mib * kMiB).ok());
+    ASSERT_EQ(region->base(), base);
+    ASSERT_EQ(region->bytes(), mib * kMiB);
+    ASSERT_EQ(base[mib * kMiB - 1], 0);
+    base[mib * kMiB - 1] = 'b';
+  }
+  ASSERT_EQ(std::filesystem::file_size(dir.Sub("r")), 38 * kMiB);
+  region.reset();
+  ASSERT_TRUE(Region::Open(dir.Sub("r"), 0, &region).ok());
+  EXPECT_EQ(region->bytes(), 38 * kMiB);
+  EXPECT_EQ(region->base()[kMiB - 1], 'a');
+  EXPECT_EQ(region->base()[2 * kMiB - 1], 'b');
+  EXPECT_EQ(region->base()[38 * kMiB - 1], 'b');
+}
+
+TEST(Region, GrowingToLessIsNothing) {
+  TempDir dir;
+  std::unique_ptr<Region> region;
+  ASSERT_TRUE(Region::Create(dir.Sub("r"), kMiB, 1 << 30, &region).ok());
+  EXPECT_TRUE(region->Grow(4096).ok());
+  EXPECT_EQ(region->bytes(), kMiB);
+}
+
+TEST(Region, CreateRefusesAnExistingFileAndOddSizes) {
+  TempDir dir;
+  std::unique_ptr<Region> region;
+  std::ofstream(dir.Sub("r")) << "mine";
+  Status s = Region::Create(dir.Sub("r"), kMiB, kMiB, &region);
+  EXPECT_TRUE(s.IsInvalidArgument() && Says(s, "exists already")) << s.ToString();
+  EXPECT_EQ(std::filesystem::file_size(dir.Sub("r")), 4u);
+  EXPECT_TRUE(Region::Create(dir.Sub("s"), 5000, kMiB, &region).IsInvalidArgument());
+  EXPECT_FALSE(std::filesystem::exists(dir.Sub("s")));
+}
+
+TEST(Region, OpenNamesWhatIsWrong) {
+  TempDir dir;
+  std::unique_ptr<Region> region;
+  EXPECT_TRUE(Region::Open(dir.Sub("none"), 0, &region).IsNotFound());
+  std::ofstream(dir.Sub("empty")).flush();
+  Status s = Region::Open(dir.Sub("empty"), 0, &region);
+  EXPECT_TRUE(s.IsCorruption() && Says(s, "found 0 bytes")) << s.ToString();
+  EXPECT_FALSE(Region::Open(dir.path(), 0, &region).ok());
+  ASSERT_EQ(mkfifo(dir.Sub("pipe").c_str(), 0600), 0);
+  const int reader = open(dir.Sub("pipe").c_str(), O_RDONLY | O_NONBLOCK);
+  EXPECT_TRUE(Region::Open(dir.Sub("pipe"), 0, &region).IsInvalidArgument());
+  close(reader);
+}
+
+TEST(Region, AFileOfOddSizeIsMappedByWholePages) {
+  TempDir dir;
+  std::ofstream(dir.Sub("odd")) << std::string(10000, 'x');
+  std::unique_ptr<Region> region;
+  ASSERT_TRUE(Region::Open(dir.Sub("odd"), 0, &region).ok());
+  EXPECT_EQ(region->bytes(), 8192u);
+  EXPECT_EQ(region->base()[8191], 'x');
+}
+
+TEST(Region, AReservationThatCannotBeHadIsHalvedUntilItCan) {
+  TempDir dir;
+  std::unique_ptr<Region> region;
+  ASSERT_TRUE(Region::Create(dir.Sub("r"), kMiB, ~uint64_t{0} >> 8, &region).ok());  // 64 PiB: no machine has that
+  EXPECT_TRUE(region->Grow(8 * kMiB).ok());
+}
+
+TEST(Region, TheReservationBoundsGrowth) {
+  TempDir dir;
+  std::unique_ptr<Region> region;
+  ASSERT_TRUE(Region::Create(dir.Sub("r"), kMiB, 4 * kMiB, &region).ok());
+  EXPECT_TRUE(region->Grow(4 * kMiB).ok());
+  const Status s = region->Grow(8 * kMiB);
+  EXPECT_TRUE(s.IsNoSpace() && Says(s, "addresses")) << s.ToString();
+  EXPECT_EQ(std::filesystem::file_size(dir.Sub("r")), 4 * kMiB);
+}
+
+// Past the limit the kernel would end the process with SIGXFSZ.
+TEST(Region, TheFileSizeLimitIsNoSpaceAndNoSignal) {
+  TempDir dir;
+  std::unique_ptr<Region> region;
+  ASSERT_TRUE(Region::Create(dir.Sub("r"), kMiB, 1 << 30, &region).ok());
+  struct rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  struct rlimit tight = before;
+  tight.rlim_cur = 2 * kMiB;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &tight), 0);
+  const Status s = region->Grow(8 * kMiB);
+  std::unique_ptr<Region> other;
+  const Status created = Region::Create(dir.Sub("s"), 4 * kMiB, 1 << 30, &other);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_TRUE(s.IsNoSpace() && Says(s, "ulimit") && Says(s, "8388608")) << s.ToString();
+  EXPECT_TRUE(created.IsNoSpace()) << created.ToString();
+  EXPECT_FALSE(std::filesystem::exists(dir.Sub("s")));
+  EXPECT_TRUE(region->Grow(8 * kMiB).ok());
+}
+
+// A tmpfs of its own, which only root can mount.
+class SmallFileSystem {
+ public:
+  SmallFileSystem(const std::string& path, const char* options) : path_(path) {
+    std::filesystem::create_directory(path);
+    mounted_ = mount("tmpfs", path.c_str(), "tmpfs", 0, options) == 0;
+  }
+  ~SmallFileSystem() {
+    if (mounted_) umount2(path_.c_str(), MNT_DETACH);
+  }
+  bool mounted() const { return mounted_; }
+
+ private:
+  std::string path_;
+  bool mounted_;
+};
+
+TEST(Region, AFullFileSystemIsNoSpaceAndChangesNothing) {
+  TempDir dir;
+  SmallFileSystem small(dir.Sub("small"), "size=4m");
+  if (!small.mounted()) GTEST_SKIP() << "mounting a file system needs root";
+  const std::string path = dir.Sub("small/r");
+  std::unique_ptr<Region> region;
+  const Status created = Region::Create(path, 8 * kMiB, 1 << 30, &region);
+  EXPECT_TRUE(created.IsNoSpace() && Says(created, path) && Says(created, "8388608 bytes")) << created.ToString();
+  EXPECT_FALSE(std::filesystem::exists(path));
+
+  ASSERT_TRUE(Region::Create(path, kMiB, 1 << 30, &region).ok());
+  std::memset(region->base(), 'a', kMiB);
+  const Status grown = region->Grow(8 * kMiB);
+  EXPECT_TRUE(grown.IsNoSpace() && Says(grown, "free space")) << grown.ToString();
+  EXPECT_EQ(std::filesystem::file_size(path), kMiB);
+  EXPECT_EQ(region->bytes(), kMiB);
+  EXPECT_EQ(region->base()[kMiB - 1], 'a');
+  EXPECT_TRUE(region->Grow(3 * kMiB).ok());  // what the failed growth took was given back
+}
+
+TEST(Region, PrefaultChangesNoByte) {
+  TempDir dir;
+  std::unique_ptr<Region> region;
+  ASSERT_TRUE(Region::Create(dir.Sub("r"), kMiB, 1 << 30, &region).ok());
+  region->base()[70000] = 'x';
+  region->Prefault(65536, 100);
+  region->Prefault(0, 10 * kMiB);  // clipped
+  EXPECT_EQ(region->base()[70000], 'x');
+  EXPECT_EQ(region->base()[70001], 0);
+  unsigned char resident[kMiB / 4096];
+  ASSERT_EQ(mincore(region->base(), kMiB, resident), 0);
+  for (unsigned char page : resident) ASSERT_EQ(page & 1, 1);
+}
+
+TEST(Region, DetectTellsWhatSurvives) {
+  TempDir dir;
+  std::unique_ptr<Region> region;
+  ASSERT_TRUE(Region::Create(dir.Sub("r"), kMiB, kMiB, &region).ok());
+  MediumReport report = region->Detect();
+  EXPECT_EQ(report.kind, MediumKind::kPage);
+  EXPECT_EQ(report.survives_power, report.description.find("not the power") == std::string::npos);
+}
+
+TEST(Region, TmpfsDoesNotSurviveThePower) {
+  TempDir dir;
+  SmallFileSystem small(dir.Sub("small"), "size=4m");
+  if (!small.mounted()) GTEST_SKIP() << "mounting a file system needs root";
+  std::unique_ptr<Region> region;
+  ASSERT_TRUE(Region::Create(dir.Sub("small/r"), kMiB, kMiB, &region).ok());
+  EXPECT_FALSE(region->Detect().survives_power);
+  EXPECT_EQ(region->Detect().description, "tmpfs: survives the process, not the power");
+}
+
+TEST(Region, TheUsersWordToLibpmem2IsTaken) {
+  TempDir dir;
+  for (const auto& [word, kind] :
+       {std::pair("BYTE", MediumKind::kByte), std::pair("CACHE_LINE", MediumKind::kCacheLine),
+        std::pair("PAGE", MediumKind::kPage)}) {
+    ScopedEnv forced("PMEM2_FORCE_GRANULARITY", word);
+    std::unique_ptr<Region> region;
+    ASSERT_TRUE(Region::Create(dir.Sub(word), kMiB, 1 << 30, &region).ok());
+    EXPECT_EQ(region->Detect().kind, kind) << word;
+    EXPECT_TRUE(region->Grow(2 * kMiB).ok());
+  }
+}
+
+TEST(Region, RenameMakesItAppearUnderTheNewName) {
+  TempDir dir;
+  std::unique_ptr<Region> region;
+  ASSERT_TRUE(Region::Create(dir.Sub("r.new"), kMiB, kMiB, &region).ok());
+  ASSERT_TRUE(region->Rename(dir.Sub("r")).ok());
+  EXPECT_EQ(region->path(), dir.Sub("r"));
+  EXPECT_TRUE(std::filesystem::exists(dir.Sub("r")));
+  EXPECT_FALSE(std::filesystem::exists(dir.Sub("r.new")));
+  EXPECT_TRUE(region->Rename(dir.Sub("no/such/dir")).IsNotFound());
+  EXPECT_TRUE(Region::Remove(dir.Sub("r")).ok());
+  EXPECT_TRUE(Region::Remove(dir.Sub("r")).ok());
+}
+
+TEST(Region, SyncReachesTheFileAndTellsTheHook) {
+  struct Counter : PersistHook {
+    void OnStore(const void*, size_t, const Site&) override {}
+    void OnFlush(const void*, size_t, const Site&) override {}
+    void OnFence(const Site&) override {}
+    void OnSync(const void*, size_t n, const Site&) override { bytes += n; }
+    size_t bytes = 0;
+  } counter;
+  TempDir dir;
+  std::unique_ptr<Region> region;
+  ASSERT_TRUE(Region::Create(dir.Sub("r"), kMiB, 1 << 30, &region).ok());
+  ASSERT_TRUE(region->Grow(2 * kMiB).ok());
+  Gate gate(MediumKind::kPage, {}, &counter);
+  EXPECT_TRUE(region->Sync(&gate).ok());
+  EXPECT_EQ(counter.bytes, 2 * kMiB);
+}
+
+// msync of a hole in the mapping fails; the hole is closed again, and the failure stays.
+TEST(Region, AFailedSyncIsNeverFollowedByAGoodOne) {
+  TempDir dir;
+  std::unique_ptr<Region> region;
+  ASSERT_TRUE(Region::Create(dir.Sub("r"), kMiB, 1 << 30, &region).ok());
+  Gate gate(MediumKind::kPage, {});
+  ASSERT_TRUE(region->Sync(&gate).ok());
+  ASSERT_EQ(munmap(region->base() + 4096, 4096), 0);
+  const Status first = region->Sync(&gate);
+  ASSERT_NE(mmap(region->base() + 4096, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0), MAP_FAILED);
+  const Status second = region->Sync(&gate);
+  EXPECT_TRUE(first.IsIOError()) << first.ToString();
+  EXPECT_TRUE(second.IsIOError() && Says(second, "earlier sync")) << second.ToString();
+}
+
+TEST(BootId, IsTheSameAllThroughABoot) { EXPECT_EQ(BootId(), BootId()); }
+
+}  // namespace
+}  // namespace lamella

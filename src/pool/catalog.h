@@ -1,0 +1,97 @@
+// Catalog is an append-only sequence of checksummed edits in persistent memory: what LevelDB calls the MANIFEST.
+// The engine owns the schema of its edits; the catalog gives atomic, durable append and one reader.
+//
+// Media: a catalog chunk (or run of chunks) starts with a 64-byte CatalogHead; then edits, 8-aligned: a 16-byte
+// EditHeader, the payload, zero padding.
+// I1: an edit is there whole or not at all: it counts once the head's tail word, published after it is durable, covers
+//     it. So an edit below the tail that does not validate is damage, and what is beyond the tail is nothing.
+// I2: when the chunk is full, the live state is written to a fresh chunk as one snapshot edit, and the superblock
+//     publishes the switch; the old chunk is freed after it.
+// I3: after a power cut on a page medium the tail may be ahead of edits that were never synced: there alone the first
+//     edit that does not validate ends the sequence, and the tail is moved back to it.
+// Threads: one thread at a time (the engine's catalog lock).
+#ifndef LAMELLA_POOL_CATALOG_H_
+#define LAMELLA_POOL_CATALOG_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "lamella/status.h"
+#include "pool/pool.h"
+
+namespace lamella {
+
+inline constexpr uint64_t kCatalogMagic = 0x31474c5441434d4cull;  // "LMCATLG1"
+
+/// Media type: the start of a catalog chunk.
+struct CatalogHead {
+  uint64_t magic;       // 0
+  uint64_t generation;  // 8: of the catalog; goes up at each rewrite
+  PmWord tail;  // 16: bytes / 8 that count, head included, u32 | crc32c of them, seeded with the chunk's epoch, << 32
+  uint32_t checksum;      // 24: crc32c of magic and generation, seeded with the chunk's epoch
+  uint32_t reserved0;     // 28
+  uint64_t reserved1[4];  // 32
+};
+static_assert(sizeof(CatalogHead) == 64 && offsetof(CatalogHead, tail) == 16 && offsetof(CatalogHead, checksum) == 24);
+
+/// Media type: the start of an edit.
+struct EditHeader {
+  uint32_t
+      checksum;   // 0: crc32c of size, kind, reserved and payload, seeded with the chunk's epoch and the edit's offset
+  uint32_t size;  // 4: of the payload
+  uint32_t kind;  // 8: the engine's; 0 is a snapshot of the whole state
+  uint32_t reserved;  // 12
+};
+static_assert(sizeof(EditHeader) == 16 && offsetof(EditHeader, size) == 4 && offsetof(EditHeader, kind) == 8);
+
+class Catalog {
+ public:
+  /// Gives the engine's whole state as one snapshot payload, asked for when the chunk is full.
+  using StateWriter = std::function<std::string()>;
+  /// One edit, in order. `kind` kSnapshotKind replaces everything before it.
+  using EditReader = std::function<Status(uint32_t kind, std::string_view payload)>;
+
+  static constexpr uint32_t kSnapshotKind = 0;  // engines number their edits from 1
+
+  /// A catalog for a pool that has none: claims a chunk, writes the state as its first edit and publishes it.
+  static Status Create(Pool* pool, StateWriter state, std::unique_ptr<Catalog>* catalog);
+  /// Reads the edits of the pool's catalog, and frees catalog chunks that an interrupted rewrite left. Corruption when
+  /// its head, its tail or an edit does not validate, with the place; whatever `read` returns when that is not OK.
+  static Status Open(Pool* pool, StateWriter state, const EditReader& read, std::unique_ptr<Catalog>* catalog);
+
+  /// Durable on return (on page media once synced). NoSpace, IOError. The state that StateWriter gives must already
+  /// include this edit: a full chunk is rewritten in its place.
+  Status Append(uint32_t kind, std::string_view payload);
+
+  uint64_t bytes_used() const { return tail_; }
+  const ChunkRef& chunk() const { return chunk_; }
+
+ private:
+  Catalog(Pool* pool, StateWriter state);
+  Status Rewrite();
+  Status Locate();
+  Status ReadTail(uint64_t* tail) const;
+  Status ReadEdit(uint64_t at, uint64_t end, uint32_t* kind, std::string_view* payload) const;
+  Status ReadEdits(const EditReader& read);
+  void FreeOthers();
+  void WriteEdit(const ChunkRef& chunk, uint64_t at, uint32_t kind, std::string_view payload);
+  uint64_t TailWord(const ChunkRef& chunk, uint64_t tail) const;
+  uint64_t run_bytes() const { return chunk_.run_chunks * pool_->chunk_bytes(); }
+  CatalogHead* head() const { return pool_->At<CatalogHead>(pool_->ChunkStart(chunk_)); }
+  Status Damage(uint64_t at, const std::string& what) const;
+
+  Pool* const pool_;
+  StateWriter state_;
+  Persister persister_;
+  ChunkRef chunk_;
+  uint64_t tail_ = 0;  // offset in the chunk of the next edit
+  uint64_t generation_ = 0;
+};
+
+}  // namespace lamella
+
+#endif  // LAMELLA_POOL_CATALOG_H_

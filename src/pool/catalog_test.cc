@@ -1,0 +1,326 @@
+#include "pool/catalog.h"
+
+#include <cstring>
+
+#include <gtest/gtest.h>
+
+#include "base/codec.h"
+#include "base/crc32c.h"
+#include "pool/cut_recorder.h"
+#include "pool/pool_test_base.h"
+
+namespace lamella {
+namespace {
+
+// A state of names: an edit of kind 1 adds one, a snapshot lists all.
+class CatalogTest : public PoolTest {
+ protected:
+  using Names = std::vector<std::string>;
+
+  ~CatalogTest() override { catalog_.reset(); }
+
+  void CreateCatalog() {
+    Create();
+    const Status s = Catalog::Create(pool_.get(), [this] { return Snapshot(); }, &catalog_);
+    ASSERT_TRUE(s.ok()) << s.ToString();
+  }
+  std::string Snapshot() const {
+    std::string out;
+    for (const std::string& name : names_) AppendString(&out, name);
+    return out;
+  }
+  static Catalog::EditReader Reader(Names* names) {
+    return [names](uint32_t kind, std::string_view payload) {
+      if (kind != Catalog::kSnapshotKind) {
+        names->push_back(std::string(payload));
+        return Status::OK();
+      }
+      names->clear();
+      Decoder decoder(payload);
+      while (decoder.remaining() > 0) names->emplace_back(decoder.String());
+      return decoder.done() ? Status::OK() : Status::Corruption("snapshot");
+    };
+  }
+  Status Add(const std::string& name) {
+    names_.push_back(name);
+    return catalog_->Append(1, name);
+  }
+  void MustAdd(const std::string& name) {
+    const Status s = Add(name);
+    ASSERT_TRUE(s.ok()) << s.ToString();
+  }
+  void CloseCatalog() {
+    catalog_.reset();
+    Close();
+  }
+  Status TryReopen() {
+    CloseCatalog();
+    Status s = TryOpen();
+    if (s.ok()) s = Catalog::Open(pool_.get(), [this] { return Snapshot(); }, Reader(&names_), &catalog_);
+    return s;
+  }
+  void Reopen() {
+    const Status s = TryReopen();
+    ASSERT_TRUE(s.ok()) << s.ToString();
+  }
+  uint64_t ChunkOffset() const { return uint64_t{catalog_->chunk().index} * kChunkBytesMin; }
+
+  Names names_;
+  std::unique_ptr<Catalog> catalog_;
+};
+
+TEST_F(CatalogTest, EditsComeBackInOrder) {
+  names_ = {"first"};
+  CreateCatalog();
+  for (const std::string& name : {std::string("a"), std::string(), std::string(1000, 'x'), std::string("\0b", 2)}) {
+    MustAdd(name);
+  }
+  const Names expected = names_;
+  for (int i = 0; i < 3; i++) {
+    Reopen();
+    EXPECT_EQ(names_, expected);
+  }
+  MustAdd("later");
+  Reopen();
+  EXPECT_EQ(names_.back(), "later");
+  EXPECT_EQ(names_.size(), 6u);
+}
+
+TEST_F(CatalogTest, AnEditIsTwoFences) {
+  CreateCatalog();
+  const uint64_t before = pool_->gate()->Counters(WriteCause::kCatalog).fences;
+  MustAdd("x");
+  EXPECT_EQ(pool_->gate()->Counters(WriteCause::kCatalog).fences - before, 2u);
+}
+
+TEST_F(CatalogTest, AFullChunkIsRewrittenAndTheOldOneFreed) {  // I2
+  CreateCatalog();
+  const uint32_t first = catalog_->chunk().index;
+  Names kept;
+  for (int i = 0; i < 300; i++) {
+    MustAdd(std::to_string(i) + std::string(1000, 'x'));
+    if (names_.size() > 20) names_.erase(names_.begin());  // the state forgets, so rewriting makes room
+  }
+  EXPECT_EQ(Owned().size(), 1u);
+  kept = names_;
+  Reopen();
+  EXPECT_EQ(Names(names_.end() - 20, names_.end()), kept);
+  EXPECT_LT(names_.size(), 100u);
+  EXPECT_EQ(Owned().size(), 1u);
+  MustAdd("more");
+  Reopen();
+  EXPECT_EQ(names_.back(), "more");
+  (void)first;
+}
+
+TEST_F(CatalogTest, AStateLargerThanAChunkTakesARun) {
+  CreateCatalog();
+  for (int i = 0; i < 20; i++) MustAdd(std::to_string(i) + std::string(20000, 'x'));
+  EXPECT_GT(catalog_->chunk().run_chunks, 4u);
+  const Names expected = names_;
+  Reopen();
+  EXPECT_EQ(names_, expected);
+  MustAdd("more");
+  Reopen();
+  EXPECT_EQ(names_.size(), 21u);
+}
+
+// Whatever part of an edit reached the medium, without its tail it is not there, and does no harm to what comes after
+// it.
+TEST_F(CatalogTest, ATornEditIsIgnored) {  // I1
+  CreateCatalog();
+  MustAdd("one");
+  MustAdd("two");
+  const uint64_t tail = ChunkOffset() + catalog_->bytes_used();
+  const std::string before = ReadWhole(path());
+  MustAdd("the third one is torn");
+  const uint64_t edit_bytes = ChunkOffset() + catalog_->bytes_used() - tail;
+  CloseCatalog();
+  const std::string after = ReadWhole(path());
+  for (uint64_t reached = 0; reached <= edit_bytes; reached++) {
+    std::string torn = before;
+    torn.replace(tail, reached, after, tail, reached);
+    WriteWhole(path(), torn);
+    Reopen();
+    ASSERT_EQ(names_, (Names{"one", "two"})) << reached;
+    MustAdd("3");  // shorter: old bytes stay behind it
+    Reopen();
+    ASSERT_EQ(names_, (Names{"one", "two", "3"})) << reached;
+    CloseCatalog();
+  }
+  WriteWhole(path(), after);
+  Reopen();
+  EXPECT_EQ(names_.size(), 3u);
+}
+
+TEST_F(CatalogTest, AnyBitBelowTheTailIsCorruption) {
+  names_ = {"first"};
+  CreateCatalog();
+  MustAdd("one");
+  MustAdd("12345678");
+  const uint64_t start = ChunkOffset();
+  const uint64_t bytes = catalog_->bytes_used();
+  const Names expected = names_;
+  CloseCatalog();
+  int damage = 0;
+  for (size_t bit = 0; bit < bytes * 8; bit++) {
+    FlipBit(start, bit);
+    const Status s = TryReopen();
+    FlipBit(start, bit);
+    const bool head_reserved = bit / 8 >= 28 && bit / 8 < sizeof(CatalogHead);
+    if (s.ok()) {
+      EXPECT_EQ(names_, expected);  // padding, or what is reserved
+      damage -= !head_reserved;
+    } else {
+      EXPECT_TRUE(s.IsCorruption() && Says(s, "chunk 2, offset 0x")) << bit << ": " << s.ToString();
+    }
+    damage++;
+  }
+  EXPECT_GT(damage, static_cast<int>(bytes * 8 * 3 / 4));
+}
+
+TEST_F(CatalogTest, AMissingOrMisnamedCatalogIsCorruption) {
+  Create();
+  Status s = TryReopen();
+  EXPECT_TRUE(s.IsCorruption() && Says(s, "names no catalog")) << s.ToString();
+  const ChunkRef log = MustClaim();
+  ASSERT_TRUE(pool_->SwitchCatalog(log.index).ok());
+  s = TryReopen();
+  EXPECT_TRUE(s.IsCorruption() && Says(s, "no catalog chunk")) << s.ToString();
+  ASSERT_TRUE(pool_->SwitchCatalog(1u << 30).ok());
+  EXPECT_TRUE(TryReopen().IsCorruption());
+}
+
+TEST_F(CatalogTest, ACatalogOfAnEarlierLifeDoesNotValidate) {
+  CreateCatalog();
+  MustAdd("old");
+  const ChunkRef old = catalog_->chunk();
+  catalog_.reset();
+  pool_->Free(old, &*persister_);
+  ChunkRef again;
+  ASSERT_TRUE(pool_->Claim(0, ChunkKind::kCatalog, 0, 1, 1, true, &*persister_, &again).ok());
+  ASSERT_EQ(again.index, old.index);
+  const Status s = TryReopen();
+  EXPECT_TRUE(s.IsCorruption() && Says(s, "head's checksum")) << s.ToString();
+}
+
+TEST_F(CatalogTest, TheFirstEditMustBeASnapshot) {
+  CreateCatalog();
+  char* edit = pool_->ChunkAddress(catalog_->chunk()) + sizeof(CatalogHead);
+  EditHeader header;
+  std::memcpy(&header, edit, sizeof(header));
+  header.kind = 1;
+  const uint64_t at = sizeof(CatalogHead);
+  header.checksum = Crc32c(Crc32c(catalog_->chunk().epoch, &at, sizeof(at)), &header.size, 12);
+  std::memcpy(edit, &header, sizeof(header));
+  const Status s = TryReopen();
+  EXPECT_TRUE(s.IsCorruption() && Says(s, "expected a snapshot")) << s.ToString();
+}
+
+TEST_F(CatalogTest, WhatTheReaderRefusesIsReturned) {
+  CreateCatalog();
+  MustAdd("x");
+  catalog_.reset();
+  const auto refuse = [](uint32_t, std::string_view) { return Status::NotSupported("kind 1"); };
+  const Status s = Catalog::Open(pool_.get(), [] { return std::string(); }, refuse, &catalog_);
+  EXPECT_TRUE(s.IsNotSupported());
+  EXPECT_EQ(catalog_, nullptr);
+}
+
+TEST_F(CatalogTest, WithoutSpaceForARewriteTheCatalogStays) {
+  options_.pool_bytes_max = 16 * kChunkBytesMin;
+  CreateCatalog();
+  ChunkRef chunk;
+  while (Claim(&chunk, 1, true).ok()) continue;
+  Status s;
+  Names before;
+  while ((s = Add(std::string(5000, 'x'))).ok()) before = names_;
+  EXPECT_TRUE(s.IsNoSpace()) << s.ToString();
+  Reopen();
+  EXPECT_EQ(names_, before);
+  pool_->Free(chunk, &*persister_);
+  names_.resize(2);
+  MustAdd(std::string(5000, 'y'));
+  const Names rewritten = names_;
+  Reopen();
+  EXPECT_EQ(names_, rewritten);
+}
+
+TEST_F(CatalogTest, ARewriteCutAnywhereIsOldOrNewAndLeaksNothing) {
+  CutRecorder recorder;
+  options_.hook = &recorder;
+  CreateCatalog();
+  MustAdd("small");
+  const std::string big(kChunkBytesMin - 300, 'x');
+  MustAdd(big);
+  const Names old_names = names_;
+  PoolOptions copy = options_;
+  copy.hook = nullptr;
+  copy.part_paths = {dir_.Sub("copy.0")};
+  int old_states = 0;
+  int new_states = 0;
+  std::string last_image;
+  recorder.Watch(pool_->Address(PmPtr(0, 0)), pool_->pool_bytes(), [&](const std::string& image) {
+    if (image == last_image) return;
+    last_image = image;
+    WriteWhole(copy.part_paths[0], image);
+    std::unique_ptr<Pool> pool;
+    std::unique_ptr<Catalog> catalog;
+    Names names;
+    Status s = Pool::Open(copy, &pool);
+    if (s.ok()) s = Catalog::Open(pool.get(), [] { return std::string(); }, Reader(&names), &catalog);
+    ASSERT_TRUE(s.ok()) << s.ToString();
+    int catalogs = 0;
+    pool->ForEachChunk([&](const ChunkRef& c) { catalogs += c.kind == ChunkKind::kCatalog; });
+    EXPECT_EQ(catalogs, 1);
+    old_states += names == old_names;
+    new_states += names == Names{"small", std::string(300, 'y')};
+    EXPECT_TRUE(names == old_names || names == (Names{"small", std::string(300, 'y')}));
+    catalog.reset();
+  });
+  names_ = {"small"};
+  MustAdd(std::string(300, 'y'));  // does not fit
+  recorder.Cut();
+  recorder.Stop();
+  EXPECT_GT(old_states, 10);
+  EXPECT_GT(new_states, 10);
+  CloseCatalog();
+}
+
+class CatalogOnPages : public CatalogTest {
+ protected:
+  CatalogOnPages() { options_.medium = MediumKind::kPage; }
+
+  // Loses what the second of three edits wrote, as a power cut may when nothing was synced.
+  void LoseTheSecondEdit() {
+    CreateCatalog();
+    MustAdd("aaaaaaaa");
+    const uint64_t at = ChunkOffset() + catalog_->bytes_used();
+    MustAdd("bbbbbbbb");
+    const uint64_t end = ChunkOffset() + catalog_->bytes_used();
+    MustAdd("cccccccc");
+    CloseCatalog();
+    std::string bytes = ReadWhole(path());
+    std::memset(bytes.data() + at, 0, end - at);
+    WriteWhole(path(), bytes);
+  }
+};
+
+TEST_F(CatalogOnPages, AfterAPowerCutTheEditsBeforeALostOneCount) {  // I3
+  LoseTheSecondEdit();
+  PretendPowerCut();
+  Reopen();
+  EXPECT_EQ(names_, Names{"aaaaaaaa"});
+  MustAdd("BBBBBBBB");  // just as long: the third edit of before is whole behind it, and must stay dead
+  ASSERT_TRUE(pool_->MarkOpen().ok());
+  Reopen();
+  EXPECT_EQ(names_, (Names{"aaaaaaaa", "BBBBBBBB"}));
+}
+
+TEST_F(CatalogOnPages, WithoutAPowerCutALostEditIsCorruption) {
+  LoseTheSecondEdit();
+  EXPECT_TRUE(TryReopen().IsCorruption());
+}
+
+}  // namespace
+}  // namespace lamella

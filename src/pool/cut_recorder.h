@@ -1,0 +1,89 @@
+// CutRecorder stands between a pool's gate and one mapped file and shows, before each fence, what a crash there could
+// leave on a medium that keeps any subset of the 8-byte words that are not fenced. For the pool's own tests; it tries
+// the subsets none, all, each word alone and all but one.
+// Threads: one.
+#ifndef LAMELLA_POOL_CUT_RECORDER_H_
+#define LAMELLA_POOL_CUT_RECORDER_H_
+
+#include <cstring>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "pmem/gate.h"
+
+namespace lamella {
+
+class CutRecorder : public PersistHook {
+ public:
+  using Visit = std::function<void(const std::string& image)>;
+
+  /// From now on [base, base + n) is watched; what is there now is durable.
+  void Watch(const char* base, size_t n, Visit visit) {
+    base_ = base;
+    visit_ = std::move(visit);
+    durable_.assign(base, n);
+    pending_.clear();
+    states_ = 0;
+  }
+  void Stop() { visit_ = nullptr; }
+  /// What a crash now could leave.
+  void Cut();
+  /// States shown since Watch.
+  int states() const { return states_; }
+
+  void OnStore(const void*, size_t, const Site&) override {}
+  void OnFlush(const void* p, size_t n, const Site&) override;
+  void OnFence(const Site&) override;
+  void OnSync(const void*, size_t, const Site&) override {}
+
+ private:
+  void Show(const std::string& image) {
+    states_++;
+    visit_(image);
+  }
+
+  const char* base_ = nullptr;
+  Visit visit_;
+  std::string durable_;
+  std::map<size_t, std::string> pending_;  // line's offset, its content when it was flushed
+  int states_ = 0;
+};
+
+inline void CutRecorder::OnFlush(const void* p, size_t n, const Site&) {
+  if (!visit_) return;
+  const auto offset = static_cast<size_t>(static_cast<const char*>(p) - base_);
+  for (size_t line = offset & ~(kLineBytes - 1); line < offset + n && line < durable_.size(); line += kLineBytes) {
+    pending_[line].assign(base_ + line, kLineBytes);
+  }
+}
+
+inline void CutRecorder::OnFence(const Site&) {
+  if (!visit_) return;
+  Cut();
+  for (const auto& [line, content] : pending_) durable_.replace(line, kLineBytes, content);
+  pending_.clear();
+}
+
+inline void CutRecorder::Cut() {
+  std::vector<size_t> words;
+  for (size_t at = 0; at < durable_.size(); at += 8) {
+    if (std::memcmp(base_ + at, durable_.data() + at, 8) != 0) words.push_back(at);
+  }
+  const std::string live(base_, durable_.size());
+  Show(durable_);
+  Show(live);
+  for (size_t word : words) {
+    std::string image = durable_;
+    image.replace(word, 8, live, word, 8);
+    Show(image);
+    image = live;
+    image.replace(word, 8, durable_, word, 8);
+    Show(image);
+  }
+}
+
+}  // namespace lamella
+
+#endif  // LAMELLA_POOL_CUT_RECORDER_H_

@@ -1,0 +1,103 @@
+#include "pool/epoch.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/assert.h"
+
+namespace lamella {
+namespace {
+
+// Where this thread looks first: threads start apart, and stay where they last found a free slot.
+uint32_t FirstHint() {
+  static std::atomic<uint32_t> threads{0};
+  return threads.fetch_add(1, std::memory_order_relaxed) * 5 % EpochDomain::kSlotCount;  // any spread does
+}
+thread_local uint32_t slot_hint = FirstHint();
+
+}  // namespace
+
+EpochDomain::~EpochDomain() {
+  while (Collect() != 0) {  // a callback may have retired more
+    MutexLock lock(&mu_);
+    LAMELLA_CHECK(OldestPinned() == std::numeric_limits<uint64_t>::max());
+  }
+}
+
+// Why no reader is missed. Let a thing be retired with stamp r: the writer unlinked it, then moved epoch_ from r to
+// r+1, then some Collect scans the slots. Let a reader write e into a slot and then load `now` from epoch_. All four
+// are seq_cst, so they have one order.
+//   now > r: the load read from the writer's increment or a later one, so the unlink happened before it: the reader
+//            cannot reach the thing, and its slot need not hold it back.
+//   now <= r: the load came before the increment, and so before the scan; the slot was written before the load. The
+//            scan sees the slot, with e or now, both at most r: the thing is not freed (keeps I1).
+uint64_t EpochDomain::Pin() {
+  const uint64_t e = epoch_.load(std::memory_order_relaxed);  // a guess; `now` below is what counts
+  uint32_t slot = slot_hint;
+  for (uint32_t probes = 0; probes < kSlotCount; probes++, slot = (slot + 1) % kSlotCount) {
+    std::atomic<uint64_t>& word = slots_[slot].epoch;
+    uint64_t free = 0;
+    if (word.load(std::memory_order_relaxed) != 0) continue;  // a hint; the exchange decides
+    if (!word.compare_exchange_strong(free, e, std::memory_order_seq_cst, std::memory_order_relaxed)) continue;
+    slot_hint = slot;
+    const uint64_t now = epoch_.load(std::memory_order_seq_cst);
+    if (now != e) word.store(now, std::memory_order_release);  // what was retired in between need not wait for us
+    return slot;
+  }
+  return PinOverflow();
+}
+
+// The mutex orders the pin and every scan: a scan that ran before it retired what this thread now sees unlinked.
+uint64_t EpochDomain::PinOverflow() {
+  MutexLock lock(&mu_);
+  const uint64_t token = kSlotCount + overflow_tokens_++;
+  overflow_.emplace_back(token, epoch_.load(std::memory_order_seq_cst));
+  return token;
+}
+
+void EpochDomain::Unpin(uint64_t token) {
+  if (token < kSlotCount) {
+    // release: what the reader read is read before whoever sees the slot free reuses it; pairs with OldestPinned.
+    slots_[token].epoch.store(0, std::memory_order_release);
+    return;
+  }
+  MutexLock lock(&mu_);
+  const auto at =
+      std::find_if(overflow_.begin(), overflow_.end(), [token](const auto& pin) { return pin.first == token; });
+  LAMELLA_CHECK(at != overflow_.end());
+  *at = overflow_.back();
+  overflow_.pop_back();
+}
+
+void EpochDomain::Retire(std::function<void()> callback) {
+  MutexLock lock(&mu_);
+  retired_.emplace_back(epoch_.fetch_add(1, std::memory_order_seq_cst), std::move(callback));
+}
+
+uint64_t EpochDomain::OldestPinned() const {
+  uint64_t oldest = std::numeric_limits<uint64_t>::max();
+  for (const Slot& slot : slots_) {
+    const uint64_t e = slot.epoch.load(std::memory_order_seq_cst);
+    if (e != 0) oldest = std::min(oldest, e);
+  }
+  for (const auto& [token, e] : overflow_) oldest = std::min(oldest, e);
+  return oldest;
+}
+
+size_t EpochDomain::Collect() {
+  std::vector<std::function<void()>> due;
+  {
+    MutexLock lock(&mu_);
+    if (retired_.empty()) return 0;
+    const uint64_t oldest = OldestPinned();
+    while (!retired_.empty() && retired_.front().first < oldest) {
+      due.push_back(std::move(retired_.front().second));
+      retired_.pop_front();
+    }
+  }
+  for (const std::function<void()>& callback : due) callback();
+  MutexLock lock(&mu_);
+  return retired_.size();
+}
+
+}  // namespace lamella

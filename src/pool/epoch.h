@@ -1,0 +1,81 @@
+// EpochDomain defers frees until no reader that could reach the freed thing is left (epoch-based reclamation).
+// A reader pins; a writer first makes the thing unreachable, then retires it; the retired callback runs once every
+// pin taken before the retirement is gone.
+// I1: a callback runs only after every Pin that was live when it was retired is released.
+// Threads: all calls from any. Callbacks run in the thread that calls Collect (or ~EpochDomain), outside all locks.
+#ifndef LAMELLA_POOL_EPOCH_H_
+#define LAMELLA_POOL_EPOCH_H_
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "base/annotations.h"
+#include "base/mutex.h"
+
+namespace lamella {
+
+class EpochDomain {
+ public:
+  static constexpr uint32_t kSlotCount = 512;
+
+  EpochDomain() = default;
+  ~EpochDomain();  // REQUIRES: no live pin. Runs what is left.
+  EpochDomain(const EpochDomain&) = delete;
+  EpochDomain& operator=(const EpochDomain&) = delete;
+
+  /// Takes a pin; a few nanoseconds. The token goes to Unpin, from any thread. Pins nest.
+  uint64_t Pin();
+  void Unpin(uint64_t token);
+
+  /// Runs `callback` after every pin now live is gone. REQUIRES: what it frees cannot be reached any more.
+  void Retire(std::function<void()> callback);
+  /// Runs what may run. Returns how many callbacks are still deferred.
+  size_t Collect();
+
+ private:
+  struct alignas(64) Slot {
+    std::atomic<uint64_t> epoch{0};  // 0: free
+  };
+  uint64_t PinOverflow();
+  uint64_t OldestPinned() const LAMELLA_REQUIRES(mu_);
+
+  std::atomic<uint64_t> epoch_{1};  // of the pins taken now; a retirement ends it
+  Slot slots_[kSlotCount];
+  mutable Mutex mu_;
+  // (token, epoch) of pins taken when all slots were.
+  std::vector<std::pair<uint64_t, uint64_t>> overflow_ LAMELLA_GUARDED_BY(mu_);
+  uint64_t overflow_tokens_ LAMELLA_GUARDED_BY(mu_) = 0;
+  // Epochs ascending.
+  std::deque<std::pair<uint64_t, std::function<void()>>> retired_ LAMELLA_GUARDED_BY(mu_);
+};
+
+/// Pins a domain for a scope.
+class EpochPin {
+ public:
+  explicit EpochPin(EpochDomain* domain) : domain_(domain), token_(domain->Pin()) {}
+  ~EpochPin() {
+    if (domain_ != nullptr) domain_->Unpin(token_);
+  }
+  EpochPin(EpochPin&& other) noexcept : domain_(std::exchange(other.domain_, nullptr)), token_(other.token_) {}
+  EpochPin(const EpochPin&) = delete;
+  EpochPin& operator=(const EpochPin&) = delete;
+  EpochPin& operator=(EpochPin&&) = delete;
+
+  /// Gives the token to the caller, who must Unpin it.
+  uint64_t Release() {
+    domain_ = nullptr;
+    return token_;
+  }
+
+ private:
+  EpochDomain* domain_;
+  uint64_t token_;
+};
+
+}  // namespace lamella
+
+#endif  // LAMELLA_POOL_EPOCH_H_

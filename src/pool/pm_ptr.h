@@ -1,0 +1,31 @@
+// PmPtr names a byte of a pool wherever its parts are mapped: 16 bits of pool part, 48 bits of offset. Zero is null:
+// offset 0 of part 0 is the superblock, which nothing points to.
+#ifndef LAMELLA_POOL_PM_PTR_H_
+#define LAMELLA_POOL_PM_PTR_H_
+
+#include <cstdint>
+
+namespace lamella {
+
+inline constexpr uint32_t kPoolPartsMax = 16;
+
+struct PmPtr {
+  static constexpr int kOffsetBits = 48;
+  static constexpr uint64_t kOffsetMask = (uint64_t{1} << kOffsetBits) - 1;
+
+  uint64_t word = 0;
+
+  constexpr PmPtr() = default;
+  constexpr explicit PmPtr(uint64_t raw) : word(raw) {}
+  constexpr PmPtr(uint32_t part, uint64_t offset) : word((uint64_t{part} << kOffsetBits) | offset) {}
+
+  constexpr uint32_t part() const { return static_cast<uint32_t>(word >> kOffsetBits); }
+  constexpr uint64_t offset() const { return word & kOffsetMask; }
+  constexpr explicit operator bool() const { return word != 0; }
+  constexpr bool operator==(const PmPtr&) const = default;
+};
+static_assert(sizeof(PmPtr) == 8);
+
+}  // namespace lamella
+
+#endif  // LAMELLA_POOL_PM_PTR_H_

@@ -1,0 +1,204 @@
+// Pool is a set of chunks on one or more Regions (parts, one per NUMA node), with a superblock and a chunk table each.
+//
+// Layout of a part: chunk 0 holds the two superblock copies (superblock.h); chunk 1 and the first chunk of each later
+// group hold chunk tables (chunk_table.h). Everything else is claimable. The file's size says how many chunks there
+// are.
+//
+// I1: a chunk is free or has exactly one owner; the descriptor's state word says which, and changes by one publish.
+// I2: a freed chunk is not claimed again while a pin of readers() or of holders() that could reach it is live
+//     (FreeDeferred), and, on page media, before a Sync that covers what made it free.
+// I3: a chunk's epoch goes up at each claim and is never reused within the chunk: bytes of an earlier life do not
+//     validate.
+// I4: a superblock change is in one copy durably before the other copy is touched (superblock.h).
+// I5: after a power cut every later claim takes a higher epoch than any claim whose descriptor the cut may have taken
+//     back.
+// Threads: Claim, Free*, Provision, Sync and the superblock calls from any; reads of descriptors from any.
+// Lifetime: every Persister of its gate and every pin of its epochs is gone before the Pool is.
+#ifndef LAMELLA_POOL_POOL_H_
+#define LAMELLA_POOL_POOL_H_
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/annotations.h"
+#include "base/mutex.h"
+#include "lamella/options.h"
+#include "lamella/stats.h"
+#include "lamella/status.h"
+#include "pmem/gate.h"
+#include "pmem/region.h"
+#include "pool/chunk_table.h"
+#include "pool/epoch.h"
+#include "pool/pm_ptr.h"
+#include "pool/superblock.h"
+
+namespace lamella {
+
+/// Chunks of a part that are kept for deletes, and behind those for the copies that gc makes to give space back. In between,
+/// the reserve is 1/64 of the part.
+inline constexpr uint32_t kReserveChunksMin = 6;
+inline constexpr uint32_t kReserveChunksMax = 16;
+
+/// What the superblock says beside sizes; see docs/FORMAT.md for its bytes.
+struct PoolState {
+  EngineKind engine = EngineKind::kListDb;
+  bool clean = false;          // closed in order; cleared by the first MarkOpen
+  bool same_boot = true;       // written in this boot of the machine (else the power may have been cut)
+  bool pages_lost = false;     // not clean, another boot, a page medium: what was not synced reached it in any order
+  uint32_t catalog_chunk = 0;  // of part 0; 0: none yet
+  uint64_t engine_flags = 0;   // fixed at creation, for the engine
+  std::array<uint8_t, 16> uuid{};
+};
+
+struct PoolOptions {
+  std::vector<std::string> part_paths;  // the files, pool.0 first
+  uint64_t chunk_bytes = 2ull << 20;
+  uint64_t pool_bytes_max = 0;
+  MediumKind medium = MediumKind::kAuto;
+  MediaProfile media_profile;
+  EngineKind engine = EngineKind::kListDb;  // Create only
+  uint64_t engine_flags = 0;                // Create only
+  PersistHook* hook = nullptr;
+};
+
+class Pool {
+ public:
+  /// Makes the parts' files; the first part appears last, so that what was interrupted is no pool and is made anew. On
+  /// failure what was made is removed. InvalidArgument, NoSpace, IOError.
+  static Status Create(const PoolOptions& options, std::unique_ptr<Pool>* pool);
+  /// Maps the parts and verifies superblocks (magic, format, uuid, part numbers, sizes against files) and that
+  /// descriptors are possible. NotFound, Corruption, NotSupported (newer format), IOError.
+  static Status Open(const PoolOptions& options, std::unique_ptr<Pool>* pool);
+  /// Removes the files of a pool, whatever they hold, and what an interrupted Create left. OK where there are none.
+  static Status Remove(const std::vector<std::string>& part_paths);
+  ~Pool();  // runs deferred frees; does not mark clean
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+
+  Gate* gate() const { return gate_.get(); }
+  uint32_t part_count() const { return static_cast<uint32_t>(parts_.size()); }
+  uint64_t chunk_bytes() const { return chunk_bytes_; }
+  const MediumReport& medium_report() const { return medium_report_; }
+
+  char* Address(PmPtr p) const { return bases_[p.part()] + p.offset(); }
+  template <class T>
+  T* At(PmPtr p) const {
+    return reinterpret_cast<T*>(Address(p));
+  }
+  /// REQUIRES: `address` lies in `part`.
+  PmPtr PointerTo(uint32_t part, const void* address) const {
+    return PmPtr(part, static_cast<uint64_t>(static_cast<const char*>(address) - bases_[part]));
+  }
+  /// True if [p, p+n) lies within the mapped pool: for pointers read from bytes that may be damaged.
+  bool Contains(PmPtr p, uint64_t n) const;
+  char* ChunkAddress(const ChunkRef& c) const { return bases_[c.part] + uint64_t{c.index} * chunk_bytes_; }
+  PmPtr ChunkStart(const ChunkRef& c) const { return PmPtr(c.part, uint64_t{c.index} * chunk_bytes_); }
+  uint32_t ChunkIndex(PmPtr p) const { return static_cast<uint32_t>(p.offset() >> chunk_shift_); }
+
+  /// Claims a chunk (or `run_chunks` adjacent ones) of `part` for an owner: one publish. NoSpace when the part may not
+  /// grow, or cannot; InvalidArgument for a run of more than run_chunks_max().
+  /// The last chunks (kReserveChunksMin to kReserveChunksMax of a part) are given only to callers that say `use_reserve` (gc, deletes, catalog).
+  Status Claim(uint32_t part, ChunkKind kind, uint32_t owner, uint64_t ordinal, uint32_t run_chunks, bool use_reserve,
+               Persister* persister, ChunkRef* chunk);
+  /// Frees now. REQUIRES: nothing can reach it (a failed recovery's chunk, say).
+  void Free(const ChunkRef& chunk, Persister* persister);
+  /// Frees once no pin of readers() or holders() is left that was live at this call. On page media the caller has
+  /// synced before.
+  void FreeDeferred(const ChunkRef& chunk);
+  /// Runs deferred frees that are due. Returns how many chunks still wait.
+  size_t CollectDeferred();
+
+  /// The longest run there can be: a group's chunks but for its table.
+  uint32_t run_chunks_max() const { return GroupChunks(chunk_shift_) - 1; }
+
+  /// REQUIRES: the chunk is within the part.
+  ChunkDescriptor* Descriptor(uint32_t part, uint32_t index) const {
+    return DescriptorAt(bases_[part], chunk_shift_, index);
+  }
+  ChunkDescriptor* DescriptorOf(PmPtr p) const { return Descriptor(p.part(), ChunkIndex(p)); }
+  /// Decodes a descriptor; false where the chunk is free, a table, or beyond the part.
+  bool Describe(uint32_t part, uint32_t index, ChunkRef* chunk) const;
+  /// Calls visit for every owned chunk (first of run only), part by part, index ascending.
+  void ForEachChunk(const std::function<void(const ChunkRef&)>& visit) const;
+  uint32_t chunk_count(uint32_t part) const;
+
+  /// Keeps about `chunks` free, faulted-in chunks per part ready, growing the pool within its limit. For a background
+  /// thread.
+  Status Provision(uint32_t chunks);
+  /// True when Provision(chunks) has work to do.
+  bool NeedsProvision(uint32_t chunks) const;
+  uint64_t free_chunks() const { return free_chunks_.load(std::memory_order_relaxed); }
+  /// Free chunks plus what growth may add under pool_bytes_max (UINT64_MAX when unlimited).
+  uint64_t chunks_available() const;
+  uint64_t chunks_available(uint32_t part) const;
+  uint64_t pool_bytes() const;
+  uint64_t used_bytes() const;
+
+  const PoolState& state() const { return state_; }
+  /// The following write the superblocks of all parts, after a Sync of everything else. Durable on return.
+  /// Says that the store is open, in this boot. To be called once recovery is complete and before the first new write:
+  /// until then a crash leaves the next Open to see what this one saw.
+  Status MarkOpen();
+  Status MarkClean();
+  Status SwitchCatalog(uint32_t chunk_index);
+
+  /// Verifies both superblock copies of every part and every descriptor of a quiet pool; one line for each problem.
+  void Check(std::vector<std::string>* problems) const;
+
+  /// msync of all parts on page media; OK and nothing elsewhere.
+  Status Sync();
+
+  /// Readers that hold pointers for the length of one call.
+  EpochDomain* readers() { return &readers_; }
+  /// Iterators and PinnedValues: they may hold for long, and only chunks wait for them.
+  EpochDomain* holders() { return &holders_; }
+
+ private:
+  struct Part;
+
+  Pool();
+  static Status CreateParts(const PoolOptions& options, Pool* pool);
+  Status OpenParts(const PoolOptions& options);
+  Status OpenPart(const PoolOptions& options, uint32_t part, Superblock* superblock);
+  Status CheckSiblings(const std::vector<Superblock>& superblocks) const;
+  Status ScanParts(const std::vector<Superblock>& superblocks);
+  void MakeGate(const PoolOptions& options);
+  Status UpdateSuperblocks(const std::function<void(Superblock*)>& change);
+  Status UpdateSuperblocksLocked(const std::function<void(Superblock*)>& change) LAMELLA_REQUIRES(superblock_mu_);
+  Status GrowForClaim(Part* part, uint32_t run_chunks, uint32_t reserve);
+  Status GrowPart(Part* part, uint32_t chunks_needed, uint32_t chunks_wanted);
+  uint32_t Reserve(const Part& part) const;
+  bool MayGrow(const Part& part) const;
+  void FreeNow(const ChunkRef& chunk);
+
+  std::array<char*, kPoolPartsMax> bases_{};  // constant after opening, as all up to gate_
+  uint64_t chunk_bytes_ = 0;
+  uint32_t chunk_shift_ = 0;
+  uint32_t chunks_max_ = 0;   // of a part
+  bool limited_ = false;      // by pool_bytes_max, not only by what can be addressed
+  uint32_t epoch_floor_ = 1;  // of claims
+  std::vector<std::unique_ptr<Part>> parts_;
+  MediumReport medium_report_;
+  std::unique_ptr<Gate> gate_;
+
+  PoolState state_;  // catalog_chunk changes under the engine's catalog lock, the rest never
+  Mutex superblock_mu_;
+  Superblock superblock_ LAMELLA_GUARDED_BY(superblock_mu_) = {};  // part 0's, as last written
+  std::unique_ptr<Persister> superblock_persister_ LAMELLA_PT_GUARDED_BY(superblock_mu_);
+  Mutex deferred_mu_;
+  std::unique_ptr<Persister> deferred_persister_ LAMELLA_PT_GUARDED_BY(deferred_mu_);
+
+  std::atomic<uint64_t> free_chunks_{0};
+  std::atomic<uint64_t> deferred_chunks_{0};  // a figure; guards nothing
+  EpochDomain readers_;
+  EpochDomain holders_;
+};
+
+}  // namespace lamella
+
+#endif  // LAMELLA_POOL_POOL_H_

@@ -1,0 +1,148 @@
+// Claims, frees and superblock updates, cut at every fence in any 8-byte word.
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "pool/cut_recorder.h"
+#include "pool/pool_test_base.h"
+
+namespace lamella {
+namespace {
+
+using Owners = std::vector<std::string>;
+
+class PoolCrash : public PoolTest {
+ protected:
+  PoolCrash() {
+    options_.hook = &recorder_;
+    copy_.part_paths = {dir_.Sub("copy.0")};
+    copy_.medium = MediumKind::kCacheLine;
+  }
+  ~PoolCrash() override {
+    recorder_.Stop();
+    Close();
+  }
+
+  void CreateAnew() {
+    Close();
+    ASSERT_TRUE(Pool::Remove(options_.part_paths).ok());
+    Create();
+  }
+  static Owners OwnersOf(const Pool& pool) {
+    Owners owners;
+    pool.ForEachChunk([&](const ChunkRef& c) {
+      owners.push_back(std::to_string(c.index) + "+" + std::to_string(c.run_chunks) + "@" + std::to_string(c.epoch));
+    });
+    return owners;
+  }
+
+  // Runs `action` and gives what `look` finds in each state that a crash during it could leave; "" for a pool that does
+  // not open or does not check.
+  std::set<std::string> Cuts(const std::function<void()>& action, const std::function<std::string(Pool*)>& look) {
+    std::set<std::string> found;
+    std::string last_image;
+    recorder_.Watch(pool_->Address(PmPtr(0, 0)), pool_->pool_bytes(), [&](const std::string& image) {
+      if (image == last_image) return;
+      last_image = image;
+      WriteWhole(copy_.part_paths[0], image);
+      for (int round = 0; round < 2; round++) {  // what a recovery leaves is opened again
+        std::unique_ptr<Pool> pool;
+        const Status s = Pool::Open(copy_, &pool);
+        std::vector<std::string> problems;
+        if (s.ok()) pool->Check(&problems);
+        found.insert(s.ok() && (problems.empty() || superblocks_) ? look(pool.get()) : s.ToString());
+        if (!s.ok()) return;
+        const uint64_t claimable = pool->chunk_count(0) - 2;
+        EXPECT_EQ(pool->free_chunks() + pool->used_bytes() / pool->chunk_bytes(), claimable);  // nothing leaks
+      }
+    });
+    action();
+    recorder_.Cut();
+    recorder_.Stop();
+    EXPECT_GT(recorder_.states(), 4);
+    return found;
+  }
+  static std::string LookAtOwners(Pool* pool) {
+    std::string text;
+    for (const std::string& owner : OwnersOf(*pool)) text += owner + " ";
+    return text;
+  }
+
+  CutRecorder recorder_;
+  PoolOptions copy_;
+  bool superblocks_ = false;  // one copy of them may be torn
+};
+
+TEST_F(PoolCrash, AClaimCutAnywhereIsWholeOrNothing) {
+  for (uint32_t run : {1u, 3u, 5u}) {
+    CreateAnew();
+    MustClaim();
+    pool_->Free(MustClaim(2), &*persister_);  // chunks with an earlier life
+    const std::string before = LookAtOwners(pool_.get());
+    const std::set<std::string> found = Cuts([&] { MustClaim(run); }, LookAtOwners);
+    EXPECT_EQ(found, (std::set<std::string>{before, LookAtOwners(pool_.get())})) << run;
+  }
+}
+
+TEST_F(PoolCrash, AFreeCutAnywhereIsWholeOrNothing) {
+  for (uint32_t run : {1u, 3u, 5u}) {
+    CreateAnew();
+    const ChunkRef chunk = MustClaim(run);
+    MustClaim();
+    const std::string before = LookAtOwners(pool_.get());
+    const std::set<std::string> found = Cuts([&] { pool_->Free(chunk, &*persister_); }, LookAtOwners);
+    EXPECT_EQ(found, (std::set<std::string>{before, LookAtOwners(pool_.get())})) << run;
+  }
+}
+
+// The control: the cuts show what a claim in the wrong order leaves.
+TEST_F(PoolCrash, AStateBeforeItsFieldsIsNoticed) {
+  Create();
+  const ChunkRef chunk = MustClaim();
+  ChunkDescriptor* from = pool_->Descriptor(0, chunk.index);
+  ChunkDescriptor* to = pool_->Descriptor(0, chunk.index + 1);
+  const std::set<std::string> found = Cuts(
+      [&] {
+        persister_->Publish(&to->state, from->state.load());
+        persister_->Copy(&to->ordinal, &from->ordinal, 16);
+        persister_->Fence();
+      },
+      LookAtOwners);
+  EXPECT_TRUE(
+      std::any_of(found.begin(), found.end(), [](const std::string& s) { return s.starts_with("Corruption"); }));
+}
+
+TEST_F(PoolCrash, ASuperblockUpdateCutAnywhereIsOldOrNew) {
+  superblocks_ = true;
+  Create();
+  const auto look = [](Pool* pool) {
+    return std::to_string(pool->state().clean) + " " + std::to_string(pool->state().catalog_chunk);
+  };
+  std::set<std::string> found = Cuts([&] { ASSERT_TRUE(pool_->MarkClean().ok()); }, look);
+  EXPECT_EQ(found, (std::set<std::string>{"0 0", "1 0"}));
+  found = Cuts([&] { ASSERT_TRUE(pool_->MarkOpen().ok()); }, look);
+  EXPECT_EQ(found, (std::set<std::string>{"1 0", "0 0"}));
+  found = Cuts([&] { ASSERT_TRUE(pool_->SwitchCatalog(7).ok()); }, look);
+  EXPECT_EQ(found, (std::set<std::string>{"0 0", "0 7"}));
+  found = Cuts(
+      [&] {
+        for (int i = 0; i < 3; i++) recorder_.Cut();
+      },
+      look);
+  EXPECT_EQ(found, std::set<std::string>{"0 7"});  // what returned is durable
+}
+
+TEST_F(PoolCrash, GrowthCutAnywhereKeepsEveryOwner) {
+  Create();
+  for (int i = 0; i < 6; i++) MustClaim();
+  const std::string before = LookAtOwners(pool_.get());
+  const auto grow = [&] {
+    ASSERT_TRUE(pool_->Provision(20).ok());
+    for (int i = 0; i < 3; i++) recorder_.Cut();
+  };
+  const std::set<std::string> found = Cuts(grow, LookAtOwners);
+  EXPECT_EQ(found, std::set<std::string>{before});
+}
+
+}  // namespace
+}  // namespace lamella

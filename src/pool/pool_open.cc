@@ -1,0 +1,399 @@
+// Creation, opening and superblocks of a pool. Its chunks are in pool.cc.
+#include <bit>
+#include <cstring>
+#include <filesystem>
+#include <random>
+
+#include "base/assert.h"
+#include "base/concat.h"
+#include "pmem/boot_id.h"
+#include "pool/pool.h"
+#include "pool/pool_part.h"
+
+namespace lamella {
+namespace {
+
+constexpr uint64_t kReserveBytesDefault = 1ull << 40;
+constexpr uint32_t kInitialChunks = 10;     // of a part: superblock, table, and eight to claim
+constexpr uint32_t kPartChunksMin = 16;     // of a part's limit: superblock, table, reserve, and eight for data
+constexpr uint32_t kLostEpochs = 1u << 16;  // more than a chunk's claims between two write-backs of its descriptor
+constexpr char kWorkingSuffix[] = ".new";   // of a part that is being created
+
+bool Exists(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::exists(path, error);
+}
+
+uint64_t ReserveBytes(const PoolOptions& options) {
+  if (options.pool_bytes_max == 0) return kReserveBytesDefault;
+  return options.pool_bytes_max / options.part_paths.size() + options.chunk_bytes;
+}
+
+uint32_t ChunksMax(const PoolOptions& options, uint64_t chunk_bytes) {
+  const uint64_t addressable = (PmPtr::kOffsetMask + 1) / chunk_bytes;
+  if (options.pool_bytes_max == 0) return static_cast<uint32_t>(std::min<uint64_t>(addressable, ~uint32_t{0}));
+  return static_cast<uint32_t>(std::min(addressable, options.pool_bytes_max / options.part_paths.size() / chunk_bytes));
+}
+
+Status CheckOptions(const PoolOptions& options) {
+  if (options.part_paths.empty() || options.part_paths.size() > kPoolPartsMax) {
+    return Status::InvalidArgument(
+        Concat("a pool has 1 to ", kPoolPartsMax, " parts; ", options.part_paths.size(), " were given"));
+  }
+  if (!std::has_single_bit(options.chunk_bytes) || options.chunk_bytes < kChunkBytesMin ||
+      options.chunk_bytes > kChunkBytesMax) {
+    return Status::InvalidArgument(Concat("chunk_bytes must be a power of two from ", kChunkBytesMin, " to ",
+                                          kChunkBytesMax, "; ", options.chunk_bytes, " was given"));
+  }
+  if (ChunksMax(options, options.chunk_bytes) < kPartChunksMin) {
+    return Status::InvalidArgument(Concat("pool_bytes_max must be 0 (no limit) or at least ",
+                                          kPartChunksMin * options.chunk_bytes * options.part_paths.size(), " (",
+                                          kPartChunksMin, " chunks of ", options.chunk_bytes, " bytes for each of ",
+                                          options.part_paths.size(), " parts); ", options.pool_bytes_max,
+                                          " was given"));
+  }
+  return Status::OK();
+}
+
+std::array<uint8_t, 16> NewUuid() {
+  std::random_device entropy;
+  std::array<uint8_t, 16> uuid;
+  for (uint8_t& byte : uuid) byte = static_cast<uint8_t>(entropy());
+  uuid[6] = static_cast<uint8_t>((uuid[6] & 0x0f) | 0x40);  // version 4: random
+  uuid[8] = static_cast<uint8_t>((uuid[8] & 0x3f) | 0x80);
+  return uuid;
+}
+
+// A part other than the first, left by a creation that was cut short, holds nothing: it was never opened.
+Status RemoveIfNeverOpened(const std::string& path) {
+  std::unique_ptr<Region> region;
+  Superblock superblock;
+  Status s = Region::Open(path, 0, &region);
+  if (s.ok()) s = ReadSuperblock(path, region->base(), region->bytes(), &superblock);
+  if (!s.ok() || superblock.generation != 1) {
+    return Status::InvalidArgument(path +
+                                   " exists and may hold data of another store; move it away to create one here");
+  }
+  return Region::Remove(path);
+}
+
+Status MakeRoom(const PoolOptions& options) {
+  if (Exists(options.part_paths[0])) {
+    return Status::InvalidArgument(options.part_paths[0] +
+                                   " exists already; open it, or remove it to create a store here");
+  }
+  for (const std::string& path : options.part_paths) {
+    Status s = Region::Remove(path + kWorkingSuffix);
+    if (s.ok() && Exists(path)) s = RemoveIfNeverOpened(path);
+    if (!s.ok()) return s;
+  }
+  return Status::OK();
+}
+
+bool IsFiner(MediumKind kind, MediumKind than) { return kind < than; }  // kByte < kCacheLine < kPage < kVolatile
+
+}  // namespace
+
+Pool::Pool() = default;
+
+Pool::~Pool() {
+  if (gate_ == nullptr) return;
+  // Nothing is pinned any more, so each round runs all there is; what runs may defer more.
+  for (int rounds = 0; readers_.Collect() != 0 || holders_.Collect() != 0 || readers_.Collect() != 0; rounds++) {
+    LAMELLA_CHECK(rounds < 100);  // a pin is left
+  }
+  LAMELLA_CHECK(deferred_chunks_.load(std::memory_order_relaxed) == 0);
+  superblock_persister_.reset();
+  deferred_persister_.reset();
+}
+
+Status Pool::Create(const PoolOptions& options, std::unique_ptr<Pool>* pool) {
+  Status s = CheckOptions(options);
+  if (s.ok()) s = MakeRoom(options);
+  if (!s.ok()) return s;
+  std::unique_ptr<Pool> made(new Pool);
+  s = CreateParts(options, made.get());
+  if (!s.ok()) {
+    made.reset();
+    for (const std::string& path : options.part_paths) {
+      (void)Region::Remove(path + kWorkingSuffix).ok();  // the first failure is the one to report
+      (void)Region::Remove(path).ok();
+    }
+    return s;
+  }
+  *pool = std::move(made);
+  return s;
+}
+
+// What a crash leaves after each step (PoolOpen.AnInterruptedCreationIsMadeAnew):
+//   working files, superblocks durable           no part under its name: no pool
+//   parts renamed, last to second                no first part: no pool, and parts of generation 1 that Create removes
+//   first part renamed                           the pool
+Status Pool::CreateParts(const PoolOptions& options, Pool* pool) {
+  pool->chunk_bytes_ = options.chunk_bytes;
+  pool->chunk_shift_ = static_cast<uint32_t>(std::countr_zero(options.chunk_bytes));
+  pool->chunks_max_ = ChunksMax(options, options.chunk_bytes);
+  pool->limited_ = options.pool_bytes_max != 0;
+  pool->state_.engine = options.engine;
+  pool->state_.engine_flags = options.engine_flags;
+  pool->state_.uuid = NewUuid();
+  // A random start, so that a chunk copied here from another store has another epoch than the one it lands in.
+  pool->epoch_floor_ = 1 + (std::random_device{}() & 0x7fffffffu);
+  const uint32_t chunks = std::min(kInitialChunks, pool->chunks_max_);
+  for (const std::string& path : options.part_paths) {
+    auto part = std::make_unique<Part>();
+    part->number = pool->part_count();
+    Status s =
+        Region::Create(path + kWorkingSuffix, chunks * options.chunk_bytes, ReserveBytes(options), &part->region);
+    if (!s.ok()) return s;
+    pool->bases_[part->number] = part->region->base();
+    part->table =
+        std::make_unique<ChunkTable>(path, part->region->base(), part->number, pool->chunk_shift_, pool->state_.uuid);
+    part->chunks.store(chunks, std::memory_order_relaxed);  // no other thread sees the pool yet
+    for (uint32_t index = 0; index < chunks; index++) {
+      if (!IsTableChunk(pool->chunk_shift_, index)) part->free.Add(index);
+    }
+    pool->free_chunks_.fetch_add(part->free.count(), std::memory_order_relaxed);
+    pool->parts_.push_back(std::move(part));
+  }
+  pool->MakeGate(options);
+  Status s = pool->UpdateSuperblocks([&](Superblock* superblock) {
+    superblock->magic = kSuperblockMagic;
+    superblock->format_major = kFormatMajor;
+    superblock->format_minor = kFormatMinor;
+    superblock->uuid = pool->state_.uuid;
+    superblock->part_count = pool->part_count();
+    superblock->chunk_bytes = options.chunk_bytes;
+    superblock->engine = static_cast<uint8_t>(options.engine);
+    superblock->engine_flags = options.engine_flags;
+    superblock->epoch_floor = pool->epoch_floor_;
+    superblock->boot_id = BootId();
+  });
+  for (uint32_t i = pool->part_count(); s.ok() && i-- > 0;) s = pool->parts_[i]->region->Rename(options.part_paths[i]);
+  return s;
+}
+
+Status Pool::Open(const PoolOptions& options, std::unique_ptr<Pool>* pool) {
+  if (options.part_paths.empty() || options.part_paths.size() > kPoolPartsMax) return CheckOptions(options);
+  std::unique_ptr<Pool> opened(new Pool);
+  Status s = opened->OpenParts(options);
+  if (s.ok()) *pool = std::move(opened);
+  return s;
+}
+
+Status Pool::OpenParts(const PoolOptions& options) {
+  std::vector<Superblock> superblocks(options.part_paths.size());
+  for (uint32_t i = 0; i < superblocks.size(); i++) {
+    Status s = OpenPart(options, i, &superblocks[i]);
+    if (!s.ok()) return s;
+    if (superblocks[i].part_count != superblocks.size()) {
+      return Status::InvalidArgument(Concat(options.part_paths[i], ": the pool has ", superblocks[i].part_count,
+                                            " parts and ", superblocks.size(),
+                                            " were named; name the directories it was created with"));
+    }
+  }
+  const Superblock& first = superblocks[0];
+  chunk_bytes_ = first.chunk_bytes;
+  chunk_shift_ = static_cast<uint32_t>(std::countr_zero(first.chunk_bytes));
+  chunks_max_ = ChunksMax(options, chunk_bytes_);
+  limited_ = options.pool_bytes_max != 0;
+  state_.engine = static_cast<EngineKind>(first.engine);
+  state_.engine_flags = first.engine_flags;
+  state_.clean = first.clean != 0;
+  state_.same_boot = first.boot_id == BootId() && first.boot_id != std::array<uint8_t, 16>{};
+  state_.catalog_chunk = first.catalog_chunk;
+  state_.uuid = first.uuid;
+  Status s = CheckSiblings(superblocks);
+  if (!s.ok()) return s;
+  MakeGate(options);
+  return ScanParts(superblocks);
+}
+
+Status Pool::OpenPart(const PoolOptions& options, uint32_t number, Superblock* superblock) {
+  const std::string& path = options.part_paths[number];
+  auto part = std::make_unique<Part>();
+  part->number = number;
+  Status s = Region::Open(path, ReserveBytes(options), &part->region);
+  if (s.IsNotFound() && number > 0) {
+    return Status::Corruption(Concat(path, ": expected part ", number, " of the pool that ", options.part_paths[0],
+                                     " is part 0 of, found no file; restore it"));
+  }
+  if (s.ok()) s = ReadSuperblock(path, part->region->base(), part->region->bytes(), superblock);
+  if (!s.ok()) return s;
+  bases_[number] = part->region->base();
+  parts_.push_back(std::move(part));
+  return s;
+}
+
+Status Pool::CheckSiblings(const std::vector<Superblock>& superblocks) const {
+  const Superblock& first = superblocks[0];
+  for (uint32_t i = 0; i < superblocks.size(); i++) {
+    const Superblock& found = superblocks[i];
+    const std::string& path = parts_[i]->region->path();
+    if (found.uuid != first.uuid) {
+      return Status::Corruption(Concat(path, ": expected a part of pool ", UuidText(first.uuid), ", found one of pool ",
+                                       UuidText(found.uuid), "; the files of two stores were mixed"));
+    }
+    if (found.part != i || found.chunk_bytes != first.chunk_bytes) {
+      return Status::Corruption(Concat(path, ": expected part ", i, " with chunks of ", first.chunk_bytes,
+                                       " bytes, found part ", found.part, " with chunks of ", found.chunk_bytes));
+    }
+    if (found.generation != first.generation && found.generation != first.generation + 1) {  // S2
+      return Status::Corruption(Concat(path, ": expected superblock generation ", first.generation,
+                                       " as in part 0, found ", found.generation, "; one of the two is an older copy"));
+    }
+  }
+  return Status::OK();
+}
+
+// Builds the sets of free chunks. After a power cut the descriptors may be older than what chunks hold: the floor moves
+// above every epoch that a claim can have had, before anything is claimed.
+Status Pool::ScanParts(const std::vector<Superblock>& superblocks) {
+  const bool power_cut = !state_.clean && !state_.same_boot;
+  uint32_t epoch_max = superblocks[0].epoch_floor;
+  for (const std::unique_ptr<Part>& part : parts_) {
+    const bool unordered = power_cut && part->region->Detect().kind == MediumKind::kPage;
+    state_.pages_lost |= unordered;
+    const uint64_t bytes = part->region->bytes();
+    const uint64_t chunks = std::min<uint64_t>(bytes >> chunk_shift_, ~uint32_t{0});
+    const uint64_t least = unordered ? 2 : std::max<uint64_t>(2, superblocks[part->number].chunks_min);
+    if (chunks < least) {
+      return Status::Corruption(Concat(part->region->path(), ": expected ", least << chunk_shift_, " bytes or more (",
+                                       least, " chunks of ", chunk_bytes_, "), found ", bytes,
+                                       "; the file was truncated, restore it from a backup"));
+    }
+    part->table = std::make_unique<ChunkTable>(part->region->path(), part->region->base(), part->number, chunk_shift_,
+                                               state_.uuid);
+    MutexLock lock(&deferred_mu_);
+    Status s = part->table->Scan(static_cast<uint32_t>(chunks), unordered, deferred_persister_.get(),
+                                 [&](uint32_t index) { part->free.Add(index); });
+    if (!s.ok()) return s;
+    part->chunks.store(static_cast<uint32_t>(chunks), std::memory_order_release);
+    free_chunks_.fetch_add(part->free.count(), std::memory_order_relaxed);
+    epoch_max = std::max(epoch_max, part->table->EpochMax(static_cast<uint32_t>(chunks)));
+  }
+  MutexLock lock(&superblock_mu_);
+  superblock_ = superblocks[0];
+  epoch_floor_ = superblock_.epoch_floor;
+  if (!power_cut) return Status::OK();
+  epoch_floor_ = epoch_max + kLostEpochs;  // keeps I5
+  return UpdateSuperblocksLocked([](Superblock*) {});
+}
+
+void Pool::MakeGate(const PoolOptions& options) {
+  // The weakest part decides.
+  medium_report_ = parts_[0]->region->Detect();
+  for (const std::unique_ptr<Part>& part : parts_) {
+    MediumReport report = part->region->Detect();
+    const bool survives = medium_report_.survives_power && report.survives_power;
+    if (IsFiner(medium_report_.kind, report.kind)) medium_report_ = std::move(report);
+    medium_report_.survives_power = survives;
+  }
+  if (options.medium != MediumKind::kAuto) {
+    if (IsFiner(options.medium, medium_report_.kind)) {
+      medium_report_.survives_power = false;
+      medium_report_.description +=
+          options.medium == MediumKind::kByte ? "; emulating byte persistence" : "; emulating cache-line persistence";
+    }
+    if (options.medium == MediumKind::kVolatile) medium_report_.survives_power = false;
+    medium_report_.kind = options.medium;
+  }
+  gate_ = std::make_unique<Gate>(medium_report_.kind, options.media_profile, options.hook);
+  superblock_persister_ = std::make_unique<Persister>(gate_.get(), WriteCause::kCatalog);
+  deferred_persister_ = std::make_unique<Persister>(gate_.get(), WriteCause::kGc);
+}
+
+Status Pool::UpdateSuperblocks(const std::function<void(Superblock*)>& change) {
+  MutexLock lock(&superblock_mu_);
+  return UpdateSuperblocksLocked(change);
+}
+
+// What a crash leaves after each step (PoolCrash.ASuperblockUpdateCutAnywhereIsOldOrNew):
+//   everything else synced                        the old state
+//   first copies of parts n-1 to 1, fence, sync   the old state; those parts are a generation ahead, or torn and so not
+//   first copy of part 0, fence, sync             the new state, or torn: the old one from its second copy
+//   second copies, fence, sync                    the new state
+Status Pool::UpdateSuperblocksLocked(const std::function<void(Superblock*)>& change) {
+  Status s = Sync();
+  if (!s.ok()) return s;
+  Superblock next = superblock_;
+  change(&next);
+  next.generation++;
+  next.epoch_floor = epoch_floor_;
+  for (int copy = 0; copy < 2; copy++) {
+    for (uint32_t i = part_count(); i-- > 0;) {
+      Superblock own = next;
+      own.part = i;
+      // acquire pairs with GrowPart: the file has the chunks that are named here.
+      own.chunks_min = parts_[i]->chunks.load(std::memory_order_acquire);
+      own.checksum = SuperblockChecksum(own);
+      superblock_persister_->Copy(bases_[i] + kSuperblockOffsets[copy], &own, sizeof(own));
+      superblock_persister_->Fence();
+      if (i == 0 || copy == 1) continue;
+      s = Sync();  // keeps S2
+      if (!s.ok()) return s;
+    }
+    s = Sync();  // keeps S1
+    if (!s.ok()) return s;
+  }
+  superblock_ = next;
+  return s;
+}
+
+Status Pool::MarkOpen() {
+  return UpdateSuperblocks([](Superblock* superblock) {
+    superblock->clean = 0;
+    superblock->boot_id = BootId();
+  });
+}
+
+Status Pool::MarkClean() {
+  return UpdateSuperblocks([](Superblock* superblock) {
+    superblock->clean = 1;
+    superblock->boot_id = BootId();
+  });
+}
+
+Status Pool::SwitchCatalog(uint32_t chunk_index) {
+  Status s = UpdateSuperblocks([chunk_index](Superblock* superblock) { superblock->catalog_chunk = chunk_index; });
+  if (s.ok()) state_.catalog_chunk = chunk_index;
+  return s;
+}
+
+Status Pool::Sync() {
+  if (gate_->medium() != MediumKind::kPage) return Status::OK();
+  for (const std::unique_ptr<Part>& part : parts_) {
+    Status s = part->region->Sync(gate_.get());
+    if (!s.ok()) return s;
+  }
+  return Status::OK();
+}
+
+void Pool::Check(std::vector<std::string>* problems) const {
+  for (const std::unique_ptr<Part>& part : parts_) {
+    for (uint64_t offset : kSuperblockOffsets) {
+      Superblock copy;
+      std::memcpy(&copy, part->region->base() + offset, sizeof(copy));
+      if (copy.magic == kSuperblockMagic && copy.checksum == SuperblockChecksum(copy)) continue;
+      problems->push_back(Concat(part->region->path(), ": superblock copy at offset ", offset,
+                                 ": expected the checksum ", Hex{SuperblockChecksum(copy)}, ", found ",
+                                 Hex{copy.checksum}, "; the other copy is used"));
+    }
+    for (uint32_t index = 0; index < chunk_count(part->number); index++) {
+      Status s = part->table->Check(index);
+      if (!s.ok()) problems->push_back(s.ToString());
+    }
+  }
+}
+
+Status Pool::Remove(const std::vector<std::string>& part_paths) {
+  // The first part goes last: until then what is left is still a pool, and Remove can be called again.
+  for (size_t i = part_paths.size(); i-- > 0;) {
+    Status s = Region::Remove(part_paths[i] + kWorkingSuffix);
+    if (s.ok()) s = Region::Remove(part_paths[i]);
+    if (!s.ok()) return s;
+  }
+  return Status::OK();
+}
+
+}  // namespace lamella

@@ -1,0 +1,419 @@
+// Creating and opening: what the superblock keeps, and every kind of bad file.
+#include <cstring>
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+#include "pool/pool_test_base.h"
+
+namespace lamella {
+namespace {
+
+class PoolOpen : public PoolTest {};
+
+TEST_F(PoolOpen, TheSuperblockKeepsWhatCreationSaid) {
+  options_.engine = EngineKind::kZipperDb;
+  options_.engine_flags = 0x1234;
+  Create();
+  const PoolState created = pool_->state();
+  EXPECT_EQ(created.engine, EngineKind::kZipperDb);
+  options_.engine = EngineKind::kListDb;  // counts at creation only
+  options_.engine_flags = 0;
+  options_.chunk_bytes = 1 << 20;
+  Open();
+  EXPECT_EQ(pool_->state().engine, EngineKind::kZipperDb);
+  EXPECT_EQ(pool_->state().engine_flags, 0x1234u);
+  EXPECT_EQ(pool_->state().uuid, created.uuid);
+  EXPECT_EQ(pool_->chunk_bytes(), kChunkBytesMin);
+  EXPECT_EQ(pool_->state().catalog_chunk, 0u);
+}
+
+TEST_F(PoolOpen, OnlyACloseInOrderIsClean) {
+  Create();
+  ASSERT_TRUE(pool_->MarkOpen().ok());
+  Open();
+  EXPECT_FALSE(pool_->state().clean);
+  EXPECT_TRUE(pool_->state().same_boot);
+  ASSERT_TRUE(pool_->MarkOpen().ok());
+  ASSERT_TRUE(pool_->MarkClean().ok());
+  Open();
+  EXPECT_TRUE(pool_->state().clean);
+  ASSERT_TRUE(pool_->MarkOpen().ok());
+  EXPECT_TRUE(pool_->state().clean);  // what was found at open
+  Open();
+  EXPECT_FALSE(pool_->state().clean);
+}
+
+TEST_F(PoolOpen, AnotherBootIsSeenUntilRecoveryIsDone) {
+  Create();
+  Close();
+  PretendPowerCut();
+  Open();
+  EXPECT_FALSE(pool_->state().same_boot);
+  Open();  // recovery was cut short: nothing was marked
+  EXPECT_FALSE(pool_->state().same_boot);
+  ASSERT_TRUE(pool_->MarkOpen().ok());
+  Open();
+  EXPECT_TRUE(pool_->state().same_boot);
+}
+
+TEST_F(PoolOpen, TheCatalogSwitchIsKept) {
+  Create();
+  ASSERT_TRUE(pool_->SwitchCatalog(5).ok());
+  EXPECT_EQ(pool_->state().catalog_chunk, 5u);
+  Open();
+  EXPECT_EQ(pool_->state().catalog_chunk, 5u);
+}
+
+TEST_F(PoolOpen, BadOptionsAreNamed) {
+  const auto refused = [&](std::string_view text) {
+    std::unique_ptr<Pool> pool;
+    const Status s = Pool::Create(options_, &pool);
+    EXPECT_TRUE(s.IsInvalidArgument() && Says(s, text)) << s.ToString();
+    EXPECT_TRUE(options_.part_paths.empty() || !std::filesystem::exists(path()));
+  };
+  for (uint64_t bytes : {uint64_t{0}, uint64_t{3} << 16, uint64_t{1} << 15, uint64_t{1} << 31}) {
+    options_.chunk_bytes = bytes;
+    refused("chunk_bytes");
+  }
+  options_.chunk_bytes = kChunkBytesMin;
+  options_.pool_bytes_max = 15 * kChunkBytesMin;
+  refused("at least 1048576");
+  options_.pool_bytes_max = 0;
+  options_.part_paths.assign(kPoolPartsMax + 1, path());
+  refused("1 to 16 parts");
+  options_.part_paths.clear();
+  refused("1 to 16 parts");
+  std::unique_ptr<Pool> pool;
+  EXPECT_TRUE(Pool::Open(options_, &pool).IsInvalidArgument());
+}
+
+TEST_F(PoolOpen, CreateRefusesWhatExistsAndOpenWhatDoesNot) {
+  EXPECT_TRUE(TryOpen().IsNotFound());
+  Create();
+  MustClaim();
+  Close();
+  std::unique_ptr<Pool> pool;
+  EXPECT_TRUE(Pool::Create(options_, &pool).IsInvalidArgument());
+  Open();
+  EXPECT_EQ(Owned().size(), 1u);
+}
+
+TEST_F(PoolOpen, AFailedCreationLeavesNothing) {
+  options_.part_paths.push_back(dir_.Sub("no such directory/pool.1"));
+  std::unique_ptr<Pool> pool;
+  EXPECT_FALSE(Pool::Create(options_, &pool).ok());
+  EXPECT_TRUE(std::filesystem::is_empty(dir_.path()));
+}
+
+TEST_F(PoolOpen, AnInterruptedCreationIsMadeAnew) {
+  options_.part_paths.push_back(dir_.Sub("pool.1"));
+  Create();
+  Close();
+  // The cut before the first part was renamed.
+  std::filesystem::rename(path(0), path(0) + ".new");
+  EXPECT_TRUE(TryOpen().IsNotFound());
+  Create();
+  MustClaim();
+  EXPECT_FALSE(std::filesystem::exists(path(0) + ".new"));
+  ASSERT_TRUE(pool_->MarkOpen().ok());
+  Close();
+  // A second part that was in use is never overwritten.
+  std::filesystem::rename(path(0), path(0) + ".lost");
+  std::unique_ptr<Pool> pool;
+  const Status s = Pool::Create(options_, &pool);
+  EXPECT_TRUE(s.IsInvalidArgument() && Says(s, path(1))) << s.ToString();
+  std::filesystem::rename(path(0) + ".lost", path(0));
+  Open();
+  EXPECT_EQ(Owned().size(), 1u);
+}
+
+TEST_F(PoolOpen, RemoveTakesThePoolsFilesAndNoOthers) {
+  options_.part_paths.push_back(dir_.Sub("pool.1"));
+  Create();
+  Close();
+  WriteWhole(dir_.Sub("mine"), "x");
+  WriteWhole(path(0) + ".new", "x");
+  ASSERT_TRUE(Pool::Remove(options_.part_paths).ok());
+  ASSERT_TRUE(Pool::Remove(options_.part_paths).ok());
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir_.path()), {}), 1);
+}
+
+TEST_F(PoolOpen, AZeroedOrForeignFileIsNoPool) {
+  for (const std::string& bytes : {std::string(1 << 20, '\0'), std::string(1 << 20, 'x')}) {
+    WriteWhole(path(), bytes);
+    const Status s = TryOpen();
+    EXPECT_TRUE(s.IsCorruption() && Says(s, "not a Lamella pool") && Says(s, path()) && Says(s, "0x316c6c656d614c"))
+        << s.ToString();
+    EXPECT_EQ(ReadWhole(path()), bytes);
+  }
+  WriteWhole(path(), "");
+  EXPECT_TRUE(TryOpen().IsCorruption());
+}
+
+TEST_F(PoolOpen, EveryTruncationOfOwnedChunksIsCorruption) {
+  Create();
+  for (int i = 0; i < 30; i++) MustClaim();
+  const ChunkRef last = MustClaim(4);
+  Close();
+  const std::string bytes = ReadWhole(path());
+  const uint64_t end = (last.index + last.run_chunks) * kChunkBytesMin;
+  for (uint64_t keep : {uint64_t{0}, uint64_t{100}, uint64_t{4096}, uint64_t{5000}, uint64_t{8192}, kChunkBytesMin,
+                        2 * kChunkBytesMin, 3 * kChunkBytesMin, 20 * kChunkBytesMin, end - 4096, end - 1}) {
+    WriteWhole(path(), std::string_view(bytes).substr(0, keep));
+    const Status s = TryOpen();
+    EXPECT_TRUE(s.IsCorruption() && Says(s, "found") && Says(s, path())) << keep << ": " << s.ToString();
+  }
+  WriteWhole(path(), std::string_view(bytes).substr(0, end));
+  EXPECT_TRUE(TryOpen().ok());
+  EXPECT_EQ(Owned().size(), 31u);
+}
+
+TEST_F(PoolOpen, AFileShorterThanTheSuperblockSaysIsCorruption) {
+  Create();
+  ASSERT_TRUE(pool_->Provision(30).ok());
+  ASSERT_TRUE(pool_->MarkClean().ok());
+  Close();
+  std::filesystem::resize_file(path(), 20 * kChunkBytesMin);  // none of them was owned
+  const Status s = TryOpen();
+  EXPECT_TRUE(s.IsCorruption() && Says(s, "truncated")) << s.ToString();
+}
+
+TEST_F(PoolOpen, AFileLongerThanItsChunksIsWhatACrashInGrowthLeaves) {
+  Create();
+  MustClaim();
+  const uint32_t chunks = pool_->chunk_count(0);
+  Close();
+  std::filesystem::resize_file(path(), chunks * kChunkBytesMin + 10000);
+  Open();
+  EXPECT_EQ(pool_->chunk_count(0), chunks);
+  for (uint32_t i = 0; i < chunks; i++) MustClaim();  // grows over it
+  Open();
+  EXPECT_EQ(Owned().size(), chunks + 1);
+}
+
+TEST_F(PoolOpen, ANewerFormatIsNotSupported) {
+  Create();
+  Close();
+  Edit(0, [](Superblock* s) { s->format_major = kFormatMajor + 1; });
+  Status s = TryOpen();
+  EXPECT_TRUE(s.IsNotSupported() && Says(s, "expected format 1.0") && Says(s, "found 2.0")) << s.ToString();
+  Edit(0, [](Superblock* sb) {
+    sb->format_major = kFormatMajor;
+    sb->incompatible_features = 0x40;
+  });
+  s = TryOpen();
+  EXPECT_TRUE(s.IsNotSupported() && Says(s, "0x40")) << s.ToString();
+  Edit(0, [](Superblock* sb) {
+    sb->incompatible_features = 0;
+    sb->compatible_features = 0x40;
+    sb->format_minor = 9;
+  });
+  EXPECT_TRUE(TryOpen().ok());
+}
+
+TEST_F(PoolOpen, ImpossibleSizesAreCorruption) {
+  Create();
+  Close();
+  for (uint64_t bytes : {uint64_t{0}, uint64_t{12345}, uint64_t{1} << 40}) {
+    Edit(0, [bytes](Superblock* s) { s->chunk_bytes = bytes; });
+    EXPECT_TRUE(TryOpen().IsCorruption());
+  }
+  Edit(0, [](Superblock* s) {
+    s->chunk_bytes = kChunkBytesMin;
+    s->part_count = 17;
+  });
+  EXPECT_TRUE(TryOpen().IsCorruption());
+}
+
+// S1: whatever bit of one copy flips, what was last written is what is found.
+TEST_F(PoolOpen, AnyBitOfOneSuperblockCopyMayFlip) {
+  Create();
+  ASSERT_TRUE(pool_->MarkClean().ok());
+  ASSERT_TRUE(pool_->MarkOpen().ok());
+  ASSERT_TRUE(pool_->SwitchCatalog(4).ok());
+  Close();
+  for (uint64_t offset : kSuperblockOffsets) {
+    for (size_t bit = 0; bit < sizeof(Superblock) * 8; bit++) {
+      FlipBit(offset, bit);
+      Open();
+      ASSERT_FALSE(pool_->state().clean);
+      ASSERT_EQ(pool_->state().catalog_chunk, 4u);
+      std::vector<std::string> problems;
+      pool_->Check(&problems);
+      FlipBit(offset, bit);
+      ASSERT_EQ(problems.size(), 1u);
+      ASSERT_NE(problems[0].find("offset " + std::to_string(offset)), std::string::npos) << problems[0];
+    }
+  }
+}
+
+TEST_F(PoolOpen, BothSuperblockCopiesDamagedIsCorruption) {
+  Create();
+  Close();
+  std::string bytes = ReadWhole(path());
+  for (uint64_t offset : kSuperblockOffsets) bytes[offset + 33] = static_cast<char>(bytes[offset + 33] ^ 1);
+  WriteWhole(path(), bytes);
+  const Status s = TryOpen();
+  EXPECT_TRUE(s.IsCorruption() && Says(s, "both superblock copies")) << s.ToString();
+}
+
+// T1, T2, T4: no flipped bit of a descriptor goes unnoticed, but for the hints.
+TEST_F(PoolOpen, AnyBitOfADescriptorIsCorruption) {
+  Create();
+  MustClaim();
+  MustClaim(2);
+  const ChunkRef freed = MustClaim();
+  MustClaim();
+  pool_->Free(freed, &*persister_);
+  Close();
+  for (uint32_t index = 0; index < 8; index++) {
+    const uint64_t at = kChunkBytesMin + index * sizeof(ChunkDescriptor);
+    const bool owned = index >= 2 && index != freed.index && index <= 6;
+    for (size_t bit = 0; bit < sizeof(ChunkDescriptor) * 8; bit++) {
+      const size_t byte = bit / 8;
+      const bool covered = byte < 8 || (owned && (byte < 24 || (byte >= 40 && byte < 48)));
+      FlipBit(at, bit);
+      const Status s = TryOpen();
+      FlipBit(at, bit);
+      ASSERT_EQ(s.IsCorruption(), covered) << "chunk " << index << " bit " << bit << ": " << s.ToString();
+      if (covered) {
+        ASSERT_TRUE(Says(s, "chunk " + std::to_string(index)) && Says(s, path())) << s.ToString();
+      }
+    }
+  }
+}
+
+TEST_F(PoolOpen, ADescriptorFromAnotherPlaceOrStoreIsCorruption) {
+  Create();
+  for (int i = 0; i < 3; i++) MustClaim();
+  Close();
+  const std::string good = ReadWhole(path());
+  std::string bytes = good;
+  bytes.replace(kChunkBytesMin + 3 * 64, 64, good, kChunkBytesMin + 2 * 64, 64);
+  WriteWhole(path(), bytes);
+  EXPECT_TRUE(TryOpen().IsCorruption());
+  ASSERT_TRUE(Pool::Remove(options_.part_paths).ok());
+  Create();
+  for (int i = 0; i < 3; i++) MustClaim();
+  Close();
+  bytes = ReadWhole(path());
+  bytes.replace(kChunkBytesMin, kChunkBytesMin, good, kChunkBytesMin, kChunkBytesMin);
+  WriteWhole(path(), bytes);
+  EXPECT_TRUE(TryOpen().IsCorruption());
+}
+
+TEST_F(PoolOpen, PartsOfTwoStoresDoNotMix) {
+  options_.part_paths.push_back(dir_.Sub("pool.1"));
+  Create();
+  Close();
+  const std::string other = ReadWhole(path(1));
+  ASSERT_TRUE(Pool::Remove(options_.part_paths).ok());
+  Create();
+  const std::string uuid = UuidText(pool_->state().uuid);
+  Close();
+  const std::string own = ReadWhole(path(1));
+  WriteWhole(path(1), other);
+  Status s = TryOpen();
+  EXPECT_TRUE(s.IsCorruption() && Says(s, "two stores") && Says(s, uuid)) << s.ToString();
+  WriteWhole(path(1), ReadWhole(path(0)));
+  s = TryOpen();
+  EXPECT_TRUE(s.IsCorruption() && Says(s, "expected part 1")) << s.ToString();
+  std::filesystem::remove(path(1));
+  s = TryOpen();
+  EXPECT_TRUE(s.IsCorruption() && Says(s, "found no file")) << s.ToString();
+  WriteWhole(path(1), own);
+  options_.part_paths.pop_back();
+  s = TryOpen();
+  EXPECT_TRUE(s.IsInvalidArgument() && Says(s, "2 parts")) << s.ToString();
+}
+
+TEST_F(PoolOpen, AnOlderCopyOfOnePartIsCorruption) {  // S2
+  options_.part_paths.push_back(dir_.Sub("pool.1"));
+  Create();
+  ASSERT_TRUE(pool_->MarkOpen().ok());
+  Close();
+  const std::string old[2] = {ReadWhole(path(0)), ReadWhole(path(1))};
+  for (int i = 0; i < 2; i++) {
+    Open();
+    ASSERT_TRUE(pool_->MarkOpen().ok());
+  }
+  Close();
+  const std::string now[2] = {ReadWhole(path(0)), ReadWhole(path(1))};
+  for (size_t part = 0; part < 2; part++) {
+    WriteWhole(path(part), old[part]);
+    const Status s = TryOpen();
+    EXPECT_TRUE(s.IsCorruption() && Says(s, "older copy")) << s.ToString();
+    WriteWhole(path(part), now[part]);
+  }
+  EXPECT_TRUE(TryOpen().ok());
+}
+
+// I5: after a power cut descriptors may be older than the bytes in their chunks, so no epoch of before is used again.
+TEST_F(PoolOpen, AfterAPowerCutEpochsStartAboveAllOfBefore) {
+  options_.medium = MediumKind::kPage;
+  Create();
+  uint32_t highest = 0;
+  for (int i = 0; i < 5; i++) {
+    const ChunkRef chunk = MustClaim();
+    highest = chunk.epoch;
+    pool_->Free(chunk, &*persister_);
+  }
+  Close();
+  PretendPowerCut();
+  Open();
+  EXPECT_TRUE(pool_->state().pages_lost);
+  const ChunkRef chunk = MustClaim();
+  EXPECT_GT(chunk.epoch, highest + 60000);
+  pool_->Free(chunk, &*persister_);
+  ASSERT_TRUE(pool_->MarkOpen().ok());
+  Open();
+  EXPECT_FALSE(pool_->state().pages_lost);
+  EXPECT_EQ(MustClaim().epoch, chunk.epoch + 1);
+  EXPECT_GT(MustClaim().epoch, highest + 60000);  // a chunk that was never claimed before
+}
+
+TEST_F(PoolOpen, AfterAPowerCutOnPagesWhatWasNeverSyncedIsFreed) {
+  options_.medium = MediumKind::kPage;
+  Create();
+  MustClaim();
+  const ChunkRef run = MustClaim(3);
+  const uint32_t chunks = pool_->chunk_count(0);
+  for (uint32_t i = 0; i < chunks; i++) MustClaim();  // grows
+  Close();
+  PretendPowerCut();
+  // The file's new size did not reach the medium, nor did the middle of the run.
+  std::filesystem::resize_file(path(), chunks * kChunkBytesMin);
+  std::string bytes = ReadWhole(path());
+  std::memset(bytes.data() + kChunkBytesMin + (run.index + 1) * 64, 0, 64);
+  WriteWhole(path(), bytes);
+  Open();
+  const std::vector<std::string> owned = Owned();
+  EXPECT_EQ(owned.front(), "0:2+1");
+  EXPECT_EQ(owned.size(), 1u + chunks - run.index - 3);
+  for (const std::string& chunk : owned) EXPECT_TRUE(chunk.ends_with("+1"));
+  std::vector<std::string> problems;
+  pool_->Check(&problems);
+  EXPECT_TRUE(problems.empty()) << problems[0];
+  Open();
+  EXPECT_EQ(Owned(), owned);
+}
+
+TEST_F(PoolOpen, TheMediumIsTheUsersWordOrThePlatforms) {
+  options_.medium = MediumKind::kAuto;
+  Create();
+  EXPECT_EQ(pool_->gate()->medium(), MediumKind::kPage);
+  options_.medium = MediumKind::kByte;
+  Open();
+  EXPECT_EQ(pool_->gate()->medium(), MediumKind::kByte);
+  EXPECT_FALSE(pool_->medium_report().survives_power);
+  EXPECT_NE(pool_->medium_report().description.find("emulating"), std::string::npos);
+  options_.medium = MediumKind::kAuto;
+  testing::ScopedEnv forced("PMEM2_FORCE_GRANULARITY", "CACHE_LINE");
+  Open();
+  EXPECT_EQ(pool_->gate()->medium(), MediumKind::kCacheLine);
+  EXPECT_EQ(pool_->medium_report().description.find("emulating"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace lamella

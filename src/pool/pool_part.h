@@ -1,0 +1,29 @@
+// Pool::Part is one file of a pool with its chunk table and its free chunks. Only the pool's own sources include this.
+#ifndef LAMELLA_POOL_POOL_PART_H_
+#define LAMELLA_POOL_POOL_PART_H_
+
+#include <atomic>
+#include <memory>
+#include <utility>
+
+#include "base/annotations.h"
+#include "base/mutex.h"
+#include "pool/free_set.h"
+#include "pool/pool.h"
+
+namespace lamella {
+
+struct Pool::Part {
+  uint32_t number = 0;  // constant after opening, as the next two
+  std::unique_ptr<Region> region;
+  std::unique_ptr<ChunkTable> table;
+  std::atomic<uint32_t> chunks{0};     // stored with release once they are mapped and in `free`; loaded with acquire
+  std::atomic<bool> disk_full{false};  // the last growth failed; a hint, so relaxed
+  Mutex grow_mu;                       // held over growth, which takes milliseconds; before mu
+  Mutex mu;                            // held for nanoseconds
+  FreeSet free;                        // guarded by mu but for its counts
+};
+
+}  // namespace lamella
+
+#endif  // LAMELLA_POOL_POOL_PART_H_

@@ -1,0 +1,337 @@
+// Claims, frees, growth and limits. Opening and damage are in pool_open_test.cc, crashes in pool_crash_test.cc.
+#include "pool/pool.h"
+
+#include <sys/mount.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <filesystem>
+#include <set>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "pool/pool_test_base.h"
+
+namespace lamella {
+namespace {
+
+TEST_F(PoolTest, AClaimedChunkIsDescribedAsAsked) {
+  Create();
+  EXPECT_EQ(pool_->chunks_available(), ~uint64_t{0});
+  const ChunkRef chunk = MustClaim();
+  EXPECT_EQ(chunk.index, 2u);  // behind superblock and table
+  ChunkRef found;
+  ASSERT_TRUE(pool_->Describe(0, chunk.index, &found));
+  EXPECT_EQ(found.kind, ChunkKind::kLog);
+  EXPECT_EQ(found.owner, 5u);
+  EXPECT_EQ(found.ordinal, 42u);
+  EXPECT_EQ(found.run_chunks, 1u);
+  EXPECT_EQ(found.epoch, chunk.epoch);
+  EXPECT_NE(found.epoch, 0u);
+  EXPECT_FALSE(pool_->Describe(0, 0, &found));
+  EXPECT_FALSE(pool_->Describe(0, 1, &found));
+  EXPECT_FALSE(pool_->Describe(0, 3, &found));
+  EXPECT_FALSE(pool_->Describe(0, 100000, &found));
+  EXPECT_FALSE(pool_->Describe(7, 2, &found));
+}
+
+TEST_F(PoolTest, AddressesAndPointersGoBothWays) {
+  Create();
+  const ChunkRef chunk = MustClaim();
+  char* address = pool_->ChunkAddress(chunk) + 100;
+  const PmPtr p = pool_->PointerTo(0, address);
+  EXPECT_EQ(pool_->Address(p), address);
+  EXPECT_EQ(pool_->ChunkIndex(p), chunk.index);
+  EXPECT_EQ(pool_->ChunkStart(chunk).offset(), chunk.index * kChunkBytesMin);
+  EXPECT_EQ(pool_->DescriptorOf(p), pool_->Descriptor(0, chunk.index));
+  EXPECT_TRUE(pool_->Contains(p, 10));
+  EXPECT_TRUE(pool_->Contains(PmPtr(0, pool_->pool_bytes()), 0));
+  EXPECT_FALSE(pool_->Contains(PmPtr(0, pool_->pool_bytes()), 1));
+  EXPECT_FALSE(pool_->Contains(PmPtr(0, 8), ~uint64_t{0}));
+  EXPECT_FALSE(pool_->Contains(PmPtr(1, 8), 1));
+}
+
+TEST_F(PoolTest, AnEpochGoesUpAtEachClaim) {  // I3
+  Create();
+  uint32_t last = 0;
+  for (int i = 0; i < 10; i++) {
+    const ChunkRef chunk = MustClaim();
+    ASSERT_EQ(chunk.index, 2u);
+    ASSERT_GT(chunk.epoch, last);
+    last = chunk.epoch;
+    pool_->Free(chunk, &*persister_);
+    if (i == 5) Open();
+  }
+}
+
+TEST_F(PoolTest, TwoPoolsStartAtDifferentEpochs) {
+  std::set<uint32_t> epochs;
+  for (int i = 0; i < 8; i++) {
+    Create();
+    epochs.insert(MustClaim().epoch);
+    Close();
+    ASSERT_TRUE(Pool::Remove(options_.part_paths).ok());
+  }
+  EXPECT_GT(epochs.size(), 6u);
+}
+
+TEST_F(PoolTest, AClaimOfOneChunkIsTwoFencesAndAFreeIsOne) {
+  Create();
+  const uint64_t before = persister_->counters().fences;
+  const ChunkRef chunk = MustClaim();
+  EXPECT_EQ(persister_->counters().fences - before, 2u);
+  pool_->Free(chunk, &*persister_);
+  EXPECT_EQ(persister_->counters().fences - before, 3u);
+}
+
+TEST_F(PoolTest, ARunIsAdjacentAndFreedWhole) {
+  Create();
+  const ChunkRef one = MustClaim();
+  const ChunkRef run = MustClaim(3);
+  EXPECT_EQ(run.index, one.index + 1);
+  const ChunkRef after = MustClaim();
+  EXPECT_EQ(after.index, run.index + 3);
+  EXPECT_EQ(Owned(), (std::vector<std::string>{"0:2+1", "0:3+3", "0:6+1"}));
+  const uint64_t free_before = pool_->free_chunks();
+  pool_->Free(run, &*persister_);
+  EXPECT_EQ(pool_->free_chunks(), free_before + 3);
+  EXPECT_EQ(Owned(), (std::vector<std::string>{"0:2+1", "0:6+1"}));
+  EXPECT_EQ(MustClaim().index, run.index);
+}
+
+TEST_F(PoolTest, ClaimsSurviveReopening) {
+  Create();
+  const ChunkRef one = MustClaim();
+  const ChunkRef run = MustClaim(4);
+  std::memset(pool_->ChunkAddress(run), 'r', 4 * kChunkBytesMin);
+  const uint64_t free_before = pool_->free_chunks();
+  const uint64_t used_before = pool_->used_bytes();
+  EXPECT_EQ(used_before, 5 * kChunkBytesMin);
+  Open();
+  EXPECT_EQ(Owned(), (std::vector<std::string>{"0:2+1", "0:3+4"}));
+  EXPECT_EQ(pool_->free_chunks(), free_before);
+  EXPECT_EQ(pool_->used_bytes(), used_before);
+  ChunkRef found;
+  ASSERT_TRUE(pool_->Describe(0, one.index, &found));
+  EXPECT_EQ(found.epoch, one.epoch);
+  EXPECT_EQ(pool_->ChunkAddress(run)[4 * kChunkBytesMin - 1], 'r');
+}
+
+TEST_F(PoolTest, GrowthKeepsTheBaseAddressAndPassesGroups) {
+  Create();
+  const char* const base = pool_->Address(PmPtr(0, 0));
+  std::set<uint32_t> taken;
+  for (int i = 0; i < 1100; i++) ASSERT_TRUE(taken.insert(MustClaim().index).second);
+  EXPECT_EQ(pool_->Address(PmPtr(0, 0)), base);
+  for (uint32_t table : {0u, 1u, 1024u}) EXPECT_FALSE(taken.contains(table));
+  EXPECT_GT(pool_->chunk_count(0), 1100u);
+  EXPECT_EQ(pool_->pool_bytes(), pool_->chunk_count(0) * kChunkBytesMin);
+  EXPECT_EQ(pool_->used_bytes(), 1100 * kChunkBytesMin);
+  const uint64_t free_before = pool_->free_chunks();
+  Open();
+  EXPECT_EQ(Owned().size(), 1100u);
+  EXPECT_EQ(pool_->free_chunks(), free_before);
+}
+
+TEST_F(PoolTest, ARunThatAGroupsEndWouldCutLiesInTheNextGroup) {
+  Create();
+  const ChunkRef first = MustClaim(1000);
+  EXPECT_EQ(first.index, 2u);
+  const ChunkRef second = MustClaim(100);
+  EXPECT_EQ(second.index, 1025u);  // 1002 to 1101 would lie over the table in 1024
+  EXPECT_EQ(MustClaim().index, 1002u);
+  const ChunkRef longest = MustClaim(pool_->run_chunks_max());
+  EXPECT_EQ(longest.index, 2049u);
+  Open();
+  EXPECT_EQ(Owned().size(), 4u);
+  ChunkRef chunk;
+  const Status s = Claim(&chunk, pool_->run_chunks_max() + 1);
+  EXPECT_TRUE(s.IsInvalidArgument() && Says(s, "chunk_bytes")) << s.ToString();
+}
+
+TEST_F(PoolTest, TheLimitIsNoSpaceWithAReserve) {
+  options_.pool_bytes_max = 20 * kChunkBytesMin;
+  Create();
+  EXPECT_EQ(pool_->chunks_available(), 18u);
+  std::vector<ChunkRef> chunks;
+  ChunkRef chunk;
+  Status s;
+  while ((s = Claim(&chunk)).ok()) chunks.push_back(chunk);
+  EXPECT_TRUE(s.IsNoSpace() && Says(s, "pool_bytes_max") && Says(s, options_.part_paths[0])) << s.ToString();
+  EXPECT_EQ(chunks.size(), 12u);  // 20, less superblock, table and the reserve of six
+  EXPECT_EQ(pool_->chunks_available(), 6u);
+  for (int i = 0; i < 6; i++) EXPECT_TRUE(Claim(&chunk, 1, true).ok());
+  EXPECT_TRUE(Claim(&chunk, 1, true).IsNoSpace());
+  EXPECT_EQ(std::filesystem::file_size(options_.part_paths[0]), 20 * kChunkBytesMin);
+  for (int i = 0; i < 7; i++) pool_->Free(chunks[static_cast<size_t>(i)], &*persister_);
+  EXPECT_TRUE(Claim(&chunk).ok());
+  EXPECT_TRUE(Claim(&chunk).IsNoSpace());
+}
+
+TEST_F(PoolTest, ALoweredLimitKeepsWhatIsThere) {
+  Create();
+  for (int i = 0; i < 40; i++) MustClaim();
+  options_.pool_bytes_max = 16 * kChunkBytesMin;
+  Open();
+  EXPECT_EQ(Owned().size(), 40u);
+  ChunkRef chunk;
+  Status s;
+  while ((s = Claim(&chunk)).ok()) continue;
+  EXPECT_TRUE(s.IsNoSpace());
+}
+
+TEST_F(PoolTest, AFullFileSystemIsNoSpaceAndKeepsAReserve) {
+  const std::string mounted = dir_.Sub("small");
+  std::filesystem::create_directory(mounted);
+  if (mount("tmpfs", mounted.c_str(), "tmpfs", 0, "size=4m") != 0) {
+    GTEST_SKIP() << "mounting a file system needs root";
+  }
+  options_.part_paths = {mounted + "/pool.0"};
+  Create();
+  std::vector<ChunkRef> chunks;
+  ChunkRef chunk;
+  Status s;
+  while ((s = Claim(&chunk)).ok()) {
+    std::memset(pool_->ChunkAddress(chunk), 'x', kChunkBytesMin);  // every byte is really there
+    chunks.push_back(chunk);
+  }
+  EXPECT_TRUE(s.IsNoSpace() && Says(s, options_.part_paths[0])) << s.ToString();
+  EXPECT_EQ(chunks.size(), 64u - 2 - 2) << s.ToString() << " " << pool_->chunk_count(0) << " " << pool_->free_chunks();
+  EXPECT_FALSE(pool_->NeedsProvision(8) && pool_->Provision(8).ok() && pool_->NeedsProvision(8));
+  EXPECT_TRUE(Claim(&chunk, 1, true).ok());
+  EXPECT_TRUE(Claim(&chunk, 1, true).ok());
+  EXPECT_EQ(pool_->ChunkAddress(chunks.back())[kChunkBytesMin - 1], 'x');
+  const size_t owned = Owned().size();
+  Open();
+  EXPECT_EQ(Owned().size(), owned);
+  Close();
+  umount2(mounted.c_str(), MNT_DETACH);
+}
+
+TEST_F(PoolTest, ProvisionGrowsAndWarmsAheadOfClaims) {
+  Create();
+  EXPECT_TRUE(pool_->NeedsProvision(40));
+  ASSERT_TRUE(pool_->Provision(40).ok());
+  EXPECT_FALSE(pool_->NeedsProvision(40));
+  EXPECT_GE(pool_->free_chunks(), 42u);  // and the reserve
+  const uint64_t bytes_before = pool_->pool_bytes();
+  for (int i = 0; i < 20; i++) MustClaim();
+  EXPECT_EQ(pool_->pool_bytes(), bytes_before);
+  EXPECT_TRUE(pool_->NeedsProvision(40));
+}
+
+TEST_F(PoolTest, ProvisionStopsAtTheLimit) {
+  options_.pool_bytes_max = 30 * kChunkBytesMin;
+  Create();
+  EXPECT_TRUE(pool_->Provision(100).ok());
+  EXPECT_EQ(pool_->chunk_count(0), 30u);
+  EXPECT_FALSE(pool_->NeedsProvision(100));
+  EXPECT_TRUE(pool_->Provision(100).ok());
+}
+
+TEST_F(PoolTest, ADeferredFreeWaitsForReadersAndHolders) {  // I2
+  Create();
+  const ChunkRef chunk = MustClaim();
+  const uint64_t reader = pool_->readers()->Pin();
+  pool_->FreeDeferred(chunk);
+  EXPECT_EQ(pool_->CollectDeferred(), 1u);
+  EXPECT_NE(MustClaim().index, chunk.index);
+  const uint64_t holder = pool_->holders()->Pin();  // the reader keeps its value
+  pool_->readers()->Unpin(reader);
+  EXPECT_EQ(pool_->CollectDeferred(), 1u);
+  EXPECT_NE(MustClaim().index, chunk.index);
+  EXPECT_EQ(Owned().size(), 3u);
+  pool_->holders()->Unpin(holder);
+  EXPECT_EQ(pool_->CollectDeferred(), 0u);
+  EXPECT_EQ(MustClaim().index, chunk.index);
+}
+
+TEST_F(PoolTest, ClosingRunsDeferredFrees) {
+  Create();
+  pool_->FreeDeferred(MustClaim(3));
+  MustClaim();
+  Open();
+  EXPECT_EQ(Owned(), std::vector<std::string>{"0:5+1"});
+}
+
+TEST_F(PoolTest, TwoPartsHaveTheirOwnChunks) {
+  options_.part_paths.push_back(dir_.Sub("pool.1"));
+  Create();
+  ChunkRef chunk;
+  ASSERT_TRUE(Claim(&chunk, 1, false, 0).ok());
+  ASSERT_TRUE(Claim(&chunk, 2, false, 1).ok());
+  EXPECT_EQ(chunk.part, 1u);
+  *pool_->ChunkAddress(chunk) = 'p';
+  EXPECT_EQ(pool_->PointerTo(1, pool_->ChunkAddress(chunk)).part(), 1u);
+  EXPECT_EQ(Owned(), (std::vector<std::string>{"0:2+1", "1:2+2"}));
+  Open();
+  EXPECT_EQ(pool_->part_count(), 2u);
+  EXPECT_EQ(Owned(), (std::vector<std::string>{"0:2+1", "1:2+2"}));
+  EXPECT_EQ(*pool_->ChunkAddress(chunk), 'p');
+}
+
+TEST_F(PoolTest, TwoPartsShareTheLimitEvenly) {
+  options_.part_paths.push_back(dir_.Sub("pool.1"));
+  options_.pool_bytes_max = 40 * kChunkBytesMin;
+  Create();
+  ChunkRef chunk;
+  for (uint32_t part = 0; part < 2; part++) {
+    int claimed = 0;
+    while (Claim(&chunk, 1, false, part).ok()) claimed++;
+    EXPECT_EQ(claimed, 12);  // 20, less superblock, table and the reserve of six
+  }
+}
+
+TEST_F(PoolTest, ConcurrentClaimsAndFreesShareNoChunk) {
+  Create();
+  constexpr int kThreads = 4;
+  std::vector<std::atomic<int>> owners(4096);
+  std::atomic<bool> good{true};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; t++) {
+    threads.emplace_back([&, t] {
+      Persister persister(pool_->gate(), WriteCause::kLog);
+      std::vector<ChunkRef> mine;
+      for (uint32_t i = 0; i < 1500; i++) {
+        ChunkRef chunk;
+        const uint32_t run = i % 7 == 0 ? 3 : 1;
+        if (!pool_->Claim(0, ChunkKind::kLog, static_cast<uint32_t>(t), i, run, false, &persister, &chunk).ok()) {
+          good = false;
+          return;
+        }
+        for (uint32_t k = 0; k < run; k++) {
+          if (owners[chunk.index + k].fetch_add(1) != 0) good = false;
+        }
+        mine.push_back(chunk);
+        if (mine.size() < 30) continue;
+        const ChunkRef old = mine.front();
+        mine.erase(mine.begin());
+        for (uint32_t k = 0; k < old.run_chunks; k++) owners[old.index + k].fetch_sub(1);
+        if (i % 2 == 0) {
+          pool_->Free(old, &persister);
+        } else {
+          pool_->FreeDeferred(old);
+        }
+        if (i % 32 == 0) pool_->CollectDeferred();
+      }
+    });
+  }
+  std::thread background([&] {
+    for (int i = 0; i < 50; i++) {
+      if (pool_->NeedsProvision(16) && !pool_->Provision(16).ok()) good = false;
+      pool_->ForEachChunk([](const ChunkRef&) {});
+    }
+  });
+  for (std::thread& thread : threads) thread.join();
+  background.join();
+  EXPECT_TRUE(good.load());
+  pool_->CollectDeferred();
+  const std::vector<std::string> owned = Owned();
+  Open();
+  EXPECT_EQ(Owned(), owned);
+}
+
+}  // namespace
+}  // namespace lamella

@@ -1,0 +1,212 @@
+#include "testing/conformance.h"
+
+#include <cctype>
+#include <cstdio>
+#include <filesystem>
+#include <utility>
+
+#include "base/concat.h"
+
+namespace lamella::testing {
+namespace {
+
+// Little memory and small chunks: MemTables turn over all the time, and tables, chunks and runs are many.
+Options Tiny(Options options) {
+  options.memory_budget_bytes = 1 << 20;
+  options.memtable_bytes = 64 << 10;
+  options.chunk_bytes = 64 << 10;
+  options.log_shards = 2;
+  return options;
+}
+
+void AddListDbConfigs(const Options& base, std::vector<ConformanceConfig>* configs) {
+  const std::string name(EngineName(EngineKind::kListDb));
+  Options options = Tiny(base);
+  options.listdb.unified_log = false;
+  configs->push_back({name + "PlainLog", options});
+  options = Tiny(base);
+  options.listdb.zipper_compaction = false;
+  configs->push_back({name + "NoZipper", options});
+  options = Tiny(base);
+  options.listdb.braided = false;
+  configs->push_back({name + "NotBraidedTwoParts", options, 2});
+  options = Tiny(base);
+  options.listdb.lookup_cache_share = 0;
+  options.listdb.second_chance_share = 0;
+  configs->push_back({name + "NoCaches", options});
+}
+
+}  // namespace
+
+std::vector<EngineKind> BuiltEngines() { return {EngineKind::kListDb}; }
+
+std::vector<ConformanceConfig> ConformanceConfigs() {
+  std::vector<ConformanceConfig> configs;
+  for (EngineKind engine : BuiltEngines()) {
+    const std::string name(EngineName(engine));
+    Options base;
+    base.engine = engine;
+    base.background_threads = 2;
+    base.pool_bytes_max = 1ull << 30;  // far above what the tests need: a leak ends as NoSpace, not with the machine's memory
+    for (auto [medium_name, medium] :
+         {std::pair("Page", MediumKind::kPage), std::pair("CacheLine", MediumKind::kCacheLine),
+          std::pair("Byte", MediumKind::kByte)}) {
+      base.medium = medium;
+      configs.push_back({name + medium_name, base});
+    }
+    base.medium = MediumKind::kPage;
+    configs.push_back({name + "PageTiny", Tiny(base)});
+    base.medium = MediumKind::kCacheLine;
+    configs.push_back({name + "CacheLineTiny", Tiny(base)});
+    Options verified = Tiny(base);
+    verified.verify_checksums = true;
+    configs.push_back({name + "VerifiedTwoParts", verified, 2});
+    Options small_chunks = base;
+    small_chunks.chunk_bytes = 64 << 10;
+    configs.push_back({name + "SmallChunks", small_chunks});
+    if (engine == EngineKind::kListDb) AddListDbConfigs(base, &configs);
+  }
+  return configs;
+}
+
+std::ostream& operator<<(std::ostream& out, const ConformanceConfig& config) { return out << config.name; }
+
+std::string ConfigName(const ::testing::TestParamInfo<ConformanceConfig>& info) { return info.param.name; }
+
+std::string Brief(std::string_view bytes) {
+  std::string out = "\"";
+  for (char c : bytes.substr(0, 48)) {
+    if (std::isprint(static_cast<unsigned char>(c)) != 0) {
+      out.push_back(c);
+    } else {
+      char hex[8];
+      std::snprintf(hex, sizeof(hex), "\\x%02x", static_cast<unsigned char>(c));
+      out += hex;
+    }
+  }
+  return out + (bytes.size() > 48 ? Concat("...\" (", bytes.size(), " bytes)") : std::string("\""));
+}
+
+::testing::AssertionResult SameEntries(const std::vector<ModelDb::Entry>& expected,
+                                       const std::vector<ModelDb::Entry>& found) {
+  for (size_t i = 0; i < expected.size() || i < found.size(); ++i) {
+    if (i < expected.size() && i < found.size() && expected[i] == found[i]) continue;
+    ::testing::AssertionResult result = ::testing::AssertionFailure();
+    result << "entry " << i << " (expected " << expected.size() << " entries, found " << found.size() << "): expected ";
+    if (i < expected.size()) {
+      result << Brief(expected[i].first) << "=" << Brief(expected[i].second);
+    } else {
+      result << "the end";
+    }
+    result << ", found ";
+    if (i < found.size()) {
+      result << Brief(found[i].first) << "=" << Brief(found[i].second);
+    } else {
+      result << "the end";
+    }
+    return result;
+  }
+  return ::testing::AssertionSuccess();
+}
+
+void ConformanceTest::SetUp() {
+  path_ = dir_.Sub("store");
+  options_ = GetParam().options;
+  for (uint32_t part = 0; GetParam().parts > 1 && part < GetParam().parts; ++part) {
+    options_.pmem_paths.push_back(dir_.Sub(Concat("node", part)));
+    std::filesystem::create_directories(options_.pmem_paths.back());
+  }
+  Open();
+}
+
+void ConformanceTest::TearDown() {
+  CloseStore();
+  ExpectClean();
+}
+
+void ConformanceTest::Open() {
+  const Status s = DB::Open(options_, path_, &db_);
+  ASSERT_TRUE(s.ok()) << s.ToString();
+}
+
+void ConformanceTest::CloseStore() {
+  if (db_ == nullptr) return;
+  const Status s = db_->Close();
+  EXPECT_TRUE(s.ok() || s.IsAborted()) << s.ToString();
+  db_.reset();
+}
+
+void ConformanceTest::ExpectClean() {
+  CheckReport report;
+  const Status s = CheckDB(path_, options_, &report);
+  if (s.IsNotFound()) return;  // the test removed the store
+  EXPECT_TRUE(s.ok()) << s.ToString();
+  for (size_t i = 0; i < report.problems.size() && i < 10; ++i) ADD_FAILURE() << "check: " << report.problems[i];
+}
+
+void ConformanceTest::Put(std::string_view key, std::string_view value) {
+  const Status s = db_->Put({}, key, value);
+  ASSERT_TRUE(s.ok()) << s.ToString();
+}
+
+void ConformanceTest::Delete(std::string_view key) {
+  const Status s = db_->Delete({}, key);
+  ASSERT_TRUE(s.ok()) << s.ToString();
+}
+
+std::string ConformanceTest::Get(std::string_view key, const Snapshot* snapshot) {
+  ReadOptions options;
+  options.snapshot = snapshot;
+  std::string value;
+  const Status s = db_->Get(options, key, &value);
+  if (s.ok()) return value;
+  return s.IsNotFound() ? "[NotFound]" : "[" + s.ToString() + "]";
+}
+
+ConformanceTest::Entries ConformanceTest::WalkForward(Iterator* it) {
+  Entries entries;
+  for (it->SeekToFirst(); it->Valid(); it->Next()) entries.emplace_back(it->key(), it->value());
+  EXPECT_TRUE(it->status().ok()) << it->status().ToString();
+  return entries;
+}
+
+ConformanceTest::Entries ConformanceTest::WalkBackward(Iterator* it) {
+  Entries entries;
+  for (it->SeekToLast(); it->Valid(); it->Prev()) entries.emplace_back(it->key(), it->value());
+  EXPECT_TRUE(it->status().ok()) << it->status().ToString();
+  return {entries.rbegin(), entries.rend()};
+}
+
+ConformanceTest::Entries ConformanceTest::ScanForward(const ReadOptions& options) {
+  return WalkForward(db_->NewIterator(options).get());
+}
+
+ConformanceTest::Entries ConformanceTest::ScanBackward(const ReadOptions& options) {
+  return WalkBackward(db_->NewIterator(options).get());
+}
+
+void ConformanceTest::ExpectMatches(const ModelDb& model, uint64_t sequence, const Snapshot* snapshot) {
+  ReadOptions options;
+  options.snapshot = snapshot;
+  const Entries expected = model.Scan(sequence);
+  EXPECT_TRUE(SameEntries(expected, ScanForward(options))) << "forward";
+  EXPECT_TRUE(SameEntries(expected, ScanBackward(options))) << "backward, entries numbered from the first";
+  for (const auto& [key, value] : expected) {
+    std::string found;
+    const Status s = db_->Get(options, key, &found);
+    ASSERT_TRUE(s.ok()) << Brief(key) << ": " << s.ToString();
+    ASSERT_EQ(Brief(found), Brief(value)) << Brief(key);
+    ASSERT_TRUE(found == value) << Brief(key);
+  }
+}
+
+void ConformanceTest::Settle() {
+  Status s = db_->Flush();
+  EXPECT_TRUE(s.ok()) << s.ToString();
+  s = db_->CompactRange({}, {});
+  EXPECT_TRUE(s.ok()) << s.ToString();
+  s = db_->WaitForIdle();
+  EXPECT_TRUE(s.ok()) << s.ToString();
+}
+
+}  // namespace lamella::testing

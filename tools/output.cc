@@ -1,0 +1,83 @@
+#include "tools/output.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include <fmt/format.h>
+
+namespace lamella::tools {
+namespace {
+
+constexpr size_t kBufferBytes = size_t{256} << 10;
+
+Status ErrorOf(std::string_view action, const std::string& name) {
+  const std::string message = fmt::format("cannot {} {}: {}", action, name, std::strerror(errno));
+  if (errno == EPIPE) return Status::Aborted(message);
+  return errno == ENOSPC || errno == EDQUOT || errno == EFBIG ? Status::NoSpace(message) : Status::IOError(message);
+}
+
+}  // namespace
+
+Output::Output() : fd_(STDOUT_FILENO) { buffer_.reserve(kBufferBytes * 2); }
+
+Output::~Output() {
+  if (path_.empty() || fd_ < 0) return;
+  close(fd_);
+  if (!part_path_.empty()) unlink(part_path_.c_str());
+}
+
+Status Output::OpenFile(const std::string& path) {
+  if (path == "-") return Status::OK();
+  struct stat info{};
+  const bool special = stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode);
+  const std::string target = special ? path : path + ".part";
+  const int flags = O_WRONLY | O_CLOEXEC | (special ? 0 : O_CREAT | O_TRUNC);
+  const int fd = open(target.c_str(), flags, 0666);
+  if (fd < 0) return ErrorOf("write", target);
+  fd_ = fd;
+  path_ = path;
+  if (!special) part_path_ = target;
+  return Status::OK();
+}
+
+bool Output::Write(std::string_view text) {
+  buffer_ += text;
+  return Drain();
+}
+
+bool Output::Drain() { return buffer_.size() < kBufferBytes ? status_.ok() : WriteOut(); }
+
+bool Output::WriteOut() {
+  std::string_view rest = buffer_;
+  while (status_.ok() && !rest.empty()) {
+    const ssize_t n = write(fd_, rest.data(), rest.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) {
+      status_ = ErrorOf("write", path_.empty() ? "standard output" : path_);
+      break;
+    }
+    bytes_written_ += static_cast<uint64_t>(n);
+    rest.remove_prefix(static_cast<size_t>(n));
+  }
+  buffer_.clear();
+  return status_.ok();
+}
+
+Status Output::Close() {
+  WriteOut();
+  if (path_.empty()) return status_;
+  if (close(fd_) != 0 && status_.ok()) status_ = ErrorOf("close", path_);
+  fd_ = -1;
+  if (!part_path_.empty()) {
+    if (status_.ok() && rename(part_path_.c_str(), path_.c_str()) != 0) status_ = ErrorOf("rename to", path_);
+    if (!status_.ok()) unlink(part_path_.c_str());
+  }
+  return status_;
+}
+
+}  // namespace lamella::tools

@@ -1,0 +1,214 @@
+#!/bin/bash
+# End-to-end test of the lamella program: exit codes, messages, formats, and what a killed load leaves.
+# Usage: tools_test.sh PROGRAM. Prints one line a claim; exits 1 at the first that does not hold.
+set -u
+[ $# -eq 1 ] || { echo "usage: $0 PROGRAM" >&2; exit 2; }
+program=$(realpath "$1")
+work=$(mktemp -d "${TMPDIR:-/tmp}/lamella_tools_test.XXXXXX")
+background=
+cleanup() {
+  [ -n "$background" ] && kill -9 "$background" 2>/dev/null
+  rm -rf "$work"
+}
+trap cleanup EXIT
+cd "$work" || exit 1
+unset LAMELLA_DB
+
+claim() { printf '%s\n' "- $1"; }
+fail() {
+  echo "FAILED: $1" >&2
+  [ -s err ] && sed 's/^/  stderr: /' err >&2
+  exit 1
+}
+# expect CODE ARGUMENT...: runs lamella; output in the files out and err.
+expect() {
+  local code=$1
+  shift
+  "$program" "$@" >out 2>err
+  local got=$?
+  [ "$got" -eq "$code" ] || fail "lamella $*: expected exit code $code, found $got"
+}
+says() { grep -qF -- "$1" err || fail "expected standard error to say: $1"; }
+prints() { grep -qF -- "$1" out || fail "expected standard output to hold: $1"; }
+is() { [ "$(cat out)" = "$1" ] || fail "expected standard output \"$1\", found \"$(cat out)\""; }
+quiet() { [ ! -s err ] || fail "expected nothing on standard error"; }
+
+claim "put, get, delete and scan do what they say"
+expect 0 --db s put colour green; quiet
+expect 0 --db s get colour; is green; quiet
+expect 0 put colour blue --db s
+expect 0 --db s get colour --json; is '{"key":"colour","value":"blue"}'
+expect 0 --db s put -e 'a\tb' 'line\none'
+expect 0 --db s get -e 'a\tb'; is 'line\none'
+printf 'from standard input' | "$program" --db s put piped || fail "put from standard input"
+expect 0 --db s get --raw piped; is 'from standard input'
+expect 0 --db s put -- -dash -value
+expect 0 --db s get -- -dash; is -value
+expect 0 --db s scan --keys-only; is "$(printf '%s\n' -dash 'a\tb' colour piped)"
+expect 0 --db s scan --keys-only --reverse --limit 2; is "$(printf '%s\n' piped colour)"
+expect 0 --db s scan --prefix co; is "$(printf 'colour\tblue')"
+expect 0 --db s scan --from b --to p --keys-only; is colour
+expect 0 --db s scan --from zz; is ""
+expect 0 --db s delete colour never-there
+expect 1 --db s get colour; says 'no such key: "colour"'
+LAMELLA_DB=s expect 0 get piped
+
+claim "what cannot be meant is exit code 2, with what is known"
+expect 2; says "subcommand is required"
+expect 2 --db s frob; says 'unknown command "frob"; known: put, get'
+expect 2 --db s get k --bogus; says 'unknown option "--bogus"; known here:'; says "--escaped"; says "--memory-budget"
+expect 2 --db s --engine nosuch get k; says "expected one of listdb, zipperdb"; says 'found "nosuch"'
+expect 2 --db s --medium tape get k; says "expected one of auto, byte, cacheline, page, volatile"
+expect 2 --db s --memory-budget 12X get k; says "--memory-budget: expected a size"; says '"12X"'
+expect 2 --db s scan --limit -1; says "--limit"
+expect 2 --db s scan --from b --to a; says "expected --from at or before --to"
+expect 2 --db s put k v w; says 'found "w"'
+expect 2 --db s put; says "KEY is required"
+expect 2 --db s put "" v
+expect 2 --db s get -e 'k\q'; says 'found "\\q"'
+expect 2 get k; says "say --db DIRECTORY"
+head -c 65536 /dev/zero | tr '\0' k >longkey
+expect 2 --db s put "$(cat longkey)" v; says "65"
+printf '%s\tv\n' "$(head -c 65535 longkey)" >limit.tsv
+expect 0 --db s2 load limit.tsv
+
+claim "a store that is not there is exit code 2, and reading does not make one"
+for command in "get k" "delete k" "scan" "dump" "stats" "check" "repair"; do
+  # shellcheck disable=SC2086
+  expect 2 --db nosuch $command; says "nosuch"
+  [ ! -e nosuch ] || fail "lamella $command made a store"
+done
+echo "not a directory" >afile
+expect_not_ok() {
+  "$program" "$@" >out 2>err
+  local got=$?
+  [ "$got" -ge 1 ] && [ "$got" -le 6 ] || fail "lamella $*: expected an exit code from 1 to 6, found $got"
+  [ -s err ] || fail "lamella $*: expected a message"
+}
+expect_not_ok --db afile put k v
+expect_not_ok --db afile get k
+mkdir noise && head -c 100000 /dev/urandom >noise/pool.0
+expect_not_ok --db noise get k
+expect_not_ok --db noise put k v
+mkdir hollow && : >hollow/pool.0
+expect_not_ok --db hollow get k
+mkdir blank && head -c 4194304 /dev/zero >blank/pool.0
+expect_not_ok --db blank get k
+
+claim "load names the malformed line; what is before it stays and nothing after it is loaded"
+printf 'a\t1\nb\t2\nno tab\nd\t4\n' >bad.tsv
+expect 2 --db bad load bad.tsv; says "line 3 of bad.tsv: expected key<TAB>value, found no TAB"; says "The 2 records before it"
+expect 0 --db bad scan; is "$(printf 'a\t1\nb\t2')"
+claim "--skip-bad goes on and counts"
+expect 0 --db bad load bad.tsv --skip-bad --json; prints '"records":3,"bad_lines":1,"lines":4'; says "line 3"
+expect 0 --db bad get d; is 4
+printf '{"key":"j","value":"1"}\n{"key":"j"}\n' >bad.jsonl
+expect 2 --db bad load bad.jsonl; says "line 2 of bad.jsonl"; says "found no value"
+printf 'x\t1\ny\t2' >cut.tsv
+expect 0 --db bad load cut.tsv; says "may have been cut"
+expect 2 --db bad load bad.txt; says "say --format tsv or jsonl"
+expect 4 --db bad load nosuch.tsv; says "nosuch.tsv"
+expect 4 --db bad load --format tsv /; says "directory"
+expect 2 --db bad load bad.tsv --batch 0; says "--batch"
+
+claim "every byte goes through both formats unchanged"
+for high in 0 1 2 3 4 5 6 7 8 9 a b c d e f; do
+  for low in 0 1 2 3 4 5 6 7 8 9 a b c d e f; do
+    printf 'k\\x%s%s\t\\x%s%s\\x%s%sv\n' $high $low $low $high $high $low
+  done
+done >bytes.tsv
+expect 0 --db bytes load bytes.tsv --batch 7; prints "loaded 256 records"
+expect 0 --db bytes dump one.tsv; prints "dumped 256 records"
+expect 0 --db bytes dump one.jsonl
+expect 0 --db bytes2 load one.jsonl
+expect 0 --db bytes2 dump --format tsv; cmp -s out one.tsv || fail "TSV -> JSON lines -> TSV changed something"
+"$program" --db bytes dump --format jsonl | "$program" --db bytes3 load --format jsonl >/dev/null || fail "a pipe of JSON lines"
+"$program" --db bytes3 dump - >two.tsv && cmp -s two.tsv one.tsv || fail "a pipe changed something"
+[ "$(wc -l <one.tsv)" -eq 256 ] || fail "expected 256 lines"
+expect 0 --db bytes check --against one.jsonl --exact; prints "256 records must be there, 256 of them are, 0 are not"
+
+claim "check --against fails for a record that is lost, changed or strange"
+expect 0 --db bytes2 delete -e 'k\x00'
+expect 3 --db bytes2 check --against one.tsv; prints '"k\x00" is not in the store'
+expect 0 --db bytes2 put -e 'k\x00' other
+expect 3 --db bytes2 check --against one.tsv; prints "a value that the file does not give it"
+expect 0 --db bytes3 put stranger v
+expect 0 --db bytes3 check --against one.tsv
+expect 3 --db bytes3 check --against one.tsv --exact; prints '"stranger" is in the store and on no line'
+
+claim "output that cannot be written is exit code 4, and a cut dump takes no name"
+if [ -e /dev/full ]; then
+  "$program" --db bytes scan >/dev/full 2>err
+  [ $? -eq 4 ] || fail "scan to a full device: expected exit code 4"
+  says "No space left"
+  expect 4 --db bytes dump --format tsv /dev/full
+fi
+expect 4 --db bytes dump nosuchdir/x.tsv; says "nosuchdir"
+expect 2 --db bytes dump x.txt; says "say --format"
+[ ! -e x.txt ] && [ ! -e nosuchdir ] || fail "a failed dump left a file"
+
+claim "a second process is told that the store is open: exit code 5"
+mkfifo pipe
+"$program" --db held load --format tsv --batch 1 --ack-file held.acks pipe >/dev/null 2>&1 &
+background=$!
+exec 9>pipe
+printf 'k\tv\n' >&9
+for _ in $(seq 500); do [ -s held.acks ] && break; sleep 0.02; done
+expect 5 --db held get k; says "Busy"
+exec 9>&-
+wait $background || fail "the load that held the store failed"
+background=
+expect 0 --db held get k; is v
+
+claim "a full pool is exit code 4; what was acknowledged stays, and deletes still work"
+awk 'BEGIN { for (i = 0; i < 200000; i++) printf "key%08d\t%0400d\n", i, i }' >big.tsv
+expect 4 --db small --pool-max 32M load big.tsv --ack-file small.acks; says "NoSpace"
+expect 0 --db small --pool-max 32M check --against big.tsv --lines "$(tail -n 1 small.acks)"
+expect 0 --db small --pool-max 32M delete key00000000
+expect 1 --db small get key00000000
+
+claim "a load that is killed keeps every acknowledged record, and nothing that was not in its input"
+"$program" --db killed load big.tsv --batch 4 --ack-file killed.acks >/dev/null 2>&1 &
+background=$!
+while kill -0 $background 2>/dev/null; do
+  acked=$(tail -n 1 killed.acks 2>/dev/null)
+  [ "${acked:-0}" -ge 20000 ] && break
+done
+kill -9 $background 2>/dev/null
+wait $background 2>/dev/null
+[ $? -eq 137 ] || fail "the load was over before it could be killed"
+background=
+acked=$(tail -n 1 killed.acks)
+expect 0 --db killed check --against big.tsv --exact --lines "$acked"; prints "0 are not"
+claim "... and the comparison can fail: for more lines than were acknowledged, and for one record deleted"
+expect 3 --db killed check --against big.tsv; prints "is not in the store"
+expect 0 --db killed delete key00000005
+expect 3 --db killed check --against big.tsv --lines "$acked"; prints '"key00000005" is not in the store'
+
+claim "stats speaks to people and to machines"
+expect 0 --db killed stats; prints "write stalls"; prints "bytes stored"
+expect 0 --db killed stats --json; prints '"stall_ns_max"'; prints '"persist"'
+expect 0 --db more load bytes.tsv --stats; prints "bytes stored per user byte"
+
+claim "check finds damage (exit code 3), and repair saves what validates and invents nothing"
+expect 0 --db bytes check; prints "no problem"
+expect 0 --db damaged put needle the-value-that-will-rot
+offsets=$(grep -obUaF the-value-that-will-rot damaged/pool.0 | cut -d: -f1)
+[ -n "$offsets" ] || fail "the record is not in the pool"
+for at in $offsets; do
+  printf 'T' | dd of=damaged/pool.0 bs=1 seek="$at" conv=notrunc status=none
+done
+expect 3 --db damaged check
+expect 3 --db damaged get needle; says "Corruption"
+expect 0 --db damaged repair
+expect 0 --db damaged check
+expect 1 --db damaged get needle
+expect 0 --db bytes repair; prints "kept 256 records"
+expect 0 --db bytes check --against one.tsv --exact
+
+claim "help and version are exit code 0"
+expect 0 --help; prints "Exit codes"
+expect 0 load --help; prints "--skip-bad"
+expect 0 --version
+expect 2 --json bench; says "bench as the first word"
+echo "all claims hold"
