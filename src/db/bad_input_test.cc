@@ -166,7 +166,6 @@ TEST_F(BadInput, OptionsOutOfRangeAreRefusedBeforeAnythingIsMade) {
   refused("chunk_bytes = 0", [](Options* o) { o->chunk_bytes = 0; });
   refused("chunk_bytes = 2ull << 30", [](Options* o) { o->chunk_bytes = 2ull << 30; });
   refused("pmem_paths.assign(17, dir_.path())", [this](Options* o) { o->pmem_paths.assign(17, dir_.path()); });
-  refused("pmem_paths.assign(2, dir_.path())", [this](Options* o) { o->pmem_paths.assign(2, dir_.path()); });
   refused("listdb.lookup_cache_share = -0.1", [](Options* o) { o->listdb.lookup_cache_share = -0.1; });
   refused("listdb.lookup_cache_share = 1.5", [](Options* o) { o->listdb.lookup_cache_share = 1.5; });
   refused("listdb.gc_live_share = 2", [](Options* o) { o->listdb.gc_live_share = 2; });

@@ -207,12 +207,13 @@ std::unique_ptr<Iterator> DbImpl::NewIterator(const ReadOptions& options) {
   const uint64_t sequence = snapshots_.Take([&] {
     return options.snapshot != nullptr ? options.snapshot->sequence() : engine_->PublishedSequence();
   });
+  const bool verify = options.verify_checksums || options_.verify_checksums;
   std::unique_ptr<InternalIterator> source;
   {
     const EpochPin pin(pool_->readers());
-    source = engine_->NewIterator();
+    source = engine_->NewIterator(verify);
   }
-  return NewVisibleIterator(std::move(source), sequence, options, options.verify_checksums || options_.verify_checksums,
+  return NewVisibleIterator(std::move(source), sequence, options, verify,
                             [this, sequence, token = hold.Release()] {
                               pool_->holders()->Unpin(token);
                               snapshots_.Release(sequence);

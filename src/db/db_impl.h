@@ -49,6 +49,7 @@ class DbImpl final : public DB {
   Pool* pool() { return pool_.get(); }
   /// Opens lock and pool without recovering: for RepairDB.
   Status OpenPool(bool may_create);
+  Status CheckNoOtherParts() const;
   Status MakeEngine();
   /// Stops background work for good and walks everything.
   Status CheckQuietly(CheckReport* report);

@@ -190,7 +190,10 @@ void KillTest::RunAndKill(uint64_t seed, uint64_t microseconds, bool in_open) {
     }
     for (const auto& [key, value] : expected) {
       const auto at = found.find(key);
-      if (at == found.end()) return wrong() << who << "a scan lost " << Brief(key);
+      if (at == found.end()) {
+        std::string got;
+        return wrong() << who << "a scan lost " << Brief(key) << "; Get: " << db->Get({}, key, &got).ToString();
+      }
       if (at->second != value) return wrong() << who << "a scan shows another value of " << Brief(key);
       std::string got;
       const Status read_one = db->Get({}, key, &got);

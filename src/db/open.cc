@@ -69,6 +69,10 @@ Status DbImpl::CheckOptions() const {
   if (options_.background_threads > kThreadsMax || options_.log_shards > kThreadsMax) {
     return refuse("background_threads and log_shards are at most " + std::to_string(kThreadsMax));
   }
+  if (options_.medium > MediumKind::kVolatile) {
+    return refuse("medium is " + std::to_string(static_cast<int>(options_.medium)) + "; the media are kAuto to kVolatile, 0 to " +
+                  std::to_string(static_cast<int>(MediumKind::kVolatile)));
+  }
   const auto is_share = [](double share) { return share >= 0.0 && share <= 0.9; };
   if (!is_share(options_.listdb.lookup_cache_share) || !is_share(options_.listdb.second_chance_share) ||
       options_.listdb.lookup_cache_share + options_.listdb.second_chance_share > 0.9) {
@@ -78,6 +82,20 @@ Status DbImpl::CheckOptions() const {
     return refuse("gc_live_share is a share: 0 to below 1");
   }
   if (options_.listdb.checkpoint_group_tables == 0) return refuse("checkpoint_group_tables must be at least 1");
+  return Status::OK();
+}
+
+// Directories named in another order, or not all of them, hold a store that must not be taken for none.
+Status DbImpl::CheckNoOtherParts() const {
+  for (size_t i = 0; i < options_.pmem_paths.size(); ++i) {
+    for (size_t part = 0; part < kPoolPartsMax; ++part) {
+      const std::string found = JoinPath(options_.pmem_paths[i], "pool." + std::to_string(part));
+      if (!FileSystem::Posix()->Exists(found)) continue;
+      return Status::InvalidArgument("pmem_paths[" + std::to_string(i) + "]: expected pool." + std::to_string(i) +
+                                     " or no pool, found " + found +
+                                     "; name the directories of all parts, in the order in which the store was created");
+    }
+  }
   return Status::OK();
 }
 
@@ -91,7 +109,8 @@ Status DbImpl::OpenPool(bool may_create) {
     return Status::NotFound("no store in " + path_ + " (looked for " + PoolPaths(options_, path_)[0] +
                             "); create_if_missing makes one");
   }
-  Status s;
+  Status s = exists ? Status::OK() : CheckNoOtherParts();
+  if (!s.ok()) return s;
   if (!exists) {
     s = files->CreateDirectory(path_);
     for (size_t i = 0; s.ok() && i < options_.pmem_paths.size(); ++i) s = files->CreateDirectory(options_.pmem_paths[i]);

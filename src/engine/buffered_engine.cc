@@ -271,7 +271,7 @@ Lookup BufferedEngine::Get(std::string_view key, uint64_t sequence, bool verify)
     gets_memtable_.Add();
     lookup = Found(entry.place(), TagKind(entry.tag));
   } else {
-    lookup = SearchTables(*read_set->tables, target);
+    lookup = SearchTables(*read_set->tables, target, verify);
   }
   if (verify && lookup.place) {
     lookup.damage = VerifyRecord(*pool_, lookup.place);
@@ -286,19 +286,28 @@ Lookup BufferedEngine::Found(PmPtr place, RecordKind kind) const {
   if (kind == RecordKind::kDelete) {
     lookup.state = LookupState::kDeleted;
   } else {
-    lookup.state = LookupState::kFound;
     pool_->gate()->OnRead(kMediaBlockBytes);
-    lookup.value = pool_->At<Record>(place)->value();
+    const Record* record = pool_->At<Record>(place);
+    if (!pool_->Contains(place, record->bytes())) [[unlikely]] return Damaged(PmPtr::DamagedAt(place));
+    lookup.state = LookupState::kFound;
+    lookup.value = record->value();
   }
   return lookup;
 }
 
-std::unique_ptr<InternalIterator> BufferedEngine::NewIterator() {
+Lookup BufferedEngine::Damaged(PmPtr damaged) const {
+  Lookup lookup;
+  lookup.state = LookupState::kDamaged;
+  lookup.damage = DescribeDamage(*pool_, damaged);
+  return lookup;
+}
+
+std::unique_ptr<InternalIterator> BufferedEngine::NewIterator(bool verify) {
   std::shared_ptr<const ReadSet> read_set = CurrentReadSet();
   std::vector<std::unique_ptr<InternalIterator>> children;
   if (read_set->active->count() > 0) children.push_back(read_set->active->NewIterator());
   for (const auto& memtable : read_set->sealed) children.push_back(memtable->NewIterator());
-  AddTableIterators(read_set->tables, &children);
+  AddTableIterators(read_set->tables, verify, &children);
   return std::make_unique<ReadSetIterator>(std::move(read_set), NewMergingIterator(std::move(children)));
 }
 

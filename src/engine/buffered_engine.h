@@ -41,7 +41,7 @@ class BufferedEngine : public Engine {
  public:
   Status Write(std::span<const WriteOperation> operations) override;
   Lookup Get(std::string_view key, uint64_t sequence, bool verify) override;
-  std::unique_ptr<InternalIterator> NewIterator() override;
+  std::unique_ptr<InternalIterator> NewIterator(bool verify) override;
   uint64_t PublishedSequence() const override { return sequencer_.published(); }
   Pressure WritePressure() const override { return static_cast<Pressure>(pressure_.load(std::memory_order_relaxed)); }
   Status Flush() override;
@@ -57,8 +57,9 @@ class BufferedEngine : public Engine {
   // What a design provides.
   /// Makes a table of the oldest sealed MemTable and installs it in place of it (InstallFlushed). Urgent job, one at a time.
   virtual Status FlushMemTable(const std::shared_ptr<MemTable>& memtable) = 0;
-  virtual Lookup SearchTables(const TableSet& tables, const InternalKey& target) = 0;
-  virtual void AddTableIterators(const std::shared_ptr<const TableSet>& tables,
+  /// With `verify`, checks the checksum of every record that the search depends on.
+  virtual Lookup SearchTables(const TableSet& tables, const InternalKey& target, bool verify) = 0;
+  virtual void AddTableIterators(const std::shared_ptr<const TableSet>& tables, bool verify,
                                  std::vector<std::unique_ptr<InternalIterator>>* iterators) = 0;
   /// Pressure that tables make; the MemTables' is added to it.
   virtual Pressure TablePressure(const TableSet& tables) const = 0;
@@ -81,6 +82,8 @@ class BufferedEngine : public Engine {
 
   /// The answer that the record at `place` is.
   Lookup Found(PmPtr place, RecordKind kind) const;
+  /// The answer where damage stopped a search.
+  Lookup Damaged(PmPtr damaged) const;
   static uint32_t RandomHeight(Random* random);
 
   const EngineContext context_;

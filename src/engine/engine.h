@@ -66,8 +66,9 @@ class Engine {
   virtual Status Write(std::span<const WriteOperation> operations) = 0;
   /// The newest version at or below `sequence`. REQUIRES: the caller is pinned in pool->readers() since before it took `sequence`.
   virtual Lookup Get(std::string_view key, uint64_t sequence, bool verify) = 0;
-  /// Everything, in internal-key order. REQUIRES: the caller is pinned in pool->holders() for the iterator's life.
-  virtual std::unique_ptr<InternalIterator> NewIterator() = 0;
+  /// Everything, in internal-key order. With `verify` it checks the records that its walk depends on.
+  /// REQUIRES: the caller is pinned in pool->holders() for the iterator's life.
+  virtual std::unique_ptr<InternalIterator> NewIterator(bool verify) = 0;
   virtual uint64_t PublishedSequence() const = 0;
 
   virtual std::optional<Job> PickJob(JobClass job_class) = 0;

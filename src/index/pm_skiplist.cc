@@ -9,18 +9,28 @@
 
 namespace lamella {
 
-PmPtr PmSkipList::FindBefore(const InternalKey& target, PmPtr start, HopTally* tally) const {
+void ClearHeads(SkipListHeads* heads, Persister* persister) {
+  for (auto& lane : heads->next) {
+    for (PmWord& word : lane) persister->Store(&word, kEndLink);
+  }
+  persister->Persist(heads, sizeof(*heads));
+}
+
+PmPtr PmSkipList::FindBefore(const InternalKey& target, PmPtr start, HopTally* tally, bool verify) const {
+  if (verify && start && !VerifyRecord(*pool_, start).ok()) return PmPtr::DamagedAt(start);
   PmPtr at = start;
   // From the head, any lane will do: the upper layers only bring the search closer. Part 0's is never worse than another.
   const uint32_t lane = start ? Lane(start) : 0;
   uint32_t here = start ? start.part() : lane;
   HopTally hops;
-  for (uint32_t layer = start ? At(start)->height() : kHeightMax; layer-- > 0;) {
+  for (uint32_t layer = start ? std::min<uint32_t>(At(start)->height(), kHeightMax) : kHeightMax; layer-- > 0;) {
     for (;;) {
       const PmPtr next = Next(at, lane, layer);
       if (!next) break;
+      if (next.damaged()) [[unlikely]] return next;
       ++(next.part() == here ? hops.local : hops.remote);
       here = next.part();
+      if (verify && !VerifyRecord(*pool_, next).ok()) return PmPtr::DamagedAt(next);
       if (!IsBefore(next, target)) break;
       at = next;
     }
@@ -32,16 +42,24 @@ PmPtr PmSkipList::FindBefore(const InternalKey& target, PmPtr start, HopTally* t
   return at;
 }
 
-PmPtr PmSkipList::FindAtOrAfter(const InternalKey& target, PmPtr start, HopTally* tally) const {
-  PmPtr next = Next(FindBefore(target, start, tally), 0, 0);
-  while (next && IsBefore(next, target)) next = Next(next, 0, 0);  // inserted since
-  return next;
+PmPtr PmSkipList::FindAtOrAfter(const InternalKey& target, PmPtr start, HopTally* tally, bool verify) const {
+  PmPtr at = FindBefore(target, start, tally, verify);
+  while (!at.damaged()) {
+    at = Next(at, 0, 0);
+    if (!at || at.damaged()) break;
+    if (verify && !VerifyRecord(*pool_, at).ok()) return PmPtr::DamagedAt(at);
+    if (!IsBefore(at, target)) break;  // else inserted since
+  }
+  return at;
 }
 
 PmPtr PmSkipList::FindLast() const {
   PmPtr at;
   for (uint32_t layer = kHeightMax; layer-- > 0;) {
-    for (PmPtr next = Next(at, 0, layer); next; next = Next(at, 0, layer)) at = next;
+    for (PmPtr next = Next(at, 0, layer); next; next = Next(at, 0, layer)) {
+      if (next.damaged()) return next;
+      at = next;
+    }
   }
   return at;
 }
@@ -50,8 +68,10 @@ namespace {
 
 class SkipListIterator final : public RecordIterator {
  public:
-  SkipListIterator(const PmSkipList* list, std::shared_ptr<const HeadTree> guide)
-      : RecordIterator(list->pool()), list_(list), guide_(std::move(guide)), ahead_(guide_.get()) {}
+  SkipListIterator(const PmSkipList* list, std::shared_ptr<const HeadTree> guide, bool verify)
+      : RecordIterator(list->pool()), list_(list), guide_(std::move(guide)), verify_(verify), ahead_(guide_.get()) {}
+
+  Status status() const override { return status_; }
 
   void SeekToFirst() override {
     back_.clear();
@@ -78,7 +98,7 @@ class SkipListIterator final : public RecordIterator {
       Arrive(start);
       return;
     }
-    Arrive(list_->FindAtOrAfter(target, start, nullptr));
+    Arrive(list_->FindAtOrAfter(target, start, nullptr, verify_));
   }
   void SeekForPrev(const InternalKey& target) override {
     back_.clear();
@@ -95,7 +115,7 @@ class SkipListIterator final : public RecordIterator {
   void Next() override {
     back_.clear();
     Fetch();
-    Arrive(record()->next(0));
+    Arrive(list_->Next(place(), 0, 0));
   }
   void Prev() override {
     fetched_count_ = 0;
@@ -114,13 +134,21 @@ class SkipListIterator final : public RecordIterator {
   static constexpr uint32_t kBackSteps = 24;
   static constexpr uint32_t kStaleSteps = 64;
 
-  void Arrive(PmPtr place) { StandOn(place); }
+  void Arrive(PmPtr place) {
+    status_ = Status::OK();
+    if (place && !place.damaged() && verify_ && !VerifyRecord(*pool_, place).ok()) place = PmPtr::DamagedAt(place);
+    if (place.damaged()) [[unlikely]] {
+      status_ = DescribeDamage(*pool_, place);
+      place = PmPtr();
+    }
+    StandOn(place);
+  }
 
   PmPtr Before(const InternalKey& target) const {
     PmPtr start;
     HeadTree::Entry entry;
     if (guide_ && guide_->FindAtOrBefore(JustBefore(target), &entry)) start = entry.place();
-    return list_->FindBefore(target, start, nullptr);
+    return list_->FindBefore(target, start, nullptr, verify_);
   }
 
   // Walks forward from some way back, keeping the elements before this one, so that a run of Prev costs one search.
@@ -136,11 +164,19 @@ class SkipListIterator final : public RecordIterator {
       }
     }
     if (!from) {  // no guide, or nothing of it this early in the list
-      from = list_->FindBefore(here, PmPtr(), nullptr);
+      from = list_->FindBefore(here, PmPtr(), nullptr, verify_);
       if (from) back_.push_back(from);
       return;
     }
-    for (PmPtr at = from; at && list_->IsBefore(at, here); at = list_->At(at)->next(0)) back_.push_back(at);
+    for (PmPtr at = from; at; at = list_->Next(at, 0, 0)) {
+      if (!at.damaged() && verify_ && !VerifyRecord(*pool_, at).ok()) at = PmPtr::DamagedAt(at);
+      if (at.damaged()) {
+        back_ = {at};
+        return;
+      }
+      if (!list_->IsBefore(at, here)) return;
+      back_.push_back(at);
+    }
   }
 
   void StartFetching() {
@@ -174,6 +210,8 @@ class SkipListIterator final : public RecordIterator {
 
   const PmSkipList* const list_;
   const std::shared_ptr<const HeadTree> guide_;
+  const bool verify_;
+  Status status_;
   HeadTree::Iterator ahead_;
   std::array<PmPtr, kFetchAhead> fetched_;  // a ring of what was fetched and not reached
   uint32_t fetched_first_ = 0;
@@ -184,8 +222,8 @@ class SkipListIterator final : public RecordIterator {
 
 }  // namespace
 
-std::unique_ptr<InternalIterator> NewSkipListIterator(const PmSkipList* list, std::shared_ptr<const HeadTree> guide) {
-  return std::make_unique<SkipListIterator>(list, std::move(guide));
+std::unique_ptr<InternalIterator> NewSkipListIterator(const PmSkipList* list, std::shared_ptr<const HeadTree> guide, bool verify) {
+  return std::make_unique<SkipListIterator>(list, std::move(guide), verify);
 }
 
 }  // namespace lamella

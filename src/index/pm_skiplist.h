@@ -24,6 +24,8 @@ struct SkipListHeads {
   PmWord next[kPoolPartsMax][kHeightMax];
 };
 static_assert(sizeof(SkipListHeads) == 1536);
+/// Makes them those of an empty list. Durable on return.
+void ClearHeads(SkipListHeads* heads, Persister* persister);
 
 /// Hops along links, and how many of them led to another pool part than the hop before.
 struct HopTally {
@@ -46,18 +48,24 @@ class PmSkipList {
     if (element) return At(element)->link(layer);
     return layer == 0 ? &heads_->next[0][0] : &heads_->next[lane][layer];
   }
+  /// The successor in a layer; null at the end. A damaged link of layer 0 is told (PmPtr::damaged), in a layer above it only ends a
+  /// shortcut (I1).
   PmPtr Next(PmPtr element, uint32_t lane, uint32_t layer) const {
-    return PmPtr(Link(element, lane, layer)->load(std::memory_order_acquire));  // pairs with the writer's release (I2)
+    PmPtr next;
+    const uint64_t word = Link(element, lane, layer)->load(std::memory_order_acquire);  // pairs with the writer's release (I2)
+    if (DecodeLink(word, &next) && (!next || pool_->Contains(next, sizeof(RecordHeader)))) [[likely]] return next;
+    return layer == 0 ? PmPtr::DamagedAt(element) : PmPtr();
   }
   PmPtr First() const { return Next(PmPtr(), 0, 0); }
 
   /// The first element at or after `target`; null at the end. `start`: an element before it, or null to start at the head.
-  PmPtr FindAtOrAfter(const InternalKey& target, PmPtr start, HopTally* tally) const;
+  /// With `verify` the checksum of every record that the search looks at; what it answers for damage is PmPtr::damaged.
+  PmPtr FindAtOrAfter(const InternalKey& target, PmPtr start, HopTally* tally, bool verify = false) const;
   /// The last element before `target`; null where there is none.
-  PmPtr FindBefore(const InternalKey& target, PmPtr start, HopTally* tally) const;
-  /// The last element.
+  PmPtr FindBefore(const InternalKey& target, PmPtr start, HopTally* tally, bool verify = false) const;
+  /// The last element; null in an empty list.
   PmPtr FindLast() const;
-  /// True if the element at `place` before which FindBefore(target) stands is before target.
+  /// True if the element is before the target.
   bool IsBefore(PmPtr element, const InternalKey& target) const {
     pool_->gate()->OnRead(kMediaBlockBytes);
     return CompareInternal(At(element)->internal_key(), target) < 0;
@@ -71,7 +79,8 @@ class PmSkipList {
 
 /// Walks a list. `guide` (may be null) is a tree over some of the list's elements: searches start from it, and what lies ahead is
 /// fetched early by its addresses.
-std::unique_ptr<InternalIterator> NewSkipListIterator(const PmSkipList* list, std::shared_ptr<const HeadTree> guide);
+/// With `verify` it checks each record before it looks at its key. Damage ends the walk; status() tells it.
+std::unique_ptr<InternalIterator> NewSkipListIterator(const PmSkipList* list, std::shared_ptr<const HeadTree> guide, bool verify);
 
 }  // namespace lamella
 

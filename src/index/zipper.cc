@@ -4,8 +4,9 @@
 
 namespace lamella {
 
-uint64_t Zipper::Merge(std::span<const PmPtr> elements) {
-  Scan(elements);
+Status Zipper::Merge(std::span<const PmPtr> elements) {
+  Status s = Scan(elements);
+  if (!s.ok()) return s;
   for (const PmPtr place : skipped_) lower_->At(place)->MarkObsolete(persister_);
   if (!skipped_.empty()) persister_->Fence();  // a redo will not come to those in the tail again (keeps I3)
   constexpr size_t kAhead = 6;
@@ -15,15 +16,15 @@ uint64_t Zipper::Merge(std::span<const PmPtr> elements) {
       __builtin_prefetch(lower_->At(ahead.element), 1);
       if (const PmPtr before = befores_[ahead.befores]) __builtin_prefetch(lower_->At(before), 1);
     }
-    MergeStep(steps_[i]);
+    s = MergeStep(steps_[i]);
+    if (!s.ok()) return s;
   }
   for (const PmPtr place : skipped_) observer_->OnObsolete(lower_->At(place), place, false);
   persister_->Fence();  // the marks and the upper links (keeps I3)
-  const uint64_t linked = steps_.size();
   steps_.clear();
   befores_.clear();
   skipped_.clear();
-  return linked;
+  return Status::OK();
 }
 
 // Moves the rightmost elements of one lane up to the element, searching only as high as it must; returns the last one
@@ -57,12 +58,17 @@ PmPtr Zipper::ScanLayers(const Record* element, uint32_t lane, PmPtr nearby) {
   };
   if (height > 1) take_if_further(rightmost[1]);
   take_if_further(nearby);
-  for (PmPtr next = lower_->Next(at, lane, 0); next && lower_->IsBefore(next, key); next = lower_->Next(at, lane, 0)) at = next;
+  for (;;) {
+    const PmPtr next = lower_->Next(at, lane, 0);
+    if (next.damaged()) return next;
+    if (!next || !lower_->IsBefore(next, key)) break;
+    at = next;
+  }
   bottom_ = at;
   return at;
 }
 
-void Zipper::Scan(std::span<const PmPtr> elements) {
+Status Zipper::Scan(std::span<const PmPtr> elements) {
   for (auto& lane : rightmost_) {
     for (PmPtr& place : lane) place = PmPtr();
   }
@@ -80,36 +86,40 @@ void Zipper::Scan(std::span<const PmPtr> elements) {
     const PmPtr nearby = observer_->Nearby(JustBefore(element->internal_key()));
     const uint32_t lane = lower_->Lane(place);
     const PmPtr before = ScanLayers(element, lane, nearby);
-    if (lower_->Next(before, lane, 0) == place) return;  // merged before a crash, and so is all that follows (I2)
+    if (before.damaged()) return DescribeDamage(*lower_->pool(), before);
+    if (lower_->Next(before, lane, 0) == place) break;  // merged before a crash, and so is all that follows (I2)
     newest = element;
     steps_.push_back({place, lane, static_cast<uint32_t>(befores_.size())});
     befores_.push_back(before);
     for (uint32_t layer = 1; layer < element->height(); ++layer) befores_.push_back(rightmost_[lane][layer]);
   }
+  return Status::OK();
 }
 
 // Persist order, and what a crash after each step leaves (zipper_crash_test cuts at each):
 //   1  the element's links are durable      not in the lower list; the upper list still leads to it
 //   2  the link to it is durable            in the lower list, layer 0: merged
 //   3  upper links, marks: flushed          durable with the next step's fence; shortcuts and hints until then
-void Zipper::MergeStep(const Step& step) {
+Status Zipper::MergeStep(const Step& step) {
   Record* element = lower_->At(step.element);
   const PmPtr* befores = &befores_[step.befores];
   const PmPtr after = DropObsolete(element, lower_->Next(befores[0], step.lane, 0));
+  if (after.damaged()) return DescribeDamage(*lower_->pool(), after);
   for (uint32_t layer = 1; layer < element->height(); ++layer) {
-    persister_->Store(element->link(layer), lower_->Next(befores[layer], step.lane, layer).word);
+    persister_->Store(element->link(layer), EncodeLink(lower_->Next(befores[layer], step.lane, layer)));
   }
-  persister_->Store(element->link(0), after.word);
+  persister_->Store(element->link(0), EncodeLink(after));
   persister_->Persist(element->link(0), element->height() * sizeof(PmWord));
-  persister_->Publish(lower_->Link(befores[0], step.lane, 0), step.element.word);
+  persister_->Publish(lower_->Link(befores[0], step.lane, 0), EncodeLink(step.element));
   for (uint32_t layer = 1; layer < element->height(); ++layer) {
     PmWord* link = lower_->Link(befores[layer], step.lane, layer);
-    persister_->Store(link, step.element.word);
+    persister_->Store(link, EncodeLink(step.element));
     persister_->Flush(link, sizeof(*link));
   }
   observer_->OnLinked(element, step.element);
   for (const PmPtr place : dropped_) observer_->OnObsolete(lower_->At(place), place, true);  // unlinked by now in every layer
   dropped_.clear();
+  return Status::OK();
 }
 
 // Takes the versions behind `newer` that nobody needs out of the list; returns what then follows `newer`. Their layer-0 link is
@@ -118,26 +128,28 @@ PmPtr Zipper::DropObsolete(const Record* newer, PmPtr older) {
   uint64_t newer_sequence = newer->sequence();
   PmPtr first_kept;
   PmPtr last_kept;
-  while (older) {
+  while (older && !older.damaged()) {
     Record* record = lower_->At(older);
     if (record->key() != newer->key()) break;
-    const PmPtr next = record->next(0);
+    const PmPtr next = lower_->Next(older, 0, 0);
+    if (next.damaged()) return next;
     if (observer_->Needed(record->sequence(), newer_sequence)) {
       if (!first_kept) first_kept = older;
       last_kept = older;
     } else {
+      const bool had_upper = UnlinkUpper(older);
       if (last_kept) {
-        persister_->Store(lower_->Link(last_kept, 0, 0), next.word);
+        if (had_upper) persister_->Fence();  // keeps I4
+        persister_->Store(lower_->Link(last_kept, 0, 0), EncodeLink(next));
         persister_->Flush(lower_->Link(last_kept, 0, 0), sizeof(PmWord));
       }
-      UnlinkUpper(older);
       record->MarkObsolete(persister_);
       dropped_.push_back(older);
     }
     newer_sequence = record->sequence();
     older = next;
   }
-  return first_kept ? first_kept : older;
+  return first_kept && !older.damaged() ? first_kept : older;
 }
 
 void Zipper::FindUpper(PmPtr element, PmPtr* befores) const {
@@ -154,55 +166,85 @@ void Zipper::FindUpper(PmPtr element, PmPtr* befores) const {
   }
 }
 
-void Zipper::UnlinkUpper(PmPtr element) {
+// True if there was a link to take out: flushed, not fenced.
+bool Zipper::UnlinkUpper(PmPtr element) {
   Record* record = lower_->At(element);
-  if (record->height() < 2) return;
+  if (record->height() < 2) return false;
+  bool unlinked = false;
   PmPtr befores[kHeightMax];
   FindUpper(element, befores);
   const uint32_t lane = lower_->Lane(element);
   for (uint32_t layer = record->height(); layer-- > 1;) {
     PmWord* link = lower_->Link(befores[layer], lane, layer);
-    if (link->load(std::memory_order_relaxed) != element.word) continue;  // a crash left it out of this layer
-    persister_->Store(link, record->next(layer).word);
+    if (link->load(std::memory_order_relaxed) != EncodeLink(element)) continue;  // a crash left it out of this layer
+    persister_->Store(link, EncodeLink(lower_->Next(element, lane, layer)));
+    persister_->Flush(link, sizeof(*link));
+    unlinked = true;
+  }
+  return unlinked;
+}
+
+bool Zipper::Unlink(PmPtr before, PmPtr element) {
+  const PmPtr next = lower_->Next(element, 0, 0);
+  if (next.damaged()) return false;
+  if (UnlinkUpper(element)) persister_->Fence();  // keeps I4
+  PmWord* link = lower_->Link(before, 0, 0);
+  LAMELLA_CHECK(link->load(std::memory_order_relaxed) == EncodeLink(element));
+  persister_->Store(link, EncodeLink(next));
+  persister_->Flush(link, sizeof(*link));
+  return true;
+}
+
+// Persist order, and what a crash after each step leaves:
+//   1  the originals are out of the upper layers, the copies' layer-0 links set    as before, a few shortcuts less
+//   2  some layer-0 links lead to copies      each run of neighbours is swung by one store: linked whole, old or new
+//   3  the copies are in the upper layers     shortcuts again
+// A reader that stands on an original goes on along originals until it is back in the list.
+Status Zipper::Replace(std::span<const Move> moves) {
+  std::vector<PmPtr> befores(moves.size());
+  for (size_t i = 0; i < moves.size(); ++i) {
+    const InternalKey key = lower_->At(moves[i].from)->internal_key();
+    befores[i] = lower_->FindBefore(key, observer_->Nearby(JustBefore(key)), nullptr);
+    if (befores[i].damaged()) return DescribeDamage(*lower_->pool(), befores[i]);
+    LAMELLA_CHECK(lower_->Next(befores[i], 0, 0) == moves[i].from);
+    if (const PmPtr next = lower_->Next(moves[i].from, 0, 0); next.damaged()) return DescribeDamage(*lower_->pool(), next);
+  }
+  for (const Move& move : moves) UnlinkUpper(move.from);
+  for (size_t i = moves.size(); i-- > 0;) {
+    Record* copy = lower_->At(moves[i].to);
+    LAMELLA_CHECK(lower_->At(moves[i].from)->height() == copy->height());
+    const bool run_goes_on = i + 1 < moves.size() && befores[i + 1] == moves[i].from;
+    persister_->Store(copy->link(0), EncodeLink(run_goes_on ? moves[i + 1].to : lower_->Next(moves[i].from, 0, 0)));
+    for (uint32_t layer = 1; layer < copy->height(); ++layer) persister_->Store(copy->link(layer), kEndLink);
+    persister_->Flush(copy->link(0), copy->height() * sizeof(PmWord));
+  }
+  persister_->Fence();
+  for (size_t i = 0; i < moves.size(); ++i) {
+    if (i > 0 && befores[i] == moves[i - 1].from) continue;  // not the first of its run
+    PmWord* link = lower_->Link(befores[i], 0, 0);
+    persister_->Store(link, EncodeLink(moves[i].to));
     persister_->Flush(link, sizeof(*link));
   }
+  persister_->Fence();
+  for (const Move& move : moves) LinkUpper(move.to);
+  return Status::OK();
 }
 
-void Zipper::Unlink(PmPtr before, PmPtr element) {
-  UnlinkUpper(element);
-  PmWord* link = lower_->Link(before, 0, 0);
-  LAMELLA_CHECK(link->load(std::memory_order_relaxed) == element.word);
-  persister_->Store(link, lower_->At(element)->next(0).word);
-  persister_->Flush(link, sizeof(*link));
-}
-
-void Zipper::Replace(PmPtr before, PmPtr from, PmPtr to) {
-  Record* old_record = lower_->At(from);
-  Record* new_record = lower_->At(to);
-  LAMELLA_CHECK(old_record->height() == new_record->height());
-  const uint32_t lane = lower_->Lane(from);
-  const bool same_lane = lane == lower_->Lane(to);
-  for (uint32_t layer = 0; layer < old_record->height(); ++layer) {
-    // A copy in another lane is left out of the upper layers: they are shortcuts, and link within a lane only.
-    persister_->Store(new_record->link(layer), layer == 0 || same_lane ? old_record->next(layer).word : 0);
-  }
-  persister_->Persist(new_record->link(0), new_record->height() * sizeof(PmWord));
-  PmWord* link = lower_->Link(before, 0, 0);
-  LAMELLA_CHECK(link->load(std::memory_order_relaxed) == from.word);
-  persister_->Store(link, to.word);
-  persister_->Flush(link, sizeof(*link));
-  if (!same_lane) {
-    UnlinkUpper(from);
-    return;
-  }
-  if (old_record->height() < 2) return;
+// Links an element that layer 0 holds durably into the layers above.
+void Zipper::LinkUpper(PmPtr element) {
+  Record* record = lower_->At(element);
+  if (record->height() < 2) return;
+  const uint32_t lane = lower_->Lane(element);
   PmPtr befores[kHeightMax];
-  FindUpper(from, befores);
-  for (uint32_t layer = 1; layer < old_record->height(); ++layer) {
-    PmWord* upper = lower_->Link(befores[layer], lane, layer);
-    if (upper->load(std::memory_order_relaxed) != from.word) continue;
-    persister_->Store(upper, to.word);
-    persister_->Flush(upper, sizeof(*upper));
+  FindUpper(element, befores);
+  for (uint32_t layer = 1; layer < record->height(); ++layer) {
+    persister_->Store(record->link(layer), EncodeLink(lower_->Next(befores[layer], lane, layer)));
+  }
+  persister_->Persist(record->link(1), (record->height() - 1) * sizeof(PmWord));
+  for (uint32_t layer = 1; layer < record->height(); ++layer) {
+    PmWord* link = lower_->Link(befores[layer], lane, layer);
+    persister_->Store(link, EncodeLink(element));
+    persister_->Flush(link, sizeof(*link));
   }
 }
 

@@ -8,6 +8,8 @@
 // I3: an older version that no snapshot needs is unlinked where the newer one is linked in, and marked obsolete; the
 //     mark is durable before the merge is reported done. A delete stays linked, whoever owns the list drops it when nothing can lie
 //     behind it.
+// I4: an element is linked in an upper layer only while layer 0 holds it, after any crash too: upper links go, durably, before
+//     the layer-0 link does, and come after it.
 // Threads: one merge at a time per lower list; readers at any time.
 #ifndef LAMELLA_INDEX_ZIPPER_H_
 #define LAMELLA_INDEX_ZIPPER_H_
@@ -38,13 +40,22 @@ class Zipper {
   Zipper(PmSkipList* lower, Persister* persister, ZipperObserver* observer)
       : lower_(lower), persister_(persister), observer_(observer) {}
 
-  /// Merges the upper list's elements, given in its order. Durable on return. Returns how many were linked.
-  uint64_t Merge(std::span<const PmPtr> elements);
+  /// Merges the upper list's elements, given in its order. Durable on return. Corruption: the lower list has a damaged link; a tail
+  /// of the elements may be merged.
+  Status Merge(std::span<const PmPtr> elements);
 
-  /// Unlinks `element`, whose predecessor in layer 0 is `before` (null: head), from every layer. Flushed, not fenced.
-  void Unlink(PmPtr before, PmPtr element);
-  /// Puts the copy `to` in the place of `from`, in every layer. REQUIRES: the copy is durable. Flushed, not fenced.
-  void Replace(PmPtr before, PmPtr from, PmPtr to);
+  /// Unlinks `element`, whose predecessor in layer 0 is `before` (null: head), from every layer. Flushed, not fenced. False, and
+  /// nothing is changed, where the element's link is damaged.
+  bool Unlink(PmPtr before, PmPtr element);
+
+  /// An element and its copy, of the same height.
+  struct Move {
+    PmPtr from;
+    PmPtr to;
+  };
+  /// Puts the copies in the places of their originals. REQUIRES: the copies are durable; `moves` are in the list's order.
+  /// Flushed, not fenced. Corruption: a link on the way is damaged; nothing is changed.
+  Status Replace(std::span<const Move> moves);
 
  private:
   struct Step {
@@ -52,11 +63,12 @@ class Zipper {
     uint32_t lane;
     uint32_t befores;  // index into befores_ of this element's predecessors, by layer
   };
-  void Scan(std::span<const PmPtr> elements);
+  Status Scan(std::span<const PmPtr> elements);
   PmPtr ScanLayers(const Record* element, uint32_t lane, PmPtr nearby);
-  void MergeStep(const Step& step);
+  Status MergeStep(const Step& step);
   PmPtr DropObsolete(const Record* newer, PmPtr older);
-  void UnlinkUpper(PmPtr element);
+  bool UnlinkUpper(PmPtr element);
+  void LinkUpper(PmPtr element);
   /// Predecessors of `element` in the layers above 0 of its lane.
   void FindUpper(PmPtr element, PmPtr* befores) const;
 

@@ -40,6 +40,19 @@ bool AllZero(const char* p, uint64_t n) {
 
 }  // namespace
 
+bool IsVoid(const std::vector<SequenceGap>& gaps, uint64_t sequence) {
+  const auto at = std::partition_point(gaps.begin(), gaps.end(), [&](const SequenceGap& g) { return g.last < sequence; });
+  return at != gaps.end() && at->first <= sequence;
+}
+
+void AddGap(std::vector<SequenceGap>* gaps, uint64_t last, uint64_t seen) {
+  const uint64_t void_last = gaps->empty() ? 0 : gaps->back().last;
+  if (void_last > last && gaps->back().first <= last + 1) last = void_last;
+  if (seen <= last) return;
+  while (!gaps->empty() && gaps->back().first > last) gaps->pop_back();  // covered by the new one
+  gaps->push_back({last + 1, seen});
+}
+
 uint64_t ForEachRecord(const Pool& pool, const ChunkRef& chunk, uint64_t from,
                        const std::function<void(const Record*, PmPtr)>& visit,
                        const std::function<void(PmPtr place)>& damaged) {
@@ -129,11 +142,8 @@ Status ReadLog(const Pool& pool, const std::vector<LogPosition>& boundary, uint6
     shards[chunk.owner].push_back(chunk);
   });
   contents->next_ordinal.assign(shards.size(), 1);
-  const auto is_void = [&](uint64_t sequence) {
-    return std::any_of(gaps.begin(), gaps.end(), [&](const SequenceGap& g) { return g.first <= sequence && sequence <= g.last; });
-  };
   std::vector<LogEntry> all;
-  contents->sequence_seen = base;
+  contents->sequence_seen = std::max(base, gaps.empty() ? 0 : gaps.back().last);  // a void number is never drawn again
   for (size_t i = 0; i < shards.size(); ++i) {
     const LogPosition from = i < boundary.size() ? boundary[i] : LogPosition{};
     contents->next_ordinal[i] = std::max<uint64_t>(1, from.ordinal + 1);
@@ -149,7 +159,7 @@ Status ReadLog(const Pool& pool, const std::vector<LogPosition>& boundary, uint6
     for (const LogEntry& e : scan.entries) {
       const uint64_t sequence = TagSequence(e.tag);
       contents->sequence_seen = std::max(contents->sequence_seen, sequence);
-      if (sequence > base && !is_void(sequence)) all.push_back(e);
+      if (sequence > base && !IsVoid(gaps, sequence)) all.push_back(e);
     }
   }
   std::sort(all.begin(), all.end(), [](const LogEntry& a, const LogEntry& b) { return a.tag < b.tag; });

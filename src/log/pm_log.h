@@ -62,7 +62,7 @@ struct LogEntry {
 struct LogContents {
   std::vector<LogEntry> entries;        // in sequence order, without what was cut
   uint64_t sequence_last = 0;           // of the entries kept, or the base
-  uint64_t sequence_seen = 0;           // highest that any record found had
+  uint64_t sequence_seen = 0;           // highest that any record found had, or that is void
   std::vector<uint64_t> next_ordinal;   // per shard
 };
 
@@ -71,6 +71,10 @@ struct SequenceGap {
   uint64_t first = 0;
   uint64_t last = 0;
 };
+/// True if one of the gaps, which ascend, covers the number.
+bool IsVoid(const std::vector<SequenceGap>& gaps, uint64_t sequence);
+/// Declares (last, seen] void, but for what is void already.
+void AddGap(std::vector<SequenceGap>* gaps, uint64_t last, uint64_t seen);
 
 /// Reads all shards behind `boundary` (a missing element is a shard's start) and keeps the longest run of sequence numbers that
 /// follows `base` without a hole, void ones skipped, ending at a batch's end (P3).

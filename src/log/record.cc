@@ -50,6 +50,16 @@ bool OwningChunk(const Pool& pool, PmPtr place, ChunkRef* chunk) {
   }
 }
 
+Status DescribeDamage(const Pool& pool, PmPtr damaged) {
+  const PmPtr culprit = damaged.culprit();
+  if (culprit) {
+    Status s = VerifyRecord(pool, culprit);
+    if (!s.ok()) return s;
+  }
+  return Status::Corruption("a link of " + (culprit ? "the record at " + DescribePlace(pool, culprit) : std::string("a list's head")) +
+                            " is damaged; run `lamella repair` to rebuild the index from the records");
+}
+
 Status VerifyRecord(const Pool& pool, PmPtr place) {
   if (!pool.Contains(place, sizeof(RecordHeader)) || place.offset() % 8 != 0) {
     return Status::Corruption("a link leads outside the pool, to part " + std::to_string(place.part()) + " byte " +

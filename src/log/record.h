@@ -41,6 +41,19 @@ static_assert(offsetof(RecordHeader, key_size) == 16 && offsetof(RecordHeader, b
 /// A newer record of the key is in the index, and no snapshot needs this one.
 inline constexpr uint8_t kFlagObsolete = 1;
 
+/// A link as it is stored: check : 12 | part : 4 | offset : 48. The check folds the rest over itself, so that any one bit that flips
+/// shows, and a word of zeros is not the end of a list.
+constexpr uint64_t LinkCheck(uint64_t target) {
+  return (target ^ (target >> 12) ^ (target >> 24) ^ (target >> 36) ^ (target >> 48) ^ 0x5a7) & 0xfff;
+}
+constexpr uint64_t EncodeLink(PmPtr to) { return LinkCheck(to.word) << 52 | to.word; }
+inline constexpr uint64_t kEndLink = EncodeLink(PmPtr());
+/// False where the word is no link.
+constexpr bool DecodeLink(uint64_t word, PmPtr* to) {
+  to->word = word & ((uint64_t{1} << 52) - 1);
+  return word >> 52 == LinkCheck(to->word);
+}
+
 constexpr uint64_t RecordBytes(uint32_t height, size_t key_size, size_t value_size) {
   return (sizeof(RecordHeader) + height * sizeof(uint64_t) + key_size + value_size + 7) & ~uint64_t{7};
 }
@@ -58,7 +71,7 @@ struct Record {
   PmWord* link(uint32_t layer) { return reinterpret_cast<PmWord*>(reinterpret_cast<char*>(this) + sizeof(RecordHeader)) + layer; }
   const PmWord* link(uint32_t layer) const { return const_cast<Record*>(this)->link(layer); }
   /// Acquire: pairs with the release store in Persister::Store, so that what the link leads to is complete.
-  PmPtr next(uint32_t layer) const { return PmPtr(link(layer)->load(std::memory_order_acquire)); }
+  uint64_t link_word(uint32_t layer) const { return link(layer)->load(std::memory_order_acquire); }
 
   const char* key_data() const {
     return reinterpret_cast<const char*>(this) + sizeof(RecordHeader) + header.height * sizeof(uint64_t);
@@ -88,6 +101,8 @@ bool RecordIsValid(const Record* record, uint64_t available, PmPtr place, uint32
 /// Corruption naming part, chunk and offset, unless the record at `place` validates. Bounds come from the chunk table, so that
 /// a damaged pointer or size is found and not followed.
 Status VerifyRecord(const Pool& pool, PmPtr place);
+/// The Corruption that a search met: `damaged` is what it answered.
+Status DescribeDamage(const Pool& pool, PmPtr damaged);
 
 /// The chunk, or the head of the run, that `place` lies in. False where nobody owns it.
 bool OwningChunk(const Pool& pool, PmPtr place, ChunkRef* chunk);

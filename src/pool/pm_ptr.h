@@ -13,6 +13,8 @@ struct PmPtr {
   static constexpr int kOffsetBits = 48;
   static constexpr uint64_t kOffsetMask = (uint64_t{1} << kOffsetBits) - 1;
 
+  static constexpr uint64_t kDamagedBit = uint64_t{1} << 63;
+
   uint64_t word = 0;
 
   constexpr PmPtr() = default;
@@ -21,6 +23,11 @@ struct PmPtr {
 
   constexpr uint32_t part() const { return static_cast<uint32_t>(word >> kOffsetBits); }
   constexpr uint64_t offset() const { return word & kOffsetMask; }
+  /// What a search answers where damage stopped it: the place of the damaged record, or of the one that holds a damaged link
+  /// (null: a list's first links). Never stored.
+  static constexpr PmPtr DamagedAt(PmPtr culprit) { return PmPtr(culprit.word | kDamagedBit); }
+  constexpr bool damaged() const { return (word & kDamagedBit) != 0; }
+  constexpr PmPtr culprit() const { return PmPtr(word & ~kDamagedBit); }
   constexpr explicit operator bool() const { return word != 0; }
   constexpr bool operator==(const PmPtr&) const = default;
 };

@@ -27,12 +27,6 @@ uint64_t RunStart(uint32_t chunk_shift, uint64_t from, uint32_t run) {
 
 }  // namespace
 
-bool Pool::Contains(PmPtr p, uint64_t n) const {
-  if (p.part() >= parts_.size()) return false;
-  const uint64_t bytes = uint64_t{chunk_count(p.part())} << chunk_shift_;
-  return p.offset() <= bytes && n <= bytes - p.offset();
-}
-
 uint32_t Pool::chunk_count(uint32_t part) const {
   // acquire pairs with GrowPart: the chunks counted are mapped.
   return parts_[part]->chunks.load(std::memory_order_acquire);
@@ -117,6 +111,7 @@ Status Pool::GrowPart(Part* part, uint32_t chunks_needed, uint32_t chunks_wanted
   }
   free_chunks_.fetch_add(part->free.count() - free_before, std::memory_order_relaxed);
   part->chunks.store(target, std::memory_order_release);  // pairs with chunk_count
+  bytes_[part->number].store(uint64_t{target} << chunk_shift_, std::memory_order_release);  // pairs with Contains
   return s;
 }
 

@@ -95,7 +95,11 @@ class Pool {
     return PmPtr(part, static_cast<uint64_t>(static_cast<const char*>(address) - bases_[part]));
   }
   /// True if [p, p+n) lies within the mapped pool: for pointers read from bytes that may be damaged.
-  bool Contains(PmPtr p, uint64_t n) const;
+  bool Contains(PmPtr p, uint64_t n) const {
+    if (p.part() >= kPoolPartsMax) return false;
+    const uint64_t bytes = bytes_[p.part()].load(std::memory_order_acquire);  // what is counted is mapped
+    return p.offset() <= bytes && n <= bytes - p.offset();
+  }
   char* ChunkAddress(const ChunkRef& c) const { return bases_[c.part] + uint64_t{c.index} * chunk_bytes_; }
   PmPtr ChunkStart(const ChunkRef& c) const { return PmPtr(c.part, uint64_t{c.index} * chunk_bytes_); }
   uint32_t ChunkIndex(PmPtr p) const { return static_cast<uint32_t>(p.offset() >> chunk_shift_); }
@@ -177,6 +181,7 @@ class Pool {
   void FreeNow(const ChunkRef& chunk);
 
   std::array<char*, kPoolPartsMax> bases_{};  // constant after opening, as all up to gate_
+  std::array<std::atomic<uint64_t>, kPoolPartsMax> bytes_{};  // of each part, mapped
   uint64_t chunk_bytes_ = 0;
   uint32_t chunk_shift_ = 0;
   uint32_t chunks_max_ = 0;   // of a part

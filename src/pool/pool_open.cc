@@ -150,6 +150,7 @@ Status Pool::CreateParts(const PoolOptions& options, Pool* pool) {
     part->table =
         std::make_unique<ChunkTable>(path, part->region->base(), part->number, pool->chunk_shift_, pool->state_.uuid);
     part->chunks.store(chunks, std::memory_order_relaxed);  // no other thread sees the pool yet
+    pool->bytes_[part->number].store(chunks * options.chunk_bytes, std::memory_order_relaxed);
     for (uint32_t index = 0; index < chunks; index++) {
       if (!IsTableChunk(pool->chunk_shift_, index)) part->free.Add(index);
     }
@@ -269,6 +270,7 @@ Status Pool::ScanParts(const std::vector<Superblock>& superblocks) {
                                  [&](uint32_t index) { part->free.Add(index); });
     if (!s.ok()) return s;
     part->chunks.store(static_cast<uint32_t>(chunks), std::memory_order_release);
+    bytes_[part->number].store(chunks << chunk_shift_, std::memory_order_release);
     free_chunks_.fetch_add(part->free.count(), std::memory_order_relaxed);
     epoch_max = std::max(epoch_max, part->table->EpochMax(static_cast<uint32_t>(chunks)));
   }

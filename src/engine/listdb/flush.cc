@@ -61,7 +61,8 @@ void ListDb::LinkRecords(const HeadTree& tree, L0Table* table, bool fill_cache) 
   for (uint32_t lane = 0; lane < kPoolPartsMax; ++lane) {
     for (uint32_t layer = 0; layer < kHeightMax; ++layer) last[lane][layer] = &table->heads->next[lane][layer];
   }
-  const auto set = [&](PmWord* word, uint64_t value) {
+  const auto set = [&](PmWord* word, PmPtr to) {
+    const uint64_t value = EncodeLink(to);
     const char* address = reinterpret_cast<const char*>(word);
     const char* heads = reinterpret_cast<const char*>(table->heads.get());
     if (address >= heads && address < heads + sizeof(SkipListHeads)) {
@@ -83,7 +84,7 @@ void ListDb::LinkRecords(const HeadTree& tree, L0Table* table, bool fill_cache) 
     const uint32_t lane = table->list->Lane(place);
     for (uint32_t layer = 0; layer < record->height(); ++layer) {
       PmWord*& before = last[layer == 0 ? 0 : lane][layer];
-      set(before, place.word);
+      set(before, place);
       before = record->link(layer);
     }
     if (fill_cache && lookup_cache_.enabled()) {
@@ -97,7 +98,7 @@ void ListDb::LinkRecords(const HeadTree& tree, L0Table* table, bool fill_cache) 
     }
   }
   for (auto& lane : last) {
-    for (PmWord* word : lane) set(word, 0);  // a record that was linked before a crash has old links
+    for (PmWord* word : lane) set(word, PmPtr());  // a record that was linked before a crash has old links
   }
 }
 
@@ -174,7 +175,8 @@ void ListDb::TrimTrees(ListDbTables* tables) const {
 //   crash after it           the tables are found through the catalog, the log before the boundary is not read again
 Status ListDb::Checkpoint() {
   std::vector<std::shared_ptr<const L0Table>> group;  // oldest first
-  for (const auto& table : CurrentTables()->l0) {
+  const auto current = CurrentTables();
+  for (const auto& table : current->l0) {
     if (!table->checkpointed) group.insert(group.begin(), table);
   }
   if (group.empty()) return Status::OK();
@@ -191,7 +193,10 @@ Status ListDb::Checkpoint() {
         flush_links(at.entry().place());
       }
     } else {
-      for (PmPtr at = table->list->First(); at; at = table->list->Next(at, 0, 0)) flush_links(at);
+      for (PmPtr at = table->list->First(); at; at = table->list->Next(at, 0, 0)) {
+        if (at.damaged()) return DescribeDamage(*pool_, at);
+        flush_links(at);
+      }
     }
   }
   persister.Fence();

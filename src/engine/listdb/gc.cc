@@ -40,7 +40,8 @@ std::vector<ChunkRef> ListDb::PickVictims(double live_share, bool* more) const {
   constexpr uint64_t kCopyBytesMax = 8ull << 20;
   // The floor first, then the tables: a flush that ends between shows in one of them.
   uint64_t arena_floor = flush_arena_floor_.load(std::memory_order_seq_cst);
-  for (const auto& table : CurrentTables()->l0) {
+  const auto tables = CurrentTables();
+  for (const auto& table : tables->l0) {
     if (!unified_) arena_floor = std::min(arena_floor, table->state.arena_ordinal);
   }
   std::vector<LogPosition> merged;
@@ -97,12 +98,13 @@ bool ListDb::DropIfDead(PmPtr before, PmPtr place) {
   const bool newer_exists = before && l1_->At(before)->key() == record->key();
   bool dead = newer_exists && !snapshots_.Needed(record->sequence(), l1_->At(before)->sequence());
   if (!dead && record->kind() == RecordKind::kDelete && !newer_exists &&
-      record->sequence() <= settled_sequence_->load(std::memory_order_acquire)) {
-    const PmPtr next = record->next(0);
+      record->sequence() <= settled_sequence_->load(std::memory_order_acquire) && !shields_->Holds(record->sequence())) {
+    const PmPtr next = l1_->Next(place, 0, 0);
+    if (next.damaged()) return false;
     dead = !next || l1_->At(next)->key() != record->key();
   }
-  if (!dead) return false;
-  Zipper(l1_.get(), &gc_persister_, this).Unlink(before, place);
+  if (!dead || !Zipper(l1_.get(), &gc_persister_, this).Unlink(before, place)) return false;
+  if (newer_exists && l1_->At(before)->kind() == RecordKind::kDelete) shields_->Add(l1_->At(before)->sequence());
   if (record->kind() != RecordKind::kDelete) {
     CountDead(place, record->bytes());  // a delete was counted when it was linked
   }
@@ -112,6 +114,13 @@ bool ListDb::DropIfDead(PmPtr before, PmPtr place) {
   return true;
 }
 
+// Lets go of the deletes that lost what they shielded, once no iterator is left that may stand on it.
+void ListDb::SettleShields() {
+  if (const uint64_t generation = shields_->Close()) {
+    pool_->holders()->Retire([shields = shields_, generation] { shields->Forget(generation); });
+  }
+}
+
 // Finds what lives in the victims. A victim with damage is left as it is: moving records would give them fresh checksums.
 Status ListDb::GatherLive(std::vector<ChunkRef>* victims, std::vector<Victim>* live) {
   std::vector<ChunkRef> sound;
@@ -119,12 +128,17 @@ Status ListDb::GatherLive(std::vector<ChunkRef>* victims, std::vector<Victim>* l
     std::vector<Victim> here;
     bool damaged = false;
     const uint64_t used = pool_->Descriptor(chunk.part, chunk.index)->used_bytes.load(std::memory_order_relaxed);
-    const uint64_t behind = ForEachRecord(
-        *pool_, chunk, 0,
+    const uint64_t behind = ForEachLiving(
+        chunk,
         [&](const Record* record, PmPtr place) {
           if (record->obsolete()) return;
           const PmPtr before = FindBeforeInL1(record->internal_key());
-          if (l1_->Next(before, 0, 0) != place) return;  // replaced, or never linked
+          const PmPtr found = before.damaged() ? before : l1_->Next(before, 0, 0);
+          if (found != place) {  // replaced, or never linked, unless damage led the search astray
+            damaged = damaged || found.damaged() || (before && !VerifyRecord(*pool_, before).ok()) ||
+                      (found && !VerifyRecord(*pool_, found).ok());
+            return;
+          }
           if (!DropIfDead(before, place)) here.push_back({place});
         },
         [&](PmPtr) { damaged = true; });
@@ -136,9 +150,8 @@ Status ListDb::GatherLive(std::vector<ChunkRef>* victims, std::vector<Victim>* l
   return Status::OK();
 }
 
-// Copies the living in key order and swings the links to the copies.
-//   crash after the copies are durable   they are in no list: dead space in the arena, found by the next gc
-//   crash between two swings             each element is linked once, old or new; the victims are still owned
+// Copies the living in key order and swings the links to the copies (Zipper::Replace). A crash before that leaves the copies in
+// no list: dead space in the arena, found by the next gc. The victims are owned until all is durable.
 Status ListDb::Relocate(std::vector<Victim>* live) {
   std::sort(live->begin(), live->end(), [&](const Victim& a, const Victim& b) {
     return CompareInternal(pool_->At<Record>(a.place)->internal_key(), pool_->At<Record>(b.place)->internal_key()) < 0;
@@ -164,14 +177,16 @@ Status ListDb::Relocate(std::vector<Victim>* live) {
     arena->Commit();
     arena->Seal();  // links of what it holds are written from now on
   }
-  Zipper zipper(l1_.get(), &gc_persister_, this);
-  for (size_t i = 0; i < live->size(); ++i) {
-    const PmPtr from = (*live)[i].place;
-    const Record* record = pool_->At<Record>(from);
-    zipper.Replace(FindBeforeInL1(record->internal_key()), from, copies[i]);
-    lookup_cache_.AdvanceGeneration();
-    if (lookup_cache_.enabled()) lookup_cache_.Replace(Hash64(record->key()), from, copies[i]);
-    second_chance_.Insert(pool_->At<Record>(copies[i]), copies[i]);  // the same internal key: takes the new address
+  std::vector<Zipper::Move> moves;
+  for (size_t i = 0; i < live->size(); ++i) moves.push_back({(*live)[i].place, copies[i]});
+  Status s = Zipper(l1_.get(), &gc_persister_, this).Replace(moves);
+  if (!s.ok()) return s;
+  lookup_cache_.AdvanceGeneration();  // before the caches change: whoever found an original may still be about to cache it
+  for (const auto& [from, to] : moves) {
+    const Record* record = pool_->At<Record>(to);
+    pool_->At<Record>(from)->MarkObsolete(&gc_persister_);  // its chunk may stay for a while, and be read by a rebuilding
+    if (lookup_cache_.enabled()) lookup_cache_.Replace(Hash64(record->key()), from, to);
+    second_chance_.Insert(record, to);  // the same internal key: takes the new address
   }
   return Status::OK();
 }
@@ -213,23 +228,28 @@ Status ListDb::CollectGarbage(double live_share, bool* progress) {
     }
     if (!s.ok() && !s.IsNoSpace()) return s;
   }
+  SettleShields();
   if (!more || !*progress) garbage_bytes_.store(0, std::memory_order_relaxed);
   gc_runs_.fetch_add(1, std::memory_order_relaxed);
   return Status::OK();
 }
 
-// Walks L1 over [begin, end) and takes out what nobody needs any more.
+// Walks L1 over [begin, end) and takes out what nobody needs any more. Damage ends it.
 Status ListDb::SweepRange(std::string_view begin, std::string_view end) {
   snapshots_ = context_.snapshots->Now();
   PmPtr before = begin.empty() ? PmPtr() : FindBeforeInL1({begin, kTagFirst});
-  for (PmPtr at = l1_->Next(before, 0, 0); at;) {
+  if (before.damaged()) return DescribeDamage(*pool_, before);
+  PmPtr at = l1_->Next(before, 0, 0);
+  while (at && !at.damaged()) {
     const Record* record = l1_->At(at);
     if (!end.empty() && record->key() >= end) break;
-    const PmPtr next = record->next(0);
+    const PmPtr next = l1_->Next(at, 0, 0);
     // A delete shields the versions behind it while those are dropped one by one: look at it again when they are gone.
     if (!DropIfDead(before, at)) {
       PmPtr behind = next;
-      while (behind && l1_->At(behind)->key() == record->key() && DropIfDead(at, behind)) behind = l1_->At(at)->next(0);
+      while (behind && !behind.damaged() && l1_->At(behind)->key() == record->key() && DropIfDead(at, behind)) {
+        behind = l1_->Next(at, 0, 0);
+      }
       if (DropIfDead(before, at)) {
         at = behind;
         continue;
@@ -241,6 +261,8 @@ Status ListDb::SweepRange(std::string_view begin, std::string_view end) {
     at = next;
   }
   gc_persister_.Fence();
+  SettleShields();
+  if (at.damaged()) return DescribeDamage(*pool_, at);
   return Status::OK();
 }
 

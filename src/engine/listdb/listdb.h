@@ -7,7 +7,8 @@
 //     A crash then never re-sorts records that L1 links already.
 // I3: a table is merged only when every Get that was under way when it was made is over (its epoch): the versions it makes
 //     obsolete are then needed by registered snapshots only.
-// I4: a delete stays in L1 until no older version lies behind it and no iterator is left that sees its table apart from L1.
+// I4: a delete stays in L1 until no older version lies behind it, and no iterator is left that sees its table apart from L1 or
+//     stands on a version that was unlinked behind it: walking backwards, it would miss the delete and show what it deleted.
 // I5: a chunk is freed when every record in it is unlinked (or was never linked), durably, and, on page media, synced.
 // I6: L1 is changed by one job at a time (l1_busy_).
 // Threads: as Engine says.
@@ -22,6 +23,7 @@
 
 #include "base/striped_counter.h"
 #include "engine/buffered_engine.h"
+#include "engine/listdb/shields.h"
 #include "engine/listdb/state.h"
 #include "index/lookup_cache.h"
 #include "index/pm_skiplist.h"
@@ -71,8 +73,8 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
 
  protected:
   Status FlushMemTable(const std::shared_ptr<MemTable>& memtable) override;
-  Lookup SearchTables(const TableSet& tables, const InternalKey& target) override;
-  void AddTableIterators(const std::shared_ptr<const TableSet>& tables,
+  Lookup SearchTables(const TableSet& tables, const InternalKey& target, bool verify) override;
+  void AddTableIterators(const std::shared_ptr<const TableSet>& tables, bool verify,
                          std::vector<std::unique_ptr<InternalIterator>>* iterators) override;
   Pressure TablePressure(const TableSet& tables) const override;
   bool ReclaimSpace() override;
@@ -88,7 +90,7 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
 
   // merge.cc
   Status MergeOldest();
-  void ListElements(const L0Table& table, std::vector<PmPtr>* elements) const;
+  Status ListElements(const L0Table& table, std::vector<PmPtr>* elements) const;
   bool Needed(uint64_t older, uint64_t newer) const override;
   void OnLinked(Record* record, PmPtr place) override;
   void OnObsolete(Record* record, PmPtr place, bool was_linked) override;
@@ -103,6 +105,7 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   Status GatherLive(std::vector<ChunkRef>* victims, std::vector<Victim>* live);
   Status Relocate(std::vector<Victim>* live);
   bool DropIfDead(PmPtr before, PmPtr place);
+  void SettleShields();
   Status SweepRange(std::string_view begin, std::string_view end);
   PmPtr FindBeforeInL1(const InternalKey& key) const;
   void Forget(const Record* record, PmPtr place);
@@ -122,10 +125,17 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   void MakeArenas();
   uint32_t ShardCount() const;
 
+  /// ForEachRecord, without the records that no write ever acknowledged (whose numbers recovery declared void), nor the tear that a
+  /// crash within their batch left among them.
+  uint64_t ForEachLiving(const ChunkRef& chunk, const std::function<void(const Record*, PmPtr)>& visit,
+                         const std::function<void(PmPtr place)>& damaged) const;
+
   // rebuild.cc
   void GatherRecords(bool power_cut, std::vector<LogEntry>* kept, uint64_t* lost);
   Status LinkRebuilt(const HeadTree& tree, SkipListHeads* heads, uint64_t* linked);
-  Status CheckList(const PmSkipList& list, const std::string& name, uint64_t elements_max, CheckReport* report);
+  void CheckLayer(const PmSkipList& list, const std::string& name, uint32_t lane, uint32_t layer, uint64_t elements_max,
+                  std::vector<uint64_t>* bottom, CheckReport* report) const;
+  void CheckList(const PmSkipList& list, const std::string& name, uint64_t elements_max, CheckReport* report) const;
 
   std::shared_ptr<const ListDbTables> CurrentTables() const;
   /// Changes the state and appends it to the catalog. Durable on return; on failure nothing has changed.
@@ -176,6 +186,7 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   Persister gc_persister_;
   SnapshotList::Sample snapshots_;  // of the running job
   std::shared_ptr<std::atomic<uint64_t>> settled_sequence_;  // merged tables up to here are seen apart from L1 by nobody (I4)
+  std::shared_ptr<Shields> shields_;
   std::unique_ptr<RecordAppender> flush_arena_;
   std::vector<std::unique_ptr<RecordAppender>> gc_arenas_;  // one per pool part
   Persister flush_persister_;

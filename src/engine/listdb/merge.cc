@@ -30,16 +30,18 @@ void ListDb::Forget(const Record* record, PmPtr place) {
 }
 
 // The table's elements in order. Along the links, those of a half-done merge run on into L1; Zipper stops at the first of those.
-void ListDb::ListElements(const L0Table& table, std::vector<PmPtr>* elements) const {
+Status ListDb::ListElements(const L0Table& table, std::vector<PmPtr>* elements) const {
   elements->reserve(table.state.count);
   if (table.tree != nullptr) {
     HeadTree::Iterator at(table.tree.get());
     for (at.SeekToFirst(); at.Valid(); at.Next()) elements->push_back(at.entry().place());
-    return;
+    return Status::OK();
   }
   for (PmPtr at = table.list->First(); at && elements->size() < table.state.count; at = table.list->Next(at, 0, 0)) {
+    if (at.damaged()) return DescribeDamage(*pool_, at);
     elements->push_back(at);
   }
+  return Status::OK();
 }
 
 // Persist order, and what a crash after each step leaves:
@@ -55,15 +57,14 @@ Status ListDb::MergeOldest() {
     Status s = SyncAll();
     if (!s.ok()) return s;
   }
-  Status s = Edit(ListDbEdit::kMergeBegin, [&](ListDbState* state) { state->merging = table->state.id; });
+  std::vector<PmPtr> elements;
+  Status s = ListElements(*table, &elements);
+  if (s.ok()) s = Edit(ListDbEdit::kMergeBegin, [&](ListDbState* state) { state->merging = table->state.id; });
   if (!s.ok()) return s;
 
   snapshots_ = context_.snapshots->Now();
-  std::vector<PmPtr> elements;
-  ListElements(*table, &elements);
-  Zipper zipper(l1_.get(), &compaction_persister_, this);
-  zipper.Merge(elements);
-
+  s = Zipper(l1_.get(), &compaction_persister_, this).Merge(elements);
+  if (!s.ok()) return s;
   s = Edit(ListDbEdit::kMergeDone, [&](ListDbState* state) {
     state->merging = 0;
     state->l0.erase(state->l0.begin());

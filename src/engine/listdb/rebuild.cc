@@ -7,6 +7,25 @@
 
 namespace lamella {
 
+uint64_t ListDb::ForEachLiving(const ChunkRef& chunk, const std::function<void(const Record*, PmPtr)>& visit,
+                               const std::function<void(PmPtr place)>& damaged) const {
+  std::vector<SequenceGap> gaps;
+  {
+    const std::lock_guard lock(catalog_mu_);
+    gaps = state_.gaps;
+  }
+  std::vector<PmPtr> tears;
+  return ForEachRecord(
+      *pool_, chunk, 0,
+      [&](const Record* record, PmPtr place) {
+        if (IsVoid(gaps, record->sequence())) return;
+        for (const PmPtr tear : tears) damaged(tear);
+        tears.clear();
+        visit(record, place);
+      },
+      [&](PmPtr place) { tears.push_back(place); });
+}
+
 // What validates and counts. After a power cut on page media that is everything up to the last sync and the longest run without a
 // hole behind it (P3); in a repair it is everything but a torn batch at the end.
 void ListDb::GatherRecords(bool power_cut, std::vector<LogEntry>* kept, uint64_t* lost) {
@@ -15,8 +34,8 @@ void ListDb::GatherRecords(bool power_cut, std::vector<LogEntry>* kept, uint64_t
     if (chunk.kind != ChunkKind::kLog && chunk.kind != kListDbArena) return;
     // The batch counts of copies are those of the records they were made from: only the log's are whole batches.
     const bool copy = chunk.kind == kListDbArena;
-    const uint64_t behind = ForEachRecord(
-        *pool_, chunk, 0,
+    const uint64_t behind = ForEachLiving(
+        chunk,
         [&](const Record* record, PmPtr place) {
           all.push_back({record->tag(), place, copy ? 0 : record->header.batch_remaining});
         },
@@ -32,10 +51,6 @@ void ListDb::GatherRecords(bool power_cut, std::vector<LogEntry>* kept, uint64_t
     gaps = state_.gaps;
     base = state_.synced_sequence;
   }
-  const auto is_void = [&](uint64_t sequence) {
-    return std::any_of(gaps.begin(), gaps.end(), [&](const SequenceGap& g) { return g.first <= sequence && sequence <= g.last; });
-  };
-  std::erase_if(all, [&](const LogEntry& e) { return is_void(TagSequence(e.tag)); });
   std::sort(all.begin(), all.end(), [](const LogEntry& a, const LogEntry& b) { return a.tag < b.tag; });
   size_t keep = all.size();
   if (power_cut) {
@@ -68,8 +83,8 @@ Status ListDb::LinkRebuilt(const HeadTree& tree, SkipListHeads* heads, uint64_t*
     for (uint32_t layer = 0; layer < kHeightMax; ++layer) last[lane][layer] = &heads->next[lane][layer];
   }
   const PmSkipList list(pool_, heads, state_.lanes > 1);
-  const auto set = [&](PmWord* word, uint64_t value) {
-    persister.Store(word, value);
+  const auto set = [&](PmWord* word, PmPtr to) {
+    persister.Store(word, EncodeLink(to));
     persister.Flush(word, sizeof(*word));
   };
   std::string_view previous;
@@ -87,13 +102,13 @@ Status ListDb::LinkRebuilt(const HeadTree& tree, SkipListHeads* heads, uint64_t*
     const uint32_t lane = list.Lane(place);
     for (uint32_t layer = 0; layer < record->height(); ++layer) {
       PmWord*& before = last[layer == 0 ? 0 : lane][layer];
-      set(before, place.word);
+      set(before, place);
       before = record->link(layer);
     }
     ++*linked;
   }
   for (auto& lane : last) {
-    for (PmWord* word : lane) set(word, 0);
+    for (PmWord* word : lane) set(word, PmPtr());
   }
   persister.Fence();
   return Status::OK();
@@ -146,8 +161,7 @@ Status ListDb::Rebuild(RepairReport* report) {
   ChunkRef heads;
   s = pool_->Claim(0, kListDbHeads, 0, 1, 1, true, &compaction_persister_, &heads);
   if (!s.ok()) return s;
-  std::memset(pool_->ChunkAddress(heads), 0, sizeof(SkipListHeads));
-  compaction_persister_.Persist(pool_->ChunkAddress(heads), sizeof(SkipListHeads));
+  ClearHeads(reinterpret_cast<SkipListHeads*>(pool_->ChunkAddress(heads)), &compaction_persister_);
   uint64_t linked = 0;
   s = LinkRebuilt(tree, reinterpret_cast<SkipListHeads*>(pool_->ChunkAddress(heads)), &linked);
   if (s.ok()) s = pool_->Sync();
@@ -165,9 +179,9 @@ Status ListDb::Rebuild(RepairReport* report) {
     state->boundary.clear();
     for (const uint64_t ordinal : contents.next_ordinal) state->boundary.push_back({ordinal, 0});
     state->merged = state->boundary;
-    const uint64_t flushed = std::max(last, state->flushed_sequence);
-    if (contents.sequence_seen > flushed) state->gaps.push_back({flushed + 1, contents.sequence_seen});
-    state->flushed_sequence = state->merged_sequence = std::max(flushed, contents.sequence_seen);
+    const uint64_t seen = std::max({last, state->flushed_sequence, contents.sequence_seen, state->gaps.empty() ? 0 : state->gaps.back().last});
+    AddGap(&state->gaps, last, seen);  // what was cut off must not come back with the next rebuilding
+    state->flushed_sequence = state->merged_sequence = seen;
     state->synced_sequence = state->flushed_sequence;
     state->rebuilding = false;
   });
@@ -176,39 +190,47 @@ Status ListDb::Rebuild(RepairReport* report) {
   return s;
 }
 
-Status ListDb::CheckList(const PmSkipList& list, const std::string& name, uint64_t elements_max, CheckReport* report) {
-  constexpr size_t kProblemsMax = 1000;
-  for (uint32_t lane = 0; lane < list.lane_count(); ++lane) {
-    for (uint32_t layer = lane == 0 ? 0 : 1; layer < kHeightMax; ++layer) {
-      uint64_t count = 0;
-      PmPtr before;
-      for (PmPtr at = list.Next(PmPtr(), lane, layer); at; at = list.Next(at, lane, layer)) {
-        Status s = VerifyRecord(*pool_, at);
-        if (!s.ok()) {
-          report->problems.push_back(name + ", layer " + std::to_string(layer) + ": " + s.ToString());
-          break;  // links of a damaged record cannot be followed
-        }
-        const Record* record = list.At(at);
-        if (record->height() <= layer || (layer > 0 && list.Lane(at) != lane)) {
-          report->problems.push_back(name + ", layer " + std::to_string(layer) + ": the record at " + DescribePlace(*pool_, at) +
-                                     " has no link in this layer");
-          break;
-        }
-        if (before && CompareInternal(list.At(before)->internal_key(), record->internal_key()) >= 0) {
-          report->problems.push_back(name + ", layer " + std::to_string(layer) + ": the record at " + DescribePlace(*pool_, at) +
-                                     " is not behind its predecessor at " + DescribePlace(*pool_, before));
-        }
-        before = at;
-        if (++count > elements_max || report->problems.size() > kProblemsMax) {
-          report->problems.push_back(name + ": more elements than records exist; the links run in a circle");
-          return Status::OK();
-        }
-        if (layer == 0) ++report->records;
-      }
+// One layer of one lane: records that validate, in order, linked by links that do, and held by layer 0 too.
+void ListDb::CheckLayer(const PmSkipList& list, const std::string& name, uint32_t lane, uint32_t layer, uint64_t elements_max,
+                        std::vector<uint64_t>* bottom, CheckReport* report) const {
+  const auto problem = [&](const std::string& what) {
+    report->problems.push_back(name + ", layer " + std::to_string(layer) + ": " + what);
+  };
+  PmPtr before;
+  for (uint64_t count = 0;; ++count) {
+    PmPtr at;
+    if (!DecodeLink(list.Link(before, lane, layer)->load(std::memory_order_acquire), &at)) {
+      return problem("the link of " + (before ? "the record at " + DescribePlace(*pool_, before) : "the head") + " is damaged");
     }
+    if (!at) return;
+    if (count == elements_max) return problem("more elements than records exist; the links run in a circle");
+    Status s = VerifyRecord(*pool_, at);
+    if (!s.ok()) return problem(s.ToString());  // links of a damaged record cannot be followed
+    const Record* record = list.At(at);
+    if (record->height() <= layer || (layer > 0 && list.Lane(at) != lane)) {
+      return problem("the record at " + DescribePlace(*pool_, at) + " has no link in this layer");
+    }
+    if (before && CompareInternal(list.At(before)->internal_key(), record->internal_key()) >= 0) {
+      return problem("the record at " + DescribePlace(*pool_, at) + " is not behind its predecessor at " + DescribePlace(*pool_, before));
+    }
+    if (layer == 0) {
+      bottom->push_back(at.word);
+      ++report->records;
+    } else if (!std::binary_search(bottom->begin(), bottom->end(), at.word)) {
+      return problem("the record at " + DescribePlace(*pool_, at) + " is not in layer 0");
+    }
+    before = at;
+  }
+}
+
+void ListDb::CheckList(const PmSkipList& list, const std::string& name, uint64_t elements_max, CheckReport* report) const {
+  std::vector<uint64_t> bottom;  // places of layer 0's elements, sorted once it was walked
+  CheckLayer(list, name, 0, 0, elements_max, &bottom, report);
+  std::sort(bottom.begin(), bottom.end());
+  for (uint32_t lane = 0; lane < list.lane_count(); ++lane) {
+    for (uint32_t layer = 1; layer < kHeightMax; ++layer) CheckLayer(list, name, lane, layer, elements_max, &bottom, report);
   }
   ++report->tables;
-  return Status::OK();
 }
 
 Status ListDb::Check(CheckReport* report) {
@@ -218,8 +240,8 @@ Status ListDb::Check(CheckReport* report) {
   pool_->ForEachChunk([&](const ChunkRef& chunk) {
     ++report->chunks;
     if (chunk.kind != ChunkKind::kLog && chunk.kind != kListDbArena) return;
-    const uint64_t behind = ForEachRecord(
-        *pool_, chunk, 0, [&](const Record*, PmPtr) { ++records; },
+    const uint64_t behind = ForEachLiving(
+        chunk, [&](const Record*, PmPtr) { ++records; },
         [&](PmPtr place) {
           report->problems.push_back("damaged record at " + DescribePlace(*pool_, place) + ": its checksum does not match");
         });
@@ -232,10 +254,10 @@ Status ListDb::Check(CheckReport* report) {
   });
   const auto tables = CurrentTables();
   for (const auto& table : tables->l0) {
-    s = CheckList(*table->list, "L0 table " + std::to_string(table->state.id), records, report);
-    if (!s.ok()) return s;
+    CheckList(*table->list, "L0 table " + std::to_string(table->state.id), records, report);
   }
-  return CheckList(*l1_, "L1", records, report);
+  CheckList(*l1_, "L1", records, report);
+  return Status::OK();
 }
 
 }  // namespace lamella

@@ -36,8 +36,7 @@ Status ListDb::CreateEmpty() {
   ChunkRef heads;
   Status s = pool_->Claim(0, kListDbHeads, 0, 1, 1, true, &compaction_persister_, &heads);
   if (!s.ok()) return s;
-  std::memset(pool_->ChunkAddress(heads), 0, sizeof(SkipListHeads));
-  compaction_persister_.Persist(pool_->ChunkAddress(heads), sizeof(SkipListHeads));
+  ClearHeads(reinterpret_cast<SkipListHeads*>(pool_->ChunkAddress(heads)), &compaction_persister_);
   const std::lock_guard lock(catalog_mu_);
   state_ = ListDbState{};
   state_.lanes = (pool_->state().engine_flags & kListDbFlagBraided) != 0 ? pool_->part_count() : 1;
@@ -178,10 +177,12 @@ Status ListDb::RecoverLog(std::shared_ptr<const ListDbTables> tables) {
   Status s = ReadLog(*pool_, boundary, base, gaps, false, &contents);
   if (!s.ok()) return s;
   recovered_records_.store(contents.entries.size(), std::memory_order_relaxed);
-  if (contents.sequence_seen > contents.sequence_last) {
+  const uint64_t void_last = gaps.empty() ? 0 : gaps.back().last;
+  AddGap(&gaps, contents.sequence_last, contents.sequence_seen);
+  if (!gaps.empty() && gaps.back().last != void_last) {
     // Writes that never returned, beyond the first missing one. Their numbers are void from now on, so that no later recovery
     // takes them for the successors of what is written next.
-    s = Edit(ListDbEdit::kGap, [&](ListDbState* state) { state->gaps.push_back({contents.sequence_last + 1, contents.sequence_seen}); });
+    s = Edit(ListDbEdit::kGap, [&](ListDbState* state) { state->gaps = gaps; });
     if (!s.ok()) return s;
   }
   MeasureOpenChunks();
