@@ -12,7 +12,7 @@ failed=0
 broken=0  # builds that failed, or test runs that left no report
 
 # The tests whose point is threads: these folders', and any named so elsewhere.
-concurrent_labels='^(pool|log|memtable|engine_listdb|db)$'
+concurrent_labels='^(log|memtable|engine_listdb|db)$'
 concurrent_names='Concurren'
 
 attribute() { sed -n "s/^.*[[:space:]]$2=\"\([0-9]*\)\".*$/\1/p" "$1" | head -1; }

@@ -29,7 +29,8 @@ std::string Complaint(Format format, std::string_view line) {
 
 /// Random bytes of one of several tempers, so that text, binary and text that is nearly UTF-8 all come up.
 std::string RandomBytes(std::mt19937_64* random, size_t size_max) {
-  static constexpr std::string_view kHard("\t\n\r\\\0\"{}xn0\x7f\x80\xc3\xa9\xed\xa0\xff\xf0\x9f\x98\x80", 25);
+  static constexpr char kHardBytes[] = "\t\n\r\\\0\"{}xn0\x7f\x80\xc3\xa9\xed\xa0\xff\xf0\x9f\x98\x80";
+  static constexpr std::string_view kHard(kHardBytes, sizeof(kHardBytes) - 1);
   const size_t size = (*random)() % (size_max + 1);
   const uint64_t temper = (*random)() % 3;
   std::string bytes;

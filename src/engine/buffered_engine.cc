@@ -179,9 +179,9 @@ void BufferedEngine::SwitchMemTable(bool force) {
     next->sealed.push_back(owned_read_set_->active);
     next->sealed.insert(next->sealed.end(), owned_read_set_->sealed.begin(), owned_read_set_->sealed.end());
     next->tables = owned_read_set_->tables;
-    pool_->readers()->Retire([old = owned_read_set_] {});
-    owned_read_set_ = next;
     read_set_.store(next.get(), std::memory_order_release);
+    pool_->readers()->Retire([old = owned_read_set_] {});  // unreachable by now
+    owned_read_set_ = next;
     active_.store(fresh.get(), std::memory_order_release);
   }
   UpdatePressure();
@@ -194,9 +194,9 @@ void BufferedEngine::Install(std::shared_ptr<const TableSet> tables, const MemTa
     auto next = std::make_shared<ReadSet>(*owned_read_set_);
     next->tables = std::move(tables);
     if (flushed != nullptr && !next->sealed.empty() && next->sealed.back().get() == flushed) next->sealed.pop_back();
-    pool_->readers()->Retire([old = owned_read_set_] {});
-    owned_read_set_ = next;
     read_set_.store(next.get(), std::memory_order_release);
+    pool_->readers()->Retire([old = owned_read_set_] {});  // unreachable by now
+    owned_read_set_ = next;
     flushed_.notify_all();
   }
   UpdatePressure();

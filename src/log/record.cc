@@ -11,9 +11,15 @@ uint32_t RecordChecksum(const RecordHeader& header, std::string_view key, std::s
     uint64_t place;
     uint64_t epoch;
     RecordHeader header;
-  } seeded{place.word, epoch, header};
-  seeded.header.checksum = 0;
-  seeded.header.flags = 0;
+  } seeded{place.word, epoch,
+           // Field by field: the mark may be set meanwhile.
+           {.tag = header.tag,
+            .checksum = 0,
+            .value_size = header.value_size,
+            .key_size = header.key_size,
+            .height = header.height,
+            .flags = 0,
+            .batch_remaining = header.batch_remaining}};
   uint32_t crc = Crc32c(0, &seeded, sizeof(seeded));
   if (key.data() + key.size() == value.data()) {  // as in a placed record: one pass
     return Crc32c(crc, key.data(), key.size() + value.size());

@@ -123,8 +123,8 @@ PmPtr RecordAppender::Append(const RecordInput& input) {
     char* out = stage_.get() + staged_;
     std::memset(out + bytes - 8, 0, 8);
     std::memcpy(out, &head, head_bytes);
-    std::memcpy(out + head_bytes, input.key.data(), input.key.size());
-    std::memcpy(out + head_bytes + input.key.size(), input.value.data(), input.value.size());
+    out = std::copy(input.key.begin(), input.key.end(), out + head_bytes);
+    std::copy(input.value.begin(), input.value.end(), out);
     staged_ += bytes;
   } else {
     static constexpr char kZeros[8] = {};

@@ -3,21 +3,13 @@
 #include <immintrin.h>
 #include <sched.h>
 
-#include <bit>
 #include <algorithm>
 #include <bit>
 #include <cstring>
 #include <new>
 
 #include "base/assert.h"
-
-#if defined(__SANITIZE_THREAD__)
-#define LAMELLA_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define LAMELLA_TSAN 1
-#endif
-#endif
+#include "base/sanitizer.h"
 
 namespace lamella {
 
@@ -134,7 +126,7 @@ struct HeadTree::Probe {
     if (k.size() >= kHeadBytes) {
       std::memcpy(words, k.data(), kHeadBytes);
     } else {
-      std::memcpy(words, k.data(), k.size());
+      std::copy(k.begin(), k.end(), reinterpret_cast<char*>(words));
     }
     high = __builtin_bswap64(words[0]);
     low = __builtin_bswap64(words[1]);

@@ -123,8 +123,8 @@ bool ConcurrentReadersSeeNoFreedNode(bool broken, int replacements) {
   struct Node {
     std::atomic<bool> dead{false};
   };
-  EpochDomain domain;
   std::vector<Node> all(static_cast<size_t>(replacements) + 1);  // kept to the end, so that a bug is no crash
+  EpochDomain domain;
   std::atomic<Node*> current{&all[0]};
   std::atomic<bool> stop{false};
   std::atomic<bool> good{true};

@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "base/concat.h"
+#include "base/sanitizer.h"
 #include "pmem/boot_id.h"
 #include "pool/pool.h"
 #include "pool/pool_part.h"
@@ -13,7 +14,11 @@
 namespace lamella {
 namespace {
 
+#ifdef LAMELLA_TSAN
+constexpr uint64_t kReserveBytesDefault = 4ull << 30;  // its address space is small
+#else
 constexpr uint64_t kReserveBytesDefault = 1ull << 40;
+#endif
 constexpr uint32_t kInitialChunks = 10;     // of a part: superblock, table, and eight to claim
 constexpr uint32_t kPartChunksMin = 16;     // of a part's limit: superblock, table, reserve, and eight for data
 constexpr uint32_t kLostEpochs = 1u << 16;  // more than a chunk's claims between two write-backs of its descriptor
