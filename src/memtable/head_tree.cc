@@ -24,14 +24,14 @@ void Store(uint64_t& word, uint64_t value) { std::atomic_ref<uint64_t>(word).sto
 
 // Moves words up (towards higher addresses); a racing reader sees each word old or new.
 void MoveUp(uint64_t* to, const uint64_t* from, size_t words) {
-#ifdef LAMELLA_TSAN
+#if LAMELLA_THREAD_SANITIZER
   for (size_t i = words; i-- > 0;) Store(to[i], Load(from[i]));
 #else
   std::memmove(to, from, words * sizeof(uint64_t));
 #endif
 }
 void MoveDown(uint64_t* to, const uint64_t* from, size_t words) {
-#ifdef LAMELLA_TSAN
+#if LAMELLA_THREAD_SANITIZER
   for (size_t i = 0; i < words; ++i) Store(to[i], Load(from[i]));
 #else
   std::memmove(to, from, words * sizeof(uint64_t));

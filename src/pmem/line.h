@@ -15,18 +15,6 @@
 #include <atomic>
 #endif
 
-// ThreadSanitizer does not see non-temporal stores, and takes a second store of the same bytes for a race.
-#if defined(__SANITIZE_THREAD__)
-#define LAMELLA_THREAD_SANITIZER 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define LAMELLA_THREAD_SANITIZER 1
-#endif
-#endif
-#ifndef LAMELLA_THREAD_SANITIZER
-#define LAMELLA_THREAD_SANITIZER 0
-#endif
-
 namespace lamella {
 
 /// Writes back the lines from `first_line` to `last_line`, both line-aligned addresses, the last included.

@@ -17,18 +17,8 @@
 #include "base/assert.h"
 #include "base/concat.h"
 #include "base/errno_status.h"
+#include "base/sanitizer.h"
 #include "pmem/line.h"
-
-#if defined(__SANITIZE_ADDRESS__)
-#define LAMELLA_ADDRESS_SANITIZER 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define LAMELLA_ADDRESS_SANITIZER 1
-#endif
-#endif
-#ifndef LAMELLA_ADDRESS_SANITIZER
-#define LAMELLA_ADDRESS_SANITIZER 0
-#endif
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -40,8 +30,9 @@ namespace {
 constexpr uint64_t kPageBytes = 4096;
 constexpr uint64_t kHugePageBytes = 2ull << 20;
 // Sanitizers need most of the address space for their shadow.
-constexpr uint64_t kReserveBytesMax =
-    LAMELLA_ADDRESS_SANITIZER != 0 || LAMELLA_THREAD_SANITIZER != 0 ? 64ull << 30 : ~uint64_t{0};
+constexpr uint64_t kReserveBytesMax = LAMELLA_THREAD_SANITIZER != 0    ? 4ull << 30
+                                      : LAMELLA_ADDRESS_SANITIZER != 0 ? 64ull << 30
+                                                                       : ~uint64_t{0};
 
 constexpr uint64_t PagesDown(uint64_t bytes) { return bytes & ~(kPageBytes - 1); }
 constexpr uint64_t RoundUp(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }

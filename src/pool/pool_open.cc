@@ -6,7 +6,6 @@
 
 #include "base/assert.h"
 #include "base/concat.h"
-#include "base/sanitizer.h"
 #include "pmem/boot_id.h"
 #include "pool/pool.h"
 #include "pool/pool_part.h"
@@ -14,11 +13,7 @@
 namespace lamella {
 namespace {
 
-#ifdef LAMELLA_TSAN
-constexpr uint64_t kReserveBytesDefault = 4ull << 30;  // its address space is small
-#else
 constexpr uint64_t kReserveBytesDefault = 1ull << 40;
-#endif
 constexpr uint32_t kInitialChunks = 10;     // of a part: superblock, table, and eight to claim
 constexpr uint32_t kPartChunksMin = 16;     // of a part's limit: superblock, table, reserve, and eight for data
 constexpr uint32_t kLostEpochs = 1u << 16;  // more than a chunk's claims between two write-backs of its descriptor
@@ -110,6 +105,9 @@ Pool::~Pool() {
   LAMELLA_CHECK(deferred_chunks_.load(std::memory_order_relaxed) == 0);
   superblock_persister_.reset();
   deferred_persister_.reset();
+  if (PersistHook* hook = gate_->hook()) {
+    for (uint32_t part = 0; part < part_count(); part++) hook->OnUnmap(part);
+  }
 }
 
 Status Pool::Create(const PoolOptions& options, std::unique_ptr<Pool>* pool) {
@@ -306,6 +304,7 @@ void Pool::MakeGate(const PoolOptions& options) {
     medium_report_.kind = options.medium;
   }
   gate_ = std::make_unique<Gate>(medium_report_.kind, options.media_profile, options.hook);
+  for (const std::unique_ptr<Part>& part : parts_) TellMapped(*part);
   superblock_persister_ = std::make_unique<Persister>(gate_.get(), WriteCause::kCatalog);
   deferred_persister_ = std::make_unique<Persister>(gate_.get(), WriteCause::kGc);
 }
