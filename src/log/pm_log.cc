@@ -90,9 +90,10 @@ uint64_t ForEachRecord(const Pool& pool, const ChunkRef& chunk, uint64_t from,
 
 namespace {
 
-// The records of one shard, in order, with the tears found between them.
+// The living records of one shard, in order, with the first tear found between them.
 struct ShardScan {
   std::vector<LogEntry> entries;
+  uint64_t sequence_seen = 0;
   size_t tear = SIZE_MAX;  // index of the first entry that follows a damaged place
   PmPtr tear_place;
 };
@@ -106,7 +107,16 @@ bool IsOneBatch(const std::vector<LogEntry>& entries, size_t from) {
   return true;
 }
 
-Status ScanShard(const Pool& pool, std::vector<ChunkRef> chunks, const LogPosition& boundary, ShardScan* scan) {
+// The first number at or behind `sequence` that is not void.
+uint64_t SkipGaps(const std::vector<SequenceGap>& gaps, uint64_t sequence) {
+  for (const SequenceGap& g : gaps) {  // in ascending order
+    if (g.first <= sequence && sequence <= g.last) sequence = g.last + 1;
+  }
+  return sequence;
+}
+
+Status ScanShard(const Pool& pool, std::vector<ChunkRef> chunks, const LogPosition& boundary, const std::vector<SequenceGap>& gaps,
+                 ShardScan* scan) {
   std::sort(chunks.begin(), chunks.end(), [](const ChunkRef& a, const ChunkRef& b) { return a.ordinal < b.ordinal; });
   for (const ChunkRef& chunk : chunks) {
     if (chunk.ordinal < boundary.ordinal) continue;
@@ -116,16 +126,21 @@ Status ScanShard(const Pool& pool, std::vector<ChunkRef> chunks, const LogPositi
       return Status::Corruption("log boundary at offset " + std::to_string(from) + " of chunk " + std::to_string(chunk.index) +
                                 ", which has " + std::to_string(end) + " bytes");
     }
+    // A tear that only void records follow in its chunk is an earlier crash's: later sessions wrote to chunks of their own.
+    PmPtr tear;
     ForEachRecord(
         pool, chunk, from,
         [&](const Record* record, PmPtr place) {
+          scan->sequence_seen = std::max(scan->sequence_seen, record->sequence());
+          if (IsVoid(gaps, record->sequence())) return;
+          if (tear && scan->tear == SIZE_MAX) {
+            scan->tear = scan->entries.size();
+            scan->tear_place = tear;
+          }
           scan->entries.push_back({record->tag(), place, record->header.batch_remaining});
         },
         [&](PmPtr place) {
-          if (scan->tear == SIZE_MAX) {
-            scan->tear = scan->entries.size();
-            scan->tear_place = place;
-          }
+          if (!tear) tear = place;
         });
   }
   return Status::OK();
@@ -149,17 +164,16 @@ Status ReadLog(const Pool& pool, const std::vector<LogPosition>& boundary, uint6
     contents->next_ordinal[i] = std::max<uint64_t>(1, from.ordinal + 1);
     for (const ChunkRef& chunk : shards[i]) contents->next_ordinal[i] = std::max(contents->next_ordinal[i], chunk.ordinal + 1);
     ShardScan scan;
-    Status s = ScanShard(pool, std::move(shards[i]), from, &scan);
+    Status s = ScanShard(pool, std::move(shards[i]), from, gaps, &scan);
     if (!s.ok()) return s;
     if (!may_have_holes && scan.tear < scan.entries.size() && !IsOneBatch(scan.entries, scan.tear)) {
       return Status::Corruption("the log is damaged at " + DescribePlace(pool, scan.tear_place) +
                                 ": the record there does not match its checksum, and acknowledged ones follow; `lamella repair` saves "
                                 "what validates");
     }
+    contents->sequence_seen = std::max(contents->sequence_seen, scan.sequence_seen);
     for (const LogEntry& e : scan.entries) {
-      const uint64_t sequence = TagSequence(e.tag);
-      contents->sequence_seen = std::max(contents->sequence_seen, sequence);
-      if (sequence > base && !IsVoid(gaps, sequence)) all.push_back(e);
+      if (TagSequence(e.tag) > base) all.push_back(e);
     }
   }
   std::sort(all.begin(), all.end(), [](const LogEntry& a, const LogEntry& b) { return a.tag < b.tag; });
@@ -168,15 +182,19 @@ Status ReadLog(const Pool& pool, const std::vector<LogPosition>& boundary, uint6
   size_t kept = 0;
   contents->sequence_last = base;
   for (size_t i = 0; i < all.size(); ++i) {
-    for (const SequenceGap& g : gaps) {  // in ascending order
-      if (g.first <= expected && expected <= g.last) expected = g.last + 1;
-    }
+    expected = SkipGaps(gaps, expected);
     if (TagSequence(all[i].tag) != expected) break;
     ++expected;
     if (all[i].batch_remaining == 0) {
       kept = i + 1;
       contents->sequence_last = TagSequence(all[i].tag);
     }
+  }
+  // A gap was declared where a run ended: an earlier recovery found every number before it.
+  const uint64_t missing = SkipGaps(gaps, contents->sequence_last + 1);
+  if (!may_have_holes && !gaps.empty() && missing < gaps.back().first) {
+    return Status::Corruption("the log lacks the record of sequence number " + std::to_string(missing) +
+                              ", which an earlier recovery found; `lamella repair` saves what validates");
   }
   all.resize(kept);
   contents->entries = std::move(all);

@@ -73,12 +73,13 @@ struct SequenceGap {
 };
 /// True if one of the gaps, which ascend, covers the number.
 bool IsVoid(const std::vector<SequenceGap>& gaps, uint64_t sequence);
-/// Declares (last, seen] void, but for what is void already.
+/// Declares (last, seen] void, but for what is void already. REQUIRES: no gap ends behind `seen`.
 void AddGap(std::vector<SequenceGap>* gaps, uint64_t last, uint64_t seen);
 
 /// Reads all shards behind `boundary` (a missing element is a shard's start) and keeps the longest run of sequence numbers that
 /// follows `base` without a hole, void ones skipped, ending at a batch's end (P3).
-/// `gaps` ascend. Corruption: damage that a torn last write cannot explain. With `may_have_holes` (page media after a power cut) damage in
+/// `gaps` ascend. Corruption: damage that a torn last write of this session or of an earlier one cannot explain, or a hole where an
+/// earlier recovery had none. With `may_have_holes` (page media after a power cut) damage in
 /// the middle is a hole like any other, and ends the run.
 Status ReadLog(const Pool& pool, const std::vector<LogPosition>& boundary, uint64_t base, const std::vector<SequenceGap>& gaps,
                bool may_have_holes, LogContents* contents);

@@ -1,0 +1,446 @@
+#include "log/pm_log.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/random.h"
+#include "log/log_test_base.h"
+#include "testing/random_data.h"
+
+namespace lamella {
+namespace {
+
+using Gaps = std::vector<SequenceGap>;
+
+class PmLogTest : public RecordsTest {
+ protected:
+  PmLogTest() { CreateParts(1); }
+  ~PmLogTest() override { log_.reset(); }
+
+  void Start(uint32_t shards, const std::vector<uint64_t>& next_ordinal = {}) {
+    log_ = std::make_unique<PmLog>(pool_.get(), shards, next_ordinal);
+  }
+  /// A fresh pool of `parts`, and a log over it.
+  void StartAnew(uint32_t parts, uint32_t shards) {
+    log_.reset();
+    CreateParts(parts);
+    Start(shards);
+  }
+  /// Numbers [first, first + count) as one batch in a shard; the places of its records.
+  std::vector<PmPtr> Write(uint32_t shard, uint64_t first, uint32_t count = 1, size_t value_bytes = 10) {
+    RecordAppender* appender = log_->shard(shard).appender.get();
+    const std::string value = testing::MakeValue(first, value_bytes);
+    const std::vector<uint64_t> bytes(count, RecordBytes(1, 4, value.size()));
+    EXPECT_TRUE(appender->Prepare(bytes.data(), count, false).ok());
+    std::vector<PmPtr> places;
+    for (uint32_t i = 0; i < count; ++i) {
+      places.push_back(appender->Append({.tag = MakeTag(first + i, RecordKind::kPut),
+                                         .key = "key!",
+                                         .value = value,
+                                         .height = 1,
+                                         .batch_remaining = count - 1 - i}));
+    }
+    appender->Commit();
+    return places;
+  }
+  void Damage(PmPtr place) const { Flip(place, 8 * offsetof(RecordHeader, checksum)); }
+  /// As a crash in mid-write leaves it: the line or lines of the record are still zero.
+  void Erase(PmPtr place) const { std::memset(pool_->Address(place), 0, At(place)->bytes()); }
+
+  LogContents Read(const std::vector<LogPosition>& boundary = {}, uint64_t base = 0, const Gaps& gaps = {}) {
+    LogContents contents;
+    const Status s = ReadLog(*pool_, boundary, base, gaps, false, &contents);
+    EXPECT_TRUE(s.ok()) << s.ToString();
+    return contents;
+  }
+  Status TryRead(bool may_have_holes = false) {
+    LogContents contents;
+    return ReadLog(*pool_, {}, 0, {}, may_have_holes, &contents);
+  }
+  static std::vector<uint64_t> Numbers(const LogContents& contents) {
+    std::vector<uint64_t> numbers;
+    for (const LogEntry& e : contents.entries) numbers.push_back(TagSequence(e.tag));
+    return numbers;
+  }
+  static std::vector<uint64_t> Range(uint64_t first, uint64_t last) {
+    std::vector<uint64_t> numbers;
+    for (uint64_t n = first; n <= last; ++n) numbers.push_back(n);
+    return numbers;
+  }
+
+  std::unique_ptr<PmLog> log_;
+};
+
+TEST_F(PmLogTest, AnEmptyLogIsItsBase) {
+  Start(3);
+  const LogContents contents = Read({{5, 64}}, 77);
+  EXPECT_TRUE(contents.entries.empty());
+  EXPECT_EQ(contents.sequence_last, 77u);
+  EXPECT_EQ(contents.sequence_seen, 77u);
+  EXPECT_EQ(contents.next_ordinal, std::vector<uint64_t>{6});
+}
+
+TEST_F(PmLogTest, ShardsAreMergedBySequenceNumber) {
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    const auto shards = static_cast<uint32_t>(1 + random.Uniform(5));
+    StartAnew(static_cast<uint32_t>(1 + random.Uniform(3)), shards);
+    std::map<uint64_t, PmPtr> model;
+    uint64_t next = 1;
+    for (int i = 0; i < 300; ++i) {
+      const auto count = static_cast<uint32_t>(random.OneIn(4) ? 1 + random.Uniform(30) : 1);
+      const size_t value_bytes = random.OneIn(20) ? random.Uniform(30000) : random.Uniform(100);
+      for (const PmPtr place : Write(static_cast<uint32_t>(random.Uniform(shards)), next, count, value_bytes)) {
+        model[next++] = place;
+      }
+    }
+    const LogContents contents = Read();
+    ASSERT_EQ(contents.entries.size(), model.size());
+    auto expected = model.begin();
+    for (const LogEntry& e : contents.entries) {
+      EXPECT_EQ(TagSequence(e.tag), expected->first);
+      EXPECT_EQ(e.place, expected->second);
+      EXPECT_EQ(e.batch_remaining, At(e.place)->header.batch_remaining);
+      ++expected;
+    }
+    EXPECT_EQ(contents.sequence_last, next - 1);
+    EXPECT_EQ(contents.sequence_seen, next - 1);
+    for (uint32_t i = 0; i < contents.next_ordinal.size(); ++i) {
+      EXPECT_EQ(contents.next_ordinal[i], log_->shard(i).appender->next_ordinal());
+    }
+  }
+}
+
+TEST_F(PmLogTest, ShardsAreSpreadOverThePartsOfThePool) {
+  StartAnew(3, 7);
+  for (uint32_t i = 0; i < 7; ++i) EXPECT_EQ(Write(i, i + 1)[0].part(), i % 3);
+  EXPECT_EQ(Numbers(Read()), Range(1, 7));
+}
+
+TEST_F(PmLogTest, TheRunEndsBeforeTheFirstHole) {  // P3
+  Start(2);
+  Write(0, 1);
+  Write(1, 2, 3);
+  Write(0, 5);
+  Write(1, 7);  // 6 was still under way
+  Write(0, 8);
+  const LogContents contents = Read();
+  EXPECT_EQ(Numbers(contents), Range(1, 5));
+  EXPECT_EQ(contents.sequence_last, 5u);
+  EXPECT_EQ(contents.sequence_seen, 8u);
+}
+
+TEST_F(PmLogTest, ABatchIsWholeOrAbsent) {  // P2
+  for (uint32_t torn = 0; torn < 5; ++torn) {
+    StartAnew(1, 2);
+    Write(1, 1, 2);
+    const std::vector<PmPtr> batch = Write(0, 3, 5);
+    Write(1, 8);  // another shard's, acknowledged to nobody as 3..7 are not published
+    Erase(batch[torn]);
+    const LogContents contents = Read();
+    EXPECT_EQ(Numbers(contents), Range(1, 2)) << "record " << torn << " of the batch";
+    EXPECT_EQ(contents.sequence_last, 2u);
+    EXPECT_EQ(contents.sequence_seen, 8u);
+  }
+}
+
+TEST_F(PmLogTest, ABatchOverChunkBordersIsWholeOrAbsent) {
+  for (uint32_t torn = 0; torn <= 9; ++torn) {
+    StartAnew(1, 1);
+    Write(0, 1);
+    const std::vector<PmPtr> batch = Write(0, 2, 9, 25000);  // two in a chunk
+    if (torn < 9) Erase(batch[torn]);
+    EXPECT_EQ(Numbers(Read()), Range(1, torn < 9 ? 1 : 10)) << "record " << torn << " of the batch";
+  }
+}
+
+TEST_F(PmLogTest, WhatLiesBeforeTheBoundaryIsNotRead) {
+  Start(2);
+  Write(0, 1, 4);
+  Write(1, 5, 2, 40000);
+  const std::vector<LogPosition> boundary = log_->SealAll();
+  Write(1, 7, 3, 40000);
+  Write(0, 10);
+  const LogContents contents = Read(boundary, 6);
+  EXPECT_EQ(Numbers(contents), Range(7, 10));
+  // The control: without it everything is read, and the base alone hides what is older.
+  EXPECT_EQ(Numbers(Read({}, 0)), Range(1, 10));
+  EXPECT_EQ(Numbers(Read({}, 6)), Range(7, 10));
+}
+
+TEST_F(PmLogTest, ABoundaryBeyondItsChunkIsCorruption) {
+  Start(1);
+  Write(0, 1);
+  LogContents contents;
+  const Status s = ReadLog(*pool_, {{1, kChunkBytesMin + 64}}, 0, {}, false, &contents);
+  EXPECT_TRUE(s.IsCorruption()) << s.ToString();
+  EXPECT_TRUE(Says(s, "log boundary at offset 65600")) << s.ToString();
+}
+
+TEST_F(PmLogTest, SealedLinesAreNoDamage) {
+  Start(1);
+  for (uint64_t n = 1; n <= 200; ++n) {
+    Write(0, n, 1, n % 70);
+    if (n % 3 == 0) log_->SealAll();
+  }
+  EXPECT_EQ(Numbers(Read()), Range(1, 200));
+}
+
+TEST_F(PmLogTest, DamageInTheMiddleIsCorruptionAndNamesThePlace) {  // P5
+  for (const bool erase : {false, true}) {
+    StartAnew(1, 1);
+    Write(0, 1, 3);
+    const PmPtr damaged = Write(0, 4, 1, 60)[0];  // zeros up to a line's end would be a sealed line's padding
+    Write(0, 5);
+    Write(0, 6, 2);
+    erase ? Erase(damaged) : Damage(damaged);
+    const Status s = TryRead();
+    EXPECT_TRUE(s.IsCorruption()) << s.ToString();
+    EXPECT_TRUE(Says(s, "the log is damaged at " + DescribePlace(*pool_, damaged))) << s.ToString();
+  }
+}
+
+TEST_F(PmLogTest, DamageInABatchThatIsNotTheLastIsCorruption) {
+  Start(1);
+  const std::vector<PmPtr> batch = Write(0, 1, 5);
+  Write(0, 6);
+  Damage(batch[2]);
+  EXPECT_TRUE(TryRead().IsCorruption());
+}
+
+TEST_F(PmLogTest, ATornLastWriteIsNoDamage) {
+  for (uint32_t torn = 0; torn < 6; ++torn) {
+    StartAnew(1, 1);
+    Write(0, 1);
+    const std::vector<PmPtr> batch = Write(0, 2, 6);
+    Damage(batch[torn]);
+    EXPECT_EQ(Numbers(Read()), Range(1, 1)) << torn;
+  }
+}
+
+TEST_F(PmLogTest, AfterAPowerCutOnPagesDamageIsAHole) {
+  Start(2);
+  Write(0, 1, 3);
+  const PmPtr damaged = Write(0, 4)[0];
+  Write(0, 5);
+  Write(1, 6);
+  Write(0, 7);
+  Damage(damaged);
+  EXPECT_TRUE(TryRead(false).IsCorruption());
+  LogContents contents;
+  ASSERT_TRUE(ReadLog(*pool_, {}, 0, {}, true, &contents).ok());
+  EXPECT_EQ(Numbers(contents), Range(1, 3));
+  EXPECT_EQ(contents.sequence_seen, 7u);
+}
+
+TEST_F(PmLogTest, VoidNumbersAreSkippedAndTheirRecordsIgnored) {
+  Start(2);
+  Write(0, 1, 2);
+  Write(1, 4);  // 3 was lost: 4 is void since
+  log_.reset();
+  Start(2, {2, 2});
+  Write(0, 5);
+  Write(1, 6, 2);
+  EXPECT_EQ(Numbers(Read()), Range(1, 2)) << "the control: without the gap the hole at 3 ends the run";
+  const LogContents contents = Read({}, 0, {{3, 4}});
+  EXPECT_EQ(Numbers(contents), (std::vector<uint64_t>{1, 2, 5, 6, 7}));
+  EXPECT_EQ(contents.sequence_last, 7u);
+}
+
+TEST_F(PmLogTest, TheGapsEndIsSeenThoughNoRecordShowsIt) {
+  Start(1);
+  Write(0, 1);
+  EXPECT_EQ(Read({}, 0, {{2, 90}}).sequence_seen, 90u);
+}
+
+// A batch that a crash tore stays in the log, void, while later sessions write behind it: it is no damage to them either.
+TEST_F(PmLogTest, ATornBatchOfAnEarlierSessionIsNoDamage) {
+  for (uint32_t torn = 0; torn < 4; ++torn) {
+    StartAnew(1, 1);
+    Write(0, 1, 2);
+    Erase(Write(0, 3, 4)[torn]);
+    LogContents first = Read();
+    ASSERT_EQ(first.sequence_last, 2u);
+    Gaps gaps;
+    AddGap(&gaps, first.sequence_last, first.sequence_seen);
+    log_.reset();
+    Start(1, first.next_ordinal);
+    Write(0, first.sequence_seen + 1);
+    Write(0, first.sequence_seen + 2, 3);
+    LogContents second;
+    const Status s = ReadLog(*pool_, {}, 0, gaps, false, &second);
+    ASSERT_TRUE(s.ok()) << "record " << torn << ": " << s.ToString();
+    EXPECT_EQ(second.entries.size(), 6u) << "record " << torn;
+    EXPECT_EQ(second.sequence_last, first.sequence_seen + 4);
+  }
+}
+
+// What an earlier recovery found must still be there, whatever damage looks like: here the last record of a chunk, where it
+// might as well be torn.
+TEST_F(PmLogTest, AHoleWhereAnEarlierRecoveryHadNoneIsCorruption) {
+  Start(2);
+  Write(0, 1, 3);
+  const PmPtr last = Write(0, 4)[0];
+  Write(1, 5);
+  Write(1, 7);  // 6 is lost
+  const Gaps gaps = {{6, 7}};
+  EXPECT_EQ(Numbers(Read({}, 0, gaps)), Range(1, 5));
+  Damage(last);
+  EXPECT_EQ(Numbers(Read()), Range(1, 3)) << "the control: without the gap it may have been torn";
+  LogContents contents;
+  const Status s = ReadLog(*pool_, {}, 0, gaps, false, &contents);
+  EXPECT_TRUE(s.IsCorruption());
+  EXPECT_TRUE(Says(s, "lacks the record of sequence number 4")) << s.ToString();
+  EXPECT_TRUE(ReadLog(*pool_, {}, 5, gaps, false, &contents).ok()) << "what the base covers is in tables";
+}
+
+// Sessions that end in crashes, over and over: what was acknowledged is kept, and no number is drawn twice.
+TEST_F(PmLogTest, NoNumberIsDrawnAgainOverManyCrashes) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    StartAnew(1, 3);
+    std::set<uint64_t> drawn;
+    std::vector<uint64_t> kept;
+    Gaps gaps;
+    uint64_t next = 1;
+    for (int session = 0; session < 8; ++session) {
+      for (uint64_t i = random.Uniform(12); i-- > 0;) {
+        const auto count = static_cast<uint32_t>(1 + random.Uniform(4));
+        Write(static_cast<uint32_t>(random.Uniform(3)), next, count);
+        for (uint32_t k = 0; k < count; ++k) {
+          ASSERT_TRUE(drawn.insert(next).second);
+          kept.push_back(next++);
+        }
+      }
+      // The crash: of the last write of each shard anything may be missing, from the first number lost on nothing counts.
+      uint64_t first_lost = UINT64_MAX;
+      for (uint32_t shard = 0; shard < 3; ++shard) {
+        const uint64_t lost_count = random.Uniform(3);
+        if (lost_count == 0) continue;
+        const auto count = static_cast<uint32_t>(1 + random.Uniform(4));
+        std::vector<PmPtr> batch = Write(shard, next, count);
+        for (uint32_t k = 0; k < count; ++k) ASSERT_TRUE(drawn.insert(next + k).second);
+        if (lost_count == 1) {
+          const uint64_t k = random.Uniform(count);
+          Erase(batch[k]);
+          drawn.erase(next + k);  // no trace is left of it
+          first_lost = std::min(first_lost, next);
+        } else if (next < first_lost) {
+          for (uint32_t k = 0; k < count; ++k) kept.push_back(next + k);
+        }
+        next += count;
+      }
+      LogContents contents;
+      const Status s = ReadLog(*pool_, {}, 0, gaps, false, &contents);
+      ASSERT_TRUE(s.ok()) << "session " << session << ": " << s.ToString();
+      EXPECT_EQ(Numbers(contents), kept);
+      AddGap(&gaps, contents.sequence_last, contents.sequence_seen);
+      next = contents.sequence_seen + 1;
+      log_.reset();
+      Start(3, contents.next_ordinal);
+    }
+  }
+}
+
+TEST(SequenceGaps, AgreeWithASetOfNumbers) {
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    Gaps gaps;
+    std::set<uint64_t> model;
+    for (int step = 0; step < 12; ++step) {
+      const uint64_t void_last = gaps.empty() ? 0 : gaps.back().last;
+      const uint64_t seen = void_last + random.Uniform(20) * random.Uniform(2);
+      const uint64_t last = random.Uniform(seen + 1);
+      for (uint64_t n = last + 1; n <= seen; ++n) model.insert(n);
+      AddGap(&gaps, last, seen);
+      for (uint64_t n = 0; n < 260; ++n) {
+        ASSERT_EQ(IsVoid(gaps, n), model.contains(n)) << n << " after (" << last << ", " << seen << "]";
+      }
+      for (size_t i = 0; i < gaps.size(); ++i) {
+        EXPECT_LE(gaps[i].first, gaps[i].last);
+        if (i > 0) {
+          EXPECT_LT(gaps[i - 1].last, gaps[i].last) << "they ascend";
+        }
+      }
+    }
+  }
+}
+
+TEST(SequenceGaps, NothingSeenBeyondTheLastIsNoGap) {
+  Gaps gaps;
+  AddGap(&gaps, 10, 10);
+  EXPECT_TRUE(gaps.empty());
+  EXPECT_FALSE(IsVoid(gaps, 10));
+}
+
+TEST(SequenceGaps, ARecoveryThatCrashedAddsItsGapOnce) {
+  Gaps gaps;
+  AddGap(&gaps, 10, 20);
+  AddGap(&gaps, 10, 20);
+  EXPECT_EQ(gaps.size(), 1u);
+  AddGap(&gaps, 20, 25);  // nothing was written between
+  AddGap(&gaps, 10, 25);
+  for (uint64_t n = 0; n < 30; ++n) EXPECT_EQ(IsVoid(gaps, n), n > 10 && n <= 25) << n;
+}
+
+TEST_F(PmLogTest, ForEachRecordTellsDamageAndGoesOnBehindIt) {
+  Start(1);
+  std::vector<PmPtr> places;
+  for (uint64_t n = 1; n <= 10; ++n) places.push_back(Write(0, n, 1, 40)[0]);
+  ChunkRef chunk;
+  ASSERT_TRUE(OwningChunk(*pool_, places[0], &chunk));
+  Damage(places[3]);
+  Damage(places[9]);
+  std::vector<PmPtr> visited;
+  std::vector<PmPtr> damaged;
+  const uint64_t behind = ForEachRecord(
+      *pool_, chunk, 0, [&](const Record*, PmPtr place) { visited.push_back(place); },
+      [&](PmPtr place) { damaged.push_back(place); });
+  std::vector<PmPtr> expected = places;
+  expected.erase(expected.begin() + 9);
+  expected.erase(expected.begin() + 3);
+  EXPECT_EQ(visited, expected);
+  EXPECT_EQ(damaged, std::vector<PmPtr>{places[3]}) << "the last one may as well be torn: nothing follows it";
+  EXPECT_EQ(behind, places[9].offset() % kChunkBytesMin);
+  visited.clear();
+  ForEachRecord(
+      *pool_, chunk, places[6].offset() % kChunkBytesMin, [&](const Record*, PmPtr place) { visited.push_back(place); },
+      nullptr);
+  EXPECT_EQ(visited.size(), 3u) << "from the given offset on";
+}
+
+TEST_F(PmLogTest, WhatShardsWriteConcurrentlyIsReadBackInOrder) {
+  constexpr uint32_t kThreads = 4;
+  constexpr int kWrites = 2000;
+  Start(kThreads);
+  std::atomic<uint64_t> next{1};
+  std::vector<std::thread> threads;
+  for (uint32_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      Random random(t);
+      for (int i = 0; i < kWrites; ++i) {
+        PmLog::Shard& shard = log_->shard(static_cast<uint32_t>(random.Uniform(kThreads)));
+        const std::lock_guard lock(shard.mu);
+        if (!shard.appender->Prepare(RecordBytes(0, 8, 0), false).ok()) return;
+        const uint64_t n = next.fetch_add(1);
+        shard.appender->Append({.tag = MakeTag(n, RecordKind::kPut), .key = "12345678", .value = {}});
+        shard.appender->Commit();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(Numbers(Read()), Range(1, kThreads * kWrites));
+}
+
+}  // namespace
+}  // namespace lamella
