@@ -269,6 +269,14 @@ Status DbImpl::CheckQuietly(CheckReport* report) {
   return engine_->Check(report);
 }
 
+void DbImpl::Abandon() {
+  open_.store(false, std::memory_order_release);
+  scheduler_.Stop();
+  engine_.reset();
+  pool_.reset();
+  lock_.reset();
+}
+
 Status DbImpl::Close() {
   if (!open_.exchange(false)) return Closed();
   scheduler_.Stop();

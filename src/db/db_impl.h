@@ -17,9 +17,16 @@
 
 namespace lamella {
 
+/// What tests put beneath a store.
+struct DbSeams {
+  PersistHook* hook = nullptr;
+  bool inline_jobs = false;  // no threads of its own (Scheduler::Start)
+};
+
 class DbImpl final : public DB {
  public:
-  DbImpl(const Options& options, std::string path) : options_(options), path_(std::move(path)) {}
+  DbImpl(const Options& options, std::string path, const DbSeams& seams = {})
+      : options_(options), path_(std::move(path)), seams_(seams) {}
   ~DbImpl() override;
 
   /// The rest of DB::Open, once per object.
@@ -51,6 +58,8 @@ class DbImpl final : public DB {
   Status OpenPool(bool may_create);
   Status CheckNoOtherParts() const;
   Status MakeEngine();
+  /// Leaves everything as a crash would: for tests of crashes.
+  void Abandon();
   /// Stops background work for good and walks everything.
   Status CheckQuietly(CheckReport* report);
 
@@ -64,6 +73,7 @@ class DbImpl final : public DB {
 
   const Options options_;
   const std::string path_;
+  const DbSeams seams_;
   std::unique_ptr<FileLock> lock_;
   std::unique_ptr<Pool> pool_;      // constant after Init; outlives engine_
   SnapshotList snapshots_;

@@ -118,7 +118,8 @@ Status DbImpl::OpenPool(bool may_create) {
   }
   s = files->LockFile(JoinPath(path_, kLockName), &lock_);
   if (!s.ok()) return s;
-  const PoolOptions pool_options = MakePoolOptions(options_, path_);
+  PoolOptions pool_options = MakePoolOptions(options_, path_);
+  pool_options.hook = seams_.hook;
   if (!exists) {
     if (options_.engine.value_or(EngineKind::kListDb) != EngineKind::kListDb) return Unbuilt(*options_.engine);
     s = Pool::Create(pool_options, &pool_);
@@ -154,7 +155,7 @@ Status DbImpl::Init() {
   recovery_us_ = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(steady_clock::now() - start).count());
   uint32_t threads = options_.background_threads;
   if (threads == 0) threads = std::clamp<uint32_t>(std::thread::hardware_concurrency(), 2, 4);
-  scheduler_.Start(engine_.get(), pool_.get(), std::max(threads, 2u));
+  scheduler_.Start(engine_.get(), pool_.get(), seams_.inline_jobs ? 0 : std::max(threads, 2u));
   open_.store(true, std::memory_order_release);
   return Status::OK();
 }

@@ -12,6 +12,8 @@ namespace lamella {
 void Scheduler::Start(Engine* engine, Pool* pool, uint32_t threads) {
   engine_ = engine;
   pool_ = pool;
+  inline_ = threads == 0;
+  if (inline_) return;
   found_nothing_.assign(threads, 0);
   wakes_ = 1;
   threads_.emplace_back([this] { Loop(0, JobClass::kUrgent); });
@@ -26,11 +28,30 @@ void Scheduler::Start(Engine* engine, Pool* pool, uint32_t threads) {
 }
 
 void Scheduler::Wake() {
+  if (inline_) return RunInline();
   {
     const std::lock_guard lock(mu_);
     ++wakes_;
   }
   wake_.notify_all();
+}
+
+// A job may wake us: what it made ready runs after it.
+void Scheduler::RunInline() {
+  if (running_inline_ || stop_) return;
+  running_inline_ = true;
+  constexpr int kNoSpaceRetriesMax = 20;
+  for (int no_space = 0;;) {
+    auto job = Pick(JobClass::kUrgent);
+    if (!job) job = Pick(JobClass::kNormal);
+    if (!job) break;
+    const Status s = job->run();
+    pool_->CollectDeferred();
+    if (s.IsNoSpace() && ++no_space < kNoSpaceRetriesMax) continue;
+    if (!s.ok()) engine_->SetBackgroundError(s);
+  }
+  pool_->CollectDeferred();
+  running_inline_ = false;
 }
 
 std::optional<Job> Scheduler::Pick(JobClass job_class) {
@@ -78,6 +99,10 @@ void Scheduler::Loop(uint32_t index, JobClass job_class) {
 }
 
 Status Scheduler::WaitForIdle() {
+  if (inline_) {
+    RunInline();
+    return engine_->BackgroundError();
+  }
   std::unique_lock lock(mu_);
   for (;;) {
     const uint64_t wakes = ++wakes_;  // everybody looks once more

@@ -21,7 +21,8 @@ class Scheduler {
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  /// `threads` at least 2. Both outlive the scheduler's threads.
+  /// `threads` at least 2; or 0: then Wake runs what is ready before it returns, in the caller's thread, which makes a store's
+  /// history the same at every run (for the crash simulator; one calling thread only). Both outlive the scheduler's threads.
   void Start(Engine* engine, Pool* pool, uint32_t threads);
   /// Something may have become ready.
   void Wake();
@@ -33,6 +34,7 @@ class Scheduler {
  private:
   void Loop(uint32_t index, JobClass job_class);
   std::optional<Job> Pick(JobClass job_class);
+  void RunInline();
 
   Engine* engine_ = nullptr;
   Pool* pool_ = nullptr;
@@ -43,6 +45,8 @@ class Scheduler {
   uint32_t running_ = 0;  // guarded by mu_; threads that run a job or look for one
   std::vector<uint64_t> found_nothing_;  // guarded by mu_; per thread: what wakes_ was before its last look in vain
   bool stop_ = false;     // guarded by mu_
+  bool inline_ = false;          // constant after Start
+  bool running_inline_ = false;  // by the one calling thread
   std::vector<std::thread> threads_;
 };
 

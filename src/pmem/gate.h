@@ -53,6 +53,11 @@ class PersistHook {
   virtual void OnFlush(const void* p, size_t n, const Site& site) = 0;
   virtual void OnFence(const Site& site) = 0;
   virtual void OnSync(const void* p, size_t n, const Site& site) = 0;
+  /// Part `part` of the pool lies at `base`, now `bytes` long: at creation and opening before anything is stored there, and
+  /// when the part has grown.
+  virtual void OnMap(uint32_t /*part*/, const char* /*base*/, uint64_t /*bytes*/) {}
+  /// The part is about to be unmapped: nothing is stored there any more.
+  virtual void OnUnmap(uint32_t /*part*/) {}
 };
 
 class Persister;

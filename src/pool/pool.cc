@@ -91,6 +91,10 @@ Status Pool::GrowForClaim(Part* part, uint32_t run_chunks, uint32_t reserve) {
   return GrowPart(part, static_cast<uint32_t>(needed), static_cast<uint32_t>(wanted));
 }
 
+void Pool::TellMapped(const Part& part) const {
+  if (PersistHook* hook = gate_->hook()) hook->OnMap(part.number, part.region->base(), part.region->bytes());
+}
+
 // Grows to `chunks_wanted`, or as far as the file system lets it, but at least to `chunks_needed`.
 Status Pool::GrowPart(Part* part, uint32_t chunks_needed, uint32_t chunks_wanted) {
   MutexLock grow_lock(&part->grow_mu);
@@ -104,6 +108,7 @@ Status Pool::GrowPart(Part* part, uint32_t chunks_needed, uint32_t chunks_wanted
   }
   part->disk_full.store(!s.ok(), std::memory_order_relaxed);
   if (!s.ok()) return s;
+  TellMapped(*part);
   MutexLock lock(&part->mu);
   const uint32_t free_before = part->free.count();
   for (uint32_t index = chunks; index < target; index++) {

@@ -172,6 +172,7 @@ class Pool {
   Status CheckSiblings(const std::vector<Superblock>& superblocks) const;
   Status ScanParts(const std::vector<Superblock>& superblocks);
   void MakeGate(const PoolOptions& options);
+  void TellMapped(const Part& part) const;
   Status UpdateSuperblocks(const std::function<void(Superblock*)>& change);
   Status UpdateSuperblocksLocked(const std::function<void(Superblock*)>& change) LAMELLA_REQUIRES(superblock_mu_);
   Status GrowForClaim(Part* part, uint32_t run_chunks, uint32_t reserve);
