@@ -45,6 +45,9 @@ void Pause(int* spins) {
 
 constexpr size_t kSlabBytes = 128 << 10;
 
+// What follows the head; nothing where damage made a long key short.
+std::string_view Tail(std::string_view key) { return key.substr(std::min<size_t>(HeadTree::kHeadBytes, key.size())); }
+
 }  // namespace
 
 struct HeadTree::Node {
@@ -188,7 +191,7 @@ int HeadTree::CompareTail(uint64_t tag, uint64_t reference, const Probe& probe) 
   // Equal heads: the padding is zeros, so of two different short keys the shorter is a prefix of the other.
   if (key_class != probe.key_class) return key_class < probe.key_class ? -1 : 1;
   if (key_class == kLongKeyClass) {
-    const int c = LongKey(reference).substr(kHeadBytes).compare(probe.key.substr(kHeadBytes));
+    const int c = Tail(LongKey(reference)).compare(Tail(probe.key));
     if (c != 0) return c;
   }
   return tag > probe.tag ? -1 : (tag < probe.tag ? 1 : 0);

@@ -74,6 +74,27 @@ std::string Hex(uint64_t n) {
 
 }  // namespace
 
+// Bad bytes are data: whatever a damaged record says its key is, a search over it ends, and finds the sound ones beside it or not.
+TEST_F(HeadTreeTest, ADamagedLongKeyIsNoCrash) {
+  HeadTree tree(pool_.get());
+  std::vector<PmPtr> places;
+  for (int i = 0; i < 100; ++i) {
+    const std::string key = "sixteen bytes !!" + std::to_string(i);
+    places.push_back(AddRecord(key, MakeTag(1, RecordKind::kPut)));
+    tree.Insert(key, MakeTag(1, RecordKind::kPut), places.back());
+  }
+  for (int i = 0; i < 100; i += 7) pool_->At<Record>(places[i])->header.key_size = static_cast<uint16_t>(i % 20);
+  for (int i = 0; i < 100; ++i) {
+    const std::string key = "sixteen bytes !!" + std::to_string(i);
+    HeadTree::Entry found;
+    tree.FindVersion({key, kTagFirst}, &found);
+    tree.FindAtOrBefore({key, kTagFirst}, &found);
+    HeadTree::Iterator at(&tree);
+    at.Seek({key, kTagFirst});
+    at.SeekForPrev({key, kTagFirst});
+  }
+}
+
 TEST_F(HeadTreeTest, AgreesWithASortedMapOnTrickyKeys) {
   Random random(17);
   HeadTree tree(pool_.get());
