@@ -1,0 +1,383 @@
+#include "index/pm_skiplist.h"
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "index/index_test_base.h"
+#include "log/record_iterator.h"
+
+namespace lamella {
+namespace {
+
+using testing::KeyShape;
+
+struct Shape {
+  uint32_t parts;
+  bool braided;
+};
+constexpr Shape kShapes[] = {{1, false}, {2, false}, {2, true}, {3, true}};
+
+class PmSkipListTest : public IndexTest {
+ protected:
+  /// A key to look for: an element's, or near one, with any tag.
+  static OwnedKey RandomTarget(Random* random, KeyShape shape, uint64_t keys, const Elements& elements) {
+    if (random->OneIn(2) && !elements.empty()) {
+      auto at = elements.lower_bound({testing::MakeKey(shape, random->Uniform(keys)), random->Next()});
+      if (at == elements.end()) --at;
+      return {at->first.user_key, at->first.tag + random->Uniform(3) - 1};
+    }
+    const uint64_t tag = random->OneIn(3)   ? kTagFirst
+                         : random->OneIn(2) ? 0
+                                            : MakeTag(random->Uniform(1000), RecordKind::kPut);
+    return {testing::MakeNearKey(shape, random, keys), tag};
+  }
+  static std::shared_ptr<HeadTree> Guide(const Pool* pool, const Elements& elements, uint32_t height_min) {
+    auto guide = std::make_shared<HeadTree>(pool);
+    for (const auto& [key, place] : elements) {
+      const Record* record = pool->At<Record>(place);
+      if (record->height() >= height_min) guide->Insert(key.user_key, key.tag, place, record->height());
+    }
+    return guide;
+  }
+};
+
+TEST_F(PmSkipListTest, AnEmptyListHasNoElements) {
+  CreateParts(2);
+  ChunkRef chunk = MustClaim();
+  auto* heads = reinterpret_cast<SkipListHeads*>(pool_->ChunkAddress(chunk));
+  std::memset(static_cast<void*>(heads), 0xff, sizeof(*heads));
+  ClearHeads(heads, &*persister_);
+  const PmSkipList list(pool_.get(), heads, true);
+  EXPECT_EQ(list.First(), PmPtr());
+  EXPECT_EQ(list.FindLast(), PmPtr());
+  EXPECT_EQ(list.FindBefore({"a", 5}, PmPtr(), nullptr), PmPtr());
+  EXPECT_EQ(list.FindAtOrAfter({"a", 5}, PmPtr(), nullptr), PmPtr());
+  auto it = NewSkipListIterator(&list, nullptr, true);
+  EXPECT_FALSE(it->Valid());
+  it->SeekToFirst();
+  EXPECT_FALSE(it->Valid());
+  it->SeekToLast();
+  EXPECT_FALSE(it->Valid());
+  it->SeekForPrev({"a", 5});
+  EXPECT_FALSE(it->Valid());
+  EXPECT_TRUE(it->status().ok());
+}
+
+TEST_F(PmSkipListTest, SearchesAgreeWithASortedMap) {
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    const Shape shape = kShapes[seed % std::size(kShapes)];
+    CreateParts(shape.parts);
+    TestList t(pool_.get(), shape.braided);
+    const uint64_t keys = 1 + random.Uniform(400);
+    const Elements elements = RandomElements(&random, KeyShape::kMixed, random.Uniform(600), keys);
+    Link(elements, &t.list);
+    ASSERT_EQ(ListProblem(t.list, elements, true), "");
+    EXPECT_EQ(t.list.FindLast(), elements.empty() ? PmPtr() : elements.rbegin()->second);
+    for (int i = 0; i < 1000; ++i) {
+      const OwnedKey target = RandomTarget(&random, KeyShape::kMixed, keys, elements);
+      // From the head, or from any element before the target.
+      PmPtr start = Before(elements, target.view());
+      if (start && random.OneIn(2)) {
+        start = AtOrAfter(elements, {testing::MakeKey(KeyShape::kMixed, random.Uniform(keys)), kTagFirst});
+        if (start && CompareInternal(At(start)->internal_key(), target.view()) >= 0) start = PmPtr();
+      } else if (random.OneIn(2)) {
+        start = PmPtr();
+      }
+      const bool verify = random.OneIn(2);
+      ASSERT_EQ(t.list.FindBefore(target.view(), start, nullptr, verify), Before(elements, target.view()));
+      ASSERT_EQ(t.list.FindAtOrAfter(target.view(), start, nullptr, verify), AtOrAfter(elements, target.view()));
+    }
+  }
+}
+
+// The control of ListProblem: it notices an element that is missing, misplaced, or in a layer that it has no business in.
+TEST_F(PmSkipListTest, AListThatIsNotAsItShouldBeIsNoticed) {
+  CreateParts(2);
+  Random random(5);
+  const Elements elements = RandomElements(&random, KeyShape::kShort, 100, 100);
+  const std::vector<PmPtr> places = PlacesOf(elements);
+  TestList t(pool_.get(), true);
+  const auto anew = [&] {
+    Link(elements, &t.list);
+    ASSERT_EQ(ListProblem(t.list, elements, true), "");
+  };
+  anew();
+  t.list.Link(places[10], 0, 0)->store(EncodeLink(places[12]));
+  EXPECT_NE(ListProblem(t.list, elements, false), "") << "one is missing";
+  anew();
+  t.list.Link(places[10], 0, 0)->store(EncodeLink(places[9]));
+  EXPECT_NE(ListProblem(t.list, elements, false), "") << "a circle";
+  anew();
+  t.list.Link(places[50], 0, 0)->store(t.list.Link(places[50], 0, 0)->load() ^ 2);
+  EXPECT_NE(ListProblem(t.list, elements, false), "") << "a damaged link";
+  anew();
+  t.list.Link(PmPtr(), 1, 1)->store(kEndLink);
+  EXPECT_EQ(ListProblem(t.list, elements, false), "") << "shortcuts may be missing";
+  EXPECT_NE(ListProblem(t.list, elements, true), "");
+  anew();
+  t.list.Link(PmPtr(), 1, 1)->store(t.list.Link(PmPtr(), 0, 1)->load());
+  EXPECT_NE(ListProblem(t.list, elements, false), "") << "another lane's element";
+}
+
+// Dissertation 6.4: the upper layers of a lane stay on one part.
+TEST_F(PmSkipListTest, OnlyTheBottomOfABraidedListCrossesParts) {
+  CreateParts(3);
+  Random random(7);
+  const Elements elements = RandomElements(&random, KeyShape::kCommonPrefix, 3000, 100000);
+  TestList t(pool_.get(), true);
+  Link(elements, &t.list);
+  for (uint32_t lane = 0; lane < 3; ++lane) {
+    for (uint32_t layer = 1; layer < kHeightMax; ++layer) {
+      for (PmPtr at = t.list.Next(PmPtr(), lane, layer); at; at = t.list.Next(at, lane, layer)) {
+        ASSERT_EQ(at.part(), lane);
+      }
+    }
+  }
+}
+
+// A search in a braided list leaves its part only at the bottom: 4 (N - 1) hops or so, N parts and a branching of 4, however
+// long the list is. Those of a plain one grow with the list, (N - 1) / N of all its hops.
+TEST_F(PmSkipListTest, RemoteHopsOfABraidedListDoNotGrowWithIt) {
+  constexpr int kSearches = 3000;
+  for (const uint32_t parts : {2u, 3u}) {
+    SCOPED_TRACE(std::to_string(parts) + " parts");
+    double remote[2][2];  // of a search, by size of the list and by braided
+    for (const bool large : {false, true}) {
+      CreateParts(parts);
+      Random random(1);
+      const Elements elements = RandomElements(&random, KeyShape::kCommonPrefix, large ? 20000 : 500, 1000000);
+      const auto heads = std::make_unique<SkipListHeads>();
+      for (const bool braided : {false, true}) {
+        PmSkipList list(pool_.get(), heads.get(), braided);
+        Link(elements, &list);
+        HopTally hops;
+        for (int i = 0; i < kSearches; ++i) {
+          const std::string key = testing::MakeKey(KeyShape::kCommonPrefix, random.Uniform(1000000));
+          list.FindAtOrAfter({key, kTagFirst}, PmPtr(), &hops);
+        }
+        remote[large][braided] = static_cast<double>(hops.remote) / kSearches;
+        if (!braided) {
+          const double share = static_cast<double>(hops.remote) / static_cast<double>(hops.remote + hops.local);
+          EXPECT_NEAR(share, (parts - 1.0) / parts, 0.1) << "the control: records lie anywhere";
+        }
+      }
+    }
+    EXPECT_NEAR(remote[true][true] / remote[false][true], 1, 0.3);
+    EXPECT_GT(remote[true][false], 1.2 * remote[false][false]);
+    EXPECT_LT(remote[true][true], 4.0 * (parts - 1) * 1.2);
+    EXPECT_LT(remote[true][true], remote[true][false] / 2);
+  }
+}
+
+TEST_F(PmSkipListTest, ADamagedLinkOfTheBottomIsToldAndOneAboveOnlyEndsAShortcut) {
+  CreateParts(2);
+  Random random(13);
+  const Elements elements = RandomElements(&random, KeyShape::kMixed, 120, 120);
+  TestList t(pool_.get(), true);
+  Link(elements, &t.list);
+  std::vector<PmPtr> holders = PlacesOf(elements);
+  holders.push_back(PmPtr());  // the head
+  for (const PmPtr holder : holders) {
+    for (uint32_t lane = 0; lane < (holder ? 1u : 2u); ++lane) {
+      const uint32_t height = holder ? At(holder)->height() : (lane == 0 ? kHeightMax : 3u);
+      for (uint32_t layer = 0; layer < height; ++layer) {
+        PmWord* link = t.list.Link(holder, holder ? t.list.Lane(holder) : lane, layer);
+        const uint64_t sound = link->load();
+        // A flipped bit; a lost line; a link out of the pool, with a check that holds.
+        const uint64_t damages[] = {sound ^ (uint64_t{1} << random.Uniform(64)), 0, EncodeLink(PmPtr(9, 4096)),
+                                    EncodeLink(PmPtr(0, pool_->pool_bytes()))};
+        for (const uint64_t damage : damages) {
+          link->store(damage);
+          for (const auto& [key, place] : elements) {
+            const PmPtr found = t.list.FindAtOrAfter(key.view(), PmPtr(), nullptr);
+            const PmPtr before = t.list.FindBefore(key.view(), PmPtr(), nullptr);
+            if (layer > 0) {
+              ASSERT_EQ(found, place) << "layer " << layer;
+              ASSERT_EQ(before, Before(elements, key.view()));
+            } else if (found != place) {
+              ASSERT_TRUE(found.damaged());
+              ASSERT_EQ(found.culprit(), holder);
+              ASSERT_FALSE(DescribeDamage(*pool_, found).ok());
+            }
+          }
+          // Who must follow the damaged link cannot get past it.
+          if (layer == 0) {
+            const PmPtr last = t.list.FindLast();
+            EXPECT_TRUE(last.damaged() || last == elements.rbegin()->second);
+            const auto next = holder ? std::next(elements.find({std::string(At(holder)->key()), At(holder)->tag()}))
+                                     : elements.begin();
+            if (next != elements.end()) {
+              EXPECT_EQ(t.list.FindAtOrAfter(next->first.view(), holder, nullptr), PmPtr::DamagedAt(holder));
+            }
+          }
+        }
+        link->store(sound);
+      }
+    }
+  }
+}
+
+TEST_F(PmSkipListTest, AVerifyingSearchAnswersRightOrDamagedWhateverBitFlips) {
+  CreateParts(2);
+  Random random(17);
+  const Elements elements = RandomElements(&random, KeyShape::kMixed, 40, 25);
+  TestList t(pool_.get(), true);
+  Link(elements, &t.list);
+  uint64_t told = 0;
+  for (const auto& [damaged_key, damaged] : elements) {
+    const uint64_t bits = 8 * At(damaged)->bytes();
+    for (uint64_t bit = 0; bit < bits; ++bit) {
+      Flip(damaged, bit);
+      for (int i = 0; i < 4; ++i) {
+        const OwnedKey target = RandomTarget(&random, KeyShape::kMixed, 25, elements);
+        PmPtr found = t.list.FindAtOrAfter(target.view(), PmPtr(), nullptr, true);
+        if (found.damaged()) {
+          ++told;
+          ASSERT_EQ(found.culprit(), damaged);
+          ASSERT_FALSE(DescribeDamage(*pool_, found).ok());
+        } else {
+          ASSERT_EQ(found, AtOrAfter(elements, target.view())) << "bit " << bit;
+        }
+        found = t.list.FindBefore(target.view(), PmPtr(), nullptr, true);
+        ASSERT_TRUE(found.damaged() || found == Before(elements, target.view())) << "bit " << bit;
+      }
+      Flip(damaged, bit);
+    }
+  }
+  EXPECT_GT(told, 0u);
+}
+
+TEST_F(PmSkipListTest, ASearchFromADamagedElementIsDamaged) {
+  CreateParts(1);
+  const PmPtr place = Add("a", 1);
+  TestList t(pool_.get(), false);
+  t.list.Link(PmPtr(), 0, 0)->store(EncodeLink(place));
+  t.list.Link(place, 0, 0)->store(kEndLink);
+  EXPECT_EQ(t.list.FindBefore({"b", 1}, place, nullptr, true), place);
+  At(place)->header.value_size ^= 1;
+  EXPECT_EQ(t.list.FindBefore({"b", 1}, place, nullptr, true), PmPtr::DamagedAt(place));
+}
+
+TEST_F(PmSkipListTest, IteratorsAgreeWithASortedMapBothWays) {
+  for (uint64_t seed = 1; seed <= 24; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    const Shape shape = kShapes[seed % std::size(kShapes)];
+    CreateParts(shape.parts);
+    TestList t(pool_.get(), shape.braided);
+    const uint64_t keys = 1 + random.Uniform(300);
+    const Elements elements = RandomElements(&random, KeyShape::kMixed, random.Uniform(500), keys);
+    Link(elements, &t.list);
+    // Without a guide, with one of all elements, or with one of the tall ones.
+    const auto guide_height = static_cast<uint32_t>(random.Uniform(4));
+    const auto guide = guide_height == 0 ? nullptr : Guide(pool_.get(), elements, guide_height);
+    const auto it = NewSkipListIterator(&t.list, guide, random.OneIn(2));
+    auto expected = elements.end();
+    for (int i = 0; i < 3000; ++i) {
+      std::string what;
+      const uint64_t action = random.Uniform(40);
+      if (action == 0) {
+        what = "SeekToFirst";
+        it->SeekToFirst();
+        expected = elements.begin();
+      } else if (action == 1) {
+        what = "SeekToLast";
+        it->SeekToLast();
+        expected = elements.empty() ? elements.end() : std::prev(elements.end());
+      } else if (action < 4) {
+        const OwnedKey target = RandomTarget(&random, KeyShape::kMixed, keys, elements);
+        what = "Seek " + target.user_key;
+        it->Seek(target.view());
+        expected = elements.lower_bound(target);
+      } else if (action < 6) {
+        const OwnedKey target = RandomTarget(&random, KeyShape::kMixed, keys, elements);
+        what = "SeekForPrev " + target.user_key;
+        it->SeekForPrev(target.view());
+        expected = elements.upper_bound(target);
+        expected = expected == elements.begin() ? elements.end() : std::prev(expected);
+      } else if (expected == elements.end()) {
+        continue;
+      } else if (action < 24) {
+        what = "Next";
+        it->Next();
+        ++expected;
+      } else {
+        what = "Prev";
+        it->Prev();
+        expected = expected == elements.begin() ? elements.end() : std::prev(expected);
+      }
+      ASSERT_EQ(it->Valid(), expected != elements.end()) << "step " << i << " " << what;
+      ASSERT_TRUE(it->status().ok()) << it->status().ToString();
+      if (!it->Valid()) continue;
+      ASSERT_EQ(static_cast<RecordIterator*>(it.get())->place(), expected->second) << "step " << i << " " << what;
+      ASSERT_EQ(it->key().user_key, expected->first.user_key);
+      ASSERT_EQ(it->key().tag, expected->first.tag);
+      ASSERT_TRUE(it->VerifyChecksum().ok());
+    }
+  }
+}
+
+TEST_F(PmSkipListTest, IteratorsGoOnPastElementsThatWereLinkedMeanwhile) {
+  CreateParts(1);
+  Random random(19);
+  Elements elements;
+  for (uint64_t i = 0; i < 200; i += 2) {
+    AddElement(&random, {testing::MakeKey(KeyShape::kCommonPrefix, i), MakeTag(i + 1, RecordKind::kPut)}, &elements);
+  }
+  TestList t(pool_.get(), false);
+  Link(elements, &t.list);
+  const auto it = NewSkipListIterator(&t.list, Guide(pool_.get(), elements, 2), false);
+  it->SeekToFirst();
+  for (int i = 0; i < 20; ++i) it->Next();
+  for (uint64_t i = 1; i < 200; i += 2) {
+    AddElement(&random, {testing::MakeKey(KeyShape::kCommonPrefix, i), MakeTag(i + 1, RecordKind::kPut)}, &elements);
+  }
+  Link(elements, &t.list);
+  uint64_t n = 40;
+  for (; it->Valid(); it->Next(), ++n) ASSERT_EQ(it->key().user_key, testing::MakeKey(KeyShape::kCommonPrefix, n));
+  EXPECT_EQ(n, 200u);
+}
+
+// Damage ends a walk with a status that names it; a walk that ends without one has shown everything.
+TEST_F(PmSkipListTest, AnIteratorNeverPassesDamageSilently) {
+  CreateParts(2);
+  Random random(23);
+  const Elements elements = RandomElements(&random, KeyShape::kMixed, 60, 40);
+  TestList t(pool_.get(), true);
+  Link(elements, &t.list);
+  for (const uint32_t guide_height : {0u, 1u, 2u}) {
+    for (const auto& [key, damaged] : elements) {
+      const auto guide = guide_height == 0 ? nullptr : Guide(pool_.get(), elements, guide_height);
+      const auto it = NewSkipListIterator(&t.list, guide, true);
+      const uint64_t links_bits = 64 * At(damaged)->height();
+      for (int i = 0; i < 12; ++i) {
+        // Some bit of the record, or of its link in layer 0.
+        const size_t bit = random.OneIn(3) ? 8 * sizeof(RecordHeader) + random.Uniform(64)
+                           : random.OneIn(2)
+                               ? random.Uniform(8 * offsetof(RecordHeader, flags))
+                               : 8 * sizeof(RecordHeader) + links_bits + random.Uniform(8 * key.user_key.size());
+        Flip(damaged, bit);
+        size_t seen = 0;
+        auto expected = elements.begin();
+        for (it->SeekToFirst(); it->Valid(); it->Next(), ++expected, ++seen)
+          ASSERT_EQ(it->key().tag, expected->first.tag);
+        EXPECT_TRUE(it->status().IsCorruption()) << "forward, bit " << bit << ": a walk cannot but meet it";
+        auto backward = elements.rbegin();
+        seen = 0;
+        for (it->SeekToLast(); it->Valid(); it->Prev(), ++backward, ++seen)
+          ASSERT_EQ(it->key().tag, backward->first.tag);
+        EXPECT_TRUE(seen == elements.size() || it->status().IsCorruption()) << "backward, bit " << bit;
+        Flip(damaged, bit);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lamella
