@@ -1,0 +1,105 @@
+package lamella.coalesce.mapreduce;
+
+import java.io.IOException;
+import java.util.List;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.mapreduce.InputFormat;
+import org.apache.hadoop.mapreduce.InputSplit;
+import org.apache.hadoop.mapreduce.MRJobConfig;
+import org.apache.hadoop.mapreduce.RecordReader;
+import org.apache.hadoop.mapreduce.TaskAttemptContext;
+import org.apache.hadoop.mapreduce.lib.input.FileSplit;
+
+/**
+ * Reads the parts of a split (those of a coalesced one, or the delegate's split itself) one after another, each with a reader
+ * of the delegate's own.
+ *
+ * <p>R1: at most one part is open. R2: before a part's first record, mapreduce.map.input.file, .start and .length say which
+ * part it is, and so does the split's {@link Coalesced#current()}. R3: what the delegate throws (a file that is gone, say)
+ * passes unchanged.
+ */
+final class CoalescedRecordReader<K, V> extends RecordReader<K, V> {
+  private final InputFormat<K, V> delegate;
+  private InputSplit split;
+  private List<InputSplit> parts;
+  private TaskAttemptContext context;
+  private RecordReader<K, V> reader;  // of the part that is open; null before the first and after the last
+  private int opened;  // parts so far
+  private long bytesDone;  // of parts that are closed
+  private long bytesTotal;
+  private long bytesOpen;
+
+  CoalescedRecordReader(InputFormat<K, V> delegate) {
+    this.delegate = delegate;
+  }
+
+  /** Opens the first part: a task whose input is gone fails here, as it would with the delegate. */
+  @Override
+  public void initialize(InputSplit split, TaskAttemptContext context) throws IOException, InterruptedException {
+    this.split = split;
+    parts = split instanceof Coalesced ? ((Coalesced) split).parts() : List.of(split);
+    this.context = context;
+    bytesTotal = split.getLength();
+    openNext();
+  }
+
+  @Override
+  public boolean nextKeyValue() throws IOException, InterruptedException {
+    while (reader != null) {
+      if (reader.nextKeyValue()) return true;
+      close();
+      bytesDone += bytesOpen;
+      bytesOpen = 0;
+      if (opened < parts.size()) openNext();
+    }
+    return false;
+  }
+
+  private void openNext() throws IOException, InterruptedException {
+    InputSplit part = parts.get(opened);
+    if (split instanceof Coalesced) ((Coalesced) split).moveTo(opened);  // keeps R2
+    opened++;
+    bytesOpen = part.getLength();
+    announce(part);
+    reader = delegate.createRecordReader(part, context);
+    reader.initialize(part, context);
+  }
+
+  private void announce(InputSplit part) {
+    Configuration conf = context.getConfiguration();
+    if (part instanceof FileSplit) {
+      FileSplit file = (FileSplit) part;
+      conf.set(MRJobConfig.MAP_INPUT_FILE, file.getPath().toString());
+      conf.setLong(MRJobConfig.MAP_INPUT_START, file.getStart());
+      conf.setLong(MRJobConfig.MAP_INPUT_PATH, file.getLength());  // Hadoop's name for mapreduce.map.input.length
+    } else {
+      conf.unset(MRJobConfig.MAP_INPUT_FILE);
+      conf.unset(MRJobConfig.MAP_INPUT_START);
+      conf.unset(MRJobConfig.MAP_INPUT_PATH);
+    }
+  }
+
+  @Override
+  public K getCurrentKey() throws IOException, InterruptedException {
+    return reader == null ? null : reader.getCurrentKey();
+  }
+
+  @Override
+  public V getCurrentValue() throws IOException, InterruptedException {
+    return reader == null ? null : reader.getCurrentValue();
+  }
+
+  @Override
+  public float getProgress() throws IOException, InterruptedException {
+    if (reader == null) return 1;
+    if (bytesTotal == 0) return (float) opened / parts.size();
+    return (float) Math.min(1, (bytesDone + bytesOpen * (double) reader.getProgress()) / bytesTotal);
+  }
+
+  @Override
+  public void close() throws IOException {
+    RecordReader<K, V> open = reader;
+    reader = null;  // keeps R1 even if closing fails
+    if (open != null) open.close();
+  }
+}

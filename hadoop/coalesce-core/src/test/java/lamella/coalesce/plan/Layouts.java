@@ -1,0 +1,62 @@
+package lamella.coalesce.plan;
+
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Random;
+import java.util.Set;
+
+/** Inputs for the planner's tests. */
+final class Layouts {
+  static final long MIB = 1L << 20;
+
+  private Layouts() {}
+
+  /** Blocks on distinct hosts chosen at random, as HDFS places a file whose writer is outside the cluster. */
+  static List<Unit> blocks(int count, long bytes, ClusterShape shape, int replicas, Random random) {
+    List<Unit> units = new ArrayList<>(count);
+    for (int i = 0; i < count; i++) units.add(new Unit(bytes, hosts(shape, replicas, random)));
+    return units;
+  }
+
+  static List<String> hosts(ClusterShape shape, int replicas, Random random) {
+    Set<String> hosts = new LinkedHashSet<>();
+    int want = Math.min(replicas, shape.nodes().size());
+    while (hosts.size() < want) hosts.add(shape.nodes().get(random.nextInt(shape.nodes().size())).host());
+    return new ArrayList<>(hosts);
+  }
+
+  /** Anything: mixed sizes, empty files, hosts outside the cluster, no hosts, one node holding everything. */
+  static List<Unit> wild(ClusterShape shape, Random random) {
+    int count = random.nextInt(300);
+    int skew = random.nextInt(4);
+    List<Unit> units = new ArrayList<>();
+    for (int i = 0; i < count; i++) {
+      long bytes = switch (random.nextInt(4)) {
+        case 0 -> 0;
+        case 1 -> random.nextInt(1000);
+        default -> random.nextLong(256 * MIB);
+      };
+      List<String> hosts = new ArrayList<>(hosts(shape, 1 + random.nextInt(4), random));
+      if (skew == 1) hosts = List.of();
+      if (skew == 2) hosts = List.of(shape.nodes().get(0).host());
+      if (skew == 3 && random.nextBoolean()) hosts.add("elsewhere" + random.nextInt(3));
+      units.add(new Unit(bytes, hosts));
+    }
+    return units;
+  }
+
+  static ClusterShape wildShape(Random random) {
+    List<ClusterShape.Node> nodes = new ArrayList<>();
+    int count = 1 + random.nextInt(12);
+    for (int i = 0; i < count; i++) nodes.add(new ClusterShape.Node("n" + i, 1 + random.nextInt(12)));
+    return new ClusterShape(nodes, random.nextInt(4), "test");
+  }
+
+  static Unit shuffled(Unit unit, Random random) {
+    List<String> hosts = new ArrayList<>(unit.hosts());
+    Collections.shuffle(hosts, random);
+    return new Unit(unit.bytes(), hosts);
+  }
+}
