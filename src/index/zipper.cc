@@ -143,6 +143,7 @@ PmPtr Zipper::DropObsolete(const Record* newer, PmPtr older) {
         persister_->Store(lower_->Link(last_kept, 0, 0), EncodeLink(next));
         persister_->Flush(lower_->Link(last_kept, 0, 0), sizeof(PmWord));
       }
+      if (record->obsolete()) std::erase(skipped_, older);  // a redo: linked before the crash, now a newer one may drop it
       record->MarkObsolete(persister_);
       dropped_.push_back(older);
     }
