@@ -52,11 +52,12 @@ public final class Input {
   private static IOException withKey(Configuration conf, IOException cause) {
     String message = FileInputFormat.INPUT_DIR + " is '" + conf.get(FileInputFormat.INPUT_DIR, "")
         + "'; expected one or more existing, readable paths: " + cause.getMessage();
-    IOException told = new IOException(message);
-    if (cause instanceof InvalidInputException) told = new InvalidInputException(List.of(told));
-    if (cause instanceof FileNotFoundException) told = new FileNotFoundException(message);
-    told.initCause(cause);
-    return told;
+    IOException told = new IOException(message, cause);
+    if (cause instanceof InvalidInputException) return new InvalidInputException(List.of(told));  // its message is told's
+    if (!(cause instanceof FileNotFoundException)) return told;
+    FileNotFoundException gone = new FileNotFoundException(message);
+    gone.initCause(cause);
+    return gone;
   }
 
   @SuppressWarnings("unchecked")

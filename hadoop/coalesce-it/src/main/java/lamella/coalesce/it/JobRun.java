@@ -23,7 +23,6 @@ import org.apache.hadoop.mapreduce.Job;
 import org.apache.hadoop.mapreduce.JobCounter;
 import org.apache.hadoop.mapreduce.TaskType;
 import org.apache.hadoop.mapreduce.jobhistory.JobHistoryParser;
-import org.apache.hadoop.mapreduce.lib.input.CombineFileInputFormat;
 import org.apache.hadoop.mapreduce.lib.input.CombineSequenceFileInputFormat;
 import org.apache.hadoop.mapreduce.lib.input.CombineTextInputFormat;
 import org.apache.hadoop.mapreduce.lib.input.FileInputFormat;
@@ -55,14 +54,14 @@ public record JobRun(
   private static final AtomicInteger RUNS = new AtomicInteger();
 
   public static JobRun run(
-      SmallCluster cluster, Path input, Class<? extends InputFormat<?, ?>> format, Splitting splitting, Workload workload)
+      SmallCluster cluster, Path input, Class<?> format, Splitting splitting, Workload workload)
       throws Exception {
     Configuration conf = cluster.conf();
     Path output = new Path("/output/" + RUNS.incrementAndGet());
     Job job = Job.getInstance(conf, splitting + " " + input);
     FileInputFormat.setInputPaths(job, input);
     FileOutputFormat.setOutputPath(job, output);
-    job.setInputFormatClass(format);
+    job.setInputFormatClass(format.asSubclass(InputFormat.class));
     job.setNumReduceTasks(1);
     workload.configure(job);
     split(job, cluster, input, format, splitting);
@@ -74,20 +73,15 @@ public record JobRun(
   }
 
   private static void split(
-      Job job, SmallCluster cluster, Path input, Class<? extends InputFormat<?, ?>> format, Splitting splitting)
+      Job job, SmallCluster cluster, Path input, Class<?> format, Splitting splitting)
       throws IOException {
     if (splitting == Splitting.DEFAULT) return;
     if (splitting == Splitting.COMBINE) {
       long bytes = cluster.fs().getContentSummary(input).getLength();
       long each = (bytes + cluster.slots() - 1) / cluster.slots();
-      Class<? extends CombineFileInputFormat<?, ?>> combining = CombineTextInputFormat.class;
-      if (SequenceFileInputFormat.class.isAssignableFrom(format)) {
-        @SuppressWarnings("unchecked")
-        Class<? extends CombineFileInputFormat<?, ?>> sequence =
-            (Class<? extends CombineFileInputFormat<?, ?>>) (Class<?>) CombineSequenceFileInputFormat.class;
-        combining = sequence;
-      }
-      job.setInputFormatClass(combining);
+      boolean sequence = SequenceFileInputFormat.class.isAssignableFrom(format);
+      Class<?> combining = sequence ? CombineSequenceFileInputFormat.class : CombineTextInputFormat.class;
+      job.setInputFormatClass(combining.asSubclass(InputFormat.class));
       FileInputFormat.setMaxInputSplitSize(job, each);
       return;
     }

@@ -5,6 +5,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.logging.LogManager;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.hdfs.MiniDFSCluster;
@@ -13,6 +14,8 @@ import org.apache.hadoop.net.NetUtils;
 import org.apache.hadoop.yarn.api.records.NodeState;
 import org.apache.hadoop.yarn.conf.YarnConfiguration;
 import org.apache.hadoop.yarn.server.nodemanager.NodeManager;
+import org.apache.log4j.Level;
+import org.apache.log4j.Logger;
 
 /**
  * A real HDFS and a real YARN in this process, whose containers are real processes. Every node is a data node and a node
@@ -31,6 +34,7 @@ public final class SmallCluster implements AutoCloseable {
     this.nodeCount = nodeCount;
     this.slotsPerNode = slotsPerNode;
     String hosts = NodeNames.install(folder);
+    LogManager.getLogManager().reset();  // the web servers' talk, which goes by java.util.logging
     System.setProperty("test.build.data", folder.resolve("data").toString());
     System.setProperty(MiniDFSCluster.PROP_TEST_BUILD_DATA, folder.resolve("dfs").toString());
 
@@ -132,6 +136,7 @@ public final class SmallCluster implements AutoCloseable {
 
   @Override
   public void close() {
+    Logger.getLogger("org.apache.hadoop").setLevel(Level.OFF);  // every daemon reports that it was interrupted
     for (NodeManager nodeManager : nodeManagers) nodeManager.stop();
     yarn.stop();
     dfs.shutdown(true);

@@ -38,7 +38,7 @@ class RealJobsTest {
     Data.text(fs, new org.apache.hadoop.fs.Path(MIXED, "b.txt.gz"), 8 << 20, 2);
     Data.text(fs, new org.apache.hadoop.fs.Path(MIXED, "c.txt.bz2"), 4 << 20, 3);
     fs.create(new org.apache.hadoop.fs.Path(MIXED, "empty.txt")).close();
-    Data.sequence(cluster.conf(), new org.apache.hadoop.fs.Path(RECORDS, "a.seq"), 150_000, 4);
+    Data.sequence(cluster.conf(), new org.apache.hadoop.fs.Path(RECORDS, "a.seq"), 300_000, 4);
     Data.longLines(fs, new org.apache.hadoop.fs.Path(LONG, "a.txt"), 33 * 16);
   }
 
@@ -91,7 +91,7 @@ class RealJobsTest {
   void sequenceFilesSortToTheSameOutput() throws Exception {
     JobRun plain = JobRun.run(cluster, RECORDS, SequenceFileInputFormat.class, JobRun.Splitting.DEFAULT, Workloads.sort());
     JobRun run = JobRun.run(cluster, RECORDS, SequenceFileInputFormat.class, JobRun.Splitting.MAXIMUM, Workloads.sort());
-    assertEquals(150_000, plain.output().size());
+    assertEquals(300_000, plain.output().size());
     assertEquals(plain.output(), run.output());
   }
 

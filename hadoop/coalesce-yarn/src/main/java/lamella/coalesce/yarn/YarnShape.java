@@ -35,6 +35,9 @@ final class YarnShape {
     }
   }
 
+  /** mapred-default.xml's. */
+  private static final float SLOW_START_DEFAULT = 0.05f;
+
   private record Ask(long memoryMb, int vcores) {}
 
   private YarnShape() {}
@@ -78,9 +81,7 @@ final class YarnShape {
 
   /** Keeps Y3. */
   private static int displacedByReducers(int slots, Ask map, Configuration conf) {
-    float slowStart = conf.getFloat(
-        MRJobConfig.COMPLETED_MAPS_FOR_REDUCE_SLOWSTART, MRJobConfig.DEFAULT_COMPLETED_MAPS_FOR_REDUCE_SLOWSTART);
-    if (slowStart > 0) return 0;
+    if (conf.getFloat(MRJobConfig.COMPLETED_MAPS_FOR_REDUCE_SLOWSTART, SLOW_START_DEFAULT) > 0) return 0;
     Ask reduce = ask(conf, MRJobConfig.REDUCE_MEMORY_MB, MRJobConfig.DEFAULT_REDUCE_MEMORY_MB,
         MRJobConfig.REDUCE_CPU_VCORES, MRJobConfig.DEFAULT_REDUCE_CPU_VCORES);
     double slotsEach = Math.max((double) reduce.memoryMb() / map.memoryMb(), (double) reduce.vcores() / map.vcores());

@@ -1,0 +1,121 @@
+package lamella.coalesce.it;
+
+import java.nio.file.Path;
+import java.util.EnumMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.TreeSet;
+import java.util.function.ToDoubleFunction;
+import lamella.coalesce.it.JobRun.Splitting;
+import org.apache.hadoop.mapreduce.lib.input.SequenceFileInputFormat;
+import org.apache.hadoop.mapreduce.lib.input.TextInputFormat;
+
+/** The measured table: {@code Bench FOLDER [WORKLOAD...]}. Prints Markdown; exits with 1 if an output differed or a goal was missed. */
+public final class Bench {
+  private static final List<String> WORKLOADS = List.of("grep", "wordcount", "sort", "sleep", "sleep-slow-node", "sleep-slow-tasks");
+  private static final int GREP_BLOCKS = 96;
+  private static final int OTHER_BLOCKS = 48;
+  private static final int RECORDS_PER_BLOCK = 16;
+  private static final int MS_PER_RECORD = 250;
+
+  private final SmallCluster cluster;
+  private final Path folder;
+  private boolean failed;
+
+  private Bench(SmallCluster cluster, Path folder) {
+    this.cluster = cluster;
+    this.folder = folder;
+  }
+
+  public static void main(String[] args) throws Exception {
+    List<String> asked = args.length > 1 ? List.of(args).subList(1, args.length) : WORKLOADS;
+    if (args.length < 1 || !new TreeSet<>(WORKLOADS).containsAll(asked)) {
+      System.err.println("usage: Bench FOLDER [WORKLOAD...], of " + String.join(", ", WORKLOADS));
+      System.exit(2);
+    }
+    Path folder = Path.of(args[0]);
+    boolean failed;
+    try (SmallCluster cluster = new SmallCluster(3, 4, folder)) {
+      Bench bench = new Bench(cluster, folder);
+      System.out.printf("3 nodes of 4 slots, one of them the application master's; blocks of 1 MiB, 2 replicas; %d processors%n%n",
+          Runtime.getRuntime().availableProcessors());
+      System.out.println("| Workload | Scheme | Maps | Containers | Job | Map phase | Waves | Node-local maps | Same output |");
+      System.out.println("|---|---|---:|---:|---:|---:|---:|---:|---|");
+      for (String workload : asked) bench.run(workload);
+      failed = bench.failed;
+    }
+    System.exit(failed ? 1 : 0);
+  }
+
+  private void run(String workload) throws Exception {
+    switch (workload) {
+      case "grep" -> {
+        Map<Splitting, JobRun> runs = text(workload, GREP_BLOCKS, Workloads.grep("w1[0-9]*"), Splitting.values());
+        goal("grep: default / maximum, job", 3, true, ratio(runs, Splitting.DEFAULT, Splitting.MAXIMUM, JobRun::seconds));
+        goal("grep: maximum / CombineText, job (10 % of noise allowed)", 1.1, false,
+            ratio(runs, Splitting.MAXIMUM, Splitting.COMBINE, JobRun::seconds));
+      }
+      case "wordcount" -> text(workload, OTHER_BLOCKS, Workloads.wordCount(), Splitting.values());
+      case "sort" -> {
+        org.apache.hadoop.fs.Path input = new org.apache.hadoop.fs.Path("/sort");
+        Data.sequence(cluster.conf(), new org.apache.hadoop.fs.Path(input, "a.seq"), OTHER_BLOCKS * 15_000, 3);
+        measure(workload, input, SequenceFileInputFormat.class, Workloads.sort(), Splitting.values());
+      }
+      case "sleep" -> {
+        Map<Splitting, JobRun> runs = sleep(workload, "", false);
+        goal("sleep: waves of maximum", 1, false, runs.get(Splitting.MAXIMUM).waves());
+        goal("sleep, even load: assorted / maximum, job", 1.15, false,
+            ratio(runs, Splitting.ASSORTED, Splitting.MAXIMUM, JobRun::seconds));
+      }
+      case "sleep-slow-node" -> goal("a node with half the throughput: maximum / assorted, job", 1.1, true,
+          ratio(sleep(workload, NodeNames.name(0), false), Splitting.MAXIMUM, Splitting.ASSORTED, JobRun::seconds));
+      default -> System.out.printf(Locale.ROOT, "%na node whose every task is half as fast: maximum / assorted, job: %.2f%n",
+          ratio(sleep(workload, NodeNames.name(0), true), Splitting.MAXIMUM, Splitting.ASSORTED, JobRun::seconds));
+    }
+  }
+
+  private Map<Splitting, JobRun> text(String name, int blocks, JobRun.Workload workload, Splitting... splittings) throws Exception {
+    org.apache.hadoop.fs.Path input = new org.apache.hadoop.fs.Path("/" + name);
+    Data.text(cluster.fs(), new org.apache.hadoop.fs.Path(input, "a.txt"), (long) blocks << 20, 1);
+    return measure(name, input, TextInputFormat.class, workload, splittings);
+  }
+
+  private Map<Splitting, JobRun> sleep(String name, String slowNode, boolean slowTasks) throws Exception {
+    org.apache.hadoop.fs.Path input = new org.apache.hadoop.fs.Path("/sleep");
+    if (!cluster.fs().exists(input)) {
+      Data.longLines(cluster.fs(), new org.apache.hadoop.fs.Path(input, "a.txt"), GREP_BLOCKS * RECORDS_PER_BLOCK);
+    }
+    JobRun.Workload workload = Workloads.sleep(
+        MS_PER_RECORD, cluster.slotsPerNode, slowNode, slowTasks, folder.resolve("spindles"));
+    return measure(name, input, TextInputFormat.class, workload, Splitting.MAXIMUM, Splitting.ASSORTED);
+  }
+
+  private Map<Splitting, JobRun> measure(
+      String name, org.apache.hadoop.fs.Path input, Class<?> format, JobRun.Workload workload,
+      Splitting... splittings) throws Exception {
+    Map<Splitting, JobRun> runs = new EnumMap<>(Splitting.class);
+    for (Splitting splitting : splittings) {
+      JobRun run = JobRun.run(cluster, input, format, splitting, workload);
+      runs.put(splitting, run);
+      boolean same = run.output().equals(runs.get(splittings[0]).output());
+      failed |= !same;
+      System.out.printf(Locale.ROOT, "| %s | %s | %d | %d | %.1f s | %.1f s | %.2f | %d of %d | %s |%n", name,
+          splitting.name().toLowerCase(Locale.ROOT), run.maps(), run.containers(), run.seconds(), run.mapPhaseSeconds(),
+          run.waves(), run.mapsLocal(), run.maps(), same ? "yes" : "NO");
+    }
+    return runs;
+  }
+
+  private static double ratio(
+      Map<Splitting, JobRun> runs, Splitting above, Splitting below, ToDoubleFunction<JobRun> value) {
+    return value.applyAsDouble(runs.get(above)) / value.applyAsDouble(runs.get(below));
+  }
+
+  private void goal(String name, double limit, boolean atLeast, double found) {
+    boolean met = atLeast ? found >= limit : found <= limit;
+    failed |= !met;
+    System.out.printf(Locale.ROOT, "%n%s: %.2f, goal %s %.2f: %s%n%n", name, found, atLeast ? "at least" : "at most", limit,
+        met ? "met" : "MISSED");
+  }
+}

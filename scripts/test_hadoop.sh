@@ -1,0 +1,63 @@
+#!/bin/bash
+# test_hadoop.sh: the Java part's unit and property tests, then real jobs on a small cluster and through Spark.
+# The last line is "hadoop: N passed, N failed"; the exit status is 0 only if some ran and none failed.
+# test_hadoop.sh setup only installs what is missing: a JDK 17 and Maven, as Debian 12 packages them.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+install_missing() {
+  local missing=()
+  # A JDK, not only a JRE: javac of 17 or later.
+  javac --release 17 -version >/dev/null 2>&1 || missing+=(openjdk-17-jdk-headless)
+  command -v mvn >/dev/null || missing+=(maven)
+  [[ ${#missing[@]} -gt 0 ]] || return 0
+  if ! command -v apt-get >/dev/null; then
+    echo "test_hadoop: this is not Debian (no apt-get here). Install the equivalents of these yourself: ${missing[*]}" >&2
+    return 1
+  fi
+  local as_root=()
+  if [[ $(id -u) -ne 0 ]]; then
+    if ! command -v sudo >/dev/null; then
+      echo "test_hadoop: missing packages, and neither root nor sudo here to install them. As root, run:" >&2
+      echo "  apt-get update && apt-get install -y ${missing[*]}" >&2
+      return 1
+    fi
+    as_root=(sudo)
+    [[ -t 0 ]] || as_root=(sudo -n)  # never wait for a password that nobody can type
+  fi
+  echo "test_hadoop: installing ${#missing[@]} Debian packages: ${missing[*]}"
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 update </dev/null &&
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 \
+      install -y --no-install-recommends "${missing[@]}" </dev/null
+}
+
+if ! install_missing; then
+  echo "hadoop: 0 passed, 1 failed"
+  exit 1
+fi
+[[ "${1:-}" != setup ]] || exit 0
+
+started=$SECONDS
+rm -rf hadoop/*/target/surefire-reports
+# Without the network once everything has been fetched; with it where that fails for want of something.
+run_maven() { (cd hadoop && mvn -B -ntp -q "$@"); }
+offline=(-o)
+run_maven -o -DskipTests test-compile >/dev/null 2>&1 || offline=()
+run_maven "${offline[@]}" --fail-at-end test
+status=$?
+
+passed=0
+failed=0
+while read -r tests errors skipped failures; do
+  passed=$((passed + tests - errors - skipped - failures))
+  failed=$((failed + errors + failures))
+done < <(find hadoop/*/target/surefire-reports -name 'TEST-*.xml' -exec sed -n \
+  's/^<testsuite .*[[:space:]]tests="\([0-9]*\)" errors="\([0-9]*\)" skipped="\([0-9]*\)" failures="\([0-9]*\)".*/\1 \2 \3 \4/p' {} + \
+  2>/dev/null)
+if [[ $status -ne 0 && $failed -eq 0 ]]; then
+  echo "test_hadoop: maven ended with $status though it reports no failed test; see above" >&2
+  failed=1
+fi
+echo "hadoop: $((SECONDS - started)) s"
+echo "hadoop: $passed passed, $failed failed"
+[[ $failed -eq 0 && $passed -gt 0 ]]
