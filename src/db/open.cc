@@ -149,8 +149,12 @@ Status DbImpl::Init() {
   Status s = CheckOptions();
   if (s.ok()) s = OpenPool(true);
   if (s.ok()) s = MakeEngine();
-  if (s.ok()) s = pool_->MarkOpen();
+  // What a power cut left counts as that until recovery is complete: it may be cut itself. What was closed in order is not clean
+  // any more from its first change on.
+  const bool clean = s.ok() && pool_->state().clean;
+  if (clean) s = pool_->MarkOpen();
   if (s.ok()) s = engine_->Recover();
+  if (s.ok() && !clean) s = pool_->MarkOpen();
   if (!s.ok()) return s;
   recovery_us_ = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(steady_clock::now() - start).count());
   uint32_t threads = options_.background_threads;
@@ -207,8 +211,10 @@ Status RepairDB(const std::string& path, const Options& options, RepairReport* r
   DbImpl db(options, path);
   Status s = db.OpenPool(false);
   if (s.ok()) s = db.MakeEngine();
-  if (s.ok()) s = db.pool()->MarkOpen();
+  const bool clean = s.ok() && db.pool()->state().clean;  // as in Init
+  if (clean) s = db.pool()->MarkOpen();
   if (s.ok()) s = db.engine()->Rebuild(report);
+  if (s.ok() && !clean) s = db.pool()->MarkOpen();
   return s;
 }
 

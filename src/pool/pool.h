@@ -171,6 +171,7 @@ class Pool {
   Status OpenPart(const PoolOptions& options, uint32_t part, Superblock* superblock);
   Status CheckSiblings(const std::vector<Superblock>& superblocks) const;
   Status ScanParts(const std::vector<Superblock>& superblocks);
+  void MendSecondCopies() LAMELLA_REQUIRES(superblock_mu_);
   void MakeGate(const PoolOptions& options);
   void TellMapped(const Part& part) const;
   Status UpdateSuperblocks(const std::function<void(Superblock*)>& change);

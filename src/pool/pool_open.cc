@@ -285,6 +285,19 @@ Status Pool::ScanParts(const std::vector<Superblock>& superblocks) {
   return UpdateSuperblocksLocked([](Superblock*) {});
 }
 
+// A crash after the first copies of an update leaves second copies that are old or torn: they must be able to stand in for the
+// first ones before those are written again.
+void Pool::MendSecondCopies() {
+  for (uint32_t i = 0; i < part_count(); i++) {
+    Superblock first;
+    std::memcpy(&first, bases_[i] + kSuperblockOffsets[0], sizeof(first));
+    char* const second = bases_[i] + kSuperblockOffsets[1];
+    if (std::memcmp(second, &first, sizeof(first)) == 0 || first.checksum != SuperblockChecksum(first)) continue;
+    superblock_persister_->Copy(second, &first, sizeof(first));
+    superblock_persister_->Fence();
+  }
+}
+
 void Pool::MakeGate(const PoolOptions& options) {
   // The weakest part decides.
   medium_report_ = parts_[0]->region->Detect();
@@ -315,11 +328,12 @@ Status Pool::UpdateSuperblocks(const std::function<void(Superblock*)>& change) {
 }
 
 // What a crash leaves after each step (PoolCrash.ASuperblockUpdateCutAnywhereIsOldOrNew):
-//   everything else synced                        the old state
+//   second copies mended, everything else synced  the old state
 //   first copies of parts n-1 to 1, fence, sync   the old state; those parts are a generation ahead, or torn and so not
 //   first copy of part 0, fence, sync             the new state, or torn: the old one from its second copy
 //   second copies, fence, sync                    the new state
 Status Pool::UpdateSuperblocksLocked(const std::function<void(Superblock*)>& change) {
+  MendSecondCopies();  // keeps S1
   Status s = Sync();
   if (!s.ok()) return s;
   Superblock next = superblock_;

@@ -1,6 +1,7 @@
 // Superblock is what a pool part says of itself, in two copies of 128 bytes at offsets 0 and 4096 of the part.
 // S1: a change is written to the first copy, made durable, and then to the second: of a torn copy or of damage to one
-//     copy the other one keeps what was last durable, and an older state is never taken for the present one.
+//     copy the other one keeps what was last durable, and an older state is never taken for the present one. A second copy that a
+//     crash left behind its first is brought up to it before the first is written again.
 // S2: the parts of a pool are written together, part 0 last: part 0 decides, and another part is at its generation or
 //     one ahead.
 // S3: magic and checksum keep their places, and the checksum its 128 bytes, in every version of the format, so that a
