@@ -59,7 +59,11 @@ void RecordAppender::CloseChunk() {
   const bool pending = uncommitted_;
   Seal();
   uncommitted_ = pending;  // the lines are on their way; the fence is still the caller's
-  pool_->Descriptor(chunk_.part, chunk_.index)->used_bytes.store(tail_, std::memory_order_relaxed);
+  if (pending) {
+    closed_.emplace_back(chunk_, tail_);
+  } else {
+    pool_->Descriptor(chunk_.part, chunk_.index)->used_bytes.store(tail_, std::memory_order_relaxed);
+  }
   chunk_ = ChunkRef{};
   chunk_base_ = nullptr;
   tail_ = chunk_end_ = emitted_ = 0;
@@ -152,6 +156,10 @@ void RecordAppender::Commit() {
   }
   persister_.Fence();
   uncommitted_ = false;
+  for (const auto& [chunk, used] : closed_) {  // keeps I5
+    pool_->Descriptor(chunk.part, chunk.index)->used_bytes.store(used, std::memory_order_relaxed);
+  }
+  closed_.clear();
 }
 
 LogPosition RecordAppender::Seal() {

@@ -7,6 +7,7 @@
 // I2: bytes before the tail are never written again; the open line is rewritten with the same head until Seal.
 // I3: after Seal the next record starts on a line of its own: whoever owns the sealed records may write their links.
 // I4: a crash leaves records whole up to the last Commit; recovery opens a fresh chunk, so nothing follows a torn record.
+// I5: a chunk's descriptor says how much of it is used only once that is durable (on page media the two are unordered).
 // Threads: one at a time.
 #ifndef LAMELLA_LOG_RECORD_APPENDER_H_
 #define LAMELLA_LOG_RECORD_APPENDER_H_
@@ -90,6 +91,7 @@ class RecordAppender {
   size_t skip_ = 0;         // bytes at the head of stage_ that are durable already
   size_t staged_ = 0;       // bytes in stage_; they belong at emitted_
   bool uncommitted_ = false;
+  std::vector<std::pair<ChunkRef, uint64_t>> closed_;  // chunks closed with uncommitted records, and the bytes used of them
   std::unique_ptr<char[]> stage_;
 };
 

@@ -116,7 +116,12 @@ Status ListDb::CopyRecords(const MemTable& memtable, std::shared_ptr<HeadTree>* 
     Status s = flush_arena_->Prepare(RecordBytes(height, record->key().size(), record->value().size()), true);
     if (!s.ok()) return s;
     places.push_back(
-        flush_arena_->Append({.tag = record->tag(), .key = record->key(), .value = record->value(), .height = height}));
+        flush_arena_->Append({.tag = record->tag(),
+                              .key = record->key(),
+                              .value = record->value(),
+                              .height = height,
+                              // after a power cut on page media the copies may be all that is left of a batch, or of a part of one
+                              .batch_remaining = record->header.batch_remaining}));
   }
   flush_arena_->Commit();
   flush_arena_->Seal();  // the records' links are written from now on

@@ -108,10 +108,32 @@ bool ListDb::DropIfDead(PmPtr before, PmPtr place) {
   if (record->kind() != RecordKind::kDelete) {
     CountDead(place, record->bytes());  // a delete was counted when it was linked
   }
-  record->MarkObsolete(&gc_persister_);
+  (record->kind() == RecordKind::kDelete ? dropped_deletes_ : dropped_puts_).push_back(place);
   Forget(record, place);
   l1_count_.fetch_sub(1, std::memory_order_relaxed);
   return true;
+}
+
+// Marks what was dropped. What a crash after each step leaves (StoreCrash):
+//   1  unlinked, fence       nothing marked, all of it found again by the next gc
+//   2  puts marked, synced   a rebuilding finds the deletes, and no put behind them
+//   3  deletes marked        a rebuilding finds neither
+// A mark before its unlinking is durable would let gc free what is linked still.
+Status ListDb::MarkDropped() {
+  if (dropped_puts_.empty() && dropped_deletes_.empty()) return Status::OK();
+  gc_persister_.Fence();
+  for (const PmPtr place : dropped_puts_) pool_->At<Record>(place)->MarkObsolete(&gc_persister_);
+  dropped_puts_.clear();
+  Status s;
+  if (!dropped_deletes_.empty()) {
+    gc_persister_.Fence();
+    if (LosesUnsynced()) s = SyncAll();
+    if (s.ok()) {
+      for (const PmPtr place : dropped_deletes_) pool_->At<Record>(place)->MarkObsolete(&gc_persister_);
+    }
+    dropped_deletes_.clear();
+  }
+  return s;
 }
 
 // Lets go of the deletes that lost what they shielded, once no iterator is left that may stand on it.
@@ -127,10 +149,14 @@ Status ListDb::GatherLive(std::vector<ChunkRef>* victims, std::vector<Victim>* l
   for (const ChunkRef& chunk : *victims) {
     std::vector<Victim> here;
     bool damaged = false;
+    std::vector<PmPtr> tears;
+    std::vector<Gap> gaps;
     const uint64_t used = pool_->Descriptor(chunk.part, chunk.index)->used_bytes.load(std::memory_order_relaxed);
     const uint64_t behind = ForEachLiving(
         chunk,
         [&](const Record* record, PmPtr place) {
+          for (const PmPtr tear : tears) gaps.push_back({tear, place});
+          tears.clear();
           if (record->obsolete()) return;
           const PmPtr before = FindBeforeInL1(record->internal_key());
           const PmPtr found = before.damaged() ? before : l1_->Next(before, 0, 0);
@@ -141,13 +167,14 @@ Status ListDb::GatherLive(std::vector<ChunkRef>* victims, std::vector<Victim>* l
           }
           if (!DropIfDead(before, place)) here.push_back({place});
         },
-        [&](PmPtr) { damaged = true; });
+        [&](PmPtr place) { tears.push_back(place); });
+    if (!gaps.empty() && (chunk.kind != kListDbArena || IsLinkedInto(gaps))) damaged = true;
     if (damaged || behind + kLineBytes < used) continue;  // `check` names the place
     sound.push_back(chunk);
     live->insert(live->end(), here.begin(), here.end());
   }
   *victims = std::move(sound);
-  return Status::OK();
+  return MarkDropped();
 }
 
 // Copies the living in key order and swings the links to the copies (Zipper::Replace). A crash before that leaves the copies in
@@ -180,6 +207,7 @@ Status ListDb::Relocate(std::vector<Victim>* live) {
   std::vector<Zipper::Move> moves;
   for (size_t i = 0; i < live->size(); ++i) moves.push_back({(*live)[i].place, copies[i]});
   Status s = Zipper(l1_.get(), &gc_persister_, this).Replace(moves);
+  if (s.ok() && !moves.empty() && LosesUnsynced()) s = SyncAll();  // the copies, before the originals are marked
   if (!s.ok()) return s;
   lookup_cache_.AdvanceGeneration();  // before the caches change: whoever found an original may still be about to cache it
   for (const auto& [from, to] : moves) {
@@ -260,10 +288,11 @@ Status ListDb::SweepRange(std::string_view begin, std::string_view end) {
     }
     at = next;
   }
+  Status s = MarkDropped();
   gc_persister_.Fence();
   SettleShields();
   if (at.damaged()) return DescribeDamage(*pool_, at);
-  return Status::OK();
+  return s;
 }
 
 }  // namespace lamella

@@ -73,7 +73,8 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
 
  protected:
   Status FlushMemTable(const std::shared_ptr<MemTable>& memtable) override;
-  Lookup SearchTables(const TableSet& tables, const InternalKey& target, bool verify) override;
+  Candidates FindCandidates(std::string_view key) override;
+  Lookup SearchTables(const TableSet& tables, const InternalKey& target, const Candidates& candidates, bool verify) override;
   void AddTableIterators(const std::shared_ptr<const TableSet>& tables, bool verify,
                          std::vector<std::unique_ptr<InternalIterator>>* iterators) override;
   Pressure TablePressure(const TableSet& tables) const override;
@@ -105,6 +106,7 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   Status GatherLive(std::vector<ChunkRef>* victims, std::vector<Victim>* live);
   Status Relocate(std::vector<Victim>* live);
   bool DropIfDead(PmPtr before, PmPtr place);
+  Status MarkDropped();
   void SettleShields();
   Status SweepRange(std::string_view begin, std::string_view end);
   PmPtr FindBeforeInL1(const InternalKey& key) const;
@@ -129,6 +131,14 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   /// crash within their batch left among them.
   uint64_t ForEachLiving(const ChunkRef& chunk, const std::function<void(const Record*, PmPtr)>& visit,
                          const std::function<void(PmPtr place)>& damaged) const;
+
+  /// Between an arena's records, a place where none validates: what a crash left of copies that were never linked, or damage.
+  struct Gap {
+    PmPtr from;
+    PmPtr to;
+  };
+  /// True if a list leads into one of them, or is damaged itself: then that is damage.
+  bool IsLinkedInto(const std::vector<Gap>& gaps) const;
 
   // rebuild.cc
   void GatherRecords(bool power_cut, std::vector<LogEntry>* kept, uint64_t* lost);
@@ -187,6 +197,8 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   SnapshotList::Sample snapshots_;  // of the running job
   std::shared_ptr<std::atomic<uint64_t>> settled_sequence_;  // merged tables up to here are seen apart from L1 by nobody (I4)
   std::shared_ptr<Shields> shields_;
+  std::vector<PmPtr> dropped_puts_;     // unlinked and not yet marked
+  std::vector<PmPtr> dropped_deletes_;  // the same
   std::unique_ptr<RecordAppender> flush_arena_;
   std::vector<std::unique_ptr<RecordAppender>> gc_arenas_;  // one per pool part
   Persister flush_persister_;

@@ -26,14 +26,29 @@ uint64_t ListDb::ForEachLiving(const ChunkRef& chunk, const std::function<void(c
       [&](PmPtr place) { tears.push_back(place); });
 }
 
+bool ListDb::IsLinkedInto(const std::vector<Gap>& gaps) const {
+  if (gaps.empty()) return false;
+  const auto leads_into = [&](const PmSkipList& list) {
+    for (PmPtr at = list.First(); at; at = list.Next(at, 0, 0)) {
+      if (at.damaged()) return true;
+      for (const Gap& gap : gaps) {
+        if (gap.from.word <= at.word && at.word < gap.to.word) return true;
+      }
+    }
+    return false;
+  };
+  const auto tables = CurrentTables();
+  return leads_into(*l1_) || std::any_of(tables->l0.begin(), tables->l0.end(), [&](const auto& table) { return leads_into(*table->list); });
+}
+
 // What validates and counts. After a power cut on page media that is everything up to the last sync and the longest run without a
 // hole behind it (P3); in a repair it is everything but a torn batch at the end.
 void ListDb::GatherRecords(bool power_cut, std::vector<LogEntry>* kept, uint64_t* lost) {
   std::vector<LogEntry> all;
   pool_->ForEachChunk([&](const ChunkRef& chunk) {
     if (chunk.kind != ChunkKind::kLog && chunk.kind != kListDbArena) return;
-    // The batch counts of copies are those of the records they were made from: only the log's are whole batches.
-    const bool copy = chunk.kind == kListDbArena;
+    // What gc copied is of batches that were whole and synced, and of which some records may be gone.
+    const bool copy = chunk.kind == kListDbArena && chunk.owner == kGcArena;
     const uint64_t behind = ForEachLiving(
         chunk,
         [&](const Record* record, PmPtr place) {
@@ -42,7 +57,7 @@ void ListDb::GatherRecords(bool power_cut, std::vector<LogEntry>* kept, uint64_t
         [&](PmPtr) { ++*lost; });
     const uint64_t used = pool_->Descriptor(chunk.part, chunk.index)->used_bytes.load(std::memory_order_relaxed);
     if (used > behind + kLineBytes) ++*lost;
-    pool_->Descriptor(chunk.part, chunk.index)->used_bytes.store(std::max(used, behind), std::memory_order_relaxed);
+    pool_->Descriptor(chunk.part, chunk.index)->used_bytes.store(behind, std::memory_order_relaxed);  // what is lost is reported once
   });
   std::vector<SequenceGap> gaps;
   uint64_t base;
@@ -236,15 +251,32 @@ void ListDb::CheckList(const PmSkipList& list, const std::string& name, uint64_t
 Status ListDb::Check(CheckReport* report) {
   Status s = FlushAllNow();
   if (!s.ok()) return s;
+  std::vector<LogPosition> boundary;
+  {
+    const std::lock_guard lock(catalog_mu_);
+    boundary = state_.boundary;
+  }
   uint64_t records = 0;
   pool_->ForEachChunk([&](const ChunkRef& chunk) {
     ++report->chunks;
     if (chunk.kind != ChunkKind::kLog && chunk.kind != kListDbArena) return;
+    const bool copied = !unified_ && chunk.kind == ChunkKind::kLog && chunk.owner < boundary.size() &&
+                        chunk.ordinal < boundary[chunk.owner].ordinal;  // a plain log's: nothing reads them any more
+    std::vector<PmPtr> tears;
+    std::vector<PmPtr> damaged;
     const uint64_t behind = ForEachLiving(
-        chunk, [&](const Record*, PmPtr) { ++records; },
-        [&](PmPtr place) {
-          report->problems.push_back("damaged record at " + DescribePlace(*pool_, place) + ": its checksum does not match");
-        });
+        chunk,
+        [&](const Record*, PmPtr place) {
+          ++records;
+          for (const PmPtr tear : tears) {
+            if (!(chunk.kind == kListDbArena || copied) || IsLinkedInto({{tear, place}})) damaged.push_back(tear);
+          }
+          tears.clear();
+        },
+        [&](PmPtr place) { tears.push_back(place); });
+    for (const PmPtr place : damaged) {
+      report->problems.push_back("damaged record at " + DescribePlace(*pool_, place) + ": its checksum does not match");
+    }
     const uint64_t used = pool_->Descriptor(chunk.part, chunk.index)->used_bytes.load(std::memory_order_relaxed);
     if (used > behind + kLineBytes) {
       report->problems.push_back("records missing at the end of part " + std::to_string(chunk.part) + " chunk " +
