@@ -1,0 +1,25 @@
+// Whole stores under the persistence simulator: every engine, mode and medium (CRASH.md, section 1).
+
+#include <cstdlib>
+
+#include <gtest/gtest.h>
+
+#include "testing/crash_store.h"
+
+namespace lamella::testing {
+namespace {
+
+class StoreCrash : public ::testing::TestWithParam<CrashConfig> {};
+
+TEST_P(StoreCrash, EveryStateThatACrashLeavesRecovers) {
+  const char* set = std::getenv("LAMELLA_CRASH_SEED");
+  const uint64_t seed = set == nullptr ? 1 : std::strtoull(set, nullptr, 0);
+  const std::string wrong = ExploreStore(GetParam(), seed, set == nullptr ? ProofSeconds(4) : 0);
+  EXPECT_EQ(wrong, "");
+}
+
+INSTANTIATE_TEST_SUITE_P(All, StoreCrash, ::testing::ValuesIn(CrashConfigs()),
+                         [](const auto& param) { return param.param.name; });
+
+}  // namespace
+}  // namespace lamella::testing

@@ -1,0 +1,500 @@
+#include "testing/crash_store.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "base/concat.h"
+#include "testing/conformance.h"
+#include "testing/random_data.h"
+
+namespace lamella::testing {
+namespace {
+
+constexpr uint32_t kKeys = 24;
+
+const std::string& KeyOf(uint32_t key) {
+  static const std::vector<std::string> keys = [] {
+    std::vector<std::string> made;
+    for (uint32_t i = 0; i < kKeys; ++i) made.push_back(MakeKey(KeyShape::kMixed, i));
+    std::sort(made.begin(), made.end());
+    return made;
+  }();
+  return keys[key];
+}
+
+// The size is part of the id: the lower bits choose one.
+std::string ValueOf(uint32_t id) {
+  static constexpr uint32_t kSizes[] = {0, 5, 20, 40, 40, 100, 100, 250, 250, 600, 600, 20, 20, 3000, 12000, 80000};
+  const uint32_t kind = id % 64;
+  uint32_t size = kind < 56 ? kSizes[kind % 13] : kind < 61 ? kSizes[13] : kind < 63 ? kSizes[14] : kSizes[15];
+  return MakeValue(id, size);
+}
+
+// The shard of a write is that of its CPU.
+void RunOn(uint32_t cpu) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(cpu, &set);
+  (void)sched_setaffinity(0, sizeof(set), &set);  // where there is one CPU, there is one shard
+}
+
+class AffinityKeeper {
+ public:
+  AffinityKeeper() { (void)sched_getaffinity(0, sizeof(set_), &set_); }
+  ~AffinityKeeper() { Free(); }
+  void Free() const { (void)sched_setaffinity(0, sizeof(set_), &set_); }
+
+ private:
+  cpu_set_t set_;
+};
+const AffinityKeeper& Affinity() {
+  static const AffinityKeeper keeper;
+  return keeper;
+}
+
+}  // namespace
+
+std::vector<CrashConfig> CrashConfigs() {
+  std::vector<CrashConfig> configs;
+  for (const EngineKind engine : BuiltEngines()) {
+    CrashConfig base;
+    base.options.engine = engine;
+    base.options.chunk_bytes = 64 << 10;
+    base.options.memory_budget_bytes = 1 << 20;
+    base.options.memtable_bytes = 64 << 10;
+    base.options.pool_bytes_max = 8 << 20;
+    base.options.log_shards = 1;
+    base.options.listdb.checkpoint_group_tables = 2;
+    base.options.verify_checksums = true;
+    const std::string name(EngineName(engine));
+    for (const CrashMode mode : {CrashMode::kAdr, CrashMode::kStrict, CrashMode::kEadr, CrashMode::kPage, CrashMode::kKill}) {
+      CrashConfig config = base;
+      config.mode = mode;
+      config.name = name + "_" + CrashModeName(mode);
+      configs.push_back(config);
+      if (mode == CrashMode::kEadr || mode == CrashMode::kKill) continue;
+      config.name = name + "_twoParts_" + CrashModeName(mode);
+      config.parts = 2;
+      config.options.log_shards = 2;
+      config.options.pool_bytes_max = 16 << 20;
+      configs.push_back(config);
+      config.name = name + "_plainLog_" + CrashModeName(mode);
+      config.parts = 1;
+      config.options.pool_bytes_max = 8 << 20;
+      config.options.listdb.unified_log = false;
+      configs.push_back(config);
+    }
+  }
+  return configs;
+}
+
+Options OptionsFor(const CrashConfig& config) {
+  Options options = config.options;
+  options.medium = config.mode == CrashMode::kPage   ? MediumKind::kPage
+                   : config.mode == CrashMode::kEadr ? MediumKind::kByte
+                                                     : MediumKind::kCacheLine;
+  return options;
+}
+
+StoreSteps MakeSteps(uint64_t seed, uint32_t count) {
+  Random random(seed);
+  StoreSteps steps(count);
+  uint32_t value = static_cast<uint32_t>(random.Uniform(1 << 20)) << 8;
+  for (StoreStep& step : steps) {
+    const uint64_t kind = random.Uniform(100);
+    step.shard = static_cast<uint32_t>(random.Uniform(2));
+    uint64_t changes = 0;
+    if (kind < 56) {
+      changes = 1;
+    } else if (kind < 70) {
+      changes = 2 + random.Uniform(5);
+    } else if (kind < 80) {
+      step.kind = StoreStep::kFlush;
+    } else if (kind < 86) {
+      step.kind = StoreStep::kCompact;
+    } else if (kind < 89) {
+      step.kind = StoreStep::kSnapshot;
+    } else if (kind < 91) {
+      step.kind = StoreStep::kRelease;
+    } else if (kind < 94) {
+      step.kind = StoreStep::kReopen;
+    } else if (kind < 97) {
+      step.kind = StoreStep::kSync;
+    } else {
+      step.kind = StoreStep::kCrash;
+    }
+    for (uint64_t i = 0; i < changes; ++i) {
+      const bool deletes = random.OneIn(4);
+      value += 1 + static_cast<uint32_t>(random.Uniform(50));
+      step.changes.push_back({static_cast<uint32_t>(random.Uniform(kKeys)), deletes ? 0 : value});
+    }
+  }
+  return steps;
+}
+
+std::string Describe(const StoreStep& step) {
+  static constexpr const char* kNames[] = {"write", "sync", "flush", "compact", "snapshot", "release", "reopen", "crash"};
+  std::string text = kNames[step.kind];
+  for (const auto& change : step.changes) {
+    text += change.value == 0 ? Concat(" -", change.key) : Concat(" ", change.key, "=", ValueOf(change.value).size(), "B");
+  }
+  return text;
+}
+
+CrashStore::CrashStore(const CrashConfig& config, const CrashPlan& plan) : config_(config), plan_(plan), found_(config.depth + 1) {
+  for (uint32_t level = 0; level <= config.depth; ++level) MakeDirectories(level);
+}
+
+Options CrashStore::OptionsAt(uint32_t level) const {
+  Options options = OptionsFor(config_);
+  for (uint32_t part = 0; config_.parts > 1 && part < config_.parts; ++part) {
+    options.pmem_paths.push_back(Directory(level) + "/part" + std::to_string(part));
+  }
+  return options;
+}
+
+std::vector<std::string> CrashStore::Files(uint32_t level) const { return PoolPaths(OptionsAt(level), Directory(level)); }
+
+void CrashStore::MakeDirectories(uint32_t level) const {
+  std::filesystem::create_directories(Directory(level));
+  for (const std::string& path : OptionsAt(level).pmem_paths) std::filesystem::create_directories(path);
+}
+
+Status CrashStore::OpenLive() {
+  db_ = std::make_unique<DbImpl>(OptionsAt(0), Directory(0), DbSeams{simulators_[0].get(), true});
+  return db_->Init();
+}
+
+void CrashStore::ReleaseSnapshots() {
+  for (const Snapshot* snapshot : snapshots_) db_->ReleaseSnapshot(snapshot);
+  snapshots_.clear();
+}
+
+std::string CrashStore::Run(const StoreSteps& steps) {
+  (void)Affinity();
+  random_ = Random(plan_.seed);
+  states_of_.assign(1, {});
+  for (uint32_t level = 0; level < config_.depth; ++level) {
+    CrashPlan plan = plan_;
+    if (level > 0) {
+      plan = CrashPlan{.mode = plan_.mode, .seed = plan_.seed, .exhaustive_max = 8, .singles_max = 2, .pairs_max = 1, .random_max = 1, .cut_share = 3};
+    }
+    simulators_.push_back(std::make_unique<Simulator>(plan, Files(level + 1), [this, level] { return Visit(level + 1); }));
+    if (deleted_ != nullptr) simulators_.back()->Delete(*deleted_);
+  }
+  Simulator& simulator = *simulators_[0];
+  Status s = OpenLive();
+  if (!s.ok()) return "the first open: " + s.ToString();
+  simulator.Start();
+  std::string wrong;
+  for (size_t i = 0; i < steps.size() && wrong.empty(); ++i) {
+    wrong = Step(steps[i]);
+    if (wrong.empty()) simulator.Cut();
+    if (simulator.failed()) wrong = simulator.failure();
+    if (!wrong.empty()) wrong = Concat("step ", i, " (", Describe(steps[i]), "): ", wrong);
+  }
+  simulator.Stop();
+  if (db_ != nullptr) {
+    ReleaseSnapshots();
+    db_->Abandon();
+  }
+  states_ += simulator.states();
+  for (const auto& level : simulators_) {
+    if (level != simulators_[0]) deep_states_ += level->states();
+    for (const auto& [site, hits] : level->sites()) sites_[site] += hits;
+  }
+  return wrong;
+}
+
+std::string CrashStore::Write(const StoreStep& step) {
+  WriteBatch batch;
+  State next = states_of_[acknowledged_];
+  for (const auto& change : step.changes) {
+    if (change.value == 0) {
+      batch.Delete(KeyOf(change.key));
+      next.erase(change.key);
+    } else {
+      batch.Put(KeyOf(change.key), ValueOf(change.value));
+      next[change.key] = change.value;
+    }
+  }
+  states_of_.resize(acknowledged_ + 1);
+  states_of_.push_back(std::move(next));
+  written_ = acknowledged_ + 1;
+  if (config_.options.log_shards > 1) RunOn(step.shard);
+  const Status s = db_->Write({}, batch);
+  Affinity().Free();
+  if (s.IsNoSpace()) {  // nothing was written
+    written_ = acknowledged_;
+    return "";
+  }
+  if (!s.ok()) return s.ToString();
+  acknowledged_ = written_;
+  if (config_.mode != CrashMode::kPage) synced_ = acknowledged_;
+  return "";
+}
+
+std::string CrashStore::Step(const StoreStep& step) {
+  Status s;
+  switch (step.kind) {
+    case StoreStep::kWrite:
+      return Write(step);
+    case StoreStep::kSync:
+      s = db_->Sync();
+      if (s.ok()) synced_ = acknowledged_;
+      break;
+    case StoreStep::kFlush:
+      s = db_->Flush();
+      break;
+    case StoreStep::kCompact:
+      s = db_->CompactRange({}, {});
+      break;
+    case StoreStep::kSnapshot:
+      if (snapshots_.size() < 2) snapshots_.push_back(db_->GetSnapshot());
+      break;
+    case StoreStep::kRelease:
+      ReleaseSnapshots();
+      break;
+    case StoreStep::kReopen:
+      ReleaseSnapshots();
+      s = db_->Close();
+      if (s.ok()) {
+        synced_ = acknowledged_;
+        simulators_[0]->Cut();
+        s = OpenLive();
+      }
+      break;
+    case StoreStep::kCrash:
+      return Crash();
+  }
+  return s.ok() || s.IsNoSpace() ? "" : s.ToString();
+}
+
+// The history goes on from a state that a crash here could leave.
+std::string CrashStore::Crash() {
+  Simulator& simulator = *simulators_[0];
+  simulator.Leave(&random_);
+  ReleaseSnapshots();
+  const std::vector<std::string> left = Files(1);
+  const std::vector<std::string> live = Files(0);
+  std::vector<std::string> kept;
+  for (size_t i = 0; i < left.size(); ++i) std::filesystem::copy_file(left[i], live[i] + ".left", std::filesystem::copy_options::overwrite_existing);
+  simulator.Settle();
+  simulator.Stop();
+  db_->Abandon();
+  db_.reset();
+  simulator.Forget();
+  for (size_t i = 0; i < left.size(); ++i) std::filesystem::rename(live[i] + ".left", live[i]);
+  simulator.Resume();
+  written_ = acknowledged_;
+  const Status s = OpenLive();
+  if (simulator.failed()) return simulator.failure();
+  if (!s.ok()) return "open after a crash: " + s.ToString();
+  found_[0] = {};
+  size_t state = 0;
+  const std::string wrong = Compare(db_.get(), &state);
+  if (!wrong.empty()) return "after a crash: " + wrong;
+  states_of_.resize(state + 1);
+  acknowledged_ = written_ = state;
+  synced_ = config_.mode == CrashMode::kPage ? synced_ : state;
+  return "";
+}
+
+std::string CrashStore::Difference(const std::vector<std::pair<std::string, std::string>>& found) const {
+  std::map<std::string, std::string> expected;
+  for (const auto& [key, value] : states_of_[acknowledged_]) expected[KeyOf(key)] = ValueOf(value);
+  std::string text = Concat("found none of the states ", synced_, " to ", written_, "; against that of the last acknowledged write:");
+  for (const auto& [key, value] : found) {
+    const auto at = expected.find(key);
+    if (at == expected.end()) {
+      text += " has " + Brief(key);
+    } else if (at->second != value) {
+      text += Concat(" other value of ", Brief(key), " (", value.size(), " bytes, expected ", at->second.size(), ")");
+    }
+    if (at != expected.end()) expected.erase(at);
+  }
+  for (const auto& [key, value] : expected) text += " lacks " + Brief(key);
+  return text;
+}
+
+std::string CrashStore::Compare(DB* db, size_t* state) const {
+  std::vector<std::pair<std::string, std::string>> found;
+  auto it = db->NewIterator({});
+  for (it->SeekToFirst(); it->Valid(); it->Next()) found.emplace_back(it->key(), it->value());
+  if (!it->status().ok()) return "scan: " + it->status().ToString();
+  const auto is = [&](const State& expected) {
+    return found.size() == expected.size() &&
+           std::equal(found.begin(), found.end(), expected.begin(), [](const auto& have, const auto& want) {
+             return have.first == KeyOf(want.first) && have.second == ValueOf(want.second);
+           });
+  };
+  for (size_t i = written_ + 1; i-- > synced_;) {
+    if (!is(states_of_[i])) continue;
+    *state = i;
+    return CompareGets(db, states_of_[i]);
+  }
+  return Difference(found);
+}
+
+std::string CrashStore::CompareGets(DB* db, const State& state) const {
+  for (uint32_t key = 0; key < kKeys; ++key) {
+    std::string value;
+    const Status s = db->Get({}, KeyOf(key), &value);
+    const auto at = state.find(key);
+    if (at == state.end() ? !s.IsNotFound() : !s.ok() || value != ValueOf(at->second)) {
+      return Concat("Get of ", Brief(KeyOf(key)), " does not agree with the scan: ", s.ToString());
+    }
+  }
+  return "";
+}
+
+std::string CrashStore::Visit(uint32_t level) {
+  if (!std::filesystem::exists(Files(0)[0])) return "";
+  Affinity().Free();
+  Random random(simulators_[level - 1]->state_id());
+  const bool deeper = level < config_.depth && random.OneIn(level == 1 ? config_.depth_share : 6);
+  Simulator* below = deeper ? simulators_[level].get() : nullptr;
+  if (below != nullptr) {
+    below->Restart(simulators_[level - 1]->state_id());
+    found_[level] = {};
+  }
+  auto db = std::make_unique<DbImpl>(OptionsAt(level), Directory(level), DbSeams{below, true});
+  Status s = db->Init();
+  if (below != nullptr) {
+    if (s.ok()) s = db->WaitForIdle();
+    if (s.ok()) below->Cut();
+    below->Stop();
+    if (below->failed()) {
+      db->Abandon();
+      return "within recovery: " + below->failure();
+    }
+  }
+  if (!s.ok()) return "open: " + s.ToString();
+  size_t state = 0;
+  std::string wrong = Compare(db.get(), &state);
+  if (wrong.empty()) {
+    Found& found = found_[level - 1];
+    if (level > 1 && config_.mode != CrashMode::kPage) {
+      if (found.any && found.first != state) {
+        wrong = Concat("recoveries of one state differ: one found state ", found.first, ", one ", state);
+      }
+      found = {true, state, state};
+    }
+    if (below != nullptr && found_[level].any && found_[level].first != state) {
+      wrong = Concat("a crash within recovery brought state ", found_[level].first, ", recovery alone ", state);
+    }
+  }
+  if (wrong.empty() && random.OneIn(config_.more_share)) return TryMore(level, std::move(db), states_of_[state]);
+  if (wrong.empty()) {
+    CheckReport report;
+    s = db->CheckQuietly(&report);
+    if (!s.ok()) wrong = "check: " + s.ToString();
+    if (!report.clean()) wrong = "check: " + report.problems[0];
+  }
+  db->Abandon();
+  return wrong;
+}
+
+// More operations on a store that was recovered, then a close and a reopen.
+std::string CrashStore::TryMore(uint32_t level, std::unique_ptr<DbImpl> db, State state) {
+  Random random(simulators_[level - 1]->state_id());
+  Status s;
+  for (int i = 0; i < 50 && s.ok(); ++i) {
+    const auto key = static_cast<uint32_t>(random.Uniform(kKeys));
+    if (random.OneIn(3)) {
+      s = db->Delete({}, KeyOf(key));
+      if (s.ok()) state.erase(key);
+    } else {
+      const auto value = static_cast<uint32_t>(1 + random.Uniform(1 << 20)) * 64 + 7;
+      s = db->Put({}, KeyOf(key), ValueOf(value));
+      if (s.ok()) state[key] = value;
+    }
+    if (s.IsNoSpace()) s = Status::OK();
+    if (s.ok() && i == 20) s = db->Flush();
+    if (s.ok() && i == 35) s = db->CompactRange({}, {});
+    if (s.IsNoSpace()) s = Status::OK();
+  }
+  if (!s.ok()) return "an operation after recovery: " + s.ToString();
+  std::string wrong = CompareGets(db.get(), state);
+  if (!wrong.empty()) return "after more operations: " + wrong;
+  s = db->Close();
+  if (!s.ok()) return "close after recovery: " + s.ToString();
+  db = std::make_unique<DbImpl>(OptionsAt(level), Directory(level), DbSeams{nullptr, true});
+  s = db->Init();
+  if (!s.ok()) return "reopen after recovery and close: " + s.ToString();
+  wrong = CompareGets(db.get(), state);
+  if (!wrong.empty()) return "after a reopen: " + wrong;
+  CheckReport report;
+  s = db->CheckQuietly(&report);
+  db->Abandon();
+  if (!s.ok()) return "check after a reopen: " + s.ToString();
+  return report.clean() ? "" : "check after a reopen: " + report.problems[0];
+}
+
+namespace {
+
+// Leaves out what is not needed for some failure, for a while.
+StoreSteps Shrink(const CrashConfig& config, const CrashPlan& plan, StoreSteps steps, std::string* failure) {
+  const Stopwatch watch;
+  for (size_t size = std::max<size_t>(1, steps.size() / 2); watch.Seconds() < 20; size = std::max<size_t>(1, size / 2)) {
+    bool shorter = false;
+    for (size_t at = 0; at < steps.size() && watch.Seconds() < 20;) {
+      StoreSteps fewer = steps;
+      fewer.erase(fewer.begin() + static_cast<long>(at), fewer.begin() + static_cast<long>(std::min(at + size, steps.size())));
+      CrashStore store(config, plan);
+      const std::string wrong = fewer.empty() ? "" : store.Run(fewer);
+      if (wrong.empty()) {
+        at += size;
+        continue;
+      }
+      steps = std::move(fewer);
+      *failure = wrong;
+      shorter = true;
+    }
+    if (size == 1 && !shorter) break;
+  }
+  return steps;
+}
+
+}  // namespace
+
+std::string ExploreStore(const CrashConfig& config, uint64_t seed, double seconds) {
+  const Stopwatch watch;
+  uint64_t states = 0;
+  uint64_t deep = 0;
+  uint64_t histories = 0;
+  std::string wrong;
+  for (; wrong.empty() && (histories == 0 || watch.Seconds() < seconds); ++seed, ++histories) {
+    const StoreSteps steps = MakeSteps(seed, 60);
+    CrashPlan plan{.mode = config.mode, .seed = seed, .cut_share = 4};
+    if (const char* only = std::getenv("LAMELLA_CRASH_STATE")) {  // CUT:STATE
+      plan.only_cut = std::strtoull(only, nullptr, 10);
+      const char* colon = std::strchr(only, ':');
+      plan.only_state = colon == nullptr ? 0 : std::strtoull(colon + 1, nullptr, 10);
+    }
+    CrashStore store(config, plan);
+    wrong = store.Run(steps);
+    states += store.states();
+    deep += store.deep_states();
+    if (wrong.empty()) continue;
+    std::string shrunk = wrong;
+    std::string history;
+    for (const StoreStep& step : Shrink(config, plan, steps, &shrunk)) history += "\n    " + Describe(step);
+    wrong = Concat(wrong, "\n  shrunk to", history, "\n  ", shrunk, "\n  again: LAMELLA_CRASH_SEED=", seed, " LAMELLA_CRASH_STATE=", store.simulator().failed_cut(), ":",
+                   store.simulator().failed_state(), " lamella_db_test --gtest_filter='*Crash*", config.name, "*'");
+  }
+  const double took = watch.Seconds();
+  std::printf("%s: %llu states, %llu of them within recovery, in %llu histories; %.0f us a state\n", config.name.c_str(),
+              static_cast<unsigned long long>(states + deep), static_cast<unsigned long long>(deep),
+              static_cast<unsigned long long>(histories), took * 1e6 / static_cast<double>(std::max<uint64_t>(1, states + deep)));
+  ProofAdd(Concat("states_", CrashModeName(config.mode)), states + deep);
+  ProofAdd("states_within_recovery", deep);
+  return wrong;
+}
+
+}  // namespace lamella::testing

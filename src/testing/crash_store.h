@@ -1,0 +1,116 @@
+// CrashStore runs a history of operations on a real store over a Simulator, and has every state that a crash could leave opened and
+// compared with what the history says:
+//   - the store opens, and holds what a prefix of the writes leaves: every acknowledged one in it (on page media: every synced one),
+//     each batch whole or absent;
+//   - Get agrees with the scan, and CheckDB's walk finds nothing;
+//   - a crash within that recovery, and within that one's, changes nothing of it;
+//   - of some states: more operations work, and a close and reopen after them.
+// A history goes through generations: now and then it goes on from a state that a crash left.
+#ifndef LAMELLA_TESTING_CRASH_STORE_H_
+#define LAMELLA_TESTING_CRASH_STORE_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "db/db_impl.h"
+#include "lamella/db.h"
+#include "testing/proof.h"
+#include "testing/simulator.h"
+#include "testing/temp_dir.h"
+
+namespace lamella::testing {
+
+struct CrashConfig {
+  std::string name;
+  CrashMode mode = CrashMode::kAdr;
+  Options options;     // without medium and pmem_paths
+  uint32_t parts = 1;
+  uint32_t depth = 2;  // crashes within recoveries, the first crash counted
+  uint32_t depth_share = 12;  // one state in so many is crashed again in its recovery
+  uint32_t more_share = 40;   // of one state in so many, more operations are tried
+};
+
+/// Every engine x mode x options that are explored.
+std::vector<CrashConfig> CrashConfigs();
+Options OptionsFor(const CrashConfig& config);
+
+struct StoreStep {
+  enum Kind : uint8_t { kWrite, kSync, kFlush, kCompact, kSnapshot, kRelease, kReopen, kCrash } kind = kWrite;
+  struct Change {
+    uint32_t key = 0;
+    uint32_t value = 0;  // id; 0 deletes
+  };
+  std::vector<Change> changes;
+  uint32_t shard = 0;
+};
+using StoreSteps = std::vector<StoreStep>;
+StoreSteps MakeSteps(uint64_t seed, uint32_t count);
+std::string Describe(const StoreStep& step);
+
+class CrashStore {
+ public:
+  CrashStore(const CrashConfig& config, const CrashPlan& plan);
+
+  /// "" if every state recovers; else what the first one that does not shows.
+  std::string Run(const StoreSteps& steps);
+  void Delete(const PersistSite& site) { deleted_ = std::make_unique<PersistSite>(site); }
+
+  uint64_t states() const { return states_; }
+  uint64_t deep_states() const { return deep_states_; }
+  const Simulator& simulator() const { return *simulators_[0]; }
+  const std::map<PersistSite, uint64_t>& sites() const { return sites_; }
+
+ private:
+  using State = std::map<uint32_t, uint32_t>;  // key to value id
+  struct Found {
+    bool any = false;
+    size_t first = 0;  // of states_
+    size_t last = 0;
+  };
+
+  std::string Directory(uint32_t level) const { return dir_.Sub("level" + std::to_string(level)); }
+  Options OptionsAt(uint32_t level) const;
+  std::vector<std::string> Files(uint32_t level) const;
+  void MakeDirectories(uint32_t level) const;
+  Status OpenLive();
+  std::string Step(const StoreStep& step);
+  std::string Write(const StoreStep& step);
+  std::string Crash();
+  void ReleaseSnapshots();
+
+  /// Recovers the store at `level` and says what is wrong with it.
+  std::string Visit(uint32_t level);
+  std::string Compare(DB* db, size_t* state) const;
+  std::string CompareGets(DB* db, const State& state) const;
+  std::string TryMore(uint32_t level, std::unique_ptr<DbImpl> db, State state);
+  std::string Difference(const std::vector<std::pair<std::string, std::string>>& found) const;
+
+  const CrashConfig config_;
+  const CrashPlan plan_;
+  TempDir dir_;
+  std::vector<std::unique_ptr<Simulator>> simulators_;  // by level; 0 watches the live store
+  std::vector<Found> found_;                            // by level: what the recoveries of its replicas may find, and did
+  std::unique_ptr<DbImpl> db_;
+  std::vector<const Snapshot*> snapshots_;
+  std::unique_ptr<PersistSite> deleted_;
+  std::vector<State> states_of_;  // after each write
+  size_t acknowledged_ = 0;       // index of states_of_
+  size_t synced_ = 0;
+  size_t written_ = 0;            // acknowledged_, or one more while a write is under way
+  uint64_t states_ = 0;
+  uint64_t deep_states_ = 0;
+  std::map<PersistSite, uint64_t> sites_;
+  Random random_{0};
+};
+
+/// Runs histories of config over seeds from `seed` on for about that many seconds; gives "" or the first failure, shrunk, with the
+/// line that reproduces it. Adds the states to the proof's figures.
+std::string ExploreStore(const CrashConfig& config, uint64_t seed, double seconds);
+
+}  // namespace lamella::testing
+
+#endif  // LAMELLA_TESTING_CRASH_STORE_H_
