@@ -10,7 +10,9 @@ namespace lamella {
 
 class LookupCache::BucketLock {
  public:
-  BucketLock(const LookupCache* cache, uint64_t hash) : lock_(cache->locks_[hash & (kLockCount - 1)]) {
+  // By bucket: of a cache with fewer buckets than locks, too, every one has a single lock.
+  BucketLock(const LookupCache* cache, uint64_t hash)
+      : lock_(cache->locks_[hash & (cache->bucket_count_ - 1) & (kLockCount - 1)]) {
     int spins = 0;
     while (lock_.exchange(true, std::memory_order_acquire)) {
       _mm_pause();
