@@ -1,0 +1,189 @@
+#include "index/second_chance_cache.h"
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "index/index_test_base.h"
+
+namespace lamella {
+namespace {
+
+using testing::KeyShape;
+
+class SecondChanceCacheTest : public IndexTest {
+ protected:
+  SecondChanceCacheTest() { CreateParts(2); }
+  ~SecondChanceCacheTest() override {
+    cache_.reset();
+    if (pool_) pool_->readers()->Collect();
+  }
+
+  void Start(uint64_t bytes) { cache_ = std::make_unique<SecondChanceCache>(pool_.get(), bytes); }
+  PmPtr AtOrBefore(const Elements& elements, const OwnedKey& target) const {
+    const auto behind = elements.upper_bound(target);
+    return behind == elements.begin() ? PmPtr() : std::prev(behind)->second;
+  }
+  /// The elements that the cache should hold: those of at least its height.
+  Elements Tall(const Elements& elements) const {
+    Elements tall;
+    for (const auto& [key, place] : elements) {
+      if (At(place)->height() >= cache_->height_min()) tall[key] = place;
+    }
+    return tall;
+  }
+  std::vector<PmPtr> Held() const {
+    std::vector<PmPtr> places;
+    const auto tree = cache_->tree();
+    HeadTree::Iterator at(tree.get());
+    for (at.SeekToFirst(); at.Valid(); at.Next()) places.push_back(at.entry().place());
+    return places;
+  }
+
+  std::unique_ptr<SecondChanceCache> cache_;
+};
+
+TEST_F(SecondChanceCacheTest, WithoutMemoryHoldsNothing) {
+  Start(0);
+  EXPECT_FALSE(cache_->enabled());
+  const PmPtr place = Add("a", 1);
+  cache_->Insert(At(place), place);
+  EXPECT_EQ(cache_->FindAtOrBefore({"b", 1}), PmPtr());
+  EXPECT_EQ(cache_->tree(), nullptr);
+  cache_->Remove(At(place), place);
+}
+
+TEST_F(SecondChanceCacheTest, WithMemoryForAllItFindsTheLastElementAtOrBefore) {
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    Start(64 << 20);
+    Elements elements = RandomElements(&random, KeyShape::kMixed, 1500, 500);
+    for (const auto& [key, place] : elements) cache_->Insert(At(place), place);
+    EXPECT_EQ(cache_->height_min(), 1u);
+    for (int i = 0; i < 3000; ++i) {
+      const OwnedKey target{testing::MakeNearKey(KeyShape::kMixed, &random, 500),
+                            MakeTag(random.Uniform(1600), RecordKind::kPut)};
+      ASSERT_EQ(cache_->FindAtOrBefore(target.view()), AtOrBefore(elements, target));
+      if (!random.OneIn(4) || elements.empty()) continue;
+      auto at = elements.lower_bound(target);
+      if (at == elements.end()) --at;
+      cache_->Remove(At(at->second), at->second);  // I1
+      elements.erase(at);
+    }
+    EXPECT_EQ(Held(), PlacesOf(elements));
+  }
+}
+
+TEST_F(SecondChanceCacheTest, ARelocatedElementTakesItsNewPlace) {
+  Start(1 << 20);
+  const PmPtr from = Add("a", 1);
+  const PmPtr to = Add("a", 1);
+  cache_->Insert(At(from), from);
+  cache_->Insert(At(to), to);
+  EXPECT_EQ(Held(), std::vector<PmPtr>{to});
+  cache_->Remove(At(from), from);
+  EXPECT_EQ(Held(), std::vector<PmPtr>{to}) << "the original is not what it holds any more";
+  cache_->Remove(At(to), to);
+  EXPECT_TRUE(Held().empty());
+}
+
+TEST_F(SecondChanceCacheTest, ShortElementsGoFirstAndMemoryStaysWithinItsBound) {
+  for (const uint64_t bytes : {uint64_t{512} << 10, uint64_t{1} << 20}) {
+    Random random(5);
+    Start(bytes);
+    Elements elements;
+    uint32_t height_before = 1;
+    for (int round = 0; round < 12; ++round) {
+      const Elements more = RandomElements(&random, KeyShape::kCommonPrefix, 4000, 10'000'000, 1 + round * 4000);
+      for (const auto& [key, place] : more) {
+        cache_->Insert(At(place), place);
+        elements[key] = place;
+        ASSERT_LE(cache_->memory_bytes(), bytes);
+      }
+      EXPECT_GE(cache_->height_min(), height_before);
+      height_before = cache_->height_min();
+      EXPECT_EQ(Held(), PlacesOf(Tall(elements))) << "everything from its height on, and nothing below";
+    }
+    EXPECT_GT(cache_->height_min(), 1u);
+    EXPECT_LT(cache_->height_min(), 5u) << "it uses the memory it has";
+    pool_->readers()->Collect();
+  }
+}
+
+TEST_F(SecondChanceCacheTest, EmptiedLeavesAreNoReasonToDropElements) {
+  Random random(8);
+  const uint64_t bytes = 1 << 20;
+  Start(bytes);
+  // A window of elements moves through the keys: few are held at a time, but the tree keeps its emptied leaves.
+  Elements window;
+  uint64_t sequence = 1;
+  for (uint64_t n = 0; n < 60000; ++n) {
+    const PmPtr place = AddElement(
+        &random, {testing::MakeKey(KeyShape::kCommonPrefix, n), MakeTag(sequence++, RecordKind::kPut)}, &window);
+    cache_->Insert(At(place), place);
+    if (window.size() > 500) {
+      cache_->Remove(At(window.begin()->second), window.begin()->second);
+      window.erase(window.begin());
+    }
+    if (n % 1000 == 0) pool_->readers()->Collect();
+  }
+  EXPECT_EQ(cache_->height_min(), 1u);
+  EXPECT_LE(cache_->memory_bytes(), bytes);
+  EXPECT_EQ(Held(), PlacesOf(window));
+}
+
+TEST_F(SecondChanceCacheTest, AnIteratorsTreeOutlivesTheSwap) {
+  Start(1 << 20);
+  const PmPtr place = Add("a", 1);
+  cache_->Insert(At(place), place);
+  const auto tree = cache_->tree();
+  cache_->Clear();
+  pool_->readers()->Collect();
+  EXPECT_EQ(cache_->FindAtOrBefore({"b", 1}), PmPtr());
+  HeadTree::Entry entry;
+  ASSERT_TRUE(tree->FindAtOrBefore({"b", 1}, &entry));
+  EXPECT_EQ(entry.place(), place);
+}
+
+TEST_F(SecondChanceCacheTest, ConcurrentReadersFindOnlyWhatIsHeldWhileItMakesRoom) {
+  Random random(9);
+  Start(256 << 10);
+  const Elements elements = RandomElements(&random, KeyShape::kCommonPrefix, 20000, 10'000'000);
+  std::atomic<bool> stop{false};
+  std::atomic<uint64_t> wrong{0};
+  std::atomic<uint64_t> found{0};
+  std::vector<std::thread> readers;
+  for (uint64_t t = 0; t < 2; ++t) {
+    readers.emplace_back([&, t] {
+      Random r(t);
+      while (!stop.load()) {
+        const std::string key = testing::MakeKey(KeyShape::kCommonPrefix, r.Uniform(10'000'000));
+        const EpochPin pin(pool_->readers());
+        const PmPtr place = cache_->FindAtOrBefore({key, kTagFirst});
+        if (!place) continue;
+        ++found;
+        if (At(place)->key() > key) ++wrong;
+      }
+    });
+  }
+  for (int round = 0; round < 3; ++round) {
+    for (const auto& [key, place] : elements) {
+      cache_->Insert(At(place), place);
+      if (place.offset() % 512 == 0) pool_->readers()->Collect();
+    }
+    while (found.load() == 0) std::this_thread::yield();
+    cache_->Clear();
+  }
+  stop.store(true);
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_EQ(wrong.load(), 0u);
+  EXPECT_GT(cache_->height_min(), 1u);
+}
+
+}  // namespace
+}  // namespace lamella
