@@ -274,6 +274,20 @@ class CoalescingInputFormatTest {
     assertTrue(message.contains(FileInputFormat.INPUT_DIR), message);
   }
 
+  /** Stands for a path that this user may not read; root, who often runs tests, may read all. */
+  public static final class Unreadable extends TextInputFormat {
+    @Override
+    public List<InputSplit> getSplits(org.apache.hadoop.mapreduce.JobContext context) throws IOException {
+      throw new org.apache.hadoop.security.AccessControlException("Permission denied: user=someone, access=READ_EXECUTE");
+    }
+  }
+
+  @Test
+  void unreadableInputIsSaidWithItsKey() throws Exception {
+    String message = complaint(IOException.class, job(Unreadable.class, "maximum"));
+    assertTrue(message.contains(FileInputFormat.INPUT_DIR) && message.contains("Permission denied"), message);
+  }
+
   /** Its splits name no hosts, as those of a database's format would. */
   public static final class Hostless extends TextInputFormat {
     @Override

@@ -71,6 +71,7 @@ public final class SmallCluster implements AutoCloseable {
     conf.setInt("yarn.nodemanager.sleep-delay-before-sigkill.ms", 50);
     conf.setInt("yarn.resourcemanager.nodemanagers.heartbeat-interval-ms", 250);
     conf.setInt("yarn.app.mapreduce.am.scheduler.heartbeat.interval-ms", 250);
+    conf.setInt("mapreduce.client.completion.pollinterval", 100);  // 5 s by default, which would be most of a difference
     conf.set("yarn.resourcemanager.scheduler.class",
         "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler");
     conf.set("yarn.scheduler.capacity.root.queues", "default");

@@ -26,7 +26,7 @@ final class Constants {
   static final double REDUCE_RAMP_UP_MAX = 0.5;
 
   /** fitted: Grep's fastest node takes 92 s with maximum coalescing (figure 6b); one disk per node carries HDFS. */
-  static final double DISK_MB_PER_S = 105;
+  static final double DISK_MB_PER_S = 99;
 
   /** assumed: disks differ; the slowest gives this share of the fastest, the others lie evenly between. */
   static final double DISK_SLOWEST_SHARE = 0.7;

@@ -93,9 +93,13 @@ final class Model {
     }
   }
 
+  /** Where a reducer holds a slot. */
+  private record Place(Job job, Node node, double began) {}
+
   final List<Job> jobs = new ArrayList<>();
   final List<Span> spans = new ArrayList<>();
   final List<Shuffled> shuffle = new ArrayList<>();
+  private final List<Place> reducerPlaces = new ArrayList<>();
   private final PriorityQueue<Event> events = new PriorityQueue<>();
   private final Node[] nodes = new Node[Constants.NODES];
   private final Random random;
@@ -197,7 +201,9 @@ final class Model {
     reader.block++;
     reader.leftMb = reader.split.blockMb()[reader.block];
     double alone = Constants.BLOCK_MB / reader.job.app.blockSeconds();
-    reader.rateMax = alone / Math.exp(reader.job.app.spread() * random.nextGaussian());
+    // A large block's work is a mean over much content: its spread falls with the root of its size.
+    double spread = reader.job.app.spread() * Math.sqrt(Constants.BLOCK_MB / reader.leftMb);
+    reader.rateMax = alone / Math.exp(spread * random.nextGaussian());
     boolean local = false;
     for (int home : reader.split.homes()[reader.block]) local |= home == node.number;
     if (!local) reader.rateMax = Math.min(reader.rateMax, Constants.REMOTE_MB_PER_S);
@@ -262,18 +268,13 @@ final class Model {
   private void startReducer(Job job, Node node) {
     node.slotsFree--;
     job.reducersRunning++;
-    double began = now;
-    reducerPlaces.add(new Place(job, node, began));
+    reducerPlaces.add(new Place(job, node, now));
     at(now + Constants.SCHEDULING_S + Constants.CONTAINER_START_S, () -> {
       settleShuffle();
       job.fetchers++;
       shuffleOn();
     });
   }
-
-  private record Place(Job job, Node node, double began) {}
-
-  private final List<Place> reducerPlaces = new ArrayList<>();
 
   private void settleShuffle() {
     double elapsed = now - shuffleUpdated;

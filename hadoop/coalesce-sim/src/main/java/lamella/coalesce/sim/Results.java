@@ -22,6 +22,7 @@ final class Results {
   final List<List<Model.Shuffled>> sortShuffle = new ArrayList<>();
   final Map<App, Map<Splitting, Double>> alone = new java.util.LinkedHashMap<>();  // figure 10
   final Map<App, Double> aloneBlocksOf1Gb = new java.util.LinkedHashMap<>();
+  final Map<App, Double> aloneMixed = new java.util.LinkedHashMap<>();
   final Map<Splitting, Model> tenJobs = new EnumMap<>(Splitting.class);  // figure 8, the first seed's
   final Map<Splitting, Double> tenJobsAverage = new EnumMap<>(Splitting.class);
   final Map<Splitting, Double> tenJobsAverageFifo = new EnumMap<>(Splitting.class);
@@ -48,6 +49,7 @@ final class Results {
         bySplitting.put(s, mean(seed -> Scenarios.alone(app, Constants.BLOCK_MB, s, seed)));
       }
       alone.put(app, bySplitting);
+      aloneMixed.put(app, mean(seed -> Scenarios.aloneMixed(app, seed)));
       aloneBlocksOf1Gb.put(app, mean(seed -> Scenarios.alone(app, 1024, Splitting.DEFAULT, seed)));
     }
     for (Splitting s : Splitting.values()) {

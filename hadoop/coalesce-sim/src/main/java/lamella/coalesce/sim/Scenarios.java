@@ -35,6 +35,17 @@ final class Scenarios {
     return run(Model.Sharing.FIFO, seed, app, splits(Splitter.file(GB, blockMb, new Random(seed)), splitting));
   }
 
+  /**
+   * As alone with assorted splits, but offered in random order. Hadoop's client sorts splits by size, so this cannot be had
+   * without changing it; it shows what the order does.
+   */
+  static Model aloneMixed(App app, long seed) {
+    List<Splitter.Split> mixed =
+        new ArrayList<>(splits(Splitter.file(GB, Constants.BLOCK_MB, new Random(seed)), Splitting.ASSORTED));
+    java.util.Collections.shuffle(mixed, new Random(seed));
+    return run(Model.Sharing.FIFO, seed, app, mixed);
+  }
+
   /** Figures 6 and 7: {@code slots} of each node's eight get a split of maximum size, all other blocks stay alone. */
   static Model withMaximumSplits(App app, int slots, long seed) {
     List<Unit> units = Splitter.file(GB, Constants.BLOCK_MB, new Random(seed));

@@ -26,17 +26,19 @@ public final class SimMain {
       System.out.printf("| %s | %s | %s | %s |%n", claim.text(), claim.claimed(), claim.simulated(), claim.verdict().words);
     }
     System.out.println();
-    System.out.println("| Job alone, 250 GB | default | CombineFile, tuned | maximum | assorted |\n|---|---:|---:|---:|---:|");
-    results.alone.forEach((app, times) -> line(app.name(), times));
-    line("ten jobs, fair, average", results.tenJobsAverage);
-    line("ten jobs, FIFO, average", results.tenJobsAverageFifo);
-    line("four jobs, fair, average", results.fourJobsAverage);
+    System.out.println("| Completion | default | CombineFile, tuned | maximum | assorted | assorted, random order |");
+    System.out.println("|---|---:|---:|---:|---:|---:|");
+    results.alone.forEach(
+        (app, times) -> line(app.name() + ", 250 GB, alone", times, String.format("%.0f s", results.aloneMixed.get(app))));
+    line("ten jobs, fair, average", results.tenJobsAverage, "");
+    line("ten jobs, FIFO, average", results.tenJobsAverageFifo, "");
+    line("four jobs, fair, average", results.fourJobsAverage, "");
     System.out.println("\nwritten: " + args[0]);
   }
 
-  private static void line(String name, Map<Scenarios.Splitting, Double> times) {
+  private static void line(String name, Map<Scenarios.Splitting, Double> times, String more) {
     System.out.print("| " + name);
     for (Scenarios.Splitting s : Scenarios.Splitting.values()) System.out.printf(" | %.0f s", times.get(s));
-    System.out.println(" |");
+    System.out.println(" | " + more + " |");
   }
 }

@@ -47,7 +47,9 @@ class SparkReadsCoalescedTest {
     FileSystem fs = dfs.getFileSystem();
     input = dfs.getURI() + "/input";
     try (OutputStream out = fs.create(new Path("/input/a.txt"))) {
-      for (int i = 0; i < 600_000; i++) out.write(("line " + i * 7919L % 600_011 + " of the input file\n").getBytes(StandardCharsets.UTF_8));
+      for (int i = 0; i < 600_000; i++) {
+        out.write(("line " + i * 7919L % 600_011 + " of the input file\n").getBytes(StandardCharsets.UTF_8));
+      }
     }
     try (OutputStream out = new GZIPOutputStream(fs.create(new Path("/input/b.txt.gz")))) {
       for (int i = 0; i < 50_000; i++) out.write(("packed " + i + "\n").getBytes(StandardCharsets.UTF_8));
@@ -99,7 +101,9 @@ class SparkReadsCoalescedTest {
     assertTrue(plain.getNumPartitions() > 16, plain.getNumPartitions() + " partitions without coalescing");
     assertTrue(records.getNumPartitions() <= 12, records.getNumPartitions() + " partitions");
     int placed = 0;
-    for (var partition : records.rdd().partitions()) placed += records.rdd().preferredLocations(partition).size() > 0 ? 1 : 0;
+    for (var partition : records.rdd().partitions()) {
+      placed += records.rdd().preferredLocations(partition).size() > 0 ? 1 : 0;
+    }
     assertEquals(records.getNumPartitions(), placed);
   }
 
