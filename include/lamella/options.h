@@ -67,7 +67,7 @@ struct ListDbOptions {
   /// Share of the memory budget for the second-chance cache of L1 (6.6). 0 turns it off.
   double second_chance_share = 0.45;
   /// A chunk whose live share is below this is emptied by relocation (0..1). More: less space, more copying.
-  double gc_live_share = 0.50;
+  double gc_live_share = 0.25;
 };
 
 struct Options {

@@ -1,5 +1,6 @@
 #include "db/scheduler.h"
 
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -19,9 +20,12 @@ void Scheduler::Start(Engine* engine, Pool* pool, uint32_t threads) {
   threads_.emplace_back([this] { Loop(0, JobClass::kUrgent); });
   for (uint32_t i = 1; i < threads; ++i) {
     threads_.emplace_back([this, i] {
-      // Compaction gives way to the threads that wait for an answer. Failing to is no error.
-      constexpr int kNice = 10;
+      // Compaction gives way to the threads that wait for an answer: it gets what they leave, and does not preempt them when it
+      // wakes. (As an idle-class thread it would starve beside other processes.) Failing to is no error.
+      constexpr int kNice = 19;
       ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), kNice);
+      const sched_param none{};
+      ::sched_setscheduler(0, SCHED_BATCH, &none);
       Loop(i, JobClass::kNormal);
     });
   }

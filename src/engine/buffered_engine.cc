@@ -263,6 +263,7 @@ void BufferedEngine::UpdatePressure() {
 Lookup BufferedEngine::Get(std::string_view key, uint64_t sequence, bool verify) {
   const ReadSet* read_set = read_set_.load(std::memory_order_acquire);
   const InternalKey target{key, SeekTag(sequence)};
+  const Candidates candidates = FindCandidates(key);
   HeadTree::Entry entry;
   bool found = read_set->active->Get(target, &entry);
   for (size_t i = 0; !found && i < read_set->sealed.size(); ++i) found = read_set->sealed[i]->Get(target, &entry);
@@ -271,7 +272,7 @@ Lookup BufferedEngine::Get(std::string_view key, uint64_t sequence, bool verify)
     gets_memtable_.Add();
     lookup = Found(entry.place(), TagKind(entry.tag));
   } else {
-    lookup = SearchTables(*read_set->tables, target, verify);
+    lookup = SearchTables(*read_set->tables, target, candidates, verify);
   }
   if (verify && lookup.place) {
     lookup.damage = VerifyRecord(*pool_, lookup.place);

@@ -11,6 +11,7 @@
 #ifndef LAMELLA_ENGINE_BUFFERED_ENGINE_H_
 #define LAMELLA_ENGINE_BUFFERED_ENGINE_H_
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <memory>
@@ -37,6 +38,14 @@ struct ReadSet {
   std::shared_ptr<const TableSet> tables;
 };
 
+/// Records that may be the newest of a key in the tables, as of before a search.
+struct Candidates {
+  uint64_t hash = 0;
+  uint64_t generation = 0;  // of the cache, when it was asked
+  uint32_t count = 0;
+  std::array<PmPtr, 8> places;
+};
+
 class BufferedEngine : public Engine {
  public:
   Status Write(std::span<const WriteOperation> operations) override;
@@ -57,8 +66,11 @@ class BufferedEngine : public Engine {
   // What a design provides.
   /// Makes a table of the oldest sealed MemTable and installs it in place of it (InstallFlushed). Urgent job, one at a time.
   virtual Status FlushMemTable(const std::shared_ptr<MemTable>& memtable) = 0;
+  /// Called before the MemTables are searched: what a design's cache has for the key, on its way into the processor by the time
+  /// that they were.
+  virtual Candidates FindCandidates(std::string_view) { return {}; }
   /// With `verify`, checks the checksum of every record that the search depends on.
-  virtual Lookup SearchTables(const TableSet& tables, const InternalKey& target, bool verify) = 0;
+  virtual Lookup SearchTables(const TableSet& tables, const InternalKey& target, const Candidates& candidates, bool verify) = 0;
   virtual void AddTableIterators(const std::shared_ptr<const TableSet>& tables, bool verify,
                                  std::vector<std::unique_ptr<InternalIterator>>* iterators) = 0;
   /// Pressure that tables make; the MemTables' is added to it.

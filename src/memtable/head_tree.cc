@@ -2,9 +2,11 @@
 
 #include <immintrin.h>
 #include <sched.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 #include <cstring>
 #include <new>
 
@@ -43,7 +45,15 @@ void Pause(int* spins) {
   if (++*spins % 256 == 0) sched_yield();  // the lock's holder may have lost its processor
 }
 
-constexpr size_t kSlabBytes = 128 << 10;
+constexpr size_t kSlabBytesMin = 128 << 10;
+constexpr size_t kHugePageBytes = 2 << 20;
+
+// Slabs grow with the tree, so that a small one costs little and a large one lies in huge pages: a search of a tree of 100 MiB
+// would miss the TLB at every node.
+size_t SlabBytes(size_t tree_bytes) {
+  const size_t bytes = std::clamp(tree_bytes / 4, kSlabBytesMin, kHugePageBytes);
+  return bytes - bytes % kLineBytes;
+}
 
 // What follows the head; nothing where damage made a long key short.
 std::string_view Tail(std::string_view key) { return key.substr(std::min<size_t>(HeadTree::kHeadBytes, key.size())); }
@@ -144,7 +154,7 @@ HeadTree::HeadTree(const Pool* pool) : pool_(pool) {
 }
 
 HeadTree::~HeadTree() {
-  for (char* slab : slabs_) ::operator delete(slab, std::align_val_t{kLineBytes});
+  for (char* slab : slabs_) std::free(slab);
 }
 
 char* HeadTree::AllocateBytes(size_t bytes) {
@@ -152,8 +162,11 @@ char* HeadTree::AllocateBytes(size_t bytes) {
   const std::lock_guard lock(arena_mu_);
   if (slab_left_ < bytes) {
     // The first slab is small, so that an empty table costs little.
-    const size_t slab_bytes = slabs_.empty() ? 4 * bytes : std::max(bytes, kSlabBytes);
-    slabs_.push_back(static_cast<char*>(::operator new(slab_bytes, std::align_val_t{kLineBytes})));
+    const size_t slab_bytes = slabs_.empty() ? 4 * bytes : std::max(bytes, SlabBytes(memory_bytes()));
+    const size_t alignment = slab_bytes == kHugePageBytes ? kHugePageBytes : kLineBytes;
+    slabs_.push_back(static_cast<char*>(std::aligned_alloc(alignment, slab_bytes)));
+    LAMELLA_CHECK(slabs_.back() != nullptr);
+    if (alignment == kHugePageBytes) ::madvise(slabs_.back(), slab_bytes, MADV_HUGEPAGE);  // a wish
     slab_left_ = slab_bytes;
     memory_bytes_.fetch_add(slab_bytes, std::memory_order_relaxed);
   }
@@ -389,7 +402,7 @@ bool HeadTree::TryInsert(const Probe& probe, uint64_t tag, uint64_t reference) {
     Store(node->tails[2 * i + 1], reference);
   } else {
     node->InsertAt(i, {probe.high, probe.low, tag, reference});
-    count_.fetch_add(1, std::memory_order_relaxed);
+    count_.Add();
   }
   node->Unlock();
   return true;
@@ -454,7 +467,7 @@ bool HeadTree::Remove(const InternalKey& key, PmPtr expected) {
       const Entry e = leaf->At(n - 1);
       if (e.head_high == probe.high && e.head_low == probe.low && CompareTail(e.tag, e.reference, probe) == 0 && e.place() == expected) {
         leaf->RemoveAt(n - 1);
-        count_.fetch_sub(1, std::memory_order_relaxed);
+        count_.Add(~uint64_t{0});  // minus one
         removed = true;
       }
     }

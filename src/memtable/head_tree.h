@@ -21,6 +21,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/striped_counter.h"
 #include "iterator/internal_iterator.h"
 #include "log/record.h"
 #include "pool/pool.h"
@@ -60,7 +61,7 @@ class HeadTree {
   /// Takes the entry out. False where there is none, or where it has another place than `expected`.
   bool Remove(const InternalKey& key, PmPtr expected);
 
-  uint64_t count() const { return count_.load(std::memory_order_relaxed); }
+  uint64_t count() const { return count_.Sum(); }
   uint64_t memory_bytes() const { return memory_bytes_.load(std::memory_order_relaxed); }
 
   /// Walks entries, a leaf at a time: what it shows is each leaf as of the moment it was entered.
@@ -90,10 +91,11 @@ class HeadTree {
   bool TryInsert(const Probe& probe, uint64_t tag, uint64_t reference);
   void SplitChild(Inner* parent, Node* node, bool at_end);
 
+  // Read by every search, changed rarely.
   const Pool* const pool_;
   std::atomic<Node*> root_;
-  std::atomic<uint64_t> count_{0};
   std::atomic<uint64_t> memory_bytes_{0};
+  StripedCounter count_;  // of lines of its own: every insert changes it
   std::mutex arena_mu_;
   std::vector<char*> slabs_;   // guarded by arena_mu_
   size_t slab_left_ = 0;       // guarded by arena_mu_

@@ -69,19 +69,29 @@ void ListDb::OnSynced(uint64_t sequence) {
   if (!s.ok()) SetBackgroundError(s);
 }
 
+// The lookup cache is asked for the tables of a ReadSet that was taken before: it never holds an older version than they do.
+Candidates ListDb::FindCandidates(std::string_view key) {
+  Candidates found;
+  found.hash = lookup_cache_.enabled() ? Hash64(key) : 0;
+  found.generation = lookup_cache_.generation();
+  found.count = lookup_cache_.Find(found.hash, &found.places);
+  for (uint32_t i = 0; i < found.count; ++i) {
+    const char* record = pool_->Address(found.places[i]);
+    for (size_t line = 0; line < 3; ++line) __builtin_prefetch(record + line * kLineBytes);  // header, links, key, a small value
+  }
+  return found;
+}
+
 // Algorithm 7.
-Lookup ListDb::SearchTables(const TableSet& tables, const InternalKey& target, bool verify) {
-  const uint64_t hash = lookup_cache_.enabled() ? Hash64(target.user_key) : 0;
-  const uint64_t generation = lookup_cache_.generation();
-  std::array<PmPtr, LookupCache::kWays> places;
-  const uint32_t candidates = lookup_cache_.Find(hash, &places);
-  for (uint32_t i = 0; i < candidates; ++i) {
-    const Record* record = pool_->At<Record>(places[i]);
+Lookup ListDb::SearchTables(const TableSet& tables, const InternalKey& target, const Candidates& candidates, bool verify) {
+  for (uint32_t i = 0; i < candidates.count; ++i) {
+    const PmPtr place = candidates.places[i];
+    const Record* record = pool_->At<Record>(place);
     pool_->gate()->OnRead(kMediaBlockBytes);
     // The newest version in any table; a snapshot may ask for an older one.
     if (record->key() == target.user_key && record->tag() <= target.tag) {
       gets_lookup_cache_.Add();
-      return Found(places[i], record->kind());
+      return Found(place, record->kind());
     }
   }
   for (const auto& table : static_cast<const ListDbTables&>(tables).l0) {
@@ -110,7 +120,9 @@ Lookup ListDb::SearchTables(const TableSet& tables, const InternalKey& target, b
   gets_l1_.Add();
   // Only a read as of after the last flush may fill the cache: no table has a newer version than it found. A flush since then
   // moved the generation.
-  if (TagSequence(target.tag) >= flushed_through_.load(std::memory_order_acquire)) lookup_cache_.PutFound(hash, place, generation);
+  if (TagSequence(target.tag) >= flushed_through_.load(std::memory_order_acquire)) {
+    lookup_cache_.PutFound(candidates.hash, place, candidates.generation);
+  }
   return Found(place, record->kind());
 }
 
