@@ -24,7 +24,7 @@ public final class Bench {
   private static final int OTHER_BLOCKS = 48;
   private static final int CLOSE_REPEATS = 3;
   private static final int RECORDS_PER_BLOCK = 16;
-  private static final int MS_PER_RECORD = 250;
+  private static final int MS_PER_RECORD = 500;  // 8 s a block: work, not starts, should decide here
 
   private final SmallCluster cluster;
   private final Path folder;
@@ -93,7 +93,7 @@ public final class Bench {
   private Map<Splitting, JobRun> sleep(String name, String slowNode, boolean slowTasks) throws Exception {
     org.apache.hadoop.fs.Path input = new org.apache.hadoop.fs.Path("/sleep");
     if (!cluster.fs().exists(input)) {
-      Data.longLines(cluster.fs(), new org.apache.hadoop.fs.Path(input, "a.txt"), GREP_BLOCKS * RECORDS_PER_BLOCK);
+      Data.longLines(cluster.fs(), new org.apache.hadoop.fs.Path(input, "a.txt"), OTHER_BLOCKS * RECORDS_PER_BLOCK);
     }
     JobRun.Workload workload = Workloads.sleep(
         MS_PER_RECORD, cluster.slotsPerNode, slowNode, slowTasks, folder.resolve("spindles"));
