@@ -111,11 +111,7 @@ Status Zipper::MergeStep(const Step& step) {
   persister_->Store(element->link(0), EncodeLink(after));
   persister_->Persist(element->link(0), element->height() * sizeof(PmWord));
   persister_->Publish(lower_->Link(befores[0], step.lane, 0), EncodeLink(step.element));
-  for (uint32_t layer = 1; layer < element->height(); ++layer) {
-    PmWord* link = lower_->Link(befores[layer], step.lane, layer);
-    persister_->Store(link, EncodeLink(step.element));
-    persister_->Flush(link, sizeof(*link));
-  }
+  LinkInLayers(step.element, befores);
   observer_->OnLinked(element, step.element);
   for (const PmPtr place : dropped_) observer_->OnObsolete(lower_->At(place), place, true);  // unlinked by now in every layer
   dropped_.clear();
@@ -167,7 +163,20 @@ void Zipper::FindUpper(PmPtr element, PmPtr* befores) const {
   }
 }
 
-// True if there was a link to take out: flushed, not fenced.
+// From the lowest layer up, each durable before the next (keeps I5); the last is flushed, not fenced.
+void Zipper::LinkInLayers(PmPtr element, const PmPtr* befores) {
+  const uint32_t lane = lower_->Lane(element);
+  const uint32_t height = lower_->At(element)->height();
+  for (uint32_t layer = 1; layer < height; ++layer) {
+    if (layer > 1) persister_->Fence();
+    PmWord* link = lower_->Link(befores[layer], lane, layer);
+    persister_->Store(link, EncodeLink(element));
+    persister_->Flush(link, sizeof(*link));
+  }
+}
+
+// From the highest layer down, each durable before the next (keeps I5). True if there was a link to take out: the last is flushed,
+// not fenced.
 bool Zipper::UnlinkUpper(PmPtr element) {
   Record* record = lower_->At(element);
   if (record->height() < 2) return false;
@@ -178,6 +187,7 @@ bool Zipper::UnlinkUpper(PmPtr element) {
   for (uint32_t layer = record->height(); layer-- > 1;) {
     PmWord* link = lower_->Link(befores[layer], lane, layer);
     if (link->load(std::memory_order_relaxed) != EncodeLink(element)) continue;  // a crash left it out of this layer
+    if (unlinked) persister_->Fence();
     persister_->Store(link, EncodeLink(lower_->Next(element, lane, layer)));
     persister_->Flush(link, sizeof(*link));
     unlinked = true;
@@ -242,11 +252,7 @@ void Zipper::LinkUpper(PmPtr element) {
     persister_->Store(record->link(layer), EncodeLink(lower_->Next(befores[layer], lane, layer)));
   }
   persister_->Persist(record->link(1), (record->height() - 1) * sizeof(PmWord));
-  for (uint32_t layer = 1; layer < record->height(); ++layer) {
-    PmWord* link = lower_->Link(befores[layer], lane, layer);
-    persister_->Store(link, EncodeLink(element));
-    persister_->Flush(link, sizeof(*link));
-  }
+  LinkInLayers(element, befores);
 }
 
 }  // namespace lamella

@@ -10,6 +10,8 @@
 //     behind it.
 // I4: an element is linked in an upper layer only while layer 0 holds it, after any crash too: upper links go, durably, before
 //     the layer-0 link does, and come after it.
+// I5: an element that is linked in an upper layer is linked in every layer below it, after any crash too: a search that comes down on
+//     it is in each layer's list, and finds there the one link that leads to an element.
 // Threads: one merge at a time per lower list; readers at any time.
 #ifndef LAMELLA_INDEX_ZIPPER_H_
 #define LAMELLA_INDEX_ZIPPER_H_
@@ -69,6 +71,7 @@ class Zipper {
   PmPtr DropObsolete(const Record* newer, PmPtr older);
   bool UnlinkUpper(PmPtr element);
   void LinkUpper(PmPtr element);
+  void LinkInLayers(PmPtr element, const PmPtr* befores);
   /// Predecessors of `element` in the layers above 0 of its lane.
   void FindUpper(PmPtr element, PmPtr* befores) const;
 
