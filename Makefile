@@ -2,14 +2,16 @@
 SHELL := /bin/bash
 JOBS := $(shell nproc)
 
-.PHONY: help setup build demo test test-asan test-tsan bench lint format install clean
+.PHONY: help setup build demo test test-long test-asan test-tsan test-hadoop bench bench-hadoop lint format install clean
 
 help:
 	@echo 'make demo     install what is missing, build, run the main job (DATA=file for your own input)'
 	@echo 'make test     install what is missing, build, run every test; again under ASan+UBSan, and TSan'
+	@echo 'make test-long BUDGET=50    the release tests, exploring crashes BUDGET times as long (at most 50)'
 	@echo 'make build    build/release: liblamella.a, the program lamella, lamella_bench'
 	@echo 'make bench    the standing benchmark against RocksDB, LevelDB and LMDB'
 	@echo 'make test-asan, make test-tsan    one of the sanitizer builds alone'
+	@echo 'make test-hadoop, make bench-hadoop    the Java part: tests, and the measured table'
 	@echo 'make lint     clang-format and clang-tidy 19; make format applies the former'
 	@echo 'make install  into PREFIX (default /usr/local): library, headers, CMake package, pkg-config, program'
 	@echo 'make setup    only install the Debian packages;  make clean: remove build/'
@@ -27,11 +29,21 @@ demo: build
 test: setup
 	@bash scripts/test.sh
 
+BUDGET ?= 50
+test-long: setup
+	@LAMELLA_PROOF_SCALE='$(BUDGET)' bash scripts/test.sh release
+
 test-asan: setup
 	@bash scripts/test.sh asan
 
 test-tsan: setup
 	@bash scripts/test.sh tsan
+
+test-hadoop:
+	@bash scripts/test_hadoop.sh
+
+bench-hadoop:
+	@bash scripts/bench_hadoop.sh
 
 bench: build
 	build/release/bench/lamella_bench --standing

@@ -2,6 +2,8 @@
 # test.sh: every test in the release build, every test again under ASan and UBSan, and the concurrent ones under TSan.
 # The last line is "N passed, N failed", over all three; the exit status is 0 only if some ran and none failed.
 # test.sh STAGE... runs only those stages (release, asan, tsan).
+# Before it stand the figures of the proof, one a line: `proof: NAME VALUE`, those of the release stage added up over its programs.
+# LAMELLA_PROOF_SCALE=N explores for N times as long (`make test-long BUDGET=N`).
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -62,10 +64,22 @@ tsan_launcher() {
   fi
 }
 
+# Adds up the lines that the test programs appended: counts by name, and both sides of shares.
+print_proof() {
+  [[ -s "$proof_file" ]] || return 0
+  awk '$1 == "proof:" && split($3, side, "/") { have[$2] += side[1]; if (2 in side) all[$2] += side[2] }
+       END { for (name in have) print "proof: " name " " have[name] (name in all ? "/" all[name] : "") }' "$proof_file" | sort
+}
+
 stage() {
   launcher=()
+  unset LAMELLA_PROOF_FILE
   case $1 in
-    release | asan)
+    release)
+      export LAMELLA_PROOF_FILE=$proof_file
+      build "$1" && run_tests "$1" tests
+      ;;
+    asan)
       build "$1" && run_tests "$1" tests
       ;;
     tsan)
@@ -86,6 +100,8 @@ export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_stack_use_after_return=1}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1:second_deadlock_stack=1}
 
+proof_file=$(mktemp)
+trap 'rm -f "$proof_file"' EXIT
 [[ $# -gt 0 ]] || set -- release asan tsan
 for name in "$@"; do
   started=$SECONDS
@@ -96,5 +112,6 @@ done
 if [[ $broken -gt 0 ]]; then
   echo "$broken stage(s) could not be built or run; see above" >&2
 fi
+print_proof
 echo "$passed passed, $failed failed"
 [[ $failed -eq 0 && $broken -eq 0 && $passed -gt 0 ]]

@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "base/concat.h"
+#include "base/sanitizer.h"
 #include "testing/conformance.h"
 #include "testing/random_data.h"
 
@@ -192,7 +193,8 @@ std::string CrashStore::Run(const StoreSteps& steps) {
   if (!s.ok()) return "the first open: " + s.ToString();
   simulator.Start();
   std::string wrong;
-  for (size_t i = 0; i < steps.size() && wrong.empty(); ++i) {
+  const Stopwatch watch;
+  for (size_t i = 0; i < steps.size() && wrong.empty() && watch.Seconds() < seconds_max_; ++i) {
     wrong = Step(steps[i]);
     if (wrong.empty()) simulator.Cut();
     if (simulator.failed()) wrong = simulator.failure();
@@ -403,6 +405,12 @@ std::string CrashStore::Visit(uint32_t level) {
 // More operations on a store that was recovered, then a close and a reopen.
 std::string CrashStore::TryMore(uint32_t level, std::unique_ptr<DbImpl> db, State state) {
   Random random(simulators_[level - 1]->state_id());
+  const auto problem = [&]() -> std::string {  // jobs run inline, so the store is quiet
+    CheckReport found;
+    const Status checked = db->engine()->Check(&found);
+    return !checked.ok() ? checked.ToString() : found.clean() ? "" : found.problems[0];
+  };
+  if (const std::string found = problem(); !found.empty()) return "check: " + found;
   Status s;
   for (int i = 0; i < 50 && s.ok(); ++i) {
     const auto key = static_cast<uint32_t>(random.Uniform(kKeys));
@@ -418,6 +426,9 @@ std::string CrashStore::TryMore(uint32_t level, std::unique_ptr<DbImpl> db, Stat
     if (s.ok() && i == 20) s = db->Flush();
     if (s.ok() && i == 35) s = db->CompactRange({}, {});
     if (s.IsNoSpace()) s = Status::OK();
+    if (s.ok() && (i == 20 || i == 35)) {
+      if (const std::string found = problem(); !found.empty()) return Concat("check after operation ", i, ": ", found);
+    }
   }
   if (!s.ok()) return "an operation after recovery: " + s.ToString();
   std::string wrong = CompareGets(db.get(), state);
@@ -471,13 +482,15 @@ std::string ExploreStore(const CrashConfig& config, uint64_t seed, double second
   std::string wrong;
   for (; wrong.empty() && (histories == 0 || watch.Seconds() < seconds); ++seed, ++histories) {
     const StoreSteps steps = MakeSteps(seed, 60);
-    CrashPlan plan{.mode = config.mode, .seed = seed, .cut_share = 4};
+    constexpr bool kSlow = LAMELLA_ADDRESS_SANITIZER != 0 || LAMELLA_THREAD_SANITIZER != 0;
+    CrashPlan plan{.mode = config.mode, .seed = seed, .cut_share = kSlow ? 60 : 4};
     if (const char* only = std::getenv("LAMELLA_CRASH_STATE")) {  // CUT:STATE
       plan.only_cut = std::strtoull(only, nullptr, 10);
       const char* colon = std::strchr(only, ':');
       plan.only_state = colon == nullptr ? 0 : std::strtoull(colon + 1, nullptr, 10);
     }
     CrashStore store(config, plan);
+    if (seconds > 0) store.EndAfter(2 * seconds);
     wrong = store.Run(steps);
     states += store.states();
     deep += store.deep_states();

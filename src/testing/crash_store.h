@@ -57,6 +57,8 @@ class CrashStore {
 
   /// "" if every state recovers; else what the first one that does not shows.
   std::string Run(const StoreSteps& steps);
+  /// The history ends early once it took so long.
+  void EndAfter(double seconds) { seconds_max_ = seconds; }
   void Delete(const PersistSite& site) { deleted_ = std::make_unique<PersistSite>(site); }
 
   uint64_t states() const { return states_; }
@@ -103,6 +105,7 @@ class CrashStore {
   size_t written_ = 0;            // acknowledged_, or one more while a write is under way
   uint64_t states_ = 0;
   uint64_t deep_states_ = 0;
+  double seconds_max_ = 1e9;
   std::map<PersistSite, uint64_t> sites_;
   Random random_{0};
 };
