@@ -9,6 +9,7 @@
 
 #include "index/index_test_base.h"
 #include "log/record_iterator.h"
+#include "testing/format_doc.h"
 
 namespace lamella {
 namespace {
@@ -44,6 +45,12 @@ class PmSkipListTest : public IndexTest {
     return guide;
   }
 };
+
+TEST(SkipListHeadsLayout, IsAsDocumented) {
+  EXPECT_EQ(
+      testing::FormatDifference("SkipListHeads", sizeof(SkipListHeads), {LAMELLA_FORMAT_FIELD(SkipListHeads, next)}),
+      "");
+}
 
 TEST_F(PmSkipListTest, AnEmptyListHasNoElements) {
   CreateParts(2);

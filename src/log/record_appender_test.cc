@@ -176,6 +176,18 @@ TEST_F(RecordAppenderTest, SealGivesThePlaceBehindEverythingAndTheNextRecordStar
   EXPECT_EQ(log()->Seal(), (LogPosition{2, 64}));
 }
 
+TEST_F(RecordAppenderTest, ADescriptorSaysWhatIsUsedOnlyOnceThatIsDurable) {  // I5
+  const std::string value(40000, 'x');
+  const uint64_t bytes = RecordBytes(0, 1, value.size());
+  const std::vector<uint64_t> sizes(2, bytes);
+  ASSERT_TRUE(log()->Prepare(sizes.data(), sizes.size(), false).ok());
+  const PmPtr first = log()->Append(Input(1, "a", value));
+  log()->Append(Input(2, "b", value));  // in the next chunk
+  EXPECT_EQ(pool_->DescriptorOf(first)->used_bytes.load(), 0u);
+  log()->Commit();
+  EXPECT_EQ(pool_->DescriptorOf(first)->used_bytes.load(), bytes);
+}
+
 TEST_F(RecordAppenderTest, AFullPoolIsNoSpaceAndWhatWasClaimedServesLaterRecords) {
   options_.pool_bytes_max = 24 * kChunkBytesMin;
   CreateParts(1);

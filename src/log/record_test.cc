@@ -8,6 +8,7 @@
 
 #include "base/random.h"
 #include "log/log_test_base.h"
+#include "testing/format_doc.h"
 
 namespace lamella {
 namespace {
@@ -27,6 +28,19 @@ TEST(RecordLayout, ARecordIsHeaderLinksKeyAndValuePaddedToEightBytes) {
   EXPECT_EQ(RecordBytes(0, 8, 1), 40u);
   EXPECT_EQ(RecordBytes(3, 5, 4), 24u + 3 * 8 + 16);
   EXPECT_EQ(RecordBytes(kHeightMax, 65535, 1u << 30), (24u + 12 * 8 + 65535 + (1ull << 30) + 7) & ~uint64_t{7});
+}
+
+TEST(RecordLayout, IsAsDocumented) {
+  EXPECT_EQ(testing::FormatDifference(
+                "RecordHeader", sizeof(RecordHeader),
+                {LAMELLA_FORMAT_FIELD(RecordHeader, tag), LAMELLA_FORMAT_FIELD(RecordHeader, checksum),
+                 LAMELLA_FORMAT_FIELD(RecordHeader, value_size), LAMELLA_FORMAT_FIELD(RecordHeader, key_size),
+                 LAMELLA_FORMAT_FIELD(RecordHeader, height), LAMELLA_FORMAT_FIELD(RecordHeader, flags),
+                 LAMELLA_FORMAT_FIELD(RecordHeader, batch_remaining)}),
+            "");
+  EXPECT_EQ(kEndLink, 0x5a70000000000000u);
+  EXPECT_EQ(EncodeLink(PmPtr(3, 0x123456789abc)),
+            uint64_t{0x789abc ^ 0x456789 ^ 0x123456 ^ 0x3123 ^ 3 ^ 0x5a7} << 52 | 0x3123456789abc);
 }
 
 TEST_F(RecordTest, PartsLieWhereTheFormatSays) {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/assert.h"
+#include "base/sanitizer.h"
 #include "pmem/line.h"
 
 namespace lamella {
@@ -138,6 +139,7 @@ void Persister::Copy(void* destination, const void* source, size_t n, const Site
   const bool hooked = gate_->hook_ != nullptr;
   if (hooked) [[unlikely]]
     gate_->hook_->OnStore(to, n, site);
+  // ThreadSanitizer does not see non-temporal stores.
   if (!gate_->flushes() || n < kStreamBytesMin || hooked || LAMELLA_THREAD_SANITIZER != 0) {
     std::memcpy(to, from, n);
     Flush(to, n, site);

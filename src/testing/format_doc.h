@@ -32,6 +32,8 @@ std::map<std::string, FormatTable> ReadFormatDocument();
 /// What is wrong with a table by itself: fields that overlap, leave a gap, or do not end where the type does. Empty:
 /// nothing.
 std::string FormatTableProblem(const FormatTable& table);
+/// How docs/FORMAT.md differs from the code on a type, its table's own problems included. Empty: it does not.
+std::string FormatDifference(const std::string& type, size_t bytes, const std::vector<FormatField>& fields);
 
 }  // namespace lamella::testing
 

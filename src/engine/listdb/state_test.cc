@@ -1,0 +1,219 @@
+#include "engine/listdb/state.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/random.h"
+#include "log/record.h"
+#include "testing/format_doc.h"
+
+namespace lamella {
+namespace {
+
+std::vector<LogPosition> RandomPositions(Random* random) {
+  std::vector<LogPosition> positions(random->Uniform(20));
+  for (LogPosition& p : positions) p = {random->Next(), random->Next()};
+  return positions;
+}
+
+ListDbState RandomState(Random* random) {
+  ListDbState state;
+  state.lanes = static_cast<uint32_t>(1 + random->Uniform(kPoolPartsMax));
+  state.l1_heads = PmPtr(random->Next() | 1);
+  state.l1_count = random->Next();
+  state.next_table_id = random->Next();
+  state.merging = random->Next();
+  state.flushed_sequence = random->Next();
+  state.merged_sequence = random->Next();
+  state.synced_sequence = random->Next();
+  state.rebuilding = random->OneIn(2);
+  state.boundary = RandomPositions(random);
+  state.merged = RandomPositions(random);
+  state.gaps.resize(random->Uniform(5));
+  for (SequenceGap& g : state.gaps) g = {random->Next(), random->Next()};
+  state.l0.resize(random->Uniform(6));
+  for (L0TableState& t : state.l0) {
+    t.id = random->Next();
+    t.count = random->Next();
+    t.last_sequence = random->Next();
+    t.arena_ordinal = random->Next();
+    t.sealed = RandomPositions(random);
+    t.heads.resize(size_t{state.lanes} * kHeightMax);
+    for (uint64_t& word : t.heads) word = random->Next();
+  }
+  return state;
+}
+
+bool SameGaps(const std::vector<SequenceGap>& a, const std::vector<SequenceGap>& b) {
+  return a.size() == b.size() &&
+         std::equal(a.begin(), a.end(), b.begin(),
+                    [](const SequenceGap& x, const SequenceGap& y) { return x.first == y.first && x.last == y.last; });
+}
+
+void ExpectSame(const ListDbState& a, const ListDbState& b) {
+  EXPECT_EQ(a.lanes, b.lanes);
+  EXPECT_EQ(a.l1_heads, b.l1_heads);
+  EXPECT_EQ(a.l1_count, b.l1_count);
+  EXPECT_EQ(a.next_table_id, b.next_table_id);
+  EXPECT_EQ(a.merging, b.merging);
+  EXPECT_EQ(a.flushed_sequence, b.flushed_sequence);
+  EXPECT_EQ(a.merged_sequence, b.merged_sequence);
+  EXPECT_EQ(a.synced_sequence, b.synced_sequence);
+  EXPECT_EQ(a.rebuilding, b.rebuilding);
+  EXPECT_EQ(a.boundary, b.boundary);
+  EXPECT_EQ(a.merged, b.merged);
+  EXPECT_TRUE(SameGaps(a.gaps, b.gaps));
+  ASSERT_EQ(a.l0.size(), b.l0.size());
+  for (size_t i = 0; i < a.l0.size(); ++i) {
+    EXPECT_EQ(a.l0[i].id, b.l0[i].id);
+    EXPECT_EQ(a.l0[i].count, b.l0[i].count);
+    EXPECT_EQ(a.l0[i].last_sequence, b.l0[i].last_sequence);
+    EXPECT_EQ(a.l0[i].arena_ordinal, b.l0[i].arena_ordinal);
+    EXPECT_EQ(a.l0[i].sealed, b.l0[i].sealed);
+    EXPECT_EQ(a.l0[i].heads, b.l0[i].heads);
+  }
+}
+
+TEST(ListDbState, ComesBackAsItWas) {
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    const ListDbState state = RandomState(&random);
+    ListDbState decoded = RandomState(&random);  // what it held before does not shine through
+    const Status s = ListDbState::Decode(state.Encode(), &decoded);
+    ASSERT_TRUE(s.ok()) << s.ToString();
+    ExpectSame(state, decoded);
+    EXPECT_EQ(decoded.Encode(), state.Encode());
+  }
+}
+
+/// The bytes that a change of one field changes in the encoded state, relative to `base`: from its first to behind its last.
+template <class Change>
+testing::FormatField Touched(const char* name, size_t base, const ListDbState& state, Change&& change) {
+  ListDbState changed = state;
+  change(&changed);
+  const std::string before = state.Encode();
+  const std::string after = changed.Encode();
+  EXPECT_EQ(before.size(), after.size());
+  size_t first = before.size();
+  size_t behind = 0;
+  for (size_t i = 0; i < before.size(); ++i) {
+    if (before[i] == after[i]) continue;
+    first = std::min(first, i);
+    behind = i + 1;
+  }
+  return {first - base, behind - first, name};
+}
+
+// Every byte of a field is changed, so that what changes in the encoding is the field.
+TEST(ListDbState, IsEncodedAsDocumented) {
+  constexpr uint64_t kFlip = ~uint64_t{0};
+  ListDbState state;
+  state.l1_heads = PmPtr(4096);
+  state.boundary = {{1, 2}};
+  state.gaps = {{3, 4}};
+  state.l0.resize(1);
+  const auto touched = [&](const char* name, size_t base, auto&& change) { return Touched(name, base, state, change); };
+#define LAMELLA_TOUCHED(base, owner, field) touched(#field, base, [&](ListDbState* s) { s->owner field ^= kFlip; })
+  EXPECT_EQ(testing::FormatDifference("ListDbState", 61,
+                                      {touched("lanes", 0, [](ListDbState* s) { s->lanes = ~s->lanes; }),
+                                       touched("l1_heads", 0, [](ListDbState* s) { s->l1_heads.word ^= kFlip; }),
+                                       LAMELLA_TOUCHED(0, , l1_count), LAMELLA_TOUCHED(0, , next_table_id),
+                                       LAMELLA_TOUCHED(0, , merging), LAMELLA_TOUCHED(0, , flushed_sequence),
+                                       LAMELLA_TOUCHED(0, , merged_sequence), LAMELLA_TOUCHED(0, , synced_sequence),
+                                       touched("rebuilding", 0, [](ListDbState* s) { s->rebuilding = true; })}),
+            "");
+  // Behind it: boundary (a count, one position), merged (a count), gaps (a count, one gap), l0 (a count, one table).
+  const size_t boundary = 61 + 4;
+  EXPECT_EQ(testing::FormatDifference(
+                "LogPosition", 16,
+                {LAMELLA_TOUCHED(boundary, boundary[0]., ordinal), LAMELLA_TOUCHED(boundary, boundary[0]., offset)}),
+            "");
+  const size_t gaps = boundary + 16 + 4 + 4;
+  EXPECT_EQ(testing::FormatDifference("SequenceGap", 16,
+                                      {LAMELLA_TOUCHED(gaps, gaps[0]., first), LAMELLA_TOUCHED(gaps, gaps[0]., last)}),
+            "");
+  const size_t l0 = gaps + 16 + 4;
+  EXPECT_EQ(testing::FormatDifference(
+                "L0TableState", 32,
+                {LAMELLA_TOUCHED(l0, l0[0]., id), LAMELLA_TOUCHED(l0, l0[0]., count),
+                 LAMELLA_TOUCHED(l0, l0[0]., last_sequence), LAMELLA_TOUCHED(l0, l0[0]., arena_ordinal)}),
+            "");
+#undef LAMELLA_TOUCHED
+  EXPECT_EQ(state.Encode().size(), l0 + 32 + 4 + 4) << "and two empty lists";
+}
+
+TEST(ListDbState, EveryTruncationIsCorruption) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    const std::string bytes = RandomState(&random).Encode();
+    for (size_t n = 0; n < bytes.size(); ++n) {
+      ListDbState ignored;
+      // In a buffer of its own, so that a read behind its end is seen.
+      const std::vector<char> cut(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(n));
+      const Status s = ListDbState::Decode({cut.data(), cut.size()}, &ignored);
+      ASSERT_TRUE(s.IsCorruption()) << n << " of " << bytes.size() << " bytes";
+    }
+    ListDbState ignored;
+    EXPECT_TRUE(ListDbState::Decode(bytes + '\0', &ignored).IsCorruption()) << "nor may anything follow";
+  }
+}
+
+TEST(ListDbState, ImpossibleValuesAreCorruption) {
+  Random random(3);
+  const auto decodes = [](const ListDbState& state) {
+    ListDbState ignored;
+    const Status s = ListDbState::Decode(state.Encode(), &ignored);
+    EXPECT_TRUE(s.ok() || s.IsCorruption());
+    return s.ok();
+  };
+  const ListDbState sound = RandomState(&random);
+  EXPECT_TRUE(decodes(sound));
+  ListDbState state = sound;
+  state.lanes = 0;
+  EXPECT_FALSE(decodes(state));
+  state.lanes = kPoolPartsMax + 1;
+  EXPECT_FALSE(decodes(state));
+  state = sound;
+  state.l1_heads = PmPtr();
+  EXPECT_FALSE(decodes(state));
+  state = sound;
+  state.l0.resize(1);
+  state.l0[0].heads.assign(kPoolPartsMax * kHeightMax + 1, kEndLink);
+  EXPECT_FALSE(decodes(state));
+}
+
+TEST(ListDbState, RandomBytesAreDecodedOrCorruption) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    const std::string sound = RandomState(&random).Encode();
+    for (int i = 0; i < 2000; ++i) {
+      std::vector<char> bytes(sound.begin(), sound.end());
+      if (random.OneIn(3)) {  // bytes that never were a state
+        bytes.resize(random.Uniform(300));
+        for (char& c : bytes) c = static_cast<char>(random.OneIn(3) ? 0 : random.Next());
+      } else {  // a state with some bytes changed: counts above all do harm
+        for (uint64_t k = 1 + random.Uniform(3); k-- > 0;)
+          bytes[random.Uniform(bytes.size())] = static_cast<char>(random.Next());
+      }
+      ListDbState state;
+      const Status s = ListDbState::Decode({bytes.data(), bytes.size()}, &state);
+      ASSERT_TRUE(s.ok() || s.IsCorruption()) << s.ToString();
+      // Memory in proportion to the input, whatever its counts say.
+      const size_t held = (state.boundary.capacity() + state.merged.capacity() + state.gaps.capacity()) * 16 +
+                          state.l0.capacity() * sizeof(L0TableState);
+      ASSERT_LE(held, 8 * bytes.size() + 4096);
+      ASSERT_TRUE(!s.ok() || state.Encode().size() == bytes.size());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lamella
