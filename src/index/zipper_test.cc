@@ -158,6 +158,8 @@ class ZipperTest : public IndexTest {
     medium_.Stop();
     lower_.reset();
     upper_.reset();
+    appenders_.clear();
+    Close();  // the hook outlives the pool
   }
 
   /// An empty lower list, persistent in place, over a fresh pool.

@@ -46,6 +46,10 @@ class RecordAppenderTest : public RecordsTest {
     options_.hook = &watch_;
     CreateParts(1);
   }
+  ~RecordAppenderTest() override {  // the hook outlives the pool
+    appenders_.clear();
+    Close();
+  }
   RecordAppender* log() { return appenders_[0].get(); }
   RecordInput Input(uint64_t sequence, std::string_view key, std::string_view value, uint32_t height = 0) {
     return {.tag = MakeTag(sequence, RecordKind::kPut), .key = key, .value = value, .height = height};
