@@ -92,7 +92,9 @@ class IndexTest : public RecordsTest {
     if (bottom != places)
       return Concat("layer 0 has ", bottom.size(), " elements, not the ", places.size(), " it should");
     for (uint32_t lane = 0; lane < list.lane_count(); ++lane) {
+      std::set<uint64_t> below;  // the places of the layer below
       for (uint32_t layer = 1; layer < kHeightMax; ++layer) {
+        std::set<uint64_t> here;
         auto expected = bottom.begin();
         const auto skip = [&] {
           while (expected != bottom.end() && (At(*expected)->height() <= layer || list.Lane(*expected) != lane))
@@ -113,8 +115,12 @@ class IndexTest : public RecordsTest {
           if (expected == bottom.end())
             return Concat("layer ", layer, " of lane ", lane, " is no sorted part of layer 0");
           ++expected;
+          if (layer > 1 && !below.contains(at.word))
+            return Concat(At(at)->key(), " is in layer ", layer, ", not in the one below");
+          here.insert(at.word);
           before = at;
         }
+        below = std::move(here);
         if (whole_layers && expected != bottom.end())
           return Concat("layer ", layer, " ends before ", At(*expected)->key());
       }

@@ -124,9 +124,13 @@ TEST_F(PmSkipListTest, AListThatIsNotAsItShouldBeIsNoticed) {
   t.list.Link(places[50], 0, 0)->store(t.list.Link(places[50], 0, 0)->load() ^ 2);
   EXPECT_NE(ListProblem(t.list, elements, false), "") << "a damaged link";
   anew();
-  t.list.Link(PmPtr(), 1, 1)->store(kEndLink);
+  t.list.Link(PmPtr(), 1, 2)->store(kEndLink);
+  t.list.Link(PmPtr(), 1, 3)->store(kEndLink);
   EXPECT_EQ(ListProblem(t.list, elements, false), "") << "shortcuts may be missing";
   EXPECT_NE(ListProblem(t.list, elements, true), "");
+  anew();
+  t.list.Link(PmPtr(), 1, 1)->store(kEndLink);
+  EXPECT_NE(ListProblem(t.list, elements, false), "") << "but not below one that is there";
   anew();
   t.list.Link(PmPtr(), 1, 1)->store(t.list.Link(PmPtr(), 0, 1)->load());
   EXPECT_NE(ListProblem(t.list, elements, false), "") << "another lane's element";
