@@ -98,7 +98,8 @@ struct Options {
   uint32_t log_shards = 0;
   /// MemTable size, bytes of DRAM; 0 derives it from memory_budget_bytes. More: fewer tables, slower inserts.
   uint64_t memtable_bytes = 0;
-  /// Verify the checksum of every record that a Get or iterator returns. On: about 30 ns per 100 bytes read.
+  /// Verify the checksum of every record that a Get or iterator looks at, and of what compaction merges. On: about 30 ns per 100
+  /// bytes looked at.
   bool verify_checksums = false;
 
   ListDbOptions listdb;

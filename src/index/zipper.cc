@@ -45,7 +45,8 @@ PmPtr Zipper::ScanLayers(const Record* element, uint32_t lane, PmPtr nearby) {
     bool advanced = false;  // an element found in a layer above is further on than this layer's rightmost
     for (uint32_t layer = top; layer > 0; --layer) {
       if (!advanced) at = rightmost[layer];
-      for (PmPtr next = lower_->Next(at, lane, layer); next && lower_->IsBefore(next, key); next = lower_->Next(at, lane, layer)) {
+      for (PmPtr next = lower_->Next(at, lane, layer); next && lower_->IsBefore(next, key);
+           next = lower_->Next(at, lane, layer)) {
         at = next;
         advanced = true;
       }
@@ -54,7 +55,8 @@ PmPtr Zipper::ScanLayers(const Record* element, uint32_t lane, PmPtr nearby) {
   }
   PmPtr at = bottom_;
   const auto take_if_further = [&](PmPtr candidate) {
-    if (candidate && candidate != at && (!at || lower_->IsBefore(at, lower_->At(candidate)->internal_key()))) at = candidate;
+    if (candidate && candidate != at && (!at || lower_->IsBefore(at, lower_->At(candidate)->internal_key())))
+      at = candidate;
   };
   if (height > 1) take_if_further(rightmost[1]);
   take_if_further(nearby);
@@ -68,6 +70,15 @@ PmPtr Zipper::ScanLayers(const Record* element, uint32_t lane, PmPtr nearby) {
   return at;
 }
 
+Status Zipper::VerifyNeighbours(PmPtr before, PmPtr next) const {
+  for (const PmPtr place : {before, next}) {
+    if (!place) continue;
+    Status s = place.damaged() ? DescribeDamage(*lower_->pool(), place) : VerifyRecord(*lower_->pool(), place);
+    if (!s.ok()) return s;
+  }
+  return Status::OK();
+}
+
 Status Zipper::Scan(std::span<const PmPtr> elements) {
   for (auto& lane : rightmost_) {
     for (PmPtr& place : lane) place = PmPtr();
@@ -79,7 +90,12 @@ Status Zipper::Scan(std::span<const PmPtr> elements) {
     if (i + kAhead < elements.size()) __builtin_prefetch(lower_->At(elements[i + kAhead]));
     const PmPtr place = elements[i];
     const Record* element = lower_->At(place);
-    if (newest != nullptr && newest->key() == element->key() && !observer_->Needed(element->sequence(), newest->sequence())) {
+    if (verify_) {
+      Status s = VerifyRecord(*lower_->pool(), place);
+      if (!s.ok()) return s;
+    }
+    if (newest != nullptr && newest->key() == element->key() &&
+        !observer_->Needed(element->sequence(), newest->sequence())) {
       skipped_.push_back(place);
       continue;
     }
@@ -87,7 +103,12 @@ Status Zipper::Scan(std::span<const PmPtr> elements) {
     const uint32_t lane = lower_->Lane(place);
     const PmPtr before = ScanLayers(element, lane, nearby);
     if (before.damaged()) return DescribeDamage(*lower_->pool(), before);
-    if (lower_->Next(before, lane, 0) == place) break;  // merged before a crash, and so is all that follows (I2)
+    const PmPtr next = lower_->Next(before, lane, 0);
+    if (verify_) {
+      Status s = VerifyNeighbours(before, next);
+      if (!s.ok()) return s;
+    }
+    if (next == place) break;  // merged before a crash, and so is all that follows (I2)
     newest = element;
     steps_.push_back({place, lane, static_cast<uint32_t>(befores_.size())});
     befores_.push_back(before);
@@ -113,7 +134,8 @@ Status Zipper::MergeStep(const Step& step) {
   persister_->Publish(lower_->Link(befores[0], step.lane, 0), EncodeLink(step.element));
   LinkInLayers(step.element, befores);
   observer_->OnLinked(element, step.element);
-  for (const PmPtr place : dropped_) observer_->OnObsolete(lower_->At(place), place, true);  // unlinked by now in every layer
+  for (const PmPtr place : dropped_)
+    observer_->OnObsolete(lower_->At(place), place, true);  // unlinked by now in every layer
   dropped_.clear();
   return Status::OK();
 }
@@ -139,7 +161,8 @@ PmPtr Zipper::DropObsolete(const Record* newer, PmPtr older) {
         persister_->Store(lower_->Link(last_kept, 0, 0), EncodeLink(next));
         persister_->Flush(lower_->Link(last_kept, 0, 0), sizeof(PmWord));
       }
-      if (record->obsolete()) std::erase(skipped_, older);  // a redo: linked before the crash, now a newer one may drop it
+      if (record->obsolete())
+        std::erase(skipped_, older);  // a redo: linked before the crash, now a newer one may drop it
       record->MarkObsolete(persister_);
       dropped_.push_back(older);
     }
@@ -218,7 +241,8 @@ Status Zipper::Replace(std::span<const Move> moves) {
     befores[i] = lower_->FindBefore(key, observer_->Nearby(JustBefore(key)), nullptr);
     if (befores[i].damaged()) return DescribeDamage(*lower_->pool(), befores[i]);
     LAMELLA_CHECK(lower_->Next(befores[i], 0, 0) == moves[i].from);
-    if (const PmPtr next = lower_->Next(moves[i].from, 0, 0); next.damaged()) return DescribeDamage(*lower_->pool(), next);
+    if (const PmPtr next = lower_->Next(moves[i].from, 0, 0); next.damaged())
+      return DescribeDamage(*lower_->pool(), next);
   }
   for (const Move& move : moves) UnlinkUpper(move.from);
   for (size_t i = moves.size(); i-- > 0;) {

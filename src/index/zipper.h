@@ -12,6 +12,8 @@
 //     the layer-0 link does, and come after it.
 // I5: an element that is linked in an upper layer is linked in every layer below it, after any crash too: a search that comes down on
 //     it is in each layer's list, and finds there the one link that leads to an element.
+// I6: with `verify`, nothing changes before each element and its neighbours in layer 0 matched their checksums: a damaged key is
+//     reported, and leads no element to a place where it would not be found.
 // Threads: one merge at a time per lower list; readers at any time.
 #ifndef LAMELLA_INDEX_ZIPPER_H_
 #define LAMELLA_INDEX_ZIPPER_H_
@@ -39,11 +41,11 @@ class ZipperObserver {
 
 class Zipper {
  public:
-  Zipper(PmSkipList* lower, Persister* persister, ZipperObserver* observer)
-      : lower_(lower), persister_(persister), observer_(observer) {}
+  Zipper(PmSkipList* lower, Persister* persister, ZipperObserver* observer, bool verify = false)
+      : lower_(lower), persister_(persister), observer_(observer), verify_(verify) {}
 
-  /// Merges the upper list's elements, given in its order. Durable on return. Corruption: the lower list has a damaged link; a tail
-  /// of the elements may be merged.
+  /// Merges the upper list's elements, given in its order. Durable on return. Corruption: the lower list has a damaged link, or
+  /// (with `verify`) a record is damaged; a tail of the elements may be merged.
   Status Merge(std::span<const PmPtr> elements);
 
   /// Unlinks `element`, whose predecessor in layer 0 is `before` (null: head), from every layer. Flushed, not fenced. False, and
@@ -67,6 +69,7 @@ class Zipper {
   };
   Status Scan(std::span<const PmPtr> elements);
   PmPtr ScanLayers(const Record* element, uint32_t lane, PmPtr nearby);
+  Status VerifyNeighbours(PmPtr before, PmPtr next) const;
   Status MergeStep(const Step& step);
   PmPtr DropObsolete(const Record* newer, PmPtr older);
   bool UnlinkUpper(PmPtr element);
@@ -78,6 +81,7 @@ class Zipper {
   PmSkipList* const lower_;
   Persister* const persister_;
   ZipperObserver* const observer_;
+  const bool verify_;
   PmPtr rightmost_[kPoolPartsMax][kHeightMax];  // the last element before the scan's place, by lane and layer
   PmPtr bottom_;                                // the same in layer 0
   std::vector<Step> steps_;

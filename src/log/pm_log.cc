@@ -17,6 +17,7 @@ PmLog::PmLog(Pool* pool, uint32_t shard_count, const std::vector<uint64_t>& next
     shard->random = Random(0x9e3779b97f4a7c15ull * (i + 1));
     shards_.push_back(std::move(shard));
   }
+  for (size_t i = shard_count; i < next_ordinal.size(); ++i) former_.push_back({next_ordinal[i], 0});
 }
 
 PmLog::Shard& PmLog::ShardOfThisCpu() {
@@ -27,6 +28,7 @@ PmLog::Shard& PmLog::ShardOfThisCpu() {
 std::vector<LogPosition> PmLog::SealAll() {
   std::vector<LogPosition> positions;
   for (auto& shard : shards_) positions.push_back(shard->appender->Seal());
+  positions.insert(positions.end(), former_.begin(), former_.end());
   return positions;
 }
 

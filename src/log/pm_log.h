@@ -36,7 +36,8 @@ class PmLog {
     std::atomic<uint64_t> user_bytes{0};
   };
 
-  /// `shard_count` shards, spread over the pool's parts. `next_ordinal[i]`: above that of every chunk shard i has or had.
+  /// `shard_count` shards, spread over the pool's parts. `next_ordinal[i]`: above that of every chunk shard i has or had; it may tell
+  /// of more shards than there are now.
   PmLog(Pool* pool, uint32_t shard_count, const std::vector<uint64_t>& next_ordinal);
 
   uint32_t shard_count() const { return static_cast<uint32_t>(shards_.size()); }
@@ -44,11 +45,13 @@ class PmLog {
   /// The shard of the CPU that the caller runs on.
   Shard& ShardOfThisCpu();
 
-  /// Ends every open line and gives the positions behind everything written. REQUIRES: the caller holds every shard's lock.
+  /// Ends every open line and gives the positions behind everything written, also in shards that only earlier sessions had: one that
+  /// comes back must not begin at an ordinal that is known as merged. REQUIRES: the caller holds every shard's lock.
   std::vector<LogPosition> SealAll();
 
  private:
   std::vector<std::unique_ptr<Shard>> shards_;
+  std::vector<LogPosition> former_;  // the ends of shards that this session does not write
 };
 
 /// A record found in the log.

@@ -176,6 +176,16 @@ TEST_F(PmLogTest, WhatLiesBeforeTheBoundaryIsNotRead) {
   EXPECT_EQ(Numbers(Read({}, 6)), Range(7, 10));
 }
 
+TEST_F(PmLogTest, SealingAllGivesTheEndsOfFormerShardsToo) {
+  Start(1, {3, 7, 2});
+  const std::vector<LogPosition> ends = log_->SealAll();
+  ASSERT_EQ(ends.size(), 3u);
+  EXPECT_EQ(ends[0].ordinal, 3u);
+  EXPECT_EQ(ends[1].ordinal, 7u);
+  EXPECT_EQ(ends[2].ordinal, 2u);
+  EXPECT_EQ(ends[1].offset, 0u);
+}
+
 TEST_F(PmLogTest, ABoundaryBeyondItsChunkIsCorruption) {
   Start(1);
   Write(0, 1);

@@ -73,7 +73,8 @@ std::vector<CrashConfig> CrashConfigs() {
     base.options.listdb.checkpoint_group_tables = 2;
     base.options.verify_checksums = true;
     const std::string name(EngineName(engine));
-    for (const CrashMode mode : {CrashMode::kAdr, CrashMode::kStrict, CrashMode::kEadr, CrashMode::kPage, CrashMode::kKill}) {
+    for (const CrashMode mode :
+         {CrashMode::kAdr, CrashMode::kStrict, CrashMode::kEadr, CrashMode::kPage, CrashMode::kKill}) {
       CrashConfig config = base;
       config.mode = mode;
       config.name = name + "_" + CrashModeName(mode);
@@ -139,15 +140,18 @@ StoreSteps MakeSteps(uint64_t seed, uint32_t count) {
 }
 
 std::string Describe(const StoreStep& step) {
-  static constexpr const char* kNames[] = {"write", "sync", "flush", "compact", "snapshot", "release", "reopen", "crash"};
+  static constexpr const char* kNames[] = {"write",    "sync",    "flush",  "compact",
+                                           "snapshot", "release", "reopen", "crash"};
   std::string text = kNames[step.kind];
   for (const auto& change : step.changes) {
-    text += change.value == 0 ? Concat(" -", change.key) : Concat(" ", change.key, "=", ValueOf(change.value).size(), "B");
+    text +=
+        change.value == 0 ? Concat(" -", change.key) : Concat(" ", change.key, "=", ValueOf(change.value).size(), "B");
   }
   return text;
 }
 
-CrashStore::CrashStore(const CrashConfig& config, const CrashPlan& plan) : config_(config), plan_(plan), found_(config.depth + 1) {
+CrashStore::CrashStore(const CrashConfig& config, const CrashPlan& plan)
+    : config_(config), plan_(plan), found_(config.depth + 1) {
   for (uint32_t level = 0; level <= config.depth; ++level) MakeDirectories(level);
 }
 
@@ -159,7 +163,9 @@ Options CrashStore::OptionsAt(uint32_t level) const {
   return options;
 }
 
-std::vector<std::string> CrashStore::Files(uint32_t level) const { return PoolPaths(OptionsAt(level), Directory(level)); }
+std::vector<std::string> CrashStore::Files(uint32_t level) const {
+  return PoolPaths(OptionsAt(level), Directory(level));
+}
 
 void CrashStore::MakeDirectories(uint32_t level) const {
   std::filesystem::create_directories(Directory(level));
@@ -183,9 +189,16 @@ std::string CrashStore::Run(const StoreSteps& steps) {
   for (uint32_t level = 0; level < config_.depth; ++level) {
     CrashPlan plan = plan_;
     if (level > 0) {
-      plan = CrashPlan{.mode = plan_.mode, .seed = plan_.seed, .exhaustive_max = 8, .singles_max = 2, .pairs_max = 1, .random_max = 1, .cut_share = 3};
+      plan = CrashPlan{.mode = plan_.mode,
+                       .seed = plan_.seed,
+                       .exhaustive_max = 8,
+                       .singles_max = 2,
+                       .pairs_max = 1,
+                       .random_max = 1,
+                       .cut_share = 3};
     }
-    simulators_.push_back(std::make_unique<Simulator>(plan, Files(level + 1), [this, level] { return Visit(level + 1); }));
+    simulators_.push_back(
+        std::make_unique<Simulator>(plan, Files(level + 1), [this, level] { return Visit(level + 1); }));
     if (deleted_ != nullptr) simulators_.back()->Delete(*deleted_);
   }
   Simulator& simulator = *simulators_[0];
@@ -285,7 +298,8 @@ std::string CrashStore::Crash() {
   const std::vector<std::string> left = Files(1);
   const std::vector<std::string> live = Files(0);
   std::vector<std::string> kept;
-  for (size_t i = 0; i < left.size(); ++i) std::filesystem::copy_file(left[i], live[i] + ".left", std::filesystem::copy_options::overwrite_existing);
+  for (size_t i = 0; i < left.size(); ++i)
+    std::filesystem::copy_file(left[i], live[i] + ".left", std::filesystem::copy_options::overwrite_existing);
   simulator.Settle();
   simulator.Stop();
   db_->Abandon();
@@ -310,7 +324,8 @@ std::string CrashStore::Crash() {
 std::string CrashStore::Difference(const std::vector<std::pair<std::string, std::string>>& found) const {
   std::map<std::string, std::string> expected;
   for (const auto& [key, value] : states_of_[acknowledged_]) expected[KeyOf(key)] = ValueOf(value);
-  std::string text = Concat("found none of the states ", synced_, " to ", written_, "; against that of the last acknowledged write:");
+  std::string text =
+      Concat("found none of the states ", synced_, " to ", written_, "; against that of the last acknowledged write:");
   for (const auto& [key, value] : found) {
     const auto at = expected.find(key);
     if (at == expected.end()) {
@@ -452,11 +467,13 @@ namespace {
 // Leaves out what is not needed for some failure, for a while.
 StoreSteps Shrink(const CrashConfig& config, const CrashPlan& plan, StoreSteps steps, std::string* failure) {
   const Stopwatch watch;
-  for (size_t size = std::max<size_t>(1, steps.size() / 2); watch.Seconds() < 20; size = std::max<size_t>(1, size / 2)) {
+  for (size_t size = std::max<size_t>(1, steps.size() / 2); watch.Seconds() < 20;
+       size = std::max<size_t>(1, size / 2)) {
     bool shorter = false;
     for (size_t at = 0; at < steps.size() && watch.Seconds() < 20;) {
       StoreSteps fewer = steps;
-      fewer.erase(fewer.begin() + static_cast<long>(at), fewer.begin() + static_cast<long>(std::min(at + size, steps.size())));
+      fewer.erase(fewer.begin() + static_cast<long>(at),
+                  fewer.begin() + static_cast<long>(std::min(at + size, steps.size())));
       CrashStore store(config, plan);
       const std::string wrong = fewer.empty() ? "" : store.Run(fewer);
       if (wrong.empty()) {
@@ -484,10 +501,11 @@ std::string ExploreStore(const CrashConfig& config, uint64_t seed, double second
     const StoreSteps steps = MakeSteps(seed, 60);
     constexpr bool kSlow = LAMELLA_ADDRESS_SANITIZER != 0 || LAMELLA_THREAD_SANITIZER != 0;
     CrashPlan plan{.mode = config.mode, .seed = seed, .cut_share = kSlow ? 60 : 4};
-    if (const char* only = std::getenv("LAMELLA_CRASH_STATE")) {  // CUT:STATE
-      plan.only_cut = std::strtoull(only, nullptr, 10);
-      const char* colon = std::strchr(only, ':');
-      plan.only_state = colon == nullptr ? 0 : std::strtoull(colon + 1, nullptr, 10);
+    if (const char* only = std::getenv("LAMELLA_CRASH_STATE")) {  // SHARE:CUT:STATE
+      char* end = nullptr;
+      plan.cut_share = static_cast<uint32_t>(std::strtoul(only, &end, 10));
+      plan.only_cut = *end == ':' ? std::strtoull(end + 1, &end, 10) : 0;
+      plan.only_state = *end == ':' ? std::strtoull(end + 1, &end, 10) : 0;
     }
     CrashStore store(config, plan);
     if (seconds > 0) store.EndAfter(2 * seconds);
@@ -498,13 +516,15 @@ std::string ExploreStore(const CrashConfig& config, uint64_t seed, double second
     std::string shrunk = wrong;
     std::string history;
     for (const StoreStep& step : Shrink(config, plan, steps, &shrunk)) history += "\n    " + Describe(step);
-    wrong = Concat(wrong, "\n  shrunk to", history, "\n  ", shrunk, "\n  again: LAMELLA_CRASH_SEED=", seed, " LAMELLA_CRASH_STATE=", store.simulator().failed_cut(), ":",
+    wrong = Concat(wrong, "\n  shrunk to", history, "\n  ", shrunk, "\n  again: LAMELLA_CRASH_SEED=", seed,
+                   " LAMELLA_CRASH_STATE=", plan.cut_share, ":", store.simulator().failed_cut(), ":",
                    store.simulator().failed_state(), " lamella_db_test --gtest_filter='*Crash*", config.name, "*'");
   }
   const double took = watch.Seconds();
-  std::printf("%s: %llu states, %llu of them within recovery, in %llu histories; %.0f us a state\n", config.name.c_str(),
-              static_cast<unsigned long long>(states + deep), static_cast<unsigned long long>(deep),
-              static_cast<unsigned long long>(histories), took * 1e6 / static_cast<double>(std::max<uint64_t>(1, states + deep)));
+  std::printf("%s: %llu states, %llu of them within recovery, in %llu histories; %.0f us a state\n",
+              config.name.c_str(), static_cast<unsigned long long>(states + deep),
+              static_cast<unsigned long long>(deep), static_cast<unsigned long long>(histories),
+              took * 1e6 / static_cast<double>(std::max<uint64_t>(1, states + deep)));
   ProofAdd(Concat("states_", CrashModeName(config.mode)), states + deep);
   ProofAdd("states_within_recovery", deep);
   return wrong;

@@ -23,9 +23,11 @@ std::string Digits(uint64_t index, uint64_t base, const char* digits) {
 }  // namespace
 
 uint64_t TestSeed() {
+  constexpr uint64_t kEveryRun = 20261121;
   const char* set = std::getenv("LAMELLA_TEST_SEED");
-  const uint64_t seed = set != nullptr
-                            ? std::strtoull(set, nullptr, 0)
+  const uint64_t seed = set != nullptr ? std::strtoull(set, nullptr, 0)
+                        : std::getenv("LAMELLA_PROOF_SCALE") == nullptr
+                            ? kEveryRun
                             : static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
   std::printf("seed: LAMELLA_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));
   std::fflush(stdout);

@@ -57,7 +57,8 @@ std::vector<ChunkRef> ListDb::PickVictims(double live_share, bool* more) const {
   std::vector<Candidate> sparse_arenas;
   const std::lock_guard lock(doomed_mu_);
   pool_->ForEachChunk([&](const ChunkRef& chunk) {
-    const bool log = unified_ && chunk.kind == ChunkKind::kLog && chunk.owner < merged.size() && chunk.ordinal < merged[chunk.owner].ordinal;
+    const bool log = unified_ && chunk.kind == ChunkKind::kLog && chunk.owner < merged.size() &&
+                     chunk.ordinal < merged[chunk.owner].ordinal;
     const bool arena = chunk.kind == kListDbArena && (chunk.owner != kFlushArena || chunk.ordinal < arena_floor);
     if ((!log && !arena) || IsDoomed(chunk)) return;
     const ChunkDescriptor* descriptor = pool_->Descriptor(chunk.part, chunk.index);
@@ -73,7 +74,8 @@ std::vector<ChunkRef> ListDb::PickVictims(double live_share, bool* more) const {
     }
   });
   if (sparse_arenas.size() > 1) candidates.insert(candidates.end(), sparse_arenas.begin(), sparse_arenas.end());
-  std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) { return a.live < b.live; });
+  std::sort(candidates.begin(), candidates.end(),
+            [](const Candidate& a, const Candidate& b) { return a.live < b.live; });
   std::vector<ChunkRef> victims;
   uint64_t copied = 0;
   *more = false;
@@ -98,7 +100,8 @@ bool ListDb::DropIfDead(PmPtr before, PmPtr place) {
   const bool newer_exists = before && l1_->At(before)->key() == record->key();
   bool dead = newer_exists && !snapshots_.Needed(record->sequence(), l1_->At(before)->sequence());
   if (!dead && record->kind() == RecordKind::kDelete && !newer_exists &&
-      record->sequence() <= settled_sequence_->load(std::memory_order_acquire) && !shields_->Holds(record->sequence())) {
+      record->sequence() <= settled_sequence_->load(std::memory_order_acquire) &&
+      !shields_->Holds(record->sequence())) {
     const PmPtr next = l1_->Next(place, 0, 0);
     if (next.damaged()) return false;
     dead = !next || l1_->At(next)->key() != record->key();
@@ -168,7 +171,7 @@ Status ListDb::GatherLive(std::vector<ChunkRef>* victims, std::vector<Victim>* l
           if (!DropIfDead(before, place)) here.push_back({place});
         },
         [&](PmPtr place) { tears.push_back(place); });
-    if (!gaps.empty() && (chunk.kind != kListDbArena || IsLinkedInto(gaps))) damaged = true;
+    if (IsLinkedInto(gaps)) damaged = true;               // else what is torn was dead (Check says how that comes)
     if (damaged || behind + kLineBytes < used) continue;  // `check` names the place
     sound.push_back(chunk);
     live->insert(live->end(), here.begin(), here.end());
@@ -197,7 +200,8 @@ Status ListDb::Relocate(std::vector<Victim>* live) {
       for (const PmPtr copy : copies) CountDead(copy, pool_->At<Record>(copy)->bytes());
       return s;
     }
-    copies.push_back(arena.Append({.tag = record->tag(), .key = record->key(), .value = record->value(), .height = record->height()}));
+    copies.push_back(arena.Append(
+        {.tag = record->tag(), .key = record->key(), .value = record->value(), .height = record->height()}));
     gc_bytes_relocated_.fetch_add(record->bytes(), std::memory_order_relaxed);
   }
   for (auto& arena : gc_arenas_) {
@@ -209,10 +213,12 @@ Status ListDb::Relocate(std::vector<Victim>* live) {
   Status s = Zipper(l1_.get(), &gc_persister_, this).Replace(moves);
   if (s.ok() && !moves.empty() && LosesUnsynced()) s = SyncAll();  // the copies, before the originals are marked
   if (!s.ok()) return s;
-  lookup_cache_.AdvanceGeneration();  // before the caches change: whoever found an original may still be about to cache it
+  lookup_cache_
+      .AdvanceGeneration();  // before the caches change: whoever found an original may still be about to cache it
   for (const auto& [from, to] : moves) {
     const Record* record = pool_->At<Record>(to);
-    pool_->At<Record>(from)->MarkObsolete(&gc_persister_);  // its chunk may stay for a while, and be read by a rebuilding
+    pool_->At<Record>(from)->MarkObsolete(
+        &gc_persister_);  // its chunk may stay for a while, and be read by a rebuilding
     if (lookup_cache_.enabled()) lookup_cache_.Replace(Hash64(record->key()), from, to);
     second_chance_.Insert(record, to);  // the same internal key: takes the new address
   }

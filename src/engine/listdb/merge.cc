@@ -63,7 +63,7 @@ Status ListDb::MergeOldest() {
   if (!s.ok()) return s;
 
   snapshots_ = context_.snapshots->Now();
-  s = Zipper(l1_.get(), &compaction_persister_, this).Merge(elements);
+  s = Zipper(l1_.get(), &compaction_persister_, this, context_.options->verify_checksums).Merge(elements);
   if (!s.ok()) return s;
   s = Edit(ListDbEdit::kMergeDone, [&](ListDbState* state) {
     state->merging = 0;

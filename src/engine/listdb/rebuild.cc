@@ -38,7 +38,8 @@ bool ListDb::IsLinkedInto(const std::vector<Gap>& gaps) const {
     return false;
   };
   const auto tables = CurrentTables();
-  return leads_into(*l1_) || std::any_of(tables->l0.begin(), tables->l0.end(), [&](const auto& table) { return leads_into(*table->list); });
+  return leads_into(*l1_) ||
+         std::any_of(tables->l0.begin(), tables->l0.end(), [&](const auto& table) { return leads_into(*table->list); });
 }
 
 // What validates and counts. After a power cut on page media that is everything up to the last sync and the longest run without a
@@ -57,7 +58,8 @@ void ListDb::GatherRecords(bool power_cut, std::vector<LogEntry>* kept, uint64_t
         [&](PmPtr) { ++*lost; });
     const uint64_t used = pool_->Descriptor(chunk.part, chunk.index)->used_bytes.load(std::memory_order_relaxed);
     if (used > behind + kLineBytes) ++*lost;
-    pool_->Descriptor(chunk.part, chunk.index)->used_bytes.store(behind, std::memory_order_relaxed);  // what is lost is reported once
+    pool_->Descriptor(chunk.part, chunk.index)
+        ->used_bytes.store(behind, std::memory_order_relaxed);  // what is lost is reported once
   });
   std::vector<SequenceGap> gaps;
   uint64_t base;
@@ -139,7 +141,8 @@ Status ListDb::Rebuild(RepairReport* report) {
   Status s;
   if (catalog_ == nullptr && pool_->state().catalog_chunk != 0) {
     s = OpenCatalog();
-    if (!s.ok()) report->notes.push_back("the catalog is lost (" + s.ToString() + "); numbers declared void are not known");
+    if (!s.ok())
+      report->notes.push_back("the catalog is lost (" + s.ToString() + "); numbers declared void are not known");
   }
   if (catalog_ == nullptr) s = CreateEmpty();
   if (s.ok()) s = Edit(ListDbEdit::kRebuildBegin, [](ListDbState* state) { state->rebuilding = true; });
@@ -194,7 +197,8 @@ Status ListDb::Rebuild(RepairReport* report) {
     state->boundary.clear();
     for (const uint64_t ordinal : contents.next_ordinal) state->boundary.push_back({ordinal, 0});
     state->merged = state->boundary;
-    const uint64_t seen = std::max({last, state->flushed_sequence, contents.sequence_seen, state->gaps.empty() ? 0 : state->gaps.back().last});
+    const uint64_t seen = std::max(
+        {last, state->flushed_sequence, contents.sequence_seen, state->gaps.empty() ? 0 : state->gaps.back().last});
     AddGap(&state->gaps, last, seen);  // what was cut off must not come back with the next rebuilding
     state->flushed_sequence = state->merged_sequence = seen;
     state->synced_sequence = state->flushed_sequence;
@@ -206,8 +210,8 @@ Status ListDb::Rebuild(RepairReport* report) {
 }
 
 // One layer of one lane: records that validate, in order, linked by links that do, and held by layer 0 too.
-void ListDb::CheckLayer(const PmSkipList& list, const std::string& name, uint32_t lane, uint32_t layer, uint64_t elements_max,
-                        std::vector<uint64_t>* bottom, CheckReport* report) const {
+void ListDb::CheckLayer(const PmSkipList& list, const std::string& name, uint32_t lane, uint32_t layer,
+                        uint64_t elements_max, std::vector<uint64_t>* bottom, CheckReport* report) const {
   const auto problem = [&](const std::string& what) {
     report->problems.push_back(name + ", layer " + std::to_string(layer) + ": " + what);
   };
@@ -215,7 +219,8 @@ void ListDb::CheckLayer(const PmSkipList& list, const std::string& name, uint32_
   for (uint64_t count = 0;; ++count) {
     PmPtr at;
     if (!DecodeLink(list.Link(before, lane, layer)->load(std::memory_order_acquire), &at)) {
-      return problem("the link of " + (before ? "the record at " + DescribePlace(*pool_, before) : "the head") + " is damaged");
+      return problem("the link of " + (before ? "the record at " + DescribePlace(*pool_, before) : "the head") +
+                     " is damaged");
     }
     if (!at) return;
     if (count == elements_max) return problem("more elements than records exist; the links run in a circle");
@@ -226,7 +231,8 @@ void ListDb::CheckLayer(const PmSkipList& list, const std::string& name, uint32_
       return problem("the record at " + DescribePlace(*pool_, at) + " has no link in this layer");
     }
     if (before && CompareInternal(list.At(before)->internal_key(), record->internal_key()) >= 0) {
-      return problem("the record at " + DescribePlace(*pool_, at) + " is not behind its predecessor at " + DescribePlace(*pool_, before));
+      return problem("the record at " + DescribePlace(*pool_, at) + " is not behind its predecessor at " +
+                     DescribePlace(*pool_, before));
     }
     if (layer == 0) {
       bottom->push_back(at.word);
@@ -238,12 +244,14 @@ void ListDb::CheckLayer(const PmSkipList& list, const std::string& name, uint32_
   }
 }
 
-void ListDb::CheckList(const PmSkipList& list, const std::string& name, uint64_t elements_max, CheckReport* report) const {
+void ListDb::CheckList(const PmSkipList& list, const std::string& name, uint64_t elements_max,
+                       CheckReport* report) const {
   std::vector<uint64_t> bottom;  // places of layer 0's elements, sorted once it was walked
   CheckLayer(list, name, 0, 0, elements_max, &bottom, report);
   std::sort(bottom.begin(), bottom.end());
   for (uint32_t lane = 0; lane < list.lane_count(); ++lane) {
-    for (uint32_t layer = 1; layer < kHeightMax; ++layer) CheckLayer(list, name, lane, layer, elements_max, &bottom, report);
+    for (uint32_t layer = 1; layer < kHeightMax; ++layer)
+      CheckLayer(list, name, lane, layer, elements_max, &bottom, report);
   }
   ++report->tables;
 }
@@ -251,17 +259,20 @@ void ListDb::CheckList(const PmSkipList& list, const std::string& name, uint64_t
 Status ListDb::Check(CheckReport* report) {
   Status s = FlushAllNow();
   if (!s.ok()) return s;
-  std::vector<LogPosition> boundary;
+  // The log before this is read no more but along links: it is in L1 or dead, or (plain log) was copied.
+  std::vector<LogPosition> settled;
   {
     const std::lock_guard lock(catalog_mu_);
-    boundary = state_.boundary;
+    settled = unified_ ? state_.merged : state_.boundary;
   }
   uint64_t records = 0;
   pool_->ForEachChunk([&](const ChunkRef& chunk) {
     ++report->chunks;
     if (chunk.kind != ChunkKind::kLog && chunk.kind != kListDbArena) return;
-    const bool copied = !unified_ && chunk.kind == ChunkKind::kLog && chunk.owner < boundary.size() &&
-                        chunk.ordinal < boundary[chunk.owner].ordinal;  // a plain log's: nothing reads them any more
+    // There a tear that no link leads into lost nothing: on page media a power cut may bring back the owner of a chunk that was
+    // freed and already written over.
+    const bool by_links =
+        chunk.kind == kListDbArena || (chunk.owner < settled.size() && chunk.ordinal < settled[chunk.owner].ordinal);
     std::vector<PmPtr> tears;
     std::vector<PmPtr> damaged;
     const uint64_t behind = ForEachLiving(
@@ -269,7 +280,7 @@ Status ListDb::Check(CheckReport* report) {
         [&](const Record*, PmPtr place) {
           ++records;
           for (const PmPtr tear : tears) {
-            if (!(chunk.kind == kListDbArena || copied) || IsLinkedInto({{tear, place}})) damaged.push_back(tear);
+            if (!by_links || IsLinkedInto({{tear, place}})) damaged.push_back(tear);
           }
           tears.clear();
         },
