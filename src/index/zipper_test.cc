@@ -73,7 +73,7 @@ class CutMedium : public PersistHook {
   uint64_t fences() const { return fences_; }
 
   void OnStore(const void*, size_t, const Site&) override { Look(); }
-  void OnFlush(const void* p, size_t n, const Site&) override {
+  void OnFlush(const Persister*, const void* p, size_t n, const Site&) override {
     for (Part& part : parts_) {
       const auto offset = static_cast<size_t>(static_cast<const char*>(p) - part.base);
       if (static_cast<const char*>(p) < part.base || offset >= part.durable.size()) continue;
@@ -83,7 +83,7 @@ class CutMedium : public PersistHook {
     }
     Look();
   }
-  void OnFence(const Site&) override {
+  void OnFence(const Persister*, const Site&) override {
     Look();
     if (++fences_ == cut_at_) throw Crash();
     for (Part& part : parts_) {

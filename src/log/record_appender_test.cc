@@ -23,8 +23,8 @@ class StoreWatch : public PersistHook {
     const auto at = reinterpret_cast<uintptr_t>(p);
     for (const auto& [from, to] : settled_) touched_ += at < to && from < at + n ? 1 : 0;
   }
-  void OnFlush(const void*, size_t, const Site&) override {}
-  void OnFence(const Site&) override { ++fences_; }
+  void OnFlush(const Persister*, const void*, size_t, const Site&) override {}
+  void OnFence(const Persister*, const Site&) override { ++fences_; }
   void OnSync(const void*, size_t, const Site&) override {}
 
   void Settle(const char* p, size_t n) {
@@ -282,13 +282,13 @@ TEST_F(RecordAppenderTest, OnlyCommitMakesRecordsDurable) {
   class Durable : public PersistHook {
    public:
     void OnStore(const void*, size_t, const Site&) override {}
-    void OnFlush(const void* p, size_t n, const Site&) override {
+    void OnFlush(const Persister*, const void* p, size_t n, const Site&) override {
       const uintptr_t from = reinterpret_cast<uintptr_t>(p) & ~uintptr_t{kLineBytes - 1};
       for (uintptr_t line = from; line < reinterpret_cast<uintptr_t>(p) + n; line += kLineBytes) {
         std::memcpy(pending_[line].data(), reinterpret_cast<const void*>(line), kLineBytes);
       }
     }
-    void OnFence(const Site&) override {
+    void OnFence(const Persister*, const Site&) override {
       for (const auto& [line, content] : pending_) lines_[line] = content;
       pending_.clear();
     }

@@ -105,7 +105,7 @@ inline void Persister::CountLines(uintptr_t first_line, uintptr_t last_line) {
 void Persister::Flush(const void* p, size_t n, const Site& site) {
   if (n == 0) return;
   if (gate_->hook_ != nullptr) [[unlikely]]
-    gate_->hook_->OnFlush(p, n, site);
+    gate_->hook_->OnFlush(this, p, n, site);
   if (!gate_->fences()) return;
   const uintptr_t first = LineOf(p);
   const uintptr_t last = LineOf(static_cast<const char*>(p) + n - 1);  // keeps I2
@@ -115,7 +115,7 @@ void Persister::Flush(const void* p, size_t n, const Site& site) {
 
 void Persister::Fence(const Site& site) {
   if (gate_->hook_ != nullptr) [[unlikely]]
-    gate_->hook_->OnFence(site);
+    gate_->hook_->OnFence(this, site);
   if (!gate_->fences()) return;
   StoreFence();
   Count(fences_, 1);

@@ -42,6 +42,8 @@ static_assert(sizeof(PmWord) == 8 && PmWord::is_always_lock_free);
 /// Where in the source a verb was called; the crash simulator names, cuts at and deletes single sites.
 using Site = std::source_location;
 
+class Persister;
+
 /// Told of every verb, on every medium, before it takes effect on the real one. For the crash simulator; null outside
 /// tests.
 class PersistHook {
@@ -49,9 +51,9 @@ class PersistHook {
   virtual ~PersistHook() = default;
   /// [p, p+n) is about to be stored to; its old content is still there.
   virtual void OnStore(const void* p, size_t n, const Site& site) = 0;
-  /// The content of [p, p+n) is in place and about to be written back.
-  virtual void OnFlush(const void* p, size_t n, const Site& site) = 0;
-  virtual void OnFence(const Site& site) = 0;
+  /// The content of [p, p+n) is in place and about to be written back; `by`'s next fence makes it durable.
+  virtual void OnFlush(const Persister* by, const void* p, size_t n, const Site& site) = 0;
+  virtual void OnFence(const Persister* by, const Site& site) = 0;
   virtual void OnSync(const void* p, size_t n, const Site& site) = 0;
   /// Part `part` of the pool lies at `base`, now `bytes` long: at creation and opening before anything is stored there, and
   /// when the part has grown.
@@ -59,8 +61,6 @@ class PersistHook {
   /// The part is about to be unmapped: nothing is stored there any more.
   virtual void OnUnmap(uint32_t /*part*/) {}
 };
-
-class Persister;
 
 class Gate {
  public:

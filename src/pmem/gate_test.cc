@@ -216,11 +216,11 @@ TEST(Gate, APersisterThatOutlivesItIsAnError) {
 class Recorder : public PersistHook {
  public:
   void OnStore(const void* p, size_t n, const Site&) override { Note("store", p, n); }
-  void OnFlush(const void* p, size_t n, const Site& site) override {
+  void OnFlush(const Persister*, const void* p, size_t n, const Site& site) override {
     Note("flush", p, n);
     lines.push_back(site.line());
   }
-  void OnFence(const Site&) override { calls.push_back("fence"); }
+  void OnFence(const Persister*, const Site&) override { calls.push_back("fence"); }
   void OnSync(const void*, size_t, const Site&) override { calls.push_back("sync"); }
 
   std::vector<std::string> calls;

@@ -227,8 +227,8 @@ TEST(Region, RenameMakesItAppearUnderTheNewName) {
 TEST(Region, SyncReachesTheFileAndTellsTheHook) {
   struct Counter : PersistHook {
     void OnStore(const void*, size_t, const Site&) override {}
-    void OnFlush(const void*, size_t, const Site&) override {}
-    void OnFence(const Site&) override {}
+    void OnFlush(const Persister*, const void*, size_t, const Site&) override {}
+    void OnFence(const Persister*, const Site&) override {}
     void OnSync(const void*, size_t n, const Site&) override { bytes += n; }
     size_t bytes = 0;
   } counter;

@@ -200,9 +200,8 @@ Status ChunkTable::CheckBeyondEnd(uint32_t chunks, bool after_power_cut, Persist
                                   " bytes or longer; found ", uint64_t{chunks} << chunk_shift_,
                                   " bytes; it was truncated, restore it from a backup"));
     }
-    FreeOne(index, persister);
+    FreeOne(index, persister);  // page media: a fence would order nothing
   }
-  persister->Fence();
   return Status::OK();
 }
 

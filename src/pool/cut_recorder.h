@@ -34,8 +34,8 @@ class CutRecorder : public PersistHook {
   int states() const { return states_; }
 
   void OnStore(const void*, size_t, const Site&) override {}
-  void OnFlush(const void* p, size_t n, const Site&) override;
-  void OnFence(const Site&) override;
+  void OnFlush(const Persister*, const void* p, size_t n, const Site&) override;
+  void OnFence(const Persister*, const Site&) override;
   void OnSync(const void*, size_t, const Site&) override {}
 
  private:
@@ -51,7 +51,7 @@ class CutRecorder : public PersistHook {
   int states_ = 0;
 };
 
-inline void CutRecorder::OnFlush(const void* p, size_t n, const Site&) {
+inline void CutRecorder::OnFlush(const Persister*, const void* p, size_t n, const Site&) {
   if (!visit_) return;
   const auto offset = static_cast<size_t>(static_cast<const char*>(p) - base_);
   for (size_t line = offset & ~(kLineBytes - 1); line < offset + n && line < durable_.size(); line += kLineBytes) {
@@ -59,7 +59,7 @@ inline void CutRecorder::OnFlush(const void* p, size_t n, const Site&) {
   }
 }
 
-inline void CutRecorder::OnFence(const Site&) {
+inline void CutRecorder::OnFence(const Persister*, const Site&) {
   if (!visit_) return;
   Cut();
   for (const auto& [line, content] : pending_) durable_.replace(line, kLineBytes, content);

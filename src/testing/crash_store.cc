@@ -414,7 +414,22 @@ std::string CrashStore::Visit(uint32_t level) {
     if (!report.clean()) wrong = "check: " + report.problems[0];
   }
   db->Abandon();
+  db.reset();
+  if (wrong.empty() && random.OneIn(config_.repair_share)) return Repair(level, state);
   return wrong;
+}
+
+std::string CrashStore::Repair(uint32_t level, size_t state) const {
+  Status s = RepairDB(Directory(level), OptionsAt(level));
+  if (!s.ok()) return "repair: " + s.ToString();
+  DbImpl db(OptionsAt(level), Directory(level), DbSeams{nullptr, true});
+  s = db.Init();
+  if (!s.ok()) return "open after a repair: " + s.ToString();
+  size_t found = 0;
+  std::string wrong = Compare(&db, &found);
+  db.Abandon();
+  if (!wrong.empty()) return "after a repair: " + wrong;
+  return found == state ? "" : Concat("repair brought state ", found, ", recovery ", state);
 }
 
 // More operations on a store that was recovered, then a close and a reopen.

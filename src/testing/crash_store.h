@@ -3,6 +3,7 @@
 //   - the store opens, and holds what a prefix of the writes leaves: every acknowledged one in it (on page media: every synced one),
 //     each batch whole or absent;
 //   - Get agrees with the scan, and CheckDB's walk finds nothing;
+//   - RepairDB, which builds the index from the records and their marks, changes nothing of it;
 //   - a crash within that recovery, and within that one's, changes nothing of it;
 //   - of some states: more operations work, and a close and reopen after them.
 // A history goes through generations: now and then it goes on from a state that a crash left.
@@ -32,6 +33,7 @@ struct CrashConfig {
   uint32_t depth = 2;  // crashes within recoveries, the first crash counted
   uint32_t depth_share = 12;  // one state in so many is crashed again in its recovery
   uint32_t more_share = 40;   // of one state in so many, more operations are tried
+  uint32_t repair_share = 30;  // one in so many is repaired: that must change nothing
 };
 
 /// Every engine x mode x options that are explored.
@@ -87,6 +89,7 @@ class CrashStore {
   /// Recovers the store at `level` and says what is wrong with it.
   std::string Visit(uint32_t level);
   std::string Compare(DB* db, size_t* state) const;
+  std::string Repair(uint32_t level, size_t state) const;
   std::string CompareGets(DB* db, const State& state) const;
   std::string TryMore(uint32_t level, std::unique_ptr<DbImpl> db, State state);
   std::string Difference(const std::vector<std::pair<std::string, std::string>>& found) const;

@@ -115,21 +115,16 @@ Simulator::Unit* Simulator::Look(Key key) {
   auto at = units_.find(key);
   if (at == units_.end()) {
     if (std::memcmp(live, Durable(key), unit_bytes_) == 0) return nullptr;
-    at = units_.emplace(key, Unit{}).first;
+    at = units_.emplace(key, Unit{.durable = numbered_}).first;
   }
   Unit& unit = at->second;
   const std::string* last = unit.versions.empty() ? nullptr : &unit.versions.back();
   if (last != nullptr && std::memcmp(last->data(), live, unit_bytes_) == 0) return &unit;
-  if (unit.versions.size() == kVersionsMax) {  // the oldest that is not the flushed one
-    const bool keep_first = unit.flushed == unit.first;
-    if (!keep_first) {
-      unit.versions.erase(unit.versions.begin());
-      unit.first++;
-    } else {
-      unit.versions.erase(unit.versions.begin() + 1);
-      unit.flushed = ++unit.first;  // the numbers behind it stay: it takes the number of the one that went
-    }
+  if (unit.versions.size() == kVersionsMax) {  // the oldest goes; a fence of what was flushed then makes the next durable
+    unit.versions.erase(unit.versions.begin());
+    unit.numbers.erase(unit.numbers.begin());
   }
+  unit.numbers.push_back(++numbered_);
   unit.versions.emplace_back(live, unit_bytes_);
   unit.changed_at = cut_;
   return &unit;
@@ -215,7 +210,7 @@ void Simulator::TryPrefix() {
   storing_ = {nullptr, 0};
 }
 
-void Simulator::OnFlush(const void* p, size_t n, const Site& site) {
+void Simulator::OnFlush(const Persister* by, const void* p, size_t n, const Site& site) {
   if (!running_ || trying_) return;
   LookAt(storing_.first, storing_.second);
   TryPrefix();
@@ -230,12 +225,11 @@ void Simulator::OnFlush(const void* p, size_t n, const Site& site) {
   for (uint64_t at = offset & ~(unit_bytes_ - 1); at < offset + n && at < part->bytes; at += unit_bytes_) {
     const auto unit = units_.find(base | at);
     if (unit == units_.end()) continue;
-    unit->second.flushed = unit->second.first + unit->second.versions.size() - 1;
-    flushed_.push_back(base | at);
+    flushed_[by][base | at] = unit->second.numbers.back();
   }
 }
 
-void Simulator::OnFence(const Site& site) {
+void Simulator::OnFence(const Persister* by, const Site& site) {
   if (!running_ || trying_) return;
   LookAt(storing_.first, storing_.second);
   TryPrefix();
@@ -243,18 +237,18 @@ void Simulator::OnFence(const Site& site) {
   Cut();
   if (plan_.mode == CrashMode::kPage || plan_.mode == CrashMode::kEadr || plan_.mode == CrashMode::kKill) return;
   if (IsDeleted(PersistSite::kFence, site)) return;
-  for (const Key key : flushed_) {
+  for (const auto& [key, number] : flushed_[by]) {
     const auto at = units_.find(key);
-    if (at == units_.end() || at->second.flushed == 0) continue;
+    if (at == units_.end() || number <= at->second.durable) continue;  // another fence made it, or a later one, durable
     Unit& unit = at->second;
-    const uint64_t index = unit.flushed - unit.first;
-    Persisted(key, unit.versions[index]);
-    unit.versions.erase(unit.versions.begin(), unit.versions.begin() + static_cast<long>(index) + 1);
-    unit.first = unit.flushed + 1;
-    unit.flushed = 0;
+    const auto version = std::lower_bound(unit.numbers.begin(), unit.numbers.end(), number) - unit.numbers.begin();
+    Persisted(key, unit.versions[static_cast<size_t>(version)]);
+    unit.durable = unit.numbers[static_cast<size_t>(version)];
+    unit.versions.erase(unit.versions.begin(), unit.versions.begin() + version + 1);
+    unit.numbers.erase(unit.numbers.begin(), unit.numbers.begin() + version + 1);
     if (unit.versions.empty()) units_.erase(at);
   }
-  flushed_.clear();
+  flushed_.erase(by);
 }
 
 void Simulator::OnSync(const void* p, size_t, const Site& site) {

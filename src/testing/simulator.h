@@ -6,7 +6,7 @@
 // content, each content it had when something was about to be stored over it or was flushed, and its content now.
 //
 //   mode     what may survive a cut
-//   kAdr     any version of each line since its last fenced flush
+//   kAdr     any version of each line since its last fenced flush; a fence covers the flushes of its own Persister only
 //   kStrict  the same, and lines are torn: each 8-byte word on its own
 //   kEadr    all stores so far; of a copy under way any first words
 //   kPage    any version of each sector since the last sync
@@ -105,8 +105,8 @@ class Simulator final : public PersistHook {
   bool power_cut() const { return power_cut_; }
 
   void OnStore(const void* p, size_t n, const Site& site) override;
-  void OnFlush(const void* p, size_t n, const Site& site) override;
-  void OnFence(const Site& site) override;
+  void OnFlush(const Persister* by, const void* p, size_t n, const Site& site) override;
+  void OnFence(const Persister* by, const Site& site) override;
   void OnSync(const void* p, size_t n, const Site& site) override;
   void OnMap(uint32_t part, const char* base, uint64_t bytes) override;
   void OnUnmap(uint32_t part) override;
@@ -123,8 +123,8 @@ class Simulator final : public PersistHook {
   };
   struct Unit {
     std::vector<std::string> versions;  // since the durable one; the last is the content when it was last looked at
-    uint64_t first = 1;                 // number of versions[0]
-    uint64_t flushed = 0;               // number of the version flushed and not fenced; 0 for none
+    std::vector<uint64_t> numbers;      // theirs, over all units
+    uint64_t durable = 0;               // the number up to which they are durable, or older than what is
     uint64_t changed_at = 0;            // cut number
   };
   using Key = uint64_t;  // part : 16 | offset : 48
@@ -160,11 +160,13 @@ class Simulator final : public PersistHook {
   const Visit visit_;
   std::vector<Part> parts_;
   std::unordered_map<Key, Unit> units_;  // those whose content may differ from the durable one
-  std::vector<Key> flushed_;             // units with a flush to fence
+  std::unordered_map<const Persister*, std::map<Key, uint64_t>> flushed_;  // by each, to be fenced: units, and their versions' numbers
   std::pair<const void*, size_t> storing_{nullptr, 0};  // the store that was announced last
   std::unique_ptr<PersistSite> deleted_;
   std::map<PersistSite, uint64_t> sites_;
   std::map<std::array<uint64_t, 3>, const PersistSite*> known_sites_;
+
+  uint64_t numbered_ = 0;  // versions so far
 
   bool running_ = false;
   bool cutting_ = false;

@@ -141,10 +141,10 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   bool IsLinkedInto(const std::vector<Gap>& gaps) const;
 
   // rebuild.cc
-  void GatherRecords(bool power_cut, std::vector<LogEntry>* kept, uint64_t* lost);
+  void GatherRecords(bool power_cut, std::vector<LogEntry>* kept, uint64_t* sequence_seen, uint64_t* lost);
   Status LinkRebuilt(const HeadTree& tree, SkipListHeads* heads, uint64_t* linked);
   void CheckLayer(const PmSkipList& list, const std::string& name, uint32_t lane, uint32_t layer, uint64_t elements_max,
-                  std::vector<uint64_t>* bottom, CheckReport* report) const;
+                  std::vector<uint64_t>* places, CheckReport* report) const;
   void CheckList(const PmSkipList& list, const std::string& name, uint64_t elements_max, CheckReport* report) const;
 
   std::shared_ptr<const ListDbTables> CurrentTables() const;

@@ -44,7 +44,7 @@ bool ListDb::IsLinkedInto(const std::vector<Gap>& gaps) const {
 
 // What validates and counts. After a power cut on page media that is everything up to the last sync and the longest run without a
 // hole behind it (P3); in a repair it is everything but a torn batch at the end.
-void ListDb::GatherRecords(bool power_cut, std::vector<LogEntry>* kept, uint64_t* lost) {
+void ListDb::GatherRecords(bool power_cut, std::vector<LogEntry>* kept, uint64_t* sequence_seen, uint64_t* lost) {
   std::vector<LogEntry> all;
   pool_->ForEachChunk([&](const ChunkRef& chunk) {
     if (chunk.kind != ChunkKind::kLog && chunk.kind != kListDbArena) return;
@@ -69,6 +69,7 @@ void ListDb::GatherRecords(bool power_cut, std::vector<LogEntry>* kept, uint64_t
     base = state_.synced_sequence;
   }
   std::sort(all.begin(), all.end(), [](const LogEntry& a, const LogEntry& b) { return a.tag < b.tag; });
+  *sequence_seen = all.empty() ? 0 : TagSequence(all.back().tag);
   size_t keep = all.size();
   if (power_cut) {
     uint64_t expected = base + 1;
@@ -150,7 +151,8 @@ Status ListDb::Rebuild(RepairReport* report) {
   if (!s.ok()) return s;
   MakeArenas();
   std::vector<LogEntry> kept;
-  GatherRecords(power_cut, &kept, &report->records_lost);
+  uint64_t sequence_seen = 0;  // of copies in the arena too, whose originals may be lost
+  GatherRecords(power_cut, &kept, &sequence_seen, &report->records_lost);
 
   pool_->ForEachChunk([&](const ChunkRef& chunk) {
     pool_->Descriptor(chunk.part, chunk.index)->dead_bytes.store(0, std::memory_order_relaxed);
@@ -197,8 +199,8 @@ Status ListDb::Rebuild(RepairReport* report) {
     state->boundary.clear();
     for (const uint64_t ordinal : contents.next_ordinal) state->boundary.push_back({ordinal, 0});
     state->merged = state->boundary;
-    const uint64_t seen = std::max(
-        {last, state->flushed_sequence, contents.sequence_seen, state->gaps.empty() ? 0 : state->gaps.back().last});
+    const uint64_t seen = std::max({last, state->flushed_sequence, contents.sequence_seen, sequence_seen,
+                                    state->gaps.empty() ? 0 : state->gaps.back().last});
     AddGap(&state->gaps, last, seen);  // what was cut off must not come back with the next rebuilding
     state->flushed_sequence = state->merged_sequence = seen;
     state->synced_sequence = state->flushed_sequence;
@@ -209,12 +211,15 @@ Status ListDb::Rebuild(RepairReport* report) {
   return s;
 }
 
-// One layer of one lane: records that validate, in order, linked by links that do, and held by layer 0 too.
+// One layer of one lane: records that validate, in order, linked by links that do, and held by the layer below too (Zipper I5).
+// `places`: those of the layer below, ascending; then of this one.
 void ListDb::CheckLayer(const PmSkipList& list, const std::string& name, uint32_t lane, uint32_t layer,
-                        uint64_t elements_max, std::vector<uint64_t>* bottom, CheckReport* report) const {
+                        uint64_t elements_max, std::vector<uint64_t>* places, CheckReport* report) const {
   const auto problem = [&](const std::string& what) {
     report->problems.push_back(name + ", layer " + std::to_string(layer) + ": " + what);
   };
+  std::vector<uint64_t> below;
+  below.swap(*places);
   PmPtr before;
   for (uint64_t count = 0;; ++count) {
     PmPtr at;
@@ -235,23 +240,29 @@ void ListDb::CheckLayer(const PmSkipList& list, const std::string& name, uint32_
                      DescribePlace(*pool_, before));
     }
     if (layer == 0) {
-      bottom->push_back(at.word);
       ++report->records;
-    } else if (!std::binary_search(bottom->begin(), bottom->end(), at.word)) {
-      return problem("the record at " + DescribePlace(*pool_, at) + " is not in layer 0");
+    } else if (!std::binary_search(below.begin(), below.end(), at.word)) {
+      return problem("the record at " + DescribePlace(*pool_, at) + " is not in the layer below");
     }
+    if (&list == l1_.get() && record->obsolete()) {
+      problem("the record at " + DescribePlace(*pool_, at) + " is linked, and marked obsolete: gc would free it");
+    }
+    places->push_back(at.word);
     before = at;
   }
 }
 
 void ListDb::CheckList(const PmSkipList& list, const std::string& name, uint64_t elements_max,
                        CheckReport* report) const {
-  std::vector<uint64_t> bottom;  // places of layer 0's elements, sorted once it was walked
+  std::vector<uint64_t> bottom;
   CheckLayer(list, name, 0, 0, elements_max, &bottom, report);
   std::sort(bottom.begin(), bottom.end());
   for (uint32_t lane = 0; lane < list.lane_count(); ++lane) {
-    for (uint32_t layer = 1; layer < kHeightMax; ++layer)
-      CheckLayer(list, name, lane, layer, elements_max, &bottom, report);
+    std::vector<uint64_t> places = bottom;
+    for (uint32_t layer = 1; layer < kHeightMax; ++layer) {
+      CheckLayer(list, name, lane, layer, elements_max, &places, report);
+      std::sort(places.begin(), places.end());
+    }
   }
   ++report->tables;
 }
