@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <linux/mman.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -10,7 +11,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <vector>
 
 #include <libpmem2.h>
 
@@ -73,14 +73,6 @@ Status Allocate(int fd, const std::string& path, uint64_t from, uint64_t to) {
   return ErrnoStatus(Concat("allocate ", to - from, " bytes at the end of ", path, " (now ", from, " bytes)"), error);
 }
 
-// Finds a free range that starts on a huge page, so that DAX and huge-page file systems can map by large pages.
-void* AlignedHint(uint64_t bytes, uint64_t alignment) {
-  void* range = mmap(nullptr, bytes + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (range == MAP_FAILED) return nullptr;
-  munmap(range, bytes + alignment);
-  return reinterpret_cast<void*>(RoundUp(reinterpret_cast<uintptr_t>(range), alignment));
-}
-
 std::string FileSystemName(const struct statfs& fs) {
   switch (static_cast<uint64_t>(fs.f_type)) {
     case TMPFS_MAGIC:
@@ -111,22 +103,11 @@ bool IsMemoryFileSystem(const struct statfs& fs) {
 
 }  // namespace
 
-struct Region::Maps {
-  pmem2_source* source = nullptr;
-  pmem2_vm_reservation* reservation = nullptr;
-  std::vector<pmem2_map*> extents;  // in order; together [0, bytes_)
-
-  ~Maps() {
-    for (pmem2_map*& extent : extents) pmem2_map_delete(&extent);
-    if (reservation != nullptr) pmem2_vm_reservation_delete(&reservation);
-    if (source != nullptr) pmem2_source_delete(&source);
-  }
-};
-
-Region::Region() : maps_(std::make_unique<Maps>()) {}
+Region::Region() = default;
 
 Region::~Region() {
-  maps_.reset();
+  if (base_ != nullptr) munmap(base_, reserved_);  // what is mapped of the file lies within
+  if (source_ != nullptr) pmem2_source_delete(&source_);
   if (fd_ >= 0) close(fd_);
 }
 
@@ -165,11 +146,12 @@ Status Region::Open(const std::string& path, uint64_t reserve_bytes, std::unique
   if (fstat(opened->fd_, &file) != 0) return ErrnoStatus("stat " + path, errno);
   uint64_t bytes = static_cast<uint64_t>(file.st_size);
   if (S_ISCHR(file.st_mode)) {
-    int error = pmem2_source_from_fd(&opened->maps_->source, opened->fd_);
+    int error = pmem2_source_from_fd(&opened->source_, opened->fd_);
     size_t device_bytes = 0;
-    if (error == 0) error = pmem2_source_size(opened->maps_->source, &device_bytes);
+    if (error == 0) error = pmem2_source_size(opened->source_, &device_bytes);
     if (error != 0) return Pmem2Status("size of device " + path, error);
     bytes = device_bytes;
+    opened->is_device_ = true;
   } else if (!S_ISREG(file.st_mode)) {
     return Status::InvalidArgument(path + " is neither a file nor a DAX device");
   }
@@ -186,45 +168,77 @@ Status Region::Open(const std::string& path, uint64_t reserve_bytes, std::unique
 // Takes the range of addresses that the file may grow into: what is asked for, or half of it, or a quarter ... but
 // never less than what is needed now.
 Status Region::Reserve(uint64_t reserve_bytes, uint64_t needed_bytes) {
-  if (maps_->source == nullptr) {
-    const int error = pmem2_source_from_fd(&maps_->source, fd_);
+  if (source_ == nullptr) {
+    const int error = pmem2_source_from_fd(&source_, fd_);
     if (error != 0) return Pmem2Status("use " + path_, error);
   }
   size_t alignment = 0;
-  int error = pmem2_source_alignment(maps_->source, &alignment);
+  int error = pmem2_source_alignment(source_, &alignment);
   if (error != 0) return Pmem2Status("alignment of " + path_, error);
   const uint64_t unit = std::max<uint64_t>(alignment, kHugePageBytes);
   const uint64_t least = RoundUp(needed_bytes, unit);
   uint64_t want = std::max(least, RoundUp(std::min(reserve_bytes, kReserveBytesMax), unit));
+  void* range = MAP_FAILED;
   while (true) {
-    void* hint = AlignedHint(want, unit);
-    error = hint == nullptr ? -ENOMEM : pmem2_vm_reservation_new(&maps_->reservation, hint, want);
-    if (error != 0 && hint != nullptr) {  // another thread took the range that was free a moment ago
-      error = pmem2_vm_reservation_new(&maps_->reservation, nullptr, want);
-    }
-    if (error == 0) break;
-    if (want == least) return Pmem2Status(Concat("reserve ", want, " bytes of addresses for ", path_), error);
+    range = mmap(nullptr, want + unit, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (range != MAP_FAILED) break;
+    if (want == least) return ErrnoStatus(Concat("reserve ", want, " bytes of addresses for ", path_), errno);
     want = std::max(least, RoundUp(want / 2, unit));
   }
-  base_ = static_cast<char*>(pmem2_vm_reservation_get_address(maps_->reservation));
+  // It starts on a huge page, so that DAX and huge-page file systems can map by large pages; what is before and behind goes back.
+  char* first = static_cast<char*>(range);
+  base_ = reinterpret_cast<char*>(RoundUp(reinterpret_cast<uintptr_t>(range), unit));
   reserved_ = want;
+  if (base_ != first) munmap(first, static_cast<size_t>(base_ - first));
+  const uint64_t behind = unit - static_cast<uint64_t>(base_ - first);
+  if (behind != 0) munmap(base_ + want, behind);
   return Status::OK();
+}
+
+// What the platform promises of stores to this file: libpmem2 maps a piece of it to find out.
+Status Region::AskGranularity() {
+  size_t alignment = 0;
+  pmem2_config* config = nullptr;
+  pmem2_map* map = nullptr;
+  int error = pmem2_source_alignment(source_, &alignment);
+  if (error == 0) error = pmem2_config_new(&config);
+  if (error == 0) error = pmem2_config_set_required_store_granularity(config, PMEM2_GRANULARITY_PAGE);
+  if (error == 0) error = pmem2_config_set_length(config, std::max<size_t>(alignment, kPageBytes));
+  if (error == 0) error = pmem2_map_new(&map, config, source_);
+  if (error == 0) {
+    switch (pmem2_map_get_store_granularity(map)) {
+      case PMEM2_GRANULARITY_BYTE:
+        medium_ = MediumKind::kByte;
+        break;
+      case PMEM2_GRANULARITY_CACHE_LINE:
+        medium_ = MediumKind::kCacheLine;
+        break;
+      case PMEM2_GRANULARITY_PAGE:
+        medium_ = MediumKind::kPage;
+        break;
+    }
+  }
+  if (map != nullptr) pmem2_map_delete(&map);
+  if (config != nullptr) pmem2_config_delete(&config);
+  return error == 0 ? Status::OK() : Pmem2Status("find out what stores to " + path_ + " need", error);
 }
 
 // Maps the file from bytes_ to `bytes` behind what is mapped. REQUIRES: allocated, and within the reservation.
 Status Region::Map(uint64_t bytes) {
   const uint64_t from = bytes_.load(std::memory_order_relaxed);  // only the growing thread stores it
-  pmem2_config* config = nullptr;
-  int error = pmem2_config_new(&config);
-  if (error == 0) error = pmem2_config_set_required_store_granularity(config, PMEM2_GRANULARITY_PAGE);
-  if (error == 0) error = pmem2_config_set_offset(config, from);
-  if (error == 0) error = pmem2_config_set_length(config, bytes - from);
-  if (error == 0) error = pmem2_config_set_vm_reservation(config, maps_->reservation, from);
-  pmem2_map* extent = nullptr;
-  if (error == 0) error = pmem2_map_new(&extent, config, maps_->source);
-  if (config != nullptr) pmem2_config_delete(&config);
-  if (error != 0) return Pmem2Status(Concat("map ", bytes - from, " bytes of ", path_, " at offset ", from), error);
-  maps_->extents.push_back(extent);
+  if (from == 0) {
+    Status s = AskGranularity();
+    if (!s.ok()) return s;
+  }
+  const auto map = [&](int flags) {
+    return mmap(base_ + from, bytes - from, PROT_READ | PROT_WRITE, MAP_FIXED | flags, fd_, static_cast<off_t>(from)) !=
+           MAP_FAILED;
+  };
+  // On a DAX file system MAP_SYNC makes the file's own metadata durable before a page of it can be stored to: flushed lines are
+  // nothing without. A DAX device has none, and what only the user calls DAX (PMEM2_FORCE_GRANULARITY) does not know the flag.
+  bool mapped = medium_ == MediumKind::kPage ? map(MAP_SHARED) : map(MAP_SHARED_VALIDATE | MAP_SYNC);
+  if (!mapped && (errno == EOPNOTSUPP || errno == EINVAL)) mapped = map(MAP_SHARED);
+  if (!mapped) return ErrnoStatus(Concat("map ", bytes - from, " bytes of ", path_, " at offset ", from), errno);
   bytes_.store(bytes, std::memory_order_release);  // pairs with bytes(): who sees the size sees the mapping
   return Status::OK();
 }
@@ -241,25 +255,16 @@ Status Region::CheckFileSizeLimit(uint64_t bytes) const {
 
 MediumReport Region::Detect() const {
   MediumReport report;
-  struct stat file{};
   struct statfs fs{};
-  const bool device = fstat(fd_, &file) == 0 && S_ISCHR(file.st_mode);
-  const bool known = !device && fstatfs(fd_, &fs) == 0;
-  const std::string name = device ? "DAX device" : known ? FileSystemName(fs) : "unknown file system";
-  LAMELLA_CHECK(!maps_->extents.empty());
-  switch (pmem2_map_get_store_granularity(maps_->extents.front())) {
-    case PMEM2_GRANULARITY_BYTE:
-      report.kind = MediumKind::kByte;
-      report.description = name + ", DAX with caches inside the persistence domain: a fence makes stores durable";
-      break;
-    case PMEM2_GRANULARITY_CACHE_LINE:
-      report.kind = MediumKind::kCacheLine;
-      report.description = name + ", DAX: a flush and a fence make stores durable";
-      break;
-    case PMEM2_GRANULARITY_PAGE:
-      report.kind = MediumKind::kPage;
-      report.description = name + ", pages: a sync makes stores survive a power cut";
-      break;
+  const bool known = !is_device_ && fstatfs(fd_, &fs) == 0;
+  const std::string name = is_device_ ? "DAX device" : known ? FileSystemName(fs) : "unknown file system";
+  report.kind = medium_;
+  if (medium_ == MediumKind::kByte) {
+    report.description = name + ", DAX with caches inside the persistence domain: a fence makes stores durable";
+  } else if (medium_ == MediumKind::kCacheLine) {
+    report.description = name + ", DAX: a flush and a fence make stores durable";
+  } else {
+    report.description = name + ", pages: a sync makes stores survive a power cut";
   }
   if (known && IsMemoryFileSystem(fs)) {
     report.survives_power = false;
@@ -279,10 +284,9 @@ Status Region::Grow(uint64_t bytes) {
         Concat(path_, " wants ", bytes, " bytes, and ", reserved_,
                " bytes of addresses were reserved for it at open; open the store again to grow further"));
   }
+  if (is_device_) return Status::NoSpace(Concat(path_, " is a device of ", mapped, " bytes and cannot grow"));
   struct stat file{};
   if (fstat(fd_, &file) != 0) return ErrnoStatus("stat " + path_, errno);
-  if (S_ISCHR(file.st_mode))
-    return Status::NoSpace(Concat(path_, " is a device of ", mapped, " bytes and cannot grow"));
   Status s = CheckFileSizeLimit(bytes);
   if (!s.ok()) return s;
   // A crash between allocation and use leaves the file longer than it was: then there is less to allocate.
@@ -290,8 +294,7 @@ Status Region::Grow(uint64_t bytes) {
   if (found < bytes) s = Allocate(fd_, path_, found, bytes);
   if (!s.ok()) return s;
   // On DAX the new size must be durable before bytes in it are called so. Elsewhere Sync carries it.
-  const bool pages = pmem2_map_get_store_granularity(maps_->extents.front()) == PMEM2_GRANULARITY_PAGE;
-  if (!pages && fsync(fd_) != 0) s = ErrnoStatus("sync " + path_, errno);
+  if (medium_ != MediumKind::kPage && fsync(fd_) != 0) s = ErrnoStatus("sync " + path_, errno);
   if (s.ok()) s = Map(bytes);
   if (!s.ok() && found < bytes && ftruncate(fd_, static_cast<off_t>(found)) != 0) {
     return ErrnoStatus(Concat("give back the growth of ", path_, " after: ", s.ToString()), errno);

@@ -14,6 +14,8 @@
 #include "lamella/status.h"
 #include "pmem/gate.h"
 
+struct pmem2_source;
+
 namespace lamella {
 
 struct MediumReport {
@@ -54,6 +56,7 @@ class Region {
  private:
   Region();
   Status Reserve(uint64_t reserve_bytes, uint64_t needed_bytes);
+  Status AskGranularity();
   Status Map(uint64_t bytes);
   Status CheckFileSizeLimit(uint64_t bytes) const;
 
@@ -63,8 +66,9 @@ class Region {
   uint64_t reserved_ = 0;           // constant after construction
   int fd_ = -1;
   std::atomic<bool> sync_failed_{false};
-  struct Maps;  // libpmem2 objects
-  std::unique_ptr<Maps> maps_;
+  pmem2_source* source_ = nullptr;
+  MediumKind medium_ = MediumKind::kPage;  // constant after construction
+  bool is_device_ = false;                 // constant after construction
 };
 
 }  // namespace lamella
