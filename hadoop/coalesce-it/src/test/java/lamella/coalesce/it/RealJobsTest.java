@@ -113,8 +113,9 @@ class RealJobsTest {
   @Order(6)
   void maximumIsOneWave() throws Exception {
     JobRun run = JobRun.run(cluster, LONG, TextInputFormat.class, JobRun.Splitting.MAXIMUM,
-        Workloads.sleep(400, cluster.slotsPerNode, "", false, FOLDER.resolve("spindles")));
+        Workloads.sleep(400, cluster.slotsPerNode, "", false, NodeNames.name(0), FOLDER.resolve("spindles")));
     assertEquals(cluster.slots(), run.maps());
+    assertEquals(33 * 16, run.output().size());
     assertEquals(1.0, run.waves(), "by the job's history, a map started after another had ended");
   }
 
@@ -127,15 +128,15 @@ class RealJobsTest {
     FileInputFormat.setInputPaths(job, input);
     job.setOutputFormatClass(org.apache.hadoop.mapreduce.lib.output.NullOutputFormat.class);
     job.setInputFormatClass(GoneAfterPlanning.class);
-    job.getConfiguration().set(Settings.SCHEME, "maximum");
+    job.getConfiguration().set(Settings.SCHEME, "fixed");
+    job.getConfiguration().setInt(Settings.FIXED_UNITS, 10);
     job.getConfiguration().setInt("mapreduce.map.maxattempts", 1);
     job.setNumReduceTasks(0);
     assertFalse(job.waitForCompletion(false));
   }
 
   /** Removes a file of the input once the splits are made. */
-  public static final class GoneAfterPlanning
-      extends CoalescingInputFormat<LongWritable, Text> {
+  public static final class GoneAfterPlanning extends CoalescingInputFormat<LongWritable, Text> {
     @Override
     public List<org.apache.hadoop.mapreduce.InputSplit> getSplits(org.apache.hadoop.mapreduce.JobContext context)
         throws java.io.IOException, InterruptedException {
