@@ -9,11 +9,8 @@ bash scripts/test_hadoop.sh setup
 
 out=$PWD/build/hadoop
 mkdir -p "$out"
-maven() { (cd hadoop && mvn -B -ntp -q "$@"); }
-offline=(-o)
-maven -o -DskipTests test-compile >/dev/null 2>&1 || offline=()
 # The class path as Maven computes it, without a plugin more: the tests' JVM is asked what it was given.
-maven "${offline[@]}" test -Dtest=ClassPathTest -Dsurefire.failIfNoSpecifiedTests=false -Dlamella.class.path.file="$out/class-path" \
+mvn -f hadoop/pom.xml -B -ntp -q test -Dtest=ClassPathTest -Dsurefire.failIfNoSpecifiedTests=false -Dlamella.class.path.file="$out/class-path" \
   -pl coalesce-core,coalesce-yarn,coalesce-sim,coalesce-it
 class_path=$(<"$out/class-path")
 

@@ -1,7 +1,7 @@
 #!/bin/bash
-# test.sh: every test in the release build, every test again under ASan and UBSan, and the concurrent ones under TSan.
-# The last line is "N passed, N failed", over all three; the exit status is 0 only if some ran and none failed.
-# test.sh STAGE... runs only those stages (release, asan, tsan).
+# test.sh: every test in the release build, every test again under ASan and UBSan, the concurrent ones under TSan, and the Java part's.
+# The last line is "N passed, N failed", over all four; the exit status is 0 only if some ran and none failed.
+# test.sh STAGE... runs only those stages (release, asan, tsan, hadoop).
 # Before it stand the figures of the proof, one a line: `proof: NAME VALUE`, those of the release stage added up over its programs.
 # LAMELLA_PROOF_SCALE=N explores for N times as long (`make test-long BUDGET=N`).
 set -uo pipefail
@@ -64,6 +64,25 @@ tsan_launcher() {
   fi
 }
 
+# The Java part counts its own; its last line says how many.
+run_hadoop() {
+  local log=$PWD/build/hadoop/tests.log
+  mkdir -p "${log%/*}"
+  bash scripts/test_hadoop.sh 2>&1 | tee "$log"
+  local status=${PIPESTATUS[0]}
+  if [[ ! "$(tail -1 "$log")" =~ ^hadoop:\ ([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
+    echo "== hadoop: test_hadoop.sh ended with $status and no count" >&2
+    broken=$((broken + 1))
+    return
+  fi
+  passed=$((passed + BASH_REMATCH[1]))
+  failed=$((failed + BASH_REMATCH[2]))
+  if [[ $status -ne 0 && ${BASH_REMATCH[2]} -eq 0 ]]; then
+    echo "== hadoop: test_hadoop.sh ended with $status though it reports no failed test" >&2
+    broken=$((broken + 1))
+  fi
+}
+
 # Adds up the lines that the test programs appended: counts by name, and both sides of shares.
 print_proof() {
   [[ -s "$proof_file" ]] || return 0
@@ -89,8 +108,11 @@ stage() {
         run_tests tsan named -LE "$concurrent_labels" -R "$concurrent_names" --no-tests=ignore
       fi
       ;;
+    hadoop)
+      run_hadoop
+      ;;
     *)
-      echo "test.sh: unknown stage '$1'; the stages are release, asan and tsan" >&2
+      echo "test.sh: unknown stage '$1'; the stages are release, asan, tsan and hadoop" >&2
       exit 2
       ;;
   esac
@@ -102,7 +124,7 @@ export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1:second_deadlock_stack=1}
 
 proof_file=$(mktemp)
 trap 'rm -f "$proof_file"' EXIT
-[[ $# -gt 0 ]] || set -- release asan tsan
+[[ $# -gt 0 ]] || set -- release asan tsan hadoop
 for name in "$@"; do
   started=$SECONDS
   stage "$name"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # test_hadoop.sh: the Java part's unit and property tests, then real jobs on a small cluster and through Spark.
 # The last line is "hadoop: N passed, N failed"; the exit status is 0 only if some ran and none failed.
-# test_hadoop.sh setup only installs what is missing: a JDK 17 and Maven, as Debian 12 packages them.
+# test_hadoop.sh setup only gets what is missing: a JDK 17 and Maven, as Debian 12 packages them, and what Maven fetches; and compiles.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -31,7 +31,29 @@ install_missing() {
       install -y --no-install-recommends "${missing[@]}" </dev/null
 }
 
-if ! install_missing; then
+# Nothing waits for ever: a read from the repository a minute, one call of Maven fifteen.
+run_maven() {
+  (cd hadoop && timeout -k 10 900 mvn -B -ntp -q -Dmaven.wagon.rto=60000 -Dmaven.wagon.http.retryHandler.count=3 "$@" </dev/null)
+}
+
+# What was fetched stays, so a try that the network ended is worth another. Where all is there, none of this needs a network.
+# One small test is run, because some of what runs tests is only fetched then; whether it passes is not asked here.
+fetch_and_compile() {
+  local try said status again=()
+  for try in 1 2 3; do
+    said=$(run_maven "${again[@]}" test -Dtest=ClassPathTest -Dsurefire.failIfNoSpecifiedTests=false -Dmaven.test.failure.ignore=true 2>&1)
+    status=$?
+    [[ $status -ne 0 ]] || return 0
+    [[ $status -eq 124 ]] || grep -qE 'Could not (transfer|find|resolve)|Unknown host|timed out' <<<"$said" || break
+    echo "test_hadoop: try $try of 3 to fetch what the build needs has failed" >&2
+    again=(-U)  # ask again for what was not found
+    sleep $((5 * try))
+  done
+  printf '%s\n' "$said" >&2
+  return 1
+}
+
+if ! { install_missing && fetch_and_compile; }; then
   echo "hadoop: 0 passed, 1 failed"
   exit 1
 fi
@@ -39,11 +61,7 @@ fi
 
 started=$SECONDS
 rm -rf hadoop/*/target/surefire-reports
-# Without the network once everything has been fetched; with it where that fails for want of something.
-run_maven() { (cd hadoop && mvn -B -ntp -q "$@"); }
-offline=(-o)
-run_maven -o -DskipTests test-compile >/dev/null 2>&1 || offline=()
-run_maven "${offline[@]}" --fail-at-end test
+run_maven --fail-at-end test
 status=$?
 
 passed=0

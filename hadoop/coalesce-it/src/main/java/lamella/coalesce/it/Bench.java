@@ -46,7 +46,7 @@ public final class Bench {
     try (SmallCluster cluster = new SmallCluster(3, 4, folder)) {
       Bench bench = new Bench(cluster, folder);
       System.out.printf(
-          "3 nodes of 4 slots, one of them the application master's; blocks of 1 MiB, 2 replicas; %d processors%n%n",
+          "3 nodes of 4 slots, one slot of the twelve the application master's; blocks of 1 MiB, 2 replicas; %d processors%n%n",
           Runtime.getRuntime().availableProcessors());
       System.out.println("| Workload | Scheme | Maps | Containers | Job | Map phase | Waves | Node-local maps | Same output |");
       System.out.println("|---|---|---:|---:|---:|---:|---:|---:|---|");
@@ -63,12 +63,14 @@ public final class Bench {
         goal("grep: default / maximum, job", 3, true, ratio(runs, Splitting.DEFAULT, Splitting.MAXIMUM, JobRun::seconds));
         goal("grep: maximum / CombineText, job (10 % of noise allowed)", 1.1, false,
             ratio(runs, Splitting.MAXIMUM, Splitting.COMBINE, JobRun::seconds));
+        containerCost(workload, runs);
       }
-      case "wordcount" -> text(workload, OTHER_BLOCKS, Workloads.wordCount(), Splitting.values());
+      case "wordcount" ->
+          containerCost(workload, text(workload, OTHER_BLOCKS, Workloads.wordCount(), Splitting.values()));
       case "sort" -> {
         org.apache.hadoop.fs.Path input = new org.apache.hadoop.fs.Path("/sort");
         Data.sequence(cluster.conf(), new org.apache.hadoop.fs.Path(input, "a.seq"), OTHER_BLOCKS * 15_000, 3);
-        measure(workload, input, SequenceFileInputFormat.class, Workloads.sort(), Splitting.values());
+        containerCost(workload, measure(workload, input, SequenceFileInputFormat.class, Workloads.sort(), Splitting.values()));
       }
       case "sleep" -> {
         Map<Splitting, JobRun> runs = sleep(workload, "", false);
@@ -96,7 +98,8 @@ public final class Bench {
       Data.longLines(cluster.fs(), new org.apache.hadoop.fs.Path(input, "a.txt"), OTHER_BLOCKS * RECORDS_PER_BLOCK);
     }
     JobRun.Workload workload = Workloads.sleep(
-        MS_PER_RECORD, cluster.slotsPerNode, slowNode, slowTasks, folder.resolve("spindles"));
+        slowTasks ? MS_PER_RECORD / 2 : MS_PER_RECORD, cluster.slotsPerNode, slowNode, slowTasks,
+        NodeNames.name(cluster.nodeCount - 1), folder.resolve("spindles"));
     return measure(name, input, TextInputFormat.class, workload, Splitting.MAXIMUM, Splitting.ASSORTED);
   }
 
@@ -105,7 +108,7 @@ public final class Bench {
       Splitting... splittings) throws Exception {
     Map<Splitting, JobRun> runs = new EnumMap<>(Splitting.class);
     for (Splitting splitting : splittings) {
-      JobRun run = median(name.startsWith("sleep") ? 1 : CLOSE_REPEATS, input, format, splitting, workload);
+      JobRun run = median(name.equals("grep") ? CLOSE_REPEATS : 1, input, format, splitting, workload);
       runs.put(splitting, run);
       boolean same = run.output().equals(runs.get(splittings[0]).output());
       failed |= !same;
@@ -116,7 +119,7 @@ public final class Bench {
     return runs;
   }
 
-  /** Of several runs by time, where two ways are close to each other; of one, where they are minutes apart. */
+  /** Of several runs by time, where two ways are close to each other and a goal compares them; else of one. */
   private JobRun median(
       int closeRepeats, org.apache.hadoop.fs.Path input, Class<?> format, Splitting splitting, JobRun.Workload workload)
       throws Exception {
@@ -131,6 +134,19 @@ public final class Bench {
   private static double ratio(
       Map<Splitting, JobRun> runs, Splitting above, Splitting below, ToDoubleFunction<JobRun> value) {
     return value.applyAsDouble(runs.get(above)) / value.applyAsDouble(runs.get(below));
+  }
+
+  /** What a container more costs, from the two extremes, and how much of assorted's time that explains. */
+  private static void containerCost(String name, Map<Splitting, JobRun> runs) {
+    JobRun most = runs.get(Splitting.DEFAULT);
+    JobRun fewest = runs.get(Splitting.MAXIMUM);
+    JobRun between = runs.get(Splitting.ASSORTED);
+    double each = (most.seconds() - fewest.seconds()) / (most.containers() - fewest.containers());
+    int more = between.containers() - fewest.containers();
+    System.out.printf(Locale.ROOT,
+        "%n%s: default's %d containers more than maximum's cost %.2f s each; at that, assorted's %d more cost %.1f s, and it took "
+            + "%.1f s longer%n%n",
+        name, most.containers() - fewest.containers(), each, more, more * each, between.seconds() - fewest.seconds());
   }
 
   private void goal(String name, double limit, boolean atLeast, double found) {

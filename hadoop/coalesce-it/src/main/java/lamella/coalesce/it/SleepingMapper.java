@@ -11,13 +11,13 @@ import org.apache.hadoop.io.Text;
 import org.apache.hadoop.mapreduce.Mapper;
 
 /**
- * Waits for each record instead of computing: on two cores, only waiting shows how tasks share a cluster.
+ * Waits for each record instead of computing, and writes where it stood: on two cores, only waiting shows how tasks share a cluster.
  *
  * <p>A node has as many <i>spindles</i> as slots; a record is waited for while holding one. The slow node has half as many: its
  * tasks together get half the throughput, one alone gets all it can use. (A node whose every task runs at half speed, however
  * few there are, is {@link #SLOW_TASKS}.) A spindle is a lock on a file, so that the node's processes share it.
  */
-public final class SleepingMapper extends Mapper<LongWritable, Text, NullWritable, NullWritable> {
+public final class SleepingMapper extends Mapper<LongWritable, Text, LongWritable, NullWritable> {
   static final String MS_PER_RECORD = "lamella.it.sleep.ms.per.record";
   static final String SPINDLES = "lamella.it.spindles";
   static final String SLOW_NODE = "lamella.it.slow.node";
@@ -48,6 +48,7 @@ public final class SleepingMapper extends Mapper<LongWritable, Text, NullWritabl
         FileLock lock = file.getChannel().tryLock();
         if (lock != null) {
           Thread.sleep(waitMs);
+          context.write(offset, NullWritable.get());
           return;
         }
       }

@@ -5,9 +5,15 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
 import lamella.coalesce.Settings;
 import lamella.coalesce.mapreduce.CoalescingInputFormat;
 import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.io.LongWritable;
+import org.apache.hadoop.io.SequenceFile;
+import org.apache.hadoop.io.Text;
 import org.apache.hadoop.mapreduce.Job;
 import org.apache.hadoop.mapreduce.lib.input.FileInputFormat;
 import org.apache.hadoop.mapreduce.lib.input.SequenceFileInputFormat;
@@ -88,19 +94,28 @@ class RealJobsTest {
 
   @Test
   @Order(5)
-  void sequenceFilesSortToTheSameOutput() throws Exception {
-    JobRun plain = JobRun.run(cluster, RECORDS, SequenceFileInputFormat.class, JobRun.Splitting.DEFAULT, Workloads.sort());
+  void sequenceFilesSortToWhatTheyHold() throws Exception {
+    List<String> records = new ArrayList<>();
+    try (SequenceFile.Reader reader = new SequenceFile.Reader(
+        cluster.conf(), SequenceFile.Reader.file(new org.apache.hadoop.fs.Path(RECORDS, "a.seq")))) {
+      LongWritable key = new LongWritable();
+      Text value = new Text();
+      while (reader.next(key, value)) records.add(key + "\t" + value);
+    }
+    Collections.sort(records);
     JobRun run = JobRun.run(cluster, RECORDS, SequenceFileInputFormat.class, JobRun.Splitting.MAXIMUM, Workloads.sort());
-    assertEquals(300_000, plain.output().size());
-    assertEquals(plain.output(), run.output());
+    assertEquals(cluster.slots(), run.maps());
+    assertEquals(300_000, records.size());
+    assertEquals(records, run.output());
   }
 
   @Test
   @Order(6)
   void maximumIsOneWave() throws Exception {
     JobRun run = JobRun.run(cluster, LONG, TextInputFormat.class, JobRun.Splitting.MAXIMUM,
-        Workloads.sleep(400, cluster.slotsPerNode, "", false, FOLDER.resolve("spindles")));
+        Workloads.sleep(400, cluster.slotsPerNode, "", false, NodeNames.name(0), FOLDER.resolve("spindles")));
     assertEquals(cluster.slots(), run.maps());
+    assertEquals(33 * 16, run.output().size());
     assertEquals(1.0, run.waves(), "by the job's history, a map started after another had ended");
   }
 
@@ -113,19 +128,19 @@ class RealJobsTest {
     FileInputFormat.setInputPaths(job, input);
     job.setOutputFormatClass(org.apache.hadoop.mapreduce.lib.output.NullOutputFormat.class);
     job.setInputFormatClass(GoneAfterPlanning.class);
-    job.getConfiguration().set(Settings.SCHEME, "maximum");
+    job.getConfiguration().set(Settings.SCHEME, "fixed");
+    job.getConfiguration().setInt(Settings.FIXED_UNITS, 10);
     job.getConfiguration().setInt("mapreduce.map.maxattempts", 1);
     job.setNumReduceTasks(0);
     assertFalse(job.waitForCompletion(false));
   }
 
   /** Removes a file of the input once the splits are made. */
-  public static final class GoneAfterPlanning
-      extends CoalescingInputFormat<org.apache.hadoop.io.LongWritable, org.apache.hadoop.io.Text> {
+  public static final class GoneAfterPlanning extends CoalescingInputFormat<LongWritable, Text> {
     @Override
-    public java.util.List<org.apache.hadoop.mapreduce.InputSplit> getSplits(org.apache.hadoop.mapreduce.JobContext context)
+    public List<org.apache.hadoop.mapreduce.InputSplit> getSplits(org.apache.hadoop.mapreduce.JobContext context)
         throws java.io.IOException, InterruptedException {
-      java.util.List<org.apache.hadoop.mapreduce.InputSplit> splits = super.getSplits(context);
+      List<org.apache.hadoop.mapreduce.InputSplit> splits = super.getSplits(context);
       org.apache.hadoop.fs.Path gone = new org.apache.hadoop.fs.Path("/going/f7");
       gone.getFileSystem(context.getConfiguration()).delete(gone, false);
       return splits;
