@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "pmem/gate.h"
+#include "testing/simulator.h"
 
 namespace lamella {
 
@@ -51,17 +52,18 @@ class CutRecorder : public PersistHook {
   int states_ = 0;
 };
 
-inline void CutRecorder::OnFlush(const Persister*, const void* p, size_t n, const Site&) {
-  if (!visit_) return;
+inline void CutRecorder::OnFlush(const Persister*, const void* p, size_t n, const Site& site) {
+  if (!visit_ || testing::DeletedByEnvironment(testing::PersistSite::kFlush, site)) return;
   const auto offset = static_cast<size_t>(static_cast<const char*>(p) - base_);
   for (size_t line = offset & ~(kLineBytes - 1); line < offset + n && line < durable_.size(); line += kLineBytes) {
     pending_[line].assign(base_ + line, kLineBytes);
   }
 }
 
-inline void CutRecorder::OnFence(const Persister*, const Site&) {
+inline void CutRecorder::OnFence(const Persister*, const Site& site) {
   if (!visit_) return;
   Cut();
+  if (testing::DeletedByEnvironment(testing::PersistSite::kFence, site)) return;
   for (const auto& [line, content] : pending_) durable_.replace(line, kLineBytes, content);
   pending_.clear();
 }

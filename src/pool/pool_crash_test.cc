@@ -95,6 +95,24 @@ TEST_F(PoolCrash, AFreeCutAnywhereIsWholeOrNothing) {
   }
 }
 
+// A chunk whose freeing is not durable must not be written into for its next owner.
+TEST_F(PoolCrash, AFreeAndAClaimCutAnywhereIsOneOwnerOrTheOtherOrNone) {
+  for (uint32_t run : {1u, 3u}) {
+    CreateAnew();
+    const ChunkRef chunk = MustClaim(run);
+    const std::string before = LookAtOwners(pool_.get());
+    std::string between;
+    const std::set<std::string> found = Cuts(
+        [&] {
+          pool_->Free(chunk, &*persister_);
+          between = LookAtOwners(pool_.get());
+          MustClaim(run);
+        },
+        LookAtOwners);
+    EXPECT_EQ(found, (std::set<std::string>{before, between, LookAtOwners(pool_.get())})) << run;
+  }
+}
+
 // The control: the cuts show what a claim in the wrong order leaves.
 TEST_F(PoolCrash, AStateBeforeItsFieldsIsNoticed) {
   Create();

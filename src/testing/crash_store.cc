@@ -139,6 +139,58 @@ StoreSteps MakeSteps(uint64_t seed, uint32_t count) {
   return steps;
 }
 
+StoreSteps MakeDrops() {
+  StoreSteps steps;
+  const auto add = [&](StoreStep::Kind kind) {
+    steps.emplace_back();
+    steps.back().kind = kind;
+  };
+  const auto write_all = [&](uint32_t value) {
+    for (uint32_t key = 0; key < 6; ++key) {
+      add(StoreStep::kWrite);
+      steps.back().changes.push_back({key, value == 0 ? 0 : value + key});
+    }
+  };
+  for (uint32_t round = 1; round < 4; ++round) {
+    write_all(640 * round);
+    add(StoreStep::kSnapshot);
+    write_all(round == 2 ? 320 : 0);
+    add(StoreStep::kCompact);
+    add(StoreStep::kRelease);
+    add(StoreStep::kCompact);
+  }
+  return steps;
+}
+
+StoreSteps MakeChurn(uint64_t seed, uint32_t rounds) {
+  Random random(seed);
+  uint32_t value = static_cast<uint32_t>(random.Uniform(1 << 20)) << 8;
+  StoreSteps steps;
+  const auto write = [&](uint64_t times) {
+    while (times-- > 0) {
+      StoreStep step;
+      const auto key = static_cast<uint32_t>(random.Uniform(5));
+      step.changes.push_back({key, random.OneIn(2) ? 0 : value++ * 16});  // of the small sizes
+      steps.push_back(step);
+    }
+  };
+  const auto add = [&](StoreStep::Kind kind) {
+    steps.emplace_back();
+    steps.back().kind = kind;
+  };
+  for (uint32_t round = 0; round < rounds; ++round) {
+    write(3 + random.Uniform(4));
+    if (random.OneIn(2)) add(StoreStep::kSnapshot);
+    if (random.OneIn(2)) add(StoreStep::kFlush);
+    write(2 + random.Uniform(4));
+    add(random.OneIn(3) ? StoreStep::kFlush : StoreStep::kCompact);
+    if (random.OneIn(4)) add(StoreStep::kCrash);
+    if (random.OneIn(2)) add(StoreStep::kRelease);
+    if (random.OneIn(2)) add(StoreStep::kCompact);
+  }
+  return steps;
+}
+
 std::string Describe(const StoreStep& step) {
   static constexpr const char* kNames[] = {"write",    "sync",    "flush",  "compact",
                                            "snapshot", "release", "reopen", "crash"};

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include "base/assert.h"
@@ -38,6 +39,12 @@ const char* CrashModeName(CrashMode mode) {
 std::string PersistSite::ToString() const {
   static constexpr const char* kKinds[] = {"flush", "fence", "sync"};
   return Concat(kKinds[kind], " ", file, ":", line, ":", column);
+}
+
+bool DeletedByEnvironment(PersistSite::Kind kind, const Site& site) {
+  static const char* const deleted = std::getenv("LAMELLA_DELETE");
+  return deleted != nullptr &&
+         PersistSite{kind, FromSrc(site.file_name()), site.line(), site.column()}.ToString() == deleted;
 }
 
 Simulator::Simulator(const CrashPlan& plan, std::vector<std::string> replicas, Visit visit)
@@ -120,7 +127,8 @@ Simulator::Unit* Simulator::Look(Key key) {
   Unit& unit = at->second;
   const std::string* last = unit.versions.empty() ? nullptr : &unit.versions.back();
   if (last != nullptr && std::memcmp(last->data(), live, unit_bytes_) == 0) return &unit;
-  if (unit.versions.size() == kVersionsMax) {  // the oldest goes; a fence of what was flushed then makes the next durable
+  if (unit.versions.size() ==
+      kVersionsMax) {  // the oldest goes; a fence of what was flushed then makes the next durable
     unit.versions.erase(unit.versions.begin());
     unit.numbers.erase(unit.numbers.begin());
   }
@@ -135,7 +143,8 @@ void Simulator::LookAt(const void* p, size_t n) {
   Part* part = PartOf(p, &offset);
   if (part == nullptr || n == 0) return;
   const Key base = static_cast<Key>(part - parts_.data()) << 48;
-  for (uint64_t at = offset & ~(unit_bytes_ - 1); at < offset + n && at < part->bytes; at += unit_bytes_) Look(base | at);
+  for (uint64_t at = offset & ~(unit_bytes_ - 1); at < offset + n && at < part->bytes; at += unit_bytes_)
+    Look(base | at);
 }
 
 void Simulator::LookAtAll() {
@@ -153,7 +162,8 @@ void Simulator::LookAtAll() {
 }
 
 bool Simulator::IsDeleted(PersistSite::Kind kind, const Site& site) {
-  const std::array<uint64_t, 3> id{reinterpret_cast<uint64_t>(site.file_name()), uint64_t{site.line()} << 32 | site.column(), kind};
+  const std::array<uint64_t, 3> id{reinterpret_cast<uint64_t>(site.file_name()),
+                                   uint64_t{site.line()} << 32 | site.column(), kind};
   const PersistSite*& known = known_sites_[id];
   if (known == nullptr) {
     known = &sites_.emplace(PersistSite{kind, FromSrc(site.file_name()), site.line(), site.column()}, 0).first->first;
@@ -277,7 +287,8 @@ void Simulator::SizeReplicas() {
     if (part.replica != nullptr) munmap(part.replica, part.replica_bytes);
     LAMELLA_CHECK(ftruncate(part.fd, static_cast<off_t>(part.bytes)) == 0);
     LAMELLA_CHECK(posix_fallocate(part.fd, 0, static_cast<off_t>(part.bytes)) == 0);
-    part.replica = static_cast<char*>(mmap(nullptr, part.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, part.fd, 0));
+    part.replica =
+        static_cast<char*>(mmap(nullptr, part.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, part.fd, 0));
     LAMELLA_CHECK(part.replica != MAP_FAILED);
     part.replica_bytes = part.bytes;
     std::memcpy(part.replica, part.durable.data(), part.bytes);
@@ -315,7 +326,8 @@ void Simulator::MarkPowerCut() {
 
 void Simulator::VisitReplicas() {
   ++state_;
-  const bool wanted = plan_.only_cut == 0 || (plan_.only_cut == cut_ && (plan_.only_state == 0 || plan_.only_state == state_));
+  const bool wanted =
+      plan_.only_cut == 0 || (plan_.only_cut == cut_ && (plan_.only_state == 0 || plan_.only_state == state_));
   if (wanted) {
     // A finer medium is only emulated here: where the power is said to have been cut, the pool forgives what it must not.
     power_cut_ = plan_.mode == CrashMode::kPage || (plan_.mode != CrashMode::kKill && state_ % 8 == 7);
@@ -323,7 +335,8 @@ void Simulator::VisitReplicas() {
     ++states_;
     std::string wrong = visit_();
     if (!wrong.empty() && failure_.empty()) {
-      failure_ = Concat(CrashModeName(plan_.mode), " cut ", cut_, " state ", state_, power_cut_ ? " (power cut): " : ": ", wrong);
+      failure_ = Concat(CrashModeName(plan_.mode), " cut ", cut_, " state ", state_,
+                        power_cut_ ? " (power cut): " : ": ", wrong);
       failed_cut_ = cut_;
       failed_state_ = state_;
     }

@@ -61,6 +61,10 @@ struct PersistSite {
   std::string ToString() const;
 };
 
+/// True for the site that LAMELLA_DELETE names ("fence src/index/zipper.cc:11:43"): hooks of the tests leave its verb out, so that the
+/// deletion score can ask whether a test program misses it.
+bool DeletedByEnvironment(PersistSite::Kind kind, const Site& site);
+
 class Simulator final : public PersistHook {
  public:
   /// The replicas hold a state that a crash could leave; "" if a store recovers from it as it must, else what is wrong.

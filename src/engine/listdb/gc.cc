@@ -121,7 +121,8 @@ bool ListDb::DropIfDead(PmPtr before, PmPtr place) {
 //   1  unlinked, fence       nothing marked, all of it found again by the next gc
 //   2  puts marked, synced   a rebuilding finds the deletes, and no put behind them
 //   3  deletes marked        a rebuilding finds neither
-// A mark before its unlinking is durable would let gc free what is linked still.
+// A mark before its unlinking is durable would let gc free what is linked still. The fence is also what makes the marks of earlier
+// passes durable: a delete is never dropped in the pass that drops what it shields (Shields), so its put's mark is older.
 Status ListDb::MarkDropped() {
   if (dropped_puts_.empty() && dropped_deletes_.empty()) return Status::OK();
   gc_persister_.Fence();
@@ -129,7 +130,6 @@ Status ListDb::MarkDropped() {
   dropped_puts_.clear();
   Status s;
   if (!dropped_deletes_.empty()) {
-    gc_persister_.Fence();
     if (LosesUnsynced()) s = SyncAll();
     if (s.ok()) {
       for (const PmPtr place : dropped_deletes_) pool_->At<Record>(place)->MarkObsolete(&gc_persister_);
@@ -294,8 +294,7 @@ Status ListDb::SweepRange(std::string_view begin, std::string_view end) {
     }
     at = next;
   }
-  Status s = MarkDropped();
-  gc_persister_.Fence();
+  Status s = MarkDropped();  // the last marks are hints: a delete may be found again, a put has a newer version
   SettleShields();
   if (at.damaged()) return DescribeDamage(*pool_, at);
   return s;

@@ -45,9 +45,21 @@ bool ListDb::IsLinkedInto(const std::vector<Gap>& gaps) const {
 // What validates and counts. After a power cut on page media that is everything up to the last sync and the longest run without a
 // hole behind it (P3); in a repair it is everything but a torn batch at the end.
 void ListDb::GatherRecords(bool power_cut, std::vector<LogEntry>* kept, uint64_t* sequence_seen, uint64_t* lost) {
+  std::vector<SequenceGap> gaps;
+  uint64_t base;
+  std::vector<LogPosition>
+      copied;  // a plain log before this is in tables: its records carry no marks, and wait to be freed
+  {
+    const std::lock_guard lock(catalog_mu_);
+    gaps = state_.gaps;
+    base = state_.synced_sequence;
+    if (!unified_ && !power_cut) copied = state_.boundary;
+  }
   std::vector<LogEntry> all;
   pool_->ForEachChunk([&](const ChunkRef& chunk) {
     if (chunk.kind != ChunkKind::kLog && chunk.kind != kListDbArena) return;
+    if (chunk.kind == ChunkKind::kLog && chunk.owner < copied.size() && chunk.ordinal < copied[chunk.owner].ordinal)
+      return;
     // What gc copied is of batches that were whole and synced, and of which some records may be gone.
     const bool copy = chunk.kind == kListDbArena && chunk.owner == kGcArena;
     const uint64_t behind = ForEachLiving(
@@ -61,13 +73,6 @@ void ListDb::GatherRecords(bool power_cut, std::vector<LogEntry>* kept, uint64_t
     pool_->Descriptor(chunk.part, chunk.index)
         ->used_bytes.store(behind, std::memory_order_relaxed);  // what is lost is reported once
   });
-  std::vector<SequenceGap> gaps;
-  uint64_t base;
-  {
-    const std::lock_guard lock(catalog_mu_);
-    gaps = state_.gaps;
-    base = state_.synced_sequence;
-  }
   std::sort(all.begin(), all.end(), [](const LogEntry& a, const LogEntry& b) { return a.tag < b.tag; });
   *sequence_seen = all.empty() ? 0 : TagSequence(all.back().tag);
   size_t keep = all.size();
