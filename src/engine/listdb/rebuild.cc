@@ -43,9 +43,19 @@ bool ListDb::IsLinkedInto(const std::vector<Gap>& gaps) const {
 }
 
 // What validates and counts. After a power cut on page media that is everything up to the last sync and the longest run without a
-// hole behind it (P3); in a repair it is everything but a torn batch at the end.
+// hole behind it (P3); in a repair it is everything but a torn batch at the end. What a plain log's flush copied counts by its copy:
+// of the originals one shard may still have a version whose delete, in a chunk of another, is gone.
 void ListDb::GatherRecords(bool power_cut, std::vector<LogEntry>* kept, uint64_t* sequence_seen, uint64_t* lost) {
   std::vector<LogEntry> all;
+  std::vector<SequenceGap> gaps;
+  uint64_t base;
+  uint64_t copied;
+  {
+    const std::lock_guard lock(catalog_mu_);
+    gaps = state_.gaps;
+    base = state_.synced_sequence;
+    copied = unified_ ? 0 : state_.flushed_sequence;
+  }
   pool_->ForEachChunk([&](const ChunkRef& chunk) {
     if (chunk.kind != ChunkKind::kLog && chunk.kind != kListDbArena) return;
     // What gc copied is of batches that were whole and synced, and of which some records may be gone.
@@ -53,6 +63,7 @@ void ListDb::GatherRecords(bool power_cut, std::vector<LogEntry>* kept, uint64_t
     const uint64_t behind = ForEachLiving(
         chunk,
         [&](const Record* record, PmPtr place) {
+          if (chunk.kind == ChunkKind::kLog && record->sequence() <= copied) return;
           all.push_back({record->tag(), place, copy ? 0 : record->header.batch_remaining});
         },
         [&](PmPtr) { ++*lost; });
@@ -61,13 +72,6 @@ void ListDb::GatherRecords(bool power_cut, std::vector<LogEntry>* kept, uint64_t
     pool_->Descriptor(chunk.part, chunk.index)
         ->used_bytes.store(behind, std::memory_order_relaxed);  // what is lost is reported once
   });
-  std::vector<SequenceGap> gaps;
-  uint64_t base;
-  {
-    const std::lock_guard lock(catalog_mu_);
-    gaps = state_.gaps;
-    base = state_.synced_sequence;
-  }
   std::sort(all.begin(), all.end(), [](const LogEntry& a, const LogEntry& b) { return a.tag < b.tag; });
   *sequence_seen = all.empty() ? 0 : TagSequence(all.back().tag);
   size_t keep = all.size();
