@@ -59,6 +59,7 @@ class HistoryMaker {
     } else {
       step.kind = dice < 996 ? HistoryStep::kReopen : HistoryStep::kCrash;
       step.verify = random_.OneIn(2);
+      step.repair = random_.OneIn(4);
       ChooseSession(&step.session);
     }
     return step;
@@ -137,6 +138,8 @@ class HistoryMaker {
     if (random_.OneIn(3)) session->verify_checksums = random_.OneIn(2);
     if (random_.OneIn(3)) session->lookup_cache_share = random_.OneIn(2) ? 0 : 0.4;
     if (random_.OneIn(3)) session->second_chance_share = random_.OneIn(2) ? 0 : 0.4;
+    if (random_.OneIn(3)) session->gc_live_share = random_.OneIn(2) ? 0.9 : 0;
+    if (random_.OneIn(3)) session->checkpoint_group_tables = static_cast<uint32_t>(1 + random_.Uniform(6));
   }
 
   Random random_;
@@ -277,13 +280,13 @@ class HistoryRunner {
     }
     differences += it->status().ok() ? "" : "; backward: " + it->status().ToString();
     std::reverse(backward.begin(), backward.end());
-    std::string answer = Concat(forward.size(), " entries: ");
+    std::string answer;  // counts last: the first difference is to be an entry
     for (const std::string& entry : forward) answer += entry;
     if (backward != forward) {
-      answer += Concat("; backward ", backward.size(), " others: ");
+      answer += "; backward: ";
       for (const std::string& entry : backward) answer += entry;
     }
-    return answer + differences;
+    return Concat(answer, differences, "; ", forward.size(), " entries");
   }
 
   std::string Pin(const HistoryStep& step) {
@@ -344,6 +347,7 @@ class HistoryRunner {
     } else {
       answer = "closed: " + Outcome(subject_->Close());
     }
+    if (step.repair) answer += ", repair: " + Outcome(subject_->Repair());
     if (step.verify) answer += ", check: " + subject_->Check();
     answer += ", opened: " + Open(step.session);
     return open_ ? answer + ", " + Scan({}) : answer;
@@ -404,6 +408,8 @@ void Session::ApplyTo(Options* options) const {
   apply(verify_checksums, &options->verify_checksums);
   apply(lookup_cache_share, &options->listdb.lookup_cache_share);
   apply(second_chance_share, &options->listdb.second_chance_share);
+  apply(gc_live_share, &options->listdb.gc_live_share);
+  apply(checkpoint_group_tables, &options->listdb.checkpoint_group_tables);
 }
 
 History MakeHistory(uint64_t seed, size_t steps) {
@@ -439,6 +445,7 @@ std::string Describe(const HistoryStep& step) {
     text += Concat(" ", kMoves[move.kind], move.target.empty() ? "" : " " + Brief(move.target));
   }
   if (step.verify) text += " verify";
+  if (step.repair) text += " repair";
   const auto set = [&text](const char* name, const auto& value) {
     if (value) text += Concat(" ", name, "=", std::to_string(*value));
   };
@@ -449,6 +456,8 @@ std::string Describe(const HistoryStep& step) {
   set("verify", step.session.verify_checksums);
   set("lookup_cache", step.session.lookup_cache_share);
   set("second_chance", step.session.second_chance_share);
+  set("gc_live", step.session.gc_live_share);
+  set("checkpoint_group", step.session.checkpoint_group_tables);
   return Concat(text, " (cpu ", step.cpu, ")");
 }
 

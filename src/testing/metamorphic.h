@@ -32,6 +32,8 @@ struct Session {
   std::optional<bool> verify_checksums;
   std::optional<double> lookup_cache_share;
   std::optional<double> second_chance_share;
+  std::optional<double> gc_live_share;
+  std::optional<uint32_t> checkpoint_group_tables;
 
   void ApplyTo(Options* options) const;
 };
@@ -68,6 +70,7 @@ struct HistoryStep {
   Kind kind = kWrite;
   bool batch = false;     // kWrite
   bool verify = false;    // reads: checksums; kReopen and kCrash: CheckDB before the store is opened again
+  bool repair = false;    // kReopen and kCrash: RepairDB before that, which changes nothing
   uint32_t cpu = 0;       // that the step runs on, where there is one: writers' log shards go by it
   uint32_t slot = 0;      // of a pinned value, a snapshot or an iterator
   uint32_t snapshot = 0;  // reads: the slot of the snapshot; where that is empty, now
@@ -96,6 +99,7 @@ class Subject {
   virtual void Crash() = 0;
   /// What is wrong with the store; "" if nothing is. REQUIRES: it is not open.
   virtual std::string Check() { return ""; }
+  virtual Status Repair() { return Status::OK(); }
 
   virtual Status Put(std::string_view key, std::string_view value) = 0;
   virtual Status Delete(std::string_view key) = 0;
@@ -147,6 +151,7 @@ class LamellaSubject : public Subject {
   Status Close() override;
   void Crash() override;
   std::string Check() override;
+  Status Repair() override;
   Status Put(std::string_view key, std::string_view value) override;
   Status Delete(std::string_view key) override;
   Status Write(const WriteBatch& batch) override;

@@ -116,6 +116,8 @@ std::string LamellaSubject::Check() {
   return report.clean() ? "" : report.problems[0];
 }
 
+Status LamellaSubject::Repair() { return RepairDB(store_->path, store_->options); }
+
 Status LamellaSubject::Put(std::string_view key, std::string_view value) { return store_->db->Put({}, key, value); }
 Status LamellaSubject::Delete(std::string_view key) { return store_->db->Delete({}, key); }
 Status LamellaSubject::Write(const WriteBatch& batch) { return store_->db->Write({}, batch); }
