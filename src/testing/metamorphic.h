@@ -185,8 +185,9 @@ struct MetamorphicFailure {
 };
 /// Runs MakeHistory(seed, steps). `again` is the command that does, without the seed.
 MetamorphicFailure RunHistory(uint64_t seed, size_t steps, const SubjectMaker& make, const std::string& again);
-/// Histories of seeds from TestSeed() on, short ones and longer ones, for about so many seconds (ProofSeconds) and 2,400 steps; where
-/// LAMELLA_PROOF_SCALE is set, 10,000. LAMELLA_TEST_STEPS: one history of so many. Adds to the proof's figures.
+/// Histories of seeds from TestSeed() on, short ones and longer ones, for about so many seconds (ProofSeconds) and at least
+/// 2,400 steps; where LAMELLA_PROOF_SCALE is set, 10,000. LAMELLA_TEST_STEPS: one history of so many. Adds to the proof's
+/// figures.
 std::string ExploreHistories(double seconds, const SubjectMaker& make, const std::string& again);
 
 }  // namespace lamella::testing
