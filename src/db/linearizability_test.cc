@@ -79,7 +79,7 @@ class ConcurrentHistories : public ConformanceTest {
 INSTANTIATE_TEST_SUITE_P(All, ConcurrentHistories, ::testing::ValuesIn(SmallConfigs()), ConfigName);
 
 void ConcurrentHistories::Maintain(const std::atomic<bool>& stop) {
-  for (uint64_t i = 0; !stop.load(); ++i) {
+  for (uint64_t i = 0; i < 4 || !stop.load(); ++i) {  // once each, however slow the machine
     Status s;
     if (i % 4 == 0) s = db()->Flush();
     if (i % 4 == 1) s = db()->CompactRange({}, {});
@@ -92,7 +92,7 @@ void ConcurrentHistories::Maintain(const std::atomic<bool>& stop) {
 // Keys around the others that come and go, so that tables turn over, chunks die and the pool grows.
 void ConcurrentHistories::MakeNoise(const std::atomic<bool>& stop) {
   Random random(7);
-  for (uint64_t i = 1; !stop.load(); ++i) {
+  for (uint64_t i = 1; i <= 1000 || !stop.load(); ++i) {
     const std::string key = Concat("key", 1000 + random.Uniform(30), "noise", random.Uniform(40));
     const Status s = random.OneIn(3) ? db()->Delete({}, key) : db()->Put({}, key, MakeValue(i, random.Uniform(2000)));
     EXPECT_TRUE(s.ok()) << s.ToString();
