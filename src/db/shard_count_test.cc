@@ -1,4 +1,4 @@
-// Stores that are opened with another number of log shards than before.
+// Stores with several log shards, and with another number of them than before.
 
 #include <sched.h>
 
@@ -84,6 +84,29 @@ TEST_F(ShardCount, AShardThatComesBackIsNotTakenForMerged) {
   ASSERT_TRUE(db->engine()->Check(&report).ok());
   EXPECT_TRUE(report.clean()) << report.problems[0];
   EXPECT_EQ(report.records, key - 1000 + 1);
+  ASSERT_TRUE(db->Close().ok());
+}
+
+// A plain log's chunk goes when all of it was copied. The put was still in an open chunk of one shard when the delete was gone from
+// the other's and from L1.
+TEST_F(ShardCount, ARepairDoesNotBringBackWhatAnotherShardDeleted) {
+  if (!RunOnCpu(0) || !RunOnCpu(1)) GTEST_SKIP() << "needs CPUs of an even and of an odd number";
+  options_.listdb.unified_log = false;
+  auto db = Open(2);
+  ASSERT_TRUE(RunOnCpu(0));
+  ASSERT_TRUE(db->Put({}, Key(0), "deleted").ok());
+  ASSERT_TRUE(RunOnCpu(1));
+  ASSERT_TRUE(db->Delete({}, Key(0)).ok());
+  for (uint64_t i = 1; i < 200; ++i) ASSERT_TRUE(db->Put({}, Key(i), MakeValue(i, 1000)).ok());
+  ASSERT_TRUE(db->CompactRange({}, {}).ok());
+  ASSERT_TRUE(db->WaitForIdle().ok());
+  ASSERT_TRUE(db->Close().ok());
+  RepairReport report;
+  ASSERT_TRUE(RepairDB(dir_.Sub("store"), options_, &report).ok());
+  EXPECT_EQ(report.records_kept, 199u);
+  db = Open(2);
+  std::string value;
+  EXPECT_TRUE(db->Get({}, Key(0), &value).IsNotFound()) << value;
   ASSERT_TRUE(db->Close().ok());
 }
 

@@ -19,55 +19,56 @@ Options Tiny(Options options) {
   return options;
 }
 
-void AddListDbConfigs(const Options& base, std::vector<ConformanceConfig>* configs) {
-  const std::string name(EngineName(EngineKind::kListDb));
-  Options options = Tiny(base);
-  options.listdb.unified_log = false;
-  configs->push_back({name + "PlainLog", options});
-  options = Tiny(base);
-  options.listdb.zipper_compaction = false;
-  configs->push_back({name + "NoZipper", options});
-  options = Tiny(base);
-  options.listdb.braided = false;
-  configs->push_back({name + "NotBraidedTwoParts", options, 2});
-  options = Tiny(base);
-  options.listdb.lookup_cache_share = 0;
-  options.listdb.second_chance_share = 0;
-  configs->push_back({name + "NoCaches", options});
+// The options that matter, by name, for one engine. The first set is the defaults.
+std::vector<ConformanceConfig> OptionSets(EngineKind engine) {
+  Options base;
+  base.engine = engine;
+  base.background_threads = 2;
+  base.pool_bytes_max =
+      1ull << 30;  // far above what the tests need: a leak ends as NoSpace, not with the machine's memory
+  std::vector<ConformanceConfig> sets = {{"", base}, {"Tiny", Tiny(base)}};
+  const auto add = [&sets](const char* name, Options options, uint32_t parts = 1) -> Options& {
+    sets.push_back({name, std::move(options), parts});
+    return sets.back().options;
+  };
+  add("VerifiedTwoParts", Tiny(base), 2).verify_checksums = true;
+  add("SmallChunks", base).chunk_bytes = 64 << 10;
+  if (engine != EngineKind::kListDb) return sets;
+  add("PlainLog", Tiny(base)).listdb.unified_log = false;
+  add("NoZipper", Tiny(base)).listdb.zipper_compaction = false;
+  add("NotBraidedTwoParts", Tiny(base), 2).listdb.braided = false;
+  Options& no_caches = add("NoCaches", Tiny(base));
+  no_caches.listdb.lookup_cache_share = 0;
+  no_caches.listdb.second_chance_share = 0;
+  return sets;
+}
+
+std::vector<ConformanceConfig> Configs(bool all) {
+  std::vector<ConformanceConfig> configs;
+  for (const EngineKind engine : BuiltEngines()) {
+    const std::vector<ConformanceConfig> sets = OptionSets(engine);
+    for (size_t set = 0; set < sets.size(); ++set) {
+      for (auto [medium_name, medium] : {std::pair("CacheLine", MediumKind::kCacheLine),
+                                         std::pair("Page", MediumKind::kPage), std::pair("Byte", MediumKind::kByte)}) {
+        ConformanceConfig config = sets[set];
+        config.name = Concat(EngineName(engine), medium_name, config.name);
+        config.options.medium = medium;
+        const size_t sets_of_medium = medium == MediumKind::kCacheLine ? sets.size()
+                                      : medium == MediumKind::kPage    ? 2
+                                                                       : 1;
+        if (all || set < sets_of_medium) configs.push_back(std::move(config));
+      }
+    }
+  }
+  return configs;
 }
 
 }  // namespace
 
 std::vector<EngineKind> BuiltEngines() { return {EngineKind::kListDb}; }
 
-std::vector<ConformanceConfig> ConformanceConfigs() {
-  std::vector<ConformanceConfig> configs;
-  for (EngineKind engine : BuiltEngines()) {
-    const std::string name(EngineName(engine));
-    Options base;
-    base.engine = engine;
-    base.background_threads = 2;
-    base.pool_bytes_max = 1ull << 30;  // far above what the tests need: a leak ends as NoSpace, not with the machine's memory
-    for (auto [medium_name, medium] :
-         {std::pair("Page", MediumKind::kPage), std::pair("CacheLine", MediumKind::kCacheLine),
-          std::pair("Byte", MediumKind::kByte)}) {
-      base.medium = medium;
-      configs.push_back({name + medium_name, base});
-    }
-    base.medium = MediumKind::kPage;
-    configs.push_back({name + "PageTiny", Tiny(base)});
-    base.medium = MediumKind::kCacheLine;
-    configs.push_back({name + "CacheLineTiny", Tiny(base)});
-    Options verified = Tiny(base);
-    verified.verify_checksums = true;
-    configs.push_back({name + "VerifiedTwoParts", verified, 2});
-    Options small_chunks = base;
-    small_chunks.chunk_bytes = 64 << 10;
-    configs.push_back({name + "SmallChunks", small_chunks});
-    if (engine == EngineKind::kListDb) AddListDbConfigs(base, &configs);
-  }
-  return configs;
-}
+std::vector<ConformanceConfig> AllConfigs() { return Configs(true); }
+std::vector<ConformanceConfig> ConformanceConfigs() { return Configs(false); }
 
 std::ostream& operator<<(std::ostream& out, const ConformanceConfig& config) { return out << config.name; }
 

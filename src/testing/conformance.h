@@ -31,7 +31,9 @@ struct ConformanceConfig {
 };
 std::ostream& operator<<(std::ostream& out, const ConformanceConfig& config);
 
-/// Every engine over every medium with default options, and over the options that matter with small memory.
+/// Every engine x medium x options that matter, most of them with small memory.
+std::vector<ConformanceConfig> AllConfigs();
+/// Those of them that the suite runs over: every engine over every medium with default options, and every options on one medium.
 std::vector<ConformanceConfig> ConformanceConfigs();
 
 class ConformanceTest : public ::testing::TestWithParam<ConformanceConfig> {

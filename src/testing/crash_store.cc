@@ -1,7 +1,5 @@
 #include "testing/crash_store.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -10,8 +8,10 @@
 
 #include "base/concat.h"
 #include "base/sanitizer.h"
+#include "testing/affinity.h"
 #include "testing/conformance.h"
 #include "testing/random_data.h"
+#include "testing/shrink.h"
 
 namespace lamella::testing {
 namespace {
@@ -34,28 +34,6 @@ std::string ValueOf(uint32_t id) {
   const uint32_t kind = id % 64;
   uint32_t size = kind < 56 ? kSizes[kind % 13] : kind < 61 ? kSizes[13] : kind < 63 ? kSizes[14] : kSizes[15];
   return MakeValue(id, size);
-}
-
-// The shard of a write is that of its CPU.
-void RunOn(uint32_t cpu) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(cpu, &set);
-  (void)sched_setaffinity(0, sizeof(set), &set);  // where there is one CPU, there is one shard
-}
-
-class AffinityKeeper {
- public:
-  AffinityKeeper() { (void)sched_getaffinity(0, sizeof(set_), &set_); }
-  ~AffinityKeeper() { Free(); }
-  void Free() const { (void)sched_setaffinity(0, sizeof(set_), &set_); }
-
- private:
-  cpu_set_t set_;
-};
-const AffinityKeeper& Affinity() {
-  static const AffinityKeeper keeper;
-  return keeper;
 }
 
 }  // namespace
@@ -235,7 +213,6 @@ void CrashStore::ReleaseSnapshots() {
 }
 
 std::string CrashStore::Run(const StoreSteps& steps) {
-  (void)Affinity();
   random_ = Random(plan_.seed);
   states_of_.assign(1, {});
   for (uint32_t level = 0; level < config_.depth; ++level) {
@@ -295,7 +272,7 @@ std::string CrashStore::Write(const StoreStep& step) {
   written_ = acknowledged_ + 1;
   if (config_.options.log_shards > 1) RunOn(step.shard);
   const Status s = db_->Write({}, batch);
-  Affinity().Free();
+  RunAnywhere();
   if (s.IsNoSpace()) {  // nothing was written
     written_ = acknowledged_;
     return "";
@@ -424,7 +401,7 @@ std::string CrashStore::CompareGets(DB* db, const State& state) const {
 
 std::string CrashStore::Visit(uint32_t level) {
   if (!std::filesystem::exists(Files(0)[0])) return "";
-  Affinity().Free();
+  RunAnywhere();
   Random random(simulators_[level - 1]->state_id());
   const bool deeper = level < config_.depth && random.OneIn(level == 1 ? config_.depth_share : 6);
   Simulator* below = deeper ? simulators_[level].get() : nullptr;
@@ -529,35 +506,6 @@ std::string CrashStore::TryMore(uint32_t level, std::unique_ptr<DbImpl> db, Stat
   return report.clean() ? "" : "check after a reopen: " + report.problems[0];
 }
 
-namespace {
-
-// Leaves out what is not needed for some failure, for a while.
-StoreSteps Shrink(const CrashConfig& config, const CrashPlan& plan, StoreSteps steps, std::string* failure) {
-  const Stopwatch watch;
-  for (size_t size = std::max<size_t>(1, steps.size() / 2); watch.Seconds() < 20;
-       size = std::max<size_t>(1, size / 2)) {
-    bool shorter = false;
-    for (size_t at = 0; at < steps.size() && watch.Seconds() < 20;) {
-      StoreSteps fewer = steps;
-      fewer.erase(fewer.begin() + static_cast<long>(at),
-                  fewer.begin() + static_cast<long>(std::min(at + size, steps.size())));
-      CrashStore store(config, plan);
-      const std::string wrong = fewer.empty() ? "" : store.Run(fewer);
-      if (wrong.empty()) {
-        at += size;
-        continue;
-      }
-      steps = std::move(fewer);
-      *failure = wrong;
-      shorter = true;
-    }
-    if (size == 1 && !shorter) break;
-  }
-  return steps;
-}
-
-}  // namespace
-
 std::string ExploreStore(const CrashConfig& config, uint64_t seed, double seconds) {
   const Stopwatch watch;
   uint64_t states = 0;
@@ -582,7 +530,12 @@ std::string ExploreStore(const CrashConfig& config, uint64_t seed, double second
     if (wrong.empty()) continue;
     std::string shrunk = wrong;
     std::string history;
-    for (const StoreStep& step : Shrink(config, plan, steps, &shrunk)) history += "\n    " + Describe(step);
+    const auto fails = [&](const StoreSteps& fewer) {
+      const std::string found = fewer.empty() ? "" : CrashStore(config, plan).Run(fewer);
+      if (!found.empty()) shrunk = found;
+      return !found.empty();
+    };
+    for (const StoreStep& step : Shrink(steps, 20, fails)) history += "\n    " + Describe(step);
     wrong = Concat(wrong, "\n  shrunk to", history, "\n  ", shrunk, "\n  again: LAMELLA_CRASH_SEED=", seed,
                    " LAMELLA_CRASH_STATE=", plan.cut_share, ":", store.simulator().failed_cut(), ":",
                    store.simulator().failed_state(), " lamella_db_test --gtest_filter='*Crash*", config.name, "*'");

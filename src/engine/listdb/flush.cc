@@ -205,6 +205,10 @@ Status ListDb::Checkpoint() {
     }
   }
   persister.Fence();
+  if (!unified_ && LosesUnsynced()) {
+    Status s = pool_->Sync();  // the copies, before a state that says what was copied
+    if (!s.ok()) return s;
+  }
 
   std::vector<std::shared_ptr<L0Table>> durable;
   for (const auto& table : group) {

@@ -43,7 +43,8 @@ bool ListDb::IsLinkedInto(const std::vector<Gap>& gaps) const {
 }
 
 // What validates and counts. After a power cut on page media that is everything up to the last sync and the longest run without a
-// hole behind it (P3); in a repair it is everything but a torn batch at the end.
+// hole behind it (P3); in a repair it is everything but a torn batch at the end. What a plain log's flush copied counts by its copy:
+// of the originals one shard may still have a version whose delete, in a chunk of another, is gone.
 void ListDb::GatherRecords(bool power_cut, std::vector<LogEntry>* kept, uint64_t* sequence_seen, uint64_t* lost) {
   std::vector<SequenceGap> gaps;
   uint64_t base;
@@ -56,6 +57,15 @@ void ListDb::GatherRecords(bool power_cut, std::vector<LogEntry>* kept, uint64_t
     if (!unified_ && !power_cut) copied = state_.boundary;
   }
   std::vector<LogEntry> all;
+  std::vector<SequenceGap> gaps;
+  uint64_t base;
+  uint64_t copied;
+  {
+    const std::lock_guard lock(catalog_mu_);
+    gaps = state_.gaps;
+    base = state_.synced_sequence;
+    copied = unified_ ? 0 : state_.flushed_sequence;
+  }
   pool_->ForEachChunk([&](const ChunkRef& chunk) {
     if (chunk.kind != ChunkKind::kLog && chunk.kind != kListDbArena) return;
     if (chunk.kind == ChunkKind::kLog && chunk.owner < copied.size() && chunk.ordinal < copied[chunk.owner].ordinal)
@@ -65,6 +75,7 @@ void ListDb::GatherRecords(bool power_cut, std::vector<LogEntry>* kept, uint64_t
     const uint64_t behind = ForEachLiving(
         chunk,
         [&](const Record* record, PmPtr place) {
+          if (chunk.kind == ChunkKind::kLog && record->sequence() <= copied) return;
           all.push_back({record->tag(), place, copy ? 0 : record->header.batch_remaining});
         },
         [&](PmPtr) { ++*lost; });
