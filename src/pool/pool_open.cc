@@ -17,6 +17,7 @@ constexpr uint64_t kReserveBytesDefault = 1ull << 40;
 constexpr uint32_t kInitialChunks = 10;     // of a part: superblock, table, and eight to claim
 constexpr uint32_t kPartChunksMin = 16;     // of a part's limit: superblock, table, reserve, and eight for data
 constexpr uint32_t kLostEpochs = 1u << 16;  // more than a chunk's claims between two write-backs of its descriptor
+constexpr uint32_t kEpochMax = ~uint32_t{0} - (1u << 20);  // more than any store's life; behind it epochs would begin anew
 constexpr char kWorkingSuffix[] = ".new";   // of a part that is being created
 
 bool Exists(const std::string& path) {
@@ -280,6 +281,10 @@ Status Pool::ScanParts(const std::vector<Superblock>& superblocks) {
   MutexLock lock(&superblock_mu_);
   superblock_ = superblocks[0];
   epoch_floor_ = superblock_.epoch_floor;
+  if (epoch_max > kEpochMax) {
+    return Status::Corruption(Concat(parts_[0]->region->path(), ": expected epochs of at most ", kEpochMax, ", found ",
+                                     epoch_max, "; the superblock or a chunk descriptor is damaged"));
+  }
   if (!power_cut) return Status::OK();
   epoch_floor_ = epoch_max + kLostEpochs;  // keeps I5
   return UpdateSuperblocksLocked([](Superblock*) {});
