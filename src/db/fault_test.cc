@@ -47,6 +47,7 @@ enum class Step : uint8_t {
   kBig,  // grows the pool
   kSync,
   kFlush,
+  kFillCatalog,  // so far that one of the next edits rewrites it, into another chunk
   kCompact,
   kClose,
   kCrash,     // of the process
@@ -76,6 +77,9 @@ std::vector<Scenario> Scenarios() {
       {"repair",
        {kOpen, kWrite, kBatch, kFlush, kCompact, kWrite, kBatch, kFlush, kDelete, kSync, kClose, kArm, kRepair, kOpen,
         kWrite, kWriteSync, kClose}},
+      {"catalog",
+       {kOpen, kFillCatalog, kArm, kWrite, kFlush, kBatch, kFlush, kWrite, kFlush, kWrite, kCompact, kFlush, kWrite,
+        kWriteSync, kCompact, kClose}},
       {"destroy", {kOpen, kWrite, kSync, kClose, kArm, kDestroy}},
   };
 }
@@ -148,9 +152,9 @@ class Run {
 
  private:
   static const char* Name(Step step) {
-    static constexpr const char* kNames[] = {"arm",    "open",  "write",     "write sync", "batch",
-                                             "delete", "big",   "sync",      "flush",      "compact",
-                                             "close",  "crash", "power cut", "repair",     "destroy"};
+    static constexpr const char* kNames[] = {"arm",   "open",      "write",  "write sync",   "batch",   "delete",
+                                             "big",   "sync",      "flush",  "fill catalog", "compact", "close",
+                                             "crash", "power cut", "repair", "destroy"};
     return kNames[static_cast<size_t>(step)];
   }
   std::string Root() const { return dir_.path(); }
@@ -183,6 +187,8 @@ class Run {
         return Synced(db_->Sync());
       case Step::kFlush:
         return Expect(db_->Flush());
+      case Step::kFillCatalog:
+        return FillCatalog(EditsToFill(config_) - 3);
       case Step::kCompact:
         return Expect(db_->CompactRange({}, {}));
       case Step::kClose: {
@@ -193,6 +199,31 @@ class Run {
       default:
         return Write(step);
     }
+  }
+
+  // Flushes so often, or until the catalog moves; counts in *flushes.
+  std::string FillCatalog(uint64_t flushes_max, uint64_t* flushes = nullptr) {
+    const uint32_t before = db_->pool()->state().catalog_chunk;
+    uint64_t done = 0;
+    for (; done < flushes_max && db_->pool()->state().catalog_chunk == before; ++done) {
+      if (std::string wrong = Write(Step::kWrite); !wrong.empty()) return wrong;
+      if (std::string wrong = Expect(db_->Flush()); !wrong.empty()) return wrong;
+    }
+    if (flushes != nullptr) *flushes = done;
+    return "";
+  }
+
+  // The flush that makes the catalog move.
+  static uint64_t EditsToFill(const FaultConfig& config) {
+    static std::map<std::string, uint64_t> known;
+    uint64_t& flushes = known[config.name];
+    if (flushes == 0) {
+      Run run(config, {"fill", {}}, {}, 1, false);
+      std::string wrong = run.Open();
+      if (wrong.empty()) wrong = run.FillCatalog(100000, &flushes);
+      EXPECT_EQ(wrong, "");
+    }
+    return flushes;
   }
 
   // What a failed call may say: the error that was injected, or that the store is read-only since.

@@ -146,8 +146,8 @@ class PosixFileSystem : public FileSystem {
   }
 
   Status SyncDirectory(const std::string& path) override {
-    const Descriptor fd(Hooked(os_, OsCall::kOpen, path,
-                               [&] { return open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+    const Descriptor fd(
+        Hooked(os_, OsCall::kOpen, path, [&] { return open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
     if (!fd.ok()) return ErrnoStatus("open directory " + path, errno);
     // Some file systems know no fsync of a directory: there is nothing to make durable then.
     const auto sync = [&] { return fsync(fd.get()); };
@@ -197,8 +197,8 @@ class PosixFileSystem : public FileSystem {
   }
 
   Status LockFile(const std::string& path, std::unique_ptr<FileLock>* lock) override {
-    Descriptor fd(Hooked(os_, OsCall::kCreate, path,
-                         [&] { return open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644); }));
+    Descriptor fd(
+        Hooked(os_, OsCall::kCreate, path, [&] { return open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644); }));
     if (!fd.ok()) return ErrnoStatus("open lock file " + path, errno);
     // The lock is the open file's, not the process's: a second open of this process is refused as another one's is, and
     // the kernel lets go of it when the process ends, however it does.

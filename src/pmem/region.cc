@@ -52,8 +52,8 @@ std::string DirectoryOf(const std::string& path) {
 // A new or renamed file is found after a power cut only once its directory is on the medium too.
 Status SyncDirectoryOf(const std::string& path, OsHook* os) {
   const std::string directory = DirectoryOf(path);
-  const int fd = Hooked(os, OsCall::kOpen, directory,
-                        [&] { return open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+  const int fd =
+      Hooked(os, OsCall::kOpen, directory, [&] { return open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
   if (fd < 0) return ErrnoStatus("open directory " + directory, errno);
   const int error = Hooked(os, OsCall::kSyncDirectory, directory, [&] { return fsync(fd); }) == 0 ? 0 : errno;
   close(fd);
@@ -133,8 +133,8 @@ Region::~Region() {
   if (fd_ >= 0) close(fd_);
 }
 
-Status Region::Create(const std::string& path, uint64_t bytes, uint64_t reserve_bytes,
-                      std::unique_ptr<Region>* region, OsHook* os) {
+Status Region::Create(const std::string& path, uint64_t bytes, uint64_t reserve_bytes, std::unique_ptr<Region>* region,
+                      OsHook* os) {
   if (bytes == 0 || bytes % kPageBytes != 0) {
     return Status::InvalidArgument(Concat(path, ": ", bytes, " bytes is not a whole number of 4096-byte pages"));
   }
@@ -162,8 +162,7 @@ Status Region::Create(const std::string& path, uint64_t bytes, uint64_t reserve_
   return s;
 }
 
-Status Region::Open(const std::string& path, uint64_t reserve_bytes, std::unique_ptr<Region>* region,
-                    OsHook* os) {
+Status Region::Open(const std::string& path, uint64_t reserve_bytes, std::unique_ptr<Region>* region, OsHook* os) {
   std::unique_ptr<Region> opened(new Region(os));
   opened->path_ = path;
   opened->fd_ = Hooked(os, OsCall::kOpen, path, [&] { return open(path.c_str(), O_RDWR | O_CLOEXEC); });
@@ -293,7 +292,8 @@ Status Region::Grow(uint64_t bytes) {
                " bytes of addresses were reserved for it at open; open the store again to grow further"));
   }
   struct stat file{};
-  if (Hooked(os_, OsCall::kStat, path_, [&] { return fstat(fd_, &file); }) != 0) return ErrnoStatus("stat " + path_, errno);
+  if (Hooked(os_, OsCall::kStat, path_, [&] { return fstat(fd_, &file); }) != 0)
+    return ErrnoStatus("stat " + path_, errno);
   if (S_ISCHR(file.st_mode))
     return Status::NoSpace(Concat(path_, " is a device of ", mapped, " bytes and cannot grow"));
   Status s = CheckFileSizeLimit(bytes);
@@ -304,7 +304,8 @@ Status Region::Grow(uint64_t bytes) {
   if (!s.ok()) return s;
   // On DAX the new size must be durable before bytes in it are called so. Elsewhere Sync carries it.
   const bool pages = pmem2_map_get_store_granularity(maps_->extents.front()) == PMEM2_GRANULARITY_PAGE;
-  if (s.ok() && !pages && Hooked(os_, OsCall::kSync, path_, [&] { return fsync(fd_); }) != 0) s = ErrnoStatus("sync " + path_, errno);
+  if (s.ok() && !pages && Hooked(os_, OsCall::kSync, path_, [&] { return fsync(fd_); }) != 0)
+    s = ErrnoStatus("sync " + path_, errno);
   if (s.ok()) s = Map(bytes);
   const auto give_back = [&] { return ftruncate(fd_, static_cast<off_t>(found)); };
   if (!s.ok() && found < bytes && Hooked(os_, OsCall::kTruncate, path_, give_back) != 0) {
@@ -347,7 +348,8 @@ void Region::Prefault(uint64_t offset, uint64_t n) {
 
 Status Region::DirtyAll() {
   const uint64_t n = bytes();
-  if (Hooked(os_, OsCall::kDirty, path_, [&] { return madvise(base_, n, MADV_POPULATE_WRITE); }) == 0) return Status::OK();
+  if (Hooked(os_, OsCall::kDirty, path_, [&] { return madvise(base_, n, MADV_POPULATE_WRITE); }) == 0)
+    return Status::OK();
   if (errno != EINVAL) return ErrnoStatus("write the pages of " + path_ + " again", errno);
   TouchPages(base_, base_ + n);  // a kernel before 5.14
   return Status::OK();

@@ -26,8 +26,8 @@ struct MediumReport {
 class Region {
  public:
   /// Creates the file with `bytes` allocated (NoSpace, IOError, InvalidArgument if it exists).
-  static Status Create(const std::string& path, uint64_t bytes, uint64_t reserve_bytes,
-                       std::unique_ptr<Region>* region, OsHook* os = nullptr);
+  static Status Create(const std::string& path, uint64_t bytes, uint64_t reserve_bytes, std::unique_ptr<Region>* region,
+                       OsHook* os = nullptr);
   /// Maps all of an existing file. NotFound, IOError; Corruption for an empty file.
   static Status Open(const std::string& path, uint64_t reserve_bytes, std::unique_ptr<Region>* region,
                      OsHook* os = nullptr);

@@ -17,8 +17,9 @@ constexpr uint64_t kReserveBytesDefault = 1ull << 40;
 constexpr uint32_t kInitialChunks = 10;     // of a part: superblock, table, and eight to claim
 constexpr uint32_t kPartChunksMin = 16;     // of a part's limit: superblock, table, reserve, and eight for data
 constexpr uint32_t kLostEpochs = 1u << 16;  // more than a chunk's claims between two write-backs of its descriptor
-constexpr uint32_t kEpochMax = ~uint32_t{0} - (1u << 20);  // more than any store's life; behind it epochs would begin anew
-constexpr char kWorkingSuffix[] = ".new";   // of a part that is being created
+constexpr uint32_t kEpochMax =
+    ~uint32_t{0} - (1u << 20);             // more than any store's life; behind it epochs would begin anew
+constexpr char kWorkingSuffix[] = ".new";  // of a part that is being created
 
 bool Exists(const std::string& path) {
   std::error_code error;
@@ -205,8 +206,7 @@ Status Pool::OpenParts(const PoolOptions& options) {
   state_.engine = static_cast<EngineKind>(first.engine);
   state_.engine_flags = first.engine_flags;
   state_.clean = first.clean != 0;
-  state_.same_boot =
-      first.boot_id == BootId() && first.boot_id != std::array<uint8_t, 16>{} && first.sync_failed == 0;
+  state_.same_boot = first.boot_id == BootId() && first.boot_id != std::array<uint8_t, 16>{} && first.sync_failed == 0;
   state_.catalog_chunk = first.catalog_chunk;
   state_.uuid = first.uuid;
   Status s = CheckSiblings(superblocks);

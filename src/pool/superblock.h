@@ -45,7 +45,7 @@ struct Superblock {
   uint64_t engine_flags;            // 80
   uint8_t engine;                   // 88
   uint8_t clean;                    // 89: 1 where the store was closed in order
-  uint8_t sync_failed;              // 90: 1 where a sync failed since: what is read may not be on the medium (page media)
+  uint8_t sync_failed;              // 90: 1 where a sync failed since it was opened (page media)
   uint8_t reserved0;                // 91
   uint32_t epoch_floor;             // 92: every later claim takes at least this epoch
   std::array<uint8_t, 16> boot_id;  // 96: of the boot that last opened or closed the store
