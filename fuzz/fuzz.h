@@ -30,7 +30,7 @@ inline constexpr uint32_t kSealHere = 0x5ea15ea1;
 /// Bytes from the front of an input; zeros once there are no more.
 class Input {
  public:
-  Input(const uint8_t* data, size_t size) : rest_(reinterpret_cast<const char*>(data), size) {}
+  Input(const uint8_t* data, size_t size) : rest_(size == 0 ? "" : reinterpret_cast<const char*>(data), size) {}
   template <class T>
   T Take() {
     T value{};
