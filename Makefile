@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 JOBS := $(shell nproc)
 
-.PHONY: help setup build demo test test-long test-asan test-tsan test-hadoop bench bench-hadoop lint format install clean
+.PHONY: help setup build demo test test-long test-asan test-tsan test-hadoop fuzz fuzz-seeds bench bench-hadoop lint format install clean
 
 help:
 	@echo 'make demo     install what is missing, build, run the main job (DATA=file for your own input)'
@@ -12,6 +12,7 @@ help:
 	@echo 'make bench    the standing benchmark against RocksDB, LevelDB and LMDB'
 	@echo 'make test-asan, make test-tsan    one of the sanitizer builds alone'
 	@echo 'make test-hadoop, make bench-hadoop    the Java part: tests, and the measured table'
+	@echo 'make fuzz SECONDS=60 [TARGET=records]    search with each fuzzer (or one) for so long; make fuzz-seeds writes the seeds'
 	@echo 'make lint     clang-format and clang-tidy 19; make format applies the former'
 	@echo 'make install  into PREFIX (default /usr/local): library, headers, CMake package, pkg-config, program'
 	@echo 'make setup    only install the Debian packages;  make clean: remove build/'
@@ -47,6 +48,16 @@ bench-hadoop:
 
 bench: build
 	build/release/bench/lamella_bench --standing
+
+SECONDS ?= 60
+fuzz:
+	@bash scripts/setup.sh lint
+	@bash scripts/fuzz.sh '$(SECONDS)' $(TARGET)
+
+fuzz-seeds: setup
+	cmake --preset release
+	cmake --build --preset release -j $(JOBS) --target lamella_fuzz_seeds
+	build/release/fuzz/lamella_fuzz_seeds fuzz/corpus
 
 lint:
 	@bash scripts/setup.sh lint

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <fstream>
 
+#include "lamella/db.h"
+
 namespace lamella::bench {
 namespace {
 
@@ -12,7 +14,7 @@ namespace {
 bool Unescape(std::string_view text, size_t* at, char* byte) {
   if (*at >= text.size()) return false;
   const char c = text[(*at)++];
-  constexpr std::string_view kNames = "tnr\\", kBytes = "\t\n\r\\";
+  constexpr std::string_view kNames = "tnr\\0", kBytes("\t\n\r\\\0", 5);
   if (const size_t i = kNames.find(c); i != std::string_view::npos) {
     *byte = kBytes[i];
     return true;
@@ -33,7 +35,7 @@ Status Decode(std::string_view text, std::string* bytes) {
     if (c == '\\') {
       const size_t start = at - 1;
       if (!Unescape(text, &at, &c)) {
-        return Status::InvalidArgument("expected \\t, \\n, \\r, \\\\ or \\xHH, found \"" +
+        return Status::InvalidArgument("expected \\t, \\n, \\r, \\\\, \\0 or \\xHH, found \"" +
                                        std::string(text.substr(start, 4)) + "\"");
       }
     }
@@ -47,9 +49,14 @@ Status Decode(std::string_view text, std::string* bytes) {
 Status ParseTsvLine(std::string_view line, TsvRecord* record) {
   const size_t tab = line.find('\t');
   if (tab == std::string_view::npos) return Status::InvalidArgument("expected a key, a tab and a value, found no tab");
+  if (line.find('\t', tab + 1) != std::string_view::npos) {
+    return Status::InvalidArgument("expected a key, a tab and a value, found a second tab");
+  }
   Status s = Decode(line.substr(0, tab), &record->key);
   if (s.ok()) s = Decode(line.substr(tab + 1), &record->value);
-  if (s.ok() && record->key.empty()) return Status::InvalidArgument("expected a key of 1 byte or more, found none");
+  if (s.ok() && (record->key.empty() || record->key.size() > kKeyBytesMax)) {
+    return Status::InvalidArgument("expected a key of 1 to 65535 bytes, found " + std::to_string(record->key.size()));
+  }
   return s;
 }
 

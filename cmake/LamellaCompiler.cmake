@@ -24,6 +24,9 @@ target_compile_options(lamella_flags INTERFACE
   -Wno-missing-field-initializers  # designated initializers leave the rest at their defaults on purpose
   $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>
   $<$<BOOL:${LAMELLA_WERROR}>:-Werror>)
+if(LAMELLA_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)  # coverage, for libFuzzer to go by
+endif()
 if(LAMELLA_SANITIZE)
   # -O1 and frame pointers: readable reports at a bearable speed. Assertions stay on (no NDEBUG in Debug).
   set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1 -fno-omit-frame-pointer")

@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 mapfile -t sources < <(git ls-files --cached --others --exclude-standard \
-  'include/*.h' 'src/*.h' 'src/*.cc' 'tools/*.h' 'tools/*.cc' 'bench/*.h' 'bench/*.cc' 'tests/*.h' 'tests/*.cc')
+  'include/*.h' 'src/*.h' 'src/*.cc' 'tools/*.h' 'tools/*.cc' 'bench/*.h' 'bench/*.cc' 'tests/*.h' 'tests/*.cc' 'fuzz/*.h' 'fuzz/*.cc')
 if [[ "${1:-}" == --fix ]]; then
   clang-format-19 -i "${sources[@]}"
   exit 0

@@ -1,13 +1,13 @@
 #!/bin/bash
 # setup.sh [lint]: installs the Debian packages that Lamella is built, tested and compared with; only those missing.
-# With `lint`, also clang, clang-format and clang-tidy 19. Safe to run again: with nothing missing it changes nothing.
+# With `lint`, also clang, clang-format and clang-tidy 19, and clang's sanitizers and libFuzzer. Safe to run again: with nothing missing it changes nothing.
 set -euo pipefail
 
 build_packages=(g++ cmake ninja-build pkg-config libpmem2-dev libnuma-dev libxxhash-dev)
 program_packages=(libcli11-dev libfmt-dev nlohmann-json3-dev)
 test_packages=(libgtest-dev libbenchmark-dev)
 peer_packages=(librocksdb-dev libleveldb-dev liblmdb-dev)  # what the benchmark compares with
-lint_packages=(clang-19 clang-format-19 clang-tidy-19)
+lint_packages=(clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev)  # the last: sanitizers and libFuzzer
 
 wanted=("${build_packages[@]}" "${program_packages[@]}" "${test_packages[@]}" "${peer_packages[@]}")
 if [[ "${1:-}" == lint ]]; then

@@ -21,6 +21,8 @@ namespace lamella {
 struct DbSeams {
   PersistHook* hook = nullptr;
   bool inline_jobs = false;  // no threads of its own (Scheduler::Start)
+  FileSystem* files = FileSystem::Posix();
+  OsHook* os = nullptr;  // of the pool's files
 };
 
 class DbImpl final : public DB {
@@ -58,6 +60,8 @@ class DbImpl final : public DB {
   Status OpenPool(bool may_create);
   Status CheckNoOtherParts() const;
   Status MakeEngine();
+  /// The rest of RepairDB, once per object, in place of Init.
+  Status Repair(RepairReport* report);
   /// Leaves everything as a crash would: for tests of crashes.
   void Abandon();
   /// Stops background work for good and walks everything.
@@ -89,6 +93,9 @@ class DbImpl final : public DB {
   std::atomic<uint64_t> stall_count_{0};
   std::atomic<uint64_t> stall_ns_max_{0};
 };
+
+/// DestroyDB over the seams of tests.
+Status DestroyStore(FileSystem* files, OsHook* os, const std::string& path, const Options& options);
 
 /// The files of the pool's parts, by Options::pmem_paths or in the store's directory.
 std::vector<std::string> PoolPaths(const Options& options, const std::string& path);

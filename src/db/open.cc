@@ -34,9 +34,9 @@ PoolOptions MakePoolOptions(const Options& options, const std::string& path) {
   return pool;
 }
 
-bool StoreExists(const Options& options, const std::string& path) {
+bool StoreExists(FileSystem* files, const Options& options, const std::string& path) {
   for (const std::string& part : PoolPaths(options, path)) {
-    if (FileSystem::Posix()->Exists(part)) return true;
+    if (files->Exists(part)) return true;
   }
   return false;
 }
@@ -90,7 +90,7 @@ Status DbImpl::CheckNoOtherParts() const {
   for (size_t i = 0; i < options_.pmem_paths.size(); ++i) {
     for (size_t part = 0; part < kPoolPartsMax; ++part) {
       const std::string found = JoinPath(options_.pmem_paths[i], "pool." + std::to_string(part));
-      if (!FileSystem::Posix()->Exists(found)) continue;
+      if (part == i || !seams_.files->Exists(found)) continue;  // its own may be of a creation that was cut short
       return Status::InvalidArgument("pmem_paths[" + std::to_string(i) + "]: expected pool." + std::to_string(i) +
                                      " or no pool, found " + found +
                                      "; name the directories of all parts, in the order in which the store was created");
@@ -100,8 +100,9 @@ Status DbImpl::CheckNoOtherParts() const {
 }
 
 Status DbImpl::OpenPool(bool may_create) {
-  FileSystem* files = FileSystem::Posix();
-  const bool exists = StoreExists(options_, path_);
+  FileSystem* files = seams_.files;
+  // The first part appears last: the others without it are what a creation left that was cut short, or no store to open.
+  const bool exists = files->Exists(PoolPaths(options_, path_)[0]);
   if (exists && options_.error_if_exists && may_create) {
     return Status::InvalidArgument(path_ + " holds a store already, and error_if_exists is set");
   }
@@ -120,6 +121,7 @@ Status DbImpl::OpenPool(bool may_create) {
   if (!s.ok()) return s;
   PoolOptions pool_options = MakePoolOptions(options_, path_);
   pool_options.hook = seams_.hook;
+  pool_options.os = seams_.os;
   if (!exists) {
     if (options_.engine.value_or(EngineKind::kListDb) != EngineKind::kListDb) return Unbuilt(*options_.engine);
     s = Pool::Create(pool_options, &pool_);
@@ -173,13 +175,18 @@ Status DB::Open(const Options& options, const std::string& path, std::unique_ptr
 }
 
 Status DestroyDB(const std::string& path, const Options& options) {
-  FileSystem* files = FileSystem::Posix();
-  if (!StoreExists(options, path)) return Status::OK();
+  return DestroyStore(FileSystem::Posix(), nullptr, path, options);
+}
+
+Status DestroyStore(FileSystem* files, OsHook* os, const std::string& path, const Options& options) {
+  if (!StoreExists(files, options, path)) {
+    Status s;  // removing what is not there makes durable what an earlier call removed, and no more
+    for (const std::string& part : PoolPaths(options, path)) s = s.ok() ? files->RemoveFile(part) : s;
+    return s;
+  }
   std::unique_ptr<FileLock> lock;
   Status s = files->LockFile(JoinPath(path, kLockName), &lock);
-  for (const std::string& part : PoolPaths(options, path)) {
-    if (s.ok() && files->Exists(part)) s = files->RemoveFile(part);
-  }
+  if (s.ok()) s = Pool::Remove(PoolPaths(options, path), os);
   lock.reset();
   if (s.ok()) s = files->RemoveFile(JoinPath(path, kLockName));
   if (s.ok()) (void)files->RemoveDirectory(path).ok();  // stays where it holds anything else
@@ -208,13 +215,16 @@ Status RepairDB(const std::string& path, const Options& options, RepairReport* r
   RepairReport unused;
   if (report == nullptr) report = &unused;
   *report = RepairReport{};
-  DbImpl db(options, path);
-  Status s = db.OpenPool(false);
-  if (s.ok()) s = db.MakeEngine();
-  const bool clean = s.ok() && db.pool()->state().clean;  // as in Init
-  if (clean) s = db.pool()->MarkOpen();
-  if (s.ok()) s = db.engine()->Rebuild(report);
-  if (s.ok() && !clean) s = db.pool()->MarkOpen();
+  return DbImpl(options, path).Repair(report);
+}
+
+Status DbImpl::Repair(RepairReport* report) {
+  Status s = OpenPool(false);
+  if (s.ok()) s = MakeEngine();
+  const bool clean = s.ok() && pool_->state().clean;  // as in Init
+  if (clean) s = pool_->MarkOpen();
+  if (s.ok()) s = engine_->Rebuild(report);
+  if (s.ok() && !clean) s = pool_->MarkOpen();
   return s;
 }
 

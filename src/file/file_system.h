@@ -16,6 +16,8 @@
 
 namespace lamella {
 
+class OsHook;
+
 /// Held while a store is open; letting go of it unlocks. The file stays.
 class FileLock {
  public:
@@ -34,6 +36,8 @@ class FileSystem {
 
   /// The operating system's own; lives as long as the process.
   static FileSystem* Posix();
+  /// The same beneath a hook, for tests.
+  static std::unique_ptr<FileSystem> PosixOver(OsHook* os);
 
   /// True if there is a file or directory of that name.
   virtual bool Exists(const std::string& path) = 0;

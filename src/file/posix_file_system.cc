@@ -11,6 +11,7 @@
 
 #include "base/concat.h"
 #include "base/errno_status.h"
+#include "base/os_hook.h"
 #include "file/file_system.h"
 
 namespace lamella {
@@ -44,9 +45,10 @@ std::string WithoutTrailingSlashes(std::string path) {
   return path;
 }
 
-Status WriteAll(int fd, std::string_view bytes, const std::string& path) {
+Status WriteAll(int fd, std::string_view bytes, const std::string& path, OsHook* os) {
   while (!bytes.empty()) {
-    const ssize_t written = write(fd, bytes.data(), bytes.size());
+    const size_t n = os == nullptr ? bytes.size() : os->Allowed(OsCall::kWrite, bytes.size());
+    const ssize_t written = Hooked(os, OsCall::kWrite, path, [&] { return write(fd, bytes.data(), n); });
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) return ErrnoStatus("write " + path, errno);
     bytes.remove_prefix(static_cast<size_t>(written));
@@ -54,11 +56,12 @@ Status WriteAll(int fd, std::string_view bytes, const std::string& path) {
   return Status::OK();
 }
 
-Status ReadAll(int fd, const std::string& path, std::string* content) {
+Status ReadAll(int fd, const std::string& path, std::string* content, OsHook* os) {
   content->clear();
   char buffer[1 << 14];
   while (true) {
-    const ssize_t n = read(fd, buffer, sizeof(buffer));
+    const size_t wanted = os == nullptr ? sizeof(buffer) : os->Allowed(OsCall::kRead, sizeof(buffer));
+    const ssize_t n = Hooked(os, OsCall::kRead, path, [&] { return read(fd, buffer, wanted); });
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return ErrnoStatus("read " + path, errno);
     if (n == 0) return Status::OK();
@@ -86,6 +89,8 @@ std::string HolderName(int fd) {
 
 class PosixFileSystem : public FileSystem {
  public:
+  explicit PosixFileSystem(OsHook* os) : os_(os) {}
+
   bool Exists(const std::string& path) override {
     struct stat found{};
     return stat(path.c_str(), &found) == 0;
@@ -95,9 +100,9 @@ class PosixFileSystem : public FileSystem {
     const std::string path = WithoutTrailingSlashes(raw_path);
     if (path.empty()) return Status::InvalidArgument("create directory: the path is empty");
     struct stat found{};
-    if (stat(path.c_str(), &found) == 0) {
-      if (S_ISDIR(found.st_mode)) return Status::OK();
-      return Status::InvalidArgument(path + " is a file; a directory is needed here");
+    if (Hooked(os_, OsCall::kStat, path, [&] { return stat(path.c_str(), &found); }) == 0) {
+      if (!S_ISDIR(found.st_mode)) return Status::InvalidArgument(path + " is a file; a directory is needed here");
+      return SyncFoundDirectory(DirectoryOf(path));
     }
     if (errno != ENOENT) return ErrnoStatus("create directory " + path, errno);
     const std::string parent = DirectoryOf(path);
@@ -105,14 +110,18 @@ class PosixFileSystem : public FileSystem {
       Status s = CreateDirectory(parent);
       if (!s.ok()) return s;
     }
-    if (mkdir(path.c_str(), 0755) != 0 && errno != EEXIST) return ErrnoStatus("create directory " + path, errno);
+    const auto make = [&] { return mkdir(path.c_str(), 0755); };
+    if (Hooked(os_, OsCall::kMakeDirectory, path, make) != 0 && errno != EEXIST) {
+      return ErrnoStatus("create directory " + path, errno);
+    }
     return SyncDirectory(parent);
   }
 
   Status RemoveDirectory(const std::string& raw_path) override {
     const std::string path = WithoutTrailingSlashes(raw_path);
-    if (rmdir(path.c_str()) == 0) return SyncDirectory(DirectoryOf(path));
-    if (errno == ENOENT) return Status::OK();
+    const auto remove = [&] { return rmdir(path.c_str()); };
+    if (Hooked(os_, OsCall::kRemoveDirectory, path, remove) == 0) return SyncDirectory(DirectoryOf(path));
+    if (errno == ENOENT) return SyncFoundDirectory(DirectoryOf(path));
     if (errno == ENOTEMPTY || errno == EEXIST) {
       return Status::InvalidArgument("remove directory " + path + ": it holds files that are none of the store's");
     }
@@ -121,6 +130,7 @@ class PosixFileSystem : public FileSystem {
 
   Status ListDirectory(const std::string& path, std::vector<std::string>* names) override {
     names->clear();
+    if (Hooked(os_, OsCall::kList, path, [] { return 0; }) != 0) return ErrnoStatus("list directory " + path, errno);
     DIR* directory = opendir(path.c_str());
     if (directory == nullptr) return ErrnoStatus("list directory " + path, errno);
     errno = 0;
@@ -136,34 +146,42 @@ class PosixFileSystem : public FileSystem {
   }
 
   Status SyncDirectory(const std::string& path) override {
-    const Descriptor fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    const Descriptor fd(
+        Hooked(os_, OsCall::kOpen, path, [&] { return open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
     if (!fd.ok()) return ErrnoStatus("open directory " + path, errno);
     // Some file systems know no fsync of a directory: there is nothing to make durable then.
-    if (fsync(fd.get()) != 0 && errno != EINVAL) return ErrnoStatus("sync directory " + path, errno);
+    const auto sync = [&] { return fsync(fd.get()); };
+    if (Hooked(os_, OsCall::kSyncDirectory, path, sync) != 0 && errno != EINVAL) {
+      return ErrnoStatus("sync directory " + path, errno);
+    }
     return Status::OK();
   }
 
   Status FileSize(const std::string& path, uint64_t* bytes) override {
     struct stat found{};
-    if (stat(path.c_str(), &found) != 0) return ErrnoStatus("stat " + path, errno);
+    if (Hooked(os_, OsCall::kStat, path, [&] { return stat(path.c_str(), &found); }) != 0) {
+      return ErrnoStatus("stat " + path, errno);
+    }
     *bytes = static_cast<uint64_t>(found.st_size);
     return Status::OK();
   }
 
   Status RemoveFile(const std::string& path) override {
-    if (unlink(path.c_str()) == 0) return SyncDirectory(DirectoryOf(path));
-    return errno == ENOENT ? Status::OK() : ErrnoStatus("remove " + path, errno);
+    const auto remove = [&] { return unlink(path.c_str()); };
+    if (Hooked(os_, OsCall::kRemove, path, remove) == 0) return SyncDirectory(DirectoryOf(path));
+    return errno == ENOENT ? SyncFoundDirectory(DirectoryOf(path)) : ErrnoStatus("remove " + path, errno);
   }
 
   Status RenameFile(const std::string& from, const std::string& to) override {
-    if (rename(from.c_str(), to.c_str()) != 0) return ErrnoStatus(Concat("rename ", from, " to ", to), errno);
+    const auto move = [&] { return rename(from.c_str(), to.c_str()); };
+    if (Hooked(os_, OsCall::kRename, to, move) != 0) return ErrnoStatus(Concat("rename ", from, " to ", to), errno);
     return SyncDirectory(DirectoryOf(to));
   }
 
   Status ReadFile(const std::string& path, std::string* content) override {
-    const Descriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    const Descriptor fd(Hooked(os_, OsCall::kOpen, path, [&] { return open(path.c_str(), O_RDONLY | O_CLOEXEC); }));
     if (!fd.ok()) return ErrnoStatus("open " + path, errno);
-    return ReadAll(fd.get(), path, content);
+    return ReadAll(fd.get(), path, content, os_);
   }
 
   // What a crash leaves after each step:
@@ -174,22 +192,25 @@ class PosixFileSystem : public FileSystem {
     const std::string working = path + ".new";
     Status s = WriteAndSync(working, content);
     if (s.ok()) return RenameFile(working, path);
-    unlink(working.c_str());
+    Hooked(os_, OsCall::kRemove, working, [&] { return unlink(working.c_str()); });
     return s;
   }
 
   Status LockFile(const std::string& path, std::unique_ptr<FileLock>* lock) override {
-    Descriptor fd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+    Descriptor fd(
+        Hooked(os_, OsCall::kCreate, path, [&] { return open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644); }));
     if (!fd.ok()) return ErrnoStatus("open lock file " + path, errno);
     // The lock is the open file's, not the process's: a second open of this process is refused as another one's is, and
     // the kernel lets go of it when the process ends, however it does.
-    if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (Hooked(os_, OsCall::kLock, path, [&] { return flock(fd.get(), LOCK_EX | LOCK_NB); }) != 0) {
       if (errno != EWOULDBLOCK) return ErrnoStatus("lock " + path, errno);
       return Status::Busy(
           Concat(path, " is locked by ", HolderName(fd.get()), ", which has the store open; close it there"));
     }
     const std::string pid = Concat(getpid(), "\n");
-    Status s = ftruncate(fd.get(), 0) == 0 ? WriteAll(fd.get(), pid, path) : ErrnoStatus("truncate " + path, errno);
+    const auto truncate = [&] { return ftruncate(fd.get(), 0); };
+    Status s = Hooked(os_, OsCall::kTruncate, path, truncate) == 0 ? WriteAll(fd.get(), pid, path, os_)
+                                                                   : ErrnoStatus("truncate " + path, errno);
     // The pid is for messages only: a full disk must not keep a store from being opened.
     if (!s.ok() && !s.IsNoSpace()) return s;
     *lock = std::make_unique<PosixFileLock>(fd.Release());
@@ -197,20 +218,34 @@ class PosixFileSystem : public FileSystem {
   }
 
  private:
-  static Status WriteAndSync(const std::string& path, std::string_view content) {
-    const Descriptor fd(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  // What is found as it should be may have been made so by a call that did not live to sync it, or failed to. A directory that is not
+  // there, or that this user may not open, holds nothing of ours.
+  Status SyncFoundDirectory(const std::string& path) {
+    if (access(path.c_str(), R_OK) != 0) return Status::OK();
+    return SyncDirectory(path);
+  }
+
+  Status WriteAndSync(const std::string& path, std::string_view content) const {
+    const Descriptor fd(Hooked(os_, OsCall::kCreate, path,
+                               [&] { return open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644); }));
     if (!fd.ok()) return ErrnoStatus("create " + path, errno);
-    Status s = WriteAll(fd.get(), content, path);
-    if (s.ok() && fsync(fd.get()) != 0) s = ErrnoStatus("sync " + path, errno);
+    Status s = WriteAll(fd.get(), content, path, os_);
+    if (s.ok() && Hooked(os_, OsCall::kSync, path, [&] { return fsync(fd.get()); }) != 0) {
+      s = ErrnoStatus("sync " + path, errno);
+    }
     return s;
   }
+
+  OsHook* const os_;  // may be null
 };
 
 }  // namespace
 
 FileSystem* FileSystem::Posix() {
-  static PosixFileSystem* const posix = new PosixFileSystem;  // never destroyed: locks may outlive main
+  static PosixFileSystem* const posix = new PosixFileSystem(nullptr);  // never destroyed: locks may outlive main
   return posix;
 }
+
+std::unique_ptr<FileSystem> FileSystem::PosixOver(OsHook* os) { return std::make_unique<PosixFileSystem>(os); }
 
 }  // namespace lamella

@@ -124,9 +124,9 @@ Status ScanShard(const Pool& pool, std::vector<ChunkRef> chunks, const LogPositi
     if (chunk.ordinal < boundary.ordinal) continue;
     const uint64_t from = chunk.ordinal == boundary.ordinal ? boundary.offset : 0;
     const uint64_t end = uint64_t{chunk.run_chunks} * pool.chunk_bytes();
-    if (from > end) {
+    if (from > end || from % 8 != 0) {
       return Status::Corruption("log boundary at offset " + std::to_string(from) + " of chunk " + std::to_string(chunk.index) +
-                                ", which has " + std::to_string(end) + " bytes");
+                                ": expected a multiple of 8 of at most " + std::to_string(end) + " bytes");
     }
     // A tear that only void records follow in its chunk is an earlier crash's: later sessions wrote to chunks of their own.
     PmPtr tear;

@@ -50,24 +50,27 @@ std::string DirectoryOf(const std::string& path) {
 }
 
 // A new or renamed file is found after a power cut only once its directory is on the medium too.
-Status SyncDirectoryOf(const std::string& path) {
+Status SyncDirectoryOf(const std::string& path, OsHook* os) {
   const std::string directory = DirectoryOf(path);
-  const int fd = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int fd =
+      Hooked(os, OsCall::kOpen, directory, [&] { return open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
   if (fd < 0) return ErrnoStatus("open directory " + directory, errno);
-  const int error = fsync(fd) == 0 ? 0 : errno;
+  const int error = Hooked(os, OsCall::kSyncDirectory, directory, [&] { return fsync(fd); }) == 0 ? 0 : errno;
   close(fd);
   // Some file systems know no fsync of a directory: there is nothing to make durable then.
   return error == 0 || error == EINVAL ? Status::OK() : ErrnoStatus("sync directory " + directory, error);
 }
 
 // Allocates [from, to) on the file system. On failure the file is as long as before.
-Status Allocate(int fd, const std::string& path, uint64_t from, uint64_t to) {
+Status Allocate(int fd, const std::string& path, uint64_t from, uint64_t to, OsHook* os) {
   int error;
   do {
-    error = posix_fallocate(fd, static_cast<off_t>(from), static_cast<off_t>(to - from));
+    error = Hooked(os, OsCall::kAllocate, path,
+                   [&] { return posix_fallocate(fd, static_cast<off_t>(from), static_cast<off_t>(to - from)); });
+    if (error < 0) error = errno;  // the hook's
   } while (error == EINTR);
   if (error == 0) return Status::OK();
-  if (ftruncate(fd, static_cast<off_t>(from)) != 0) {
+  if (Hooked(os, OsCall::kTruncate, path, [&] { return ftruncate(fd, static_cast<off_t>(from)); }) != 0) {
     return ErrnoStatus(Concat("allocate ", to - from, " bytes for ", path, " and take them back"), errno);
   }
   return ErrnoStatus(Concat("allocate ", to - from, " bytes at the end of ", path, " (now ", from, " bytes)"), error);
@@ -103,7 +106,7 @@ bool IsMemoryFileSystem(const struct statfs& fs) {
 
 }  // namespace
 
-Region::Region() = default;
+Region::Region(OsHook* os) : os_(os) {}
 
 Region::~Region() {
   if (base_ != nullptr) munmap(base_, reserved_);  // what is mapped of the file lies within
@@ -111,39 +114,44 @@ Region::~Region() {
   if (fd_ >= 0) close(fd_);
 }
 
-Status Region::Create(const std::string& path, uint64_t bytes, uint64_t reserve_bytes,
-                      std::unique_ptr<Region>* region) {
+Status Region::Create(const std::string& path, uint64_t bytes, uint64_t reserve_bytes, std::unique_ptr<Region>* region,
+                      OsHook* os) {
   if (bytes == 0 || bytes % kPageBytes != 0) {
     return Status::InvalidArgument(Concat(path, ": ", bytes, " bytes is not a whole number of 4096-byte pages"));
   }
-  std::unique_ptr<Region> made(new Region);
+  std::unique_ptr<Region> made(new Region(os));
   made->path_ = path;
-  made->fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  made->fd_ = Hooked(os, OsCall::kCreate, path,
+                     [&] { return open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644); });
   if (made->fd_ < 0) {
     if (errno == EEXIST) return Status::InvalidArgument(path + " exists already; remove it, or open it");
     return ErrnoStatus("create " + path, errno);
   }
   Status s = made->CheckFileSizeLimit(bytes);
-  if (s.ok()) s = Allocate(made->fd_, path, 0, bytes);
+  if (s.ok()) s = Allocate(made->fd_, path, 0, bytes, os);
   if (s.ok()) s = made->Reserve(reserve_bytes, bytes);
   if (s.ok()) s = made->Map(bytes);
-  if (s.ok() && fsync(made->fd_) != 0) s = ErrnoStatus("sync " + path, errno);
-  if (s.ok()) s = SyncDirectoryOf(path);
+  if (s.ok() && Hooked(os, OsCall::kSync, path, [&] { return fsync(made->fd_); }) != 0) {
+    s = ErrnoStatus("sync " + path, errno);
+  }
+  if (s.ok()) s = SyncDirectoryOf(path, os);
   if (!s.ok()) {
-    unlink(path.c_str());
+    Hooked(os, OsCall::kRemove, path, [&] { return unlink(path.c_str()); });  // the first failure is the one to report
     return s;
   }
   *region = std::move(made);
   return s;
 }
 
-Status Region::Open(const std::string& path, uint64_t reserve_bytes, std::unique_ptr<Region>* region) {
-  std::unique_ptr<Region> opened(new Region);
+Status Region::Open(const std::string& path, uint64_t reserve_bytes, std::unique_ptr<Region>* region, OsHook* os) {
+  std::unique_ptr<Region> opened(new Region(os));
   opened->path_ = path;
-  opened->fd_ = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  opened->fd_ = Hooked(os, OsCall::kOpen, path, [&] { return open(path.c_str(), O_RDWR | O_CLOEXEC); });
   if (opened->fd_ < 0) return ErrnoStatus("open " + path, errno);
   struct stat file{};
-  if (fstat(opened->fd_, &file) != 0) return ErrnoStatus("stat " + path, errno);
+  if (Hooked(os, OsCall::kStat, path, [&] { return fstat(opened->fd_, &file); }) != 0) {
+    return ErrnoStatus("stat " + path, errno);
+  }
   uint64_t bytes = static_cast<uint64_t>(file.st_size);
   if (S_ISCHR(file.st_mode)) {
     int error = pmem2_source_from_fd(&opened->source_, opened->fd_);
@@ -178,16 +186,19 @@ Status Region::Reserve(uint64_t reserve_bytes, uint64_t needed_bytes) {
   const uint64_t unit = std::max<uint64_t>(alignment, kHugePageBytes);
   const uint64_t least = RoundUp(needed_bytes, unit);
   uint64_t want = std::max(least, RoundUp(std::min(reserve_bytes, kReserveBytesMax), unit));
-  void* range = MAP_FAILED;
+  intptr_t range = -1;  // of MAP_FAILED, as an address
   while (true) {
-    range = mmap(nullptr, want + unit, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (range != MAP_FAILED) break;
+    range = Hooked(os_, OsCall::kReserve, path_, [&] {
+      return reinterpret_cast<intptr_t>(
+          mmap(nullptr, want + unit, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    });
+    if (range != -1) break;
     if (want == least) return ErrnoStatus(Concat("reserve ", want, " bytes of addresses for ", path_), errno);
     want = std::max(least, RoundUp(want / 2, unit));
   }
   // It starts on a huge page, so that DAX and huge-page file systems can map by large pages; what is before and behind goes back.
-  char* first = static_cast<char*>(range);
-  base_ = reinterpret_cast<char*>(RoundUp(reinterpret_cast<uintptr_t>(range), unit));
+  char* first = reinterpret_cast<char*>(range);
+  base_ = reinterpret_cast<char*>(RoundUp(static_cast<uintptr_t>(range), unit));
   reserved_ = want;
   if (base_ != first) munmap(first, static_cast<size_t>(base_ - first));
   const uint64_t behind = unit - static_cast<uint64_t>(base_ - first);
@@ -231,8 +242,10 @@ Status Region::Map(uint64_t bytes) {
     if (!s.ok()) return s;
   }
   const auto map = [&](int flags) {
-    return mmap(base_ + from, bytes - from, PROT_READ | PROT_WRITE, MAP_FIXED | flags, fd_, static_cast<off_t>(from)) !=
-           MAP_FAILED;
+    return Hooked(os_, OsCall::kMap, path_, [&] {
+             return reinterpret_cast<intptr_t>(mmap(base_ + from, bytes - from, PROT_READ | PROT_WRITE,
+                                                    MAP_FIXED | flags, fd_, static_cast<off_t>(from)));
+           }) != -1;
   };
   // On a DAX file system MAP_SYNC makes the file's own metadata durable before a page of it can be stored to: flushed lines are
   // nothing without. A DAX device has none, and what only the user calls DAX (PMEM2_FORCE_GRANULARITY) does not know the flag.
@@ -286,31 +299,41 @@ Status Region::Grow(uint64_t bytes) {
   }
   if (is_device_) return Status::NoSpace(Concat(path_, " is a device of ", mapped, " bytes and cannot grow"));
   struct stat file{};
-  if (fstat(fd_, &file) != 0) return ErrnoStatus("stat " + path_, errno);
+  if (Hooked(os_, OsCall::kStat, path_, [&] { return fstat(fd_, &file); }) != 0) {
+    return ErrnoStatus("stat " + path_, errno);
+  }
   Status s = CheckFileSizeLimit(bytes);
   if (!s.ok()) return s;
   // A crash between allocation and use leaves the file longer than it was: then there is less to allocate.
   const uint64_t found = static_cast<uint64_t>(file.st_size);
-  if (found < bytes) s = Allocate(fd_, path_, found, bytes);
+  if (found < bytes) s = Allocate(fd_, path_, found, bytes, os_);
   if (!s.ok()) return s;
   // On DAX the new size must be durable before bytes in it are called so. Elsewhere Sync carries it.
-  if (medium_ != MediumKind::kPage && fsync(fd_) != 0) s = ErrnoStatus("sync " + path_, errno);
+  if (s.ok() && medium_ != MediumKind::kPage && Hooked(os_, OsCall::kSync, path_, [&] { return fsync(fd_); }) != 0) {
+    s = ErrnoStatus("sync " + path_, errno);
+  }
   if (s.ok()) s = Map(bytes);
-  if (!s.ok() && found < bytes && ftruncate(fd_, static_cast<off_t>(found)) != 0) {
+  const auto give_back = [&] { return ftruncate(fd_, static_cast<off_t>(found)); };
+  if (!s.ok() && found < bytes && Hooked(os_, OsCall::kTruncate, path_, give_back) != 0) {
     return ErrnoStatus(Concat("give back the growth of ", path_, " after: ", s.ToString()), errno);
   }
   return s;
 }
 
 Status Region::Rename(const std::string& path) {
-  if (rename(path_.c_str(), path.c_str()) != 0) return ErrnoStatus(Concat("rename ", path_, " to ", path), errno);
+  if (Hooked(os_, OsCall::kRename, path, [&] { return rename(path_.c_str(), path.c_str()); }) != 0) {
+    return ErrnoStatus(Concat("rename ", path_, " to ", path), errno);
+  }
   path_ = path;
-  return SyncDirectoryOf(path_);
+  return SyncDirectoryOf(path_, os_);
 }
 
-Status Region::Remove(const std::string& path) {
-  if (unlink(path.c_str()) != 0) return errno == ENOENT ? Status::OK() : ErrnoStatus("remove " + path, errno);
-  return SyncDirectoryOf(path);
+Status Region::Remove(const std::string& path, OsHook* os) {
+  if (Hooked(os, OsCall::kRemove, path, [&] { return unlink(path.c_str()); }) != 0) {
+    if (errno != ENOENT) return ErrnoStatus("remove " + path, errno);
+    if (access(DirectoryOf(path).c_str(), R_OK) != 0) return Status::OK();
+  }
+  return SyncDirectoryOf(path, os);  // also of what is gone: an earlier call may have failed to
 }
 
 // An atomic "or" with nothing is a write to the page tables and none to the bytes, whoever else stores there.
@@ -329,6 +352,15 @@ void Region::Prefault(uint64_t offset, uint64_t n) {
   if (errno == EINVAL) TouchPages(base_ + from, base_ + to);  // a kernel before 5.14
 }
 
+Status Region::DirtyAll() {
+  const uint64_t n = bytes();
+  if (Hooked(os_, OsCall::kDirty, path_, [&] { return madvise(base_, n, MADV_POPULATE_WRITE); }) == 0)
+    return Status::OK();
+  if (errno != EINVAL) return ErrnoStatus("write the pages of " + path_ + " again", errno);
+  TouchPages(base_, base_ + n);  // a kernel before 5.14
+  return Status::OK();
+}
+
 Status Region::Sync(Gate* gate, const Site& site) {
   const uint64_t n = bytes();
   if (gate->hook() != nullptr) gate->hook()->OnSync(base_, n, site);
@@ -338,7 +370,7 @@ Status Region::Sync(Gate* gate, const Site& site) {
                            " failed: what was written since the last good one may be lost; " +
                            "close the store, check the medium and open it again");
   }
-  if (msync(base_, n, MS_SYNC) == 0) return Status::OK();
+  if (Hooked(os_, OsCall::kSyncMap, path_, [&] { return msync(base_, n, MS_SYNC); }) == 0) return Status::OK();
   const int error = errno;
   sync_failed_.store(true, std::memory_order_relaxed);
   return Status::IOError(Concat("sync ", path_, ": ", ErrnoText(error), "; the store takes no more writes"));

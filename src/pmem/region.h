@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "base/os_hook.h"
 #include "lamella/options.h"
 #include "lamella/status.h"
 #include "pmem/gate.h"
@@ -27,12 +28,13 @@ struct MediumReport {
 class Region {
  public:
   /// Creates the file with `bytes` allocated (NoSpace, IOError, InvalidArgument if it exists).
-  static Status Create(const std::string& path, uint64_t bytes, uint64_t reserve_bytes,
-                       std::unique_ptr<Region>* region);
+  static Status Create(const std::string& path, uint64_t bytes, uint64_t reserve_bytes, std::unique_ptr<Region>* region,
+                       OsHook* os = nullptr);
   /// Maps all of an existing file. NotFound, IOError; Corruption for an empty file.
-  static Status Open(const std::string& path, uint64_t reserve_bytes, std::unique_ptr<Region>* region);
+  static Status Open(const std::string& path, uint64_t reserve_bytes, std::unique_ptr<Region>* region,
+                     OsHook* os = nullptr);
   /// Removes a file, durably. OK where there is none.
-  static Status Remove(const std::string& path);
+  static Status Remove(const std::string& path, OsHook* os = nullptr);
   ~Region();
   Region(const Region&) = delete;
   Region& operator=(const Region&) = delete;
@@ -50,16 +52,19 @@ class Region {
   Status Rename(const std::string& path);
   /// Faults in [offset, offset+n) for writing, so that the writer does not pay for it later.
   void Prefault(uint64_t offset, uint64_t n);
+  /// Makes every page one that the next Sync writes. IOError.
+  Status DirtyAll();
   /// msync of everything mapped. After a failure every later Sync fails too: pages the kernel dropped are not durable.
   Status Sync(Gate* gate, const Site& site = Site::current());
 
  private:
-  Region();
+  explicit Region(OsHook* os);
   Status Reserve(uint64_t reserve_bytes, uint64_t needed_bytes);
   Status AskGranularity();
   Status Map(uint64_t bytes);
   Status CheckFileSizeLimit(uint64_t bytes) const;
 
+  OsHook* const os_;  // may be null
   std::string path_;
   char* base_ = nullptr;            // constant after construction
   std::atomic<uint64_t> bytes_{0};  // mapped, whole pages

@@ -35,6 +35,7 @@ TEST(Format, SuperblockIsAsDocumented) {
                     LAMELLA_FORMAT_FIELD(Superblock, engine_flags),
                     LAMELLA_FORMAT_FIELD(Superblock, engine),
                     LAMELLA_FORMAT_FIELD(Superblock, clean),
+                    LAMELLA_FORMAT_FIELD(Superblock, sync_failed),
                     LAMELLA_FORMAT_FIELD(Superblock, reserved0),
                     LAMELLA_FORMAT_FIELD(Superblock, epoch_floor),
                     LAMELLA_FORMAT_FIELD(Superblock, boot_id),

@@ -48,7 +48,7 @@ inline constexpr uint32_t kReserveChunksMax = 16;
 struct PoolState {
   EngineKind engine = EngineKind::kListDb;
   bool clean = false;          // closed in order; cleared by the first MarkOpen
-  bool same_boot = true;       // written in this boot of the machine (else the power may have been cut)
+  bool same_boot = true;       // written in this boot of the machine, and no sync failed since (else as after a power cut)
   bool pages_lost = false;     // not clean, another boot, a page medium: what was not synced reached it in any order
   uint32_t catalog_chunk = 0;  // of part 0; 0: none yet
   uint64_t engine_flags = 0;   // fixed at creation, for the engine
@@ -64,6 +64,7 @@ struct PoolOptions {
   EngineKind engine = EngineKind::kListDb;  // Create only
   uint64_t engine_flags = 0;                // Create only
   PersistHook* hook = nullptr;
+  OsHook* os = nullptr;
 };
 
 class Pool {
@@ -75,7 +76,7 @@ class Pool {
   /// descriptors are possible. NotFound, Corruption, NotSupported (newer format), IOError.
   static Status Open(const PoolOptions& options, std::unique_ptr<Pool>* pool);
   /// Removes the files of a pool, whatever they hold, and what an interrupted Create left. OK where there are none.
-  static Status Remove(const std::vector<std::string>& part_paths);
+  static Status Remove(const std::vector<std::string>& part_paths, OsHook* os = nullptr);
   ~Pool();  // runs deferred frees; does not mark clean
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
@@ -154,7 +155,8 @@ class Pool {
   /// Verifies both superblock copies of every part and every descriptor of a quiet pool; one line for each problem.
   void Check(std::vector<std::string>* problems) const;
 
-  /// msync of all parts on page media; OK and nothing elsewhere.
+  /// msync of all parts on page media; OK and nothing elsewhere. A failure is remembered in the superblock: the next open takes what
+  /// it finds for what a power cut leaves, and writes all of it again.
   Status Sync();
 
   /// Readers that hold pointers for the length of one call.
@@ -171,6 +173,8 @@ class Pool {
   Status OpenPart(const PoolOptions& options, uint32_t part, Superblock* superblock);
   Status CheckSiblings(const std::vector<Superblock>& superblocks) const;
   Status ScanParts(const std::vector<Superblock>& superblocks);
+  Status SyncParts();
+  void MarkSyncFailed() LAMELLA_REQUIRES(superblock_mu_);
   void MendSecondCopies() LAMELLA_REQUIRES(superblock_mu_);
   void MakeGate(const PoolOptions& options);
   void TellMapped(const Part& part) const;

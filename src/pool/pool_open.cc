@@ -17,7 +17,9 @@ constexpr uint64_t kReserveBytesDefault = 1ull << 40;
 constexpr uint32_t kInitialChunks = 10;     // of a part: superblock, table, and eight to claim
 constexpr uint32_t kPartChunksMin = 16;     // of a part's limit: superblock, table, reserve, and eight for data
 constexpr uint32_t kLostEpochs = 1u << 16;  // more than a chunk's claims between two write-backs of its descriptor
-constexpr char kWorkingSuffix[] = ".new";   // of a part that is being created
+constexpr uint32_t kEpochMax =
+    ~uint32_t{0} - (1u << 20);             // more than any store's life; behind it epochs would begin anew
+constexpr char kWorkingSuffix[] = ".new";  // of a part that is being created
 
 bool Exists(const std::string& path) {
   std::error_code error;
@@ -65,16 +67,16 @@ std::array<uint8_t, 16> NewUuid() {
 }
 
 // A part other than the first, left by a creation that was cut short, holds nothing: it was never opened.
-Status RemoveIfNeverOpened(const std::string& path) {
+Status RemoveIfNeverOpened(const std::string& path, OsHook* os) {
   std::unique_ptr<Region> region;
   Superblock superblock;
-  Status s = Region::Open(path, 0, &region);
+  Status s = Region::Open(path, 0, &region, os);
   if (s.ok()) s = ReadSuperblock(path, region->base(), region->bytes(), &superblock);
   if (!s.ok() || superblock.generation != 1) {
     return Status::InvalidArgument(path +
                                    " exists and may hold data of another store; move it away to create one here");
   }
-  return Region::Remove(path);
+  return Region::Remove(path, os);
 }
 
 Status MakeRoom(const PoolOptions& options) {
@@ -83,8 +85,8 @@ Status MakeRoom(const PoolOptions& options) {
                                    " exists already; open it, or remove it to create a store here");
   }
   for (const std::string& path : options.part_paths) {
-    Status s = Region::Remove(path + kWorkingSuffix);
-    if (s.ok() && Exists(path)) s = RemoveIfNeverOpened(path);
+    Status s = Region::Remove(path + kWorkingSuffix, options.os);
+    if (s.ok() && Exists(path)) s = RemoveIfNeverOpened(path, options.os);
     if (!s.ok()) return s;
   }
   return Status::OK();
@@ -119,8 +121,8 @@ Status Pool::Create(const PoolOptions& options, std::unique_ptr<Pool>* pool) {
   if (!s.ok()) {
     made.reset();
     for (const std::string& path : options.part_paths) {
-      (void)Region::Remove(path + kWorkingSuffix).ok();  // the first failure is the one to report
-      (void)Region::Remove(path).ok();
+      (void)Region::Remove(path + kWorkingSuffix, options.os).ok();  // the first failure is the one to report
+      (void)Region::Remove(path, options.os).ok();
     }
     return s;
   }
@@ -146,8 +148,8 @@ Status Pool::CreateParts(const PoolOptions& options, Pool* pool) {
   for (const std::string& path : options.part_paths) {
     auto part = std::make_unique<Part>();
     part->number = pool->part_count();
-    Status s =
-        Region::Create(path + kWorkingSuffix, chunks * options.chunk_bytes, ReserveBytes(options), &part->region);
+    Status s = Region::Create(path + kWorkingSuffix, chunks * options.chunk_bytes, ReserveBytes(options), &part->region,
+                              options.os);
     if (!s.ok()) return s;
     pool->bases_[part->number] = part->region->base();
     part->table =
@@ -204,20 +206,22 @@ Status Pool::OpenParts(const PoolOptions& options) {
   state_.engine = static_cast<EngineKind>(first.engine);
   state_.engine_flags = first.engine_flags;
   state_.clean = first.clean != 0;
-  state_.same_boot = first.boot_id == BootId() && first.boot_id != std::array<uint8_t, 16>{};
+  state_.same_boot = first.boot_id == BootId() && first.boot_id != std::array<uint8_t, 16>{} && first.sync_failed == 0;
   state_.catalog_chunk = first.catalog_chunk;
   state_.uuid = first.uuid;
   Status s = CheckSiblings(superblocks);
   if (!s.ok()) return s;
   MakeGate(options);
-  return ScanParts(superblocks);
+  // The kernel dropped pages that it could not write, and takes what it still shows of them for written.
+  for (size_t i = 0; s.ok() && first.sync_failed != 0 && i < parts_.size(); i++) s = parts_[i]->region->DirtyAll();
+  return s.ok() ? ScanParts(superblocks) : s;
 }
 
 Status Pool::OpenPart(const PoolOptions& options, uint32_t number, Superblock* superblock) {
   const std::string& path = options.part_paths[number];
   auto part = std::make_unique<Part>();
   part->number = number;
-  Status s = Region::Open(path, ReserveBytes(options), &part->region);
+  Status s = Region::Open(path, ReserveBytes(options), &part->region, options.os);
   if (s.IsNotFound() && number > 0) {
     return Status::Corruption(Concat(path, ": expected part ", number, " of the pool that ", options.part_paths[0],
                                      " is part 0 of, found no file; restore it"));
@@ -280,6 +284,10 @@ Status Pool::ScanParts(const std::vector<Superblock>& superblocks) {
   MutexLock lock(&superblock_mu_);
   superblock_ = superblocks[0];
   epoch_floor_ = superblock_.epoch_floor;
+  if (epoch_max > kEpochMax) {
+    return Status::Corruption(Concat(parts_[0]->region->path(), ": expected epochs of at most ", kEpochMax, ", found ",
+                                     epoch_max, "; the superblock or a chunk descriptor is damaged"));
+  }
   if (!power_cut) return Status::OK();
   epoch_floor_ = epoch_max + kLostEpochs;  // keeps I5
   return UpdateSuperblocksLocked([](Superblock*) {});
@@ -334,14 +342,17 @@ Status Pool::UpdateSuperblocks(const std::function<void(Superblock*)>& change) {
 //   second copies, fence, sync                    the new state
 Status Pool::UpdateSuperblocksLocked(const std::function<void(Superblock*)>& change) {
   MendSecondCopies();  // keeps S1
-  Status s = Sync();
-  if (!s.ok()) return s;
+  Status s = SyncParts();
+  if (!s.ok()) {
+    MarkSyncFailed();
+    return s;
+  }
   Superblock next = superblock_;
   change(&next);
   next.generation++;
   next.epoch_floor = epoch_floor_;
-  for (int copy = 0; copy < 2; copy++) {
-    for (uint32_t i = part_count(); i-- > 0;) {
+  for (int copy = 0; s.ok() && copy < 2; copy++) {
+    for (uint32_t i = part_count(); s.ok() && i-- > 0;) {
       Superblock own = next;
       own.part = i;
       // acquire pairs with GrowPart: the file has the chunks that are named here.
@@ -350,19 +361,22 @@ Status Pool::UpdateSuperblocksLocked(const std::function<void(Superblock*)>& cha
       superblock_persister_->Copy(bases_[i] + kSuperblockOffsets[copy], &own, sizeof(own));
       superblock_persister_->Fence();
       if (i == 0 || copy == 1) continue;
-      s = Sync();  // keeps S2
-      if (!s.ok()) return s;
+      s = SyncParts();  // keeps S2
     }
-    s = Sync();  // keeps S1
-    if (!s.ok()) return s;
+    if (s.ok()) s = SyncParts();  // keeps S1
   }
-  superblock_ = next;
+  if (s.ok()) {
+    superblock_ = next;
+  } else {
+    MarkSyncFailed();
+  }
   return s;
 }
 
 Status Pool::MarkOpen() {
   return UpdateSuperblocks([](Superblock* superblock) {
     superblock->clean = 0;
+    superblock->sync_failed = 0;  // all that recovery found and made is synced by now
     superblock->boot_id = BootId();
   });
 }
@@ -381,6 +395,27 @@ Status Pool::SwitchCatalog(uint32_t chunk_index) {
 }
 
 Status Pool::Sync() {
+  Status s = SyncParts();
+  if (!s.ok()) {
+    MutexLock lock(&superblock_mu_);
+    MarkSyncFailed();
+  }
+  return s;
+}
+
+// Where the process ends after this, the next one must know. The mark needs no sync: a power cut says as much by itself.
+void Pool::MarkSyncFailed() {
+  Superblock first;
+  std::memcpy(&first, bases_[0] + kSuperblockOffsets[0], sizeof(first));
+  if (first.checksum != SuperblockChecksum(first)) return;
+  first.clean = 0;
+  first.sync_failed = 1;
+  first.checksum = SuperblockChecksum(first);
+  superblock_persister_->Copy(bases_[0] + kSuperblockOffsets[0], &first, sizeof(first));
+  superblock_persister_->Fence();
+}
+
+Status Pool::SyncParts() {
   if (gate_->medium() != MediumKind::kPage) return Status::OK();
   for (const std::unique_ptr<Part>& part : parts_) {
     Status s = part->region->Sync(gate_.get());
@@ -406,11 +441,11 @@ void Pool::Check(std::vector<std::string>* problems) const {
   }
 }
 
-Status Pool::Remove(const std::vector<std::string>& part_paths) {
+Status Pool::Remove(const std::vector<std::string>& part_paths, OsHook* os) {
   // The first part goes last: until then what is left is still a pool, and Remove can be called again.
   for (size_t i = part_paths.size(); i-- > 0;) {
-    Status s = Region::Remove(part_paths[i] + kWorkingSuffix);
-    if (s.ok()) s = Region::Remove(part_paths[i]);
+    Status s = Region::Remove(part_paths[i] + kWorkingSuffix, os);
+    if (s.ok()) s = Region::Remove(part_paths[i], os);
     if (!s.ok()) return s;
   }
   return Status::OK();

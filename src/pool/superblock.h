@@ -4,6 +4,7 @@
 //     crash left behind its first is brought up to it before the first is written again.
 // S2: the parts of a pool are written together, part 0 last: part 0 decides, and another part is at its generation or
 //     one ahead.
+//     But for sync_failed, which is set in part 0's first copy alone, with no sync: it is for a later open in the same boot.
 // S3: magic and checksum keep their places, and the checksum its 128 bytes, in every version of the format, so that a
 //     newer one is told from damage.
 #ifndef LAMELLA_POOL_SUPERBLOCK_H_
@@ -44,7 +45,8 @@ struct Superblock {
   uint64_t engine_flags;            // 80
   uint8_t engine;                   // 88
   uint8_t clean;                    // 89: 1 where the store was closed in order
-  uint8_t reserved0[2];             // 90
+  uint8_t sync_failed;              // 90: 1 where a sync failed since it was opened (page media)
+  uint8_t reserved0;                // 91
   uint32_t epoch_floor;             // 92: every later claim takes at least this epoch
   std::array<uint8_t, 16> boot_id;  // 96: of the boot that last opened or closed the store
   uint8_t reserved1[16];            // 112

@@ -46,16 +46,6 @@ bool ListDb::IsLinkedInto(const std::vector<Gap>& gaps) const {
 // hole behind it (P3); in a repair it is everything but a torn batch at the end. What a plain log's flush copied counts by its copy:
 // of the originals one shard may still have a version whose delete, in a chunk of another, is gone.
 void ListDb::GatherRecords(bool power_cut, std::vector<LogEntry>* kept, uint64_t* sequence_seen, uint64_t* lost) {
-  std::vector<SequenceGap> gaps;
-  uint64_t base;
-  std::vector<LogPosition>
-      copied;  // a plain log before this is in tables: its records carry no marks, and wait to be freed
-  {
-    const std::lock_guard lock(catalog_mu_);
-    gaps = state_.gaps;
-    base = state_.synced_sequence;
-    if (!unified_ && !power_cut) copied = state_.boundary;
-  }
   std::vector<LogEntry> all;
   std::vector<SequenceGap> gaps;
   uint64_t base;
@@ -68,8 +58,6 @@ void ListDb::GatherRecords(bool power_cut, std::vector<LogEntry>* kept, uint64_t
   }
   pool_->ForEachChunk([&](const ChunkRef& chunk) {
     if (chunk.kind != ChunkKind::kLog && chunk.kind != kListDbArena) return;
-    if (chunk.kind == ChunkKind::kLog && chunk.owner < copied.size() && chunk.ordinal < copied[chunk.owner].ordinal)
-      return;
     // What gc copied is of batches that were whole and synced, and of which some records may be gone.
     const bool copy = chunk.kind == kListDbArena && chunk.owner == kGcArena;
     const uint64_t behind = ForEachLiving(

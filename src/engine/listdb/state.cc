@@ -87,7 +87,8 @@ Status ListDbState::Decode(std::string_view payload, ListDbState* state) {
   state->flushed_sequence = in.Fixed<uint64_t>();
   state->merged_sequence = in.Fixed<uint64_t>();
   state->synced_sequence = in.Fixed<uint64_t>();
-  state->rebuilding = in.Fixed<uint8_t>() != 0;
+  const uint8_t rebuilding = in.Fixed<uint8_t>();
+  state->rebuilding = rebuilding != 0;
   uint32_t gaps = 0;
   uint32_t tables = 0;
   bool ok = DecodePositions(&in, &state->boundary) && DecodePositions(&in, &state->merged) && DecodeCount(&in, 16, &gaps);
@@ -103,7 +104,7 @@ Status ListDbState::Decode(std::string_view payload, ListDbState* state) {
     state->l0.resize(tables);
     for (size_t i = 0; ok && i < state->l0.size(); ++i) ok = DecodeTable(&in, &state->l0[i]);
   }
-  if (!ok || !in.done() || state->lanes == 0 || state->lanes > kPoolPartsMax || !state->l1_heads) {
+  if (!ok || !in.done() || rebuilding > 1 || state->lanes == 0 || state->lanes > kPoolPartsMax || !state->l1_heads) {
     return Status::Corruption("the catalog's ListDB state of " + std::to_string(payload.size()) +
                               " bytes does not decode; `lamella repair` rebuilds it from the records");
   }

@@ -1,0 +1,355 @@
+// Writes the seed corpora: `lamella_fuzz_seeds DIRECTORY` makes DIRECTORY/NAME/seed-* for each fuzzer, the same bytes on every
+// machine. Checksums are left to the fuzzers (fuzz.h, F2).
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "base/codec.h"
+#include "engine/listdb/state.h"
+#include "fuzz/fuzz.h"
+#include "log/record.h"
+#include "pool/catalog.h"
+#include "pool/superblock.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t*, size_t) { return 0; }  // this program fuzzes nothing
+
+namespace lamella::fuzz {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Corpus {
+ public:
+  Corpus(const fs::path& root, const std::string& name) : directory_(root / name) {
+    fs::create_directories(directory_);
+  }
+  void Add(const std::string& name, const std::string& bytes) {
+    std::ofstream(directory_ / ("seed-" + name), std::ios::binary | std::ios::trunc)
+        .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  }
+
+ private:
+  const fs::path directory_;
+};
+
+// --- records ---
+
+std::string RecordOf(uint64_t sequence, RecordKind kind, const std::string& key, const std::string& value,
+                     uint8_t height = 0, uint32_t batch_remaining = 0) {
+  const RecordHeader header{.tag = MakeTag(sequence, kind),
+                            .checksum = kSealHere,
+                            .value_size = static_cast<uint32_t>(value.size()),
+                            .key_size = static_cast<uint16_t>(key.size()),
+                            .height = height,
+                            .flags = 0,
+                            .batch_remaining = batch_remaining};
+  std::string bytes(reinterpret_cast<const char*>(&header), sizeof(header));
+  for (uint8_t layer = 0; layer < height; ++layer) AppendFixed<uint64_t>(&bytes, kEndLink);
+  bytes += key + value;
+  bytes.resize((bytes.size() + 7) & ~size_t{7}, '\0');
+  return bytes;
+}
+std::string PutOf(uint64_t sequence, uint8_t height = 1) {
+  return RecordOf(sequence, RecordKind::kPut, "key" + std::to_string(sequence), "value", height);
+}
+std::string Lined(std::string bytes) {
+  bytes.resize((bytes.size() + 63) & ~size_t{63}, '\0');
+  return bytes;
+}
+
+struct LogSeed {
+  uint8_t flags = 0;
+  uint8_t base = 0;
+  std::vector<std::pair<uint8_t, uint8_t>> gaps;
+  std::vector<std::pair<uint8_t, uint16_t>> boundary;
+  std::vector<std::string> chunks;
+
+  std::string Bytes() const {
+    std::string out;
+    AppendFixed(&out, flags);
+    AppendFixed(&out, base);
+    AppendFixed(&out, static_cast<uint8_t>(gaps.size()));
+    for (const auto& [distance, length] : gaps) out += {static_cast<char>(distance), static_cast<char>(length)};
+    AppendFixed(&out, static_cast<uint8_t>(boundary.size()));
+    for (const auto& [ordinal, offset] : boundary) {
+      AppendFixed(&out, ordinal);
+      AppendFixed(&out, offset);
+    }
+    for (const std::string& chunk : chunks) {
+      AppendFixed(&out, static_cast<uint16_t>(chunk.size()));
+      out += chunk;
+    }
+    return out;
+  }
+};
+
+void MakeRecords(const fs::path& root) {
+  Corpus corpus(root, "records");
+  const std::string batch = RecordOf(2, RecordKind::kPut, "a", "1", 1, 2) +
+                            RecordOf(3, RecordKind::kDelete, "b", "", 2, 1) +
+                            RecordOf(4, RecordKind::kPut, "c", std::string(100, 'v'), 12, 0);
+  corpus.Add("empty", LogSeed{}.Bytes());
+  corpus.Add("three", LogSeed{.chunks = {PutOf(1) + PutOf(2, 0) + PutOf(3, 12)}}.Bytes());
+  corpus.Add("sealed-line", LogSeed{.chunks = {Lined(PutOf(1)) + Lined(PutOf(2)) + PutOf(3)}}.Bytes());
+  corpus.Add("batch", LogSeed{.chunks = {PutOf(1) + batch + PutOf(5)}}.Bytes());
+  corpus.Add("torn-batch", LogSeed{.chunks = {PutOf(1) + batch.substr(0, batch.size() - 8)}}.Bytes());
+  std::string torn = PutOf(1) + batch;
+  torn[PutOf(1).size() + 24] = '\x7f';  // a link is not covered
+  torn[PutOf(1).size() + 8] = 0;        // the checksum is
+  corpus.Add("tear-in-batch", LogSeed{.chunks = {torn}}.Bytes());
+  corpus.Add("tear-and-more", LogSeed{.chunks = {torn + PutOf(5) + PutOf(6)}}.Bytes());
+  corpus.Add("holes", LogSeed{.flags = 1, .chunks = {torn + PutOf(5), PutOf(6)}}.Bytes());
+  corpus.Add("two-shards", LogSeed{.chunks = {PutOf(1) + PutOf(4), PutOf(6), PutOf(2) + PutOf(3), PutOf(5)}}.Bytes());
+  corpus.Add("gap", LogSeed{.gaps = {{2, 3}}, .chunks = {PutOf(1) + PutOf(2) + PutOf(4), PutOf(7), PutOf(8)}}.Bytes());
+  corpus.Add("two-gaps", LogSeed{.base = 1, .gaps = {{1, 0}, {0, 2}}, .chunks = {PutOf(3) + PutOf(7)}}.Bytes());
+  corpus.Add("lost-before-gap", LogSeed{.gaps = {{3, 0}}, .chunks = {PutOf(1) + PutOf(5)}}.Bytes());
+  corpus.Add(
+      "boundary",
+      LogSeed{.base = 2, .boundary = {{2, 64}, {1, 0}}, .chunks = {PutOf(1), Lined(PutOf(2)) + PutOf(3), PutOf(4)}}
+          .Bytes());
+  corpus.Add("boundary-odd", LogSeed{.boundary = {{1, 3}}, .chunks = {PutOf(1)}}.Bytes());
+  corpus.Add("boundary-behind", LogSeed{.boundary = {{1, 65535}}, .chunks = {PutOf(1)}}.Bytes());
+  corpus.Add("within",
+             LogSeed{.chunks = {RecordOf(1, RecordKind::kPut, "outer", PutOf(2) + PutOf(3)) + PutOf(4)}}.Bytes());
+  RecordHeader to_the_end{
+      .tag = MakeTag(1, RecordKind::kPut), .checksum = kSealHere, .value_size = 65536 - 24 - 8, .key_size = 8};
+  corpus.Add(
+      "whole-chunk",
+      LogSeed{.chunks = {std::string(reinterpret_cast<const char*>(&to_the_end), sizeof(to_the_end)) + "the key."}}
+          .Bytes());
+  to_the_end.value_size = 0xffffffff;
+  corpus.Add("too-large",
+             LogSeed{.chunks = {std::string(reinterpret_cast<const char*>(&to_the_end), sizeof(to_the_end)) +
+                                "the key." + PutOf(2)}}
+                 .Bytes());
+}
+
+// --- catalog ---
+
+std::string EditOf(uint32_t kind, const std::string& payload) {
+  const EditHeader header{
+      .checksum = kSealHere, .size = static_cast<uint32_t>(payload.size()), .kind = kind, .reserved = 0};
+  std::string bytes(reinterpret_cast<const char*>(&header), sizeof(header));
+  bytes += payload;
+  bytes.resize((bytes.size() + 7) & ~size_t{7}, '\0');
+  return bytes;
+}
+
+std::string CatalogOf(char flags, const std::string& edits, uint64_t tail) {
+  std::string bytes(1, flags);
+  AppendFixed<uint64_t>(&bytes, kCatalogMagic);
+  AppendFixed<uint64_t>(&bytes, 3);  // generation
+  AppendFixed<uint32_t>(&bytes, static_cast<uint32_t>(tail / 8));
+  AppendFixed<uint32_t>(&bytes, kSealHere);
+  AppendFixed<uint32_t>(&bytes, kSealHere);
+  bytes.resize(1 + sizeof(CatalogHead), '\0');
+  return bytes + edits;
+}
+std::string CatalogOf(char flags, const std::string& edits) {
+  return CatalogOf(flags, edits, sizeof(CatalogHead) + edits.size());
+}
+
+ListDbState StateOf(uint32_t tables) {
+  ListDbState state;
+  state.lanes = 2;
+  state.l1_heads = PmPtr(0, 1 << 20);
+  state.l1_count = 1000;
+  state.next_table_id = tables + 1;
+  state.flushed_sequence = 77;
+  state.boundary = {{1, 64}, {2, 128}};
+  state.merged = {{1, 64}};
+  state.gaps = {{5, 9}, {12, 12}};
+  for (uint32_t i = 0; i < tables; ++i) {
+    L0TableState table{
+        .id = i, .count = 10, .last_sequence = 20 + i, .arena_ordinal = 0, .sealed = {{1, 64}}, .heads = {}};
+    table.heads.assign(2 * kHeightMax, kEndLink);
+    state.l0.push_back(table);
+  }
+  return state;
+}
+
+void MakeCatalog(const fs::path& root) {
+  Corpus corpus(root, "catalog");
+  const std::string snapshot = EditOf(0, StateOf(1).Encode());
+  const std::string edits = snapshot + EditOf(1, StateOf(2).Encode()) + EditOf(4, "odd") + EditOf(2, "");
+  std::string torn = edits;
+  torn[snapshot.size()] = 0;  // the second edit's checksum
+  for (const char flags : {'\0', '\1'}) {
+    const std::string medium = flags == 0 ? "" : "-lost-pages";
+    corpus.Add("snapshot" + medium, CatalogOf(flags, snapshot));
+    corpus.Add("edits" + medium, CatalogOf(flags, edits));
+    corpus.Add("damaged-edit" + medium, CatalogOf(flags, torn));
+    corpus.Add("tail-within-an-edit" + medium, CatalogOf(flags, edits, sizeof(CatalogHead) + snapshot.size() + 8));
+    corpus.Add("tail-behind" + medium, CatalogOf(flags, edits, sizeof(CatalogHead) + edits.size() + 64));
+    corpus.Add("no-snapshot" + medium, CatalogOf(flags, EditOf(1, "edit")));
+  }
+  corpus.Add("empty", "");
+  corpus.Add("tail-beyond-the-chunk", CatalogOf(0, edits, 1 << 20));
+  std::string whole = EditOf(0, "");
+  const uint32_t size = (64 << 10) - sizeof(CatalogHead) - sizeof(EditHeader);
+  std::memcpy(whole.data() + 4, &size, sizeof(size));
+  corpus.Add("whole-chunk", CatalogOf(0, whole, 64 << 10));
+  for (const uint32_t tables : {0, 1, 5})
+    corpus.Add("state-" + std::to_string(tables), "\2" + StateOf(tables).Encode());
+  ListDbState rebuilding = StateOf(0);
+  rebuilding.rebuilding = true;
+  corpus.Add("state-rebuilding", "\2" + rebuilding.Encode());
+  corpus.Add("state-cut", "\2" + StateOf(2).Encode().substr(0, 150));
+}
+
+// --- superblock ---
+
+Superblock SuperblockOf() {
+  Superblock s{};
+  s.magic = kSuperblockMagic;
+  s.checksum = kSealHere;
+  s.format_major = kFormatMajor;
+  s.format_minor = kFormatMinor;
+  s.generation = 9;
+  for (uint8_t i = 0; i < 16; ++i) s.uuid[i] = static_cast<uint8_t>(i * 17);
+  s.part_count = 1;
+  s.chunk_bytes = kChunkBytesMin;
+  s.chunks_min = 10;
+  s.engine = 1;
+  s.clean = 1;
+  s.epoch_floor = 1000;
+  return s;
+}
+std::string BytesOf(const Superblock& s) { return std::string(reinterpret_cast<const char*>(&s), sizeof(s)); }
+
+void MakeSuperblock(const fs::path& root) {
+  Corpus corpus(root, "superblock");
+  const Superblock good = SuperblockOf();
+  const auto both = [&](const std::string& name, const Superblock& s, char pages = 0) {
+    corpus.Add(name, std::string(1, pages) + BytesOf(s) + BytesOf(s));
+  };
+  const auto with = [&](auto&& change) {
+    Superblock s = good;
+    change(&s);
+    return s;
+  };
+  corpus.Add("as-made", "");
+  both("good", good);
+  both("not-clean", with([](Superblock* s) { s->clean = 0; }));
+  both("clean-is-2", with([](Superblock* s) { s->clean = 2; }));
+  both("newer-format", with([](Superblock* s) { s->format_major = kFormatMajor + 1; }));
+  both("unknown-feature", with([](Superblock* s) { s->incompatible_features = uint64_t{1} << 63; }));
+  both("ignored-feature", with([](Superblock* s) { s->compatible_features = ~uint64_t{0}; }));
+  both("larger-chunks", with([](Superblock* s) { s->chunk_bytes = 128 << 10; }));
+  both("odd-chunks", with([](Superblock* s) { s->chunk_bytes = 100000; }));
+  both("huge-chunks", with([](Superblock* s) { s->chunk_bytes = kChunkBytesMax; }));
+  both("two-parts", with([](Superblock* s) { s->part_count = 2; }));
+  both("no-parts", with([](Superblock* s) { s->part_count = 0; }));
+  both("other-part", with([](Superblock* s) {
+         s->part = 1;
+         s->part_count = 2;
+       }));
+  both("other-engine", with([](Superblock* s) { s->engine = 200; }));
+  both("catalog-chunk", with([](Superblock* s) { s->catalog_chunk = 0xffffffff; }));
+  both("more-chunks", with([](Superblock* s) { s->chunks_min = 11; }));
+  both("high-epochs", with([](Superblock* s) { s->epoch_floor = 0xfffffff0; }));
+  both("high-epochs-not-clean", with([](Superblock* s) {
+         s->epoch_floor = 0xffffff00;
+         s->clean = 0;
+       }));
+  both("cut-file", good, 40);
+  both("one-page", good, 1);
+  both("half-a-chunk-over", good, 15 * 16 + 8);
+  const std::string older = BytesOf(with([](Superblock* s) {
+    s->generation = 8;
+    s->catalog_chunk = 4;
+  }));
+  std::string torn = BytesOf(good);
+  torn[8] = 0;
+  corpus.Add("second-older", std::string(1, '\0') + BytesOf(good) + older);
+  corpus.Add("first-torn", std::string(1, '\0') + torn + older);
+  corpus.Add("both-torn", std::string(1, '\0') + torn + torn);
+  corpus.Add("zeros", std::string(257, '\0'));
+  std::string descriptors(1, '\0');
+  descriptors += BytesOf(good) + BytesOf(good) + std::string(2 * 64, '\0');
+  for (int i = 0; i < 4; ++i) {
+    AppendFixed<uint64_t>(&descriptors, uint64_t{3} | uint64_t{7} << 32);  // owned by a log, and not sealed
+    descriptors.resize(descriptors.size() + 56, '\0');
+  }
+  corpus.Add("descriptors", descriptors);
+}
+
+// --- text ---
+
+void MakeImport(const fs::path& root) {
+  Corpus corpus(root, "import");
+  const std::string tsv(1, '\0');
+  const std::string json(1, '\1');
+  corpus.Add("tsv-plain", tsv + "key\tvalue\nother\t\nlast\tno end");
+  corpus.Add("tsv-escapes", tsv + "a\\tb\\n\\r\\\\\\0\\x7f\\xFF\tv\\x00\n");
+  corpus.Add("tsv-bad-escapes", tsv + "k\\q\tv\nk\\x1\tv\nk\\xzz\tv\nk\\\tv\nk\tv\\\nk\\x 1\tv\nk\\x+1\tv\n");
+  corpus.Add("tsv-tabs", tsv + "no tab\n\tempty key\na\tb\tc\n\n\n");
+  corpus.Add("tsv-binary", tsv + "k\xff\xfe\tv\x80\x01\r\n\xc3\xa9\t\xf0\x9f\x8c\x8a\n");
+  corpus.Add("json-plain", json + "{\"key\": \"k\", \"value\": \"v\"}\n{\"value\":\"\",\"key\":\"\\u00e9\\n\"}\n");
+  corpus.Add("json-base64",
+             json + "{\"key_base64\":\"AP8=\",\"value_base64\":\"\"}\n{\"key_base64\":\"AP9=\",\"value\":\"\"}");
+  corpus.Add("json-bad",
+             json +
+                 "{\"key\":1,\"value\":null}\n[]\n{}\n\"key\"\n{\"key\":\"a\",\"key_base64\":\"YQ==\"}\n"
+                 "{\"key\":{\"key\":\"a\"}}\n{\"key\":\"a\",\"value\":\"b\"} x\n{\"key\":\"a\",\"value\":\"b\",}\n");
+  corpus.Add("json-surrogates",
+             json + "{\"key\":\"\\ud83d\\ude00\",\"value\":\"\\ud800\"}\n{\"key\":\"\\u0000\",\"value\":\"\\uFFFF\"}");
+  corpus.Add("json-nested", json + std::string(500, '[') + "\n" + "{\"key\":" + std::string(500, '{'));
+  corpus.Add("json-not-utf8", json + "{\"key\":\"\xff\",\"value\":\"\xc0\x80\"}\n");
+  corpus.Add("base64", tsv + "AAAA\nAAA=\nAA==\nA===\n====\nAB==\nAAB=\n+/+/\n");
+}
+
+void MakeOptions(const fs::path& root) {
+  Corpus corpus(root, "options");
+  const auto add = [&](const std::string& name, char what, const std::string& text) {
+    corpus.Add(name, std::string(1, what) + text);
+  };
+  size_t number = 0;
+  for (const char* size : {"4096", "256M", "1.5G", "64kib", "0", "9223372036854775807", "9223372036854775808",
+                           "8796093022207M", "7.99999999999999999999E", "1e5", "-1", ".5K", "1.", "1T ", "inf", "nan",
+                           "0x10", "00000000000000000001", "8388608T"}) {
+    add("size-" + std::to_string(number++), 0, size);
+  }
+  for (const char* name : {"listdb", "nvlsm-leveled", "optane", "jsonl", "x.ndjson", "unknown", ""}) {
+    add("name-" + std::to_string(number++), 1, name);
+  }
+  add("globals", 2, "listdb\ncacheline\n1G\n8G\n/pmem0");
+  add("globals-defaults", 2, "");
+  add("globals-bad-engine", 2, "rocks\n\n\n\n");
+  add("globals-bad-medium", 2, "\npages\n\n\n");
+  add("globals-bad-size", 2, "\npage\n1X\n\n");
+  add("range", 3, "a\nb\nab\nabc");
+  add("range-ff", 3, "\n\n\\xff\\xff\n\\xff\\xff\\x00");
+  add("range-empty", 3, "z\na\n");
+  add("range-prefix-behind", 3, "b\n\na");
+  add("store", 4, "lamella");
+  add("store-options", 4, "lamella:engine=listdb:braided=off:x==");
+  add("store-colons", 4, "lamella::=:a");
+  add("store-peer", 4, "rocksdb:a=b");
+  add("bench", 5, "--num\n1000\n--stores\nlamella,lmdb\n--threads\n1,2,4\n--workloads\nreadrandom");
+  add("bench-ranges", 5, "--num=0\n--key-size\n65536");
+  add("bench-key-room", 5, "--num=2000000000\n--key-size\n4");
+  add("bench-help", 5, "--help");
+  add("bench-list", 5, "--list\n--seed\n18446744073709551615");
+  add("bench-unknown", 5, "--nonesuch\nx\n--");
+  add("bench-option", 5, "--option\nbraided=off\n--option\n=x\n--memory\n1048576");
+}
+
+}  // namespace
+}  // namespace lamella::fuzz
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: %s DIRECTORY\n", argv[0]);
+    return 2;
+  }
+  const std::filesystem::path root = argv[1];
+  lamella::fuzz::MakeRecords(root);
+  lamella::fuzz::MakeCatalog(root);
+  lamella::fuzz::MakeSuperblock(root);
+  lamella::fuzz::MakeImport(root);
+  lamella::fuzz::MakeOptions(root);
+  return 0;
+}

@@ -1,0 +1,121 @@
+// FaultFileSystem is the operating system's file system with faults, and with a power switch. It counts the calls that can fail, lets
+// the nth fail, and remembers what would be on the medium if the power were cut: of each file what it held when it was last synced,
+// of each directory the names it had when it was.
+// It is both ways in which a store reaches files: FileSystem for small ones and directories, OsHook for the pool's (and beneath
+// FileSystem, so that each step of its calls fails by itself).
+//
+// I1: a page (4 KiB) that is dirty when a sync fails is dropped: a later sync that succeeds does not bring it to the medium, unless
+//     it was written again. So do Linux's file systems.
+// I2: calls are counted in the order in which they are made: with jobs run inline, equal histories meet equal faults.
+// I3: what is under the root when it is made is durable.
+// Threads: one at a time.
+#ifndef LAMELLA_TESTING_FAULT_FILE_SYSTEM_H_
+#define LAMELLA_TESTING_FAULT_FILE_SYSTEM_H_
+
+#include <sys/types.h>
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/os_hook.h"
+#include "base/random.h"
+#include "file/file_system.h"
+
+namespace lamella::testing {
+
+const char* OsCallName(OsCall call);
+
+struct Fault {
+  uint64_t nth = 0;              // of the calls that may fail, from 1; 0 is none
+  bool persistent = false;       // and all that follow it
+  int error = 0;                 // errno
+  OsCall only = OsCall::kCount;  // count and fail calls of this kind alone; kCount is all
+  uint32_t also_syncs = 0;       // so many syncs after it fail too
+  bool pretends = false;         // a planted fault: a sync that fails says that it did not
+};
+
+class FaultFileSystem final : public FileSystem, public OsHook {
+ public:
+  /// Without `power_cuts` nothing is remembered, and PowerCut must not be called: runs are faster.
+  FaultFileSystem(std::string root, bool power_cuts);
+  ~FaultFileSystem() override;
+
+  /// Counts from here.
+  void Arm(const Fault& fault);
+  void Disarm() { Arm({}); }
+  /// Reads and writes move so many bytes at most; 0 is no limit.
+  void LimitTransfers(size_t bytes) { transfer_bytes_max_ = bytes; }
+
+  /// Since Arm: calls counted, and those that failed.
+  uint64_t calls() const { return calls_; }
+  uint64_t faults() const { return faults_; }
+  /// "msync of /tmp/x/pool.0", the first that failed since Arm.
+  const std::string& first_fault() const { return first_fault_; }
+  /// Calls seen since the beginning, by kind.
+  uint64_t seen(OsCall call) const { return seen_[static_cast<size_t>(call)]; }
+
+  /// What is under the root is now what was durable. Of what was not synced each sector (512 bytes) is kept with a chance of a half
+  /// where `kept` is given, and all is lost where it is null. REQUIRES: no file under the root is open or mapped.
+  void PowerCut(Random* kept);
+
+  int Before(OsCall call, const std::string& path) override;
+  size_t Allowed(OsCall call, size_t n) override;
+
+  bool Exists(const std::string& path) override { return posix_->Exists(path); }
+  Status CreateDirectory(const std::string& path) override { return posix_->CreateDirectory(path); }
+  Status RemoveDirectory(const std::string& path) override { return posix_->RemoveDirectory(path); }
+  Status ListDirectory(const std::string& path, std::vector<std::string>* names) override {
+    return posix_->ListDirectory(path, names);
+  }
+  Status SyncDirectory(const std::string& path) override { return posix_->SyncDirectory(path); }
+  Status FileSize(const std::string& path, uint64_t* bytes) override { return posix_->FileSize(path, bytes); }
+  Status RemoveFile(const std::string& path) override { return posix_->RemoveFile(path); }
+  Status RenameFile(const std::string& from, const std::string& to) override { return posix_->RenameFile(from, to); }
+  Status ReadFile(const std::string& path, std::string* content) override { return posix_->ReadFile(path, content); }
+  Status WriteFile(const std::string& path, std::string_view content) override {
+    return posix_->WriteFile(path, content);
+  }
+  Status LockFile(const std::string& path, std::unique_ptr<FileLock>* lock) override {
+    return posix_->LockFile(path, lock);
+  }
+
+ private:
+  // A file, whatever its names are. Its descriptor keeps the inode number from being given to another one.
+  struct File {
+    int fd = -1;
+    char* map = nullptr;  // of `mapped` bytes, to look at
+    size_t mapped = 0;
+    std::string durable;
+    std::map<uint64_t, std::string> dropped;  // pages, by number, that a failed sync left behind
+  };
+
+  File* Find(const std::string& path, ino_t* inode);
+  void Synced(const std::string& path, bool ok);
+  void DirectorySynced(const std::string& path);
+  void LearnAll();
+  static bool IsSync(OsCall call);
+  static std::string_view Content(File* file);
+  void Forget();
+
+  const std::string root_;
+  const bool power_cuts_;
+  const std::unique_ptr<FileSystem> posix_;
+  Fault fault_;
+  uint64_t calls_ = 0;
+  uint64_t faults_ = 0;
+  uint64_t syncs_failed_ = 0;
+  std::string first_fault_;
+  size_t transfer_bytes_max_ = 0;
+  std::array<uint64_t, static_cast<size_t>(OsCall::kCount)> seen_{};
+  std::map<ino_t, File> files_;
+  std::map<std::string, ino_t> names_;  // durable, by path; 0 is a directory
+};
+
+}  // namespace lamella::testing
+
+#endif  // LAMELLA_TESTING_FAULT_FILE_SYSTEM_H_
