@@ -68,7 +68,9 @@ struct Record {
   uint32_t height() const { return header.height; }
   uint64_t bytes() const { return RecordBytes(header.height, header.key_size, header.value_size); }
 
-  PmWord* link(uint32_t layer) { return reinterpret_cast<PmWord*>(reinterpret_cast<char*>(this) + sizeof(RecordHeader)) + layer; }
+  PmWord* link(uint32_t layer) {
+    return reinterpret_cast<PmWord*>(reinterpret_cast<char*>(this) + sizeof(RecordHeader)) + layer;
+  }
   const PmWord* link(uint32_t layer) const { return const_cast<Record*>(this)->link(layer); }
   /// Acquire: pairs with the release store in Persister::Store, so that what the link leads to is complete.
   uint64_t link_word(uint32_t layer) const { return link(layer)->load(std::memory_order_acquire); }
@@ -81,17 +83,24 @@ struct Record {
   InternalKey internal_key() const { return {key(), header.tag}; }
 
   bool obsolete() const {
-    return (std::atomic_ref<uint8_t>(const_cast<uint8_t&>(header.flags)).load(std::memory_order_relaxed) & kFlagObsolete) != 0;
+    return (std::atomic_ref<uint8_t>(const_cast<uint8_t&>(header.flags)).load(std::memory_order_relaxed) &
+            kFlagObsolete) != 0;
   }
   /// Marks it and queues the line for write-back; the caller's next fence makes the mark durable.
-  void MarkObsolete(Persister* persister) {
-    std::atomic_ref<uint8_t>(header.flags).store(kFlagObsolete, std::memory_order_relaxed);
+  void MarkObsolete(Persister* persister) { SetFlags(kFlagObsolete, persister); }
+  /// Takes the mark away, the same way.
+  void ClearMark(Persister* persister) { SetFlags(0, persister); }
+
+ private:
+  void SetFlags(uint8_t flags, Persister* persister) {
+    std::atomic_ref<uint8_t>(header.flags).store(flags, std::memory_order_relaxed);
     persister->Flush(&header.flags, 1);
   }
 };
 
 /// Checksum of a record to be placed at `place` in a chunk of `epoch`.
-uint32_t RecordChecksum(const RecordHeader& header, std::string_view key, std::string_view value, PmPtr place, uint32_t epoch);
+uint32_t RecordChecksum(const RecordHeader& header, std::string_view key, std::string_view value, PmPtr place,
+                        uint32_t epoch);
 
 /// True if the bytes at `p` can be read as a record of at most `available` bytes: sizes and kind are possible.
 bool RecordIsPlausible(const Record* record, uint64_t available);

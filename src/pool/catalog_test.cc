@@ -6,7 +6,7 @@
 
 #include "base/codec.h"
 #include "base/crc32c.h"
-#include "pool/cut_recorder.h"
+#include "testing/cut_recorder.h"
 #include "pool/pool_test_base.h"
 
 namespace lamella {

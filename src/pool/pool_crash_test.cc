@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "pool/cut_recorder.h"
+#include "testing/cut_recorder.h"
 #include "pool/pool_test_base.h"
 
 namespace lamella {

@@ -121,6 +121,7 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   Status OpenCatalog();
   void FreeStrayChunks();
   Status OpenTables(ListDbTables* tables);
+  void ClearStaleMarks(const std::vector<LogEntry>& entries);
   Status RecoverLog(std::shared_ptr<const ListDbTables> tables);
   std::vector<std::shared_ptr<MemTable>> BuildMemTables(const LogContents& contents) const;
   void MeasureOpenChunks();

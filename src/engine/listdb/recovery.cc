@@ -22,10 +22,12 @@ void ListDb::MakeArenas() {
   pool_->ForEachChunk([&](const ChunkRef& chunk) {
     if (chunk.kind == kListDbArena) next_ordinal = std::max(next_ordinal, chunk.ordinal + 1);
   });
-  flush_arena_ = std::make_unique<RecordAppender>(pool_, 0, kListDbArena, kFlushArena, next_ordinal, WriteCause::kFlush);
+  flush_arena_ =
+      std::make_unique<RecordAppender>(pool_, 0, kListDbArena, kFlushArena, next_ordinal, WriteCause::kFlush);
   gc_arenas_.clear();
   for (uint32_t part = 0; part < pool_->part_count(); ++part) {
-    gc_arenas_.push_back(std::make_unique<RecordAppender>(pool_, part, kListDbArena, kGcArena, next_ordinal, WriteCause::kGc));
+    gc_arenas_.push_back(
+        std::make_unique<RecordAppender>(pool_, part, kListDbArena, kGcArena, next_ordinal, WriteCause::kGc));
   }
 }
 
@@ -58,8 +60,9 @@ Status ListDb::OpenCatalog() {
   if (!s.ok()) return s;
   if (state_.l1_heads.part() >= pool_->part_count() || !pool_->Contains(state_.l1_heads, sizeof(SkipListHeads)) ||
       state_.lanes > pool_->part_count()) {
-    return Status::Corruption("the catalog names L1 heads at part " + std::to_string(state_.l1_heads.part()) + " byte " +
-                              std::to_string(state_.l1_heads.offset()) + ", outside the pool; `lamella repair` rebuilds the index");
+    return Status::Corruption("the catalog names L1 heads at part " + std::to_string(state_.l1_heads.part()) +
+                              " byte " + std::to_string(state_.l1_heads.offset()) +
+                              ", outside the pool; `lamella repair` rebuilds the index");
   }
   return Status::OK();
 }
@@ -68,7 +71,8 @@ Status ListDb::OpenCatalog() {
 void ListDb::FreeStrayChunks() {
   std::vector<ChunkRef> stray;
   pool_->ForEachChunk([&](const ChunkRef& chunk) {
-    const bool dead_catalog = chunk.kind == ChunkKind::kCatalog && (chunk.part != 0 || chunk.index != pool_->state().catalog_chunk);
+    const bool dead_catalog =
+        chunk.kind == ChunkKind::kCatalog && (chunk.part != 0 || chunk.index != pool_->state().catalog_chunk);
     const bool dead_heads = chunk.kind == kListDbHeads && pool_->ChunkStart(chunk) != state_.l1_heads;
     if (dead_catalog || dead_heads) stray.push_back(chunk);
   });
@@ -109,7 +113,8 @@ std::vector<std::shared_ptr<MemTable>> ListDb::BuildMemTables(const LogContents&
     boundary = state_.boundary;
   }
   constexpr uint64_t kBytesPerEntry = 48;
-  constexpr size_t kEntriesMax = 1 << 17;  // a tree that fits a processor's cache is built several times faster than one large one
+  constexpr size_t kEntriesMax =
+      1 << 17;  // a tree that fits a processor's cache is built several times faster than one large one
   const size_t per_table = std::clamp<size_t>(memtable_bytes_ / kBytesPerEntry, 256, kEntriesMax);
   const auto& entries = contents.entries;
   std::vector<std::shared_ptr<MemTable>> memtables;  // oldest first
@@ -137,7 +142,8 @@ std::vector<std::shared_ptr<MemTable>> ListDb::BuildMemTables(const LogContents&
     }
   };
   std::vector<std::thread> threads;
-  for (uint32_t i = 1; i < std::min<size_t>(std::thread::hardware_concurrency(), slices.size()); ++i) threads.emplace_back(build);
+  for (uint32_t i = 1; i < std::min<size_t>(std::thread::hardware_concurrency(), slices.size()); ++i)
+    threads.emplace_back(build);
   build();
   for (std::thread& thread : threads) thread.join();
   return memtables;
@@ -164,6 +170,19 @@ void ListDb::MeasureOpenChunks() {
   for (const ChunkRef& chunk : empty) pool_->Free(chunk, &gc_persister_);
 }
 
+// What no table has yet is not obsolete. The mark is outside the checksum: where a write that never returned was torn, the word it
+// lies in may be of the chunk's earlier life, and gc would take the record for dead.
+void ListDb::ClearStaleMarks(const std::vector<LogEntry>& entries) {
+  bool cleared = false;
+  for (const LogEntry& entry : entries) {
+    Record* record = pool_->At<Record>(entry.place);
+    if (!record->obsolete()) continue;
+    record->ClearMark(&compaction_persister_);
+    cleared = true;
+  }
+  if (cleared) compaction_persister_.Fence();
+}
+
 Status ListDb::RecoverLog(std::shared_ptr<const ListDbTables> tables) {
   LogContents contents;
   std::vector<LogPosition> boundary;
@@ -178,6 +197,7 @@ Status ListDb::RecoverLog(std::shared_ptr<const ListDbTables> tables) {
   Status s = ReadLog(*pool_, boundary, base, gaps, false, &contents);
   if (!s.ok()) return s;
   recovered_records_.store(contents.entries.size(), std::memory_order_relaxed);
+  ClearStaleMarks(contents.entries);
   const uint64_t void_last = gaps.empty() ? 0 : gaps.back().last;
   AddGap(&gaps, contents.sequence_last, contents.sequence_seen);
   if (!gaps.empty() && gaps.back().last != void_last) {
@@ -189,7 +209,8 @@ Status ListDb::RecoverLog(std::shared_ptr<const ListDbTables> tables) {
   MeasureOpenChunks();
   std::vector<std::shared_ptr<MemTable>> memtables = BuildMemTables(contents);
   std::reverse(memtables.begin(), memtables.end());  // newest first
-  StartWriting(ShardCount(), unified_, contents.next_ordinal, contents.sequence_seen, std::move(memtables), std::move(tables));
+  StartWriting(ShardCount(), unified_, contents.next_ordinal, contents.sequence_seen, std::move(memtables),
+               std::move(tables));
   return Status::OK();
 }
 

@@ -2,8 +2,8 @@
 // leave on a medium that keeps any subset of the 8-byte words that are not fenced. For the pool's own tests; it tries
 // the subsets none, all, each word alone and all but one.
 // Threads: one.
-#ifndef LAMELLA_POOL_CUT_RECORDER_H_
-#define LAMELLA_POOL_CUT_RECORDER_H_
+#ifndef LAMELLA_TESTING_CUT_RECORDER_H_
+#define LAMELLA_TESTING_CUT_RECORDER_H_
 
 #include <cstring>
 #include <functional>
@@ -88,4 +88,4 @@ inline void CutRecorder::Cut() {
 
 }  // namespace lamella
 
-#endif  // LAMELLA_POOL_CUT_RECORDER_H_
+#endif  // LAMELLA_TESTING_CUT_RECORDER_H_
