@@ -6,6 +6,7 @@
 #define LAMELLA_TESTING_PLANTED_BATCH_TOY_H_
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string>
