@@ -95,7 +95,7 @@ TEST_P(DeletionCrash, WhatIsSwitchedOffIsMissed) {
     GTEST_SKIP() << "shows nothing that the release build does not";
   }
   const Stopwatch watch;
-  const double seconds = std::min(ProofSeconds(300), 500.0);
+  const double seconds = std::min(ProofSeconds(170), 240.0);
   std::set<PersistSite> all;
   std::set<PersistSite> left;
   uint64_t histories = 0;

@@ -213,14 +213,17 @@ Status ListDb::Relocate(std::vector<Victim>* live) {
   Status s = Zipper(l1_.get(), &gc_persister_, this).Replace(moves);
   if (s.ok() && !moves.empty() && LosesUnsynced()) s = SyncAll();  // the copies, before the originals are marked
   if (!s.ok()) return s;
-  lookup_cache_
-      .AdvanceGeneration();  // before the caches change: whoever found an original may still be about to cache it
+  // The order keeps LookupCache I3: once the second-chance cache names the copies, no search finds an original any more; whoever
+  // did is refused from the advance on, and what it had put in before is replaced behind it.
+  for (const auto& [from, to] : moves) {
+    second_chance_.Insert(pool_->At<Record>(to), to);  // the same internal key: takes the new address
+  }
+  lookup_cache_.AdvanceGeneration();
   for (const auto& [from, to] : moves) {
     const Record* record = pool_->At<Record>(to);
     pool_->At<Record>(from)->MarkObsolete(
         &gc_persister_);  // its chunk may stay for a while, and be read by a rebuilding
     if (lookup_cache_.enabled()) lookup_cache_.Replace(Hash64(record->key()), from, to);
-    second_chance_.Insert(record, to);  // the same internal key: takes the new address
   }
   return Status::OK();
 }

@@ -21,12 +21,12 @@ void ListDb::OnObsolete(Record* record, PmPtr place, bool was_linked) {
 
 PmPtr ListDb::Nearby(const InternalKey& key) const { return second_chance_.FindAtOrBefore(key); }
 
-// An element left L1: takes it out of the caches. In this order: a reader that found it before may still be about to cache it,
-// and is refused once the generation moved.
+// An element left L1: takes it out of the caches. In this order: searches no longer start from it; a reader that found it before is
+// refused once the generation moved; what such a reader had put in before goes.
 void ListDb::Forget(const Record* record, PmPtr place) {
+  second_chance_.Remove(record, place);
   lookup_cache_.AdvanceGeneration();
   if (lookup_cache_.enabled()) lookup_cache_.Remove(Hash64(record->key()), place);
-  second_chance_.Remove(record, place);
 }
 
 // The table's elements in order. Along the links, those of a half-done merge run on into L1; Zipper stops at the first of those.
@@ -92,7 +92,8 @@ Status ListDb::WarmSecondChance() {
   constexpr uint64_t kElementsMax = 1 << 20;  // a bound on this job; searches work without
   for (uint32_t lane = 0; lane < l1_->lane_count(); ++lane) {
     uint64_t elements = 0;
-    for (PmPtr at = l1_->Next(PmPtr(), lane, 1); at && elements < kElementsMax; at = l1_->Next(at, lane, 1), ++elements) {
+    for (PmPtr at = l1_->Next(PmPtr(), lane, 1); at && elements < kElementsMax;
+         at = l1_->Next(at, lane, 1), ++elements) {
       second_chance_.Insert(l1_->At(at), at);
     }
   }
