@@ -2,7 +2,8 @@
 # test.sh: every test in the release build, every test again under ASan and UBSan, the concurrent ones under TSan, and the Java part's.
 # The last line is "N passed, N failed", over all four; the exit status is 0 only if some ran and none failed.
 # test.sh STAGE... runs only those stages (release, asan, tsan, hadoop).
-# Before it stand the figures of the proof, one a line: `proof: NAME VALUE`, those of the release stage added up over its programs.
+# Before it stand the tests that failed, each with the first of what it said; before those the figures of the proof, one a line:
+# `proof: NAME VALUE`, those of the release stage added up over its programs.
 # LAMELLA_PROOF_SCALE=N explores for N times as long (`make test-long BUDGET=N`).
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -29,6 +30,16 @@ build() {
   fi
 }
 
+# name_failed PRESET REPORT: each failed test, how long it ran, and the first lines of what it said of its failure.
+name_failed() {
+  awk -v preset="$1" '
+    /<testcase name=/ { split($0, part, "\""); bad = /status="fail"/; shown = 0; from = 0
+                        if (bad) print "failed: " preset ": " part[2] " (" part[6] " s)" }
+    /<\/system-out>/ { bad = 0 }
+    bad && /: Failure$|Sanitizer|error:/ { from = 1 }
+    bad && from && !/^[[:space:]]*$/ && shown < 8 { sub(/^.*<system-out>/, ""); print "    " substr($0, 1, 300); shown++ }' "$2"
+}
+
 # run_tests PRESET REPORT [ctest arguments...]; adds to passed and failed what ctest reports.
 run_tests() {
   local preset=$1 report=$PWD/build/$1/$2.xml
@@ -47,6 +58,7 @@ run_tests() {
   skipped=$(attribute "$report" skipped)
   disabled=$(attribute "$report" disabled)
   failed=$((failed + ${failures:-0}))
+  [[ ${failures:-0} -eq 0 ]] || name_failed "$preset" "$report" >>"$failed_file"
   passed=$((passed + ${total:-0} - ${failures:-0} - ${skipped:-0} - ${disabled:-0}))
   if [[ $status -ne 0 && ${failures:-0} -eq 0 ]]; then
     echo "== $preset: ctest ended with $status though it reports no failed test" >&2
@@ -77,6 +89,7 @@ run_hadoop() {
   fi
   passed=$((passed + BASH_REMATCH[1]))
   failed=$((failed + BASH_REMATCH[2]))
+  [[ ${BASH_REMATCH[2]} -eq 0 ]] || grep -hE '^\[ERROR\] .*(<<<|:[0-9]+ )' "$log" | head -20 | sed 's/^/failed: hadoop: /' >>"$failed_file"
   if [[ $status -ne 0 && ${BASH_REMATCH[2]} -eq 0 ]]; then
     echo "== hadoop: test_hadoop.sh ended with $status though it reports no failed test" >&2
     broken=$((broken + 1))
@@ -123,7 +136,8 @@ export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1:second_deadlock_stack=1}
 
 proof_file=$(mktemp)
-trap 'rm -f "$proof_file"' EXIT
+failed_file=$(mktemp)
+trap 'rm -f "$proof_file" "$failed_file"' EXIT
 [[ $# -gt 0 ]] || set -- release asan tsan hadoop
 for name in "$@"; do
   started=$SECONDS
@@ -135,5 +149,6 @@ if [[ $broken -gt 0 ]]; then
   echo "$broken stage(s) could not be built or run; see above" >&2
 fi
 print_proof
+cat "$failed_file"
 echo "$passed passed, $failed failed"
 [[ $failed -eq 0 && $broken -eq 0 && $passed -gt 0 ]]
