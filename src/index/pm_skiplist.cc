@@ -16,18 +16,20 @@ void ClearHeads(SkipListHeads* heads, Persister* persister) {
   persister->Persist(heads, sizeof(*heads));
 }
 
-PmPtr PmSkipList::FindBefore(const InternalKey& target, PmPtr start, HopTally* tally, bool verify) const {
+PmPtr PmSkipList::FindBefore(const InternalKey& target, PmPtr start, HopTally* tally, bool verify,
+                             uint32_t lowest) const {
   if (verify && start && !VerifyRecord(*pool_, start).ok()) return PmPtr::DamagedAt(start);
   PmPtr at = start;
   // From the head, any lane will do: the upper layers only bring the search closer. Part 0's is never worse than another.
   const uint32_t lane = start ? Lane(start) : 0;
   uint32_t here = start ? start.part() : lane;
   HopTally hops;
-  for (uint32_t layer = start ? std::min<uint32_t>(At(start)->height(), kHeightMax) : kHeightMax; layer-- > 0;) {
+  for (uint32_t layer = start ? std::min<uint32_t>(At(start)->height(), kHeightMax) : kHeightMax; layer-- > lowest;) {
     for (;;) {
       const PmPtr next = Next(at, lane, layer);
       if (!next) break;
-      if (next.damaged()) [[unlikely]] return next;
+      if (next.damaged()) [[unlikely]]
+        return next;
       ++(next.part() == here ? hops.local : hops.remote);
       here = next.part();
       if (verify && !VerifyRecord(*pool_, next).ok()) return PmPtr::DamagedAt(next);
@@ -68,10 +70,17 @@ namespace {
 
 class SkipListIterator final : public RecordIterator {
  public:
-  SkipListIterator(const PmSkipList* list, std::shared_ptr<const HeadTree> guide, bool verify)
-      : RecordIterator(list->pool()), list_(list), guide_(std::move(guide)), verify_(verify), ahead_(guide_.get()) {}
+  SkipListIterator(const PmSkipList* list, std::shared_ptr<const HeadTree> guide, bool verify,
+                   const std::atomic<bool>* merged)
+      : RecordIterator(list->pool()),
+        list_(list),
+        guide_(std::move(guide)),
+        verify_(verify),
+        merged_(merged),
+        ahead_(guide_.get()) {}
 
   Status status() const override { return status_; }
+  bool Superseded() const override { return merged_ != nullptr && merged_->load(std::memory_order_acquire); }
 
   void SeekToFirst() override {
     back_.clear();
@@ -132,6 +141,7 @@ class SkipListIterator final : public RecordIterator {
  private:
   static constexpr uint32_t kFetchAhead = 12;
   static constexpr uint32_t kBackSteps = 24;
+  static constexpr uint32_t kBackLayer = 2;  // one element in kBackSteps, or so, reaches up to it
   static constexpr uint32_t kStaleSteps = 64;
 
   void Arrive(PmPtr place) {
@@ -163,11 +173,9 @@ class SkipListIterator final : public RecordIterator {
         __builtin_prefetch(pool_->Address(from));
       }
     }
-    if (!from) {  // no guide, or nothing of it this early in the list
-      from = list_->FindBefore(here, PmPtr(), nullptr, verify_);
-      if (from) back_.push_back(from);
-      return;
-    }
+    // No guide, or nothing of it this early in the list.
+    if (!from) from = list_->FindBefore(here, PmPtr(), nullptr, verify_, kBackLayer);
+    if (!from) from = list_->First();
     for (PmPtr at = from; at; at = list_->Next(at, 0, 0)) {
       if (!at.damaged() && verify_ && !VerifyRecord(*pool_, at).ok()) at = PmPtr::DamagedAt(at);
       if (at.damaged()) {
@@ -211,6 +219,7 @@ class SkipListIterator final : public RecordIterator {
   const PmSkipList* const list_;
   const std::shared_ptr<const HeadTree> guide_;
   const bool verify_;
+  const std::atomic<bool>* const merged_;
   Status status_;
   HeadTree::Iterator ahead_;
   std::array<PmPtr, kFetchAhead> fetched_;  // a ring of what was fetched and not reached
@@ -222,8 +231,9 @@ class SkipListIterator final : public RecordIterator {
 
 }  // namespace
 
-std::unique_ptr<InternalIterator> NewSkipListIterator(const PmSkipList* list, std::shared_ptr<const HeadTree> guide, bool verify) {
-  return std::make_unique<SkipListIterator>(list, std::move(guide), verify);
+std::unique_ptr<InternalIterator> NewSkipListIterator(const PmSkipList* list, std::shared_ptr<const HeadTree> guide,
+                                                      bool verify, const std::atomic<bool>* merged) {
+  return std::make_unique<SkipListIterator>(list, std::move(guide), verify, merged);
 }
 
 }  // namespace lamella

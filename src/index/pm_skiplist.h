@@ -52,8 +52,10 @@ class PmSkipList {
   /// shortcut (I1).
   PmPtr Next(PmPtr element, uint32_t lane, uint32_t layer) const {
     PmPtr next;
-    const uint64_t word = Link(element, lane, layer)->load(std::memory_order_acquire);  // pairs with the writer's release (I2)
-    if (DecodeLink(word, &next) && (!next || pool_->Contains(next, sizeof(RecordHeader)))) [[likely]] return next;
+    const uint64_t word =
+        Link(element, lane, layer)->load(std::memory_order_acquire);  // pairs with the writer's release (I2)
+    if (DecodeLink(word, &next) && (!next || pool_->Contains(next, sizeof(RecordHeader)))) [[likely]]
+      return next;
     return layer == 0 ? PmPtr::DamagedAt(element) : PmPtr();
   }
   PmPtr First() const { return Next(PmPtr(), 0, 0); }
@@ -61,8 +63,9 @@ class PmSkipList {
   /// The first element at or after `target`; null at the end. `start`: an element before it, or null to start at the head.
   /// With `verify` the checksum of every record that the search looks at; what it answers for damage is PmPtr::damaged.
   PmPtr FindAtOrAfter(const InternalKey& target, PmPtr start, HopTally* tally, bool verify = false) const;
-  /// The last element before `target`; null where there is none.
-  PmPtr FindBefore(const InternalKey& target, PmPtr start, HopTally* tally, bool verify = false) const;
+  /// The last element before `target` of those that reach up to layer `lowest`; null where there is none.
+  PmPtr FindBefore(const InternalKey& target, PmPtr start, HopTally* tally, bool verify = false,
+                   uint32_t lowest = 0) const;
   /// The last element; null in an empty list.
   PmPtr FindLast() const;
   /// True if the element is before the target.
@@ -80,7 +83,9 @@ class PmSkipList {
 /// Walks a list. `guide` (may be null) is a tree over some of the list's elements: searches start from it, and what lies ahead is
 /// fetched early by its addresses.
 /// With `verify` it checks each record before it looks at its key. Damage ends the walk; status() tells it.
-std::unique_ptr<InternalIterator> NewSkipListIterator(const PmSkipList* list, std::shared_ptr<const HeadTree> guide, bool verify);
+/// `merged` (may be null) outlives the iterator: set, once all that the list had is in the list of the iterator after this.
+std::unique_ptr<InternalIterator> NewSkipListIterator(const PmSkipList* list, std::shared_ptr<const HeadTree> guide,
+                                                      bool verify, const std::atomic<bool>* merged = nullptr);
 
 }  // namespace lamella
 

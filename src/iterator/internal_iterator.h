@@ -31,7 +31,9 @@ struct InternalKey {
 inline constexpr uint64_t kTagFirst = ~uint64_t{0};
 
 /// A place after every record before `key`, and before `key` itself: for searches of what is strictly before it.
-constexpr InternalKey JustBefore(const InternalKey& key) { return {key.user_key, key.tag == kTagFirst ? key.tag : key.tag + 1}; }
+constexpr InternalKey JustBefore(const InternalKey& key) {
+  return {key.user_key, key.tag == kTagFirst ? key.tag : key.tag + 1};
+}
 
 /// <0, 0, >0 in internal-key order.
 inline int CompareInternal(const InternalKey& a, const InternalKey& b) {
@@ -61,6 +63,9 @@ class InternalIterator {
   virtual Status status() const = 0;
   /// Corruption if the record it stands on does not validate; OK else. REQUIRES: Valid().
   virtual Status VerifyChecksum() const { return Status::OK(); }
+  /// True if, of iterators that are merged, one behind this in rank shows all that this would, wherever it is sought from now on.
+  /// Stays true.
+  virtual bool Superseded() const { return false; }
 };
 
 }  // namespace lamella

@@ -16,6 +16,8 @@ namespace {
 // M1: live_ holds the valid children, in walking order of their keys, equal keys by rank; the front one is shown.
 // M2: after a step, the key shown lies strictly past last_ in walking order. A child may lead into the records of another while
 //     they are merged, so records it shows may have been shown already; no state of a child can tell, last_ can.
+// M3: a child that is superseded goes, and those behind it are sought again: they may have passed what it had still to show.
+//     Kept, every merged child would walk the whole of the last.
 class MergingIterator final : public InternalIterator {
  public:
   explicit MergingIterator(std::vector<std::unique_ptr<InternalIterator>> children) {
@@ -92,6 +94,7 @@ class MergingIterator final : public InternalIterator {
     status_ = Status::OK();
     forward_ = forward;
     live_.clear();
+    std::erase_if(children_, [](const Child& child) { return child.source->Superseded(); });
     for (Child& child : children_) {
       move(child);
       if (Load(&child)) live_.push_back(&child);
@@ -122,23 +125,49 @@ class MergingIterator final : public InternalIterator {
   void TurnAround(Child* shown) {
     forward_ = !forward_;
     live_.clear();
-    const InternalKey last{last_key_, last_tag_};
     for (Child& child : children_) {
       if (&child == shown) continue;
-      if (forward_) {
-        child.source->Seek(last);
-      } else {
-        child.source->SeekForPrev(last);
-      }
+      Return(&child);
       if (Load(&child)) live_.push_back(&child);
     }
     Sort();
     live_.insert(live_.begin(), shown);
   }
 
+  // To the near side of the record that was last shown.
+  void Return(Child* child) {
+    const InternalKey last{last_key_, last_tag_};
+    if (forward_) {
+      child->source->Seek(last);
+    } else {
+      child->source->SeekForPrev(last);
+    }
+  }
+
+  // Keeps M3; what is then in front may be what was last shown. False after an error.
+  bool DropSuperseded() {
+    const auto first = std::ranges::find_if(children_, [](const Child& child) { return child.source->Superseded(); });
+    const ptrdiff_t behind = first - children_.begin();
+    children_.erase(
+        std::remove_if(first, children_.end(), [](const Child& child) { return child.source->Superseded(); }),
+        children_.end());
+    live_.clear();
+    for (Child& child : children_) {
+      if (&child - children_.data() >= behind) Return(&child);
+      if (Load(&child)) live_.push_back(&child);
+    }
+    if (!status_.ok()) {
+      Fail();
+      return false;
+    }
+    Sort();
+    return true;
+  }
+
   // Moves the front child by one and restores M1. False after an error.
   bool MoveFront() {
     Child* child = live_.front();
+    if (child->source->Superseded()) return DropSuperseded();
     if (forward_) {
       child->source->Next();
     } else {

@@ -34,9 +34,11 @@ struct LiveTable {
   RecordMap records;
   LiveTable* next = nullptr;
   std::optional<OwnedKey> merged_from;  // at and behind it the list runs through `next`
+  mutable int searches = 0;
 
   /// The first record of the list behind `key` (at it, too, if `inclusive`); null at the end.
   const RecordMap::value_type* After(const InternalKey& key, bool inclusive) const {
+    ++searches;
     const OwnedKey from{std::string(key.user_key), key.tag};
     auto own = inclusive ? records.lower_bound(from) : records.upper_bound(from);
     const RecordMap::value_type* found = own == records.end() || IsMerged(own->first) ? nullptr : &*own;
@@ -46,6 +48,7 @@ struct LiveTable {
     return found;
   }
   const RecordMap::value_type* Before(const InternalKey& key, bool inclusive) const {
+    ++searches;
     const OwnedKey from{std::string(key.user_key), key.tag};
     if (merged_from) {
       const RecordMap::value_type* found = next->Before(key, inclusive);
@@ -68,6 +71,9 @@ struct LiveTable {
     merged_from = last->first;
     return true;
   }
+
+  /// True once every record is in `next`, and was there at some time.
+  bool IsWhollyMerged() const { return next != nullptr && IsMerged(records.begin()->first); }
 
   static constexpr std::string_view kEnd = "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff";
 
@@ -108,6 +114,8 @@ class LiveIterator final : public InternalIterator {
     if (damaged_ && *damaged_ == OwnedKey{*key_, tag_}) return Status::Corruption("damaged in the test");
     return Status::OK();
   }
+
+  bool Superseded() const override { return table_->IsWhollyMerged(); }
 
   /// Fails every move from the `moves`th on; 0 stops failing.
   void FailAfter(int moves) {

@@ -50,7 +50,6 @@ std::shared_ptr<L0Table> ListDb::NewTable(const MemTable& memtable) {
   table->state.count = memtable.count();
   table->state.last_sequence = memtable.last_sequence();
   table->state.sealed = memtable.sealed();
-  table->settled = std::make_shared<std::atomic<bool>>(false);
   return table;
 }
 
@@ -115,16 +114,16 @@ Status ListDb::CopyRecords(const MemTable& memtable, std::shared_ptr<HeadTree>* 
     const uint32_t height = RandomHeight(&random);
     Status s = flush_arena_->Prepare(RecordBytes(height, record->key().size(), record->value().size()), true);
     if (!s.ok()) return s;
-    places.push_back(
-        flush_arena_->Append({.tag = record->tag(),
-                              .key = record->key(),
-                              .value = record->value(),
-                              .height = height,
-                              // after a power cut on page media the copies may be all that is left of a batch, or of a part of one
-                              .batch_remaining = record->header.batch_remaining}));
+    places.push_back(flush_arena_->Append(
+        {.tag = record->tag(),
+         .key = record->key(),
+         .value = record->value(),
+         .height = height,
+         // after a power cut on page media the copies may be all that is left of a batch, or of a part of one
+         .batch_remaining = record->header.batch_remaining}));
   }
   flush_arena_->Commit();
-  flush_arena_->Seal();  // the records' links are written from now on
+  flush_arena_->Seal();               // the records' links are written from now on
   for (const PmPtr place : places) {  // now that their keys can be read there
     const Record* record = pool_->At<Record>(place);
     (*copied)->Insert(record->key(), record->tag(), place, record->height());
@@ -259,7 +258,8 @@ void ListDb::FreeLogBeforeBoundary() {
     boundary = state_.boundary;
   }
   pool_->ForEachChunk([&](const ChunkRef& chunk) {
-    if (chunk.kind == ChunkKind::kLog && chunk.owner < boundary.size() && chunk.ordinal < boundary[chunk.owner].ordinal) {
+    if (chunk.kind == ChunkKind::kLog && chunk.owner < boundary.size() &&
+        chunk.ordinal < boundary[chunk.owner].ordinal) {
       FreeOnce(chunk);
     }
   });

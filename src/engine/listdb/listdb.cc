@@ -10,7 +10,9 @@ namespace lamella {
 
 namespace {
 
-uint64_t Share(uint64_t bytes, double share) { return static_cast<uint64_t>(static_cast<double>(bytes) * std::clamp(share, 0.0, 0.9)); }
+uint64_t Share(uint64_t bytes, double share) {
+  return static_cast<uint64_t>(static_cast<double>(bytes) * std::clamp(share, 0.0, 0.9));
+}
 
 // MemTables and L0's trees get what the caches leave, and at least an eighth.
 uint64_t TablesBytes(const Options& options) {
@@ -65,7 +67,8 @@ Status ListDb::SyncAll() {
 
 void ListDb::OnSynced(uint64_t sequence) {
   if (!LosesUnsynced()) return;
-  Status s = Edit(ListDbEdit::kSynced, [&](ListDbState* state) { state->synced_sequence = std::max(state->synced_sequence, sequence); });
+  Status s = Edit(ListDbEdit::kSynced,
+                  [&](ListDbState* state) { state->synced_sequence = std::max(state->synced_sequence, sequence); });
   if (!s.ok()) SetBackgroundError(s);
 }
 
@@ -77,13 +80,15 @@ Candidates ListDb::FindCandidates(std::string_view key) {
   found.count = lookup_cache_.Find(found.hash, &found.places);
   for (uint32_t i = 0; i < found.count; ++i) {
     const char* record = pool_->Address(found.places[i]);
-    for (size_t line = 0; line < 3; ++line) __builtin_prefetch(record + line * kLineBytes);  // header, links, key, a small value
+    for (size_t line = 0; line < 3; ++line)
+      __builtin_prefetch(record + line * kLineBytes);  // header, links, key, a small value
   }
   return found;
 }
 
 // Algorithm 7.
-Lookup ListDb::SearchTables(const TableSet& tables, const InternalKey& target, const Candidates& candidates, bool verify) {
+Lookup ListDb::SearchTables(const TableSet& tables, const InternalKey& target, const Candidates& candidates,
+                            bool verify) {
   for (uint32_t i = 0; i < candidates.count; ++i) {
     const PmPtr place = candidates.places[i];
     const Record* record = pool_->At<Record>(place);
@@ -129,8 +134,9 @@ Lookup ListDb::SearchTables(const TableSet& tables, const InternalKey& target, c
 void ListDb::AddTableIterators(const std::shared_ptr<const TableSet>& tables, bool verify,
                                std::vector<std::unique_ptr<InternalIterator>>* iterators) {
   for (const auto& table : static_cast<const ListDbTables&>(*tables).l0) {
-    iterators->push_back(table->tree != nullptr ? NewHeadTreeIterator(pool_, table->tree.get())
-                                                : NewSkipListIterator(table->list.get(), nullptr, verify));
+    iterators->push_back(table->tree != nullptr
+                             ? NewHeadTreeIterator(pool_, table->tree.get())
+                             : NewSkipListIterator(table->list.get(), nullptr, verify, table->merged.get()));
   }
   iterators->push_back(NewSkipListIterator(l1_.get(), second_chance_.tree(), verify));
 }
@@ -200,11 +206,13 @@ std::optional<Job> ListDb::PickJob(JobClass job_class) {
   }
   if (merge_ready) {
     if (!tables->l0.back()->settled->load(std::memory_order_acquire)) {
-      return l1_job("settle", [this, settled = tables->l0.back()->settled] {  // a Get of before the flush is under way (I3)
-        pool_->readers()->Collect();
-        if (!settled->load(std::memory_order_acquire)) std::this_thread::sleep_for(std::chrono::microseconds(200));
-        return Status::OK();
-      });
+      return l1_job("settle",
+                    [this, settled = tables->l0.back()->settled] {  // a Get of before the flush is under way (I3)
+                      pool_->readers()->Collect();
+                      if (!settled->load(std::memory_order_acquire))
+                        std::this_thread::sleep_for(std::chrono::microseconds(200));
+                      return Status::OK();
+                    });
     }
     return l1_job("merge", [this] { return MergeOldest(); });
   }
@@ -222,10 +230,12 @@ bool ListDb::ReclaimSpace() {
   const auto nothing_left = [this] {
     const auto read_set = CurrentReadSet();
     const std::lock_guard lock(job_mu_);
-    return read_set->sealed.empty() && static_cast<const ListDbTables&>(*read_set->tables).l0.empty() && !gc_wanted_ && !l1_busy_;
+    return read_set->sealed.empty() && static_cast<const ListDbTables&>(*read_set->tables).l0.empty() && !gc_wanted_ &&
+           !l1_busy_;
   };
   // Reclaiming again what the last writer has just failed to would only make every write on a full pool slow.
-  if (nothing_left() && garbage_bytes_.load(std::memory_order_relaxed) == 0 && pool_->CollectDeferred() == 0) return false;
+  if (nothing_left() && garbage_bytes_.load(std::memory_order_relaxed) == 0 && pool_->CollectDeferred() == 0)
+    return false;
   {
     const std::lock_guard lock(job_mu_);
     gc_wanted_ = true;
@@ -311,18 +321,20 @@ std::string ListDb::Describe() const {
   const auto& tables = static_cast<const ListDbTables&>(*read_set->tables);
   std::string out;
   out += "MemTables: active " + std::to_string(read_set->active->count()) + " records, " +
-         std::to_string(read_set->active->memory_bytes()) + " bytes of DRAM; sealed " + std::to_string(read_set->sealed.size()) + "\n";
+         std::to_string(read_set->active->memory_bytes()) + " bytes of DRAM; sealed " +
+         std::to_string(read_set->sealed.size()) + "\n";
   out += "L0: " + std::to_string(tables.l0.size()) + " PMTables\n";
   for (const auto& table : tables.l0) {
-    out += "  table " + std::to_string(table->state.id) + ": " + std::to_string(table->state.count) + " records, up to sequence " +
-           std::to_string(table->state.last_sequence) + (table->checkpointed ? ", checkpointed" : ", behind the log boundary") +
+    out += "  table " + std::to_string(table->state.id) + ": " + std::to_string(table->state.count) +
+           " records, up to sequence " + std::to_string(table->state.last_sequence) +
+           (table->checkpointed ? ", checkpointed" : ", behind the log boundary") +
            (table->tree != nullptr ? ", order cached in DRAM\n" : "\n");
   }
-  out += "L1: " + std::to_string(l1_count_.load(std::memory_order_relaxed)) + " records, " + std::to_string(l1_->lane_count()) +
-         (l1_->lane_count() == 1 ? " lane" : " lanes") + "\n";
-  out += "lookup cache: " + std::to_string(lookup_cache_.memory_bytes()) + " bytes; second-chance cache: " +
-         std::to_string(second_chance_.memory_bytes()) + " bytes, elements of height " + std::to_string(second_chance_.height_min()) +
-         " and more\n";
+  out += "L1: " + std::to_string(l1_count_.load(std::memory_order_relaxed)) + " records, " +
+         std::to_string(l1_->lane_count()) + (l1_->lane_count() == 1 ? " lane" : " lanes") + "\n";
+  out += "lookup cache: " + std::to_string(lookup_cache_.memory_bytes()) +
+         " bytes; second-chance cache: " + std::to_string(second_chance_.memory_bytes()) +
+         " bytes, elements of height " + std::to_string(second_chance_.height_min()) + " and more\n";
   return out;
 }
 

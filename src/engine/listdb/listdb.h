@@ -40,12 +40,14 @@ inline constexpr ChunkKind kListDbArena = static_cast<ChunkKind>(static_cast<int
 inline constexpr uint32_t kFlushArena = 0;
 inline constexpr uint32_t kGcArena = 1;
 
-/// An L0 PMTable: a skiplist through its records. Immutable but for the list's links and `settled`.
+/// An L0 PMTable: a skiplist through its records. Immutable but for the list's links, `settled` and `merged`.
 struct L0Table {
   L0TableState state;  // heads are filled in at the checkpoint
   bool checkpointed = false;
   /// Every Get that was under way when the table was made is over (I3).
-  std::shared_ptr<std::atomic<bool>> settled;
+  std::shared_ptr<std::atomic<bool>> settled = std::make_shared<std::atomic<bool>>(false);
+  /// All of it is in L1, for those who still see the table apart from it.
+  std::shared_ptr<std::atomic<bool>> merged = std::make_shared<std::atomic<bool>>(false);
   std::shared_ptr<SkipListHeads> heads;  // in DRAM: an L0 table is found through the catalog or re-sorted from the log
   std::shared_ptr<PmSkipList> list;
   /// The table's order in DRAM, kept while memory allows: a cache of the list.
@@ -74,7 +76,8 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
  protected:
   Status FlushMemTable(const std::shared_ptr<MemTable>& memtable) override;
   Candidates FindCandidates(std::string_view key) override;
-  Lookup SearchTables(const TableSet& tables, const InternalKey& target, const Candidates& candidates, bool verify) override;
+  Lookup SearchTables(const TableSet& tables, const InternalKey& target, const Candidates& candidates,
+                      bool verify) override;
   void AddTableIterators(const std::shared_ptr<const TableSet>& tables, bool verify,
                          std::vector<std::unique_ptr<InternalIterator>>* iterators) override;
   Pressure TablePressure(const TableSet& tables) const override;
@@ -164,24 +167,25 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   Status SyncAll();
 
   const ListDbOptions options_;
-  const uint64_t tables_bytes_max_;   // DRAM for MemTables and the trees of L0
+  const uint64_t tables_bytes_max_;  // DRAM for MemTables and the trees of L0
   const uint64_t memtable_bytes_;
   LookupCache lookup_cache_;
   SecondChanceCache second_chance_;
-  bool unified_ = true;               // constant after Recover
+  bool unified_ = true;  // constant after Recover
 
   mutable std::mutex catalog_mu_;
   ListDbState state_;                 // guarded by catalog_mu_
   std::unique_ptr<Catalog> catalog_;  // guarded by catalog_mu_
 
-  std::mutex tables_mu_;              // held while the table set is replaced
-  std::unique_ptr<PmSkipList> l1_;    // constant after Recover
+  std::mutex tables_mu_;            // held while the table set is replaced
+  std::unique_ptr<PmSkipList> l1_;  // constant after Recover
   std::atomic<uint64_t> l1_count_{0};
   std::atomic<uint64_t> flushed_through_{0};  // newest sequence number that a table may hold
-  std::atomic<uint64_t> garbage_bytes_{0};  // found dead since the last gc
+  std::atomic<uint64_t> garbage_bytes_{0};    // found dead since the last gc
 
   mutable std::mutex doomed_mu_;
-  std::map<uint64_t, uint32_t> doomed_;  // guarded by doomed_mu_; chunks whose free is deferred: part and index to epoch
+  std::map<uint64_t, uint32_t>
+      doomed_;  // guarded by doomed_mu_; chunks whose free is deferred: part and index to epoch
 
   // Jobs under way; guarded by job_mu_.
   std::mutex job_mu_;
@@ -196,7 +200,8 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   Persister compaction_persister_;
   Persister gc_persister_;
   SnapshotList::Sample snapshots_;  // of the running job
-  std::shared_ptr<std::atomic<uint64_t>> settled_sequence_;  // merged tables up to here are seen apart from L1 by nobody (I4)
+  std::shared_ptr<std::atomic<uint64_t>>
+      settled_sequence_;  // merged tables up to here are seen apart from L1 by nobody (I4)
   std::shared_ptr<Shields> shields_;
   std::vector<PmPtr> dropped_puts_;     // unlinked and not yet marked
   std::vector<PmPtr> dropped_deletes_;  // the same

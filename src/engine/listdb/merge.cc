@@ -65,6 +65,7 @@ Status ListDb::MergeOldest() {
   snapshots_ = context_.snapshots->Now();
   s = Zipper(l1_.get(), &compaction_persister_, this, context_.options->verify_checksums).Merge(elements);
   if (!s.ok()) return s;
+  table->merged->store(true, std::memory_order_release);
   s = Edit(ListDbEdit::kMergeDone, [&](ListDbState* state) {
     state->merging = 0;
     state->l0.erase(state->l0.begin());

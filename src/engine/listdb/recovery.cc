@@ -89,7 +89,7 @@ Status ListDb::OpenTables(ListDbTables* tables) {
     auto table = std::make_shared<L0Table>();
     table->state = state;
     table->checkpointed = true;
-    table->settled = std::make_shared<std::atomic<bool>>(true);
+    table->settled->store(true, std::memory_order_relaxed);
     table->heads = std::make_shared<SkipListHeads>();
     if (state.heads.size() != size_t{state_.lanes} * kHeightMax) {
       return Status::Corruption("L0 table " + std::to_string(state.id) + " has " + std::to_string(state.heads.size()) +

@@ -38,7 +38,8 @@ bool DecodeTable(Decoder* in, L0TableState* table) {
   table->last_sequence = in->Fixed<uint64_t>();
   table->arena_ordinal = in->Fixed<uint64_t>();
   uint32_t heads;
-  if (!DecodePositions(in, &table->sealed) || !DecodeCount(in, 8, &heads) || heads > kPoolPartsMax * kHeightMax) return false;
+  if (!DecodePositions(in, &table->sealed) || !DecodeCount(in, 8, &heads) || heads > kPoolPartsMax * kHeightMax)
+    return false;
   table->heads.resize(heads);
   for (uint64_t& word : table->heads) word = in->Fixed<uint64_t>();
   return in->ok();
@@ -91,7 +92,8 @@ Status ListDbState::Decode(std::string_view payload, ListDbState* state) {
   state->rebuilding = rebuilding != 0;
   uint32_t gaps = 0;
   uint32_t tables = 0;
-  bool ok = DecodePositions(&in, &state->boundary) && DecodePositions(&in, &state->merged) && DecodeCount(&in, 16, &gaps);
+  bool ok =
+      DecodePositions(&in, &state->boundary) && DecodePositions(&in, &state->merged) && DecodeCount(&in, 16, &gaps);
   if (ok) {
     state->gaps.resize(gaps);
     for (SequenceGap& g : state->gaps) {

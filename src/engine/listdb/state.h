@@ -16,12 +16,12 @@ namespace lamella {
 
 /// Kinds of catalog edits: why the state changed. Kind 0 is the catalog's own snapshot.
 enum class ListDbEdit : uint32_t {
-  kCheckpoint = 1,   // L0 tables made persistent, the log boundary moved (6.3.4)
-  kMergeBegin = 2,   // a zipper compaction starts (6.5)
+  kCheckpoint = 1,  // L0 tables made persistent, the log boundary moved (6.3.4)
+  kMergeBegin = 2,  // a zipper compaction starts (6.5)
   kMergeDone = 3,
-  kGap = 4,          // recovery declared sequence numbers void
-  kSynced = 5,       // page media: everything up to a sequence number is on the medium
-  kRebuildBegin = 6, // the indexes are being rebuilt from the records; until done nothing in place counts
+  kGap = 4,           // recovery declared sequence numbers void
+  kSynced = 5,        // page media: everything up to a sequence number is on the medium
+  kRebuildBegin = 6,  // the indexes are being rebuilt from the records; until done nothing in place counts
   kRebuildDone = 7,
 };
 
@@ -29,25 +29,25 @@ enum class ListDbEdit : uint32_t {
 struct L0TableState {
   uint64_t id = 0;
   uint64_t count = 0;
-  uint64_t last_sequence = 0;        // of the MemTable it was
-  uint64_t arena_ordinal = 0;        // first arena chunk it may have records in (plain log only)
-  std::vector<LogPosition> sealed;   // its records lie before this, per log shard
-  std::vector<uint64_t> heads;       // lanes x kHeightMax links
+  uint64_t last_sequence = 0;       // of the MemTable it was
+  uint64_t arena_ordinal = 0;       // first arena chunk it may have records in (plain log only)
+  std::vector<LogPosition> sealed;  // its records lie before this, per log shard
+  std::vector<uint64_t> heads;      // lanes x kHeightMax links
 };
 
 struct ListDbState {
   uint32_t lanes = 1;
-  PmPtr l1_heads;                      // the SkipListHeads of L1, at the start of a chunk
+  PmPtr l1_heads;  // the SkipListHeads of L1, at the start of a chunk
   uint64_t l1_count = 0;
   uint64_t next_table_id = 1;
-  std::vector<L0TableState> l0;        // oldest first
-  uint64_t merging = 0;                // id of the table that a zipper compaction is merging; 0 for none
-  std::vector<LogPosition> boundary;   // the log before this is in tables, per shard
-  uint64_t flushed_sequence = 0;       // up to here everything is in checkpointed tables
-  std::vector<LogPosition> merged;     // the log before this is in L1 or dead, per shard
-  uint64_t merged_sequence = 0;        // newest of the tables that were merged into L1
-  uint64_t synced_sequence = 0;        // page media: up to here everything survives a power cut
-  std::vector<SequenceGap> gaps;       // void sequence numbers, ascending
+  std::vector<L0TableState> l0;       // oldest first
+  uint64_t merging = 0;               // id of the table that a zipper compaction is merging; 0 for none
+  std::vector<LogPosition> boundary;  // the log before this is in tables, per shard
+  uint64_t flushed_sequence = 0;      // up to here everything is in checkpointed tables
+  std::vector<LogPosition> merged;    // the log before this is in L1 or dead, per shard
+  uint64_t merged_sequence = 0;       // newest of the tables that were merged into L1
+  uint64_t synced_sequence = 0;       // page media: up to here everything survives a power cut
+  std::vector<SequenceGap> gaps;      // void sequence numbers, ascending
   bool rebuilding = false;
 
   std::string Encode() const;
