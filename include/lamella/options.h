@@ -41,10 +41,10 @@ enum class MediumKind : uint8_t {
 
 /// Delays that emulate a slower medium on this machine's memory. All zero is off, and costs one predictable branch.
 struct MediaProfile {
-  uint32_t read_ns = 0;     // added to a read that follows a persistent pointer
-  uint32_t write_ns = 0;    // added to a fence that had lines to write
-  double write_gbps = 0;    // bandwidth cap of flushed lines, GB/s; 0 is none
-  double read_gbps = 0;     // bandwidth cap of reads, GB/s; 0 is none
+  uint32_t read_ns = 0;       // added to a read that follows a persistent pointer
+  uint32_t write_ns = 0;      // added to a fence that had lines to write
+  double write_gbps = 0;      // bandwidth cap of flushed lines, GB/s; 0 is none
+  double read_gbps = 0;       // bandwidth cap of reads, GB/s; 0 is none
   uint32_t block_bytes = 64;  // size of the medium's internal block, for block counts
 
   /// "dram" (no delay), "tlsm", "pcm", "optane", "cxl" (ARCHITECTURE, the presets of the papers); nullopt else.

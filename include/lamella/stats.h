@@ -37,7 +37,7 @@ struct Stats {
   uint64_t gets_l1 = 0;
   uint64_t iterators = 0;
 
-  uint64_t stall_ns = 0;      // time that writers were delayed or blocked
+  uint64_t stall_ns = 0;  // time that writers were delayed or blocked
   uint64_t stall_count = 0;
   uint64_t stall_ns_max = 0;  // the longest single one
 
@@ -46,18 +46,18 @@ struct Stats {
   uint64_t gc_runs = 0;
   uint64_t gc_bytes_relocated = 0;
   uint64_t checkpoints = 0;
-  uint64_t recovery_us = 0;      // what the last Open took
+  uint64_t recovery_us = 0;        // what the last Open took
   uint64_t recovered_records = 0;  // log records that it re-sorted
 
   uint64_t l0_tables = 0;
   uint64_t l0_records = 0;
   uint64_t l1_records = 0;
-  uint64_t pool_bytes = 0;        // size of the pool's files
-  uint64_t pool_bytes_used = 0;   // in chunks that have an owner
-  uint64_t dram_bytes = 0;        // MemTables and caches now
-  uint64_t sequence = 0;          // the newest published sequence number
-  uint64_t snapshots = 0;         // live ones
-  uint64_t remote_hops = 0;       // skiplist hops to another pool part
+  uint64_t pool_bytes = 0;       // size of the pool's files
+  uint64_t pool_bytes_used = 0;  // in chunks that have an owner
+  uint64_t dram_bytes = 0;       // MemTables and caches now
+  uint64_t sequence = 0;         // the newest published sequence number
+  uint64_t snapshots = 0;        // live ones
+  uint64_t remote_hops = 0;      // skiplist hops to another pool part
   uint64_t local_hops = 0;
 
   /// Bytes stored in persistent memory, all causes.

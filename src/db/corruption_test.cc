@@ -34,7 +34,9 @@ class Corruption : public ::testing::Test {
     options_.listdb.second_chance_share = 0;
   }
 
-  std::unique_ptr<DbImpl> Make() { return std::make_unique<DbImpl>(options_, dir_.Sub("store"), DbSeams{nullptr, true}); }
+  std::unique_ptr<DbImpl> Make() {
+    return std::make_unique<DbImpl>(options_, dir_.Sub("store"), DbSeams{nullptr, true});
+  }
 
   // L1, an L0 table, a log behind the boundary, deletes and dead records; `abandoned`, as after a crash, or closed.
   void Build(bool abandoned) {
@@ -99,7 +101,8 @@ class Corruption : public ::testing::Test {
     for (const auto& [key, value] : expected_) {
       std::string found;
       const Status got = db->Get({}, key, &found);
-      if (got.ok() ? found != value : !got.IsCorruption()) saw(Outcome::kWrong, "Get of " + Brief(key) + ": " + got.ToString());
+      if (got.ok() ? found != value : !got.IsCorruption())
+        saw(Outcome::kWrong, "Get of " + Brief(key) + ": " + got.ToString());
       if (got.IsCorruption()) saw(Outcome::kReported, "Get: " + got.ToString());
     }
     db->Abandon();
@@ -127,7 +130,8 @@ class Corruption : public ::testing::Test {
       std::string what;
       const Outcome outcome = Look(&what);
       ++outcomes[static_cast<int>(outcome)];
-      if (outcome == Outcome::kWrong) ADD_FAILURE() << name << ": bit " << bit % 8 << " of byte " << bytes[bit / 8] << ": " << what;
+      if (outcome == Outcome::kWrong)
+        ADD_FAILURE() << name << ": bit " << bit % 8 << " of byte " << bytes[bit / 8] << ": " << what;
       if (outcomes[2] > 10) break;
     }
     std::printf("%s: %llu of %llu bits flipped: %llu harmless, %llu reported, %llu wrong\n", name,

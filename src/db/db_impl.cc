@@ -12,7 +12,8 @@ namespace {
 
 uint64_t NowNs() {
   return static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+          .count());
 }
 
 class SnapshotOf final : public Snapshot {
@@ -58,7 +59,8 @@ Status DbImpl::CheckWrite(std::string_view key, std::string_view value) const {
     return Status::InvalidArgument("a key of " + std::to_string(key.size()) + " bytes; keys are 1 to 65535 bytes");
   }
   if (value.size() > kValueBytesMax) {
-    return Status::InvalidArgument("a value of " + std::to_string(value.size()) + " bytes; values are at most 1 GiB (1073741824)");
+    return Status::InvalidArgument("a value of " + std::to_string(value.size()) +
+                                   " bytes; values are at most 1 GiB (1073741824)");
   }
   return Status::OK();
 }
@@ -92,7 +94,8 @@ Status DbImpl::WriteOperations(const WriteOptions& options, std::span<const Writ
     if (!s.ok()) return s;
   }
   Status s = engine_->Write(operations);
-  if (s.ok() && options.sync) [[unlikely]] return Sync();
+  if (s.ok() && options.sync) [[unlikely]]
+    return Sync();
   return s;
 }
 
@@ -204,20 +207,18 @@ std::unique_ptr<Iterator> DbImpl::NewIterator(const ReadOptions& options) {
   iterators_.Add();
   EpochPin hold(pool_->holders());
   // Registered, so that compaction keeps the versions it sees.
-  const uint64_t sequence = snapshots_.Take([&] {
-    return options.snapshot != nullptr ? options.snapshot->sequence() : engine_->PublishedSequence();
-  });
+  const uint64_t sequence = snapshots_.Take(
+      [&] { return options.snapshot != nullptr ? options.snapshot->sequence() : engine_->PublishedSequence(); });
   const bool verify = options.verify_checksums || options_.verify_checksums;
   std::unique_ptr<InternalIterator> source;
   {
     const EpochPin pin(pool_->readers());
     source = engine_->NewIterator(verify);
   }
-  return NewVisibleIterator(std::move(source), sequence, options, verify,
-                            [this, sequence, token = hold.Release()] {
-                              pool_->holders()->Unpin(token);
-                              snapshots_.Release(sequence);
-                            });
+  return NewVisibleIterator(std::move(source), sequence, options, verify, [this, sequence, token = hold.Release()] {
+    pool_->holders()->Unpin(token);
+    snapshots_.Release(sequence);
+  });
 }
 
 const Snapshot* DbImpl::GetSnapshot() {

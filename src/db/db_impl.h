@@ -79,7 +79,7 @@ class DbImpl final : public DB {
   const std::string path_;
   const DbSeams seams_;
   std::unique_ptr<FileLock> lock_;
-  std::unique_ptr<Pool> pool_;      // constant after Init; outlives engine_
+  std::unique_ptr<Pool> pool_;  // constant after Init; outlives engine_
   SnapshotList snapshots_;
   std::unique_ptr<Engine> engine_;  // constant after Init
   Scheduler scheduler_;

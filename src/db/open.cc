@@ -18,8 +18,8 @@ std::string JoinPath(const std::string& directory, const std::string& name) {
 }
 
 Status Unbuilt(EngineKind kind) {
-  return Status::NotSupported("engine " + std::string(EngineName(kind)) + " (kind " + std::to_string(static_cast<int>(kind)) +
-                              ") is not built; this build has: listdb");
+  return Status::NotSupported("engine " + std::string(EngineName(kind)) + " (kind " +
+                              std::to_string(static_cast<int>(kind)) + ") is not built; this build has: listdb");
 }
 
 PoolOptions MakePoolOptions(const Options& options, const std::string& path) {
@@ -55,22 +55,26 @@ std::vector<std::string> PoolPaths(const Options& options, const std::string& pa
 Status DbImpl::CheckOptions() const {
   const auto refuse = [](const std::string& what) { return Status::InvalidArgument(what); };
   if (options_.pmem_paths.size() > kPoolPartsMax) {
-    return refuse("pmem_paths names " + std::to_string(options_.pmem_paths.size()) + " directories; a pool has at most " +
-                  std::to_string(kPoolPartsMax) + " parts");
+    return refuse("pmem_paths names " + std::to_string(options_.pmem_paths.size()) +
+                  " directories; a pool has at most " + std::to_string(kPoolPartsMax) + " parts");
   }
-  if ((options_.chunk_bytes & (options_.chunk_bytes - 1)) != 0 || options_.chunk_bytes < (64 << 10) || options_.chunk_bytes > (1 << 30)) {
-    return refuse("chunk_bytes is " + std::to_string(options_.chunk_bytes) + "; it must be a power of two from 64 KiB to 1 GiB");
+  if ((options_.chunk_bytes & (options_.chunk_bytes - 1)) != 0 || options_.chunk_bytes < (64 << 10) ||
+      options_.chunk_bytes > (1 << 30)) {
+    return refuse("chunk_bytes is " + std::to_string(options_.chunk_bytes) +
+                  "; it must be a power of two from 64 KiB to 1 GiB");
   }
   constexpr uint64_t kBudgetMin = 1 << 20;
   if (options_.memory_budget_bytes < kBudgetMin) {
-    return refuse("memory_budget_bytes is " + std::to_string(options_.memory_budget_bytes) + "; at least 1 MiB (1048576) is needed");
+    return refuse("memory_budget_bytes is " + std::to_string(options_.memory_budget_bytes) +
+                  "; at least 1 MiB (1048576) is needed");
   }
   constexpr uint32_t kThreadsMax = 256;
   if (options_.background_threads > kThreadsMax || options_.log_shards > kThreadsMax) {
     return refuse("background_threads and log_shards are at most " + std::to_string(kThreadsMax));
   }
   if (options_.medium > MediumKind::kVolatile) {
-    return refuse("medium is " + std::to_string(static_cast<int>(options_.medium)) + "; the media are kAuto to kVolatile, 0 to " +
+    return refuse("medium is " + std::to_string(static_cast<int>(options_.medium)) +
+                  "; the media are kAuto to kVolatile, 0 to " +
                   std::to_string(static_cast<int>(MediumKind::kVolatile)));
   }
   const auto is_share = [](double share) { return share >= 0.0 && share <= 0.9; };
@@ -91,9 +95,9 @@ Status DbImpl::CheckNoOtherParts() const {
     for (size_t part = 0; part < kPoolPartsMax; ++part) {
       const std::string found = JoinPath(options_.pmem_paths[i], "pool." + std::to_string(part));
       if (part == i || !seams_.files->Exists(found)) continue;  // its own may be of a creation that was cut short
-      return Status::InvalidArgument("pmem_paths[" + std::to_string(i) + "]: expected pool." + std::to_string(i) +
-                                     " or no pool, found " + found +
-                                     "; name the directories of all parts, in the order in which the store was created");
+      return Status::InvalidArgument(
+          "pmem_paths[" + std::to_string(i) + "]: expected pool." + std::to_string(i) + " or no pool, found " + found +
+          "; name the directories of all parts, in the order in which the store was created");
     }
   }
   return Status::OK();
@@ -114,7 +118,8 @@ Status DbImpl::OpenPool(bool may_create) {
   if (!s.ok()) return s;
   if (!exists) {
     s = files->CreateDirectory(path_);
-    for (size_t i = 0; s.ok() && i < options_.pmem_paths.size(); ++i) s = files->CreateDirectory(options_.pmem_paths[i]);
+    for (size_t i = 0; s.ok() && i < options_.pmem_paths.size(); ++i)
+      s = files->CreateDirectory(options_.pmem_paths[i]);
     if (!s.ok()) return s;
   }
   s = files->LockFile(JoinPath(path_, kLockName), &lock_);
@@ -132,8 +137,9 @@ Status DbImpl::OpenPool(bool may_create) {
   if (!s.ok()) return s;
   const EngineKind kind = pool_->state().engine;
   if (options_.engine && *options_.engine != kind) {
-    return Status::InvalidArgument("the store in " + path_ + " was created with engine " + std::string(EngineName(kind)) +
-                                   ", and is asked for with " + std::string(EngineName(*options_.engine)) +
+    return Status::InvalidArgument("the store in " + path_ + " was created with engine " +
+                                   std::string(EngineName(kind)) + ", and is asked for with " +
+                                   std::string(EngineName(*options_.engine)) +
                                    "; leave Options::engine unset to open it as it is");
   }
   return Status::OK();
@@ -158,7 +164,8 @@ Status DbImpl::Init() {
   if (s.ok()) s = engine_->Recover();
   if (s.ok() && !clean) s = pool_->MarkOpen();
   if (!s.ok()) return s;
-  recovery_us_ = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(steady_clock::now() - start).count());
+  recovery_us_ =
+      static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(steady_clock::now() - start).count());
   uint32_t threads = options_.background_threads;
   if (threads == 0) threads = std::clamp<uint32_t>(std::thread::hardware_concurrency(), 2, 4);
   scheduler_.Start(engine_.get(), pool_.get(), seams_.inline_jobs ? 0 : std::max(threads, 2u));

@@ -58,9 +58,9 @@ std::string StatsText(const Stats& stats) {
   for (const Figure& f : Figures(stats)) out += std::string(f.name) + ": " + std::to_string(f.value) + "\n";
   for (size_t i = 0; i < stats.persist.size(); ++i) {
     const PersistCounters& c = stats.persist[i];
-    out += "written by " + std::string(WriteCauseName(static_cast<WriteCause>(i))) + ": " + std::to_string(c.bytes_stored) +
-           " bytes, " + std::to_string(c.lines_flushed) + " lines flushed, " + std::to_string(c.fences) + " fences, " +
-           std::to_string(c.blocks_touched) + " blocks\n";
+    out += "written by " + std::string(WriteCauseName(static_cast<WriteCause>(i))) + ": " +
+           std::to_string(c.bytes_stored) + " bytes, " + std::to_string(c.lines_flushed) + " lines flushed, " +
+           std::to_string(c.fences) + " fences, " + std::to_string(c.blocks_touched) + " blocks\n";
   }
   out += "write_amplification: " + Fixed2(stats.WriteAmplification()) + "\n";
   return out;
@@ -73,8 +73,9 @@ std::string StatsJson(const Stats& stats) {
   for (size_t i = 0; i < stats.persist.size(); ++i) {
     const PersistCounters& c = stats.persist[i];
     out += (i == 0 ? "\"" : ",\"") + std::string(WriteCauseName(static_cast<WriteCause>(i))) +
-           "\":{\"bytes_stored\":" + std::to_string(c.bytes_stored) + ",\"lines_flushed\":" + std::to_string(c.lines_flushed) +
-           ",\"fences\":" + std::to_string(c.fences) + ",\"blocks_touched\":" + std::to_string(c.blocks_touched) + "}";
+           "\":{\"bytes_stored\":" + std::to_string(c.bytes_stored) +
+           ",\"lines_flushed\":" + std::to_string(c.lines_flushed) + ",\"fences\":" + std::to_string(c.fences) +
+           ",\"blocks_touched\":" + std::to_string(c.blocks_touched) + "}";
   }
   out += "},\"write_amplification\":" + Fixed2(stats.WriteAmplification()) + "}";
   return out;
@@ -85,7 +86,8 @@ std::string StatsJson(const Stats& stats) {
 Stats DbImpl::GetStats() {
   Stats stats;
   if (!open_.load(std::memory_order_acquire)) return stats;
-  for (size_t i = 0; i < stats.persist.size(); ++i) stats.persist[i] = pool_->gate()->Counters(static_cast<WriteCause>(i));
+  for (size_t i = 0; i < stats.persist.size(); ++i)
+    stats.persist[i] = pool_->gate()->Counters(static_cast<WriteCause>(i));
   stats.gets = gets_.Sum();
   stats.gets_found = gets_found_.Sum();
   stats.iterators = iterators_.Sum();

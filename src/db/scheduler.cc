@@ -112,9 +112,11 @@ Status Scheduler::WaitForIdle() {
     const uint64_t wakes = ++wakes_;  // everybody looks once more
     wake_.notify_all();
     const auto nobody_found_any = [&] {
-      return std::all_of(found_nothing_.begin(), found_nothing_.end(), [&](uint64_t looked) { return looked >= wakes; });
+      return std::all_of(found_nothing_.begin(), found_nothing_.end(),
+                         [&](uint64_t looked) { return looked >= wakes; });
     };
-    while (!stop_ && wakes == wakes_ && !(running_ == 0 && nobody_found_any())) idle_.wait_for(lock, std::chrono::milliseconds(5));
+    while (!stop_ && wakes == wakes_ && !(running_ == 0 && nobody_found_any()))
+      idle_.wait_for(lock, std::chrono::milliseconds(5));
     if (stop_) return Status::Aborted("the store is closing");
     lock.unlock();
     Status s = engine_->BackgroundError();

@@ -41,12 +41,12 @@ class Scheduler {
   std::mutex mu_;
   std::condition_variable wake_;
   std::condition_variable idle_;
-  uint64_t wakes_ = 0;    // guarded by mu_
-  uint32_t running_ = 0;  // guarded by mu_; threads that run a job or look for one
+  uint64_t wakes_ = 0;                   // guarded by mu_
+  uint32_t running_ = 0;                 // guarded by mu_; threads that run a job or look for one
   std::vector<uint64_t> found_nothing_;  // guarded by mu_; per thread: what wakes_ was before its last look in vain
-  bool stop_ = false;     // guarded by mu_
-  bool inline_ = false;          // constant after Start
-  bool running_inline_ = false;  // by the one calling thread
+  bool stop_ = false;                    // guarded by mu_
+  bool inline_ = false;                  // constant after Start
+  bool running_inline_ = false;          // by the one calling thread
   std::vector<std::thread> threads_;
 };
 

@@ -33,10 +33,14 @@ class ReadSetIterator final : public InternalIterator {
 }  // namespace
 
 BufferedEngine::BufferedEngine(const EngineContext& context, uint64_t memtable_bytes, uint64_t buffered_bytes_max)
-    : context_(context), pool_(context.pool), memtable_bytes_(memtable_bytes), buffered_bytes_max_(buffered_bytes_max) {}
+    : context_(context),
+      pool_(context.pool),
+      memtable_bytes_(memtable_bytes),
+      buffered_bytes_max_(buffered_bytes_max) {}
 
-void BufferedEngine::StartWriting(uint32_t shards, bool unified, const std::vector<uint64_t>& next_ordinal, uint64_t sequence_last,
-                                  std::vector<std::shared_ptr<MemTable>> sealed, std::shared_ptr<const TableSet> tables) {
+void BufferedEngine::StartWriting(uint32_t shards, bool unified, const std::vector<uint64_t>& next_ordinal,
+                                  uint64_t sequence_last, std::vector<std::shared_ptr<MemTable>> sealed,
+                                  std::shared_ptr<const TableSet> tables) {
   unified_ = unified;
   log_ = std::make_unique<PmLog>(pool_, shards, next_ordinal);
   sequencer_.Reset(sequence_last);
@@ -69,7 +73,8 @@ Status BufferedEngine::Write(std::span<const WriteOperation> operations) {
     if (!s.ok()) return s;
   }
   sequencer_.WaitUntilPublished(log_.get(), last);
-  if (full) [[unlikely]] SwitchMemTable(false);
+  if (full) [[unlikely]]
+    SwitchMemTable(false);
   return Status::OK();
 }
 
@@ -92,7 +97,8 @@ Status BufferedEngine::WriteToShard(PmLog::Shard* shard, std::span<const WriteOp
     one_height = unified_ ? RandomHeight(&shard->random) : 0;
     all_deletes = op.kind == RecordKind::kDelete;
     user_bytes = op.key.size() + op.value.size();
-    Status s = appender.Prepare(RecordBytes(one_height, op.key.size(), op.value.size()), all_deletes && DeletesMayUseReserve());
+    Status s = appender.Prepare(RecordBytes(one_height, op.key.size(), op.value.size()),
+                                all_deletes && DeletesMayUseReserve());
     if (!s.ok()) return s;
   } else {
     std::vector<uint64_t> bytes(count);
@@ -289,7 +295,8 @@ Lookup BufferedEngine::Found(PmPtr place, RecordKind kind) const {
   } else {
     pool_->gate()->OnRead(kMediaBlockBytes);
     const Record* record = pool_->At<Record>(place);
-    if (!pool_->Contains(place, record->bytes())) [[unlikely]] return Damaged(PmPtr::DamagedAt(place));
+    if (!pool_->Contains(place, record->bytes())) [[unlikely]]
+      return Damaged(PmPtr::DamagedAt(place));
     lookup.state = LookupState::kFound;
     lookup.value = record->value();
   }

@@ -70,7 +70,8 @@ class BufferedEngine : public Engine {
   /// that they were.
   virtual Candidates FindCandidates(std::string_view) { return {}; }
   /// With `verify`, checks the checksum of every record that the search depends on.
-  virtual Lookup SearchTables(const TableSet& tables, const InternalKey& target, const Candidates& candidates, bool verify) = 0;
+  virtual Lookup SearchTables(const TableSet& tables, const InternalKey& target, const Candidates& candidates,
+                              bool verify) = 0;
   virtual void AddTableIterators(const std::shared_ptr<const TableSet>& tables, bool verify,
                                  std::vector<std::unique_ptr<InternalIterator>>* iterators) = 0;
   /// Pressure that tables make; the MemTables' is added to it.
@@ -113,7 +114,7 @@ class BufferedEngine : public Engine {
   const uint64_t buffered_bytes_max_;
   bool unified_ = true;  // constant after StartWriting
 
-  std::mutex switch_mu_;                 // held while the active MemTable is switched
+  std::mutex switch_mu_;                    // held while the active MemTable is switched
   std::atomic<MemTable*> active_{nullptr};  // changed with every shard's lock held
   std::atomic<uint64_t> next_memtable_id_{1};
 

@@ -31,7 +31,8 @@ LookupCache::LookupCache(uint64_t bytes) {
   const uint64_t buckets = std::bit_floor(bytes / sizeof(Bucket));
   if (buckets == 0) return;
   // Anonymous pages are zero and cost memory when first written; huge ones save a TLB miss per probe.
-  void* p = ::mmap(nullptr, buckets * sizeof(Bucket), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* p = ::mmap(nullptr, buckets * sizeof(Bucket), PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p == MAP_FAILED) return;  // a cache may be absent
   ::madvise(p, buckets * sizeof(Bucket), MADV_HUGEPAGE);
   buckets_ = static_cast<Bucket*>(p);

@@ -66,8 +66,12 @@ class LookupCache {
   static constexpr uint32_t kLockCount = 1024;
 
   static uint64_t Match(uint64_t hash) { return hash & kMatchMask; }
-  static uint64_t Word(uint64_t hash, PmPtr place) { return Match(hash) | (uint64_t{place.part()} << 48) | place.offset(); }
-  static PmPtr Place(uint64_t word) { return PmPtr(static_cast<uint32_t>((word >> 48) & 0xf), word & PmPtr::kOffsetMask); }
+  static uint64_t Word(uint64_t hash, PmPtr place) {
+    return Match(hash) | (uint64_t{place.part()} << 48) | place.offset();
+  }
+  static PmPtr Place(uint64_t word) {
+    return PmPtr(static_cast<uint32_t>((word >> 48) & 0xf), word & PmPtr::kOffsetMask);
+  }
   Bucket& BucketOf(uint64_t hash) const { return buckets_[hash & (bucket_count_ - 1)]; }
 
   class BucketLock;

@@ -13,7 +13,8 @@ PmLog::PmLog(Pool* pool, uint32_t shard_count, const std::vector<uint64_t>& next
   for (uint32_t i = 0; i < shard_count; ++i) {
     auto shard = std::make_unique<Shard>();
     const uint64_t ordinal = i < next_ordinal.size() ? next_ordinal[i] : 1;
-    shard->appender = std::make_unique<RecordAppender>(pool, i % pool->part_count(), ChunkKind::kLog, i, ordinal, WriteCause::kLog);
+    shard->appender =
+        std::make_unique<RecordAppender>(pool, i % pool->part_count(), ChunkKind::kLog, i, ordinal, WriteCause::kLog);
     shard->random = Random(0x9e3779b97f4a7c15ull * (i + 1));
     shards_.push_back(std::move(shard));
   }
@@ -36,14 +37,13 @@ namespace {
 
 constexpr uint64_t RoundUpToLine(uint64_t n) { return (n + kLineBytes - 1) & ~uint64_t{kLineBytes - 1}; }
 
-bool AllZero(const char* p, uint64_t n) {
-  return n == 0 || (p[0] == 0 && std::memcmp(p, p + 1, n - 1) == 0);
-}
+bool AllZero(const char* p, uint64_t n) { return n == 0 || (p[0] == 0 && std::memcmp(p, p + 1, n - 1) == 0); }
 
 }  // namespace
 
 bool IsVoid(const std::vector<SequenceGap>& gaps, uint64_t sequence) {
-  const auto at = std::partition_point(gaps.begin(), gaps.end(), [&](const SequenceGap& g) { return g.last < sequence; });
+  const auto at =
+      std::partition_point(gaps.begin(), gaps.end(), [&](const SequenceGap& g) { return g.last < sequence; });
   return at != gaps.end() && at->first <= sequence;
 }
 
@@ -64,7 +64,8 @@ uint64_t ForEachRecord(const Pool& pool, const ChunkRef& chunk, uint64_t from,
   uint64_t at = from;
   uint64_t behind_last = from;
   const auto valid_at = [&](uint64_t offset) {
-    return RecordIsValid(reinterpret_cast<const Record*>(base + offset), end - offset, PmPtr(start.part(), start.offset() + offset), chunk.epoch);
+    return RecordIsValid(reinterpret_cast<const Record*>(base + offset), end - offset,
+                         PmPtr(start.part(), start.offset() + offset), chunk.epoch);
   };
   while (at + sizeof(RecordHeader) <= end) {
     const PmPtr place(start.part(), start.offset() + at);
@@ -117,16 +118,17 @@ uint64_t SkipGaps(const std::vector<SequenceGap>& gaps, uint64_t sequence) {
   return sequence;
 }
 
-Status ScanShard(const Pool& pool, std::vector<ChunkRef> chunks, const LogPosition& boundary, const std::vector<SequenceGap>& gaps,
-                 ShardScan* scan) {
+Status ScanShard(const Pool& pool, std::vector<ChunkRef> chunks, const LogPosition& boundary,
+                 const std::vector<SequenceGap>& gaps, ShardScan* scan) {
   std::sort(chunks.begin(), chunks.end(), [](const ChunkRef& a, const ChunkRef& b) { return a.ordinal < b.ordinal; });
   for (const ChunkRef& chunk : chunks) {
     if (chunk.ordinal < boundary.ordinal) continue;
     const uint64_t from = chunk.ordinal == boundary.ordinal ? boundary.offset : 0;
     const uint64_t end = uint64_t{chunk.run_chunks} * pool.chunk_bytes();
     if (from > end || from % 8 != 0) {
-      return Status::Corruption("log boundary at offset " + std::to_string(from) + " of chunk " + std::to_string(chunk.index) +
-                                ": expected a multiple of 8 of at most " + std::to_string(end) + " bytes");
+      return Status::Corruption("log boundary at offset " + std::to_string(from) + " of chunk " +
+                                std::to_string(chunk.index) + ": expected a multiple of 8 of at most " +
+                                std::to_string(end) + " bytes");
     }
     // A tear that only void records follow in its chunk is an earlier crash's: later sessions wrote to chunks of their own.
     PmPtr tear;
@@ -150,8 +152,8 @@ Status ScanShard(const Pool& pool, std::vector<ChunkRef> chunks, const LogPositi
 
 }  // namespace
 
-Status ReadLog(const Pool& pool, const std::vector<LogPosition>& boundary, uint64_t base, const std::vector<SequenceGap>& gaps,
-               bool may_have_holes, LogContents* contents) {
+Status ReadLog(const Pool& pool, const std::vector<LogPosition>& boundary, uint64_t base,
+               const std::vector<SequenceGap>& gaps, bool may_have_holes, LogContents* contents) {
   std::vector<std::vector<ChunkRef>> shards(boundary.size());
   pool.ForEachChunk([&](const ChunkRef& chunk) {
     if (chunk.kind != ChunkKind::kLog) return;
@@ -164,14 +166,16 @@ Status ReadLog(const Pool& pool, const std::vector<LogPosition>& boundary, uint6
   for (size_t i = 0; i < shards.size(); ++i) {
     const LogPosition from = i < boundary.size() ? boundary[i] : LogPosition{};
     contents->next_ordinal[i] = std::max<uint64_t>(1, from.ordinal + 1);
-    for (const ChunkRef& chunk : shards[i]) contents->next_ordinal[i] = std::max(contents->next_ordinal[i], chunk.ordinal + 1);
+    for (const ChunkRef& chunk : shards[i])
+      contents->next_ordinal[i] = std::max(contents->next_ordinal[i], chunk.ordinal + 1);
     ShardScan scan;
     Status s = ScanShard(pool, std::move(shards[i]), from, gaps, &scan);
     if (!s.ok()) return s;
     if (!may_have_holes && scan.tear < scan.entries.size() && !IsOneBatch(scan.entries, scan.tear)) {
-      return Status::Corruption("the log is damaged at " + DescribePlace(pool, scan.tear_place) +
-                                ": the record there does not match its checksum, and acknowledged ones follow; `lamella repair` saves "
-                                "what validates");
+      return Status::Corruption(
+          "the log is damaged at " + DescribePlace(pool, scan.tear_place) +
+          ": the record there does not match its checksum, and acknowledged ones follow; `lamella repair` saves "
+          "what validates");
     }
     contents->sequence_seen = std::max(contents->sequence_seen, scan.sequence_seen);
     for (const LogEntry& e : scan.entries) {

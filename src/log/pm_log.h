@@ -63,10 +63,10 @@ struct LogEntry {
 
 /// What a log held behind a boundary.
 struct LogContents {
-  std::vector<LogEntry> entries;        // in sequence order, without what was cut
-  uint64_t sequence_last = 0;           // of the entries kept, or the base
-  uint64_t sequence_seen = 0;           // highest that any record found had, or that is void
-  std::vector<uint64_t> next_ordinal;   // per shard
+  std::vector<LogEntry> entries;       // in sequence order, without what was cut
+  uint64_t sequence_last = 0;          // of the entries kept, or the base
+  uint64_t sequence_seen = 0;          // highest that any record found had, or that is void
+  std::vector<uint64_t> next_ordinal;  // per shard
 };
 
 /// Sequence numbers [first, last] that an earlier recovery declared void.
@@ -84,8 +84,8 @@ void AddGap(std::vector<SequenceGap>* gaps, uint64_t last, uint64_t seen);
 /// `gaps` ascend. Corruption: damage that a torn last write of this session or of an earlier one cannot explain, or a hole where an
 /// earlier recovery had none. With `may_have_holes` (page media after a power cut) damage in
 /// the middle is a hole like any other, and ends the run.
-Status ReadLog(const Pool& pool, const std::vector<LogPosition>& boundary, uint64_t base, const std::vector<SequenceGap>& gaps,
-               bool may_have_holes, LogContents* contents);
+Status ReadLog(const Pool& pool, const std::vector<LogPosition>& boundary, uint64_t base,
+               const std::vector<SequenceGap>& gaps, bool may_have_holes, LogContents* contents);
 
 /// Visits each record of a chunk (or run) that validates, in order of offset, from `from` on. Returns the offset behind the last valid
 /// record. `damaged` (may be null) is told each place from which valid records could be found only by searching.

@@ -6,12 +6,14 @@
 
 namespace lamella {
 
-uint32_t RecordChecksum(const RecordHeader& header, std::string_view key, std::string_view value, PmPtr place, uint32_t epoch) {
+uint32_t RecordChecksum(const RecordHeader& header, std::string_view key, std::string_view value, PmPtr place,
+                        uint32_t epoch) {
   struct {
     uint64_t place;
     uint64_t epoch;
     RecordHeader header;
-  } seeded{place.word, epoch,
+  } seeded{place.word,
+           epoch,
            // Field by field: the mark may be set meanwhile.
            {.tag = header.tag,
             .checksum = 0,
@@ -62,14 +64,16 @@ Status DescribeDamage(const Pool& pool, PmPtr damaged) {
     Status s = VerifyRecord(pool, culprit);
     if (!s.ok()) return s;
   }
-  return Status::Corruption("a link of " + (culprit ? "the record at " + DescribePlace(pool, culprit) : std::string("a list's head")) +
+  return Status::Corruption("a link of " +
+                            (culprit ? "the record at " + DescribePlace(pool, culprit) : std::string("a list's head")) +
                             " is damaged; run `lamella repair` to rebuild the index from the records");
 }
 
 Status VerifyRecord(const Pool& pool, PmPtr place) {
   if (!pool.Contains(place, sizeof(RecordHeader)) || place.offset() % 8 != 0) {
     return Status::Corruption("a link leads outside the pool, to part " + std::to_string(place.part()) + " byte " +
-                              std::to_string(place.offset()) + "; run `lamella repair` to rebuild the index from the records");
+                              std::to_string(place.offset()) +
+                              "; run `lamella repair` to rebuild the index from the records");
   }
   ChunkRef chunk;
   if (!OwningChunk(pool, place, &chunk)) {
@@ -79,8 +83,9 @@ Status VerifyRecord(const Pool& pool, PmPtr place) {
   const uint64_t end = pool.ChunkStart(chunk).offset() + uint64_t{chunk.run_chunks} * pool.chunk_bytes();
   const uint64_t available = end > place.offset() ? end - place.offset() : 0;
   if (!pool.Contains(place, available) || !RecordIsValid(pool.At<Record>(place), available, place, chunk.epoch)) {
-    return Status::Corruption("the record at " + DescribePlace(pool, place) +
-                              " does not match its checksum; `lamella check` lists all damage, `lamella repair` saves what validates");
+    return Status::Corruption(
+        "the record at " + DescribePlace(pool, place) +
+        " does not match its checksum; `lamella check` lists all damage, `lamella repair` saves what validates");
   }
   return Status::OK();
 }

@@ -11,7 +11,8 @@ namespace {
 constexpr uint64_t RoundUpToLine(uint64_t n) { return (n + kLineBytes - 1) & ~uint64_t{kLineBytes - 1}; }
 }  // namespace
 
-RecordAppender::RecordAppender(Pool* pool, uint32_t part, ChunkKind kind, uint32_t owner, uint64_t next_ordinal, WriteCause cause)
+RecordAppender::RecordAppender(Pool* pool, uint32_t part, ChunkKind kind, uint32_t owner, uint64_t next_ordinal,
+                               WriteCause cause)
     : pool_(pool),
       part_(part),
       kind_(kind),
@@ -29,7 +30,8 @@ Status RecordAppender::Prepare(const uint64_t* record_bytes, size_t count, bool 
       if (used == prepared_.size()) {
         const uint64_t chunks = (record_bytes[i] + pool_->chunk_bytes() - 1) / pool_->chunk_bytes();
         ChunkRef chunk;
-        Status s = pool_->Claim(part_, kind_, owner_, next_ordinal_, static_cast<uint32_t>(chunks), use_reserve, &persister_, &chunk);
+        Status s = pool_->Claim(part_, kind_, owner_, next_ordinal_, static_cast<uint32_t>(chunks), use_reserve,
+                                &persister_, &chunk);
         if (!s.ok()) return s;
         ++next_ordinal_;
         prepared_.push_back(chunk);

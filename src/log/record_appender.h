@@ -91,7 +91,8 @@ class RecordAppender {
   size_t skip_ = 0;         // bytes at the head of stage_ that are durable already
   size_t staged_ = 0;       // bytes in stage_; they belong at emitted_
   bool uncommitted_ = false;
-  std::vector<std::pair<ChunkRef, uint64_t>> closed_;  // chunks closed with uncommitted records, and the bytes used of them
+  // Chunks closed with uncommitted records, and the bytes used of them.
+  std::vector<std::pair<ChunkRef, uint64_t>> closed_;
   std::unique_ptr<char[]> stage_;
 };
 

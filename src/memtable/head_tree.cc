@@ -86,7 +86,9 @@ struct HeadTree::Node {
   }
   void Unlock() { version.store((version.load(std::memory_order_relaxed) | kLocked) + 1, std::memory_order_release); }
 
-  Entry At(uint32_t i) const { return {Load(heads[2 * i]), Load(heads[2 * i + 1]), Load(tails[2 * i]), Load(tails[2 * i + 1])}; }
+  Entry At(uint32_t i) const {
+    return {Load(heads[2 * i]), Load(heads[2 * i + 1]), Load(tails[2 * i]), Load(tails[2 * i + 1])};
+  }
   void Put(uint32_t i, const Entry& e) {
     Store(heads[2 * i], e.head_high);
     Store(heads[2 * i + 1], e.head_low);
@@ -134,7 +136,8 @@ struct HeadTree::Probe {
   uint32_t key_class;
   std::string_view key;  // only for keys longer than the head
 
-  Probe(std::string_view k, uint64_t t) : tag(t), key_class(static_cast<uint32_t>(k.size() < kLongKeyClass ? k.size() : kLongKeyClass)), key(k) {
+  Probe(std::string_view k, uint64_t t)
+      : tag(t), key_class(static_cast<uint32_t>(k.size() < kLongKeyClass ? k.size() : kLongKeyClass)), key(k) {
     uint64_t words[2] = {0, 0};
     if (k.size() >= kHeadBytes) {
       std::memcpy(words, k.data(), kHeadBytes);
@@ -144,7 +147,8 @@ struct HeadTree::Probe {
     high = __builtin_bswap64(words[0]);
     low = __builtin_bswap64(words[1]);
   }
-  Probe(const Entry& e, std::string_view k) : high(e.head_high), low(e.head_low), tag(e.tag), key_class(e.key_class()), key(k) {}
+  Probe(const Entry& e, std::string_view k)
+      : high(e.head_high), low(e.head_low), tag(e.tag), key_class(e.key_class()), key(k) {}
 };
 
 HeadTree::HeadTree(const Pool* pool) : pool_(pool) {
@@ -240,7 +244,8 @@ uint32_t HeadTree::CountBefore(const NodeType* node, const Probe& probe) const {
   return low;
 }
 
-const HeadTree::Leaf* HeadTree::FindLeaf(const Probe& probe, bool before, uint64_t* version, Entry* fence, bool* has_fence) const {
+const HeadTree::Leaf* HeadTree::FindLeaf(const Probe& probe, bool before, uint64_t* version, Entry* fence,
+                                         bool* has_fence) const {
   for (;;) {
     const Node* node = root_.load(std::memory_order_acquire);
     uint64_t v = node->ReadVersion();
@@ -431,7 +436,8 @@ void HeadTree::SplitChild(Inner* parent, Node* node, bool at_end) {
     Inner* inner = static_cast<Inner*>(node);
     Inner* right_inner = Allocate<Inner>();
     for (uint32_t i = from + 1; i <= n; ++i) {  // the separator itself moves up
-      right_inner->children[i - from - 1].store(inner->children[i].load(std::memory_order_relaxed), std::memory_order_relaxed);
+      right_inner->children[i - from - 1].store(inner->children[i].load(std::memory_order_relaxed),
+                                                std::memory_order_relaxed);
     }
     inner->MoveTailTo(right_inner, from + 1);
     inner->Put(from, Entry{});
@@ -465,7 +471,8 @@ bool HeadTree::Remove(const InternalKey& key, PmPtr expected) {
     bool removed = false;
     if (n > 0) {
       const Entry e = leaf->At(n - 1);
-      if (e.head_high == probe.high && e.head_low == probe.low && CompareTail(e.tag, e.reference, probe) == 0 && e.place() == expected) {
+      if (e.head_high == probe.high && e.head_low == probe.low && CompareTail(e.tag, e.reference, probe) == 0 &&
+          e.place() == expected) {
         leaf->RemoveAt(n - 1);
         count_.Add(~uint64_t{0});  // minus one
         removed = true;
@@ -547,7 +554,8 @@ void HeadTree::Iterator::Prev() {
     return;
   }
   const Entry first = entries_[0];
-  const std::string_view key = first.key_class() == kLongKeyClass ? tree_->LongKey(first.reference) : std::string_view();
+  const std::string_view key =
+      first.key_class() == kLongKeyClass ? tree_->LongKey(first.reference) : std::string_view();
   if (!tree_->CopyLeafBefore(Probe(first, key), entries_, &count_, &next_, false)) count_ = 0;
   index_ = count_ == 0 ? 0 : count_ - 1;
 }

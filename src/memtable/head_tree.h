@@ -40,7 +40,9 @@ class HeadTree {
     uint64_t tag = 0;
     uint64_t reference = 0;  // key class : 8 | height : 4 | pool part : 4 | offset : 48; 0 is none. Class 18: see I4
 
-    PmPtr place() const { return PmPtr(static_cast<uint32_t>((reference >> 48) & 0xf), reference & PmPtr::kOffsetMask); }
+    PmPtr place() const {
+      return PmPtr(static_cast<uint32_t>((reference >> 48) & 0xf), reference & PmPtr::kOffsetMask);
+    }
     uint32_t height() const { return static_cast<uint32_t>((reference >> 52) & 0xf); }
     /// Key size, 17 standing for all longer ones.
     uint32_t key_class() const { return std::min(static_cast<uint32_t>(reference >> 56), kLongKeyClass); }
@@ -97,8 +99,8 @@ class HeadTree {
   std::atomic<uint64_t> memory_bytes_{0};
   StripedCounter count_;  // of lines of its own: every insert changes it
   std::mutex arena_mu_;
-  std::vector<char*> slabs_;   // guarded by arena_mu_
-  size_t slab_left_ = 0;       // guarded by arena_mu_
+  std::vector<char*> slabs_;  // guarded by arena_mu_
+  size_t slab_left_ = 0;      // guarded by arena_mu_
 };
 
 class HeadTree::Iterator {

@@ -1,7 +1,5 @@
 #include "memtable/head_tree.h"
 
-#include <gtest/gtest.h>
-
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +9,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "base/random.h"
 #include "log/record_appender.h"
@@ -129,13 +129,19 @@ TEST_F(HeadTreeTest, AgreesWithASortedMapOnTrickyKeys) {
     HeadTree::Entry entry;
     const bool found = tree.FindVersion({key, tag}, &entry);
     ASSERT_EQ(found, after != model.end() && after->first.first == key);
-    if (found) { ASSERT_EQ(entry.place(), after->second); }
+    if (found) {
+      ASSERT_EQ(entry.place(), after->second);
+    }
     at.Seek({key, tag});
     ASSERT_EQ(at.Valid(), after != model.end());
-    if (at.Valid()) { ASSERT_EQ(at.entry().place(), after->second); }
+    if (at.Valid()) {
+      ASSERT_EQ(at.entry().place(), after->second);
+    }
     const bool before = tree.FindAtOrBefore({key, tag}, &entry);
     ASSERT_EQ(before, after != model.begin());
-    if (before) { ASSERT_EQ(entry.place(), std::prev(after)->second); }
+    if (before) {
+      ASSERT_EQ(entry.place(), std::prev(after)->second);
+    }
     at.SeekForPrev({key, tag});
     ASSERT_EQ(at.Valid(), after != model.begin());
   }
@@ -203,7 +209,9 @@ TEST_F(HeadTreeTest, ConcurrentInsertsAndReadsAgree) {
         tree.Insert(Hex(MixBits(n)), MakeTag(n + 1, RecordKind::kPut), places[t][i]);
         HeadTree::Entry entry;
         const uint64_t earlier = (i / 2) * kThreads + t;
-        if (!tree.FindVersion({Hex(MixBits(earlier)), SeekTag(kSequenceMax)}, &entry) || entry.place() != places[t][i / 2]) ++misses;
+        if (!tree.FindVersion({Hex(MixBits(earlier)), SeekTag(kSequenceMax)}, &entry) ||
+            entry.place() != places[t][i / 2])
+          ++misses;
       }
     });
   }

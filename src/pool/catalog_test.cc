@@ -6,8 +6,8 @@
 
 #include "base/codec.h"
 #include "base/crc32c.h"
-#include "testing/cut_recorder.h"
 #include "pool/pool_test_base.h"
+#include "testing/cut_recorder.h"
 
 namespace lamella {
 namespace {

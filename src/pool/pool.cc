@@ -115,7 +115,7 @@ Status Pool::GrowPart(Part* part, uint32_t chunks_needed, uint32_t chunks_wanted
     if (!IsTableChunk(chunk_shift_, index)) part->free.Add(index);
   }
   free_chunks_.fetch_add(part->free.count() - free_before, std::memory_order_relaxed);
-  part->chunks.store(target, std::memory_order_release);  // pairs with chunk_count
+  part->chunks.store(target, std::memory_order_release);                                    // pairs with chunk_count
   bytes_[part->number].store(uint64_t{target} << chunk_shift_, std::memory_order_release);  // pairs with Contains
   return s;
 }

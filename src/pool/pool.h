@@ -47,9 +47,9 @@ inline constexpr uint32_t kReserveChunksMax = 16;
 /// What the superblock says beside sizes; see docs/FORMAT.md for its bytes.
 struct PoolState {
   EngineKind engine = EngineKind::kListDb;
-  bool clean = false;          // closed in order; cleared by the first MarkOpen
-  bool same_boot = true;       // written in this boot of the machine, and no sync failed since (else as after a power cut)
-  bool pages_lost = false;     // not clean, another boot, a page medium: what was not synced reached it in any order
+  bool clean = false;       // closed in order; cleared by the first MarkOpen
+  bool same_boot = true;    // written in this boot of the machine, and no sync failed since (else as after a power cut)
+  bool pages_lost = false;  // not clean, another boot, a page medium: what was not synced reached it in any order
   uint32_t catalog_chunk = 0;  // of part 0; 0: none yet
   uint64_t engine_flags = 0;   // fixed at creation, for the engine
   std::array<uint8_t, 16> uuid{};
@@ -186,7 +186,7 @@ class Pool {
   bool MayGrow(const Part& part) const;
   void FreeNow(const ChunkRef& chunk);
 
-  std::array<char*, kPoolPartsMax> bases_{};  // constant after opening, as all up to gate_
+  std::array<char*, kPoolPartsMax> bases_{};                  // constant after opening, as all up to gate_
   std::array<std::atomic<uint64_t>, kPoolPartsMax> bytes_{};  // of each part, mapped
   uint64_t chunk_bytes_ = 0;
   uint32_t chunk_shift_ = 0;

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "testing/cut_recorder.h"
 #include "pool/pool_test_base.h"
+#include "testing/cut_recorder.h"
 
 namespace lamella {
 namespace {

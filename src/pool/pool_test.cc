@@ -198,7 +198,8 @@ TEST_F(PoolTest, AFullFileSystemIsNoSpaceAndKeepsAReserve) {
     chunks.push_back(chunk);
   }
   EXPECT_TRUE(s.IsNoSpace() && Says(s, options_.part_paths[0])) << s.ToString();
-  EXPECT_EQ(chunks.size(), 64u - 2 - kReserveChunksMin) << s.ToString() << " " << pool_->chunk_count(0) << " " << pool_->free_chunks();
+  EXPECT_EQ(chunks.size(), 64u - 2 - kReserveChunksMin)
+      << s.ToString() << " " << pool_->chunk_count(0) << " " << pool_->free_chunks();
   EXPECT_FALSE(pool_->NeedsProvision(8) && pool_->Provision(8).ok() && pool_->NeedsProvision(8));
   EXPECT_TRUE(Claim(&chunk, 1, true).ok());
   EXPECT_TRUE(Claim(&chunk, 1, true).ok());

@@ -28,11 +28,11 @@ namespace lamella::testing {
 struct CrashConfig {
   std::string name;
   CrashMode mode = CrashMode::kAdr;
-  Options options;     // without medium and pmem_paths
+  Options options;  // without medium and pmem_paths
   uint32_t parts = 1;
-  uint32_t depth = 2;  // crashes within recoveries, the first crash counted
-  uint32_t depth_share = 12;  // one state in so many is crashed again in its recovery
-  uint32_t more_share = 40;   // of one state in so many, more operations are tried
+  uint32_t depth = 2;          // crashes within recoveries, the first crash counted
+  uint32_t depth_share = 12;   // one state in so many is crashed again in its recovery
+  uint32_t more_share = 40;    // of one state in so many, more operations are tried
   uint32_t repair_share = 30;  // one in so many is repaired: that must change nothing
 };
 
@@ -102,14 +102,14 @@ class CrashStore {
   const CrashPlan plan_;
   TempDir dir_;
   std::vector<std::unique_ptr<Simulator>> simulators_;  // by level; 0 watches the live store
-  std::vector<Found> found_;                            // by level: what the recoveries of its replicas may find, and did
+  std::vector<Found> found_;  // by level: what the recoveries of its replicas may find, and did
   std::unique_ptr<DbImpl> db_;
   std::vector<const Snapshot*> snapshots_;
   std::unique_ptr<PersistSite> deleted_;
   std::vector<State> states_of_;  // after each write
   size_t acknowledged_ = 0;       // index of states_of_
   size_t synced_ = 0;
-  size_t written_ = 0;            // acknowledged_, or one more while a write is under way
+  size_t written_ = 0;  // acknowledged_, or one more while a write is under way
   uint64_t states_ = 0;
   uint64_t deep_states_ = 0;
   double seconds_max_ = 1e9;

@@ -42,9 +42,7 @@ Figures& TheFigures() {
   return figures;
 }
 
-uint64_t NowNs() {
-  return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
-}
+uint64_t NowNs() { return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()); }
 
 }  // namespace
 

@@ -131,7 +131,7 @@ class Simulator final : public PersistHook {
     uint64_t durable = 0;               // the number up to which they are durable, or older than what is
     uint64_t changed_at = 0;            // cut number
   };
-  using Key = uint64_t;  // part : 16 | offset : 48
+  using Key = uint64_t;                  // part : 16 | offset : 48
   using Choice = std::vector<uint16_t>;  // by unit: 0 its durable content, i its versions[i - 1]
 
   Part* PartOf(const void* p, uint64_t* offset);
@@ -164,7 +164,8 @@ class Simulator final : public PersistHook {
   const Visit visit_;
   std::vector<Part> parts_;
   std::unordered_map<Key, Unit> units_;  // those whose content may differ from the durable one
-  std::unordered_map<const Persister*, std::map<Key, uint64_t>> flushed_;  // by each, to be fenced: units, and their versions' numbers
+  // By each, to be fenced: units, and their versions' numbers.
+  std::unordered_map<const Persister*, std::map<Key, uint64_t>> flushed_;
   std::pair<const void*, size_t> storing_{nullptr, 0};  // the store that was announced last
   std::unique_ptr<PersistSite> deleted_;
   std::map<PersistSite, uint64_t> sites_;

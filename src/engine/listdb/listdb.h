@@ -184,8 +184,8 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   std::atomic<uint64_t> garbage_bytes_{0};    // found dead since the last gc
 
   mutable std::mutex doomed_mu_;
-  std::map<uint64_t, uint32_t>
-      doomed_;  // guarded by doomed_mu_; chunks whose free is deferred: part and index to epoch
+  // Chunks whose free is deferred: part and index to epoch. Guarded by doomed_mu_.
+  std::map<uint64_t, uint32_t> doomed_;
 
   // Jobs under way; guarded by job_mu_.
   std::mutex job_mu_;
@@ -200,8 +200,8 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   Persister compaction_persister_;
   Persister gc_persister_;
   SnapshotList::Sample snapshots_;  // of the running job
-  std::shared_ptr<std::atomic<uint64_t>>
-      settled_sequence_;  // merged tables up to here are seen apart from L1 by nobody (I4)
+  // Merged tables up to here are seen apart from L1 by nobody (I4).
+  std::shared_ptr<std::atomic<uint64_t>> settled_sequence_;
   std::shared_ptr<Shields> shields_;
   std::vector<PmPtr> dropped_puts_;     // unlinked and not yet marked
   std::vector<PmPtr> dropped_deletes_;  // the same
