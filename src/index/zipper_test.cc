@@ -422,6 +422,44 @@ TEST_F(ZipperTest, ADamagedLinkInTheLowerListIsCorruption) {
   EXPECT_GT(refused, 20);
 }
 
+TEST_F(ZipperTest, WithVerifyADamagedKeyIsCorruptionAndNothingChanges) {  // I6
+  StartAnew(1, false);
+  Random random(11);
+  Fill(&random, 50, 40);
+  const Elements upper = NewUpper(&random, 10, 40);
+  const std::vector<PmPtr> before = Walk(*lower_, SIZE_MAX);
+  std::set<uint64_t> neighbours;
+  for (const auto& [key, place] : upper) {
+    const PmPtr left = lower_->FindBefore(key.view(), PmPtr(), nullptr);
+    if (left) neighbours.insert(left.word);
+    if (const PmPtr right = lower_->Next(left, 0, 0)) neighbours.insert(right.word);
+  }
+  std::vector<PmPtr> places = PlacesOf(elements_);
+  const std::vector<PmPtr> merged = PlacesOf(upper);
+  places.insert(places.end(), merged.begin(), merged.end());
+  medium_.Watch(*pool_);
+  int disordered = 0;
+  for (const PmPtr place : places) {
+    const bool looked_at = neighbours.contains(place.word) || std::ranges::find(merged, place) != merged.end();
+    for (const bool verify : {true, false}) {
+      const_cast<char*>(At(place)->key().data())[random.Uniform(At(place)->key().size())] ^= 0x40;
+      Observer observer;
+      const Status s = Zipper(lower_.get(), &*persister_, &observer, verify).Merge(merged);
+      const std::vector<PmPtr> after = Walk(*lower_, SIZE_MAX);
+      if (verify && looked_at) {
+        EXPECT_TRUE(s.IsCorruption()) << s.ToString();
+        EXPECT_EQ(after, before);
+      } else if (!verify) {  // what I6 is for
+        disordered += !std::ranges::is_sorted(after, [this](PmPtr a, PmPtr b) {
+          return CompareInternal(At(a)->internal_key(), At(b)->internal_key()) < 0;
+        });
+      }
+      medium_.Restore();
+    }
+  }
+  EXPECT_GT(disordered, 5);
+}
+
 TEST_F(ZipperTest, UnlinkTakesAnElementOutOfEveryLayerAndItLeadsBack) {
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
