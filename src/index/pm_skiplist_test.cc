@@ -371,7 +371,7 @@ TEST_F(PmSkipListTest, AnIteratorNeverPassesDamageSilently) {
         // Some bit of the record, or of its link in layer 0.
         const size_t bit = random.OneIn(3) ? 8 * sizeof(RecordHeader) + random.Uniform(64)
                            : random.OneIn(2)
-                               ? random.Uniform(8 * offsetof(RecordHeader, flags))
+                               ? random.Uniform(8 * offsetof(RecordHeader, mark))
                                : 8 * sizeof(RecordHeader) + links_bits + random.Uniform(8 * key.user_key.size());
         Flip(damaged, bit);
         size_t seen = 0;

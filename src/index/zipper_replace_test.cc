@@ -1,0 +1,133 @@
+// Zipper::Replace: copies take the places of their originals.
+
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "index/zipper.h"
+#include "index/zipper_test_base.h"
+
+namespace lamella {
+namespace {
+
+class ReplaceTest : public ZipperTest {
+ protected:
+  /// Copies of a random part of the elements, in the list's order, as gc makes them.
+  std::vector<Zipper::Move> CopySome(Random* random) {
+    std::vector<Zipper::Move> moves;
+    const uint64_t share = 1 + random->Uniform(4);  // 1: all, long runs; 4: a few, alone
+    for (const auto& [key, place] : elements_) {
+      if (!random->OneIn(share)) continue;
+      const PmPtr copy =
+          Add({.tag = key.tag, .key = key.user_key, .value = {}, .height = At(place)->height()}, place.part());
+      moves.push_back({place, copy});
+    }
+    for (auto& appender : appenders_) appender->Seal();
+    return moves;
+  }
+  Elements Replaced(const std::vector<Zipper::Move>& moves) const {
+    Elements replaced = elements_;
+    for (const Zipper::Move& move : moves) replaced[{std::string(At(move.to)->key()), At(move.to)->tag()}] = move.to;
+    return replaced;
+  }
+};
+
+TEST_F(ReplaceTest, CopiesTakeThePlacesOfTheirOriginals) {
+  for (uint64_t seed = 1; seed <= 16; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    StartAnew(seed % 2 == 0 ? 2 : 1, seed % 2 == 0);
+    Fill(&random, 150, 100);
+    for (int round = 0; round < 4; ++round) {
+      Observer observer;
+      if (random.OneIn(2)) observer.nearby = [&](const InternalKey& key) { return Before(elements_, key); };
+      const std::vector<Zipper::Move> moves = CopySome(&random);
+      const Status s = Zipper(lower_.get(), &*persister_, &observer).Replace(moves);
+      ASSERT_TRUE(s.ok()) << s.ToString();
+      elements_ = Replaced(moves);
+      ASSERT_EQ(ListProblem(*lower_, elements_, true), "");
+      for (const Zipper::Move& move : moves) {  // originals lead back: what is ahead of them is not missed
+        std::vector<std::string> ahead;
+        for (PmPtr p = lower_->Next(move.from, 0, 0); p; p = lower_->Next(p, 0, 0)) {
+          ahead.push_back(Concat(At(p)->key(), " ", At(p)->tag()));
+        }
+        std::vector<std::string> expected;
+        auto e = elements_.upper_bound({std::string(At(move.from)->key()), At(move.from)->tag()});
+        for (; e != elements_.end(); ++e) expected.push_back(Concat(e->first.user_key, " ", e->first.tag));
+        ASSERT_EQ(ahead, expected);
+      }
+    }
+  }
+}
+
+TEST_F(ReplaceTest, CutAtEveryFenceEachElementIsThereOnceOldOrNew) {  // I4
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    for (const bool power : {false, true}) {
+      SCOPED_TRACE(Concat("seed ", seed, power ? " power" : " kill"));
+      Random random(seed);
+      StartAnew(seed % 2 == 0 ? 2 : 1, seed % 2 == 0);
+      Fill(&random, 60, 60);
+      const std::vector<Zipper::Move> moves = CopySome(&random);
+      medium_.Watch(*pool_);
+      for (uint64_t fence = 1;; ++fence) {
+        SCOPED_TRACE(Concat("fence ", fence));
+        medium_.Restore();
+        medium_.CutAt(fence);
+        bool cut = false;
+        Observer observer;
+        try {
+          ASSERT_TRUE(Zipper(lower_.get(), &*persister_, &observer).Replace(moves).ok());
+        } catch (const Crash&) {
+          cut = true;
+        }
+        medium_.CutAt(0);
+        if (!cut) persister_->Fence();  // as the caller does
+        if (power) medium_.LosePower(&random);
+        std::vector<PmPtr> bottom = Walk(*lower_, 1000);
+        ASSERT_EQ(bottom.size(), elements_.size());
+        const Elements replaced = Replaced(moves);
+        Elements now;
+        for (const PmPtr place : bottom) {
+          const OwnedKey key{std::string(At(place)->key()), At(place)->tag()};
+          ASSERT_TRUE(elements_.at(key) == place || replaced.at(key) == place);
+          now[key] = place;
+        }
+        ASSERT_EQ(ListProblem(*lower_, now, false), "");
+        if (cut) continue;
+        ASSERT_EQ(ListProblem(*lower_, replaced, true), "");
+        break;
+      }
+      medium_.Stop();
+    }
+  }
+}
+
+TEST_F(ReplaceTest, ADamagedLinkOnTheWayIsCorruptionAndNothingChanges) {
+  StartAnew(1, false);
+  Random random(6);
+  Fill(&random, 60, 60);
+  const std::vector<Zipper::Move> moves = CopySome(&random);
+  int refused = 0;
+  medium_.Watch(*pool_);
+  for (const auto& [key, holder] : Elements(elements_)) {
+    PmWord* link = lower_->Link(holder, 0, 0);
+    const uint64_t sound = link->load();
+    link->store(0);
+    Observer observer;
+    const Status s = Zipper(lower_.get(), &*persister_, &observer).Replace(moves);
+    if (s.ok()) {
+      medium_.Restore();
+      continue;
+    }
+    EXPECT_TRUE(s.IsCorruption()) << s.ToString();
+    ++refused;
+    link->store(sound);
+    ASSERT_EQ(ListProblem(*lower_, elements_, true), "");
+  }
+  EXPECT_GT(refused, 0);
+}
+
+// Threads that read while tables are merged and records move, as an engine's do: newest table first, the lower list last.
+}  // namespace
+}  // namespace lamella

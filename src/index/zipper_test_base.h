@@ -1,0 +1,240 @@
+// What the tests of Zipper share: a medium that can be cut, an observer that remembers, and lists to merge. Header only, never in the
+// library.
+#ifndef LAMELLA_INDEX_ZIPPER_TEST_BASE_H_
+#define LAMELLA_INDEX_ZIPPER_TEST_BASE_H_
+
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "index/index_test_base.h"
+#include "index/zipper.h"
+#include "testing/simulator.h"
+
+namespace lamella {
+
+using testing::KeyShape;
+
+/// Thrown at a cut: the process is gone.
+struct Crash {};
+
+/// The medium under the pool: it can end the program at any fence, and then keep of each unfenced line what it likes.
+class CutMedium : public PersistHook {
+ public:
+  /// What is in the parts now is durable, and what Restore brings back.
+  void Watch(const Pool& pool) {
+    parts_.clear();
+    for (uint32_t part = 0; part < pool.part_count(); ++part) {
+      char* base = pool.Address(PmPtr(part, 0));
+      const std::string image(base, uint64_t{pool.chunk_count(part)} * pool.chunk_bytes());
+      parts_.push_back({base, image, image, {}});
+    }
+    fences_ = 0;
+  }
+  void Stop() {
+    parts_.clear();
+    cut_at_ = 0;
+    on_verb_ = nullptr;
+  }
+  /// Throws Crash in place of the `fence`th fence from now on; 0: never.
+  void CutAt(uint64_t fence) {
+    fences_ = 0;
+    cut_at_ = fence;
+  }
+  void OnEveryVerb(std::function<void()> look) { on_verb_ = std::move(look); }
+  void Restore() {
+    for (Part& part : parts_) {
+      std::memcpy(part.base, part.start.data(), part.start.size());
+      part.durable = part.start;
+      part.pending.clear();
+    }
+  }
+  /// The power is cut: each line that is not fenced is as it was last fenced, as it was flushed since, or as it is now.
+  void LosePower(Random* random) {
+    for (Part& part : parts_) {
+      for (size_t at = 0; at < part.durable.size(); at += kLineBytes) {
+        if (std::memcmp(part.base + at, part.durable.data() + at, kLineBytes) == 0) continue;
+        const auto flushed = part.pending.find(at);
+        const uint64_t choice = random->Uniform(3);
+        if (choice == 0 || (choice == 1 && flushed == part.pending.end())) {
+          std::memcpy(part.base + at, part.durable.data() + at, kLineBytes);
+        } else if (choice == 1) {
+          std::memcpy(part.base + at, flushed->second.data(), kLineBytes);
+        }
+      }
+      part.durable.assign(part.base, part.durable.size());
+      part.pending.clear();
+    }
+  }
+  uint64_t fences() const { return fences_; }
+
+  void OnStore(const void*, size_t, const Site&) override { Look(); }
+  void OnFlush(const Persister*, const void* p, size_t n, const Site& site) override {
+    if (testing::DeletedByEnvironment(testing::PersistSite::kFlush, site)) return;
+    for (Part& part : parts_) {
+      const auto offset = static_cast<size_t>(static_cast<const char*>(p) - part.base);
+      if (static_cast<const char*>(p) < part.base || offset >= part.durable.size()) continue;
+      for (size_t at = offset & ~(kLineBytes - 1); at < offset + n; at += kLineBytes) {
+        part.pending[at].assign(part.base + at, kLineBytes);
+      }
+    }
+    Look();
+  }
+  void OnFence(const Persister*, const Site& site) override {
+    Look();
+    if (++fences_ == cut_at_) throw Crash();
+    if (testing::DeletedByEnvironment(testing::PersistSite::kFence, site)) return;
+    for (Part& part : parts_) {
+      for (const auto& [at, content] : part.pending) part.durable.replace(at, kLineBytes, content);
+      part.pending.clear();
+    }
+  }
+  void OnSync(const void*, size_t, const Site&) override {}
+
+ private:
+  struct Part {
+    char* base;
+    std::string start;
+    std::string durable;
+    std::map<size_t, std::string> pending;
+  };
+  void Look() {
+    if (on_verb_) on_verb_();
+  }
+
+  std::vector<Part> parts_;
+  uint64_t fences_ = 0;
+  uint64_t cut_at_ = 0;
+  std::function<void()> on_verb_;
+};
+
+/// The snapshots that live, and what a merge told.
+class Observer : public ZipperObserver {
+ public:
+  bool Needed(uint64_t older, uint64_t newer) const override {
+    const auto at = snapshots.lower_bound(older);
+    return at != snapshots.end() && *at < newer;
+  }
+  void OnLinked(Record*, PmPtr place) override { EXPECT_TRUE(linked.insert(place.word).second); }
+  void OnObsolete(Record* record, PmPtr place, bool was_linked) override {
+    EXPECT_TRUE(record->obsolete());
+    EXPECT_TRUE(obsolete.emplace(place.word, was_linked).second) << "told twice";
+  }
+  PmPtr Nearby(const InternalKey& key) const override { return nearby ? nearby(key) : PmPtr(); }
+
+  std::set<uint64_t> snapshots;
+  std::function<PmPtr(const InternalKey&)> nearby;
+  std::set<uint64_t> linked;
+  std::map<uint64_t, bool> obsolete;  // place to was_linked
+};
+
+/// `older` with `newer` merged in: of each key in `newer` the newest version and those that a snapshot sees.
+inline Elements Merged(const Elements& older, const Elements& newer, const std::set<uint64_t>& snapshots) {
+  Observer observer;
+  observer.snapshots = snapshots;
+  Elements all = older;
+  all.insert(newer.begin(), newer.end());
+  std::set<std::string> changed;
+  for (const auto& [key, place] : newer) changed.insert(key.user_key);
+  Elements merged;
+  const OwnedKey* previous = nullptr;
+  for (const auto& [key, place] : all) {
+    const bool is_older = previous != nullptr && previous->user_key == key.user_key;
+    if (!is_older || !changed.contains(key.user_key) ||
+        observer.Needed(TagSequence(key.tag), TagSequence(previous->tag))) {
+      merged[key] = place;
+    }
+    previous = &key;
+  }
+  return merged;
+}
+
+class ZipperTest : public IndexTest {
+ protected:
+  ZipperTest() { options_.hook = &medium_; }
+  ~ZipperTest() override {
+    medium_.Stop();
+    lower_.reset();
+    upper_.reset();
+    appenders_.clear();
+    Close();  // the hook outlives the pool
+  }
+
+  /// An empty lower list, persistent in place, over a fresh pool.
+  void StartAnew(uint32_t parts, bool braided) {
+    medium_.Stop();
+    CreateParts(parts);
+    auto* heads = reinterpret_cast<SkipListHeads*>(pool_->ChunkAddress(MustClaim()));
+    ClearHeads(heads, &*persister_);
+    lower_ = std::make_unique<PmSkipList>(pool_.get(), heads, braided);
+    elements_.clear();
+    sequence_ = 1;
+  }
+  /// A new upper list of `count` elements over `keys` keys.
+  Elements NewUpper(Random* random, uint64_t count, uint64_t keys) {
+    Elements elements = RandomElements(random, KeyShape::kMixed, count, keys, sequence_);
+    sequence_ += count;
+    upper_ = std::make_unique<TestList>(pool_.get(), lower_->lane_count() > 1);
+    Link(elements, &upper_->list);
+    return elements;
+  }
+  Status Merge(const std::vector<PmPtr>& places, Observer* observer) {
+    return Zipper(lower_.get(), &*persister_, observer).Merge(places);
+  }
+  void MustMerge(const Elements& upper, Observer* observer) {
+    const Status s = Merge(PlacesOf(upper), observer);
+    ASSERT_TRUE(s.ok()) << s.ToString();
+    elements_ = Merged(elements_, upper, observer->snapshots);
+  }
+  /// A lower list of about `count` elements.
+  void Fill(Random* random, uint64_t count, uint64_t keys) {
+    Observer none;
+    MustMerge(NewUpper(random, count, keys), &none);
+  }
+  /// As recovery lists an upper list's elements: along its links, which may run on into the lower list.
+  std::vector<PmPtr> Walk(const PmSkipList& list, size_t count_max) const {
+    std::vector<PmPtr> places;
+    for (PmPtr at = list.First(); at && !at.damaged() && places.size() < count_max; at = list.Next(at, 0, 0)) {
+      places.push_back(at);
+    }
+    return places;
+  }
+
+  /// What readers miss who look into the upper list, then into the lower one, now, of the versions that are to be seen: gets as of
+  /// each sequence number in `as_of`, and a walk. Empty: nothing.
+  std::string Missed(const PmSkipList& upper, const Elements& expected, const std::set<uint64_t>& as_of) const {
+    std::set<uint64_t> walked;
+    for (const PmPtr place : Walk(upper, SIZE_MAX)) walked.insert(place.word);
+    for (const PmPtr place : Walk(*lower_, SIZE_MAX)) walked.insert(place.word);
+    for (const auto& [key, place] : expected) {
+      if (!walked.contains(place.word)) return Concat("a walk misses ", key.user_key, " @", TagSequence(key.tag));
+    }
+    for (const auto& [key, place] : expected) {
+      for (const uint64_t sequence : as_of) {
+        const InternalKey target{key.user_key, SeekTag(sequence)};
+        const PmPtr right = AtOrAfter(expected, target);
+        if (!right || At(right)->key() != key.user_key) continue;
+        PmPtr found = upper.FindAtOrAfter(target, PmPtr(), nullptr);
+        if (!found || At(found)->key() != key.user_key) found = lower_->FindAtOrAfter(target, PmPtr(), nullptr);
+        if (found != right) return Concat("a get as of ", sequence, " does not find ", key.user_key);
+      }
+    }
+    return "";
+  }
+
+  CutMedium medium_;
+  std::unique_ptr<PmSkipList> lower_;
+  std::unique_ptr<TestList> upper_;
+  Elements elements_;  // of the lower list, as it must be
+  uint64_t sequence_ = 1;
+};
+
+}  // namespace lamella
+
+#endif  // LAMELLA_INDEX_ZIPPER_TEST_BASE_H_
