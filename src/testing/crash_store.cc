@@ -224,7 +224,8 @@ std::string CrashStore::Run(const StoreSteps& steps) {
                        .singles_max = 2,
                        .pairs_max = 1,
                        .random_max = 1,
-                       .cut_share = 3};
+                       .cut_share = 3,
+                       .cut_sites = plan_.cut_sites};
     }
     simulators_.push_back(
         std::make_unique<Simulator>(plan, Files(level + 1), [this, level] { return Visit(level + 1); }));
@@ -251,6 +252,7 @@ std::string CrashStore::Run(const StoreSteps& steps) {
   for (const auto& level : simulators_) {
     if (level != simulators_[0]) deep_states_ += level->states();
     for (const auto& [site, hits] : level->sites()) sites_[site] += hits;
+    sites_cut_.insert(level->sites_cut().begin(), level->sites_cut().end());
   }
   return wrong;
 }
@@ -511,11 +513,13 @@ std::string ExploreStore(const CrashConfig& config, uint64_t seed, double second
   uint64_t states = 0;
   uint64_t deep = 0;
   uint64_t histories = 0;
+  std::set<PersistSite> sites;
+  std::set<PersistSite> sites_cut;
   std::string wrong;
   for (; wrong.empty() && (histories == 0 || watch.Seconds() < seconds); ++seed, ++histories) {
     const StoreSteps steps = MakeSteps(seed, 60);
     constexpr bool kSlow = LAMELLA_ADDRESS_SANITIZER != 0 || LAMELLA_THREAD_SANITIZER != 0;
-    CrashPlan plan{.mode = config.mode, .seed = seed, .cut_share = kSlow ? 60 : 4};
+    CrashPlan plan{.mode = config.mode, .seed = seed, .cut_share = kSlow ? 60 : 4, .cut_sites = !kSlow};
     if (const char* only = std::getenv("LAMELLA_CRASH_STATE")) {  // SHARE:CUT:STATE
       char* end = nullptr;
       plan.cut_share = static_cast<uint32_t>(std::strtoul(only, &end, 10));
@@ -527,6 +531,8 @@ std::string ExploreStore(const CrashConfig& config, uint64_t seed, double second
     wrong = store.Run(steps);
     states += store.states();
     deep += store.deep_states();
+    for (const auto& [site, hits] : store.sites()) sites.insert(site);
+    sites_cut.insert(store.sites_cut().begin(), store.sites_cut().end());
     if (wrong.empty()) continue;
     std::string shrunk = wrong;
     std::string history;
@@ -547,6 +553,11 @@ std::string ExploreStore(const CrashConfig& config, uint64_t seed, double second
               took * 1e6 / static_cast<double>(std::max<uint64_t>(1, states + deep)));
   ProofAdd(Concat("states_", CrashModeName(config.mode)), states + deep);
   ProofAdd("states_within_recovery", deep);
+  for (const PersistSite& site : sites) {
+    if (!sites_cut.contains(site))
+      std::printf("%s: never cut behind %s\n", config.name.c_str(), site.ToString().c_str());
+  }
+  ProofAdd("sites_cut", sites_cut.size(), sites.size());
   return wrong;
 }
 

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -71,6 +72,7 @@ class CrashStore {
   uint64_t deep_states() const { return deep_states_; }
   const Simulator& simulator() const { return *simulators_[0]; }
   const std::map<PersistSite, uint64_t>& sites() const { return sites_; }
+  const std::set<PersistSite>& sites_cut() const { return sites_cut_; }
 
  private:
   using State = std::map<uint32_t, uint32_t>;  // key to value id
@@ -114,6 +116,7 @@ class CrashStore {
   uint64_t deep_states_ = 0;
   double seconds_max_ = 1e9;
   std::map<PersistSite, uint64_t> sites_;
+  std::set<PersistSite> sites_cut_;
   Random random_{0};
 };
 

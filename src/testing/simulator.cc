@@ -76,6 +76,7 @@ void Simulator::Restart(uint64_t seed) {
   Forget();
   plan_.seed = seed;
   cut_ = tried_cut_ = state_ = 0;
+  sites_since_.clear();
   random_ = Random(seed);
   Resume();
 }
@@ -169,6 +170,7 @@ bool Simulator::IsDeleted(PersistSite::Kind kind, const Site& site) {
     known = &sites_.emplace(PersistSite{kind, FromSrc(site.file_name()), site.line(), site.column()}, 0).first->first;
   }
   ++sites_[*known];
+  if (cutting_) sites_since_.insert(*known);
   return deleted_ != nullptr && *deleted_ == *known;
 }
 
@@ -478,10 +480,13 @@ void Simulator::Cut() {
   ++cut_;
   state_ = 0;
   random_ = Random(plan_.seed * 0x9e3779b97f4a7c15ull + cut_);
-  if (!random_.OneIn(plan_.cut_share)) {
+  const bool first = plan_.cut_sites && !std::ranges::includes(sites_cut_, sites_since_);
+  const std::set<PersistSite> since = std::exchange(sites_since_, {});
+  if (!random_.OneIn(plan_.cut_share) && !first) {
     if (plan_.mode == CrashMode::kEadr || plan_.mode == CrashMode::kKill) AllDurable();
     return;
   }
+  sites_cut_.insert(since.begin(), since.end());
   LookAtAll();
   if (plan_.mode == CrashMode::kEadr || plan_.mode == CrashMode::kKill) AllDurable();
   trying_ = true;

@@ -24,6 +24,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -47,6 +48,7 @@ struct CrashPlan {
   uint32_t pairs_max = 6;        // two of them
   uint32_t random_max = 4;       // every unit any version
   uint32_t cut_share = 1;        // one cut in so many is tried
+  bool cut_sites = false;        // and the first behind each flush, fence and sync of the source
   uint64_t only_cut = 0;         // visit this cut alone, and of it only_state alone; 0 is all
   uint64_t only_state = 0;
 };
@@ -105,6 +107,8 @@ class Simulator final : public PersistHook {
   uint64_t state_id() const { return plan_.seed * 1000003 + cut_ * 4099 + state_; }
   /// The sites met since the start, and how often.
   const std::map<PersistSite, uint64_t>& sites() const { return sites_; }
+  /// Those of them that a cut that was tried came right behind.
+  const std::set<PersistSite>& sites_cut() const { return sites_cut_; }
   /// True while the state in the replicas is that of a power cut: the machine's boot id differs.
   bool power_cut() const { return power_cut_; }
 
@@ -170,6 +174,8 @@ class Simulator final : public PersistHook {
   std::unique_ptr<PersistSite> deleted_;
   std::map<PersistSite, uint64_t> sites_;
   std::map<std::array<uint64_t, 3>, const PersistSite*> known_sites_;
+  std::set<PersistSite> sites_since_;  // the last cut
+  std::set<PersistSite> sites_cut_;
 
   uint64_t numbered_ = 0;  // versions so far
 
