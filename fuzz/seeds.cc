@@ -43,7 +43,7 @@ std::string RecordOf(uint64_t sequence, RecordKind kind, const std::string& key,
                             .value_size = static_cast<uint32_t>(value.size()),
                             .key_size = static_cast<uint16_t>(key.size()),
                             .height = height,
-                            .flags = 0,
+                            .mark = 0,
                             .batch_remaining = batch_remaining};
   std::string bytes(reinterpret_cast<const char*>(&header), sizeof(header));
   for (uint8_t layer = 0; layer < height; ++layer) AppendFixed<uint64_t>(&bytes, kEndLink);

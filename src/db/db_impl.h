@@ -57,7 +57,7 @@ class DbImpl final : public DB {
   Engine* engine() { return engine_.get(); }
   Pool* pool() { return pool_.get(); }
   /// Opens lock and pool without recovering: for RepairDB.
-  Status OpenPool(bool may_create);
+  Status OpenPool(bool may_create, std::vector<std::string>* mended = nullptr);
   Status CheckNoOtherParts() const;
   Status MakeEngine();
   /// The rest of RepairDB, once per object, in place of Init.

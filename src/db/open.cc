@@ -103,7 +103,7 @@ Status DbImpl::CheckNoOtherParts() const {
   return Status::OK();
 }
 
-Status DbImpl::OpenPool(bool may_create) {
+Status DbImpl::OpenPool(bool may_create, std::vector<std::string>* mended) {
   FileSystem* files = seams_.files;
   // The first part appears last: the others without it are what a creation left that was cut short, or no store to open.
   const bool exists = files->Exists(PoolPaths(options_, path_)[0]);
@@ -127,6 +127,7 @@ Status DbImpl::OpenPool(bool may_create) {
   PoolOptions pool_options = MakePoolOptions(options_, path_);
   pool_options.hook = seams_.hook;
   pool_options.os = seams_.os;
+  pool_options.mended = mended;
   if (!exists) {
     if (options_.engine.value_or(EngineKind::kListDb) != EngineKind::kListDb) return Unbuilt(*options_.engine);
     s = Pool::Create(pool_options, &pool_);
@@ -226,7 +227,7 @@ Status RepairDB(const std::string& path, const Options& options, RepairReport* r
 }
 
 Status DbImpl::Repair(RepairReport* report) {
-  Status s = OpenPool(false);
+  Status s = OpenPool(false, &report->notes);
   if (s.ok()) s = MakeEngine();
   const bool clean = s.ok() && pool_->state().clean;  // as in Init
   if (clean) s = pool_->MarkOpen();

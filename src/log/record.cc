@@ -20,7 +20,7 @@ uint32_t RecordChecksum(const RecordHeader& header, std::string_view key, std::s
             .value_size = header.value_size,
             .key_size = header.key_size,
             .height = header.height,
-            .flags = 0,
+            .mark = 0,
             .batch_remaining = header.batch_remaining}};
   uint32_t crc = Crc32c(0, &seeded, sizeof(seeded));
   if (key.data() + key.size() == value.data()) {  // as in a placed record: one pass

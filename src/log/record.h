@@ -10,6 +10,7 @@
 #define LAMELLA_LOG_RECORD_H_
 
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -32,14 +33,15 @@ struct RecordHeader {
   uint32_t value_size;       // 12
   uint16_t key_size;         // 16
   uint8_t height;            // 18: links; 0 where the log is not index-unified
-  uint8_t flags;             // 19: kFlagObsolete
+  uint8_t mark;              // 19: 0 or kMarkObsolete, by the majority of the bits
   uint32_t batch_remaining;  // 20: records of this batch still to come; 0 ends it
 };
 static_assert(sizeof(RecordHeader) == 24);
 static_assert(offsetof(RecordHeader, key_size) == 16 && offsetof(RecordHeader, batch_remaining) == 20);
 
-/// A newer record of the key is in the index, and no snapshot needs this one.
-inline constexpr uint8_t kFlagObsolete = 1;
+/// A newer record of the key is in the index, and no snapshot needs this one. Outside the checksum, and yet no one bit that flips
+/// may make repair drop a record or bring one back: so every bit says it.
+inline constexpr uint8_t kMarkObsolete = 0xff;
 
 /// A link as it is stored: check : 12 | part : 4 | offset : 48. The check folds the rest over itself, so that any one bit that flips
 /// shows, and a word of zeros is not the end of a list.
@@ -83,18 +85,18 @@ struct Record {
   InternalKey internal_key() const { return {key(), header.tag}; }
 
   bool obsolete() const {
-    return (std::atomic_ref<uint8_t>(const_cast<uint8_t&>(header.flags)).load(std::memory_order_relaxed) &
-            kFlagObsolete) != 0;
+    return std::popcount(std::atomic_ref<uint8_t>(const_cast<uint8_t&>(header.mark)).load(std::memory_order_relaxed)) >
+           4;
   }
   /// Marks it and queues the line for write-back; the caller's next fence makes the mark durable.
-  void MarkObsolete(Persister* persister) { SetFlags(kFlagObsolete, persister); }
+  void MarkObsolete(Persister* persister) { SetMark(kMarkObsolete, persister); }
   /// Takes the mark away, the same way.
-  void ClearMark(Persister* persister) { SetFlags(0, persister); }
+  void ClearMark(Persister* persister) { SetMark(0, persister); }
 
  private:
-  void SetFlags(uint8_t flags, Persister* persister) {
-    std::atomic_ref<uint8_t>(header.flags).store(flags, std::memory_order_relaxed);
-    persister->Flush(&header.flags, 1);
+  void SetMark(uint8_t mark, Persister* persister) {
+    std::atomic_ref<uint8_t>(header.mark).store(mark, std::memory_order_relaxed);
+    persister->Flush(&header.mark, 1);
   }
 };
 

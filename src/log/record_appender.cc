@@ -119,7 +119,7 @@ PmPtr RecordAppender::Append(const RecordInput& input) {
   head.header.value_size = static_cast<uint32_t>(input.value.size());
   head.header.key_size = static_cast<uint16_t>(input.key.size());
   head.header.height = static_cast<uint8_t>(input.height);
-  head.header.flags = 0;
+  head.header.mark = 0;
   head.header.batch_remaining = input.batch_remaining;
   std::memset(head.links, 0, input.height * sizeof(uint64_t));
   head.header.checksum = RecordChecksum(head.header, input.key, input.value, place, chunk_.epoch);

@@ -35,7 +35,7 @@ TEST(RecordLayout, IsAsDocumented) {
                 "RecordHeader", sizeof(RecordHeader),
                 {LAMELLA_FORMAT_FIELD(RecordHeader, tag), LAMELLA_FORMAT_FIELD(RecordHeader, checksum),
                  LAMELLA_FORMAT_FIELD(RecordHeader, value_size), LAMELLA_FORMAT_FIELD(RecordHeader, key_size),
-                 LAMELLA_FORMAT_FIELD(RecordHeader, height), LAMELLA_FORMAT_FIELD(RecordHeader, flags),
+                 LAMELLA_FORMAT_FIELD(RecordHeader, height), LAMELLA_FORMAT_FIELD(RecordHeader, mark),
                  LAMELLA_FORMAT_FIELD(RecordHeader, batch_remaining)}),
             "");
   EXPECT_EQ(kEndLink, 0x5a70000000000000u);
@@ -123,7 +123,7 @@ TEST_F(RecordTest, EveryFlippedBitOfHeaderKeyAndValueIsNoticed) {
   const size_t bits = 8 * At(place)->bytes();
   ASSERT_TRUE(VerifyRecord(*pool_, place).ok());
   for (size_t bit = 0; bit < bits; ++bit) {
-    const bool mark = bit / 8 == offsetof(RecordHeader, flags);
+    const bool mark = bit / 8 == offsetof(RecordHeader, mark);
     const bool link = bit >= kHeaderBits && bit < kHeaderBits + links_bits;
     const bool padding = bit >= kHeaderBits + links_bits + content_bits;
     Flip(place, bit);
@@ -141,6 +141,14 @@ TEST_F(RecordTest, TheObsoleteMarkIsNoPartOfTheRecord) {
   EXPECT_EQ(persister_->counters().lines_flushed, lines + 1);
   EXPECT_TRUE(At(place)->obsolete());
   EXPECT_TRUE(VerifyRecord(*pool_, place).ok());
+  for (const bool marked : {true, false}) {
+    for (uint32_t bit = 0; bit < 8; ++bit) {
+      At(place)->header.mark ^= static_cast<uint8_t>(1 << bit);
+      EXPECT_EQ(At(place)->obsolete(), marked) << "bit " << bit;
+      At(place)->header.mark ^= static_cast<uint8_t>(1 << bit);
+    }
+    if (marked) At(place)->ClearMark(&*persister_);
+  }
 }
 
 TEST_F(RecordTest, ImpossibleHeadersAreNotPlausible) {

@@ -33,7 +33,6 @@ Catalog::Catalog(Pool* pool, StateWriter state)
     : pool_(pool), state_(std::move(state)), persister_(pool->gate(), WriteCause::kCatalog) {}
 
 Status Catalog::Create(Pool* pool, StateWriter state, std::unique_ptr<Catalog>* catalog) {
-  LAMELLA_CHECK(pool->state().catalog_chunk == 0);
   std::unique_ptr<Catalog> made(new Catalog(pool, std::move(state)));
   Status s = made->Rewrite();
   if (s.ok()) *catalog = std::move(made);

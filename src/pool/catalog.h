@@ -57,7 +57,8 @@ class Catalog {
 
   static constexpr uint32_t kSnapshotKind = 0;  // engines number their edits from 1
 
-  /// A catalog for a pool that has none: claims a chunk, writes the state as its first edit and publishes it.
+  /// A catalog for a pool that has none, or whose own is lost: claims a chunk, writes the state as its first edit and publishes it.
+  /// A lost one's chunk is freed by the next Open.
   static Status Create(Pool* pool, StateWriter state, std::unique_ptr<Catalog>* catalog);
   /// Reads the edits of the pool's catalog, and frees catalog chunks that an interrupted rewrite left. Corruption when
   /// its head, its tail or an edit does not validate, with the place; whatever `read` returns when that is not OK.

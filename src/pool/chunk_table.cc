@@ -231,6 +231,35 @@ Status ChunkTable::Scan(uint32_t chunks, bool after_power_cut, Persister* persis
   return CheckBeyondEnd(chunks, after_power_cut, persister);
 }
 
+// The crc32c in a seal tells every flip of one bit from all others, in so few bytes. A free state has but 24 bits of it: where two
+// flips would do, neither is taken.
+bool ChunkTable::MendOne(uint32_t index, Persister* persister) {
+  ChunkDescriptor* d = At(index);
+  std::vector<std::pair<PmWord*, uint64_t>> explanations;
+  for (PmWord* word : {&d->state, OrdinalWord(d), RunWord(d), SealWord(d)}) {
+    const uint64_t found = LoadWord(word);
+    for (uint32_t bit = 0; bit < 64; bit++) {
+      const uint64_t other = found ^ uint64_t { 1 } << bit;
+      word->store(other, std::memory_order_relaxed);
+      if (Check(index).ok()) explanations.emplace_back(word, other);
+    }
+    word->store(found, std::memory_order_relaxed);
+  }
+  if (explanations.size() != 1) return false;
+  persister->Store(explanations[0].first, explanations[0].second);
+  persister->Flush(d, sizeof(*d));
+  persister->Fence();
+  return true;
+}
+
+void ChunkTable::Mend(uint32_t chunks, Persister* persister, std::vector<std::string>* notes) {
+  const uint32_t group = GroupChunks(chunk_shift_);
+  for (uint32_t index = 0; index < (chunks + group - 1) / group * group; index++) {
+    const Status s = Check(index);
+    if (!s.ok() && MendOne(index, persister)) notes->push_back(s.ToString() + "; mended: one bit had flipped");
+  }
+}
+
 uint32_t ChunkTable::EpochMax(uint32_t chunks) const {
   uint32_t highest = 0;
   for (uint32_t index = 0; index < chunks; index++) highest = std::max(highest, EpochOf(LoadState(At(index))));

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "lamella/status.h"
 #include "pmem/gate.h"
@@ -94,6 +95,10 @@ class ChunkTable {
   /// beyond the end, or a run that is not whole, was never synced, and is freed.
   Status Scan(uint32_t chunks, bool after_power_cut, Persister* persister, const std::function<void(uint32_t)>& free);
 
+  /// For repair: puts right each damaged descriptor of a part of `chunks` chunks in which one flipped bit explains the damage, as the
+  /// seal tells, durably, and says so in `notes`. The rest stay as they are.
+  void Mend(uint32_t chunks, Persister* persister, std::vector<std::string>* notes);
+
   /// Makes `run_chunks` free chunks from `index` on owned, T2 and T3. REQUIRES: they are the caller's to take.
   ChunkRef Publish(uint32_t index, ChunkKind kind, uint32_t owner, uint64_t ordinal, uint32_t run_chunks,
                    uint32_t epoch_floor, Persister* persister);
@@ -115,6 +120,7 @@ class ChunkTable {
   void PrepareClaim(uint32_t index, uint64_t state, uint64_t ordinal, uint32_t run_chunks, Persister* persister);
   void FreeOne(uint32_t index, Persister* persister);
   Status Damage(uint32_t index, const std::string& what) const;
+  bool MendOne(uint32_t index, Persister* persister);
   Status CheckRun(const ChunkRef& first, uint32_t chunks) const;
   Status CheckBeyondEnd(uint32_t chunks, bool after_power_cut, Persister* persister);
 

@@ -65,6 +65,8 @@ struct PoolOptions {
   uint64_t engine_flags = 0;                // Create only
   PersistHook* hook = nullptr;
   OsHook* os = nullptr;
+  /// Open only, for repair: chunk descriptors are mended where one flipped bit explains their damage, and named here.
+  std::vector<std::string>* mended = nullptr;
 };
 
 class Pool {
@@ -172,7 +174,7 @@ class Pool {
   Status OpenParts(const PoolOptions& options);
   Status OpenPart(const PoolOptions& options, uint32_t part, Superblock* superblock);
   Status CheckSiblings(const std::vector<Superblock>& superblocks) const;
-  Status ScanParts(const std::vector<Superblock>& superblocks);
+  Status ScanParts(const std::vector<Superblock>& superblocks, std::vector<std::string>* mended);
   Status SyncParts();
   void MarkSyncFailed() LAMELLA_REQUIRES(superblock_mu_);
   void MendSecondCopies() LAMELLA_REQUIRES(superblock_mu_);

@@ -214,7 +214,7 @@ Status Pool::OpenParts(const PoolOptions& options) {
   MakeGate(options);
   // The kernel dropped pages that it could not write, and takes what it still shows of them for written.
   for (size_t i = 0; s.ok() && first.sync_failed != 0 && i < parts_.size(); i++) s = parts_[i]->region->DirtyAll();
-  return s.ok() ? ScanParts(superblocks) : s;
+  return s.ok() ? ScanParts(superblocks, options.mended) : s;
 }
 
 Status Pool::OpenPart(const PoolOptions& options, uint32_t number, Superblock* superblock) {
@@ -256,7 +256,7 @@ Status Pool::CheckSiblings(const std::vector<Superblock>& superblocks) const {
 
 // Builds the sets of free chunks. After a power cut the descriptors may be older than what chunks hold: the floor moves
 // above every epoch that a claim can have had, before anything is claimed.
-Status Pool::ScanParts(const std::vector<Superblock>& superblocks) {
+Status Pool::ScanParts(const std::vector<Superblock>& superblocks, std::vector<std::string>* mended) {
   const bool power_cut = !state_.clean && !state_.same_boot;
   uint32_t epoch_max = superblocks[0].epoch_floor;
   for (const std::unique_ptr<Part>& part : parts_) {
@@ -273,6 +273,7 @@ Status Pool::ScanParts(const std::vector<Superblock>& superblocks) {
     part->table = std::make_unique<ChunkTable>(part->region->path(), part->region->base(), part->number, chunk_shift_,
                                                state_.uuid);
     MutexLock lock(&deferred_mu_);
+    if (mended != nullptr) part->table->Mend(static_cast<uint32_t>(chunks), deferred_persister_.get(), mended);
     Status s = part->table->Scan(static_cast<uint32_t>(chunks), unordered, deferred_persister_.get(),
                                  [&](uint32_t index) { part->free.Add(index); });
     if (!s.ok()) return s;

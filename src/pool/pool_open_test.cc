@@ -284,6 +284,36 @@ TEST_F(PoolOpen, AnyBitOfADescriptorIsCorruption) {
   }
 }
 
+TEST_F(PoolOpen, RepairMendsOneFlippedBitOfADescriptorAndNotTwo) {
+  Create();
+  const ChunkRef run = MustClaim(2);
+  const ChunkRef freed = MustClaim();
+  pool_->Free(freed, &*persister_);
+  Close();
+  const std::string good = ReadWhole(path());
+  std::vector<std::string> mended;
+  options_.mended = &mended;
+  uint64_t refused = 0;
+  for (const uint32_t index : {run.index, run.index + 1, freed.index, freed.index + 1}) {
+    const uint64_t at = kChunkBytesMin + index * sizeof(ChunkDescriptor);
+    for (size_t bit = 0; bit < 64; bit++) {
+      FlipBit(at, bit);
+      mended.clear();
+      Open();
+      EXPECT_EQ(mended.size(), 1u);
+      Close();
+      ASSERT_EQ(ReadWhole(path()).substr(at, 24), good.substr(at, 24)) << "chunk " << index << " bit " << bit;
+      WriteWhole(path(), good);
+      FlipBit(at, bit);
+      FlipBit(at, (bit + 17) % 64);
+      refused += TryOpen().IsCorruption() ? 1 : 0;
+      WriteWhole(path(), good);
+    }
+  }
+  EXPECT_GE(refused,
+            4u * 64 - 64);  // of a chunk that was never claimed some pairs of bits are another's free state with one
+}
+
 TEST_F(PoolOpen, ADescriptorFromAnotherPlaceOrStoreIsCorruption) {
   Create();
   for (int i = 0; i < 3; i++) MustClaim();

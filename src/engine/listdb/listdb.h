@@ -120,7 +120,7 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   void FreeOnce(const ChunkRef& chunk);
 
   // recovery.cc
-  Status CreateEmpty();
+  Status CreateEmpty(bool rebuilding);
   Status OpenCatalog();
   void FreeStrayChunks();
   Status OpenTables(ListDbTables* tables);

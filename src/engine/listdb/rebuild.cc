@@ -142,14 +142,18 @@ Status ListDb::LinkRebuilt(const HeadTree& tree, SkipListHeads* heads, uint64_t*
 //   3  the edit kRebuildDone     the rebuilt L1; no L0, no log behind the boundary
 Status ListDb::Rebuild(RepairReport* report) {
   unified_ = (pool_->state().engine_flags & kListDbFlagUnifiedLog) != 0;
-  const bool power_cut = LosesUnsynced() && !pool_->state().clean && !pool_->state().same_boot;
+  bool power_cut = LosesUnsynced() && !pool_->state().clean && !pool_->state().same_boot;
   Status s;
   if (catalog_ == nullptr && pool_->state().catalog_chunk != 0) {
     s = OpenCatalog();
-    if (!s.ok())
+    if (!s.ok()) {
       report->notes.push_back("the catalog is lost (" + s.ToString() + "); numbers declared void are not known");
+      catalog_.reset();
+      power_cut = false;  // nor is what was synced: everything that validates is kept
+    }
   }
-  if (catalog_ == nullptr) s = CreateEmpty();
+  // With the edit kRebuildBegin in it: a crash must not leave an empty store.
+  if (catalog_ == nullptr) s = CreateEmpty(true);
   if (s.ok()) s = Edit(ListDbEdit::kRebuildBegin, [](ListDbState* state) { state->rebuilding = true; });
   if (s.ok()) s = pool_->Sync();
   if (!s.ok()) return s;

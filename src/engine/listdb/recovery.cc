@@ -33,7 +33,7 @@ void ListDb::MakeArenas() {
 
 // Persist order: heads, then the catalog, whose publication in the superblock makes both the store's. A crash before it leaves
 // chunks without a live owner, which the next open frees.
-Status ListDb::CreateEmpty() {
+Status ListDb::CreateEmpty(bool rebuilding) {
   FreeStrayChunks();
   ChunkRef heads;
   Status s = pool_->Claim(0, kListDbHeads, 0, 1, 1, true, &compaction_persister_, &heads);
@@ -43,6 +43,7 @@ Status ListDb::CreateEmpty() {
   state_ = ListDbState{};
   state_.lanes = (pool_->state().engine_flags & kListDbFlagBraided) != 0 ? pool_->part_count() : 1;
   state_.l1_heads = pool_->ChunkStart(heads);
+  state_.rebuilding = rebuilding;
   return Catalog::Create(pool_, [this] { return state_.Encode(); }, &catalog_);
 }
 
@@ -217,7 +218,7 @@ Status ListDb::RecoverLog(std::shared_ptr<const ListDbTables> tables) {
 Status ListDb::Recover() {
   unified_ = (pool_->state().engine_flags & kListDbFlagUnifiedLog) != 0;
   const bool created = pool_->state().catalog_chunk == 0;
-  Status s = created ? CreateEmpty() : OpenCatalog();
+  Status s = created ? CreateEmpty(false) : OpenCatalog();
   if (!s.ok()) return s;
   bool rebuild;
   uint64_t merging;
