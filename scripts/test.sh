@@ -4,7 +4,8 @@
 # test.sh STAGE... runs only those stages (release, asan, tsan, hadoop).
 # Before it stand the tests that failed, each with the first of what it said; before those the figures of the proof, one a line:
 # `proof: NAME VALUE`, those of the release stage added up over its programs.
-# LAMELLA_PROOF_SCALE=N explores for N times as long (`make test-long BUDGET=N`).
+# LAMELLA_PROOF_SCALE=N explores for N times as long (`make test-long BUDGET=N`), and then the release stage writes its figures into the
+# table of docs/DURABILITY.md.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,6 +18,8 @@ broken=0  # builds that failed, or test runs that left no report
 # The tests whose point is threads: these folders', and any named so elsewhere.
 concurrent_labels='^(log|memtable|engine_listdb|db)$'
 concurrent_names='Concurren'
+# Of those folders, what runs in one thread and takes long.
+sequential_names='^All/(StoreCrash|StoreFaults|DeletionCrash)'
 
 attribute() { sed -n "s/^.*[[:space:]]$2=\"\([0-9]*\)\".*$/\1/p" "$1" | head -1; }
 
@@ -103,6 +106,18 @@ print_proof() {
        END { for (name in have) print "proof: " name " " have[name] (name in all ? "/" all[name] : "") }' "$proof_file" | sort
 }
 
+# The table between the marks of docs/DURABILITY.md, from those lines.
+write_table() {
+  local rows
+  rows=$(print_proof | awk '{ print "| " $2 " | " $3 " |" }')
+  [[ -n "$rows" ]] || return 0
+  awk -v rows="$rows" -v head="\`make test-long BUDGET=$LAMELLA_PROOF_SCALE\` on $(date -u +%F), $jobs cores" '
+    /^<!-- \/proof -->/ { skip = 0 }
+    !skip { print }
+    /^<!-- proof -->/ { print head ":\n\n| figure | value |\n|---|---|\n" rows "\n"; skip = 1 }' docs/DURABILITY.md >build/durability.md &&
+    cp build/durability.md docs/DURABILITY.md
+}
+
 stage() {
   launcher=()
   unset LAMELLA_PROOF_FILE
@@ -110,6 +125,7 @@ stage() {
     release)
       export LAMELLA_PROOF_FILE=$proof_file
       build "$1" && run_tests "$1" tests
+      [[ -z "${LAMELLA_PROOF_SCALE:-}" || $failed -gt 0 || $broken -gt 0 ]] || write_table
       ;;
     asan)
       build "$1" && run_tests "$1" tests
@@ -117,7 +133,7 @@ stage() {
     tsan)
       if build tsan; then
         tsan_launcher
-        run_tests tsan folders -L "$concurrent_labels"
+        run_tests tsan folders -L "$concurrent_labels" -E "$sequential_names"
         run_tests tsan named -LE "$concurrent_labels" -R "$concurrent_names" --no-tests=ignore
       fi
       ;;
