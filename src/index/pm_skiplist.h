@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "iterator/internal_iterator.h"
@@ -68,6 +69,10 @@ class PmSkipList {
                    uint32_t lowest = 0) const;
   /// The last element; null in an empty list.
   PmPtr FindLast() const;
+  /// Shows the elements of a lane that reach above layer 0, in order, `count_max` of them at most; but not those that a crash left out
+  /// of a layer they reach up to. Such an element's link there is as old as the crash, and a search that starts from it would
+  /// follow it to where nothing may be any more. REQUIRES: nobody changes the list meanwhile.
+  void ForEachTall(uint32_t lane, uint64_t count_max, const std::function<void(PmPtr place)>& visit) const;
   /// True if the element is before the target.
   bool IsBefore(PmPtr element, const InternalKey& target) const {
     pool_->gate()->OnRead(kMediaBlockBytes);

@@ -3,6 +3,7 @@
 // tree over key heads answers in fewer cache misses. Its replacement is the paper's SIZE policy: short elements go first.
 // With memory enough for all heights it holds every element, and a search is one step.
 // I1: it holds only elements that are linked in L1: an element leaves before it may be reused.
+// I2: and in every layer that they reach up to: searches start from them, and follow their links in all of those.
 // Threads: Insert, Remove, Clear from the one thread that changes L1; reads from any, pinned in `readers`.
 #ifndef LAMELLA_INDEX_SECOND_CHANCE_CACHE_H_
 #define LAMELLA_INDEX_SECOND_CHANCE_CACHE_H_
