@@ -181,7 +181,9 @@ void BufferedEngine::SwitchMemTable(bool force) {
     std::vector<std::unique_lock<std::mutex>> locks;
     for (uint32_t i = 0; i < log_->shard_count(); ++i) locks.emplace_back(log_->shard(i).mu);
     const std::lock_guard lock(read_set_mu_);
-    owned_read_set_->active->Seal(sequencer_.last_drawn(), log_->SealAll());  // keeps I2
+    // Keeps I2: a writer that left its shard may have lost the processor before it published what it wrote.
+    sequencer_.Advance(log_.get());
+    owned_read_set_->active->Seal(sequencer_.last_drawn(), log_->SealAll());
     next->sealed.push_back(owned_read_set_->active);
     next->sealed.insert(next->sealed.end(), owned_read_set_->sealed.begin(), owned_read_set_->sealed.end());
     next->tables = owned_read_set_->tables;

@@ -3,9 +3,10 @@
 //
 // I1: a record enters the active MemTable only when it is durable in the log, under its shard's lock.
 // I2: a MemTable is sealed with every shard's lock held: it and its successors divide sequence numbers and log places exactly.
+//     All that it holds is published by then, so every sequence number that is taken once there is a table of it covers the table.
 // I3: a reader pins, then takes its sequence number, then the ReadSet. So what a ReadSet drops (a flushed MemTable, say) was
 //     replaced by something the next one has; and a Get that could need a version older than a table's is over when the
-//     epoch in which the table was made is.
+//     epoch in which the table was made is (I2).
 // I4: flushes run one at a time, oldest MemTable first.
 // Threads: as Engine says.
 #ifndef LAMELLA_ENGINE_BUFFERED_ENGINE_H_

@@ -29,6 +29,8 @@ class Sequencer {
   }
   void Finish(PmLog::Shard* shard) { shard->writing_from.store(PmLog::kIdle, std::memory_order_seq_cst); }
 
+  /// Publishes what is finished and behind nothing that is under way: with every shard's lock held, all that was drawn.
+  void Advance(PmLog* log);
   /// Returns once everything up to `last` is published.
   void WaitUntilPublished(PmLog* log, uint64_t last);
 
@@ -37,8 +39,6 @@ class Sequencer {
   uint64_t last_drawn() const { return next_.load(std::memory_order_seq_cst) - 1; }
 
  private:
-  void Advance(PmLog* log);
-
   alignas(64) std::atomic<uint64_t> next_{1};
   alignas(64) std::atomic<uint64_t> published_{0};
 };
