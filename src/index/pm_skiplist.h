@@ -60,7 +60,8 @@ class PmSkipList {
   }
   PmPtr First() const { return Next(PmPtr(), 0, 0); }
 
-  /// The first element at or after `target`; null at the end. `start`: an element before it, or null to start at the head.
+  /// The first element at or after `target`; null at the end. `start`: an element before it that is linked in all its layers, or null
+  /// to start at the head.
   /// With `verify` the checksum of every record that the search looks at; what it answers for damage is PmPtr::damaged.
   PmPtr FindAtOrAfter(const InternalKey& target, PmPtr start, HopTally* tally, bool verify = false) const;
   /// The last element before `target` of those that reach up to layer `lowest`; null where there is none.

@@ -88,17 +88,4 @@ Status ListDb::MergeOldest() {
   return Status::OK();
 }
 
-// After a restart: fills the second-chance cache from the list's upper layers, tallest first come first.
-Status ListDb::WarmSecondChance() {
-  constexpr uint64_t kElementsMax = 1 << 20;  // a bound on this job; searches work without
-  for (uint32_t lane = 0; lane < l1_->lane_count(); ++lane) {
-    uint64_t elements = 0;
-    for (PmPtr at = l1_->Next(PmPtr(), lane, 1); at && elements < kElementsMax;
-         at = l1_->Next(at, lane, 1), ++elements) {
-      second_chance_.Insert(l1_->At(at), at);
-    }
-  }
-  return Status::OK();
-}
-
 }  // namespace lamella
