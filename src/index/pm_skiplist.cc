@@ -66,25 +66,6 @@ PmPtr PmSkipList::FindLast() const {
   return at;
 }
 
-void PmSkipList::ForEachTall(uint32_t lane, uint64_t count_max, const std::function<void(PmPtr place)>& visit) const {
-  std::array<PmPtr, kHeightMax> next;  // by layer: its first element that was not passed yet
-  for (uint32_t layer = 1; layer < kHeightMax; ++layer) next[layer] = Next(PmPtr(), lane, layer);
-  for (uint64_t count = 0; next[1] && count < count_max; ++count) {
-    const PmPtr place = next[1];
-    const uint32_t height = std::min<uint32_t>(At(place)->height(), kHeightMax);
-    bool whole = true;
-    for (uint32_t layer = 1; layer < height; ++layer) {
-      if (next[layer] == place) {
-        next[layer] = Next(place, lane, layer);
-      } else {
-        whole = false;
-      }
-    }
-    if (next[1] == place) return;  // damaged: not as high as the layer that it is in
-    if (whole) visit(place);
-  }
-}
-
 namespace {
 
 class SkipListIterator final : public RecordIterator {

@@ -10,7 +10,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 
 #include "iterator/internal_iterator.h"
@@ -61,7 +60,8 @@ class PmSkipList {
   }
   PmPtr First() const { return Next(PmPtr(), 0, 0); }
 
-  /// The first element at or after `target`; null at the end. `start`: an element before it, or null to start at the head.
+  /// The first element at or after `target`; null at the end. `start`: an element before it that is linked in all its layers, or null
+  /// to start at the head.
   /// With `verify` the checksum of every record that the search looks at; what it answers for damage is PmPtr::damaged.
   PmPtr FindAtOrAfter(const InternalKey& target, PmPtr start, HopTally* tally, bool verify = false) const;
   /// The last element before `target` of those that reach up to layer `lowest`; null where there is none.
@@ -69,10 +69,6 @@ class PmSkipList {
                    uint32_t lowest = 0) const;
   /// The last element; null in an empty list.
   PmPtr FindLast() const;
-  /// Shows the elements of a lane that reach above layer 0, in order, `count_max` of them at most; but not those that a crash left out
-  /// of a layer they reach up to. Such an element's link there is as old as the crash, and a search that starts from it would
-  /// follow it to where nothing may be any more. REQUIRES: nobody changes the list meanwhile.
-  void ForEachTall(uint32_t lane, uint64_t count_max, const std::function<void(PmPtr place)>& visit) const;
   /// True if the element is before the target.
   bool IsBefore(PmPtr element, const InternalKey& target) const {
     pool_->gate()->OnRead(kMediaBlockBytes);

@@ -275,40 +275,6 @@ TEST_F(PmSkipListTest, ASearchFromADamagedElementIsDamaged) {
   EXPECT_EQ(t.list.FindBefore({"b", 1}, place, nullptr, true), PmPtr::DamagedAt(place));
 }
 
-TEST_F(PmSkipListTest, TallElementsThatACrashLeftOutOfALayerAreNotShown) {
-  CreateParts(2);
-  Random random(5);
-  TestList t(pool_.get(), true);
-  const Elements elements = RandomElements(&random, KeyShape::kMixed, 400, 400);
-  Link(elements, &t.list);
-  uint64_t left_out = 0;
-  for (uint32_t lane = 0; lane < 2; ++lane) {
-    std::vector<PmPtr> tall;
-    for (const auto& [key, place] : elements) {
-      if (place.part() == lane && At(place)->height() > 1) tall.push_back(place);
-    }
-    const auto shown = [&](uint64_t count_max) {
-      std::vector<PmPtr> places;
-      t.list.ForEachTall(lane, count_max, [&](PmPtr place) { places.push_back(place); });
-      return places;
-    };
-    EXPECT_EQ(shown(UINT64_MAX), tall);
-    EXPECT_EQ(shown(3), std::vector<PmPtr>(tall.begin(), tall.begin() + 3));
-    PmPtr before;  // in layer 2
-    for (const PmPtr place : tall) {
-      if (At(place)->height() <= 2) continue;
-      t.list.Link(before, lane, 2)->store(t.list.Link(place, lane, 2)->load());  // its own link stays, and grows old
-      std::vector<PmPtr> others = tall;
-      std::erase(others, place);
-      EXPECT_EQ(shown(UINT64_MAX), others);
-      t.list.Link(before, lane, 2)->store(EncodeLink(place));
-      before = place;
-      ++left_out;
-    }
-  }
-  EXPECT_GT(left_out, 10u);
-}
-
 TEST_F(PmSkipListTest, IteratorsAgreeWithASortedMapBothWays) {
   for (uint64_t seed = 1; seed <= 24; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

@@ -1,5 +1,7 @@
 #include "index/second_chance_cache.h"
 
+#include <algorithm>
+
 namespace lamella {
 
 SecondChanceCache::SecondChanceCache(Pool* pool, uint64_t bytes_max) : pool_(pool), bytes_max_(bytes_max) {
@@ -33,6 +35,29 @@ void SecondChanceCache::Insert(const Record* record, PmPtr place) {
 void SecondChanceCache::Remove(const Record* record, PmPtr place) {
   if (bytes_max_ == 0 || record->height() < height_min()) return;
   tree_.load(std::memory_order_relaxed)->Remove(record->internal_key(), place);
+}
+
+// Along layer 1, and abreast of it along those above: their elements are among its own (Zipper I5).
+void SecondChanceCache::Warm(const PmSkipList& list) {
+  constexpr uint64_t kElementsMax = 1 << 20;  // of a lane; searches work without
+  for (uint32_t lane = 0; lane < list.lane_count(); ++lane) {
+    PmPtr ahead[kHeightMax];  // of each layer, the element that the walk comes to next
+    for (uint32_t layer = 1; layer < kHeightMax; ++layer) ahead[layer] = list.Next(PmPtr(), lane, layer);
+    for (uint64_t elements = 0; ahead[1] && elements < kElementsMax; ++elements) {
+      const PmPtr at = ahead[1];
+      const Record* record = list.At(at);
+      bool whole = true;
+      ahead[1] = list.Next(at, lane, 1);
+      for (uint32_t layer = 2; layer < std::min<uint32_t>(record->height(), kHeightMax); ++layer) {
+        if (ahead[layer] == at) {
+          ahead[layer] = list.Next(at, lane, layer);
+        } else {
+          whole = false;
+        }
+      }
+      if (whole) Insert(record, at);  // keeps I1
+    }
+  }
 }
 
 void SecondChanceCache::Clear() { Swap(std::make_shared<HeadTree>(pool_)); }

@@ -2,9 +2,10 @@
 // lookup cache starts at the closest element before its key, a few hops from the end. The paper's is a skiplist; a wide
 // tree over key heads answers in fewer cache misses. Its replacement is the paper's SIZE policy: short elements go first.
 // With memory enough for all heights it holds every element, and a search is one step.
-// I1: it holds only elements that are linked in L1: an element leaves before it may be reused.
-// I2: and in every layer that they reach up to: searches start from them, and follow their links in all of those.
-// Threads: Insert, Remove, Clear from the one thread that changes L1; reads from any, pinned in `readers`.
+// I1: it holds only elements that are linked in L1, in every layer that they reach up to: an element leaves before it may be
+//     reused, and a search that starts at one goes along links that are kept up. A crash may leave an element out of its upper layers
+//     (Zipper I5); its own links there then stay as they are when what they lead to is unlinked.
+// Threads: Insert, Remove, Warm, Clear from the one thread that changes L1; reads from any, pinned in `readers`.
 #ifndef LAMELLA_INDEX_SECOND_CHANCE_CACHE_H_
 #define LAMELLA_INDEX_SECOND_CHANCE_CACHE_H_
 
@@ -13,6 +14,7 @@
 #include <memory>
 #include <mutex>
 
+#include "index/pm_skiplist.h"
 #include "memtable/head_tree.h"
 
 namespace lamella {
@@ -35,8 +37,11 @@ class SecondChanceCache {
   /// The tree as it is now, kept alive for an iterator; null when the cache is off.
   std::shared_ptr<const HeadTree> tree() const;
 
+  /// REQUIRES: the element is linked in every layer that it reaches up to.
   void Insert(const Record* record, PmPtr place);
   void Remove(const Record* record, PmPtr place);
+  /// After a restart: inserts the elements of the list's upper layers, but for those that a crash left out of one (I1).
+  void Warm(const PmSkipList& list);
   void Clear();
 
  private:

@@ -2,18 +2,25 @@
 
 #include <atomic>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "index/index_test_base.h"
+#include "index/zipper_test_base.h"
 
 namespace lamella {
 namespace {
 
-using testing::KeyShape;
+std::vector<PmPtr> HeldBy(const SecondChanceCache& cache) {
+  std::vector<PmPtr> places;
+  const auto tree = cache.tree();
+  HeadTree::Iterator at(tree.get());
+  for (at.SeekToFirst(); at.Valid(); at.Next()) places.push_back(at.entry().place());
+  return places;
+}
 
 class SecondChanceCacheTest : public IndexTest {
  protected:
@@ -36,13 +43,7 @@ class SecondChanceCacheTest : public IndexTest {
     }
     return tall;
   }
-  std::vector<PmPtr> Held() const {
-    std::vector<PmPtr> places;
-    const auto tree = cache_->tree();
-    HeadTree::Iterator at(tree.get());
-    for (at.SeekToFirst(); at.Valid(); at.Next()) places.push_back(at.entry().place());
-    return places;
-  }
+  std::vector<PmPtr> Held() const { return HeldBy(*cache_); }
 
   std::unique_ptr<SecondChanceCache> cache_;
 };
@@ -183,6 +184,106 @@ TEST_F(SecondChanceCacheTest, ConcurrentReadersFindOnlyWhatIsHeldWhileItMakesRoo
   for (std::thread& reader : readers) reader.join();
   EXPECT_EQ(wrong.load(), 0u);
   EXPECT_GT(cache_->height_min(), 1u);
+}
+
+TEST_F(SecondChanceCacheTest, WarmsWithTheElementsThatAreLinkedInAllTheirLayers) {  // I1
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    Start(64 << 20);
+    TestList upper(pool_.get(), seed % 2 == 0);
+    const PmSkipList& list = upper.list;
+    Elements whole = RandomElements(&random, KeyShape::kMixed, 1000, 500);
+    Link(whole, &upper.list);
+    std::erase_if(whole, [&](const auto& element) {
+      Record* record = At(element.second);
+      if (record->height() == 1) return true;
+      if (!random.OneIn(5)) return false;
+      // What a crash leaves of linking or unlinking it.
+      const uint32_t lane = list.Lane(element.second);
+      for (auto layer = 1 + static_cast<uint32_t>(random.Uniform(record->height() - 1)); layer < record->height();
+           ++layer) {
+        PmPtr before;
+        while (list.Next(before, lane, layer) != element.second) before = list.Next(before, lane, layer);
+        list.Link(before, lane, layer)->store(record->link_word(layer));
+      }
+      return true;
+    });
+    cache_->Warm(list);
+    EXPECT_EQ(Held(), PlacesOf(whole));
+  }
+}
+
+class WarmTest : public ZipperTest {
+ protected:
+  /// False: the power was cut at the fence.
+  template <class Run>
+  bool Finishes(uint64_t fence, Random* random, Run&& run) {
+    medium_.CutAt(fence);
+    bool finished = true;
+    try {
+      run();
+    } catch (const Crash&) {
+      finished = false;
+    }
+    medium_.CutAt(0);
+    if (!finished) medium_.LosePower(random);
+    return finished;
+  }
+  /// Takes half of the lower list's elements out of it, and of the cache, as gc does.
+  void UnlinkSome(Random* random, SecondChanceCache* cache, std::set<uint64_t>* unlinked) {
+    Observer observer;
+    PmPtr before;
+    for (const PmPtr place : Walk(*lower_, SIZE_MAX)) {
+      if (random->OneIn(2)) {
+        before = place;
+        continue;
+      }
+      ASSERT_TRUE(Zipper(lower_.get(), &*persister_, &observer).Unlink(before, place));
+      cache->Remove(At(place), place);
+      unlinked->insert(place.word);
+    }
+  }
+};
+
+// Of a merge and of unlinking that were cut short, elements stay that are linked in their lower layers only. What their links above
+// lead to may be unlinked, and its chunk freed, without their being told.
+TEST_F(WarmTest, AfterACrashNoSearchFromWhatItHoldsMeetsWhatWasUnlinkedSince) {  // I1
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    Random random(seed);
+    StartAnew(seed % 2 == 0 ? 2 : 1, seed % 2 == 0);
+    Fill(&random, 120, 100);
+    const Elements upper = NewUpper(&random, 40, 100);
+    medium_.Watch(*pool_);
+    bool finished = false;
+    for (uint64_t fence = 1; !finished; ++fence) {
+      SCOPED_TRACE(Concat("seed ", seed, " fence ", fence));
+      medium_.Restore();
+      const auto merge = [&] {
+        Observer observer;
+        EXPECT_TRUE(Merge(Walk(upper_->list, upper.size()), &observer).ok());
+      };
+      finished = Finishes(fence, &random, merge);
+      if (!finished) merge();
+      std::set<uint64_t> unlinked;
+      if (random.OneIn(2)) {
+        SecondChanceCache none(pool_.get(), 0);
+        Finishes(1 + random.Uniform(60), &random, [&] { UnlinkSome(&random, &none, &unlinked); });
+        unlinked.clear();  // some of them, and lost with the power
+      }
+      SecondChanceCache cache(pool_.get(), 1 << 20);
+      cache.Warm(*lower_);
+      EXPECT_FALSE(HeldBy(cache).empty());
+      UnlinkSome(&random, &cache, &unlinked);
+      for (const PmPtr place : HeldBy(cache)) {
+        for (uint32_t layer = 0; layer < At(place)->height(); ++layer) {
+          const PmPtr next = lower_->Next(place, lower_->Lane(place), layer);
+          ASSERT_FALSE(unlinked.contains(next.word)) << At(place)->key() << ", layer " << layer;
+        }
+      }
+    }
+    medium_.Stop();
+  }
 }
 
 }  // namespace

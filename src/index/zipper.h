@@ -11,7 +11,8 @@
 // I4: an element is linked in an upper layer only while layer 0 holds it, after any crash too: upper links go, durably, before
 //     the layer-0 link does, and come after it.
 // I5: an element that is linked in an upper layer is linked in every layer below it, after any crash too: a search that comes down on
-//     it is in each layer's list, and finds there the one link that leads to an element.
+//     it is in each layer's list, and finds there the one link that leads to an element. Of a step that a crash cut short an element
+//     stays that is missing from its upper layers: a search may come down on it, but not start from it (SecondChanceCache I1).
 // I6: with `verify`, nothing changes before each element and its neighbours in layer 0 matched their checksums: a damaged key is
 //     reported, and leads no element to a place where it would not be found.
 // Threads: one merge at a time per lower list; readers at any time.

@@ -219,7 +219,10 @@ std::optional<Job> ListDb::PickJob(JobClass job_class) {
   if (merge_all_ && tables->l0.empty()) merge_all_ = false;
   if (warm_) {
     warm_ = false;
-    return l1_job("warm", [this] { return WarmSecondChance(); });
+    return l1_job("warm", [this] {
+      second_chance_.Warm(*l1_);
+      return Status::OK();
+    });
   }
   return std::nullopt;
 }

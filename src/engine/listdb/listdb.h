@@ -99,7 +99,6 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   void OnLinked(Record* record, PmPtr place) override;
   void OnObsolete(Record* record, PmPtr place, bool was_linked) override;
   PmPtr Nearby(const InternalKey& key) const override;
-  Status WarmSecondChance();
 
   // gc.cc
   struct Victim;

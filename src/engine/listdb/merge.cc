@@ -88,13 +88,4 @@ Status ListDb::MergeOldest() {
   return Status::OK();
 }
 
-// After a restart: fills the second-chance cache from the upper layers.
-Status ListDb::WarmSecondChance() {
-  constexpr uint64_t kElementsMax = 1 << 20;  // a bound on this job; searches work without
-  for (uint32_t lane = 0; lane < l1_->lane_count(); ++lane) {
-    l1_->ForEachTall(lane, kElementsMax, [this](PmPtr place) { second_chance_.Insert(l1_->At(place), place); });
-  }
-  return Status::OK();
-}
-
 }  // namespace lamella
