@@ -197,7 +197,10 @@ Status ListDb::Relocate(std::vector<Victim>* live) {
         unused->Commit();
         unused->Seal();
       }
-      for (const PmPtr copy : copies) CountDead(copy, pool_->At<Record>(copy)->bytes());
+      for (const PmPtr copy : copies) {
+        pool_->At<Record>(copy)->MarkObsolete(&gc_persister_);  // no rebuilding may find it when its original is gone
+        CountDead(copy, pool_->At<Record>(copy)->bytes());
+      }
       return s;
     }
     copies.push_back(arena.Append(

@@ -145,6 +145,7 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
 
   // rebuild.cc
   void GatherRecords(bool power_cut, std::vector<LogEntry>* kept, uint64_t* sequence_seen, uint64_t* lost);
+  Status EnterRebuilt(const std::vector<LogEntry>& kept, HeadTree* tree);
   Status LinkRebuilt(const HeadTree& tree, SkipListHeads* heads, uint64_t* linked);
   void CheckLayer(const PmSkipList& list, const std::string& name, uint32_t lane, uint32_t layer, uint64_t elements_max,
                   std::vector<uint64_t>* places, CheckReport* report) const;

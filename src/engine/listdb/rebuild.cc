@@ -72,22 +72,25 @@ void ListDb::GatherRecords(bool power_cut, std::vector<LogEntry>* kept, uint64_t
     pool_->Descriptor(chunk.part, chunk.index)
         ->used_bytes.store(behind, std::memory_order_relaxed);  // what is lost is reported once
   });
-  std::sort(all.begin(), all.end(), [](const LogEntry& a, const LogEntry& b) { return a.tag < b.tag; });
+  // Copies of one record side by side, last the one that asks for no more of its batch: gc's.
+  std::sort(all.begin(), all.end(), [](const LogEntry& a, const LogEntry& b) {
+    return a.tag != b.tag ? a.tag < b.tag : a.batch_remaining > b.batch_remaining;
+  });
   *sequence_seen = all.empty() ? 0 : TagSequence(all.back().tag);
   size_t keep = all.size();
   if (power_cut) {
-    uint64_t expected = base + 1;
+    uint64_t last = base;
     size_t i = 0;
     while (i < all.size() && TagSequence(all[i].tag) <= base) ++i;
     keep = i;
     for (; i < all.size(); ++i) {
+      uint64_t expected = last + 1;
       for (const SequenceGap& g : gaps) {
         if (g.first <= expected && expected <= g.last) expected = g.last + 1;
       }
       const uint64_t sequence = TagSequence(all[i].tag);
-      if (sequence + 1 == expected) continue;  // a relocated copy beside its original
-      if (sequence != expected) break;
-      ++expected;
+      if (sequence != expected && sequence != last) break;  // the last once more: a copy beside its original
+      last = sequence;
       if (all[i].batch_remaining == 0) keep = i + 1;
     }
   } else {
@@ -95,6 +98,42 @@ void ListDb::GatherRecords(bool power_cut, std::vector<LogEntry>* kept, uint64_t
   }
   all.resize(keep);
   *kept = std::move(all);
+}
+
+// Of each version one record: one with links, or, where a plain log's has no room for them, a copy made here. The others, which
+// a crash within gc or within an earlier rebuilding left, are marked: no list leads to them, so nobody would mark them when a newer
+// version comes, and once that was a delete and is dropped, the next rebuilding would bring them back. Rebuild has synced what is
+// found, so that one without a mark is left whichever marks a power cut keeps.
+Status ListDb::EnterRebuilt(const std::vector<LogEntry>& kept, HeadTree* tree) {
+  Random random(0x5eed);
+  for (size_t i = 0; i < kept.size();) {
+    const uint64_t tag = kept[i].tag;
+    size_t end = i;
+    size_t chosen = kept.size();
+    for (; end < kept.size() && kept[end].tag == tag; ++end) {
+      if (pool_->At<Record>(kept[end].place)->obsolete()) continue;
+      if (chosen == kept.size() || pool_->At<Record>(kept[chosen].place)->height() == 0) chosen = end;
+    }
+    for (; i < end; ++i) {
+      if (i == chosen) continue;
+      Record* other = pool_->At<Record>(kept[i].place);
+      if (!other->obsolete()) other->MarkObsolete(&compaction_persister_);
+      CountDead(kept[i].place, other->bytes());
+    }
+    if (chosen == kept.size()) continue;
+    PmPtr place = kept[chosen].place;
+    const Record* record = pool_->At<Record>(place);
+    if (record->height() == 0) {
+      const uint32_t height = RandomHeight(&random);
+      RecordAppender& arena = *gc_arenas_[place.part()];
+      Status s = arena.Prepare(RecordBytes(height, record->key().size(), record->value().size()), true);
+      if (!s.ok()) return s;
+      place = arena.Append({.tag = tag, .key = record->key(), .value = record->value(), .height = height});
+      arena.Commit();
+    }
+    tree->Insert(pool_->At<Record>(place)->key(), tag, place, pool_->At<Record>(place)->height());
+  }
+  return Status::OK();
 }
 
 // Links the newest version of each key; marks the older ones, durably, before the deletes that shield them are left out.
@@ -166,24 +205,8 @@ Status ListDb::Rebuild(RepairReport* report) {
     pool_->Descriptor(chunk.part, chunk.index)->dead_bytes.store(0, std::memory_order_relaxed);
   });
   HeadTree tree(pool_);
-  Random random(0x5eed);
-  for (const LogEntry& entry : kept) {
-    const Record* record = pool_->At<Record>(entry.place);
-    PmPtr place = entry.place;
-    if (record->obsolete()) {
-      CountDead(place, record->bytes());
-      continue;
-    }
-    if (record->height() == 0) {  // a plain log's record has no room for links
-      const uint32_t height = RandomHeight(&random);
-      RecordAppender& arena = *gc_arenas_[place.part()];
-      s = arena.Prepare(RecordBytes(height, record->key().size(), record->value().size()), true);
-      if (!s.ok()) return s;
-      place = arena.Append({.tag = record->tag(), .key = record->key(), .value = record->value(), .height = height});
-      arena.Commit();
-    }
-    tree.Insert(pool_->At<Record>(place)->key(), entry.tag, place, pool_->At<Record>(place)->height());
-  }
+  s = EnterRebuilt(kept, &tree);
+  if (!s.ok()) return s;
   for (auto& arena : gc_arenas_) arena->CloseChunk();
 
   ChunkRef heads;

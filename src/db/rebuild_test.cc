@@ -1,0 +1,141 @@
+// Rebuilding after power cuts on page media, of records that lie there more than once: gc that was cut before it freed what it
+// copied, and a rebuilding of a plain log that was itself cut, leave copies beside the originals.
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "db/db_impl.h"
+#include "engine/listdb/listdb.h"
+#include "log/pm_log.h"
+#include "log/record_appender.h"
+#include "pool/superblock.h"
+#include "testing/temp_dir.h"
+
+namespace lamella::testing {
+namespace {
+
+struct RebuildCase {
+  std::string name;
+  bool unified_log = true;
+  bool synced = false;
+};
+
+class Rebuilding : public ::testing::TestWithParam<RebuildCase> {
+ protected:
+  Rebuilding() {
+    options_.chunk_bytes = 64 << 10;
+    options_.memory_budget_bytes = 1 << 20;
+    options_.memtable_bytes = 64 << 10;
+    options_.pool_bytes_max = 8 << 20;
+    options_.log_shards = 1;
+    options_.medium = MediumKind::kPage;
+    options_.listdb.unified_log = GetParam().unified_log;
+  }
+
+  std::unique_ptr<DbImpl> Open() {
+    auto db = std::make_unique<DbImpl>(options_, dir_.Sub("store"), DbSeams{nullptr, true});
+    const Status s = db->Init();
+    EXPECT_TRUE(s.ok()) << s.ToString();
+    return db;
+  }
+
+  // Each living record once more, in an arena chunk of its own session.
+  void CopyRecords() {
+    std::unique_ptr<Pool> pool;
+    ASSERT_TRUE(
+        Pool::Open({.part_paths = {path_}, .pool_bytes_max = options_.pool_bytes_max, .medium = options_.medium}, &pool)
+            .ok());
+    std::vector<const Record*> records;
+    uint64_t ordinal = 1;
+    pool->ForEachChunk([&](const ChunkRef& chunk) {
+      if (chunk.kind == kListDbArena) ordinal = std::max(ordinal, chunk.ordinal + 1);
+      if (chunk.kind != ChunkKind::kLog && chunk.kind != kListDbArena) return;
+      ForEachRecord(
+          *pool, chunk, 0,
+          [&](const Record* record, PmPtr) {
+            const auto same = [&](const Record* other) { return other->tag() == record->tag(); };
+            if (std::ranges::none_of(records, same)) records.push_back(record);
+          },
+          nullptr);
+    });
+    ASSERT_EQ(records.size(), 2u);
+    RecordAppender arena(pool.get(), 0, kListDbArena, kGcArena, ordinal, WriteCause::kGc);
+    for (const Record* record : records) {
+      constexpr uint32_t kHeight = 2;
+      ASSERT_TRUE(arena.Prepare(RecordBytes(kHeight, record->key().size(), record->value().size()), true).ok());
+      arena.Append({.tag = record->tag(), .key = record->key(), .value = record->value(), .height = kHeight});
+      arena.Commit();
+    }
+    arena.CloseChunk();
+  }
+
+  // With every page written back.
+  void CutPower() {
+    std::fstream file(path_, std::ios::binary | std::ios::in | std::ios::out);
+    for (const uint64_t offset : kSuperblockOffsets) {
+      Superblock copy{};
+      file.seekg(static_cast<std::streamoff>(offset)).read(reinterpret_cast<char*>(&copy), sizeof(copy));
+      ASSERT_EQ(copy.checksum, SuperblockChecksum(copy));
+      copy.clean = 0;
+      copy.boot_id[0]++;  // another boot
+      copy.checksum = SuperblockChecksum(copy);
+      file.seekp(static_cast<std::streamoff>(offset)).write(reinterpret_cast<const char*>(&copy), sizeof(copy));
+    }
+  }
+
+  TempDir dir_;
+  const std::string path_ = dir_.Sub("store") + "/pool.0";
+  Options options_;
+};
+
+// The copy that was not linked had no mark, and came back once the delete of its key was gone.
+TEST_P(Rebuilding, ACopyThatIsNotLinkedDoesNotComeBack) {
+  const std::string large(40 << 10,
+                          'l');  // so that gc leaves its chunks alone: they are neither sparse nor known to be dead
+  auto db = Open();
+  ASSERT_TRUE(db->Put({}, "large", large).ok());
+  ASSERT_TRUE(db->Put({}, "small", "value").ok());
+  if (GetParam().synced) {
+    ASSERT_TRUE(db->Close().ok());
+  } else {
+    db->Abandon();
+  }
+  db.reset();
+  for (int copies = 0; copies < 2; ++copies) ASSERT_NO_FATAL_FAILURE(CopyRecords());
+  ASSERT_NO_FATAL_FAILURE(CutPower());
+
+  db = Open();
+  std::string value;
+  ASSERT_TRUE(db->Get({}, "small", &value).ok());
+  EXPECT_EQ(value, "value");
+  ASSERT_TRUE(db->Delete({}, "small").ok());
+  ASSERT_TRUE(db->CompactRange({}, {}).ok());
+  ASSERT_TRUE(db->Close().ok());
+  db = Open();
+  ASSERT_TRUE(db->CompactRange({}, {}).ok());  // drops the delete
+  ASSERT_TRUE(db->Close().ok());
+  db.reset();
+  ASSERT_NO_FATAL_FAILURE(CutPower());
+
+  db = Open();
+  EXPECT_TRUE(db->Get({}, "small", &value).IsNotFound());
+  ASSERT_TRUE(db->Get({}, "large", &value).ok());
+  EXPECT_EQ(value, large);
+  CheckReport report;
+  ASSERT_TRUE(db->CheckQuietly(&report).ok());
+  EXPECT_TRUE(report.clean()) << report.problems[0];
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Rebuilding,
+                         ::testing::Values(RebuildCase{"unifiedLogSynced", true, true},
+                                           RebuildCase{"unifiedLogUnsynced", true, false},
+                                           RebuildCase{"plainLogSynced", false, true},
+                                           RebuildCase{"plainLogUnsynced", false, false}),
+                         [](const auto& param) { return param.param.name; });
+
+}  // namespace
+}  // namespace lamella::testing
