@@ -37,7 +37,6 @@ void ListDb::FreeOnce(const ChunkRef& chunk) {
 // bytes to copy. A chunk without dead records gives no space back, however badly its records filled it, but for sparse ones:
 // what short sessions left of the log, and arena chunks where several become one.
 std::vector<ChunkRef> ListDb::PickVictims(double live_share, bool* more) const {
-  constexpr uint64_t kCopyBytesMax = 8ull << 20;
   // The floor first, then the tables: a flush that ends between shows in one of them.
   uint64_t arena_floor = flush_arena_floor_.load(std::memory_order_seq_cst);
   const auto tables = CurrentTables();
@@ -181,7 +180,7 @@ Status ListDb::GatherLive(std::vector<ChunkRef>* victims, std::vector<Victim>* l
 }
 
 // Copies the living in key order and swings the links to the copies (Zipper::Replace). A crash before that leaves the copies in
-// no list: dead space in the arena, found by the next gc. The victims are owned until all is durable.
+// no list: dead space in the arena, which recovery marks (MarkOrphans). The victims are owned until all is durable.
 Status ListDb::Relocate(std::vector<Victim>* live) {
   std::sort(live->begin(), live->end(), [&](const Victim& a, const Victim& b) {
     return CompareInternal(pool_->At<Record>(a.place)->internal_key(), pool_->At<Record>(b.place)->internal_key()) < 0;

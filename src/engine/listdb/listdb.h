@@ -39,6 +39,8 @@ inline constexpr ChunkKind kListDbArena = static_cast<ChunkKind>(static_cast<int
 /// Owners of arena chunks: what a copying flush writes, and what gc relocates.
 inline constexpr uint32_t kFlushArena = 0;
 inline constexpr uint32_t kGcArena = 1;
+/// Bytes that gc copies in a pass, and what one chunk more may hold.
+inline constexpr uint64_t kCopyBytesMax = 8ull << 20;
 
 /// An L0 PMTable: a skiplist through its records. Immutable but for the list's links, `settled` and `merged`.
 struct L0Table {
@@ -122,6 +124,7 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   Status CreateEmpty(bool rebuilding);
   Status OpenCatalog();
   void FreeStrayChunks();
+  void MarkOrphans();
   Status OpenTables(ListDbTables* tables);
   void ClearStaleMarks(const std::vector<LogEntry>& entries);
   Status RecoverLog(std::shared_ptr<const ListDbTables> tables);

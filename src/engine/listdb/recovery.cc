@@ -215,6 +215,59 @@ Status ListDb::RecoverLog(std::shared_ptr<const ListDbTables> tables) {
   return Status::OK();
 }
 
+// Copies that a crash left without a link: what gc copied in its last pass and did not link, and what a plain log's flush copied and
+// did not checkpoint. No list leads to them, so nobody would mark them when a newer version comes, and once that was a delete and is
+// dropped, a rebuilding would bring them back. Not fenced: gc fences and syncs before it frees any delete's chunk.
+void ListDb::MarkOrphans() {
+  uint64_t flushed;
+  {
+    const std::lock_guard lock(catalog_mu_);
+    flushed = state_.flushed_sequence;
+  }
+  std::vector<ChunkRef> arenas;
+  uint64_t largest = pool_->chunk_bytes();
+  pool_->ForEachChunk([&](const ChunkRef& chunk) {
+    if (chunk.kind != kListDbArena) return;
+    arenas.push_back(chunk);
+    largest = std::max(largest, uint64_t{chunk.run_chunks} * pool_->chunk_bytes());
+  });
+  std::sort(arenas.begin(), arenas.end(), [](const ChunkRef& a, const ChunkRef& b) { return a.ordinal > b.ordinal; });
+  // False if the chunk holds records, and none is an orphan.
+  const auto mark = [&](const ChunkRef& chunk, const auto& is_orphan) {
+    uint64_t records = 0;
+    uint64_t marked = 0;
+    ForEachRecord(
+        *pool_, chunk, 0,
+        [&](const Record* record, PmPtr place) {
+          ++records;
+          if (record->obsolete() || !is_orphan(record, place)) return;
+          pool_->At<Record>(place)->MarkObsolete(&gc_persister_);
+          CountDead(place, record->bytes());
+          ++marked;
+        },
+        nullptr);
+    return records == 0 || marked > 0;
+  };
+  for (uint32_t part = 0; part < pool_->part_count(); ++part) {
+    uint64_t looked = 0;
+    bool flushes_over = false;
+    for (const ChunkRef& chunk : arenas) {  // newest first
+      if (chunk.part != part) continue;
+      if (chunk.owner == kGcArena && looked < kCopyBytesMax + 2 * largest) {
+        looked += uint64_t{chunk.run_chunks} * pool_->chunk_bytes();
+        mark(chunk, [&](const Record* record, PmPtr place) {
+          const PmPtr before = FindBeforeInL1(record->internal_key());
+          if (before.damaged()) return false;
+          const PmPtr found = l1_->Next(before, 0, 0);
+          return found != place && !found.damaged();
+        });
+      } else if (chunk.owner == kFlushArena && !flushes_over) {
+        flushes_over = !mark(chunk, [&](const Record* record, PmPtr) { return record->sequence() > flushed; });
+      }
+    }
+  }
+}
+
 Status ListDb::Recover() {
   unified_ = (pool_->state().engine_flags & kListDbFlagUnifiedLog) != 0;
   const bool created = pool_->state().catalog_chunk == 0;
@@ -241,6 +294,7 @@ Status ListDb::Recover() {
   s = OpenTables(tables.get());
   if (s.ok()) s = RecoverLog(tables);
   if (s.ok() && merging != 0) s = MergeOldest();
+  if (s.ok() && !created && !rebuild && !pool_->state().clean) MarkOrphans();
   warm_ = !created && second_chance_.enabled();
   return s;
 }
