@@ -19,7 +19,7 @@ broken=0  # builds that failed, or test runs that left no report
 concurrent_labels='^(log|memtable|engine_listdb|db)$'
 concurrent_names='Concurren'
 # Of those folders, what runs in one thread and takes long.
-sequential_names='^All/(StoreCrash|StoreFaults|DeletionCrash)'
+sequential_names='^All/(StoreCrash|StoreFaults|DeletionCrash)|FlippedBit|Corruption'
 
 attribute() { sed -n "s/^.*[[:space:]]$2=\"\([0-9]*\)\".*$/\1/p" "$1" | head -1; }
 

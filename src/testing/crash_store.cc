@@ -509,6 +509,7 @@ std::string CrashStore::TryMore(uint32_t level, std::unique_ptr<DbImpl> db, Stat
 }
 
 std::string ExploreStore(const CrashConfig& config, uint64_t seed, double seconds) {
+  constexpr bool kSlow = LAMELLA_ADDRESS_SANITIZER != 0 || LAMELLA_THREAD_SANITIZER != 0;
   const Stopwatch watch;
   uint64_t states = 0;
   uint64_t deep = 0;
@@ -516,9 +517,11 @@ std::string ExploreStore(const CrashConfig& config, uint64_t seed, double second
   std::set<PersistSite> sites;
   std::set<PersistSite> sites_cut;
   std::string wrong;
-  for (; wrong.empty() && (histories == 0 || watch.Seconds() < seconds); ++seed, ++histories) {
+  // One more where the time ended a history before a cut came behind a site that it had just met.
+  const auto one_more = [&] { return seconds > 0 && histories < 3 && sites_cut.size() < sites.size(); };
+  for (; wrong.empty() && (histories == 0 || watch.Seconds() < seconds || (!kSlow && one_more()));
+       ++seed, ++histories) {
     const StoreSteps steps = MakeSteps(seed, 60);
-    constexpr bool kSlow = LAMELLA_ADDRESS_SANITIZER != 0 || LAMELLA_THREAD_SANITIZER != 0;
     CrashPlan plan{.mode = config.mode, .seed = seed, .cut_share = kSlow ? 60 : 4, .cut_sites = !kSlow};
     if (const char* only = std::getenv("LAMELLA_CRASH_STATE")) {  // SHARE:CUT:STATE
       char* end = nullptr;
