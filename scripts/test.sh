@@ -111,7 +111,7 @@ write_table() {
   local rows
   rows=$(print_proof | awk '{ print "| " $2 " | " $3 " |" }')
   [[ -n "$rows" ]] || return 0
-  awk -v rows="$rows" -v head="\`make test-long BUDGET=$LAMELLA_PROOF_SCALE\` on $(date -u +%F), $jobs cores" '
+  awk -v rows="$rows" -v head="\`make test${LAMELLA_PROOF_SCALE:+-long BUDGET=$LAMELLA_PROOF_SCALE}\` on $(date -u +%F), $jobs cores" '
     /^<!-- \/proof -->/ { skip = 0 }
     !skip { print }
     /^<!-- proof -->/ { print head ":\n\n| figure | value |\n|---|---|\n" rows "\n"; skip = 1 }' docs/DURABILITY.md >build/durability.md &&
