@@ -145,6 +145,11 @@ bool ChunkTable::Describe(uint32_t index, ChunkRef* chunk) const {
 Status ChunkTable::Check(uint32_t index) const {
   ChunkDescriptor* d = At(index);
   const uint64_t state = LoadState(d);
+  return CheckWords(index, {state, LoadWord(OrdinalWord(d)), LoadWord(RunWord(d)), LoadWord(SealWord(d))});
+}
+
+Status ChunkTable::CheckWords(uint32_t index, const Words& words) const {
+  const auto [state, ordinal, run_chunks, found] = words;
   if (IsTableChunk(chunk_shift_, index)) {
     return state == 0 ? Status::OK() : Damage(index, Concat("expected 0 for a table, found the state ", Hex{state}));
   }
@@ -155,10 +160,8 @@ Status ChunkTable::Check(uint32_t index) const {
     if (state == expected) return Status::OK();
     return Damage(index, Concat("expected the free state ", Hex{expected}, ", found ", Hex{state}));
   }
-  const uint64_t seal = Seal(index, state, LoadWord(OrdinalWord(d)), LoadWord(RunWord(d)));
-  if (seal != LoadWord(SealWord(d))) {
-    return Damage(index, Concat("expected the seal ", Hex{seal}, ", found ", Hex{LoadWord(SealWord(d))}));
-  }
+  const uint64_t seal = Seal(index, state, ordinal, run_chunks);
+  if (seal != found) return Damage(index, Concat("expected the seal ", Hex{seal}, ", found ", Hex{found}));
   if (!IsOwnerKind(kind) && kind != ChunkKind::kRunTail) {
     return Damage(index, Concat("its kind ", static_cast<unsigned>(kind), " is none that owns chunks"));
   }
@@ -232,18 +235,19 @@ Status ChunkTable::Scan(uint32_t chunks, bool after_power_cut, Persister* persis
 }
 
 // The crc32c in a seal tells every flip of one bit from all others, in so few bytes. A free state has but 24 bits of it: where two
-// flips would do, neither is taken.
+// flips would do, neither is taken. Tried on a copy: a crash must not leave a second flipped bit.
 bool ChunkTable::MendOne(uint32_t index, Persister* persister) {
   ChunkDescriptor* d = At(index);
+  PmWord* const places[] = {&d->state, OrdinalWord(d), RunWord(d), SealWord(d)};
+  Words words;
+  for (size_t i = 0; i < words.size(); i++) words[i] = LoadWord(places[i]);
   std::vector<std::pair<PmWord*, uint64_t>> explanations;
-  for (PmWord* word : {&d->state, OrdinalWord(d), RunWord(d), SealWord(d)}) {
-    const uint64_t found = LoadWord(word);
+  for (size_t i = 0; i < words.size(); i++) {
     for (uint32_t bit = 0; bit < 64; bit++) {
-      const uint64_t other = found ^ uint64_t { 1 } << bit;
-      word->store(other, std::memory_order_relaxed);
-      if (Check(index).ok()) explanations.emplace_back(word, other);
+      Words other = words;
+      other[i] ^= uint64_t{1} << bit;
+      if (CheckWords(index, other).ok()) explanations.emplace_back(places[i], other[i]);
     }
-    word->store(found, std::memory_order_relaxed);
   }
   if (explanations.size() != 1) return false;
   persister->Store(explanations[0].first, explanations[0].second);

@@ -120,6 +120,8 @@ class ChunkTable {
   void PrepareClaim(uint32_t index, uint64_t state, uint64_t ordinal, uint32_t run_chunks, Persister* persister);
   void FreeOne(uint32_t index, Persister* persister);
   Status Damage(uint32_t index, const std::string& what) const;
+  using Words = std::array<uint64_t, 4>;  // of a descriptor: state, ordinal, run, seal
+  Status CheckWords(uint32_t index, const Words& words) const;
   bool MendOne(uint32_t index, Persister* persister);
   Status CheckRun(const ChunkRef& first, uint32_t chunks) const;
   Status CheckBeyondEnd(uint32_t chunks, bool after_power_cut, Persister* persister);
