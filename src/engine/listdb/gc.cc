@@ -93,6 +93,15 @@ PmPtr ListDb::FindBeforeInL1(const InternalKey& key) const {
   return l1_->FindBefore(key, second_chance_.FindAtOrBefore(JustBefore(key)), nullptr);
 }
 
+ListDb::InL1 ListDb::FindInL1(PmPtr place, PmPtr* before) const {
+  *before = FindBeforeInL1(pool_->At<Record>(place)->internal_key());
+  const PmPtr found = before->damaged() ? *before : l1_->Next(*before, 0, 0);
+  if (found == place) return InL1::kLinked;
+  const bool astray = found.damaged() || (*before && !VerifyRecord(*pool_, *before).ok()) ||
+                      (found && !VerifyRecord(*pool_, found).ok());
+  return astray ? InL1::kUnknown : InL1::kNotLinked;
+}
+
 // Takes a linked element out of L1 if it is an old version that nobody needs, or a delete with nothing behind it.
 bool ListDb::DropIfDead(PmPtr before, PmPtr place) {
   Record* record = pool_->At<Record>(place);
@@ -160,11 +169,10 @@ Status ListDb::GatherLive(std::vector<ChunkRef>* victims, std::vector<Victim>* l
           for (const PmPtr tear : tears) gaps.push_back({tear, place});
           tears.clear();
           if (record->obsolete()) return;
-          const PmPtr before = FindBeforeInL1(record->internal_key());
-          const PmPtr found = before.damaged() ? before : l1_->Next(before, 0, 0);
-          if (found != place) {  // replaced, or never linked, unless damage led the search astray
-            damaged = damaged || found.damaged() || (before && !VerifyRecord(*pool_, before).ok()) ||
-                      (found && !VerifyRecord(*pool_, found).ok());
+          PmPtr before;
+          const InL1 in_l1 = FindInL1(place, &before);
+          if (in_l1 != InL1::kLinked) {  // replaced, or never linked
+            damaged = damaged || in_l1 == InL1::kUnknown;
             return;
           }
           if (!DropIfDead(before, place)) here.push_back({place});

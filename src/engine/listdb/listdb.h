@@ -114,6 +114,8 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   void SettleShields();
   Status SweepRange(std::string_view begin, std::string_view end);
   PmPtr FindBeforeInL1(const InternalKey& key) const;
+  enum class InL1 : uint8_t { kLinked, kNotLinked, kUnknown };  // unknown: damage may have led the search astray
+  InL1 FindInL1(PmPtr place, PmPtr* before) const;
   void Forget(const Record* record, PmPtr place);
   void CountDead(PmPtr place, uint64_t bytes);
   static bool IsSparse(uint64_t used, uint64_t bytes) { return used < bytes / 4; }

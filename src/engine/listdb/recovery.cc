@@ -255,11 +255,9 @@ void ListDb::MarkOrphans() {
       if (chunk.part != part) continue;
       if (chunk.owner == kGcArena && looked < kCopyBytesMax + 2 * largest) {
         looked += uint64_t{chunk.run_chunks} * pool_->chunk_bytes();
-        mark(chunk, [&](const Record* record, PmPtr place) {
-          const PmPtr before = FindBeforeInL1(record->internal_key());
-          if (before.damaged()) return false;
-          const PmPtr found = l1_->Next(before, 0, 0);
-          return found != place && !found.damaged();
+        mark(chunk, [&](const Record*, PmPtr place) {
+          PmPtr before;
+          return FindInL1(place, &before) == InL1::kNotLinked;
         });
       } else if (chunk.owner == kFlushArena && !flushes_over) {
         flushes_over = !mark(chunk, [&](const Record* record, PmPtr) { return record->sequence() > flushed; });
