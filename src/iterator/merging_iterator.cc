@@ -65,6 +65,8 @@ class MergingIterator final : public InternalIterator {
     uint32_t rank;    // place among the children: of equal records the lowest rank's is shown
   };
 
+  static bool IsSuperseded(const Child& child) { return child.source->Superseded(); }
+
   // True if `a` comes before `b` in walking order.
   bool Before(const Child& a, const Child& b) const {
     const int c = CompareInternal(a.key, b.key);
@@ -94,7 +96,7 @@ class MergingIterator final : public InternalIterator {
     status_ = Status::OK();
     forward_ = forward;
     live_.clear();
-    std::erase_if(children_, [](const Child& child) { return child.source->Superseded(); });
+    std::erase_if(children_, IsSuperseded);
     for (Child& child : children_) {
       move(child);
       if (Load(&child)) live_.push_back(&child);
@@ -146,11 +148,10 @@ class MergingIterator final : public InternalIterator {
 
   // Keeps M3; what is then in front may be what was last shown. False after an error.
   bool DropSuperseded() {
-    const auto first = std::ranges::find_if(children_, [](const Child& child) { return child.source->Superseded(); });
+    const auto first = std::ranges::find_if(children_, IsSuperseded);
     const ptrdiff_t behind = first - children_.begin();
-    children_.erase(
-        std::remove_if(first, children_.end(), [](const Child& child) { return child.source->Superseded(); }),
-        children_.end());
+    // From there on only: one ahead that is superseded by now goes the next time, or those behind it would not be sought again.
+    children_.erase(std::remove_if(first, children_.end(), IsSuperseded), children_.end());
     live_.clear();
     for (Child& child : children_) {
       if (&child - children_.data() >= behind) Return(&child);
