@@ -72,7 +72,7 @@ Status BufferedEngine::Write(std::span<const WriteOperation> operations) {
     s = MakeRoom(s, attempt);
     if (!s.ok()) return s;
   }
-  sequencer_.WaitUntilPublished(log_.get(), last);
+  sequencer_.Publish(log_.get(), last);
   if (full) [[unlikely]]
     SwitchMemTable(false);
   return Status::OK();
@@ -81,6 +81,7 @@ Status BufferedEngine::Write(std::span<const WriteOperation> operations) {
 Status BufferedEngine::WriteToShard(PmLog::Shard* shard, std::span<const WriteOperation> operations, uint64_t* last,
                                     bool* full) {
   const std::lock_guard lock(shard->mu);
+  sequencer_.PrefetchDraw(shard);
   RecordAppender& appender = *shard->appender;
   const uint32_t count = static_cast<uint32_t>(operations.size());
   const uint64_t chunks_before = appender.next_ordinal();
@@ -182,7 +183,7 @@ void BufferedEngine::SwitchMemTable(bool force) {
     for (uint32_t i = 0; i < log_->shard_count(); ++i) locks.emplace_back(log_->shard(i).mu);
     const std::lock_guard lock(read_set_mu_);
     // Keeps I2: a writer that left its shard may have lost the processor before it published what it wrote.
-    sequencer_.Advance(log_.get());
+    sequencer_.PublishDrawn();
     owned_read_set_->active->Seal(sequencer_.last_drawn(), log_->SealAll());
     next->sealed.push_back(owned_read_set_->active);
     next->sealed.insert(next->sealed.end(), owned_read_set_->sealed.begin(), owned_read_set_->sealed.end());

@@ -36,7 +36,7 @@ TEST_F(SequencerTest, NumbersGoOnBehindTheLastInUse) {
   EXPECT_EQ(sequencer_.last_drawn(), 44u);
   EXPECT_EQ(sequencer_.published(), 41u) << "drawn is not written";
   sequencer_.Finish(&log_->shard(0));
-  sequencer_.WaitUntilPublished(log_.get(), 44);
+  sequencer_.Publish(log_.get(), 44);
   EXPECT_EQ(sequencer_.published(), 44u);
 }
 
@@ -47,7 +47,7 @@ TEST_F(SequencerTest, ALaterWriteIsNotPublishedBeforeAnEarlierOne) {  // I1
   sequencer_.Finish(&log_->shard(1));
   std::atomic<bool> returned{false};
   std::thread later([&] {
-    sequencer_.WaitUntilPublished(log_.get(), 3);
+    sequencer_.Publish(log_.get(), 3);
     returned.store(true);
   });
   for (int i = 0; i < 2000; ++i) {
@@ -65,10 +65,10 @@ TEST_F(SequencerTest, ABatchIsPublishedAtOnce) {  // P2
   sequencer_.Draw(&log_->shard(0), 100);
   sequencer_.Draw(&log_->shard(1), 1);
   sequencer_.Finish(&log_->shard(0));
-  sequencer_.WaitUntilPublished(log_.get(), 1);
+  sequencer_.Publish(log_.get(), 100);
   EXPECT_EQ(sequencer_.published(), 100u) << "all of it, and nothing of what is still under way";
   sequencer_.Finish(&log_->shard(1));
-  sequencer_.WaitUntilPublished(log_.get(), 101);
+  sequencer_.Publish(log_.get(), 101);
   EXPECT_EQ(sequencer_.published(), 101u);
 }
 
@@ -78,7 +78,7 @@ TEST_F(SequencerTest, AShardThatRestsHoldsNothingUp) {
     PmLog::Shard* shard = &log_->shard(n % 3);
     ASSERT_EQ(sequencer_.Draw(shard, 1), n);
     sequencer_.Finish(shard);
-    sequencer_.WaitUntilPublished(log_.get(), n);
+    sequencer_.Publish(log_.get(), n);
     ASSERT_EQ(sequencer_.published(), n);
   }
 }
@@ -115,7 +115,7 @@ struct Race {
         }
         if (!early) sequencer->Finish(&shard);
       }
-      sequencer->WaitUntilPublished(log, first + count - 1);
+      sequencer->Publish(log, first + count - 1);
       if (sequencer->published() < first + count - 1) ++not_published;
     }
   }

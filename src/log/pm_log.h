@@ -25,8 +25,7 @@ class PmLog {
 
   struct alignas(128) Shard {
     std::mutex mu;
-    /// Lower bound of the sequence numbers being written, kIdle when none. Written by the lock's holder.
-    std::atomic<uint64_t> writing_from{kIdle};
+    uint64_t drawn_last = 0;                   // guarded by mu; the last sequence number that was drawn for it
     std::unique_ptr<RecordAppender> appender;  // guarded by mu
     Random random{0};                          // guarded by mu
     // Statistics, written by the lock's holder, read by anyone.
@@ -34,6 +33,9 @@ class PmLog {
     std::atomic<uint64_t> deletes{0};
     std::atomic<uint64_t> batches{0};
     std::atomic<uint64_t> user_bytes{0};
+    /// Lower bound of the sequence numbers being written, kIdle when none. Written by the lock's holder, watched by the writers of
+    /// other shards: on a line of its own, so that they do not take the lock's from it.
+    alignas(128) std::atomic<uint64_t> writing_from{kIdle};
   };
 
   /// `shard_count` shards, spread over the pool's parts. `next_ordinal[i]`: above that of every chunk shard i has or had; it may tell

@@ -3,17 +3,42 @@
 #include <algorithm>
 
 #include "base/hash.h"
+#include "base/prefetch.h"
 #include "engine/listdb/listdb.h"
 
 namespace lamella {
 
 namespace {
 
-constexpr uint32_t kPrefetchEntries = 8;
+// Walks a tree's entries in order while the first lines of the records ahead, which will be written, are on their way.
+class RecordWalk {
+ public:
+  RecordWalk(const Pool* pool, const HeadTree* tree) : pool_(pool), ahead_(tree) {
+    ahead_.SeekToFirst();
+    while (fetched_ < kAhead && ahead_.Valid()) Fetch();
+  }
+  bool Valid() const { return at_ < fetched_; }
+  const HeadTree::Entry& entry() const { return ring_[at_ % kAhead]; }
+  void Next() {
+    ++at_;
+    if (ahead_.Valid()) Fetch();
+  }
 
-void PrefetchAhead(const Pool& pool, const HeadTree::Iterator& at) {
-  if (at.ahead() >= kPrefetchEntries) __builtin_prefetch(pool.Address(at.entry_ahead(kPrefetchEntries).place()), 1);
-}
+ private:
+  static constexpr size_t kAhead = 16;
+
+  void Fetch() {
+    const HeadTree::Entry& entry = ring_[fetched_++ % kAhead] = ahead_.entry();
+    PrefetchForWrite(pool_->Address(entry.place()));
+    ahead_.Next();
+  }
+
+  const Pool* const pool_;
+  HeadTree::Iterator ahead_;
+  HeadTree::Entry ring_[kAhead];
+  size_t at_ = 0;
+  size_t fetched_ = 0;
+};
 
 // Fills the lookup cache a few records behind the walk, so that the buckets' lines arrive in time.
 class CacheFiller {
@@ -74,9 +99,7 @@ void ListDb::LinkRecords(const HeadTree& tree, L0Table* table, bool fill_cache) 
   lookup_cache_.AdvanceGeneration();  // before newer versions enter it
   CacheFiller filler(&lookup_cache_);
   HeadTree::Entry previous;
-  HeadTree::Iterator at(&tree);
-  for (at.SeekToFirst(); at.Valid(); at.Next()) {
-    PrefetchAhead(*pool_, at);
+  for (RecordWalk at(pool_, &tree); at.Valid(); at.Next()) {
     const HeadTree::Entry& entry = at.entry();
     const PmPtr place = entry.place();
     Record* record = pool_->At<Record>(place);
@@ -107,9 +130,7 @@ Status ListDb::CopyRecords(const MemTable& memtable, std::shared_ptr<HeadTree>* 
   Random random(memtable.id() * 0x9e3779b97f4a7c15ull);
   std::vector<PmPtr> places;
   places.reserve(memtable.count());
-  HeadTree::Iterator at(&memtable.tree());
-  for (at.SeekToFirst(); at.Valid(); at.Next()) {
-    PrefetchAhead(*pool_, at);
+  for (RecordWalk at(pool_, &memtable.tree()); at.Valid(); at.Next()) {
     const Record* record = pool_->At<Record>(at.entry().place());
     const uint32_t height = RandomHeight(&random);
     Status s = flush_arena_->Prepare(RecordBytes(height, record->key().size(), record->value().size()), true);
@@ -191,9 +212,7 @@ Status ListDb::Checkpoint() {
       persister.Flush(record->link(0), record->height() * sizeof(PmWord));
     };
     if (table->tree != nullptr) {
-      HeadTree::Iterator at(table->tree.get());
-      for (at.SeekToFirst(); at.Valid(); at.Next()) {
-        PrefetchAhead(*pool_, at);
+      for (RecordWalk at(pool_, table->tree.get()); at.Valid(); at.Next()) {
         flush_links(at.entry().place());
       }
     } else {
