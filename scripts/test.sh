@@ -18,8 +18,8 @@ broken=0  # builds that failed, or test runs that left no report
 # The tests whose point is threads: these folders', and any named so elsewhere.
 concurrent_labels='^(log|memtable|engine_listdb|db)$'
 concurrent_names='Concurren'
-# Of those folders, what runs in one thread and takes long.
-sequential_names='^All/(StoreCrash|StoreFaults|DeletionCrash)|FlippedBit|Corruption'
+# Of those folders, what asks one thread's work of a store and takes long; and the bugs planted to show that a check catches them.
+sequential_names='^All/(StoreCrash|StoreFaults|DeletionCrash)|FlippedBit|Corruption|RandomDamage|^ListDbState|^MetamorphicControl'
 
 attribute() { sed -n "s/^.*[[:space:]]$2=\"\([0-9]*\)\".*$/\1/p" "$1" | head -1; }
 
