@@ -170,8 +170,7 @@ TEST_P(ConcurrentConformance, WalksSeeOneTimeWhileWritesAndCompactionGoOn) {
   for (uint64_t i = 0; i < kStable; ++i) stable.push_back(MakeKey(KeyShape::kCommonPrefix, 2 * i));
   for (const std::string& key : stable) Put(key, Encode(key, 0));
   std::vector<std::function<void(const std::atomic<bool>&)>> bodies;
-  // Keys between the stable ones come and go, and those are rewritten. From time to time the writer waits for a compaction: while
-  // it writes there is always another table, and one that takes all of them has to wait.
+  // Keys between the stable ones come and go, and those are rewritten.
   bodies.push_back([&](const std::atomic<bool>& stop) {
     Random random(1);
     for (uint64_t i = 1; i <= 12000 && !stop.load(); ++i) {
@@ -181,9 +180,6 @@ TEST_P(ConcurrentConformance, WalksSeeOneTimeWhileWritesAndCompactionGoOn) {
         ASSERT_TRUE(db()->Delete({}, key).ok());
       } else {
         ASSERT_TRUE(db()->Put({}, key, Encode(key, i)).ok());
-      }
-      if (i % 3000 == 0) {
-        ASSERT_TRUE(db()->CompactRange({}, {}).ok());
       }
     }
   });
@@ -264,6 +260,26 @@ TEST_P(ConcurrentConformance, DeletesAndPutsOfSharedKeysNeverShowAForeignValue) 
   }
   Reopen();
   EXPECT_TRUE(SameEntries(entries, ScanForward()));
+}
+
+TEST_P(ConcurrentConformance, ACompactionComesThroughWhileAWriterGoesOn) {
+  std::atomic<uint64_t> written{0};
+  std::vector<std::function<void(const std::atomic<bool>&)>> bodies;
+  bodies.push_back([&](const std::atomic<bool>&) {
+    for (int i = 0; i < 3; ++i) {
+      const uint64_t before = written.load();
+      ASSERT_TRUE(db()->CompactRange({}, {}).ok());
+      while (written.load() < before + 100) std::this_thread::yield();
+    }
+  });
+  bodies.push_back([&](const std::atomic<bool>& stop) {
+    while (GoesOn(stop)) {
+      const std::string key = MakeKey(KeyShape::kCommonPrefix, written.load() % 500);
+      ASSERT_TRUE(db()->Put({}, key, std::string(200, 'w')).ok());
+      ++written;
+    }
+  });
+  RunTogether(1, bodies);
 }
 
 TEST_P(ConcurrentConformance, PinnedValuesHoldWhileTheirKeysAreRewrittenAndCollected) {

@@ -34,8 +34,7 @@ std::map<std::string, FormatTable> ParseFormatTables(std::istream& document) {
 }
 
 std::map<std::string, FormatTable> ReadFormatDocument() {
-  const std::filesystem::path source = __FILE__;  // <root>/src/testing/format_doc.cc
-  std::ifstream document(source.parent_path().parent_path().parent_path() / "docs" / "FORMAT.md");
+  std::ifstream document(std::filesystem::path(LAMELLA_SOURCE_DIR) / "docs" / "FORMAT.md");
   return ParseFormatTables(document);
 }
 

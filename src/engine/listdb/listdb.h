@@ -16,9 +16,11 @@
 #define LAMELLA_ENGINE_LISTDB_LISTDB_H_
 
 #include <atomic>
+#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include "base/striped_counter.h"
@@ -112,6 +114,8 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   bool DropIfDead(PmPtr before, PmPtr place);
   Status MarkDropped();
   void SettleShields();
+  /// Waits until the tables of now are merged and no other job has L1, and takes it (l1_busy_).
+  Status TakeL1();
   Status SweepRange(std::string_view begin, std::string_view end);
   PmPtr FindBeforeInL1(const InternalKey& key) const;
   enum class InL1 : uint8_t { kLinked, kNotLinked, kUnknown };  // unknown: damage may have led the search astray
@@ -195,6 +199,9 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   // Jobs under way; guarded by job_mu_.
   std::mutex job_mu_;
   bool l1_busy_ = false;
+  std::multiset<uint64_t>
+      l1_waiting_;  // of each CompactRange that waits for L1: the newest table that must be merged before
+  std::condition_variable l1_free_;  // with job_mu_
   bool checkpointing_ = false;
   bool provisioning_ = false;
   bool gc_wanted_ = false;
