@@ -15,6 +15,7 @@ import org.apache.hadoop.io.LongWritable;
 import org.apache.hadoop.io.SequenceFile;
 import org.apache.hadoop.io.Text;
 import org.apache.hadoop.mapreduce.Job;
+import org.apache.hadoop.mapreduce.TaskCompletionEvent;
 import org.apache.hadoop.mapreduce.lib.input.FileInputFormat;
 import org.apache.hadoop.mapreduce.lib.input.SequenceFileInputFormat;
 import org.apache.hadoop.mapreduce.lib.input.TextInputFormat;
@@ -133,6 +134,11 @@ class RealJobsTest {
     job.getConfiguration().setInt("mapreduce.map.maxattempts", 1);
     job.setNumReduceTasks(0);
     assertFalse(job.waitForCompletion(false));
+    List<String> reasons = new ArrayList<>();
+    for (TaskCompletionEvent event : job.getTaskCompletionEvents(0, 100)) {
+      Collections.addAll(reasons, job.getTaskDiagnostics(event.getTaskAttemptId()));
+    }
+    assertTrue(String.join("\n", reasons).contains("/going/f7"), () -> "no task says which file is gone: " + reasons);
   }
 
   /** Removes a file of the input once the splits are made. */
