@@ -199,8 +199,8 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   // Jobs under way; guarded by job_mu_.
   std::mutex job_mu_;
   bool l1_busy_ = false;
-  std::multiset<uint64_t>
-      l1_waiting_;  // of each CompactRange that waits for L1: the newest table that must be merged before
+  // Of each CompactRange that waits for L1: the newest table that must be merged before.
+  std::multiset<uint64_t> l1_waiting_;
   std::condition_variable l1_free_;  // with job_mu_
   bool checkpointing_ = false;
   bool provisioning_ = false;
