@@ -1,5 +1,6 @@
 #include "engine/buffered_engine.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "iterator/merging_iterator.h"
@@ -218,13 +219,13 @@ std::shared_ptr<const ReadSet> BufferedEngine::CurrentReadSet() const {
 
 std::optional<Job> BufferedEngine::PickFlush() {
   const std::lock_guard lock(read_set_mu_);
-  if (flushing_ || owned_read_set_ == nullptr || owned_read_set_->sealed.empty()) return std::nullopt;
-  flushing_ = true;  // keeps I4
-  return Job{"flush", [this, memtable = owned_read_set_->sealed.back()] {
+  if (flushing_ != nullptr || owned_read_set_ == nullptr || owned_read_set_->sealed.empty()) return std::nullopt;
+  flushing_ = owned_read_set_->sealed.back();  // keeps I4
+  return Job{"flush", [this, memtable = flushing_] {
                Status s = FlushMemTable(memtable);
                if (s.ok()) flushes_.fetch_add(1, std::memory_order_relaxed);
                const std::lock_guard done(read_set_mu_);
-               flushing_ = false;
+               flushing_ = nullptr;
                flushed_.notify_all();
                return s;
              }};
@@ -243,7 +244,13 @@ Status BufferedEngine::Flush() {
   SwitchMemTable(true);
   context_.wake();
   std::unique_lock lock(read_set_mu_);
-  while (!owned_read_set_->sealed.empty() || flushing_) {
+  // Only what is sealed by now: while somebody writes there is always another. The newest of it is flushed last (I4).
+  const auto newest = owned_read_set_->sealed.empty() ? flushing_ : owned_read_set_->sealed.front();
+  const auto under_way = [&] {
+    const auto& left = owned_read_set_->sealed;
+    return newest == flushing_ || std::find(left.begin(), left.end(), newest) != left.end();
+  };
+  while (newest != nullptr && under_way()) {
     if (has_error_.load(std::memory_order_acquire)) {
       lock.unlock();
       return BackgroundError();

@@ -122,7 +122,7 @@ class BufferedEngine : public Engine {
   mutable std::mutex read_set_mu_;
   std::shared_ptr<const ReadSet> owned_read_set_;  // guarded by read_set_mu_
   std::atomic<const ReadSet*> read_set_{nullptr};  // what owned_read_set_ points to; readers are pinned
-  bool flushing_ = false;                          // guarded by read_set_mu_
+  std::shared_ptr<MemTable> flushing_;             // guarded by read_set_mu_; whose flush is under way
   std::condition_variable flushed_;                // with read_set_mu_: the sealed MemTables changed
 
   std::atomic<uint8_t> pressure_{0};
