@@ -167,23 +167,20 @@ std::optional<Job> ListDb::PickJob(JobClass job_class) {
   size_t fresh = 0;
   for (const auto& table : tables->l0) fresh += table->checkpointed ? 0 : 1;
   const std::lock_guard lock(job_mu_);
-  const auto awaited = [&](uint64_t table_id) {
-    return !tables->l0.empty() && tables->l0.back()->state.id <= table_id;
-  };
-  const bool merge_now = merge_all_ || (!l1_waiting_.empty() && awaited(*l1_waiting_.rbegin()));
-  const bool merge_wanted = (options_.zipper_compaction || merge_now) && !tables->l0.empty();
+  if (l1_waiting_ > 0) return std::nullopt;  // a CompactRange is next
+  const bool merge_wanted = (options_.zipper_compaction || merge_all_) && !tables->l0.empty();
   const bool merge_starves = merge_wanted && fresh == tables->l0.size();
-  if (!checkpointing_ && fresh > 0 && (fresh >= options_.checkpoint_group_tables || merge_starves || merge_now)) {
+  if (!checkpointing_ && fresh > 0 && (fresh >= options_.checkpoint_group_tables || merge_starves || merge_all_)) {
     checkpointing_ = true;
     return Job{"checkpoint", [this] {
                  Status s = Checkpoint();
                  const std::lock_guard done(job_mu_);
                  checkpointing_ = false;
+                 l1_free_.notify_all();
                  return s;
                }};
   }
   if (l1_busy_) return std::nullopt;
-  if (!l1_waiting_.empty() && !awaited(*l1_waiting_.begin())) return std::nullopt;  // L1 is the waiting compaction's
   const auto l1_job = [this](const char* name, auto&& run) {
     l1_busy_ = true;
     return Job{name, [this, run] {
@@ -202,7 +199,7 @@ std::optional<Job> ListDb::PickJob(JobClass job_class) {
     const bool tight = gc_wanted_;
     return l1_job("gc", [this, tight] {
       bool progress = false;
-      Status s = CollectGarbage(tight ? 0.95 : options_.gc_live_share, &progress);
+      Status s = CollectGarbage(tight ? kTightLiveShare : options_.gc_live_share, &progress);
       if (!progress) {
         const std::lock_guard done(job_mu_);
         gc_wanted_ = false;
@@ -212,13 +209,10 @@ std::optional<Job> ListDb::PickJob(JobClass job_class) {
   }
   if (merge_ready) {
     if (!tables->l0.back()->settled->load(std::memory_order_acquire)) {
-      return l1_job("settle",
-                    [this, settled = tables->l0.back()->settled] {  // a Get of before the flush is under way (I3)
-                      pool_->readers()->Collect();
-                      if (!settled->load(std::memory_order_acquire))
-                        std::this_thread::sleep_for(std::chrono::microseconds(200));
-                      return Status::OK();
-                    });
+      return l1_job("settle", [this, table = tables->l0.back()] {
+        AwaitGets(*table);
+        return Status::OK();
+      });
     }
     return l1_job("merge", [this] { return MergeOldest(); });
   }
@@ -262,8 +256,8 @@ bool ListDb::ReclaimSpace() {
 Status ListDb::CompactRange(std::string_view begin, std::string_view end) {
   Status s = Flush();
   if (!s.ok()) return s;
-  s = TakeL1();
-  if (!s.ok()) return s;
+  TakeL1();
+  s = MergeTablesOfNow();
   // Twice: a delete may go only once nobody can stand on a version that it shielded (I4); an open iterator keeps it.
   for (int pass = 0; s.ok() && pass < 2; ++pass) {
     for (int i = 0; i < 50; ++i) {
@@ -275,34 +269,27 @@ Status ListDb::CompactRange(std::string_view begin, std::string_view end) {
   bool progress = true;
   while (s.ok() && progress) s = CollectGarbage(begin.empty() && end.empty() ? 0.9 : options_.gc_live_share, &progress);
   pool_->CollectDeferred();
-  {
-    const std::lock_guard lock(job_mu_);
-    l1_busy_ = false;
-  }
-  l1_free_.notify_all();
-  context_.wake();  // jobs were held back
+  GiveL1Back();
   return s;
 }
 
-// Only the tables of now: while somebody writes there is always another.
-Status ListDb::TakeL1() {
-  uint64_t newest = 0;
-  if (const auto tables = CurrentTables(); !tables->l0.empty()) newest = tables->l0.front()->state.id;
+void ListDb::TakeL1() {
   std::unique_lock lock(job_mu_);
-  const auto mine = l1_waiting_.insert(newest);
-  Status s;
-  for (bool merged = false; s.ok() && !(merged && !l1_busy_);) {
-    lock.unlock();
-    context_.wake();
-    const auto tables = CurrentTables();
-    merged = tables->l0.empty() || tables->l0.back()->state.id > newest;
-    s = BackgroundError();
-    lock.lock();
-    if (s.ok() && !(merged && !l1_busy_)) l1_free_.wait_for(lock, std::chrono::milliseconds(1));
+  ++l1_waiting_;
+  l1_free_.wait(lock, [&] { return !l1_busy_ && !checkpointing_; });
+  --l1_waiting_;
+  l1_busy_ = true;
+  checkpointing_ = true;
+}
+
+void ListDb::GiveL1Back() {
+  {
+    const std::lock_guard lock(job_mu_);
+    l1_busy_ = false;
+    checkpointing_ = false;
   }
-  l1_waiting_.erase(mine);
-  if (s.ok()) l1_busy_ = true;
-  return s;
+  l1_free_.notify_all();
+  context_.wake();  // jobs were held back
 }
 
 Status ListDb::Close() {

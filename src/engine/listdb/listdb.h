@@ -10,7 +10,7 @@
 // I4: a delete stays in L1 until no older version lies behind it, and no iterator is left that sees its table apart from L1 or
 //     stands on a version that was unlinked behind it: walking backwards, it would miss the delete and show what it deleted.
 // I5: a chunk is freed when every record in it is unlinked (or was never linked), durably, and, on page media, synced.
-// I6: L1 is changed by one job at a time (l1_busy_).
+// I6: L1 is changed by one job or CompactRange at a time (l1_busy_).
 // Threads: as Engine says.
 #ifndef LAMELLA_ENGINE_LISTDB_LISTDB_H_
 #define LAMELLA_ENGINE_LISTDB_LISTDB_H_
@@ -20,7 +20,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <vector>
 
 #include "base/striped_counter.h"
@@ -41,6 +40,8 @@ inline constexpr ChunkKind kListDbArena = static_cast<ChunkKind>(static_cast<int
 /// Owners of arena chunks: what a copying flush writes, and what gc relocates.
 inline constexpr uint32_t kFlushArena = 0;
 inline constexpr uint32_t kGcArena = 1;
+/// What gc collects on a full pool: chunks of which less than this is alive.
+inline constexpr double kTightLiveShare = 0.95;
 /// Bytes that gc copies in a pass, and what one chunk more may hold.
 inline constexpr uint64_t kCopyBytesMax = 8ull << 20;
 
@@ -96,8 +97,14 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   void FreeLogBeforeBoundary();
   void TrimTrees(ListDbTables* tables) const;
 
+  /// Waits for the job that changes L1, and for a checkpoint under way; no other begins until GiveL1Back.
+  void TakeL1();
+  void GiveL1Back();
+
   // merge.cc
   Status MergeOldest();
+  Status MergeTablesOfNow();
+  void AwaitGets(const L0Table& table);
   Status ListElements(const L0Table& table, std::vector<PmPtr>* elements) const;
   bool Needed(uint64_t older, uint64_t newer) const override;
   void OnLinked(Record* record, PmPtr place) override;
@@ -114,8 +121,6 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   bool DropIfDead(PmPtr before, PmPtr place);
   Status MarkDropped();
   void SettleShields();
-  /// Waits until the tables of now are merged and no other job has L1, and takes it (l1_busy_).
-  Status TakeL1();
   Status SweepRange(std::string_view begin, std::string_view end);
   PmPtr FindBeforeInL1(const InternalKey& key) const;
   enum class InL1 : uint8_t { kLinked, kNotLinked, kUnknown };  // unknown: damage may have led the search astray
@@ -199,10 +204,9 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   // Jobs under way; guarded by job_mu_.
   std::mutex job_mu_;
   bool l1_busy_ = false;
-  // Of each CompactRange that waits for L1: the newest table that must be merged before.
-  std::multiset<uint64_t> l1_waiting_;
-  std::condition_variable l1_free_;  // with job_mu_
   bool checkpointing_ = false;
+  uint32_t l1_waiting_ = 0;          // calls of TakeL1 that wait
+  std::condition_variable l1_free_;  // with job_mu_: neither busy nor checkpointing
   bool provisioning_ = false;
   bool gc_wanted_ = false;
   bool merge_all_ = false;

@@ -1,5 +1,8 @@
 // Zipper compaction of the oldest L0 table into L1 (6.5), and the caches that follow it.
 
+#include <chrono>
+#include <thread>
+
 #include "base/hash.h"
 #include "engine/listdb/listdb.h"
 
@@ -86,6 +89,45 @@ Status ListDb::MergeOldest() {
     pool->holders()->Retire([settled, last] { settled->store(last, std::memory_order_release); });
   });
   return Status::OK();
+}
+
+// A Get of before the flush may be under way (I3).
+void ListDb::AwaitGets(const L0Table& table) {
+  pool_->readers()->Collect();
+  if (!table.settled->load(std::memory_order_acquire)) std::this_thread::sleep_for(std::chrono::microseconds(200));
+}
+
+// For CompactRange, which has L1: in its thread, since the background's has the lowest priority, and only the tables of now, since
+// there is always another while somebody writes.
+Status ListDb::MergeTablesOfNow() {
+  constexpr int kNoSpaceRetriesMax = 50;
+  const auto now = CurrentTables();
+  const uint64_t newest = now->l0.empty() ? 0 : now->l0.front()->state.id;
+  for (int no_space = 0;;) {
+    const auto tables = CurrentTables();
+    if (tables->l0.empty() || tables->l0.back()->state.id > newest) return Status::OK();
+    Status s = BackgroundError();
+    if (!s.ok()) return s;
+    const L0Table& oldest = *tables->l0.back();
+    if (!oldest.checkpointed) {
+      s = Checkpoint();
+    } else if (!oldest.settled->load(std::memory_order_acquire)) {
+      AwaitGets(oldest);
+    } else {
+      s = MergeOldest();
+    }
+    if (s.IsNoSpace() && ++no_space < kNoSpaceRetriesMax) {
+      bool progress = false;
+      s = CollectGarbage(kTightLiveShare, &progress);
+      if (pool_->CollectDeferred() > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      if (s.IsNoSpace()) s = Status::OK();
+    }
+    if (s.IsNoSpace()) return s;
+    if (!s.ok()) {
+      SetBackgroundError(s);
+      return BackgroundError();
+    }
+  }
 }
 
 }  // namespace lamella
