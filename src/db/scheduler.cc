@@ -21,8 +21,9 @@ void Scheduler::Start(Engine* engine, Pool* pool, uint32_t threads) {
   for (uint32_t i = 1; i < threads; ++i) {
     threads_.emplace_back([this, i] {
       // Compaction gives way to the threads that wait for an answer: it gets what they leave, and does not preempt them when it
-      // wakes. (As an idle-class thread it would starve beside other processes.) Failing to is no error.
-      constexpr int kNice = 19;
+      // wakes. Beside processes that take every processor 10 leaves it a tenth of one; at 19 it gets a hundredth, and what waits
+      // for it, a writer that is held back too, waits for minutes. Failing to is no error.
+      constexpr int kNice = 10;
       ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), kNice);
       const sched_param none{};
       ::sched_setscheduler(0, SCHED_BATCH, &none);
