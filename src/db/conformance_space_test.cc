@@ -134,6 +134,10 @@ TEST_P(SpaceConformance, DeletesWorkOnAFullPoolAndMakeRoom) {
     if (HasFatalFailure()) return;
     EXPECT_GE((acknowledged_.size() - kept) * kValueBytes, options_.pool_bytes_max / 6) << "cycle " << cycle;
     ExpectAcknowledged();
+    if (cycle == 1) {  // a full pool is an answer, not an error that stays
+      const Status s = db()->CompactRange({}, {});
+      ASSERT_TRUE(s.ok() || s.IsNoSpace()) << s.ToString();
+    }
     size_t at = 0;
     for (auto it = acknowledged_.begin(); it != acknowledged_.end(); ++at) {
       if (at % 8 == 0) {  // some stay, spread over all chunks

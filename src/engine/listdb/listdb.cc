@@ -163,11 +163,12 @@ std::optional<Job> ListDb::PickJob(JobClass job_class) {
     }
     return std::nullopt;
   }
-  const auto tables = CurrentTables();
+  const std::lock_guard lock(job_mu_);  // first: merge_all_ is then of no later MemTables than these
+  if (l1_waiting_ > 0) return std::nullopt;  // a CompactRange is next
+  const auto read_set = CurrentReadSet();
+  const auto tables = std::static_pointer_cast<const ListDbTables>(read_set->tables);
   size_t fresh = 0;
   for (const auto& table : tables->l0) fresh += table->checkpointed ? 0 : 1;
-  const std::lock_guard lock(job_mu_);
-  if (l1_waiting_ > 0) return std::nullopt;  // a CompactRange is next
   const bool merge_wanted = (options_.zipper_compaction || merge_all_) && !tables->l0.empty();
   const bool merge_starves = merge_wanted && fresh == tables->l0.size();
   if (!checkpointing_ && fresh > 0 && (fresh >= options_.checkpoint_group_tables || merge_starves || merge_all_)) {
@@ -216,7 +217,7 @@ std::optional<Job> ListDb::PickJob(JobClass job_class) {
     }
     return l1_job("merge", [this] { return MergeOldest(); });
   }
-  if (merge_all_ && tables->l0.empty()) merge_all_ = false;
+  if (read_set->sealed.empty() && tables->l0.empty()) merge_all_ = false;
   if (warm_) {
     warm_ = false;
     return l1_job("warm", [this] {
