@@ -81,7 +81,8 @@ class DB {
   virtual Status Sync() = 0;
   /// Moves what MemTables hold to their tables. Not needed for durability.
   virtual Status Flush() = 0;
-  /// Compacts keys in [begin, end); an empty end is unbounded. Drops what no snapshot needs.
+  /// Compacts keys in [begin, end), as written when it is called; an empty end is unbounded. Drops what no snapshot needs. Works in
+  /// the caller's thread, beside reads and writes; NoSpace on a full pool leaves the store as it was.
   virtual Status CompactRange(std::string_view begin, std::string_view end) = 0;
   /// Returns when no background work is left to do.
   virtual Status WaitForIdle() = 0;

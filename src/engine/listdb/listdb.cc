@@ -163,7 +163,7 @@ std::optional<Job> ListDb::PickJob(JobClass job_class) {
     }
     return std::nullopt;
   }
-  const std::lock_guard lock(job_mu_);  // first: merge_all_ is then of no later MemTables than these
+  const std::lock_guard lock(job_mu_);       // first: merge_all_ is then of no later MemTables than these
   if (l1_waiting_ > 0) return std::nullopt;  // a CompactRange is next
   const auto read_set = CurrentReadSet();
   const auto tables = std::static_pointer_cast<const ListDbTables>(read_set->tables);
@@ -175,9 +175,7 @@ std::optional<Job> ListDb::PickJob(JobClass job_class) {
     checkpointing_ = true;
     return Job{"checkpoint", [this] {
                  Status s = Checkpoint();
-                 const std::lock_guard done(job_mu_);
-                 checkpointing_ = false;
-                 l1_free_.notify_all();
+                 EndCheckpoint();
                  return s;
                }};
   }
@@ -188,7 +186,7 @@ std::optional<Job> ListDb::PickJob(JobClass job_class) {
                  Status s = run();
                  const std::lock_guard done(job_mu_);
                  l1_busy_ = false;
-                 l1_free_.notify_all();
+                 job_done_.notify_all();
                  return s;
                }};
   };
@@ -277,20 +275,32 @@ Status ListDb::CompactRange(std::string_view begin, std::string_view end) {
 void ListDb::TakeL1() {
   std::unique_lock lock(job_mu_);
   ++l1_waiting_;
-  l1_free_.wait(lock, [&] { return !l1_busy_ && !checkpointing_; });
+  job_done_.wait(lock, [&] { return !l1_busy_; });
   --l1_waiting_;
   l1_busy_ = true;
-  checkpointing_ = true;
 }
 
 void ListDb::GiveL1Back() {
   {
     const std::lock_guard lock(job_mu_);
     l1_busy_ = false;
+  }
+  job_done_.notify_all();
+  context_.wake();  // jobs were held back
+}
+
+void ListDb::BeginCheckpoint() {
+  std::unique_lock lock(job_mu_);
+  job_done_.wait(lock, [&] { return !checkpointing_; });
+  checkpointing_ = true;
+}
+
+void ListDb::EndCheckpoint() {
+  {
+    const std::lock_guard lock(job_mu_);
     checkpointing_ = false;
   }
-  l1_free_.notify_all();
-  context_.wake();  // jobs were held back
+  job_done_.notify_all();
 }
 
 Status ListDb::Close() {

@@ -97,9 +97,12 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   void FreeLogBeforeBoundary();
   void TrimTrees(ListDbTables* tables) const;
 
-  /// Waits for the job that changes L1, and for a checkpoint under way; no other begins until GiveL1Back.
+  /// Waits for the job that changes L1; no other begins until GiveL1Back.
   void TakeL1();
   void GiveL1Back();
+  /// The same for checkpoints.
+  void BeginCheckpoint();
+  void EndCheckpoint();
 
   // merge.cc
   Status MergeOldest();
@@ -205,8 +208,8 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   std::mutex job_mu_;
   bool l1_busy_ = false;
   bool checkpointing_ = false;
-  uint32_t l1_waiting_ = 0;          // calls of TakeL1 that wait
-  std::condition_variable l1_free_;  // with job_mu_: neither busy nor checkpointing
+  uint32_t l1_waiting_ = 0;           // calls of TakeL1 that wait
+  std::condition_variable job_done_;  // with job_mu_: of l1_busy_ and checkpointing_
   bool provisioning_ = false;
   bool gc_wanted_ = false;
   bool merge_all_ = false;

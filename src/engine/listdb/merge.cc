@@ -97,8 +97,8 @@ void ListDb::AwaitGets(const L0Table& table) {
   if (!table.settled->load(std::memory_order_acquire)) std::this_thread::sleep_for(std::chrono::microseconds(200));
 }
 
-// For CompactRange, which has L1: in its thread, since the background's has the lowest priority, and only the tables of now, since
-// there is always another while somebody writes.
+// For CompactRange, which has L1: in its thread, since the background's priority is low, and only the tables of now, since there is
+// always another while somebody writes.
 Status ListDb::MergeTablesOfNow() {
   constexpr int kNoSpaceRetriesMax = 50;
   const auto now = CurrentTables();
@@ -110,7 +110,9 @@ Status ListDb::MergeTablesOfNow() {
     if (!s.ok()) return s;
     const L0Table& oldest = *tables->l0.back();
     if (!oldest.checkpointed) {
+      BeginCheckpoint();
       s = Checkpoint();
+      EndCheckpoint();
     } else if (!oldest.settled->load(std::memory_order_acquire)) {
       AwaitGets(oldest);
     } else {
