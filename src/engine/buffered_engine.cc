@@ -260,17 +260,15 @@ Status BufferedEngine::Flush() {
   return Status::OK();
 }
 
+// Stored under the lock that the read set is read under: an older answer that came after a newer one would hold writers back for good.
 void BufferedEngine::UpdatePressure() {
-  uint64_t bytes = 0;
-  Pressure pressure;
-  {
-    const std::lock_guard lock(read_set_mu_);
-    for (const auto& memtable : owned_read_set_->sealed) bytes += memtable->memory_bytes();
-    pressure = TablePressure(*owned_read_set_->tables);
-  }
-  if (bytes + memtable_bytes_ > buffered_bytes_max_) {
+  const std::lock_guard lock(read_set_mu_);
+  uint64_t bytes = memtable_bytes_;
+  for (const auto& memtable : owned_read_set_->sealed) bytes += memtable->memory_bytes();
+  Pressure pressure = TablePressure(*owned_read_set_->tables);
+  if (bytes > buffered_bytes_max_) {
     pressure = Pressure::kStop;
-  } else if (bytes + memtable_bytes_ > buffered_bytes_max_ / 4 * 3) {
+  } else if (bytes > buffered_bytes_max_ / 4 * 3) {
     pressure = std::max(pressure, Pressure::kSlow);
   }
   pressure_.store(static_cast<uint8_t>(pressure), std::memory_order_relaxed);
