@@ -21,6 +21,9 @@ concurrent_names='Concurren'
 # Of those folders, what asks one thread's work of a store and takes long; and the bugs planted to show that a check catches them.
 sequential_names='^All/(StoreCrash|StoreFaults|DeletionCrash)|FlippedBit|Corruption|RandomDamage|^ListDbState|^MetamorphicControl'
 
+# What explores for so many seconds: with a core for itself, so that it gets as far as it can.
+timed_names='^All/(StoreCrash|ConcurrentHistories)'
+
 attribute() { sed -n "s/^.*[[:space:]]$2=\"\([0-9]*\)\".*$/\1/p" "$1" | head -1; }
 
 build() {
@@ -43,12 +46,12 @@ name_failed() {
     bad && from && !/^[[:space:]]*$/ && shown < 8 { sub(/^.*<system-out>/, ""); print "    " substr($0, 1, 300); shown++ }' "$2"
 }
 
-# run_tests PRESET REPORT [ctest arguments...]; adds to passed and failed what ctest reports.
+# run_tests PRESET REPORT [ctest arguments...]; adds to passed and failed what ctest reports. Two tests a core, unless they say
+# otherwise: a store's clients and its background wait for each other a third of the time.
 run_tests() {
   local preset=$1 report=$PWD/build/$1/$2.xml
   shift 2
   rm -f "$report"
-  # Two a core: a store's clients and its background wait for each other a third of the time.
   "${launcher[@]}" ctest --preset "$preset" -j "$((2 * jobs))" --output-junit "$report" "$@"
   local status=$?
   if [[ ! -s "$report" ]]; then
@@ -68,6 +71,11 @@ run_tests() {
     echo "== $preset: ctest ended with $status though it reports no failed test" >&2
     broken=$((broken + 1))
   fi
+}
+
+run_all() {
+  run_tests "$1" timed -R "$timed_names" -j "$jobs"
+  run_tests "$1" tests -E "$timed_names"
 }
 
 # TSan needs the address space laid out as it expects; where the kernel randomizes more than it can take, run without.
@@ -125,11 +133,11 @@ stage() {
   case $1 in
     release)
       export LAMELLA_PROOF_FILE=$proof_file
-      build "$1" && run_tests "$1" tests
+      build "$1" && run_all "$1"
       [[ -z "${LAMELLA_PROOF_SCALE:-}" || $failed -gt 0 || $broken -gt 0 ]] || write_table
       ;;
     asan)
-      build "$1" && run_tests "$1" tests
+      build "$1" && run_all "$1"
       ;;
     tsan)
       if build tsan; then
