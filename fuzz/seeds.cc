@@ -222,8 +222,8 @@ std::string BytesOf(const Superblock& s) { return std::string(reinterpret_cast<c
 void MakeSuperblock(const fs::path& root) {
   Corpus corpus(root, "superblock");
   const Superblock good = SuperblockOf();
-  const auto both = [&](const std::string& name, const Superblock& s, char pages = 0) {
-    corpus.Add(name, std::string(1, pages) + BytesOf(s) + BytesOf(s));
+  const auto both = [&](const std::string& name, const Superblock& s, uint8_t pages = 0) {
+    corpus.Add(name, std::string(1, static_cast<char>(pages)) + BytesOf(s) + BytesOf(s));
   };
   const auto with = [&](auto&& change) {
     Superblock s = good;

@@ -64,7 +64,7 @@ class Comparer {
 
   Status Compare(const std::string& key, const std::string& value, uint64_t line, Comparison* result) {
     PinnedValue stored;
-    const Status s = db_.Get(ReadOptions{.verify_checksums = true}, key, &stored);
+    Status s = db_.Get(ReadOptions{.verify_checksums = true}, key, &stored);
     if (!s.ok() && !s.IsNotFound()) return s;
     const bool required = line <= args_.lines;
     if (required) ++result->required;

@@ -295,12 +295,12 @@ Status DecodeBase64(std::string_view text, std::string* raw) {
   uint32_t bits = 0;
   int bit_count = 0;
   for (size_t i = 0; i < digits.size(); ++i) {
-    const int value = kBase64Values[Byte(digits[i])];
+    const int8_t value = kBase64Values[Byte(digits[i])];
     if (value < 0) {
       return Status::InvalidArgument(fmt::format(
           "expected base64 (A-Z a-z 0-9 + /, padded with =), found {} at byte {}", Excerpt(digits.substr(i, 1)), i));
     }
-    bits = bits << 6 | static_cast<uint32_t>(value);
+    bits = bits << 6 | static_cast<uint8_t>(value);
     bit_count += 6;
     if (bit_count >= 8) {
       bit_count -= 8;

@@ -112,7 +112,7 @@ class Loader {
       return Status::OK();
     }
     at_bad_line_ = true;
-    const Status s = Commit();
+    Status s = Commit();
     if (!s.ok()) return s;
     return Status::InvalidArgument(
         fmt::format("{}. The {} records before it are loaded and stay; nothing after it was loaded. Mend the line, or "

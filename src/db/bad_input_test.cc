@@ -268,7 +268,7 @@ TEST_F(BadInput, APartOfAnotherStoreIsRefused) {
   };
   const Options one = two_parts("one");
   const Options other = two_parts("other");
-  const auto make = [this](const Options& options, const std::string& path) {
+  const auto make = [](const Options& options, const std::string& path) {
     std::unique_ptr<DB> db;
     const Status s = DB::Open(options, path, &db);
     ASSERT_TRUE(s.ok()) << s.ToString();

@@ -3,13 +3,13 @@
 // whole (P2), and the store is clean (P6: kills hit recovery too).
 // A kill shows what survives a process; what survives a power cut is the simulator's matter.
 
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

@@ -139,8 +139,9 @@ class LiveIterator final : public InternalIterator {
     key_ = std::move(key);
     value_ = std::move(value);
     status_ = Status::OK();
-    if (fail_after_ > 0 && --fail_after_ == 0) {
-      fail_after_ = 1;
+    if (fail_after_ > 1) {
+      --fail_after_;
+    } else if (fail_after_ == 1) {
       valid_ = false;
       status_ = Status::Corruption("failed in the test");
     }
