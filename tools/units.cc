@@ -30,6 +30,7 @@ Status ParseByteSize(std::string_view text, uint64_t* bytes) {
   if (power < 0) return Status::InvalidArgument(expected);
 
   uint64_t whole = 0;  // a plain number of bytes is taken exactly: a double has 53 bits
+  // NOLINTNEXTLINE(bugprone-suspicious-stringview-data-usage): up to end
   const auto [whole_end, whole_error] = std::from_chars(text.data(), end, whole);
   if (power == 0 && (whole_error != std::errc() || whole_end != end)) return Status::InvalidArgument(expected);
   const double scaled = std::ldexp(number, 10 * power);

@@ -32,7 +32,7 @@ class Decoder {
     if (in_.size() < sizeof(T)) {
       Fail();
     } else {
-      std::memcpy(&value, in_.data(), sizeof(T));
+      std::memcpy(&value, in_.data(), sizeof(T));  // NOLINT(bugprone-suspicious-stringview-data-usage): sizeof(T)
       in_.remove_prefix(sizeof(T));
     }
     return value;

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -70,7 +71,13 @@ class DeletionCrash : public ::testing::TestWithParam<Medium> {
                  [](const auto& telling) { return std::pair(std::string(telling.first), telling.second); }) -
              std::begin(kTelling);
     };
-    std::ranges::stable_sort(subjects_, {}, rank);
+    std::multimap<ptrdiff_t, Subject> ranked;  // equal ones stay in their order
+    for (Subject& subject : subjects_) {
+      const ptrdiff_t key = rank(subject);
+      ranked.emplace(key, std::move(subject));
+    }
+    subjects_.clear();
+    for (auto& [key, subject] : ranked) subjects_.push_back(std::move(subject));
   }
   // What the history meets, not what it leaves.
   static std::set<PersistSite> SitesOf(const Subject& subject) {

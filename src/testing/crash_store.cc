@@ -551,7 +551,7 @@ std::string ExploreStore(const CrashConfig& config, uint64_t seed, double second
   }
   const double took = watch.Seconds();
   std::printf("%s: %llu states, %llu of them within recovery, in %llu histories; %.0f us a state\n",
-              config.name.c_str(), static_cast<unsigned long long>(states + deep),
+              config.name.c_str(), static_cast<unsigned long long>(states) + deep,
               static_cast<unsigned long long>(deep), static_cast<unsigned long long>(histories),
               took * 1e6 / static_cast<double>(std::max<uint64_t>(1, states + deep)));
   ProofAdd(Concat("states_", CrashModeName(config.mode)), states + deep);
