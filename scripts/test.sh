@@ -21,7 +21,7 @@ concurrent_names='Concurren'
 # Of those folders, what asks one thread's work of a store and takes long; and the bugs planted to show that a check catches them.
 sequential_names='^All/(StoreCrash|StoreFaults|DeletionCrash)|FlippedBit|Corruption|RandomDamage|^ListDbState|^MetamorphicControl'
 
-# What explores for so many seconds: with a core for itself, so that it gets as far as it can.
+# What explores for so many seconds: in the release and ASan builds with a core for itself, so that it gets as far as it can.
 timed_names='^All/(StoreCrash|ConcurrentHistories)'
 
 attribute() { sed -n "s/^.*[[:space:]]$2=\"\([0-9]*\)\".*$/\1/p" "$1" | head -1; }
@@ -73,6 +73,7 @@ run_tests() {
   fi
 }
 
+# run_all PRESET: every test.
 run_all() {
   run_tests "$1" timed -R "$timed_names" -j "$jobs"
   run_tests "$1" tests -E "$timed_names"

@@ -82,7 +82,7 @@ class DB {
   /// Moves what MemTables hold to their tables. Not needed for durability.
   virtual Status Flush() = 0;
   /// Compacts keys in [begin, end), as written when it is called; an empty end is unbounded. Drops what no snapshot needs. Works in
-  /// the caller's thread, beside reads and writes; NoSpace on a full pool leaves the store as it was.
+  /// the caller's thread, beside reads and writes; NoSpace on a full pool is no lasting error: make room and call it again.
   virtual Status CompactRange(std::string_view begin, std::string_view end) = 0;
   /// Returns when no background work is left to do.
   virtual Status WaitForIdle() = 0;

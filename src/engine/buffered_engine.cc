@@ -260,7 +260,8 @@ Status BufferedEngine::Flush() {
   return Status::OK();
 }
 
-// Stored under the lock that the read set is read under: an older answer that came after a newer one would hold writers back for good.
+// Stored under the lock that the read set is read under: an older answer that came after a newer one would hold writers back for
+// good.
 void BufferedEngine::UpdatePressure() {
   const std::lock_guard lock(read_set_mu_);
   uint64_t bytes = memtable_bytes_;

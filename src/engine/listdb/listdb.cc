@@ -184,9 +184,7 @@ std::optional<Job> ListDb::PickJob(JobClass job_class) {
     l1_busy_ = true;
     return Job{name, [this, run] {
                  Status s = run();
-                 const std::lock_guard done(job_mu_);
-                 l1_busy_ = false;
-                 job_done_.notify_all();
+                 GiveL1Back();
                  return s;
                }};
   };
@@ -198,7 +196,7 @@ std::optional<Job> ListDb::PickJob(JobClass job_class) {
     const bool tight = gc_wanted_;
     return l1_job("gc", [this, tight] {
       bool progress = false;
-      Status s = CollectGarbage(tight ? kTightLiveShare : options_.gc_live_share, &progress);
+      Status s = CollectGarbage(tight ? 0.95 : options_.gc_live_share, &progress);
       if (!progress) {
         const std::lock_guard done(job_mu_);
         gc_wanted_ = false;

@@ -40,8 +40,6 @@ inline constexpr ChunkKind kListDbArena = static_cast<ChunkKind>(static_cast<int
 /// Owners of arena chunks: what a copying flush writes, and what gc relocates.
 inline constexpr uint32_t kFlushArena = 0;
 inline constexpr uint32_t kGcArena = 1;
-/// What gc collects on a full pool: chunks of which less than this is alive.
-inline constexpr double kTightLiveShare = 0.95;
 /// Bytes that gc copies in a pass, and what one chunk more may hold.
 inline constexpr uint64_t kCopyBytesMax = 8ull << 20;
 
@@ -100,7 +98,7 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   /// Waits for the job that changes L1; no other begins until GiveL1Back.
   void TakeL1();
   void GiveL1Back();
-  /// The same for checkpoints.
+  /// Waits for a checkpoint under way; no other begins until EndCheckpoint.
   void BeginCheckpoint();
   void EndCheckpoint();
 

@@ -100,10 +100,9 @@ void ListDb::AwaitGets(const L0Table& table) {
 // For CompactRange, which has L1: in its thread, since the background's priority is low, and only the tables of now, since there is
 // always another while somebody writes.
 Status ListDb::MergeTablesOfNow() {
-  constexpr int kNoSpaceRetriesMax = 50;
   const auto now = CurrentTables();
   const uint64_t newest = now->l0.empty() ? 0 : now->l0.front()->state.id;
-  for (int no_space = 0;;) {
+  for (;;) {
     const auto tables = CurrentTables();
     if (tables->l0.empty() || tables->l0.back()->state.id > newest) return Status::OK();
     Status s = BackgroundError();
@@ -118,13 +117,7 @@ Status ListDb::MergeTablesOfNow() {
     } else {
       s = MergeOldest();
     }
-    if (s.IsNoSpace() && ++no_space < kNoSpaceRetriesMax) {
-      bool progress = false;
-      s = CollectGarbage(kTightLiveShare, &progress);
-      if (pool_->CollectDeferred() > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      if (s.IsNoSpace()) s = Status::OK();
-    }
-    if (s.IsNoSpace()) return s;
+    if (s.IsNoSpace()) return s;  // the caller's answer, not an error that stays
     if (!s.ok()) {
       SetBackgroundError(s);
       return BackgroundError();
