@@ -53,7 +53,7 @@ class LogPool {
       at -= 8;
       auto* record = reinterpret_cast<Record*>(base + at);
       if (pool_->chunk_bytes() - at < sizeof(RecordHeader) || record->header.checksum != kSealHere) continue;
-      if (!RecordIsPlausible(record, pool_->chunk_bytes() - at)) continue;
+      if (!RecordIsPlausible(record->header, pool_->chunk_bytes() - at)) continue;
       record->header.checksum =
           RecordChecksum(record->header, record->key(), record->value(), PlaceAt(i, at), chunks_[i].epoch);
     }

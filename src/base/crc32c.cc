@@ -132,7 +132,42 @@ const bool kHasInstruction = HasInstruction();  // false until it is initialized
 
 #endif
 
+// The product of two polynomials modulo the CRC's, in the CRC's reversed order of bits: 1 is 0x80000000, x is 0x40000000.
+constexpr uint32_t Multiply(uint32_t a, uint32_t b) {
+  uint32_t product = 0;
+  for (uint32_t bit = uint32_t{1} << 31; bit != 0; bit >>= 1) {
+    if ((a & bit) != 0) product ^= b;
+    b = (b >> 1) ^ ((b & 1) != 0 ? kPolynomial : 0);
+  }
+  return product;
+}
+
+// kPowers[k][n] is x to the power of 8 * n * 256^k: what a CRC is multiplied by when n * 256^k bytes follow.
+using Powers = std::array<std::array<uint32_t, 256>, 8>;
+
+constexpr Powers MakePowers() {
+  Powers powers{};
+  uint32_t step = 0x00800000;  // x^8: one byte
+  for (auto& row : powers) {
+    row[0] = 0x80000000;
+    for (size_t n = 1; n < 256; n++) row[n] = Multiply(row[n - 1], step);
+    step = Multiply(row[255], step);
+  }
+  return powers;
+}
+constexpr Powers kPowers = MakePowers();
+
 }  // namespace
+
+// A CRC is linear: bytes that follow multiply it by a power of x, and their own CRC is added. The complements before and
+// after a CRC cancel out.
+uint32_t Crc32cJoin(uint32_t crc, uint32_t appended, uint64_t bytes) {
+  uint32_t power = kPowers[0][bytes & 0xff];
+  for (size_t k = 1; (bytes >>= 8) != 0; k++) {
+    if ((bytes & 0xff) != 0) power = Multiply(kPowers[k][bytes & 0xff], power);
+  }
+  return Multiply(power, crc) ^ appended;
+}
 
 uint32_t Crc32cPortable(uint32_t crc, const void* data, size_t n) {
   const uint8_t* p = static_cast<const uint8_t*>(data);

@@ -46,6 +46,18 @@ TEST(Crc32c, PiecesGiveTheWhole) {
   }
 }
 
+TEST(Crc32c, JoinedPiecesGiveTheWhole) {
+  const std::string bytes = RandomBytes(300, 4);
+  for (size_t cut = 0; cut <= bytes.size(); cut++) {
+    const uint32_t tail = Crc32c(0, bytes.data() + cut, bytes.size() - cut);
+    ASSERT_EQ(Crc32cJoin(Crc32c(9, bytes.data(), cut), tail, bytes.size() - cut), Crc32c(9, bytes.data(), bytes.size()));
+  }
+  const std::string large((1 << 24) + 70000, 'l');  // every byte of the size counts
+  for (const size_t n : {size_t{255}, size_t{256}, size_t{65536}, size_t{66051}, size_t{1 << 24}, large.size()}) {
+    ASSERT_EQ(Crc32cJoin(0x12345678, Crc32c(0, large.data(), n), n), Crc32c(0x12345678, large.data(), n)) << n;
+  }
+}
+
 TEST(Crc32c, EveryFlippedBitChangesIt) {
   std::string bytes = RandomBytes(500, 3);
   const uint32_t before = Crc32c(0, bytes.data(), bytes.size());

@@ -7,6 +7,8 @@
 #include <functional>
 #include <string>
 
+#include "log/record_search.h"
+
 namespace lamella {
 
 PmLog::PmLog(Pool* pool, uint32_t shard_count, const std::vector<uint64_t>& next_ordinal) {
@@ -37,7 +39,10 @@ namespace {
 
 constexpr uint64_t RoundUpToLine(uint64_t n) { return (n + kLineBytes - 1) & ~uint64_t{kLineBytes - 1}; }
 
-bool AllZero(const char* p, uint64_t n) { return n == 0 || (p[0] == 0 && std::memcmp(p, p + 1, n - 1) == 0); }
+bool AllZero(const void* bytes, uint64_t n) {
+  const char* p = static_cast<const char*>(bytes);
+  return n == 0 || (p[0] == 0 && std::memcmp(p, p + 1, n - 1) == 0);
+}
 
 }  // namespace
 
@@ -58,34 +63,24 @@ void AddGap(std::vector<SequenceGap>* gaps, uint64_t last, uint64_t seen) {
 uint64_t ForEachRecord(const Pool& pool, const ChunkRef& chunk, uint64_t from,
                        const std::function<void(const Record*, PmPtr)>& visit,
                        const std::function<void(PmPtr place)>& damaged) {
-  const uint64_t end = uint64_t{chunk.run_chunks} * pool.chunk_bytes();
-  const PmPtr start = pool.ChunkStart(chunk);
-  const char* base = pool.Address(start);
+  RecordSearch search(pool, chunk);
+  const uint64_t end = search.end();
   uint64_t at = from;
   uint64_t behind_last = from;
-  const auto valid_at = [&](uint64_t offset) {
-    return RecordIsValid(reinterpret_cast<const Record*>(base + offset), end - offset,
-                         PmPtr(start.part(), start.offset() + offset), chunk.epoch);
-  };
   while (at + sizeof(RecordHeader) <= end) {
-    const PmPtr place(start.part(), start.offset() + at);
-    if (valid_at(at)) {
-      const Record* record = reinterpret_cast<const Record*>(base + at);
-      visit(record, place);
+    const Record* record = search.At(at);
+    if (search.IsValid(at)) {
+      visit(record, search.PlaceAt(at));
       at += record->bytes();
       behind_last = at;
       continue;
     }
     // A sealed line's padding, the end, or damage. Records start on 8-byte places; one that follows a seal, on a line.
     const uint64_t line = RoundUpToLine(at);
-    if (line != at && AllZero(base + at, std::min(line, end) - at) && line < end && valid_at(line)) {
-      at = line;
-      continue;
-    }
-    uint64_t next = at + 8;
-    while (next + sizeof(RecordHeader) <= end && !valid_at(next)) next += 8;
-    if (next + sizeof(RecordHeader) > end) break;
-    if (damaged) damaged(place);
+    const bool padding = line != at && AllZero(search.At(at), std::min(line, end) - at);
+    const uint64_t next = search.FirstFrom(padding ? line : at + 8);
+    if (next == end) break;
+    if (damaged && !(padding && next == line)) damaged(search.PlaceAt(at));
     at = next;
   }
   return behind_last;

@@ -6,9 +6,8 @@
 
 namespace lamella {
 
-uint32_t RecordChecksum(const RecordHeader& header, std::string_view key, std::string_view value, PmPtr place,
-                        uint32_t epoch) {
-  struct {
+uint32_t RecordHeadChecksum(const RecordHeader& header, PmPtr place, uint32_t epoch) {
+  const struct {
     uint64_t place;
     uint64_t epoch;
     RecordHeader header;
@@ -22,7 +21,12 @@ uint32_t RecordChecksum(const RecordHeader& header, std::string_view key, std::s
             .height = header.height,
             .mark = 0,
             .batch_remaining = header.batch_remaining}};
-  uint32_t crc = Crc32c(0, &seeded, sizeof(seeded));
+  return Crc32c(0, &seeded, sizeof(seeded));
+}
+
+uint32_t RecordChecksum(const RecordHeader& header, std::string_view key, std::string_view value, PmPtr place,
+                        uint32_t epoch) {
+  uint32_t crc = RecordHeadChecksum(header, place, epoch);
   if (key.data() + key.size() == value.data()) {  // as in a placed record: one pass
     return Crc32c(crc, key.data(), key.size() + value.size());
   }
@@ -30,17 +34,17 @@ uint32_t RecordChecksum(const RecordHeader& header, std::string_view key, std::s
   return Crc32c(crc, value.data(), value.size());
 }
 
-bool RecordIsPlausible(const Record* record, uint64_t available) {
+bool RecordIsPlausible(const RecordHeader& header, uint64_t available) {
   if (available < sizeof(RecordHeader)) return false;
-  const RecordHeader& h = record->header;
-  const RecordKind kind = TagKind(h.tag);
-  return (kind == RecordKind::kPut || kind == RecordKind::kDelete) && h.key_size != 0 && h.height <= kHeightMax &&
-         (kind == RecordKind::kPut || h.value_size == 0) && TagSequence(h.tag) != 0 &&
-         RecordBytes(h.height, h.key_size, h.value_size) <= available;
+  const RecordKind kind = TagKind(header.tag);
+  return (kind == RecordKind::kPut || kind == RecordKind::kDelete) && header.key_size != 0 &&
+         header.height <= kHeightMax &&
+         (kind == RecordKind::kPut || header.value_size == 0) && TagSequence(header.tag) != 0 &&
+         RecordBytes(header.height, header.key_size, header.value_size) <= available;
 }
 
 bool RecordIsValid(const Record* record, uint64_t available, PmPtr place, uint32_t epoch) {
-  return RecordIsPlausible(record, available) &&
+  return RecordIsPlausible(record->header, available) &&
          RecordChecksum(record->header, record->key(), record->value(), place, epoch) == record->header.checksum;
 }
 

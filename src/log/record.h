@@ -100,12 +100,15 @@ struct Record {
   }
 };
 
+/// The part of a record's checksum that covers its place, its chunk's epoch and its header; key and value continue it.
+uint32_t RecordHeadChecksum(const RecordHeader& header, PmPtr place, uint32_t epoch);
 /// Checksum of a record to be placed at `place` in a chunk of `epoch`.
 uint32_t RecordChecksum(const RecordHeader& header, std::string_view key, std::string_view value, PmPtr place,
                         uint32_t epoch);
 
-/// True if the bytes at `p` can be read as a record of at most `available` bytes: sizes and kind are possible.
-bool RecordIsPlausible(const Record* record, uint64_t available);
+/// True if the header can be that of a record of at most `available` bytes: sizes and kind are possible.
+/// REQUIRES: `available` bytes can be read from the header on.
+bool RecordIsPlausible(const RecordHeader& header, uint64_t available);
 /// True if also its checksum holds.
 bool RecordIsValid(const Record* record, uint64_t available, PmPtr place, uint32_t epoch);
 

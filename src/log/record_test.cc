@@ -155,7 +155,7 @@ TEST_F(RecordTest, ImpossibleHeadersAreNotPlausible) {
   const PmPtr place = Add({.tag = kPut7, .key = "key", .value = "value", .height = 1});
   const Record* sound = At(place);
   const auto plausible = [](const RecordHeader& header, uint64_t available) {
-    return RecordIsPlausible(reinterpret_cast<const Record*>(&header), available);
+    return RecordIsPlausible(header, available);
   };
   RecordHeader h = sound->header;
   EXPECT_TRUE(plausible(h, sound->bytes()));
