@@ -3,9 +3,11 @@
 // signal ends the process.
 
 #include <sys/mount.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -14,6 +16,8 @@
 #include <functional>
 #include <iterator>
 #include <map>
+#include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -293,6 +297,91 @@ TEST_F(BadInput, APartOfAnotherStoreIsRefused) {
     std::string value;
     ASSERT_TRUE(db->Get({}, "key", &value).ok());
     EXPECT_EQ(value, path_);
+  }
+}
+
+// P7. The lock file is in `path`: two of them may name one pool.
+TEST_F(BadInput, TwoStoresOnOnePoolAreBusy) {
+  options_.pmem_paths = {dir_.Sub("part0"), dir_.Sub("part1")};
+  const std::string other = dir_.Sub("other");
+  fs::create_directory(other);
+  std::unique_ptr<DB> db;
+  ASSERT_TRUE(DB::Open(options_, path_, &db).ok());
+  const auto refused = [&](const Status& s) {
+    EXPECT_TRUE(s.IsBusy() && s.message().find(dir_.Sub("part")) != std::string_view::npos) << s.ToString();
+    return s.IsBusy();
+  };
+  for (uint64_t i = 0; i < 300; ++i) {
+    ASSERT_TRUE(db->Put({}, MakeKey(KeyShape::kCommonPrefix, i), MakeValue(i, 500)).ok());
+    if (i % 100 != 0) continue;
+    std::unique_ptr<DB> second;
+    refused(DB::Open(options_, other, &second));
+    EXPECT_EQ(second, nullptr);
+    CheckReport report;
+    refused(CheckDB(other, options_, &report));
+    refused(RepairDB(other, options_));
+    refused(DestroyDB(other, options_));
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      std::unique_ptr<DB> childs;
+      ::_exit(refused(DB::Open(options_, other, &childs)) ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+  ASSERT_TRUE(db->Close().ok());
+  db.reset();
+  ExpectStoreWhole(other);  // one after the other they may
+}
+
+// Creations of one pool that race, by their own `path`s: one makes it, nobody loses it.
+TEST_F(BadInput, CreationsThatRaceMakeOneStore) {
+  options_.pmem_paths = {dir_.Sub("part0"), dir_.Sub("part1")};
+  constexpr uint64_t kThreads = 4;
+  for (uint64_t round = 0; round < 20; ++round) {
+    SCOPED_TRACE(Concat("round ", round));
+    std::atomic<uint64_t> holders{0};
+    std::atomic<uint64_t> opened[kThreads] = {};
+    std::atomic<uint64_t> ready{0};
+    std::vector<std::thread> threads;
+    for (uint64_t thread = 0; thread < kThreads; ++thread) {
+      threads.emplace_back([&, thread] {
+        const std::string path = dir_.Sub(Concat("path", thread));
+        fs::create_directories(path);
+        ++ready;
+        while (ready.load() < kThreads) std::this_thread::yield();
+        for (uint64_t attempt = 0; attempt < 30; ++attempt) {
+          std::unique_ptr<DB> db;
+          const Status s = DB::Open(options_, path, &db);
+          EXPECT_TRUE(s.ok() || s.IsBusy()) << s.ToString();
+          if (!s.ok()) continue;
+          EXPECT_EQ(holders.fetch_add(1), 0u);
+          EXPECT_TRUE(db->Put({}, Concat("key", thread, "-", opened[thread].load()), "value").ok());
+          opened[thread].fetch_add(1);
+          holders.fetch_sub(1);
+          const Status closed = db->Close();
+          EXPECT_TRUE(closed.ok()) << closed.ToString();
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    fs::create_directories(path_);
+    std::unique_ptr<DB> db;
+    const Status s = DB::Open(options_, path_, &db);
+    ASSERT_TRUE(s.ok()) << s.ToString();
+    uint64_t all = 0;
+    for (uint64_t thread = 0; thread < kThreads; ++thread) {
+      all += opened[thread].load();
+      for (uint64_t i = 0; i < opened[thread].load(); ++i) {
+        std::string value;
+        EXPECT_TRUE(db->Get({}, Concat("key", thread, "-", i), &value).ok()) << thread << " " << i;
+      }
+    }
+    EXPECT_GE(all, 1u);
+    ASSERT_TRUE(db->Close().ok());
+    ASSERT_TRUE(DestroyDB(path_, options_).ok());
   }
 }
 

@@ -106,10 +106,13 @@ Status DbImpl::CheckNoOtherParts() const {
 Status DbImpl::OpenPool(bool may_create, std::vector<std::string>* mended) {
   FileSystem* files = seams_.files;
   // The first part appears last: the others without it are what a creation left that was cut short, or no store to open.
-  const bool exists = files->Exists(PoolPaths(options_, path_)[0]);
-  if (exists && options_.error_if_exists && may_create) {
+  const auto look = [&] { return files->Exists(PoolPaths(options_, path_)[0]); };
+  const auto refuse_existing = [&] {
     return Status::InvalidArgument(path_ + " holds a store already, and error_if_exists is set");
-  }
+  };
+  const bool must_be_new = options_.error_if_exists && may_create;
+  bool exists = look();
+  if (exists && must_be_new) return refuse_existing();
   if (!exists && (!may_create || !options_.create_if_missing)) {
     return Status::NotFound("no store in " + path_ + " (looked for " + PoolPaths(options_, path_)[0] +
                             "); create_if_missing makes one");
@@ -132,9 +135,10 @@ Status DbImpl::OpenPool(bool may_create, std::vector<std::string>* mended) {
     if (options_.engine.value_or(EngineKind::kListDb) != EngineKind::kListDb) return Unbuilt(*options_.engine);
     s = Pool::Create(pool_options, &pool_);
     if (s.ok()) s = files->SyncDirectory(path_);
-  } else {
-    s = Pool::Open(pool_options, &pool_);
+    exists = s.IsInvalidArgument() && look();  // made since the first look
+    if (exists && must_be_new) return refuse_existing();
   }
+  if (exists) s = Pool::Open(pool_options, &pool_);
   if (!s.ok()) return s;
   const EngineKind kind = pool_->state().engine;
   if (options_.engine && *options_.engine != kind) {
@@ -195,8 +199,8 @@ Status DestroyStore(FileSystem* files, OsHook* os, const std::string& path, cons
   std::unique_ptr<FileLock> lock;
   Status s = files->LockFile(JoinPath(path, kLockName), &lock);
   if (s.ok()) s = Pool::Remove(PoolPaths(options, path), os);
-  lock.reset();
   if (s.ok()) s = files->RemoveFile(JoinPath(path, kLockName));
+  lock.reset();
   if (s.ok()) (void)files->RemoveDirectory(path).ok();  // stays where it holds anything else
   return s;
 }

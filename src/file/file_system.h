@@ -62,8 +62,8 @@ class FileSystem {
   /// whole.
   virtual Status WriteFile(const std::string& path, std::string_view content) = 0;
 
-  /// Takes the lock file, making it if need be. Busy: another process has it, or this one does by another open; the
-  /// message names the holder where it is known.
+  /// Takes the lock file, making it if need be. Busy: another process has it, or this one does by another open, or it was just
+  /// removed; the message names the holder where it is known. Remove the file while it is locked, if at all.
   virtual Status LockFile(const std::string& path, std::unique_ptr<FileLock>* lock) = 0;
 };
 

@@ -72,10 +72,17 @@ Status ReadAll(int fd, const std::string& path, std::string* content, OsHook* os
 class PosixFileLock : public FileLock {
  public:
   explicit PosixFileLock(int fd) : fd_(fd) {}
-  ~PosixFileLock() override { (void)ftruncate(fd_.get(), 0); }  // the pid in it is the holder's; closing unlocks
+  // The pid in the file is the holder's. A forked child has the descriptor, too: neither keeps the lock when the holder lets go of it,
+  // nor lets go of it for the holder.
+  ~PosixFileLock() override {
+    if (holder_ != getpid()) return;
+    (void)ftruncate(fd_.get(), 0);
+    (void)flock(fd_.get(), LOCK_UN);
+  }
 
  private:
   Descriptor fd_;
+  const pid_t holder_ = getpid();
 };
 
 // "process 4711" or "this process", from what the holder wrote.
@@ -206,6 +213,13 @@ class PosixFileSystem : public FileSystem {
       if (errno != EWOULDBLOCK) return ErrnoStatus("lock " + path, errno);
       return Status::Busy(
           Concat(path, " is locked by ", HolderName(fd.get()), ", which has the store open; close it there"));
+    }
+    // Who destroys a store removes the lock file, locked.
+    struct stat locked{};
+    struct stat named{};
+    if (fstat(fd.get(), &locked) != 0 || stat(path.c_str(), &named) != 0 || locked.st_dev != named.st_dev ||
+        locked.st_ino != named.st_ino) {
+      return Status::Busy(path + " was removed while it was being locked: the store was destroyed; open it again");
     }
     const std::string pid = Concat(getpid(), "\n");
     const auto truncate = [&] { return ftruncate(fd.get(), 0); };

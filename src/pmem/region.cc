@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <linux/mman.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -11,6 +12,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include <libpmem2.h>
 
@@ -106,12 +108,36 @@ bool IsMemoryFileSystem(const struct statfs& fs) {
 
 }  // namespace
 
-Region::Region(OsHook* os) : os_(os) {}
+Region::Region(OsHook* os, std::string path) : os_(os), path_(std::move(path)) {}
 
 Region::~Region() {
   if (base_ != nullptr) munmap(base_, reserved_);  // what is mapped of the file lies within
   if (source_ != nullptr) pmem2_source_delete(&source_);
+  // A forked child has the descriptor, too. The lock ends when the process that took it lets go, whatever children it has; and not
+  // where a child does.
+  if (locked_by_ == getpid()) flock(fd_, LOCK_UN);
   if (fd_ >= 0) close(fd_);
+}
+
+// The lock is the open file's, not the process's: a second open of this process is refused as another one's is, and the kernel
+// lets go of it when the process ends, however it does. By then the name may lead to another file, or to none. Keeps I3.
+Status Region::Lock() {
+  if (Hooked(os_, OsCall::kLock, path_, [&] { return flock(fd_, LOCK_EX | LOCK_NB); }) != 0) {
+    if (errno != EWOULDBLOCK) return ErrnoStatus("lock " + path_, errno);
+    return Status::Busy(path_ +
+                        " is open already, in this process or in another one; close the store there, and destroy what iterators "
+                        "and pinned values of it are left");
+  }
+  locked_by_ = getpid();
+  struct stat locked{};
+  struct stat named{};
+  if (Hooked(os_, OsCall::kStat, path_, [&] { return fstat(fd_, &locked); }) != 0) {
+    return ErrnoStatus("stat " + path_, errno);
+  }
+  if (stat(path_.c_str(), &named) == 0 && named.st_dev == locked.st_dev && named.st_ino == locked.st_ino) {
+    return Status::OK();
+  }
+  return Status::Busy(path_ + " was removed or replaced while it was being opened; open it again");
 }
 
 Status Region::Create(const std::string& path, uint64_t bytes, uint64_t reserve_bytes, std::unique_ptr<Region>* region,
@@ -119,15 +145,16 @@ Status Region::Create(const std::string& path, uint64_t bytes, uint64_t reserve_
   if (bytes == 0 || bytes % kPageBytes != 0) {
     return Status::InvalidArgument(Concat(path, ": ", bytes, " bytes is not a whole number of 4096-byte pages"));
   }
-  std::unique_ptr<Region> made(new Region(os));
-  made->path_ = path;
+  std::unique_ptr<Region> made(new Region(os, path));
   made->fd_ = Hooked(os, OsCall::kCreate, path,
                      [&] { return open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644); });
   if (made->fd_ < 0) {
     if (errno == EEXIST) return Status::InvalidArgument(path + " exists already; remove it, or open it");
     return ErrnoStatus("create " + path, errno);
   }
-  Status s = made->CheckFileSizeLimit(bytes);
+  Status s = made->Lock();
+  if (s.IsBusy()) return s;  // it is somebody else's by now
+  if (s.ok()) s = made->CheckFileSizeLimit(bytes);
   if (s.ok()) s = Allocate(made->fd_, path, 0, bytes, os);
   if (s.ok()) s = made->Reserve(reserve_bytes, bytes);
   if (s.ok()) s = made->Map(bytes);
@@ -144,10 +171,11 @@ Status Region::Create(const std::string& path, uint64_t bytes, uint64_t reserve_
 }
 
 Status Region::Open(const std::string& path, uint64_t reserve_bytes, std::unique_ptr<Region>* region, OsHook* os) {
-  std::unique_ptr<Region> opened(new Region(os));
-  opened->path_ = path;
+  std::unique_ptr<Region> opened(new Region(os, path));
   opened->fd_ = Hooked(os, OsCall::kOpen, path, [&] { return open(path.c_str(), O_RDWR | O_CLOEXEC); });
   if (opened->fd_ < 0) return ErrnoStatus("open " + path, errno);
+  Status s = opened->Lock();
+  if (!s.ok()) return s;
   struct stat file{};
   if (Hooked(os, OsCall::kStat, path, [&] { return fstat(opened->fd_, &file); }) != 0) {
     return ErrnoStatus("stat " + path, errno);
@@ -167,9 +195,26 @@ Status Region::Open(const std::string& path, uint64_t reserve_bytes, std::unique
     return Status::Corruption(
         Concat(path, ": expected at least one page of ", kPageBytes, " bytes, found ", bytes, " bytes"));
   }
-  Status s = opened->Reserve(reserve_bytes, PagesDown(bytes));
+  s = opened->Reserve(reserve_bytes, PagesDown(bytes));
   if (s.ok()) s = opened->Map(PagesDown(bytes));
+  // A growth that was cut short may have left a size that is not durable: as in Grow.
+  const auto sync = [&] { return fsync(opened->fd_); };
+  if (s.ok() && opened->medium_ != MediumKind::kPage && !opened->is_device_ &&
+      Hooked(os, OsCall::kSync, path, sync) != 0) {
+    s = ErrnoStatus("sync " + path, errno);
+  }
+  if (s.ok() && !opened->is_device_) s = SyncDirectoryOf(path, os);  // keeps I4
   if (s.ok()) *region = std::move(opened);
+  return s;
+}
+
+Status Region::Hold(const std::string& path, std::unique_ptr<Region>* region, OsHook* os) {
+  std::unique_ptr<Region> held(new Region(os, path));
+  held->fd_ =
+      Hooked(os, OsCall::kOpen, path, [&] { return open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); });
+  if (held->fd_ < 0) return ErrnoStatus("open " + path, errno);
+  Status s = held->Lock();
+  if (s.ok()) *region = std::move(held);
   return s;
 }
 
@@ -328,11 +373,19 @@ Status Region::Rename(const std::string& path) {
   return SyncDirectoryOf(path_, os_);
 }
 
-Status Region::Remove(const std::string& path, OsHook* os) {
-  if (Hooked(os, OsCall::kRemove, path, [&] { return unlink(path.c_str()); }) != 0) {
-    if (errno != ENOENT) return ErrnoStatus("remove " + path, errno);
-    if (access(DirectoryOf(path).c_str(), R_OK) != 0) return Status::OK();
+Status Region::Unlink() {
+  if (Hooked(os_, OsCall::kRemove, path_, [&] { return unlink(path_.c_str()); }) != 0) {
+    return ErrnoStatus("remove " + path_, errno);
   }
+  return SyncDirectoryOf(path_, os_);
+}
+
+Status Region::Remove(const std::string& path, OsHook* os) {
+  std::unique_ptr<Region> held;
+  Status s = Hold(path, &held, os);
+  if (s.ok()) return held->Unlink();
+  if (!s.IsNotFound()) return s;
+  if (access(DirectoryOf(path).c_str(), R_OK) != 0) return Status::OK();
   return SyncDirectoryOf(path, os);  // also of what is gone: an earlier call may have failed to
 }
 
@@ -362,17 +415,27 @@ Status Region::DirtyAll() {
 }
 
 Status Region::Sync(Gate* gate, const Site& site) {
-  const uint64_t n = bytes();
-  if (gate->hook() != nullptr) gate->hook()->OnSync(base_, n, site);
-  // relaxed: the latch is only ever set, and a Sync that races with the failing one may report either.
-  if (sync_failed_.load(std::memory_order_relaxed)) {
+  if (gate->hook() != nullptr) gate->hook()->OnSync(base_, bytes(), site);
+  MutexLock lock(&sync_mu_);
+  const uint64_t wanted = syncs_begun_ + 1;  // one that begins after this call
+  while (syncing_ && syncs_done_ < wanted) synced_.wait(sync_mu_);
+  if (sync_failed_) {
     return Status::IOError("an earlier sync of " + path_ +
                            " failed: what was written since the last good one may be lost; " +
                            "close the store, check the medium and open it again");
   }
-  if (Hooked(os_, OsCall::kSyncMap, path_, [&] { return msync(base_, n, MS_SYNC); }) == 0) return Status::OK();
-  const int error = errno;
-  sync_failed_.store(true, std::memory_order_relaxed);
+  if (syncs_done_ >= wanted) return Status::OK();
+  syncing_ = true;
+  ++syncs_begun_;
+  sync_mu_.unlock();
+  const uint64_t n = bytes();
+  const int error = Hooked(os_, OsCall::kSyncMap, path_, [&] { return msync(base_, n, MS_SYNC); }) == 0 ? 0 : errno;
+  sync_mu_.lock();
+  syncing_ = false;
+  syncs_done_ = syncs_begun_;
+  sync_failed_ = error != 0;
+  synced_.notify_all();
+  if (error == 0) return Status::OK();
   return Status::IOError(Concat("sync ", path_, ": ", ErrnoText(error), "; the store takes no more writes"));
 }
 

@@ -1,15 +1,22 @@
 // Region is one file (or DAX device) mapped into a reserved range of addresses, growing in place.
 // I1: bytes are allocated on the file system before they are mapped: a full disk is an error at Grow, never a SIGBUS.
 // I2: the base address never changes while the Region lives.
+// I3: a file belongs to one Region at a time, of all processes: its lock is taken before a byte of it is read or written, and its
+//     name is created, changed or removed only by who holds the lock of the file that has the name.
+// I4: the name under which a file was opened is durable: whoever made it may have been killed before it synced the directory.
+// I5: syncs run one at a time. Of two at once the kernel would tell one of them that it dropped pages, and the other OK.
 // Threads: Grow from one thread at a time; Sync from any.
 #ifndef LAMELLA_PMEM_REGION_H_
 #define LAMELLA_PMEM_REGION_H_
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <string>
 
+#include "base/annotations.h"
+#include "base/mutex.h"
 #include "base/os_hook.h"
 #include "lamella/options.h"
 #include "lamella/status.h"
@@ -27,13 +34,15 @@ struct MediumReport {
 
 class Region {
  public:
-  /// Creates the file with `bytes` allocated (NoSpace, IOError, InvalidArgument if it exists).
+  /// Creates the file with `bytes` allocated (NoSpace, IOError, InvalidArgument if it exists, Busy if somebody else took it since).
   static Status Create(const std::string& path, uint64_t bytes, uint64_t reserve_bytes, std::unique_ptr<Region>* region,
                        OsHook* os = nullptr);
-  /// Maps all of an existing file. NotFound, IOError; Corruption for an empty file.
+  /// Maps all of an existing file. NotFound, IOError; Busy where it is open already; Corruption for an empty file.
   static Status Open(const std::string& path, uint64_t reserve_bytes, std::unique_ptr<Region>* region,
                      OsHook* os = nullptr);
-  /// Removes a file, durably. OK where there is none.
+  /// Opens a file only to keep others from it until it is unlinked: nothing is mapped. NotFound, IOError, Busy.
+  static Status Hold(const std::string& path, std::unique_ptr<Region>* region, OsHook* os = nullptr);
+  /// Removes a file, durably. OK where there is none; Busy where it is open.
   static Status Remove(const std::string& path, OsHook* os = nullptr);
   ~Region();
   Region(const Region&) = delete;
@@ -50,15 +59,19 @@ class Region {
   Status Grow(uint64_t bytes);
   /// Renames the file, durably: what was made under a working name appears at once, whole.
   Status Rename(const std::string& path);
+  /// Removes the file's name, durably. The mapping stays until the Region goes.
+  Status Unlink();
   /// Faults in [offset, offset+n) for writing, so that the writer does not pay for it later.
   void Prefault(uint64_t offset, uint64_t n);
   /// Makes every page one that the next Sync writes. IOError.
   Status DirtyAll();
-  /// msync of everything mapped. After a failure every later Sync fails too: pages the kernel dropped are not durable.
+  /// msync of everything mapped. After a failure every later Sync fails too: pages the kernel dropped are not durable. Calls that
+  /// wait for one under way are served by one more together.
   Status Sync(Gate* gate, const Site& site = Site::current());
 
  private:
-  explicit Region(OsHook* os);
+  Region(OsHook* os, std::string path);
+  Status Lock();
   Status Reserve(uint64_t reserve_bytes, uint64_t needed_bytes);
   Status AskGranularity();
   Status Map(uint64_t bytes);
@@ -70,7 +83,13 @@ class Region {
   std::atomic<uint64_t> bytes_{0};  // mapped, whole pages
   uint64_t reserved_ = 0;           // constant after construction
   int fd_ = -1;
-  std::atomic<bool> sync_failed_{false};
+  int locked_by_ = 0;  // the process that locked the file; 0: none. Constant after construction
+  Mutex sync_mu_;
+  std::condition_variable_any synced_;
+  bool syncing_ LAMELLA_GUARDED_BY(sync_mu_) = false;
+  uint64_t syncs_begun_ LAMELLA_GUARDED_BY(sync_mu_) = 0;
+  uint64_t syncs_done_ LAMELLA_GUARDED_BY(sync_mu_) = 0;
+  bool sync_failed_ LAMELLA_GUARDED_BY(sync_mu_) = false;
   pmem2_source* source_ = nullptr;
   MediumKind medium_ = MediumKind::kPage;  // constant after construction
   bool is_device_ = false;                 // constant after construction

@@ -5,15 +5,22 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <condition_variable>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 
+#include "base/os_hook.h"
 #include "pmem/boot_id.h"
 #include "testing/temp_dir.h"
 
@@ -240,6 +247,7 @@ TEST(Region, RenameMakesItAppearUnderTheNewName) {
   EXPECT_TRUE(std::filesystem::exists(dir.Sub("r")));
   EXPECT_FALSE(std::filesystem::exists(dir.Sub("r.new")));
   EXPECT_TRUE(region->Rename(dir.Sub("no/such/dir")).IsNotFound());
+  region.reset();
   EXPECT_TRUE(Region::Remove(dir.Sub("r")).ok());
   EXPECT_TRUE(Region::Remove(dir.Sub("r")).ok());
 }
@@ -274,6 +282,133 @@ TEST(Region, AFailedSyncIsNeverFollowedByAGoodOne) {
   const Status second = region->Sync(&gate);
   EXPECT_TRUE(first.IsIOError()) << first.ToString();
   EXPECT_TRUE(second.IsIOError() && Says(second, "earlier sync")) << second.ToString();
+}
+
+// Two syncs at once, of which the kernel tells one that pages were lost: the hook lets the other one's msync return first.
+class TwoSyncs : public OsHook {
+ public:
+  int Before(OsCall call, const std::string&) override {
+    if (call != OsCall::kSyncMap) return 0;
+    std::unique_lock lock(mu_);
+    if (++syncs_ > 1) return 0;
+    changed_.notify_all();
+    // Where syncs do not run at once, the other one does not return before this one.
+    changed_.wait_for(lock, std::chrono::milliseconds(300), [&] { return returned_; });
+    return EIO;
+  }
+  size_t Allowed(OsCall, size_t n) override { return n; }
+  void AwaitFirst() {
+    std::unique_lock lock(mu_);
+    changed_.wait(lock, [&] { return syncs_ > 0; });
+  }
+  void SecondReturned() {
+    const std::lock_guard lock(mu_);
+    returned_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mu_;
+  std::condition_variable changed_;
+  int syncs_ = 0;
+  bool returned_ = false;
+};
+
+TEST(Region, ASyncBesideAFailingOneFailsToo) {
+  TempDir dir;
+  TwoSyncs os;
+  std::unique_ptr<Region> region;
+  ASSERT_TRUE(Region::Create(dir.Sub("r"), kMiB, 1 << 30, &region, &os).ok());
+  Gate gate(MediumKind::kPage, {});
+  Status first;
+  std::thread other([&] { first = region->Sync(&gate); });
+  os.AwaitFirst();
+  const Status second = region->Sync(&gate);
+  os.SecondReturned();
+  other.join();
+  EXPECT_TRUE(first.IsIOError()) << first.ToString();
+  EXPECT_TRUE(second.IsIOError()) << "what the failing sync dropped is said to be durable: " << second.ToString();
+}
+
+// Syncs that wait for one under way need one more between them, and none begins before its caller's call.
+TEST(Region, SyncsThatWaitAreDoneTogether) {
+  struct Counter : OsHook {
+    int Before(OsCall call, const std::string&) override {
+      if (call == OsCall::kSyncMap) ++syncs;
+      return 0;
+    }
+    size_t Allowed(OsCall, size_t n) override { return n; }
+    std::atomic<uint64_t> syncs{0};
+  } os;
+  TempDir dir;
+  std::unique_ptr<Region> region;
+  ASSERT_TRUE(Region::Create(dir.Sub("r"), kMiB, 1 << 30, &region, &os).ok());
+  Gate gate(MediumKind::kPage, {});
+  constexpr uint64_t kThreads = 4;
+  constexpr uint64_t kSyncs = 200;
+  std::vector<std::thread> threads;
+  for (uint64_t i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] {
+      for (uint64_t n = 0; n < kSyncs; ++n) EXPECT_TRUE(region->Sync(&gate).ok());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_LE(os.syncs, kThreads * kSyncs);
+  EXPECT_GE(os.syncs, kSyncs);  // one thread's follow each other
+}
+
+TEST(Region, AFileIsOpenOnce) {
+  TempDir dir;
+  std::unique_ptr<Region> region;
+  std::unique_ptr<Region> second;
+  const auto refused = [&] {
+    const Status s = Region::Open(dir.Sub("r"), 0, &second);
+    return s.IsBusy() && Says(s, dir.Sub("r"));
+  };
+  ASSERT_TRUE(Region::Create(dir.Sub("r.new"), kMiB, kMiB, &region).ok());
+  EXPECT_TRUE(Region::Remove(dir.Sub("r.new")).IsBusy());
+  ASSERT_TRUE(region->Rename(dir.Sub("r")).ok());
+  EXPECT_TRUE(refused());
+  EXPECT_TRUE(Region::Remove(dir.Sub("r")).IsBusy());
+  region.reset();
+  ASSERT_TRUE(Region::Open(dir.Sub("r"), 0, &region).ok());
+  EXPECT_TRUE(refused());
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const bool right = refused();
+    region.reset();  // it is the parent's: its lock stays
+    _exit(right && refused() ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0) << "in a child";
+  EXPECT_TRUE(refused());
+  region.reset();
+  EXPECT_TRUE(Region::Open(dir.Sub("r"), 0, &region).ok());
+}
+
+// A child that was forked while the file was open holds its descriptor: the lock does not last until it ends.
+TEST(Region, AForkedChildDoesNotKeepTheFileLocked) {
+  TempDir dir;
+  std::unique_ptr<Region> region;
+  ASSERT_TRUE(Region::Create(dir.Sub("r"), kMiB, kMiB, &region).ok());
+  int done[2];
+  ASSERT_EQ(pipe(done), 0);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    char wait;
+    close(done[1]);
+    (void)!read(done[0], &wait, 1);
+    _exit(0);
+  }
+  close(done[0]);
+  region.reset();
+  const Status s = Region::Open(dir.Sub("r"), 0, &region);
+  EXPECT_TRUE(s.ok()) << s.ToString();
+  close(done[1]);
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
 }
 
 TEST(BootId, IsTheSameAllThroughABoot) { EXPECT_EQ(BootId(), BootId()); }

@@ -72,12 +72,14 @@ struct PoolOptions {
 class Pool {
  public:
   /// Makes the parts' files; the first part appears last, so that what was interrupted is no pool and is made anew. On
-  /// failure what was made is removed. InvalidArgument, NoSpace, IOError.
+  /// failure what was made is removed. InvalidArgument, NoSpace, IOError; Busy while another creation is under way.
   static Status Create(const PoolOptions& options, std::unique_ptr<Pool>* pool);
   /// Maps the parts and verifies superblocks (magic, format, uuid, part numbers, sizes against files) and that
-  /// descriptors are possible. NotFound, Corruption, NotSupported (newer format), IOError.
+  /// descriptors are possible. NotFound, Busy (open already), Corruption, NotSupported (newer format), IOError. The files are locked
+  /// until the Pool goes, and their names are durable.
   static Status Open(const PoolOptions& options, std::unique_ptr<Pool>* pool);
-  /// Removes the files of a pool, whatever they hold, and what an interrupted Create left. OK where there are none.
+  /// Removes the files of a pool, whatever they hold, and what an interrupted Create left. OK where there are none; Busy, and nothing
+  /// is removed, where one is open.
   static Status Remove(const std::vector<std::string>& part_paths, OsHook* os = nullptr);
   ~Pool();  // runs deferred frees; does not mark clean
   Pool(const Pool&) = delete;
@@ -171,6 +173,7 @@ class Pool {
 
   Pool();
   static Status CreateParts(const PoolOptions& options, Pool* pool);
+  static Status CreateFile(const PoolOptions& options, Pool* pool, uint64_t bytes);
   Status OpenParts(const PoolOptions& options);
   Status OpenPart(const PoolOptions& options, uint32_t part, Superblock* superblock);
   Status CheckSiblings(const std::vector<Superblock>& superblocks) const;

@@ -71,25 +71,13 @@ Status RemoveIfNeverOpened(const std::string& path, OsHook* os) {
   std::unique_ptr<Region> region;
   Superblock superblock;
   Status s = Region::Open(path, 0, &region, os);
+  if (s.IsBusy() || s.IsNotFound()) return s;
   if (s.ok()) s = ReadSuperblock(path, region->base(), region->bytes(), &superblock);
   if (!s.ok() || superblock.generation != 1) {
     return Status::InvalidArgument(path +
                                    " exists and may hold data of another store; move it away to create one here");
   }
-  return Region::Remove(path, os);
-}
-
-Status MakeRoom(const PoolOptions& options) {
-  if (Exists(options.part_paths[0])) {
-    return Status::InvalidArgument(options.part_paths[0] +
-                                   " exists already; open it, or remove it to create a store here");
-  }
-  for (const std::string& path : options.part_paths) {
-    Status s = Region::Remove(path + kWorkingSuffix, options.os);
-    if (s.ok() && Exists(path)) s = RemoveIfNeverOpened(path, options.os);
-    if (!s.ok()) return s;
-  }
-  return Status::OK();
+  return region->Unlink();
 }
 
 bool IsFiner(MediumKind kind, MediumKind than) { return kind < than; }  // kByte < kCacheLine < kPage < kVolatile
@@ -114,19 +102,40 @@ Pool::~Pool() {
 
 Status Pool::Create(const PoolOptions& options, std::unique_ptr<Pool>* pool) {
   Status s = CheckOptions(options);
-  if (s.ok()) s = MakeRoom(options);
   if (!s.ok()) return s;
+  if (Exists(options.part_paths[0])) {
+    return Status::InvalidArgument(options.part_paths[0] +
+                                   " exists already; open it, or remove it to create a store here");
+  }
   std::unique_ptr<Pool> made(new Pool);
   s = CreateParts(options, made.get());
-  if (!s.ok()) {
-    made.reset();
-    for (const std::string& path : options.part_paths) {
-      (void)Region::Remove(path + kWorkingSuffix, options.os).ok();  // the first failure is the one to report
-      (void)Region::Remove(path, options.os).ok();
-    }
+  if (s.ok()) {
+    *pool = std::move(made);
     return s;
   }
-  *pool = std::move(made);
+  // By the names that they have now, and no others: those may be another creation's. The first failure is the one to report.
+  for (const std::unique_ptr<Part>& part : made->parts_) (void)part->region->Unlink().ok();
+  return s;
+}
+
+// Who holds the lock of part 0's working file creates the pool: no other creation gets further, and so none is under way whose files
+// could be taken for what a crash left.
+Status Pool::CreateFile(const PoolOptions& options, Pool* pool, uint64_t bytes) {
+  const std::string& path = options.part_paths[pool->part_count()];
+  auto part = std::make_unique<Part>();
+  part->number = pool->part_count();
+  Status s = Region::Remove(path + kWorkingSuffix, options.os);
+  if (s.ok() && part->number > 0 && Exists(path)) s = RemoveIfNeverOpened(path, options.os);
+  if (!s.ok()) return s;
+  s = Region::Create(path + kWorkingSuffix, bytes, ReserveBytes(options), &part->region, options.os);
+  if (s.IsInvalidArgument()) {  // it was removed above
+    return Status::Busy(path + kWorkingSuffix + " was made meanwhile: another creation of this pool is under way");
+  }
+  if (!s.ok()) return s;
+  pool->parts_.push_back(std::move(part));
+  if (pool->part_count() == 1 && Exists(path)) {
+    return Status::Busy(path + " was made meanwhile, by another creation of this pool; open it");
+  }
   return s;
 }
 
@@ -146,11 +155,9 @@ Status Pool::CreateParts(const PoolOptions& options, Pool* pool) {
   pool->epoch_floor_ = 1 + (std::random_device{}() & 0x7fffffffu);
   const uint32_t chunks = std::min(kInitialChunks, pool->chunks_max_);
   for (const std::string& path : options.part_paths) {
-    auto part = std::make_unique<Part>();
-    part->number = pool->part_count();
-    Status s = Region::Create(path + kWorkingSuffix, chunks * options.chunk_bytes, ReserveBytes(options), &part->region,
-                              options.os);
+    Status s = CreateFile(options, pool, chunks * options.chunk_bytes);
     if (!s.ok()) return s;
+    Part* part = pool->parts_.back().get();
     pool->bases_[part->number] = part->region->base();
     part->table =
         std::make_unique<ChunkTable>(path, part->region->base(), part->number, pool->chunk_shift_, pool->state_.uuid);
@@ -160,7 +167,6 @@ Status Pool::CreateParts(const PoolOptions& options, Pool* pool) {
       if (!IsTableChunk(pool->chunk_shift_, index)) part->free.Add(index);
     }
     pool->free_chunks_.fetch_add(part->free.count(), std::memory_order_relaxed);
-    pool->parts_.push_back(std::move(part));
   }
   pool->MakeGate(options);
   Status s = pool->UpdateSuperblocks([&](Superblock* superblock) {
@@ -443,10 +449,15 @@ void Pool::Check(std::vector<std::string>* problems) const {
 }
 
 Status Pool::Remove(const std::vector<std::string>& part_paths, OsHook* os) {
+  std::vector<std::unique_ptr<Region>> held(part_paths.size());  // all of them, or nothing is removed
+  for (size_t i = 0; i < part_paths.size(); i++) {
+    Status s = Region::Hold(part_paths[i], &held[i], os);
+    if (!s.ok() && !s.IsNotFound()) return s;
+  }
   // The first part goes last: until then what is left is still a pool, and Remove can be called again.
   for (size_t i = part_paths.size(); i-- > 0;) {
     Status s = Region::Remove(part_paths[i] + kWorkingSuffix, os);
-    if (s.ok()) s = Region::Remove(part_paths[i], os);
+    if (s.ok()) s = held[i] != nullptr ? held[i]->Unlink() : Region::Remove(part_paths[i], os);
     if (!s.ok()) return s;
   }
   return Status::OK();
