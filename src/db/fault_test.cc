@@ -26,10 +26,10 @@
 #include "base/concat.h"
 #include "base/sanitizer.h"
 #include "db/db_impl.h"
-#include "pool/superblock.h"
 #include "testing/conformance.h"
 #include "testing/fault_file_system.h"
 #include "testing/proof.h"
+#include "testing/superblock_marks.h"
 
 namespace lamella::testing {
 namespace {
@@ -426,18 +426,7 @@ class Run {
     if (!cuts_power_) return "";
     power_lost_ = true;
     files_.PowerCut(kept);
-    for (const std::string& path : PoolPaths(options_, Path())) {
-      if (!fs::exists(path)) continue;
-      std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
-      for (const uint64_t offset : kSuperblockOffsets) {
-        Superblock copy{};
-        file.seekg(static_cast<std::streamoff>(offset)).read(reinterpret_cast<char*>(&copy), sizeof(copy));
-        if (copy.checksum != SuperblockChecksum(copy)) continue;
-        copy.boot_id[0]++;  // another boot
-        copy.checksum = SuperblockChecksum(copy);
-        file.seekp(static_cast<std::streamoff>(offset)).write(reinterpret_cast<const char*>(&copy), sizeof(copy));
-      }
-    }
+    for (const std::string& path : PoolPaths(options_, Path())) MarkAnotherBoot(path);
     return "";
   }
 
@@ -518,6 +507,20 @@ TEST_P(StoreFaults, TheNthCallFailsAndNothingAcknowledgedIsLost) {
     std::printf("  %s: %llu\n", kind.c_str(), static_cast<unsigned long long>(runs));
   ProofAdd("faults_injected", totals.faults);
   EXPECT_GT(totals.reported, totals.runs / 4);
+}
+
+// F5 at every call of a creation and of a growth: the directory's entries, the file's size, what the superblocks say.
+TEST_P(StoreFaults, AKillInCreationOrGrowthTakesNothingFromALaterOpen) {
+  using enum Step;
+  if (GetParam().medium != MediumKind::kPage) GTEST_SKIP() << "only pages lose power here";
+  const Scenario creation{"creation", {kArm, kOpen, kWriteSync}};
+  const Scenario growth{"growth", {kOpen, kWriteSync, kArm, kBig, kBig, kBig, kSync, kBig}};
+  Totals totals;
+  for (const Scenario& scenario : {creation, growth}) {
+    EXPECT_EQ(ForEachN(GetParam(), scenario, {.persistent = true, .error = EIO}, false, 1, &totals), "");
+  }
+  EXPECT_GT(totals.faults, 50u);
+  ProofAdd("faults_injected", totals.faults);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, StoreFaults, ::testing::ValuesIn(Configs()),

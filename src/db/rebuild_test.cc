@@ -12,7 +12,7 @@
 #include "engine/listdb/listdb.h"
 #include "log/pm_log.h"
 #include "log/record_appender.h"
-#include "pool/superblock.h"
+#include "testing/superblock_marks.h"
 #include "testing/temp_dir.h"
 
 namespace lamella::testing {
@@ -76,16 +76,8 @@ class Rebuilding : public ::testing::TestWithParam<RebuildCase> {
 
   // With every page written back.
   void CutPower() {
-    std::fstream file(path_, std::ios::binary | std::ios::in | std::ios::out);
-    for (const uint64_t offset : kSuperblockOffsets) {
-      Superblock copy{};
-      file.seekg(static_cast<std::streamoff>(offset)).read(reinterpret_cast<char*>(&copy), sizeof(copy));
-      ASSERT_EQ(copy.checksum, SuperblockChecksum(copy));
-      copy.clean = 0;
-      copy.boot_id[0]++;  // another boot
-      copy.checksum = SuperblockChecksum(copy);
-      file.seekp(static_cast<std::streamoff>(offset)).write(reinterpret_cast<const char*>(&copy), sizeof(copy));
-    }
+    MarkAnotherBoot(path_);
+    EditSuperblocksOf(path_, [](Superblock* copy, int) { copy->clean = 0; });
   }
 
   TempDir dir_;

@@ -20,6 +20,7 @@
 #include "base/concat.h"
 #include "base/errno_status.h"
 #include "base/sanitizer.h"
+#include "pmem/file_id.h"
 #include "pmem/line.h"
 
 #ifndef MADV_POPULATE_WRITE
@@ -129,6 +130,7 @@ Status Region::Lock() {
                         "and pinned values of it are left");
   }
   locked_by_ = getpid();
+  file_id_ = FileId(fd_);
   struct stat locked{};
   struct stat named{};
   if (Hooked(os_, OsCall::kStat, path_, [&] { return fstat(fd_, &locked); }) != 0) {

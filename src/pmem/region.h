@@ -9,6 +9,7 @@
 #ifndef LAMELLA_PMEM_REGION_H_
 #define LAMELLA_PMEM_REGION_H_
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -51,6 +52,8 @@ class Region {
   char* base() const { return base_; }
   uint64_t bytes() const { return bytes_.load(std::memory_order_acquire); }
   const std::string& path() const { return path_; }
+  /// pmem/file_id.h.
+  const std::array<uint8_t, 16>& file_id() const { return file_id_; }
 
   /// What the platform says of this file (libpmem2's granularity, the file system's kind).
   MediumReport Detect() const;
@@ -83,6 +86,7 @@ class Region {
   std::atomic<uint64_t> bytes_{0};  // mapped, whole pages
   uint64_t reserved_ = 0;           // constant after construction
   int fd_ = -1;
+  std::array<uint8_t, 16> file_id_{};  // constant after construction
   int locked_by_ = 0;  // the process that locked the file; 0: none. Constant after construction
   Mutex sync_mu_;
   std::condition_variable_any synced_;

@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -22,6 +23,7 @@
 
 #include "base/os_hook.h"
 #include "pmem/boot_id.h"
+#include "pmem/file_id.h"
 #include "testing/temp_dir.h"
 
 namespace lamella {
@@ -409,6 +411,28 @@ TEST(Region, AForkedChildDoesNotKeepTheFileLocked) {
   EXPECT_TRUE(s.ok()) << s.ToString();
   close(done[1]);
   ASSERT_EQ(waitpid(child, nullptr, 0), child);
+}
+
+TEST(FileId, IsOfOneFileWhateverItsName) {
+  TempDir dir;
+  std::set<std::array<uint8_t, 16>> seen{{}};
+  const auto id_of = [&](const std::string& name, int flags) {
+    const int fd = open(dir.Sub(name).c_str(), O_RDWR | flags, 0600);
+    EXPECT_GE(fd, 0);
+    const auto id = FileId(fd);
+    close(fd);
+    return id;
+  };
+  const auto first = id_of("a", O_CREAT);
+  EXPECT_TRUE(seen.insert(first).second);
+  std::filesystem::rename(dir.Sub("a"), dir.Sub("b"));
+  EXPECT_EQ(id_of("b", O_TRUNC), first);
+  std::filesystem::copy_file(dir.Sub("b"), dir.Sub("c"));
+  EXPECT_TRUE(seen.insert(id_of("c", 0)).second);
+  for (int i = 0; i < 10; ++i) {
+    std::filesystem::remove(dir.Sub("b"));
+    EXPECT_TRUE(seen.insert(id_of("b", O_CREAT)).second);
+  }
 }
 
 TEST(BootId, IsTheSameAllThroughABoot) { EXPECT_EQ(BootId(), BootId()); }

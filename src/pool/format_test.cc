@@ -39,7 +39,7 @@ TEST(Format, SuperblockIsAsDocumented) {
                     LAMELLA_FORMAT_FIELD(Superblock, reserved0),
                     LAMELLA_FORMAT_FIELD(Superblock, epoch_floor),
                     LAMELLA_FORMAT_FIELD(Superblock, boot_id),
-                    LAMELLA_FORMAT_FIELD(Superblock, reserved1)});
+                    LAMELLA_FORMAT_FIELD(Superblock, file_id)});
 }
 
 TEST(Format, ChunkDescriptorIsAsDocumented) {

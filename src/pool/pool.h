@@ -48,7 +48,7 @@ inline constexpr uint32_t kReserveChunksMax = 16;
 struct PoolState {
   EngineKind engine = EngineKind::kListDb;
   bool clean = false;       // closed in order; cleared by the first MarkOpen
-  bool same_boot = true;    // written in this boot of the machine, and no sync failed since (else as after a power cut)
+  bool same_boot = true;    // written in this boot of the machine, these files, and no sync failed since (else as after a power cut)
   bool pages_lost = false;  // not clean, another boot, a page medium: what was not synced reached it in any order
   uint32_t catalog_chunk = 0;  // of part 0; 0: none yet
   uint64_t engine_flags = 0;   // fixed at creation, for the engine
@@ -184,6 +184,7 @@ class Pool {
   void MakeGate(const PoolOptions& options);
   void TellMapped(const Part& part) const;
   Status UpdateSuperblocks(const std::function<void(Superblock*)>& change);
+  void SayWhere(Superblock* superblock) LAMELLA_REQUIRES(superblock_mu_);
   Status UpdateSuperblocksLocked(const std::function<void(Superblock*)>& change) LAMELLA_REQUIRES(superblock_mu_);
   Status GrowForClaim(Part* part, uint32_t run_chunks, uint32_t reserve);
   Status GrowPart(Part* part, uint32_t chunks_needed, uint32_t chunks_wanted);

@@ -5,6 +5,7 @@
 
 #include "pool/pool_test_base.h"
 #include "testing/cut_recorder.h"
+#include "testing/superblock_marks.h"
 
 namespace lamella {
 namespace {
@@ -45,6 +46,7 @@ class PoolCrash : public PoolTest {
       if (image == last_image) return;
       last_image = image;
       WriteWhole(copy_.part_paths[0], image);
+      testing::MarkSameFile(copy_.part_paths[0]);
       for (int round = 0; round < 2; round++) {  // what a recovery leaves is opened again
         std::unique_ptr<Pool> pool;
         const Status s = Pool::Open(copy_, &pool);

@@ -169,7 +169,7 @@ Status Pool::CreateParts(const PoolOptions& options, Pool* pool) {
     pool->free_chunks_.fetch_add(part->free.count(), std::memory_order_relaxed);
   }
   pool->MakeGate(options);
-  Status s = pool->UpdateSuperblocks([&](Superblock* superblock) {
+  Status s = pool->UpdateSuperblocks([&](Superblock* superblock) LAMELLA_REQUIRES(pool->superblock_mu_) {
     superblock->magic = kSuperblockMagic;
     superblock->format_major = kFormatMajor;
     superblock->format_minor = kFormatMinor;
@@ -179,7 +179,7 @@ Status Pool::CreateParts(const PoolOptions& options, Pool* pool) {
     superblock->engine = static_cast<uint8_t>(options.engine);
     superblock->engine_flags = options.engine_flags;
     superblock->epoch_floor = pool->epoch_floor_;
-    superblock->boot_id = BootId();
+    pool->SayWhere(superblock);
   });
   for (uint32_t i = pool->part_count(); s.ok() && i-- > 0;) s = pool->parts_[i]->region->Rename(options.part_paths[i]);
   return s;
@@ -212,7 +212,14 @@ Status Pool::OpenParts(const PoolOptions& options) {
   state_.engine = static_cast<EngineKind>(first.engine);
   state_.engine_flags = first.engine_flags;
   state_.clean = first.clean != 0;
-  state_.same_boot = first.boot_id == BootId() && first.boot_id != std::array<uint8_t, 16>{} && first.sync_failed == 0;
+  constexpr std::array<uint8_t, 16> kUnknown{};
+  state_.same_boot = first.boot_id == BootId() && first.boot_id != kUnknown && first.sync_failed == 0;
+  // A copy, or a disk that was attached again, has what its medium had, and not what the page cache of the file had.
+  for (size_t i = 0; i < superblocks.size(); i++) {
+    const auto& file_id = parts_[i]->region->file_id();
+    state_.same_boot &= superblocks[i].file_id == file_id && file_id != kUnknown;
+    parts_[i]->file_id = superblocks[i].file_id;
+  }
   state_.catalog_chunk = first.catalog_chunk;
   state_.uuid = first.uuid;
   Status s = CheckSiblings(superblocks);
@@ -362,6 +369,7 @@ Status Pool::UpdateSuperblocksLocked(const std::function<void(Superblock*)>& cha
     for (uint32_t i = part_count(); s.ok() && i-- > 0;) {
       Superblock own = next;
       own.part = i;
+      own.file_id = parts_[i]->file_id;
       // acquire pairs with GrowPart: the file has the chunks that are named here.
       own.chunks_min = parts_[i]->chunks.load(std::memory_order_acquire);
       own.checksum = SuperblockChecksum(own);
@@ -380,18 +388,26 @@ Status Pool::UpdateSuperblocksLocked(const std::function<void(Superblock*)>& cha
   return s;
 }
 
+// In this boot, in these files.
+void Pool::SayWhere(Superblock* superblock) {
+  superblock->boot_id = BootId();
+  for (const std::unique_ptr<Part>& part : parts_) part->file_id = part->region->file_id();
+}
+
 Status Pool::MarkOpen() {
-  return UpdateSuperblocks([](Superblock* superblock) {
+  MutexLock lock(&superblock_mu_);
+  return UpdateSuperblocksLocked([this](Superblock* superblock) LAMELLA_REQUIRES(superblock_mu_) {
     superblock->clean = 0;
     superblock->sync_failed = 0;  // all that recovery found and made is synced by now
-    superblock->boot_id = BootId();
+    SayWhere(superblock);
   });
 }
 
 Status Pool::MarkClean() {
-  return UpdateSuperblocks([](Superblock* superblock) {
+  MutexLock lock(&superblock_mu_);
+  return UpdateSuperblocksLocked([this](Superblock* superblock) LAMELLA_REQUIRES(superblock_mu_) {
     superblock->clean = 1;
-    superblock->boot_id = BootId();
+    SayWhere(superblock);
   });
 }
 

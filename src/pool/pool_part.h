@@ -2,6 +2,7 @@
 #ifndef LAMELLA_POOL_POOL_PART_H_
 #define LAMELLA_POOL_POOL_PART_H_
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <utility>
@@ -22,6 +23,7 @@ struct Pool::Part {
   Mutex grow_mu;                       // held over growth, which takes milliseconds; before mu
   Mutex mu;                            // held for nanoseconds
   FreeSet free;                        // guarded by mu but for its counts
+  std::array<uint8_t, 16> file_id{};   // what its superblock says; guarded by the pool's superblock_mu_
 };
 
 }  // namespace lamella

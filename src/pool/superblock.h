@@ -22,7 +22,7 @@ namespace lamella {
 
 inline constexpr uint64_t kSuperblockMagic = 0x316c6c656d614cull;  // "Lamell1", a zero byte
 inline constexpr uint16_t kFormatMajor = 1;
-inline constexpr uint16_t kFormatMinor = 0;
+inline constexpr uint16_t kFormatMinor = 1;
 inline constexpr uint64_t kCompatibleFeatures = 0;    // known to this build; unknown ones may be ignored
 inline constexpr uint64_t kIncompatibleFeatures = 0;  // known to this build; with an unknown one the pool is not opened
 inline constexpr uint64_t kSuperblockOffsets[2] = {0, 4096};
@@ -49,13 +49,13 @@ struct Superblock {
   uint8_t reserved0;                // 91
   uint32_t epoch_floor;             // 92: every later claim takes at least this epoch
   std::array<uint8_t, 16> boot_id;  // 96: of the boot that last opened or closed the store
-  uint8_t reserved1[16];            // 112
+  std::array<uint8_t, 16> file_id;  // 112: of this part's file, as it then was (pmem/file_id.h)
 };
 static_assert(sizeof(Superblock) == 128);
 static_assert(std::is_trivially_copyable_v<Superblock> && std::has_unique_object_representations_v<Superblock>);
 static_assert(offsetof(Superblock, generation) == 32 && offsetof(Superblock, uuid) == 40);
 static_assert(offsetof(Superblock, chunk_bytes) == 64 && offsetof(Superblock, engine_flags) == 80);
-static_assert(offsetof(Superblock, boot_id) == 96);
+static_assert(offsetof(Superblock, boot_id) == 96 && offsetof(Superblock, file_id) == 112);
 
 /// The checksum that the superblock should have.
 uint32_t SuperblockChecksum(const Superblock& superblock);

@@ -12,6 +12,7 @@
 #include "testing/conformance.h"
 #include "testing/random_data.h"
 #include "testing/shrink.h"
+#include "testing/superblock_marks.h"
 
 namespace lamella::testing {
 namespace {
@@ -232,10 +233,11 @@ std::string CrashStore::Run(const StoreSteps& steps) {
     if (deleted_ != nullptr) simulators_.back()->Delete(*deleted_);
   }
   Simulator& simulator = *simulators_[0];
+  if (config_.cuts_creation) simulator.Resume();  // until part 0 has its name there is no store to recover
   Status s = OpenLive();
-  if (!s.ok()) return "the first open: " + s.ToString();
-  simulator.Start();
-  std::string wrong;
+  if (!config_.cuts_creation) simulator.Start();
+  std::string wrong = simulator.failed() ? simulator.failure() : s.ok() ? "" : s.ToString();
+  if (!wrong.empty()) return "the first open: " + wrong;
   const Stopwatch watch;
   for (size_t i = 0; i < steps.size() && wrong.empty() && watch.Seconds() < seconds_max_; ++i) {
     wrong = Step(steps[i]);
@@ -329,8 +331,10 @@ std::string CrashStore::Crash() {
   const std::vector<std::string> left = Files(1);
   const std::vector<std::string> live = Files(0);
   std::vector<std::string> kept;
-  for (size_t i = 0; i < left.size(); ++i)
+  for (size_t i = 0; i < left.size(); ++i) {
     std::filesystem::copy_file(left[i], live[i] + ".left", std::filesystem::copy_options::overwrite_existing);
+    MarkSameFile(live[i] + ".left");
+  }
   simulator.Settle();
   simulator.Stop();
   db_->Abandon();
@@ -510,6 +514,8 @@ std::string CrashStore::TryMore(uint32_t level, std::unique_ptr<DbImpl> db, Stat
 
 std::string ExploreStore(const CrashConfig& config, uint64_t seed, double seconds) {
   constexpr bool kSlow = LAMELLA_ADDRESS_SANITIZER != 0 || LAMELLA_THREAD_SANITIZER != 0;
+  CrashConfig creating = config;
+  creating.cuts_creation = true;
   const Stopwatch watch;
   uint64_t states = 0;
   uint64_t deep = 0;
@@ -529,7 +535,7 @@ std::string ExploreStore(const CrashConfig& config, uint64_t seed, double second
       plan.only_cut = *end == ':' ? std::strtoull(end + 1, &end, 10) : 0;
       plan.only_state = *end == ':' ? std::strtoull(end + 1, &end, 10) : 0;
     }
-    CrashStore store(config, plan);
+    CrashStore store(creating, plan);
     if (seconds > 0) store.EndAfter(2 * seconds);
     wrong = store.Run(steps);
     states += store.states();
@@ -540,7 +546,7 @@ std::string ExploreStore(const CrashConfig& config, uint64_t seed, double second
     std::string shrunk = wrong;
     std::string history;
     const auto fails = [&](const StoreSteps& fewer) {
-      const std::string found = fewer.empty() ? "" : CrashStore(config, plan).Run(fewer);
+      const std::string found = fewer.empty() ? "" : CrashStore(creating, plan).Run(fewer);
       if (!found.empty()) shrunk = found;
       return !found.empty();
     };

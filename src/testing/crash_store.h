@@ -35,6 +35,7 @@ struct CrashConfig {
   uint32_t depth_share = 12;   // one state in so many is crashed again in its recovery
   uint32_t more_share = 40;    // of one state in so many, more operations are tried
   uint32_t repair_share = 30;  // one in so many is repaired: that must change nothing
+  bool cuts_creation = false;  // else cuts begin when the store is open
 };
 
 /// Every engine x mode x options that are explored.

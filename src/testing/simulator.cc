@@ -12,7 +12,7 @@
 #include "base/assert.h"
 #include "base/concat.h"
 #include "base/hash.h"
-#include "pool/superblock.h"
+#include "testing/superblock_marks.h"
 
 namespace lamella::testing {
 namespace {
@@ -312,17 +312,13 @@ void Simulator::Restore() {
   }
 }
 
-// Another boot of the machine finds the state.
-void Simulator::MarkPowerCut() {
+// Another boot of the machine finds the state; or the same boot, in the file that was watched: the replica stands for it.
+void Simulator::MarkFound(bool power_cut) {
   for (Part& part : parts_) {
-    for (const uint64_t offset : kSuperblockOffsets) {
-      Superblock copy;
-      std::memcpy(&copy, part.replica + offset, sizeof(copy));
-      if (copy.magic != kSuperblockMagic || copy.checksum != SuperblockChecksum(copy)) continue;
-      copy.boot_id[0]++;  // never back to an earlier one
-      copy.checksum = SuperblockChecksum(copy);
-      std::memcpy(part.replica + offset, &copy, sizeof(copy));
-    }
+    EditSuperblocks(part.replica, [&](Superblock* copy) {
+      if (power_cut) copy->boot_id[0]++;  // never back to an earlier one
+      copy->file_id = FileId(part.fd);
+    });
   }
 }
 
@@ -333,7 +329,7 @@ void Simulator::VisitReplicas() {
   if (wanted) {
     // A finer medium is only emulated here: where the power is said to have been cut, the pool forgives what it must not.
     power_cut_ = plan_.mode == CrashMode::kPage || (plan_.mode != CrashMode::kKill && state_ % 8 == 7);
-    if (power_cut_) MarkPowerCut();
+    MarkFound(power_cut_);
     ++states_;
     std::string wrong = visit_();
     if (!wrong.empty() && failure_.empty()) {
@@ -509,7 +505,7 @@ void Simulator::Leave(Random* random) {
     if (pick == 0) continue;
     std::memcpy(parts_[key >> 48].replica + (key & kOffsetMask), versions[pick - 1].data(), unit_bytes_);
   }
-  if (plan_.mode == CrashMode::kPage) MarkPowerCut();
+  MarkFound(plan_.mode == CrashMode::kPage);
 }
 
 void Simulator::Settle() { Restore(); }

@@ -158,7 +158,7 @@ class Simulator final : public PersistHook {
   std::string Content(size_t unit, uint16_t choice) const;
   void Put(size_t unit, const std::string& content);
   void VisitReplicas();
-  void MarkPowerCut();
+  void MarkFound(bool power_cut);
   void Restore();
 
   static constexpr uint64_t kOffsetMask = (uint64_t{1} << 48) - 1;
