@@ -6,9 +6,10 @@
 // Sync() that returned OK. See docs/DURABILITY.md.
 //
 // Threads: every call may be made from any thread at any time, except Close and the destructor, which need the DB to
-// themselves, with every Iterator, Snapshot and PinnedValue released.
+// themselves. Iterators and PinnedValues may be let go of at any time, after the DB is gone, too.
 //
-// Codes that any call may return beside its own: ReadOnly (after a failed media write; reads go on), IOError.
+// Codes that any call may return beside its own: ReadOnly (after a failed media write; reads go on), IOError (the system refused memory,
+// addresses, a thread or a file), Aborted (after Close). No call throws.
 #ifndef LAMELLA_DB_H_
 #define LAMELLA_DB_H_
 
@@ -45,13 +46,17 @@ class DB {
  public:
   /// Opens the store in directory `path`, creating it if Options says so, recovering it if it was not closed.
   /// NotFound: no store there and create_if_missing is off. InvalidArgument: an option out of range, a store of another
-  /// engine, error_if_exists. Busy: open already. Corruption: not a store, or one that is damaged. NotSupported: a newer
-  /// format or an engine that this build lacks. NoSpace: the pool cannot be made.
+  /// engine, error_if_exists. Busy: open already, in this process or in another one, under this path or under one whose
+  /// Options::pmem_paths name the same pool; or held by what is left of a DB that was destroyed. Corruption: not a store, or one that is
+  /// damaged. NotSupported: a newer format or an engine that this build lacks. NoSpace: the pool cannot be made. IOError: no threads,
+  /// no addresses, no memory; then the store is as it was.
   static Status Open(const Options& options, const std::string& path, std::unique_ptr<DB>* db);
 
   DB() = default;
   DB(const DB&) = delete;
   DB& operator=(const DB&) = delete;
+  /// Closes what Close did not. Iterators and PinnedValues that are left stay readable, as of when they were made; the store's files stay
+  /// locked until the last of them goes. Snapshots that are left are void: do not name them to another DB.
   virtual ~DB() = default;
 
   /// Sets `key` to `value`. Durable on return as the class comment says; seen by every read that starts later.
@@ -73,8 +78,9 @@ class DB {
   /// An iterator over the store as of now, or as of ReadOptions::snapshot. Never null.
   virtual std::unique_ptr<Iterator> NewIterator(const ReadOptions& options) = 0;
 
-  /// A snapshot of now. Held ones keep old versions, and so their space.
+  /// A snapshot of now. Held ones keep old versions, and so their space. Null after Close, and where there is no memory for it.
   virtual const Snapshot* GetSnapshot() = 0;
+  /// Null is nothing.
   virtual void ReleaseSnapshot(const Snapshot* snapshot) = 0;
 
   /// On return every write that had returned before survives a power cut on every medium that survives one at all.
@@ -95,7 +101,8 @@ class DB {
   virtual Stats GetStats() = 0;
 
   /// Flushes, marks the store clean and closes it: the next Open takes milliseconds. The destructor does the same and
-  /// cannot report. Calls after Close answer Aborted.
+  /// cannot report. Busy: iterators, snapshots or PinnedValues are left, and the message says how many; the store stays open as it was.
+  /// After any other answer it is closed. Calls after that answer Aborted; GetProperty false, GetStats zeros.
   virtual Status Close() = 0;
 };
 

@@ -1,7 +1,8 @@
 // Iterator walks the keys of a store in bytewise order, both ways, at one point in time (P4): what was visible when
 // it was made, whatever is written or compacted since.
-// Lifetime: must be destroyed before its DB is closed. key() and value() views live until the next move. An open
-// iterator keeps the space it can see from being reused.
+// Lifetime: destroy it before its DB is closed, which answers Busy until then. Where the DB is destroyed first it goes on as before,
+// and the store's files stay locked until it is destroyed. key() and value() views live until the next move. An open iterator keeps
+// the space it can see from being reused.
 // Threads: one thread at a time.
 #ifndef LAMELLA_ITERATOR_H_
 #define LAMELLA_ITERATOR_H_

@@ -1,5 +1,6 @@
 // PinnedValue is a value read without copying it: a view into the pool, kept from reuse while the PinnedValue lives.
-// Lifetime: destroy or Reset it before the DB is closed; a held one keeps freed space from being reused.
+// Lifetime: destroy or Reset it before the DB is closed, which answers Busy until then. Where the DB is destroyed first the bytes stay, and
+// the store's files stay locked until it lets go. A held one keeps freed space from being reused.
 // Threads: one thread at a time; may be moved to another thread.
 #ifndef LAMELLA_PINNED_VALUE_H_
 #define LAMELLA_PINNED_VALUE_H_

@@ -20,10 +20,10 @@ class [[nodiscard]] Status {
     kInvalidArgument,  // the call cannot be meant as it is; nothing was changed
     kIOError,          // the operating system refused a read, a write or a mapping
     kNoSpace,          // pool or file system full; everything acknowledged stays readable
-    kBusy,             // another process, or another handle of this one, has the store open
+    kBusy,             // somebody else has the store open, or something of it is left that keeps it from being closed
     kReadOnly,         // an earlier media error latched the store; see DB::Resume
     kNotSupported,     // an engine or feature that this build does not have
-    kAborted,          // the store is closing
+    kAborted,          // the store is closing, or was closed
   };
 
   Status() noexcept = default;

@@ -2,7 +2,9 @@
 // systems that are full. Each gets a Status that says what is wrong; nothing stored is lost, nothing foreign is touched, and no
 // signal ends the process.
 
+#include <pthread.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,6 +24,8 @@
 #include <gtest/gtest.h>
 
 #include "base/concat.h"
+#include "base/sanitizer.h"
+#include "db/db_impl.h"
 #include "lamella/db.h"
 #include "pool/superblock.h"
 #include "testing/conformance.h"
@@ -383,6 +387,116 @@ TEST_F(BadInput, CreationsThatRaceMakeOneStore) {
     ASSERT_TRUE(db->Close().ok());
     ASSERT_TRUE(DestroyDB(path_, options_).ok());
   }
+}
+
+// No thread can be had while this lives: a stack is larger than all addresses.
+class NoThreads {
+ public:
+  NoThreads() {
+    ::pthread_attr_t attributes;
+    ::pthread_getattr_default_np(&attributes);
+    ::pthread_attr_getstacksize(&attributes, &before_);
+    Set(size_t{1} << 47);
+  }
+  ~NoThreads() { Set(before_); }
+  NoThreads(const NoThreads&) = delete;
+  NoThreads& operator=(const NoThreads&) = delete;
+
+ private:
+  static void Set(size_t bytes) {
+    ::pthread_attr_t attributes;
+    ::pthread_attr_init(&attributes);
+    ::pthread_attr_setstacksize(&attributes, bytes);
+    EXPECT_EQ(::pthread_setattr_default_np(&attributes), 0);
+    ::pthread_attr_destroy(&attributes);
+  }
+  size_t before_ = 0;
+};
+
+TEST_F(BadInput, WithoutThreadsOpenSaysSoAndLeavesTheStoreAsItIs) {
+  options_.background_threads = 3;
+  MakeStore();
+  const std::string before = ReadFile(Pool());
+  {
+    const NoThreads none;
+    const Status s = TryOpen(options_);
+    EXPECT_TRUE(s.IsIOError() && s.message().find("3 background threads") != std::string_view::npos) << s.ToString();
+    CheckReport report;
+    EXPECT_TRUE(CheckDB(path_, options_, &report).IsIOError());
+    std::unique_ptr<DB> db;
+    EXPECT_TRUE(DB::Open(options_, dir_.Sub("fresh"), &db).IsIOError());
+  }
+  EXPECT_TRUE(ReadFile(Pool()) == before) << "a refused open changed the pool";
+  ExpectStoreWhole(path_);
+  std::unique_ptr<DB> db;
+  const Status s = DB::Open(options_, dir_.Sub("fresh"), &db);  // what the refused creation left is a store without anything in it
+  EXPECT_TRUE(s.ok()) << s.ToString();
+}
+
+TEST_F(BadInput, RecoveryTakesTheThreadsThatItGets) {
+  options_.memtable_bytes = 1 << 20;
+  options_.memory_budget_bytes = 8 << 20;
+  constexpr uint64_t kRecords = 5000;
+  {
+    DbImpl db(options_, path_, {.inline_jobs = true});
+    ASSERT_TRUE(db.Init().ok());
+    for (uint64_t i = 0; i < kRecords; ++i) {
+      ASSERT_TRUE(db.Put({}, MakeKey(KeyShape::kCommonPrefix, i), MakeValue(i, 20)).ok());
+    }
+    db.Abandon();
+  }
+  options_.memtable_bytes = 64 << 10;  // several MemTables are built
+  const NoThreads none;
+  DbImpl db(options_, path_, {.inline_jobs = true});
+  const Status s = db.Init();
+  ASSERT_TRUE(s.ok()) << s.ToString();
+  EXPECT_EQ(db.GetStats().recovered_records, kRecords);
+  for (uint64_t i = 0; i < kRecords; ++i) {
+    std::string value;
+    ASSERT_TRUE(db.Get({}, MakeKey(KeyShape::kCommonPrefix, i), &value).ok()) << i;
+  }
+}
+
+// A process that may have few addresses: every call answers, whatever it cannot have: mappings, threads, memory.
+TEST_F(BadInput, FewAddressesEndNoProcess) {
+  if (LAMELLA_ADDRESS_SANITIZER != 0 || LAMELLA_THREAD_SANITIZER != 0) GTEST_SKIP() << "they need all addresses";
+  MakeStore();
+  uint64_t opened = 0;
+  uint64_t refused = 0;
+  for (uint64_t kib = 64; kib < 200 << 10; kib += kib / 3) {
+    SCOPED_TRACE(Concat(kib, " KiB more than the process has"));
+    std::fflush(nullptr);
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      ::alarm(30);
+      uint64_t pages = 0;
+      std::ifstream("/proc/self/statm") >> pages;
+      struct rlimit limit{};
+      limit.rlim_cur = limit.rlim_max = pages * 4096 + (kib << 10);
+      if (::setrlimit(RLIMIT_AS, &limit) != 0) ::_exit(3);
+      std::unique_ptr<DB> db;
+      const Status s = DB::Open(options_, path_, &db);
+      if (!s.ok()) ::_exit(s.IsIOError() ? 1 : 4);
+      for (uint64_t i = 0; i < 300; ++i) {
+        std::string value;
+        (void)db->Get({}, MakeKey(KeyShape::kCommonPrefix, i), &value).ok();
+      }
+      (void)db->NewIterator({})->Valid();
+      (void)db->Flush().ok();
+      (void)db->Close().ok();
+      ::_exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) <= 1) << "status " << status;
+    (WEXITSTATUS(status) == 0 ? opened : refused)++;
+  }
+  std::printf("%llu opens were refused, %llu were not\n", static_cast<unsigned long long>(refused),
+              static_cast<unsigned long long>(opened));
+  EXPECT_GT(refused, 0u);
+  EXPECT_GT(opened, 0u);
+  ExpectStoreWhole(path_);
 }
 
 TEST_F(BadInput, RandomDamageNeverGivesAWrongAnswerOrASignal) {

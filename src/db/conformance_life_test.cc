@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "base/concat.h"
 #include "testing/conformance.h"
@@ -184,6 +185,15 @@ TEST_P(LifeConformance, CallsAfterCloseAnswerAborted) {
   EXPECT_TRUE(db()->Get({}, "a", &value).IsAborted());
   PinnedValue pinned;
   EXPECT_TRUE(db()->Get({}, "a", &pinned).IsAborted());
+  EXPECT_TRUE(db()->Write({}, WriteBatch()).IsAborted());
+  EXPECT_TRUE(db()->Put({.sync = true}, "a", "2").IsAborted());
+  const std::string_view keys[] = {"a", "b"};
+  std::vector<std::string> values;
+  for (const Status& s : db()->MultiGet({}, keys, &values)) EXPECT_TRUE(s.IsAborted()) << s.ToString();
+  EXPECT_EQ(values.size(), 2u);
+  EXPECT_EQ(db()->GetSnapshot(), nullptr);
+  db()->ReleaseSnapshot(nullptr);
+  EXPECT_TRUE(db()->Resume().IsAborted());
   auto it = db()->NewIterator({});
   it->SeekToFirst();
   EXPECT_FALSE(it->Valid());
@@ -197,6 +207,84 @@ TEST_P(LifeConformance, CallsAfterCloseAnswerAborted) {
   (void)db()->GetStats();
   Reopen();
   EXPECT_EQ(Get("a"), "1");
+}
+
+TEST_P(LifeConformance, CloseIsBusyWhileSomethingOfItIsLeft) {
+  Fill(0, 300);
+  auto first = db()->NewIterator({});
+  auto second = db()->NewIterator({});
+  const Snapshot* snapshot = db()->GetSnapshot();
+  PinnedValue values[3];
+  for (uint64_t i = 0; i < 3; ++i) {
+    ASSERT_TRUE(db()->Get({}, MakeKey(KeyShape::kCommonPrefix, i), &values[i]).ok());
+  }
+  const auto expect_busy = [this](const char* what) {
+    const Status s = db()->Close();
+    EXPECT_TRUE(s.IsBusy() && s.message().find(what) != std::string_view::npos) << s.ToString();
+    Fill(200, 400);  // it stays open
+    ExpectMatches(model_);
+  };
+  expect_busy("2 iterators, 1 snapshots and 3 pinned values");
+  first.reset();
+  values[1].Reset();
+  expect_busy("1 iterators, 1 snapshots and 2 pinned values");
+  EXPECT_EQ(WalkForward(second.get()).size(), 300u);
+  second.reset();
+  for (PinnedValue& value : values) value.Reset();
+  expect_busy("0 iterators, 1 snapshots and 0 pinned values");
+  db()->ReleaseSnapshot(snapshot);
+  const Status s = db()->Close();
+  EXPECT_TRUE(s.ok()) << s.ToString();
+  Reopen();
+  ExpectMatches(model_);
+}
+
+// The store is closed in order when the DB goes; its files stay locked, and what is left of it readable, until the last of that goes.
+TEST_P(LifeConformance, WhatIsLeftWhenTheDbGoesStaysReadable) {
+  const std::string other = path() + "_other";
+  Options options = options_;
+  options.pmem_paths.clear();
+  std::unique_ptr<DB> handle;
+  ASSERT_TRUE(DB::Open(options, other, &handle).ok());
+  const std::string value(300, 'v');
+  const auto put = [&](uint64_t from, uint64_t to) {
+    for (uint64_t i = from; i < to; ++i) ASSERT_TRUE(handle->Put({}, Concat("key", 10000 + i), value).ok());
+  };
+  put(0, 700);
+  ASSERT_TRUE(handle->Flush().ok());
+  put(700, 1400);
+  ASSERT_TRUE(handle->CompactRange({}, {}).ok());
+  put(1400, 2000);
+  std::vector<std::unique_ptr<Iterator>> iterators;
+  for (int i = 0; i < 3; ++i) iterators.push_back(handle->NewIterator({}));
+  iterators[1]->Seek("key10500");
+  PinnedValue pinned;
+  ASSERT_TRUE(handle->Get({}, "key11999", &pinned).ok());
+  handle.reset();
+  EXPECT_EQ(pinned.view(), value);
+  EXPECT_EQ(iterators[1]->key(), "key10500");
+  EXPECT_EQ(WalkForward(iterators[0].get()).size(), 2000u);
+  EXPECT_EQ(WalkBackward(iterators[1].get()).size(), 2000u);
+  const auto busy = [&] {
+    const Status s = DB::Open(options, other, &handle);
+    EXPECT_TRUE(s.IsBusy()) << s.ToString();
+  };
+  busy();
+  iterators[0].reset();
+  EXPECT_EQ(WalkForward(iterators[2].get()).size(), 2000u);
+  std::vector<std::thread> threads;  // the last goes in any of them
+  for (int i = 1; i < 3; ++i) threads.emplace_back([&, i] { iterators[static_cast<size_t>(i)].reset(); });
+  for (std::thread& thread : threads) thread.join();
+  busy();
+  EXPECT_EQ(pinned.view(), value);
+  pinned.Reset();
+  CheckReport report;
+  Status s = CheckDB(other, options, &report);
+  EXPECT_TRUE(s.ok() && report.clean()) << s.ToString() << (report.clean() ? "" : report.problems[0]);
+  s = DB::Open(options, other, &handle);
+  ASSERT_TRUE(s.ok()) << s.ToString();
+  EXPECT_EQ(handle->GetStats().recovered_records, 0u) << "it was closed in order";
+  EXPECT_EQ(WalkForward(handle->NewIterator({}).get()).size(), 2000u);
 }
 
 TEST_P(LifeConformance, FlushCompactRangeAndWaitForIdleChangeNoAnswer) {

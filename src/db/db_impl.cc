@@ -4,6 +4,8 @@
 #include <chrono>
 #include <thread>
 
+#include "base/concat.h"
+#include "db/no_throw.h"
 #include "iterator/visible_iterator.h"
 
 namespace lamella {
@@ -18,12 +20,12 @@ uint64_t NowNs() {
 
 class SnapshotOf final : public Snapshot {
  public:
-  explicit SnapshotOf(uint64_t sequence) : sequence_(sequence) {}
   ~SnapshotOf() override = default;
   uint64_t sequence() const override { return sequence_; }
+  void Stand(uint64_t sequence) { sequence_ = sequence; }
 
  private:
-  const uint64_t sequence_;
+  uint64_t sequence_ = 0;
 };
 
 // An iterator that could not be made.
@@ -45,12 +47,42 @@ class ErrorIterator final : public Iterator {
   const Status status_;
 };
 
+// What an iterator stands on: a pin, and a point in time, registered so that compaction keeps the versions it sees.
+class Standing {
+ public:
+  Standing(StoreCore* core, const Snapshot* snapshot)
+      : core_(core), pin_(core->pool->holders()), sequence_(core->snapshots.Take([&] {
+          return snapshot != nullptr ? snapshot->sequence() : core->engine->PublishedSequence();
+        })) {
+    core->iterators_open.fetch_add(1, std::memory_order_relaxed);  // read by Close, which has the DB to itself
+  }
+  ~Standing() {
+    core_->iterators_open.fetch_sub(1, std::memory_order_relaxed);
+    core_->snapshots.Release(sequence_);
+    core_->pool->holders()->UnpinLast(pin_.Release());  // it may take the core along
+  }
+  Standing(const Standing&) = delete;
+  Standing& operator=(const Standing&) = delete;
+  uint64_t sequence() const { return sequence_; }
+
+ private:
+  StoreCore* const core_;
+  EpochPin pin_;
+  const uint64_t sequence_;
+};
+
 Status Closed() { return Status::Aborted("the store was closed; open it again"); }
 
 }  // namespace
 
+void StoreCore::LetGo() {
+  engine.reset();
+  pool.reset();
+  lock.reset();
+}
+
 DbImpl::~DbImpl() {
-  if (open_.load(std::memory_order_acquire)) (void)Close().ok();  // a destructor cannot report
+  if (open_.load(std::memory_order_acquire)) (void)Shut().ok();  // a destructor cannot report
 }
 
 Status DbImpl::CheckWrite(std::string_view key, std::string_view value) const {
@@ -93,7 +125,7 @@ Status DbImpl::WriteOperations(const WriteOptions& options, std::span<const Writ
     Status s = AwaitRoom();
     if (!s.ok()) return s;
   }
-  Status s = engine_->Write(operations);
+  Status s = NoThrow([&] { return engine_->Write(operations); });
   if (s.ok() && options.sync) [[unlikely]]
     return Sync();
   return s;
@@ -114,6 +146,7 @@ Status DbImpl::Delete(const WriteOptions& options, std::string_view key) {
 }
 
 Status DbImpl::Write(const WriteOptions& options, const WriteBatch& batch) {
+  if (!open_.load(std::memory_order_acquire)) return Closed();
   if (batch.Count() == 0) return Status::OK();
   struct Collector {
     void Put(std::string_view key, std::string_view value) { Add(RecordKind::kPut, key, value); }
@@ -126,11 +159,13 @@ Status DbImpl::Write(const WriteOptions& options, const WriteBatch& batch) {
     std::vector<WriteOperation> operations;
     Status status;
   };
-  Collector collector{this, {}, {}};
-  collector.operations.reserve(batch.Count());
-  batch.Iterate(collector);
-  if (!collector.status.ok()) return collector.status;
-  return WriteOperations(options, collector.operations);
+  return NoThrow([&] {
+    Collector collector{this, {}, {}};
+    collector.operations.reserve(batch.Count());
+    batch.Iterate(collector);
+    if (!collector.status.ok()) return collector.status;
+    return WriteOperations(options, collector.operations);
+  });
 }
 
 Status DbImpl::ReadSequence(const ReadOptions& options, uint64_t* sequence) const {
@@ -160,10 +195,12 @@ Status DbImpl::Get(const ReadOptions& options, std::string_view key, std::string
   uint64_t sequence;
   Status s = ReadSequence(options, &sequence);
   if (!s.ok()) return s;
-  Lookup lookup;
-  s = GetPinned(options, key, sequence, &lookup);
-  if (s.ok()) value->assign(lookup.value);
-  return s;
+  return NoThrow([&] {
+    Lookup lookup;
+    Status found = GetPinned(options, key, sequence, &lookup);
+    if (found.ok()) value->assign(lookup.value);
+    return found;
+  });
 }
 
 Status DbImpl::Get(const ReadOptions& options, std::string_view key, PinnedValue* value) {
@@ -175,18 +212,19 @@ Status DbImpl::Get(const ReadOptions& options, std::string_view key, PinnedValue
   Status s = ReadSequence(options, &sequence);
   if (!s.ok()) return s;
   Lookup lookup;
-  s = GetPinned(options, key, sequence, &lookup);
+  s = NoThrow([&] { return GetPinned(options, key, sequence, &lookup); });
   if (!s.ok()) return s;
   value->Pin(
-      lookup.value, [](void* holders, unsigned long long token) { static_cast<EpochDomain*>(holders)->Unpin(token); },
+      lookup.value,
+      [](void* holders, unsigned long long token) { static_cast<EpochDomain*>(holders)->UnpinLast(token); },
       pool_->holders(), hold.Release());
   return s;
 }
 
 std::vector<Status> DbImpl::MultiGet(const ReadOptions& options, std::span<const std::string_view> keys,
                                      std::vector<std::string>* values) {
-  values->assign(keys.size(), {});
   std::vector<Status> statuses(keys.size());
+  values->assign(keys.size(), {});
   if (!open_.load(std::memory_order_acquire)) {
     std::fill(statuses.begin(), statuses.end(), Closed());
     return statuses;
@@ -195,9 +233,12 @@ std::vector<Status> DbImpl::MultiGet(const ReadOptions& options, std::span<const
   uint64_t sequence;
   Status s = ReadSequence(options, &sequence);  // one point in time for all
   for (size_t i = 0; i < keys.size(); ++i) {
-    Lookup lookup;
-    statuses[i] = s.ok() ? GetPinned(options, keys[i], sequence, &lookup) : s;
-    if (statuses[i].ok()) (*values)[i].assign(lookup.value);
+    statuses[i] = NoThrow([&] {
+      Lookup lookup;
+      Status found = s.ok() ? GetPinned(options, keys[i], sequence, &lookup) : s;
+      if (found.ok()) (*values)[i].assign(lookup.value);
+      return found;
+    });
   }
   return statuses;
 }
@@ -205,24 +246,33 @@ std::vector<Status> DbImpl::MultiGet(const ReadOptions& options, std::span<const
 std::unique_ptr<Iterator> DbImpl::NewIterator(const ReadOptions& options) {
   if (!open_.load(std::memory_order_acquire)) return std::make_unique<ErrorIterator>(Closed());
   iterators_.Add();
-  EpochPin hold(pool_->holders());
-  // Registered, so that compaction keeps the versions it sees.
-  const uint64_t sequence = snapshots_.Take(
-      [&] { return options.snapshot != nullptr ? options.snapshot->sequence() : engine_->PublishedSequence(); });
-  const bool verify = options.verify_checksums || options_.verify_checksums;
-  std::unique_ptr<InternalIterator> source;
-  {
-    const EpochPin pin(pool_->readers());
-    source = engine_->NewIterator(verify);
-  }
-  return NewVisibleIterator(std::move(source), sequence, options, verify, [this, sequence, token = hold.Release()] {
-    pool_->holders()->Unpin(token);
-    snapshots_.Release(sequence);
+  std::unique_ptr<Iterator> made;
+  Status s = NoThrow([&] {
+    auto standing = std::make_shared<Standing>(core_.get(), options.snapshot);
+    const uint64_t sequence = standing->sequence();
+    const bool verify = options.verify_checksums || options_.verify_checksums;
+    std::unique_ptr<InternalIterator> source;
+    {
+      const EpochPin pin(pool_->readers());
+      source = engine_->NewIterator(verify);
+    }
+    made = NewVisibleIterator(std::move(source), sequence, options, verify,
+                              [standing = std::move(standing)]() mutable { standing.reset(); });
+    return Status::OK();
   });
+  if (s.ok()) return made;
+  return std::make_unique<ErrorIterator>(std::move(s));
 }
 
 const Snapshot* DbImpl::GetSnapshot() {
-  return new SnapshotOf(snapshots_.Take([&] { return engine_->PublishedSequence(); }));
+  if (!open_.load(std::memory_order_acquire)) return nullptr;
+  try {
+    auto snapshot = std::make_unique<SnapshotOf>();
+    snapshot->Stand(snapshots_.Take([&] { return engine_->PublishedSequence(); }));
+    return snapshot.release();
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
 }
 
 void DbImpl::ReleaseSnapshot(const Snapshot* snapshot) {
@@ -240,7 +290,7 @@ Status DbImpl::Sync() {
 
 Status DbImpl::Flush() {
   if (!open_.load(std::memory_order_acquire)) return Closed();
-  return engine_->Flush();
+  return NoThrow([this] { return engine_->Flush(); });
 }
 
 Status DbImpl::CompactRange(std::string_view begin, std::string_view end) {
@@ -248,7 +298,7 @@ Status DbImpl::CompactRange(std::string_view begin, std::string_view end) {
   if (!end.empty() && begin >= end) {
     return Status::InvalidArgument("a range whose begin is not before its end; an empty end is unbounded");
   }
-  return engine_->CompactRange(begin, end);
+  return NoThrow([&] { return engine_->CompactRange(begin, end); });
 }
 
 Status DbImpl::WaitForIdle() {
@@ -273,22 +323,45 @@ Status DbImpl::CheckQuietly(CheckReport* report) {
 void DbImpl::Abandon() {
   open_.store(false, std::memory_order_release);
   scheduler_.Stop();
-  engine_.reset();
-  pool_.reset();
-  lock_.reset();
+  LetGo();
 }
 
 Status DbImpl::Close() {
-  if (!open_.exchange(false)) return Closed();
+  if (!open_.load(std::memory_order_acquire)) return Closed();
+  Status s = CheckReleased();
+  return s.ok() ? Shut() : s;
+}
+
+Status DbImpl::CheckReleased() const {
+  const uint64_t iterators = core_->iterators_open.load(std::memory_order_relaxed);  // nobody else calls
+  const uint64_t snapshots = snapshots_.count() - iterators;
+  const uint64_t pins = pool_->holders()->pinned() - iterators;
+  if (iterators + snapshots + pins == 0) return Status::OK();
+  return Status::Busy(Concat("the store in ", path_, " stays open: ", iterators, " iterators, ", snapshots,
+                             " snapshots and ", pins,
+                             " pinned values of it are left; destroy or release them, and close it again"));
+}
+
+Status DbImpl::Shut() {
+  open_.store(false, std::memory_order_release);
   scheduler_.Stop();
-  Status s = engine_->BackgroundError();
-  if (s.ok()) s = engine_->Close();
-  if (s.ok()) s = pool_->MarkClean();
-  pool_->CollectDeferred();
-  engine_.reset();
-  pool_.reset();
-  lock_.reset();
+  Status s = NoThrow([&] {
+    Status closed = engine_->BackgroundError();
+    if (closed.ok()) closed = engine_->Close();
+    if (closed.ok()) closed = pool_->MarkClean();
+    pool_->CollectDeferred();
+    return closed;
+  });
+  LetGo();
   return s;
+}
+
+// Now, or with the last iterator or PinnedValue that is left.
+void DbImpl::LetGo() {
+  engine_ = nullptr;
+  Pool* const pool = std::exchange(pool_, nullptr);
+  if (pool == nullptr) return core_->LetGo();
+  pool->holders()->WhenUnpinned([core = core_] { core->LetGo(); });
 }
 
 }  // namespace lamella

@@ -17,6 +17,22 @@
 
 namespace lamella {
 
+/// What reads stand on. An iterator or a PinnedValue that is left when the DB is destroyed keeps it, and with it the pool's files and
+/// their locks; whoever lets go of the last one lets go of this.
+struct StoreCore {
+  explicit StoreCore(const Options& from) : options(from) {}
+  /// Nothing reads any more.
+  void LetGo();
+
+  const Options options;
+  std::unique_ptr<FileLock> lock;
+  std::unique_ptr<Pool> pool;
+  SnapshotList snapshots;  // of iterators, too
+  std::atomic<uint64_t> iterators_open{0};
+  std::unique_ptr<Engine> engine;
+  Scheduler scheduler;
+};
+
 /// What tests put beneath a store.
 struct DbSeams {
   PersistHook* hook = nullptr;
@@ -28,7 +44,7 @@ struct DbSeams {
 class DbImpl final : public DB {
  public:
   DbImpl(const Options& options, std::string path, const DbSeams& seams = {})
-      : options_(options), path_(std::move(path)), seams_(seams) {}
+      : core_(std::make_shared<StoreCore>(options)), path_(std::move(path)), seams_(seams) {}
   ~DbImpl() override;
 
   /// The rest of DB::Open, once per object.
@@ -54,8 +70,8 @@ class DbImpl final : public DB {
   Status Close() override;
 
   /// For CheckDB and RepairDB, which are calls on a closed store.
-  Engine* engine() { return engine_.get(); }
-  Pool* pool() { return pool_.get(); }
+  Engine* engine() { return engine_; }
+  Pool* pool() { return pool_; }
   /// Opens lock and pool without recovering: for RepairDB.
   Status OpenPool(bool may_create, std::vector<std::string>* mended = nullptr);
   Status CheckNoOtherParts() const;
@@ -68,6 +84,10 @@ class DbImpl final : public DB {
   Status CheckQuietly(CheckReport* report);
 
  private:
+  Status OpenStore();
+  Status CheckReleased() const;
+  Status Shut();
+  void LetGo();
   Status CheckOptions() const;
   Status CheckWrite(std::string_view key, std::string_view value) const;
   Status WriteOperations(const WriteOptions& options, std::span<const WriteOperation> operations);
@@ -75,14 +95,14 @@ class DbImpl final : public DB {
   Status ReadSequence(const ReadOptions& options, uint64_t* sequence) const;
   Status GetPinned(const ReadOptions& options, std::string_view key, uint64_t sequence, Lookup* lookup);
 
-  const Options options_;
+  const std::shared_ptr<StoreCore> core_;
+  const Options& options_ = core_->options;
   const std::string path_;
   const DbSeams seams_;
-  std::unique_ptr<FileLock> lock_;
-  std::unique_ptr<Pool> pool_;  // constant after Init; outlives engine_
-  SnapshotList snapshots_;
-  std::unique_ptr<Engine> engine_;  // constant after Init
-  Scheduler scheduler_;
+  SnapshotList& snapshots_ = core_->snapshots;
+  Scheduler& scheduler_ = core_->scheduler;
+  Pool* pool_ = nullptr;      // constant from Init to Close, null after it, as engine_
+  Engine* engine_ = nullptr;
   std::atomic<bool> open_{false};
   uint64_t recovery_us_ = 0;  // constant after Init
 

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "db/db_impl.h"
+#include "db/no_throw.h"
 #include "engine/listdb/listdb.h"
 
 namespace lamella {
@@ -125,7 +126,7 @@ Status DbImpl::OpenPool(bool may_create, std::vector<std::string>* mended) {
       s = files->CreateDirectory(options_.pmem_paths[i]);
     if (!s.ok()) return s;
   }
-  s = files->LockFile(JoinPath(path_, kLockName), &lock_);
+  s = files->LockFile(JoinPath(path_, kLockName), &core_->lock);
   if (!s.ok()) return s;
   PoolOptions pool_options = MakePoolOptions(options_, path_);
   pool_options.hook = seams_.hook;
@@ -133,13 +134,14 @@ Status DbImpl::OpenPool(bool may_create, std::vector<std::string>* mended) {
   pool_options.mended = mended;
   if (!exists) {
     if (options_.engine.value_or(EngineKind::kListDb) != EngineKind::kListDb) return Unbuilt(*options_.engine);
-    s = Pool::Create(pool_options, &pool_);
+    s = Pool::Create(pool_options, &core_->pool);
     if (s.ok()) s = files->SyncDirectory(path_);
     exists = s.IsInvalidArgument() && look();  // made since the first look
     if (exists && must_be_new) return refuse_existing();
   }
-  if (exists) s = Pool::Open(pool_options, &pool_);
+  if (exists) s = Pool::Open(pool_options, &core_->pool);
   if (!s.ok()) return s;
+  pool_ = core_->pool.get();
   const EngineKind kind = pool_->state().engine;
   if (options_.engine && *options_.engine != kind) {
     return Status::InvalidArgument("the store in " + path_ + " was created with engine " +
@@ -152,16 +154,25 @@ Status DbImpl::OpenPool(bool may_create, std::vector<std::string>* mended) {
 
 Status DbImpl::MakeEngine() {
   if (pool_->state().engine != EngineKind::kListDb) return Unbuilt(pool_->state().engine);
-  engine_ = NewListDb({pool_.get(), &options_, &snapshots_, [this] { scheduler_.Wake(); }});
+  core_->engine = NewListDb({pool_, &options_, &snapshots_, [scheduler = &scheduler_] { scheduler->Wake(); }});
+  engine_ = core_->engine.get();
   return Status::OK();
 }
 
 Status DbImpl::Init() {
+  return NoThrow([this] { return OpenStore(); });
+}
+
+Status DbImpl::OpenStore() {
   using std::chrono::steady_clock;
   const auto start = steady_clock::now();
   Status s = CheckOptions();
   if (s.ok()) s = OpenPool(true);
   if (s.ok()) s = MakeEngine();
+  // Before anything changes: where there are no threads the store stays as it is.
+  uint32_t threads = options_.background_threads;
+  if (threads == 0) threads = std::clamp<uint32_t>(std::thread::hardware_concurrency(), 2, 4);
+  if (s.ok()) s = scheduler_.Start(seams_.inline_jobs ? 0 : std::max(threads, 2u));
   // What a power cut left counts as that until recovery is complete: it may be cut itself. What was closed in order is not clean
   // any more from its first change on.
   const bool clean = s.ok() && pool_->state().clean;
@@ -171,23 +182,23 @@ Status DbImpl::Init() {
   if (!s.ok()) return s;
   recovery_us_ =
       static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(steady_clock::now() - start).count());
-  uint32_t threads = options_.background_threads;
-  if (threads == 0) threads = std::clamp<uint32_t>(std::thread::hardware_concurrency(), 2, 4);
-  scheduler_.Start(engine_.get(), pool_.get(), seams_.inline_jobs ? 0 : std::max(threads, 2u));
+  scheduler_.Run(engine_, pool_);
   open_.store(true, std::memory_order_release);
   return Status::OK();
 }
 
 Status DB::Open(const Options& options, const std::string& path, std::unique_ptr<DB>* db) {
-  db->reset();
-  auto opened = std::make_unique<DbImpl>(options, path);
-  Status s = opened->Init();
-  if (s.ok()) *db = std::move(opened);
-  return s;
+  return NoThrow([&] {
+    db->reset();
+    auto opened = std::make_unique<DbImpl>(options, path);
+    Status s = opened->Init();
+    if (s.ok()) *db = std::move(opened);
+    return s;
+  });
 }
 
 Status DestroyDB(const std::string& path, const Options& options) {
-  return DestroyStore(FileSystem::Posix(), nullptr, path, options);
+  return NoThrow([&] { return DestroyStore(FileSystem::Posix(), nullptr, path, options); });
 }
 
 Status DestroyStore(FileSystem* files, OsHook* os, const std::string& path, const Options& options) {
@@ -205,7 +216,9 @@ Status DestroyStore(FileSystem* files, OsHook* os, const std::string& path, cons
   return s;
 }
 
-Status CheckDB(const std::string& path, const Options& options, CheckReport* report) {
+namespace {
+
+Status CheckStore(const std::string& path, const Options& options, CheckReport* report) {
   *report = CheckReport{};
   Options existing = options;
   existing.create_if_missing = false;
@@ -223,11 +236,19 @@ Status CheckDB(const std::string& path, const Options& options, CheckReport* rep
   return report->clean() ? db.Close() : Status::OK();
 }
 
+}  // namespace
+
+Status CheckDB(const std::string& path, const Options& options, CheckReport* report) {
+  return NoThrow([&] { return CheckStore(path, options, report); });
+}
+
 Status RepairDB(const std::string& path, const Options& options, RepairReport* report) {
-  RepairReport unused;
-  if (report == nullptr) report = &unused;
-  *report = RepairReport{};
-  return DbImpl(options, path).Repair(report);
+  return NoThrow([&] {
+    RepairReport unused;
+    if (report == nullptr) report = &unused;
+    *report = RepairReport{};
+    return DbImpl(options, path).Repair(report);
+  });
 }
 
 Status DbImpl::Repair(RepairReport* report) {

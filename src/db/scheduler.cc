@@ -7,29 +7,57 @@
 
 #include <algorithm>
 #include <chrono>
+#include <system_error>
+
+#include "base/concat.h"
+#include "base/errno_status.h"
+#include "db/no_throw.h"
 
 namespace lamella {
 
-void Scheduler::Start(Engine* engine, Pool* pool, uint32_t threads) {
+Status Scheduler::Start(uint32_t threads) {
+  try {
+    found_nothing_.assign(threads, 0);
+    threads_.reserve(threads);
+    if (threads > 0) threads_.emplace_back([this] { Loop(0, JobClass::kUrgent); });
+    for (uint32_t i = 1; i < threads; ++i) {
+      threads_.emplace_back([this, i] {
+        // Compaction gives way to the threads that wait for an answer: it gets what they leave, and does not preempt them when it
+        // wakes. Beside processes that take every processor 10 leaves it a tenth of one; at 19 it gets a hundredth, and what waits
+        // for it, a writer that is held back too, waits for minutes. Failing to is no error.
+        constexpr int kNice = 10;
+        ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), kNice);
+        const sched_param none{};
+        ::sched_setscheduler(0, SCHED_BATCH, &none);
+        Loop(i, JobClass::kNormal);
+      });
+    }
+  } catch (const std::system_error& error) {
+    const size_t had = threads_.size();
+    Stop();
+    return Status::IOError(Concat("start ", threads, " background threads: after ", had, " of them ",
+                                  ErrnoText(error.code().value()),
+                                  "; end threads of this process, or raise what it may have (ulimit -u, ulimit -v, the "
+                                  "container's limit), or lower background_threads"));
+  }
+  return Status::OK();
+}
+
+void Scheduler::Run(Engine* engine, Pool* pool) {
   engine_ = engine;
   pool_ = pool;
-  inline_ = threads == 0;
-  if (inline_) return;
-  found_nothing_.assign(threads, 0);
-  wakes_ = 1;
-  threads_.emplace_back([this] { Loop(0, JobClass::kUrgent); });
-  for (uint32_t i = 1; i < threads; ++i) {
-    threads_.emplace_back([this, i] {
-      // Compaction gives way to the threads that wait for an answer: it gets what they leave, and does not preempt them when it
-      // wakes. Beside processes that take every processor 10 leaves it a tenth of one; at 19 it gets a hundredth, and what waits
-      // for it, a writer that is held back too, waits for minutes. Failing to is no error.
-      constexpr int kNice = 10;
-      ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), kNice);
-      const sched_param none{};
-      ::sched_setscheduler(0, SCHED_BATCH, &none);
-      Loop(i, JobClass::kNormal);
-    });
+  inline_ = threads_.empty();
+  {
+    const std::lock_guard lock(mu_);
+    runs_ = true;
+    wakes_ = 1;
   }
+  wake_.notify_all();
+}
+
+// A job that fails by an exception, for want of memory say, fails like any other.
+Status Scheduler::RunJob(const Job& job) {
+  return NoThrow([&] { return job.run(); });
 }
 
 void Scheduler::Wake() {
@@ -50,7 +78,7 @@ void Scheduler::RunInline() {
     auto job = Pick(JobClass::kUrgent);
     if (!job) job = Pick(JobClass::kNormal);
     if (!job) break;
-    const Status s = job->run();
+    const Status s = RunJob(*job);
     pool_->CollectDeferred();
     if (s.IsNoSpace() && ++no_space < kNoSpaceRetriesMax) continue;
     if (!s.ok()) engine_->SetBackgroundError(s);
@@ -68,13 +96,14 @@ void Scheduler::Loop(uint32_t index, JobClass job_class) {
   constexpr int kNoSpaceRetriesMax = 2000;
   int no_space = 0;
   std::unique_lock lock(mu_);
+  wake_.wait(lock, [&] { return runs_ || stop_; });
   while (!stop_) {
     const uint64_t wakes = wakes_;
     ++running_;
     lock.unlock();
     auto job = Pick(job_class);
     if (job) {
-      Status s = job->run();
+      Status s = RunJob(*job);
       // A full pool is not a failed medium: deletes and gc may make room, and the job is offered again.
       no_space = s.IsNoSpace() ? no_space + 1 : 0;
       if (no_space > 0 && no_space < kNoSpaceRetriesMax) {

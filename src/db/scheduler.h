@@ -21,9 +21,12 @@ class Scheduler {
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  /// `threads` at least 2; or 0: then Wake runs what is ready before it returns, in the caller's thread, which makes a store's
-  /// history the same at every run (for the crash simulator; one calling thread only). Both outlive the scheduler's threads.
-  void Start(Engine* engine, Pool* pool, uint32_t threads);
+  /// Makes the threads, which wait for Run. `threads` at least 2; or 0: then Wake runs what is ready before it returns, in the caller's
+  /// thread, which makes a store's history the same at every run (for the crash simulator; one calling thread only).
+  /// IOError where the system refuses a thread: then there is none, and the scheduler is of no use.
+  Status Start(uint32_t threads);
+  /// Jobs are picked from now on. Both outlive the scheduler's threads.
+  void Run(Engine* engine, Pool* pool);
   /// Something may have become ready.
   void Wake();
   /// Returns when no job runs and none is offered, or the engine has an error.
@@ -33,6 +36,7 @@ class Scheduler {
 
  private:
   void Loop(uint32_t index, JobClass job_class);
+  static Status RunJob(const Job& job);
   std::optional<Job> Pick(JobClass job_class);
   void RunInline();
 
@@ -45,7 +49,8 @@ class Scheduler {
   uint32_t running_ = 0;                 // guarded by mu_; threads that run a job or look for one
   std::vector<uint64_t> found_nothing_;  // guarded by mu_; per thread: what wakes_ was before its last look in vain
   bool stop_ = false;                    // guarded by mu_
-  bool inline_ = false;                  // constant after Start
+  bool runs_ = false;                    // guarded by mu_
+  bool inline_ = false;                  // constant after Run
   bool running_inline_ = false;          // by the one calling thread
   std::vector<std::thread> threads_;
 };

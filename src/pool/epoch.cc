@@ -61,12 +61,65 @@ void EpochDomain::Unpin(uint64_t token) {
     slots_[token].epoch.store(0, std::memory_order_release);
     return;
   }
+  (void)TakeOverflow(token);
+}
+
+// The epoch of a pin that found no slot, which goes.
+uint64_t EpochDomain::TakeOverflow(uint64_t token) {
   MutexLock lock(&mu_);
   const auto at =
       std::find_if(overflow_.begin(), overflow_.end(), [token](const auto& pin) { return pin.first == token; });
   LAMELLA_CHECK(at != overflow_.end());
+  const uint64_t epoch = at->second;
   *at = overflow_.back();
   overflow_.pop_back();
+  return epoch;
+}
+
+size_t EpochDomain::pinned() const {
+  size_t count = 0;
+  for (const Slot& slot : slots_) count += slot.epoch.load(std::memory_order_relaxed) != 0 ? 1 : 0;
+  MutexLock lock(&mu_);
+  return count + overflow_.size();
+}
+
+// Each pin is marked or let go, by one read-modify-write of its slot against another: who lets go of a marked one, and nobody else,
+// counts it. Until that, the count keeps the domain alive for its thread.
+void EpochDomain::WhenUnpinned(std::function<void()> last) {
+  last_ = std::move(last);
+  awaited_.store(1, std::memory_order_relaxed);  // the marks below publish it
+  for (Slot& slot : slots_) {
+    // acquire pairs with UnpinLast: what the holder of a pin that is gone by now read is read before `last` runs.
+    uint64_t e = slot.epoch.load(std::memory_order_acquire);
+    if (e == 0) continue;
+    awaited_.fetch_add(1, std::memory_order_relaxed);
+    // acq_rel: and who finds the mark sees last_ and the count.
+    if (!slot.epoch.compare_exchange_strong(e, e | kAwaited, std::memory_order_acq_rel, std::memory_order_acquire)) {
+      awaited_.fetch_sub(1, std::memory_order_relaxed);  // let go meanwhile
+    }
+  }
+  {
+    MutexLock lock(&mu_);
+    for (auto& pin : overflow_) {
+      pin.second |= kAwaited;
+      awaited_.fetch_add(1, std::memory_order_relaxed);
+    }
+  }
+  Left();
+}
+
+void EpochDomain::UnpinLast(uint64_t token) {
+  // acq_rel: as in Unpin, and pairs with WhenUnpinned.
+  const uint64_t epoch = token < kSlotCount ? slots_[token].epoch.exchange(0, std::memory_order_acq_rel)
+                                            : TakeOverflow(token);
+  if ((epoch & kAwaited) != 0) Left();
+}
+
+// acq_rel: what every other pin's holder read is read before `last` runs.
+void EpochDomain::Left() {
+  if (awaited_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  const std::function<void()> last = std::move(last_);  // it may destroy this
+  last();
 }
 
 void EpochDomain::Retire(std::function<void()> callback) {
@@ -77,10 +130,10 @@ void EpochDomain::Retire(std::function<void()> callback) {
 uint64_t EpochDomain::OldestPinned() const {
   uint64_t oldest = std::numeric_limits<uint64_t>::max();
   for (const Slot& slot : slots_) {
-    const uint64_t e = slot.epoch.load(std::memory_order_seq_cst);
+    const uint64_t e = slot.epoch.load(std::memory_order_seq_cst) & ~kAwaited;
     if (e != 0) oldest = std::min(oldest, e);
   }
-  for (const auto& [token, e] : overflow_) oldest = std::min(oldest, e);
+  for (const auto& [token, e] : overflow_) oldest = std::min(oldest, e & ~kAwaited);
   return oldest;
 }
 

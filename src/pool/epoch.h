@@ -30,6 +30,13 @@ class EpochDomain {
   /// Takes a pin; a few nanoseconds. The token goes to Unpin, from any thread. Pins nest.
   uint64_t Pin();
   void Unpin(uint64_t token);
+  /// The pins that are live.
+  size_t pinned() const;
+  /// Runs `last` once every pin that is live now was let go, in the thread that lets go of the last one; at once where there is none.
+  /// `last` may destroy the domain. REQUIRES: called once, and no Pin begins any more; the pins are let go by UnpinLast.
+  void WhenUnpinned(std::function<void()> last);
+  /// Unpin for pins that may outlive whoever handed them out. A few nanoseconds more.
+  void UnpinLast(uint64_t token);
 
   /// Runs `callback` after every pin now live is gone. REQUIRES: what it frees cannot be reached any more.
   void Retire(std::function<void()> callback);
@@ -41,7 +48,11 @@ class EpochDomain {
     std::atomic<uint64_t> epoch{0};  // 0: free
   };
   uint64_t PinOverflow();
+  uint64_t TakeOverflow(uint64_t token);
+  void Left();
   uint64_t OldestPinned() const LAMELLA_REQUIRES(mu_);
+
+  static constexpr uint64_t kAwaited = uint64_t{1} << 63;  // in a pin's epoch: WhenUnpinned waits for it
 
   std::atomic<uint64_t> epoch_{1};  // of the pins taken now; a retirement ends it
   Slot slots_[kSlotCount];
@@ -49,6 +60,8 @@ class EpochDomain {
   // (token, epoch) of pins taken when all slots were.
   std::vector<std::pair<uint64_t, uint64_t>> overflow_ LAMELLA_GUARDED_BY(mu_);
   uint64_t overflow_tokens_ LAMELLA_GUARDED_BY(mu_) = 0;
+  std::atomic<size_t> awaited_{0};  // pins that WhenUnpinned waits for, and one while it counts them
+  std::function<void()> last_;      // stored before the first pin is marked, read by who lets go of the last
   // Epochs ascending.
   std::deque<std::pair<uint64_t, std::function<void()>>> retired_ LAMELLA_GUARDED_BY(mu_);
 };

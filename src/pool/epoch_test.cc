@@ -1,6 +1,7 @@
 #include "pool/epoch.h"
 
 #include <atomic>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -181,6 +182,68 @@ TEST(Epoch, ConcurrentPinsRetirementsAndCollectsLoseNothing) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(domain.Collect(), 0u);
   EXPECT_EQ(runs.load(), kThreads * kEach);
+}
+
+TEST(Epoch, PinsAreCounted) {
+  EpochDomain domain;
+  std::vector<uint64_t> tokens;
+  for (uint32_t i = 0; i < EpochDomain::kSlotCount + 5; ++i) {
+    EXPECT_EQ(domain.pinned(), i);
+    tokens.push_back(domain.Pin());
+  }
+  for (const uint64_t token : tokens) domain.Unpin(token);
+  EXPECT_EQ(domain.pinned(), 0u);
+}
+
+TEST(Epoch, WhenUnpinnedRunsWithTheLastPin) {
+  for (const uint32_t pins : {0u, 1u, 3u, EpochDomain::kSlotCount + 3}) {
+    auto domain = std::make_unique<EpochDomain>();
+    std::vector<uint64_t> tokens;
+    for (uint32_t i = 0; i < pins; ++i) tokens.push_back(domain->Pin());
+    int retired = 0;
+    domain->Retire([&] { ++retired; });
+    int runs = 0;
+    domain->WhenUnpinned([&] {
+      ++runs;
+      domain.reset();  // what it is for
+    });
+    for (uint32_t i = 0; i < pins; ++i) {
+      ASSERT_EQ(runs, 0);
+      EXPECT_EQ(domain->Collect(), 1u) << "a pin that is waited for still holds what was retired";
+      domain->UnpinLast(tokens[i]);
+    }
+    EXPECT_EQ(runs, 1);
+    EXPECT_EQ(retired, 1);
+  }
+}
+
+// Pins that are let go while WhenUnpinned counts them: it runs once, after the last of them, and nobody touches the domain then.
+TEST(Epoch, WhenUnpinnedBesideUnpins) {
+  constexpr int kThreads = 3;
+  for (int round = 0; round < 300; ++round) {
+    auto* domain = new EpochDomain;
+    std::vector<uint64_t> tokens;
+    const bool overflows = round % 10 == 0;  // some of them find no slot
+    for (uint32_t i = 0; i < (overflows ? EpochDomain::kSlotCount : 0) + 2 * kThreads; ++i) {
+      tokens.push_back(domain->Pin());
+    }
+    std::atomic<int> ready{0};
+    std::atomic<int> runs{0};
+    std::vector<std::thread> threads;
+    for (int thread = 0; thread < kThreads; ++thread) {
+      threads.emplace_back([&, thread] {
+        ++ready;
+        for (size_t i = static_cast<size_t>(thread); i < tokens.size(); i += kThreads) domain->UnpinLast(tokens[i]);
+      });
+    }
+    while (ready.load() == 0) std::this_thread::yield();
+    domain->WhenUnpinned([&] {
+      ++runs;
+      delete domain;
+    });
+    for (std::thread& thread : threads) thread.join();
+    ASSERT_EQ(runs.load(), 1) << "round " << round;
+  }
 }
 
 }  // namespace

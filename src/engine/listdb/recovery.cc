@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <future>
+#include <system_error>
 #include <thread>
 
 #include "engine/listdb/listdb.h"
@@ -142,11 +144,15 @@ std::vector<std::shared_ptr<MemTable>> ListDb::BuildMemTables(const LogContents&
       }
     }
   };
-  std::vector<std::thread> threads;
-  for (uint32_t i = 1; i < std::min<size_t>(std::thread::hardware_concurrency(), slices.size()); ++i)
-    threads.emplace_back(build);
+  const size_t wanted = std::min<size_t>(std::thread::hardware_concurrency(), slices.size());
+  std::vector<std::future<void>> helpers;  // they are waited for whatever build() does, and what one throws is thrown here
+  helpers.reserve(wanted);
+  try {
+    while (helpers.size() + 1 < wanted) helpers.push_back(std::async(std::launch::async, build));
+  } catch (const std::system_error&) {  // no thread can be had: those that are there, and this one, do it
+  }
   build();
-  for (std::thread& thread : threads) thread.join();
+  for (std::future<void>& helper : helpers) helper.get();
   return memtables;
 }
 
