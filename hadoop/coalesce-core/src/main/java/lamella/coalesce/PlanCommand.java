@@ -12,9 +12,6 @@ import lamella.coalesce.mapreduce.Input;
 import lamella.coalesce.plan.ClusterShape;
 import lamella.coalesce.plan.Policy;
 import lamella.coalesce.plan.SplitPlan;
-import lamella.coalesce.plan.SplitPlanner;
-import lamella.coalesce.plan.Unit;
-import lamella.coalesce.shape.Shapes;
 import org.apache.hadoop.conf.Configured;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.mapreduce.Job;
@@ -23,12 +20,12 @@ import org.apache.hadoop.util.Tool;
 
 /** Says what each scheme would make of an input, without running anything. */
 final class PlanCommand extends Configured implements Tool {
-  static final String USAGE = """
-      usage: hadoop jar lamella-coalesce.jar plan [-D key=value]... [--json] INPUT...
-        Shows for the files under INPUT what each scheme would do: splits by size, the share of bytes read locally,
-        expected waves of maps, and the load per node. -D takes the keys lamella.coalesce.* and any of Hadoop's;
-        --json prints the same as one JSON object. Nothing is run, and no data is read.
-      exit status: 0 done, 1 the input or the cluster cannot be listed, 2 usage or a bad setting""";
+  static final String USAGE = String.join("\n",
+      "usage: hadoop jar lamella-coalesce.jar plan [-D key=value]... [--json] INPUT...",
+      "  Shows for the files under INPUT what each scheme would do: splits by size, the share of bytes read locally,",
+      "  expected waves of maps, and the load per node. -D takes the keys lamella.coalesce.* and any of Hadoop's;",
+      "  --json prints the same as one JSON object. Nothing is run, and no data is read.",
+      "exit status: 0 done, 1 the input or the cluster cannot be listed, 2 usage or a bad setting");
 
   private final PrintStream out;
   private final PrintStream err;
@@ -45,7 +42,7 @@ final class PlanCommand extends Configured implements Tool {
     for (String arg : args) {
       if (arg.equals("--json")) {
         json = true;
-      } else if (arg.startsWith("-") || arg.isBlank()) {
+      } else if (arg.startsWith("-") || arg.trim().isEmpty()) {
         err.println("plan: unknown option '" + arg + "'\n" + USAGE);
         return 2;
       } else {
@@ -64,8 +61,8 @@ final class PlanCommand extends Configured implements Tool {
     } catch (InvalidSettingException e) {
       err.println("plan: " + e.getMessage());
       return 2;
-    } catch (IOException e) {
-      err.println("plan: " + e.getMessage());
+    } catch (IOException | RuntimeException e) {  // an unknown host of a URI, for one, is no IOException
+      err.println("plan: " + (e.getMessage() == null ? e.toString() : e.getMessage()));
       return 1;
     }
   }
@@ -73,13 +70,14 @@ final class PlanCommand extends Configured implements Tool {
   private void print(Job job, boolean json) throws IOException, InterruptedException {
     Policy.Scheme configured = Settings.scheme(job.getConfiguration());
     Input input = Input.of(job);
-    List<Unit> unplaced = input.units();
-    ClusterShape shape = Shapes.find(job.getConfiguration(), unplaced);
-    List<Unit> units = Input.withoutLoopback(unplaced, shape);
+    Units units = input.units();
+    ClusterShape shape = units.shape();
     Map<Policy.Scheme, SplitPlan> plans = new LinkedHashMap<>();
     for (Policy.Scheme scheme : Policy.Scheme.values()) {
-      plans.put(scheme, SplitPlanner.plan(units, shape, Settings.policy(job.getConfiguration(), scheme)));
+      plans.put(scheme, units.plan(shape, Settings.policy(job.getConfiguration(), scheme)));
     }
+    String warning = units.warning(plans.get(configured));
+    if (warning != null) err.println("plan: " + warning);
     out.println(json ? asJson(input, shape, plans, configured) : asTable(input, shape, plans, configured));
   }
 

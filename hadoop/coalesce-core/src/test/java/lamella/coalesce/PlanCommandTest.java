@@ -29,8 +29,8 @@ class PlanCommandTest {
   }
 
   private int plan(String... args) throws Exception {
-    List<String> all = new ArrayList<>(
-        List.of("-D", Settings.NODES + "=localhost:8", "-D", "fs.defaultFS=file:///"));
+    List<String> all = new ArrayList<>(List.of("-D", Settings.NODES + "=localhost:8", "-D", "fs.defaultFS=file:///", "-D",
+        Settings.SPLIT_BYTES_MIN + "=0"));
     all.addAll(List.of(args));
     PlanCommand command = new PlanCommand(
         new PrintStream(out, true, StandardCharsets.UTF_8), new PrintStream(err, true, StandardCharsets.UTF_8));
@@ -42,7 +42,7 @@ class PlanCommandTest {
     assertEquals(0, plan(folder.toString()), err.toString());
     String text = out.toString();
     assertTrue(text.contains("in 64 splits; 8 slots on 1 nodes"), text);
-    for (String start : List.of("none ", "maximum ", "assorted* ", "fixed ")) assertTrue(text.contains("\n" + start), text);
+    for (String start : List.of("none ", "maximum* ", "assorted ", "fixed ")) assertTrue(text.contains("\n" + start), text);
     assertTrue(text.contains("4x8, 4x4, 4x2, 8x1"), text);  // Algorithm 1 on 8 slots
   }
 
@@ -68,5 +68,35 @@ class PlanCommandTest {
     assertTrue(err.toString().contains(Settings.SCHEME), err.toString());
     assertEquals(1, plan(folder.resolve("nowhere").toString()));
     assertTrue(err.toString().contains("nowhere"), err.toString());
+  }
+
+  @Test
+  void anUnknownHostIsOneLine() throws Exception {
+    assertEquals(1, plan("hdfs://no-such-host.invalid/in"));
+    assertTrue(err.toString().contains("no-such-host.invalid"), err.toString());
+    assertEquals(1, err.toString().lines().count(), err.toString());
+  }
+
+  @Test
+  void hostsThatAreNoNodesAreTold() throws Exception {
+    assertEquals(0, plan("-D", Settings.NODES + "=node1:8,node2:8", "-D", Settings.DELEGATE + "=" + Elsewhere.class.getName(),
+        folder.toString()));
+    assertTrue(err.toString().contains("10.0.0.1") && err.toString().contains("node1") && err.toString().contains(Settings.NODES),
+        err.toString());
+  }
+
+  /** Its splits are on a host that is no node of the cluster. */
+  public static final class Elsewhere extends org.apache.hadoop.mapreduce.lib.input.TextInputFormat {
+    @Override
+    public List<org.apache.hadoop.mapreduce.InputSplit> getSplits(org.apache.hadoop.mapreduce.JobContext context)
+        throws java.io.IOException {
+      List<org.apache.hadoop.mapreduce.InputSplit> splits = new ArrayList<>();
+      for (var split : super.getSplits(context)) {
+        var file = (org.apache.hadoop.mapreduce.lib.input.FileSplit) split;
+        splits.add(new org.apache.hadoop.mapreduce.lib.input.FileSplit(
+            file.getPath(), file.getStart(), file.getLength(), new String[] {"10.0.0.1"}));
+      }
+      return splits;
+    }
   }
 }

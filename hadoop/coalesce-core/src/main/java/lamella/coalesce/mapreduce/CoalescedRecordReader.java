@@ -1,6 +1,7 @@
 package lamella.coalesce.mapreduce;
 
 import java.io.IOException;
+import java.util.Collections;
 import java.util.List;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.mapreduce.InputFormat;
@@ -14,17 +15,20 @@ import org.apache.hadoop.mapreduce.lib.input.FileSplit;
  * Reads the parts of a split (those of a coalesced one, or the delegate's split itself) one after another, each with a reader
  * of the delegate's own.
  *
- * <p>R1: at most one part is open. R2: before a part's first record, mapreduce.map.input.file, .start and .length say which
- * part it is, and so does the split's {@link Coalesced#current()}. R3: what the delegate throws (a file that is gone, say)
- * passes unchanged.
+ * <p>R1: at most one part is open. R2: at every record mapreduce.map.input.file, .start and .length say which part it is of, and
+ * so does the split's {@link Coalesced#current()}. R3: in a split of several files those keys are not set while there is no
+ * record: what setup() or cleanup() made of one file would be wrong for the others. R4: what the delegate throws (a file that is
+ * gone, say) passes unchanged.
  */
 final class CoalescedRecordReader<K, V> extends RecordReader<K, V> {
   private final InputFormat<K, V> delegate;
   private InputSplit split;
   private List<InputSplit> parts;
+  private boolean oneFile;
   private TaskAttemptContext context;
   private RecordReader<K, V> reader;  // of the part that is open; null before the first and after the last
   private int opened;  // parts so far
+  private boolean announced;  // the part that is open
   private long bytesDone;  // of parts that are closed
   private long bytesTotal;
   private long bytesOpen;
@@ -35,23 +39,27 @@ final class CoalescedRecordReader<K, V> extends RecordReader<K, V> {
 
   /** Opens the first part: a task whose input is gone fails here, as it would with the delegate. */
   @Override
-  public void initialize(InputSplit split, TaskAttemptContext context) throws IOException, InterruptedException {
-    this.split = split;
-    parts = split instanceof Coalesced ? ((Coalesced) split).parts() : List.of(split);
+  public void initialize(InputSplit given, TaskAttemptContext context) throws IOException, InterruptedException {
+    split = Tagged.is(given) && Tagged.inner(given) instanceof Coalesced ? Tagged.inner(given) : given;
+    parts = split instanceof Coalesced ? ((Coalesced) split).parts() : Collections.singletonList(split);
+    oneFile = parts.size() == 1 || Coalesced.isOneFile(parts);
     this.context = context;
     bytesTotal = split.getLength();
     openNext();
+    if (oneFile) announce(parts.get(0));
   }
 
   @Override
   public boolean nextKeyValue() throws IOException, InterruptedException {
     while (reader != null) {
+      if (!announced) announce(parts.get(opened - 1));  // keeps R2
       if (reader.nextKeyValue()) return true;
       close();
       bytesDone += bytesOpen;
       bytesOpen = 0;
       if (opened < parts.size()) openNext();
     }
+    if (!oneFile) unannounce();  // keeps R3
     return false;
   }
 
@@ -59,24 +67,31 @@ final class CoalescedRecordReader<K, V> extends RecordReader<K, V> {
     InputSplit part = parts.get(opened);
     if (split instanceof Coalesced) ((Coalesced) split).moveTo(opened);  // keeps R2
     opened++;
-    bytesOpen = part.getLength();
-    announce(part);
+    announced = false;
+    bytesOpen = Math.max(0, part.getLength());
     reader = delegate.createRecordReader(part, context);
     reader.initialize(part, context);
   }
 
   private void announce(InputSplit part) {
-    Configuration conf = context.getConfiguration();
-    if (part instanceof FileSplit) {
-      FileSplit file = (FileSplit) part;
-      conf.set(MRJobConfig.MAP_INPUT_FILE, file.getPath().toString());
-      conf.setLong(MRJobConfig.MAP_INPUT_START, file.getStart());
-      conf.setLong(MRJobConfig.MAP_INPUT_PATH, file.getLength());  // Hadoop's name for mapreduce.map.input.length
-    } else {
-      conf.unset(MRJobConfig.MAP_INPUT_FILE);
-      conf.unset(MRJobConfig.MAP_INPUT_START);
-      conf.unset(MRJobConfig.MAP_INPUT_PATH);
+    announced = true;
+    InputSplit plain = Tagged.untagged(part);
+    if (!(plain instanceof FileSplit)) {
+      unannounce();
+      return;
     }
+    Configuration conf = context.getConfiguration();
+    FileSplit file = (FileSplit) plain;
+    conf.set(MRJobConfig.MAP_INPUT_FILE, file.getPath().toString());
+    conf.setLong(MRJobConfig.MAP_INPUT_START, file.getStart());
+    conf.setLong(MRJobConfig.MAP_INPUT_PATH, file.getLength());  // Hadoop's name for mapreduce.map.input.length
+  }
+
+  private void unannounce() {
+    Configuration conf = context.getConfiguration();
+    conf.unset(MRJobConfig.MAP_INPUT_FILE);
+    conf.unset(MRJobConfig.MAP_INPUT_START);
+    conf.unset(MRJobConfig.MAP_INPUT_PATH);
   }
 
   @Override
@@ -92,8 +107,9 @@ final class CoalescedRecordReader<K, V> extends RecordReader<K, V> {
   @Override
   public float getProgress() throws IOException, InterruptedException {
     if (reader == null) return 1;
-    if (bytesTotal == 0) return (float) opened / parts.size();
-    return (float) Math.min(1, (bytesDone + bytesOpen * (double) reader.getProgress()) / bytesTotal);
+    if (bytesTotal <= 0) return (float) opened / parts.size();
+    double ofPart = Math.max(0, Math.min(1, reader.getProgress()));  // Hadoop's line reader answers below 0 past a short range
+    return (float) Math.min(1, (bytesDone + bytesOpen * ofPart) / bytesTotal);
   }
 
   @Override

@@ -6,6 +6,7 @@ import java.io.DataInput;
 import java.io.DataOutput;
 import java.io.IOException;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -33,10 +34,13 @@ final class Parts {
   int current;
 
   Parts(List<InputSplit> splits, List<String> hosts) throws IOException, InterruptedException {
-    this.splits = List.copyOf(splits);
+    this.splits = Collections.unmodifiableList(new ArrayList<>(splits));
     this.hosts = hosts.toArray(new String[0]);
     long sum = 0;
-    for (InputSplit split : splits) sum = Math.addExact(sum, split.getLength());
+    for (InputSplit split : splits) {
+      sum += Math.max(0, split.getLength());  // a negative one: its format does not know it
+      if (sum < 0) sum = Long.MAX_VALUE;
+    }
     length = sum;
   }
 

@@ -11,7 +11,10 @@ import java.util.List;
  *
  * <p>A1: the sizes are max, max * ratio, max * ratio^2 ... while a size is worth at least two mean units; the first gets
  * {@code share} of a node's slots, each next that share of what remains, rounded down. A2: of a coalesced split at most
- * {@code remoteShareMax} lies on other nodes. A3: at each size, nodes with fewer units left choose first.
+ * {@code remoteShareMax} lies on other nodes; of those that A4 makes, only where nothing else evens out the load. A3: at each
+ * size, nodes with fewer units left choose first. A4: of what is left over, units that are too light for a container of their
+ * own (below {@link Policy#splitBytesMin()}) are packed into splits of the next size in the sequence, or of the least if that is
+ * more.
  *
  * <p>Where the dissertation counts blocks, this weighs units: a split takes units until the next would leave it further
  * from its size than it is, which for equal blocks rounds a size of 7.8 blocks to 8.
@@ -21,6 +24,7 @@ final class AssortedScheme {
 
   private final Layout layout;
   private final Policy policy;
+  private final double waves;  // of splits of the first size: more than one where one's would have too many bytes
   private final double sizeMax;
   private final List<IntList> unitsByNode;
   private final int[] cursor;  // per list of unitsByNode: all before it are taken for good
@@ -33,7 +37,8 @@ final class AssortedScheme {
   AssortedScheme(Layout layout, Policy policy) {
     this.layout = layout;
     this.policy = policy;
-    sizeMax = (double) layout.weightTotal / layout.slotsTotal;
+    waves = Math.max(1, Math.ceil((double) layout.bytesTotal / layout.slotsTotal / policy.splitBytesMax() - ROUNDING));
+    sizeMax = layout.weightTotal / (layout.slotsTotal * waves);
     unitsByNode = layout.unitsByNode();
     cursor = new int[unitsByNode.size()];
     left = unitsByNode.stream().mapToInt(IntList::size).toArray();
@@ -45,7 +50,7 @@ final class AssortedScheme {
   List<SplitPlanner.Group> groups() {
     int[] slotsLeft = layout.slots.clone();  // Algorithm 1's numRemainingSlots, per node: nodes may differ
     double size = sizeMax;
-    for (double perSlot = 1; isWorthCoalescing(size); perSlot /= policy.ratio(), size *= policy.ratio()) {
+    for (double perSlot = waves; isWorthCoalescing(size); perSlot /= policy.ratio(), size *= policy.ratio()) {
       boolean any = false;
       int[] slotsOfSize = new int[layout.nodeCount()];
       for (int n = 0; n < slotsOfSize.length; n++) {
@@ -58,12 +63,13 @@ final class AssortedScheme {
         makeSplits(n, size, Math.min(slotsOfSize[n], slotsFree[n]), perSlot);
       }
     }
-    leaveSingles();
+    leaveRest(Math.max(policy.splitBytesMin(), size));
     return groups;
   }
 
   private boolean isWorthCoalescing(double size) {
-    return layout.unitCount() > 0 && size * (1 + ROUNDING) >= 2.0 * layout.weightTotal / layout.unitCount();
+    return layout.unitCount() > 0 && size * (1 + ROUNDING) >= 2.0 * layout.weightTotal / layout.unitCount()
+        && size * (1 + ROUNDING) >= policy.splitBytesMin();
   }
 
   private int[] fewestUnitsFirst() {
@@ -82,20 +88,20 @@ final class AssortedScheme {
 
   private boolean makeSplit(int node, double size) {
     IntList members = new IntList();
-    long sum = gather(node, node, size, 0, members);
-    sum = gather(node, layout.nodeCount(), size, sum, members);  // units without a home are as good as local
+    long sum = gather(node, size, 0, members);
+    sum = gather(layout.nodeCount(), size, sum, members);  // units without a home are as good as local
     if (members.isEmpty() || sum < size * (1 - policy.remoteShareMax()) * (1 - ROUNDING)) {
       while (!members.isEmpty()) putBack(members.removeLast());
       return false;
     }
     gatherRemote(node, size, sum, members);
-    load[node] += Arrays.stream(members.toArray()).mapToLong(u -> layout.weight[u]).sum();
+    load[node] += Bins.weight(layout, members.toArray());
     groups.add(new SplitPlanner.Group(node, members.toArray()));
     return true;
   }
 
   /** Takes units of one list, in the order given, until the size is met as nearly as can be. */
-  private long gather(int node, int list, double size, long sum, IntList members) {
+  private long gather(int list, double size, long sum, IntList members) {
     IntList units = unitsByNode.get(list);
     while (cursor[list] < units.size() && taken[units.get(cursor[list])]) cursor[list]++;
     for (int i = cursor[list]; i < units.size(); i++) {
@@ -119,12 +125,12 @@ final class AssortedScheme {
   /** Fills up from the nodes that have most left, as far as A2 allows. */
   private void gatherRemote(int node, double size, long sum, IntList members) {
     long remote = 0;
-    while (true) {
+    while (sum < size) {
       int richest = -1;
       for (int n = 0; n < layout.nodeCount(); n++) {
         if (n != node && left[n] > 0 && (richest < 0 || left[n] > left[richest])) richest = n;
       }
-      if (richest < 0 || sum >= size) return;
+      if (richest < 0) return;
       IntList units = unitsByNode.get(richest);
       while (taken[units.get(cursor[richest])]) cursor[richest]++;  // left[richest] > 0: one is there
       int u = units.get(cursor[richest]);
@@ -137,16 +143,29 @@ final class AssortedScheme {
     }
   }
 
-  private void leaveSingles() {
+  /** Single units, and keeps A4. */
+  private void leaveRest(double size) {
     IntList rest = new IntList();
     for (int u = 0; u < taken.length; u++) {
       if (!taken[u]) rest.add(u);
     }
-    for (int u : Balance.heaviestFirst(layout, rest.toArray())) {
-      int node = Balance.leastLoadedHome(layout, u, load);
-      load[node] += layout.weight[u];
-      groups.add(new SplitPlanner.Group(node, new int[] {u}));
+    List<IntList> parts = Balance.assign(layout, rest.toArray(), load);
+    for (int n = 0; n < parts.size(); n++) {
+      IntList light = new IntList();
+      for (int u : parts.get(n).toArray()) {
+        if (layout.weight[u] < policy.splitBytesMin()) {
+          light.add(u);
+        } else {
+          groups.add(new SplitPlanner.Group(n, new int[] {u}));
+        }
+      }
+      for (int[] ofKind : layout.unitsByKind(light.toArray())) pack(n, ofKind, size);
     }
+  }
+
+  private void pack(int node, int[] units, double size) {
+    int count = (int) Math.min(units.length, Math.max(1, Math.round(Bins.weight(layout, units) / size)));
+    for (int[] packed : Bins.divide(layout, units, count)) groups.add(new SplitPlanner.Group(node, packed));
   }
 
   private void take(int u) {

@@ -2,78 +2,105 @@ package lamella.coalesce.plan;
 
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Comparator;
 import java.util.List;
-import java.util.PriorityQueue;
+import java.util.TreeSet;
 
 /**
  * Gives each unit to one node, so that nodes get weight in proportion to their slots and read what they hold.
  *
  * <p>Four steps: every unit goes to the least loaded of its homes; overloaded nodes hand units on, from home to home, to
- * nodes with room (an augmenting path: everything stays local); units without a home fill the room that is left; what is
- * still too much goes to nodes that do not hold it. B1: a node above its target by more than its lightest unit remains only
- * if no other node has room for that unit. B2: nothing is remote that handing on could have kept local, as long as the search
- * stays within {@link #EDGES_MAX}.
+ * nodes with room (an augmenting path: everything stays local); units without a home that could take them fill the room that is
+ * left; what is still too much goes to nodes that do not hold it.
+ *
+ * <p>B1: a node above its target by more than half a unit keeps that unit only if no other node would be left with less load a
+ * slot than this one has. B2: nothing is remote that handing on could have kept local, as long as the search stays within
+ * {@link #EDGES_MAX}. B3: no load a slot is above {@link #UNEVEN} times the mean where giving the heaviest units to the least
+ * loaded nodes, wherever they lie, comes out lower. B4: a node without slots gets nothing.
  */
 final class Balance {
   /** Edges looked at by all searches together; ends pathological layouts with more remote reads, not with waiting. */
   private static final long EDGES_MAX = 100_000_000;
 
+  /** How uneven loads may be for the sake of locality. */
+  private static final double UNEVEN = 1.2;
+
   private final Layout layout;
+  private final int[] units;
   private final double[] target;
+  private final long[] loadBefore;
   private final long[] load;
-  private final List<IntList> parts = new ArrayList<>();
+  private List<IntList> parts = new ArrayList<>();
   private long edgesLeft = EDGES_MAX;
 
-  private Balance(Layout layout) {
+  private Balance(Layout layout, int[] units, long[] loadBefore) {
     this.layout = layout;
+    this.units = heaviestFirst(layout, units);
+    this.loadBefore = loadBefore;
     target = new double[layout.nodeCount()];
-    load = new long[layout.nodeCount()];
+    load = loadBefore.clone();
+    double total = Arrays.stream(loadBefore).sum() + (double) Arrays.stream(units).mapToLong(u -> layout.weight[u]).sum();
     for (int n = 0; n < target.length; n++) {
-      target[n] = (double) layout.weightTotal * layout.slots[n] / layout.slotsTotal;
+      target[n] = total * layout.slots[n] / layout.slotsTotal;
       parts.add(new IntList());
     }
   }
 
   /** The units of each node, ascending. */
   static List<IntList> assign(Layout layout) {
-    Balance balance = new Balance(layout);
-    balance.toLeastLoadedHomes();
+    return assign(layout, layout.allUnits(), new long[layout.nodeCount()]);
+  }
+
+  /** The same of some units, beside a load that nodes have already. */
+  static List<IntList> assign(Layout layout, int[] units, long[] loadBefore) {
+    Balance balance = new Balance(layout, units, loadBefore);
+    IntList homeless = balance.toLeastLoadedHomes();
     balance.handOn();
-    balance.placeHomeless();
+    balance.placeHomeless(homeless);
     balance.spill();
+    balance.evenOut();
     return balance.sortedParts();
   }
 
   /** Units by falling weight, equal ones in the order given. */
   static int[] heaviestFirst(Layout layout, int[] units) {
+    boolean sorted = true;
+    for (int i = 1; i < units.length && sorted; i++) sorted = layout.weight[units[i - 1]] >= layout.weight[units[i]];
+    if (sorted) return units.clone();
     Integer[] order = Arrays.stream(units).boxed().toArray(Integer[]::new);
     Arrays.sort(order, (a, b) -> Long.compare(layout.weight[b], layout.weight[a]));  // a stable sort
     return Arrays.stream(order).mapToInt(Integer::intValue).toArray();
   }
 
-  /** The home (or, without homes, the node) with the lowest load per slot; the first such. */
-  static int leastLoadedHome(Layout layout, int unit, long[] load) {
-    int[] homes = layout.homes[unit];
+  /** Of the unit's homes that have slots the one with the lowest load per slot, the first such; -1 if there is none. */
+  private int leastLoadedHome(int unit) {
     int best = -1;
-    int candidates = homes.length == 0 ? load.length : homes.length;
-    for (int i = 0; i < candidates; i++) {
-      int n = homes.length == 0 ? i : homes[i];
-      if (best < 0 || isLessLoaded(layout, load, n, best)) best = n;
+    for (int n : layout.homes[unit]) {
+      if (layout.slots[n] > 0 && (best < 0 || ratio(n) < ratio(best))) best = n;
     }
     return best;
   }
 
-  private static boolean isLessLoaded(Layout layout, long[] load, int a, int b) {
-    if (layout.slots[a] == 0 || layout.slots[b] == 0) return layout.slots[a] > layout.slots[b];
-    return (double) load[a] / layout.slots[a] < (double) load[b] / layout.slots[b];
+  private double ratio(int node) {
+    return (double) load[node] / layout.slots[node];
   }
 
-  private void toLeastLoadedHomes() {
-    int[] all = new int[layout.unitCount()];
-    Arrays.setAll(all, u -> u);
-    for (int u : heaviestFirst(layout, all)) {
-      if (layout.homes[u].length > 0) give(leastLoadedHome(layout, u, load), u);
+  private double ratioWith(int node, long weight) {
+    return (double) (load[node] + weight) / layout.slots[node];
+  }
+
+  /** Returns those that have none. */
+  private IntList toLeastLoadedHomes() {
+    IntList homeless = new IntList();
+    for (int u : units) {
+      int node = leastLoadedHome(u);
+      if (node < 0) {
+        homeless.add(u);
+      } else {
+        give(node, u);
+      }
     }
+    return homeless;
   }
 
   private void give(int node, int unit) {
@@ -82,7 +109,7 @@ final class Balance {
   }
 
   private boolean hasRoom(int node, long weight) {
-    return load[node] + weight <= target[node] + weight / 2.0;
+    return layout.slots[node] > 0 && load[node] + weight <= target[node] + weight / 2.0;
   }
 
   private boolean hasTooMuch(int node, long weight) {
@@ -138,84 +165,128 @@ final class Balance {
     }
   }
 
-  private void placeHomeless() {
-    IntList homeless = new IntList();
-    for (int u = 0; u < layout.unitCount(); u++) {
-      if (layout.homes[u].length == 0) homeless.add(u);
-    }
+  private void placeHomeless(IntList homeless) {
     if (homeless.isEmpty()) return;
-    if (areAlike(homeless)) {
-      placeInRuns(homeless);
-      return;
+    IntList rest = areAlike(homeless) ? placeInRuns(homeless) : homeless;
+    TreeSet<Integer> emptiest = emptiest();
+    for (int i = 0; i < rest.size(); i++) {
+      int node = emptiest.pollFirst();
+      give(node, rest.get(i));
+      emptiest.add(node);
     }
-    PriorityQueue<Integer> emptiest = new PriorityQueue<>(
-        (a, b) -> isLessLoaded(layout, load, a, b) ? -1 : isLessLoaded(layout, load, b, a) ? 1 : a - b);
+  }
+
+  /** The nodes that have slots, lowest load per slot first. A node's load may only be changed while it is not in here. */
+  private TreeSet<Integer> emptiest() {
+    TreeSet<Integer> emptiest = new TreeSet<>(Comparator.<Integer>comparingDouble(this::ratio).thenComparingInt(n -> n));
     for (int n = 0; n < load.length; n++) {
       if (layout.slots[n] > 0) emptiest.add(n);
     }
-    for (int u : heaviestFirst(layout, homeless.toArray())) {
-      int node = emptiest.remove();
+    return emptiest;
+  }
+
+  private boolean areAlike(IntList some) {
+    long heaviest = 0;
+    long sum = 0;
+    for (int i = 0; i < some.size(); i++) {
+      heaviest = Math.max(heaviest, layout.weight[some.get(i)]);
+      sum += layout.weight[some.get(i)];
+    }
+    return heaviest <= 1.5 * sum / some.size();
+  }
+
+  /** Neighbours go to the same node, where they may be read as one range. Returns what found no room. */
+  private IntList placeInRuns(IntList some) {
+    int[] inOrder = some.toArray();
+    Arrays.sort(inOrder);
+    IntList rest = new IntList();
+    long tooHeavy = Long.MAX_VALUE;  // no node had room for this much
+    int node = 0;
+    for (int u : inOrder) {
+      long w = layout.weight[u];
+      while (w < tooHeavy && node < load.length && !hasRoom(node, w)) node++;
+      if (w < tooHeavy && node < load.length) {
+        give(node, u);
+        continue;
+      }
+      tooHeavy = Math.min(tooHeavy, w);
+      rest.add(u);
+      node = 0;
+    }
+    return rest;
+  }
+
+  /** Keeps B1: from nodes with too much to the emptiest, as long as that lowers the higher of both loads. */
+  private void spill() {
+    TreeSet<Integer> emptiest = emptiest();
+    Integer[] fullest = new Integer[load.length];
+    Arrays.setAll(fullest, n -> n);
+    double[] excess = new double[load.length];
+    for (int n = 0; n < load.length; n++) excess[n] = layout.slots[n] == 0 ? 0 : ratio(n) - target[n] / layout.slots[n];
+    Arrays.sort(fullest, (a, b) -> Double.compare(excess[b], excess[a]));
+    for (int from : fullest) {
+      if (excess[from] <= 0) return;
+      IntList part = parts.get(from);
+      for (int i = part.size() - 1; i >= 0; i--) {
+        long w = layout.weight[part.get(i)];
+        if (!hasTooMuch(from, w)) continue;
+        int to = emptiest.pollFirst();
+        if (to != from && ratioWith(to, w) < ratio(from)) {
+          emptiest.remove(from);
+          int u = part.removeAt(i);
+          load[from] -= w;
+          give(to, u);
+          emptiest.add(from);
+        }
+        emptiest.add(to);
+      }
+    }
+  }
+
+  /** Keeps B3. */
+  private void evenOut() {
+    double mean = Arrays.stream(load).sum() / (double) layout.slotsTotal;
+    double highest = highest();
+    if (highest <= UNEVEN * mean) return;
+    Balance anywhere = new Balance(layout, units, loadBefore);
+    anywhere.toLeastLoaded(0);
+    if (anywhere.highest() >= highest) return;
+    Balance atHome = new Balance(layout, units, loadBefore);
+    double allowed = Math.max(UNEVEN * mean, anywhere.highest());
+    atHome.toLeastLoaded(allowed);
+    Balance better = atHome.highest() <= allowed ? atHome : anywhere;
+    parts = better.parts;
+    System.arraycopy(better.load, 0, load, 0, load.length);
+  }
+
+  /** Heaviest first, to a home where the load a slot stays within {@code atHome}, else to the emptiest node. */
+  private void toLeastLoaded(double atHome) {
+    TreeSet<Integer> emptiest = emptiest();
+    for (int u : units) {
+      int home = leastLoadedHome(u);
+      boolean stays = home >= 0 && ratioWith(home, layout.weight[u]) <= atHome;
+      int node = stays ? home : emptiest.first();
+      emptiest.remove(node);
       give(node, u);
       emptiest.add(node);
     }
   }
 
-  private boolean areAlike(IntList units) {
-    long heaviest = 0;
-    long sum = 0;
-    for (int i = 0; i < units.size(); i++) {
-      heaviest = Math.max(heaviest, layout.weight[units.get(i)]);
-      sum += layout.weight[units.get(i)];
-    }
-    return heaviest <= 1.5 * sum / units.size();
-  }
-
-  /** Neighbours go to the same node, where they may be read as one range. */
-  private void placeInRuns(IntList units) {
-    int node = 0;
-    for (int i = 0; i < units.size(); i++) {
-      while (node < load.length - 1 && (layout.slots[node] == 0 || !hasRoom(node, layout.weight[units.get(i)]))) node++;
-      int u = units.get(i);
-      give(layout.slots[node] > 0 && hasRoom(node, layout.weight[u]) ? node : leastLoadedHome(layout, u, load), u);
-    }
-  }
-
-  /** Keeps B1: from nodes with too much to the emptiest, as long as the unit fits there. */
-  private void spill() {
-    PriorityQueue<Integer> emptiest = new PriorityQueue<>(
-        (a, b) -> {
-          int byRoom = Double.compare(target[b] - load[b], target[a] - load[a]);
-          return byRoom != 0 ? byRoom : Integer.compare(a, b);
-        });
+  private double highest() {
+    double highest = 0;
     for (int n = 0; n < load.length; n++) {
-      if (layout.slots[n] > 0 && load[n] < target[n]) emptiest.add(n);
+      if (layout.slots[n] > 0) highest = Math.max(highest, ratio(n));
     }
-    for (int n = 0; n < load.length; n++) {
-      if (load[n] <= target[n]) continue;
-      IntList part = parts.get(n);
-      for (int i = part.size() - 1; i >= 0; i--) {
-        int u = part.get(i);
-        long w = layout.weight[u];
-        if (!hasTooMuch(n, w)) continue;
-        Integer to = emptiest.poll();
-        if (to == null) return;
-        if (hasRoom(to, w)) {
-          part.removeAt(i);
-          load[n] -= w;
-          give(to, u);
-        }
-        if (load[to] < target[to]) emptiest.add(to);
-      }
-    }
+    return highest;
   }
 
   private List<IntList> sortedParts() {
     List<IntList> sorted = new ArrayList<>(parts.size());
     for (IntList part : parts) {
-      int[] units = part.toArray();
-      Arrays.sort(units);
+      int[] ascending = part.toArray();
+      Arrays.sort(ascending);
       IntList list = new IntList();
-      for (int u : units) list.add(u);
+      for (int u : ascending) list.add(u);
       sorted.add(list);
     }
     return sorted;

@@ -1,6 +1,7 @@
 package lamella.coalesce.plan;
 
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -12,23 +13,54 @@ import java.util.TreeMap;
  * <p>S1: nodes are sorted by host and no host comes twice. S2: every node has at least one slot. S3: {@link #slots()} is
  * at least 1, and the entries of {@link #slotsPerNode()} sum to it.
  */
-public record ClusterShape(List<Node> nodes, int slotsReserved, String source) {
+public final class ClusterShape {
   /** One host and the map containers that fit on it at once. */
-  public record Node(String host, int slots) {
-    public Node {
-      if (host == null || host.isBlank()) throw new IllegalArgumentException("a node without a host name");
+  public static final class Node {
+    private final String host;
+    private final int slots;
+
+    public Node(String host, int slots) {
+      if (host == null || host.trim().isEmpty()) throw new IllegalArgumentException("a node without a host name");
       if (slots < 1) throw new IllegalArgumentException("node " + host + " has " + slots + " slots; expected 1 or more");
+      this.host = host;
+      this.slots = slots;
+    }
+
+    public String host() {
+      return host;
+    }
+
+    public int slots() {
+      return slots;
     }
   }
 
-  public ClusterShape {
+  private final List<Node> nodes;
+  private final int slotsReserved;
+  private final String source;
+
+  public ClusterShape(List<Node> nodes, int slotsReserved, String source) {
     if (nodes.isEmpty()) throw new IllegalArgumentException("a cluster shape (from " + source + ") without nodes");
     if (slotsReserved < 0) throw new IllegalArgumentException(slotsReserved + " reserved slots; expected 0 or more");
     Map<String, Integer> merged = new TreeMap<>();  // keeps S1; two node managers on one host add up
     for (Node node : nodes) merged.merge(node.host(), node.slots(), Math::addExact);
     List<Node> sorted = new ArrayList<>();
     merged.forEach((host, slots) -> sorted.add(new Node(host, slots)));
-    nodes = List.copyOf(sorted);
+    this.nodes = Collections.unmodifiableList(sorted);
+    this.slotsReserved = slotsReserved;
+    this.source = source;
+  }
+
+  public List<Node> nodes() {
+    return nodes;
+  }
+
+  public int slotsReserved() {
+    return slotsReserved;
+  }
+
+  public String source() {
+    return source;
   }
 
   /** {@code nodeCount} hosts named node0000, node0001 ... with the same number of slots each. */
@@ -49,13 +81,7 @@ public record ClusterShape(List<Node> nodes, int slotsReserved, String source) {
    */
   public int[] slotsPerNode() {
     int[] left = nodes.stream().mapToInt(Node::slots).toArray();
-    for (int taken = slotsAll() - slots(); taken > 0; taken--) {
-      int most = 0;
-      for (int n = 1; n < left.length; n++) {
-        if (left[n] >= left[most]) most = n;
-      }
-      left[most]--;
-    }
+    Slots.takeAway(left, slotsAll() - slots(), (a, b) -> Integer.compare(b, a));
     return left;
   }
 

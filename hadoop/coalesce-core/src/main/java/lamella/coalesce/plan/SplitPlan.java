@@ -1,5 +1,8 @@
 package lamella.coalesce.plan;
 
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -8,30 +11,64 @@ import java.util.TreeMap;
  * What a planner decided: which units go together, and where.
  *
  * <p>P1: every unit is in exactly one split. P2: splits come largest weight first; within a split, units come in the order
- * in which they were given.
+ * in which they were given. P3: the units of a split are of one kind. P4: a split of several units has at most
+ * {@link Policy#splitBytesMax()} bytes, except with the scheme fixed.
  */
 public final class SplitPlan {
-  /**
-   * One split.
-   *
-   * @param units numbers of its units, ascending
-   * @param node the host that it was planned for; empty when no host is better than another
-   * @param hosts what the scheduler is told: {@code node} alone for a coalesced split, all replicas for a single unit
-   */
-  public record Split(int[] units, String node, List<String> hosts, long bytes, long bytesLocal) {
+  /** One split. */
+  public static final class Split {
+    private final int[] units;
+    private final String node;
+    private final List<String> hosts;
+    private final long bytes;
+    private final long bytesLocal;
+
+    Split(int[] units, String node, List<String> hosts, long bytes, long bytesLocal) {
+      this.units = units;
+      this.node = node;
+      this.hosts = Collections.unmodifiableList(new ArrayList<>(hosts));
+      this.bytes = bytes;
+      this.bytesLocal = bytesLocal;
+    }
+
+    /** Numbers of its units, ascending. */
+    public int[] units() {
+      return units;
+    }
+
     public int unitCount() {
       return units.length;
+    }
+
+    /** The host that it was planned for; empty when no host is better than another. */
+    public String node() {
+      return node;
+    }
+
+    /** What the scheduler is told: {@link #node} alone for a coalesced split, all replicas for a single unit. */
+    public List<String> hosts() {
+      return hosts;
+    }
+
+    public long bytes() {
+      return bytes;
+    }
+
+    public long bytesLocal() {
+      return bytesLocal;
     }
   }
 
   private final List<Split> splits;
   private final ClusterShape shape;
   private final long bytesPlaced;  // bytes of units that have hosts at all
+  private final long bytesKnown;  // of those, with a host that is a node of the shape
 
-  SplitPlan(List<Split> splits, ClusterShape shape, long bytesPlaced) {
-    this.splits = List.copyOf(splits);
+  SplitPlan(List<Split> splits, ClusterShape shape, long bytesPlaced, long bytesKnown) {
+    this.splits = Collections.unmodifiableList(new ArrayList<>(splits));
     this.shape = shape;
     this.bytesPlaced = bytesPlaced;
+    this.bytesKnown = bytesKnown;
   }
 
   public List<Split> splits() {
@@ -52,6 +89,11 @@ public final class SplitPlan {
     return (double) splits.stream().mapToLong(Split::bytesLocal).sum() / bytesPlaced;
   }
 
+  /** Of the bytes that have a place, the share that lies on nodes of the shape at all; 1 if none has a place. */
+  public double knownShare() {
+    return bytesPlaced == 0 ? 1 : (double) bytesKnown / bytesPlaced;
+  }
+
   /** Splits per slot. At or below 1, every map starts at once. */
   public double waves() {
     return (double) splits.size() / shape.slots();
@@ -59,7 +101,7 @@ public final class SplitPlan {
 
   /** How many splits have how many units, most units first. */
   public Map<Integer, Integer> splitsByUnitCount() {
-    Map<Integer, Integer> counts = new TreeMap<>(java.util.Comparator.reverseOrder());
+    Map<Integer, Integer> counts = new TreeMap<>(Comparator.reverseOrder());
     for (Split split : splits) counts.merge(split.unitCount(), 1, Integer::sum);
     return counts;
   }

@@ -2,15 +2,18 @@ package lamella.coalesce.plan;
 
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.Comparator;
 import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
 
 /**
  * Decides which units are read together. A pure function of the units, the cluster's shape and the policy: the same input
  * gives the same plan, whatever the order of replicas, with no clock, no randomness and no cluster.
  *
  * <p>The promises are those of {@link SplitPlan}; each scheme adds its own:
- * {@link MaximumScheme M1 and M2}, {@link AssortedScheme A1 to A3}.
+ * {@link MaximumScheme M1 to M3}, {@link AssortedScheme A1 to A4}.
  *
  * <p>Threads: stateless; any number.
  */
@@ -18,56 +21,133 @@ public final class SplitPlanner {
   private SplitPlanner() {}
 
   /** A draft of a split: its units, and the node it is for, or -1. */
-  record Group(int node, int[] units) {}
+  static final class Group {
+    final int node;
+    final int[] units;
 
-  public static SplitPlan plan(List<Unit> units, ClusterShape shape, Policy policy) {
-    Layout layout = new Layout(units, shape, policy.openCostBytes());
-    List<Group> groups = switch (policy.scheme()) {
-      case NONE -> Singles.of(layout);
-      case MAXIMUM -> MaximumScheme.groups(layout);
-      case ASSORTED -> new AssortedScheme(layout, policy).groups();
-      case FIXED -> fixed(layout, policy.fixedUnits());
-    };
-    return finish(units, shape, layout, groups);
+    Group(int node, int[] units) {
+      this.node = node;
+      this.units = units;
+    }
   }
 
-  /** Each node's fair part of the units, cut in runs of {@code unitCount}; a node's last run may be shorter. */
+  public static SplitPlan plan(List<Unit> units, ClusterShape shape, Policy policy) {
+    Layout layout = new Layout(units, shape, policy);
+    return finish(units, shape, layout, cut(layout, policy, groups(layout, policy)));
+  }
+
+  private static List<Group> groups(Layout layout, Policy policy) {
+    switch (policy.scheme()) {
+      case NONE:
+        return Singles.of(layout);
+      case MAXIMUM:
+        return MaximumScheme.groups(layout, policy);
+      case ASSORTED:
+        return new AssortedScheme(layout, policy).groups();
+      case FIXED:
+        return fixed(layout, policy.fixedUnits());
+      default:
+        throw new IllegalArgumentException("no such scheme: " + policy.scheme());
+    }
+  }
+
+  /** Each node's fair part of the units of a kind, cut in runs of {@code unitCount}; the last run may be shorter. */
   private static List<Group> fixed(Layout layout, int unitCount) {
     List<Group> groups = new ArrayList<>();
     List<IntList> parts = Balance.assign(layout);
     for (int n = 0; n < parts.size(); n++) {
-      int[] part = parts.get(n).toArray();
-      for (int from = 0; from < part.length; from += unitCount) {
-        groups.add(new Group(n, Arrays.copyOfRange(part, from, Math.min(part.length, from + unitCount))));
+      for (int[] part : layout.unitsByKind(parts.get(n).toArray())) {
+        for (int from = 0; from < part.length; from += unitCount) {
+          groups.add(new Group(n, Arrays.copyOfRange(part, from, Math.min(part.length, from + unitCount))));
+        }
       }
     }
     return groups;
   }
 
+  /** Keeps P3 and P4, whatever the scheme grouped. */
+  private static List<Group> cut(Layout layout, Policy policy, List<Group> groups) {
+    long most = policy.scheme() == Policy.Scheme.FIXED ? Long.MAX_VALUE : policy.splitBytesMax();
+    List<Group> cut = new ArrayList<>(groups.size());
+    for (Group group : groups) {
+      if (group.units.length == 1) {
+        cut.add(group);
+        continue;
+      }
+      int[] members = group.units.clone();
+      Arrays.sort(members);
+      List<int[]> kinds = layout.unitsByKind(members);
+      for (int[] ofKind : kinds) {
+        int node = kinds.size() == 1 ? group.node : holderOfMost(layout, ofKind, group.node);
+        long bytes = Arrays.stream(ofKind).mapToLong(u -> layout.bytes[u]).sum();
+        int from = 0;
+        long sum = 0;
+        // About equal pieces, not full ones and a small rest.
+        double each = bytes / Math.ceil((double) bytes / most);
+        for (int i = 0; i < ofKind.length; i++) {
+          long b = layout.bytes[ofKind[i]];
+          if (i > from && (sum + b > most || bytes > most && sum + b / 2.0 > each)) {
+            cut.add(new Group(node, Arrays.copyOfRange(ofKind, from, i)));
+            from = i;
+            sum = 0;
+          }
+          sum += b;
+        }
+        cut.add(new Group(node, Arrays.copyOfRange(ofKind, from, ofKind.length)));
+      }
+    }
+    return cut;
+  }
+
+  /** {@code node} unless another holds more of the units. */
+  private static int holderOfMost(Layout layout, int[] units, int node) {
+    Map<Integer, Long> held = new TreeMap<>();
+    held.put(node, 0L);
+    for (int u : units) {
+      for (int home : layout.homes[u]) {
+        if (layout.slots[home] > 0) held.merge(home, layout.weight[u], Long::sum);
+      }
+    }
+    int best = node;
+    for (Map.Entry<Integer, Long> entry : held.entrySet()) {
+      if (entry.getValue() > held.get(best)) best = entry.getKey();
+    }
+    return best;
+  }
+
   private static SplitPlan finish(List<Unit> units, ClusterShape shape, Layout layout, List<Group> groups) {
     boolean[] seen = new boolean[layout.unitCount()];
     int seenCount = 0;
-    record Weighed(long weight, SplitPlan.Split split) {}
-    List<Weighed> weighed = new ArrayList<>(groups.size());
-    for (Group group : groups) {
-      int[] members = group.units().clone();
+    SplitPlan.Split[] splits = new SplitPlan.Split[groups.size()];
+    long[] weight = new long[groups.size()];
+    for (int g = 0; g < splits.length; g++) {
+      int[] members = groups.get(g).units.clone();
       Arrays.sort(members);
-      long weight = 0;
       for (int u : members) {
         if (seen[u]) throw new IllegalStateException("unit " + u + " was planned twice");  // keeps P1
         seen[u] = true;
-        weight += layout.weight[u];
+        weight[g] += layout.weight[u];
       }
       seenCount += members.length;
-      weighed.add(new Weighed(weight, split(units, shape, layout, group.node(), members)));
+      splits[g] = split(units, shape, layout, groups.get(g).node, members);
     }
     if (seenCount != seen.length) {
       throw new IllegalStateException(seen.length - seenCount + " of " + seen.length + " units were not planned");
     }
-    weighed.sort(Comparator.comparingLong((Weighed w) -> -w.weight()).thenComparingInt(w -> w.split().units()[0]));
+    Integer[] order = new Integer[splits.length];
+    Arrays.setAll(order, g -> g);
+    Arrays.sort(order, Comparator.comparingLong((Integer g) -> -weight[g]).thenComparingInt(g -> splits[g].units()[0]));
 
-    long bytesPlaced = units.stream().filter(unit -> !unit.hosts().isEmpty()).mapToLong(Unit::bytes).sum();
-    return new SplitPlan(weighed.stream().map(Weighed::split).toList(), shape, bytesPlaced);
+    long bytesPlaced = 0;
+    long bytesKnown = 0;
+    for (int u = 0; u < layout.unitCount(); u++) {
+      if (units.get(u).hosts().isEmpty()) continue;
+      bytesPlaced += layout.bytes[u];
+      if (layout.homes[u].length > 0) bytesKnown += layout.bytes[u];
+    }
+    List<SplitPlan.Split> sorted = new ArrayList<>(splits.length);
+    for (int g : order) sorted.add(splits[g]);
+    return new SplitPlan(sorted, shape, bytesPlaced, bytesKnown);
   }
 
   private static SplitPlan.Split split(
@@ -76,14 +156,15 @@ public final class SplitPlanner {
     long bytesLocal = 0;
     boolean homely = false;
     for (int u : members) {
-      bytes += units.get(u).bytes();
+      bytes += layout.bytes[u];
       if (node >= 0 && layout.isHome(u, node)) {
-        bytesLocal += units.get(u).bytes();
+        bytesLocal += layout.bytes[u];
         homely = true;
       }
     }
     String host = node < 0 ? "" : shape.nodes().get(node).host();
-    List<String> hosts = homely ? List.of(host) : List.of();  // a hint where nothing is local would only cost waiting
+    // A hint where nothing is local would only cost waiting.
+    List<String> hosts = homely ? Collections.singletonList(host) : Collections.emptyList();
     if (members.length == 1) hosts = units.get(members[0]).hosts();
     return new SplitPlan.Split(members, host, hosts, bytes, bytesLocal);
   }

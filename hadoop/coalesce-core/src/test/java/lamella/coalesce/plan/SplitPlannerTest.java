@@ -21,6 +21,11 @@ class SplitPlannerTest {
   /** Its cluster: 32 nodes of 8 slots, 250 GB in blocks of 128 MB, 3 replicas. */
   private static final ClusterShape PAPER = ClusterShape.uniform(32, 8);
 
+  /** As the dissertation: as large as a slot's part, and however little. */
+  private static Policy unlimited(Policy policy) {
+    return policy.withSplitBytes(0, 1L << 40);
+  }
+
   private static List<Unit> paper(long seed) {
     return Layouts.blocks(2000, BLOCK, PAPER, 3, new Random(seed));
   }
@@ -40,7 +45,7 @@ class SplitPlannerTest {
     ClusterShape shape = ClusterShape.uniform(1, 8);
     List<Unit> units = Layouts.blocks(72, BLOCK, shape, 1, new Random(1));
     // max 9; a quarter of the slots each: 2, 1 (of 6), 1 (of 5), 1 (of 4), 0 (of 3); sizes 9, 3, then 1 is below 2.
-    SplitPlan plan = SplitPlanner.plan(units, shape, Policy.assorted(1.0 / 3, 0.25));
+    SplitPlan plan = SplitPlanner.plan(units, shape, unlimited(Policy.assorted(1.0 / 3, 0.25)));
     assertEquals(Map.of(9, 2, 3, 3, 1, 72 - 18 - 9), plan.splitsByUnitCount());
   }
 
@@ -63,12 +68,12 @@ class SplitPlannerTest {
     for (List<String> names : List.of(List.of("poor", "rich"), List.of("rich", "poor"))) {
       ClusterShape shape =
           new ClusterShape(names.stream().map(name -> new ClusterShape.Node(name, 2)).toList(), 0, "test");
-      SplitPlan plan = SplitPlanner.plan(units, shape, Policy.of(Policy.Scheme.ASSORTED));
+      SplitPlan plan = SplitPlanner.plan(units, shape, unlimited(Policy.of(Policy.Scheme.ASSORTED)));
       List<SplitPlan.Split> big = plan.splits().stream().filter(split -> split.unitCount() == 4).toList();
       assertEquals(2, big.size());
       SplitPlan.Split poor = big.stream().filter(split -> split.node().equals("poor")).findFirst().orElseThrow();
       assertArrayEquals(new int[] {0, 1, 2, 3}, poor.units());
-      assertEquals(1.0, plan.localShare());
+      assertTrue(big.stream().allMatch(split -> split.bytesLocal() == split.bytes()));
     }
   }
 
@@ -80,13 +85,13 @@ class SplitPlannerTest {
     for (int i = 0; i < 32; i++) units.add(new Unit(BLOCK, List.of("many")));
     ClusterShape shape = new ClusterShape(
         List.of(new ClusterShape.Node("few", 4), new ClusterShape.Node("many", 4)), 4, "test");  // 2 slots of each are left
-    SplitPlan plan = SplitPlanner.plan(units, shape, Policy.of(Policy.Scheme.ASSORTED));
+    SplitPlan plan = SplitPlanner.plan(units, shape, unlimited(Policy.of(Policy.Scheme.ASSORTED)));
     List<SplitPlan.Split> ofFew =
         plan.splits().stream().filter(split -> split.node().equals("few") && split.unitCount() > 1).toList();
     assertTrue(ofFew.stream().allMatch(split -> split.unitCount() <= 5), "a split of 10 from 8 blocks");
 
     units.set(39, new Unit(BLOCK, List.of("few")));  // 9 of 40: now one remote block makes it ten
-    plan = SplitPlanner.plan(units, shape, Policy.of(Policy.Scheme.ASSORTED));
+    plan = SplitPlanner.plan(units, shape, unlimited(Policy.of(Policy.Scheme.ASSORTED)));
     SplitPlan.Split filled =
         plan.splits().stream().filter(split -> split.node().equals("few") && split.unitCount() == 10).findFirst().orElseThrow();
     assertEquals(9 * BLOCK, filled.bytesLocal());
@@ -156,7 +161,7 @@ class SplitPlannerTest {
     Random random = new Random(5);
     List<Unit> units = new ArrayList<>(Layouts.blocks(64, BLOCK, shape, 3, random));
     units.addAll(Layouts.blocks(4000, 1000, shape, 3, random));
-    SplitPlan plan = SplitPlanner.plan(units, shape, Policy.of(Policy.Scheme.MAXIMUM));
+    SplitPlan plan = SplitPlanner.plan(units, shape, unlimited(Policy.of(Policy.Scheme.MAXIMUM)));
     assertEquals(8, plan.splits().size());
     long mean = (64 * BLOCK + 4000 * 1000L + 4064 * Policy.OPEN_COST_BYTES) / 8;
     for (SplitPlan.Split split : plan.splits()) {
@@ -196,26 +201,102 @@ class SplitPlannerTest {
     assertThrows(IllegalArgumentException.class, () -> new Unit(-1, List.of()));
   }
 
-  @ParameterizedTest
-  @EnumSource(Policy.Scheme.class)
-  void planningALargeJobIsQuickAndSmall(Policy.Scheme scheme) {
-    ClusterShape shape = ClusterShape.uniform(1000, 8);
-    List<Unit> units = Layouts.blocks(100_000, BLOCK, shape, 3, new Random(7));
-    System.gc();
-    long before = used();
-    long started = System.nanoTime();
-    SplitPlan plan = SplitPlanner.plan(units, shape, Policy.of(scheme));
-    double seconds = (System.nanoTime() - started) / 1e9;
-    long mib = Math.max(0, used() - before) >> 20;  // without a collection in between: also what it let go of again
-    System.out.printf("plan of 100,000 blocks on 1,000 nodes, %s: %.2f s, %d MiB, %d splits, %.1f %% local, load %.3f%n",
-        scheme, seconds, mib, plan.splits().size(), 100 * plan.localShare(), plan.loadMaxOverMean());
-    assertTrue(seconds < 2, seconds + " s");
-    assertTrue(mib < 500, mib + " MiB");
-    assertTrue(plan.localShare() >= 0.9);
-    assertTrue(plan.loadMaxOverMean() <= 1.1);
+  @Test
+  void aHeavyUnitOnANodeWhoseSlotIsReservedGoesElsewhere() {
+    List<ClusterShape.Node> nodes = new ArrayList<>();
+    for (int i = 0; i < 4; i++) nodes.add(new ClusterShape.Node("n" + i, 1));
+    ClusterShape shape = new ClusterShape(nodes, 1, "test");
+    assertEquals(0, shape.slotsPerNode()[3]);
+    List<Unit> units = new ArrayList<>(Layouts.blocks(8, BLOCK, shape, 2, new Random(1)));
+    units.add(new Unit(10L << 30, List.of("n3")));
+    for (Policy.Scheme scheme : Policy.Scheme.values()) {
+      SplitPlan plan = SplitPlanner.plan(units, shape, Policy.of(scheme));
+      assertTrue(plan.splits().stream().noneMatch(split -> split.node().equals("n3")), scheme.toString());
+    }
   }
 
-  private static long used() {
-    return Runtime.getRuntime().totalMemory() - Runtime.getRuntime().freeMemory();
+  @ParameterizedTest
+  @EnumSource(Policy.Scheme.class)
+  void blocksOnAFewOfManyNodesAreSpreadEvenly(Policy.Scheme scheme) {
+    ClusterShape shape = ClusterShape.uniform(100, 1);
+    List<Unit> units = new ArrayList<>();
+    for (int i = 0; i < 1040; i++) units.add(new Unit(BLOCK, List.of("node0000", "node0001", "node0002")));
+    SplitPlan plan = SplitPlanner.plan(units, shape, Policy.of(scheme).withSplitBytes(0, 1L << 40));
+    assertTrue(plan.loadMaxOverMean() <= 1.2, "load max/mean " + plan.loadMaxOverMean());
+  }
+
+  @ParameterizedTest
+  @EnumSource(value = Policy.Scheme.class, names = {"MAXIMUM", "ASSORTED"})
+  void tenThousandSmallFilesAreAFewSplits(Policy.Scheme scheme) {
+    ClusterShape shape = new ClusterShape(ClusterShape.uniform(3, 4).nodes(), 1, "test");
+    SplitPlan plan = SplitPlanner.plan(Layouts.blocks(10_000, 10_000, shape, 2, new Random(1)), shape, Policy.of(scheme));
+    assertTrue(plan.splits().size() <= (scheme == Policy.Scheme.MAXIMUM ? 11 : 24), plan.splits().size() + " splits");
+    assertTrue(plan.localShare() >= 0.9);
+  }
+
+  @Test
+  void tooLittleForAllSlotsMakesFewerSplitsWhereTheDataIs() {
+    ClusterShape shape = ClusterShape.uniform(32, 8);
+    List<Unit> units = new ArrayList<>();
+    for (int i = 0; i < 400; i++) units.add(new Unit(1 << 20, List.of("node0007", "node0013")));
+    SplitPlan plan = SplitPlanner.plan(
+        units, shape, Policy.of(Policy.Scheme.MAXIMUM).withOpenCostBytes(0).withSplitBytes(100 << 20, 1 << 30));
+    assertEquals(4, plan.splits().size());
+    assertTrue(SplitPlanner.plan(units, shape, Policy.of(Policy.Scheme.MAXIMUM).withSplitBytes(0, 1 << 30)).splits().size() > 100);
+  }
+
+  @Test
+  void moreThanTheMostMakesFullWaves() {
+    ClusterShape shape = ClusterShape.uniform(4, 2);
+    List<Unit> units = Layouts.blocks(160, BLOCK, shape, 3, new Random(1));  // 20 GiB on 8 slots of 1 GiB
+    SplitPlan plan = SplitPlanner.plan(units, shape, Policy.of(Policy.Scheme.MAXIMUM));
+    assertEquals(24, plan.splits().size());
+    assertTrue(plan.splits().stream().allMatch(split -> split.bytes() <= 1L << 30));
+    plan = SplitPlanner.plan(units, shape, Policy.of(Policy.Scheme.ASSORTED));
+    assertTrue(plan.splits().stream().allMatch(split -> split.bytes() <= 1L << 30));
+    assertTrue(plan.splitsByUnitCount().keySet().iterator().next() >= 6, plan.splitsByUnitCount().toString());
+  }
+
+  @Test
+  void filesThatAreKeptApartStillFillTheSlots() {
+    ClusterShape shape = ClusterShape.uniform(4, 2);
+    List<Unit> units = new ArrayList<>();
+    for (int file = 0; file < 3; file++) {
+      for (Unit block : Layouts.blocks(file == 0 ? 36 : 11, BLOCK, shape, 3, new Random(file))) {
+        units.add(new Unit(block.bytes(), block.hosts(), file));
+      }
+    }
+    SplitPlan plan = SplitPlanner.plan(units, shape, Policy.of(Policy.Scheme.MAXIMUM));
+    assertTrue(plan.splits().size() <= 9, plan.splits().size() + " splits");  // 36 blocks of 128 MB in five GiB, 11 in two
+    assertTrue(plan.localShare() >= 0.7, plan.localShare() + " local");
+    // More files than slots: each its own split, where it is.
+    units.clear();
+    for (int file = 0; file < 20; file++) {
+      List<String> hosts = Layouts.hosts(shape, 2, new Random(file));
+      for (int block = 0; block < 4; block++) units.add(new Unit(BLOCK, hosts, file));
+    }
+    plan = SplitPlanner.plan(units, shape, Policy.of(Policy.Scheme.MAXIMUM));
+    assertEquals(Map.of(4, 20), plan.splitsByUnitCount());
+    assertTrue(plan.localShare() >= 0.7, plan.localShare() + " local");
+  }
+
+  @Test
+  void lengthsThatAFormatMadeUpAreSurvived() {
+    List<Unit> units = Collections.nCopies(1000, new Unit(Long.MAX_VALUE, List.of()));
+    for (Policy.Scheme scheme : Policy.Scheme.values()) {
+      SplitPlan plan = SplitPlanner.plan(units, PAPER, Policy.of(scheme));
+      assertTrue(plan.bytes() > 0);
+      assertTrue(plan.loadMaxOverMean() <= 1.2, scheme + ": " + plan.loadMaxOverMean());
+    }
+  }
+
+  @ParameterizedTest
+  @EnumSource(Policy.Scheme.class)
+  void aLargeJobIsPlannedEvenlyAndLocally(Policy.Scheme scheme) {
+    ClusterShape shape = ClusterShape.uniform(1000, 8);
+    SplitPlan plan =
+        SplitPlanner.plan(Layouts.blocks(100_000, BLOCK, shape, 3, new Random(7)), shape, Policy.of(scheme));
+    assertTrue(plan.localShare() >= 0.9);
+    assertTrue(plan.loadMaxOverMean() <= 1.1);
   }
 }

@@ -1,6 +1,7 @@
 package lamella.coalesce.yarn;
 
 import java.io.IOException;
+import java.util.ArrayList;
 import java.util.List;
 import lamella.coalesce.plan.ClusterShape;
 import lamella.coalesce.shape.ShapeProvider;
@@ -29,12 +30,12 @@ public final class YarnShapeProvider implements ShapeProvider {
       client.init(conf);
       client.start();
       List<NodeReport> reports = client.getNodeReports(NodeState.RUNNING);
-      return YarnShape.of(
-          reports.stream()
-              .map(report -> new YarnShape.Room(
-                  report.getNodeId().getHost(), report.getCapability().getMemorySize(), report.getCapability().getVirtualCores()))
-              .toList(),
-          conf);
+      List<YarnShape.Room> rooms = new ArrayList<>();
+      for (NodeReport report : reports) {
+        rooms.add(new YarnShape.Room(
+            report.getNodeId().getHost(), report.getCapability().getMemorySize(), report.getCapability().getVirtualCores()));
+      }
+      return YarnShape.of(rooms, conf);
     } catch (YarnException e) {
       throw new IOException("YARN does not say which nodes it has: " + e.getMessage(), e);
     }
