@@ -19,8 +19,11 @@ import org.apache.hadoop.mapreduce.lib.input.TextInputFormat;
  */
 public final class Bench {
   private static final List<String> WORKLOADS =
-      List.of("grep", "wordcount", "sort", "sleep", "sleep-slow-node", "sleep-slow-tasks");
+      List.of("grep", "wordcount", "sort", "small-files", "sleep", "sleep-slow-node", "sleep-slow-tasks");
   private static final int GREP_BLOCKS = 96;
+  private static final int SMALL_FILES = 10_000;
+  private static final int SMALL_FILES_BY_DEFAULT = 120;  // a container each: ten thousand would take three hours here
+  private static final int SMALL_FILE_BYTES = 10_000;
   private static final int OTHER_BLOCKS = 48;
   private static final int CLOSE_REPEATS = 3;
   private static final int RECORDS_PER_BLOCK = 16;
@@ -72,6 +75,15 @@ public final class Bench {
         Data.sequence(cluster.conf(), new org.apache.hadoop.fs.Path(input, "a.seq"), OTHER_BLOCKS * 15_000, 3);
         containerCost(workload, measure(workload, input, SequenceFileInputFormat.class, Workloads.sort(), Splitting.values()));
       }
+      case "small-files" -> {
+        Map<Splitting, JobRun> few = smallFiles("small-files-" + SMALL_FILES_BY_DEFAULT, SMALL_FILES_BY_DEFAULT,
+            Splitting.DEFAULT, Splitting.MAXIMUM, Splitting.ASSORTED);
+        goal("small files: default / maximum, job", 5, true, ratio(few, Splitting.DEFAULT, Splitting.MAXIMUM, JobRun::seconds));
+        Map<Splitting, JobRun> many = smallFiles("small-files-" + SMALL_FILES, SMALL_FILES,
+            Splitting.COMBINE, Splitting.MAXIMUM, Splitting.ASSORTED);
+        goal("ten thousand small files: maximum / CombineText, job", 1.1, false,
+            ratio(many, Splitting.MAXIMUM, Splitting.COMBINE, JobRun::seconds));
+      }
       case "sleep" -> {
         Map<Splitting, JobRun> runs = sleep(workload, "", false);
         goal("sleep: waves of maximum", 1, false, runs.get(Splitting.MAXIMUM).waves());
@@ -90,6 +102,18 @@ public final class Bench {
     org.apache.hadoop.fs.Path input = new org.apache.hadoop.fs.Path("/" + name);
     Data.text(cluster.fs(), new org.apache.hadoop.fs.Path(input, "a.txt"), (long) blocks << 20, 1);
     return measure(name, input, TextInputFormat.class, workload, splittings);
+  }
+
+  private Map<Splitting, JobRun> smallFiles(String name, int count, Splitting... splittings) throws Exception {
+    org.apache.hadoop.fs.Path input = new org.apache.hadoop.fs.Path("/" + name);
+    for (int i = 0; i < count; i++) {
+      Data.text(cluster.fs(), new org.apache.hadoop.fs.Path(input, "f" + i), SMALL_FILE_BYTES, i);
+    }
+    JobRun.Workload workload = Workloads.wordCount();
+    return measure(name, input, TextInputFormat.class, job -> {
+      workload.configure(job);
+      job.getConfiguration().unset("lamella.coalesce.split.bytes.min");  // these files are as small as real ones
+    }, splittings);
   }
 
   private Map<Splitting, JobRun> sleep(String name, String slowNode, boolean slowTasks) throws Exception {

@@ -149,7 +149,8 @@ public record JobRun(
     return (end - start) / 1000.0;
   }
 
-  private static List<String> lines(FileSystem fs, Path folder) throws IOException {
+  /** All lines of a job's output, sorted. */
+  static List<String> lines(FileSystem fs, Path folder) throws IOException {
     List<String> lines = new ArrayList<>();
     for (FileStatus file : fs.listStatus(folder, path -> path.getName().startsWith("part-"))) {
       try (BufferedReader reader = new BufferedReader(new InputStreamReader(fs.open(file.getPath()), StandardCharsets.UTF_8))) {

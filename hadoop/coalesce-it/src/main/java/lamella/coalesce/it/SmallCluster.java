@@ -30,9 +30,19 @@ public final class SmallCluster implements AutoCloseable {
   private final MiniMRYarnCluster yarn;
   private final List<NodeManager> nodeManagers = new ArrayList<>();
 
+  /**
+   * Nodes with memory for {@code slotsPerNode} containers and half as many vcores, which YARN's default scheduler does not
+   * count.
+   */
   public SmallCluster(int nodeCount, int slotsPerNode, Path folder) throws IOException, InterruptedException {
+    this(nodeCount, slotsPerNode, slotsPerNode / 2, false, folder);
+  }
+
+  /** With a scheduler that counts vcores, or one that does not. */
+  public SmallCluster(int nodeCount, int containersByMemory, int vcores, boolean countVcores, Path folder)
+      throws IOException, InterruptedException {
     this.nodeCount = nodeCount;
-    this.slotsPerNode = slotsPerNode;
+    slotsPerNode = countVcores ? Math.min(containersByMemory, vcores) : containersByMemory;
     String hosts = NodeNames.install(folder);
     LogManager.getLogManager().reset();  // the web servers' talk, which goes by java.util.logging
     System.setProperty("test.build.data", folder.resolve("data").toString());
@@ -48,7 +58,9 @@ public final class SmallCluster implements AutoCloseable {
     // The DFS resolved the names to localhost for itself; with that left in place, tasks never find their node managers.
     for (String name : names) NetUtils.addStaticResolution(name, name);
 
-    configureYarn(conf, hosts);
+    configureYarn(conf, hosts, containersByMemory, vcores);
+    String calculator = countVcores ? "DominantResourceCalculator" : "DefaultResourceCalculator";
+    conf.set("yarn.scheduler.capacity.resource-calculator", "org.apache.hadoop.yarn.util.resource." + calculator);
     yarn = new MiniMRYarnCluster("small", 0);  // with node managers of its own, all would be one host
     yarn.init(conf);
     yarn.start();
@@ -56,13 +68,13 @@ public final class SmallCluster implements AutoCloseable {
     waitForNodes();
   }
 
-  private void configureYarn(Configuration conf, String hosts) {
+  private void configureYarn(Configuration conf, String hosts, int containersByMemory, int vcores) {
     conf.set("fs.defaultFS", dfs.getURI().toString());
     conf.set("yarn.app.mapreduce.am.staging-dir", "/staging");
     conf.setInt("yarn.scheduler.minimum-allocation-mb", CONTAINER_MB);
-    conf.setInt("yarn.scheduler.maximum-allocation-mb", CONTAINER_MB * slotsPerNode);
-    conf.setInt("yarn.nodemanager.resource.memory-mb", CONTAINER_MB * slotsPerNode);
-    conf.setInt("yarn.nodemanager.resource.cpu-vcores", 4 * slotsPerNode);
+    conf.setInt("yarn.scheduler.maximum-allocation-mb", CONTAINER_MB * containersByMemory);
+    conf.setInt("yarn.nodemanager.resource.memory-mb", CONTAINER_MB * containersByMemory);
+    conf.setInt("yarn.nodemanager.resource.cpu-vcores", vcores);
     conf.setBoolean("yarn.nodemanager.pmem-check-enabled", false);
     conf.setBoolean("yarn.nodemanager.vmem-check-enabled", false);
     conf.set("yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage", "99.5");
@@ -78,6 +90,7 @@ public final class SmallCluster implements AutoCloseable {
     conf.set("yarn.scheduler.capacity.root.default.capacity", "100");
     conf.set("yarn.scheduler.capacity.maximum-am-resource-percent", "1.0");
     conf.setInt("mapreduce.shuffle.port", 0);
+    conf.set("lamella.coalesce.split.bytes.min", "0");  // blocks are a hundredth of the usual ones
 
     String java = "-Xmx256m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC --add-opens java.base/java.lang=ALL-UNNAMED " + hosts;
     String home = "JAVA_HOME=" + System.getProperty("java.home");
@@ -119,6 +132,11 @@ public final class SmallCluster implements AutoCloseable {
       Thread.sleep(100);
     }
     throw new IOException("after 30 s not all of " + nodeCount + " node managers had registered");
+  }
+
+  /** The options that make names of nodes known to a JVM. */
+  public String hostsOption() {
+    return "-Djdk.net.hosts.file=" + System.getProperty("jdk.net.hosts.file");
   }
 
   /** For a job: a copy that the caller may change. */

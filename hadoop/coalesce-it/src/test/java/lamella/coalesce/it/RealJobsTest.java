@@ -4,21 +4,33 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import lamella.coalesce.Settings;
 import lamella.coalesce.mapreduce.CoalescingInputFormat;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.io.LongWritable;
+import org.apache.hadoop.io.NullWritable;
 import org.apache.hadoop.io.SequenceFile;
 import org.apache.hadoop.io.Text;
 import org.apache.hadoop.mapreduce.Job;
+import org.apache.hadoop.mapreduce.JobCounter;
+import org.apache.hadoop.mapreduce.Mapper;
 import org.apache.hadoop.mapreduce.TaskCompletionEvent;
 import org.apache.hadoop.mapreduce.lib.input.FileInputFormat;
+import org.apache.hadoop.mapreduce.lib.input.FileSplit;
 import org.apache.hadoop.mapreduce.lib.input.SequenceFileInputFormat;
 import org.apache.hadoop.mapreduce.lib.input.TextInputFormat;
+import org.apache.hadoop.mapreduce.lib.output.FileOutputFormat;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.MethodOrderer;
@@ -139,6 +151,188 @@ class RealJobsTest {
       Collections.addAll(reasons, job.getTaskDiagnostics(event.getTaskAttemptId()));
     }
     assertTrue(String.join("\n", reasons).contains("/going/f7"), () -> "no task says which file is gone: " + reasons);
+  }
+
+  /** The commands of docs/COALESCING.md, word for word, with nothing of this project but the jar that it names. */
+  @Test
+  @Order(8)
+  void theDocumentedCommandsWork() throws Exception {
+    FileSystem fs = cluster.fs();
+    org.apache.hadoop.fs.Path in = new org.apache.hadoop.fs.Path("/in");
+    for (int i = 0; i < 3; i++) Data.text(fs, new org.apache.hadoop.fs.Path(in, "f" + i), (8 << 20) + i, 10 + i);
+    Shell shell = new Shell(cluster, FOLDER.resolve("shell"));
+
+    Shell.Result job = shell.run(Shell.documented("wordcount"));
+    assertEquals(0, job.status(), job.output());
+    Matcher launched = Pattern.compile("Launched map tasks=(\\d+)").matcher(job.output());
+    assertTrue(launched.find() && Integer.parseInt(launched.group(1)) == cluster.slots(), job.output());
+    Map<String, Integer> counts = new TreeMap<>();
+    for (int i = 0; i < 3; i++) {
+      try (var lines = new BufferedReader(new InputStreamReader(fs.open(new org.apache.hadoop.fs.Path(in, "f" + i))))) {
+        lines.lines().flatMap(line -> Arrays.stream(line.trim().split("\\s+")))
+            .forEach(word -> counts.merge(word, 1, Integer::sum));
+      }
+    }
+    List<String> expected = new ArrayList<>();
+    counts.forEach((word, count) -> expected.add(word + "\t" + count));
+    Collections.sort(expected);
+    assertEquals(expected, JobRun.lines(fs, new org.apache.hadoop.fs.Path("/out")));
+
+    Shell.Result streaming = shell.run(Shell.documented("hadoop-streaming"));
+    assertEquals(0, streaming.status(), streaming.output());
+    int lines = 0;
+    for (int i = 0; i < 3; i++) {
+      try (var file = new BufferedReader(new InputStreamReader(fs.open(new org.apache.hadoop.fs.Path(in, "f" + i))))) {
+        lines += (int) file.lines().count();
+      }
+    }
+    List<String> counted = JobRun.lines(fs, new org.apache.hadoop.fs.Path("/out-streaming"));
+    assertEquals(cluster.slots(), counted.size(), "a line of wc for each split");
+    assertEquals(lines, counted.stream().mapToInt(line -> Integer.parseInt(line.trim())).sum());
+
+    Shell.Result plan = shell.run(Shell.documented(" plan "));
+    assertEquals(0, plan.status(), plan.output());
+    assertTrue(plan.output().contains("11 slots on 3 nodes") && plan.output().contains("maximum*"), plan.output());
+  }
+
+  /** Writes, for each record, the file that it was told of in setup(): right only if a split is of one file. */
+  public static final class FileNameMapper extends Mapper<LongWritable, Text, Text, Text> {
+    private Text name;
+
+    @Override
+    protected void setup(Context context) {
+      name = new Text(((FileSplit) context.getInputSplit()).getPath().getName());
+    }
+
+    @Override
+    protected void map(LongWritable key, Text value, Context context) throws java.io.IOException, InterruptedException {
+      context.write(name, value);
+    }
+  }
+
+  private static Job namesJob(String files, String output) throws Exception {
+    Job job = Job.getInstance(cluster.conf());
+    FileInputFormat.setInputPaths(job, new org.apache.hadoop.fs.Path("/names"));
+    FileOutputFormat.setOutputPath(job, new org.apache.hadoop.fs.Path(output));
+    job.setInputFormatClass(CoalescingInputFormat.class);
+    job.setMapperClass(FileNameMapper.class);
+    job.setOutputKeyClass(Text.class);
+    job.setOutputValueClass(Text.class);
+    job.setNumReduceTasks(0);
+    if (files != null) job.getConfiguration().set(Settings.FILES, files);
+    job.getConfiguration().setInt(Settings.SLOTS_PER_NODE, 1);  // three slots for six files
+    job.getConfiguration().setInt("mapreduce.map.maxattempts", 1);
+    return job;
+  }
+
+  @Test
+  @Order(9)
+  void aMapperThatAsksForItsFileInSetupIsRightOrFails() throws Exception {
+    List<String> expected = new ArrayList<>();
+    for (int i = 0; i < 6; i++) {
+      try (var out = cluster.fs().create(new org.apache.hadoop.fs.Path("/names/f" + i))) {
+        out.writeBytes("of f" + i + "\n");
+      }
+      expected.add("f" + i + "\tof f" + i);
+    }
+    Job byDefaultFails = namesJob(null, "/names-checked");
+    assertFalse(byDefaultFails.waitForCompletion(false));
+    String reasons = "";
+    for (TaskCompletionEvent event : byDefaultFails.getTaskCompletionEvents(0, 100)) {
+      reasons += String.join("\n", byDefaultFails.getTaskDiagnostics(event.getTaskAttemptId()));
+    }
+    assertTrue(reasons.contains("CoalescedSplit cannot be cast"), reasons);
+    assertTrue(namesJob("apart", "/names-apart").waitForCompletion(false));
+    assertEquals(expected, JobRun.lines(cluster.fs(), new org.apache.hadoop.fs.Path("/names-apart")));
+  }
+
+  /** What YARN runs at once is what was planned for, also where memory, heap and limits say different things. */
+  @Test
+  @Order(10)
+  void slotsAreThoseThatYarnGives() throws Exception {
+    JobRun byHeap = JobRun.run(cluster, LONG, TextInputFormat.class, JobRun.Splitting.MAXIMUM, job -> {
+      Workloads.sleep(20, cluster.slotsPerNode, "", false, NodeNames.name(0), FOLDER.resolve("spindles")).configure(job);
+      job.getConfiguration().unset("mapreduce.map.memory.mb");  // 850 / 0.8 is 1063 MB, rounded up to 1536: one a node
+      job.getConfiguration().set("mapreduce.map.java.opts",
+          job.getConfiguration().get("mapreduce.map.java.opts").replace("-Xmx256m", "-Xmx850m"));
+    });
+    assertEquals(3, byHeap.maps());
+    assertEquals(1.0, byHeap.waves(), "by the job's history, a map started after another had ended");
+    JobRun limited = JobRun.run(cluster, LONG, TextInputFormat.class, JobRun.Splitting.MAXIMUM, job -> {
+      Workloads.sleep(20, cluster.slotsPerNode, "", false, NodeNames.name(0), FOLDER.resolve("spindles")).configure(job);
+      job.getConfiguration().setInt("mapreduce.job.running.map.limit", 2);
+    });
+    assertEquals(2, limited.maps());
+    assertEquals(1.0, limited.waves());
+  }
+
+  /** Fails once it has written some of its records, the first time that it is tried. */
+  public static final class FailsOnceMapper extends Mapper<LongWritable, Text, LongWritable, NullWritable> {
+    private int records;
+
+    @Override
+    protected void map(LongWritable key, Text value, Context context) throws java.io.IOException, InterruptedException {
+      if (++records == 20 && context.getTaskAttemptID().getTaskID().getId() == 1 && context.getTaskAttemptID().getId() == 0) {
+        throw new java.io.IOException("the first attempt fails, as the test wants");
+      }
+      context.write(key, NullWritable.get());
+    }
+  }
+
+  private static Job longLines(String output, Class<? extends Mapper<?, ?, ?, ?>> mapper) throws Exception {
+    Job job = Job.getInstance(cluster.conf());
+    FileInputFormat.setInputPaths(job, LONG);
+    FileOutputFormat.setOutputPath(job, new org.apache.hadoop.fs.Path(output));
+    job.setInputFormatClass(CoalescingInputFormat.class);
+    job.setMapperClass(mapper);
+    job.setOutputKeyClass(LongWritable.class);
+    job.setOutputValueClass(NullWritable.class);
+    job.setNumReduceTasks(0);
+    return job;
+  }
+
+  private static void assertEveryLineOnce(String output) throws Exception {
+    List<Long> expected = new ArrayList<>();
+    for (long i = 0; i < 33 * 16; i++) expected.add(i << 16);
+    List<Long> found = new ArrayList<>();
+    for (String line : JobRun.lines(cluster.fs(), new org.apache.hadoop.fs.Path(output))) found.add(Long.parseLong(line));
+    Collections.sort(found);
+    assertEquals(expected, found);
+  }
+
+  /** A retry repeats its whole split, all parts from the first; nothing is lost and nothing comes twice. */
+  @Test
+  @Order(11)
+  void aFailedAttemptIsRepeatedWhole() throws Exception {
+    Job job = longLines("/failed-once", FailsOnceMapper.class);
+    job.getConfiguration().setInt(Settings.SLOTS_PER_NODE, 2);
+    assertTrue(job.waitForCompletion(false));
+    assertEquals(1, job.getCounters().findCounter(JobCounter.NUM_FAILED_MAPS).getValue());
+    assertEquals(5 + 1, job.getCounters().findCounter(JobCounter.TOTAL_LAUNCHED_MAPS).getValue());
+    assertEveryLineOnce("/failed-once");
+  }
+
+  /** Passes keys on, slowly enough for two jobs to meet. */
+  public static final class KeyMapper extends Mapper<LongWritable, Text, LongWritable, NullWritable> {
+    @Override
+    protected void map(LongWritable key, Text value, Context context) throws java.io.IOException, InterruptedException {
+      Thread.sleep(20);
+      context.write(key, NullWritable.get());
+    }
+  }
+
+  /** Each plans for the whole cluster, so one waits for the other's containers; both end, and with all records. */
+  @Test
+  @Order(12)
+  void twoJobsAtOnceBothEnd() throws Exception {
+    Job first = longLines("/two-first", KeyMapper.class);
+    Job second = longLines("/two-second", KeyMapper.class);
+    first.submit();
+    second.submit();
+    assertTrue(first.monitorAndPrintJob());
+    assertTrue(second.monitorAndPrintJob());
+    assertEveryLineOnce("/two-first");
+    assertEveryLineOnce("/two-second");
   }
 
   /** Removes a file of the input once the splits are made. */

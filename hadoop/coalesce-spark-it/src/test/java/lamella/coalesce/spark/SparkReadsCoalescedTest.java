@@ -68,6 +68,7 @@ class SparkReadsCoalescedTest {
   private static Configuration conf(String... pairs) {
     Configuration conf = new Configuration(spark.hadoopConfiguration());
     conf.set(Settings.NODES, NODES);
+    conf.set(Settings.SPLIT_BYTES_MIN, "0");  // blocks are a hundredth of the usual ones
     for (int i = 0; i < pairs.length; i += 2) conf.set(pairs[i], pairs[i + 1]);
     return conf;
   }
