@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 JOBS := $(shell nproc)
 
-.PHONY: help setup build demo test test-long test-asan test-tsan test-hadoop fuzz fuzz-seeds bench bench-hadoop lint format install clean
+.PHONY: help setup build demo test test-long test-asan test-tsan test-hadoop test-hadoop-long fuzz fuzz-seeds bench bench-hadoop lint format install clean
 
 help:
 	@echo 'make demo     install what is missing, build, run the main job (DATA=file for your own input)'
@@ -12,6 +12,7 @@ help:
 	@echo 'make bench    the standing benchmark against RocksDB, LevelDB and LMDB'
 	@echo 'make test-asan, make test-tsan    one of the sanitizer builds alone'
 	@echo 'make test-hadoop, make bench-hadoop    the Java part: tests, and the measured table'
+	@echo 'make test-hadoop-long    its tests, then some again with an older Hadoop; sources and javadoc jars'
 	@echo 'make fuzz SECONDS=60 [TARGET=records]    search with each fuzzer (or one) for so long; make fuzz-seeds writes the seeds'
 	@echo 'make lint     clang-format and clang-tidy 19; make format applies the former'
 	@echo 'make install  into PREFIX (default /usr/local): library, headers, CMake package, pkg-config, program'
@@ -42,6 +43,9 @@ test-tsan: setup
 
 test-hadoop:
 	@bash scripts/test_hadoop.sh
+
+test-hadoop-long:
+	@bash scripts/test_hadoop.sh long
 
 bench-hadoop:
 	@bash scripts/bench_hadoop.sh

@@ -1,5 +1,8 @@
 #!/bin/bash
-# test_hadoop.sh: the Java part's unit and property tests, then real jobs on a small cluster and through Spark.
+# test_hadoop.sh: the Java part's unit and property tests, then real jobs on a small cluster and through Spark. Before that, the jar
+# is built by the command that docs/COALESCING.md gives, word for word.
+# test_hadoop.sh long: after that, some of them again with an older Hadoop, which is a hundred megabytes more to fetch, and the jars
+# that a repository wants.
 # The last line is "hadoop: N passed, N failed"; the exit status is 0 only if some ran and none failed.
 # test_hadoop.sh setup only gets what is missing: a JDK 17 and Maven, as Debian 12 packages them, and what Maven fetches; and compiles.
 set -uo pipefail
@@ -60,20 +63,41 @@ fi
 [[ "${1:-}" != setup ]] || exit 0
 
 started=$SECONDS
-rm -rf hadoop/*/target/surefire-reports
-run_maven --fail-at-end test
-status=$?
+rm -rf hadoop/*/target*/surefire-reports hadoop/coalesce-yarn/target/*-all.jar
+status=0
+documented=$(grep -m 1 -xE 'mvn .* package' docs/COALESCING.md)
+jar=$(grep -m 1 -oE 'hadoop/coalesce-yarn/target/lamella-coalesce-[0-9.]+-all\.jar' docs/COALESCING.md)
+mkdir -p build/hadoop
+if ! timeout -k 10 900 bash -c "$documented" >build/hadoop/package.log 2>&1 </dev/null || [[ ! -f "$jar" ]]; then
+  tail -30 build/hadoop/package.log >&2
+  echo "test_hadoop: the documented command '$documented' has not made $jar" >&2
+  status=1
+fi
+run_maven --fail-at-end package || status=$?
+if [[ "${1:-}" == long ]]; then
+  # The oldest Hadoop that is promised: the formats, the shape, and jobs on a cluster of it.
+  run_maven --fail-at-end package -Dhadoop.version=3.3.6 -Dtarget=target-3.3.6 -pl coalesce-core,coalesce-yarn,coalesce-it \
+    -Dtest='CoalescingInputFormatTest,OldInterfaceTest,YarnShapeTest,VcoresTest' -Dsurefire.failIfNoSpecifiedTests=false || status=$?
+  run_maven package -P publish -DskipTests -pl coalesce-core,coalesce-yarn || status=$?
+  for part in coalesce-core/target/lamella-coalesce-core coalesce-yarn/target/lamella-coalesce; do
+    for kind in sources javadoc; do
+      compgen -G "hadoop/$part-*-$kind.jar" >/dev/null && continue
+      echo "test_hadoop: hadoop/$part-*-$kind.jar was not made" >&2
+      status=1
+    done
+  done
+fi
 
 passed=0
 failed=0
 while read -r tests errors skipped failures; do
   passed=$((passed + tests - errors - skipped - failures))
   failed=$((failed + errors + failures))
-done < <(find hadoop/*/target/surefire-reports -name 'TEST-*.xml' -exec sed -n \
+done < <(find hadoop/*/target*/surefire-reports -name 'TEST-*.xml' -exec sed -n \
   's/^<testsuite .*[[:space:]]tests="\([0-9]*\)" errors="\([0-9]*\)" skipped="\([0-9]*\)" failures="\([0-9]*\)".*/\1 \2 \3 \4/p' {} + \
   2>/dev/null)
 if [[ $status -ne 0 && $failed -eq 0 ]]; then
-  echo "test_hadoop: maven ended with $status though it reports no failed test; see above" >&2
+  echo "test_hadoop: a build ended with $status though it reports no failed test; see above" >&2
   failed=1
 fi
 echo "hadoop: $((SECONDS - started)) s"
