@@ -9,7 +9,7 @@
 // themselves. Iterators and PinnedValues may be let go of at any time, after the DB is gone, too.
 //
 // Codes that any call may return beside its own: ReadOnly (after a failed media write; reads go on), IOError (the system refused memory,
-// addresses, a thread or a file), Aborted (after Close). No call throws.
+// addresses, a thread or a file), Aborted (after Close). No call throws, but MultiGet without memory for its answers.
 #ifndef LAMELLA_DB_H_
 #define LAMELLA_DB_H_
 
@@ -96,7 +96,7 @@ class DB {
   virtual Status Resume() = 0;
 
   /// Values for people and tools: "lamella.stats", "lamella.levels", "lamella.stats.json", "lamella.engine",
-  /// "lamella.medium", "lamella.write-amplification". False for an unknown name.
+  /// "lamella.medium", "lamella.write-amplification". False for an unknown name, after Close, and without memory for the answer.
   virtual bool GetProperty(std::string_view name, std::string* value) = 0;
   virtual Stats GetStats() = 0;
 

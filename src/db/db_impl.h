@@ -86,6 +86,7 @@ class DbImpl final : public DB {
  private:
   Status OpenStore();
   Status CheckReleased() const;
+  bool FindProperty(std::string_view name, std::string* value);
   Status Shut();
   void LetGo();
   Status CheckOptions() const;

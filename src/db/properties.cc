@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "db/db_impl.h"
+#include "db/no_throw.h"
 
 namespace lamella {
 
@@ -105,6 +106,15 @@ Stats DbImpl::GetStats() {
 bool DbImpl::GetProperty(std::string_view name, std::string* value) {
   value->clear();
   if (!open_.load(std::memory_order_acquire)) return false;
+  bool known = false;
+  const Status s = NoThrow([&] {
+    known = FindProperty(name, value);
+    return Status::OK();
+  });
+  return s.ok() && known;
+}
+
+bool DbImpl::FindProperty(std::string_view name, std::string* value) {
   if (name == "lamella.stats") {
     *value = StatsText(GetStats());
   } else if (name == "lamella.stats.json") {
