@@ -15,6 +15,26 @@ std::shared_ptr<const HeadTree> SecondChanceCache::tree() const {
   return owned_;
 }
 
+HeadTree::Entry SecondChanceCache::FindTallAtOrBefore(const InternalKey& target, uint32_t height_min,
+                                                      int part) const {
+  HeadTree::Entry entry;
+  if (bytes_max_ == 0) return entry;
+  const auto serves = [&](const HeadTree::Entry& e) {
+    return e.height() >= height_min && (part < 0 || e.place().part() == static_cast<uint32_t>(part));
+  };
+  const HeadTree* tree = tree_.load(std::memory_order_acquire);
+  if (!tree->FindAtOrBefore(target, &entry)) return HeadTree::Entry{};
+  if (serves(entry)) return entry;
+  // One in four reaches a layer higher. Who needs more than a few of them starts at the list's head.
+  constexpr uint32_t kStepsMax = 4096;
+  HeadTree::Iterator at(tree);
+  at.SeekForPrev(target);
+  for (uint32_t steps = 0; at.Valid() && steps < kStepsMax; at.Prev(), steps++) {
+    if (serves(at.entry())) return at.entry();
+  }
+  return HeadTree::Entry{};
+}
+
 void SecondChanceCache::Swap(std::shared_ptr<HeadTree> tree) {
   std::shared_ptr<HeadTree> old;
   {

@@ -34,6 +34,9 @@ class SecondChanceCache {
     if (bytes_max_ == 0 || !tree_.load(std::memory_order_acquire)->FindAtOrBefore(target, &entry)) return PmPtr();
     return entry.place();
   }
+  /// The same, of the elements of at least `height_min` layers and, unless `part` is negative, of
+  /// that pool part. Its reference is 0 where there is none, or none of them is near.
+  HeadTree::Entry FindTallAtOrBefore(const InternalKey& target, uint32_t height_min, int part) const;
   /// The tree as it is now, kept alive for an iterator; null when the cache is off.
   std::shared_ptr<const HeadTree> tree() const;
 

@@ -1,120 +1,245 @@
 #include "index/zipper.h"
 
+#include <algorithm>
+#include <array>
+
 #include "base/assert.h"
+#include "base/prefetch.h"
 
 namespace lamella {
 
+namespace {
+
+// Elements of a window: what a scan of so many fetches fits a processor's second-level cache.
+constexpr size_t kWindowElements = 1024;
+// Searches under way at once: about as many lines as a processor fetches at a time.
+constexpr size_t kSearches = 16;
+// Elements ahead of the searches and of the merge whose own lines are fetched.
+constexpr size_t kElementsAhead = 24;
+constexpr size_t kStepsAhead = 6;
+// A search that goes so many hops in one layer began far from its place; from the head it takes a
+// few in each.
+constexpr uint32_t kHopsMax = 48;
+
+void FetchRecord(const Record* record) {
+  const char* line = reinterpret_cast<const char*>(record);
+  __builtin_prefetch(line);
+  __builtin_prefetch(line + kLineBytes - 1);
+}
+
+}  // namespace
+
 Status Zipper::Merge(std::span<const PmPtr> elements) {
-  Status s = Scan(elements);
-  if (!s.ok()) return s;
-  for (const PmPtr place : skipped_) lower_->At(place)->MarkObsolete(persister_);
-  if (!skipped_.empty()) persister_->Fence();  // a redo will not come to those in the tail again (keeps I3)
-  constexpr size_t kAhead = 6;
-  for (size_t i = steps_.size(); i-- > 0;) {
-    if (i >= kAhead) {
-      const Step& ahead = steps_[i - kAhead];
-      __builtin_prefetch(lower_->At(ahead.element), 1);
-      if (const PmPtr before = befores_[ahead.befores]) __builtin_prefetch(lower_->At(before), 1);
+  std::span<const PmPtr> left = elements.first(CountUnmerged(elements));
+  if (verify_) {  // keeps I6
+    for (std::span<const PmPtr> rest = left; !rest.empty();) {
+      const size_t begin = WindowBegin(rest);
+      Status s = Scan(rest.subspan(begin));
+      if (!s.ok()) return s;
+      rest = rest.first(begin);
     }
-    s = MergeStep(steps_[i]);
-    if (!s.ok()) return s;
   }
-  for (const PmPtr place : skipped_) observer_->OnObsolete(lower_->At(place), place, false);
+  while (!left.empty()) {
+    const size_t begin = WindowBegin(left);
+    Status s = Scan(left.subspan(begin));
+    if (s.ok()) s = MergeWindow();
+    if (!s.ok()) return s;
+    left = left.first(begin);
+  }
   persister_->Fence();  // the marks and the upper links (keeps I3)
-  steps_.clear();
-  befores_.clear();
-  skipped_.clear();
   return Status::OK();
 }
 
-// Moves the rightmost elements of one lane up to the element, searching only as high as it must; returns the last one
-// before the element in layer 0. The lists do not change in this phase.
-PmPtr Zipper::ScanLayers(const Record* element, uint32_t lane, PmPtr nearby) {
-  const InternalKey key = element->internal_key();
-  const uint32_t height = element->height();
-  PmPtr* rightmost = rightmost_[lane];
-  if (height > 1) {
-    uint32_t top = 1;
-    const auto advances = [&](uint32_t layer) {
-      const PmPtr next = lower_->Next(rightmost[layer], lane, layer);
-      return next && lower_->IsBefore(next, key);
-    };
-    while (top + 1 < kHeightMax && advances(top + 1)) ++top;
-    if (top < height - 1) top = height - 1;
-    PmPtr at;
-    bool advanced = false;  // an element found in a layer above is further on than this layer's rightmost
-    for (uint32_t layer = top; layer > 0; --layer) {
-      if (!advanced) at = rightmost[layer];
-      for (PmPtr next = lower_->Next(at, lane, layer); next && lower_->IsBefore(next, key);
-           next = lower_->Next(at, lane, layer)) {
-        at = next;
-        advanced = true;
-      }
-      rightmost[layer] = at;
+// How many elements come before those that a merge had linked when it was cut short (I2). Elements
+// that are marked were left out by it, and say nothing; of the others those in front are not linked,
+// and those behind are.
+size_t Zipper::CountUnmerged(std::span<const PmPtr> elements) const {
+  const auto is_linked = [&](PmPtr place) {
+    const InternalKey key = lower_->At(place)->internal_key();
+    const PmPtr start = observer_->Nearby(JustBefore(key), 1, 0).place;
+    return lower_->FindAtOrAfter(key, start, nullptr) == place;
+  };
+  size_t low = 0;
+  size_t high = elements.size();
+  while (low < high) {
+    // The last first: of a merge that begins anew it is the only one to be looked at.
+    const size_t middle = high == elements.size() ? high - 1 : low + (high - low) / 2;
+    size_t at = middle;
+    while (at < high && lower_->At(elements[at])->obsolete()) at++;
+    if (at == high || is_linked(elements[at])) {
+      high = middle;
+    } else {
+      low = at + 1;
     }
   }
-  PmPtr at = bottom_;
-  const auto take_if_further = [&](PmPtr candidate) {
-    if (candidate && candidate != at && (!at || lower_->IsBefore(at, lower_->At(candidate)->internal_key())))
-      at = candidate;
-  };
-  if (height > 1) take_if_further(rightmost[1]);
-  take_if_further(nearby);
-  for (;;) {
-    const PmPtr next = lower_->Next(at, lane, 0);
-    if (next.damaged()) return next;
-    if (!next || !lower_->IsBefore(next, key)) break;
-    at = next;
-  }
-  bottom_ = at;
-  return at;
+  return low;
 }
 
-Status Zipper::VerifyNeighbours(PmPtr before, PmPtr next) const {
-  for (const PmPtr place : {before, next}) {
+// The versions of a key are not torn apart: which of them are left out shows in the window alone.
+size_t Zipper::WindowBegin(std::span<const PmPtr> elements) const {
+  size_t begin = elements.size() - std::min(elements.size(), kWindowElements);
+  while (begin > 0 && lower_->At(elements[begin])->key() == lower_->At(elements[begin - 1])->key()) {
+    begin--;
+  }
+  return begin;
+}
+
+// The elements that are to be linked become steps.
+void Zipper::TakeSteps(std::span<const PmPtr> elements) {
+  steps_.clear();
+  skipped_.clear();
+  const Record* newest = nullptr;  // the last element that was not skipped
+  for (size_t i = 0; i < elements.size(); i++) {
+    if (i + kElementsAhead < elements.size()) FetchRecord(lower_->At(elements[i + kElementsAhead]));
+    const Record* element = lower_->At(elements[i]);
+    if (newest != nullptr && newest->key() == element->key() &&
+        !observer_->Needed(element->sequence(), newest->sequence())) {
+      skipped_.push_back(elements[i]);
+      continue;
+    }
+    newest = element;
+    steps_.push_back({.element = elements[i], .lane = lower_->Lane(elements[i])});
+  }
+}
+
+void Zipper::BeginAtHead(Search* search) const {
+  search->at = PmPtr();
+  search->bound = PmPtr();
+  search->layer = kHeightMax - 1;
+  search->hops = 0;
+  search->guided = false;
+  search->step->known = kHeightMax;
+  search->next = lower_->Next(search->at, search->step->lane, search->layer);
+  if (search->next && !search->next.damaged()) FetchRecord(lower_->At(search->next));
+}
+
+void Zipper::Begin(Step* step, Search* search) const {
+  const Record* element = lower_->At(step->element);
+  *search = Search{};
+  search->step = step;
+  search->key = element->internal_key();
+  const InternalKey before = JustBefore(search->key);
+  const ZipperObserver::Near near = observer_->Nearby(before, 1, step->lane);
+  const bool tall_enough = near.height >= element->height() && lower_->Lane(near.place) == step->lane;
+  const ZipperObserver::Near tall =
+      element->height() == 1 || tall_enough ? near : observer_->Nearby(before, element->height(), step->lane);
+  search->bottom = near.place;
+  if (near.place) FetchRecord(lower_->At(near.place));
+  if (!tall.place) return BeginAtHead(search);
+  if (tall.place != near.place) FetchRecord(lower_->At(tall.place));
+  search->at = tall.place;
+  search->guided = true;
+  // A layer more than the element has, so that few hops are made in layer 0; not all that the guide
+  // has, since in each the first hop goes too far.
+  const bool own_lane = lower_->Lane(tall.place) == step->lane;
+  search->layer = own_lane ? std::min(std::max(element->height(), 2u), tall.height) - 1 : 0;
+  step->known = search->layer + 1;
+  // Its own line is not there yet: the next visit reads its link.
+  search->next = tall.place;
+}
+
+// Goes on with what has arrived, until it must wait for a line. True: the place is found, or damage.
+bool Zipper::Advance(Search* search) const {
+  Search& s = *search;
+  for (;;) {
+    if (s.next.damaged()) [[unlikely]]
+      return true;
+    if (s.next && s.next == s.at) {  // the guide: it is before the key
+    } else if (s.next && s.next != s.bound && lower_->IsBefore(s.next, s.key)) {
+      s.at = s.next;
+      if (++s.hops > kHopsMax && s.guided) {
+        BeginAtHead(search);
+        return false;
+      }
+    } else {
+      s.bound = s.next;
+      s.step->befores[s.layer] = s.at;
+      if (s.layer == 0) {
+        s.step->next = s.next;
+        return true;
+      }
+      s.layer--;
+      s.hops = 0;
+      if (s.layer == 0 && s.bottom && s.bottom != s.at &&
+          (!s.at || lower_->IsBefore(s.at, lower_->At(s.bottom)->internal_key()))) {
+        s.at = s.bottom;
+      }
+    }
+    s.next = lower_->Next(s.at, s.step->lane, s.layer);
+    if (!s.next || s.next == s.bound || s.next.damaged()) continue;
+    FetchRecord(lower_->At(s.next));
+    return false;
+  }
+}
+
+Status Zipper::VerifyNeighbours(const Step& step) const {
+  for (const PmPtr place : {step.element, step.befores[0], step.next}) {
     if (!place) continue;
-    Status s = place.damaged() ? DescribeDamage(*lower_->pool(), place) : VerifyRecord(*lower_->pool(), place);
+    Status s = VerifyRecord(*lower_->pool(), place);
     if (!s.ok()) return s;
   }
   return Status::OK();
 }
 
+// Finds the place of each element of a window. The lists do not change in this phase.
 Status Zipper::Scan(std::span<const PmPtr> elements) {
-  for (auto& lane : rightmost_) {
-    for (PmPtr& place : lane) place = PmPtr();
-  }
-  bottom_ = PmPtr();
-  constexpr size_t kAhead = 8;
-  const Record* newest = nullptr;  // the last element that was not skipped
-  for (size_t i = 0; i < elements.size(); ++i) {
-    if (i + kAhead < elements.size()) __builtin_prefetch(lower_->At(elements[i + kAhead]));
-    const PmPtr place = elements[i];
-    const Record* element = lower_->At(place);
-    if (verify_) {
+  if (verify_) {
+    for (const PmPtr place : elements) {
       Status s = VerifyRecord(*lower_->pool(), place);
       if (!s.ok()) return s;
     }
-    if (newest != nullptr && newest->key() == element->key() &&
-        !observer_->Needed(element->sequence(), newest->sequence())) {
-      skipped_.push_back(place);
-      continue;
-    }
-    const PmPtr nearby = observer_->Nearby(JustBefore(element->internal_key()));
-    const uint32_t lane = lower_->Lane(place);
-    const PmPtr before = ScanLayers(element, lane, nearby);
-    if (before.damaged()) return DescribeDamage(*lower_->pool(), before);
-    const PmPtr next = lower_->Next(before, lane, 0);
+  }
+  TakeSteps(elements);
+  std::array<Search, kSearches> searches;
+  size_t begun = 0;
+  size_t under_way = 0;
+  for (Search& search : searches) {
+    if (begun == steps_.size()) break;
+    Begin(&steps_[begun++], &search);
+    under_way++;
+  }
+  for (size_t turn = 0; under_way > 0; turn = (turn + 1) % kSearches) {
+    Search& search = searches[turn];
+    if (search.step == nullptr || !Advance(&search)) continue;
+    if (search.next.damaged()) return DescribeDamage(*lower_->pool(), search.next);
     if (verify_) {
-      Status s = VerifyNeighbours(before, next);
+      Status s = VerifyNeighbours(*search.step);
       if (!s.ok()) return s;
     }
-    if (next == place) break;  // merged before a crash, and so is all that follows (I2)
-    newest = element;
-    steps_.push_back({place, lane, static_cast<uint32_t>(befores_.size())});
-    befores_.push_back(before);
-    for (uint32_t layer = 1; layer < element->height(); ++layer) befores_.push_back(rightmost_[lane][layer]);
+    search.step = nullptr;
+    if (begun < steps_.size()) {
+      if (begun + kElementsAhead < steps_.size()) FetchRecord(lower_->At(steps_[begun + kElementsAhead].element));
+      Begin(&steps_[begun++], &search);
+    } else {
+      under_way--;
+    }
   }
   return Status::OK();
+}
+
+void Zipper::FetchStep(const Step& step) const {
+  PrefetchForWrite(lower_->At(step.element));
+  const uint32_t height = lower_->At(step.element)->height();
+  for (uint32_t layer = 0; layer < height; layer++) {
+    if (step.befores[layer]) PrefetchForWrite(lower_->At(step.befores[layer]));
+  }
+  if (step.next) __builtin_prefetch(lower_->At(step.next));
+}
+
+Status Zipper::MergeWindow() {
+  for (const PmPtr place : skipped_) lower_->At(place)->MarkObsolete(persister_);
+  if (!skipped_.empty()) persister_->Fence();  // a redo will not come to those in the tail again (keeps I3)
+  Status s;
+  for (size_t i = steps_.size(); s.ok() && i-- > 0;) {
+    if (i >= kStepsAhead) FetchStep(steps_[i - kStepsAhead]);
+    s = MergeStep(steps_[i]);
+  }
+  if (s.ok()) {
+    for (const PmPtr place : skipped_) obsolete_.push_back({place, false});
+  }
+  observer_->OnObsolete(obsolete_);
+  obsolete_.clear();
+  return s;
 }
 
 // Persist order, and what a crash after each step leaves (zipper_crash_test cuts at each):
@@ -123,8 +248,8 @@ Status Zipper::Scan(std::span<const PmPtr> elements) {
 //   3  upper links, marks: flushed          durable with the next step's fence; shortcuts and hints until then
 Status Zipper::MergeStep(const Step& step) {
   Record* element = lower_->At(step.element);
-  const PmPtr* befores = &befores_[step.befores];
-  const PmPtr after = DropObsolete(element, lower_->Next(befores[0], step.lane, 0));
+  const PmPtr* befores = step.befores;
+  const PmPtr after = DropObsolete(step, lower_->Next(befores[0], step.lane, 0));
   if (after.damaged()) return DescribeDamage(*lower_->pool(), after);
   for (uint32_t layer = 1; layer < element->height(); ++layer) {
     persister_->Store(element->link(layer), EncodeLink(lower_->Next(befores[layer], step.lane, layer)));
@@ -134,15 +259,13 @@ Status Zipper::MergeStep(const Step& step) {
   persister_->Publish(lower_->Link(befores[0], step.lane, 0), EncodeLink(step.element));
   LinkInLayers(step.element, befores);
   observer_->OnLinked(element, step.element);
-  for (const PmPtr place : dropped_)
-    observer_->OnObsolete(lower_->At(place), place, true);  // unlinked by now in every layer
-  dropped_.clear();
   return Status::OK();
 }
 
 // Takes the versions behind `newer` that nobody needs out of the list; returns what then follows `newer`. Their layer-0 link is
 // bypassed by the caller's link; a version that is kept stays ahead of those behind it.
-PmPtr Zipper::DropObsolete(const Record* newer, PmPtr older) {
+PmPtr Zipper::DropObsolete(const Step& step, PmPtr older) {
+  const Record* newer = lower_->At(step.element);
   uint64_t newer_sequence = newer->sequence();
   PmPtr first_kept;
   PmPtr last_kept;
@@ -155,7 +278,7 @@ PmPtr Zipper::DropObsolete(const Record* newer, PmPtr older) {
       if (!first_kept) first_kept = older;
       last_kept = older;
     } else {
-      const bool had_upper = UnlinkUpper(older);
+      const bool had_upper = UnlinkUpper(older, &step);
       if (last_kept) {
         if (had_upper) persister_->Fence();  // keeps I4
         persister_->Store(lower_->Link(last_kept, 0, 0), EncodeLink(next));
@@ -164,7 +287,7 @@ PmPtr Zipper::DropObsolete(const Record* newer, PmPtr older) {
       if (record->obsolete())
         std::erase(skipped_, older);  // a redo: linked before the crash, now a newer one may drop it
       record->MarkObsolete(persister_);
-      dropped_.push_back(older);
+      obsolete_.push_back({older, true});
     }
     newer_sequence = record->sequence();
     older = next;
@@ -172,17 +295,20 @@ PmPtr Zipper::DropObsolete(const Record* newer, PmPtr older) {
   return first_kept && !older.damaged() ? first_kept : older;
 }
 
-void Zipper::FindUpper(PmPtr element, PmPtr* befores) const {
+void Zipper::FindUpper(PmPtr element, const Step* near, PmPtr* befores) const {
   const Record* record = lower_->At(element);
   const uint32_t lane = lower_->Lane(element);
+  const uint32_t height = record->height();
   const InternalKey key = record->internal_key();
+  const bool near_knows = near != nullptr && near->lane == lane && near->known >= height;
   PmPtr at;
-  for (uint32_t layer = kHeightMax; layer-- > 1;) {
+  for (uint32_t layer = near_knows ? height : kHeightMax; layer-- > 1;) {
+    if (near_knows) at = near->befores[layer];
     for (PmPtr next = lower_->Next(at, lane, layer); next && next != element && lower_->IsBefore(next, key);
          next = lower_->Next(at, lane, layer)) {
       at = next;
     }
-    if (layer < record->height()) befores[layer] = at;
+    if (layer < height) befores[layer] = at;
   }
 }
 
@@ -200,12 +326,12 @@ void Zipper::LinkInLayers(PmPtr element, const PmPtr* befores) {
 
 // From the highest layer down, each durable before the next (keeps I5). True if there was a link to take out: the last is flushed,
 // not fenced.
-bool Zipper::UnlinkUpper(PmPtr element) {
+bool Zipper::UnlinkUpper(PmPtr element, const Step* near) {
   Record* record = lower_->At(element);
   if (record->height() < 2) return false;
   bool unlinked = false;
   PmPtr befores[kHeightMax];
-  FindUpper(element, befores);
+  FindUpper(element, near, befores);
   const uint32_t lane = lower_->Lane(element);
   for (uint32_t layer = record->height(); layer-- > 1;) {
     PmWord* link = lower_->Link(befores[layer], lane, layer);
@@ -221,7 +347,7 @@ bool Zipper::UnlinkUpper(PmPtr element) {
 bool Zipper::Unlink(PmPtr before, PmPtr element) {
   const PmPtr next = lower_->Next(element, 0, 0);
   if (next.damaged()) return false;
-  if (UnlinkUpper(element)) persister_->Fence();  // keeps I4
+  if (UnlinkUpper(element, nullptr)) persister_->Fence();  // keeps I4
   PmWord* link = lower_->Link(before, 0, 0);
   LAMELLA_CHECK(link->load(std::memory_order_relaxed) == EncodeLink(element));
   persister_->Store(link, EncodeLink(next));
@@ -238,13 +364,13 @@ Status Zipper::Replace(std::span<const Move> moves) {
   std::vector<PmPtr> befores(moves.size());
   for (size_t i = 0; i < moves.size(); ++i) {
     const InternalKey key = lower_->At(moves[i].from)->internal_key();
-    befores[i] = lower_->FindBefore(key, observer_->Nearby(JustBefore(key)), nullptr);
+    befores[i] = lower_->FindBefore(key, observer_->Nearby(JustBefore(key), 1, 0).place, nullptr);
     if (befores[i].damaged()) return DescribeDamage(*lower_->pool(), befores[i]);
     LAMELLA_CHECK(lower_->Next(befores[i], 0, 0) == moves[i].from);
     if (const PmPtr next = lower_->Next(moves[i].from, 0, 0); next.damaged())
       return DescribeDamage(*lower_->pool(), next);
   }
-  for (const Move& move : moves) UnlinkUpper(move.from);
+  for (const Move& move : moves) UnlinkUpper(move.from, nullptr);
   for (size_t i = moves.size(); i-- > 0;) {
     Record* copy = lower_->At(moves[i].to);
     LAMELLA_CHECK(lower_->At(moves[i].from)->height() == copy->height());
@@ -271,7 +397,7 @@ void Zipper::LinkUpper(PmPtr element) {
   if (record->height() < 2) return;
   const uint32_t lane = lower_->Lane(element);
   PmPtr befores[kHeightMax];
-  FindUpper(element, befores);
+  FindUpper(element, nullptr, befores);
   for (uint32_t layer = 1; layer < record->height(); ++layer) {
     persister_->Store(record->link(layer), EncodeLink(lower_->Next(befores[layer], lane, layer)));
   }

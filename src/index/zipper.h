@@ -1,5 +1,11 @@
-// Zipper compaction (dissertation 5.1.2 and 6.5, Algorithm 6): merges an upper skiplist's elements into a lower one in place.
-// A forward scan finds each element's place and pushes it on a stack; a backward merge, from the tail, links them in.
+// Zipper compaction (dissertation 5.1.2 and 6.5, Algorithm 6): merges an upper skiplist's elements
+// into a lower one in place. A scan finds each element's place; a backward merge, from the tail,
+// links them in.
+//
+// Both phases are taken in windows of neighbouring elements, the last window first, so that what the
+// scan fetched is still in the processor's cache when the merge links it. The searches of a scan do
+// not depend on each other: many are under way at once, each waiting for the line that it asked for
+// while the others go on.
 //
 // I1: at every moment every element of the upper list can be reached along the upper list, which runs on into the lower one:
 //     an element is linked into the lower list before the one ahead of it is. Readers miss nothing and wait for nothing.
@@ -30,14 +36,29 @@ namespace lamella {
 /// Told of what a merge does, and asked what it may do.
 class ZipperObserver {
  public:
+  /// A record that a merge took out of the lower list, or (`was_linked` false) left out of it.
+  struct Obsolete {
+    PmPtr place;
+    bool was_linked;
+  };
+  /// An element of the lower list to start a search from, and how many layers it reaches up to.
+  struct Near {
+    PmPtr place;  // null: start at the head
+    uint32_t height = 0;
+  };
+
   virtual ~ZipperObserver() = default;
-  /// True if a live snapshot sees the version `older` although `newer`, the next version of the key, exists.
+  /// True if a live snapshot sees the version `older` although `newer`, the next version of the
+  /// key, exists.
   virtual bool Needed(uint64_t older, uint64_t newer) const = 0;
   virtual void OnLinked(Record* record, PmPtr place) = 0;
-  /// The record was unlinked (or, `was_linked` false, is left out) and marked. It may still be read until its chunk is freed.
-  virtual void OnObsolete(Record* record, PmPtr place, bool was_linked) = 0;
-  /// A lower-list element at or before the key, to start a search from; null to start at the head.
-  virtual PmPtr Nearby(const InternalKey& key) const = 0;
+  /// These records are unlinked, and marked. They may still be read until their chunks are freed.
+  /// Told before the next search for a place begins.
+  virtual void OnObsolete(std::span<const Obsolete> records) = 0;
+  /// The last lower-list element at or before the key that is known, of those of at least
+  /// `height_min` layers and, where the list has lanes, in `lane`. With `height_min` 1 any lane
+  /// will do.
+  virtual Near Nearby(const InternalKey& key, uint32_t height_min, uint32_t lane) const = 0;
 };
 
 class Zipper {
@@ -63,32 +84,53 @@ class Zipper {
   Status Replace(std::span<const Move> moves);
 
  private:
+  /// An element, and where it belongs in the lower list.
   struct Step {
     PmPtr element;
-    uint32_t lane;
-    uint32_t befores;  // index into befores_ of this element's predecessors, by layer
+    uint32_t lane = 0;
+    uint32_t known = 0;  // layers of which `befores` holds the predecessor
+    PmPtr next;          // what follows its place in layer 0
+    PmPtr befores[kHeightMax];
   };
+  /// A search for a step's place that is under way.
+  struct Search {
+    Step* step = nullptr;  // null: none
+    InternalKey key;
+    PmPtr at;
+    PmPtr next;         // of `at` in `layer`; on its way into the cache
+    PmPtr bound;        // not before the key, as a layer above showed
+    PmPtr bottom;       // a place to go on from in layer 0, where it is further than `at`
+    uint32_t layer = 0;
+    uint32_t hops = 0;  // in this layer
+    bool guided = false;  // started from an element, not from the head
+  };
+
+  size_t CountUnmerged(std::span<const PmPtr> elements) const;
+  size_t WindowBegin(std::span<const PmPtr> elements) const;
   Status Scan(std::span<const PmPtr> elements);
-  PmPtr ScanLayers(const Record* element, uint32_t lane, PmPtr nearby);
-  Status VerifyNeighbours(PmPtr before, PmPtr next) const;
+  void TakeSteps(std::span<const PmPtr> elements);
+  void Begin(Step* step, Search* search) const;
+  void BeginAtHead(Search* search) const;
+  bool Advance(Search* search) const;
+  Status VerifyNeighbours(const Step& step) const;
+  Status MergeWindow();
+  void FetchStep(const Step& step) const;
   Status MergeStep(const Step& step);
-  PmPtr DropObsolete(const Record* newer, PmPtr older);
-  bool UnlinkUpper(PmPtr element);
+  PmPtr DropObsolete(const Step& step, PmPtr older);
+  bool UnlinkUpper(PmPtr element, const Step* near);
   void LinkUpper(PmPtr element);
   void LinkInLayers(PmPtr element, const PmPtr* befores);
-  /// Predecessors of `element` in the layers above 0 of its lane.
-  void FindUpper(PmPtr element, PmPtr* befores) const;
+  /// Predecessors of `element` in the layers above 0 of its lane. `near` (may be null): a step whose
+  /// place is right before it.
+  void FindUpper(PmPtr element, const Step* near, PmPtr* befores) const;
 
   PmSkipList* const lower_;
   Persister* const persister_;
   ZipperObserver* const observer_;
   const bool verify_;
-  PmPtr rightmost_[kPoolPartsMax][kHeightMax];  // the last element before the scan's place, by lane and layer
-  PmPtr bottom_;                                // the same in layer 0
-  std::vector<Step> steps_;
-  std::vector<PmPtr> befores_;
-  std::vector<PmPtr> dropped_;  // older versions that the present step takes out
-  std::vector<PmPtr> skipped_;  // elements that a newer one of the same merge made obsolete
+  std::vector<Step> steps_;      // of the present window
+  std::vector<PmPtr> skipped_;   // elements of it that a newer one made obsolete
+  std::vector<ZipperObserver::Obsolete> obsolete_;  // of it; not told yet
 };
 
 }  // namespace lamella

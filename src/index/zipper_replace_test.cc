@@ -41,7 +41,11 @@ TEST_F(ReplaceTest, CopiesTakeThePlacesOfTheirOriginals) {
     Fill(&random, 150, 100);
     for (int round = 0; round < 4; ++round) {
       Observer observer;
-      if (random.OneIn(2)) observer.nearby = [&](const InternalKey& key) { return Before(elements_, key); };
+      if (random.OneIn(2)) {
+        observer.nearby = [&](const InternalKey& key, uint32_t height_min, uint32_t lane) {
+          return NearbyOf(&random, key, height_min, lane);
+        };
+      }
       const std::vector<Zipper::Move> moves = CopySome(&random);
       const Status s = Zipper(lower_.get(), &*persister_, &observer).Replace(moves);
       ASSERT_TRUE(s.ok()) << s.ToString();

@@ -27,7 +27,9 @@ TEST_F(ZipperTest, MergesAgreeWithAModelWhateverSnapshotsLive) {
       Observer observer;
       for (uint64_t i = random.Uniform(4); i-- > 0;) observer.snapshots.insert(random.Uniform(sequence_));
       if (random.OneIn(2)) {
-        observer.nearby = [&](const InternalKey& key) { return Before(elements_, key); };
+        observer.nearby = [&](const InternalKey& key, uint32_t height_min, uint32_t lane) {
+          return NearbyOf(&random, key, height_min, lane);
+        };
       }
       const Elements before = elements_;
       MustMerge(upper, &observer);
@@ -43,10 +45,32 @@ TEST_F(ZipperTest, MergesAgreeWithAModelWhateverSnapshotsLive) {
         }
       }
       for (const auto& [place, was_linked] : observer.obsolete) {
+        EXPECT_TRUE(At(PmPtr(place))->obsolete());
         EXPECT_TRUE(gone.erase(place) == 1);
         EXPECT_EQ(was_linked, before.contains({std::string(At(PmPtr(place))->key()), At(PmPtr(place))->tag()}));
       }
       EXPECT_TRUE(gone.empty());
+    }
+  }
+}
+
+// A merge takes its elements in windows of about a thousand; a key's versions stay in one.
+TEST_F(ZipperTest, MergesOfManyWindowsAgreeWithAModel) {
+  for (uint64_t seed = 1; seed <= 6; seed++) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    const auto parts = static_cast<uint32_t>(1 + random.Uniform(2));
+    StartAnew(parts, parts > 1);
+    const uint64_t keys = seed % 3 == 0 ? 3 : 6000;
+    for (int round = 0; round < 3; round++) {
+      const Elements upper = NewUpper(&random, 4000, keys);
+      Observer observer;
+      for (int i = 0; i < 3; i++) observer.snapshots.insert(random.Uniform(sequence_));
+      observer.nearby = [&](const InternalKey& key, uint32_t height_min, uint32_t lane) {
+        return NearbyOf(&random, key, height_min, lane);
+      };
+      MustMerge(upper, &observer);
+      ASSERT_EQ(ListProblem(*lower_, elements_, true), "") << "round " << round;
     }
   }
 }

@@ -122,14 +122,17 @@ class Observer : public ZipperObserver {
     return at != snapshots.end() && *at < newer;
   }
   void OnLinked(Record*, PmPtr place) override { EXPECT_TRUE(linked.insert(place.word).second); }
-  void OnObsolete(Record* record, PmPtr place, bool was_linked) override {
-    EXPECT_TRUE(record->obsolete());
-    EXPECT_TRUE(obsolete.emplace(place.word, was_linked).second) << "told twice";
+  void OnObsolete(std::span<const Obsolete> records) override {
+    for (const Obsolete& record : records) {
+      EXPECT_TRUE(obsolete.emplace(record.place.word, record.was_linked).second) << "told twice";
+    }
   }
-  PmPtr Nearby(const InternalKey& key) const override { return nearby ? nearby(key) : PmPtr(); }
+  Near Nearby(const InternalKey& key, uint32_t height_min, uint32_t lane) const override {
+    return nearby ? nearby(key, height_min, lane) : Near{};
+  }
 
   std::set<uint64_t> snapshots;
-  std::function<PmPtr(const InternalKey&)> nearby;
+  std::function<Near(const InternalKey&, uint32_t, uint32_t)> nearby;
   std::set<uint64_t> linked;
   std::map<uint64_t, bool> obsolete;  // place to was_linked
 };
@@ -191,6 +194,22 @@ class ZipperTest : public IndexTest {
     const Status s = Merge(PlacesOf(upper), observer);
     ASSERT_TRUE(s.ok()) << s.ToString();
     elements_ = Merged(elements_, upper, observer->snapshots);
+  }
+  /// An observer's answer: an element of the lower list that lies before the key and is still linked;
+  /// mostly the last such, now and then one that is far away, or none.
+  ZipperObserver::Near NearbyOf(Random* random, const InternalKey& key, uint32_t height_min,
+                                uint32_t lane) const {
+    if (random->OneIn(10)) return {};
+    uint64_t skip = random->OneIn(4) ? random->Uniform(300) : 0;
+    auto at = elements_.lower_bound({std::string(key.user_key), key.tag});
+    while (at != elements_.begin()) {
+      const PmPtr place = (--at)->second;
+      const uint32_t height = At(place)->height();
+      const bool serves = height >= height_min && !At(place)->obsolete() &&
+                          (height_min == 1 || lower_->Lane(place) == lane);
+      if (serves && skip-- == 0) return {place, height};
+    }
+    return {};
   }
   /// A lower list of about `count` elements.
   void Fill(Random* random, uint64_t count, uint64_t keys) {

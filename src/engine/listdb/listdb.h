@@ -20,6 +20,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "base/striped_counter.h"
@@ -109,8 +110,8 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   Status ListElements(const L0Table& table, std::vector<PmPtr>* elements) const;
   bool Needed(uint64_t older, uint64_t newer) const override;
   void OnLinked(Record* record, PmPtr place) override;
-  void OnObsolete(Record* record, PmPtr place, bool was_linked) override;
-  PmPtr Nearby(const InternalKey& key) const override;
+  void OnObsolete(std::span<const Obsolete> records) override;
+  Near Nearby(const InternalKey& key, uint32_t height_min, uint32_t lane) const override;
 
   // gc.cc
   struct Victim;

@@ -16,13 +16,34 @@ void ListDb::OnLinked(Record* record, PmPtr place) {
   if (record->kind() == RecordKind::kDelete) CountDead(place, record->bytes());  // it goes when gc comes by (I4)
 }
 
-void ListDb::OnObsolete(Record* record, PmPtr place, bool was_linked) {
-  Forget(record, place);
-  if (was_linked) l1_count_.fetch_sub(1, std::memory_order_relaxed);
-  CountDead(place, record->bytes());
+// In the order of Forget, each step for all of them.
+void ListDb::OnObsolete(std::span<const Obsolete> records) {
+  if (records.empty()) return;
+  constexpr size_t kAhead = 8;
+  std::vector<uint64_t> hashes(lookup_cache_.enabled() ? records.size() : 0);
+  for (size_t i = 0; i < hashes.size(); i++) {
+    hashes[i] = Hash64(pool_->At<Record>(records[i].place)->key());
+  }
+  uint64_t unlinked = 0;
+  for (const Obsolete& obsolete : records) {
+    const Record* record = pool_->At<Record>(obsolete.place);
+    second_chance_.Remove(record, obsolete.place);
+    CountDead(obsolete.place, record->bytes());
+    unlinked += obsolete.was_linked ? 1 : 0;
+  }
+  lookup_cache_.AdvanceGeneration();
+  for (size_t i = 0; i < hashes.size(); i++) {
+    if (i + kAhead < hashes.size()) lookup_cache_.Prefetch(hashes[i + kAhead]);
+    lookup_cache_.Remove(hashes[i], records[i].place);
+  }
+  l1_count_.fetch_sub(unlinked, std::memory_order_relaxed);
 }
 
-PmPtr ListDb::Nearby(const InternalKey& key) const { return second_chance_.FindAtOrBefore(key); }
+ListDb::Near ListDb::Nearby(const InternalKey& key, uint32_t height_min, uint32_t lane) const {
+  const int part = height_min > 1 && l1_->lane_count() > 1 ? static_cast<int>(lane) : -1;
+  const HeadTree::Entry found = second_chance_.FindTallAtOrBefore(key, height_min, part);
+  return {found.place(), found.height()};
+}
 
 // An element left L1: takes it out of the caches. In this order: searches no longer start from it; a reader that found it before is
 // refused once the generation moved; what such a reader had put in before goes.
