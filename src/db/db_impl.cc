@@ -97,18 +97,23 @@ Status DbImpl::CheckWrite(std::string_view key, std::string_view value) const {
   return Status::OK();
 }
 
-// Back-pressure: a short delay while background work is behind, a wait where it must catch up first.
-Status DbImpl::AwaitRoom() {
-  const uint64_t start = NowNs();
-  if (engine_->WritePressure() == Pressure::kSlow) {
-    std::this_thread::sleep_for(std::chrono::microseconds(20));
+// Back-pressure. What each record is to wait is owed until it is worth going to sleep for: many short
+// sleeps would last longer than they should, and every put would be slow instead of one in a thousand.
+Status DbImpl::AwaitRoom(uint32_t delay_ns, size_t records) {
+  constexpr uint64_t kSleepNs = 2'000'000;
+  if (delay_ns != kStopWriting) {
+    const uint64_t owed = uint64_t{delay_ns} * records;
+    if (owed_ns_.fetch_add(owed, std::memory_order_relaxed) + owed < kSleepNs) return Status::OK();
   }
+  const uint64_t start = NowNs();
+  const uint64_t owed = std::min(owed_ns_.exchange(0, std::memory_order_relaxed), kSleepNs);
+  std::this_thread::sleep_for(std::chrono::nanoseconds(owed));
   Status s;
-  while (engine_->WritePressure() == Pressure::kStop) {
+  while (engine_->WriteDelayNs() == kStopWriting) {
     s = engine_->BackgroundError();
     if (!s.ok()) break;
     scheduler_.Wake();
-    std::this_thread::sleep_for(std::chrono::microseconds(100));
+    engine_->AwaitWriteDelayChange(std::chrono::milliseconds(100));
   }
   const uint64_t stalled = NowNs() - start;
   stall_ns_.fetch_add(stalled, std::memory_order_relaxed);
@@ -121,8 +126,8 @@ Status DbImpl::AwaitRoom() {
 
 Status DbImpl::WriteOperations(const WriteOptions& options, std::span<const WriteOperation> operations) {
   if (!open_.load(std::memory_order_acquire)) return Closed();
-  if (engine_->WritePressure() != Pressure::kNone) [[unlikely]] {
-    Status s = AwaitRoom();
+  if (const uint32_t delay_ns = engine_->WriteDelayNs(); delay_ns != 0) [[unlikely]] {
+    Status s = AwaitRoom(delay_ns, operations.size());
     if (!s.ok()) return s;
   }
   Status s = NoThrow([&] { return engine_->Write(operations); });

@@ -92,7 +92,7 @@ class DbImpl final : public DB {
   Status CheckOptions() const;
   Status CheckWrite(std::string_view key, std::string_view value) const;
   Status WriteOperations(const WriteOptions& options, std::span<const WriteOperation> operations);
-  Status AwaitRoom();
+  Status AwaitRoom(uint32_t delay_ns, size_t records);
   Status ReadSequence(const ReadOptions& options, uint64_t* sequence) const;
   Status GetPinned(const ReadOptions& options, std::string_view key, uint64_t sequence, Lookup* lookup);
 
@@ -110,6 +110,7 @@ class DbImpl final : public DB {
   StripedCounter gets_;
   StripedCounter gets_found_;
   StripedCounter iterators_;
+  std::atomic<uint64_t> owed_ns_{0};  // of delays; not slept yet
   std::atomic<uint64_t> stall_ns_{0};
   std::atomic<uint64_t> stall_count_{0};
   std::atomic<uint64_t> stall_ns_max_{0};

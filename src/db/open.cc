@@ -171,7 +171,7 @@ Status DbImpl::OpenStore() {
   if (s.ok()) s = MakeEngine();
   // Before anything changes: where there are no threads the store stays as it is.
   uint32_t threads = options_.background_threads;
-  if (threads == 0) threads = std::clamp<uint32_t>(std::thread::hardware_concurrency(), 2, 4);
+  if (threads == 0) threads = std::clamp<uint32_t>(std::thread::hardware_concurrency() + 1, 3, 4);
   if (s.ok()) s = scheduler_.Start(seams_.inline_jobs ? 0 : std::max(threads, 2u));
   // What a power cut left counts as that until recovery is complete: it may be cut itself. What was closed in order is not clean
   // any more from its first change on.

@@ -33,11 +33,8 @@ class ReadSetIterator final : public InternalIterator {
 
 }  // namespace
 
-BufferedEngine::BufferedEngine(const EngineContext& context, uint64_t memtable_bytes, uint64_t buffered_bytes_max)
-    : context_(context),
-      pool_(context.pool),
-      memtable_bytes_(memtable_bytes),
-      buffered_bytes_max_(buffered_bytes_max) {}
+BufferedEngine::BufferedEngine(const EngineContext& context, uint64_t memtable_bytes)
+    : context_(context), pool_(context.pool), memtable_bytes_(memtable_bytes) {}
 
 void BufferedEngine::StartWriting(uint32_t shards, bool unified, const std::vector<uint64_t>& next_ordinal,
                                   uint64_t sequence_last, std::vector<std::shared_ptr<MemTable>> sealed,
@@ -194,7 +191,7 @@ void BufferedEngine::SwitchMemTable(bool force) {
     owned_read_set_ = next;
     active_.store(fresh.get(), std::memory_order_release);
   }
-  UpdatePressure();
+  UpdateWriteDelay();
   context_.wake();
 }
 
@@ -209,7 +206,7 @@ void BufferedEngine::Install(std::shared_ptr<const TableSet> tables, const MemTa
     owned_read_set_ = next;
     flushed_.notify_all();
   }
-  UpdatePressure();
+  UpdateWriteDelay();
 }
 
 std::shared_ptr<const ReadSet> BufferedEngine::CurrentReadSet() const {
@@ -260,19 +257,30 @@ Status BufferedEngine::Flush() {
   return Status::OK();
 }
 
-// Stored under the lock that the read set is read under: an older answer that came after a newer one would hold writers back for
-// good.
-void BufferedEngine::UpdatePressure() {
+// The debt is what a read may have to look through. Up to half of what may be held it costs writers
+// nothing; from there on each record waits longer, by the square, until at the end it waits for room.
+// Writers and compaction thus meet where the delay makes up for the difference of their speeds: about
+// a microsecond a record.
+// Stored under the lock that the read set is read under: an older answer that came after a newer one
+// would hold writers back for good.
+void BufferedEngine::UpdateWriteDelay() {
+  constexpr double kFreeShare = 0.5;
+  constexpr double kDelayNsMax = 20'000;
   const std::lock_guard lock(read_set_mu_);
-  uint64_t bytes = memtable_bytes_;
+  uint64_t bytes = memtable_bytes_ + UncompactedBytes(*owned_read_set_->tables);
   for (const auto& memtable : owned_read_set_->sealed) bytes += memtable->memory_bytes();
-  Pressure pressure = TablePressure(*owned_read_set_->tables);
-  if (bytes > buffered_bytes_max_) {
-    pressure = Pressure::kStop;
-  } else if (bytes > buffered_bytes_max_ / 4 * 3) {
-    pressure = std::max(pressure, Pressure::kSlow);
-  }
-  pressure_.store(static_cast<uint8_t>(pressure), std::memory_order_relaxed);
+  const double share = static_cast<double>(bytes) / static_cast<double>(BufferedBytesMax());
+  const double over = std::max(0.0, (share - kFreeShare) / (1 - kFreeShare));
+  delay_ns_.store(over > 1 ? kStopWriting : static_cast<uint32_t>(kDelayNsMax * over * over),
+                  std::memory_order_relaxed);
+  delay_changed_.notify_all();
+}
+
+void BufferedEngine::AwaitWriteDelayChange(std::chrono::nanoseconds at_most) {
+  std::unique_lock lock(read_set_mu_);
+  delay_changed_.wait_for(lock, at_most, [this] {
+    return WriteDelayNs() != kStopWriting || has_error_.load(std::memory_order_acquire);
+  });
 }
 
 Lookup BufferedEngine::Get(std::string_view key, uint64_t sequence, bool verify) {
@@ -356,8 +364,12 @@ void BufferedEngine::SetBackgroundError(const Status& status) {
     error_ = Status::ReadOnly("the store is read-only since an error: " + status.ToString() +
                               "; mend the cause and call DB::Resume, or reopen the store");
   }
-  has_error_.store(true, std::memory_order_release);
+  {
+    const std::lock_guard lock(read_set_mu_);  // who waits has looked before it, or is told
+    has_error_.store(true, std::memory_order_release);
+  }
   flushed_.notify_all();
+  delay_changed_.notify_all();
 }
 
 void BufferedEngine::ClearBackgroundError() {

@@ -53,7 +53,8 @@ class BufferedEngine : public Engine {
   Lookup Get(std::string_view key, uint64_t sequence, bool verify) override;
   std::unique_ptr<InternalIterator> NewIterator(bool verify) override;
   uint64_t PublishedSequence() const override { return sequencer_.published(); }
-  Pressure WritePressure() const override { return static_cast<Pressure>(pressure_.load(std::memory_order_relaxed)); }
+  uint32_t WriteDelayNs() const override { return delay_ns_.load(std::memory_order_relaxed); }
+  void AwaitWriteDelayChange(std::chrono::nanoseconds at_most) override;
   Status Flush() override;
   void AddStats(Stats* stats) const override;
   Status BackgroundError() const override;
@@ -62,7 +63,7 @@ class BufferedEngine : public Engine {
 
  protected:
   /// `record_heights`: log records get links for a skiplist (index-unified logging).
-  BufferedEngine(const EngineContext& context, uint64_t memtable_bytes, uint64_t buffered_bytes_max);
+  BufferedEngine(const EngineContext& context, uint64_t memtable_bytes);
 
   // What a design provides.
   /// Makes a table of the oldest sealed MemTable and installs it in place of it (InstallFlushed). Urgent job, one at a time.
@@ -75,8 +76,11 @@ class BufferedEngine : public Engine {
                               bool verify) = 0;
   virtual void AddTableIterators(const std::shared_ptr<const TableSet>& tables, bool verify,
                                  std::vector<std::unique_ptr<InternalIterator>>* iterators) = 0;
-  /// Pressure that tables make; the MemTables' is added to it.
-  virtual Pressure TablePressure(const TableSet& tables) const = 0;
+  /// DRAM that tables hold until compaction has caught up with them, and that MemTables share with
+  /// them: bytes.
+  virtual uint64_t UncompactedBytes(const TableSet& tables) const = 0;
+  /// What MemTables and uncompacted tables may hold together, bytes.
+  virtual uint64_t BufferedBytesMax() const = 0;
   /// The pool is full: makes space if there is any to make. True if something may have become free.
   virtual bool ReclaimSpace() = 0;
 
@@ -90,7 +94,7 @@ class BufferedEngine : public Engine {
   std::shared_ptr<const ReadSet> CurrentReadSet() const;
   /// Seals the active MemTable if it holds anything (`force`) or is full.
   void SwitchMemTable(bool force);
-  void UpdatePressure();
+  void UpdateWriteDelay();
   /// Flushes inline; for Close, when no job runs any more.
   Status FlushAllNow();
 
@@ -112,7 +116,6 @@ class BufferedEngine : public Engine {
   Status MakeRoom(const Status& no_space, int attempt);
 
   const uint64_t memtable_bytes_;
-  const uint64_t buffered_bytes_max_;
   bool unified_ = true;  // constant after StartWriting
 
   std::mutex switch_mu_;                    // held while the active MemTable is switched
@@ -125,7 +128,8 @@ class BufferedEngine : public Engine {
   std::shared_ptr<MemTable> flushing_;             // guarded by read_set_mu_; whose flush is under way
   std::condition_variable flushed_;                // with read_set_mu_: the sealed MemTables changed
 
-  std::atomic<uint8_t> pressure_{0};
+  std::atomic<uint32_t> delay_ns_{0};
+  std::condition_variable delay_changed_;  // with read_set_mu_
   std::atomic<bool> has_error_{false};
   mutable std::mutex error_mu_;
   Status error_;  // guarded by error_mu_

@@ -18,7 +18,7 @@ struct NoTables final : TableSet {};
 /// MemTables only: none is ever flushed.
 class MemTableEngine final : public BufferedEngine {
  public:
-  explicit MemTableEngine(const EngineContext& context) : BufferedEngine(context, 64 << 10, 1 << 20) {
+  explicit MemTableEngine(const EngineContext& context) : BufferedEngine(context, 64 << 10) {
     StartWriting(3, false, {}, 0, {}, std::make_shared<NoTables>());
   }
 
@@ -53,7 +53,8 @@ class MemTableEngine final : public BufferedEngine {
   Lookup SearchTables(const TableSet&, const InternalKey&, const Candidates&, bool) override { return {}; }
   void AddTableIterators(const std::shared_ptr<const TableSet>&, bool,
                          std::vector<std::unique_ptr<InternalIterator>>*) override {}
-  Pressure TablePressure(const TableSet&) const override { return Pressure::kNone; }
+  uint64_t UncompactedBytes(const TableSet&) const override { return 0; }
+  uint64_t BufferedBytesMax() const override { return 1 << 20; }
   bool ReclaimSpace() override { return false; }
 };
 

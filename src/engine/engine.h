@@ -4,6 +4,7 @@
 #ifndef LAMELLA_ENGINE_ENGINE_H_
 #define LAMELLA_ENGINE_ENGINE_H_
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -43,7 +44,8 @@ struct Job {
   std::function<Status()> run;
 };
 
-enum class Pressure : uint8_t { kNone, kSlow, kStop };
+/// How long each written record is to be held back, nanoseconds, so that background work keeps up.
+inline constexpr uint32_t kStopWriting = ~uint32_t{0};  // until the engine says otherwise
 
 /// What an engine needs of its surroundings; all outlive it.
 struct EngineContext {
@@ -72,7 +74,12 @@ class Engine {
   virtual uint64_t PublishedSequence() const = 0;
 
   virtual std::optional<Job> PickJob(JobClass job_class) = 0;
-  virtual Pressure WritePressure() const = 0;
+  /// Grows smoothly with the debt of background work, which reads pay: 0 where there is little,
+  /// kStopWriting where memory for more is gone.
+  virtual uint32_t WriteDelayNs() const = 0;
+  /// Waits until the engine no longer says kStopWriting, there is a background error, or so much
+  /// time has passed.
+  virtual void AwaitWriteDelayChange(std::chrono::nanoseconds at_most) = 0;
   /// Moves MemTables to tables; returns when they are.
   virtual Status Flush() = 0;
   virtual Status CompactRange(std::string_view begin, std::string_view end) = 0;

@@ -12,6 +12,9 @@ namespace {
 
 // Elements of a window: what a scan of so many fetches fits a processor's second-level cache.
 constexpr size_t kWindowElements = 1024;
+// Windows that are scanned ahead of the merge, at most: what they fetched is to be found in the
+// cache that processors share.
+constexpr size_t kWindowsAhead = 4;
 // Searches under way at once: about as many lines as a processor fetches at a time.
 constexpr size_t kSearches = 16;
 // Elements ahead of the searches and of the merge whose own lines are fetched.
@@ -30,24 +33,92 @@ void FetchRecord(const Record* record) {
 }  // namespace
 
 Status Zipper::Merge(std::span<const PmPtr> elements) {
-  std::span<const PmPtr> left = elements.first(CountUnmerged(elements));
+  elements_ = elements.first(CountUnmerged(elements));
+  std::vector<Window> windows;
+  for (size_t end = elements_.size(); end > 0;) {
+    const size_t begin = WindowBegin(end);
+    windows.push_back({.begin = begin, .end = end});
+    end = begin;
+  }
   if (verify_) {  // keeps I6
-    for (std::span<const PmPtr> rest = left; !rest.empty();) {
-      const size_t begin = WindowBegin(rest);
-      Status s = Scan(rest.subspan(begin));
-      if (!s.ok()) return s;
-      rest = rest.first(begin);
+    for (Window& window : windows) {
+      Window checked{.begin = window.begin, .end = window.end};
+      Status s = Scan(&checked);
+      if (s.ok()) continue;
+      EndWindows();
+      return s;
     }
   }
-  while (!left.empty()) {
-    const size_t begin = WindowBegin(left);
-    Status s = Scan(left.subspan(begin));
-    if (s.ok()) s = MergeWindow();
-    if (!s.ok()) return s;
-    left = left.first(begin);
+  const size_t count = windows.size();
+  {
+    const MutexLock lock(&mu_);
+    windows_ = std::move(windows);
+    cut_ = true;
   }
+  changed_.notify_all();
+  Status s;
+  for (size_t i = 0; s.ok() && i < count; i++) {
+    Window* window = AwaitScanned(i);
+    s = window->status;
+    if (s.ok()) s = MergeWindow(window);
+    window->steps = {};  // their memory
+    window->skipped = {};
+  }
+  EndWindows();
+  if (!s.ok()) return s;
   persister_->Fence();  // the marks and the upper links (keeps I3)
-  return Status::OK();
+  return s;
+}
+
+// The window, scanned: here, unless the other thread has begun to.
+Zipper::Window* Zipper::AwaitScanned(size_t index) {
+  Window* window;
+  {
+    const MutexLock lock(&mu_);
+    merging_ = index;
+    changed_.notify_all();
+    window = &windows_[index];
+    if (window->state != Window::kUnscanned) {
+      while (window->state != Window::kScanned) changed_.wait(mu_);
+      return window;
+    }
+    window->state = Window::kScanning;
+  }
+  window->status = Scan(window);
+  return window;
+}
+
+// The other thread reads the elements, which are the caller's.
+void Zipper::EndWindows() {
+  const MutexLock lock(&mu_);
+  ended_ = true;
+  changed_.notify_all();
+  while (scanning_ahead_) changed_.wait(mu_);
+  windows_.clear();
+}
+
+void Zipper::ScanAhead(EpochDomain* readers) {
+  mu_.lock();
+  for (size_t index = 1;;) {
+    while (!ended_ && (!cut_ || index > merging_ + kWindowsAhead)) changed_.wait(mu_);
+    index = std::max(index, merging_ + 1);
+    while (index < windows_.size() && windows_[index].state != Window::kUnscanned) index++;
+    if (ended_ || index >= windows_.size()) break;
+    if (index > merging_ + kWindowsAhead) continue;
+    Window* const window = &windows_[index++];
+    window->state = Window::kScanning;
+    scanning_ahead_ = true;
+    mu_.unlock();
+    {
+      const EpochPin pin(readers);
+      window->status = Scan(window);
+    }
+    mu_.lock();
+    window->state = Window::kScanned;
+    scanning_ahead_ = false;
+    changed_.notify_all();
+  }
+  mu_.unlock();
 }
 
 // How many elements come before those that a merge had linked when it was cut short (I2). Elements
@@ -76,29 +147,29 @@ size_t Zipper::CountUnmerged(std::span<const PmPtr> elements) const {
 }
 
 // The versions of a key are not torn apart: which of them are left out shows in the window alone.
-size_t Zipper::WindowBegin(std::span<const PmPtr> elements) const {
-  size_t begin = elements.size() - std::min(elements.size(), kWindowElements);
-  while (begin > 0 && lower_->At(elements[begin])->key() == lower_->At(elements[begin - 1])->key()) {
+size_t Zipper::WindowBegin(size_t end) const {
+  size_t begin = end - std::min(end, kWindowElements);
+  while (begin > 0 && lower_->At(elements_[begin])->key() == lower_->At(elements_[begin - 1])->key()) {
     begin--;
   }
   return begin;
 }
 
 // The elements that are to be linked become steps.
-void Zipper::TakeSteps(std::span<const PmPtr> elements) {
-  steps_.clear();
-  skipped_.clear();
+void Zipper::TakeSteps(Window* window) const {
   const Record* newest = nullptr;  // the last element that was not skipped
-  for (size_t i = 0; i < elements.size(); i++) {
-    if (i + kElementsAhead < elements.size()) FetchRecord(lower_->At(elements[i + kElementsAhead]));
-    const Record* element = lower_->At(elements[i]);
+  window->steps.reserve(window->end - window->begin);
+  for (size_t i = window->begin; i < window->end; i++) {
+    if (i + kElementsAhead < window->end) FetchRecord(lower_->At(elements_[i + kElementsAhead]));
+    const PmPtr place = elements_[i];
+    const Record* element = lower_->At(place);
     if (newest != nullptr && newest->key() == element->key() &&
         !observer_->Needed(element->sequence(), newest->sequence())) {
-      skipped_.push_back(elements[i]);
+      window->skipped.push_back(place);
       continue;
     }
     newest = element;
-    steps_.push_back({.element = elements[i], .lane = lower_->Lane(elements[i])});
+    window->steps.push_back({.element = place, .lane = lower_->Lane(place)});
   }
 }
 
@@ -182,20 +253,19 @@ Status Zipper::VerifyNeighbours(const Step& step) const {
 }
 
 // Finds the place of each element of a window. The lists do not change in this phase.
-Status Zipper::Scan(std::span<const PmPtr> elements) {
-  if (verify_) {
-    for (const PmPtr place : elements) {
-      Status s = VerifyRecord(*lower_->pool(), place);
-      if (!s.ok()) return s;
-    }
+Status Zipper::Scan(Window* window) const {
+  for (size_t i = window->begin; verify_ && i < window->end; i++) {
+    Status s = VerifyRecord(*lower_->pool(), elements_[i]);
+    if (!s.ok()) return s;
   }
-  TakeSteps(elements);
+  TakeSteps(window);
+  std::vector<Step>& steps = window->steps;
   std::array<Search, kSearches> searches;
   size_t begun = 0;
   size_t under_way = 0;
   for (Search& search : searches) {
-    if (begun == steps_.size()) break;
-    Begin(&steps_[begun++], &search);
+    if (begun == steps.size()) break;
+    Begin(&steps[begun++], &search);
     under_way++;
   }
   for (size_t turn = 0; under_way > 0; turn = (turn + 1) % kSearches) {
@@ -207,12 +277,12 @@ Status Zipper::Scan(std::span<const PmPtr> elements) {
       if (!s.ok()) return s;
     }
     search.step = nullptr;
-    if (begun < steps_.size()) {
-      if (begun + kElementsAhead < steps_.size()) FetchRecord(lower_->At(steps_[begun + kElementsAhead].element));
-      Begin(&steps_[begun++], &search);
-    } else {
+    if (begun == steps.size()) {
       under_way--;
+      continue;
     }
+    if (begun + kElementsAhead < steps.size()) FetchRecord(lower_->At(steps[begun + kElementsAhead].element));
+    Begin(&steps[begun++], &search);
   }
   return Status::OK();
 }
@@ -226,16 +296,18 @@ void Zipper::FetchStep(const Step& step) const {
   if (step.next) __builtin_prefetch(lower_->At(step.next));
 }
 
-Status Zipper::MergeWindow() {
-  for (const PmPtr place : skipped_) lower_->At(place)->MarkObsolete(persister_);
-  if (!skipped_.empty()) persister_->Fence();  // a redo will not come to those in the tail again (keeps I3)
+Status Zipper::MergeWindow(Window* window) {
+  const std::vector<Step>& steps = window->steps;
+  skipped_ = &window->skipped;
+  for (const PmPtr place : *skipped_) lower_->At(place)->MarkObsolete(persister_);
+  if (!skipped_->empty()) persister_->Fence();  // a redo will not come to those in the tail again (keeps I3)
   Status s;
-  for (size_t i = steps_.size(); s.ok() && i-- > 0;) {
-    if (i >= kStepsAhead) FetchStep(steps_[i - kStepsAhead]);
-    s = MergeStep(steps_[i]);
+  for (size_t i = steps.size(); s.ok() && i-- > 0;) {
+    if (i >= kStepsAhead) FetchStep(steps[i - kStepsAhead]);
+    s = MergeStep(steps[i]);
   }
   if (s.ok()) {
-    for (const PmPtr place : skipped_) obsolete_.push_back({place, false});
+    for (const PmPtr place : *skipped_) obsolete_.push_back({place, false});
   }
   observer_->OnObsolete(obsolete_);
   obsolete_.clear();
@@ -285,7 +357,7 @@ PmPtr Zipper::DropObsolete(const Step& step, PmPtr older) {
         persister_->Flush(lower_->Link(last_kept, 0, 0), sizeof(PmWord));
       }
       if (record->obsolete())
-        std::erase(skipped_, older);  // a redo: linked before the crash, now a newer one may drop it
+        std::erase(*skipped_, older);  // a redo: linked before the crash, now a newer one may drop it
       record->MarkObsolete(persister_);
       obsolete_.push_back({older, true});
     }

@@ -21,14 +21,20 @@
 //     stays that is missing from its upper layers: a search may come down on it, but not start from it (SecondChanceCache I1).
 // I6: with `verify`, nothing changes before each element and its neighbours in layer 0 matched their checksums: a damaged key is
 //     reported, and leads no element to a place where it would not be found.
-// Threads: one merge at a time per lower list; readers at any time.
+// I7: a window's places may be searched while the windows after it are merged: that changes nothing
+//     before them. So a second thread can scan ahead of the merge (ScanAhead).
+// Threads: one merge at a time per lower list, and beside it one that scans ahead; readers at any
+// time.
 #ifndef LAMELLA_INDEX_ZIPPER_H_
 #define LAMELLA_INDEX_ZIPPER_H_
 
+#include <condition_variable>
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "base/annotations.h"
+#include "base/mutex.h"
 #include "index/pm_skiplist.h"
 
 namespace lamella {
@@ -69,6 +75,10 @@ class Zipper {
   /// Merges the upper list's elements, given in its order. Durable on return. Corruption: the lower list has a damaged link, or
   /// (with `verify`) a record is damaged; a tail of the elements may be merged.
   Status Merge(std::span<const PmPtr> elements);
+  /// For another thread, while Merge is running or yet to come: scans windows ahead of the merge,
+  /// each pinned in `readers` against what the observer lets go of. Returns when none is left, or
+  /// the merge has ended.
+  void ScanAhead(EpochDomain* readers);
 
   /// Unlinks `element`, whose predecessor in layer 0 is `before` (null: head), from every layer. Flushed, not fenced. False, and
   /// nothing is changed, where the element's link is damaged.
@@ -92,6 +102,15 @@ class Zipper {
     PmPtr next;          // what follows its place in layer 0
     PmPtr befores[kHeightMax];
   };
+  /// Neighbouring elements [begin, end) of the merge.
+  struct Window {
+    size_t begin = 0;
+    size_t end = 0;
+    enum State : uint8_t { kUnscanned, kScanning, kScanned } state = kUnscanned;
+    Status status;               // of the scan
+    std::vector<Step> steps;     // what is to be linked
+    std::vector<PmPtr> skipped;  // what a newer element made obsolete
+  };
   /// A search for a step's place that is under way.
   struct Search {
     Step* step = nullptr;  // null: none
@@ -106,14 +125,16 @@ class Zipper {
   };
 
   size_t CountUnmerged(std::span<const PmPtr> elements) const;
-  size_t WindowBegin(std::span<const PmPtr> elements) const;
-  Status Scan(std::span<const PmPtr> elements);
-  void TakeSteps(std::span<const PmPtr> elements);
+  size_t WindowBegin(size_t end) const;
+  Window* AwaitScanned(size_t index);
+  void EndWindows();
+  Status Scan(Window* window) const;
+  void TakeSteps(Window* window) const;
   void Begin(Step* step, Search* search) const;
   void BeginAtHead(Search* search) const;
   bool Advance(Search* search) const;
   Status VerifyNeighbours(const Step& step) const;
-  Status MergeWindow();
+  Status MergeWindow(Window* window);
   void FetchStep(const Step& step) const;
   Status MergeStep(const Step& step);
   PmPtr DropObsolete(const Step& step, PmPtr older);
@@ -128,9 +149,17 @@ class Zipper {
   Persister* const persister_;
   ZipperObserver* const observer_;
   const bool verify_;
-  std::vector<Step> steps_;      // of the present window
-  std::vector<PmPtr> skipped_;   // elements of it that a newer one made obsolete
+  std::span<const PmPtr> elements_;  // of the merge, without those that a crash left merged
+  std::vector<PmPtr>* skipped_ = nullptr;           // of the window being merged
   std::vector<ZipperObserver::Obsolete> obsolete_;  // of it; not told yet
+
+  Mutex mu_;
+  std::vector<Window> windows_ LAMELLA_GUARDED_BY(mu_);  // the last first; their contents are the scanner's, then the merge's
+  size_t merging_ LAMELLA_GUARDED_BY(mu_) = 0;           // index of the window being merged
+  bool cut_ LAMELLA_GUARDED_BY(mu_) = false;             // windows_ is complete
+  bool scanning_ahead_ LAMELLA_GUARDED_BY(mu_) = false;
+  bool ended_ LAMELLA_GUARDED_BY(mu_) = false;
+  std::condition_variable_any changed_;                  // with mu_
 };
 
 }  // namespace lamella

@@ -181,13 +181,16 @@ Status ListDb::FlushMemTable(const std::shared_ptr<MemTable>& memtable) {
   return Status::OK();
 }
 
-// Keeps the trees of L0 within the budget: the newest go without one, the oldest are merged next and use theirs for it.
+// Keeps the trees of L0 within the budget: the newest go without one, the oldest are merged next and
+// use theirs for it. Where zipper compaction keeps up, writers wait before it comes to that
+// (UpdateWriteDelay), but for the MemTables that were being filled and flushed then.
 void ListDb::TrimTrees(ListDbTables* tables) const {
+  const uint64_t bytes_max = BufferedBytesMax() + 2 * memtable_bytes_;
   uint64_t bytes = memtable_bytes_;
   for (size_t i = tables->l0.size(); i-- > 0;) {
     if (tables->l0[i]->tree == nullptr) continue;
     bytes += tables->l0[i]->tree->memory_bytes();
-    if (bytes <= tables_bytes_max_) continue;
+    if (bytes <= bytes_max) continue;
     auto bare = std::make_shared<L0Table>(*tables->l0[i]);
     bytes -= bare->tree->memory_bytes();
     bare->tree = nullptr;

@@ -29,14 +29,13 @@ uint64_t MemTableBytes(const Options& options) {
   return std::max(TablesBytes(options) / 8, kMemTableBytesMin);
 }
 
-constexpr size_t kSlowTables = 64;
-constexpr size_t kStopTables = 512;
+// DRAM of a record's entry in a tree, at the usual fill of leaves.
+constexpr uint64_t kTreeBytesPerRecord = 48;
 
 }  // namespace
 
 ListDb::ListDb(const EngineContext& context)
-    : BufferedEngine(context, MemTableBytes(*context.options),
-                     std::max(TablesBytes(*context.options), 4 * MemTableBytes(*context.options))),
+    : BufferedEngine(context, MemTableBytes(*context.options)),
       options_(context.options->listdb),
       tables_bytes_max_(TablesBytes(*context.options)),
       memtable_bytes_(MemTableBytes(*context.options)),
@@ -141,10 +140,23 @@ void ListDb::AddTableIterators(const std::shared_ptr<const TableSet>& tables, bo
   iterators->push_back(NewSkipListIterator(l1_.get(), second_chance_.tree(), verify));
 }
 
-Pressure ListDb::TablePressure(const TableSet& tables) const {
-  const size_t count = static_cast<const ListDbTables&>(tables).l0.size();
-  if (!options_.zipper_compaction || count < kSlowTables) return Pressure::kNone;
-  return count < kStopTables ? Pressure::kSlow : Pressure::kStop;
+// A table without its tree is as much to be merged as one that has it. Without zipper compaction no
+// table is ever merged, and what they hold is trimmed instead (TrimTrees).
+uint64_t ListDb::UncompactedBytes(const TableSet& tables) const {
+  if (!options_.zipper_compaction) return 0;
+  uint64_t bytes = 0;
+  for (const auto& table : static_cast<const ListDbTables&>(tables).l0) {
+    bytes += table->tree != nullptr ? table->tree->memory_bytes() : table->state.count * kTreeBytesPerRecord;
+  }
+  return bytes;
+}
+
+// Their share of the budget, and what the caches have not taken yet of theirs.
+uint64_t ListDb::BufferedBytesMax() const {
+  const uint64_t caches = lookup_cache_.memory_bytes() + second_chance_.memory_bytes();
+  const uint64_t budget = context_.options->memory_budget_bytes;
+  const uint64_t left = budget > caches ? budget - caches : 0;
+  return std::max({left, tables_bytes_max_, 4 * memtable_bytes_});
 }
 
 std::optional<Job> ListDb::PickJob(JobClass job_class) {
@@ -163,7 +175,8 @@ std::optional<Job> ListDb::PickJob(JobClass job_class) {
     }
     return std::nullopt;
   }
-  const std::lock_guard lock(job_mu_);       // first: merge_all_ is then of no later MemTables than these
+  const std::lock_guard lock(job_mu_);  // first: merge_all_ is then of no later MemTables than these
+  if (auto scan_ahead = PickScanAhead()) return scan_ahead;
   if (l1_waiting_ > 0) return std::nullopt;  // a CompactRange is next
   const auto read_set = CurrentReadSet();
   const auto tables = std::static_pointer_cast<const ListDbTables>(read_set->tables);

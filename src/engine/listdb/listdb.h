@@ -84,7 +84,8 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
                       bool verify) override;
   void AddTableIterators(const std::shared_ptr<const TableSet>& tables, bool verify,
                          std::vector<std::unique_ptr<InternalIterator>>* iterators) override;
-  Pressure TablePressure(const TableSet& tables) const override;
+  uint64_t UncompactedBytes(const TableSet& tables) const override;
+  uint64_t BufferedBytesMax() const override;
   bool ReclaimSpace() override;
 
  private:
@@ -105,6 +106,7 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
 
   // merge.cc
   Status MergeOldest();
+  std::optional<Job> PickScanAhead();
   Status MergeTablesOfNow();
   void AwaitGets(const L0Table& table);
   Status ListElements(const L0Table& table, std::vector<PmPtr>* elements) const;
@@ -207,6 +209,7 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   std::mutex job_mu_;
   bool l1_busy_ = false;
   bool checkpointing_ = false;
+  std::shared_ptr<Zipper> merge_to_scan_ahead_;  // of the merge under way, until a thread takes it
   uint32_t l1_waiting_ = 0;           // calls of TakeL1 that wait
   std::condition_variable job_done_;  // with job_mu_: of l1_busy_ and checkpointing_
   bool provisioning_ = false;

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "base/hash.h"
 #include "engine/listdb/listdb.h"
@@ -87,7 +88,19 @@ Status ListDb::MergeOldest() {
   if (!s.ok()) return s;
 
   snapshots_ = context_.snapshots->Now();
-  s = Zipper(l1_.get(), &compaction_persister_, this, context_.options->verify_checksums).Merge(elements);
+  const auto zipper =
+      std::make_shared<Zipper>(l1_.get(), &compaction_persister_, static_cast<ZipperObserver*>(this),
+                               context_.options->verify_checksums);
+  {
+    const std::lock_guard lock(job_mu_);
+    merge_to_scan_ahead_ = zipper;
+  }
+  context_.wake();
+  s = zipper->Merge(elements);
+  {
+    const std::lock_guard lock(job_mu_);
+    merge_to_scan_ahead_ = nullptr;
+  }
   if (!s.ok()) return s;
   table->merged->store(true, std::memory_order_release);
   s = Edit(ListDbEdit::kMergeDone, [&](ListDbState* state) {
@@ -110,6 +123,15 @@ Status ListDb::MergeOldest() {
     pool->holders()->Retire([settled, last] { settled->store(last, std::memory_order_release); });
   });
   return Status::OK();
+}
+
+// A thread that has nothing else to do scans ahead of the merge under way. REQUIRES: job_mu_ is held.
+std::optional<Job> ListDb::PickScanAhead() {
+  if (merge_to_scan_ahead_ == nullptr) return std::nullopt;
+  return Job{"scan ahead", [this, zipper = std::exchange(merge_to_scan_ahead_, nullptr)] {
+               zipper->ScanAhead(pool_->readers());
+               return Status::OK();
+             }};
 }
 
 // A Get of before the flush may be under way (I3).
