@@ -5,6 +5,7 @@
 
 #include "bench/config.h"
 #include "bench/demo.h"
+#include "bench/large.h"
 #include "bench/machine.h"
 #include "bench/standing.h"
 
@@ -79,6 +80,8 @@ int Main(int argc, char** argv) {
   if (s.ok()) {
     if (config.mode == Mode::kStanding) {
       s = RunStanding(config, scratch.path(), &goals_met);
+    } else if (config.mode == Mode::kLarge) {
+      s = RunLarge(config, scratch.path(), &goals_met);
     } else if (config.mode == Mode::kDemo) {
       s = RunDemo(config, scratch.path());
     } else {

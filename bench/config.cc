@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 
 #include <CLI/CLI.hpp>
 
@@ -18,17 +19,18 @@ struct Typed {
   std::vector<std::string> options;  // name=value, for Lamella
   std::string engine;
   std::string distribution;
+  std::optional<uint32_t> keys;
   uint64_t memory_mib = 256;
   uint64_t unflushed_mib = 256;
   WorkloadSettings workload;
   bool standing = false;
+  bool large = false;
   bool list = false;
 };
 
 void AddDataOptions(CLI::App* app, Config* config, Typed* typed) {
-  app->add_option("--num", config->shape.keys, "keys in the store")
-      ->check(CLI::Range(1u, 2'000'000'000u))
-      ->capture_default_str();
+  app->add_option("--num", typed->keys, "keys in the store; 2000000 where not said, 10000000 with --large")
+      ->check(CLI::Range(1u, 2'000'000'000u));
   app->add_option("--key-size", config->shape.key_bytes, "bytes")->check(CLI::Range(4u, 65535u))->capture_default_str();
   app->add_option("--value-size", config->shape.value_bytes, "bytes")
       ->check(CLI::Range(0u, 64u << 20))
@@ -88,8 +90,10 @@ void AddStoreOptions(CLI::App* app, Config* config, Typed* typed) {
 void AddModeOptions(CLI::App* app, Config* config, Typed* typed) {
   app->add_option("--json", config->json_path, "write every figure to this file");
   app->add_flag("--standing", typed->standing, "the standing set against the peers, with goals and verdicts");
-  app->add_flag("--quick", config->quick, "--standing with a tenth of the data, in one round: to see that it works");
-  app->add_flag("--strict", config->strict, "--standing: exit with 3 if a goal is missed");
+  app->add_flag("--large", typed->large, "the set of ten times the data: until idle, straight after, in a fresh process");
+  app->add_flag("--quick", config->quick,
+                "--standing or --large with a tenth of the data, in one round: to see that it works");
+  app->add_flag("--strict", config->strict, "--standing, --large: exit with 3 if a goal is missed");
   app->add_option("--unflushed", typed->unflushed_mib, "--standing: MiB written before the process is killed")
       ->check(CLI::Range(1u, 1u << 20))
       ->capture_default_str();
@@ -175,11 +179,17 @@ Status Resolve(Typed* typed, Config* config) {
   config->settings.memory_budget_bytes = typed->memory_mib << 20;
   config->unflushed_bytes = typed->unflushed_mib << 20;
   config->run.seed = config->shape.seed;
+  constexpr uint32_t kLargeKeys = 10'000'000;
   if (typed->standing) config->mode = Mode::kStanding;
+  if (typed->large) {
+    config->mode = Mode::kLarge;
+    config->shape.keys = kLargeKeys;
+  }
+  if (typed->keys) config->shape.keys = *typed->keys;
   if (!config->demo_path.empty()) config->mode = Mode::kDemo;
   if (typed->list) config->mode = Mode::kList;
-  if (typed->standing && !config->demo_path.empty()) {
-    return Status::InvalidArgument("--standing and --demo: expected one of them");
+  if (int{typed->standing} + int{typed->large} + int{!config->demo_path.empty()} > 1) {
+    return Status::InvalidArgument("--standing, --large and --demo: expected one of them");
   }
   Status s = ResolveStores(*typed, config);
   if (s.ok()) s = ResolveWorkloads(typed, config);

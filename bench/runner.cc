@@ -17,6 +17,7 @@ OpClass ClassOf(OpKind kind) {
   switch (kind) {
     case OpKind::kPut:
     case OpKind::kInsert:
+    case OpKind::kQueue:
       return OpClass::kPut;
     case OpKind::kDelete:
       return OpClass::kDelete;
@@ -96,6 +97,11 @@ class Client {
         return Put(dataset_->count.fetch_add(1, std::memory_order_relaxed));
       case OpKind::kDelete:
         return session_->Delete(dataset_->keys.Make(IdOf(op), &key_));
+      case OpKind::kQueue: {
+        const uint64_t newest = dataset_->count.fetch_add(1, std::memory_order_relaxed);
+        Status s = Put(newest);
+        return s.ok() ? session_->Delete(dataset_->keys.Make(newest - dataset_->keys_at_first, &key_)) : s;
+      }
       case OpKind::kGet:
         return Get(IdOf(op));
       case OpKind::kGetMissing:
@@ -293,7 +299,7 @@ Status RunWorkload(const Workload& workload, const RunSettings& settings, Store*
     if (!s.ok()) return s;
   }
   const double idle_began = NowSeconds();
-  Status s = store->WaitForIdle();
+  Status s = settings.await_idle ? store->WaitForIdle() : Status::OK();
   result->idle_seconds = NowSeconds() - idle_began;
   result->cpu_seconds = CpuSeconds() - cpu_before;
   result->workload = workload.name;

@@ -18,11 +18,12 @@ namespace lamella::bench {
 
 /// The keys of a store. Workloads that insert make it grow.
 struct Dataset {
-  Dataset(uint32_t key_bytes, bool hashed, uint32_t value_bytes, uint32_t keys_at_first, uint64_t seed)
-      : keys(key_bytes, hashed), values(value_bytes, seed), count(keys_at_first) {}
+  Dataset(uint32_t key_bytes, bool hashed, uint32_t value_bytes, uint32_t first, uint64_t seed)
+      : keys(key_bytes, hashed), values(value_bytes, seed), keys_at_first(first), count(first) {}
 
   const KeyMaker keys;
   const ValueMaker values;
+  const uint32_t keys_at_first;  // and the length of a queue
   std::atomic<uint64_t> count;  // ids below it were put, or are being put
 };
 
@@ -30,6 +31,7 @@ struct RunSettings {
   uint64_t ops = 0;       // of all threads together; 0 is one per key
   double duration_s = 0;  // above 0: goes on for so long instead
   uint32_t threads = 1;
+  bool await_idle = true;     // the run ends when background work does, not with the last operation
   double warmup_share = 0.2;  // read workloads first do this share of their operations untimed
   uint64_t seed = 1;
 };

@@ -17,7 +17,7 @@ std::string DirectoryName(const std::string& label) {
 
 bool Deletes(const Workload& workload) {
   return std::any_of(workload.mix.begin(), workload.mix.end(),
-                     [](const OpShare& s) { return s.kind == OpKind::kDelete; });
+                     [](const OpShare& s) { return s.kind == OpKind::kDelete || s.kind == OpKind::kQueue; });
 }
 
 bool Inserts(const Workload& workload) {

@@ -49,6 +49,7 @@ std::optional<Workload> FindPlain(std::string_view name, const WorkloadSettings&
   if (name == "multiget") return Make(name, {{OpKind::kMultiGet, 1}});
   if (name == "readseq") return Make(name, {{OpKind::kScanAll, 1}});
   if (name == "seekrandom") return Make(name, {{OpKind::kScan, 1}});
+  if (name == "queue") return Make(name, {{OpKind::kQueue, 1}});
   if (name == "mixed") {
     return Make(name, {{OpKind::kGet, 1 - settings.put_ratio}, {OpKind::kPut, settings.put_ratio}});
   }
@@ -61,7 +62,9 @@ std::optional<Workload> FindPlain(std::string_view name, const WorkloadSettings&
   return std::nullopt;
 }
 
-bool IsWrite(OpKind kind) { return kind == OpKind::kPut || kind == OpKind::kInsert || kind == OpKind::kDelete; }
+bool IsWrite(OpKind kind) {
+  return kind == OpKind::kPut || kind == OpKind::kInsert || kind == OpKind::kDelete || kind == OpKind::kQueue;
+}
 
 bool IsRead(OpKind kind) { return !IsWrite(kind) && kind != OpKind::kReadModifyWrite; }
 
@@ -78,7 +81,8 @@ bool Workload::reads_only() const {
 std::vector<std::string> WorkloadNames() {
   return {"fillseq",  "fillrandom", "overwrite",   "deleterandom", "readrandom",  "readmissing",
           "multiget", "readseq",    "readreverse", "seekrandom",   "seekreverse", "mixed",
-          "ycsb-a",   "ycsb-b",     "ycsb-c",      "ycsb-d",       "ycsb-e",      "ycsb-f"};
+          "queue",    "ycsb-a",     "ycsb-b",      "ycsb-c",       "ycsb-d",      "ycsb-e",
+          "ycsb-f"};
 }
 
 std::optional<Workload> FindWorkload(std::string_view name, const WorkloadSettings& settings) {

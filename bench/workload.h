@@ -23,6 +23,7 @@ enum class OpKind : uint8_t {
   kScan,             // from a key, so many records
   kReadModifyWrite,  // a get and a put of the same key
   kScanAll,          // every record, once
+  kQueue,            // a put of the next new key, and a delete of the oldest
 };
 inline constexpr uint32_t kMultiGetKeys = 16;
 

@@ -154,7 +154,8 @@ Status DbImpl::OpenPool(bool may_create, std::vector<std::string>* mended) {
 
 Status DbImpl::MakeEngine() {
   if (pool_->state().engine != EngineKind::kListDb) return Unbuilt(pool_->state().engine);
-  core_->engine = NewListDb({pool_, &options_, &snapshots_, [scheduler = &scheduler_] { scheduler->Wake(); }});
+  core_->engine = NewListDb({pool_, &options_, &snapshots_, [scheduler = &scheduler_] { scheduler->Wake(); },
+                             [scheduler = &scheduler_] { scheduler->Nudge(); }});
   engine_ = core_->engine.get();
   return Status::OK();
 }

@@ -62,6 +62,11 @@ Status Scheduler::RunJob(const Job& job) {
 
 void Scheduler::Wake() {
   if (inline_) return RunInline();
+  Nudge();
+}
+
+void Scheduler::Nudge() {
+  if (inline_) return;
   {
     const std::lock_guard lock(mu_);
     ++wakes_;

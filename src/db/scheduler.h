@@ -29,6 +29,8 @@ class Scheduler {
   void Run(Engine* engine, Pool* pool);
   /// Something may have become ready.
   void Wake();
+  /// The same, but never runs a job in the caller's thread.
+  void Nudge();
   /// Returns when no job runs and none is offered, or the engine has an error.
   Status WaitForIdle();
   /// Ends the running jobs' threads after their present job.

@@ -52,7 +52,8 @@ struct EngineContext {
   Pool* pool = nullptr;
   const Options* options = nullptr;
   SnapshotList* snapshots = nullptr;
-  std::function<void()> wake;  // there may be a job to pick
+  std::function<void()> wake;   // there may be a job to pick
+  std::function<void()> nudge;  // the same from where no job may run in the caller's thread
 };
 
 class Engine {

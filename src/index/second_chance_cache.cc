@@ -4,6 +4,10 @@
 
 namespace lamella {
 
+namespace {
+constexpr uint64_t kBytesPerEntry = 48;  // at the usual fill of leaves
+}  // namespace
+
 SecondChanceCache::SecondChanceCache(Pool* pool, uint64_t bytes_max) : pool_(pool), bytes_max_(bytes_max) {
   owned_ = std::make_shared<HeadTree>(pool);
   tree_.store(owned_.get(), std::memory_order_release);
@@ -57,26 +61,33 @@ void SecondChanceCache::Remove(const Record* record, PmPtr place) {
   tree_.load(std::memory_order_relaxed)->Remove(record->internal_key(), place);
 }
 
-// Along layer 1, and abreast of it along those above: their elements are among its own (Zipper I5).
-void SecondChanceCache::Warm(const PmSkipList& list) {
-  constexpr uint64_t kElementsMax = 1 << 20;  // of a lane; searches work without
-  for (uint32_t lane = 0; lane < list.lane_count(); ++lane) {
-    PmPtr ahead[kHeightMax];  // of each layer, the element that the walk comes to next
-    for (uint32_t layer = 1; layer < kHeightMax; ++layer) ahead[layer] = list.Next(PmPtr(), lane, layer);
-    for (uint64_t elements = 0; ahead[1] && elements < kElementsMax; ++elements) {
-      const PmPtr at = ahead[1];
-      const Record* record = list.At(at);
-      bool whole = true;
-      ahead[1] = list.Next(at, lane, 1);
-      for (uint32_t layer = 2; layer < std::min<uint32_t>(record->height(), kHeightMax); ++layer) {
-        if (ahead[layer] == at) {
-          ahead[layer] = list.Next(at, lane, layer);
-        } else {
-          whole = false;
-        }
-      }
-      if (whole) Insert(record, at);  // keeps I1
+void SecondChanceCache::Warm(const PmSkipList& list, uint64_t elements, WalkVisitor* beside) {
+  class Visitor : public WalkVisitor {
+   public:
+    Visitor(SecondChanceCache* cache, const PmSkipList& list, WalkVisitor* beside)
+        : cache_(cache), list_(list), beside_(beside) {}
+    bool OnElement(PmPtr place, bool whole) override {
+      if (whole) cache_->Insert(list_.At(place), place);  // keeps I1
+      return true;
     }
+    void OnNeighbours(PmPtr before, PmPtr place) override {
+      if (beside_ != nullptr) beside_->OnNeighbours(before, place);
+    }
+
+   private:
+    SecondChanceCache* const cache_;
+    const PmSkipList& list_;
+    WalkVisitor* const beside_;
+  };
+  // One in four reaches a layer higher.
+  uint32_t height_min = this->height_min();
+  while (height_min < kHeightMax && (elements >> (2 * (height_min - 1))) * kBytesPerEntry > bytes_max_) height_min++;
+  height_min_.store(height_min, std::memory_order_relaxed);
+  for (uint32_t lane = 0; lane < list.lane_count(); lane++) {
+    Visitor visitor(this, list, beside);
+    // Layer 0 is that of all lanes.
+    const uint32_t lowest = lane == 0 ? (beside != nullptr ? 0 : height_min - 1) : std::max(1u, height_min - 1);
+    WalkInterleaved(list, lane, lowest, &visitor);
   }
 }
 
@@ -85,7 +96,6 @@ void SecondChanceCache::Clear() { Swap(std::make_shared<HeadTree>(pool_)); }
 // Rebuilds the tree without its shortest elements; without dropping any where most of the memory is in emptied leaves.
 void SecondChanceCache::MakeRoom() {
   const HeadTree* old = tree_.load(std::memory_order_relaxed);
-  constexpr uint64_t kBytesPerEntry = 48;  // at the usual fill of leaves
   if (old->count() * kBytesPerEntry > bytes_max_ / 2 && height_min() < kHeightMax) {
     height_min_.fetch_add(1, std::memory_order_relaxed);
   }

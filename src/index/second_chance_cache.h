@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 
+#include "index/interleaved_walk.h"
 #include "index/pm_skiplist.h"
 #include "memtable/head_tree.h"
 
@@ -43,8 +44,10 @@ class SecondChanceCache {
   /// REQUIRES: the element is linked in every layer that it reaches up to.
   void Insert(const Record* record, PmPtr place);
   void Remove(const Record* record, PmPtr place);
-  /// After a restart: inserts the elements of the list's upper layers, but for those that a crash left out of one (I1).
-  void Warm(const PmSkipList& list);
+  /// After a restart: inserts the list's about `elements` elements, as many layers of them as there is
+  /// memory for, but for those that a crash left out of one (I1). The walk tells `beside` (may be
+  /// null) of each element's predecessor.
+  void Warm(const PmSkipList& list, uint64_t elements, WalkVisitor* beside = nullptr);
   void Clear();
 
  private:

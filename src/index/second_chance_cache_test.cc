@@ -197,8 +197,7 @@ TEST_F(SecondChanceCacheTest, WarmsWithTheElementsThatAreLinkedInAllTheirLayers)
     Link(whole, &upper.list);
     std::erase_if(whole, [&](const auto& element) {
       Record* record = At(element.second);
-      if (record->height() == 1) return true;
-      if (!random.OneIn(5)) return false;
+      if (record->height() == 1 || !random.OneIn(5)) return false;
       // What a crash leaves of linking or unlinking it.
       const uint32_t lane = list.Lane(element.second);
       for (auto layer = 1 + static_cast<uint32_t>(random.Uniform(record->height() - 1)); layer < record->height();
@@ -209,7 +208,7 @@ TEST_F(SecondChanceCacheTest, WarmsWithTheElementsThatAreLinkedInAllTheirLayers)
       }
       return true;
     });
-    cache_->Warm(list);
+    cache_->Warm(list, whole.size());
     EXPECT_EQ(Held(), PlacesOf(whole));
   }
 }
@@ -272,7 +271,7 @@ TEST_F(WarmTest, AfterACrashNoSearchFromWhatItHoldsMeetsWhatWasUnlinkedSince) { 
         unlinked.clear();  // some of them, and lost with the power
       }
       SecondChanceCache cache(pool_.get(), 1 << 20);
-      cache.Warm(*lower_);
+      cache.Warm(*lower_, 120);
       EXPECT_FALSE(HeldBy(cache).empty());
       UnlinkSome(&random, &cache, &unlinked);
       for (const PmPtr place : HeldBy(cache)) {

@@ -201,6 +201,13 @@ std::optional<Job> ListDb::PickJob(JobClass job_class) {
                  return s;
                }};
   };
+  if (warm_) {
+    warm_ = false;
+    return l1_job("warm", [this] {
+      WarmCaches();
+      return Status::OK();
+    });
+  }
   const uint64_t garbage = garbage_bytes_.load(std::memory_order_relaxed);
   const uint64_t used = pool_->used_bytes();
   const bool merge_ready = merge_wanted && tables->l0.back()->checkpointed;
@@ -227,13 +234,6 @@ std::optional<Job> ListDb::PickJob(JobClass job_class) {
     return l1_job("merge", [this] { return MergeOldest(); });
   }
   if (read_set->sealed.empty() && tables->l0.empty()) merge_all_ = false;
-  if (warm_) {
-    warm_ = false;
-    return l1_job("warm", [this] {
-      second_chance_.Warm(*l1_);
-      return Status::OK();
-    });
-  }
   return std::nullopt;
 }
 

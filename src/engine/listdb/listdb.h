@@ -115,6 +115,10 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   void OnObsolete(std::span<const Obsolete> records) override;
   Near Nearby(const InternalKey& key, uint32_t height_min, uint32_t lane) const override;
 
+  // warm.cc
+  void BuildTrees();
+  void WarmCaches();
+
   // gc.cc
   struct Victim;
   std::vector<ChunkRef> PickVictims(double live_share, bool* more) const;

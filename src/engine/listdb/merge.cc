@@ -95,7 +95,7 @@ Status ListDb::MergeOldest() {
     const std::lock_guard lock(job_mu_);
     merge_to_scan_ahead_ = zipper;
   }
-  context_.wake();
+  context_.nudge();
   s = zipper->Merge(elements);
   {
     const std::lock_guard lock(job_mu_);

@@ -299,7 +299,7 @@ Status ListDb::Recover() {
   if (s.ok()) s = RecoverLog(tables);
   if (s.ok() && merging != 0) s = MergeOldest();
   if (s.ok() && !created && !rebuild && !pool_->state().clean) MarkOrphans();
-  warm_ = !created && second_chance_.enabled();
+  warm_ = !created;
   return s;
 }
 

@@ -1,0 +1,103 @@
+// Filling the caches of a store that was just opened, in the background.
+
+#include <utility>
+
+#include "base/hash.h"
+#include "engine/listdb/listdb.h"
+
+namespace lamella {
+
+namespace {
+
+// Puts the newest version of each key into the lookup cache, a few elements behind the walk, so that
+// the buckets' lines arrive in time.
+class LookupFiller : public WalkVisitor {
+ public:
+  LookupFiller(const Pool* pool, LookupCache* cache, uint64_t generation)
+      : pool_(pool), cache_(cache), generation_(generation) {}
+  ~LookupFiller() override {
+    for (size_t i = 0; i < kDelay; i++) Push(0, PmPtr());
+  }
+  void OnNeighbours(PmPtr before, PmPtr place) override {
+    const Record* record = pool_->At<Record>(place);
+    if (before && pool_->At<Record>(before)->key() == record->key()) return;  // an older version
+    Push(Hash64(record->key()), place);
+  }
+  bool OnElement(PmPtr, bool) override { return true; }
+
+ private:
+  static constexpr size_t kDelay = 8;
+
+  void Push(uint64_t hash, PmPtr place) {
+    if (place) cache_->Prefetch(hash);
+    auto& [old_hash, old_place] = ring_[next_++ % kDelay];
+    if (old_place) cache_->PutFound(old_hash, old_place, generation_);
+    old_hash = hash;
+    old_place = place;
+  }
+
+  const Pool* const pool_;
+  LookupCache* const cache_;
+  const uint64_t generation_;
+  std::pair<uint64_t, PmPtr> ring_[kDelay];
+  size_t next_ = 0;
+};
+
+class TreeBuilder : public WalkVisitor {
+ public:
+  TreeBuilder(const Pool* pool, HeadTree* tree) : pool_(pool), tree_(tree) {}
+  void OnNeighbours(PmPtr, PmPtr place) override {
+    const Record* record = pool_->At<Record>(place);
+    tree_->Insert(record->key(), record->tag(), place, record->height());
+  }
+  bool OnElement(PmPtr, bool) override { return true; }
+
+ private:
+  const Pool* const pool_;
+  HeadTree* const tree_;
+};
+
+}  // namespace
+
+// Tables that an earlier session left, and that are not merged yet, are searched in DRAM like those
+// of this one, as far as there is memory.
+void ListDb::BuildTrees() {
+  const auto now = CurrentTables();
+  for (const auto& bare : now->l0) {
+    if (bare->tree != nullptr) continue;
+    auto tree = std::make_shared<HeadTree>(pool_);
+    TreeBuilder builder(pool_, tree.get());
+    WalkInterleaved(*bare->list, 0, 0, &builder);
+    if (tree->count() != bare->state.count) continue;  // damage ended the walk; a search will tell of it
+    const std::lock_guard lock(tables_mu_);
+    auto tables = std::make_shared<ListDbTables>(*CurrentTables());
+    for (auto& slot : tables->l0) {
+      if (slot->state.id != bare->state.id) continue;
+      auto whole = std::make_shared<L0Table>(*slot);
+      whole->tree = tree;
+      slot = whole;
+    }
+    TrimTrees(tables.get());
+    Install(tables, nullptr);
+  }
+}
+
+// Both caches from one walk of L1, while nobody changes it. The lookup cache takes its elements only
+// where no other table can have a newer version (LookupCache I2): the generation first, then whether
+// all that was flushed is merged. A flush that begins later moves the generation, and what is put in
+// from then on is refused.
+void ListDb::WarmCaches() {
+  BuildTrees();
+  const uint64_t generation = lookup_cache_.generation();
+  uint64_t merged;
+  {
+    const std::lock_guard lock(catalog_mu_);
+    merged = state_.merged_sequence;
+  }
+  const bool alone = flushed_through_.load(std::memory_order_acquire) <= merged && CurrentTables()->l0.empty();
+  LookupFiller filler(pool_, &lookup_cache_, generation);
+  const bool fill = lookup_cache_.enabled() && alone;
+  second_chance_.Warm(*l1_, l1_count_.load(std::memory_order_relaxed), fill ? &filler : nullptr);
+}
+
+}  // namespace lamella
