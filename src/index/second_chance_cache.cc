@@ -6,10 +6,12 @@ namespace lamella {
 
 namespace {
 constexpr uint64_t kBytesPerEntry = 48;  // at the usual fill of leaves
+// A search that would go back further starts at the list's head.
+constexpr uint32_t kEmptiedLeavesMax = 16;
 }  // namespace
 
 SecondChanceCache::SecondChanceCache(Pool* pool, uint64_t bytes_max) : pool_(pool), bytes_max_(bytes_max) {
-  owned_ = std::make_shared<HeadTree>(pool);
+  owned_ = std::make_shared<HeadTree>(pool, kEmptiedLeavesMax);
   tree_.store(owned_.get(), std::memory_order_release);
 }
 
@@ -58,7 +60,13 @@ void SecondChanceCache::Insert(const Record* record, PmPtr place) {
 
 void SecondChanceCache::Remove(const Record* record, PmPtr place) {
   if (bytes_max_ == 0 || record->height() < height_min()) return;
-  tree_.load(std::memory_order_relaxed)->Remove(record->internal_key(), place);
+  HeadTree* tree = tree_.load(std::memory_order_relaxed);
+  tree->Remove(record->internal_key(), place);
+  // Where the smallest keys are always deleted, leaf by leaf is emptied, and stays in the tree.
+  constexpr uint32_t kRemovalsBetweenLooks = 1024;
+  constexpr uint64_t kBytesMin = 256 << 10;
+  if (++removals_ % kRemovalsBetweenLooks != 0 || tree->memory_bytes() < kBytesMin) return;
+  if (tree->count() * kBytesPerEntry < tree->memory_bytes() / 4) Rebuild();
 }
 
 void SecondChanceCache::Warm(const PmSkipList& list, uint64_t elements, WalkVisitor* beside) {
@@ -91,16 +99,20 @@ void SecondChanceCache::Warm(const PmSkipList& list, uint64_t elements, WalkVisi
   }
 }
 
-void SecondChanceCache::Clear() { Swap(std::make_shared<HeadTree>(pool_)); }
+void SecondChanceCache::Clear() { Swap(std::make_shared<HeadTree>(pool_, kEmptiedLeavesMax)); }
 
-// Rebuilds the tree without its shortest elements; without dropping any where most of the memory is in emptied leaves.
+// Drops the shortest elements; none where most of the memory is in emptied leaves.
 void SecondChanceCache::MakeRoom() {
   const HeadTree* old = tree_.load(std::memory_order_relaxed);
   if (old->count() * kBytesPerEntry > bytes_max_ / 2 && height_min() < kHeightMax) {
     height_min_.fetch_add(1, std::memory_order_relaxed);
   }
-  auto tree = std::make_shared<HeadTree>(pool_);
-  HeadTree::Iterator entries(old);
+  Rebuild();
+}
+
+void SecondChanceCache::Rebuild() {
+  auto tree = std::make_shared<HeadTree>(pool_, kEmptiedLeavesMax);
+  HeadTree::Iterator entries(tree_.load(std::memory_order_relaxed));
   for (entries.SeekToFirst(); entries.Valid(); entries.Next()) {
     if (entries.entry().height() >= height_min()) tree->InsertEntry(entries.entry());
   }

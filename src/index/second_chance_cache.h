@@ -52,11 +52,14 @@ class SecondChanceCache {
 
  private:
   void MakeRoom();
+  /// A new tree of the elements that are tall enough.
+  void Rebuild();
   void Swap(std::shared_ptr<HeadTree> tree);
 
   Pool* const pool_;
   const uint64_t bytes_max_;
   std::atomic<uint32_t> height_min_{1};
+  uint32_t removals_ = 0;  // the changing thread's
   std::atomic<HeadTree*> tree_;
   mutable std::mutex mu_;
   std::shared_ptr<HeadTree> owned_;  // guarded by mu_; what tree_ points to

@@ -186,6 +186,25 @@ TEST_F(SecondChanceCacheTest, ConcurrentReadersFindOnlyWhatIsHeldWhileItMakesRoo
   EXPECT_GT(cache_->height_min(), 1u);
 }
 
+// Keys rise and the smallest go: emptied leaves are given back.
+TEST_F(SecondChanceCacheTest, AQueueThroughItLeavesNoEmptiedLeaves) {
+  Start(64 << 20);
+  Elements elements;
+  std::vector<PmPtr> places;
+  for (uint64_t i = 0; i < 20000; i++) {
+    const PmPtr place = Add({.tag = MakeTag(i + 1, RecordKind::kPut),
+                             .key = testing::MakeKey(KeyShape::kCommonPrefix, i),
+                             .value = {},
+                             .height = 1},
+                            0);
+    places.push_back(place);
+    cache_->Insert(At(place), place);
+    if (i >= 100) cache_->Remove(At(places[i - 100]), places[i - 100]);
+  }
+  EXPECT_LT(cache_->memory_bytes(), 1u << 20);
+  EXPECT_EQ(Held().size(), 100u);
+}
+
 TEST_F(SecondChanceCacheTest, WarmsWithTheElementsThatAreLinkedInAllTheirLayers) {  // I1
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

@@ -151,7 +151,8 @@ struct HeadTree::Probe {
       : high(e.head_high), low(e.head_low), tag(e.tag), key_class(e.key_class()), key(k) {}
 };
 
-HeadTree::HeadTree(const Pool* pool) : pool_(pool) {
+HeadTree::HeadTree(const Pool* pool, uint32_t emptied_leaves_max)
+    : pool_(pool), emptied_leaves_max_(emptied_leaves_max) {
   Leaf* leaf = Allocate<Leaf>();
   leaf->leaf = true;
   root_.store(leaf, std::memory_order_release);
@@ -310,7 +311,7 @@ bool HeadTree::FindVersion(const InternalKey& target, Entry* found) const {
 
 // Copies the rightmost leaf with an entry before the probe (or, inclusive, at it): only those entries.
 bool HeadTree::CopyLeafBefore(Probe probe, Entry* entries, uint32_t* count, Leaf const** next, bool inclusive) const {
-  for (;;) {
+  for (uint32_t emptied = 0;;) {
     uint64_t version;
     Entry fence;
     bool has_fence = false;
@@ -321,7 +322,7 @@ bool HeadTree::CopyLeafBefore(Probe probe, Entry* entries, uint32_t* count, Leaf
     if (!leaf->Validate(version)) continue;
     *count = n;
     if (n > 0) return true;
-    if (!has_fence) return false;
+    if (!has_fence || emptied++ == emptied_leaves_max_) return false;
     // All of this leaf is behind the probe (or it is empty): go on before its lower fence.
     probe = Probe(fence, fence.key_class() == kLongKeyClass ? LongKey(fence.reference) : std::string_view());
     inclusive = false;
