@@ -36,6 +36,13 @@ struct TestList {
   PmSkipList list;
 };
 
+/// How many parts a list spans, and how.
+struct ListShape {
+  uint32_t parts;
+  bool braided;
+};
+inline constexpr ListShape kListShapes[] = {{1, false}, {2, false}, {2, true}, {3, true}};
+
 class IndexTest : public RecordsTest {
  protected:
   static uint32_t RandomHeight(Random* random) {
@@ -59,6 +66,20 @@ class IndexTest : public RecordsTest {
     }
     for (auto& appender : appenders_) appender->Seal();  // their links are written from now on
     return elements;
+  }
+  /// A key to look for: an element's, or near one, with any tag.
+  static OwnedKey RandomTarget(Random* random, testing::KeyShape shape, uint64_t keys,
+                               const Elements& elements) {
+    if (random->OneIn(2) && !elements.empty()) {
+      auto at =
+          elements.lower_bound({testing::MakeKey(shape, random->Uniform(keys)), random->Next()});
+      if (at == elements.end()) --at;
+      return {at->first.user_key, at->first.tag + random->Uniform(3) - 1};
+    }
+    const uint64_t tag = random->OneIn(3)   ? kTagFirst
+                         : random->OneIn(2) ? 0
+                                            : MakeTag(random->Uniform(1000), RecordKind::kPut);
+    return {testing::MakeNearKey(shape, random, keys), tag};
   }
   static std::vector<PmPtr> PlacesOf(const Elements& elements) {
     std::vector<PmPtr> places;

@@ -3,18 +3,17 @@
 // part (a lane), so that a search stays on one NUMA node until its last steps.
 // I1: layer 0 is sorted by internal key and holds every element. Upper layers are shortcuts: each is a sorted part of layer 0.
 // I2: links change by single 8-byte release stores; an element's own links are set before a link to it.
-// I3: what was unlinked stays readable, and leads back into the list, until its chunk is freed.
+// I3: what was unlinked stays readable, and leads back into the list, until its chunk is freed. Its
+//     links are those of the moment in which it was unlinked: they pass by what is linked after that. A
+//     search starts from the head, or from an element that was still linked when the search began.
 // Threads: one writer; readers at any time, pinned against reuse of chunks.
 #ifndef LAMELLA_INDEX_PM_SKIPLIST_H_
 #define LAMELLA_INDEX_PM_SKIPLIST_H_
 
-#include <atomic>
 #include <cstdint>
-#include <memory>
 
 #include "iterator/internal_iterator.h"
 #include "log/record.h"
-#include "memtable/head_tree.h"
 #include "pool/pool.h"
 
 namespace lamella {
@@ -60,8 +59,8 @@ class PmSkipList {
   }
   PmPtr First() const { return Next(PmPtr(), 0, 0); }
 
-  /// The first element at or after `target`; null at the end. `start`: an element before it that is linked in all its layers, or null
-  /// to start at the head.
+  /// The first element at or after `target`; null at the end. `start`: an element before it that was
+  /// linked in all its layers when the search began (I3), or null to start at the head.
   /// With `verify` the checksum of every record that the search looks at; what it answers for damage is PmPtr::damaged.
   PmPtr FindAtOrAfter(const InternalKey& target, PmPtr start, HopTally* tally, bool verify = false) const;
   /// The last element before `target` of those that reach up to layer `lowest`; null where there is none.
@@ -80,13 +79,6 @@ class PmSkipList {
   SkipListHeads* const heads_;
   const bool braided_;
 };
-
-/// Walks a list. `guide` (may be null) is a tree over some of the list's elements: searches start from it, and what lies ahead is
-/// fetched early by its addresses.
-/// With `verify` it checks each record before it looks at its key. Damage ends the walk; status() tells it.
-/// `merged` (may be null) outlives the iterator: set, once all that the list had is in the list of the iterator after this.
-std::unique_ptr<InternalIterator> NewSkipListIterator(const PmSkipList* list, std::shared_ptr<const HeadTree> guide,
-                                                      bool verify, const std::atomic<bool>* merged = nullptr);
 
 }  // namespace lamella
 

@@ -15,10 +15,13 @@ SecondChanceCache::SecondChanceCache(Pool* pool, uint64_t bytes_max) : pool_(poo
   tree_.store(owned_.get(), std::memory_order_release);
 }
 
-std::shared_ptr<const HeadTree> SecondChanceCache::tree() const {
-  if (bytes_max_ == 0) return nullptr;
-  const std::lock_guard lock(mu_);
-  return owned_;
+// A tree that is kept alive shares its address with no other.
+bool SecondChanceCache::Renew(std::shared_ptr<const HeadTree>* tree) const {
+  // acquire: pairs with Swap's release.
+  if (bytes_max_ == 0 || tree_.load(std::memory_order_acquire) == tree->get()) return false;
+  const MutexLock lock(&mu_);
+  *tree = owned_;
+  return true;
 }
 
 HeadTree::Entry SecondChanceCache::FindTallAtOrBefore(const InternalKey& target, uint32_t height_min,
@@ -44,7 +47,7 @@ HeadTree::Entry SecondChanceCache::FindTallAtOrBefore(const InternalKey& target,
 void SecondChanceCache::Swap(std::shared_ptr<HeadTree> tree) {
   std::shared_ptr<HeadTree> old;
   {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(&mu_);
     tree_.store(tree.get(), std::memory_order_release);
     old = std::exchange(owned_, std::move(tree));
   }

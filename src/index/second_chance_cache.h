@@ -5,15 +5,21 @@
 // I1: it holds only elements that are linked in L1, in every layer that they reach up to: an element leaves before it may be
 //     reused, and a search that starts at one goes along links that are kept up. A crash may leave an element out of its upper layers
 //     (Zipper I5); its own links there then stay as they are when what they lead to is unlinked.
-// Threads: Insert, Remove, Warm, Clear from the one thread that changes L1; reads from any, pinned in `readers`.
+// I2: whoever unlinks an element, or puts a copy in its place, tells the cache before anything new is
+//     linked between it and what its links lead to. Until it is told, the element passes by nothing: a
+//     search may start from whatever is named by the tree that is the cache's when the search begins.
+//     A tree of before is told of nothing more, and must not be asked again.
+// Threads: Insert, Remove, Warm, Clear from the one thread that changes L1; reads from any,
+// FindAtOrBefore pinned in `readers`.
 #ifndef LAMELLA_INDEX_SECOND_CHANCE_CACHE_H_
 #define LAMELLA_INDEX_SECOND_CHANCE_CACHE_H_
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 
+#include "base/annotations.h"
+#include "base/mutex.h"
 #include "index/interleaved_walk.h"
 #include "index/pm_skiplist.h"
 #include "memtable/head_tree.h"
@@ -27,7 +33,10 @@ class SecondChanceCache {
   bool enabled() const { return bytes_max_ != 0; }
   /// Height below which elements are not kept at present.
   uint32_t height_min() const { return height_min_.load(std::memory_order_relaxed); }
-  uint64_t memory_bytes() const { return tree_.load(std::memory_order_acquire)->memory_bytes(); }
+  uint64_t memory_bytes() const {
+    const MutexLock lock(&mu_);
+    return owned_->memory_bytes();
+  }
 
   /// The last kept element strictly before the target's place, or at it; null where there is none.
   PmPtr FindAtOrBefore(const InternalKey& target) const {
@@ -38,8 +47,10 @@ class SecondChanceCache {
   /// The same, of the elements of at least `height_min` layers and, unless `part` is negative, of
   /// that pool part. Its reference is 0 where there is none, or none of them is near.
   HeadTree::Entry FindTallAtOrBefore(const InternalKey& target, uint32_t height_min, int part) const;
-  /// The tree as it is now, kept alive for an iterator; null when the cache is off.
-  std::shared_ptr<const HeadTree> tree() const;
+  /// Makes *tree the tree of now and keeps it alive; null while the cache is off. True if it was
+  /// another before. For one search, and the fetching ahead after it (I2); cheap where the tree is the
+  /// same.
+  bool Renew(std::shared_ptr<const HeadTree>* tree) const;
 
   /// REQUIRES: the element is linked in every layer that it reaches up to.
   void Insert(const Record* record, PmPtr place);
@@ -54,15 +65,15 @@ class SecondChanceCache {
   void MakeRoom();
   /// A new tree of the elements that are tall enough.
   void Rebuild();
-  void Swap(std::shared_ptr<HeadTree> tree);
+  void Swap(std::shared_ptr<HeadTree> tree) LAMELLA_EXCLUDES(mu_);
 
   Pool* const pool_;
   const uint64_t bytes_max_;
   std::atomic<uint32_t> height_min_{1};
   uint32_t removals_ = 0;  // the changing thread's
   std::atomic<HeadTree*> tree_;
-  mutable std::mutex mu_;
-  std::shared_ptr<HeadTree> owned_;  // guarded by mu_; what tree_ points to
+  mutable Mutex mu_;
+  std::shared_ptr<HeadTree> owned_ LAMELLA_GUARDED_BY(mu_);  // what tree_ points to
 };
 
 }  // namespace lamella

@@ -16,7 +16,8 @@ namespace {
 
 std::vector<PmPtr> HeldBy(const SecondChanceCache& cache) {
   std::vector<PmPtr> places;
-  const auto tree = cache.tree();
+  std::shared_ptr<const HeadTree> tree;
+  cache.Renew(&tree);
   HeadTree::Iterator at(tree.get());
   for (at.SeekToFirst(); at.Valid(); at.Next()) places.push_back(at.entry().place());
   return places;
@@ -54,7 +55,9 @@ TEST_F(SecondChanceCacheTest, WithoutMemoryHoldsNothing) {
   const PmPtr place = Add("a", 1);
   cache_->Insert(At(place), place);
   EXPECT_EQ(cache_->FindAtOrBefore({"b", 1}), PmPtr());
-  EXPECT_EQ(cache_->tree(), nullptr);
+  std::shared_ptr<const HeadTree> tree;
+  EXPECT_FALSE(cache_->Renew(&tree));
+  EXPECT_EQ(tree, nullptr);
   cache_->Remove(At(place), place);
 }
 
@@ -138,17 +141,23 @@ TEST_F(SecondChanceCacheTest, EmptiedLeavesAreNoReasonToDropElements) {
   EXPECT_EQ(Held(), PlacesOf(window));
 }
 
-TEST_F(SecondChanceCacheTest, AnIteratorsTreeOutlivesTheSwap) {
+TEST_F(SecondChanceCacheTest, ATreeOutlivesTheSwapAndIsAnotherThen) {  // I2
   Start(1 << 20);
   const PmPtr place = Add("a", 1);
   cache_->Insert(At(place), place);
-  const auto tree = cache_->tree();
+  std::shared_ptr<const HeadTree> tree;
+  EXPECT_TRUE(cache_->Renew(&tree));
+  EXPECT_FALSE(cache_->Renew(&tree)) << "still the same";
+  const auto old = tree;
   cache_->Clear();
   pool_->readers()->Collect();
   EXPECT_EQ(cache_->FindAtOrBefore({"b", 1}), PmPtr());
   HeadTree::Entry entry;
-  ASSERT_TRUE(tree->FindAtOrBefore({"b", 1}, &entry));
+  ASSERT_TRUE(old->FindAtOrBefore({"b", 1}, &entry));
   EXPECT_EQ(entry.place(), place);
+  EXPECT_TRUE(cache_->Renew(&tree));
+  EXPECT_NE(tree, old);
+  EXPECT_FALSE(tree->FindAtOrBefore({"b", 1}, &entry));
 }
 
 TEST_F(SecondChanceCacheTest, ConcurrentReadersFindOnlyWhatIsHeldWhileItMakesRoom) {

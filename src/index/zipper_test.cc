@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "index/skiplist_iterator.h"
 #include "index/zipper_test_base.h"
 #include "iterator/merging_iterator.h"
 

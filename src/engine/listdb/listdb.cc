@@ -137,7 +137,7 @@ void ListDb::AddTableIterators(const std::shared_ptr<const TableSet>& tables, bo
                              ? NewHeadTreeIterator(pool_, table->tree.get())
                              : NewSkipListIterator(table->list.get(), nullptr, verify, table->merged.get()));
   }
-  iterators->push_back(NewSkipListIterator(l1_.get(), second_chance_.tree(), verify));
+  iterators->push_back(NewSkipListIterator(l1_.get(), &second_chance_, verify));
 }
 
 // A table without its tree is as much to be merged as one that has it. Without zipper compaction no

@@ -30,6 +30,7 @@
 #include "index/lookup_cache.h"
 #include "index/pm_skiplist.h"
 #include "index/second_chance_cache.h"
+#include "index/skiplist_iterator.h"
 #include "index/zipper.h"
 #include "pool/catalog.h"
 
