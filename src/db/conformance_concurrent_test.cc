@@ -1,9 +1,12 @@
 // Conformance: several threads at once. ThreadSanitizer runs these.
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <functional>
+#include <map>
+#include <mutex>
 #include <thread>
 
 #include "base/concat.h"
@@ -50,6 +53,56 @@ class ConcurrentConformance : public ConformanceTest {
     const uint64_t counter = std::strtoull(std::string(value.substr(bar + 1)).c_str(), nullptr, 10);
     EXPECT_TRUE(value == Encode(key, counter)) << "a torn value of " << Brief(key) << ": " << Brief(value);
     return counter;
+  }
+
+  // Uses an iterator that must show `expected`, wherever it stood before: walks it whole, one way, or
+  // seeks and steps about.
+  static void LookAround(Iterator* it, const Entries& expected, std::string_view target,
+                         Random* random) {
+    const uint64_t how = random->Uniform(8);
+    if (how < 2) {
+      const Entries found = how == 0 ? WalkForward(it) : WalkBackward(it);
+      ASSERT_TRUE(SameEntries(expected, found))
+          << (how == 0 ? "forward" : "backward, numbered from the first");
+      return;
+    }
+    const size_t none = expected.size();
+    const ModelDb::Entry first(target, "");
+    auto at = static_cast<size_t>(std::lower_bound(expected.begin(), expected.end(), first) -
+                                  expected.begin());
+    std::string what;
+    const auto stands = [&] {
+      const bool same = at == none || !it->Valid()
+                            ? at == none && !it->Valid()
+                            : ModelDb::Entry(it->key(), it->value()) == expected[at];
+      EXPECT_TRUE(same) << what << ": expected "
+                        << (at == none ? "the end" : Brief(expected[at].first)) << ", found "
+                        << (it->Valid() ? Brief(it->key()) : "the end");
+      EXPECT_TRUE(it->status().ok()) << what << ": " << it->status().ToString();
+      return same;
+    };
+    const bool forward = how < 5;
+    if (forward) {
+      it->Seek(target);
+    } else {
+      it->SeekForPrev(target);
+      if (at == none || expected[at].first != target) at = at == 0 ? none : at - 1;
+    }
+    what = Concat(forward ? "seek " : "seek for prev ", Brief(target));
+    bool same = stands();
+    for (uint64_t steps = random->Uniform(60); same && steps > 0 && it->Valid(); --steps) {
+      const bool next = random->OneIn(8) != forward;  // mostly on
+      if (next) {
+        it->Next();
+        ++at;
+      } else {
+        it->Prev();
+        at = at == 0 ? none : at - 1;
+      }
+      what = Concat(next ? "next from " : "prev from ", Brief(target));
+      same = stands();
+    }
+    ASSERT_TRUE(same);
   }
 };
 LAMELLA_CONFORMANCE_SUITE(ConcurrentConformance);
@@ -225,6 +278,113 @@ TEST_P(ConcurrentConformance, WalksSeeOneTimeWhileWritesAndCompactionGoOn) {
     });
   }
   RunTogether(1, std::move(bodies));
+}
+
+// What an iterator shows it shows over and over, both ways and from wherever it is sought, while what
+// it stands on is merged, moved and let go of.
+TEST_P(ConcurrentConformance, HeldIteratorsShowTheirTimeOverAndOver) {
+  constexpr uint64_t kKeys = 1500;
+  CloseStore();
+  // A few hundred bytes of 1 MiB: what searches start from changes all the time.
+  options_.listdb.second_chance_share = 0.0005;
+  Open();
+  const auto key_of = [](uint64_t k) { return MakeKey(KeyShape::kCommonPrefix, k); };
+  std::mutex mu;
+  std::map<std::string, std::string> model;  // guarded by mu
+  std::vector<std::function<void(const std::atomic<bool>&)>> bodies;
+  for (uint64_t walker = 0; walker < 2; ++walker) {
+    bodies.push_back([&, walker](const std::atomic<bool>& stop) {
+      struct Held {
+        std::unique_ptr<Iterator> iterator;
+        Entries expected;
+      };
+      std::array<Held, 6> held;
+      Random random(TestSeed() + walker);
+      for (int round = 0; round < 400 && !stop.load(); ++round) {
+        Held& slot = held[random.Uniform(held.size())];
+        if (slot.iterator == nullptr || random.OneIn(20)) {
+          const std::lock_guard lock(mu);
+          slot.iterator = db()->NewIterator({});
+          slot.expected.assign(model.begin(), model.end());
+        }
+        const std::string target = key_of(random.Uniform(kKeys + 1));
+        ASSERT_NO_FATAL_FAILURE(
+            LookAround(slot.iterator.get(), slot.expected, target, &random));
+        std::this_thread::yield();  // as GoesOn
+      }
+    });
+  }
+  bodies.push_back([&](const std::atomic<bool>& stop) {
+    Random random(TestSeed() + 10);
+    for (uint64_t i = 1; GoesOn(stop); ++i) {
+      for (int burst = 0; burst < 16; ++burst) {
+        const std::string key = key_of(random.Uniform(kKeys));
+        const std::lock_guard lock(mu);
+        if (random.OneIn(4)) {
+          model.erase(key);
+          ASSERT_TRUE(db()->Delete({}, key).ok());
+        } else {
+          model[key] = Encode(key, i);
+          ASSERT_TRUE(db()->Put({}, key, model[key]).ok());
+        }
+      }
+    }
+  });
+  bodies.push_back([&](const std::atomic<bool>& stop) {
+    Random random(TestSeed() + 20);
+    while (GoesOn(stop)) {
+      ASSERT_TRUE(db()->Flush().ok());
+      if (!random.OneIn(4)) continue;
+      ASSERT_TRUE(db()->CompactRange(key_of(random.Uniform(kKeys)), {}).ok());
+    }
+  });
+  RunTogether(2, std::move(bodies));
+}
+
+// The tables of the last session are found without what a session knows of its own; they are merged
+// as soon as the store is open.
+TEST_P(ConcurrentConformance, IteratorsOfRightAfterTheOpenShowTheirTimeOverAndOver) {
+  constexpr uint64_t kKeys = 1200;
+  options_.listdb.second_chance_share = 0.0005;
+  const bool zipper = options_.listdb.zipper_compaction;
+  const auto key_of = [](uint64_t k) { return MakeKey(KeyShape::kCommonPrefix, k); };
+  std::map<std::string, std::string> model;
+  Random random(TestSeed());
+  for (uint64_t session = 1; session <= 4; ++session) {
+    SCOPED_TRACE(Concat("session ", session));
+    options_.listdb.zipper_compaction = false;  // the tables stay for the next one
+    Reopen();
+    for (int i = 0; i < 2500; ++i) {
+      const std::string key = key_of(random.Uniform(kKeys));
+      if (random.OneIn(4)) {
+        model.erase(key);
+        Delete(key);
+      } else {
+        model[key] = Encode(key, session);
+        Put(key, model[key]);
+      }
+    }
+    options_.listdb.zipper_compaction = zipper;
+    Reopen();
+    const Entries expected(model.begin(), model.end());
+    std::vector<std::function<void(const std::atomic<bool>&)>> bodies;
+    bodies.push_back([&](const std::atomic<bool>&) {
+      ASSERT_TRUE(db()->CompactRange({}, {}).ok());
+    });
+    for (uint64_t walker = 0; walker < 2; ++walker) {
+      bodies.push_back([&, walker, seed = random.Next()](const std::atomic<bool>& stop) {
+        Random mine(seed + walker);
+        const auto it = db()->NewIterator({});
+        while (GoesOn(stop)) {
+          const std::string target = key_of(mine.Uniform(kKeys + 1));
+          ASSERT_NO_FATAL_FAILURE(LookAround(it.get(), expected, target, &mine));
+        }
+        ASSERT_TRUE(SameEntries(expected, WalkForward(it.get())));
+        ASSERT_TRUE(SameEntries(expected, WalkBackward(it.get())));
+      });
+    }
+    RunTogether(1, std::move(bodies));
+  }
 }
 
 TEST_P(ConcurrentConformance, DeletesAndPutsOfSharedKeysNeverShowAForeignValue) {

@@ -16,7 +16,8 @@ namespace lamella::testing {
 namespace {
 
 constexpr uint32_t kSnapshots = 4;
-constexpr uint32_t kIterators = 3;
+constexpr uint32_t kIterators = 6;
+constexpr uint32_t kIteratorsKept = 3;  // the last ones: seldom another, so much changes under them
 constexpr uint32_t kPins = 6;
 
 class HistoryMaker {
@@ -90,12 +91,15 @@ class HistoryMaker {
   void UseIterator(HistoryStep* step) {
     step->slot = static_cast<uint32_t>(random_.Uniform(kIterators));
     const uint64_t dice = random_.Uniform(18);
-    if (dice < 4) {
+    const bool may_go = step->slot < kIterators - kIteratorsKept || random_.OneIn(8);
+    if (dice < 4 && may_go) {
       step->kind = HistoryStep::kIterator;
       if (random_.OneIn(2)) step->lower = NearKey();
       if (random_.OneIn(2)) step->upper = NearKey();
-    } else if (dice < 5) {
+    } else if (dice < 5 && may_go) {
       step->kind = HistoryStep::kDrop;
+    } else if (dice < 7) {
+      step->kind = HistoryStep::kWalk;
     } else {
       step->kind = HistoryStep::kMove;
       const bool drift_forward = random_.OneIn(2);
@@ -137,7 +141,9 @@ class HistoryMaker {
     if (random_.OneIn(4)) session->background_threads = static_cast<uint32_t>(1 + random_.Uniform(3));
     if (random_.OneIn(3)) session->verify_checksums = random_.OneIn(2);
     if (random_.OneIn(3)) session->lookup_cache_share = random_.OneIn(2) ? 0 : 0.4;
-    if (random_.OneIn(3)) session->second_chance_share = random_.OneIn(2) ? 0 : 0.4;
+    // None, of a few hundred bytes (if the budget is small), or for everything.
+    static constexpr double kSecondChanceShares[] = {0, 0.0003, 0.001, 0.4};
+    if (random_.OneIn(2)) session->second_chance_share = kSecondChanceShares[random_.Uniform(4)];
     if (random_.OneIn(3)) session->gc_live_share = random_.OneIn(2) ? 0.9 : 0;
     if (random_.OneIn(3)) session->checkpoint_group_tables = static_cast<uint32_t>(1 + random_.Uniform(6));
   }
@@ -209,6 +215,10 @@ class HistoryRunner {
         return "done";
       case HistoryStep::kMove:
         return Move(step);
+      case HistoryStep::kWalk: {
+        Iterator* it = iterators_[step.slot].iterator.get();
+        return it == nullptr ? "no iterator" : Walk(it);
+      }
       case HistoryStep::kSync:
         return Outcome(subject_->Sync());
       case HistoryStep::kFlush:
@@ -262,24 +272,33 @@ class HistoryRunner {
     return answer;
   }
 
-  std::string Scan(const ReadOptions& options) {
+  static std::string DescribeEntry(const Iterator& it) {
+    return Concat(Brief(it.key()), Hex{Hash64(it.key())}, "=", DescribeValue(it.value()), " ");
+  }
+
+  // All that the iterator shows; and where one way, or a seek to what it showed, shows otherwise.
+  static std::string Walk(Iterator* it) {
     std::vector<std::string> forward;
     std::vector<std::string> backward;
+    std::vector<std::string> keys;
     std::string differences;
-    const std::unique_ptr<Iterator> it = subject_->NewIterator(options);
     for (it->SeekToFirst(); it->Valid(); it->Next()) {
-      forward.push_back(Concat(Brief(it->key()), Hex{Hash64(it->key())}, "=", DescribeValue(it->value()), " "));
-      std::string value;
-      const Status s = subject_->Get(options, it->key(), &value);
-      if (s.ok() && value == it->value()) continue;
-      differences += Concat("; Get of ", Brief(it->key()), ": ", DescribeRead(s, value));
+      forward.push_back(DescribeEntry(*it));
+      keys.emplace_back(it->key());
     }
     differences += it->status().ok() ? "" : "; forward: " + it->status().ToString();
-    for (it->SeekToLast(); it->Valid(); it->Prev()) {
-      backward.push_back(Concat(Brief(it->key()), Hex{Hash64(it->key())}, "=", DescribeValue(it->value()), " "));
-    }
+    for (it->SeekToLast(); it->Valid(); it->Prev()) backward.push_back(DescribeEntry(*it));
     differences += it->status().ok() ? "" : "; backward: " + it->status().ToString();
     std::reverse(backward.begin(), backward.end());
+    constexpr size_t kSeeksMax = 40;
+    for (size_t i = 0; i < keys.size(); i += 1 + keys.size() / kSeeksMax) {
+      it->Seek(keys[i]);
+      const bool found = it->Valid() && DescribeEntry(*it) == forward[i];
+      it->SeekForPrev(keys[i]);
+      if (!found || !it->Valid() || DescribeEntry(*it) != forward[i]) {
+        differences += Concat("; a seek to ", Brief(keys[i]), " does not find it");
+      }
+    }
     std::string answer;  // counts last: the first difference is to be an entry
     for (const std::string& entry : forward) answer += entry;
     if (backward != forward) {
@@ -287,6 +306,18 @@ class HistoryRunner {
       for (const std::string& entry : backward) answer += entry;
     }
     return Concat(answer, differences, "; ", forward.size(), " entries");
+  }
+
+  std::string Scan(const ReadOptions& options) {
+    const std::unique_ptr<Iterator> it = subject_->NewIterator(options);
+    std::string answer = Walk(it.get());
+    for (it->SeekToFirst(); it->Valid(); it->Next()) {
+      std::string value;
+      const Status s = subject_->Get(options, it->key(), &value);
+      if (s.ok() && value == it->value()) continue;
+      answer += Concat("; Get of ", Brief(it->key()), ": ", DescribeRead(s, value));
+    }
+    return answer;
   }
 
   std::string Pin(const HistoryStep& step) {
@@ -350,7 +381,12 @@ class HistoryRunner {
     if (step.repair) answer += ", repair: " + Outcome(subject_->Repair());
     if (step.verify) answer += ", check: " + subject_->Check();
     answer += ", opened: " + Open(step.session);
-    return open_ ? answer + ", " + Scan({}) : answer;
+    if (!open_) return answer;
+    HistoryStep first;
+    first.slot = kIterators - 1;
+    first.snapshot = kSnapshots;
+    MakeIterator(first);
+    return answer + ", " + Walk(iterators_[first.slot].iterator.get()) + ", " + Scan({});
   }
 
   Subject* const subject_;
@@ -421,8 +457,8 @@ History MakeHistory(uint64_t seed, size_t steps) {
 
 std::string Describe(const HistoryStep& step) {
   static constexpr const char* kNames[] = {"write",   "get",      "multiget", "scan", "pin",  "snapshot",
-                                           "release", "iterator", "move",     "drop", "sync", "flush",
-                                           "compact", "idle",     "reopen",   "crash"};
+                                           "release", "iterator", "move",     "walk", "drop", "sync",
+                                           "flush",   "compact",  "idle",     "reopen", "crash"};
   static constexpr const char* kMoves[] = {"first", "last", "seek", "seek for prev", "next", "prev"};
   std::string text = kNames[step.kind];
   if (step.batch) text += " batch";
@@ -434,7 +470,8 @@ std::string Describe(const HistoryStep& step) {
   const bool reads = step.kind == HistoryStep::kGet || step.kind == HistoryStep::kMultiGet ||
                      step.kind == HistoryStep::kScan || step.kind == HistoryStep::kIterator ||
                      step.kind == HistoryStep::kPin;
-  if (step.kind == HistoryStep::kMove || step.kind == HistoryStep::kIterator || step.kind == HistoryStep::kDrop ||
+  if (step.kind == HistoryStep::kMove || step.kind == HistoryStep::kWalk ||
+      step.kind == HistoryStep::kIterator || step.kind == HistoryStep::kDrop ||
       step.kind == HistoryStep::kSnapshot || step.kind == HistoryStep::kRelease || step.kind == HistoryStep::kPin) {
     text += Concat(" slot ", step.slot);
   }

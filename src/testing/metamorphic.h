@@ -49,12 +49,13 @@ struct HistoryStep {
     kRelease,
     kIterator,  // into a slot, with bounds; the one there goes
     kMove,      // the iterator of a slot
+    kWalk,      // the same: all that it shows, both ways and from seeks
     kDrop,
     kSync,
     kFlush,
     kCompact,  // [lower, upper)
     kIdle,
-    kReopen,  // all slots are emptied before
+    kReopen,  // all slots are emptied before; the last one's iterator is of right after the open
     kCrash,   // the same, and the store is not closed
   };
   struct Change {
