@@ -94,9 +94,10 @@ void CheckChunk(const LogPool& log, uint32_t i) {
         FUZZ_CHECK(record == log.pool().At<Record>(place), "the record is not what lies at its place");
         if (!planted || found.size() != 1) found.push_back(place);
       },
-      [&](PmPtr place) {
-        FUZZ_CHECK(last_damaged.word < place.word, "damaged places ascend");
-        last_damaged = place;
+      [&](PmPtr from, PmPtr to) {
+        FUZZ_CHECK(last_damaged.word <= from.word && from.word < to.word, "damaged places ascend");
+        FUZZ_CHECK(RecordsLostAtMost(log.pool(), from, to) > 0, "where something is damaged something is lost");
+        last_damaged = to;
       });
   const std::vector<PmPtr> expected = PlacesOf(log, i, 0);
   FUZZ_CHECK(found == expected, Concat("chunk ", i, ": ", expected.size(), " records, ", found.size(), " visited"));

@@ -42,7 +42,7 @@ std::string RecordOf(uint64_t sequence, RecordKind kind, const std::string& key,
                             .checksum = kSealHere,
                             .value_size = static_cast<uint32_t>(value.size()),
                             .key_size = static_cast<uint16_t>(key.size()),
-                            .height = height,
+                            .shape = MakeShape(height, sequence, sequence / 2),
                             .mark = 0,
                             .batch_remaining = batch_remaining};
   std::string bytes(reinterpret_cast<const char*>(&header), sizeof(header));

@@ -13,7 +13,7 @@ namespace {
 std::string Text(const RepairReport& report) {
   std::string text;
   for (const std::string& note : report.notes) text += "note: " + note + "\n";
-  return text + fmt::format("kept {} records; {} places held a record that does not validate and is lost\n",
+  return text + fmt::format("kept {} records; lost at most {}, which do not validate or are missing\n",
                             FormatCount(report.records_kept), FormatCount(report.records_lost));
 }
 

@@ -116,6 +116,7 @@ Status BufferedEngine::WriteToShard(PmLog::Shard* shard, std::span<const WriteOp
 
   if (appender.next_ordinal() != chunks_before) context_.wake();  // chunks are provided in the background
 
+  const uint64_t published = sequencer_.published();
   const uint64_t first = sequencer_.Draw(shard, count);
   uint32_t deletes = 0;
   for (uint32_t i = 0; i < count; ++i) {
@@ -124,7 +125,8 @@ Status BufferedEngine::WriteToShard(PmLog::Shard* shard, std::span<const WriteOp
                                          .key = op.key,
                                          .value = op.value,
                                          .height = count == 1 ? one_height : heights[i],
-                                         .batch_remaining = count - 1 - i});
+                                         .batch_remaining = count - 1 - i,
+                                         .published = published});
     (count == 1 ? one_place : places[i]) = place;
     deletes += op.kind == RecordKind::kDelete ? 1 : 0;
   }

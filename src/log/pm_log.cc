@@ -62,7 +62,7 @@ void AddGap(std::vector<SequenceGap>* gaps, uint64_t last, uint64_t seen) {
 
 uint64_t ForEachRecord(const Pool& pool, const ChunkRef& chunk, uint64_t from,
                        const std::function<void(const Record*, PmPtr)>& visit,
-                       const std::function<void(PmPtr place)>& damaged) {
+                       const std::function<void(PmPtr from, PmPtr to)>& damaged) {
   RecordSearch search(pool, chunk);
   const uint64_t end = search.end();
   uint64_t at = from;
@@ -80,18 +80,38 @@ uint64_t ForEachRecord(const Pool& pool, const ChunkRef& chunk, uint64_t from,
     const bool padding = line != at && AllZero(search.At(at), std::min(line, end) - at);
     const uint64_t next = search.FirstFrom(padding ? line : at + 8);
     if (next == end) break;
-    if (damaged && !(padding && next == line)) damaged(search.PlaceAt(at));
+    if (damaged && !(padding && next == line)) damaged(search.PlaceAt(at), search.PlaceAt(next));
     at = next;
   }
   return behind_last;
 }
 
+uint64_t RecordsLostAtMost(const Pool& pool, PmPtr from, PmPtr to) {
+  uint64_t count = 0;
+  for (uint64_t at = from.offset(); at < to.offset(); ++count) {
+    const auto* header = pool.At<RecordHeader>({from.part(), at});
+    const uint64_t left = to.offset() - at;
+    if (!RecordIsPlausible(*header, left)) return count + std::max<uint64_t>(1, left / RecordBytes(0, 1, 0));
+    at += RecordBytes(ShapeHeight(header->shape), header->key_size, header->value_size);
+  }
+  return count;
+}
+
 namespace {
+
+// What was fenced and does not validate: a record, or several, between two of the same shard.
+struct Damage {
+  PmPtr place;
+  uint64_t after = 0;            // the number before it in its shard
+  uint64_t before = UINT64_MAX;  // the one behind it
+};
 
 // The living records of one shard, in order, with the first tear found between them.
 struct ShardScan {
   std::vector<LogEntry> entries;
   uint64_t sequence_seen = 0;
+  uint64_t published = 0;  // by what records say: everything up to here was
+  std::vector<Damage> damage;
   size_t tear = SIZE_MAX;  // index of the first entry that follows a damaged place
   PmPtr tear_place;
 };
@@ -113,9 +133,48 @@ uint64_t SkipGaps(const std::vector<SequenceGap>& gaps, uint64_t sequence) {
   return sequence;
 }
 
+// The numbers behind `base` that are neither void nor of any entry, ascending; the last range has no end.
+std::vector<SequenceGap> MissingNumbers(const std::vector<LogEntry>& entries, uint64_t base,
+                                        const std::vector<SequenceGap>& gaps) {
+  std::vector<SequenceGap> missing;
+  auto gap = gaps.begin();
+  const auto add = [&](uint64_t first, uint64_t last) {  // those of them that are not void
+    for (; gap != gaps.end() && gap->first <= last; ++gap) {
+      if (gap->first > first) missing.push_back({first, gap->first - 1});
+      first = std::max(first, gap->last + 1);
+      if (gap->last >= last) break;
+    }
+    if (first <= last) missing.push_back({first, last});
+  };
+  uint64_t expected = base + 1;
+  for (const LogEntry& e : entries) {
+    const uint64_t sequence = TagSequence(e.tag);
+    if (sequence < expected) continue;  // what the base covers, or a copy
+    if (sequence > expected) add(expected, sequence - 1);
+    expected = sequence + 1;
+  }
+  add(expected, UINT64_MAX);
+  return missing;
+}
+
+// True if a number between the two is missing.
+bool IsOneMissing(const std::vector<SequenceGap>& missing, uint64_t after, uint64_t before) {
+  const auto at = std::partition_point(missing.begin(), missing.end(),
+                                       [&](const SequenceGap& range) { return range.last <= after; });
+  return at != missing.end() && at->first < before;
+}
+
+Status DamagedAt(const Pool& pool, PmPtr place, const std::string& what) {
+  return Status::Corruption("the log is damaged at " + DescribePlace(pool, place) +
+                            ": the record there does not match its checksum, " + what +
+                            "; `lamella repair` saves what validates");
+}
+
 Status ScanShard(const Pool& pool, std::vector<ChunkRef> chunks, const LogPosition& boundary,
                  const std::vector<SequenceGap>& gaps, ShardScan* scan) {
   std::sort(chunks.begin(), chunks.end(), [](const ChunkRef& a, const ChunkRef& b) { return a.ordinal < b.ordinal; });
+  uint64_t last = 0;
+  size_t noted = 0;
   for (const ChunkRef& chunk : chunks) {
     if (chunk.ordinal < boundary.ordinal) continue;
     const uint64_t from = chunk.ordinal == boundary.ordinal ? boundary.offset : 0;
@@ -127,25 +186,44 @@ Status ScanShard(const Pool& pool, std::vector<ChunkRef> chunks, const LogPositi
     }
     // A tear that only void records follow in its chunk is an earlier crash's: later sessions wrote to chunks of their own.
     PmPtr tear;
-    ForEachRecord(
+    const PmPtr start = pool.ChunkStart(chunk);
+    const uint64_t whole = WholeBytes(pool, chunk);
+    const auto note_damage = [&](PmPtr place) {
+      if (place.offset() - start.offset() < whole) scan->damage.push_back({.place = place, .after = last});
+    };
+    const uint64_t behind = ForEachRecord(
         pool, chunk, from,
         [&](const Record* record, PmPtr place) {
-          scan->sequence_seen = std::max(scan->sequence_seen, record->sequence());
-          if (IsVoid(gaps, record->sequence())) return;
+          while (noted < scan->damage.size()) scan->damage[noted++].before = record->sequence();
+          last = record->sequence();
+          scan->sequence_seen = std::max(scan->sequence_seen, last);
+          scan->published = std::max(scan->published, PublishedBefore(record->header));
+          if (IsVoid(gaps, last)) return;
           if (tear && scan->tear == SIZE_MAX) {
             scan->tear = scan->entries.size();
             scan->tear_place = tear;
           }
           scan->entries.push_back({record->tag(), place, record->header.batch_remaining});
         },
-        [&](PmPtr place) {
+        [&](PmPtr place, PmPtr) {
+          note_damage(place);
           if (!tear) tear = place;
         });
+    note_damage({start.part(), start.offset() + behind});
   }
   return Status::OK();
 }
 
 }  // namespace
+
+uint64_t CountMissing(const std::vector<LogEntry>& entries, uint64_t base, const std::vector<SequenceGap>& gaps,
+                      uint64_t through) {
+  uint64_t count = 0;
+  for (const SequenceGap& range : MissingNumbers(entries, base, gaps)) {
+    if (range.first <= through) count += std::min(range.last, through) - range.first + 1;
+  }
+  return count;
+}
 
 Status ReadLog(const Pool& pool, const std::vector<LogPosition>& boundary, uint64_t base,
                const std::vector<SequenceGap>& gaps, bool may_have_holes, LogContents* contents) {
@@ -157,6 +235,8 @@ Status ReadLog(const Pool& pool, const std::vector<LogPosition>& boundary, uint6
   });
   contents->next_ordinal.assign(shards.size(), 1);
   std::vector<LogEntry> all;
+  uint64_t published = base;
+  std::vector<Damage> damage;
   contents->sequence_seen = std::max(base, gaps.empty() ? 0 : gaps.back().last);  // a void number is never drawn again
   for (size_t i = 0; i < shards.size(); ++i) {
     const LogPosition from = i < boundary.size() ? boundary[i] : LogPosition{};
@@ -167,35 +247,40 @@ Status ReadLog(const Pool& pool, const std::vector<LogPosition>& boundary, uint6
     Status s = ScanShard(pool, std::move(shards[i]), from, gaps, &scan);
     if (!s.ok()) return s;
     if (!may_have_holes && scan.tear < scan.entries.size() && !IsOneBatch(scan.entries, scan.tear)) {
-      return Status::Corruption(
-          "the log is damaged at " + DescribePlace(pool, scan.tear_place) +
-          ": the record there does not match its checksum, and acknowledged ones follow; `lamella repair` saves "
-          "what validates");
+      return DamagedAt(pool, scan.tear_place, "and acknowledged ones follow");
     }
     contents->sequence_seen = std::max(contents->sequence_seen, scan.sequence_seen);
+    published = std::max(published, scan.published);
+    damage.insert(damage.end(), scan.damage.begin(), scan.damage.end());
     for (const LogEntry& e : scan.entries) {
       if (TagSequence(e.tag) > base) all.push_back(e);
     }
   }
   std::sort(all.begin(), all.end(), [](const LogEntry& a, const LogEntry& b) { return a.tag < b.tag; });
   // The longest run without a hole, whole batches only.
-  uint64_t expected = base + 1;
   size_t kept = 0;
   contents->sequence_last = base;
-  for (size_t i = 0; i < all.size(); ++i) {
-    expected = SkipGaps(gaps, expected);
-    if (TagSequence(all[i].tag) != expected) break;
-    ++expected;
-    if (all[i].batch_remaining == 0) {
-      kept = i + 1;
-      contents->sequence_last = TagSequence(all[i].tag);
-    }
+  const std::vector<SequenceGap> missing = MissingNumbers(all, base, gaps);
+  for (size_t i = 0; i < all.size() && TagSequence(all[i].tag) < missing.front().first; ++i) {
+    if (i > 0 && TagSequence(all[i].tag) == TagSequence(all[i - 1].tag)) break;  // no number is drawn twice
+    if (all[i].batch_remaining != 0) continue;
+    kept = i + 1;
+    contents->sequence_last = TagSequence(all[i].tag);
   }
-  // A gap was declared where a run ended: an earlier recovery found every number before it.
-  const uint64_t missing = SkipGaps(gaps, contents->sequence_last + 1);
-  if (!may_have_holes && !gaps.empty() && missing < gaps.back().first) {
-    return Status::Corruption("the log lacks the record of sequence number " + std::to_string(missing) +
-                              ", which an earlier recovery found; `lamella repair` saves what validates");
+  if (!may_have_holes) {
+    for (const Damage& d : damage) {
+      if (!IsOneMissing(missing, d.after, d.before)) continue;  // an earlier crash's, or it is in tables
+      return DamagedAt(pool, d.place, "though it did once");
+    }
+    // A gap was declared where a run ended: an earlier recovery found every number before it.
+    const uint64_t first_lost = SkipGaps(gaps, contents->sequence_last + 1);
+    const bool found_once = !gaps.empty() && first_lost < gaps.back().first;
+    if (found_once || first_lost <= published) {
+      return Status::Corruption("the log lacks the record of sequence number " + std::to_string(first_lost) +
+                                (found_once ? ", which an earlier recovery found"
+                                            : ", and later ones say that it was published") +
+                                "; `lamella repair` saves what validates");
+    }
   }
   all.resize(kept);
   contents->entries = std::move(all);

@@ -1,6 +1,8 @@
 // PmLog is the write-ahead log in persistent memory: shards of chunks, one appender each. A writer takes the shard of its CPU
 // and holds its lock over append, fence and MemTable insert, so the records of a shard become durable in sequence order.
 // I1: within a shard, records lie in the order of their sequence numbers, and only the last, unfenced write can be torn.
+//     So what does not validate is damage, and no tear, where the chunk's WholeBytes or a later write's record lies behind it.
+//     Of numbers that no record has those are lost, and were not torn, up to which any record says that all were published.
 // I2: a batch lies in one shard, its records adjacent; `batch_remaining` counts down to 0.
 // Threads: see each member.
 #ifndef LAMELLA_LOG_PM_LOG_H_
@@ -83,17 +85,25 @@ void AddGap(std::vector<SequenceGap>* gaps, uint64_t last, uint64_t seen);
 
 /// Reads all shards behind `boundary` (a missing element is a shard's start) and keeps the longest run of sequence numbers that
 /// follows `base` without a hole, void ones skipped, ending at a batch's end (P3).
-/// `gaps` ascend. Corruption: damage that a torn last write of this session or of an earlier one cannot explain, or a hole where an
-/// earlier recovery had none. With `may_have_holes` (page media after a power cut) damage in
-/// the middle is a hole like any other, and ends the run.
+/// `gaps` ascend. Corruption: damage that a torn last write of this session or of an earlier one cannot explain (I1), a hole below
+/// what was published, or one where an earlier recovery had none. With `may_have_holes` (page media after a power cut) damage
+/// anywhere is a hole like any other, and ends the run.
 Status ReadLog(const Pool& pool, const std::vector<LogPosition>& boundary, uint64_t base,
                const std::vector<SequenceGap>& gaps, bool may_have_holes, LogContents* contents);
 
 /// Visits each record of a chunk (or run) that validates, in order of offset, from `from` on. Returns the offset behind the last valid
-/// record. `damaged` (may be null) is told each place from which valid records could be found only by searching.
+/// record. `damaged` (may be null) is told each place from which valid records could be found only by searching, and where the next
+/// one is, before that one is visited.
 uint64_t ForEachRecord(const Pool& pool, const ChunkRef& chunk, uint64_t from,
                        const std::function<void(const Record*, PmPtr)>& visit,
-                       const std::function<void(PmPtr place)>& damaged);
+                       const std::function<void(PmPtr from, PmPtr to)>& damaged);
+
+/// How many numbers from behind `base` up to `through` are neither void nor of any entry. REQUIRES: entries ascend.
+uint64_t CountMissing(const std::vector<LogEntry>& entries, uint64_t base, const std::vector<SequenceGap>& gaps,
+                      uint64_t through);
+/// How many records there can have been, at most, where none validates any more, in one chunk: exact where their headers still say
+/// where each ends.
+uint64_t RecordsLostAtMost(const Pool& pool, PmPtr from, PmPtr to);
 
 }  // namespace lamella
 

@@ -1,6 +1,7 @@
 #include "log/pm_log.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
 #include <set>
@@ -45,10 +46,23 @@ class PmLogTest : public RecordsTest {
                                          .key = "key!",
                                          .value = value,
                                          .height = 1,
-                                         .batch_remaining = count - 1 - i}));
+                                         .batch_remaining = count - 1 - i,
+                                         .published = published_}));
     }
     appender->Commit();
     return places;
+  }
+  /// The same, by a writer that a crash cut before it knew that its records were durable.
+  std::vector<PmPtr> WriteCut(uint32_t shard, uint64_t first, uint32_t count = 1, size_t value_bytes = 10) {
+    std::map<uint32_t, uint64_t> whole;
+    pool_->ForEachChunk([&](const ChunkRef& chunk) { whole[chunk.index] = WholeBytes(*pool_, chunk); });
+    std::vector<PmPtr> places = Write(shard, first, count, value_bytes);
+    pool_->ForEachChunk([&](const ChunkRef& chunk) { SetWholeBytes(*pool_, chunk, whole[chunk.index]); });
+    return places;
+  }
+  /// As a power cut leaves it that takes all that was not flushed.
+  void ForgetWholeBytes() {
+    pool_->ForEachChunk([&](const ChunkRef& chunk) { SetWholeBytes(*pool_, chunk, 0); });
   }
   void Damage(PmPtr place) const { Flip(place, 8 * offsetof(RecordHeader, checksum)); }
   /// As a crash in mid-write leaves it: the line or lines of the record are still zero.
@@ -76,6 +90,7 @@ class PmLogTest : public RecordsTest {
   }
 
   std::unique_ptr<PmLog> log_;
+  uint64_t published_ = 0;  // what the next writes say of it
 };
 
 TEST_F(PmLogTest, AnEmptyLogIsItsBase) {
@@ -142,7 +157,7 @@ TEST_F(PmLogTest, ABatchIsWholeOrAbsent) {  // P2
   for (uint32_t torn = 0; torn < 5; ++torn) {
     StartAnew(1, 2);
     Write(1, 1, 2);
-    const std::vector<PmPtr> batch = Write(0, 3, 5);
+    const std::vector<PmPtr> batch = WriteCut(0, 3, 5);
     Write(1, 8);  // another shard's, acknowledged to nobody as 3..7 are not published
     Erase(batch[torn]);
     const LogContents contents = Read();
@@ -156,7 +171,7 @@ TEST_F(PmLogTest, ABatchOverChunkBordersIsWholeOrAbsent) {
   for (uint32_t torn = 0; torn <= 9; ++torn) {
     StartAnew(1, 1);
     Write(0, 1);
-    const std::vector<PmPtr> batch = Write(0, 2, 9, 25000);  // two in a chunk
+    const std::vector<PmPtr> batch = WriteCut(0, 2, 9, 25000);  // two in a chunk
     if (torn < 9) Erase(batch[torn]);
     EXPECT_EQ(Numbers(Read()), Range(1, torn < 9 ? 1 : 10)) << "record " << torn << " of the batch";
   }
@@ -230,10 +245,117 @@ TEST_F(PmLogTest, ATornLastWriteIsNoDamage) {
   for (uint32_t torn = 0; torn < 6; ++torn) {
     StartAnew(1, 1);
     Write(0, 1);
-    const std::vector<PmPtr> batch = Write(0, 2, 6);
+    const std::vector<PmPtr> batch = WriteCut(0, 2, 6);
     Damage(batch[torn]);
     EXPECT_EQ(Numbers(Read()), Range(1, 1)) << torn;
   }
+}
+
+// What was durable once and does not validate was damaged, whatever comes after it, and nothing does here: the last record of a full
+// chunk, of an idle shard, of the log.
+TEST_F(PmLogTest, DamageOfTheLastRecordIsNoTear) {  // P1, P5
+  for (int which = 0; which < 3; ++which) {
+    for (const bool forget : {false, true}) {
+      SCOPED_TRACE("record " + std::to_string(which) + (forget ? " after a power cut" : ""));
+      StartAnew(1, 2);
+      const PmPtr of_idle = Write(1, 1)[0];
+      Write(0, 2, 1, 30000);
+      const PmPtr of_full = Write(0, 3, 1, 30000)[0];
+      published_ = 2;
+      Write(0, 4, 1, 30000);
+      const PmPtr last = Write(0, 5, 1, 100)[0];
+      published_ = 0;
+      ASSERT_NE(pool_->ChunkIndex(of_full), pool_->ChunkIndex(last));
+      const PmPtr damaged = std::array{of_idle, of_full, last}[static_cast<size_t>(which)];
+      Damage(damaged);
+      if (!forget) {
+        const Status s = TryRead();
+        EXPECT_TRUE(s.IsCorruption()) << s.ToString();
+        EXPECT_TRUE(Says(s, "the log is damaged at " + DescribePlace(*pool_, damaged))) << s.ToString();
+        continue;
+      }
+      ForgetWholeBytes();
+      if (which == 0) {
+        EXPECT_TRUE(Says(TryRead(), "lacks the record of sequence number 1, and later ones say that it was published"));
+      } else {  // 3 was not published when 4 was drawn; nothing tells
+        EXPECT_EQ(Numbers(Read()), Range(1, which == 1 ? 2 : 4));
+      }
+    }
+  }
+}
+
+// All of a batch was durable: that what follows the damage is of the same batch does not make it a tear.
+TEST_F(PmLogTest, DamageInADurableLastBatchIsCorruption) {
+  for (uint32_t record = 0; record < 4; ++record) {
+    StartAnew(1, 1);
+    Write(0, 1);
+    Damage(Write(0, 2, 4, 20000)[record]);  // over a chunk's border
+    EXPECT_TRUE(TryRead().IsCorruption()) << record;
+  }
+}
+
+// Writes end in any order. A number is lost, and not torn, if any record was drawn after it was published.
+TEST_F(PmLogTest, AHoleBelowWhatWasPublishedIsCorruption) {
+  for (uint64_t hole = 1; hole <= 40; ++hole) {
+    StartAnew(1, 3);
+    uint64_t published_last = 0;
+    PmPtr lost;
+    for (uint64_t n = 1; n <= 40; ++n) {
+      published_ = n - std::min<uint64_t>(n, 1 + n % 5);
+      const PmPtr place = Write(static_cast<uint32_t>(n % 3), n)[0];
+      if (n == hole) {
+        lost = place;
+      } else {
+        published_last = std::max(published_last, PublishedBefore(At(place)->header));
+      }
+    }
+    published_ = 0;
+    Erase(lost);  // nothing there looks like a record that was damaged
+    EXPECT_GE(published_last + 6, 40 - (hole == 40 ? 1 : 0));
+    ForgetWholeBytes();
+    const Status s = TryRead();
+    EXPECT_EQ(s.IsCorruption(), hole <= published_last || hole + 3 <= 40) << hole << ": " << s.ToString();
+  }
+}
+
+// What a crash left of writes that nobody saw, and what flipped in it since, is nobody's loss.
+TEST_F(PmLogTest, DamageOfVoidRecordsIsNone) {
+  for (uint32_t record = 0; record < 3; ++record) {
+    StartAnew(1, 2);
+    Write(1, 1, 2);
+    Erase(WriteCut(1, 3)[0]);
+    const PmPtr damaged = Write(0, 4, 3)[record];  // durable, and void since 3 is missing
+    const Gaps gaps = {{3, 6}};
+    log_.reset();
+    Start(2, {2, 2});
+    Write(0, 7, 2);
+    EXPECT_EQ(Numbers(Read({}, 0, gaps)), (std::vector<uint64_t>{1, 2, 7, 8}));
+    Damage(damaged);
+    EXPECT_EQ(Numbers(Read({}, 0, gaps)), (std::vector<uint64_t>{1, 2, 7, 8})) << record;
+  }
+}
+
+TEST_F(PmLogTest, LostRecordsAreCountedByTheirHeaders) {
+  Start(1);
+  const std::vector<PmPtr> places = Write(0, 1, 6, 40);
+  Flip(places[1], 8 * sizeof(RecordHeader));
+  EXPECT_EQ(RecordsLostAtMost(*pool_, places[1], places[2]), 1u);
+  EXPECT_EQ(RecordsLostAtMost(*pool_, places[1], places[5]), 4u);
+  At(places[2])->header.value_size += 8;
+  EXPECT_GE(RecordsLostAtMost(*pool_, places[1], places[5]), 4u) << "no longer exact, and none too few";
+  Erase(places[3]);
+  EXPECT_GE(RecordsLostAtMost(*pool_, places[3], places[5]), 2u);
+}
+
+TEST_F(PmLogTest, MissingNumbersAreCounted) {
+  Start(1);
+  std::vector<LogEntry> entries;
+  for (const uint64_t n : {3, 4, 4, 6, 12, 13}) entries.push_back({.tag = MakeTag(n, RecordKind::kPut)});
+  const Gaps gaps = {{7, 9}, {15, 20}};
+  EXPECT_EQ(CountMissing(entries, 0, gaps, 13), 5u) << "1, 2, 5, 10, 11";
+  EXPECT_EQ(CountMissing(entries, 3, gaps, 10), 2u);
+  EXPECT_EQ(CountMissing(entries, 4, {}, 9), 4u);
+  EXPECT_EQ(CountMissing(entries, 13, gaps, 30), 11u);
 }
 
 TEST_F(PmLogTest, AfterAPowerCutOnPagesDamageIsAHole) {
@@ -276,7 +398,7 @@ TEST_F(PmLogTest, ATornBatchOfAnEarlierSessionIsNoDamage) {
   for (uint32_t torn = 0; torn < 4; ++torn) {
     StartAnew(1, 1);
     Write(0, 1, 2);
-    Erase(Write(0, 3, 4)[torn]);
+    Erase(WriteCut(0, 3, 4)[torn]);
     LogContents first = Read();
     ASSERT_EQ(first.sequence_last, 2u);
     Gaps gaps;
@@ -304,6 +426,7 @@ TEST_F(PmLogTest, AHoleWhereAnEarlierRecoveryHadNoneIsCorruption) {
   const Gaps gaps = {{6, 7}};
   EXPECT_EQ(Numbers(Read({}, 0, gaps)), Range(1, 5));
   Damage(last);
+  ForgetWholeBytes();
   EXPECT_EQ(Numbers(Read()), Range(1, 3)) << "the control: without the gap it may have been torn";
   LogContents contents;
   const Status s = ReadLog(*pool_, {}, 0, gaps, false, &contents);
@@ -337,7 +460,7 @@ TEST_F(PmLogTest, NoNumberIsDrawnAgainOverManyCrashes) {
         const uint64_t lost_count = random.Uniform(3);
         if (lost_count == 0) continue;
         const auto count = static_cast<uint32_t>(1 + random.Uniform(4));
-        std::vector<PmPtr> batch = Write(shard, next, count);
+        std::vector<PmPtr> batch = WriteCut(shard, next, count);
         for (uint32_t k = 0; k < count; ++k) ASSERT_TRUE(drawn.insert(next + k).second);
         if (lost_count == 1) {
           const uint64_t k = random.Uniform(count);
@@ -415,7 +538,10 @@ TEST_F(PmLogTest, ForEachRecordTellsDamageAndGoesOnBehindIt) {
   std::vector<PmPtr> damaged;
   const uint64_t behind = ForEachRecord(
       *pool_, chunk, 0, [&](const Record*, PmPtr place) { visited.push_back(place); },
-      [&](PmPtr place) { damaged.push_back(place); });
+      [&](PmPtr from, PmPtr to) {
+        damaged.push_back(from);
+        EXPECT_EQ(to, places[4]);
+      });
   std::vector<PmPtr> expected = places;
   expected.erase(expected.begin() + 9);
   expected.erase(expected.begin() + 3);

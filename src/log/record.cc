@@ -18,7 +18,7 @@ uint32_t RecordHeadChecksum(const RecordHeader& header, PmPtr place, uint32_t ep
             .checksum = 0,
             .value_size = header.value_size,
             .key_size = header.key_size,
-            .height = header.height,
+            .shape = header.shape,
             .mark = 0,
             .batch_remaining = header.batch_remaining}};
   return Crc32c(0, &seeded, sizeof(seeded));
@@ -38,9 +38,9 @@ bool RecordIsPlausible(const RecordHeader& header, uint64_t available) {
   if (available < sizeof(RecordHeader)) return false;
   const RecordKind kind = TagKind(header.tag);
   return (kind == RecordKind::kPut || kind == RecordKind::kDelete) && header.key_size != 0 &&
-         header.height <= kHeightMax &&
+         ShapeHeight(header.shape) <= kHeightMax &&
          (kind == RecordKind::kPut || header.value_size == 0) && TagSequence(header.tag) != 0 &&
-         RecordBytes(header.height, header.key_size, header.value_size) <= available;
+         RecordBytes(ShapeHeight(header.shape), header.key_size, header.value_size) <= available;
 }
 
 bool RecordIsValid(const Record* record, uint64_t available, PmPtr place, uint32_t epoch) {

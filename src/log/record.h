@@ -9,6 +9,7 @@
 #ifndef LAMELLA_LOG_RECORD_H_
 #define LAMELLA_LOG_RECORD_H_
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstddef>
@@ -32,12 +33,29 @@ struct RecordHeader {
   uint32_t checksum;         // 8
   uint32_t value_size;       // 12
   uint16_t key_size;         // 16
-  uint8_t height;            // 18: links; 0 where the log is not index-unified
+  uint8_t shape;             // 18: links in bits 0-3, 0 where the log is not index-unified; in 4-7 see kReachUnknown
   uint8_t mark;              // 19: 0 or kMarkObsolete, by the majority of the bits
   uint32_t batch_remaining;  // 20: records of this batch still to come; 0 ends it
 };
 static_assert(sizeof(RecordHeader) == 24);
 static_assert(offsetof(RecordHeader, key_size) == 16 && offsetof(RecordHeader, batch_remaining) == 20);
+
+/// A record says how far behind its own number those were, at most, that were published when the number was drawn: r in the upper
+/// bits of its shape says that everything up to its number less 2^r was, and kReachUnknown says nothing. What was published was
+/// durable: so a record tells what recovery must find of others, and a number below that which is missing was lost.
+inline constexpr uint32_t kReachUnknown = 15;
+/// REQUIRES: published < sequence.
+constexpr uint8_t MakeShape(uint32_t height, uint64_t sequence, uint64_t published) {
+  const auto reach = static_cast<uint32_t>(std::bit_width(sequence - published - 1));
+  return static_cast<uint8_t>(height | std::min(reach, kReachUnknown) << 4);
+}
+constexpr uint32_t ShapeHeight(uint8_t shape) { return shape & 0xf; }
+/// Every number up to this was published when the record's was drawn; 0 where it does not say.
+constexpr uint64_t PublishedBefore(const RecordHeader& header) {
+  const uint64_t sequence = TagSequence(header.tag);
+  const uint64_t reach = uint64_t{1} << (header.shape >> 4);
+  return header.shape >> 4 == kReachUnknown || sequence < reach ? 0 : sequence - reach;
+}
 
 /// A newer record of the key is in the index, and no snapshot needs this one. Outside the checksum, and yet no one bit that flips
 /// may make repair drop a record or bring one back: so every bit says it.
@@ -67,8 +85,8 @@ struct Record {
   uint64_t tag() const { return header.tag; }
   uint64_t sequence() const { return TagSequence(header.tag); }
   RecordKind kind() const { return TagKind(header.tag); }
-  uint32_t height() const { return header.height; }
-  uint64_t bytes() const { return RecordBytes(header.height, header.key_size, header.value_size); }
+  uint32_t height() const { return ShapeHeight(header.shape); }
+  uint64_t bytes() const { return RecordBytes(height(), header.key_size, header.value_size); }
 
   PmWord* link(uint32_t layer) {
     return reinterpret_cast<PmWord*>(reinterpret_cast<char*>(this) + sizeof(RecordHeader)) + layer;
@@ -78,7 +96,7 @@ struct Record {
   uint64_t link_word(uint32_t layer) const { return link(layer)->load(std::memory_order_acquire); }
 
   const char* key_data() const {
-    return reinterpret_cast<const char*>(this) + sizeof(RecordHeader) + header.height * sizeof(uint64_t);
+    return reinterpret_cast<const char*>(this) + sizeof(RecordHeader) + height() * sizeof(uint64_t);
   }
   std::string_view key() const { return {key_data(), header.key_size}; }
   std::string_view value() const { return {key_data() + header.key_size, header.value_size}; }

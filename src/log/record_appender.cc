@@ -8,8 +8,29 @@
 namespace lamella {
 
 namespace {
+
+// As it is stored: check : 24 | bytes : 40. Any one bit that flips shows; a word of zeros says 0.
+constexpr uint64_t EncodeWhole(uint32_t epoch, uint64_t bytes) {
+  const uint64_t word = bytes & ((uint64_t{1} << 40) - 1);
+  return word | ((word ^ word >> 24 ^ epoch ^ 0x5a5a5a) & 0xffffff) << 40;
+}
+
 constexpr uint64_t RoundUpToLine(uint64_t n) { return (n + kLineBytes - 1) & ~uint64_t{kLineBytes - 1}; }
+
 }  // namespace
+
+uint64_t WholeBytes(const Pool& pool, const ChunkRef& chunk) {
+  // acquire pairs with the release stores: what it counts is there
+  const uint64_t word = pool.Descriptor(chunk.part, chunk.index)->whole_bytes.load(std::memory_order_acquire);
+  const uint64_t bytes = word & ((uint64_t{1} << 40) - 1);
+  return word == EncodeWhole(chunk.epoch, bytes) && bytes <= uint64_t{chunk.run_chunks} * pool.chunk_bytes() ? bytes
+                                                                                                             : 0;
+}
+
+void SetWholeBytes(const Pool& pool, const ChunkRef& chunk, uint64_t bytes) {
+  pool.Descriptor(chunk.part, chunk.index)
+      ->whole_bytes.store(EncodeWhole(chunk.epoch, bytes), std::memory_order_release);
+}
 
 RecordAppender::RecordAppender(Pool* pool, uint32_t part, ChunkKind kind, uint32_t owner, uint64_t next_ordinal,
                                WriteCause cause)
@@ -53,21 +74,24 @@ void RecordAppender::OpenNext() {
     prepared_used_ = 0;
   }
   chunk_base_ = pool_->ChunkAddress(chunk_);
+  whole_word_ = &pool_->Descriptor(chunk_.part, chunk_.index)->whole_bytes;
   chunk_end_ = uint64_t{chunk_.run_chunks} * pool_->chunk_bytes();
 }
 
 void RecordAppender::CloseChunk() {
   if (chunk_.kind == ChunkKind::kFree) return;
   const bool pending = uncommitted_;
+  const uint64_t whole = tail_;
   Seal();
   uncommitted_ = pending;  // the lines are on their way; the fence is still the caller's
   if (pending) {
-    closed_.emplace_back(chunk_, tail_);
+    closed_.push_back({chunk_, tail_, whole});
   } else {
     pool_->Descriptor(chunk_.part, chunk_.index)->used_bytes.store(tail_, std::memory_order_relaxed);
   }
   chunk_ = ChunkRef{};
   chunk_base_ = nullptr;
+  whole_word_ = nullptr;
   tail_ = chunk_end_ = emitted_ = 0;
   skip_ = staged_ = 0;
 }
@@ -118,7 +142,7 @@ PmPtr RecordAppender::Append(const RecordInput& input) {
   head.header.checksum = 0;
   head.header.value_size = static_cast<uint32_t>(input.value.size());
   head.header.key_size = static_cast<uint16_t>(input.key.size());
-  head.header.height = static_cast<uint8_t>(input.height);
+  head.header.shape = MakeShape(input.height, TagSequence(input.tag), input.published);
   head.header.mark = 0;
   head.header.batch_remaining = input.batch_remaining;
   std::memset(head.links, 0, input.height * sizeof(uint64_t));
@@ -158,10 +182,14 @@ void RecordAppender::Commit() {
   }
   persister_.Fence();
   uncommitted_ = false;
-  for (const auto& [chunk, used] : closed_) {  // keeps I5
-    pool_->Descriptor(chunk.part, chunk.index)->used_bytes.store(used, std::memory_order_relaxed);
+  for (const Closed& closed : closed_) {  // keeps I5
+    SetWholeBytes(*pool_, closed.chunk, closed.whole_bytes);
+    pool_->Descriptor(closed.chunk.part, closed.chunk.index)
+        ->used_bytes.store(closed.used_bytes, std::memory_order_relaxed);
   }
   closed_.clear();
+  // release: behind the fence
+  if (whole_word_ != nullptr) whole_word_->store(EncodeWhole(chunk_.epoch, tail_), std::memory_order_release);
 }
 
 LogPosition RecordAppender::Seal() {

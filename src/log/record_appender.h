@@ -7,7 +7,8 @@
 // I2: bytes before the tail are never written again; the open line is rewritten with the same head until Seal.
 // I3: after Seal the next record starts on a line of its own: whoever owns the sealed records may write their links.
 // I4: a crash leaves records whole up to the last Commit; recovery opens a fresh chunk, so nothing follows a torn record.
-// I5: a chunk's descriptor says how much of it is used only once that is durable (on page media the two are unordered).
+// I5: a chunk's descriptor says how much of it is used, and how far its records are whole (WholeBytes), only once that is
+//     durable (on page media the two are unordered). It is not flushed: a crash of the process keeps it, a power cut may not.
 // Threads: one at a time.
 #ifndef LAMELLA_LOG_RECORD_APPENDER_H_
 #define LAMELLA_LOG_RECORD_APPENDER_H_
@@ -38,6 +39,7 @@ struct RecordInput {
   std::string_view value;
   uint32_t height = 0;
   uint32_t batch_remaining = 0;
+  uint64_t published = 0;  // every number up to this is
 };
 
 class RecordAppender {
@@ -85,16 +87,27 @@ class RecordAppender {
   size_t prepared_used_ = 0;
   ChunkRef chunk_;
   char* chunk_base_ = nullptr;
+  PmWord* whole_word_ = nullptr;  // in the open chunk's descriptor
   uint64_t tail_ = 0;       // offset in the chunk behind the last byte appended
   uint64_t chunk_end_ = 0;  // bytes of the chunk or run
   uint64_t emitted_ = 0;    // line offset in the chunk up to which lines were written whole
   size_t skip_ = 0;         // bytes at the head of stage_ that are durable already
   size_t staged_ = 0;       // bytes in stage_; they belong at emitted_
   bool uncommitted_ = false;
-  // Chunks closed with uncommitted records, and the bytes used of them.
-  std::vector<std::pair<ChunkRef, uint64_t>> closed_;
+  /// A chunk closed with uncommitted records.
+  struct Closed {
+    ChunkRef chunk;
+    uint64_t used_bytes = 0;
+    uint64_t whole_bytes = 0;
+  };
+  std::vector<Closed> closed_;
   std::unique_ptr<char[]> stage_;
 };
+
+/// Up to this offset a chunk's records were once durable, each whole: whatever does not validate there was damaged since. 0 where
+/// that is not known. Not to be trusted after a power cut on page media.
+uint64_t WholeBytes(const Pool& pool, const ChunkRef& chunk);
+void SetWholeBytes(const Pool& pool, const ChunkRef& chunk, uint64_t bytes);
 
 }  // namespace lamella
 

@@ -186,10 +186,36 @@ TEST_F(RecordAppenderTest, ADescriptorSaysWhatIsUsedOnlyOnceThatIsDurable) {  //
   const std::vector<uint64_t> sizes(2, bytes);
   ASSERT_TRUE(log()->Prepare(sizes.data(), sizes.size(), false).ok());
   const PmPtr first = log()->Append(Input(1, "a", value));
-  log()->Append(Input(2, "b", value));  // in the next chunk
+  const PmPtr second = log()->Append(Input(2, "b", value));  // in the next chunk
+  ChunkRef chunk;
+  ChunkRef next;
+  ASSERT_TRUE(OwningChunk(*pool_, first, &chunk) && OwningChunk(*pool_, second, &next));
   EXPECT_EQ(pool_->DescriptorOf(first)->used_bytes.load(), 0u);
+  EXPECT_EQ(WholeBytes(*pool_, chunk), 0u);
+  EXPECT_EQ(WholeBytes(*pool_, next), 0u);
   log()->Commit();
   EXPECT_EQ(pool_->DescriptorOf(first)->used_bytes.load(), (bytes + kLineBytes - 1) / kLineBytes * kLineBytes);
+  EXPECT_EQ(WholeBytes(*pool_, chunk), bytes) << "the last record's end, without the padding";
+  EXPECT_EQ(WholeBytes(*pool_, next), bytes);
+  Add(Input(3, "c", ""));
+  EXPECT_EQ(WholeBytes(*pool_, next), bytes + RecordBytes(0, 1, 0));
+}
+
+TEST_F(RecordAppenderTest, AFlippedBitOfWhatIsSaidToBeWholeSaysNothing) {
+  const PmPtr place = Add(Input(1, "a", std::string(50000, 'x')));
+  ChunkRef chunk;
+  ASSERT_TRUE(OwningChunk(*pool_, place, &chunk));
+  const uint64_t bytes = WholeBytes(*pool_, chunk);
+  EXPECT_EQ(bytes, RecordBytes(0, 1, 50000));
+  PmWord& word = pool_->DescriptorOf(place)->whole_bytes;
+  for (uint32_t bit = 0; bit < 64; ++bit) {
+    word.fetch_xor(uint64_t{1} << bit);
+    EXPECT_EQ(WholeBytes(*pool_, chunk), 0u) << bit;
+    word.fetch_xor(uint64_t{1} << bit);
+  }
+  EXPECT_EQ(WholeBytes(*pool_, chunk), bytes);
+  chunk.epoch++;
+  EXPECT_EQ(WholeBytes(*pool_, chunk), 0u) << "of another life of the chunk";
 }
 
 TEST_F(RecordAppenderTest, AFullPoolIsNoSpaceAndWhatWasClaimedServesLaterRecords) {
@@ -262,7 +288,7 @@ TEST_F(RecordAppenderTest, RandomRecordsReadBackWhateverTheirSizesCommitsAndSeal
             EXPECT_TRUE(model.contains(place));
             EXPECT_EQ(record->sequence(), ++last);
           },
-          [&](PmPtr) { ++damaged; });
+          [&](PmPtr, PmPtr) { ++damaged; });
     }
     EXPECT_EQ(found, model.size());
     EXPECT_EQ(damaged, 0u);

@@ -26,7 +26,7 @@ bool RecordSearch::IsValidBySums(uint64_t offset) {
     sums_from_ = offset & ~(kStride - 1);
     sums_.push_back(0);
   }
-  const uint64_t key = offset + sizeof(RecordHeader) + header.height * sizeof(uint64_t);
+  const uint64_t key = offset + sizeof(RecordHeader) + ShapeHeight(header.shape) * sizeof(uint64_t);
   const uint64_t bytes = uint64_t{header.key_size} + header.value_size;
   uint32_t before;
   uint32_t behind;

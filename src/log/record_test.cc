@@ -1,5 +1,6 @@
 #include "log/record.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -35,7 +36,7 @@ TEST(RecordLayout, IsAsDocumented) {
                 "RecordHeader", sizeof(RecordHeader),
                 {LAMELLA_FORMAT_FIELD(RecordHeader, tag), LAMELLA_FORMAT_FIELD(RecordHeader, checksum),
                  LAMELLA_FORMAT_FIELD(RecordHeader, value_size), LAMELLA_FORMAT_FIELD(RecordHeader, key_size),
-                 LAMELLA_FORMAT_FIELD(RecordHeader, height), LAMELLA_FORMAT_FIELD(RecordHeader, mark),
+                 LAMELLA_FORMAT_FIELD(RecordHeader, shape), LAMELLA_FORMAT_FIELD(RecordHeader, mark),
                  LAMELLA_FORMAT_FIELD(RecordHeader, batch_remaining)}),
             "");
   EXPECT_EQ(kEndLink, 0x5a70000000000000u);
@@ -44,7 +45,7 @@ TEST(RecordLayout, IsAsDocumented) {
 }
 
 TEST_F(RecordTest, PartsLieWhereTheFormatSays) {
-  const PmPtr place = Add({.tag = kPut7, .key = "clave", .value = "value", .height = 2, .batch_remaining = 9});
+  const PmPtr place = Add({.tag = kPut7, .key = "clave", .value = "value", .height = 2, .batch_remaining = 9, .published = 3});
   const char* p = pool_->Address(place);
   const Record* record = At(place);
   const auto u32 = [p](size_t offset) {
@@ -55,7 +56,7 @@ TEST_F(RecordTest, PartsLieWhereTheFormatSays) {
   EXPECT_EQ(u32(0), 7u << 8 | 2);
   EXPECT_EQ(u32(12), 5u);
   EXPECT_EQ(u32(16) & 0xffff, 5u);
-  EXPECT_EQ(p[18], 2);
+  EXPECT_EQ(p[18], 2 | 2 << 4) << "numbers up to 7 - 2^2 are published";
   EXPECT_EQ(p[19], 0);
   EXPECT_EQ(u32(20), 9u);
   EXPECT_EQ(std::string(p + 24, 16), std::string(16, '\0')) << "links are zero, no links yet";
@@ -151,6 +152,23 @@ TEST_F(RecordTest, TheObsoleteMarkIsNoPartOfTheRecord) {
   }
 }
 
+TEST(RecordShape, SaysOfWhatWasPublishedNeverTooMuchAndAtLeastHalf) {
+  for (const uint64_t sequence : {uint64_t{1}, uint64_t{2}, uint64_t{1000}, uint64_t{1} << 40, kSequenceMax}) {
+    for (uint64_t distance = 1; distance <= 40000 && distance <= sequence; distance += distance < 100 ? 1 : 97) {
+      RecordHeader header{.tag = MakeTag(sequence, RecordKind::kPut)};
+      header.shape = MakeShape(kHeightMax, sequence, sequence - distance);
+      EXPECT_EQ(ShapeHeight(header.shape), static_cast<uint32_t>(kHeightMax));
+      const uint64_t said = PublishedBefore(header);
+      ASSERT_LE(said, sequence - distance);
+      if (distance <= 1u << (kReachUnknown - 1)) {
+        ASSERT_TRUE(said >= sequence - std::min(2 * distance - 1, sequence)) << sequence << " " << distance;
+      } else {
+        ASSERT_EQ(said, 0u);
+      }
+    }
+  }
+}
+
 TEST_F(RecordTest, ImpossibleHeadersAreNotPlausible) {
   const PmPtr place = Add({.tag = kPut7, .key = "key", .value = "value", .height = 1});
   const Record* sound = At(place);
@@ -164,7 +182,7 @@ TEST_F(RecordTest, ImpossibleHeadersAreNotPlausible) {
   h.key_size = 0;
   EXPECT_FALSE(plausible(h, 4096));
   h = sound->header;
-  h.height = kHeightMax + 1;
+  h.shape = kHeightMax + 1;
   EXPECT_FALSE(plausible(h, 4096));
   h = sound->header;
   h.tag = MakeTag(0, RecordKind::kPut);

@@ -12,7 +12,7 @@ namespace {
 
 static_assert(offsetof(ChunkDescriptor, ordinal) == 8 && offsetof(ChunkDescriptor, run_chunks) == 16);
 static_assert(offsetof(ChunkDescriptor, dead_bytes) == 24 && offsetof(ChunkDescriptor, used_bytes) == 32);
-static_assert(offsetof(ChunkDescriptor, seal) == 40);
+static_assert(offsetof(ChunkDescriptor, seal) == 40 && offsetof(ChunkDescriptor, whole_bytes) == 48);
 
 constexpr uint32_t kOwnerMask = (uint32_t{1} << 24) - 1;
 
@@ -108,6 +108,7 @@ void ChunkTable::PrepareClaim(uint32_t index, uint64_t state, uint64_t ordinal, 
   persister->Store(RunWord(d), run_chunks);
   persister->Store(&d->dead_bytes, 0);
   persister->Store(&d->used_bytes, 0);
+  persister->Store(&d->whole_bytes, 0);
   persister->Store(SealWord(d), Seal(index, state, ordinal, run_chunks));
   persister->Flush(d, sizeof(*d));
 }

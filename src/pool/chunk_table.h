@@ -48,7 +48,8 @@ struct ChunkDescriptor {
   PmWord dead_bytes;      // 24: a hint for gc, not flushed: bytes of records known obsolete
   PmWord used_bytes;      // 32: a hint, not flushed: bytes appended when the chunk was sealed; 0 while open
   uint64_t seal;          // 40: crc32c over state, ordinal and run_chunks, seeded with uuid, part and chunk
-  uint64_t reserved1[2];  // 48
+  PmWord whole_bytes;     // 48: a hint, not flushed: records up to here were durable, checked (RecordAppender)
+  uint64_t reserved1;     // 56
 };
 static_assert(sizeof(ChunkDescriptor) == 64);
 

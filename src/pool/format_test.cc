@@ -48,7 +48,8 @@ TEST(Format, ChunkDescriptorIsAsDocumented) {
       {LAMELLA_FORMAT_FIELD(ChunkDescriptor, state), LAMELLA_FORMAT_FIELD(ChunkDescriptor, ordinal),
        LAMELLA_FORMAT_FIELD(ChunkDescriptor, run_chunks), LAMELLA_FORMAT_FIELD(ChunkDescriptor, reserved0),
        LAMELLA_FORMAT_FIELD(ChunkDescriptor, dead_bytes), LAMELLA_FORMAT_FIELD(ChunkDescriptor, used_bytes),
-       LAMELLA_FORMAT_FIELD(ChunkDescriptor, seal), LAMELLA_FORMAT_FIELD(ChunkDescriptor, reserved1)});
+       LAMELLA_FORMAT_FIELD(ChunkDescriptor, seal), LAMELLA_FORMAT_FIELD(ChunkDescriptor, whole_bytes),
+       LAMELLA_FORMAT_FIELD(ChunkDescriptor, reserved1)});
 }
 
 TEST(Format, CatalogHeadAndEditHeaderAreAsDocumented) {

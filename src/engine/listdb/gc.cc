@@ -160,14 +160,10 @@ Status ListDb::GatherLive(std::vector<ChunkRef>* victims, std::vector<Victim>* l
   for (const ChunkRef& chunk : *victims) {
     std::vector<Victim> here;
     bool damaged = false;
-    std::vector<PmPtr> tears;
     std::vector<Gap> gaps;
-    const uint64_t used = pool_->Descriptor(chunk.part, chunk.index)->used_bytes.load(std::memory_order_relaxed);
-    const uint64_t behind = ForEachLiving(
+    ForEachLiving(
         chunk,
         [&](const Record* record, PmPtr place) {
-          for (const PmPtr tear : tears) gaps.push_back({tear, place});
-          tears.clear();
           if (record->obsolete()) return;
           PmPtr before;
           const InL1 in_l1 = FindInL1(place, &before);
@@ -177,9 +173,9 @@ Status ListDb::GatherLive(std::vector<ChunkRef>* victims, std::vector<Victim>* l
           }
           if (!DropIfDead(before, place)) here.push_back({place});
         },
-        [&](PmPtr place) { tears.push_back(place); });
-    if (IsLinkedInto(gaps)) damaged = true;               // else what is torn was dead (Check says how that comes)
-    if (damaged || behind + kLineBytes < used) continue;  // `check` names the place
+        [&](const Gap& gap) { gaps.push_back(gap); });
+    // Else what is torn was dead (Check says how that comes). Of what is damaged `check` names the place.
+    if (damaged || IsLinkedInto(gaps)) continue;
     sound.push_back(chunk);
     live->insert(live->end(), here.begin(), here.end());
   }

@@ -153,21 +153,21 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   void MakeArenas();
   uint32_t ShardCount() const;
 
-  /// ForEachRecord, without the records that no write ever acknowledged (whose numbers recovery declared void), nor the tear that a
-  /// crash within their batch left among them.
-  uint64_t ForEachLiving(const ChunkRef& chunk, const std::function<void(const Record*, PmPtr)>& visit,
-                         const std::function<void(PmPtr place)>& damaged) const;
-
-  /// Between an arena's records, a place where none validates: what a crash left of copies that were never linked, or damage.
+  /// A place where no record validates: between two that do, or behind the last one and yet before what was durable once.
   struct Gap {
     PmPtr from;
     PmPtr to;
   };
+  /// ForEachRecord, without the records that no write ever acknowledged (whose numbers recovery declared void), nor the tear that a
+  /// crash within their batch left among them; `damaged` is told of what is missing at the end, too.
+  uint64_t ForEachLiving(const ChunkRef& chunk, const std::function<void(const Record*, PmPtr)>& visit,
+                         const std::function<void(const Gap&)>& damaged) const;
   /// True if a list leads into one of them, or is damaged itself: then that is damage.
   bool IsLinkedInto(const std::vector<Gap>& gaps) const;
 
   // rebuild.cc
-  void GatherRecords(bool power_cut, std::vector<LogEntry>* kept, uint64_t* sequence_seen, uint64_t* lost);
+  void GatherRecords(bool power_cut, bool catalog_lost, std::vector<LogEntry>* kept, uint64_t* sequence_seen,
+                     uint64_t* lost);
   Status EnterRebuilt(const std::vector<LogEntry>& kept, HeadTree* tree);
   Status LinkRebuilt(const HeadTree& tree, SkipListHeads* heads, uint64_t* linked);
   void CheckLayer(const PmSkipList& list, const std::string& name, uint32_t lane, uint32_t layer, uint64_t elements_max,

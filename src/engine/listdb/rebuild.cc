@@ -2,28 +2,34 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <map>
 
 #include "engine/listdb/listdb.h"
 
 namespace lamella {
 
 uint64_t ListDb::ForEachLiving(const ChunkRef& chunk, const std::function<void(const Record*, PmPtr)>& visit,
-                               const std::function<void(PmPtr place)>& damaged) const {
-  std::vector<SequenceGap> gaps;
+                               const std::function<void(const Gap&)>& damaged) const {
+  std::vector<SequenceGap> voids;
   {
     const std::lock_guard lock(catalog_mu_);
-    gaps = state_.gaps;
+    voids = state_.gaps;
   }
-  std::vector<PmPtr> tears;
-  return ForEachRecord(
+  const uint64_t whole = WholeBytes(*pool_, chunk);  // before the records are read: more may be appended meanwhile
+  std::vector<Gap> gaps;
+  const uint64_t behind = ForEachRecord(
       *pool_, chunk, 0,
       [&](const Record* record, PmPtr place) {
-        if (IsVoid(gaps, record->sequence())) return;
-        for (const PmPtr tear : tears) damaged(tear);
-        tears.clear();
+        if (IsVoid(voids, record->sequence())) return;
+        for (const Gap& gap : gaps) damaged(gap);
+        gaps.clear();
         visit(record, place);
       },
-      [&](PmPtr place) { tears.push_back(place); });
+      [&](PmPtr from, PmPtr to) { gaps.push_back({from, to}); });
+  const PmPtr start = pool_->ChunkStart(chunk);
+  if (behind < whole) damaged({{start.part(), start.offset() + behind}, {start.part(), start.offset() + whole}});
+  return behind;
 }
 
 bool ListDb::IsLinkedInto(const std::vector<Gap>& gaps) const {
@@ -45,38 +51,56 @@ bool ListDb::IsLinkedInto(const std::vector<Gap>& gaps) const {
 // What validates and counts. After a power cut on page media that is everything up to the last sync and the longest run without a
 // hole behind it (P3); in a repair it is everything but a torn batch at the end. What a plain log's flush copied counts by its copy:
 // of the originals one shard may still have a version whose delete, in a chunk of another, is gone.
-void ListDb::GatherRecords(bool power_cut, std::vector<LogEntry>* kept, uint64_t* sequence_seen, uint64_t* lost) {
+// `lost`: at most so many records that do not validate any more, or are not there though another says that they were published.
+void ListDb::GatherRecords(bool power_cut, bool catalog_lost, std::vector<LogEntry>* kept, uint64_t* sequence_seen,
+                           uint64_t* lost) {
   std::vector<LogEntry> all;
   std::vector<SequenceGap> gaps;
+  std::vector<LogPosition> boundary;
   uint64_t base;
-  uint64_t copied;
+  uint64_t flushed;
   {
     const std::lock_guard lock(catalog_mu_);
     gaps = state_.gaps;
+    boundary = state_.boundary;
     base = state_.synced_sequence;
-    copied = unified_ ? 0 : state_.flushed_sequence;
+    flushed = state_.flushed_sequence;
   }
+  const uint64_t copied = unified_ ? 0 : flushed;
+  std::map<uint64_t, uint64_t> whole_bytes;  // of chunks, by where they start
+  uint64_t published = 0;
+  uint64_t lost_unflushed = 0;  // of the log behind the boundary, where every number must be
   pool_->ForEachChunk([&](const ChunkRef& chunk) {
     if (chunk.kind != ChunkKind::kLog && chunk.kind != kListDbArena) return;
     // What gc copied is of batches that were whole and synced, and of which some records may be gone.
     const bool copy = chunk.kind == kListDbArena && chunk.owner == kGcArena;
+    const LogPosition unflushed = chunk.owner < boundary.size() ? boundary[chunk.owner] : LogPosition{};
+    if (power_cut) SetWholeBytes(*pool_, chunk, 0);  // it may have reached the medium without what it counts
+    whole_bytes[pool_->ChunkStart(chunk).word] = WholeBytes(*pool_, chunk);
     const uint64_t behind = ForEachLiving(
         chunk,
         [&](const Record* record, PmPtr place) {
+          if (chunk.kind == ChunkKind::kLog) published = std::max(published, PublishedBefore(record->header));
           if (chunk.kind == ChunkKind::kLog && record->sequence() <= copied) return;
           all.push_back({record->tag(), place, copy ? 0 : record->header.batch_remaining});
         },
-        [&](PmPtr) { ++*lost; });
-    const uint64_t used = pool_->Descriptor(chunk.part, chunk.index)->used_bytes.load(std::memory_order_relaxed);
-    if (used > behind + kLineBytes) ++*lost;
-    pool_->Descriptor(chunk.part, chunk.index)
-        ->used_bytes.store(behind, std::memory_order_relaxed);  // what is lost is reported once
+        [&](const Gap& gap) {
+          const LogPosition at{chunk.ordinal, gap.from.offset() - pool_->ChunkStart(chunk).offset()};
+          uint64_t* count = chunk.kind == ChunkKind::kLog && at >= unflushed ? &lost_unflushed : lost;
+          *count += RecordsLostAtMost(*pool_, gap.from, gap.to);
+        });
+    SetWholeBytes(*pool_, chunk, behind);  // what is lost is reported once
+    pool_->Descriptor(chunk.part, chunk.index)->used_bytes.store(behind, std::memory_order_relaxed);
   });
   // Copies of one record side by side, last the one that asks for no more of its batch: gc's.
   std::sort(all.begin(), all.end(), [](const LogEntry& a, const LogEntry& b) {
     return a.tag != b.tag ? a.tag < b.tag : a.batch_remaining > b.batch_remaining;
   });
   *sequence_seen = all.empty() ? 0 : TagSequence(all.back().tag);
+  if (!catalog_lost && !power_cut) {
+    lost_unflushed = std::max(lost_unflushed, CountMissing(all, flushed, gaps, published));
+  }
+  *lost += lost_unflushed;
   size_t keep = all.size();
   if (power_cut) {
     uint64_t last = base;
@@ -94,7 +118,12 @@ void ListDb::GatherRecords(bool power_cut, std::vector<LogEntry>* kept, uint64_t
       if (all[i].batch_remaining == 0) keep = i + 1;
     }
   } else {
-    while (keep > 0 && all[keep - 1].batch_remaining != 0) --keep;
+    // Of a batch that was acknowledged, and lost its last record to damage, no part is kept either.
+    const auto was_durable = [&](const LogEntry& e) {
+      const auto chunk = std::prev(whole_bytes.upper_bound(e.place.word));
+      return TagSequence(e.tag) <= published || e.place.word - chunk->first < chunk->second;
+    };
+    for (; keep > 0 && all[keep - 1].batch_remaining != 0; --keep) *lost += was_durable(all[keep - 1]) ? 1 : 0;
   }
   all.resize(keep);
   *kept = std::move(all);
@@ -191,6 +220,7 @@ Status ListDb::Rebuild(RepairReport* report) {
       power_cut = false;  // nor is what was synced: everything that validates is kept
     }
   }
+  const bool catalog_lost = catalog_ == nullptr;
   // With the edit kRebuildBegin in it: a crash must not leave an empty store.
   if (catalog_ == nullptr) s = CreateEmpty(true);
   if (s.ok()) s = Edit(ListDbEdit::kRebuildBegin, [](ListDbState* state) { state->rebuilding = true; });
@@ -199,7 +229,7 @@ Status ListDb::Rebuild(RepairReport* report) {
   MakeArenas();
   std::vector<LogEntry> kept;
   uint64_t sequence_seen = 0;  // of copies in the arena too, whose originals may be lost
-  GatherRecords(power_cut, &kept, &sequence_seen, &report->records_lost);
+  GatherRecords(power_cut, catalog_lost, &kept, &sequence_seen, &report->records_lost);
 
   pool_->ForEachChunk([&](const ChunkRef& chunk) {
     pool_->Descriptor(chunk.part, chunk.index)->dead_bytes.store(0, std::memory_order_relaxed);
@@ -315,27 +345,15 @@ Status ListDb::Check(CheckReport* report) {
     // freed and already written over.
     const bool by_links =
         chunk.kind == kListDbArena || (chunk.owner < settled.size() && chunk.ordinal < settled[chunk.owner].ordinal);
-    std::vector<PmPtr> tears;
-    std::vector<PmPtr> damaged;
-    const uint64_t behind = ForEachLiving(
-        chunk,
-        [&](const Record*, PmPtr place) {
-          ++records;
-          for (const PmPtr tear : tears) {
-            if (!by_links || IsLinkedInto({{tear, place}})) damaged.push_back(tear);
-          }
-          tears.clear();
-        },
-        [&](PmPtr place) { tears.push_back(place); });
-    for (const PmPtr place : damaged) {
-      report->problems.push_back("damaged record at " + DescribePlace(*pool_, place) + ": its checksum does not match");
-    }
-    const uint64_t used = pool_->Descriptor(chunk.part, chunk.index)->used_bytes.load(std::memory_order_relaxed);
-    if (used > behind + kLineBytes) {
-      report->problems.push_back("records missing at the end of part " + std::to_string(chunk.part) + " chunk " +
-                                 std::to_string(chunk.index) + ": expected up to offset " + std::to_string(used) +
-                                 ", found records up to " + std::to_string(behind));
-    }
+    const PmPtr end = PmPtr(chunk.part, pool_->ChunkStart(chunk).offset() + WholeBytes(*pool_, chunk));
+    ForEachLiving(
+        chunk, [&](const Record*, PmPtr) { ++records; },
+        [&](const Gap& gap) {
+          if (by_links && gap.to != end && !IsLinkedInto({gap})) return;
+          report->problems.push_back("damaged record at " + DescribePlace(*pool_, gap.from) +
+                                     ": its checksum does not match, nor any in the " +
+                                     std::to_string(gap.to.offset() - gap.from.offset()) + " bytes from there");
+        });
   });
   const auto tables = CurrentTables();
   for (const auto& table : tables->l0) {

@@ -166,6 +166,7 @@ void ListDb::MeasureOpenChunks() {
     if (used == 0) {
       used = ForEachRecord(*pool_, chunk, 0, [](const Record*, PmPtr) {}, nullptr);
       descriptor->used_bytes.store(used, std::memory_order_relaxed);
+      if (WholeBytes(*pool_, chunk) == 0) SetWholeBytes(*pool_, chunk, used);  // a power cut took it
     }
     const uint64_t bytes = uint64_t{chunk.run_chunks} * pool_->chunk_bytes();
     if (used == 0) {
