@@ -37,7 +37,7 @@ struct Stats {
   uint64_t gets_l1 = 0;
   uint64_t iterators = 0;
 
-  uint64_t stall_ns = 0;  // time that writers were delayed or blocked
+  uint64_t stall_ns = 0;  // time that writers were delayed or blocked, also for space in the pool
   uint64_t stall_count = 0;
   uint64_t stall_ns_max = 0;  // the longest single one
 

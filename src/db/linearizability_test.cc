@@ -33,7 +33,7 @@ std::vector<ConformanceConfig> SmallConfigs() {
 // A value that says which it is: its id, then bytes that follow from it.
 std::string ValueOf(uint64_t id) {
   Random random(id);
-  const size_t size = random.OneIn(300) ? 60000 : random.Uniform(700);
+  const size_t size = random.OneIn(100) ? 60000 : random.Uniform(700);
   return std::string(reinterpret_cast<const char*>(&id), sizeof(id)) + MakeValue(id, size);
 }
 // The id; fails the test where the value is none of ours.

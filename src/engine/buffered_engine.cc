@@ -2,12 +2,18 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 
+#include "base/assert.h"
+#include "base/concat.h"
 #include "iterator/merging_iterator.h"
 
 namespace lamella {
 
 namespace {
+
+// Of each part: what compaction needs to get on.
+constexpr uint64_t kCompactionChunks = 3;
 
 // Keeps a ReadSet alive as long as an iterator over its parts.
 class ReadSetIterator final : public InternalIterator {
@@ -42,6 +48,15 @@ void BufferedEngine::StartWriting(uint32_t shards, bool unified, const std::vect
   unified_ = unified;
   log_ = std::make_unique<PmLog>(pool_, shards, next_ordinal);
   sequencer_.Reset(sequence_last);
+  for (const auto& memtable : sealed) {
+    if (unified_) break;
+    HeadTree::Iterator at(&memtable->tree());
+    for (at.SeekToFirst(); at.Valid(); at.Next()) {
+      const Record* record = pool_->At<Record>(at.entry().place());
+      memtable->AddBytesToCopy(CopyBytes(record->key().size(), record->value().size()));
+    }
+    bytes_to_copy_.fetch_add(memtable->bytes_to_copy(), std::memory_order_relaxed);
+  }
   auto read_set = std::make_shared<ReadSet>();
   read_set->active = std::make_shared<MemTable>(pool_, next_memtable_id_.fetch_add(1));
   read_set->sealed = std::move(sealed);
@@ -58,85 +73,138 @@ uint32_t BufferedEngine::RandomHeight(Random* random) {
   return 1 + static_cast<uint32_t>(std::countr_zero(bits)) / 2;
 }
 
+// Copying a large value takes longer than everything else of a write together: it is done before the write draws its numbers,
+// so that no other write waits for it. Records below kRecordBytesMin are copied in less time than entering them takes, and later.
+bool BufferedEngine::IsLarge(std::span<const WriteOperation> operations) {
+  constexpr uint64_t kWriteBytesMin = 4096;
+  constexpr uint64_t kRecordBytesMin = 1024;
+  uint64_t bytes = 0;
+  for (const WriteOperation& op : operations) bytes += op.key.size() + op.value.size();
+  return bytes >= std::max(kWriteBytesMin, kRecordBytesMin * operations.size());
+}
+
 Status BufferedEngine::Write(std::span<const WriteOperation> operations) {
   if (has_error_.load(std::memory_order_acquire)) return BackgroundError();
+  const bool large = IsLarge(operations);
   uint64_t last = 0;
   bool full = false;
   for (int attempt = 0;; ++attempt) {
-    PmLog::Shard& shard = log_->ShardOfThisCpu();
-    Status s = WriteToShard(&shard, operations, &last, &full);
+    Status s = large ? WriteLarge(operations, &last, &full) : WriteSmall(operations, &last, &full);
     if (s.ok()) break;
     if (!s.IsNoSpace()) return s;
     s = MakeRoom(s, attempt);
     if (!s.ok()) return s;
   }
-  sequencer_.Publish(log_.get(), last);
+  sequencer_.Await(last);
   if (full) [[unlikely]]
     SwitchMemTable(false);
   return Status::OK();
 }
 
-Status BufferedEngine::WriteToShard(PmLog::Shard* shard, std::span<const WriteOperation> operations, uint64_t* last,
-                                    bool* full) {
-  const std::lock_guard lock(shard->mu);
-  sequencer_.PrefetchDraw(shard);
+// Heights and space, before anything is written: nothing can fail from there on.
+Status BufferedEngine::Prepare(PmLog::Shard* shard, std::span<const WriteOperation> operations,
+                               WritePlaces* places) const {
   RecordAppender& appender = *shard->appender;
-  const uint32_t count = static_cast<uint32_t>(operations.size());
   const uint64_t chunks_before = appender.next_ordinal();
-  bool all_deletes = true;
-  uint64_t user_bytes = 0;
-
-  // Heights and space first, so that nothing can fail once numbers are drawn.
-  uint32_t one_height = 0;
-  PmPtr one_place;
-  std::vector<uint32_t> heights;
-  std::vector<PmPtr> places;
-  if (count == 1) {
-    const WriteOperation& op = operations[0];
-    one_height = unified_ ? RandomHeight(&shard->random) : 0;
-    all_deletes = op.kind == RecordKind::kDelete;
-    user_bytes = op.key.size() + op.value.size();
-    Status s = appender.Prepare(RecordBytes(one_height, op.key.size(), op.value.size()),
-                                all_deletes && DeletesMayUseReserve());
-    if (!s.ok()) return s;
-  } else {
-    std::vector<uint64_t> bytes(count);
-    heights.resize(count);
-    places.resize(count);
-    for (uint32_t i = 0; i < count; ++i) {
-      const WriteOperation& op = operations[i];
-      heights[i] = unified_ ? RandomHeight(&shard->random) : 0;
-      bytes[i] = RecordBytes(heights[i], op.key.size(), op.value.size());
-      all_deletes = all_deletes && op.kind == RecordKind::kDelete;
-      user_bytes += op.key.size() + op.value.size();
-    }
-    Status s = appender.Prepare(bytes.data(), count, all_deletes && DeletesMayUseReserve());
-    if (!s.ok()) return s;
+  const auto is_delete = [](const WriteOperation& op) { return op.kind == RecordKind::kDelete; };
+  const bool use_reserve = std::all_of(operations.begin(), operations.end(), is_delete) && DeletesMayUseReserve();
+  const auto count = static_cast<uint32_t>(operations.size());
+  if (count > 1) places->many.resize(count);
+  std::vector<uint64_t> bytes(count > 1 ? count : 0);
+  uint64_t bytes_of_one = 0;
+  uint64_t copy_bytes = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    const WriteOperation& op = operations[i];
+    (*places)[i].height = unified_ ? RandomHeight(&shard->random) : 0;
+    (count > 1 ? bytes[i] : bytes_of_one) = RecordBytes((*places)[i].height, op.key.size(), op.value.size());
+    if (!unified_) copy_bytes += CopyBytes(op.key.size(), op.value.size());
   }
-
+  if (!unified_ && !use_reserve) {
+    // The log's own chunks, and room for the copies: keeps I5.
+    const uint64_t needed = copy_bytes / pool_->chunk_bytes() + 1 + kCompactionChunks + ChunksToCopy(copy_bytes);
+    if (pool_->chunks_available(0) < needed) {
+      return Status::NoSpace(Concat("a write to a plain log needs ", needed, " free chunks of ", pool_->chunk_bytes(),
+                                    " bytes in part 0, for itself and for what the flush will copy; found ",
+                                    pool_->chunks_available(0), "; delete something, or raise pool_bytes_max"));
+    }
+  }
+  Status s = count > 1 ? appender.Prepare(bytes.data(), count, use_reserve) : appender.Prepare(bytes_of_one, use_reserve);
   if (appender.next_ordinal() != chunks_before) context_.wake();  // chunks are provided in the background
+  return s;
+}
 
+Status BufferedEngine::WriteSmall(std::span<const WriteOperation> operations, uint64_t* last, bool* full) {
+  std::unique_lock<std::mutex> lock;
+  PmLog::Shard* shard = log_->TakeShard(&lock);
+  sequencer_.PrefetchDraw();
+  WritePlaces places;
+  Status s = Prepare(shard, operations, &places);
+  if (!s.ok()) return s;
+  const auto count = static_cast<uint32_t>(operations.size());
   const uint64_t published = sequencer_.published();
-  const uint64_t first = sequencer_.Draw(shard, count);
+  const uint64_t first = sequencer_.Draw(count);
+  for (uint32_t i = 0; i < count; ++i) {
+    places[i].staged.place = shard->appender->Append(InputOf(operations, i, first, places[i].height, published));
+  }
+  shard->appender->Commit();  // the one fence
+  Enter(shard, operations, first, places, full);
+  *last = first + count - 1;
+  return s;
+}
+
+Status BufferedEngine::WriteLarge(std::span<const WriteOperation> operations, uint64_t* last, bool* full) {
+  std::unique_lock<std::mutex> staging;
+  PmLog::Shard* shard = log_->TakeShardForLarge(&staging);
+  WritePlaces places;
+  Status s = Prepare(shard, operations, &places);
+  if (!s.ok()) return s;
+  const auto count = static_cast<uint32_t>(operations.size());
+  for (uint32_t i = 0; i < count; ++i) {
+    places[i].staged = shard->appender->Stage(InputOf(operations, i, 0, places[i].height, 0));
+  }
+  const std::lock_guard lock(shard->mu);
+  const uint64_t published = sequencer_.published();
+  const uint64_t first = sequencer_.Draw(count);
+  for (uint32_t i = 0; i < count; ++i) {
+    shard->appender->Complete(places[i].staged, InputOf(operations, i, first, places[i].height, published));
+  }
+  shard->appender->Commit();  // the one fence
+  Enter(shard, operations, first, places, full);
+  shard->end = shard->appender->Seal();  // keeps PmLog's I3
+  *last = first + count - 1;
+  return s;
+}
+
+RecordInput BufferedEngine::InputOf(std::span<const WriteOperation> operations, uint32_t i, uint64_t first,
+                                    uint32_t height, uint64_t published) {
+  return {.tag = MakeTag(first + i, operations[i].kind),
+          .key = operations[i].key,
+          .value = operations[i].value,
+          .height = height,
+          .batch_remaining = static_cast<uint32_t>(operations.size()) - 1 - i,
+          .published = published};
+}
+
+// What is durable becomes visible. REQUIRES: the shard's lock.
+void BufferedEngine::Enter(PmLog::Shard* shard, std::span<const WriteOperation> operations, uint64_t first,
+                           WritePlaces& places, bool* full) {
+  MemTable* table = active_.load(std::memory_order_acquire);
+  const auto count = static_cast<uint32_t>(operations.size());
+  uint64_t user_bytes = 0;
+  uint64_t copy_bytes = 0;
   uint32_t deletes = 0;
   for (uint32_t i = 0; i < count; ++i) {
     const WriteOperation& op = operations[i];
-    const PmPtr place = appender.Append({.tag = MakeTag(first + i, op.kind),
-                                         .key = op.key,
-                                         .value = op.value,
-                                         .height = count == 1 ? one_height : heights[i],
-                                         .batch_remaining = count - 1 - i,
-                                         .published = published});
-    (count == 1 ? one_place : places[i]) = place;
+    table->Add(op.key, MakeTag(first + i, op.kind), places[i].staged.place);
+    user_bytes += op.key.size() + op.value.size();
     deletes += op.kind == RecordKind::kDelete ? 1 : 0;
+    if (!unified_) copy_bytes += CopyBytes(op.key.size(), op.value.size());
   }
-  appender.Commit();  // the one fence
-  MemTable* table = active_.load(std::memory_order_acquire);
-  for (uint32_t i = 0; i < count; ++i) {
-    const WriteOperation& op = operations[i];
-    table->Add(op.key, MakeTag(first + i, op.kind), count == 1 ? one_place : places[i]);
+  if (!unified_) {
+    table->AddBytesToCopy(copy_bytes);
+    bytes_to_copy_.fetch_add(copy_bytes, std::memory_order_relaxed);
   }
-  sequencer_.Finish(shard);
+  sequencer_.Finish(first, count);
 
   const auto add = [](std::atomic<uint64_t>& counter, uint64_t n) {  // written under the shard's lock only
     counter.store(counter.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
@@ -145,23 +213,45 @@ Status BufferedEngine::WriteToShard(PmLog::Shard* shard, std::span<const WriteOp
   add(shard->deletes, deletes);
   add(shard->batches, count > 1 ? 1 : 0);
   add(shard->user_bytes, user_bytes);
-  *last = first + count - 1;
   *full = table->memory_bytes() >= memtable_bytes_;
-  return Status::OK();
 }
 
 // Compaction needs the last chunks, or what the deletes let go of would never come back.
 bool BufferedEngine::DeletesMayUseReserve() const {
-  constexpr uint64_t kCompactionChunks = 3;
   for (uint32_t part = 0; part < pool_->part_count(); ++part) {
-    if (pool_->chunks_available(part) <= kCompactionChunks) return false;
+    const uint64_t kept = kCompactionChunks + (part == 0 && !unified_ ? ChunksToCopy(0) : 0);
+    if (pool_->chunks_available(part) <= kept) return false;
   }
   return true;
 }
 
+// At most what a copy takes of chunks that are filled with such ones: two links, where one and a third is usual, and the rest of a
+// chunk that the next record does not fit into.
+uint64_t BufferedEngine::CopyBytes(uint64_t key_bytes, uint64_t value_bytes) const {
+  const uint64_t bytes = RecordBytes(2, key_bytes, value_bytes);
+  const uint64_t chunk_bytes = pool_->chunk_bytes();
+  if (bytes > chunk_bytes / 8) return bytes + std::min(bytes, chunk_bytes);
+  return bytes + bytes / 8;
+}
+
+uint64_t BufferedEngine::ChunksToCopy(uint64_t more_bytes) const {
+  return (bytes_to_copy_.load(std::memory_order_relaxed) + more_bytes) / pool_->chunk_bytes() + 1;
+}
+
 Status BufferedEngine::MakeRoom(const Status& no_space, int attempt) {
   constexpr int kAttemptsMax = 8;
-  if (attempt >= kAttemptsMax || !ReclaimSpace()) return no_space;
+  if (attempt >= kAttemptsMax) return no_space;
+  using std::chrono::steady_clock;
+  const auto start = steady_clock::now();
+  const bool reclaimed = ReclaimSpace();
+  const auto stalled = static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(steady_clock::now() - start).count());
+  stall_ns_.fetch_add(stalled, std::memory_order_relaxed);
+  stall_count_.fetch_add(1, std::memory_order_relaxed);
+  uint64_t longest = stall_ns_max_.load(std::memory_order_relaxed);
+  while (stalled > longest && !stall_ns_max_.compare_exchange_weak(longest, stalled, std::memory_order_relaxed)) {
+  }
+  if (!reclaimed) return no_space;
   if (has_error_.load(std::memory_order_acquire)) return BackgroundError();
   return Status::OK();
 }
@@ -179,21 +269,28 @@ void BufferedEngine::SwitchMemTable(bool force) {
   auto next = std::make_shared<ReadSet>();
   next->active = fresh;
   {
+    // Before the shards': a background thread may have lost the processor with it, and writers would wait for that. One of them
+    // would even here: it leaves the switch to the next.
+    std::unique_lock lock(read_set_mu_, std::defer_lock);
+    if (force) {
+      lock.lock();
+    } else if (!lock.try_lock()) {
+      return;
+    }
     std::vector<std::unique_lock<std::mutex>> locks;
     for (uint32_t i = 0; i < log_->shard_count(); ++i) locks.emplace_back(log_->shard(i).mu);
-    const std::lock_guard lock(read_set_mu_);
-    // Keeps I2: a writer that left its shard may have lost the processor before it published what it wrote.
-    sequencer_.PublishDrawn();
+    LAMELLA_CHECK(sequencer_.published() == sequencer_.last_drawn());  // keeps I2: Sequencer's I3
     owned_read_set_->active->Seal(sequencer_.last_drawn(), log_->SealAll());
     next->sealed.push_back(owned_read_set_->active);
     next->sealed.insert(next->sealed.end(), owned_read_set_->sealed.begin(), owned_read_set_->sealed.end());
     next->tables = owned_read_set_->tables;
     read_set_.store(next.get(), std::memory_order_release);
+    active_.store(fresh.get(), std::memory_order_release);
+    locks.clear();  // writers go on
     pool_->readers()->Retire([old = owned_read_set_] {});  // unreachable by now
     owned_read_set_ = next;
-    active_.store(fresh.get(), std::memory_order_release);
+    UpdateWriteDelay();
   }
-  UpdateWriteDelay();
   context_.wake();
 }
 
@@ -207,8 +304,8 @@ void BufferedEngine::Install(std::shared_ptr<const TableSet> tables, const MemTa
     pool_->readers()->Retire([old = owned_read_set_] {});  // unreachable by now
     owned_read_set_ = next;
     flushed_.notify_all();
+    UpdateWriteDelay();
   }
-  UpdateWriteDelay();
 }
 
 std::shared_ptr<const ReadSet> BufferedEngine::CurrentReadSet() const {
@@ -222,7 +319,10 @@ std::optional<Job> BufferedEngine::PickFlush() {
   flushing_ = owned_read_set_->sealed.back();  // keeps I4
   return Job{"flush", [this, memtable = flushing_] {
                Status s = FlushMemTable(memtable);
-               if (s.ok()) flushes_.fetch_add(1, std::memory_order_relaxed);
+               if (s.ok()) {
+                 flushes_.fetch_add(1, std::memory_order_relaxed);
+                 bytes_to_copy_.fetch_sub(memtable->bytes_to_copy(), std::memory_order_relaxed);
+               }
                const std::lock_guard done(read_set_mu_);
                flushing_ = nullptr;
                flushed_.notify_all();
@@ -268,7 +368,6 @@ Status BufferedEngine::Flush() {
 void BufferedEngine::UpdateWriteDelay() {
   constexpr double kFreeShare = 0.5;
   constexpr double kDelayNsMax = 20'000;
-  const std::lock_guard lock(read_set_mu_);
   uint64_t bytes = memtable_bytes_ + UncompactedBytes(*owned_read_set_->tables);
   for (const auto& memtable : owned_read_set_->sealed) bytes += memtable->memory_bytes();
   const double share = static_cast<double>(bytes) / static_cast<double>(BufferedBytesMax());
@@ -346,6 +445,9 @@ void BufferedEngine::AddStats(Stats* stats) const {
     stats->batches += shard.batches.load(std::memory_order_relaxed);
     stats->user_bytes_written += shard.user_bytes.load(std::memory_order_relaxed);
   }
+  stats->stall_ns += stall_ns_.load(std::memory_order_relaxed);
+  stats->stall_count += stall_count_.load(std::memory_order_relaxed);
+  stats->stall_ns_max = std::max(stats->stall_ns_max, stall_ns_max_.load(std::memory_order_relaxed));
   stats->gets_memtable += gets_memtable_.Sum();
   stats->sequence = PublishedSequence();
   stats->flushes += flushes_.load(std::memory_order_relaxed);

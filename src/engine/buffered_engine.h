@@ -8,6 +8,7 @@
 //     replaced by something the next one has; and a Get that could need a version older than a table's is over when the
 //     epoch in which the table was made is (I2).
 // I4: flushes run one at a time, oldest MemTable first.
+// I5: where a flush copies, what it will take is free in the pool before a write is taken: a full pool can be flushed.
 // Threads: as Engine says.
 #ifndef LAMELLA_ENGINE_BUFFERED_ENGINE_H_
 #define LAMELLA_ENGINE_BUFFERED_ENGINE_H_
@@ -94,6 +95,7 @@ class BufferedEngine : public Engine {
   std::shared_ptr<const ReadSet> CurrentReadSet() const;
   /// Seals the active MemTable if it holds anything (`force`) or is full.
   void SwitchMemTable(bool force);
+  /// REQUIRES: read_set_mu_ is held.
   void UpdateWriteDelay();
   /// Flushes inline; for Close, when no job runs any more.
   Status FlushAllNow();
@@ -111,12 +113,33 @@ class BufferedEngine : public Engine {
   std::atomic<uint64_t> flushes_{0};
 
  private:
-  Status WriteToShard(PmLog::Shard* shard, std::span<const WriteOperation> operations, uint64_t* last, bool* full);
+  /// Where a write's records go, in its operations' order.
+  struct WritePlaces {
+    struct Place {
+      uint32_t height = 0;
+      StagedRecord staged;
+    };
+    Place one;                // of a single operation
+    std::vector<Place> many;  // of several
+    Place& operator[](size_t i) { return many.empty() ? one : many[i]; }
+  };
+  static bool IsLarge(std::span<const WriteOperation> operations);
+  Status WriteSmall(std::span<const WriteOperation> operations, uint64_t* last, bool* full);
+  Status WriteLarge(std::span<const WriteOperation> operations, uint64_t* last, bool* full);
+  Status Prepare(PmLog::Shard* shard, std::span<const WriteOperation> operations, WritePlaces* places) const;
+  static RecordInput InputOf(std::span<const WriteOperation> operations, uint32_t i, uint64_t first, uint32_t height,
+                             uint64_t published);
+  void Enter(PmLog::Shard* shard, std::span<const WriteOperation> operations, uint64_t first, WritePlaces& places,
+             bool* full);
   bool DeletesMayUseReserve() const;
+  uint64_t CopyBytes(uint64_t key_bytes, uint64_t value_bytes) const;
+  uint64_t ChunksToCopy(uint64_t more_bytes) const;
   Status MakeRoom(const Status& no_space, int attempt);
 
   const uint64_t memtable_bytes_;
   bool unified_ = true;  // constant after StartWriting
+  // What the flush of all MemTables will take of the pool, where it copies: a plain log's. 0 in a unified one.
+  std::atomic<uint64_t> bytes_to_copy_{0};
 
   std::mutex switch_mu_;                    // held while the active MemTable is switched
   std::atomic<MemTable*> active_{nullptr};  // changed with every shard's lock held
@@ -134,6 +157,10 @@ class BufferedEngine : public Engine {
   mutable std::mutex error_mu_;
   Status error_;  // guarded by error_mu_
   StripedCounter gets_memtable_;
+  // Writes that waited for space in the pool.
+  std::atomic<uint64_t> stall_ns_{0};
+  std::atomic<uint64_t> stall_count_{0};
+  std::atomic<uint64_t> stall_ns_max_{0};
 };
 
 }  // namespace lamella

@@ -1,9 +1,13 @@
 #include "engine/buffered_engine.h"
 
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -22,16 +26,25 @@ class MemTableEngine final : public BufferedEngine {
     StartWriting(3, false, {}, 0, {}, std::make_shared<NoTables>());
   }
 
-  /// Write, by a thread that loses the processor for good where it has left its shard: nothing published what it wrote.
+  /// Write, by a thread that loses the processor for good where it has left its shard.
   void WriteAndStop(std::string_view key, std::string_view value) {
-    PmLog::Shard& shard = log_->ShardOfThisCpu();
-    const std::lock_guard lock(shard.mu);
-    ASSERT_TRUE(shard.appender->Prepare(RecordBytes(0, key.size(), value.size()), false).ok());
-    const uint64_t tag = MakeTag(sequencer_.Draw(&shard, 1), RecordKind::kPut);
-    const PmPtr place = shard.appender->Append({.tag = tag, .key = key, .value = value});
-    shard.appender->Commit();
+    std::unique_lock<std::mutex> lock;
+    PmLog::Shard* shard = log_->TakeShard(&lock);
+    ASSERT_TRUE(shard->appender->Prepare(RecordBytes(0, key.size(), value.size()), false).ok());
+    const uint64_t first = sequencer_.Draw(1);
+    const uint64_t tag = MakeTag(first, RecordKind::kPut);
+    const PmPtr place = shard->appender->Append({.tag = tag, .key = key, .value = value});
+    shard->appender->Commit();
     CurrentReadSet()->active->Add(key, tag, place);
-    sequencer_.Finish(&shard);
+    sequencer_.Finish(first, 1);
+  }
+  /// What a recovery would find in the log behind what was sealed last.
+  LogContents UnsealedLog() const {
+    const auto sealed = CurrentReadSet()->sealed.front();
+    LogContents contents;
+    const Status s = ReadLog(*pool_, sealed->sealed(), sealed->last_sequence(), {}, false, &contents);
+    EXPECT_TRUE(s.ok()) << s.ToString();
+    return contents;
   }
   /// Seals the active MemTable; the newest sequence number that it may hold.
   uint64_t Seal() {
@@ -55,18 +68,74 @@ class MemTableEngine final : public BufferedEngine {
                          std::vector<std::unique_ptr<InternalIterator>>*) override {}
   uint64_t UncompactedBytes(const TableSet&) const override { return 0; }
   uint64_t BufferedBytesMax() const override { return 1 << 20; }
-  bool ReclaimSpace() override { return false; }
+  bool ReclaimSpace() override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    return ++reclaims_ < 3;
+  }
+
+ public:
+  int reclaims_ = 0;
+};
+
+/// Stops the thread that copies a large value into the pool, in the middle of it.
+class StopsCopies final : public PersistHook {
+ public:
+  static constexpr size_t kLarge = 32 << 10;
+
+  void OnStore(const void*, size_t n, const Site&) override {
+    if (n < kLarge) return;
+    std::unique_lock lock(mu_);
+    ++stopped_;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return released_; });
+  }
+  void OnFlush(const Persister*, const void*, size_t, const Site&) override {}
+  void OnFence(const Persister*, const Site&) override {}
+  void OnSync(const void*, size_t, const Site&) override {}
+
+  void AwaitStopped(int count) {
+    std::unique_lock lock(mu_);
+    changed_.wait(lock, [&] { return stopped_ >= count; });
+  }
+  void Release() {
+    const std::lock_guard lock(mu_);
+    released_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mu_;
+  std::condition_variable changed_;
+  int stopped_ = 0;
+  bool released_ = false;
 };
 
 class BufferedEngineTest : public RecordsTest {
  protected:
-  BufferedEngineTest() {
+  BufferedEngineTest() { Start(); }
+  ~BufferedEngineTest() override {  // before the pool
+    engine_.reset();
+    appenders_.clear();
+    Close();
+  }
+
+  void Start() {
+    engine_.reset();
     CreateParts(1);
     engine_ = std::make_unique<MemTableEngine>(
         EngineContext{.pool = pool_.get(), .options = nullptr, .snapshots = &snapshots_, .wake = [] {}});
   }
-  ~BufferedEngineTest() override { engine_.reset(); }  // before the pool
+  Status Put(std::string_view key, std::string_view value) {
+    const WriteOperation put{RecordKind::kPut, key, value};
+    return engine_->Write({&put, 1});
+  }
+  std::string Get(std::string_view key) {
+    const EpochPin pin(pool_->readers());
+    const Lookup found = engine_->Get(key, engine_->PublishedSequence(), true);
+    return found.state == LookupState::kFound ? std::string(found.value) : "(not found)";
+  }
 
+  StopsCopies copies_;
   SnapshotList snapshots_;
   std::unique_ptr<MemTableEngine> engine_;
 };
@@ -76,8 +145,6 @@ TEST_F(BufferedEngineTest, WhatASealedMemTableHoldsIsPublished) {  // I2
   const WriteOperation put{RecordKind::kPut, "key", "old"};
   ASSERT_TRUE(engine_->Write({&put, 1}).ok());
   engine_->WriteAndStop("key", "new");
-  EXPECT_EQ(engine_->PublishedSequence(), 1u);
-
   const uint64_t last = engine_->Seal();
   EXPECT_EQ(last, 2u);
   EXPECT_EQ(engine_->PublishedSequence(), last);
@@ -85,6 +152,67 @@ TEST_F(BufferedEngineTest, WhatASealedMemTableHoldsIsPublished) {  // I2
   const Lookup found = engine_->Get("key", engine_->PublishedSequence(), true);
   EXPECT_EQ(found.state, LookupState::kFound);
   EXPECT_EQ(found.value, "new");
+}
+
+// Copying takes as long as the value is large, and its thread may lose the processor meanwhile: nobody waits for either.
+TEST_F(BufferedEngineTest, NobodyWaitsForAnothersCopy) {
+  options_.hook = &copies_;
+  Start();
+  const std::string large(3 * kChunkBytesMin, 'x');
+  std::vector<std::thread> writers;
+  for (int i = 0; i < 3; ++i) {  // as many as there are shards
+    writers.emplace_back([&, i] {
+      const std::string key = "large" + std::to_string(i);
+      const std::vector<WriteOperation> batch{{RecordKind::kPut, key, large}, {RecordKind::kPut, key + " too", large}};
+      EXPECT_TRUE((i == 0 ? engine_->Write(batch) : Put(key, large)).ok());
+    });
+  }
+  copies_.AwaitStopped(3);
+  std::atomic<bool> done{false};
+  std::thread others([&] {
+    for (int i = 0; i < 200; ++i) {
+      const std::string key = "small" + std::to_string(i % 50);
+      EXPECT_TRUE(Put(key, std::to_string(i)).ok());
+      EXPECT_EQ(Get(key), std::to_string(i));  // published
+      if (i % 50 == 25) engine_->Seal();
+    }
+    const std::vector<WriteOperation> batch{{RecordKind::kPut, "a", "1"}, {RecordKind::kDelete, "small0", ""}};
+    EXPECT_TRUE(engine_->Write(batch).ok());
+    EXPECT_EQ(engine_->Seal(), 202u);
+    done.store(true);
+  });
+  for (int ms = 0; ms < 20'000 && !done.load(); ++ms) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_TRUE(done.load()) << "they wait for a copy";
+  EXPECT_EQ(Get("large1"), "(not found)");
+  copies_.Release();
+  others.join();
+  for (std::thread& writer : writers) writer.join();
+  EXPECT_EQ(engine_->PublishedSequence(), 206u);
+  EXPECT_EQ(Get("small0"), "(not found)");
+  EXPECT_EQ(Get("small49"), "199");
+  for (const char* key : {"large0", "large0 too", "large1", "large2"}) EXPECT_TRUE(Get(key) == large) << key;
+  // What was being copied when the MemTable was sealed is behind the seal, whole.
+  const LogContents contents = engine_->UnsealedLog();
+  ASSERT_EQ(contents.entries.size(), 4u);
+  EXPECT_EQ(contents.sequence_last, 206u);
+  EXPECT_EQ(engine_->Seal(), 206u);
+  EXPECT_TRUE(engine_->UnsealedLog().entries.empty());
+}
+
+TEST_F(BufferedEngineTest, WaitingForRoomIsAStall) {
+  options_.pool_bytes_max = 24 * kChunkBytesMin;
+  Start();
+  const std::string value(1000, 'x');
+  Status s;
+  while (s.ok()) s = Put("key", value);
+  EXPECT_TRUE(s.IsNoSpace()) << s.ToString();
+  EXPECT_EQ(engine_->reclaims_, 3);
+  Stats stats;
+  engine_->AddStats(&stats);
+  EXPECT_EQ(stats.stall_count, 3u);
+  EXPECT_GE(stats.stall_ns, 9'000'000u);
+  EXPECT_GE(stats.stall_ns_max, 3'000'000u);
+  EXPECT_LT(stats.stall_ns_max, stats.stall_ns);
 }
 
 }  // namespace

@@ -1,53 +1,51 @@
 #include "engine/sequencer.h"
 
+#include <time.h>
+
 #include <array>
 #include <atomic>
-#include <memory>
+#include <chrono>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "base/random.h"
-#include "log/log_test_base.h"
-#include "log/pm_log.h"
 
 namespace lamella {
 namespace {
 
-class SequencerTest : public RecordsTest {
+// A write that is stopped between Draw and Finish is one that lost its processor there.
+class SequencerTest : public ::testing::Test {
  protected:
-  SequencerTest() { CreateParts(1); }
-  ~SequencerTest() override { log_.reset(); }
+  static constexpr uint64_t kSlots = Sequencer::kSlots;
 
-  void Start(uint32_t shards) { log_ = std::make_unique<PmLog>(pool_.get(), shards, std::vector<uint64_t>{}); }
+  void Write(uint32_t count = 1) { sequencer_.Finish(sequencer_.Draw(count), count); }
 
-  std::unique_ptr<PmLog> log_;
   Sequencer sequencer_;
 };
 
 TEST_F(SequencerTest, NumbersGoOnBehindTheLastInUse) {
-  Start(1);
   EXPECT_EQ(sequencer_.published(), 0u);
   sequencer_.Reset(41);
   EXPECT_EQ(sequencer_.published(), 41u);
   EXPECT_EQ(sequencer_.last_drawn(), 41u);
-  EXPECT_EQ(sequencer_.Draw(&log_->shard(0), 3), 42u);
+  EXPECT_EQ(sequencer_.Draw(3), 42u);
   EXPECT_EQ(sequencer_.last_drawn(), 44u);
   EXPECT_EQ(sequencer_.published(), 41u) << "drawn is not written";
-  sequencer_.Finish(&log_->shard(0));
-  sequencer_.Publish(log_.get(), 44);
+  sequencer_.Finish(42, 3);
   EXPECT_EQ(sequencer_.published(), 44u);
+  sequencer_.Await(44);
 }
 
 TEST_F(SequencerTest, ALaterWriteIsNotPublishedBeforeAnEarlierOne) {  // I1
-  Start(2);
-  EXPECT_EQ(sequencer_.Draw(&log_->shard(0), 2), 1u);
-  EXPECT_EQ(sequencer_.Draw(&log_->shard(1), 1), 3u);
-  sequencer_.Finish(&log_->shard(1));
+  EXPECT_EQ(sequencer_.Draw(2), 1u);
+  EXPECT_EQ(sequencer_.Draw(1), 3u);
+  sequencer_.Finish(3, 1);
+  EXPECT_EQ(sequencer_.published(), 0u);
   std::atomic<bool> returned{false};
   std::thread later([&] {
-    sequencer_.Publish(log_.get(), 3);
+    sequencer_.Await(3);
     returned.store(true);
   });
   for (int i = 0; i < 2000; ++i) {
@@ -55,40 +53,66 @@ TEST_F(SequencerTest, ALaterWriteIsNotPublishedBeforeAnEarlierOne) {  // I1
     ASSERT_FALSE(returned.load());
     ASSERT_EQ(sequencer_.published(), 0u);
   }
-  sequencer_.Finish(&log_->shard(0));
+  sequencer_.Finish(1, 2);
+  EXPECT_EQ(sequencer_.published(), 3u) << "who finishes publishes for those who wait";
   later.join();
-  EXPECT_EQ(sequencer_.published(), 3u);
+}
+
+TEST_F(SequencerTest, WhoeverFinishesLastPublishesForAll) {  // I3
+  for (uint64_t n = 1; n <= 100; ++n) ASSERT_EQ(sequencer_.Draw(1), n);
+  for (uint64_t n = 100; n > 1; --n) sequencer_.Finish(n, 1);
+  EXPECT_EQ(sequencer_.published(), 0u);
+  sequencer_.Finish(1, 1);
+  EXPECT_EQ(sequencer_.published(), 100u);
 }
 
 TEST_F(SequencerTest, ABatchIsPublishedAtOnce) {  // P2
-  Start(2);
-  sequencer_.Draw(&log_->shard(0), 100);
-  sequencer_.Draw(&log_->shard(1), 1);
-  sequencer_.Finish(&log_->shard(0));
-  sequencer_.Publish(log_.get(), 100);
+  sequencer_.Draw(100);
+  sequencer_.Draw(1);
+  sequencer_.Finish(1, 100);
   EXPECT_EQ(sequencer_.published(), 100u) << "all of it, and nothing of what is still under way";
-  sequencer_.Finish(&log_->shard(1));
-  sequencer_.Publish(log_.get(), 101);
+  sequencer_.Finish(101, 1);
   EXPECT_EQ(sequencer_.published(), 101u);
 }
 
-TEST_F(SequencerTest, AShardThatRestsHoldsNothingUp) {
-  Start(16);
-  for (uint64_t n = 1; n <= 100; ++n) {
-    PmLog::Shard* shard = &log_->shard(n % 3);
-    ASSERT_EQ(sequencer_.Draw(shard, 1), n);
-    sequencer_.Finish(shard);
-    sequencer_.Publish(log_.get(), n);
-    ASSERT_EQ(sequencer_.published(), n);
+TEST_F(SequencerTest, BatchesMayBeLargerThanTheSlots) {  // I2
+  uint64_t last = 0;
+  for (uint32_t count = 1; count < 5 * kSlots; count += 77) {
+    Write(count);
+    ASSERT_EQ(sequencer_.published(), last += count);
   }
+  // A slot that an unfinished write may need: the later write waits, and is published with the earlier.
+  const uint64_t first = sequencer_.Draw(3 * kSlots);
+  std::thread later([&] { Write(); });
+  std::thread latest([&] { Write(); });
+  sequencer_.Finish(first, 3 * kSlots);
+  later.join();
+  latest.join();
+  EXPECT_EQ(sequencer_.published(), last + 3 * kSlots + 2);
 }
 
-/// Writers over shards, with a flag for each number that says its write is done; a watcher holds what is published to the flags.
+TEST_F(SequencerTest, AWriterThatWaitsLongSleeps) {
+  sequencer_.Draw(1);
+  sequencer_.Draw(1);
+  sequencer_.Finish(2, 1);
+  timespec used{};
+  std::thread later([&] {
+    sequencer_.Await(2);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  sequencer_.Finish(1, 1);
+  later.join();
+  EXPECT_EQ(used.tv_sec, 0);
+  EXPECT_LT(used.tv_nsec, 100'000'000) << "it spun";
+}
+
+/// Writers, with a flag for each number that says its write is done; a watcher holds what is published to the flags.
 struct Race {
   static constexpr uint64_t kNumbersMax = 200'000;
 
   /// `finish_early`: the writers break the rule, and say that they are finished before they are.
-  Race(Sequencer* s, PmLog* l, bool finish_early) : sequencer(s), log(l), early(finish_early), done(kNumbersMax) {}
+  Race(Sequencer* s, bool finish_early) : sequencer(s), early(finish_early), done(kNumbersMax) {}
 
   void Run() {
     std::vector<std::thread> threads;
@@ -101,21 +125,16 @@ struct Race {
   void Write(uint64_t seed) {
     Random random(seed);
     for (int i = 0; i < (early ? 500 : 5000); ++i) {
-      const auto count = static_cast<uint32_t>(1 + random.Uniform(4));
-      PmLog::Shard& shard = log->shard(static_cast<uint32_t>(random.Uniform(log->shard_count())));
-      uint64_t first;
-      {
-        const std::lock_guard lock(shard.mu);
-        first = sequencer->Draw(&shard, count);
-        if (first + count > kNumbersMax) break;
-        if (early) sequencer->Finish(&shard);
-        if (early || random.OneIn(50)) std::this_thread::yield();
-        for (uint32_t k = 0; k < count; ++k) {
-          if (done[first + k].exchange(true)) ++drawn_twice;
-        }
-        if (!early) sequencer->Finish(&shard);
+      const auto count = static_cast<uint32_t>(random.OneIn(500) ? 400 : 1 + random.Uniform(4));
+      const uint64_t first = sequencer->Draw(count);
+      ASSERT_LE(first + count, kNumbersMax);
+      if (early) sequencer->Finish(first, count);
+      if (early || random.OneIn(50)) std::this_thread::yield();
+      for (uint32_t k = 0; k < count; ++k) {
+        if (done[first + k].exchange(true)) ++drawn_twice;
       }
-      sequencer->Publish(log, first + count - 1);
+      if (!early) sequencer->Finish(first, count);
+      sequencer->Await(first + count - 1);
       if (sequencer->published() < first + count - 1) ++not_published;
     }
   }
@@ -131,7 +150,6 @@ struct Race {
   }
 
   Sequencer* const sequencer;
-  PmLog* const log;
   const bool early;
   std::vector<std::atomic<bool>> done;
   std::atomic<bool> stop{false};
@@ -142,8 +160,7 @@ struct Race {
 };
 
 TEST_F(SequencerTest, ConcurrentlyPublishedOnlyGrowsAndNeverPassesAWriteUnderWay) {  // I1
-  Start(3);
-  Race race(&sequencer_, log_.get(), false);
+  Race race(&sequencer_, false);
   race.Run();
   EXPECT_EQ(race.drawn_twice.load(), 0u);
   EXPECT_EQ(race.not_published.load(), 0u);
@@ -154,8 +171,7 @@ TEST_F(SequencerTest, ConcurrentlyPublishedOnlyGrowsAndNeverPassesAWriteUnderWay
 
 // The control: writers that say so too early are seen to be passed.
 TEST_F(SequencerTest, TheConcurrentCheckSeesAWriteThatWasPassed) {
-  Start(3);
-  Race race(&sequencer_, log_.get(), true);
+  Race race(&sequencer_, true);
   race.Run();
   EXPECT_GT(race.passed.load(), 0u);
 }

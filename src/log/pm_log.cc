@@ -12,25 +12,37 @@
 namespace lamella {
 
 PmLog::PmLog(Pool* pool, uint32_t shard_count, const std::vector<uint64_t>& next_ordinal) {
-  for (uint32_t i = 0; i < shard_count; ++i) {
+  for (uint32_t i = 0; i < 2 * shard_count; ++i) {
     auto shard = std::make_unique<Shard>();
     const uint64_t ordinal = i < next_ordinal.size() ? next_ordinal[i] : 1;
     shard->appender =
         std::make_unique<RecordAppender>(pool, i % pool->part_count(), ChunkKind::kLog, i, ordinal, WriteCause::kLog);
     shard->random = Random(0x9e3779b97f4a7c15ull * (i + 1));
+    shard->end = {ordinal, 0};
     shards_.push_back(std::move(shard));
   }
-  for (size_t i = shard_count; i < next_ordinal.size(); ++i) former_.push_back({next_ordinal[i], 0});
+  for (size_t i = shards_.size(); i < next_ordinal.size(); ++i) former_.push_back({next_ordinal[i], 0});
 }
 
-PmLog::Shard& PmLog::ShardOfThisCpu() {
+PmLog::Shard* PmLog::Take(size_t first, std::mutex Shard::*mutex, std::unique_lock<std::mutex>* lock) {
+  const size_t count = shards_.size() / 2;
   const int cpu = sched_getcpu();
-  return *shards_[static_cast<size_t>(cpu < 0 ? 0 : cpu) % shards_.size()];
+  const size_t own = static_cast<size_t>(cpu < 0 ? 0 : cpu) % count;
+  for (size_t i = 0, at = own; i < count; ++i, at = at + 1 == count ? 0 : at + 1) {
+    Shard* shard = shards_[first + at].get();
+    *lock = std::unique_lock(shard->*mutex, std::try_to_lock);
+    if (lock->owns_lock()) return shard;
+  }
+  Shard* shard = shards_[first + own].get();
+  *lock = std::unique_lock(shard->*mutex);
+  return shard;
 }
 
 std::vector<LogPosition> PmLog::SealAll() {
   std::vector<LogPosition> positions;
-  for (auto& shard : shards_) positions.push_back(shard->appender->Seal());
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    positions.push_back(i < shards_.size() / 2 ? shards_[i]->appender->Seal() : shards_[i]->end);  // keeps I3
+  }
   positions.insert(positions.end(), former_.begin(), former_.end());
   return positions;
 }

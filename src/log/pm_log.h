@@ -1,9 +1,13 @@
 // PmLog is the write-ahead log in persistent memory: shards of chunks, one appender each. A writer takes the shard of its CPU
 // and holds its lock over append, fence and MemTable insert, so the records of a shard become durable in sequence order.
+// Large writes have shards of their own, for their copying would keep others waiting: such a writer holds the shard's `staging`
+// while it copies, and the shard's lock from drawing its numbers on, like everybody.
 // I1: within a shard, records lie in the order of their sequence numbers, and only the last, unfenced write can be torn.
 //     So what does not validate is damage, and no tear, where the chunk's WholeBytes or a later write's record lies behind it.
 //     Of numbers that no record has those are lost, and were not torn, up to which any record says that all were published.
 // I2: a batch lies in one shard, its records adjacent; `batch_remaining` counts down to 0.
+// I3: whoever holds the locks of all shards sees no write between its numbers and its MemTable. A large one may be being copied:
+//     it lies behind the position that SealAll gives for its shard, and on lines of its own.
 // Threads: see each member.
 #ifndef LAMELLA_LOG_PM_LOG_H_
 #define LAMELLA_LOG_PM_LOG_H_
@@ -22,38 +26,40 @@ namespace lamella {
 
 class PmLog {
  public:
-  /// No write of the shard is between drawing its sequence numbers and being visible.
-  static constexpr uint64_t kIdle = ~uint64_t{0};
-
   struct alignas(128) Shard {
     std::mutex mu;
-    uint64_t drawn_last = 0;                   // guarded by mu; the last sequence number that was drawn for it
-    std::unique_ptr<RecordAppender> appender;  // guarded by mu
-    Random random{0};                          // guarded by mu
+    std::mutex staging;                        // of large writes' shards; taken before mu
+    std::unique_ptr<RecordAppender> appender;  // guarded by mu; in large writes' shards by staging
+    Random random{0};                          // guarded by what guards the appender
+    LogPosition end;                           // guarded by mu; of large writes' shards: behind the last write
     // Statistics, written by the lock's holder, read by anyone.
     std::atomic<uint64_t> puts{0};
     std::atomic<uint64_t> deletes{0};
     std::atomic<uint64_t> batches{0};
     std::atomic<uint64_t> user_bytes{0};
-    /// Lower bound of the sequence numbers being written, kIdle when none. Written by the lock's holder, watched by the writers of
-    /// other shards: on a line of its own, so that they do not take the lock's from it.
-    alignas(128) std::atomic<uint64_t> writing_from{kIdle};
   };
 
-  /// `shard_count` shards, spread over the pool's parts. `next_ordinal[i]`: above that of every chunk shard i has or had; it may tell
-  /// of more shards than there are now.
+  /// `shard_count` shards and as many for large writes, spread over the pool's parts. `next_ordinal[i]`: above that of every chunk
+  /// shard i has or had; it may tell of more shards than there are now.
   PmLog(Pool* pool, uint32_t shard_count, const std::vector<uint64_t>& next_ordinal);
 
+  /// All shards: those of large writes are the second half.
   uint32_t shard_count() const { return static_cast<uint32_t>(shards_.size()); }
   Shard& shard(uint32_t i) { return *shards_[i]; }
-  /// The shard of the CPU that the caller runs on.
-  Shard& ShardOfThisCpu();
+  /// Takes the shard of the CPU that the caller runs on, or, where its holder may have lost the processor, any that is free: by
+  /// its lock, and for a large write by `staging`.
+  Shard* TakeShard(std::unique_lock<std::mutex>* lock) { return Take(0, &Shard::mu, lock); }
+  Shard* TakeShardForLarge(std::unique_lock<std::mutex>* staging) {
+    return Take(shards_.size() / 2, &Shard::staging, staging);
+  }
 
   /// Ends every open line and gives the positions behind everything written, also in shards that only earlier sessions had: one that
   /// comes back must not begin at an ordinal that is known as merged. REQUIRES: the caller holds every shard's lock.
   std::vector<LogPosition> SealAll();
 
  private:
+  Shard* Take(size_t first, std::mutex Shard::*mutex, std::unique_lock<std::mutex>* lock);
+
   std::vector<std::unique_ptr<Shard>> shards_;
   std::vector<LogPosition> former_;  // the ends of shards that this session does not write
 };

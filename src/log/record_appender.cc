@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/assert.h"
+#include "base/crc32c.h"
 
 namespace lamella {
 
@@ -129,43 +130,81 @@ void RecordAppender::StageBytes(const char* data, size_t n) {
   }
 }
 
-PmPtr RecordAppender::Append(const RecordInput& input) {
-  const uint64_t bytes = RecordBytes(input.height, input.key.size(), input.value.size());
+RecordHeader RecordAppender::HeaderOf(const RecordInput& input) {
+  return {.tag = input.tag,
+          .checksum = 0,
+          .value_size = static_cast<uint32_t>(input.value.size()),
+          .key_size = static_cast<uint16_t>(input.key.size()),
+          .shape = MakeShape(input.height, TagSequence(input.tag), input.published),
+          .mark = 0,
+          .batch_remaining = input.batch_remaining};
+}
+
+// Where the next record of `bytes` goes: in the open chunk or a prepared one, which it opens.
+PmPtr RecordAppender::OpenPlace(uint64_t bytes) {
   while (bytes > chunk_end_ - tail_) OpenNext();
-  const PmPtr place(part_, pool_->ChunkStart(chunk_).offset() + tail_);
+  return PmPtr(part_, pool_->ChunkStart(chunk_).offset() + tail_);
+}
 
-  struct {
-    RecordHeader header;
-    uint64_t links[kHeightMax];
-  } head;
-  head.header.tag = input.tag;
-  head.header.checksum = 0;
-  head.header.value_size = static_cast<uint32_t>(input.value.size());
-  head.header.key_size = static_cast<uint16_t>(input.key.size());
-  head.header.shape = MakeShape(input.height, TagSequence(input.tag), input.published);
-  head.header.mark = 0;
-  head.header.batch_remaining = input.batch_remaining;
-  std::memset(head.links, 0, input.height * sizeof(uint64_t));
-  head.header.checksum = RecordChecksum(head.header, input.key, input.value, place, chunk_.epoch);
-
-  const size_t head_bytes = sizeof(RecordHeader) + input.height * sizeof(uint64_t);
+void RecordAppender::AppendBytes(const char* head, size_t head_bytes, const RecordInput& input, uint64_t bytes) {
   if (staged_ + bytes <= kStageBytes) {
     char* out = stage_.get() + staged_;
     std::memset(out + bytes - 8, 0, 8);
-    std::memcpy(out, &head, head_bytes);
+    std::memcpy(out, head, head_bytes);
     out = std::copy(input.key.begin(), input.key.end(), out + head_bytes);
     std::copy(input.value.begin(), input.value.end(), out);
     staged_ += bytes;
   } else {
     static constexpr char kZeros[8] = {};
-    StageBytes(reinterpret_cast<const char*>(&head), head_bytes);
+    StageBytes(head, head_bytes);
     StageBytes(input.key.data(), input.key.size());
     StageBytes(input.value.data(), input.value.size());
     StageBytes(kZeros, bytes - head_bytes - input.key.size() - input.value.size());
   }
   tail_ += bytes;
   uncommitted_ = true;
+}
+
+PmPtr RecordAppender::Append(const RecordInput& input) {
+  const uint64_t bytes = RecordBytes(input.height, input.key.size(), input.value.size());
+  const PmPtr place = OpenPlace(bytes);
+  struct {
+    RecordHeader header;
+    uint64_t links[kHeightMax];
+  } head;
+  head.header = HeaderOf(input);
+  std::memset(head.links, 0, input.height * sizeof(uint64_t));
+  head.header.checksum = RecordChecksum(head.header, input.key, input.value, place, chunk_.epoch);
+  AppendBytes(reinterpret_cast<const char*>(&head), sizeof(RecordHeader) + input.height * sizeof(uint64_t), input, bytes);
   return place;
+}
+
+StagedRecord RecordAppender::Stage(const RecordInput& input) {
+  static constexpr char kZeros[sizeof(RecordHeader) + kHeightMax * sizeof(uint64_t)] = {};
+  const uint64_t bytes = RecordBytes(input.height, input.key.size(), input.value.size());
+  const StagedRecord staged{.place = OpenPlace(bytes),
+                            .epoch = chunk_.epoch,
+                            .body_checksum = Crc32c(Crc32c(0, input.key.data(), input.key.size()), input.value.data(),
+                                                    input.value.size())};
+  AppendBytes(kZeros, sizeof(RecordHeader) + input.height * sizeof(uint64_t), input, bytes);
+  return staged;
+}
+
+void RecordAppender::Complete(const StagedRecord& staged, const RecordInput& input) {
+  RecordHeader header = HeaderOf(input);
+  header.checksum = Crc32cJoin(RecordHeadChecksum(header, staged.place, staged.epoch), staged.body_checksum,
+                               input.key.size() + input.value.size());
+  // Whole lines of it, or all, may have left the stage.
+  size_t left = sizeof(header);
+  if (pool_->ChunkIndex(staged.place) - chunk_.index < chunk_.run_chunks) {
+    const uint64_t at = staged.place.offset() - pool_->ChunkStart(chunk_).offset();
+    left = at < emitted_ ? std::min<size_t>(emitted_ - at, sizeof(header)) : 0;
+    if (left < sizeof(header)) {
+      std::memcpy(stage_.get() + (at + left - emitted_), reinterpret_cast<const char*>(&header) + left,
+                  sizeof(header) - left);
+    }
+  }
+  persister_.Copy(pool_->Address(staged.place), &header, left);
 }
 
 void RecordAppender::Commit() {

@@ -42,6 +42,13 @@ struct RecordInput {
   uint64_t published = 0;  // every number up to this is
 };
 
+/// A record that is in its place but for its header.
+struct StagedRecord {
+  PmPtr place;
+  uint32_t epoch = 0;          // of its chunk
+  uint32_t body_checksum = 0;  // of key and value alone
+};
+
 class RecordAppender {
  public:
   /// `next_ordinal`: above that of every chunk the owner has.
@@ -58,6 +65,11 @@ class RecordAppender {
   }
   /// Writes one record behind the last. Not durable before Commit. REQUIRES: prepared.
   PmPtr Append(const RecordInput& input);
+  /// The same in two steps, for records whose copying takes long: Stage writes all but the header, whatever the tag is;
+  /// Complete, at a cost that does not depend on their size, the header. A record that is never completed is none.
+  /// REQUIRES: prepared; every staged record is completed, with the same input but for the tag, before Commit.
+  StagedRecord Stage(const RecordInput& input);
+  void Complete(const StagedRecord& staged, const RecordInput& input);
   /// Makes everything appended durable: the open line and one fence.
   void Commit();
   /// Ends the open line. Returns the position behind everything appended.
@@ -73,7 +85,10 @@ class RecordAppender {
  private:
   static constexpr size_t kStageBytes = 8192;
 
+  static RecordHeader HeaderOf(const RecordInput& input);
+  PmPtr OpenPlace(uint64_t bytes);
   void OpenNext();
+  void AppendBytes(const char* head, size_t head_bytes, const RecordInput& input, uint64_t bytes);
   void StageBytes(const char* data, size_t n);
   void EmitFullLines();
 

@@ -295,6 +295,47 @@ TEST_F(RecordAppenderTest, RandomRecordsReadBackWhateverTheirSizesCommitsAndSeal
   }
 }
 
+// In two steps a record is the same, wherever its header is by then: in the stage, on the medium, or half and half.
+TEST_F(RecordAppenderTest, AStagedRecordIsCompletedWhereverItsHeaderIs) {
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    watch_ = StoreWatch();
+    CreateParts(1);
+    uint64_t sequence = 0;
+    for (int step = 0; step < 60; ++step) {
+      const uint64_t count = 1 + random.Uniform(12);
+      std::vector<std::string> keys;
+      std::vector<std::string> values;
+      std::vector<uint64_t> bytes;
+      std::vector<uint32_t> heights;
+      for (uint64_t i = 0; i < count; ++i) {
+        keys.push_back(testing::MakeKey(testing::KeyShape::kMixed, random.Uniform(1000)));
+        values.push_back(testing::MakeValue(step, random.Uniform(random.OneIn(4) ? 3 * kChunkBytesMin : 3000)));
+        heights.push_back(static_cast<uint32_t>(random.Uniform(kHeightMax + 1)));
+        bytes.push_back(RecordBytes(heights[i], keys[i].size(), values[i].size()));
+      }
+      ASSERT_TRUE(log()->Prepare(bytes.data(), bytes.size(), false).ok());
+      std::vector<StagedRecord> staged;
+      for (uint64_t i = 0; i < count; ++i) staged.push_back(log()->Stage(Input(0, keys[i], values[i], heights[i])));
+      for (uint64_t i = 0; i < count; ++i) {
+        ASSERT_FALSE(VerifyRecord(*pool_, staged[i].place).ok()) << "a record without a header is none";
+        log()->Complete(staged[i], Input(sequence + 1 + i, keys[i], values[i], heights[i]));
+      }
+      log()->Commit();
+      for (uint64_t i = 0; i < count; ++i) {
+        const Status s = VerifyRecord(*pool_, staged[i].place);
+        ASSERT_TRUE(s.ok()) << s.ToString();
+        ExpectRecord(staged[i].place, Input(++sequence, keys[i], values[i], heights[i]));
+        watch_.Settle(pool_->Address(staged[i].place), bytes[i]);
+      }
+      if (random.OneIn(3)) log()->Seal();
+      if (random.OneIn(10)) log()->CloseChunk();
+    }
+    EXPECT_EQ(watch_.touched(), 0);
+  }
+}
+
 // The control of the watch: a store to a settled record counts.
 TEST_F(RecordAppenderTest, TheWatchNoticesAStoreToASettledRecord) {
   const PmPtr place = Add(Input(1, "key", "value"));

@@ -1,49 +1,18 @@
 #include "memtable/head_tree.h"
 
-#include <immintrin.h>
-#include <sched.h>
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <new>
 
 #include "base/assert.h"
-#include "base/sanitizer.h"
+#include "memtable/head_tree_node.h"
 
 namespace lamella {
 
 namespace {
-
-// Optimistic readers race with writers on purpose, and throw away what they read when the version changed. Word-wise atomics
-// say so. Acquire and release pair up, so that what a reference leads to is complete even before the validation.
-uint64_t Load(const uint64_t& word) {
-  return std::atomic_ref<uint64_t>(const_cast<uint64_t&>(word)).load(std::memory_order_acquire);
-}
-void Store(uint64_t& word, uint64_t value) { std::atomic_ref<uint64_t>(word).store(value, std::memory_order_release); }
-
-// Moves words up (towards higher addresses); a racing reader sees each word old or new.
-void MoveUp(uint64_t* to, const uint64_t* from, size_t words) {
-#if LAMELLA_THREAD_SANITIZER
-  for (size_t i = words; i-- > 0;) Store(to[i], Load(from[i]));
-#else
-  std::memmove(to, from, words * sizeof(uint64_t));
-#endif
-}
-void MoveDown(uint64_t* to, const uint64_t* from, size_t words) {
-#if LAMELLA_THREAD_SANITIZER
-  for (size_t i = 0; i < words; ++i) Store(to[i], Load(from[i]));
-#else
-  std::memmove(to, from, words * sizeof(uint64_t));
-#endif
-}
-
-void Pause(int* spins) {
-  _mm_pause();
-  if (++*spins % 256 == 0) sched_yield();  // the lock's holder may have lost its processor
-}
 
 constexpr size_t kSlabBytesMin = 128 << 10;
 constexpr size_t kHugePageBytes = 2 << 20;
@@ -59,75 +28,6 @@ size_t SlabBytes(size_t tree_bytes) {
 std::string_view Tail(std::string_view key) { return key.substr(std::min<size_t>(HeadTree::kHeadBytes, key.size())); }
 
 }  // namespace
-
-struct HeadTree::Node {
-  static constexpr uint64_t kLocked = 1;
-  std::atomic<uint64_t> version{0};  // even: free; writers make it odd, and the next even number when done
-  std::atomic<uint32_t> count{0};
-  bool leaf = false;                 // constant after construction
-  uint64_t heads[2 * kFanout] = {};  // head_high, head_low of each entry
-  uint64_t tails[2 * kFanout] = {};  // tag, reference of each entry
-
-  uint64_t ReadVersion() const {
-    int spins = 0;
-    uint64_t v;
-    while ((v = version.load(std::memory_order_acquire)) & kLocked) Pause(&spins);
-    return v;
-  }
-  // The fence orders the data loads before the version's second load; pairs with the release in Unlock.
-  bool Validate(uint64_t v) const {
-    std::atomic_thread_fence(std::memory_order_acquire);
-    return version.load(std::memory_order_relaxed) == v;
-  }
-  bool TryLock(uint64_t v) {
-    if (!version.compare_exchange_strong(v, v | kLocked, std::memory_order_acquire)) return false;
-    std::atomic_thread_fence(std::memory_order_release);  // readers must not see our stores with the old version
-    return true;
-  }
-  void Unlock() { version.store((version.load(std::memory_order_relaxed) | kLocked) + 1, std::memory_order_release); }
-
-  Entry At(uint32_t i) const {
-    return {Load(heads[2 * i]), Load(heads[2 * i + 1]), Load(tails[2 * i]), Load(tails[2 * i + 1])};
-  }
-  void Put(uint32_t i, const Entry& e) {
-    Store(heads[2 * i], e.head_high);
-    Store(heads[2 * i + 1], e.head_low);
-    Store(tails[2 * i], e.tag);
-    Store(tails[2 * i + 1], e.reference);
-  }
-  void InsertAt(uint32_t i, const Entry& e) {
-    const uint32_t n = count.load(std::memory_order_relaxed);
-    MoveUp(heads + 2 * (i + 1), heads + 2 * i, 2 * (n - i));
-    MoveUp(tails + 2 * (i + 1), tails + 2 * i, 2 * (n - i));
-    Put(i, e);
-    count.store(n + 1, std::memory_order_relaxed);
-  }
-  void RemoveAt(uint32_t i) {
-    const uint32_t n = count.load(std::memory_order_relaxed);
-    MoveDown(heads + 2 * i, heads + 2 * (i + 1), 2 * (n - i - 1));
-    MoveDown(tails + 2 * i, tails + 2 * (i + 1), 2 * (n - i - 1));
-    Put(n - 1, Entry{});  // keeps I3
-    count.store(n - 1, std::memory_order_relaxed);
-  }
-  // Moves entries [from, n) to the empty `right`.
-  void MoveTailTo(Node* right, uint32_t from) {
-    const uint32_t n = count.load(std::memory_order_relaxed);
-    for (uint32_t i = from; i < n; ++i) {
-      right->Put(i - from, At(i));
-      Put(i, Entry{});  // keeps I3
-    }
-    right->count.store(n - from, std::memory_order_relaxed);
-    count.store(from, std::memory_order_relaxed);
-  }
-};
-
-struct HeadTree::Inner : HeadTree::Node {
-  std::atomic<Node*> children[kFanout + 1] = {};
-};
-
-struct HeadTree::Leaf : HeadTree::Node {
-  std::atomic<Leaf*> next{nullptr};
-};
 
 struct HeadTree::Probe {
   uint64_t high;
@@ -215,51 +115,56 @@ int HeadTree::CompareTail(uint64_t tag, uint64_t reference, const Probe& probe) 
   return tag > probe.tag ? -1 : (tag < probe.tag ? 1 : 0);
 }
 
-template <bool kInclusive, class NodeType>
-uint32_t HeadTree::CountBefore(const NodeType* node, const Probe& probe) const {
-  const uint32_t n = std::min(node->count.load(std::memory_order_relaxed), kFanout);
-  uint32_t low = 0;
-  uint32_t length = n;
-  while (length > 0) {
-    const uint32_t half = length / 2;
-    const uint32_t middle = low + half;
-    const uint64_t high_word = Load(node->heads[2 * middle]);
-    const uint64_t low_word = Load(node->heads[2 * middle + 1]);
-    bool before;
-    if (high_word == probe.high && low_word == probe.low) [[unlikely]] {
-      const uint64_t reference = Load(node->tails[2 * middle + 1]);
-      if (reference == 0) {  // a torn read; validation will reject it
-        before = false;
+template <bool kInclusive>
+uint32_t HeadTree::CountBefore(const Node* node, NodeState state, const Probe& probe) const {
+  const auto count = [&](auto slot_of) {
+    uint32_t low = 0;
+    uint32_t length = state.count();
+    while (length > 0) {
+      const uint32_t half = length / 2;
+      const uint32_t middle = low + half;
+      const uint32_t slot = slot_of(middle);
+      const uint64_t high_word = Node::Load(node->heads[2 * slot]);
+      const uint64_t low_word = Node::Load(node->heads[2 * slot + 1]);
+      bool before;
+      if (high_word == probe.high && low_word == probe.low) [[unlikely]] {
+        const uint64_t reference = Node::Load(node->tails[2 * slot + 1]);
+        if (reference == 0) {  // a torn read; validation will reject it
+          before = false;
+        } else {
+          const int c = CompareTail(Node::Load(node->tails[2 * slot]), reference, probe);
+          before = kInclusive ? c <= 0 : c < 0;
+        }
       } else {
-        const int c = CompareTail(Load(node->tails[2 * middle]), reference, probe);
-        before = kInclusive ? c <= 0 : c < 0;
+        const auto entry = (static_cast<unsigned __int128>(high_word) << 64) | low_word;
+        const auto wanted = (static_cast<unsigned __int128>(probe.high) << 64) | probe.low;
+        before = entry < wanted;
       }
-    } else {
-      const auto entry = (static_cast<unsigned __int128>(high_word) << 64) | low_word;
-      const auto wanted = (static_cast<unsigned __int128>(probe.high) << 64) | probe.low;
-      before = entry < wanted;
+      low = before ? middle + 1 : low;
+      length = before ? length - half - 1 : half;
     }
-    low = before ? middle + 1 : low;
-    length = before ? length - half - 1 : half;
-  }
-  return low;
+    return low;
+  };
+  if (state.hole() == Node::kNoHole) [[likely]]
+    return count([](uint32_t i) { return i; });
+  return count([&](uint32_t i) { return state.slot(i); });
 }
 
-const HeadTree::Leaf* HeadTree::FindLeaf(const Probe& probe, bool before, uint64_t* version, Entry* fence,
+const HeadTree::Leaf* HeadTree::FindLeaf(const Probe& probe, bool before, NodeState* state, Entry* fence,
                                          bool* has_fence) const {
   for (;;) {
     const Node* node = root_.load(std::memory_order_acquire);
-    uint64_t v = node->ReadVersion();
+    NodeState s = node->Read();
     if (node != root_.load(std::memory_order_acquire)) continue;
     if (has_fence != nullptr) *has_fence = false;
     bool restart = false;
     while (!node->leaf) {
       const Inner* inner = static_cast<const Inner*>(node);
-      const uint32_t i = before ? CountBefore<false>(inner, probe) : CountBefore<true>(inner, probe);
-      const Node* child = inner->children[i].load(std::memory_order_acquire);
+      const uint32_t i = before ? CountBefore<false>(inner, s, probe) : CountBefore<true>(inner, s, probe);
+      const Node* child = inner->Child(s, i);
       Entry lower;
-      if (fence != nullptr && i > 0) lower = inner->At(i - 1);
-      if (!inner->Validate(v)) {
+      if (fence != nullptr && i > 0) lower = inner->At(s, i - 1);
+      if (!inner->Validate(s)) {
         restart = true;
         break;
       }
@@ -270,16 +175,16 @@ const HeadTree::Leaf* HeadTree::FindLeaf(const Probe& probe, bool before, uint64
       __builtin_prefetch(&child->heads[kFanout / 2]);
       __builtin_prefetch(&child->heads[kFanout]);
       __builtin_prefetch(&child->heads[kFanout + kFanout / 2]);
-      const uint64_t child_version = child->ReadVersion();
-      if (!inner->Validate(v)) {  // the child may have been split before we read its version
+      const NodeState child_state = child->Read();
+      if (!inner->Validate(s)) {  // the child may have been cut short before we read its state (I5)
         restart = true;
         break;
       }
       node = child;
-      v = child_version;
+      s = child_state;
     }
     if (restart) continue;
-    *version = v;
+    *state = s;
     return static_cast<const Leaf*>(node);
   }
 }
@@ -287,24 +192,23 @@ const HeadTree::Leaf* HeadTree::FindLeaf(const Probe& probe, bool before, uint64
 bool HeadTree::FindVersion(const InternalKey& target, Entry* found) const {
   const Probe probe(target.user_key, target.tag);
   for (;;) {
-    uint64_t version;
-    const Leaf* leaf = FindLeaf(probe, false, &version, nullptr, nullptr);
+    NodeState s;
+    const Leaf* leaf = FindLeaf(probe, false, &s, nullptr, nullptr);
     for (;;) {
-      const uint32_t i = CountBefore<false>(leaf, probe);
-      const uint32_t n = leaf->count.load(std::memory_order_relaxed);
-      if (i < n && i < kFanout) {
-        const Entry e = leaf->At(i);
-        if (!leaf->Validate(version)) break;
+      const uint32_t i = CountBefore<false>(leaf, s, probe);
+      if (i < s.count()) {
+        const Entry e = leaf->At(s, i);
+        if (!leaf->Validate(s)) break;
         if (e.head_high != probe.high || e.head_low != probe.low || e.key_class() != probe.key_class) return false;
         if (probe.key_class == kLongKeyClass && LongKey(e.reference) != target.user_key) return false;
         *found = e;
         return true;
       }
-      const Leaf* next = leaf->next.load(std::memory_order_acquire);
-      if (!leaf->Validate(version)) break;
+      const Leaf* next = leaf->Next(s);
+      if (!leaf->Validate(s)) break;
       if (next == nullptr) return false;
       leaf = next;  // the first entry at or after the probe begins the next leaf
-      version = leaf->ReadVersion();
+      s = leaf->Read();
     }
   }
 }
@@ -312,14 +216,14 @@ bool HeadTree::FindVersion(const InternalKey& target, Entry* found) const {
 // Copies the rightmost leaf with an entry before the probe (or, inclusive, at it): only those entries.
 bool HeadTree::CopyLeafBefore(Probe probe, Entry* entries, uint32_t* count, Leaf const** next, bool inclusive) const {
   for (uint32_t emptied = 0;;) {
-    uint64_t version;
+    NodeState s;
     Entry fence;
     bool has_fence = false;
-    const Leaf* leaf = FindLeaf(probe, !inclusive, &version, &fence, &has_fence);
-    const uint32_t n = inclusive ? CountBefore<true>(leaf, probe) : CountBefore<false>(leaf, probe);
-    for (uint32_t i = 0; i < n; ++i) entries[i] = leaf->At(i);
-    *next = leaf->next.load(std::memory_order_acquire);
-    if (!leaf->Validate(version)) continue;
+    const Leaf* leaf = FindLeaf(probe, !inclusive, &s, &fence, &has_fence);
+    const uint32_t n = inclusive ? CountBefore<true>(leaf, s, probe) : CountBefore<false>(leaf, s, probe);
+    for (uint32_t i = 0; i < n; ++i) entries[i] = leaf->At(s, i);
+    *next = leaf->Next(s);
+    if (!leaf->Validate(s)) continue;
     *count = n;
     if (n > 0) return true;
     if (!has_fence || emptied++ == emptied_leaves_max_) return false;
@@ -331,12 +235,12 @@ bool HeadTree::CopyLeafBefore(Probe probe, Entry* entries, uint32_t* count, Leaf
 
 bool HeadTree::FindAtOrBefore(const InternalKey& target, Entry* found) const {
   const Probe probe(target.user_key, target.tag);
-  uint64_t version;
-  const Leaf* leaf = FindLeaf(probe, false, &version, nullptr, nullptr);
-  const uint32_t n = CountBefore<true>(leaf, probe);
+  NodeState s;
+  const Leaf* leaf = FindLeaf(probe, false, &s, nullptr, nullptr);
+  const uint32_t n = CountBefore<true>(leaf, s, probe);
   if (n > 0) {
-    const Entry e = leaf->At(n - 1);
-    if (leaf->Validate(version)) {
+    const Entry e = leaf->At(s, n - 1);
+    if (leaf->Validate(s)) {
       *found = e;
       return true;
     }
@@ -368,110 +272,121 @@ void HeadTree::InsertEntry(const Entry& entry) {
 // Full nodes are split on the way down, so that a parent always has room. False: start again.
 bool HeadTree::TryInsert(const Probe& probe, uint64_t tag, uint64_t reference) {
   Node* node = root_.load(std::memory_order_acquire);
-  uint64_t v = node->ReadVersion();
+  NodeState s = node->Read();
   if (node != root_.load(std::memory_order_acquire)) return false;
   Inner* parent = nullptr;
-  uint64_t parent_version = 0;
+  NodeState parent_state;
   for (;;) {
-    if (node->count.load(std::memory_order_relaxed) == kFanout) {
-      const bool at_end = CountBefore<true>(node, probe) == kFanout;
-      if (parent != nullptr && !parent->TryLock(parent_version)) return false;
-      if (!node->TryLock(v)) {
-        if (parent != nullptr) parent->Unlock();
-        return false;
+    if (s.count() == kFanout) {
+      const bool at_end = CountBefore<true>(node, s, probe) == kFanout;
+      if (parent != nullptr && !parent->LockIf(parent_state)) return false;
+      if (node->LockIf(s)) {
+        if (parent != nullptr || node == root_.load(std::memory_order_relaxed)) Split(parent, node, at_end);
+        node->lock.unlock();
       }
-      if (parent != nullptr || node == root_.load(std::memory_order_relaxed)) SplitChild(parent, node, at_end);
-      node->Unlock();
-      if (parent != nullptr) parent->Unlock();
+      if (parent != nullptr) parent->lock.unlock();
       return false;
     }
     if (node->leaf) break;
     Inner* inner = static_cast<Inner*>(node);
-    Node* child = inner->children[CountBefore<true>(inner, probe)].load(std::memory_order_acquire);
-    if (!inner->Validate(v)) return false;
+    Node* child = const_cast<Node*>(inner->Child(s, CountBefore<true>(inner, s, probe)));
+    if (!inner->Validate(s)) return false;
     __builtin_prefetch(&child->heads[kFanout / 2]);
     __builtin_prefetch(&child->heads[kFanout]);
     __builtin_prefetch(&child->heads[kFanout + kFanout / 2]);
-    const uint64_t child_version = child->ReadVersion();
-    if (!inner->Validate(v)) return false;
+    const NodeState child_state = child->Read();
+    if (!inner->Validate(s)) return false;
     parent = inner;
-    parent_version = v;
+    parent_state = s;
     node = child;
-    v = child_version;
+    s = child_state;
   }
-  if (!node->TryLock(v)) return false;
-  const uint32_t i = CountBefore<false>(node, probe);
-  const uint32_t n = node->count.load(std::memory_order_relaxed);
-  const bool same = i < n && Load(node->heads[2 * i]) == probe.high && Load(node->heads[2 * i + 1]) == probe.low &&
-                    CompareTail(Load(node->tails[2 * i]), Load(node->tails[2 * i + 1]), probe) == 0;
+  if (!node->LockIf(s)) return false;
+  const uint32_t i = CountBefore<false>(node, s, probe);
+  const bool same = i < s.count() && Node::Load(node->heads[2 * i]) == probe.high &&
+                    Node::Load(node->heads[2 * i + 1]) == probe.low &&
+                    CompareTail(Node::Load(node->tails[2 * i]), Node::Load(node->tails[2 * i + 1]), probe) == 0;
   if (same) {
-    Store(node->tails[2 * i + 1], reference);
+    Node::Store(node->tails[2 * i + 1], reference);
   } else {
     node->InsertAt(i, {probe.high, probe.low, tag, reference});
     count_.Add();
   }
-  node->Unlock();
+  node->lock.unlock();
   return true;
 }
 
 // REQUIRES: node and parent (null for the root) are locked; the parent has room.
-void HeadTree::SplitChild(Inner* parent, Node* node, bool at_end) {
-  const uint32_t n = kFanout;
-  const uint32_t from = at_end ? n - 2 : n / 2;  // ascending inserts leave full leaves behind
-  Entry separator = node->At(from);
+void HeadTree::Split(Inner* parent, Node* node, bool at_end) {
+  const uint32_t from = at_end ? kFanout - 2 : kFanout / 2;  // ascending inserts leave full leaves behind
+  Entry separator = node->AtSlot(from);
   std::string_view long_key;
   if (separator.key_class() == kLongKeyClass) {
     long_key = LongKey(separator.reference);
     if (node->leaf) separator.reference = CopyLongKey(long_key);  // keeps I4
   }
-  Node* right;
+  Node* right = MakeRight(node, from);
+  right->lock.lock();  // keeps I5
+  AddChild(parent, node, Probe(separator, long_key), separator, right);
+  CutAt(node, from, right);
+  right->lock.unlock();
+}
+
+// What a split at `from` moves to the right.
+HeadTree::Node* HeadTree::MakeRight(const Node* node, uint32_t from) {
+  const auto fill = [&](Node* right, uint32_t first) {
+    for (uint32_t slot = first; slot < kFanout; ++slot) right->PutSlot(slot - first, node->AtSlot(slot));
+    right->Set(right->mine().Next(kFanout - first, Node::kNoHole, 0));
+  };
   if (node->leaf) {
-    Leaf* leaf = static_cast<Leaf*>(node);
-    Leaf* right_leaf = Allocate<Leaf>();
-    right_leaf->leaf = true;
-    leaf->MoveTailTo(right_leaf, from);
-    right_leaf->next.store(leaf->next.load(std::memory_order_relaxed), std::memory_order_relaxed);
-    leaf->next.store(right_leaf, std::memory_order_release);
-    right = right_leaf;
-  } else {
-    Inner* inner = static_cast<Inner*>(node);
-    Inner* right_inner = Allocate<Inner>();
-    for (uint32_t i = from + 1; i <= n; ++i) {  // the separator itself moves up
-      right_inner->children[i - from - 1].store(inner->children[i].load(std::memory_order_relaxed),
-                                                std::memory_order_relaxed);
-    }
-    inner->MoveTailTo(right_inner, from + 1);
-    inner->Put(from, Entry{});
-    inner->count.store(from, std::memory_order_relaxed);
-    right = right_inner;
+    Leaf* right = Allocate<Leaf>();
+    right->leaf = true;
+    right->next[0].store(const_cast<Leaf*>(static_cast<const Leaf*>(node)->Next(node->mine())), std::memory_order_relaxed);
+    fill(right, from);
+    return right;
   }
-  if (parent == nullptr) {
-    Inner* root = Allocate<Inner>();
-    root->children[0].store(node, std::memory_order_relaxed);
-    root->children[1].store(right, std::memory_order_relaxed);
-    root->InsertAt(0, separator);
-    root_.store(root, std::memory_order_release);
+  const Inner* inner = static_cast<const Inner*>(node);
+  Inner* right = Allocate<Inner>();
+  for (uint32_t i = from + 1; i <= kFanout; ++i) {  // the separator itself moves up
+    right->children[i - from - 1].store(inner->children[i].load(std::memory_order_relaxed), std::memory_order_relaxed);
+  }
+  fill(right, from + 1);
+  return right;
+}
+
+// Puts `right` beside `node` into the parent, or into a new root.
+void HeadTree::AddChild(Inner* parent, Node* node, const Probe& probe, const Entry& separator, Node* right) {
+  if (parent != nullptr) {
+    const uint32_t i = CountBefore<true>(parent, parent->mine(), probe);
+    parent->InsertAt(i, separator, parent->children, right);
     return;
   }
-  const Probe probe(separator, long_key);
-  const uint32_t i = CountBefore<true>(parent, probe);
-  for (uint32_t c = parent->count.load(std::memory_order_relaxed) + 1; c > i + 1; --c) {
-    parent->children[c].store(parent->children[c - 1].load(std::memory_order_relaxed), std::memory_order_relaxed);
+  Inner* root = Allocate<Inner>();
+  root->children[0].store(node, std::memory_order_relaxed);
+  root->InsertAt(0, separator, root->children, right);
+  root_.store(root, std::memory_order_release);
+}
+
+// Takes from `node` what its right part has by now.
+void HeadTree::CutAt(Node* node, uint32_t from, Node* right) {
+  uint32_t side = 0;
+  if (node->leaf) {
+    side = 1 - node->mine().side();
+    static_cast<Leaf*>(node)->next[side].store(static_cast<Leaf*>(right), std::memory_order_release);
   }
-  parent->children[i + 1].store(right, std::memory_order_release);
-  parent->InsertAt(i, separator);
+  node->Truncate(from, side, kFanout);
 }
 
 bool HeadTree::Remove(const InternalKey& key, PmPtr expected) {
   const Probe probe(key.user_key, key.tag);
   for (;;) {
-    uint64_t version;
-    Leaf* leaf = const_cast<Leaf*>(FindLeaf(probe, false, &version, nullptr, nullptr));
-    if (!leaf->TryLock(version)) continue;
-    const uint32_t n = CountBefore<true>(leaf, probe);  // an exact match lies in this leaf: separators go right
+    NodeState s;
+    Leaf* leaf = const_cast<Leaf*>(FindLeaf(probe, false, &s, nullptr, nullptr));
+    if (!leaf->LockIf(s)) continue;
+    const uint32_t n = CountBefore<true>(leaf, s, probe);  // an exact match lies in this leaf: separators go right
     bool removed = false;
     if (n > 0) {
-      const Entry e = leaf->At(n - 1);
+      const Entry e = leaf->AtSlot(n - 1);
       if (e.head_high == probe.high && e.head_low == probe.low && CompareTail(e.tag, e.reference, probe) == 0 &&
           e.place() == expected) {
         leaf->RemoveAt(n - 1);
@@ -479,7 +394,7 @@ bool HeadTree::Remove(const InternalKey& key, PmPtr expected) {
         removed = true;
       }
     }
-    leaf->Unlock();
+    leaf->lock.unlock();
     return removed;
   }
 }
@@ -487,18 +402,16 @@ bool HeadTree::Remove(const InternalKey& key, PmPtr expected) {
 void HeadTree::Iterator::EnterLeaf(const Leaf* leaf) {
   index_ = count_ = 0;
   while (leaf != nullptr) {
-    uint32_t n;
+    NodeState s;
     const Leaf* next;
-    uint64_t version;
     do {
-      version = leaf->ReadVersion();
-      n = std::min(leaf->count.load(std::memory_order_relaxed), kFanout);
-      for (uint32_t i = 0; i < n; ++i) entries_[i] = leaf->At(i);
-      next = leaf->next.load(std::memory_order_acquire);
-    } while (!leaf->Validate(version));
-    count_ = n;
+      s = leaf->Read();
+      for (uint32_t i = 0; i < s.count(); ++i) entries_[i] = leaf->At(s, i);
+      next = leaf->Next(s);
+    } while (!leaf->Validate(s));
+    count_ = s.count();
     next_ = next;
-    if (n > 0) return;
+    if (count_ > 0) return;
     leaf = next;
   }
 }
@@ -526,14 +439,13 @@ void HeadTree::Iterator::SeekToLast() {
 void HeadTree::Iterator::Seek(const InternalKey& target) {
   const Probe probe(target.user_key, target.tag);
   for (;;) {
-    uint64_t version;
-    const Leaf* leaf = tree_->FindLeaf(probe, false, &version, nullptr, nullptr);
-    const uint32_t at = tree_->CountBefore<false>(leaf, probe);
-    const uint32_t n = std::min(leaf->count.load(std::memory_order_relaxed), kFanout);
-    for (uint32_t i = 0; i < n; ++i) entries_[i] = leaf->At(i);
-    next_ = leaf->next.load(std::memory_order_acquire);
-    if (!leaf->Validate(version)) continue;
-    count_ = n;
+    NodeState s;
+    const Leaf* leaf = tree_->FindLeaf(probe, false, &s, nullptr, nullptr);
+    const uint32_t at = tree_->CountBefore<false>(leaf, s, probe);
+    for (uint32_t i = 0; i < s.count(); ++i) entries_[i] = leaf->At(s, i);
+    next_ = leaf->Next(s);
+    if (!leaf->Validate(s)) continue;
+    count_ = s.count();
     index_ = at;
     if (index_ >= count_) EnterLeaf(next_);
     return;

@@ -2,13 +2,17 @@
 // comparison, so that a search follows no persistent pointer unless longer keys share their first 16 bytes.
 //
 // Nodes are wide (one search touches few lines) and are read by optimistic lock coupling (Leis et al., DaMoN 2016): readers
-// take no lock, they validate a node's version after they have read it.
+// take no lock, they validate a node's state after they have read it. Nor do they wait for one: a node can be read at every step
+// of a change (head_tree_node.h), so a reader is held up by writers that get on, never by one that stands still.
 // I1: entries are in internal-key order: user key ascending, then tag descending.
 // I2: nodes are split, never merged or freed before the tree; a leaf's range only shrinks to the left part of a split.
-// I3: every word of an entry slot is zero or was written whole; a slot behind the count is zero. A racing reader may combine
-//     words of two entries, which its validation rejects, but it never follows a reference that is not a live record's.
+// I3: every word of an entry slot is zero or was written whole; a slot that no entry will be in again soon is zero. A racing
+//     reader may combine words of two entries, which its validation rejects, but it never follows a reference that is not a live
+//     record's.
 // I4: a separator outlives the entry it was made from, so one of a long key refers to a copy of the key in DRAM (class 18, 56 bits
 //     of address), never to a record.
+// I5: a node that is split is cut short only when its right part can be reached from its parent, and nobody changes the right part
+//     before that: until then both have the same entries.
 // Threads: Insert, Find*, iterators from any at once; Remove and Replace from one thread at a time, beside readers.
 #ifndef LAMELLA_MEMTABLE_HEAD_TREE_H_
 #define LAMELLA_MEMTABLE_HEAD_TREE_H_
@@ -75,6 +79,7 @@ class HeadTree {
   friend class HeadTreeTest;
   static constexpr uint32_t kFanout = 32;
   static constexpr uint32_t kCopiedKeyClass = kLongKeyClass + 1;
+  struct NodeState;
   struct Node;
   struct Inner;
   struct Leaf;
@@ -86,14 +91,17 @@ class HeadTree {
   uint64_t CopyLongKey(std::string_view key);
   std::string_view LongKey(uint64_t reference) const;
   /// Entries of `node` before the probe: in a strict count those less than it, else those not greater.
-  template <bool kInclusive, class NodeType>
-  uint32_t CountBefore(const NodeType* node, const Probe& probe) const;
+  template <bool kInclusive>
+  uint32_t CountBefore(const Node* node, NodeState state, const Probe& probe) const;
   int CompareTail(uint64_t tag, uint64_t reference, const Probe& probe) const;
-  /// The leaf that holds the probe's place, with its version; where `fence` is given, the leaf's lowest possible entry.
-  const Leaf* FindLeaf(const Probe& probe, bool before, uint64_t* version, Entry* fence, bool* has_fence) const;
+  /// The leaf that holds the probe's place, with its state; where `fence` is given, the leaf's lowest possible entry.
+  const Leaf* FindLeaf(const Probe& probe, bool before, NodeState* state, Entry* fence, bool* has_fence) const;
   bool CopyLeafBefore(Probe probe, Entry* entries, uint32_t* count, Leaf const** next, bool inclusive) const;
   bool TryInsert(const Probe& probe, uint64_t tag, uint64_t reference);
-  void SplitChild(Inner* parent, Node* node, bool at_end);
+  void Split(Inner* parent, Node* node, bool at_end);
+  Node* MakeRight(const Node* node, uint32_t from);
+  void AddChild(Inner* parent, Node* node, const Probe& probe, const Entry& separator, Node* right);
+  static void CutAt(Node* node, uint32_t from, Node* right);
 
   // Read by every search, changed rarely.
   const Pool* const pool_;

@@ -14,6 +14,7 @@
 
 #include "base/random.h"
 #include "log/record_appender.h"
+#include "memtable/head_tree_node.h"
 #include "memtable/memtable.h"
 
 namespace lamella {
@@ -44,19 +45,100 @@ class HeadTreeTest : public ::testing::Test {
     return place;
   }
 
+  struct InternalLess {
+    bool operator()(const std::pair<std::string, uint64_t>& a, const std::pair<std::string, uint64_t>& b) const {
+      return CompareInternal({a.first, a.second}, {b.first, b.second}) < 0;
+    }
+  };
+  using Model = std::map<std::pair<std::string, uint64_t>, PmPtr, InternalLess>;
+
+  // What a writer may stop in the middle of, taken apart.
+  using Node = HeadTree::Node;
+  using Inner = HeadTree::Inner;
+  using Leaf = HeadTree::Leaf;
+  static constexpr uint32_t kFanout = HeadTree::kFanout;
+
+  void Add(HeadTree* tree, Model* model, const std::string& key, uint64_t tag) {
+    const PmPtr place = AddRecord(key, tag);
+    tree->Insert(key, tag, place);
+    (*model)[{key, tag}] = place;
+  }
+  static Node* Root(const HeadTree& tree) { return tree.root_.load(); }
+  static std::vector<Node*> Nodes(Node* top) {
+    std::vector<Node*> nodes{top};
+    for (uint32_t i = 0; !top->leaf && i <= top->mine().count(); ++i) {
+      const auto below = Nodes(const_cast<Node*>(static_cast<Inner*>(top)->Child(top->mine(), i)));
+      nodes.insert(nodes.end(), below.begin(), below.end());
+    }
+    return nodes;
+  }
+  // The first leaf that has `count` entries, and its parent, which has room.
+  static std::pair<Inner*, Leaf*> LeafOf(const HeadTree& tree, uint32_t count) {
+    for (Node* node : Nodes(Root(tree))) {
+      if (node->leaf || node->mine().count() == kFanout) continue;
+      for (uint32_t i = 0; i <= node->mine().count(); ++i) {
+        auto* child = const_cast<Node*>(static_cast<Inner*>(node)->Child(node->mine(), i));
+        if (child->leaf && child->mine().count() == count) return {static_cast<Inner*>(node), static_cast<Leaf*>(child)};
+      }
+    }
+    return {};
+  }
+  std::string KeyOf(const HeadTree::Entry& entry) const {
+    return std::string(pool_->At<Record>(entry.place())->key());
+  }
+  static HeadTree::Entry MakeEntry(std::string_view key, uint64_t tag, PmPtr place) {
+    uint64_t words[2] = {0, 0};
+    std::memcpy(words, key.data(), std::min<size_t>(key.size(), sizeof(words)));
+    return {__builtin_bswap64(words[0]), __builtin_bswap64(words[1]), tag, uint64_t{key.size()} << 56 | place.word};
+  }
+  static Node* MakeRight(HeadTree* tree, const Node* node, uint32_t from) { return tree->MakeRight(node, from); }
+  static void CutAt(Node* node, uint32_t from, Node* right) { HeadTree::CutAt(node, from, right); }
+
+  // How often the tree's answers are not the model's.
+  static int Disagreements(const HeadTree& tree, const Model& model) {
+    int wrong = 0;
+    HeadTree::Iterator at(&tree);
+    at.SeekToFirst();
+    for (const auto& [key, place] : model) {
+      wrong += at.Valid() && at.entry().place() == place ? 0 : 1;
+      if (at.Valid()) at.Next();
+    }
+    wrong += at.Valid() ? 1 : 0;
+    at.SeekToLast();
+    for (auto expected = model.rbegin(); expected != model.rend(); ++expected) {
+      wrong += at.Valid() && at.entry().place() == expected->second ? 0 : 1;
+      if (at.Valid()) at.Prev();
+    }
+    wrong += at.Valid() ? 1 : 0;
+    const auto probe = [&](const std::string& key, uint64_t tag) {
+      const auto after = model.lower_bound({key, tag});
+      const bool has_version = after != model.end() && after->first.first == key;
+      HeadTree::Entry entry;
+      wrong += tree.FindVersion({key, tag}, &entry) != has_version ? 1 : 0;
+      wrong += has_version && entry.place() != after->second ? 1 : 0;
+      at.Seek({key, tag});
+      wrong += at.Valid() != (after != model.end()) || (at.Valid() && at.entry().place() != after->second) ? 1 : 0;
+      const auto behind = model.upper_bound({key, tag});
+      const bool has_before = behind != model.begin();
+      wrong += tree.FindAtOrBefore({key, tag}, &entry) != has_before ? 1 : 0;
+      wrong += has_before && entry.place() != std::prev(behind)->second ? 1 : 0;
+      at.SeekForPrev({key, tag});
+      wrong += at.Valid() != has_before || (has_before && at.entry().place() != std::prev(behind)->second) ? 1 : 0;
+    };
+    for (const auto& [key, place] : model) {
+      probe(key.first, key.second);
+      probe(key.first, SeekTag(kSequenceMax));
+      probe(key.first + "x", SeekTag(kSequenceMax));
+    }
+    return wrong;
+  }
+
   std::string path_;
   std::unique_ptr<Pool> pool_;
   std::unique_ptr<RecordAppender> appender_;
 };
 
 namespace {
-
-struct InternalLess {
-  bool operator()(const std::pair<std::string, uint64_t>& a, const std::pair<std::string, uint64_t>& b) const {
-    return CompareInternal({a.first, a.second}, {b.first, b.second}) < 0;
-  }
-};
-using Model = std::map<std::pair<std::string, uint64_t>, PmPtr, InternalLess>;
 
 // Keys that collide in their heads, in their padding and in their tails.
 std::string TrickyKey(Random* random) {
@@ -188,6 +270,112 @@ TEST_F(HeadTreeTest, ASeparatorOutlivesItsRecord) {
     ASSERT_TRUE(tree.FindVersion({prefix + Hex(i), SeekTag(kSequenceMax)}, &entry)) << i;
     EXPECT_EQ(entry.place(), places[i]);
   }
+}
+
+TEST_F(HeadTreeTest, ReadersPassEveryLock) {
+  Random random(5);
+  HeadTree tree(pool_.get());
+  Model model;
+  for (uint64_t i = 1; i <= 3000; ++i) Add(&tree, &model, TrickyKey(&random), MakeTag(i, RecordKind::kPut));
+  for (Node* node : Nodes(Root(tree))) node->lock.lock();
+  EXPECT_EQ(Disagreements(tree, model), 0);
+  for (Node* node : Nodes(Root(tree))) node->lock.unlock();
+}
+
+TEST_F(HeadTreeTest, ReadersPassAnInsertThatStoppedAnywhere) {  // N1
+  for (const uint32_t position : {0u, 1u, 7u, 19u, 20u}) {
+    HeadTree tree(pool_.get());
+    Model model;
+    for (uint64_t i = 0; i < 20; ++i) Add(&tree, &model, Hex(2 * i + 1), MakeTag(i + 1, RecordKind::kPut));
+    Node* leaf = Root(tree);
+    const std::string key = Hex(2 * position);
+    const uint64_t tag = MakeTag(100, RecordKind::kPut);
+    const PmPtr place = AddRecord(key, tag);
+    leaf->lock.lock();
+    for (uint32_t hole = 20; hole > position;) {
+      leaf->MoveHoleDown(--hole, nullptr);
+      ASSERT_EQ(Disagreements(tree, model), 0) << "the hole is at " << hole << ", on its way to " << position;
+    }
+    leaf->PutSlot(position, MakeEntry(key, tag, place));
+    ASSERT_EQ(Disagreements(tree, model), 0) << "it is not there before the state says so";
+    leaf->InsertAt(position, MakeEntry(key, tag, place));
+    model[{key, tag}] = place;
+    EXPECT_EQ(Disagreements(tree, model), 0);
+    leaf->lock.unlock();
+  }
+}
+
+TEST_F(HeadTreeTest, ReadersPassARemovalThatStoppedAnywhere) {  // N1
+  for (const uint32_t position : {0u, 1u, 7u, 18u, 19u}) {
+    HeadTree tree(pool_.get());
+    Model model;
+    for (uint64_t i = 0; i < 20; ++i) Add(&tree, &model, Hex(i), MakeTag(i + 1, RecordKind::kPut));
+    Node* leaf = Root(tree);
+    leaf->lock.lock();
+    model.erase({Hex(position), MakeTag(position + 1, RecordKind::kPut)});
+    leaf->Set(leaf->mine().Next(19, position, leaf->mine().side()));
+    ASSERT_EQ(Disagreements(tree, model), 0);
+    for (uint32_t hole = position; hole < 19;) {
+      leaf->MoveHoleUp(++hole);
+      ASSERT_EQ(Disagreements(tree, model), 0) << "the hole is at " << hole << ", and was at " << position;
+    }
+    leaf->Truncate(19, leaf->mine().side(), 20);
+    EXPECT_EQ(Disagreements(tree, model), 0);
+    leaf->lock.unlock();
+  }
+}
+
+TEST_F(HeadTreeTest, ReadersPassASplitThatStoppedAnywhere) {  // I5
+  HeadTree tree(pool_.get());
+  Model model;
+  for (uint64_t i = 1; i <= 400; ++i) Add(&tree, &model, Hex(MixBits(i)), MakeTag(i, RecordKind::kPut));
+  int splits = 0;
+  for (uint32_t count = kFanout; count > 8; --count) {
+    const auto [parent, leaf] = LeafOf(tree, count);
+    if (leaf == nullptr) continue;
+    ++splits;
+    // A split of a leaf that is not full is the same one, but for the slots behind its entries, which would be taken along.
+    const uint64_t tag = MakeTag(1000 + count, RecordKind::kPut);
+    while (leaf->mine().count() < kFanout) {
+      const std::string key = KeyOf(leaf->AtSlot(0)) + std::string(1, static_cast<char>(leaf->mine().count()));
+      Add(&tree, &model, key, tag);
+    }
+    leaf->lock.lock();
+    parent->lock.lock();
+    const uint32_t from = count % 2 == 0 ? kFanout / 2 : kFanout - 2;
+    const HeadTree::Entry separator = leaf->AtSlot(from);
+    Node* right = MakeRight(&tree, leaf, from);
+    right->lock.lock();
+    ASSERT_EQ(Disagreements(tree, model), 0);
+    const uint32_t children = parent->mine().count();
+    uint32_t position = 0;
+    while (position < children && KeyOf(parent->AtSlot(position)) < KeyOf(separator)) ++position;
+    for (uint32_t hole = children; hole > position;) {
+      parent->MoveHoleDown(--hole, parent->children);
+      ASSERT_EQ(Disagreements(tree, model), 0) << "the parent's hole is at " << hole;
+    }
+    parent->InsertAt(position, separator, parent->children, right);
+    ASSERT_EQ(Disagreements(tree, model), 0) << "both parts have what moves";
+    leaf->next[1 - leaf->mine().side()].store(static_cast<Leaf*>(right));
+    ASSERT_EQ(Disagreements(tree, model), 0);
+    CutAt(leaf, from, right);
+    ASSERT_EQ(Disagreements(tree, model), 0);
+    right->lock.unlock();
+    parent->lock.unlock();
+    leaf->lock.unlock();
+  }
+  EXPECT_GE(splits, 8);
+}
+
+// The control: a part that is cut off before anything leads to it is missed.
+TEST_F(HeadTreeTest, TheReadersSeeAPartThatWasCutOffTooEarly) {
+  HeadTree tree(pool_.get());
+  Model model;
+  for (uint64_t i = 1; i <= 400; ++i) Add(&tree, &model, Hex(i), MakeTag(i, RecordKind::kPut));
+  const auto [parent, leaf] = LeafOf(tree, kFanout - 2);
+  ASSERT_NE(leaf, nullptr);
+  leaf->Truncate(kFanout / 2, leaf->mine().side(), kFanout - 2);
+  EXPECT_GT(Disagreements(tree, model), 0);
 }
 
 TEST_F(HeadTreeTest, ConcurrentInsertsAndReadsAgree) {
