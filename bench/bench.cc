@@ -7,6 +7,7 @@
 #include "bench/demo.h"
 #include "bench/large.h"
 #include "bench/machine.h"
+#include "bench/small.h"
 #include "bench/standing.h"
 
 namespace lamella::bench {
@@ -82,6 +83,8 @@ int Main(int argc, char** argv) {
       s = RunStanding(config, scratch.path(), &goals_met);
     } else if (config.mode == Mode::kLarge) {
       s = RunLarge(config, scratch.path(), &goals_met);
+    } else if (config.mode == Mode::kSmall) {
+      s = RunSmall(config, scratch.path(), &goals_met);
     } else if (config.mode == Mode::kDemo) {
       s = RunDemo(config, scratch.path());
     } else {

@@ -25,6 +25,7 @@ struct Typed {
   WorkloadSettings workload;
   bool standing = false;
   bool large = false;
+  bool small = false;
   bool list = false;
 };
 
@@ -91,9 +92,10 @@ void AddModeOptions(CLI::App* app, Config* config, Typed* typed) {
   app->add_option("--json", config->json_path, "write every figure to this file");
   app->add_flag("--standing", typed->standing, "the standing set against the peers, with goals and verdicts");
   app->add_flag("--large", typed->large, "the set of ten times the data: until idle, straight after, in a fresh process");
+  app->add_flag("--small", typed->small, "what stores of one record take, alone and by the hundred, with goals");
   app->add_flag("--quick", config->quick,
                 "--standing or --large with a tenth of the data, in one round: to see that it works");
-  app->add_flag("--strict", config->strict, "--standing, --large: exit with 3 if a goal is missed");
+  app->add_flag("--strict", config->strict, "--standing, --large, --small: exit with 3 if a goal is missed");
   app->add_option("--unflushed", typed->unflushed_mib, "--standing: MiB written before the process is killed")
       ->check(CLI::Range(1u, 1u << 20))
       ->capture_default_str();
@@ -185,11 +187,12 @@ Status Resolve(Typed* typed, Config* config) {
     config->mode = Mode::kLarge;
     config->shape.keys = kLargeKeys;
   }
+  if (typed->small) config->mode = Mode::kSmall;
   if (typed->keys) config->shape.keys = *typed->keys;
   if (!config->demo_path.empty()) config->mode = Mode::kDemo;
   if (typed->list) config->mode = Mode::kList;
-  if (int{typed->standing} + int{typed->large} + int{!config->demo_path.empty()} > 1) {
-    return Status::InvalidArgument("--standing, --large and --demo: expected one of them");
+  if (int{typed->standing} + int{typed->large} + int{typed->small} + int{!config->demo_path.empty()} > 1) {
+    return Status::InvalidArgument("--standing, --large, --small and --demo: expected one of them");
   }
   Status s = ResolveStores(*typed, config);
   if (s.ok()) s = ResolveWorkloads(typed, config);

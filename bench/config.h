@@ -12,7 +12,7 @@
 
 namespace lamella::bench {
 
-enum class Mode : uint8_t { kWorkloads, kStanding, kLarge, kDemo, kList };
+enum class Mode : uint8_t { kWorkloads, kStanding, kLarge, kSmall, kDemo, kList };
 
 struct Config {
   Mode mode = Mode::kWorkloads;
@@ -27,8 +27,8 @@ struct Config {
   std::string dir;        // where scratch directories are made
   std::string json_path;  // empty: none
   std::string demo_path;
-  bool strict = false;  // --standing, --large: a missed goal is a failure
-  bool quick = false;   // the same: a tenth of the data, one round
+  bool strict = false;  // --standing, --large, --small: a missed goal is a failure
+  bool quick = false;   // --standing, --large: a tenth of the data, one round
 };
 
 /// Exit codes, for scripts.

@@ -23,6 +23,7 @@
 #include "lamella/iterator.h"
 #include "lamella/options.h"
 #include "lamella/pinned_value.h"
+#include "lamella/resources.h"
 #include "lamella/stats.h"
 #include "lamella/status.h"
 #include "lamella/write_batch.h"

@@ -4,6 +4,7 @@
 #define LAMELLA_OPTIONS_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 
 namespace lamella {
 
+class Resources;
 class Snapshot;
 
 /// The design beneath the write path. A kind that this build does not have answers NotSupported at Open.
@@ -79,6 +81,7 @@ struct Options {
   /// explicit choice at a later open is InvalidArgument.
   std::optional<EngineKind> engine;
   /// DRAM for MemTables and caches together, bytes. More: fewer merges and faster reads, more memory.
+  /// What is not used is not taken.
   uint64_t memory_budget_bytes = 256ull << 20;
   /// The pool never grows beyond this, bytes over all parts; 0 is no limit but the medium's.
   uint64_t pool_bytes_max = 0;
@@ -94,6 +97,9 @@ struct Options {
   MediaProfile media_profile;
   /// Threads for flushes and compaction; 0 picks by the number of CPUs. More: more background speed, less for you.
   uint32_t background_threads = 0;
+  /// Memory budget and threads that this store shares with others (lamella/resources.h), in place of memory_budget_bytes and
+  /// background_threads. Null: it has its own.
+  std::shared_ptr<Resources> resources;
   /// Log shards; 0 picks one per CPU up to 16. More: less contention of writers, more half-filled chunks.
   uint32_t log_shards = 0;
   /// MemTable size, bytes of DRAM; 0 derives it from memory_budget_bytes. More: fewer tables, slower inserts.

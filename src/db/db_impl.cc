@@ -78,6 +78,8 @@ Status Closed() { return Status::Aborted("the store was closed; open it again");
 void StoreCore::LetGo() {
   engine.reset();
   pool.reset();
+  memory.reset();
+  resources.reset();  // with threads of its own, they end
   lock.reset();
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/striped_counter.h"
 #include "db/scheduler.h"
+#include "db/shared_resources.h"
 #include "engine/engine.h"
 #include "file/file_system.h"
 #include "lamella/db.h"
@@ -20,11 +21,15 @@ namespace lamella {
 /// What reads stand on. An iterator or a PinnedValue that is left when the DB is destroyed keeps it, and with it the pool's files and
 /// their locks; whoever lets go of the last one lets go of this.
 struct StoreCore {
-  explicit StoreCore(const Options& from) : options(from) {}
+  explicit StoreCore(const Options& from) : options(WithBudget(from)) {}
+  /// With the budget of the shared resources, where there are any.
+  static Options WithBudget(Options options);
   /// Nothing reads any more.
   void LetGo();
 
   const Options options;
+  std::shared_ptr<SharedResources> resources;  // constant after Init
+  std::unique_ptr<MemoryAccount> memory;       // outlives the pool
   std::unique_ptr<FileLock> lock;
   std::unique_ptr<Pool> pool;
   SnapshotList snapshots;  // of iterators, too
@@ -36,7 +41,7 @@ struct StoreCore {
 /// What tests put beneath a store.
 struct DbSeams {
   PersistHook* hook = nullptr;
-  bool inline_jobs = false;  // no threads of its own (Scheduler::Start)
+  bool inline_jobs = false;  // no threads (Scheduler::Start)
   FileSystem* files = FileSystem::Posix();
   OsHook* os = nullptr;  // of the pool's files
 };
@@ -90,6 +95,7 @@ class DbImpl final : public DB {
   Status Shut();
   void LetGo();
   Status CheckOptions() const;
+  Status TakeResources();
   Status CheckWrite(std::string_view key, std::string_view value) const;
   Status WriteOperations(const WriteOptions& options, std::span<const WriteOperation> operations);
   Status AwaitRoom(uint32_t delay_ns, size_t records);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <thread>
 
 #include "db/db_impl.h"
 #include "db/no_throw.h"
@@ -53,6 +52,11 @@ std::vector<std::string> PoolPaths(const Options& options, const std::string& pa
   return paths;
 }
 
+Options StoreCore::WithBudget(Options options) {
+  if (options.resources != nullptr) options.memory_budget_bytes = options.resources->memory_budget_bytes();
+  return options;
+}
+
 Status DbImpl::CheckOptions() const {
   const auto refuse = [](const std::string& what) { return Status::InvalidArgument(what); };
   if (options_.pmem_paths.size() > kPoolPartsMax) {
@@ -64,14 +68,12 @@ Status DbImpl::CheckOptions() const {
     return refuse("chunk_bytes is " + std::to_string(options_.chunk_bytes) +
                   "; it must be a power of two from 64 KiB to 1 GiB");
   }
-  constexpr uint64_t kBudgetMin = 1 << 20;
-  if (options_.memory_budget_bytes < kBudgetMin) {
+  if (options_.memory_budget_bytes < kMemoryBudgetBytesMin) {
     return refuse("memory_budget_bytes is " + std::to_string(options_.memory_budget_bytes) +
                   "; at least 1 MiB (1048576) is needed");
   }
-  constexpr uint32_t kThreadsMax = 256;
-  if (options_.background_threads > kThreadsMax || options_.log_shards > kThreadsMax) {
-    return refuse("background_threads and log_shards are at most " + std::to_string(kThreadsMax));
+  if (options_.background_threads > kBackgroundThreadsMax || options_.log_shards > kBackgroundThreadsMax) {
+    return refuse("background_threads and log_shards are at most " + std::to_string(kBackgroundThreadsMax));
   }
   if (options_.medium > MediumKind::kVolatile) {
     return refuse("medium is " + std::to_string(static_cast<int>(options_.medium)) +
@@ -155,9 +157,22 @@ Status DbImpl::OpenPool(bool may_create, std::vector<std::string>* mended) {
 Status DbImpl::MakeEngine() {
   if (pool_->state().engine != EngineKind::kListDb) return Unbuilt(pool_->state().engine);
   core_->engine = NewListDb({pool_, &options_, &snapshots_, [scheduler = &scheduler_] { scheduler->Wake(); },
-                             [scheduler = &scheduler_] { scheduler->Nudge(); }});
+                             [scheduler = &scheduler_] { scheduler->Nudge(); }, core_->memory.get()});
   engine_ = core_->engine.get();
   return Status::OK();
+}
+
+// Its own, where it shares none. Before anything changes: where there are no threads the store stays as it is.
+Status DbImpl::TakeResources() {
+  Status s;
+  if (options_.resources != nullptr) {
+    core_->resources = std::static_pointer_cast<SharedResources>(options_.resources);
+  } else {
+    core_->resources = std::make_shared<SharedResources>(options_.memory_budget_bytes);
+    if (!seams_.inline_jobs) s = core_->resources->Start(options_.background_threads);
+  }
+  core_->memory = std::make_unique<MemoryAccount>(core_->resources->budget());
+  return s;
 }
 
 Status DbImpl::Init() {
@@ -168,12 +183,9 @@ Status DbImpl::OpenStore() {
   using std::chrono::steady_clock;
   const auto start = steady_clock::now();
   Status s = CheckOptions();
+  if (s.ok()) s = TakeResources();
   if (s.ok()) s = OpenPool(true);
   if (s.ok()) s = MakeEngine();
-  // Before anything changes: where there are no threads the store stays as it is.
-  uint32_t threads = options_.background_threads;
-  if (threads == 0) threads = std::clamp<uint32_t>(std::thread::hardware_concurrency() + 1, 3, 4);
-  if (s.ok()) s = scheduler_.Start(seams_.inline_jobs ? 0 : std::max(threads, 2u));
   // What a power cut left counts as that until recovery is complete: it may be cut itself. What was closed in order is not clean
   // any more from its first change on.
   const bool clean = s.ok() && pool_->state().clean;
@@ -183,7 +195,7 @@ Status DbImpl::OpenStore() {
   if (!s.ok()) return s;
   recovery_us_ =
       static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(steady_clock::now() - start).count());
-  scheduler_.Run(engine_, pool_);
+  scheduler_.Start(engine_, pool_, seams_.inline_jobs ? nullptr : core_->resources->executor());
   open_.store(true, std::memory_order_release);
   return Status::OK();
 }
@@ -253,6 +265,8 @@ Status RepairDB(const std::string& path, const Options& options, RepairReport* r
 }
 
 Status DbImpl::Repair(RepairReport* report) {
+  core_->resources = std::make_shared<SharedResources>(options_.memory_budget_bytes);  // no job runs: no threads
+  core_->memory = std::make_unique<MemoryAccount>(core_->resources->budget());
   Status s = OpenPool(false, &report->notes);
   if (s.ok()) s = MakeEngine();
   const bool clean = s.ok() && pool_->state().clean;  // as in Init

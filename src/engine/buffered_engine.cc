@@ -58,7 +58,7 @@ void BufferedEngine::StartWriting(uint32_t shards, bool unified, const std::vect
     bytes_to_copy_.fetch_add(memtable->bytes_to_copy(), std::memory_order_relaxed);
   }
   auto read_set = std::make_shared<ReadSet>();
-  read_set->active = std::make_shared<MemTable>(pool_, next_memtable_id_.fetch_add(1));
+  read_set->active = std::make_shared<MemTable>(pool_, next_memtable_id_.fetch_add(1), context_.memory);
   read_set->sealed = std::move(sealed);
   read_set->tables = std::move(tables);
   active_.store(read_set->active.get(), std::memory_order_release);
@@ -213,7 +213,7 @@ void BufferedEngine::Enter(PmLog::Shard* shard, std::span<const WriteOperation> 
   add(shard->deletes, deletes);
   add(shard->batches, count > 1 ? 1 : 0);
   add(shard->user_bytes, user_bytes);
-  *full = table->memory_bytes() >= memtable_bytes_;
+  *full = IsFull(*table);
 }
 
 // Compaction needs the last chunks, or what the deletes let go of would never come back.
@@ -256,6 +256,14 @@ Status BufferedEngine::MakeRoom(const Status& no_space, int attempt) {
   return Status::OK();
 }
 
+// Where memory is short, a store that has its share of it flushes early.
+bool BufferedEngine::IsFull(const MemTable& memtable) const {
+  const uint64_t bytes = memtable.memory_bytes();
+  if (bytes >= memtable_bytes_) return true;
+  return bytes >= kMemTableBytesMin && context_.memory != nullptr && context_.memory->MustShrink() &&
+         bytes >= context_.memory->ShareOf(memtable_bytes_);
+}
+
 void BufferedEngine::SwitchMemTable(bool force) {
   std::unique_lock switching(switch_mu_, std::defer_lock);
   if (force) {
@@ -264,8 +272,8 @@ void BufferedEngine::SwitchMemTable(bool force) {
     return;  // another writer does it
   }
   const MemTable* active = active_.load(std::memory_order_acquire);
-  if (active->count() == 0 || (!force && active->memory_bytes() < memtable_bytes_)) return;
-  auto fresh = std::make_shared<MemTable>(pool_, next_memtable_id_.fetch_add(1));
+  if (active->count() == 0 || (!force && !IsFull(*active))) return;
+  auto fresh = std::make_shared<MemTable>(pool_, next_memtable_id_.fetch_add(1), context_.memory);
   auto next = std::make_shared<ReadSet>();
   next->active = fresh;
   {
@@ -354,7 +362,7 @@ Status BufferedEngine::Flush() {
       lock.unlock();
       return BackgroundError();
     }
-    flushed_.wait_for(lock, std::chrono::milliseconds(20));
+    flushed_.wait(lock);
   }
   return Status::OK();
 }

@@ -48,6 +48,9 @@ struct Candidates {
   std::array<PmPtr, 8> places;
 };
 
+/// A MemTable is not switched below this, however short memory is.
+inline constexpr uint64_t kMemTableBytesMin = 64 << 10;
+
 class BufferedEngine : public Engine {
  public:
   Status Write(std::span<const WriteOperation> operations) override;
@@ -95,6 +98,8 @@ class BufferedEngine : public Engine {
   std::shared_ptr<const ReadSet> CurrentReadSet() const;
   /// Seals the active MemTable if it holds anything (`force`) or is full.
   void SwitchMemTable(bool force);
+  /// To be switched: by its size, or because memory is short.
+  bool IsFull(const MemTable& memtable) const;
   /// REQUIRES: read_set_mu_ is held.
   void UpdateWriteDelay();
   /// Flushes inline; for Close, when no job runs any more.

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/memory_budget.h"
 #include "engine/snapshot_list.h"
 #include "iterator/internal_iterator.h"
 #include "lamella/db.h"
@@ -52,8 +53,9 @@ struct EngineContext {
   Pool* pool = nullptr;
   const Options* options = nullptr;
   SnapshotList* snapshots = nullptr;
-  std::function<void()> wake;   // there may be a job to pick
-  std::function<void()> nudge;  // the same from where no job may run in the caller's thread
+  std::function<void()> wake;       // there may be a job to pick
+  std::function<void()> nudge;      // the same from where no job may run in the caller's thread
+  MemoryAccount* memory = nullptr;  // of MemTables and caches; outlives the pool, too
 };
 
 class Engine {

@@ -10,8 +10,9 @@ constexpr uint64_t kBytesPerEntry = 48;  // at the usual fill of leaves
 constexpr uint32_t kEmptiedLeavesMax = 16;
 }  // namespace
 
-SecondChanceCache::SecondChanceCache(Pool* pool, uint64_t bytes_max) : pool_(pool), bytes_max_(bytes_max) {
-  owned_ = std::make_shared<HeadTree>(pool, kEmptiedLeavesMax);
+SecondChanceCache::SecondChanceCache(Pool* pool, uint64_t bytes_max, MemoryAccount* memory)
+    : pool_(pool), bytes_max_(bytes_max), memory_(memory) {
+  owned_ = NewTree();
   tree_.store(owned_.get(), std::memory_order_release);
 }
 
@@ -58,7 +59,7 @@ void SecondChanceCache::Insert(const Record* record, PmPtr place) {
   if (bytes_max_ == 0 || record->height() < height_min()) return;
   HeadTree* tree = tree_.load(std::memory_order_relaxed);
   tree->Insert(record->key(), record->tag(), place, record->height());
-  if (tree->memory_bytes() > bytes_max_) MakeRoom();
+  if (tree->memory_bytes() > BytesMax()) MakeRoom();
 }
 
 void SecondChanceCache::Remove(const Record* record, PmPtr place) {
@@ -92,7 +93,7 @@ void SecondChanceCache::Warm(const PmSkipList& list, uint64_t elements, WalkVisi
   };
   // One in four reaches a layer higher.
   uint32_t height_min = this->height_min();
-  while (height_min < kHeightMax && (elements >> (2 * (height_min - 1))) * kBytesPerEntry > bytes_max_) height_min++;
+  while (height_min < kHeightMax && (elements >> (2 * (height_min - 1))) * kBytesPerEntry > BytesMax()) height_min++;
   height_min_.store(height_min, std::memory_order_relaxed);
   for (uint32_t lane = 0; lane < list.lane_count(); lane++) {
     Visitor visitor(this, list, beside);
@@ -102,19 +103,35 @@ void SecondChanceCache::Warm(const PmSkipList& list, uint64_t elements, WalkVisi
   }
 }
 
-void SecondChanceCache::Clear() { Swap(std::make_shared<HeadTree>(pool_, kEmptiedLeavesMax)); }
+std::shared_ptr<HeadTree> SecondChanceCache::NewTree() const {
+  return std::make_shared<HeadTree>(pool_, memory_, kEmptiedLeavesMax);
+}
+
+void SecondChanceCache::Clear() { Swap(NewTree()); }
+
+uint64_t SecondChanceCache::BytesMax() const {
+  if (memory_ == nullptr || !memory_->MustShrink()) return bytes_max_;
+  constexpr uint64_t kBytesMin = 16 << 10;  // an empty tree takes a part of it
+  return std::min(bytes_max_, std::max(memory_->ShareOf(bytes_max_), kBytesMin));
+}
+
+// Each round drops a height's elements, until none are left.
+void SecondChanceCache::Shrink() {
+  while (IsTooLarge() && height_min() < kHeightMax) MakeRoom();
+  if (IsTooLarge()) Clear();
+}
 
 // Drops the shortest elements; none where most of the memory is in emptied leaves.
 void SecondChanceCache::MakeRoom() {
   const HeadTree* old = tree_.load(std::memory_order_relaxed);
-  if (old->count() * kBytesPerEntry > bytes_max_ / 2 && height_min() < kHeightMax) {
+  if (old->count() * kBytesPerEntry > BytesMax() / 2 && height_min() < kHeightMax) {
     height_min_.fetch_add(1, std::memory_order_relaxed);
   }
   Rebuild();
 }
 
 void SecondChanceCache::Rebuild() {
-  auto tree = std::make_shared<HeadTree>(pool_, kEmptiedLeavesMax);
+  auto tree = NewTree();
   HeadTree::Iterator entries(tree_.load(std::memory_order_relaxed));
   for (entries.SeekToFirst(); entries.Valid(); entries.Next()) {
     if (entries.entry().height() >= height_min()) tree->InsertEntry(entries.entry());

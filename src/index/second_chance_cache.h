@@ -9,7 +9,7 @@
 //     linked between it and what its links lead to. Until it is told, the element passes by nothing: a
 //     search may start from whatever is named by the tree that is the cache's when the search begins.
 //     A tree of before is told of nothing more, and must not be asked again.
-// Threads: Insert, Remove, Warm, Clear from the one thread that changes L1; reads from any,
+// Threads: Insert, Remove, Warm, Clear, Shrink from the one thread that changes L1; reads from any,
 // FindAtOrBefore pinned in `readers`.
 #ifndef LAMELLA_INDEX_SECOND_CHANCE_CACHE_H_
 #define LAMELLA_INDEX_SECOND_CHANCE_CACHE_H_
@@ -28,7 +28,8 @@ namespace lamella {
 
 class SecondChanceCache {
  public:
-  SecondChanceCache(Pool* pool, uint64_t bytes_max);
+  /// Holds at most `bytes_max`, and what is fair of it while `memory` (may be null) must shrink.
+  SecondChanceCache(Pool* pool, uint64_t bytes_max, MemoryAccount* memory = nullptr);
 
   bool enabled() const { return bytes_max_ != 0; }
   /// Height below which elements are not kept at present.
@@ -60,15 +61,21 @@ class SecondChanceCache {
   /// null) of each element's predecessor.
   void Warm(const PmSkipList& list, uint64_t elements, WalkVisitor* beside = nullptr);
   void Clear();
+  /// More than it may hold now; the next Shrink or Insert makes room.
+  bool IsTooLarge() const { return bytes_max_ != 0 && memory_bytes() > BytesMax(); }
+  void Shrink();
 
  private:
+  uint64_t BytesMax() const;
   void MakeRoom();
+  std::shared_ptr<HeadTree> NewTree() const;
   /// A new tree of the elements that are tall enough.
   void Rebuild();
   void Swap(std::shared_ptr<HeadTree> tree) LAMELLA_EXCLUDES(mu_);
 
   Pool* const pool_;
   const uint64_t bytes_max_;
+  MemoryAccount* const memory_;
   std::atomic<uint32_t> height_min_{1};
   uint32_t removals_ = 0;  // the changing thread's
   std::atomic<HeadTree*> tree_;

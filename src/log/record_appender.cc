@@ -40,8 +40,7 @@ RecordAppender::RecordAppender(Pool* pool, uint32_t part, ChunkKind kind, uint32
       kind_(kind),
       owner_(owner),
       persister_(pool->gate(), cause),
-      next_ordinal_(next_ordinal),
-      stage_(new char[kStageBytes]) {}
+      next_ordinal_(next_ordinal) {}
 
 Status RecordAppender::Prepare(const uint64_t* record_bytes, size_t count, bool use_reserve) {
   // Walks the placement that Append will do, over the open chunk and what is prepared already, and claims what is missing.
@@ -69,6 +68,7 @@ Status RecordAppender::Prepare(const uint64_t* record_bytes, size_t count, bool 
 void RecordAppender::OpenNext() {
   LAMELLA_CHECK(prepared_used_ < prepared_.size());
   CloseChunk();
+  if (stage_ == nullptr) stage_.reset(new char[kStageBytes]);
   chunk_ = prepared_[prepared_used_++];
   if (prepared_used_ == prepared_.size()) {
     prepared_.clear();

@@ -116,7 +116,7 @@ class RecordAppender {
     uint64_t whole_bytes = 0;
   };
   std::vector<Closed> closed_;
-  std::unique_ptr<char[]> stage_;
+  std::unique_ptr<char[]> stage_;  // from the first chunk on
 };
 
 /// Up to this offset a chunk's records were once durable, each whole: whatever does not validate there was damaged since. 0 where

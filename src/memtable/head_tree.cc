@@ -14,13 +14,15 @@ namespace lamella {
 
 namespace {
 
-constexpr size_t kSlabBytesMin = 128 << 10;
+constexpr size_t kSlabBytesMin = 8 << 10;
+constexpr size_t kSlabBytesUsual = 128 << 10;
 constexpr size_t kHugePageBytes = 2 << 20;
 
 // Slabs grow with the tree, so that a small one costs little and a large one lies in huge pages: a search of a tree of 100 MiB
 // would miss the TLB at every node.
 size_t SlabBytes(size_t tree_bytes) {
-  const size_t bytes = std::clamp(tree_bytes / 4, kSlabBytesMin, kHugePageBytes);
+  const size_t wanted = std::max(tree_bytes / 4, std::min(tree_bytes, kSlabBytesUsual));
+  const size_t bytes = std::clamp(wanted, kSlabBytesMin, kHugePageBytes);
   return bytes - bytes % kLineBytes;
 }
 
@@ -51,8 +53,8 @@ struct HeadTree::Probe {
       : high(e.head_high), low(e.head_low), tag(e.tag), key_class(e.key_class()), key(k) {}
 };
 
-HeadTree::HeadTree(const Pool* pool, uint32_t emptied_leaves_max)
-    : pool_(pool), emptied_leaves_max_(emptied_leaves_max) {
+HeadTree::HeadTree(const Pool* pool, MemoryAccount* memory, uint32_t emptied_leaves_max)
+    : pool_(pool), memory_(memory), emptied_leaves_max_(emptied_leaves_max) {
   Leaf* leaf = Allocate<Leaf>();
   leaf->leaf = true;
   root_.store(leaf, std::memory_order_release);
@@ -60,6 +62,7 @@ HeadTree::HeadTree(const Pool* pool, uint32_t emptied_leaves_max)
 
 HeadTree::~HeadTree() {
   for (char* slab : slabs_) std::free(slab);
+  if (memory_ != nullptr) memory_->Release(memory_bytes());
 }
 
 char* HeadTree::AllocateBytes(size_t bytes) {
@@ -74,6 +77,7 @@ char* HeadTree::AllocateBytes(size_t bytes) {
     if (alignment == kHugePageBytes) ::madvise(slabs_.back(), slab_bytes, MADV_HUGEPAGE);  // a wish
     slab_left_ = slab_bytes;
     memory_bytes_.fetch_add(slab_bytes, std::memory_order_relaxed);
+    if (memory_ != nullptr) memory_->Charge(slab_bytes);
   }
   slab_left_ -= bytes;
   return slabs_.back() + slab_left_;

@@ -25,6 +25,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/memory_budget.h"
 #include "base/striped_counter.h"
 #include "iterator/internal_iterator.h"
 #include "log/record.h"
@@ -51,9 +52,11 @@ class HeadTree {
     /// Key size, 17 standing for all longer ones.
     uint32_t key_class() const { return std::min(static_cast<uint32_t>(reference >> 56), kLongKeyClass); }
   };
+  /// `memory` (may be null) is charged for its nodes, and outlives it.
   /// Where entries are removed, leaves are emptied and stay (I2). After `emptied_leaves_max` of them in
   /// a row a search backwards gives up, as at the beginning: for those to whom an entry is a hint.
-  explicit HeadTree(const Pool* pool, uint32_t emptied_leaves_max = ~uint32_t{0});
+  explicit HeadTree(const Pool* pool, MemoryAccount* memory = nullptr,
+                    uint32_t emptied_leaves_max = ~uint32_t{0});
   ~HeadTree();
   HeadTree(const HeadTree&) = delete;
   HeadTree& operator=(const HeadTree&) = delete;
@@ -105,6 +108,7 @@ class HeadTree {
 
   // Read by every search, changed rarely.
   const Pool* const pool_;
+  MemoryAccount* const memory_;
   const uint32_t emptied_leaves_max_;
   std::atomic<Node*> root_;
   std::atomic<uint64_t> memory_bytes_{0};

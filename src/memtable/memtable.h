@@ -18,7 +18,8 @@ namespace lamella {
 
 class MemTable {
  public:
-  MemTable(const Pool* pool, uint64_t id) : pool_(pool), id_(id), tree_(pool) {}
+  MemTable(const Pool* pool, uint64_t id, MemoryAccount* memory = nullptr)
+      : pool_(pool), id_(id), tree_(pool, memory) {}
 
   void Add(std::string_view key, uint64_t tag, PmPtr place) { tree_.Insert(key, tag, place); }
   /// For a log whose records a flush copies: how much it will have to.

@@ -126,7 +126,7 @@ void ListDb::LinkRecords(const HeadTree& tree, L0Table* table, bool fill_cache) 
 
 // The plain log's flush: records are copied in key order into the arena, with room for links (the baseline of figure 33).
 Status ListDb::CopyRecords(const MemTable& memtable, std::shared_ptr<HeadTree>* copied) {
-  *copied = std::make_shared<HeadTree>(pool_);
+  *copied = std::make_shared<HeadTree>(pool_, context_.memory);
   Random random(memtable.id() * 0x9e3779b97f4a7c15ull);
   std::vector<PmPtr> places;
   places.reserve(memtable.count());
@@ -181,12 +181,18 @@ Status ListDb::FlushMemTable(const std::shared_ptr<MemTable>& memtable) {
   return Status::OK();
 }
 
+// What MemTables and trees may take together.
+uint64_t ListDb::TablesBytesMax() const {
+  if (!context_.memory->MustShrink()) return BufferedBytesMax() + 2 * memtable_bytes_;
+  return std::min(tables_bytes_max_, std::max(context_.memory->ShareOf(tables_bytes_max_), 2 * kMemTableBytesMin));
+}
+
 // Keeps the trees of L0 within the budget: the newest go without one, the oldest are merged next and
 // use theirs for it. Where zipper compaction keeps up, writers wait before it comes to that
 // (UpdateWriteDelay), but for the MemTables that were being filled and flushed then.
 void ListDb::TrimTrees(ListDbTables* tables) const {
-  const uint64_t bytes_max = BufferedBytesMax() + 2 * memtable_bytes_;
-  uint64_t bytes = memtable_bytes_;
+  const uint64_t bytes_max = TablesBytesMax();
+  uint64_t bytes = std::min(memtable_bytes_, bytes_max / 2);
   for (size_t i = tables->l0.size(); i-- > 0;) {
     if (tables->l0[i]->tree == nullptr) continue;
     bytes += tables->l0[i]->tree->memory_bytes();
@@ -196,6 +202,37 @@ void ListDb::TrimTrees(ListDbTables* tables) const {
     bare->tree = nullptr;
     tables->l0[i] = bare;
   }
+}
+
+// True of what Shrink makes false, so that it ends.
+bool ListDb::MustShrink() {
+  if (!context_.memory->MustShrink()) return false;
+  const auto read_set = CurrentReadSet();
+  uint64_t tree_bytes = 0;
+  for (const auto& table : static_cast<const ListDbTables&>(*read_set->tables).l0) {
+    if (table->tree != nullptr) tree_bytes += table->tree->memory_bytes();
+  }
+  return lookup_cache_.memory_bytes() > context_.memory->ShareOf(lookup_cache_.bytes_max()) ||
+         second_chance_.IsTooLarge() || tree_bytes > TablesBytesMax() || IsFull(*read_set->active);
+}
+
+// What a store gives back is found without it, if more slowly. The MemTable becomes a table, whose tree goes where there is no
+// room for it.
+Status ListDb::Shrink() {
+  second_chance_.Shrink();
+  {
+    const std::lock_guard lock(tables_mu_);
+    auto tables = std::make_shared<ListDbTables>(*CurrentTables());
+    TrimTrees(tables.get());
+    Install(tables, nullptr);
+  }
+  SwitchMemTable(false);
+  const MemoryAccount& memory = *context_.memory;
+  while (memory.MustShrink() && lookup_cache_.memory_bytes() > memory.ShareOf(lookup_cache_.bytes_max())) {
+    lookup_cache_.Shrink();
+    pool_->readers()->Collect();
+  }
+  return Status::OK();
 }
 
 // Makes all tables that are not yet durable so, with one fence for the group, and moves the boundary.

@@ -22,11 +22,22 @@ uint64_t TablesBytes(const Options& options) {
   return std::max(left, options.memory_budget_bytes / 8);
 }
 
-constexpr uint64_t kMemTableBytesMin = 64 << 10;
-
 uint64_t MemTableBytes(const Options& options) {
   if (options.memtable_bytes != 0) return std::max(options.memtable_bytes, kMemTableBytesMin);
   return std::max(TablesBytes(options) / 8, kMemTableBytesMin);
+}
+
+// Damage may have made a record's size one that leads out of the pool.
+void HashRecords(const Pool& pool, std::span<const PmPtr> places, uint64_t* hashes) {
+  for (const PmPtr place : places) {
+    const char* const record = pool.Address(place);
+    __builtin_prefetch(record);
+    __builtin_prefetch(record + kLineBytes);
+  }
+  for (size_t i = 0; i < places.size(); ++i) {
+    const Record* const record = pool.At<Record>(places[i]);
+    hashes[i] = pool.Contains(places[i], record->bytes()) ? Hash64(record->key()) : 0;
+  }
 }
 
 // DRAM of a record's entry in a tree, at the usual fill of leaves.
@@ -39,8 +50,11 @@ ListDb::ListDb(const EngineContext& context)
       options_(context.options->listdb),
       tables_bytes_max_(TablesBytes(*context.options)),
       memtable_bytes_(MemTableBytes(*context.options)),
-      lookup_cache_(Share(context.options->memory_budget_bytes, options_.lookup_cache_share)),
-      second_chance_(context.pool, Share(context.options->memory_budget_bytes, options_.second_chance_share)),
+      lookup_cache_(Share(context.options->memory_budget_bytes, options_.lookup_cache_share), context.pool->readers(),
+                    [pool = context.pool](auto places, uint64_t* hashes) { HashRecords(*pool, places, hashes); },
+                    context.memory),
+      second_chance_(context.pool, Share(context.options->memory_budget_bytes, options_.second_chance_share),
+                     context.memory),
       compaction_persister_(context.pool->gate(), WriteCause::kCompaction),
       gc_persister_(context.pool->gate(), WriteCause::kGc),
       settled_sequence_(std::make_shared<std::atomic<uint64_t>>(0)),
@@ -125,7 +139,7 @@ Lookup ListDb::SearchTables(const TableSet& tables, const InternalKey& target, c
   // Only a read as of after the last flush may fill the cache: no table has a newer version than it found. A flush since then
   // moved the generation.
   if (TagSequence(target.tag) >= flushed_through_.load(std::memory_order_acquire)) {
-    lookup_cache_.PutFound(candidates.hash, place, candidates.generation);
+    if (lookup_cache_.PutFound(candidates.hash, place, candidates.generation)) context_.nudge();
   }
   return Found(place, record->kind());
 }
@@ -192,6 +206,15 @@ std::optional<Job> ListDb::PickJob(JobClass job_class) {
                  return s;
                }};
   }
+  if (lookup_cache_.GrowthDue() && !growing_cache_) {
+    growing_cache_ = true;
+    return Job{"grow the lookup cache", [this] {
+                 lookup_cache_.Grow();
+                 const std::lock_guard done(job_mu_);
+                 growing_cache_ = false;
+                 return Status::OK();
+               }};
+  }
   if (l1_busy_) return std::nullopt;
   const auto l1_job = [this](const char* name, auto&& run) {
     l1_busy_ = true;
@@ -201,6 +224,7 @@ std::optional<Job> ListDb::PickJob(JobClass job_class) {
                  return s;
                }};
   };
+  if (MustShrink()) return l1_job("shrink", [this] { return Shrink(); });
   if (warm_) {
     warm_ = false;
     return l1_job("warm", [this] {

@@ -96,7 +96,11 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   Status CopyRecords(const MemTable& memtable, std::shared_ptr<HeadTree>* copied);
   Status Checkpoint();
   void FreeLogBeforeBoundary();
+  uint64_t TablesBytesMax() const;
   void TrimTrees(ListDbTables* tables) const;
+  /// Memory is short, and this store holds more of it than its share.
+  bool MustShrink();
+  Status Shrink();
 
   /// Waits for the job that changes L1; no other begins until GiveL1Back.
   void TakeL1();
@@ -221,6 +225,7 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   bool gc_wanted_ = false;
   bool merge_all_ = false;
   bool warm_ = false;
+  bool growing_cache_ = false;
 
   // Used by the one job that changes L1.
   Persister compaction_persister_;

@@ -127,7 +127,7 @@ std::vector<std::shared_ptr<MemTable>> ListDb::BuildMemTables(const LogContents&
     while (entries[to - 1].batch_remaining != 0) ++to;  // a batch stays together
     slices.emplace_back(from, to);
     from = to;
-    memtables.push_back(std::make_shared<MemTable>(pool_, memtables.size() + 1));
+    memtables.push_back(std::make_shared<MemTable>(pool_, memtables.size() + 1, context_.memory));
     std::vector<LogPosition> sealed = boundary;
     if (to == entries.size()) {
       sealed.clear();

@@ -1,0 +1,212 @@
+#include "db/executor.h"
+
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <system_error>
+
+#include "base/assert.h"
+#include "base/concat.h"
+#include "base/errno_status.h"
+
+namespace lamella {
+namespace {
+
+constexpr size_t IndexOf(JobClass job_class) { return job_class == JobClass::kUrgent ? 0 : 1; }
+
+// Compaction gives way to the threads that wait for an answer: it gets what they leave, and does not preempt them when it
+// wakes. Beside processes that take every processor 10 leaves it a tenth of one; at 19 it gets a hundredth, and what waits
+// for it, a writer that is held back too, waits for minutes. Failing to is no error.
+void GiveWay() {
+  constexpr int kNice = 10;
+  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), kNice);
+  const sched_param none{};
+  ::sched_setscheduler(0, SCHED_BATCH, &none);
+}
+
+}  // namespace
+
+Status Executor::Start(uint32_t threads) {
+  LAMELLA_CHECK(threads >= 2 && threads_.empty());
+  try {
+    threads_.reserve(threads);
+    threads_.emplace_back([this] { Loop(JobClass::kUrgent); });
+    while (threads_.size() < threads) {
+      threads_.emplace_back([this] {
+        GiveWay();
+        Loop(JobClass::kNormal);
+      });
+    }
+  } catch (const std::system_error& error) {  // std::thread has no other way to say it
+    const size_t had = threads_.size();
+    {
+      MutexLock lock(&mu_);
+      stop_ = true;
+    }
+    for (auto& work : work_) work.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+    return Status::IOError(Concat("start ", threads, " background threads: after ", had, " of them ",
+                                  ErrnoText(error.code().value()),
+                                  "; end threads of this process, let stores share theirs (Options::resources), or raise "
+                                  "what it may have (ulimit -u, ulimit -v, the container's limit)"));
+  }
+  return Status::OK();
+}
+
+Executor::~Executor() {
+  {
+    MutexLock lock(&mu_);
+    LAMELLA_CHECK(clients_.empty());
+    stop_ = true;
+  }
+  for (auto& work : work_) work.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void Executor::Join(Client* client) {
+  MutexLock lock(&mu_);
+  client->joined_ = true;
+  clients_.insert(client);
+}
+
+void Executor::Leave(Client* client) {
+  MutexLock lock(&mu_);
+  if (!client->joined_) return;
+  client->joined_ = false;  // nothing queues it from here on
+  clients_.erase(client);
+  for (auto& line : ready_) std::erase(line, client);
+  std::erase_if(later_, [client](const auto& entry) { return entry.second.first == client; });
+  for (auto& line : client->lines_) line.queued = line.held = false;
+  idle_.notify_all();
+  while (client->looking_ > 0) idle_.wait(mu_);  // keeps I2
+}
+
+void Executor::Queue(Client* client, JobClass job_class) {
+  auto& line = client->lines_[IndexOf(job_class)];
+  if (!client->joined_ || line.queued || line.held) return;
+  line.queued = true;
+  ready_[IndexOf(job_class)].push_back(client);
+  work_[IndexOf(job_class)].notify_one();
+}
+
+void Executor::QueueLater(Client* client, JobClass job_class, std::chrono::milliseconds delay) {
+  const auto at = later_.emplace(Clock::now() + delay, LaterLook(client, job_class));
+  if (at == later_.begin()) work_[IndexOf(JobClass::kUrgent)].notify_one();  // it keeps the clock
+}
+
+void Executor::QueueDue() {
+  while (!later_.empty() && later_.begin()->first <= Clock::now()) {
+    const auto [client, job_class] = later_.begin()->second;
+    later_.erase(later_.begin());
+    auto& line = client->lines_[IndexOf(job_class)];
+    if (line.held) {
+      line.held = false;
+    } else {
+      client->timed_ = false;
+    }
+    Queue(client, job_class);
+  }
+}
+
+void Executor::Wake(Client* client) {
+  MutexLock lock(&mu_);
+  Queue(client, JobClass::kUrgent);
+  Queue(client, JobClass::kNormal);
+}
+
+void Executor::LookOn(Client* client, JobClass job_class) {
+  MutexLock lock(&mu_);
+  Queue(client, job_class);
+}
+
+void Executor::WakeAll() {
+  MutexLock lock(&mu_);
+  for (Client* client : clients_) {
+    Queue(client, JobClass::kUrgent);
+    Queue(client, JobClass::kNormal);
+  }
+}
+
+bool Executor::IsIdle(const Client& client) {
+  return client.looking_ == 0 && std::none_of(client.lines_.begin(), client.lines_.end(),
+                                              [](const auto& line) { return line.queued || line.held; });
+}
+
+bool Executor::WaitForIdle(Client* client) {
+  MutexLock lock(&mu_);
+  Queue(client, JobClass::kUrgent);
+  Queue(client, JobClass::kNormal);
+  while (client->joined_ && !IsIdle(*client)) idle_.wait(mu_);
+  return client->joined_;
+}
+
+void Executor::Loop(JobClass job_class) {
+  const size_t index = IndexOf(job_class);
+  MutexLock lock(&mu_);
+  while (!stop_) {
+    if (job_class == JobClass::kUrgent) QueueDue();
+    if (!ready_[index].empty()) {
+      Client* const client = ready_[index].front();
+      ready_[index].pop_front();
+      TakeTurn(client, job_class);
+    } else if (job_class == JobClass::kUrgent && !later_.empty()) {
+      const Clock::time_point due = later_.begin()->first;
+      work_[index].wait_until(mu_, due);
+    } else {
+      work_[index].wait(mu_);
+    }
+  }
+}
+
+void Executor::TakeTurn(Client* client, JobClass job_class) {
+  constexpr int kNoSpaceRetriesMax = 2000;
+  constexpr std::chrono::milliseconds kNoSpaceDelay{1};
+  constexpr std::chrono::milliseconds kReadersDelay{10};
+  constexpr uint32_t kDoublingsMax = 7;  // of that delay: to 1.28 s
+  auto& line = client->lines_[IndexOf(job_class)];
+  line.queued = false;
+  ++client->looking_;
+  mu_.unlock();
+  const Client::Look look = client->LookForJob(job_class);
+  // A full pool is not a failed medium: deletes and gc may make room, and the job is offered again.
+  const bool no_space = look.status.IsNoSpace();
+  bool given_up = false;
+  mu_.lock();
+  line.no_space = no_space ? line.no_space + 1 : 0;
+  given_up = line.no_space >= kNoSpaceRetriesMax;
+  if (!look.status.ok() && (!no_space || given_up)) {
+    line.no_space = 0;
+    mu_.unlock();
+    client->OnError(look.status);
+    mu_.lock();
+  }
+  --client->looking_;
+  if (client->joined_ && look.found) {
+    client->vain_waits_ = 0;
+    if (no_space && !given_up) {
+      if (line.queued) {  // by a Wake while it ran; the pool is as full as it was
+        std::erase(ready_[IndexOf(job_class)], client);
+        line.queued = false;
+      }
+      if (!line.held) {
+        line.held = true;
+        QueueLater(client, job_class, kNoSpaceDelay);
+      }
+    }
+    Queue(client, JobClass::kUrgent);  // what the job did may be the beginning of another
+    Queue(client, JobClass::kNormal);
+  } else if (client->joined_ && job_class == JobClass::kNormal && !look.waits) {
+    client->vain_waits_ = 0;
+  } else if (client->joined_ && look.waits && !client->timed_) {
+    client->timed_ = true;
+    QueueLater(client, job_class, kReadersDelay * (1 << std::min(client->vain_waits_, kDoublingsMax)));
+    ++client->vain_waits_;
+  }
+  if (!client->joined_ || IsIdle(*client)) idle_.notify_all();
+}
+
+}  // namespace lamella

@@ -1,0 +1,41 @@
+// SharedResources is what stands behind Resources: the budget and the executor of one store or of many.
+// Threads: any, after Start.
+#ifndef LAMELLA_DB_SHARED_RESOURCES_H_
+#define LAMELLA_DB_SHARED_RESOURCES_H_
+
+#include <memory>
+
+#include "base/memory_budget.h"
+#include "db/executor.h"
+#include "lamella/resources.h"
+
+namespace lamella {
+
+/// Limits of Options and of Resources.
+inline constexpr uint64_t kMemoryBudgetBytesMin = 1 << 20;
+inline constexpr uint32_t kBackgroundThreadsMax = 256;
+
+class SharedResources final : public Resources {
+ public:
+  explicit SharedResources(uint64_t memory_budget_bytes)
+      : budget_(memory_budget_bytes, [this] { executor_.WakeAll(); }) {}
+  ~SharedResources() override = default;
+
+  /// 0 picks by the number of CPUs; without a Start there are no threads. IOError as Executor::Start.
+  Status Start(uint32_t background_threads);
+
+  uint64_t memory_budget_bytes() const override { return budget_.bytes_max(); }
+  uint64_t memory_used_bytes() const override { return budget_.used(); }
+  uint32_t background_threads() const override { return executor_.thread_count(); }
+
+  MemoryBudget* budget() { return &budget_; }
+  Executor* executor() { return &executor_; }
+
+ private:
+  Executor executor_;
+  MemoryBudget budget_;
+};
+
+}  // namespace lamella
+
+#endif  // LAMELLA_DB_SHARED_RESOURCES_H_
