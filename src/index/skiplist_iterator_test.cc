@@ -2,6 +2,7 @@
 
 #include <array>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -166,13 +167,25 @@ class ChangingList : public SkipListIteratorTest {
  protected:
   class Told final : public Observer {
    public:
-    explicit Told(SecondChanceCache* cache) : cache_(cache) {
-      nearby = [cache](const InternalKey& key) { return cache->FindAtOrBefore(key); };
+    Told(const PmSkipList* list, SecondChanceCache* cache)
+        : list_(list), lanes_(list->lane_count()), cache_(cache) {
+      // As ListDb::Nearby.
+      nearby = [this](const InternalKey& key, uint32_t height_min, uint32_t lane) -> Near {
+        const int part = height_min > 1 && lanes_ > 1 ? static_cast<int>(lane) : -1;
+        const HeadTree::Entry found = cache_->FindTallAtOrBefore(key, height_min, part);
+        return {found.place(), found.height()};
+      };
     }
     void OnLinked(Record* record, PmPtr place) override { cache_->Insert(record, place); }
-    void OnObsolete(Record* record, PmPtr place, bool) override { cache_->Remove(record, place); }
+    void OnObsolete(std::span<const Obsolete> records) override {
+      for (const Obsolete& obsolete : records) {
+        cache_->Remove(list_->At(obsolete.place), obsolete.place);
+      }
+    }
 
    private:
+    const PmSkipList* const list_;
+    const uint32_t lanes_;
     SecondChanceCache* const cache_;
   };
 
@@ -189,7 +202,7 @@ class ChangingList : public SkipListIteratorTest {
   }
 
   void MergeSome(Random* random) {
-    Told told(cache_.get());
+    Told told(lower_.get(), cache_.get());
     MustMerge(NewUpper(random, 1 + random->Uniform(40), kKeys), &told);
   }
   // As ListDb::Relocate.
@@ -203,7 +216,7 @@ class ChangingList : public SkipListIteratorTest {
                                   place.part())});
     }
     for (auto& appender : appenders_) appender->Seal();
-    Told told(cache_.get());
+    Told told(lower_.get(), cache_.get());
     const Status s = Zipper(lower_.get(), &*persister_, &told).Replace(moves);
     ASSERT_TRUE(s.ok()) << s.ToString();
     for (const auto& [from, to] : moves) {
@@ -213,7 +226,7 @@ class ChangingList : public SkipListIteratorTest {
   }
   // As ListDb::DropIfDead.
   void UnlinkSome(Random* random) {
-    Told told(cache_.get());
+    Told told(lower_.get(), cache_.get());
     PmPtr before;
     for (auto at = elements_.begin(); at != elements_.end();) {
       if (!random->OneIn(12)) {
@@ -253,7 +266,7 @@ TEST_F(ChangingList, ASearchStartsFromWhatTheGuideNamesNow) {  // I3
   const auto merge = [&](const char* key, uint64_t sequence) {
     const PmPtr place = Add(key, sequence, 2);
     appenders_[0]->Seal();
-    Told told(cache_.get());
+    Told told(lower_.get(), cache_.get());
     const Status s = Merge({place}, &told);
     ASSERT_TRUE(s.ok()) << s.ToString();
     elements_[{key, MakeTag(sequence, RecordKind::kPut)}] = place;
@@ -265,7 +278,7 @@ TEST_F(ChangingList, ASearchStartsFromWhatTheGuideNamesNow) {  // I3
   EXPECT_EQ(it->key().user_key, "z");
   for (const bool move : {true, false}) {
     SCOPED_TRACE(move ? "moved" : "unlinked");
-    Told told(cache_.get());
+    Told told(lower_.get(), cache_.get());
     const PmPtr a = elements_.begin()->second;
     // The tree is another before the element goes, so that the one of before is not told.
     cache_->Clear();

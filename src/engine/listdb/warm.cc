@@ -65,7 +65,7 @@ void ListDb::BuildTrees() {
   const auto now = CurrentTables();
   for (const auto& bare : now->l0) {
     if (bare->tree != nullptr) continue;
-    auto tree = std::make_shared<HeadTree>(pool_);
+    auto tree = std::make_shared<HeadTree>(pool_, context_.memory);
     TreeBuilder builder(pool_, tree.get());
     WalkInterleaved(*bare->list, 0, 0, &builder);
     if (tree->count() != bare->state.count) continue;  // damage ended the walk; a search will tell of it
