@@ -66,7 +66,7 @@ Status SetOption(const std::string& name, const std::string& value, Options* o) 
   if (name == "checkpoint_group_tables") return Parse(name, value, &o->listdb.checkpoint_group_tables);
   if (name == "lookup_cache_share") return Parse(name, value, &o->listdb.lookup_cache_share);
   if (name == "second_chance_share") return Parse(name, value, &o->listdb.second_chance_share);
-  if (name == "gc_live_share") return Parse(name, value, &o->listdb.gc_live_share);
+  if (name == "space_target") return Parse(name, value, &o->space_target);
   if (name == "memory_budget_bytes") return Parse(name, value, &o->memory_budget_bytes);
   if (name == "memtable_bytes") return Parse(name, value, &o->memtable_bytes);
   if (name == "chunk_bytes") return Parse(name, value, &o->chunk_bytes);
@@ -76,7 +76,7 @@ Status SetOption(const std::string& name, const std::string& value, Options* o) 
   return Status::InvalidArgument(
       "option " + name +
       " is unknown; expected engine, medium, media_profile, unified_log, braided, zipper_compaction, "
-      "checkpoint_group_tables, lookup_cache_share, second_chance_share, gc_live_share, memory_budget_bytes, "
+      "checkpoint_group_tables, lookup_cache_share, second_chance_share, space_target, memory_budget_bytes, "
       "memtable_bytes, chunk_bytes, background_threads, log_shards or verify_checksums");
 }
 

@@ -38,6 +38,7 @@ constexpr Field kFields[] = {
     {"l0_tables", &Stats::l0_tables},
     {"l0_records", &Stats::l0_records},
     {"l1_records", &Stats::l1_records},
+    {"live_bytes", &Stats::live_bytes},
     {"pool_bytes", &Stats::pool_bytes},
     {"pool_bytes_used", &Stats::pool_bytes_used},
     {"dram_bytes", &Stats::dram_bytes},

@@ -68,8 +68,6 @@ struct ListDbOptions {
   double lookup_cache_share = 0.25;
   /// Share of the memory budget for the second-chance cache of L1 (6.6). 0 turns it off.
   double second_chance_share = 0.45;
-  /// A chunk whose live share is below this is emptied by relocation (0..1). More: less space, more copying.
-  double gc_live_share = 0.25;
 };
 
 struct Options {
@@ -104,6 +102,11 @@ struct Options {
   uint32_t log_shards = 0;
   /// MemTable size, bytes of DRAM; 0 derives it from memory_budget_bytes. More: fewer tables, slower inserts.
   uint64_t memtable_bytes = 0;
+  /// Bytes of the pool in use over bytes of live keys and values, 1.1 to 100: what compaction lets the store grow to. While it
+  /// has more urgent work it lets pass half as much again, and a few megabytes are always allowed. Where records are so small
+  /// that their 40 bytes of overhead weigh, it stops where chunks are too full for copying to pay (docs/LIMITS.md). More:
+  /// less copying, more space.
+  double space_target = 2.0;
   /// Verify the checksum of every record that a Get or iterator looks at, and of what compaction merges. On: about 30 ns per 100
   /// bytes looked at.
   bool verify_checksums = false;

@@ -52,6 +52,7 @@ struct Stats {
   uint64_t l0_tables = 0;
   uint64_t l0_records = 0;
   uint64_t l1_records = 0;
+  uint64_t live_bytes = 0;       // keys and values that compaction found to be the newest, or needed by a snapshot
   uint64_t pool_bytes = 0;       // size of the pool's files
   uint64_t pool_bytes_used = 0;  // in chunks that have an owner
   uint64_t dram_bytes = 0;       // MemTables and caches now

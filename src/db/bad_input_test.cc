@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -176,7 +177,9 @@ TEST_F(BadInput, OptionsOutOfRangeAreRefusedBeforeAnythingIsMade) {
   refused("pmem_paths.assign(17, dir_.path())", [this](Options* o) { o->pmem_paths.assign(17, dir_.path()); });
   refused("listdb.lookup_cache_share = -0.1", [](Options* o) { o->listdb.lookup_cache_share = -0.1; });
   refused("listdb.lookup_cache_share = 1.5", [](Options* o) { o->listdb.lookup_cache_share = 1.5; });
-  refused("listdb.gc_live_share = 2", [](Options* o) { o->listdb.gc_live_share = 2; });
+  refused("space_target = 1", [](Options* o) { o->space_target = 1; });
+  refused("space_target = 101", [](Options* o) { o->space_target = 101; });
+  refused("space_target = NaN", [](Options* o) { o->space_target = std::nan(""); });
   refused("medium = static_cast<MediumKind>(77)", [](Options* o) { o->medium = static_cast<MediumKind>(77); });
 }
 

@@ -1,8 +1,12 @@
 // Conformance: space comes back, and a full pool refuses writes without losing any.
 
 #include <map>
+#include <memory>
 
 #include "base/concat.h"
+#include "base/random.h"
+#include "db/db_impl.h"
+#include "pool/pool.h"
 #include "testing/conformance.h"
 
 namespace lamella::testing {
@@ -161,6 +165,151 @@ TEST_P(SpaceConformance, OverwritingOneKeyInASmallPoolGoesOnForever) {
     ASSERT_TRUE(s.ok()) << "write " << i << " of " << writes << ": " << s.ToString();
   }
   for (uint64_t i = writes - 10; i < writes; ++i) EXPECT_TRUE(Get(Concat("key", i % 10)) == MakeValue(i, kValueBytes));
+}
+
+// A power cut takes back every hint that was never flushed. What is dead is found again before a full pool is one.
+TEST_P(SpaceConformance, AFullPoolOfGarbageTakesAsMuchAfterAPowerCutAsAfterAKill) {
+  const auto forget_hints = [this] {
+    PoolOptions pool_options;
+    pool_options.part_paths = PoolPaths(options_, path());
+    pool_options.medium = options_.medium;
+    std::unique_ptr<Pool> pool;
+    const Status s = Pool::Open(pool_options, &pool);
+    ASSERT_TRUE(s.ok()) << s.ToString();
+    pool->ForEachChunk([&](const ChunkRef& chunk) {
+      pool->Descriptor(chunk.part, chunk.index)->dead_bytes.store(0);
+      pool->Descriptor(chunk.part, chunk.index)->used_bytes.store(0);
+    });
+  };
+  enum class Then : uint8_t { kKill, kCut, kCutAndCompact };
+  const auto takes = [&](Then then) -> uint64_t {
+    OpenLimited();
+    if (IsSkipped()) return 0;
+    acknowledged_.clear();
+    next_ = 0;
+    const uint64_t keys = options_.pool_bytes_max / 10 / kValueBytes;
+    Random random(11);
+    for (uint64_t i = 0; i < 6 * keys; ++i) {
+      const std::string key = Concat("old", 1000000 + random.Uniform(keys));
+      const Status s = db()->Put({}, key, MakeValue(next_, kValueBytes));
+      EXPECT_TRUE(s.ok()) << s.ToString();
+      acknowledged_[key] = next_++;
+    }
+    static_cast<DbImpl*>(db())->Abandon();
+    CloseStore();
+    if (then != Then::kKill) forget_hints();
+    Open();
+    if (then == Then::kCutAndCompact) {
+      const Status s = db()->CompactRange({}, {});
+      EXPECT_TRUE(s.ok()) << s.ToString();
+      EXPECT_LE(db()->GetStats().pool_bytes_used, options_.pool_bytes_max / 2);
+    }
+    FillUp();
+    ExpectAcknowledged();
+    return acknowledged_.size();
+  };
+  const uint64_t after_kill = takes(Then::kKill);
+  if (IsSkipped() || HasFatalFailure()) return;
+  EXPECT_GE(takes(Then::kCut), after_kill / 100 * 95);
+  EXPECT_GE(takes(Then::kCutAndCompact), after_kill / 100 * 95);
+}
+
+// What a store may take whose live keys and values are so large: the target, the MemTable's log that nobody has merged, and what
+// is open or fixed.
+uint64_t SpaceAllowed(const Options& options, uint64_t live_bytes, uint32_t parts) {
+  const uint64_t memtable = options.memtable_bytes != 0 ? options.memtable_bytes : options.memory_budget_bytes / 16;
+  const double target = options.space_target * static_cast<double>(live_bytes);
+  return static_cast<uint64_t>(target * 17 / 16) + 2 * memtable + 24 * parts * options.chunk_bytes;
+}
+
+class SpaceTarget : public ConformanceTest {
+ protected:
+  // Tables that are never merged keep all that was ever written (docs/LIMITS.md).
+  bool NeverMerges() const { return !options_.listdb.zipper_compaction; }
+  uint64_t Used() const { return db()->GetStats().pool_bytes_used; }
+  void Idle() {
+    const Status s = db()->WaitForIdle();
+    ASSERT_TRUE(s.ok()) << s.ToString();
+  }
+};
+LAMELLA_CONFORMANCE_SUITE(SpaceTarget);
+
+// Keys rise, the oldest are deleted: however much goes through, the store stays as small as what it holds.
+TEST_P(SpaceTarget, AQueueStaysAsSmallAsItsContent) {
+  if (NeverMerges()) GTEST_SKIP() << "zipper_compaction is off";
+  constexpr uint64_t kHeld = 1000;
+  constexpr uint64_t kLength = 40000;
+  constexpr size_t kValue = 500;
+  for (uint64_t i = 0; i < kLength; ++i) {
+    Put(Concat("queue", 1000000 + i), MakeValue(i, kValue));
+    if (i >= kHeld) Delete(Concat("queue", 1000000 + i - kHeld));
+    if (HasFatalFailure()) return;
+    if (i % (kLength / 4) == kLength / 4 - 1) {
+      Idle();
+      EXPECT_LE(Used(), SpaceAllowed(options_, kHeld * (kValue + 12), GetParam().parts)) << "after " << i << " puts";
+    }
+  }
+  EXPECT_EQ(ScanForward().size(), kHeld);
+  EXPECT_EQ(ScanBackward().size(), kHeld);
+}
+
+// The same while an iterator is always open somewhere: what it keeps goes with it.
+TEST_P(SpaceTarget, AQueueThatIsAlwaysReadStaysSmallToo) {
+  if (NeverMerges()) GTEST_SKIP() << "zipper_compaction is off";
+  constexpr uint64_t kHeld = 1000;
+  constexpr uint64_t kLength = 40000;
+  constexpr size_t kValue = 500;
+  std::unique_ptr<Iterator> reading[2];
+  for (uint64_t i = 0; i < kLength; ++i) {
+    if (i % 2000 == 0) {  // it overlaps with the one before
+      reading[i / 2000 % 2] = db()->NewIterator({});
+      reading[i / 2000 % 2]->SeekToFirst();
+    }
+    Put(Concat("queue", 1000000 + i), MakeValue(i, kValue));
+    if (i >= kHeld) Delete(Concat("queue", 1000000 + i - kHeld));
+    if (HasFatalFailure()) return;
+  }
+  // One more turn of the queue merges what the last iterators held.
+  for (auto& it : reading) it.reset();
+  for (uint64_t i = kLength; i < kLength + 4 * kHeld; ++i) {
+    Put(Concat("queue", 1000000 + i), MakeValue(i, kValue));
+    Delete(Concat("queue", 1000000 + i - kHeld));
+  }
+  Idle();
+  EXPECT_LE(Used(), SpaceAllowed(options_, 4 * kHeld * (kValue + 12), GetParam().parts));
+  EXPECT_EQ(ScanForward().size(), kHeld);
+}
+
+TEST_P(SpaceTarget, OneLargeKeyTakesAFewOfItsVersions) {
+  if (NeverMerges()) GTEST_SKIP() << "zipper_compaction is off";
+  const size_t value = 200000;
+  const uint64_t writes = 300;
+  for (uint64_t i = 0; i < writes; ++i) Put("key", MakeValue(i, value));
+  Idle();
+  EXPECT_LE(Used(), SpaceAllowed(options_, 8 * value, GetParam().parts));
+  EXPECT_TRUE(Get("key") == MakeValue(writes - 1, value));
+}
+
+TEST_P(SpaceTarget, OverwritingAnywhereEndsAtTheTarget) {
+  if (NeverMerges()) GTEST_SKIP() << "zipper_compaction is off";
+  const uint64_t keys = 20000;
+  const size_t value = 200;
+  Random random(301);
+  uint64_t live = 0;
+  for (uint64_t i = 0; i < keys; ++i) {
+    const std::string key = Concat("key", 1000000 + i);
+    Put(key, MakeValue(i, value));
+    live += key.size() + value;
+  }
+  for (uint64_t i = 0; i < 3 * keys; ++i) Put(Concat("key", 1000000 + random.Uniform(keys)), MakeValue(i, value));
+  Idle();
+  EXPECT_LE(Used(), SpaceAllowed(options_, live, GetParam().parts));
+  const Stats stats = db()->GetStats();
+  EXPECT_LE(stats.gc_bytes_relocated, 4 * 3 * keys * (value + 50)) << "no record is copied over and over";
+  EXPECT_EQ(ScanForward().size(), keys);
+  // And a store that is idle stays idle.
+  Idle();
+  EXPECT_EQ(db()->GetStats().gc_bytes_relocated, stats.gc_bytes_relocated);
 }
 
 }  // namespace

@@ -85,8 +85,9 @@ Status DbImpl::CheckOptions() const {
       options_.listdb.lookup_cache_share + options_.listdb.second_chance_share > 0.9) {
     return refuse("lookup_cache_share and second_chance_share are shares of the memory budget: 0 to 0.9, together too");
   }
-  if (!(options_.listdb.gc_live_share >= 0.0 && options_.listdb.gc_live_share < 1.0)) {
-    return refuse("gc_live_share is a share: 0 to below 1");
+  if (!(options_.space_target >= 1.1 && options_.space_target <= 100)) {
+    return refuse("space_target is " + std::to_string(options_.space_target) +
+                  "; it is bytes used over live bytes, 1.1 to 100");
   }
   if (options_.listdb.checkpoint_group_tables == 0) return refuse("checkpoint_group_tables must be at least 1");
   return Status::OK();

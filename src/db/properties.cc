@@ -39,6 +39,7 @@ std::vector<Figure> Figures(const Stats& s) {
           {"l0_tables", s.l0_tables},
           {"l0_records", s.l0_records},
           {"l1_records", s.l1_records},
+          {"live_bytes", s.live_bytes},
           {"pool_bytes", s.pool_bytes},
           {"pool_bytes_used", s.pool_bytes_used},
           {"dram_bytes", s.dram_bytes},

@@ -30,16 +30,20 @@ void Scheduler::RunInline() {
   running_inline_ = true;
   constexpr int kNoSpaceRetriesMax = 20;
   for (int no_space = 0;;) {
+    pool_->CollectDeferred();  // first: what becomes free or settled may be the beginning of a job
     auto job = Pick(JobClass::kUrgent);
     if (!job) job = Pick(JobClass::kNormal);
     if (!job) break;
     const Status s = RunJob(*job);
-    pool_->CollectDeferred();
     if (s.IsNoSpace() && ++no_space < kNoSpaceRetriesMax) continue;
     if (!s.ok()) engine_->SetBackgroundError(s);
   }
-  pool_->CollectDeferred();
   running_inline_ = false;
+}
+
+// How much still waits for readers.
+size_t Scheduler::CollectDeferred() {
+  return pool_->CollectDeferred() + pool_->readers()->Collect() + pool_->holders()->Collect();
 }
 
 std::optional<Job> Scheduler::Pick(JobClass job_class) {
@@ -49,14 +53,12 @@ std::optional<Job> Scheduler::Pick(JobClass job_class) {
 
 Executor::Client::Look Scheduler::LookForJob(JobClass job_class) {
   Look look;
+  // Before the look: what becomes free or settled may be the beginning of a job.
+  if (job_class == JobClass::kNormal) look.waits = CollectDeferred() > 0;
   if (auto job = Pick(job_class)) {
     look.found = true;
     executor_->LookOn(this, job_class);  // for another job, in another thread
     look.status = RunJob(*job);
-  }
-  if (job_class == JobClass::kNormal) {
-    const size_t deferred = pool_->CollectDeferred();
-    look.waits = deferred + pool_->readers()->Collect() > 0;
   }
   return look;
 }

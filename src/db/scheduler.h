@@ -34,6 +34,7 @@ class Scheduler final : private Executor::Client {
   void OnError(const Status& status) override;
   static Status RunJob(const Job& job);
   std::optional<Job> Pick(JobClass job_class);
+  size_t CollectDeferred();
   void RunInline();
 
   Engine* engine_ = nullptr;      // constant from Start to Stop, as the next two

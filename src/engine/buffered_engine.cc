@@ -103,9 +103,9 @@ Status BufferedEngine::Write(std::span<const WriteOperation> operations) {
 
 // Heights and space, before anything is written: nothing can fail from there on.
 Status BufferedEngine::Prepare(PmLog::Shard* shard, std::span<const WriteOperation> operations,
-                               WritePlaces* places) const {
+                               WritePlaces* places) {
   RecordAppender& appender = *shard->appender;
-  const uint64_t chunks_before = appender.next_ordinal();
+  const uint64_t claimed_before = appender.claimed_bytes();
   const auto is_delete = [](const WriteOperation& op) { return op.kind == RecordKind::kDelete; };
   const bool use_reserve = std::all_of(operations.begin(), operations.end(), is_delete) && DeletesMayUseReserve();
   const auto count = static_cast<uint32_t>(operations.size());
@@ -129,7 +129,11 @@ Status BufferedEngine::Prepare(PmLog::Shard* shard, std::span<const WriteOperati
     }
   }
   Status s = count > 1 ? appender.Prepare(bytes.data(), count, use_reserve) : appender.Prepare(bytes_of_one, use_reserve);
-  if (appender.next_ordinal() != chunks_before) context_.wake();  // chunks are provided in the background
+  if (const uint64_t claimed = appender.claimed_bytes() - claimed_before; claimed != 0) [[unlikely]] {
+    const uint64_t before = log_claimed_bytes_.fetch_add(claimed, std::memory_order_relaxed);
+    if (before + claimed > LogBytesMax()) log_full_.store(true, std::memory_order_relaxed);
+    context_.wake();  // chunks are provided in the background
+  }
   return s;
 }
 
@@ -259,7 +263,7 @@ Status BufferedEngine::MakeRoom(const Status& no_space, int attempt) {
 // Where memory is short, a store that has its share of it flushes early.
 bool BufferedEngine::IsFull(const MemTable& memtable) const {
   const uint64_t bytes = memtable.memory_bytes();
-  if (bytes >= memtable_bytes_) return true;
+  if (bytes >= memtable_bytes_ || log_full_.load(std::memory_order_relaxed)) return true;
   return bytes >= kMemTableBytesMin && context_.memory != nullptr && context_.memory->MustShrink() &&
          bytes >= context_.memory->ShareOf(memtable_bytes_);
 }
@@ -298,8 +302,16 @@ void BufferedEngine::SwitchMemTable(bool force) {
     pool_->readers()->Retire([old = owned_read_set_] {});  // unreachable by now
     owned_read_set_ = next;
     UpdateWriteDelay();
+    log_claimed_bytes_.store(0, std::memory_order_relaxed);
+    log_full_.store(false, std::memory_order_relaxed);
   }
   context_.wake();
+}
+
+// What a MemTable's records may take in the log: large ones would fill it with what is dead long
+// since, and only merging finds that.
+uint64_t BufferedEngine::LogBytesMax() const {
+  return std::max(2 * memtable_bytes_, pool_->used_bytes() / 16);
 }
 
 void BufferedEngine::Install(std::shared_ptr<const TableSet> tables, const MemTable* flushed) {

@@ -131,7 +131,7 @@ class BufferedEngine : public Engine {
   static bool IsLarge(std::span<const WriteOperation> operations);
   Status WriteSmall(std::span<const WriteOperation> operations, uint64_t* last, bool* full);
   Status WriteLarge(std::span<const WriteOperation> operations, uint64_t* last, bool* full);
-  Status Prepare(PmLog::Shard* shard, std::span<const WriteOperation> operations, WritePlaces* places) const;
+  Status Prepare(PmLog::Shard* shard, std::span<const WriteOperation> operations, WritePlaces* places);
   static RecordInput InputOf(std::span<const WriteOperation> operations, uint32_t i, uint64_t first, uint32_t height,
                              uint64_t published);
   void Enter(PmLog::Shard* shard, std::span<const WriteOperation> operations, uint64_t first, WritePlaces& places,
@@ -139,6 +139,7 @@ class BufferedEngine : public Engine {
   bool DeletesMayUseReserve() const;
   uint64_t CopyBytes(uint64_t key_bytes, uint64_t value_bytes) const;
   uint64_t ChunksToCopy(uint64_t more_bytes) const;
+  uint64_t LogBytesMax() const;
   Status MakeRoom(const Status& no_space, int attempt);
 
   const uint64_t memtable_bytes_;
@@ -149,6 +150,8 @@ class BufferedEngine : public Engine {
   std::mutex switch_mu_;                    // held while the active MemTable is switched
   std::atomic<MemTable*> active_{nullptr};  // changed with every shard's lock held
   std::atomic<uint64_t> next_memtable_id_{1};
+  std::atomic<bool> log_full_{false};           // more was claimed than a MemTable's log may have
+  std::atomic<uint64_t> log_claimed_bytes_{0};  // since the last switch; guards nothing
 
   mutable std::mutex read_set_mu_;
   std::shared_ptr<const ReadSet> owned_read_set_;  // guarded by read_set_mu_

@@ -26,6 +26,17 @@ class SnapshotList {
   void Release(uint64_t sequence) {
     const std::lock_guard lock(mu_);
     live_.erase(live_.find(sequence));
+    ++released_;
+  }
+  /// The oldest live point in time; UINT64_MAX where there is none.
+  uint64_t Oldest() const {
+    const std::lock_guard lock(mu_);
+    return live_.empty() ? UINT64_MAX : *live_.begin();
+  }
+  /// Releases so far.
+  uint64_t released() const {
+    const std::lock_guard lock(mu_);
+    return released_;
   }
   size_t count() const {
     const std::lock_guard lock(mu_);
@@ -54,6 +65,7 @@ class SnapshotList {
  private:
   mutable std::mutex mu_;
   std::multiset<uint64_t> live_;  // guarded by mu_
+  uint64_t released_ = 0;         // guarded by mu_
 };
 
 }  // namespace lamella

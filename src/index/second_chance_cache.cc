@@ -65,12 +65,10 @@ void SecondChanceCache::Insert(const Record* record, PmPtr place) {
 void SecondChanceCache::Remove(const Record* record, PmPtr place) {
   if (bytes_max_ == 0 || record->height() < height_min()) return;
   HeadTree* tree = tree_.load(std::memory_order_relaxed);
-  tree->Remove(record->internal_key(), place);
+  if (!tree->Remove(record->internal_key(), place)) return;
   // Where the smallest keys are always deleted, leaf by leaf is emptied, and stays in the tree.
-  constexpr uint32_t kRemovalsBetweenLooks = 1024;
-  constexpr uint64_t kBytesMin = 256 << 10;
-  if (++removals_ % kRemovalsBetweenLooks != 0 || tree->memory_bytes() < kBytesMin) return;
-  if (tree->count() * kBytesPerEntry < tree->memory_bytes() / 4) Rebuild();
+  constexpr uint64_t kRemovedMin = 4096;
+  if (++removed_ > kRemovedMin && removed_ > tree->count()) Rebuild();
 }
 
 void SecondChanceCache::Warm(const PmSkipList& list, uint64_t elements, WalkVisitor* beside) {
@@ -136,6 +134,7 @@ void SecondChanceCache::Rebuild() {
   for (entries.SeekToFirst(); entries.Valid(); entries.Next()) {
     if (entries.entry().height() >= height_min()) tree->InsertEntry(entries.entry());
   }
+  removed_ = 0;
   Swap(std::move(tree));
 }
 

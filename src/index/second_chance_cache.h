@@ -77,7 +77,7 @@ class SecondChanceCache {
   const uint64_t bytes_max_;
   MemoryAccount* const memory_;
   std::atomic<uint32_t> height_min_{1};
-  uint32_t removals_ = 0;  // the changing thread's
+  uint64_t removed_ = 0;  // since the tree was built; of the thread that changes L1
   std::atomic<HeadTree*> tree_;
   mutable Mutex mu_;
   std::shared_ptr<HeadTree> owned_ LAMELLA_GUARDED_BY(mu_);  // what tree_ points to

@@ -55,6 +55,7 @@ Status RecordAppender::Prepare(const uint64_t* record_bytes, size_t count, bool 
                                 &persister_, &chunk);
         if (!s.ok()) return s;
         ++next_ordinal_;
+        claimed_bytes_ += chunks * pool_->chunk_bytes();
         prepared_.push_back(chunk);
       }
       room = uint64_t{prepared_[used].run_chunks} * pool_->chunk_bytes();

@@ -77,6 +77,8 @@ class RecordAppender {
 
   Persister* persister() { return &persister_; }
   uint64_t next_ordinal() const { return next_ordinal_; }
+  /// Of all chunks claimed so far.
+  uint64_t claimed_bytes() const { return claimed_bytes_; }
   /// The chunk being filled; kFree kind when none is open.
   const ChunkRef& open_chunk() const { return chunk_; }
   /// Leaves the open chunk as it is; the next record starts a new one.
@@ -98,6 +100,7 @@ class RecordAppender {
   const uint32_t owner_;
   Persister persister_;
   uint64_t next_ordinal_;
+  uint64_t claimed_bytes_ = 0;
   std::vector<ChunkRef> prepared_;  // claimed, in order of use
   size_t prepared_used_ = 0;
   ChunkRef chunk_;

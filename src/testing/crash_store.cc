@@ -36,6 +36,8 @@ std::string ValueOf(uint32_t id) {
   uint32_t size = kind < 56 ? kSizes[kind % 13] : kind < 61 ? kSizes[13] : kind < 63 ? kSizes[14] : kSizes[15];
   return MakeValue(id, size);
 }
+// An id of the 12,000 bytes, another for each other one's quotient by 64.
+constexpr uint32_t LargeValue(uint32_t id) { return id / 64 * 64 + 61; }
 
 }  // namespace
 
@@ -59,6 +61,14 @@ std::vector<CrashConfig> CrashConfigs() {
       config.name = name + "_" + CrashModeName(mode);
       configs.push_back(config);
       if (mode == CrashMode::kEadr || mode == CrashMode::kKill) continue;
+      // Of so little space that what the cut made garbage is needed again.
+      config.name = name + "_fullPool_" + CrashModeName(mode);
+      config.options.pool_bytes_max = 3 << 20;
+      config.large_values = true;
+      config.more_share = 8;
+      configs.push_back(config);
+      config = base;
+      config.mode = mode;
       config.name = name + "_twoParts_" + CrashModeName(mode);
       config.parts = 2;
       config.options.log_shards = 2;
@@ -166,6 +176,17 @@ StoreSteps MakeChurn(uint64_t seed, uint32_t rounds) {
     if (random.OneIn(4)) add(StoreStep::kCrash);
     if (random.OneIn(2)) add(StoreStep::kRelease);
     if (random.OneIn(2)) add(StoreStep::kCompact);
+  }
+  return steps;
+}
+
+StoreSteps StepsFor(const CrashConfig& config, uint64_t seed, uint32_t count) {
+  StoreSteps steps = MakeSteps(seed, count);
+  if (!config.large_values) return steps;
+  for (StoreStep& step : steps) {
+    for (auto& change : step.changes) {
+      if (change.value != 0) change.value = LargeValue(change.value);
+    }
   }
   return steps;
 }
@@ -496,6 +517,19 @@ std::string CrashStore::TryMore(uint32_t level, std::unique_ptr<DbImpl> db, Stat
     }
   }
   if (!s.ok()) return "an operation after recovery: " + s.ToString();
+  if (config_.large_values || random.OneIn(8)) {
+    // More than the pool has room for, and of what is written little stays: whatever was garbage before the crash, or became it
+    // since, is found.
+    const uint64_t writes = 3 * config_.options.pool_bytes_max / ValueOf(LargeValue(0)).size() / 2;
+    for (uint64_t i = 0; i < writes && s.ok(); ++i) {
+      const auto key = static_cast<uint32_t>(i % kKeys);
+      const uint32_t value = LargeValue(static_cast<uint32_t>(random.Uniform(1 << 20)) * 64);
+      s = db->Put({}, KeyOf(key), ValueOf(value));
+      if (s.ok()) state[key] = value;
+    }
+    if (!s.ok()) return "the pool was overwritten with the values of few keys: " + s.ToString();
+    if (const std::string found = problem(); !found.empty()) return "check of a pool that was full: " + found;
+  }
   std::string wrong = CompareGets(db.get(), state);
   if (!wrong.empty()) return "after more operations: " + wrong;
   s = db->Close();
@@ -527,7 +561,7 @@ std::string ExploreStore(const CrashConfig& config, uint64_t seed, double second
   const auto one_more = [&] { return seconds > 0 && histories < 3 && sites_cut.size() < sites.size(); };
   for (; wrong.empty() && (histories == 0 || watch.Seconds() < seconds || (!kSlow && one_more()));
        ++seed, ++histories) {
-    const StoreSteps steps = MakeSteps(seed, 60);
+    const StoreSteps steps = StepsFor(config, seed, 60);
     CrashPlan plan{.mode = config.mode, .seed = seed, .cut_share = kSlow ? 60 : 4, .cut_sites = !kSlow};
     if (const char* only = std::getenv("LAMELLA_CRASH_STATE")) {  // SHARE:CUT:STATE
       char* end = nullptr;

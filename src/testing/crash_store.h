@@ -5,7 +5,7 @@
 //   - Get agrees with the scan, and CheckDB's walk finds nothing;
 //   - RepairDB, which builds the index from the records and their marks, changes nothing of it;
 //   - a crash within that recovery, and within that one's, changes nothing of it;
-//   - of some states: more operations work, and a close and reopen after them.
+//   - of some states: more operations work, as many too as fill the pool with garbage, and a close and reopen after them.
 // A history goes through generations: now and then it goes on from a state that a crash left.
 #ifndef LAMELLA_TESTING_CRASH_STORE_H_
 #define LAMELLA_TESTING_CRASH_STORE_H_
@@ -34,6 +34,7 @@ struct CrashConfig {
   uint32_t depth = 2;          // crashes within recoveries, the first crash counted
   uint32_t depth_share = 12;   // one state in so many is crashed again in its recovery
   uint32_t more_share = 40;    // of one state in so many, more operations are tried
+  bool large_values = false;   // so that a history fills a small pool with garbage
   uint32_t repair_share = 30;  // one in so many is repaired: that must change nothing
   bool cuts_creation = false;  // else cuts begin when the store is open
 };
@@ -53,6 +54,8 @@ struct StoreStep {
 };
 using StoreSteps = std::vector<StoreStep>;
 StoreSteps MakeSteps(uint64_t seed, uint32_t count);
+/// The same, of the values that the configuration has.
+StoreSteps StepsFor(const CrashConfig& config, uint64_t seed, uint32_t count);
 /// Versions that a snapshot held beyond their merge are dropped by compaction, with the deletes that shielded them.
 StoreSteps MakeDrops();
 /// The same few keys written and deleted over and over, with snapshots that outlive a merge: versions are dropped by every path.

@@ -144,7 +144,7 @@ class HistoryMaker {
     // None, of a few hundred bytes (if the budget is small), or for everything.
     static constexpr double kSecondChanceShares[] = {0, 0.0003, 0.001, 0.4};
     if (random_.OneIn(2)) session->second_chance_share = kSecondChanceShares[random_.Uniform(4)];
-    if (random_.OneIn(3)) session->gc_live_share = random_.OneIn(2) ? 0.9 : 0;
+    if (random_.OneIn(3)) session->space_target = random_.OneIn(2) ? 1.1 : 8;
     if (random_.OneIn(3)) session->checkpoint_group_tables = static_cast<uint32_t>(1 + random_.Uniform(6));
   }
 
@@ -444,7 +444,7 @@ void Session::ApplyTo(Options* options) const {
   apply(verify_checksums, &options->verify_checksums);
   apply(lookup_cache_share, &options->listdb.lookup_cache_share);
   apply(second_chance_share, &options->listdb.second_chance_share);
-  apply(gc_live_share, &options->listdb.gc_live_share);
+  apply(space_target, &options->space_target);
   apply(checkpoint_group_tables, &options->listdb.checkpoint_group_tables);
 }
 
@@ -493,7 +493,7 @@ std::string Describe(const HistoryStep& step) {
   set("verify", step.session.verify_checksums);
   set("lookup_cache", step.session.lookup_cache_share);
   set("second_chance", step.session.second_chance_share);
-  set("gc_live", step.session.gc_live_share);
+  set("space_target", step.session.space_target);
   set("checkpoint_group", step.session.checkpoint_group_tables);
   return Concat(text, " (cpu ", step.cpu, ")");
 }

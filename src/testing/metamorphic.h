@@ -32,7 +32,7 @@ struct Session {
   std::optional<bool> verify_checksums;
   std::optional<double> lookup_cache_share;
   std::optional<double> second_chance_share;
-  std::optional<double> gc_live_share;
+  std::optional<double> space_target;
   std::optional<uint32_t> checkpoint_group_tables;
 
   void ApplyTo(Options* options) const;

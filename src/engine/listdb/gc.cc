@@ -1,5 +1,9 @@
-// Garbage collection of chunks (6.5.4, and the future work named there): the living records of mostly dead chunks are
-// copied in key order into fresh chunks, which also restores locality, and the old chunks become free.
+// Garbage collection of chunks (6.5.4, and the future work named there): the living records of mostly
+// dead chunks are copied in key order into fresh chunks, which also restores locality, and the old
+// chunks become free. Which chunks those are is decided in space.cc.
+//
+// It comes to an end: a chunk is emptied only where it has dead records, or is sparse and of an earlier
+// session, and the copies are neither.
 
 #include <algorithm>
 #include <map>
@@ -12,82 +16,6 @@ namespace lamella {
 struct ListDb::Victim {
   PmPtr place;
 };
-
-void ListDb::CountDead(PmPtr place, uint64_t bytes) {
-  ChunkRef chunk;
-  if (!OwningChunk(*pool_, place, &chunk)) return;
-  pool_->Descriptor(chunk.part, chunk.index)->dead_bytes.fetch_add(bytes, std::memory_order_relaxed);
-  garbage_bytes_.fetch_add(bytes, std::memory_order_relaxed);
-}
-
-bool ListDb::IsDoomed(const ChunkRef& chunk) const {
-  const auto at = doomed_.find(uint64_t{chunk.part} << 32 | chunk.index);
-  return at != doomed_.end() && at->second == chunk.epoch;
-}
-
-// A chunk stays its owner's until its readers are gone; it must not be freed twice meanwhile.
-void ListDb::FreeOnce(const ChunkRef& chunk) {
-  const std::lock_guard lock(doomed_mu_);
-  if (IsDoomed(chunk)) return;
-  doomed_[uint64_t{chunk.part} << 32 | chunk.index] = chunk.epoch;
-  pool_->FreeDeferred(chunk);
-}
-
-// Chunks whose records are all in L1 or dead (I5), and of which less than `live_share` is alive, emptiest first, up to a bound of
-// bytes to copy. A chunk without dead records gives no space back, however badly its records filled it, but for sparse ones:
-// what short sessions left of the log, and arena chunks where several become one.
-std::vector<ChunkRef> ListDb::PickVictims(double live_share, bool* more) const {
-  // The floor first, then the tables: a flush that ends between shows in one of them.
-  uint64_t arena_floor = flush_arena_floor_.load(std::memory_order_seq_cst);
-  const auto tables = CurrentTables();
-  for (const auto& table : tables->l0) {
-    if (!unified_) arena_floor = std::min(arena_floor, table->state.arena_ordinal);
-  }
-  std::vector<LogPosition> merged;
-  {
-    const std::lock_guard lock(catalog_mu_);
-    merged = state_.merged;
-  }
-  struct Candidate {
-    ChunkRef chunk;
-    uint64_t live = 0;
-  };
-  std::vector<Candidate> candidates;
-  std::vector<Candidate> sparse_arenas;
-  const std::lock_guard lock(doomed_mu_);
-  pool_->ForEachChunk([&](const ChunkRef& chunk) {
-    const bool log = unified_ && chunk.kind == ChunkKind::kLog && chunk.owner < merged.size() &&
-                     chunk.ordinal < merged[chunk.owner].ordinal;
-    const bool arena = chunk.kind == kListDbArena && (chunk.owner != kFlushArena || chunk.ordinal < arena_floor);
-    if ((!log && !arena) || IsDoomed(chunk)) return;
-    const ChunkDescriptor* descriptor = pool_->Descriptor(chunk.part, chunk.index);
-    const uint64_t used = descriptor->used_bytes.load(std::memory_order_relaxed);
-    if (used == 0) return;  // being filled
-    const uint64_t dead = std::min(used, descriptor->dead_bytes.load(std::memory_order_relaxed));
-    const uint64_t bytes = uint64_t{chunk.run_chunks} * pool_->chunk_bytes();
-    if (static_cast<double>(used - dead) >= live_share * static_cast<double>(bytes)) return;
-    if (dead > 0 || (log && IsSparse(used, bytes))) {
-      candidates.push_back({chunk, used - dead});
-    } else if (IsSparse(used, bytes)) {
-      sparse_arenas.push_back({chunk, used});
-    }
-  });
-  if (sparse_arenas.size() > 1) candidates.insert(candidates.end(), sparse_arenas.begin(), sparse_arenas.end());
-  std::sort(candidates.begin(), candidates.end(),
-            [](const Candidate& a, const Candidate& b) { return a.live < b.live; });
-  std::vector<ChunkRef> victims;
-  uint64_t copied = 0;
-  *more = false;
-  for (const Candidate& c : candidates) {
-    copied += c.live;
-    if (!victims.empty() && copied > kCopyBytesMax) {
-      *more = true;
-      break;
-    }
-    victims.push_back(c.chunk);
-  }
-  return victims;
-}
 
 PmPtr ListDb::FindBeforeInL1(const InternalKey& key) const {
   return l1_->FindBefore(key, second_chance_.FindAtOrBefore(JustBefore(key)), nullptr);
@@ -102,27 +30,36 @@ ListDb::InL1 ListDb::FindInL1(PmPtr place, PmPtr* before) const {
   return astray ? InL1::kUnknown : InL1::kNotLinked;
 }
 
+bool ListDb::HasOlderBehind(PmPtr place) const {
+  const PmPtr next = l1_->Next(place, 0, 0);
+  return next && (next.damaged() || l1_->At(next)->key() == l1_->At(place)->key());
+}
+
 // Takes a linked element out of L1 if it is an old version that nobody needs, or a delete with nothing behind it.
-bool ListDb::DropIfDead(PmPtr before, PmPtr place) {
+ListDb::Drop ListDb::DropIfDead(PmPtr before, PmPtr place) {
   Record* record = pool_->At<Record>(place);
+  const bool is_delete = record->kind() == RecordKind::kDelete;
   const bool newer_exists = before && l1_->At(before)->key() == record->key();
-  bool dead = newer_exists && !snapshots_.Needed(record->sequence(), l1_->At(before)->sequence());
-  if (!dead && record->kind() == RecordKind::kDelete && !newer_exists &&
-      record->sequence() <= settled_sequence_->load(std::memory_order_acquire) &&
-      !shields_->Holds(record->sequence())) {
-    const PmPtr next = l1_->Next(place, 0, 0);
-    if (next.damaged()) return false;
-    dead = !next || l1_->At(next)->key() != record->key();
+  const bool shields_none = is_delete && !HasOlderBehind(place);
+  if (!newer_exists || snapshots_.Needed(record->sequence(), l1_->At(before)->sequence())) {
+    if (newer_exists || !shields_none) return Drop::kNeeded;
+    // What keeps it keeps freed chunks too: those who read when it was merged, or when what it
+    // shielded was dropped (I4).
+    const uint64_t settled = settled_sequence_->load(std::memory_order_acquire);
+    if (record->sequence() > settled || shields_->Holds(record->sequence())) return Drop::kLater;
   }
-  if (!dead || !Zipper(l1_.get(), &gc_persister_, this).Unlink(before, place)) return false;
-  if (newer_exists && l1_->At(before)->kind() == RecordKind::kDelete) shields_->Add(l1_->At(before)->sequence());
-  if (record->kind() != RecordKind::kDelete) {
-    CountDead(place, record->bytes());  // a delete was counted when it was linked
+  if (!Zipper(l1_.get(), &gc_persister_, this).Unlink(before, place)) return Drop::kNeeded;
+  // A delete was counted when nothing lay behind it any more.
+  if (!shields_none) CountDead(place, record->bytes());
+  if (newer_exists && l1_->At(before)->kind() == RecordKind::kDelete) {
+    shields_->Add(l1_->At(before)->sequence());
+    if (!HasOlderBehind(before)) CountDead(before, l1_->At(before)->bytes());
   }
-  (record->kind() == RecordKind::kDelete ? dropped_deletes_ : dropped_puts_).push_back(place);
+  if (!is_delete) SubtractLive(record);
+  (is_delete ? dropped_deletes_ : dropped_puts_).push_back(place);
   Forget(record, place);
   l1_count_.fetch_sub(1, std::memory_order_relaxed);
-  return true;
+  return Drop::kDropped;
 }
 
 // Marks what was dropped. What a crash after each step leaves (StoreCrash):
@@ -150,16 +87,22 @@ Status ListDb::MarkDropped() {
 // Lets go of the deletes that lost what they shielded, once no iterator is left that may stand on it.
 void ListDb::SettleShields() {
   if (const uint64_t generation = shields_->Close()) {
-    pool_->holders()->Retire([shields = shields_, generation] { shields->Forget(generation); });
+    pool_->holders()->Retire([shields = shields_, generation, news = settled_news_] {
+      shields->Forget(generation);
+      news->store(true, std::memory_order_release);
+    });
   }
 }
 
-// Finds what lives in the victims. A victim with damage is left as it is: moving records would give them fresh checksums.
+// Finds what lives in the victims. A victim with damage is left as it is: moving records would give
+// them fresh checksums. One with a delete that may go as soon as some reader is gone waits: freed now,
+// it would wait for that reader all the same.
 Status ListDb::GatherLive(std::vector<ChunkRef>* victims, std::vector<Victim>* live) {
   std::vector<ChunkRef> sound;
   for (const ChunkRef& chunk : *victims) {
     std::vector<Victim> here;
     bool damaged = false;
+    bool waits = false;
     std::vector<Gap> gaps;
     ForEachLiving(
         chunk,
@@ -171,11 +114,17 @@ Status ListDb::GatherLive(std::vector<ChunkRef>* victims, std::vector<Victim>* l
             damaged = damaged || in_l1 == InL1::kUnknown;
             return;
           }
-          if (!DropIfDead(before, place)) here.push_back({place});
+          const Drop drop = DropIfDead(before, place);
+          if (drop == Drop::kNeeded) here.push_back({place});
+          waits = waits || drop == Drop::kLater;
         },
         [&](const Gap& gap) { gaps.push_back(gap); });
     // Else what is torn was dead (Check says how that comes). Of what is damaged `check` names the place.
-    if (damaged || IsLinkedInto(gaps)) continue;
+    damaged = damaged || IsLinkedInto(gaps);
+    if (damaged || waits) {
+      held_back_[PlaceKey(chunk)] = {chunk.epoch, damaged};
+      continue;
+    }
     sound.push_back(chunk);
     live->insert(live->end(), here.begin(), here.end());
   }
@@ -255,53 +204,67 @@ Status ListDb::Empty(std::vector<ChunkRef> victims, bool* progress) {
   return s;
 }
 
-Status ListDb::CollectGarbage(double live_share, bool* progress) {
+// One pass: as much as one job should copy.
+Status ListDb::CollectGarbage(GcGoal goal, bool* progress) {
   *progress = false;
   snapshots_ = context_.snapshots->Now();
-  bool more = false;
-  const std::vector<ChunkRef> victims = PickVictims(live_share, &more);
-  if (!victims.empty()) {
-    Status s = Empty(victims, progress);
-    // A full pool: one at a time, the emptiest first, until the copies no longer fit.
-    for (size_t i = 0; i < victims.size() && s.IsNoSpace(); ++i) {
-      s = Empty({victims[i]}, progress);
-      if (s.IsNoSpace()) break;
-      pool_->CollectDeferred();
-      if (i + 1 < victims.size()) s = Status::NoSpace("the rest is to do");
+  garbage_bytes_.store(0, std::memory_order_relaxed);
+  for (bool again = true; again;) {
+    if (settled_news_->exchange(false)) {
+      std::erase_if(held_back_, [](const auto& held) { return !held.second.damaged; });
     }
-    if (!s.ok() && !s.IsNoSpace()) return s;
+    const std::vector<ChunkRef> victims = PickVictims(goal, Survey());
+    if (!victims.empty()) {
+      Status s = Empty(victims, progress);
+      // A full pool: one at a time, the emptiest first, until the copies no longer fit.
+      for (size_t i = 0; i < victims.size() && s.IsNoSpace(); ++i) {
+        s = Empty({victims[i]}, progress);
+        if (s.IsNoSpace()) break;
+        pool_->CollectDeferred();
+        if (i + 1 < victims.size()) s = Status::NoSpace("the rest is to do");
+      }
+      if (!s.ok() && !s.IsNoSpace()) return s;
+    }
+    SettleShields();
+    pool_->CollectDeferred();
+    // Where nobody reads, what waited for readers need not wait for the next pass.
+    again = !*progress && settled_news_->load(std::memory_order_acquire);
   }
-  SettleShields();
-  if (!more || !*progress) garbage_bytes_.store(0, std::memory_order_relaxed);
+  if (goal == GcGoal::kAll && !*progress) unreclaimed_bytes_.store(0, std::memory_order_relaxed);
   gc_runs_.fetch_add(1, std::memory_order_relaxed);
   return Status::OK();
 }
 
-// Walks L1 over [begin, end) and takes out what nobody needs any more. Damage ends it.
-Status ListDb::SweepRange(std::string_view begin, std::string_view end) {
+// Walks L1 over [begin, end), or the first `elements_max` of it, and takes out what nobody needs any
+// more. Damage ends it. `rest` is where it stopped short, else empty.
+Status ListDb::SweepRange(std::string_view begin, std::string_view end, uint64_t elements_max,
+                          std::string* rest) {
   snapshots_ = context_.snapshots->Now();
+  rest->clear();
   PmPtr before = begin.empty() ? PmPtr() : FindBeforeInL1({begin, kTagFirst});
   if (before.damaged()) return DescribeDamage(*pool_, before);
   PmPtr at = l1_->Next(before, 0, 0);
-  while (at && !at.damaged()) {
+  for (uint64_t elements = 0; at && !at.damaged(); ++elements) {
     const Record* record = l1_->At(at);
     if (!end.empty() && record->key() >= end) break;
+    if (elements >= elements_max && (!before || l1_->At(before)->key() != record->key())) {
+      rest->assign(record->key());
+      break;
+    }
     const PmPtr next = l1_->Next(at, 0, 0);
-    // A delete shields the versions behind it while those are dropped one by one: look at it again when they are gone.
-    if (!DropIfDead(before, at)) {
-      PmPtr behind = next;
-      while (behind && !behind.damaged() && l1_->At(behind)->key() == record->key() && DropIfDead(at, behind)) {
-        behind = l1_->Next(at, 0, 0);
-      }
-      if (DropIfDead(before, at)) {
-        at = behind;
-        continue;
-      }
-      before = at;
-      at = behind;
+    if (DropIfDead(before, at) == Drop::kDropped) {
+      at = next;
       continue;
     }
-    at = next;
+    // A delete shields the versions behind it while those are dropped one by one: look at it again
+    // when they are gone.
+    PmPtr behind = next;
+    while (behind && !behind.damaged() && l1_->At(behind)->key() == record->key() &&
+           DropIfDead(at, behind) == Drop::kDropped) {
+      behind = l1_->Next(at, 0, 0);
+    }
+    if (DropIfDead(before, at) != Drop::kDropped) before = at;
+    at = behind;
   }
   Status s = MarkDropped();  // the last marks are hints: a delete may be found again, a put has a newer version
   SettleShields();

@@ -59,6 +59,7 @@ ListDb::ListDb(const EngineContext& context)
       gc_persister_(context.pool->gate(), WriteCause::kGc),
       settled_sequence_(std::make_shared<std::atomic<uint64_t>>(0)),
       shields_(std::make_shared<Shields>()),
+      settled_news_(std::make_shared<std::atomic<bool>>(false)),
       flush_persister_(context.pool->gate(), WriteCause::kFlush),
       checkpoint_persister_(context.pool->gate(), WriteCause::kFlush) {}
 
@@ -216,46 +217,24 @@ std::optional<Job> ListDb::PickJob(JobClass job_class) {
                }};
   }
   if (l1_busy_) return std::nullopt;
-  const auto l1_job = [this](const char* name, auto&& run) {
-    l1_busy_ = true;
-    return Job{name, [this, run] {
-                 Status s = run();
-                 GiveL1Back();
-                 return s;
-               }};
-  };
-  if (MustShrink()) return l1_job("shrink", [this] { return Shrink(); });
+  if (MustShrink()) return L1Job("shrink", [this] { return Shrink(); });
   if (warm_) {
     warm_ = false;
-    return l1_job("warm", [this] {
+    return L1Job("warm", [this] {
       WarmCaches();
       return Status::OK();
     });
   }
-  const uint64_t garbage = garbage_bytes_.load(std::memory_order_relaxed);
-  const uint64_t used = pool_->used_bytes();
   const bool merge_ready = merge_wanted && tables->l0.back()->checkpointed;
-  const bool gc_due = garbage >= std::max(4 * pool_->chunk_bytes(), used / 10) && (!merge_ready || garbage >= used / 3);
-  if (gc_due || (gc_wanted_ && !merge_ready)) {
-    const bool tight = gc_wanted_;
-    return l1_job("gc", [this, tight] {
-      bool progress = false;
-      Status s = CollectGarbage(tight ? 0.95 : options_.gc_live_share, &progress);
-      if (!progress) {
-        const std::lock_guard done(job_mu_);
-        gc_wanted_ = false;
-      }
-      return s;
-    });
-  }
+  if (auto job = PickSpaceJob(merge_ready, merge_wanted)) return job;
   if (merge_ready) {
     if (!tables->l0.back()->settled->load(std::memory_order_acquire)) {
-      return l1_job("settle", [this, table = tables->l0.back()] {
+      return L1Job("settle", [this, table = tables->l0.back()] {
         AwaitGets(*table);
         return Status::OK();
       });
     }
-    return l1_job("merge", [this] { return MergeOldest(); });
+    return L1Job("merge", [this] { return MergeOldest(); });
   }
   if (read_set->sealed.empty() && tables->l0.empty()) merge_all_ = false;
   return std::nullopt;
@@ -268,10 +247,10 @@ bool ListDb::ReclaimSpace() {
     const auto read_set = CurrentReadSet();
     const std::lock_guard lock(job_mu_);
     return read_set->sealed.empty() && static_cast<const ListDbTables&>(*read_set->tables).l0.empty() && !gc_wanted_ &&
-           !l1_busy_;
+           !sweeping_ && recount_left_ == 0 && !l1_busy_;
   };
   // Reclaiming again what the last writer has just failed to would only make every write on a full pool slow.
-  if (nothing_left() && garbage_bytes_.load(std::memory_order_relaxed) == 0 && pool_->CollectDeferred() == 0)
+  if (nothing_left() && unreclaimed_bytes_.load(std::memory_order_relaxed) == 0 && pool_->CollectDeferred() == 0)
     return false;
   {
     const std::lock_guard lock(job_mu_);
@@ -298,10 +277,13 @@ Status ListDb::CompactRange(std::string_view begin, std::string_view end) {
       if (pool_->CollectDeferred() == 0 && pool_->readers()->Collect() == 0 && pool_->holders()->Collect() == 0) break;
       std::this_thread::sleep_for(std::chrono::microseconds(200));
     }
-    s = SweepRange(begin, end);
+    std::string rest;
+    s = SweepRange(begin, end, UINT64_MAX, &rest);
   }
+  const bool all = begin.empty() && end.empty();
+  while (s.ok() && all && !recount_.empty()) s = RecountSome();
   bool progress = true;
-  while (s.ok() && progress) s = CollectGarbage(begin.empty() && end.empty() ? 0.9 : options_.gc_live_share, &progress);
+  while (s.ok() && progress) s = CollectGarbage(all ? GcGoal::kAll : GcGoal::kTarget, &progress);
   pool_->CollectDeferred();
   GiveL1Back();
   return s;
@@ -345,6 +327,10 @@ Status ListDb::Close() {
   for (uint32_t i = 0; i < log_->shard_count(); ++i) log_->shard(i).appender->CloseChunk();
   flush_arena_->CloseChunk();
   for (auto& arena : gc_arenas_) arena->CloseChunk();
+  if (!recount_.empty() && !uncounted_) {
+    s = Edit(ListDbEdit::kCounted, [](ListDbState* state) { state->uncounted = true; });
+    if (!s.ok()) return s;
+  }
   return SyncAll();
 }
 
@@ -367,6 +353,7 @@ void ListDb::AddStats(Stats* stats) const {
     if (table->tree != nullptr) stats->dram_bytes += table->tree->memory_bytes();
   }
   stats->l1_records += l1_count_.load(std::memory_order_relaxed);
+  stats->live_bytes += live_bytes_.load(std::memory_order_relaxed);
   stats->dram_bytes += lookup_cache_.memory_bytes() + second_chance_.memory_bytes();
 }
 

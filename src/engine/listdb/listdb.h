@@ -124,25 +124,62 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   void BuildTrees();
   void WarmCaches();
 
+  // space.cc
+  /// What gc is after.
+  enum class GcGoal : uint8_t {
+    kTarget,  // Options::space_target
+    kBusy,    // the same while merges wait: it may be passed by half
+    kAll,     // every chunk that copying makes smaller: a CompactRange over all, or a full pool
+  };
+  /// A chunk that may be emptied, by its descriptor.
+  struct Candidate {
+    ChunkRef chunk;
+    uint64_t bytes = 0;
+    uint64_t live = 0;
+    uint64_t dead = 0;
+    bool sparse = false;  // worth emptying without dead records
+  };
+  struct ChunkSurvey {
+    uint64_t filled_bytes = 0;  // of all chunks that hold records and are not being filled
+    std::vector<Candidate> candidates;
+  };
+  void CountDead(PmPtr place, uint64_t bytes);
+  void AddLive(const Record* record);
+  void SubtractLive(const Record* record);
+  ChunkSurvey Survey() const;
+  std::vector<ChunkRef> PickVictims(GcGoal goal, ChunkSurvey survey) const;
+  bool GcDue(bool merges_wait) const;
+  bool SweepDue(bool full);
+  std::optional<Job> PickSpaceJob(bool merge_ready, bool merges_wait);
+  Job L1Job(const char* name, std::function<Status()> run);
+  Status SweepSome();
+  void PrepareRecount(bool all);
+  Status RecountSome();
+  void RecountChunk(const ChunkRef& chunk, uint64_t merged_sequence,
+                    const std::vector<SequenceGap>& gaps);
+  bool IsDoomed(const ChunkRef& chunk) const;
+  void FreeOnce(const ChunkRef& chunk);
+  static uint64_t PlaceKey(const ChunkRef& chunk) {
+    return uint64_t{chunk.part} << 32 | chunk.index;
+  }
+
   // gc.cc
   struct Victim;
-  std::vector<ChunkRef> PickVictims(double live_share, bool* more) const;
-  Status CollectGarbage(double live_share, bool* progress);
+  Status CollectGarbage(GcGoal goal, bool* progress);
   Status Empty(std::vector<ChunkRef> victims, bool* progress);
   Status GatherLive(std::vector<ChunkRef>* victims, std::vector<Victim>* live);
   Status Relocate(std::vector<Victim>* live);
-  bool DropIfDead(PmPtr before, PmPtr place);
+  enum class Drop : uint8_t { kDropped, kNeeded, kLater };  // later: once some reader is gone
+  Drop DropIfDead(PmPtr before, PmPtr place);
+  bool HasOlderBehind(PmPtr place) const;
   Status MarkDropped();
   void SettleShields();
-  Status SweepRange(std::string_view begin, std::string_view end);
+  Status SweepRange(std::string_view begin, std::string_view end, uint64_t elements_max,
+                    std::string* rest);
   PmPtr FindBeforeInL1(const InternalKey& key) const;
   enum class InL1 : uint8_t { kLinked, kNotLinked, kUnknown };  // unknown: damage may have led the search astray
   InL1 FindInL1(PmPtr place, PmPtr* before) const;
   void Forget(const Record* record, PmPtr place);
-  void CountDead(PmPtr place, uint64_t bytes);
-  static bool IsSparse(uint64_t used, uint64_t bytes) { return used < bytes / 4; }
-  bool IsDoomed(const ChunkRef& chunk) const;
-  void FreeOnce(const ChunkRef& chunk);
 
   // recovery.cc
   Status CreateEmpty(bool rebuilding);
@@ -153,7 +190,6 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   void ClearStaleMarks(const std::vector<LogEntry>& entries);
   Status RecoverLog(std::shared_ptr<const ListDbTables> tables);
   std::vector<std::shared_ptr<MemTable>> BuildMemTables(const LogContents& contents) const;
-  void MeasureOpenChunks();
   void MakeArenas();
   uint32_t ShardCount() const;
 
@@ -208,7 +244,10 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   std::unique_ptr<PmSkipList> l1_;  // constant after Recover
   std::atomic<uint64_t> l1_count_{0};
   std::atomic<uint64_t> flushed_through_{0};  // newest sequence number that a table may hold
-  std::atomic<uint64_t> garbage_bytes_{0};    // found dead since the last gc
+  std::atomic<uint64_t> live_bytes_{0};       // keys and values of L1's puts
+  std::atomic<uint64_t> garbage_bytes_{0};    // found dead since gc last looked
+  std::atomic<uint64_t> unreclaimed_bytes_{0};  // found dead since gc last did all it can
+  mutable std::atomic<uint64_t> kept_versions_{0};  // left in L1 for snapshots
 
   mutable std::mutex doomed_mu_;
   // Chunks whose free is deferred: part and index to epoch. Guarded by doomed_mu_.
@@ -222,7 +261,15 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   uint32_t l1_waiting_ = 0;           // calls of TakeL1 that wait
   std::condition_variable job_done_;  // with job_mu_: of l1_busy_ and checkpointing_
   bool provisioning_ = false;
-  bool gc_wanted_ = false;
+  bool gc_wanted_ = false;        // the pool is full
+  bool gc_again_ = false;  // the last pass freed something, or an open left something to look at
+  bool space_had_turn_ = false;   // the last job was about space
+  size_t recount_left_ = 0;       // of recount_
+  size_t recount_later_ = 0;      // of those: to be counted only where the pool is full
+  bool sweeping_ = false;
+  // Kept versions are worth a sweep once no snapshot older than this is live; 0 is none.
+  uint64_t sweep_after_ = 0;
+  uint64_t released_at_sweep_ = 0;  // SnapshotList::released, when a full pool was last swept
   bool merge_all_ = false;
   bool warm_ = false;
   bool growing_cache_ = false;
@@ -234,6 +281,16 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   // Merged tables up to here are seen apart from L1 by nobody (I4).
   std::shared_ptr<std::atomic<uint64_t>> settled_sequence_;
   std::shared_ptr<Shields> shields_;
+  std::shared_ptr<std::atomic<bool>> settled_news_;  // deletes may go that could not before
+  struct HeldBack {
+    uint32_t epoch = 0;
+    bool damaged = false;  // else it waits for a reader
+  };
+  std::map<uint64_t, HeldBack> held_back_;  // chunks that gc leaves alone, by PlaceKey
+  std::vector<ChunkRef> recount_;  // whose counts a crash may have lost; counted from the back
+  bool uncounted_ = false;         // the state says so
+  std::string sweep_from_;
+  uint64_t arena_first_ordinal_ = 0;  // of this session's arena chunks
   std::vector<PmPtr> dropped_puts_;     // unlinked and not yet marked
   std::vector<PmPtr> dropped_deletes_;  // the same
   std::unique_ptr<RecordAppender> flush_arena_;

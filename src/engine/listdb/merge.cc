@@ -9,12 +9,20 @@
 
 namespace lamella {
 
-bool ListDb::Needed(uint64_t older, uint64_t newer) const { return snapshots_.Needed(older, newer); }
+bool ListDb::Needed(uint64_t older, uint64_t newer) const {
+  if (!snapshots_.Needed(older, newer)) return false;
+  kept_versions_.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
 
 void ListDb::OnLinked(Record* record, PmPtr place) {
   second_chance_.Insert(record, place);
   l1_count_.fetch_add(1, std::memory_order_relaxed);
-  if (record->kind() == RecordKind::kDelete) CountDead(place, record->bytes());  // it goes when gc comes by (I4)
+  if (record->kind() != RecordKind::kDelete) {
+    AddLive(record);
+  } else if (!HasOlderBehind(place)) {
+    CountDead(place, record->bytes());  // it goes when gc comes by (I4)
+  }
 }
 
 // In the order of Forget, each step for all of them.
@@ -29,8 +37,13 @@ void ListDb::OnObsolete(std::span<const Obsolete> records) {
   for (const Obsolete& obsolete : records) {
     const Record* record = pool_->At<Record>(obsolete.place);
     second_chance_.Remove(record, obsolete.place);
+    const bool is_delete = record->kind() == RecordKind::kDelete;
+    if (obsolete.was_linked) {
+      unlinked++;
+      if (!is_delete) SubtractLive(record);
+      if (is_delete && !HasOlderBehind(obsolete.place)) continue;  // counted before: its links are as they were
+    }
     CountDead(obsolete.place, record->bytes());
-    unlinked += obsolete.was_linked ? 1 : 0;
   }
   lookup_cache_.AdvanceGeneration();
   for (size_t i = 0; i < hashes.size(); i++) {
@@ -109,6 +122,7 @@ Status ListDb::MergeOldest() {
     state->merged = table->state.sealed;
     state->merged_sequence = table->state.last_sequence;
     state->l1_count = l1_count_.load(std::memory_order_relaxed);
+    state->live_bytes = live_bytes_.load(std::memory_order_relaxed);
   });
   if (!s.ok()) return s;
   {
@@ -119,9 +133,14 @@ Status ListDb::MergeOldest() {
   }
   compactions_.fetch_add(1, std::memory_order_relaxed);
   // Once no Get and no iterator is left that sees the table apart from L1, its deletes may go (I4).
-  pool_->readers()->Retire([pool = pool_, settled = settled_sequence_, last = table->state.last_sequence] {
-    pool->holders()->Retire([settled, last] { settled->store(last, std::memory_order_release); });
-  });
+  pool_->readers()->Retire(
+      [pool = pool_, settled = settled_sequence_, news = settled_news_,
+       last = table->state.last_sequence] {
+        pool->holders()->Retire([settled, news, last] {
+          settled->store(last, std::memory_order_release);
+          news->store(true, std::memory_order_release);
+        });
+      });
   return Status::OK();
 }
 

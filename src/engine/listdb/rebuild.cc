@@ -189,6 +189,7 @@ Status ListDb::LinkRebuilt(const HeadTree& tree, SkipListHeads* heads, uint64_t*
       CountDead(place, record->bytes());
       continue;
     }
+    AddLive(record);
     const uint32_t lane = list.Lane(place);
     for (uint32_t layer = 0; layer < record->height(); ++layer) {
       PmWord*& before = last[layer == 0 ? 0 : lane][layer];
@@ -244,6 +245,7 @@ Status ListDb::Rebuild(RepairReport* report) {
   if (!s.ok()) return s;
   ClearHeads(reinterpret_cast<SkipListHeads*>(pool_->ChunkAddress(heads)), &compaction_persister_);
   uint64_t linked = 0;
+  live_bytes_.store(0, std::memory_order_relaxed);
   s = LinkRebuilt(tree, reinterpret_cast<SkipListHeads*>(pool_->ChunkAddress(heads)), &linked);
   if (s.ok()) s = pool_->Sync();
   if (!s.ok()) return s;
@@ -255,6 +257,8 @@ Status ListDb::Rebuild(RepairReport* report) {
   s = Edit(ListDbEdit::kRebuildDone, [&](ListDbState* state) {
     state->l1_heads = pool_->ChunkStart(heads);
     state->l1_count = linked;
+    state->live_bytes = live_bytes_.load(std::memory_order_relaxed);
+    state->uncounted = false;
     state->l0.clear();
     state->merging = 0;
     state->boundary.clear();

@@ -26,6 +26,7 @@ void ListDb::MakeArenas() {
   });
   flush_arena_ =
       std::make_unique<RecordAppender>(pool_, 0, kListDbArena, kFlushArena, next_ordinal, WriteCause::kFlush);
+  arena_first_ordinal_ = next_ordinal;
   gc_arenas_.clear();
   for (uint32_t part = 0; part < pool_->part_count(); ++part) {
     gc_arenas_.push_back(
@@ -86,6 +87,7 @@ Status ListDb::OpenTables(ListDbTables* tables) {
   const std::lock_guard lock(catalog_mu_);
   l1_ = std::make_unique<PmSkipList>(pool_, pool_->At<SkipListHeads>(state_.l1_heads), state_.lanes > 1);
   l1_count_.store(state_.l1_count, std::memory_order_relaxed);
+  live_bytes_.store(state_.live_bytes, std::memory_order_relaxed);
   settled_sequence_->store(state_.merged_sequence, std::memory_order_relaxed);
   flushed_through_.store(state_.flushed_sequence, std::memory_order_relaxed);
   for (const L0TableState& state : state_.l0) {
@@ -156,28 +158,6 @@ std::vector<std::shared_ptr<MemTable>> ListDb::BuildMemTables(const LogContents&
   return memtables;
 }
 
-// Chunks that were being filled at the crash: gc may take them from now on. What holds no record is free.
-void ListDb::MeasureOpenChunks() {
-  std::vector<ChunkRef> empty;
-  pool_->ForEachChunk([&](const ChunkRef& chunk) {
-    if (chunk.kind != ChunkKind::kLog && chunk.kind != kListDbArena) return;
-    ChunkDescriptor* descriptor = pool_->Descriptor(chunk.part, chunk.index);
-    uint64_t used = descriptor->used_bytes.load(std::memory_order_relaxed);
-    if (used == 0) {
-      used = ForEachRecord(*pool_, chunk, 0, [](const Record*, PmPtr) {}, nullptr);
-      descriptor->used_bytes.store(used, std::memory_order_relaxed);
-      if (WholeBytes(*pool_, chunk) == 0) SetWholeBytes(*pool_, chunk, used);  // a power cut took it
-    }
-    const uint64_t bytes = uint64_t{chunk.run_chunks} * pool_->chunk_bytes();
-    if (used == 0) {
-      empty.push_back(chunk);
-    } else if (IsSparse(used, bytes)) {
-      garbage_bytes_.fetch_add(bytes - used, std::memory_order_relaxed);
-    }
-  });
-  for (const ChunkRef& chunk : empty) pool_->Free(chunk, &gc_persister_);
-}
-
 // What no table has yet is not obsolete. The mark is outside the checksum: where a write that never returned was torn, the word it
 // lies in may be of the chunk's earlier life, and gc would take the record for dead.
 void ListDb::ClearStaleMarks(const std::vector<LogEntry>& entries) {
@@ -214,7 +194,6 @@ Status ListDb::RecoverLog(std::shared_ptr<const ListDbTables> tables) {
     s = Edit(ListDbEdit::kGap, [&](ListDbState* state) { state->gaps = gaps; });
     if (!s.ok()) return s;
   }
-  MeasureOpenChunks();
   std::vector<std::shared_ptr<MemTable>> memtables = BuildMemTables(contents);
   std::reverse(memtables.begin(), memtables.end());  // newest first
   StartWriting(ShardCount(), unified_, contents.next_ordinal, contents.sequence_seen, std::move(memtables),
@@ -286,6 +265,7 @@ Status ListDb::Recover() {
     const bool power_cut = LosesUnsynced() && !pool_->state().clean && !pool_->state().same_boot;
     rebuild = !created && (state_.rebuilding || power_cut);
     merging = state_.merging;
+    uncounted_ = state_.uncounted && !rebuild;  // rebuilding counts
   }
   if (rebuild) {
     RepairReport report;
@@ -295,6 +275,7 @@ Status ListDb::Recover() {
   }
   FreeStrayChunks();
   MakeArenas();
+  if (!created) PrepareRecount((!pool_->state().clean && !rebuild) || uncounted_);
   auto tables = std::make_shared<ListDbTables>();
   s = OpenTables(tables.get());
   if (s.ok()) s = RecoverLog(tables);

@@ -52,12 +52,14 @@ std::string ListDbState::Encode() const {
   AppendFixed(&out, lanes);
   AppendFixed(&out, l1_heads.word);
   AppendFixed(&out, l1_count);
+  AppendFixed(&out, live_bytes);
   AppendFixed(&out, next_table_id);
   AppendFixed(&out, merging);
   AppendFixed(&out, flushed_sequence);
   AppendFixed(&out, merged_sequence);
   AppendFixed(&out, synced_sequence);
   AppendFixed<uint8_t>(&out, rebuilding ? 1 : 0);
+  AppendFixed<uint8_t>(&out, uncounted ? 1 : 0);
   AppendPositions(&out, boundary);
   AppendPositions(&out, merged);
   AppendFixed<uint32_t>(&out, static_cast<uint32_t>(gaps.size()));
@@ -83,6 +85,7 @@ Status ListDbState::Decode(std::string_view payload, ListDbState* state) {
   state->lanes = in.Fixed<uint32_t>();
   state->l1_heads = PmPtr(in.Fixed<uint64_t>());
   state->l1_count = in.Fixed<uint64_t>();
+  state->live_bytes = in.Fixed<uint64_t>();
   state->next_table_id = in.Fixed<uint64_t>();
   state->merging = in.Fixed<uint64_t>();
   state->flushed_sequence = in.Fixed<uint64_t>();
@@ -90,6 +93,8 @@ Status ListDbState::Decode(std::string_view payload, ListDbState* state) {
   state->synced_sequence = in.Fixed<uint64_t>();
   const uint8_t rebuilding = in.Fixed<uint8_t>();
   state->rebuilding = rebuilding != 0;
+  const uint8_t uncounted = in.Fixed<uint8_t>();
+  state->uncounted = uncounted != 0;
   uint32_t gaps = 0;
   uint32_t tables = 0;
   bool ok =
@@ -106,7 +111,7 @@ Status ListDbState::Decode(std::string_view payload, ListDbState* state) {
     state->l0.resize(tables);
     for (size_t i = 0; ok && i < state->l0.size(); ++i) ok = DecodeTable(&in, &state->l0[i]);
   }
-  if (!ok || !in.done() || rebuilding > 1 || state->lanes == 0 || state->lanes > kPoolPartsMax || !state->l1_heads) {
+  if (!ok || !in.done() || rebuilding > 1 || uncounted > 1 || state->lanes == 0 || state->lanes > kPoolPartsMax || !state->l1_heads) {
     return Status::Corruption("the catalog's ListDB state of " + std::to_string(payload.size()) +
                               " bytes does not decode; `lamella repair` rebuilds it from the records");
   }

@@ -23,6 +23,7 @@ enum class ListDbEdit : uint32_t {
   kSynced = 5,        // page media: everything up to a sequence number is on the medium
   kRebuildBegin = 6,  // the indexes are being rebuilt from the records; until done nothing in place counts
   kRebuildDone = 7,
+  kCounted = 8,  // what is dead in each chunk was counted anew, or is to be at the next open
 };
 
 /// A checkpointed L0 table: a skiplist in place, named by its first links.
@@ -39,6 +40,7 @@ struct ListDbState {
   uint32_t lanes = 1;
   PmPtr l1_heads;  // the SkipListHeads of L1, at the start of a chunk
   uint64_t l1_count = 0;
+  uint64_t live_bytes = 0;  // keys and values of L1's puts
   uint64_t next_table_id = 1;
   std::vector<L0TableState> l0;       // oldest first
   uint64_t merging = 0;               // id of the table that a zipper compaction is merging; 0 for none
@@ -49,6 +51,7 @@ struct ListDbState {
   uint64_t synced_sequence = 0;       // page media: up to here everything survives a power cut
   std::vector<SequenceGap> gaps;      // void sequence numbers, ascending
   bool rebuilding = false;
+  bool uncounted = false;  // closed before the chunks were counted anew that a crash left
 
   std::string Encode() const;
   /// Corruption for bytes that are no state.

@@ -26,12 +26,14 @@ ListDbState RandomState(Random* random) {
   state.lanes = static_cast<uint32_t>(1 + random->Uniform(kPoolPartsMax));
   state.l1_heads = PmPtr(random->Next() | 1);
   state.l1_count = random->Next();
+  state.live_bytes = random->Next();
   state.next_table_id = random->Next();
   state.merging = random->Next();
   state.flushed_sequence = random->Next();
   state.merged_sequence = random->Next();
   state.synced_sequence = random->Next();
   state.rebuilding = random->OneIn(2);
+  state.uncounted = random->OneIn(2);
   state.boundary = RandomPositions(random);
   state.merged = RandomPositions(random);
   state.gaps.resize(random->Uniform(5));
@@ -59,12 +61,14 @@ void ExpectSame(const ListDbState& a, const ListDbState& b) {
   EXPECT_EQ(a.lanes, b.lanes);
   EXPECT_EQ(a.l1_heads, b.l1_heads);
   EXPECT_EQ(a.l1_count, b.l1_count);
+  EXPECT_EQ(a.live_bytes, b.live_bytes);
   EXPECT_EQ(a.next_table_id, b.next_table_id);
   EXPECT_EQ(a.merging, b.merging);
   EXPECT_EQ(a.flushed_sequence, b.flushed_sequence);
   EXPECT_EQ(a.merged_sequence, b.merged_sequence);
   EXPECT_EQ(a.synced_sequence, b.synced_sequence);
   EXPECT_EQ(a.rebuilding, b.rebuilding);
+  EXPECT_EQ(a.uncounted, b.uncounted);
   EXPECT_EQ(a.boundary, b.boundary);
   EXPECT_EQ(a.merged, b.merged);
   EXPECT_TRUE(SameGaps(a.gaps, b.gaps));
@@ -120,16 +124,18 @@ TEST(ListDbState, IsEncodedAsDocumented) {
   state.l0.resize(1);
   const auto touched = [&](const char* name, size_t base, auto&& change) { return Touched(name, base, state, change); };
 #define LAMELLA_TOUCHED(base, owner, field) touched(#field, base, [&](ListDbState* s) { s->owner field ^= kFlip; })
-  EXPECT_EQ(testing::FormatDifference("ListDbState", 61,
+  EXPECT_EQ(testing::FormatDifference("ListDbState", 70,
                                       {touched("lanes", 0, [](ListDbState* s) { s->lanes = ~s->lanes; }),
                                        touched("l1_heads", 0, [](ListDbState* s) { s->l1_heads.word ^= kFlip; }),
-                                       LAMELLA_TOUCHED(0, , l1_count), LAMELLA_TOUCHED(0, , next_table_id),
+                                       LAMELLA_TOUCHED(0, , l1_count), LAMELLA_TOUCHED(0, , live_bytes),
+                                       LAMELLA_TOUCHED(0, , next_table_id),
                                        LAMELLA_TOUCHED(0, , merging), LAMELLA_TOUCHED(0, , flushed_sequence),
                                        LAMELLA_TOUCHED(0, , merged_sequence), LAMELLA_TOUCHED(0, , synced_sequence),
-                                       touched("rebuilding", 0, [](ListDbState* s) { s->rebuilding = true; })}),
+                                       touched("rebuilding", 0, [](ListDbState* s) { s->rebuilding = true; }),
+                                       touched("uncounted", 0, [](ListDbState* s) { s->uncounted = true; })}),
             "");
   // Behind it: boundary (a count, one position), merged (a count), gaps (a count, one gap), l0 (a count, one table).
-  const size_t boundary = 61 + 4;
+  const size_t boundary = 70 + 4;
   EXPECT_EQ(testing::FormatDifference(
                 "LogPosition", 16,
                 {LAMELLA_TOUCHED(boundary, boundary[0]., ordinal), LAMELLA_TOUCHED(boundary, boundary[0]., offset)}),
