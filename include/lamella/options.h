@@ -85,9 +85,9 @@ struct Options {
   uint64_t pool_bytes_max = 0;
   /// Directories of the pool's parts, one per NUMA node. Empty: one part, in the store's directory.
   std::vector<std::string> pmem_paths;
-  /// Unit of space, bytes, a power of two from 64 KiB to 1 GiB; fixed at creation. More: less bookkeeping,
-  /// more space per log shard and per freed record.
-  uint64_t chunk_bytes = 2ull << 20;
+  /// Unit of space, bytes, a power of two from 64 KiB to 1 GiB; fixed at creation. Larger stores take longer runs of it
+  /// at a time, up to 2 MiB. More: less bookkeeping, larger small stores.
+  uint64_t chunk_bytes = 64ull << 10;
   /// What the medium promises; kAuto asks the platform. A finer granularity than the medium has is an emulation:
   /// it measures like persistent memory and does not survive a power cut.
   MediumKind medium = MediumKind::kAuto;

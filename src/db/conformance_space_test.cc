@@ -65,6 +65,16 @@ class SpaceConformance : public ConformanceTest {
 };
 LAMELLA_CONFORMANCE_SUITE(SpaceConformance);
 
+TEST_P(SpaceConformance, AStoreOfOneRecordIsSmall) {
+  const uint64_t most = (1ull << 20) * GetParam().parts;
+  Put("key", "value");
+  Settle();
+  EXPECT_LE(db()->GetStats().pool_bytes, most);
+  Reopen();
+  EXPECT_EQ(Get("key"), "value");
+  EXPECT_LE(db()->GetStats().pool_bytes, most);
+}
+
 TEST_P(SpaceConformance, SpaceOfDeletedKeysComesBack) {
   const uint64_t count = SmallChunks() ? 3000 : 12000;
   for (uint64_t i = 0; i < count; ++i) Put(MakeKey(KeyShape::kCommonPrefix, i), MakeValue(i, kValueBytes));

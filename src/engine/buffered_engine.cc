@@ -13,7 +13,7 @@ namespace lamella {
 namespace {
 
 // Of each part: what compaction needs to get on.
-constexpr uint64_t kCompactionChunks = 3;
+constexpr uint64_t kCompactionExtents = 3;
 
 // Keeps a ReadSet alive as long as an iterator over its parts.
 class ReadSetIterator final : public InternalIterator {
@@ -121,7 +121,8 @@ Status BufferedEngine::Prepare(PmLog::Shard* shard, std::span<const WriteOperati
   }
   if (!unified_ && !use_reserve) {
     // The log's own chunks, and room for the copies: keeps I5.
-    const uint64_t needed = copy_bytes / pool_->chunk_bytes() + 1 + kCompactionChunks + ChunksToCopy(copy_bytes);
+    const uint64_t needed = copy_bytes / pool_->chunk_bytes() + 1 + kCompactionExtents * pool_->extent_chunks(0) +
+                            ChunksToCopy(copy_bytes);
     if (pool_->chunks_available(0) < needed) {
       return Status::NoSpace(Concat("a write to a plain log needs ", needed, " free chunks of ", pool_->chunk_bytes(),
                                     " bytes in part 0, for itself and for what the flush will copy; found ",
@@ -223,7 +224,8 @@ void BufferedEngine::Enter(PmLog::Shard* shard, std::span<const WriteOperation> 
 // Compaction needs the last chunks, or what the deletes let go of would never come back.
 bool BufferedEngine::DeletesMayUseReserve() const {
   for (uint32_t part = 0; part < pool_->part_count(); ++part) {
-    const uint64_t kept = kCompactionChunks + (part == 0 && !unified_ ? ChunksToCopy(0) : 0);
+    const uint64_t kept = kCompactionExtents * pool_->extent_chunks(part) +
+                          (part == 0 && !unified_ ? ChunksToCopy(0) : 0);
     if (pool_->chunks_available(part) <= kept) return false;
   }
   return true;

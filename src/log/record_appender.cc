@@ -1,6 +1,7 @@
 #include "log/record_appender.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "base/assert.h"
@@ -49,13 +50,17 @@ Status RecordAppender::Prepare(const uint64_t* record_bytes, size_t count, bool 
   for (size_t i = 0; i < count; ++i) {
     while (record_bytes[i] > room) {
       if (used == prepared_.size()) {
-        const uint64_t chunks = (record_bytes[i] + pool_->chunk_bytes() - 1) / pool_->chunk_bytes();
+        const auto needed =
+            static_cast<uint32_t>((record_bytes[i] + pool_->chunk_bytes() - 1) / pool_->chunk_bytes());
+        // Extents double from one chunk on: a session that writes little leaves little of them unused.
+        const uint32_t wanted = std::min(pool_->extent_chunks(part_), std::bit_floor(claimed_));
         ChunkRef chunk;
-        Status s = pool_->Claim(part_, kind_, owner_, next_ordinal_, static_cast<uint32_t>(chunks), use_reserve,
-                                &persister_, &chunk);
+        Status s = pool_->ClaimExtent(part_, kind_, owner_, next_ordinal_, needed, wanted, use_reserve, &persister_,
+                                      &chunk);
         if (!s.ok()) return s;
         ++next_ordinal_;
-        claimed_bytes_ += chunks * pool_->chunk_bytes();
+        claimed_bytes_ += uint64_t{chunk.run_chunks} * pool_->chunk_bytes();
+        claimed_ = std::min(claimed_ + chunk.run_chunks, pool_->run_chunks_max());
         prepared_.push_back(chunk);
       }
       room = uint64_t{prepared_[used].run_chunks} * pool_->chunk_bytes();

@@ -101,6 +101,7 @@ class RecordAppender {
   Persister persister_;
   uint64_t next_ordinal_;
   uint64_t claimed_bytes_ = 0;
+  uint32_t claimed_ = 1;            // chunks so far: the next extent doubles them
   std::vector<ChunkRef> prepared_;  // claimed, in order of use
   size_t prepared_used_ = 0;
   ChunkRef chunk_;

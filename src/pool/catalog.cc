@@ -1,5 +1,6 @@
 #include "pool/catalog.h"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <utility>
@@ -11,6 +12,9 @@
 
 namespace lamella {
 namespace {
+
+// An edit may be as large as the state.
+constexpr uint64_t kEditsPerRewrite = 16;
 
 constexpr uint64_t PaddedEditBytes(uint64_t payload_bytes) {
   return (sizeof(EditHeader) + payload_bytes + 7) & ~uint64_t{7};
@@ -176,11 +180,14 @@ Status Catalog::Rewrite() {
   const std::string state = state_();
   LAMELLA_CHECK(state.size() <= std::numeric_limits<uint32_t>::max());
   const uint64_t tail = sizeof(CatalogHead) + PaddedEditBytes(state.size());
-  // As much room again for edits, so that a large state is not rewritten at every one.
-  const uint64_t chunks = (2 * tail + pool_->chunk_bytes() - 1) / pool_->chunk_bytes();
+  // As much room again for edits, and where there is space much more, so that a large state is not rewritten at every one.
+  const auto chunks = [&](uint64_t bytes) {
+    return static_cast<uint32_t>((bytes + pool_->chunk_bytes() - 1) / pool_->chunk_bytes());
+  };
   ChunkRef fresh;
-  Status s = pool_->Claim(0, ChunkKind::kCatalog, 0, generation_ + 1, static_cast<uint32_t>(chunks), true, &persister_,
-                          &fresh);
+  Status s = pool_->ClaimExtent(0, ChunkKind::kCatalog, 0, generation_ + 1, chunks(2 * tail),
+                                std::max(chunks(kEditsPerRewrite * tail), pool_->extent_chunks(0)), true, &persister_,
+                                &fresh);
   if (!s.ok()) return s;
   CatalogHead* head = pool_->At<CatalogHead>(pool_->ChunkStart(fresh));
   CatalogHead bytes{};

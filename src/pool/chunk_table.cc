@@ -63,8 +63,7 @@ uint64_t ChunkTable::Seal(uint32_t index, uint64_t state, uint64_t ordinal, uint
 }
 
 Status ChunkTable::Damage(uint32_t index, const std::string& what) const {
-  const uint64_t offset = (uint64_t{TableChunk(chunk_shift_, index)} << chunk_shift_) +
-                          (uint64_t{index & (GroupChunks(chunk_shift_) - 1)} << kDescriptorShift);
+  const uint64_t offset = DescriptorOffset(chunk_shift_, index);
   return Status::Corruption(Concat(path_, ": descriptor of chunk ", index, " (offset ", Hex{offset}, "): ", what));
 }
 
@@ -171,8 +170,7 @@ Status ChunkTable::CheckWords(uint32_t index, const Words& words) const {
 
 // The chunks of a run lie in the part and in one group, and all but the first are its tails.
 Status ChunkTable::CheckRun(const ChunkRef& first, uint32_t chunks) const {
-  const uint32_t room =
-      std::min(chunks - first.index, GroupChunks(chunk_shift_) - first.index % GroupChunks(chunk_shift_));
+  const uint64_t room = std::min<uint64_t>(chunks, GroupOf(chunk_shift_, first.index).end()) - first.index;
   if (first.run_chunks == 0 || first.run_chunks > room) {
     return Damage(first.index,
                   Concat("a run of ", first.run_chunks, " chunks, expected 1 to ", room, "; found a file of ",
@@ -194,9 +192,9 @@ Status ChunkTable::CheckRun(const ChunkRef& first, uint32_t chunks) const {
 
 // The last group's table has room for chunks that the file does not have yet: nobody owns them.
 Status ChunkTable::CheckBeyondEnd(uint32_t chunks, bool after_power_cut, Persister* persister) {
-  const uint32_t group_end =
-      (chunks - 1) / GroupChunks(chunk_shift_) * GroupChunks(chunk_shift_) + GroupChunks(chunk_shift_);
-  for (uint32_t index = chunks; index < group_end; index++) {
+  const uint64_t group_end = GroupOf(chunk_shift_, chunks - 1).end();
+  for (uint64_t at = chunks; at < group_end; at++) {
+    const auto index = static_cast<uint32_t>(at);
     ChunkRef chunk;
     if (!Describe(index, &chunk)) continue;
     if (!after_power_cut) {
@@ -258,8 +256,8 @@ bool ChunkTable::MendOne(uint32_t index, Persister* persister) {
 }
 
 void ChunkTable::Mend(uint32_t chunks, Persister* persister, std::vector<std::string>* notes) {
-  const uint32_t group = GroupChunks(chunk_shift_);
-  for (uint32_t index = 0; index < (chunks + group - 1) / group * group; index++) {
+  for (uint64_t at = 0; at < GroupOf(chunk_shift_, chunks - 1).end(); at++) {
+    const auto index = static_cast<uint32_t>(at);
     const Status s = Check(index);
     if (!s.ok() && MendOne(index, persister)) notes->push_back(s.ToString() + "; mended: one bit had flipped");
   }

@@ -1,7 +1,9 @@
 // ChunkTable is the descriptors of one pool part: who owns which chunk, in persistent memory.
 //
-// Chunks come in groups of D = chunk_bytes / 64. The first chunk of a group (the second, in group 0, where the first
-// holds the superblock) is the group's table: D descriptors of 64 bytes, one for each chunk of the group.
+// Chunks come in groups, each with a table of descriptors of 64 bytes, one for each chunk of the group. The first group
+// has as many chunks as one chunk has room for descriptors of, and its table is its second chunk, behind the superblock's.
+// A later group begins with its table, which takes as many chunks as it must for the group to be 2 GiB or more: so a
+// small part has a small table, and a run, which lies within one group, may hold the longest value.
 //
 // T1: a descriptor's state word changes by one 8-byte publish: free to owned, owned to free.
 // T2: the other fields and the seal over them and the coming state are durable before the state names an owner.
@@ -66,31 +68,92 @@ struct ChunkRef {
 
 inline constexpr int kDescriptorShift = 6;  // of 64 bytes
 
-/// Chunks of a group.
-constexpr uint32_t GroupChunks(uint32_t chunk_shift) { return uint32_t{1} << (chunk_shift - kDescriptorShift); }
+/// Chunks of the first group, and of a later one for each chunk of its table.
+constexpr uint32_t ChunksPerTableChunk(uint32_t chunk_shift) { return uint32_t{1} << (chunk_shift - kDescriptorShift); }
 
-/// The chunk that holds the table of the group that `index` is in.
-constexpr uint32_t TableChunk(uint32_t chunk_shift, uint32_t index) {
-  const uint32_t group_first = index & ~(GroupChunks(chunk_shift) - 1);
-  return group_first == 0 ? 1 : group_first;
+/// Chunks of a later group's table.
+constexpr uint32_t LaterTableChunks(uint32_t chunk_shift) {
+  constexpr int kGroupBytesShift = 31;
+  const int table_shift = kGroupBytesShift + kDescriptorShift - 2 * static_cast<int>(chunk_shift);
+  return uint32_t{1} << (table_shift > 0 ? table_shift : 0);
+}
+
+/// Chunks [first, first + chunks) and where their table lies.
+struct ChunkGroup {
+  uint32_t first = 0;
+  uint32_t chunks = 0;
+  uint32_t table = 0;
+  uint32_t table_chunks = 0;
+
+  /// The first chunk that may have an owner.
+  constexpr uint32_t claimable() const { return table + table_chunks; }
+  constexpr uint64_t end() const { return uint64_t{first} + chunks; }
+};
+
+/// The group that a chunk is in.
+constexpr ChunkGroup GroupOf(uint32_t chunk_shift, uint32_t index) {
+  const uint32_t per_table_chunk = ChunksPerTableChunk(chunk_shift);
+  if (index < per_table_chunk) return {.first = 0, .chunks = per_table_chunk, .table = 1, .table_chunks = 1};
+  const uint32_t table_chunks = LaterTableChunks(chunk_shift);
+  const uint32_t chunks = per_table_chunk * table_chunks;
+  const uint32_t first = index - (index - per_table_chunk) % chunks;
+  return {.first = first, .chunks = chunks, .table = first, .table_chunks = table_chunks};
 }
 
 /// True for the superblock's chunk and for tables.
 constexpr bool IsTableChunk(uint32_t chunk_shift, uint32_t index) {
-  return index == 0 || index == TableChunk(chunk_shift, index);
+  return index < GroupOf(chunk_shift, index).claimable();
+}
+
+/// The longest run there can be: what a later group has behind its table.
+constexpr uint32_t RunChunksMax(uint32_t chunk_shift) {
+  const ChunkGroup later = GroupOf(chunk_shift, ChunksPerTableChunk(chunk_shift));
+  return later.chunks - later.table_chunks;
+}
+
+/// The first place from `from` on where `run` chunks fit behind a table and within its group.
+constexpr uint64_t RunStart(uint32_t chunk_shift, uint64_t from, uint32_t run) {
+  while (from <= ~uint32_t{0}) {
+    const ChunkGroup group = GroupOf(chunk_shift, static_cast<uint32_t>(from));
+    if (from < group.claimable()) from = group.claimable();
+    if (from + run <= group.end()) break;
+    from = group.end();
+  }
+  return from;
+}
+
+/// Of `chunks` chunks those that a part can use: a group counts once it has more than its table.
+constexpr uint32_t UsableChunks(uint32_t chunk_shift, uint32_t chunks) {
+  if (chunks == 0) return 0;
+  const ChunkGroup last = GroupOf(chunk_shift, chunks - 1);
+  return last.first == 0 || chunks > last.claimable() ? chunks : last.first;
+}
+
+/// Of `chunks` chunks those that may have an owner. REQUIRES: all are usable.
+constexpr uint32_t ClaimableChunks(uint32_t chunk_shift, uint32_t chunks) {
+  const uint32_t first_group = ChunksPerTableChunk(chunk_shift);
+  if (chunks <= first_group) return chunks - GroupOf(chunk_shift, 0).claimable();
+  const ChunkGroup last = GroupOf(chunk_shift, chunks - 1);
+  const uint32_t later_groups = (last.first - first_group) / last.chunks + 1;
+  return chunks - GroupOf(chunk_shift, 0).claimable() - later_groups * last.table_chunks;
+}
+
+/// Where the descriptor of a chunk lies in its part.
+constexpr uint64_t DescriptorOffset(uint32_t chunk_shift, uint32_t index) {
+  const ChunkGroup group = GroupOf(chunk_shift, index);
+  return (uint64_t{group.table} << chunk_shift) + (uint64_t{index - group.first} << kDescriptorShift);
 }
 
 /// The descriptor of a chunk in the part mapped at `base`.
 inline ChunkDescriptor* DescriptorAt(char* base, uint32_t chunk_shift, uint32_t index) {
-  return reinterpret_cast<ChunkDescriptor*>(base + (uint64_t{TableChunk(chunk_shift, index)} << chunk_shift)) +
-         (index & (GroupChunks(chunk_shift) - 1));
+  return reinterpret_cast<ChunkDescriptor*>(base + DescriptorOffset(chunk_shift, index));
 }
 
 class ChunkTable {
  public:
   ChunkTable(std::string path, char* base, uint32_t part, uint32_t chunk_shift, const std::array<uint8_t, 16>& uuid);
 
-  /// Verifies every descriptor of a part of `chunks` chunks and calls `free` for each free one, index ascending. Tails
+  /// Verifies every descriptor of a part of `chunks` usable chunks and calls `free` for each free one, index ascending. Tails
   /// without a first chunk are freed. Corruption names the chunk.
   /// `after_power_cut` is said of a page medium whose pages reached it in no order: a chunk that a descriptor names
   /// beyond the end, or a run that is not whole, was never synced, and is freed.

@@ -6,57 +6,146 @@
 #include "base/assert.h"
 
 namespace lamella {
+namespace {
 
-void FreeSet::Add(uint32_t index) {
-  if (index / 64 >= free_.size()) {
-    free_.resize(index / 64 + 1);
-    warm_.resize(index / 64 + 1);
-  }
-  LAMELLA_CHECK(!Has(index));  // freed twice
-  free_[index / 64] |= uint64_t{1} << (index % 64);
-  count_.fetch_add(1, std::memory_order_relaxed);
-  if (IsWarm(index)) warm_count_.fetch_add(1, std::memory_order_relaxed);
-  lowest_ = std::min(lowest_, index);
+constexpr uint32_t kWordBits = 64;
+
+// The bits of word `word` that lie in [first, end).
+uint64_t Mask(size_t word, uint64_t first, uint64_t end) {
+  const uint64_t start = word * kWordBits;
+  uint64_t mask = ~uint64_t{0};
+  if (first > start) mask &= first - start < kWordBits ? ~uint64_t{0} << (first - start) : 0;
+  if (end < start + kWordBits) mask &= end > start ? ~(~uint64_t{0} << (end - start)) : 0;
+  return mask;
 }
 
-std::optional<uint32_t> FreeSet::NextFrom(uint32_t index) const {
-  for (size_t word = index / 64; word < free_.size(); word++) {
-    uint64_t bits = free_[word];
-    if (word == index / 64) bits &= ~uint64_t{0} << (index % 64);
-    if (bits != 0) return static_cast<uint32_t>(word * 64) + static_cast<uint32_t>(std::countr_zero(bits));
+// The bits from which on `run` of them, at most 64, are set.
+uint64_t RowStarts(uint64_t bits, uint32_t run) {
+  for (uint32_t covered = 1; covered < run;) {
+    const uint32_t step = std::min(covered, run - covered);
+    bits &= bits >> step;
+    covered += step;
   }
-  return std::nullopt;
+  return bits;
+}
+
+}  // namespace
+
+FreeSet::FreeSet() : free_(1), warm_(1), nodes_(2) {}
+
+FreeSet::Node FreeSet::OfWord(uint64_t bits) {
+  Node node{.first = static_cast<uint32_t>(std::countr_one(bits)),
+            .last = static_cast<uint32_t>(std::countl_one(bits)),
+            .longest = 0};
+  for (; bits != 0; bits &= bits >> 1) node.longest++;
+  return node;
+}
+
+FreeSet::Node FreeSet::Join(const Node& left, const Node& right, uint32_t half) {
+  return {.first = left.first == half ? half + right.first : left.first,
+          .last = right.last == half ? half + left.last : right.last,
+          .longest = std::max({left.longest, right.longest, left.last + right.first})};
+}
+
+void FreeSet::MakeRoom(size_t words) {
+  if (words <= free_.size()) return;
+  const size_t size = std::bit_ceil(words);
+  free_.resize(size);
+  warm_.resize(size);
+  nodes_.assign(2 * size, {});
+  for (size_t word = 0; word < size; word++) nodes_[size + word] = OfWord(free_[word]);
+  uint32_t half = kWordBits / 2;
+  for (size_t node = size - 1; node > 0; node--) {
+    if (std::has_single_bit(node + 1)) half *= 2;  // the last node of a level
+    nodes_[node] = Join(nodes_[2 * node], nodes_[2 * node + 1], half);
+  }
+}
+
+// Keeps F1.
+void FreeSet::Enter(size_t word) {
+  size_t node = free_.size() + word;
+  nodes_[node] = OfWord(free_[word]);
+  for (uint32_t half = kWordBits; node > 1; half *= 2) {
+    node /= 2;
+    nodes_[node] = Join(nodes_[2 * node], nodes_[2 * node + 1], half);
+  }
+}
+
+void FreeSet::Change(uint32_t first, uint32_t count, bool free) {
+  const uint64_t end = uint64_t{first} + count;
+  for (size_t word = first / kWordBits; word * kWordBits < end; word++) {
+    const uint64_t mask = Mask(word, first, end);
+    LAMELLA_CHECK((free_[word] & mask) == (free ? 0 : mask));  // freed, or taken, twice
+    free_[word] ^= mask;
+    Enter(word);
+  }
+}
+
+void FreeSet::Add(uint32_t first, uint32_t count) {
+  if (count == 0) return;
+  MakeRoom((uint64_t{first} + count + kWordBits - 1) / kWordBits);
+  Change(first, count, true);
+  count_.fetch_add(count, std::memory_order_relaxed);
+}
+
+std::optional<uint32_t> FreeSet::FindIn(size_t node, uint64_t start, uint64_t size, uint32_t from, uint32_t run) const {
+  if (nodes_[node].longest < run || start + size <= from) return std::nullopt;
+  if (size == kWordBits) {
+    const uint64_t starts = RowStarts(free_[start / kWordBits] & Mask(start / kWordBits, from, ~uint64_t{0}), run);
+    if (starts == 0) return std::nullopt;
+    return static_cast<uint32_t>(start) + static_cast<uint32_t>(std::countr_zero(starts));
+  }
+  const uint64_t middle = start + size / 2;
+  if (const auto found = FindIn(2 * node, start, size / 2, from, run)) return found;
+  if (from <= middle) {
+    const uint64_t last = std::min<uint64_t>(nodes_[2 * node].last, middle - from);
+    if (last + nodes_[2 * node + 1].first >= run) return static_cast<uint32_t>(middle - last);
+  }
+  return FindIn(2 * node + 1, middle, size / 2, from, run);
+}
+
+std::optional<uint32_t> FreeSet::Find(uint32_t run, uint32_t from) const {
+  return FindIn(1, 0, free_.size() * kWordBits, from, run);
 }
 
 std::optional<uint32_t> FreeSet::Take(uint32_t run) {
-  std::optional<uint32_t> first = NextFrom(lowest_);
-  lowest_ = first.value_or(static_cast<uint32_t>(free_.size() * 64));
-  while (first) {
-    uint32_t length = 1;
-    while (length < run && Has(*first + length)) length++;
-    if (length == run) break;
-    first = NextFrom(*first + length + 1);
-  }
+  const std::optional<uint32_t> first = Find(run, 0);
   if (!first) return std::nullopt;
-  for (uint32_t index = *first; index < *first + run; index++) {
-    const uint64_t bit = uint64_t{1} << (index % 64);
-    free_[index / 64] &= ~bit;
-    if (IsWarm(index)) warm_count_.fetch_sub(1, std::memory_order_relaxed);
-    warm_[index / 64] |= bit;
-  }
+  Change(*first, run, false);
+  MarkWarm(*first, run);
   count_.fetch_sub(run, std::memory_order_relaxed);
   return first;
 }
 
-std::optional<uint32_t> FreeSet::WarmNext(uint32_t among) {
-  std::optional<uint32_t> index = NextFrom(lowest_);
-  for (uint32_t seen = 0; index && seen < among; seen++, index = NextFrom(*index + 1)) {
-    if (IsWarm(*index)) continue;
-    warm_[*index / 64] |= uint64_t{1} << (*index % 64);
-    warm_count_.fetch_add(1, std::memory_order_relaxed);
-    return index;
+void FreeSet::CutFrom(uint32_t first) {
+  uint32_t cut = 0;
+  for (size_t word = first / kWordBits; word < free_.size(); word++) {
+    const uint64_t mask = Mask(word, first, ~uint64_t{0});
+    cut += static_cast<uint32_t>(std::popcount(free_[word] & mask));
+    warm_[word] &= ~mask;
+    if ((free_[word] & mask) == 0) continue;
+    free_[word] &= ~mask;
+    Enter(word);
   }
-  return std::nullopt;
+  count_.fetch_sub(cut, std::memory_order_relaxed);
+}
+
+FreeSet::Outlook FreeSet::Look(uint32_t run, uint32_t rows_max) const {
+  Outlook outlook;
+  for (uint32_t from = 0; outlook.rows < rows_max; outlook.rows++) {
+    const std::optional<uint32_t> first = Find(run, from);
+    if (!first) break;
+    from = *first + run;
+    for (size_t word = *first / kWordBits; !outlook.cold && word * kWordBits < from; word++) {
+      if ((~warm_[word] & Mask(word, *first, from)) != 0) outlook.cold = first;
+    }
+  }
+  return outlook;
+}
+
+void FreeSet::MarkWarm(uint32_t first, uint32_t count) {
+  const uint64_t end = uint64_t{first} + count;
+  for (size_t word = first / kWordBits; word * kWordBits < end; word++) warm_[word] |= Mask(word, first, end);
 }
 
 uint32_t FreeSet::RowBefore(uint32_t end) const {

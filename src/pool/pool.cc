@@ -2,6 +2,7 @@
 #include "pool/pool.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "base/assert.h"
@@ -11,59 +12,87 @@
 namespace lamella {
 namespace {
 
-// Growth in the background: an eighth of the part, within these. One step is up to some 100 ms on a busy disk.
-constexpr uint32_t kGrowChunksMin = 16;
-constexpr uint32_t kGrowChunksMax = 128;
+// Growth in the background: an eighth of the part, up to this. One step is up to some 100 ms on a busy disk.
+constexpr uint64_t kGrowBytesMax = 256ull << 20;
 // Growth that a claim waits for: a few milliseconds.
-constexpr uint32_t kGrowChunksInline = 4;
-
-// The first chunk from `from` on at which a run of `run` chunks fits into a group.
-uint64_t RunStart(uint32_t chunk_shift, uint64_t from, uint32_t run) {
-  const uint64_t group = GroupChunks(chunk_shift);
-  const uint64_t in_group = from % group;
-  if (in_group == 0) return from + 1;  // behind the table
-  return in_group + run <= group ? from : from - in_group + group + 1;
-}
+constexpr uint32_t kGrowExtentsInline = 4;
+// Extents that are kept ready in the background: an eighth of the part, within these.
+constexpr uint32_t kReadyExtentsMin = 2;
+constexpr uint32_t kReadyExtentsMax = 16;
 
 }  // namespace
+
+// What Provision has to do for a part.
+struct Pool::Readiness {
+  uint32_t missing = 0;  // chunks to grow by
+  uint32_t extent = 0;
+  std::optional<uint32_t> cold;  // an extent to fault in
+};
 
 uint32_t Pool::chunk_count(uint32_t part) const {
   // acquire pairs with GrowPart: the chunks counted are mapped.
   return parts_[part]->chunks.load(std::memory_order_acquire);
 }
 
+uint32_t Pool::ExtentChunks(const Part& part) const {
+  const uint64_t longest = std::max<uint64_t>(1, kExtentBytesMax >> chunk_shift_);
+  return static_cast<uint32_t>(
+      std::bit_floor(std::clamp<uint64_t>(part.chunks.load(std::memory_order_relaxed) / 64, 1, longest)));
+}
+
+uint32_t Pool::extent_chunks(uint32_t part) const { return ExtentChunks(*parts_[part]); }
+
 uint32_t Pool::Reserve(const Part& part) const {
-  const uint32_t chunks = part.chunks.load(std::memory_order_relaxed);
-  return std::clamp<uint32_t>((limited_ ? chunks_max_ : chunks) / 64, kReserveChunksMin, kReserveChunksMax);
+  const uint32_t extent = ExtentChunks(part);
+  return extent * std::clamp<uint32_t>(part.chunks.load(std::memory_order_relaxed) / extent / 64, kReserveExtentsMin,
+                                       kReserveExtentsMax);
 }
 
 bool Pool::MayGrow(const Part& part) const {
   return part.chunks.load(std::memory_order_relaxed) < chunks_max_ && !part.disk_full.load(std::memory_order_relaxed);
 }
 
-Status Pool::Claim(uint32_t part_number, ChunkKind kind, uint32_t owner, uint64_t ordinal, uint32_t run_chunks,
-                   bool use_reserve, Persister* persister, ChunkRef* chunk) {
-  LAMELLA_CHECK(part_number < parts_.size() && run_chunks >= 1);
-  if (run_chunks > run_chunks_max()) {
-    return Status::InvalidArgument(Concat("a run of ", run_chunks, " chunks of ", chunk_bytes_, " bytes exceeds the ",
-                                          run_chunks_max(),
-                                          " that are adjacent; create the store with larger chunk_bytes"));
+// Where much of the part is free and no row is as long as an extent, shorter ones are used before it grows.
+bool Pool::IsMostlyHoles(const Part& part, uint32_t free) const {
+  return free > part.chunks.load(std::memory_order_relaxed) / 8;
+}
+
+// The length of the run to claim, 0 where the part must grow for it. Called with the part's lock.
+uint32_t Pool::RunToTake(const Part& part, uint32_t needed, uint32_t wanted, uint32_t reserve) const {
+  const uint32_t free = part.free.count();
+  if (free < needed + reserve) return 0;
+  const uint32_t most = std::min(free - reserve, part.free.longest());
+  if (most >= wanted) return wanted;
+  return most >= needed && (!MayGrow(part) || IsMostlyHoles(part, free - reserve)) ? most : 0;
+}
+
+Status Pool::ClaimExtent(uint32_t part_number, ChunkKind kind, uint32_t owner, uint64_t ordinal, uint32_t needed,
+                         uint32_t wanted, bool use_reserve, Persister* persister, ChunkRef* chunk) {
+  LAMELLA_CHECK(part_number < parts_.size() && needed >= 1);
+  if (needed > run_chunks_max()) {
+    return Status::InvalidArgument(Concat("a run of ", needed, " chunks of ", chunk_bytes_, " bytes exceeds the ",
+                                          run_chunks_max(), " that are adjacent"));
   }
+  wanted = std::clamp(wanted, needed, run_chunks_max());
   Part* part = parts_[part_number].get();
   while (true) {
     const uint32_t reserve = use_reserve ? 0 : Reserve(*part);
     std::optional<uint32_t> first;
+    uint32_t run = 0;
     {
       MutexLock lock(&part->mu);
-      if (part->free.count() >= run_chunks + reserve) first = part->free.Take(run_chunks);
+      run = RunToTake(*part, needed, wanted, reserve);
+      if (run != 0) first = part->free.Take(run);
     }
     if (first) {
-      free_chunks_.fetch_sub(run_chunks, std::memory_order_relaxed);
-      *chunk = part->table->Publish(*first, kind, owner, ordinal, run_chunks, epoch_floor_, persister);
+      free_chunks_.fetch_sub(run, std::memory_order_relaxed);
+      *chunk = part->table->Publish(*first, kind, owner, ordinal, run, epoch_floor_, persister);
       return Status::OK();
     }
-    Status s = GrowForClaim(part, run_chunks, reserve);
-    if (!s.ok()) return s;
+    Status s = GrowForClaim(part, wanted, reserve);
+    if (s.ok()) continue;
+    if (!s.IsNoSpace() || wanted == needed) return s;
+    wanted = std::max(needed, wanted / 2);
   }
 }
 
@@ -87,7 +116,7 @@ Status Pool::GrowForClaim(Part* part, uint32_t run_chunks, uint32_t reserve) {
                                   limited_ ? "pool_bytes_max" : "the format", " allows ", chunks_max_,
                                   "; raise pool_bytes_max or delete data"));
   }
-  const uint64_t wanted = std::min<uint64_t>(chunks_max_, needed + kGrowChunksInline);
+  const uint64_t wanted = std::min<uint64_t>(chunks_max_, needed + kGrowExtentsInline * ExtentChunks(*part));
   return GrowPart(part, static_cast<uint32_t>(needed), static_cast<uint32_t>(wanted));
 }
 
@@ -95,15 +124,15 @@ void Pool::TellMapped(const Part& part) const {
   if (PersistHook* hook = gate_->hook()) hook->OnMap(part.number, part.region->base(), part.region->bytes());
 }
 
-// Grows to `chunks_wanted`, or as far as the file system lets it, but at least to `chunks_needed`.
+// Grows to `chunks_wanted`, or as far as the file system lets it, but at least to `chunks_needed`, which is usable.
 Status Pool::GrowPart(Part* part, uint32_t chunks_needed, uint32_t chunks_wanted) {
   MutexLock grow_lock(&part->grow_mu);
   const uint32_t chunks = part->chunks.load(std::memory_order_relaxed);  // stored under grow_mu
   if (chunks >= chunks_needed) return Status::OK();
-  uint32_t target = std::max(chunks_needed, chunks_wanted);
+  uint32_t target = std::max(chunks_needed, UsableChunks(chunk_shift_, chunks_wanted));
   Status s = part->region->Grow(uint64_t{target} << chunk_shift_);
   while (s.IsNoSpace() && target > chunks_needed) {
-    target = chunks_needed + (target - chunks_needed) / 2;
+    target = std::max(chunks_needed, UsableChunks(chunk_shift_, chunks_needed + (target - chunks_needed) / 2));
     s = part->region->Grow(uint64_t{target} << chunk_shift_);
   }
   part->disk_full.store(!s.ok(), std::memory_order_relaxed);
@@ -111,20 +140,29 @@ Status Pool::GrowPart(Part* part, uint32_t chunks_needed, uint32_t chunks_wanted
   TellMapped(*part);
   MutexLock lock(&part->mu);
   const uint32_t free_before = part->free.count();
-  for (uint32_t index = chunks; index < target; index++) {
-    if (!IsTableChunk(chunk_shift_, index)) part->free.Add(index);
-  }
+  AddFree(part, chunks, target);
   free_chunks_.fetch_add(part->free.count() - free_before, std::memory_order_relaxed);
   part->chunks.store(target, std::memory_order_release);                                    // pairs with chunk_count
   bytes_[part->number].store(uint64_t{target} << chunk_shift_, std::memory_order_release);  // pairs with Contains
   return s;
 }
 
+// The chunks [from, to) but for those of tables are free.
+void Pool::AddFree(Part* part, uint32_t from, uint32_t to) const {
+  while (from < to) {
+    const ChunkGroup group = GroupOf(chunk_shift_, from);
+    const auto end = static_cast<uint32_t>(std::min<uint64_t>(to, group.end()));
+    const uint32_t first = std::max(from, group.claimable());
+    if (first < end) part->free.Add(first, end - first);
+    from = end;
+  }
+}
+
 void Pool::Free(const ChunkRef& chunk, Persister* persister) {
   Part* part = parts_[chunk.part].get();
   part->table->Unpublish(chunk, persister);
   MutexLock lock(&part->mu);
-  for (uint32_t i = 0; i < chunk.run_chunks; i++) part->free.Add(chunk.index + i);
+  part->free.Add(chunk.index, chunk.run_chunks);
   free_chunks_.fetch_add(chunk.run_chunks, std::memory_order_relaxed);
 }
 
@@ -154,43 +192,68 @@ bool Pool::Describe(uint32_t part, uint32_t index, ChunkRef* chunk) const {
 void Pool::ForEachChunk(const std::function<void(const ChunkRef&)>& visit) const {
   for (uint32_t part = 0; part < part_count(); part++) {
     const uint32_t chunks = chunk_count(part);
-    for (uint32_t index = 0; index < chunks; index++) {
+    for (uint64_t index = 0; index < chunks; index++) {
       ChunkRef chunk;
-      if (Describe(part, index, &chunk) && chunk.kind != ChunkKind::kRunTail) visit(chunk);
+      if (!Describe(part, static_cast<uint32_t>(index), &chunk) || chunk.kind == ChunkKind::kRunTail) continue;
+      visit(chunk);
+      index += std::max(1u, chunk.run_chunks) - 1;  // of a chunk that is claimed meanwhile: its tails were nobody's
     }
   }
 }
 
-Status Pool::Provision(uint32_t chunks) {
+Pool::Readiness Pool::Look(Part* part) const {
+  MutexLock lock(&part->mu);
+  const uint32_t chunks = part->chunks.load(std::memory_order_relaxed);  // stored under mu
+  const uint32_t extent = ExtentChunks(*part);
+  const uint32_t ready = std::clamp(chunks / extent / 8, kReadyExtentsMin, kReadyExtentsMax);
+  const FreeSet::Outlook outlook = part->free.Look(extent, ready);
+  Readiness readiness{.extent = extent, .cold = outlook.cold};
+  if (!MayGrow(*part)) return readiness;
+  const uint32_t reserve = Reserve(*part);
+  const uint32_t wanted = ready * extent + reserve;
+  const uint32_t free = part->free.count();
+  if (free < wanted) {
+    readiness.missing = wanted - free;
+  } else if (outlook.rows == 0 && !IsMostlyHoles(*part, free - reserve)) {
+    readiness.missing = ready * extent;
+  }
+  return readiness;
+}
+
+Status Pool::Provision() {
   Status result;
   for (const std::unique_ptr<Part>& part : parts_) {
-    while (part->free.count() < chunks + Reserve(*part)) {
+    Readiness readiness = Look(part.get());
+    while (readiness.missing != 0) {
       const uint32_t now = part->chunks.load(std::memory_order_relaxed);
-      if (now >= chunks_max_) break;
-      const uint64_t step = std::clamp(now / 8, kGrowChunksMin, kGrowChunksMax);
-      Status s = GrowPart(part.get(), now + 1, static_cast<uint32_t>(std::min<uint64_t>(chunks_max_, now + step)));
+      const auto step = static_cast<uint32_t>(
+          std::max<uint64_t>(readiness.missing, std::min<uint64_t>(now / 8, kGrowBytesMax >> chunk_shift_)));
+      const uint64_t needed = RunStart(chunk_shift_, now, 1) + 1;  // at most chunks_max_, which is usable, too
+      const uint64_t wanted = std::min<uint64_t>(chunks_max_, uint64_t{now} + step);
+      Status s = GrowPart(part.get(), static_cast<uint32_t>(needed), static_cast<uint32_t>(wanted));
       if (!s.ok()) {
         result = s;
         break;
       }
+      readiness = Look(part.get());
     }
-    while (true) {
-      std::optional<uint32_t> cold;
+    while (readiness.cold) {
       {
         MutexLock lock(&part->mu);
-        cold = part->free.WarmNext(chunks);
+        part->free.MarkWarm(*readiness.cold, readiness.extent);
       }
-      if (!cold) break;
-      part->region->Prefault(uint64_t{*cold} << chunk_shift_, chunk_bytes_);  // harmless if it is claimed meanwhile
+      // Harmless if it is claimed meanwhile.
+      part->region->Prefault(uint64_t{*readiness.cold} << chunk_shift_, uint64_t{readiness.extent} << chunk_shift_);
+      readiness = Look(part.get());
     }
   }
   return result;
 }
 
-bool Pool::NeedsProvision(uint32_t chunks) const {
+bool Pool::NeedsProvision() const {
   return std::any_of(parts_.begin(), parts_.end(), [&](const std::unique_ptr<Part>& part) {
-    const uint32_t free = part->free.count();
-    return (free < chunks + Reserve(*part) && MayGrow(*part)) || part->free.warm_count() < std::min(chunks, free);
+    const Readiness readiness = Look(part.get());
+    return readiness.missing != 0 || readiness.cold;
   });
 }
 
@@ -221,9 +284,7 @@ uint64_t Pool::pool_bytes() const {
 uint64_t Pool::used_bytes() const {
   uint64_t claimable = 0;
   for (uint32_t part = 0; part < part_count(); part++) {
-    const uint32_t chunks = chunk_count(part);
-    const uint32_t groups = (chunks + GroupChunks(chunk_shift_) - 1) >> (chunk_shift_ - kDescriptorShift);
-    claimable += chunks - groups - 1;  // the superblock's chunk, and a table for each group
+    claimable += ClaimableChunks(chunk_shift_, chunk_count(part));
   }
   const uint64_t free = std::min(free_chunks(), claimable);  // the two counts are not read at one instant
   return (claimable - free) << chunk_shift_;

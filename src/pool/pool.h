@@ -1,8 +1,10 @@
 // Pool is a set of chunks on one or more Regions (parts, one per NUMA node), with a superblock and a chunk table each.
 //
-// Layout of a part: chunk 0 holds the two superblock copies (superblock.h); chunk 1 and the first chunk of each later
+// Layout of a part: chunk 0 holds the two superblock copies (superblock.h); chunk 1 and the first chunks of each later
 // group hold chunk tables (chunk_table.h). Everything else is claimable. The file's size says how many chunks there
 // are.
+// Owners that fill chunks one after the other claim extents: runs whose length grows with the part, so that a small
+// store is small and a large one has few of them.
 //
 // I1: a chunk is free or has exactly one owner; the descriptor's state word says which, and changes by one publish.
 // I2: a freed chunk is not claimed again while a pin of readers() or of holders() that could reach it is live
@@ -39,10 +41,12 @@
 
 namespace lamella {
 
-/// Chunks of a part that are kept for deletes, and behind those for the copies that gc makes to give space back. In between,
-/// the reserve is 1/64 of the part.
-inline constexpr uint32_t kReserveChunksMin = 6;
-inline constexpr uint32_t kReserveChunksMax = 16;
+/// An extent is at most this long (or one chunk, where that is longer), and below it 1/64 of the part.
+inline constexpr uint64_t kExtentBytesMax = 2ull << 20;
+/// Extents of a part that are kept for deletes, and behind those for the copies that gc makes to give space back. In
+/// between, the reserve is 1/64 of the part.
+inline constexpr uint32_t kReserveExtentsMin = 6;
+inline constexpr uint32_t kReserveExtentsMax = 16;
 
 /// What the superblock says beside sizes; see docs/FORMAT.md for its bytes.
 struct PoolState {
@@ -57,7 +61,7 @@ struct PoolState {
 
 struct PoolOptions {
   std::vector<std::string> part_paths;  // the files, pool.0 first
-  uint64_t chunk_bytes = 2ull << 20;
+  uint64_t chunk_bytes = 64ull << 10;
   uint64_t pool_bytes_max = 0;
   MediumKind medium = MediumKind::kAuto;
   MediaProfile media_profile;
@@ -111,9 +115,17 @@ class Pool {
 
   /// Claims a chunk (or `run_chunks` adjacent ones) of `part` for an owner: one publish. NoSpace when the part may not
   /// grow, or cannot; InvalidArgument for a run of more than run_chunks_max().
-  /// The last chunks (kReserveChunksMin to kReserveChunksMax of a part) are given only to callers that say `use_reserve` (gc, deletes, catalog).
+  /// The last chunks (kReserveExtentsMin to kReserveExtentsMax of a part) are given only to callers that say
+  /// `use_reserve` (gc, deletes, catalog).
   Status Claim(uint32_t part, ChunkKind kind, uint32_t owner, uint64_t ordinal, uint32_t run_chunks, bool use_reserve,
-               Persister* persister, ChunkRef* chunk);
+               Persister* persister, ChunkRef* chunk) {
+    return ClaimExtent(part, kind, owner, ordinal, run_chunks, run_chunks, use_reserve, persister, chunk);
+  }
+  /// The same of a run of at least `needed` chunks, and of `wanted` where there is such a row or the part may grow.
+  Status ClaimExtent(uint32_t part, ChunkKind kind, uint32_t owner, uint64_t ordinal, uint32_t needed, uint32_t wanted,
+                     bool use_reserve, Persister* persister, ChunkRef* chunk);
+  /// Chunks of an extent of the part, as it is now.
+  uint32_t extent_chunks(uint32_t part) const;
   /// Frees now. REQUIRES: nothing can reach it (a failed recovery's chunk, say).
   void Free(const ChunkRef& chunk, Persister* persister);
   /// Frees once no pin of readers() or holders() is left that was live at this call. On page media the caller has
@@ -122,8 +134,7 @@ class Pool {
   /// Runs deferred frees that are due. Returns how many chunks still wait.
   size_t CollectDeferred();
 
-  /// The longest run there can be: a group's chunks but for its table.
-  uint32_t run_chunks_max() const { return GroupChunks(chunk_shift_) - 1; }
+  uint32_t run_chunks_max() const { return RunChunksMax(chunk_shift_); }
 
   /// REQUIRES: the chunk is within the part.
   ChunkDescriptor* Descriptor(uint32_t part, uint32_t index) const {
@@ -136,11 +147,11 @@ class Pool {
   void ForEachChunk(const std::function<void(const ChunkRef&)>& visit) const;
   uint32_t chunk_count(uint32_t part) const;
 
-  /// Keeps about `chunks` free, faulted-in chunks per part ready, growing the pool within its limit. For a background
-  /// thread.
-  Status Provision(uint32_t chunks);
-  /// True when Provision(chunks) has work to do.
-  bool NeedsProvision(uint32_t chunks) const;
+  /// Keeps some free, faulted-in extents per part ready, more for a larger part, and grows the pool within its limit.
+  /// For a background thread.
+  Status Provision();
+  /// True when Provision has work to do.
+  bool NeedsProvision() const;
   uint64_t free_chunks() const { return free_chunks_.load(std::memory_order_relaxed); }
   /// Free chunks plus what growth may add under pool_bytes_max (UINT64_MAX when unlimited).
   uint64_t chunks_available() const;
@@ -186,10 +197,16 @@ class Pool {
   Status UpdateSuperblocks(const std::function<void(Superblock*)>& change);
   void SayWhere(Superblock* superblock) LAMELLA_REQUIRES(superblock_mu_);
   Status UpdateSuperblocksLocked(const std::function<void(Superblock*)>& change) LAMELLA_REQUIRES(superblock_mu_);
+  uint32_t ExtentChunks(const Part& part) const;
+  uint32_t RunToTake(const Part& part, uint32_t needed, uint32_t wanted, uint32_t reserve) const;
   Status GrowForClaim(Part* part, uint32_t run_chunks, uint32_t reserve);
   Status GrowPart(Part* part, uint32_t chunks_needed, uint32_t chunks_wanted);
+  void AddFree(Part* part, uint32_t from, uint32_t to) const;
+  struct Readiness;
+  Readiness Look(Part* part) const;
   uint32_t Reserve(const Part& part) const;
   bool MayGrow(const Part& part) const;
+  bool IsMostlyHoles(const Part& part, uint32_t free) const;
   void FreeNow(const ChunkRef& chunk);
 
   std::array<char*, kPoolPartsMax> bases_{};                  // constant after opening, as all up to gate_

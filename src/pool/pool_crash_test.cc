@@ -154,10 +154,11 @@ TEST_F(PoolCrash, ASuperblockUpdateCutAnywhereIsOldOrNew) {
 
 TEST_F(PoolCrash, GrowthCutAnywhereKeepsEveryOwner) {
   Create();
-  for (int i = 0; i < 6; i++) MustClaim();
+  for (int i = 0; i < 200; i++) MustClaim();
   const std::string before = LookAtOwners(pool_.get());
   const auto grow = [&] {
-    ASSERT_TRUE(pool_->Provision(20).ok());
+    ASSERT_TRUE(pool_->NeedsProvision());
+    ASSERT_TRUE(pool_->Provision().ok());
     for (int i = 0; i < 3; i++) recorder_.Cut();
   };
   const std::set<std::string> found = Cuts(grow, LookAtOwners);

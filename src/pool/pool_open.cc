@@ -14,7 +14,7 @@ namespace lamella {
 namespace {
 
 constexpr uint64_t kReserveBytesDefault = 1ull << 40;
-constexpr uint32_t kInitialChunks = 10;     // of a part: superblock, table, and eight to claim
+constexpr uint32_t kInitialChunks = 12;     // of a part: superblock, table, reserve, catalog, heads, and two for data
 constexpr uint32_t kPartChunksMin = 16;     // of a part's limit: superblock, table, reserve, and eight for data
 constexpr uint32_t kLostEpochs = 1u << 16;  // more than a chunk's claims between two write-backs of its descriptor
 constexpr uint32_t kEpochMax =
@@ -32,9 +32,11 @@ uint64_t ReserveBytes(const PoolOptions& options) {
 }
 
 uint32_t ChunksMax(const PoolOptions& options, uint64_t chunk_bytes) {
-  const uint64_t addressable = (PmPtr::kOffsetMask + 1) / chunk_bytes;
-  if (options.pool_bytes_max == 0) return static_cast<uint32_t>(std::min<uint64_t>(addressable, ~uint32_t{0}));
-  return static_cast<uint32_t>(std::min(addressable, options.pool_bytes_max / options.part_paths.size() / chunk_bytes));
+  uint64_t chunks = std::min<uint64_t>((PmPtr::kOffsetMask + 1) / chunk_bytes, ~uint32_t{0});
+  if (options.pool_bytes_max != 0) {
+    chunks = std::min(chunks, options.pool_bytes_max / options.part_paths.size() / chunk_bytes);
+  }
+  return UsableChunks(static_cast<uint32_t>(std::countr_zero(chunk_bytes)), static_cast<uint32_t>(chunks));
 }
 
 Status CheckOptions(const PoolOptions& options) {
@@ -163,9 +165,7 @@ Status Pool::CreateParts(const PoolOptions& options, Pool* pool) {
         std::make_unique<ChunkTable>(path, part->region->base(), part->number, pool->chunk_shift_, pool->state_.uuid);
     part->chunks.store(chunks, std::memory_order_relaxed);  // no other thread sees the pool yet
     pool->bytes_[part->number].store(chunks * options.chunk_bytes, std::memory_order_relaxed);
-    for (uint32_t index = 0; index < chunks; index++) {
-      if (!IsTableChunk(pool->chunk_shift_, index)) part->free.Add(index);
-    }
+    pool->AddFree(part.get(), 0, chunks);
     pool->free_chunks_.fetch_add(part->free.count(), std::memory_order_relaxed);
   }
   pool->MakeGate(options);
@@ -276,7 +276,8 @@ Status Pool::ScanParts(const std::vector<Superblock>& superblocks, std::vector<s
     const bool unordered = power_cut && part->region->Detect().kind == MediumKind::kPage;
     state_.pages_lost |= unordered;
     const uint64_t bytes = part->region->bytes();
-    const uint64_t chunks = std::min<uint64_t>(bytes >> chunk_shift_, ~uint32_t{0});
+    const uint32_t chunks =
+        UsableChunks(chunk_shift_, static_cast<uint32_t>(std::min<uint64_t>(bytes >> chunk_shift_, ~uint32_t{0})));
     const uint64_t least = unordered ? 2 : std::max<uint64_t>(2, superblocks[part->number].chunks_min);
     if (chunks < least) {
       return Status::Corruption(Concat(part->region->path(), ": expected ", least << chunk_shift_, " bytes or more (",
@@ -286,14 +287,14 @@ Status Pool::ScanParts(const std::vector<Superblock>& superblocks, std::vector<s
     part->table = std::make_unique<ChunkTable>(part->region->path(), part->region->base(), part->number, chunk_shift_,
                                                state_.uuid);
     MutexLock lock(&deferred_mu_);
-    if (mended != nullptr) part->table->Mend(static_cast<uint32_t>(chunks), deferred_persister_.get(), mended);
-    Status s = part->table->Scan(static_cast<uint32_t>(chunks), unordered, deferred_persister_.get(),
+    if (mended != nullptr) part->table->Mend(chunks, deferred_persister_.get(), mended);
+    Status s = part->table->Scan(chunks, unordered, deferred_persister_.get(),
                                  [&](uint32_t index) { part->free.Add(index); });
     if (!s.ok()) return s;
-    part->chunks.store(static_cast<uint32_t>(chunks), std::memory_order_release);
-    bytes_[part->number].store(chunks << chunk_shift_, std::memory_order_release);
+    part->chunks.store(chunks, std::memory_order_release);
+    bytes_[part->number].store(uint64_t{chunks} << chunk_shift_, std::memory_order_release);
     free_chunks_.fetch_add(part->free.count(), std::memory_order_relaxed);
-    epoch_max = std::max(epoch_max, part->table->EpochMax(static_cast<uint32_t>(chunks)));
+    epoch_max = std::max(epoch_max, part->table->EpochMax(chunks));
   }
   MutexLock lock(&superblock_mu_);
   superblock_ = superblocks[0];

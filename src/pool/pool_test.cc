@@ -125,7 +125,8 @@ TEST_F(PoolTest, GrowthKeepsTheBaseAddressAndPassesGroups) {
   std::set<uint32_t> taken;
   for (int i = 0; i < 1100; i++) ASSERT_TRUE(taken.insert(MustClaim().index).second);
   EXPECT_EQ(pool_->Address(PmPtr(0, 0)), base);
-  for (uint32_t table : {0u, 1u, 1024u}) EXPECT_FALSE(taken.contains(table));
+  for (uint32_t table : {0u, 1u, 1024u, 1055u}) EXPECT_FALSE(taken.contains(table));
+  EXPECT_TRUE(taken.contains(1023) && taken.contains(1056));
   EXPECT_GT(pool_->chunk_count(0), 1100u);
   EXPECT_EQ(pool_->pool_bytes(), pool_->chunk_count(0) * kChunkBytesMin);
   EXPECT_EQ(pool_->used_bytes(), 1100 * kChunkBytesMin);
@@ -140,15 +141,41 @@ TEST_F(PoolTest, ARunThatAGroupsEndWouldCutLiesInTheNextGroup) {
   const ChunkRef first = MustClaim(1000);
   EXPECT_EQ(first.index, 2u);
   const ChunkRef second = MustClaim(100);
-  EXPECT_EQ(second.index, 1025u);  // 1002 to 1101 would lie over the table in 1024
+  EXPECT_EQ(second.index, 1056u);  // 1002 to 1101 would lie over the table in 1024 to 1055
   EXPECT_EQ(MustClaim().index, 1002u);
-  const ChunkRef longest = MustClaim(pool_->run_chunks_max());
-  EXPECT_EQ(longest.index, 2049u);
   Open();
-  EXPECT_EQ(Owned().size(), 4u);
+  EXPECT_EQ(Owned().size(), 3u);
   ChunkRef chunk;
   const Status s = Claim(&chunk, pool_->run_chunks_max() + 1);
-  EXPECT_TRUE(s.IsInvalidArgument() && Says(s, "chunk_bytes")) << s.ToString();
+  EXPECT_TRUE(s.IsInvalidArgument() && Says(s, "adjacent")) << s.ToString();
+}
+
+// Every chunk is a table's, or has a descriptor of its own within its group's table.
+TEST_F(PoolTest, GroupsLieSideBySide) {
+  for (uint32_t shift = 16; shift <= 30; shift++) {
+    EXPECT_GE(uint64_t{RunChunksMax(shift)} << shift, (1ull << 30) + (1 << 20)) << shift;
+    uint64_t from = 0;
+    uint32_t claimable = 0;
+    for (int i = 0; i < 4 && from <= ~uint32_t{0}; i++) {
+      const ChunkGroup group = GroupOf(shift, static_cast<uint32_t>(from));
+      EXPECT_EQ(group.first, from);
+      const auto last = static_cast<uint32_t>(std::min<uint64_t>(group.end() - 1, ~uint32_t{0}));
+      EXPECT_EQ(GroupOf(shift, last).first, group.first);
+      EXPECT_EQ(DescriptorOffset(shift, group.first), uint64_t{group.table} << shift);
+      EXPECT_LE(DescriptorOffset(shift, last) + sizeof(ChunkDescriptor), uint64_t{group.claimable()} << shift);
+      EXPECT_TRUE(IsTableChunk(shift, group.first) && IsTableChunk(shift, group.claimable() - 1));
+      EXPECT_FALSE(IsTableChunk(shift, group.claimable()) || IsTableChunk(shift, last));
+      if (i > 0) {
+        EXPECT_EQ(UsableChunks(shift, group.first + 1), group.first);
+        EXPECT_EQ(UsableChunks(shift, group.claimable()), group.first);
+        EXPECT_EQ(UsableChunks(shift, group.claimable() + 1), group.claimable() + 1);
+        EXPECT_EQ(RunStart(shift, from - 1, 2), group.claimable());
+      }
+      claimable += last - group.claimable() + 1;
+      EXPECT_EQ(ClaimableChunks(shift, last), claimable - 1);
+      from = group.end();
+    }
+  }
 }
 
 TEST_F(PoolTest, TheLimitIsNoSpaceWithAReserve) {
@@ -198,9 +225,9 @@ TEST_F(PoolTest, AFullFileSystemIsNoSpaceAndKeepsAReserve) {
     chunks.push_back(chunk);
   }
   EXPECT_TRUE(s.IsNoSpace() && Says(s, options_.part_paths[0])) << s.ToString();
-  EXPECT_EQ(chunks.size(), 64u - 2 - kReserveChunksMin)
+  EXPECT_EQ(chunks.size(), 64u - 2 - kReserveExtentsMin)
       << s.ToString() << " " << pool_->chunk_count(0) << " " << pool_->free_chunks();
-  EXPECT_FALSE(pool_->NeedsProvision(8) && pool_->Provision(8).ok() && pool_->NeedsProvision(8));
+  EXPECT_FALSE(pool_->NeedsProvision() && pool_->Provision().ok() && pool_->NeedsProvision());
   EXPECT_TRUE(Claim(&chunk, 1, true).ok());
   EXPECT_TRUE(Claim(&chunk, 1, true).ok());
   EXPECT_EQ(pool_->ChunkAddress(chunks.back())[kChunkBytesMin - 1], 'x');
@@ -213,23 +240,103 @@ TEST_F(PoolTest, AFullFileSystemIsNoSpaceAndKeepsAReserve) {
 
 TEST_F(PoolTest, ProvisionGrowsAndWarmsAheadOfClaims) {
   Create();
-  EXPECT_TRUE(pool_->NeedsProvision(40));
-  ASSERT_TRUE(pool_->Provision(40).ok());
-  EXPECT_FALSE(pool_->NeedsProvision(40));
-  EXPECT_GE(pool_->free_chunks(), 42u);  // and the reserve
+  for (int i = 0; i < 500; i++) MustClaim();
+  EXPECT_TRUE(pool_->NeedsProvision());
+  ASSERT_TRUE(pool_->Provision().ok());
+  EXPECT_FALSE(pool_->NeedsProvision());
+  const uint32_t extent = pool_->extent_chunks(0);
+  EXPECT_GE(extent, 4u);
   const uint64_t bytes_before = pool_->pool_bytes();
-  for (int i = 0; i < 20; i++) MustClaim();
+  ChunkRef chunk;
+  for (int i = 0; i < 8; i++) {
+    ASSERT_TRUE(pool_->ClaimExtent(0, ChunkKind::kLog, 1, 1, 1, extent, false, &*persister_, &chunk).ok());
+    EXPECT_EQ(chunk.run_chunks, extent);
+  }
   EXPECT_EQ(pool_->pool_bytes(), bytes_before);
-  EXPECT_TRUE(pool_->NeedsProvision(40));
+  EXPECT_TRUE(pool_->NeedsProvision());
 }
 
 TEST_F(PoolTest, ProvisionStopsAtTheLimit) {
   options_.pool_bytes_max = 30 * kChunkBytesMin;
   Create();
-  EXPECT_TRUE(pool_->Provision(100).ok());
+  for (int i = 0; i < 20; i++) MustClaim();
+  EXPECT_TRUE(pool_->Provision().ok());
   EXPECT_EQ(pool_->chunk_count(0), 30u);
-  EXPECT_FALSE(pool_->NeedsProvision(100));
-  EXPECT_TRUE(pool_->Provision(100).ok());
+  EXPECT_FALSE(pool_->NeedsProvision());
+  EXPECT_TRUE(pool_->Provision().ok());
+}
+
+// What a store of little data costs: its file is a megabyte, and extents, reserve and what is ready grow with it.
+TEST_F(PoolTest, ExtentsGrowWithThePart) {
+  Create();
+  EXPECT_EQ(pool_->extent_chunks(0), 1u);
+  EXPECT_LE(pool_->pool_bytes(), 12 * kChunkBytesMin);
+  MustClaim();
+  ASSERT_TRUE(pool_->Provision().ok());
+  EXPECT_LE(pool_->pool_bytes(), 1u << 20);
+  uint32_t last = 1;
+  while (pool_->pool_bytes() < 256u << 20) {
+    const uint32_t extent = pool_->extent_chunks(0);
+    EXPECT_TRUE(extent == last || extent == 2 * last);
+    EXPECT_LE(extent * 64, pool_->chunk_count(0) + 63);
+    last = extent;
+    ChunkRef chunk;
+    ASSERT_TRUE(pool_->ClaimExtent(0, ChunkKind::kLog, 1, 1, 1, extent, false, &*persister_, &chunk).ok());
+    EXPECT_EQ(chunk.run_chunks, extent);
+    ASSERT_TRUE(pool_->Provision().ok());
+    EXPECT_LE(pool_->pool_bytes(), pool_->used_bytes() + pool_->used_bytes() / 2 + (1 << 20));
+  }
+  EXPECT_EQ(last * kChunkBytesMin, kExtentBytesMax);
+}
+
+TEST_F(PoolTest, HundredsOfPoolsAreOpenAtOnce) {
+  std::vector<std::unique_ptr<Pool>> pools(300);
+  for (size_t i = 0; i < pools.size(); i++) {
+    options_.part_paths = {dir_.Sub("pool" + std::to_string(i))};
+    const Status s = Pool::Create(options_, &pools[i]);
+    ASSERT_TRUE(s.ok()) << i << ": " << s.ToString();
+    EXPECT_LT(pools[i]->pool_bytes(), 1u << 20);
+  }
+  for (const auto& pool : pools) {
+    Persister persister(pool->gate(), WriteCause::kLog);
+    ChunkRef chunk;
+    ASSERT_TRUE(pool->Claim(0, ChunkKind::kLog, 5, 42, 20, false, &persister, &chunk).ok());
+  }
+}
+
+// Where no row is as long as an extent, and the part is full or mostly holes, the holes serve.
+TEST_F(PoolTest, HolesAreUsedBeforeAnythingIsRefused) {
+  options_.pool_bytes_max = 600 * kChunkBytesMin;
+  Create();
+  std::vector<ChunkRef> chunks;
+  ChunkRef chunk;
+  while (Claim(&chunk, 1, true).ok()) chunks.push_back(chunk);
+  for (size_t i = 0; i < chunks.size(); i += 2) pool_->Free(chunks[i], &*persister_);
+  const uint32_t extent = pool_->extent_chunks(0);
+  ASSERT_GE(extent, 8u);
+  ASSERT_TRUE(pool_->ClaimExtent(0, ChunkKind::kLog, 1, 1, 1, extent, false, &*persister_, &chunk).ok());
+  EXPECT_EQ(chunk.run_chunks, 1u);
+  EXPECT_TRUE(Claim(&chunk, 2).IsNoSpace());
+  const uint64_t free = pool_->free_chunks();
+  uint64_t claimed = 0;
+  Status s;
+  while ((s = Claim(&chunk)).ok()) claimed++;
+  EXPECT_TRUE(s.IsNoSpace());
+  EXPECT_EQ(claimed, free - kReserveExtentsMin * extent);
+}
+
+// The longest value fits into a store of the smallest chunks.
+TEST_F(PoolTest, ARunMayHoldTheLongestValue) {
+  Create();
+  MustClaim();
+  const uint32_t run = (1u << 30) / kChunkBytesMin + 1;
+  EXPECT_GE(pool_->run_chunks_max(), run);
+  if (dir_.path().starts_with("/dev/shm")) {
+    const ChunkRef chunk = MustClaim(run);
+    EXPECT_EQ(chunk.index, 1024u + 32);  // behind the second group's table
+    Open();
+    EXPECT_EQ(Owned(), (std::vector<std::string>{"0:2+1", "0:1056+" + std::to_string(run)}));
+  }
 }
 
 TEST_F(PoolTest, ADeferredFreeWaitsForReadersAndHolders) {  // I2
@@ -321,7 +428,7 @@ TEST_F(PoolTest, ConcurrentClaimsAndFreesShareNoChunk) {
   }
   std::thread background([&] {
     for (int i = 0; i < 50; i++) {
-      if (pool_->NeedsProvision(16) && !pool_->Provision(16).ok()) good = false;
+      if (pool_->NeedsProvision() && !pool_->Provision().ok()) good = false;
       pool_->ForEachChunk([](const ChunkRef&) {});
     }
   });

@@ -12,8 +12,12 @@ namespace {
 
 Status CheckFormat(const std::string& path, const Superblock& found) {
   if (found.format_major > kFormatMajor) {
-    return Status::NotSupported(Concat(path, ": expected format ", kFormatMajor, ".", kFormatMinor, " or older, found ",
+    return Status::NotSupported(Concat(path, ": expected format ", kFormatMajor, ".", kFormatMinor, ", found ",
                                        found.format_major, ".", found.format_minor, "; open it with a newer Lamella"));
+  }
+  if (found.format_major < kFormatMajor) {
+    return Status::NotSupported(Concat(path, ": expected format ", kFormatMajor, ".x, found ", found.format_major, ".",
+                                       found.format_minor, "; dump it with the Lamella that made it, and load that"));
   }
   const uint64_t unknown = found.incompatible_features & ~kIncompatibleFeatures;
   if (unknown != 0) {

@@ -175,14 +175,13 @@ uint64_t ListDb::BufferedBytesMax() const {
 }
 
 std::optional<Job> ListDb::PickJob(JobClass job_class) {
-  const uint32_t ready_chunks = pool_->chunk_bytes() >= (1 << 20) ? 16 : 8;
   if (job_class == JobClass::kUrgent) {
     if (auto flush = PickFlush()) return flush;
     const std::lock_guard lock(job_mu_);
-    if (!provisioning_ && pool_->NeedsProvision(ready_chunks)) {
+    if (!provisioning_ && pool_->NeedsProvision()) {
       provisioning_ = true;
-      return Job{"provision", [this, ready_chunks] {
-                   Status s = pool_->Provision(ready_chunks);
+      return Job{"provision", [this] {
+                   Status s = pool_->Provision();
                    const std::lock_guard done(job_mu_);
                    provisioning_ = false;
                    return s.IsNoSpace() ? Status::OK() : s;  // writers will find out, and wait for space
