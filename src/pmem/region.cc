@@ -37,6 +37,29 @@ constexpr uint64_t kReserveBytesMax = LAMELLA_THREAD_SANITIZER != 0    ? 4ull <<
                                       : LAMELLA_ADDRESS_SANITIZER != 0 ? 64ull << 30
                                                                        : ~uint64_t{0};
 
+// Up to this in all, each region of the process gets the addresses that it asks for: what is mapped never moves, so a
+// file cannot grow further while it is open. Beyond it, a region gets room for the file to become several times as
+// large: of the 128 TiB that a process has, a thousand regions then take less than two thirds.
+constexpr uint64_t kReserveBytesFree = 16ull << 40;
+constexpr uint64_t kReserveBytesMany = 64ull << 30;
+constexpr uint64_t kReserveFactorMany = 8;
+// Where the process may not have all addresses (RLIMIT_AS), a region takes this share of those that are left.
+constexpr uint64_t kReserveShareLimited = 8;
+
+std::atomic<uint64_t> reserved_by_all{0};  // a figure; guards nothing
+
+uint64_t ReserveBytesFor(uint64_t wanted, uint64_t needed) {
+  const uint64_t reserved = reserved_by_all.load(std::memory_order_relaxed);
+  uint64_t most = std::min(wanted, kReserveBytesMax);
+  if (reserved >= kReserveBytesFree) most = std::min(most, std::max(kReserveBytesMany, needed * kReserveFactorMany));
+  struct rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+    const uint64_t left = limit.rlim_cur > reserved ? limit.rlim_cur - reserved : 0;
+    most = std::min(most, left / kReserveShareLimited);
+  }
+  return std::max(most, needed);
+}
+
 constexpr uint64_t PagesDown(uint64_t bytes) { return bytes & ~(kPageBytes - 1); }
 constexpr uint64_t RoundUp(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
@@ -113,6 +136,7 @@ Region::Region(OsHook* os, std::string path) : os_(os), path_(std::move(path)) {
 
 Region::~Region() {
   if (base_ != nullptr) munmap(base_, reserved_);  // what is mapped of the file lies within
+  reserved_by_all.fetch_sub(reserved_, std::memory_order_relaxed);
   if (source_ != nullptr) pmem2_source_delete(&source_);
   // A forked child has the descriptor, too. The lock ends when the process that took it lets go, whatever children it has; and not
   // where a child does.
@@ -232,7 +256,7 @@ Status Region::Reserve(uint64_t reserve_bytes, uint64_t needed_bytes) {
   if (error != 0) return Pmem2Status("alignment of " + path_, error);
   const uint64_t unit = std::max<uint64_t>(alignment, kHugePageBytes);
   const uint64_t least = RoundUp(needed_bytes, unit);
-  uint64_t want = std::max(least, RoundUp(std::min(reserve_bytes, kReserveBytesMax), unit));
+  uint64_t want = RoundUp(ReserveBytesFor(reserve_bytes, least), unit);
   intptr_t range = -1;  // of MAP_FAILED, as an address
   while (true) {
     range = Hooked(os_, OsCall::kReserve, path_, [&] {
@@ -247,6 +271,7 @@ Status Region::Reserve(uint64_t reserve_bytes, uint64_t needed_bytes) {
   char* first = reinterpret_cast<char*>(range);
   base_ = reinterpret_cast<char*>(RoundUp(static_cast<uintptr_t>(range), unit));
   reserved_ = want;
+  reserved_by_all.fetch_add(want, std::memory_order_relaxed);
   if (base_ != first) munmap(first, static_cast<size_t>(base_ - first));
   const uint64_t behind = unit - static_cast<uint64_t>(base_ - first);
   if (behind != 0) munmap(base_ + want, behind);

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
@@ -22,6 +23,7 @@
 #include <gtest/gtest.h>
 
 #include "base/os_hook.h"
+#include "base/sanitizer.h"
 #include "pmem/boot_id.h"
 #include "pmem/file_id.h"
 #include "testing/temp_dir.h"
@@ -105,6 +107,44 @@ TEST(Region, AReservationThatCannotBeHadIsHalvedUntilItCan) {
   std::unique_ptr<Region> region;
   ASSERT_TRUE(Region::Create(dir.Sub("r"), kMiB, ~uint64_t{0} >> 8, &region).ok());  // 64 PiB: no machine has that
   EXPECT_TRUE(region->Grow(8 * kMiB).ok());
+}
+
+uint64_t AddressBytes() {
+  uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * 4096;
+}
+
+// A thousand must fit into the 128 TiB that a process has.
+TEST(Region, ManyRegionsLeaveAddressesForMore) {
+  TempDir dir;
+  const uint64_t before = AddressBytes();
+  std::vector<std::unique_ptr<Region>> regions(100);
+  for (size_t i = 0; i < regions.size(); i++) {
+    ASSERT_TRUE(Region::Create(dir.Sub("r" + std::to_string(i)), 4096, 1ull << 40, &regions[i]).ok());
+    EXPECT_TRUE(regions[i]->Grow(kMiB).ok());
+  }
+  EXPECT_LE(AddressBytes() - before, (17ull << 40) + 84 * (65ull << 30));
+}
+
+TEST(Region, ALimitOfAddressesIsShared) {
+  if (LAMELLA_ADDRESS_SANITIZER != 0 || LAMELLA_THREAD_SANITIZER != 0) {
+    GTEST_SKIP() << "a sanitizer's shadow is beyond any limit";
+  }
+  TempDir dir;
+  struct rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+  struct rlimit tight = before;
+  tight.rlim_cur = AddressBytes() + (8ull << 30);
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &tight), 0);
+  std::vector<std::unique_ptr<Region>> regions(20);
+  Status s;
+  for (size_t i = 0; s.ok() && i < regions.size(); i++) {
+    s = Region::Create(dir.Sub("r" + std::to_string(i)), 4096, 1ull << 40, &regions[i]);
+    if (s.ok()) s = regions[i]->Grow(16 * kMiB);
+  }
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
+  EXPECT_TRUE(s.ok()) << s.ToString();
 }
 
 TEST(Region, TheReservationBoundsGrowth) {
