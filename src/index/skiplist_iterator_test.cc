@@ -178,8 +178,8 @@ class ChangingList : public SkipListIteratorTest {
     }
     void OnLinked(Record* record, PmPtr place) override { cache_->Insert(record, place); }
     void OnObsolete(std::span<const Obsolete> records) override {
-      for (const Obsolete& obsolete : records) {
-        cache_->Remove(list_->At(obsolete.place), obsolete.place);
+      for (const Obsolete& gone : records) {
+        cache_->Remove(list_->At(gone.place), gone.place);
       }
     }
 
