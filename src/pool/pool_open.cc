@@ -165,7 +165,7 @@ Status Pool::CreateParts(const PoolOptions& options, Pool* pool) {
         std::make_unique<ChunkTable>(path, part->region->base(), part->number, pool->chunk_shift_, pool->state_.uuid);
     part->chunks.store(chunks, std::memory_order_relaxed);  // no other thread sees the pool yet
     pool->bytes_[part->number].store(chunks * options.chunk_bytes, std::memory_order_relaxed);
-    pool->AddFree(part.get(), 0, chunks);
+    pool->AddFree(part, 0, chunks);
     pool->free_chunks_.fetch_add(part->free.count(), std::memory_order_relaxed);
   }
   pool->MakeGate(options);
