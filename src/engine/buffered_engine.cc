@@ -5,7 +5,6 @@
 #include <chrono>
 
 #include "base/assert.h"
-#include "base/concat.h"
 #include "iterator/merging_iterator.h"
 
 namespace lamella {
@@ -48,15 +47,6 @@ void BufferedEngine::StartWriting(uint32_t shards, bool unified, const std::vect
   unified_ = unified;
   log_ = std::make_unique<PmLog>(pool_, shards, next_ordinal);
   sequencer_.Reset(sequence_last);
-  for (const auto& memtable : sealed) {
-    if (unified_) break;
-    HeadTree::Iterator at(&memtable->tree());
-    for (at.SeekToFirst(); at.Valid(); at.Next()) {
-      const Record* record = pool_->At<Record>(at.entry().place());
-      memtable->AddBytesToCopy(CopyBytes(record->key().size(), record->value().size()));
-    }
-    bytes_to_copy_.fetch_add(memtable->bytes_to_copy(), std::memory_order_relaxed);
-  }
   auto read_set = std::make_shared<ReadSet>();
   read_set->active = std::make_shared<MemTable>(pool_, next_memtable_id_.fetch_add(1), context_.memory);
   read_set->sealed = std::move(sealed);
@@ -112,22 +102,10 @@ Status BufferedEngine::Prepare(PmLog::Shard* shard, std::span<const WriteOperati
   if (count > 1) places->many.resize(count);
   std::vector<uint64_t> bytes(count > 1 ? count : 0);
   uint64_t bytes_of_one = 0;
-  uint64_t copy_bytes = 0;
   for (uint32_t i = 0; i < count; ++i) {
     const WriteOperation& op = operations[i];
     (*places)[i].height = unified_ ? RandomHeight(&shard->random) : 0;
     (count > 1 ? bytes[i] : bytes_of_one) = RecordBytes((*places)[i].height, op.key.size(), op.value.size());
-    if (!unified_) copy_bytes += CopyBytes(op.key.size(), op.value.size());
-  }
-  if (!unified_ && !use_reserve) {
-    // The log's own chunks, and room for the copies: keeps I5.
-    const uint64_t needed = copy_bytes / pool_->chunk_bytes() + 1 + kCompactionExtents * pool_->extent_chunks(0) +
-                            ChunksToCopy(copy_bytes);
-    if (pool_->chunks_available(0) < needed) {
-      return Status::NoSpace(Concat("a write to a plain log needs ", needed, " free chunks of ", pool_->chunk_bytes(),
-                                    " bytes in part 0, for itself and for what the flush will copy; found ",
-                                    pool_->chunks_available(0), "; delete something, or raise pool_bytes_max"));
-    }
   }
   Status s = count > 1 ? appender.Prepare(bytes.data(), count, use_reserve) : appender.Prepare(bytes_of_one, use_reserve);
   if (const uint64_t claimed = appender.claimed_bytes() - claimed_before; claimed != 0) [[unlikely]] {
@@ -196,18 +174,12 @@ void BufferedEngine::Enter(PmLog::Shard* shard, std::span<const WriteOperation> 
   MemTable* table = active_.load(std::memory_order_acquire);
   const auto count = static_cast<uint32_t>(operations.size());
   uint64_t user_bytes = 0;
-  uint64_t copy_bytes = 0;
   uint32_t deletes = 0;
   for (uint32_t i = 0; i < count; ++i) {
     const WriteOperation& op = operations[i];
     table->Add(op.key, MakeTag(first + i, op.kind), places[i].staged.place);
     user_bytes += op.key.size() + op.value.size();
     deletes += op.kind == RecordKind::kDelete ? 1 : 0;
-    if (!unified_) copy_bytes += CopyBytes(op.key.size(), op.value.size());
-  }
-  if (!unified_) {
-    table->AddBytesToCopy(copy_bytes);
-    bytes_to_copy_.fetch_add(copy_bytes, std::memory_order_relaxed);
   }
   sequencer_.Finish(first, count);
 
@@ -224,24 +196,9 @@ void BufferedEngine::Enter(PmLog::Shard* shard, std::span<const WriteOperation> 
 // Compaction needs the last chunks, or what the deletes let go of would never come back.
 bool BufferedEngine::DeletesMayUseReserve() const {
   for (uint32_t part = 0; part < pool_->part_count(); ++part) {
-    const uint64_t kept = kCompactionExtents * pool_->extent_chunks(part) +
-                          (part == 0 && !unified_ ? ChunksToCopy(0) : 0);
-    if (pool_->chunks_available(part) <= kept) return false;
+    if (pool_->chunks_available(part) <= kCompactionExtents * pool_->extent_chunks(part)) return false;
   }
   return true;
-}
-
-// At most what a copy takes of chunks that are filled with such ones: two links, where one and a third is usual, and the rest of a
-// chunk that the next record does not fit into.
-uint64_t BufferedEngine::CopyBytes(uint64_t key_bytes, uint64_t value_bytes) const {
-  const uint64_t bytes = RecordBytes(2, key_bytes, value_bytes);
-  const uint64_t chunk_bytes = pool_->chunk_bytes();
-  if (bytes > chunk_bytes / 8) return bytes + std::min(bytes, chunk_bytes);
-  return bytes + bytes / 8;
-}
-
-uint64_t BufferedEngine::ChunksToCopy(uint64_t more_bytes) const {
-  return (bytes_to_copy_.load(std::memory_order_relaxed) + more_bytes) / pool_->chunk_bytes() + 1;
 }
 
 Status BufferedEngine::MakeRoom(const Status& no_space, int attempt) {
@@ -341,10 +298,7 @@ std::optional<Job> BufferedEngine::PickFlush() {
   flushing_ = owned_read_set_->sealed.back();  // keeps I4
   return Job{"flush", [this, memtable = flushing_] {
                Status s = FlushMemTable(memtable);
-               if (s.ok()) {
-                 flushes_.fetch_add(1, std::memory_order_relaxed);
-                 bytes_to_copy_.fetch_sub(memtable->bytes_to_copy(), std::memory_order_relaxed);
-               }
+               if (s.ok()) flushes_.fetch_add(1, std::memory_order_relaxed);
                const std::lock_guard done(read_set_mu_);
                flushing_ = nullptr;
                flushed_.notify_all();

@@ -8,7 +8,6 @@
 //     replaced by something the next one has; and a Get that could need a version older than a table's is over when the
 //     epoch in which the table was made is (I2).
 // I4: flushes run one at a time, oldest MemTable first.
-// I5: where a flush copies, what it will take is free in the pool before a write is taken: a full pool can be flushed.
 // Threads: as Engine says.
 #ifndef LAMELLA_ENGINE_BUFFERED_ENGINE_H_
 #define LAMELLA_ENGINE_BUFFERED_ENGINE_H_
@@ -137,15 +136,11 @@ class BufferedEngine : public Engine {
   void Enter(PmLog::Shard* shard, std::span<const WriteOperation> operations, uint64_t first, WritePlaces& places,
              bool* full);
   bool DeletesMayUseReserve() const;
-  uint64_t CopyBytes(uint64_t key_bytes, uint64_t value_bytes) const;
-  uint64_t ChunksToCopy(uint64_t more_bytes) const;
   uint64_t LogBytesMax() const;
   Status MakeRoom(const Status& no_space, int attempt);
 
   const uint64_t memtable_bytes_;
   bool unified_ = true;  // constant after StartWriting
-  // What the flush of all MemTables will take of the pool, where it copies: a plain log's. 0 in a unified one.
-  std::atomic<uint64_t> bytes_to_copy_{0};
 
   std::mutex switch_mu_;                    // held while the active MemTable is switched
   std::atomic<MemTable*> active_{nullptr};  // changed with every shard's lock held

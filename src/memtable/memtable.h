@@ -22,9 +22,6 @@ class MemTable {
       : pool_(pool), id_(id), tree_(pool, memory) {}
 
   void Add(std::string_view key, uint64_t tag, PmPtr place) { tree_.Insert(key, tag, place); }
-  /// For a log whose records a flush copies: how much it will have to.
-  void AddBytesToCopy(uint64_t bytes) { bytes_to_copy_.fetch_add(bytes, std::memory_order_relaxed); }
-  uint64_t bytes_to_copy() const { return bytes_to_copy_.load(std::memory_order_relaxed); }
   /// The newest version of the key at or below the target's sequence.
   bool Get(const InternalKey& target, HeadTree::Entry* found) const { return tree_.FindVersion(target, found); }
 
@@ -48,7 +45,6 @@ class MemTable {
   const Pool* const pool_;
   const uint64_t id_;
   HeadTree tree_;
-  std::atomic<uint64_t> bytes_to_copy_{0};
   uint64_t last_sequence_ = 0;
   std::vector<LogPosition> sealed_;  // per shard
 };

@@ -166,12 +166,14 @@ uint64_t ListDb::UncompactedBytes(const TableSet& tables) const {
   return bytes;
 }
 
-// Their share of the budget, and what the caches have not taken yet of theirs.
+// Their share of the budget, and, where no other store draws on it, what the caches have not taken
+// yet of theirs.
 uint64_t ListDb::BufferedBytesMax() const {
-  const uint64_t caches = lookup_cache_.memory_bytes() + second_chance_.memory_bytes();
+  const uint64_t least = std::max(tables_bytes_max_, 4 * memtable_bytes_);
   const uint64_t budget = context_.options->memory_budget_bytes;
-  const uint64_t left = budget > caches ? budget - caches : 0;
-  return std::max({left, tables_bytes_max_, 4 * memtable_bytes_});
+  if (context_.memory->ShareOf(budget) < budget) return least;
+  const uint64_t caches = lookup_cache_.memory_bytes() + second_chance_.memory_bytes();
+  return std::max(budget > caches ? budget - caches : 0, least);
 }
 
 std::optional<Job> ListDb::PickJob(JobClass job_class) {

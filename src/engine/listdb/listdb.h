@@ -206,6 +206,7 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   bool IsLinkedInto(const std::vector<Gap>& gaps) const;
 
   // rebuild.cc
+  bool HoldsMore(const ChunkRef& chunk, uint64_t behind) const;
   void GatherRecords(bool power_cut, bool catalog_lost, std::vector<LogEntry>* kept, uint64_t* sequence_seen,
                      uint64_t* lost);
   Status EnterRebuilt(const std::vector<LogEntry>& kept, HeadTree* tree);

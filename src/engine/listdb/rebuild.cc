@@ -48,6 +48,17 @@ bool ListDb::IsLinkedInto(const std::vector<Gap>& gaps) const {
          std::any_of(tables->l0.begin(), tables->l0.end(), [&](const auto& table) { return leads_into(*table->list); });
 }
 
+// True if bytes that are not zero follow, where the next record would be.
+bool ListDb::HoldsMore(const ChunkRef& chunk, uint64_t behind) const {
+  const uint64_t end = uint64_t{chunk.run_chunks} * pool_->chunk_bytes();
+  const char* const base = pool_->ChunkAddress(chunk);
+  for (const uint64_t at : {behind, (behind + kLineBytes - 1) & ~uint64_t{kLineBytes - 1}}) {
+    constexpr char kZeros[sizeof(RecordHeader)] = {};
+    if (at + sizeof(RecordHeader) <= end && std::memcmp(base + at, kZeros, sizeof(RecordHeader)) != 0) return true;
+  }
+  return false;
+}
+
 // What validates and counts. After a power cut on page media that is everything up to the last sync and the longest run without a
 // hole behind it (P3); in a repair it is everything but a torn batch at the end. What a plain log's flush copied counts by its copy:
 // of the originals one shard may still have a version whose delete, in a chunk of another, is gone.
@@ -89,6 +100,9 @@ void ListDb::GatherRecords(bool power_cut, bool catalog_lost, std::vector<LogEnt
           uint64_t* count = chunk.kind == ChunkKind::kLog && at >= unflushed ? &lost_unflushed : lost;
           *count += RecordsLostAtMost(*pool_, gap.from, gap.to);
         });
+    // Where a power cut took what the chunk said of itself, a record after the last sound one may be
+    // damaged or a write that was cut, and what was flushed has no number that is missed.
+    if (!power_cut && whole_bytes[pool_->ChunkStart(chunk).word] == 0 && HoldsMore(chunk, behind)) ++*lost;
     SetWholeBytes(*pool_, chunk, behind);  // what is lost is reported once
     pool_->Descriptor(chunk.part, chunk.index)->used_bytes.store(behind, std::memory_order_relaxed);
   });
