@@ -86,6 +86,31 @@ TEST_F(PoolCrash, AClaimCutAnywhereIsWholeOrNothing) {
   }
 }
 
+// What is written into a chunk is seeded with its epoch, and may reach the medium before any fence: a
+// claim that a crash took back must not be made again with the same epoch (Pool I3).
+TEST_F(PoolCrash, AClaimIsDurableBeforeItsChunkIsWritten) {
+  Create();
+  ChunkRef chunk;
+  const auto claim_and_write = [&] {
+    chunk = MustClaim();
+    const uint64_t stamp = chunk.epoch;
+    persister_->Copy(pool_->ChunkAddress(chunk), &stamp, sizeof(stamp));
+  };
+  const auto look = [&](Pool* pool) -> std::string {
+    if (chunk.kind == ChunkKind::kFree) return "";  // a cut within the claim
+    uint64_t stamp;
+    std::memcpy(&stamp, pool->ChunkAddress(chunk), sizeof(stamp));
+    Persister persister(pool->gate(), WriteCause::kLog);
+    ChunkRef now;
+    while (!pool->Describe(0, chunk.index, &now)) {
+      if (!pool->Claim(0, ChunkKind::kLog, 1, 1, 1, true, &persister, &now).ok()) return "no chunk is left";
+      if (now.index == chunk.index) return now.epoch > stamp ? "" : "the epoch is used again";
+    }
+    return "";
+  };
+  EXPECT_EQ(Cuts(claim_and_write, look), std::set<std::string>{""});
+}
+
 TEST_F(PoolCrash, AFreeCutAnywhereIsWholeOrNothing) {
   for (uint32_t run : {1u, 3u, 5u}) {
     CreateAnew();
