@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 JOBS := $(shell nproc)
 
-.PHONY: help setup build demo test test-long test-asan test-tsan test-hadoop test-hadoop-long fuzz fuzz-seeds bench bench-small bench-hadoop lint format install clean
+.PHONY: help setup build demo test test-long test-asan test-tsan test-hadoop test-hadoop-long fuzz fuzz-seeds bench bench-large bench-small bench-hadoop lint format install clean
 
 help:
 	@echo 'make demo     install what is missing, build, run the main job (DATA=file for your own input)'
@@ -10,6 +10,7 @@ help:
 	@echo 'make test-long BUDGET=50    the release tests, exploring crashes BUDGET times as long (at most 50)'
 	@echo 'make build    build/release: liblamella.a, the program lamella, lamella_bench'
 	@echo 'make bench    the standing benchmark against RocksDB, LevelDB and LMDB'
+	@echo 'make bench-large    ten million keys: until idle, straight after, a queue, fresh processes'
 	@echo 'make bench-small    what stores of one record take, alone and by the hundred'
 	@echo 'make test-asan, make test-tsan    one of the sanitizer builds alone'
 	@echo 'make test-hadoop, make bench-hadoop    the Java part: tests, and the measured table'
@@ -53,6 +54,9 @@ bench-hadoop:
 
 bench: build
 	build/release/bench/lamella_bench --standing
+
+bench-large: build
+	build/release/bench/lamella_bench --large
 
 bench-small: build
 	build/release/bench/lamella_bench --small

@@ -22,7 +22,7 @@ concurrent_names='Concurren'
 sequential_names='^All/(StoreCrash|StoreFaults|DeletionCrash)|FlippedBit|Corruption|RandomDamage|^ListDbState|^MetamorphicControl'
 
 # What explores for so many seconds: in the release and ASan builds with a core for itself, so that it gets as far as it can.
-timed_names='^All/(StoreCrash|ConcurrentHistories)'
+timed_names='^All/(StoreCrash|ConcurrentHistories|DeletionCrash)'
 
 attribute() { sed -n "s/^.*[[:space:]]$2=\"\([0-9]*\)\".*$/\1/p" "$1" | head -1; }
 

@@ -120,7 +120,7 @@ struct CheckReport {
 /// What RepairDB did.
 struct RepairReport {
   uint64_t records_kept = 0;
-  uint64_t records_lost = 0;  // places that held a record that does not validate
+  uint64_t records_lost = 0;  // at most so many that do not validate any more, or are missing
   std::vector<std::string> notes;
 };
 
