@@ -96,6 +96,7 @@ TEST_F(ExecutorTest, AnUrgentJobDoesNotWaitForLongOnes) {
   other.Offer(1, JobClass::kUrgent);
   flushed.get_future().wait();  // for ever, were it to wait for those
   EXPECT_EQ(slow.done, 0);
+  for (int ms = 0; ms < 20'000 && slow.running_max < 2; ms++) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   release.set_value();
   EXPECT_TRUE(slow.WaitForIdle());
   EXPECT_EQ(slow.done, 8);

@@ -163,7 +163,8 @@ TEST_F(BufferedEngineTest, NobodyWaitsForAnothersCopy) {
   for (int i = 0; i < 3; ++i) {  // as many as there are shards
     writers.emplace_back([&, i] {
       const std::string key = "large" + std::to_string(i);
-      const std::vector<WriteOperation> batch{{RecordKind::kPut, key, large}, {RecordKind::kPut, key + " too", large}};
+      const std::string key_too = key + " too";
+      const std::vector<WriteOperation> batch{{RecordKind::kPut, key, large}, {RecordKind::kPut, key_too, large}};
       EXPECT_TRUE((i == 0 ? engine_->Write(batch) : Put(key, large)).ok());
     });
   }

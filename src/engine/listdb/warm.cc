@@ -43,10 +43,13 @@ class LookupFiller : public WalkVisitor {
   size_t next_ = 0;
 };
 
+// A damaged record's key would be found in another place, and not in its own: it is left out, and with
+// it the table's tree. The list's searches check what they pass.
 class TreeBuilder : public WalkVisitor {
  public:
   TreeBuilder(const Pool* pool, HeadTree* tree) : pool_(pool), tree_(tree) {}
   void OnNeighbours(PmPtr, PmPtr place) override {
+    if (!VerifyRecord(*pool_, place).ok()) return;
     const Record* record = pool_->At<Record>(place);
     tree_->Insert(record->key(), record->tag(), place, record->height());
   }
