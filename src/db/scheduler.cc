@@ -70,7 +70,11 @@ Status Scheduler::WaitForIdle() {
     RunInline();
     return engine_->BackgroundError();
   }
-  if (executor_ == nullptr || !executor_->WaitForIdle(this)) return Status::Aborted("the store is closing");
+  // Twice: what the last job let go of is freed after it, and may be the beginning of another.
+  for (int look = 0; look < 2; look++) {
+    if (executor_ == nullptr || !executor_->WaitForIdle(this)) return Status::Aborted("the store is closing");
+    CollectDeferred();
+  }
   return engine_->BackgroundError();
 }
 

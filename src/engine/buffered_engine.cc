@@ -79,7 +79,11 @@ Status BufferedEngine::Write(std::span<const WriteOperation> operations) {
   uint64_t last = 0;
   bool full = false;
   for (int attempt = 0;; ++attempt) {
-    Status s = large ? WriteLarge(operations, &last, &full) : WriteSmall(operations, &last, &full);
+    Status s = Status::NoSpace("");
+    // A pool part may be full while another has room: the shards of all are asked.
+    for (uint32_t turn = 0; s.IsNoSpace() && turn < log_->turns(); turn++) {
+      s = large ? WriteLarge(operations, turn, &last, &full) : WriteSmall(operations, turn, &last, &full);
+    }
     if (s.ok()) break;
     if (!s.IsNoSpace()) return s;
     s = MakeRoom(s, attempt);
@@ -116,9 +120,10 @@ Status BufferedEngine::Prepare(PmLog::Shard* shard, std::span<const WriteOperati
   return s;
 }
 
-Status BufferedEngine::WriteSmall(std::span<const WriteOperation> operations, uint64_t* last, bool* full) {
+Status BufferedEngine::WriteSmall(std::span<const WriteOperation> operations, uint32_t turn, uint64_t* last,
+                                  bool* full) {
   std::unique_lock<std::mutex> lock;
-  PmLog::Shard* shard = log_->TakeShard(&lock);
+  PmLog::Shard* shard = log_->TakeShard(&lock, turn);
   sequencer_.PrefetchDraw();
   WritePlaces places;
   Status s = Prepare(shard, operations, &places);
@@ -135,9 +140,10 @@ Status BufferedEngine::WriteSmall(std::span<const WriteOperation> operations, ui
   return s;
 }
 
-Status BufferedEngine::WriteLarge(std::span<const WriteOperation> operations, uint64_t* last, bool* full) {
+Status BufferedEngine::WriteLarge(std::span<const WriteOperation> operations, uint32_t turn, uint64_t* last,
+                                  bool* full) {
   std::unique_lock<std::mutex> staging;
-  PmLog::Shard* shard = log_->TakeShardForLarge(&staging);
+  PmLog::Shard* shard = log_->TakeShardForLarge(&staging, turn);
   WritePlaces places;
   Status s = Prepare(shard, operations, &places);
   if (!s.ok()) return s;

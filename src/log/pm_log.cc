@@ -24,10 +24,10 @@ PmLog::PmLog(Pool* pool, uint32_t shard_count, const std::vector<uint64_t>& next
   for (size_t i = shards_.size(); i < next_ordinal.size(); ++i) former_.push_back({next_ordinal[i], 0});
 }
 
-PmLog::Shard* PmLog::Take(size_t first, std::mutex Shard::*mutex, std::unique_lock<std::mutex>* lock) {
+PmLog::Shard* PmLog::Take(size_t first, uint32_t turn, std::mutex Shard::*mutex, std::unique_lock<std::mutex>* lock) {
   const size_t count = shards_.size() / 2;
   const int cpu = sched_getcpu();
-  const size_t own = static_cast<size_t>(cpu < 0 ? 0 : cpu) % count;
+  const size_t own = (static_cast<size_t>(cpu < 0 ? 0 : cpu) + turn) % count;
   for (size_t i = 0, at = own; i < count; ++i, at = at + 1 == count ? 0 : at + 1) {
     Shard* shard = shards_[first + at].get();
     *lock = std::unique_lock(shard->*mutex, std::try_to_lock);

@@ -47,18 +47,21 @@ class PmLog {
   uint32_t shard_count() const { return static_cast<uint32_t>(shards_.size()); }
   Shard& shard(uint32_t i) { return *shards_[i]; }
   /// Takes the shard of the CPU that the caller runs on, or, where its holder may have lost the processor, any that is free: by
-  /// its lock, and for a large write by `staging`.
-  Shard* TakeShard(std::unique_lock<std::mutex>* lock) { return Take(0, &Shard::mu, lock); }
-  Shard* TakeShardForLarge(std::unique_lock<std::mutex>* staging) {
-    return Take(shards_.size() / 2, &Shard::staging, staging);
+  /// its lock, and for a large write by `staging`. `turn`: the one so many after it, for who found no
+  /// space in those before.
+  Shard* TakeShard(std::unique_lock<std::mutex>* lock, uint32_t turn = 0) { return Take(0, turn, &Shard::mu, lock); }
+  Shard* TakeShardForLarge(std::unique_lock<std::mutex>* staging, uint32_t turn = 0) {
+    return Take(shards_.size() / 2, turn, &Shard::staging, staging);
   }
+  /// How many there are to take from.
+  uint32_t turns() const { return shard_count() / 2; }
 
   /// Ends every open line and gives the positions behind everything written, also in shards that only earlier sessions had: one that
   /// comes back must not begin at an ordinal that is known as merged. REQUIRES: the caller holds every shard's lock.
   std::vector<LogPosition> SealAll();
 
  private:
-  Shard* Take(size_t first, std::mutex Shard::*mutex, std::unique_lock<std::mutex>* lock);
+  Shard* Take(size_t first, uint32_t turn, std::mutex Shard::*mutex, std::unique_lock<std::mutex>* lock);
 
   std::vector<std::unique_ptr<Shard>> shards_;
   std::vector<LogPosition> former_;  // the ends of shards that this session does not write
