@@ -7,11 +7,11 @@ namespace lamella {
 void Scheduler::Start(Engine* engine, Pool* pool, Executor* executor) {
   engine_ = engine;
   pool_ = pool;
-  executor_ = executor;
-  inline_ = executor == nullptr;
-  if (executor_ == nullptr) return;
-  executor_->Join(this);
-  executor_->Wake(this);
+  executor_.store(executor);
+  inline_.store(executor == nullptr);
+  if (executor == nullptr) return;
+  executor->Join(this);
+  executor->Wake(this);
 }
 
 // A job that fails by an exception, for want of memory say, fails like any other.
@@ -20,8 +20,8 @@ Status Scheduler::RunJob(const Job& job) {
 }
 
 void Scheduler::Wake() {
-  if (inline_) return RunInline();
-  if (executor_ != nullptr) executor_->Wake(this);
+  if (inline_.load()) return RunInline();
+  if (Executor* executor = executor_.load()) executor->Wake(this);
 }
 
 // A job may wake us: what it made ready runs after it.
@@ -57,7 +57,7 @@ Executor::Client::Look Scheduler::LookForJob(JobClass job_class) {
   if (job_class == JobClass::kNormal) look.waits = CollectDeferred() > 0;
   if (auto job = Pick(job_class)) {
     look.found = true;
-    executor_->LookOn(this, job_class);  // for another job, in another thread
+    executor_.load()->LookOn(this, job_class);  // for another job, in another thread
     look.status = RunJob(*job);
   }
   return look;
@@ -66,22 +66,23 @@ Executor::Client::Look Scheduler::LookForJob(JobClass job_class) {
 void Scheduler::OnError(const Status& status) { engine_->SetBackgroundError(status); }
 
 Status Scheduler::WaitForIdle() {
-  if (inline_) {
+  if (inline_.load()) {
     RunInline();
     return engine_->BackgroundError();
   }
   // Twice: what the last job let go of is freed after it, and may be the beginning of another.
   for (int look = 0; look < 2; look++) {
-    if (executor_ == nullptr || !executor_->WaitForIdle(this)) return Status::Aborted("the store is closing");
+    Executor* const executor = executor_.load();
+    if (executor == nullptr || !executor->WaitForIdle(this)) return Status::Aborted("the store is closing");
     CollectDeferred();
   }
   return engine_->BackgroundError();
 }
 
 void Scheduler::Stop() {
-  inline_ = false;
-  if (executor_ != nullptr) executor_->Leave(this);
-  executor_ = nullptr;
+  inline_.store(false);
+  if (Executor* executor = executor_.load()) executor->Leave(this);
+  executor_.store(nullptr);
 }
 
 }  // namespace lamella

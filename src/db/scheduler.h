@@ -3,6 +3,7 @@
 #ifndef LAMELLA_DB_SCHEDULER_H_
 #define LAMELLA_DB_SCHEDULER_H_
 
+#include <atomic>
 #include <optional>
 
 #include "db/executor.h"
@@ -22,7 +23,7 @@ class Scheduler final : private Executor::Client {
   void Wake();
   /// The same without running anything in the caller's thread.
   void Nudge() {
-    if (executor_ != nullptr) Wake();
+    if (executor_.load() != nullptr) Wake();
   }
   /// Returns when no job runs and none is offered, or the engine has an error.
   Status WaitForIdle();
@@ -39,8 +40,9 @@ class Scheduler final : private Executor::Client {
 
   Engine* engine_ = nullptr;      // constant from Start to Stop, as the next two
   Pool* pool_ = nullptr;
-  Executor* executor_ = nullptr;  // null: inline, not started, or stopped
-  bool inline_ = false;           // changed by the owner
+  // Changed by the owner while jobs and readers may ask.
+  std::atomic<Executor*> executor_{nullptr};  // null: inline, not started, or stopped
+  std::atomic<bool> inline_{false};
   bool running_inline_ = false;   // by the one calling thread
 };
 

@@ -78,17 +78,22 @@ Status BufferedEngine::Write(std::span<const WriteOperation> operations) {
   const bool large = IsLarge(operations);
   uint64_t last = 0;
   bool full = false;
+  bool claimed = false;
   for (int attempt = 0;; ++attempt) {
     Status s = Status::NoSpace("");
     // A pool part may be full while another has room: the shards of all are asked.
     for (uint32_t turn = 0; s.IsNoSpace() && turn < log_->turns(); turn++) {
-      s = large ? WriteLarge(operations, turn, &last, &full) : WriteSmall(operations, turn, &last, &full);
+      WritePlaces places;
+      s = large ? WriteLarge(operations, turn, &places, &last, &full)
+                : WriteSmall(operations, turn, &places, &last, &full);
+      claimed = claimed || places.claimed;
     }
     if (s.ok()) break;
     if (!s.IsNoSpace()) return s;
     s = MakeRoom(s, attempt);
     if (!s.ok()) return s;
   }
+  if (claimed) context_.wake();  // chunks are provided in the background; not under a shard's lock: a job may run here
   sequencer_.Await(last);
   if (full) [[unlikely]]
     SwitchMemTable(false);
@@ -115,17 +120,17 @@ Status BufferedEngine::Prepare(PmLog::Shard* shard, std::span<const WriteOperati
   if (const uint64_t claimed = appender.claimed_bytes() - claimed_before; claimed != 0) [[unlikely]] {
     const uint64_t before = log_claimed_bytes_.fetch_add(claimed, std::memory_order_relaxed);
     if (before + claimed > LogBytesMax()) log_full_.store(true, std::memory_order_relaxed);
-    context_.wake();  // chunks are provided in the background
+    places->claimed = true;
   }
   return s;
 }
 
-Status BufferedEngine::WriteSmall(std::span<const WriteOperation> operations, uint32_t turn, uint64_t* last,
-                                  bool* full) {
+Status BufferedEngine::WriteSmall(std::span<const WriteOperation> operations, uint32_t turn, WritePlaces* written,
+                                  uint64_t* last, bool* full) {
   std::unique_lock<std::mutex> lock;
   PmLog::Shard* shard = log_->TakeShard(&lock, turn);
   sequencer_.PrefetchDraw();
-  WritePlaces places;
+  WritePlaces& places = *written;
   Status s = Prepare(shard, operations, &places);
   if (!s.ok()) return s;
   const auto count = static_cast<uint32_t>(operations.size());
@@ -140,11 +145,11 @@ Status BufferedEngine::WriteSmall(std::span<const WriteOperation> operations, ui
   return s;
 }
 
-Status BufferedEngine::WriteLarge(std::span<const WriteOperation> operations, uint32_t turn, uint64_t* last,
-                                  bool* full) {
+Status BufferedEngine::WriteLarge(std::span<const WriteOperation> operations, uint32_t turn, WritePlaces* written,
+                                  uint64_t* last, bool* full) {
   std::unique_lock<std::mutex> staging;
   PmLog::Shard* shard = log_->TakeShardForLarge(&staging, turn);
-  WritePlaces places;
+  WritePlaces& places = *written;
   Status s = Prepare(shard, operations, &places);
   if (!s.ok()) return s;
   const auto count = static_cast<uint32_t>(operations.size());
