@@ -1,10 +1,23 @@
 #include "log/record_search.h"
 
-#include <cstring>
+#include <algorithm>
+#include <atomic>
 
 #include "base/crc32c.h"
 
 namespace lamella {
+
+namespace {
+
+// Copies whole words, each in one load: others may store into some of them meanwhile (I2).
+void CopyWords(const char* from, uint64_t bytes, void* to) {
+  auto* words = reinterpret_cast<uint64_t*>(const_cast<char*>(from));
+  for (uint64_t i = 0; i < bytes / sizeof(uint64_t); ++i) {
+    static_cast<uint64_t*>(to)[i] = std::atomic_ref(words[i]).load(std::memory_order_relaxed);
+  }
+}
+
+}  // namespace
 
 RecordSearch::RecordSearch(const Pool& pool, const ChunkRef& chunk)
     : base_(pool.ChunkAddress(chunk)),
@@ -14,13 +27,14 @@ RecordSearch::RecordSearch(const Pool& pool, const ChunkRef& chunk)
 
 uint64_t RecordSearch::FirstFrom(uint64_t from) {
   for (uint64_t at = from; at + sizeof(RecordHeader) <= end_; at += 8) {
-    if (RecordIsPlausible(At(at)->header, end_ - at) && IsValidBySums(at)) return at;
+    if (IsValidBySums(at)) return at;
   }
   return end_;
 }
 
 bool RecordSearch::IsValidBySums(uint64_t offset) {
-  const RecordHeader header = At(offset)->header;  // a copy: what is no record may change
+  RecordHeader header;
+  CopyWords(base_ + offset, sizeof(header), &header);
   if (!RecordIsPlausible(header, end_ - offset)) return false;
   if (sums_.empty()) {
     sums_from_ = offset & ~(kStride - 1);
@@ -30,17 +44,19 @@ bool RecordSearch::IsValidBySums(uint64_t offset) {
   const uint64_t bytes = uint64_t{header.key_size} + header.value_size;
   uint32_t before;
   uint32_t behind;
-  if (!SumUpTo(key, &before) || !SumUpTo(key + bytes, &behind)) return IsValid(offset);  // keeps I2
-  // Key and value continue the head's checksum as they continue `before`, which their own CRC follows from. Join is linear.
   const uint32_t head = RecordHeadChecksum(header, PlaceAt(offset), epoch_);
+  if (!SumUpTo(key, &before) || !SumUpTo(key + bytes, &behind)) return Sum(head, key, bytes) == header.checksum;  // keeps I2
+  // Key and value continue the head's checksum as they continue `before`, which their own CRC follows from. Join is linear.
   return Crc32cJoin(head ^ before, behind, bytes) == header.checksum;
 }
 
 // The CRC from sums_from_ to `offset`. False where the bytes around it have changed since they were summed.
 bool RecordSearch::SumUpTo(uint64_t offset, uint32_t* sum) {
   const uint64_t index = (offset - sums_from_) / kStride;
+  uint64_t bytes[kStride / sizeof(uint64_t)];
   while (sums_.size() <= index) {
-    sums_.push_back(Crc32c(sums_.back(), base_ + sums_from_ + (sums_.size() - 1) * kStride, kStride));
+    CopyWords(base_ + sums_from_ + (sums_.size() - 1) * kStride, kStride, bytes);
+    sums_.push_back(Crc32c(sums_.back(), bytes, kStride));
     bytes_checksummed_ += kStride;
   }
   const uint64_t at = sums_from_ + index * kStride;
@@ -48,13 +64,26 @@ bool RecordSearch::SumUpTo(uint64_t offset, uint32_t* sum) {
   *sum = sums_[index];
   if (in_stride == 0) return true;
   // From a copy: the part up to `offset` and the whole must be of one moment.
-  char bytes[kStride];
-  std::memcpy(bytes, base_ + at, kStride);
+  CopyWords(base_ + at, kStride, bytes);
   *sum = Crc32c(*sum, bytes, in_stride);
   bytes_checksummed_ += kStride;
-  const uint32_t whole = Crc32c(*sum, bytes + in_stride, kStride - in_stride);
+  const uint32_t whole = Crc32c(*sum, reinterpret_cast<const char*>(bytes) + in_stride, kStride - in_stride);
   if (sums_.size() == index + 1) sums_.push_back(whole);
   return whole == sums_[index + 1];
+}
+
+// `crc` continued by the bytes from `offset` on.
+uint32_t RecordSearch::Sum(uint32_t crc, uint64_t offset, uint64_t bytes) {
+  uint64_t word;
+  for (const uint64_t end = offset + bytes; offset < end;) {
+    const uint64_t in_word = offset % sizeof(word);
+    const uint64_t n = std::min(end - offset, sizeof(word) - in_word);
+    CopyWords(base_ + offset - in_word, sizeof(word), &word);
+    crc = Crc32c(crc, reinterpret_cast<const char*>(&word) + in_word, n);
+    offset += n;
+  }
+  bytes_checksummed_ += bytes;
+  return crc;
 }
 
 }  // namespace lamella

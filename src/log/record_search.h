@@ -4,8 +4,8 @@
 // Were each such record checksummed by itself, a search would cost the square of the value's size.
 // I1: a search costs time in proportion to the bytes it passes, whatever they hold: every byte is checksummed once, from
 //     the search's start on, and the checksum of any range follows from two of those sums (Crc32cJoin).
-// I2: bytes between records (links, marks) may be changed by others meanwhile. Sums that such a change has parted are
-//     noticed and not used: no record is missed for it.
+// I2: words between records (links, marks) may be changed by others meanwhile: a search reads words, each in one load. Sums
+//     that such a change has parted are noticed and not used: no record is missed for it.
 // Threads: one.
 #ifndef LAMELLA_LOG_RECORD_SEARCH_H_
 #define LAMELLA_LOG_RECORD_SEARCH_H_
@@ -40,6 +40,7 @@ class RecordSearch {
 
   bool IsValidBySums(uint64_t offset);
   bool SumUpTo(uint64_t offset, uint32_t* sum);
+  uint32_t Sum(uint32_t crc, uint64_t offset, uint64_t bytes);
 
   const char* const base_;
   const PmPtr start_;
