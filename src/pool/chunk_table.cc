@@ -263,9 +263,9 @@ void ChunkTable::Mend(uint32_t chunks, Persister* persister, std::vector<std::st
   }
 }
 
-uint32_t ChunkTable::EpochMax(uint32_t chunks) const {
+uint32_t ChunkTable::EpochMax(uint32_t from, uint32_t to) const {
   uint32_t highest = 0;
-  for (uint32_t index = 0; index < chunks; index++) highest = std::max(highest, EpochOf(LoadState(At(index))));
+  for (uint32_t index = from; index < to; index++) highest = std::max(highest, EpochOf(LoadState(At(index))));
   return highest;
 }
 

@@ -173,8 +173,8 @@ class ChunkTable {
   bool Describe(uint32_t index, ChunkRef* chunk) const;
   /// Verifies one descriptor by itself. REQUIRES: nobody claims or frees the chunk meanwhile.
   Status Check(uint32_t index) const;
-  /// The highest epoch that any of `chunks` descriptors has.
-  uint32_t EpochMax(uint32_t chunks) const;
+  /// The highest epoch that any descriptor of the chunks [from, to) has.
+  uint32_t EpochMax(uint32_t from, uint32_t to) const;
 
  private:
   ChunkDescriptor* At(uint32_t index) const { return DescriptorAt(base_, chunk_shift_, index); }

@@ -48,7 +48,6 @@ class FreeSet {
     uint32_t longest = 0;
   };
 
-  bool Has(uint32_t index) const { return index / 64 < free_.size() && (free_[index / 64] >> (index % 64) & 1) != 0; }
   void MakeRoom(size_t words);
   /// Sets or clears the bits of [first, first + count), which all have the other value, and enters it.
   void Change(uint32_t first, uint32_t count, bool free);

@@ -12,6 +12,9 @@
 //   kPage    any version of each sector since the last sync
 //   kKill    everything
 //
+// A file that was shortened may have its old end again (Part::lost), or parts of it under what grew over it: on page media until the
+// next sync, elsewhere until it grows, which syncs its size; of a kill it may not have come to the shortening yet.
+//
 // I1: a cut is made before every fence and sync takes effect, and where Cut is called (an acknowledged write).
 // I2: stores that the hook is not told of are found by comparing: each cut looks at every byte.
 // I3: equal seeds, plans and histories give equal states: a state is named by (cut, state) and can be visited alone.
@@ -124,6 +127,8 @@ class Simulator final : public PersistHook {
     const char* live = nullptr;
     uint64_t bytes = 0;
     std::string durable;
+    std::string lost;  // the file's bytes from lost_at on, as they were before it was shortened
+    uint64_t lost_at = 0;
     std::string path;  // of the replica
     int fd = -1;
     char* replica = nullptr;
@@ -158,6 +163,7 @@ class Simulator final : public PersistHook {
   std::string Content(size_t unit, uint16_t choice) const;
   void Put(size_t unit, const std::string& content);
   void VisitReplicas();
+  void BringBack(Random* random);
   void MarkFound(bool power_cut);
   void Restore();
 

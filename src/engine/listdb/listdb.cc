@@ -238,6 +238,15 @@ std::optional<Job> ListDb::PickJob(JobClass job_class) {
     return L1Job("merge", [this] { return MergeOldest(); });
   }
   if (read_set->sealed.empty() && tables->l0.empty()) merge_all_ = false;
+  if (!giving_back_ && pool_->CanGiveBack()) {
+    giving_back_ = true;
+    return Job{"give back", [this] {
+                 Status s = pool_->GiveBack();
+                 const std::lock_guard done(job_mu_);
+                 giving_back_ = false;
+                 return s;
+               }};
+  }
   return std::nullopt;
 }
 

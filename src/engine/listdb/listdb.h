@@ -262,6 +262,7 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   uint32_t l1_waiting_ = 0;           // calls of TakeL1 that wait
   std::condition_variable job_done_;  // with job_mu_: of l1_busy_ and checkpointing_
   bool provisioning_ = false;
+  bool giving_back_ = false;
   bool gc_wanted_ = false;        // the pool is full
   bool gc_again_ = false;  // the last pass freed something, or an open left something to look at
   bool space_had_turn_ = false;   // the last job was about space

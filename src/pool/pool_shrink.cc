@@ -1,0 +1,129 @@
+// How a pool gives space back: free chunks at the end of a part's file leave it.
+//
+// Who might still look there? Readers of what was freed are gone before it is free (I2). Others ask the pool how many chunks there are
+// and then look at a descriptor, or follow a place that they have yet to verify: those read zeros (Region I6), a chunk that nobody owns.
+#include <algorithm>
+
+#include "pool/pool.h"
+#include "pool/pool_part.h"
+
+namespace lamella {
+namespace {
+
+// Less than this, or less than this share of the part, is not worth the syncs that it takes. While a store is open a quarter: of what
+// growth and a cycle of gc take and leave no part goes back and forth. At a close an eighth: one step of growth alone stays.
+constexpr uint64_t kGiveBackBytesMin = 1ull << 20;
+constexpr uint32_t kGiveBackShareOpen = 4;
+constexpr uint32_t kGiveBackShareClosing = 8;
+// What stays free beside what growth keeps ready anyway while a store is open: of what is in use this share.
+constexpr uint32_t kSlackShareOpen = 3;
+
+// Of a part the chunks that hold so many beside superblock and tables.
+constexpr uint32_t ChunksThatHold(uint32_t chunk_shift, uint32_t claimable) {
+  const ChunkGroup first = GroupOf(chunk_shift, 0);
+  if (claimable <= first.chunks - first.claimable()) return first.claimable() + claimable;
+  const uint32_t rest = claimable - (first.chunks - first.claimable());
+  const ChunkGroup later = GroupOf(chunk_shift, first.chunks);
+  const uint32_t table = later.claimable() - later.first;
+  const uint32_t groups = (rest - 1) / (later.chunks - table) + 1;
+  return first.chunks + groups * table + rest;
+}
+static_assert(ClaimableChunks(16, ChunksThatHold(16, 7)) == 7);
+static_assert(ClaimableChunks(16, ChunksThatHold(16, 5'000)) == 5'000);
+static_assert(ClaimableChunks(16, ChunksThatHold(16, 50'000)) == 50'000);
+
+}  // namespace
+
+// The place from which on nobody owns a chunk. A later group's table goes with its last chunk. Called with the part's lock.
+uint32_t Pool::FreeEnd(const Part& part) const {
+  uint32_t end = part.chunks.load(std::memory_order_relaxed);  // stored under mu
+  while (true) {
+    end -= part.free.RowBefore(end);
+    const ChunkGroup group = GroupOf(chunk_shift_, end - 1);  // end is 2 at least: the first group's table stays
+    if (group.first == 0 || end > group.claimable()) return end;
+    end = group.first;
+  }
+}
+
+// The size that the part should have: what it has where there is too little to give. Called with the part's lock.
+uint32_t Pool::ChunksToKeep(const Part& part, Slack slack) const {
+  const bool closing = slack == Slack::kForOpening;
+  const uint32_t chunks = part.chunks.load(std::memory_order_relaxed);  // stored under mu
+  const uint32_t free = part.free.count();
+  const uint32_t least = static_cast<uint32_t>(
+      std::max<uint64_t>(std::max<uint64_t>(1, kGiveBackBytesMin >> chunk_shift_),
+                         chunks / (closing ? kGiveBackShareClosing : kGiveBackShareOpen)));
+  if (free < least || !part.region->can_shrink() || part.keeps_end.load(std::memory_order_relaxed)) return chunks;
+  const uint32_t owned = ClaimableChunks(chunk_shift_, chunks) - free;
+  const uint32_t about = owned + (closing ? 0 : owned / kSlackShareOpen);
+  const uint32_t ready = ReadyExtents(about) * ExtentChunks(about) + Reserve(about);
+  const uint32_t wanted = std::max(kInitialChunks, ChunksThatHold(chunk_shift_, about + ready));
+  if (wanted >= chunks || chunks - wanted < least) return chunks;
+  const uint32_t keep = UsableChunks(chunk_shift_, std::max(wanted, FreeEnd(part)));
+  return chunks - keep < least ? chunks : keep;
+}
+
+// What a crash leaves after each step (PoolShrink.ACutAnywhereLeavesThePart):
+//   the end's chunks taken out of the free ones   the part as it was: that is in DRAM alone
+//   superblocks, durable (chunks_min, floor)      the part as it was; its chunks are claimed from the higher floor on
+//   the file shortened                            the shorter part, or, after a power cut, the longer one as it was
+// The floor is above every epoch of the chunks that go: their descriptors may go, too, and come back as zeros (keeps I6).
+Status Pool::GiveBackEnd(Part* part, Slack slack) {
+  MutexLock grow_lock(&part->grow_mu);
+  uint32_t chunks;
+  uint32_t keep;
+  const auto resize = [&](uint32_t to) {  // stored under grow_mu and mu; pairs with chunk_count and Contains
+    part->chunks.store(to, std::memory_order_release);
+    bytes_[part->number].store(uint64_t{to} << chunk_shift_, std::memory_order_release);
+  };
+  {
+    MutexLock lock(&part->mu);
+    chunks = part->chunks.load(std::memory_order_relaxed);
+    keep = ChunksToKeep(*part, slack);
+    if (keep == chunks) return Status::OK();
+    const uint32_t free_before = part->free.count();
+    part->free.CutFrom(keep);
+    free_chunks_.fetch_sub(free_before - part->free.count(), std::memory_order_relaxed);
+    resize(keep);
+  }
+  RaiseEpochFloor(part->table->EpochMax(keep, chunks) + 1);
+  Status s = UpdateSuperblocks([](Superblock*) {});
+  if (s.ok()) {
+    // A failure is nobody's: the part stays as long as it is.
+    const bool shortened = part->region->Shrink(uint64_t{keep} << chunk_shift_).ok();
+    if (shortened) part->disk_full.store(false, std::memory_order_relaxed);
+    part->keeps_end.store(!shortened, std::memory_order_relaxed);
+    if (shortened) TellMapped(*part);
+  }
+  if (part->region->bytes() >> chunk_shift_ < chunks) return s;
+  MutexLock lock(&part->mu);
+  const uint32_t free_before = part->free.count();
+  AddFree(part, keep, chunks);
+  free_chunks_.fetch_add(part->free.count() - free_before, std::memory_order_relaxed);
+  resize(chunks);
+  return s;
+}
+
+Status Pool::GiveBack() {
+  Status result;
+  for (const std::unique_ptr<Part>& part : parts_) {
+    Status s = GiveBackEnd(part.get(), Slack::kForGrowth);
+    if (!s.ok()) result = s;
+  }
+  return result;
+}
+
+bool Pool::CanGiveBack() const {
+  return std::any_of(parts_.begin(), parts_.end(), [&](const std::unique_ptr<Part>& part) {
+    MutexLock lock(&part->mu);
+    return ChunksToKeep(*part, Slack::kForGrowth) != part->chunks.load(std::memory_order_relaxed);  // stored under mu
+  });
+}
+
+void Pool::RaiseEpochFloor(uint32_t floor) {
+  uint32_t now = epoch_floor_.load(std::memory_order_relaxed);  // as the member says
+  while (now < floor && !epoch_floor_.compare_exchange_weak(now, floor, std::memory_order_relaxed)) {
+  }
+}
+
+}  // namespace lamella
