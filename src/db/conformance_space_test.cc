@@ -1,7 +1,11 @@
 // Conformance: space comes back, and a full pool refuses writes without losing any.
 
+#include <atomic>
+#include <filesystem>
 #include <map>
 #include <memory>
+#include <thread>
+#include <vector>
 
 #include "base/concat.h"
 #include "base/random.h"
@@ -93,6 +97,78 @@ TEST_P(SpaceConformance, SpaceOfDeletedKeysComesBack) {
   Reopen();
   EXPECT_TRUE(ScanForward().empty());
   EXPECT_LT(db()->GetStats().pool_bytes_used, full / 2);
+}
+
+// While open, after a close and after that; and it can be filled again.
+TEST_P(SpaceConformance, AnEmptiedStoreGivesItsSpaceBackToTheFileSystem) {
+  if (!GetParam().options.listdb.unified_log) GTEST_SKIP() << "a plain log keeps what it last copied (docs/LIMITS.md)";
+  const uint64_t count = SmallChunks() ? 3000 : 12000;
+  const auto files_bytes = [this] {
+    uint64_t bytes = 0;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(std::filesystem::path(path()).parent_path())) {
+      if (entry.path().filename().string().starts_with("pool.")) bytes += entry.file_size();
+    }
+    return bytes;
+  };
+  const uint64_t small = (4ull << 20) * GetParam().parts;
+  for (uint64_t round = 0; round < 2; ++round) {
+    for (uint64_t i = 0; i < count; ++i) Put(MakeKey(KeyShape::kCommonPrefix, i), MakeValue(i + round, kValueBytes));
+    Settle();
+    const uint64_t full = files_bytes();
+    EXPECT_GE(full, count * kValueBytes);
+    for (uint64_t i = 1; i < count; ++i) Delete(MakeKey(KeyShape::kCommonPrefix, i));
+    Settle();
+    Settle();
+    EXPECT_EQ(files_bytes(), db()->GetStats().pool_bytes);
+    EXPECT_LT(files_bytes(), small) << "of " << full << " while open; in use: " << db()->GetStats().pool_bytes_used;
+    Reopen();
+    EXPECT_LT(files_bytes(), small) << "of " << full << " opened again";
+    EXPECT_TRUE(Get(MakeKey(KeyShape::kCommonPrefix, 0)) == MakeValue(round, kValueBytes));
+    EXPECT_EQ(ScanForward().size(), 1u);
+    CloseStore();
+    EXPECT_LT(files_bytes(), small) << "of " << full << " closed";
+    ExpectClean();
+    Open();
+  }
+  for (uint64_t i = 0; i < count; ++i) Put(MakeKey(KeyShape::kCommonPrefix, i), MakeValue(i + 2, kValueBytes));
+  Reopen();
+  for (uint64_t i = 0; i < count; ++i) {
+    ASSERT_TRUE(Get(MakeKey(KeyShape::kCommonPrefix, i)) == MakeValue(i + 2, kValueBytes)) << i;
+  }
+}
+
+// Readers and an iterator go on while the pool shrinks under them.
+TEST_P(SpaceConformance, ReadersGoOnWhileSpaceIsGivenBack) {
+  if (!GetParam().options.listdb.unified_log) GTEST_SKIP() << "a plain log keeps what it last copied (docs/LIMITS.md)";
+  const uint64_t count = SmallChunks() ? 1500 : 6000;
+  const uint64_t kept = 20;  // the last ones
+  for (uint64_t i = 0; i < count; ++i) Put(MakeKey(KeyShape::kCommonPrefix, i), MakeValue(i, kValueBytes));
+  Settle();
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> readers;
+  for (uint64_t t = 0; t < 2; ++t) {
+    readers.emplace_back([&, t] {
+      for (uint64_t n = t; !stop.load(); ++n) {
+        const uint64_t i = count - 1 - n % kept;
+        std::string value;
+        const Status s = db()->Get({}, MakeKey(KeyShape::kCommonPrefix, i), &value);
+        ASSERT_TRUE(s.ok() && value == MakeValue(i, kValueBytes)) << i << ": " << s.ToString();
+        if (n % 16 != 0) continue;
+        auto it = db()->NewIterator({});
+        uint64_t seen = 0;
+        for (it->SeekToLast(); it->Valid() && seen < kept; it->Prev()) seen++;
+        ASSERT_TRUE(it->status().ok() && seen == kept) << it->status().ToString();
+      }
+    });
+  }
+  for (uint64_t i = 0; i < count - kept; ++i) Delete(MakeKey(KeyShape::kCommonPrefix, i));
+  Settle();
+  Settle();
+  stop.store(true);
+  for (std::thread& reader : readers) reader.join();
+  Settle();
+  EXPECT_EQ(ScanForward().size(), kept);
+  EXPECT_LT(db()->GetStats().pool_bytes, (4ull << 20) * GetParam().parts);
 }
 
 TEST_P(SpaceConformance, OverwritingDoesNotGrowThePoolWithoutEnd) {

@@ -47,6 +47,20 @@ std::vector<LogPosition> PmLog::SealAll() {
   return positions;
 }
 
+void PmLog::LeaveChunks(const std::function<bool(const ChunkRef&)>& leave) {
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    Shard& shard = *shards_[i];
+    const bool large = i >= shards_.size() / 2;
+    std::unique_lock staging(shard.staging, std::defer_lock);
+    if (large) staging.lock();
+    const std::lock_guard lock(shard.mu);
+    const ChunkRef& open = shard.appender->open_chunk();
+    if (open.kind == ChunkKind::kFree || !leave(open)) continue;
+    shard.appender->CloseChunk();
+    if (large) shard.end = shard.appender->Seal();  // keeps I3
+  }
+}
+
 namespace {
 
 constexpr uint64_t RoundUpToLine(uint64_t n) { return (n + kLineBytes - 1) & ~uint64_t{kLineBytes - 1}; }

@@ -148,6 +148,14 @@ void FreeSet::MarkWarm(uint32_t first, uint32_t count) {
   for (size_t word = first / kWordBits; word * kWordBits < end; word++) warm_[word] |= Mask(word, first, end);
 }
 
+uint32_t FreeSet::CountFrom(uint32_t first) const {
+  uint32_t count = 0;
+  for (size_t word = first / kWordBits; word < free_.size(); word++) {
+    count += static_cast<uint32_t>(std::popcount(free_[word] & Mask(word, first, ~uint64_t{0})));
+  }
+  return count;
+}
+
 uint32_t FreeSet::RowBefore(uint32_t end) const {
   uint32_t length = 0;
   while (length < end) {

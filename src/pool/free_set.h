@@ -37,6 +37,8 @@ class FreeSet {
 
   /// The length of the row of free chunks that ends just before chunk `end`.
   uint32_t RowBefore(uint32_t end) const;
+  /// How many of the chunks from `first` on are in it.
+  uint32_t CountFrom(uint32_t first) const;
   /// The length of the longest row.
   uint32_t longest() const { return nodes_[1].longest; }
   uint32_t count() const { return count_.load(std::memory_order_relaxed); }  // a figure; guards nothing

@@ -160,6 +160,10 @@ class Pool {
   Status GiveBack();
   /// True when GiveBack has work to do.
   bool CanGiveBack() const;
+  /// True where a part would give back its last quarter (or more) but for a few chunks in it: those that IsInTheWay names until the
+  /// next call, and that whoever can move should.
+  bool IsHeldUp();
+  bool IsInTheWay(const ChunkRef& chunk) const;
   uint64_t free_chunks() const { return free_chunks_.load(std::memory_order_relaxed); }
   /// Free chunks plus what growth may add under pool_bytes_max (UINT64_MAX when unlimited).
   uint64_t chunks_available() const;
@@ -217,7 +221,8 @@ class Pool {
   uint32_t ReadyExtents(uint32_t chunks) const;
   enum class Slack : uint8_t { kForGrowth, kForOpening };
   uint32_t FreeEnd(const Part& part) const;
-  uint32_t ChunksToKeep(const Part& part, Slack slack) const;
+  struct Ending;
+  Ending LookAtEnd(const Part& part, Slack slack) const;
   Status GiveBackEnd(Part* part, Slack slack);
   void RaiseEpochFloor(uint32_t floor);
   bool MayGrow(const Part& part) const;

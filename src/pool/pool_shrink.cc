@@ -17,6 +17,8 @@ constexpr uint32_t kGiveBackShareOpen = 4;
 constexpr uint32_t kGiveBackShareClosing = 8;
 // What stays free beside what growth keeps ready anyway while a store is open: of what is in use this share.
 constexpr uint32_t kSlackShareOpen = 3;
+// Owned chunks are in the way where they are at most this share of what would be given back without them: to move them is cheap.
+constexpr uint32_t kInTheWayShareMax = 4;
 
 // Of a part the chunks that hold so many beside superblock and tables.
 constexpr uint32_t ChunksThatHold(uint32_t chunk_shift, uint32_t claimable) {
@@ -45,22 +47,34 @@ uint32_t Pool::FreeEnd(const Part& part) const {
   }
 }
 
-// The size that the part should have: what it has where there is too little to give. Called with the part's lock.
-uint32_t Pool::ChunksToKeep(const Part& part, Slack slack) const {
+// What a part would be without its end. Called with the part's lock.
+struct Pool::Ending {
+  uint32_t chunks = 0;
+  uint32_t keep = 0;            // as `chunks` where there is too little to give
+  uint32_t in_the_way_from = ~uint32_t{0};  // where it would be worth it, were it not for a few chunks behind this
+};
+
+Pool::Ending Pool::LookAtEnd(const Part& part, Slack slack) const {
   const bool closing = slack == Slack::kForOpening;
   const uint32_t chunks = part.chunks.load(std::memory_order_relaxed);  // stored under mu
   const uint32_t free = part.free.count();
+  Ending ending{.chunks = chunks, .keep = chunks};
   const uint32_t least = static_cast<uint32_t>(
       std::max<uint64_t>(std::max<uint64_t>(1, kGiveBackBytesMin >> chunk_shift_),
                          chunks / (closing ? kGiveBackShareClosing : kGiveBackShareOpen)));
-  if (free < least || !part.region->can_shrink() || part.keeps_end.load(std::memory_order_relaxed)) return chunks;
+  if (free < least || !part.region->can_shrink() || part.keeps_end.load(std::memory_order_relaxed)) return ending;
   const uint32_t owned = ClaimableChunks(chunk_shift_, chunks) - free;
   const uint32_t about = owned + (closing ? 0 : owned / kSlackShareOpen);
   const uint32_t ready = ReadyExtents(about) * ExtentChunks(about) + Reserve(about);
   const uint32_t wanted = std::max(kInitialChunks, ChunksThatHold(chunk_shift_, about + ready));
-  if (wanted >= chunks || chunks - wanted < least) return chunks;
+  if (wanted >= chunks || chunks - wanted < least) return ending;
   const uint32_t keep = UsableChunks(chunk_shift_, std::max(wanted, FreeEnd(part)));
-  return chunks - keep < least ? chunks : keep;
+  if (chunks - keep >= least) {
+    ending.keep = keep;
+  } else if (part.free.CountFrom(chunks - least) >= least - least / kInTheWayShareMax) {
+    ending.in_the_way_from = chunks - least;
+  }
+  return ending;
 }
 
 // What a crash leaves after each step (PoolShrink.ACutAnywhereLeavesThePart):
@@ -79,7 +93,7 @@ Status Pool::GiveBackEnd(Part* part, Slack slack) {
   {
     MutexLock lock(&part->mu);
     chunks = part->chunks.load(std::memory_order_relaxed);
-    keep = ChunksToKeep(*part, slack);
+    keep = LookAtEnd(*part, slack).keep;
     if (keep == chunks) return Status::OK();
     const uint32_t free_before = part->free.count();
     part->free.CutFrom(keep);
@@ -105,7 +119,9 @@ Status Pool::GiveBackEnd(Part* part, Slack slack) {
 }
 
 Status Pool::GiveBack() {
-  Status result;
+  if (!CanGiveBack()) return Status::OK();
+  Status result = Sync();  // most of what the superblocks' change syncs: a claim that must grow waits for that one
+  if (!result.ok()) return result;
   for (const std::unique_ptr<Part>& part : parts_) {
     Status s = GiveBackEnd(part.get(), Slack::kForGrowth);
     if (!s.ok()) result = s;
@@ -116,8 +132,24 @@ Status Pool::GiveBack() {
 bool Pool::CanGiveBack() const {
   return std::any_of(parts_.begin(), parts_.end(), [&](const std::unique_ptr<Part>& part) {
     MutexLock lock(&part->mu);
-    return ChunksToKeep(*part, Slack::kForGrowth) != part->chunks.load(std::memory_order_relaxed);  // stored under mu
+    const Ending ending = LookAtEnd(*part, Slack::kForGrowth);
+    return ending.keep != ending.chunks;
   });
+}
+
+bool Pool::IsHeldUp() {
+  bool held_up = false;
+  for (const std::unique_ptr<Part>& part : parts_) {
+    MutexLock lock(&part->mu);
+    const uint32_t from = LookAtEnd(*part, Slack::kForGrowth).in_the_way_from;
+    part->in_the_way_from.store(from, std::memory_order_relaxed);
+    held_up = held_up || from != ~uint32_t{0};
+  }
+  return held_up;
+}
+
+bool Pool::IsInTheWay(const ChunkRef& chunk) const {
+  return uint64_t{chunk.index} + chunk.run_chunks > parts_[chunk.part]->in_the_way_from.load(std::memory_order_relaxed);
 }
 
 void Pool::RaiseEpochFloor(uint32_t floor) {

@@ -135,6 +135,10 @@ TEST_F(PoolShrink, OnlyTheEndIsGivenBack) {
   }
   const uint32_t chunks = FileChunks();
   EXPECT_FALSE(pool_->CanGiveBack());
+  EXPECT_FALSE(pool_->IsInTheWay(highest)) << "nobody asked";
+  EXPECT_TRUE(pool_->IsHeldUp());
+  EXPECT_TRUE(pool_->IsInTheWay(highest));
+  EXPECT_FALSE(pool_->IsInTheWay(claimed[0]));
   ASSERT_TRUE(pool_->GiveBack().ok());
   EXPECT_EQ(FileChunks(), chunks);
   pool_->Free(highest, &*persister_);

@@ -247,6 +247,7 @@ std::optional<Job> ListDb::PickJob(JobClass job_class) {
                  return s;
                }};
   }
+  if (!giving_back_ && EndIsHeldUp()) return L1Job("clear the pool's end", [this] { return ClearEnd(); });
   return std::nullopt;
 }
 

@@ -130,6 +130,7 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
     kTarget,  // Options::space_target
     kBusy,    // the same while merges wait: it may be passed by half
     kAll,     // every chunk that copying makes smaller: a CompactRange over all, or a full pool
+    kEnd,     // those that keep the pool from giving its end back
   };
   /// A chunk that may be emptied, by its descriptor.
   struct Candidate {
@@ -138,6 +139,7 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
     uint64_t live = 0;
     uint64_t dead = 0;
     bool sparse = false;  // worth emptying without dead records
+    bool in_the_way = false;  // Pool::IsInTheWay
   };
   struct ChunkSurvey {
     uint64_t filled_bytes = 0;  // of all chunks that hold records and are not being filled
@@ -151,6 +153,8 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   bool GcDue(bool merges_wait) const;
   bool SweepDue(bool full);
   std::optional<Job> PickSpaceJob(bool merge_ready, bool merges_wait);
+  bool EndIsHeldUp();
+  Status ClearEnd();
   Job L1Job(const char* name, std::function<Status()> run);
   Status SweepSome();
   void PrepareRecount(bool all);
@@ -263,6 +267,7 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   std::condition_variable job_done_;  // with job_mu_: of l1_busy_ and checkpointing_
   bool provisioning_ = false;
   bool giving_back_ = false;
+  std::pair<uint64_t, uint64_t> end_cleared_at_;  // the pool's size and the merges when ClearEnd last ran
   bool gc_wanted_ = false;        // the pool is full
   bool gc_again_ = false;  // the last pass freed something, or an open left something to look at
   bool space_had_turn_ = false;   // the last job was about space
