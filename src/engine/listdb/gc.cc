@@ -208,7 +208,7 @@ Status ListDb::Empty(std::vector<ChunkRef> victims, bool* progress) {
 Status ListDb::CollectGarbage(GcGoal goal, bool* progress) {
   *progress = false;
   snapshots_ = context_.snapshots->Now();
-  garbage_bytes_.store(0, std::memory_order_relaxed);
+  if (goal != GcGoal::kEnd) garbage_bytes_.store(0, std::memory_order_relaxed);  // that one looks at few chunks
   for (bool again = true; again;) {
     if (settled_news_->exchange(false)) {
       std::erase_if(held_back_, [](const auto& held) { return !held.second.damaged; });
