@@ -172,6 +172,7 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   enum class Drop : uint8_t { kDropped, kNeeded, kLater };  // later: once some reader is gone
   Drop DropIfDead(PmPtr before, PmPtr place);
   bool HasOlderBehind(PmPtr place) const;
+  bool IsIdleDelete(PmPtr place) const;
   Status MarkDropped();
   void SettleShields();
   Status SweepRange(std::string_view begin, std::string_view end, uint64_t elements_max,

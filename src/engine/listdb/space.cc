@@ -262,6 +262,15 @@ Status ListDb::RecountSome() {
   return s;
 }
 
+// Whether a delete serves for nothing, though no mark says so: with nothing behind it, or in no list. L1
+// is asked for the latter: what a rebuilding left out has the links of an earlier life, which may lead
+// to where a record is being written now.
+bool ListDb::IsIdleDelete(PmPtr place) const {
+  PmPtr before;
+  const InL1 in_l1 = FindInL1(place, &before);
+  return in_l1 == InL1::kNotLinked || (in_l1 == InL1::kLinked && !HasOlderBehind(place));
+}
+
 // Of a chunk with damage what is dead is not known: its counts stay.
 void ListDb::RecountChunk(const ChunkRef& chunk, uint64_t merged_sequence,
                           const std::vector<SequenceGap>& gaps) {
@@ -271,9 +280,9 @@ void ListDb::RecountChunk(const ChunkRef& chunk, uint64_t merged_sequence,
   const uint64_t behind = ForEachRecord(
       *pool_, chunk, 0,
       [&](const Record* record, PmPtr place) {
-        const bool in_l1 = record->height() > 0 && (of_gc || record->sequence() <= merged_sequence);
+        const bool is_merged = record->height() > 0 && (of_gc || record->sequence() <= merged_sequence);
         const bool is_dead = record->obsolete() || IsVoid(gaps, record->sequence()) ||
-                             (in_l1 && record->kind() == RecordKind::kDelete && !HasOlderBehind(place));
+                             (is_merged && record->kind() == RecordKind::kDelete && IsIdleDelete(place));
         if (is_dead) dead += record->bytes();
       },
       [&](PmPtr, PmPtr) { damaged = true; });
