@@ -100,7 +100,8 @@ class DeletionCrash : public ::testing::TestWithParam<Medium> {
     for (const char* folder : {"pool", "index"}) {
       const std::string program = (here / Concat("lamella_", folder, "_test")).string();
       const std::string command =
-          Concat("LAMELLA_DELETE='", site, "' timeout 60 '", program, "' --gtest_fail_fast >/dev/null 2>&1");
+          Concat("LAMELLA_DELETE='", site, "' timeout 60 '", program,
+                 "' --gtest_fail_fast --gtest_filter='*Crash*:*Cut*:*Loses*:*Fence*' >/dev/null 2>&1");
       if (std::filesystem::exists(program) && std::system(command.c_str()) != 0) return true;
     }
     return false;
