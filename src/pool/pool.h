@@ -14,6 +14,8 @@
 // I4: a superblock change is in one copy durably before the other copy is touched (superblock.h).
 // I5: after a power cut every later claim takes a higher epoch than any claim whose descriptor the cut may have taken
 //     back.
+// I7: what an unclean open finds is durable before anything is stored on top of it: a killed process leaves what it did not flush
+//     to be read, and a power cut after the recovery would take it.
 // Threads: Claim, Free*, Provision, Sync and the superblock calls from any; reads of descriptors from any.
 // Lifetime: every Persister of its gate and every pin of its epochs is gone before the Pool is.
 #ifndef LAMELLA_POOL_POOL_H_
@@ -190,6 +192,7 @@ class Pool {
   Status CheckSiblings(const std::vector<Superblock>& superblocks) const;
   Status ScanParts(const std::vector<Superblock>& superblocks, std::vector<std::string>* mended);
   Status SyncParts();
+  Status WriteBackLeft();
   void MarkSyncFailed() LAMELLA_REQUIRES(superblock_mu_);
   void MendSecondCopies() LAMELLA_REQUIRES(superblock_mu_);
   void MakeGate(const PoolOptions& options);

@@ -190,5 +190,40 @@ TEST_F(PoolCrash, GrowthCutAnywhereKeepsEveryOwner) {
   EXPECT_EQ(found, std::set<std::string>{before});
 }
 
+// What a pool's opening syncs, and what it stores before that.
+class SyncsOfAnOpen : public PersistHook {
+ public:
+  void OnStore(const void*, size_t, const Site&) override { stores_before += syncs == 0 ? 1 : 0; }
+  void OnFlush(const Persister*, const void*, size_t, const Site&) override {}
+  void OnFence(const Persister*, const Site&) override {}
+  void OnSync(const void*, size_t n, const Site& site) override {
+    if (testing::DeletedByEnvironment(testing::PersistSite::kSync, site)) return;
+    ++syncs;
+    bytes += n;
+  }
+  int stores_before = 0;
+  int syncs = 0;
+  uint64_t bytes = 0;
+};
+
+TEST_F(PoolCrash, WhatAKilledProcessLeftIsDurableBeforeAnOpenGoesByIt) {  // I7
+  Create();
+  ASSERT_TRUE(pool_->MarkOpen().ok());
+  MustClaim();
+  Close();
+  SyncsOfAnOpen after_kill;
+  options_.hook = &after_kill;
+  Open();
+  EXPECT_EQ(after_kill.bytes, pool_->pool_bytes());
+  EXPECT_EQ(after_kill.stores_before, 0);
+  ASSERT_TRUE(pool_->MarkClean().ok());
+  Close();
+  SyncsOfAnOpen after_close;
+  options_.hook = &after_close;
+  Open();
+  EXPECT_EQ(after_close.syncs, 0);
+  Close();
+}
+
 }  // namespace
 }  // namespace lamella

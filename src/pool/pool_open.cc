@@ -227,7 +227,25 @@ Status Pool::OpenParts(const PoolOptions& options) {
   MakeGate(options);
   // The kernel dropped pages that it could not write, and takes what it still shows of them for written.
   for (size_t i = 0; s.ok() && first.sync_failed != 0 && i < parts_.size(); i++) s = parts_[i]->region->DirtyAll();
+  if (s.ok() && !state_.clean) s = WriteBackLeft();
   return s.ok() ? ScanParts(superblocks, options.mended) : s;
+}
+
+// What a killed process had stored is here to be read, and yet in the processor's caches alone where it was not flushed: recovery
+// goes by it, and what it makes durable on top must not outlive it (keeps I7). The kernel knows which pages of a file were stored
+// to; of a device nobody does. Page media have no such order to keep.
+Status Pool::WriteBackLeft() {
+  if (!gate_->flushes()) return Status::OK();
+  for (const std::unique_ptr<Part>& part : parts_) {
+    if (part->region->is_device()) {
+      MutexLock lock(&deferred_mu_);
+      deferred_persister_->Persist(part->region->base(), part->region->bytes());
+    } else {
+      Status s = part->region->Sync(gate_.get());
+      if (!s.ok()) return s;
+    }
+  }
+  return Status::OK();
 }
 
 Status Pool::OpenPart(const PoolOptions& options, uint32_t number, Superblock* superblock) {
