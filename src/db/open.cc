@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/concat.h"
 #include "db/db_impl.h"
 #include "db/no_throw.h"
 #include "engine/listdb/listdb.h"
+#include "log/pm_log.h"
 
 namespace lamella {
 
@@ -107,7 +109,7 @@ Status DbImpl::CheckNoOtherParts() const {
   return Status::OK();
 }
 
-Status DbImpl::OpenPool(bool may_create, std::vector<std::string>* mended) {
+Status DbImpl::OpenPool(bool may_create, PoolMended* mended) {
   FileSystem* files = seams_.files;
   // The first part appears last: the others without it are what a creation left that was cut short, or no store to open.
   const auto look = [&] { return files->Exists(PoolPaths(options_, path_)[0]); };
@@ -265,10 +267,24 @@ Status RepairDB(const std::string& path, const Options& options, RepairReport* r
   });
 }
 
+// Before anything is claimed: what a lost chunk held is still there, and says how many records those can have been.
+void DbImpl::ReportMended(const PoolMended& mended, RepairReport* report) const {
+  report->notes.insert(report->notes.end(), mended.notes.begin(), mended.notes.end());
+  for (const ChunkRef& chunk : mended.lost) {
+    const uint64_t records = RecordsInAtMost(*pool_, chunk);
+    report->records_lost += records;
+    report->notes.push_back(Concat("part ", chunk.part, " chunk ", chunk.index,
+                                   ": both descriptors are lost, and with them what the chunk holds: at most ", records,
+                                   " records"));
+  }
+}
+
 Status DbImpl::Repair(RepairReport* report) {
   core_->resources = std::make_shared<SharedResources>(options_.memory_budget_bytes);  // no job runs: no threads
   core_->memory = std::make_unique<MemoryAccount>(core_->resources->budget());
-  Status s = OpenPool(false, &report->notes);
+  PoolMended mended;
+  Status s = OpenPool(false, &mended);
+  if (s.ok()) ReportMended(mended, report);
   if (s.ok()) s = MakeEngine();
   const bool clean = s.ok() && pool_->state().clean;  // as in Init
   if (clean) s = pool_->MarkOpen();

@@ -1,7 +1,7 @@
 // Pool is a set of chunks on one or more Regions (parts, one per NUMA node), with a superblock and a chunk table each.
 //
-// Layout of a part: chunk 0 holds the two superblock copies (superblock.h); chunk 1 and the first chunks of each later
-// group hold chunk tables (chunk_table.h). Everything else is claimable. The file's size says how many chunks there
+// Layout of a part: chunk 0 holds the two superblock copies (superblock.h); chunks 1 and 2 and the first chunks of each later
+// group hold chunk tables and their mirrors (chunk_table.h). Everything else is claimable. The file's size says how many chunks there
 // are.
 // Owners that fill chunks one after the other claim extents: runs whose length grows with the part, so that a small
 // store is small and a large one has few of them.
@@ -59,6 +59,13 @@ struct PoolState {
   std::array<uint8_t, 16> uuid{};
 };
 
+/// What a repair found in the chunk tables.
+struct PoolMended {
+  std::vector<std::string> notes;
+  /// Chunks of which neither descriptor could be read: they are free now, and still hold what they held. Ascending.
+  std::vector<ChunkRef> lost;
+};
+
 struct PoolOptions {
   std::vector<std::string> part_paths;  // the files, pool.0 first
   uint64_t chunk_bytes = 64ull << 10;
@@ -69,8 +76,8 @@ struct PoolOptions {
   uint64_t engine_flags = 0;                // Create only
   PersistHook* hook = nullptr;
   OsHook* os = nullptr;
-  /// Open only, for repair: chunk descriptors are mended where one flipped bit explains their damage, and named here.
-  std::vector<std::string>* mended = nullptr;
+  /// Open only, for repair: a chunk of which both descriptors are damaged is no Corruption; see ChunkTable::Mend.
+  PoolMended* mended = nullptr;
 };
 
 class Pool {
@@ -188,7 +195,7 @@ class Pool {
   Status OpenParts(const PoolOptions& options);
   Status OpenPart(const PoolOptions& options, uint32_t part, Superblock* superblock);
   Status CheckSiblings(const std::vector<Superblock>& superblocks) const;
-  Status ScanParts(const std::vector<Superblock>& superblocks, std::vector<std::string>* mended);
+  Status ScanParts(const std::vector<Superblock>& superblocks, PoolMended* mended);
   Status SyncParts();
   void MarkSyncFailed() LAMELLA_REQUIRES(superblock_mu_);
   void MendSecondCopies() LAMELLA_REQUIRES(superblock_mu_);

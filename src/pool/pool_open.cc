@@ -14,8 +14,8 @@ namespace lamella {
 namespace {
 
 constexpr uint64_t kReserveBytesDefault = 1ull << 40;
-constexpr uint32_t kInitialChunks = 12;     // of a part: superblock, table, reserve, catalog, heads, and two for data
-constexpr uint32_t kPartChunksMin = 16;     // of a part's limit: superblock, table, reserve, and eight for data
+constexpr uint32_t kInitialChunks = 13;     // of a part: superblock, table, mirror, reserve, catalog, heads, two for data
+constexpr uint32_t kPartChunksMin = 16;     // of a part's limit: superblock, table, mirror, reserve, and seven for data
 constexpr uint32_t kLostEpochs = 1u << 16;  // more than a chunk's claims between two write-backs of its descriptor
 constexpr uint32_t kEpochMax =
     ~uint32_t{0} - (1u << 20);             // more than any store's life; behind it epochs would begin anew
@@ -169,7 +169,13 @@ Status Pool::CreateParts(const PoolOptions& options, Pool* pool) {
     pool->free_chunks_.fetch_add(part->free.count(), std::memory_order_relaxed);
   }
   pool->MakeGate(options);
-  Status s = pool->UpdateSuperblocks([&](Superblock* superblock) LAMELLA_REQUIRES(pool->superblock_mu_) {
+  Status s;
+  for (const std::unique_ptr<Part>& part : pool->parts_) {
+    MutexLock lock(&pool->deferred_mu_);
+    if (s.ok()) s = part->table->Prepare(0, chunks, pool->deferred_persister_.get());
+  }
+  if (!s.ok()) return s;
+  s = pool->UpdateSuperblocks([&](Superblock* superblock) LAMELLA_REQUIRES(pool->superblock_mu_) {
     superblock->magic = kSuperblockMagic;
     superblock->format_major = kFormatMajor;
     superblock->format_minor = kFormatMinor;
@@ -269,7 +275,7 @@ Status Pool::CheckSiblings(const std::vector<Superblock>& superblocks) const {
 
 // Builds the sets of free chunks. After a power cut the descriptors may be older than what chunks hold: the floor moves
 // above every epoch that a claim can have had, before anything is claimed.
-Status Pool::ScanParts(const std::vector<Superblock>& superblocks, std::vector<std::string>* mended) {
+Status Pool::ScanParts(const std::vector<Superblock>& superblocks, PoolMended* mended) {
   const bool power_cut = !state_.clean && !state_.same_boot;
   uint32_t epoch_max = superblocks[0].epoch_floor;
   for (const std::unique_ptr<Part>& part : parts_) {
@@ -287,9 +293,17 @@ Status Pool::ScanParts(const std::vector<Superblock>& superblocks, std::vector<s
     part->table = std::make_unique<ChunkTable>(part->region->path(), part->region->base(), part->number, chunk_shift_,
                                                state_.uuid);
     MutexLock lock(&deferred_mu_);
-    if (mended != nullptr) part->table->Mend(chunks, deferred_persister_.get(), mended);
-    Status s = part->table->Scan(chunks, unordered, deferred_persister_.get(),
-                                 [&](uint32_t index) { part->free.Add(index); });
+    const ChunkTable::Found found{.chunks = chunks,
+                                  .chunks_prepared = unordered ? 0 : superblocks[part->number].chunks_min,
+                                  .epoch_floor = superblocks[0].epoch_floor,
+                                  .copies_agree = state_.clean && mended == nullptr,
+                                  .after_power_cut = unordered};
+    if (mended != nullptr) {
+      std::vector<uint32_t> lost;
+      part->table->Mend(found, deferred_persister_.get(), &mended->notes, &lost);
+      for (const uint32_t index : lost) mended->lost.push_back({.part = part->number, .index = index});
+    }
+    Status s = part->table->Scan(found, deferred_persister_.get(), [&](uint32_t index) { part->free.Add(index); });
     if (!s.ok()) return s;
     part->chunks.store(chunks, std::memory_order_release);
     bytes_[part->number].store(uint64_t{chunks} << chunk_shift_, std::memory_order_release);
