@@ -294,7 +294,7 @@ Status Pool::ScanParts(const std::vector<Superblock>& superblocks, PoolMended* m
                                                state_.uuid);
     MutexLock lock(&deferred_mu_);
     const ChunkTable::Found found{.chunks = chunks,
-                                  .chunks_prepared = unordered ? 0 : superblocks[part->number].chunks_min,
+                                  .chunks_prepared = superblocks[part->number].chunks_min,
                                   .epoch_floor = superblocks[0].epoch_floor,
                                   .copies_agree = state_.clean && mended == nullptr,
                                   .after_power_cut = unordered};
@@ -371,6 +371,10 @@ Status Pool::UpdateSuperblocks(const std::function<void(Superblock*)>& change) {
 //   second copies, fence, sync                    the new state
 Status Pool::UpdateSuperblocksLocked(const std::function<void(Superblock*)>& change) {
   MendSecondCopies();  // keeps S1
+  // acquire pairs with GrowPart: the files have the chunks that are named here. Before the sync, so that what growth said of them
+  // in the chunk tables is durable on page media, too.
+  std::array<uint32_t, kPoolPartsMax> chunks{};
+  for (uint32_t i = 0; i < part_count(); i++) chunks[i] = parts_[i]->chunks.load(std::memory_order_acquire);
   Status s = SyncParts();
   if (!s.ok()) {
     MarkSyncFailed();
@@ -385,8 +389,7 @@ Status Pool::UpdateSuperblocksLocked(const std::function<void(Superblock*)>& cha
       Superblock own = next;
       own.part = i;
       own.file_id = parts_[i]->file_id;
-      // acquire pairs with GrowPart: the file has the chunks that are named here.
-      own.chunks_min = parts_[i]->chunks.load(std::memory_order_acquire);
+      own.chunks_min = chunks[i];
       own.checksum = SuperblockChecksum(own);
       superblock_persister_->Copy(bases_[i] + kSuperblockOffsets[copy], &own, sizeof(own));
       superblock_persister_->Fence();
