@@ -78,10 +78,10 @@ class DbImpl final : public DB {
   Engine* engine() { return engine_; }
   Pool* pool() { return pool_; }
   /// Opens lock and pool without recovering: for RepairDB.
-  Status OpenPool(bool may_create, PoolMended* mended = nullptr);
+  Status OpenPool(bool may_create, std::vector<std::string>* mended = nullptr);
   Status CheckNoOtherParts() const;
   Status MakeEngine();
-  void ReportMended(const PoolMended& mended, RepairReport* report) const;
+  std::vector<ChunkRef> FindLostChunks(RepairReport* report) const;
   /// The rest of RepairDB, once per object, in place of Init.
   Status Repair(RepairReport* report);
   /// Leaves everything as a crash would: for tests of crashes.

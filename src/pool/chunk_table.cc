@@ -26,7 +26,8 @@ constexpr uint32_t OwnerOf(uint64_t state) { return static_cast<uint32_t>(state 
 constexpr uint32_t EpochOf(uint64_t state) { return static_cast<uint32_t>(state >> 32); }
 
 constexpr bool IsOwnerKind(ChunkKind kind) {
-  return kind == ChunkKind::kCatalog || kind == ChunkKind::kLog || kind >= ChunkKind::kEngineFirst;
+  return kind == ChunkKind::kCatalog || kind == ChunkKind::kLog || kind == ChunkKind::kLost ||
+         kind >= ChunkKind::kEngineFirst;
 }
 
 // Describe may read a chunk's fields while another thread claims it, so every field is read and written as an atomic
@@ -180,7 +181,11 @@ bool ChunkTable::Describe(uint32_t index, ChunkRef* chunk) const {
 
 Status ChunkTable::Check(uint32_t index) const {
   if (IsTableChunk(chunk_shift_, index)) return Status::OK();  // nobody reads those
-  Status s = CheckWords(index, Load(At(index)));
+  const Words words = Load(At(index));
+  Status s = CheckWords(index, words);
+  if (s.ok() && KindOf(words[0]) == ChunkKind::kLost) {
+    return Damage(index, "both its copies were damaged, and the repair that found it was not finished");
+  }
   if (!s.ok() || SameInBoth(index)) return s;
   return Damage(index, Concat("its mirror (offset ", Hex{MirrorOffset(chunk_shift_, index)},
                               ") says something else; nothing is lost, and `lamella repair` writes it anew"));
@@ -242,7 +247,11 @@ Status ChunkTable::Settle(uint32_t index, const Found& found, Persister* persist
 
 Status ChunkTable::Prepare(uint32_t from, uint32_t to, Persister* persister) {
   Status s;
-  for (uint32_t index = from; s.ok() && index < to; index++) s = Settle(index, {}, persister);
+  for (uint32_t index = from; s.ok() && index < to; index++) {
+    s = Settle(index, {}, persister);
+    // After a power cut the mirror alone may still name an owner, whom nothing but the chunk's absence contradicted.
+    if (s.ok() && KindOf(LoadState(At(index))) != ChunkKind::kFree) FreeOne(index, persister);
+  }
   persister->Fence();  // keeps T4
   return s;
 }
@@ -339,11 +348,11 @@ Status ChunkTable::Scan(const Found& found, Persister* persister, const std::fun
 
 // The crc32c in a seal tells every flip of one bit from all others, in so few bytes. A free state has but 24 bits of it: where two
 // flips would do, neither is taken.
-bool ChunkTable::MendOne(uint32_t index, const Words& words, Words* mended) const {
+bool ChunkTable::MendOne(uint32_t index, const Words& damaged, Words* mended) const {
   uint32_t explanations = 0;
-  for (size_t i = 0; i < words.size(); i++) {
+  for (size_t i = 0; i < damaged.size(); i++) {
     for (uint32_t bit = 0; bit < 64; bit++) {
-      Words other = words;
+      Words other = damaged;
       other[i] ^= uint64_t{1} << bit;
       if (!CheckWords(index, other).ok()) continue;
       *mended = other;
@@ -353,42 +362,49 @@ bool ChunkTable::MendOne(uint32_t index, const Words& words, Words* mended) cons
   return explanations == 1;
 }
 
-void ChunkTable::Mend(const Found& found, Persister* persister, std::vector<std::string>* notes,
-                      std::vector<uint32_t>* lost) {
+void ChunkTable::Mend(const Found& found, Persister* persister, std::vector<std::string>* notes) {
   uint64_t run_end = 0;  // of the last run whose first chunk is known
   uint32_t epoch_max = found.epoch_floor;
+  uint64_t one_damaged = 0;
   std::vector<uint32_t> unknown;
+  const auto count_one = [&](const Status& s) {
+    if (one_damaged++ == 0) notes->push_back(s.ToString());
+  };
   for (uint64_t at = 0; at < GroupOf(chunk_shift_, found.chunks - 1).end(); at++) {
     const auto index = static_cast<uint32_t>(at);
     if (IsTableChunk(chunk_shift_, index)) continue;
-    Words words = Load(At(index));
-    const Words mirror = Load(MirrorAt(index));
-    if (words[0] == 0 && mirror[0] == 0 && (index >= found.chunks_prepared || index >= found.chunks)) continue;
-    const Status s = CheckWords(index, words);
-    const bool mirror_sound = CheckWords(index, mirror).ok();
+    const Words first = Load(At(index));
+    const Words second = Load(MirrorAt(index));
+    if (first[0] == 0 && second[0] == 0 && (index >= found.chunks_prepared || index >= found.chunks)) continue;
+    Words words = first;
+    const Status s = CheckWords(index, first);
+    const bool mirror_sound = CheckWords(index, second).ok();
     if (!s.ok() && mirror_sound) {
-      words = mirror;
-      notes->push_back(Concat(s.message(), "; its mirror is used, and nothing is lost"));
-    } else if (!s.ok() && (MendOne(index, words, &words) || MendOne(index, mirror, &words))) {
-      notes->push_back(Concat(s.message(), "; its mirror is damaged, too; mended: one bit had flipped"));
+      words = second;
+      count_one(s);
+    } else if (!s.ok() && (MendOne(index, first, &words) || MendOne(index, second, &words))) {
+      notes->push_back(Concat(s.ToString(), "; its mirror is damaged, too; mended: one bit had flipped"));
       WriteTable(index, words, persister);
     } else if (!s.ok()) {
       if (index >= run_end) unknown.push_back(index);  // else Scan has it from the first chunk
       continue;
-    } else if (!SameInBoth(index) && !mirror_sound) {
-      notes->push_back(Concat(path_, ": mirror of the descriptor of part ", part_, " chunk ", index, " (offset ",
-                              Hex{MirrorOffset(chunk_shift_, index)}, ") is damaged; nothing is lost"));
+    } else if (!mirror_sound) {
+      count_one(Damage(index, Concat("its mirror (offset ", Hex{MirrorOffset(chunk_shift_, index)}, ") is damaged")));
     }
     epoch_max = std::max(epoch_max, EpochOf(words[0]));
     if (IsOwnerKind(KindOf(words[0]))) run_end = at + words[2];
   }
-  for (const uint32_t index : unknown) {
-    const Words freed = {FreeState(index, epoch_max + kUnknownEpochs)};
-    WriteMirror(index, freed, persister);
-    WriteTable(index, freed, persister);
-    if (index < found.chunks) lost->push_back(index);
+  if (one_damaged > 0) {
+    notes->push_back(Concat(path_, ": of ", one_damaged, " descriptors one of the two copies was damaged; nothing is lost"));
   }
-  persister->Fence();
+  const uint64_t state = EncodeState(ChunkKind::kLost, 0, epoch_max + kUnknownEpochs);
+  for (const uint32_t index : unknown) {
+    if (index < found.chunks) {
+      WriteTable(index, {state, 0, 1, Seal(index, state, 0, 1)}, persister);
+    } else {
+      WriteTable(index, {FreeState(index, EpochOf(state))}, persister);
+    }
+  }
 }
 
 uint32_t ChunkTable::EpochMax(uint32_t chunks) const {

@@ -46,6 +46,7 @@ enum class ChunkKind : uint8_t {
   kCatalog = 2,  // owner: 0
   kLog = 3,      // owner: shard
   kRunTail = 4,  // second and later chunks of a run; owner: that of the first
+  kLost = 5,     // owner: 0. Both descriptors were damaged: nobody's, and kept as it is until a repair is done
   kEngineFirst = 16,
 };
 
@@ -191,9 +192,10 @@ class ChunkTable {
   Status Scan(const Found& found, Persister* persister, const std::function<void(uint32_t)>& free);
 
   /// For repair, before Scan: where neither copy of a descriptor validates, that is put right in which one flipped bit explains
-  /// the damage, as the seal tells. What is still unknown then, and is no tail of a run whose first chunk is known, is freed, at an
-  /// epoch above all others, and added to `lost`, ascending. What was found is said in `notes`.
-  void Mend(const Found& found, Persister* persister, std::vector<std::string>* notes, std::vector<uint32_t>* lost);
+  /// the damage, as the seal tells. What is still unknown then, and is no tail of a run whose first chunk is known, becomes kLost, at
+  /// an epoch above all others: so a repair that is cut short is begun anew with all that the first one had. What was found is said
+  /// in `notes`. Durable after Scan.
+  void Mend(const Found& found, Persister* persister, std::vector<std::string>* notes);
 
   /// Makes `run_chunks` free chunks from `index` on owned, T2 and T3. REQUIRES: they are the caller's to take.
   ChunkRef Publish(uint32_t index, ChunkKind kind, uint32_t owner, uint64_t ordinal, uint32_t run_chunks,
@@ -228,7 +230,7 @@ class ChunkTable {
   bool SameInBoth(uint32_t index) const;
   Status Settle(uint32_t index, const Found& found, Persister* persister);
   Status SettleTail(const ChunkRef& first, uint32_t distance, const Found& found, Persister* persister);
-  bool MendOne(uint32_t index, const Words& words, Words* mended) const;
+  bool MendOne(uint32_t index, const Words& damaged, Words* mended) const;
   Status CheckRun(const ChunkRef& first, const Found& found, Persister* persister);
   Status CheckBeyondEnd(const Found& found, Persister* persister);
 

@@ -59,13 +59,6 @@ struct PoolState {
   std::array<uint8_t, 16> uuid{};
 };
 
-/// What a repair found in the chunk tables.
-struct PoolMended {
-  std::vector<std::string> notes;
-  /// Chunks of which neither descriptor could be read: they are free now, and still hold what they held. Ascending.
-  std::vector<ChunkRef> lost;
-};
-
 struct PoolOptions {
   std::vector<std::string> part_paths;  // the files, pool.0 first
   uint64_t chunk_bytes = 64ull << 10;
@@ -76,8 +69,9 @@ struct PoolOptions {
   uint64_t engine_flags = 0;                // Create only
   PersistHook* hook = nullptr;
   OsHook* os = nullptr;
-  /// Open only, for repair: a chunk of which both descriptors are damaged is no Corruption; see ChunkTable::Mend.
-  PoolMended* mended = nullptr;
+  /// Open only, for repair: a chunk of which both descriptors are damaged is no Corruption, but mended, or ChunkKind::kLost (see
+  /// ChunkTable::Mend). What was found is said here.
+  std::vector<std::string>* mended = nullptr;
 };
 
 class Pool {
@@ -195,7 +189,7 @@ class Pool {
   Status OpenParts(const PoolOptions& options);
   Status OpenPart(const PoolOptions& options, uint32_t part, Superblock* superblock);
   Status CheckSiblings(const std::vector<Superblock>& superblocks) const;
-  Status ScanParts(const std::vector<Superblock>& superblocks, PoolMended* mended);
+  Status ScanParts(const std::vector<Superblock>& superblocks, std::vector<std::string>* mended);
   Status SyncParts();
   void MarkSyncFailed() LAMELLA_REQUIRES(superblock_mu_);
   void MendSecondCopies() LAMELLA_REQUIRES(superblock_mu_);

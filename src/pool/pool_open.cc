@@ -275,7 +275,7 @@ Status Pool::CheckSiblings(const std::vector<Superblock>& superblocks) const {
 
 // Builds the sets of free chunks. After a power cut the descriptors may be older than what chunks hold: the floor moves
 // above every epoch that a claim can have had, before anything is claimed.
-Status Pool::ScanParts(const std::vector<Superblock>& superblocks, PoolMended* mended) {
+Status Pool::ScanParts(const std::vector<Superblock>& superblocks, std::vector<std::string>* mended) {
   const bool power_cut = !state_.clean && !state_.same_boot;
   uint32_t epoch_max = superblocks[0].epoch_floor;
   for (const std::unique_ptr<Part>& part : parts_) {
@@ -298,11 +298,7 @@ Status Pool::ScanParts(const std::vector<Superblock>& superblocks, PoolMended* m
                                   .epoch_floor = superblocks[0].epoch_floor,
                                   .copies_agree = state_.clean && mended == nullptr,
                                   .after_power_cut = unordered};
-    if (mended != nullptr) {
-      std::vector<uint32_t> lost;
-      part->table->Mend(found, deferred_persister_.get(), &mended->notes, &lost);
-      for (const uint32_t index : lost) mended->lost.push_back({.part = part->number, .index = index});
-    }
+    if (mended != nullptr) part->table->Mend(found, deferred_persister_.get(), mended);
     Status s = part->table->Scan(found, deferred_persister_.get(), [&](uint32_t index) { part->free.Add(index); });
     if (!s.ok()) return s;
     part->chunks.store(chunks, std::memory_order_release);
