@@ -274,7 +274,8 @@ class Corruption : public ::testing::Test {
 
   // Repairs the store as it is: how many keys are not what they were, SIZE_MAX where it refused. `wrong`: what it may not do.
   // `full` (may be null): the report.
-  size_t Repair(std::string* wrong, RepairReport* full = nullptr, std::map<std::string, std::string>* content = nullptr) {
+  size_t Repair(std::string* wrong, RepairReport* full = nullptr,
+                std::map<std::string, std::string>* content = nullptr) {
     RepairReport report;
     {
       auto db = Make();
@@ -427,7 +428,9 @@ class ChunkTableDamage : public Corruption, public ::testing::WithParamInterface
       if (chunk.kind < ChunkKind::kLog) return;
       ForEachRecord(
           *pool, chunk, 0,
-          [&](const Record* record, PmPtr place) { keys_in_[pool->ChunkIndex(place)].insert(std::string(record->key())); },
+          [&](const Record* record, PmPtr place) {
+            keys_in_[pool->ChunkIndex(place)].insert(std::string(record->key()));
+          },
           nullptr);
     });
     ASSERT_FALSE(keys_in_.empty());
@@ -472,7 +475,8 @@ class ChunkTableDamage : public Corruption, public ::testing::WithParamInterface
   }
   void Try(uint64_t from, uint64_t bytes, bool zero, bool check) {
     for (const Copies copies : {kTable, kMirror, kBoth}) {
-      const std::string where = Concat(bytes, zero ? " zeros" : " inverted bytes", " at ", from, " of copies ", int{copies}, ": ");
+      const std::string where =
+          Concat(bytes, zero ? " zeros" : " inverted bytes", " at ", from, " of copies ", int{copies}, ": ");
       Damage(copies, from, bytes, zero);
       std::string what;
       const Outcome outcome = Look(&what);

@@ -395,7 +395,8 @@ void ChunkTable::Mend(const Found& found, Persister* persister, std::vector<std:
     if (IsOwnerKind(KindOf(words[0]))) run_end = at + words[2];
   }
   if (one_damaged > 0) {
-    notes->push_back(Concat(path_, ": of ", one_damaged, " descriptors one of the two copies was damaged; nothing is lost"));
+    notes->push_back(
+        Concat(path_, ": of ", one_damaged, " descriptors one of the two copies was damaged; nothing is lost"));
   }
   const uint64_t state = EncodeState(ChunkKind::kLost, 0, epoch_max + kUnknownEpochs);
   for (const uint32_t index : unknown) {

@@ -41,8 +41,9 @@ class PoolCrash : public PoolTest {
 
   // A chunk table, or its mirror, as zeros (DRAM errors come by the line, those of a disk by the sector or page).
   static std::string WithoutCopy(std::string image, bool mirror) {
-    for (uint64_t chunk = 0; chunk << kShift < image.size(); chunk = GroupOf(kShift, static_cast<uint32_t>(chunk)).end()) {
-      const ChunkGroup group = GroupOf(kShift, static_cast<uint32_t>(chunk));
+    ChunkGroup group;
+    for (uint64_t chunk = 0; chunk << kShift < image.size(); chunk = group.end()) {
+      group = GroupOf(kShift, static_cast<uint32_t>(chunk));
       const uint64_t at = uint64_t{mirror ? group.mirror() : group.table} << kShift;
       const uint64_t bytes = uint64_t{group.table_chunks} << kShift;
       if (at + bytes <= image.size()) image.replace(at, bytes, bytes, '\0');

@@ -413,7 +413,8 @@ TEST_F(PoolOpen, BothCopiesOfADescriptorDamagedIsCorruption) {
       }
       Close();
       for (const uint64_t at : {DescriptorOffset(kShift, index), MirrorOffset(kShift, index)}) {
-        ASSERT_EQ(ReadWhole(path()).substr(at, index == freed.index ? 8 : 24), good.substr(at, index == freed.index ? 8 : 24))
+        const size_t bytes_sealed = index == freed.index ? 8 : 24;
+        ASSERT_EQ(ReadWhole(path()).substr(at, bytes_sealed), good.substr(at, bytes_sealed))
             << "chunk " << index << " bit " << bit;
       }
     }

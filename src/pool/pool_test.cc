@@ -287,7 +287,8 @@ TEST_F(PoolTest, ExtentsGrowWithThePart) {
     ASSERT_TRUE(pool_->ClaimExtent(0, ChunkKind::kLog, 1, 1, 1, extent, false, &*persister_, &chunk).ok());
     EXPECT_EQ(chunk.run_chunks, extent);
     ASSERT_TRUE(pool_->Provision().ok());
-    EXPECT_LE(pool_->pool_bytes(), pool_->used_bytes() + pool_->used_bytes() / 2 + (1 << 20) + 33 * kChunkBytesMin);  // 33: mirrors
+    constexpr uint64_t kMirrors = 33 * kChunkBytesMin;
+    EXPECT_LE(pool_->pool_bytes(), pool_->used_bytes() + pool_->used_bytes() / 2 + (1 << 20) + kMirrors);
   }
   EXPECT_EQ(last * kChunkBytesMin, kExtentBytesMax);
 }
