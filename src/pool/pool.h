@@ -1,7 +1,7 @@
 // Pool is a set of chunks on one or more Regions (parts, one per NUMA node), with a superblock and a chunk table each.
 //
-// Layout of a part: chunk 0 holds the two superblock copies (superblock.h); chunk 1 and the first chunks of each later
-// group hold chunk tables (chunk_table.h). Everything else is claimable. The file's size says how many chunks there
+// Layout of a part: chunk 0 holds the two superblock copies (superblock.h); chunks 1 and 2 and the first chunks of each later
+// group hold chunk tables and their mirrors (chunk_table.h). Everything else is claimable. The file's size says how many chunks there
 // are.
 // Owners that fill chunks one after the other claim extents: runs whose length grows with the part, so that a small
 // store is small and a large one has few of them.
@@ -71,7 +71,8 @@ struct PoolOptions {
   uint64_t engine_flags = 0;                // Create only
   PersistHook* hook = nullptr;
   OsHook* os = nullptr;
-  /// Open only, for repair: chunk descriptors are mended where one flipped bit explains their damage, and named here.
+  /// Open only, for repair: a chunk of which both descriptors are damaged is no Corruption, but mended, or ChunkKind::kLost (see
+  /// ChunkTable::Mend). What was found is said here.
   std::vector<std::string>* mended = nullptr;
 };
 
