@@ -13,6 +13,12 @@ namespace {
 
 // Of each part: what compaction needs to get on.
 constexpr uint64_t kCompactionExtents = 3;
+// The log that is not merged yet may take so much, or so often what lives. Writers wait from half of it on: new keys alone never
+// make them, since a log of those is what lives.
+constexpr double kUnmergedBytesMin = 24 << 20;
+constexpr double kUnmergedPerLive = 3;
+// A MemTable's part of it: some are merged or wait for it while one is filled.
+constexpr uint64_t kUnmergedTables = 8;
 
 // Keeps a ReadSet alive as long as an iterator over its parts.
 class ReadSetIterator final : public InternalIterator {
@@ -55,6 +61,7 @@ void BufferedEngine::StartWriting(uint32_t shards, bool unified, const std::vect
   const std::lock_guard lock(read_set_mu_);
   owned_read_set_ = read_set;
   read_set_.store(read_set.get(), std::memory_order_release);
+  UpdateWriteDelay();
 }
 
 uint32_t BufferedEngine::RandomHeight(Random* random) {
@@ -263,6 +270,7 @@ void BufferedEngine::SwitchMemTable(bool force) {
     for (uint32_t i = 0; i < log_->shard_count(); ++i) locks.emplace_back(log_->shard(i).mu);
     LAMELLA_CHECK(sequencer_.published() == sequencer_.last_drawn());  // keeps I2: Sequencer's I3
     owned_read_set_->active->Seal(sequencer_.last_drawn(), log_->SealAll());
+    owned_read_set_->active->SetLogBytes(log_claimed_bytes_.exchange(0, std::memory_order_relaxed));
     next->sealed.push_back(owned_read_set_->active);
     next->sealed.insert(next->sealed.end(), owned_read_set_->sealed.begin(), owned_read_set_->sealed.end());
     next->tables = owned_read_set_->tables;
@@ -272,7 +280,6 @@ void BufferedEngine::SwitchMemTable(bool force) {
     pool_->readers()->Retire([old = owned_read_set_] {});  // unreachable by now
     owned_read_set_ = next;
     UpdateWriteDelay();
-    log_claimed_bytes_.store(0, std::memory_order_relaxed);
     log_full_.store(false, std::memory_order_relaxed);
   }
   context_.wake();
@@ -281,7 +288,8 @@ void BufferedEngine::SwitchMemTable(bool force) {
 // What a MemTable's records may take in the log: large ones would fill it with what is dead long
 // since, and only merging finds that.
 uint64_t BufferedEngine::LogBytesMax() const {
-  return std::max(2 * memtable_bytes_, pool_->used_bytes() / 16);
+  const uint64_t most = std::max(2 * memtable_bytes_, pool_->used_bytes() / 16);
+  return std::min(most, unmerged_bytes_max_.load(std::memory_order_relaxed) / kUnmergedTables);
 }
 
 void BufferedEngine::Install(std::shared_ptr<const TableSet> tables, const MemTable* flushed) {
@@ -346,9 +354,26 @@ Status BufferedEngine::Flush() {
   return Status::OK();
 }
 
-// The debt is what a read may have to look through. Up to half of what may be held it costs writers
-// nothing; from there on each record waits longer, by the square, until at the end it waits for room.
-// Writers and compaction thus meet where the delay makes up for the difference of their speeds: about
+// Of what the log that is not merged yet may take, how much it does. The bound goes by what lives, and what of that log will, by
+// what flushes saw (Unmerged). REQUIRES: read_set_mu_ is held.
+double BufferedEngine::UnmergedShare() {
+  std::optional<Unmerged> unmerged = UnmergedOf(*owned_read_set_->tables);
+  if (!unmerged) return 0;
+  live_share_ = unmerged->live_share_of_last.value_or(live_share_);
+  double bytes = static_cast<double>(unmerged->bytes);
+  double live_bytes = static_cast<double>(LiveBytes() + unmerged->live_bytes);
+  for (const auto& memtable : owned_read_set_->sealed) {
+    bytes += static_cast<double>(memtable->log_bytes());
+    live_bytes += static_cast<double>(memtable->log_bytes()) * live_share_;
+  }
+  const double bytes_max = std::max(kUnmergedBytesMin, kUnmergedPerLive * live_bytes);
+  unmerged_bytes_max_.store(static_cast<uint64_t>(bytes_max), std::memory_order_relaxed);
+  return (bytes + static_cast<double>(LogBytesMax())) / bytes_max;
+}
+
+// The debt is what a read may have to look through, and what the pool may hold of dead records that nobody has found (keeps I5).
+// Up to half of what may be held of either it costs writers nothing; from there on each record waits longer, by the square, until
+// at the end it waits for room. Writers and compaction thus meet where the delay makes up for the difference of their speeds: about
 // a microsecond a record.
 // Stored under the lock that the read set is read under: an older answer that came after a newer one
 // would hold writers back for good.
@@ -357,7 +382,8 @@ void BufferedEngine::UpdateWriteDelay() {
   constexpr double kDelayNsMax = 20'000;
   uint64_t bytes = memtable_bytes_ + UncompactedBytes(*owned_read_set_->tables);
   for (const auto& memtable : owned_read_set_->sealed) bytes += memtable->memory_bytes();
-  const double share = static_cast<double>(bytes) / static_cast<double>(BufferedBytesMax());
+  double share = static_cast<double>(bytes) / static_cast<double>(BufferedBytesMax());
+  share = std::max(share, UnmergedShare());
   const double over = std::max(0.0, (share - kFreeShare) / (1 - kFreeShare));
   delay_ns_.store(over > 1 ? kStopWriting : static_cast<uint32_t>(kDelayNsMax * over * over),
                   std::memory_order_relaxed);
