@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "base/assert.h"
+#include "base/concat.h"
 #include "iterator/merging_iterator.h"
 
 namespace lamella {
@@ -57,6 +58,7 @@ void BufferedEngine::StartWriting(uint32_t shards, bool unified, const std::vect
   read_set->active = std::make_shared<MemTable>(pool_, next_memtable_id_.fetch_add(1), context_.memory);
   read_set->sealed = std::move(sealed);
   read_set->tables = std::move(tables);
+  for (const auto& memtable : read_set->sealed) copy_bytes_.fetch_add(memtable->copy_bytes(), std::memory_order_relaxed);
   active_.store(read_set->active.get(), std::memory_order_release);
   const std::lock_guard lock(read_set_mu_);
   owned_read_set_ = read_set;
@@ -123,7 +125,19 @@ Status BufferedEngine::Prepare(PmLog::Shard* shard, std::span<const WriteOperati
     (*places)[i].height = unified_ ? RandomHeight(&shard->random) : 0;
     (count > 1 ? bytes[i] : bytes_of_one) = RecordBytes((*places)[i].height, op.key.size(), op.value.size());
   }
-  Status s = count > 1 ? appender.Prepare(bytes.data(), count, use_reserve) : appender.Prepare(bytes_of_one, use_reserve);
+  Status s;
+  if (!unified_) {
+    uint64_t all = bytes_of_one;
+    places->copy_bytes = count > 1 ? 0 : CopyBytesMax(bytes_of_one);
+    for (const uint64_t each : bytes) {
+      all += each;
+      places->copy_bytes += CopyBytesMax(each);
+    }
+    s = ReserveCopies(all, places->copy_bytes, use_reserve);
+    if (!s.ok()) return s;
+  }
+  s = count > 1 ? appender.Prepare(bytes.data(), count, use_reserve) : appender.Prepare(bytes_of_one, use_reserve);
+  if (!s.ok()) copy_bytes_.fetch_sub(places->copy_bytes, std::memory_order_relaxed);
   if (const uint64_t claimed = appender.claimed_bytes() - claimed_before; claimed != 0) [[unlikely]] {
     const uint64_t before = log_claimed_bytes_.fetch_add(claimed, std::memory_order_relaxed);
     if (before + claimed > LogBytesMax()) log_full_.store(true, std::memory_order_relaxed);
@@ -200,6 +214,7 @@ void BufferedEngine::Enter(PmLog::Shard* shard, std::span<const WriteOperation> 
     deletes += op.kind == RecordKind::kDelete ? 1 : 0;
   }
   sequencer_.Finish(first, count);
+  if (places.copy_bytes != 0) table->AddCopyBytes(places.copy_bytes);
 
   const auto add = [](std::atomic<uint64_t>& counter, uint64_t n) {  // written under the shard's lock only
     counter.store(counter.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
@@ -209,6 +224,27 @@ void BufferedEngine::Enter(PmLog::Shard* shard, std::span<const WriteOperation> 
   add(shard->batches, count > 1 ? 1 : 0);
   add(shard->user_bytes, user_bytes);
   *full = IsFull(*table);
+}
+
+// Links and rounding; and what is left empty of an extent, since the next record did not fit: at most that one's size, or, where it
+// is small, a share of the extent.
+uint64_t BufferedEngine::CopyBytesMax(uint64_t record_bytes) const {
+  constexpr uint64_t kLinkBytesMean = 16;
+  const uint64_t bytes = record_bytes + kLinkBytesMean;
+  return bytes <= pool_->chunk_bytes() / 16 ? bytes + bytes / 15 + 1 : 2 * bytes;
+}
+
+// Keeps I6. The reserve stays for what it is there for, but that deletes may take of it. Copies are made in the first part.
+Status BufferedEngine::ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes, bool use_reserve) {
+  const uint64_t copies = copy_bytes_.fetch_add(copy_bytes, std::memory_order_relaxed) + copy_bytes;
+  const uint64_t kept = (use_reserve ? kCompactionExtents : kReserveExtentsMin) * pool_->extent_chunks(0);
+  const uint64_t needed = kept + (record_bytes + copies) / pool_->chunk_bytes() + 1;
+  const uint64_t available = pool_->chunks_available(0);
+  if (needed <= available) return Status::OK();
+  copy_bytes_.fetch_sub(copy_bytes, std::memory_order_relaxed);
+  return Status::NoSpace(Concat("the pool is full: ", available, " chunks of ", pool_->chunk_bytes(), " bytes are left, and ",
+                                needed, " are needed for this write, its flush and that of those before it; raise "
+                                "pool_bytes_max or delete data"));
 }
 
 // Compaction needs the last chunks, or what the deletes let go of would never come back.
@@ -297,7 +333,10 @@ void BufferedEngine::Install(std::shared_ptr<const TableSet> tables, const MemTa
     const std::lock_guard lock(read_set_mu_);
     auto next = std::make_shared<ReadSet>(*owned_read_set_);
     next->tables = std::move(tables);
-    if (flushed != nullptr && !next->sealed.empty() && next->sealed.back().get() == flushed) next->sealed.pop_back();
+    if (flushed != nullptr && !next->sealed.empty() && next->sealed.back().get() == flushed) {
+      next->sealed.pop_back();
+      copy_bytes_.fetch_sub(flushed->copy_bytes(), std::memory_order_relaxed);
+    }
     read_set_.store(next.get(), std::memory_order_release);
     pool_->readers()->Retire([old = owned_read_set_] {});  // unreachable by now
     owned_read_set_ = next;

@@ -10,6 +10,8 @@
 // I4: flushes run one at a time, oldest MemTable first.
 // I5: the log that is not merged yet takes at most UnmergedBytesMax, and what is being written: what is dead in it is found by
 //     merging alone, so a small store that is overwritten, or a queue, would otherwise be as large as DRAM lets its log be.
+// I6: where a flush copies records (a plain log), a write is let in only while there is room for the copies of all that is not
+//     flushed yet: so a flush never finds the pool full.
 // Threads: as Engine says.
 #ifndef LAMELLA_ENGINE_BUFFERED_ENGINE_H_
 #define LAMELLA_ENGINE_BUFFERED_ENGINE_H_
@@ -115,6 +117,8 @@ class BufferedEngine : public Engine {
   bool IsFull(const MemTable& memtable) const;
   /// REQUIRES: read_set_mu_ is held.
   void UpdateWriteDelay();
+  /// What a record's copy may take in an arena, whatever lies beside it there.
+  uint64_t CopyBytesMax(uint64_t record_bytes) const;
   /// Flushes inline; for Close, when no job runs any more.
   Status FlushAllNow();
 
@@ -140,6 +144,7 @@ class BufferedEngine : public Engine {
     Place one;                // of a single operation
     std::vector<Place> many;  // of several
     bool claimed = false;     // chunks, for them
+    uint64_t copy_bytes = 0;  // what a flush of them needs (I6)
     Place& operator[](size_t i) { return many.empty() ? one : many[i]; }
   };
   static bool IsLarge(std::span<const WriteOperation> operations);
@@ -153,6 +158,7 @@ class BufferedEngine : public Engine {
   void Enter(PmLog::Shard* shard, std::span<const WriteOperation> operations, uint64_t first, WritePlaces& places,
              bool* full);
   bool DeletesMayUseReserve() const;
+  Status ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes, bool use_reserve);
   uint64_t LogBytesMax() const;
   double UnmergedShare();
   Status MakeRoom(const Status& no_space, int attempt);
@@ -166,6 +172,8 @@ class BufferedEngine : public Engine {
   std::atomic<bool> log_full_{false};           // more was claimed than a MemTable's log may have
   std::atomic<uint64_t> log_claimed_bytes_{0};  // since the last switch; guards nothing
   std::atomic<uint64_t> unmerged_bytes_max_{UINT64_MAX};  // as of the last UpdateWriteDelay; guards nothing
+
+  std::atomic<uint64_t> copy_bytes_{0};  // of all that is let in and not flushed (I6); guards nothing
 
   mutable std::mutex read_set_mu_;
   std::shared_ptr<const ReadSet> owned_read_set_;  // guarded by read_set_mu_

@@ -43,6 +43,9 @@ class MemTable {
   uint64_t last_sequence() const { return last_sequence_; }
   const std::vector<LogPosition>& sealed() const { return sealed_; }
   uint64_t log_bytes() const { return log_bytes_; }
+  /// Counts what its records will take where a flush copies them. From any thread.
+  void AddCopyBytes(uint64_t bytes) { copy_bytes_.fetch_add(bytes, std::memory_order_relaxed); }
+  uint64_t copy_bytes() const { return copy_bytes_.load(std::memory_order_relaxed); }
 
  private:
   const Pool* const pool_;
@@ -51,6 +54,7 @@ class MemTable {
   uint64_t last_sequence_ = 0;
   std::vector<LogPosition> sealed_;  // per shard
   uint64_t log_bytes_ = 0;
+  std::atomic<uint64_t> copy_bytes_{0};  // a figure; guards nothing
 };
 
 /// Walks the records of a head tree, fetching those ahead while it stands on one.

@@ -135,6 +135,18 @@ void ListDb::LinkRecords(const HeadTree& tree, L0Table* table, std::vector<Sampl
   }
 }
 
+// What a flush that failed has copied so far: dead space. The next try copies all of it again.
+void ListDb::DropCopies(std::span<const PmPtr> copies) {
+  flush_arena_->Commit();
+  flush_arena_->Seal();
+  for (const PmPtr copy : copies) {
+    pool_->At<Record>(copy)->MarkObsolete(&flush_persister_);  // no rebuilding may find it beside its original
+    CountDead(copy, pool_->At<Record>(copy)->bytes());
+  }
+  flush_persister_.Fence();
+  flush_arena_floor_.store(UINT64_MAX, std::memory_order_seq_cst);  // gc may have them
+}
+
 // The plain log's flush: records are copied in key order into the arena, with room for links (the baseline of figure 33).
 Status ListDb::CopyRecords(const MemTable& memtable, std::shared_ptr<HeadTree>* copied) {
   *copied = std::make_shared<HeadTree>(pool_, context_.memory);
@@ -145,7 +157,10 @@ Status ListDb::CopyRecords(const MemTable& memtable, std::shared_ptr<HeadTree>* 
     const Record* record = pool_->At<Record>(at.entry().place());
     const uint32_t height = RandomHeight(&random);
     Status s = flush_arena_->Prepare(RecordBytes(height, record->key().size(), record->value().size()), true);
-    if (!s.ok()) return s;
+    if (!s.ok()) {
+      DropCopies(places);
+      return s;
+    }
     places.push_back(flush_arena_->Append(
         {.tag = record->tag(),
          .key = record->key(),

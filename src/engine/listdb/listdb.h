@@ -105,6 +105,7 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   };
   void LinkRecords(const HeadTree& tree, L0Table* table, std::vector<Sampled>* sample);
   Status CopyRecords(const MemTable& memtable, std::shared_ptr<HeadTree>* copied);
+  void DropCopies(std::span<const PmPtr> copies);
   Status Checkpoint();
   void FreeLogBeforeBoundary();
   uint64_t TablesBytesMax() const;

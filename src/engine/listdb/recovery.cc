@@ -142,13 +142,16 @@ std::vector<std::shared_ptr<MemTable>> ListDb::BuildMemTables(const LogContents&
   const auto build = [&] {
     for (size_t i = next.fetch_add(1); i < slices.size(); i = next.fetch_add(1)) {
       uint64_t log_bytes = 0;
+      uint64_t copy_bytes = 0;
       for (size_t e = slices[i].first; e < slices[i].second; ++e) {
         if (e + 8 < slices[i].second) __builtin_prefetch(pool_->Address(entries[e + 8].place));
         const Record* record = pool_->At<Record>(entries[e].place);
         memtables[i]->Add(record->key(), entries[e].tag, entries[e].place);
         log_bytes += record->bytes();
+        copy_bytes += CopyBytesMax(record->bytes());
       }
       memtables[i]->SetLogBytes(log_bytes);
+      if (!unified_) memtables[i]->AddCopyBytes(copy_bytes);
     }
   };
   const size_t wanted = std::min<size_t>(std::thread::hardware_concurrency(), slices.size());
