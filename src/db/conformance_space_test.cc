@@ -346,9 +346,6 @@ TEST_P(SpaceTarget, AQueueThatIsAlwaysReadStaysSmallToo) {
 
 TEST_P(SpaceTarget, OneLargeKeyTakesAFewOfItsVersions) {
   if (NeverMerges()) GTEST_SKIP() << "zipper_compaction is off";
-  if (!GetParam().options.listdb.unified_log) {
-    GTEST_SKIP() << "a plain log keeps its originals beside the flush's copies (docs/LIMITS.md)";
-  }
   const size_t value = 200000;
   const uint64_t writes = 300;
   for (uint64_t i = 0; i < writes; ++i) Put("key", MakeValue(i, value));

@@ -8,8 +8,9 @@
 //     replaced by something the next one has; and a Get that could need a version older than a table's is over when the
 //     epoch in which the table was made is (I2).
 // I4: flushes run one at a time, oldest MemTable first.
-// I5: the log that is not merged yet takes at most UnmergedBytesMax, and what is being written: what is dead in it is found by
-//     merging alone, so a small store that is overwritten, or a queue, would otherwise be as large as DRAM lets its log be.
+// I5: the log that is not merged yet takes a few times what lives at most, or a few megabytes, and what is being written
+//     (UnmergedShare): what is dead in it is found by merging alone, so a small store that is overwritten, or a queue, would
+//     otherwise be as large as DRAM lets its log be.
 // I6: where a flush copies records (a plain log), a write is let in only while there is room for the copies of all that is not
 //     flushed yet: so a flush never finds the pool full.
 // Threads: as Engine says.

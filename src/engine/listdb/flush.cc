@@ -192,6 +192,7 @@ Status ListDb::FlushMemTable(const std::shared_ptr<MemTable>& memtable) {
     Status s = CopyRecords(*memtable, &copied);
     if (!s.ok()) return s;
     LinkRecords(*copied, table.get(), &sample);
+    table->bytes += memtable->copy_bytes();  // beside the originals, which stay until the checkpoint
     table->tree = copied;
   }
   table->live_share = LiveShareOf(sample, *CurrentTables());
