@@ -34,6 +34,40 @@ constexpr uint64_t kKeptMin = 1024;
 
 }  // namespace
 
+const Record* ListDb::FindNewest(const InternalKey& target, const ListDbTables& tables) const {
+  PmPtr place;
+  for (size_t i = 0; !place && i < tables.l0.size(); ++i) {
+    const L0Table& table = *tables.l0[i];
+    HeadTree::Entry entry;
+    if (table.tree != nullptr) {
+      if (table.tree->FindVersion(target, &entry)) place = entry.place();
+      continue;
+    }
+    place = table.list->FindAtOrAfter(target, PmPtr(), nullptr);
+    if (place && !place.damaged() && pool_->At<Record>(place)->key() != target.user_key) place = PmPtr();
+  }
+  if (!place) place = l1_->FindAtOrAfter(target, second_chance_.FindAtOrBefore(target), nullptr);
+  if (!place || place.damaged()) return nullptr;
+  const Record* record = pool_->At<Record>(place);
+  return record->key() == target.user_key ? record : nullptr;
+}
+
+// Of a table's bytes, how much more will live once it is merged: by a sample, before the merge tells, which may be long after.
+double ListDb::LiveShareOf(std::span<const Sampled> sample, const ListDbTables& older) const {
+  const EpochPin pin(pool_->readers());
+  uint64_t bytes = 0;
+  uint64_t dead = 0;
+  for (const auto& [place, replaced] : sample) {
+    const Record* record = pool_->At<Record>(place);
+    bytes += record->bytes();
+    if (replaced || record->kind() == RecordKind::kDelete) dead += record->bytes();
+    if (replaced) continue;
+    const Record* before = FindNewest(record->internal_key(), older);
+    if (before != nullptr && before->kind() != RecordKind::kDelete) dead += before->bytes();
+  }
+  return bytes == 0 ? 1 : 1 - std::min(1.0, static_cast<double>(dead) / static_cast<double>(bytes));
+}
+
 void ListDb::CountDead(PmPtr place, uint64_t bytes) {
   ChunkRef chunk;
   if (!OwningChunk(*pool_, place, &chunk)) return;
@@ -88,12 +122,12 @@ ListDb::ChunkSurvey ListDb::Survey() const {
     const uint64_t used = descriptor->used_bytes.load(std::memory_order_relaxed);
     if (used == 0) return;  // being filled
     const uint64_t bytes = uint64_t{chunk.run_chunks} * pool_->chunk_bytes();
-    survey.filled_bytes += bytes;
     const bool log = unified_ && chunk.kind == ChunkKind::kLog && chunk.owner < merged.size() &&
                      chunk.ordinal < merged[chunk.owner].ordinal;
     const bool arena =
         chunk.kind == kListDbArena && (chunk.owner != kFlushArena || chunk.ordinal < arena_floor);
     if (!log && !arena) return;
+    survey.filled_bytes += bytes;
     const auto held = held_back_.find(PlaceKey(chunk));
     if (held != held_back_.end() && held->second.epoch == chunk.epoch) return;
     const uint64_t dead = std::min(used, descriptor->dead_bytes.load(std::memory_order_relaxed));
