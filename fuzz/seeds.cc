@@ -211,7 +211,7 @@ Superblock SuperblockOf() {
   for (uint8_t i = 0; i < 16; ++i) s.uuid[i] = static_cast<uint8_t>(i * 17);
   s.part_count = 1;
   s.chunk_bytes = kChunkBytesMin;
-  s.chunks_min = 10;
+  s.chunks_min = 0;  // so that no chunk needs a state
   s.engine = 1;
   s.clean = 1;
   s.epoch_floor = 1000;
@@ -248,7 +248,8 @@ void MakeSuperblock(const fs::path& root) {
        }));
   both("other-engine", with([](Superblock* s) { s->engine = 200; }));
   both("catalog-chunk", with([](Superblock* s) { s->catalog_chunk = 0xffffffff; }));
-  both("more-chunks", with([](Superblock* s) { s->chunks_min = 11; }));
+  both("more-chunks", with([](Superblock* s) { s->chunks_min = 14; }));
+  both("chunks-without-a-state", with([](Superblock* s) { s->chunks_min = 10; }));
   both("high-epochs", with([](Superblock* s) { s->epoch_floor = 0xfffffff0; }));
   both("high-epochs-not-clean", with([](Superblock* s) {
          s->epoch_floor = 0xffffff00;

@@ -1,7 +1,7 @@
 // The superblock: a pool file whose two copies, and whose first descriptors, are the input's bytes.
 //
 // An input: bytes of the file as multiples of 4 KiB, u8 (0: as it was made); the two copies, 128 bytes each; then descriptors of
-// 64 bytes, from the first on. A checksum of kSealHere becomes the right one.
+// 64 bytes, from the first on, of the table and its mirror. A checksum of kSealHere becomes the right one.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -75,6 +75,8 @@ bool Reference(const std::string& image, Superblock* superblock) {
 
 std::string MakeImage(const PoolFile& file, Input* input) {
   std::string image = file.image();
+  if (input->Rest().empty()) return image;
+  std::memset(image.data() + kChunkBytesMin, 0, 2 * kChunkBytesMin);  // its states are sealed with its own uuid
   const size_t pages = input->Take<uint8_t>();
   for (const uint64_t offset : kSuperblockOffsets) {
     Superblock copy;
@@ -85,7 +87,9 @@ std::string MakeImage(const PoolFile& file, Input* input) {
     std::memcpy(image.data() + offset, &copy, sizeof(copy));
   }
   const std::string_view descriptors = input->Bytes(kChunkBytesMin);
-  std::memcpy(image.data() + kChunkBytesMin, descriptors.data(), descriptors.size());
+  for (const uint64_t table : {1, 2}) {
+    std::memcpy(image.data() + table * kChunkBytesMin, descriptors.data(), descriptors.size());
+  }
   if (pages != 0) image.resize(std::min(image.size(), pages * 4096));
   return image;
 }

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/concat.h"
+#include "base/sanitizer.h"
 #include "testing/conformance.h"
 
 namespace lamella::testing {
@@ -284,6 +285,8 @@ TEST_P(ConcurrentConformance, WalksSeeOneTimeWhileWritesAndCompactionGoOn) {
 // it stands on is merged, moved and let go of.
 TEST_P(ConcurrentConformance, HeldIteratorsShowTheirTimeOverAndOver) {
   constexpr uint64_t kKeys = 1500;
+  // Answers are the release build's to try; a sanitizer, many times as slow, needs each step a few times.
+  constexpr int kRounds = LAMELLA_THREAD_SANITIZER ? 50 : LAMELLA_ADDRESS_SANITIZER ? 150 : 400;
   CloseStore();
   // A few hundred bytes of 1 MiB: what searches start from changes all the time.
   options_.listdb.second_chance_share = 0.0005;
@@ -300,7 +303,7 @@ TEST_P(ConcurrentConformance, HeldIteratorsShowTheirTimeOverAndOver) {
       };
       std::array<Held, 6> held;
       Random random(TestSeed() + walker);
-      for (int round = 0; round < 400 && !stop.load(); ++round) {
+      for (int round = 0; round < kRounds && !stop.load(); ++round) {
         Held& slot = held[random.Uniform(held.size())];
         if (slot.iterator == nullptr || random.OneIn(20)) {
           const std::lock_guard lock(mu);
@@ -345,12 +348,13 @@ TEST_P(ConcurrentConformance, HeldIteratorsShowTheirTimeOverAndOver) {
 // as soon as the store is open.
 TEST_P(ConcurrentConformance, IteratorsOfRightAfterTheOpenShowTheirTimeOverAndOver) {
   constexpr uint64_t kKeys = 1200;
+  constexpr uint64_t kSessions = LAMELLA_THREAD_SANITIZER ? 2 : 4;
   options_.listdb.second_chance_share = 0.0005;
   const bool zipper = options_.listdb.zipper_compaction;
   const auto key_of = [](uint64_t k) { return MakeKey(KeyShape::kCommonPrefix, k); };
   std::map<std::string, std::string> model;
   Random random(TestSeed());
-  for (uint64_t session = 1; session <= 4; ++session) {
+  for (uint64_t session = 1; session <= kSessions; ++session) {
     SCOPED_TRACE(Concat("session ", session));
     options_.listdb.zipper_compaction = false;  // the tables stay for the next one
     Reopen();

@@ -24,10 +24,12 @@
 #include "base/sanitizer.h"
 #include "db/db_impl.h"
 #include "lamella/write_batch.h"
+#include "log/pm_log.h"
 #include "pool/pool.h"
 #include "testing/affinity.h"
 #include "testing/conformance.h"
 #include "testing/proof.h"
+#include "testing/superblock_marks.h"
 
 namespace lamella::testing {
 namespace {
@@ -62,6 +64,7 @@ class ImageFile {
         std::memcpy(bytes_ + at, image_->data() + at, kPage);
     }
   }
+  void Change(uint64_t at, bool zero) { bytes_[at] = static_cast<char>(zero ? 0 : ~bytes_[at]); }
   void Flip(uint64_t bit) { bytes_[bit / 8] = static_cast<char>(bytes_[bit / 8] ^ 1 << bit % 8); }
 
  private:
@@ -93,7 +96,8 @@ class Corruption : public ::testing::Test {
   }
 
   /// How the store was left: closed; by a process that was killed; the same, with what was not flushed lost as well.
-  enum class Left : uint8_t { kClosed, kKilled, kPowerCut };
+  /// Or by one that was killed on a page medium, in an earlier boot.
+  enum class Left : uint8_t { kClosed, kKilled, kPowerCut, kEarlierBoot };
 
   void Put(DbImpl* db, uint64_t key, const std::string& value) {
     const std::string name = MakeKey(KeyShape::kMixed, key);
@@ -109,6 +113,7 @@ class Corruption : public ::testing::Test {
   // L1, an L0 table, a log behind the boundary, deletes and dead records.
   void Build(Left left) {
     if (left != Left::kClosed) options_.log_shards = 2;
+    if (left == Left::kEarlierBoot) options_.medium = MediumKind::kPage;
     auto db = Make();
     ASSERT_TRUE(db->Init().ok());
     for (uint64_t i = 0; i < 24; ++i) Put(db.get(), i, i);
@@ -127,6 +132,10 @@ class Corruption : public ::testing::Test {
     }
     db.reset();
     if (left == Left::kPowerCut) LoseHints();
+    if (left == Left::kEarlierBoot) {
+      MarkAnotherBoot(dir_.Sub("store") + "/pool.0");
+      EditSuperblocksOf(dir_.Sub("store") + "/pool.0", [](Superblock* copy, int) { copy->clean = 0; });
+    }
     std::ifstream in(dir_.Sub("store") + "/pool.0", std::ios::binary);
     image_.assign(std::istreambuf_iterator<char>(in), {});
     ASSERT_EQ(image_.size() % kChunkBytes, 0u);
@@ -264,11 +273,14 @@ class Corruption : public ::testing::Test {
   }
 
   // Repairs the store as it is: how many keys are not what they were, SIZE_MAX where it refused. `wrong`: what it may not do.
-  size_t Repair(std::string* wrong) {
+  // `full` (may be null): the report.
+  size_t Repair(std::string* wrong, RepairReport* full = nullptr,
+                std::map<std::string, std::string>* content = nullptr) {
     RepairReport report;
     {
       auto db = Make();
       const Status s = db->Repair(&report);
+      if (full != nullptr) *full = report;
       if (!s.ok()) {
         if (!s.IsCorruption() && !s.IsNotSupported()) *wrong = "repair: " + s.ToString();
         std::printf("repair refuses: %s\n", s.ToString().c_str());
@@ -290,6 +302,7 @@ class Corruption : public ::testing::Test {
     for (const auto& [key, value] : found) {
       if (!written_.contains({key, value})) *wrong = "repair invents a value of " + Brief(key);
     }
+    if (content != nullptr) *content = found;
     size_t others = CountOthers(found, expected_);
     for (const auto& earlier : taken_back_) others = std::min(others, CountOthers(found, earlier));
     if (others > report.records_lost && report.notes.empty()) {
@@ -388,6 +401,140 @@ TEST_P(FlippedBit, OfAStoreThatLostPowerTakesBackTheLastWriteOrNone) {
 
 INSTANTIATE_TEST_SUITE_P(Shares, FlippedBit,
                          ::testing::Combine(::testing::Bool(), ::testing::Range(uint64_t{0}, kFlipShares)));
+
+// The chunk table and its mirror: one copy that is damaged changes nothing, whatever of it; both are reported, and a repair keeps what
+// is in chunks that are known, and says of the others how many records they can have held.
+class ChunkTableDamage : public Corruption, public ::testing::WithParamInterface<std::tuple<bool, int>> {
+ protected:
+  enum Copies : uint8_t { kTable = 1, kMirror = 2, kBoth = 3 };
+
+  void BuildStore() {
+    options_.listdb.unified_log = std::get<0>(GetParam());
+    left_ = static_cast<Left>(std::get<1>(GetParam()));
+    Build(left_);
+    if (HasFatalFailure()) return;
+    FindKeys();
+    file_ = std::make_unique<ImageFile>(dir_.Sub("store") + "/pool.0", &image_);
+  }
+  // Which keys have a record, of any version, in which chunk.
+  void FindKeys() {
+    std::unique_ptr<Pool> pool;
+    ASSERT_TRUE(Pool::Open({.part_paths = {dir_.Sub("store") + "/pool.0"},
+                            .pool_bytes_max = options_.pool_bytes_max,
+                            .medium = options_.medium},
+                           &pool)
+                    .ok());
+    pool->ForEachChunk([&](const ChunkRef& chunk) {
+      if (chunk.kind < ChunkKind::kLog) return;
+      ForEachRecord(
+          *pool, chunk, 0,
+          [&](const Record* record, PmPtr place) {
+            keys_in_[pool->ChunkIndex(place)].insert(std::string(record->key()));
+          },
+          nullptr);
+    });
+    ASSERT_FALSE(keys_in_.empty());
+  }
+  void Damage(Copies copies, uint64_t from, uint64_t bytes, bool zero) {
+    file_->Restore();
+    for (const Copies copy : {kTable, kMirror}) {
+      if ((copies & copy) == 0) continue;
+      for (uint64_t i = 0; i < bytes; ++i) file_->Change(copy * kChunkBytes + from + i, zero);
+    }
+  }
+  std::string CheckAll() {
+    auto db = Make();
+    Status s = db->Init();
+    CheckReport report;
+    if (s.ok()) s = db->CheckQuietly(&report);
+    db->Abandon();
+    return !s.ok() ? s.ToString() : report.clean() ? "" : report.problems[0];
+  }
+  // What was in chunks that are known is found as it was, and the report is not too low.
+  std::string RepairAndCompare(uint64_t from, uint64_t bytes) {
+    std::string wrong;
+    RepairReport report;
+    std::map<std::string, std::string> found;
+    const size_t others = Repair(&wrong, &report, &found);
+    if (others == SIZE_MAX) return "repair refuses";
+    if (!wrong.empty()) return wrong;
+    if (others > report.records_lost) {
+      return Concat("repair says that it lost ", report.records_lost, " records, and lost ", others);
+    }
+    lost_ += others;
+    std::set<std::string> unknown;
+    for (uint64_t chunk = from / sizeof(ChunkDescriptor); chunk * sizeof(ChunkDescriptor) < from + bytes; ++chunk) {
+      unknown.insert(keys_in_[chunk].begin(), keys_in_[chunk].end());
+    }
+    const auto is_lost = [&](const auto& entry) {
+      return !found.contains(entry.first) && !unknown.contains(entry.first) &&
+             std::ranges::all_of(taken_back_, [&](const auto& earlier) { return earlier.contains(entry.first); });
+    };
+    const auto lost = std::ranges::find_if(expected_, is_lost);
+    return lost == expected_.end() ? "" : "repair loses " + Brief(lost->first) + ", whose chunks are known";
+  }
+  void Try(uint64_t from, uint64_t bytes, bool zero, bool check) {
+    for (const Copies copies : {kTable, kMirror, kBoth}) {
+      const std::string where =
+          Concat(bytes, zero ? " zeros" : " inverted bytes", " at ", from, " of copies ", int{copies}, ": ");
+      Damage(copies, from, bytes, zero);
+      std::string what;
+      const Outcome outcome = Look(&what);
+      ++tried_;
+      if (copies != kBoth) {
+        EXPECT_EQ(outcome, Outcome::kRight) << where << what;
+        if (!check) continue;
+        Damage(copies, from, bytes, zero);
+        // A mirror is not read where the store was closed in order.
+        if (copies == kTable || left_ != Left::kClosed) {
+          EXPECT_EQ(CheckAll(), "") << where;
+        }
+        Damage(copies, from, bytes, zero);
+        std::string wrong;
+        RepairReport report;
+        EXPECT_EQ(Repair(&wrong, &report), 0u) << where;
+        EXPECT_EQ(wrong, "") << where;
+        EXPECT_EQ(report.records_lost, 0u) << where;
+        continue;
+      }
+      EXPECT_NE(outcome, Outcome::kWrong) << where << what;
+      reported_ += outcome == Outcome::kReported ? 1 : 0;
+      if (!check) continue;
+      Damage(copies, from, bytes, zero);
+      EXPECT_EQ(RepairAndCompare(from, bytes), "") << where;
+    }
+  }
+
+  Left left_ = Left::kClosed;
+  std::map<uint64_t, std::set<std::string>> keys_in_;  // by chunk
+  std::unique_ptr<ImageFile> file_;
+  uint64_t tried_ = 0;
+  uint64_t reported_ = 0;
+  uint64_t lost_ = 0;
+};
+
+TEST_P(ChunkTableDamage, OfOneCopyIsNoLossAndOfBothIsReported) {
+  ASSERT_NO_FATAL_FAILURE(BuildStore());
+  const uint64_t chunks = image_.size() / kChunkBytes;
+  const uint64_t turns = left_ == Left::kClosed || ProofSeconds(1) > 1 ? 1 : 11;
+  for (uint64_t at = 0; at < (chunks + 2) * sizeof(ChunkDescriptor); at += turns) {
+    ASSERT_NO_FATAL_FAILURE(Try(at, 1, false, at % 16 == 0));
+    if (HasFailure()) break;
+  }
+  for (const uint64_t bytes : {uint64_t{64}, uint64_t{512}, uint64_t{4096}, kChunkBytes}) {
+    if (bytes == 64 && turns != 1) continue;
+    for (uint64_t at = 0; at < chunks * sizeof(ChunkDescriptor); at += bytes) {
+      for (const bool zero : {true, false}) Try(at, bytes, zero, true);
+    }
+  }
+  std::printf("%llu damages of chunk tables; of those of both copies %llu reported, and %llu keys lost in repairs\n",
+              static_cast<unsigned long long>(tried_), static_cast<unsigned long long>(reported_),
+              static_cast<unsigned long long>(lost_));
+  EXPECT_GT(reported_, 0u);
+  EXPECT_GT(lost_, 0u) << "the control: both copies hold what nothing else does";
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ChunkTableDamage, ::testing::Combine(::testing::Bool(), ::testing::Range(0, 4)));
 
 TEST_F(Corruption, AZeroedChunkIsHarmlessOrReported) {
   Build(Left::kClosed);

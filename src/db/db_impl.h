@@ -81,6 +81,7 @@ class DbImpl final : public DB {
   Status OpenPool(bool may_create, std::vector<std::string>* mended = nullptr);
   Status CheckNoOtherParts() const;
   Status MakeEngine();
+  std::vector<ChunkRef> FindLostChunks(RepairReport* report) const;
   /// The rest of RepairDB, once per object, in place of Init.
   Status Repair(RepairReport* report);
   /// Leaves everything as a crash would: for tests of crashes.

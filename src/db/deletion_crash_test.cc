@@ -94,13 +94,15 @@ class DeletionCrash : public ::testing::TestWithParam<Medium> {
     if (site != nullptr) store.Delete(*site);
     return store.Run(subject.steps);
   }
-  // The structures' own crash tests, which stand beside this program.
+  // The structures' own crash tests, which stand beside this program: those of the site's folder.
   static bool AStructureTestMisses(const std::string& site) {
     const std::filesystem::path here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
     for (const char* folder : {"pool", "index"}) {
+      if (!site.empty() && site.find(Concat(" src/", folder, "/")) == std::string::npos) continue;
       const std::string program = (here / Concat("lamella_", folder, "_test")).string();
       const std::string command =
-          Concat("LAMELLA_DELETE='", site, "' timeout 60 '", program, "' --gtest_fail_fast >/dev/null 2>&1");
+          Concat("LAMELLA_DELETE='", site, "' timeout 60 '", program,
+                 "' --gtest_fail_fast --gtest_filter='*Crash*:*Cut*:*Loses*:*Fence*' >/dev/null 2>&1");
       if (std::filesystem::exists(program) && std::system(command.c_str()) != 0) return true;
     }
     return false;

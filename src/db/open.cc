@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/concat.h"
 #include "db/db_impl.h"
 #include "db/no_throw.h"
 #include "engine/listdb/listdb.h"
+#include "log/pm_log.h"
 
 namespace lamella {
 
@@ -265,14 +267,37 @@ Status RepairDB(const std::string& path, const Options& options, RepairReport* r
   });
 }
 
+// What a lost chunk held is still there, and says how many records those can have been.
+std::vector<ChunkRef> DbImpl::FindLostChunks(RepairReport* report) const {
+  std::vector<ChunkRef> lost;
+  uint64_t records = 0;
+  pool_->ForEachChunk([&](const ChunkRef& chunk) {
+    if (chunk.kind != ChunkKind::kLost) return;
+    lost.push_back(chunk);
+    records += RecordsInAtMost(*pool_, chunk);
+  });
+  if (lost.empty()) return lost;
+  report->records_lost += records;
+  report->notes.push_back(Concat("of ", lost.size(), " chunks, the first of them part ", lost[0].part, " chunk ",
+                                 lost[0].index, ", both descriptors are lost, and with them what the chunks hold: at most ",
+                                 records, " records"));
+  return lost;
+}
+
 Status DbImpl::Repair(RepairReport* report) {
   core_->resources = std::make_shared<SharedResources>(options_.memory_budget_bytes);  // no job runs: no threads
   core_->memory = std::make_unique<MemoryAccount>(core_->resources->budget());
   Status s = OpenPool(false, &report->notes);
+  std::vector<ChunkRef> lost;
+  if (s.ok()) lost = FindLostChunks(report);
   if (s.ok()) s = MakeEngine();
   const bool clean = s.ok() && pool_->state().clean;  // as in Init
   if (clean) s = pool_->MarkOpen();
   if (s.ok()) s = engine_->Rebuild(report);
+  if (s.ok()) {  // only now: a repair that is cut short finds them again
+    Persister persister(pool_->gate(), WriteCause::kGc);
+    for (const ChunkRef& chunk : lost) pool_->Free(chunk, &persister);
+  }
   if (s.ok() && !clean) s = pool_->MarkOpen();
   return s;
 }

@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "base/assert.h"
+#include "base/concat.h"
 #include "iterator/merging_iterator.h"
 
 namespace lamella {
@@ -13,6 +14,12 @@ namespace {
 
 // Of each part: what compaction needs to get on.
 constexpr uint64_t kCompactionExtents = 3;
+// The log that is not merged yet may take so much, or so often what lives. Writers wait from half of it on: new keys alone never
+// make them, since a log of those is what lives.
+constexpr double kUnmergedBytesMin = 24 << 20;
+constexpr double kUnmergedPerLive = 3;
+// A MemTable's part of it: some are merged or wait for it while one is filled.
+constexpr uint64_t kUnmergedTables = 8;
 
 // Keeps a ReadSet alive as long as an iterator over its parts.
 class ReadSetIterator final : public InternalIterator {
@@ -51,10 +58,12 @@ void BufferedEngine::StartWriting(uint32_t shards, bool unified, const std::vect
   read_set->active = std::make_shared<MemTable>(pool_, next_memtable_id_.fetch_add(1), context_.memory);
   read_set->sealed = std::move(sealed);
   read_set->tables = std::move(tables);
+  for (const auto& memtable : read_set->sealed) copy_bytes_.fetch_add(memtable->copy_bytes(), std::memory_order_relaxed);
   active_.store(read_set->active.get(), std::memory_order_release);
   const std::lock_guard lock(read_set_mu_);
   owned_read_set_ = read_set;
   read_set_.store(read_set.get(), std::memory_order_release);
+  UpdateWriteDelay();
 }
 
 uint32_t BufferedEngine::RandomHeight(Random* random) {
@@ -116,7 +125,19 @@ Status BufferedEngine::Prepare(PmLog::Shard* shard, std::span<const WriteOperati
     (*places)[i].height = unified_ ? RandomHeight(&shard->random) : 0;
     (count > 1 ? bytes[i] : bytes_of_one) = RecordBytes((*places)[i].height, op.key.size(), op.value.size());
   }
-  Status s = count > 1 ? appender.Prepare(bytes.data(), count, use_reserve) : appender.Prepare(bytes_of_one, use_reserve);
+  Status s;
+  if (!unified_) {
+    uint64_t all = bytes_of_one;
+    places->copy_bytes = count > 1 ? 0 : CopyBytesMax(bytes_of_one);
+    for (const uint64_t each : bytes) {
+      all += each;
+      places->copy_bytes += CopyBytesMax(each);
+    }
+    s = ReserveCopies(all, places->copy_bytes, use_reserve);
+    if (!s.ok()) return s;
+  }
+  s = count > 1 ? appender.Prepare(bytes.data(), count, use_reserve) : appender.Prepare(bytes_of_one, use_reserve);
+  if (!s.ok()) copy_bytes_.fetch_sub(places->copy_bytes, std::memory_order_relaxed);
   if (const uint64_t claimed = appender.claimed_bytes() - claimed_before; claimed != 0) [[unlikely]] {
     const uint64_t before = log_claimed_bytes_.fetch_add(claimed, std::memory_order_relaxed);
     if (before + claimed > LogBytesMax()) log_full_.store(true, std::memory_order_relaxed);
@@ -193,6 +214,7 @@ void BufferedEngine::Enter(PmLog::Shard* shard, std::span<const WriteOperation> 
     deletes += op.kind == RecordKind::kDelete ? 1 : 0;
   }
   sequencer_.Finish(first, count);
+  if (places.copy_bytes != 0) table->AddCopyBytes(places.copy_bytes);
 
   const auto add = [](std::atomic<uint64_t>& counter, uint64_t n) {  // written under the shard's lock only
     counter.store(counter.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
@@ -202,6 +224,27 @@ void BufferedEngine::Enter(PmLog::Shard* shard, std::span<const WriteOperation> 
   add(shard->batches, count > 1 ? 1 : 0);
   add(shard->user_bytes, user_bytes);
   *full = IsFull(*table);
+}
+
+// Links and rounding; and what is left empty of an extent, since the next record did not fit: at most that one's size, or, where it
+// is small, a share of the extent.
+uint64_t BufferedEngine::CopyBytesMax(uint64_t record_bytes) const {
+  constexpr uint64_t kLinkBytesMean = 16;
+  const uint64_t bytes = record_bytes + kLinkBytesMean;
+  return bytes <= pool_->chunk_bytes() / 16 ? bytes + bytes / 15 + 1 : 2 * bytes;
+}
+
+// Keeps I6. The reserve stays for what it is there for, but that deletes may take of it. Copies are made in the first part.
+Status BufferedEngine::ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes, bool use_reserve) {
+  const uint64_t copies = copy_bytes_.fetch_add(copy_bytes, std::memory_order_relaxed) + copy_bytes;
+  const uint64_t kept = (use_reserve ? kCompactionExtents : kReserveExtentsMin) * pool_->extent_chunks(0);
+  const uint64_t needed = kept + (record_bytes + copies) / pool_->chunk_bytes() + 1;
+  const uint64_t available = pool_->chunks_available(0);
+  if (needed <= available) return Status::OK();
+  copy_bytes_.fetch_sub(copy_bytes, std::memory_order_relaxed);
+  return Status::NoSpace(Concat("the pool is full: ", available, " chunks of ", pool_->chunk_bytes(), " bytes are left, and ",
+                                needed, " are needed for this write, its flush and that of those before it; raise "
+                                "pool_bytes_max or delete data"));
 }
 
 // Compaction needs the last chunks, or what the deletes let go of would never come back.
@@ -263,6 +306,7 @@ void BufferedEngine::SwitchMemTable(bool force) {
     for (uint32_t i = 0; i < log_->shard_count(); ++i) locks.emplace_back(log_->shard(i).mu);
     LAMELLA_CHECK(sequencer_.published() == sequencer_.last_drawn());  // keeps I2: Sequencer's I3
     owned_read_set_->active->Seal(sequencer_.last_drawn(), log_->SealAll());
+    owned_read_set_->active->SetLogBytes(log_claimed_bytes_.exchange(0, std::memory_order_relaxed));
     next->sealed.push_back(owned_read_set_->active);
     next->sealed.insert(next->sealed.end(), owned_read_set_->sealed.begin(), owned_read_set_->sealed.end());
     next->tables = owned_read_set_->tables;
@@ -272,7 +316,6 @@ void BufferedEngine::SwitchMemTable(bool force) {
     pool_->readers()->Retire([old = owned_read_set_] {});  // unreachable by now
     owned_read_set_ = next;
     UpdateWriteDelay();
-    log_claimed_bytes_.store(0, std::memory_order_relaxed);
     log_full_.store(false, std::memory_order_relaxed);
   }
   context_.wake();
@@ -281,7 +324,8 @@ void BufferedEngine::SwitchMemTable(bool force) {
 // What a MemTable's records may take in the log: large ones would fill it with what is dead long
 // since, and only merging finds that.
 uint64_t BufferedEngine::LogBytesMax() const {
-  return std::max(2 * memtable_bytes_, pool_->used_bytes() / 16);
+  const uint64_t most = std::max(2 * memtable_bytes_, pool_->used_bytes() / 16);
+  return std::min(most, unmerged_bytes_max_.load(std::memory_order_relaxed) / kUnmergedTables);
 }
 
 void BufferedEngine::Install(std::shared_ptr<const TableSet> tables, const MemTable* flushed) {
@@ -289,7 +333,10 @@ void BufferedEngine::Install(std::shared_ptr<const TableSet> tables, const MemTa
     const std::lock_guard lock(read_set_mu_);
     auto next = std::make_shared<ReadSet>(*owned_read_set_);
     next->tables = std::move(tables);
-    if (flushed != nullptr && !next->sealed.empty() && next->sealed.back().get() == flushed) next->sealed.pop_back();
+    if (flushed != nullptr && !next->sealed.empty() && next->sealed.back().get() == flushed) {
+      next->sealed.pop_back();
+      copy_bytes_.fetch_sub(flushed->copy_bytes(), std::memory_order_relaxed);
+    }
     read_set_.store(next.get(), std::memory_order_release);
     pool_->readers()->Retire([old = owned_read_set_] {});  // unreachable by now
     owned_read_set_ = next;
@@ -346,9 +393,26 @@ Status BufferedEngine::Flush() {
   return Status::OK();
 }
 
-// The debt is what a read may have to look through. Up to half of what may be held it costs writers
-// nothing; from there on each record waits longer, by the square, until at the end it waits for room.
-// Writers and compaction thus meet where the delay makes up for the difference of their speeds: about
+// Of what the log that is not merged yet may take, how much it does. The bound goes by what lives, and what of that log will, by
+// what flushes saw (Unmerged). REQUIRES: read_set_mu_ is held.
+double BufferedEngine::UnmergedShare() {
+  std::optional<Unmerged> unmerged = UnmergedOf(*owned_read_set_->tables);
+  if (!unmerged) return 0;
+  live_share_ = unmerged->live_share_of_last.value_or(live_share_);
+  double bytes = static_cast<double>(unmerged->bytes);
+  double live_bytes = static_cast<double>(LiveBytes() + unmerged->live_bytes);
+  for (const auto& memtable : owned_read_set_->sealed) {
+    bytes += static_cast<double>(memtable->log_bytes());
+    live_bytes += static_cast<double>(memtable->log_bytes()) * live_share_;
+  }
+  const double bytes_max = std::max(kUnmergedBytesMin, kUnmergedPerLive * live_bytes);
+  unmerged_bytes_max_.store(static_cast<uint64_t>(bytes_max), std::memory_order_relaxed);
+  return (bytes + static_cast<double>(LogBytesMax())) / bytes_max;
+}
+
+// The debt is what a read may have to look through, and what the pool may hold of dead records that nobody has found (keeps I5).
+// Up to half of what may be held of either it costs writers nothing; from there on each record waits longer, by the square, until
+// at the end it waits for room. Writers and compaction thus meet where the delay makes up for the difference of their speeds: about
 // a microsecond a record.
 // Stored under the lock that the read set is read under: an older answer that came after a newer one
 // would hold writers back for good.
@@ -357,7 +421,8 @@ void BufferedEngine::UpdateWriteDelay() {
   constexpr double kDelayNsMax = 20'000;
   uint64_t bytes = memtable_bytes_ + UncompactedBytes(*owned_read_set_->tables);
   for (const auto& memtable : owned_read_set_->sealed) bytes += memtable->memory_bytes();
-  const double share = static_cast<double>(bytes) / static_cast<double>(BufferedBytesMax());
+  double share = static_cast<double>(bytes) / static_cast<double>(BufferedBytesMax());
+  share = std::max(share, UnmergedShare());
   const double over = std::max(0.0, (share - kFreeShare) / (1 - kFreeShare));
   delay_ns_.store(over > 1 ? kStopWriting : static_cast<uint32_t>(kDelayNsMax * over * over),
                   std::memory_order_relaxed);

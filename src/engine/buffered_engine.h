@@ -8,6 +8,11 @@
 //     replaced by something the next one has; and a Get that could need a version older than a table's is over when the
 //     epoch in which the table was made is (I2).
 // I4: flushes run one at a time, oldest MemTable first.
+// I5: the log that is not merged yet takes a few times what lives at most, or a few megabytes, and what is being written
+//     (UnmergedShare): what is dead in it is found by merging alone, so a small store that is overwritten, or a queue, would
+//     otherwise be as large as DRAM lets its log be.
+// I6: where a flush copies records (a plain log), a write is let in only while there is room for the copies of all that is not
+//     flushed yet: so a flush never finds the pool full.
 // Threads: as Engine says.
 #ifndef LAMELLA_ENGINE_BUFFERED_ENGINE_H_
 #define LAMELLA_ENGINE_BUFFERED_ENGINE_H_
@@ -17,6 +22,7 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "base/striped_counter.h"
@@ -45,6 +51,13 @@ struct Candidates {
   uint64_t generation = 0;  // of the cache, when it was asked
   uint32_t count = 0;
   std::array<PmPtr, 8> places;
+};
+
+/// What compaction has yet to look at, of a design's tables. Bytes of the pool.
+struct Unmerged {
+  uint64_t bytes = 0;
+  uint64_t live_bytes = 0;                   // of them, so far as is known
+  std::optional<double> live_share_of_last;  // of the newest table, where there is one
 };
 
 /// A MemTable is not switched below this, however short memory is.
@@ -84,6 +97,10 @@ class BufferedEngine : public Engine {
   virtual uint64_t UncompactedBytes(const TableSet& tables) const = 0;
   /// What MemTables and uncompacted tables may hold together, bytes.
   virtual uint64_t BufferedBytesMax() const = 0;
+  /// Nothing where tables are never compacted.
+  virtual std::optional<Unmerged> UnmergedOf(const TableSet& tables) const = 0;
+  /// Of what compaction has looked at: the keys and values that live.
+  virtual uint64_t LiveBytes() const = 0;
   /// The pool is full: makes space if there is any to make. True if something may have become free.
   virtual bool ReclaimSpace() = 0;
 
@@ -101,6 +118,8 @@ class BufferedEngine : public Engine {
   bool IsFull(const MemTable& memtable) const;
   /// REQUIRES: read_set_mu_ is held.
   void UpdateWriteDelay();
+  /// What a record's copy may take in an arena, whatever lies beside it there.
+  uint64_t CopyBytesMax(uint64_t record_bytes) const;
   /// Flushes inline; for Close, when no job runs any more.
   Status FlushAllNow();
 
@@ -126,6 +145,7 @@ class BufferedEngine : public Engine {
     Place one;                // of a single operation
     std::vector<Place> many;  // of several
     bool claimed = false;     // chunks, for them
+    uint64_t copy_bytes = 0;  // what a flush of them needs (I6)
     Place& operator[](size_t i) { return many.empty() ? one : many[i]; }
   };
   static bool IsLarge(std::span<const WriteOperation> operations);
@@ -139,7 +159,9 @@ class BufferedEngine : public Engine {
   void Enter(PmLog::Shard* shard, std::span<const WriteOperation> operations, uint64_t first, WritePlaces& places,
              bool* full);
   bool DeletesMayUseReserve() const;
+  Status ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes, bool use_reserve);
   uint64_t LogBytesMax() const;
+  double UnmergedShare();
   Status MakeRoom(const Status& no_space, int attempt);
 
   const uint64_t memtable_bytes_;
@@ -150,10 +172,14 @@ class BufferedEngine : public Engine {
   std::atomic<uint64_t> next_memtable_id_{1};
   std::atomic<bool> log_full_{false};           // more was claimed than a MemTable's log may have
   std::atomic<uint64_t> log_claimed_bytes_{0};  // since the last switch; guards nothing
+  std::atomic<uint64_t> unmerged_bytes_max_{UINT64_MAX};  // as of the last UpdateWriteDelay; guards nothing
+
+  std::atomic<uint64_t> copy_bytes_{0};  // of all that is let in and not flushed (I6); guards nothing
 
   mutable std::mutex read_set_mu_;
   std::shared_ptr<const ReadSet> owned_read_set_;  // guarded by read_set_mu_
   std::atomic<const ReadSet*> read_set_{nullptr};  // what owned_read_set_ points to; readers are pinned
+  double live_share_ = 1;                          // guarded by read_set_mu_; of what was flushed last
   std::shared_ptr<MemTable> flushing_;             // guarded by read_set_mu_; whose flush is under way
   std::condition_variable flushed_;                // with read_set_mu_: the sealed MemTables changed
 

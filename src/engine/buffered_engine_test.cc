@@ -68,6 +68,8 @@ class MemTableEngine final : public BufferedEngine {
                          std::vector<std::unique_ptr<InternalIterator>>*) override {}
   uint64_t UncompactedBytes(const TableSet&) const override { return 0; }
   uint64_t BufferedBytesMax() const override { return 1 << 20; }
+  std::optional<Unmerged> UnmergedOf(const TableSet&) const override { return std::nullopt; }
+  uint64_t LiveBytes() const override { return 0; }
   bool ReclaimSpace() override {
     std::this_thread::sleep_for(std::chrono::milliseconds(3));
     return ++reclaims_ < 3;

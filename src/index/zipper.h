@@ -90,7 +90,8 @@ class Zipper {
     PmPtr to;
   };
   /// Puts the copies in the places of their originals. REQUIRES: the copies are durable; `moves` are in the list's order.
-  /// Flushed, not fenced. Corruption: a link on the way is damaged; nothing is changed.
+  /// Layer 0 is durable on return, so that the originals may be marked; upper links are flushed. Corruption: a link on the way is
+  /// damaged; nothing is changed.
   Status Replace(std::span<const Move> moves);
 
  private:

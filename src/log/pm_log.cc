@@ -123,6 +123,25 @@ uint64_t RecordsLostAtMost(const Pool& pool, PmPtr from, PmPtr to) {
   return count;
 }
 
+// Zeros lie behind the last record, and where a line was sealed.
+uint64_t RecordsInAtMost(const Pool& pool, const ChunkRef& chunk) {
+  const PmPtr start = pool.ChunkStart(chunk);
+  uint64_t count = 0;
+  for (uint64_t at = 0; at + sizeof(RecordHeader) <= pool.chunk_bytes();) {
+    const PmPtr place(start.part(), start.offset() + at);
+    const auto* header = pool.At<RecordHeader>(place);
+    const uint64_t left = pool.chunk_bytes() - at;
+    if (header->tag == 0) {
+      at += 8;
+      continue;
+    }
+    if (!RecordIsPlausible(*header, left)) return count + std::max<uint64_t>(1, left / RecordBytes(0, 1, 0));
+    at += RecordBytes(ShapeHeight(header->shape), header->key_size, header->value_size);
+    count++;
+  }
+  return count;
+}
+
 namespace {
 
 // What was fenced and does not validate: a record, or several, between two of the same shard.

@@ -116,6 +116,8 @@ uint64_t CountMissing(const std::vector<LogEntry>& entries, uint64_t base, const
 /// How many records there can have been, at most, where none validates any more, in one chunk: exact where their headers still say
 /// where each ends.
 uint64_t RecordsLostAtMost(const Pool& pool, PmPtr from, PmPtr to);
+/// How many records a chunk of which nothing is known but its place can hold, at most.
+uint64_t RecordsInAtMost(const Pool& pool, const ChunkRef& chunk);
 
 }  // namespace lamella
 

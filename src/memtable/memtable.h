@@ -33,6 +33,8 @@ class MemTable {
     last_sequence_ = last_sequence;
     sealed_ = std::move(sealed);
   }
+  /// Notes how many bytes its records take in the log, or about so many. REQUIRES: no reader knows the table, or it is unsealed.
+  void SetLogBytes(uint64_t bytes) { log_bytes_ = bytes; }
 
   uint64_t id() const { return id_; }
   const HeadTree& tree() const { return tree_; }
@@ -40,6 +42,10 @@ class MemTable {
   uint64_t memory_bytes() const { return tree_.memory_bytes(); }
   uint64_t last_sequence() const { return last_sequence_; }
   const std::vector<LogPosition>& sealed() const { return sealed_; }
+  uint64_t log_bytes() const { return log_bytes_; }
+  /// Counts what its records will take where a flush copies them. From any thread.
+  void AddCopyBytes(uint64_t bytes) { copy_bytes_.fetch_add(bytes, std::memory_order_relaxed); }
+  uint64_t copy_bytes() const { return copy_bytes_.load(std::memory_order_relaxed); }
 
  private:
   const Pool* const pool_;
@@ -47,6 +53,8 @@ class MemTable {
   HeadTree tree_;
   uint64_t last_sequence_ = 0;
   std::vector<LogPosition> sealed_;  // per shard
+  uint64_t log_bytes_ = 0;
+  std::atomic<uint64_t> copy_bytes_{0};  // a figure; guards nothing
 };
 
 /// Walks the records of a head tree, fetching those ahead while it stands on one.

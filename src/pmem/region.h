@@ -51,7 +51,7 @@ class Region {
   Region& operator=(const Region&) = delete;
 
   char* base() const { return base_; }
-  bool can_shrink() const { return !is_device_; }
+  bool is_device() const { return is_device_; }
   uint64_t bytes() const { return bytes_.load(std::memory_order_acquire); }
   const std::string& path() const { return path_; }
   /// pmem/file_id.h.

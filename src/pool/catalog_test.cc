@@ -172,7 +172,7 @@ TEST_F(CatalogTest, AnyBitBelowTheTailIsCorruption) {
       EXPECT_EQ(names_, expected);  // padding, or what is reserved
       damage -= !head_reserved;
     } else {
-      EXPECT_TRUE(s.IsCorruption() && Says(s, "chunk 2, offset 0x")) << bit << ": " << s.ToString();
+      EXPECT_TRUE(s.IsCorruption() && Says(s, "chunk 3, offset 0x")) << bit << ": " << s.ToString();
     }
     damage++;
   }

@@ -15,6 +15,8 @@ static_assert(offsetof(ChunkDescriptor, dead_bytes) == 24 && offsetof(ChunkDescr
 static_assert(offsetof(ChunkDescriptor, seal) == 40 && offsetof(ChunkDescriptor, whole_bytes) == 48);
 
 constexpr uint32_t kOwnerMask = (uint32_t{1} << 24) - 1;
+constexpr uint32_t kEpochUnclaimed = 1;       // below that of every claim; not 0, so that no state is 0 (T4)
+constexpr uint32_t kUnknownEpochs = 1u << 16;  // more than the claims by which a lost chunk's epoch can be above all others
 
 constexpr uint64_t EncodeState(ChunkKind kind, uint32_t owner, uint32_t epoch) {
   return static_cast<uint64_t>(kind) | uint64_t{owner & kOwnerMask} << 8 | uint64_t{epoch} << 32;
@@ -24,7 +26,8 @@ constexpr uint32_t OwnerOf(uint64_t state) { return static_cast<uint32_t>(state 
 constexpr uint32_t EpochOf(uint64_t state) { return static_cast<uint32_t>(state >> 32); }
 
 constexpr bool IsOwnerKind(ChunkKind kind) {
-  return kind == ChunkKind::kCatalog || kind == ChunkKind::kLog || kind >= ChunkKind::kEngineFirst;
+  return kind == ChunkKind::kCatalog || kind == ChunkKind::kLog || kind == ChunkKind::kLost ||
+         kind >= ChunkKind::kEngineFirst;
 }
 
 // Describe may read a chunk's fields while another thread claims it, so every field is read and written as an atomic
@@ -36,6 +39,20 @@ PmWord* SealWord(ChunkDescriptor* d) { return reinterpret_cast<PmWord*>(&d->seal
 // acquire: pairs with the release store of the state, so that the fields are those of this state or of a later claim.
 uint64_t LoadState(ChunkDescriptor* d) { return d->state.load(std::memory_order_acquire); }
 uint64_t LoadWord(const PmWord* word) { return word->load(std::memory_order_relaxed); }  // ordered by LoadState
+
+std::array<uint64_t, 4> Load(ChunkDescriptor* d) {
+  const uint64_t state = LoadState(d);
+  return {state, LoadWord(OrdinalWord(d)), LoadWord(RunWord(d)), LoadWord(SealWord(d))};
+}
+
+void StoreFields(ChunkDescriptor* d, uint64_t ordinal, uint64_t run_chunks, uint64_t seal, Persister* persister) {
+  persister->Store(OrdinalWord(d), ordinal);
+  persister->Store(RunWord(d), run_chunks);
+  persister->Store(&d->dead_bytes, 0);
+  persister->Store(&d->used_bytes, 0);
+  persister->Store(&d->whole_bytes, 0);
+  persister->Store(SealWord(d), seal);
+}
 
 }  // namespace
 
@@ -64,10 +81,12 @@ uint64_t ChunkTable::Seal(uint32_t index, uint64_t state, uint64_t ordinal, uint
 
 Status ChunkTable::Damage(uint32_t index, const std::string& what) const {
   const uint64_t offset = DescriptorOffset(chunk_shift_, index);
-  return Status::Corruption(Concat(path_, ": descriptor of chunk ", index, " (offset ", Hex{offset}, "): ", what));
+  return Status::Corruption(
+      Concat(path_, ": descriptor of part ", part_, " chunk ", index, " (offset ", Hex{offset}, "): ", what));
 }
 
-// What a crash leaves after each step (PoolCrash.AClaimCutAnywhereIsWholeOrNothing); the second is only a run's:
+// What a crash leaves after each step (PoolCrash.AClaimCutAnywhereIsWholeOrNothing); the second is only a run's. Each step is
+// taken in both copies, and one fence makes it durable in both: so one copy alone shows no more than a step less or more.
 //   fields and seals of all chunks, fence    all chunks are free, as before
 //   states of the tails, fence               tails without a first chunk: free at open
 //   state of the first chunk, fence          the run is owned
@@ -84,13 +103,11 @@ ChunkRef ChunkTable::Publish(uint32_t index, ChunkKind kind, uint32_t owner, uin
   for (uint32_t tail = 1; tail < run_chunks; tail++) PrepareClaim(index + tail, tail_state, tail, 1, persister);
   persister->Fence();  // keeps T2
   if (run_chunks > 1) {
-    for (uint32_t i = index + 1; i < index + run_chunks; i++) {
-      persister->Store(&At(i)->state, tail_state);
-      persister->Flush(&At(i)->state, sizeof(PmWord));
-    }
+    for (uint32_t i = index + 1; i < index + run_chunks; i++) SetState(i, tail_state, persister);
     persister->Fence();  // keeps T3
   }
-  persister->Publish(&At(index)->state, state);  // keeps T1
+  SetState(index, state, persister);
+  persister->Fence();  // keeps T1
   return {.part = part_,
           .index = index,
           .epoch = epoch,
@@ -102,20 +119,40 @@ ChunkRef ChunkTable::Publish(uint32_t index, ChunkKind kind, uint32_t owner, uin
 
 void ChunkTable::PrepareClaim(uint32_t index, uint64_t state, uint64_t ordinal, uint32_t run_chunks,
                               Persister* persister) {
-  ChunkDescriptor* d = At(index);
-  persister->Store(OrdinalWord(d), ordinal);
-  persister->Store(RunWord(d), run_chunks);
-  persister->Store(&d->dead_bytes, 0);
-  persister->Store(&d->used_bytes, 0);
-  persister->Store(&d->whole_bytes, 0);
-  persister->Store(SealWord(d), Seal(index, state, ordinal, run_chunks));
+  const uint64_t seal = Seal(index, state, ordinal, run_chunks);
+  ChunkDescriptor* const mirror = MirrorAt(index);
+  StoreFields(mirror, ordinal, run_chunks, seal, persister);
+  persister->Flush(mirror, sizeof(*mirror));
+  ChunkDescriptor* const d = At(index);
+  StoreFields(d, ordinal, run_chunks, seal, persister);
   persister->Flush(d, sizeof(*d));
 }
 
-void ChunkTable::FreeOne(uint32_t index, Persister* persister) {
-  ChunkDescriptor* d = At(index);
-  persister->Store(&d->state, FreeState(index, EpochOf(LoadState(d))));
+void ChunkTable::SetState(uint32_t index, uint64_t state, Persister* persister) {
+  ChunkDescriptor* const mirror = MirrorAt(index);
+  persister->Store(&mirror->state, state);
+  persister->Flush(&mirror->state, sizeof(mirror->state));
+  ChunkDescriptor* const d = At(index);
+  persister->Store(&d->state, state);
   persister->Flush(&d->state, sizeof(d->state));
+}
+
+void ChunkTable::FreeOne(uint32_t index, Persister* persister) {
+  SetState(index, FreeState(index, EpochOf(LoadState(At(index)))), persister);
+}
+
+void ChunkTable::WriteTable(uint32_t index, const Words& words, Persister* persister) {
+  ChunkDescriptor* const d = At(index);
+  StoreFields(d, words[1], words[2], words[3], persister);
+  persister->Store(&d->state, words[0]);
+  persister->Flush(d, sizeof(*d));
+}
+
+void ChunkTable::WriteMirror(uint32_t index, const Words& words, Persister* persister) {
+  ChunkDescriptor* const mirror = MirrorAt(index);
+  StoreFields(mirror, words[1], words[2], words[3], persister);
+  persister->Store(&mirror->state, words[0]);
+  persister->Flush(mirror, sizeof(*mirror));
 }
 
 // After the first fence a crash leaves tails without a first chunk, which are free at open.
@@ -143,21 +180,32 @@ bool ChunkTable::Describe(uint32_t index, ChunkRef* chunk) const {
 }
 
 Status ChunkTable::Check(uint32_t index) const {
-  ChunkDescriptor* d = At(index);
-  const uint64_t state = LoadState(d);
-  return CheckWords(index, {state, LoadWord(OrdinalWord(d)), LoadWord(RunWord(d)), LoadWord(SealWord(d))});
+  if (IsTableChunk(chunk_shift_, index)) return Status::OK();  // nobody reads those
+  const Words words = Load(At(index));
+  Status s = CheckWords(index, words);
+  if (s.ok() && KindOf(words[0]) == ChunkKind::kLost) {
+    return Damage(index, "both its copies were damaged, and the repair that found it was not finished");
+  }
+  if (!s.ok() || SameInBoth(index)) return s;
+  return Damage(index, Concat("its mirror (offset ", Hex{MirrorOffset(chunk_shift_, index)},
+                              ") says something else; nothing is lost, and `lamella repair` writes it anew"));
 }
 
+// Of a free chunk the state alone counts: a claim that was cut leaves other fields in one of them.
+bool ChunkTable::SameInBoth(uint32_t index) const {
+  const Words first = Load(At(index));
+  const Words second = Load(MirrorAt(index));
+  return first[0] == second[0] && (KindOf(first[0]) == ChunkKind::kFree || first == second);
+}
+
+// REQUIRES: no table's chunk.
 Status ChunkTable::CheckWords(uint32_t index, const Words& words) const {
   const auto [state, ordinal, run_chunks, found] = words;
-  if (IsTableChunk(chunk_shift_, index)) {
-    return state == 0 ? Status::OK() : Damage(index, Concat("expected 0 for a table, found the state ", Hex{state}));
-  }
-  if (state == 0) return Status::OK();
+  if (state == 0) return Damage(index, "expected the state of a chunk that is free or owned, found zero");
   const ChunkKind kind = KindOf(state);
   if (kind == ChunkKind::kFree) {
     const uint64_t expected = FreeState(index, EpochOf(state));
-    if (state == expected) return Status::OK();
+    if (state == expected && EpochOf(state) != 0) return Status::OK();
     return Damage(index, Concat("expected the free state ", Hex{expected}, ", found ", Hex{state}));
   }
   const uint64_t seal = Seal(index, state, ordinal, run_chunks);
@@ -168,15 +216,71 @@ Status ChunkTable::CheckWords(uint32_t index, const Words& words) const {
   return Status::OK();
 }
 
+// Has both copies of one descriptor say the same (T5, T6), as far as the mirror is read. A crash meanwhile changes nothing: only a
+// copy that does not decide is written. What is written is fenced by the caller.
+Status ChunkTable::Settle(uint32_t index, const Found& found, Persister* persister) {
+  if (IsTableChunk(chunk_shift_, index)) {
+    if (LoadState(At(index)) != 0) WriteTable(index, {}, persister);
+    return Status::OK();
+  }
+  const Words first = Load(At(index));
+  Status s = CheckWords(index, first);
+  if (s.ok()) {
+    if (!found.copies_agree && !SameInBoth(index)) WriteMirror(index, first, persister);
+    return s;
+  }
+  const Words second = Load(MirrorAt(index));
+  if (CheckWords(index, second).ok()) {
+    WriteTable(index, second, persister);
+    return Status::OK();
+  }
+  if (first[0] != 0 || second[0] != 0 || index < found.chunks_prepared) {
+    return Status::Corruption(
+        Concat(s.message(), "; its mirror (offset ", Hex{MirrorOffset(chunk_shift_, index)},
+               ") is damaged, too; `lamella repair` saves what is in the other chunks"));
+  }
+  const Words unclaimed = {FreeState(index, kEpochUnclaimed)};
+  WriteMirror(index, unclaimed, persister);
+  WriteTable(index, unclaimed, persister);
+  return Status::OK();
+}
+
+Status ChunkTable::Prepare(uint32_t from, uint32_t to, Persister* persister) {
+  Status s;
+  for (uint32_t index = from; s.ok() && index < to; index++) {
+    s = Settle(index, {}, persister);
+    // After a power cut the mirror alone may still name an owner, whom nothing but the chunk's absence contradicted.
+    if (s.ok() && KindOf(LoadState(At(index))) != ChunkKind::kFree) FreeOne(index, persister);
+  }
+  persister->Fence();  // keeps T4
+  return s;
+}
+
+// T3: the first chunk says what its tails are. A tail of which neither copy is left loses nothing.
+Status ChunkTable::SettleTail(const ChunkRef& first, uint32_t distance, const Found& found, Persister* persister) {
+  const uint32_t index = first.index + distance;
+  Found where_first_is_owned = found;
+  if (!found.after_power_cut) where_first_is_owned.chunks_prepared = ~uint32_t{0};
+  Status s = Settle(index, where_first_is_owned, persister);
+  if (s.ok()) return s;
+  const uint64_t state = EncodeState(ChunkKind::kRunTail, first.owner, first.epoch);
+  const Words tail = {state, distance, 1, Seal(index, state, distance, 1)};
+  WriteMirror(index, tail, persister);
+  WriteTable(index, tail, persister);
+  return Status::OK();
+}
+
 // The chunks of a run lie in the part and in one group, and all but the first are its tails.
-Status ChunkTable::CheckRun(const ChunkRef& first, uint32_t chunks) const {
-  const uint64_t room = std::min<uint64_t>(chunks, GroupOf(chunk_shift_, first.index).end()) - first.index;
+Status ChunkTable::CheckRun(const ChunkRef& first, const Found& found, Persister* persister) {
+  const uint64_t room = std::min<uint64_t>(found.chunks, GroupOf(chunk_shift_, first.index).end()) - first.index;
   if (first.run_chunks == 0 || first.run_chunks > room) {
     return Damage(first.index,
                   Concat("a run of ", first.run_chunks, " chunks, expected 1 to ", room, "; found a file of ",
-                         uint64_t{chunks} << chunk_shift_, " bytes, which was truncated if that is too short"));
+                         uint64_t{found.chunks} << chunk_shift_, " bytes, which was truncated if that is too short"));
   }
   for (uint32_t distance = 1; distance < first.run_chunks; distance++) {
+    Status s = SettleTail(first, distance, found, persister);
+    if (!s.ok()) return s;
     ChunkRef tail;
     const uint32_t index = first.index + distance;
     const bool owned = Describe(index, &tail);
@@ -184,22 +288,31 @@ Status ChunkTable::CheckRun(const ChunkRef& first, uint32_t chunks) const {
       return Damage(index, Concat("expected chunk ", distance, " of the run at chunk ", first.index, ", found ",
                                   owned ? "another owner's" : "a free one"));
     }
-    Status s = Check(index);
-    if (!s.ok()) return s;
   }
   return Status::OK();
 }
 
-// The last group's table has room for chunks that the file does not have yet: nobody owns them.
-Status ChunkTable::CheckBeyondEnd(uint32_t chunks, bool after_power_cut, Persister* persister) {
-  const uint64_t group_end = GroupOf(chunk_shift_, chunks - 1).end();
-  for (uint64_t at = chunks; at < group_end; at++) {
+// The last group's table has room for chunks that the file does not have yet: nobody owns them. Those that it never had are zero.
+Status ChunkTable::CheckBeyondEnd(const Found& found, Persister* persister) {
+  const uint64_t group_end = GroupOf(chunk_shift_, found.chunks - 1).end();
+  for (uint64_t at = found.chunks; at < group_end; at++) {
     const auto index = static_cast<uint32_t>(at);
+    if (LoadState(At(index)) == 0) continue;
+    const Words words = Load(At(index));
+    if (!CheckWords(index, words).ok()) {
+      const Words mirror = Load(MirrorAt(index));
+      if (mirror[0] == 0) {
+        WriteTable(index, {}, persister);
+        continue;
+      }
+    }
+    Status s = Settle(index, found, persister);
+    if (!s.ok()) return s;
     ChunkRef chunk;
     if (!Describe(index, &chunk)) continue;
-    if (!after_power_cut) {
+    if (!found.after_power_cut) {
       return Damage(index, Concat("the chunk is owned, so the file was ", (uint64_t{index} + 1) << chunk_shift_,
-                                  " bytes or longer; found ", uint64_t{chunks} << chunk_shift_,
+                                  " bytes or longer; found ", uint64_t{found.chunks} << chunk_shift_,
                                   " bytes; it was truncated, restore it from a backup"));
     }
     FreeOne(index, persister);  // page media: a fence would order nothing
@@ -207,10 +320,9 @@ Status ChunkTable::CheckBeyondEnd(uint32_t chunks, bool after_power_cut, Persist
   return Status::OK();
 }
 
-Status ChunkTable::Scan(uint32_t chunks, bool after_power_cut, Persister* persister,
-                        const std::function<void(uint32_t)>& free) {
-  for (uint32_t index = 0; index < chunks; index++) {
-    Status s = Check(index);
+Status ChunkTable::Scan(const Found& found, Persister* persister, const std::function<void(uint32_t)>& free) {
+  for (uint32_t index = 0; index < found.chunks; index++) {
+    Status s = Settle(index, found, persister);
     if (!s.ok()) return s;
     if (IsTableChunk(chunk_shift_, index)) continue;
     ChunkRef chunk;
@@ -219,47 +331,80 @@ Status ChunkTable::Scan(uint32_t chunks, bool after_power_cut, Persister* persis
       continue;
     }
     if (chunk.kind != ChunkKind::kRunTail) {
-      s = CheckRun(chunk, chunks);
+      s = CheckRun(chunk, found, persister);
       if (s.ok()) {
         index += chunk.run_chunks - 1;
         continue;
       }
-      if (!after_power_cut) return s;
+      if (!found.after_power_cut) return s;
     }
     FreeOne(index, persister);  // a tail without its first chunk, or after a power cut a run that was never synced
-    persister->Fence();
     free(index);
   }
-  return CheckBeyondEnd(chunks, after_power_cut, persister);
+  Status s = CheckBeyondEnd(found, persister);
+  persister->Fence();  // keeps T6, and T1 for the next claims
+  return s;
 }
 
 // The crc32c in a seal tells every flip of one bit from all others, in so few bytes. A free state has but 24 bits of it: where two
-// flips would do, neither is taken. Tried on a copy: a crash must not leave a second flipped bit.
-bool ChunkTable::MendOne(uint32_t index, Persister* persister) {
-  ChunkDescriptor* d = At(index);
-  PmWord* const places[] = {&d->state, OrdinalWord(d), RunWord(d), SealWord(d)};
-  Words words;
-  for (size_t i = 0; i < words.size(); i++) words[i] = LoadWord(places[i]);
-  std::vector<std::pair<PmWord*, uint64_t>> explanations;
-  for (size_t i = 0; i < words.size(); i++) {
+// flips would do, neither is taken.
+bool ChunkTable::MendOne(uint32_t index, const Words& damaged, Words* mended) const {
+  uint32_t explanations = 0;
+  for (size_t i = 0; i < damaged.size(); i++) {
     for (uint32_t bit = 0; bit < 64; bit++) {
-      Words other = words;
+      Words other = damaged;
       other[i] ^= uint64_t{1} << bit;
-      if (CheckWords(index, other).ok()) explanations.emplace_back(places[i], other[i]);
+      if (!CheckWords(index, other).ok()) continue;
+      *mended = other;
+      explanations++;
     }
   }
-  if (explanations.size() != 1) return false;
-  persister->Store(explanations[0].first, explanations[0].second);
-  persister->Flush(d, sizeof(*d));
-  persister->Fence();
-  return true;
+  return explanations == 1;
 }
 
-void ChunkTable::Mend(uint32_t chunks, Persister* persister, std::vector<std::string>* notes) {
-  for (uint64_t at = 0; at < GroupOf(chunk_shift_, chunks - 1).end(); at++) {
+void ChunkTable::Mend(const Found& found, Persister* persister, std::vector<std::string>* notes) {
+  uint64_t run_end = 0;  // of the last run whose first chunk is known
+  uint32_t epoch_max = found.epoch_floor;
+  uint64_t one_damaged = 0;
+  std::vector<uint32_t> unknown;
+  const auto count_one = [&](const Status& s) {
+    if (one_damaged++ == 0) notes->push_back(s.ToString());
+  };
+  for (uint64_t at = 0; at < GroupOf(chunk_shift_, found.chunks - 1).end(); at++) {
     const auto index = static_cast<uint32_t>(at);
-    const Status s = Check(index);
-    if (!s.ok() && MendOne(index, persister)) notes->push_back(s.ToString() + "; mended: one bit had flipped");
+    if (IsTableChunk(chunk_shift_, index)) continue;
+    const Words first = Load(At(index));
+    const Words second = Load(MirrorAt(index));
+    if (first[0] == 0 && second[0] == 0 && (index >= found.chunks_prepared || index >= found.chunks)) continue;
+    Words words = first;
+    const Status s = CheckWords(index, first);
+    const bool mirror_sound = CheckWords(index, second).ok();
+    if (!s.ok() && mirror_sound) {
+      words = second;
+      count_one(s);
+    } else if (!s.ok() && (MendOne(index, first, &words) || MendOne(index, second, &words))) {
+      notes->push_back(Concat(s.ToString(), "; its mirror is damaged, too; mended: one bit had flipped"));
+      WriteTable(index, words, persister);
+    } else if (!s.ok()) {
+      if (index >= run_end) unknown.push_back(index);  // else Scan has it from the first chunk
+      continue;
+    } else if (!mirror_sound) {
+      count_one(Damage(index, Concat("its mirror (offset ", Hex{MirrorOffset(chunk_shift_, index)}, ") is damaged")));
+    }
+    epoch_max = std::max(epoch_max, EpochOf(words[0]));
+    if (IsOwnerKind(KindOf(words[0]))) run_end = at + words[2];
+  }
+  if (one_damaged > 0) {
+    notes->push_back(
+        Concat(path_, ": of ", one_damaged, " descriptors one of the two copies was damaged; nothing is lost"));
+  }
+  const uint64_t state = EncodeState(ChunkKind::kLost, 0, epoch_max + kUnknownEpochs);
+  for (const uint32_t index : unknown) {
+    if (index < found.chunks) {
+      WriteTable(index, {state, 0, 1, Seal(index, state, 0, 1)}, persister);
+    } else {
+      WriteTable(index, {FreeState(index, EpochOf(state))}, persister);
+    }
   }
 }
 

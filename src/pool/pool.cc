@@ -146,6 +146,9 @@ Status Pool::GrowPart(Part* part, uint32_t chunks_needed, uint32_t chunks_wanted
   if (!s.ok()) return s;
   part->keeps_end.store(false, std::memory_order_relaxed);
   TellMapped(*part);
+  Persister persister(gate_.get(), WriteCause::kCatalog);
+  s = part->table->Prepare(chunks, target, &persister);
+  if (!s.ok()) return s;
   MutexLock lock(&part->mu);
   const uint32_t free_before = part->free.count();
   AddFree(part, chunks, target);

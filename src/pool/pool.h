@@ -1,7 +1,7 @@
 // Pool is a set of chunks on one or more Regions (parts, one per NUMA node), with a superblock and a chunk table each.
 //
-// Layout of a part: chunk 0 holds the two superblock copies (superblock.h); chunk 1 and the first chunks of each later
-// group hold chunk tables (chunk_table.h). Everything else is claimable. The file's size says how many chunks there
+// Layout of a part: chunk 0 holds the two superblock copies (superblock.h); chunks 1 and 2 and the first chunks of each later
+// group hold chunk tables and their mirrors (chunk_table.h). Everything else is claimable. The file's size says how many chunks there
 // are.
 // Owners that fill chunks one after the other claim extents: runs whose length grows with the part, so that a small
 // store is small and a large one has few of them.
@@ -16,6 +16,8 @@
 //     back.
 // I6: a part's file loses its end only after the superblocks say that it may, and that every later claim takes a higher epoch than
 //     any that the chunks there had: I3 holds although their descriptors may go with them (pool_shrink.cc).
+// I7: what an unclean open finds is durable before anything is stored on top of it: a killed process leaves what it did not flush
+//     to be read, and a power cut after the recovery would take it.
 // Threads: Claim, Free*, Provision, GiveBack, Sync and the superblock calls from any; reads of descriptors from any.
 // Lifetime: every Persister of its gate and every pin of its epochs is gone before the Pool is.
 #ifndef LAMELLA_POOL_POOL_H_
@@ -71,7 +73,8 @@ struct PoolOptions {
   uint64_t engine_flags = 0;                // Create only
   PersistHook* hook = nullptr;
   OsHook* os = nullptr;
-  /// Open only, for repair: chunk descriptors are mended where one flipped bit explains their damage, and named here.
+  /// Open only, for repair: a chunk of which both descriptors are damaged is no Corruption, but mended, or ChunkKind::kLost (see
+  /// ChunkTable::Mend). What was found is said here.
   std::vector<std::string>* mended = nullptr;
 };
 
@@ -203,6 +206,7 @@ class Pool {
   Status CheckSiblings(const std::vector<Superblock>& superblocks) const;
   Status ScanParts(const std::vector<Superblock>& superblocks, std::vector<std::string>* mended);
   Status SyncParts();
+  Status WriteBackLeft();
   void MarkSyncFailed() LAMELLA_REQUIRES(superblock_mu_);
   void MendSecondCopies() LAMELLA_REQUIRES(superblock_mu_);
   void MakeGate(const PoolOptions& options);

@@ -1,5 +1,7 @@
 // Claims, frees and superblock updates, cut at every fence in any 8-byte word.
+#include <functional>
 #include <set>
+#include <unordered_set>
 
 #include <gtest/gtest.h>
 
@@ -37,26 +39,43 @@ class PoolCrash : public PoolTest {
     return owners;
   }
 
-  // Runs `action` and gives what `look` finds in each state that a crash during it could leave; "" for a pool that does
-  // not open or does not check.
+  // A chunk table, or its mirror, as zeros (DRAM errors come by the line, those of a disk by the sector or page).
+  static std::string WithoutCopy(std::string image, bool mirror) {
+    ChunkGroup group;
+    for (uint64_t chunk = 0; chunk << kShift < image.size(); chunk = group.end()) {
+      group = GroupOf(kShift, static_cast<uint32_t>(chunk));
+      const uint64_t at = uint64_t{mirror ? group.mirror() : group.table} << kShift;
+      const uint64_t bytes = uint64_t{group.table_chunks} << kShift;
+      if (at + bytes <= image.size()) image.replace(at, bytes, bytes, '\0');
+    }
+    return image;
+  }
+
+  // Opens an image twice, for what a recovery leaves is opened again, and adds what `look` finds.
+  void Visit(const std::string& image, const std::function<std::string(Pool*)>& look, std::set<std::string>* found) {
+    if (!seen_.insert(std::hash<std::string>()(image)).second) return;
+    WriteWhole(copy_.part_paths[0], image);
+    testing::MarkSameFile(copy_.part_paths[0]);
+    for (int round = 0; round < 2; round++) {
+      std::unique_ptr<Pool> pool;
+      const Status s = Pool::Open(copy_, &pool);
+      std::vector<std::string> problems;
+      if (s.ok()) pool->Check(&problems);
+      found->insert(s.ok() && (problems.empty() || superblocks_) ? look(pool.get()) : s.ToString());
+      if (!s.ok()) return;
+      const uint64_t claimable = pool->chunk_count(0) - 3;
+      EXPECT_EQ(pool->free_chunks() + pool->used_bytes() / pool->chunk_bytes(), claimable);  // nothing leaks
+    }
+  }
+
+  // Runs `action` and gives what `look` finds in each state that a crash during it could leave, as it is and with either copy of
+  // the chunk table gone; "" for a pool that does not open or does not check.
   std::set<std::string> Cuts(const std::function<void()>& action, const std::function<std::string(Pool*)>& look) {
     std::set<std::string> found;
-    std::string last_image;
+    seen_.clear();
     recorder_.Watch(pool_->Address(PmPtr(0, 0)), pool_->pool_bytes(), [&](const std::string& image) {
-      if (image == last_image) return;
-      last_image = image;
-      WriteWhole(copy_.part_paths[0], image);
-      testing::MarkSameFile(copy_.part_paths[0]);
-      for (int round = 0; round < 2; round++) {  // what a recovery leaves is opened again
-        std::unique_ptr<Pool> pool;
-        const Status s = Pool::Open(copy_, &pool);
-        std::vector<std::string> problems;
-        if (s.ok()) pool->Check(&problems);
-        found.insert(s.ok() && (problems.empty() || superblocks_) ? look(pool.get()) : s.ToString());
-        if (!s.ok()) return;
-        const uint64_t claimable = pool->chunk_count(0) - 2;
-        EXPECT_EQ(pool->free_chunks() + pool->used_bytes() / pool->chunk_bytes(), claimable);  // nothing leaks
-      }
+      Visit(image, look, &found);
+      for (const bool mirror : {false, true}) Visit(WithoutCopy(image, mirror), look, &found);
     });
     action();
     recorder_.Cut();
@@ -70,7 +89,9 @@ class PoolCrash : public PoolTest {
     return text;
   }
 
+  static constexpr uint32_t kShift = 16;
   CutRecorder recorder_;
+  std::unordered_set<size_t> seen_;  // hashes of images
   PoolOptions copy_;
   bool superblocks_ = false;  // one copy of them may be torn
 };
@@ -140,6 +161,97 @@ TEST_F(PoolCrash, AFreeAndAClaimCutAnywhereIsOneOwnerOrTheOtherOrNone) {
   }
 }
 
+// T5: an open that finds one copy damaged goes on from the other and writes the first anew; after it that one serves alone. What it
+// was cut in is found by the next one.
+TEST_F(PoolCrash, ACopyThatIsWrittenAnewIsDurable) {
+  Create();
+  MustClaim();
+  MustClaim(3);
+  pool_->Free(MustClaim(2), &*persister_);
+  MustClaim();
+  const std::string before = LookAtOwners(pool_.get());
+  Close();
+  const std::string good = ReadWhole(path());
+  for (const bool mirror : {false, true}) {
+    for (const bool zeros : {true, false}) {
+      std::string damaged = WithoutCopy(good, mirror);
+      const uint64_t table = uint64_t{mirror ? 2u : 1u} << kShift;
+      // Else: all but one descriptor.
+      if (!zeros) damaged.replace(table + 256, kChunkBytesMin - 256, good, table + 256, kChunkBytesMin - 256);
+      WriteWhole(path(), damaged);
+      testing::MarkSameFile(path());
+      std::set<std::string> found;
+      bool open = false;
+      seen_.clear();
+      recorder_.WatchNextMapped([&](const std::string& image) {
+        Visit(image, LookAtOwners, &found);
+        if (open) Visit(WithoutCopy(image, !mirror), LookAtOwners, &found);
+      });
+      Open();
+      open = true;
+      recorder_.Cut();
+      recorder_.Stop();
+      EXPECT_EQ(found, std::set<std::string>{before}) << mirror << zeros;
+      Close();
+    }
+  }
+}
+
+// T6: what a crash left in one copy alone does not show once the other is lost later.
+TEST_F(PoolCrash, WhatACutClaimLeftInOneCopyIsTakenBack) {
+  Create();
+  const ChunkRef chunk = MustClaim();
+  MustClaim();
+  const std::string before = LookAtOwners(pool_.get());
+  pool_->Free(chunk, &*persister_);
+  const std::string after = LookAtOwners(pool_.get());
+  Close();
+  const std::string good = ReadWhole(path());
+  for (const bool clean : {false, true}) {
+    std::string cut = good;  // the free reached the table alone
+    std::string owned = good;
+    {
+      WriteWhole(path(), good);
+      testing::MarkSameFile(path());
+      Open();
+      MustClaim();
+      Close();
+      owned = ReadWhole(path());
+    }
+    const uint64_t at = MirrorOffset(kShift, chunk.index);
+    cut.replace(at, 64, owned, at, 64);
+    WriteWhole(path(), cut);
+    testing::MarkSameFile(path());
+    Open();
+    EXPECT_EQ(LookAtOwners(pool_.get()), after);
+    if (clean) {
+      ASSERT_TRUE(pool_->MarkClean().ok());
+    }
+    Close();
+    WriteWhole(path(), WithoutCopy(ReadWhole(path()), false));
+    testing::MarkSameFile(path());
+    Open();
+    EXPECT_EQ(LookAtOwners(pool_.get()), after);
+    EXPECT_NE(before, after);
+  }
+}
+
+// T4: what growth says of the new chunks is there before anything relies on it.
+TEST_F(PoolCrash, GrowthIsPreparedInBothCopies) {
+  superblocks_ = true;
+  Create();
+  for (int i = 0; i < 4; i++) MustClaim();
+  const std::string before = LookAtOwners(pool_.get());
+  const auto grow = [&] {
+    const uint32_t chunks = pool_->chunk_count(0);
+    ASSERT_TRUE(pool_->Provision().ok());
+    ASSERT_GT(pool_->chunk_count(0), chunks);
+    ASSERT_TRUE(pool_->MarkClean().ok());
+    for (int i = 0; i < 3; i++) recorder_.Cut();
+  };
+  EXPECT_EQ(Cuts(grow, LookAtOwners), std::set<std::string>{before});
+}
+
 // The control: the cuts show what a claim in the wrong order leaves.
 TEST_F(PoolCrash, AStateBeforeItsFieldsIsNoticed) {
   Create();
@@ -188,6 +300,41 @@ TEST_F(PoolCrash, GrowthCutAnywhereKeepsEveryOwner) {
   };
   const std::set<std::string> found = Cuts(grow, LookAtOwners);
   EXPECT_EQ(found, std::set<std::string>{before});
+}
+
+// What a pool's opening syncs, and what it stores before that.
+class SyncsOfAnOpen : public PersistHook {
+ public:
+  void OnStore(const void*, size_t, const Site&) override { stores_before += syncs == 0 ? 1 : 0; }
+  void OnFlush(const Persister*, const void*, size_t, const Site&) override {}
+  void OnFence(const Persister*, const Site&) override {}
+  void OnSync(const void*, size_t n, const Site& site) override {
+    if (testing::DeletedByEnvironment(testing::PersistSite::kSync, site)) return;
+    ++syncs;
+    bytes += n;
+  }
+  int stores_before = 0;
+  int syncs = 0;
+  uint64_t bytes = 0;
+};
+
+TEST_F(PoolCrash, WhatAKilledProcessLeftIsDurableBeforeAnOpenGoesByIt) {  // I7
+  Create();
+  ASSERT_TRUE(pool_->MarkOpen().ok());
+  MustClaim();
+  Close();
+  SyncsOfAnOpen after_kill;
+  options_.hook = &after_kill;
+  Open();
+  EXPECT_EQ(after_kill.bytes, pool_->pool_bytes());
+  EXPECT_EQ(after_kill.stores_before, 0);
+  ASSERT_TRUE(pool_->MarkClean().ok());
+  Close();
+  SyncsOfAnOpen after_close;
+  options_.hook = &after_close;
+  Open();
+  EXPECT_EQ(after_close.syncs, 0);
+  Close();
 }
 
 }  // namespace

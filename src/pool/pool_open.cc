@@ -14,7 +14,7 @@ namespace lamella {
 namespace {
 
 constexpr uint64_t kReserveBytesDefault = 1ull << 40;
-constexpr uint32_t kPartChunksMin = 16;     // of a part's limit: superblock, table, reserve, and eight for data
+constexpr uint32_t kPartChunksMin = 16;     // of a part's limit: superblock, table, mirror, reserve, and seven for data
 constexpr uint32_t kLostEpochs = 1u << 16;  // more than a chunk's claims between two write-backs of its descriptor
 constexpr uint32_t kEpochMax =
     ~uint32_t{0} - (1u << 20);             // more than any store's life; behind it epochs would begin anew
@@ -168,7 +168,13 @@ Status Pool::CreateParts(const PoolOptions& options, Pool* pool) {
     pool->free_chunks_.fetch_add(part->free.count(), std::memory_order_relaxed);
   }
   pool->MakeGate(options);
-  Status s = pool->UpdateSuperblocks([&](Superblock* superblock) LAMELLA_REQUIRES(pool->superblock_mu_) {
+  Status s;
+  for (const std::unique_ptr<Part>& part : pool->parts_) {
+    MutexLock lock(&pool->deferred_mu_);
+    if (s.ok()) s = part->table->Prepare(0, chunks, pool->deferred_persister_.get());
+  }
+  if (!s.ok()) return s;
+  s = pool->UpdateSuperblocks([&](Superblock* superblock) LAMELLA_REQUIRES(pool->superblock_mu_) {
     superblock->magic = kSuperblockMagic;
     superblock->format_major = kFormatMajor;
     superblock->format_minor = kFormatMinor;
@@ -225,7 +231,25 @@ Status Pool::OpenParts(const PoolOptions& options) {
   MakeGate(options);
   // The kernel dropped pages that it could not write, and takes what it still shows of them for written.
   for (size_t i = 0; s.ok() && first.sync_failed != 0 && i < parts_.size(); i++) s = parts_[i]->region->DirtyAll();
+  if (s.ok() && !state_.clean) s = WriteBackLeft();
   return s.ok() ? ScanParts(superblocks, options.mended) : s;
+}
+
+// What a killed process had stored is here to be read, and yet in the processor's caches alone where it was not flushed: recovery
+// goes by it, and what it makes durable on top must not outlive it (keeps I7). The kernel knows which pages of a file were stored
+// to; of a device nobody does. Page media have no such order to keep.
+Status Pool::WriteBackLeft() {
+  if (!gate_->flushes()) return Status::OK();
+  for (const std::unique_ptr<Part>& part : parts_) {
+    if (part->region->is_device()) {
+      MutexLock lock(&deferred_mu_);
+      deferred_persister_->Persist(part->region->base(), part->region->bytes());
+    } else {
+      Status s = part->region->Sync(gate_.get());
+      if (!s.ok()) return s;
+    }
+  }
+  return Status::OK();
 }
 
 Status Pool::OpenPart(const PoolOptions& options, uint32_t number, Superblock* superblock) {
@@ -285,9 +309,13 @@ Status Pool::ScanParts(const std::vector<Superblock>& superblocks, std::vector<s
     part->table = std::make_unique<ChunkTable>(part->region->path(), part->region->base(), part->number, chunk_shift_,
                                                state_.uuid);
     MutexLock lock(&deferred_mu_);
-    if (mended != nullptr) part->table->Mend(chunks, deferred_persister_.get(), mended);
-    Status s = part->table->Scan(chunks, unordered, deferred_persister_.get(),
-                                 [&](uint32_t index) { part->free.Add(index); });
+    const ChunkTable::Found found{.chunks = chunks,
+                                  .chunks_prepared = superblocks[part->number].chunks_min,
+                                  .epoch_floor = superblocks[0].epoch_floor,
+                                  .copies_agree = state_.clean && mended == nullptr,
+                                  .after_power_cut = unordered};
+    if (mended != nullptr) part->table->Mend(found, deferred_persister_.get(), mended);
+    Status s = part->table->Scan(found, deferred_persister_.get(), [&](uint32_t index) { part->free.Add(index); });
     if (!s.ok()) return s;
     part->chunks.store(chunks, std::memory_order_release);
     bytes_[part->number].store(uint64_t{chunks} << chunk_shift_, std::memory_order_release);
@@ -355,6 +383,10 @@ Status Pool::UpdateSuperblocks(const std::function<void(Superblock*)>& change) {
 //   second copies, fence, sync                    the new state
 Status Pool::UpdateSuperblocksLocked(const std::function<void(Superblock*)>& change) {
   MendSecondCopies();  // keeps S1
+  // acquire pairs with GrowPart: the files have the chunks that are named here. Before the sync, so that what growth said of them
+  // in the chunk tables is durable on page media, too.
+  std::array<uint32_t, kPoolPartsMax> chunks{};
+  for (uint32_t i = 0; i < part_count(); i++) chunks[i] = parts_[i]->chunks.load(std::memory_order_acquire);
   Status s = SyncParts();
   if (!s.ok()) {
     MarkSyncFailed();
@@ -369,8 +401,8 @@ Status Pool::UpdateSuperblocksLocked(const std::function<void(Superblock*)>& cha
       Superblock own = next;
       own.part = i;
       own.file_id = parts_[i]->file_id;
-      // acquire pairs with GrowPart: the file has the chunks that are named here. It loses chunks only once they are not.
-      own.chunks_min = parts_[i]->chunks.load(std::memory_order_acquire);
+      // The file has the chunks that are named here; it loses chunks only once they are not.
+      own.chunks_min = chunks[i];
       own.checksum = SuperblockChecksum(own);
       superblock_persister_->Copy(bases_[i] + kSuperblockOffsets[copy], &own, sizeof(own));
       superblock_persister_->Fence();

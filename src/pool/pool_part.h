@@ -14,8 +14,8 @@
 
 namespace lamella {
 
-/// Of a part that holds nothing: superblock, table, reserve, catalog, heads, and two for data.
-inline constexpr uint32_t kInitialChunks = 12;
+/// Of a part that holds nothing: superblock, table, mirror, reserve, catalog, heads, and two for data.
+inline constexpr uint32_t kInitialChunks = 13;
 
 struct Pool::Part {
   uint32_t number = 0;  // constant after opening, as the next two

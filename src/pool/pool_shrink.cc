@@ -62,7 +62,7 @@ Pool::Ending Pool::LookAtEnd(const Part& part, Slack slack) const {
   const uint32_t least = static_cast<uint32_t>(
       std::max<uint64_t>(std::max<uint64_t>(1, kGiveBackBytesMin >> chunk_shift_),
                          chunks / (closing ? kGiveBackShareClosing : kGiveBackShareOpen)));
-  if (free < least || !part.region->can_shrink() || part.keeps_end.load(std::memory_order_relaxed)) return ending;
+  if (free < least || part.region->is_device() || part.keeps_end.load(std::memory_order_relaxed)) return ending;
   const uint32_t owned = ClaimableChunks(chunk_shift_, chunks) - free;
   const uint32_t about = owned + (closing ? 0 : owned / kSlackShareOpen);
   const uint32_t ready = ReadyExtents(about) * ExtentChunks(about) + Reserve(about);

@@ -21,7 +21,7 @@ TEST_F(PoolTest, AClaimedChunkIsDescribedAsAsked) {
   Create();
   EXPECT_EQ(pool_->chunks_available(), ~uint64_t{0});
   const ChunkRef chunk = MustClaim();
-  EXPECT_EQ(chunk.index, 2u);  // behind superblock and table
+  EXPECT_EQ(chunk.index, 3u);  // behind superblock, table and mirror
   ChunkRef found;
   ASSERT_TRUE(pool_->Describe(0, chunk.index, &found));
   EXPECT_EQ(found.kind, ChunkKind::kLog);
@@ -32,7 +32,8 @@ TEST_F(PoolTest, AClaimedChunkIsDescribedAsAsked) {
   EXPECT_NE(found.epoch, 0u);
   EXPECT_FALSE(pool_->Describe(0, 0, &found));
   EXPECT_FALSE(pool_->Describe(0, 1, &found));
-  EXPECT_FALSE(pool_->Describe(0, 3, &found));
+  EXPECT_FALSE(pool_->Describe(0, 2, &found));
+  EXPECT_FALSE(pool_->Describe(0, 4, &found));
   EXPECT_FALSE(pool_->Describe(0, 100000, &found));
   EXPECT_FALSE(pool_->Describe(7, 2, &found));
 }
@@ -58,7 +59,7 @@ TEST_F(PoolTest, AnEpochGoesUpAtEachClaim) {  // I3
   uint32_t last = 0;
   for (int i = 0; i < 10; i++) {
     const ChunkRef chunk = MustClaim();
-    ASSERT_EQ(chunk.index, 2u);
+    ASSERT_EQ(chunk.index, 3u);
     ASSERT_GT(chunk.epoch, last);
     last = chunk.epoch;
     pool_->Free(chunk, &*persister_);
@@ -93,11 +94,11 @@ TEST_F(PoolTest, ARunIsAdjacentAndFreedWhole) {
   EXPECT_EQ(run.index, one.index + 1);
   const ChunkRef after = MustClaim();
   EXPECT_EQ(after.index, run.index + 3);
-  EXPECT_EQ(Owned(), (std::vector<std::string>{"0:2+1", "0:3+3", "0:6+1"}));
+  EXPECT_EQ(Owned(), (std::vector<std::string>{"0:3+1", "0:4+3", "0:7+1"}));
   const uint64_t free_before = pool_->free_chunks();
   pool_->Free(run, &*persister_);
   EXPECT_EQ(pool_->free_chunks(), free_before + 3);
-  EXPECT_EQ(Owned(), (std::vector<std::string>{"0:2+1", "0:6+1"}));
+  EXPECT_EQ(Owned(), (std::vector<std::string>{"0:3+1", "0:7+1"}));
   EXPECT_EQ(MustClaim().index, run.index);
 }
 
@@ -110,7 +111,7 @@ TEST_F(PoolTest, ClaimsSurviveReopening) {
   const uint64_t used_before = pool_->used_bytes();
   EXPECT_EQ(used_before, 5 * kChunkBytesMin);
   Open();
-  EXPECT_EQ(Owned(), (std::vector<std::string>{"0:2+1", "0:3+4"}));
+  EXPECT_EQ(Owned(), (std::vector<std::string>{"0:3+1", "0:4+4"}));
   EXPECT_EQ(pool_->free_chunks(), free_before);
   EXPECT_EQ(pool_->used_bytes(), used_before);
   ChunkRef found;
@@ -125,8 +126,8 @@ TEST_F(PoolTest, GrowthKeepsTheBaseAddressAndPassesGroups) {
   std::set<uint32_t> taken;
   for (int i = 0; i < 1100; i++) ASSERT_TRUE(taken.insert(MustClaim().index).second);
   EXPECT_EQ(pool_->Address(PmPtr(0, 0)), base);
-  for (uint32_t table : {0u, 1u, 1024u, 1055u}) EXPECT_FALSE(taken.contains(table));
-  EXPECT_TRUE(taken.contains(1023) && taken.contains(1056));
+  for (uint32_t table : {0u, 1u, 2u, 1024u, 1055u, 1056u, 1087u}) EXPECT_FALSE(taken.contains(table));
+  EXPECT_TRUE(taken.contains(1023) && taken.contains(1088));
   EXPECT_GT(pool_->chunk_count(0), 1100u);
   EXPECT_EQ(pool_->pool_bytes(), pool_->chunk_count(0) * kChunkBytesMin);
   EXPECT_EQ(pool_->used_bytes(), 1100 * kChunkBytesMin);
@@ -139,10 +140,10 @@ TEST_F(PoolTest, GrowthKeepsTheBaseAddressAndPassesGroups) {
 TEST_F(PoolTest, ARunThatAGroupsEndWouldCutLiesInTheNextGroup) {
   Create();
   const ChunkRef first = MustClaim(1000);
-  EXPECT_EQ(first.index, 2u);
+  EXPECT_EQ(first.index, 3u);
   const ChunkRef second = MustClaim(100);
-  EXPECT_EQ(second.index, 1056u);  // 1002 to 1101 would lie over the table in 1024 to 1055
-  EXPECT_EQ(MustClaim().index, 1002u);
+  EXPECT_EQ(second.index, 1088u);  // 1003 to 1102 would lie over table and mirror in 1024 to 1087
+  EXPECT_EQ(MustClaim().index, 1003u);
   Open();
   EXPECT_EQ(Owned().size(), 3u);
   ChunkRef chunk;
@@ -162,7 +163,9 @@ TEST_F(PoolTest, GroupsLieSideBySide) {
       const auto last = static_cast<uint32_t>(std::min<uint64_t>(group.end() - 1, ~uint32_t{0}));
       EXPECT_EQ(GroupOf(shift, last).first, group.first);
       EXPECT_EQ(DescriptorOffset(shift, group.first), uint64_t{group.table} << shift);
-      EXPECT_LE(DescriptorOffset(shift, last) + sizeof(ChunkDescriptor), uint64_t{group.claimable()} << shift);
+      EXPECT_LE(DescriptorOffset(shift, last) + sizeof(ChunkDescriptor), uint64_t{group.mirror()} << shift);
+      EXPECT_EQ(MirrorOffset(shift, group.first), uint64_t{group.mirror()} << shift);
+      EXPECT_LE(MirrorOffset(shift, last) + sizeof(ChunkDescriptor), uint64_t{group.claimable()} << shift);
       EXPECT_TRUE(IsTableChunk(shift, group.first) && IsTableChunk(shift, group.claimable() - 1));
       EXPECT_FALSE(IsTableChunk(shift, group.claimable()) || IsTableChunk(shift, last));
       if (i > 0) {
@@ -181,13 +184,13 @@ TEST_F(PoolTest, GroupsLieSideBySide) {
 TEST_F(PoolTest, TheLimitIsNoSpaceWithAReserve) {
   options_.pool_bytes_max = 20 * kChunkBytesMin;
   Create();
-  EXPECT_EQ(pool_->chunks_available(), 18u);
+  EXPECT_EQ(pool_->chunks_available(), 17u);
   std::vector<ChunkRef> chunks;
   ChunkRef chunk;
   Status s;
   while ((s = Claim(&chunk)).ok()) chunks.push_back(chunk);
   EXPECT_TRUE(s.IsNoSpace() && Says(s, "pool_bytes_max") && Says(s, options_.part_paths[0])) << s.ToString();
-  EXPECT_EQ(chunks.size(), 12u);  // 20, less superblock, table and the reserve of six
+  EXPECT_EQ(chunks.size(), 11u);  // 20, less superblock, table, mirror and the reserve of six
   EXPECT_EQ(pool_->chunks_available(), 6u);
   for (int i = 0; i < 6; i++) EXPECT_TRUE(Claim(&chunk, 1, true).ok());
   EXPECT_TRUE(Claim(&chunk, 1, true).IsNoSpace());
@@ -225,7 +228,7 @@ TEST_F(PoolTest, AFullFileSystemIsNoSpaceAndKeepsAReserve) {
     chunks.push_back(chunk);
   }
   EXPECT_TRUE(s.IsNoSpace() && Says(s, options_.part_paths[0])) << s.ToString();
-  EXPECT_EQ(chunks.size(), 64u - 2 - kReserveExtentsMin)
+  EXPECT_EQ(chunks.size(), 64u - 3 - kReserveExtentsMin)
       << s.ToString() << " " << pool_->chunk_count(0) << " " << pool_->free_chunks();
   EXPECT_FALSE(pool_->NeedsProvision() && pool_->Provision().ok() && pool_->NeedsProvision());
   EXPECT_TRUE(Claim(&chunk, 1, true).ok());
@@ -270,7 +273,7 @@ TEST_F(PoolTest, ProvisionStopsAtTheLimit) {
 TEST_F(PoolTest, ExtentsGrowWithThePart) {
   Create();
   EXPECT_EQ(pool_->extent_chunks(0), 1u);
-  EXPECT_LE(pool_->pool_bytes(), 12 * kChunkBytesMin);
+  EXPECT_LE(pool_->pool_bytes(), 13 * kChunkBytesMin);
   MustClaim();
   ASSERT_TRUE(pool_->Provision().ok());
   EXPECT_LE(pool_->pool_bytes(), 1u << 20);
@@ -284,7 +287,8 @@ TEST_F(PoolTest, ExtentsGrowWithThePart) {
     ASSERT_TRUE(pool_->ClaimExtent(0, ChunkKind::kLog, 1, 1, 1, extent, false, &*persister_, &chunk).ok());
     EXPECT_EQ(chunk.run_chunks, extent);
     ASSERT_TRUE(pool_->Provision().ok());
-    EXPECT_LE(pool_->pool_bytes(), pool_->used_bytes() + pool_->used_bytes() / 2 + (1 << 20));
+    constexpr uint64_t kMirrors = 33 * kChunkBytesMin;
+    EXPECT_LE(pool_->pool_bytes(), pool_->used_bytes() + pool_->used_bytes() / 2 + (1 << 20) + kMirrors);
   }
   EXPECT_EQ(last * kChunkBytesMin, kExtentBytesMax);
 }
@@ -333,9 +337,9 @@ TEST_F(PoolTest, ARunMayHoldTheLongestValue) {
   EXPECT_GE(pool_->run_chunks_max(), run);
   if (dir_.path().starts_with("/dev/shm")) {
     const ChunkRef chunk = MustClaim(run);
-    EXPECT_EQ(chunk.index, 1024u + 32);  // behind the second group's table
+    EXPECT_EQ(chunk.index, 1024u + 64);  // behind the second group's table and mirror
     Open();
-    EXPECT_EQ(Owned(), (std::vector<std::string>{"0:2+1", "0:1056+" + std::to_string(run)}));
+    EXPECT_EQ(Owned(), (std::vector<std::string>{"0:3+1", "0:1088+" + std::to_string(run)}));
   }
 }
 
@@ -361,7 +365,7 @@ TEST_F(PoolTest, ClosingRunsDeferredFrees) {
   pool_->FreeDeferred(MustClaim(3));
   MustClaim();
   Open();
-  EXPECT_EQ(Owned(), std::vector<std::string>{"0:5+1"});
+  EXPECT_EQ(Owned(), std::vector<std::string>{"0:6+1"});
 }
 
 TEST_F(PoolTest, TwoPartsHaveTheirOwnChunks) {
@@ -373,10 +377,10 @@ TEST_F(PoolTest, TwoPartsHaveTheirOwnChunks) {
   EXPECT_EQ(chunk.part, 1u);
   *pool_->ChunkAddress(chunk) = 'p';
   EXPECT_EQ(pool_->PointerTo(1, pool_->ChunkAddress(chunk)).part(), 1u);
-  EXPECT_EQ(Owned(), (std::vector<std::string>{"0:2+1", "1:2+2"}));
+  EXPECT_EQ(Owned(), (std::vector<std::string>{"0:3+1", "1:3+2"}));
   Open();
   EXPECT_EQ(pool_->part_count(), 2u);
-  EXPECT_EQ(Owned(), (std::vector<std::string>{"0:2+1", "1:2+2"}));
+  EXPECT_EQ(Owned(), (std::vector<std::string>{"0:3+1", "1:3+2"}));
   EXPECT_EQ(*pool_->ChunkAddress(chunk), 'p');
 }
 
@@ -388,7 +392,7 @@ TEST_F(PoolTest, TwoPartsShareTheLimitEvenly) {
   for (uint32_t part = 0; part < 2; part++) {
     int claimed = 0;
     while (Claim(&chunk, 1, false, part).ok()) claimed++;
-    EXPECT_EQ(claimed, 12);  // 20, less superblock, table and the reserve of six
+    EXPECT_EQ(claimed, 11);  // 20, less superblock, table, mirror and the reserve of six
   }
 }
 

@@ -430,35 +430,46 @@ std::string CrashStore::Visit(uint32_t level) {
   if (!std::filesystem::exists(Files(0)[0])) return "";
   RunAnywhere();
   Random random(simulators_[level - 1]->state_id());
-  const bool deeper = level < config_.depth && random.OneIn(level == 1 ? config_.depth_share : 6);
+  const bool killed = simulators_[level - 1]->killed();
+  const bool deeper = level < config_.depth && (killed || random.OneIn(level == 1 ? config_.depth_share : 6));
   Simulator* below = deeper ? simulators_[level].get() : nullptr;
   if (below != nullptr) {
     below->Restart(simulators_[level - 1]->state_id());
-    found_[level] = {};
+    if (killed) below->Inherit(*simulators_[level - 1]);
+    found_[level] = {.killed = killed};
   }
   auto db = std::make_unique<DbImpl>(OptionsAt(level), Directory(level), DbSeams{below, true});
   Status s = db->Init();
+  size_t state = 0;
+  std::string wrong;
   if (below != nullptr) {
     if (s.ok()) s = db->WaitForIdle();
+    if (s.ok() && killed) {
+      wrong = Compare(db.get(), &state);
+      if (wrong.empty() && config_.mode != CrashMode::kPage) found_[level].shown = state;
+    }
     if (s.ok()) below->Cut();
     below->Stop();
     if (below->failed()) {
       db->Abandon();
-      return "within recovery: " + below->failure();
+      return Concat("within recovery", killed ? " from a kill: " : ": ", below->failure());
     }
   }
   if (!s.ok()) return "open: " + s.ToString();
-  size_t state = 0;
-  std::string wrong = Compare(db.get(), &state);
+  if (wrong.empty()) wrong = Compare(db.get(), &state);
   if (wrong.empty()) {
     Found& found = found_[level - 1];
-    if (level > 1 && config_.mode != CrashMode::kPage) {
+    if (found.killed) {
+      if (found.shown != SIZE_MAX && found.shown != state) {
+        wrong = Concat("a recovery from a kill had shown state ", found.shown, ", the power cut behind it left ", state);
+      }
+    } else if (level > 1 && config_.mode != CrashMode::kPage) {
       if (found.any && found.first != state) {
         wrong = Concat("recoveries of one state differ: one found state ", found.first, ", one ", state);
       }
-      found = {true, state, state};
+      found = {.any = true, .first = state};
     }
-    if (below != nullptr && found_[level].any && found_[level].first != state) {
+    if (below != nullptr && !killed && found_[level].any && found_[level].first != state) {
       wrong = Concat("a crash within recovery brought state ", found_[level].first, ", recovery alone ", state);
     }
   }

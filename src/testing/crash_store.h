@@ -5,6 +5,8 @@
 //   - Get agrees with the scan, and CheckDB's walk finds nothing;
 //   - RepairDB, which builds the index from the records and their marks, changes nothing of it;
 //   - a crash within that recovery, and within that one's, changes nothing of it;
+//   - where the process was killed, a power cut within its recovery loses nothing that was acknowledged before, and one behind it
+//     nothing that it showed;
 //   - of some states: more operations work, as many too as fill the pool with garbage, and a close and reopen after them.
 // A history goes through generations: now and then it goes on from a state that a crash left.
 #ifndef LAMELLA_TESTING_CRASH_STORE_H_
@@ -82,8 +84,9 @@ class CrashStore {
   using State = std::map<uint32_t, uint32_t>;  // key to value id
   struct Found {
     bool any = false;
-    size_t first = 0;  // of states_
-    size_t last = 0;
+    size_t first = 0;  // of states_of_
+    bool killed = false;         // the replicas are those of a recovery from a kill: what was not durable then may go,
+    size_t shown = SIZE_MAX;     // until that recovery has shown this state
   };
 
   std::string Directory(uint32_t level) const { return dir_.Sub("level" + std::to_string(level)); }

@@ -28,7 +28,9 @@ class CutRecorder : public PersistHook {
     pending_.clear();
     states_ = 0;
   }
-  void Stop() { visit_ = nullptr; }
+  /// The same, of what is mapped next: what an open does is seen, too.
+  void WatchNextMapped(Visit visit) { next_ = std::move(visit); }
+  void Stop() { visit_ = next_ = nullptr; }
   /// What a crash now could leave.
   void Cut();
   /// States shown since Watch.
@@ -38,6 +40,8 @@ class CutRecorder : public PersistHook {
   void OnFlush(const Persister*, const void* p, size_t n, const Site&) override;
   void OnFence(const Persister*, const Site&) override;
   void OnSync(const void*, size_t, const Site&) override {}
+  /// What a file grows by is zeros, and durable.
+  void OnMap(uint32_t part, const char* base, uint64_t bytes) override;
 
  private:
   void Show(const std::string& image) {
@@ -47,10 +51,19 @@ class CutRecorder : public PersistHook {
 
   const char* base_ = nullptr;
   Visit visit_;
+  Visit next_;
   std::string durable_;
   std::map<size_t, std::string> pending_;  // line's offset, its content when it was flushed
   int states_ = 0;
 };
+
+inline void CutRecorder::OnMap(uint32_t, const char* base, uint64_t bytes) {
+  if (next_) {
+    Watch(base, bytes, std::move(next_));
+    next_ = nullptr;
+  }
+  if (visit_ && base == base_) durable_.resize(bytes, '\0');
+}
 
 inline void CutRecorder::OnFlush(const Persister*, const void* p, size_t n, const Site& site) {
   if (!visit_ || testing::DeletedByEnvironment(testing::PersistSite::kFlush, site)) return;

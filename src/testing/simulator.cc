@@ -20,6 +20,7 @@ namespace {
 constexpr uint64_t kWordBytes = 8;
 constexpr uint64_t kPageBytes = 4096;
 constexpr size_t kVersionsMax = 12;  // of a unit; then one in the middle goes
+constexpr uint64_t kKillShare = 4;   // of the cuts that are tried, one in so many has the state of a killed process, too
 
 uint64_t UnitBytes(CrashMode mode) { return mode == CrashMode::kPage ? 512 : kLineBytes; }
 
@@ -112,6 +113,14 @@ void Simulator::Forget() {
     if (part.replica != nullptr) munmap(part.replica, part.replica_bytes);
     part.replica = nullptr;
     part.replica_bytes = 0;
+  }
+}
+
+void Simulator::Inherit(const Simulator& of) {
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    Part& part = parts_[i];
+    part.durable = of.parts_[i].durable;
+    EditSuperblocks(part.durable.data(), [&](Superblock* copy) { copy->file_id = FileId(of.parts_[i].fd); });
   }
 }
 
@@ -279,7 +288,7 @@ void Simulator::OnFence(const Persister* by, const Site& site) {
 }
 
 void Simulator::OnSync(const void* p, size_t, const Site& site) {
-  if (!running_ || trying_ || plan_.mode != CrashMode::kPage) return;
+  if (!running_ || trying_ || plan_.mode == CrashMode::kEadr || plan_.mode == CrashMode::kKill) return;
   LookAt(storing_.first, storing_.second);
   storing_ = {nullptr, 0};
   Cut();
@@ -357,7 +366,8 @@ void Simulator::VisitReplicas() {
       plan_.only_cut == 0 || (plan_.only_cut == cut_ && (plan_.only_state == 0 || plan_.only_state == state_));
   if (wanted) {
     // A finer medium is only emulated here: where the power is said to have been cut, the pool forgives what it must not.
-    power_cut_ = plan_.mode == CrashMode::kPage || (plan_.mode != CrashMode::kKill && state_ % 8 == 7);
+    power_cut_ =
+        !killed_ && (plan_.mode == CrashMode::kPage || (plan_.mode != CrashMode::kKill && state_ % 8 == 7));
     MarkFound(power_cut_);
     ++states_;
     std::string wrong = visit_();
@@ -479,6 +489,12 @@ void Simulator::TryStates() {
   Choice all(keys_.size());
   for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<uint16_t>(at_[i]->versions.size());
   Try(all);
+  if (plan_.mode != CrashMode::kEadr && plan_.mode != CrashMode::kKill && !keys_.empty() && random_.OneIn(kKillShare)) {
+    killed_ = true;
+    seen_.clear();  // the state is that of `all`
+    Try(all);
+    killed_ = false;
+  }
   if (!fresh.empty() && combinations <= plan_.exhaustive_max) {
     TryCombinations(fresh);
   } else if (!fresh.empty()) {

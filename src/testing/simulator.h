@@ -15,6 +15,9 @@
 // A file that was shortened may have its old end again (Part::lost), or parts of it under what grew over it: on page media until the
 // next sync, elsewhere until it grows, which syncs its size; of a kill it may not have come to the shortening yet.
 //
+// A state may also be that of a killed process (killed()): all stores are there to be read, and what had not become durable still is
+// not. A simulator that Inherits it makes of that what a power cut later leaves.
+//
 // I1: a cut is made before every fence and sync takes effect, and where Cut is called (an acknowledged write).
 // I2: stores that the hook is not told of are found by comparing: each cut looks at every byte.
 // I3: equal seeds, plans and histories give equal states: a state is named by (cut, state) and can be visited alone.
@@ -87,6 +90,8 @@ class Simulator final : public PersistHook {
   void Resume() { running_ = cutting_ = true; }
   /// The same as Forget and Resume, and as if nothing had been cut before, with another seed.
   void Restart(uint64_t seed);
+  /// After Restart, for a store that is opened on the replicas of `of`: what is durable there is durable here, and no more.
+  void Inherit(const Simulator& of);
   /// The files behind the parts were replaced: what is mapped next is durable as it is. A store that is closed in order and opened
   /// again goes on instead: what it did not flush may still be lost.
   void Forget();
@@ -114,6 +119,8 @@ class Simulator final : public PersistHook {
   const std::set<PersistSite>& sites_cut() const { return sites_cut_; }
   /// True while the state in the replicas is that of a power cut: the machine's boot id differs.
   bool power_cut() const { return power_cut_; }
+  /// True while it is that of a killed process, in the same boot.
+  bool killed() const { return killed_; }
 
   void OnStore(const void* p, size_t n, const Site& site) override;
   void OnFlush(const Persister* by, const void* p, size_t n, const Site& site) override;
@@ -189,6 +196,7 @@ class Simulator final : public PersistHook {
   bool cutting_ = false;
   bool trying_ = false;
   bool power_cut_ = false;
+  bool killed_ = false;
   uint64_t cut_ = 0;
   uint64_t tried_cut_ = 0;  // the last that was not passed over
   uint64_t state_ = 0;      // of this cut

@@ -10,6 +10,9 @@ namespace lamella {
 
 namespace {
 
+// Records of a table that are looked up when it is flushed.
+constexpr uint64_t kSampledRecords = 64;
+
 // Walks a tree's entries in order while the first lines of the records ahead, which will be written, are on their way.
 class RecordWalk {
  public:
@@ -75,12 +78,13 @@ std::shared_ptr<L0Table> ListDb::NewTable(const MemTable& memtable) {
   table->state.count = memtable.count();
   table->state.last_sequence = memtable.last_sequence();
   table->state.sealed = memtable.sealed();
+  table->bytes = memtable.log_bytes();
   return table;
 }
 
 // Writes each record's links in the table's order (Algorithm 5). They are not flushed: until the checkpoint, recovery re-sorts
 // the records from the log.
-void ListDb::LinkRecords(const HeadTree& tree, L0Table* table, bool fill_cache) {
+void ListDb::LinkRecords(const HeadTree& tree, L0Table* table, std::vector<Sampled>* sample) {
   PmWord* last[kPoolPartsMax][kHeightMax];
   for (uint32_t lane = 0; lane < kPoolPartsMax; ++lane) {
     for (uint32_t layer = 0; layer < kHeightMax; ++layer) last[lane][layer] = &table->heads->next[lane][layer];
@@ -99,6 +103,9 @@ void ListDb::LinkRecords(const HeadTree& tree, L0Table* table, bool fill_cache) 
   lookup_cache_.AdvanceGeneration();  // before newer versions enter it
   CacheFiller filler(&lookup_cache_);
   HeadTree::Entry previous;
+  const uint64_t sampled_each = tree.count() / kSampledRecords + 1;
+  uint64_t index = 0;
+  PmPtr ahead;
   for (RecordWalk at(pool_, &tree); at.Valid(); at.Next()) {
     const HeadTree::Entry& entry = at.entry();
     const PmPtr place = entry.place();
@@ -109,7 +116,11 @@ void ListDb::LinkRecords(const HeadTree& tree, L0Table* table, bool fill_cache) 
       set(before, place);
       before = record->link(layer);
     }
-    if (fill_cache && lookup_cache_.enabled()) {
+    if (sample != nullptr && index++ % sampled_each == 0) {
+      sample->push_back({place, ahead && pool_->At<Record>(ahead)->key() == record->key()});
+    }
+    ahead = place;
+    if (lookup_cache_.enabled()) {
       // Versions of a key come newest first; only that one may enter.
       const bool same_head = previous.reference != 0 && previous.head_high == entry.head_high &&
                              previous.head_low == entry.head_low && previous.key_class() == entry.key_class();
@@ -124,6 +135,18 @@ void ListDb::LinkRecords(const HeadTree& tree, L0Table* table, bool fill_cache) 
   }
 }
 
+// What a flush that failed has copied so far: dead space. The next try copies all of it again.
+void ListDb::DropCopies(std::span<const PmPtr> copies) {
+  flush_arena_->Commit();
+  flush_arena_->Seal();
+  for (const PmPtr copy : copies) {
+    pool_->At<Record>(copy)->MarkObsolete(&flush_persister_);  // no rebuilding may find it beside its original
+    CountDead(copy, pool_->At<Record>(copy)->bytes());
+  }
+  flush_persister_.Fence();
+  flush_arena_floor_.store(UINT64_MAX, std::memory_order_seq_cst);  // gc may have them
+}
+
 // The plain log's flush: records are copied in key order into the arena, with room for links (the baseline of figure 33).
 Status ListDb::CopyRecords(const MemTable& memtable, std::shared_ptr<HeadTree>* copied) {
   *copied = std::make_shared<HeadTree>(pool_, context_.memory);
@@ -134,7 +157,10 @@ Status ListDb::CopyRecords(const MemTable& memtable, std::shared_ptr<HeadTree>* 
     const Record* record = pool_->At<Record>(at.entry().place());
     const uint32_t height = RandomHeight(&random);
     Status s = flush_arena_->Prepare(RecordBytes(height, record->key().size(), record->value().size()), true);
-    if (!s.ok()) return s;
+    if (!s.ok()) {
+      DropCopies(places);
+      return s;
+    }
     places.push_back(flush_arena_->Append(
         {.tag = record->tag(),
          .key = record->key(),
@@ -154,8 +180,9 @@ Status ListDb::CopyRecords(const MemTable& memtable, std::shared_ptr<HeadTree>* 
 
 Status ListDb::FlushMemTable(const std::shared_ptr<MemTable>& memtable) {
   std::shared_ptr<L0Table> table = NewTable(*memtable);
+  std::vector<Sampled> sample;
   if (unified_) {
-    LinkRecords(memtable->tree(), table.get(), true);
+    LinkRecords(memtable->tree(), table.get(), &sample);
     table->tree = std::shared_ptr<const HeadTree>(memtable, &memtable->tree());
   } else {
     const ChunkRef& open = flush_arena_->open_chunk();
@@ -164,9 +191,11 @@ Status ListDb::FlushMemTable(const std::shared_ptr<MemTable>& memtable) {
     std::shared_ptr<HeadTree> copied;
     Status s = CopyRecords(*memtable, &copied);
     if (!s.ok()) return s;
-    LinkRecords(*copied, table.get(), true);
+    LinkRecords(*copied, table.get(), &sample);
+    table->bytes += memtable->copy_bytes();  // beside the originals, which stay until the checkpoint
     table->tree = copied;
   }
+  table->live_share = LiveShareOf(sample, *CurrentTables());
   {
     const std::lock_guard lock(tables_mu_);
     auto tables = std::make_shared<ListDbTables>(*CurrentTables());

@@ -166,6 +166,18 @@ uint64_t ListDb::UncompactedBytes(const TableSet& tables) const {
   return bytes;
 }
 
+std::optional<Unmerged> ListDb::UnmergedOf(const TableSet& tables) const {
+  if (!options_.zipper_compaction) return std::nullopt;
+  Unmerged unmerged;
+  const auto& l0 = static_cast<const ListDbTables&>(tables).l0;
+  for (const auto& table : l0) {
+    unmerged.bytes += table->bytes;
+    unmerged.live_bytes += static_cast<uint64_t>(static_cast<double>(table->bytes) * table->live_share);
+  }
+  if (!l0.empty()) unmerged.live_share_of_last = l0.front()->live_share;
+  return unmerged;
+}
+
 // Their share of the budget, and, where no other store draws on it, what the caches have not taken
 // yet of theirs.
 uint64_t ListDb::BufferedBytesMax() const {

@@ -20,6 +20,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -48,6 +49,9 @@ inline constexpr uint64_t kCopyBytesMax = 8ull << 20;
 /// An L0 PMTable: a skiplist through its records. Immutable but for the list's links, `settled` and `merged`.
 struct L0Table {
   L0TableState state;  // heads are filled in at the checkpoint
+  // About what its records take, and how much of that its merging will add to what lives; unknown for a while after an open.
+  uint64_t bytes = 0;
+  double live_share = 1;
   bool checkpointed = false;
   /// Every Get that was under way when the table was made is over (I3).
   std::shared_ptr<std::atomic<bool>> settled = std::make_shared<std::atomic<bool>>(false);
@@ -87,13 +91,21 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
                          std::vector<std::unique_ptr<InternalIterator>>* iterators) override;
   uint64_t UncompactedBytes(const TableSet& tables) const override;
   uint64_t BufferedBytesMax() const override;
+  std::optional<Unmerged> UnmergedOf(const TableSet& tables) const override;
+  uint64_t LiveBytes() const override { return settled_live_bytes_.load(std::memory_order_relaxed); }
   bool ReclaimSpace() override;
 
  private:
   // flush.cc
   std::shared_ptr<L0Table> NewTable(const MemTable& memtable);
-  void LinkRecords(const HeadTree& tree, L0Table* table, bool fill_cache);
+  /// One of those in a table that are looked up when it is flushed.
+  struct Sampled {
+    PmPtr place;
+    bool replaced = false;  // by a newer version in the same table
+  };
+  void LinkRecords(const HeadTree& tree, L0Table* table, std::vector<Sampled>* sample);
   Status CopyRecords(const MemTable& memtable, std::shared_ptr<HeadTree>* copied);
+  void DropCopies(std::span<const PmPtr> copies);
   Status Checkpoint();
   void FreeLogBeforeBoundary();
   uint64_t TablesBytesMax() const;
@@ -142,9 +154,13 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
     bool in_the_way = false;  // Pool::IsInTheWay
   };
   struct ChunkSurvey {
-    uint64_t filled_bytes = 0;  // of all chunks that hold records and are not being filled
+    // Of all chunks that hold merged records and are not being filled. What waits for merges comes on top: to copy more for its
+    // sake would not make it less.
+    uint64_t filled_bytes = 0;
     std::vector<Candidate> candidates;
   };
+  double LiveShareOf(std::span<const Sampled> sample, const ListDbTables& older) const;
+  const Record* FindNewest(const InternalKey& target, const ListDbTables& tables) const;
   void CountDead(PmPtr place, uint64_t bytes);
   void AddLive(const Record* record);
   void SubtractLive(const Record* record);
@@ -176,6 +192,7 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   enum class Drop : uint8_t { kDropped, kNeeded, kLater };  // later: once some reader is gone
   Drop DropIfDead(PmPtr before, PmPtr place);
   bool HasOlderBehind(PmPtr place) const;
+  bool IsIdleDelete(PmPtr place) const;
   Status MarkDropped();
   void SettleShields();
   Status SweepRange(std::string_view begin, std::string_view end, uint64_t elements_max,
@@ -250,6 +267,7 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   std::atomic<uint64_t> l1_count_{0};
   std::atomic<uint64_t> flushed_through_{0};  // newest sequence number that a table may hold
   std::atomic<uint64_t> live_bytes_{0};       // keys and values of L1's puts
+  std::atomic<uint64_t> settled_live_bytes_{0};  // the same between merges: one links puts before the deletes of others
   std::atomic<uint64_t> garbage_bytes_{0};    // found dead since gc last looked
   std::atomic<uint64_t> unreclaimed_bytes_{0};  // found dead since gc last did all it can
   mutable std::atomic<uint64_t> kept_versions_{0};  // left in L1 for snapshots

@@ -115,6 +115,7 @@ Status ListDb::MergeOldest() {
     merge_to_scan_ahead_ = nullptr;
   }
   if (!s.ok()) return s;
+  settled_live_bytes_.store(live_bytes_.load(std::memory_order_relaxed), std::memory_order_relaxed);
   table->merged->store(true, std::memory_order_release);
   s = Edit(ListDbEdit::kMergeDone, [&](ListDbState* state) {
     state->merging = 0;

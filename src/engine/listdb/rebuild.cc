@@ -235,6 +235,8 @@ Status ListDb::Rebuild(RepairReport* report) {
       power_cut = false;  // nor is what was synced: everything that validates is kept
     }
   }
+  // Where chunks are lost, a number that is missing does not tell that what follows was never synced.
+  if (report->records_lost != 0) power_cut = false;
   const bool catalog_lost = catalog_ == nullptr;
   // With the edit kRebuildBegin in it: a crash must not leave an empty store.
   if (catalog_ == nullptr) s = CreateEmpty(true);

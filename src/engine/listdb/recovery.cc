@@ -88,6 +88,7 @@ Status ListDb::OpenTables(ListDbTables* tables) {
   l1_ = std::make_unique<PmSkipList>(pool_, pool_->At<SkipListHeads>(state_.l1_heads), state_.lanes > 1);
   l1_count_.store(state_.l1_count, std::memory_order_relaxed);
   live_bytes_.store(state_.live_bytes, std::memory_order_relaxed);
+  settled_live_bytes_.store(state_.live_bytes, std::memory_order_relaxed);
   settled_sequence_->store(state_.merged_sequence, std::memory_order_relaxed);
   flushed_through_.store(state_.flushed_sequence, std::memory_order_relaxed);
   for (const L0TableState& state : state_.l0) {
@@ -140,10 +141,17 @@ std::vector<std::shared_ptr<MemTable>> ListDb::BuildMemTables(const LogContents&
   std::atomic<size_t> next{0};
   const auto build = [&] {
     for (size_t i = next.fetch_add(1); i < slices.size(); i = next.fetch_add(1)) {
+      uint64_t log_bytes = 0;
+      uint64_t copy_bytes = 0;
       for (size_t e = slices[i].first; e < slices[i].second; ++e) {
         if (e + 8 < slices[i].second) __builtin_prefetch(pool_->Address(entries[e + 8].place));
-        memtables[i]->Add(pool_->At<Record>(entries[e].place)->key(), entries[e].tag, entries[e].place);
+        const Record* record = pool_->At<Record>(entries[e].place);
+        memtables[i]->Add(record->key(), entries[e].tag, entries[e].place);
+        log_bytes += record->bytes();
+        copy_bytes += CopyBytesMax(record->bytes());
       }
+      memtables[i]->SetLogBytes(log_bytes);
+      if (!unified_) memtables[i]->AddCopyBytes(copy_bytes);
     }
   };
   const size_t wanted = std::min<size_t>(std::thread::hardware_concurrency(), slices.size());

@@ -34,6 +34,40 @@ constexpr uint64_t kKeptMin = 1024;
 
 }  // namespace
 
+const Record* ListDb::FindNewest(const InternalKey& target, const ListDbTables& tables) const {
+  PmPtr place;
+  for (size_t i = 0; !place && i < tables.l0.size(); ++i) {
+    const L0Table& table = *tables.l0[i];
+    HeadTree::Entry entry;
+    if (table.tree != nullptr) {
+      if (table.tree->FindVersion(target, &entry)) place = entry.place();
+      continue;
+    }
+    place = table.list->FindAtOrAfter(target, PmPtr(), nullptr);
+    if (place && !place.damaged() && pool_->At<Record>(place)->key() != target.user_key) place = PmPtr();
+  }
+  if (!place) place = l1_->FindAtOrAfter(target, second_chance_.FindAtOrBefore(target), nullptr);
+  if (!place || place.damaged()) return nullptr;
+  const Record* record = pool_->At<Record>(place);
+  return record->key() == target.user_key ? record : nullptr;
+}
+
+// Of a table's bytes, how much more will live once it is merged: by a sample, before the merge tells, which may be long after.
+double ListDb::LiveShareOf(std::span<const Sampled> sample, const ListDbTables& older) const {
+  const EpochPin pin(pool_->readers());
+  uint64_t bytes = 0;
+  uint64_t dead = 0;
+  for (const auto& [place, replaced] : sample) {
+    const Record* record = pool_->At<Record>(place);
+    bytes += record->bytes();
+    if (replaced || record->kind() == RecordKind::kDelete) dead += record->bytes();
+    if (replaced) continue;
+    const Record* before = FindNewest(record->internal_key(), older);
+    if (before != nullptr && before->kind() != RecordKind::kDelete) dead += before->bytes();
+  }
+  return bytes == 0 ? 1 : 1 - std::min(1.0, static_cast<double>(dead) / static_cast<double>(bytes));
+}
+
 void ListDb::CountDead(PmPtr place, uint64_t bytes) {
   ChunkRef chunk;
   if (!OwningChunk(*pool_, place, &chunk)) return;
@@ -88,7 +122,6 @@ ListDb::ChunkSurvey ListDb::Survey() const {
     const uint64_t used = descriptor->used_bytes.load(std::memory_order_relaxed);
     if (used == 0) return;  // being filled
     const uint64_t bytes = uint64_t{chunk.run_chunks} * pool_->chunk_bytes();
-    survey.filled_bytes += bytes;
     const bool in_the_way = pool_->IsInTheWay(chunk);
     // The last that a shard filled was left for good, and all of it is merged, too (ClearEnd).
     const LogPosition end{chunk.ordinal, in_the_way ? used : UINT64_MAX};
@@ -97,6 +130,7 @@ ListDb::ChunkSurvey ListDb::Survey() const {
     const bool arena =
         chunk.kind == kListDbArena && (chunk.owner != kFlushArena || chunk.ordinal < arena_floor);
     if (!log && !arena) return;
+    survey.filled_bytes += bytes;
     const auto held = held_back_.find(PlaceKey(chunk));
     if (held != held_back_.end() && held->second.epoch == chunk.epoch) return;
     const uint64_t dead = std::min(used, descriptor->dead_bytes.load(std::memory_order_relaxed));
@@ -289,6 +323,15 @@ Status ListDb::RecountSome() {
   return s;
 }
 
+// Whether a delete serves for nothing, though no mark says so: with nothing behind it, or in no list. L1
+// is asked for the latter: what a rebuilding left out has the links of an earlier life, which may lead
+// to where a record is being written now.
+bool ListDb::IsIdleDelete(PmPtr place) const {
+  PmPtr before;
+  const InL1 in_l1 = FindInL1(place, &before);
+  return in_l1 == InL1::kNotLinked || (in_l1 == InL1::kLinked && !HasOlderBehind(place));
+}
+
 // Of a chunk with damage what is dead is not known: its counts stay.
 void ListDb::RecountChunk(const ChunkRef& chunk, uint64_t merged_sequence,
                           const std::vector<SequenceGap>& gaps) {
@@ -298,9 +341,9 @@ void ListDb::RecountChunk(const ChunkRef& chunk, uint64_t merged_sequence,
   const uint64_t behind = ForEachRecord(
       *pool_, chunk, 0,
       [&](const Record* record, PmPtr place) {
-        const bool in_l1 = record->height() > 0 && (of_gc || record->sequence() <= merged_sequence);
+        const bool is_merged = record->height() > 0 && (of_gc || record->sequence() <= merged_sequence);
         const bool is_dead = record->obsolete() || IsVoid(gaps, record->sequence()) ||
-                             (in_l1 && record->kind() == RecordKind::kDelete && !HasOlderBehind(place));
+                             (is_merged && record->kind() == RecordKind::kDelete && IsIdleDelete(place));
         if (is_dead) dead += record->bytes();
       },
       [&](PmPtr, PmPtr) { damaged = true; });

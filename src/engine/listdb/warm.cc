@@ -52,12 +52,16 @@ class TreeBuilder : public WalkVisitor {
     if (!VerifyRecord(*pool_, place).ok()) return;
     const Record* record = pool_->At<Record>(place);
     tree_->Insert(record->key(), record->tag(), place, record->height());
+    bytes_ += record->bytes();
   }
   bool OnElement(PmPtr, bool) override { return true; }
+  /// Of all records, in the pool.
+  uint64_t bytes() const { return bytes_; }
 
  private:
   const Pool* const pool_;
   HeadTree* const tree_;
+  uint64_t bytes_ = 0;
 };
 
 }  // namespace
@@ -78,6 +82,7 @@ void ListDb::BuildTrees() {
       if (slot->state.id != bare->state.id) continue;
       auto whole = std::make_shared<L0Table>(*slot);
       whole->tree = tree;
+      whole->bytes = builder.bytes();
       slot = whole;
     }
     TrimTrees(tables.get());

@@ -69,7 +69,7 @@ final class PlanCommand extends Configured implements Tool {
 
   private void print(Job job, boolean json) throws IOException, InterruptedException {
     Policy.Scheme configured = Settings.scheme(job.getConfiguration());
-    Input input = Input.of(job);
+    Input<?> input = Input.of(job);
     Units units = input.units();
     ClusterShape shape = units.shape();
     Map<Policy.Scheme, SplitPlan> plans = new LinkedHashMap<>();
@@ -82,7 +82,7 @@ final class PlanCommand extends Configured implements Tool {
   }
 
   private static String asTable(
-      Input input, ClusterShape shape, Map<Policy.Scheme, SplitPlan> plans, Policy.Scheme configured) {
+      Input<?> input, ClusterShape shape, Map<Policy.Scheme, SplitPlan> plans, Policy.Scheme configured) {
     StringBuilder text = new StringBuilder();
     SplitPlan any = plans.get(Policy.Scheme.NONE);
     text.append(String.format(Locale.ROOT, "%s of %s in %d splits; %d slots on %d nodes (%d reserved), from %s%n%n",
@@ -105,7 +105,7 @@ final class PlanCommand extends Configured implements Tool {
   }
 
   private static String asJson(
-      Input input, ClusterShape shape, Map<Policy.Scheme, SplitPlan> plans, Policy.Scheme configured) {
+      Input<?> input, ClusterShape shape, Map<Policy.Scheme, SplitPlan> plans, Policy.Scheme configured) {
     Json json = new Json().open('{');
     json.key("delegate").string(input.delegateName());
     json.key("bytes").number(plans.get(Policy.Scheme.NONE).bytes());

@@ -1,79 +1,48 @@
 package lamella.coalesce.mapred;
 
-import java.io.DataInput;
-import java.io.DataOutput;
-import java.io.IOException;
 import java.util.List;
+import lamella.coalesce.mapreduce.Coalesced;
 import org.apache.hadoop.conf.Configurable;
 import org.apache.hadoop.conf.Configuration;
-import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.mapred.FileSplit;
 import org.apache.hadoop.mapred.InputSplit;
 
-/** A coalesced split of file splits. As a FileSplit it answers for the part that is being read, except for its length. */
-public final class CoalescedFileSplit extends FileSplit implements Coalesced, Configurable {
-  private Parts content;
-  private Configuration conf;
+/** The new interface's split of that name as a FileSplit of the old one, whose every answer that one gives. */
+public final class CoalescedFileSplit extends FileSplit implements Coalesced<InputSplit>, Configurable {
+  private final lamella.coalesce.mapreduce.CoalescedFileSplit<InputSplit> same;
 
-  /** For deserialization: readFields follows. */
-  public CoalescedFileSplit() {}
-
-  CoalescedFileSplit(Parts content) {
-    this.content = content;
+  /** For deserialization: setConf and readFields follow. */
+  public CoalescedFileSplit() {
+    this(new lamella.coalesce.mapreduce.CoalescedFileSplit<>());
   }
 
-  @Override
-  public Path getPath() {
-    return ((FileSplit) content.current()).getPath();
-  }
-
-  @Override
-  public long getStart() {
-    return ((FileSplit) content.current()).getStart();
+  CoalescedFileSplit(lamella.coalesce.mapreduce.CoalescedFileSplit<InputSplit> same) {
+    super(same);
+    this.same = same;
   }
 
   @Override
   public List<InputSplit> parts() {
-    return content.splits;
+    return same.parts();
+  }
+
+  @Override
+  public InputSplit current() {
+    return same.current();
   }
 
   @Override
   public void moveTo(int index) {
-    content.current = index;
-  }
-
-  @Override
-  public long getLength() {
-    return content.length;
-  }
-
-  @Override
-  public String[] getLocations() {
-    return content.hosts;
-  }
-
-  @Override
-  public void write(DataOutput out) throws IOException {
-    content.write(out);
-  }
-
-  @Override
-  public void readFields(DataInput in) throws IOException {
-    content = Parts.read(in, conf);
+    same.moveTo(index);
   }
 
   @Override
   public void setConf(Configuration conf) {
-    this.conf = conf;
+    same.setConf(conf);
   }
 
   @Override
   public Configuration getConf() {
-    return conf;
-  }
-
-  @Override
-  public String toString() {
-    return content.toString();
+    return same.getConf();
   }
 }

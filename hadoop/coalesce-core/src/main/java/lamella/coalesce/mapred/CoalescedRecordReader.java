@@ -1,15 +1,14 @@
 package lamella.coalesce.mapred;
 
 import java.io.IOException;
-import java.util.Collections;
 import java.util.List;
-import org.apache.hadoop.mapred.FileSplit;
+import lamella.coalesce.mapreduce.Coalesced;
+import lamella.coalesce.mapreduce.MapInputKeys;
 import org.apache.hadoop.mapred.InputFormat;
 import org.apache.hadoop.mapred.InputSplit;
 import org.apache.hadoop.mapred.JobConf;
 import org.apache.hadoop.mapred.RecordReader;
 import org.apache.hadoop.mapred.Reporter;
-import org.apache.hadoop.mapreduce.MRJobConfig;
 
 /**
  * Reads the parts of a split one after another, each with a reader of the delegate's own. The promises are those of
@@ -34,14 +33,14 @@ final class CoalescedRecordReader<K, V> implements RecordReader<K, V> {
     this.split = split;
     this.job = job;
     this.reporter = reporter;
-    parts = split instanceof Coalesced ? ((Coalesced) split).parts() : Collections.singletonList(split);
-    oneFile = parts.size() == 1 || split instanceof Coalesced && new Parts(parts, Collections.emptyList()).isOneFile();
+    parts = Coalesced.partsOf(split);
+    oneFile = Coalesced.isOneFile(parts);
     openNext();
     if (oneFile) announce();
   }
 
   private void openNext() throws IOException {
-    if (split instanceof Coalesced) ((Coalesced) split).moveTo(opened);
+    if (split instanceof Coalesced) ((Coalesced<?>) split).moveTo(opened);
     reader = delegate.getRecordReader(parts.get(opened), job, reporter);
     opened++;
     announced = false;
@@ -54,7 +53,7 @@ final class CoalescedRecordReader<K, V> implements RecordReader<K, V> {
       if (reader.next(key, value)) return true;
       if (opened == parts.size()) {
         ended = true;
-        if (!oneFile) unannounce();
+        if (!oneFile) MapInputKeys.unset(job);
         return false;
       }
       posDone += reader.getPos();
@@ -67,21 +66,7 @@ final class CoalescedRecordReader<K, V> implements RecordReader<K, V> {
 
   private void announce() {
     announced = true;
-    InputSplit part = parts.get(opened - 1);
-    if (!(part instanceof FileSplit)) {
-      unannounce();
-      return;
-    }
-    FileSplit file = (FileSplit) part;
-    job.set(MRJobConfig.MAP_INPUT_FILE, file.getPath().toString());
-    job.setLong(MRJobConfig.MAP_INPUT_START, file.getStart());
-    job.setLong(MRJobConfig.MAP_INPUT_PATH, file.getLength());  // Hadoop's name for mapreduce.map.input.length
-  }
-
-  private void unannounce() {
-    job.unset(MRJobConfig.MAP_INPUT_FILE);
-    job.unset(MRJobConfig.MAP_INPUT_START);
-    job.unset(MRJobConfig.MAP_INPUT_PATH);
+    MapInputKeys.set(job, parts.get(opened - 1));
   }
 
   @Override

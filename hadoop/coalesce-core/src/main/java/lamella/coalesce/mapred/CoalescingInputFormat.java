@@ -1,18 +1,16 @@
 package lamella.coalesce.mapred;
 
 import java.io.IOException;
+import java.io.InterruptedIOException;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
-import lamella.coalesce.Delimiters;
 import lamella.coalesce.InvalidSettingException;
 import lamella.coalesce.Settings;
-import lamella.coalesce.Units;
+import lamella.coalesce.mapreduce.CoalescedSplit;
+import lamella.coalesce.mapreduce.Input;
 import lamella.coalesce.plan.Policy;
 import lamella.coalesce.plan.SplitPlan;
-import org.apache.hadoop.conf.Configuration;
-import org.apache.hadoop.fs.Path;
-import org.apache.hadoop.mapred.FileInputFormat;
-import org.apache.hadoop.mapred.FileSplit;
 import org.apache.hadoop.mapred.InputFormat;
 import org.apache.hadoop.mapred.InputSplit;
 import org.apache.hadoop.mapred.JobConf;
@@ -36,57 +34,26 @@ public class CoalescingInputFormat<K, V> implements InputFormat<K, V> {
     InputFormat<K, V> delegate = newDelegate(job);
     InputSplit[] splits = delegate.getSplits(job, splitsWanted);
     if (policy.scheme() == Policy.Scheme.NONE || splits.length == 0) return splits;
-    Units units = new Units(job);
-    for (InputSplit split : splits) {
-      Path file = split instanceof FileSplit ? ((FileSplit) split).getPath() : null;
-      units.add(split.getLength(), split.getLocations(), file, null);
+    try {
+      return coalesced(new Input<>(job, delegate.getClass(), Arrays.asList(splits)));
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new InterruptedIOException("interrupted while splits were planned");
     }
+  }
+
+  private static InputSplit[] coalesced(Input<InputSplit> input) throws IOException, InterruptedException {
     List<InputSplit> coalesced = new ArrayList<>();
-    boolean merge = rangesAreArbitrary(delegate.getClass(), job);
-    for (SplitPlan.Split planned : units.plan(delegate.getClass().getSimpleName()).splits()) {
-      coalesced.add(coalesce(splits, planned, merge, job));
+    for (SplitPlan.Split split : input.units().plan(input.delegateName()).splits()) {
+      coalesced.add(split.unitCount() == 1 ? input.splits().get(split.units()[0]) : ofThisInterface(input.coalesce(split)));
     }
     return coalesced.toArray(new InputSplit[0]);
   }
 
-  private static InputSplit coalesce(InputSplit[] splits, SplitPlan.Split planned, boolean merge, Configuration conf)
-      throws IOException {
-    if (planned.unitCount() == 1) return splits[planned.units()[0]];
-    List<InputSplit> parts = new ArrayList<>(planned.unitCount());
-    boolean files = true;
-    for (int u : planned.units()) {
-      InputSplit last = parts.isEmpty() ? null : parts.get(parts.size() - 1);
-      files &= splits[u] instanceof FileSplit;
-      if (merge && last != null && continues(last, splits[u])) {
-        FileSplit head = (FileSplit) last;
-        parts.set(parts.size() - 1,
-            new FileSplit(head.getPath(), head.getStart(), head.getLength() + splits[u].getLength(), new String[0]));
-      } else {
-        parts.add(splits[u]);
-      }
-    }
-    Parts content = new Parts(parts, planned.hosts());
-    boolean asFile = files && (content.isOneFile() || Settings.files(conf) == Settings.Files.FOLLOW);
-    return asFile ? new CoalescedFileSplit(content) : new CoalescedSplit(content);
-  }
-
-  /** Neighbouring ranges of one file, of FileSplit itself: what a subclass adds is not known here. */
-  private static boolean continues(InputSplit last, InputSplit next) {
-    if (last.getClass() != FileSplit.class || next.getClass() != FileSplit.class) return false;
-    FileSplit a = (FileSplit) last;
-    FileSplit b = (FileSplit) next;
-    return a.getPath().equals(b.getPath()) && a.getLength() >= 0 && a.getStart() + a.getLength() == b.getStart()
-        && b.getStart() + b.getLength() >= b.getStart();
-  }
-
-  /** As in the new interface: formats that leave the cutting to FileInputFormat. */
-  private static boolean rangesAreArbitrary(Class<?> format, Configuration conf) {
-    try {
-      return format.getMethod("getSplits", JobConf.class, int.class).getDeclaringClass() == FileInputFormat.class
-          && !Delimiters.overlapThemselves(conf);
-    } catch (NoSuchMethodException e) {
-      throw new IllegalStateException("an InputFormat without getSplits", e);
-    }
+  @SuppressWarnings("unchecked")
+  private static InputSplit ofThisInterface(org.apache.hadoop.mapreduce.InputSplit coalesced) {
+    if (coalesced instanceof CoalescedSplit) return (CoalescedSplit<InputSplit>) coalesced;
+    return new CoalescedFileSplit((lamella.coalesce.mapreduce.CoalescedFileSplit<InputSplit>) coalesced);
   }
 
   @Override

@@ -7,39 +7,42 @@ import java.util.List;
 import org.apache.hadoop.conf.Configurable;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
-import org.apache.hadoop.mapreduce.InputSplit;
 import org.apache.hadoop.mapreduce.lib.input.FileSplit;
 
-/** A coalesced split of file splits. As a FileSplit it answers for the part that is being read, except for its length. */
-public final class CoalescedFileSplit extends FileSplit implements Coalesced, Configurable {
-  private Parts content;
+/**
+ * A coalesced split of file splits. As a FileSplit it answers for the part that is being read, except for its length.
+ *
+ * @param <S> as in {@link Coalesced}
+ */
+public final class CoalescedFileSplit<S> extends FileSplit implements Coalesced<S>, Configurable {
+  private Parts<S> content;
   private Configuration conf;
 
   /** For deserialization: setConf and readFields follow. */
   public CoalescedFileSplit() {}
 
-  CoalescedFileSplit(Parts content, Configuration conf) {
+  CoalescedFileSplit(Parts<S> content, Configuration conf) {
     this.content = content;
     this.conf = conf;
   }
 
   @Override
   public Path getPath() {
-    return ((FileSplit) current()).getPath();
+    return AnySplit.path(current());
   }
 
   @Override
   public long getStart() {
-    return ((FileSplit) current()).getStart();
+    return AnySplit.start(current());
   }
 
   @Override
-  public List<InputSplit> parts() {
+  public List<S> parts() {
     return content.splits;
   }
 
   @Override
-  public InputSplit current() {
+  public S current() {
     return content.splits.get(content.current);
   }
 

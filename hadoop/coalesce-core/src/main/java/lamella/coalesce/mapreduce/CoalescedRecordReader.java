@@ -1,15 +1,11 @@
 package lamella.coalesce.mapreduce;
 
 import java.io.IOException;
-import java.util.Collections;
 import java.util.List;
-import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.mapreduce.InputFormat;
 import org.apache.hadoop.mapreduce.InputSplit;
-import org.apache.hadoop.mapreduce.MRJobConfig;
 import org.apache.hadoop.mapreduce.RecordReader;
 import org.apache.hadoop.mapreduce.TaskAttemptContext;
-import org.apache.hadoop.mapreduce.lib.input.FileSplit;
 
 /**
  * Reads the parts of a split (those of a coalesced one, or the delegate's split itself) one after another, each with a reader
@@ -41,8 +37,8 @@ final class CoalescedRecordReader<K, V> extends RecordReader<K, V> {
   @Override
   public void initialize(InputSplit given, TaskAttemptContext context) throws IOException, InterruptedException {
     split = Tagged.is(given) && Tagged.inner(given) instanceof Coalesced ? Tagged.inner(given) : given;
-    parts = split instanceof Coalesced ? ((Coalesced) split).parts() : Collections.singletonList(split);
-    oneFile = parts.size() == 1 || Coalesced.isOneFile(parts);
+    parts = Coalesced.partsOf(split);
+    oneFile = Coalesced.isOneFile(parts);
     this.context = context;
     bytesTotal = split.getLength();
     openNext();
@@ -59,13 +55,13 @@ final class CoalescedRecordReader<K, V> extends RecordReader<K, V> {
       bytesOpen = 0;
       if (opened < parts.size()) openNext();
     }
-    if (!oneFile) unannounce();  // keeps R3
+    if (!oneFile) MapInputKeys.unset(context.getConfiguration());  // keeps R3
     return false;
   }
 
   private void openNext() throws IOException, InterruptedException {
     InputSplit part = parts.get(opened);
-    if (split instanceof Coalesced) ((Coalesced) split).moveTo(opened);  // keeps R2
+    if (split instanceof Coalesced) ((Coalesced<?>) split).moveTo(opened);  // keeps R2
     opened++;
     announced = false;
     bytesOpen = Math.max(0, part.getLength());
@@ -75,23 +71,7 @@ final class CoalescedRecordReader<K, V> extends RecordReader<K, V> {
 
   private void announce(InputSplit part) {
     announced = true;
-    InputSplit plain = Tagged.untagged(part);
-    if (!(plain instanceof FileSplit)) {
-      unannounce();
-      return;
-    }
-    Configuration conf = context.getConfiguration();
-    FileSplit file = (FileSplit) plain;
-    conf.set(MRJobConfig.MAP_INPUT_FILE, file.getPath().toString());
-    conf.setLong(MRJobConfig.MAP_INPUT_START, file.getStart());
-    conf.setLong(MRJobConfig.MAP_INPUT_PATH, file.getLength());  // Hadoop's name for mapreduce.map.input.length
-  }
-
-  private void unannounce() {
-    Configuration conf = context.getConfiguration();
-    conf.unset(MRJobConfig.MAP_INPUT_FILE);
-    conf.unset(MRJobConfig.MAP_INPUT_START);
-    conf.unset(MRJobConfig.MAP_INPUT_PATH);
+    MapInputKeys.set(context.getConfiguration(), part);
   }
 
   @Override

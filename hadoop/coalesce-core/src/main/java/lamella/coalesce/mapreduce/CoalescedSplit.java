@@ -6,29 +6,33 @@ import java.io.IOException;
 import java.util.List;
 import org.apache.hadoop.conf.Configurable;
 import org.apache.hadoop.conf.Configuration;
-import org.apache.hadoop.io.Writable;
 import org.apache.hadoop.mapreduce.InputSplit;
 
-/** A coalesced split of any parts. */
-public final class CoalescedSplit extends InputSplit implements Coalesced, Writable, Configurable {
-  private Parts content;
+/**
+ * A coalesced split of any parts, for either interface.
+ *
+ * @param <S> as in {@link Coalesced}
+ */
+public final class CoalescedSplit<S> extends InputSplit
+    implements org.apache.hadoop.mapred.InputSplit, Coalesced<S>, Configurable {
+  private Parts<S> content;
   private Configuration conf;
 
   /** For deserialization: setConf and readFields follow. */
   public CoalescedSplit() {}
 
-  CoalescedSplit(Parts content, Configuration conf) {
+  CoalescedSplit(Parts<S> content, Configuration conf) {
     this.content = content;
     this.conf = conf;
   }
 
   @Override
-  public List<InputSplit> parts() {
+  public List<S> parts() {
     return content.splits;
   }
 
   @Override
-  public InputSplit current() {
+  public S current() {
     return content.splits.get(content.current);
   }
 

@@ -34,11 +34,13 @@ public class CoalescingInputFormat<K, V> extends InputFormat<K, V> {
   @Override
   public List<InputSplit> getSplits(JobContext context) throws IOException, InterruptedException {
     Policy policy = Settings.policy(context.getConfiguration());
-    Input input = Input.of(context);
+    Input<InputSplit> input = Input.of(context);
     if (policy.scheme() == Policy.Scheme.NONE || input.splits().isEmpty()) return input.splits();
     SplitPlan plan = input.units().plan(input.delegateName());
     List<InputSplit> splits = new ArrayList<>(plan.splits().size());
-    for (SplitPlan.Split split : plan.splits()) splits.add(input.coalesce(split));
+    for (SplitPlan.Split split : plan.splits()) {
+      splits.add(split.unitCount() == 1 ? input.splits().get(split.units()[0]) : input.coalesce(split));
+    }
     return splits;
   }
 

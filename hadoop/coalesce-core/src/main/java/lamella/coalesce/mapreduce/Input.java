@@ -15,28 +15,32 @@ import org.apache.hadoop.mapreduce.InputFormat;
 import org.apache.hadoop.mapreduce.InputSplit;
 import org.apache.hadoop.mapreduce.JobContext;
 import org.apache.hadoop.mapreduce.lib.input.FileInputFormat;
-import org.apache.hadoop.mapreduce.lib.input.FileSplit;
 import org.apache.hadoop.mapreduce.lib.input.InvalidInputException;
 import org.apache.hadoop.util.ReflectionUtils;
 
-/** A job's input as the delegate splits it: the units of a plan, and the way back from a plan to splits. */
-public final class Input {
+/**
+ * A job's input as the delegate splits it: the units of a plan, and the way back from a plan to splits.
+ *
+ * @param <S> as in {@link Coalesced}
+ */
+public final class Input<S> {
   private final Configuration conf;
-  private final InputFormat<?, ?> delegate;
-  private final List<InputSplit> splits;
+  private final Class<?> delegate;
+  private final List<S> splits;
 
-  private Input(Configuration conf, InputFormat<?, ?> delegate, List<InputSplit> splits) {
+  /** {@code splits} as a format of the class {@code delegate} made them. */
+  public Input(Configuration conf, Class<?> delegate, List<S> splits) {
     this.conf = conf;
     this.delegate = delegate;
     this.splits = splits;
   }
 
   /** Has the delegate list the input; what goes wrong there is told with the key that names the input. */
-  public static Input of(JobContext context) throws IOException, InterruptedException {
+  public static Input<InputSplit> of(JobContext context) throws IOException, InterruptedException {
     Configuration conf = context.getConfiguration();
     InputFormat<?, ?> delegate = newDelegate(conf);
     try {
-      return new Input(conf, delegate, delegate.getSplits(context));
+      return new Input<>(conf, delegate.getClass(), delegate.getSplits(context));
     } catch (IOException e) {
       throw delegate instanceof FileInputFormat ? withKey(conf, e) : e;
     }
@@ -70,33 +74,31 @@ public final class Input {
     }
   }
 
-  public List<InputSplit> splits() {
+  public List<S> splits() {
     return splits;
   }
 
   public String delegateName() {
-    return delegate.getClass().getSimpleName();
+    return delegate.getSimpleName();
   }
 
   /** The splits as units, in their order. */
   public Units units() throws IOException, InterruptedException {
     Units units = new Units(conf);
-    for (InputSplit split : splits) {
-      InputSplit plain = Tagged.untagged(split);
-      Path file = plain instanceof FileSplit ? ((FileSplit) plain).getPath() : null;
-      units.add(split.getLength(), split.getLocations(), file, Tagged.is(split) ? Tagged.tag(split) : null);
+    for (S split : splits) {
+      Path file = AnySplit.path(Tagged.untagged(split));
+      Object tag = Tagged.is(split) ? Tagged.tag(split) : null;
+      units.add(AnySplit.length(split), AnySplit.hosts(split), file, tag);
     }
     return units;
   }
 
-  /** The split that a plan asks for; a single unit stays the delegate's own. */
-  InputSplit coalesce(SplitPlan.Split planned) throws IOException, InterruptedException {
-    InputSplit first = splits.get(planned.units()[0]);
-    if (planned.unitCount() == 1) return first;
-    List<InputSplit> parts = new ArrayList<>(planned.unitCount());
+  /** The split that a plan asks for, of several units; one alone stays the delegate's own. */
+  public InputSplit coalesce(SplitPlan.Split planned) throws IOException, InterruptedException {
+    S first = splits.get(planned.units()[0]);
+    List<S> parts = new ArrayList<>(planned.unitCount());
     for (int unit : planned.units()) parts.add(Tagged.untagged(splits.get(unit)));
-    Class<?> format = Tagged.is(first) ? Tagged.format(first) : delegate.getClass();
-    if (Ranges.areArbitrary(format, conf)) parts = Ranges.merged(parts);
+    if (Ranges.areArbitrary(Tagged.is(first) ? Tagged.format(first) : delegate, conf)) parts = Ranges.merged(parts);
     InputSplit coalesced = Coalesced.of(parts, planned.hosts(), conf);
     return Tagged.is(first) ? Tagged.of(coalesced, first, conf) : coalesced;
   }

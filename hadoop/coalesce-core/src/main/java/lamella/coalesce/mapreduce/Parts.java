@@ -17,28 +17,27 @@ import org.apache.hadoop.io.WritableUtils;
 import org.apache.hadoop.io.serializer.Deserializer;
 import org.apache.hadoop.io.serializer.SerializationFactory;
 import org.apache.hadoop.io.serializer.Serializer;
-import org.apache.hadoop.mapreduce.InputSplit;
 import org.apache.hadoop.util.ReflectionUtils;
 
 /**
- * What a coalesced split holds, and its bytes between client and task:
+ * What a coalesced split of either interface holds, and its bytes between client and task:
  * version, class names once each, then per part its class and its own bytes, then hosts.
  * Parts that are not Writable go through the serializations that the job configures.
  */
-final class Parts {
+final class Parts<S> {
   private static final int VERSION = 1;
 
-  final List<InputSplit> splits;
+  final List<S> splits;
   final String[] hosts;
   final long length;
   int current;
 
-  Parts(List<InputSplit> splits, List<String> hosts) throws IOException, InterruptedException {
+  Parts(List<S> splits, List<String> hosts) throws IOException, InterruptedException {
     this.splits = Collections.unmodifiableList(new ArrayList<>(splits));
     this.hosts = hosts.toArray(new String[0]);
     long sum = 0;
-    for (InputSplit split : splits) {
-      sum += Math.max(0, split.getLength());  // a negative one: its format does not know it
+    for (S split : splits) {
+      sum += Math.max(0, AnySplit.length(split));  // a negative one: its format does not know it
       if (sum < 0) sum = Long.MAX_VALUE;
     }
     length = sum;
@@ -47,11 +46,11 @@ final class Parts {
   void write(DataOutput out, Configuration conf) throws IOException {
     WritableUtils.writeVInt(out, VERSION);
     Map<Class<?>, Integer> numbers = new LinkedHashMap<>();
-    for (InputSplit split : splits) numbers.putIfAbsent(split.getClass(), numbers.size());
+    for (S split : splits) numbers.putIfAbsent(split.getClass(), numbers.size());
     WritableUtils.writeVInt(out, numbers.size());
     for (Class<?> type : numbers.keySet()) Text.writeString(out, type.getName());
     WritableUtils.writeVInt(out, splits.size());
-    for (InputSplit split : splits) {
+    for (S split : splits) {
       WritableUtils.writeVInt(out, numbers.get(split.getClass()));
       if (split instanceof Writable) {
         ((Writable) split).write(out);
@@ -63,7 +62,9 @@ final class Parts {
     for (String host : hosts) Text.writeString(out, host);
   }
 
-  static Parts read(DataInput in, Configuration conf) throws IOException {
+  @SuppressWarnings("unchecked")
+  static <S> Parts<S> read(DataInput in, Configuration given) throws IOException {
+    Configuration conf = given == null ? new Configuration(false) : given;
     int version = WritableUtils.readVInt(in);
     if (version != VERSION) {
       throw new IOException("a coalesced split of version " + version + "; this code reads version " + VERSION
@@ -71,21 +72,21 @@ final class Parts {
     }
     List<Class<?>> types = new ArrayList<>();
     for (int left = WritableUtils.readVInt(in); left > 0; left--) types.add(classNamed(Text.readString(in), conf));
-    List<InputSplit> splits = new ArrayList<>();
+    List<S> splits = new ArrayList<>();
     for (int left = WritableUtils.readVInt(in); left > 0; left--) {
       Class<?> type = types.get(WritableUtils.readVInt(in));
       if (Writable.class.isAssignableFrom(type)) {
-        InputSplit split = (InputSplit) ReflectionUtils.newInstance(type, conf);
-        ((Writable) split).readFields(in);
-        splits.add(split);
+        Writable split = (Writable) ReflectionUtils.newInstance(type, conf);
+        split.readFields(in);
+        splits.add((S) split);
       } else {
-        splits.add(readSerialized(in, type, conf));
+        splits.add((S) readSerialized(in, type, conf));
       }
     }
     List<String> hosts = new ArrayList<>();
     for (int left = WritableUtils.readVInt(in); left > 0; left--) hosts.add(Text.readString(in));
     try {
-      return new Parts(splits, hosts);
+      return new Parts<>(splits, hosts);
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
       throw new IOException("interrupted while asking a split for its length", e);
@@ -101,9 +102,9 @@ final class Parts {
   }
 
   @SuppressWarnings("unchecked")
-  private static void writeSerialized(DataOutput out, InputSplit split, Configuration conf) throws IOException {
-    Serializer<InputSplit> serializer =
-        (Serializer<InputSplit>) new SerializationFactory(conf).getSerializer(split.getClass());
+  private static void writeSerialized(DataOutput out, Object split, Configuration conf) throws IOException {
+    Serializer<Object> serializer =
+        (Serializer<Object>) new SerializationFactory(conf).getSerializer(split.getClass());
     if (serializer == null) throw new IOException("io.serializations has nothing for splits of " + split.getClass().getName());
     ByteArrayOutputStream bytes = new ByteArrayOutputStream();
     serializer.open(bytes);
@@ -114,14 +115,14 @@ final class Parts {
   }
 
   @SuppressWarnings("unchecked")
-  private static InputSplit readSerialized(DataInput in, Class<?> type, Configuration conf) throws IOException {
+  private static Object readSerialized(DataInput in, Class<?> type, Configuration conf) throws IOException {
     byte[] bytes = new byte[WritableUtils.readVInt(in)];
     in.readFully(bytes);
-    Deserializer<InputSplit> deserializer =
-        (Deserializer<InputSplit>) new SerializationFactory(conf).getDeserializer(type);
+    Deserializer<Object> deserializer =
+        (Deserializer<Object>) new SerializationFactory(conf).getDeserializer(type);
     if (deserializer == null) throw new IOException("io.serializations has nothing for splits of " + type.getName());
     deserializer.open(new ByteArrayInputStream(bytes));
-    InputSplit split = deserializer.deserialize(null);
+    Object split = deserializer.deserialize(null);
     deserializer.close();
     return split;
   }

@@ -4,10 +4,10 @@ import java.util.ArrayList;
 import java.util.List;
 import lamella.coalesce.Delimiters;
 import org.apache.hadoop.conf.Configuration;
-import org.apache.hadoop.mapreduce.InputSplit;
+import org.apache.hadoop.mapred.JobConf;
+import org.apache.hadoop.mapreduce.InputFormat;
 import org.apache.hadoop.mapreduce.JobContext;
 import org.apache.hadoop.mapreduce.lib.input.FileInputFormat;
-import org.apache.hadoop.mapreduce.lib.input.FileSplit;
 
 /** Neighbouring ranges of one file, made one: opened once, and no record is looked for twice at the seam. */
 final class Ranges {
@@ -19,22 +19,29 @@ final class Ranges {
    * And where a record's end is ambiguous, the cuts decide: see {@link Delimiters}.
    */
   static boolean areArbitrary(Class<?> format, Configuration conf) {
+    boolean left = true;  // in every interface that it is a format of
+    if (InputFormat.class.isAssignableFrom(format)) left = hasSplitsOf(FileInputFormat.class, format, JobContext.class);
+    if (org.apache.hadoop.mapred.InputFormat.class.isAssignableFrom(format)) {
+      left &= hasSplitsOf(org.apache.hadoop.mapred.FileInputFormat.class, format, JobConf.class, int.class);
+    }
+    return left && !Delimiters.overlapThemselves(conf);
+  }
+
+  private static boolean hasSplitsOf(Class<?> ancestor, Class<?> format, Class<?>... parameters) {
     try {
-      return format.getMethod("getSplits", JobContext.class).getDeclaringClass() == FileInputFormat.class
-          && !Delimiters.overlapThemselves(conf);
+      return format.getMethod("getSplits", parameters).getDeclaringClass() == ancestor;
     } catch (NoSuchMethodException e) {
       throw new IllegalStateException("an InputFormat without getSplits", e);
     }
   }
 
-  static List<InputSplit> merged(List<InputSplit> parts) {
-    List<InputSplit> merged = new ArrayList<>(parts.size());
-    for (InputSplit part : parts) {
-      InputSplit last = merged.isEmpty() ? null : merged.get(merged.size() - 1);
+  static <S> List<S> merged(List<S> parts) {
+    List<S> merged = new ArrayList<>(parts.size());
+    for (S part : parts) {
+      S last = merged.isEmpty() ? null : merged.get(merged.size() - 1);
       if (last != null && continues(last, part)) {
-        FileSplit head = (FileSplit) last;
-        long length = head.getLength() + ((FileSplit) part).getLength();
-        merged.set(merged.size() - 1, new FileSplit(head.getPath(), head.getStart(), length, new String[0]));
+        long length = AnySplit.fileLength(last) + AnySplit.fileLength(part);
+        merged.set(merged.size() - 1, AnySplit.rangeFrom(last, length));
       } else {
         merged.add(part);
       }
@@ -42,13 +49,11 @@ final class Ranges {
     return merged;
   }
 
-  /** Only of FileSplit itself: what a subclass adds is not known here. */
-  private static boolean continues(InputSplit last, InputSplit next) {
-    if (last.getClass() != FileSplit.class || next.getClass() != FileSplit.class) return false;
-    FileSplit a = (FileSplit) last;
-    FileSplit b = (FileSplit) next;
-    long end = b.getStart() + b.getLength();
-    return a.getPath().equals(b.getPath()) && a.getStart() + a.getLength() == b.getStart() && a.getLength() >= 0
-        && end >= b.getStart();
+  private static boolean continues(Object last, Object next) {
+    if (!AnySplit.isPlainRange(last) || !AnySplit.isPlainRange(next)) return false;
+    long length = AnySplit.fileLength(last);
+    long start = AnySplit.start(next);
+    return AnySplit.path(last).equals(AnySplit.path(next)) && AnySplit.start(last) + length == start && length >= 0
+        && start + AnySplit.fileLength(next) >= start;
   }
 }

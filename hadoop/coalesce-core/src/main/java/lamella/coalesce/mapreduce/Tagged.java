@@ -18,31 +18,32 @@ final class Tagged {
 
   private Tagged() {}
 
-  static boolean is(InputSplit split) {
+  static boolean is(Object split) {
     return split.getClass().getName().equals(NAME);
   }
 
-  static InputSplit inner(InputSplit tagged) {
+  static InputSplit inner(Object tagged) {
     return (InputSplit) get(tagged, "getInputSplit");
   }
 
   /** Itself if it is not tagged. */
-  static InputSplit untagged(InputSplit split) {
-    return is(split) ? inner(split) : split;
+  @SuppressWarnings("unchecked")
+  static <S> S untagged(S split) {
+    return is(split) ? (S) inner(split) : split;
   }
 
   @SuppressWarnings("unchecked")
-  static Class<? extends InputFormat<?, ?>> format(InputSplit tagged) {
+  static Class<? extends InputFormat<?, ?>> format(Object tagged) {
     return (Class<? extends InputFormat<?, ?>>) get(tagged, "getInputFormatClass");
   }
 
   /** Splits whose tags are equal go to the same mapper, by the same format. */
-  static List<Object> tag(InputSplit tagged) {
+  static List<Object> tag(Object tagged) {
     return Arrays.asList(get(tagged, "getInputFormatClass"), get(tagged, "getMapperClass"));
   }
 
   /** {@code inner} with the tag of {@code like}. */
-  static InputSplit of(InputSplit inner, InputSplit like, Configuration conf) {
+  static InputSplit of(InputSplit inner, Object like, Configuration conf) {
     try {
       Constructor<?> constructor =
           like.getClass().getConstructor(InputSplit.class, Configuration.class, Class.class, Class.class);
@@ -53,7 +54,7 @@ final class Tagged {
     }
   }
 
-  private static Object get(InputSplit tagged, String what) {
+  private static Object get(Object tagged, String what) {
     try {
       Method method = tagged.getClass().getMethod(what);
       method.setAccessible(true);

@@ -28,7 +28,7 @@ final class AssortedScheme {
   private final double sizeMax;
   private final List<IntList> unitsByNode;
   private final int[] cursor;  // per list of unitsByNode: all before it are taken for good
-  private final int[] left;  // per node: its units that are not taken
+  private final Richest left;  // per node: its units that are not taken
   private final boolean[] taken;
   private final int[] slotsFree;
   private final long[] load;
@@ -41,7 +41,7 @@ final class AssortedScheme {
     sizeMax = layout.weightTotal / (layout.slotsTotal * waves);
     unitsByNode = layout.unitsByNode();
     cursor = new int[unitsByNode.size()];
-    left = unitsByNode.stream().mapToInt(IntList::size).toArray();
+    left = new Richest(unitsByNode.stream().mapToInt(IntList::size).limit(layout.nodeCount()).toArray());
     taken = new boolean[layout.unitCount()];
     slotsFree = layout.slots.clone();
     load = new long[layout.nodeCount()];
@@ -75,7 +75,7 @@ final class AssortedScheme {
   private int[] fewestUnitsFirst() {
     Integer[] order = new Integer[layout.nodeCount()];
     Arrays.setAll(order, n -> n);
-    Arrays.sort(order, Comparator.comparingInt((Integer n) -> left[n]).thenComparingInt(n -> n));  // keeps A3
+    Arrays.sort(order, Comparator.comparingInt((Integer n) -> left.get(n)).thenComparingInt(n -> n));  // keeps A3
     return Arrays.stream(order).mapToInt(Integer::intValue).toArray();
   }
 
@@ -106,6 +106,7 @@ final class AssortedScheme {
     while (cursor[list] < units.size() && taken[units.get(cursor[list])]) cursor[list]++;
     for (int i = cursor[list]; i < units.size(); i++) {
       int u = units.get(i);
+      layout.steps++;
       if (taken[u]) continue;
       if (!fits(size, sum, u)) {
         if (sum >= size * (1 - policy.remoteShareMax())) break;
@@ -126,13 +127,11 @@ final class AssortedScheme {
   private void gatherRemote(int node, double size, long sum, IntList members) {
     long remote = 0;
     while (sum < size) {
-      int richest = -1;
-      for (int n = 0; n < layout.nodeCount(); n++) {
-        if (n != node && left[n] > 0 && (richest < 0 || left[n] > left[richest])) richest = n;
-      }
+      int richest = left.otherThan(node);
       if (richest < 0) return;
+      layout.steps++;
       IntList units = unitsByNode.get(richest);
-      while (taken[units.get(cursor[richest])]) cursor[richest]++;  // left[richest] > 0: one is there
+      while (taken[units.get(cursor[richest])]) cursor[richest]++;  // it has some left: one is there
       int u = units.get(cursor[richest]);
       long w = layout.weight[u];
       if (!fits(size, sum, u) || remote + w > policy.remoteShareMax() * (sum + w) * (1 + ROUNDING)) return;
@@ -170,11 +169,11 @@ final class AssortedScheme {
 
   private void take(int u) {
     taken[u] = true;
-    for (int home : layout.homes[u]) left[home]--;
+    for (int home : layout.homes[u]) left.add(home, -1);
   }
 
   private void putBack(int u) {
     taken[u] = false;
-    for (int home : layout.homes[u]) left[home]++;
+    for (int home : layout.homes[u]) left.add(home, 1);
   }
 }

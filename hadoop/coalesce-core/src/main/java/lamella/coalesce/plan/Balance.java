@@ -75,6 +75,7 @@ final class Balance {
   /** Of the unit's homes that have slots the one with the lowest load per slot, the first such; -1 if there is none. */
   private int leastLoadedHome(int unit) {
     int best = -1;
+    layout.steps += layout.homes[unit].length;
     for (int n : layout.homes[unit]) {
       if (layout.slots[n] > 0 && (best < 0 || ratio(n) < ratio(best))) best = n;
     }
@@ -139,6 +140,7 @@ final class Balance {
       for (int i = 0; i < part.size(); i++) {
         int u = part.get(i);
         edgesLeft -= layout.homes[u].length;
+        layout.steps += layout.homes[u].length;
         if (from == source && !hasTooMuch(source, layout.weight[u])) continue;
         for (int to : layout.homes[u]) {
           if (cameFrom[to] >= 0 || stuck[to] || layout.slots[to] == 0) continue;
@@ -227,19 +229,24 @@ final class Balance {
     for (int from : fullest) {
       if (excess[from] <= 0) return;
       IntList part = parts.get(from);
-      for (int i = part.size() - 1; i >= 0; i--) {
+      emptiest.remove(from);
+      long tooHeavy = Long.MAX_VALUE;  // moving this much helps nobody
+      for (int i = part.size() - 1; i >= 0 && !emptiest.isEmpty(); i--) {
         long w = layout.weight[part.get(i)];
-        if (!hasTooMuch(from, w)) continue;
-        int to = emptiest.pollFirst();
-        if (to != from && ratioWith(to, w) < ratio(from)) {
-          emptiest.remove(from);
-          int u = part.removeAt(i);
-          load[from] -= w;
-          give(to, u);
-          emptiest.add(from);
+        layout.steps++;
+        if (w >= tooHeavy || !hasTooMuch(from, w)) continue;
+        int to = emptiest.first();
+        if (ratioWith(to, w) >= ratio(from)) {
+          tooHeavy = w;
+          continue;
         }
+        emptiest.remove(to);
+        int u = part.removeAt(i);
+        load[from] -= w;
+        give(to, u);
         emptiest.add(to);
       }
+      emptiest.add(from);
     }
   }
 

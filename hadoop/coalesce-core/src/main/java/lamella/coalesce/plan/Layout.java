@@ -23,6 +23,7 @@ final class Layout {
   final int slotsTotal;
   final long weightTotal;
   final long bytesTotal;
+  long steps;  // homes, units and nodes that were looked at so far: what planning costs, counted where it could grow
 
   Layout(List<Unit> units, ClusterShape shape, Policy policy) {
     Map<String, Integer> number = new HashMap<>();
@@ -123,13 +124,14 @@ final class Layout {
 
   /** The units of each kind, ascending; kinds by their first unit. */
   List<int[]> unitsByKind() {
-    boolean one = true;
-    for (int u = 1; u < kind.length && one; u++) one = kind[u] == kind[0];
-    if (one) return unitCount() == 0 ? Collections.emptyList() : Collections.singletonList(allUnits());
     return unitsByKind(allUnits());
   }
 
   List<int[]> unitsByKind(int[] units) {
+    if (units.length == 0) return Collections.emptyList();
+    boolean one = true;
+    for (int i = 1; i < units.length && one; i++) one = kind[units[i]] == kind[units[0]];
+    if (one) return Collections.singletonList(units);
     Map<Integer, IntList> byKind = new java.util.LinkedHashMap<>();
     for (int u : units) byKind.computeIfAbsent(kind[u], k -> new IntList()).add(u);
     List<int[]> lists = new ArrayList<>(byKind.size());

@@ -26,7 +26,7 @@ public final class SplitPlan {
     Split(int[] units, String node, List<String> hosts, long bytes, long bytesLocal) {
       this.units = units;
       this.node = node;
-      this.hosts = Collections.unmodifiableList(new ArrayList<>(hosts));
+      this.hosts = hosts;
       this.bytes = bytes;
       this.bytesLocal = bytesLocal;
     }

@@ -3,7 +3,6 @@ package lamella.coalesce.plan;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
-import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -36,7 +35,7 @@ public final class SplitPlanner {
     return finish(units, shape, layout, cut(layout, policy, groups(layout, policy)));
   }
 
-  private static List<Group> groups(Layout layout, Policy policy) {
+  static List<Group> groups(Layout layout, Policy policy) {
     switch (policy.scheme()) {
       case NONE:
         return Singles.of(layout);
@@ -134,9 +133,7 @@ public final class SplitPlanner {
     if (seenCount != seen.length) {
       throw new IllegalStateException(seen.length - seenCount + " of " + seen.length + " units were not planned");
     }
-    Integer[] order = new Integer[splits.length];
-    Arrays.setAll(order, g -> g);
-    Arrays.sort(order, Comparator.comparingLong((Integer g) -> -weight[g]).thenComparingInt(g -> splits[g].units()[0]));
+    int[] order = heaviestFirst(splits, weight, layout.unitCount());
 
     long bytesPlaced = 0;
     long bytesKnown = 0;
@@ -148,6 +145,24 @@ public final class SplitPlanner {
     List<SplitPlan.Split> sorted = new ArrayList<>(splits.length);
     for (int g : order) sorted.add(splits[g]);
     return new SplitPlan(sorted, shape, bytesPlaced, bytesKnown);
+  }
+
+  /** By falling weight, and splits of equal weight by their first unit. */
+  private static int[] heaviestFirst(SplitPlan.Split[] splits, long[] weight, int unitCount) {
+    int[] ofFirst = new int[unitCount];  // the split that a unit is the first of, plus one
+    for (int g = 0; g < splits.length; g++) ofFirst[splits[g].units()[0]] = g + 1;
+    int[] order = new int[splits.length];
+    int count = 0;
+    boolean falling = true;
+    for (int g : ofFirst) {
+      if (g == 0) continue;
+      order[count++] = g - 1;
+      falling &= count == 1 || weight[order[count - 2]] >= weight[g - 1];
+    }
+    if (falling) return order;
+    Integer[] sorted = Arrays.stream(order).boxed().toArray(Integer[]::new);
+    Arrays.sort(sorted, (a, b) -> Long.compare(weight[b], weight[a]));  // a stable sort
+    return Arrays.stream(sorted).mapToInt(Integer::intValue).toArray();
   }
 
   private static SplitPlan.Split split(

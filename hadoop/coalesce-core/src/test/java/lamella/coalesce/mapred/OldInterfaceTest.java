@@ -15,6 +15,7 @@ import java.util.List;
 import java.util.Random;
 import lamella.coalesce.InvalidSettingException;
 import lamella.coalesce.Settings;
+import lamella.coalesce.mapreduce.CoalescedSplit;
 import org.apache.hadoop.io.DataInputBuffer;
 import org.apache.hadoop.io.DataOutputBuffer;
 import org.apache.hadoop.io.LongWritable;

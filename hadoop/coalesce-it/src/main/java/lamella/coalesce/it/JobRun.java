@@ -103,7 +103,7 @@ public record JobRun(
   }
 
   /** Start and end of every map attempt, from the job's history file. */
-  private static List<long[]> mapSpans(Job job, SmallCluster cluster) throws IOException, InterruptedException {
+  static List<long[]> mapSpans(Job job, SmallCluster cluster) throws IOException, InterruptedException {
     JobHistoryParser.JobInfo info = new JobHistoryParser(cluster.fs(), historyFile(job, cluster)).parse();
     List<long[]> spans = new ArrayList<>();
     for (JobHistoryParser.TaskInfo task : info.getAllTasks().values()) {

@@ -75,6 +75,7 @@ public final class SmallCluster implements AutoCloseable {
     conf.setInt("yarn.scheduler.maximum-allocation-mb", CONTAINER_MB * containersByMemory);
     conf.setInt("yarn.nodemanager.resource.memory-mb", CONTAINER_MB * containersByMemory);
     conf.setInt("yarn.nodemanager.resource.cpu-vcores", vcores);
+    conf.setBoolean("yarn.nodemanager.log-container-debug-info.enabled", false);  // a find and an ls for each container
     conf.setBoolean("yarn.nodemanager.pmem-check-enabled", false);
     conf.setBoolean("yarn.nodemanager.vmem-check-enabled", false);
     conf.set("yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage", "99.5");

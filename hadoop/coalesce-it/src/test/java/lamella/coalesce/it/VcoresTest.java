@@ -14,7 +14,7 @@ class VcoresTest {
   @Test
   void slotsAreThoseThatYarnGives() throws Exception {
     try (SmallCluster cluster = new SmallCluster(2, 4, 2, true, FOLDER)) {
-      Data.longLines(cluster.fs(), new org.apache.hadoop.fs.Path(INPUT, "a.txt"), 9 * 16);
+      Data.longLines(cluster.fs(), new org.apache.hadoop.fs.Path(INPUT, "a.txt"), 6 * 16);
       JobRun run = run(cluster, JobRun.Splitting.MAXIMUM);
       assertEquals(3, run.maps());  // two nodes of two vcores, one of the four the application master's
       assertEquals(1.0, run.waves(), "by the job's history, a map started after another had ended");
