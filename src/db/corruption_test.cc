@@ -516,7 +516,8 @@ class ChunkTableDamage : public Corruption, public ::testing::WithParamInterface
 TEST_P(ChunkTableDamage, OfOneCopyIsNoLossAndOfBothIsReported) {
   ASSERT_NO_FATAL_FAILURE(BuildStore());
   const uint64_t chunks = image_.size() / kChunkBytes;
-  const uint64_t turns = left_ == Left::kClosed || ProofSeconds(1) > 1 ? 1 : 11;
+  const uint64_t share = LAMELLA_ADDRESS_SANITIZER ? 7 : 1;
+  const uint64_t turns = share * (left_ == Left::kClosed || ProofSeconds(1) > 1 ? 1 : 11);
   for (uint64_t at = 0; at < (chunks + 2) * sizeof(ChunkDescriptor); at += turns) {
     ASSERT_NO_FATAL_FAILURE(Try(at, 1, false, at % 16 == 0));
     if (HasFailure()) break;
