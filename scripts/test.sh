@@ -19,7 +19,7 @@ broken=0  # builds that failed, or test runs that left no report
 concurrent_labels='^(log|memtable|engine_listdb|db)$'
 concurrent_names='Concurren'
 # Of those folders, what asks one thread's work of a store and takes long; and the bugs planted to show that a check catches them.
-sequential_names='^All/(StoreCrash|StoreFaults|DeletionCrash|SpaceTarget)|FlippedBit|Corruption|RandomDamage|^ListDbState|^MetamorphicControl'
+sequential_names='^All/(StoreCrash|StoreFaults|DeletionCrash|SpaceTarget)|FlippedBit|Corruption|ChunkTableDamage|RandomDamage|^ListDbState|^MetamorphicControl'
 
 # What one client asks of a store: there the threads are the store's own, and do the same on every medium. Five sets of options less.
 same_threads='^All/(Point|Read|Life|Space)Conformance.*/[a-z]+(Page|Byte|PageTiny|CacheLineSmallChunks|CacheLineNoZipper)$'
