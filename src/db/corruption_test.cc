@@ -166,14 +166,17 @@ class Corruption : public ::testing::Test {
     RunAnywhere();
   }
 
+  void OpenPool(std::unique_ptr<Pool>* pool) {
+    const Status s = Pool::Open({.part_paths = {dir_.Sub("store") + "/pool.0"},
+                                 .pool_bytes_max = options_.pool_bytes_max,
+                                 .medium = options_.medium},
+                                pool);
+    ASSERT_TRUE(s.ok()) << s.ToString();
+  }
   // What descriptors say of their chunks' content is never flushed.
   void LoseHints() {
     std::unique_ptr<Pool> pool;
-    ASSERT_TRUE(Pool::Open({.part_paths = {dir_.Sub("store") + "/pool.0"},
-                            .pool_bytes_max = options_.pool_bytes_max,
-                            .medium = options_.medium},
-                           &pool)
-                    .ok());
+    ASSERT_NO_FATAL_FAILURE(OpenPool(&pool));
     pool->ForEachChunk([&](const ChunkRef& chunk) {
       ChunkDescriptor* descriptor = pool->Descriptor(chunk.part, chunk.index);
       for (PmWord* hint : {&descriptor->dead_bytes, &descriptor->used_bytes, &descriptor->whole_bytes}) hint->store(0);
@@ -419,11 +422,7 @@ class ChunkTableDamage : public Corruption, public ::testing::WithParamInterface
   // Which keys have a record, of any version, in which chunk.
   void FindKeys() {
     std::unique_ptr<Pool> pool;
-    ASSERT_TRUE(Pool::Open({.part_paths = {dir_.Sub("store") + "/pool.0"},
-                            .pool_bytes_max = options_.pool_bytes_max,
-                            .medium = options_.medium},
-                           &pool)
-                    .ok());
+    ASSERT_NO_FATAL_FAILURE(OpenPool(&pool));
     pool->ForEachChunk([&](const ChunkRef& chunk) {
       if (chunk.kind < ChunkKind::kLog) return;
       ForEachRecord(

@@ -337,7 +337,7 @@ class RealJobsTest {
     job.getConfiguration().setInt("mapreduce.task.progress-report.interval", 500);
     assertTrue(job.waitForCompletion(false));
     assertEquals(cluster.slots() + 1, job.getCounters().findCounter(JobCounter.TOTAL_LAUNCHED_MAPS).getValue());
-    // There was one copy, so one attempt was killed; Hadoop counts it twice where its container ends before it is told to.
+    // One copy was launched, so one attempt was killed. On a busy machine this counter was seen at 2 for it.
     assertNotEquals(0, job.getCounters().findCounter(JobCounter.NUM_KILLED_MAPS).getValue());
     assertEveryLineOnce("/slow-once");
     List<long[]> spans = JobRun.mapSpans(job, cluster);
