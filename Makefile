@@ -6,7 +6,7 @@ JOBS := $(shell nproc)
 
 help:
 	@echo 'make demo     install what is missing, build, run the main job (DATA=file for your own input)'
-	@echo 'make test     install what is missing, build, run every test; again under ASan+UBSan, TSan; the Java part'
+	@echo 'make test     install what is missing, build, run every test; most again under ASan+UBSan, TSan; the Java part'
 	@echo 'make test-long BUDGET=50    the release tests, exploring crashes BUDGET times as long (at most 50)'
 	@echo 'make build    build/release: liblamella.a, the program lamella, lamella_bench'
 	@echo 'make bench    the standing benchmark against RocksDB, LevelDB and LMDB'

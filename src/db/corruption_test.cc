@@ -166,14 +166,17 @@ class Corruption : public ::testing::Test {
     RunAnywhere();
   }
 
+  void OpenPool(std::unique_ptr<Pool>* pool) {
+    const Status s = Pool::Open({.part_paths = {dir_.Sub("store") + "/pool.0"},
+                                 .pool_bytes_max = options_.pool_bytes_max,
+                                 .medium = options_.medium},
+                                pool);
+    ASSERT_TRUE(s.ok()) << s.ToString();
+  }
   // What descriptors say of their chunks' content is never flushed.
   void LoseHints() {
     std::unique_ptr<Pool> pool;
-    ASSERT_TRUE(Pool::Open({.part_paths = {dir_.Sub("store") + "/pool.0"},
-                            .pool_bytes_max = options_.pool_bytes_max,
-                            .medium = options_.medium},
-                           &pool)
-                    .ok());
+    ASSERT_NO_FATAL_FAILURE(OpenPool(&pool));
     pool->ForEachChunk([&](const ChunkRef& chunk) {
       ChunkDescriptor* descriptor = pool->Descriptor(chunk.part, chunk.index);
       for (PmWord* hint : {&descriptor->dead_bytes, &descriptor->used_bytes, &descriptor->whole_bytes}) hint->store(0);
@@ -419,11 +422,7 @@ class ChunkTableDamage : public Corruption, public ::testing::WithParamInterface
   // Which keys have a record, of any version, in which chunk.
   void FindKeys() {
     std::unique_ptr<Pool> pool;
-    ASSERT_TRUE(Pool::Open({.part_paths = {dir_.Sub("store") + "/pool.0"},
-                            .pool_bytes_max = options_.pool_bytes_max,
-                            .medium = options_.medium},
-                           &pool)
-                    .ok());
+    ASSERT_NO_FATAL_FAILURE(OpenPool(&pool));
     pool->ForEachChunk([&](const ChunkRef& chunk) {
       if (chunk.kind < ChunkKind::kLog) return;
       ForEachRecord(
@@ -516,7 +515,8 @@ class ChunkTableDamage : public Corruption, public ::testing::WithParamInterface
 TEST_P(ChunkTableDamage, OfOneCopyIsNoLossAndOfBothIsReported) {
   ASSERT_NO_FATAL_FAILURE(BuildStore());
   const uint64_t chunks = image_.size() / kChunkBytes;
-  const uint64_t turns = left_ == Left::kClosed || ProofSeconds(1) > 1 ? 1 : 11;
+  const uint64_t share = LAMELLA_ADDRESS_SANITIZER ? 7 : 1;
+  const uint64_t turns = share * (left_ == Left::kClosed || ProofSeconds(1) > 1 ? 1 : 11);
   for (uint64_t at = 0; at < (chunks + 2) * sizeof(ChunkDescriptor); at += turns) {
     ASSERT_NO_FATAL_FAILURE(Try(at, 1, false, at % 16 == 0));
     if (HasFailure()) break;

@@ -118,17 +118,25 @@ TEST_P(DeletionCrash, WhatIsSwitchedOffIsMissed) {
   const Stopwatch watch;
   std::set<PersistSite> all;
   std::set<PersistSite> left;
+  std::set<PersistSite> unasked;  // of those left, what the structures' tests say of them
   uint64_t histories = 0;
   for (size_t i = 0; i < subjects_.size(); ++i) {
     Subject& subject = subjects_[i];
     if (i >= std::size(kTelling) && left.empty()) break;
     subject.sites = SitesOf(subject);
     for (const PersistSite& site : subject.sites) {
-      if (all.insert(site).second) left.insert(site);
+      if (!all.insert(site).second) continue;
+      left.insert(site);
+      unasked.insert(site);
     }
     if (i == 1) {
       ASSERT_FALSE(AStructureTestMisses("")) << "the structures' tests fail with every site in place";
-      std::erase_if(left, [](const PersistSite& site) { return AStructureTestMisses(site.ToString()); });
+    }
+    if (i >= 1) {  // the first history shows most by itself
+      std::erase_if(left, [&](const PersistSite& site) {
+        return unasked.contains(site) && AStructureTestMisses(site.ToString());
+      });
+      unasked.clear();
     }
     bool sound = false;
     for (auto site = left.begin(); site != left.end();) {

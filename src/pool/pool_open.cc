@@ -235,19 +235,22 @@ Status Pool::OpenParts(const PoolOptions& options) {
   return s.ok() ? ScanParts(superblocks, options.mended) : s;
 }
 
-// What a killed process had stored is here to be read, and yet in the processor's caches alone where it was not flushed: recovery
-// goes by it, and what it makes durable on top must not outlive it (keeps I7). The kernel knows which pages of a file were stored
-// to; of a device nobody does. Page media have no such order to keep.
+// What a killed process had stored is here to be read, and yet in caches alone: the processor's, where it was not flushed, or the
+// kernel's pages. Recovery goes by it, and what it makes durable on top must not outlive it (keeps I7). The kernel knows which pages of
+// a file were stored to; of a device nobody does.
 Status Pool::WriteBackLeft() {
-  if (!gate_->flushes()) return Status::OK();
+  if (!gate_->flushes() && gate_->medium() != MediumKind::kPage) return Status::OK();
   for (const std::unique_ptr<Part>& part : parts_) {
     if (part->region->is_device()) {
       MutexLock lock(&deferred_mu_);
       deferred_persister_->Persist(part->region->base(), part->region->bytes());
-    } else {
-      Status s = part->region->Sync(gate_.get());
-      if (!s.ok()) return s;
+      continue;
     }
+    Status s = part->region->Sync(gate_.get());
+    if (s.ok()) continue;
+    MutexLock lock(&superblock_mu_);
+    MarkSyncFailed();
+    return s;
   }
   return Status::OK();
 }

@@ -105,7 +105,6 @@ void ListDb::LinkRecords(const HeadTree& tree, L0Table* table, std::vector<Sampl
   HeadTree::Entry previous;
   const uint64_t sampled_each = tree.count() / kSampledRecords + 1;
   uint64_t index = 0;
-  PmPtr ahead;
   for (RecordWalk at(pool_, &tree); at.Valid(); at.Next()) {
     const HeadTree::Entry& entry = at.entry();
     const PmPtr place = entry.place();
@@ -116,10 +115,11 @@ void ListDb::LinkRecords(const HeadTree& tree, L0Table* table, std::vector<Sampl
       set(before, place);
       before = record->link(layer);
     }
-    if (sample != nullptr && index++ % sampled_each == 0) {
-      sample->push_back({place, ahead && pool_->At<Record>(ahead)->key() == record->key()});
+    if (index++ % sampled_each == 0) {
+      const bool replaced =
+          previous.reference != 0 && pool_->At<Record>(previous.place())->key() == record->key();
+      sample->push_back({place, replaced});
     }
-    ahead = place;
     if (lookup_cache_.enabled()) {
       // Versions of a key come newest first; only that one may enter.
       const bool same_head = previous.reference != 0 && previous.head_high == entry.head_high &&
@@ -127,8 +127,8 @@ void ListDb::LinkRecords(const HeadTree& tree, L0Table* table, std::vector<Sampl
       const bool same_key = same_head && (entry.key_class() != HeadTree::kLongKeyClass ||
                                           pool_->At<Record>(previous.place())->key() == record->key());
       if (!same_key) filler.Push(Hash64(record->key()), place);
-      previous = entry;
     }
+    previous = entry;
   }
   for (auto& lane : last) {
     for (PmWord* word : lane) set(word, PmPtr());  // a record that was linked before a crash has old links

@@ -113,36 +113,43 @@ Lookup ListDb::SearchTables(const TableSet& tables, const InternalKey& target, c
       return Found(place, record->kind());
     }
   }
-  for (const auto& table : static_cast<const ListDbTables&>(tables).l0) {
+  HopTally hops;
+  bool in_l1 = false;
+  Lookup found = FindInTables(static_cast<const ListDbTables&>(tables), target, verify, &hops, &in_l1);
+  if (in_l1 && pool_->part_count() > 1) {
+    hops_local_.Add(hops.local);
+    hops_remote_.Add(hops.remote);
+  }
+  if (found.state == LookupState::kAbsent || found.state == LookupState::kDamaged) return found;
+  (in_l1 ? gets_l1_ : gets_l0_).Add();
+  // Only a read as of after the last flush may fill the cache: no table has a newer version than it found. A flush since then
+  // moved the generation.
+  if (in_l1 && TagSequence(target.tag) >= flushed_through_.load(std::memory_order_acquire)) {
+    if (lookup_cache_.PutFound(candidates.hash, found.place, candidates.generation)) context_.nudge();
+  }
+  return found;
+}
+
+// From the newest table on; `in_l1` where all those of level 0 were passed. The caller is pinned.
+Lookup ListDb::FindInTables(const ListDbTables& tables, const InternalKey& target, bool verify, HopTally* hops,
+                            bool* in_l1) const {
+  for (const auto& table : tables.l0) {
     if (table->tree != nullptr) {
       HeadTree::Entry entry;
       if (!table->tree->FindVersion(target, &entry)) continue;
-      gets_l0_.Add();
       return Found(entry.place(), TagKind(entry.tag));
     }
     const PmPtr place = table->list->FindAtOrAfter(target, PmPtr(), nullptr, verify);
     if (place.damaged()) return Damaged(place);
     if (!place || pool_->At<Record>(place)->key() != target.user_key) continue;
-    gets_l0_.Add();
     return Found(place, pool_->At<Record>(place)->kind());
   }
-  HopTally hops;
-  const PmPtr place = l1_->FindAtOrAfter(target, second_chance_.FindAtOrBefore(target), &hops, verify);
-  if (pool_->part_count() > 1) {
-    hops_local_.Add(hops.local);
-    hops_remote_.Add(hops.remote);
-  }
+  *in_l1 = true;
+  const PmPtr place = l1_->FindAtOrAfter(target, second_chance_.FindAtOrBefore(target), hops, verify);
   if (place.damaged()) return Damaged(place);
   if (!place) return {};
   const Record* record = pool_->At<Record>(place);
-  if (record->key() != target.user_key) return {};
-  gets_l1_.Add();
-  // Only a read as of after the last flush may fill the cache: no table has a newer version than it found. A flush since then
-  // moved the generation.
-  if (TagSequence(target.tag) >= flushed_through_.load(std::memory_order_acquire)) {
-    if (lookup_cache_.PutFound(candidates.hash, place, candidates.generation)) context_.nudge();
-  }
-  return Found(place, record->kind());
+  return record->key() == target.user_key ? Found(place, record->kind()) : Lookup();
 }
 
 void ListDb::AddTableIterators(const std::shared_ptr<const TableSet>& tables, bool verify,

@@ -96,6 +96,7 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   bool ReclaimSpace() override;
 
  private:
+  Lookup FindInTables(const ListDbTables& tables, const InternalKey& target, bool verify, HopTally* hops, bool* in_l1) const;
   // flush.cc
   std::shared_ptr<L0Table> NewTable(const MemTable& memtable);
   /// One of those in a table that are looked up when it is flushed.
@@ -160,7 +161,6 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
     std::vector<Candidate> candidates;
   };
   double LiveShareOf(std::span<const Sampled> sample, const ListDbTables& older) const;
-  const Record* FindNewest(const InternalKey& target, const ListDbTables& tables) const;
   void CountDead(PmPtr place, uint64_t bytes);
   void AddLive(const Record* record);
   void SubtractLive(const Record* record);

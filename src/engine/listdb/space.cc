@@ -34,24 +34,6 @@ constexpr uint64_t kKeptMin = 1024;
 
 }  // namespace
 
-const Record* ListDb::FindNewest(const InternalKey& target, const ListDbTables& tables) const {
-  PmPtr place;
-  for (size_t i = 0; !place && i < tables.l0.size(); ++i) {
-    const L0Table& table = *tables.l0[i];
-    HeadTree::Entry entry;
-    if (table.tree != nullptr) {
-      if (table.tree->FindVersion(target, &entry)) place = entry.place();
-      continue;
-    }
-    place = table.list->FindAtOrAfter(target, PmPtr(), nullptr);
-    if (place && !place.damaged() && pool_->At<Record>(place)->key() != target.user_key) place = PmPtr();
-  }
-  if (!place) place = l1_->FindAtOrAfter(target, second_chance_.FindAtOrBefore(target), nullptr);
-  if (!place || place.damaged()) return nullptr;
-  const Record* record = pool_->At<Record>(place);
-  return record->key() == target.user_key ? record : nullptr;
-}
-
 // Of a table's bytes, how much more will live once it is merged: by a sample, before the merge tells, which may be long after.
 double ListDb::LiveShareOf(std::span<const Sampled> sample, const ListDbTables& older) const {
   const EpochPin pin(pool_->readers());
@@ -62,8 +44,9 @@ double ListDb::LiveShareOf(std::span<const Sampled> sample, const ListDbTables& 
     bytes += record->bytes();
     if (replaced || record->kind() == RecordKind::kDelete) dead += record->bytes();
     if (replaced) continue;
-    const Record* before = FindNewest(record->internal_key(), older);
-    if (before != nullptr && before->kind() != RecordKind::kDelete) dead += before->bytes();
+    bool in_l1 = false;
+    const Lookup before = FindInTables(older, record->internal_key(), false, nullptr, &in_l1);
+    if (before.state == LookupState::kFound) dead += pool_->At<Record>(before.place)->bytes();
   }
   return bytes == 0 ? 1 : 1 - std::min(1.0, static_cast<double>(dead) / static_cast<double>(bytes));
 }
