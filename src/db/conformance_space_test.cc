@@ -23,8 +23,6 @@ class SpaceConformance : public ConformanceTest {
   static constexpr size_t kValueBytes = 4000;
 
   bool SmallChunks() const { return options_.chunk_bytes <= (64 << 10); }
-  // With little memory the catalog is rewritten often, and may lie at the pool's end when the rest goes (docs/LIMITS.md).
-  bool CatalogKeepsEnd() const { return options_.memory_budget_bytes <= (1 << 20); }
   // A store that may not grow beyond a size at which its fixed parts do not count.
   void OpenLimited() {
     CloseStore();
@@ -103,7 +101,6 @@ TEST_P(SpaceConformance, SpaceOfDeletedKeysComesBack) {
 // While open, after a close and after that; and it can be filled again.
 TEST_P(SpaceConformance, AnEmptiedStoreGivesItsSpaceBackToTheFileSystem) {
   if (!GetParam().options.listdb.unified_log) GTEST_SKIP() << "a plain log keeps what it last copied (docs/LIMITS.md)";
-  if (CatalogKeepsEnd()) GTEST_SKIP() << "the catalog may keep the pool's end";
   const uint64_t count = SmallChunks() ? 3000 : 12000;
   const auto files_bytes = [this] {
     uint64_t bytes = 0;
@@ -170,9 +167,7 @@ TEST_P(SpaceConformance, ReadersGoOnWhileSpaceIsGivenBack) {
   for (std::thread& reader : readers) reader.join();
   Settle();
   EXPECT_EQ(ScanForward().size(), kept);
-  if (!CatalogKeepsEnd()) {
-    EXPECT_LT(db()->GetStats().pool_bytes, (4ull << 20) * GetParam().parts);
-  }
+  EXPECT_LT(db()->GetStats().pool_bytes, (4ull << 20) * GetParam().parts);
 }
 
 TEST_P(SpaceConformance, OverwritingDoesNotGrowThePoolWithoutEnd) {

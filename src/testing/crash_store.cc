@@ -36,8 +36,9 @@ std::string ValueOf(uint32_t id) {
   uint32_t size = kind < 56 ? kSizes[kind % 13] : kind < 61 ? kSizes[13] : kind < 63 ? kSizes[14] : kSizes[15];
   return MakeValue(id, size);
 }
-// An id of the 12,000 bytes, another for each other one's quotient by 64.
+// An id of the 12,000 bytes, another for each other one's quotient by 64; and of the 80,000.
 constexpr uint32_t LargeValue(uint32_t id) { return id / 64 * 64 + 61; }
+constexpr uint32_t HugeValue(uint32_t id) { return id / 64 * 64 + 63; }
 
 }  // namespace
 
@@ -60,6 +61,12 @@ std::vector<CrashConfig> CrashConfigs() {
       config.mode = mode;
       config.name = name + "_" + CrashModeName(mode);
       configs.push_back(config);
+      config.name = name + "_shrinks_" + CrashModeName(mode);
+      config.shrinks = true;
+      config.more_share = 8;
+      configs.push_back(config);
+      config = base;
+      config.mode = mode;
       if (mode == CrashMode::kEadr || mode == CrashMode::kKill) continue;
       // Of so little space that what the cut made garbage is needed again.
       config.name = name + "_fullPool_" + CrashModeName(mode);
@@ -180,7 +187,46 @@ StoreSteps MakeChurn(uint64_t seed, uint32_t rounds) {
   return steps;
 }
 
+StoreSteps MakeShrinks(uint64_t seed, uint32_t rounds) {
+  constexpr uint32_t kSmall = 4;  // keys that keep their place in between
+  Random random(seed);
+  uint32_t value = static_cast<uint32_t>(random.Uniform(1 << 20)) << 8;
+  StoreSteps steps;
+  const auto add = [&](StoreStep::Kind kind) -> StoreStep& {
+    steps.emplace_back();
+    steps.back().kind = kind;
+    return steps.back();
+  };
+  const auto write_small = [&] {
+    add(StoreStep::kWrite).changes.push_back({static_cast<uint32_t>(random.Uniform(kSmall)), random.OneIn(4) ? 0 : value++ * 16});
+  };
+  for (uint32_t round = 0; round < rounds; ++round) {
+    std::vector<uint32_t> large;
+    for (uint32_t key = kSmall; key < kKeys; ++key) large.push_back(key);
+    while (large.size() > 2 + random.Uniform(3)) {
+      const size_t i = random.Uniform(large.size());
+      add(StoreStep::kWrite).changes.push_back({large[i], HugeValue(value += 64)});
+      large.erase(large.begin() + static_cast<ptrdiff_t>(i));
+      if (random.OneIn(4)) write_small();
+      if (random.OneIn(12)) add(random.OneIn(2) ? StoreStep::kFlush : StoreStep::kCompact);
+    }
+    if (random.OneIn(3)) write_small();  // at the end of all
+    const uint64_t kept = kSmall + random.Uniform(2 * (kKeys - kSmall));  // often none
+    for (uint32_t key = kSmall; key < kKeys; ++key) {
+      if (key != kept) add(StoreStep::kWrite).changes.push_back({key, 0});
+    }
+    add(random.OneIn(3) ? StoreStep::kFlush : StoreStep::kCompact);
+    if (random.OneIn(2)) add(StoreStep::kIdle);
+    if (random.OneIn(3)) write_small();
+    if (random.OneIn(3)) add(random.OneIn(2) ? StoreStep::kCrash : StoreStep::kReopen);
+    if (random.OneIn(3)) add(StoreStep::kSync);
+    add(StoreStep::kIdle);
+  }
+  return steps;
+}
+
 StoreSteps StepsFor(const CrashConfig& config, uint64_t seed, uint32_t count) {
+  if (config.shrinks) return MakeShrinks(seed, (count + 19) / 20);
   StoreSteps steps = MakeSteps(seed, count);
   if (!config.large_values) return steps;
   for (StoreStep& step : steps) {
@@ -193,7 +239,7 @@ StoreSteps StepsFor(const CrashConfig& config, uint64_t seed, uint32_t count) {
 
 std::string Describe(const StoreStep& step) {
   static constexpr const char* kNames[] = {"write",    "sync",    "flush",  "compact",
-                                           "snapshot", "release", "reopen", "crash"};
+                                           "snapshot", "release", "reopen", "crash", "idle"};
   std::string text = kNames[step.kind];
   for (const auto& change : step.changes) {
     text +=
@@ -340,6 +386,9 @@ std::string CrashStore::Step(const StoreStep& step) {
       break;
     case StoreStep::kCrash:
       return Crash();
+    case StoreStep::kIdle:
+      s = db_->WaitForIdle();
+      break;
   }
   return s.ok() || s.IsNoSpace() ? "" : s.ToString();
 }

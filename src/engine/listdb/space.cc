@@ -221,6 +221,13 @@ Status ListDb::ClearEnd() {
   for (const auto& arena : gc_arenas_) {
     if (arena->open_chunk().kind != ChunkKind::kFree && leave(arena->open_chunk())) arena->CloseChunk();
   }
+  {
+    const std::lock_guard lock(catalog_mu_);
+    if (pool_->IsInTheWay(catalog_->chunk())) {
+      Status s = catalog_->Rewrite();
+      if (!s.ok() && !s.IsNoSpace()) return s;
+    }
+  }
   bool progress = false;
   return CollectGarbage(GcGoal::kEnd, &progress);
 }
