@@ -64,6 +64,7 @@ std::vector<CrashConfig> CrashConfigs() {
       config.name = name + "_shrinks_" + CrashModeName(mode);
       config.shrinks = true;
       config.more_share = 8;
+      config.depth_share = 24;
       configs.push_back(config);
       config = base;
       config.mode = mode;
@@ -201,19 +202,17 @@ StoreSteps MakeShrinks(uint64_t seed, uint32_t rounds) {
     add(StoreStep::kWrite).changes.push_back({static_cast<uint32_t>(random.Uniform(kSmall)), random.OneIn(4) ? 0 : value++ * 16});
   };
   for (uint32_t round = 0; round < rounds; ++round) {
-    std::vector<uint32_t> large;
-    for (uint32_t key = kSmall; key < kKeys; ++key) large.push_back(key);
-    while (large.size() > 2 + random.Uniform(3)) {
-      const size_t i = random.Uniform(large.size());
-      add(StoreStep::kWrite).changes.push_back({large[i], HugeValue(value += 64)});
-      large.erase(large.begin() + static_cast<ptrdiff_t>(i));
-      if (random.OneIn(4)) write_small();
-      if (random.OneIn(12)) add(random.OneIn(2) ? StoreStep::kFlush : StoreStep::kCompact);
+    // In few writes: a history shall come to where the space is given back.
+    for (uint32_t key = kSmall; key < kKeys;) {
+      StoreStep& step = add(StoreStep::kWrite);
+      for (uint64_t n = 5 + random.Uniform(10); n > 0 && key < kKeys; --n) step.changes.push_back({key++, HugeValue(value += 64)});
+      if (random.OneIn(2)) write_small();
+      if (random.OneIn(6)) add(random.OneIn(2) ? StoreStep::kFlush : StoreStep::kCompact);
     }
-    if (random.OneIn(3)) write_small();  // at the end of all
     const uint64_t kept = kSmall + random.Uniform(2 * (kKeys - kSmall));  // often none
+    StoreStep& deletes = add(StoreStep::kWrite);
     for (uint32_t key = kSmall; key < kKeys; ++key) {
-      if (key != kept) add(StoreStep::kWrite).changes.push_back({key, 0});
+      if (key != kept) deletes.changes.push_back({key, 0});
     }
     add(random.OneIn(3) ? StoreStep::kFlush : StoreStep::kCompact);
     if (random.OneIn(2)) add(StoreStep::kIdle);
@@ -614,15 +613,18 @@ std::string ExploreStore(const CrashConfig& config, uint64_t seed, double second
   uint64_t states = 0;
   uint64_t deep = 0;
   uint64_t histories = 0;
+  uint64_t shortened = 0;
   std::set<PersistSite> sites;
   std::set<PersistSite> sites_cut;
   std::string wrong;
   // One more where the time ended a history before a cut came behind a site that it had just met.
-  const auto one_more = [&] { return seconds > 0 && histories < 3 && sites_cut.size() < sites.size(); };
+  const auto one_more = [&] { return seconds > 0 && !config.shrinks && histories < 3 && sites_cut.size() < sites.size(); };
   for (; wrong.empty() && (histories == 0 || watch.Seconds() < seconds || (!kSlow && one_more()));
        ++seed, ++histories) {
     const StoreSteps steps = StepsFor(config, seed, 60);
-    CrashPlan plan{.mode = config.mode, .seed = seed, .cut_share = kSlow ? 60 : 4, .cut_sites = !kSlow};
+    // A history that gives space back is long before it comes to that, and its states are large.
+    const bool few = kSlow || (config.shrinks && config.mode != CrashMode::kEadr && config.mode != CrashMode::kKill);
+    CrashPlan plan{.mode = config.mode, .seed = seed, .cut_share = few ? 60u : 4u, .cut_sites = !few};
     if (const char* only = std::getenv("LAMELLA_CRASH_STATE")) {  // SHARE:CUT:STATE
       char* end = nullptr;
       plan.cut_share = static_cast<uint32_t>(std::strtoul(only, &end, 10));
@@ -634,6 +636,7 @@ std::string ExploreStore(const CrashConfig& config, uint64_t seed, double second
     wrong = store.Run(steps);
     states += store.states();
     deep += store.deep_states();
+    shortened += store.simulator().shortened();
     for (const auto& [site, hits] : store.sites()) sites.insert(site);
     sites_cut.insert(store.sites_cut().begin(), store.sites_cut().end());
     if (wrong.empty()) continue;
@@ -649,7 +652,9 @@ std::string ExploreStore(const CrashConfig& config, uint64_t seed, double second
                    " LAMELLA_CRASH_STATE=", plan.cut_share, ":", store.simulator().failed_cut(), ":",
                    store.simulator().failed_state(), " lamella_db_test --gtest_filter='*Crash*", config.name, "*'");
   }
+  if (wrong.empty() && config.shrinks && shortened == 0) wrong = Concat(config.name, ": no history gave space back");
   const double took = watch.Seconds();
+  if (config.shrinks) std::printf("%s: space given back %llu times\n", config.name.c_str(), static_cast<unsigned long long>(shortened));
   std::printf("%s: %llu states, %llu of them within recovery, in %llu histories; %.0f us a state\n",
               config.name.c_str(), static_cast<unsigned long long>(states) + deep,
               static_cast<unsigned long long>(deep), static_cast<unsigned long long>(histories),

@@ -83,7 +83,10 @@ void Simulator::OnMap(uint32_t number, const char* base, uint64_t bytes) {
   }
   durable_changed_ = true;
   if (!shorter) return;
-  if (running_ && !trying_) Cut();
+  if (running_ && !trying_) {
+    ++shortened_;
+    Cut();
+  }
   if (plan_.mode == CrashMode::kKill) part.lost.clear();
 }
 

@@ -111,6 +111,8 @@ class Simulator final : public PersistHook {
   uint64_t failed_state() const { return failed_state_; }
   uint64_t states() const { return states_; }
   uint64_t cuts() const { return cut_; }
+  /// Files made shorter while cuts were taken.
+  uint64_t shortened() const { return shortened_; }
   /// Of the state in the replicas: the same whenever it is visited.
   uint64_t state_id() const { return plan_.seed * 1000003 + cut_ * 4099 + state_; }
   /// The sites met since the start, and how often.
@@ -201,6 +203,7 @@ class Simulator final : public PersistHook {
   uint64_t tried_cut_ = 0;  // the last that was not passed over
   uint64_t state_ = 0;      // of this cut
   uint64_t states_ = 0;
+  uint64_t shortened_ = 0;
   bool durable_changed_ = true;
   std::vector<Key> keys_;  // of this cut's units, ascending
   std::vector<const Unit*> at_;
