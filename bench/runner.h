@@ -57,6 +57,7 @@ struct RunResult {
   uint64_t user_bytes_put = 0;
   std::optional<std::vector<BytesByCause>> written;  // during the run and until idle
   std::optional<uint64_t> log_fences, all_fences, stall_ns, stall_ns_max, stall_count, dram_bytes;
+  std::optional<uint64_t> used_bytes;  // as StoreStats
   uint64_t rss_bytes = 0;    // anonymous memory that the store has added to the process since it was opened
   uint64_t space_bytes = 0;  // on the file system, when idle
 

@@ -84,6 +84,15 @@ class Zipper {
   /// nothing is changed, where the element's link is damaged.
   bool Unlink(PmPtr before, PmPtr element);
 
+  /// A record, and what is linked in layer 0 where it belongs.
+  struct Place {
+    PmPtr element;
+    PmPtr before;  // the last that is before it; null: none
+    PmPtr next;    // what follows that: itself where it is linked. Damaged where a link on the way is
+  };
+  /// Finds the places, many at once. Nothing may change in the lower list meanwhile.
+  void FindPlaces(std::span<Place> places) const;
+
   /// An element and its copy, of the same height.
   struct Move {
     PmPtr from;
@@ -99,8 +108,9 @@ class Zipper {
   struct Step {
     PmPtr element;
     uint32_t lane = 0;
-    uint32_t known = 0;  // layers of which `befores` holds the predecessor
-    PmPtr next;          // what follows its place in layer 0
+    uint16_t layers = 1;  // of which the predecessor is wanted
+    uint16_t known = 0;   // of which `befores` holds it: those, or more
+    PmPtr next;           // what follows its place in layer 0; damaged where a link on the way is
     PmPtr befores[kHeightMax];
   };
   /// Neighbouring elements [begin, end) of the merge.
@@ -131,6 +141,8 @@ class Zipper {
   void EndWindows();
   Status Scan(Window* window) const;
   void TakeSteps(Window* window) const;
+  template <class Found>
+  Status FindSteps(std::span<Step> steps, const Found& found) const;
   void Begin(Step* step, Search* search) const;
   void BeginAtHead(Search* search) const;
   bool Advance(Search* search) const;
@@ -140,7 +152,7 @@ class Zipper {
   Status MergeStep(const Step& step);
   PmPtr DropObsolete(const Step& step, PmPtr older);
   bool UnlinkUpper(PmPtr element, const Step* near);
-  void LinkUpper(PmPtr element);
+  void LinkUpper(PmPtr element, const Step& near);
   void LinkInLayers(PmPtr element, const PmPtr* befores);
   /// Predecessors of `element` in the layers above 0 of its lane. `near` (may be null): a step whose
   /// place is right before it.

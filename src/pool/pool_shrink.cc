@@ -10,12 +10,17 @@
 namespace lamella {
 namespace {
 
-// Less than this, or less than this share of the part, is not worth the syncs that it takes. While a store is open a quarter: of what
-// growth and a cycle of gc take and leave no part goes back and forth. At a close an eighth: one step of growth alone stays.
+// Less than this is not worth the syncs that it takes.
 constexpr uint64_t kGiveBackBytesMin = 1ull << 20;
-constexpr uint32_t kGiveBackShareOpen = 4;
+// While a store is open: nor is less than a quarter of the part, of what growth and a cycle of gc take and leave no part goes back
+// and forth; but where that is much (as the next says), a thirty-second, so that a large store's files are not much larger than what
+// is in them.
+constexpr uint32_t kGiveBackShareSmall = 4;
+constexpr uint32_t kGiveBackShareLarge = 32;
+constexpr uint64_t kMuchBytes = 32ull << 20;
+// At a close an eighth: one step of growth alone stays.
 constexpr uint32_t kGiveBackShareClosing = 8;
-// What stays free beside what growth keeps ready anyway while a store is open: of what is in use this share.
+// What stays free beside what growth keeps ready anyway while a store is open: of what is in use this share, but no more than much.
 constexpr uint32_t kSlackShareOpen = 3;
 // Owned chunks are in the way where they are at most this share of what would be given back without them: to move them is cheap.
 constexpr uint32_t kInTheWayShareMax = 4;
@@ -59,12 +64,13 @@ Pool::Ending Pool::LookAtEnd(const Part& part, Slack slack) const {
   const uint32_t chunks = part.chunks.load(std::memory_order_relaxed);  // stored under mu
   const uint32_t free = part.free.count();
   Ending ending{.chunks = chunks, .keep = chunks};
-  const uint32_t least = static_cast<uint32_t>(
-      std::max<uint64_t>(std::max<uint64_t>(1, kGiveBackBytesMin >> chunk_shift_),
-                         chunks / (closing ? kGiveBackShareClosing : kGiveBackShareOpen)));
+  const auto much = static_cast<uint32_t>(kMuchBytes >> chunk_shift_);
+  const uint32_t share = closing ? chunks / kGiveBackShareClosing
+                                 : std::max(std::min(chunks / kGiveBackShareSmall, much), chunks / kGiveBackShareLarge);
+  const uint32_t least = std::max({uint32_t{1}, static_cast<uint32_t>(kGiveBackBytesMin >> chunk_shift_), share});
   if (free < least || part.region->is_device() || part.keeps_end.load(std::memory_order_relaxed)) return ending;
   const uint32_t owned = ClaimableChunks(chunk_shift_, chunks) - free;
-  const uint32_t about = owned + (closing ? 0 : owned / kSlackShareOpen);
+  const uint32_t about = owned + (closing ? 0 : std::min(owned / kSlackShareOpen, much));
   const uint32_t ready = ReadyExtents(about) * ExtentChunks(about) + Reserve(about);
   const uint32_t wanted = std::max(kInitialChunks, ChunksThatHold(chunk_shift_, about + ready));
   if (wanted >= chunks || chunks - wanted < least) return ending;

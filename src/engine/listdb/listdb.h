@@ -188,7 +188,7 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   Status CollectGarbage(GcGoal goal, bool* progress);
   Status Empty(std::vector<ChunkRef> victims, bool* progress);
   Status GatherLive(std::vector<ChunkRef>* victims, std::vector<Victim>* live);
-  Status Relocate(std::vector<Victim>* live);
+  Status Relocate(std::span<const Victim> live);
   enum class Drop : uint8_t { kDropped, kNeeded, kLater };  // later: once some reader is gone
   Drop DropIfDead(PmPtr before, PmPtr place);
   bool HasOlderBehind(PmPtr place) const;
@@ -200,6 +200,7 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   PmPtr FindBeforeInL1(const InternalKey& key) const;
   enum class InL1 : uint8_t { kLinked, kNotLinked, kUnknown };  // unknown: damage may have led the search astray
   InL1 FindInL1(PmPtr place, PmPtr* before) const;
+  InL1 InL1By(const Zipper::Place& found) const;
   void Forget(const Record* record, PmPtr place);
 
   // recovery.cc

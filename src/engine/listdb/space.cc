@@ -22,6 +22,8 @@ namespace {
 constexpr uint64_t kNearlyDead = 32;
 // While merges wait, the target may be passed by this.
 constexpr double kBusyExcess = 1.5;
+// What is not counted here, chunks that are being filled, tables and catalog, stays within the rest.
+constexpr double kIdleShare = 15.0 / 16;
 // A pool of few chunks is not worth copying in.
 constexpr uint64_t kSlackChunks = 4;
 // Of a chunk that is emptied for nothing but space, so much must be dead.
@@ -132,7 +134,7 @@ ListDb::ChunkSurvey ListDb::Survey() const {
 std::vector<ChunkRef> ListDb::PickVictims(GcGoal goal, ChunkSurvey survey) const {
   const double target = context_.options->space_target;
   const double live = static_cast<double>(live_bytes_.load(std::memory_order_relaxed));
-  const double allowed = target * live * (goal == GcGoal::kBusy ? kBusyExcess : 1) +
+  const double allowed = target * live * (goal == GcGoal::kBusy ? kBusyExcess : kIdleShare) +
                          static_cast<double>(kSlackChunks * pool_->chunk_bytes());
   double excess = std::max(0.0, static_cast<double>(survey.filled_bytes) - allowed);
   if (goal == GcGoal::kAll || goal == GcGoal::kEnd) excess = HUGE_VAL;
