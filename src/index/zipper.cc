@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <unordered_map>
 
 #include "base/assert.h"
 #include "base/prefetch.h"
@@ -495,17 +496,18 @@ Status Zipper::Replace(std::span<const Move> moves) {
     persister_->Flush(link, sizeof(*link));
   }
   persister_->Fence();
-  // The first first, each behind what is linked there now: where an original was before it, that one's copy.
-  Move last[kPoolPartsMax][kHeightMax];
+  // The first first, each behind what is linked there now: where an original was before it, its copy.
+  std::unordered_map<uint64_t, PmPtr> copies;
   for (size_t t = 0; t < tall.size(); ++t) {
     if (t + kStepsAhead < tall.size()) FetchStep(tall[t + kStepsAhead]);
     Step& step = tall[t];
     for (uint32_t layer = 1; layer < step.layers; ++layer) {
-      Move& before = last[step.lane][layer];
-      if (before.from && step.befores[layer] == before.from) step.befores[layer] = before.to;
-      before = moves[tall_moves[t]];
+      const auto copy = copies.find(step.befores[layer].word);
+      if (copy != copies.end()) step.befores[layer] = copy->second;
     }
-    LinkUpper(moves[tall_moves[t]].to, step);
+    const PmPtr copy = moves[tall_moves[t]].to;
+    LinkUpper(copy, step);
+    copies.emplace(step.element.word, copy);
   }
   return Status::OK();
 }
