@@ -387,7 +387,7 @@ TEST_F(PoolShrink, ACutAnywhereLeavesThePart) {
 }
 
 // Claims, frees, growth and giving back beside each other, and readers that follow what is gone.
-TEST_F(PoolShrink, ClaimsAndReadersRunBesideIt) {
+TEST_F(PoolShrink, ClaimsAndReadersRunConcurrently) {
   Create();
   std::atomic<bool> stop{false};
   std::atomic<uint64_t> given_back{0};
