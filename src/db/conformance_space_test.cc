@@ -104,7 +104,8 @@ TEST_P(SpaceConformance, AnEmptiedStoreGivesItsSpaceBackToTheFileSystem) {
   const uint64_t count = SmallChunks() ? 3000 : 12000;
   const auto files_bytes = [this] {
     uint64_t bytes = 0;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(std::filesystem::path(path()).parent_path())) {
+    for (const auto& entry :
+         std::filesystem::recursive_directory_iterator(std::filesystem::path(path()).parent_path())) {
       if (entry.path().filename().string().starts_with("pool.")) bytes += entry.file_size();
     }
     return bytes;

@@ -170,7 +170,8 @@ void Zipper::TakeSteps(Window* window) const {
       continue;
     }
     newest = element;
-    window->steps.push_back({.element = place, .lane = lower_->Lane(place), .layers = static_cast<uint16_t>(element->height())});
+    window->steps.push_back(
+        {.element = place, .lane = lower_->Lane(place), .layers = static_cast<uint16_t>(element->height())});
   }
 }
 
@@ -469,7 +470,8 @@ Status Zipper::Replace(std::span<const Move> moves) {
     const uint32_t height = lower_->At(moves[i].from)->height();
     LAMELLA_CHECK(height == lower_->At(moves[i].to)->height());
     if (height < 2) continue;
-    tall.push_back({.element = moves[i].from, .lane = lower_->Lane(moves[i].from), .layers = static_cast<uint16_t>(height)});
+    tall.push_back(
+        {.element = moves[i].from, .lane = lower_->Lane(moves[i].from), .layers = static_cast<uint16_t>(height)});
     tall_moves.push_back(i);
   }
   Status s = FindSteps(tall, [this](const Step& step) {

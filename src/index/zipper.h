@@ -127,11 +127,11 @@ class Zipper {
     Step* step = nullptr;  // null: none
     InternalKey key;
     PmPtr at;
-    PmPtr next;         // of `at` in `layer`; on its way into the cache
-    PmPtr bound;        // not before the key, as a layer above showed
-    PmPtr bottom;       // a place to go on from in layer 0, where it is further than `at`
+    PmPtr next;    // of `at` in `layer`; on its way into the cache
+    PmPtr bound;   // not before the key, as a layer above showed
+    PmPtr bottom;  // a place to go on from in layer 0, where it is further than `at`
     uint32_t layer = 0;
-    uint32_t hops = 0;  // in this layer
+    uint32_t hops = 0;    // in this layer
     bool guided = false;  // started from an element, not from the head
   };
 
@@ -162,17 +162,18 @@ class Zipper {
   Persister* const persister_;
   ZipperObserver* const observer_;
   const bool verify_;
-  std::span<const PmPtr> elements_;  // of the merge, without those that a crash left merged
+  std::span<const PmPtr> elements_;                 // of the merge, without those that a crash left merged
   std::vector<PmPtr>* skipped_ = nullptr;           // of the window being merged
   std::vector<ZipperObserver::Obsolete> obsolete_;  // of it; not told yet
 
   Mutex mu_;
-  std::vector<Window> windows_ LAMELLA_GUARDED_BY(mu_);  // the last first; their contents are the scanner's, then the merge's
-  size_t merging_ LAMELLA_GUARDED_BY(mu_) = 0;           // index of the window being merged
-  bool cut_ LAMELLA_GUARDED_BY(mu_) = false;             // windows_ is complete
+  std::vector<Window> windows_
+      LAMELLA_GUARDED_BY(mu_);                  // the last first; their contents are the scanner's, then the merge's
+  size_t merging_ LAMELLA_GUARDED_BY(mu_) = 0;  // index of the window being merged
+  bool cut_ LAMELLA_GUARDED_BY(mu_) = false;    // windows_ is complete
   bool scanning_ahead_ LAMELLA_GUARDED_BY(mu_) = false;
   bool ended_ LAMELLA_GUARDED_BY(mu_) = false;
-  std::condition_variable_any changed_;                  // with mu_
+  std::condition_variable_any changed_;  // with mu_
 };
 
 }  // namespace lamella

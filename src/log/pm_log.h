@@ -64,7 +64,7 @@ class PmLog {
   void LeaveChunks(const std::function<bool(const ChunkRef&)>& leave);
 
  private:
-  Shard* Take(size_t first, uint32_t turn, std::mutex Shard::*mutex, std::unique_lock<std::mutex>* lock);
+  Shard* Take(size_t first, uint32_t turn, std::mutex Shard::* mutex, std::unique_lock<std::mutex>* lock);
 
   std::vector<std::unique_ptr<Shard>> shards_;
   std::vector<LogPosition> former_;  // the ends of shards that this session does not write

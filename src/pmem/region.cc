@@ -149,9 +149,10 @@ Region::~Region() {
 Status Region::Lock() {
   if (Hooked(os_, OsCall::kLock, path_, [&] { return flock(fd_, LOCK_EX | LOCK_NB); }) != 0) {
     if (errno != EWOULDBLOCK) return ErrnoStatus("lock " + path_, errno);
-    return Status::Busy(path_ +
-                        " is open already, in this process or in another one; close the store there, and destroy what iterators "
-                        "and pinned values of it are left");
+    return Status::Busy(
+        path_ +
+        " is open already, in this process or in another one; close the store there, and destroy what iterators "
+        "and pinned values of it are left");
   }
   locked_by_ = getpid();
   file_id_ = FileId(fd_);
@@ -236,8 +237,7 @@ Status Region::Open(const std::string& path, uint64_t reserve_bytes, std::unique
 
 Status Region::Hold(const std::string& path, std::unique_ptr<Region>* region, OsHook* os) {
   std::unique_ptr<Region> held(new Region(os, path));
-  held->fd_ =
-      Hooked(os, OsCall::kOpen, path, [&] { return open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); });
+  held->fd_ = Hooked(os, OsCall::kOpen, path, [&] { return open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); });
   if (held->fd_ < 0) return ErrnoStatus("open " + path, errno);
   Status s = held->Lock();
   if (s.ok()) *region = std::move(held);
@@ -402,11 +402,11 @@ Status Region::Shrink(uint64_t bytes) {
   if (bytes >= mapped) return Status::OK();
   if (is_device_) return Status::NotSupported(Concat(path_, " is a device of ", mapped, " bytes and cannot shrink"));
   MutexLock lock(&shrink_mu_);
-  const bool replaced = Hooked(os_, OsCall::kMap, path_, [&] {
-                          return reinterpret_cast<intptr_t>(
-                              mmap(base_ + bytes, mapped - bytes, PROT_READ,
-                                   MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-                        }) != -1;
+  const bool replaced =
+      Hooked(os_, OsCall::kMap, path_, [&] {
+        return reinterpret_cast<intptr_t>(mmap(base_ + bytes, mapped - bytes, PROT_READ,
+                                               MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+      }) != -1;
   Status s;
   if (!replaced) {
     s = ErrnoStatus(Concat("map nothing over ", mapped - bytes, " bytes of ", path_, " at offset ", bytes), errno);

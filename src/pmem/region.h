@@ -94,7 +94,7 @@ class Region {
   uint64_t reserved_ = 0;           // constant after construction
   int fd_ = -1;
   std::array<uint8_t, 16> file_id_{};  // constant after construction
-  int locked_by_ = 0;  // the process that locked the file; 0: none. Constant after construction
+  int locked_by_ = 0;                  // the process that locked the file; 0: none. Constant after construction
   Mutex sync_mu_;
   std::condition_variable_any synced_;
   bool syncing_ LAMELLA_GUARDED_BY(sync_mu_) = false;

@@ -159,7 +159,7 @@ uint32_t FreeSet::CountFrom(uint32_t first) const {
 uint32_t FreeSet::RowBefore(uint32_t end) const {
   uint32_t length = 0;
   while (length < end) {
-    const uint32_t at = end - length;                   // the bits before it in its word, highest first
+    const uint32_t at = end - length;  // the bits before it in its word, highest first
     const uint32_t bits = (at - 1) % kWordBits + 1;
     const size_t word = (at - 1) / kWordBits;
     if (word >= free_.size()) break;

@@ -92,8 +92,8 @@ Status Pool::ClaimExtent(uint32_t part_number, ChunkKind kind, uint32_t owner, u
     }
     if (first) {
       free_chunks_.fetch_sub(run, std::memory_order_relaxed);
-      *chunk = part->table->Publish(*first, kind, owner, ordinal, run,
-                                     epoch_floor_.load(std::memory_order_relaxed), persister);
+      *chunk = part->table->Publish(*first, kind, owner, ordinal, run, epoch_floor_.load(std::memory_order_relaxed),
+                                    persister);
       return Status::OK();
     }
     Status s = GrowForClaim(part, wanted, reserve);
@@ -118,10 +118,10 @@ Status Pool::GrowForClaim(Part* part, uint32_t run_chunks, uint32_t reserve) {
   }
   if (needed > chunks_max_) {
     const uint32_t chunks = part->chunks.load(std::memory_order_relaxed);
-    return Status::NoSpace(Concat(part->region->path(), " is full: ", chunks, " chunks of ", chunk_bytes_, " bytes, ",
-                                  part->free.count(), " of them free (", Reserve(chunks), " are kept for deletes and compaction), and ",
-                                  limited_ ? "pool_bytes_max" : "the format", " allows ", chunks_max_,
-                                  "; raise pool_bytes_max or delete data"));
+    return Status::NoSpace(Concat(
+        part->region->path(), " is full: ", chunks, " chunks of ", chunk_bytes_, " bytes, ", part->free.count(),
+        " of them free (", Reserve(chunks), " are kept for deletes and compaction), and ",
+        limited_ ? "pool_bytes_max" : "the format", " allows ", chunks_max_, "; raise pool_bytes_max or delete data"));
   }
   const uint64_t wanted = std::min<uint64_t>(chunks_max_, needed + kGrowExtentsInline * extent_chunks(part->number));
   return GrowPart(part, static_cast<uint32_t>(needed), static_cast<uint32_t>(wanted));

@@ -55,9 +55,10 @@ inline constexpr uint32_t kReserveExtentsMax = 16;
 /// What the superblock says beside sizes; see docs/FORMAT.md for its bytes.
 struct PoolState {
   EngineKind engine = EngineKind::kListDb;
-  bool clean = false;       // closed in order; cleared by the first MarkOpen
-  bool same_boot = true;    // written in this boot of the machine, these files, and no sync failed since (else as after a power cut)
-  bool pages_lost = false;  // not clean, another boot, a page medium: what was not synced reached it in any order
+  bool clean = false;  // closed in order; cleared by the first MarkOpen
+  bool same_boot =
+      true;  // written in this boot of the machine, these files, and no sync failed since (else as after a power cut)
+  bool pages_lost = false;     // not clean, another boot, a page medium: what was not synced reached it in any order
   uint32_t catalog_chunk = 0;  // of part 0; 0: none yet
   uint64_t engine_flags = 0;   // fixed at creation, for the engine
   std::array<uint8_t, 16> uuid{};
@@ -237,8 +238,8 @@ class Pool {
   std::array<std::atomic<uint64_t>, kPoolPartsMax> bytes_{};  // of each part's chunks
   uint64_t chunk_bytes_ = 0;
   uint32_t chunk_shift_ = 0;
-  uint32_t chunks_max_ = 0;   // of a part
-  bool limited_ = false;      // by pool_bytes_max, not only by what can be addressed
+  uint32_t chunks_max_ = 0;  // of a part
+  bool limited_ = false;     // by pool_bytes_max, not only by what can be addressed
   // Of claims. It only goes up, before the chunks that it goes up for can be claimed: what hands them out orders it.
   std::atomic<uint32_t> epoch_floor_{1};
   std::vector<std::unique_ptr<Part>> parts_;

@@ -55,7 +55,7 @@ uint32_t Pool::FreeEnd(const Part& part) const {
 // What a part would be without its end. Called with the part's lock.
 struct Pool::Ending {
   uint32_t chunks = 0;
-  uint32_t keep = 0;            // as `chunks` where there is too little to give
+  uint32_t keep = 0;                        // as `chunks` where there is too little to give
   uint32_t in_the_way_from = ~uint32_t{0};  // where it would be worth it, were it not for a few chunks behind this
 };
 

@@ -347,7 +347,9 @@ TEST_F(PoolShrink, ACutAnywhereLeavesThePart) {
       }
       return "";
     };
-    testing::Simulator simulator({.mode = mode, .exhaustive_max = 16, .singles_max = 4, .pairs_max = 2, .random_max = 2, .cut_share = 2}, replica.part_paths, look);
+    testing::Simulator simulator(
+        {.mode = mode, .exhaustive_max = 16, .singles_max = 4, .pairs_max = 2, .random_max = 2, .cut_share = 2},
+        replica.part_paths, look);
     options_.hook = &simulator;
     Create();
     ASSERT_TRUE(pool_->MarkOpen().ok());

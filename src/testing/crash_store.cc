@@ -199,13 +199,15 @@ StoreSteps MakeShrinks(uint64_t seed, uint32_t rounds) {
     return steps.back();
   };
   const auto write_small = [&] {
-    add(StoreStep::kWrite).changes.push_back({static_cast<uint32_t>(random.Uniform(kSmall)), random.OneIn(4) ? 0 : value++ * 16});
+    add(StoreStep::kWrite)
+        .changes.push_back({static_cast<uint32_t>(random.Uniform(kSmall)), random.OneIn(4) ? 0 : value++ * 16});
   };
   for (uint32_t round = 0; round < rounds; ++round) {
     // In few writes: a history shall come to where the space is given back.
     for (uint32_t key = kSmall; key < kKeys;) {
       StoreStep& step = add(StoreStep::kWrite);
-      for (uint64_t n = 5 + random.Uniform(10); n > 0 && key < kKeys; --n) step.changes.push_back({key++, HugeValue(value += 64)});
+      for (uint64_t n = 5 + random.Uniform(10); n > 0 && key < kKeys; --n)
+        step.changes.push_back({key++, HugeValue(value += 64)});
       if (random.OneIn(2)) write_small();
       if (random.OneIn(6)) add(random.OneIn(2) ? StoreStep::kFlush : StoreStep::kCompact);
     }
@@ -237,8 +239,8 @@ StoreSteps StepsFor(const CrashConfig& config, uint64_t seed, uint32_t count) {
 }
 
 std::string Describe(const StoreStep& step) {
-  static constexpr const char* kNames[] = {"write",    "sync",    "flush",  "compact",
-                                           "snapshot", "release", "reopen", "crash", "idle"};
+  static constexpr const char* kNames[] = {"write",   "sync",   "flush", "compact", "snapshot",
+                                           "release", "reopen", "crash", "idle"};
   std::string text = kNames[step.kind];
   for (const auto& change : step.changes) {
     text +=
@@ -509,7 +511,8 @@ std::string CrashStore::Visit(uint32_t level) {
     Found& found = found_[level - 1];
     if (found.killed) {
       if (found.shown != SIZE_MAX && found.shown != state) {
-        wrong = Concat("a recovery from a kill had shown state ", found.shown, ", the power cut behind it left ", state);
+        wrong =
+            Concat("a recovery from a kill had shown state ", found.shown, ", the power cut behind it left ", state);
       }
     } else if (level > 1 && config_.mode != CrashMode::kPage) {
       if (found.any && found.first != state) {
@@ -618,7 +621,9 @@ std::string ExploreStore(const CrashConfig& config, uint64_t seed, double second
   std::set<PersistSite> sites_cut;
   std::string wrong;
   // One more where the time ended a history before a cut came behind a site that it had just met.
-  const auto one_more = [&] { return seconds > 0 && !config.shrinks && histories < 3 && sites_cut.size() < sites.size(); };
+  const auto one_more = [&] {
+    return seconds > 0 && !config.shrinks && histories < 3 && sites_cut.size() < sites.size();
+  };
   for (; wrong.empty() && (histories == 0 || watch.Seconds() < seconds || (!kSlow && one_more()));
        ++seed, ++histories) {
     const StoreSteps steps = StepsFor(config, seed, 60);
@@ -654,7 +659,8 @@ std::string ExploreStore(const CrashConfig& config, uint64_t seed, double second
   }
   if (wrong.empty() && config.shrinks && shortened == 0) wrong = Concat(config.name, ": no history gave space back");
   const double took = watch.Seconds();
-  if (config.shrinks) std::printf("%s: space given back %llu times\n", config.name.c_str(), static_cast<unsigned long long>(shortened));
+  if (config.shrinks)
+    std::printf("%s: space given back %llu times\n", config.name.c_str(), static_cast<unsigned long long>(shortened));
   std::printf("%s: %llu states, %llu of them within recovery, in %llu histories; %.0f us a state\n",
               config.name.c_str(), static_cast<unsigned long long>(states) + deep,
               static_cast<unsigned long long>(deep), static_cast<unsigned long long>(histories),

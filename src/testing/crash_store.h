@@ -87,9 +87,9 @@ class CrashStore {
   using State = std::map<uint32_t, uint32_t>;  // key to value id
   struct Found {
     bool any = false;
-    size_t first = 0;  // of states_of_
-    bool killed = false;         // the replicas are those of a recovery from a kill: what was not durable then may go,
-    size_t shown = SIZE_MAX;     // until that recovery has shown this state
+    size_t first = 0;         // of states_of_
+    bool killed = false;      // the replicas are those of a recovery from a kill: what was not durable then may go,
+    size_t shown = SIZE_MAX;  // until that recovery has shown this state
   };
 
   std::string Directory(uint32_t level) const { return dir_.Sub("level" + std::to_string(level)); }

@@ -20,7 +20,7 @@ namespace {
 constexpr uint64_t kWordBytes = 8;
 constexpr uint64_t kPageBytes = 4096;
 constexpr size_t kVersionsMax = 12;  // of a unit; then one in the middle goes
-constexpr uint64_t kKillShare = 4;   // of the cuts that are tried, one in so many has the state of a killed process, too
+constexpr uint64_t kKillShare = 4;  // of the cuts that are tried, one in so many has the state of a killed process, too
 
 uint64_t UnitBytes(CrashMode mode) { return mode == CrashMode::kPage ? 512 : kLineBytes; }
 
@@ -68,9 +68,8 @@ void Simulator::OnMap(uint32_t number, const char* base, uint64_t bytes) {
     if (part.lost_at != part.durable.size()) part.lost.clear();  // else it goes on behind what is lost now
     part.lost.insert(0, part.durable, bytes);
     part.lost_at = bytes;
-    std::erase_if(units_, [&](const auto& unit) {
-      return unit.first >> 48 == number && (unit.first & kOffsetMask) >= bytes;
-    });
+    std::erase_if(units_,
+                  [&](const auto& unit) { return unit.first >> 48 == number && (unit.first & kOffsetMask) >= bytes; });
   } else if (plan_.mode != CrashMode::kPage) {
     part.lost.clear();
   }
@@ -355,7 +354,8 @@ void Simulator::BringBack(Random* random) {
   for (Part& part : parts_) {
     if (part.lost.empty() || !random->OneIn(2)) continue;
     for (uint64_t at = 0; at < part.lost.size(); at += unit_bytes_) {
-      if (part.lost_at + at < part.bytes && random->OneIn(2)) continue;  // it was grown over since, and this has arrived
+      if (part.lost_at + at < part.bytes && random->OneIn(2))
+        continue;  // it was grown over since, and this has arrived
       LAMELLA_CHECK(pwrite(part.fd, part.lost.data() + at, unit_bytes_, static_cast<off_t>(part.lost_at + at)) ==
                     static_cast<ssize_t>(unit_bytes_));
     }
@@ -369,8 +369,7 @@ void Simulator::VisitReplicas() {
       plan_.only_cut == 0 || (plan_.only_cut == cut_ && (plan_.only_state == 0 || plan_.only_state == state_));
   if (wanted) {
     // A finer medium is only emulated here: where the power is said to have been cut, the pool forgives what it must not.
-    power_cut_ =
-        !killed_ && (plan_.mode == CrashMode::kPage || (plan_.mode != CrashMode::kKill && state_ % 8 == 7));
+    power_cut_ = !killed_ && (plan_.mode == CrashMode::kPage || (plan_.mode != CrashMode::kKill && state_ % 8 == 7));
     MarkFound(power_cut_);
     ++states_;
     std::string wrong = visit_();

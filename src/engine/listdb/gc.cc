@@ -265,8 +265,7 @@ Status ListDb::CollectGarbage(GcGoal goal, bool* progress) {
 
 // Walks L1 over [begin, end), or the first `elements_max` of it, and takes out what nobody needs any
 // more. Damage ends it. `rest` is where it stopped short, else empty.
-Status ListDb::SweepRange(std::string_view begin, std::string_view end, uint64_t elements_max,
-                          std::string* rest) {
+Status ListDb::SweepRange(std::string_view begin, std::string_view end, uint64_t elements_max, std::string* rest) {
   snapshots_ = context_.snapshots->Now();
   rest->clear();
   PmPtr before = begin.empty() ? PmPtr() : FindBeforeInL1({begin, kTagFirst});

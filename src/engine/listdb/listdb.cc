@@ -50,9 +50,9 @@ ListDb::ListDb(const EngineContext& context)
       options_(context.options->listdb),
       tables_bytes_max_(TablesBytes(*context.options)),
       memtable_bytes_(MemTableBytes(*context.options)),
-      lookup_cache_(Share(context.options->memory_budget_bytes, options_.lookup_cache_share), context.pool->readers(),
-                    [pool = context.pool](auto places, uint64_t* hashes) { HashRecords(*pool, places, hashes); },
-                    context.memory),
+      lookup_cache_(
+          Share(context.options->memory_budget_bytes, options_.lookup_cache_share), context.pool->readers(),
+          [pool = context.pool](auto places, uint64_t* hashes) { HashRecords(*pool, places, hashes); }, context.memory),
       second_chance_(context.pool, Share(context.options->memory_budget_bytes, options_.second_chance_share),
                      context.memory),
       compaction_persister_(context.pool->gate(), WriteCause::kCompaction),

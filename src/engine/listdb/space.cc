@@ -110,10 +110,9 @@ ListDb::ChunkSurvey ListDb::Survey() const {
     const bool in_the_way = pool_->IsInTheWay(chunk);
     // The last that a shard filled was left for good, and all of it is merged, too (ClearEnd).
     const LogPosition end{chunk.ordinal, in_the_way ? used : UINT64_MAX};
-    const bool log = unified_ && chunk.kind == ChunkKind::kLog && chunk.owner < merged.size() &&
-                     end <= merged[chunk.owner];
-    const bool arena =
-        chunk.kind == kListDbArena && (chunk.owner != kFlushArena || chunk.ordinal < arena_floor);
+    const bool log =
+        unified_ && chunk.kind == ChunkKind::kLog && chunk.owner < merged.size() && end <= merged[chunk.owner];
+    const bool arena = chunk.kind == kListDbArena && (chunk.owner != kFlushArena || chunk.ordinal < arena_floor);
     if (!log && !arena) return;
     survey.filled_bytes += bytes;
     const auto held = held_back_.find(PlaceKey(chunk));
@@ -142,12 +141,9 @@ std::vector<ChunkRef> ListDb::PickVictims(GcGoal goal, ChunkSurvey survey) const
   // At the target a share of 1 - 1/target is dead or waste. Chunks with half of that are worth
   // their copying.
   const double dead_share_min = goal == GcGoal::kAll ? kDeadShareMin : (1 - 1 / target) / 2;
-  const auto live_share = [](const Candidate& c) {
-    return static_cast<double>(c.live) / static_cast<double>(c.bytes);
-  };
-  std::sort(
-      survey.candidates.begin(), survey.candidates.end(),
-      [&](const Candidate& a, const Candidate& b) { return live_share(a) < live_share(b); });
+  const auto live_share = [](const Candidate& c) { return static_cast<double>(c.live) / static_cast<double>(c.bytes); };
+  std::sort(survey.candidates.begin(), survey.candidates.end(),
+            [&](const Candidate& a, const Candidate& b) { return live_share(a) < live_share(b); });
   std::vector<ChunkRef> victims;
   uint64_t copied = 0;
   double gained = 0;
@@ -325,8 +321,7 @@ bool ListDb::IsIdleDelete(PmPtr place) const {
 }
 
 // Of a chunk with damage what is dead is not known: its counts stay.
-void ListDb::RecountChunk(const ChunkRef& chunk, uint64_t merged_sequence,
-                          const std::vector<SequenceGap>& gaps) {
+void ListDb::RecountChunk(const ChunkRef& chunk, uint64_t merged_sequence, const std::vector<SequenceGap>& gaps) {
   uint64_t dead = 0;
   bool damaged = false;
   const bool of_gc = chunk.kind == kListDbArena && chunk.owner == kGcArena;
