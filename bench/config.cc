@@ -91,7 +91,8 @@ void AddStoreOptions(CLI::App* app, Config* config, Typed* typed) {
 void AddModeOptions(CLI::App* app, Config* config, Typed* typed) {
   app->add_option("--json", config->json_path, "write every figure to this file");
   app->add_flag("--standing", typed->standing, "the standing set against the peers, with goals and verdicts");
-  app->add_flag("--large", typed->large, "the set of ten times the data: until idle, straight after, in a fresh process");
+  app->add_flag("--large", typed->large,
+                "the set of ten times the data: until idle, straight after, in a fresh process");
   app->add_flag("--small", typed->small, "what stores of one record take, alone and by the hundred, with goals");
   app->add_flag("--quick", config->quick,
                 "--standing or --large with a tenth of the data, in one round: to see that it works");

@@ -61,6 +61,7 @@ Json ResultToJson(const RunResult& r) {
           {"stall_ns_max", OrNull(r.stall_ns_max)},
           {"stall_count", OrNull(r.stall_count)},
           {"dram_bytes_reported", OrNull(r.dram_bytes)},
+          {"used_bytes", OrNull(r.used_bytes)},
           {"rss_bytes_added", r.rss_bytes},
           {"space_bytes", r.space_bytes}};
 }

@@ -197,6 +197,7 @@ void AddStats(const StoreStats& before, const StoreStats& after, RunResult* resu
   result->stall_count = Difference(after.stall_count, before.stall_count);
   result->stall_ns_max = after.stall_ns_max;
   result->dram_bytes = after.dram_bytes;
+  result->used_bytes = after.used_bytes;
 }
 
 // What all client threads of a run share.

@@ -24,7 +24,7 @@ struct Dataset {
   const KeyMaker keys;
   const ValueMaker values;
   const uint32_t keys_at_first;  // and the length of a queue
-  std::atomic<uint64_t> count;  // ids below it were put, or are being put
+  std::atomic<uint64_t> count;   // ids below it were put, or are being put
 };
 
 struct RunSettings {
@@ -57,8 +57,9 @@ struct RunResult {
   uint64_t user_bytes_put = 0;
   std::optional<std::vector<BytesByCause>> written;  // during the run and until idle
   std::optional<uint64_t> log_fences, all_fences, stall_ns, stall_ns_max, stall_count, dram_bytes;
-  uint64_t rss_bytes = 0;    // anonymous memory that the store has added to the process since it was opened
-  uint64_t space_bytes = 0;  // on the file system, when idle
+  std::optional<uint64_t> used_bytes;  // as StoreStats
+  uint64_t rss_bytes = 0;              // anonymous memory that the store has added to the process since it was opened
+  uint64_t space_bytes = 0;            // on the file system, when idle
 
   double OpsPerSecond() const { return seconds > 0 ? static_cast<double>(ops) / seconds : 0; }
   std::optional<double> WriteAmplification() const;

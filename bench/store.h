@@ -58,6 +58,7 @@ struct StoreStats {
   std::optional<uint64_t> stall_ns_max;
   std::optional<uint64_t> stall_count;
   std::optional<uint64_t> dram_bytes;
+  std::optional<uint64_t> used_bytes;         // of its files, where it keeps free space in them
   std::optional<uint64_t> recovered_records;  // what the last open had to read again
 
   /// Sum over causes; nullopt where `written` is.

@@ -164,6 +164,7 @@ class LamellaStore : public Store {
     stats.stall_ns_max = from.stall_ns_max;
     stats.stall_count = from.stall_count;
     stats.dram_bytes = from.dram_bytes;
+    stats.used_bytes = from.pool_bytes_used;
     stats.recovered_records = from.recovered_records;
     return stats;
   }

@@ -79,10 +79,9 @@ bool Workload::reads_only() const {
 }
 
 std::vector<std::string> WorkloadNames() {
-  return {"fillseq",  "fillrandom", "overwrite",   "deleterandom", "readrandom",  "readmissing",
-          "multiget", "readseq",    "readreverse", "seekrandom",   "seekreverse", "mixed",
-          "queue",    "ycsb-a",     "ycsb-b",      "ycsb-c",       "ycsb-d",      "ycsb-e",
-          "ycsb-f"};
+  return {"fillseq", "fillrandom",  "overwrite",  "deleterandom", "readrandom", "readmissing", "multiget",
+          "readseq", "readreverse", "seekrandom", "seekreverse",  "mixed",      "queue",       "ycsb-a",
+          "ycsb-b",  "ycsb-c",      "ycsb-d",     "ycsb-e",       "ycsb-f"};
 }
 
 std::optional<Workload> FindWorkload(std::string_view name, const WorkloadSettings& settings) {

@@ -1,6 +1,6 @@
-#include <lamella/db.h>
-
 #include <iostream>
+
+#include <lamella/db.h>
 
 int main(int argc, char** argv) {
   std::unique_ptr<lamella::DB> db;

@@ -50,7 +50,8 @@ TEST(Crc32c, JoinedPiecesGiveTheWhole) {
   const std::string bytes = RandomBytes(300, 4);
   for (size_t cut = 0; cut <= bytes.size(); cut++) {
     const uint32_t tail = Crc32c(0, bytes.data() + cut, bytes.size() - cut);
-    ASSERT_EQ(Crc32cJoin(Crc32c(9, bytes.data(), cut), tail, bytes.size() - cut), Crc32c(9, bytes.data(), bytes.size()));
+    ASSERT_EQ(Crc32cJoin(Crc32c(9, bytes.data(), cut), tail, bytes.size() - cut),
+              Crc32c(9, bytes.data(), bytes.size()));
   }
   const std::string large((1 << 24) + 70000, 'l');  // every byte of the size counts
   for (const size_t n : {size_t{255}, size_t{256}, size_t{65536}, size_t{66051}, size_t{1 << 24}, large.size()}) {

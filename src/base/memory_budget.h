@@ -97,9 +97,7 @@ class MemoryAccount {
 
   uint64_t held() const { return held_.load(std::memory_order_relaxed); }
   /// The budget is exceeded, and this store holds more than its fair share.
-  bool MustShrink() const {
-    return budget_->used() > budget_->bytes_max() && held() > budget_->FairShare();
-  }
+  bool MustShrink() const { return budget_->used() > budget_->bytes_max() && held() > budget_->FairShare(); }
   /// What is fair of a limit that is made for a store alone.
   uint64_t ShareOf(uint64_t bytes) const {
     return bytes / std::max<uint64_t>(1, budget_->accounts_.load(std::memory_order_relaxed));

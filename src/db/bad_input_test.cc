@@ -433,7 +433,8 @@ TEST_F(BadInput, WithoutThreadsOpenSaysSoAndLeavesTheStoreAsItIs) {
   EXPECT_TRUE(ReadFile(Pool()) == before) << "a refused open changed the pool";
   ExpectStoreWhole(path_);
   std::unique_ptr<DB> db;
-  const Status s = DB::Open(options_, dir_.Sub("fresh"), &db);  // what the refused creation left is a store without anything in it
+  const Status s =
+      DB::Open(options_, dir_.Sub("fresh"), &db);  // what the refused creation left is a store without anything in it
   EXPECT_TRUE(s.ok()) << s.ToString();
 }
 

@@ -58,26 +58,21 @@ class ConcurrentConformance : public ConformanceTest {
 
   // Uses an iterator that must show `expected`, wherever it stood before: walks it whole, one way, or
   // seeks and steps about.
-  static void LookAround(Iterator* it, const Entries& expected, std::string_view target,
-                         Random* random) {
+  static void LookAround(Iterator* it, const Entries& expected, std::string_view target, Random* random) {
     const uint64_t how = random->Uniform(8);
     if (how < 2) {
       const Entries found = how == 0 ? WalkForward(it) : WalkBackward(it);
-      ASSERT_TRUE(SameEntries(expected, found))
-          << (how == 0 ? "forward" : "backward, numbered from the first");
+      ASSERT_TRUE(SameEntries(expected, found)) << (how == 0 ? "forward" : "backward, numbered from the first");
       return;
     }
     const size_t none = expected.size();
     const ModelDb::Entry first(target, "");
-    auto at = static_cast<size_t>(std::lower_bound(expected.begin(), expected.end(), first) -
-                                  expected.begin());
+    auto at = static_cast<size_t>(std::lower_bound(expected.begin(), expected.end(), first) - expected.begin());
     std::string what;
     const auto stands = [&] {
-      const bool same = at == none || !it->Valid()
-                            ? at == none && !it->Valid()
-                            : ModelDb::Entry(it->key(), it->value()) == expected[at];
-      EXPECT_TRUE(same) << what << ": expected "
-                        << (at == none ? "the end" : Brief(expected[at].first)) << ", found "
+      const bool same = at == none || !it->Valid() ? at == none && !it->Valid()
+                                                   : ModelDb::Entry(it->key(), it->value()) == expected[at];
+      EXPECT_TRUE(same) << what << ": expected " << (at == none ? "the end" : Brief(expected[at].first)) << ", found "
                         << (it->Valid() ? Brief(it->key()) : "the end");
       EXPECT_TRUE(it->status().ok()) << what << ": " << it->status().ToString();
       return same;
@@ -311,8 +306,7 @@ TEST_P(ConcurrentConformance, HeldIteratorsShowTheirTimeOverAndOver) {
           slot.expected.assign(model.begin(), model.end());
         }
         const std::string target = key_of(random.Uniform(kKeys + 1));
-        ASSERT_NO_FATAL_FAILURE(
-            LookAround(slot.iterator.get(), slot.expected, target, &random));
+        ASSERT_NO_FATAL_FAILURE(LookAround(slot.iterator.get(), slot.expected, target, &random));
         std::this_thread::yield();  // as GoesOn
       }
     });
@@ -372,9 +366,7 @@ TEST_P(ConcurrentConformance, IteratorsOfRightAfterTheOpenShowTheirTimeOverAndOv
     Reopen();
     const Entries expected(model.begin(), model.end());
     std::vector<std::function<void(const std::atomic<bool>&)>> bodies;
-    bodies.push_back([&](const std::atomic<bool>&) {
-      ASSERT_TRUE(db()->CompactRange({}, {}).ok());
-    });
+    bodies.push_back([&](const std::atomic<bool>&) { ASSERT_TRUE(db()->CompactRange({}, {}).ok()); });
     for (uint64_t walker = 0; walker < 2; ++walker) {
       bodies.push_back([&, walker, seed = random.Next()](const std::atomic<bool>& stop) {
         Random mine(seed + walker);

@@ -355,6 +355,7 @@ Status DbImpl::Shut() {
   Status s = NoThrow([&] {
     Status closed = engine_->BackgroundError();
     if (closed.ok()) closed = engine_->Close();
+    pool_->CollectDeferred();  // so that what is free is known when the pool is closed, and gives it back
     if (closed.ok()) closed = pool_->MarkClean();
     pool_->CollectDeferred();
     return closed;

@@ -109,7 +109,7 @@ class DbImpl final : public DB {
   const DbSeams seams_;
   SnapshotList& snapshots_ = core_->snapshots;
   Scheduler& scheduler_ = core_->scheduler;
-  Pool* pool_ = nullptr;      // constant from Init to Close, null after it, as engine_
+  Pool* pool_ = nullptr;  // constant from Init to Close, null after it, as engine_
   Engine* engine_ = nullptr;
   std::atomic<bool> open_{false};
   uint64_t recovery_us_ = 0;  // constant after Init

@@ -3,10 +3,10 @@
 #include <sched.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <system_error>
 #include <unistd.h>
 
 #include <algorithm>
-#include <system_error>
 
 #include "base/assert.h"
 #include "base/concat.h"
@@ -49,10 +49,10 @@ Status Executor::Start(uint32_t threads) {
     for (auto& work : work_) work.notify_all();
     for (std::thread& thread : threads_) thread.join();
     threads_.clear();
-    return Status::IOError(Concat("start ", threads, " background threads: after ", had, " of them ",
-                                  ErrnoText(error.code().value()),
-                                  "; end threads of this process, let stores share theirs (Options::resources), or raise "
-                                  "what it may have (ulimit -u, ulimit -v, the container's limit)"));
+    return Status::IOError(
+        Concat("start ", threads, " background threads: after ", had, " of them ", ErrnoText(error.code().value()),
+               "; end threads of this process, let stores share theirs (Options::resources), or raise "
+               "what it may have (ulimit -u, ulimit -v, the container's limit)"));
   }
   return Status::OK();
 }

@@ -54,10 +54,10 @@ class Executor {
       int no_space = 0;     // jobs in a row that did
     };
     std::array<Line, 2> lines_;
-    uint32_t looking_ = 0;      // guarded by mu_; threads that look for a job or run one
-    uint32_t vain_waits_ = 0;   // guarded by mu_; looks in a row that found no job and nothing changed
-    bool joined_ = false;       // guarded by mu_
-    bool timed_ = false;        // guarded by mu_; a look at what waits for readers is due later
+    uint32_t looking_ = 0;     // guarded by mu_; threads that look for a job or run one
+    uint32_t vain_waits_ = 0;  // guarded by mu_; looks in a row that found no job and nothing changed
+    bool joined_ = false;      // guarded by mu_
+    bool timed_ = false;       // guarded by mu_; a look at what waits for readers is due later
   };
 
   Executor() = default;

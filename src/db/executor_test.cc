@@ -235,9 +235,7 @@ TEST_F(ExecutorTest, StoresComeAndGoWhileOthersWork) {
       Random random(t);
       for (int round = 0; round < 100; ++round) {
         FakeStore store(&executor_);
-        store.run = [&store] {
-          return store.done % 7 == 3 ? Status::NoSpace("for a while") : Status::OK();
-        };
+        store.run = [&store] { return store.done % 7 == 3 ? Status::NoSpace("for a while") : Status::OK(); };
         const int jobs = static_cast<int>(random.Uniform(20));
         store.Offer(jobs / 2);
         store.Offer(jobs - jobs / 2, JobClass::kUrgent);

@@ -278,9 +278,9 @@ std::vector<ChunkRef> DbImpl::FindLostChunks(RepairReport* report) const {
   });
   if (lost.empty()) return lost;
   report->records_lost += records;
-  report->notes.push_back(Concat("of ", lost.size(), " chunks, the first of them part ", lost[0].part, " chunk ",
-                                 lost[0].index, ", both descriptors are lost, and with them what the chunks hold: at most ",
-                                 records, " records"));
+  report->notes.push_back(
+      Concat("of ", lost.size(), " chunks, the first of them part ", lost[0].part, " chunk ", lost[0].index,
+             ", both descriptors are lost, and with them what the chunks hold: at most ", records, " records"));
   return lost;
 }
 

@@ -21,8 +21,8 @@ namespace lamella {
 namespace {
 
 size_t ThreadCount() {
-  return static_cast<size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/task"),
-                                           std::filesystem::directory_iterator()));
+  return static_cast<size_t>(
+      std::distance(std::filesystem::directory_iterator("/proc/self/task"), std::filesystem::directory_iterator()));
 }
 
 /// Bytes of anonymous memory in use: heaps, and not mapped files.
@@ -97,7 +97,7 @@ TEST_F(ResourcesTest, ImpossibleOnesAreRefused) {
 
 TEST_F(ResourcesTest, AStoreOfOneRecordTakesLittleMemory) {
   options_ = Options();  // as anybody opens it
-  OpenStores(1);  // what the process takes once
+  OpenStores(1);         // what the process takes once
   Fill(stores_[0].get(), 0, 1);
   const uint64_t before = AnonymousBytes();
   constexpr size_t kStores = 16;

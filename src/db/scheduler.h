@@ -38,12 +38,12 @@ class Scheduler final : private Executor::Client {
   size_t CollectDeferred();
   void RunInline();
 
-  Engine* engine_ = nullptr;      // constant from Start to Stop, as the next two
+  Engine* engine_ = nullptr;  // constant from Start to Stop, as the next two
   Pool* pool_ = nullptr;
   // Changed by the owner while jobs and readers may ask.
   std::atomic<Executor*> executor_{nullptr};  // null: inline, not started, or stopped
   std::atomic<bool> inline_{false};
-  bool running_inline_ = false;   // by the one calling thread
+  bool running_inline_ = false;  // by the one calling thread
 };
 
 }  // namespace lamella

@@ -58,7 +58,8 @@ void BufferedEngine::StartWriting(uint32_t shards, bool unified, const std::vect
   read_set->active = std::make_shared<MemTable>(pool_, next_memtable_id_.fetch_add(1), context_.memory);
   read_set->sealed = std::move(sealed);
   read_set->tables = std::move(tables);
-  for (const auto& memtable : read_set->sealed) copy_bytes_.fetch_add(memtable->copy_bytes(), std::memory_order_relaxed);
+  for (const auto& memtable : read_set->sealed)
+    copy_bytes_.fetch_add(memtable->copy_bytes(), std::memory_order_relaxed);
   active_.store(read_set->active.get(), std::memory_order_release);
   const std::lock_guard lock(read_set_mu_);
   owned_read_set_ = read_set;
@@ -110,8 +111,7 @@ Status BufferedEngine::Write(std::span<const WriteOperation> operations) {
 }
 
 // Heights and space, before anything is written: nothing can fail from there on.
-Status BufferedEngine::Prepare(PmLog::Shard* shard, std::span<const WriteOperation> operations,
-                               WritePlaces* places) {
+Status BufferedEngine::Prepare(PmLog::Shard* shard, std::span<const WriteOperation> operations, WritePlaces* places) {
   RecordAppender& appender = *shard->appender;
   const uint64_t claimed_before = appender.claimed_bytes();
   const auto is_delete = [](const WriteOperation& op) { return op.kind == RecordKind::kDelete; };
@@ -242,8 +242,9 @@ Status BufferedEngine::ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes,
   const uint64_t available = pool_->chunks_available(0);
   if (needed <= available) return Status::OK();
   copy_bytes_.fetch_sub(copy_bytes, std::memory_order_relaxed);
-  return Status::NoSpace(Concat("the pool is full: ", available, " chunks of ", pool_->chunk_bytes(), " bytes are left, and ",
-                                needed, " are needed for this write, its flush and that of those before it; raise "
+  return Status::NoSpace(Concat("the pool is full: ", available, " chunks of ", pool_->chunk_bytes(),
+                                " bytes are left, and ", needed,
+                                " are needed for this write, its flush and that of those before it; raise "
                                 "pool_bytes_max or delete data"));
 }
 
@@ -261,8 +262,8 @@ Status BufferedEngine::MakeRoom(const Status& no_space, int attempt) {
   using std::chrono::steady_clock;
   const auto start = steady_clock::now();
   const bool reclaimed = ReclaimSpace();
-  const auto stalled = static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(steady_clock::now() - start).count());
+  const auto stalled =
+      static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(steady_clock::now() - start).count());
   stall_ns_.fetch_add(stalled, std::memory_order_relaxed);
   stall_count_.fetch_add(1, std::memory_order_relaxed);
   uint64_t longest = stall_ns_max_.load(std::memory_order_relaxed);
@@ -312,7 +313,7 @@ void BufferedEngine::SwitchMemTable(bool force) {
     next->tables = owned_read_set_->tables;
     read_set_.store(next.get(), std::memory_order_release);
     active_.store(fresh.get(), std::memory_order_release);
-    locks.clear();  // writers go on
+    locks.clear();                                         // writers go on
     pool_->readers()->Retire([old = owned_read_set_] {});  // unreachable by now
     owned_read_set_ = next;
     UpdateWriteDelay();
@@ -431,9 +432,8 @@ void BufferedEngine::UpdateWriteDelay() {
 
 void BufferedEngine::AwaitWriteDelayChange(std::chrono::nanoseconds at_most) {
   std::unique_lock lock(read_set_mu_);
-  delay_changed_.wait_for(lock, at_most, [this] {
-    return WriteDelayNs() != kStopWriting || has_error_.load(std::memory_order_acquire);
-  });
+  delay_changed_.wait_for(
+      lock, at_most, [this] { return WriteDelayNs() != kStopWriting || has_error_.load(std::memory_order_acquire); });
 }
 
 Lookup BufferedEngine::Get(std::string_view key, uint64_t sequence, bool verify) {

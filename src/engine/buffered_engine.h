@@ -170,8 +170,8 @@ class BufferedEngine : public Engine {
   std::mutex switch_mu_;                    // held while the active MemTable is switched
   std::atomic<MemTable*> active_{nullptr};  // changed with every shard's lock held
   std::atomic<uint64_t> next_memtable_id_{1};
-  std::atomic<bool> log_full_{false};           // more was claimed than a MemTable's log may have
-  std::atomic<uint64_t> log_claimed_bytes_{0};  // since the last switch; guards nothing
+  std::atomic<bool> log_full_{false};                     // more was claimed than a MemTable's log may have
+  std::atomic<uint64_t> log_claimed_bytes_{0};            // since the last switch; guards nothing
   std::atomic<uint64_t> unmerged_bytes_max_{UINT64_MAX};  // as of the last UpdateWriteDelay; guards nothing
 
   std::atomic<uint64_t> copy_bytes_{0};  // of all that is let in and not flushed (I6); guards nothing

@@ -53,7 +53,8 @@ class Sequencer {
   alignas(64) std::atomic<uint64_t> next_{1};
   alignas(64) std::atomic<uint64_t> published_{0};
   std::atomic<uint32_t> sleepers_{0};  // threads that sleep, or are about to, until published_ changes
-  alignas(64) std::array<std::atomic<uint64_t>, kSlots> finished_{};  // by first number: the number behind the write's last
+  alignas(
+      64) std::array<std::atomic<uint64_t>, kSlots> finished_{};  // by first number: the number behind the write's last
 };
 
 }  // namespace lamella

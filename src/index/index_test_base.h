@@ -68,11 +68,9 @@ class IndexTest : public RecordsTest {
     return elements;
   }
   /// A key to look for: an element's, or near one, with any tag.
-  static OwnedKey RandomTarget(Random* random, testing::KeyShape shape, uint64_t keys,
-                               const Elements& elements) {
+  static OwnedKey RandomTarget(Random* random, testing::KeyShape shape, uint64_t keys, const Elements& elements) {
     if (random->OneIn(2) && !elements.empty()) {
-      auto at =
-          elements.lower_bound({testing::MakeKey(shape, random->Uniform(keys)), random->Next()});
+      auto at = elements.lower_bound({testing::MakeKey(shape, random->Uniform(keys)), random->Next()});
       if (at == elements.end()) --at;
       return {at->first.user_key, at->first.tag + random->Uniform(3) - 1};
     }

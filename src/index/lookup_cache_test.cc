@@ -331,7 +331,8 @@ TEST(LookupCache, ConcurrentReadersNeverBringAnOlderVersionBack) {
           const bool cached = !Find(cache, hashes[key]).empty();
           const uint64_t generation = cache.generation();
           const uint64_t version = newest[key].load(std::memory_order_acquire);  // the search
-          if (version != 0 && (!cached || random.OneIn(2))) cache.PutFound(hashes[key], place_of(key, version), generation);
+          if (version != 0 && (!cached || random.OneIn(2)))
+            cache.PutFound(hashes[key], place_of(key, version), generation);
         }
       });
     }

@@ -25,8 +25,7 @@ bool SecondChanceCache::Renew(std::shared_ptr<const HeadTree>* tree) const {
   return true;
 }
 
-HeadTree::Entry SecondChanceCache::FindTallAtOrBefore(const InternalKey& target, uint32_t height_min,
-                                                      int part) const {
+HeadTree::Entry SecondChanceCache::FindTallAtOrBefore(const InternalKey& target, uint32_t height_min, int part) const {
   HeadTree::Entry entry;
   if (bytes_max_ == 0) return entry;
   const auto serves = [&](const HeadTree::Entry& e) {

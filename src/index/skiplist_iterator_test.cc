@@ -167,8 +167,7 @@ class ChangingList : public SkipListIteratorTest {
  protected:
   class Told final : public Observer {
    public:
-    Told(const PmSkipList* list, SecondChanceCache* cache)
-        : list_(list), lanes_(list->lane_count()), cache_(cache) {
+    Told(const PmSkipList* list, SecondChanceCache* cache) : list_(list), lanes_(list->lane_count()), cache_(cache) {
       // As ListDb::Nearby.
       nearby = [this](const InternalKey& key, uint32_t height_min, uint32_t lane) -> Near {
         const int part = height_min > 1 && lanes_ > 1 ? static_cast<int>(lane) : -1;
@@ -212,8 +211,7 @@ class ChangingList : public SkipListIteratorTest {
     for (const auto& [key, place] : elements_) {
       if (!random->OneIn(share)) continue;
       const uint32_t height = At(place)->height();
-      moves.push_back({place, Add({.tag = key.tag, .key = key.user_key, .value = {}, .height = height},
-                                  place.part())});
+      moves.push_back({place, Add({.tag = key.tag, .key = key.user_key, .value = {}, .height = height}, place.part())});
     }
     for (auto& appender : appenders_) appender->Seal();
     Told told(lower_.get(), cache_.get());
@@ -358,8 +356,7 @@ TEST_F(ChangingList, AWalkMissesNothingThatWasThereAtItsLastSearch) {  // I1
         }
         ASSERT_EQ(h.it->Valid(), due != h.due.end()) << "step " << step << " action " << action;
         if (h.it->Valid()) {
-          ASSERT_EQ(CompareInternal(h.it->key(), due->first.view()), 0)
-              << "step " << step << " action " << action;
+          ASSERT_EQ(CompareInternal(h.it->key(), due->first.view()), 0) << "step " << step << " action " << action;
         }
       } else {
         const OwnedKey here{std::string(h.it->key().user_key), h.it->key().tag};

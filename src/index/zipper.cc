@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <unordered_map>
 
 #include "base/assert.h"
 #include "base/prefetch.h"
@@ -169,7 +170,8 @@ void Zipper::TakeSteps(Window* window) const {
       continue;
     }
     newest = element;
-    window->steps.push_back({.element = place, .lane = lower_->Lane(place)});
+    window->steps.push_back(
+        {.element = place, .lane = lower_->Lane(place), .layers = static_cast<uint16_t>(element->height())});
   }
 }
 
@@ -191,20 +193,20 @@ void Zipper::Begin(Step* step, Search* search) const {
   search->key = element->internal_key();
   const InternalKey before = JustBefore(search->key);
   const ZipperObserver::Near near = observer_->Nearby(before, 1, step->lane);
-  const bool tall_enough = near.height >= element->height() && lower_->Lane(near.place) == step->lane;
+  const bool tall_enough = near.height >= step->layers && lower_->Lane(near.place) == step->lane;
   const ZipperObserver::Near tall =
-      element->height() == 1 || tall_enough ? near : observer_->Nearby(before, element->height(), step->lane);
+      step->layers == 1 || tall_enough ? near : observer_->Nearby(before, step->layers, step->lane);
   search->bottom = near.place;
   if (near.place) FetchRecord(lower_->At(near.place));
   if (!tall.place) return BeginAtHead(search);
   if (tall.place != near.place) FetchRecord(lower_->At(tall.place));
   search->at = tall.place;
   search->guided = true;
-  // A layer more than the element has, so that few hops are made in layer 0; not all that the guide
+  // A layer more than is wanted of one, so that few hops are made in layer 0; not all that the guide
   // has, since in each the first hop goes too far.
   const bool own_lane = lower_->Lane(tall.place) == step->lane;
-  search->layer = own_lane ? std::min(std::max(element->height(), 2u), tall.height) - 1 : 0;
-  step->known = search->layer + 1;
+  search->layer = own_lane ? std::min(std::max<uint32_t>(step->layers, 2), tall.height) - 1 : 0;
+  step->known = static_cast<uint16_t>(search->layer + 1);
   // Its own line is not there yet: the next visit reads its link.
   search->next = tall.place;
 }
@@ -213,8 +215,10 @@ void Zipper::Begin(Step* step, Search* search) const {
 bool Zipper::Advance(Search* search) const {
   Search& s = *search;
   for (;;) {
-    if (s.next.damaged()) [[unlikely]]
+    if (s.next.damaged()) [[unlikely]] {
+      s.step->next = s.next;
       return true;
+    }
     if (s.next && s.next == s.at) {  // the guide: it is before the key
     } else if (s.next && s.next != s.bound && lower_->IsBefore(s.next, s.key)) {
       s.at = s.next;
@@ -259,7 +263,15 @@ Status Zipper::Scan(Window* window) const {
     if (!s.ok()) return s;
   }
   TakeSteps(window);
-  std::vector<Step>& steps = window->steps;
+  return FindSteps(window->steps, [this](const Step& step) {
+    if (step.next.damaged()) return DescribeDamage(*lower_->pool(), step.next);
+    return verify_ ? VerifyNeighbours(step) : Status::OK();
+  });
+}
+
+// Tells each place as it is found, until `found` fails.
+template <class Found>
+Status Zipper::FindSteps(std::span<Step> steps, const Found& found) const {
   std::array<Search, kSearches> searches;
   size_t begun = 0;
   size_t under_way = 0;
@@ -271,11 +283,8 @@ Status Zipper::Scan(Window* window) const {
   for (size_t turn = 0; under_way > 0; turn = (turn + 1) % kSearches) {
     Search& search = searches[turn];
     if (search.step == nullptr || !Advance(&search)) continue;
-    if (search.next.damaged()) return DescribeDamage(*lower_->pool(), search.next);
-    if (verify_) {
-      Status s = VerifyNeighbours(*search.step);
-      if (!s.ok()) return s;
-    }
+    Status s = found(*search.step);
+    if (!s.ok()) return s;
     search.step = nullptr;
     if (begun == steps.size()) {
       under_way--;
@@ -285,6 +294,20 @@ Status Zipper::Scan(Window* window) const {
     Begin(&steps[begun++], &search);
   }
   return Status::OK();
+}
+
+void Zipper::FindPlaces(std::span<Place> places) const {
+  std::vector<Step> steps;
+  for (size_t from = 0; from < places.size(); from += kWindowElements) {
+    const std::span<Place> window = places.subspan(from, std::min(kWindowElements, places.size() - from));
+    steps.clear();
+    for (const Place& place : window) steps.push_back({.element = place.element, .lane = lower_->Lane(place.element)});
+    (void)FindSteps(steps, [](const Step&) { return Status::OK(); }).ok();  // which damage there is, the places say
+    for (size_t i = 0; i < window.size(); i++) {
+      window[i].before = steps[i].befores[0];
+      window[i].next = steps[i].next;
+    }
+  }
 }
 
 void Zipper::FetchStep(const Step& step) const {
@@ -433,43 +456,70 @@ bool Zipper::Unlink(PmPtr before, PmPtr element) {
 //   3  the copies are in the upper layers     shortcuts again
 // A reader that stands on an original goes on along originals until it is back in the list.
 Status Zipper::Replace(std::span<const Move> moves) {
-  std::vector<PmPtr> befores(moves.size());
+  std::vector<Place> places;
+  places.reserve(moves.size());
+  for (const Move& move : moves) places.push_back({.element = move.from});
+  FindPlaces(places);
+  std::vector<Step> tall;  // the originals that are in upper layers too
+  std::vector<size_t> tall_moves;
   for (size_t i = 0; i < moves.size(); ++i) {
-    const InternalKey key = lower_->At(moves[i].from)->internal_key();
-    befores[i] = lower_->FindBefore(key, observer_->Nearby(JustBefore(key), 1, 0).place, nullptr);
-    if (befores[i].damaged()) return DescribeDamage(*lower_->pool(), befores[i]);
-    LAMELLA_CHECK(lower_->Next(befores[i], 0, 0) == moves[i].from);
-    if (const PmPtr next = lower_->Next(moves[i].from, 0, 0); next.damaged())
-      return DescribeDamage(*lower_->pool(), next);
+    for (const PmPtr found : {places[i].next, lower_->Next(moves[i].from, 0, 0)}) {
+      if (found.damaged()) return DescribeDamage(*lower_->pool(), found);
+    }
+    LAMELLA_CHECK(places[i].next == moves[i].from);
+    const uint32_t height = lower_->At(moves[i].from)->height();
+    LAMELLA_CHECK(height == lower_->At(moves[i].to)->height());
+    if (height < 2) continue;
+    tall.push_back(
+        {.element = moves[i].from, .lane = lower_->Lane(moves[i].from), .layers = static_cast<uint16_t>(height)});
+    tall_moves.push_back(i);
   }
-  for (const Move& move : moves) UnlinkUpper(move.from, nullptr);
+  Status s = FindSteps(tall, [this](const Step& step) {
+    return step.next.damaged() ? DescribeDamage(*lower_->pool(), step.next) : Status::OK();
+  });
+  if (!s.ok()) return s;
+  // The last first: the predecessors that were found are then still linked.
+  for (size_t t = tall.size(); t-- > 0;) {
+    if (t >= kStepsAhead) FetchStep(tall[t - kStepsAhead]);
+    UnlinkUpper(tall[t].element, &tall[t]);
+  }
   for (size_t i = moves.size(); i-- > 0;) {
     Record* copy = lower_->At(moves[i].to);
-    LAMELLA_CHECK(lower_->At(moves[i].from)->height() == copy->height());
-    const bool run_goes_on = i + 1 < moves.size() && befores[i + 1] == moves[i].from;
+    const bool run_goes_on = i + 1 < moves.size() && places[i + 1].before == moves[i].from;
     persister_->Store(copy->link(0), EncodeLink(run_goes_on ? moves[i + 1].to : lower_->Next(moves[i].from, 0, 0)));
     for (uint32_t layer = 1; layer < copy->height(); ++layer) persister_->Store(copy->link(layer), kEndLink);
     persister_->Flush(copy->link(0), copy->height() * sizeof(PmWord));
   }
   persister_->Fence();
   for (size_t i = 0; i < moves.size(); ++i) {
-    if (i > 0 && befores[i] == moves[i - 1].from) continue;  // not the first of its run
-    PmWord* link = lower_->Link(befores[i], 0, 0);
+    if (i > 0 && places[i].before == moves[i - 1].from) continue;  // not the first of its run
+    PmWord* link = lower_->Link(places[i].before, 0, 0);
     persister_->Store(link, EncodeLink(moves[i].to));
     persister_->Flush(link, sizeof(*link));
   }
   persister_->Fence();
-  for (const Move& move : moves) LinkUpper(move.to);
+  // The first first, each behind what is linked there now: where an original was before it, its copy.
+  std::unordered_map<uint64_t, PmPtr> copies;
+  for (size_t t = 0; t < tall.size(); ++t) {
+    if (t + kStepsAhead < tall.size()) FetchStep(tall[t + kStepsAhead]);
+    Step& step = tall[t];
+    for (uint32_t layer = 1; layer < step.layers; ++layer) {
+      const auto copy = copies.find(step.befores[layer].word);
+      if (copy != copies.end()) step.befores[layer] = copy->second;
+    }
+    const PmPtr copy = moves[tall_moves[t]].to;
+    LinkUpper(copy, step);
+    copies.emplace(step.element.word, copy);
+  }
   return Status::OK();
 }
 
 // Links an element that layer 0 holds durably into the layers above.
-void Zipper::LinkUpper(PmPtr element) {
+void Zipper::LinkUpper(PmPtr element, const Step& near) {
   Record* record = lower_->At(element);
-  if (record->height() < 2) return;
   const uint32_t lane = lower_->Lane(element);
   PmPtr befores[kHeightMax];
-  FindUpper(element, nullptr, befores);
+  FindUpper(element, &near, befores);
   for (uint32_t layer = 1; layer < record->height(); ++layer) {
     persister_->Store(record->link(layer), EncodeLink(lower_->Next(befores[layer], lane, layer)));
   }

@@ -84,6 +84,15 @@ class Zipper {
   /// nothing is changed, where the element's link is damaged.
   bool Unlink(PmPtr before, PmPtr element);
 
+  /// A record, and what is linked in layer 0 where it belongs.
+  struct Place {
+    PmPtr element;
+    PmPtr before;  // the last that is before it; null: none
+    PmPtr next;    // what follows that: itself where it is linked. Damaged where a link on the way is
+  };
+  /// Finds the places, many at once. Nothing may change in the lower list meanwhile.
+  void FindPlaces(std::span<Place> places) const;
+
   /// An element and its copy, of the same height.
   struct Move {
     PmPtr from;
@@ -99,8 +108,9 @@ class Zipper {
   struct Step {
     PmPtr element;
     uint32_t lane = 0;
-    uint32_t known = 0;  // layers of which `befores` holds the predecessor
-    PmPtr next;          // what follows its place in layer 0
+    uint16_t layers = 1;  // of which the predecessor is wanted
+    uint16_t known = 0;   // of which `befores` holds it: those, or more
+    PmPtr next;           // what follows its place in layer 0; damaged where a link on the way is
     PmPtr befores[kHeightMax];
   };
   /// Neighbouring elements [begin, end) of the merge.
@@ -117,11 +127,11 @@ class Zipper {
     Step* step = nullptr;  // null: none
     InternalKey key;
     PmPtr at;
-    PmPtr next;         // of `at` in `layer`; on its way into the cache
-    PmPtr bound;        // not before the key, as a layer above showed
-    PmPtr bottom;       // a place to go on from in layer 0, where it is further than `at`
+    PmPtr next;    // of `at` in `layer`; on its way into the cache
+    PmPtr bound;   // not before the key, as a layer above showed
+    PmPtr bottom;  // a place to go on from in layer 0, where it is further than `at`
     uint32_t layer = 0;
-    uint32_t hops = 0;  // in this layer
+    uint32_t hops = 0;    // in this layer
     bool guided = false;  // started from an element, not from the head
   };
 
@@ -131,6 +141,8 @@ class Zipper {
   void EndWindows();
   Status Scan(Window* window) const;
   void TakeSteps(Window* window) const;
+  template <class Found>
+  Status FindSteps(std::span<Step> steps, const Found& found) const;
   void Begin(Step* step, Search* search) const;
   void BeginAtHead(Search* search) const;
   bool Advance(Search* search) const;
@@ -140,7 +152,7 @@ class Zipper {
   Status MergeStep(const Step& step);
   PmPtr DropObsolete(const Step& step, PmPtr older);
   bool UnlinkUpper(PmPtr element, const Step* near);
-  void LinkUpper(PmPtr element);
+  void LinkUpper(PmPtr element, const Step& near);
   void LinkInLayers(PmPtr element, const PmPtr* befores);
   /// Predecessors of `element` in the layers above 0 of its lane. `near` (may be null): a step whose
   /// place is right before it.
@@ -150,17 +162,18 @@ class Zipper {
   Persister* const persister_;
   ZipperObserver* const observer_;
   const bool verify_;
-  std::span<const PmPtr> elements_;  // of the merge, without those that a crash left merged
+  std::span<const PmPtr> elements_;                 // of the merge, without those that a crash left merged
   std::vector<PmPtr>* skipped_ = nullptr;           // of the window being merged
   std::vector<ZipperObserver::Obsolete> obsolete_;  // of it; not told yet
 
   Mutex mu_;
-  std::vector<Window> windows_ LAMELLA_GUARDED_BY(mu_);  // the last first; their contents are the scanner's, then the merge's
-  size_t merging_ LAMELLA_GUARDED_BY(mu_) = 0;           // index of the window being merged
-  bool cut_ LAMELLA_GUARDED_BY(mu_) = false;             // windows_ is complete
+  std::vector<Window> windows_
+      LAMELLA_GUARDED_BY(mu_);                  // the last first; their contents are the scanner's, then the merge's
+  size_t merging_ LAMELLA_GUARDED_BY(mu_) = 0;  // index of the window being merged
+  bool cut_ LAMELLA_GUARDED_BY(mu_) = false;    // windows_ is complete
   bool scanning_ahead_ LAMELLA_GUARDED_BY(mu_) = false;
   bool ended_ LAMELLA_GUARDED_BY(mu_) = false;
-  std::condition_variable_any changed_;                  // with mu_
+  std::condition_variable_any changed_;  // with mu_
 };
 
 }  // namespace lamella

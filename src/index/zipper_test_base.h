@@ -197,16 +197,15 @@ class ZipperTest : public IndexTest {
   }
   /// An observer's answer: an element of the lower list that lies before the key and is still linked;
   /// mostly the last such, now and then one that is far away, or none.
-  ZipperObserver::Near NearbyOf(Random* random, const InternalKey& key, uint32_t height_min,
-                                uint32_t lane) const {
+  ZipperObserver::Near NearbyOf(Random* random, const InternalKey& key, uint32_t height_min, uint32_t lane) const {
     if (random->OneIn(10)) return {};
     uint64_t skip = random->OneIn(4) ? random->Uniform(300) : 0;
     auto at = elements_.lower_bound({std::string(key.user_key), key.tag});
     while (at != elements_.begin()) {
       const PmPtr place = (--at)->second;
       const uint32_t height = At(place)->height();
-      const bool serves = height >= height_min && !At(place)->obsolete() &&
-                          (height_min == 1 || lower_->Lane(place) == lane);
+      const bool serves =
+          height >= height_min && !At(place)->obsolete() && (height_min == 1 || lower_->Lane(place) == lane);
       if (serves && skip-- == 0) return {place, height};
     }
     return {};

@@ -24,7 +24,7 @@ PmLog::PmLog(Pool* pool, uint32_t shard_count, const std::vector<uint64_t>& next
   for (size_t i = shards_.size(); i < next_ordinal.size(); ++i) former_.push_back({next_ordinal[i], 0});
 }
 
-PmLog::Shard* PmLog::Take(size_t first, uint32_t turn, std::mutex Shard::*mutex, std::unique_lock<std::mutex>* lock) {
+PmLog::Shard* PmLog::Take(size_t first, uint32_t turn, std::mutex Shard::* mutex, std::unique_lock<std::mutex>* lock) {
   const size_t count = shards_.size() / 2;
   const int cpu = sched_getcpu();
   const size_t own = (static_cast<size_t>(cpu < 0 ? 0 : cpu) + turn) % count;
@@ -45,6 +45,20 @@ std::vector<LogPosition> PmLog::SealAll() {
   }
   positions.insert(positions.end(), former_.begin(), former_.end());
   return positions;
+}
+
+void PmLog::LeaveChunks(const std::function<bool(const ChunkRef&)>& leave) {
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    Shard& shard = *shards_[i];
+    const bool large = i >= shards_.size() / 2;
+    std::unique_lock staging(shard.staging, std::defer_lock);
+    if (large) staging.lock();
+    const std::lock_guard lock(shard.mu);
+    const ChunkRef& open = shard.appender->open_chunk();
+    if (open.kind == ChunkKind::kFree || !leave(open)) continue;
+    shard.appender->CloseChunk();
+    if (large) shard.end = shard.appender->Seal();  // keeps I3
+  }
 }
 
 namespace {
@@ -307,10 +321,10 @@ Status ReadLog(const Pool& pool, const std::vector<LogPosition>& boundary, uint6
     const uint64_t first_lost = SkipGaps(gaps, contents->sequence_last + 1);
     const bool found_once = !gaps.empty() && first_lost < gaps.back().first;
     if (found_once || first_lost <= published) {
-      return Status::Corruption("the log lacks the record of sequence number " + std::to_string(first_lost) +
-                                (found_once ? ", which an earlier recovery found"
-                                            : ", and later ones say that it was published") +
-                                "; `lamella repair` saves what validates");
+      return Status::Corruption(
+          "the log lacks the record of sequence number " + std::to_string(first_lost) +
+          (found_once ? ", which an earlier recovery found" : ", and later ones say that it was published") +
+          "; `lamella repair` saves what validates");
     }
   }
   all.resize(kept);

@@ -59,9 +59,12 @@ class PmLog {
   /// Ends every open line and gives the positions behind everything written, also in shards that only earlier sessions had: one that
   /// comes back must not begin at an ordinal that is known as merged. REQUIRES: the caller holds every shard's lock.
   std::vector<LogPosition> SealAll();
+  /// Ends the chunks that are being filled and of which `leave` is true: the shard's next record begins another one.
+  /// REQUIRES: the caller holds no shard's lock.
+  void LeaveChunks(const std::function<bool(const ChunkRef&)>& leave);
 
  private:
-  Shard* Take(size_t first, uint32_t turn, std::mutex Shard::*mutex, std::unique_lock<std::mutex>* lock);
+  Shard* Take(size_t first, uint32_t turn, std::mutex Shard::* mutex, std::unique_lock<std::mutex>* lock);
 
   std::vector<std::unique_ptr<Shard>> shards_;
   std::vector<LogPosition> former_;  // the ends of shards that this session does not write

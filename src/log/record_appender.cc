@@ -50,13 +50,12 @@ Status RecordAppender::Prepare(const uint64_t* record_bytes, size_t count, bool 
   for (size_t i = 0; i < count; ++i) {
     while (record_bytes[i] > room) {
       if (used == prepared_.size()) {
-        const auto needed =
-            static_cast<uint32_t>((record_bytes[i] + pool_->chunk_bytes() - 1) / pool_->chunk_bytes());
+        const auto needed = static_cast<uint32_t>((record_bytes[i] + pool_->chunk_bytes() - 1) / pool_->chunk_bytes());
         // Extents double from one chunk on: a session that writes little leaves little of them unused.
         const uint32_t wanted = std::min(pool_->extent_chunks(part_), std::bit_floor(claimed_));
         ChunkRef chunk;
-        Status s = pool_->ClaimExtent(part_, kind_, owner_, next_ordinal_, needed, wanted, use_reserve, &persister_,
-                                      &chunk);
+        Status s =
+            pool_->ClaimExtent(part_, kind_, owner_, next_ordinal_, needed, wanted, use_reserve, &persister_, &chunk);
         if (!s.ok()) return s;
         ++next_ordinal_;
         claimed_bytes_ += uint64_t{chunk.run_chunks} * pool_->chunk_bytes();
@@ -181,17 +180,18 @@ PmPtr RecordAppender::Append(const RecordInput& input) {
   head.header = HeaderOf(input);
   std::memset(head.links, 0, input.height * sizeof(uint64_t));
   head.header.checksum = RecordChecksum(head.header, input.key, input.value, place, chunk_.epoch);
-  AppendBytes(reinterpret_cast<const char*>(&head), sizeof(RecordHeader) + input.height * sizeof(uint64_t), input, bytes);
+  AppendBytes(reinterpret_cast<const char*>(&head), sizeof(RecordHeader) + input.height * sizeof(uint64_t), input,
+              bytes);
   return place;
 }
 
 StagedRecord RecordAppender::Stage(const RecordInput& input) {
   static constexpr char kZeros[sizeof(RecordHeader) + kHeightMax * sizeof(uint64_t)] = {};
   const uint64_t bytes = RecordBytes(input.height, input.key.size(), input.value.size());
-  const StagedRecord staged{.place = OpenPlace(bytes),
-                            .epoch = chunk_.epoch,
-                            .body_checksum = Crc32c(Crc32c(0, input.key.data(), input.key.size()), input.value.data(),
-                                                    input.value.size())};
+  const StagedRecord staged{
+      .place = OpenPlace(bytes),
+      .epoch = chunk_.epoch,
+      .body_checksum = Crc32c(Crc32c(0, input.key.data(), input.key.size()), input.value.data(), input.value.size())};
   AppendBytes(kZeros, sizeof(RecordHeader) + input.height * sizeof(uint64_t), input, bytes);
   return staged;
 }

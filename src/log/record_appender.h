@@ -107,11 +107,11 @@ class RecordAppender {
   ChunkRef chunk_;
   char* chunk_base_ = nullptr;
   PmWord* whole_word_ = nullptr;  // in the open chunk's descriptor
-  uint64_t tail_ = 0;       // offset in the chunk behind the last byte appended
-  uint64_t chunk_end_ = 0;  // bytes of the chunk or run
-  uint64_t emitted_ = 0;    // line offset in the chunk up to which lines were written whole
-  size_t skip_ = 0;         // bytes at the head of stage_ that are durable already
-  size_t staged_ = 0;       // bytes in stage_; they belong at emitted_
+  uint64_t tail_ = 0;             // offset in the chunk behind the last byte appended
+  uint64_t chunk_end_ = 0;        // bytes of the chunk or run
+  uint64_t emitted_ = 0;          // line offset in the chunk up to which lines were written whole
+  size_t skip_ = 0;               // bytes at the head of stage_ that are durable already
+  size_t staged_ = 0;             // bytes in stage_; they belong at emitted_
   bool uncommitted_ = false;
   /// A chunk closed with uncommitted records.
   struct Closed {

@@ -45,7 +45,8 @@ bool RecordSearch::IsValidBySums(uint64_t offset) {
   uint32_t before;
   uint32_t behind;
   const uint32_t head = RecordHeadChecksum(header, PlaceAt(offset), epoch_);
-  if (!SumUpTo(key, &before) || !SumUpTo(key + bytes, &behind)) return Sum(head, key, bytes) == header.checksum;  // keeps I2
+  if (!SumUpTo(key, &before) || !SumUpTo(key + bytes, &behind))
+    return Sum(head, key, bytes) == header.checksum;  // keeps I2
   // Key and value continue the head's checksum as they continue `before`, which their own CRC follows from. Join is linear.
   return Crc32cJoin(head ^ before, behind, bytes) == header.checksum;
 }

@@ -45,7 +45,8 @@ TEST(RecordLayout, IsAsDocumented) {
 }
 
 TEST_F(RecordTest, PartsLieWhereTheFormatSays) {
-  const PmPtr place = Add({.tag = kPut7, .key = "clave", .value = "value", .height = 2, .batch_remaining = 9, .published = 3});
+  const PmPtr place =
+      Add({.tag = kPut7, .key = "clave", .value = "value", .height = 2, .batch_remaining = 9, .published = 3});
   const char* p = pool_->Address(place);
   const Record* record = At(place);
   const auto u32 = [p](size_t offset) {

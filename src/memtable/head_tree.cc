@@ -345,7 +345,8 @@ HeadTree::Node* HeadTree::MakeRight(const Node* node, uint32_t from) {
   if (node->leaf) {
     Leaf* right = Allocate<Leaf>();
     right->leaf = true;
-    right->next[0].store(const_cast<Leaf*>(static_cast<const Leaf*>(node)->Next(node->mine())), std::memory_order_relaxed);
+    right->next[0].store(const_cast<Leaf*>(static_cast<const Leaf*>(node)->Next(node->mine())),
+                         std::memory_order_relaxed);
     fill(right, from);
     return right;
   }

@@ -55,8 +55,7 @@ class HeadTree {
   /// `memory` (may be null) is charged for its nodes, and outlives it.
   /// Where entries are removed, leaves are emptied and stay (I2). After `emptied_leaves_max` of them in
   /// a row a search backwards gives up, as at the beginning: for those to whom an entry is a hint.
-  explicit HeadTree(const Pool* pool, MemoryAccount* memory = nullptr,
-                    uint32_t emptied_leaves_max = ~uint32_t{0});
+  explicit HeadTree(const Pool* pool, MemoryAccount* memory = nullptr, uint32_t emptied_leaves_max = ~uint32_t{0});
   ~HeadTree();
   HeadTree(const HeadTree&) = delete;
   HeadTree& operator=(const HeadTree&) = delete;

@@ -78,14 +78,13 @@ class HeadTreeTest : public ::testing::Test {
       if (node->leaf || node->mine().count() == kFanout) continue;
       for (uint32_t i = 0; i <= node->mine().count(); ++i) {
         auto* child = const_cast<Node*>(static_cast<Inner*>(node)->Child(node->mine(), i));
-        if (child->leaf && child->mine().count() == count) return {static_cast<Inner*>(node), static_cast<Leaf*>(child)};
+        if (child->leaf && child->mine().count() == count)
+          return {static_cast<Inner*>(node), static_cast<Leaf*>(child)};
       }
     }
     return {};
   }
-  std::string KeyOf(const HeadTree::Entry& entry) const {
-    return std::string(pool_->At<Record>(entry.place())->key());
-  }
+  std::string KeyOf(const HeadTree::Entry& entry) const { return std::string(pool_->At<Record>(entry.place())->key()); }
   static HeadTree::Entry MakeEntry(std::string_view key, uint64_t tag, PmPtr place) {
     uint64_t words[2] = {0, 0};
     std::memcpy(words, key.data(), std::min<size_t>(key.size(), sizeof(words)));

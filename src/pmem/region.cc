@@ -149,9 +149,10 @@ Region::~Region() {
 Status Region::Lock() {
   if (Hooked(os_, OsCall::kLock, path_, [&] { return flock(fd_, LOCK_EX | LOCK_NB); }) != 0) {
     if (errno != EWOULDBLOCK) return ErrnoStatus("lock " + path_, errno);
-    return Status::Busy(path_ +
-                        " is open already, in this process or in another one; close the store there, and destroy what iterators "
-                        "and pinned values of it are left");
+    return Status::Busy(
+        path_ +
+        " is open already, in this process or in another one; close the store there, and destroy what iterators "
+        "and pinned values of it are left");
   }
   locked_by_ = getpid();
   file_id_ = FileId(fd_);
@@ -236,8 +237,7 @@ Status Region::Open(const std::string& path, uint64_t reserve_bytes, std::unique
 
 Status Region::Hold(const std::string& path, std::unique_ptr<Region>* region, OsHook* os) {
   std::unique_ptr<Region> held(new Region(os, path));
-  held->fd_ =
-      Hooked(os, OsCall::kOpen, path, [&] { return open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); });
+  held->fd_ = Hooked(os, OsCall::kOpen, path, [&] { return open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); });
   if (held->fd_ < 0) return ErrnoStatus("open " + path, errno);
   Status s = held->Lock();
   if (s.ok()) *region = std::move(held);
@@ -392,6 +392,34 @@ Status Region::Grow(uint64_t bytes) {
   return s;
 }
 
+// The addresses get anonymous memory before the file loses the bytes, so that there is no moment at which a read of them is a signal
+// (keeps I6). Nothing of it is taken by reads, and it cannot be stored to.
+Status Region::Shrink(uint64_t bytes) {
+  const uint64_t mapped = bytes_.load(std::memory_order_relaxed);  // only the shrinking thread stores it
+  if (bytes % kPageBytes != 0 || bytes == 0) {
+    return Status::InvalidArgument(Concat(path_, ": ", bytes, " bytes is not a whole number of 4096-byte pages"));
+  }
+  if (bytes >= mapped) return Status::OK();
+  if (is_device_) return Status::NotSupported(Concat(path_, " is a device of ", mapped, " bytes and cannot shrink"));
+  MutexLock lock(&shrink_mu_);
+  const bool replaced =
+      Hooked(os_, OsCall::kMap, path_, [&] {
+        return reinterpret_cast<intptr_t>(mmap(base_ + bytes, mapped - bytes, PROT_READ,
+                                               MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+      }) != -1;
+  Status s;
+  if (!replaced) {
+    s = ErrnoStatus(Concat("map nothing over ", mapped - bytes, " bytes of ", path_, " at offset ", bytes), errno);
+  } else if (Hooked(os_, OsCall::kTruncate, path_, [&] { return ftruncate(fd_, static_cast<off_t>(bytes)); }) != 0) {
+    s = ErrnoStatus(Concat("shorten ", path_, " to ", bytes, " bytes"), errno);
+  }
+  bytes_.store(bytes, std::memory_order_release);
+  // A mapping that failed may have taken the old one away already, too. Where this one fails, the file is longer than what is mapped
+  // of it, as after a crash: Grow finds the bytes. The first failure is the one to report.
+  if (!s.ok()) (void)Map(mapped).ok();
+  return s;
+}
+
 Status Region::Rename(const std::string& path) {
   if (Hooked(os_, OsCall::kRename, path, [&] { return rename(path_.c_str(), path.c_str()); }) != 0) {
     return ErrnoStatus(Concat("rename ", path_, " to ", path), errno);
@@ -424,6 +452,7 @@ __attribute__((no_sanitize("thread"))) static void TouchPages(char* from, char* 
 }
 
 void Region::Prefault(uint64_t offset, uint64_t n) {
+  MutexLock lock(&shrink_mu_);
   const uint64_t from = PagesDown(offset);
   const uint64_t to = std::min(RoundUp(offset + n, kPageBytes), bytes());
   if (from >= to) return;

@@ -1,11 +1,12 @@
-// Region is one file (or DAX device) mapped into a reserved range of addresses, growing in place.
+// Region is one file (or DAX device) mapped into a reserved range of addresses, growing and shrinking in place.
 // I1: bytes are allocated on the file system before they are mapped: a full disk is an error at Grow, never a SIGBUS.
 // I2: the base address never changes while the Region lives.
 // I3: a file belongs to one Region at a time, of all processes: its lock is taken before a byte of it is read or written, and its
 //     name is created, changed or removed only by who holds the lock of the file that has the name.
 // I4: the name under which a file was opened is durable: whoever made it may have been killed before it synced the directory.
 // I5: syncs run one at a time. Of two at once the kernel would tell one of them that it dropped pages, and the other OK.
-// Threads: Grow from one thread at a time; Sync from any.
+// I6: what was mapped once can be read as long as the Region lives: what is given back reads as zeros.
+// Threads: Grow and Shrink from one thread at a time; Sync and Prefault from any.
 #ifndef LAMELLA_PMEM_REGION_H_
 #define LAMELLA_PMEM_REGION_H_
 
@@ -61,6 +62,10 @@ class Region {
 
   /// Allocates and maps up to `bytes`. On failure (NoSpace, IOError) nothing has changed.
   Status Grow(uint64_t bytes);
+  /// Gives the file's bytes from `bytes` on back to the file system; Grow takes them anew, as zeros. Durable with the next Sync, or
+  /// when it grows again: until then a power cut may bring them back. On failure (IOError; NotSupported on a device) the file is as
+  /// it was, and so is its mapping, unless bytes() says otherwise. REQUIRES: nobody stores there any more.
+  Status Shrink(uint64_t bytes);
   /// Renames the file, durably: what was made under a working name appears at once, whole.
   Status Rename(const std::string& path);
   /// Removes the file's name, durably. The mapping stays until the Region goes.
@@ -85,10 +90,11 @@ class Region {
   std::string path_;
   char* base_ = nullptr;            // constant after construction
   std::atomic<uint64_t> bytes_{0};  // mapped, whole pages
+  Mutex shrink_mu_;                 // keeps Prefault out of what Shrink takes away
   uint64_t reserved_ = 0;           // constant after construction
   int fd_ = -1;
   std::array<uint8_t, 16> file_id_{};  // constant after construction
-  int locked_by_ = 0;  // the process that locked the file; 0: none. Constant after construction
+  int locked_by_ = 0;                  // the process that locked the file; 0: none. Constant after construction
   Mutex sync_mu_;
   std::condition_variable_any synced_;
   bool syncing_ LAMELLA_GUARDED_BY(sync_mu_) = false;

@@ -68,6 +68,31 @@ TEST(Region, GrowingToLessIsNothing) {
   EXPECT_EQ(region->bytes(), kMiB);
 }
 
+TEST(Region, WhatIsGivenBackReadsAsZerosAndGrowsAgain) {  // I6
+  constexpr uint64_t kPage = 4096;
+  TempDir dir;
+  std::unique_ptr<Region> region;
+  ASSERT_TRUE(Region::Create(dir.Sub("pool"), 8 * kPage, 1 << 20, &region).ok());
+  std::memset(region->base(), 'x', 8 * kPage);
+  EXPECT_TRUE(region->Shrink(0).IsInvalidArgument());
+  EXPECT_TRUE(region->Shrink(5).IsInvalidArgument());
+  ASSERT_TRUE(region->Shrink(3 * kPage).ok());
+  EXPECT_EQ(region->bytes(), 3 * kPage);
+  EXPECT_EQ(std::filesystem::file_size(dir.Sub("pool")), 3 * kPage);
+  EXPECT_EQ(region->base()[3 * kPage - 1], 'x');
+  EXPECT_EQ(region->base()[3 * kPage], 0);
+  region->Prefault(0, 8 * kPage);  // no further than the file goes
+  ASSERT_TRUE(region->Shrink(5 * kPage).ok());
+  EXPECT_EQ(region->bytes(), 3 * kPage) << "it is shorter already";
+  ASSERT_TRUE(region->Grow(8 * kPage).ok());
+  EXPECT_EQ(region->base()[3 * kPage - 1], 'x');
+  EXPECT_EQ(std::string(region->base() + 3 * kPage, 5 * kPage), std::string(5 * kPage, 0));
+  region->base()[8 * kPage - 1] = 'y';
+  region.reset();
+  ASSERT_TRUE(Region::Open(dir.Sub("pool"), 1 << 20, &region).ok());
+  EXPECT_EQ(region->base()[8 * kPage - 1], 'y');
+}
+
 TEST(Region, CreateRefusesAnExistingFileAndOddSizes) {
   TempDir dir;
   std::unique_ptr<Region> region;

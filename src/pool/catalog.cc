@@ -185,9 +185,9 @@ Status Catalog::Rewrite() {
     return static_cast<uint32_t>((bytes + pool_->chunk_bytes() - 1) / pool_->chunk_bytes());
   };
   ChunkRef fresh;
-  Status s = pool_->ClaimExtent(0, ChunkKind::kCatalog, 0, generation_ + 1, chunks(2 * tail),
-                                std::max(chunks(kEditsPerRewrite * tail), pool_->extent_chunks(0)), true, &persister_,
-                                &fresh);
+  Status s =
+      pool_->ClaimExtent(0, ChunkKind::kCatalog, 0, generation_ + 1, chunks(2 * tail),
+                         std::max(chunks(kEditsPerRewrite * tail), pool_->extent_chunks(0)), true, &persister_, &fresh);
   if (!s.ok()) return s;
   CatalogHead* head = pool_->At<CatalogHead>(pool_->ChunkStart(fresh));
   CatalogHead bytes{};

@@ -5,7 +5,7 @@
 // EditHeader, the payload, zero padding.
 // I1: an edit is there whole or not at all: it counts once the head's tail word, published after it is durable, covers
 //     it. So an edit below the tail that does not validate is damage, and what is beyond the tail is nothing.
-// I2: when the chunk is full, the live state is written to a fresh chunk as one snapshot edit, and the superblock
+// I2: when the chunk is full, or is to lie elsewhere, the live state is written to a fresh chunk as one snapshot edit, and the superblock
 //     publishes the switch; the old chunk is freed after it.
 // I3: after a power cut on a page medium the tail may be ahead of edits that were never synced: there alone the first
 //     edit that does not validate ends the sequence, and the tail is moved back to it.
@@ -67,13 +67,15 @@ class Catalog {
   /// Durable on return (on page media once synced). NoSpace, IOError. The state that StateWriter gives must already
   /// include this edit: a full chunk is rewritten in its place.
   Status Append(uint32_t kind, std::string_view payload);
+  /// Writes the state to a fresh chunk and frees this one, as Append does where this one is full: for who wants it elsewhere. Durable
+  /// as Append. NoSpace, IOError.
+  Status Rewrite();
 
   uint64_t bytes_used() const { return tail_; }
   const ChunkRef& chunk() const { return chunk_; }
 
  private:
   Catalog(Pool* pool, StateWriter state);
-  Status Rewrite();
   Status Locate();
   Status ReadTail(uint64_t* tail) const;
   Status ReadEdit(uint64_t at, uint64_t end, uint32_t* kind, std::string_view* payload) const;

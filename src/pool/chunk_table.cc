@@ -15,8 +15,9 @@ static_assert(offsetof(ChunkDescriptor, dead_bytes) == 24 && offsetof(ChunkDescr
 static_assert(offsetof(ChunkDescriptor, seal) == 40 && offsetof(ChunkDescriptor, whole_bytes) == 48);
 
 constexpr uint32_t kOwnerMask = (uint32_t{1} << 24) - 1;
-constexpr uint32_t kEpochUnclaimed = 1;       // below that of every claim; not 0, so that no state is 0 (T4)
-constexpr uint32_t kUnknownEpochs = 1u << 16;  // more than the claims by which a lost chunk's epoch can be above all others
+constexpr uint32_t kEpochUnclaimed = 1;  // below that of every claim; not 0, so that no state is 0 (T4)
+constexpr uint32_t kUnknownEpochs =
+    1u << 16;  // more than the claims by which a lost chunk's epoch can be above all others
 
 constexpr uint64_t EncodeState(ChunkKind kind, uint32_t owner, uint32_t epoch) {
   return static_cast<uint64_t>(kind) | uint64_t{owner & kOwnerMask} << 8 | uint64_t{epoch} << 32;
@@ -235,9 +236,8 @@ Status ChunkTable::Settle(uint32_t index, const Found& found, Persister* persist
     return Status::OK();
   }
   if (first[0] != 0 || second[0] != 0 || index < found.chunks_prepared) {
-    return Status::Corruption(
-        Concat(s.message(), "; its mirror (offset ", Hex{MirrorOffset(chunk_shift_, index)},
-               ") is damaged, too; `lamella repair` saves what is in the other chunks"));
+    return Status::Corruption(Concat(s.message(), "; its mirror (offset ", Hex{MirrorOffset(chunk_shift_, index)},
+                                     ") is damaged, too; `lamella repair` saves what is in the other chunks"));
   }
   const Words unclaimed = {FreeState(index, kEpochUnclaimed)};
   WriteMirror(index, unclaimed, persister);
@@ -408,9 +408,9 @@ void ChunkTable::Mend(const Found& found, Persister* persister, std::vector<std:
   }
 }
 
-uint32_t ChunkTable::EpochMax(uint32_t chunks) const {
+uint32_t ChunkTable::EpochMax(uint32_t from, uint32_t to) const {
   uint32_t highest = 0;
-  for (uint32_t index = 0; index < chunks; index++) highest = std::max(highest, EpochOf(LoadState(At(index))));
+  for (uint32_t index = from; index < to; index++) highest = std::max(highest, EpochOf(LoadState(At(index))));
   return highest;
 }
 

@@ -55,13 +55,13 @@ struct ChunkDescriptor {
   PmWord state;  // 0: kind u8 | owner u24 << 8 | epoch u32 << 32; kind kFree: the owner bits check the epoch
   uint64_t
       ordinal;  // 8: the owner's order of its chunks; a log's position; in a run's tail its distance from the first
-  uint32_t run_chunks;    // 16: chunks of the run that starts here, 1 for a plain chunk and for a tail
-  uint32_t reserved0;     // 20
-  PmWord dead_bytes;      // 24: a hint for gc, not flushed: bytes of records known obsolete
-  PmWord used_bytes;      // 32: a hint, not flushed: bytes appended when the chunk was sealed; 0 while open
-  uint64_t seal;          // 40: crc32c over state, ordinal and run_chunks, seeded with uuid, part and chunk
-  PmWord whole_bytes;     // 48: a hint, not flushed: records up to here were durable, checked (RecordAppender)
-  uint64_t reserved1;     // 56
+  uint32_t run_chunks;  // 16: chunks of the run that starts here, 1 for a plain chunk and for a tail
+  uint32_t reserved0;   // 20
+  PmWord dead_bytes;    // 24: a hint for gc, not flushed: bytes of records known obsolete
+  PmWord used_bytes;    // 32: a hint, not flushed: bytes appended when the chunk was sealed; 0 while open
+  uint64_t seal;        // 40: crc32c over state, ordinal and run_chunks, seeded with uuid, part and chunk
+  PmWord whole_bytes;   // 48: a hint, not flushed: records up to here were durable, checked (RecordAppender)
+  uint64_t reserved1;   // 56
 };
 static_assert(sizeof(ChunkDescriptor) == 64);
 
@@ -158,8 +158,7 @@ constexpr uint64_t DescriptorOffset(uint32_t chunk_shift, uint32_t index) {
 
 /// Where its second copy does.
 constexpr uint64_t MirrorOffset(uint32_t chunk_shift, uint32_t index) {
-  return DescriptorOffset(chunk_shift, index) +
-         (uint64_t{GroupOf(chunk_shift, index).table_chunks} << chunk_shift);
+  return DescriptorOffset(chunk_shift, index) + (uint64_t{GroupOf(chunk_shift, index).table_chunks} << chunk_shift);
 }
 
 /// The descriptor of a chunk in the part mapped at `base`.
@@ -207,8 +206,8 @@ class ChunkTable {
   bool Describe(uint32_t index, ChunkRef* chunk) const;
   /// Verifies both copies of one descriptor by themselves. REQUIRES: nobody claims or frees the chunk meanwhile.
   Status Check(uint32_t index) const;
-  /// The highest epoch that any of `chunks` descriptors has.
-  uint32_t EpochMax(uint32_t chunks) const;
+  /// The highest epoch that any descriptor of the chunks [from, to) has.
+  uint32_t EpochMax(uint32_t from, uint32_t to) const;
 
  private:
   using Words = std::array<uint64_t, 4>;  // of a descriptor, sealed: state, ordinal, run, seal

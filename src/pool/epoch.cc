@@ -110,8 +110,8 @@ void EpochDomain::WhenUnpinned(std::function<void()> last) {
 
 void EpochDomain::UnpinLast(uint64_t token) {
   // acq_rel: as in Unpin, and pairs with WhenUnpinned.
-  const uint64_t epoch = token < kSlotCount ? slots_[token].epoch.exchange(0, std::memory_order_acq_rel)
-                                            : TakeOverflow(token);
+  const uint64_t epoch =
+      token < kSlotCount ? slots_[token].epoch.exchange(0, std::memory_order_acq_rel) : TakeOverflow(token);
   if ((epoch & kAwaited) != 0) Left();
 }
 

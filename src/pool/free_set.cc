@@ -148,9 +148,25 @@ void FreeSet::MarkWarm(uint32_t first, uint32_t count) {
   for (size_t word = first / kWordBits; word * kWordBits < end; word++) warm_[word] |= Mask(word, first, end);
 }
 
+uint32_t FreeSet::CountFrom(uint32_t first) const {
+  uint32_t count = 0;
+  for (size_t word = first / kWordBits; word < free_.size(); word++) {
+    count += static_cast<uint32_t>(std::popcount(free_[word] & Mask(word, first, ~uint64_t{0})));
+  }
+  return count;
+}
+
 uint32_t FreeSet::RowBefore(uint32_t end) const {
   uint32_t length = 0;
-  while (length < end && Has(end - length - 1)) length++;
+  while (length < end) {
+    const uint32_t at = end - length;  // the bits before it in its word, highest first
+    const uint32_t bits = (at - 1) % kWordBits + 1;
+    const size_t word = (at - 1) / kWordBits;
+    if (word >= free_.size()) break;
+    const auto row = static_cast<uint32_t>(std::countl_one(free_[word] << (kWordBits - bits)));
+    length += std::min(row, bits);
+    if (row < bits) break;
+  }
   return length;
 }
 

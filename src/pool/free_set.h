@@ -37,6 +37,8 @@ class FreeSet {
 
   /// The length of the row of free chunks that ends just before chunk `end`.
   uint32_t RowBefore(uint32_t end) const;
+  /// How many of the chunks from `first` on are in it.
+  uint32_t CountFrom(uint32_t first) const;
   /// The length of the longest row.
   uint32_t longest() const { return nodes_[1].longest; }
   uint32_t count() const { return count_.load(std::memory_order_relaxed); }  // a figure; guards nothing
@@ -48,7 +50,6 @@ class FreeSet {
     uint32_t longest = 0;
   };
 
-  bool Has(uint32_t index) const { return index / 64 < free_.size() && (free_[index / 64] >> (index % 64) & 1) != 0; }
   void MakeRoom(size_t words);
   /// Sets or clears the bits of [first, first + count), which all have the other value, and enters it.
   void Change(uint32_t first, uint32_t count, bool free);

@@ -65,7 +65,10 @@ TEST(FreeSet, WhatIsCutOffIsForgotten) {
   FreeSet set;
   set.Add(10, 200);
   set.MarkWarm(10, 200);
+  EXPECT_EQ(set.CountFrom(0), set.count());
+  const uint32_t before_100 = set.count() - set.CountFrom(100);
   set.CutFrom(100);
+  EXPECT_EQ(set.count(), before_100);
   EXPECT_EQ(set.count(), 90u);
   EXPECT_EQ(set.longest(), 90u);
   set.Add(100, 10);

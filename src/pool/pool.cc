@@ -1,4 +1,4 @@
-// The chunks of a pool: claims, frees, growth. Its opening and superblocks are in pool_open.cc.
+// The chunks of a pool: claims, frees, growth. Its opening and superblocks are in pool_open.cc, giving back in pool_shrink.cc.
 #include "pool/pool.h"
 
 #include <algorithm>
@@ -34,18 +34,24 @@ uint32_t Pool::chunk_count(uint32_t part) const {
   return parts_[part]->chunks.load(std::memory_order_acquire);
 }
 
-uint32_t Pool::ExtentChunks(const Part& part) const {
+// Of a part of so many chunks; as the next two.
+uint32_t Pool::ExtentChunks(uint32_t chunks) const {
   const uint64_t longest = std::max<uint64_t>(1, kExtentBytesMax >> chunk_shift_);
-  return static_cast<uint32_t>(
-      std::bit_floor(std::clamp<uint64_t>(part.chunks.load(std::memory_order_relaxed) / 64, 1, longest)));
+  return static_cast<uint32_t>(std::bit_floor(std::clamp<uint64_t>(chunks / 64, 1, longest)));
 }
 
-uint32_t Pool::extent_chunks(uint32_t part) const { return ExtentChunks(*parts_[part]); }
+uint32_t Pool::Reserve(uint32_t chunks) const {
+  const uint32_t extent = ExtentChunks(chunks);
+  return extent * std::clamp<uint32_t>(chunks / extent / 64, kReserveExtentsMin, kReserveExtentsMax);
+}
 
-uint32_t Pool::Reserve(const Part& part) const {
-  const uint32_t extent = ExtentChunks(part);
-  return extent * std::clamp<uint32_t>(part.chunks.load(std::memory_order_relaxed) / extent / 64, kReserveExtentsMin,
-                                       kReserveExtentsMax);
+uint32_t Pool::ReadyExtents(uint32_t chunks) const {
+  return std::clamp(chunks / ExtentChunks(chunks) / 8, kReadyExtentsMin, kReadyExtentsMax);
+}
+
+// relaxed: a size that is about right will do.
+uint32_t Pool::extent_chunks(uint32_t part) const {
+  return ExtentChunks(parts_[part]->chunks.load(std::memory_order_relaxed));
 }
 
 bool Pool::MayGrow(const Part& part) const {
@@ -76,7 +82,7 @@ Status Pool::ClaimExtent(uint32_t part_number, ChunkKind kind, uint32_t owner, u
   wanted = std::clamp(wanted, needed, run_chunks_max());
   Part* part = parts_[part_number].get();
   while (true) {
-    const uint32_t reserve = use_reserve ? 0 : Reserve(*part);
+    const uint32_t reserve = use_reserve ? 0 : Reserve(part->chunks.load(std::memory_order_relaxed));
     std::optional<uint32_t> first;
     uint32_t run = 0;
     {
@@ -86,7 +92,8 @@ Status Pool::ClaimExtent(uint32_t part_number, ChunkKind kind, uint32_t owner, u
     }
     if (first) {
       free_chunks_.fetch_sub(run, std::memory_order_relaxed);
-      *chunk = part->table->Publish(*first, kind, owner, ordinal, run, epoch_floor_, persister);
+      *chunk = part->table->Publish(*first, kind, owner, ordinal, run, epoch_floor_.load(std::memory_order_relaxed),
+                                    persister);
       return Status::OK();
     }
     Status s = GrowForClaim(part, wanted, reserve);
@@ -110,13 +117,13 @@ Status Pool::GrowForClaim(Part* part, uint32_t run_chunks, uint32_t reserve) {
     if (needed <= chunks) return Status::OK();  // another thread grew or freed meanwhile
   }
   if (needed > chunks_max_) {
-    return Status::NoSpace(Concat(part->region->path(), " is full: ", part->chunks.load(std::memory_order_relaxed),
-                                  " chunks of ", chunk_bytes_, " bytes, ", part->free.count(), " of them free (",
-                                  Reserve(*part), " are kept for deletes and compaction), and ",
-                                  limited_ ? "pool_bytes_max" : "the format", " allows ", chunks_max_,
-                                  "; raise pool_bytes_max or delete data"));
+    const uint32_t chunks = part->chunks.load(std::memory_order_relaxed);
+    return Status::NoSpace(Concat(
+        part->region->path(), " is full: ", chunks, " chunks of ", chunk_bytes_, " bytes, ", part->free.count(),
+        " of them free (", Reserve(chunks), " are kept for deletes and compaction), and ",
+        limited_ ? "pool_bytes_max" : "the format", " allows ", chunks_max_, "; raise pool_bytes_max or delete data"));
   }
-  const uint64_t wanted = std::min<uint64_t>(chunks_max_, needed + kGrowExtentsInline * ExtentChunks(*part));
+  const uint64_t wanted = std::min<uint64_t>(chunks_max_, needed + kGrowExtentsInline * extent_chunks(part->number));
   return GrowPart(part, static_cast<uint32_t>(needed), static_cast<uint32_t>(wanted));
 }
 
@@ -137,6 +144,7 @@ Status Pool::GrowPart(Part* part, uint32_t chunks_needed, uint32_t chunks_wanted
   }
   part->disk_full.store(!s.ok(), std::memory_order_relaxed);
   if (!s.ok()) return s;
+  part->keeps_end.store(false, std::memory_order_relaxed);
   TellMapped(*part);
   Persister persister(gate_.get(), WriteCause::kCatalog);
   s = part->table->Prepare(chunks, target, &persister);
@@ -207,12 +215,12 @@ void Pool::ForEachChunk(const std::function<void(const ChunkRef&)>& visit) const
 Pool::Readiness Pool::Look(Part* part) const {
   MutexLock lock(&part->mu);
   const uint32_t chunks = part->chunks.load(std::memory_order_relaxed);  // stored under mu
-  const uint32_t extent = ExtentChunks(*part);
-  const uint32_t ready = std::clamp(chunks / extent / 8, kReadyExtentsMin, kReadyExtentsMax);
+  const uint32_t extent = ExtentChunks(chunks);
+  const uint32_t ready = ReadyExtents(chunks);
   const FreeSet::Outlook outlook = part->free.Look(extent, ready);
   Readiness readiness{.extent = extent, .cold = outlook.cold};
   if (!MayGrow(*part)) return readiness;
-  const uint32_t reserve = Reserve(*part);
+  const uint32_t reserve = Reserve(chunks);
   const uint32_t wanted = ready * extent + reserve;
   const uint32_t free = part->free.count();
   if (free < wanted) {
@@ -245,7 +253,7 @@ Status Pool::Provision() {
         MutexLock lock(&part->mu);
         part->free.MarkWarm(*readiness.cold, readiness.extent);
       }
-      // Harmless if it is claimed meanwhile.
+      // Harmless if it is claimed, or given back, meanwhile.
       part->region->Prefault(uint64_t{*readiness.cold} << chunk_shift_, uint64_t{readiness.extent} << chunk_shift_);
       readiness = Look(part.get());
     }

@@ -14,9 +14,11 @@
 // I4: a superblock change is in one copy durably before the other copy is touched (superblock.h).
 // I5: after a power cut every later claim takes a higher epoch than any claim whose descriptor the cut may have taken
 //     back.
+// I6: a part's file loses its end only after the superblocks say that it may, and that every later claim takes a higher epoch than
+//     any that the chunks there had: I3 holds although their descriptors may go with them (pool_shrink.cc).
 // I7: what an unclean open finds is durable before anything is stored on top of it: a killed process leaves what it did not flush
 //     to be read, and a power cut after the recovery would take it.
-// Threads: Claim, Free*, Provision, Sync and the superblock calls from any; reads of descriptors from any.
+// Threads: Claim, Free*, Provision, GiveBack, Sync and the superblock calls from any; reads of descriptors from any.
 // Lifetime: every Persister of its gate and every pin of its epochs is gone before the Pool is.
 #ifndef LAMELLA_POOL_POOL_H_
 #define LAMELLA_POOL_POOL_H_
@@ -53,9 +55,10 @@ inline constexpr uint32_t kReserveExtentsMax = 16;
 /// What the superblock says beside sizes; see docs/FORMAT.md for its bytes.
 struct PoolState {
   EngineKind engine = EngineKind::kListDb;
-  bool clean = false;       // closed in order; cleared by the first MarkOpen
-  bool same_boot = true;    // written in this boot of the machine, these files, and no sync failed since (else as after a power cut)
-  bool pages_lost = false;  // not clean, another boot, a page medium: what was not synced reached it in any order
+  bool clean = false;  // closed in order; cleared by the first MarkOpen
+  bool same_boot =
+      true;  // written in this boot of the machine, these files, and no sync failed since (else as after a power cut)
+  bool pages_lost = false;     // not clean, another boot, a page medium: what was not synced reached it in any order
   uint32_t catalog_chunk = 0;  // of part 0; 0: none yet
   uint64_t engine_flags = 0;   // fixed at creation, for the engine
   std::array<uint8_t, 16> uuid{};
@@ -109,7 +112,7 @@ class Pool {
   /// True if [p, p+n) lies within the mapped pool: for pointers read from bytes that may be damaged.
   bool Contains(PmPtr p, uint64_t n) const {
     if (p.part() >= kPoolPartsMax) return false;
-    const uint64_t bytes = bytes_[p.part()].load(std::memory_order_acquire);  // what is counted is mapped
+    const uint64_t bytes = bytes_[p.part()].load(std::memory_order_acquire);  // what was counted is mapped
     return p.offset() <= bytes && n <= bytes - p.offset();
   }
   char* ChunkAddress(const ChunkRef& c) const { return bases_[c.part] + uint64_t{c.index} * chunk_bytes_; }
@@ -155,6 +158,16 @@ class Pool {
   Status Provision();
   /// True when Provision has work to do.
   bool NeedsProvision() const;
+  /// Gives free chunks at the parts' ends back to the file system, where that is much and leaves enough for the pool not to grow at
+  /// once again. For a background thread of a store with nothing better to do. Fails only where the superblocks cannot be written;
+  /// a file that cannot be shortened stays as it is, and is not tried again before it has grown.
+  Status GiveBack();
+  /// True when GiveBack has work to do.
+  bool CanGiveBack() const;
+  /// True where a part would give back its last quarter (or more) but for a few chunks in it: those that IsInTheWay names until the
+  /// next call, and that whoever can move should.
+  bool IsHeldUp();
+  bool IsInTheWay(const ChunkRef& chunk) const;
   uint64_t free_chunks() const { return free_chunks_.load(std::memory_order_relaxed); }
   /// Free chunks plus what growth may add under pool_bytes_max (UINT64_MAX when unlimited).
   uint64_t chunks_available() const;
@@ -167,6 +180,7 @@ class Pool {
   /// Says that the store is open, in this boot. To be called once recovery is complete and before the first new write:
   /// until then a crash leaves the next Open to see what this one saw.
   Status MarkOpen();
+  /// Says that the store was closed in order. Gives back all that the next session does not need at once.
   Status MarkClean();
   Status SwitchCatalog(uint32_t chunk_index);
 
@@ -201,25 +215,33 @@ class Pool {
   Status UpdateSuperblocks(const std::function<void(Superblock*)>& change);
   void SayWhere(Superblock* superblock) LAMELLA_REQUIRES(superblock_mu_);
   Status UpdateSuperblocksLocked(const std::function<void(Superblock*)>& change) LAMELLA_REQUIRES(superblock_mu_);
-  uint32_t ExtentChunks(const Part& part) const;
+  uint32_t ExtentChunks(uint32_t chunks) const;
   uint32_t RunToTake(const Part& part, uint32_t needed, uint32_t wanted, uint32_t reserve) const;
   Status GrowForClaim(Part* part, uint32_t run_chunks, uint32_t reserve);
   Status GrowPart(Part* part, uint32_t chunks_needed, uint32_t chunks_wanted);
   void AddFree(Part* part, uint32_t from, uint32_t to) const;
   struct Readiness;
   Readiness Look(Part* part) const;
-  uint32_t Reserve(const Part& part) const;
+  uint32_t Reserve(uint32_t chunks) const;
+  uint32_t ReadyExtents(uint32_t chunks) const;
+  enum class Slack : uint8_t { kForGrowth, kForOpening };
+  uint32_t FreeEnd(const Part& part) const;
+  struct Ending;
+  Ending LookAtEnd(const Part& part, Slack slack) const;
+  Status GiveBackEnd(Part* part, Slack slack);
+  void RaiseEpochFloor(uint32_t floor);
   bool MayGrow(const Part& part) const;
   bool IsMostlyHoles(const Part& part, uint32_t free) const;
   void FreeNow(const ChunkRef& chunk);
 
   std::array<char*, kPoolPartsMax> bases_{};                  // constant after opening, as all up to gate_
-  std::array<std::atomic<uint64_t>, kPoolPartsMax> bytes_{};  // of each part, mapped
+  std::array<std::atomic<uint64_t>, kPoolPartsMax> bytes_{};  // of each part's chunks
   uint64_t chunk_bytes_ = 0;
   uint32_t chunk_shift_ = 0;
-  uint32_t chunks_max_ = 0;   // of a part
-  bool limited_ = false;      // by pool_bytes_max, not only by what can be addressed
-  uint32_t epoch_floor_ = 1;  // of claims
+  uint32_t chunks_max_ = 0;  // of a part
+  bool limited_ = false;     // by pool_bytes_max, not only by what can be addressed
+  // Of claims. It only goes up, before the chunks that it goes up for can be claimed: what hands them out orders it.
+  std::atomic<uint32_t> epoch_floor_{1};
   std::vector<std::unique_ptr<Part>> parts_;
   MediumReport medium_report_;
   std::unique_ptr<Gate> gate_;

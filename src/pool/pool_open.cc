@@ -14,7 +14,6 @@ namespace lamella {
 namespace {
 
 constexpr uint64_t kReserveBytesDefault = 1ull << 40;
-constexpr uint32_t kInitialChunks = 13;     // of a part: superblock, table, mirror, reserve, catalog, heads, two for data
 constexpr uint32_t kPartChunksMin = 16;     // of a part's limit: superblock, table, mirror, reserve, and seven for data
 constexpr uint32_t kLostEpochs = 1u << 16;  // more than a chunk's claims between two write-backs of its descriptor
 constexpr uint32_t kEpochMax =
@@ -154,7 +153,7 @@ Status Pool::CreateParts(const PoolOptions& options, Pool* pool) {
   pool->state_.engine_flags = options.engine_flags;
   pool->state_.uuid = NewUuid();
   // A random start, so that a chunk copied here from another store has another epoch than the one it lands in.
-  pool->epoch_floor_ = 1 + (std::random_device{}() & 0x7fffffffu);
+  pool->RaiseEpochFloor(1 + (std::random_device{}() & 0x7fffffffu));
   const uint32_t chunks = std::min(kInitialChunks, pool->chunks_max_);
   for (const std::string& path : options.part_paths) {
     Status s = CreateFile(options, pool, chunks * options.chunk_bytes);
@@ -184,7 +183,6 @@ Status Pool::CreateParts(const PoolOptions& options, Pool* pool) {
     superblock->chunk_bytes = options.chunk_bytes;
     superblock->engine = static_cast<uint8_t>(options.engine);
     superblock->engine_flags = options.engine_flags;
-    superblock->epoch_floor = pool->epoch_floor_;
     pool->SayWhere(superblock);
   });
   for (uint32_t i = pool->part_count(); s.ok() && i-- > 0;) s = pool->parts_[i]->region->Rename(options.part_paths[i]);
@@ -325,17 +323,17 @@ Status Pool::ScanParts(const std::vector<Superblock>& superblocks, std::vector<s
     part->chunks.store(chunks, std::memory_order_release);
     bytes_[part->number].store(uint64_t{chunks} << chunk_shift_, std::memory_order_release);
     free_chunks_.fetch_add(part->free.count(), std::memory_order_relaxed);
-    epoch_max = std::max(epoch_max, part->table->EpochMax(chunks));
+    epoch_max = std::max(epoch_max, part->table->EpochMax(0, chunks));
   }
   MutexLock lock(&superblock_mu_);
   superblock_ = superblocks[0];
-  epoch_floor_ = superblock_.epoch_floor;
+  RaiseEpochFloor(superblock_.epoch_floor);
   if (epoch_max > kEpochMax) {
     return Status::Corruption(Concat(parts_[0]->region->path(), ": expected epochs of at most ", kEpochMax, ", found ",
                                      epoch_max, "; the superblock or a chunk descriptor is damaged"));
   }
   if (!power_cut) return Status::OK();
-  epoch_floor_ = epoch_max + kLostEpochs;  // keeps I5
+  RaiseEpochFloor(epoch_max + kLostEpochs);  // keeps I5
   return UpdateSuperblocksLocked([](Superblock*) {});
 }
 
@@ -400,12 +398,13 @@ Status Pool::UpdateSuperblocksLocked(const std::function<void(Superblock*)>& cha
   Superblock next = superblock_;
   change(&next);
   next.generation++;
-  next.epoch_floor = epoch_floor_;
+  next.epoch_floor = epoch_floor_.load(std::memory_order_relaxed);
   for (int copy = 0; s.ok() && copy < 2; copy++) {
     for (uint32_t i = part_count(); s.ok() && i-- > 0;) {
       Superblock own = next;
       own.part = i;
       own.file_id = parts_[i]->file_id;
+      // The file has the chunks that are named here; it loses chunks only once they are not.
       own.chunks_min = chunks[i];
       own.checksum = SuperblockChecksum(own);
       superblock_persister_->Copy(bases_[i] + kSuperblockOffsets[copy], &own, sizeof(own));
@@ -439,6 +438,10 @@ Status Pool::MarkOpen() {
 }
 
 Status Pool::MarkClean() {
+  for (const std::unique_ptr<Part>& part : parts_) {
+    Status s = GiveBackEnd(part.get(), Slack::kForOpening);
+    if (!s.ok()) return s;
+  }
   MutexLock lock(&superblock_mu_);
   return UpdateSuperblocksLocked([this](Superblock* superblock) LAMELLA_REQUIRES(superblock_mu_) {
     superblock->clean = 1;

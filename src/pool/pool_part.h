@@ -14,16 +14,21 @@
 
 namespace lamella {
 
+/// Of a part that holds nothing: superblock, table, mirror, reserve, catalog, heads, and two for data.
+inline constexpr uint32_t kInitialChunks = 13;
+
 struct Pool::Part {
   uint32_t number = 0;  // constant after opening, as the next two
   std::unique_ptr<Region> region;
   std::unique_ptr<ChunkTable> table;
   std::atomic<uint32_t> chunks{0};     // stored with release once they are mapped and in `free`; loaded with acquire
-  std::atomic<bool> disk_full{false};  // the last growth failed; a hint, so relaxed
-  Mutex grow_mu;                       // held over growth, which takes milliseconds; before mu
-  Mutex mu;                            // held for nanoseconds
-  FreeSet free;                        // guarded by mu but for its counts
-  std::array<uint8_t, 16> file_id{};   // what its superblock says; guarded by the pool's superblock_mu_
+  std::atomic<bool> disk_full{false};  // the last growth failed; a hint, so relaxed, as the next
+  std::atomic<bool> keeps_end{false};  // the file could not be shortened since it grew
+  std::atomic<uint32_t> in_the_way_from{~uint32_t{0}};  // chunks that reach beyond this one are; a hint
+  Mutex grow_mu;  // held over growth and giving back, which take milliseconds; before superblock_mu_ and mu
+  Mutex mu;       // held for nanoseconds
+  FreeSet free;   // guarded by mu but for its counts
+  std::array<uint8_t, 16> file_id{};  // what its superblock says; guarded by the pool's superblock_mu_
 };
 
 }  // namespace lamella

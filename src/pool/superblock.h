@@ -40,7 +40,7 @@ struct Superblock {
   uint32_t part;                    // 56
   uint32_t part_count;              // 60
   uint64_t chunk_bytes;             // 64
-  uint32_t chunks_min;              // 72: the part had this many chunks, or more, when this was written
+  uint32_t chunks_min;              // 72: the part has this many chunks, or more
   uint32_t catalog_chunk;           // 76: of part 0; 0 is none
   uint64_t engine_flags;            // 80
   uint8_t engine;                   // 88

@@ -36,8 +36,9 @@ std::string ValueOf(uint32_t id) {
   uint32_t size = kind < 56 ? kSizes[kind % 13] : kind < 61 ? kSizes[13] : kind < 63 ? kSizes[14] : kSizes[15];
   return MakeValue(id, size);
 }
-// An id of the 12,000 bytes, another for each other one's quotient by 64.
+// An id of the 12,000 bytes, another for each other one's quotient by 64; and of the 80,000.
 constexpr uint32_t LargeValue(uint32_t id) { return id / 64 * 64 + 61; }
+constexpr uint32_t HugeValue(uint32_t id) { return id / 64 * 64 + 63; }
 
 }  // namespace
 
@@ -60,6 +61,13 @@ std::vector<CrashConfig> CrashConfigs() {
       config.mode = mode;
       config.name = name + "_" + CrashModeName(mode);
       configs.push_back(config);
+      config.name = name + "_shrinks_" + CrashModeName(mode);
+      config.shrinks = true;
+      config.more_share = 8;
+      config.depth_share = 24;
+      configs.push_back(config);
+      config = base;
+      config.mode = mode;
       if (mode == CrashMode::kEadr || mode == CrashMode::kKill) continue;
       // Of so little space that what the cut made garbage is needed again.
       config.name = name + "_fullPool_" + CrashModeName(mode);
@@ -180,7 +188,46 @@ StoreSteps MakeChurn(uint64_t seed, uint32_t rounds) {
   return steps;
 }
 
+StoreSteps MakeShrinks(uint64_t seed, uint32_t rounds) {
+  constexpr uint32_t kSmall = 4;  // keys that keep their place in between
+  Random random(seed);
+  uint32_t value = static_cast<uint32_t>(random.Uniform(1 << 20)) << 8;
+  StoreSteps steps;
+  const auto add = [&](StoreStep::Kind kind) -> StoreStep& {
+    steps.emplace_back();
+    steps.back().kind = kind;
+    return steps.back();
+  };
+  const auto write_small = [&] {
+    add(StoreStep::kWrite)
+        .changes.push_back({static_cast<uint32_t>(random.Uniform(kSmall)), random.OneIn(4) ? 0 : value++ * 16});
+  };
+  for (uint32_t round = 0; round < rounds; ++round) {
+    // In few writes: a history shall come to where the space is given back.
+    for (uint32_t key = kSmall; key < kKeys;) {
+      StoreStep& step = add(StoreStep::kWrite);
+      for (uint64_t n = 5 + random.Uniform(10); n > 0 && key < kKeys; --n)
+        step.changes.push_back({key++, HugeValue(value += 64)});
+      if (random.OneIn(2)) write_small();
+      if (random.OneIn(6)) add(random.OneIn(2) ? StoreStep::kFlush : StoreStep::kCompact);
+    }
+    const uint64_t kept = kSmall + random.Uniform(2 * (kKeys - kSmall));  // often none
+    StoreStep& deletes = add(StoreStep::kWrite);
+    for (uint32_t key = kSmall; key < kKeys; ++key) {
+      if (key != kept) deletes.changes.push_back({key, 0});
+    }
+    add(random.OneIn(3) ? StoreStep::kFlush : StoreStep::kCompact);
+    if (random.OneIn(2)) add(StoreStep::kIdle);
+    if (random.OneIn(3)) write_small();
+    if (random.OneIn(3)) add(random.OneIn(2) ? StoreStep::kCrash : StoreStep::kReopen);
+    if (random.OneIn(3)) add(StoreStep::kSync);
+    add(StoreStep::kIdle);
+  }
+  return steps;
+}
+
 StoreSteps StepsFor(const CrashConfig& config, uint64_t seed, uint32_t count) {
+  if (config.shrinks) return MakeShrinks(seed, (count + 19) / 20);
   StoreSteps steps = MakeSteps(seed, count);
   if (!config.large_values) return steps;
   for (StoreStep& step : steps) {
@@ -192,8 +239,8 @@ StoreSteps StepsFor(const CrashConfig& config, uint64_t seed, uint32_t count) {
 }
 
 std::string Describe(const StoreStep& step) {
-  static constexpr const char* kNames[] = {"write",    "sync",    "flush",  "compact",
-                                           "snapshot", "release", "reopen", "crash"};
+  static constexpr const char* kNames[] = {"write",   "sync",   "flush", "compact", "snapshot",
+                                           "release", "reopen", "crash", "idle"};
   std::string text = kNames[step.kind];
   for (const auto& change : step.changes) {
     text +=
@@ -340,6 +387,9 @@ std::string CrashStore::Step(const StoreStep& step) {
       break;
     case StoreStep::kCrash:
       return Crash();
+    case StoreStep::kIdle:
+      s = db_->WaitForIdle();
+      break;
   }
   return s.ok() || s.IsNoSpace() ? "" : s.ToString();
 }
@@ -461,7 +511,8 @@ std::string CrashStore::Visit(uint32_t level) {
     Found& found = found_[level - 1];
     if (found.killed) {
       if (found.shown != SIZE_MAX && found.shown != state) {
-        wrong = Concat("a recovery from a kill had shown state ", found.shown, ", the power cut behind it left ", state);
+        wrong =
+            Concat("a recovery from a kill had shown state ", found.shown, ", the power cut behind it left ", state);
       }
     } else if (level > 1 && config_.mode != CrashMode::kPage) {
       if (found.any && found.first != state) {
@@ -565,15 +616,20 @@ std::string ExploreStore(const CrashConfig& config, uint64_t seed, double second
   uint64_t states = 0;
   uint64_t deep = 0;
   uint64_t histories = 0;
+  uint64_t shortened = 0;
   std::set<PersistSite> sites;
   std::set<PersistSite> sites_cut;
   std::string wrong;
   // One more where the time ended a history before a cut came behind a site that it had just met.
-  const auto one_more = [&] { return seconds > 0 && histories < 3 && sites_cut.size() < sites.size(); };
+  const auto one_more = [&] {
+    return seconds > 0 && !config.shrinks && histories < 3 && sites_cut.size() < sites.size();
+  };
   for (; wrong.empty() && (histories == 0 || watch.Seconds() < seconds || (!kSlow && one_more()));
        ++seed, ++histories) {
     const StoreSteps steps = StepsFor(config, seed, 60);
-    CrashPlan plan{.mode = config.mode, .seed = seed, .cut_share = kSlow ? 60 : 4, .cut_sites = !kSlow};
+    // A history that gives space back is long before it comes to that, and its states are large.
+    const bool few = kSlow || (config.shrinks && config.mode != CrashMode::kEadr && config.mode != CrashMode::kKill);
+    CrashPlan plan{.mode = config.mode, .seed = seed, .cut_share = few ? 60u : 4u, .cut_sites = !few};
     if (const char* only = std::getenv("LAMELLA_CRASH_STATE")) {  // SHARE:CUT:STATE
       char* end = nullptr;
       plan.cut_share = static_cast<uint32_t>(std::strtoul(only, &end, 10));
@@ -585,6 +641,7 @@ std::string ExploreStore(const CrashConfig& config, uint64_t seed, double second
     wrong = store.Run(steps);
     states += store.states();
     deep += store.deep_states();
+    shortened += store.simulator().shortened();
     for (const auto& [site, hits] : store.sites()) sites.insert(site);
     sites_cut.insert(store.sites_cut().begin(), store.sites_cut().end());
     if (wrong.empty()) continue;
@@ -600,7 +657,10 @@ std::string ExploreStore(const CrashConfig& config, uint64_t seed, double second
                    " LAMELLA_CRASH_STATE=", plan.cut_share, ":", store.simulator().failed_cut(), ":",
                    store.simulator().failed_state(), " lamella_db_test --gtest_filter='*Crash*", config.name, "*'");
   }
+  if (wrong.empty() && config.shrinks && shortened == 0) wrong = Concat(config.name, ": no history gave space back");
   const double took = watch.Seconds();
+  if (config.shrinks)
+    std::printf("%s: space given back %llu times\n", config.name.c_str(), static_cast<unsigned long long>(shortened));
   std::printf("%s: %llu states, %llu of them within recovery, in %llu histories; %.0f us a state\n",
               config.name.c_str(), static_cast<unsigned long long>(states) + deep,
               static_cast<unsigned long long>(deep), static_cast<unsigned long long>(histories),

@@ -37,6 +37,7 @@ struct CrashConfig {
   uint32_t depth_share = 12;   // one state in so many is crashed again in its recovery
   uint32_t more_share = 40;    // of one state in so many, more operations are tried
   bool large_values = false;   // so that a history fills a small pool with garbage
+  bool shrinks = false;        // histories of MakeShrinks
   uint32_t repair_share = 30;  // one in so many is repaired: that must change nothing
   bool cuts_creation = false;  // else cuts begin when the store is open
 };
@@ -46,7 +47,7 @@ std::vector<CrashConfig> CrashConfigs();
 Options OptionsFor(const CrashConfig& config);
 
 struct StoreStep {
-  enum Kind : uint8_t { kWrite, kSync, kFlush, kCompact, kSnapshot, kRelease, kReopen, kCrash } kind = kWrite;
+  enum Kind : uint8_t { kWrite, kSync, kFlush, kCompact, kSnapshot, kRelease, kReopen, kCrash, kIdle } kind = kWrite;
   struct Change {
     uint32_t key = 0;
     uint32_t value = 0;  // id; 0 deletes
@@ -62,6 +63,8 @@ StoreSteps StepsFor(const CrashConfig& config, uint64_t seed, uint32_t count);
 StoreSteps MakeDrops();
 /// The same few keys written and deleted over and over, with snapshots that outlive a merge: versions are dropped by every path.
 StoreSteps MakeChurn(uint64_t seed, uint32_t rounds);
+/// Large values fill the pool and go again, but for a few here and there: its end is cleared and given back to the file system.
+StoreSteps MakeShrinks(uint64_t seed, uint32_t rounds);
 std::string Describe(const StoreStep& step);
 
 class CrashStore {
@@ -84,9 +87,9 @@ class CrashStore {
   using State = std::map<uint32_t, uint32_t>;  // key to value id
   struct Found {
     bool any = false;
-    size_t first = 0;  // of states_of_
-    bool killed = false;         // the replicas are those of a recovery from a kill: what was not durable then may go,
-    size_t shown = SIZE_MAX;     // until that recovery has shown this state
+    size_t first = 0;         // of states_of_
+    bool killed = false;      // the replicas are those of a recovery from a kill: what was not durable then may go,
+    size_t shown = SIZE_MAX;  // until that recovery has shown this state
   };
 
   std::string Directory(uint32_t level) const { return dir_.Sub("level" + std::to_string(level)); }

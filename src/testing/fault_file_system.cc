@@ -140,6 +140,8 @@ void FaultFileSystem::Synced(const std::string& path, bool ok) {
   if (file == nullptr) return;
   const std::string_view now = Content(file);
   const uint64_t pages = (std::max(now.size(), file->durable.size()) + kPageBytes - 1) / kPageBytes;
+  // What was cut off is not dirty any more.
+  file->dropped.erase(file->dropped.lower_bound((now.size() + kPageBytes - 1) / kPageBytes), file->dropped.end());
   if (ok) file->durable.resize(now.size(), '\0');
   for (uint64_t page = 0; page < pages; ++page) {
     const std::string_view content = Piece(now, page, kPageBytes);
@@ -181,8 +183,11 @@ void FaultFileSystem::PowerCut(Random* kept) {
     File& file = files_[inode];
     std::string content = file.durable;
     const std::string_view last = Content(&file);
+    // A size that was not synced reaches the medium by itself, or does not.
+    if (kept != nullptr && last.size() != content.size() && kept->OneIn(2)) content.resize(last.size());
     for (uint64_t sector = 0; kept != nullptr && sector * kSectorBytes < content.size(); ++sector) {
-      const std::string_view unsynced = Piece(last, sector, kSectorBytes);
+      std::string_view unsynced = Piece(last, sector, kSectorBytes);
+      unsynced = unsynced.substr(0, content.size() - sector * kSectorBytes);
       if (unsynced != Piece(content, sector, kSectorBytes) && kept->OneIn(2)) {
         content.replace(sector * kSectorBytes, unsynced.size(), unsynced);
       }

@@ -59,8 +59,8 @@ class FaultFileSystem final : public FileSystem, public OsHook {
   /// Calls seen since the beginning, by kind.
   uint64_t seen(OsCall call) const { return seen_[static_cast<size_t>(call)]; }
 
-  /// What is under the root is now what was durable. Of what was not synced each sector (512 bytes) is kept with a chance of a half
-  /// where `kept` is given, and all is lost where it is null. REQUIRES: no file under the root is open or mapped.
+  /// What is under the root is now what was durable. Of what was not synced each sector (512 bytes), and of each file its size, is
+  /// kept with a chance of a half where `kept` is given, and all is lost where it is null. REQUIRES: no file under the root is open or mapped.
   void PowerCut(Random* kept);
 
   int Before(OsCall call, const std::string& path) override;

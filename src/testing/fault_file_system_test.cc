@@ -5,7 +5,9 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <set>
 #include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -77,6 +79,34 @@ TEST_F(FaultFiles, OfWhatWasNotSyncedAnySectorMayBeThere) {
     kept += content[at] == 'b' ? 1 : 0;
   }
   EXPECT_TRUE(kept > 8 && kept < 56) << kept;
+}
+
+TEST_F(FaultFiles, ASizeThatWasNotSyncedMayComeBack) {
+  for (const auto& [before, after] : {std::pair(8192u, 4096u), std::pair(4096u, 8192u)}) {
+    std::set<size_t> sizes;
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      for (const bool synced : {false, true}) {
+        Store("f", 0, std::string(8192, 'a'), false);
+        fs::resize_file(Path("f"), before);
+        ASSERT_EQ(files_.Before(OsCall::kSyncMap, Path("f")), 0);
+        ASSERT_TRUE(files_.SyncDirectory(dir_.path()).ok());
+        fs::resize_file(Path("f"), after);
+        if (synced) {
+          ASSERT_EQ(files_.Before(OsCall::kSyncMap, Path("f")), 0);
+        }
+        Random random(seed);
+        files_.PowerCut(synced ? nullptr : &random);
+        const std::string content = Read("f");
+        if (synced) {
+          EXPECT_EQ(content.size(), after);
+        } else {
+          sizes.insert(content.size());
+        }
+        EXPECT_EQ(content.substr(0, std::min(before, after)), std::string(std::min(before, after), 'a'));
+      }
+    }
+    EXPECT_EQ(sizes, (std::set<size_t>{before, after}));
+  }
 }
 
 // I1.

@@ -456,8 +456,8 @@ History MakeHistory(uint64_t seed, size_t steps) {
 }
 
 std::string Describe(const HistoryStep& step) {
-  static constexpr const char* kNames[] = {"write",   "get",      "multiget", "scan", "pin",  "snapshot",
-                                           "release", "iterator", "move",     "walk", "drop", "sync",
+  static constexpr const char* kNames[] = {"write",   "get",      "multiget", "scan",   "pin",  "snapshot",
+                                           "release", "iterator", "move",     "walk",   "drop", "sync",
                                            "flush",   "compact",  "idle",     "reopen", "crash"};
   static constexpr const char* kMoves[] = {"first", "last", "seek", "seek for prev", "next", "prev"};
   std::string text = kNames[step.kind];
@@ -470,9 +470,9 @@ std::string Describe(const HistoryStep& step) {
   const bool reads = step.kind == HistoryStep::kGet || step.kind == HistoryStep::kMultiGet ||
                      step.kind == HistoryStep::kScan || step.kind == HistoryStep::kIterator ||
                      step.kind == HistoryStep::kPin;
-  if (step.kind == HistoryStep::kMove || step.kind == HistoryStep::kWalk ||
-      step.kind == HistoryStep::kIterator || step.kind == HistoryStep::kDrop ||
-      step.kind == HistoryStep::kSnapshot || step.kind == HistoryStep::kRelease || step.kind == HistoryStep::kPin) {
+  if (step.kind == HistoryStep::kMove || step.kind == HistoryStep::kWalk || step.kind == HistoryStep::kIterator ||
+      step.kind == HistoryStep::kDrop || step.kind == HistoryStep::kSnapshot || step.kind == HistoryStep::kRelease ||
+      step.kind == HistoryStep::kPin) {
     text += Concat(" slot ", step.slot);
   }
   if (reads && step.snapshot < kSnapshots) text += Concat(" at snapshot ", step.snapshot);

@@ -20,7 +20,7 @@ namespace {
 constexpr uint64_t kWordBytes = 8;
 constexpr uint64_t kPageBytes = 4096;
 constexpr size_t kVersionsMax = 12;  // of a unit; then one in the middle goes
-constexpr uint64_t kKillShare = 4;   // of the cuts that are tried, one in so many has the state of a killed process, too
+constexpr uint64_t kKillShare = 4;  // of the cuts that are tried, one in so many has the state of a killed process, too
 
 uint64_t UnitBytes(CrashMode mode) { return mode == CrashMode::kPage ? 512 : kLineBytes; }
 
@@ -63,6 +63,16 @@ Simulator::~Simulator() {
 void Simulator::OnMap(uint32_t number, const char* base, uint64_t bytes) {
   LAMELLA_CHECK(number < parts_.size());
   Part& part = parts_[number];
+  const bool shorter = bytes < part.durable.size();
+  if (shorter) {
+    if (part.lost_at != part.durable.size()) part.lost.clear();  // else it goes on behind what is lost now
+    part.lost.insert(0, part.durable, bytes);
+    part.lost_at = bytes;
+    std::erase_if(units_,
+                  [&](const auto& unit) { return unit.first >> 48 == number && (unit.first & kOffsetMask) >= bytes; });
+  } else if (plan_.mode != CrashMode::kPage) {
+    part.lost.clear();
+  }
   part.live = base;
   part.bytes = bytes;
   if (part.durable.empty()) {
@@ -71,6 +81,12 @@ void Simulator::OnMap(uint32_t number, const char* base, uint64_t bytes) {
     part.durable.resize(bytes);  // fresh bytes are zero, and durable with the file's new size
   }
   durable_changed_ = true;
+  if (!shorter) return;
+  if (running_ && !trying_) {
+    ++shortened_;
+    Cut();
+  }
+  if (plan_.mode == CrashMode::kKill) part.lost.clear();
 }
 
 void Simulator::Restart(uint64_t seed) {
@@ -93,6 +109,7 @@ void Simulator::Forget() {
   storing_ = {nullptr, 0};
   for (Part& part : parts_) {
     part.durable.clear();
+    part.lost.clear();
     part.live = nullptr;
     part.bytes = 0;
     if (part.replica != nullptr) munmap(part.replica, part.replica_bytes);
@@ -282,6 +299,7 @@ void Simulator::OnSync(const void* p, size_t, const Site& site) {
   const Part* part = PartOf(p, &offset);
   if (part == nullptr) return;
   const auto number = static_cast<Key>(part - parts_.data());
+  parts_[number].lost.clear();
   LookAtAll();
   std::erase_if(units_, [&](auto& unit) {
     if (unit.first >> 48 != number) return false;
@@ -331,14 +349,27 @@ void Simulator::MarkFound(bool power_cut) {
   }
 }
 
+// Files that were shortened are as long as before, each with a chance of a half.
+void Simulator::BringBack(Random* random) {
+  for (Part& part : parts_) {
+    if (part.lost.empty() || !random->OneIn(2)) continue;
+    for (uint64_t at = 0; at < part.lost.size(); at += unit_bytes_) {
+      if (part.lost_at + at < part.bytes && random->OneIn(2))
+        continue;  // it was grown over since, and this has arrived
+      LAMELLA_CHECK(pwrite(part.fd, part.lost.data() + at, unit_bytes_, static_cast<off_t>(part.lost_at + at)) ==
+                    static_cast<ssize_t>(unit_bytes_));
+    }
+  }
+}
+
 void Simulator::VisitReplicas() {
   ++state_;
+  BringBack(&random_);
   const bool wanted =
       plan_.only_cut == 0 || (plan_.only_cut == cut_ && (plan_.only_state == 0 || plan_.only_state == state_));
   if (wanted) {
     // A finer medium is only emulated here: where the power is said to have been cut, the pool forgives what it must not.
-    power_cut_ =
-        !killed_ && (plan_.mode == CrashMode::kPage || (plan_.mode != CrashMode::kKill && state_ % 8 == 7));
+    power_cut_ = !killed_ && (plan_.mode == CrashMode::kPage || (plan_.mode != CrashMode::kKill && state_ % 8 == 7));
     MarkFound(power_cut_);
     ++states_;
     std::string wrong = visit_();
@@ -521,6 +552,7 @@ void Simulator::Leave(Random* random) {
     if (pick == 0) continue;
     std::memcpy(parts_[key >> 48].replica + (key & kOffsetMask), versions[pick - 1].data(), unit_bytes_);
   }
+  BringBack(random);
   MarkFound(plan_.mode == CrashMode::kPage);
 }
 

@@ -12,6 +12,9 @@
 //   kPage    any version of each sector since the last sync
 //   kKill    everything
 //
+// A file that was shortened may have its old end again (Part::lost), or parts of it under what grew over it: on page media until the
+// next sync, elsewhere until it grows, which syncs its size; of a kill it may not have come to the shortening yet.
+//
 // A state may also be that of a killed process (killed()): all stores are there to be read, and what had not become durable still is
 // not. A simulator that Inherits it makes of that what a power cut later leaves.
 //
@@ -108,6 +111,8 @@ class Simulator final : public PersistHook {
   uint64_t failed_state() const { return failed_state_; }
   uint64_t states() const { return states_; }
   uint64_t cuts() const { return cut_; }
+  /// Files made shorter while cuts were taken.
+  uint64_t shortened() const { return shortened_; }
   /// Of the state in the replicas: the same whenever it is visited.
   uint64_t state_id() const { return plan_.seed * 1000003 + cut_ * 4099 + state_; }
   /// The sites met since the start, and how often.
@@ -131,6 +136,8 @@ class Simulator final : public PersistHook {
     const char* live = nullptr;
     uint64_t bytes = 0;
     std::string durable;
+    std::string lost;  // the file's bytes from lost_at on, as they were before it was shortened
+    uint64_t lost_at = 0;
     std::string path;  // of the replica
     int fd = -1;
     char* replica = nullptr;
@@ -165,6 +172,7 @@ class Simulator final : public PersistHook {
   std::string Content(size_t unit, uint16_t choice) const;
   void Put(size_t unit, const std::string& content);
   void VisitReplicas();
+  void BringBack(Random* random);
   void MarkFound(bool power_cut);
   void Restore();
 
@@ -195,6 +203,7 @@ class Simulator final : public PersistHook {
   uint64_t tried_cut_ = 0;  // the last that was not passed over
   uint64_t state_ = 0;      // of this cut
   uint64_t states_ = 0;
+  uint64_t shortened_ = 0;
   bool durable_changed_ = true;
   std::vector<Key> keys_;  // of this cut's units, ascending
   std::vector<const Unit*> at_;

@@ -116,8 +116,7 @@ void ListDb::LinkRecords(const HeadTree& tree, L0Table* table, std::vector<Sampl
       before = record->link(layer);
     }
     if (index++ % sampled_each == 0) {
-      const bool replaced =
-          previous.reference != 0 && pool_->At<Record>(previous.place())->key() == record->key();
+      const bool replaced = previous.reference != 0 && pool_->At<Record>(previous.place())->key() == record->key();
       sample->push_back({place, replaced});
     }
     if (lookup_cache_.enabled()) {

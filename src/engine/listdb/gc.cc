@@ -13,8 +13,16 @@
 
 namespace lamella {
 
+namespace {
+
+// Searches whose results are used before the next begin: what they fetched is still in the processor's caches.
+constexpr size_t kPlacesAtOnce = 1024;
+
+}  // namespace
+
 struct ListDb::Victim {
   PmPtr place;
+  size_t chunk;  // of the victims
 };
 
 PmPtr ListDb::FindBeforeInL1(const InternalKey& key) const {
@@ -23,10 +31,13 @@ PmPtr ListDb::FindBeforeInL1(const InternalKey& key) const {
 
 ListDb::InL1 ListDb::FindInL1(PmPtr place, PmPtr* before) const {
   *before = FindBeforeInL1(pool_->At<Record>(place)->internal_key());
-  const PmPtr found = before->damaged() ? *before : l1_->Next(*before, 0, 0);
-  if (found == place) return InL1::kLinked;
-  const bool astray = found.damaged() || (*before && !VerifyRecord(*pool_, *before).ok()) ||
-                      (found && !VerifyRecord(*pool_, found).ok());
+  return InL1By({place, *before, before->damaged() ? *before : l1_->Next(*before, 0, 0)});
+}
+
+ListDb::InL1 ListDb::InL1By(const Zipper::Place& found) const {
+  if (found.next == found.element) return InL1::kLinked;
+  const bool astray = found.next.damaged() || (found.before && !VerifyRecord(*pool_, found.before).ok()) ||
+                      (found.next && !VerifyRecord(*pool_, found.next).ok());
   return astray ? InL1::kUnknown : InL1::kNotLinked;
 }
 
@@ -94,53 +105,70 @@ void ListDb::SettleShields() {
   }
 }
 
-// Finds what lives in the victims. A victim with damage is left as it is: moving records would give
-// them fresh checksums. One with a delete that may go as soon as some reader is gone waits: freed now,
-// it would wait for that reader all the same.
+// Finds what lives in the victims, in key order, and drops what is dead. A victim with damage is left as it is: moving records would
+// give them fresh checksums. One with a delete that may go as soon as some reader is gone waits: freed now, it would wait for that
+// reader all the same.
 Status ListDb::GatherLive(std::vector<ChunkRef>* victims, std::vector<Victim>* live) {
-  std::vector<ChunkRef> sound;
-  for (const ChunkRef& chunk : *victims) {
-    std::vector<Victim> here;
-    bool damaged = false;
-    bool waits = false;
+  std::vector<Victim> unmarked;
+  std::vector<HeldBack> chunks(victims->size());
+  std::vector<bool> stays(victims->size());
+  for (size_t i = 0; i < victims->size(); ++i) {
+    const ChunkRef& chunk = (*victims)[i];
     std::vector<Gap> gaps;
     ForEachLiving(
         chunk,
         [&](const Record* record, PmPtr place) {
-          if (record->obsolete()) return;
-          PmPtr before;
-          const InL1 in_l1 = FindInL1(place, &before);
-          if (in_l1 != InL1::kLinked) {  // replaced, or never linked
-            damaged = damaged || in_l1 == InL1::kUnknown;
-            return;
-          }
-          const Drop drop = DropIfDead(before, place);
-          if (drop == Drop::kNeeded) here.push_back({place});
-          waits = waits || drop == Drop::kLater;
+          if (!record->obsolete()) unmarked.push_back({place, i});
         },
         [&](const Gap& gap) { gaps.push_back(gap); });
     // Else what is torn was dead (Check says how that comes). Of what is damaged `check` names the place.
-    damaged = damaged || IsLinkedInto(gaps);
-    if (damaged || waits) {
-      held_back_[PlaceKey(chunk)] = {chunk.epoch, damaged};
-      continue;
-    }
-    sound.push_back(chunk);
-    live->insert(live->end(), here.begin(), here.end());
+    chunks[i] = {chunk.epoch, IsLinkedInto(gaps)};
+    stays[i] = chunks[i].damaged;
   }
+  std::sort(unmarked.begin(), unmarked.end(), [&](const Victim& a, const Victim& b) {
+    return CompareInternal(pool_->At<Record>(a.place)->internal_key(), pool_->At<Record>(b.place)->internal_key()) < 0;
+  });
+  const Zipper searches(l1_.get(), &gc_persister_, this);
+  std::vector<Zipper::Place> places;
+  for (size_t from = 0; from < unmarked.size(); from += kPlacesAtOnce) {
+    const size_t to = std::min(unmarked.size(), from + kPlacesAtOnce);
+    places.clear();
+    for (size_t i = from; i < to; ++i) places.push_back({.element = unmarked[i].place});
+    searches.FindPlaces(places);
+    PmPtr dropped;  // the last, which may have been before the next
+    for (size_t i = from; i < to; ++i) {
+      const Victim& victim = unmarked[i];
+      PmPtr before = places[i - from].before;
+      const InL1 in_l1 = dropped && before == dropped ? FindInL1(victim.place, &before) : InL1By(places[i - from]);
+      if (in_l1 != InL1::kLinked) {  // replaced, or never linked
+        if (in_l1 == InL1::kUnknown) chunks[victim.chunk].damaged = stays[victim.chunk] = true;
+        continue;
+      }
+      const Drop drop = DropIfDead(before, victim.place);
+      if (drop == Drop::kDropped) dropped = victim.place;
+      if (drop == Drop::kNeeded) live->push_back(victim);
+      if (drop == Drop::kLater) stays[victim.chunk] = true;
+    }
+  }
+  std::vector<ChunkRef> sound;
+  for (size_t i = 0; i < victims->size(); ++i) {
+    if (stays[i]) {
+      held_back_[PlaceKey((*victims)[i])] = chunks[i];
+    } else {
+      sound.push_back((*victims)[i]);
+    }
+  }
+  std::erase_if(*live, [&](const Victim& victim) { return stays[victim.chunk]; });
   *victims = std::move(sound);
   return MarkDropped();
 }
 
-// Copies the living in key order and swings the links to the copies (Zipper::Replace). A crash before that leaves the copies in
+// Copies the living, given in key order, and swings the links to the copies (Zipper::Replace). A crash before that leaves the copies in
 // no list: dead space in the arena, which recovery marks (MarkOrphans). The victims are owned until all is durable.
-Status ListDb::Relocate(std::vector<Victim>* live) {
-  std::sort(live->begin(), live->end(), [&](const Victim& a, const Victim& b) {
-    return CompareInternal(pool_->At<Record>(a.place)->internal_key(), pool_->At<Record>(b.place)->internal_key()) < 0;
-  });
+Status ListDb::Relocate(std::span<const Victim> live) {
   std::vector<PmPtr> copies;
-  copies.reserve(live->size());
-  for (const Victim& victim : *live) {
+  copies.reserve(live.size());
+  for (const Victim& victim : live) {
     const Record* record = pool_->At<Record>(victim.place);
     RecordAppender& arena = *gc_arenas_[victim.place.part()];
     Status s = arena.Prepare(record->bytes(), true);
@@ -164,7 +192,7 @@ Status ListDb::Relocate(std::vector<Victim>* live) {
     arena->Seal();  // links of what it holds are written from now on
   }
   std::vector<Zipper::Move> moves;
-  for (size_t i = 0; i < live->size(); ++i) moves.push_back({(*live)[i].place, copies[i]});
+  for (size_t i = 0; i < live.size(); ++i) moves.push_back({live[i].place, copies[i]});
   Status s = Zipper(l1_.get(), &gc_persister_, this).Replace(moves);
   if (s.ok() && !moves.empty() && LosesUnsynced()) s = SyncAll();  // the copies, before the originals are marked
   if (!s.ok()) return s;
@@ -195,7 +223,7 @@ Status ListDb::Empty(std::vector<ChunkRef> victims, bool* progress) {
       s = Status::NoSpace("no chunks for the copies that gc makes");
     }
   }
-  if (s.ok()) s = Relocate(&live);
+  if (s.ok()) s = Relocate(live);
   gc_persister_.Fence();  // links, marks: before any victim is free (I5)
   if (s.ok() && LosesUnsynced()) s = SyncAll();
   if (!s.ok()) return s;
@@ -208,7 +236,7 @@ Status ListDb::Empty(std::vector<ChunkRef> victims, bool* progress) {
 Status ListDb::CollectGarbage(GcGoal goal, bool* progress) {
   *progress = false;
   snapshots_ = context_.snapshots->Now();
-  garbage_bytes_.store(0, std::memory_order_relaxed);
+  if (goal != GcGoal::kEnd) garbage_bytes_.store(0, std::memory_order_relaxed);  // that one looks at few chunks
   for (bool again = true; again;) {
     if (settled_news_->exchange(false)) {
       std::erase_if(held_back_, [](const auto& held) { return !held.second.damaged; });
@@ -237,8 +265,7 @@ Status ListDb::CollectGarbage(GcGoal goal, bool* progress) {
 
 // Walks L1 over [begin, end), or the first `elements_max` of it, and takes out what nobody needs any
 // more. Damage ends it. `rest` is where it stopped short, else empty.
-Status ListDb::SweepRange(std::string_view begin, std::string_view end, uint64_t elements_max,
-                          std::string* rest) {
+Status ListDb::SweepRange(std::string_view begin, std::string_view end, uint64_t elements_max, std::string* rest) {
   snapshots_ = context_.snapshots->Now();
   rest->clear();
   PmPtr before = begin.empty() ? PmPtr() : FindBeforeInL1({begin, kTagFirst});

@@ -50,9 +50,9 @@ ListDb::ListDb(const EngineContext& context)
       options_(context.options->listdb),
       tables_bytes_max_(TablesBytes(*context.options)),
       memtable_bytes_(MemTableBytes(*context.options)),
-      lookup_cache_(Share(context.options->memory_budget_bytes, options_.lookup_cache_share), context.pool->readers(),
-                    [pool = context.pool](auto places, uint64_t* hashes) { HashRecords(*pool, places, hashes); },
-                    context.memory),
+      lookup_cache_(
+          Share(context.options->memory_budget_bytes, options_.lookup_cache_share), context.pool->readers(),
+          [pool = context.pool](auto places, uint64_t* hashes) { HashRecords(*pool, places, hashes); }, context.memory),
       second_chance_(context.pool, Share(context.options->memory_budget_bytes, options_.second_chance_share),
                      context.memory),
       compaction_persister_(context.pool->gate(), WriteCause::kCompaction),
@@ -257,6 +257,16 @@ std::optional<Job> ListDb::PickJob(JobClass job_class) {
     return L1Job("merge", [this] { return MergeOldest(); });
   }
   if (read_set->sealed.empty() && tables->l0.empty()) merge_all_ = false;
+  if (!giving_back_ && pool_->CanGiveBack()) {
+    giving_back_ = true;
+    return Job{"give back", [this] {
+                 Status s = pool_->GiveBack();
+                 const std::lock_guard done(job_mu_);
+                 giving_back_ = false;
+                 return s;
+               }};
+  }
+  if (!giving_back_ && EndIsHeldUp()) return L1Job("clear the pool's end", [this] { return ClearEnd(); });
   return std::nullopt;
 }
 

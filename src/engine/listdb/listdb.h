@@ -96,7 +96,8 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   bool ReclaimSpace() override;
 
  private:
-  Lookup FindInTables(const ListDbTables& tables, const InternalKey& target, bool verify, HopTally* hops, bool* in_l1) const;
+  Lookup FindInTables(const ListDbTables& tables, const InternalKey& target, bool verify, HopTally* hops,
+                      bool* in_l1) const;
   // flush.cc
   std::shared_ptr<L0Table> NewTable(const MemTable& memtable);
   /// One of those in a table that are looked up when it is flushed.
@@ -143,6 +144,7 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
     kTarget,  // Options::space_target
     kBusy,    // the same while merges wait: it may be passed by half
     kAll,     // every chunk that copying makes smaller: a CompactRange over all, or a full pool
+    kEnd,     // those that keep the pool from giving its end back
   };
   /// A chunk that may be emptied, by its descriptor.
   struct Candidate {
@@ -150,7 +152,8 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
     uint64_t bytes = 0;
     uint64_t live = 0;
     uint64_t dead = 0;
-    bool sparse = false;  // worth emptying without dead records
+    bool sparse = false;      // worth emptying without dead records
+    bool in_the_way = false;  // Pool::IsInTheWay
   };
   struct ChunkSurvey {
     // Of all chunks that hold merged records and are not being filled. What waits for merges comes on top: to copy more for its
@@ -167,35 +170,34 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   bool GcDue(bool merges_wait) const;
   bool SweepDue(bool full);
   std::optional<Job> PickSpaceJob(bool merge_ready, bool merges_wait);
+  bool EndIsHeldUp();
+  Status ClearEnd();
   Job L1Job(const char* name, std::function<Status()> run);
   Status SweepSome();
   void PrepareRecount(bool all);
   Status RecountSome();
-  void RecountChunk(const ChunkRef& chunk, uint64_t merged_sequence,
-                    const std::vector<SequenceGap>& gaps);
+  void RecountChunk(const ChunkRef& chunk, uint64_t merged_sequence, const std::vector<SequenceGap>& gaps);
   bool IsDoomed(const ChunkRef& chunk) const;
   void FreeOnce(const ChunkRef& chunk);
-  static uint64_t PlaceKey(const ChunkRef& chunk) {
-    return uint64_t{chunk.part} << 32 | chunk.index;
-  }
+  static uint64_t PlaceKey(const ChunkRef& chunk) { return uint64_t{chunk.part} << 32 | chunk.index; }
 
   // gc.cc
   struct Victim;
   Status CollectGarbage(GcGoal goal, bool* progress);
   Status Empty(std::vector<ChunkRef> victims, bool* progress);
   Status GatherLive(std::vector<ChunkRef>* victims, std::vector<Victim>* live);
-  Status Relocate(std::vector<Victim>* live);
+  Status Relocate(std::span<const Victim> live);
   enum class Drop : uint8_t { kDropped, kNeeded, kLater };  // later: once some reader is gone
   Drop DropIfDead(PmPtr before, PmPtr place);
   bool HasOlderBehind(PmPtr place) const;
   bool IsIdleDelete(PmPtr place) const;
   Status MarkDropped();
   void SettleShields();
-  Status SweepRange(std::string_view begin, std::string_view end, uint64_t elements_max,
-                    std::string* rest);
+  Status SweepRange(std::string_view begin, std::string_view end, uint64_t elements_max, std::string* rest);
   PmPtr FindBeforeInL1(const InternalKey& key) const;
   enum class InL1 : uint8_t { kLinked, kNotLinked, kUnknown };  // unknown: damage may have led the search astray
   InL1 FindInL1(PmPtr place, PmPtr* before) const;
+  InL1 InL1By(const Zipper::Place& found) const;
   void Forget(const Record* record, PmPtr place);
 
   // recovery.cc
@@ -261,11 +263,11 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   std::mutex tables_mu_;            // held while the table set is replaced
   std::unique_ptr<PmSkipList> l1_;  // constant after Recover
   std::atomic<uint64_t> l1_count_{0};
-  std::atomic<uint64_t> flushed_through_{0};  // newest sequence number that a table may hold
-  std::atomic<uint64_t> live_bytes_{0};       // keys and values of L1's puts
+  std::atomic<uint64_t> flushed_through_{0};     // newest sequence number that a table may hold
+  std::atomic<uint64_t> live_bytes_{0};          // keys and values of L1's puts
   std::atomic<uint64_t> settled_live_bytes_{0};  // the same between merges: one links puts before the deletes of others
-  std::atomic<uint64_t> garbage_bytes_{0};    // found dead since gc last looked
-  std::atomic<uint64_t> unreclaimed_bytes_{0};  // found dead since gc last did all it can
+  std::atomic<uint64_t> garbage_bytes_{0};       // found dead since gc last looked
+  std::atomic<uint64_t> unreclaimed_bytes_{0};   // found dead since gc last did all it can
   mutable std::atomic<uint64_t> kept_versions_{0};  // left in L1 for snapshots
 
   mutable std::mutex doomed_mu_;
@@ -277,14 +279,16 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   bool l1_busy_ = false;
   bool checkpointing_ = false;
   std::shared_ptr<Zipper> merge_to_scan_ahead_;  // of the merge under way, until a thread takes it
-  uint32_t l1_waiting_ = 0;           // calls of TakeL1 that wait
-  std::condition_variable job_done_;  // with job_mu_: of l1_busy_ and checkpointing_
+  uint32_t l1_waiting_ = 0;                      // calls of TakeL1 that wait
+  std::condition_variable job_done_;             // with job_mu_: of l1_busy_ and checkpointing_
   bool provisioning_ = false;
-  bool gc_wanted_ = false;        // the pool is full
-  bool gc_again_ = false;  // the last pass freed something, or an open left something to look at
-  bool space_had_turn_ = false;   // the last job was about space
-  size_t recount_left_ = 0;       // of recount_
-  size_t recount_later_ = 0;      // of those: to be counted only where the pool is full
+  bool giving_back_ = false;
+  std::pair<uint64_t, uint64_t> end_cleared_at_;  // the pool's size and the merges when ClearEnd last ran
+  bool gc_wanted_ = false;                        // the pool is full
+  bool gc_again_ = false;                         // the last pass freed something, or an open left something to look at
+  bool space_had_turn_ = false;                   // the last job was about space
+  size_t recount_left_ = 0;                       // of recount_
+  size_t recount_later_ = 0;                      // of those: to be counted only where the pool is full
   bool sweeping_ = false;
   // Kept versions are worth a sweep once no snapshot older than this is live; 0 is none.
   uint64_t sweep_after_ = 0;
@@ -306,10 +310,10 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
     bool damaged = false;  // else it waits for a reader
   };
   std::map<uint64_t, HeldBack> held_back_;  // chunks that gc leaves alone, by PlaceKey
-  std::vector<ChunkRef> recount_;  // whose counts a crash may have lost; counted from the back
-  bool uncounted_ = false;         // the state says so
+  std::vector<ChunkRef> recount_;           // whose counts a crash may have lost; counted from the back
+  bool uncounted_ = false;                  // the state says so
   std::string sweep_from_;
-  uint64_t arena_first_ordinal_ = 0;  // of this session's arena chunks
+  uint64_t arena_first_ordinal_ = 0;    // of this session's arena chunks
   std::vector<PmPtr> dropped_puts_;     // unlinked and not yet marked
   std::vector<PmPtr> dropped_deletes_;  // the same
   std::unique_ptr<RecordAppender> flush_arena_;

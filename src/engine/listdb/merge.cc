@@ -101,9 +101,8 @@ Status ListDb::MergeOldest() {
   if (!s.ok()) return s;
 
   snapshots_ = context_.snapshots->Now();
-  const auto zipper =
-      std::make_shared<Zipper>(l1_.get(), &compaction_persister_, static_cast<ZipperObserver*>(this),
-                               context_.options->verify_checksums);
+  const auto zipper = std::make_shared<Zipper>(l1_.get(), &compaction_persister_, static_cast<ZipperObserver*>(this),
+                                               context_.options->verify_checksums);
   {
     const std::lock_guard lock(job_mu_);
     merge_to_scan_ahead_ = zipper;
@@ -135,8 +134,7 @@ Status ListDb::MergeOldest() {
   compactions_.fetch_add(1, std::memory_order_relaxed);
   // Once no Get and no iterator is left that sees the table apart from L1, its deletes may go (I4).
   pool_->readers()->Retire(
-      [pool = pool_, settled = settled_sequence_, news = settled_news_,
-       last = table->state.last_sequence] {
+      [pool = pool_, settled = settled_sequence_, news = settled_news_, last = table->state.last_sequence] {
         pool->holders()->Retire([settled, news, last] {
           settled->store(last, std::memory_order_release);
           news->store(true, std::memory_order_release);

@@ -132,12 +132,16 @@ void ListDb::GatherRecords(bool power_cut, bool catalog_lost, std::vector<LogEnt
       if (all[i].batch_remaining == 0) keep = i + 1;
     }
   } else {
-    // Of a batch that was acknowledged, and lost its last record to damage, no part is kept either.
     const auto was_durable = [&](const LogEntry& e) {
       const auto chunk = std::prev(whole_bytes.upper_bound(e.place.word));
       return TagSequence(e.tag) <= published || e.place.word - chunk->first < chunk->second;
     };
-    for (; keep > 0 && all[keep - 1].batch_remaining != 0; --keep) *lost += was_durable(all[keep - 1]) ? 1 : 0;
+    // Of what was flushed the rest of a batch was there, and may have been dropped since. Where the catalog does not tell, what was
+    // acknowledged stays. Of a batch that was acknowledged and lost its last record to damage since, no part is kept.
+    const auto may_lack_rest = [&](const LogEntry& e) {
+      return e.batch_remaining == 0 || (catalog_lost ? was_durable(e) : TagSequence(e.tag) <= flushed);
+    };
+    for (; keep > 0 && !may_lack_rest(all[keep - 1]); --keep) *lost += was_durable(all[keep - 1]) ? 1 : 0;
   }
   all.resize(keep);
   *kept = std::move(all);

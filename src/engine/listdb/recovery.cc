@@ -3,10 +3,11 @@
 // Every step can be cut by another crash: nothing in place changes before the step's own edit, except by Zipper, which may be
 // repeated.
 
+#include <system_error>
+
 #include <algorithm>
 #include <cstring>
 #include <future>
-#include <system_error>
 #include <thread>
 
 #include "engine/listdb/listdb.h"
@@ -155,7 +156,8 @@ std::vector<std::shared_ptr<MemTable>> ListDb::BuildMemTables(const LogContents&
     }
   };
   const size_t wanted = std::min<size_t>(std::thread::hardware_concurrency(), slices.size());
-  std::vector<std::future<void>> helpers;  // they are waited for whatever build() does, and what one throws is thrown here
+  std::vector<std::future<void>>
+      helpers;  // they are waited for whatever build() does, and what one throws is thrown here
   helpers.reserve(wanted);
   try {
     while (helpers.size() + 1 < wanted) helpers.push_back(std::async(std::launch::async, build));

@@ -22,6 +22,8 @@ namespace {
 constexpr uint64_t kNearlyDead = 32;
 // While merges wait, the target may be passed by this.
 constexpr double kBusyExcess = 1.5;
+// What is not counted here, chunks that are being filled, tables and catalog, stays within the rest.
+constexpr double kIdleShare = 15.0 / 16;
 // A pool of few chunks is not worth copying in.
 constexpr uint64_t kSlackChunks = 4;
 // Of a chunk that is emptied for nothing but space, so much must be dead.
@@ -105,10 +107,12 @@ ListDb::ChunkSurvey ListDb::Survey() const {
     const uint64_t used = descriptor->used_bytes.load(std::memory_order_relaxed);
     if (used == 0) return;  // being filled
     const uint64_t bytes = uint64_t{chunk.run_chunks} * pool_->chunk_bytes();
-    const bool log = unified_ && chunk.kind == ChunkKind::kLog && chunk.owner < merged.size() &&
-                     chunk.ordinal < merged[chunk.owner].ordinal;
-    const bool arena =
-        chunk.kind == kListDbArena && (chunk.owner != kFlushArena || chunk.ordinal < arena_floor);
+    const bool in_the_way = pool_->IsInTheWay(chunk);
+    // The last that a shard filled was left for good, and all of it is merged, too (ClearEnd).
+    const LogPosition end{chunk.ordinal, in_the_way ? used : UINT64_MAX};
+    const bool log =
+        unified_ && chunk.kind == ChunkKind::kLog && chunk.owner < merged.size() && end <= merged[chunk.owner];
+    const bool arena = chunk.kind == kListDbArena && (chunk.owner != kFlushArena || chunk.ordinal < arena_floor);
     if (!log && !arena) return;
     survey.filled_bytes += bytes;
     const auto held = held_back_.find(PlaceKey(chunk));
@@ -117,7 +121,9 @@ ListDb::ChunkSurvey ListDb::Survey() const {
     // What earlier sessions left half empty: the log that short ones wrote, the arena that each
     // began anew.
     const bool sparse = used < bytes / 4 && (log || chunk.ordinal < arena_first_ordinal_);
-    if (dead > 0 || sparse) survey.candidates.push_back({chunk, bytes, used - dead, dead, sparse});
+    if (dead > 0 || sparse || in_the_way) {
+      survey.candidates.push_back({chunk, bytes, used - dead, dead, sparse, in_the_way});
+    }
   });
   return survey;
 }
@@ -127,19 +133,17 @@ ListDb::ChunkSurvey ListDb::Survey() const {
 std::vector<ChunkRef> ListDb::PickVictims(GcGoal goal, ChunkSurvey survey) const {
   const double target = context_.options->space_target;
   const double live = static_cast<double>(live_bytes_.load(std::memory_order_relaxed));
-  const double allowed = target * live * (goal == GcGoal::kBusy ? kBusyExcess : 1) +
+  const double allowed = target * live * (goal == GcGoal::kBusy ? kBusyExcess : kIdleShare) +
                          static_cast<double>(kSlackChunks * pool_->chunk_bytes());
   double excess = std::max(0.0, static_cast<double>(survey.filled_bytes) - allowed);
-  if (goal == GcGoal::kAll) excess = HUGE_VAL;
+  if (goal == GcGoal::kAll || goal == GcGoal::kEnd) excess = HUGE_VAL;
+  if (goal == GcGoal::kEnd) std::erase_if(survey.candidates, [](const Candidate& c) { return !c.in_the_way; });
   // At the target a share of 1 - 1/target is dead or waste. Chunks with half of that are worth
   // their copying.
   const double dead_share_min = goal == GcGoal::kAll ? kDeadShareMin : (1 - 1 / target) / 2;
-  const auto live_share = [](const Candidate& c) {
-    return static_cast<double>(c.live) / static_cast<double>(c.bytes);
-  };
-  std::sort(
-      survey.candidates.begin(), survey.candidates.end(),
-      [&](const Candidate& a, const Candidate& b) { return live_share(a) < live_share(b); });
+  const auto live_share = [](const Candidate& c) { return static_cast<double>(c.live) / static_cast<double>(c.bytes); };
+  std::sort(survey.candidates.begin(), survey.candidates.end(),
+            [&](const Candidate& a, const Candidate& b) { return live_share(a) < live_share(b); });
   std::vector<ChunkRef> victims;
   uint64_t copied = 0;
   double gained = 0;
@@ -147,7 +151,7 @@ std::vector<ChunkRef> ListDb::PickVictims(GcGoal goal, ChunkSurvey survey) const
     const bool nearly_dead = c.dead > 0 && c.live <= c.bytes / kNearlyDead;
     if (!nearly_dead && gained >= excess) break;
     const double dead_share = static_cast<double>(c.dead) / static_cast<double>(c.bytes);
-    if (!nearly_dead && !c.sparse && dead_share < dead_share_min) continue;
+    if (!nearly_dead && !c.sparse && goal != GcGoal::kEnd && dead_share < dead_share_min) continue;
     copied += c.live;
     if (!victims.empty() && copied > kCopyBytesMax) break;
     gained += static_cast<double>(c.bytes - c.live);
@@ -196,6 +200,34 @@ std::optional<Job> ListDb::PickSpaceJob(bool merge_ready, bool merges_wait) {
     if (goal == GcGoal::kAll && !progress) gc_wanted_ = false;
     return s;
   });
+}
+
+// Whether the pool could give much of itself back but for a few chunks; job_mu_ is held. Once for each size of the pool and each merge:
+// what could not be moved then cannot be now, and moving comes to an end.
+bool ListDb::EndIsHeldUp() {
+  const std::pair now(pool_->pool_bytes(), compactions_.load(std::memory_order_relaxed));
+  if (now == end_cleared_at_ || !pool_->IsHeldUp()) return false;
+  end_cleared_at_ = now;
+  return true;
+}
+
+// Moves what is in the way to where there is room: chunks are claimed from the lowest place on. What is
+// being filled is left, and goes once it is merged.
+Status ListDb::ClearEnd() {
+  const auto leave = [this](const ChunkRef& chunk) { return pool_->IsInTheWay(chunk); };
+  log_->LeaveChunks(leave);
+  for (const auto& arena : gc_arenas_) {
+    if (arena->open_chunk().kind != ChunkKind::kFree && leave(arena->open_chunk())) arena->CloseChunk();
+  }
+  {
+    const std::lock_guard lock(catalog_mu_);
+    if (pool_->IsInTheWay(catalog_->chunk())) {
+      Status s = catalog_->Rewrite();
+      if (!s.ok() && !s.IsNoSpace()) return s;
+    }
+  }
+  bool progress = false;
+  return CollectGarbage(GcGoal::kEnd, &progress);
 }
 
 // Whether L1 should be swept of what merges left for snapshots that are released by now; job_mu_ is
@@ -289,8 +321,7 @@ bool ListDb::IsIdleDelete(PmPtr place) const {
 }
 
 // Of a chunk with damage what is dead is not known: its counts stay.
-void ListDb::RecountChunk(const ChunkRef& chunk, uint64_t merged_sequence,
-                          const std::vector<SequenceGap>& gaps) {
+void ListDb::RecountChunk(const ChunkRef& chunk, uint64_t merged_sequence, const std::vector<SequenceGap>& gaps) {
   uint64_t dead = 0;
   bool damaged = false;
   const bool of_gc = chunk.kind == kListDbArena && chunk.owner == kGcArena;

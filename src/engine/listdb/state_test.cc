@@ -124,15 +124,15 @@ TEST(ListDbState, IsEncodedAsDocumented) {
   state.l0.resize(1);
   const auto touched = [&](const char* name, size_t base, auto&& change) { return Touched(name, base, state, change); };
 #define LAMELLA_TOUCHED(base, owner, field) touched(#field, base, [&](ListDbState* s) { s->owner field ^= kFlip; })
-  EXPECT_EQ(testing::FormatDifference("ListDbState", 70,
-                                      {touched("lanes", 0, [](ListDbState* s) { s->lanes = ~s->lanes; }),
-                                       touched("l1_heads", 0, [](ListDbState* s) { s->l1_heads.word ^= kFlip; }),
-                                       LAMELLA_TOUCHED(0, , l1_count), LAMELLA_TOUCHED(0, , live_bytes),
-                                       LAMELLA_TOUCHED(0, , next_table_id),
-                                       LAMELLA_TOUCHED(0, , merging), LAMELLA_TOUCHED(0, , flushed_sequence),
-                                       LAMELLA_TOUCHED(0, , merged_sequence), LAMELLA_TOUCHED(0, , synced_sequence),
-                                       touched("rebuilding", 0, [](ListDbState* s) { s->rebuilding = true; }),
-                                       touched("uncounted", 0, [](ListDbState* s) { s->uncounted = true; })}),
+  EXPECT_EQ(testing::FormatDifference(
+                "ListDbState", 70,
+                {touched("lanes", 0, [](ListDbState* s) { s->lanes = ~s->lanes; }),
+                 touched("l1_heads", 0, [](ListDbState* s) { s->l1_heads.word ^= kFlip; }),
+                 LAMELLA_TOUCHED(0, , l1_count), LAMELLA_TOUCHED(0, , live_bytes), LAMELLA_TOUCHED(0, , next_table_id),
+                 LAMELLA_TOUCHED(0, , merging), LAMELLA_TOUCHED(0, , flushed_sequence),
+                 LAMELLA_TOUCHED(0, , merged_sequence), LAMELLA_TOUCHED(0, , synced_sequence),
+                 touched("rebuilding", 0, [](ListDbState* s) { s->rebuilding = true; }),
+                 touched("uncounted", 0, [](ListDbState* s) { s->uncounted = true; })}),
             "");
   // Behind it: boundary (a count, one position), merged (a count), gaps (a count, one gap), l0 (a count, one table).
   const size_t boundary = 70 + 4;
