@@ -212,10 +212,10 @@ std::optional<double> AsDouble(const std::optional<uint64_t>& value) {
 Goals StandingRun::Judge() const {
   constexpr StoreKind kRocks = StoreKind::kRocksDb, kLmdb = StoreKind::kLmdb;
   Goals goals(context_);
-  goals.AddRates("fillrandom", small_, "fillrandom", {{kRocks, 8}, {kLmdb, 2.5}});
-  goals.AddRates("readrandom", small_, "readrandom", {{kRocks, 4}, {kLmdb, 1.2}});
-  goals.AddRates("scans of 100 records", small_, "seekrandom", {{kRocks, 1}, {kLmdb, 0}});
-  goals.AddRates("YCSB A", small_, "ycsb-a", {{kRocks, 6}, {kLmdb, 0}});
+  goals.AddRates("fillrandom", small_, "fillrandom", {{kRocks, 10}, {kLmdb, 3.5}});
+  goals.AddRates("readrandom", small_, "readrandom", {{kRocks, 4.5}, {kLmdb, 1.4}});
+  goals.AddRates("scans of 100 records", small_, "seekrandom", {{kRocks, 1.4}, {kLmdb, 0}});
+  goals.AddRates("YCSB A", small_, "ycsb-a", {{kRocks, 7}, {kLmdb, 0}});
   goals.AddRates("overwrite", small_, "overwrite", {{kRocks, 0}, {kLmdb, 0}});
   goals.AddRates("readmissing", small_, "readmissing", {{kRocks, 0}, {kLmdb, 0}});
   goals.AddRates("readseq, records", small_, "readseq", {{kRocks, 0}, {kLmdb, 0}});

@@ -133,7 +133,7 @@ TEST(Layers, EveryFolderIsALayer) {
     if (!entry.is_directory()) continue;
     const std::string folder = entry.path().filename().string();
     EXPECT_TRUE(folder == "testing" || LayerIndex(folder) < kLayers.size())
-        << "src/" << folder << " is no layer: add it to kLayers, src/CMakeLists.txt and docs/CONTRIBUTING.md";
+        << "src/" << folder << " is no layer: add it to kLayers, src/CMakeLists.txt and docs/ARCHITECTURE.md";
   }
 }
 

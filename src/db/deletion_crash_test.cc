@@ -1,4 +1,4 @@
-// The negative control of the simulator (CRASH.md, section 1): each flush, fence and sync of the source is switched off in turn,
+// The negative control of the simulator (docs/DURABILITY.md, what is proved): each flush, fence and sync of the source is switched off in turn,
 // as if the medium had forgotten it, and some state must then fail. What nobody misses proves nothing, or is not needed.
 
 #include <algorithm>

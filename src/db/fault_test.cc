@@ -1,4 +1,4 @@
-// The operating system fails (CRASH.md, section 2): over the life of a store, its recovery, its repair and its end, the nth call that
+// The operating system fails (docs/DURABILITY.md, what is proved): over the life of a store, its recovery, its repair and its end, the nth call that
 // can fail does, for each n until a run meets no failure; once, or with all that follow it; with EIO and with ENOSPC.
 // Each run ends without a signal, and
 //   F1: a call that cannot do its work says so, and names the error;

@@ -1,4 +1,4 @@
-// Whole stores under the persistence simulator: every engine, mode and medium (CRASH.md, section 1).
+// Whole stores under the persistence simulator: every engine, mode and medium (docs/DURABILITY.md, what is proved).
 
 #include <cstdlib>
 
