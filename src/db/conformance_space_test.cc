@@ -166,9 +166,15 @@ TEST_P(SpaceConformance, ReadersGoOnWhileSpaceIsGivenBack) {
   Settle();
   stop.store(true);
   for (std::thread& reader : readers) reader.join();
-  Settle();
+  // What they kept at the end is moved after a merge, once nobody can stand on it any more (docs/LIMITS.md).
+  const uint64_t small = (4ull << 20) * GetParam().parts;
+  for (int merges = 0; merges < 8 && db()->GetStats().pool_bytes >= small; ++merges) {
+    Put(MakeKey(KeyShape::kCommonPrefix, count - 1), MakeValue(count - 1, kValueBytes));
+    Settle();
+  }
   EXPECT_EQ(ScanForward().size(), kept);
-  EXPECT_LT(db()->GetStats().pool_bytes, (4ull << 20) * GetParam().parts);
+  const Stats stats = db()->GetStats();
+  EXPECT_LT(stats.pool_bytes, small) << "in use: " << stats.pool_bytes_used;
 }
 
 TEST_P(SpaceConformance, OverwritingDoesNotGrowThePoolWithoutEnd) {

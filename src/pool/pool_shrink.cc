@@ -77,8 +77,13 @@ Pool::Ending Pool::LookAtEnd(const Part& part, Slack slack) const {
   const uint32_t keep = UsableChunks(chunk_shift_, std::max(wanted, FreeEnd(part)));
   if (chunks - keep >= least) {
     ending.keep = keep;
-  } else if (part.free.CountFrom(chunks - least) >= least - least / kInTheWayShareMax) {
-    ending.in_the_way_from = chunks - least;
+    return ending;
+  }
+  for (const uint32_t from : {wanted, chunks - least}) {  // all that could go, or the least that is worth it
+    const uint32_t gone = chunks - from;
+    if (part.free.CountFrom(from) < gone - gone / kInTheWayShareMax) continue;
+    ending.in_the_way_from = from;
+    break;
   }
   return ending;
 }

@@ -79,6 +79,7 @@ class CrashStore {
 
   uint64_t states() const { return states_; }
   uint64_t deep_states() const { return deep_states_; }
+  bool ended_early() const { return ended_early_; }
   const Simulator& simulator() const { return *simulators_[0]; }
   const std::map<PersistSite, uint64_t>& sites() const { return sites_; }
   const std::set<PersistSite>& sites_cut() const { return sites_cut_; }
@@ -125,6 +126,7 @@ class CrashStore {
   uint64_t states_ = 0;
   uint64_t deep_states_ = 0;
   double seconds_max_ = 1e9;
+  bool ended_early_ = false;
   std::map<PersistSite, uint64_t> sites_;
   std::set<PersistSite> sites_cut_;
   Random random_{0};

@@ -283,12 +283,17 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   std::condition_variable job_done_;             // with job_mu_: of l1_busy_ and checkpointing_
   bool provisioning_ = false;
   bool giving_back_ = false;
-  std::pair<uint64_t, uint64_t> end_cleared_at_;  // the pool's size and the merges when ClearEnd last ran
-  bool gc_wanted_ = false;                        // the pool is full
-  bool gc_again_ = false;                         // the last pass freed something, or an open left something to look at
-  bool space_had_turn_ = false;                   // the last job was about space
-  size_t recount_left_ = 0;                       // of recount_
-  size_t recount_later_ = 0;                      // of those: to be counted only where the pool is full
+  // The pool's size and use and the merges when ClearEnd last ran.
+  struct EndCleared {
+    uint64_t pool_bytes = 0;
+    uint64_t used_bytes = 0;
+    uint64_t merges = 0;
+  } end_cleared_;
+  bool gc_wanted_ = false;       // the pool is full
+  bool gc_again_ = false;        // the last pass freed something, or an open left something to look at
+  bool space_had_turn_ = false;  // the last job was about space
+  size_t recount_left_ = 0;      // of recount_
+  size_t recount_later_ = 0;     // of those: to be counted only where the pool is full
   bool sweeping_ = false;
   // Kept versions are worth a sweep once no snapshot older than this is live; 0 is none.
   uint64_t sweep_after_ = 0;

@@ -28,6 +28,8 @@ constexpr double kIdleShare = 15.0 / 16;
 constexpr uint64_t kSlackChunks = 4;
 // Of a chunk that is emptied for nothing but space, so much must be dead.
 constexpr double kDeadShareMin = 0.05;
+// Passes over the pool's end in one job.
+constexpr int kClearPassesMax = 4;
 // What a recount reads in one job, and a sweep walks.
 constexpr uint64_t kRecountBytes = 16ull << 20;
 constexpr uint64_t kSweepElements = 1 << 16;
@@ -202,12 +204,14 @@ std::optional<Job> ListDb::PickSpaceJob(bool merge_ready, bool merges_wait) {
   });
 }
 
-// Whether the pool could give much of itself back but for a few chunks; job_mu_ is held. Once for each size of the pool and each merge:
-// what could not be moved then cannot be now, and moving comes to an end.
+// Whether the pool could give much of itself back but for a few chunks; job_mu_ is held. Once for each size of the pool, each merge,
+// and each time that less is in use, as when a reader let go of something: so moving comes to an end.
 bool ListDb::EndIsHeldUp() {
-  const std::pair now(pool_->pool_bytes(), compactions_.load(std::memory_order_relaxed));
-  if (now == end_cleared_at_ || !pool_->IsHeldUp()) return false;
-  end_cleared_at_ = now;
+  const EndCleared now{pool_->pool_bytes(), pool_->used_bytes(), compactions_.load(std::memory_order_relaxed)};
+  const EndCleared& last = end_cleared_;
+  if (now.pool_bytes == last.pool_bytes && now.merges == last.merges && now.used_bytes >= last.used_bytes) return false;
+  if (!pool_->IsHeldUp()) return false;
+  end_cleared_ = now;
   return true;
 }
 
@@ -226,8 +230,11 @@ Status ListDb::ClearEnd() {
       if (!s.ok() && !s.IsNoSpace()) return s;
     }
   }
-  bool progress = false;
-  return CollectGarbage(GcGoal::kEnd, &progress);
+  // More than once: what waited for readers in one pass may go in the next. Not for ever: copies may lie in the way, too.
+  Status s;
+  bool progress = true;
+  for (int pass = 0; pass < kClearPassesMax && progress && s.ok(); ++pass) s = CollectGarbage(GcGoal::kEnd, &progress);
+  return s;
 }
 
 // Whether L1 should be swept of what merges left for snapshots that are released by now; job_mu_ is
