@@ -134,6 +134,12 @@ void ListDb::LinkRecords(const HeadTree& tree, L0Table* table, std::vector<Sampl
   }
 }
 
+// The first ordinal of what the next flush fills. Asked by the flush.
+uint64_t ListDb::FlushArenaEnd() const {
+  const ChunkRef& open = flush_arena_->open_chunk();
+  return open.kind == ChunkKind::kFree ? flush_arena_->next_ordinal() : open.ordinal;
+}
+
 // What a flush that failed has copied so far: dead space. The next try copies all of it again.
 void ListDb::DropCopies(std::span<const PmPtr> copies) {
   flush_arena_->Commit();
@@ -143,7 +149,7 @@ void ListDb::DropCopies(std::span<const PmPtr> copies) {
     CountDead(copy, pool_->At<Record>(copy)->bytes());
   }
   flush_persister_.Fence();
-  flush_arena_floor_.store(UINT64_MAX, std::memory_order_seq_cst);  // gc may have them
+  flush_arena_floor_.store(FlushArenaEnd(), std::memory_order_seq_cst);  // gc may have them
 }
 
 // The plain log's flush: records are copied in key order into the arena, with room for links (the baseline of figure 33).
@@ -184,8 +190,7 @@ Status ListDb::FlushMemTable(const std::shared_ptr<MemTable>& memtable) {
     LinkRecords(memtable->tree(), table.get(), &sample);
     table->tree = std::shared_ptr<const HeadTree>(memtable, &memtable->tree());
   } else {
-    const ChunkRef& open = flush_arena_->open_chunk();
-    table->state.arena_ordinal = open.kind == ChunkKind::kFree ? flush_arena_->next_ordinal() : open.ordinal;
+    table->state.arena_ordinal = FlushArenaEnd();
     flush_arena_floor_.store(table->state.arena_ordinal, std::memory_order_seq_cst);
     std::shared_ptr<HeadTree> copied;
     Status s = CopyRecords(*memtable, &copied);
@@ -202,7 +207,7 @@ Status ListDb::FlushMemTable(const std::shared_ptr<MemTable>& memtable) {
     TrimTrees(tables.get());
     Install(tables, memtable.get());
   }
-  flush_arena_floor_.store(UINT64_MAX, std::memory_order_seq_cst);
+  if (!unified_) flush_arena_floor_.store(FlushArenaEnd(), std::memory_order_seq_cst);
   // After Install: Gets that begin now see the table (I3).
   pool_->readers()->Retire([settled = table->settled] { settled->store(true, std::memory_order_release); });
   context_.wake();

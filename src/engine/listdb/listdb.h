@@ -106,6 +106,7 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
     bool replaced = false;  // by a newer version in the same table
   };
   void LinkRecords(const HeadTree& tree, L0Table* table, std::vector<Sampled>* sample);
+  uint64_t FlushArenaEnd() const;
   Status CopyRecords(const MemTable& memtable, std::shared_ptr<HeadTree>* copied);
   void DropCopies(std::span<const PmPtr> copies);
   Status Checkpoint();
@@ -325,7 +326,8 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   std::vector<std::unique_ptr<RecordAppender>> gc_arenas_;  // one per pool part
   Persister flush_persister_;
   Persister checkpoint_persister_;
-  std::atomic<uint64_t> flush_arena_floor_{UINT64_MAX};  // gc keeps off arena chunks from this ordinal on
+  // gc keeps off the flush arena's chunks from this ordinal on: those of a flush that begins after gc looked, too.
+  std::atomic<uint64_t> flush_arena_floor_{0};
 
   std::atomic<uint64_t> checkpoints_{0};
   std::atomic<uint64_t> compactions_{0};

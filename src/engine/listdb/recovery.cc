@@ -28,6 +28,7 @@ void ListDb::MakeArenas() {
   flush_arena_ =
       std::make_unique<RecordAppender>(pool_, 0, kListDbArena, kFlushArena, next_ordinal, WriteCause::kFlush);
   arena_first_ordinal_ = next_ordinal;
+  flush_arena_floor_.store(next_ordinal, std::memory_order_seq_cst);
   gc_arenas_.clear();
   for (uint32_t part = 0; part < pool_->part_count(); ++part) {
     gc_arenas_.push_back(
