@@ -136,10 +136,10 @@ void ListDb::GatherRecords(bool power_cut, bool catalog_lost, std::vector<LogEnt
       const auto chunk = std::prev(whole_bytes.upper_bound(e.place.word));
       return TagSequence(e.tag) <= published || e.place.word - chunk->first < chunk->second;
     };
-    // Of what was flushed the rest of a batch was there, and may have been dropped since. Where the catalog does not tell, what was
-    // acknowledged stays. Of a batch that was acknowledged and lost its last record to damage since, no part is kept.
+    // Of what was flushed the rest of a batch was there, and may have been dropped since; without a catalog that is not known. Of a
+    // batch that was acknowledged and lost its last record to damage since, no part is kept.
     const auto may_lack_rest = [&](const LogEntry& e) {
-      return e.batch_remaining == 0 || (catalog_lost ? was_durable(e) : TagSequence(e.tag) <= flushed);
+      return e.batch_remaining == 0 || TagSequence(e.tag) <= flushed;
     };
     for (; keep > 0 && !may_lack_rest(all[keep - 1]); --keep) *lost += was_durable(all[keep - 1]) ? 1 : 0;
   }
