@@ -44,7 +44,7 @@ class CatalogPool {
       Persister persister(pool_->gate(), WriteCause::kLog);
       ChunkRef unused;
       while (s.ok() && pool_->free_chunks() > 1) {  // the last one is the catalog's: a read beyond it is a fault
-        s = pool_->Claim(0, ChunkKind::kEngineFirst, 0, 0, 1, true, &persister, &unused);
+        s = pool_->Claim(0, ChunkKind::kEngineFirst, 0, 0, 1, Claimant::kIndex, &persister, &unused);
       }
     }
     std::unique_ptr<Catalog> catalog;

@@ -32,10 +32,10 @@ class LogPool {
     Persister persister(pool_->gate(), WriteCause::kLog);
     ChunkRef unused;
     while (s.ok() && pool_->free_chunks() > kChunks) {
-      s = pool_->Claim(0, ChunkKind::kEngineFirst, 0, 0, 1, true, &persister, &unused);
+      s = pool_->Claim(0, ChunkKind::kEngineFirst, 0, 0, 1, Claimant::kIndex, &persister, &unused);
     }
     for (uint32_t i = 0; s.ok() && i < kChunks; ++i) {
-      s = pool_->Claim(0, ChunkKind::kLog, i / 2, 1 + i % 2, 1, true, &persister, &chunks_[i]);
+      s = pool_->Claim(0, ChunkKind::kLog, i / 2, 1 + i % 2, 1, Claimant::kIndex, &persister, &chunks_[i]);
     }
     FUZZ_CHECK(s.ok() && chunks_[kChunks - 1].index + 1 == pool_->chunk_count(0), s.ToString());
   }

@@ -123,7 +123,7 @@ void OneInput(const uint8_t* data, size_t size) {
   ChunkRef claimed;
   {
     Persister persister(pool->gate(), WriteCause::kLog);
-    s = pool->Claim(0, ChunkKind::kLog, 5, 42, 1, true, &persister, &claimed);
+    s = pool->Claim(0, ChunkKind::kLog, 5, 42, 1, Claimant::kIndex, &persister, &claimed);
   }
   FUZZ_CHECK(s.ok() || s.IsNoSpace(), s.ToString());
   if (!s.ok()) return;

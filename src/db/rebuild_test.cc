@@ -67,7 +67,8 @@ class Rebuilding : public ::testing::TestWithParam<RebuildCase> {
     RecordAppender arena(pool.get(), 0, kListDbArena, kGcArena, ordinal, WriteCause::kGc);
     for (const Record* record : records) {
       constexpr uint32_t kHeight = 2;
-      ASSERT_TRUE(arena.Prepare(RecordBytes(kHeight, record->key().size(), record->value().size()), true).ok());
+      ASSERT_TRUE(
+          arena.Prepare(RecordBytes(kHeight, record->key().size(), record->value().size()), Claimant::kReclaim).ok());
       arena.Append({.tag = record->tag(), .key = record->key(), .value = record->value(), .height = kHeight});
       arena.Commit();
     }

@@ -115,7 +115,8 @@ Status BufferedEngine::Prepare(PmLog::Shard* shard, std::span<const WriteOperati
   RecordAppender& appender = *shard->appender;
   const uint64_t claimed_before = appender.claimed_bytes();
   const auto is_delete = [](const WriteOperation& op) { return op.kind == RecordKind::kDelete; };
-  const bool use_reserve = std::all_of(operations.begin(), operations.end(), is_delete) && DeletesMayUseReserve();
+  const bool makes_room = std::all_of(operations.begin(), operations.end(), is_delete) && DeletesMayUseReserve();
+  const Claimant claimant = makes_room ? Claimant::kReclaim : Claimant::kWriter;
   const auto count = static_cast<uint32_t>(operations.size());
   if (count > 1) places->many.resize(count);
   std::vector<uint64_t> bytes(count > 1 ? count : 0);
@@ -133,10 +134,10 @@ Status BufferedEngine::Prepare(PmLog::Shard* shard, std::span<const WriteOperati
       all += each;
       places->copy_bytes += CopyBytesMax(each);
     }
-    s = ReserveCopies(all, places->copy_bytes, use_reserve);
+    s = ReserveCopies(all, places->copy_bytes, claimant);
     if (!s.ok()) return s;
   }
-  s = count > 1 ? appender.Prepare(bytes.data(), count, use_reserve) : appender.Prepare(bytes_of_one, use_reserve);
+  s = count > 1 ? appender.Prepare(bytes.data(), count, claimant) : appender.Prepare(bytes_of_one, claimant);
   if (!s.ok()) copy_bytes_.fetch_sub(places->copy_bytes, std::memory_order_relaxed);
   if (const uint64_t claimed = appender.claimed_bytes() - claimed_before; claimed != 0) [[unlikely]] {
     const uint64_t before = log_claimed_bytes_.fetch_add(claimed, std::memory_order_relaxed);
@@ -235,9 +236,10 @@ uint64_t BufferedEngine::CopyBytesMax(uint64_t record_bytes) const {
 }
 
 // Keeps I6. The reserve stays for what it is there for, but that deletes may take of it. Copies are made in the first part.
-Status BufferedEngine::ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes, bool use_reserve) {
+Status BufferedEngine::ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes, Claimant claimant) {
   const uint64_t copies = copy_bytes_.fetch_add(copy_bytes, std::memory_order_relaxed) + copy_bytes;
-  const uint64_t kept = (use_reserve ? kCompactionExtents : kReserveExtentsMin) * pool_->extent_chunks(0);
+  const uint64_t extents = claimant == Claimant::kReclaim ? kCompactionExtents : kReserveExtentsMin;
+  const uint64_t kept = std::max(extents * pool_->extent_chunks(0), pool_->chunks_kept_for_index(0));
   const uint64_t needed = kept + (record_bytes + copies) / pool_->chunk_bytes() + 1;
   const uint64_t available = pool_->chunks_available(0);
   if (needed <= available) return Status::OK();

@@ -159,7 +159,7 @@ class BufferedEngine : public Engine {
   void Enter(PmLog::Shard* shard, std::span<const WriteOperation> operations, uint64_t first, WritePlaces& places,
              bool* full);
   bool DeletesMayUseReserve() const;
-  Status ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes, bool use_reserve);
+  Status ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes, Claimant claimant);
   uint64_t LogBytesMax() const;
   double UnmergedShare();
   Status MakeRoom(const Status& no_space, int attempt);

@@ -30,7 +30,7 @@ class MemTableEngine final : public BufferedEngine {
   void WriteAndStop(std::string_view key, std::string_view value) {
     std::unique_lock<std::mutex> lock;
     PmLog::Shard* shard = log_->TakeShard(&lock);
-    ASSERT_TRUE(shard->appender->Prepare(RecordBytes(0, key.size(), value.size()), false).ok());
+    ASSERT_TRUE(shard->appender->Prepare(RecordBytes(0, key.size(), value.size()), Claimant::kWriter).ok());
     const uint64_t first = sequencer_.Draw(1);
     const uint64_t tag = MakeTag(first, RecordKind::kPut);
     const PmPtr place = shard->appender->Append({.tag = tag, .key = key, .value = value});

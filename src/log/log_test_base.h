@@ -38,7 +38,7 @@ class RecordsTest : public PoolTest {
   }
   /// One record, not yet durable.
   static PmPtr Append(RecordAppender* appender, const RecordInput& input) {
-    const Status s = appender->Prepare(BytesOf(input), false);
+    const Status s = appender->Prepare(BytesOf(input), Claimant::kWriter);
     EXPECT_TRUE(s.ok()) << s.ToString();
     return appender->Append(input);
   }

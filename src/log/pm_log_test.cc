@@ -39,7 +39,7 @@ class PmLogTest : public RecordsTest {
     RecordAppender* appender = log_->shard(shard).appender.get();
     const std::string value = testing::MakeValue(first, value_bytes);
     const std::vector<uint64_t> bytes(count, RecordBytes(1, 4, value.size()));
-    EXPECT_TRUE(appender->Prepare(bytes.data(), count, false).ok());
+    EXPECT_TRUE(appender->Prepare(bytes.data(), count, Claimant::kWriter).ok());
     std::vector<PmPtr> places;
     for (uint32_t i = 0; i < count; ++i) {
       places.push_back(appender->Append({.tag = MakeTag(first + i, RecordKind::kPut),
@@ -567,7 +567,7 @@ TEST_F(PmLogTest, WhatShardsWriteConcurrentlyIsReadBackInOrder) {
       for (int i = 0; i < kWrites; ++i) {
         PmLog::Shard& shard = log_->shard(static_cast<uint32_t>(random.Uniform(kThreads)));
         const std::lock_guard lock(shard.mu);
-        if (!shard.appender->Prepare(RecordBytes(0, 8, 0), false).ok()) return;
+        if (!shard.appender->Prepare(RecordBytes(0, 8, 0), Claimant::kWriter).ok()) return;
         const uint64_t n = next.fetch_add(1);
         shard.appender->Append({.tag = MakeTag(n, RecordKind::kPut), .key = "12345678", .value = {}});
         shard.appender->Commit();

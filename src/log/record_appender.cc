@@ -43,7 +43,7 @@ RecordAppender::RecordAppender(Pool* pool, uint32_t part, ChunkKind kind, uint32
       persister_(pool->gate(), cause),
       next_ordinal_(next_ordinal) {}
 
-Status RecordAppender::Prepare(const uint64_t* record_bytes, size_t count, bool use_reserve) {
+Status RecordAppender::Prepare(const uint64_t* record_bytes, size_t count, Claimant claimant) {
   // Walks the placement that Append will do, over the open chunk and what is prepared already, and claims what is missing.
   size_t used = prepared_used_;
   uint64_t room = chunk_end_ - tail_;
@@ -55,7 +55,7 @@ Status RecordAppender::Prepare(const uint64_t* record_bytes, size_t count, bool 
         const uint32_t wanted = std::min(pool_->extent_chunks(part_), std::bit_floor(claimed_));
         ChunkRef chunk;
         Status s =
-            pool_->ClaimExtent(part_, kind_, owner_, next_ordinal_, needed, wanted, use_reserve, &persister_, &chunk);
+            pool_->ClaimExtent(part_, kind_, owner_, next_ordinal_, needed, wanted, claimant, &persister_, &chunk);
         if (!s.ok()) return s;
         ++next_ordinal_;
         claimed_bytes_ += uint64_t{chunk.run_chunks} * pool_->chunk_bytes();

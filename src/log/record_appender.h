@@ -58,10 +58,10 @@ class RecordAppender {
 
   /// Claims the chunks that records of these sizes will need, so that Append cannot fail. NoSpace: nothing was claimed that
   /// is not kept for later.
-  Status Prepare(const uint64_t* record_bytes, size_t count, bool use_reserve);
-  Status Prepare(uint64_t record_bytes, bool use_reserve) {
+  Status Prepare(const uint64_t* record_bytes, size_t count, Claimant claimant);
+  Status Prepare(uint64_t record_bytes, Claimant claimant) {
     if (record_bytes <= chunk_end_ - tail_) return Status::OK();
-    return Prepare(&record_bytes, 1, use_reserve);
+    return Prepare(&record_bytes, 1, claimant);
   }
   /// Writes one record behind the last. Not durable before Commit. REQUIRES: prepared.
   PmPtr Append(const RecordInput& input);

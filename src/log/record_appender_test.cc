@@ -83,7 +83,7 @@ TEST_F(RecordAppenderTest, CommitIsOneFence) {
     const std::string value(value_bytes, 'v');
     const RecordInput input = Input(1, "key", value, 1);
     const uint64_t bytes = BytesOf(input);
-    ASSERT_TRUE(log()->Prepare(bytes, false).ok());
+    ASSERT_TRUE(log()->Prepare(bytes, Claimant::kWriter).ok());
     const int before = watch_.fences();
     log()->Append(input);
     EXPECT_EQ(watch_.fences(), before) << "appending does not wait";
@@ -98,7 +98,7 @@ TEST_F(RecordAppenderTest, ABatchOverChunkBordersIsOneFence) {
   const std::string value(20000, 'b');
   constexpr uint32_t kCount = 20;  // three in a chunk
   const std::vector<uint64_t> sizes(kCount, RecordBytes(1, 4, value.size()));
-  ASSERT_TRUE(log()->Prepare(sizes.data(), kCount, false).ok());
+  ASSERT_TRUE(log()->Prepare(sizes.data(), kCount, Claimant::kWriter).ok());
   const int before = watch_.fences();
   std::vector<PmPtr> places;
   const auto input = [&](uint32_t i) {
@@ -138,7 +138,7 @@ TEST_F(RecordAppenderTest, ARecordLargerThanAChunkTakesARunOfItsOwn) {
 
 TEST_F(RecordAppenderTest, ARunThatNoGroupHoldsIsRefusedAndNothingIsClaimed) {
   const uint64_t bytes = uint64_t{kChunkBytesMin} * (pool_->run_chunks_max() + 1);
-  EXPECT_TRUE(log()->Prepare(bytes, false).IsInvalidArgument());
+  EXPECT_TRUE(log()->Prepare(bytes, Claimant::kWriter).IsInvalidArgument());
   EXPECT_TRUE(Owned().empty());
   Add(Input(1, "a", "1"));
 }
@@ -174,7 +174,7 @@ TEST_F(RecordAppenderTest, SealGivesThePlaceBehindEverythingAndTheNextRecordStar
   EXPECT_EQ(log()->open_chunk().kind, ChunkKind::kFree);
   EXPECT_EQ(pool_->DescriptorOf(first)->used_bytes.load(), 192u);
   EXPECT_EQ(log()->Seal(), (LogPosition{2, 0})) << "the next chunk's start";
-  ASSERT_TRUE(log()->Prepare(uint64_t{100}, false).ok());
+  ASSERT_TRUE(log()->Prepare(uint64_t{100}, Claimant::kWriter).ok());
   EXPECT_EQ(log()->Seal(), (LogPosition{2, 0})) << "a chunk prepared and not begun is still the next";
   Add(Input(4, "d", "4"));
   EXPECT_EQ(log()->Seal(), (LogPosition{2, 64}));
@@ -184,7 +184,7 @@ TEST_F(RecordAppenderTest, ADescriptorSaysWhatIsUsedOnlyOnceThatIsDurable) {  //
   const std::string value(40000, 'x');
   const uint64_t bytes = RecordBytes(0, 1, value.size());
   const std::vector<uint64_t> sizes(2, bytes);
-  ASSERT_TRUE(log()->Prepare(sizes.data(), sizes.size(), false).ok());
+  ASSERT_TRUE(log()->Prepare(sizes.data(), sizes.size(), Claimant::kWriter).ok());
   const PmPtr first = log()->Append(Input(1, "a", value));
   const PmPtr second = log()->Append(Input(2, "b", value));  // in the next chunk
   ChunkRef chunk;
@@ -223,15 +223,15 @@ TEST_F(RecordAppenderTest, AFullPoolIsNoSpaceAndWhatWasClaimedServesLaterRecords
   CreateParts(1);
   const std::string value(60000, 'x');  // one in a chunk
   const std::vector<uint64_t> sizes(100, RecordBytes(0, 1, value.size()));
-  EXPECT_TRUE(log()->Prepare(sizes.data(), sizes.size(), false).IsNoSpace());
+  EXPECT_TRUE(log()->Prepare(sizes.data(), sizes.size(), Claimant::kWriter).IsNoSpace());
   const size_t claimed = Owned().size();
   EXPECT_GT(claimed, 4u);
-  EXPECT_TRUE(log()->Prepare(sizes.data(), sizes.size(), false).IsNoSpace());
+  EXPECT_TRUE(log()->Prepare(sizes.data(), sizes.size(), Claimant::kWriter).IsNoSpace());
   EXPECT_EQ(Owned().size(), claimed) << "asking again takes no more";
   for (uint64_t i = 1; i <= claimed; ++i) ExpectRecord(Add(Input(i, "k", value)), Input(i, "k", value));
   EXPECT_EQ(Owned().size(), claimed);
-  EXPECT_TRUE(log()->Prepare(sizes[0], false).IsNoSpace());
-  EXPECT_TRUE(log()->Prepare(sizes[0], true).ok()) << "the reserve is for those who say so";
+  EXPECT_TRUE(log()->Prepare(sizes[0], Claimant::kWriter).IsNoSpace());
+  EXPECT_TRUE(log()->Prepare(sizes[0], Claimant::kReclaim).ok()) << "the reserve is for those who say so";
 }
 
 // The bytes of what was committed are never stored to again (I2), and every record reads back, whatever the sizes, commits and
@@ -315,7 +315,7 @@ TEST_F(RecordAppenderTest, AStagedRecordIsCompletedWhereverItsHeaderIs) {
         heights.push_back(static_cast<uint32_t>(random.Uniform(kHeightMax + 1)));
         bytes.push_back(RecordBytes(heights[i], keys[i].size(), values[i].size()));
       }
-      ASSERT_TRUE(log()->Prepare(bytes.data(), bytes.size(), false).ok());
+      ASSERT_TRUE(log()->Prepare(bytes.data(), bytes.size(), Claimant::kWriter).ok());
       std::vector<StagedRecord> staged;
       for (uint64_t i = 0; i < count; ++i) staged.push_back(log()->Stage(Input(0, keys[i], values[i], heights[i])));
       for (uint64_t i = 0; i < count; ++i) {

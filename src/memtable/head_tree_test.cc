@@ -39,7 +39,7 @@ class HeadTreeTest : public ::testing::Test {
   }
 
   PmPtr AddRecord(std::string_view key, uint64_t tag) {
-    EXPECT_TRUE(appender_->Prepare(RecordBytes(1, key.size(), 0), true).ok());
+    EXPECT_TRUE(appender_->Prepare(RecordBytes(1, key.size(), 0), Claimant::kReclaim).ok());
     const PmPtr place = appender_->Append({.tag = tag, .key = key, .value = {}, .height = 1});
     appender_->Commit();
     return place;

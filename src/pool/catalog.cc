@@ -84,6 +84,10 @@ uint64_t Catalog::TailWord(const ChunkRef& chunk, uint64_t tail) const {
   return eighths | uint64_t{Crc32c(chunk.epoch, &eighths, sizeof(eighths))} << 32;
 }
 
+uint32_t Catalog::ChunksOf(uint64_t bytes) const {
+  return static_cast<uint32_t>((bytes + pool_->chunk_bytes() - 1) / pool_->chunk_bytes());
+}
+
 Status Catalog::ReadTail(uint64_t* tail) const {
   const uint64_t word =
       head()->tail.load(std::memory_order_acquire);  // pairs with Append's publish, in an earlier process
@@ -134,6 +138,7 @@ Status Catalog::ReadEdits(const EditReader& read) {
     s = read(kind, payload);
     if (!s.ok()) return s;
     tail_ += PaddedEditBytes(payload.size());
+    if (first) pool_->KeepForIndex(ChunksOf(2 * tail_));
   }
   return Status::OK();
 }
@@ -181,14 +186,12 @@ Status Catalog::Rewrite() {
   LAMELLA_CHECK(state.size() <= std::numeric_limits<uint32_t>::max());
   const uint64_t tail = sizeof(CatalogHead) + PaddedEditBytes(state.size());
   // As much room again for edits, and where there is space much more, so that a large state is not rewritten at every one.
-  const auto chunks = [&](uint64_t bytes) {
-    return static_cast<uint32_t>((bytes + pool_->chunk_bytes() - 1) / pool_->chunk_bytes());
-  };
   ChunkRef fresh;
-  Status s =
-      pool_->ClaimExtent(0, ChunkKind::kCatalog, 0, generation_ + 1, chunks(2 * tail),
-                         std::max(chunks(kEditsPerRewrite * tail), pool_->extent_chunks(0)), true, &persister_, &fresh);
+  Status s = pool_->ClaimExtent(0, ChunkKind::kCatalog, 0, generation_ + 1, ChunksOf(2 * tail),
+                                std::max(ChunksOf(kEditsPerRewrite * tail), pool_->extent_chunks(0)), Claimant::kIndex,
+                                &persister_, &fresh);
   if (!s.ok()) return s;
+  pool_->KeepForIndex(ChunksOf(2 * tail));
   CatalogHead* head = pool_->At<CatalogHead>(pool_->ChunkStart(fresh));
   CatalogHead bytes{};
   bytes.magic = kCatalogMagic;

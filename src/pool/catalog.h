@@ -83,6 +83,7 @@ class Catalog {
   void FreeOthers();
   void WriteEdit(const ChunkRef& chunk, uint64_t at, uint32_t kind, std::string_view payload);
   uint64_t TailWord(const ChunkRef& chunk, uint64_t tail) const;
+  uint32_t ChunksOf(uint64_t bytes) const;
   uint64_t run_bytes() const { return chunk_.run_chunks * pool_->chunk_bytes(); }
   CatalogHead* head() const { return pool_->At<CatalogHead>(pool_->ChunkStart(chunk_)); }
   Status Damage(uint64_t at, const std::string& what) const;

@@ -198,7 +198,7 @@ TEST_F(CatalogTest, ACatalogOfAnEarlierLifeDoesNotValidate) {
   catalog_.reset();
   pool_->Free(old, &*persister_);
   ChunkRef again;
-  ASSERT_TRUE(pool_->Claim(0, ChunkKind::kCatalog, 0, 1, 1, true, &*persister_, &again).ok());
+  ASSERT_TRUE(pool_->Claim(0, ChunkKind::kCatalog, 0, 1, 1, Claimant::kReclaim, &*persister_, &again).ok());
   ASSERT_EQ(again.index, old.index);
   const Status s = TryReopen();
   EXPECT_TRUE(s.IsCorruption() && Says(s, "head's checksum")) << s.ToString();
@@ -231,7 +231,7 @@ TEST_F(CatalogTest, WithoutSpaceForARewriteTheCatalogStays) {
   options_.pool_bytes_max = 16 * kChunkBytesMin;
   CreateCatalog();
   ChunkRef chunk;
-  while (Claim(&chunk, 1, true).ok()) continue;
+  while (Claim(&chunk, 1, Claimant::kReclaim).ok()) continue;
   Status s;
   Names before;
   while ((s = Add(std::string(5000, 'x'))).ok()) before = names_;
@@ -320,6 +320,32 @@ TEST_F(CatalogOnPages, AfterAPowerCutTheEditsBeforeALostOneCount) {  // I3
 TEST_F(CatalogOnPages, WithoutAPowerCutALostEditIsCorruption) {
   LoseTheSecondEdit();
   EXPECT_TRUE(TryReopen().IsCorruption());
+}
+
+// However full gc, flushes and deletes make the pool: without its catalog the store could not go on.
+TEST_F(CatalogTest, ARewriteFindsRoomInAPoolThatIsFull) {
+  options_.pool_bytes_max = 64 * kChunkBytesMin;
+  CreateCatalog();
+  MustAdd(std::string(kChunkBytesMin / 4, 'x'));
+  ASSERT_TRUE(catalog_->Rewrite().ok());
+  const auto fill = [this] {
+    ChunkRef chunk;
+    Status s;
+    while ((s = Claim(&chunk, 1, Claimant::kReclaim)).ok()) {
+    }
+    EXPECT_TRUE(s.IsNoSpace()) << s.ToString();
+  };
+  fill();
+  for (int i = 0; i < 3; ++i) {
+    const Status s = catalog_->Rewrite();
+    ASSERT_TRUE(s.ok()) << "rewrite " << i << ": " << s.ToString();
+    fill();
+  }
+  const Names expected = names_;
+  ASSERT_TRUE(TryReopen().ok());
+  EXPECT_EQ(names_, expected);
+  fill();
+  ASSERT_TRUE(catalog_->Rewrite().ok()) << "what is kept is known from the open on";
 }
 
 }  // namespace

@@ -45,6 +45,11 @@ uint32_t Pool::Reserve(uint32_t chunks) const {
   return extent * std::clamp<uint32_t>(chunks / extent / 64, kReserveExtentsMin, kReserveExtentsMax);
 }
 
+uint32_t Pool::KeptFrom(Claimant claimant, const Part& part) const {
+  if (claimant == Claimant::kWriter) return Reserve(part.chunks.load(std::memory_order_relaxed));
+  return claimant == Claimant::kReclaim ? static_cast<uint32_t>(chunks_kept_for_index(part.number)) : 0;
+}
+
 uint32_t Pool::ReadyExtents(uint32_t chunks) const {
   return std::clamp(chunks / ExtentChunks(chunks) / 8, kReadyExtentsMin, kReadyExtentsMax);
 }
@@ -73,7 +78,7 @@ uint32_t Pool::RunToTake(const Part& part, uint32_t needed, uint32_t wanted, uin
 }
 
 Status Pool::ClaimExtent(uint32_t part_number, ChunkKind kind, uint32_t owner, uint64_t ordinal, uint32_t needed,
-                         uint32_t wanted, bool use_reserve, Persister* persister, ChunkRef* chunk) {
+                         uint32_t wanted, Claimant claimant, Persister* persister, ChunkRef* chunk) {
   LAMELLA_CHECK(part_number < parts_.size() && needed >= 1);
   if (needed > run_chunks_max()) {
     return Status::InvalidArgument(Concat("a run of ", needed, " chunks of ", chunk_bytes_, " bytes exceeds the ",
@@ -82,7 +87,7 @@ Status Pool::ClaimExtent(uint32_t part_number, ChunkKind kind, uint32_t owner, u
   wanted = std::clamp(wanted, needed, run_chunks_max());
   Part* part = parts_[part_number].get();
   while (true) {
-    const uint32_t reserve = use_reserve ? 0 : Reserve(part->chunks.load(std::memory_order_relaxed));
+    const uint32_t reserve = KeptFrom(claimant, *part);
     std::optional<uint32_t> first;
     uint32_t run = 0;
     {

@@ -52,6 +52,13 @@ inline constexpr uint64_t kExtentBytesMax = 2ull << 20;
 inline constexpr uint32_t kReserveExtentsMin = 6;
 inline constexpr uint32_t kReserveExtentsMax = 16;
 
+/// Who claims chunks, by how much of a part it leaves to those after it.
+enum class Claimant : uint8_t {
+  kWriter,   // leaves the reserve
+  kReclaim,  // deletes, what a flush and gc copy: leaves what the index takes (Pool::KeepForIndex)
+  kIndex     // the catalog and what it names: leaves nothing, for without it nothing else goes on
+};
+
 /// What the superblock says beside sizes; see docs/FORMAT.md for its bytes.
 struct PoolState {
   EngineKind engine = EngineKind::kListDb;
@@ -121,15 +128,16 @@ class Pool {
 
   /// Claims a chunk (or `run_chunks` adjacent ones) of `part` for an owner: one publish. NoSpace when the part may not
   /// grow, or cannot; InvalidArgument for a run of more than run_chunks_max().
-  /// The last chunks (kReserveExtentsMin to kReserveExtentsMax of a part) are given only to callers that say
-  /// `use_reserve` (gc, deletes, catalog).
-  Status Claim(uint32_t part, ChunkKind kind, uint32_t owner, uint64_t ordinal, uint32_t run_chunks, bool use_reserve,
+  /// The last chunks of a part are given only to those for whom they are kept.
+  Status Claim(uint32_t part, ChunkKind kind, uint32_t owner, uint64_t ordinal, uint32_t run_chunks, Claimant claimant,
                Persister* persister, ChunkRef* chunk) {
-    return ClaimExtent(part, kind, owner, ordinal, run_chunks, run_chunks, use_reserve, persister, chunk);
+    return ClaimExtent(part, kind, owner, ordinal, run_chunks, run_chunks, claimant, persister, chunk);
   }
   /// The same of a run of at least `needed` chunks, and of `wanted` where there is such a row or the part may grow.
   Status ClaimExtent(uint32_t part, ChunkKind kind, uint32_t owner, uint64_t ordinal, uint32_t needed, uint32_t wanted,
-                     bool use_reserve, Persister* persister, ChunkRef* chunk);
+                     Claimant claimant, Persister* persister, ChunkRef* chunk);
+  /// Keeps so many chunks of the first part for the next claim of the catalog, and one for the heads that it names.
+  void KeepForIndex(uint32_t catalog_chunks) { kept_for_index_.store(catalog_chunks + 1, std::memory_order_relaxed); }
   /// Chunks of an extent of the part, as it is now.
   uint32_t extent_chunks(uint32_t part) const;
   /// Frees now. REQUIRES: nothing can reach it (a failed recovery's chunk, say).
@@ -172,6 +180,10 @@ class Pool {
   /// Free chunks plus what growth may add under pool_bytes_max (UINT64_MAX when unlimited).
   uint64_t chunks_available() const;
   uint64_t chunks_available(uint32_t part) const;
+  /// Those of them that only Claimant::kIndex gets.
+  uint64_t chunks_kept_for_index(uint32_t part) const {
+    return part == 0 ? kept_for_index_.load(std::memory_order_relaxed) : 0;
+  }
   uint64_t pool_bytes() const;
   uint64_t used_bytes() const;
 
@@ -223,6 +235,7 @@ class Pool {
   struct Readiness;
   Readiness Look(Part* part) const;
   uint32_t Reserve(uint32_t chunks) const;
+  uint32_t KeptFrom(Claimant claimant, const Part& part) const;
   uint32_t ReadyExtents(uint32_t chunks) const;
   enum class Slack : uint8_t { kForGrowth, kForOpening };
   uint32_t FreeEnd(const Part& part) const;
@@ -242,6 +255,7 @@ class Pool {
   bool limited_ = false;     // by pool_bytes_max, not only by what can be addressed
   // Of claims. It only goes up, before the chunks that it goes up for can be claimed: what hands them out orders it.
   std::atomic<uint32_t> epoch_floor_{1};
+  std::atomic<uint32_t> kept_for_index_{2};
   std::vector<std::unique_ptr<Part>> parts_;
   MediumReport medium_report_;
   std::unique_ptr<Gate> gate_;

@@ -124,7 +124,8 @@ TEST_F(PoolCrash, AClaimIsDurableBeforeItsChunkIsWritten) {
     Persister persister(pool->gate(), WriteCause::kLog);
     ChunkRef now;
     while (!pool->Describe(0, chunk.index, &now)) {
-      if (!pool->Claim(0, ChunkKind::kLog, 1, 1, 1, true, &persister, &now).ok()) return "no chunk is left";
+      if (!pool->Claim(0, ChunkKind::kLog, 1, 1, 1, Claimant::kReclaim, &persister, &now).ok())
+        return "no chunk is left";
       if (now.index == chunk.index) return now.epoch > stamp ? "" : "the epoch is used again";
     }
     return "";

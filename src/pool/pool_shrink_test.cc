@@ -340,7 +340,7 @@ TEST_F(PoolShrink, ACutAnywhereLeavesThePart) {
       Persister persister(pool->gate(), WriteCause::kLog);
       for (int i = 0; i < 70; i++) {
         ChunkRef chunk;
-        s = pool->Claim(0, ChunkKind::kLog, 1, 1, 1, true, &persister, &chunk);
+        s = pool->Claim(0, ChunkKind::kLog, 1, 1, 1, Claimant::kReclaim, &persister, &chunk);
         if (!s.ok()) return s.ToString();
         const auto had = epochs_.find(chunk.index);
         if (had != epochs_.end() && chunk.epoch <= had->second) return "an epoch repeats";
@@ -406,7 +406,7 @@ TEST_F(PoolShrink, ClaimsAndReadersRunConcurrently) {
       for (int round = 0; round < 40 || (given_back.load() < 3 && round < 20'000); round++) {
         for (int i = 0; i < (t == 0 ? 60 : 5); i++) {
           ChunkRef chunk;
-          ASSERT_TRUE(pool_->Claim(0, ChunkKind::kLog, t, 1, 1 + i % 3, false, &persister, &chunk).ok());
+          ASSERT_TRUE(pool_->Claim(0, ChunkKind::kLog, t, 1, 1 + i % 3, Claimant::kWriter, &persister, &chunk).ok());
           std::memset(pool_->ChunkAddress(chunk), static_cast<int>(t + 1), 64);
           mine.push_back(chunk);
         }

@@ -192,8 +192,10 @@ TEST_F(PoolTest, TheLimitIsNoSpaceWithAReserve) {
   EXPECT_TRUE(s.IsNoSpace() && Says(s, "pool_bytes_max") && Says(s, options_.part_paths[0])) << s.ToString();
   EXPECT_EQ(chunks.size(), 11u);  // 20, less superblock, table, mirror and the reserve of six
   EXPECT_EQ(pool_->chunks_available(), 6u);
-  for (int i = 0; i < 6; i++) EXPECT_TRUE(Claim(&chunk, 1, true).ok());
-  EXPECT_TRUE(Claim(&chunk, 1, true).IsNoSpace());
+  for (int i = 0; i < 4; i++) EXPECT_TRUE(Claim(&chunk, 1, Claimant::kReclaim).ok());
+  EXPECT_TRUE(Claim(&chunk, 1, Claimant::kReclaim).IsNoSpace());
+  for (int i = 0; i < 2; i++) EXPECT_TRUE(Claim(&chunk, 1, Claimant::kIndex).ok());
+  EXPECT_TRUE(Claim(&chunk, 1, Claimant::kIndex).IsNoSpace());
   EXPECT_EQ(std::filesystem::file_size(options_.part_paths[0]), 20 * kChunkBytesMin);
   for (int i = 0; i < 7; i++) pool_->Free(chunks[static_cast<size_t>(i)], &*persister_);
   EXPECT_TRUE(Claim(&chunk).ok());
@@ -231,8 +233,8 @@ TEST_F(PoolTest, AFullFileSystemIsNoSpaceAndKeepsAReserve) {
   EXPECT_EQ(chunks.size(), 64u - 3 - kReserveExtentsMin)
       << s.ToString() << " " << pool_->chunk_count(0) << " " << pool_->free_chunks();
   EXPECT_FALSE(pool_->NeedsProvision() && pool_->Provision().ok() && pool_->NeedsProvision());
-  EXPECT_TRUE(Claim(&chunk, 1, true).ok());
-  EXPECT_TRUE(Claim(&chunk, 1, true).ok());
+  EXPECT_TRUE(Claim(&chunk, 1, Claimant::kReclaim).ok());
+  EXPECT_TRUE(Claim(&chunk, 1, Claimant::kReclaim).ok());
   EXPECT_EQ(pool_->ChunkAddress(chunks.back())[kChunkBytesMin - 1], 'x');
   const size_t owned = Owned().size();
   Open();
@@ -252,7 +254,7 @@ TEST_F(PoolTest, ProvisionGrowsAndWarmsAheadOfClaims) {
   const uint64_t bytes_before = pool_->pool_bytes();
   ChunkRef chunk;
   for (int i = 0; i < 8; i++) {
-    ASSERT_TRUE(pool_->ClaimExtent(0, ChunkKind::kLog, 1, 1, 1, extent, false, &*persister_, &chunk).ok());
+    ASSERT_TRUE(pool_->ClaimExtent(0, ChunkKind::kLog, 1, 1, 1, extent, Claimant::kWriter, &*persister_, &chunk).ok());
     EXPECT_EQ(chunk.run_chunks, extent);
   }
   EXPECT_EQ(pool_->pool_bytes(), bytes_before);
@@ -284,7 +286,7 @@ TEST_F(PoolTest, ExtentsGrowWithThePart) {
     EXPECT_LE(extent * 64, pool_->chunk_count(0) + 63);
     last = extent;
     ChunkRef chunk;
-    ASSERT_TRUE(pool_->ClaimExtent(0, ChunkKind::kLog, 1, 1, 1, extent, false, &*persister_, &chunk).ok());
+    ASSERT_TRUE(pool_->ClaimExtent(0, ChunkKind::kLog, 1, 1, 1, extent, Claimant::kWriter, &*persister_, &chunk).ok());
     EXPECT_EQ(chunk.run_chunks, extent);
     ASSERT_TRUE(pool_->Provision().ok());
     constexpr uint64_t kMirrors = 33 * kChunkBytesMin;
@@ -304,7 +306,7 @@ TEST_F(PoolTest, HundredsOfPoolsAreOpenAtOnce) {
   for (const auto& pool : pools) {
     Persister persister(pool->gate(), WriteCause::kLog);
     ChunkRef chunk;
-    ASSERT_TRUE(pool->Claim(0, ChunkKind::kLog, 5, 42, 20, false, &persister, &chunk).ok());
+    ASSERT_TRUE(pool->Claim(0, ChunkKind::kLog, 5, 42, 20, Claimant::kWriter, &persister, &chunk).ok());
   }
 }
 
@@ -314,11 +316,11 @@ TEST_F(PoolTest, HolesAreUsedBeforeAnythingIsRefused) {
   Create();
   std::vector<ChunkRef> chunks;
   ChunkRef chunk;
-  while (Claim(&chunk, 1, true).ok()) chunks.push_back(chunk);
+  while (Claim(&chunk, 1, Claimant::kIndex).ok()) chunks.push_back(chunk);
   for (size_t i = 0; i < chunks.size(); i += 2) pool_->Free(chunks[i], &*persister_);
   const uint32_t extent = pool_->extent_chunks(0);
   ASSERT_GE(extent, 8u);
-  ASSERT_TRUE(pool_->ClaimExtent(0, ChunkKind::kLog, 1, 1, 1, extent, false, &*persister_, &chunk).ok());
+  ASSERT_TRUE(pool_->ClaimExtent(0, ChunkKind::kLog, 1, 1, 1, extent, Claimant::kWriter, &*persister_, &chunk).ok());
   EXPECT_EQ(chunk.run_chunks, 1u);
   EXPECT_TRUE(Claim(&chunk, 2).IsNoSpace());
   const uint64_t free = pool_->free_chunks();
@@ -372,8 +374,8 @@ TEST_F(PoolTest, TwoPartsHaveTheirOwnChunks) {
   options_.part_paths.push_back(dir_.Sub("pool.1"));
   Create();
   ChunkRef chunk;
-  ASSERT_TRUE(Claim(&chunk, 1, false, 0).ok());
-  ASSERT_TRUE(Claim(&chunk, 2, false, 1).ok());
+  ASSERT_TRUE(Claim(&chunk, 1, Claimant::kWriter, 0).ok());
+  ASSERT_TRUE(Claim(&chunk, 2, Claimant::kWriter, 1).ok());
   EXPECT_EQ(chunk.part, 1u);
   *pool_->ChunkAddress(chunk) = 'p';
   EXPECT_EQ(pool_->PointerTo(1, pool_->ChunkAddress(chunk)).part(), 1u);
@@ -391,7 +393,7 @@ TEST_F(PoolTest, TwoPartsShareTheLimitEvenly) {
   ChunkRef chunk;
   for (uint32_t part = 0; part < 2; part++) {
     int claimed = 0;
-    while (Claim(&chunk, 1, false, part).ok()) claimed++;
+    while (Claim(&chunk, 1, Claimant::kWriter, part).ok()) claimed++;
     EXPECT_EQ(claimed, 11);  // 20, less superblock, table, mirror and the reserve of six
   }
 }
@@ -409,7 +411,8 @@ TEST_F(PoolTest, ConcurrentClaimsAndFreesShareNoChunk) {
       for (uint32_t i = 0; i < 1500; i++) {
         ChunkRef chunk;
         const uint32_t run = i % 7 == 0 ? 3 : 1;
-        if (!pool_->Claim(0, ChunkKind::kLog, static_cast<uint32_t>(t), i, run, false, &persister, &chunk).ok()) {
+        if (!pool_->Claim(0, ChunkKind::kLog, static_cast<uint32_t>(t), i, run, Claimant::kWriter, &persister, &chunk)
+                 .ok()) {
           good = false;
           return;
         }

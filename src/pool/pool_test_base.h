@@ -61,8 +61,8 @@ class PoolTest : public ::testing::Test {
     persister_.reset();
     pool_.reset();
   }
-  Status Claim(ChunkRef* chunk, uint32_t run = 1, bool use_reserve = false, uint32_t part = 0) {
-    return pool_->Claim(part, ChunkKind::kLog, 5, 42, run, use_reserve, &*persister_, chunk);
+  Status Claim(ChunkRef* chunk, uint32_t run = 1, Claimant claimant = Claimant::kWriter, uint32_t part = 0) {
+    return pool_->Claim(part, ChunkKind::kLog, 5, 42, run, claimant, &*persister_, chunk);
   }
   ChunkRef MustClaim(uint32_t run = 1) {
     ChunkRef chunk;

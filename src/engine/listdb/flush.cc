@@ -161,7 +161,8 @@ Status ListDb::CopyRecords(const MemTable& memtable, std::shared_ptr<HeadTree>* 
   for (RecordWalk at(pool_, &memtable.tree()); at.Valid(); at.Next()) {
     const Record* record = pool_->At<Record>(at.entry().place());
     const uint32_t height = RandomHeight(&random);
-    Status s = flush_arena_->Prepare(RecordBytes(height, record->key().size(), record->value().size()), true);
+    Status s =
+        flush_arena_->Prepare(RecordBytes(height, record->key().size(), record->value().size()), Claimant::kReclaim);
     if (!s.ok()) {
       DropCopies(places);
       return s;

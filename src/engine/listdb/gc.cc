@@ -6,7 +6,7 @@
 // session, and the copies are neither.
 
 #include <algorithm>
-#include <map>
+#include <array>
 
 #include "base/hash.h"
 #include "engine/listdb/listdb.h"
@@ -171,7 +171,7 @@ Status ListDb::Relocate(std::span<const Victim> live) {
   for (const Victim& victim : live) {
     const Record* record = pool_->At<Record>(victim.place);
     RecordAppender& arena = *gc_arenas_[victim.place.part()];
-    Status s = arena.Prepare(record->bytes(), true);
+    Status s = arena.Prepare(record->bytes(), Claimant::kReclaim);
     if (!s.ok()) {  // what was copied so far is dead space
       for (auto& unused : gc_arenas_) {
         unused->Commit();
@@ -211,18 +211,34 @@ Status ListDb::Relocate(std::span<const Victim> live) {
   return Status::OK();
 }
 
+// As if each copy began a chunk that the one before leaves no room in. Others may claim meanwhile: then Relocate ends with NoSpace.
+bool ListDb::HasRoomForCopies(std::span<const Victim> live) const {
+  std::array<uint64_t, kPoolPartsMax> chunks{};
+  std::array<uint64_t, kPoolPartsMax> room{};
+  for (const Victim& victim : live) {
+    const uint32_t part = victim.place.part();
+    const uint64_t bytes = pool_->At<Record>(victim.place)->bytes();
+    if (bytes > room[part]) {
+      const uint64_t needed = (bytes + pool_->chunk_bytes() - 1) / pool_->chunk_bytes();
+      chunks[part] += needed;
+      room[part] = needed * pool_->chunk_bytes();
+    }
+    room[part] -= bytes;
+  }
+  for (uint32_t part = 0; part < pool_->part_count(); ++part) {
+    if (chunks[part] == 0) continue;
+    const uint64_t available = pool_->chunks_available(part);
+    if (available < pool_->chunks_kept_for_index(part) || chunks[part] > available - pool_->chunks_kept_for_index(part))
+      return false;
+  }
+  return true;
+}
+
 // Empties the chunks and frees them. NoSpace: there was no room for the copies, and they stay as they are.
 Status ListDb::Empty(std::vector<ChunkRef> victims, bool* progress) {
   std::vector<Victim> live;
   Status s = GatherLive(&victims, &live);
-  std::vector<uint64_t> live_bytes(pool_->part_count());
-  for (const Victim& victim : live) live_bytes[victim.place.part()] += pool_->At<Record>(victim.place)->bytes();
-  for (uint32_t part = 0; part < pool_->part_count() && s.ok(); ++part) {
-    // One chunk stays for the catalog's next rewrite.
-    if (live_bytes[part] != 0 && live_bytes[part] / pool_->chunk_bytes() + 2 > pool_->chunks_available(part)) {
-      s = Status::NoSpace("no chunks for the copies that gc makes");
-    }
-  }
+  if (s.ok() && !HasRoomForCopies(live)) s = Status::NoSpace("no chunks for the copies that gc makes");
   if (s.ok()) s = Relocate(live);
   gc_persister_.Fence();  // links, marks: before any victim is free (I5)
   if (s.ok() && LosesUnsynced()) s = SyncAll();

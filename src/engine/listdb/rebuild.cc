@@ -173,7 +173,7 @@ Status ListDb::EnterRebuilt(const std::vector<LogEntry>& kept, HeadTree* tree) {
     if (record->height() == 0) {
       const uint32_t height = RandomHeight(&random);
       RecordAppender& arena = *gc_arenas_[place.part()];
-      Status s = arena.Prepare(RecordBytes(height, record->key().size(), record->value().size()), true);
+      Status s = arena.Prepare(RecordBytes(height, record->key().size(), record->value().size()), Claimant::kReclaim);
       if (!s.ok()) return s;
       place = arena.Append({.tag = tag, .key = record->key(), .value = record->value(), .height = height});
       arena.Commit();
@@ -261,7 +261,7 @@ Status ListDb::Rebuild(RepairReport* report) {
   for (auto& arena : gc_arenas_) arena->CloseChunk();
 
   ChunkRef heads;
-  s = pool_->Claim(0, kListDbHeads, 0, 1, 1, true, &compaction_persister_, &heads);
+  s = pool_->Claim(0, kListDbHeads, 0, 1, 1, Claimant::kIndex, &compaction_persister_, &heads);
   if (!s.ok()) return s;
   ClearHeads(reinterpret_cast<SkipListHeads*>(pool_->ChunkAddress(heads)), &compaction_persister_);
   uint64_t linked = 0;

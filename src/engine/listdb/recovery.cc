@@ -41,7 +41,7 @@ void ListDb::MakeArenas() {
 Status ListDb::CreateEmpty(bool rebuilding) {
   FreeStrayChunks();
   ChunkRef heads;
-  Status s = pool_->Claim(0, kListDbHeads, 0, 1, 1, true, &compaction_persister_, &heads);
+  Status s = pool_->Claim(0, kListDbHeads, 0, 1, 1, Claimant::kIndex, &compaction_persister_, &heads);
   if (!s.ok()) return s;
   ClearHeads(reinterpret_cast<SkipListHeads*>(pool_->ChunkAddress(heads)), &compaction_persister_);
   const std::lock_guard lock(catalog_mu_);
