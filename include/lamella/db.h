@@ -76,7 +76,8 @@ class DB {
   virtual std::vector<Status> MultiGet(const ReadOptions& options, std::span<const std::string_view> keys,
                                        std::vector<std::string>* values) = 0;
 
-  /// An iterator over the store as of now, or as of ReadOptions::snapshot. Never null.
+  /// An iterator over the store as of now, or as of ReadOptions::snapshot. Where it cannot be had it says so in its status; null only
+  /// where there is no memory for one that would.
   virtual std::unique_ptr<Iterator> NewIterator(const ReadOptions& options) = 0;
 
   /// A snapshot of now. Held ones keep old versions, and so their space. Null after Close, and where there is no memory for it.

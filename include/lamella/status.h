@@ -27,10 +27,9 @@ class [[nodiscard]] Status {
   };
 
   Status() noexcept = default;
-  Status(const Status& other) : code_(other.code_) {
-    if (other.message_) message_ = std::make_unique<std::string>(*other.message_);
-  }
-  Status& operator=(const Status& other) {
+  /// The code, and the message where there is memory for it.
+  Status(const Status& other) noexcept : code_(other.code_) { CopyMessage(other); }
+  Status& operator=(const Status& other) noexcept {
     if (this != &other) *this = Status(other);
     return *this;
   }
@@ -71,6 +70,7 @@ class [[nodiscard]] Status {
   Status(Code code, std::string message) : code_(code) {
     if (!message.empty()) message_ = std::make_unique<std::string>(std::move(message));
   }
+  void CopyMessage(const Status& other) noexcept;
 
   Code code_ = Code::kOk;
   std::unique_ptr<std::string> message_;  // null where there is nothing to say, so that OK allocates nothing

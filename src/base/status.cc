@@ -28,6 +28,14 @@ const char* StatusCodeName(Status::Code code) {
   return "Unknown";
 }
 
+void Status::CopyMessage(const Status& other) noexcept {
+  if (!other.message_) return;
+  try {
+    message_ = std::make_unique<std::string>(*other.message_);
+  } catch (...) {  // the code says what is to be done
+  }
+}
+
 std::string Status::ToString() const {
   std::string text = StatusCodeName(code_);
   if (message_) text.append(": ").append(*message_);

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "base/concat.h"
-#include "db/no_throw.h"
+#include "base/no_throw.h"
 #include "iterator/visible_iterator.h"
 
 namespace lamella {
@@ -251,7 +251,8 @@ std::vector<Status> DbImpl::MultiGet(const ReadOptions& options, std::span<const
 }
 
 std::unique_ptr<Iterator> DbImpl::NewIterator(const ReadOptions& options) {
-  if (!open_.load(std::memory_order_acquire)) return std::make_unique<ErrorIterator>(Closed());
+  if (!open_.load(std::memory_order_acquire))
+    return std::unique_ptr<Iterator>(new (std::nothrow) ErrorIterator(Closed()));
   iterators_.Add();
   std::unique_ptr<Iterator> made;
   Status s = NoThrow([&] {
@@ -268,7 +269,7 @@ std::unique_ptr<Iterator> DbImpl::NewIterator(const ReadOptions& options) {
     return Status::OK();
   });
   if (s.ok()) return made;
-  return std::make_unique<ErrorIterator>(std::move(s));
+  return std::unique_ptr<Iterator>(new (std::nothrow) ErrorIterator(std::move(s)));
 }
 
 const Snapshot* DbImpl::GetSnapshot() {

@@ -68,9 +68,18 @@ Executor::~Executor() {
 }
 
 void Executor::Join(Client* client) {
+  // All that it will be queued in: where memory is short, too, its turn comes.
+  std::array<std::list<Client*>, 2> turns;
+  for (auto& turn : turns) turn.push_back(client);
+  std::vector<LaterLooks::node_type> looks;
+  looks.reserve(kLaterLooks);
+  LaterLooks made;
+  for (size_t i = 0; i < kLaterLooks; ++i) looks.push_back(made.extract(made.emplace()));
   MutexLock lock(&mu_);
-  client->joined_ = true;
   clients_.insert(client);
+  for (size_t i = 0; i < turns.size(); ++i) client->lines_[i].turn = std::move(turns[i]);
+  client->later_looks_ = std::move(looks);
+  client->joined_ = true;
 }
 
 void Executor::Leave(Client* client) {
@@ -80,7 +89,8 @@ void Executor::Leave(Client* client) {
   clients_.erase(client);
   for (auto& line : ready_) std::erase(line, client);
   std::erase_if(later_, [client](const auto& entry) { return entry.second.first == client; });
-  for (auto& line : client->lines_) line.queued = line.held = false;
+  for (auto& line : client->lines_) line = Client::Line{};
+  client->later_looks_.clear();
   idle_.notify_all();
   while (client->looking_ > 0) idle_.wait(mu_);  // keeps I2
 }
@@ -88,20 +98,26 @@ void Executor::Leave(Client* client) {
 void Executor::Queue(Client* client, JobClass job_class) {
   auto& line = client->lines_[IndexOf(job_class)];
   if (!client->joined_ || line.queued || line.held) return;
+  auto& ready = ready_[IndexOf(job_class)];
+  ready.splice(ready.end(), line.turn);
   line.queued = true;
-  ready_[IndexOf(job_class)].push_back(client);
   work_[IndexOf(job_class)].notify_one();
 }
 
 void Executor::QueueLater(Client* client, JobClass job_class, std::chrono::milliseconds delay) {
-  const auto at = later_.emplace(Clock::now() + delay, LaterLook(client, job_class));
+  LaterLooks::node_type look = std::move(client->later_looks_.back());
+  client->later_looks_.pop_back();
+  look.key() = Clock::now() + delay;
+  look.mapped() = LaterLook(client, job_class);
+  const auto at = later_.insert(std::move(look));
   if (at == later_.begin()) work_[IndexOf(JobClass::kUrgent)].notify_one();  // it keeps the clock
 }
 
 void Executor::QueueDue() {
   while (!later_.empty() && later_.begin()->first <= Clock::now()) {
-    const auto [client, job_class] = later_.begin()->second;
-    later_.erase(later_.begin());
+    LaterLooks::node_type look = later_.extract(later_.begin());
+    const auto [client, job_class] = look.mapped();
+    client->later_looks_.push_back(std::move(look));
     auto& line = client->lines_[IndexOf(job_class)];
     if (line.held) {
       line.held = false;
@@ -150,9 +166,7 @@ void Executor::Loop(JobClass job_class) {
   while (!stop_) {
     if (job_class == JobClass::kUrgent) QueueDue();
     if (!ready_[index].empty()) {
-      Client* const client = ready_[index].front();
-      ready_[index].pop_front();
-      TakeTurn(client, job_class);
+      TakeTurn(ready_[index].front(), job_class);
     } else if (job_class == JobClass::kUrgent && !later_.empty()) {
       const Clock::time_point due = later_.begin()->first;
       work_[index].wait_until(mu_, due);
@@ -168,6 +182,7 @@ void Executor::TakeTurn(Client* client, JobClass job_class) {
   constexpr std::chrono::milliseconds kReadersDelay{10};
   constexpr uint32_t kDoublingsMax = 7;  // of that delay: to 1.28 s
   auto& line = client->lines_[IndexOf(job_class)];
+  line.turn.splice(line.turn.end(), ready_[IndexOf(job_class)], ready_[IndexOf(job_class)].begin());
   line.queued = false;
   ++client->looking_;
   mu_.unlock();
@@ -189,7 +204,8 @@ void Executor::TakeTurn(Client* client, JobClass job_class) {
     client->vain_waits_ = 0;
     if (no_space && !given_up) {
       if (line.queued) {  // by a Wake while it ran; the pool is as full as it was
-        std::erase(ready_[IndexOf(job_class)], client);
+        auto& ready = ready_[IndexOf(job_class)];
+        line.turn.splice(line.turn.end(), ready, std::find(ready.begin(), ready.end(), client));
         line.queued = false;
       }
       if (!line.held) {

@@ -11,7 +11,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <map>
 #include <set>
 #include <thread>
@@ -25,6 +25,15 @@
 namespace lamella {
 
 class Executor {
+ public:
+  class Client;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  using LaterLook = std::pair<Client*, JobClass>;
+  using LaterLooks = std::multimap<Clock::time_point, LaterLook>;
+  static constexpr size_t kLaterLooks = 3;  // of a client, at most: one for each held line, one timed
+
  public:
   /// A store whose jobs the threads run.
   class Client {
@@ -48,16 +57,18 @@ class Executor {
 
    private:
     friend class Executor;
-    struct Line {           // of one class; guarded by the executor's mu_
-      bool queued = false;  // in the line
-      bool held = false;    // its last job found no space: to be looked at later, and not before
-      int no_space = 0;     // jobs in a row that did
+    struct Line {               // of one class; guarded by the executor's mu_
+      bool queued = false;      // in the line
+      bool held = false;        // its last job found no space: to be looked at later, and not before
+      int no_space = 0;         // jobs in a row that did
+      std::list<Client*> turn;  // of one, which goes into the line; empty while it is there
     };
     std::array<Line, 2> lines_;
     uint32_t looking_ = 0;     // guarded by mu_; threads that look for a job or run one
     uint32_t vain_waits_ = 0;  // guarded by mu_; looks in a row that found no job and nothing changed
     bool joined_ = false;      // guarded by mu_
     bool timed_ = false;       // guarded by mu_; a look at what waits for readers is due later
+    std::vector<LaterLooks::node_type> later_looks_;  // guarded by mu_; those that are not in later_
   };
 
   Executor() = default;
@@ -81,9 +92,6 @@ class Executor {
   bool WaitForIdle(Client* client) LAMELLA_EXCLUDES(mu_);
 
  private:
-  using Clock = std::chrono::steady_clock;
-  using LaterLook = std::pair<Client*, JobClass>;
-
   static bool IsIdle(const Client& client);
   void Loop(JobClass job_class) LAMELLA_EXCLUDES(mu_);
   void TakeTurn(Client* client, JobClass job_class) LAMELLA_REQUIRES(mu_);
@@ -95,8 +103,8 @@ class Executor {
   Mutex mu_;
   std::array<std::condition_variable_any, 2> work_;  // with mu_, by class
   std::condition_variable_any idle_;                 // with mu_: a client has become idle or left
-  std::array<std::deque<Client*>, 2> ready_ LAMELLA_GUARDED_BY(mu_);
-  std::multimap<Clock::time_point, LaterLook> later_ LAMELLA_GUARDED_BY(mu_);
+  std::array<std::list<Client*>, 2> ready_ LAMELLA_GUARDED_BY(mu_);
+  LaterLooks later_ LAMELLA_GUARDED_BY(mu_);
   std::set<Client*> clients_ LAMELLA_GUARDED_BY(mu_);
   bool stop_ LAMELLA_GUARDED_BY(mu_) = false;
   std::vector<std::thread> threads_;  // constant after Start

@@ -4,8 +4,8 @@
 #include <chrono>
 
 #include "base/concat.h"
+#include "base/no_throw.h"
 #include "db/db_impl.h"
-#include "db/no_throw.h"
 #include "engine/listdb/listdb.h"
 #include "log/pm_log.h"
 

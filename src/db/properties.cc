@@ -2,8 +2,8 @@
 
 #include <cstdio>
 
+#include "base/no_throw.h"
 #include "db/db_impl.h"
-#include "db/no_throw.h"
 
 namespace lamella {
 

@@ -1,6 +1,6 @@
 #include "db/scheduler.h"
 
-#include "db/no_throw.h"
+#include "base/no_throw.h"
 
 namespace lamella {
 
@@ -28,17 +28,22 @@ void Scheduler::Wake() {
 void Scheduler::RunInline() {
   if (running_inline_) return;
   running_inline_ = true;
+  const Status s = NoThrow([this] { return RunAll(); });
+  if (!s.ok()) engine_->SetBackgroundError(s);
+  running_inline_ = false;
+}
+
+Status Scheduler::RunAll() {
   constexpr int kNoSpaceRetriesMax = 20;
   for (int no_space = 0;;) {
     pool_->CollectDeferred();  // first: what becomes free or settled may be the beginning of a job
     auto job = Pick(JobClass::kUrgent);
     if (!job) job = Pick(JobClass::kNormal);
-    if (!job) break;
+    if (!job) return Status::OK();
     const Status s = RunJob(*job);
     if (s.IsNoSpace() && ++no_space < kNoSpaceRetriesMax) continue;
     if (!s.ok()) engine_->SetBackgroundError(s);
   }
-  running_inline_ = false;
 }
 
 // How much still waits for readers.
@@ -53,13 +58,15 @@ std::optional<Job> Scheduler::Pick(JobClass job_class) {
 
 Executor::Client::Look Scheduler::LookForJob(JobClass job_class) {
   Look look;
-  // Before the look: what becomes free or settled may be the beginning of a job.
-  if (job_class == JobClass::kNormal) look.waits = CollectDeferred() > 0;
-  if (auto job = Pick(job_class)) {
+  look.status = NoThrow([&] {
+    // Before the look: what becomes free or settled may be the beginning of a job.
+    if (job_class == JobClass::kNormal) look.waits = CollectDeferred() > 0;
+    const auto job = Pick(job_class);
+    if (!job) return Status::OK();
     look.found = true;
     executor_.load()->LookOn(this, job_class);  // for another job, in another thread
-    look.status = RunJob(*job);
-  }
+    return RunJob(*job);
+  });
   return look;
 }
 

@@ -37,6 +37,7 @@ class Scheduler final : private Executor::Client {
   std::optional<Job> Pick(JobClass job_class);
   size_t CollectDeferred();
   void RunInline();
+  Status RunAll();
 
   Engine* engine_ = nullptr;  // constant from Start to Stop, as the next two
   Pool* pool_ = nullptr;

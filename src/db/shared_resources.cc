@@ -4,7 +4,7 @@
 #include <string>
 #include <thread>
 
-#include "db/no_throw.h"
+#include "base/no_throw.h"
 
 namespace lamella {
 

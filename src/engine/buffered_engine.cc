@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "base/concat.h"
+#include "base/no_throw.h"
 #include "iterator/merging_iterator.h"
 
 namespace lamella {
@@ -103,10 +104,15 @@ Status BufferedEngine::Write(std::span<const WriteOperation> operations) {
     s = MakeRoom(s, attempt);
     if (!s.ok()) return s;
   }
-  if (claimed) context_.wake();  // chunks are provided in the background; not under a shard's lock: a job may run here
   sequencer_.Await(last);
-  if (full) [[unlikely]]
-    SwitchMemTable(false);
+  if (claimed || full) [[unlikely]] {
+    // The write is done, whatever memory is refused here: the next one tries again. Not under a shard's lock: a job may run here.
+    (void)NoThrow([&] {
+      if (full) SwitchMemTable(false);
+      if (claimed) context_.wake();  // chunks are provided in the background
+      return Status::OK();
+    });
+  }
   return Status::OK();
 }
 
@@ -121,12 +127,18 @@ Status BufferedEngine::Prepare(PmLog::Shard* shard, std::span<const WriteOperati
   if (count > 1) places->many.resize(count);
   std::vector<uint64_t> bytes(count > 1 ? count : 0);
   uint64_t bytes_of_one = 0;
+  size_t key_bytes = 0;
   for (uint32_t i = 0; i < count; ++i) {
     const WriteOperation& op = operations[i];
     (*places)[i].height = unified_ ? RandomHeight(&shard->random) : 0;
+    key_bytes = std::max(key_bytes, op.key.size());
     (count > 1 ? bytes[i] : bytes_of_one) = RecordBytes((*places)[i].height, op.key.size(), op.value.size());
   }
   Status s;
+  if (!active_.load(std::memory_order_acquire)->ProvideFor(count, key_bytes, &shard->spare)) {
+    return Status::IOError(
+        "the system refused the memory that a write may need; free memory, or raise what the process may have");
+  }
   if (!unified_) {
     uint64_t all = bytes_of_one;
     places->copy_bytes = count > 1 ? 0 : CopyBytesMax(bytes_of_one);
@@ -137,7 +149,9 @@ Status BufferedEngine::Prepare(PmLog::Shard* shard, std::span<const WriteOperati
     s = ReserveCopies(all, places->copy_bytes, claimant);
     if (!s.ok()) return s;
   }
-  s = count > 1 ? appender.Prepare(bytes.data(), count, claimant) : appender.Prepare(bytes_of_one, claimant);
+  s = NoThrow([&] {
+    return count > 1 ? appender.Prepare(bytes.data(), count, claimant) : appender.Prepare(bytes_of_one, claimant);
+  });
   if (!s.ok()) copy_bytes_.fetch_sub(places->copy_bytes, std::memory_order_relaxed);
   if (const uint64_t claimed = appender.claimed_bytes() - claimed_before; claimed != 0) [[unlikely]] {
     const uint64_t before = log_claimed_bytes_.fetch_add(claimed, std::memory_order_relaxed);
@@ -210,7 +224,7 @@ void BufferedEngine::Enter(PmLog::Shard* shard, std::span<const WriteOperation> 
   uint32_t deletes = 0;
   for (uint32_t i = 0; i < count; ++i) {
     const WriteOperation& op = operations[i];
-    table->Add(op.key, MakeTag(first + i, op.kind), places[i].staged.place);
+    table->Add(op.key, MakeTag(first + i, op.kind), places[i].staged.place, &shard->spare);
     user_bytes += op.key.size() + op.value.size();
     deletes += op.kind == RecordKind::kDelete ? 1 : 0;
   }
@@ -293,6 +307,7 @@ void BufferedEngine::SwitchMemTable(bool force) {
   }
   const MemTable* active = active_.load(std::memory_order_acquire);
   if (active->count() == 0 || (!force && !IsFull(*active))) return;
+  // Until `fresh` is published only memory may fail, and nothing is changed.
   auto fresh = std::make_shared<MemTable>(pool_, next_memtable_id_.fetch_add(1), context_.memory);
   auto next = std::make_shared<ReadSet>();
   next->active = fresh;
@@ -305,18 +320,20 @@ void BufferedEngine::SwitchMemTable(bool force) {
     } else if (!lock.try_lock()) {
       return;
     }
+    EpochDomain::Retirement retirement([old = owned_read_set_] {});
+    next->sealed.reserve(owned_read_set_->sealed.size() + 1);
+    next->sealed.push_back(owned_read_set_->active);
+    next->sealed.insert(next->sealed.end(), owned_read_set_->sealed.begin(), owned_read_set_->sealed.end());
+    next->tables = owned_read_set_->tables;
     std::vector<std::unique_lock<std::mutex>> locks;
     for (uint32_t i = 0; i < log_->shard_count(); ++i) locks.emplace_back(log_->shard(i).mu);
     LAMELLA_CHECK(sequencer_.published() == sequencer_.last_drawn());  // keeps I2: Sequencer's I3
     owned_read_set_->active->Seal(sequencer_.last_drawn(), log_->SealAll());
     owned_read_set_->active->SetLogBytes(log_claimed_bytes_.exchange(0, std::memory_order_relaxed));
-    next->sealed.push_back(owned_read_set_->active);
-    next->sealed.insert(next->sealed.end(), owned_read_set_->sealed.begin(), owned_read_set_->sealed.end());
-    next->tables = owned_read_set_->tables;
     read_set_.store(next.get(), std::memory_order_release);
     active_.store(fresh.get(), std::memory_order_release);
-    locks.clear();                                         // writers go on
-    pool_->readers()->Retire([old = owned_read_set_] {});  // unreachable by now
+    locks.clear();                                    // writers go on
+    pool_->readers()->Retire(std::move(retirement));  // unreachable by now
     owned_read_set_ = next;
     UpdateWriteDelay();
     log_full_.store(false, std::memory_order_relaxed);
@@ -335,13 +352,14 @@ void BufferedEngine::Install(std::shared_ptr<const TableSet> tables, const MemTa
   {
     const std::lock_guard lock(read_set_mu_);
     auto next = std::make_shared<ReadSet>(*owned_read_set_);
+    EpochDomain::Retirement retirement([old = owned_read_set_] {});
     next->tables = std::move(tables);
     if (flushed != nullptr && !next->sealed.empty() && next->sealed.back().get() == flushed) {
       next->sealed.pop_back();
       copy_bytes_.fetch_sub(flushed->copy_bytes(), std::memory_order_relaxed);
     }
     read_set_.store(next.get(), std::memory_order_release);
-    pool_->readers()->Retire([old = owned_read_set_] {});  // unreachable by now
+    pool_->readers()->Retire(std::move(retirement));  // unreachable by now
     owned_read_set_ = next;
     flushed_.notify_all();
     UpdateWriteDelay();
@@ -356,15 +374,17 @@ std::shared_ptr<const ReadSet> BufferedEngine::CurrentReadSet() const {
 std::optional<Job> BufferedEngine::PickFlush() {
   const std::lock_guard lock(read_set_mu_);
   if (flushing_ != nullptr || owned_read_set_ == nullptr || owned_read_set_->sealed.empty()) return std::nullopt;
-  flushing_ = owned_read_set_->sealed.back();  // keeps I4
-  return Job{"flush", [this, memtable = flushing_] {
-               Status s = FlushMemTable(memtable);
-               if (s.ok()) flushes_.fetch_add(1, std::memory_order_relaxed);
-               const std::lock_guard done(read_set_mu_);
-               flushing_ = nullptr;
-               flushed_.notify_all();
-               return s;
-             }};
+  const std::shared_ptr<MemTable> oldest = owned_read_set_->sealed.back();  // keeps I4
+  Job job{"flush", [this, memtable = oldest] {
+            Status s = NoThrow([&] { return FlushMemTable(memtable); });
+            if (s.ok()) flushes_.fetch_add(1, std::memory_order_relaxed);
+            const std::lock_guard done(read_set_mu_);
+            flushing_ = nullptr;
+            flushed_.notify_all();
+            return s;
+          }};
+  flushing_ = oldest;
+  return job;
 }
 
 Status BufferedEngine::FlushAllNow() {
@@ -519,8 +539,12 @@ void BufferedEngine::SetBackgroundError(const Status& status) {
   {
     const std::lock_guard lock(error_mu_);
     if (!error_.ok() || status.ok()) return;
-    error_ = Status::ReadOnly("the store is read-only since an error: " + status.ToString() +
-                              "; mend the cause and call DB::Resume, or reopen the store");
+    error_ = Status::ReadOnly({});
+    (void)NoThrow([&] {  // of want of memory, too, it tells, if with fewer words
+      error_ = Status::ReadOnly("the store is read-only since an error: " + status.ToString() +
+                                "; mend the cause and call DB::Resume, or reopen the store");
+      return Status::OK();
+    });
   }
   {
     const std::lock_guard lock(read_set_mu_);  // who waits has looked before it, or is told

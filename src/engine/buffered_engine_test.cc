@@ -35,7 +35,7 @@ class MemTableEngine final : public BufferedEngine {
     const uint64_t tag = MakeTag(first, RecordKind::kPut);
     const PmPtr place = shard->appender->Append({.tag = tag, .key = key, .value = value});
     shard->appender->Commit();
-    CurrentReadSet()->active->Add(key, tag, place);
+    CurrentReadSet()->active->Add(key, tag, place, nullptr);
     sequencer_.Finish(first, 1);
   }
   /// What a recovery would find in the log behind what was sealed last.

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstdlib>
 #include <new>
+#include <optional>
 
 namespace lamella {
 
@@ -40,25 +41,34 @@ LookupCache::Array LookupCache::NewArray(uint64_t buckets) {
 
 void LookupCache::FreeArray(Array array) { std::free(Buckets(array)); }
 
-void LookupCache::Publish(uint32_t index, Array array) {
+EpochDomain::Retirement LookupCache::RetirementOf(Array old) const {
+  return EpochDomain::Retirement([old, memory = memory_] {  // keeps I4
+    FreeArray(old);
+    if (memory != nullptr) memory->Release(BucketCount(old) * sizeof(Bucket));
+  });
+}
+
+void LookupCache::Publish(uint32_t index, Array array, EpochDomain::Retirement retirement) {
   const Array old = arrays_[index].load(std::memory_order_relaxed);
   const uint64_t old_bytes = BucketCount(old) * sizeof(Bucket);
   memory_bytes_.fetch_add(BucketCount(array) * sizeof(Bucket) - old_bytes, std::memory_order_relaxed);
   arrays_[index].store(array, std::memory_order_release);  // pairs with ArrayOf
-  if (old == 0) return;
-  readers_->Retire([old, old_bytes, memory = memory_] {  // keeps I4
-    FreeArray(old);
-    if (memory != nullptr) memory->Release(old_bytes);
-  });
+  if (old != 0) readers_->Retire(std::move(retirement));
 }
 
 // Every bucket becomes two. Its entries are living records' (I3), and their keys say which of the two is theirs. What does not
-// belong into the bucket is damage that came since it was put in, and goes.
+// belong into the bucket is damage that came since it was put in, and goes. False where there is no memory, or too little.
 bool LookupCache::GrowStripe(uint32_t index, Stripe* stripe) {
   const Array old = arrays_[index].load(std::memory_order_relaxed);
   const uint64_t count = std::max<uint64_t>(1, 2 * BucketCount(old));
   if (count > stripe_buckets_max_) return false;
   const uint64_t bytes = count * sizeof(Bucket);
+  std::optional<EpochDomain::Retirement> retirement;
+  try {
+    retirement = RetirementOf(old);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
   if (memory_ != nullptr && !memory_->TryCharge(bytes)) return false;
   const Array fresh = NewArray(count);
   if (fresh == 0) {
@@ -94,7 +104,7 @@ bool LookupCache::GrowStripe(uint32_t index, Stripe* stripe) {
       }
     }
   }
-  Publish(index, fresh);
+  Publish(index, fresh, std::move(*retirement));
   return true;
 }
 
@@ -116,6 +126,7 @@ void LookupCache::Shrink() {
     const Array old = arrays_[i].load(std::memory_order_relaxed);
     if (old == 0) continue;
     const uint64_t count = BucketCount(old) / 2;
+    EpochDomain::Retirement retirement = RetirementOf(old);
     const Array fresh = count == 0 ? 0 : NewArray(count);
     if (fresh != 0 && memory_ != nullptr) memory_->Charge(count * sizeof(Bucket));  // for what goes, which is more
     stripe.used = 0;
@@ -131,7 +142,7 @@ void LookupCache::Shrink() {
       for (size_t way = 0; way < n; ++way) Buckets(fresh)[b].slots[way].store(kept[way], std::memory_order_relaxed);
       stripe.used += n;
     }
-    Publish(i, fresh);
+    Publish(i, fresh, std::move(retirement));
   }
 }
 

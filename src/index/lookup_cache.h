@@ -120,7 +120,8 @@ class LookupCache {
   bool PutLocked(Stripe* stripe, uint64_t hash, PmPtr place) LAMELLA_REQUIRES(stripe->mu);
   bool GrowStripe(uint32_t index, Stripe* stripe) LAMELLA_REQUIRES(stripe->mu);
   /// REQUIRES: the stripe's lock is held.
-  void Publish(uint32_t index, Array array);
+  EpochDomain::Retirement RetirementOf(Array old) const;
+  void Publish(uint32_t index, Array array, EpochDomain::Retirement retirement);
   bool IsHalfFull(const Stripe& stripe, Array array) const LAMELLA_REQUIRES(stripe.mu) {
     return 2 * stripe.used >= kWays * BucketCount(array) && BucketCount(array) < stripe_buckets_max_;
   }

@@ -48,17 +48,27 @@ void SecondChanceCache::Swap(std::shared_ptr<HeadTree> tree) {
   std::shared_ptr<HeadTree> old;
   {
     const MutexLock lock(&mu_);
-    tree_.store(tree.get(), std::memory_order_release);
-    old = std::exchange(owned_, std::move(tree));
+    old = owned_;
   }
-  pool_->readers()->Retire([old] {});  // readers that loaded the raw pointer are pinned there
+  EpochDomain::Retirement retirement([old] {});
+  {
+    const MutexLock lock(&mu_);
+    tree_.store(tree.get(), std::memory_order_release);
+    owned_ = std::move(tree);
+  }
+  pool_->readers()->Retire(std::move(retirement));  // readers that loaded the raw pointer are pinned there
 }
 
-void SecondChanceCache::Insert(const Record* record, PmPtr place) {
-  if (bytes_max_ == 0 || record->height() < height_min()) return;
+bool SecondChanceCache::Insert(const Record* record, PmPtr place) {
+  if (bytes_max_ == 0 || record->height() < height_min()) return true;
   HeadTree* tree = tree_.load(std::memory_order_relaxed);
-  tree->Insert(record->key(), record->tag(), place, record->height());
-  if (tree->memory_bytes() > BytesMax()) MakeRoom();
+  try {
+    tree->Insert(record->key(), record->tag(), place, record->height());
+    if (tree->memory_bytes() > BytesMax()) MakeRoom();
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  return true;
 }
 
 void SecondChanceCache::Remove(const Record* record, PmPtr place) {

@@ -54,7 +54,7 @@ class SecondChanceCache {
   bool Renew(std::shared_ptr<const HeadTree>* tree) const;
 
   /// REQUIRES: the element is linked in every layer that it reaches up to.
-  void Insert(const Record* record, PmPtr place);
+  bool Insert(const Record* record, PmPtr place);
   void Remove(const Record* record, PmPtr place);
   /// After a restart: inserts the list's about `elements` elements, as many layers of them as there is
   /// memory for, but for those that a crash left out of one (I1). The walk tells `beside` (may be

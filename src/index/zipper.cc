@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "base/assert.h"
+#include "base/no_throw.h"
 #include "base/prefetch.h"
 
 namespace lamella {
@@ -33,7 +34,18 @@ void FetchRecord(const Record* record) {
 
 }  // namespace
 
+// However Merge ends: the thread that scans ahead waits for it.
+class Zipper::EndOfWindows {
+ public:
+  explicit EndOfWindows(Zipper* zipper) : zipper_(zipper) {}
+  ~EndOfWindows() { zipper_->EndWindows(); }
+
+ private:
+  Zipper* const zipper_;
+};
+
 Status Zipper::Merge(std::span<const PmPtr> elements) {
+  const EndOfWindows end_of_windows(this);
   elements_ = elements.first(CountUnmerged(elements));
   std::vector<Window> windows;
   for (size_t end = elements_.size(); end > 0;) {
@@ -45,9 +57,7 @@ Status Zipper::Merge(std::span<const PmPtr> elements) {
     for (Window& window : windows) {
       Window checked{.begin = window.begin, .end = window.end};
       Status s = Scan(&checked);
-      if (s.ok()) continue;
-      EndWindows();
-      return s;
+      if (!s.ok()) return s;
     }
   }
   const size_t count = windows.size();
@@ -65,7 +75,6 @@ Status Zipper::Merge(std::span<const PmPtr> elements) {
     window->steps = {};  // their memory
     window->skipped = {};
   }
-  EndWindows();
   if (!s.ok()) return s;
   persister_->Fence();  // the marks and the upper links (keeps I3)
   return s;
@@ -322,12 +331,13 @@ void Zipper::FetchStep(const Step& step) const {
 Status Zipper::MergeWindow(Window* window) {
   const std::vector<Step>& steps = window->steps;
   skipped_ = &window->skipped;
+  obsolete_.reserve(steps.size() + skipped_->size());
   for (const PmPtr place : *skipped_) lower_->At(place)->MarkObsolete(persister_);
   if (!skipped_->empty()) persister_->Fence();  // a redo will not come to those in the tail again (keeps I3)
   Status s;
   for (size_t i = steps.size(); s.ok() && i-- > 0;) {
     if (i >= kStepsAhead) FetchStep(steps[i - kStepsAhead]);
-    s = MergeStep(steps[i]);
+    s = NoThrow([&] { return MergeStep(steps[i]); });  // what became obsolete before is told of below
   }
   if (s.ok()) {
     for (const PmPtr place : *skipped_) obsolete_.push_back({place, false});
@@ -357,6 +367,15 @@ Status Zipper::MergeStep(const Step& step) {
   return Status::OK();
 }
 
+// Before the first of them is changed.
+void Zipper::MakeRoomForVersions(const Step& step, PmPtr older) {
+  size_t versions = 0;
+  for (; older && !older.damaged() && lower_->At(older)->key() == lower_->At(step.element)->key(); ++versions) {
+    older = lower_->Next(older, 0, 0);
+  }
+  obsolete_.reserve(2 * obsolete_.size() + versions);
+}
+
 // Takes the versions behind `newer` that nobody needs out of the list; returns what then follows `newer`. Their layer-0 link is
 // bypassed by the caller's link; a version that is kept stays ahead of those behind it.
 PmPtr Zipper::DropObsolete(const Step& step, PmPtr older) {
@@ -373,6 +392,7 @@ PmPtr Zipper::DropObsolete(const Step& step, PmPtr older) {
       if (!first_kept) first_kept = older;
       last_kept = older;
     } else {
+      if (obsolete_.size() == obsolete_.capacity()) MakeRoomForVersions(step, older);
       const bool had_upper = UnlinkUpper(older, &step);
       if (last_kept) {
         if (had_upper) persister_->Fence();  // keeps I4
@@ -478,6 +498,9 @@ Status Zipper::Replace(std::span<const Move> moves) {
     return step.next.damaged() ? DescribeDamage(*lower_->pool(), step.next) : Status::OK();
   });
   if (!s.ok()) return s;
+  std::unordered_map<uint64_t, PmPtr> copies;
+  for (size_t t = 0; t < tall.size(); ++t) copies.emplace(tall[t].element.word, moves[tall_moves[t]].to);
+  // From here on nothing needs memory, so that all is done or nothing.
   // The last first: the predecessors that were found are then still linked.
   for (size_t t = tall.size(); t-- > 0;) {
     if (t >= kStepsAhead) FetchStep(tall[t - kStepsAhead]);
@@ -499,7 +522,6 @@ Status Zipper::Replace(std::span<const Move> moves) {
   }
   persister_->Fence();
   // The first first, each behind what is linked there now: where an original was before it, its copy.
-  std::unordered_map<uint64_t, PmPtr> copies;
   for (size_t t = 0; t < tall.size(); ++t) {
     if (t + kStepsAhead < tall.size()) FetchStep(tall[t + kStepsAhead]);
     Step& step = tall[t];
@@ -507,9 +529,7 @@ Status Zipper::Replace(std::span<const Move> moves) {
       const auto copy = copies.find(step.befores[layer].word);
       if (copy != copies.end()) step.befores[layer] = copy->second;
     }
-    const PmPtr copy = moves[tall_moves[t]].to;
-    LinkUpper(copy, step);
-    copies.emplace(step.element.word, copy);
+    LinkUpper(moves[tall_moves[t]].to, step);
   }
   return Status::OK();
 }

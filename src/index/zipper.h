@@ -138,6 +138,7 @@ class Zipper {
   size_t CountUnmerged(std::span<const PmPtr> elements) const;
   size_t WindowBegin(size_t end) const;
   Window* AwaitScanned(size_t index);
+  class EndOfWindows;
   void EndWindows();
   Status Scan(Window* window) const;
   void TakeSteps(Window* window) const;
@@ -150,6 +151,7 @@ class Zipper {
   Status MergeWindow(Window* window);
   void FetchStep(const Step& step) const;
   Status MergeStep(const Step& step);
+  void MakeRoomForVersions(const Step& step, PmPtr older);
   PmPtr DropObsolete(const Step& step, PmPtr older);
   bool UnlinkUpper(PmPtr element, const Step* near);
   void LinkUpper(PmPtr element, const Step& near);

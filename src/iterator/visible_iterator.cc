@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "base/concat.h"
+#include "base/no_throw.h"
 
 namespace lamella {
 namespace {
@@ -50,60 +51,82 @@ class VisibleIterator final : public Iterator {
 
   void SeekToFirst() override {
     if (!lower_.empty()) return Seek(lower_);
-    Start();
-    source_->SeekToFirst();
-    FindForward(false);
+    Move([this] {
+      Start();
+      source_->SeekToFirst();
+      FindForward(false);
+    });
   }
   void SeekToLast() override {
-    Start();
-    if (upper_.empty()) {
-      source_->SeekToLast();
-    } else {
-      source_->SeekForPrev({upper_, kTagBeforeAll});
-    }
-    FindBackward();
+    Move([this] {
+      Start();
+      if (upper_.empty()) {
+        source_->SeekToLast();
+      } else {
+        source_->SeekForPrev({upper_, kTagBeforeAll});
+      }
+      FindBackward();
+    });
   }
   void Seek(std::string_view target) override {
-    Start();
-    if (target < lower_) target = lower_;
-    if (!upper_.empty() && target >= upper_) return;
-    saved_key_.assign(target);  // it may be a view of what this iterator shows
-    source_->Seek({saved_key_, SeekTag(sequence_)});
-    FindForward(false);
+    Move([this, target]() mutable {
+      Start();
+      if (target < lower_) target = lower_;
+      if (!upper_.empty() && target >= upper_) return;
+      saved_key_.assign(target);  // it may be a view of what this iterator shows
+      source_->Seek({saved_key_, SeekTag(sequence_)});
+      FindForward(false);
+    });
   }
   void SeekForPrev(std::string_view target) override {
     if (!upper_.empty() && target >= upper_) return SeekToLast();
-    Start();
-    if (target < lower_) return;
-    saved_key_.assign(target);  // it may be a view of what this iterator shows
-    source_->SeekForPrev({saved_key_, kTagBehindAll});
-    FindBackward();
+    Move([this, target] {
+      Start();
+      if (target < lower_) return;
+      saved_key_.assign(target);  // it may be a view of what this iterator shows
+      source_->SeekForPrev({saved_key_, kTagBehindAll});
+      FindBackward();
+    });
   }
 
   void Next() override {
     LAMELLA_DCHECK(Valid());
-    if (place_ == Place::kSaved) {
-      source_->Seek({saved_key_, kTagBehindAll});
-    } else {
-      saved_key_.assign(key_);
-      source_->Next();
-    }
-    place_ = Place::kNone;
-    FindForward(true);
+    Move([this] {
+      if (place_ == Place::kSaved) {
+        source_->Seek({saved_key_, kTagBehindAll});
+      } else {
+        saved_key_.assign(key_);
+        source_->Next();
+      }
+      place_ = Place::kNone;
+      FindForward(true);
+    });
   }
   void Prev() override {
     LAMELLA_DCHECK(Valid());
-    if (place_ == Place::kSaved) {
-      if (!LeaveSavedKeyBackward()) return Stop();
-    } else {
-      saved_key_.assign(key_);
-      source_->SeekForPrev({saved_key_, kTagBeforeAll});
-    }
-    place_ = Place::kNone;
-    FindBackward();
+    Move([this] {
+      if (place_ == Place::kSaved) {
+        if (!LeaveSavedKeyBackward()) return Stop();
+      } else {
+        saved_key_.assign(key_);
+        source_->SeekForPrev({saved_key_, kTagBeforeAll});
+      }
+      place_ = Place::kNone;
+      FindBackward();
+    });
   }
 
  private:
+  // For want of memory, to copy a key say, a move ends the walk.
+  template <class Step>
+  void Move(Step&& step) {
+    Status s = NoThrow([&] {
+      step();
+      return Status::OK();
+    });
+    if (!s.ok()) [[unlikely]]
+      StopWith(std::move(s));
+  }
   enum class Place : uint8_t { kNone, kAtSource, kSaved };
   // The newest version that a backward walk has found so far of saved_key_.
   struct Candidate {

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "base/spare_memory.h"
 #include "log/record_appender.h"
 
 namespace lamella {
@@ -30,7 +31,8 @@ class PmLog {
     std::mutex mu;
     std::mutex staging;                        // of large writes' shards; taken before mu
     std::unique_ptr<RecordAppender> appender;  // guarded by mu; in large writes' shards by staging
-    Random random{0};                          // guarded by what guards the appender
+    Random random{0};                          // guarded by what guards the appender, as the next
+    SpareMemory spare;                         // for the MemTable that its records enter
     LogPosition end;                           // guarded by mu; of large writes' shards: behind the last write
     // Statistics, written by the lock's holder, read by anyone.
     std::atomic<uint64_t> puts{0};

@@ -53,6 +53,10 @@ Status RecordAppender::Prepare(const uint64_t* record_bytes, size_t count, Claim
         const auto needed = static_cast<uint32_t>((record_bytes[i] + pool_->chunk_bytes() - 1) / pool_->chunk_bytes());
         // Extents double from one chunk on: a session that writes little leaves little of them unused.
         const uint32_t wanted = std::min(pool_->extent_chunks(part_), std::bit_floor(claimed_));
+        // Whatever needs memory does so here.
+        if (stage_ == nullptr) stage_.reset(new char[kStageBytes]);
+        prepared_.reserve(prepared_.size() + 1);
+        closed_.reserve(closed_.size() + prepared_.size() + 2);
         ChunkRef chunk;
         Status s =
             pool_->ClaimExtent(part_, kind_, owner_, next_ordinal_, needed, wanted, claimant, &persister_, &chunk);
@@ -73,7 +77,6 @@ Status RecordAppender::Prepare(const uint64_t* record_bytes, size_t count, Claim
 void RecordAppender::OpenNext() {
   LAMELLA_CHECK(prepared_used_ < prepared_.size());
   CloseChunk();
-  if (stage_ == nullptr) stage_.reset(new char[kStageBytes]);
   chunk_ = prepared_[prepared_used_++];
   if (prepared_used_ == prepared_.size()) {
     prepared_.clear();

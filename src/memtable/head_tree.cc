@@ -3,9 +3,10 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <new>
+#include <type_traits>
+#include <utility>
 
 #include "base/assert.h"
 #include "memtable/head_tree_node.h"
@@ -17,6 +18,10 @@ namespace {
 constexpr size_t kSlabBytesMin = 8 << 10;
 constexpr size_t kSlabBytesUsual = 128 << 10;
 constexpr size_t kHugePageBytes = 2 << 20;
+// Of inner nodes: no tree that fits in memory has more.
+constexpr uint64_t kLevelsMax = 8;
+
+constexpr size_t LinesOf(size_t bytes) { return (bytes + kLineBytes - 1) & ~(kLineBytes - 1); }
 
 // Slabs grow with the tree, so that a small one costs little and a large one lies in huge pages: a search of a tree of 100 MiB
 // would miss the TLB at every node.
@@ -55,43 +60,81 @@ struct HeadTree::Probe {
 
 HeadTree::HeadTree(const Pool* pool, MemoryAccount* memory, uint32_t emptied_leaves_max)
     : pool_(pool), memory_(memory), emptied_leaves_max_(emptied_leaves_max) {
-  Leaf* leaf = Allocate<Leaf>();
+  Leaf* leaf = Allocate<Leaf>(nullptr);
+  if (leaf == nullptr) throw std::bad_alloc();
   leaf->leaf = true;
   root_.store(leaf, std::memory_order_release);
 }
 
 HeadTree::~HeadTree() {
-  for (char* slab : slabs_) std::free(slab);
+  for (MemoryBlock* block = slabs_; block != nullptr;) MemoryBlock::Delete(std::exchange(block, block->next));
   if (memory_ != nullptr) memory_->Release(memory_bytes());
 }
 
-char* HeadTree::AllocateBytes(size_t bytes) {
-  bytes = (bytes + kLineBytes - 1) & ~(kLineBytes - 1);
-  const std::lock_guard lock(arena_mu_);
+bool HeadTree::AddSlab(size_t bytes) {
+  const size_t alignment = bytes == kHugePageBytes ? kHugePageBytes : kLineBytes;
+  MemoryBlock* const block = MemoryBlock::New(bytes, alignment);
+  if (block == nullptr) return false;
+  if (alignment == kHugePageBytes) ::madvise(block, bytes, MADV_HUGEPAGE);  // a wish
+  block->next = std::exchange(slabs_, block);
+  slab_ = reinterpret_cast<char*>(block + 1);
+  slab_left_ = bytes - sizeof(MemoryBlock);
+  memory_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  if (memory_ != nullptr) memory_->Charge(bytes);
+  return true;
+}
+
+char* HeadTree::AllocateBytes(size_t bytes, SpareMemory* spare) {
+  bytes = LinesOf(bytes);
+  const MutexLock lock(&arena_mu_);
   if (slab_left_ < bytes) {
     // The first slab is small, so that an empty table costs little.
-    const size_t slab_bytes = slabs_.empty() ? 4 * bytes : std::max(bytes, SlabBytes(memory_bytes()));
-    const size_t alignment = slab_bytes == kHugePageBytes ? kHugePageBytes : kLineBytes;
-    slabs_.push_back(static_cast<char*>(std::aligned_alloc(alignment, slab_bytes)));
-    LAMELLA_CHECK(slabs_.back() != nullptr);
-    if (alignment == kHugePageBytes) ::madvise(slabs_.back(), slab_bytes, MADV_HUGEPAGE);  // a wish
-    slab_left_ = slab_bytes;
-    memory_bytes_.fetch_add(slab_bytes, std::memory_order_relaxed);
-    if (memory_ != nullptr) memory_->Charge(slab_bytes);
+    const size_t least = sizeof(MemoryBlock) + bytes;
+    const size_t wanted =
+        slabs_ == nullptr ? sizeof(MemoryBlock) + 4 * bytes : std::max(least, SlabBytes(memory_bytes()));
+    if (!AddSlab(wanted) && !AddSlab(least)) {
+      char* const taken = spare != nullptr ? spare->Take(bytes, &slabs_) : nullptr;
+      if (taken == nullptr) return nullptr;
+      memory_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+      if (memory_ != nullptr) memory_->Charge(bytes);
+      return taken;
+    }
   }
   slab_left_ -= bytes;
-  return slabs_.back() + slab_left_;
+  return slab_ + slab_left_;
 }
 
 template <class NodeType>
-NodeType* HeadTree::Allocate() {
+NodeType* HeadTree::Allocate(SpareMemory* spare) {
   static_assert(std::is_trivially_destructible_v<NodeType>);
-  return new (AllocateBytes(sizeof(NodeType))) NodeType();
+  char* const bytes = AllocateBytes(sizeof(NodeType), spare);
+  if (bytes == nullptr) return nullptr;
+  auto* const node = new (bytes) NodeType();
+  (std::is_same_v<NodeType, Leaf> ? leaves_ : inners_).fetch_add(1, std::memory_order_relaxed);
+  return node;
 }
 
-uint64_t HeadTree::CopyLongKey(std::string_view key) {
+// A full node that is split leaves one that takes two entries at least (Split). So of n inserts each may split a leaf that was full
+// before, and only every third any other; what splits leaves does the same to their parents, and to theirs. A few more: other threads
+// may split before these do.
+bool HeadTree::ProvideFor(uint64_t inserts, size_t key_bytes, SpareMemory* spare) const {
+  constexpr uint64_t kOthers = 8;
+  uint64_t splits = 1;
+  uint64_t inner_splits = kLevelsMax;
+  if (inserts > 1) {
+    splits = std::min(inserts, leaves_.load(std::memory_order_relaxed) + inserts / 3 + 1);
+    inner_splits = std::min(kLevelsMax * splits, 2 * inners_.load(std::memory_order_relaxed) + splits + kLevelsMax);
+  }
+  size_t longest = std::max(key_bytes, long_key_bytes_.load(std::memory_order_relaxed));
+  longest = longest > kHeadBytes ? LinesOf(sizeof(uint32_t) + longest) : 0;
+  return spare->Provide((splits + 1) * (LinesOf(sizeof(Leaf)) + longest) +
+                        (inner_splits + kOthers) * LinesOf(sizeof(Inner)));
+}
+
+uint64_t HeadTree::CopyLongKey(std::string_view key, SpareMemory* spare) {
   const uint32_t size = static_cast<uint32_t>(key.size());
-  char* copy = AllocateBytes(sizeof(size) + key.size());
+  char* copy = AllocateBytes(sizeof(size) + key.size(), spare);
+  if (copy == nullptr) return 0;
   std::memcpy(copy, &size, sizeof(size));
   std::memcpy(copy + sizeof(size), key.data(), key.size());
   return (uint64_t{kCopiedKeyClass} << 56) | reinterpret_cast<uintptr_t>(copy);
@@ -259,22 +302,24 @@ bool HeadTree::FindAtOrBefore(const InternalKey& target, Entry* found) const {
 
 static_assert(kPoolPartsMax <= 16 && kHeightMax < 16, "an entry's reference has four bits for each");
 
-void HeadTree::Insert(std::string_view key, uint64_t tag, PmPtr place, uint32_t height) {
+void HeadTree::Insert(std::string_view key, uint64_t tag, PmPtr place, uint32_t height, SpareMemory* spare) {
   const Probe probe(key, tag);
   const uint64_t reference =
       (uint64_t{probe.key_class} << 56) | (uint64_t{height} << 52) | (uint64_t{place.part()} << 48) | place.offset();
-  while (!TryInsert(probe, tag, reference)) {
+  if (key.size() > kHeadBytes && key.size() > long_key_bytes_.load(std::memory_order_relaxed)) [[unlikely]]
+    long_key_bytes_.store(key.size(), std::memory_order_relaxed);
+  while (!TryInsert(probe, tag, reference, spare)) {
   }
 }
 
 void HeadTree::InsertEntry(const Entry& entry) {
   const Probe probe(entry, entry.key_class() == kLongKeyClass ? LongKey(entry.reference) : std::string_view());
-  while (!TryInsert(probe, entry.tag, entry.reference)) {
+  while (!TryInsert(probe, entry.tag, entry.reference, nullptr)) {
   }
 }
 
 // Full nodes are split on the way down, so that a parent always has room. False: start again.
-bool HeadTree::TryInsert(const Probe& probe, uint64_t tag, uint64_t reference) {
+bool HeadTree::TryInsert(const Probe& probe, uint64_t tag, uint64_t reference, SpareMemory* spare) {
   Node* node = root_.load(std::memory_order_acquire);
   NodeState s = node->Read();
   if (node != root_.load(std::memory_order_acquire)) return false;
@@ -284,11 +329,14 @@ bool HeadTree::TryInsert(const Probe& probe, uint64_t tag, uint64_t reference) {
     if (s.count() == kFanout) {
       const bool at_end = CountBefore<true>(node, s, probe) == kFanout;
       if (parent != nullptr && !parent->LockIf(parent_state)) return false;
+      bool has_memory = true;
       if (node->LockIf(s)) {
-        if (parent != nullptr || node == root_.load(std::memory_order_relaxed)) Split(parent, node, at_end);
+        const bool is_root = node == root_.load(std::memory_order_relaxed);
+        if (parent != nullptr || is_root) has_memory = Split(parent, node, at_end, spare);
         node->lock.unlock();
       }
       if (parent != nullptr) parent->lock.unlock();
+      if (!has_memory) throw std::bad_alloc();
       return false;
     }
     if (node->leaf) break;
@@ -320,30 +368,43 @@ bool HeadTree::TryInsert(const Probe& probe, uint64_t tag, uint64_t reference) {
   return true;
 }
 
-// REQUIRES: node and parent (null for the root) are locked; the parent has room.
-void HeadTree::Split(Inner* parent, Node* node, bool at_end) {
+// REQUIRES: node and parent (null for the root) are locked; the parent has room. All memory is taken before anything is changed.
+// False: there is none.
+bool HeadTree::Split(Inner* parent, Node* node, bool at_end, SpareMemory* spare) {
   const uint32_t from = at_end ? kFanout - 2 : kFanout / 2;  // ascending inserts leave full leaves behind
   Entry separator = node->AtSlot(from);
   std::string_view long_key;
   if (separator.key_class() == kLongKeyClass) {
     long_key = LongKey(separator.reference);
-    if (node->leaf) separator.reference = CopyLongKey(long_key);  // keeps I4
+    if (node->leaf) separator.reference = CopyLongKey(long_key, spare);  // keeps I4
+    if (separator.reference == 0) return false;
   }
-  Node* right = MakeRight(node, from);
+  Node* right = MakeRight(node, from, spare);
+  Inner* const root = parent == nullptr ? Allocate<Inner>(spare) : nullptr;
+  if (right == nullptr || (parent == nullptr && root == nullptr)) return false;
   right->lock.lock();  // keeps I5
-  AddChild(parent, node, Probe(separator, long_key), separator, right);
+  if (root != nullptr) {
+    root->children[0].store(node, std::memory_order_relaxed);
+    root->InsertAt(0, separator, root->children, right);
+    root_.store(root, std::memory_order_release);
+  } else {
+    const uint32_t i = CountBefore<true>(parent, parent->mine(), Probe(separator, long_key));
+    parent->InsertAt(i, separator, parent->children, right);
+  }
   CutAt(node, from, right);
   right->lock.unlock();
+  return true;
 }
 
-// What a split at `from` moves to the right.
-HeadTree::Node* HeadTree::MakeRight(const Node* node, uint32_t from) {
+// What a split at `from` moves to the right; null where there is no memory.
+HeadTree::Node* HeadTree::MakeRight(const Node* node, uint32_t from, SpareMemory* spare) {
   const auto fill = [&](Node* right, uint32_t first) {
     for (uint32_t slot = first; slot < kFanout; ++slot) right->PutSlot(slot - first, node->AtSlot(slot));
     right->Set(right->mine().Next(kFanout - first, Node::kNoHole, 0));
   };
   if (node->leaf) {
-    Leaf* right = Allocate<Leaf>();
+    Leaf* right = Allocate<Leaf>(spare);
+    if (right == nullptr) return nullptr;
     right->leaf = true;
     right->next[0].store(const_cast<Leaf*>(static_cast<const Leaf*>(node)->Next(node->mine())),
                          std::memory_order_relaxed);
@@ -351,25 +412,13 @@ HeadTree::Node* HeadTree::MakeRight(const Node* node, uint32_t from) {
     return right;
   }
   const Inner* inner = static_cast<const Inner*>(node);
-  Inner* right = Allocate<Inner>();
+  Inner* right = Allocate<Inner>(spare);
+  if (right == nullptr) return nullptr;
   for (uint32_t i = from + 1; i <= kFanout; ++i) {  // the separator itself moves up
     right->children[i - from - 1].store(inner->children[i].load(std::memory_order_relaxed), std::memory_order_relaxed);
   }
   fill(right, from + 1);
   return right;
-}
-
-// Puts `right` beside `node` into the parent, or into a new root.
-void HeadTree::AddChild(Inner* parent, Node* node, const Probe& probe, const Entry& separator, Node* right) {
-  if (parent != nullptr) {
-    const uint32_t i = CountBefore<true>(parent, parent->mine(), probe);
-    parent->InsertAt(i, separator, parent->children, right);
-    return;
-  }
-  Inner* root = Allocate<Inner>();
-  root->children[0].store(node, std::memory_order_relaxed);
-  root->InsertAt(0, separator, root->children, right);
-  root_.store(root, std::memory_order_release);
 }
 
 // Takes from `node` what its right part has by now.

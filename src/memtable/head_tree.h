@@ -21,11 +21,12 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string_view>
-#include <vector>
 
+#include "base/annotations.h"
 #include "base/memory_budget.h"
+#include "base/mutex.h"
+#include "base/spare_memory.h"
 #include "base/striped_counter.h"
 #include "iterator/internal_iterator.h"
 #include "log/record.h"
@@ -60,8 +61,11 @@ class HeadTree {
   HeadTree(const HeadTree&) = delete;
   HeadTree& operator=(const HeadTree&) = delete;
 
-  /// Adds the record at `place`. An entry of the same internal key gets the new place.
-  void Insert(std::string_view key, uint64_t tag, PmPtr place, uint32_t height = 0);
+  /// Adds the record at `place`. An entry of the same internal key gets the new place. Throws std::bad_alloc where there is no
+  /// memory, nor any in `spare`; the tree is as before then.
+  void Insert(std::string_view key, uint64_t tag, PmPtr place, uint32_t height = 0, SpareMemory* spare = nullptr);
+  /// Provides for so many inserts, of keys no longer than that, so that they do not fail. False where the system has no memory.
+  bool ProvideFor(uint64_t inserts, size_t key_bytes, SpareMemory* spare) const;
   /// Adds an entry of another tree over the same pool.
   void InsertEntry(const Entry& entry);
   /// The first entry at or after `target` that has its user key: the newest version at or below the tag's sequence.
@@ -87,10 +91,11 @@ class HeadTree {
   struct Leaf;
   struct Probe;
 
-  char* AllocateBytes(size_t bytes);
+  char* AllocateBytes(size_t bytes, SpareMemory* spare);
+  bool AddSlab(size_t bytes) LAMELLA_REQUIRES(arena_mu_);
   template <class NodeType>
-  NodeType* Allocate();
-  uint64_t CopyLongKey(std::string_view key);
+  NodeType* Allocate(SpareMemory* spare);
+  uint64_t CopyLongKey(std::string_view key, SpareMemory* spare);
   std::string_view LongKey(uint64_t reference) const;
   /// Entries of `node` before the probe: in a strict count those less than it, else those not greater.
   template <bool kInclusive>
@@ -99,10 +104,9 @@ class HeadTree {
   /// The leaf that holds the probe's place, with its state; where `fence` is given, the leaf's lowest possible entry.
   const Leaf* FindLeaf(const Probe& probe, bool before, NodeState* state, Entry* fence, bool* has_fence) const;
   bool CopyLeafBefore(Probe probe, Entry* entries, uint32_t* count, Leaf const** next, bool inclusive) const;
-  bool TryInsert(const Probe& probe, uint64_t tag, uint64_t reference);
-  void Split(Inner* parent, Node* node, bool at_end);
-  Node* MakeRight(const Node* node, uint32_t from);
-  void AddChild(Inner* parent, Node* node, const Probe& probe, const Entry& separator, Node* right);
+  bool TryInsert(const Probe& probe, uint64_t tag, uint64_t reference, SpareMemory* spare);
+  bool Split(Inner* parent, Node* node, bool at_end, SpareMemory* spare);
+  Node* MakeRight(const Node* node, uint32_t from, SpareMemory* spare);
   static void CutAt(Node* node, uint32_t from, Node* right);
 
   // Read by every search, changed rarely.
@@ -110,11 +114,15 @@ class HeadTree {
   MemoryAccount* const memory_;
   const uint32_t emptied_leaves_max_;
   std::atomic<Node*> root_;
+  std::atomic<size_t> long_key_bytes_{0};  // of the longest; as leaves_ and inners_ for ProvideFor: they guard nothing
   std::atomic<uint64_t> memory_bytes_{0};
   StripedCounter count_;  // of lines of its own: every insert changes it
-  std::mutex arena_mu_;
-  std::vector<char*> slabs_;  // guarded by arena_mu_
-  size_t slab_left_ = 0;      // guarded by arena_mu_
+  std::atomic<uint64_t> leaves_{0};
+  std::atomic<uint64_t> inners_{0};
+  Mutex arena_mu_;
+  MemoryBlock* slabs_ LAMELLA_GUARDED_BY(arena_mu_) = nullptr;
+  char* slab_ LAMELLA_GUARDED_BY(arena_mu_) = nullptr;  // what is being handed out, from its end on
+  size_t slab_left_ LAMELLA_GUARDED_BY(arena_mu_) = 0;
 };
 
 class HeadTree::Iterator {

@@ -90,7 +90,9 @@ class HeadTreeTest : public ::testing::Test {
     std::memcpy(words, key.data(), std::min<size_t>(key.size(), sizeof(words)));
     return {__builtin_bswap64(words[0]), __builtin_bswap64(words[1]), tag, uint64_t{key.size()} << 56 | place.word};
   }
-  static Node* MakeRight(HeadTree* tree, const Node* node, uint32_t from) { return tree->MakeRight(node, from); }
+  static Node* MakeRight(HeadTree* tree, const Node* node, uint32_t from) {
+    return tree->MakeRight(node, from, nullptr);
+  }
   static void CutAt(Node* node, uint32_t from, Node* right) { HeadTree::CutAt(node, from, right); }
 
   // How often the tree's answers are not the model's.

@@ -21,7 +21,15 @@ class MemTable {
   MemTable(const Pool* pool, uint64_t id, MemoryAccount* memory = nullptr)
       : pool_(pool), id_(id), tree_(pool, memory) {}
 
-  void Add(std::string_view key, uint64_t tag, PmPtr place) { tree_.Insert(key, tag, place); }
+  /// Does not fail where ProvideFor said so.
+  void Add(std::string_view key, uint64_t tag, PmPtr place, SpareMemory* spare) {
+    tree_.Insert(key, tag, place, 0, spare);
+  }
+  /// Makes `spare` hold what so many Adds, of keys no longer than that, may need beyond what the system has. False where it has
+  /// not even that.
+  bool ProvideFor(uint64_t adds, size_t key_bytes, SpareMemory* spare) const {
+    return tree_.ProvideFor(adds, key_bytes, spare);
+  }
   /// The newest version of the key at or below the target's sequence.
   bool Get(const InternalKey& target, HeadTree::Entry* found) const { return tree_.FindVersion(target, found); }
 

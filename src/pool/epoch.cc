@@ -122,9 +122,10 @@ void EpochDomain::Left() {
   last();
 }
 
-void EpochDomain::Retire(std::function<void()> callback) {
+void EpochDomain::Retire(Retirement retirement) noexcept {
   MutexLock lock(&mu_);
-  retired_.emplace_back(epoch_.fetch_add(1, std::memory_order_seq_cst), std::move(callback));
+  retirement.entry_.front().first = epoch_.fetch_add(1, std::memory_order_seq_cst);
+  retired_.splice(retired_.end(), retirement.entry_);
 }
 
 uint64_t EpochDomain::OldestPinned() const {
@@ -138,17 +139,22 @@ uint64_t EpochDomain::OldestPinned() const {
 }
 
 size_t EpochDomain::Collect() {
-  std::vector<std::function<void()>> due;
+  std::list<std::pair<uint64_t, std::function<void()>>> due;
   {
     MutexLock lock(&mu_);
     if (retired_.empty()) return 0;
     const uint64_t oldest = OldestPinned();
-    while (!retired_.empty() && retired_.front().first < oldest) {
-      due.push_back(std::move(retired_.front().second));
-      retired_.pop_front();
-    }
+    auto end = retired_.begin();
+    while (end != retired_.end() && end->first < oldest) ++end;
+    due.splice(due.end(), retired_, retired_.begin(), end);
   }
-  for (const std::function<void()>& callback : due) callback();
+  try {
+    for (; !due.empty(); due.pop_front()) due.front().second();
+  } catch (...) {
+    MutexLock lock(&mu_);
+    retired_.splice(retired_.begin(), due);
+    throw;
+  }
   MutexLock lock(&mu_);
   return retired_.size();
 }

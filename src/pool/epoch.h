@@ -8,8 +8,8 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <functional>
+#include <list>
 #include <utility>
 #include <vector>
 
@@ -38,9 +38,19 @@ class EpochDomain {
   /// Unpin for pins that may outlive whoever handed them out. A few nanoseconds more.
   void UnpinLast(uint64_t token);
 
-  /// Runs `callback` after every pin now live is gone. REQUIRES: what it frees cannot be reached any more.
-  void Retire(std::function<void()> callback);
-  /// Runs what may run. Returns how many callbacks are still deferred.
+  /// What is to be retired. Made before the thing is made unreachable: making it needs memory, and so may throw.
+  class Retirement {
+   public:
+    explicit Retirement(std::function<void()> callback) { entry_.emplace_back(0, std::move(callback)); }
+
+   private:
+    friend class EpochDomain;
+    std::list<std::pair<uint64_t, std::function<void()>>> entry_;
+  };
+  /// Runs the callback after every pin now live is gone. REQUIRES: what it frees cannot be reached any more.
+  void Retire(Retirement retirement) noexcept;
+  void Retire(std::function<void()> callback) { Retire(Retirement(std::move(callback))); }
+  /// Runs what may run. Returns how many callbacks are still deferred: one that throws, and those behind it, among them.
   size_t Collect();
 
  private:
@@ -63,7 +73,7 @@ class EpochDomain {
   std::atomic<size_t> awaited_{0};  // pins that WhenUnpinned waits for, and one while it counts them
   std::function<void()> last_;      // stored before the first pin is marked, read by who lets go of the last
   // Epochs ascending.
-  std::deque<std::pair<uint64_t, std::function<void()>>> retired_ LAMELLA_GUARDED_BY(mu_);
+  std::list<std::pair<uint64_t, std::function<void()>>> retired_ LAMELLA_GUARDED_BY(mu_);
 };
 
 /// Pins a domain for a scope.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "base/assert.h"
 
@@ -50,9 +51,12 @@ FreeSet::Node FreeSet::Join(const Node& left, const Node& right, uint32_t half) 
 void FreeSet::MakeRoom(size_t words) {
   if (words <= free_.size()) return;
   const size_t size = std::bit_ceil(words);
+  std::vector<Node> nodes(2 * size);  // all memory first: what fails has changed nothing
+  free_.reserve(size);
+  warm_.reserve(size);
+  nodes_ = std::move(nodes);
   free_.resize(size);
   warm_.resize(size);
-  nodes_.assign(2 * size, {});
   for (size_t word = 0; word < size; word++) nodes_[size + word] = OfWord(free_[word]);
   uint32_t half = kWordBits / 2;
   for (size_t node = size - 1; node > 0; node--) {
@@ -81,9 +85,11 @@ void FreeSet::Change(uint32_t first, uint32_t count, bool free) {
   }
 }
 
+void FreeSet::ProvideFor(uint32_t end) { MakeRoom((uint64_t{end} + kWordBits - 1) / kWordBits); }
+
 void FreeSet::Add(uint32_t first, uint32_t count) {
   if (count == 0) return;
-  MakeRoom((uint64_t{first} + count + kWordBits - 1) / kWordBits);
+  ProvideFor(first + count);
   Change(first, count, true);
   count_.fetch_add(count, std::memory_order_relaxed);
 }

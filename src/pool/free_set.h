@@ -19,6 +19,8 @@ class FreeSet {
  public:
   FreeSet();
 
+  /// Has room for the chunks before `end`: adding those needs no more memory.
+  void ProvideFor(uint32_t end);
   /// Adds `count` chunks from `first` on, none of which is in it.
   void Add(uint32_t first, uint32_t count = 1);
   /// Takes `run` adjacent chunks out, the lowest there are; nullopt if there are none. They count as warm from now on.

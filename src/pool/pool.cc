@@ -165,6 +165,7 @@ Status Pool::GrowPart(Part* part, uint32_t chunks_needed, uint32_t chunks_wanted
 
 // The chunks [from, to) but for those of tables are free.
 void Pool::AddFree(Part* part, uint32_t from, uint32_t to) const {
+  part->free.ProvideFor(to);  // all of them, or none
   while (from < to) {
     const ChunkGroup group = GroupOf(chunk_shift_, from);
     const auto end = static_cast<uint32_t>(std::min<uint64_t>(to, group.end()));
@@ -191,8 +192,9 @@ void Pool::FreeNow(const ChunkRef& chunk) {
 // A reader may turn its pin into a holder's (a PinnedValue) before it lets go: so holders are waited for after the
 // readers.
 void Pool::FreeDeferred(const ChunkRef& chunk) {
+  EpochDomain::Retirement retirement([this, chunk] { holders_.Retire([this, chunk] { FreeNow(chunk); }); });
   deferred_chunks_.fetch_add(chunk.run_chunks, std::memory_order_relaxed);
-  readers_.Retire([this, chunk] { holders_.Retire([this, chunk] { FreeNow(chunk); }); });  // keeps I2
+  readers_.Retire(std::move(retirement));  // keeps I2
 }
 
 size_t Pool::CollectDeferred() {

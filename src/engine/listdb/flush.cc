@@ -201,6 +201,7 @@ Status ListDb::FlushMemTable(const std::shared_ptr<MemTable>& memtable) {
     table->tree = copied;
   }
   table->live_share = LiveShareOf(sample, *CurrentTables());
+  EpochDomain::Retirement settling([settled = table->settled] { settled->store(true, std::memory_order_release); });
   {
     const std::lock_guard lock(tables_mu_);
     auto tables = std::make_shared<ListDbTables>(*CurrentTables());
@@ -210,7 +211,7 @@ Status ListDb::FlushMemTable(const std::shared_ptr<MemTable>& memtable) {
   }
   if (!unified_) flush_arena_floor_.store(FlushArenaEnd(), std::memory_order_seq_cst);
   // After Install: Gets that begin now see the table (I3).
-  pool_->readers()->Retire([settled = table->settled] { settled->store(true, std::memory_order_release); });
+  pool_->readers()->Retire(std::move(settling));
   context_.wake();
   return Status::OK();
 }
@@ -314,7 +315,10 @@ Status ListDb::Checkpoint() {
     }
   }
   Status s = Edit(ListDbEdit::kCheckpoint, [&](ListDbState* state) {
-    for (const auto& table : durable) state->l0.push_back(table->state);
+    for (const auto& table : durable) {
+      const auto is_it = [&](const L0TableState& l0) { return l0.id == table->state.id; };  // a redo finds it there
+      if (std::none_of(state->l0.begin(), state->l0.end(), is_it)) state->l0.push_back(table->state);
+    }
     state->boundary = durable.back()->state.sealed;
     state->flushed_sequence = durable.back()->state.last_sequence;
   });

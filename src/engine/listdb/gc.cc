@@ -59,15 +59,17 @@ ListDb::Drop ListDb::DropIfDead(PmPtr before, PmPtr place) {
     const uint64_t settled = settled_sequence_->load(std::memory_order_acquire);
     if (record->sequence() > settled || shields_->Holds(record->sequence())) return Drop::kLater;
   }
+  // What is to be remembered has its room before anything is changed.
+  std::vector<PmPtr>& dropped = is_delete ? dropped_deletes_ : dropped_puts_;
+  if (dropped.size() == dropped.capacity()) dropped.reserve(2 * dropped.size() + 1);
+  const bool shielded = newer_exists && l1_->At(before)->kind() == RecordKind::kDelete;
+  if (shielded) shields_->Add(l1_->At(before)->sequence());
   if (!Zipper(l1_.get(), &gc_persister_, this).Unlink(before, place)) return Drop::kNeeded;
   // A delete was counted when nothing lay behind it any more.
   if (!shields_none) CountDead(place, record->bytes());
-  if (newer_exists && l1_->At(before)->kind() == RecordKind::kDelete) {
-    shields_->Add(l1_->At(before)->sequence());
-    if (!HasOlderBehind(before)) CountDead(before, l1_->At(before)->bytes());
-  }
+  if (shielded && !HasOlderBehind(before)) CountDead(before, l1_->At(before)->bytes());
   if (!is_delete) SubtractLive(record);
-  (is_delete ? dropped_deletes_ : dropped_puts_).push_back(place);
+  dropped.push_back(place);
   Forget(record, place);
   l1_count_.fetch_sub(1, std::memory_order_relaxed);
   return Drop::kDropped;
@@ -97,12 +99,13 @@ Status ListDb::MarkDropped() {
 
 // Lets go of the deletes that lost what they shielded, once no iterator is left that may stand on it.
 void ListDb::SettleShields() {
-  if (const uint64_t generation = shields_->Close()) {
-    pool_->holders()->Retire([shields = shields_, generation, news = settled_news_] {
-      shields->Forget(generation);
-      news->store(true, std::memory_order_release);
-    });
-  }
+  const auto generation = std::make_shared<uint64_t>(0);
+  EpochDomain::Retirement retirement([shields = shields_, generation, news = settled_news_] {
+    shields->Forget(*generation);
+    news->store(true, std::memory_order_release);
+  });
+  *generation = shields_->Close();
+  if (*generation != 0) pool_->holders()->Retire(std::move(retirement));
 }
 
 // Finds what lives in the victims, in key order, and drops what is dead. A victim with damage is left as it is: moving records would
@@ -194,20 +197,21 @@ Status ListDb::Relocate(std::span<const Victim> live) {
   std::vector<Zipper::Move> moves;
   for (size_t i = 0; i < live.size(); ++i) moves.push_back({live[i].place, copies[i]});
   Status s = Zipper(l1_.get(), &gc_persister_, this).Replace(moves);
-  if (s.ok() && !moves.empty() && LosesUnsynced()) s = SyncAll();  // the copies, before the originals are marked
   if (!s.ok()) return s;
   // The order keeps LookupCache I3: once the second-chance cache names the copies, no search finds an original any more; whoever
   // did is refused from the advance on, and what it had put in before is replaced behind it.
   for (const auto& [from, to] : moves) {
-    second_chance_.Insert(pool_->At<Record>(to), to);  // the same internal key: takes the new address
+    // The same internal key: takes the new address.
+    if (!second_chance_.Insert(pool_->At<Record>(to), to)) second_chance_.Remove(pool_->At<Record>(from), from);
   }
   lookup_cache_.AdvanceGeneration();
   for (const auto& [from, to] : moves) {
-    const Record* record = pool_->At<Record>(to);
-    pool_->At<Record>(from)->MarkObsolete(
-        &gc_persister_);  // its chunk may stay for a while, and be read by a rebuilding
-    if (lookup_cache_.enabled()) lookup_cache_.Replace(Hash64(record->key()), from, to);
+    if (lookup_cache_.enabled()) lookup_cache_.Replace(Hash64(pool_->At<Record>(to)->key()), from, to);
   }
+  if (!moves.empty() && LosesUnsynced()) s = SyncAll();  // the copies, before the originals are marked
+  if (!s.ok()) return s;
+  // Their chunks may stay for a while, and be read by a rebuilding.
+  for (const auto& [from, to] : moves) pool_->At<Record>(from)->MarkObsolete(&gc_persister_);
   return Status::OK();
 }
 

@@ -202,7 +202,7 @@ std::optional<Job> ListDb::PickJob(JobClass job_class) {
     if (!provisioning_ && pool_->NeedsProvision()) {
       provisioning_ = true;
       return Job{"provision", [this] {
-                   Status s = pool_->Provision();
+                   Status s = NoThrow([this] { return pool_->Provision(); });
                    const std::lock_guard done(job_mu_);
                    provisioning_ = false;
                    return s.IsNoSpace() ? Status::OK() : s;  // writers will find out, and wait for space
@@ -222,7 +222,7 @@ std::optional<Job> ListDb::PickJob(JobClass job_class) {
   if (!checkpointing_ && fresh > 0 && (fresh >= options_.checkpoint_group_tables || merge_starves || merge_all_)) {
     checkpointing_ = true;
     return Job{"checkpoint", [this] {
-                 Status s = Checkpoint();
+                 Status s = NoThrow([this] { return Checkpoint(); });
                  EndCheckpoint();
                  return s;
                }};
@@ -230,17 +230,20 @@ std::optional<Job> ListDb::PickJob(JobClass job_class) {
   if (lookup_cache_.GrowthDue() && !growing_cache_) {
     growing_cache_ = true;
     return Job{"grow the lookup cache", [this] {
-                 lookup_cache_.Grow();
+                 Status s = NoThrow([this] {
+                   lookup_cache_.Grow();
+                   return Status::OK();
+                 });
                  const std::lock_guard done(job_mu_);
                  growing_cache_ = false;
-                 return Status::OK();
+                 return s;
                }};
   }
   if (l1_busy_) return std::nullopt;
   if (MustShrink()) return L1Job("shrink", [this] { return Shrink(); });
   if (warm_) {
-    warm_ = false;
     return L1Job("warm", [this] {
+      warm_ = false;
       WarmCaches();
       return Status::OK();
     });
@@ -260,7 +263,7 @@ std::optional<Job> ListDb::PickJob(JobClass job_class) {
   if (!giving_back_ && pool_->CanGiveBack()) {
     giving_back_ = true;
     return Job{"give back", [this] {
-                 Status s = pool_->GiveBack();
+                 Status s = NoThrow([this] { return pool_->GiveBack(); });
                  const std::lock_guard done(job_mu_);
                  giving_back_ = false;
                  return s;
@@ -300,7 +303,13 @@ Status ListDb::CompactRange(std::string_view begin, std::string_view end) {
   Status s = Flush();
   if (!s.ok()) return s;
   TakeL1();
-  s = MergeTablesOfNow();
+  s = NoThrow([&] { return CompactL1(begin, end); });
+  GiveL1Back();
+  return s;
+}
+
+Status ListDb::CompactL1(std::string_view begin, std::string_view end) {
+  Status s = MergeTablesOfNow();
   // Twice: a delete may go only once nobody can stand on a version that it shielded (I4); an open iterator keeps it.
   for (int pass = 0; s.ok() && pass < 2; ++pass) {
     for (int i = 0; i < 50; ++i) {
@@ -315,7 +324,6 @@ Status ListDb::CompactRange(std::string_view begin, std::string_view end) {
   bool progress = true;
   while (s.ok() && progress) s = CollectGarbage(all ? GcGoal::kAll : GcGoal::kTarget, &progress);
   pool_->CollectDeferred();
-  GiveL1Back();
   return s;
 }
 

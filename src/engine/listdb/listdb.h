@@ -24,6 +24,7 @@
 #include <span>
 #include <vector>
 
+#include "base/no_throw.h"
 #include "base/striped_counter.h"
 #include "engine/buffered_engine.h"
 #include "engine/listdb/shields.h"
@@ -127,6 +128,7 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   // merge.cc
   Status MergeOldest();
   std::optional<Job> PickScanAhead();
+  Status CompactL1(std::string_view begin, std::string_view end);
   Status MergeTablesOfNow();
   void AwaitGets(const L0Table& table);
   Status ListElements(const L0Table& table, std::vector<PmPtr>* elements) const;
@@ -242,8 +244,10 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   Status Edit(ListDbEdit kind, Change&& change) {
     const std::lock_guard lock(catalog_mu_);
     ListDbState before = state_;
-    change(&state_);
-    Status s = catalog_->Append(static_cast<uint32_t>(kind), state_.Encode());
+    Status s = NoThrow([&] {
+      change(&state_);
+      return catalog_->Append(static_cast<uint32_t>(kind), state_.Encode());
+    });
     if (!s.ok()) state_ = std::move(before);
     return s;
   }

@@ -1,5 +1,6 @@
 // Zipper compaction of the oldest L0 table into L1 (6.5), and the caches that follow it.
 
+#include <array>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -25,12 +26,15 @@ void ListDb::OnLinked(Record* record, PmPtr place) {
   }
 }
 
-// In the order of Forget, each step for all of them.
+// In the order of Forget, each step for some of them at once. Needs no memory: what is obsolete must not stay in the caches.
 void ListDb::OnObsolete(std::span<const Obsolete> records) {
   if (records.empty()) return;
+  constexpr size_t kAtOnce = 64;
+  for (; records.size() > kAtOnce; records = records.subspan(kAtOnce)) OnObsolete(records.first(kAtOnce));
   constexpr size_t kAhead = 8;
-  std::vector<uint64_t> hashes(lookup_cache_.enabled() ? records.size() : 0);
-  for (size_t i = 0; i < hashes.size(); i++) {
+  std::array<uint64_t, kAtOnce> hashes;
+  const size_t hashed = lookup_cache_.enabled() ? records.size() : 0;
+  for (size_t i = 0; i < hashed; i++) {
     hashes[i] = Hash64(pool_->At<Record>(records[i].place)->key());
   }
   uint64_t unlinked = 0;
@@ -46,8 +50,8 @@ void ListDb::OnObsolete(std::span<const Obsolete> records) {
     CountDead(obsolete.place, record->bytes());
   }
   lookup_cache_.AdvanceGeneration();
-  for (size_t i = 0; i < hashes.size(); i++) {
-    if (i + kAhead < hashes.size()) lookup_cache_.Prefetch(hashes[i + kAhead]);
+  for (size_t i = 0; i < hashed; i++) {
+    if (i + kAhead < hashed) lookup_cache_.Prefetch(hashes[i + kAhead]);
     lookup_cache_.Remove(hashes[i], records[i].place);
   }
   l1_count_.fetch_sub(unlinked, std::memory_order_relaxed);
@@ -108,7 +112,7 @@ Status ListDb::MergeOldest() {
     merge_to_scan_ahead_ = zipper;
   }
   context_.nudge();
-  s = zipper->Merge(elements);
+  s = NoThrow([&] { return zipper->Merge(elements); });
   {
     const std::lock_guard lock(job_mu_);
     merge_to_scan_ahead_ = nullptr;
@@ -118,7 +122,7 @@ Status ListDb::MergeOldest() {
   table->merged->store(true, std::memory_order_release);
   s = Edit(ListDbEdit::kMergeDone, [&](ListDbState* state) {
     state->merging = 0;
-    state->l0.erase(state->l0.begin());
+    std::erase_if(state->l0, [&](const L0TableState& l0) { return l0.id == table->state.id; });  // a redo finds it gone
     state->merged = table->state.sealed;
     state->merged_sequence = table->state.last_sequence;
     state->l1_count = l1_count_.load(std::memory_order_relaxed);
@@ -171,7 +175,7 @@ Status ListDb::MergeTablesOfNow() {
     const L0Table& oldest = *tables->l0.back();
     if (!oldest.checkpointed) {
       BeginCheckpoint();
-      s = Checkpoint();
+      s = NoThrow([this] { return Checkpoint(); });
       EndCheckpoint();
     } else if (!oldest.settled->load(std::memory_order_acquire)) {
       AwaitGets(oldest);

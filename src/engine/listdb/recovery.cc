@@ -148,7 +148,7 @@ std::vector<std::shared_ptr<MemTable>> ListDb::BuildMemTables(const LogContents&
       for (size_t e = slices[i].first; e < slices[i].second; ++e) {
         if (e + 8 < slices[i].second) __builtin_prefetch(pool_->Address(entries[e + 8].place));
         const Record* record = pool_->At<Record>(entries[e].place);
-        memtables[i]->Add(record->key(), entries[e].tag, entries[e].place);
+        memtables[i]->Add(record->key(), entries[e].tag, entries[e].place, nullptr);
         log_bytes += record->bytes();
         copy_bytes += CopyBytesMax(record->bytes());
       }

@@ -84,8 +84,13 @@ bool ListDb::IsDoomed(const ChunkRef& chunk) const {
 void ListDb::FreeOnce(const ChunkRef& chunk) {
   const std::lock_guard lock(doomed_mu_);
   if (IsDoomed(chunk)) return;
-  doomed_[PlaceKey(chunk)] = chunk.epoch;
-  pool_->FreeDeferred(chunk);
+  const auto at = doomed_.insert_or_assign(PlaceKey(chunk), chunk.epoch).first;
+  try {
+    pool_->FreeDeferred(chunk);
+  } catch (...) {  // the next gc frees it
+    doomed_.erase(at);
+    throw;
+  }
 }
 
 // The chunks that are filled, and those of them whose records are all in L1 or dead (I5).
@@ -171,12 +176,13 @@ bool ListDb::GcDue(bool merges_wait) const {
 }
 
 Job ListDb::L1Job(const char* name, std::function<Status()> run) {
-  l1_busy_ = true;
-  return Job{name, [this, run = std::move(run)] {
-               Status s = run();
-               GiveL1Back();
-               return s;
-             }};
+  Job job{name, [this, run = std::move(run)] {
+            Status s = NoThrow(run);
+            GiveL1Back();
+            return s;
+          }};
+  l1_busy_ = true;  // when nothing is left that may want memory
+  return job;
 }
 
 // What is to be done about space, if anything; job_mu_ is held and nobody has L1. Where a merge is

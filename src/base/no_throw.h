@@ -1,7 +1,7 @@
 // NoThrow runs a call at the library's edge, or a thread's: what it throws becomes a Status. The code beneath throws nothing of its own;
 // the standard library does, where there is no memory.
-#ifndef LAMELLA_DB_NO_THROW_H_
-#define LAMELLA_DB_NO_THROW_H_
+#ifndef LAMELLA_BASE_NO_THROW_H_
+#define LAMELLA_BASE_NO_THROW_H_
 
 #include <exception>
 #include <new>
@@ -32,4 +32,4 @@ Status NoThrow(Call&& call) {
 
 }  // namespace lamella
 
-#endif  // LAMELLA_DB_NO_THROW_H_
+#endif  // LAMELLA_BASE_NO_THROW_H_
