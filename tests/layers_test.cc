@@ -22,8 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 12> kLayers = {"base",     "pmem",  "pool", "file",   "iterator", "log",
-                                                      "memtable", "index", "sst",  "engine", "db",       "capi"};
+constexpr std::array<std::string_view, 13> kLayers = {
+    "base", "pmem", "pool", "file", "iterator", "log", "memtable", "index", "sst", "engine", "registry", "db", "capi"};
 constexpr size_t kLinesMax = 700;
 
 /// The place of `folder` in kLayers, or kLayers.size() where it has none.

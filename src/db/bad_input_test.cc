@@ -162,25 +162,49 @@ TEST_F(BadInput, AReadOnlyDirectoryIsAnError) {
 }
 
 TEST_F(BadInput, OptionsOutOfRangeAreRefusedBeforeAnythingIsMade) {
-  const auto refused = [this](const char* what, const std::function<void(Options*)>& change) {
-    SCOPED_TRACE(what);
+  // The message says which option it is, what was given, and what may be.
+  const auto refused = [this](std::string_view option, std::string_view given, std::string_view allowed,
+                              const std::function<void(Options*)>& change) {
     Options options = options_;
     change(&options);
     const Status s = TryOpen(options);
-    EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
+    EXPECT_TRUE(s.IsInvalidArgument()) << option << ": " << s.ToString();
+    for (const std::string_view part : {option, given, allowed}) {
+      EXPECT_NE(s.message().find(part), std::string_view::npos) << "no '" << part << "' in " << s.ToString();
+    }
     EXPECT_FALSE(fs::exists(Pool()));
   };
-  refused("chunk_bytes = 100000", [](Options* o) { o->chunk_bytes = 100000; });
-  refused("chunk_bytes = 32 << 10", [](Options* o) { o->chunk_bytes = 32 << 10; });
-  refused("chunk_bytes = 0", [](Options* o) { o->chunk_bytes = 0; });
-  refused("chunk_bytes = 2ull << 30", [](Options* o) { o->chunk_bytes = 2ull << 30; });
-  refused("pmem_paths.assign(17, dir_.path())", [this](Options* o) { o->pmem_paths.assign(17, dir_.path()); });
-  refused("listdb.lookup_cache_share = -0.1", [](Options* o) { o->listdb.lookup_cache_share = -0.1; });
-  refused("listdb.lookup_cache_share = 1.5", [](Options* o) { o->listdb.lookup_cache_share = 1.5; });
-  refused("space_target = 1", [](Options* o) { o->space_target = 1; });
-  refused("space_target = 101", [](Options* o) { o->space_target = 101; });
-  refused("space_target = NaN", [](Options* o) { o->space_target = std::nan(""); });
-  refused("medium = static_cast<MediumKind>(77)", [](Options* o) { o->medium = static_cast<MediumKind>(77); });
+  refused("chunk_bytes", "100000", "64 KiB to 1 GiB", [](Options* o) { o->chunk_bytes = 100000; });
+  refused("chunk_bytes", "32768", "64 KiB to 1 GiB", [](Options* o) { o->chunk_bytes = 32 << 10; });
+  refused("chunk_bytes", "0", "64 KiB to 1 GiB", [](Options* o) { o->chunk_bytes = 0; });
+  refused("chunk_bytes", "2147483648", "64 KiB to 1 GiB", [](Options* o) { o->chunk_bytes = 2ull << 30; });
+  refused("pmem_paths", "17", "at most 16", [this](Options* o) { o->pmem_paths.assign(17, dir_.path()); });
+  refused("memory_budget_bytes", "1000", "1 MiB", [](Options* o) { o->memory_budget_bytes = 1000; });
+  refused("background_threads", "1000000", "at most", [](Options* o) { o->background_threads = 1'000'000; });
+  refused("log_shards", "1000000", "at most", [](Options* o) { o->log_shards = 1'000'000; });
+  refused("listdb.lookup_cache_share", "-0.1", "0 to 0.9", [](Options* o) { o->listdb.lookup_cache_share = -0.1; });
+  refused("listdb.lookup_cache_share", "1.5", "0 to 0.9", [](Options* o) { o->listdb.lookup_cache_share = 1.5; });
+  refused("listdb.second_chance_share", "nan", "0 to 0.9",
+          [](Options* o) { o->listdb.second_chance_share = std::nan(""); });
+  refused("listdb.second_chance_share", "1.2", "at most 0.9", [](Options* o) {
+    o->listdb.lookup_cache_share = 0.6;
+    o->listdb.second_chance_share = 0.6;
+  });
+  refused("listdb.checkpoint_group_tables", "0", "at least 1",
+          [](Options* o) { o->listdb.checkpoint_group_tables = 0; });
+  refused("space_target", "1.0", "1.1 to 100", [](Options* o) { o->space_target = 1; });
+  refused("space_target", "101", "1.1 to 100", [](Options* o) { o->space_target = 101; });
+  refused("space_target", "nan", "1.1 to 100", [](Options* o) { o->space_target = std::nan(""); });
+  refused("medium", "77", "0 to 4", [](Options* o) { o->medium = static_cast<MediumKind>(77); });
+}
+
+// A store's options are those of the design it has, whatever is asked for.
+TEST_F(BadInput, AnEnginesOptionsAreCheckedWhereTheStoreIsThere) {
+  MakeStore();
+  Options options = options_;
+  options.listdb.checkpoint_group_tables = 0;
+  EXPECT_TRUE(TryOpen(options).IsInvalidArgument());
+  EXPECT_TRUE(TryOpen(options_).ok());
 }
 
 TEST_F(BadInput, EnginesThatAreNotBuiltAnswerNotSupportedAndNameThoseThatAre) {

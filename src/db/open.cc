@@ -6,8 +6,8 @@
 #include "base/concat.h"
 #include "base/no_throw.h"
 #include "db/db_impl.h"
-#include "engine/listdb/listdb.h"
 #include "log/pm_log.h"
+#include "registry/registry.h"
 
 namespace lamella {
 
@@ -19,11 +19,6 @@ std::string JoinPath(const std::string& directory, const std::string& name) {
   return directory.empty() || directory.back() == '/' ? directory + name : directory + "/" + name;
 }
 
-Status Unbuilt(EngineKind kind) {
-  return Status::NotSupported("engine " + std::string(EngineName(kind)) + " (kind " +
-                              std::to_string(static_cast<int>(kind)) + ") is not built; this build has: listdb");
-}
-
 PoolOptions MakePoolOptions(const Options& options, const std::string& path) {
   PoolOptions pool;
   pool.part_paths = PoolPaths(options, path);
@@ -31,8 +26,9 @@ PoolOptions MakePoolOptions(const Options& options, const std::string& path) {
   pool.pool_bytes_max = options.pool_bytes_max;
   pool.medium = options.medium;
   pool.media_profile = options.media_profile;
-  pool.engine = options.engine.value_or(EngineKind::kListDb);
-  pool.engine_flags = ListDbEngineFlags(options.listdb);
+  pool.engine = options.engine.value_or(kDefaultEngine);
+  const EngineType* const type = FindEngine(pool.engine);
+  pool.engine_flags = type != nullptr ? type->flags(options) : 0;
   return pool;
 }
 
@@ -74,25 +70,24 @@ Status DbImpl::CheckOptions() const {
     return refuse("memory_budget_bytes is " + std::to_string(options_.memory_budget_bytes) +
                   "; at least 1 MiB (1048576) is needed");
   }
-  if (options_.background_threads > kBackgroundThreadsMax || options_.log_shards > kBackgroundThreadsMax) {
-    return refuse("background_threads and log_shards are at most " + std::to_string(kBackgroundThreadsMax));
+  for (const auto& [name, given] :
+       {std::pair("background_threads", options_.background_threads), std::pair("log_shards", options_.log_shards)}) {
+    if (given > kBackgroundThreadsMax) {
+      return refuse(Concat(name, " is ", given, "; it is at most ", kBackgroundThreadsMax, ", and 0 picks"));
+    }
   }
   if (options_.medium > MediumKind::kVolatile) {
     return refuse("medium is " + std::to_string(static_cast<int>(options_.medium)) +
                   "; the media are kAuto to kVolatile, 0 to " +
                   std::to_string(static_cast<int>(MediumKind::kVolatile)));
   }
-  const auto is_share = [](double share) { return share >= 0.0 && share <= 0.9; };
-  if (!is_share(options_.listdb.lookup_cache_share) || !is_share(options_.listdb.second_chance_share) ||
-      options_.listdb.lookup_cache_share + options_.listdb.second_chance_share > 0.9) {
-    return refuse("lookup_cache_share and second_chance_share are shares of the memory budget: 0 to 0.9, together too");
-  }
   if (!(options_.space_target >= 1.1 && options_.space_target <= 100)) {
     return refuse("space_target is " + std::to_string(options_.space_target) +
                   "; it is bytes used over live bytes, 1.1 to 100");
   }
-  if (options_.listdb.checkpoint_group_tables == 0) return refuse("checkpoint_group_tables must be at least 1");
-  return Status::OK();
+  const EngineType* const type = FindEngine(options_.engine.value_or(kDefaultEngine));
+  return type != nullptr ? type->check_options(options_)
+                         : Status::OK();  // what is not built is refused where it is needed
 }
 
 // Directories named in another order, or not all of them, hold a store that must not be taken for none.
@@ -138,7 +133,7 @@ Status DbImpl::OpenPool(bool may_create, std::vector<std::string>* mended) {
   pool_options.os = seams_.os;
   pool_options.mended = mended;
   if (!exists) {
-    if (options_.engine.value_or(EngineKind::kListDb) != EngineKind::kListDb) return Unbuilt(*options_.engine);
+    if (FindEngine(pool_options.engine) == nullptr) return Unbuilt(pool_options.engine);
     s = Pool::Create(pool_options, &core_->pool);
     if (s.ok()) s = files->SyncDirectory(path_);
     exists = s.IsInvalidArgument() && look();  // made since the first look
@@ -158,9 +153,12 @@ Status DbImpl::OpenPool(bool may_create, std::vector<std::string>* mended) {
 }
 
 Status DbImpl::MakeEngine() {
-  if (pool_->state().engine != EngineKind::kListDb) return Unbuilt(pool_->state().engine);
-  core_->engine = NewListDb({pool_, &options_, &snapshots_, [scheduler = &scheduler_] { scheduler->Wake(); },
-                             [scheduler = &scheduler_] { scheduler->Nudge(); }, core_->memory.get()});
+  const EngineType* const type = FindEngine(pool_->state().engine);
+  if (type == nullptr) return Unbuilt(pool_->state().engine);
+  Status s = type->check_options(options_);
+  if (!s.ok()) return s;
+  core_->engine = type->make({pool_, &options_, &snapshots_, [scheduler = &scheduler_] { scheduler->Wake(); },
+                              [scheduler = &scheduler_] { scheduler->Nudge(); }, core_->memory.get()});
   engine_ = core_->engine.get();
   return Status::OK();
 }

@@ -346,16 +346,6 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   StripedCounter hops_remote_;
 };
 
-/// What the superblock keeps of this engine's options: those that count at creation only.
-inline constexpr uint64_t kListDbFlagUnifiedLog = 1;
-inline constexpr uint64_t kListDbFlagBraided = 2;
-constexpr uint64_t ListDbEngineFlags(const ListDbOptions& options) {
-  return (options.unified_log ? kListDbFlagUnifiedLog : 0) | (options.braided ? kListDbFlagBraided : 0);
-}
-
-/// The ListDB engine over an open pool. Recover comes next.
-std::unique_ptr<Engine> NewListDb(const EngineContext& context);
-
 }  // namespace lamella
 
 #endif  // LAMELLA_ENGINE_LISTDB_LISTDB_H_

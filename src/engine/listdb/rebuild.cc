@@ -6,6 +6,7 @@
 #include <map>
 
 #include "engine/listdb/listdb.h"
+#include "engine/listdb/type.h"
 
 namespace lamella {
 

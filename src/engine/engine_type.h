@@ -1,0 +1,25 @@
+// EngineType is what the front end asks of a design before there is an engine of it. Each design's folder has one; src/registry
+// knows them all.
+#ifndef LAMELLA_ENGINE_ENGINE_TYPE_H_
+#define LAMELLA_ENGINE_ENGINE_TYPE_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "engine/engine.h"
+
+namespace lamella {
+
+struct EngineType {
+  EngineKind kind;
+  /// InvalidArgument for an option of the design that cannot be meant: its name, its range, and what was given.
+  Status (*check_options)(const Options& options);
+  /// What the superblock is to keep of the options of a store that is created.
+  uint64_t (*flags)(const Options& options);
+  /// An engine over an open pool. Recover comes next.
+  std::unique_ptr<Engine> (*make)(const EngineContext& context);
+};
+
+}  // namespace lamella
+
+#endif  // LAMELLA_ENGINE_ENGINE_TYPE_H_

@@ -1,0 +1,51 @@
+#include "registry/registry.h"
+
+#include <algorithm>
+
+#include "base/assert.h"
+#include "base/concat.h"
+#include "base/mutex.h"
+#include "engine/listdb/type.h"
+
+namespace lamella {
+
+namespace {
+
+struct Registry {
+  Mutex mu;
+  std::vector<const EngineType*> types LAMELLA_GUARDED_BY(mu) = {&kListDbType};
+};
+
+Registry& All() {
+  static Registry* const registry = new Registry;  // stores may outlive statics
+  return *registry;
+}
+
+}  // namespace
+
+std::vector<const EngineType*> BuiltEngines() {
+  const MutexLock lock(&All().mu);
+  return All().types;
+}
+
+const EngineType* FindEngine(EngineKind kind) {
+  const MutexLock lock(&All().mu);
+  const auto& types = All().types;
+  const auto found = std::find_if(types.begin(), types.end(), [kind](const EngineType* t) { return t->kind == kind; });
+  return found == types.end() ? nullptr : *found;
+}
+
+Status Unbuilt(EngineKind kind) {
+  std::string built;
+  for (const EngineType* type : BuiltEngines()) built += Concat(built.empty() ? "" : ", ", EngineName(type->kind));
+  return Status::NotSupported(Concat("engine ", EngineName(kind), " (kind ", static_cast<int>(kind),
+                                     ") is not built; this build has: ", built));
+}
+
+void RegisterEngine(const EngineType* type) {
+  LAMELLA_CHECK(FindEngine(type->kind) == nullptr);
+  const MutexLock lock(&All().mu);
+  All().types.push_back(type);
+}
+
+}  // namespace lamella
