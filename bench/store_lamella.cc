@@ -63,6 +63,7 @@ Status SetOption(const std::string& name, const std::string& value, Options* o) 
   if (name == "unified_log") return Parse(name, value, &o->listdb.unified_log);
   if (name == "braided") return Parse(name, value, &o->listdb.braided);
   if (name == "zipper_compaction") return Parse(name, value, &o->listdb.zipper_compaction);
+  if (name == "l0_in_dram") return Parse(name, value, &o->listdb.l0_in_dram);
   if (name == "checkpoint_group_tables") return Parse(name, value, &o->listdb.checkpoint_group_tables);
   if (name == "lookup_cache_share") return Parse(name, value, &o->listdb.lookup_cache_share);
   if (name == "second_chance_share") return Parse(name, value, &o->listdb.second_chance_share);
@@ -75,7 +76,7 @@ Status SetOption(const std::string& name, const std::string& value, Options* o) 
   if (name == "verify_checksums") return Parse(name, value, &o->verify_checksums);
   return Status::InvalidArgument(
       "option " + name +
-      " is unknown; expected engine, medium, media_profile, unified_log, braided, zipper_compaction, "
+      " is unknown; expected engine, medium, media_profile, unified_log, braided, zipper_compaction, l0_in_dram, "
       "checkpoint_group_tables, lookup_cache_share, second_chance_share, space_target, memory_budget_bytes, "
       "memtable_bytes, chunk_bytes, background_threads, log_shards or verify_checksums");
 }

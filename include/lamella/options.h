@@ -62,6 +62,9 @@ struct ListDbOptions {
   bool braided = true;
   /// Merge L0 into L1 in place (6.5). Off: L0 tables pile up and are only searched.
   bool zipper_compaction = true;
+  /// Keep the order of L0 tables in DRAM too, within the memory budget: a search of one follows no pointer into the pool. Off: they
+  /// are searched through their skiplists (6.3), which takes no DRAM and is slower the more of them wait.
+  bool l0_in_dram = true;
   /// L0 tables made persistent together (6.3.4). More: less flushing, longer recovery.
   uint32_t checkpoint_group_tables = 4;
   /// Share of the memory budget for the lookup cache (6.6). 0 turns it off.

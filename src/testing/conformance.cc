@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/concat.h"
+#include "registry/registry.h"
 
 namespace lamella::testing {
 namespace {
@@ -36,6 +37,7 @@ std::vector<ConformanceConfig> OptionSets(EngineKind engine) {
   if (engine != EngineKind::kListDb) return sets;
   add("PlainLog", Tiny(base)).listdb.unified_log = false;
   add("NoZipper", Tiny(base)).listdb.zipper_compaction = false;
+  add("L0InPool", Tiny(base)).listdb.l0_in_dram = false;
   add("NotBraidedTwoParts", Tiny(base), 2).listdb.braided = false;
   Options& no_caches = add("NoCaches", Tiny(base));
   no_caches.listdb.lookup_cache_share = 0;
@@ -65,7 +67,11 @@ std::vector<ConformanceConfig> Configs(bool all) {
 
 }  // namespace
 
-std::vector<EngineKind> BuiltEngines() { return {EngineKind::kListDb}; }
+std::vector<EngineKind> BuiltEngines() {
+  std::vector<EngineKind> kinds;
+  for (const EngineType* type : lamella::BuiltEngines()) kinds.push_back(type->kind);
+  return kinds;
+}
 
 std::vector<ConformanceConfig> AllConfigs() { return Configs(true); }
 std::vector<ConformanceConfig> ConformanceConfigs() { return Configs(false); }

@@ -201,6 +201,7 @@ Status ListDb::FlushMemTable(const std::shared_ptr<MemTable>& memtable) {
     table->tree = copied;
   }
   table->live_share = LiveShareOf(sample, *CurrentTables());
+  if (!options_.l0_in_dram) table->tree = nullptr;
   EpochDomain::Retirement settling([settled = table->settled] { settled->store(true, std::memory_order_release); });
   {
     const std::lock_guard lock(tables_mu_);

@@ -71,7 +71,7 @@ class TreeBuilder : public WalkVisitor {
 void ListDb::BuildTrees() {
   const auto now = CurrentTables();
   for (const auto& bare : now->l0) {
-    if (bare->tree != nullptr) continue;
+    if (bare->tree != nullptr || !options_.l0_in_dram) continue;
     auto tree = std::make_shared<HeadTree>(pool_, context_.memory);
     TreeBuilder builder(pool_, tree.get());
     WalkInterleaved(*bare->list, 0, 0, &builder);
