@@ -76,6 +76,7 @@ class PartWalk {
   void Step(uint32_t layer, Piece* piece) {
     const PmPtr next = list_.Next(piece->at, lane_, layer);
     piece->done = !next || next.damaged() || next == piece->end;
+    if (next.damaged()) visitor_->OnDamage();
     if (piece->done) {
       if (layer == 0 && next && next == piece->end) visitor_->OnNeighbours(piece->at, next);
       return;

@@ -20,6 +20,8 @@ class WalkVisitor {
   virtual bool OnElement(PmPtr place, bool whole) = 0;
   /// In layer 0 `place` follows `before` (null: it is the first).
   virtual void OnNeighbours(PmPtr /*before*/, PmPtr /*place*/) {}
+  /// A link that leads nowhere: what lies behind it in the layer may not be told of.
+  virtual void OnDamage() {}
 };
 
 /// Tells the visitor of each element that is linked in layer `lowest` of the lane (layer 0 is that of

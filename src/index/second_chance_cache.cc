@@ -1,6 +1,8 @@
 #include "index/second_chance_cache.h"
 
 #include <algorithm>
+#include <new>
+#include <optional>
 
 namespace lamella {
 
@@ -25,6 +27,15 @@ bool SecondChanceCache::Renew(std::shared_ptr<const HeadTree>* tree) const {
   return true;
 }
 
+SecondChanceCache::Answer SecondChanceCache::FindVersion(const InternalKey& target, HeadTree::Entry* found) const {
+  if (bytes_max_ == 0) return Answer::kUnknown;
+  const Tree* const tree =
+      tree_.load(std::memory_order_acquire);  // one tree: what it says of itself is of what it holds
+  if (!tree->complete.load(std::memory_order_acquire)) return Answer::kUnknown;
+  const std::optional<bool> has = tree->FindVersionNear(target, found);
+  return !has ? Answer::kUnknown : *has ? Answer::kFound : Answer::kAbsent;
+}
+
 HeadTree::Entry SecondChanceCache::FindTallAtOrBefore(const InternalKey& target, uint32_t height_min, int part) const {
   HeadTree::Entry entry;
   if (bytes_max_ == 0) return entry;
@@ -44,8 +55,8 @@ HeadTree::Entry SecondChanceCache::FindTallAtOrBefore(const InternalKey& target,
   return HeadTree::Entry{};
 }
 
-void SecondChanceCache::Swap(std::shared_ptr<HeadTree> tree) {
-  std::shared_ptr<HeadTree> old;
+void SecondChanceCache::Swap(std::shared_ptr<Tree> tree) {
+  std::shared_ptr<Tree> old;
   {
     const MutexLock lock(&mu_);
     old = owned_;
@@ -60,12 +71,17 @@ void SecondChanceCache::Swap(std::shared_ptr<HeadTree> tree) {
 }
 
 bool SecondChanceCache::Insert(const Record* record, PmPtr place) {
-  if (bytes_max_ == 0 || record->height() < height_min()) return true;
-  HeadTree* tree = tree_.load(std::memory_order_relaxed);
+  if (bytes_max_ == 0) return true;
+  Tree* tree = tree_.load(std::memory_order_relaxed);
+  if (record->height() < height_min()) {
+    tree->complete.store(false, std::memory_order_release);
+    return true;
+  }
   try {
     tree->Insert(record->key(), record->tag(), place, record->height());
     if (tree->memory_bytes() > BytesMax()) MakeRoom();
   } catch (const std::bad_alloc&) {
+    tree->complete.store(false, std::memory_order_release);
     return false;
   }
   return true;
@@ -73,11 +89,16 @@ bool SecondChanceCache::Insert(const Record* record, PmPtr place) {
 
 void SecondChanceCache::Remove(const Record* record, PmPtr place) {
   if (bytes_max_ == 0 || record->height() < height_min()) return;
-  HeadTree* tree = tree_.load(std::memory_order_relaxed);
+  Tree* tree = tree_.load(std::memory_order_relaxed);
   if (!tree->Remove(record->internal_key(), place)) return;
   // Where the smallest keys are always deleted, leaf by leaf is emptied, and stays in the tree.
   constexpr uint64_t kRemovedMin = 4096;
-  if (++removed_ > kRemovedMin && removed_ > tree->count()) Rebuild();
+  if (++removed_ <= kRemovedMin || removed_ <= tree->count()) return;
+  try {
+    Rebuild();
+  } catch (const std::bad_alloc&) {  // the emptied leaves stay for now
+    removed_ = 0;
+  }
 }
 
 void SecondChanceCache::Warm(const PmSkipList& list, uint64_t elements, WalkVisitor* beside) {
@@ -86,32 +107,54 @@ void SecondChanceCache::Warm(const PmSkipList& list, uint64_t elements, WalkVisi
     Visitor(SecondChanceCache* cache, const PmSkipList& list, WalkVisitor* beside)
         : cache_(cache), list_(list), beside_(beside) {}
     bool OnElement(PmPtr place, bool whole) override {
-      if (whole) cache_->Insert(list_.At(place), place);  // keeps I1
+      seen_++;
+      if (whole && cache_->Insert(list_.At(place), place)) inserted_++;  // keeps I1
       return true;
     }
+    void OnDamage() override { damaged_ = true; }
     void OnNeighbours(PmPtr before, PmPtr place) override {
       if (beside_ != nullptr) beside_->OnNeighbours(before, place);
     }
+
+    uint64_t seen() const { return seen_; }
+    uint64_t inserted() const { return inserted_; }
+    bool damaged() const { return damaged_; }
 
    private:
     SecondChanceCache* const cache_;
     const PmSkipList& list_;
     WalkVisitor* const beside_;
+    uint64_t seen_ = 0;
+    uint64_t inserted_ = 0;
+    bool damaged_ = false;
   };
   // One in four reaches a layer higher.
   uint32_t height_min = this->height_min();
   while (height_min < kHeightMax && (elements >> (2 * (height_min - 1))) * kBytesPerEntry > BytesMax()) height_min++;
   height_min_.store(height_min, std::memory_order_relaxed);
+  uint64_t seen = 0;  // of layer 0, which is walked with the first lane
+  uint64_t inserted = 0;
+  bool damaged = false;
   for (uint32_t lane = 0; lane < list.lane_count(); lane++) {
     Visitor visitor(this, list, beside);
     // Layer 0 is that of all lanes.
     const uint32_t lowest = lane == 0 ? (beside != nullptr ? 0 : height_min - 1) : std::max(1u, height_min - 1);
     WalkInterleaved(list, lane, lowest, &visitor);
+    if (lane == 0) seen = visitor.seen();
+    inserted += visitor.inserted();
+    damaged = damaged || visitor.damaged();
   }
+  // keeps I3: layer 0 was walked, with no element that was not whole or did not fit
+  const bool all = bytes_max_ != 0 && this->height_min() == 1 && !damaged && inserted == seen;
+  if (all) tree_.load(std::memory_order_relaxed)->complete.store(true, std::memory_order_release);
 }
 
-std::shared_ptr<HeadTree> SecondChanceCache::NewTree() const {
-  return std::make_shared<HeadTree>(pool_, memory_, kEmptiedLeavesMax);
+void SecondChanceCache::BeginWithAll() {
+  tree_.load(std::memory_order_relaxed)->complete.store(true, std::memory_order_release);
+}
+
+std::shared_ptr<SecondChanceCache::Tree> SecondChanceCache::NewTree() const {
+  return std::make_shared<Tree>(pool_, memory_, kEmptiedLeavesMax);
 }
 
 void SecondChanceCache::Clear() { Swap(NewTree()); }
@@ -139,10 +182,15 @@ void SecondChanceCache::MakeRoom() {
 
 void SecondChanceCache::Rebuild() {
   auto tree = NewTree();
-  HeadTree::Iterator entries(tree_.load(std::memory_order_relaxed));
+  const Tree* const old = tree_.load(std::memory_order_relaxed);
+  bool all = old->complete.load(std::memory_order_relaxed);
+  HeadTree::Iterator entries(old);
   for (entries.SeekToFirst(); entries.Valid(); entries.Next()) {
-    if (entries.entry().height() >= height_min()) tree->InsertEntry(entries.entry());
+    const bool stays = entries.entry().height() >= height_min();
+    if (stays) tree->InsertEntry(entries.entry());
+    all = all && stays;
   }
+  tree->complete.store(all, std::memory_order_release);
   removed_ = 0;
   Swap(std::move(tree));
 }

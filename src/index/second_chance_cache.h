@@ -9,6 +9,8 @@
 //     linked between it and what its links lead to. Until it is told, the element passes by nothing: a
 //     search may start from whatever is named by the tree that is the cache's when the search begins.
 //     A tree of before is told of nothing more, and must not be asked again.
+// I3: a tree that says so (Tree::complete) holds every element of L1, as long as it is the cache's: from the moment at which the
+//     one that changes L1 has told of it, and before any read is sent to L1 alone for it.
 // Threads: Insert, Remove, Warm, Clear, Shrink from the one thread that changes L1; reads from any,
 // FindAtOrBefore pinned in `readers`.
 #ifndef LAMELLA_INDEX_SECOND_CHANCE_CACHE_H_
@@ -39,6 +41,10 @@ class SecondChanceCache {
     return owned_->memory_bytes();
   }
 
+  enum class Answer : uint8_t { kUnknown, kAbsent, kFound };
+  /// Whether L1 has a version of the key at or below the target's, and which is the newest: known only while the cache holds all of
+  /// L1 (I3), and then without a look at the pool unless keys are longer than their heads.
+  Answer FindVersion(const InternalKey& target, HeadTree::Entry* found) const;
   /// The last kept element strictly before the target's place, or at it; null where there is none.
   PmPtr FindAtOrBefore(const InternalKey& target) const {
     HeadTree::Entry entry;
@@ -53,34 +59,42 @@ class SecondChanceCache {
   /// same.
   bool Renew(std::shared_ptr<const HeadTree>* tree) const;
 
-  /// REQUIRES: the element is linked in every layer that it reaches up to.
+  /// REQUIRES: the element is linked in every layer that it reaches up to. False: there was no memory for it; what the cache had of
+  /// the key may name another place still.
   bool Insert(const Record* record, PmPtr place);
   void Remove(const Record* record, PmPtr place);
   /// After a restart: inserts the list's about `elements` elements, as many layers of them as there is
   /// memory for, but for those that a crash left out of one (I1). The walk tells `beside` (may be
   /// null) of each element's predecessor.
   void Warm(const PmSkipList& list, uint64_t elements, WalkVisitor* beside = nullptr);
+  /// L1 has no element yet: from here on the cache holds all of them, while it has room.
+  void BeginWithAll();
   void Clear();
   /// More than it may hold now; the next Shrink or Insert makes room.
   bool IsTooLarge() const { return bytes_max_ != 0 && memory_bytes() > BytesMax(); }
   void Shrink();
 
  private:
+  struct Tree : HeadTree {
+    using HeadTree::HeadTree;
+    std::atomic<bool> complete{false};  // I3
+  };
+
   uint64_t BytesMax() const;
   void MakeRoom();
-  std::shared_ptr<HeadTree> NewTree() const;
+  std::shared_ptr<Tree> NewTree() const;
   /// A new tree of the elements that are tall enough.
   void Rebuild();
-  void Swap(std::shared_ptr<HeadTree> tree) LAMELLA_EXCLUDES(mu_);
+  void Swap(std::shared_ptr<Tree> tree) LAMELLA_EXCLUDES(mu_);
 
   Pool* const pool_;
   const uint64_t bytes_max_;
   MemoryAccount* const memory_;
   std::atomic<uint32_t> height_min_{1};
   uint64_t removed_ = 0;  // since the tree was built; of the thread that changes L1
-  std::atomic<HeadTree*> tree_;
+  std::atomic<Tree*> tree_;
   mutable Mutex mu_;
-  std::shared_ptr<HeadTree> owned_ LAMELLA_GUARDED_BY(mu_);  // what tree_ points to
+  std::shared_ptr<Tree> owned_ LAMELLA_GUARDED_BY(mu_);  // what tree_ points to
 };
 
 }  // namespace lamella

@@ -121,7 +121,7 @@ void Zipper::ScanAhead(EpochDomain* readers) {
     mu_.unlock();
     {
       const EpochPin pin(readers);
-      window->status = Scan(window);
+      window->status = NoThrow([&] { return Scan(window); });
     }
     mu_.lock();
     window->state = Window::kScanned;

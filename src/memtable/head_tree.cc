@@ -237,11 +237,20 @@ const HeadTree::Leaf* HeadTree::FindLeaf(const Probe& probe, bool before, NodeSt
 }
 
 bool HeadTree::FindVersion(const InternalKey& target, Entry* found) const {
+  return *FindVersionWithin(target, ~uint32_t{0}, found);
+}
+
+std::optional<bool> HeadTree::FindVersionNear(const InternalKey& target, Entry* found) const {
+  return FindVersionWithin(target, emptied_leaves_max_, found);
+}
+
+std::optional<bool> HeadTree::FindVersionWithin(const InternalKey& target, uint32_t leaves_max, Entry* found) const {
   const Probe probe(target.user_key, target.tag);
   for (;;) {
     NodeState s;
     const Leaf* leaf = FindLeaf(probe, false, &s, nullptr, nullptr);
-    for (;;) {
+    for (uint32_t leaves = 0;; ++leaves) {
+      if (leaves > leaves_max) return std::nullopt;
       const uint32_t i = CountBefore<false>(leaf, s, probe);
       if (i < s.count()) {
         const Entry e = leaf->At(s, i);

@@ -21,6 +21,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "base/annotations.h"
@@ -70,6 +71,8 @@ class HeadTree {
   void InsertEntry(const Entry& entry);
   /// The first entry at or after `target` that has its user key: the newest version at or below the tag's sequence.
   bool FindVersion(const InternalKey& target, Entry* found) const;
+  /// The same; says nothing where it would come by more emptied leaves than the tree's owner allows.
+  std::optional<bool> FindVersionNear(const InternalKey& target, Entry* found) const;
   /// The last entry at or before `target` (of any key).
   bool FindAtOrBefore(const InternalKey& target, Entry* found) const;
   /// Takes the entry out. False where there is none, or where it has another place than `expected`.
@@ -103,6 +106,7 @@ class HeadTree {
   int CompareTail(uint64_t tag, uint64_t reference, const Probe& probe) const;
   /// The leaf that holds the probe's place, with its state; where `fence` is given, the leaf's lowest possible entry.
   const Leaf* FindLeaf(const Probe& probe, bool before, NodeState* state, Entry* fence, bool* has_fence) const;
+  std::optional<bool> FindVersionWithin(const InternalKey& target, uint32_t leaves_max, Entry* found) const;
   bool CopyLeafBefore(Probe probe, Entry* entries, uint32_t* count, Leaf const** next, bool inclusive) const;
   bool TryInsert(const Probe& probe, uint64_t tag, uint64_t reference, SpareMemory* spare);
   bool Split(Inner* parent, Node* node, bool at_end, SpareMemory* spare);

@@ -65,8 +65,6 @@ ListDb::ListDb(const EngineContext& context)
 
 ListDb::~ListDb() = default;
 
-std::unique_ptr<Engine> NewListDb(const EngineContext& context) { return std::make_unique<ListDb>(context); }
-
 std::shared_ptr<const ListDbTables> ListDb::CurrentTables() const {
   return std::static_pointer_cast<const ListDbTables>(CurrentReadSet()->tables);
 }
@@ -145,6 +143,12 @@ Lookup ListDb::FindInTables(const ListDbTables& tables, const InternalKey& targe
     return Found(place, pool_->At<Record>(place)->kind());
   }
   *in_l1 = true;
+  if (!verify) {  // else the neighbours' checksums are asked for, too
+    HeadTree::Entry entry;
+    const SecondChanceCache::Answer answer = second_chance_.FindVersion(target, &entry);
+    if (answer == SecondChanceCache::Answer::kAbsent) return {};
+    if (answer == SecondChanceCache::Answer::kFound) return Found(entry.place(), TagKind(entry.tag));
+  }
   const PmPtr place = l1_->FindAtOrAfter(target, second_chance_.FindAtOrBefore(target), hops, verify);
   if (place.damaged()) return Damaged(place);
   if (!place) return {};

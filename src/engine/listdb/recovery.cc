@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "engine/listdb/listdb.h"
+#include "engine/listdb/type.h"
 
 namespace lamella {
 
@@ -293,6 +294,7 @@ Status ListDb::Recover() {
   if (s.ok() && merging != 0) s = MergeOldest();
   if (s.ok() && !created && !rebuild && !pool_->state().clean) MarkOrphans();
   warm_ = !created;
+  if (created) second_chance_.BeginWithAll();
   return s;
 }
 
