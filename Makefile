@@ -27,7 +27,10 @@ build: setup
 	cmake --preset release
 	cmake --build --preset release -j $(JOBS)
 
-demo: build
+# Builds what it runs, and no test.
+demo: setup
+	cmake --preset release
+	cmake --build --preset release -j $(JOBS) --target lamella_program lamella_bench
 	@DATA='$(DATA)' bash scripts/demo.sh
 
 test: setup

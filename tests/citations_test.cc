@@ -37,7 +37,7 @@ std::set<std::string> TestsOf(const fs::path& root) {
 std::vector<std::string> Dangling(const std::string& text, const fs::path& root, const std::set<std::string>& tests) {
   // A name of several words: what has one word may be anything.
   static const std::regex kTest(R"(\b[A-Z]\w+\.[A-Z]\w*[a-z][A-Z]\w*\b)");
-  static const std::regex kDocument(R"([\w/]*\b[A-Za-z_]+\.md\b)");
+  static const std::regex kDocument(R"((?:\.\./)?[\w/]*\b[A-Za-z_]+\.md\b)");
   std::vector<std::string> dangling;
   const auto each = [&](const std::regex& citation, const auto& exists) {
     for (std::sregex_iterator it(text.begin(), text.end(), citation), end; it != end; ++it) {
@@ -67,6 +67,9 @@ std::vector<std::string> CitationProblems(const fs::path& root) {
   for (const char* top : kTops) {
     if (!fs::exists(root / top)) continue;
     for (const fs::path& file : SourcesUnder(root / top)) look(top / file, true);
+  }
+  for (const char* page : {"README.md", "CONTRIBUTING.md", "CHANGELOG.md"}) {
+    if (fs::exists(root / page)) look(page, false);
   }
   if (fs::exists(root / "docs")) {
     for (const fs::directory_entry& entry : fs::directory_iterator(root / "docs")) {

@@ -149,7 +149,7 @@ int Main(int argc, char** argv) {
   Program program;
   CLI::App app(kDescription, "lamella");
   app.footer("Options of every command, exit codes and formats: lamella --help");  // for the commands, which inherit it
-  app.set_version_flag("--version", LAMELLA_VERSION);
+  app.set_version_flag("--version", LAMELLA_PROGRAM_VERSION);
   AddGlobals(&app, &program.globals);
   app.require_subcommand(1);
   app.fallthrough();
