@@ -74,7 +74,8 @@ bool SecondChanceCache::Insert(const Record* record, PmPtr place) {
   if (bytes_max_ == 0) return true;
   Tree* tree = tree_.load(std::memory_order_relaxed);
   if (record->height() < height_min()) {
-    tree->complete.store(false, std::memory_order_release);
+    // Not at every one: readers have the line.
+    if (tree->complete.load(std::memory_order_relaxed)) tree->complete.store(false, std::memory_order_release);
     return true;
   }
   try {
