@@ -72,7 +72,7 @@ class DB {
   virtual Status Get(const ReadOptions& options, std::string_view key, std::string* value) = 0;
   /// As above without the copy: *value views the pool until it is reset or destroyed.
   virtual Status Get(const ReadOptions& options, std::string_view key, PinnedValue* value) = 0;
-  /// One Status and one value per key, all as of one point in time.
+  /// One Status and one value per key, all as of one point in time. None at all where there is no memory for so many.
   virtual std::vector<Status> MultiGet(const ReadOptions& options, std::span<const std::string_view> keys,
                                        std::vector<std::string>* values) = 0;
 

@@ -22,6 +22,7 @@ struct alignas(64) MemoryBlock {
   }
   static void Delete(MemoryBlock* block) { ::operator delete(block, std::align_val_t{block->alignment}); }
 };
+
 class SpareMemory {
  public:
   SpareMemory() = default;

@@ -139,14 +139,14 @@ Status DbImpl::WriteOperations(const WriteOptions& options, std::span<const Writ
 }
 
 Status DbImpl::Put(const WriteOptions& options, std::string_view key, std::string_view value) {
-  Status s = CheckWrite(key, value);
+  Status s = NoThrow([&] { return CheckWrite(key, value); });
   if (!s.ok()) return s;
   const WriteOperation operation{RecordKind::kPut, key, value};
   return WriteOperations(options, {&operation, 1});
 }
 
 Status DbImpl::Delete(const WriteOptions& options, std::string_view key) {
-  Status s = CheckWrite(key, {});
+  Status s = NoThrow([&] { return CheckWrite(key, {}); });
   if (!s.ok()) return s;
   const WriteOperation operation{RecordKind::kDelete, key, {}};
   return WriteOperations(options, {&operation, 1});
@@ -230,8 +230,13 @@ Status DbImpl::Get(const ReadOptions& options, std::string_view key, PinnedValue
 
 std::vector<Status> DbImpl::MultiGet(const ReadOptions& options, std::span<const std::string_view> keys,
                                      std::vector<std::string>* values) {
-  std::vector<Status> statuses(keys.size());
-  values->assign(keys.size(), {});
+  std::vector<Status> statuses;
+  const Status room = NoThrow([&] {
+    values->assign(keys.size(), {});
+    statuses.resize(keys.size());
+    return Status::OK();
+  });
+  if (!room.ok()) return statuses;
   if (!open_.load(std::memory_order_acquire)) {
     std::fill(statuses.begin(), statuses.end(), Closed());
     return statuses;
@@ -291,7 +296,7 @@ void DbImpl::ReleaseSnapshot(const Snapshot* snapshot) {
 
 Status DbImpl::Sync() {
   if (!open_.load(std::memory_order_acquire)) return Closed();
-  Status s = pool_->Sync();
+  Status s = NoThrow([this] { return pool_->Sync(); });
   if (!s.ok()) engine_->SetBackgroundError(s);
   return s;
 }
@@ -311,16 +316,18 @@ Status DbImpl::CompactRange(std::string_view begin, std::string_view end) {
 
 Status DbImpl::WaitForIdle() {
   if (!open_.load(std::memory_order_acquire)) return Closed();
-  return scheduler_.WaitForIdle();
+  return NoThrow([this] { return scheduler_.WaitForIdle(); });
 }
 
 Status DbImpl::Resume() {
   if (!open_.load(std::memory_order_acquire)) return Closed();
-  Status s = pool_->Sync();  // on page media a failed one stays failed: what the kernel dropped is not durable
-  if (!s.ok()) return s;
-  engine_->ClearBackgroundError();
-  scheduler_.Wake();
-  return Status::OK();
+  return NoThrow([this] {
+    Status s = pool_->Sync();  // on page media a failed one stays failed: what the kernel dropped is not durable
+    if (!s.ok()) return s;
+    engine_->ClearBackgroundError();
+    scheduler_.Wake();
+    return Status::OK();
+  });
 }
 
 Status DbImpl::CheckQuietly(CheckReport* report) {
@@ -336,7 +343,7 @@ void DbImpl::Abandon() {
 
 Status DbImpl::Close() {
   if (!open_.load(std::memory_order_acquire)) return Closed();
-  Status s = CheckReleased();
+  Status s = NoThrow([this] { return CheckReleased(); });
   return s.ok() ? Shut() : s;
 }
 
@@ -370,7 +377,7 @@ void DbImpl::LetGo() {
   engine_ = nullptr;
   Pool* const pool = std::exchange(pool_, nullptr);
   if (pool == nullptr) return core_->LetGo();
-  pool->holders()->WhenUnpinned([core = core_] { core->LetGo(); });
+  pool->holders()->WhenUnpinned(std::move(let_go_));
 }
 
 }  // namespace lamella

@@ -4,6 +4,7 @@
 #define LAMELLA_DB_DB_IMPL_H_
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -104,6 +105,8 @@ class DbImpl final : public DB {
   Status GetPinned(const ReadOptions& options, std::string_view key, uint64_t sequence, Lookup* lookup);
 
   const std::shared_ptr<StoreCore> core_;
+  // Made here: letting go must not want memory.
+  std::function<void()> let_go_ = [core = core_] { core->LetGo(); };
   const Options& options_ = core_->options;
   const std::string path_;
   const DbSeams seams_;

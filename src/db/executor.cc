@@ -97,10 +97,9 @@ void Executor::Leave(Client* client) {
 
 void Executor::Queue(Client* client, JobClass job_class) {
   auto& line = client->lines_[IndexOf(job_class)];
-  if (!client->joined_ || line.queued || line.held) return;
+  if (!client->joined_ || line.queued() || line.held) return;
   auto& ready = ready_[IndexOf(job_class)];
   ready.splice(ready.end(), line.turn);
-  line.queued = true;
   work_[IndexOf(job_class)].notify_one();
 }
 
@@ -149,7 +148,7 @@ void Executor::WakeAll() {
 
 bool Executor::IsIdle(const Client& client) {
   return client.looking_ == 0 && std::none_of(client.lines_.begin(), client.lines_.end(),
-                                              [](const auto& line) { return line.queued || line.held; });
+                                              [](const auto& line) { return line.queued() || line.held; });
 }
 
 bool Executor::WaitForIdle(Client* client) {
@@ -183,7 +182,6 @@ void Executor::TakeTurn(Client* client, JobClass job_class) {
   constexpr uint32_t kDoublingsMax = 7;  // of that delay: to 1.28 s
   auto& line = client->lines_[IndexOf(job_class)];
   line.turn.splice(line.turn.end(), ready_[IndexOf(job_class)], ready_[IndexOf(job_class)].begin());
-  line.queued = false;
   ++client->looking_;
   mu_.unlock();
   const Client::Look look = client->LookForJob(job_class);
@@ -203,10 +201,9 @@ void Executor::TakeTurn(Client* client, JobClass job_class) {
   if (client->joined_ && look.found) {
     client->vain_waits_ = 0;
     if (no_space && !given_up) {
-      if (line.queued) {  // by a Wake while it ran; the pool is as full as it was
+      if (line.queued()) {  // by a Wake while it ran; the pool is as full as it was
         auto& ready = ready_[IndexOf(job_class)];
         line.turn.splice(line.turn.end(), ready, std::find(ready.begin(), ready.end(), client));
-        line.queued = false;
       }
       if (!line.held) {
         line.held = true;

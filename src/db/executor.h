@@ -58,10 +58,10 @@ class Executor {
    private:
     friend class Executor;
     struct Line {               // of one class; guarded by the executor's mu_
-      bool queued = false;      // in the line
       bool held = false;        // its last job found no space: to be looked at later, and not before
       int no_space = 0;         // jobs in a row that did
-      std::list<Client*> turn;  // of one, which goes into the line; empty while it is there
+      std::list<Client*> turn;  // of one, which goes into the line
+      bool queued() const { return turn.empty(); }
     };
     std::array<Line, 2> lines_;
     uint32_t looking_ = 0;     // guarded by mu_; threads that look for a job or run one

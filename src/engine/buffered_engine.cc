@@ -136,8 +136,7 @@ Status BufferedEngine::Prepare(PmLog::Shard* shard, std::span<const WriteOperati
   }
   Status s;
   if (!active_.load(std::memory_order_acquire)->ProvideFor(count, key_bytes, &shard->spare)) {
-    return Status::IOError(
-        "the system refused the memory that a write may need; free memory, or raise what the process may have");
+    return StatusOfException("memory for the MemTable");
   }
   if (!unified_) {
     uint64_t all = bytes_of_one;

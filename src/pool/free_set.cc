@@ -48,7 +48,8 @@ FreeSet::Node FreeSet::Join(const Node& left, const Node& right, uint32_t half) 
           .longest = std::max({left.longest, right.longest, left.last + right.first})};
 }
 
-void FreeSet::MakeRoom(size_t words) {
+void FreeSet::ProvideFor(uint32_t end) {
+  const size_t words = (uint64_t{end} + kWordBits - 1) / kWordBits;
   if (words <= free_.size()) return;
   const size_t size = std::bit_ceil(words);
   std::vector<Node> nodes(2 * size);  // all memory first: what fails has changed nothing
@@ -84,8 +85,6 @@ void FreeSet::Change(uint32_t first, uint32_t count, bool free) {
     Enter(word);
   }
 }
-
-void FreeSet::ProvideFor(uint32_t end) { MakeRoom((uint64_t{end} + kWordBits - 1) / kWordBits); }
 
 void FreeSet::Add(uint32_t first, uint32_t count) {
   if (count == 0) return;

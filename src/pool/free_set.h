@@ -52,7 +52,6 @@ class FreeSet {
     uint32_t longest = 0;
   };
 
-  void MakeRoom(size_t words);
   /// Sets or clears the bits of [first, first + count), which all have the other value, and enters it.
   void Change(uint32_t first, uint32_t count, bool free);
   static Node OfWord(uint64_t bits);

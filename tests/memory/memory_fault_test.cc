@@ -106,7 +106,7 @@ TEST_P(MemoryFaults, ACallAnswersAndChangesAllOrNothing) {
   for (uint64_t round = 0; round < 20'000; ++round) {
     const std::string key = RandomKey();
     const std::string value = RandomValue();
-    switch (random_.Uniform(8)) {
+    switch (random_.Uniform(12)) {
       case 0:
       case 1:
       case 2: {
@@ -158,6 +158,46 @@ TEST_P(MemoryFaults, ACallAnswersAndChangesAllOrNothing) {
         ExpectOkOrRefused(s);
         break;
       }
+      case 7: {
+        const std::vector<std::string_view> keys = {key, "1", "2"};
+        std::vector<std::string> values;
+        std::vector<Status> statuses;
+        const Status s = Refusing([&] {
+          statuses = db_->MultiGet({}, keys, &values);
+          return Status::OK();
+        });
+        EXPECT_TRUE(s.ok() && (statuses.empty() || statuses.size() == keys.size()));
+        for (size_t i = 0; i < statuses.size(); ++i) {
+          ExpectOkOrRefused(statuses[i]);
+          if (statuses[i].ok()) {
+            ASSERT_EQ(values[i], model_.at(std::string(keys[i])));
+          }
+        }
+        break;
+      }
+      case 8: {
+        PinnedValue pinned;
+        const Status s = Refusing([&] { return db_->Get({}, key, &pinned); });
+        ExpectOkOrRefused(s);
+        if (s.ok()) {
+          ASSERT_EQ(pinned.view(), model_.at(key));
+        }
+        break;
+      }
+      case 9: {
+        std::string text;
+        Refusing([&] {
+          (void)db_->GetProperty("lamella.levels", &text);
+          return db_->Sync();
+        }).ok();
+        break;
+      }
+      case 10: {  // now and then: what they were refused makes the store read-only, and Resume goes on
+        if (random_.Uniform(40) != 0) break;
+        const Status s = Refusing([&] { return random_.OneIn(2) ? db_->Flush() : db_->CompactRange({}, {}); });
+        EXPECT_TRUE(s.ok() || s.IsIOError() || s.IsReadOnly()) << s.ToString();
+        break;
+      }
       default: {
         const Status s = Refusing([&] {
           const Snapshot* const snapshot = db_->GetSnapshot();
@@ -166,6 +206,11 @@ TEST_P(MemoryFaults, ACallAnswersAndChangesAllOrNothing) {
         });
         ExpectOkOrRefused(s);
       }
+    }
+    for (int jobs = 0; jobs < 10; ++jobs) {
+      const Status s = db_->Resume();
+      ASSERT_TRUE(s.ok()) << s.ToString();
+      if (round % 4000 != 3999 || db_->WaitForIdle().ok()) break;
     }
     if (round % 4000 == 3999) ExpectModel();
     if (HasFatalFailure()) return;
