@@ -42,17 +42,14 @@ Status Executor::Start(uint32_t threads) {
     }
   } catch (const std::system_error& error) {  // std::thread has no other way to say it
     const size_t had = threads_.size();
-    {
-      MutexLock lock(&mu_);
-      stop_ = true;
-    }
-    for (auto& work : work_) work.notify_all();
-    for (std::thread& thread : threads_) thread.join();
-    threads_.clear();
+    EndThreads();
     return Status::IOError(
         Concat("start ", threads, " background threads: after ", had, " of them ", ErrnoText(error.code().value()),
                "; end threads of this process, let stores share theirs (Options::resources), or raise "
                "what it may have (ulimit -u, ulimit -v, the container's limit)"));
+  } catch (...) {  // no memory for one of them
+    EndThreads();
+    throw;
   }
   return Status::OK();
 }
@@ -61,10 +58,18 @@ Executor::~Executor() {
   {
     MutexLock lock(&mu_);
     LAMELLA_CHECK(clients_.empty());
+  }
+  EndThreads();
+}
+
+void Executor::EndThreads() {
+  {
+    MutexLock lock(&mu_);
     stop_ = true;
   }
   for (auto& work : work_) work.notify_all();
   for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
 }
 
 void Executor::Join(Client* client) {

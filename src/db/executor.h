@@ -95,6 +95,7 @@ class Executor {
   static bool IsIdle(const Client& client);
   void Loop(JobClass job_class) LAMELLA_EXCLUDES(mu_);
   void TakeTurn(Client* client, JobClass job_class) LAMELLA_REQUIRES(mu_);
+  void EndThreads() LAMELLA_EXCLUDES(mu_);
   void Queue(Client* client, JobClass job_class) LAMELLA_REQUIRES(mu_);
   void QueueLater(Client* client, JobClass job_class, std::chrono::milliseconds delay) LAMELLA_REQUIRES(mu_);
   /// Queues what is due.

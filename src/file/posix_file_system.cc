@@ -227,7 +227,8 @@ class PosixFileSystem : public FileSystem {
                                                                    : ErrnoStatus("truncate " + path, errno);
     // The pid is for messages only: a full disk must not keep a store from being opened.
     if (!s.ok() && !s.IsNoSpace()) return s;
-    *lock = std::make_unique<PosixFileLock>(fd.Release());
+    *lock = std::make_unique<PosixFileLock>(fd.get());  // where there is no memory for it, the descriptor is still ours to close
+    fd.Release();
     return Status::OK();
   }
 

@@ -142,6 +142,9 @@ class Pool {
   uint32_t extent_chunks(uint32_t part) const;
   /// Frees now. REQUIRES: nothing can reach it (a failed recovery's chunk, say).
   void Free(const ChunkRef& chunk, Persister* persister);
+  /// For readers(): what runs once no pin of readers() or holders() is left that was live when it was retired. A reader may turn its
+  /// pin into a holder's (a PinnedValue) before it lets go: so holders are waited for after the readers.
+  EpochDomain::Retirement BehindAllPins(std::function<void()> callback);
   /// Frees once no pin of readers() or holders() is left that was live at this call. On page media the caller has
   /// synced before.
   void FreeDeferred(const ChunkRef& chunk);

@@ -223,6 +223,41 @@ TEST_P(MemoryFaults, ACallAnswersAndChangesAllOrNothing) {
   ExpectModel();
 }
 
+// A store that could not be opened for want of memory is as it was; nor does closing lose anything.
+TEST_P(MemoryFaults, OpeningAndClosingAnswerAndLoseNothing) {
+  Open();
+  for (uint64_t i = 0; i < 3000; ++i) {
+    const std::string key = RandomKey();
+    const std::string value = RandomValue();
+    if (db_->Put({}, key, value).ok()) model_[key] = value;
+  }
+  const std::string path = directory_.Sub("store");
+  uint64_t opened = 0;
+  for (uint64_t n = 0; n < 400; ++n) {
+    if (db_ != nullptr) {
+      refuses_all_behind = n % 2 == 0;
+      until_refused = static_cast<int64_t>(n % 16);
+      Status s = db_->Close();
+      until_refused = -1;
+      ExpectOkOrRefused(s);
+      db_.reset();
+    }
+    refuses_all_behind = n % 3 == 0;
+    until_refused = static_cast<int64_t>(n);
+    const Status s = DB::Open(options_, path, &db_);
+    until_refused = -1;
+    ExpectOkOrRefused(s);
+    ASSERT_EQ(s.ok(), db_ != nullptr);
+    if (!s.ok()) continue;
+    ++opened;
+    if (opened % 8 == 0) ExpectModel();
+    if (HasFatalFailure()) return;
+  }
+  db_.reset();
+  Open();
+  ExpectModel();
+}
+
 // Whatever background work was refused: the store says so, goes on where it is told to, and opens again.
 TEST_P(MemoryFaults, AStoreWhoseBackgroundWorkWasRefusedLosesNothing) {
   Open();

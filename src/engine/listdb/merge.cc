@@ -118,6 +118,12 @@ Status ListDb::MergeOldest() {
     merge_to_scan_ahead_ = nullptr;
   }
   if (!s.ok()) return s;
+  // Once no Get and no iterator is left that sees the table apart from L1, its deletes may go (I4).
+  EpochDomain::Retirement settling = pool_->BehindAllPins(
+      [settled = settled_sequence_, news = settled_news_, last = table->state.last_sequence] {
+        settled->store(last, std::memory_order_release);
+        news->store(true, std::memory_order_release);
+      });
   settled_live_bytes_.store(live_bytes_.load(std::memory_order_relaxed), std::memory_order_relaxed);
   table->merged->store(true, std::memory_order_release);
   s = Edit(ListDbEdit::kMergeDone, [&](ListDbState* state) {
@@ -136,14 +142,7 @@ Status ListDb::MergeOldest() {
     Install(tables, nullptr);
   }
   compactions_.fetch_add(1, std::memory_order_relaxed);
-  // Once no Get and no iterator is left that sees the table apart from L1, its deletes may go (I4).
-  pool_->readers()->Retire(
-      [pool = pool_, settled = settled_sequence_, news = settled_news_, last = table->state.last_sequence] {
-        pool->holders()->Retire([settled, news, last] {
-          settled->store(last, std::memory_order_release);
-          news->store(true, std::memory_order_release);
-        });
-      });
+  pool_->readers()->Retire(std::move(settling));
   return Status::OK();
 }
 
