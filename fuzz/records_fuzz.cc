@@ -55,7 +55,7 @@ class LogPool {
       if (pool_->chunk_bytes() - at < sizeof(RecordHeader) || record->header.checksum != kSealHere) continue;
       if (!RecordIsPlausible(record->header, pool_->chunk_bytes() - at)) continue;
       record->header.checksum =
-          RecordChecksum(record->header, record->key(), record->value(), PlaceAt(i, at), chunks_[i].epoch);
+          RecordChecksum(BodyChecksum(record->key(), record->value()), record->header, PlaceAt(i, at), chunks_[i].epoch);
     }
   }
   PmPtr PlaceAt(uint32_t i, uint64_t at) const { return {0, pool_->ChunkStart(chunks_[i]).offset() + at}; }

@@ -74,8 +74,8 @@ uint32_t BufferedEngine::RandomHeight(Random* random) {
   return 1 + static_cast<uint32_t>(std::countr_zero(bits)) / 2;
 }
 
-// Copying a large value takes longer than everything else of a write together: it is done before the write draws its numbers,
-// so that no other write waits for it. Records below kRecordBytesMin are copied in less time than entering them takes, and later.
+// Copying a large value takes longer than everything else of a write together: it is done without the lock that other writes of the
+// shard wait for. Records below kRecordBytesMin are copied in less time than entering them takes.
 bool BufferedEngine::IsLarge(std::span<const WriteOperation> operations) {
   constexpr uint64_t kWriteBytesMin = 4096;
   constexpr uint64_t kRecordBytesMin = 1024;
@@ -95,8 +95,7 @@ Status BufferedEngine::Write(std::span<const WriteOperation> operations) {
     // A pool part may be full while another has room: the shards of all are asked.
     for (uint32_t turn = 0; s.IsNoSpace() && turn < log_->turns(); turn++) {
       WritePlaces places;
-      s = large ? WriteLarge(operations, turn, &places, &last, &full)
-                : WriteSmall(operations, turn, &places, &last, &full);
+      s = WriteToShard(operations, large, turn, &places, &last, &full);
       claimed = claimed || places.claimed;
     }
     if (s.ok()) break;
@@ -126,30 +125,26 @@ Status BufferedEngine::Prepare(PmLog::Shard* shard, std::span<const WriteOperati
   const auto count = static_cast<uint32_t>(operations.size());
   if (count > 1) places->many.resize(count);
   std::vector<uint64_t> bytes(count > 1 ? count : 0);
-  uint64_t bytes_of_one = 0;
   size_t key_bytes = 0;
   for (uint32_t i = 0; i < count; ++i) {
     const WriteOperation& op = operations[i];
     (*places)[i].height = unified_ ? RandomHeight(&shard->random) : 0;
     key_bytes = std::max(key_bytes, op.key.size());
-    (count > 1 ? bytes[i] : bytes_of_one) = RecordBytes((*places)[i].height, op.key.size(), op.value.size());
+    const uint64_t each = RecordBytes((*places)[i].height, op.key.size(), op.value.size());
+    places->record_bytes += each;
+    if (!unified_) places->copy_bytes += CopyBytesMax(each);
+    if (count > 1) bytes[i] = each;
   }
   Status s;
   if (!active_.load(std::memory_order_acquire)->ProvideFor(count, key_bytes, &shard->spare)) {
     return StatusOfException("memory for the MemTable");
   }
   if (!unified_) {
-    uint64_t all = bytes_of_one;
-    places->copy_bytes = count > 1 ? 0 : CopyBytesMax(bytes_of_one);
-    for (const uint64_t each : bytes) {
-      all += each;
-      places->copy_bytes += CopyBytesMax(each);
-    }
-    s = ReserveCopies(all, places->copy_bytes, claimant);
+    s = ReserveCopies(places->record_bytes, places->copy_bytes, claimant);
     if (!s.ok()) return s;
   }
   s = NoThrow([&] {
-    return count > 1 ? appender.Prepare(bytes.data(), count, claimant) : appender.Prepare(bytes_of_one, claimant);
+    return count > 1 ? appender.Prepare(bytes.data(), count, claimant) : appender.Prepare(places->record_bytes, claimant);
   });
   if (!s.ok()) copy_bytes_.fetch_sub(places->copy_bytes, std::memory_order_relaxed);
   if (const uint64_t claimed = appender.claimed_bytes() - claimed_before; claimed != 0) [[unlikely]] {
@@ -160,46 +155,36 @@ Status BufferedEngine::Prepare(PmLog::Shard* shard, std::span<const WriteOperati
   return s;
 }
 
-Status BufferedEngine::WriteSmall(std::span<const WriteOperation> operations, uint32_t turn, WritePlaces* written,
-                                  uint64_t* last, bool* full) {
+// Nothing that takes as long as the write is large stands between drawing its numbers and entering its records.
+Status BufferedEngine::WriteToShard(std::span<const WriteOperation> operations, bool large, uint32_t turn,
+                                    WritePlaces* written, uint64_t* last, bool* full) {
+  std::unique_lock<std::mutex> staging;
   std::unique_lock<std::mutex> lock;
-  PmLog::Shard* shard = log_->TakeShard(&lock, turn);
+  PmLog::Shard* shard = large ? log_->TakeShardForLarge(&staging, turn) : log_->TakeShard(&lock, turn);
   sequencer_.PrefetchDraw();
   WritePlaces& places = *written;
   Status s = Prepare(shard, operations, &places);
   if (!s.ok()) return s;
   const auto count = static_cast<uint32_t>(operations.size());
-  const uint64_t published = sequencer_.published();
-  const uint64_t first = sequencer_.Draw(count);
-  for (uint32_t i = 0; i < count; ++i) {
-    places[i].staged.place = shard->appender->Append(InputOf(operations, i, first, places[i].height, published));
-  }
-  shard->appender->Commit();  // the one fence
-  Enter(shard, operations, first, places, full);
-  *last = first + count - 1;
-  return s;
-}
-
-Status BufferedEngine::WriteLarge(std::span<const WriteOperation> operations, uint32_t turn, WritePlaces* written,
-                                  uint64_t* last, bool* full) {
-  std::unique_lock<std::mutex> staging;
-  PmLog::Shard* shard = log_->TakeShardForLarge(&staging, turn);
-  WritePlaces& places = *written;
-  Status s = Prepare(shard, operations, &places);
-  if (!s.ok()) return s;
-  const auto count = static_cast<uint32_t>(operations.size());
-  for (uint32_t i = 0; i < count; ++i) {
+  // Entering many small records takes longer than copying them: they are copied once, headers and all.
+  const bool stages = large || places.record_bytes <= RecordAppender::kStagedBytesMax;
+  for (uint32_t i = 0; stages && i < count; ++i) {
     places[i].staged = shard->appender->Stage(InputOf(operations, i, 0, places[i].height, 0));
   }
-  const std::lock_guard lock(shard->mu);
+  if (large) lock = std::unique_lock(shard->mu);
   const uint64_t published = sequencer_.published();
   const uint64_t first = sequencer_.Draw(count);
   for (uint32_t i = 0; i < count; ++i) {
-    shard->appender->Complete(places[i].staged, InputOf(operations, i, first, places[i].height, published));
+    const RecordInput input = InputOf(operations, i, first, places[i].height, published);
+    if (stages) {
+      shard->appender->Complete(places[i].staged, input);
+    } else {
+      places[i].staged.place = shard->appender->Append(input);
+    }
   }
   shard->appender->Commit();  // the one fence
   Enter(shard, operations, first, places, full);
-  shard->end = shard->appender->Seal();  // keeps PmLog's I3
+  if (large) shard->end = shard->appender->Seal();  // keeps PmLog's I3
   *last = first + count - 1;
   return s;
 }

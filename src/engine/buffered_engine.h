@@ -145,14 +145,13 @@ class BufferedEngine : public Engine {
     Place one;                // of a single operation
     std::vector<Place> many;  // of several
     bool claimed = false;     // chunks, for them
+    uint64_t record_bytes = 0;
     uint64_t copy_bytes = 0;  // what a flush of them needs (I6)
     Place& operator[](size_t i) { return many.empty() ? one : many[i]; }
   };
   static bool IsLarge(std::span<const WriteOperation> operations);
-  Status WriteSmall(std::span<const WriteOperation> operations, uint32_t turn, WritePlaces* written, uint64_t* last,
-                    bool* full);
-  Status WriteLarge(std::span<const WriteOperation> operations, uint32_t turn, WritePlaces* written, uint64_t* last,
-                    bool* full);
+  Status WriteToShard(std::span<const WriteOperation> operations, bool large, uint32_t turn, WritePlaces* written,
+                      uint64_t* last, bool* full);
   Status Prepare(PmLog::Shard* shard, std::span<const WriteOperation> operations, WritePlaces* places);
   static RecordInput InputOf(std::span<const WriteOperation> operations, uint32_t i, uint64_t first, uint32_t height,
                              uint64_t published);

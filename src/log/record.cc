@@ -6,12 +6,19 @@
 
 namespace lamella {
 
-uint32_t RecordHeadChecksum(const RecordHeader& header, PmPtr place, uint32_t epoch) {
+uint32_t BodyChecksum(std::string_view key, std::string_view value) {
+  if (key.data() + key.size() == value.data()) {  // as in a placed record: one pass
+    return Crc32c(0, key.data(), key.size() + value.size());
+  }
+  return Crc32c(Crc32c(0, key.data(), key.size()), value.data(), value.size());
+}
+
+uint32_t RecordChecksum(uint32_t body_checksum, const RecordHeader& header, PmPtr place, uint32_t epoch) {
   const struct {
     uint64_t place;
     uint64_t epoch;
     RecordHeader header;
-  } seeded{place.word,
+  } head{place.word,
            epoch,
            // Field by field: the mark may be set meanwhile.
            {.tag = header.tag,
@@ -21,17 +28,7 @@ uint32_t RecordHeadChecksum(const RecordHeader& header, PmPtr place, uint32_t ep
             .shape = header.shape,
             .mark = 0,
             .batch_remaining = header.batch_remaining}};
-  return Crc32c(0, &seeded, sizeof(seeded));
-}
-
-uint32_t RecordChecksum(const RecordHeader& header, std::string_view key, std::string_view value, PmPtr place,
-                        uint32_t epoch) {
-  uint32_t crc = RecordHeadChecksum(header, place, epoch);
-  if (key.data() + key.size() == value.data()) {  // as in a placed record: one pass
-    return Crc32c(crc, key.data(), key.size() + value.size());
-  }
-  crc = Crc32c(crc, key.data(), key.size());
-  return Crc32c(crc, value.data(), value.size());
+  return Crc32c(body_checksum, &head, sizeof(head));
 }
 
 bool RecordIsPlausible(const RecordHeader& header, uint64_t available) {
@@ -45,7 +42,8 @@ bool RecordIsPlausible(const RecordHeader& header, uint64_t available) {
 
 bool RecordIsValid(const Record* record, uint64_t available, PmPtr place, uint32_t epoch) {
   return RecordIsPlausible(record->header, available) &&
-         RecordChecksum(record->header, record->key(), record->value(), place, epoch) == record->header.checksum;
+         RecordChecksum(BodyChecksum(record->key(), record->value()), record->header, place, epoch) ==
+             record->header.checksum;
 }
 
 std::string DescribePlace(const Pool& pool, PmPtr place) {

@@ -3,8 +3,9 @@
 //
 //   header (24 bytes) | height x 8-byte links | key | value | zero padding to 8
 //
-// I1: the checksum covers header (checksum and mark zero), key and value, and is seeded with the chunk's epoch and
-//     the record's place: a stale record of an earlier life of the chunk, or one that was moved, does not validate.
+// I1: the checksum covers key, value, the record's place, the chunk's epoch and the header (checksum and mark zero), in this order: a
+//     stale record of an earlier life of the chunk, or one that was moved, does not validate; and what takes time can be summed
+//     before the header is known.
 // I2: a record starts at an 8-aligned offset and lies within one chunk, or within one run of chunks.
 #ifndef LAMELLA_LOG_RECORD_H_
 #define LAMELLA_LOG_RECORD_H_
@@ -118,11 +119,10 @@ struct Record {
   }
 };
 
-/// The part of a record's checksum that covers its place, its chunk's epoch and its header; key and value continue it.
-uint32_t RecordHeadChecksum(const RecordHeader& header, PmPtr place, uint32_t epoch);
+/// The part of a record's checksum that covers key and value.
+uint32_t BodyChecksum(std::string_view key, std::string_view value);
 /// Checksum of a record to be placed at `place` in a chunk of `epoch`.
-uint32_t RecordChecksum(const RecordHeader& header, std::string_view key, std::string_view value, PmPtr place,
-                        uint32_t epoch);
+uint32_t RecordChecksum(uint32_t body_checksum, const RecordHeader& header, PmPtr place, uint32_t epoch);
 
 /// True if the header can be that of a record of at most `available` bytes: sizes and kind are possible.
 /// REQUIRES: `available` bytes can be read from the header on.

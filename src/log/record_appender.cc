@@ -182,7 +182,7 @@ PmPtr RecordAppender::Append(const RecordInput& input) {
   } head;
   head.header = HeaderOf(input);
   std::memset(head.links, 0, input.height * sizeof(uint64_t));
-  head.header.checksum = RecordChecksum(head.header, input.key, input.value, place, chunk_.epoch);
+  head.header.checksum = RecordChecksum(BodyChecksum(input.key, input.value), head.header, place, chunk_.epoch);
   AppendBytes(reinterpret_cast<const char*>(&head), sizeof(RecordHeader) + input.height * sizeof(uint64_t), input,
               bytes);
   return place;
@@ -191,18 +191,16 @@ PmPtr RecordAppender::Append(const RecordInput& input) {
 StagedRecord RecordAppender::Stage(const RecordInput& input) {
   static constexpr char kZeros[sizeof(RecordHeader) + kHeightMax * sizeof(uint64_t)] = {};
   const uint64_t bytes = RecordBytes(input.height, input.key.size(), input.value.size());
-  const StagedRecord staged{
-      .place = OpenPlace(bytes),
-      .epoch = chunk_.epoch,
-      .body_checksum = Crc32c(Crc32c(0, input.key.data(), input.key.size()), input.value.data(), input.value.size())};
+  const StagedRecord staged{.place = OpenPlace(bytes),
+                            .epoch = chunk_.epoch,
+                            .body_checksum = BodyChecksum(input.key, input.value)};
   AppendBytes(kZeros, sizeof(RecordHeader) + input.height * sizeof(uint64_t), input, bytes);
   return staged;
 }
 
 void RecordAppender::Complete(const StagedRecord& staged, const RecordInput& input) {
   RecordHeader header = HeaderOf(input);
-  header.checksum = Crc32cJoin(RecordHeadChecksum(header, staged.place, staged.epoch), staged.body_checksum,
-                               input.key.size() + input.value.size());
+  header.checksum = RecordChecksum(staged.body_checksum, header, staged.place, staged.epoch);
   // Whole lines of it, or all, may have left the stage.
   size_t left = sizeof(header);
   if (pool_->ChunkIndex(staged.place) - chunk_.index < chunk_.run_chunks) {

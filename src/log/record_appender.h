@@ -51,6 +51,9 @@ struct StagedRecord {
 
 class RecordAppender {
  public:
+  static constexpr size_t kStageBytes = 8192;
+  static constexpr size_t kStagedBytesMax = kStageBytes - kLineBytes;
+
   /// `next_ordinal`: above that of every chunk the owner has.
   RecordAppender(Pool* pool, uint32_t part, ChunkKind kind, uint32_t owner, uint64_t next_ordinal, WriteCause cause);
   RecordAppender(const RecordAppender&) = delete;
@@ -65,8 +68,9 @@ class RecordAppender {
   }
   /// Writes one record behind the last. Not durable before Commit. REQUIRES: prepared.
   PmPtr Append(const RecordInput& input);
-  /// The same in two steps, for records whose copying takes long: Stage writes all but the header, whatever the tag is;
-  /// Complete, at a cost that does not depend on their size, the header. A record that is never completed is none.
+  /// The same in two steps: Stage writes all but the header, whatever the tag is; Complete, at a cost that does not depend on the
+  /// record's size, the header. A record that is never completed is none. What is staged at once beyond kStagedBytesMax is written to
+  /// the medium without headers, and those then go there by themselves.
   /// REQUIRES: prepared; every staged record is completed, with the same input but for the tag, before Commit.
   StagedRecord Stage(const RecordInput& input);
   void Complete(const StagedRecord& staged, const RecordInput& input);
@@ -85,8 +89,6 @@ class RecordAppender {
   void CloseChunk();
 
  private:
-  static constexpr size_t kStageBytes = 8192;
-
   static RecordHeader HeaderOf(const RecordInput& input);
   PmPtr OpenPlace(uint64_t bytes);
   void OpenNext();

@@ -44,11 +44,10 @@ bool RecordSearch::IsValidBySums(uint64_t offset) {
   const uint64_t bytes = uint64_t{header.key_size} + header.value_size;
   uint32_t before;
   uint32_t behind;
-  const uint32_t head = RecordHeadChecksum(header, PlaceAt(offset), epoch_);
-  if (!SumUpTo(key, &before) || !SumUpTo(key + bytes, &behind))
-    return Sum(head, key, bytes) == header.checksum;  // keeps I2
-  // Key and value continue the head's checksum as they continue `before`, which their own CRC follows from. Join is linear.
-  return Crc32cJoin(head ^ before, behind, bytes) == header.checksum;
+  const uint32_t body = SumUpTo(key, &before) && SumUpTo(key + bytes, &behind)
+                            ? Crc32cJoin(before, behind, bytes)
+                            : Sum(key, bytes);  // keeps I2
+  return RecordChecksum(body, header, PlaceAt(offset), epoch_) == header.checksum;
 }
 
 // The CRC from sums_from_ to `offset`. False where the bytes around it have changed since they were summed.
@@ -73,8 +72,9 @@ bool RecordSearch::SumUpTo(uint64_t offset, uint32_t* sum) {
   return whole == sums_[index + 1];
 }
 
-// `crc` continued by the bytes from `offset` on.
-uint32_t RecordSearch::Sum(uint32_t crc, uint64_t offset, uint64_t bytes) {
+// The CRC of the bytes from `offset` on.
+uint32_t RecordSearch::Sum(uint64_t offset, uint64_t bytes) {
+  uint32_t crc = 0;
   uint64_t word;
   for (const uint64_t end = offset + bytes; offset < end;) {
     const uint64_t in_word = offset % sizeof(word);

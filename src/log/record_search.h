@@ -40,7 +40,7 @@ class RecordSearch {
 
   bool IsValidBySums(uint64_t offset);
   bool SumUpTo(uint64_t offset, uint32_t* sum);
-  uint32_t Sum(uint32_t crc, uint64_t offset, uint64_t bytes);
+  uint32_t Sum(uint64_t offset, uint64_t bytes);
 
   const char* const base_;
   const PmPtr start_;

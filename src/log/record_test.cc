@@ -87,7 +87,7 @@ TEST_F(RecordTest, TheChecksumIsTheSameWhereKeyAndValueLieApart) {
   const std::string value = "a value";
   ChunkRef chunk;
   ASSERT_TRUE(OwningChunk(*pool_, place, &chunk));
-  EXPECT_EQ(RecordChecksum(At(place)->header, key, value, place, chunk.epoch), At(place)->header.checksum);
+  EXPECT_EQ(RecordChecksum(BodyChecksum(key, value), At(place)->header, place, chunk.epoch), At(place)->header.checksum);
 }
 
 TEST_F(RecordTest, AStaleRecordOfAnEarlierLifeDoesNotValidate) {

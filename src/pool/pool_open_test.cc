@@ -258,10 +258,10 @@ TEST_F(PoolOpen, AnotherFormatIsNotSupported) {
   Close();
   Edit(0, [](Superblock* s) { s->format_major = kFormatMajor + 1; });
   Status s = TryOpen();
-  EXPECT_TRUE(s.IsNotSupported() && Says(s, "expected format 3.") && Says(s, "found 4.")) << s.ToString();
-  Edit(0, [](Superblock* sb) { sb->format_major = kFormatMajor - 1; });  // its chunk tables have no mirrors
+  EXPECT_TRUE(s.IsNotSupported() && Says(s, "expected format 4.") && Says(s, "found 5.")) << s.ToString();
+  Edit(0, [](Superblock* sb) { sb->format_major = kFormatMajor - 1; });  // its records are summed in another order
   s = TryOpen();
-  EXPECT_TRUE(s.IsNotSupported() && Says(s, "expected format 3.") && Says(s, "found 2.")) << s.ToString();
+  EXPECT_TRUE(s.IsNotSupported() && Says(s, "expected format 4.") && Says(s, "found 3.")) << s.ToString();
   Edit(0, [](Superblock* sb) {
     sb->format_major = kFormatMajor;
     sb->incompatible_features = 0x40;

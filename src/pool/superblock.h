@@ -21,7 +21,7 @@
 namespace lamella {
 
 inline constexpr uint64_t kSuperblockMagic = 0x316c6c656d614cull;  // "Lamell1", a zero byte
-inline constexpr uint16_t kFormatMajor = 3;
+inline constexpr uint16_t kFormatMajor = 4;
 inline constexpr uint16_t kFormatMinor = 0;
 inline constexpr uint64_t kCompatibleFeatures = 0;    // known to this build; unknown ones may be ignored
 inline constexpr uint64_t kIncompatibleFeatures = 0;  // known to this build; with an unknown one the pool is not opened
