@@ -18,15 +18,16 @@ int PrintList() {
   for (const std::string& name : WorkloadNames()) std::printf("  %s\n", name.c_str());
   std::puts("stores:");
   for (StoreKind kind : BuiltStoreKinds()) {
-    std::printf("  %s (%s)\n", std::string(StoreKindName(kind)).c_str(), StoreVersion(kind).c_str());
+    std::printf("  %s (%s)\n", std::string(StoreKindName(kind)).c_str(),
+                StoreVersion(kind).c_str());
   }
   return kExitOk;
 }
 
-// Every workload on every store before the next workload, so that stores are compared within seconds of each other;
-// every other round in reverse, so that none is always first.
-Status RunRound(const Config& config, uint32_t round, uint32_t threads, std::vector<std::unique_ptr<Slot>>* slots,
-                std::vector<RunResult>* results) {
+// Every workload on every store before the next workload, so that stores are compared within
+// seconds of each other; every other round in reverse, so that none is always first.
+Status RunRound(const Config& config, uint32_t round, uint32_t threads,
+                std::vector<std::unique_ptr<Slot>>* slots, std::vector<RunResult>* results) {
   for (const Workload& workload : config.workloads) {
     for (size_t i = 0; i < slots->size(); ++i) {
       Slot& slot = *(*slots)[round % 2 == 0 ? i : slots->size() - 1 - i];
@@ -36,8 +37,8 @@ Status RunRound(const Config& config, uint32_t round, uint32_t threads, std::vec
       RunResult result;
       Status s = slot.Run(workload, run, &result);
       if (!s.ok()) return s;
-      std::fprintf(stderr, "  round %u  %-12s %-12s %s\n", round + 1, workload.name.c_str(), slot.label().c_str(),
-                   FormatRate(result.OpsPerSecond()).c_str());
+      std::fprintf(stderr, "  round %u  %-12s %-12s %s\n", round + 1, workload.name.c_str(),
+                   slot.label().c_str(), FormatRate(result.OpsPerSecond()).c_str());
       results->push_back(std::move(result));
     }
   }
@@ -64,7 +65,8 @@ Status RunWorkloads(const Config& config, const std::string& scratch) {
   Status s = RunAll(config, scratch, &results);
   std::fputs(ContextToString(context).c_str(), stdout);
   std::fputs(ResultsToTable(results).c_str(), stdout);
-  if (s.ok() && !config.json_path.empty()) s = WriteTextFile(config.json_path, ResultsToJson(context, results));
+  if (s.ok() && !config.json_path.empty())
+    s = WriteTextFile(config.json_path, ResultsToJson(context, results));
   return s;
 }
 

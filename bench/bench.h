@@ -4,8 +4,9 @@
 
 namespace lamella::bench {
 
-/// Parses the arguments (argv[0] is a name and is ignored), runs and prints. 0: done. 1: a store failed or answered wrongly.
-/// 2: the command line cannot be meant as it is. 3: --strict, and a goal was missed.
+/// Parses the arguments (argv[0] is a name and is ignored), runs and prints. 0: done. 1: a store
+/// failed or answered wrongly. 2: the command line cannot be meant as it is. 3: --strict, and a
+/// goal was missed.
 /// REQUIRES: no other thread in the process yet (it forks).
 int Main(int argc, char** argv);
 

@@ -1,5 +1,6 @@
-// Clock reads time once per operation at the least cost there is: the time-stamp counter where it is invariant, which
-// costs about 11 ns (clock_gettime about 28), calibrated once against the monotonic clock.
+// Clock reads time once per operation at the least cost there is: the time-stamp counter where it
+// is invariant, which costs about 11 ns (clock_gettime about 28), calibrated once against the
+// monotonic clock.
 // Threads: any, after the first call of Clock::Get.
 #ifndef LAMELLA_BENCH_CLOCK_H_
 #define LAMELLA_BENCH_CLOCK_H_
@@ -48,7 +49,8 @@ class Clock {
     while (now - began < 0.02) now = NowSeconds();
     const double per_second = static_cast<double>(Ticks() - first) / (now - began);
     ticks_per_second_ = static_cast<uint64_t>(per_second);
-    ns_per_tick_24_ = static_cast<uint64_t>(std::llround(1e9 / per_second * static_cast<double>(1 << 24)));
+    ns_per_tick_24_ =
+        static_cast<uint64_t>(std::llround(1e9 / per_second * static_cast<double>(1 << 24)));
   }
 
   uint64_t ticks_per_second_ = 0;

@@ -15,7 +15,8 @@ namespace {
 // The command line as it was typed, before anything is looked up.
 struct Typed {
   std::vector<std::string> stores;
-  std::vector<std::string> workloads = {"fillrandom", "readrandom", "readmissing", "seekrandom", "overwrite", "ycsb-a"};
+  std::vector<std::string> workloads = {"fillrandom", "readrandom", "readmissing",
+                                        "seekrandom", "overwrite",  "ycsb-a"};
   std::vector<std::string> options;  // name=value, for Lamella
   std::string engine;
   std::string distribution;
@@ -30,55 +31,67 @@ struct Typed {
 };
 
 void AddDataOptions(CLI::App* app, Config* config, Typed* typed) {
-  app->add_option("--num", typed->keys, "keys in the store; 2000000 where not said, 10000000 with --large")
+  app->add_option("--num", typed->keys,
+                  "keys in the store; 2000000 where not said, 10000000 with --large")
       ->check(CLI::Range(1u, 2'000'000'000u));
-  app->add_option("--key-size", config->shape.key_bytes, "bytes")->check(CLI::Range(4u, 65535u))->capture_default_str();
+  app->add_option("--key-size", config->shape.key_bytes, "bytes")
+      ->check(CLI::Range(4u, 65535u))
+      ->capture_default_str();
   app->add_option("--value-size", config->shape.value_bytes, "bytes")
       ->check(CLI::Range(0u, 64u << 20))
       ->capture_default_str();
-  app->add_flag("--hashed-keys", config->shape.hashed_keys, "ids and keys in different orders: new keys fall anywhere");
+  app->add_flag("--hashed-keys", config->shape.hashed_keys,
+                "ids and keys in different orders: new keys fall anywhere");
   app->add_option("--seed", config->shape.seed, "of everything drawn")->capture_default_str();
   app->add_option("--memory", typed->memory_mib, "DRAM of each store, MiB")
       ->check(CLI::Range(8u, 1u << 20))
       ->capture_default_str();
-  app->add_option("--dir", config->dir,
-                  "where scratch directories are made and removed (default: the shared-memory file system)");
+  app->add_option(
+      "--dir", config->dir,
+      "where scratch directories are made and removed (default: the shared-memory file system)");
 }
 
 void AddRunOptions(CLI::App* app, Config* config, Typed* typed) {
-  app->add_option("--workloads", typed->workloads, "what to run, in order (--list names them)")->delimiter(',');
-  app->add_option("--threads", config->threads, "client threads; several numbers run each workload once per number")
+  app->add_option("--workloads", typed->workloads, "what to run, in order (--list names them)")
+      ->delimiter(',');
+  app->add_option("--threads", config->threads,
+                  "client threads; several numbers run each workload once per number")
       ->delimiter(',')
       ->check(CLI::Range(1u, 1024u))
       ->capture_default_str();
   app->add_option("--ops", config->run.ops, "operations of all threads together; 0 is one per key")
       ->capture_default_str();
-  app->add_option("--duration", config->run.duration_s, "seconds, instead of --ops, for workloads that draw keys")
+  app->add_option("--duration", config->run.duration_s,
+                  "seconds, instead of --ops, for workloads that draw keys")
       ->check(CLI::NonNegativeNumber);
   app->add_option("--rounds", config->rounds, "the stores take turns so often; figures are medians")
       ->check(CLI::Range(1u, 100u))
       ->capture_default_str();
-  app->add_option("--warmup", config->run.warmup_share, "read workloads first run so much of themselves untimed")
+  app->add_option("--warmup", config->run.warmup_share,
+                  "read workloads first run so much of themselves untimed")
       ->check(CLI::Range(0.0, 10.0))
       ->capture_default_str();
   app->add_option("--put-ratio", typed->workload.put_ratio, "of the workload mixed")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
-  app->add_option("--distribution", typed->distribution, "uniform, zipfian or latest, instead of the workload's own");
+  app->add_option("--distribution", typed->distribution,
+                  "uniform, zipfian or latest, instead of the workload's own");
   app->add_option("--scan-length", typed->workload.scan_records, "records")
       ->check(CLI::Range(1u, 65535u))
       ->capture_default_str();
 }
 
 void AddStoreOptions(CLI::App* app, Config* config, Typed* typed) {
-  app->add_option(
-         "--stores", typed->stores,
-         "lamella, rocksdb, leveldb, lmdb (default: all that were built); lamella:name=value:... is a variant of "
-         "it beside others")
+  app->add_option("--stores", typed->stores,
+                  "lamella, rocksdb, leveldb, lmdb (default: all that were built); "
+                  "lamella:name=value:... is a variant of "
+                  "it beside others")
       ->delimiter(',');
   app->add_option("--engine", typed->engine, "Lamella's engine");
-  app->add_option("--option", typed->options, "name=value of Lamella's options; may be given again");
-  app->add_option("--medium", config->settings.medium, "Lamella's: auto, byte, cacheline, page, volatile")
+  app->add_option("--option", typed->options,
+                  "name=value of Lamella's options; may be given again");
+  app->add_option("--medium", config->settings.medium,
+                  "Lamella's: auto, byte, cacheline, page, volatile")
       ->capture_default_str();
   app->add_option("--media-profile", config->settings.media_profile,
                   "Lamella's emulated delays: dram, tlsm, pcm, optane, cxl");
@@ -90,18 +103,24 @@ void AddStoreOptions(CLI::App* app, Config* config, Typed* typed) {
 
 void AddModeOptions(CLI::App* app, Config* config, Typed* typed) {
   app->add_option("--json", config->json_path, "write every figure to this file");
-  app->add_flag("--standing", typed->standing, "the standing set against the peers, with goals and verdicts");
+  app->add_flag("--standing", typed->standing,
+                "the standing set against the peers, with goals and verdicts");
   app->add_flag("--large", typed->large,
                 "the set of ten times the data: until idle, straight after, in a fresh process");
-  app->add_flag("--small", typed->small, "what stores of one record take, alone and by the hundred, with goals");
-  app->add_flag("--quick", config->quick,
-                "--standing or --large with a tenth of the data, in one round: to see that it works");
-  app->add_flag("--strict", config->strict, "--standing, --large, --small: exit with 3 if a goal is missed");
-  app->add_option("--unflushed", typed->unflushed_mib, "--standing: MiB written before the process is killed")
+  app->add_flag("--small", typed->small,
+                "what stores of one record take, alone and by the hundred, with goals");
+  app->add_flag(
+      "--quick", config->quick,
+      "--standing or --large with a tenth of the data, in one round: to see that it works");
+  app->add_flag("--strict", config->strict,
+                "--standing, --large, --small: exit with 3 if a goal is missed");
+  app->add_option("--unflushed", typed->unflushed_mib,
+                  "--standing: MiB written before the process is killed")
       ->check(CLI::Range(1u, 1u << 20))
       ->capture_default_str();
   app->add_option("--demo", config->demo_path,
-                  "load this file (key, tab, value; \\t \\n \\r \\\\ \\xHH) into each store, in turns, and compare");
+                  "load this file (key, tab, value; \\t \\n \\r \\\\ \\xHH) into each store, in "
+                  "turns, and compare");
   app->add_flag("--list", typed->list, "name the workloads and the stores of this build");
 }
 
@@ -124,15 +143,18 @@ Status ResolveStores(const Typed& typed, Config* config) {
     Status s = ParseStoreSpec(text, shared, &spec);
     if (!s.ok()) return s;
     for (const StoreSpec& other : config->stores) {
-      if (other.label == spec.label) return Status::InvalidArgument("--stores: " + text + " is named twice");
+      if (other.label == spec.label)
+        return Status::InvalidArgument("--stores: " + text + " is named twice");
     }
     if (IsBuilt(spec.kind)) {
       config->stores.push_back(std::move(spec));
     } else {
-      std::fprintf(stderr, "lamella_bench: %s is left out: this build was made without it\n", text.c_str());
+      std::fprintf(stderr, "lamella_bench: %s is left out: this build was made without it\n",
+                   text.c_str());
     }
   }
-  if (config->stores.empty()) return Status::InvalidArgument("--stores: none of those named is in this build");
+  if (config->stores.empty())
+    return Status::InvalidArgument("--stores: none of those named is in this build");
   return Status::OK();
 }
 
@@ -140,8 +162,9 @@ Status ResolveWorkloads(Typed* typed, Config* config) {
   if (!typed->distribution.empty()) {
     typed->workload.distribution = DistributionFromName(typed->distribution);
     if (!typed->workload.distribution) {
-      return Status::InvalidArgument("--distribution: expected uniform, zipfian or latest, found \"" +
-                                     typed->distribution + "\"");
+      return Status::InvalidArgument(
+          "--distribution: expected uniform, zipfian or latest, found \"" + typed->distribution +
+          "\"");
     }
   }
   for (const std::string& name : typed->workloads) {
@@ -149,7 +172,8 @@ Status ResolveWorkloads(Typed* typed, Config* config) {
     if (!workload) {
       std::string known;
       for (const std::string& w : WorkloadNames()) known += (known.empty() ? "" : ", ") + w;
-      return Status::InvalidArgument("--workloads: \"" + name + "\" is unknown; expected one of " + known);
+      return Status::InvalidArgument("--workloads: \"" + name + "\" is unknown; expected one of " +
+                                     known);
     }
     config->workloads.push_back(*workload);
   }
@@ -164,10 +188,10 @@ Status CheckSizes(Config* config) {
   }
   // Workloads that insert go beyond --num; twice as many is what there must be room for.
   if (uint64_t{config->shape.keys} * 2 > keys.IdsMax()) {
-    return Status::InvalidArgument("--key-size: keys of " + std::to_string(config->shape.key_bytes) +
-                                   " bytes have room for " + std::to_string(keys.IdsMax()) +
-                                   " ids; expected at least twice --num, which is " +
-                                   std::to_string(config->shape.keys));
+    return Status::InvalidArgument(
+        "--key-size: keys of " + std::to_string(config->shape.key_bytes) + " bytes have room for " +
+        std::to_string(keys.IdsMax()) + " ids; expected at least twice --num, which is " +
+        std::to_string(config->shape.keys));
   }
   const uint64_t record_bytes = config->shape.key_bytes + config->shape.value_bytes;
   config->settings.data_bytes_max = record_bytes * config->shape.keys * 2;
@@ -192,7 +216,9 @@ Status Resolve(Typed* typed, Config* config) {
   if (typed->keys) config->shape.keys = *typed->keys;
   if (!config->demo_path.empty()) config->mode = Mode::kDemo;
   if (typed->list) config->mode = Mode::kList;
-  if (int{typed->standing} + int{typed->large} + int{typed->small} + int{!config->demo_path.empty()} > 1) {
+  if (int{typed->standing} + int{typed->large} + int{typed->small} +
+          int{!config->demo_path.empty()} >
+      1) {
     return Status::InvalidArgument("--standing, --large, --small and --demo: expected one of them");
   }
   Status s = ResolveStores(*typed, config);
@@ -204,8 +230,10 @@ Status Resolve(Typed* typed, Config* config) {
 }  // namespace
 
 int ParseCommandLine(int argc, const char* const* argv, Config* config) {
-  CLI::App app("Measures Lamella beside RocksDB, LevelDB and LMDB: same data, same directory, same memory, in turns.",
-               "lamella_bench");
+  CLI::App app(
+      "Measures Lamella beside RocksDB, LevelDB and LMDB: same data, same directory, same memory, "
+      "in turns.",
+      "lamella_bench");
   Typed typed;
   AddStoreOptions(&app, config, &typed);
   AddDataOptions(&app, config, &typed);
@@ -218,7 +246,8 @@ int ParseCommandLine(int argc, const char* const* argv, Config* config) {
   }
   const Status s = Resolve(&typed, config);
   if (s.ok()) return -1;
-  std::fprintf(stderr, "lamella_bench: %.*s\n", static_cast<int>(s.message().size()), s.message().data());
+  std::fprintf(stderr, "lamella_bench: %.*s\n", static_cast<int>(s.message().size()),
+               s.message().data());
   return kExitUsage;
 }
 

@@ -37,7 +37,8 @@ inline constexpr int kExitFailed = 1;      // a store failed or answered wrongly
 inline constexpr int kExitUsage = 2;       // the command line cannot be meant as it is
 inline constexpr int kExitGoalMissed = 3;  // with --strict
 
-/// Parses and checks. Returns kExitOk, or -1 to go on, or kExitUsage with the reason printed to stderr; help is kExitOk.
+/// Parses and checks. Returns kExitOk, or -1 to go on, or kExitUsage with the reason printed to
+/// stderr; help is kExitOk.
 int ParseCommandLine(int argc, const char* const* argv, Config* config);
 
 /// What `config` runs with, for the head of its report.

@@ -47,8 +47,8 @@ Status ReadAll(int fd, std::string* text) {
 }
 
 // What the child that is to be killed does.
-std::string WriteUntilKilled(const StoreSpec& spec, const StoreSettings& settings, const Dataset& dataset,
-                             const std::string& dir) {
+std::string WriteUntilKilled(const StoreSpec& spec, const StoreSettings& settings,
+                             const Dataset& dataset, const std::string& dir) {
   static std::unique_ptr<Store> store;  // static: never closed, whatever ends this process
   Status s = Store::Open(spec, settings, dir, &store);
   if (!s.ok()) return SayError(s);
@@ -66,8 +66,8 @@ std::string WriteUntilKilled(const StoreSpec& spec, const StoreSettings& setting
 }
 
 // What the child that comes after it does.
-std::string ReopenAndRead(const StoreSpec& spec, const StoreSettings& settings, const Dataset& dataset,
-                          const std::string& dir) {
+std::string ReopenAndRead(const StoreSpec& spec, const StoreSettings& settings,
+                          const Dataset& dataset, const std::string& dir) {
   std::unique_ptr<Store> store;
   std::string key, value;
   const uint64_t records = dataset.count.load();
@@ -79,9 +79,12 @@ std::string ReopenAndRead(const StoreSpec& spec, const StoreSettings& settings, 
   const double seconds = NowSeconds() - began;
   for (uint64_t id = 0; s.ok() && id < records; id += 1000) {
     s = session->Get(dataset.keys.Make(id, &key), &value);
-    if (s.ok() && !dataset.values.Matches(id, value)) s = Status::Corruption("wrong value of key " + key);
+    if (s.ok() && !dataset.values.Matches(id, value))
+      s = Status::Corruption("wrong value of key " + key);
   }
-  if (!s.ok()) return SayError(s.IsNotFound() ? Status::Corruption("acknowledged key " + key + " is missing") : s);
+  if (!s.ok())
+    return SayError(s.IsNotFound() ? Status::Corruption("acknowledged key " + key + " is missing")
+                                   : s);
   const uint64_t recovered = store->GetStats().recovered_records.value_or(0);
   session.reset();
   s = store->Close();
@@ -94,7 +97,8 @@ Status ParseOk(const std::string& said, std::istringstream* numbers) {
   std::string word;
   *numbers >> word;
   if (word == "ok") return Status::OK();
-  return Status::IOError(said.starts_with("error ") ? said.substr(6) : "a child said \"" + said + "\"");
+  return Status::IOError(said.starts_with("error ") ? said.substr(6)
+                                                    : "a child said \"" + said + "\"");
 }
 
 }  // namespace
@@ -139,8 +143,8 @@ Status MeasureCrash(const StoreSpec& spec, const StoreSettings& settings, const 
   Status s = WarmMemory(dir, std::min(unflushed_bytes * 4, FreeBytes(dir) / 2));
   if (!s.ok()) return s;
   result->records = unflushed_bytes / (shape.key_bytes + shape.value_bytes);
-  const Dataset dataset(shape.key_bytes, shape.hashed_keys, shape.value_bytes, static_cast<uint32_t>(result->records),
-                        shape.seed);
+  const Dataset dataset(shape.key_bytes, shape.hashed_keys, shape.value_bytes,
+                        static_cast<uint32_t>(result->records), shape.seed);
   StoreSettings crash_settings = settings;
   crash_settings.unflushed_bytes = unflushed_bytes;
   crash_settings.data_bytes_max = std::max(settings.data_bytes_max, unflushed_bytes);
@@ -150,12 +154,14 @@ Status MeasureCrash(const StoreSpec& spec, const StoreSettings& settings, const 
   if (s.ok()) s = ParseOk(said, &numbers);
   if (s.ok()) numbers >> result->write_seconds;
   crash_settings.create = false;
-  if (s.ok()) s = RunInChild(false, [&] { return ReopenAndRead(spec, crash_settings, dataset, dir); }, &said);
+  if (s.ok())
+    s = RunInChild(false, [&] { return ReopenAndRead(spec, crash_settings, dataset, dir); }, &said);
   numbers.clear();
   if (s.ok()) s = ParseOk(said, &numbers);
   if (s.ok()) numbers >> result->reopen_seconds >> result->recovered_records;
   std::filesystem::remove_all(dir, error);
-  if (!s.ok()) return Status::IOError(spec.label + ", killed and reopened: " + std::string(s.message()));
+  if (!s.ok())
+    return Status::IOError(spec.label + ", killed and reopened: " + std::string(s.message()));
   return s;
 }
 

@@ -78,20 +78,24 @@ Status Time(size_t count, Histogram* latency_ns, double* rate, Call&& call) {
     latency_ns->Add(clock.ToNanoseconds(now - last));
     last = now;
   }
-  *rate =
-      static_cast<double>(count) * 1e9 / static_cast<double>(std::max<uint64_t>(1, clock.ToNanoseconds(last - began)));
+  *rate = static_cast<double>(count) * 1e9 /
+          static_cast<double>(std::max<uint64_t>(1, clock.ToNanoseconds(last - began)));
   return Status::OK();
 }
 
 void SetQuantiles(const Histogram& h, size_t p50, Figures* figures) {
   constexpr double kQuantiles[] = {0.5, 0.99, 0.999};
-  for (size_t i = 0; i < 3; ++i) (*figures)[p50 + i] = static_cast<double>(h.Quantile(kQuantiles[i]));
+  for (size_t i = 0; i < 3; ++i)
+    (*figures)[p50 + i] = static_cast<double>(h.Quantile(kQuantiles[i]));
 }
 
-Status CheckedGet(Session* session, std::string_view key, std::string_view expected, std::string* value) {
+Status CheckedGet(Session* session, std::string_view key, std::string_view expected,
+                  std::string* value) {
   Status s = session->Get(key, value);
-  if (s.IsNotFound()) return Status::Corruption("key \"" + std::string(key) + "\" was acknowledged and is missing");
-  if (s.ok() && *value != expected) return Status::Corruption("key \"" + std::string(key) + "\" has a wrong value");
+  if (s.IsNotFound())
+    return Status::Corruption("key \"" + std::string(key) + "\" was acknowledged and is missing");
+  if (s.ok() && *value != expected)
+    return Status::Corruption("key \"" + std::string(key) + "\" has a wrong value");
   return s;
 }
 
@@ -104,8 +108,11 @@ Status LoadAndRead(const Records& records, uint64_t seed, Store* store, Figures*
   if (!s.ok()) return s;
   s = store->WaitForIdle();
   const std::optional<uint64_t> written = store->GetStats().BytesWritten();
-  if (written) (*figures)[kWrittenPerByte] = static_cast<double>(*written) / static_cast<double>(records.bytes);
-  std::vector<std::pair<std::string_view, std::string_view>> unique(records.last.begin(), records.last.end());
+  if (written)
+    (*figures)[kWrittenPerByte] =
+        static_cast<double>(*written) / static_cast<double>(records.bytes);
+  std::vector<std::pair<std::string_view, std::string_view>> unique(records.last.begin(),
+                                                                    records.last.end());
   std::vector<uint32_t> order(std::max(kReadsMin, unique.size()));
   Random random(seed);
   for (uint32_t& i : order) i = static_cast<uint32_t>(random.Uniform(unique.size()));
@@ -119,16 +126,17 @@ Status LoadAndRead(const Records& records, uint64_t seed, Store* store, Figures*
   if (s.ok()) s = Time(order.size(), &gets, &(*figures)[kGetRate], get);
   Scan scan;
   if (s.ok()) {
-    s = Time(order.size() / 20, &scans, &(*figures)[kScanRate],
-             [&](size_t i) { return session->ScanFrom(unique[order[i]].first, kScanRecords, false, &scan); });
+    s = Time(order.size() / 20, &scans, &(*figures)[kScanRate], [&](size_t i) {
+      return session->ScanFrom(unique[order[i]].first, kScanRecords, false, &scan);
+    });
   }
   SetQuantiles(puts, kPutP50, figures);
   SetQuantiles(gets, kGetP50, figures);
   return s;
 }
 
-Status OpenTimed(const StoreSpec& spec, const StoreSettings& settings, const std::string& dir, const Records& records,
-                 std::unique_ptr<Store>* store, double* ns) {
+Status OpenTimed(const StoreSpec& spec, const StoreSettings& settings, const std::string& dir,
+                 const Records& records, std::unique_ptr<Store>* store, double* ns) {
   const double began = NowSeconds();
   Status s = Store::Open(spec, settings, dir, store);
   if (!s.ok()) return s;
@@ -180,8 +188,8 @@ Status Hear(const std::string& said, Figures* figures) {
 }
 
 // One store, once: a child loads and reads and is killed; another reopens and verifies.
-Status RunStore(const Config& config, const StoreSpec& spec, const Records& records, const std::string& scratch,
-                uint64_t seed, Figures* figures) {
+Status RunStore(const Config& config, const StoreSpec& spec, const Records& records,
+                const std::string& scratch, uint64_t seed, Figures* figures) {
   const std::string dir = scratch + "/demo";
   std::error_code error;
   std::filesystem::remove_all(dir, error);
@@ -215,7 +223,8 @@ Status RunStore(const Config& config, const StoreSpec& spec, const Records& reco
   return s.ok() ? s : Status::IOError(spec.label + ": " + std::string(s.message()));
 }
 
-std::string RatioCell(size_t row, const std::vector<Figures>& ours, const std::vector<Figures>& theirs) {
+std::string RatioCell(size_t row, const std::vector<Figures>& ours,
+                      const std::vector<Figures>& theirs) {
   std::vector<double> ratios;
   for (size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i) {
     const double a = ours[i][row], b = theirs[i][row];
@@ -225,10 +234,12 @@ std::string RatioCell(size_t row, const std::vector<Figures>& ours, const std::v
   return ratios.empty() ? "" : FormatRatio(Median(ratios));
 }
 
-std::string DemoTable(const std::vector<StoreSpec>& stores, const std::vector<std::vector<Figures>>& rounds) {
+std::string DemoTable(const std::vector<StoreSpec>& stores,
+                      const std::vector<std::vector<Figures>>& rounds) {
   std::vector<std::string> head = {""};
   for (const StoreSpec& spec : stores) head.push_back(spec.label);
-  for (size_t i = 1; i < stores.size(); ++i) head.push_back(stores[0].label + " / " + stores[i].label);
+  for (size_t i = 1; i < stores.size(); ++i)
+    head.push_back(stores[0].label + " / " + stores[i].label);
   Table table(head);
   for (size_t row = 0; row < kRowCount; ++row) {
     std::vector<std::string> cells = {kRowNames[row]};
@@ -237,7 +248,8 @@ std::string DemoTable(const std::vector<StoreSpec>& stores, const std::vector<st
       for (const Figures& f : of_store) values.push_back(f[row]);
       cells.push_back(FormatCell(row, Median(values)));
     }
-    for (size_t i = 1; i < stores.size(); ++i) cells.push_back(RatioCell(row, rounds[0], rounds[i]));
+    for (size_t i = 1; i < stores.size(); ++i)
+      cells.push_back(RatioCell(row, rounds[0], rounds[i]));
     table.Add(std::move(cells));
   }
   return table.ToString();
@@ -261,28 +273,35 @@ Status RunDemo(const Config& config, const std::string& scratch) {
     records.last[r.key] = r.value;
     records.bytes += r.key.size() + r.value.size();
   }
-  s = WarmMemory(scratch, std::min<uint64_t>(records.bytes * 4 + (256u << 20), FreeBytes(scratch) / 2));
+  s = WarmMemory(scratch,
+                 std::min<uint64_t>(records.bytes * 4 + (256u << 20), FreeBytes(scratch) / 2));
   const std::vector<StoreSpec> stores = DemoStores(config);
   std::vector<std::vector<Figures>> rounds(stores.size());
   for (uint32_t round = 0; round < config.rounds; ++round) {
     for (size_t n = 0; n < stores.size(); ++n) {
       const size_t i = round % 2 == 0 ? n : stores.size() - 1 - n;
       rounds[i].emplace_back();
-      if (s.ok()) s = RunStore(config, stores[i], records, scratch, config.run.seed + round, &rounds[i].back());
+      if (s.ok())
+        s = RunStore(config, stores[i], records, scratch, config.run.seed + round,
+                     &rounds[i].back());
     }
   }
   if (!s.ok()) return s;
   RunContext context = MakeContext(config);
-  std::printf("%s; %s; %zu records, %zu keys, %s; %s of DRAM for each store; median of %u rounds, in turns\n",
-              context.machine.c_str(), context.file_system.c_str(), records.all.size(), records.last.size(),
-              FormatBytes(static_cast<double>(records.bytes)).c_str(),
-              FormatBytes(static_cast<double>(context.memory_budget_bytes)).c_str(), config.rounds);
+  std::printf(
+      "%s; %s; %zu records, %zu keys, %s; %s of DRAM for each store; median of %u rounds, in "
+      "turns\n",
+      context.machine.c_str(), context.file_system.c_str(), records.all.size(), records.last.size(),
+      FormatBytes(static_cast<double>(records.bytes)).c_str(),
+      FormatBytes(static_cast<double>(context.memory_budget_bytes)).c_str(), config.rounds);
   for (const StoreSpec& spec : stores) {
-    std::printf("  %s (%s): %s\n", spec.label.c_str(), StoreVersion(spec.kind).c_str(), Durability(spec.kind).c_str());
+    std::printf("  %s (%s): %s\n", spec.label.c_str(), StoreVersion(spec.kind).c_str(),
+                Durability(spec.kind).c_str());
   }
   std::fputs(DemoTable(stores, rounds).c_str(), stdout);
   std::puts(
-      "Each round: load in the file's order, read, SIGKILL, reopen, verify every record. A ratio above 1 is better.");
+      "Each round: load in the file's order, read, SIGKILL, reopen, verify every record. A ratio "
+      "above 1 is better.");
   return s;
 }
 

@@ -11,7 +11,8 @@ constexpr uint64_t kTenTo16 = 10'000'000'000'000'000u;
 constexpr uint64_t kHashedBits = 53;  // 2^53 < 10^16: every hashed id has 16 digits or fewer
 constexpr uint64_t kHashedMask = (uint64_t{1} << kHashedBits) - 1;
 
-// An odd factor and a shift-xor are bijections of the numbers below 2^53; two rounds leave no visible order.
+// An odd factor and a shift-xor are bijections of the numbers below 2^53; two rounds leave no
+// visible order.
 uint64_t HashId(uint64_t id) {
   uint64_t x = id & kHashedMask;
   for (int round = 0; round < 2; ++round) {
@@ -43,7 +44,8 @@ std::string_view KeyMaker::Make(uint64_t id, std::string* buffer) const {
 std::string_view KeyMaker::MakeMissing(uint64_t id, std::string* buffer) const {
   Make(id, buffer);
   char& last = (*buffer)[std::min(key_bytes_, kDigits) - 1];
-  last = static_cast<char>(last - '0' + ':');  // ':' follows '9': no digit, and greater than each of them
+  // ':' follows '9': no digit, and greater than each of them
+  last = static_cast<char>(last - '0' + ':');
   return *buffer;
 }
 
@@ -73,7 +75,9 @@ uint64_t Zipfian::Next(Random* rng) const {
   return std::min(static_cast<uint64_t>(rank), n_ - 1);
 }
 
-double Zipfian::Probability(uint64_t rank) const { return std::pow(static_cast<double>(rank + 1), -theta_) / zeta_n_; }
+double Zipfian::Probability(uint64_t rank) const {
+  return std::pow(static_cast<double>(rank + 1), -theta_) / zeta_n_;
+}
 
 std::vector<uint32_t> Permutation(uint32_t n, uint64_t seed) {
   std::vector<uint32_t> order(n);

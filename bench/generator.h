@@ -1,4 +1,5 @@
-// Keys, values and the distributions that workloads draw from. All of it is deterministic in its seed.
+// Keys, values and the distributions that workloads draw from. All of it is deterministic in its
+// seed.
 #ifndef LAMELLA_BENCH_GENERATOR_H_
 #define LAMELLA_BENCH_GENERATOR_H_
 
@@ -12,8 +13,9 @@
 
 namespace lamella::bench {
 
-/// Makes the key of an id: its decimal digits, zeros before them, so that ids and keys are in the same order; a key wider
-/// than 16 bytes ends in zeros. Hashed, the id goes through a bijection first, so that new ids fall anywhere.
+/// Makes the key of an id: its decimal digits, zeros before them, so that ids and keys are in the
+/// same order; a key wider than 16 bytes ends in zeros. Hashed, the id goes through a bijection
+/// first, so that new ids fall anywhere.
 class KeyMaker {
  public:
   static constexpr uint32_t kDigits = 16;
@@ -32,13 +34,15 @@ class KeyMaker {
   const bool hashed_;
 };
 
-/// Values of one size cut from a pool of random bytes, which no compressor makes smaller; where the cut is depends on the
-/// id, so that a value read can be checked against the id it was read by.
+/// Values of one size cut from a pool of random bytes, which no compressor makes smaller; where the
+/// cut is depends on the id, so that a value read can be checked against the id it was read by.
 class ValueMaker {
  public:
   ValueMaker(uint32_t value_bytes, uint64_t seed);
   uint32_t value_bytes() const { return value_bytes_; }
-  std::string_view Make(uint64_t id) const { return {pool_.data() + (MixBits(id) & (kPoolBytes - 1)), value_bytes_}; }
+  std::string_view Make(uint64_t id) const {
+    return {pool_.data() + (MixBits(id) & (kPoolBytes - 1)), value_bytes_};
+  }
   /// True where `value` has the size and begins with the bytes of the value of `id`.
   bool Matches(uint64_t id, std::string_view value) const {
     const std::string_view expected = Make(id);
@@ -55,8 +59,8 @@ class ValueMaker {
 
 enum class Distribution : uint8_t { kUniform, kZipfian, kLatest };
 
-/// Ranks in [0, n), rank r about 1 / (r + 1)^theta as often as rank 0, by the method of Gray et al. (SIGMOD 1994) that YCSB
-/// uses: exact for ranks 0 and 1, close for the others.
+/// Ranks in [0, n), rank r about 1 / (r + 1)^theta as often as rank 0, by the method of Gray et al.
+/// (SIGMOD 1994) that YCSB uses: exact for ranks 0 and 1, close for the others.
 class Zipfian {
  public:
   static constexpr double kTheta = 0.99;  // YCSB's

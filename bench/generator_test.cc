@@ -12,7 +12,8 @@ namespace {
 TEST(KeyMaker, KeysSortAsIdsDo) {
   const KeyMaker keys(16, false);
   std::string a, b;
-  for (uint64_t id : {uint64_t{0}, uint64_t{9}, uint64_t{10}, uint64_t{99}, uint64_t{123456}, uint64_t{9999999999}}) {
+  for (uint64_t id : {uint64_t{0}, uint64_t{9}, uint64_t{10}, uint64_t{99}, uint64_t{123456},
+                      uint64_t{9999999999}}) {
     EXPECT_LT(keys.Make(id, &a), keys.Make(id + 1, &b));
     EXPECT_EQ(a.size(), 16u);
   }
@@ -33,7 +34,8 @@ TEST(KeyMaker, HashedKeysAreDistinctAndFallAnywhere) {
   std::string last;
   for (uint64_t id = 0; id < 20000; ++id) {
     keys.Make(id, &key);
-    EXPECT_TRUE(std::all_of(key.begin(), key.end(), [](char c) { return c >= '0' && c <= '9'; })) << key;
+    EXPECT_TRUE(std::all_of(key.begin(), key.end(), [](char c) { return c >= '0' && c <= '9'; }))
+        << key;
     seen.insert(key);
     rising += key > last ? 1 : 0;
     last = key;

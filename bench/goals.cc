@@ -9,7 +9,9 @@ constexpr const char* kMet = "met";
 constexpr const char* kMissed = "MISSED";
 constexpr const char* kNotMeasured = "not measured";
 
-void Append(std::string* list, const std::string& item) { *list += (list->empty() ? "" : ", ") + item; }
+void Append(std::string* list, const std::string& item) {
+  *list += (list->empty() ? "" : ", ") + item;
+}
 
 // The verdict of a row is its worst: a miss before what was not measured, before what was met.
 void Judge(GoalRow* row, std::optional<bool> met) {
@@ -43,8 +45,9 @@ std::optional<size_t> Goals::IndexOf(StoreKind kind) const {
   return std::nullopt;
 }
 
-std::vector<std::vector<double>> Goals::Collect(const std::vector<RunResult>& results, const std::string& workload,
-                                                uint32_t threads, const Figure& figure) const {
+std::vector<std::vector<double>> Goals::Collect(const std::vector<RunResult>& results,
+                                                const std::string& workload, uint32_t threads,
+                                                const Figure& figure) const {
   std::vector<std::vector<double>> rounds(context_.stores.size());
   for (const RunResult& r : results) {
     if (r.workload != workload || r.threads != threads) continue;
@@ -61,13 +64,15 @@ GoalRow Goals::MakeRow(const std::string& what, const std::vector<std::vector<do
                        const Format& format) const {
   GoalRow row;
   row.what = what;
-  for (const std::vector<double>& values : rounds) row.cells.push_back(values.empty() ? "" : format(Median(values)));
+  for (const std::vector<double>& values : rounds)
+    row.cells.push_back(values.empty() ? "" : format(Median(values)));
   return row;
 }
 
-void Goals::AddRates(const std::string& what, const std::vector<RunResult>& results, const std::string& workload,
-                     const std::vector<PeerGoal>& goals) {
-  const auto rounds = Collect(results, workload, 1, [](const RunResult& r) { return r.OpsPerSecond(); });
+void Goals::AddRates(const std::string& what, const std::vector<RunResult>& results,
+                     const std::string& workload, const std::vector<PeerGoal>& goals) {
+  const auto rounds =
+      Collect(results, workload, 1, [](const RunResult& r) { return r.OpsPerSecond(); });
   GoalRow row = MakeRow(what, rounds, FormatRate);
   const std::optional<size_t> ours = IndexOf(StoreKind::kLamella);
   for (const PeerGoal& goal : goals) {
@@ -84,8 +89,9 @@ void Goals::AddRates(const std::string& what, const std::vector<RunResult>& resu
   rows_.push_back(std::move(row));
 }
 
-void Goals::AddShare(const std::string& what, const std::vector<RunResult>& results, const std::string& workload,
-                     const Figure& figure, const Format& format, StoreKind peer, double share) {
+void Goals::AddShare(const std::string& what, const std::vector<RunResult>& results,
+                     const std::string& workload, const Figure& figure, const Format& format,
+                     StoreKind peer, double share) {
   const auto rounds = Collect(results, workload, 1, figure);
   GoalRow row = MakeRow(what, rounds, format);
   const std::optional<size_t> ours = IndexOf(StoreKind::kLamella), theirs = IndexOf(peer);
@@ -98,18 +104,19 @@ void Goals::AddShare(const std::string& what, const std::vector<RunResult>& resu
   rows_.push_back(std::move(row));
 }
 
-void Goals::AddLimit(const std::string& what, const std::vector<RunResult>& results, const std::string& workload,
-                     const Figure& figure, const Format& format, double limit) {
+void Goals::AddLimit(const std::string& what, const std::vector<RunResult>& results,
+                     const std::string& workload, const Figure& figure, const Format& format,
+                     double limit) {
   AddLimitOf(what, Collect(results, workload, 1, figure), format, limit);
 }
 
-void Goals::AddFigure(const std::string& what, const std::vector<RunResult>& results, const std::string& workload,
-                      const Figure& figure, const Format& format) {
+void Goals::AddFigure(const std::string& what, const std::vector<RunResult>& results,
+                      const std::string& workload, const Figure& figure, const Format& format) {
   rows_.push_back(MakeRow(what, Collect(results, workload, 1, figure), format));
 }
 
-void Goals::AddLimitOf(const std::string& what, const std::vector<std::vector<double>>& rounds, const Format& format,
-                       double limit) {
+void Goals::AddLimitOf(const std::string& what, const std::vector<std::vector<double>>& rounds,
+                       const Format& format, double limit) {
   GoalRow row = MakeRow(what, rounds, format);
   const std::optional<size_t> ours = IndexOf(StoreKind::kLamella);
   row.goal = "<= " + format(limit);
@@ -122,10 +129,11 @@ void Goals::AddLimitOf(const std::string& what, const std::vector<std::vector<do
   rows_.push_back(std::move(row));
 }
 
-void Goals::AddScaling(const std::string& what, const std::vector<RunResult>& results, const std::string& workload,
-                       uint32_t threads, double ratio_goal) {
+void Goals::AddScaling(const std::string& what, const std::vector<RunResult>& results,
+                       const std::string& workload, uint32_t threads, double ratio_goal) {
   const Figure rate = [](const RunResult& r) { return r.OpsPerSecond(); };
-  const auto one = Collect(results, workload, 1, rate), more = Collect(results, workload, threads, rate);
+  const auto one = Collect(results, workload, 1, rate),
+             more = Collect(results, workload, threads, rate);
   GoalRow row = MakeRow(what, more, FormatRate);
   const std::optional<size_t> ours = IndexOf(StoreKind::kLamella);
   std::optional<double> ratio;
@@ -137,7 +145,8 @@ void Goals::AddScaling(const std::string& what, const std::vector<RunResult>& re
 }
 
 bool Goals::AllMet() const {
-  return std::none_of(rows_.begin(), rows_.end(), [](const GoalRow& row) { return row.verdict == kMissed; });
+  return std::none_of(rows_.begin(), rows_.end(),
+                      [](const GoalRow& row) { return row.verdict == kMissed; });
 }
 
 }  // namespace lamella::bench

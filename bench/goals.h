@@ -1,4 +1,5 @@
-// Goals turns the results of a standing run into rows with verdicts. Pure: what it is given decides what it says.
+// Goals turns the results of a standing run into rows with verdicts. Pure: what it is given decides
+// what it says.
 #ifndef LAMELLA_BENCH_GOALS_H_
 #define LAMELLA_BENCH_GOALS_H_
 
@@ -25,33 +26,39 @@ class Goals {
   explicit Goals(const RunContext& context);
 
   /// The median rates of a workload and the medians over rounds of lamella's rate by the peer's.
-  void AddRates(const std::string& what, const std::vector<RunResult>& results, const std::string& workload,
-                const std::vector<PeerGoal>& goals);
+  void AddRates(const std::string& what, const std::vector<RunResult>& results,
+                const std::string& workload, const std::vector<PeerGoal>& goals);
   /// A figure of which less is better, against a share of the peer's: at most `share` of it.
-  void AddShare(const std::string& what, const std::vector<RunResult>& results, const std::string& workload,
-                const Figure& figure, const Format& format, StoreKind peer, double share);
-  /// A figure of lamella's that must be at most `limit` in the median round, beside that of the others.
-  void AddLimit(const std::string& what, const std::vector<RunResult>& results, const std::string& workload,
-                const Figure& figure, const Format& format, double limit);
+  void AddShare(const std::string& what, const std::vector<RunResult>& results,
+                const std::string& workload, const Figure& figure, const Format& format,
+                StoreKind peer, double share);
+  /// A figure of lamella's that must be at most `limit` in the median round, beside that of the
+  /// others.
+  void AddLimit(const std::string& what, const std::vector<RunResult>& results,
+                const std::string& workload, const Figure& figure, const Format& format,
+                double limit);
   /// A figure of each store without a goal.
-  void AddFigure(const std::string& what, const std::vector<RunResult>& results, const std::string& workload,
-                 const Figure& figure, const Format& format);
-  /// As AddLimit for figures that were not taken by a workload: one vector of rounds a store, empty where not measured.
-  void AddLimitOf(const std::string& what, const std::vector<std::vector<double>>& rounds, const Format& format,
-                  double limit);
+  void AddFigure(const std::string& what, const std::vector<RunResult>& results,
+                 const std::string& workload, const Figure& figure, const Format& format);
+  /// As AddLimit for figures that were not taken by a workload: one vector of rounds a store, empty
+  /// where not measured.
+  void AddLimitOf(const std::string& what, const std::vector<std::vector<double>>& rounds,
+                  const Format& format, double limit);
   /// How lamella's rate with `threads` compares with its rate with one.
-  void AddScaling(const std::string& what, const std::vector<RunResult>& results, const std::string& workload,
-                  uint32_t threads, double ratio);
+  void AddScaling(const std::string& what, const std::vector<RunResult>& results,
+                  const std::string& workload, uint32_t threads, double ratio);
 
   const std::vector<GoalRow>& rows() const { return rows_; }
   bool AllMet() const;
 
  private:
   std::optional<size_t> IndexOf(StoreKind kind) const;
-  std::vector<std::vector<double>> Collect(const std::vector<RunResult>& results, const std::string& workload,
-                                           uint32_t threads, const Figure& figure) const;
+  std::vector<std::vector<double>> Collect(const std::vector<RunResult>& results,
+                                           const std::string& workload, uint32_t threads,
+                                           const Figure& figure) const;
   // One row of medians; empty cells where a store has none.
-  GoalRow MakeRow(const std::string& what, const std::vector<std::vector<double>>& rounds, const Format& format) const;
+  GoalRow MakeRow(const std::string& what, const std::vector<std::vector<double>>& rounds,
+                  const Format& format) const;
 
   const RunContext context_;
   std::vector<GoalRow> rows_;

@@ -29,7 +29,8 @@ constexpr const char* kFreshWorkloads[] = {"ycsb-c", "ycsb-b"};
 class LargeRun {
  public:
   LargeRun(const Config& config, const std::string& scratch) : config_(config), scratch_(scratch) {
-    std::erase_if(config_.stores, [](const StoreSpec& spec) { return spec.kind == StoreKind::kLevelDb; });
+    std::erase_if(config_.stores,
+                  [](const StoreSpec& spec) { return spec.kind == StoreKind::kLevelDb; });
     if (config_.quick) {
       config_.shape.keys = std::max(1000u, config_.shape.keys / 10);
       config_.rounds = 1;
@@ -40,7 +41,8 @@ class LargeRun {
 
   Status Run() {
     Status s;
-    for (size_t i = 0; s.ok() && i < config_.stores.size(); i++) s = RunFresh(config_.stores[i]);  // first: it forks
+    // first: it forks
+    for (size_t i = 0; s.ok() && i < config_.stores.size(); i++) s = RunFresh(config_.stores[i]);
     if (s.ok()) s = RunSteps();
     for (size_t i = 0; s.ok() && i < config_.stores.size(); i++) s = RunQueue(config_.stores[i]);
     return s;
@@ -51,8 +53,8 @@ class LargeRun {
 
  private:
   void Say(const RunResult& r) const {
-    std::fprintf(stderr, "%6.0f s  %-28s %-12s %s\n", NowSeconds() - began_, r.workload.c_str(), r.store.c_str(),
-                 FormatRate(r.OpsPerSecond()).c_str());
+    std::fprintf(stderr, "%6.0f s  %-28s %-12s %s\n", NowSeconds() - began_, r.workload.c_str(),
+                 r.store.c_str(), FormatRate(r.OpsPerSecond()).c_str());
   }
   void Keep(RunResult result, const char* name) {
     result.workload = name;
@@ -71,7 +73,8 @@ class LargeRun {
   std::vector<RunResult> results_;
 };
 
-Status LargeRun::RunStep(Slot* slot, const char* workload, uint64_t ops, bool await_idle, const char* name) {
+Status LargeRun::RunStep(Slot* slot, const char* workload, uint64_t ops, bool await_idle,
+                         const char* name) {
   RunSettings run = config_.run;
   run.ops = ops;
   run.duration_s = 0;
@@ -102,7 +105,8 @@ Status LargeRun::RunSteps() {
 Status LargeRun::RunQueue(const StoreSpec& spec) {
   DataShape shape = config_.shape;
   shape.keys = static_cast<uint32_t>(kQueueBytes / (shape.key_bytes + shape.value_bytes));
-  if (spec.kind == StoreKind::kLmdb) return Status::OK();  // its file never shrinks, and its map is sized beforehand
+  // its file never shrinks, and its map is sized beforehand
+  if (spec.kind == StoreKind::kLmdb) return Status::OK();
   const uint64_t turnover = config_.quick ? kQueueTurnover / 10 : kQueueTurnover;
   Slot slot(spec, config_.settings, shape, scratch_);
   return RunStep(&slot, "queue", shape.keys * turnover, true, "queue");
@@ -117,7 +121,8 @@ Status LargeRun::RunFresh(const StoreSpec& spec) {
   settings.data_bytes_max = uint64_t{shape.keys} * (shape.key_bytes + shape.value_bytes) * 2;
   ScratchDirectory made;
   Status s = made.Create(scratch_, "fresh");
-  if (s.ok()) s = WarmMemory(made.path(), std::min(settings.data_bytes_max, FreeBytes(made.path()) / 2));
+  if (s.ok())
+    s = WarmMemory(made.path(), std::min(settings.data_bytes_max, FreeBytes(made.path()) / 2));
   if (!s.ok()) return s;
   const auto in_child = [&](const char* workload, bool create, RunResult* result) {
     settings.create = create;
@@ -125,15 +130,18 @@ Status LargeRun::RunFresh(const StoreSpec& spec) {
     Status child = RunInChild(
         false,
         [&]() -> std::string {
-          Dataset dataset(shape.key_bytes, shape.hashed_keys, shape.value_bytes, shape.keys, shape.seed);
+          Dataset dataset(shape.key_bytes, shape.hashed_keys, shape.value_bytes, shape.keys,
+                          shape.seed);
           RunSettings run;
           run.ops = shape.keys / 2;
           run.warmup_share = 0;
           RunResult ran;
           std::unique_ptr<Store> store;
           Status opened = Store::Open(spec, settings, made.path(), &store);
-          if (opened.ok()) opened = RunWorkload(*FindWorkload(workload, {}), run, store.get(), &dataset, &ran);
-          if (opened.ok() && (ran.wrong > 0 || ran.missing > 0)) opened = Status::Corruption("wrong or missing values");
+          if (opened.ok())
+            opened = RunWorkload(*FindWorkload(workload, {}), run, store.get(), &dataset, &ran);
+          if (opened.ok() && (ran.wrong > 0 || ran.missing > 0))
+            opened = Status::Corruption("wrong or missing values");
           if (opened.ok()) opened = store->Close();
           if (!opened.ok()) return "error " + opened.ToString();
           return "ok " + std::to_string(ran.ops) + " " + std::to_string(ran.seconds) + " " +
@@ -144,7 +152,8 @@ Status LargeRun::RunFresh(const StoreSpec& spec) {
     std::istringstream numbers(said);
     std::string word;
     numbers >> word >> result->ops >> result->seconds >> result->cpu_seconds;
-    return word == "ok" ? Status::OK() : Status::IOError(spec.label + " in a fresh process: " + said);
+    return word == "ok" ? Status::OK()
+                        : Status::IOError(spec.label + " in a fresh process: " + said);
   };
   RunResult fill;
   s = in_child("fillrandom", true, &fill);
@@ -153,7 +162,8 @@ Status LargeRun::RunFresh(const StoreSpec& spec) {
     result.store = spec.label;
     if (s.ok()) s = in_child(workload, false, &result);
     if (s.ok())
-      Keep(std::move(result), workload == kFreshWorkloads[0] ? "YCSB C, fresh process" : "YCSB B, fresh process");
+      Keep(std::move(result),
+           workload == kFreshWorkloads[0] ? "YCSB C, fresh process" : "YCSB B, fresh process");
   }
   return s;
 }
@@ -168,7 +178,8 @@ Goals LargeRun::Judge() const {
   goals.AddRates("load, until idle", until_idle, "load", {{kRocks, kLoadGoal}, {kLmdb, 0}});
   goals.AddRates("gets after it", results_, "gets after the load", {{kRocks, 0}, {kLmdb, 0}});
   goals.AddRates("overwrite, to the last put", results_, "overwrite", {{kRocks, 0}, {kLmdb, 0}});
-  goals.AddRates("overwrite, until idle", until_idle, "overwrite", {{kRocks, kOverwriteGoal}, {kLmdb, 0}});
+  goals.AddRates("overwrite, until idle", until_idle, "overwrite",
+                 {{kRocks, kOverwriteGoal}, {kLmdb, 0}});
   goals.AddRates("YCSB A straight after overwrite", results_, "YCSB A straight after",
                  {{kRocks, kStraightAfterGoal}, {kLmdb, 0}});
   goals.AddLimit(
@@ -188,9 +199,10 @@ Goals LargeRun::Judge() const {
       slowest.push_back(second);
     }
   }
-  goals.AddRates("its slowest second", slowest, "YCSB A straight after", {{kRocks, kNeverUnderGoal}});
-  const double live_bytes =
-      static_cast<double>(config_.shape.keys) * (config_.shape.key_bytes + config_.shape.value_bytes);
+  goals.AddRates("its slowest second", slowest, "YCSB A straight after",
+                 {{kRocks, kNeverUnderGoal}});
+  const double live_bytes = static_cast<double>(config_.shape.keys) *
+                            (config_.shape.key_bytes + config_.shape.value_bytes);
   const auto number = [](double v) { return FormatNumber(v); };
   goals.AddLimit(
       "bytes used over live bytes, overwrite", results_, "overwrite",
@@ -200,17 +212,20 @@ Goals LargeRun::Judge() const {
       number, kSpaceMax);
   goals.AddFigure(
       "files over live bytes, overwrite", results_, "overwrite",
-      [live_bytes](const RunResult& r) { return static_cast<double>(r.space_bytes) / live_bytes; }, number);
+      [live_bytes](const RunResult& r) { return static_cast<double>(r.space_bytes) / live_bytes; },
+      number);
   goals.AddRates("queue of 10 MB", results_, "queue", {{kRocks, 0}});
   goals.AddLimit(
-      "its space", results_, "queue", [](const RunResult& r) { return static_cast<double>(r.space_bytes); },
-      FormatBytes, kQueueSpaceBytesMax);
+      "its space", results_, "queue",
+      [](const RunResult& r) { return static_cast<double>(r.space_bytes); }, FormatBytes,
+      kQueueSpaceBytesMax);
   for (const char* name : {"YCSB C, fresh process", "YCSB B, fresh process"}) {
     goals.AddRates(name, results_, name, {{kRocks, kFreshRocksGoal}, {kLmdb, kFreshLmdbGoal}});
   }
   goals.AddFigure(
       "processor time of an operation, C", results_, "YCSB C, fresh process",
-      [](const RunResult& r) { return r.cpu_seconds / static_cast<double>(r.ops) * 1e9; }, FormatNs);
+      [](const RunResult& r) { return r.cpu_seconds / static_cast<double>(r.ops) * 1e9; },
+      FormatNs);
   return goals;
 }
 

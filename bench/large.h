@@ -1,5 +1,5 @@
-// The large set: what a size that no cache holds shows, and the standing benchmark does not. Load and
-// overwrite until background work is done, reads straight after the last put, a queue in steady
+// The large set: what a size that no cache holds shows, and the standing benchmark does not. Load
+// and overwrite until background work is done, reads straight after the last put, a queue in steady
 // state, and a process that has just opened the store.
 #ifndef LAMELLA_BENCH_LARGE_H_
 #define LAMELLA_BENCH_LARGE_H_

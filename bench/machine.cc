@@ -28,9 +28,11 @@ Status WarmMemory(const std::string& dir, uint64_t bytes) {
   Status result;
   const size_t size = static_cast<size_t>(bytes);
   if (ftruncate(fd, static_cast<off_t>(size)) != 0) {
-    result = Status::IOError(name + ": cannot grow to " + std::to_string(bytes) + " bytes: " + std::strerror(errno));
+    result = Status::IOError(name + ": cannot grow to " + std::to_string(bytes) +
+                             " bytes: " + std::strerror(errno));
   } else if (posix_fallocate(fd, 0, static_cast<off_t>(size)) != 0) {
-    result = Status::NoSpace(dir + ": no " + std::to_string(bytes) + " bytes free; name another directory with --dir");
+    result = Status::NoSpace(dir + ": no " + std::to_string(bytes) +
+                             " bytes free; name another directory with --dir");
   }
   close(fd);
   return result;
@@ -58,8 +60,8 @@ double CpuSeconds() {
 uint64_t DirectoryBytes(const std::string& dir) {
   uint64_t total = 0;
   std::error_code error;
-  for (auto it = fs::recursive_directory_iterator(dir, error); !error && it != fs::recursive_directory_iterator();
-       it.increment(error)) {
+  for (auto it = fs::recursive_directory_iterator(dir, error);
+       !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
     struct stat st{};
     if (lstat(it->path().c_str(), &st) == 0) total += static_cast<uint64_t>(st.st_blocks) * 512;
   }

@@ -9,8 +9,9 @@
 
 namespace lamella::bench {
 
-/// Touches `bytes` of file memory in `dir` and gives them back, so that no store is the first to use the machine's pages
-/// (in a virtual machine the first touch of a page costs ten times what the next does).
+/// Touches `bytes` of file memory in `dir` and gives them back, so that no store is the first to
+/// use the machine's pages (in a virtual machine the first touch of a page costs ten times what the
+/// next does).
 Status WarmMemory(const std::string& dir, uint64_t bytes);
 /// Anonymous memory of this process that is resident, bytes; mapped files are not in it.
 uint64_t ResidentAnonymousBytes();

@@ -32,8 +32,9 @@ std::string Scaled(double value, double step, const std::vector<const char*>& un
 }
 
 size_t CodePoints(std::string_view text) {
-  return static_cast<size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  }));
 }
 
 std::string LatencyCell(const Histogram& h, double quantile) {
@@ -42,7 +43,8 @@ std::string LatencyCell(const Histogram& h, double quantile) {
 }
 
 std::vector<std::string> LatencyCells(const Histogram& h) {
-  return {LatencyCell(h, 0.5), LatencyCell(h, 0.99), LatencyCell(h, 0.999), LatencyCell(h, 0.9999), LatencyCell(h, 1)};
+  return {LatencyCell(h, 0.5), LatencyCell(h, 0.99), LatencyCell(h, 0.999), LatencyCell(h, 0.9999),
+          LatencyCell(h, 1)};
 }
 
 // The rounds of one store on one workload.
@@ -66,7 +68,8 @@ std::vector<Group> GroupResults(const std::vector<RunResult>& results) {
   std::vector<Group> groups;
   for (const RunResult& r : results) {
     auto same = std::find_if(groups.begin(), groups.end(), [&](const Group& g) {
-      return g.first->store == r.store && g.first->workload == r.workload && g.first->threads == r.threads;
+      return g.first->store == r.store && g.first->workload == r.workload &&
+             g.first->threads == r.threads;
     });
     if (same == groups.end()) same = groups.insert(groups.end(), Group{&r, {}});
     same->rounds.push_back(&r);
@@ -76,7 +79,9 @@ std::vector<Group> GroupResults(const std::vector<RunResult>& results) {
 
 std::string RatioTo(const Group& group, const std::vector<Group>& groups) {
   for (const Group& base : groups) {
-    if (base.first->workload != group.first->workload || base.first->threads != group.first->threads) continue;
+    if (base.first->workload != group.first->workload ||
+        base.first->threads != group.first->threads)
+      continue;
     if (&base == &group) return "";
     std::vector<double> ratios;
     for (size_t i = 0; i < std::min(base.rounds.size(), group.rounds.size()); ++i) {
@@ -97,8 +102,8 @@ void AddGroup(const Group& group, const std::vector<Group>& groups, Table* table
     all.Merge(h);
   }
   const RunResult& r = *group.rounds.back();
-  std::vector<std::string> row = {r.workload, r.store, std::to_string(r.threads), FormatRate(group.MedianRate()),
-                                  RatioTo(group, groups)};
+  std::vector<std::string> row = {r.workload, r.store, std::to_string(r.threads),
+                                  FormatRate(group.MedianRate()), RatioTo(group, groups)};
   for (std::string& cell : LatencyCells(all)) row.push_back(std::move(cell));
   row.push_back(r.stall_ns ? FormatNs(static_cast<double>(*r.stall_ns)) : "n/a");
   row.push_back(r.puts == 0 ? "" : FormatNumber(r.WriteAmplification()));
@@ -108,7 +113,8 @@ void AddGroup(const Group& group, const std::vector<Group>& groups, Table* table
   table->Add(std::move(row));
   if (classes.size() < 2) return;
   for (size_t c : classes) {
-    std::vector<std::string> part = {std::string("  ") + OpClassName(static_cast<OpClass>(c)), "", "", "", ""};
+    std::vector<std::string> part = {std::string("  ") + OpClassName(static_cast<OpClass>(c)), "",
+                                     "", "", ""};
     for (std::string& cell : LatencyCells(group.Latency(c))) part.push_back(std::move(cell));
     table->Add(std::move(part));
   }
@@ -144,9 +150,13 @@ std::string Table::ToString() const {
   return text;
 }
 
-std::string FormatRate(double per_second) { return Scaled(per_second, 1000, {"/s", "k/s", "M/s", "G/s"}); }
+std::string FormatRate(double per_second) {
+  return Scaled(per_second, 1000, {"/s", "k/s", "M/s", "G/s"});
+}
 std::string FormatNs(double ns) { return Scaled(ns, 1000, {"ns", "us", "ms", "s"}); }
-std::string FormatBytes(double bytes) { return Scaled(bytes, 1024, {"B", "KiB", "MiB", "GiB", "TiB"}); }
+std::string FormatBytes(double bytes) {
+  return Scaled(bytes, 1024, {"B", "KiB", "MiB", "GiB", "TiB"});
+}
 std::string FormatRatio(std::optional<double> ratio) { return ratio ? Three(*ratio) + "x" : "n/a"; }
 std::string FormatNumber(std::optional<double> number) { return number ? Three(*number) : "n/a"; }
 
@@ -158,23 +168,25 @@ double Median(std::vector<double> values) {
 }
 
 std::string ContextToString(const RunContext& context) {
-  std::string text = fmt::format("{}; {}; {} keys of {} B, values of {} B; {} of DRAM for each store; {} round{}\n",
-                                 context.machine, context.file_system, context.keys, context.key_bytes,
-                                 context.value_bytes, FormatBytes(static_cast<double>(context.memory_budget_bytes)),
-                                 context.rounds, context.rounds == 1 ? "" : "s");
+  std::string text = fmt::format(
+      "{}; {}; {} keys of {} B, values of {} B; {} of DRAM for each store; {} round{}\n",
+      context.machine, context.file_system, context.keys, context.key_bytes, context.value_bytes,
+      FormatBytes(static_cast<double>(context.memory_budget_bytes)), context.rounds,
+      context.rounds == 1 ? "" : "s");
   std::vector<StoreKind> seen;
   for (const StoreSpec& spec : context.stores) {
     if (std::find(seen.begin(), seen.end(), spec.kind) != seen.end()) continue;
     seen.push_back(spec.kind);
-    text += fmt::format("  {} ({}): {}\n", StoreKindName(spec.kind), StoreVersion(spec.kind), Durability(spec.kind));
+    text += fmt::format("  {} ({}): {}\n", StoreKindName(spec.kind), StoreVersion(spec.kind),
+                        Durability(spec.kind));
   }
   return text;
 }
 
 std::string ResultsToTable(const std::vector<RunResult>& results) {
   if (results.empty()) return "";
-  Table table({"workload", "store", "threads", "rate", results.front().store + " vs", "p50", "p99", "p99.9", "p99.99",
-               "max", "stalled", "written/user", "dram", "rss", "space"});
+  Table table({"workload", "store", "threads", "rate", results.front().store + " vs", "p50", "p99",
+               "p99.9", "p99.99", "max", "stalled", "written/user", "dram", "rss", "space"});
   table.AlignLeft(1);
   const std::vector<Group> groups = GroupResults(results);
   for (const Group& group : groups) AddGroup(group, groups, &table);

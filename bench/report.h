@@ -12,7 +12,8 @@
 
 namespace lamella::bench {
 
-/// Rows of cells under a head; every column as wide as its widest cell, the first to the left, the others to the right.
+/// Rows of cells under a head; every column as wide as its widest cell, the first to the left, the
+/// others to the right.
 class Table {
  public:
   explicit Table(std::vector<std::string> head) : head_(std::move(head)) {}
@@ -29,7 +30,8 @@ class Table {
   std::vector<size_t> left_ = {0};
 };
 
-// Three significant figures and a unit: "3.21 M/s", "412 ns", "1.50 ms", "268 MiB". An absent value is "n/a".
+// Three significant figures and a unit: "3.21 M/s", "412 ns", "1.50 ms", "268 MiB". An absent value
+// is "n/a".
 std::string FormatRate(double per_second);
 std::string FormatNs(double ns);
 std::string FormatBytes(double bytes);
@@ -53,20 +55,23 @@ struct RunContext {
 /// A goal and what was measured against it.
 struct GoalRow {
   std::string what;
-  std::vector<std::string> cells;  // one a store, in the order of RunContext::stores; empty where it does not apply
+  // one a store, in the order of RunContext::stores; empty where it does not apply
+  std::vector<std::string> cells;
   std::string measured;
   std::string goal;     // empty: shown for comparison
   std::string verdict;  // "met", "missed", "not measured", or empty where there is no goal
 };
 
-/// The lines above a table: machine, sizes, budget; and for each store its version and what its writes survive.
+/// The lines above a table: machine, sizes, budget; and for each store its version and what its
+/// writes survive.
 std::string ContextToString(const RunContext& context);
-/// One row a result; where several kinds of operation were mixed, one more for each. Rounds are folded into medians, and
-/// "vs" is the median over rounds of the ratio to the first store in the same round.
+/// One row a result; where several kinds of operation were mixed, one more for each. Rounds are
+/// folded into medians, and "vs" is the median over rounds of the ratio to the first store in the
+/// same round.
 std::string ResultsToTable(const std::vector<RunResult>& results);
 std::string GoalsToTable(const RunContext& context, const std::vector<GoalRow>& goals);
-/// Everything: context, goals, and per result throughput, percentiles, time series, bytes by cause, amplification, stalls,
-/// memory and space. Ends with a newline.
+/// Everything: context, goals, and per result throughput, percentiles, time series, bytes by cause,
+/// amplification, stalls, memory and space. Ends with a newline.
 std::string ResultsToJson(const RunContext& context, const std::vector<RunResult>& results,
                           const std::vector<GoalRow>& goals = {});
 

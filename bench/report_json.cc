@@ -36,7 +36,8 @@ Json WrittenToJson(const std::optional<std::vector<BytesByCause>>& written) {
 Json ResultToJson(const RunResult& r) {
   Json latencies = Json::object();
   for (size_t c = 0; c < r.latency_ns.size(); ++c) {
-    if (r.latency_ns[c].count() > 0) latencies[OpClassName(static_cast<OpClass>(c))] = LatencyToJson(r.latency_ns[c]);
+    if (r.latency_ns[c].count() > 0)
+      latencies[OpClassName(static_cast<OpClass>(c))] = LatencyToJson(r.latency_ns[c]);
   }
   return {{"store", r.store},
           {"workload", r.workload},

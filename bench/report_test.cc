@@ -63,7 +63,8 @@ TEST(Median, IsTheMiddleOne) {
 }
 
 TEST(Report, TheTableShowsTheRatioToTheFirstStore) {
-  const std::string table = ResultsToTable({MakeResult("lamella", 4000), MakeResult("rocksdb", 1000)});
+  const std::string table =
+      ResultsToTable({MakeResult("lamella", 4000), MakeResult("rocksdb", 1000)});
   EXPECT_NE(table.find("lamella vs"), std::string::npos) << table;
   EXPECT_NE(table.find("4.00x"), std::string::npos) << table;
   EXPECT_NE(table.find("5.0"), std::string::npos) << table;  // p50, within the histogram's 1.6 %
@@ -73,7 +74,8 @@ TEST(Report, JsonHoldsEveryFigureAndParses) {
   RunResult r = MakeResult("rocksdb", 1000);
   r.written = {{"wal", 100'000}, {"flush", 50'000}};
   r.ops_per_second = {600, 400};
-  const auto json = nlohmann::json::parse(ResultsToJson(MakeTestContext(), {r, MakeResult("lmdb", 10)}));
+  const auto json =
+      nlohmann::json::parse(ResultsToJson(MakeTestContext(), {r, MakeResult("lmdb", 10)}));
   const auto& first = json["results"][0];
   EXPECT_EQ(first["ops_per_second"], 1000);
   EXPECT_EQ(first["bytes_written_by_cause"]["wal"], 100'000);

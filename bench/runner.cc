@@ -38,9 +38,13 @@ OpClass ClassOf(OpKind kind) {
 class Client {
  public:
   Client(const Workload& workload, Store* store, Dataset* dataset, std::vector<Op> plan)
-      : workload_(workload), dataset_(dataset), plan_(std::move(plan)), session_(store->NewSession()) {}
+      : workload_(workload),
+        dataset_(dataset),
+        plan_(std::move(plan)),
+        session_(store->NewSession()) {}
 
-  // Makes `count` operations of the plan, going round, or as many as there is time for within `ticks_max`.
+  // Makes `count` operations of the plan, going round, or as many as there is time for within
+  // `ticks_max`.
   Status Run(uint64_t count, uint64_t ticks_max, const std::atomic<bool>& stop) {
     const Clock& clock = Clock::Get();
     const uint64_t began = Clock::Ticks();
@@ -78,8 +82,10 @@ class Client {
   }
   void AddTo(RunResult* result) const {
     for (size_t i = 0; i < latency_ns_.size(); ++i) result->latency_ns[i].Merge(latency_ns_[i]);
-    if (ops_per_second_.size() > result->ops_per_second.size()) result->ops_per_second.resize(ops_per_second_.size());
-    for (size_t i = 0; i < ops_per_second_.size(); ++i) result->ops_per_second[i] += ops_per_second_[i];
+    if (ops_per_second_.size() > result->ops_per_second.size())
+      result->ops_per_second.resize(ops_per_second_.size());
+    for (size_t i = 0; i < ops_per_second_.size(); ++i)
+      result->ops_per_second[i] += ops_per_second_[i];
     result->ops += ops_ + scanned_all_;
     result->missing += missing_;
     result->wrong += wrong_;
@@ -100,7 +106,9 @@ class Client {
       case OpKind::kQueue: {
         const uint64_t newest = dataset_->count.fetch_add(1, std::memory_order_relaxed);
         Status s = Put(newest);
-        return s.ok() ? session_->Delete(dataset_->keys.Make(newest - dataset_->keys_at_first, &key_)) : s;
+        return s.ok()
+                   ? session_->Delete(dataset_->keys.Make(newest - dataset_->keys_at_first, &key_))
+                   : s;
       }
       case OpKind::kGet:
         return Get(IdOf(op));
@@ -109,7 +117,8 @@ class Client {
       case OpKind::kMultiGet:
         return MultiGet(op);
       case OpKind::kScan:
-        return session_->ScanFrom(dataset_->keys.Make(IdOf(op), &key_), op.scan_records, workload_.reverse, &scan_);
+        return session_->ScanFrom(dataset_->keys.Make(IdOf(op), &key_), op.scan_records,
+                                  workload_.reverse, &scan_);
       case OpKind::kReadModifyWrite: {
         const uint64_t id = IdOf(op);
         Status s = Get(id);
@@ -179,7 +188,8 @@ class Client {
   uint64_t ops_ = 0, missing_ = 0, wrong_ = 0, puts_ = 0, scanned_all_ = 0;
 };
 
-std::optional<uint64_t> Difference(const std::optional<uint64_t>& after, const std::optional<uint64_t>& before) {
+std::optional<uint64_t> Difference(const std::optional<uint64_t>& after,
+                                   const std::optional<uint64_t>& before) {
   if (!after || !before) return std::nullopt;
   return *after - std::min(*before, *after);
 }
@@ -188,7 +198,8 @@ void AddStats(const StoreStats& before, const StoreStats& after, RunResult* resu
   if (before.written && after.written) {
     result->written = after.written;
     for (size_t i = 0; i < result->written->size(); ++i) {
-      (*result->written)[i].bytes -= std::min((*before.written)[i].bytes, (*result->written)[i].bytes);
+      (*result->written)[i].bytes -=
+          std::min((*before.written)[i].bytes, (*result->written)[i].bytes);
     }
   }
   result->log_fences = Difference(after.log_fences, before.log_fences);
@@ -208,7 +219,8 @@ struct Race {
 };
 
 // Warms up if asked to, waits for the others and runs.
-Status RunClient(Client* client, uint64_t warmup_ops, uint64_t ops, uint64_t ticks_max, Race* race) {
+Status RunClient(Client* client, uint64_t warmup_ops, uint64_t ops, uint64_t ticks_max,
+                 Race* race) {
   Status s = client->Run(warmup_ops, ~uint64_t{0}, race->stop);
   client->Clear();
   race->start.arrive_and_wait();
@@ -223,10 +235,12 @@ uint64_t WarmupOps(const Workload& workload, const RunSettings& settings, uint64
   return std::max<uint64_t>(1, static_cast<uint64_t>(share));
 }
 
-uint64_t OpsPerThread(const Workload& workload, const RunSettings& settings, const Dataset& dataset) {
+uint64_t OpsPerThread(const Workload& workload, const RunSettings& settings,
+                      const Dataset& dataset) {
   if (workload.mix.front().kind == OpKind::kScanAll) return 1;
   if (settings.duration_s > 0) return ~uint64_t{0};
-  const uint64_t ops = settings.ops != 0 ? settings.ops : dataset.count.load(std::memory_order_relaxed);
+  const uint64_t ops =
+      settings.ops != 0 ? settings.ops : dataset.count.load(std::memory_order_relaxed);
   return std::max<uint64_t>(1, ops / settings.threads);
 }
 
@@ -265,10 +279,12 @@ uint64_t RunResult::SlowestWriteNs() const {
   return slowest;
 }
 
-Status RunWorkload(const Workload& workload, const RunSettings& settings, Store* store, Dataset* dataset,
-                   RunResult* result) {
+Status RunWorkload(const Workload& workload, const RunSettings& settings, Store* store,
+                   Dataset* dataset, RunResult* result) {
   const uint64_t ops = OpsPerThread(workload, settings, *dataset);
-  const Planner planner(workload, static_cast<uint32_t>(dataset->count.load(std::memory_order_relaxed)), settings.seed);
+  const Planner planner(workload,
+                        static_cast<uint32_t>(dataset->count.load(std::memory_order_relaxed)),
+                        settings.seed);
   std::vector<std::unique_ptr<Client>> clients;
   std::vector<uint64_t> plan_ops;
   for (uint32_t i = 0; i < settings.threads; ++i) {
@@ -279,14 +295,17 @@ Status RunWorkload(const Workload& workload, const RunSettings& settings, Store*
   const uint64_t warmup = WarmupOps(workload, settings, ops);
   const uint64_t ticks_max =
       settings.duration_s > 0
-          ? static_cast<uint64_t>(settings.duration_s * static_cast<double>(Clock::Get().TicksPerSecond()))
+          ? static_cast<uint64_t>(settings.duration_s *
+                                  static_cast<double>(Clock::Get().TicksPerSecond()))
           : ~uint64_t{0};
 
   Race race(settings.threads);
   std::vector<Status> statuses(settings.threads);
   std::vector<std::thread> threads;
   for (uint32_t i = 0; i < settings.threads; ++i) {
-    threads.emplace_back([&, i] { statuses[i] = RunClient(clients[i].get(), warmup, plan_ops[i], ticks_max, &race); });
+    threads.emplace_back([&, i] {
+      statuses[i] = RunClient(clients[i].get(), warmup, plan_ops[i], ticks_max, &race);
+    });
   }
   const StoreStats before = store->GetStats();
   const double cpu_before = CpuSeconds();

@@ -1,5 +1,6 @@
-// Runs a workload on a store and measures it. The end of one operation is the start of the next: one reading of the
-// clock each, 11 ns, alike for every store. Throughput is operations by the wall clock, with key and value making in it.
+// Runs a workload on a store and measures it. The end of one operation is the start of the next:
+// one reading of the clock each, 11 ns, alike for every store. Throughput is operations by the wall
+// clock, with key and value making in it.
 #ifndef LAMELLA_BENCH_RUNNER_H_
 #define LAMELLA_BENCH_RUNNER_H_
 
@@ -51,15 +52,17 @@ struct RunResult {
   std::array<Histogram, static_cast<size_t>(OpClass::kCount)> latency_ns;
   std::vector<uint64_t> ops_per_second;  // one entry a second from the start
   uint64_t missing = 0;                  // gets of a key that should be there and is not
-  uint64_t wrong = 0;                    // gets that answered another value, or one for a key that is not there
+  // gets that answered another value, or one for a key that is not there
+  uint64_t wrong = 0;
   uint64_t scanned_records = 0;
   uint64_t puts = 0;
   uint64_t user_bytes_put = 0;
   std::optional<std::vector<BytesByCause>> written;  // during the run and until idle
   std::optional<uint64_t> log_fences, all_fences, stall_ns, stall_ns_max, stall_count, dram_bytes;
   std::optional<uint64_t> used_bytes;  // as StoreStats
-  uint64_t rss_bytes = 0;              // anonymous memory that the store has added to the process since it was opened
-  uint64_t space_bytes = 0;            // on the file system, when idle
+  // anonymous memory that the store has added to the process since it was opened
+  uint64_t rss_bytes = 0;
+  uint64_t space_bytes = 0;  // on the file system, when idle
 
   double OpsPerSecond() const { return seconds > 0 ? static_cast<double>(ops) / seconds : 0; }
   std::optional<double> WriteAmplification() const;
@@ -67,10 +70,11 @@ struct RunResult {
   uint64_t SlowestWriteNs() const;
 };
 
-/// Runs `workload` and waits until the store is idle. Everything that can be drawn or allocated is, before the clock
-/// starts. Statistics are those of this run alone. Fills all of *result but store, rss_bytes and space_bytes.
-Status RunWorkload(const Workload& workload, const RunSettings& settings, Store* store, Dataset* dataset,
-                   RunResult* result);
+/// Runs `workload` and waits until the store is idle. Everything that can be drawn or allocated is,
+/// before the clock starts. Statistics are those of this run alone. Fills all of *result but store,
+/// rss_bytes and space_bytes.
+Status RunWorkload(const Workload& workload, const RunSettings& settings, Store* store,
+                   Dataset* dataset, RunResult* result);
 
 }  // namespace lamella::bench
 

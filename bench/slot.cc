@@ -11,13 +11,16 @@ namespace {
 
 std::string DirectoryName(const std::string& label) {
   std::string name = label;
-  std::replace_if(name.begin(), name.end(), [](char c) { return c == '/' || c == ':' || c == ',' || c == '='; }, '-');
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c == '/' || c == ':' || c == ',' || c == '='; },
+      '-');
   return name;
 }
 
 bool Deletes(const Workload& workload) {
-  return std::any_of(workload.mix.begin(), workload.mix.end(),
-                     [](const OpShare& s) { return s.kind == OpKind::kDelete || s.kind == OpKind::kQueue; });
+  return std::any_of(workload.mix.begin(), workload.mix.end(), [](const OpShare& s) {
+    return s.kind == OpKind::kDelete || s.kind == OpKind::kQueue;
+  });
 }
 
 bool Inserts(const Workload& workload) {
@@ -27,7 +30,8 @@ bool Inserts(const Workload& workload) {
 
 }  // namespace
 
-Slot::Slot(StoreSpec spec, StoreSettings settings, const DataShape& shape, const std::string& parent_dir)
+Slot::Slot(StoreSpec spec, StoreSettings settings, const DataShape& shape,
+           const std::string& parent_dir)
     : spec_(std::move(spec)),
       settings_(std::move(settings)),
       shape_(shape),
@@ -51,10 +55,11 @@ Status Slot::OpenFresh() {
   std::filesystem::create_directories(dir_, error);
   if (error) return Status::IOError(dir_ + ": cannot be made: " + error.message());
   const uint64_t data_bytes = uint64_t{shape_.keys} * (shape_.key_bytes + shape_.value_bytes);
-  s = WarmMemory(dir_, std::min(data_bytes * 2 + settings_.memory_budget_bytes, FreeBytes(dir_) / 2));
+  s = WarmMemory(dir_,
+                 std::min(data_bytes * 2 + settings_.memory_budget_bytes, FreeBytes(dir_) / 2));
   if (!s.ok()) return s;
-  dataset_ =
-      std::make_unique<Dataset>(shape_.key_bytes, shape_.hashed_keys, shape_.value_bytes, shape_.keys, shape_.seed);
+  dataset_ = std::make_unique<Dataset>(shape_.key_bytes, shape_.hashed_keys, shape_.value_bytes,
+                                       shape_.keys, shape_.seed);
   filled_ = deleted_ = false;
   return OpenStore(true);
 }
@@ -113,17 +118,19 @@ Status Slot::Run(const Workload& workload, const RunSettings& settings, RunResul
   deleted_ |= Deletes(workload);
   if (!s.ok()) return s;
   if (result->wrong > 0) {
-    return Status::Corruption(label() + ", " + workload.name + ": " + std::to_string(result->wrong) + " wrong answers");
+    return Status::Corruption(label() + ", " + workload.name + ": " +
+                              std::to_string(result->wrong) + " wrong answers");
   }
   if (workload.mix.front().kind == OpKind::kScanAll && !deleted_ &&
       result->ops != dataset_->count.load() * settings.threads) {
-    return Status::Corruption(label() + ", " + workload.name + ": expected " + std::to_string(dataset_->count.load()) +
-                              " records, found " + std::to_string(result->ops / settings.threads));
+    return Status::Corruption(label() + ", " + workload.name + ": expected " +
+                              std::to_string(dataset_->count.load()) + " records, found " +
+                              std::to_string(result->ops / settings.threads));
   }
   // While threads insert, the newest key may be asked for before it is in.
   if (result->missing > 0 && !deleted_ && !Inserts(workload)) {
-    return Status::Corruption(label() + ", " + workload.name + ": " + std::to_string(result->missing) +
-                              " keys that were put are missing");
+    return Status::Corruption(label() + ", " + workload.name + ": " +
+                              std::to_string(result->missing) + " keys that were put are missing");
   }
   return s;
 }

@@ -1,6 +1,7 @@
-// A Slot is one store under measurement with its directory and its keys, from its making to its removal.
-// I1: Run charges the slot's store with the anonymous memory that the process gains while the store is opened or used, so
-//     that several stores may be open at a time.
+// A Slot is one store under measurement with its directory and its keys, from its making to its
+// removal.
+// I1: Run charges the slot's store with the anonymous memory that the process gains while the store
+//     is opened or used, so that several stores may be open at a time.
 // Threads: one.
 #ifndef LAMELLA_BENCH_SLOT_H_
 #define LAMELLA_BENCH_SLOT_H_
@@ -24,7 +25,8 @@ struct DataShape {
 
 class Slot {
  public:
-  Slot(StoreSpec spec, StoreSettings settings, const DataShape& shape, const std::string& parent_dir);
+  Slot(StoreSpec spec, StoreSettings settings, const DataShape& shape,
+       const std::string& parent_dir);
   ~Slot();
 
   const std::string& label() const { return spec_.label; }
@@ -41,8 +43,9 @@ class Slot {
   /// Closes and removes everything.
   Status Remove();
 
-  /// Runs the workload on a fresh store if it wants one and on the present one otherwise, which is filled (unmeasured) if
-  /// there is none. Corruption: an answer was wrong, or a key was missing that no workload deleted.
+  /// Runs the workload on a fresh store if it wants one and on the present one otherwise, which is
+  /// filled (unmeasured) if there is none. Corruption: an answer was wrong, or a key was missing
+  /// that no workload deleted.
   Status Run(const Workload& workload, const RunSettings& settings, RunResult* result);
 
  private:

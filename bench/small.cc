@@ -34,8 +34,8 @@ uint64_t ResidentBytes() {
 }
 
 size_t ThreadCount() {
-  return static_cast<size_t>(
-      std::distance(std::filesystem::directory_iterator("/proc/self/task"), std::filesystem::directory_iterator()));
+  return static_cast<size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/task"),
+                                           std::filesystem::directory_iterator()));
 }
 
 class SmallRun {
@@ -73,7 +73,8 @@ class SmallRun {
     return s;
   }
 
-  // With threads of its own: the median of several, after a first that pays what the process pays once.
+  // With threads of its own: the median of several, after a first that pays what the process pays
+  // once.
   Status RunOne() {
     constexpr size_t kTimes = 21;
     std::vector<double> created;
@@ -99,7 +100,8 @@ class SmallRun {
       if (s.ok()) s = db->Get({}, "key", &value);
       if (s.ok()) s = db->WaitForIdle();
       if (!s.ok()) return s;
-      anonymous = std::max(0.0, static_cast<double>(ResidentAnonymousBytes()) - static_cast<double>(before));
+      anonymous = std::max(
+          0.0, static_cast<double>(ResidentAnonymousBytes()) - static_cast<double>(before));
       dram_bytes = db->GetStats().dram_bytes;
       file_bytes = DirectoryBytes(PathOf(i));
       s = db->Close();
@@ -145,16 +147,18 @@ class SmallRun {
     uint64_t file_bytes = 0;
     for (size_t i = 0; i < count; ++i) file_bytes += DirectoryBytes(PathOf(i));
     Print(name + "open", seconds, seconds_max, "s");
-    Print(name + "resident, mapped files with it", static_cast<double>(ResidentBytes() - resident) / kMiB,
-          bytes_max / kMiB, "MiB");
-    Print(name + "resident, memory only", static_cast<double>(ResidentAnonymousBytes() - anonymous) / kMiB, 0, "MiB");
+    Print(name + "resident, mapped files with it",
+          static_cast<double>(ResidentBytes() - resident) / kMiB, bytes_max / kMiB, "MiB");
+    Print(name + "resident, memory only",
+          static_cast<double>(ResidentAnonymousBytes() - anonymous) / kMiB, 0, "MiB");
     Print(name + "files", static_cast<double>(file_bytes) / kMiB, 0, "MiB");
     Print(name + "background threads", static_cast<double>(ThreadCount() - threads),
           static_cast<double>(resources->background_threads()), "");
     const double cpu = CpuSeconds();
     begin = NowSeconds();
     while (NowSeconds() - begin < 0.5) std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    Print(name + "processor time while idle", (CpuSeconds() - cpu) / (NowSeconds() - begin) * 100, 0, "%");
+    Print(name + "processor time while idle", (CpuSeconds() - cpu) / (NowSeconds() - begin) * 100,
+          0, "%");
     begin = NowSeconds();
     for (size_t i = 0; i < count && s.ok(); ++i) s = stores[i]->Close();
     Print(name + "close", NowSeconds() - begin, 0, "s");

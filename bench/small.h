@@ -8,8 +8,8 @@
 
 namespace lamella::bench {
 
-/// Makes and opens stores of one record each in `scratch` and prints what they take, beside what was asked for. *goals_met is
-/// false if a goal was missed.
+/// Makes and opens stores of one record each in `scratch` and prints what they take, beside what
+/// was asked for. *goals_met is false if a goal was missed.
 Status RunSmall(const Config& config, const std::string& scratch, bool* goals_met);
 
 }  // namespace lamella::bench

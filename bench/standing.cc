@@ -11,7 +11,8 @@
 namespace lamella::bench {
 namespace {
 
-// Set by the issue that the goals come from: 1 KiB values, and enough of them to be twice the budget.
+// Set by the issue that the goals come from: 1 KiB values, and enough of them to be twice the
+// budget.
 constexpr uint32_t kLargeValueBytes = 1024;
 constexpr double kReopenAfterKillSeconds = 1.0;
 constexpr double kReopenCleanSeconds = 0.050;
@@ -24,14 +25,16 @@ struct Step {
 };
 
 // One after the other on the same stores, so that each later one finds what the earlier ones left.
-constexpr Step kSteps[] = {{"fillrandom", 1},  {"readrandom", 2},  {"readmissing", 2}, {"readseq", 1},
-                           {"readreverse", 1}, {"seekrandom", 40}, {"ycsb-a", 2},      {"overwrite", 1}};
+constexpr Step kSteps[] = {{"fillrandom", 1}, {"readrandom", 2},  {"readmissing", 2},
+                           {"readseq", 1},    {"readreverse", 1}, {"seekrandom", 40},
+                           {"ycsb-a", 2},     {"overwrite", 1}};
 
 using Slots = std::vector<std::unique_ptr<Slot>>;
 
 class StandingRun {
  public:
-  StandingRun(const Config& config, const std::string& scratch) : config_(config), scratch_(scratch) {
+  StandingRun(const Config& config, const std::string& scratch)
+      : config_(config), scratch_(scratch) {
     if (config_.quick) {
       config_.shape.keys = std::max(1000u, config_.shape.keys / 10);
       config_.unflushed_bytes /= 10;
@@ -74,7 +77,8 @@ class StandingRun {
     return spec.kind == StoreKind::kLamella || spec.kind == StoreKind::kRocksDb;
   }
   void Say(const char* what, const std::string& store, const std::string& figure) const {
-    std::fprintf(stderr, "%6.0f s  %-24s %-12s %s\n", NowSeconds() - began_, what, store.c_str(), figure.c_str());
+    std::fprintf(stderr, "%6.0f s  %-24s %-12s %s\n", NowSeconds() - began_, what, store.c_str(),
+                 figure.c_str());
   }
   Status RunKills();
   Status RunSmallValues();
@@ -96,21 +100,23 @@ Status StandingRun::RunKills() {
   for (uint32_t round = 0; round < config_.rounds; ++round) {
     for (size_t i = 0; i < config_.stores.size(); ++i) {
       const StoreSpec& spec = config_.stores[i];
-      if (round > 0 && spec.kind != StoreKind::kLamella) continue;  // theirs takes half a minute and has no goal
+      // theirs takes half a minute and has no goal
+      if (round > 0 && spec.kind != StoreKind::kLamella) continue;
       CrashResult result;
-      Status s = MeasureCrash(spec, config_.settings, config_.shape, config_.unflushed_bytes, scratch_, &result);
+      Status s = MeasureCrash(spec, config_.settings, config_.shape, config_.unflushed_bytes,
+                              scratch_, &result);
       if (!s.ok()) return s;
       kill_seconds_[i].push_back(result.reopen_seconds);
       Say("killed, reopened", spec.label,
-          FormatNs(result.reopen_seconds * 1e9) + ", " + std::to_string(result.recovered_records) + " of " +
-              std::to_string(result.records) + " records re-read");
+          FormatNs(result.reopen_seconds * 1e9) + ", " + std::to_string(result.recovered_records) +
+              " of " + std::to_string(result.records) + " records re-read");
     }
   }
   return Status::OK();
 }
 
-Status StandingRun::RunSteps(Slot* slot, const char* workload, uint64_t ops, uint32_t threads, uint32_t round,
-                             std::vector<RunResult>* results) {
+Status StandingRun::RunSteps(Slot* slot, const char* workload, uint64_t ops, uint32_t threads,
+                             uint32_t round, std::vector<RunResult>* results) {
   RunSettings run = config_.run;
   run.ops = ops;
   run.duration_s = 0;
@@ -145,7 +151,8 @@ Status StandingRun::RunSmallValues() {
       for (size_t n = 0; n < count; ++n) {
         const size_t i = round % 2 == 0 ? n : count - 1 - n;
         if (!TakesPart(slots[i]->spec(), round)) continue;
-        Status s = RunSteps(slots[i].get(), step.workload, config_.shape.keys / step.ops_divisor, 1, round, &small_);
+        Status s = RunSteps(slots[i].get(), step.workload, config_.shape.keys / step.ops_divisor, 1,
+                            round, &small_);
         if (!s.ok()) return s;
       }
     }
@@ -167,7 +174,8 @@ Status StandingRun::RunLargeValues() {
   for (uint32_t round = 0; round < config_.rounds; ++round) {
     Slots slots;
     for (const StoreSpec& spec : config_.stores) {
-      if (HasLargeValueGoal(spec)) slots.push_back(std::make_unique<Slot>(spec, settings, shape, scratch_));
+      if (HasLargeValueGoal(spec))
+        slots.push_back(std::make_unique<Slot>(spec, settings, shape, scratch_));
     }
     if (round % 2 == 1) std::reverse(slots.begin(), slots.end());
     for (const char* workload : {"fillrandom", "readrandom"}) {
@@ -197,7 +205,9 @@ Status StandingRun::RunScaling() {
   return Status::OK();
 }
 
-const Histogram& PutLatency(const RunResult& r) { return r.latency_ns[static_cast<size_t>(OpClass::kPut)]; }
+const Histogram& PutLatency(const RunResult& r) {
+  return r.latency_ns[static_cast<size_t>(OpClass::kPut)];
+}
 
 std::optional<double> PerPut(const std::optional<uint64_t>& count, const RunResult& r) {
   if (!count || r.puts == 0) return std::nullopt;
@@ -226,29 +236,33 @@ Goals StandingRun::Judge() const {
   goals.AddScaling("gets, 2 threads", scaling_, "readrandom", 2, 1.7);
   goals.AddShare(
       "p99.9 of puts", small_, "fillrandom",
-      [](const RunResult& r) { return static_cast<double>(PutLatency(r).Quantile(0.999)); }, FormatNs, kRocks, 0.2);
+      [](const RunResult& r) { return static_cast<double>(PutLatency(r).Quantile(0.999)); },
+      FormatNs, kRocks, 0.2);
   goals.AddLimit(
-      "longest stall, fillrandom", small_, "fillrandom", [](const RunResult& r) { return AsDouble(r.stall_ns_max); },
-      FormatNs, kStallNsMax);
+      "longest stall, fillrandom", small_, "fillrandom",
+      [](const RunResult& r) { return AsDouble(r.stall_ns_max); }, FormatNs, kStallNsMax);
   goals.AddLimit(
-      "longest stall, overwrite", small_, "overwrite", [](const RunResult& r) { return AsDouble(r.stall_ns_max); },
-      FormatNs, kStallNsMax);
+      "longest stall, overwrite", small_, "overwrite",
+      [](const RunResult& r) { return AsDouble(r.stall_ns_max); }, FormatNs, kStallNsMax);
   goals.AddLimit(
       "slowest put a client saw", small_, "fillrandom",
-      [](const RunResult& r) { return static_cast<double>(r.SlowestWriteNs()); }, FormatNs, kStallNsMax);
+      [](const RunResult& r) { return static_cast<double>(r.SlowestWriteNs()); }, FormatNs,
+      kStallNsMax);
   goals.AddShare(
       "written per user byte, overwrite", small_, "overwrite",
-      [](const RunResult& r) { return r.WriteAmplification(); }, [](double v) { return FormatNumber(v); }, kRocks,
-      1.0 / 3);
+      [](const RunResult& r) { return r.WriteAmplification(); },
+      [](double v) { return FormatNumber(v); }, kRocks, 1.0 / 3);
   goals.AddFigure(
       "written per user byte, fillrandom", small_, "fillrandom",
-      [](const RunResult& r) { return r.WriteAmplification(); }, [](double v) { return FormatNumber(v); });
+      [](const RunResult& r) { return r.WriteAmplification(); },
+      [](double v) { return FormatNumber(v); });
   goals.AddLimit(
-      "fences per put", small_, "fillrandom", [](const RunResult& r) { return PerPut(r.log_fences, r); },
+      "fences per put", small_, "fillrandom",
+      [](const RunResult& r) { return PerPut(r.log_fences, r); },
       [](double v) { return FormatNumber(v); }, kFencesPerPutMax);
   goals.AddFigure(
-      "DRAM it says it uses, overwrite", small_, "overwrite", [](const RunResult& r) { return AsDouble(r.dram_bytes); },
-      FormatBytes);
+      "DRAM it says it uses, overwrite", small_, "overwrite",
+      [](const RunResult& r) { return AsDouble(r.dram_bytes); }, FormatBytes);
   goals.AddFigure(
       "memory it added, overwrite", small_, "overwrite",
       [](const RunResult& r) { return static_cast<double>(r.rss_bytes); }, FormatBytes);
@@ -256,7 +270,8 @@ Goals StandingRun::Judge() const {
       "space used, overwrite", small_, "overwrite",
       [](const RunResult& r) { return static_cast<double>(r.space_bytes); }, FormatBytes);
   const Goals::Format seconds = [](double v) { return FormatNs(v * 1e9); };
-  goals.AddLimitOf("open after SIGKILL, " + FormatBytes(static_cast<double>(config_.unflushed_bytes)) + " unflushed",
+  goals.AddLimitOf("open after SIGKILL, " +
+                       FormatBytes(static_cast<double>(config_.unflushed_bytes)) + " unflushed",
                    kill_seconds_, seconds, kReopenAfterKillSeconds);
   goals.AddLimitOf("open after a clean close", clean_seconds_, seconds, kReopenCleanSeconds);
   return goals;
@@ -274,7 +289,8 @@ Status RunStanding(const Config& config, const std::string& scratch, bool* goals
   std::fputs("\n", stdout);
   std::fputs(GoalsToTable(run.context(), goals.rows()).c_str(), stdout);
   std::fputs(
-      "\nThe figures behind it (medians of rates; latencies of all rounds together; the last round's space):\n\n",
+      "\nThe figures behind it (medians of rates; latencies of all rounds together; the last "
+      "round's space):\n\n",
       stdout);
   std::fputs(ResultsToTable(results).c_str(), stdout);
   *goals_met = goals.AllMet();

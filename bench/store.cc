@@ -75,7 +75,8 @@ bool IsBuilt(StoreKind kind) {
 
 std::vector<StoreKind> BuiltStoreKinds() {
   std::vector<StoreKind> kinds;
-  for (StoreKind kind : {StoreKind::kLamella, StoreKind::kRocksDb, StoreKind::kLevelDb, StoreKind::kLmdb}) {
+  for (StoreKind kind :
+       {StoreKind::kLamella, StoreKind::kRocksDb, StoreKind::kLevelDb, StoreKind::kLmdb}) {
     if (IsBuilt(kind)) kinds.push_back(kind);
   }
   return kinds;
@@ -87,7 +88,8 @@ std::string StoreVersion(StoreKind kind) {
       return "this tree";
     case StoreKind::kRocksDb:
 #if LAMELLA_BENCH_ROCKSDB
-      return std::to_string(ROCKSDB_MAJOR) + "." + std::to_string(ROCKSDB_MINOR) + "." + std::to_string(ROCKSDB_PATCH);
+      return std::to_string(ROCKSDB_MAJOR) + "." + std::to_string(ROCKSDB_MINOR) + "." +
+             std::to_string(ROCKSDB_PATCH);
 #else
       return "not built";
 #endif
@@ -111,19 +113,22 @@ std::string StoreVersion(StoreKind kind) {
 std::string Durability(StoreKind kind) {
   switch (kind) {
     case StoreKind::kLamella:
-      return "flush and fence on every write: on DAX each survives a power cut; on a plain file or tmpfs, a process "
+      return "flush and fence on every write: on DAX each survives a power cut; on a plain file or "
+             "tmpfs, a process "
              "crash";
     case StoreKind::kRocksDb:
       return "write-ahead log on, not synced: survives a process crash, not a power cut";
     case StoreKind::kLevelDb:
       return "log on, not synced: survives a process crash, not a power cut";
     case StoreKind::kLmdb:
-      return "no sync, writable map: survives a process crash; a power cut may corrupt the whole store";
+      return "no sync, writable map: survives a process crash; a power cut may corrupt the whole "
+             "store";
   }
   return "";
 }
 
-Status ParseStoreSpec(std::string_view text, const std::vector<std::pair<std::string, std::string>>& shared,
+Status ParseStoreSpec(std::string_view text,
+                      const std::vector<std::pair<std::string, std::string>>& shared,
                       StoreSpec* spec) {
   *spec = StoreSpec{};
   spec->label = std::string(text);
@@ -131,7 +136,8 @@ Status ParseStoreSpec(std::string_view text, const std::vector<std::pair<std::st
   const std::string_view name = text.substr(0, colon);
   bool known = false;
   std::string names;
-  for (StoreKind kind : {StoreKind::kLamella, StoreKind::kRocksDb, StoreKind::kLevelDb, StoreKind::kLmdb}) {
+  for (StoreKind kind :
+       {StoreKind::kLamella, StoreKind::kRocksDb, StoreKind::kLevelDb, StoreKind::kLmdb}) {
     names += names.empty() ? "" : ", ";
     names += StoreKindName(kind);
     if (name != StoreKindName(kind)) continue;
@@ -139,17 +145,20 @@ Status ParseStoreSpec(std::string_view text, const std::vector<std::pair<std::st
     spec->kind = kind;
   }
   if (!known) {
-    return Status::InvalidArgument("store \"" + std::string(name) + "\" is unknown; expected one of " + names);
+    return Status::InvalidArgument("store \"" + std::string(name) +
+                                   "\" is unknown; expected one of " + names);
   }
   if (spec->kind == StoreKind::kLamella) spec->options = shared;
-  std::string_view rest = colon == std::string_view::npos ? std::string_view() : text.substr(colon + 1);
+  std::string_view rest =
+      colon == std::string_view::npos ? std::string_view() : text.substr(colon + 1);
   while (!rest.empty()) {
     const size_t end = rest.find(':');
     const std::string_view option = rest.substr(0, end);
     const size_t equals = option.find('=');
     if (equals == std::string_view::npos || equals == 0) {
-      return Status::InvalidArgument("store \"" + spec->label + "\": expected name=value, found \"" +
-                                     std::string(option) + "\"");
+      return Status::InvalidArgument("store \"" + spec->label +
+                                     "\": expected name=value, found \"" + std::string(option) +
+                                     "\"");
     }
     spec->options.emplace_back(option.substr(0, equals), option.substr(equals + 1));
     rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + 1);

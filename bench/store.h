@@ -1,9 +1,10 @@
-// Store is what the benchmark knows of a key-value store: one adapter per product, so that every workload is the same
-// code for all of them.
-// I1: every adapter answers reads into the caller's string and scans into the caller's Scan, so that each store pays
-//     for handing the bytes over, not for pointing at them.
+// Store is what the benchmark knows of a key-value store: one adapter per product, so that every
+// workload is the same code for all of them.
+// I1: every adapter answers reads into the caller's string and scans into the caller's Scan, so
+//     that each store pays for handing the bytes over, not for pointing at them.
 // I2: no adapter syncs; what a store so configured loses in a power cut is said by Durability().
-// I3: the DRAM that a store may keep for itself is settings().memory_budget_bytes, write buffers and caches together.
+// I3: the DRAM that a store may keep for itself is settings().memory_budget_bytes, write buffers
+//     and caches together.
 // Threads: a Session belongs to one thread; Store's other calls need no write to be under way.
 #ifndef LAMELLA_BENCH_STORE_H_
 #define LAMELLA_BENCH_STORE_H_
@@ -23,7 +24,8 @@ namespace lamella::bench {
 
 enum class StoreKind { kLamella, kRocksDb, kLevelDb, kLmdb };
 
-/// A store to measure, as the command line names it: "rocksdb", or "lamella:braided=false:engine=listdb".
+/// A store to measure, as the command line names it: "rocksdb", or
+/// "lamella:braided=false:engine=listdb".
 struct StoreSpec {
   StoreKind kind = StoreKind::kLamella;
   std::string label;  // what tables call it; the text it was parsed from
@@ -35,7 +37,8 @@ struct StoreSettings {
   uint64_t memory_budget_bytes = 256ull << 20;
   /// User bytes that the run will put, at most; LMDB sizes its map by it. Raised: address space.
   uint64_t data_bytes_max = 1ull << 30;
-  /// Write buffer of at least this, outside the budget, so that so much stays unflushed; 0 lets the store's share stand.
+  /// Write buffer of at least this, outside the budget, so that so much stays unflushed; 0 lets the
+  /// store's share stand.
   uint64_t unflushed_bytes = 0;
   bool create = true;
   // Lamella's own.
@@ -51,9 +54,10 @@ struct BytesByCause {
 
 /// What a store says about itself. An empty optional is "it does not say".
 struct StoreStats {
-  std::optional<std::vector<BytesByCause>> written;  // bytes to storage, by cause, since it was opened
-  std::optional<uint64_t> log_fences;                // fences of the write path
-  std::optional<uint64_t> all_fences;                // and of everything else with them
+  // bytes to storage, by cause, since it was opened
+  std::optional<std::vector<BytesByCause>> written;
+  std::optional<uint64_t> log_fences;  // fences of the write path
+  std::optional<uint64_t> all_fences;  // and of everything else with them
   std::optional<uint64_t> stall_ns;
   std::optional<uint64_t> stall_ns_max;
   std::optional<uint64_t> stall_count;
@@ -65,7 +69,8 @@ struct StoreStats {
   std::optional<uint64_t> BytesWritten() const;
 };
 
-/// Takes what a scan reads: copies the bytes, as a caller that wants them would, and keeps the sum of the sizes.
+/// Takes what a scan reads: copies the bytes, as a caller that wants them would, and keeps the sum
+/// of the sizes.
 class Scan {
  public:
   void Take(std::string_view key, std::string_view value) {
@@ -96,15 +101,17 @@ class Session {
   virtual Status Get(std::string_view key, std::string* value) = 0;
   /// One by one where the store has nothing better. OK if all are found, NotFound if any is not.
   virtual Status MultiGet(std::span<const std::string_view> keys, std::vector<std::string>* values);
-  /// Hands up to `count` records from the first at or after `from` to `scan`, with an iterator made for this call; in
-  /// reverse from the last at or before `from`. An empty `from` is the first (in reverse: the last) record.
+  /// Hands up to `count` records from the first at or after `from` to `scan`, with an iterator made
+  /// for this call; in reverse from the last at or before `from`. An empty `from` is the first (in
+  /// reverse: the last) record.
   virtual Status ScanFrom(std::string_view from, uint64_t count, bool reverse, Scan* scan) = 0;
 };
 
 class Store {
  public:
   /// Opens (creates, where settings say so) the store that `spec` names in `dir`, which exists.
-  /// InvalidArgument: an option it does not know. NotSupported: a store that this build was made without.
+  /// InvalidArgument: an option it does not know. NotSupported: a store that this build was made
+  /// without.
   static Status Open(const StoreSpec& spec, const StoreSettings& settings, const std::string& dir,
                      std::unique_ptr<Store>* store);
   Store() = default;
@@ -129,11 +136,14 @@ bool IsBuilt(StoreKind kind);
 std::string StoreVersion(StoreKind kind);
 /// What a write that returned survives, as configured here: for the line under each table.
 std::string Durability(StoreKind kind);
-/// Parses "name" or "name:option=value:option=value". `shared` goes before the spec's own options for Lamella.
-Status ParseStoreSpec(std::string_view text, const std::vector<std::pair<std::string, std::string>>& shared,
+/// Parses "name" or "name:option=value:option=value". `shared` goes before the spec's own options
+/// for Lamella.
+Status ParseStoreSpec(std::string_view text,
+                      const std::vector<std::pair<std::string, std::string>>& shared,
                       StoreSpec* spec);
 
-// One per adapter file. Null pointers never; a store that is left out of the build answers NotSupported.
+// One per adapter file. Null pointers never; a store that is left out of the build answers
+// NotSupported.
 Status OpenLamella(const StoreSpec& spec, const StoreSettings& settings, const std::string& dir,
                    std::unique_ptr<Store>* store);
 Status OpenRocksDb(const StoreSpec& spec, const StoreSettings& settings, const std::string& dir,

@@ -9,12 +9,14 @@ namespace lamella::bench {
 namespace {
 
 Status BadValue(const std::string& name, const std::string& value, const char* expected) {
-  return Status::InvalidArgument("option " + name + ": expected " + expected + ", found \"" + value + "\"");
+  return Status::InvalidArgument("option " + name + ": expected " + expected + ", found \"" +
+                                 value + "\"");
 }
 
 Status Parse(const std::string& name, const std::string& value, bool* out) {
   const bool yes = value == "true" || value == "on" || value == "1";
-  if (!yes && value != "false" && value != "off" && value != "0") return BadValue(name, value, "true or false");
+  if (!yes && value != "false" && value != "off" && value != "0")
+    return BadValue(name, value, "true or false");
   *out = yes;
   return Status::OK();
 }
@@ -22,14 +24,17 @@ Status Parse(const std::string& name, const std::string& value, bool* out) {
 template <class Number>
 Status Parse(const std::string& name, const std::string& value, Number* out) {
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), *out);
-  if (error != std::errc() || end != value.data() + value.size()) return BadValue(name, value, "a number");
+  if (error != std::errc() || end != value.data() + value.size())
+    return BadValue(name, value, "a number");
   return Status::OK();
 }
 
 Status SetEngine(const std::string& value, Options* options) {
   options->engine = EngineFromName(value);
   if (options->engine) return Status::OK();
-  return BadValue("engine", value, "listdb, zipperdb, tlsm, nvlsm, nvlsm-leveled, nvlsm-fragmented, lightkv or labdb");
+  return BadValue(
+      "engine", value,
+      "listdb, zipperdb, tlsm, nvlsm, nvlsm-leveled, nvlsm-fragmented, lightkv or labdb");
 }
 
 Status SetMedium(const std::string& value, Options* options) {
@@ -64,7 +69,8 @@ Status SetOption(const std::string& name, const std::string& value, Options* o) 
   if (name == "braided") return Parse(name, value, &o->listdb.braided);
   if (name == "zipper_compaction") return Parse(name, value, &o->listdb.zipper_compaction);
   if (name == "l0_in_dram") return Parse(name, value, &o->listdb.l0_in_dram);
-  if (name == "checkpoint_group_tables") return Parse(name, value, &o->listdb.checkpoint_group_tables);
+  if (name == "checkpoint_group_tables")
+    return Parse(name, value, &o->listdb.checkpoint_group_tables);
   if (name == "lookup_cache_share") return Parse(name, value, &o->listdb.lookup_cache_share);
   if (name == "second_chance_share") return Parse(name, value, &o->listdb.second_chance_share);
   if (name == "space_target") return Parse(name, value, &o->space_target);
@@ -76,8 +82,10 @@ Status SetOption(const std::string& name, const std::string& value, Options* o) 
   if (name == "verify_checksums") return Parse(name, value, &o->verify_checksums);
   return Status::InvalidArgument(
       "option " + name +
-      " is unknown; expected engine, medium, media_profile, unified_log, braided, zipper_compaction, l0_in_dram, "
-      "checkpoint_group_tables, lookup_cache_share, second_chance_share, space_target, memory_budget_bytes, "
+      " is unknown; expected engine, medium, media_profile, unified_log, braided, "
+      "zipper_compaction, l0_in_dram, "
+      "checkpoint_group_tables, lookup_cache_share, second_chance_share, space_target, "
+      "memory_budget_bytes, "
       "memtable_bytes, chunk_bytes, background_threads, log_shards or verify_checksums");
 }
 
@@ -85,10 +93,15 @@ class LamellaSession : public Session {
  public:
   explicit LamellaSession(DB* db) : db_(db) {}
 
-  Status Put(std::string_view key, std::string_view value) override { return db_->Put(write_options_, key, value); }
+  Status Put(std::string_view key, std::string_view value) override {
+    return db_->Put(write_options_, key, value);
+  }
   Status Delete(std::string_view key) override { return db_->Delete(write_options_, key); }
-  Status Get(std::string_view key, std::string* value) override { return db_->Get(read_options_, key, value); }
-  Status MultiGet(std::span<const std::string_view> keys, std::vector<std::string>* values) override {
+  Status Get(std::string_view key, std::string* value) override {
+    return db_->Get(read_options_, key, value);
+  }
+  Status MultiGet(std::span<const std::string_view> keys,
+                  std::vector<std::string>* values) override {
     Status result;
     for (Status& s : db_->MultiGet(read_options_, keys, values)) {
       if (!s.ok()) result = std::move(s);
@@ -142,7 +155,9 @@ class LamellaStore : public Store {
     }
     return DB::Open(options, dir + "/db", &db_);
   }
-  std::unique_ptr<Session> NewSession() override { return std::make_unique<LamellaSession>(db_.get()); }
+  std::unique_ptr<Session> NewSession() override {
+    return std::make_unique<LamellaSession>(db_.get());
+  }
   Status WaitForIdle() override { return db_->WaitForIdle(); }
   Status Close() override {
     Status s = db_->Close();

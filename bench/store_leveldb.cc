@@ -1,5 +1,6 @@
-// LevelDB: log on, no sync, no compression, bloom filters of 10 bits a key. Of the budget, a quarter is one write buffer
-// (it holds two at times) and half the block cache. Bytes written are counted where they leave it, in its Env.
+// LevelDB: log on, no sync, no compression, bloom filters of 10 bits a key. Of the budget, a
+// quarter is one write buffer (it holds two at times) and half the block cache. Bytes written are
+// counted where they leave it, in its Env.
 #include "bench/store.h"
 
 #if LAMELLA_BENCH_LEVELDB
@@ -27,7 +28,8 @@ Status Convert(const leveldb::Status& s) {
 
 class CountingFile : public leveldb::WritableFile {
  public:
-  CountingFile(leveldb::WritableFile* target, std::atomic<uint64_t>* bytes) : target_(target), bytes_(bytes) {}
+  CountingFile(leveldb::WritableFile* target, std::atomic<uint64_t>* bytes)
+      : target_(target), bytes_(bytes) {}
   leveldb::Status Append(const leveldb::Slice& data) override {
     bytes_->fetch_add(data.size(), std::memory_order_relaxed);
     return target_->Append(data);
@@ -49,7 +51,8 @@ class CountingEnv : public leveldb::EnvWrapper {
   leveldb::Status NewWritableFile(const std::string& name, leveldb::WritableFile** file) override {
     return Wrap(name, target()->NewWritableFile(name, file), file);
   }
-  leveldb::Status NewAppendableFile(const std::string& name, leveldb::WritableFile** file) override {
+  leveldb::Status NewAppendableFile(const std::string& name,
+                                    leveldb::WritableFile** file) override {
     return Wrap(name, target()->NewAppendableFile(name, file), file);
   }
   void Schedule(void (*function)(void*), void* arg) override {
@@ -60,7 +63,9 @@ class CountingEnv : public leveldb::EnvWrapper {
   uint64_t log_bytes() const { return log_bytes_.load(std::memory_order_relaxed); }
   uint64_t table_bytes() const { return table_bytes_.load(std::memory_order_relaxed); }
   uint64_t manifest_bytes() const { return manifest_bytes_.load(std::memory_order_relaxed); }
-  bool idle() const { return work_.load(std::memory_order_acquire) == 0; }  // pairs with Run's release
+  bool idle() const {
+    return work_.load(std::memory_order_acquire) == 0;
+  }  // pairs with Run's release
 
  private:
   struct Work {
@@ -70,7 +75,8 @@ class CountingEnv : public leveldb::EnvWrapper {
   };
   static void Run(void* arg) {
     const std::unique_ptr<Work> work(static_cast<Work*>(arg));
-    work->function(work->arg);  // asks for the next piece of work, if any, before this one counts as done
+    // asks for the next piece of work, if any, before this one counts as done
+    work->function(work->arg);
     work->env->work_.fetch_sub(1, std::memory_order_release);
   }
   leveldb::Status Wrap(const std::string& name, leveldb::Status s, leveldb::WritableFile** file) {
@@ -93,7 +99,9 @@ class LevelDbSession : public Session {
   Status Put(std::string_view key, std::string_view value) override {
     return Convert(db_->Put(write_options_, ToSlice(key), ToSlice(value)));
   }
-  Status Delete(std::string_view key) override { return Convert(db_->Delete(write_options_, ToSlice(key))); }
+  Status Delete(std::string_view key) override {
+    return Convert(db_->Delete(write_options_, ToSlice(key)));
+  }
   Status Get(std::string_view key, std::string* value) override {
     return Convert(db_->Get(read_options_, ToSlice(key), value));
   }
@@ -101,10 +109,12 @@ class LevelDbSession : public Session {
     std::unique_ptr<leveldb::Iterator> it(db_->NewIterator(read_options_));
     if (reverse) {
       SeekForPrev(it.get(), from);
-      for (; count > 0 && it->Valid(); --count, it->Prev()) scan->Take(ToView(it->key()), ToView(it->value()));
+      for (; count > 0 && it->Valid(); --count, it->Prev())
+        scan->Take(ToView(it->key()), ToView(it->value()));
     } else {
       from.empty() ? it->SeekToFirst() : it->Seek(ToSlice(from));
-      for (; count > 0 && it->Valid(); --count, it->Next()) scan->Take(ToView(it->key()), ToView(it->value()));
+      for (; count > 0 && it->Valid(); --count, it->Next())
+        scan->Take(ToView(it->key()), ToView(it->value()));
     }
     return Convert(it->status());
   }
@@ -137,7 +147,8 @@ class LevelDbStore : public Store {
     options.create_if_missing = settings.create;
     options.compression = leveldb::kNoCompression;
     options.write_buffer_size = static_cast<size_t>(settings.memory_budget_bytes / 4);
-    if (settings.unflushed_bytes > 0) options.write_buffer_size = static_cast<size_t>(settings.unflushed_bytes * 2);
+    if (settings.unflushed_bytes > 0)
+      options.write_buffer_size = static_cast<size_t>(settings.unflushed_bytes * 2);
     options.block_cache = cache_.get();
     options.filter_policy = filter_.get();
     leveldb::DB* db = nullptr;
@@ -145,7 +156,9 @@ class LevelDbStore : public Store {
     db_.reset(db);
     return s;
   }
-  std::unique_ptr<Session> NewSession() override { return std::make_unique<LevelDbSession>(db_.get()); }
+  std::unique_ptr<Session> NewSession() override {
+    return std::make_unique<LevelDbSession>(db_.get());
+  }
   Status WaitForIdle() override {
     while (!env_.idle()) std::this_thread::sleep_for(std::chrono::milliseconds(2));
     return Status::OK();
@@ -157,9 +170,12 @@ class LevelDbStore : public Store {
   }
   StoreStats GetStats() override {
     StoreStats stats;
-    stats.written = {{"log", env_.log_bytes()}, {"tables", env_.table_bytes()}, {"manifest", env_.manifest_bytes()}};
+    stats.written = {{"log", env_.log_bytes()},
+                     {"tables", env_.table_bytes()},
+                     {"manifest", env_.manifest_bytes()}};
     std::string memory;
-    if (db_->GetProperty("leveldb.approximate-memory-usage", &memory)) stats.dram_bytes = std::stoull(memory);
+    if (db_->GetProperty("leveldb.approximate-memory-usage", &memory))
+      stats.dram_bytes = std::stoull(memory);
     return stats;
   }
 
@@ -186,8 +202,10 @@ Status OpenLevelDb(const StoreSpec&, const StoreSettings& settings, const std::s
 
 namespace lamella::bench {
 
-Status OpenLevelDb(const StoreSpec&, const StoreSettings&, const std::string&, std::unique_ptr<Store>*) {
-  return Status::NotSupported("this build has no LevelDB; install libleveldb-dev and configure again");
+Status OpenLevelDb(const StoreSpec&, const StoreSettings&, const std::string&,
+                   std::unique_ptr<Store>*) {
+  return Status::NotSupported(
+      "this build has no LevelDB; install libleveldb-dev and configure again");
 }
 
 }  // namespace lamella::bench

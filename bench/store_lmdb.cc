@@ -1,5 +1,6 @@
-// LMDB with MDB_NOSYNC and MDB_WRITEMAP, its fastest way to write: one transaction a put, one (renewed, as its manual
-// advises) a get or scan. It keeps nothing in DRAM of its own; its map is file memory.
+// LMDB with MDB_NOSYNC and MDB_WRITEMAP, its fastest way to write: one transaction a put, one
+// (renewed, as its manual advises) a get or scan. It keeps nothing in DRAM of its own; its map is
+// file memory.
 #include "bench/store.h"
 
 #if LAMELLA_BENCH_LMDB
@@ -12,7 +13,9 @@ namespace lamella::bench {
 namespace {
 
 MDB_val ToVal(std::string_view s) { return {s.size(), const_cast<char*>(s.data())}; }
-std::string_view ToView(const MDB_val& v) { return {static_cast<const char*>(v.mv_data), v.mv_size}; }
+std::string_view ToView(const MDB_val& v) {
+  return {static_cast<const char*>(v.mv_data), v.mv_size};
+}
 
 Status Convert(int rc) {
   if (rc == MDB_SUCCESS) return Status::OK();
@@ -55,7 +58,8 @@ class LmdbSession : public Session {
   Status ScanFrom(std::string_view from, uint64_t count, bool reverse, Scan* scan) override {
     int rc = BeginRead();
     if (rc != 0) return Convert(rc);
-    rc = cursor_ == nullptr ? mdb_cursor_open(reader_, dbi_, &cursor_) : mdb_cursor_renew(reader_, cursor_);
+    rc = cursor_ == nullptr ? mdb_cursor_open(reader_, dbi_, &cursor_)
+                            : mdb_cursor_renew(reader_, cursor_);
     MDB_val k = ToVal(from), v;
     if (rc == 0)
       rc = reverse ? SeekForPrev(from, &k, &v)
@@ -77,7 +81,8 @@ class LmdbSession : public Session {
     return Convert(mdb_txn_commit(txn));
   }
   int BeginRead() {
-    return reader_ == nullptr ? mdb_txn_begin(env_, nullptr, MDB_RDONLY, &reader_) : mdb_txn_renew(reader_);
+    return reader_ == nullptr ? mdb_txn_begin(env_, nullptr, MDB_RDONLY, &reader_)
+                              : mdb_txn_renew(reader_);
   }
   int SeekForPrev(std::string_view from, MDB_val* k, MDB_val* v) {
     if (from.empty()) return mdb_cursor_get(cursor_, k, v, MDB_LAST);
@@ -99,13 +104,15 @@ class LmdbStore : public Store {
   Status Open(const StoreSettings& settings, const std::string& dir) {
     int rc = mdb_env_create(&env_);
     if (rc != 0) return Convert(rc);
-    // Pages are two thirds full after random inserts, and a page holds two 1 KiB values at worst: four times the data.
+    // Pages are two thirds full after random inserts, and a page holds two 1 KiB values at worst:
+    // four times the data.
     const uint64_t map_bytes = std::max<uint64_t>(settings.data_bytes_max * 4, 256ull << 20);
     rc = mdb_env_set_mapsize(env_, static_cast<size_t>(map_bytes & ~uint64_t{4095}));
     // MDB_NOTLS: a read transaction belongs to its session, not to its thread.
     // MDB_NOSUBDIR: `dir`/db is the file, as with the others it is the directory.
     if (rc == 0)
-      rc = mdb_env_open(env_, (dir + "/db").c_str(), MDB_NOSYNC | MDB_WRITEMAP | MDB_NOTLS | MDB_NOSUBDIR, 0644);
+      rc = mdb_env_open(env_, (dir + "/db").c_str(),
+                        MDB_NOSYNC | MDB_WRITEMAP | MDB_NOTLS | MDB_NOSUBDIR, 0644);
     MDB_txn* txn = nullptr;
     if (rc == 0) rc = mdb_txn_begin(env_, nullptr, 0, &txn);
     if (rc == 0) {
@@ -118,7 +125,9 @@ class LmdbStore : public Store {
     }
     return Convert(rc);
   }
-  std::unique_ptr<Session> NewSession() override { return std::make_unique<LmdbSession>(env_, dbi_); }
+  std::unique_ptr<Session> NewSession() override {
+    return std::make_unique<LmdbSession>(env_, dbi_);
+  }
   Status WaitForIdle() override { return Status::OK(); }  // it has no background work
   Status Close() override {
     if (env_ != nullptr) mdb_env_close(env_);
@@ -152,7 +161,8 @@ Status OpenLmdb(const StoreSpec&, const StoreSettings& settings, const std::stri
 
 namespace lamella::bench {
 
-Status OpenLmdb(const StoreSpec&, const StoreSettings&, const std::string&, std::unique_ptr<Store>*) {
+Status OpenLmdb(const StoreSpec&, const StoreSettings&, const std::string&,
+                std::unique_ptr<Store>*) {
   return Status::NotSupported("this build has no LMDB; install liblmdb-dev and configure again");
 }
 

@@ -1,6 +1,7 @@
-// RocksDB: log on, no sync, no compression, bloom filters of 10 bits a key, and the compaction options that its wiki
-// recommends to new users; half of the budget to write buffers, half to the block cache. Index and filter blocks stay
-// beside the cache, its default, which reads faster than with them in it (they are some 2 % of small records' bytes).
+// RocksDB: log on, no sync, no compression, bloom filters of 10 bits a key, and the compaction
+// options that its wiki recommends to new users; half of the budget to write buffers, half to the
+// block cache. Index and filter blocks stay beside the cache, its default, which reads faster than
+// with them in it (they are some 2 % of small records' bytes).
 #include "bench/store.h"
 
 #if LAMELLA_BENCH_ROCKSDB
@@ -34,11 +35,14 @@ class RocksDbSession : public Session {
   Status Put(std::string_view key, std::string_view value) override {
     return Convert(db_->Put(write_options_, ToSlice(key), ToSlice(value)));
   }
-  Status Delete(std::string_view key) override { return Convert(db_->Delete(write_options_, ToSlice(key))); }
+  Status Delete(std::string_view key) override {
+    return Convert(db_->Delete(write_options_, ToSlice(key)));
+  }
   Status Get(std::string_view key, std::string* value) override {
     return Convert(db_->Get(read_options_, ToSlice(key), value));
   }
-  Status MultiGet(std::span<const std::string_view> keys, std::vector<std::string>* values) override {
+  Status MultiGet(std::span<const std::string_view> keys,
+                  std::vector<std::string>* values) override {
     slices_.clear();
     for (std::string_view key : keys) slices_.push_back(ToSlice(key));
     Status result;
@@ -79,7 +83,8 @@ rocksdb::Options MakeOptions(const StoreSettings& settings) {
     options.write_buffer_size = static_cast<size_t>(settings.unflushed_bytes * 2);
   }
   options.level_compaction_dynamic_level_bytes = true;
-  options.max_background_jobs = static_cast<int>(std::max(2u, std::min(6u, std::thread::hardware_concurrency())));
+  options.max_background_jobs =
+      static_cast<int>(std::max(2u, std::min(6u, std::thread::hardware_concurrency())));
   options.compaction_pri = rocksdb::kMinOverlappingRatio;
   options.stats_dump_period_sec = 0;
   options.stats_persist_period_sec = 0;
@@ -105,7 +110,9 @@ class RocksDbStore : public Store {
     db_.reset(db);
     return s;
   }
-  std::unique_ptr<Session> NewSession() override { return std::make_unique<RocksDbSession>(db_.get()); }
+  std::unique_ptr<Session> NewSession() override {
+    return std::make_unique<RocksDbSession>(db_.get());
+  }
   Status WaitForIdle() override {
     // 7.8 has no call that waits; its counters say what is running and what is due.
     for (;;) {
@@ -113,7 +120,8 @@ class RocksDbStore : public Store {
       for (const char* name : {"rocksdb.num-running-compactions", "rocksdb.compaction-pending",
                                "rocksdb.num-running-flushes", "rocksdb.mem-table-flush-pending"}) {
         uint64_t n = 0;
-        if (!db_->GetIntProperty(name, &n)) return Status::NotSupported(std::string("rocksdb: no property ") + name);
+        if (!db_->GetIntProperty(name, &n))
+          return Status::NotSupported(std::string("rocksdb: no property ") + name);
         busy += n;
       }
       if (busy == 0) return Status::OK();
@@ -162,8 +170,10 @@ Status OpenRocksDb(const StoreSpec&, const StoreSettings& settings, const std::s
 
 namespace lamella::bench {
 
-Status OpenRocksDb(const StoreSpec&, const StoreSettings&, const std::string&, std::unique_ptr<Store>*) {
-  return Status::NotSupported("this build has no RocksDB; install librocksdb-dev and configure again");
+Status OpenRocksDb(const StoreSpec&, const StoreSettings&, const std::string&,
+                   std::unique_ptr<Store>*) {
+  return Status::NotSupported(
+      "this build has no RocksDB; install librocksdb-dev and configure again");
 }
 
 }  // namespace lamella::bench

@@ -1,4 +1,5 @@
-// Every peer that is built is put through the same calls. Lamella's own conformance is tested in src/.
+// Every peer that is built is put through the same calls. Lamella's own conformance is tested in
+// src/.
 #include "bench/store.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +32,8 @@ TEST_P(AnyStore, AnswersPutsGetsDeletesAndScansBothWays) {
   Status s = Store::Open(spec_, settings_, scratch_.path(), &store);
   ASSERT_TRUE(s.ok()) << s.ToString();
   std::unique_ptr<Session> session = store->NewSession();
-  for (const char* key : {"b", "d", "f"}) ASSERT_TRUE(session->Put(key, std::string("of ") + key).ok());
+  for (const char* key : {"b", "d", "f"})
+    ASSERT_TRUE(session->Put(key, std::string("of ") + key).ok());
   ASSERT_TRUE(session->Put("x", "gone").ok());
   ASSERT_TRUE(session->Delete("x").ok());
   ASSERT_TRUE(session->Delete("never there").ok());
@@ -69,8 +71,9 @@ TEST_P(AnyStore, KeepsItsDataAcrossOpensAndSlotsVerifyIt) {
   Slot slot(spec_, settings_, shape, scratch_.path());
   RunSettings run;
   RunResult result;
-  for (const char* name : {"fillrandom", "readrandom", "readmissing", "readseq", "readreverse", "multiget", "ycsb-d",
-                           "ycsb-e", "ycsb-f", "deleterandom", "readrandom"}) {
+  for (const char* name :
+       {"fillrandom", "readrandom", "readmissing", "readseq", "readreverse", "multiget", "ycsb-d",
+        "ycsb-e", "ycsb-f", "deleterandom", "readrandom"}) {
     run.threads = std::string_view(name) == "ycsb-d" ? 2 : 1;
     Status s = slot.Run(*FindWorkload(name, {}), run, &result);
     ASSERT_TRUE(s.ok()) << name << ": " << s.ToString();
@@ -99,7 +102,8 @@ INSTANTIATE_TEST_SUITE_P(Built, AnyStore, testing::ValuesIn(BuiltStoreKinds()), 
 
 TEST(StoreSpec, OptionsAreLamellasAlone) {
   StoreSpec spec;
-  ASSERT_TRUE(ParseStoreSpec("lamella:braided=false:engine=listdb", {{"log_shards", "2"}}, &spec).ok());
+  ASSERT_TRUE(
+      ParseStoreSpec("lamella:braided=false:engine=listdb", {{"log_shards", "2"}}, &spec).ok());
   EXPECT_EQ(spec.options.size(), 3u);
   EXPECT_TRUE(ParseStoreSpec("rocksdb", {{"log_shards", "2"}}, &spec).ok());
   EXPECT_TRUE(spec.options.empty());
@@ -111,8 +115,9 @@ TEST(StoreSpec, OptionsAreLamellasAlone) {
 TEST(LamellaOptions, UnknownNamesAndValuesAreNamed) {
   ScratchDirectory scratch;
   ASSERT_TRUE(scratch.Create(testing::TempDir(), "store_test").ok());
-  for (const char* text : {"lamella:no_such=1", "lamella:braided=perhaps", "lamella:engine=btree",
-                           "lamella:medium=tape", "lamella:log_shards=two", "lamella:media_profile=drum"}) {
+  for (const char* text :
+       {"lamella:no_such=1", "lamella:braided=perhaps", "lamella:engine=btree",
+        "lamella:medium=tape", "lamella:log_shards=two", "lamella:media_profile=drum"}) {
     StoreSpec spec;
     ASSERT_TRUE(ParseStoreSpec(text, {}, &spec).ok());
     std::unique_ptr<Store> store;

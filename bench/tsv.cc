@@ -48,14 +48,16 @@ Status Decode(std::string_view text, std::string* bytes) {
 
 Status ParseTsvLine(std::string_view line, TsvRecord* record) {
   const size_t tab = line.find('\t');
-  if (tab == std::string_view::npos) return Status::InvalidArgument("expected a key, a tab and a value, found no tab");
+  if (tab == std::string_view::npos)
+    return Status::InvalidArgument("expected a key, a tab and a value, found no tab");
   if (line.find('\t', tab + 1) != std::string_view::npos) {
     return Status::InvalidArgument("expected a key, a tab and a value, found a second tab");
   }
   Status s = Decode(line.substr(0, tab), &record->key);
   if (s.ok()) s = Decode(line.substr(tab + 1), &record->value);
   if (s.ok() && (record->key.empty() || record->key.size() > kKeyBytesMax)) {
-    return Status::InvalidArgument("expected a key of 1 to 65535 bytes, found " + std::to_string(record->key.size()));
+    return Status::InvalidArgument("expected a key of 1 to 65535 bytes, found " +
+                                   std::to_string(record->key.size()));
   }
   return s;
 }
@@ -69,7 +71,8 @@ Status ReadTsvFile(const std::string& path, std::vector<TsvRecord>* records) {
     TsvRecord record;
     const Status s = ParseTsvLine(line, &record);
     if (!s.ok()) {
-      return Status::InvalidArgument(path + ", line " + std::to_string(number) + ": " + std::string(s.message()));
+      return Status::InvalidArgument(path + ", line " + std::to_string(number) + ": " +
+                                     std::string(s.message()));
     }
     records->push_back(std::move(record));
   }

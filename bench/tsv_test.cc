@@ -20,7 +20,8 @@ TEST(Tsv, ValuesMayBeEmpty) {
 
 TEST(Tsv, MalformedLinesSayWhatWasExpected) {
   TsvRecord r;
-  for (const char* line : {"no tab", "\tno key", "k\ta\tb", "k\tv\\", "k\t\\q", "k\t\\x1", "k\t\\xg0", "k\t\\x-1"}) {
+  for (const char* line :
+       {"no tab", "\tno key", "k\ta\tb", "k\tv\\", "k\t\\q", "k\t\\x1", "k\t\\xg0", "k\t\\x-1"}) {
     const Status s = ParseTsvLine(line, &r);
     EXPECT_TRUE(s.IsInvalidArgument()) << line;
     EXPECT_NE(s.message().find("expected"), std::string_view::npos) << line;

@@ -33,9 +33,12 @@ std::optional<Workload> FindYcsb(std::string_view name) {
   if (name == "ycsb-a") return MakeYcsb(name, {{OpKind::kGet, 0.5}, {OpKind::kPut, 0.5}}, kZipf);
   if (name == "ycsb-b") return MakeYcsb(name, {{OpKind::kGet, 0.95}, {OpKind::kPut, 0.05}}, kZipf);
   if (name == "ycsb-c") return MakeYcsb(name, {{OpKind::kGet, 1}}, kZipf);
-  if (name == "ycsb-d") return MakeYcsb(name, {{OpKind::kGet, 0.95}, {OpKind::kInsert, 0.05}}, Distribution::kLatest);
-  if (name == "ycsb-e") return MakeYcsb(name, {{OpKind::kScan, 0.95}, {OpKind::kInsert, 0.05}}, kZipf);
-  if (name == "ycsb-f") return MakeYcsb(name, {{OpKind::kGet, 0.5}, {OpKind::kReadModifyWrite, 0.5}}, kZipf);
+  if (name == "ycsb-d")
+    return MakeYcsb(name, {{OpKind::kGet, 0.95}, {OpKind::kInsert, 0.05}}, Distribution::kLatest);
+  if (name == "ycsb-e")
+    return MakeYcsb(name, {{OpKind::kScan, 0.95}, {OpKind::kInsert, 0.05}}, kZipf);
+  if (name == "ycsb-f")
+    return MakeYcsb(name, {{OpKind::kGet, 0.5}, {OpKind::kReadModifyWrite, 0.5}}, kZipf);
   return std::nullopt;
 }
 
@@ -63,7 +66,8 @@ std::optional<Workload> FindPlain(std::string_view name, const WorkloadSettings&
 }
 
 bool IsWrite(OpKind kind) {
-  return kind == OpKind::kPut || kind == OpKind::kInsert || kind == OpKind::kDelete || kind == OpKind::kQueue;
+  return kind == OpKind::kPut || kind == OpKind::kInsert || kind == OpKind::kDelete ||
+         kind == OpKind::kQueue;
 }
 
 bool IsRead(OpKind kind) { return !IsWrite(kind) && kind != OpKind::kReadModifyWrite; }
@@ -79,9 +83,10 @@ bool Workload::reads_only() const {
 }
 
 std::vector<std::string> WorkloadNames() {
-  return {"fillseq", "fillrandom",  "overwrite",  "deleterandom", "readrandom", "readmissing", "multiget",
-          "readseq", "readreverse", "seekrandom", "seekreverse",  "mixed",      "queue",       "ycsb-a",
-          "ycsb-b",  "ycsb-c",      "ycsb-d",     "ycsb-e",       "ycsb-f"};
+  return {"fillseq",     "fillrandom", "overwrite", "deleterandom", "readrandom",
+          "readmissing", "multiget",   "readseq",   "readreverse",  "seekrandom",
+          "seekreverse", "mixed",      "queue",     "ycsb-a",       "ycsb-b",
+          "ycsb-c",      "ycsb-d",     "ycsb-e",    "ycsb-f"};
 }
 
 std::optional<Workload> FindWorkload(std::string_view name, const WorkloadSettings& settings) {
@@ -91,7 +96,8 @@ std::optional<Workload> FindWorkload(std::string_view name, const WorkloadSettin
     if (!w) return std::nullopt;
     w->scan_records = settings.scan_records;
   }
-  if (settings.distribution && w->order == KeyOrder::kDrawn) w->distribution = *settings.distribution;
+  if (settings.distribution && w->order == KeyOrder::kDrawn)
+    w->distribution = *settings.distribution;
   return w;
 }
 
@@ -151,7 +157,8 @@ std::vector<Op> Planner::Plan(uint64_t ops, uint32_t thread, uint32_t threads) c
     op.id = DrawId(&rng);
     op.from_newest = workload_.distribution == Distribution::kLatest;
     const uint32_t records = std::min(workload_.scan_records, 65535u);
-    op.scan_records = static_cast<uint16_t>(workload_.scan_uniform ? 1 + rng.Uniform(records) : records);
+    op.scan_records =
+        static_cast<uint16_t>(workload_.scan_uniform ? 1 + rng.Uniform(records) : records);
   }
   return plan;
 }

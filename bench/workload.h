@@ -1,5 +1,5 @@
-// A Workload says what operations a run makes and which keys they draw; a plan is those operations, drawn before the
-// clock starts, so that no store's time holds the cost of drawing them.
+// A Workload says what operations a run makes and which keys they draw; a plan is those operations,
+// drawn before the clock starts, so that no store's time holds the cost of drawing them.
 #ifndef LAMELLA_BENCH_WORKLOAD_H_
 #define LAMELLA_BENCH_WORKLOAD_H_
 
@@ -27,7 +27,8 @@ enum class OpKind : uint8_t {
 };
 inline constexpr uint32_t kMultiGetKeys = 16;
 
-/// One planned operation. `id` is a key's, or how far behind the newest key it lies where from_newest is set.
+/// One planned operation. `id` is a key's, or how far behind the newest key it lies where
+/// from_newest is set.
 struct Op {
   OpKind kind = OpKind::kGet;
   bool from_newest = false;
@@ -70,8 +71,9 @@ std::vector<std::string> WorkloadNames();
 
 std::optional<Distribution> DistributionFromName(std::string_view name);
 
-/// Draws `ops` operations for thread `thread` of `threads` over keys [0, keys). Permuted and sequential orders give each
-/// thread its part of one pass over all keys; `ops` is then the size of that part.
+/// Draws `ops` operations for thread `thread` of `threads` over keys [0, keys). Permuted and
+/// sequential orders give each thread its part of one pass over all keys; `ops` is then the size of
+/// that part.
 class Planner {
  public:
   Planner(const Workload& workload, uint32_t keys, uint64_t seed);

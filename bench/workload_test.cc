@@ -66,7 +66,8 @@ TEST(Planner, FillsPutEveryKeyOnceOverAllThreads) {
 }
 
 TEST(Planner, ThreadsDrawDifferentKeysAndSeedsRepeat) {
-  const Planner planner(*FindWorkload("readrandom", {}), kKeys, 1), same(*FindWorkload("readrandom", {}), kKeys, 1);
+  const Planner planner(*FindWorkload("readrandom", {}), kKeys, 1),
+      same(*FindWorkload("readrandom", {}), kKeys, 1);
   const auto ids = [](const std::vector<Op>& plan) {
     std::vector<uint32_t> out;
     for (const Op& op : plan) out.push_back(op.id);
@@ -79,7 +80,8 @@ TEST(Planner, ThreadsDrawDifferentKeysAndSeedsRepeat) {
 TEST(Planner, ZipfianDrawsAreSkewedAndUniformOnesAreNot) {
   const auto most = [](const std::string& name) {
     std::map<uint32_t, uint64_t> counts;
-    for (const Op& op : Planner(*FindWorkload(name, {}), kKeys, 1).Plan(kOps, 0, 1)) ++counts[op.id];
+    for (const Op& op : Planner(*FindWorkload(name, {}), kKeys, 1).Plan(kOps, 0, 1))
+      ++counts[op.id];
     uint64_t max = 0;
     for (const auto& [id, count] : counts) max = std::max(max, count);
     return max;
@@ -116,8 +118,10 @@ TEST(Planner, ScanLengthsAreUniformForYcsbAndFixedOtherwise) {
 TEST(Planner, TheDistributionCanBeChosen) {
   WorkloadSettings settings;
   settings.distribution = Distribution::kLatest;
-  EXPECT_TRUE(Planner(*FindWorkload("overwrite", settings), kKeys, 1).Plan(10, 0, 1)[0].from_newest);
-  EXPECT_FALSE(Planner(*FindWorkload("fillrandom", settings), kKeys, 1).Plan(10, 0, 1)[0].from_newest);
+  EXPECT_TRUE(
+      Planner(*FindWorkload("overwrite", settings), kKeys, 1).Plan(10, 0, 1)[0].from_newest);
+  EXPECT_FALSE(
+      Planner(*FindWorkload("fillrandom", settings), kKeys, 1).Plan(10, 0, 1)[0].from_newest);
 }
 
 }  // namespace

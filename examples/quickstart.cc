@@ -10,14 +10,16 @@ int main(int argc, char** argv) {
   lamella::WriteBatch batch;  // all or nothing
   batch.Put("cherry", "red");
   batch.Put("plum", "blue");
-  if (s.ok()) s = db->Write({.sync = true}, batch);  // and this a power cut, on an ordinary disk too
+  // and this a power cut, on an ordinary disk too
+  if (s.ok()) s = db->Write({.sync = true}, batch);
 
   std::string value;
   if (s.ok()) s = db->Get({}, "apple", &value);
   if (s.ok()) {
     std::cout << "apple is " << value << "\n";
     const auto it = db->NewIterator({.lower_bound = "b", .upper_bound = "q"});
-    for (it->SeekToFirst(); it->Valid(); it->Next()) std::cout << it->key() << " is " << it->value() << "\n";
+    for (it->SeekToFirst(); it->Valid(); it->Next())
+      std::cout << it->key() << " is " << it->value() << "\n";
     s = it->status();
   }
   if (s.ok()) s = db->Close();

@@ -1,7 +1,9 @@
-// The catalog: the bytes of its chunk through Catalog::Open, and payloads through ListDbState::Decode.
+// The catalog: the bytes of its chunk through Catalog::Open, and payloads through
+// ListDbState::Decode.
 //
-// An input: flags u8 (1: after a power cut on a page medium; 2: the rest is a payload alone); then the chunk from its start. A
-// checksum of kSealHere becomes the right one: the head's, the tail word's upper half, those of edits.
+// An input: flags u8 (1: after a power cut on a page medium; 2: the rest is a payload alone); then
+// the chunk from its start. A checksum of kSealHere becomes the right one: the head's, the tail
+// word's upper half, those of edits.
 #include <array>
 #include <cstdio>
 #include <memory>
@@ -43,8 +45,10 @@ class CatalogPool {
     {
       Persister persister(pool_->gate(), WriteCause::kLog);
       ChunkRef unused;
-      while (s.ok() && pool_->free_chunks() > 1) {  // the last one is the catalog's: a read beyond it is a fault
-        s = pool_->Claim(0, ChunkKind::kEngineFirst, 0, 0, 1, Claimant::kIndex, &persister, &unused);
+      // the last one is the catalog's: a read beyond it is a fault
+      while (s.ok() && pool_->free_chunks() > 1) {
+        s = pool_->Claim(0, ChunkKind::kEngineFirst, 0, 0, 1, Claimant::kIndex, &persister,
+                         &unused);
       }
     }
     std::unique_ptr<Catalog> catalog;
@@ -67,7 +71,8 @@ class CatalogPool {
     std::memcpy(base(), input.data(), std::min<size_t>(input.size(), bytes()));
     Seal(24, HeadCrc(chunk_.epoch, base()));
     Seal(20, TailCrc(chunk_.epoch, Word(16)));
-    for (uint64_t at = sizeof(CatalogHead); at < input.size() && bytes() - at >= sizeof(EditHeader);) {
+    for (uint64_t at = sizeof(CatalogHead);
+         at < input.size() && bytes() - at >= sizeof(EditHeader);) {
       EditHeader header;
       std::memcpy(&header, base() + at, sizeof(header));
       if (header.size > bytes() - at - sizeof(header)) break;
@@ -90,7 +95,8 @@ class CatalogPool {
       std::memcpy(&header, base() + at, std::min<uint64_t>(sizeof(header), end - at));
       const uint64_t padded = (sizeof(header) + uint64_t{header.size} + 7) & ~uint64_t{7};
       const bool whole = end - at >= sizeof(header) && padded <= end - at;
-      const std::string payload = whole ? std::string(base() + at + sizeof(header), header.size) : "";
+      const std::string payload =
+          whole ? std::string(base() + at + sizeof(header), header.size) : "";
       if (!whole || header.checksum != EditCrc(chunk_.epoch, at, header, payload)) {
         if (pool_->state().pages_lost && !edits.empty()) return edits;
         return std::nullopt;
@@ -107,8 +113,9 @@ class CatalogPool {
     return Catalog::Open(
         pool_.get(), [] { return std::string("state"); },
         [&](uint32_t kind, std::string_view payload) {
-          FUZZ_CHECK(payload.data() >= base() && payload.data() + payload.size() <= base() + bytes(),
-                     "out of the chunk");
+          FUZZ_CHECK(
+              payload.data() >= base() && payload.data() + payload.size() <= base() + bytes(),
+              "out of the chunk");
           if (!planted || !edits->empty()) edits->emplace_back(kind, payload);
           return Status::OK();
         },
@@ -165,7 +172,8 @@ void CheckCatalog(CatalogPool* pool, std::string_view bytes) {
   if (!s.ok()) return;
   FUZZ_CHECK(found == *expected, "the edits are those of the second reading");
   for (const auto& [kind, payload] : found) CheckPayload(payload);
-  if (catalog->bytes_used() + 64 > pool->bytes()) return;  // the next edit would be a rewrite, to another chunk
+  // the next edit would be a rewrite, to another chunk
+  if (catalog->bytes_used() + 64 > pool->bytes()) return;
   s = catalog->Append(3, "one more");
   FUZZ_CHECK(s.ok(), s.ToString());
   Edits again;

@@ -14,7 +14,8 @@ void Wrong(const char* file, int line, const char* condition, std::string_view d
   std::string text = std::string(file) + ":" + std::to_string(line) + ": expected " + condition;
   if (!detail.empty()) text += ": " + std::string(detail);
   text += "\n";
-  (void)!::write(STDERR_FILENO, text.data(), text.size());  // stderr may be closed to silence the parsers
+  // stderr may be closed to silence the parsers
+  (void)!::write(STDERR_FILENO, text.data(), text.size());
   std::abort();
 }
 

@@ -1,11 +1,15 @@
-// What the fuzzers share. A fuzzer is one file, NAME_fuzz.cc, with the function that libFuzzer calls; its inputs are kept in
-// corpus/NAME, and replay.cc runs them through the same function where there is no libFuzzer.
+// What the fuzzers share. A fuzzer is one file, NAME_fuzz.cc, with the function that libFuzzer
+// calls; its inputs are kept in corpus/NAME, and replay.cc runs them through the same function
+// where there is no libFuzzer.
 //
-// F1: an input is wrong if it crashes, trips a sanitizer, or fails a FUZZ_CHECK: what was parsed is compared with a second,
-//     simpler reading of the same bytes, or encoded again and parsed once more.
-// F2: what a function does depends on its input alone. Checksums are seeded with what differs from run to run (a chunk's epoch),
-//     so an input has kSealHere where one belongs, and the fuzzer puts it in.
-// F3: `planted` makes the function under test answer wrongly; the replay's control fails if nobody notices.
+// F1: an input is wrong if it crashes, trips a sanitizer, or fails a FUZZ_CHECK: what was parsed is
+//     compared with a second, simpler reading of the same bytes, or encoded again and parsed once
+//     more.
+// F2: what a function does depends on its input alone. Checksums are seeded with what differs from
+//     run to run (a chunk's epoch), so an input has kSealHere where one belongs, and the fuzzer
+//     puts it in.
+// F3: `planted` makes the function under test answer wrongly; the replay's control fails if nobody
+//     notices.
 // Threads: one.
 #ifndef LAMELLA_FUZZ_FUZZ_H_
 #define LAMELLA_FUZZ_FUZZ_H_
@@ -30,7 +34,8 @@ inline constexpr uint32_t kSealHere = 0x5ea15ea1;
 /// Bytes from the front of an input; zeros once there are no more.
 class Input {
  public:
-  Input(const uint8_t* data, size_t size) : rest_(size == 0 ? "" : reinterpret_cast<const char*>(data), size) {}
+  Input(const uint8_t* data, size_t size)
+      : rest_(size == 0 ? "" : reinterpret_cast<const char*>(data), size) {}
   template <class T>
   T Take() {
     T value{};

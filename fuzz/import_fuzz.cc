@@ -1,4 +1,5 @@
-// The import formats: a text through LineReader and ParseRecord, as `lamella load` reads it, and through the benchmark's reader.
+// The import formats: a text through LineReader and ParseRecord, as `lamella load` reads it, and
+// through the benchmark's reader.
 //
 // An input: the format u8 (even: TSV; odd: JSON lines), then the text.
 #include <sys/mman.h>
@@ -28,8 +29,9 @@ class TextFile {
   TextFile& operator=(const TextFile&) = delete;
   ~TextFile() { ::close(fd_); }
   int Fill(std::string_view text) const {
-    const bool filled =
-        ::ftruncate(fd_, 0) == 0 && ::pwrite(fd_, text.data(), text.size(), 0) >= 0 && ::lseek(fd_, 0, SEEK_SET) == 0;
+    const bool filled = ::ftruncate(fd_, 0) == 0 &&
+                        ::pwrite(fd_, text.data(), text.size(), 0) >= 0 &&
+                        ::lseek(fd_, 0, SEEK_SET) == 0;
     FUZZ_CHECK(filled, "write the text");
     return fd_;
   }
@@ -71,11 +73,14 @@ void CheckLine(Format format, std::string_view line) {
     // The benchmark reads the same lines as the same records.
     bench::TsvRecord record;
     const Status other = bench::ParseTsvLine(line, &record);
-    FUZZ_CHECK(other.ok() == s.ok(), Concat("load: ", s.ToString(), "; the benchmark: ", other.ToString()));
-    FUZZ_CHECK(!s.ok() || (record.key == key && record.value == value), "the benchmark reads another record");
+    FUZZ_CHECK(other.ok() == s.ok(),
+               Concat("load: ", s.ToString(), "; the benchmark: ", other.ToString()));
+    FUZZ_CHECK(!s.ok() || (record.key == key && record.value == value),
+               "the benchmark reads another record");
   }
   if (!s.ok()) return;
-  FUZZ_CHECK(!key.empty() && key.size() <= kKeyBytesMax && value.size() <= kValueBytesMax, "limits");
+  FUZZ_CHECK(!key.empty() && key.size() <= kKeyBytesMax && value.size() <= kValueBytesMax,
+             "limits");
   CheckRoundTrip(key, value);
 }
 
@@ -103,8 +108,10 @@ void OneInput(const uint8_t* data, size_t size) {
     CheckLine(format, line);
     CheckBase64(line);
   }
-  FUZZ_CHECK(reader.status().ok() && count == expected.size(), Concat(count, " lines of ", expected.size()));
-  FUZZ_CHECK(reader.bytes_consumed() == input.Rest().size(), Concat(reader.bytes_consumed(), " bytes consumed"));
+  FUZZ_CHECK(reader.status().ok() && count == expected.size(),
+             Concat(count, " lines of ", expected.size()));
+  FUZZ_CHECK(reader.bytes_consumed() == input.Rest().size(),
+             Concat(reader.bytes_consumed(), " bytes consumed"));
   FUZZ_CHECK(reader.last_line_unended() == (!input.Rest().empty() && input.Rest().back() != '\n'),
              "the last line's end");
 }

@@ -1,5 +1,5 @@
-// Options as text: sizes, names, the program's global options, key ranges and, where the benchmark is built, its stores and its
-// command line.
+// Options as text: sizes, names, the program's global options, key ranges and, where the benchmark
+// is built, its stores and its command line.
 //
 // An input: what to parse u8, then the text; fields are separated by new lines.
 #include <unistd.h>
@@ -37,7 +37,8 @@ std::vector<std::string> FieldsOf(std::string_view text, size_t count_max) {
   return fields;
 }
 
-// A size by hand: digits, one point, a unit. False where the text is none of it, or where a double would have to be exact.
+// A size by hand: digits, one point, a unit. False where the text is none of it, or where a double
+// would have to be exact.
 bool SizeByHand(std::string_view text, uint64_t* bytes) {
   size_t digits = 0;
   uint64_t whole = 0;
@@ -55,7 +56,9 @@ bool SizeByHand(std::string_view text, uint64_t* bytes) {
 void CheckSize(std::string_view text) {
   uint64_t bytes = 0;
   const Status s = tools::ParseByteSize(text, &bytes);
-  FUZZ_CHECK(s.ok() || (s.IsInvalidArgument() && s.message().find("expected") != std::string_view::npos), s.ToString());
+  FUZZ_CHECK(
+      s.ok() || (s.IsInvalidArgument() && s.message().find("expected") != std::string_view::npos),
+      s.ToString());
   uint64_t by_hand = 0;
   const bool plain = SizeByHand(text, &by_hand);
   if (planted) ++by_hand;
@@ -65,13 +68,15 @@ void CheckSize(std::string_view text) {
   FUZZ_CHECK(bytes < uint64_t{1} << 63, Concat(bytes));
   FUZZ_CHECK(text[0] == '.' || (text[0] >= '0' && text[0] <= '9'), "a size begins with a digit");
   uint64_t again = 0;
-  FUZZ_CHECK(tools::ParseByteSize(std::to_string(bytes), &again).ok() && again == bytes, Concat(again));
+  FUZZ_CHECK(tools::ParseByteSize(std::to_string(bytes), &again).ok() && again == bytes,
+             Concat(again));
   (void)tools::FormatBytes(bytes);
 }
 
 void CheckNames(const std::string& text) {
   if (const auto engine = EngineFromName(text)) FUZZ_CHECK(EngineName(*engine) == text, text);
-  if (const auto format = tools::FormatFromName(text)) FUZZ_CHECK(tools::FormatName(*format) == text, text);
+  if (const auto format = tools::FormatFromName(text))
+    FUZZ_CHECK(tools::FormatName(*format) == text, text);
   if (const auto profile = MediaProfile::FromName(text)) {
     FUZZ_CHECK(std::isfinite(profile->write_gbps) && profile->block_bytes % 64 == 0, text);
   }
@@ -92,11 +97,13 @@ void CheckGlobals(std::string_view text) {
   const Status s = tools::MakeOptions(globals, &options);
   FUZZ_CHECK(s.ok() || s.IsInvalidArgument(), s.ToString());
   if (!s.ok()) return;
-  FUZZ_CHECK(globals.engine.empty() || (options.engine && EngineName(*options.engine) == globals.engine),
-             globals.engine);
+  FUZZ_CHECK(
+      globals.engine.empty() || (options.engine && EngineName(*options.engine) == globals.engine),
+      globals.engine);
   FUZZ_CHECK(options.medium <= MediumKind::kVolatile, globals.medium);
-  FUZZ_CHECK(!globals.memory_budget.empty() || options.memory_budget_bytes == defaults.memory_budget_bytes,
-             "the default");
+  FUZZ_CHECK(
+      !globals.memory_budget.empty() || options.memory_budget_bytes == defaults.memory_budget_bytes,
+      "the default");
   FUZZ_CHECK(options.pmem_paths == globals.pmem, "pmem");
 }
 
@@ -109,12 +116,14 @@ void CheckKeyRange(std::string_view text) {
   }
   const auto& [from, to, prefix] = bounds;
   const tools::KeyRange range = tools::KeyRange::Of(from, to, prefix);
-  std::vector<std::string> keys = {from, to, prefix, prefix + '\0', prefix + "\xff\xff", tools::AfterPrefix(prefix)};
+  std::vector<std::string> keys = {
+      from, to, prefix, prefix + '\0', prefix + "\xff\xff", tools::AfterPrefix(prefix)};
   keys.insert(keys.end(), fields.begin(), fields.end());
   for (const std::string& key : keys) {
     if (key.empty()) continue;
     const bool wanted = key >= from && (to.empty() || key < to) && key.starts_with(prefix);
-    const bool in = !range.empty && key >= range.lower && (range.upper.empty() || key < range.upper);
+    const bool in =
+        !range.empty && key >= range.lower && (range.upper.empty() || key < range.upper);
     FUZZ_CHECK(in == wanted, tools::Excerpt(key));
   }
 }
@@ -140,10 +149,13 @@ void CheckBenchCommandLine(std::string_view text) {
   const int code = bench::ParseCommandLine(static_cast<int>(argv.size()), argv.data(), &config);
   FUZZ_CHECK(code == -1 || code == bench::kExitOk || code == bench::kExitUsage, Concat(code));
   if (code != -1) return;
-  FUZZ_CHECK(!config.stores.empty() && !config.threads.empty() && !config.dir.empty(), "nothing to run");
+  FUZZ_CHECK(!config.stores.empty() && !config.threads.empty() && !config.dir.empty(),
+             "nothing to run");
   FUZZ_CHECK(config.rounds >= 1 && config.rounds <= 100, Concat(config.rounds));
-  for (const uint32_t threads : config.threads) FUZZ_CHECK(threads >= 1 && threads <= 1024, Concat(threads));
-  FUZZ_CHECK(config.shape.key_bytes >= 4 && config.shape.key_bytes <= 65535, Concat(config.shape.key_bytes));
+  for (const uint32_t threads : config.threads)
+    FUZZ_CHECK(threads >= 1 && threads <= 1024, Concat(threads));
+  FUZZ_CHECK(config.shape.key_bytes >= 4 && config.shape.key_bytes <= 65535,
+             Concat(config.shape.key_bytes));
 }
 
 // CLI11 says on the standard streams what it thinks of each line.

@@ -1,8 +1,9 @@
 // Records: the bytes of log chunks through RecordIsValid, ForEachRecord and ReadLog.
 //
-// An input: flags u8 (1: holes are allowed); base u8; gaps u8, then of each distance u8 and length u8; boundaries u8, then of each
-// ordinal u8 and offset u16; then of each chunk its size u16 and its bytes. A checksum of kSealHere becomes the right one.
-// The chunks are the last ones of the pool: a read beyond their end is a fault.
+// An input: flags u8 (1: holes are allowed); base u8; gaps u8, then of each distance u8 and length
+// u8; boundaries u8, then of each ordinal u8 and offset u16; then of each chunk its size u16 and
+// its bytes. A checksum of kSealHere becomes the right one. The chunks are the last ones of the
+// pool: a read beyond their end is a fault.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -35,7 +36,8 @@ class LogPool {
       s = pool_->Claim(0, ChunkKind::kEngineFirst, 0, 0, 1, Claimant::kIndex, &persister, &unused);
     }
     for (uint32_t i = 0; s.ok() && i < kChunks; ++i) {
-      s = pool_->Claim(0, ChunkKind::kLog, i / 2, 1 + i % 2, 1, Claimant::kIndex, &persister, &chunks_[i]);
+      s = pool_->Claim(0, ChunkKind::kLog, i / 2, 1 + i % 2, 1, Claimant::kIndex, &persister,
+                       &chunks_[i]);
     }
     FUZZ_CHECK(s.ok() && chunks_[kChunks - 1].index + 1 == pool_->chunk_count(0), s.ToString());
   }
@@ -52,13 +54,16 @@ class LogPool {
     for (uint64_t at = bytes.size() & ~uint64_t{7}; at > 0;) {
       at -= 8;
       auto* record = reinterpret_cast<Record*>(base + at);
-      if (pool_->chunk_bytes() - at < sizeof(RecordHeader) || record->header.checksum != kSealHere) continue;
+      if (pool_->chunk_bytes() - at < sizeof(RecordHeader) || record->header.checksum != kSealHere)
+        continue;
       if (!RecordIsPlausible(record->header, pool_->chunk_bytes() - at)) continue;
-      record->header.checksum =
-          RecordChecksum(BodyChecksum(record->key(), record->value()), record->header, PlaceAt(i, at), chunks_[i].epoch);
+      record->header.checksum = RecordChecksum(BodyChecksum(record->key(), record->value()),
+                                               record->header, PlaceAt(i, at), chunks_[i].epoch);
     }
   }
-  PmPtr PlaceAt(uint32_t i, uint64_t at) const { return {0, pool_->ChunkStart(chunks_[i]).offset() + at}; }
+  PmPtr PlaceAt(uint32_t i, uint64_t at) const {
+    return {0, pool_->ChunkStart(chunks_[i]).offset() + at};
+  }
 
  private:
   testing::TempDir dir_;
@@ -91,19 +96,24 @@ void CheckChunk(const LogPool& log, uint32_t i) {
       [&](const Record* record, PmPtr place) {
         const Status s = VerifyRecord(log.pool(), place);
         FUZZ_CHECK(s.ok(), s.ToString());
-        FUZZ_CHECK(record == log.pool().At<Record>(place), "the record is not what lies at its place");
+        FUZZ_CHECK(record == log.pool().At<Record>(place),
+                   "the record is not what lies at its place");
         if (!planted || found.size() != 1) found.push_back(place);
       },
       [&](PmPtr from, PmPtr to) {
         FUZZ_CHECK(last_damaged.word <= from.word && from.word < to.word, "damaged places ascend");
-        FUZZ_CHECK(RecordsLostAtMost(log.pool(), from, to) > 0, "where something is damaged something is lost");
+        FUZZ_CHECK(RecordsLostAtMost(log.pool(), from, to) > 0,
+                   "where something is damaged something is lost");
         last_damaged = to;
       });
   const std::vector<PmPtr> expected = PlacesOf(log, i, 0);
-  FUZZ_CHECK(found == expected, Concat("chunk ", i, ": ", expected.size(), " records, ", found.size(), " visited"));
-  const uint64_t end = expected.empty() ? log.PlaceAt(i, 0).offset()
-                                        : expected.back().offset() + log.pool().At<Record>(expected.back())->bytes();
-  FUZZ_CHECK(log.PlaceAt(i, behind).offset() == end, "ForEachRecord answers the end of the last record");
+  FUZZ_CHECK(found == expected,
+             Concat("chunk ", i, ": ", expected.size(), " records, ", found.size(), " visited"));
+  const uint64_t end =
+      expected.empty() ? log.PlaceAt(i, 0).offset()
+                       : expected.back().offset() + log.pool().At<Record>(expected.back())->bytes();
+  FUZZ_CHECK(log.PlaceAt(i, behind).offset() == end,
+             "ForEachRecord answers the end of the last record");
 }
 
 void CheckContents(const LogPool& log, const LogContents& contents, uint64_t base,
@@ -112,11 +122,13 @@ void CheckContents(const LogPool& log, const LogContents& contents, uint64_t bas
   for (const LogEntry& entry : contents.entries) {
     do ++sequence;
     while (IsVoid(gaps, sequence));
-    FUZZ_CHECK(TagSequence(entry.tag) == sequence, Concat("found number ", TagSequence(entry.tag), " at ", sequence));
+    FUZZ_CHECK(TagSequence(entry.tag) == sequence,
+               Concat("found number ", TagSequence(entry.tag), " at ", sequence));
     const Status s = VerifyRecord(log.pool(), entry.place);
     FUZZ_CHECK(s.ok() && log.pool().At<Record>(entry.place)->tag() == entry.tag, s.ToString());
   }
-  FUZZ_CHECK(contents.entries.empty() || contents.entries.back().batch_remaining == 0, "the run ends in a batch");
+  FUZZ_CHECK(contents.entries.empty() || contents.entries.back().batch_remaining == 0,
+             "the run ends in a batch");
   FUZZ_CHECK(contents.sequence_last == sequence, "sequence_last is that of the last entry");
   FUZZ_CHECK(contents.sequence_seen >= sequence, "sequence_seen is none below");
 }
@@ -153,9 +165,9 @@ void OneInput(const uint8_t* data, size_t size) {
   LogContents again;
   const Status second = ReadLog(log.pool(), boundary, base, gaps, may_have_holes, &again);
   FUZZ_CHECK(second.ok(), second.ToString());
-  const bool same =
-      std::equal(contents.entries.begin(), contents.entries.end(), again.entries.begin(), again.entries.end(),
-                 [](const LogEntry& a, const LogEntry& b) { return a.tag == b.tag && a.place == b.place; });
+  const bool same = std::equal(
+      contents.entries.begin(), contents.entries.end(), again.entries.begin(), again.entries.end(),
+      [](const LogEntry& a, const LogEntry& b) { return a.tag == b.tag && a.place == b.place; });
   FUZZ_CHECK(same, "a second recovery finds the same");
 }
 

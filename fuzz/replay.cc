@@ -1,6 +1,6 @@
 // Runs a fuzzer's function over files, without libFuzzer:
 //   NAME_replay DIRECTORY              every file in it; a crash is a failure
-//   NAME_replay --control DIRECTORY    the same with the planted fault: fails unless an input notices it
+//   NAME_replay --control DIRECTORY    the same with the planted fault: fails unless noticed
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,7 +37,8 @@ void Run(const fs::path& file) {
   LLVMFuzzerTestOneInput(input.data(), input.size());
 }
 
-// True if the input notices the planted fault: it aborts, which is neither an end nor another signal.
+// True if the input notices the planted fault: it aborts, which is neither an end nor another
+// signal.
 bool Notices(const fs::path& file) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -47,7 +48,8 @@ bool Notices(const fs::path& file) {
     ::_exit(0);
   }
   int status = 0;
-  return child > 0 && ::waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+  return child > 0 && ::waitpid(child, &status, 0) == child && WIFSIGNALED(status) &&
+         WTERMSIG(status) == SIGABRT;
 }
 
 }  // namespace
@@ -65,8 +67,8 @@ int main(int argc, char** argv) {
     if (!control) Run(file);
     if (control && Notices(file)) ++noticed;
   }
-  std::fprintf(out, control ? "%zu inputs, the planted fault is noticed by %zu\n" : "%zu inputs\n", files.size(),
-               noticed);
+  std::fprintf(out, control ? "%zu inputs, the planted fault is noticed by %zu\n" : "%zu inputs\n",
+               files.size(), noticed);
   std::fclose(out);
   return files.empty() || (control && noticed == 0) ? 1 : 0;
 }

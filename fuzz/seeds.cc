@@ -1,5 +1,5 @@
-// Writes the seed corpora: `lamella_fuzz_seeds DIRECTORY` makes DIRECTORY/NAME/seed-* for each fuzzer, the same bytes on every
-// machine. Checksums are left to the fuzzers (fuzz.h, F2).
+// Writes the seed corpora: `lamella_fuzz_seeds DIRECTORY` makes DIRECTORY/NAME/seed-* for each
+// fuzzer, the same bytes on every machine. Checksums are left to the fuzzers (fuzz.h, F2).
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -13,7 +13,9 @@
 #include "pool/catalog.h"
 #include "pool/superblock.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t*, size_t) { return 0; }  // this program fuzzes nothing
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t*, size_t) {
+  return 0;
+}  // this program fuzzes nothing
 
 namespace lamella::fuzz {
 namespace {
@@ -36,8 +38,8 @@ class Corpus {
 
 // --- records ---
 
-std::string RecordOf(uint64_t sequence, RecordKind kind, const std::string& key, const std::string& value,
-                     uint8_t height = 0, uint32_t batch_remaining = 0) {
+std::string RecordOf(uint64_t sequence, RecordKind kind, const std::string& key,
+                     const std::string& value, uint8_t height = 0, uint32_t batch_remaining = 0) {
   const RecordHeader header{.tag = MakeTag(sequence, kind),
                             .checksum = kSealHere,
                             .value_size = static_cast<uint32_t>(value.size()),
@@ -71,7 +73,8 @@ struct LogSeed {
     AppendFixed(&out, flags);
     AppendFixed(&out, base);
     AppendFixed(&out, static_cast<uint8_t>(gaps.size()));
-    for (const auto& [distance, length] : gaps) out += {static_cast<char>(distance), static_cast<char>(length)};
+    for (const auto& [distance, length] : gaps)
+      out += {static_cast<char>(distance), static_cast<char>(length)};
     AppendFixed(&out, static_cast<uint8_t>(boundary.size()));
     for (const auto& [ordinal, offset] : boundary) {
       AppendFixed(&out, ordinal);
@@ -92,45 +95,59 @@ void MakeRecords(const fs::path& root) {
                             RecordOf(4, RecordKind::kPut, "c", std::string(100, 'v'), 12, 0);
   corpus.Add("empty", LogSeed{}.Bytes());
   corpus.Add("three", LogSeed{.chunks = {PutOf(1) + PutOf(2, 0) + PutOf(3, 12)}}.Bytes());
-  corpus.Add("sealed-line", LogSeed{.chunks = {Lined(PutOf(1)) + Lined(PutOf(2)) + PutOf(3)}}.Bytes());
+  corpus.Add("sealed-line",
+             LogSeed{.chunks = {Lined(PutOf(1)) + Lined(PutOf(2)) + PutOf(3)}}.Bytes());
   corpus.Add("batch", LogSeed{.chunks = {PutOf(1) + batch + PutOf(5)}}.Bytes());
-  corpus.Add("torn-batch", LogSeed{.chunks = {PutOf(1) + batch.substr(0, batch.size() - 8)}}.Bytes());
+  corpus.Add("torn-batch",
+             LogSeed{.chunks = {PutOf(1) + batch.substr(0, batch.size() - 8)}}.Bytes());
   std::string torn = PutOf(1) + batch;
   torn[PutOf(1).size() + 24] = '\x7f';  // a link is not covered
   torn[PutOf(1).size() + 8] = 0;        // the checksum is
   corpus.Add("tear-in-batch", LogSeed{.chunks = {torn}}.Bytes());
   corpus.Add("tear-and-more", LogSeed{.chunks = {torn + PutOf(5) + PutOf(6)}}.Bytes());
   corpus.Add("holes", LogSeed{.flags = 1, .chunks = {torn + PutOf(5), PutOf(6)}}.Bytes());
-  corpus.Add("two-shards", LogSeed{.chunks = {PutOf(1) + PutOf(4), PutOf(6), PutOf(2) + PutOf(3), PutOf(5)}}.Bytes());
-  corpus.Add("gap", LogSeed{.gaps = {{2, 3}}, .chunks = {PutOf(1) + PutOf(2) + PutOf(4), PutOf(7), PutOf(8)}}.Bytes());
-  corpus.Add("two-gaps", LogSeed{.base = 1, .gaps = {{1, 0}, {0, 2}}, .chunks = {PutOf(3) + PutOf(7)}}.Bytes());
-  corpus.Add("lost-before-gap", LogSeed{.gaps = {{3, 0}}, .chunks = {PutOf(1) + PutOf(5)}}.Bytes());
   corpus.Add(
-      "boundary",
-      LogSeed{.base = 2, .boundary = {{2, 64}, {1, 0}}, .chunks = {PutOf(1), Lined(PutOf(2)) + PutOf(3), PutOf(4)}}
-          .Bytes());
+      "two-shards",
+      LogSeed{.chunks = {PutOf(1) + PutOf(4), PutOf(6), PutOf(2) + PutOf(3), PutOf(5)}}.Bytes());
+  corpus.Add("gap", LogSeed{.gaps = {{2, 3}},
+                            .chunks = {PutOf(1) + PutOf(2) + PutOf(4), PutOf(7), PutOf(8)}}
+                        .Bytes());
+  corpus.Add("two-gaps",
+             LogSeed{.base = 1, .gaps = {{1, 0}, {0, 2}}, .chunks = {PutOf(3) + PutOf(7)}}.Bytes());
+  corpus.Add("lost-before-gap", LogSeed{.gaps = {{3, 0}}, .chunks = {PutOf(1) + PutOf(5)}}.Bytes());
+  corpus.Add("boundary", LogSeed{.base = 2,
+                                 .boundary = {{2, 64}, {1, 0}},
+                                 .chunks = {PutOf(1), Lined(PutOf(2)) + PutOf(3), PutOf(4)}}
+                             .Bytes());
   corpus.Add("boundary-odd", LogSeed{.boundary = {{1, 3}}, .chunks = {PutOf(1)}}.Bytes());
   corpus.Add("boundary-behind", LogSeed{.boundary = {{1, 65535}}, .chunks = {PutOf(1)}}.Bytes());
-  corpus.Add("within",
-             LogSeed{.chunks = {RecordOf(1, RecordKind::kPut, "outer", PutOf(2) + PutOf(3)) + PutOf(4)}}.Bytes());
-  RecordHeader to_the_end{
-      .tag = MakeTag(1, RecordKind::kPut), .checksum = kSealHere, .value_size = 65536 - 24 - 8, .key_size = 8};
   corpus.Add(
-      "whole-chunk",
-      LogSeed{.chunks = {std::string(reinterpret_cast<const char*>(&to_the_end), sizeof(to_the_end)) + "the key."}}
+      "within",
+      LogSeed{.chunks = {RecordOf(1, RecordKind::kPut, "outer", PutOf(2) + PutOf(3)) + PutOf(4)}}
           .Bytes());
-  to_the_end.value_size = 0xffffffff;
-  corpus.Add("too-large",
-             LogSeed{.chunks = {std::string(reinterpret_cast<const char*>(&to_the_end), sizeof(to_the_end)) +
-                                "the key." + PutOf(2)}}
+  RecordHeader to_the_end{.tag = MakeTag(1, RecordKind::kPut),
+                          .checksum = kSealHere,
+                          .value_size = 65536 - 24 - 8,
+                          .key_size = 8};
+  corpus.Add("whole-chunk",
+             LogSeed{.chunks = {std::string(reinterpret_cast<const char*>(&to_the_end),
+                                            sizeof(to_the_end)) +
+                                "the key."}}
                  .Bytes());
+  to_the_end.value_size = 0xffffffff;
+  corpus.Add("too-large", LogSeed{.chunks = {std::string(reinterpret_cast<const char*>(&to_the_end),
+                                                         sizeof(to_the_end)) +
+                                             "the key." + PutOf(2)}}
+                              .Bytes());
 }
 
 // --- catalog ---
 
 std::string EditOf(uint32_t kind, const std::string& payload) {
-  const EditHeader header{
-      .checksum = kSealHere, .size = static_cast<uint32_t>(payload.size()), .kind = kind, .reserved = 0};
+  const EditHeader header{.checksum = kSealHere,
+                          .size = static_cast<uint32_t>(payload.size()),
+                          .kind = kind,
+                          .reserved = 0};
   std::string bytes(reinterpret_cast<const char*>(&header), sizeof(header));
   bytes += payload;
   bytes.resize((bytes.size() + 7) & ~size_t{7}, '\0');
@@ -162,8 +179,12 @@ ListDbState StateOf(uint32_t tables) {
   state.merged = {{1, 64}};
   state.gaps = {{5, 9}, {12, 12}};
   for (uint32_t i = 0; i < tables; ++i) {
-    L0TableState table{
-        .id = i, .count = 10, .last_sequence = 20 + i, .arena_ordinal = 0, .sealed = {{1, 64}}, .heads = {}};
+    L0TableState table{.id = i,
+                       .count = 10,
+                       .last_sequence = 20 + i,
+                       .arena_ordinal = 0,
+                       .sealed = {{1, 64}},
+                       .heads = {}};
     table.heads.assign(2 * kHeightMax, kEndLink);
     state.l0.push_back(table);
   }
@@ -173,7 +194,8 @@ ListDbState StateOf(uint32_t tables) {
 void MakeCatalog(const fs::path& root) {
   Corpus corpus(root, "catalog");
   const std::string snapshot = EditOf(0, StateOf(1).Encode());
-  const std::string edits = snapshot + EditOf(1, StateOf(2).Encode()) + EditOf(4, "odd") + EditOf(2, "");
+  const std::string edits =
+      snapshot + EditOf(1, StateOf(2).Encode()) + EditOf(4, "odd") + EditOf(2, "");
   std::string torn = edits;
   torn[snapshot.size()] = 0;  // the second edit's checksum
   for (const char flags : {'\0', '\1'}) {
@@ -181,8 +203,10 @@ void MakeCatalog(const fs::path& root) {
     corpus.Add("snapshot" + medium, CatalogOf(flags, snapshot));
     corpus.Add("edits" + medium, CatalogOf(flags, edits));
     corpus.Add("damaged-edit" + medium, CatalogOf(flags, torn));
-    corpus.Add("tail-within-an-edit" + medium, CatalogOf(flags, edits, sizeof(CatalogHead) + snapshot.size() + 8));
-    corpus.Add("tail-behind" + medium, CatalogOf(flags, edits, sizeof(CatalogHead) + edits.size() + 64));
+    corpus.Add("tail-within-an-edit" + medium,
+               CatalogOf(flags, edits, sizeof(CatalogHead) + snapshot.size() + 8));
+    corpus.Add("tail-behind" + medium,
+               CatalogOf(flags, edits, sizeof(CatalogHead) + edits.size() + 64));
     corpus.Add("no-snapshot" + medium, CatalogOf(flags, EditOf(1, "edit")));
   }
   corpus.Add("empty", "");
@@ -217,7 +241,9 @@ Superblock SuperblockOf() {
   s.epoch_floor = 1000;
   return s;
 }
-std::string BytesOf(const Superblock& s) { return std::string(reinterpret_cast<const char*>(&s), sizeof(s)); }
+std::string BytesOf(const Superblock& s) {
+  return std::string(reinterpret_cast<const char*>(&s), sizeof(s));
+}
 
 void MakeSuperblock(const fs::path& root) {
   Corpus corpus(root, "superblock");
@@ -235,7 +261,8 @@ void MakeSuperblock(const fs::path& root) {
   both("not-clean", with([](Superblock* s) { s->clean = 0; }));
   both("clean-is-2", with([](Superblock* s) { s->clean = 2; }));
   both("newer-format", with([](Superblock* s) { s->format_major = kFormatMajor + 1; }));
-  both("unknown-feature", with([](Superblock* s) { s->incompatible_features = uint64_t{1} << 63; }));
+  both("unknown-feature",
+       with([](Superblock* s) { s->incompatible_features = uint64_t{1} << 63; }));
   both("ignored-feature", with([](Superblock* s) { s->compatible_features = ~uint64_t{0}; }));
   both("larger-chunks", with([](Superblock* s) { s->chunk_bytes = 128 << 10; }));
   both("odd-chunks", with([](Superblock* s) { s->chunk_bytes = 100000; }));
@@ -271,7 +298,8 @@ void MakeSuperblock(const fs::path& root) {
   std::string descriptors(1, '\0');
   descriptors += BytesOf(good) + BytesOf(good) + std::string(2 * 64, '\0');
   for (int i = 0; i < 4; ++i) {
-    AppendFixed<uint64_t>(&descriptors, uint64_t{3} | uint64_t{7} << 32);  // owned by a log, and not sealed
+    // owned by a log, and not sealed
+    AppendFixed<uint64_t>(&descriptors, uint64_t{3} | uint64_t{7} << 32);
     descriptors.resize(descriptors.size() + 56, '\0');
   }
   corpus.Add("descriptors", descriptors);
@@ -285,19 +313,27 @@ void MakeImport(const fs::path& root) {
   const std::string json(1, '\1');
   corpus.Add("tsv-plain", tsv + "key\tvalue\nother\t\nlast\tno end");
   corpus.Add("tsv-escapes", tsv + "a\\tb\\n\\r\\\\\\0\\x7f\\xFF\tv\\x00\n");
-  corpus.Add("tsv-bad-escapes", tsv + "k\\q\tv\nk\\x1\tv\nk\\xzz\tv\nk\\\tv\nk\tv\\\nk\\x 1\tv\nk\\x+1\tv\n");
+  corpus.Add("tsv-bad-escapes",
+             tsv + "k\\q\tv\nk\\x1\tv\nk\\xzz\tv\nk\\\tv\nk\tv\\\nk\\x 1\tv\nk\\x+1\tv\n");
   corpus.Add("tsv-tabs", tsv + "no tab\n\tempty key\na\tb\tc\n\n\n");
   corpus.Add("tsv-binary", tsv + "k\xff\xfe\tv\x80\x01\r\n\xc3\xa9\t\xf0\x9f\x8c\x8a\n");
-  corpus.Add("json-plain", json + "{\"key\": \"k\", \"value\": \"v\"}\n{\"value\":\"\",\"key\":\"\\u00e9\\n\"}\n");
-  corpus.Add("json-base64",
-             json + "{\"key_base64\":\"AP8=\",\"value_base64\":\"\"}\n{\"key_base64\":\"AP9=\",\"value\":\"\"}");
-  corpus.Add("json-bad",
-             json +
-                 "{\"key\":1,\"value\":null}\n[]\n{}\n\"key\"\n{\"key\":\"a\",\"key_base64\":\"YQ==\"}\n"
-                 "{\"key\":{\"key\":\"a\"}}\n{\"key\":\"a\",\"value\":\"b\"} x\n{\"key\":\"a\",\"value\":\"b\",}\n");
-  corpus.Add("json-surrogates",
-             json + "{\"key\":\"\\ud83d\\ude00\",\"value\":\"\\ud800\"}\n{\"key\":\"\\u0000\",\"value\":\"\\uFFFF\"}");
-  corpus.Add("json-nested", json + std::string(500, '[') + "\n" + "{\"key\":" + std::string(500, '{'));
+  corpus.Add(
+      "json-plain",
+      json + "{\"key\": \"k\", \"value\": \"v\"}\n{\"value\":\"\",\"key\":\"\\u00e9\\n\"}\n");
+  corpus.Add("json-base64", json +
+                                "{\"key_base64\":\"AP8=\",\"value_base64\":\"\"}\n{\"key_base64\":"
+                                "\"AP9=\",\"value\":\"\"}");
+  corpus.Add(
+      "json-bad",
+      json +
+          "{\"key\":1,\"value\":null}\n[]\n{}\n\"key\"\n{\"key\":\"a\",\"key_base64\":\"YQ==\"}\n"
+          "{\"key\":{\"key\":\"a\"}}\n{\"key\":\"a\",\"value\":\"b\"} "
+          "x\n{\"key\":\"a\",\"value\":\"b\",}\n");
+  corpus.Add("json-surrogates", json +
+                                    "{\"key\":\"\\ud83d\\ude00\",\"value\":\"\\ud800\"}\n{\"key\":"
+                                    "\"\\u0000\",\"value\":\"\\uFFFF\"}");
+  corpus.Add("json-nested",
+             json + std::string(500, '[') + "\n" + "{\"key\":" + std::string(500, '{'));
   corpus.Add("json-not-utf8", json + "{\"key\":\"\xff\",\"value\":\"\xc0\x80\"}\n");
   corpus.Add("base64", tsv + "AAAA\nAAA=\nAA==\nA===\n====\nAB==\nAAB=\n+/+/\n");
 }
@@ -308,12 +344,14 @@ void MakeOptions(const fs::path& root) {
     corpus.Add(name, std::string(1, what) + text);
   };
   size_t number = 0;
-  for (const char* size : {"4096", "256M", "1.5G", "64kib", "0", "9223372036854775807", "9223372036854775808",
-                           "8796093022207M", "7.99999999999999999999E", "1e5", "-1", ".5K", "1.", "1T ", "inf", "nan",
-                           "0x10", "00000000000000000001", "8388608T"}) {
+  for (const char* size :
+       {"4096", "256M", "1.5G", "64kib", "0", "9223372036854775807", "9223372036854775808",
+        "8796093022207M", "7.99999999999999999999E", "1e5", "-1", ".5K", "1.", "1T ", "inf", "nan",
+        "0x10", "00000000000000000001", "8388608T"}) {
     add("size-" + std::to_string(number++), 0, size);
   }
-  for (const char* name : {"listdb", "nvlsm-leveled", "optane", "jsonl", "x.ndjson", "unknown", ""}) {
+  for (const char* name :
+       {"listdb", "nvlsm-leveled", "optane", "jsonl", "x.ndjson", "unknown", ""}) {
     add("name-" + std::to_string(number++), 1, name);
   }
   add("globals", 2, "listdb\ncacheline\n1G\n8G\n/pmem0");

@@ -1,7 +1,8 @@
 // The superblock: a pool file whose two copies, and whose first descriptors, are the input's bytes.
 //
-// An input: bytes of the file as multiples of 4 KiB, u8 (0: as it was made); the two copies, 128 bytes each; then descriptors of
-// 64 bytes, from the first on, of the table and its mirror. A checksum of kSealHere becomes the right one.
+// An input: bytes of the file as multiples of 4 KiB, u8 (0: as it was made); the two copies, 128
+// bytes each; then descriptors of 64 bytes, from the first on, of the table and its mirror. A
+// checksum of kSealHere becomes the right one.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -35,7 +36,8 @@ class PoolFile {
     struct stat file{};
     FUZZ_CHECK(fd_ >= 0 && ::fstat(fd_, &file) == 0, options_.part_paths[0]);
     image_.resize(static_cast<size_t>(file.st_size));
-    FUZZ_CHECK(::pread(fd_, image_.data(), image_.size(), 0) == file.st_size, options_.part_paths[0]);
+    FUZZ_CHECK(::pread(fd_, image_.data(), image_.size(), 0) == file.st_size,
+               options_.part_paths[0]);
   }
   PoolFile(const PoolFile&) = delete;
   PoolFile& operator=(const PoolFile&) = delete;
@@ -44,9 +46,9 @@ class PoolFile {
   const PoolOptions& options() const { return options_; }
   const std::string& image() const { return image_; }
   void Write(std::string_view bytes) const {
-    FUZZ_CHECK(
-        ::ftruncate(fd_, 0) == 0 && ::pwrite(fd_, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()),
-        "write the pool file");
+    FUZZ_CHECK(::ftruncate(fd_, 0) == 0 && ::pwrite(fd_, bytes.data(), bytes.size(), 0) ==
+                                               static_cast<ssize_t>(bytes.size()),
+               "write the pool file");
   }
   std::string Read() const {
     std::string bytes(image_.size() * 64, '\0');
@@ -67,8 +69,11 @@ class PoolFile {
 bool Reference(const std::string& image, Superblock* superblock) {
   for (const uint64_t offset : kSuperblockOffsets) {
     if (image.size() < offset + sizeof(Superblock)) return false;
-    std::memcpy(superblock, image.data() + (planted ? kSuperblockOffsets[1] - offset : offset), sizeof(Superblock));
-    if (superblock->magic == kSuperblockMagic && superblock->checksum == SuperblockChecksum(*superblock)) return true;
+    std::memcpy(superblock, image.data() + (planted ? kSuperblockOffsets[1] - offset : offset),
+                sizeof(Superblock));
+    if (superblock->magic == kSuperblockMagic &&
+        superblock->checksum == SuperblockChecksum(*superblock))
+      return true;
   }
   return false;
 }
@@ -76,7 +81,8 @@ bool Reference(const std::string& image, Superblock* superblock) {
 std::string MakeImage(const PoolFile& file, Input* input) {
   std::string image = file.image();
   if (input->Rest().empty()) return image;
-  std::memset(image.data() + kChunkBytesMin, 0, 2 * kChunkBytesMin);  // its states are sealed with its own uuid
+  // its states are sealed with its own uuid
+  std::memset(image.data() + kChunkBytesMin, 0, 2 * kChunkBytesMin);
   const size_t pages = input->Take<uint8_t>();
   for (const uint64_t offset : kSuperblockOffsets) {
     Superblock copy;
@@ -95,10 +101,13 @@ std::string MakeImage(const PoolFile& file, Input* input) {
 }
 
 void CheckOpened(Pool* pool, const Superblock& expected) {
-  FUZZ_CHECK(pool->chunk_bytes() == expected.chunk_bytes, Concat("chunks of ", pool->chunk_bytes()));
+  FUZZ_CHECK(pool->chunk_bytes() == expected.chunk_bytes,
+             Concat("chunks of ", pool->chunk_bytes()));
   FUZZ_CHECK(pool->state().uuid == expected.uuid, UuidText(pool->state().uuid));
-  FUZZ_CHECK(pool->state().catalog_chunk == expected.catalog_chunk, Concat(pool->state().catalog_chunk));
-  FUZZ_CHECK(pool->state().engine_flags == expected.engine_flags, Concat(pool->state().engine_flags));
+  FUZZ_CHECK(pool->state().catalog_chunk == expected.catalog_chunk,
+             Concat(pool->state().catalog_chunk));
+  FUZZ_CHECK(pool->state().engine_flags == expected.engine_flags,
+             Concat(pool->state().engine_flags));
   FUZZ_CHECK(pool->state().clean == (expected.clean != 0), "the clean mark");
   FUZZ_CHECK(static_cast<uint8_t>(pool->state().engine) == expected.engine, "the engine");
 }
@@ -114,12 +123,14 @@ void OneInput(const uint8_t* data, size_t size) {
   const bool valid = Reference(image, &expected);
   std::unique_ptr<Pool> pool;
   Status s = Pool::Open(file.options(), &pool);
-  FUZZ_CHECK(s.ok() || s.IsCorruption() || s.IsNotSupported() || (s.IsInvalidArgument() && expected.part_count != 1),
+  FUZZ_CHECK(s.ok() || s.IsCorruption() || s.IsNotSupported() ||
+                 (s.IsInvalidArgument() && expected.part_count != 1),
              s.ToString());
   FUZZ_CHECK(valid || s.IsCorruption(), s.ToString());
   if (!s.ok()) return;
   CheckOpened(pool.get(), expected);
-  // The pool is a pool: a chunk can be claimed, with an epoch that the superblock allows, and is found again.
+  // The pool is a pool: a chunk can be claimed, with an epoch that the superblock allows, and is
+  // found again.
   ChunkRef claimed;
   {
     Persister persister(pool->gate(), WriteCause::kLog);
@@ -127,7 +138,8 @@ void OneInput(const uint8_t* data, size_t size) {
   }
   FUZZ_CHECK(s.ok() || s.IsNoSpace(), s.ToString());
   if (!s.ok()) return;
-  FUZZ_CHECK(claimed.epoch >= expected.epoch_floor, Concat("epoch ", claimed.epoch, " below ", expected.epoch_floor));
+  FUZZ_CHECK(claimed.epoch >= expected.epoch_floor,
+             Concat("epoch ", claimed.epoch, " below ", expected.epoch_floor));
   s = pool->MarkOpen();
   FUZZ_CHECK(s.ok(), s.ToString());
   pool.reset();
@@ -136,7 +148,8 @@ void OneInput(const uint8_t* data, size_t size) {
   expected.clean = 0;
   CheckOpened(pool.get(), expected);
   ChunkRef found;
-  FUZZ_CHECK(pool->Describe(0, claimed.index, &found) && found.epoch == claimed.epoch && found.ordinal == 42,
+  FUZZ_CHECK(pool->Describe(0, claimed.index, &found) && found.epoch == claimed.epoch &&
+                 found.ordinal == 42,
              "the chunk that was claimed");
 }
 

@@ -1,4 +1,5 @@
-// Holds what comments and documents cite to what is there: a test by its name, a document by its file.
+// Holds what comments and documents cite to what is there: a test by its name, a document by its
+// file.
 #include <algorithm>
 #include <filesystem>
 #include <regex>
@@ -33,8 +34,10 @@ std::set<std::string> TestsOf(const fs::path& root) {
   return tests;
 }
 
-/// Each citation in `text` of a test that is not in `tests`, or of a document that is not under `root`.
-std::vector<std::string> Dangling(const std::string& text, const fs::path& root, const std::set<std::string>& tests) {
+/// Each citation in `text` of a test that is not in `tests`, or of a document that is not under
+/// `root`.
+std::vector<std::string> Dangling(const std::string& text, const fs::path& root,
+                                  const std::set<std::string>& tests) {
   // A name of several words: what has one word may be anything.
   static const std::regex kTest(R"(\b[A-Z]\w+\.[A-Z]\w*[a-z][A-Z]\w*\b)");
   static const std::regex kDocument(R"((?:\.\./)?[\w/]*\b[A-Za-z_]+\.md\b)");
@@ -45,8 +48,9 @@ std::vector<std::string> Dangling(const std::string& text, const fs::path& root,
     }
   };
   each(kTest, [&](const std::string& cited) { return tests.contains(cited); });
-  each(kDocument,
-       [&](const std::string& cited) { return fs::exists(root / cited) || fs::exists(root / "docs" / cited); });
+  each(kDocument, [&](const std::string& cited) {
+    return fs::exists(root / cited) || fs::exists(root / "docs" / cited);
+  });
   return dangling;
 }
 
@@ -60,7 +64,8 @@ std::vector<std::string> CitationProblems(const fs::path& root) {
       const size_t from = only_comments ? lines[i].find("//") : 0;
       if (from == std::string::npos) continue;
       for (const std::string& cited : Dangling(lines[i].substr(from), root, tests)) {
-        problems.push_back(file.string() + ":" + std::to_string(i + 1) + ": " + cited + " is not there");
+        problems.push_back(file.string() + ":" + std::to_string(i + 1) + ": " + cited +
+                           " is not there");
       }
     }
   };
@@ -91,10 +96,12 @@ TEST(Citations, WhatIsNotThereIsFound) {
   const std::string comment(2, '/');
   tree.Write("src/pool/a_test.cc", "TEST_F(Pools,\n       GrowAndShrink) {}\n");
   tree.Write("docs/FORMAT.md", "");
-  tree.Write("src/pool/sound.cc",
-             comment + " docs/FORMAT.md; FORMAT.md; Pools.GrowAndShrink\nauto code = A.GetBoth();\n");
+  tree.Write(
+      "src/pool/sound.cc",
+      comment + " docs/FORMAT.md; FORMAT.md; Pools.GrowAndShrink\nauto code = A.GetBoth();\n");
   EXPECT_EQ(CitationProblems(tree.path()), std::vector<std::string>{});
-  tree.Write("src/pool/broken.cc", comment + " Pools.GrowAndStay\nint a;  " + comment + " docs/LOST.md\n");
+  tree.Write("src/pool/broken.cc",
+             comment + " Pools.GrowAndStay\nint a;  " + comment + " docs/LOST.md\n");
   tree.Write("docs/BROKEN.md", "`Pools.NeverWas`\n");
   EXPECT_EQ(CitationProblems(tree.path()).size(), 3u) << Joined(CitationProblems(tree.path()));
 }

@@ -1,5 +1,6 @@
-// Holds the persistence gate closed: no object outside src/pmem has a cache-line flush, a store fence, a non-temporal store,
-// a call into libpmem2 or an msync. It looks at what the compiler made, so no macro, intrinsic or inline assembly slips by.
+// Holds the persistence gate closed: no object outside src/pmem has a cache-line flush, a store
+// fence, a non-temporal store, a call into libpmem2 or an msync. It looks at what the compiler
+// made, so no macro, intrinsic or inline assembly slips by.
 #include <filesystem>
 #include <regex>
 #include <sstream>
@@ -32,14 +33,15 @@ std::vector<Archive> Archives() {
   return archives;
 }
 
-/// Every forbidden instruction in an object or archive, with the function it is in. mfence and locked instructions are not:
-/// compilers use them for atomics.
+/// Every forbidden instruction in an object or archive, with the function it is in. mfence and
+/// locked instructions are not: compilers use them for atomics.
 std::vector<std::string> GateInstructions(const fs::path& object) {
   static const std::regex kFunction(R"(^[0-9a-f]+ <(.*)>:$)");
   static const std::regex kForbidden(
-      R"(^\s*[0-9a-f]+:\s+(clwb|clflush(opt)?|sfence|pcommit|maskmov(q|dqu)|v?movnt(?!dqa\b)\w*)\b)");
-  const CommandOutcome dump =
-      RunCommand(std::string(LAMELLA_OBJDUMP) + " -d --no-show-raw-insn -C '" + object.string() + "'");
+      R"(^\s*[0-9a-f]+:\s+)"
+      R"((clwb|clflush(opt)?|sfence|pcommit|maskmov(q|dqu)|v?movnt(?!dqa\b)\w*)\b)");
+  const CommandOutcome dump = RunCommand(std::string(LAMELLA_OBJDUMP) +
+                                         " -d --no-show-raw-insn -C '" + object.string() + "'");
   EXPECT_EQ(dump.exit_status, 0) << object;
   EXPECT_FALSE(dump.output_lines.empty()) << object;
   std::vector<std::string> found;
@@ -56,7 +58,8 @@ std::vector<std::string> GateInstructions(const fs::path& object) {
       continue;
     }
     std::smatch match;
-    if (std::regex_search(line, match, kForbidden)) found.push_back(match[1].str() + " in " + function);
+    if (std::regex_search(line, match, kForbidden))
+      found.push_back(match[1].str() + " in " + function);
   }
   return found;
 }
@@ -64,8 +67,8 @@ std::vector<std::string> GateInstructions(const fs::path& object) {
 /// Every symbol of libpmem2, libpmem or msync that an object or archive refers to.
 std::vector<std::string> GateSymbols(const fs::path& object) {
   static const std::regex kForbidden(R"((^|\s)(pmem2?_\w+|msync)(@\S+)?(\s|$))");
-  const CommandOutcome symbols =
-      RunCommand(std::string(LAMELLA_NM) + " -u --format=posix '" + object.string() + "' 2>/dev/null");
+  const CommandOutcome symbols = RunCommand(std::string(LAMELLA_NM) + " -u --format=posix '" +
+                                            object.string() + "' 2>/dev/null");
   EXPECT_EQ(symbols.exit_status, 0) << object;
   std::vector<std::string> found;
   for (const std::string& line : symbols.output_lines) {
@@ -80,8 +83,8 @@ fs::path Compiled(const ScratchTree& tree, const std::string& name, const std::s
   tree.Write(name + ".cc", source);
   const fs::path object = tree.path() / (name + ".o");
   const CommandOutcome compiler =
-      RunCommand(std::string(LAMELLA_CXX) + " -std=c++20 -O1 -c '" + (tree.path() / (name + ".cc")).string() +
-                 "' -o '" + object.string() + "' 2>&1");
+      RunCommand(std::string(LAMELLA_CXX) + " -std=c++20 -O1 -c '" +
+                 (tree.path() / (name + ".cc")).string() + "' -o '" + object.string() + "' 2>&1");
   EXPECT_EQ(compiler.exit_status, 0) << Joined(compiler.output_lines);
   return object;
 }
@@ -90,7 +93,8 @@ TEST(Gate, OnlyPmemFlushesAndFences) {
   for (const Archive& archive : Archives()) {
     if (archive.folder == "pmem") continue;
     const std::vector<std::string> found = GateInstructions(archive.path);
-    EXPECT_TRUE(found.empty()) << "src/" << archive.folder << " persists behind the gate's back:\n" << Joined(found);
+    EXPECT_TRUE(found.empty()) << "src/" << archive.folder << " persists behind the gate's back:\n"
+                               << Joined(found);
   }
 }
 
@@ -98,7 +102,8 @@ TEST(Gate, OnlyPmemCallsLibpmem2AndMsync) {
   for (const Archive& archive : Archives()) {
     if (archive.folder == "pmem") continue;
     const std::vector<std::string> found = GateSymbols(archive.path);
-    EXPECT_TRUE(found.empty()) << "src/" << archive.folder << " persists behind the gate's back:\n" << Joined(found);
+    EXPECT_TRUE(found.empty()) << "src/" << archive.folder << " persists behind the gate's back:\n"
+                               << Joined(found);
   }
 }
 
@@ -108,7 +113,8 @@ TEST(Gate, PmemItselfIsSeenToFlush) {
   for (const Archive& archive : Archives()) {
     if (archive.folder != "pmem") continue;
     seen = true;
-    EXPECT_FALSE(GateInstructions(archive.path).empty() && GateSymbols(archive.path).empty()) << archive.path;
+    EXPECT_FALSE(GateInstructions(archive.path).empty() && GateSymbols(archive.path).empty())
+        << archive.path;
   }
   EXPECT_TRUE(seen) << "src/pmem has no archive: the list of folders is wrong";
 }
@@ -126,9 +132,9 @@ TEST(Gate, EachForbiddenInstructionIsFound) {
   };
   const ScratchTree tree;
   for (const auto& [name, statement] : forbidden) {
-    const fs::path object = Compiled(
-        tree, name,
-        "#include <immintrin.h>\nvoid Persist(long long* p) { " + statement + " if (!p) __builtin_trap(); }\n");
+    const fs::path object = Compiled(tree, name,
+                                     "#include <immintrin.h>\nvoid Persist(long long* p) { " +
+                                         statement + " if (!p) __builtin_trap(); }\n");
     const std::vector<std::string> found = GateInstructions(object);
     ASSERT_EQ(found.size(), 1u) << name << "\n" << Joined(found);
     EXPECT_EQ(found[0], name + " in Persist(long long*)");
@@ -140,17 +146,19 @@ TEST(Gate, EachForbiddenCallIsFound) {
   const ScratchTree tree;
   for (const std::string name : {"pmem2_map_new", "pmem_persist", "msync"}) {
     const fs::path object = Compiled(
-        tree, name, "extern \"C\" int " + name + "(void*); int Persist(void* p) { return " + name + "(p); }\n");
+        tree, name,
+        "extern \"C\" int " + name + "(void*); int Persist(void* p) { return " + name + "(p); }\n");
     EXPECT_EQ(GateSymbols(object), std::vector<std::string>{name});
   }
 }
 
 TEST(Gate, OrdinaryCodeIsClean) {
   const ScratchTree tree;
-  const fs::path object = Compiled(tree, "sound",
-                                   "#include <atomic>\n#include <cstring>\nstd::atomic<long> word;\n"
-                                   "void Copy(char* d, const char* s) { std::memcpy(d, s, 64); word.store(1); "
-                                   "std::atomic_thread_fence(std::memory_order_seq_cst); }\n");
+  const fs::path object =
+      Compiled(tree, "sound",
+               "#include <atomic>\n#include <cstring>\nstd::atomic<long> word;\n"
+               "void Copy(char* d, const char* s) { std::memcpy(d, s, 64); word.store(1); "
+               "std::atomic_thread_fence(std::memory_order_seq_cst); }\n");
   EXPECT_EQ(GateInstructions(object), std::vector<std::string>{});
   EXPECT_EQ(GateSymbols(object), std::vector<std::string>{});
 }

@@ -1,7 +1,8 @@
 // Holds the includes of src/ and include/ to the order of the layers:
 //   I1: include/lamella includes nothing of src/.
 //   I2: a folder includes only itself and what stands above it in kLayers.
-//   I3: an engine's folder includes no other engine's folder, and the shared parts of engines include none.
+//   I3: an engine's folder includes no other engine's folder, and the shared parts of engines
+//       include none.
 //   I4: nothing but tests and src/testing itself includes src/testing.
 // Files that no library holds (tests, benchmarks, fuzzers, src/testing) may include every layer.
 #include <algorithm>
@@ -23,7 +24,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::array<std::string_view, 13> kLayers = {
-    "base", "pmem", "pool", "file", "iterator", "log", "memtable", "index", "sst", "engine", "registry", "db", "capi"};
+    "base",  "pmem", "pool",   "file",     "iterator", "log", "memtable",
+    "index", "sst",  "engine", "registry", "db",       "capi"};
 constexpr size_t kLinesMax = 700;
 
 /// The place of `folder` in kLayers, or kLayers.size() where it has none.
@@ -48,14 +50,18 @@ std::string DesignOf(const fs::path& file) {
 std::string IncludeProblem(const fs::path& file, const fs::path& target) {
   const std::string to = target.begin()->string();
   if (to == "lamella" || InNoLibrary(file)) return "";
-  if (std::next(target.begin()) == target.end()) return "names no folder; includes are relative to src/";
+  if (std::next(target.begin()) == target.end())
+    return "names no folder; includes are relative to src/";
   if (to == "testing") return "is test support, which the library never includes";
   const std::string from = file.begin()->string();
-  if (LayerIndex(from) == kLayers.size()) return "comes from the folder " + from + ", which is no layer";
+  if (LayerIndex(from) == kLayers.size())
+    return "comes from the folder " + from + ", which is no layer";
   if (LayerIndex(to) == kLayers.size()) return "is in the folder " + to + ", which is no layer";
-  if (LayerIndex(to) > LayerIndex(from)) return "is in " + to + ", a layer that stands below " + from;
+  if (LayerIndex(to) > LayerIndex(from))
+    return "is in " + to + ", a layer that stands below " + from;
   const std::string design = DesignOf(target);
-  if (from == "engine" && !design.empty() && design != DesignOf(file)) return "is of another engine, " + design;
+  if (from == "engine" && !design.empty() && design != DesignOf(file))
+    return "is of another engine, " + design;
   return "";
 }
 
@@ -72,20 +78,23 @@ std::vector<std::string> LayerProblems(const fs::path& root) {
     }
   };
   for (const fs::path& file : SourcesUnder(root / "src")) {
-    each_include(root / "src" / file, [&](const std::string& target, bool quoted, const std::string& line) {
-      if (!quoted) return;
-      const std::string problem = IncludeProblem(file, target);
-      if (!problem.empty()) problems.push_back("src/" + file.string() + ":" + line + ": " + target + " " + problem);
-    });
+    each_include(
+        root / "src" / file, [&](const std::string& target, bool quoted, const std::string& line) {
+          if (!quoted) return;
+          const std::string problem = IncludeProblem(file, target);
+          if (!problem.empty())
+            problems.push_back("src/" + file.string() + ":" + line + ": " + target + " " + problem);
+        });
   }
   for (const fs::path& file : SourcesUnder(root / "include")) {
-    each_include(root / "include" / file, [&](const std::string& target, bool quoted, const std::string& line) {
-      const bool ours = target.starts_with("lamella/");
-      const bool standard = !quoted && target.find('/') == std::string::npos;
-      if (ours || standard) return;
-      problems.push_back("include/" + file.string() + ":" + line + ": " + target +
-                         " is neither a public header nor the standard library's");
-    });
+    each_include(root / "include" / file,
+                 [&](const std::string& target, bool quoted, const std::string& line) {
+                   const bool ours = target.starts_with("lamella/");
+                   const bool standard = !quoted && target.find('/') == std::string::npos;
+                   if (ours || standard) return;
+                   problems.push_back("include/" + file.string() + ":" + line + ": " + target +
+                                      " is neither a public header nor the standard library's");
+                 });
   }
   return problems;
 }
@@ -94,12 +103,14 @@ std::vector<std::string> LongFiles(const fs::path& root) {
   std::vector<std::string> found;
   for (const fs::path& file : SourcesUnder(root / "src")) {
     const size_t lines = ReadLines(root / "src" / file).size();
-    if (lines > kLinesMax) found.push_back("src/" + file.string() + ": " + std::to_string(lines) + " lines");
+    if (lines > kLinesMax)
+      found.push_back("src/" + file.string() + ": " + std::to_string(lines) + " lines");
   }
   return found;
 }
 
-/// Headers whose guard is not LAMELLA_<PATH>_H_, or which do not open with a comment on what they are.
+/// Headers whose guard is not LAMELLA_<PATH>_H_, or which do not open with a comment on what they
+/// are.
 std::vector<std::string> HeaderProblems(const fs::path& root) {
   std::vector<std::string> problems;
   for (const char* top : {"src", "include"}) {
@@ -113,7 +124,8 @@ std::vector<std::string> HeaderProblems(const fs::path& root) {
       });
       const std::vector<std::string> lines = ReadLines(root / top / file);
       const std::string where = std::string(top) + "/" + file.string();
-      if (lines.empty() || !lines[0].starts_with("//")) problems.push_back(where + ": no module head");
+      if (lines.empty() || !lines[0].starts_with("//"))
+        problems.push_back(where + ": no module head");
       if (std::find(lines.begin(), lines.end(), "#ifndef " + guard) == lines.end()) {
         problems.push_back(where + ": the include guard is not " + guard);
       }
@@ -129,11 +141,13 @@ TEST(Layers, IncludesFollowTheOrder) {
 }
 
 TEST(Layers, EveryFolderIsALayer) {
-  for (const fs::directory_entry& entry : fs::directory_iterator(fs::path(LAMELLA_SOURCE_DIR) / "src")) {
+  for (const fs::directory_entry& entry :
+       fs::directory_iterator(fs::path(LAMELLA_SOURCE_DIR) / "src")) {
     if (!entry.is_directory()) continue;
     const std::string folder = entry.path().filename().string();
     EXPECT_TRUE(folder == "testing" || LayerIndex(folder) < kLayers.size())
-        << "src/" << folder << " is no layer: add it to kLayers, src/CMakeLists.txt and docs/ARCHITECTURE.md";
+        << "src/" << folder
+        << " is no layer: add it to kLayers, src/CMakeLists.txt and docs/ARCHITECTURE.md";
   }
 }
 
@@ -163,7 +177,8 @@ TEST(Layers, EveryKindOfBreakIsFound) {
   };
   const std::map<std::string, std::string> sound = {
       {"include/lamella/c.h", "#include <vector>\n#include \"lamella/a.h\"\n"},
-      {"src/db/b.cc", "#include \"engine/listdb/a.h\"\n#include \"base/a.h\"\n#include <sys/mman.h>\n"},
+      {"src/db/b.cc",
+       "#include \"engine/listdb/a.h\"\n#include \"base/a.h\"\n#include <sys/mman.h>\n"},
       {"src/engine/listdb/b.cc", "#include \"engine/listdb/a.h\"\n#include \"engine/engine.h\"\n"},
       {"src/base/a_test.cc", "#include \"testing/model.h\"\n#include \"db/a.h\"\n"},
       {"src/testing/model.h", "#include \"db/a.h\"\n"},
@@ -174,8 +189,9 @@ TEST(Layers, EveryKindOfBreakIsFound) {
   const std::vector<std::string> problems = LayerProblems(tree.path());
   EXPECT_EQ(problems.size(), broken.size()) << Joined(problems);
   for (const auto& [file, content] : broken) {
-    const bool found = std::any_of(problems.begin(), problems.end(),
-                                   [&name = file](const std::string& problem) { return problem.starts_with(name); });
+    const bool found = std::any_of(
+        problems.begin(), problems.end(),
+        [&name = file](const std::string& problem) { return problem.starts_with(name); });
     EXPECT_TRUE(found) << file << " breaks a rule, unnoticed";
   }
 }

@@ -1,5 +1,6 @@
-// What the tests of the whole tree share: reading sources, running commands, and a scratch folder for negative controls.
-// The paths LAMELLA_SOURCE_DIR and the like are given by tests/CMakeLists.txt.
+// What the tests of the whole tree share: reading sources, running commands, and a scratch folder
+// for negative controls. The paths LAMELLA_SOURCE_DIR and the like are given by
+// tests/CMakeLists.txt.
 // Threads: none of this is shared.
 #ifndef LAMELLA_TESTS_TREE_H_
 #define LAMELLA_TESTS_TREE_H_

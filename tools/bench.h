@@ -4,7 +4,8 @@
 
 namespace lamella::tools {
 
-/// Becomes lamella_bench with `argv`, whose first word is the command's name. Returns an exit code only if it cannot.
+/// Becomes lamella_bench with `argv`, whose first word is the command's name. Returns an exit code
+/// only if it cannot.
 int RunBench(char** argv);
 
 }  // namespace lamella::tools

@@ -1,7 +1,9 @@
-// lamella check: verifies every structure and checksum of a store and, with --against, that it holds what a file says.
+// lamella check: verifies every structure and checksum of a store and, with --against, that it
+// holds what a file says.
 //
-// --against FILE [--lines N] [--exact] asks: is every record of lines 1..N there, with its value? A key that the file
-// names again may hold any later value of it, from whichever line: what a load that was cut off may have left.
+// --against FILE [--lines N] [--exact] asks: is every record of lines 1..N there, with its value? A
+// key that the file names again may hold any later value of it, from whichever line: what a load
+// that was cut off may have left.
 #include <map>
 #include <unordered_map>
 #include <unordered_set>
@@ -30,16 +32,18 @@ struct CheckArgs {
 
 /// What a comparison with a file found.
 struct Comparison {
-  uint64_t required = 0;    // records of the lines that must be there
-  uint64_t later = 0;       // records of later lines that are there all the same
-  uint64_t missing = 0;     // required records without their key, or with a value the file does not give
+  uint64_t required = 0;  // records of the lines that must be there
+  uint64_t later = 0;     // records of later lines that are there all the same
+  // required records without their key, or with a value the file does not give
+  uint64_t missing = 0;
   uint64_t store_keys = 0;  // counted with --exact
   std::vector<std::string> problems;
 };
 
 class Comparer {
  public:
-  Comparer(const CheckArgs& args, RecordReader* reader, DB* db) : args_(args), reader_(*reader), db_(*db) {}
+  Comparer(const CheckArgs& args, RecordReader* reader, DB* db)
+      : args_(args), reader_(*reader), db_(*db) {}
 
   Status Run(Comparison* result) {
     std::string key, value;
@@ -47,7 +51,8 @@ class Comparer {
     while (reader_.Next(&key, &value, &parsed)) {
       const uint64_t line = reader_.lines().line_number();
       if (!parsed.ok()) {
-        return Status::InvalidArgument(fmt::format("line {} of {}: {}", line, reader_.name(), parsed.message()));
+        return Status::InvalidArgument(
+            fmt::format("line {} of {}: {}", line, reader_.name(), parsed.message()));
       }
       if (Status s = Compare(key, value, line, result); !s.ok()) return s;
     }
@@ -62,7 +67,8 @@ class Comparer {
     bool found;
   };
 
-  Status Compare(const std::string& key, const std::string& value, uint64_t line, Comparison* result) {
+  Status Compare(const std::string& key, const std::string& value, uint64_t line,
+                 Comparison* result) {
     PinnedValue stored;
     Status s = db_.Get(ReadOptions{.verify_checksums = true}, key, &stored);
     if (!s.ok() && !s.IsNotFound()) return s;
@@ -81,9 +87,9 @@ class Comparer {
   void ListUnmatched(Comparison* result) {
     std::map<uint64_t, std::string> by_line;
     for (const auto& [key, lost] : unmatched_) {
-      by_line[lost.line] =
-          fmt::format("line {}: {} {}", lost.line, Excerpt(key),
-                      lost.found ? "holds a value that the file does not give it" : "is not in the store");
+      by_line[lost.line] = fmt::format(
+          "line {}: {} {}", lost.line, Excerpt(key),
+          lost.found ? "holds a value that the file does not give it" : "is not in the store");
     }
     result->missing = by_line.size();
     for (auto& [line, problem] : by_line) result->problems.push_back(std::move(problem));
@@ -95,7 +101,8 @@ class Comparer {
     for (it->SeekToFirst(); it->Valid(); it->Next()) {
       ++result->store_keys;
       if (!keys_.contains(std::string(it->key()))) {
-        result->problems.push_back(fmt::format("{} is in the store and on no line of the file", Excerpt(it->key())));
+        result->problems.push_back(
+            fmt::format("{} is in the store and on no line of the file", Excerpt(it->key())));
       }
     }
     return it->status();
@@ -118,22 +125,28 @@ std::string Text(const CheckReport& report, const Comparison* comparison, const 
   };
   list(report.problems);
   if (comparison != nullptr) list(comparison->problems);
-  if (shown > kProblemsShownMax) text += fmt::format("and {} problems more\n", FormatCount(shown - kProblemsShownMax));
-  text += fmt::format("checked {} records, {} tables, {} chunks: {}\n", FormatCount(report.records),
-                      FormatCount(report.tables), FormatCount(report.chunks),
-                      report.clean() ? "no problem" : fmt::format("{} problems", report.problems.size()));
+  if (shown > kProblemsShownMax)
+    text += fmt::format("and {} problems more\n", FormatCount(shown - kProblemsShownMax));
+  text += fmt::format(
+      "checked {} records, {} tables, {} chunks: {}\n", FormatCount(report.records),
+      FormatCount(report.tables), FormatCount(report.chunks),
+      report.clean() ? "no problem" : fmt::format("{} problems", report.problems.size()));
   if (comparison == nullptr) return text;
-  text += fmt::format("compared with {}: {} records must be there, {} of them are, {} are not", args.against,
-                      FormatCount(comparison->required), FormatCount(comparison->required - comparison->missing),
+  text += fmt::format("compared with {}: {} records must be there, {} of them are, {} are not",
+                      args.against, FormatCount(comparison->required),
+                      FormatCount(comparison->required - comparison->missing),
                       FormatCount(comparison->missing));
   text += fmt::format("; {} later ones are there too\n", FormatCount(comparison->later));
-  if (args.exact) text += fmt::format("the store has {} keys\n", FormatCount(comparison->store_keys));
+  if (args.exact)
+    text += fmt::format("the store has {} keys\n", FormatCount(comparison->store_keys));
   return text;
 }
 
 std::string Json(const CheckReport& report, const Comparison* comparison) {
-  nlohmann::ordered_json json = {
-      {"records", report.records}, {"tables", report.tables}, {"chunks", report.chunks}, {"problems", report.problems}};
+  nlohmann::ordered_json json = {{"records", report.records},
+                                 {"tables", report.tables},
+                                 {"chunks", report.chunks},
+                                 {"problems", report.problems}};
   if (comparison != nullptr) {
     json["against"] = {{"required", comparison->required},
                        {"missing", comparison->missing},
@@ -156,11 +169,13 @@ int Check(const Program& program, const CheckArgs& args) {
   if (s.ok()) {
     s = CheckDB(path, options, &report);
     if (s.IsNotFound()) {
-      s = Status::InvalidArgument(fmt::format("expected a store in {}, found none ({})", path, s.message()));
+      s = Status::InvalidArgument(
+          fmt::format("expected a store in {}, found none ({})", path, s.message()));
     }
   }
   Comparison comparison;
-  if (!report.clean()) reader.reset();  // a damaged store is not opened: its problems are the answer
+  // a damaged store is not opened: its problems are the answer
+  if (!report.clean()) reader.reset();
   if (s.ok() && reader != nullptr) {
     s = WithStore(program.globals, OpenMode::kExisting,
                   [&](DB& db) { return Comparer(args, reader.get(), &db).Run(&comparison); });
@@ -176,13 +191,16 @@ int Check(const Program& program, const CheckArgs& args) {
 }  // namespace
 
 void AddCheck(CLI::App* app, Program* program) {
-  CommandLine command(app, "check", "Verifies every structure and checksum; exit code 3 if there are problems");
+  CommandLine command(app, "check",
+                      "Verifies every structure and checksum; exit code 3 if there are problems");
   auto args = std::make_shared<CheckArgs>();
-  command.Option("--against", &args->against, "Also compare with this TSV or JSON lines file (- is standard input)");
+  command.Option("--against", &args->against,
+                 "Also compare with this TSV or JSON lines file (- is standard input)");
   command.Option("--format", &args->format, "Of that file: tsv or jsonl");
   command.Number("--lines", &args->lines, 0, UINT64_MAX,
                  "Only its first N lines must be there, as after a load that was cut off");
-  command.Flag("--exact", &args->exact, "And no key that the file does not name (keeps its keys in memory)");
+  command.Flag("--exact", &args->exact,
+               "And no key that the file does not name (keeps its keys in memory)");
   for (const char* name : {"--format", "--lines", "--exact"}) command.Needs(name, "--against");
   command.Runs(program, [program, args] { return Check(*program, *args); });
 }

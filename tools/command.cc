@@ -19,19 +19,22 @@ struct MediumName {
   MediumKind kind;
 };
 constexpr MediumName kMediumNames[] = {
-    {"auto", MediumKind::kAuto}, {"byte", MediumKind::kByte},         {"cacheline", MediumKind::kCacheLine},
-    {"page", MediumKind::kPage}, {"volatile", MediumKind::kVolatile},
+    {"auto", MediumKind::kAuto},           {"byte", MediumKind::kByte},
+    {"cacheline", MediumKind::kCacheLine}, {"page", MediumKind::kPage},
+    {"volatile", MediumKind::kVolatile},
 };
 
 Status ParseEngine(const std::string& name, Options* options) {
   options->engine = EngineFromName(name);
   if (options->engine) return Status::OK();
   std::string known;
-  for (uint8_t kind = static_cast<uint8_t>(EngineKind::kListDb); kind <= static_cast<uint8_t>(EngineKind::kLabDb);
-       ++kind) {
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", EngineName(static_cast<EngineKind>(kind)));
+  for (uint8_t kind = static_cast<uint8_t>(EngineKind::kListDb);
+       kind <= static_cast<uint8_t>(EngineKind::kLabDb); ++kind) {
+    known +=
+        fmt::format("{}{}", known.empty() ? "" : ", ", EngineName(static_cast<EngineKind>(kind)));
   }
-  return Status::InvalidArgument(fmt::format("--engine: expected one of {}; found \"{}\"", known, name));
+  return Status::InvalidArgument(
+      fmt::format("--engine: expected one of {}; found \"{}\"", known, name));
 }
 
 Status ParseMedium(const std::string& name, Options* options) {
@@ -43,7 +46,8 @@ Status ParseMedium(const std::string& name, Options* options) {
     }
     known += fmt::format("{}{}", known.empty() ? "" : ", ", medium.name);
   }
-  return Status::InvalidArgument(fmt::format("--medium: expected one of {}; found \"{}\"", known, name));
+  return Status::InvalidArgument(
+      fmt::format("--medium: expected one of {}; found \"{}\"", known, name));
 }
 
 Status ParseSizeOption(std::string_view option, const std::string& text, uint64_t* bytes) {
@@ -77,15 +81,19 @@ int ExitCodeOf(const Status& status) {
 }
 
 int Fail(const Program& program, const Status& status) {
-  // Aborted comes from Output alone: whoever read our output has left and asks for no more, messages included.
+  // Aborted comes from Output alone: whoever read our output has left and asks for no more,
+  // messages included.
   if (!status.IsAborted()) Warn(program, status.ToString());
   return ExitCodeOf(status);
 }
 
-int Finish(const Program& program, const Status& status) { return status.ok() ? kExitOk : Fail(program, status); }
+int Finish(const Program& program, const Status& status) {
+  return status.ok() ? kExitOk : Fail(program, status);
+}
 
 void Warn(const Program& program, std::string_view message) {
-  fmt::print(stderr, "lamella{}{}: {}\n", program.command.empty() ? "" : " ", program.command, message);
+  fmt::print(stderr, "lamella{}{}: {}\n", program.command.empty() ? "" : " ", program.command,
+             message);
 }
 
 Status MakeOptions(const Globals& globals, Options* options) {
@@ -103,7 +111,8 @@ Status MakeOptions(const Globals& globals, Options* options) {
 
 Status StorePath(const Globals& globals, std::string* path) {
   if (globals.db.empty()) {
-    return Status::InvalidArgument("expected a store, found none named: say --db DIRECTORY or set LAMELLA_DB");
+    return Status::InvalidArgument(
+        "expected a store, found none named: say --db DIRECTORY or set LAMELLA_DB");
   }
   *path = globals.db;
   return Status::OK();
@@ -121,7 +130,8 @@ Status WithStore(const Globals& globals, OpenMode mode, const std::function<Stat
   s = DB::Open(options, path, &db);
   if (s.IsNotFound()) {
     return Status::InvalidArgument(fmt::format(
-        "expected a store in {}, found none ({}): `lamella put` and `lamella load` create one", path, s.message()));
+        "expected a store in {}, found none ({}): `lamella put` and `lamella load` create one",
+        path, s.message()));
   }
   if (!s.ok()) return s;
   s = use(*db);
@@ -135,12 +145,13 @@ Status ReadStandardInput(std::string* bytes) {
   while (true) {
     const ssize_t n = read(STDIN_FILENO, buffer, sizeof(buffer));
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return Status::IOError(fmt::format("cannot read standard input: {}", std::strerror(errno)));
+    if (n < 0)
+      return Status::IOError(fmt::format("cannot read standard input: {}", std::strerror(errno)));
     if (n == 0) return Status::OK();
     bytes->append(buffer, static_cast<size_t>(n));
     if (bytes->size() > kValueBytesMax) {
-      return Status::InvalidArgument(
-          fmt::format("expected a value of at most {} bytes on standard input, found more", kValueBytesMax));
+      return Status::InvalidArgument(fmt::format(
+          "expected a value of at most {} bytes on standard input, found more", kValueBytesMax));
     }
   }
 }

@@ -1,9 +1,11 @@
-// What the subcommands of `lamella` share: the options every command takes, exit codes, and how a store is opened.
+// What the subcommands of `lamella` share: the options every command takes, exit codes, and how a
+// store is opened.
 //
-// A subcommand is one file with one function AddX, which declares its options on a CLI::App and leaves in Program::run
-// what to do once the line has been parsed.
-// Rules: data goes to standard output, everything else to standard error; with --json standard output is JSON alone.
-// The store is always named by --db (or LAMELLA_DB), never by position, so that positions are the command's own.
+// A subcommand is one file with one function AddX, which declares its options on a CLI::App and
+// leaves in Program::run what to do once the line has been parsed.
+// Rules: data goes to standard output, everything else to standard error; with --json standard
+// output is JSON alone. The store is always named by --db (or LAMELLA_DB), never by position, so
+// that positions are the command's own.
 #ifndef LAMELLA_TOOLS_COMMAND_H_
 #define LAMELLA_TOOLS_COMMAND_H_
 
@@ -25,10 +27,12 @@ namespace lamella::tools {
 /// For scripts; `lamella --help` lists them.
 enum ExitCode : int {
   kExitOk = 0,
-  kExitNotFound = 1,      // no such key
-  kExitUsage = 2,         // the command line, the input or an option cannot be meant as it is; no such store
-  kExitCorruption = 3,    // damaged bytes, or a store that does not hold what it should
-  kExitIo = 4,            // input or output failed, no space, the store is read-only after a media error
+  kExitNotFound = 1,  // no such key
+  // the command line, the input or an option cannot be meant as it is; no such store
+  kExitUsage = 2,
+  kExitCorruption = 3,  // damaged bytes, or a store that does not hold what it should
+  // input or output failed, no space, the store is read-only after a media error
+  kExitIo = 4,
   kExitBusy = 5,          // another process has the store open
   kExitNotSupported = 6,  // a format, engine or feature that this build does not have
 };
@@ -54,20 +58,22 @@ struct Program {
   std::function<int()> run;  // set by the subcommand that was chosen
 };
 
-/// Prints "lamella COMMAND: message" on standard error and gives the exit code. REQUIRES: !status.ok().
+/// Prints "lamella COMMAND: message" on standard error and gives the exit code. REQUIRES:
+/// !status.ok().
 int Fail(const Program& program, const Status& status);
 /// As Fail, or kExitOk.
 int Finish(const Program& program, const Status& status);
 /// A line on standard error that ends nothing.
 void Warn(const Program& program, std::string_view message);
 
-/// InvalidArgument: an unknown engine or medium (the message lists those known), a size that is none.
+/// InvalidArgument: an unknown engine or medium (the message lists those known), a size that is
+/// none.
 Status MakeOptions(const Globals& globals, Options* options);
 
 enum class OpenMode { kExisting, kCreate };
 
-/// Opens the store of --db, runs `use` and closes it. The Status is the first that is not OK. A store that is not there
-/// is InvalidArgument: NotFound is left to mean a key.
+/// Opens the store of --db, runs `use` and closes it. The Status is the first that is not OK. A
+/// store that is not there is InvalidArgument: NotFound is left to mean a key.
 Status WithStore(const Globals& globals, OpenMode mode, const std::function<Status(DB&)>& use);
 
 /// --db as given, or InvalidArgument when nothing names a store.

@@ -21,15 +21,17 @@ constexpr const char* kDescription =
     "The store is a directory, always named by --db (or the variable LAMELLA_DB).";
 
 constexpr const char* kFooter = R"(
-Exit codes: 0 ok; 1 no such key; 2 the command line, the input or an option cannot be meant as it is, or there is no
-such store; 3 corruption, or check found a problem; 4 input or output failed, no space, the store is read-only;
-5 the store is open in another process; 6 not supported by this build.
+Exit codes: 0 ok; 1 no such key; 2 the command line, the input or an option cannot be meant as it
+is, or there is no such store; 3 corruption, or check found a problem; 4 input or output failed, no
+space, the store is read-only; 5 the store is open in another process; 6 not supported by this
+build.
 
-Options of every command may stand before or after its name; `lamella COMMAND --help` lists a command's own. Words that
-begin with - and are no options stand behind --.
+Options of every command may stand before or after its name; `lamella COMMAND --help` lists a
+command's own. Words that begin with - and are no options come after --.
 
-Records as text. TSV: key<TAB>value, a line each, with the escapes \t \n \\ \r \0 \xHH. JSON lines: {"key": ...,
-"value": ...}, or "key_base64" and "value_base64" for what is not UTF-8. Both give any bytes back exactly.
+Records as text. TSV: key<TAB>value, a line each, with the escapes \t \n \\ \r \0 \xHH.
+JSON lines: {"key": ..., "value": ...}, or "key_base64" and "value_base64" for what is not UTF-8.
+Both give any bytes back exactly.
 
 Examples:
   lamella --db /dev/shm/store put colour green
@@ -41,15 +43,18 @@ void AddGlobals(CLI::App* app, Globals* globals) {
   app->add_option("-d,--db", globals->db, "The store's directory")->envname("LAMELLA_DB");
   app->add_option("--engine", globals->engine, "The design to create a store with, such as listdb");
   app->add_option("--medium", globals->medium,
-                  "auto, byte, cacheline, page or volatile: when a store into the pool is durable (default auto)");
+                  "auto, byte, cacheline, page or volatile: when a store into the pool is durable "
+                  "(default auto)");
   app->add_option("--memory-budget", globals->memory_budget,
                   "DRAM for memtables and caches, such as 256M or 1G (default 256M)");
-  app->add_option("--pool-max", globals->pool_max, "The pool never grows beyond this, such as 8G (default: no limit)");
+  app->add_option("--pool-max", globals->pool_max,
+                  "The pool never grows beyond this, such as 8G (default: no limit)");
   app->add_option("--pmem", globals->pmem,
                   "Directories of the pool's parts, separated by commas (default: the store's)")
       ->delimiter(',');
   app->add_flag("--json", globals->json, "Results as JSON");
-  app->add_flag("--sync", globals->sync, "Writes survive a power cut on ordinary files too (slower)");
+  app->add_flag("--sync", globals->sync,
+                "Writes survive a power cut on ordinary files too (slower)");
 }
 
 void AddOptionNames(const CLI::App& app, std::string* names) {
@@ -82,14 +87,15 @@ std::string UnknownWord(const CLI::App& app, const std::string& word) {
 
 int ReportParseError(CLI::App* app, Program* program, const CLI::ParseError& error) {
   const auto chosen = app->get_subcommands();
-  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return app->exit(error);  // --help
+  // --help
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return app->exit(error);
   if (!chosen.empty()) program->command = chosen.front()->get_name();
   const std::vector<std::string> rest = app->remaining(true);
   if (!rest.empty()) {
     Warn(*program, UnknownWord(*app, rest.front()));
   } else {
-    Warn(*program, fmt::format("{}; see lamella{}{} --help", error.what(), program->command.empty() ? "" : " ",
-                               program->command));
+    Warn(*program, fmt::format("{}; see lamella{}{} --help", error.what(),
+                               program->command.empty() ? "" : " ", program->command));
   }
   return kExitUsage;
 }
@@ -108,23 +114,29 @@ void CommandLine::Required(const char* name, std::vector<std::string>* values, c
 }
 
 void CommandLine::Optional(const char* name, std::optional<std::string>* value, const char* help) {
-  command_->add_option_function<std::string>(name, [value](const std::string& word) { *value = word; }, help);
+  command_->add_option_function<std::string>(
+      name, [value](const std::string& word) { *value = word; }, help);
 }
 
 void CommandLine::Option(const char* name, std::string* value, const char* help) {
   command_->add_option(name, *value, help);
 }
 
-void CommandLine::Number(const char* name, uint64_t* value, uint64_t min, uint64_t max, const char* help) {
+void CommandLine::Number(const char* name, uint64_t* value, uint64_t min, uint64_t max,
+                         const char* help) {
   command_->add_option(name, *value, help)->check([min, max](const std::string& word) {
     uint64_t number = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-    const bool good = error == std::errc() && end == word.data() + word.size() && number >= min && number <= max;
-    return good ? std::string() : fmt::format("expected a number from {} to {}, found {}", min, max, Excerpt(word));
+    const bool good =
+        error == std::errc() && end == word.data() + word.size() && number >= min && number <= max;
+    return good ? std::string()
+                : fmt::format("expected a number from {} to {}, found {}", min, max, Excerpt(word));
   });
 }
 
-void CommandLine::Flag(const char* name, bool* value, const char* help) { command_->add_flag(name, *value, help); }
+void CommandLine::Flag(const char* name, bool* value, const char* help) {
+  command_->add_flag(name, *value, help);
+}
 
 void CommandLine::Needs(const char* name, const char* other) {
   command_->get_option(name)->needs(command_->get_option(other));
@@ -141,19 +153,22 @@ void CommandLine::Runs(Program* program, std::function<int()> run) {
 void CommandLine::AllowAnything() { command_->allow_extras(); }
 
 int Main(int argc, char** argv) {
-  // A reader that left, and a file size limit, come back as errors of write(2) and are reported; neither ends the program.
+  // A reader that left, and a file size limit, come back as errors of write(2) and are reported;
+  // neither ends the program.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   if (argc > 1 && std::string_view(argv[1]) == "bench") return RunBench(argv + 1);
 
   Program program;
   CLI::App app(kDescription, "lamella");
-  app.footer("Options of every command, exit codes and formats: lamella --help");  // for the commands, which inherit it
+  // for the commands, which inherit it
+  app.footer("Options of every command, exit codes and formats: lamella --help");
   app.set_version_flag("--version", LAMELLA_PROGRAM_VERSION);
   AddGlobals(&app, &program.globals);
   app.require_subcommand(1);
   app.fallthrough();
-  for (auto* add : {AddPut, AddGet, AddDelete, AddScan, AddLoad, AddDump, AddStats, AddCheck, AddRepair, AddBench}) {
+  for (auto* add : {AddPut, AddGet, AddDelete, AddScan, AddLoad, AddDump, AddStats, AddCheck,
+                    AddRepair, AddBench}) {
     add(&app, &program);
   }
   app.footer(kFooter);

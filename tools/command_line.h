@@ -1,6 +1,8 @@
-// CommandLine declares what one subcommand takes. It stands between the subcommands and CLI11, whose header costs each file
-// that includes it many seconds of compilation: only command_line.cc does.
-// Lifetime: what the pointers lead to must outlive the parse; a subcommand keeps it in a shared_ptr that its `run` holds.
+// CommandLine declares what one subcommand takes. It stands between the subcommands and CLI11,
+// whose header costs each file that includes it many seconds of compilation: only command_line.cc
+// does.
+// Lifetime: what the pointers lead to must outlive the parse; a subcommand keeps it in a shared_ptr
+// that its `run` holds.
 #ifndef LAMELLA_TOOLS_COMMAND_LINE_H_
 #define LAMELLA_TOOLS_COMMAND_LINE_H_
 

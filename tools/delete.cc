@@ -25,11 +25,13 @@ Status Delete(const Globals& globals, const DeleteArgs& args) {
 }  // namespace
 
 void AddDelete(CLI::App* app, Program* program) {
-  CommandLine command(app, "delete", "Removes keys in one batch; a key that is not there is no error");
+  CommandLine command(app, "delete",
+                      "Removes keys in one batch; a key that is not there is no error");
   auto args = std::make_shared<DeleteArgs>();
   command.Required("KEY", &args->keys, "The keys");
   command.Flag("-e,--escaped", &args->escaped, "The keys use the escapes of TSV");
-  command.Runs(program, [program, args] { return Finish(*program, Delete(program->globals, *args)); });
+  command.Runs(program,
+               [program, args] { return Finish(*program, Delete(program->globals, *args)); });
 }
 
 }  // namespace lamella::tools

@@ -1,5 +1,7 @@
-// lamella dump: writes the records of a store, or of a range of it, as text that `lamella load` reads back.
-// I1: what is dumped is one point in time (a snapshot), and a file appears under its name only once it is whole.
+// lamella dump: writes the records of a store, or of a range of it, as text that `lamella load`
+// reads back.
+// I1: what is dumped is one point in time (a snapshot), and a file appears under its name only once
+//     it is whole.
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -30,12 +32,15 @@ struct DumpCounts {
 Status FormatOf(const DumpArgs& args, Format* format) {
   std::optional<Format> named = FormatFromName(args.format);
   if (!args.format.empty() && !named) {
-    return Status::InvalidArgument(fmt::format("expected --format tsv or jsonl, found \"{}\"", args.format));
+    return Status::InvalidArgument(
+        fmt::format("expected --format tsv or jsonl, found \"{}\"", args.format));
   }
   if (!named) named = args.output == "-" ? Format::kTsv : FormatFromPath(args.output);
   if (!named) {
-    return Status::InvalidArgument(fmt::format(
-        "{}: the name ends neither in .tsv nor in .jsonl, .ndjson or .json: say --format tsv or jsonl", args.output));
+    return Status::InvalidArgument(
+        fmt::format("{}: the name ends neither in .tsv nor in .jsonl, .ndjson or .json: say "
+                    "--format tsv or jsonl",
+                    args.output));
   }
   *format = *named;
   return Status::OK();
@@ -50,10 +55,12 @@ Status RangeOf(const DumpArgs& args, KeyRange* range) {
   return s;
 }
 
-Status WriteRecords(DB& db, const Snapshot* snapshot, const KeyRange& range, Format format, Output* output,
-                    DumpCounts* counts) {
-  const std::unique_ptr<Iterator> it = db.NewIterator(
-      {.snapshot = snapshot, .lower_bound = range.lower, .upper_bound = range.upper, .verify_checksums = true});
+Status WriteRecords(DB& db, const Snapshot* snapshot, const KeyRange& range, Format format,
+                    Output* output, DumpCounts* counts) {
+  const std::unique_ptr<Iterator> it = db.NewIterator({.snapshot = snapshot,
+                                                       .lower_bound = range.lower,
+                                                       .upper_bound = range.upper,
+                                                       .verify_checksums = true});
   Progress progress(true, 0);
   for (it->SeekToFirst(); it->Valid(); it->Next()) {
     AppendRecord(format, Fields::kKeyAndValue, it->key(), it->value(), output->buffer());
@@ -82,15 +89,17 @@ Status Dump(const Program& program, const DumpArgs& args) {
     db.ReleaseSnapshot(snapshot);
     return written.ok() ? output.Close() : written;
   });
-  if (!s.ok() || args.output == "-") return s;  // on standard output there are records and nothing else
+  // on standard output there are records and nothing else
+  if (!s.ok() || args.output == "-") return s;
   Output summary;
   if (program.globals.json) {
     const nlohmann::ordered_json json = {
         {"records", counts.records}, {"user_bytes", counts.bytes}, {"sequence", counts.sequence}};
     summary.Write(json.dump() + "\n");
   } else {
-    summary.Write(fmt::format("dumped {} records ({}) as of sequence {} to {}\n", FormatCount(counts.records),
-                              FormatBytes(counts.bytes), counts.sequence, args.output));
+    summary.Write(fmt::format("dumped {} records ({}) as of sequence {} to {}\n",
+                              FormatCount(counts.records), FormatBytes(counts.bytes),
+                              counts.sequence, args.output));
   }
   return summary.Close();
 }
@@ -98,11 +107,13 @@ Status Dump(const Program& program, const DumpArgs& args) {
 }  // namespace
 
 void AddDump(CLI::App* app, Program* program) {
-  CommandLine command(app, "dump",
-                      "Writes the records, as of one point in time, as TSV or JSON lines that load reads back");
+  CommandLine command(
+      app, "dump",
+      "Writes the records, as of one point in time, as TSV or JSON lines that load reads back");
   auto args = std::make_shared<DumpArgs>();
   command.Option("FILE", &args->output, "The output; without it, or for -, standard output");
-  command.Option("--format", &args->format, "tsv or jsonl; else by the file's extension, and TSV for standard output");
+  command.Option("--format", &args->format,
+                 "tsv or jsonl; else by the file's extension, and TSV for standard output");
   command.Option("--from", &args->from, "The first key of the range");
   command.Option("--to", &args->to, "The first key after the range");
   command.Option("--prefix", &args->prefix, "Only keys that begin with this");

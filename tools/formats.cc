@@ -13,10 +13,12 @@ namespace lamella::tools {
 namespace {
 
 constexpr std::string_view kHexDigits = "0123456789abcdef";
-constexpr std::string_view kBase64Digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+constexpr std::string_view kBase64Digits =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 constexpr size_t kExcerptBytesMax = 40;
 
-constexpr std::string_view kRecordMembers = R"({"key" or "key_base64": STRING, "value" or "value_base64": STRING})";
+constexpr std::string_view kRecordMembers =
+    R"({"key" or "key_base64": STRING, "value" or "value_base64": STRING})";
 
 uint8_t Byte(char c) { return static_cast<uint8_t>(c); }
 
@@ -64,14 +66,15 @@ constexpr std::array<int8_t, 256> MakeBase64Values() {
 constexpr std::array<int8_t, 256> kBase64Values = MakeBase64Values();
 
 Status CheckLimits(std::string_view key, std::string_view value) {
-  if (key.empty()) return Status::InvalidArgument("expected a key of 1 to 65,535 bytes, found an empty one");
+  if (key.empty())
+    return Status::InvalidArgument("expected a key of 1 to 65,535 bytes, found an empty one");
   if (key.size() > kKeyBytesMax) {
-    return Status::InvalidArgument(
-        fmt::format("expected a key of 1 to 65,535 bytes, found {} bytes: {}", key.size(), Excerpt(key)));
+    return Status::InvalidArgument(fmt::format(
+        "expected a key of 1 to 65,535 bytes, found {} bytes: {}", key.size(), Excerpt(key)));
   }
   if (value.size() > kValueBytesMax) {
-    return Status::InvalidArgument(
-        fmt::format("expected a value of at most {} bytes, found {}", kValueBytesMax, value.size()));
+    return Status::InvalidArgument(fmt::format("expected a value of at most {} bytes, found {}",
+                                               kValueBytesMax, value.size()));
   }
   return Status::OK();
 }
@@ -83,7 +86,8 @@ Status ParseTsv(std::string_view line, std::string* key, std::string* value) {
   }
   if (line.find('\t', tab + 1) != std::string_view::npos) {
     return Status::InvalidArgument(
-        "expected key<TAB>value, found a second TAB (write \\t for one in a key or value) in " + Excerpt(line));
+        "expected key<TAB>value, found a second TAB (write \\t for one in a key or value) in " +
+        Excerpt(line));
   }
   if (Status s = Unescape(line.substr(0, tab), key); !s.ok()) {
     return Status::InvalidArgument(fmt::format("in the key: {}", s.message()));
@@ -94,8 +98,8 @@ Status ParseTsv(std::string_view line, std::string* key, std::string* value) {
   return Status::OK();
 }
 
-/// Takes the events of one line's JSON. Whatever is not a flat object of the four known members stops the parse at once,
-/// so that deep nesting costs nothing.
+/// Takes the events of one line's JSON. Whatever is not a flat object of the four known members
+/// stops the parse at once, so that deep nesting costs nothing.
 class RecordHandler : public nlohmann::json_sax<nlohmann::json> {
  public:
   RecordHandler(std::string* key, std::string* value) : key_(key), value_(value) {}
@@ -148,9 +152,10 @@ class RecordHandler : public nlohmann::json_sax<nlohmann::json> {
     return s.ok() || Fail(std::string(s.message()));
   }
 
-  bool parse_error(size_t position, const std::string& token, const nlohmann::detail::exception&) override {
-    return Fail(
-        fmt::format("expected {}, found what is no JSON at byte {}, at {}", kRecordMembers, position, Excerpt(token)));
+  bool parse_error(size_t position, const std::string& token,
+                   const nlohmann::detail::exception&) override {
+    return Fail(fmt::format("expected {}, found what is no JSON at byte {}, at {}", kRecordMembers,
+                            position, Excerpt(token)));
   }
 
  private:
@@ -158,7 +163,9 @@ class RecordHandler : public nlohmann::json_sax<nlohmann::json> {
     error_ = std::move(message);
     return false;
   }
-  bool Unexpected(std::string_view what) { return Fail(fmt::format("expected {}, found {}", kRecordMembers, what)); }
+  bool Unexpected(std::string_view what) {
+    return Fail(fmt::format("expected {}, found {}", kRecordMembers, what));
+  }
 
   std::string* const key_;
   std::string* const value_;
@@ -172,7 +179,8 @@ class RecordHandler : public nlohmann::json_sax<nlohmann::json> {
 
 Status ParseJsonLine(std::string_view line, std::string* key, std::string* value) {
   RecordHandler handler(key, value);
-  nlohmann::json::sax_parse(line.begin(), line.end(), &handler);  // its verdict is in the handler's error
+  // its verdict is in the handler's error
+  nlohmann::json::sax_parse(line.begin(), line.end(), &handler);
   return handler.Finish();
 }
 
@@ -201,7 +209,8 @@ std::optional<Format> FormatFromName(std::string_view name) {
 
 std::optional<Format> FormatFromPath(std::string_view path) {
   if (path.ends_with(".tsv")) return Format::kTsv;
-  if (path.ends_with(".jsonl") || path.ends_with(".ndjson") || path.ends_with(".json")) return Format::kJsonLines;
+  if (path.ends_with(".jsonl") || path.ends_with(".ndjson") || path.ends_with(".json"))
+    return Format::kJsonLines;
   return std::nullopt;
 }
 
@@ -238,7 +247,8 @@ Status Unescape(std::string_view text, std::string* raw) {
     const size_t backslash = std::min(text.find('\\', at), text.size());
     raw->append(text.substr(at, backslash - at));
     if (backslash == text.size()) break;
-    const char kind = backslash + 1 < text.size() ? text[backslash + 1] : '\n';  // '\n' cannot follow: no escape
+    // '\n' cannot follow: no escape
+    const char kind = backslash + 1 < text.size() ? text[backslash + 1] : '\n';
     at = backslash + 2;
     switch (kind) {
       case 't':
@@ -266,8 +276,9 @@ Status Unescape(std::string_view text, std::string* raw) {
       default:
         break;
     }
-    return Status::InvalidArgument(fmt::format("expected an escape \\t \\n \\\\ \\r \\0 or \\xHH, found {} at byte {}",
-                                               Excerpt(text.substr(backslash, 4)), backslash));
+    return Status::InvalidArgument(
+        fmt::format("expected an escape \\t \\n \\\\ \\r \\0 or \\xHH, found {} at byte {}",
+                    Excerpt(text.substr(backslash, 4)), backslash));
   }
   return Status::OK();
 }
@@ -288,7 +299,8 @@ void AppendBase64(std::string_view raw, std::string* out) {
 Status DecodeBase64(std::string_view text, std::string* raw) {
   raw->clear();
   if (text.size() % 4 != 0) {
-    return Status::InvalidArgument(fmt::format("expected base64 in groups of 4, found {} characters", text.size()));
+    return Status::InvalidArgument(
+        fmt::format("expected base64 in groups of 4, found {} characters", text.size()));
   }
   const size_t padding = text.ends_with("==") ? 2 : text.ends_with('=') ? 1 : 0;
   const std::string_view digits = text.substr(0, text.size() - padding);
@@ -297,8 +309,9 @@ Status DecodeBase64(std::string_view text, std::string* raw) {
   for (size_t i = 0; i < digits.size(); ++i) {
     const int8_t value = kBase64Values[Byte(digits[i])];
     if (value < 0) {
-      return Status::InvalidArgument(fmt::format(
-          "expected base64 (A-Z a-z 0-9 + /, padded with =), found {} at byte {}", Excerpt(digits.substr(i, 1)), i));
+      return Status::InvalidArgument(
+          fmt::format("expected base64 (A-Z a-z 0-9 + /, padded with =), found {} at byte {}",
+                      Excerpt(digits.substr(i, 1)), i));
     }
     bits = bits << 6 | static_cast<uint8_t>(value);
     bit_count += 6;
@@ -309,7 +322,8 @@ Status DecodeBase64(std::string_view text, std::string* raw) {
   }
   // Two spellings of the same bytes would be one too many for a format that is compared.
   if ((bits & ((uint32_t{1} << bit_count) - 1)) != 0) {
-    return Status::InvalidArgument("expected zero bits after the last byte of the base64, found others");
+    return Status::InvalidArgument(
+        "expected zero bits after the last byte of the base64, found others");
   }
   return Status::OK();
 }
@@ -355,7 +369,8 @@ void AppendJsonString(std::string_view text, std::string* out) {
   *out += '"';
 }
 
-void AppendRecord(Format format, Fields fields, std::string_view key, std::string_view value, std::string* out) {
+void AppendRecord(Format format, Fields fields, std::string_view key, std::string_view value,
+                  std::string* out) {
   const bool with_value = fields == Fields::kKeyAndValue;
   if (format == Format::kTsv) {
     AppendEscaped(key, out);

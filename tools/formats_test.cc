@@ -27,9 +27,11 @@ std::string Complaint(Format format, std::string_view line) {
   return std::string(ParseRecord(format, line, &key, &value).message());
 }
 
-/// Random bytes of one of several tempers, so that text, binary and text that is nearly UTF-8 all come up.
+/// Random bytes of one of several tempers, so that text, binary and text that is nearly UTF-8 all
+/// come up.
 std::string RandomBytes(std::mt19937_64* random, size_t size_max) {
-  static constexpr char kHardBytes[] = "\t\n\r\\\0\"{}xn0\x7f\x80\xc3\xa9\xed\xa0\xff\xf0\x9f\x98\x80";
+  static constexpr char kHardBytes[] =
+      "\t\n\r\\\0\"{}xn0\x7f\x80\xc3\xa9\xed\xa0\xff\xf0\x9f\x98\x80";
   static constexpr std::string_view kHard(kHardBytes, sizeof(kHardBytes) - 1);
   const size_t size = (*random)() % (size_max + 1);
   const uint64_t temper = (*random)() % 3;
@@ -91,17 +93,20 @@ TEST(Base64, VectorsOfTheRfc) {
 
 TEST(Base64, OtherSpellingsAreRefused) {
   std::string raw;
-  for (const char* bad : {"Zg", "Zg=", "Z===", "====", "Zg==Zg==", "Zm 9", "Zm-v", "Zh==", "Zm9=", "=Zg="}) {
+  for (const char* bad :
+       {"Zg", "Zg=", "Z===", "====", "Zg==Zg==", "Zm 9", "Zm-v", "Zh==", "Zm9=", "=Zg="}) {
     EXPECT_TRUE(DecodeBase64(bad, &raw).IsInvalidArgument()) << bad;
   }
 }
 
 TEST(Utf8, OverlongSurrogatesAndCutSequencesAreNone) {
-  for (const char* good : {"", "a", "\xc3\xa9", "\xe2\x82\xac", "\xed\x9f\xbf", "\xee\x80\x80", "\xf4\x8f\xbf\xbf"}) {
+  for (const char* good :
+       {"", "a", "\xc3\xa9", "\xe2\x82\xac", "\xed\x9f\xbf", "\xee\x80\x80", "\xf4\x8f\xbf\xbf"}) {
     EXPECT_TRUE(IsUtf8(good)) << good;
   }
-  for (const char* bad : {"\x80", "\xc0\xaf", "\xc1\xbf", "\xc3", "\xe0\x9f\xbf", "\xed\xa0\x80", "\xe2\x82",
-                          "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xc3(", "\xff"}) {
+  for (const char* bad :
+       {"\x80", "\xc0\xaf", "\xc1\xbf", "\xc3", "\xe0\x9f\xbf", "\xed\xa0\x80", "\xe2\x82",
+        "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xc3(", "\xff"}) {
     EXPECT_FALSE(IsUtf8(bad)) << bad;
   }
 }
@@ -118,18 +123,22 @@ TEST(Tsv, CarriageReturnBeforeTheEndBelongsToTheValue) {
 }
 
 TEST(Tsv, MalformedLinesSayWhatWasExpectedAndFound) {
-  EXPECT_EQ(Complaint(Format::kTsv, "no tab here"), "expected key<TAB>value, found no TAB in \"no tab here\"");
+  EXPECT_EQ(Complaint(Format::kTsv, "no tab here"),
+            "expected key<TAB>value, found no TAB in \"no tab here\"");
   EXPECT_NE(Complaint(Format::kTsv, "").find("found no TAB"), std::string::npos);
   EXPECT_NE(Complaint(Format::kTsv, "a\tb\tc").find("second TAB"), std::string::npos);
   EXPECT_NE(Complaint(Format::kTsv, "\tb").find("found an empty one"), std::string::npos);
-  EXPECT_NE(Complaint(Format::kTsv, "a\\\tb").find("in the key: expected an escape"), std::string::npos);
-  EXPECT_NE(Complaint(Format::kTsv, "a\tb\\y").find("in the value: expected an escape"), std::string::npos);
+  EXPECT_NE(Complaint(Format::kTsv, "a\\\tb").find("in the key: expected an escape"),
+            std::string::npos);
+  EXPECT_NE(Complaint(Format::kTsv, "a\tb\\y").find("in the value: expected an escape"),
+            std::string::npos);
 }
 
 TEST(Tsv, KeyAboveTheLimitIsRefusedAndOneAtItIsNot) {
   EXPECT_EQ(Complaint(Format::kTsv, std::string(kKeyBytesMax, 'k') + "\tv"), "");
-  EXPECT_NE(Complaint(Format::kTsv, std::string(kKeyBytesMax + 1, 'k') + "\tv").find("found 65536 bytes"),
-            std::string::npos);
+  EXPECT_NE(
+      Complaint(Format::kTsv, std::string(kKeyBytesMax + 1, 'k') + "\tv").find("found 65536 bytes"),
+      std::string::npos);
 }
 
 TEST(JsonLines, TextIsTextAndBinaryIsBase64) {
@@ -140,8 +149,9 @@ TEST(JsonLines, TextIsTextAndBinaryIsBase64) {
 
 TEST(JsonLines, MembersMayComeInAnyOrderWithSpaces) {
   std::string key, value;
-  ASSERT_TRUE(
-      ParseRecord(Format::kJsonLines, R"( { "value" : "\u0000\u00e9" , "key_base64" : "/w==" } )", &key, &value).ok());
+  ASSERT_TRUE(ParseRecord(Format::kJsonLines,
+                          R"( { "value" : "\u0000\u00e9" , "key_base64" : "/w==" } )", &key, &value)
+                  .ok());
   EXPECT_EQ(key, "\xff");
   EXPECT_EQ(value, std::string_view("\0\xc3\xa9", 3));
 }
@@ -177,7 +187,8 @@ TEST(JsonLines, MalformedLinesSayWhatWasExpectedAndFound) {
 }
 
 TEST(JsonLines, DeepNestingIsRefusedAtItsFirstLevel) {
-  EXPECT_NE(Complaint(Format::kJsonLines, std::string(1000000, '[')).find("found an array"), std::string::npos);
+  EXPECT_NE(Complaint(Format::kJsonLines, std::string(1000000, '[')).find("found an array"),
+            std::string::npos);
 }
 
 TEST(Formats, AnyBytesComeBackExactly) {  // keeps I1
@@ -207,8 +218,10 @@ TEST(Formats, NoLineCrashesTheParsers) {
   std::mt19937_64 random(seed);
   std::string key, value;
   for (int i = 0; i < 20000; ++i) {
-    std::string line = Line(i % 2 == 0 ? Format::kTsv : Format::kJsonLines, "key", RandomBytes(&random, 60));
-    for (uint64_t flips = random() % 4; flips > 0; --flips) line[random() % line.size()] = static_cast<char>(random());
+    std::string line =
+        Line(i % 2 == 0 ? Format::kTsv : Format::kJsonLines, "key", RandomBytes(&random, 60));
+    for (uint64_t flips = random() % 4; flips > 0; --flips)
+      line[random() % line.size()] = static_cast<char>(random());
     for (const Format format : {Format::kTsv, Format::kJsonLines}) {
       const Status s = ParseRecord(format, line, &key, &value);
       ASSERT_TRUE(s.ok() || (s.IsInvalidArgument() && !s.message().empty()));

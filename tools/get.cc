@@ -13,7 +13,8 @@ struct GetArgs {
   bool raw = false;
 };
 
-Status Print(const Globals& globals, const GetArgs& args, std::string_view key, std::string_view value) {
+Status Print(const Globals& globals, const GetArgs& args, std::string_view key,
+             std::string_view value) {
   Output output;
   if (globals.json) {
     AppendRecord(Format::kJsonLines, Fields::kKeyAndValue, key, value, output.buffer());
@@ -45,7 +46,8 @@ void AddGet(CLI::App* app, Program* program) {
   CommandLine command(app, "get", "Prints the value of a key; exit code 1 where there is none");
   auto args = std::make_shared<GetArgs>();
   command.Required("KEY", &args->key, "The key");
-  command.Flag("-e,--escaped", &args->escaped, "KEY uses, and the value is printed with, the escapes of TSV");
+  command.Flag("-e,--escaped", &args->escaped,
+               "KEY uses, and the value is printed with, the escapes of TSV");
   command.Flag("--raw", &args->raw, "The value's bytes alone, with no end of line after them");
   command.Excludes("--raw", "--escaped");
   command.Runs(program, [program, args] { return Finish(*program, Get(program->globals, *args)); });

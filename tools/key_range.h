@@ -1,5 +1,5 @@
-// KeyRange is what --from, --to and --prefix mean together: the keys at or after `from`, before `to`, that begin with
-// `prefix`. An empty bound is none.
+// KeyRange is what --from, --to and --prefix mean together: the keys at or after `from`, before
+// `to`, that begin with `prefix`. An empty bound is none.
 #ifndef LAMELLA_TOOLS_KEY_RANGE_H_
 #define LAMELLA_TOOLS_KEY_RANGE_H_
 

@@ -1,8 +1,9 @@
 // lamella load: writes the records of a text file into a store, in batches.
 //
-// I1: lines are acknowledged in order: when the number n stands in the --ack-file, every good line up to n is in the
-//     store, whatever happens to this process.
-// I2: a malformed line ends the load (without --skip-bad) once the good lines before it are written; nothing after it is.
+// I1: lines are acknowledged in order: when the number n stands in the --ack-file, every good line
+//     up to n is in the store, whatever happens to this process.
+// I2: a malformed line ends the load (without --skip-bad) once the good lines before it are
+//     written; nothing after it is.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -52,12 +53,14 @@ class AckFile {
   Status Acknowledge(uint64_t line) {
     if (fd_ < 0) return Status::OK();
     const std::string text = fmt::format("{}\n", line);
-    return write(fd_, text.data(), text.size()) == static_cast<ssize_t>(text.size()) ? Status::OK() : Error();
+    return write(fd_, text.data(), text.size()) == static_cast<ssize_t>(text.size()) ? Status::OK()
+                                                                                     : Error();
   }
 
  private:
   Status Error() const {
-    return Status::IOError(fmt::format("cannot append to the ack file {}: {}", path_, std::strerror(errno)));
+    return Status::IOError(
+        fmt::format("cannot append to the ack file {}: {}", path_, std::strerror(errno)));
   }
 
   std::string path_;
@@ -85,8 +88,10 @@ class Loader {
     progress_.Finish();
     if (s.ok()) s = reader_.status();
     if (s.ok() && reader_.lines().last_line_unended() && records_ > 0) {
-      Warn(program_, fmt::format("line {} of {} has no end of line: loaded as it is; the input may have been cut",
-                                 reader_.lines().line_number(), reader_.name()));
+      Warn(program_,
+           fmt::format(
+               "line {} of {} has no end of line: loaded as it is; the input may have been cut",
+               reader_.lines().line_number(), reader_.name()));
     }
     return s;
   }
@@ -105,7 +110,8 @@ class Loader {
 
   Status TakeBadLine(const Status& parsed) {
     const uint64_t line = reader_.lines().line_number();
-    const std::string message = fmt::format("line {} of {}: {}", line, reader_.name(), parsed.message());
+    const std::string message =
+        fmt::format("line {} of {}: {}", line, reader_.name(), parsed.message());
     progress_.Finish();
     if (args_.skip_bad) {
       if (++bad_lines_ <= kBadLinesShownMax) Warn(program_, message + "; skipped");
@@ -115,7 +121,8 @@ class Loader {
     Status s = Commit();
     if (!s.ok()) return s;
     return Status::InvalidArgument(
-        fmt::format("{}. The {} records before it are loaded and stay; nothing after it was loaded. Mend the line, or "
+        fmt::format("{}. The {} records before it are loaded and stay; nothing after it was "
+                    "loaded. Mend the line, or "
                     "say --skip-bad",
                     message, FormatCount(records_)));
   }
@@ -146,10 +153,11 @@ class Loader {
   uint64_t bytes_ = 0;
 };
 
-Status PrintSummary(const Program& program, const LoadArgs& args, const Loader& loader, const RecordReader& reader,
-                    double seconds, DB& db) {
+Status PrintSummary(const Program& program, const LoadArgs& args, const Loader& loader,
+                    const RecordReader& reader, double seconds, DB& db) {
   Output output;
-  const auto rate = static_cast<uint64_t>(static_cast<double>(loader.records()) / std::max(seconds, 1e-9));
+  const auto rate =
+      static_cast<uint64_t>(static_cast<double>(loader.records()) / std::max(seconds, 1e-9));
   if (program.globals.json) {
     nlohmann::ordered_json json = {{"records", loader.records()},
                                    {"bad_lines", loader.bad_lines()},
@@ -160,10 +168,12 @@ Status PrintSummary(const Program& program, const LoadArgs& args, const Loader& 
     output.Write(json.dump() + "\n");
   } else {
     const std::string skipped =
-        loader.bad_lines() == 0 ? "" : fmt::format(", skipped {} malformed lines", FormatCount(loader.bad_lines()));
+        loader.bad_lines() == 0
+            ? ""
+            : fmt::format(", skipped {} malformed lines", FormatCount(loader.bad_lines()));
     output.Write(fmt::format("loaded {} records ({}) from {} in {:.2f} s, {} a second{}\n",
-                             FormatCount(loader.records()), FormatBytes(loader.bytes()), reader.name(), seconds,
-                             FormatCount(rate), skipped));
+                             FormatCount(loader.records()), FormatBytes(loader.bytes()),
+                             reader.name(), seconds, FormatCount(rate), skipped));
     if (args.stats) output.Write("\n" + StatsText(db.GetStats(), StoreNames::Of(db)));
   }
   return output.Close();
@@ -179,7 +189,8 @@ Status Load(const Program& program, const LoadArgs& args) {
     const auto start = std::chrono::steady_clock::now();
     Loader loader(program, args, reader.get(), &acks, &db);
     const Status loaded = loader.Run();
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     const Status printed = PrintSummary(program, args, loader, *reader, seconds, db);
     return loaded.ok() ? printed : loaded;
   });
@@ -188,16 +199,19 @@ Status Load(const Program& program, const LoadArgs& args) {
 }  // namespace
 
 void AddLoad(CLI::App* app, Program* program) {
-  CommandLine command(app, "load",
-                      "Writes the records of a TSV or JSON lines file; creates the store where there is none");
+  CommandLine command(
+      app, "load",
+      "Writes the records of a TSV or JSON lines file; creates the store where there is none");
   auto args = std::make_shared<LoadArgs>();
   command.Option("FILE", &args->input, "The input; without it, or for -, standard input");
-  command.Option("--format", &args->format, "tsv or jsonl; else by the file's extension, and TSV for standard input");
+  command.Option("--format", &args->format,
+                 "tsv or jsonl; else by the file's extension, and TSV for standard input");
   command.Number("--batch", &args->batch_records, 1, 1000000,
                  "Records a batch, each batch all or nothing (default 100)");
   command.Flag("--skip-bad", &args->skip_bad, "Pass over malformed lines and count them");
-  command.Option("--ack-file", &args->ack_file,
-                 "Append the number of the last line that is safely stored to this file, after each batch");
+  command.Option(
+      "--ack-file", &args->ack_file,
+      "Append the number of the last line that is safely stored to this file, after each batch");
   command.Flag("--stats", &args->stats, "Print the store's counters at the end");
   command.Runs(program, [program, args] { return Finish(*program, Load(*program, *args)); });
 }

@@ -18,7 +18,8 @@ constexpr size_t kBufferBytes = size_t{256} << 10;
 Status ErrorOf(std::string_view action, const std::string& name) {
   const std::string message = fmt::format("cannot {} {}: {}", action, name, std::strerror(errno));
   if (errno == EPIPE) return Status::Aborted(message);
-  return errno == ENOSPC || errno == EDQUOT || errno == EFBIG ? Status::NoSpace(message) : Status::IOError(message);
+  return errno == ENOSPC || errno == EDQUOT || errno == EFBIG ? Status::NoSpace(message)
+                                                              : Status::IOError(message);
 }
 
 }  // namespace
@@ -74,7 +75,8 @@ Status Output::Close() {
   if (close(fd_) != 0 && status_.ok()) status_ = ErrorOf("close", path_);
   fd_ = -1;
   if (!part_path_.empty()) {
-    if (status_.ok() && rename(part_path_.c_str(), path_.c_str()) != 0) status_ = ErrorOf("rename to", path_);
+    if (status_.ok() && rename(part_path_.c_str(), path_.c_str()) != 0)
+      status_ = ErrorOf("rename to", path_);
     if (!status_.ok()) unlink(part_path_.c_str());
   }
   return status_;

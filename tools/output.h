@@ -1,4 +1,5 @@
-// Output is where a command's data goes: standard output or a file, buffered, with every error kept for the end.
+// Output is where a command's data goes: standard output or a file, buffered, with every error kept
+// for the end.
 // I1: a regular file appears under its name only once it is whole (Close renames it there).
 // Threads: one.
 #ifndef LAMELLA_TOOLS_OUTPUT_H_
@@ -30,8 +31,8 @@ class Output {
   std::string* buffer() { return &buffer_; }
   bool Drain();
 
-  /// Writes what is left and gives the first error: NoSpace or IOError. Aborted: the reader of a pipe went away, which is
-  /// its right and not worth a message.
+  /// Writes what is left and gives the first error: NoSpace or IOError. Aborted: the reader of a
+  /// pipe went away, which is its right and not worth a message.
   Status Close();
   uint64_t bytes_written() const { return bytes_written_; }
 

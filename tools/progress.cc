@@ -18,13 +18,15 @@ constexpr uint64_t kBarCells = 30;
 }  // namespace
 
 std::string ProgressLine(uint64_t records, uint64_t bytes, uint64_t bytes_total, double seconds) {
-  const uint64_t rate = seconds > 0 ? static_cast<uint64_t>(static_cast<double>(records) / seconds) : 0;
-  std::string figures =
-      fmt::format("{} records  {}  {}/s", FormatCount(records), FormatBytes(bytes), FormatCount(rate));
+  const uint64_t rate =
+      seconds > 0 ? static_cast<uint64_t>(static_cast<double>(records) / seconds) : 0;
+  std::string figures = fmt::format("{} records  {}  {}/s", FormatCount(records),
+                                    FormatBytes(bytes), FormatCount(rate));
   if (bytes_total == 0) return figures;
   const double share = std::min(1.0, static_cast<double>(bytes) / static_cast<double>(bytes_total));
   const auto full = static_cast<uint64_t>(share * static_cast<double>(kBarCells));
-  return fmt::format("[{:#<{}}{:.<{}}] {:3.0f}%  {}", "", full, "", kBarCells - full, share * 100, figures);
+  return fmt::format("[{:#<{}}{:.<{}}] {:3.0f}%  {}", "", full, "", kBarCells - full, share * 100,
+                     figures);
 }
 
 Progress::Progress(bool enabled, uint64_t bytes_total)

@@ -1,4 +1,5 @@
-// Progress draws one line that is drawn over, about ten times a second, on a terminal; nothing anywhere else.
+// Progress draws one line that is drawn over, about ten times a second, on a terminal; nothing
+// anywhere else.
 // Threads: one.
 #ifndef LAMELLA_TOOLS_PROGRESS_H_
 #define LAMELLA_TOOLS_PROGRESS_H_
@@ -11,7 +12,8 @@ namespace lamella::tools {
 
 class Progress {
  public:
-  /// `bytes_total` 0: unknown, and no bar. `enabled` is said by the caller; a standard error that is no terminal turns it off.
+  /// `bytes_total` 0: unknown, and no bar. `enabled` is said by the caller; a standard error that
+  /// is no terminal turns it off.
   Progress(bool enabled, uint64_t bytes_total);
   ~Progress() { Finish(); }
   Progress(const Progress&) = delete;

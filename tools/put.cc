@@ -14,7 +14,8 @@ struct PutArgs {
 Status Put(const Globals& globals, const PutArgs& args) {
   std::string key, value;
   Status s = Argument(args.key, args.escaped, &key);
-  if (s.ok()) s = args.value ? Argument(*args.value, args.escaped, &value) : ReadStandardInput(&value);
+  if (s.ok())
+    s = args.value ? Argument(*args.value, args.escaped, &value) : ReadStandardInput(&value);
   if (!s.ok()) return s;
   const WriteOptions options{.sync = globals.sync};
   return WithStore(globals, OpenMode::kCreate, [&](DB& db) { return db.Put(options, key, value); });
@@ -27,7 +28,8 @@ void AddPut(CLI::App* app, Program* program) {
   auto args = std::make_shared<PutArgs>();
   command.Required("KEY", &args->key, "The key, 1 to 65,535 bytes");
   command.Optional("VALUE", &args->value, "The value; without it, all of standard input");
-  command.Flag("-e,--escaped", &args->escaped, "KEY and VALUE use the escapes \\t \\n \\\\ \\r \\0 \\xHH");
+  command.Flag("-e,--escaped", &args->escaped,
+               "KEY and VALUE use the escapes \\t \\n \\\\ \\r \\0 \\xHH");
   command.Runs(program, [program, args] { return Finish(*program, Put(program->globals, *args)); });
 }
 

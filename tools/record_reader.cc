@@ -23,9 +23,9 @@ bool LineReader::Fill() {
     begin_ = 0;
   }
   if (buffer_.size() > kLineBytesMax) {
-    status_ =
-        Status::InvalidArgument(fmt::format("line {} of {}: expected a line of at most {} bytes, found a longer one",
-                                            line_number_ + 1, name_, kLineBytesMax));
+    status_ = Status::InvalidArgument(
+        fmt::format("line {} of {}: expected a line of at most {} bytes, found a longer one",
+                    line_number_ + 1, name_, kLineBytesMax));
     return false;
   }
   const size_t held = buffer_.size();
@@ -35,7 +35,8 @@ bool LineReader::Fill() {
     n = read(fd_, buffer_.data() + held, kReadBytes);
   } while (n < 0 && errno == EINTR);
   buffer_.resize(held + static_cast<size_t>(n > 0 ? n : 0));
-  if (n < 0) status_ = Status::IOError(fmt::format("cannot read {}: {}", name_, std::strerror(errno)));
+  if (n < 0)
+    status_ = Status::IOError(fmt::format("cannot read {}: {}", name_, std::strerror(errno)));
   if (n == 0) at_end_ = true;
   return n >= 0;
 }
@@ -64,20 +65,24 @@ Status RecordReader::Open(const std::string& path, const std::string& format_nam
                           std::unique_ptr<RecordReader>* reader) {
   std::optional<Format> format = FormatFromName(format_name);
   if (!format_name.empty() && !format) {
-    return Status::InvalidArgument(fmt::format("expected --format tsv or jsonl, found \"{}\"", format_name));
+    return Status::InvalidArgument(
+        fmt::format("expected --format tsv or jsonl, found \"{}\"", format_name));
   }
   const bool standard_input = path == "-";
   if (!format) format = standard_input ? Format::kTsv : FormatFromPath(path);
   if (!format) {
-    return Status::InvalidArgument(fmt::format(
-        "{}: the name ends neither in .tsv nor in .jsonl, .ndjson or .json: say --format tsv or jsonl", path));
+    return Status::InvalidArgument(
+        fmt::format("{}: the name ends neither in .tsv nor in .jsonl, .ndjson or .json: say "
+                    "--format tsv or jsonl",
+                    path));
   }
   const std::string name = standard_input ? "standard input" : path;
   const int fd = standard_input ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return Status::IOError(fmt::format("cannot open {}: {}", name, std::strerror(errno)));
   struct stat info{};
   const bool sized = fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
-  reader->reset(new RecordReader(fd, name, *format, sized ? static_cast<uint64_t>(info.st_size) : 0));
+  reader->reset(
+      new RecordReader(fd, name, *format, sized ? static_cast<uint64_t>(info.st_size) : 0));
   return Status::OK();
 }
 

@@ -25,7 +25,8 @@ class LineReader {
   LineReader(const LineReader&) = delete;
   LineReader& operator=(const LineReader&) = delete;
 
-  /// The next line, without its "\n"; the view lives until the next call. False at the end of input and after an error.
+  /// The next line, without its "\n"; the view lives until the next call. False at the end of input
+  /// and after an error.
   bool Next(std::string_view* line);
   /// OK, or IOError; InvalidArgument for a line above kLineBytesMax.
   const Status& status() const { return status_; }
@@ -53,15 +54,16 @@ class LineReader {
 
 class RecordReader {
  public:
-  /// `path` "-" is standard input. `format_name` empty: by the extension of `path`; TSV for standard input.
-  /// InvalidArgument: no format to be had. IOError: the file cannot be opened.
-  static Status Open(const std::string& path, const std::string& format_name, std::unique_ptr<RecordReader>* reader);
+  /// `path` "-" is standard input. `format_name` empty: by the extension of `path`; TSV for
+  /// standard input. InvalidArgument: no format to be had. IOError: the file cannot be opened.
+  static Status Open(const std::string& path, const std::string& format_name,
+                     std::unique_ptr<RecordReader>* reader);
   ~RecordReader();
   RecordReader(const RecordReader&) = delete;
   RecordReader& operator=(const RecordReader&) = delete;
 
-  /// Reads the next line. False at the end of input, and after an error that ends it: then status() says which. True
-  /// with *parsed not OK: the line is malformed, and Next may be called again.
+  /// Reads the next line. False at the end of input, and after an error that ends it: then status()
+  /// says which. True with *parsed not OK: the line is malformed, and Next may be called again.
   bool Next(std::string* key, std::string* value, Status* parsed);
   const Status& status() const { return lines_.status(); }
 
@@ -72,7 +74,11 @@ class RecordReader {
 
  private:
   RecordReader(int fd, std::string name, Format format, uint64_t input_bytes)
-      : fd_(fd), name_(name), format_(format), input_bytes_(input_bytes), lines_(fd, std::move(name)) {}
+      : fd_(fd),
+        name_(name),
+        format_(format),
+        input_bytes_(input_bytes),
+        lines_(fd, std::move(name)) {}
 
   const int fd_;
   const std::string name_;

@@ -11,7 +11,8 @@ namespace lamella::tools {
 namespace {
 
 /// Lines of `text` as LineReader gives them from a pipe, in pieces of `piece_bytes`.
-std::vector<std::string> LinesOf(const std::string& text, size_t piece_bytes, bool* unended = nullptr) {
+std::vector<std::string> LinesOf(const std::string& text, size_t piece_bytes,
+                                 bool* unended = nullptr) {
   int ends[2];
   EXPECT_EQ(pipe(ends), 0);
   std::thread writer([&] {
@@ -69,7 +70,8 @@ TEST(RecordReader, UnknownFormatExtensionAndFileAreNamed) {
   std::unique_ptr<RecordReader> reader;
   Status s = RecordReader::Open("x.tsv", "csv", &reader);
   EXPECT_TRUE(s.IsInvalidArgument());
-  EXPECT_NE(s.message().find("expected --format tsv or jsonl, found \"csv\""), std::string_view::npos);
+  EXPECT_NE(s.message().find("expected --format tsv or jsonl, found \"csv\""),
+            std::string_view::npos);
   s = RecordReader::Open("x.txt", "", &reader);
   EXPECT_TRUE(s.IsInvalidArgument());
   EXPECT_NE(s.message().find("say --format"), std::string_view::npos);

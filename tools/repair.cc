@@ -1,4 +1,5 @@
-// lamella repair: rebuilds a store's indexes from the records that validate, and says what it could not save.
+// lamella repair: rebuilds a store's indexes from the records that validate, and says what it could
+// not save.
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -13,13 +14,15 @@ namespace {
 std::string Text(const RepairReport& report) {
   std::string text;
   for (const std::string& note : report.notes) text += "note: " + note + "\n";
-  return text + fmt::format("kept {} records; lost at most {}, which do not validate or are missing\n",
-                            FormatCount(report.records_kept), FormatCount(report.records_lost));
+  return text +
+         fmt::format("kept {} records; lost at most {}, which do not validate or are missing\n",
+                     FormatCount(report.records_kept), FormatCount(report.records_lost));
 }
 
 std::string Json(const RepairReport& report) {
-  const nlohmann::ordered_json json = {
-      {"records_kept", report.records_kept}, {"records_lost", report.records_lost}, {"notes", report.notes}};
+  const nlohmann::ordered_json json = {{"records_kept", report.records_kept},
+                                       {"records_lost", report.records_lost},
+                                       {"notes", report.notes}};
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
@@ -33,7 +36,8 @@ Status Repair(const Globals& globals) {
   RepairReport report;
   s = RepairDB(path, options, &report);
   if (s.IsNotFound())
-    return Status::InvalidArgument(fmt::format("expected a store in {}, found none ({})", path, s.message()));
+    return Status::InvalidArgument(
+        fmt::format("expected a store in {}, found none ({})", path, s.message()));
   if (!s.ok()) return s;
   Output output;
   output.Write(globals.json ? Json(report) : Text(report));
@@ -44,7 +48,8 @@ Status Repair(const Globals& globals) {
 
 void AddRepair(CLI::App* app, Program* program) {
   CommandLine command(app, "repair",
-                      "Rebuilds a damaged store from the records that validate; copy its directory first if you can");
+                      "Rebuilds a damaged store from the records that validate; copy its directory "
+                      "first if you can");
   command.Runs(program, [program] { return Finish(*program, Repair(program->globals)); });
 }
 

@@ -25,16 +25,16 @@ Status ScanRange(const ScanArgs& args, KeyRange* range) {
   if (s.ok()) s = Argument(args.prefix, args.escaped, &prefix);
   if (!s.ok()) return s;
   if (!to.empty() && from > to) {
-    return Status::InvalidArgument(
-        fmt::format("expected --from at or before --to, found {} after {}", Excerpt(from), Excerpt(to)));
+    return Status::InvalidArgument(fmt::format(
+        "expected --from at or before --to, found {} after {}", Excerpt(from), Excerpt(to)));
   }
   *range = KeyRange::Of(from, to, prefix);
   return Status::OK();
 }
 
 Status Print(DB& db, const Globals& globals, const ScanArgs& args, const KeyRange& range) {
-  const std::unique_ptr<Iterator> it =
-      db.NewIterator({.lower_bound = range.lower, .upper_bound = range.upper, .verify_checksums = true});
+  const std::unique_ptr<Iterator> it = db.NewIterator(
+      {.lower_bound = range.lower, .upper_bound = range.upper, .verify_checksums = true});
   const Format format = globals.json ? Format::kJsonLines : Format::kTsv;
   const Fields fields = args.keys_only ? Fields::kKeyOnly : Fields::kKeyAndValue;
   Output output;
@@ -45,7 +45,8 @@ Status Print(DB& db, const Globals& globals, const ScanArgs& args, const KeyRang
     it->SeekToFirst();
   }
   while (it->Valid() && (args.limit == 0 || count < args.limit)) {
-    AppendRecord(format, fields, it->key(), args.keys_only ? std::string_view() : it->value(), output.buffer());
+    AppendRecord(format, fields, it->key(), args.keys_only ? std::string_view() : it->value(),
+                 output.buffer());
     if (!output.Drain()) break;
     ++count;
     if (args.reverse) {
@@ -61,14 +62,16 @@ Status Print(DB& db, const Globals& globals, const ScanArgs& args, const KeyRang
 Status Scan(const Globals& globals, const ScanArgs& args) {
   KeyRange range;
   if (Status s = ScanRange(args, &range); !s.ok()) return s;
-  return WithStore(globals, OpenMode::kExisting,
-                   [&](DB& db) { return range.empty ? Status::OK() : Print(db, globals, args, range); });
+  return WithStore(globals, OpenMode::kExisting, [&](DB& db) {
+    return range.empty ? Status::OK() : Print(db, globals, args, range);
+  });
 }
 
 }  // namespace
 
 void AddScan(CLI::App* app, Program* program) {
-  CommandLine command(app, "scan", "Prints the records of a range as TSV, or as JSON lines with --json");
+  CommandLine command(app, "scan",
+                      "Prints the records of a range as TSV, or as JSON lines with --json");
   auto args = std::make_shared<ScanArgs>();
   command.Option("--from", &args->from, "The first key of the range");
   command.Option("--to", &args->to, "The first key after the range");
@@ -77,7 +80,8 @@ void AddScan(CLI::App* app, Program* program) {
   command.Flag("--reverse", &args->reverse, "From the last key to the first");
   command.Flag("--keys-only", &args->keys_only, "Keys without values");
   command.Flag("-e,--escaped", &args->escaped, "--from, --to and --prefix use the escapes of TSV");
-  command.Runs(program, [program, args] { return Finish(*program, Scan(program->globals, *args)); });
+  command.Runs(program,
+               [program, args] { return Finish(*program, Scan(program->globals, *args)); });
 }
 
 }  // namespace lamella::tools

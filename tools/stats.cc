@@ -22,9 +22,9 @@ Status PrintStats(const Globals& globals) {
 }  // namespace
 
 void AddStats(CLI::App* app, Program* program) {
-  CommandLine command(
-      app, "stats",
-      "Levels, space, counters by cause, amplification, stalls. Traffic is counted from Open: see load --stats");
+  CommandLine command(app, "stats",
+                      "Levels, space, counters by cause, amplification, stalls. Traffic is counted "
+                      "from Open: see load --stats");
   command.Runs(program, [program] { return Finish(*program, PrintStats(program->globals)); });
 }
 

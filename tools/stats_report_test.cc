@@ -25,9 +25,10 @@ TEST(StatsReport, JsonHasEveryCounterAndTheAmplification) {
 }
 
 TEST(StatsReport, TextNamesStallsAmplificationAndEveryCause) {
-  const std::string text = StatsText(SomeStats(), {.engine = "listdb", .medium = "page", .levels = "level lines"});
-  for (const char* part : {"1,234 puts", "1.50 bytes stored per user byte", "the longest 2.5 ms", "level lines", "log",
-                           "flush", "compaction", "index", "catalog", "gc"}) {
+  const std::string text =
+      StatsText(SomeStats(), {.engine = "listdb", .medium = "page", .levels = "level lines"});
+  for (const char* part : {"1,234 puts", "1.50 bytes stored per user byte", "the longest 2.5 ms",
+                           "level lines", "log", "flush", "compaction", "index", "catalog", "gc"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
   }
 }

@@ -21,20 +21,25 @@ int UnitPower(std::string_view unit) {
 }  // namespace
 
 Status ParseByteSize(std::string_view text, uint64_t* bytes) {
-  const std::string expected =
-      fmt::format("expected a size such as 4096, 256M or 1.5G (K, M, G, T are powers of 1,024), found \"{}\"", text);
+  const std::string expected = fmt::format(
+      "expected a size such as 4096, 256M or 1.5G (K, M, G, T are powers of 1,024), found \"{}\"",
+      text);
   double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
-  if (error != std::errc() || !std::isfinite(number) || std::signbit(number)) return Status::InvalidArgument(expected);
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
+  if (error != std::errc() || !std::isfinite(number) || std::signbit(number))
+    return Status::InvalidArgument(expected);
   const int power = UnitPower(text.substr(static_cast<size_t>(end - text.data())));
   if (power < 0) return Status::InvalidArgument(expected);
 
   uint64_t whole = 0;  // a plain number of bytes is taken exactly: a double has 53 bits
   // NOLINTNEXTLINE(bugprone-suspicious-stringview-data-usage): up to end
   const auto [whole_end, whole_error] = std::from_chars(text.data(), end, whole);
-  if (power == 0 && (whole_error != std::errc() || whole_end != end)) return Status::InvalidArgument(expected);
+  if (power == 0 && (whole_error != std::errc() || whole_end != end))
+    return Status::InvalidArgument(expected);
   const double scaled = std::ldexp(number, 10 * power);
-  if (scaled >= std::ldexp(1.0, 63)) return Status::InvalidArgument(expected + ", which is more than 2^63-1 bytes");
+  if (scaled >= std::ldexp(1.0, 63))
+    return Status::InvalidArgument(expected + ", which is more than 2^63-1 bytes");
   *bytes = power == 0 ? whole : static_cast<uint64_t>(scaled);
   return Status::OK();
 }

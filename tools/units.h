@@ -10,8 +10,8 @@
 
 namespace lamella::tools {
 
-/// Reads "4096", "256M", "256MB", "256MiB" or "1.5G": K, M, G and T are powers of 1,024, in either case. InvalidArgument:
-/// anything else, or more than 2^63-1 bytes.
+/// Reads "4096", "256M", "256MB", "256MiB" or "1.5G": K, M, G and T are powers of 1,024, in either
+/// case. InvalidArgument: anything else, or more than 2^63-1 bytes.
 Status ParseByteSize(std::string_view text, uint64_t* bytes);
 
 /// "1,234,567".

@@ -28,13 +28,15 @@ TEST(ByteSize, UnitsArePowersOf1024) {
 }
 
 TEST(ByteSize, WhatIsNoSizeIsRefused) {
-  for (const char* bad : {"", "M", "-1", "-0", "1.5", "12X", "12 M", "1MiBs", "0x10", "1e3", "inf", "nan", " 1", "1M ",
-                          "8388608T", "9223372036854775808", "99999999999999999999999"}) {
+  for (const char* bad :
+       {"", "M", "-1", "-0", "1.5", "12X", "12 M", "1MiBs", "0x10", "1e3", "inf", "nan", " 1",
+        "1M ", "8388608T", "9223372036854775808", "99999999999999999999999"}) {
     uint64_t bytes = 7;
     const Status s = ParseByteSize(bad, &bytes);
     EXPECT_TRUE(s.IsInvalidArgument()) << bad;
     EXPECT_EQ(bytes, 7u) << bad;
-    EXPECT_NE(s.message().find("found \"" + std::string(bad) + "\""), std::string_view::npos) << s.ToString();
+    EXPECT_NE(s.message().find("found \"" + std::string(bad) + "\""), std::string_view::npos)
+        << s.ToString();
   }
 }
 
@@ -53,13 +55,17 @@ TEST(Units, AreReadable) {
 }
 
 TEST(ProgressLine, BarFillsWithTheBytesRead) {
-  EXPECT_EQ(ProgressLine(1000, 512, 1024, 0.5), "[###############...............]  50%  1,000 records  512 B  2,000/s");
-  EXPECT_EQ(ProgressLine(0, 0, 1024, 0), "[..............................]   0%  0 records  0 B  0/s");
+  EXPECT_EQ(ProgressLine(1000, 512, 1024, 0.5),
+            "[###############...............]  50%  1,000 records  512 B  2,000/s");
+  EXPECT_EQ(ProgressLine(0, 0, 1024, 0),
+            "[..............................]   0%  0 records  0 B  0/s");
   EXPECT_EQ(ProgressLine(9, 4096, 1024, 1).substr(0, 38),
             "[##############################] 100% ");  // a file that grew
 }
 
-TEST(ProgressLine, NoBarWhereTheSizeIsUnknown) { EXPECT_EQ(ProgressLine(10, 2048, 0, 1), "10 records  2.0 KiB  10/s"); }
+TEST(ProgressLine, NoBarWhereTheSizeIsUnknown) {
+  EXPECT_EQ(ProgressLine(10, 2048, 0, 1), "10 records  2.0 KiB  10/s");
+}
 
 }  // namespace
 }  // namespace lamella::tools

@@ -1,15 +1,17 @@
-// DB is an embedded, ordered key-value store in persistent memory, or in any file that can be mapped.
-// Keys are 1 to 65,535 bytes, values 0 bytes to 1 GiB; order is bytewise.
+// DB is an embedded, ordered key-value store in persistent memory, or in any file that can be
+// mapped. Keys are 1 to 65,535 bytes, values 0 bytes to 1 GiB; order is bytewise.
 //
-// What a write that returned OK survives: a crash of the process, always; a power cut, where the medium persists
-// bytes or cache lines (DAX); on an ordinary file a power cut only if it was written with WriteOptions::sync or before a
-// Sync() that returned OK. See docs/DURABILITY.md.
+// What a write that returned OK survives: a crash of the process, always; a power cut, where the
+// medium persists bytes or cache lines (DAX); on an ordinary file a power cut only if it was
+// written with WriteOptions::sync or before a Sync() that returned OK. See docs/DURABILITY.md.
 //
-// Threads: every call may be made from any thread at any time, except Close and the destructor, which need the DB to
-// themselves. Iterators and PinnedValues may be let go of at any time, after the DB is gone, too.
+// Threads: every call may be made from any thread at any time, except Close and the destructor,
+// which need the DB to themselves. Iterators and PinnedValues may be let go of at any time, after
+// the DB is gone, too.
 //
-// Codes that any call may return beside its own: ReadOnly (after a failed media write; reads go on), IOError (the system refused memory,
-// addresses, a thread or a file), Aborted (after Close). No call throws, but MultiGet without memory for its answers.
+// Codes that any call may return beside its own: ReadOnly (after a failed media write; reads go
+// on), IOError (the system refused memory, addresses, a thread or a file), Aborted (after Close).
+// No call throws, but MultiGet without memory for its answers.
 #ifndef LAMELLA_DB_H_
 #define LAMELLA_DB_H_
 
@@ -45,66 +47,76 @@ class Snapshot {
 
 class DB {
  public:
-  /// Opens the store in directory `path`, creating it if Options says so, recovering it if it was not closed.
-  /// NotFound: no store there and create_if_missing is off. InvalidArgument: an option out of range, a store of another
-  /// engine, error_if_exists. Busy: open already, in this process or in another one, under this path or under one whose
-  /// Options::pmem_paths name the same pool; or held by what is left of a DB that was destroyed. Corruption: not a store, or one that is
-  /// damaged. NotSupported: a newer format or an engine that this build lacks. NoSpace: the pool cannot be made. IOError: no threads,
-  /// no addresses, no memory; then the store is as it was.
+  /// Opens the store in directory `path`, creating it if Options says so, recovering it if it was
+  /// not closed. NotFound: no store there and create_if_missing is off. InvalidArgument: an option
+  /// out of range, a store of another engine, error_if_exists. Busy: open already, in this process
+  /// or in another one, under this path or under one whose Options::pmem_paths name the same pool;
+  /// or held by what is left of a DB that was destroyed. Corruption: not a store, or one that is
+  /// damaged. NotSupported: a newer format or an engine that this build lacks. NoSpace: the pool
+  /// cannot be made. IOError: no threads, no addresses, no memory; then the store is as it was.
   static Status Open(const Options& options, const std::string& path, std::unique_ptr<DB>* db);
 
   DB() = default;
   DB(const DB&) = delete;
   DB& operator=(const DB&) = delete;
-  /// Closes what Close did not. Iterators and PinnedValues that are left stay readable, as of when they were made; the store's files stay
-  /// locked until the last of them goes. Snapshots that are left are void: do not name them to another DB.
+  /// Closes what Close did not. Iterators and PinnedValues that are left stay readable, as of when
+  /// they were made; the store's files stay locked until the last of them goes. Snapshots that are
+  /// left are void: do not name them to another DB.
   virtual ~DB() = default;
 
-  /// Sets `key` to `value`. Durable on return as the class comment says; seen by every read that starts later.
-  /// InvalidArgument: a key or value outside the limits. NoSpace: the pool is full.
+  /// Sets `key` to `value`. Durable on return as the class comment says; seen by every read that
+  /// starts later. InvalidArgument: a key or value outside the limits. NoSpace: the pool is full.
   virtual Status Put(const WriteOptions& options, std::string_view key, std::string_view value) = 0;
   /// Removes `key`; OK too where there is none. Works on a full pool.
   virtual Status Delete(const WriteOptions& options, std::string_view key) = 0;
   /// Applies the batch, all or nothing, in its order. An empty batch is OK and writes nothing.
   virtual Status Write(const WriteOptions& options, const WriteBatch& batch) = 0;
 
-  /// Copies the value of `key` to *value. NotFound: there is none. Corruption: the record does not validate.
+  /// Copies the value of `key` to *value. NotFound: there is none. Corruption: the record does not
+  /// validate.
   virtual Status Get(const ReadOptions& options, std::string_view key, std::string* value) = 0;
   /// As above without the copy: *value views the pool until it is reset or destroyed.
   virtual Status Get(const ReadOptions& options, std::string_view key, PinnedValue* value) = 0;
-  /// One Status and one value per key, all as of one point in time. None at all where there is no memory for so many.
-  virtual std::vector<Status> MultiGet(const ReadOptions& options, std::span<const std::string_view> keys,
+  /// One Status and one value per key, all as of one point in time. None at all where there is no
+  /// memory for so many.
+  virtual std::vector<Status> MultiGet(const ReadOptions& options,
+                                       std::span<const std::string_view> keys,
                                        std::vector<std::string>* values) = 0;
 
-  /// An iterator over the store as of now, or as of ReadOptions::snapshot. Where it cannot be had it says so in its status; null only
-  /// where there is no memory for one that would.
+  /// An iterator over the store as of now, or as of ReadOptions::snapshot. Where it cannot be had
+  /// it says so in its status; null only where there is no memory for one that would.
   virtual std::unique_ptr<Iterator> NewIterator(const ReadOptions& options) = 0;
 
-  /// A snapshot of now. Held ones keep old versions, and so their space. Null after Close, and where there is no memory for it.
+  /// A snapshot of now. Held ones keep old versions, and so their space. Null after Close, and
+  /// where there is no memory for it.
   virtual const Snapshot* GetSnapshot() = 0;
   /// Null is nothing.
   virtual void ReleaseSnapshot(const Snapshot* snapshot) = 0;
 
-  /// On return every write that had returned before survives a power cut on every medium that survives one at all.
+  /// On return every write that had returned before survives a power cut on every medium that
+  /// survives one at all.
   virtual Status Sync() = 0;
   /// Moves what MemTables hold to their tables. Not needed for durability.
   virtual Status Flush() = 0;
-  /// Compacts keys in [begin, end), as written when it is called; an empty end is unbounded. Drops what no snapshot needs. Works in
-  /// the caller's thread, beside reads and writes; NoSpace on a full pool is no lasting error: make room and call it again.
+  /// Compacts keys in [begin, end), as written when it is called; an empty end is unbounded. Drops
+  /// what no snapshot needs. Works in the caller's thread, beside reads and writes; NoSpace on a
+  /// full pool is no lasting error: make room and call it again.
   virtual Status CompactRange(std::string_view begin, std::string_view end) = 0;
   /// Returns when no background work is left to do.
   virtual Status WaitForIdle() = 0;
   /// Tries to leave the read-only state that a media error caused. OK: writes work again.
   virtual Status Resume() = 0;
 
-  /// Values for people and tools: "lamella.stats", "lamella.levels", "lamella.stats.json", "lamella.engine",
-  /// "lamella.medium", "lamella.write-amplification". False for an unknown name, after Close, and without memory for the answer.
+  /// Values for people and tools: "lamella.stats", "lamella.levels", "lamella.stats.json",
+  /// "lamella.engine", "lamella.medium", "lamella.write-amplification". False for an unknown name,
+  /// after Close, and without memory for the answer.
   virtual bool GetProperty(std::string_view name, std::string* value) = 0;
   virtual Stats GetStats() = 0;
 
-  /// Flushes, marks the store clean and closes it: the next Open takes milliseconds. The destructor does the same and
-  /// cannot report. Busy: iterators, snapshots or PinnedValues are left, and the message says how many; the store stays open as it was.
-  /// After any other answer it is closed. Calls after that answer Aborted; GetProperty false, GetStats zeros.
+  /// Flushes, marks the store clean and closes it: the next Open takes milliseconds. The destructor
+  /// does the same and cannot report. Busy: iterators, snapshots or PinnedValues are left, and the
+  /// message says how many; the store stays open as it was. After any other answer it is closed.
+  /// Calls after that answer Aborted; GetProperty false, GetStats zeros.
   virtual Status Close() = 0;
 };
 
@@ -113,7 +125,8 @@ struct CheckReport {
   uint64_t records = 0;  // records whose checksum was verified
   uint64_t tables = 0;
   uint64_t chunks = 0;
-  std::vector<std::string> problems;  // one line each: what, pool part, chunk and offset, what was expected
+  // one line each: what, pool part, chunk and offset, what was expected
+  std::vector<std::string> problems;
 
   bool clean() const { return problems.empty(); }
 };
@@ -127,7 +140,8 @@ struct RepairReport {
 
 /// Removes the store in `path` and nothing else there. OK where there is none.
 Status DestroyDB(const std::string& path, const Options& options);
-/// Rebuilds the store's indexes from the records that validate. REQUIRES: the store is not open. Never invents a record.
+/// Rebuilds the store's indexes from the records that validate. REQUIRES: the store is not open.
+/// Never invents a record.
 Status RepairDB(const std::string& path, const Options& options, RepairReport* report = nullptr);
 /// Walks every structure and verifies every checksum. OK with problems listed where it is damaged.
 Status CheckDB(const std::string& path, const Options& options, CheckReport* report);

@@ -1,8 +1,9 @@
-// Iterator walks the keys of a store in bytewise order, both ways, at one point in time (P4): what was visible when
-// it was made, whatever is written or compacted since.
-// Lifetime: destroy it before its DB is closed, which answers Busy until then. Where the DB is destroyed first it goes on as before,
-// and the store's files stay locked until it is destroyed. key() and value() views live until the next move. An open iterator keeps
-// the space it can see from being reused.
+// Iterator walks the keys of a store in bytewise order, both ways, at one point in time (P4): what
+// was visible when it was made, whatever is written or compacted since.
+// Lifetime: destroy it before its DB is closed, which answers Busy until then. Where the DB is
+// destroyed first it goes on as before, and the store's files stay locked until it is destroyed.
+// key() and value() views live until the next move. An open iterator keeps the space it can see
+// from being reused.
 // Threads: one thread at a time.
 #ifndef LAMELLA_ITERATOR_H_
 #define LAMELLA_ITERATOR_H_
@@ -20,7 +21,8 @@ class Iterator {
   Iterator& operator=(const Iterator&) = delete;
   virtual ~Iterator() = default;
 
-  /// True while it stands on a key. False at an end, before the first positioning, and after an error.
+  /// True while it stands on a key. False at an end, before the first positioning, and after an
+  /// error.
   virtual bool Valid() const = 0;
   /// To the first key.
   virtual void SeekToFirst() = 0;

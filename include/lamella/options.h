@@ -1,5 +1,5 @@
-// Options of a store and of single calls. Every field has a default that works; each says its unit and what
-// gets worse when it is raised.
+// Options of a store and of single calls. Every field has a default that works; each says its unit
+// and what gets worse when it is raised.
 #ifndef LAMELLA_OPTIONS_H_
 #define LAMELLA_OPTIONS_H_
 
@@ -15,7 +15,8 @@ namespace lamella {
 class Resources;
 class Snapshot;
 
-/// The design beneath the write path. A kind that this build does not have answers NotSupported at Open.
+/// The design beneath the write path. A kind that this build does not have answers NotSupported at
+/// Open.
 enum class EngineKind : uint8_t {
   kListDb = 1,
   kZipperDb = 2,
@@ -34,14 +35,16 @@ std::optional<EngineKind> EngineFromName(std::string_view name);
 
 /// At which granularity a store into the mapped pool becomes durable (docs/DURABILITY.md).
 enum class MediumKind : uint8_t {
-  kAuto = 0,       // ask the platform: DAX gives cache line (or byte, where the platform says so), else page
+  // ask the platform: DAX gives cache line (or byte, where the platform says so), else page
+  kAuto = 0,
   kByte = 1,       // eADR: caches are inside the persistence domain; only ordering is needed
   kCacheLine = 2,  // ADR: flush + fence; on a plain file this emulates persistent memory
   kPage = 3,       // an ordinary file: durable against a power cut after Sync only
   kVolatile = 4,   // tests: nothing survives the process
 };
 
-/// Delays that emulate a slower medium on this machine's memory. All zero is off, and costs one predictable branch.
+/// Delays that emulate a slower medium on this machine's memory. All zero is off, and costs one
+/// predictable branch.
 struct MediaProfile {
   uint32_t read_ns = 0;       // added to a read that follows a persistent pointer
   uint32_t write_ns = 0;      // added to a fence that had lines to write
@@ -49,21 +52,24 @@ struct MediaProfile {
   double read_gbps = 0;       // bandwidth cap of reads, GB/s; 0 is none
   uint32_t block_bytes = 64;  // size of the medium's internal block, for block counts
 
-  /// "dram" (no delay), "tlsm", "pcm", "optane", "cxl" (ARCHITECTURE, the presets of the papers); nullopt else.
+  /// "dram" (no delay), "tlsm", "pcm", "optane", "cxl" (ARCHITECTURE, the presets of the papers);
+  /// nullopt else.
   static std::optional<MediaProfile> FromName(std::string_view name);
 };
 
 /// Parameters of the ListDB engine, for those who study it (dissertation, chapter VI).
 struct ListDbOptions {
-  /// Index-Unified Logging: the log record is the skiplist node (6.3). Off: a plain log and a flush that copies.
-  /// Counts at creation only.
+  /// Index-Unified Logging: the log record is the skiplist node (6.3). Off: a plain log and a flush
+  /// that copies. Counts at creation only.
   bool unified_log = true;
-  /// Upper skiplist links stay within a pool part (6.4). Off: a plain skiplist over all parts. Counts at creation only.
+  /// Upper skiplist links stay within a pool part (6.4). Off: a plain skiplist over all parts.
+  /// Counts at creation only.
   bool braided = true;
   /// Merge L0 into L1 in place (6.5). Off: L0 tables pile up and are only searched.
   bool zipper_compaction = true;
-  /// Keep the order of L0 tables in DRAM too, within the memory budget: a search of one follows no pointer into the pool. Off: they
-  /// are searched through their skiplists (6.3), which takes no DRAM and is slower the more of them wait.
+  /// Keep the order of L0 tables in DRAM too, within the memory budget: a search of one follows no
+  /// pointer into the pool. Off: they are searched through their skiplists (6.3), which takes no
+  /// DRAM and is slower the more of them wait.
   bool l0_in_dram = true;
   /// L0 tables made persistent together (6.3.4). More: less flushing, longer recovery.
   uint32_t checkpoint_group_tables = 4;
@@ -78,40 +84,44 @@ struct Options {
   bool create_if_missing = true;
   /// Fail with InvalidArgument when `path` holds one.
   bool error_if_exists = false;
-  /// The design to create with. Unset: ListDB at creation, whatever the store has at later opens. A different
-  /// explicit choice at a later open is InvalidArgument.
+  /// The design to create with. Unset: ListDB at creation, whatever the store has at later opens. A
+  /// different explicit choice at a later open is InvalidArgument.
   std::optional<EngineKind> engine;
-  /// DRAM for MemTables and caches together, bytes. More: fewer merges and faster reads, more memory.
-  /// What is not used is not taken.
+  /// DRAM for MemTables and caches together, bytes. More: fewer merges and faster reads, more
+  /// memory. What is not used is not taken.
   uint64_t memory_budget_bytes = 256ull << 20;
   /// The pool never grows beyond this, bytes over all parts; 0 is no limit but the medium's.
   uint64_t pool_bytes_max = 0;
   /// Directories of the pool's parts, one per NUMA node. Empty: one part, in the store's directory.
   std::vector<std::string> pmem_paths;
-  /// Unit of space, bytes, a power of two from 64 KiB to 1 GiB; fixed at creation. Larger stores take longer runs of it
-  /// at a time, up to 2 MiB. More: less bookkeeping, larger small stores.
+  /// Unit of space, bytes, a power of two from 64 KiB to 1 GiB; fixed at creation. Larger stores
+  /// take longer runs of it at a time, up to 2 MiB. More: less bookkeeping, larger small stores.
   uint64_t chunk_bytes = 64ull << 10;
-  /// What the medium promises; kAuto asks the platform. A finer granularity than the medium has is an emulation:
-  /// it measures like persistent memory and does not survive a power cut.
+  /// What the medium promises; kAuto asks the platform. A finer granularity than the medium has is
+  /// an emulation: it measures like persistent memory and does not survive a power cut.
   MediumKind medium = MediumKind::kAuto;
   /// Emulated delays; none by default.
   MediaProfile media_profile;
-  /// Threads for flushes and compaction; 0 picks by the number of CPUs. More: more background speed, less for you.
+  /// Threads for flushes and compaction; 0 picks by the number of CPUs. More: more background
+  /// speed, less for you.
   uint32_t background_threads = 0;
-  /// Memory budget and threads that this store shares with others (lamella/resources.h), in place of memory_budget_bytes and
-  /// background_threads. Null: it has its own.
+  /// Memory budget and threads that this store shares with others (lamella/resources.h), in place
+  /// of memory_budget_bytes and background_threads. Null: it has its own.
   std::shared_ptr<Resources> resources;
-  /// Log shards; 0 picks one per CPU up to 16. More: less contention of writers, more half-filled chunks.
+  /// Log shards; 0 picks one per CPU up to 16. More: less contention of writers, more half-filled
+  /// chunks.
   uint32_t log_shards = 0;
-  /// MemTable size, bytes of DRAM; 0 derives it from memory_budget_bytes. More: fewer tables, slower inserts.
+  /// MemTable size, bytes of DRAM; 0 derives it from memory_budget_bytes. More: fewer tables,
+  /// slower inserts.
   uint64_t memtable_bytes = 0;
-  /// Bytes of the pool in use over bytes of live keys and values, 1.1 to 100: what compaction lets the store grow to. While it
-  /// has more urgent work it lets pass half as much again, and a few megabytes are always allowed. Where records are so small
-  /// that their 40 bytes of overhead weigh, it stops where chunks are too full for copying to pay (docs/LIMITS.md). More:
-  /// less copying, more space.
+  /// Bytes of the pool in use over bytes of live keys and values, 1.1 to 100: what compaction lets
+  /// the store grow to. While it has more urgent work it lets pass half as much again, and a few
+  /// megabytes are always allowed. Where records are so small that their 40 bytes of overhead
+  /// weigh, it stops where chunks are too full for copying to pay (docs/LIMITS.md). More: less
+  /// copying, more space.
   double space_target = 2.0;
-  /// Verify the checksum of every record that a Get or iterator looks at, and of what compaction merges. On: about 30 ns per 100
-  /// bytes looked at.
+  /// Verify the checksum of every record that a Get or iterator looks at, and of what compaction
+  /// merges. On: about 30 ns per 100 bytes looked at.
   bool verify_checksums = false;
 
   ListDbOptions listdb;
@@ -129,7 +139,8 @@ struct ReadOptions {
 };
 
 struct WriteOptions {
-  /// Survive a power cut on page-granular media too: return after an msync. On DAX every write does anyhow.
+  /// Survive a power cut on page-granular media too: return after an msync. On DAX every write does
+  /// anyhow.
   bool sync = false;
 };
 

@@ -1,6 +1,7 @@
-// PinnedValue is a value read without copying it: a view into the pool, kept from reuse while the PinnedValue lives.
-// Lifetime: destroy or Reset it before the DB is closed, which answers Busy until then. Where the DB is destroyed first the bytes stay, and
-// the store's files stay locked until it lets go. A held one keeps freed space from being reused.
+// PinnedValue is a value read without copying it: a view into the pool, kept from reuse while the
+// PinnedValue lives. Lifetime: destroy or Reset it before the DB is closed, which answers Busy
+// until then. Where the DB is destroyed first the bytes stay, and the store's files stay locked
+// until it lets go. A held one keeps freed space from being reused.
 // Threads: one thread at a time; may be moved to another thread.
 #ifndef LAMELLA_PINNED_VALUE_H_
 #define LAMELLA_PINNED_VALUE_H_
@@ -31,7 +32,9 @@ class PinnedValue {
 
   /// The value's bytes; empty when nothing is pinned.
   std::string_view view() const { return view_; }
-  operator std::string_view() const { return view_; }  // NOLINT(google-explicit-constructor): it stands for its bytes
+  operator std::string_view() const {
+    return view_;
+  }  // NOLINT(google-explicit-constructor): it stands for its bytes
   const char* data() const { return view_.data(); }
   size_t size() const { return view_.size(); }
   bool empty() const { return view_.empty(); }

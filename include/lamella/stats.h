@@ -1,5 +1,5 @@
-// Stats is what a store has done since it was opened, and what it holds: the figures behind GetProperty and
-// `lamella stats`, the same for every engine.
+// Stats is what a store has done since it was opened, and what it holds: the figures behind
+// GetProperty and `lamella stats`, the same for every engine.
 #ifndef LAMELLA_STATS_H_
 #define LAMELLA_STATS_H_
 
@@ -19,7 +19,8 @@ struct PersistCounters {
   uint64_t bytes_stored = 0;   // bytes stored into persistent memory
   uint64_t lines_flushed = 0;  // 64-byte lines written back
   uint64_t fences = 0;
-  uint64_t blocks_touched = 0;  // 256-byte media blocks that those lines lie in, adjacent repeats counted once
+  // 256-byte media blocks that those lines lie in, adjacent repeats counted once
+  uint64_t blocks_touched = 0;
 };
 
 struct Stats {
@@ -52,7 +53,8 @@ struct Stats {
   uint64_t l0_tables = 0;
   uint64_t l0_records = 0;
   uint64_t l1_records = 0;
-  uint64_t live_bytes = 0;       // keys and values that compaction found to be the newest, or needed by a snapshot
+  // keys and values that compaction found to be the newest, or needed by a snapshot
+  uint64_t live_bytes = 0;
   uint64_t pool_bytes = 0;       // size of the pool's files
   uint64_t pool_bytes_used = 0;  // in chunks that have an owner
   uint64_t dram_bytes = 0;       // MemTables and caches now
@@ -69,8 +71,9 @@ struct Stats {
   }
   /// Persistent bytes per user byte; 0 before the first write.
   double WriteAmplification() const {
-    return user_bytes_written == 0 ? 0.0
-                                   : static_cast<double>(PersistentBytes()) / static_cast<double>(user_bytes_written);
+    return user_bytes_written == 0
+               ? 0.0
+               : static_cast<double>(PersistentBytes()) / static_cast<double>(user_bytes_written);
   }
 };
 

@@ -1,5 +1,5 @@
-// Status is the outcome of a call: OK, or a code and a message that says what was expected, what was
-// found, where, and what to do about it. No exception crosses Lamella's API.
+// Status is the outcome of a call: OK, or a code and a message that says what was expected, what
+// was found, where, and what to do about it. No exception crosses Lamella's API.
 // Threads: a Status is a value; distinct copies may be used from distinct threads.
 #ifndef LAMELLA_STATUS_H_
 #define LAMELLA_STATUS_H_
@@ -20,10 +20,11 @@ class [[nodiscard]] Status {
     kInvalidArgument,  // the call cannot be meant as it is; nothing was changed
     kIOError,          // the operating system refused a read, a write or a mapping
     kNoSpace,          // pool or file system full; everything acknowledged stays readable
-    kBusy,             // somebody else has the store open, or something of it is left that keeps it from being closed
-    kReadOnly,         // an earlier media error latched the store; see DB::Resume
-    kNotSupported,     // an engine or feature that this build does not have
-    kAborted,          // the store is closing, or was closed
+    // somebody else has the store open, or something of it is left that keeps it from being closed
+    kBusy,
+    kReadOnly,      // an earlier media error latched the store; see DB::Resume
+    kNotSupported,  // an engine or feature that this build does not have
+    kAborted,       // the store is closing, or was closed
   };
 
   Status() noexcept = default;
@@ -39,12 +40,16 @@ class [[nodiscard]] Status {
   static Status OK() { return Status(); }
   static Status NotFound(std::string message = {}) { return {Code::kNotFound, std::move(message)}; }
   static Status Corruption(std::string message) { return {Code::kCorruption, std::move(message)}; }
-  static Status InvalidArgument(std::string message) { return {Code::kInvalidArgument, std::move(message)}; }
+  static Status InvalidArgument(std::string message) {
+    return {Code::kInvalidArgument, std::move(message)};
+  }
   static Status IOError(std::string message) { return {Code::kIOError, std::move(message)}; }
   static Status NoSpace(std::string message) { return {Code::kNoSpace, std::move(message)}; }
   static Status Busy(std::string message) { return {Code::kBusy, std::move(message)}; }
   static Status ReadOnly(std::string message) { return {Code::kReadOnly, std::move(message)}; }
-  static Status NotSupported(std::string message) { return {Code::kNotSupported, std::move(message)}; }
+  static Status NotSupported(std::string message) {
+    return {Code::kNotSupported, std::move(message)};
+  }
   static Status Aborted(std::string message) { return {Code::kAborted, std::move(message)}; }
 
   bool ok() const { return code_ == Code::kOk; }
@@ -61,7 +66,9 @@ class [[nodiscard]] Status {
   Code code() const { return code_; }
 
   /// The message without the code's name; empty for OK.
-  std::string_view message() const { return message_ ? std::string_view(*message_) : std::string_view(); }
+  std::string_view message() const {
+    return message_ ? std::string_view(*message_) : std::string_view();
+  }
 
   /// "Corruption: chunk 7 ..." for people and logs.
   std::string ToString() const;
@@ -73,7 +80,8 @@ class [[nodiscard]] Status {
   void CopyMessage(const Status& other) noexcept;
 
   Code code_ = Code::kOk;
-  std::unique_ptr<std::string> message_;  // null where there is nothing to say, so that OK allocates nothing
+  // null where there is nothing to say, so that OK allocates nothing
+  std::unique_ptr<std::string> message_;
 };
 
 /// The code's name as ToString prints it, for example "NoSpace".

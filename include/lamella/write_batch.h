@@ -1,5 +1,5 @@
-// WriteBatch collects puts and deletes that DB::Write applies all or nothing, in order, to readers and across
-// crashes (P2).
+// WriteBatch collects puts and deletes that DB::Write applies all or nothing, in order, to readers
+// and across crashes (P2).
 // Threads: const calls are safe together; a non-const call needs the batch to itself.
 #ifndef LAMELLA_WRITE_BATCH_H_
 #define LAMELLA_WRITE_BATCH_H_
@@ -23,7 +23,8 @@ class WriteBatch {
   /// Bytes that the batch holds, with a few bytes of framing per operation.
   size_t ByteSize() const { return rep_.size(); }
 
-  /// Visits the operations in the order they were added; `handler` needs Put(key, value) and Delete(key).
+  /// Visits the operations in the order they were added; `handler` needs Put(key, value) and
+  /// Delete(key).
   template <class Handler>
   void Iterate(Handler&& handler) const {
     size_t at = 0;
@@ -40,7 +41,8 @@ class WriteBatch {
 
  private:
   friend class WriteBatchReader;
-  bool NextOperation(size_t* at, bool* is_delete, std::string_view* key, std::string_view* value) const;
+  bool NextOperation(size_t* at, bool* is_delete, std::string_view* key,
+                     std::string_view* value) const;
 
   std::string rep_;  // per operation: kind u8, key size u32, value size u32, key, value
   uint32_t count_ = 0;

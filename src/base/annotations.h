@@ -1,4 +1,5 @@
-// Clang's thread-safety annotations; nothing under other compilers. They take a Mutex of base/mutex.h.
+// Clang's thread-safety annotations; nothing under other compilers. They take a Mutex of
+// base/mutex.h.
 #ifndef LAMELLA_BASE_ANNOTATIONS_H_
 #define LAMELLA_BASE_ANNOTATIONS_H_
 

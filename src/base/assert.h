@@ -1,5 +1,6 @@
-// LAMELLA_CHECK: an invariant that is cheap to test, tested in every build. LAMELLA_DCHECK: in debug builds only.
-// Never for bytes read from a pool or a file: bad bytes are data and become Status::Corruption.
+// LAMELLA_CHECK: an invariant that is cheap to test, tested in every build. LAMELLA_DCHECK: in
+// debug builds only. Never for bytes read from a pool or a file: bad bytes are data and become
+// Status::Corruption.
 #ifndef LAMELLA_BASE_ASSERT_H_
 #define LAMELLA_BASE_ASSERT_H_
 
@@ -7,8 +8,9 @@ namespace lamella {
 [[noreturn]] void CheckFailed(const char* condition, const char* file, int line);
 }  // namespace lamella
 
-#define LAMELLA_CHECK(condition) \
-  (__builtin_expect(!!(condition), 1) ? (void)0 : ::lamella::CheckFailed(#condition, __FILE__, __LINE__))
+#define LAMELLA_CHECK(condition)                \
+  (__builtin_expect(!!(condition), 1) ? (void)0 \
+                                      : ::lamella::CheckFailed(#condition, __FILE__, __LINE__))
 
 #ifdef NDEBUG
 #define LAMELLA_DCHECK(condition) ((void)0)

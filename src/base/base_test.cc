@@ -60,7 +60,8 @@ TEST(ErrnoStatus, MapsTheErrorsThatCallersTellApart) {
   EXPECT_TRUE(ErrnoStatus("write a", EDQUOT).IsNoSpace());
   EXPECT_TRUE(ErrnoStatus("read a", EIO).IsIOError());
   EXPECT_EQ(ErrnoStatus("read a", EIO).message(), "read a: Input/output error (errno 5)");
-  EXPECT_NE(ErrnoStatus("open a", EROFS).message().find("must be writable"), std::string_view::npos);
+  EXPECT_NE(ErrnoStatus("open a", EROFS).message().find("must be writable"),
+            std::string_view::npos);
 }
 
 TEST(Options, EngineNamesGoBothWays) {

@@ -11,7 +11,8 @@
 
 namespace lamella {
 
-static_assert(std::endian::native == std::endian::little, "media formats are little-endian and read in place");
+static_assert(std::endian::native == std::endian::little,
+              "media formats are little-endian and read in place");
 
 template <class T>
 void AppendFixed(std::string* out, T value) {
@@ -32,7 +33,8 @@ class Decoder {
     if (in_.size() < sizeof(T)) {
       Fail();
     } else {
-      std::memcpy(&value, in_.data(), sizeof(T));  // NOLINT(bugprone-suspicious-stringview-data-usage): sizeof(T)
+      std::memcpy(&value, in_.data(),
+                  sizeof(T));  // NOLINT(bugprone-suspicious-stringview-data-usage): sizeof(T)
       in_.remove_prefix(sizeof(T));
     }
     return value;

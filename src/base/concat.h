@@ -1,4 +1,5 @@
-// Concat joins text and numbers into one string, for messages. Hex marks a number to be written in base 16.
+// Concat joins text and numbers into one string, for messages. Hex marks a number to be written in
+// base 16.
 #ifndef LAMELLA_BASE_CONCAT_H_
 #define LAMELLA_BASE_CONCAT_H_
 

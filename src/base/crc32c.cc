@@ -43,8 +43,9 @@ T Load(const uint8_t* p) {
 
 #if defined(__x86_64__) || defined(__aarch64__)
 
-// The instruction has a latency of three cycles and starts one each cycle: three independent lanes fill it. A lane's
-// CRC is moved over the bytes of the lanes after it by kLaneShift: the operator is linear, so a table per byte does.
+// The instruction has a latency of three cycles and starts one each cycle: three independent lanes
+// fill it. A lane's CRC is moved over the bytes of the lanes after it by kLaneShift: the operator
+// is linear, so a table per byte does.
 constexpr size_t kLaneBytes = 128;
 
 using ShiftTable = std::array<std::array<uint32_t, 256>, 4>;
@@ -71,8 +72,8 @@ constexpr ShiftTable MakeLaneShift() {
 constexpr ShiftTable kLaneShift = MakeLaneShift();
 
 uint32_t ShiftLane(uint32_t crc) {
-  return kLaneShift[0][crc & 0xff] ^ kLaneShift[1][crc >> 8 & 0xff] ^ kLaneShift[2][crc >> 16 & 0xff] ^
-         kLaneShift[3][crc >> 24];
+  return kLaneShift[0][crc & 0xff] ^ kLaneShift[1][crc >> 8 & 0xff] ^
+         kLaneShift[2][crc >> 16 & 0xff] ^ kLaneShift[3][crc >> 24];
 }
 
 #if defined(__x86_64__)
@@ -128,11 +129,13 @@ LAMELLA_CRC_TARGET uint32_t Crc32cInstruction(uint32_t crc, const uint8_t* p, si
   return ~crc;
 }
 
-const bool kHasInstruction = HasInstruction();  // false until it is initialized: the portable way gives the same
+// false until it is initialized: the portable way gives the same
+const bool kHasInstruction = HasInstruction();
 
 #endif
 
-// The product of two polynomials modulo the CRC's, in the CRC's reversed order of bits: 1 is 0x80000000, x is 0x40000000.
+// The product of two polynomials modulo the CRC's, in the CRC's reversed order of bits: 1 is
+// 0x80000000, x is 0x40000000.
 constexpr uint32_t Multiply(uint32_t a, uint32_t b) {
   uint32_t product = 0;
   for (uint32_t bit = uint32_t{1} << 31; bit != 0; bit >>= 1) {
@@ -142,7 +145,8 @@ constexpr uint32_t Multiply(uint32_t a, uint32_t b) {
   return product;
 }
 
-// kPowers[k][n] is x to the power of 8 * n * 256^k: what a CRC is multiplied by when n * 256^k bytes follow.
+// kPowers[k][n] is x to the power of 8 * n * 256^k: what a CRC is multiplied by when n * 256^k
+// bytes follow.
 using Powers = std::array<std::array<uint32_t, 256>, 8>;
 
 constexpr Powers MakePowers() {
@@ -159,8 +163,8 @@ constexpr Powers kPowers = MakePowers();
 
 }  // namespace
 
-// A CRC is linear: bytes that follow multiply it by a power of x, and their own CRC is added. The complements before and
-// after a CRC cancel out.
+// A CRC is linear: bytes that follow multiply it by a power of x, and their own CRC is added. The
+// complements before and after a CRC cancel out.
 uint32_t Crc32cJoin(uint32_t crc, uint32_t appended, uint64_t bytes) {
   uint32_t power = kPowers[0][bytes & 0xff];
   for (size_t k = 1; (bytes >>= 8) != 0; k++) {
@@ -175,8 +179,9 @@ uint32_t Crc32cPortable(uint32_t crc, const void* data, size_t n) {
   for (; n >= 8; p += 8, n -= 8) {
     const uint32_t low = crc ^ Load<uint32_t>(p);
     const uint32_t high = Load<uint32_t>(p + 4);
-    crc = kTable[7][low & 0xff] ^ kTable[6][low >> 8 & 0xff] ^ kTable[5][low >> 16 & 0xff] ^ kTable[4][low >> 24] ^
-          kTable[3][high & 0xff] ^ kTable[2][high >> 8 & 0xff] ^ kTable[1][high >> 16 & 0xff] ^ kTable[0][high >> 24];
+    crc = kTable[7][low & 0xff] ^ kTable[6][low >> 8 & 0xff] ^ kTable[5][low >> 16 & 0xff] ^
+          kTable[4][low >> 24] ^ kTable[3][high & 0xff] ^ kTable[2][high >> 8 & 0xff] ^
+          kTable[1][high >> 16 & 0xff] ^ kTable[0][high >> 24];
   }
   for (; n > 0; p++, n--) crc = (crc >> 8) ^ kTable[0][(crc ^ *p) & 0xff];
   return ~crc;

@@ -21,9 +21,10 @@ TEST(Crc32c, KnownVectors) {
   const std::string zeros(32, '\0');
   const std::string ones(32, '\xff');
   for (const auto crc : {&Crc32c, &Crc32cPortable}) {
-    EXPECT_EQ(crc(0, digits.data(), digits.size()), 0xe3069283u);  // the check value of the CRC catalogue
-    EXPECT_EQ(crc(0, zeros.data(), zeros.size()), 0x8a9136aau);    // RFC 3720, B.4
-    EXPECT_EQ(crc(0, ones.data(), ones.size()), 0x62a8ab43u);      // RFC 3720, B.4
+    // the check value of the CRC catalogue
+    EXPECT_EQ(crc(0, digits.data(), digits.size()), 0xe3069283u);
+    EXPECT_EQ(crc(0, zeros.data(), zeros.size()), 0x8a9136aau);  // RFC 3720, B.4
+    EXPECT_EQ(crc(0, ones.data(), ones.size()), 0x62a8ab43u);    // RFC 3720, B.4
     EXPECT_EQ(crc(0, nullptr, 0), 0u);
   }
 }
@@ -32,7 +33,8 @@ TEST(Crc32c, InstructionAndTablesAgreeAtEverySizeAndAlignment) {
   const std::string bytes = RandomBytes(1300, 1);
   for (size_t start = 0; start < 8; start++) {
     for (size_t n = 0; start + n <= bytes.size(); n += n < 200 ? 1 : 37) {
-      ASSERT_EQ(Crc32c(7, bytes.data() + start, n), Crc32cPortable(7, bytes.data() + start, n)) << start << " " << n;
+      ASSERT_EQ(Crc32c(7, bytes.data() + start, n), Crc32cPortable(7, bytes.data() + start, n))
+          << start << " " << n;
     }
   }
 }
@@ -54,8 +56,11 @@ TEST(Crc32c, JoinedPiecesGiveTheWhole) {
               Crc32c(9, bytes.data(), bytes.size()));
   }
   const std::string large((1 << 24) + 70000, 'l');  // every byte of the size counts
-  for (const size_t n : {size_t{255}, size_t{256}, size_t{65536}, size_t{66051}, size_t{1 << 24}, large.size()}) {
-    ASSERT_EQ(Crc32cJoin(0x12345678, Crc32c(0, large.data(), n), n), Crc32c(0x12345678, large.data(), n)) << n;
+  for (const size_t n :
+       {size_t{255}, size_t{256}, size_t{65536}, size_t{66051}, size_t{1 << 24}, large.size()}) {
+    ASSERT_EQ(Crc32cJoin(0x12345678, Crc32c(0, large.data(), n), n),
+              Crc32c(0x12345678, large.data(), n))
+        << n;
   }
 }
 

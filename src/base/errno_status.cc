@@ -8,7 +8,9 @@
 
 namespace lamella {
 
-std::string ErrnoText(int error) { return Concat(std::generic_category().message(error), " (errno ", error, ")"); }
+std::string ErrnoText(int error) {
+  return Concat(std::generic_category().message(error), " (errno ", error, ")");
+}
 
 Status ErrnoStatus(std::string_view what, int error) {
   const std::string message = Concat(what, ": ", ErrnoText(error));
@@ -18,7 +20,8 @@ Status ErrnoStatus(std::string_view what, int error) {
     case ENOSPC:
     case EDQUOT:
     case EFBIG:
-      return Status::NoSpace(message + "; free space on that file system, or raise its quota or the file size limit");
+      return Status::NoSpace(
+          message + "; free space on that file system, or raise its quota or the file size limit");
     case EACCES:
     case EPERM:
     case EROFS:

@@ -12,8 +12,8 @@ namespace lamella {
 /// "No such file or directory (errno 2)".
 std::string ErrnoText(int error);
 
-/// `what` names the call and the path, as in "open /data/pool.0". ENOENT gives NotFound; ENOSPC, EDQUOT and EFBIG give
-/// NoSpace with what to do; the rest IOError.
+/// `what` names the call and the path, as in "open /data/pool.0". ENOENT gives NotFound; ENOSPC,
+/// EDQUOT and EFBIG give NoSpace with what to do; the rest IOError.
 Status ErrnoStatus(std::string_view what, int error);
 
 }  // namespace lamella

@@ -1,5 +1,5 @@
-// Sleeping until another thread has changed a word, within one process: what std::atomic's wait does, but without the
-// spinning and yielding that libstdc++ puts before it.
+// Sleeping until another thread has changed a word, within one process: what std::atomic's wait
+// does, but without the spinning and yielding that libstdc++ puts before it.
 #ifndef LAMELLA_BASE_FUTEX_H_
 #define LAMELLA_BASE_FUTEX_H_
 
@@ -15,7 +15,8 @@
 
 namespace lamella {
 
-/// Sleeps while the 32 bits at `word` are `expected`, until a FutexWake. May return early: the caller looks again.
+/// Sleeps while the 32 bits at `word` are `expected`, until a FutexWake. May return early: the
+/// caller looks again.
 inline void FutexWait(const void* word, uint32_t expected) {
   ::syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, nullptr, nullptr, 0);
 }
@@ -33,8 +34,8 @@ inline void SpinPause() {
 #endif
 }
 
-/// Times to pause before sleeping: about as long as what is waited for takes where its thread has a processor (a microsecond),
-/// and less than what going to sleep and being woken costs.
+/// Times to pause before sleeping: about as long as what is waited for takes where its thread has a
+/// processor (a microsecond), and less than what going to sleep and being woken costs.
 inline constexpr int kSpinsMax = 32;
 
 }  // namespace lamella

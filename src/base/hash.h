@@ -1,5 +1,5 @@
-// Hash64: XXH3, for filters, caches and fingerprints. Inlined, so that short keys cost a few nanoseconds.
-// Pure; any thread. The value is the same on every machine and may be stored.
+// Hash64: XXH3, for filters, caches and fingerprints. Inlined, so that short keys cost a few
+// nanoseconds. Pure; any thread. The value is the same on every machine and may be stored.
 #ifndef LAMELLA_BASE_HASH_H_
 #define LAMELLA_BASE_HASH_H_
 

@@ -7,7 +7,8 @@
 namespace lamella {
 namespace {
 
-// A value below 128 has a bucket of its own. Above, its highest seven bits and their shift name the bucket.
+// A value below 128 has a bucket of its own. Above, its highest seven bits and their shift name the
+// bucket.
 constexpr int kSubBits = 6;
 constexpr uint64_t kSubCount = uint64_t{1} << kSubBits;
 constexpr size_t kBucketCount = (64 - kSubBits) * kSubCount + kSubCount;
@@ -51,7 +52,8 @@ uint64_t Histogram::Quantile(double q) const {
   if (count_ == 0) return 0;
   if (q <= 0) return min_;
   if (q >= 1) return max_;
-  const auto rank = std::max<uint64_t>(1, static_cast<uint64_t>(std::ceil(q * static_cast<double>(count_))));
+  const auto rank =
+      std::max<uint64_t>(1, static_cast<uint64_t>(std::ceil(q * static_cast<double>(count_))));
   uint64_t seen = 0;
   for (size_t i = 0; i < kBucketCount; i++) {
     seen += buckets_[i];

@@ -1,13 +1,17 @@
-// MemoryBudget is the DRAM that the stores which share it may hold together, MemoryAccount what one of them holds.
+// MemoryBudget is the DRAM that the stores which share it may hold together, MemoryAccount what one
+// of them holds.
 //
-// While the budget has room, a store may hold all of it. When it has none, a store still gets what its fair share
-// allows (the budget divided by the number of stores), and stores that hold more give back until it has. A store alone keeps to
-// the limits of its parts, which are made for the whole budget, and is told nothing.
+// While the budget has room, a store may hold all of it. When it has none, a store still gets what
+// its fair share allows (the budget divided by the number of stores), and stores that hold more
+// give back until it has. A store alone keeps to the limits of its parts, which are made for the
+// whole budget, and is told nothing.
 // I1: used() is the sum of what the accounts hold.
-// I2: while used() of several is above bytes_max(), some account holds more than the fair share, so that MustShrink() tells it to
-//     give back: all fair shares together are no more than bytes_max().
-// I3: TryCharge grants nothing above bytes_max() that would take an account beyond its fair share: what is tried and not just
-//     charged is at most twice bytes_max(), one while there was room and one of fair shares.
+// I2: while used() of several is above bytes_max(), some account holds more than the fair share, so
+//     that MustShrink() tells it to give back: all fair shares together are no more than
+//     bytes_max().
+// I3: TryCharge grants nothing above bytes_max() that would take an account beyond its fair share:
+//     what is tried and not just charged is at most twice bytes_max(), one while there was room and
+//     one of fair shares.
 // Threads: all calls from any.
 // Lifetime: a budget outlives its accounts, an account all that is charged to it.
 #ifndef LAMELLA_BASE_MEMORY_BUDGET_H_
@@ -23,7 +27,8 @@ namespace lamella {
 
 class MemoryBudget {
  public:
-  /// `exceeded` (may be empty) is called when more is used than there is, by whoever brought it there; once, until less is used.
+  /// `exceeded` (may be empty) is called when more is used than there is, by whoever brought it
+  /// there; once, until less is used.
   explicit MemoryBudget(uint64_t bytes_max, std::function<void()> exceeded = {})
       : bytes_max_(bytes_max), exceeded_(std::move(exceeded)) {}
   MemoryBudget(const MemoryBudget&) = delete;
@@ -78,7 +83,8 @@ class MemoryAccount {
     budget_->Add(bytes);
     budget_->TellIfExceeded();
   }
-  /// For what may be done without. False: the budget has no room and this store has its share; nothing was charged.
+  /// For what may be done without. False: the budget has no room and this store has its share;
+  /// nothing was charged.
   bool TryCharge(uint64_t bytes) {
     const uint64_t held = held_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
     const uint64_t used = budget_->Add(bytes);
@@ -97,7 +103,9 @@ class MemoryAccount {
 
   uint64_t held() const { return held_.load(std::memory_order_relaxed); }
   /// The budget is exceeded, and this store holds more than its fair share.
-  bool MustShrink() const { return budget_->used() > budget_->bytes_max() && held() > budget_->FairShare(); }
+  bool MustShrink() const {
+    return budget_->used() > budget_->bytes_max() && held() > budget_->FairShare();
+  }
   /// What is fair of a limit that is made for a store alone.
   uint64_t ShareOf(uint64_t bytes) const {
     return bytes / std::max<uint64_t>(1, budget_->accounts_.load(std::memory_order_relaxed));

@@ -1,5 +1,5 @@
-// Mutex is std::mutex with the annotations that let clang prove which lock guards what. It is a BasicLockable, so
-// std::condition_variable_any waits on it.
+// Mutex is std::mutex with the annotations that let clang prove which lock guards what. It is a
+// BasicLockable, so std::condition_variable_any waits on it.
 #ifndef LAMELLA_BASE_MUTEX_H_
 #define LAMELLA_BASE_MUTEX_H_
 

@@ -1,5 +1,5 @@
-// NoThrow runs a call at the library's edge, or a thread's: what it throws becomes a Status. The code beneath throws nothing of its own;
-// the standard library does, where there is no memory.
+// NoThrow runs a call at the library's edge, or a thread's: what it throws becomes a Status. The
+// code beneath throws nothing of its own; the standard library does, where there is no memory.
 #ifndef LAMELLA_BASE_NO_THROW_H_
 #define LAMELLA_BASE_NO_THROW_H_
 
@@ -14,8 +14,9 @@ namespace lamella {
 
 inline Status StatusOfException(const char* what) {
   try {
-    return Status::IOError(std::string("the system refused what a call needed: ") + what +
-                           "; free memory, or raise what the process may have (ulimit -v, the container's limit)");
+    return Status::IOError(
+        std::string("the system refused what a call needed: ") + what +
+        "; free memory, or raise what the process may have (ulimit -v, the container's limit)");
   } catch (...) {
     return Status::IOError({});  // not even for a message
   }

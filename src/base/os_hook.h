@@ -1,5 +1,6 @@
-// OsHook sees each call into the operating system that can fail before it is made, and may answer it with an error: so tests see
-// what a store does then (testing/fault_file_system.h). Without one, a call costs one predictable branch more.
+// OsHook sees each call into the operating system that can fail before it is made, and may answer
+// it with an error: so tests see what a store does then (testing/fault_file_system.h). Without one,
+// a call costs one predictable branch more.
 // Threads: any.
 #ifndef LAMELLA_BASE_OS_HOOK_H_
 #define LAMELLA_BASE_OS_HOOK_H_

@@ -4,8 +4,9 @@
 
 namespace lamella {
 
-/// Starts to bring the line of `address` into this processor's cache, to be written: other processors' copies go. The compiler's own
-/// builtin asks for no more than a copy unless it compiles for a processor known to do better. A hint; any address will do.
+/// Starts to bring the line of `address` into this processor's cache, to be written: other
+/// processors' copies go. The compiler's own builtin asks for no more than a copy unless it
+/// compiles for a processor known to do better. A hint; any address will do.
 inline void PrefetchForWrite(const void* address) {
 #if defined(__x86_64__)
   asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(address)));

@@ -1,5 +1,6 @@
-// Random is a small fast pseudo-random generator (xoshiro256**, seeded through SplitMix64): tower heights, tests,
-// workloads. The same seed gives the same numbers on every machine. Not for secrets.
+// Random is a small fast pseudo-random generator (xoshiro256**, seeded through SplitMix64): tower
+// heights, tests, workloads. The same seed gives the same numbers on every machine. Not for
+// secrets.
 // Threads: one thread at a time.
 #ifndef LAMELLA_BASE_RANDOM_H_
 #define LAMELLA_BASE_RANDOM_H_

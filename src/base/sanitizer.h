@@ -1,4 +1,5 @@
-// Which sanitizer watches this build, as 0 or 1: LAMELLA_THREAD_SANITIZER, LAMELLA_ADDRESS_SANITIZER.
+// Which sanitizer watches this build, as 0 or 1: LAMELLA_THREAD_SANITIZER,
+// LAMELLA_ADDRESS_SANITIZER.
 #ifndef LAMELLA_BASE_SANITIZER_H_
 #define LAMELLA_BASE_SANITIZER_H_
 

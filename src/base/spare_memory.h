@@ -1,5 +1,5 @@
-// SpareMemory is memory that is held for who must not fail in the middle of a change: it takes from here what the system
-// refuses it.
+// SpareMemory is memory that is held for who must not fail in the middle of a change: it takes from
+// here what the system refuses it.
 // Threads: none at once.
 #ifndef LAMELLA_BASE_SPARE_MEMORY_H_
 #define LAMELLA_BASE_SPARE_MEMORY_H_
@@ -20,7 +20,9 @@ struct alignas(64) MemoryBlock {
     void* const p = ::operator new(bytes, std::align_val_t{alignment}, std::nothrow);
     return p == nullptr ? nullptr : new (p) MemoryBlock{nullptr, bytes, alignment};
   }
-  static void Delete(MemoryBlock* block) { ::operator delete(block, std::align_val_t{block->alignment}); }
+  static void Delete(MemoryBlock* block) {
+    ::operator delete(block, std::align_val_t{block->alignment});
+  }
 };
 
 class SpareMemory {
@@ -40,8 +42,9 @@ class SpareMemory {
     left_ = bytes;
     return true;
   }
-  /// Bytes of the block, null where it has not so many left. From the first time on the block is the list's, of which `blocks` is
-  /// the head: what is taken lives as long. REQUIRES: a multiple of a line.
+  /// Bytes of the block, null where it has not so many left. From the first time on the block is
+  /// the list's, of which `blocks` is the head: what is taken lives as long. REQUIRES: a multiple
+  /// of a line.
   char* Take(size_t bytes, MemoryBlock** blocks) {
     if (bytes > left_) return nullptr;
     if (!given_) {

@@ -1,6 +1,6 @@
-// Bad input to Open, DestroyDB, CheckDB and RepairDB: directories that are no store, pools that are damaged, foreign or newer, file
-// systems that are full. Each gets a Status that says what is wrong; nothing stored is lost, nothing foreign is touched, and no
-// signal ends the process.
+// Bad input to Open, DestroyDB, CheckDB and RepairDB: directories that are no store, pools that are
+// damaged, foreign or newer, file systems that are full. Each gets a Status that says what is
+// wrong; nothing stored is lost, nothing foreign is touched, and no signal ends the process.
 
 #include <pthread.h>
 #include <sys/mount.h>
@@ -44,7 +44,8 @@ std::string ReadFile(const std::string& path) {
 }
 
 void WriteFile(const std::string& path, std::string_view content) {
-  std::ofstream(path, std::ios::binary).write(content.data(), static_cast<std::streamsize>(content.size()));
+  std::ofstream(path, std::ios::binary)
+      .write(content.data(), static_cast<std::streamsize>(content.size()));
 }
 
 void Patch(const std::string& path, uint64_t offset, std::string_view bytes) {
@@ -95,11 +96,13 @@ class BadInput : public ::testing::Test {
     Status s = DB::Open(options, path_, &db);
     EXPECT_EQ(s.ok(), db != nullptr);
     if (!s.ok()) {
-      EXPECT_GE(s.message().size(), 10u) << "a message says what was expected and found: " << s.ToString();
+      EXPECT_GE(s.message().size(), 10u)
+          << "a message says what was expected and found: " << s.ToString();
     }
     return s;
   }
-  // Open refuses with one of the two codes, twice, without changing a byte of the pool; CheckDB does not call it clean.
+  // Open refuses with one of the two codes, twice, without changing a byte of the pool; CheckDB
+  // does not call it clean.
   void ExpectRefused(Status::Code code, Status::Code or_code) {
     const std::string before = ReadFile(Pool());
     for (int i = 0; i < 2; ++i) {
@@ -144,7 +147,8 @@ TEST_F(BadInput, APathThroughAFileIsAnError) {
     const Status s = DB::Open(options_, path, &db);
     EXPECT_FALSE(s.ok());
     EXPECT_EQ(db, nullptr);
-    EXPECT_NE(s.message().find("file"), std::string_view::npos) << "the message names the path: " << s.ToString();
+    EXPECT_NE(s.message().find("file"), std::string_view::npos)
+        << "the message names the path: " << s.ToString();
   }
   EXPECT_EQ(ReadFile(dir_.Sub("file")), "x");
   Options options = options_;
@@ -163,27 +167,35 @@ TEST_F(BadInput, AReadOnlyDirectoryIsAnError) {
 
 TEST_F(BadInput, OptionsOutOfRangeAreRefusedBeforeAnythingIsMade) {
   // The message says which option it is, what was given, and what may be.
-  const auto refused = [this](std::string_view option, std::string_view given, std::string_view allowed,
+  const auto refused = [this](std::string_view option, std::string_view given,
+                              std::string_view allowed,
                               const std::function<void(Options*)>& change) {
     Options options = options_;
     change(&options);
     const Status s = TryOpen(options);
     EXPECT_TRUE(s.IsInvalidArgument()) << option << ": " << s.ToString();
     for (const std::string_view part : {option, given, allowed}) {
-      EXPECT_NE(s.message().find(part), std::string_view::npos) << "no '" << part << "' in " << s.ToString();
+      EXPECT_NE(s.message().find(part), std::string_view::npos)
+          << "no '" << part << "' in " << s.ToString();
     }
     EXPECT_FALSE(fs::exists(Pool()));
   };
   refused("chunk_bytes", "100000", "64 KiB to 1 GiB", [](Options* o) { o->chunk_bytes = 100000; });
   refused("chunk_bytes", "32768", "64 KiB to 1 GiB", [](Options* o) { o->chunk_bytes = 32 << 10; });
   refused("chunk_bytes", "0", "64 KiB to 1 GiB", [](Options* o) { o->chunk_bytes = 0; });
-  refused("chunk_bytes", "2147483648", "64 KiB to 1 GiB", [](Options* o) { o->chunk_bytes = 2ull << 30; });
-  refused("pmem_paths", "17", "at most 16", [this](Options* o) { o->pmem_paths.assign(17, dir_.path()); });
-  refused("memory_budget_bytes", "1000", "1 MiB", [](Options* o) { o->memory_budget_bytes = 1000; });
-  refused("background_threads", "1000000", "at most", [](Options* o) { o->background_threads = 1'000'000; });
+  refused("chunk_bytes", "2147483648", "64 KiB to 1 GiB",
+          [](Options* o) { o->chunk_bytes = 2ull << 30; });
+  refused("pmem_paths", "17", "at most 16",
+          [this](Options* o) { o->pmem_paths.assign(17, dir_.path()); });
+  refused("memory_budget_bytes", "1000", "1 MiB",
+          [](Options* o) { o->memory_budget_bytes = 1000; });
+  refused("background_threads", "1000000", "at most",
+          [](Options* o) { o->background_threads = 1'000'000; });
   refused("log_shards", "1000000", "at most", [](Options* o) { o->log_shards = 1'000'000; });
-  refused("listdb.lookup_cache_share", "-0.1", "0 to 0.9", [](Options* o) { o->listdb.lookup_cache_share = -0.1; });
-  refused("listdb.lookup_cache_share", "1.5", "0 to 0.9", [](Options* o) { o->listdb.lookup_cache_share = 1.5; });
+  refused("listdb.lookup_cache_share", "-0.1", "0 to 0.9",
+          [](Options* o) { o->listdb.lookup_cache_share = -0.1; });
+  refused("listdb.lookup_cache_share", "1.5", "0 to 0.9",
+          [](Options* o) { o->listdb.lookup_cache_share = 1.5; });
   refused("listdb.second_chance_share", "nan", "0 to 0.9",
           [](Options* o) { o->listdb.second_chance_share = std::nan(""); });
   refused("listdb.second_chance_share", "1.2", "at most 0.9", [](Options* o) {
@@ -210,11 +222,13 @@ TEST_F(BadInput, AnEnginesOptionsAreCheckedWhereTheStoreIsThere) {
 TEST_F(BadInput, EnginesThatAreNotBuiltAnswerNotSupportedAndNameThoseThatAre) {
   const std::vector<EngineKind> built = BuiltEngines();
   for (uint8_t kind = 0; kind <= 12; ++kind) {
-    if (std::find(built.begin(), built.end(), static_cast<EngineKind>(kind)) != built.end()) continue;
+    if (std::find(built.begin(), built.end(), static_cast<EngineKind>(kind)) != built.end())
+      continue;
     Options options = options_;
     options.engine = static_cast<EngineKind>(kind);
     const Status s = TryOpen(options);
-    EXPECT_TRUE(s.IsNotSupported() || (s.IsInvalidArgument() && (kind == 0 || kind > 8))) << s.ToString();
+    EXPECT_TRUE(s.IsNotSupported() || (s.IsInvalidArgument() && (kind == 0 || kind > 8)))
+        << s.ToString();
     for (EngineKind engine : built) {
       EXPECT_NE(s.message().find(EngineName(engine)), std::string_view::npos) << s.ToString();
     }
@@ -247,8 +261,8 @@ TEST_F(BadInput, AForeignFileIsCorruptAndStays) {
 TEST_F(BadInput, ATruncatedPoolIsCorruptAndComesBackWithItsBytes) {
   MakeStore();
   const std::string whole = ReadFile(Pool());
-  for (size_t bytes : {whole.size() / 2, whole.size() / 4, size_t{128} << 10, size_t{64} << 10, size_t{5000},
-                       size_t{4096}, size_t{100}, size_t{1}}) {
+  for (size_t bytes : {whole.size() / 2, whole.size() / 4, size_t{128} << 10, size_t{64} << 10,
+                       size_t{5000}, size_t{4096}, size_t{100}, size_t{1}}) {
     WriteFile(Pool(), std::string_view(whole).substr(0, bytes));
     SCOPED_TRACE(Concat("truncated to ", bytes));
     ExpectRefused(Status::Code::kCorruption, Status::Code::kCorruption);
@@ -339,7 +353,8 @@ TEST_F(BadInput, TwoStoresOnOnePoolAreBusy) {
   std::unique_ptr<DB> db;
   ASSERT_TRUE(DB::Open(options_, path_, &db).ok());
   const auto refused = [&](const Status& s) {
-    EXPECT_TRUE(s.IsBusy() && s.message().find(dir_.Sub("part")) != std::string_view::npos) << s.ToString();
+    EXPECT_TRUE(s.IsBusy() && s.message().find(dir_.Sub("part")) != std::string_view::npos)
+        << s.ToString();
     return s.IsBusy();
   };
   for (uint64_t i = 0; i < 300; ++i) {
@@ -448,7 +463,8 @@ TEST_F(BadInput, WithoutThreadsOpenSaysSoAndLeavesTheStoreAsItIs) {
   {
     const NoThreads none;
     const Status s = TryOpen(options_);
-    EXPECT_TRUE(s.IsIOError() && s.message().find("3 background threads") != std::string_view::npos) << s.ToString();
+    EXPECT_TRUE(s.IsIOError() && s.message().find("3 background threads") != std::string_view::npos)
+        << s.ToString();
     CheckReport report;
     EXPECT_TRUE(CheckDB(path_, options_, &report).IsIOError());
     std::unique_ptr<DB> db;
@@ -458,7 +474,8 @@ TEST_F(BadInput, WithoutThreadsOpenSaysSoAndLeavesTheStoreAsItIs) {
   ExpectStoreWhole(path_);
   std::unique_ptr<DB> db;
   const Status s =
-      DB::Open(options_, dir_.Sub("fresh"), &db);  // what the refused creation left is a store without anything in it
+      DB::Open(options_, dir_.Sub("fresh"),
+               &db);  // what the refused creation left is a store without anything in it
   EXPECT_TRUE(s.ok()) << s.ToString();
 }
 
@@ -486,9 +503,11 @@ TEST_F(BadInput, RecoveryTakesTheThreadsThatItGets) {
   }
 }
 
-// A process that may have few addresses: every call answers, whatever it cannot have: mappings, threads, memory.
+// A process that may have few addresses: every call answers, whatever it cannot have: mappings,
+// threads, memory.
 TEST_F(BadInput, FewAddressesEndNoProcess) {
-  if (LAMELLA_ADDRESS_SANITIZER != 0 || LAMELLA_THREAD_SANITIZER != 0) GTEST_SKIP() << "they need all addresses";
+  if (LAMELLA_ADDRESS_SANITIZER != 0 || LAMELLA_THREAD_SANITIZER != 0)
+    GTEST_SKIP() << "they need all addresses";
   MakeStore();
   uint64_t opened = 0;
   uint64_t refused = 0;
@@ -538,9 +557,10 @@ TEST_F(BadInput, RandomDamageNeverGivesAWrongAnswerOrASignal) {
     SCOPED_TRACE(Concat("seed ", seed, " round ", round));
     WriteFile(Pool(), whole);
     const uint64_t offset = random.Uniform(whole.size());
-    const size_t bytes =
-        static_cast<size_t>(std::min<uint64_t>(whole.size() - offset, 1 + random.Uniform(random.OneIn(2) ? 8 : 20000)));
-    std::string damage = random.OneIn(3) ? std::string(bytes, '\0') : MakeValue(random.Next(), bytes);
+    const size_t bytes = static_cast<size_t>(
+        std::min<uint64_t>(whole.size() - offset, 1 + random.Uniform(random.OneIn(2) ? 8 : 20000)));
+    std::string damage =
+        random.OneIn(3) ? std::string(bytes, '\0') : MakeValue(random.Next(), bytes);
     Patch(Pool(), offset, damage);
     std::unique_ptr<DB> db;
     Options options = options_;
@@ -554,18 +574,21 @@ TEST_F(BadInput, RandomDamageNeverGivesAWrongAnswerOrASignal) {
     for (uint64_t i = 0; i < 300; ++i) {
       std::string value;
       const Status got = db->Get({}, MakeKey(KeyShape::kCommonPrefix, i), &value);
-      ASSERT_TRUE(got.ok() || got.IsCorruption())
-          << "damage at " << offset << " of " << bytes << " bytes, key " << i << ": " << got.ToString();
+      ASSERT_TRUE(got.ok() || got.IsCorruption()) << "damage at " << offset << " of " << bytes
+                                                  << " bytes, key " << i << ": " << got.ToString();
       if (got.ok()) {
-        ASSERT_TRUE(value == MakeValue(i, 500)) << "damage at " << offset << " of " << bytes << " bytes, key " << i;
+        ASSERT_TRUE(value == MakeValue(i, 500))
+            << "damage at " << offset << " of " << bytes << " bytes, key " << i;
       }
     }
     auto it = db->NewIterator({});
     uint64_t count = 0;
     for (it->SeekToFirst(); it->Valid(); it->Next(), ++count) ASSERT_EQ(it->value().size(), 500u);
-    EXPECT_TRUE(count == 300 || it->status().IsCorruption()) << count << " keys, " << it->status().ToString();
+    EXPECT_TRUE(count == 300 || it->status().IsCorruption())
+        << count << " keys, " << it->status().ToString();
   }
-  std::printf("%llu of 60 damaged stores were refused at open\n", static_cast<unsigned long long>(refused));
+  std::printf("%llu of 60 damaged stores were refused at open\n",
+              static_cast<unsigned long long>(refused));
 }
 
 // A file system of its own, as small as a test needs it.

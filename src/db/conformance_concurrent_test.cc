@@ -18,8 +18,10 @@ namespace {
 
 class ConcurrentConformance : public ConformanceTest {
  protected:
-  // Runs the bodies at once. A body gets a flag that turns true when one has failed or the first `drivers` of them are done.
-  void RunTogether(size_t drivers, std::vector<std::function<void(const std::atomic<bool>&)>> bodies) {
+  // Runs the bodies at once. A body gets a flag that turns true when one has failed or the first
+  // `drivers` of them are done.
+  void RunTogether(size_t drivers,
+                   std::vector<std::function<void(const std::atomic<bool>&)>> bodies) {
     std::atomic<bool> stop{false};
     std::atomic<size_t> driving{drivers};
     std::vector<std::thread> threads;
@@ -33,8 +35,9 @@ class ConcurrentConformance : public ConformanceTest {
     for (std::thread& thread : threads) thread.join();
   }
 
-  // For a body that goes on until the others are done. It yields: with more threads than cores, readers that never wait would hold
-  // up by a time slice each step of those that the test waits for, and a test of one second took thirty.
+  // For a body that goes on until the others are done. It yields: with more threads than cores,
+  // readers that never wait would hold up by a time slice each step of those that the test waits
+  // for, and a test of one second took thirty.
   static bool GoesOn(const std::atomic<bool>& stop) {
     std::this_thread::yield();
     return !stop.load();
@@ -52,27 +55,33 @@ class ConcurrentConformance : public ConformanceTest {
       return 0;
     }
     const uint64_t counter = std::strtoull(std::string(value.substr(bar + 1)).c_str(), nullptr, 10);
-    EXPECT_TRUE(value == Encode(key, counter)) << "a torn value of " << Brief(key) << ": " << Brief(value);
+    EXPECT_TRUE(value == Encode(key, counter))
+        << "a torn value of " << Brief(key) << ": " << Brief(value);
     return counter;
   }
 
-  // Uses an iterator that must show `expected`, wherever it stood before: walks it whole, one way, or
-  // seeks and steps about.
-  static void LookAround(Iterator* it, const Entries& expected, std::string_view target, Random* random) {
+  // Uses an iterator that must show `expected`, wherever it stood before: walks it whole, one way,
+  // or seeks and steps about.
+  static void LookAround(Iterator* it, const Entries& expected, std::string_view target,
+                         Random* random) {
     const uint64_t how = random->Uniform(8);
     if (how < 2) {
       const Entries found = how == 0 ? WalkForward(it) : WalkBackward(it);
-      ASSERT_TRUE(SameEntries(expected, found)) << (how == 0 ? "forward" : "backward, numbered from the first");
+      ASSERT_TRUE(SameEntries(expected, found))
+          << (how == 0 ? "forward" : "backward, numbered from the first");
       return;
     }
     const size_t none = expected.size();
     const ModelDb::Entry first(target, "");
-    auto at = static_cast<size_t>(std::lower_bound(expected.begin(), expected.end(), first) - expected.begin());
+    auto at = static_cast<size_t>(std::lower_bound(expected.begin(), expected.end(), first) -
+                                  expected.begin());
     std::string what;
     const auto stands = [&] {
-      const bool same = at == none || !it->Valid() ? at == none && !it->Valid()
-                                                   : ModelDb::Entry(it->key(), it->value()) == expected[at];
-      EXPECT_TRUE(same) << what << ": expected " << (at == none ? "the end" : Brief(expected[at].first)) << ", found "
+      const bool same = at == none || !it->Valid()
+                            ? at == none && !it->Valid()
+                            : ModelDb::Entry(it->key(), it->value()) == expected[at];
+      EXPECT_TRUE(same) << what << ": expected "
+                        << (at == none ? "the end" : Brief(expected[at].first)) << ", found "
                         << (it->Valid() ? Brief(it->key()) : "the end");
       EXPECT_TRUE(it->status().ok()) << what << ": " << it->status().ToString();
       return same;
@@ -147,7 +156,8 @@ TEST_P(ConcurrentConformance, ReadsAreMonotonePerKeyAndThread) {
   }
   RunTogether(kWriters, std::move(bodies));
   for (size_t writer = 0; writer < kWriters; ++writer) {
-    for (uint64_t k = 0; k < kKeys; ++k) EXPECT_EQ(Decode(key_of(writer, k), Get(key_of(writer, k))), kRounds);
+    for (uint64_t k = 0; k < kKeys; ++k)
+      EXPECT_EQ(Decode(key_of(writer, k), Get(key_of(writer, k))), kRounds);
   }
 }
 
@@ -175,7 +185,8 @@ TEST_P(ConcurrentConformance, BatchesAreSeenWholeByEveryKindOfRead) {
     while (GoesOn(stop)) {
       std::vector<std::string> values;
       for (const Status& s : db()->MultiGet({}, keys, &values)) ASSERT_TRUE(s.ok()) << s.ToString();
-      for (uint64_t k = 1; k < kKeys; ++k) ASSERT_EQ(Decode(keys[k], values[k]), Decode(keys[0], values[0]));
+      for (uint64_t k = 1; k < kKeys; ++k)
+        ASSERT_EQ(Decode(keys[k], values[k]), Decode(keys[0], values[0]));
     }
   });
   bodies.push_back([&](const std::atomic<bool>& stop) {
@@ -186,7 +197,8 @@ TEST_P(ConcurrentConformance, BatchesAreSeenWholeByEveryKindOfRead) {
       auto it = db()->NewIterator(options);
       uint64_t count = 0;
       uint64_t counter = 0;
-      for (forward ? it->SeekToFirst() : it->SeekToLast(); it->Valid(); forward ? it->Next() : it->Prev(), ++count) {
+      for (forward ? it->SeekToFirst() : it->SeekToLast(); it->Valid();
+           forward ? it->Next() : it->Prev(), ++count) {
         const uint64_t found = Decode(it->key(), it->value());
         if (count == 0) counter = found;
         ASSERT_EQ(found, counter) << (forward ? "forward" : "backward");
@@ -240,7 +252,8 @@ TEST_P(ConcurrentConformance, WalksSeeOneTimeWhileWritesAndCompactionGoOn) {
   });
   const auto walk = [](Iterator* it, bool forward) {
     Entries entries;
-    for (forward ? it->SeekToFirst() : it->SeekToLast(); it->Valid(); forward ? it->Next() : it->Prev()) {
+    for (forward ? it->SeekToFirst() : it->SeekToLast(); it->Valid();
+         forward ? it->Next() : it->Prev()) {
       entries.emplace_back(it->key(), it->value());
       std::this_thread::yield();  // as GoesOn
     }
@@ -276,11 +289,12 @@ TEST_P(ConcurrentConformance, WalksSeeOneTimeWhileWritesAndCompactionGoOn) {
   RunTogether(1, std::move(bodies));
 }
 
-// What an iterator shows it shows over and over, both ways and from wherever it is sought, while what
-// it stands on is merged, moved and let go of.
+// What an iterator shows it shows over and over, both ways and from wherever it is sought, while
+// what it stands on is merged, moved and let go of.
 TEST_P(ConcurrentConformance, HeldIteratorsShowTheirTimeOverAndOver) {
   constexpr uint64_t kKeys = 1500;
-  // Answers are the release build's to try; a sanitizer, many times as slow, needs each step a few times.
+  // Answers are the release build's to try; a sanitizer, many times as slow, needs each step a few
+  // times.
   constexpr int kRounds = LAMELLA_THREAD_SANITIZER ? 50 : LAMELLA_ADDRESS_SANITIZER ? 150 : 400;
   CloseStore();
   // A few hundred bytes of 1 MiB: what searches start from changes all the time.
@@ -366,7 +380,8 @@ TEST_P(ConcurrentConformance, IteratorsOfRightAfterTheOpenShowTheirTimeOverAndOv
     Reopen();
     const Entries expected(model.begin(), model.end());
     std::vector<std::function<void(const std::atomic<bool>&)>> bodies;
-    bodies.push_back([&](const std::atomic<bool>&) { ASSERT_TRUE(db()->CompactRange({}, {}).ok()); });
+    bodies.push_back(
+        [&](const std::atomic<bool>&) { ASSERT_TRUE(db()->CompactRange({}, {}).ok()); });
     for (uint64_t walker = 0; walker < 2; ++walker) {
       bodies.push_back([&, walker, seed = random.Next()](const std::atomic<bool>& stop) {
         Random mine(seed + walker);
@@ -391,7 +406,8 @@ TEST_P(ConcurrentConformance, DeletesAndPutsOfSharedKeysNeverShowAForeignValue) 
       Random random(writer);
       for (uint64_t i = 0; i < 3000 && !stop.load(); ++i) {
         const std::string key = Concat("shared", random.Uniform(kKeys));
-        const Status s = random.OneIn(3) ? db()->Delete({}, key) : db()->Put({}, key, Encode(key, writer * 10000 + i));
+        const Status s = random.OneIn(3) ? db()->Delete({}, key)
+                                         : db()->Put({}, key, Encode(key, writer * 10000 + i));
         ASSERT_TRUE(s.ok()) << s.ToString();
       }
     });

@@ -92,9 +92,9 @@ TEST_P(LifeConformance, ReopensWithOtherOptions) {
     bool verify;
     bool zipper;
   };
-  for (const Change& change :
-       {Change{64ull << 20, 0, 0.0, 0.0, true, true}, Change{1ull << 20, 64 << 10, 0.5, 0.2, false, false},
-        Change{16ull << 20, 1 << 20, 0.0, 0.6, false, true}}) {
+  for (const Change& change : {Change{64ull << 20, 0, 0.0, 0.0, true, true},
+                               Change{1ull << 20, 64 << 10, 0.5, 0.2, false, false},
+                               Change{16ull << 20, 1 << 20, 0.0, 0.6, false, true}}) {
     options_.memory_budget_bytes = change.budget;
     options_.memtable_bytes = change.memtable;
     options_.listdb.lookup_cache_share = change.lookup;
@@ -189,7 +189,8 @@ TEST_P(LifeConformance, CallsAfterCloseAnswerAborted) {
   EXPECT_TRUE(db()->Put({.sync = true}, "a", "2").IsAborted());
   const std::string_view keys[] = {"a", "b"};
   std::vector<std::string> values;
-  for (const Status& s : db()->MultiGet({}, keys, &values)) EXPECT_TRUE(s.IsAborted()) << s.ToString();
+  for (const Status& s : db()->MultiGet({}, keys, &values))
+    EXPECT_TRUE(s.IsAborted()) << s.ToString();
   EXPECT_EQ(values.size(), 2u);
   EXPECT_EQ(db()->GetSnapshot(), nullptr);
   db()->ReleaseSnapshot(nullptr);
@@ -239,7 +240,8 @@ TEST_P(LifeConformance, CloseIsBusyWhileSomethingOfItIsLeft) {
   ExpectMatches(model_);
 }
 
-// The store is closed in order when the DB goes; its files stay locked, and what is left of it readable, until the last of that goes.
+// The store is closed in order when the DB goes; its files stay locked, and what is left of it
+// readable, until the last of that goes.
 TEST_P(LifeConformance, WhatIsLeftWhenTheDbGoesStaysReadable) {
   const std::string other = path() + "_other";
   Options options = options_;
@@ -248,7 +250,8 @@ TEST_P(LifeConformance, WhatIsLeftWhenTheDbGoesStaysReadable) {
   ASSERT_TRUE(DB::Open(options, other, &handle).ok());
   const std::string value(300, 'v');
   const auto put = [&](uint64_t from, uint64_t to) {
-    for (uint64_t i = from; i < to; ++i) ASSERT_TRUE(handle->Put({}, Concat("key", 10000 + i), value).ok());
+    for (uint64_t i = from; i < to; ++i)
+      ASSERT_TRUE(handle->Put({}, Concat("key", 10000 + i), value).ok());
   };
   put(0, 700);
   ASSERT_TRUE(handle->Flush().ok());
@@ -273,14 +276,16 @@ TEST_P(LifeConformance, WhatIsLeftWhenTheDbGoesStaysReadable) {
   iterators[0].reset();
   EXPECT_EQ(WalkForward(iterators[2].get()).size(), 2000u);
   std::vector<std::thread> threads;  // the last goes in any of them
-  for (int i = 1; i < 3; ++i) threads.emplace_back([&, i] { iterators[static_cast<size_t>(i)].reset(); });
+  for (int i = 1; i < 3; ++i)
+    threads.emplace_back([&, i] { iterators[static_cast<size_t>(i)].reset(); });
   for (std::thread& thread : threads) thread.join();
   busy();
   EXPECT_EQ(pinned.view(), value);
   pinned.Reset();
   CheckReport report;
   Status s = CheckDB(other, options, &report);
-  EXPECT_TRUE(s.ok() && report.clean()) << s.ToString() << (report.clean() ? "" : report.problems[0]);
+  EXPECT_TRUE(s.ok() && report.clean())
+      << s.ToString() << (report.clean() ? "" : report.problems[0]);
   s = DB::Open(options, other, &handle);
   ASSERT_TRUE(s.ok()) << s.ToString();
   EXPECT_EQ(handle->GetStats().recovered_records, 0u) << "it was closed in order";
@@ -292,7 +297,9 @@ TEST_P(LifeConformance, FlushCompactRangeAndWaitForIdleChangeNoAnswer) {
   EXPECT_TRUE(db()->Flush().ok());
   ExpectMatches(model_);
   Remove(300, 600);
-  EXPECT_TRUE(db()->CompactRange(MakeKey(KeyShape::kCommonPrefix, 100), MakeKey(KeyShape::kCommonPrefix, 500)).ok());
+  EXPECT_TRUE(db()->CompactRange(MakeKey(KeyShape::kCommonPrefix, 100),
+                                 MakeKey(KeyShape::kCommonPrefix, 500))
+                  .ok());
   ExpectMatches(model_);
   EXPECT_TRUE(db()->CompactRange({}, MakeKey(KeyShape::kCommonPrefix, 500)).ok());
   EXPECT_TRUE(db()->CompactRange(MakeKey(KeyShape::kCommonPrefix, 500), {}).ok());
@@ -308,8 +315,8 @@ TEST_P(LifeConformance, FlushCompactRangeAndWaitForIdleChangeNoAnswer) {
 TEST_P(LifeConformance, PropertiesAreThere) {
   Fill(0, 1000);
   Settle();
-  for (const char* name : {"lamella.stats", "lamella.levels", "lamella.stats.json", "lamella.engine", "lamella.medium",
-                           "lamella.write-amplification"}) {
+  for (const char* name : {"lamella.stats", "lamella.levels", "lamella.stats.json",
+                           "lamella.engine", "lamella.medium", "lamella.write-amplification"}) {
     std::string value;
     EXPECT_TRUE(db()->GetProperty(name, &value)) << name;
     EXPECT_FALSE(value.empty()) << name;
@@ -319,7 +326,8 @@ TEST_P(LifeConformance, PropertiesAreThere) {
   EXPECT_EQ(value, EngineName(*options_.engine));
   ASSERT_TRUE(db()->GetProperty("lamella.stats.json", &value));
   EXPECT_EQ(value.front(), '{');
-  EXPECT_EQ(std::count(value.begin(), value.end(), '{'), std::count(value.begin(), value.end(), '}'));
+  EXPECT_EQ(std::count(value.begin(), value.end(), '{'),
+            std::count(value.begin(), value.end(), '}'));
   ASSERT_TRUE(db()->GetProperty("lamella.write-amplification", &value));
   EXPECT_GT(std::stod(value), 0.5) << value;
   EXPECT_FALSE(db()->GetProperty("lamella.unknown", &value));
@@ -354,7 +362,9 @@ TEST_P(LifeConformance, StatsCountWhatWasDone) {
 
 TEST_P(LifeConformance, APutCostsOneFence) {
   for (int i = 0; i < 100; ++i) Put(Concat("warm", i), "up");
-  const auto fences = [this] { return db()->GetStats().persist[static_cast<size_t>(WriteCause::kLog)].fences; };
+  const auto fences = [this] {
+    return db()->GetStats().persist[static_cast<size_t>(WriteCause::kLog)].fences;
+  };
   const uint64_t before = fences();
   constexpr uint64_t kPuts = 2000;
   for (uint64_t i = 0; i < kPuts; ++i) Put(MakeKey(KeyShape::kCommonPrefix, i), "value");
@@ -369,21 +379,24 @@ TEST_P(LifeConformance, APutCostsOneFence) {
   WriteBatch batch;
   for (uint64_t i = 0; i < 100; ++i) batch.Put(MakeKey(KeyShape::kCommonPrefix, i), "value");
   ASSERT_TRUE(db()->Write({}, batch).ok());
-  EXPECT_LE(fences() - before_batch, 6u) << "one for a batch, whatever its size, but for new chunks";
+  EXPECT_LE(fences() - before_batch, 6u)
+      << "one for a batch, whatever its size, but for new chunks";
 }
 
 TEST_P(LifeConformance, DestroyDbRemovesTheStoreAndNothingElse) {
   Fill(0, 500);
   CloseStore();
   std::ofstream(path() + "/notes.txt") << "mine";
-  for (const std::string& directory : options_.pmem_paths) std::ofstream(directory + "/notes.txt") << "mine";
+  for (const std::string& directory : options_.pmem_paths)
+    std::ofstream(directory + "/notes.txt") << "mine";
   Status s = DestroyDB(path(), options_);
   EXPECT_TRUE(s.ok()) << s.ToString();
   std::vector<std::string> directories = options_.pmem_paths;
   directories.push_back(path());
   for (const std::string& directory : directories) {
     std::vector<std::string> left;
-    for (const auto& entry : std::filesystem::directory_iterator(directory)) left.push_back(entry.path().filename());
+    for (const auto& entry : std::filesystem::directory_iterator(directory))
+      left.push_back(entry.path().filename());
     EXPECT_EQ(left, std::vector<std::string>{"notes.txt"}) << directory;
   }
   s = DestroyDB(path(), options_);

@@ -11,11 +11,14 @@ namespace {
 class PointConformance : public ConformanceTest {};
 LAMELLA_CONFORMANCE_SUITE(PointConformance);
 
-// Address space that looks like a value of any size and cannot be read: a store that looks at it dies.
+// Address space that looks like a value of any size and cannot be read: a store that looks at it
+// dies.
 class Unreadable {
  public:
   explicit Unreadable(size_t bytes)
-      : bytes_(bytes), base_(::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {}
+      : bytes_(bytes),
+        base_(::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+                     0)) {}
   ~Unreadable() { ::munmap(base_, bytes_); }
   Unreadable(const Unreadable&) = delete;
   Unreadable& operator=(const Unreadable&) = delete;
@@ -91,7 +94,8 @@ TEST_P(PointConformance, KeysOfAnyBytesKeepBytewiseOrder) {
 
 TEST_P(PointConformance, KeysUpToTheLimitWork) {
   ModelDb model;
-  for (size_t size : {size_t{1}, size_t{2}, size_t{255}, size_t{256}, size_t{4096}, kKeyBytesMax - 1, kKeyBytesMax}) {
+  for (size_t size : {size_t{1}, size_t{2}, size_t{255}, size_t{256}, size_t{4096},
+                      kKeyBytesMax - 1, kKeyBytesMax}) {
     for (char last : {'a', 'b'}) {
       std::string key(size, 'k');
       key.back() = last;
@@ -154,7 +158,8 @@ TEST_P(PointConformance, ValuesBeyondAChunkWork) {
     model.Put(sequence, key, value);
   };
   const size_t chunk = static_cast<size_t>(options_.chunk_bytes);
-  for (size_t size : {chunk - 200, chunk - 64, chunk - 32, chunk, chunk + 1, 2 * chunk, size_t{5} << 20}) {
+  for (size_t size :
+       {chunk - 200, chunk - 64, chunk - 32, chunk, chunk + 1, 2 * chunk, size_t{5} << 20}) {
     write(Concat("large", size), size);
     write(Concat("small", size), 10);
   }

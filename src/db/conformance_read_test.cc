@@ -1,4 +1,5 @@
-// Conformance: snapshots, iterators, pinned values: one point in time, whatever is written or compacted since (P4).
+// Conformance: snapshots, iterators, pinned values: one point in time, whatever is written or
+// compacted since (P4).
 
 #include <utility>
 
@@ -170,8 +171,10 @@ TEST_P(ReadConformance, IteratorsWalkAsTheModelDoesWithinRandomBounds) {
     Churn(&random, 400, kKeys);
     if (round % 2 == 1) Settle();
     for (int walk = 0; walk < 20; ++walk) {
-      const std::string lower = random.OneIn(2) ? MakeNearKey(KeyShape::kMixed, &random, kKeys) : "";
-      const std::string upper = random.OneIn(2) ? MakeNearKey(KeyShape::kMixed, &random, kKeys) : "";
+      const std::string lower =
+          random.OneIn(2) ? MakeNearKey(KeyShape::kMixed, &random, kKeys) : "";
+      const std::string upper =
+          random.OneIn(2) ? MakeNearKey(KeyShape::kMixed, &random, kKeys) : "";
       ReadOptions options;
       options.lower_bound = lower;
       options.upper_bound = upper;

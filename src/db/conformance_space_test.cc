@@ -46,8 +46,8 @@ class SpaceConformance : public ConformanceTest {
       EXPECT_FALSE(s.message().empty());
       return;
     }
-    FAIL() << "the pool was never full: " << acknowledged_.size() << " values of " << kValueBytes << " bytes fit in "
-           << options_.pool_bytes_max;
+    FAIL() << "the pool was never full: " << acknowledged_.size() << " values of " << kValueBytes
+           << " bytes fit in " << options_.pool_bytes_max;
   }
   void ExpectAcknowledged() {
     for (const auto& [key, id] : acknowledged_) {
@@ -83,7 +83,8 @@ TEST_P(SpaceConformance, AStoreOfOneRecordIsSmall) {
 
 TEST_P(SpaceConformance, SpaceOfDeletedKeysComesBack) {
   const uint64_t count = SmallChunks() ? 3000 : 12000;
-  for (uint64_t i = 0; i < count; ++i) Put(MakeKey(KeyShape::kCommonPrefix, i), MakeValue(i, kValueBytes));
+  for (uint64_t i = 0; i < count; ++i)
+    Put(MakeKey(KeyShape::kCommonPrefix, i), MakeValue(i, kValueBytes));
   Settle();
   const uint64_t full = db()->GetStats().pool_bytes_used;
   EXPECT_GE(full, count * kValueBytes);
@@ -100,19 +101,21 @@ TEST_P(SpaceConformance, SpaceOfDeletedKeysComesBack) {
 
 // While open, after a close and after that; and it can be filled again.
 TEST_P(SpaceConformance, AnEmptiedStoreGivesItsSpaceBackToTheFileSystem) {
-  if (!GetParam().options.listdb.unified_log) GTEST_SKIP() << "a plain log keeps what it last copied (docs/LIMITS.md)";
+  if (!GetParam().options.listdb.unified_log)
+    GTEST_SKIP() << "a plain log keeps what it last copied (docs/LIMITS.md)";
   const uint64_t count = SmallChunks() ? 3000 : 12000;
   const auto files_bytes = [this] {
     uint64_t bytes = 0;
-    for (const auto& entry :
-         std::filesystem::recursive_directory_iterator(std::filesystem::path(path()).parent_path())) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(
+             std::filesystem::path(path()).parent_path())) {
       if (entry.path().filename().string().starts_with("pool.")) bytes += entry.file_size();
     }
     return bytes;
   };
   const uint64_t small = (4ull << 20) * GetParam().parts;
   for (uint64_t round = 0; round < 2; ++round) {
-    for (uint64_t i = 0; i < count; ++i) Put(MakeKey(KeyShape::kCommonPrefix, i), MakeValue(i + round, kValueBytes));
+    for (uint64_t i = 0; i < count; ++i)
+      Put(MakeKey(KeyShape::kCommonPrefix, i), MakeValue(i + round, kValueBytes));
     Settle();
     const uint64_t full = files_bytes();
     EXPECT_GE(full, count * kValueBytes);
@@ -120,7 +123,8 @@ TEST_P(SpaceConformance, AnEmptiedStoreGivesItsSpaceBackToTheFileSystem) {
     Settle();
     Settle();
     EXPECT_EQ(files_bytes(), db()->GetStats().pool_bytes);
-    EXPECT_LT(files_bytes(), small) << "of " << full << " while open; in use: " << db()->GetStats().pool_bytes_used;
+    EXPECT_LT(files_bytes(), small)
+        << "of " << full << " while open; in use: " << db()->GetStats().pool_bytes_used;
     Reopen();
     EXPECT_LT(files_bytes(), small) << "of " << full << " opened again";
     EXPECT_TRUE(Get(MakeKey(KeyShape::kCommonPrefix, 0)) == MakeValue(round, kValueBytes));
@@ -130,7 +134,8 @@ TEST_P(SpaceConformance, AnEmptiedStoreGivesItsSpaceBackToTheFileSystem) {
     ExpectClean();
     Open();
   }
-  for (uint64_t i = 0; i < count; ++i) Put(MakeKey(KeyShape::kCommonPrefix, i), MakeValue(i + 2, kValueBytes));
+  for (uint64_t i = 0; i < count; ++i)
+    Put(MakeKey(KeyShape::kCommonPrefix, i), MakeValue(i + 2, kValueBytes));
   Reopen();
   for (uint64_t i = 0; i < count; ++i) {
     ASSERT_TRUE(Get(MakeKey(KeyShape::kCommonPrefix, i)) == MakeValue(i + 2, kValueBytes)) << i;
@@ -139,10 +144,12 @@ TEST_P(SpaceConformance, AnEmptiedStoreGivesItsSpaceBackToTheFileSystem) {
 
 // Readers and an iterator go on while the pool shrinks under them.
 TEST_P(SpaceConformance, ReadersGoOnWhileSpaceIsGivenBack) {
-  if (!GetParam().options.listdb.unified_log) GTEST_SKIP() << "a plain log keeps what it last copied (docs/LIMITS.md)";
+  if (!GetParam().options.listdb.unified_log)
+    GTEST_SKIP() << "a plain log keeps what it last copied (docs/LIMITS.md)";
   const uint64_t count = SmallChunks() ? 1500 : 6000;
   const uint64_t kept = 20;  // the last ones
-  for (uint64_t i = 0; i < count; ++i) Put(MakeKey(KeyShape::kCommonPrefix, i), MakeValue(i, kValueBytes));
+  for (uint64_t i = 0; i < count; ++i)
+    Put(MakeKey(KeyShape::kCommonPrefix, i), MakeValue(i, kValueBytes));
   Settle();
   std::atomic<bool> stop{false};
   std::vector<std::thread> readers;
@@ -166,7 +173,8 @@ TEST_P(SpaceConformance, ReadersGoOnWhileSpaceIsGivenBack) {
   Settle();
   stop.store(true);
   for (std::thread& reader : readers) reader.join();
-  // What they kept at the end is moved after a merge, once nobody can stand on it any more (docs/LIMITS.md).
+  // What they kept at the end is moved after a merge, once nobody can stand on it any more
+  // (docs/LIMITS.md).
   const uint64_t small = (4ull << 20) * GetParam().parts;
   for (int merges = 0; merges < 8 && db()->GetStats().pool_bytes >= small; ++merges) {
     Put(MakeKey(KeyShape::kCommonPrefix, count - 1), MakeValue(count - 1, kValueBytes));
@@ -181,7 +189,8 @@ TEST_P(SpaceConformance, OverwritingDoesNotGrowThePoolWithoutEnd) {
   const uint64_t keys = SmallChunks() ? 200 : 2000;
   uint64_t after_two = 0;
   for (uint64_t round = 0; round < 8; ++round) {
-    for (uint64_t i = 0; i < keys; ++i) Put(MakeKey(KeyShape::kCommonPrefix, i), MakeValue(round, kValueBytes));
+    for (uint64_t i = 0; i < keys; ++i)
+      Put(MakeKey(KeyShape::kCommonPrefix, i), MakeValue(round, kValueBytes));
     Settle();
     if (round == 1) after_two = db()->GetStats().pool_bytes_used;
   }
@@ -192,7 +201,8 @@ TEST_P(SpaceConformance, OverwritingDoesNotGrowThePoolWithoutEnd) {
 
 TEST_P(SpaceConformance, ASnapshotKeepsItsSpaceAndNoMore) {
   const uint64_t keys = SmallChunks() ? 500 : 4000;
-  for (uint64_t i = 0; i < keys; ++i) Put(MakeKey(KeyShape::kCommonPrefix, i), MakeValue(i, kValueBytes));
+  for (uint64_t i = 0; i < keys; ++i)
+    Put(MakeKey(KeyShape::kCommonPrefix, i), MakeValue(i, kValueBytes));
   const Snapshot* snapshot = db()->GetSnapshot();
   for (uint64_t i = 0; i < keys; ++i) Delete(MakeKey(KeyShape::kCommonPrefix, i));
   Settle();
@@ -209,11 +219,13 @@ TEST_P(SpaceConformance, ASnapshotKeepsItsSpaceAndNoMore) {
 TEST_P(SpaceConformance, AFullPoolRefusesWritesAndLosesNone) {
   OpenLimited();
   FillUp();
-  EXPECT_GE(acknowledged_.size() * kValueBytes, options_.pool_bytes_max / 3) << "most of the pool holds data";
+  EXPECT_GE(acknowledged_.size() * kValueBytes, options_.pool_bytes_max / 3)
+      << "most of the pool holds data";
   EXPECT_LE(db()->GetStats().pool_bytes, options_.pool_bytes_max);
   ExpectAcknowledged();
   WriteBatch batch;
-  for (int i = 0; i < 3; ++i) batch.Put(Concat("batch", i), std::string(options_.pool_bytes_max / 4, 'x'));
+  for (int i = 0; i < 3; ++i)
+    batch.Put(Concat("batch", i), std::string(options_.pool_bytes_max / 4, 'x'));
   EXPECT_TRUE(db()->Write({}, batch).IsNoSpace());
   ExpectAcknowledged();
   Reopen();
@@ -226,7 +238,8 @@ TEST_P(SpaceConformance, DeletesWorkOnAFullPoolAndMakeRoom) {
     const size_t kept = acknowledged_.size();
     FillUp();
     if (HasFatalFailure()) return;
-    EXPECT_GE((acknowledged_.size() - kept) * kValueBytes, options_.pool_bytes_max / 6) << "cycle " << cycle;
+    EXPECT_GE((acknowledged_.size() - kept) * kValueBytes, options_.pool_bytes_max / 6)
+        << "cycle " << cycle;
     ExpectAcknowledged();
     if (cycle == 1) {  // a full pool is an answer, not an error that stays
       const Status s = db()->CompactRange({}, {});
@@ -239,8 +252,8 @@ TEST_P(SpaceConformance, DeletesWorkOnAFullPoolAndMakeRoom) {
         continue;
       }
       const Status s = db()->Delete({}, it->first);
-      ASSERT_TRUE(s.ok()) << "cycle " << cycle << ", delete " << at << " of " << acknowledged_.size() << ": "
-                          << s.ToString();
+      ASSERT_TRUE(s.ok()) << "cycle " << cycle << ", delete " << at << " of "
+                          << acknowledged_.size() << ": " << s.ToString();
       it = acknowledged_.erase(it);
     }
     Settle();
@@ -264,7 +277,8 @@ TEST_P(SpaceConformance, AFullPoolOfAllSizesStaysWritable) {
       const size_t size = random.Uniform(uint64_t{1} << (4 + random.Uniform(14)));
       const std::string key = Concat("cycle", cycle, "-", 1000000 + i);
       const Status s = db()->Put({}, key, MakeValue(i, size));
-      ASSERT_TRUE(s.ok() || s.IsNoSpace()) << "cycle " << cycle << ", put " << i << ": " << s.ToString();
+      ASSERT_TRUE(s.ok() || s.IsNoSpace())
+          << "cycle " << cycle << ", put " << i << ": " << s.ToString();
       full = s.IsNoSpace();
       if (s.ok()) sizes[key] = size;
     }
@@ -292,10 +306,12 @@ TEST_P(SpaceConformance, OverwritingOneKeyInASmallPoolGoesOnForever) {
     const Status s = db()->Put({}, Concat("key", i % 10), MakeValue(i, kValueBytes));
     ASSERT_TRUE(s.ok()) << "write " << i << " of " << writes << ": " << s.ToString();
   }
-  for (uint64_t i = writes - 10; i < writes; ++i) EXPECT_TRUE(Get(Concat("key", i % 10)) == MakeValue(i, kValueBytes));
+  for (uint64_t i = writes - 10; i < writes; ++i)
+    EXPECT_TRUE(Get(Concat("key", i % 10)) == MakeValue(i, kValueBytes));
 }
 
-// A power cut takes back every hint that was never flushed. What is dead is found again before a full pool is one.
+// A power cut takes back every hint that was never flushed. What is dead is found again before a
+// full pool is one.
 TEST_P(SpaceConformance, AFullPoolOfGarbageTakesAsMuchAfterAPowerCutAsAfterAKill) {
   const auto forget_hints = [this] {
     PoolOptions pool_options;
@@ -341,11 +357,13 @@ TEST_P(SpaceConformance, AFullPoolOfGarbageTakesAsMuchAfterAPowerCutAsAfterAKill
   EXPECT_GE(takes(Then::kCutAndCompact), after_kill / 100 * 95);
 }
 
-// What a store may take whose live keys and values are so large: the target, the MemTable's log that nobody has merged, and what
-// is open or fixed.
+// What a store may take whose live keys and values are so large: the target, the MemTable's log
+// that nobody has merged, and what is open or fixed.
 uint64_t SpaceAllowed(const Options& options, uint64_t live_bytes, uint32_t parts) {
-  const uint64_t memtable = options.memtable_bytes != 0 ? options.memtable_bytes : options.memory_budget_bytes / 16;
-  const uint64_t memtable_log = std::min(2 * memtable, std::max<uint64_t>(24 << 20, 3 * live_bytes) / 8);
+  const uint64_t memtable =
+      options.memtable_bytes != 0 ? options.memtable_bytes : options.memory_budget_bytes / 16;
+  const uint64_t memtable_log =
+      std::min(2 * memtable, std::max<uint64_t>(24 << 20, 3 * live_bytes) / 8);
   const double target = options.space_target * static_cast<double>(live_bytes);
   return static_cast<uint64_t>(target * 17 / 16) + memtable_log + 24 * parts * options.chunk_bytes;
 }
@@ -362,7 +380,8 @@ class SpaceTarget : public ConformanceTest {
 };
 LAMELLA_CONFORMANCE_SUITE(SpaceTarget);
 
-// Keys rise, the oldest are deleted: however much goes through, the store stays as small as what it holds.
+// Keys rise, the oldest are deleted: however much goes through, the store stays as small as what it
+// holds.
 TEST_P(SpaceTarget, AQueueStaysAsSmallAsItsContent) {
   if (NeverMerges()) GTEST_SKIP() << "zipper_compaction is off";
   constexpr uint64_t kHeld = 1000;
@@ -374,23 +393,27 @@ TEST_P(SpaceTarget, AQueueStaysAsSmallAsItsContent) {
     if (HasFatalFailure()) return;
     if (i % (kLength / 4) == kLength / 4 - 1) {
       Idle();
-      EXPECT_LE(Used(), SpaceAllowed(options_, kHeld * (kValue + 12), GetParam().parts)) << "after " << i << " puts";
+      EXPECT_LE(Used(), SpaceAllowed(options_, kHeld * (kValue + 12), GetParam().parts))
+          << "after " << i << " puts";
     }
   }
   EXPECT_EQ(ScanForward().size(), kHeld);
   EXPECT_EQ(ScanBackward().size(), kHeld);
 }
 
-// Nor does it grow while it is used: what is dead is found as fast as it comes, or writers wait for that.
+// Nor does it grow while it is used: what is dead is found as fast as it comes, or writers wait for
+// that.
 TEST_P(SpaceTarget, AQueueAtFullSpeedStaysSmall) {
   if (NeverMerges()) GTEST_SKIP() << "zipper_compaction is off";
-  if (GetParam().options.memtable_bytes != Options().memtable_bytes) GTEST_SKIP() << "small MemTables let no log grow";
+  if (GetParam().options.memtable_bytes != Options().memtable_bytes)
+    GTEST_SKIP() << "small MemTables let no log grow";
   if (LAMELLA_ADDRESS_SANITIZER) GTEST_SKIP() << "the release build writes at full speed";
   constexpr size_t kValue = 100;
   constexpr uint64_t kHeld = (10 << 20) / (kValue + 12);
   constexpr uint64_t kLength = 6 * kHeld;
-  // In use 64 MiB; its files have what growth keeps ready on top. Writers wait for merges, and gc has its turn between any two, so
-  // that it holds where other tests take the processor too. Without a bound on what waits for merges it is 200 MiB and more.
+  // In use 64 MiB; its files have what growth keeps ready on top. Writers wait for merges, and gc
+  // has its turn between any two, so that it holds where other tests take the processor too.
+  // Without a bound on what waits for merges it is 200 MiB and more.
   const uint64_t allowed = (64ull << 20) * GetParam().parts;
   const uint64_t files_allowed = allowed / 2 * 3;
   uint64_t most = 0;
@@ -459,11 +482,13 @@ TEST_P(SpaceTarget, OverwritingAnywhereEndsAtTheTarget) {
     Put(key, MakeValue(i, value));
     live += key.size() + value;
   }
-  for (uint64_t i = 0; i < 3 * keys; ++i) Put(Concat("key", 1000000 + random.Uniform(keys)), MakeValue(i, value));
+  for (uint64_t i = 0; i < 3 * keys; ++i)
+    Put(Concat("key", 1000000 + random.Uniform(keys)), MakeValue(i, value));
   Idle();
   EXPECT_LE(Used(), SpaceAllowed(options_, live, GetParam().parts));
   const Stats stats = db()->GetStats();
-  EXPECT_LE(stats.gc_bytes_relocated, 4 * 3 * keys * (value + 50)) << "no record is copied over and over";
+  EXPECT_LE(stats.gc_bytes_relocated, 4 * 3 * keys * (value + 50))
+      << "no record is copied over and over";
   EXPECT_EQ(ScanForward().size(), keys);
   // And a store that is idle stays idle.
   Idle();

@@ -1,8 +1,10 @@
-// Bytes that changed by themselves: over a small store that holds every structure, closed, or killed, or cut off from power, every
-// bit of what is used is flipped, chunks are zeroed and swapped, the file cut short. With checksums verified a read gives the right
-// answer or Corruption: never another value, never NotFound for what is there. Of acknowledged writes none is taken back without a
-// word; but of a store that lost power, where nothing was written behind it, the last. Check finds each flip that a read does; Repair
-// saves all but the record that was hit, never invents one, and never says that less was lost than was.
+// Bytes that changed by themselves: over a small store that holds every structure, closed, or
+// killed, or cut off from power, every bit of what is used is flipped, chunks are zeroed and
+// swapped, the file cut short. With checksums verified a read gives the right answer or Corruption:
+// never another value, never NotFound for what is there. Of acknowledged writes none is taken back
+// without a word; but of a store that lost power, where nothing was written behind it, the last.
+// Check finds each flip that a read does; Repair saves all but the record that was hit, never
+// invents one, and never says that less was lost than was.
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -56,7 +58,8 @@ class ImageFile {
   void Restore() {
     struct stat mine{};
     struct stat there{};
-    LAMELLA_CHECK(::fstat(fd_, &mine) == 0 && ::stat(path_.c_str(), &there) == 0 && mine.st_ino == there.st_ino);
+    LAMELLA_CHECK(::fstat(fd_, &mine) == 0 && ::stat(path_.c_str(), &there) == 0 &&
+                  mine.st_ino == there.st_ino);
     LAMELLA_CHECK(::ftruncate(fd_, static_cast<off_t>(image_->size())) == 0);
     constexpr size_t kPage = 4096;
     for (size_t at = 0; at < image_->size(); at += kPage) {
@@ -95,8 +98,8 @@ class Corruption : public ::testing::Test {
     return std::make_unique<DbImpl>(options_, dir_.Sub("store"), DbSeams{nullptr, true});
   }
 
-  /// How the store was left: closed; by a process that was killed; the same, with what was not flushed lost as well.
-  /// Or by one that was killed on a page medium, in an earlier boot.
+  /// How the store was left: closed; by a process that was killed; the same, with what was not
+  /// flushed lost as well. Or by one that was killed on a page medium, in an earlier boot.
   enum class Left : uint8_t { kClosed, kKilled, kPowerCut, kEarlierBoot };
 
   void Put(DbImpl* db, uint64_t key, const std::string& value) {
@@ -104,7 +107,9 @@ class Corruption : public ::testing::Test {
     Expect(name, value);
     ASSERT_TRUE(db->Put({}, name, value).ok());
   }
-  void Put(DbImpl* db, uint64_t key, uint64_t value) { Put(db, key, MakeValue(value, 20 + value % 60)); }
+  void Put(DbImpl* db, uint64_t key, uint64_t value) {
+    Put(db, key, MakeValue(value, 20 + value % 60));
+  }
   void Expect(const std::string& key, const std::string& value) {
     expected_[key] = value;
     written_.emplace(key, value);
@@ -134,7 +139,8 @@ class Corruption : public ::testing::Test {
     if (left == Left::kPowerCut) LoseHints();
     if (left == Left::kEarlierBoot) {
       MarkAnotherBoot(dir_.Sub("store") + "/pool.0");
-      EditSuperblocksOf(dir_.Sub("store") + "/pool.0", [](Superblock* copy, int) { copy->clean = 0; });
+      EditSuperblocksOf(dir_.Sub("store") + "/pool.0",
+                        [](Superblock* copy, int) { copy->clean = 0; });
     }
     std::ifstream in(dir_.Sub("store") + "/pool.0", std::ios::binary);
     image_.assign(std::istreambuf_iterator<char>(in), {});
@@ -143,7 +149,8 @@ class Corruption : public ::testing::Test {
     if (left == Left::kPowerCut) taken_back_.push_back(before_last_);
   }
 
-  // One shard fills chunks, whose last records nothing follows there, and is idle while the other is written; a batch ends it all.
+  // One shard fills chunks, whose last records nothing follows there, and is idle while the other
+  // is written; a batch ends it all.
   void WriteBusyAndIdleShards(DbImpl* db) {
     const std::string large(25000, '\0');  // two in a chunk; no bits of it are flipped
     RunOn(0);
@@ -179,7 +186,9 @@ class Corruption : public ::testing::Test {
     ASSERT_NO_FATAL_FAILURE(OpenPool(&pool));
     pool->ForEachChunk([&](const ChunkRef& chunk) {
       ChunkDescriptor* descriptor = pool->Descriptor(chunk.part, chunk.index);
-      for (PmWord* hint : {&descriptor->dead_bytes, &descriptor->used_bytes, &descriptor->whole_bytes}) hint->store(0);
+      for (PmWord* hint :
+           {&descriptor->dead_bytes, &descriptor->used_bytes, &descriptor->whole_bytes})
+        hint->store(0);
     });
   }
 
@@ -195,7 +204,8 @@ class Corruption : public ::testing::Test {
     std::map<std::string, std::pair<Status, std::string>> gets;
   };
 
-  static Outcome Judge(const Seen& seen, const std::map<std::string, std::string>& expected, std::string* what) {
+  static Outcome Judge(const Seen& seen, const std::map<std::string, std::string>& expected,
+                       std::string* what) {
     Outcome outcome = Outcome::kRight;
     const auto saw = [&](Outcome now, const std::string& where) {
       if (now > outcome) {
@@ -212,14 +222,16 @@ class Corruption : public ::testing::Test {
       ++at;
     }
     if (!seen.scan.ok()) {
-      saw(seen.scan.IsCorruption() ? Outcome::kReported : Outcome::kWrong, "scan: " + seen.scan.ToString());
+      saw(seen.scan.IsCorruption() ? Outcome::kReported : Outcome::kWrong,
+          "scan: " + seen.scan.ToString());
     } else if (at != expected.end()) {
       saw(Outcome::kWrong, "a scan ends before " + Brief(at->first));
     }
     for (const auto& [key, got] : seen.gets) {
       const auto& [status, value] = got;
       const auto is = expected.find(key);
-      const bool right = is == expected.end() ? status.IsNotFound() : status.ok() && value == is->second;
+      const bool right =
+          is == expected.end() ? status.IsNotFound() : status.ok() && value == is->second;
       if (status.IsCorruption()) {
         saw(Outcome::kReported, "Get: " + status.ToString());
       } else if (!right) {
@@ -275,8 +287,8 @@ class Corruption : public ::testing::Test {
     return others;
   }
 
-  // Repairs the store as it is: how many keys are not what they were, SIZE_MAX where it refused. `wrong`: what it may not do.
-  // `full` (may be null): the report.
+  // Repairs the store as it is: how many keys are not what they were, SIZE_MAX where it refused.
+  // `wrong`: what it may not do. `full` (may be null): the report.
   size_t Repair(std::string* wrong, RepairReport* full = nullptr,
                 std::map<std::string, std::string>* content = nullptr) {
     RepairReport report;
@@ -309,13 +321,14 @@ class Corruption : public ::testing::Test {
     size_t others = CountOthers(found, expected_);
     for (const auto& earlier : taken_back_) others = std::min(others, CountOthers(found, earlier));
     if (others > report.records_lost && report.notes.empty()) {
-      *wrong = Concat("repair says that it lost ", report.records_lost, " records, and lost ", others);
+      *wrong =
+          Concat("repair says that it lost ", report.records_lost, " records, and lost ", others);
     }
     return others;
   }
 
-  // The bits of what is not zero, and of what lies just behind it; the `turn`th of `turns` shares of them.
-  // `lost_max`: keys that a repair may lose to one of them.
+  // The bits of what is not zero, and of what lies just behind it; the `turn`th of `turns` shares
+  // of them. `lost_max`: keys that a repair may lose to one of them.
   void FlipBits(uint64_t turn, uint64_t turns, size_t lost_max) {
     std::vector<uint64_t> bytes;
     for (uint64_t at = 0; at < image_.size(); at += 8) {
@@ -350,16 +363,18 @@ class Corruption : public ::testing::Test {
         ++repaired;
         refused += others == SIZE_MAX ? 1 : 0;
         if (others != SIZE_MAX) lost += others;
-        if (others != SIZE_MAX && others > lost_max) ADD_FAILURE() << where << "repair loses " << others << " keys";
+        if (others != SIZE_MAX && others > lost_max)
+          ADD_FAILURE() << where << "repair loses " << others << " keys";
       }
     }
     std::printf(
-        "%llu of %zu bits flipped: %llu harmless, %llu reported, %llu wrong; %llu repaired, %llu keys lost, %llu "
+        "%llu of %zu bits flipped: %llu harmless, %llu reported, %llu wrong; %llu repaired, %llu "
+        "keys lost, %llu "
         "refused\n",
-        static_cast<unsigned long long>(flipped), bytes.size() * 8, static_cast<unsigned long long>(outcomes[0]),
-        static_cast<unsigned long long>(outcomes[1]), static_cast<unsigned long long>(outcomes[2]),
-        static_cast<unsigned long long>(repaired), static_cast<unsigned long long>(lost),
-        static_cast<unsigned long long>(refused));
+        static_cast<unsigned long long>(flipped), bytes.size() * 8,
+        static_cast<unsigned long long>(outcomes[0]), static_cast<unsigned long long>(outcomes[1]),
+        static_cast<unsigned long long>(outcomes[2]), static_cast<unsigned long long>(repaired),
+        static_cast<unsigned long long>(lost), static_cast<unsigned long long>(refused));
     ProofAdd("bits_flipped_wrong", outcomes[2], flipped);
     ProofAdd("bits_flipped_harmless", outcomes[0]);
     ProofAdd("bits_flipped_reported", outcomes[1]);
@@ -378,24 +393,29 @@ class Corruption : public ::testing::Test {
   std::string image_;
 };
 
-// Shares, so that they run beside each other, of a unified and of a plain log's store. A sanitizer build flips a sample.
+// Shares, so that they run beside each other, of a unified and of a plain log's store. A sanitizer
+// build flips a sample.
 constexpr uint64_t kFlipShares = 4;
-constexpr uint64_t kFlipTurns = LAMELLA_ADDRESS_SANITIZER != 0 || LAMELLA_THREAD_SANITIZER != 0 ? 61 : kFlipShares;
+constexpr uint64_t kFlipTurns =
+    LAMELLA_ADDRESS_SANITIZER != 0 || LAMELLA_THREAD_SANITIZER != 0 ? 61 : kFlipShares;
 
-class FlippedBit : public Corruption, public ::testing::WithParamInterface<std::tuple<bool, uint64_t>> {
+class FlippedBit : public Corruption,
+                   public ::testing::WithParamInterface<std::tuple<bool, uint64_t>> {
  protected:
   void BuildAndFlip(Left left) {
     options_.listdb.unified_log = std::get<0>(GetParam());
     Build(left);
     // Of stores that were not closed a sample, but for a long test.
-    const uint64_t turns = left == Left::kClosed || ProofSeconds(1) > 1 ? kFlipTurns : 5 * kFlipTurns + 1;
+    const uint64_t turns =
+        left == Left::kClosed || ProofSeconds(1) > 1 ? kFlipTurns : 5 * kFlipTurns + 1;
     FlipBits(std::get<1>(GetParam()), turns, left == Left::kClosed ? 1 : kLastBatch);
   }
 };
 
 TEST_P(FlippedBit, OfAClosedStoreIsHarmlessOrReported) { BuildAndFlip(Left::kClosed); }
 TEST_P(FlippedBit, OfAKilledStoreIsHarmlessOrReported) { BuildAndFlip(Left::kKilled); }
-// The hints are lost, that nothing flushed: the last write then looks like one that was cut, where a bit of it flips. No other does.
+// The hints are lost, that nothing flushed: the last write then looks like one that was cut, where
+// a bit of it flips. No other does.
 TEST_P(FlippedBit, OfAStoreThatLostPowerTakesBackTheLastWriteOrNone) {
   BuildAndFlip(Left::kPowerCut);
   EXPECT_GT(times_taken_back_, 0u) << "the control: nothing tells damage there from a tear";
@@ -403,11 +423,14 @@ TEST_P(FlippedBit, OfAStoreThatLostPowerTakesBackTheLastWriteOrNone) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shares, FlippedBit,
-                         ::testing::Combine(::testing::Bool(), ::testing::Range(uint64_t{0}, kFlipShares)));
+                         ::testing::Combine(::testing::Bool(),
+                                            ::testing::Range(uint64_t{0}, kFlipShares)));
 
-// The chunk table and its mirror: one copy that is damaged changes nothing, whatever of it; both are reported, and a repair keeps what
-// is in chunks that are known, and says of the others how many records they can have held.
-class ChunkTableDamage : public Corruption, public ::testing::WithParamInterface<std::tuple<bool, int>> {
+// The chunk table and its mirror: one copy that is damaged changes nothing, whatever of it; both
+// are reported, and a repair keeps what is in chunks that are known, and says of the others how
+// many records they can have held.
+class ChunkTableDamage : public Corruption,
+                         public ::testing::WithParamInterface<std::tuple<bool, int>> {
  protected:
   enum Copies : uint8_t { kTable = 1, kMirror = 2, kBoth = 3 };
 
@@ -458,24 +481,29 @@ class ChunkTableDamage : public Corruption, public ::testing::WithParamInterface
     if (others == SIZE_MAX) return "repair refuses";
     if (!wrong.empty()) return wrong;
     if (others > report.records_lost) {
-      return Concat("repair says that it lost ", report.records_lost, " records, and lost ", others);
+      return Concat("repair says that it lost ", report.records_lost, " records, and lost ",
+                    others);
     }
     lost_ += others;
     std::set<std::string> unknown;
-    for (uint64_t chunk = from / sizeof(ChunkDescriptor); chunk * sizeof(ChunkDescriptor) < from + bytes; ++chunk) {
+    for (uint64_t chunk = from / sizeof(ChunkDescriptor);
+         chunk * sizeof(ChunkDescriptor) < from + bytes; ++chunk) {
       unknown.insert(keys_in_[chunk].begin(), keys_in_[chunk].end());
     }
     const auto is_lost = [&](const auto& entry) {
       return !found.contains(entry.first) && !unknown.contains(entry.first) &&
-             std::ranges::all_of(taken_back_, [&](const auto& earlier) { return earlier.contains(entry.first); });
+             std::ranges::all_of(
+                 taken_back_, [&](const auto& earlier) { return earlier.contains(entry.first); });
     };
     const auto lost = std::ranges::find_if(expected_, is_lost);
-    return lost == expected_.end() ? "" : "repair loses " + Brief(lost->first) + ", whose chunks are known";
+    return lost == expected_.end()
+               ? ""
+               : "repair loses " + Brief(lost->first) + ", whose chunks are known";
   }
   void Try(uint64_t from, uint64_t bytes, bool zero, bool check) {
     for (const Copies copies : {kTable, kMirror, kBoth}) {
-      const std::string where =
-          Concat(bytes, zero ? " zeros" : " inverted bytes", " at ", from, " of copies ", int{copies}, ": ");
+      const std::string where = Concat(bytes, zero ? " zeros" : " inverted bytes", " at ", from,
+                                       " of copies ", int{copies}, ": ");
       Damage(copies, from, bytes, zero);
       std::string what;
       const Outcome outcome = Look(&what);
@@ -527,14 +555,17 @@ TEST_P(ChunkTableDamage, OfOneCopyIsNoLossAndOfBothIsReported) {
       for (const bool zero : {true, false}) Try(at, bytes, zero, true);
     }
   }
-  std::printf("%llu damages of chunk tables; of those of both copies %llu reported, and %llu keys lost in repairs\n",
-              static_cast<unsigned long long>(tried_), static_cast<unsigned long long>(reported_),
-              static_cast<unsigned long long>(lost_));
+  std::printf(
+      "%llu damages of chunk tables; of those of both copies %llu reported, and %llu keys lost in "
+      "repairs\n",
+      static_cast<unsigned long long>(tried_), static_cast<unsigned long long>(reported_),
+      static_cast<unsigned long long>(lost_));
   EXPECT_GT(reported_, 0u);
   EXPECT_GT(lost_, 0u) << "the control: both copies hold what nothing else does";
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ChunkTableDamage, ::testing::Combine(::testing::Bool(), ::testing::Range(0, 4)));
+INSTANTIATE_TEST_SUITE_P(All, ChunkTableDamage,
+                         ::testing::Combine(::testing::Bool(), ::testing::Range(0, 4)));
 
 TEST_F(Corruption, AZeroedChunkIsHarmlessOrReported) {
   Build(Left::kClosed);

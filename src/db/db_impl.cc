@@ -13,9 +13,9 @@ namespace lamella {
 namespace {
 
 uint64_t NowNs() {
-  return static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-          .count());
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                   std::chrono::steady_clock::now().time_since_epoch())
+                                   .count());
 }
 
 class SnapshotOf final : public Snapshot {
@@ -47,14 +47,16 @@ class ErrorIterator final : public Iterator {
   const Status status_;
 };
 
-// What an iterator stands on: a pin, and a point in time, registered so that compaction keeps the versions it sees.
+// What an iterator stands on: a pin, and a point in time, registered so that compaction keeps the
+// versions it sees.
 class Standing {
  public:
   Standing(StoreCore* core, const Snapshot* snapshot)
       : core_(core), pin_(core->pool->holders()), sequence_(core->snapshots.Take([&] {
           return snapshot != nullptr ? snapshot->sequence() : core->engine->PublishedSequence();
         })) {
-    core->iterators_open.fetch_add(1, std::memory_order_relaxed);  // read by Close, which has the DB to itself
+    // read by Close, which has the DB to itself
+    core->iterators_open.fetch_add(1, std::memory_order_relaxed);
   }
   ~Standing() {
     core_->iterators_open.fetch_sub(1, std::memory_order_relaxed);
@@ -90,7 +92,8 @@ DbImpl::~DbImpl() {
 Status DbImpl::CheckWrite(std::string_view key, std::string_view value) const {
   if (key.empty()) return Status::InvalidArgument("an empty key; keys are 1 to 65535 bytes");
   if (key.size() > kKeyBytesMax) {
-    return Status::InvalidArgument("a key of " + std::to_string(key.size()) + " bytes; keys are 1 to 65535 bytes");
+    return Status::InvalidArgument("a key of " + std::to_string(key.size()) +
+                                   " bytes; keys are 1 to 65535 bytes");
   }
   if (value.size() > kValueBytesMax) {
     return Status::InvalidArgument("a value of " + std::to_string(value.size()) +
@@ -99,8 +102,9 @@ Status DbImpl::CheckWrite(std::string_view key, std::string_view value) const {
   return Status::OK();
 }
 
-// Back-pressure. What each record is to wait is owed until it is worth going to sleep for: many short
-// sleeps would last longer than they should, and every put would be slow instead of one in a thousand.
+// Back-pressure. What each record is to wait is owed until it is worth going to sleep for: many
+// short sleeps would last longer than they should, and every put would be slow instead of one in a
+// thousand.
 Status DbImpl::AwaitRoom(uint32_t delay_ns, size_t records) {
   constexpr uint64_t kSleepNs = 2'000'000;
   if (delay_ns != kStopWriting) {
@@ -121,12 +125,14 @@ Status DbImpl::AwaitRoom(uint32_t delay_ns, size_t records) {
   stall_ns_.fetch_add(stalled, std::memory_order_relaxed);
   stall_count_.fetch_add(1, std::memory_order_relaxed);
   uint64_t longest = stall_ns_max_.load(std::memory_order_relaxed);
-  while (stalled > longest && !stall_ns_max_.compare_exchange_weak(longest, stalled, std::memory_order_relaxed)) {
+  while (stalled > longest &&
+         !stall_ns_max_.compare_exchange_weak(longest, stalled, std::memory_order_relaxed)) {
   }
   return s;
 }
 
-Status DbImpl::WriteOperations(const WriteOptions& options, std::span<const WriteOperation> operations) {
+Status DbImpl::WriteOperations(const WriteOptions& options,
+                               std::span<const WriteOperation> operations) {
   if (!open_.load(std::memory_order_acquire)) return Closed();
   if (const uint32_t delay_ns = engine_->WriteDelayNs(); delay_ns != 0) [[unlikely]] {
     Status s = AwaitRoom(delay_ns, operations.size());
@@ -176,11 +182,13 @@ Status DbImpl::Write(const WriteOptions& options, const WriteBatch& batch) {
 }
 
 Status DbImpl::ReadSequence(const ReadOptions& options, uint64_t* sequence) const {
-  *sequence = options.snapshot != nullptr ? options.snapshot->sequence() : engine_->PublishedSequence();
+  *sequence =
+      options.snapshot != nullptr ? options.snapshot->sequence() : engine_->PublishedSequence();
   return Status::OK();
 }
 
-Status DbImpl::GetPinned(const ReadOptions& options, std::string_view key, uint64_t sequence, Lookup* lookup) {
+Status DbImpl::GetPinned(const ReadOptions& options, std::string_view key, uint64_t sequence,
+                         Lookup* lookup) {
   gets_.Add();
   *lookup = engine_->Get(key, sequence, options.verify_checksums || options_.verify_checksums);
   switch (lookup->state) {
@@ -223,12 +231,15 @@ Status DbImpl::Get(const ReadOptions& options, std::string_view key, PinnedValue
   if (!s.ok()) return s;
   value->Pin(
       lookup.value,
-      [](void* holders, unsigned long long token) { static_cast<EpochDomain*>(holders)->UnpinLast(token); },
+      [](void* holders, unsigned long long token) {
+        static_cast<EpochDomain*>(holders)->UnpinLast(token);
+      },
       pool_->holders(), hold.Release());
   return s;
 }
 
-std::vector<Status> DbImpl::MultiGet(const ReadOptions& options, std::span<const std::string_view> keys,
+std::vector<Status> DbImpl::MultiGet(const ReadOptions& options,
+                                     std::span<const std::string_view> keys,
                                      std::vector<std::string>* values) {
   std::vector<Status> statuses;
   const Status room = NoThrow([&] {
@@ -309,7 +320,8 @@ Status DbImpl::Flush() {
 Status DbImpl::CompactRange(std::string_view begin, std::string_view end) {
   if (!open_.load(std::memory_order_acquire)) return Closed();
   if (!end.empty() && begin >= end) {
-    return Status::InvalidArgument("a range whose begin is not before its end; an empty end is unbounded");
+    return Status::InvalidArgument(
+        "a range whose begin is not before its end; an empty end is unbounded");
   }
   return NoThrow([&] { return engine_->CompactRange(begin, end); });
 }
@@ -322,7 +334,8 @@ Status DbImpl::WaitForIdle() {
 Status DbImpl::Resume() {
   if (!open_.load(std::memory_order_acquire)) return Closed();
   return NoThrow([this] {
-    Status s = pool_->Sync();  // on page media a failed one stays failed: what the kernel dropped is not durable
+    // on page media a failed one stays failed: what the kernel dropped is not durable
+    Status s = pool_->Sync();
     if (!s.ok()) return s;
     engine_->ClearBackgroundError();
     scheduler_.Wake();
@@ -348,13 +361,15 @@ Status DbImpl::Close() {
 }
 
 Status DbImpl::CheckReleased() const {
-  const uint64_t iterators = core_->iterators_open.load(std::memory_order_relaxed);  // nobody else calls
+  // nobody else calls
+  const uint64_t iterators = core_->iterators_open.load(std::memory_order_relaxed);
   const uint64_t snapshots = snapshots_.count() - iterators;
   const uint64_t pins = pool_->holders()->pinned() - iterators;
   if (iterators + snapshots + pins == 0) return Status::OK();
-  return Status::Busy(Concat("the store in ", path_, " stays open: ", iterators, " iterators, ", snapshots,
-                             " snapshots and ", pins,
-                             " pinned values of it are left; destroy or release them, and close it again"));
+  return Status::Busy(
+      Concat("the store in ", path_, " stays open: ", iterators, " iterators, ", snapshots,
+             " snapshots and ", pins,
+             " pinned values of it are left; destroy or release them, and close it again"));
 }
 
 Status DbImpl::Shut() {
@@ -363,7 +378,8 @@ Status DbImpl::Shut() {
   Status s = NoThrow([&] {
     Status closed = engine_->BackgroundError();
     if (closed.ok()) closed = engine_->Close();
-    pool_->CollectDeferred();  // so that what is free is known when the pool is closed, and gives it back
+    // so that what is free is known when the pool is closed, and gives it back
+    pool_->CollectDeferred();
     if (closed.ok()) closed = pool_->MarkClean();
     pool_->CollectDeferred();
     return closed;

@@ -1,5 +1,5 @@
-// DbImpl is the front end: it checks arguments, keeps snapshots, delays writers under pressure, and hands everything else to
-// the engine.
+// DbImpl is the front end: it checks arguments, keeps snapshots, delays writers under pressure, and
+// hands everything else to the engine.
 #ifndef LAMELLA_DB_DB_IMPL_H_
 #define LAMELLA_DB_DB_IMPL_H_
 
@@ -19,8 +19,9 @@
 
 namespace lamella {
 
-/// What reads stand on. An iterator or a PinnedValue that is left when the DB is destroyed keeps it, and with it the pool's files and
-/// their locks; whoever lets go of the last one lets go of this.
+/// What reads stand on. An iterator or a PinnedValue that is left when the DB is destroyed keeps
+/// it, and with it the pool's files and their locks; whoever lets go of the last one lets go of
+/// this.
 struct StoreCore {
   explicit StoreCore(const Options& from) : options(WithBudget(from)) {}
   /// With the budget of the shared resources, where there are any.
@@ -102,7 +103,8 @@ class DbImpl final : public DB {
   Status WriteOperations(const WriteOptions& options, std::span<const WriteOperation> operations);
   Status AwaitRoom(uint32_t delay_ns, size_t records);
   Status ReadSequence(const ReadOptions& options, uint64_t* sequence) const;
-  Status GetPinned(const ReadOptions& options, std::string_view key, uint64_t sequence, Lookup* lookup);
+  Status GetPinned(const ReadOptions& options, std::string_view key, uint64_t sequence,
+                   Lookup* lookup);
 
   const std::shared_ptr<StoreCore> core_;
   // Made here: letting go must not want memory.

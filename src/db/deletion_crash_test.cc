@@ -1,5 +1,6 @@
-// The negative control of the simulator (docs/DURABILITY.md, what is proved): each flush, fence and sync of the source is switched off in turn,
-// as if the medium had forgotten it, and some state must then fail. What nobody misses proves nothing, or is not needed.
+// The negative control of the simulator (docs/DURABILITY.md, what is proved): each flush, fence and
+// sync of the source is switched off in turn, as if the medium had forgotten it, and some state
+// must then fail. What nobody misses proves nothing, or is not needed.
 
 #include <algorithm>
 #include <cstdio>
@@ -20,10 +21,12 @@ namespace {
 
 constexpr uint32_t kSteps = 60;
 constexpr uint64_t kSeeds = 16;
-// Tried first: between them they miss every site, in a tenth of the time that the search over all takes.
+// Tried first: between them they miss every site, in a tenth of the time that the search over all
+// takes.
 constexpr std::pair<const char*, uint64_t> kTelling[] = {
-    {"listdb_adr", 1},    {"listdb_adr", 0},          {"listdb_adr", 5},         {"listdb_plainLog_adr", 5},
-    {"listdb_strict", 0}, {"listdb_plainLog_adr", 6}, {"listdb_plainLog_adr", 0}};
+    {"listdb_adr", 1},          {"listdb_adr", 0},    {"listdb_adr", 5},
+    {"listdb_plainLog_adr", 5}, {"listdb_strict", 0}, {"listdb_plainLog_adr", 6},
+    {"listdb_plainLog_adr", 0}};
 
 CrashPlan PlanFor(const CrashConfig& config, uint64_t seed) {
   return {.mode = config.mode,
@@ -53,7 +56,9 @@ class DeletionCrash : public ::testing::TestWithParam<Medium> {
     for (uint64_t seed = 0; seed <= kSeeds; ++seed) {
       const bool churn = seed % 3 == 2;
       for (CrashConfig config : CrashConfigs()) {
-        if (config.shrinks || std::ranges::find(GetParam().modes, config.mode) == GetParam().modes.end()) continue;
+        if (config.shrinks ||
+            std::ranges::find(GetParam().modes, config.mode) == GetParam().modes.end())
+          continue;
         config.depth = 1;
         config.more_share = 8;
         config.repair_share = seed == 0 || churn ? 1 : 4;
@@ -66,9 +71,10 @@ class DeletionCrash : public ::testing::TestWithParam<Medium> {
       }
     }
     const auto rank = [](const Subject& subject) {
-      return std::ranges::find(
-                 kTelling, std::pair(subject.config.name, subject.seed),
-                 [](const auto& telling) { return std::pair(std::string(telling.first), telling.second); }) -
+      return std::ranges::find(kTelling, std::pair(subject.config.name, subject.seed),
+                               [](const auto& telling) {
+                                 return std::pair(std::string(telling.first), telling.second);
+                               }) -
              std::begin(kTelling);
     };
     std::multimap<ptrdiff_t, Subject> ranked;  // equal ones stay in their order
@@ -96,13 +102,14 @@ class DeletionCrash : public ::testing::TestWithParam<Medium> {
   }
   // The structures' own crash tests, which stand beside this program: those of the site's folder.
   static bool AStructureTestMisses(const std::string& site) {
-    const std::filesystem::path here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+    const std::filesystem::path here =
+        std::filesystem::read_symlink("/proc/self/exe").parent_path();
     for (const char* folder : {"pool", "index"}) {
       if (!site.empty() && site.find(Concat(" src/", folder, "/")) == std::string::npos) continue;
       const std::string program = (here / Concat("lamella_", folder, "_test")).string();
-      const std::string command =
-          Concat("LAMELLA_DELETE='", site, "' timeout 60 '", program,
-                 "' --gtest_fail_fast --gtest_filter='*Crash*:*Cut*:*Loses*:*Fence*' >/dev/null 2>&1");
+      const std::string command = Concat(
+          "LAMELLA_DELETE='", site, "' timeout 60 '", program,
+          "' --gtest_fail_fast --gtest_filter='*Crash*:*Cut*:*Loses*:*Fence*' >/dev/null 2>&1");
       if (std::filesystem::exists(program) && std::system(command.c_str()) != 0) return true;
     }
     return false;
@@ -130,7 +137,8 @@ TEST_P(DeletionCrash, WhatIsSwitchedOffIsMissed) {
       unasked.insert(site);
     }
     if (i == 1) {
-      ASSERT_FALSE(AStructureTestMisses("")) << "the structures' tests fail with every site in place";
+      ASSERT_FALSE(AStructureTestMisses(""))
+          << "the structures' tests fail with every site in place";
     }
     if (i >= 1) {  // the first history shows most by itself
       std::erase_if(left, [&](const PersistSite& site) {
@@ -145,7 +153,8 @@ TEST_P(DeletionCrash, WhatIsSwitchedOffIsMissed) {
         continue;
       }
       if (!sound) {  // with every site in place nothing is missed
-        ASSERT_EQ(RunWithout(nullptr, subject), "") << subject.config.name << " seed " << subject.seed;
+        ASSERT_EQ(RunWithout(nullptr, subject), "")
+            << subject.config.name << " seed " << subject.seed;
         sound = true;
       }
       ++histories;
@@ -154,11 +163,12 @@ TEST_P(DeletionCrash, WhatIsSwitchedOffIsMissed) {
     }
   }
   for (const PersistSite& site : left) std::printf("not missed: %s\n", site.ToString().c_str());
-  std::printf("%s: %zu of %zu sites are missed when they are deleted; %llu histories, %.1f s\n", GetParam().name,
-              all.size() - left.size(), all.size(), static_cast<unsigned long long>(histories), watch.Seconds());
+  std::printf("%s: %zu of %zu sites are missed when they are deleted; %llu histories, %.1f s\n",
+              GetParam().name, all.size() - left.size(), all.size(),
+              static_cast<unsigned long long>(histories), watch.Seconds());
   ProofAdd(Concat("deletion_score_", GetParam().name), all.size() - left.size(), all.size());
-  EXPECT_TRUE(left.empty())
-      << "a flush, fence or sync that no state misses: prove it redundant and remove it, or test it";
+  EXPECT_TRUE(left.empty()) << "a flush, fence or sync that no state misses: prove it redundant "
+                               "and remove it, or test it";
 }
 
 INSTANTIATE_TEST_SUITE_P(All, DeletionCrash,

@@ -17,9 +17,10 @@ namespace {
 
 constexpr size_t IndexOf(JobClass job_class) { return job_class == JobClass::kUrgent ? 0 : 1; }
 
-// Compaction gives way to the threads that wait for an answer: it gets what they leave, and does not preempt them when it
-// wakes. Beside processes that take every processor 10 leaves it a tenth of one; at 19 it gets a hundredth, and what waits
-// for it, a writer that is held back too, waits for minutes. Failing to is no error.
+// Compaction gives way to the threads that wait for an answer: it gets what they leave, and does
+// not preempt them when it wakes. Beside processes that take every processor 10 leaves it a tenth
+// of one; at 19 it gets a hundredth, and what waits for it, a writer that is held back too, waits
+// for minutes. Failing to is no error.
 void GiveWay() {
   constexpr int kNice = 10;
   ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), kNice);
@@ -43,10 +44,11 @@ Status Executor::Start(uint32_t threads) {
   } catch (const std::system_error& error) {  // std::thread has no other way to say it
     const size_t had = threads_.size();
     EndThreads();
-    return Status::IOError(
-        Concat("start ", threads, " background threads: after ", had, " of them ", ErrnoText(error.code().value()),
-               "; end threads of this process, let stores share theirs (Options::resources), or raise "
-               "what it may have (ulimit -u, ulimit -v, the container's limit)"));
+    return Status::IOError(Concat(
+        "start ", threads, " background threads: after ", had, " of them ",
+        ErrnoText(error.code().value()),
+        "; end threads of this process, let stores share theirs (Options::resources), or raise "
+        "what it may have (ulimit -u, ulimit -v, the container's limit)"));
   } catch (...) {  // no memory for one of them
     EndThreads();
     throw;
@@ -152,8 +154,9 @@ void Executor::WakeAll() {
 }
 
 bool Executor::IsIdle(const Client& client) {
-  return client.looking_ == 0 && std::none_of(client.lines_.begin(), client.lines_.end(),
-                                              [](const auto& line) { return line.queued() || line.held; });
+  return client.looking_ == 0 &&
+         std::none_of(client.lines_.begin(), client.lines_.end(),
+                      [](const auto& line) { return line.queued() || line.held; });
 }
 
 bool Executor::WaitForIdle(Client* client) {
@@ -221,7 +224,8 @@ void Executor::TakeTurn(Client* client, JobClass job_class) {
     client->vain_waits_ = 0;
   } else if (client->joined_ && look.waits && !client->timed_) {
     client->timed_ = true;
-    QueueLater(client, job_class, kReadersDelay * (1 << std::min(client->vain_waits_, kDoublingsMax)));
+    QueueLater(client, job_class,
+               kReadersDelay * (1 << std::min(client->vain_waits_, kDoublingsMax)));
     ++client->vain_waits_;
   }
   if (!client->joined_ || IsIdle(*client)) idle_.notify_all();

@@ -1,8 +1,11 @@
-// Executor is the background threads of one store or of many: one for urgent jobs alone (flushes, fresh chunks), the others
-// for the rest. Stores that may have a job wait in line, and each gets one job before it goes to the end of the line.
-// I1: a store that was queued is looked at later: between the look and whatever queued it nothing is lost.
+// Executor is the background threads of one store or of many: one for urgent jobs alone (flushes,
+// fresh chunks), the others for the rest. Stores that may have a job wait in line, and each gets
+// one job before it goes to the end of the line.
+// I1: a store that was queued is looked at later: between the look and whatever queued it nothing
+//     is lost.
 // I2: after Leave has returned no thread touches the store.
-// A thread without work sleeps; the only clock is that of stores to be looked at later, and the urgent thread keeps it.
+// A thread without work sleeps; the only clock is that of stores to be looked at later, and the
+// urgent thread keeps it.
 // Threads: Start once; the others from any.
 #ifndef LAMELLA_DB_EXECUTOR_H_
 #define LAMELLA_DB_EXECUTOR_H_
@@ -32,7 +35,8 @@ class Executor {
   using Clock = std::chrono::steady_clock;
   using LaterLook = std::pair<Client*, JobClass>;
   using LaterLooks = std::multimap<Clock::time_point, LaterLook>;
-  static constexpr size_t kLaterLooks = 3;  // of a client, at most: one for each held line, one timed
+  // of a client, at most: one for each held line, one timed
+  static constexpr size_t kLaterLooks = 3;
 
  public:
   /// A store whose jobs the threads run.
@@ -42,7 +46,8 @@ class Executor {
     Client(const Client&) = delete;
     Client& operator=(const Client&) = delete;
 
-    /// Runs one job of the class if there is one. `waits`: something waits for readers, who tell nobody when they leave.
+    /// Runs one job of the class if there is one. `waits`: something waits for readers, who tell
+    /// nobody when they leave.
     struct Look {
       bool found = false;
       Status status;  // of the job
@@ -57,18 +62,21 @@ class Executor {
 
    private:
     friend class Executor;
-    struct Line {               // of one class; guarded by the executor's mu_
-      bool held = false;        // its last job found no space: to be looked at later, and not before
+    struct Line {  // of one class; guarded by the executor's mu_
+      // its last job found no space: to be looked at later, and not before
+      bool held = false;
       int no_space = 0;         // jobs in a row that did
       std::list<Client*> turn;  // of one, which goes into the line
       bool queued() const { return turn.empty(); }
     };
     std::array<Line, 2> lines_;
-    uint32_t looking_ = 0;     // guarded by mu_; threads that look for a job or run one
-    uint32_t vain_waits_ = 0;  // guarded by mu_; looks in a row that found no job and nothing changed
-    bool joined_ = false;      // guarded by mu_
-    bool timed_ = false;       // guarded by mu_; a look at what waits for readers is due later
-    std::vector<LaterLooks::node_type> later_looks_;  // guarded by mu_; those that are not in later_
+    uint32_t looking_ = 0;  // guarded by mu_; threads that look for a job or run one
+    // guarded by mu_; looks in a row that found no job and nothing changed
+    uint32_t vain_waits_ = 0;
+    bool joined_ = false;  // guarded by mu_
+    bool timed_ = false;   // guarded by mu_; a look at what waits for readers is due later
+    // guarded by mu_; those that are not in later_
+    std::vector<LaterLooks::node_type> later_looks_;
   };
 
   Executor() = default;
@@ -97,7 +105,8 @@ class Executor {
   void TakeTurn(Client* client, JobClass job_class) LAMELLA_REQUIRES(mu_);
   void EndThreads() LAMELLA_EXCLUDES(mu_);
   void Queue(Client* client, JobClass job_class) LAMELLA_REQUIRES(mu_);
-  void QueueLater(Client* client, JobClass job_class, std::chrono::milliseconds delay) LAMELLA_REQUIRES(mu_);
+  void QueueLater(Client* client, JobClass job_class, std::chrono::milliseconds delay)
+      LAMELLA_REQUIRES(mu_);
   /// Queues what is due.
   void QueueDue() LAMELLA_REQUIRES(mu_);
 

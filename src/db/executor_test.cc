@@ -96,7 +96,8 @@ TEST_F(ExecutorTest, AnUrgentJobDoesNotWaitForLongOnes) {
   other.Offer(1, JobClass::kUrgent);
   flushed.get_future().wait();  // for ever, were it to wait for those
   EXPECT_EQ(slow.done, 0);
-  for (int ms = 0; ms < 20'000 && slow.running_max < 2; ms++) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  for (int ms = 0; ms < 20'000 && slow.running_max < 2; ms++)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   release.set_value();
   EXPECT_TRUE(slow.WaitForIdle());
   EXPECT_EQ(slow.done, 8);
@@ -235,7 +236,9 @@ TEST_F(ExecutorTest, StoresComeAndGoWhileOthersWork) {
       Random random(t);
       for (int round = 0; round < 100; ++round) {
         FakeStore store(&executor_);
-        store.run = [&store] { return store.done % 7 == 3 ? Status::NoSpace("for a while") : Status::OK(); };
+        store.run = [&store] {
+          return store.done % 7 == 3 ? Status::NoSpace("for a while") : Status::OK();
+        };
         const int jobs = static_cast<int>(random.Uniform(20));
         store.Offer(jobs / 2);
         store.Offer(jobs - jobs / 2, JobClass::kUrgent);

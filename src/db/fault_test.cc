@@ -1,13 +1,16 @@
-// The operating system fails (docs/DURABILITY.md, what is proved): over the life of a store, its recovery, its repair and its end, the nth call that
-// can fail does, for each n until a run meets no failure; once, or with all that follow it; with EIO and with ENOSPC.
-// Each run ends without a signal, and
+// The operating system fails (docs/DURABILITY.md, what is proved): over the life of a store, its
+// recovery, its repair and its end, the nth call that can fail does, for each n until a run meets
+// no failure; once, or with all that follow it; with EIO and with ENOSPC. Each run ends without a
+// signal, and
 //   F1: a call that cannot do its work says so, and names the error;
 //   F2: reads are right all along: what was acknowledged and nothing else;
-//   F3: reopened without faults, after a process crash, the store holds what was acknowledged; after a power cut (page media) what
-//       was synced at least, and nothing but a prefix of the writes, each batch whole;
+//   F3: reopened without faults, after a process crash, the store holds what was acknowledged;
+//       after a power cut (page media) what was synced at least, and nothing but a prefix of the
+//       writes, each batch whole;
 //   F4: so no sync says OK after one failed: what it dropped is gone (fault_file_system.h, I1);
-//   F5: where nothing reaches the operating system from the nth call on, as after a kill there, and the store is then opened without
-//       faults, a power cut after a sync of that one leaves what was synced: what an open finds, names too, it makes durable.
+//   F5: where nothing reaches the operating system from the nth call on, as after a kill there, and
+//       the store is then opened without faults, a power cut after a sync of that one leaves what
+//       was synced: what an open finds, names too, it makes durable.
 
 #include <algorithm>
 #include <cerrno>
@@ -68,20 +71,22 @@ struct Scenario {
 std::vector<Scenario> Scenarios() {
   using enum Step;
   return {
-      {"life", {kArm,   kOpen,      kWrite,  kBatch, kWriteSync, kFlush, kWrite, kDelete, kFlush,     kCompact,
-                kBig,   kBig,       kSync,   kBig,   kBatch,     kFlush, kBig,   kWrite,  kClose,     kOpen,
-                kWrite, kWriteSync, kDelete, kSync,  kCompact,   kWrite, kSync,  kFlush,  kWriteSync, kClose}},
-      {"recovery", {kOpen,  kWrite, kBatch, kFlush, kCompact, kWrite, kSync,      kBatch, kFlush,   kDelete,
-                    kWrite, kCrash, kArm,   kOpen,  kWrite,   kBatch, kWriteSync, kFlush, kCompact, kClose}},
+      {"life", {kArm,     kOpen,    kWrite, kBatch, kWriteSync, kFlush,     kWrite,  kDelete,
+                kFlush,   kCompact, kBig,   kBig,   kSync,      kBig,       kBatch,  kFlush,
+                kBig,     kWrite,   kClose, kOpen,  kWrite,     kWriteSync, kDelete, kSync,
+                kCompact, kWrite,   kSync,  kFlush, kWriteSync, kClose}},
+      {"recovery",
+       {kOpen,  kWrite, kBatch, kFlush, kCompact, kWrite, kSync,      kBatch, kFlush,   kDelete,
+        kWrite, kCrash, kArm,   kOpen,  kWrite,   kBatch, kWriteSync, kFlush, kCompact, kClose}},
       {"powercut",
-       {kOpen, kWrite, kBatch, kFlush, kCompact, kWriteSync, kBatch, kFlush, kDelete, kWrite, kPowerCut, kArm, kOpen,
-        kWrite, kBatch, kWriteSync, kFlush, kCompact, kClose}},
+       {kOpen, kWrite, kBatch, kFlush, kCompact, kWriteSync, kBatch, kFlush, kDelete, kWrite,
+        kPowerCut, kArm, kOpen, kWrite, kBatch, kWriteSync, kFlush, kCompact, kClose}},
       {"repair",
-       {kOpen, kWrite, kBatch, kFlush, kCompact, kWrite, kBatch, kFlush, kDelete, kSync, kClose, kArm, kRepair, kOpen,
-        kWrite, kWriteSync, kClose}},
+       {kOpen, kWrite, kBatch, kFlush, kCompact, kWrite, kBatch, kFlush, kDelete, kSync, kClose,
+        kArm, kRepair, kOpen, kWrite, kWriteSync, kClose}},
       {"catalog",
-       {kOpen, kFillCatalog, kArm, kWrite, kFlush, kBatch, kFlush, kWrite, kFlush, kWrite, kCompact, kFlush, kWrite,
-        kWriteSync, kCompact, kClose}},
+       {kOpen, kFillCatalog, kArm, kWrite, kFlush, kBatch, kFlush, kWrite, kFlush, kWrite, kCompact,
+        kFlush, kWrite, kWriteSync, kCompact, kClose}},
       {"destroy", {kOpen, kWrite, kSync, kClose, kArm, kDestroy}},
   };
 }
@@ -106,7 +111,8 @@ using State = std::map<std::string, std::string>;
 class Run {
  public:
   /// Draws what it writes from `seed`. At the end the power is cut, or the process crashes.
-  Run(const FaultConfig& config, const Scenario& scenario, const Fault& fault, uint64_t seed, bool cut)
+  Run(const FaultConfig& config, const Scenario& scenario, const Fault& fault, uint64_t seed,
+      bool cut)
       : config_(config),
         fault_(fault),
         seed_(seed),
@@ -155,9 +161,10 @@ class Run {
 
  private:
   static const char* Name(Step step) {
-    static constexpr const char* kNames[] = {"arm",   "open",      "write",  "write sync",   "batch",   "delete",
-                                             "big",   "sync",      "flush",  "fill catalog", "compact", "close",
-                                             "crash", "power cut", "repair", "destroy"};
+    static constexpr const char* kNames[] = {"arm",   "open",         "write",   "write sync",
+                                             "batch", "delete",       "big",     "sync",
+                                             "flush", "fill catalog", "compact", "close",
+                                             "crash", "power cut",    "repair",  "destroy"};
     return kNames[static_cast<size_t>(step)];
   }
   std::string Root() const { return dir_.path(); }
@@ -238,7 +245,8 @@ class Run {
     const bool named = s.message().find(Concat("errno ", fault_.error)) != std::string_view::npos;
     const bool later = s.message().find("an earlier sync of") != std::string_view::npos ||
                        s.message().find("is full") != std::string_view::npos;
-    if (!code || !(named || later)) return "does not say what failed (" + files_.first_fault() + "): " + s.ToString();
+    if (!code || !(named || later))
+      return "does not say what failed (" + files_.first_fault() + "): " + s.ToString();
     return "";
   }
 
@@ -255,7 +263,8 @@ class Run {
       db_.reset();
       std::string wrong = Expect(s);
       if (!wrong.empty() || fault_.persistent) return wrong;
-      if (attempt == 1) return "a second open fails too, after a fault that was met once: " + s.ToString();
+      if (attempt == 1)
+        return "a second open fails too, after a fault that was met once: " + s.ToString();
     }
   }
 
@@ -263,7 +272,8 @@ class Run {
     for (int attempt = 0; attempt < 2; ++attempt) {
       RepairReport report;
       const Status s = DbImpl(options_, Path(), Seams()).Repair(&report);
-      if (s.ok()) return report.records_lost == 0 ? "" : Concat(report.records_lost, " records lost");
+      if (s.ok())
+        return report.records_lost == 0 ? "" : Concat(report.records_lost, " records lost");
       std::string wrong = Expect(s);
       if (!wrong.empty() || fault_.persistent) return wrong;
     }
@@ -335,13 +345,15 @@ class Run {
   std::string CheckLive() {
     State found;
     if (std::string wrong = Scan(db_.get(), &found); !wrong.empty()) return wrong;
-    if (found != states_[acknowledged_]) return "a scan shows another state than the last acknowledged one";
+    if (found != states_[acknowledged_])
+      return "a scan shows another state than the last acknowledged one";
     for (uint64_t key = 0; key < kKeys; ++key) {
       const std::string name = MakeKey(KeyShape::kMixed, key);
       std::string value;
       const Status s = db_->Get({}, name, &value);
       const auto at = found.find(name);
-      if (at == found.end() ? !s.IsNotFound() : !s.ok() || value != at->second) return "get: " + s.ToString();
+      if (at == found.end() ? !s.IsNotFound() : !s.ok() || value != at->second)
+        return "get: " + s.ToString();
     }
     return "";
   }
@@ -378,15 +390,18 @@ class Run {
     return "";
   }
 
-  // The state that is there is the last acknowledged one; after a power cut one of those since the last sync.
+  // The state that is there is the last acknowledged one; after a power cut one of those since the
+  // last sync.
   std::string Adopt(const char* when) {
     State found;
-    if (std::string wrong = Scan(db_.get(), &found); !wrong.empty()) return Concat(when, ": ", wrong);
+    if (std::string wrong = Scan(db_.get(), &found); !wrong.empty())
+      return Concat(when, ": ", wrong);
     const size_t least = power_lost_ ? synced_ : acknowledged_;
     size_t state = acknowledged_ + 1;
     while (state > least && states_[state - 1] != found) --state;
     if (state == least)
-      return Concat(when, ": holds none of the states ", least, " to ", acknowledged_, Difference(found));
+      return Concat(when, ": holds none of the states ", least, " to ", acknowledged_,
+                    Difference(found));
     states_.resize(state);
     acknowledged_ = state - 1;
     power_lost_ = false;
@@ -415,7 +430,8 @@ class Run {
     if (!s.ok()) return "a second destroy, without faults: " + s.ToString();
     if (cut_) files_.PowerCut(nullptr);
     for (const std::string& part : PoolPaths(options_, Path())) {
-      if (fs::exists(part)) return Concat("a destroyed store is there", cut_ ? " after a power cut" : "");
+      if (fs::exists(part))
+        return Concat("a destroyed store is there", cut_ ? " after a power cut" : "");
     }
     states_ = {{}};
     acknowledged_ = synced_ = 0;
@@ -461,18 +477,20 @@ struct Totals {
 };
 
 // Every n until none is met. "" or what is wrong with the first run that shows it.
-std::string ForEachN(const FaultConfig& config, const Scenario& scenario, Fault fault, bool cut, uint64_t step,
-                     Totals* totals) {
+std::string ForEachN(const FaultConfig& config, const Scenario& scenario, Fault fault, bool cut,
+                     uint64_t step, Totals* totals) {
   for (fault.nth = 1; fault.nth < kForever; fault.nth += step) {
     Run run(config, scenario, fault, fault.nth, cut);
     const std::string wrong = run.Do();
     ++totals->runs;
     totals->faults += run.faults();
     totals->reported += run.reported() ? 1 : 0;
-    if (run.faults() > 0) ++totals->kinds[run.first_fault().substr(0, run.first_fault().find(" of /"))];
+    if (run.faults() > 0)
+      ++totals->kinds[run.first_fault().substr(0, run.first_fault().find(" of /"))];
     if (!wrong.empty()) {
-      return Concat(config.name, " ", scenario.name, ", errno ", fault.error, fault.persistent ? " from" : " at",
-                    " call ", fault.nth, " (", run.first_fault(), cut ? "), then a power cut: " : "): ", wrong);
+      return Concat(config.name, " ", scenario.name, ", errno ", fault.error,
+                    fault.persistent ? " from" : " at", " call ", fault.nth, " (",
+                    run.first_fault(), cut ? "), then a power cut: " : "): ", wrong);
     }
     if (run.faults() == 0) return "";
   }
@@ -493,15 +511,17 @@ TEST_P(StoreFaults, TheNthCallFailsAndNothingAcknowledgedIsLost) {
           const Fault fault{.persistent = persistent, .error = error};
           // Every call once by one of them, and by all in test-long.
           const bool thorough = error == EIO && persistent == cut;
-          const uint64_t share = GetParam().name == "page" || GetParam().name == "cacheline" ? 1 : 3;
+          const uint64_t share =
+              GetParam().name == "page" || GetParam().name == "cacheline" ? 1 : 3;
           const uint64_t step = ProofSeconds(1) > 1 ? 1 : share * (kSlow ? 7 : thorough ? 1 : 4);
           EXPECT_EQ(ForEachN(GetParam(), scenario, fault, cut, step, &totals), "");
         }
       }
     }
   }
-  std::printf("%s: %llu runs, %llu faults, %llu runs in which a call reported one; %.1f s\n", GetParam().name.c_str(),
-              static_cast<unsigned long long>(totals.runs), static_cast<unsigned long long>(totals.faults),
+  std::printf("%s: %llu runs, %llu faults, %llu runs in which a call reported one; %.1f s\n",
+              GetParam().name.c_str(), static_cast<unsigned long long>(totals.runs),
+              static_cast<unsigned long long>(totals.faults),
               static_cast<unsigned long long>(totals.reported), watch.Seconds());
   for (const auto& [kind, runs] : totals.kinds)
     std::printf("  %s: %llu\n", kind.c_str(), static_cast<unsigned long long>(runs));
@@ -509,7 +529,8 @@ TEST_P(StoreFaults, TheNthCallFailsAndNothingAcknowledgedIsLost) {
   EXPECT_GT(totals.reported, totals.runs / 4);
 }
 
-// F5 at every call of a creation and of a growth: the directory's entries, the file's size, what the superblocks say.
+// F5 at every call of a creation and of a growth: the directory's entries, the file's size, what
+// the superblocks say.
 TEST_P(StoreFaults, AKillInCreationOrGrowthTakesNothingFromALaterOpen) {
   using enum Step;
   if (GetParam().medium != MediumKind::kPage) GTEST_SKIP() << "only pages lose power here";
@@ -517,7 +538,8 @@ TEST_P(StoreFaults, AKillInCreationOrGrowthTakesNothingFromALaterOpen) {
   const Scenario growth{"growth", {kOpen, kWriteSync, kArm, kBig, kBig, kBig, kSync, kBig}};
   Totals totals;
   for (const Scenario& scenario : {creation, growth}) {
-    EXPECT_EQ(ForEachN(GetParam(), scenario, {.persistent = true, .error = EIO}, false, 1, &totals), "");
+    EXPECT_EQ(ForEachN(GetParam(), scenario, {.persistent = true, .error = EIO}, false, 1, &totals),
+              "");
   }
   EXPECT_GT(totals.faults, 50u);
   ProofAdd("faults_injected", totals.faults);
@@ -526,7 +548,8 @@ TEST_P(StoreFaults, AKillInCreationOrGrowthTakesNothingFromALaterOpen) {
 INSTANTIATE_TEST_SUITE_P(All, StoreFaults, ::testing::ValuesIn(Configs()),
                          [](const auto& param) { return param.param.name; });
 
-// The control: a medium that drops what a failed sync should have written, and says OK, is noticed; and so is one that forgets names.
+// The control: a medium that drops what a failed sync should have written, and says OK, is noticed;
+// and so is one that forgets names.
 TEST(StoreFaultsControl, AFailedSyncThatSaysOkIsNoticed) {
   const FaultConfig page = Configs()[0];
   const Scenario life = Scenarios()[0];

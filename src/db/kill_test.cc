@@ -1,6 +1,7 @@
-// A process that writes is killed at a random moment, again and again over the same store, with reused keys. After each kill
-// everything that was acknowledged is there (P1), what is there beyond it is a prefix of what was under way (P3), batches are
-// whole (P2), and the store is clean (P6: kills hit recovery too).
+// A process that writes is killed at a random moment, again and again over the same store, with
+// reused keys. After each kill everything that was acknowledged is there (P1), what is there beyond
+// it is a prefix of what was under way (P3), batches are whole (P2), and the store is clean (P6:
+// kills hit recovery too).
 // A kill shows what survives a process; what survives a power cut is the simulator's matter.
 
 #include <sys/mman.h>
@@ -30,7 +31,8 @@ constexpr uint32_t kWriters = 2;
 constexpr int kExitOpenFailed = 3;
 constexpr int kExitWriteFailed = 4;
 
-// What the child tells its parent: shared memory, so that it outlives the kill and costs the child one store.
+// What the child tells its parent: shared memory, so that it outlives the kill and costs the child
+// one store.
 struct Progress {
   std::atomic<uint64_t> opened{0};
   std::atomic<uint64_t> acknowledged[kWriters] = {};  // operations that returned OK
@@ -39,13 +41,15 @@ struct Progress {
 
 using State = std::map<std::string, std::string>;
 
-// Operation number `number` of a writer in a round: the child writes it, the parent applies it to what it expects. Writers have keys
-// of their own.
+// Operation number `number` of a writer in a round: the child writes it, the parent applies it to
+// what it expects. Writers have keys of their own.
 class Operation {
  public:
   Operation(uint64_t seed, uint32_t writer, uint64_t number) {
     Random random(seed * 1000003 + writer * 7919 + number * 104729);
-    const auto key = [&] { return Concat("writer", writer, "-", MakeKey(KeyShape::kMixed, random.Uniform(150))); };
+    const auto key = [&] {
+      return Concat("writer", writer, "-", MakeKey(KeyShape::kMixed, random.Uniform(150)));
+    };
     const uint64_t kind = random.Uniform(10);
     const uint64_t count = kind < 8 ? 1 : random.Uniform(30) + 2;
     is_batch_ = kind >= 8;
@@ -84,7 +88,8 @@ class Operation {
   bool is_batch_ = false;
 };
 
-[[noreturn]] void Child(const Options& options, const std::string& path, uint64_t seed, Progress* progress) {
+[[noreturn]] void Child(const Options& options, const std::string& path, uint64_t seed,
+                        Progress* progress) {
   const auto fail = [progress](int code, const Status& s) {
     std::snprintf(progress->error, sizeof(progress->error), "%s", s.ToString().c_str());
     ::_exit(code);
@@ -116,7 +121,8 @@ class Operation {
 class KillTest : public ::testing::TestWithParam<MediumKind> {
  protected:
   KillTest() {
-    void* shared = ::mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void* shared = ::mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE,
+                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     progress_ = new (shared) Progress;
     options_.medium = GetParam();
     options_.memory_budget_bytes = 4 << 20;
@@ -128,7 +134,8 @@ class KillTest : public ::testing::TestWithParam<MediumKind> {
   }
   ~KillTest() override { ::munmap(static_cast<void*>(progress_), sizeof(Progress)); }
 
-  // Runs the child and kills it after `microseconds`, counted from its open store or, where `in_open`, from its start.
+  // Runs the child and kills it after `microseconds`, counted from its open store or, where
+  // `in_open`, from its start.
   void RunAndKill(uint64_t seed, uint64_t microseconds, bool in_open);
   // Reads the store and finds, for each writer, which of its operations are there.
   ::testing::AssertionResult VerifyRound(uint64_t seed);
@@ -142,10 +149,14 @@ class KillTest : public ::testing::TestWithParam<MediumKind> {
 };
 
 std::string MediumName(const ::testing::TestParamInfo<MediumKind>& param) {
-  return param.param == MediumKind::kPage ? "Page" : param.param == MediumKind::kByte ? "Byte" : "CacheLine";
+  return param.param == MediumKind::kPage   ? "Page"
+         : param.param == MediumKind::kByte ? "Byte"
+                                            : "CacheLine";
 }
 INSTANTIATE_TEST_SUITE_P(Media, KillTest,
-                         ::testing::Values(MediumKind::kPage, MediumKind::kCacheLine, MediumKind::kByte), MediumName);
+                         ::testing::Values(MediumKind::kPage, MediumKind::kCacheLine,
+                                           MediumKind::kByte),
+                         MediumName);
 
 void KillTest::RunAndKill(uint64_t seed, uint64_t microseconds, bool in_open) {
   new (progress_) Progress;
@@ -190,7 +201,8 @@ void KillTest::RunAndKill(uint64_t seed, uint64_t microseconds, bool in_open) {
     const uint64_t acknowledged = progress_->acknowledged[writer].load();
     const std::string who = Concat("writer ", writer, " after ", acknowledged, " acknowledged: ");
     State& expected = states_[writer];
-    for (uint64_t number = 0; number < acknowledged; ++number) Operation(seed, writer, number).ApplyTo(&expected);
+    for (uint64_t number = 0; number < acknowledged; ++number)
+      Operation(seed, writer, number).ApplyTo(&expected);
     if (found != expected) {  // the operation under way may be there, whole
       Operation(seed, writer, acknowledged).ApplyTo(&expected);
     }
@@ -198,12 +210,15 @@ void KillTest::RunAndKill(uint64_t seed, uint64_t microseconds, bool in_open) {
       const auto at = found.find(key);
       if (at == found.end()) {
         std::string got;
-        return wrong() << who << "a scan lost " << Brief(key) << "; Get: " << db->Get({}, key, &got).ToString();
+        return wrong() << who << "a scan lost " << Brief(key)
+                       << "; Get: " << db->Get({}, key, &got).ToString();
       }
-      if (at->second != value) return wrong() << who << "a scan shows another value of " << Brief(key);
+      if (at->second != value)
+        return wrong() << who << "a scan shows another value of " << Brief(key);
       std::string got;
       const Status read_one = db->Get({}, key, &got);
-      if (!read_one.ok()) return wrong() << who << "Get of " << Brief(key) << ": " << read_one.ToString();
+      if (!read_one.ok())
+        return wrong() << who << "Get of " << Brief(key) << ": " << read_one.ToString();
       if (got != value) return wrong() << who << "Get shows another value of " << Brief(key);
     }
     if (found.size() != expected.size()) return wrong() << who << "deleted keys are back";
@@ -231,7 +246,8 @@ TEST_P(KillTest, EveryAcknowledgedWriteSurvivesEveryKill) {
     CheckReport report;
     const Status s = CheckDB(dir_.Sub("store"), options_, &report);
     ASSERT_TRUE(s.ok()) << s.ToString();
-    for (size_t i = 0; i < report.problems.size() && i < 10; ++i) ADD_FAILURE() << "check: " << report.problems[i];
+    for (size_t i = 0; i < report.problems.size() && i < 10; ++i)
+      ADD_FAILURE() << "check: " << report.problems[i];
     if (again) {  // a second look at the same state gives the same
       for (auto& count : progress_->acknowledged) count.store(0);
       std::unique_ptr<DB> db;
@@ -244,8 +260,8 @@ TEST_P(KillTest, EveryAcknowledgedWriteSurvivesEveryKill) {
       ASSERT_TRUE(all == expected);
     }
   }
-  std::printf("%llu acknowledged operations over %llu kills\n", static_cast<unsigned long long>(total),
-              static_cast<unsigned long long>(round));
+  std::printf("%llu acknowledged operations over %llu kills\n",
+              static_cast<unsigned long long>(total), static_cast<unsigned long long>(round));
   EXPECT_GT(total, 100u) << "too few writes to show anything";
 }
 
@@ -275,7 +291,8 @@ TEST_P(KillTest, KillsWithinRecoveryLoseNothing) {
   }
 }
 
-// The negative control: a store that lacks one acknowledged write, or has one too many, does not pass.
+// The negative control: a store that lacks one acknowledged write, or has one too many, does not
+// pass.
 TEST_P(KillTest, ALostOrInventedWriteIsNoticed) {
   constexpr uint64_t kSeed = 1;
   constexpr uint64_t kAcknowledged = 60;
@@ -304,7 +321,8 @@ TEST_P(KillTest, ALostOrInventedWriteIsNoticed) {
     write_all_but(missing, false);
     if (!VerifyRound(kSeed)) ++noticed;
   }
-  EXPECT_GE(noticed, 5) << "a lost delete of no key, or a write that was overwritten, cannot be noticed";
+  EXPECT_GE(noticed, 5)
+      << "a lost delete of no key, or a write that was overwritten, cannot be noticed";
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-// Threads write and read while flushes, merges, compaction and gc go on and the pool grows; what they saw is recorded and
-// checked: each key is linearizable, batches are whole, snapshots are in order. ThreadSanitizer runs these.
+// Threads write and read while flushes, merges, compaction and gc go on and the pool grows; what
+// they saw is recorded and checked: each key is linearizable, batches are whole, snapshots are in
+// order. ThreadSanitizer runs these.
 
 #include "testing/linearizability.h"
 
@@ -56,8 +57,10 @@ class ConcurrentHistories : public ConformanceTest {
   void TearDown() override {
     ConformanceTest::TearDown();
     std::printf("%llu flushes, %llu compactions, %llu gc runs, %llu bytes of pool\n",
-                static_cast<unsigned long long>(stats_.flushes), static_cast<unsigned long long>(stats_.compactions),
-                static_cast<unsigned long long>(stats_.gc_runs), static_cast<unsigned long long>(stats_.pool_bytes));
+                static_cast<unsigned long long>(stats_.flushes),
+                static_cast<unsigned long long>(stats_.compactions),
+                static_cast<unsigned long long>(stats_.gc_runs),
+                static_cast<unsigned long long>(stats_.pool_bytes));
   }
   void CloseAndCount() {
     const Stats stats = db()->GetStats();
@@ -94,7 +97,8 @@ void ConcurrentHistories::MakeNoise(const std::atomic<bool>& stop) {
   Random random(7);
   for (uint64_t i = 1; i <= 1000 || !stop.load(); ++i) {
     const std::string key = Concat("key", 1000 + random.Uniform(30), "noise", random.Uniform(40));
-    const Status s = random.OneIn(3) ? db()->Delete({}, key) : db()->Put({}, key, MakeValue(i, random.Uniform(2000)));
+    const Status s = random.OneIn(3) ? db()->Delete({}, key)
+                                     : db()->Put({}, key, MakeValue(i, random.Uniform(2000)));
     EXPECT_TRUE(s.ok()) << s.ToString();
   }
 }
@@ -136,7 +140,8 @@ class KeyHistory {
       value = ValueOf(done.value);
     }
     done.start = clock_->Now();
-    const Status s = done.kind == KeyOperation::kPut ? db_->Put({}, name, value) : db_->Delete({}, name);
+    const Status s =
+        done.kind == KeyOperation::kPut ? db_->Put({}, name, value) : db_->Delete({}, name);
     done.end = clock_->Now();
     EXPECT_TRUE(s.ok()) << s.ToString();
     operations.push_back(done);
@@ -215,7 +220,8 @@ TEST_P(ConcurrentHistories, EveryKeyIsLinearizableThroughBackgroundWork) {
   uint64_t rounds = 0;
   for (; rounds == 0 || (watch.Seconds() < seconds && !HasFailure()); ++rounds) {
     std::vector<KeyHistory> histories;
-    for (uint64_t i = 0; i < 5; ++i) histories.emplace_back(db(), &clock_, seed + rounds * 100 + i, &next_id);
+    for (uint64_t i = 0; i < 5; ++i)
+      histories.emplace_back(db(), &clock_, seed + rounds * 100 + i, &next_id);
     std::vector<std::function<void()>> bodies;
     for (size_t i = 0; i < histories.size(); ++i) {
       bodies.emplace_back([&histories, i] { histories[i].Some(kSlow ? 250 : 800, i < 3); });
@@ -250,7 +256,9 @@ TEST_P(ConcurrentHistories, BatchesAreWholeAndSnapshotsInOrder) {
   constexpr size_t kGroups = 6;
   constexpr uint64_t kKeysOfGroup = 5;
   const double seconds = ProofSeconds(0.6);
-  const auto key_of = [](size_t group, uint64_t i) { return Concat("key", 1000 + group + 2 * i, "group", group); };
+  const auto key_of = [](size_t group, uint64_t i) {
+    return Concat("key", 1000 + group + 2 * i, "group", group);
+  };
   std::vector<GroupWrite> all_writes;   // of the round, and the last of each group before it
   std::vector<SnapshotView> all_views;  // the same; one before it
   std::mutex mu;
@@ -299,7 +307,8 @@ TEST_P(ConcurrentHistories, BatchesAreWholeAndSnapshotsInOrder) {
       }
       const uint64_t version = *std::max_element(found.begin(), found.end());
       for (uint64_t i = 0; i < kKeysOfGroup; ++i) {
-        EXPECT_EQ(found[i], (version + i) % 4 == 0 ? 0 : version) << "a torn batch: " << key_of(group, i);
+        EXPECT_EQ(found[i], (version + i) % 4 == 0 ? 0 : version)
+            << "a torn batch: " << key_of(group, i);
       }
       view.seen.push_back(version);
     }
@@ -316,7 +325,8 @@ TEST_P(ConcurrentHistories, BatchesAreWholeAndSnapshotsInOrder) {
       bodies.emplace_back([&, writer] {
         std::vector<GroupWrite> writes;
         Random random(round * 10 + writer);
-        for (int i = 0; i < (kSlow ? 100 : 300); ++i) write(3 * writer + random.Uniform(3), &writes);
+        for (int i = 0; i < (kSlow ? 100 : 300); ++i)
+          write(3 * writer + random.Uniform(3), &writes);
         writing.fetch_sub(1);
         const std::lock_guard lock(mu);
         all_writes.insert(all_writes.end(), writes.begin(), writes.end());
@@ -334,9 +344,11 @@ TEST_P(ConcurrentHistories, BatchesAreWholeAndSnapshotsInOrder) {
     RunTogether(bodies);
     ASSERT_EQ(CheckSnapshots(all_views, all_writes), "") << "round " << round;
     ProofAdd("snapshots_in_order", all_views.size());
-    std::erase_if(all_writes, [&](const GroupWrite& done) { return done.version != versions[done.group]; });
-    std::iter_swap(all_views.begin(), std::max_element(all_views.begin(), all_views.end(),
-                                                       [](const auto& a, const auto& b) { return a.end < b.end; }));
+    std::erase_if(all_writes,
+                  [&](const GroupWrite& done) { return done.version != versions[done.group]; });
+    std::iter_swap(all_views.begin(),
+                   std::max_element(all_views.begin(), all_views.end(),
+                                    [](const auto& a, const auto& b) { return a.end < b.end; }));
     all_views.resize(1);
     CloseAndCount();
     Open();  // the order goes on after it

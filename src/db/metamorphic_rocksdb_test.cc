@@ -1,4 +1,5 @@
-// RocksDB gives the same answers to the same histories: what the model says is what a store of this kind is expected to do.
+// RocksDB gives the same answers to the same histories: what the model says is what a store of this
+// kind is expected to do.
 #if LAMELLA_TEST_ROCKSDB
 
 #include <cstdint>
@@ -37,7 +38,8 @@ class RocksDbSnapshot final : public Snapshot {
 
 rocksdb::ReadOptions ToReadOptions(const ReadOptions& from) {
   rocksdb::ReadOptions options;
-  if (from.snapshot != nullptr) options.snapshot = static_cast<const RocksDbSnapshot*>(from.snapshot)->held();
+  if (from.snapshot != nullptr)
+    options.snapshot = static_cast<const RocksDbSnapshot*>(from.snapshot)->held();
   return options;
 }
 
@@ -67,13 +69,15 @@ class RocksDbIterator final : public Iterator {
   std::unique_ptr<rocksdb::Iterator> iterator_;
 };
 
-// Log on, no sync; a crash is a handle that goes without Close, after which the log is all there is of the last writes.
+// Log on, no sync; a crash is a handle that goes without Close, after which the log is all there is
+// of the last writes.
 class RocksDbSubject final : public Subject {
  public:
   Status Open(const Session& session) override {
     rocksdb::Options options;
     options.create_if_missing = true;
-    options.write_buffer_size = session.memtable_bytes.value_or(0) > 0 ? *session.memtable_bytes : 256 << 10;
+    options.write_buffer_size =
+        session.memtable_bytes.value_or(0) > 0 ? *session.memtable_bytes : 256 << 10;
     options.compression = rocksdb::kNoCompression;
     options.avoid_flush_during_shutdown = true;
     rocksdb::DB* db = nullptr;
@@ -93,7 +97,9 @@ class RocksDbSubject final : public Subject {
   Status Delete(std::string_view key) override { return Convert(db_->Delete({}, ToSlice(key))); }
   Status Write(const WriteBatch& batch) override {
     struct Copy {
-      void Put(std::string_view key, std::string_view value) { (void)copy.Put(ToSlice(key), ToSlice(value)).ok(); }
+      void Put(std::string_view key, std::string_view value) {
+        (void)copy.Put(ToSlice(key), ToSlice(value)).ok();
+      }
       void Delete(std::string_view key) { (void)copy.Delete(ToSlice(key)).ok(); }
       rocksdb::WriteBatch copy;
     } copier;
@@ -127,7 +133,8 @@ class RocksDbSubject final : public Subject {
   Status CompactRange(std::string_view begin, std::string_view end) override {
     const rocksdb::Slice first = ToSlice(begin);
     const rocksdb::Slice last = ToSlice(end);
-    return Convert(db_->CompactRange({}, begin.empty() ? nullptr : &first, end.empty() ? nullptr : &last));
+    return Convert(
+        db_->CompactRange({}, begin.empty() ? nullptr : &first, end.empty() ? nullptr : &last));
   }
 
  private:
@@ -138,7 +145,8 @@ class RocksDbSubject final : public Subject {
 TEST(MetamorphicRocksDb, AnswersAsTheModelDoes) {
   if (LAMELLA_THREAD_SANITIZER) GTEST_SKIP() << "the installed RocksDB is not instrumented";
   const SubjectMaker make = [] { return std::make_unique<RocksDbSubject>(); };
-  EXPECT_EQ(ExploreHistories(0.4, make, "lamella_db_test --gtest_filter='MetamorphicRocksDb.*'"), "");
+  EXPECT_EQ(ExploreHistories(0.4, make, "lamella_db_test --gtest_filter='MetamorphicRocksDb.*'"),
+            "");
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// One history on every engine, medium and options: all answer as the model does. metamorphic_rocksdb_test.cc has RocksDB do the same.
+// One history on every engine, medium and options: all answer as the model does.
+// metamorphic_rocksdb_test.cc has RocksDB do the same.
 
 #include "testing/metamorphic.h"
 
@@ -14,8 +15,10 @@ class Metamorphic : public ::testing::TestWithParam<ConformanceConfig> {};
 
 TEST_P(Metamorphic, EveryAnswerIsTheModels) {
   const SubjectMaker make = [] { return std::make_unique<LamellaSubject>(GetParam()); };
-  EXPECT_EQ(ExploreHistories(0.4, make, Concat("lamella_db_test --gtest_filter='*Metamorphic*", GetParam().name, "'")),
-            "");
+  EXPECT_EQ(
+      ExploreHistories(
+          0.4, make, Concat("lamella_db_test --gtest_filter='*Metamorphic*", GetParam().name, "'")),
+      "");
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Metamorphic, ::testing::ValuesIn(AllConfigs()), ConfigName);
@@ -30,7 +33,8 @@ TEST(MetamorphicHistory, IsTheBeginningOfALongerOneOfItsSeed) {
     }
     seen[history[i].kind] = true;
   }
-  for (size_t kind = 0; kind <= HistoryStep::kCrash; ++kind) EXPECT_TRUE(seen[kind]) << "no step of kind " << kind;
+  for (size_t kind = 0; kind <= HistoryStep::kCrash; ++kind)
+    EXPECT_TRUE(seen[kind]) << "no step of kind " << kind;
 }
 
 // The negative controls: subjects with a bug each.
@@ -39,7 +43,9 @@ template <class Base>
 class DropsSomeDeletes : public Base {
  public:
   using Base::Base;
-  Status Delete(std::string_view key) override { return Hash64(key) % 17 == 0 ? Status::OK() : Base::Delete(key); }
+  Status Delete(std::string_view key) override {
+    return Hash64(key) % 17 == 0 ? Status::OK() : Base::Delete(key);
+  }
 };
 
 template <class Base>
@@ -122,14 +128,17 @@ void ExpectCaught(size_t steps_max) {
     while (failure.text.empty() && ++seed <= 40) failure = RunHistory(seed, 400, make, "");
     ASSERT_NE(failure.text, "");
     EXPECT_LE(failure.shrunk.size(), steps_max) << failure.text;
-    EXPECT_NE(failure.text.find(Concat("LAMELLA_TEST_SEED=", seed)), std::string::npos) << failure.text;
+    EXPECT_NE(failure.text.find(Concat("LAMELLA_TEST_SEED=", seed)), std::string::npos)
+        << failure.text;
     EXPECT_NE(Difference(failure.shrunk, make), "") << "the shrunk history must fail";
   }
 }
 
 TEST(MetamorphicControl, ADroppedDeleteIsCaught) { ExpectCaught<DropsSomeDeletes>(2); }
 TEST(MetamorphicControl, AnIgnoredSnapshotIsCaught) { ExpectCaught<GetIgnoresTheSnapshot>(4); }
-TEST(MetamorphicControl, AnIgnoredUpperBoundIsCaught) { ExpectCaught<IteratorIgnoresTheUpperBound>(3); }
+TEST(MetamorphicControl, AnIgnoredUpperBoundIsCaught) {
+  ExpectCaught<IteratorIgnoresTheUpperBound>(3);
+}
 TEST(MetamorphicControl, ATornBatchIsCaught) { ExpectCaught<LastOfABatchIsLost>(1); }
 TEST(MetamorphicControl, APutLostInACrashIsCaught) { ExpectCaught<CrashLosesAPut>(2); }
 

@@ -51,7 +51,8 @@ std::vector<std::string> PoolPaths(const Options& options, const std::string& pa
 }
 
 Options StoreCore::WithBudget(Options options) {
-  if (options.resources != nullptr) options.memory_budget_bytes = options.resources->memory_budget_bytes();
+  if (options.resources != nullptr)
+    options.memory_budget_bytes = options.resources->memory_budget_bytes();
   return options;
 }
 
@@ -61,8 +62,8 @@ Status DbImpl::CheckOptions() const {
     return refuse("pmem_paths names " + std::to_string(options_.pmem_paths.size()) +
                   " directories; a pool has at most " + std::to_string(kPoolPartsMax) + " parts");
   }
-  if ((options_.chunk_bytes & (options_.chunk_bytes - 1)) != 0 || options_.chunk_bytes < (64 << 10) ||
-      options_.chunk_bytes > (1 << 30)) {
+  if ((options_.chunk_bytes & (options_.chunk_bytes - 1)) != 0 ||
+      options_.chunk_bytes < (64 << 10) || options_.chunk_bytes > (1 << 30)) {
     return refuse("chunk_bytes is " + std::to_string(options_.chunk_bytes) +
                   "; it must be a power of two from 64 KiB to 1 GiB");
   }
@@ -70,10 +71,11 @@ Status DbImpl::CheckOptions() const {
     return refuse("memory_budget_bytes is " + std::to_string(options_.memory_budget_bytes) +
                   "; at least 1 MiB (1048576) is needed");
   }
-  for (const auto& [name, given] :
-       {std::pair("background_threads", options_.background_threads), std::pair("log_shards", options_.log_shards)}) {
+  for (const auto& [name, given] : {std::pair("background_threads", options_.background_threads),
+                                    std::pair("log_shards", options_.log_shards)}) {
     if (given > kBackgroundThreadsMax) {
-      return refuse(Concat(name, " is ", given, "; it is at most ", kBackgroundThreadsMax, ", and 0 picks"));
+      return refuse(
+          Concat(name, " is ", given, "; it is at most ", kBackgroundThreadsMax, ", and 0 picks"));
     }
   }
   if (options_.medium > MediumKind::kVolatile) {
@@ -90,14 +92,17 @@ Status DbImpl::CheckOptions() const {
                          : Status::OK();  // what is not built is refused where it is needed
 }
 
-// Directories named in another order, or not all of them, hold a store that must not be taken for none.
+// Directories named in another order, or not all of them, hold a store that must not be taken for
+// none.
 Status DbImpl::CheckNoOtherParts() const {
   for (size_t i = 0; i < options_.pmem_paths.size(); ++i) {
     for (size_t part = 0; part < kPoolPartsMax; ++part) {
       const std::string found = JoinPath(options_.pmem_paths[i], "pool." + std::to_string(part));
-      if (part == i || !seams_.files->Exists(found)) continue;  // its own may be of a creation that was cut short
+      // its own may be of a creation that was cut short
+      if (part == i || !seams_.files->Exists(found)) continue;
       return Status::InvalidArgument(
-          "pmem_paths[" + std::to_string(i) + "]: expected pool." + std::to_string(i) + " or no pool, found " + found +
+          "pmem_paths[" + std::to_string(i) + "]: expected pool." + std::to_string(i) +
+          " or no pool, found " + found +
           "; name the directories of all parts, in the order in which the store was created");
     }
   }
@@ -106,7 +111,8 @@ Status DbImpl::CheckNoOtherParts() const {
 
 Status DbImpl::OpenPool(bool may_create, std::vector<std::string>* mended) {
   FileSystem* files = seams_.files;
-  // The first part appears last: the others without it are what a creation left that was cut short, or no store to open.
+  // The first part appears last: the others without it are what a creation left that was cut short,
+  // or no store to open.
   const auto look = [&] { return files->Exists(PoolPaths(options_, path_)[0]); };
   const auto refuse_existing = [&] {
     return Status::InvalidArgument(path_ + " holds a store already, and error_if_exists is set");
@@ -115,8 +121,8 @@ Status DbImpl::OpenPool(bool may_create, std::vector<std::string>* mended) {
   bool exists = look();
   if (exists && must_be_new) return refuse_existing();
   if (!exists && (!may_create || !options_.create_if_missing)) {
-    return Status::NotFound("no store in " + path_ + " (looked for " + PoolPaths(options_, path_)[0] +
-                            "); create_if_missing makes one");
+    return Status::NotFound("no store in " + path_ + " (looked for " +
+                            PoolPaths(options_, path_)[0] + "); create_if_missing makes one");
   }
   Status s = exists ? Status::OK() : CheckNoOtherParts();
   if (!s.ok()) return s;
@@ -157,13 +163,15 @@ Status DbImpl::MakeEngine() {
   if (type == nullptr) return Unbuilt(pool_->state().engine);
   Status s = type->check_options(options_);
   if (!s.ok()) return s;
-  core_->engine = type->make({pool_, &options_, &snapshots_, [scheduler = &scheduler_] { scheduler->Wake(); },
-                              [scheduler = &scheduler_] { scheduler->Nudge(); }, core_->memory.get()});
+  core_->engine =
+      type->make({pool_, &options_, &snapshots_, [scheduler = &scheduler_] { scheduler->Wake(); },
+                  [scheduler = &scheduler_] { scheduler->Nudge(); }, core_->memory.get()});
   engine_ = core_->engine.get();
   return Status::OK();
 }
 
-// Its own, where it shares none. Before anything changes: where there are no threads the store stays as it is.
+// Its own, where it shares none. Before anything changes: where there are no threads the store
+// stays as it is.
 Status DbImpl::TakeResources() {
   Status s;
   if (options_.resources != nullptr) {
@@ -187,15 +195,15 @@ Status DbImpl::OpenStore() {
   if (s.ok()) s = TakeResources();
   if (s.ok()) s = OpenPool(true);
   if (s.ok()) s = MakeEngine();
-  // What a power cut left counts as that until recovery is complete: it may be cut itself. What was closed in order is not clean
-  // any more from its first change on.
+  // What a power cut left counts as that until recovery is complete: it may be cut itself. What was
+  // closed in order is not clean any more from its first change on.
   const bool clean = s.ok() && pool_->state().clean;
   if (clean) s = pool_->MarkOpen();
   if (s.ok()) s = engine_->Recover();
   if (s.ok() && !clean) s = pool_->MarkOpen();
   if (!s.ok()) return s;
-  recovery_us_ =
-      static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(steady_clock::now() - start).count());
+  recovery_us_ = static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(steady_clock::now() - start).count());
   scheduler_.Start(engine_, pool_, seams_.inline_jobs ? nullptr : core_->resources->executor());
   open_.store(true, std::memory_order_release);
   return Status::OK();
@@ -215,10 +223,12 @@ Status DestroyDB(const std::string& path, const Options& options) {
   return NoThrow([&] { return DestroyStore(FileSystem::Posix(), nullptr, path, options); });
 }
 
-Status DestroyStore(FileSystem* files, OsHook* os, const std::string& path, const Options& options) {
+Status DestroyStore(FileSystem* files, OsHook* os, const std::string& path,
+                    const Options& options) {
   if (!StoreExists(files, options, path)) {
     Status s;  // removing what is not there makes durable what an earlier call removed, and no more
-    for (const std::string& part : PoolPaths(options, path)) s = s.ok() ? files->RemoveFile(part) : s;
+    for (const std::string& part : PoolPaths(options, path))
+      s = s.ok() ? files->RemoveFile(part) : s;
     return s;
   }
   std::unique_ptr<FileLock> lock;
@@ -276,14 +286,16 @@ std::vector<ChunkRef> DbImpl::FindLostChunks(RepairReport* report) const {
   });
   if (lost.empty()) return lost;
   report->records_lost += records;
-  report->notes.push_back(
-      Concat("of ", lost.size(), " chunks, the first of them part ", lost[0].part, " chunk ", lost[0].index,
-             ", both descriptors are lost, and with them what the chunks hold: at most ", records, " records"));
+  report->notes.push_back(Concat(
+      "of ", lost.size(), " chunks, the first of them part ", lost[0].part, " chunk ",
+      lost[0].index, ", both descriptors are lost, and with them what the chunks hold: at most ",
+      records, " records"));
   return lost;
 }
 
 Status DbImpl::Repair(RepairReport* report) {
-  core_->resources = std::make_shared<SharedResources>(options_.memory_budget_bytes);  // no job runs: no threads
+  // no job runs: no threads
+  core_->resources = std::make_shared<SharedResources>(options_.memory_budget_bytes);
   core_->memory = std::make_unique<MemoryAccount>(core_->resources->budget());
   Status s = OpenPool(false, &report->notes);
   std::vector<ChunkRef> lost;

@@ -57,12 +57,14 @@ std::string Fixed2(double value) {
 
 std::string StatsText(const Stats& stats) {
   std::string out;
-  for (const Figure& f : Figures(stats)) out += std::string(f.name) + ": " + std::to_string(f.value) + "\n";
+  for (const Figure& f : Figures(stats))
+    out += std::string(f.name) + ": " + std::to_string(f.value) + "\n";
   for (size_t i = 0; i < stats.persist.size(); ++i) {
     const PersistCounters& c = stats.persist[i];
     out += "written by " + std::string(WriteCauseName(static_cast<WriteCause>(i))) + ": " +
-           std::to_string(c.bytes_stored) + " bytes, " + std::to_string(c.lines_flushed) + " lines flushed, " +
-           std::to_string(c.fences) + " fences, " + std::to_string(c.blocks_touched) + " blocks\n";
+           std::to_string(c.bytes_stored) + " bytes, " + std::to_string(c.lines_flushed) +
+           " lines flushed, " + std::to_string(c.fences) + " fences, " +
+           std::to_string(c.blocks_touched) + " blocks\n";
   }
   out += "write_amplification: " + Fixed2(stats.WriteAmplification()) + "\n";
   return out;
@@ -70,13 +72,15 @@ std::string StatsText(const Stats& stats) {
 
 std::string StatsJson(const Stats& stats) {
   std::string out = "{";
-  for (const Figure& f : Figures(stats)) out += "\"" + std::string(f.name) + "\":" + std::to_string(f.value) + ",";
+  for (const Figure& f : Figures(stats))
+    out += "\"" + std::string(f.name) + "\":" + std::to_string(f.value) + ",";
   out += "\"persist\":{";
   for (size_t i = 0; i < stats.persist.size(); ++i) {
     const PersistCounters& c = stats.persist[i];
     out += (i == 0 ? "\"" : ",\"") + std::string(WriteCauseName(static_cast<WriteCause>(i))) +
            "\":{\"bytes_stored\":" + std::to_string(c.bytes_stored) +
-           ",\"lines_flushed\":" + std::to_string(c.lines_flushed) + ",\"fences\":" + std::to_string(c.fences) +
+           ",\"lines_flushed\":" + std::to_string(c.lines_flushed) +
+           ",\"fences\":" + std::to_string(c.fences) +
            ",\"blocks_touched\":" + std::to_string(c.blocks_touched) + "}";
   }
   out += "},\"write_amplification\":" + Fixed2(stats.WriteAmplification()) + "}";

@@ -1,5 +1,6 @@
-// Rebuilding after power cuts on page media, of records that lie there more than once: gc that was cut before it freed what it
-// copied, and a rebuilding of a plain log that was itself cut, leave copies beside the originals.
+// Rebuilding after power cuts on page media, of records that lie there more than once: gc that was
+// cut before it freed what it copied, and a rebuilding of a plain log that was itself cut, leave
+// copies beside the originals.
 
 #include <algorithm>
 #include <fstream>
@@ -47,9 +48,11 @@ class Rebuilding : public ::testing::TestWithParam<RebuildCase> {
   // Each living record once more, in an arena chunk of its own session.
   void CopyRecords() {
     std::unique_ptr<Pool> pool;
-    ASSERT_TRUE(
-        Pool::Open({.part_paths = {path_}, .pool_bytes_max = options_.pool_bytes_max, .medium = options_.medium}, &pool)
-            .ok());
+    ASSERT_TRUE(Pool::Open({.part_paths = {path_},
+                            .pool_bytes_max = options_.pool_bytes_max,
+                            .medium = options_.medium},
+                           &pool)
+                    .ok());
     std::vector<const Record*> records;
     uint64_t ordinal = 1;
     pool->ForEachChunk([&](const ChunkRef& chunk) {
@@ -67,9 +70,14 @@ class Rebuilding : public ::testing::TestWithParam<RebuildCase> {
     RecordAppender arena(pool.get(), 0, kListDbArena, kGcArena, ordinal, WriteCause::kGc);
     for (const Record* record : records) {
       constexpr uint32_t kHeight = 2;
-      ASSERT_TRUE(
-          arena.Prepare(RecordBytes(kHeight, record->key().size(), record->value().size()), Claimant::kReclaim).ok());
-      arena.Append({.tag = record->tag(), .key = record->key(), .value = record->value(), .height = kHeight});
+      ASSERT_TRUE(arena
+                      .Prepare(RecordBytes(kHeight, record->key().size(), record->value().size()),
+                               Claimant::kReclaim)
+                      .ok());
+      arena.Append({.tag = record->tag(),
+                    .key = record->key(),
+                    .value = record->value(),
+                    .height = kHeight});
       arena.Commit();
     }
     arena.CloseChunk();
@@ -88,8 +96,9 @@ class Rebuilding : public ::testing::TestWithParam<RebuildCase> {
 
 // The copy that was not linked had no mark, and came back once the delete of its key was gone.
 TEST_P(Rebuilding, ACopyThatIsNotLinkedDoesNotComeBack) {
-  const std::string large(40 << 10,
-                          'l');  // so that gc leaves its chunks alone: they are neither sparse nor known to be dead
+  const std::string large(
+      40 << 10,
+      'l');  // so that gc leaves its chunks alone: they are neither sparse nor known to be dead
   auto db = Open();
   ASSERT_TRUE(db->Put({}, "large", large).ok());
   ASSERT_TRUE(db->Put({}, "small", "value").ok());
@@ -126,8 +135,9 @@ TEST_P(Rebuilding, ACopyThatIsNotLinkedDoesNotComeBack) {
   EXPECT_TRUE(report.clean()) << report.problems[0];
 }
 
-// The rest of its batch was deleted, dropped, and its chunks freed: it was taken for the torn part of one.
-// (Of a plain log; of a unified one StoreCrash's histories that give space back come to it.)
+// The rest of its batch was deleted, dropped, and its chunks freed: it was taken for the torn part
+// of one. (Of a plain log; of a unified one StoreCrash's histories that give space back come to
+// it.)
 TEST_P(Rebuilding, ARecordIsKeptWithoutTheRestOfItsBatch) {
   const std::string large(40 << 10, 'l');  // in a chunk of its own
   auto db = Open();

@@ -21,8 +21,8 @@ namespace lamella {
 namespace {
 
 size_t ThreadCount() {
-  return static_cast<size_t>(
-      std::distance(std::filesystem::directory_iterator("/proc/self/task"), std::filesystem::directory_iterator()));
+  return static_cast<size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/task"),
+                                           std::filesystem::directory_iterator()));
 }
 
 /// Bytes of anonymous memory in use: heaps, and not mapped files.
@@ -56,7 +56,8 @@ class ResourcesTest : public ::testing::Test {
   void OpenStores(size_t count) {
     for (size_t i = 0; i < count; ++i) {
       std::unique_ptr<DB> db;
-      const Status s = DB::Open(options_, directory_.Sub("store" + std::to_string(stores_.size())), &db);
+      const Status s =
+          DB::Open(options_, directory_.Sub("store" + std::to_string(stores_.size())), &db);
       ASSERT_TRUE(s.ok()) << s.ToString();
       stores_.push_back(std::move(db));
     }
@@ -110,7 +111,8 @@ TEST_F(ResourcesTest, AStoreOfOneRecordTakesLittleMemory) {
     ExpectFilled(stores_[i].get(), 0, 1);
     EXPECT_LE(stores_[i]->GetStats().dram_bytes, 64u << 10);
   }
-  if (LAMELLA_ADDRESS_SANITIZER || LAMELLA_THREAD_SANITIZER) return;  // they take memory of their own
+  // they take memory of their own
+  if (LAMELLA_ADDRESS_SANITIZER || LAMELLA_THREAD_SANITIZER) return;
   EXPECT_LE(AnonymousBytes(), before + kStores * (1u << 20));
 }
 
@@ -194,8 +196,9 @@ TEST_F(ResourcesTest, AllStoresWorkAtOnceAndCloseInAnyOrder) {
   for (auto& db : stores_) ExpectFilled(db.get(), 0, kRounds * kRecords);
 }
 
-// Each store by itself would take all of it. What was just written is beyond the budget until it is flushed: MemTables of up to
-// three tenths of it, after which writers wait, and the tree that is being made of one.
+// Each store by itself would take all of it. What was just written is beyond the budget until it is
+// flushed: MemTables of up to three tenths of it, after which writers wait, and the tree that is
+// being made of one.
 TEST_F(ResourcesTest, TheMemoryBudgetIsKept) {
   constexpr uint64_t kBudget = 2 << 20;
   constexpr uint64_t kStores = 8;

@@ -80,7 +80,8 @@ Status Scheduler::WaitForIdle() {
   // Twice: what the last job let go of is freed after it, and may be the beginning of another.
   for (int look = 0; look < 2; look++) {
     Executor* const executor = executor_.load();
-    if (executor == nullptr || !executor->WaitForIdle(this)) return Status::Aborted("the store is closing");
+    if (executor == nullptr || !executor->WaitForIdle(this))
+      return Status::Aborted("the store is closing");
     CollectDeferred();
   }
   return engine_->BackgroundError();

@@ -1,4 +1,5 @@
-// Scheduler runs the jobs that one store's engine offers, on the threads of an Executor, which stores may share.
+// Scheduler runs the jobs that one store's engine offers, on the threads of an Executor, which
+// stores may share.
 // Threads: Wake, Nudge, WaitForIdle from any; Start and Stop by the store's owner.
 #ifndef LAMELLA_DB_SCHEDULER_H_
 #define LAMELLA_DB_SCHEDULER_H_
@@ -16,8 +17,9 @@ class Scheduler final : private Executor::Client {
   Scheduler() = default;
   ~Scheduler() override { Stop(); }
 
-  /// `executor` null: Wake runs what is ready before it returns, in the caller's thread, which makes a store's history the same
-  /// at every run (for the crash simulator; one calling thread only). All outlive Stop.
+  /// `executor` null: Wake runs what is ready before it returns, in the caller's thread, which
+  /// makes a store's history the same at every run (for the crash simulator; one calling thread
+  /// only). All outlive Stop.
   void Start(Engine* engine, Pool* pool, Executor* executor);
   /// Something may have become ready.
   void Wake();

@@ -49,8 +49,9 @@ class ShardCount : public ::testing::Test {
   cpu_set_t before_;
 };
 
-// A shard that was out of use, and whose chunks were all collected, began again at ordinal 1; what it wrote lay before the position
-// up to which its log was known to be merged, and gc took it for dead.
+// A shard that was out of use, and whose chunks were all collected, began again at ordinal 1; what
+// it wrote lay before the position up to which its log was known to be merged, and gc took it for
+// dead.
 TEST_F(ShardCount, AShardThatComesBackIsNotTakenForMerged) {
   if (!RunOnCpu(0) || !RunOnCpu(1)) GTEST_SKIP() << "needs CPUs of an even and of an odd number";
   auto db = Open(2);
@@ -71,7 +72,8 @@ TEST_F(ShardCount, AShardThatComesBackIsNotTakenForMerged) {
     ASSERT_TRUE(db->Close().ok());
   };
   write_some(1);
-  for (int i = 0; i < 12; ++i) write_some(2);  // chunks that each session leaves nearly empty set gc to work
+  // chunks that each session leaves nearly empty set gc to work
+  for (int i = 0; i < 12; ++i) write_some(2);
   db = Open(2);
   ASSERT_TRUE(db->WaitForIdle().ok());
   for (uint64_t i = 1000; i < key; ++i) {
@@ -87,8 +89,8 @@ TEST_F(ShardCount, AShardThatComesBackIsNotTakenForMerged) {
   ASSERT_TRUE(db->Close().ok());
 }
 
-// A plain log's chunk goes when all of it was copied. The put was still in an open chunk of one shard when the delete was gone from
-// the other's and from L1.
+// A plain log's chunk goes when all of it was copied. The put was still in an open chunk of one
+// shard when the delete was gone from the other's and from L1.
 TEST_F(ShardCount, ARepairDoesNotBringBackWhatAnotherShardDeleted) {
   if (!RunOnCpu(0) || !RunOnCpu(1)) GTEST_SKIP() << "needs CPUs of an even and of an odd number";
   options_.listdb.unified_log = false;

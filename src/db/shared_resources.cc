@@ -9,7 +9,8 @@
 namespace lamella {
 
 Status SharedResources::Start(uint32_t background_threads) {
-  if (background_threads == 0) background_threads = std::clamp<uint32_t>(std::thread::hardware_concurrency() + 1, 3, 4);
+  if (background_threads == 0)
+    background_threads = std::clamp<uint32_t>(std::thread::hardware_concurrency() + 1, 3, 4);
   return executor_.Start(std::max(background_threads, 2u));
 }
 
@@ -21,8 +22,9 @@ Status Resources::Create(uint64_t memory_budget_bytes, uint32_t background_threa
                                    "; at least 1 MiB (1048576) is needed");
   }
   if (background_threads > kBackgroundThreadsMax) {
-    return Status::InvalidArgument("background_threads is " + std::to_string(background_threads) + "; at most " +
-                                   std::to_string(kBackgroundThreadsMax) + " can be had");
+    return Status::InvalidArgument("background_threads is " + std::to_string(background_threads) +
+                                   "; at most " + std::to_string(kBackgroundThreadsMax) +
+                                   " can be had");
   }
   return NoThrow([&] {
     auto made = std::make_shared<SharedResources>(memory_budget_bytes);

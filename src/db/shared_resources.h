@@ -1,4 +1,5 @@
-// SharedResources is what stands behind Resources: the budget and the executor of one store or of many.
+// SharedResources is what stands behind Resources: the budget and the executor of one store or of
+// many.
 // Threads: any, after Start.
 #ifndef LAMELLA_DB_SHARED_RESOURCES_H_
 #define LAMELLA_DB_SHARED_RESOURCES_H_
@@ -21,7 +22,8 @@ class SharedResources final : public Resources {
       : budget_(memory_budget_bytes, [this] { executor_.WakeAll(); }) {}
   ~SharedResources() override = default;
 
-  /// 0 picks by the number of CPUs; without a Start there are no threads. IOError as Executor::Start.
+  /// 0 picks by the number of CPUs; without a Start there are no threads. IOError as
+  /// Executor::Start.
   Status Start(uint32_t background_threads);
 
   uint64_t memory_budget_bytes() const override { return budget_.bytes_max(); }

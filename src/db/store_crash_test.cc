@@ -1,4 +1,5 @@
-// Whole stores under the persistence simulator: every engine, mode and medium (docs/DURABILITY.md, what is proved).
+// Whole stores under the persistence simulator: every engine, mode and medium (docs/DURABILITY.md,
+// what is proved).
 
 #include <cstdlib>
 

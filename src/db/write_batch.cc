@@ -13,8 +13,11 @@ constexpr uint8_t kPutOperation = 1;
 constexpr uint8_t kDeleteOperation = 0;
 constexpr size_t kFramingBytes = sizeof(uint8_t) + 2 * sizeof(uint32_t);
 
-// A key or value of 4 GiB or more cannot be framed; it is far beyond the limits, and clipping its size keeps it so.
-std::string_view Clip(std::string_view s) { return s.substr(0, std::numeric_limits<uint32_t>::max()); }
+// A key or value of 4 GiB or more cannot be framed; it is far beyond the limits, and clipping its
+// size keeps it so.
+std::string_view Clip(std::string_view s) {
+  return s.substr(0, std::numeric_limits<uint32_t>::max());
+}
 
 void AppendOperation(std::string* rep, uint8_t kind, std::string_view key, std::string_view value) {
   key = Clip(key);
@@ -49,7 +52,8 @@ void WriteBatch::Clear() {
   count_ = 0;
 }
 
-bool WriteBatch::NextOperation(size_t* at, bool* is_delete, std::string_view* key, std::string_view* value) const {
+bool WriteBatch::NextOperation(size_t* at, bool* is_delete, std::string_view* key,
+                               std::string_view* value) const {
   if (*at == rep_.size()) return false;
   const char* p = rep_.data() + *at;
   *is_delete = static_cast<uint8_t>(*p) == kDeleteOperation;

@@ -31,7 +31,8 @@ TEST(WriteBatch, GivesItsOperationsInOrder) {
   batch.Put("", "");
   batch.Put("a", std::string("x\0y", 3));
   EXPECT_EQ(batch.Count(), 4u);
-  EXPECT_EQ(Operations(batch), (std::vector<std::string>{"+a=1", "-b", "+=", std::string("+a=x\0y", 6)}));
+  EXPECT_EQ(Operations(batch),
+            (std::vector<std::string>{"+a=1", "-b", "+=", std::string("+a=x\0y", 6)}));
 }
 
 TEST(WriteBatch, ClearEmptiesIt) {

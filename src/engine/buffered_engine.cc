@@ -15,8 +15,8 @@ namespace {
 
 // Of each part: what compaction needs to get on.
 constexpr uint64_t kCompactionExtents = 3;
-// The log that is not merged yet may take so much, or so often what lives. Writers wait from half of it on: new keys alone never
-// make them, since a log of those is what lives.
+// The log that is not merged yet may take so much, or so often what lives. Writers wait from half
+// of it on: new keys alone never make them, since a log of those is what lives.
 constexpr double kUnmergedBytesMin = 24 << 20;
 constexpr double kUnmergedPerLive = 3;
 // A MemTable's part of it: some are merged or wait for it while one is filled.
@@ -49,14 +49,16 @@ class ReadSetIterator final : public InternalIterator {
 BufferedEngine::BufferedEngine(const EngineContext& context, uint64_t memtable_bytes)
     : context_(context), pool_(context.pool), memtable_bytes_(memtable_bytes) {}
 
-void BufferedEngine::StartWriting(uint32_t shards, bool unified, const std::vector<uint64_t>& next_ordinal,
-                                  uint64_t sequence_last, std::vector<std::shared_ptr<MemTable>> sealed,
+void BufferedEngine::StartWriting(uint32_t shards, bool unified,
+                                  const std::vector<uint64_t>& next_ordinal, uint64_t sequence_last,
+                                  std::vector<std::shared_ptr<MemTable>> sealed,
                                   std::shared_ptr<const TableSet> tables) {
   unified_ = unified;
   log_ = std::make_unique<PmLog>(pool_, shards, next_ordinal);
   sequencer_.Reset(sequence_last);
   auto read_set = std::make_shared<ReadSet>();
-  read_set->active = std::make_shared<MemTable>(pool_, next_memtable_id_.fetch_add(1), context_.memory);
+  read_set->active =
+      std::make_shared<MemTable>(pool_, next_memtable_id_.fetch_add(1), context_.memory);
   read_set->sealed = std::move(sealed);
   read_set->tables = std::move(tables);
   for (const auto& memtable : read_set->sealed)
@@ -74,8 +76,9 @@ uint32_t BufferedEngine::RandomHeight(Random* random) {
   return 1 + static_cast<uint32_t>(std::countr_zero(bits)) / 2;
 }
 
-// Copying a large value takes longer than everything else of a write together: it is done without the lock that other writes of the
-// shard wait for. Records below kRecordBytesMin are copied in less time than entering them takes.
+// Copying a large value takes longer than everything else of a write together: it is done without
+// the lock that other writes of the shard wait for. Records below kRecordBytesMin are copied in
+// less time than entering them takes.
 bool BufferedEngine::IsLarge(std::span<const WriteOperation> operations) {
   constexpr uint64_t kWriteBytesMin = 4096;
   constexpr uint64_t kRecordBytesMin = 1024;
@@ -105,7 +108,8 @@ Status BufferedEngine::Write(std::span<const WriteOperation> operations) {
   }
   sequencer_.Await(last);
   if (claimed || full) [[unlikely]] {
-    // The write is done, whatever memory is refused here: the next one tries again. Not under a shard's lock: a job may run here.
+    // The write is done, whatever memory is refused here: the next one tries again. Not under a
+    // shard's lock: a job may run here.
     (void)NoThrow([&] {
       if (full) SwitchMemTable(false);
       if (claimed) context_.wake();  // chunks are provided in the background
@@ -116,11 +120,13 @@ Status BufferedEngine::Write(std::span<const WriteOperation> operations) {
 }
 
 // Heights and space, before anything is written: nothing can fail from there on.
-Status BufferedEngine::Prepare(PmLog::Shard* shard, std::span<const WriteOperation> operations, WritePlaces* places) {
+Status BufferedEngine::Prepare(PmLog::Shard* shard, std::span<const WriteOperation> operations,
+                               WritePlaces* places) {
   RecordAppender& appender = *shard->appender;
   const uint64_t claimed_before = appender.claimed_bytes();
   const auto is_delete = [](const WriteOperation& op) { return op.kind == RecordKind::kDelete; };
-  const bool makes_room = std::all_of(operations.begin(), operations.end(), is_delete) && DeletesMayUseReserve();
+  const bool makes_room =
+      std::all_of(operations.begin(), operations.end(), is_delete) && DeletesMayUseReserve();
   const Claimant claimant = makes_room ? Claimant::kReclaim : Claimant::kWriter;
   const auto count = static_cast<uint32_t>(operations.size());
   if (count > 1) places->many.resize(count);
@@ -144,10 +150,12 @@ Status BufferedEngine::Prepare(PmLog::Shard* shard, std::span<const WriteOperati
     if (!s.ok()) return s;
   }
   s = NoThrow([&] {
-    return count > 1 ? appender.Prepare(bytes.data(), count, claimant) : appender.Prepare(places->record_bytes, claimant);
+    return count > 1 ? appender.Prepare(bytes.data(), count, claimant)
+                     : appender.Prepare(places->record_bytes, claimant);
   });
   if (!s.ok()) copy_bytes_.fetch_sub(places->copy_bytes, std::memory_order_relaxed);
-  if (const uint64_t claimed = appender.claimed_bytes() - claimed_before; claimed != 0) [[unlikely]] {
+  if (const uint64_t claimed = appender.claimed_bytes() - claimed_before; claimed != 0)
+      [[unlikely]] {
     const uint64_t before = log_claimed_bytes_.fetch_add(claimed, std::memory_order_relaxed);
     if (before + claimed > LogBytesMax()) log_full_.store(true, std::memory_order_relaxed);
     places->claimed = true;
@@ -155,18 +163,22 @@ Status BufferedEngine::Prepare(PmLog::Shard* shard, std::span<const WriteOperati
   return s;
 }
 
-// Nothing that takes as long as the write is large stands between drawing its numbers and entering its records.
-Status BufferedEngine::WriteToShard(std::span<const WriteOperation> operations, bool large, uint32_t turn,
-                                    WritePlaces* written, uint64_t* last, bool* full) {
+// Nothing that takes as long as the write is large stands between drawing its numbers and entering
+// its records.
+Status BufferedEngine::WriteToShard(std::span<const WriteOperation> operations, bool large,
+                                    uint32_t turn, WritePlaces* written, uint64_t* last,
+                                    bool* full) {
   std::unique_lock<std::mutex> staging;
   std::unique_lock<std::mutex> lock;
-  PmLog::Shard* shard = large ? log_->TakeShardForLarge(&staging, turn) : log_->TakeShard(&lock, turn);
+  PmLog::Shard* shard =
+      large ? log_->TakeShardForLarge(&staging, turn) : log_->TakeShard(&lock, turn);
   sequencer_.PrefetchDraw();
   WritePlaces& places = *written;
   Status s = Prepare(shard, operations, &places);
   if (!s.ok()) return s;
   const auto count = static_cast<uint32_t>(operations.size());
-  // Entering many small records takes longer than copying them: they are copied once, headers and all.
+  // Entering many small records takes longer than copying them: they are copied once, headers and
+  // all.
   const bool stages = large || places.record_bytes <= RecordAppender::kStagedBytesMax;
   for (uint32_t i = 0; stages && i < count; ++i) {
     places[i].staged = shard->appender->Stage(InputOf(operations, i, 0, places[i].height, 0));
@@ -189,8 +201,8 @@ Status BufferedEngine::WriteToShard(std::span<const WriteOperation> operations, 
   return s;
 }
 
-RecordInput BufferedEngine::InputOf(std::span<const WriteOperation> operations, uint32_t i, uint64_t first,
-                                    uint32_t height, uint64_t published) {
+RecordInput BufferedEngine::InputOf(std::span<const WriteOperation> operations, uint32_t i,
+                                    uint64_t first, uint32_t height, uint64_t published) {
   return {.tag = MakeTag(first + i, operations[i].kind),
           .key = operations[i].key,
           .value = operations[i].value,
@@ -200,8 +212,8 @@ RecordInput BufferedEngine::InputOf(std::span<const WriteOperation> operations, 
 }
 
 // What is durable becomes visible. REQUIRES: the shard's lock.
-void BufferedEngine::Enter(PmLog::Shard* shard, std::span<const WriteOperation> operations, uint64_t first,
-                           WritePlaces& places, bool* full) {
+void BufferedEngine::Enter(PmLog::Shard* shard, std::span<const WriteOperation> operations,
+                           uint64_t first, WritePlaces& places, bool* full) {
   MemTable* table = active_.load(std::memory_order_acquire);
   const auto count = static_cast<uint32_t>(operations.size());
   uint64_t user_bytes = 0;
@@ -215,7 +227,8 @@ void BufferedEngine::Enter(PmLog::Shard* shard, std::span<const WriteOperation> 
   sequencer_.Finish(first, count);
   if (places.copy_bytes != 0) table->AddCopyBytes(places.copy_bytes);
 
-  const auto add = [](std::atomic<uint64_t>& counter, uint64_t n) {  // written under the shard's lock only
+  // written under the shard's lock only
+  const auto add = [](std::atomic<uint64_t>& counter, uint64_t n) {
     counter.store(counter.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
   };
   add(shard->puts, count - deletes);
@@ -225,33 +238,38 @@ void BufferedEngine::Enter(PmLog::Shard* shard, std::span<const WriteOperation> 
   *full = IsFull(*table);
 }
 
-// Links and rounding; and what is left empty of an extent, since the next record did not fit: at most that one's size, or, where it
-// is small, a share of the extent.
+// Links and rounding; and what is left empty of an extent, since the next record did not fit: at
+// most that one's size, or, where it is small, a share of the extent.
 uint64_t BufferedEngine::CopyBytesMax(uint64_t record_bytes) const {
   constexpr uint64_t kLinkBytesMean = 16;
   const uint64_t bytes = record_bytes + kLinkBytesMean;
   return bytes <= pool_->chunk_bytes() / 16 ? bytes + bytes / 15 + 1 : 2 * bytes;
 }
 
-// Keeps I6. The reserve stays for what it is there for, but that deletes may take of it. Copies are made in the first part.
-Status BufferedEngine::ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes, Claimant claimant) {
+// Keeps I6. The reserve stays for what it is there for, but that deletes may take of it. Copies are
+// made in the first part.
+Status BufferedEngine::ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes,
+                                     Claimant claimant) {
   const uint64_t copies = copy_bytes_.fetch_add(copy_bytes, std::memory_order_relaxed) + copy_bytes;
   const uint64_t extents = claimant == Claimant::kReclaim ? kCompactionExtents : kReserveExtentsMin;
-  const uint64_t kept = std::max(extents * pool_->extent_chunks(0), pool_->chunks_kept_for_index(0));
+  const uint64_t kept =
+      std::max(extents * pool_->extent_chunks(0), pool_->chunks_kept_for_index(0));
   const uint64_t needed = kept + (record_bytes + copies) / pool_->chunk_bytes() + 1;
   const uint64_t available = pool_->chunks_available(0);
   if (needed <= available) return Status::OK();
   copy_bytes_.fetch_sub(copy_bytes, std::memory_order_relaxed);
-  return Status::NoSpace(Concat("the pool is full: ", available, " chunks of ", pool_->chunk_bytes(),
-                                " bytes are left, and ", needed,
-                                " are needed for this write, its flush and that of those before it; raise "
-                                "pool_bytes_max or delete data"));
+  return Status::NoSpace(
+      Concat("the pool is full: ", available, " chunks of ", pool_->chunk_bytes(),
+             " bytes are left, and ", needed,
+             " are needed for this write, its flush and that of those before it; raise "
+             "pool_bytes_max or delete data"));
 }
 
 // Compaction needs the last chunks, or what the deletes let go of would never come back.
 bool BufferedEngine::DeletesMayUseReserve() const {
   for (uint32_t part = 0; part < pool_->part_count(); ++part) {
-    if (pool_->chunks_available(part) <= kCompactionExtents * pool_->extent_chunks(part)) return false;
+    if (pool_->chunks_available(part) <= kCompactionExtents * pool_->extent_chunks(part))
+      return false;
   }
   return true;
 }
@@ -262,12 +280,13 @@ Status BufferedEngine::MakeRoom(const Status& no_space, int attempt) {
   using std::chrono::steady_clock;
   const auto start = steady_clock::now();
   const bool reclaimed = ReclaimSpace();
-  const auto stalled =
-      static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(steady_clock::now() - start).count());
+  const auto stalled = static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(steady_clock::now() - start).count());
   stall_ns_.fetch_add(stalled, std::memory_order_relaxed);
   stall_count_.fetch_add(1, std::memory_order_relaxed);
   uint64_t longest = stall_ns_max_.load(std::memory_order_relaxed);
-  while (stalled > longest && !stall_ns_max_.compare_exchange_weak(longest, stalled, std::memory_order_relaxed)) {
+  while (stalled > longest &&
+         !stall_ns_max_.compare_exchange_weak(longest, stalled, std::memory_order_relaxed)) {
   }
   if (!reclaimed) return no_space;
   if (has_error_.load(std::memory_order_acquire)) return BackgroundError();
@@ -278,8 +297,8 @@ Status BufferedEngine::MakeRoom(const Status& no_space, int attempt) {
 bool BufferedEngine::IsFull(const MemTable& memtable) const {
   const uint64_t bytes = memtable.memory_bytes();
   if (bytes >= memtable_bytes_ || log_full_.load(std::memory_order_relaxed)) return true;
-  return bytes >= kMemTableBytesMin && context_.memory != nullptr && context_.memory->MustShrink() &&
-         bytes >= context_.memory->ShareOf(memtable_bytes_);
+  return bytes >= kMemTableBytesMin && context_.memory != nullptr &&
+         context_.memory->MustShrink() && bytes >= context_.memory->ShareOf(memtable_bytes_);
 }
 
 void BufferedEngine::SwitchMemTable(bool force) {
@@ -296,8 +315,8 @@ void BufferedEngine::SwitchMemTable(bool force) {
   auto next = std::make_shared<ReadSet>();
   next->active = fresh;
   {
-    // Before the shards': a background thread may have lost the processor with it, and writers would wait for that. One of them
-    // would even here: it leaves the switch to the next.
+    // Before the shards': a background thread may have lost the processor with it, and writers
+    // would wait for that. One of them would even here: it leaves the switch to the next.
     std::unique_lock lock(read_set_mu_, std::defer_lock);
     if (force) {
       lock.lock();
@@ -307,7 +326,8 @@ void BufferedEngine::SwitchMemTable(bool force) {
     EpochDomain::Retirement retirement([old = owned_read_set_] {});
     next->sealed.reserve(owned_read_set_->sealed.size() + 1);
     next->sealed.push_back(owned_read_set_->active);
-    next->sealed.insert(next->sealed.end(), owned_read_set_->sealed.begin(), owned_read_set_->sealed.end());
+    next->sealed.insert(next->sealed.end(), owned_read_set_->sealed.begin(),
+                        owned_read_set_->sealed.end());
     next->tables = owned_read_set_->tables;
     std::vector<std::unique_lock<std::mutex>> locks;
     for (uint32_t i = 0; i < log_->shard_count(); ++i) locks.emplace_back(log_->shard(i).mu);
@@ -357,7 +377,8 @@ std::shared_ptr<const ReadSet> BufferedEngine::CurrentReadSet() const {
 
 std::optional<Job> BufferedEngine::PickFlush() {
   const std::lock_guard lock(read_set_mu_);
-  if (flushing_ != nullptr || owned_read_set_ == nullptr || owned_read_set_->sealed.empty()) return std::nullopt;
+  if (flushing_ != nullptr || owned_read_set_ == nullptr || owned_read_set_->sealed.empty())
+    return std::nullopt;
   const std::shared_ptr<MemTable> oldest = owned_read_set_->sealed.back();  // keeps I4
   Job job{"flush", [this, memtable = oldest] {
             Status s = NoThrow([&] { return FlushMemTable(memtable); });
@@ -384,7 +405,8 @@ Status BufferedEngine::Flush() {
   SwitchMemTable(true);
   context_.wake();
   std::unique_lock lock(read_set_mu_);
-  // Only what is sealed by now: while somebody writes there is always another. The newest of it is flushed last (I4).
+  // Only what is sealed by now: while somebody writes there is always another. The newest of it is
+  // flushed last (I4).
   const auto newest = owned_read_set_->sealed.empty() ? flushing_ : owned_read_set_->sealed.front();
   const auto under_way = [&] {
     const auto& left = owned_read_set_->sealed;
@@ -400,8 +422,8 @@ Status BufferedEngine::Flush() {
   return Status::OK();
 }
 
-// Of what the log that is not merged yet may take, how much it does. The bound goes by what lives, and what of that log will, by
-// what flushes saw (Unmerged). REQUIRES: read_set_mu_ is held.
+// Of what the log that is not merged yet may take, how much it does. The bound goes by what lives,
+// and what of that log will, by what flushes saw (Unmerged). REQUIRES: read_set_mu_ is held.
 double BufferedEngine::UnmergedShare() {
   std::optional<Unmerged> unmerged = UnmergedOf(*owned_read_set_->tables);
   if (!unmerged) return 0;
@@ -417,12 +439,13 @@ double BufferedEngine::UnmergedShare() {
   return (bytes + static_cast<double>(LogBytesMax())) / bytes_max;
 }
 
-// The debt is what a read may have to look through, and what the pool may hold of dead records that nobody has found (keeps I5).
-// Up to half of what may be held of either it costs writers nothing; from there on each record waits longer, by the square, until
-// at the end it waits for room. Writers and compaction thus meet where the delay makes up for the difference of their speeds: about
-// a microsecond a record.
-// Stored under the lock that the read set is read under: an older answer that came after a newer one
-// would hold writers back for good.
+// The debt is what a read may have to look through, and what the pool may hold of dead records that
+// nobody has found (keeps I5). Up to half of what may be held of either it costs writers nothing;
+// from there on each record waits longer, by the square, until at the end it waits for room.
+// Writers and compaction thus meet where the delay makes up for the difference of their speeds:
+// about a microsecond a record.
+// Stored under the lock that the read set is read under: an older answer that came after a newer
+// one would hold writers back for good.
 void BufferedEngine::UpdateWriteDelay() {
   constexpr double kFreeShare = 0.5;
   constexpr double kDelayNsMax = 20'000;
@@ -438,8 +461,9 @@ void BufferedEngine::UpdateWriteDelay() {
 
 void BufferedEngine::AwaitWriteDelayChange(std::chrono::nanoseconds at_most) {
   std::unique_lock lock(read_set_mu_);
-  delay_changed_.wait_for(
-      lock, at_most, [this] { return WriteDelayNs() != kStopWriting || has_error_.load(std::memory_order_acquire); });
+  delay_changed_.wait_for(lock, at_most, [this] {
+    return WriteDelayNs() != kStopWriting || has_error_.load(std::memory_order_acquire);
+  });
 }
 
 Lookup BufferedEngine::Get(std::string_view key, uint64_t sequence, bool verify) {
@@ -448,7 +472,8 @@ Lookup BufferedEngine::Get(std::string_view key, uint64_t sequence, bool verify)
   const Candidates candidates = FindCandidates(key);
   HeadTree::Entry entry;
   bool found = read_set->active->Get(target, &entry);
-  for (size_t i = 0; !found && i < read_set->sealed.size(); ++i) found = read_set->sealed[i]->Get(target, &entry);
+  for (size_t i = 0; !found && i < read_set->sealed.size(); ++i)
+    found = read_set->sealed[i]->Get(target, &entry);
   Lookup lookup;
   if (found) {
     gets_memtable_.Add();
@@ -492,7 +517,8 @@ std::unique_ptr<InternalIterator> BufferedEngine::NewIterator(bool verify) {
   if (read_set->active->count() > 0) children.push_back(read_set->active->NewIterator());
   for (const auto& memtable : read_set->sealed) children.push_back(memtable->NewIterator());
   AddTableIterators(read_set->tables, verify, &children);
-  return std::make_unique<ReadSetIterator>(std::move(read_set), NewMergingIterator(std::move(children)));
+  return std::make_unique<ReadSetIterator>(std::move(read_set),
+                                           NewMergingIterator(std::move(children)));
 }
 
 void BufferedEngine::AddStats(Stats* stats) const {
@@ -505,7 +531,8 @@ void BufferedEngine::AddStats(Stats* stats) const {
   }
   stats->stall_ns += stall_ns_.load(std::memory_order_relaxed);
   stats->stall_count += stall_count_.load(std::memory_order_relaxed);
-  stats->stall_ns_max = std::max(stats->stall_ns_max, stall_ns_max_.load(std::memory_order_relaxed));
+  stats->stall_ns_max =
+      std::max(stats->stall_ns_max, stall_ns_max_.load(std::memory_order_relaxed));
   stats->gets_memtable += gets_memtable_.Sum();
   stats->sequence = PublishedSequence();
   stats->flushes += flushes_.load(std::memory_order_relaxed);

@@ -1,18 +1,22 @@
-// BufferedEngine is what designs with a log and a MemTable share: the write path, the MemTable part of reads, the switch of
-// a full MemTable, back-pressure. A design adds its tables: how a MemTable becomes one, how they are searched and compacted.
+// BufferedEngine is what designs with a log and a MemTable share: the write path, the MemTable part
+// of reads, the switch of a full MemTable, back-pressure. A design adds its tables: how a MemTable
+// becomes one, how they are searched and compacted.
 //
-// I1: a record enters the active MemTable only when it is durable in the log, under its shard's lock.
-// I2: a MemTable is sealed with every shard's lock held: it and its successors divide sequence numbers and log places exactly.
-//     All that it holds is published by then, so every sequence number that is taken once there is a table of it covers the table.
-// I3: a reader pins, then takes its sequence number, then the ReadSet. So what a ReadSet drops (a flushed MemTable, say) was
-//     replaced by something the next one has; and a Get that could need a version older than a table's is over when the
-//     epoch in which the table was made is (I2).
+// I1: a record enters the active MemTable only when it is durable in the log, under its shard's
+//     lock.
+// I2: a MemTable is sealed with every shard's lock held: it and its successors divide sequence
+//     numbers and log places exactly. All that it holds is published by then, so every sequence
+//     number that is taken once there is a table of it covers the table.
+// I3: a reader pins, then takes its sequence number, then the ReadSet. So what a ReadSet drops (a
+//     flushed MemTable, say) was replaced by something the next one has; and a Get that could need
+//     a version older than a table's is over when the epoch in which the table was made is (I2).
 // I4: flushes run one at a time, oldest MemTable first.
-// I5: the log that is not merged yet takes a few times what lives at most, or a few megabytes, and what is being written
-//     (UnmergedShare): what is dead in it is found by merging alone, so a small store that is overwritten, or a queue, would
-//     otherwise be as large as DRAM lets its log be.
-// I6: where a flush copies records (a plain log), a write is let in only while there is room for the copies of all that is not
-//     flushed yet: so a flush never finds the pool full.
+// I5: the log that is not merged yet takes a few times what lives at most, or a few megabytes, and
+//     what is being written (UnmergedShare): what is dead in it is found by merging alone, so a
+//     small store that is overwritten, or a queue, would otherwise be as large as DRAM lets its log
+//     be.
+// I6: where a flush copies records (a plain log), a write is let in only while there is room for
+//     the copies of all that is not flushed yet: so a flush never finds the pool full.
 // Threads: as Engine says.
 #ifndef LAMELLA_ENGINE_BUFFERED_ENGINE_H_
 #define LAMELLA_ENGINE_BUFFERED_ENGINE_H_
@@ -82,14 +86,15 @@ class BufferedEngine : public Engine {
   BufferedEngine(const EngineContext& context, uint64_t memtable_bytes);
 
   // What a design provides.
-  /// Makes a table of the oldest sealed MemTable and installs it in place of it (InstallFlushed). Urgent job, one at a time.
+  /// Makes a table of the oldest sealed MemTable and installs it in place of it (InstallFlushed).
+  /// Urgent job, one at a time.
   virtual Status FlushMemTable(const std::shared_ptr<MemTable>& memtable) = 0;
-  /// Called before the MemTables are searched: what a design's cache has for the key, on its way into the processor by the time
-  /// that they were.
+  /// Called before the MemTables are searched: what a design's cache has for the key, on its way
+  /// into the processor by the time that they were.
   virtual Candidates FindCandidates(std::string_view) { return {}; }
   /// With `verify`, checks the checksum of every record that the search depends on.
-  virtual Lookup SearchTables(const TableSet& tables, const InternalKey& target, const Candidates& candidates,
-                              bool verify) = 0;
+  virtual Lookup SearchTables(const TableSet& tables, const InternalKey& target,
+                              const Candidates& candidates, bool verify) = 0;
   virtual void AddTableIterators(const std::shared_ptr<const TableSet>& tables, bool verify,
                                  std::vector<std::unique_ptr<InternalIterator>>* iterators) = 0;
   /// DRAM that tables hold until compaction has caught up with them, and that MemTables share with
@@ -104,9 +109,11 @@ class BufferedEngine : public Engine {
   /// The pool is full: makes space if there is any to make. True if something may have become free.
   virtual bool ReclaimSpace() = 0;
 
-  /// Starts the write path: the log behind `contents`, numbers behind its last, and the tables recovered.
-  void StartWriting(uint32_t shards, bool unified, const std::vector<uint64_t>& next_ordinal, uint64_t sequence_last,
-                    std::vector<std::shared_ptr<MemTable>> sealed, std::shared_ptr<const TableSet> tables);
+  /// Starts the write path: the log behind `contents`, numbers behind its last, and the tables
+  /// recovered.
+  void StartWriting(uint32_t shards, bool unified, const std::vector<uint64_t>& next_ordinal,
+                    uint64_t sequence_last, std::vector<std::shared_ptr<MemTable>> sealed,
+                    std::shared_ptr<const TableSet> tables);
   /// The flush job for the oldest sealed MemTable, if there is one and none runs.
   std::optional<Job> PickFlush();
   /// Swaps the tables, and takes `flushed` (may be null) off the sealed ones, in one step.
@@ -150,13 +157,14 @@ class BufferedEngine : public Engine {
     Place& operator[](size_t i) { return many.empty() ? one : many[i]; }
   };
   static bool IsLarge(std::span<const WriteOperation> operations);
-  Status WriteToShard(std::span<const WriteOperation> operations, bool large, uint32_t turn, WritePlaces* written,
-                      uint64_t* last, bool* full);
-  Status Prepare(PmLog::Shard* shard, std::span<const WriteOperation> operations, WritePlaces* places);
-  static RecordInput InputOf(std::span<const WriteOperation> operations, uint32_t i, uint64_t first, uint32_t height,
-                             uint64_t published);
-  void Enter(PmLog::Shard* shard, std::span<const WriteOperation> operations, uint64_t first, WritePlaces& places,
-             bool* full);
+  Status WriteToShard(std::span<const WriteOperation> operations, bool large, uint32_t turn,
+                      WritePlaces* written, uint64_t* last, bool* full);
+  Status Prepare(PmLog::Shard* shard, std::span<const WriteOperation> operations,
+                 WritePlaces* places);
+  static RecordInput InputOf(std::span<const WriteOperation> operations, uint32_t i, uint64_t first,
+                             uint32_t height, uint64_t published);
+  void Enter(PmLog::Shard* shard, std::span<const WriteOperation> operations, uint64_t first,
+             WritePlaces& places, bool* full);
   bool DeletesMayUseReserve() const;
   Status ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes, Claimant claimant);
   uint64_t LogBytesMax() const;
@@ -169,18 +177,25 @@ class BufferedEngine : public Engine {
   std::mutex switch_mu_;                    // held while the active MemTable is switched
   std::atomic<MemTable*> active_{nullptr};  // changed with every shard's lock held
   std::atomic<uint64_t> next_memtable_id_{1};
-  std::atomic<bool> log_full_{false};                     // more was claimed than a MemTable's log may have
-  std::atomic<uint64_t> log_claimed_bytes_{0};            // since the last switch; guards nothing
-  std::atomic<uint64_t> unmerged_bytes_max_{UINT64_MAX};  // as of the last UpdateWriteDelay; guards nothing
+  // more was claimed than a MemTable's log may have
+  std::atomic<bool> log_full_{false};
+  std::atomic<uint64_t> log_claimed_bytes_{0};  // since the last switch; guards nothing
+  // as of the last UpdateWriteDelay; guards nothing
+  std::atomic<uint64_t> unmerged_bytes_max_{UINT64_MAX};
 
-  std::atomic<uint64_t> copy_bytes_{0};  // of all that is let in and not flushed (I6); guards nothing
+  // of all that is let in and not flushed (I6); guards nothing
+  std::atomic<uint64_t> copy_bytes_{0};
 
   mutable std::mutex read_set_mu_;
   std::shared_ptr<const ReadSet> owned_read_set_;  // guarded by read_set_mu_
-  std::atomic<const ReadSet*> read_set_{nullptr};  // what owned_read_set_ points to; readers are pinned
-  double live_share_ = 1;                          // guarded by read_set_mu_; of what was flushed last
-  std::shared_ptr<MemTable> flushing_;             // guarded by read_set_mu_; whose flush is under way
-  std::condition_variable flushed_;                // with read_set_mu_: the sealed MemTables changed
+  // what owned_read_set_ points to; readers are pinned
+  std::atomic<const ReadSet*> read_set_{nullptr};
+  // guarded by read_set_mu_; of what was flushed last
+  double live_share_ = 1;
+  // guarded by read_set_mu_; whose flush is under way
+  std::shared_ptr<MemTable> flushing_;
+  // with read_set_mu_: the sealed MemTables changed
+  std::condition_variable flushed_;
 
   std::atomic<uint32_t> delay_ns_{0};
   std::condition_variable delay_changed_;  // with read_set_mu_

@@ -30,7 +30,8 @@ class MemTableEngine final : public BufferedEngine {
   void WriteAndStop(std::string_view key, std::string_view value) {
     std::unique_lock<std::mutex> lock;
     PmLog::Shard* shard = log_->TakeShard(&lock);
-    ASSERT_TRUE(shard->appender->Prepare(RecordBytes(0, key.size(), value.size()), Claimant::kWriter).ok());
+    ASSERT_TRUE(
+        shard->appender->Prepare(RecordBytes(0, key.size(), value.size()), Claimant::kWriter).ok());
     const uint64_t first = sequencer_.Draw(1);
     const uint64_t tag = MakeTag(first, RecordKind::kPut);
     const PmPtr place = shard->appender->Append({.tag = tag, .key = key, .value = value});
@@ -42,7 +43,8 @@ class MemTableEngine final : public BufferedEngine {
   LogContents UnsealedLog() const {
     const auto sealed = CurrentReadSet()->sealed.front();
     LogContents contents;
-    const Status s = ReadLog(*pool_, sealed->sealed(), sealed->last_sequence(), {}, false, &contents);
+    const Status s =
+        ReadLog(*pool_, sealed->sealed(), sealed->last_sequence(), {}, false, &contents);
     EXPECT_TRUE(s.ok()) << s.ToString();
     return contents;
   }
@@ -63,7 +65,9 @@ class MemTableEngine final : public BufferedEngine {
 
  protected:
   Status FlushMemTable(const std::shared_ptr<MemTable>&) override { return Status::OK(); }
-  Lookup SearchTables(const TableSet&, const InternalKey&, const Candidates&, bool) override { return {}; }
+  Lookup SearchTables(const TableSet&, const InternalKey&, const Candidates&, bool) override {
+    return {};
+  }
   void AddTableIterators(const std::shared_ptr<const TableSet>&, bool,
                          std::vector<std::unique_ptr<InternalIterator>>*) override {}
   uint64_t UncompactedBytes(const TableSet&) const override { return 0; }
@@ -124,8 +128,8 @@ class BufferedEngineTest : public RecordsTest {
   void Start() {
     engine_.reset();
     CreateParts(1);
-    engine_ = std::make_unique<MemTableEngine>(
-        EngineContext{.pool = pool_.get(), .options = nullptr, .snapshots = &snapshots_, .wake = [] {}});
+    engine_ = std::make_unique<MemTableEngine>(EngineContext{
+        .pool = pool_.get(), .options = nullptr, .snapshots = &snapshots_, .wake = [] {}});
   }
   Status Put(std::string_view key, std::string_view value) {
     const WriteOperation put{RecordKind::kPut, key, value};
@@ -142,7 +146,8 @@ class BufferedEngineTest : public RecordsTest {
   std::unique_ptr<MemTableEngine> engine_;
 };
 
-// A table of the MemTable makes older versions obsolete, and no reader may begin after that who does not see the newer.
+// A table of the MemTable makes older versions obsolete, and no reader may begin after that who
+// does not see the newer.
 TEST_F(BufferedEngineTest, WhatASealedMemTableHoldsIsPublished) {  // I2
   const WriteOperation put{RecordKind::kPut, "key", "old"};
   ASSERT_TRUE(engine_->Write({&put, 1}).ok());
@@ -156,7 +161,8 @@ TEST_F(BufferedEngineTest, WhatASealedMemTableHoldsIsPublished) {  // I2
   EXPECT_EQ(found.value, "new");
 }
 
-// Copying takes as long as the value is large, and its thread may lose the processor meanwhile: nobody waits for either.
+// Copying takes as long as the value is large, and its thread may lose the processor meanwhile:
+// nobody waits for either.
 TEST_F(BufferedEngineTest, NobodyWaitsForAnothersCopy) {
   options_.hook = &copies_;
   Start();
@@ -166,7 +172,8 @@ TEST_F(BufferedEngineTest, NobodyWaitsForAnothersCopy) {
     writers.emplace_back([&, i] {
       const std::string key = "large" + std::to_string(i);
       const std::string key_too = key + " too";
-      const std::vector<WriteOperation> batch{{RecordKind::kPut, key, large}, {RecordKind::kPut, key_too, large}};
+      const std::vector<WriteOperation> batch{{RecordKind::kPut, key, large},
+                                              {RecordKind::kPut, key_too, large}};
       EXPECT_TRUE((i == 0 ? engine_->Write(batch) : Put(key, large)).ok());
     });
   }
@@ -179,12 +186,14 @@ TEST_F(BufferedEngineTest, NobodyWaitsForAnothersCopy) {
       EXPECT_EQ(Get(key), std::to_string(i));  // published
       if (i % 50 == 25) engine_->Seal();
     }
-    const std::vector<WriteOperation> batch{{RecordKind::kPut, "a", "1"}, {RecordKind::kDelete, "small0", ""}};
+    const std::vector<WriteOperation> batch{{RecordKind::kPut, "a", "1"},
+                                            {RecordKind::kDelete, "small0", ""}};
     EXPECT_TRUE(engine_->Write(batch).ok());
     EXPECT_EQ(engine_->Seal(), 202u);
     done.store(true);
   });
-  for (int ms = 0; ms < 20'000 && !done.load(); ++ms) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  for (int ms = 0; ms < 20'000 && !done.load(); ++ms)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   EXPECT_TRUE(done.load()) << "they wait for a copy";
   EXPECT_EQ(Get("large1"), "(not found)");
   copies_.Release();
@@ -193,7 +202,8 @@ TEST_F(BufferedEngineTest, NobodyWaitsForAnothersCopy) {
   EXPECT_EQ(engine_->PublishedSequence(), 206u);
   EXPECT_EQ(Get("small0"), "(not found)");
   EXPECT_EQ(Get("small49"), "199");
-  for (const char* key : {"large0", "large0 too", "large1", "large2"}) EXPECT_TRUE(Get(key) == large) << key;
+  for (const char* key : {"large0", "large0 too", "large1", "large2"})
+    EXPECT_TRUE(Get(key) == large) << key;
   // What was being copied when the MemTable was sealed is behind the seal, whole.
   const LogContents contents = engine_->UnsealedLog();
   ASSERT_EQ(contents.entries.size(), 4u);

@@ -1,5 +1,6 @@
-// Engine is everything beneath the write path of one design: which structures hold the data and how they are compacted.
-// The front end (src/db) gives it a pool, options, the snapshots that are live, and threads that run the jobs it offers.
+// Engine is everything beneath the write path of one design: which structures hold the data and how
+// they are compacted. The front end (src/db) gives it a pool, options, the snapshots that are live,
+// and threads that run the jobs it offers.
 // Threads: Recover, Close, Check before or after everything else; the other calls from any thread.
 #ifndef LAMELLA_ENGINE_ENGINE_H_
 #define LAMELLA_ENGINE_ENGINE_H_
@@ -37,7 +38,8 @@ struct Lookup {
   Status damage;  // for kDamaged
 };
 
-/// How urgently a job must run. Urgent ones have a thread of their own, so that a long compaction never makes writers wait.
+/// How urgently a job must run. Urgent ones have a thread of their own, so that a long compaction
+/// never makes writers wait.
 enum class JobClass : uint8_t { kUrgent, kNormal };
 
 struct Job {
@@ -67,11 +69,14 @@ class Engine {
 
   /// Makes an empty store in a fresh pool, or brings back what the pool holds.
   virtual Status Recover() = 0;
-  /// All or nothing; durable (as the medium allows) and visible on return. `operations` is not empty.
+  /// All or nothing; durable (as the medium allows) and visible on return. `operations` is not
+  /// empty.
   virtual Status Write(std::span<const WriteOperation> operations) = 0;
-  /// The newest version at or below `sequence`. REQUIRES: the caller is pinned in pool->readers() since before it took `sequence`.
+  /// The newest version at or below `sequence`. REQUIRES: the caller is pinned in pool->readers()
+  /// since before it took `sequence`.
   virtual Lookup Get(std::string_view key, uint64_t sequence, bool verify) = 0;
-  /// Everything, in internal-key order. With `verify` it checks the records that its walk depends on.
+  /// Everything, in internal-key order. With `verify` it checks the records that its walk depends
+  /// on.
   /// REQUIRES: the caller is pinned in pool->holders() for the iterator's life.
   virtual std::unique_ptr<InternalIterator> NewIterator(bool verify) = 0;
   virtual uint64_t PublishedSequence() const = 0;
@@ -86,9 +91,11 @@ class Engine {
   /// Moves MemTables to tables; returns when they are.
   virtual Status Flush() = 0;
   virtual Status CompactRange(std::string_view begin, std::string_view end) = 0;
-  /// Before a Sync of the pool: the sequence number that the sync will cover; after it: that it did.
+  /// Before a Sync of the pool: the sequence number that the sync will cover; after it: that it
+  /// did.
   virtual void OnSynced(uint64_t sequence) = 0;
-  /// Flushes and leaves everything such that the next Recover has nothing to do. No job runs any more.
+  /// Flushes and leaves everything such that the next Recover has nothing to do. No job runs any
+  /// more.
   virtual Status Close() = 0;
 
   virtual void AddStats(Stats* stats) const = 0;

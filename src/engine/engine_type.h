@@ -1,5 +1,5 @@
-// EngineType is what the front end asks of a design before there is an engine of it. Each design's folder has one; src/registry
-// knows them all.
+// EngineType is what the front end asks of a design before there is an engine of it. Each design's
+// folder has one; src/registry knows them all.
 #ifndef LAMELLA_ENGINE_ENGINE_TYPE_H_
 #define LAMELLA_ENGINE_ENGINE_TYPE_H_
 
@@ -12,7 +12,8 @@ namespace lamella {
 
 struct EngineType {
   EngineKind kind;
-  /// InvalidArgument for an option of the design that cannot be meant: its name, its range, and what was given.
+  /// InvalidArgument for an option of the design that cannot be meant: its name, its range, and
+  /// what was given.
   Status (*check_options)(const Options& options);
   /// What the superblock is to keep of the options of a store that is created.
   uint64_t (*flags)(const Options& options);

@@ -1,12 +1,14 @@
-// Sequencer hands out sequence numbers and publishes them in order: a number is published when every write up to it is
-// durable and in its MemTable. Reads and snapshots use what is published, so a batch appears at once (P2).
+// Sequencer hands out sequence numbers and publishes them in order: a number is published when
+// every write up to it is durable and in its MemTable. Reads and snapshots use what is published,
+// so a batch appears at once (P2).
 // I1: published() only grows, and never passes a write that is still under way.
-// I2: finished_[n % kSlots] tells of the write that begins with number n once n - kSlots is published: until then the slot may
-//     still be needed for that one.
-// I3: once nobody is between Draw and the end of Finish, everything drawn is published: whoever finishes publishes all the
-//     finished writes that follow what is published, his own or not.
-// A write waits for those of smaller numbers alone. They have been staged already, so what it waits for is short: it spins
-// as long as that takes a thread that runs, and sleeps if it takes longer. Nobody is asked to publish but who runs.
+// I2: finished_[n % kSlots] tells of the write that begins with number n once n - kSlots is
+//     published: until then the slot may still be needed for that one.
+// I3: once nobody is between Draw and the end of Finish, everything drawn is published: whoever
+//     finishes publishes all the finished writes that follow what is published, his own or not.
+// A write waits for those of smaller numbers alone. They have been staged already, so what it waits
+// for is short: it spins as long as that takes a thread that runs, and sleeps if it takes longer.
+// Nobody is asked to publish but who runs.
 // Threads: any.
 #ifndef LAMELLA_ENGINE_SEQUENCER_H_
 #define LAMELLA_ENGINE_SEQUENCER_H_
@@ -21,7 +23,8 @@ namespace lamella {
 
 class Sequencer {
  public:
-  /// Writes that begin more numbers than this behind the newest published one wait before they are finished, not after.
+  /// Writes that begin more numbers than this behind the newest published one wait before they are
+  /// finished, not after.
   static constexpr uint64_t kSlots = 256;
 
   /// Starts behind `last`, the newest number in use.
@@ -34,8 +37,8 @@ class Sequencer {
   void PrefetchDraw() const { PrefetchForWrite(&next_); }
   /// The first of `count` fresh numbers. Its write is finished soon, or holds up all later ones.
   uint64_t Draw(uint32_t count) { return next_.fetch_add(count, std::memory_order_acq_rel); }
-  /// The write of these numbers is durable and in its MemTable. Publishes it unless an earlier one is under way, whose Finish
-  /// will then.
+  /// The write of these numbers is durable and in its MemTable. Publishes it unless an earlier one
+  /// is under way, whose Finish will then.
   void Finish(uint64_t first, uint32_t count);
   /// Returns once `last` is published. REQUIRES: its write was drawn.
   void Await(uint64_t last) {
@@ -52,9 +55,11 @@ class Sequencer {
 
   alignas(64) std::atomic<uint64_t> next_{1};
   alignas(64) std::atomic<uint64_t> published_{0};
-  std::atomic<uint32_t> sleepers_{0};  // threads that sleep, or are about to, until published_ changes
+  // threads that sleep, or are about to, until published_ changes
+  std::atomic<uint32_t> sleepers_{0};
   alignas(
-      64) std::array<std::atomic<uint64_t>, kSlots> finished_{};  // by first number: the number behind the write's last
+      64) std::array<std::atomic<uint64_t>,
+                     kSlots> finished_{};  // by first number: the number behind the write's last
 };
 
 }  // namespace lamella

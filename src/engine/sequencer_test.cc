@@ -81,7 +81,8 @@ TEST_F(SequencerTest, BatchesMayBeLargerThanTheSlots) {  // I2
     Write(count);
     ASSERT_EQ(sequencer_.published(), last += count);
   }
-  // A slot that an unfinished write may need: the later write waits, and is published with the earlier.
+  // A slot that an unfinished write may need: the later write waits, and is published with the
+  // earlier.
   const uint64_t first = sequencer_.Draw(3 * kSlots);
   std::thread later([&] { Write(); });
   std::thread latest([&] { Write(); });
@@ -107,7 +108,8 @@ TEST_F(SequencerTest, AWriterThatWaitsLongSleeps) {
   EXPECT_LT(used.tv_nsec, 100'000'000) << "it spun";
 }
 
-/// Writers, with a flag for each number that says its write is done; a watcher holds what is published to the flags.
+/// Writers, with a flag for each number that says its write is done; a watcher holds what is
+/// published to the flags.
 struct Race {
   static constexpr uint64_t kNumbersMax = 200'000;
 

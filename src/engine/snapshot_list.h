@@ -1,6 +1,6 @@
 // SnapshotList knows which points in time are being read: explicit snapshots and open iterators.
-// Compaction asks it which old versions somebody may still see. Single Gets are not in it: compaction waits for their
-// epoch instead (BufferedEngine, I3).
+// Compaction asks it which old versions somebody may still see. Single Gets are not in it:
+// compaction waits for their epoch instead (BufferedEngine, I3).
 // Threads: all calls from any.
 #ifndef LAMELLA_ENGINE_SNAPSHOT_LIST_H_
 #define LAMELLA_ENGINE_SNAPSHOT_LIST_H_
@@ -15,7 +15,8 @@ namespace lamella {
 
 class SnapshotList {
  public:
-  /// Registers the point in time that `now()` gives. It is asked under the lock, so that no compaction samples the list between.
+  /// Registers the point in time that `now()` gives. It is asked under the lock, so that no
+  /// compaction samples the list between.
   template <class Now>
   uint64_t Take(Now&& now) {
     const std::lock_guard lock(mu_);

@@ -62,7 +62,8 @@ TEST(SnapshotList, NeededAgreesWithLookingAtEverySnapshot) {
     std::multiset<uint64_t> model;
     for (int i = 0; i < 60; ++i) {
       if (!model.empty() && random.OneIn(3)) {
-        const auto at = std::next(model.begin(), static_cast<ptrdiff_t>(random.Uniform(model.size())));
+        const auto at =
+            std::next(model.begin(), static_cast<ptrdiff_t>(random.Uniform(model.size())));
         list.Release(*at);
         model.erase(at);
       } else {

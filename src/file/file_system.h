@@ -1,7 +1,8 @@
-// FileSystem is the operating system's directories and small files, as an interface: tests put a faulty one in its
-// place. The pool's files are not here (pmem/region.h).
-// Contract: OK of a call that changes something means that the change survives a power cut, where it says "durable".
-// Codes of every call: NotFound (no such path), NoSpace, IOError; each message names the call and the path.
+// FileSystem is the operating system's directories and small files, as an interface: tests put a
+// faulty one in its place. The pool's files are not here (pmem/region.h).
+// Contract: OK of a call that changes something means that the change survives a power cut, where
+// it says "durable". Codes of every call: NotFound (no such path), NoSpace, IOError; each message
+// names the call and the path.
 // Threads: any.
 #ifndef LAMELLA_FILE_FILE_SYSTEM_H_
 #define LAMELLA_FILE_FILE_SYSTEM_H_
@@ -41,9 +42,11 @@ class FileSystem {
 
   /// True if there is a file or directory of that name.
   virtual bool Exists(const std::string& path) = 0;
-  /// Makes the directory and those above it that are missing, durable. OK where it is; InvalidArgument where a file is.
+  /// Makes the directory and those above it that are missing, durable. OK where it is;
+  /// InvalidArgument where a file is.
   virtual Status CreateDirectory(const std::string& path) = 0;
-  /// Removes an empty directory, durable. OK where there is none; InvalidArgument when it holds something.
+  /// Removes an empty directory, durable. OK where there is none; InvalidArgument when it holds
+  /// something.
   virtual Status RemoveDirectory(const std::string& path) = 0;
   /// The names in a directory, sorted, without "." and "..".
   virtual Status ListDirectory(const std::string& path, std::vector<std::string>* names) = 0;
@@ -58,12 +61,13 @@ class FileSystem {
   virtual Status RenameFile(const std::string& from, const std::string& to) = 0;
   /// All of a small file.
   virtual Status ReadFile(const std::string& path, std::string* content) = 0;
-  /// Sets a small file's content, durable: at any moment, and after a crash, it is the old content or the new one,
-  /// whole.
+  /// Sets a small file's content, durable: at any moment, and after a crash, it is the old content
+  /// or the new one, whole.
   virtual Status WriteFile(const std::string& path, std::string_view content) = 0;
 
-  /// Takes the lock file, making it if need be. Busy: another process has it, or this one does by another open, or it was just
-  /// removed; the message names the holder where it is known. Remove the file while it is locked, if at all.
+  /// Takes the lock file, making it if need be. Busy: another process has it, or this one does by
+  /// another open, or it was just removed; the message names the holder where it is known. Remove
+  /// the file while it is locked, if at all.
   virtual Status LockFile(const std::string& path, std::unique_ptr<FileLock>* lock) = 0;
 };
 

@@ -17,7 +17,9 @@ namespace {
 
 using testing::TempDir;
 
-bool Says(const Status& s, std::string_view text) { return s.message().find(text) != std::string_view::npos; }
+bool Says(const Status& s, std::string_view text) {
+  return s.message().find(text) != std::string_view::npos;
+}
 
 class FileSystemTest : public ::testing::Test {
  protected:

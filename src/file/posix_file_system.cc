@@ -48,7 +48,8 @@ std::string WithoutTrailingSlashes(std::string path) {
 Status WriteAll(int fd, std::string_view bytes, const std::string& path, OsHook* os) {
   while (!bytes.empty()) {
     const size_t n = os == nullptr ? bytes.size() : os->Allowed(OsCall::kWrite, bytes.size());
-    const ssize_t written = Hooked(os, OsCall::kWrite, path, [&] { return write(fd, bytes.data(), n); });
+    const ssize_t written =
+        Hooked(os, OsCall::kWrite, path, [&] { return write(fd, bytes.data(), n); });
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) return ErrnoStatus("write " + path, errno);
     bytes.remove_prefix(static_cast<size_t>(written));
@@ -60,7 +61,8 @@ Status ReadAll(int fd, const std::string& path, std::string* content, OsHook* os
   content->clear();
   char buffer[1 << 14];
   while (true) {
-    const size_t wanted = os == nullptr ? sizeof(buffer) : os->Allowed(OsCall::kRead, sizeof(buffer));
+    const size_t wanted =
+        os == nullptr ? sizeof(buffer) : os->Allowed(OsCall::kRead, sizeof(buffer));
     const ssize_t n = Hooked(os, OsCall::kRead, path, [&] { return read(fd, buffer, wanted); });
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return ErrnoStatus("read " + path, errno);
@@ -72,8 +74,8 @@ Status ReadAll(int fd, const std::string& path, std::string* content, OsHook* os
 class PosixFileLock : public FileLock {
  public:
   explicit PosixFileLock(int fd) : fd_(fd) {}
-  // The pid in the file is the holder's. A forked child has the descriptor, too: neither keeps the lock when the holder lets go of it,
-  // nor lets go of it for the holder.
+  // The pid in the file is the holder's. A forked child has the descriptor, too: neither keeps the
+  // lock when the holder lets go of it, nor lets go of it for the holder.
   ~PosixFileLock() override {
     if (holder_ != getpid()) return;
     (void)ftruncate(fd_.get(), 0);
@@ -108,7 +110,8 @@ class PosixFileSystem : public FileSystem {
     if (path.empty()) return Status::InvalidArgument("create directory: the path is empty");
     struct stat found{};
     if (Hooked(os_, OsCall::kStat, path, [&] { return stat(path.c_str(), &found); }) == 0) {
-      if (!S_ISDIR(found.st_mode)) return Status::InvalidArgument(path + " is a file; a directory is needed here");
+      if (!S_ISDIR(found.st_mode))
+        return Status::InvalidArgument(path + " is a file; a directory is needed here");
       return SyncFoundDirectory(DirectoryOf(path));
     }
     if (errno != ENOENT) return ErrnoStatus("create directory " + path, errno);
@@ -127,17 +130,20 @@ class PosixFileSystem : public FileSystem {
   Status RemoveDirectory(const std::string& raw_path) override {
     const std::string path = WithoutTrailingSlashes(raw_path);
     const auto remove = [&] { return rmdir(path.c_str()); };
-    if (Hooked(os_, OsCall::kRemoveDirectory, path, remove) == 0) return SyncDirectory(DirectoryOf(path));
+    if (Hooked(os_, OsCall::kRemoveDirectory, path, remove) == 0)
+      return SyncDirectory(DirectoryOf(path));
     if (errno == ENOENT) return SyncFoundDirectory(DirectoryOf(path));
     if (errno == ENOTEMPTY || errno == EEXIST) {
-      return Status::InvalidArgument("remove directory " + path + ": it holds files that are none of the store's");
+      return Status::InvalidArgument("remove directory " + path +
+                                     ": it holds files that are none of the store's");
     }
     return ErrnoStatus("remove directory " + path, errno);
   }
 
   Status ListDirectory(const std::string& path, std::vector<std::string>* names) override {
     names->clear();
-    if (Hooked(os_, OsCall::kList, path, [] { return 0; }) != 0) return ErrnoStatus("list directory " + path, errno);
+    if (Hooked(os_, OsCall::kList, path, [] { return 0; }) != 0)
+      return ErrnoStatus("list directory " + path, errno);
     DIR* directory = opendir(path.c_str());
     if (directory == nullptr) return ErrnoStatus("list directory " + path, errno);
     errno = 0;
@@ -153,8 +159,9 @@ class PosixFileSystem : public FileSystem {
   }
 
   Status SyncDirectory(const std::string& path) override {
-    const Descriptor fd(
-        Hooked(os_, OsCall::kOpen, path, [&] { return open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+    const Descriptor fd(Hooked(os_, OsCall::kOpen, path, [&] {
+      return open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    }));
     if (!fd.ok()) return ErrnoStatus("open directory " + path, errno);
     // Some file systems know no fsync of a directory: there is nothing to make durable then.
     const auto sync = [&] { return fsync(fd.get()); };
@@ -176,23 +183,26 @@ class PosixFileSystem : public FileSystem {
   Status RemoveFile(const std::string& path) override {
     const auto remove = [&] { return unlink(path.c_str()); };
     if (Hooked(os_, OsCall::kRemove, path, remove) == 0) return SyncDirectory(DirectoryOf(path));
-    return errno == ENOENT ? SyncFoundDirectory(DirectoryOf(path)) : ErrnoStatus("remove " + path, errno);
+    return errno == ENOENT ? SyncFoundDirectory(DirectoryOf(path))
+                           : ErrnoStatus("remove " + path, errno);
   }
 
   Status RenameFile(const std::string& from, const std::string& to) override {
     const auto move = [&] { return rename(from.c_str(), to.c_str()); };
-    if (Hooked(os_, OsCall::kRename, to, move) != 0) return ErrnoStatus(Concat("rename ", from, " to ", to), errno);
+    if (Hooked(os_, OsCall::kRename, to, move) != 0)
+      return ErrnoStatus(Concat("rename ", from, " to ", to), errno);
     return SyncDirectory(DirectoryOf(to));
   }
 
   Status ReadFile(const std::string& path, std::string* content) override {
-    const Descriptor fd(Hooked(os_, OsCall::kOpen, path, [&] { return open(path.c_str(), O_RDONLY | O_CLOEXEC); }));
+    const Descriptor fd(
+        Hooked(os_, OsCall::kOpen, path, [&] { return open(path.c_str(), O_RDONLY | O_CLOEXEC); }));
     if (!fd.ok()) return ErrnoStatus("open " + path, errno);
     return ReadAll(fd.get(), path, content, os_);
   }
 
   // What a crash leaves after each step:
-  //   working file written and synced    the old content, and a working file that the next call replaces
+  //   working file written and synced    the old content; the next call replaces the working file
   //   renamed                            the old content or the new one
   //   directory synced                   the new content
   Status WriteFile(const std::string& path, std::string_view content) override {
@@ -204,45 +214,50 @@ class PosixFileSystem : public FileSystem {
   }
 
   Status LockFile(const std::string& path, std::unique_ptr<FileLock>* lock) override {
-    Descriptor fd(
-        Hooked(os_, OsCall::kCreate, path, [&] { return open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644); }));
+    Descriptor fd(Hooked(os_, OsCall::kCreate, path,
+                         [&] { return open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644); }));
     if (!fd.ok()) return ErrnoStatus("open lock file " + path, errno);
-    // The lock is the open file's, not the process's: a second open of this process is refused as another one's is, and
-    // the kernel lets go of it when the process ends, however it does.
+    // The lock is the open file's, not the process's: a second open of this process is refused as
+    // another one's is, and the kernel lets go of it when the process ends, however it does.
     if (Hooked(os_, OsCall::kLock, path, [&] { return flock(fd.get(), LOCK_EX | LOCK_NB); }) != 0) {
       if (errno != EWOULDBLOCK) return ErrnoStatus("lock " + path, errno);
-      return Status::Busy(
-          Concat(path, " is locked by ", HolderName(fd.get()), ", which has the store open; close it there"));
+      return Status::Busy(Concat(path, " is locked by ", HolderName(fd.get()),
+                                 ", which has the store open; close it there"));
     }
     // Who destroys a store removes the lock file, locked.
     struct stat locked{};
     struct stat named{};
-    if (fstat(fd.get(), &locked) != 0 || stat(path.c_str(), &named) != 0 || locked.st_dev != named.st_dev ||
-        locked.st_ino != named.st_ino) {
-      return Status::Busy(path + " was removed while it was being locked: the store was destroyed; open it again");
+    if (fstat(fd.get(), &locked) != 0 || stat(path.c_str(), &named) != 0 ||
+        locked.st_dev != named.st_dev || locked.st_ino != named.st_ino) {
+      return Status::Busy(
+          path + " was removed while it was being locked: the store was destroyed; open it again");
     }
     const std::string pid = Concat(getpid(), "\n");
     const auto truncate = [&] { return ftruncate(fd.get(), 0); };
-    Status s = Hooked(os_, OsCall::kTruncate, path, truncate) == 0 ? WriteAll(fd.get(), pid, path, os_)
-                                                                   : ErrnoStatus("truncate " + path, errno);
+    Status s = Hooked(os_, OsCall::kTruncate, path, truncate) == 0
+                   ? WriteAll(fd.get(), pid, path, os_)
+                   : ErrnoStatus("truncate " + path, errno);
     // The pid is for messages only: a full disk must not keep a store from being opened.
     if (!s.ok() && !s.IsNoSpace()) return s;
-    *lock = std::make_unique<PosixFileLock>(fd.get());  // where there is no memory for it, the descriptor is still ours to close
+    // where there is no memory for it, the descriptor is still ours to close
+    *lock = std::make_unique<PosixFileLock>(fd.get());
     fd.Release();
     return Status::OK();
   }
 
  private:
-  // What is found as it should be may have been made so by a call that did not live to sync it, or failed to. A directory that is not
-  // there, or that this user may not open, holds nothing of ours.
+  // What is found as it should be may have been made so by a call that did not live to sync it, or
+  // failed to. A directory that is not there, or that this user may not open, holds nothing of
+  // ours.
   Status SyncFoundDirectory(const std::string& path) {
     if (access(path.c_str(), R_OK) != 0) return Status::OK();
     return SyncDirectory(path);
   }
 
   Status WriteAndSync(const std::string& path, std::string_view content) const {
-    const Descriptor fd(Hooked(os_, OsCall::kCreate, path,
-                               [&] { return open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644); }));
+    const Descriptor fd(Hooked(os_, OsCall::kCreate, path, [&] {
+      return open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    }));
     if (!fd.ok()) return ErrnoStatus("create " + path, errno);
     Status s = WriteAll(fd.get(), content, path, os_);
     if (s.ok() && Hooked(os_, OsCall::kSync, path, [&] { return fsync(fd.get()); }) != 0) {
@@ -257,10 +272,13 @@ class PosixFileSystem : public FileSystem {
 }  // namespace
 
 FileSystem* FileSystem::Posix() {
-  static PosixFileSystem* const posix = new PosixFileSystem(nullptr);  // never destroyed: locks may outlive main
+  // never destroyed: locks may outlive main
+  static PosixFileSystem* const posix = new PosixFileSystem(nullptr);
   return posix;
 }
 
-std::unique_ptr<FileSystem> FileSystem::PosixOver(OsHook* os) { return std::make_unique<PosixFileSystem>(os); }
+std::unique_ptr<FileSystem> FileSystem::PosixOver(OsHook* os) {
+  return std::make_unique<PosixFileSystem>(os);
+}
 
 }  // namespace lamella

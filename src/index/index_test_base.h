@@ -1,4 +1,5 @@
-// What the tests of this folder share: skiplists over random records, and what every skiplist must hold to.
+// What the tests of this folder share: skiplists over random records, and what every skiplist must
+// hold to.
 #ifndef LAMELLA_INDEX_INDEX_TEST_BASE_H_
 #define LAMELLA_INDEX_INDEX_TEST_BASE_H_
 
@@ -51,26 +52,32 @@ class IndexTest : public RecordsTest {
   /// A new record in a random part; enters `elements`.
   PmPtr AddElement(Random* random, const OwnedKey& key, Elements* elements) {
     const auto part = static_cast<uint32_t>(random->Uniform(pool_->part_count()));
-    const PmPtr place = Add({.tag = key.tag, .key = key.user_key, .value = {}, .height = RandomHeight(random)}, part);
+    const PmPtr place = Add(
+        {.tag = key.tag, .key = key.user_key, .value = {}, .height = RandomHeight(random)}, part);
     (*elements)[key] = place;
     return place;
   }
-  /// `count` elements with keys of a shape, some of them versions of one key. Sequence numbers from `first_sequence` on.
+  /// `count` elements with keys of a shape, some of them versions of one key. Sequence numbers from
+  /// `first_sequence` on.
   Elements RandomElements(Random* random, testing::KeyShape shape, uint64_t count, uint64_t keys,
                           uint64_t first_sequence = 1) {
     Elements elements;
     for (uint64_t i = 0; i < count; ++i) {
       const RecordKind kind = random->OneIn(8) ? RecordKind::kDelete : RecordKind::kPut;
-      AddElement(random, {testing::MakeKey(shape, random->Uniform(keys)), MakeTag(first_sequence + i, kind)},
-                 &elements);
+      AddElement(
+          random,
+          {testing::MakeKey(shape, random->Uniform(keys)), MakeTag(first_sequence + i, kind)},
+          &elements);
     }
     for (auto& appender : appenders_) appender->Seal();  // their links are written from now on
     return elements;
   }
   /// A key to look for: an element's, or near one, with any tag.
-  static OwnedKey RandomTarget(Random* random, testing::KeyShape shape, uint64_t keys, const Elements& elements) {
+  static OwnedKey RandomTarget(Random* random, testing::KeyShape shape, uint64_t keys,
+                               const Elements& elements) {
     if (random->OneIn(2) && !elements.empty()) {
-      auto at = elements.lower_bound({testing::MakeKey(shape, random->Uniform(keys)), random->Next()});
+      auto at =
+          elements.lower_bound({testing::MakeKey(shape, random->Uniform(keys)), random->Next()});
       if (at == elements.end()) --at;
       return {at->first.user_key, at->first.tag + random->Uniform(3) - 1};
     }
@@ -84,7 +91,8 @@ class IndexTest : public RecordsTest {
     for (const auto& [key, place] : elements) places.push_back(place);
     return places;
   }
-  /// Links the elements into the empty list by the definition: each layer of a lane leads through those that are tall enough.
+  /// Links the elements into the empty list by the definition: each layer of a lane leads through
+  /// those that are tall enough.
   void Link(const Elements& elements, PmSkipList* list) const {
     for (uint32_t lane = 0; lane < list->lane_count(); ++lane) {
       for (uint32_t layer = 0; layer < kHeightMax; ++layer) {
@@ -98,9 +106,10 @@ class IndexTest : public RecordsTest {
       }
     }
   }
-  /// What is wrong with a list that should hold `elements`; empty: nothing. With `whole_layers`, also where an element is
-  /// not in a layer that its height reaches.
-  std::string ListProblem(const PmSkipList& list, const Elements& elements, bool whole_layers) const {
+  /// What is wrong with a list that should hold `elements`; empty: nothing. With `whole_layers`,
+  /// also where an element is not in a layer that its height reaches.
+  std::string ListProblem(const PmSkipList& list, const Elements& elements,
+                          bool whole_layers) const {
     std::vector<PmPtr> bottom;
     for (PmPtr at = list.First(); at; at = list.Next(at, 0, 0)) {
       if (at.damaged()) return "layer 0 has a damaged link";
@@ -109,14 +118,16 @@ class IndexTest : public RecordsTest {
     }
     const std::vector<PmPtr> places = PlacesOf(elements);
     if (bottom != places)
-      return Concat("layer 0 has ", bottom.size(), " elements, not the ", places.size(), " it should");
+      return Concat("layer 0 has ", bottom.size(), " elements, not the ", places.size(),
+                    " it should");
     for (uint32_t lane = 0; lane < list.lane_count(); ++lane) {
       std::set<uint64_t> below;  // the places of the layer below
       for (uint32_t layer = 1; layer < kHeightMax; ++layer) {
         std::set<uint64_t> here;
         auto expected = bottom.begin();
         const auto skip = [&] {
-          while (expected != bottom.end() && (At(*expected)->height() <= layer || list.Lane(*expected) != lane))
+          while (expected != bottom.end() &&
+                 (At(*expected)->height() <= layer || list.Lane(*expected) != lane))
             ++expected;
         };
         PmPtr before;

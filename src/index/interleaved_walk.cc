@@ -39,7 +39,8 @@ class PartWalk {
     std::vector<PmPtr> found;  // in the piece's order
   };
 
-  // Walks the layer from each start to the next one; what is found there are starts for the layer below.
+  // Walks the layer from each start to the next one; what is found there are starts for the layer
+  // below.
   bool WalkLayer(uint32_t layer, PmPtr end) {
     next_starts_.clear();
     for (size_t first = 0; first < starts_.size(); first += kPieces) {
@@ -92,7 +93,8 @@ class PartWalk {
     const uint32_t height = std::min<uint32_t>(list_.At(piece->at)->height(), kHeightMax);
     if (layer > lowest_) piece->found.push_back(piece->at);
     if (layer == 0) visitor_->OnNeighbours(piece->before, piece->at);
-    return visitor_->OnElement(piece->at, height == layer + 1);  // what is linked higher up was told there
+    // what is linked higher up was told there
+    return visitor_->OnElement(piece->at, height == layer + 1);
   }
 
   const PmSkipList& list_;
@@ -104,12 +106,13 @@ class PartWalk {
   std::vector<PmPtr> next_starts_;
 };
 
-// Of the elements of the layers from kPartLayer on, those that are linked in their highest: as far as
-// the walk of layer kPartLayer comes, each layer above is followed abreast.
+// Of the elements of the layers from kPartLayer on, those that are linked in their highest: as far
+// as the walk of layer kPartLayer comes, each layer above is followed abreast.
 class TopLayers {
  public:
   TopLayers(const PmSkipList& list, uint32_t lane) : list_(list), lane_(lane) {
-    for (uint32_t layer = kPartLayer; layer < kHeightMax; layer++) ahead_[layer] = list.Next(PmPtr(), lane, layer);
+    for (uint32_t layer = kPartLayer; layer < kHeightMax; layer++)
+      ahead_[layer] = list.Next(PmPtr(), lane, layer);
   }
   PmPtr next() const { return ahead_[kPartLayer]; }
   // Takes `at`, which is next().

@@ -1,6 +1,6 @@
 // WalkInterleaved visits a list's elements with many links under way at once. Along one link after
-// the other each element costs a cache miss; the list's upper layers divide it into pieces that can be
-// walked side by side.
+// the other each element costs a cache miss; the list's upper layers divide it into pieces that can
+// be walked side by side.
 // I1: an element counts as whole if it is linked in its highest layer, and so in every one that it
 //     reaches up to (Zipper I5). Of a step that a crash cut short elements stay that are not.
 // Threads: one, while nobody changes the list.
@@ -24,8 +24,8 @@ class WalkVisitor {
   virtual void OnDamage() {}
 };
 
-/// Tells the visitor of each element that is linked in layer `lowest` of the lane (layer 0 is that of
-/// all lanes), once and in no order; where `lowest` is 0, also of each element's predecessor. A
+/// Tells the visitor of each element that is linked in layer `lowest` of the lane (layer 0 is that
+/// of all lanes), once and in no order; where `lowest` is 0, also of each element's predecessor. A
 /// damaged link ends the piece that it was met in.
 void WalkInterleaved(const PmSkipList& list, uint32_t lane, uint32_t lowest, WalkVisitor* visitor);
 

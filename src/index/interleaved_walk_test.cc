@@ -31,8 +31,8 @@ TEST_F(InterleavedWalkTest, TellsOfEveryElementAndItsPredecessor) {
     Random random(seed);
     const uint32_t parts = 1 + static_cast<uint32_t>(seed % 3);
     CreateParts(parts);
-    const Elements elements =
-        RandomElements(&random, testing::KeyShape::kMixed, seed == 1 ? 0 : 1 + random.Uniform(20000), 5000);
+    const Elements elements = RandomElements(&random, testing::KeyShape::kMixed,
+                                             seed == 1 ? 0 : 1 + random.Uniform(20000), 5000);
     TestList list(pool_.get(), parts > 1);
     Link(elements, &list.list);
     Collector all;
@@ -52,11 +52,13 @@ TEST_F(InterleavedWalkTest, TellsOfEveryElementAndItsPredecessor) {
       WalkInterleaved(list.list, lane, 1, &upper);
       EXPECT_TRUE(upper.befores.empty());
       for (const auto& [place, is_whole] : upper.elements) {
-        EXPECT_TRUE(is_whole && At(PmPtr(place))->height() > 1 && list.list.Lane(PmPtr(place)) == lane);
+        EXPECT_TRUE(is_whole && At(PmPtr(place))->height() > 1 &&
+                    list.list.Lane(PmPtr(place)) == lane);
         whole.insert(place);
       }
     }
-    for (const auto& [key, place] : elements) EXPECT_EQ(whole.contains(place.word), At(place)->height() > 1);
+    for (const auto& [key, place] : elements)
+      EXPECT_EQ(whole.contains(place.word), At(place)->height() > 1);
   }
 }
 
@@ -67,7 +69,8 @@ TEST_F(InterleavedWalkTest, AnElementThatIsMissingFromItsHighestLayerIsNotWhole)
   TestList list(pool_.get(), false);
   Link(elements, &list.list);
   std::set<uint64_t> left_out;
-  for (uint32_t layer = 1; layer < kHeightMax; layer++) {  // each layer loses elements that end in it
+  // each layer loses elements that end in it
+  for (uint32_t layer = 1; layer < kHeightMax; layer++) {
     PmPtr before;
     for (PmPtr at = list.list.Next(before, 0, layer); at; at = list.list.Next(before, 0, layer)) {
       if (At(at)->height() == layer + 1 && random.OneIn(3)) {

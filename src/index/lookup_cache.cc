@@ -10,7 +10,8 @@
 
 namespace lamella {
 
-LookupCache::LookupCache(uint64_t bytes_max, EpochDomain* readers, HashRecords hash_records, MemoryAccount* memory)
+LookupCache::LookupCache(uint64_t bytes_max, EpochDomain* readers, HashRecords hash_records,
+                         MemoryAccount* memory)
     : readers_(readers), hash_records_(std::move(hash_records)), memory_(memory) {
   const uint64_t buckets = std::bit_floor(bytes_max / sizeof(Bucket));
   if (buckets == 0) return;
@@ -26,7 +27,8 @@ LookupCache::~LookupCache() {
   if (memory_ != nullptr) memory_->Release(memory_bytes());
 }
 
-// 0 where there is no memory: a cache may do without. Large arrays lie in huge pages, which saves a TLB miss per probe.
+// 0 where there is no memory: a cache may do without. Large arrays lie in huge pages, which saves a
+// TLB miss per probe.
 LookupCache::Array LookupCache::NewArray(uint64_t buckets) {
   constexpr size_t kHugePageBytes = 2 << 20;
   const size_t bytes = buckets * sizeof(Bucket);
@@ -51,13 +53,15 @@ EpochDomain::Retirement LookupCache::RetirementOf(Array old) const {
 void LookupCache::Publish(uint32_t index, Array array, EpochDomain::Retirement retirement) {
   const Array old = arrays_[index].load(std::memory_order_relaxed);
   const uint64_t old_bytes = BucketCount(old) * sizeof(Bucket);
-  memory_bytes_.fetch_add(BucketCount(array) * sizeof(Bucket) - old_bytes, std::memory_order_relaxed);
+  memory_bytes_.fetch_add(BucketCount(array) * sizeof(Bucket) - old_bytes,
+                          std::memory_order_relaxed);
   arrays_[index].store(array, std::memory_order_release);  // pairs with ArrayOf
   if (old != 0) readers_->Retire(std::move(retirement));
 }
 
-// Every bucket becomes two. Its entries are living records' (I3), and their keys say which of the two is theirs. What does not
-// belong into the bucket is damage that came since it was put in, and goes. False where there is no memory, or too little.
+// Every bucket becomes two. Its entries are living records' (I3), and their keys say which of the
+// two is theirs. What does not belong into the bucket is damage that came since it was put in, and
+// goes. False where there is no memory, or too little.
 bool LookupCache::GrowStripe(uint32_t index, Stripe* stripe) {
   const Array old = arrays_[index].load(std::memory_order_relaxed);
   const uint64_t count = std::max<uint64_t>(1, 2 * BucketCount(old));
@@ -95,7 +99,9 @@ bool LookupCache::GrowStripe(uint32_t index, Stripe* stripe) {
     hash_records_(std::span(places).first(n), hashes.data());
     for (size_t i = 0; i < n; ++i) {
       const uint64_t hash = hashes[i];
-      if (Match(hash) != (words[i] & kMatchMask) || StripeOf(hash) != index || IndexOf(hash, old) != from[i]) continue;
+      if (Match(hash) != (words[i] & kMatchMask) || StripeOf(hash) != index ||
+          IndexOf(hash, old) != from[i])
+        continue;
       for (auto& slot : BucketAt(fresh, hash)->slots) {  // newest first, as they were
         if (slot.load(std::memory_order_relaxed) != 0) continue;
         slot.store(words[i], std::memory_order_relaxed);
@@ -113,7 +119,8 @@ void LookupCache::Grow() {
   for (uint32_t i = 0; enabled() && i <= stripe_mask_; ++i) {
     Stripe& stripe = stripes_[i];
     MutexLock lock(&stripe.mu);
-    while (IsHalfFull(stripe, arrays_[i].load(std::memory_order_relaxed)) && GrowStripe(i, &stripe)) {
+    while (IsHalfFull(stripe, arrays_[i].load(std::memory_order_relaxed)) &&
+           GrowStripe(i, &stripe)) {
     }
   }
 }
@@ -128,7 +135,8 @@ void LookupCache::Shrink() {
     const uint64_t count = BucketCount(old) / 2;
     EpochDomain::Retirement retirement = RetirementOf(old);
     const Array fresh = count == 0 ? 0 : NewArray(count);
-    if (fresh != 0 && memory_ != nullptr) memory_->Charge(count * sizeof(Bucket));  // for what goes, which is more
+    // for what goes, which is more
+    if (fresh != 0 && memory_ != nullptr) memory_->Charge(count * sizeof(Bucket));
     stripe.used = 0;
     for (uint64_t b = 0; fresh != 0 && b < count; ++b) {
       std::array<uint64_t, kWays> kept{};
@@ -139,15 +147,16 @@ void LookupCache::Shrink() {
           if (word != 0 && n < kWays) kept[n++] = word;
         }
       }
-      for (size_t way = 0; way < n; ++way) Buckets(fresh)[b].slots[way].store(kept[way], std::memory_order_relaxed);
+      for (size_t way = 0; way < n; ++way)
+        Buckets(fresh)[b].slots[way].store(kept[way], std::memory_order_relaxed);
       stripe.used += n;
     }
     Publish(i, fresh, std::move(retirement));
   }
 }
 
-// Drops every slot whose hash bits are the same (it may be an older version of the key; rarely it is another key), and lets the
-// newest in at the front: first in, first out.
+// Drops every slot whose hash bits are the same (it may be an older version of the key; rarely it
+// is another key), and lets the newest in at the front: first in, first out.
 bool LookupCache::PutLocked(Stripe* stripe, uint64_t hash, PmPtr place) {
   const Array array = ArrayOf(hash);
   Bucket* const bucket = BucketAt(array, hash);
@@ -188,7 +197,8 @@ void LookupCache::Put(uint64_t hash, PmPtr place) {
   Stripe& stripe = stripes_[index];
   MutexLock lock(&stripe.mu);
   const bool was_empty = ArrayOf(hash) == 0;
-  if (PutLocked(&stripe, hash, place) && GrowStripe(index, &stripe) && was_empty) PutLocked(&stripe, hash, place);
+  if (PutLocked(&stripe, hash, place) && GrowStripe(index, &stripe) && was_empty)
+    PutLocked(&stripe, hash, place);
 }
 
 bool LookupCache::PutFound(uint64_t hash, PmPtr place, uint64_t generation) {

@@ -93,8 +93,11 @@ TEST(LookupCache, GrowsWithWhatItHoldsUpToItsShare) {
   constexpr uint64_t kSlotBytes = kBucketBytes / LookupCache::kWays;
   for (uint64_t n = 1; n <= 100000; ++n) {
     cache.Put(Hash64(std::to_string(n)), Place(n));
-    // Half full at least, but for the first bucket of each of up to 16 stripes, and one that is just ahead of the others.
-    ASSERT_LE(cache->memory_bytes(), std::min<uint64_t>(1 << 20, 16 * kBucketBytes + 5 * n * kSlotBytes)) << n;
+    // Half full at least, but for the first bucket of each of up to 16 stripes, and one that is
+    // just ahead of the others.
+    ASSERT_LE(cache->memory_bytes(),
+              std::min<uint64_t>(1 << 20, 16 * kBucketBytes + 5 * n * kSlotBytes))
+        << n;
     if (n == 1) {
       EXPECT_EQ(cache->memory_bytes(), kBucketBytes);
     }
@@ -118,7 +121,8 @@ TEST(LookupCache, WhatReadersFillGrowsInTheBackground) {
   TestCache cache(1 << 20);
   bool due = false;
   uint64_t n = 0;
-  for (; !due && n < 1000; ++n) due = cache.PutFound(Hash64(std::to_string(n)), Place(n), cache->generation());
+  for (; !due && n < 1000; ++n)
+    due = cache.PutFound(Hash64(std::to_string(n)), Place(n), cache->generation());
   ASSERT_TRUE(due);
   EXPECT_TRUE(cache->GrowthDue());
   EXPECT_EQ(cache->memory_bytes(), 0u) << "no reader pays for it";
@@ -186,7 +190,8 @@ TEST(LookupCache, AReaderKeepsTheArrayThatItFound) {  // I4
 TEST(LookupCache, ADamagedRecordIsForgottenWhenItGrows) {
   TestCache cache(1 << 20);
   for (uint64_t n = 0; n < 200; ++n) cache.Put(Hash64(std::to_string(n)), Place(n));
-  for (uint64_t n = 0; n < 200; ++n) cache.Write(0, Place(n));  // as if the key could not be read any more
+  // as if the key could not be read any more
+  for (uint64_t n = 0; n < 200; ++n) cache.Write(0, Place(n));
   for (uint64_t n = 1000; n < 3000; ++n) cache.Put(Hash64(std::to_string(n)), Place(n));
   for (uint64_t n = 0; n < 200; ++n) {
     for (const PmPtr at : Find(*cache, Hash64(std::to_string(n)))) EXPECT_NE(at, Place(n));
@@ -217,7 +222,8 @@ TEST(LookupCache, TheOldestOfABucketGoesFirst) {
   for (uint64_t n = 1; n <= 20; ++n) {
     cache.Put(hash(n), Place(n));
     for (uint64_t old = 1; old <= n; ++old) {
-      EXPECT_EQ(Find(*cache, hash(old)).size(), n - old < LookupCache::kWays ? 1u : 0u) << old << " after " << n;
+      EXPECT_EQ(Find(*cache, hash(old)).size(), n - old < LookupCache::kWays ? 1u : 0u)
+          << old << " after " << n;
     }
   }
 }
@@ -296,7 +302,8 @@ TEST(LookupCache, HoldsNothingButTheLastPlaceOfAKey) {
       }
       const uint64_t probe = Hash64(std::to_string(random.Uniform(2000)));
       for (const PmPtr at : Find(*cache, probe)) {
-        if (owner[at.word] != probe) continue;  // another key of the same hash bits: the caller compares keys (I1)
+        // another key of the same hash bits: the caller compares keys (I1)
+        if (owner[at.word] != probe) continue;
         ASSERT_TRUE(last.contains(probe) && last[probe] == at) << "step " << i;
         ++found;
       }
@@ -305,9 +312,10 @@ TEST(LookupCache, HoldsNothingButTheLastPlaceOfAKey) {
   }
 }
 
-// Flush puts ever newer versions of keys in, readers put in what they found: what the cache holds of a key is its newest version or
-// nothing, once that one is in. As in an engine, a version can be found by readers before the generation moves and it enters.
-// Small caches, so that keys share buckets and push each other out.
+// Flush puts ever newer versions of keys in, readers put in what they found: what the cache holds
+// of a key is its newest version or nothing, once that one is in. As in an engine, a version can be
+// found by readers before the generation moves and it enters. Small caches, so that keys share
+// buckets and push each other out.
 TEST(LookupCache, ConcurrentReadersNeverBringAnOlderVersionBack) {
   for (const uint64_t buckets : {uint64_t{1}, uint64_t{4}, uint64_t{64}, uint64_t{4096}}) {
     EpochDomain epochs;
@@ -316,10 +324,14 @@ TEST(LookupCache, ConcurrentReadersNeverBringAnOlderVersionBack) {
     std::array<uint64_t, kKeys> hashes;
     for (uint64_t k = 0; k < kKeys; ++k) hashes[k] = Hash64(std::to_string(k));
     std::array<std::atomic<uint64_t>, kKeys> newest{};  // version; its place says key and version
-    const auto place_of = [](uint64_t key, uint64_t version) { return PmPtr(0, (version * kKeys + key + 1) * 8); };
-    LookupCache cache(buckets * kBucketBytes, &epochs, [&](std::span<const PmPtr> places, uint64_t* of) {
-      for (size_t i = 0; i < places.size(); ++i) of[i] = hashes[(places[i].offset() / 8 - 1) % kKeys];
-    });
+    const auto place_of = [](uint64_t key, uint64_t version) {
+      return PmPtr(0, (version * kKeys + key + 1) * 8);
+    };
+    LookupCache cache(buckets * kBucketBytes, &epochs,
+                      [&](std::span<const PmPtr> places, uint64_t* of) {
+                        for (size_t i = 0; i < places.size(); ++i)
+                          of[i] = hashes[(places[i].offset() / 8 - 1) % kKeys];
+                      });
     std::atomic<bool> stop{false};
     std::vector<std::thread> readers;
     for (uint64_t t = 0; t < 3; ++t) {

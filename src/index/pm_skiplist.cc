@@ -15,11 +15,13 @@ PmPtr PmSkipList::FindBefore(const InternalKey& target, PmPtr start, HopTally* t
                              uint32_t lowest) const {
   if (verify && start && !VerifyRecord(*pool_, start).ok()) return PmPtr::DamagedAt(start);
   PmPtr at = start;
-  // From the head, any lane will do: the upper layers only bring the search closer. Part 0's is never worse than another.
+  // From the head, any lane will do: the upper layers only bring the search closer. Part 0's is
+  // never worse than another.
   const uint32_t lane = start ? Lane(start) : 0;
   uint32_t here = start ? start.part() : lane;
   HopTally hops;
-  for (uint32_t layer = start ? std::min<uint32_t>(At(start)->height(), kHeightMax) : kHeightMax; layer-- > lowest;) {
+  for (uint32_t layer = start ? std::min<uint32_t>(At(start)->height(), kHeightMax) : kHeightMax;
+       layer-- > lowest;) {
     for (;;) {
       const PmPtr next = Next(at, lane, layer);
       if (!next) break;
@@ -39,7 +41,8 @@ PmPtr PmSkipList::FindBefore(const InternalKey& target, PmPtr start, HopTally* t
   return at;
 }
 
-PmPtr PmSkipList::FindAtOrAfter(const InternalKey& target, PmPtr start, HopTally* tally, bool verify) const {
+PmPtr PmSkipList::FindAtOrAfter(const InternalKey& target, PmPtr start, HopTally* tally,
+                                bool verify) const {
   PmPtr at = FindBefore(target, start, tally, verify);
   while (!at.damaged()) {
     at = Next(at, 0, 0);

@@ -1,11 +1,14 @@
 // PmSkipList is a skiplist whose nodes are the records themselves, where they lie in the pool.
-// Plain: one list. Braided (dissertation 6.4): layer 0 spans all pool parts; the layers above link only records of one
-// part (a lane), so that a search stays on one NUMA node until its last steps.
-// I1: layer 0 is sorted by internal key and holds every element. Upper layers are shortcuts: each is a sorted part of layer 0.
-// I2: links change by single 8-byte release stores; an element's own links are set before a link to it.
+// Plain: one list. Braided (dissertation 6.4): layer 0 spans all pool parts; the layers above link
+// only records of one part (a lane), so that a search stays on one NUMA node until its last steps.
+// I1: layer 0 is sorted by internal key and holds every element. Upper layers are shortcuts: each
+//     is a sorted part of layer 0.
+// I2: links change by single 8-byte release stores; an element's own links are set before a link to
+//     it.
 // I3: what was unlinked stays readable, and leads back into the list, until its chunk is freed. Its
-//     links are those of the moment in which it was unlinked: they pass by what is linked after that. A
-//     search starts from the head, or from an element that was still linked when the search began.
+//     links are those of the moment in which it was unlinked: they pass by what is linked after
+//     that. A search starts from the head, or from an element that was still linked when the search
+//     began.
 // Threads: one writer; readers at any time, pinned against reuse of chunks.
 #ifndef LAMELLA_INDEX_PM_SKIPLIST_H_
 #define LAMELLA_INDEX_PM_SKIPLIST_H_
@@ -18,7 +21,8 @@
 
 namespace lamella {
 
-/// The first links of a list, per lane and layer. Layer 0 is lane 0's for all. Media type where a list is persistent in place.
+/// The first links of a list, per lane and layer. Layer 0 is lane 0's for all. Media type where a
+/// list is persistent in place.
 struct SkipListHeads {
   PmWord next[kPoolPartsMax][kHeightMax];
 };
@@ -34,7 +38,8 @@ struct HopTally {
 
 class PmSkipList {
  public:
-  PmSkipList(const Pool* pool, SkipListHeads* heads, bool braided) : pool_(pool), heads_(heads), braided_(braided) {}
+  PmSkipList(const Pool* pool, SkipListHeads* heads, bool braided)
+      : pool_(pool), heads_(heads), braided_(braided) {}
 
   const Pool* pool() const { return pool_; }
   SkipListHeads* heads() const { return heads_; }
@@ -47,23 +52,28 @@ class PmSkipList {
     if (element) return At(element)->link(layer);
     return layer == 0 ? &heads_->next[0][0] : &heads_->next[lane][layer];
   }
-  /// The successor in a layer; null at the end. A damaged link of layer 0 is told (PmPtr::damaged), in a layer above it only ends a
-  /// shortcut (I1).
+  /// The successor in a layer; null at the end. A damaged link of layer 0 is told (PmPtr::damaged),
+  /// in a layer above it only ends a shortcut (I1).
   PmPtr Next(PmPtr element, uint32_t lane, uint32_t layer) const {
     PmPtr next;
     const uint64_t word =
-        Link(element, lane, layer)->load(std::memory_order_acquire);  // pairs with the writer's release (I2)
-    if (DecodeLink(word, &next) && (!next || pool_->Contains(next, sizeof(RecordHeader)))) [[likely]]
+        Link(element, lane, layer)
+            ->load(std::memory_order_acquire);  // pairs with the writer's release (I2)
+    if (DecodeLink(word, &next) && (!next || pool_->Contains(next, sizeof(RecordHeader))))
+        [[likely]]
       return next;
     return layer == 0 ? PmPtr::DamagedAt(element) : PmPtr();
   }
   PmPtr First() const { return Next(PmPtr(), 0, 0); }
 
-  /// The first element at or after `target`; null at the end. `start`: an element before it that was
-  /// linked in all its layers when the search began (I3), or null to start at the head.
-  /// With `verify` the checksum of every record that the search looks at; what it answers for damage is PmPtr::damaged.
-  PmPtr FindAtOrAfter(const InternalKey& target, PmPtr start, HopTally* tally, bool verify = false) const;
-  /// The last element before `target` of those that reach up to layer `lowest`; null where there is none.
+  /// The first element at or after `target`; null at the end. `start`: an element before it that
+  /// was linked in all its layers when the search began (I3), or null to start at the head. With
+  /// `verify` the checksum of every record that the search looks at; what it answers for damage is
+  /// PmPtr::damaged.
+  PmPtr FindAtOrAfter(const InternalKey& target, PmPtr start, HopTally* tally,
+                      bool verify = false) const;
+  /// The last element before `target` of those that reach up to layer `lowest`; null where there is
+  /// none.
   PmPtr FindBefore(const InternalKey& target, PmPtr start, HopTally* tally, bool verify = false,
                    uint32_t lowest = 0) const;
   /// The last element; null in an empty list.

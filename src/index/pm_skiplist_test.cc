@@ -17,9 +17,9 @@ using testing::KeyShape;
 using PmSkipListTest = IndexTest;
 
 TEST(SkipListHeadsLayout, IsAsDocumented) {
-  EXPECT_EQ(
-      testing::FormatDifference("SkipListHeads", sizeof(SkipListHeads), {LAMELLA_FORMAT_FIELD(SkipListHeads, next)}),
-      "");
+  EXPECT_EQ(testing::FormatDifference("SkipListHeads", sizeof(SkipListHeads),
+                                      {LAMELLA_FORMAT_FIELD(SkipListHeads, next)}),
+            "");
 }
 
 TEST_F(PmSkipListTest, AnEmptyListHasNoElements) {
@@ -52,19 +52,24 @@ TEST_F(PmSkipListTest, SearchesAgreeWithASortedMap) {
       // From the head, or from any element before the target.
       PmPtr start = Before(elements, target.view());
       if (start && random.OneIn(2)) {
-        start = AtOrAfter(elements, {testing::MakeKey(KeyShape::kMixed, random.Uniform(keys)), kTagFirst});
-        if (start && CompareInternal(At(start)->internal_key(), target.view()) >= 0) start = PmPtr();
+        start = AtOrAfter(elements,
+                          {testing::MakeKey(KeyShape::kMixed, random.Uniform(keys)), kTagFirst});
+        if (start && CompareInternal(At(start)->internal_key(), target.view()) >= 0)
+          start = PmPtr();
       } else if (random.OneIn(2)) {
         start = PmPtr();
       }
       const bool verify = random.OneIn(2);
-      ASSERT_EQ(t.list.FindBefore(target.view(), start, nullptr, verify), Before(elements, target.view()));
-      ASSERT_EQ(t.list.FindAtOrAfter(target.view(), start, nullptr, verify), AtOrAfter(elements, target.view()));
+      ASSERT_EQ(t.list.FindBefore(target.view(), start, nullptr, verify),
+                Before(elements, target.view()));
+      ASSERT_EQ(t.list.FindAtOrAfter(target.view(), start, nullptr, verify),
+                AtOrAfter(elements, target.view()));
     }
   }
 }
 
-// The control of ListProblem: it notices an element that is missing, misplaced, or in a layer that it has no business in.
+// The control of ListProblem: it notices an element that is missing, misplaced, or in a layer that
+// it has no business in.
 TEST_F(PmSkipListTest, AListThatIsNotAsItShouldBeIsNoticed) {
   CreateParts(2);
   Random random(5);
@@ -113,8 +118,9 @@ TEST_F(PmSkipListTest, OnlyTheBottomOfABraidedListCrossesParts) {
   }
 }
 
-// A search in a braided list leaves its part only at the bottom: 4 (N - 1) hops or so, N parts and a branching of 4, however
-// long the list is. Those of a plain one grow with the list, (N - 1) / N of all its hops.
+// A search in a braided list leaves its part only at the bottom: 4 (N - 1) hops or so, N parts and
+// a branching of 4, however long the list is. Those of a plain one grow with the list, (N - 1) / N
+// of all its hops.
 TEST_F(PmSkipListTest, RemoteHopsOfABraidedListDoNotGrowWithIt) {
   constexpr int kSearches = 3000;
   for (const uint32_t parts : {2u, 3u}) {
@@ -123,19 +129,22 @@ TEST_F(PmSkipListTest, RemoteHopsOfABraidedListDoNotGrowWithIt) {
     for (const bool large : {false, true}) {
       CreateParts(parts);
       Random random(1);
-      const Elements elements = RandomElements(&random, KeyShape::kCommonPrefix, large ? 20000 : 500, 1000000);
+      const Elements elements =
+          RandomElements(&random, KeyShape::kCommonPrefix, large ? 20000 : 500, 1000000);
       const auto heads = std::make_unique<SkipListHeads>();
       for (const bool braided : {false, true}) {
         PmSkipList list(pool_.get(), heads.get(), braided);
         Link(elements, &list);
         HopTally hops;
         for (int i = 0; i < kSearches; ++i) {
-          const std::string key = testing::MakeKey(KeyShape::kCommonPrefix, random.Uniform(1000000));
+          const std::string key =
+              testing::MakeKey(KeyShape::kCommonPrefix, random.Uniform(1000000));
           list.FindAtOrAfter({key, kTagFirst}, PmPtr(), &hops);
         }
         remote[large][braided] = static_cast<double>(hops.remote) / kSearches;
         if (!braided) {
-          const double share = static_cast<double>(hops.remote) / static_cast<double>(hops.remote + hops.local);
+          const double share =
+              static_cast<double>(hops.remote) / static_cast<double>(hops.remote + hops.local);
           EXPECT_NEAR(share, (parts - 1.0) / parts, 0.1) << "the control: records lie anywhere";
         }
       }
@@ -162,7 +171,8 @@ TEST_F(PmSkipListTest, ADamagedLinkOfTheBottomIsToldAndOneAboveOnlyEndsAShortcut
         PmWord* link = t.list.Link(holder, holder ? t.list.Lane(holder) : lane, layer);
         const uint64_t sound = link->load();
         // A flipped bit; a lost line; a link out of the pool, with a check that holds.
-        const uint64_t damages[] = {sound ^ (uint64_t{1} << random.Uniform(64)), 0, EncodeLink(PmPtr(9, 4096)),
+        const uint64_t damages[] = {sound ^ (uint64_t{1} << random.Uniform(64)), 0,
+                                    EncodeLink(PmPtr(9, 4096)),
                                     EncodeLink(PmPtr(0, pool_->pool_bytes()))};
         for (const uint64_t damage : damages) {
           link->store(damage);
@@ -182,10 +192,13 @@ TEST_F(PmSkipListTest, ADamagedLinkOfTheBottomIsToldAndOneAboveOnlyEndsAShortcut
           if (layer == 0) {
             const PmPtr last = t.list.FindLast();
             EXPECT_TRUE(last.damaged() || last == elements.rbegin()->second);
-            const auto next = holder ? std::next(elements.find({std::string(At(holder)->key()), At(holder)->tag()}))
-                                     : elements.begin();
+            const auto next =
+                holder
+                    ? std::next(elements.find({std::string(At(holder)->key()), At(holder)->tag()}))
+                    : elements.begin();
             if (next != elements.end()) {
-              EXPECT_EQ(t.list.FindAtOrAfter(next->first.view(), holder, nullptr), PmPtr::DamagedAt(holder));
+              EXPECT_EQ(t.list.FindAtOrAfter(next->first.view(), holder, nullptr),
+                        PmPtr::DamagedAt(holder));
             }
           }
         }

@@ -27,25 +27,29 @@ bool SecondChanceCache::Renew(std::shared_ptr<const HeadTree>* tree) const {
   return true;
 }
 
-SecondChanceCache::Answer SecondChanceCache::FindVersion(const InternalKey& target, HeadTree::Entry* found) const {
+SecondChanceCache::Answer SecondChanceCache::FindVersion(const InternalKey& target,
+                                                         HeadTree::Entry* found) const {
   if (bytes_max_ == 0) return Answer::kUnknown;
-  const Tree* const tree =
-      tree_.load(std::memory_order_acquire);  // one tree: what it says of itself is of what it holds
+  const Tree* const tree = tree_.load(
+      std::memory_order_acquire);  // one tree: what it says of itself is of what it holds
   if (!tree->complete.load(std::memory_order_acquire)) return Answer::kUnknown;
   const std::optional<bool> has = tree->FindVersionNear(target, found);
   return !has ? Answer::kUnknown : *has ? Answer::kFound : Answer::kAbsent;
 }
 
-HeadTree::Entry SecondChanceCache::FindTallAtOrBefore(const InternalKey& target, uint32_t height_min, int part) const {
+HeadTree::Entry SecondChanceCache::FindTallAtOrBefore(const InternalKey& target,
+                                                      uint32_t height_min, int part) const {
   HeadTree::Entry entry;
   if (bytes_max_ == 0) return entry;
   const auto serves = [&](const HeadTree::Entry& e) {
-    return e.height() >= height_min && (part < 0 || e.place().part() == static_cast<uint32_t>(part));
+    return e.height() >= height_min &&
+           (part < 0 || e.place().part() == static_cast<uint32_t>(part));
   };
   const HeadTree* tree = tree_.load(std::memory_order_acquire);
   if (!tree->FindAtOrBefore(target, &entry)) return HeadTree::Entry{};
   if (serves(entry)) return entry;
-  // One in four reaches a layer higher. Who needs more than a few of them starts at the list's head.
+  // One in four reaches a layer higher. Who needs more than a few of them starts at the list's
+  // head.
   constexpr uint32_t kStepsMax = 4096;
   HeadTree::Iterator at(tree);
   at.SeekForPrev(target);
@@ -67,7 +71,8 @@ void SecondChanceCache::Swap(std::shared_ptr<Tree> tree) {
     tree_.store(tree.get(), std::memory_order_release);
     owned_ = std::move(tree);
   }
-  pool_->readers()->Retire(std::move(retirement));  // readers that loaded the raw pointer are pinned there
+  // readers that loaded the raw pointer are pinned there
+  pool_->readers()->Retire(std::move(retirement));
 }
 
 bool SecondChanceCache::Insert(const Record* record, PmPtr place) {
@@ -75,7 +80,8 @@ bool SecondChanceCache::Insert(const Record* record, PmPtr place) {
   Tree* tree = tree_.load(std::memory_order_relaxed);
   if (record->height() < height_min()) {
     // Not at every one: readers have the line.
-    if (tree->complete.load(std::memory_order_relaxed)) tree->complete.store(false, std::memory_order_release);
+    if (tree->complete.load(std::memory_order_relaxed))
+      tree->complete.store(false, std::memory_order_release);
     return true;
   }
   try {
@@ -131,7 +137,9 @@ void SecondChanceCache::Warm(const PmSkipList& list, uint64_t elements, WalkVisi
   };
   // One in four reaches a layer higher.
   uint32_t height_min = this->height_min();
-  while (height_min < kHeightMax && (elements >> (2 * (height_min - 1))) * kBytesPerEntry > BytesMax()) height_min++;
+  while (height_min < kHeightMax &&
+         (elements >> (2 * (height_min - 1))) * kBytesPerEntry > BytesMax())
+    height_min++;
   height_min_.store(height_min, std::memory_order_relaxed);
   uint64_t seen = 0;  // of layer 0, which is walked with the first lane
   uint64_t inserted = 0;
@@ -139,7 +147,8 @@ void SecondChanceCache::Warm(const PmSkipList& list, uint64_t elements, WalkVisi
   for (uint32_t lane = 0; lane < list.lane_count(); lane++) {
     Visitor visitor(this, list, beside);
     // Layer 0 is that of all lanes.
-    const uint32_t lowest = lane == 0 ? (beside != nullptr ? 0 : height_min - 1) : std::max(1u, height_min - 1);
+    const uint32_t lowest =
+        lane == 0 ? (beside != nullptr ? 0 : height_min - 1) : std::max(1u, height_min - 1);
     WalkInterleaved(list, lane, lowest, &visitor);
     if (lane == 0) seen = visitor.seen();
     inserted += visitor.inserted();

@@ -1,16 +1,19 @@
-// SecondChanceCache is an ordered DRAM index over the tall elements of L1 (dissertation 6.6): a search that misses the
-// lookup cache starts at the closest element before its key, a few hops from the end. The paper's is a skiplist; a wide
-// tree over key heads answers in fewer cache misses. Its replacement is the paper's SIZE policy: short elements go first.
-// With memory enough for all heights it holds every element, and a search is one step.
-// I1: it holds only elements that are linked in L1, in every layer that they reach up to: an element leaves before it may be
-//     reused, and a search that starts at one goes along links that are kept up. A crash may leave an element out of its upper layers
-//     (Zipper I5); its own links there then stay as they are when what they lead to is unlinked.
-// I2: whoever unlinks an element, or puts a copy in its place, tells the cache before anything new is
-//     linked between it and what its links lead to. Until it is told, the element passes by nothing: a
-//     search may start from whatever is named by the tree that is the cache's when the search begins.
-//     A tree of before is told of nothing more, and must not be asked again.
-// I3: a tree that says so (Tree::complete) holds every element of L1, as long as it is the cache's: from the moment at which the
-//     one that changes L1 has told of it, and before any read is sent to L1 alone for it.
+// SecondChanceCache is an ordered DRAM index over the tall elements of L1 (dissertation 6.6): a
+// search that misses the lookup cache starts at the closest element before its key, a few hops from
+// the end. The paper's is a skiplist; a wide tree over key heads answers in fewer cache misses. Its
+// replacement is the paper's SIZE policy: short elements go first. With memory enough for all
+// heights it holds every element, and a search is one step.
+// I1: it holds only elements that are linked in L1, in every layer that they reach up to: an
+//     element leaves before it may be reused, and a search that starts at one goes along links that
+//     are kept up. A crash may leave an element out of its upper layers (Zipper I5); its own links
+//     there then stay as they are when what they lead to is unlinked.
+// I2: whoever unlinks an element, or puts a copy in its place, tells the cache before anything new
+//     is linked between it and what its links lead to. Until it is told, the element passes by
+//     nothing: a search may start from whatever is named by the tree that is the cache's when the
+//     search begins. A tree of before is told of nothing more, and must not be asked again.
+// I3: a tree that says so (Tree::complete) holds every element of L1, as long as it is the cache's:
+//     from the moment at which the one that changes L1 has told of it, and before any read is sent
+//     to L1 alone for it.
 // Threads: Insert, Remove, Warm, Clear, Shrink from the one thread that changes L1; reads from any,
 // FindAtOrBefore pinned in `readers`.
 #ifndef LAMELLA_INDEX_SECOND_CHANCE_CACHE_H_
@@ -42,30 +45,33 @@ class SecondChanceCache {
   }
 
   enum class Answer : uint8_t { kUnknown, kAbsent, kFound };
-  /// Whether L1 has a version of the key at or below the target's, and which is the newest: known only while the cache holds all of
-  /// L1 (I3), and then without a look at the pool unless keys are longer than their heads.
+  /// Whether L1 has a version of the key at or below the target's, and which is the newest: known
+  /// only while the cache holds all of L1 (I3), and then without a look at the pool unless keys are
+  /// longer than their heads.
   Answer FindVersion(const InternalKey& target, HeadTree::Entry* found) const;
   /// The last kept element strictly before the target's place, or at it; null where there is none.
   PmPtr FindAtOrBefore(const InternalKey& target) const {
     HeadTree::Entry entry;
-    if (bytes_max_ == 0 || !tree_.load(std::memory_order_acquire)->FindAtOrBefore(target, &entry)) return PmPtr();
+    if (bytes_max_ == 0 || !tree_.load(std::memory_order_acquire)->FindAtOrBefore(target, &entry))
+      return PmPtr();
     return entry.place();
   }
   /// The same, of the elements of at least `height_min` layers and, unless `part` is negative, of
   /// that pool part. Its reference is 0 where there is none, or none of them is near.
-  HeadTree::Entry FindTallAtOrBefore(const InternalKey& target, uint32_t height_min, int part) const;
+  HeadTree::Entry FindTallAtOrBefore(const InternalKey& target, uint32_t height_min,
+                                     int part) const;
   /// Makes *tree the tree of now and keeps it alive; null while the cache is off. True if it was
-  /// another before. For one search, and the fetching ahead after it (I2); cheap where the tree is the
-  /// same.
+  /// another before. For one search, and the fetching ahead after it (I2); cheap where the tree is
+  /// the same.
   bool Renew(std::shared_ptr<const HeadTree>* tree) const;
 
-  /// REQUIRES: the element is linked in every layer that it reaches up to. False: there was no memory for it; what the cache had of
-  /// the key may name another place still.
+  /// REQUIRES: the element is linked in every layer that it reaches up to. False: there was no
+  /// memory for it; what the cache had of the key may name another place still.
   bool Insert(const Record* record, PmPtr place);
   void Remove(const Record* record, PmPtr place);
-  /// After a restart: inserts the list's about `elements` elements, as many layers of them as there is
-  /// memory for, but for those that a crash left out of one (I1). The walk tells `beside` (may be
-  /// null) of each element's predecessor.
+  /// After a restart: inserts the list's about `elements` elements, as many layers of them as there
+  /// is memory for, but for those that a crash left out of one (I1). The walk tells `beside` (may
+  /// be null) of each element's predecessor.
   void Warm(const PmSkipList& list, uint64_t elements, WalkVisitor* beside = nullptr);
   /// L1 has no element yet: from here on the cache holds all of them, while it has room.
   void BeginWithAll();

@@ -104,7 +104,8 @@ TEST_F(SecondChanceCacheTest, ShortElementsGoFirstAndMemoryStaysWithinItsBound) 
     Elements elements;
     uint32_t height_before = 1;
     for (int round = 0; round < 12; ++round) {
-      const Elements more = RandomElements(&random, KeyShape::kCommonPrefix, 4000, 10'000'000, 1 + round * 4000);
+      const Elements more =
+          RandomElements(&random, KeyShape::kCommonPrefix, 4000, 10'000'000, 1 + round * 4000);
       for (const auto& [key, place] : more) {
         cache_->Insert(At(place), place);
         elements[key] = place;
@@ -112,7 +113,8 @@ TEST_F(SecondChanceCacheTest, ShortElementsGoFirstAndMemoryStaysWithinItsBound) 
       }
       EXPECT_GE(cache_->height_min(), height_before);
       height_before = cache_->height_min();
-      EXPECT_EQ(Held(), PlacesOf(Tall(elements))) << "everything from its height on, and nothing below";
+      EXPECT_EQ(Held(), PlacesOf(Tall(elements)))
+          << "everything from its height on, and nothing below";
     }
     EXPECT_GT(cache_->height_min(), 1u);
     EXPECT_LT(cache_->height_min(), 5u) << "it uses the memory it has";
@@ -124,12 +126,15 @@ TEST_F(SecondChanceCacheTest, EmptiedLeavesAreNoReasonToDropElements) {
   Random random(8);
   const uint64_t bytes = 1 << 20;
   Start(bytes);
-  // A window of elements moves through the keys: few are held at a time, but the tree keeps its emptied leaves.
+  // A window of elements moves through the keys: few are held at a time, but the tree keeps its
+  // emptied leaves.
   Elements window;
   uint64_t sequence = 1;
   for (uint64_t n = 0; n < 60000; ++n) {
     const PmPtr place = AddElement(
-        &random, {testing::MakeKey(KeyShape::kCommonPrefix, n), MakeTag(sequence++, RecordKind::kPut)}, &window);
+        &random,
+        {testing::MakeKey(KeyShape::kCommonPrefix, n), MakeTag(sequence++, RecordKind::kPut)},
+        &window);
     cache_->Insert(At(place), place);
     if (window.size() > 500) {
       cache_->Remove(At(window.begin()->second), window.begin()->second);
@@ -229,10 +234,11 @@ TEST_F(SecondChanceCacheTest, WarmsWithTheElementsThatAreLinkedInAllTheirLayers)
       if (record->height() == 1 || !random.OneIn(5)) return false;
       // What a crash leaves of linking or unlinking it.
       const uint32_t lane = list.Lane(element.second);
-      for (auto layer = 1 + static_cast<uint32_t>(random.Uniform(record->height() - 1)); layer < record->height();
-           ++layer) {
+      for (auto layer = 1 + static_cast<uint32_t>(random.Uniform(record->height() - 1));
+           layer < record->height(); ++layer) {
         PmPtr before;
-        while (list.Next(before, lane, layer) != element.second) before = list.Next(before, lane, layer);
+        while (list.Next(before, lane, layer) != element.second)
+          before = list.Next(before, lane, layer);
         list.Link(before, lane, layer)->store(record->link_word(layer));
       }
       return true;
@@ -242,7 +248,8 @@ TEST_F(SecondChanceCacheTest, WarmsWithTheElementsThatAreLinkedInAllTheirLayers)
   }
 }
 
-// Of a list that it holds whole, the cache answers for it, and says that it cannot once it does not.
+// Of a list that it holds whole, the cache answers for it, and says that it cannot once it does
+// not.
 TEST_F(SecondChanceCacheTest, AnswersForTheListAsLongAsItHoldsAllOfIt) {  // I3
   for (const bool by_walk : {false, true}) {
     SCOPED_TRACE(by_walk);
@@ -275,7 +282,8 @@ TEST_F(SecondChanceCacheTest, AnswersForTheListAsLongAsItHoldsAllOfIt) {  // I3
     EXPECT_GT(found, 100);
     EXPECT_LT(found, 2900);
   }
-  // Not where short elements went for want of room, nor where a crash left one out of a layer, nor behind damage.
+  // Not where short elements went for want of room, nor where a crash left one out of a layer, nor
+  // behind damage.
   Random random(5);
   TestList upper(pool_.get(), true);
   const Elements all = RandomElements(&random, KeyShape::kMixed, 2000, 700);
@@ -285,8 +293,9 @@ TEST_F(SecondChanceCacheTest, AnswersForTheListAsLongAsItHoldsAllOfIt) {  // I3
   cache_->BeginWithAll();
   for (const auto& [key, place] : all) cache_->Insert(At(place), place);
   EXPECT_EQ(cache_->FindVersion({"a", kTagFirst}, &entry), SecondChanceCache::Answer::kUnknown);
-  const auto tall =
-      std::find_if(all.begin(), all.end(), [this](const auto& element) { return At(element.second)->height() == 2; });
+  const auto tall = std::find_if(all.begin(), all.end(), [this](const auto& element) {
+    return At(element.second)->height() == 2;
+  });
   ASSERT_NE(tall, all.end());
   const PmPtr left_out = tall->second;
   PmPtr before;
@@ -337,8 +346,9 @@ class WarmTest : public ZipperTest {
   }
 };
 
-// Of a merge and of unlinking that were cut short, elements stay that are linked in their lower layers only. What their links above
-// lead to may be unlinked, and its chunk freed, without their being told.
+// Of a merge and of unlinking that were cut short, elements stay that are linked in their lower
+// layers only. What their links above lead to may be unlinked, and its chunk freed, without their
+// being told.
 TEST_F(WarmTest, AfterACrashNoSearchFromWhatItHoldsMeetsWhatWasUnlinkedSince) {  // I1
   for (uint64_t seed = 1; seed <= 8; ++seed) {
     Random random(seed);

@@ -14,11 +14,19 @@ namespace {
 
 class SkipListIterator final : public RecordIterator {
  public:
-  SkipListIterator(const PmSkipList* list, const SecondChanceCache* guide, bool verify, const std::atomic<bool>* merged)
-      : RecordIterator(list->pool()), list_(list), guide_(guide), verify_(verify), merged_(merged), ahead_(nullptr) {}
+  SkipListIterator(const PmSkipList* list, const SecondChanceCache* guide, bool verify,
+                   const std::atomic<bool>* merged)
+      : RecordIterator(list->pool()),
+        list_(list),
+        guide_(guide),
+        verify_(verify),
+        merged_(merged),
+        ahead_(nullptr) {}
 
   Status status() const override { return status_; }
-  bool Superseded() const override { return merged_ != nullptr && merged_->load(std::memory_order_acquire); }
+  bool Superseded() const override {
+    return merged_ != nullptr && merged_->load(std::memory_order_acquire);
+  }
 
   void SeekToFirst() override {
     back_.clear();
@@ -85,7 +93,8 @@ class SkipListIterator final : public RecordIterator {
 
   void Arrive(PmPtr place) {
     status_ = Status::OK();
-    if (place && !place.damaged() && verify_ && !VerifyRecord(*pool_, place).ok()) place = PmPtr::DamagedAt(place);
+    if (place && !place.damaged() && verify_ && !VerifyRecord(*pool_, place).ok())
+      place = PmPtr::DamagedAt(place);
     if (place.damaged()) [[unlikely]] {
       status_ = DescribeDamage(*pool_, place);
       place = PmPtr();
@@ -171,8 +180,9 @@ class SkipListIterator final : public RecordIterator {
   const bool verify_;
   const std::atomic<bool>* const merged_;
   Status status_;
-  std::shared_ptr<const HeadTree> tree_;    // the guide's, as of the last search
-  HeadTree::Iterator ahead_;                // over tree_; what it names is fetched, never stepped on
+  std::shared_ptr<const HeadTree> tree_;  // the guide's, as of the last search
+  // over tree_; what it names is fetched, never stepped on
+  HeadTree::Iterator ahead_;
   std::array<PmPtr, kFetchAhead> fetched_;  // a ring of what was fetched and not reached
   uint32_t fetched_first_ = 0;
   uint32_t fetched_count_ = 0;
@@ -182,8 +192,9 @@ class SkipListIterator final : public RecordIterator {
 
 }  // namespace
 
-std::unique_ptr<InternalIterator> NewSkipListIterator(const PmSkipList* list, const SecondChanceCache* guide,
-                                                      bool verify, const std::atomic<bool>* merged) {
+std::unique_ptr<InternalIterator> NewSkipListIterator(const PmSkipList* list,
+                                                      const SecondChanceCache* guide, bool verify,
+                                                      const std::atomic<bool>* merged) {
   return std::make_unique<SkipListIterator>(list, guide, verify, merged);
 }
 

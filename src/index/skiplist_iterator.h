@@ -36,8 +36,9 @@ namespace lamella {
 /// tells it.
 /// `merged` (may be null) outlives the iterator: set, once all that the list had is in the list of
 /// the iterator after this.
-std::unique_ptr<InternalIterator> NewSkipListIterator(const PmSkipList* list, const SecondChanceCache* guide,
-                                                      bool verify, const std::atomic<bool>* merged = nullptr);
+std::unique_ptr<InternalIterator> NewSkipListIterator(const PmSkipList* list,
+                                                      const SecondChanceCache* guide, bool verify,
+                                                      const std::atomic<bool>* merged = nullptr);
 
 }  // namespace lamella
 

@@ -94,7 +94,8 @@ TEST_F(SkipListIteratorTest, AgreesWithASortedMapBothWays) {
       ASSERT_EQ(it->Valid(), expected != elements.end()) << "step " << i << " " << what;
       ASSERT_TRUE(it->status().ok()) << it->status().ToString();
       if (!it->Valid()) continue;
-      ASSERT_EQ(static_cast<RecordIterator*>(it.get())->place(), expected->second) << "step " << i << " " << what;
+      ASSERT_EQ(static_cast<RecordIterator*>(it.get())->place(), expected->second)
+          << "step " << i << " " << what;
       ASSERT_EQ(it->key().user_key, expected->first.user_key);
       ASSERT_EQ(it->key().tag, expected->first.tag);
       ASSERT_TRUE(it->VerifyChecksum().ok());
@@ -107,7 +108,9 @@ TEST_F(SkipListIteratorTest, GoesOnPastElementsThatWereLinkedMeanwhile) {
   Random random(19);
   Elements elements;
   for (uint64_t i = 0; i < 200; i += 2) {
-    AddElement(&random, {testing::MakeKey(KeyShape::kCommonPrefix, i), MakeTag(i + 1, RecordKind::kPut)}, &elements);
+    AddElement(&random,
+               {testing::MakeKey(KeyShape::kCommonPrefix, i), MakeTag(i + 1, RecordKind::kPut)},
+               &elements);
   }
   TestList t(pool_.get(), false);
   Link(elements, &t.list);
@@ -116,11 +119,14 @@ TEST_F(SkipListIteratorTest, GoesOnPastElementsThatWereLinkedMeanwhile) {
   it->SeekToFirst();
   for (int i = 0; i < 20; ++i) it->Next();
   for (uint64_t i = 1; i < 200; i += 2) {
-    AddElement(&random, {testing::MakeKey(KeyShape::kCommonPrefix, i), MakeTag(i + 1, RecordKind::kPut)}, &elements);
+    AddElement(&random,
+               {testing::MakeKey(KeyShape::kCommonPrefix, i), MakeTag(i + 1, RecordKind::kPut)},
+               &elements);
   }
   Link(elements, &t.list);
   uint64_t n = 40;
-  for (; it->Valid(); it->Next(), ++n) ASSERT_EQ(it->key().user_key, testing::MakeKey(KeyShape::kCommonPrefix, n));
+  for (; it->Valid(); it->Next(), ++n)
+    ASSERT_EQ(it->key().user_key, testing::MakeKey(KeyShape::kCommonPrefix, n));
   EXPECT_EQ(n, 200u);
 }
 
@@ -139,21 +145,23 @@ TEST_F(SkipListIteratorTest, NeverPassesDamageSilently) {
       const uint64_t links_bits = 64 * At(damaged)->height();
       for (int i = 0; i < 12; ++i) {
         // Some bit of the record, or of its link in layer 0.
-        const size_t bit = random.OneIn(3) ? 8 * sizeof(RecordHeader) + random.Uniform(64)
-                           : random.OneIn(2)
-                               ? random.Uniform(8 * offsetof(RecordHeader, mark))
-                               : 8 * sizeof(RecordHeader) + links_bits + random.Uniform(8 * key.user_key.size());
+        const size_t bit = random.OneIn(3)   ? 8 * sizeof(RecordHeader) + random.Uniform(64)
+                           : random.OneIn(2) ? random.Uniform(8 * offsetof(RecordHeader, mark))
+                                             : 8 * sizeof(RecordHeader) + links_bits +
+                                                   random.Uniform(8 * key.user_key.size());
         Flip(damaged, bit);
         size_t seen = 0;
         auto expected = elements.begin();
         for (it->SeekToFirst(); it->Valid(); it->Next(), ++expected, ++seen)
           ASSERT_EQ(it->key().tag, expected->first.tag);
-        EXPECT_TRUE(it->status().IsCorruption()) << "forward, bit " << bit << ": a walk cannot but meet it";
+        EXPECT_TRUE(it->status().IsCorruption())
+            << "forward, bit " << bit << ": a walk cannot but meet it";
         auto backward = elements.rbegin();
         seen = 0;
         for (it->SeekToLast(); it->Valid(); it->Prev(), ++backward, ++seen)
           ASSERT_EQ(it->key().tag, backward->first.tag);
-        EXPECT_TRUE(seen == elements.size() || it->status().IsCorruption()) << "backward, bit " << bit;
+        EXPECT_TRUE(seen == elements.size() || it->status().IsCorruption())
+            << "backward, bit " << bit;
         Flip(damaged, bit);
       }
     }
@@ -167,7 +175,8 @@ class ChangingList : public SkipListIteratorTest {
  protected:
   class Told final : public Observer {
    public:
-    Told(const PmSkipList* list, SecondChanceCache* cache) : list_(list), lanes_(list->lane_count()), cache_(cache) {
+    Told(const PmSkipList* list, SecondChanceCache* cache)
+        : list_(list), lanes_(list->lane_count()), cache_(cache) {
       // As ListDb::Nearby.
       nearby = [this](const InternalKey& key, uint32_t height_min, uint32_t lane) -> Near {
         const int part = height_min > 1 && lanes_ > 1 ? static_cast<int>(lane) : -1;
@@ -211,7 +220,9 @@ class ChangingList : public SkipListIteratorTest {
     for (const auto& [key, place] : elements_) {
       if (!random->OneIn(share)) continue;
       const uint32_t height = At(place)->height();
-      moves.push_back({place, Add({.tag = key.tag, .key = key.user_key, .value = {}, .height = height}, place.part())});
+      moves.push_back(
+          {place, Add({.tag = key.tag, .key = key.user_key, .value = {}, .height = height},
+                      place.part())});
     }
     for (auto& appender : appenders_) appender->Seal();
     Told told(lower_.get(), cache_.get());
@@ -356,7 +367,8 @@ TEST_F(ChangingList, AWalkMissesNothingThatWasThereAtItsLastSearch) {  // I1
         }
         ASSERT_EQ(h.it->Valid(), due != h.due.end()) << "step " << step << " action " << action;
         if (h.it->Valid()) {
-          ASSERT_EQ(CompareInternal(h.it->key(), due->first.view()), 0) << "step " << step << " action " << action;
+          ASSERT_EQ(CompareInternal(h.it->key(), due->first.view()), 0)
+              << "step " << step << " action " << action;
         }
       } else {
         const OwnedKey here{std::string(h.it->key().user_key), h.it->key().tag};
@@ -376,7 +388,8 @@ TEST_F(ChangingList, AWalkMissesNothingThatWasThereAtItsLastSearch) {  // I1
           const char* what = forward ? ": next misses " : ": prev misses ";
           ASSERT_TRUE(h.it->Valid()) << "step " << step << what << due->first.user_key;
           const int past = CompareInternal(h.it->key(), due->first.view());
-          ASSERT_TRUE(forward ? past <= 0 : past >= 0) << "step " << step << what << due->first.user_key;
+          ASSERT_TRUE(forward ? past <= 0 : past >= 0)
+              << "step " << step << what << due->first.user_key;
         }
       }
       ASSERT_TRUE(h.it->status().ok()) << h.it->status().ToString();

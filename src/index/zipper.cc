@@ -132,8 +132,8 @@ void Zipper::ScanAhead(EpochDomain* readers) {
 }
 
 // How many elements come before those that a merge had linked when it was cut short (I2). Elements
-// that are marked were left out by it, and say nothing; of the others those in front are not linked,
-// and those behind are.
+// that are marked were left out by it, and say nothing; of the others those in front are not
+// linked, and those behind are.
 size_t Zipper::CountUnmerged(std::span<const PmPtr> elements) const {
   const auto is_linked = [&](PmPtr place) {
     const InternalKey key = lower_->At(place)->internal_key();
@@ -159,7 +159,8 @@ size_t Zipper::CountUnmerged(std::span<const PmPtr> elements) const {
 // The versions of a key are not torn apart: which of them are left out shows in the window alone.
 size_t Zipper::WindowBegin(size_t end) const {
   size_t begin = end - std::min(end, kWindowElements);
-  while (begin > 0 && lower_->At(elements_[begin])->key() == lower_->At(elements_[begin - 1])->key()) {
+  while (begin > 0 &&
+         lower_->At(elements_[begin])->key() == lower_->At(elements_[begin - 1])->key()) {
     begin--;
   }
   return begin;
@@ -179,8 +180,9 @@ void Zipper::TakeSteps(Window* window) const {
       continue;
     }
     newest = element;
-    window->steps.push_back(
-        {.element = place, .lane = lower_->Lane(place), .layers = static_cast<uint16_t>(element->height())});
+    window->steps.push_back({.element = place,
+                             .lane = lower_->Lane(place),
+                             .layers = static_cast<uint16_t>(element->height())});
   }
 }
 
@@ -211,8 +213,8 @@ void Zipper::Begin(Step* step, Search* search) const {
   if (tall.place != near.place) FetchRecord(lower_->At(tall.place));
   search->at = tall.place;
   search->guided = true;
-  // A layer more than is wanted of one, so that few hops are made in layer 0; not all that the guide
-  // has, since in each the first hop goes too far.
+  // A layer more than is wanted of one, so that few hops are made in layer 0; not all that the
+  // guide has, since in each the first hop goes too far.
   const bool own_lane = lower_->Lane(tall.place) == step->lane;
   search->layer = own_lane ? std::min(std::max<uint32_t>(step->layers, 2), tall.height) - 1 : 0;
   step->known = static_cast<uint16_t>(search->layer + 1);
@@ -220,7 +222,8 @@ void Zipper::Begin(Step* step, Search* search) const {
   search->next = tall.place;
 }
 
-// Goes on with what has arrived, until it must wait for a line. True: the place is found, or damage.
+// Goes on with what has arrived, until it must wait for a line. True: the place is found, or
+// damage.
 bool Zipper::Advance(Search* search) const {
   Search& s = *search;
   for (;;) {
@@ -299,7 +302,8 @@ Status Zipper::FindSteps(std::span<Step> steps, const Found& found) const {
       under_way--;
       continue;
     }
-    if (begun + kElementsAhead < steps.size()) FetchRecord(lower_->At(steps[begun + kElementsAhead].element));
+    if (begun + kElementsAhead < steps.size())
+      FetchRecord(lower_->At(steps[begun + kElementsAhead].element));
     Begin(&steps[begun++], &search);
   }
   return Status::OK();
@@ -308,10 +312,13 @@ Status Zipper::FindSteps(std::span<Step> steps, const Found& found) const {
 void Zipper::FindPlaces(std::span<Place> places) const {
   std::vector<Step> steps;
   for (size_t from = 0; from < places.size(); from += kWindowElements) {
-    const std::span<Place> window = places.subspan(from, std::min(kWindowElements, places.size() - from));
+    const std::span<Place> window =
+        places.subspan(from, std::min(kWindowElements, places.size() - from));
     steps.clear();
-    for (const Place& place : window) steps.push_back({.element = place.element, .lane = lower_->Lane(place.element)});
-    (void)FindSteps(steps, [](const Step&) { return Status::OK(); }).ok();  // which damage there is, the places say
+    for (const Place& place : window)
+      steps.push_back({.element = place.element, .lane = lower_->Lane(place.element)});
+    // which damage there is, the places say
+    (void)FindSteps(steps, [](const Step&) { return Status::OK(); }).ok();
     for (size_t i = 0; i < window.size(); i++) {
       window[i].before = steps[i].befores[0];
       window[i].next = steps[i].next;
@@ -333,11 +340,13 @@ Status Zipper::MergeWindow(Window* window) {
   skipped_ = &window->skipped;
   obsolete_.reserve(steps.size() + skipped_->size());
   for (const PmPtr place : *skipped_) lower_->At(place)->MarkObsolete(persister_);
-  if (!skipped_->empty()) persister_->Fence();  // a redo will not come to those in the tail again (keeps I3)
+  // a redo will not come to those in the tail again (keeps I3)
+  if (!skipped_->empty()) persister_->Fence();
   Status s;
   for (size_t i = steps.size(); s.ok() && i-- > 0;) {
     if (i >= kStepsAhead) FetchStep(steps[i - kStepsAhead]);
-    s = NoThrow([&] { return MergeStep(steps[i]); });  // what became obsolete before is told of below
+    // what became obsolete before is told of below
+    s = NoThrow([&] { return MergeStep(steps[i]); });
   }
   if (s.ok()) {
     for (const PmPtr place : *skipped_) obsolete_.push_back({place, false});
@@ -350,14 +359,15 @@ Status Zipper::MergeWindow(Window* window) {
 // Persist order, and what a crash after each step leaves (zipper_crash_test cuts at each):
 //   1  the element's links are durable      not in the lower list; the upper list still leads to it
 //   2  the link to it is durable            in the lower list, layer 0: merged
-//   3  upper links, marks: flushed          durable with the next step's fence; shortcuts and hints until then
+//   3  upper links, marks: flushed          durable with the next step's fence; shortcuts and hints
 Status Zipper::MergeStep(const Step& step) {
   Record* element = lower_->At(step.element);
   const PmPtr* befores = step.befores;
   const PmPtr after = DropObsolete(step, lower_->Next(befores[0], step.lane, 0));
   if (after.damaged()) return DescribeDamage(*lower_->pool(), after);
   for (uint32_t layer = 1; layer < element->height(); ++layer) {
-    persister_->Store(element->link(layer), EncodeLink(lower_->Next(befores[layer], step.lane, layer)));
+    persister_->Store(element->link(layer),
+                      EncodeLink(lower_->Next(befores[layer], step.lane, layer)));
   }
   persister_->Store(element->link(0), EncodeLink(after));
   persister_->Persist(element->link(0), element->height() * sizeof(PmWord));
@@ -370,14 +380,16 @@ Status Zipper::MergeStep(const Step& step) {
 // Before the first of them is changed.
 void Zipper::MakeRoomForVersions(const Step& step, PmPtr older) {
   size_t versions = 0;
-  for (; older && !older.damaged() && lower_->At(older)->key() == lower_->At(step.element)->key(); ++versions) {
+  for (; older && !older.damaged() && lower_->At(older)->key() == lower_->At(step.element)->key();
+       ++versions) {
     older = lower_->Next(older, 0, 0);
   }
   obsolete_.reserve(2 * obsolete_.size() + versions);
 }
 
-// Takes the versions behind `newer` that nobody needs out of the list; returns what then follows `newer`. Their layer-0 link is
-// bypassed by the caller's link; a version that is kept stays ahead of those behind it.
+// Takes the versions behind `newer` that nobody needs out of the list; returns what then follows
+// `newer`. Their layer-0 link is bypassed by the caller's link; a version that is kept stays ahead
+// of those behind it.
 PmPtr Zipper::DropObsolete(const Step& step, PmPtr older) {
   const Record* newer = lower_->At(step.element);
   uint64_t newer_sequence = newer->sequence();
@@ -400,7 +412,8 @@ PmPtr Zipper::DropObsolete(const Step& step, PmPtr older) {
         persister_->Flush(lower_->Link(last_kept, 0, 0), sizeof(PmWord));
       }
       if (record->obsolete())
-        std::erase(*skipped_, older);  // a redo: linked before the crash, now a newer one may drop it
+        std::erase(*skipped_,
+                   older);  // a redo: linked before the crash, now a newer one may drop it
       record->MarkObsolete(persister_);
       obsolete_.push_back({older, true});
     }
@@ -419,7 +432,8 @@ void Zipper::FindUpper(PmPtr element, const Step* near, PmPtr* befores) const {
   PmPtr at;
   for (uint32_t layer = near_knows ? height : kHeightMax; layer-- > 1;) {
     if (near_knows) at = near->befores[layer];
-    for (PmPtr next = lower_->Next(at, lane, layer); next && next != element && lower_->IsBefore(next, key);
+    for (PmPtr next = lower_->Next(at, lane, layer);
+         next && next != element && lower_->IsBefore(next, key);
          next = lower_->Next(at, lane, layer)) {
       at = next;
     }
@@ -427,7 +441,8 @@ void Zipper::FindUpper(PmPtr element, const Step* near, PmPtr* befores) const {
   }
 }
 
-// From the lowest layer up, each durable before the next (keeps I5); the last is flushed, not fenced.
+// From the lowest layer up, each durable before the next (keeps I5); the last is flushed, not
+// fenced.
 void Zipper::LinkInLayers(PmPtr element, const PmPtr* befores) {
   const uint32_t lane = lower_->Lane(element);
   const uint32_t height = lower_->At(element)->height();
@@ -439,8 +454,8 @@ void Zipper::LinkInLayers(PmPtr element, const PmPtr* befores) {
   }
 }
 
-// From the highest layer down, each durable before the next (keeps I5). True if there was a link to take out: the last is flushed,
-// not fenced.
+// From the highest layer down, each durable before the next (keeps I5). True if there was a link to
+// take out: the last is flushed, not fenced.
 bool Zipper::UnlinkUpper(PmPtr element, const Step* near) {
   Record* record = lower_->At(element);
   if (record->height() < 2) return false;
@@ -450,7 +465,8 @@ bool Zipper::UnlinkUpper(PmPtr element, const Step* near) {
   const uint32_t lane = lower_->Lane(element);
   for (uint32_t layer = record->height(); layer-- > 1;) {
     PmWord* link = lower_->Link(befores[layer], lane, layer);
-    if (link->load(std::memory_order_relaxed) != EncodeLink(element)) continue;  // a crash left it out of this layer
+    // a crash left it out of this layer
+    if (link->load(std::memory_order_relaxed) != EncodeLink(element)) continue;
     if (unlinked) persister_->Fence();
     persister_->Store(link, EncodeLink(lower_->Next(element, lane, layer)));
     persister_->Flush(link, sizeof(*link));
@@ -471,8 +487,10 @@ bool Zipper::Unlink(PmPtr before, PmPtr element) {
 }
 
 // Persist order, and what a crash after each step leaves:
-//   1  the originals are out of the upper layers, the copies' layer-0 links set    as before, a few shortcuts less
-//   2  some layer-0 links lead to copies      each run of neighbours is swung by one store: linked whole, old or new
+//   1  the originals are out of the upper     as before, a few shortcuts less
+//      layers, the copies' layer-0 links set
+//   2  some layer-0 links lead to copies      each run of neighbours is swung by one store: linked
+//                                             whole, old or new
 //   3  the copies are in the upper layers     shortcuts again
 // A reader that stands on an original goes on along originals until it is back in the list.
 Status Zipper::Replace(std::span<const Move> moves) {
@@ -490,8 +508,9 @@ Status Zipper::Replace(std::span<const Move> moves) {
     const uint32_t height = lower_->At(moves[i].from)->height();
     LAMELLA_CHECK(height == lower_->At(moves[i].to)->height());
     if (height < 2) continue;
-    tall.push_back(
-        {.element = moves[i].from, .lane = lower_->Lane(moves[i].from), .layers = static_cast<uint16_t>(height)});
+    tall.push_back({.element = moves[i].from,
+                    .lane = lower_->Lane(moves[i].from),
+                    .layers = static_cast<uint16_t>(height)});
     tall_moves.push_back(i);
   }
   Status s = FindSteps(tall, [this](const Step& step) {
@@ -499,7 +518,8 @@ Status Zipper::Replace(std::span<const Move> moves) {
   });
   if (!s.ok()) return s;
   std::unordered_map<uint64_t, PmPtr> copies;
-  for (size_t t = 0; t < tall.size(); ++t) copies.emplace(tall[t].element.word, moves[tall_moves[t]].to);
+  for (size_t t = 0; t < tall.size(); ++t)
+    copies.emplace(tall[t].element.word, moves[tall_moves[t]].to);
   // From here on nothing needs memory, so that all is done or nothing.
   // The last first: the predecessors that were found are then still linked.
   for (size_t t = tall.size(); t-- > 0;) {
@@ -509,8 +529,10 @@ Status Zipper::Replace(std::span<const Move> moves) {
   for (size_t i = moves.size(); i-- > 0;) {
     Record* copy = lower_->At(moves[i].to);
     const bool run_goes_on = i + 1 < moves.size() && places[i + 1].before == moves[i].from;
-    persister_->Store(copy->link(0), EncodeLink(run_goes_on ? moves[i + 1].to : lower_->Next(moves[i].from, 0, 0)));
-    for (uint32_t layer = 1; layer < copy->height(); ++layer) persister_->Store(copy->link(layer), kEndLink);
+    persister_->Store(copy->link(0), EncodeLink(run_goes_on ? moves[i + 1].to
+                                                            : lower_->Next(moves[i].from, 0, 0)));
+    for (uint32_t layer = 1; layer < copy->height(); ++layer)
+      persister_->Store(copy->link(layer), kEndLink);
     persister_->Flush(copy->link(0), copy->height() * sizeof(PmWord));
   }
   persister_->Fence();
@@ -521,7 +543,8 @@ Status Zipper::Replace(std::span<const Move> moves) {
     persister_->Flush(link, sizeof(*link));
   }
   persister_->Fence();
-  // The first first, each behind what is linked there now: where an original was before it, its copy.
+  // The first first, each behind what is linked there now: where an original was before it, its
+  // copy.
   for (size_t t = 0; t < tall.size(); ++t) {
     if (t + kStepsAhead < tall.size()) FetchStep(tall[t + kStepsAhead]);
     Step& step = tall[t];

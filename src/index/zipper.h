@@ -2,25 +2,29 @@
 // into a lower one in place. A scan finds each element's place; a backward merge, from the tail,
 // links them in.
 //
-// Both phases are taken in windows of neighbouring elements, the last window first, so that what the
-// scan fetched is still in the processor's cache when the merge links it. The searches of a scan do
-// not depend on each other: many are under way at once, each waiting for the line that it asked for
-// while the others go on.
+// Both phases are taken in windows of neighbouring elements, the last window first, so that what
+// the scan fetched is still in the processor's cache when the merge links it. The searches of a
+// scan do not depend on each other: many are under way at once, each waiting for the line that it
+// asked for while the others go on.
 //
-// I1: at every moment every element of the upper list can be reached along the upper list, which runs on into the lower one:
-//     an element is linked into the lower list before the one ahead of it is. Readers miss nothing and wait for nothing.
-// I2: after a crash the elements merged are a tail of the upper list; a redo stops at the first element that the lower list
-//     holds already.
-// I3: an older version that no snapshot needs is unlinked where the newer one is linked in, and marked obsolete; the
-//     mark is durable before the merge is reported done. A delete stays linked, whoever owns the list drops it when nothing can lie
-//     behind it.
-// I4: an element is linked in an upper layer only while layer 0 holds it, after any crash too: upper links go, durably, before
-//     the layer-0 link does, and come after it.
-// I5: an element that is linked in an upper layer is linked in every layer below it, after any crash too: a search that comes down on
-//     it is in each layer's list, and finds there the one link that leads to an element. Of a step that a crash cut short an element
-//     stays that is missing from its upper layers: a search may come down on it, but not start from it (SecondChanceCache I1).
-// I6: with `verify`, nothing changes before each element and its neighbours in layer 0 matched their checksums: a damaged key is
-//     reported, and leads no element to a place where it would not be found.
+// I1: at every moment every element of the upper list can be reached along the upper list, which
+//     runs on into the lower one: an element is linked into the lower list before the one ahead of
+//     it is. Readers miss nothing and wait for nothing.
+// I2: after a crash the elements merged are a tail of the upper list; a redo stops at the first
+//     element that the lower list holds already.
+// I3: an older version that no snapshot needs is unlinked where the newer one is linked in, and
+//     marked obsolete; the mark is durable before the merge is reported done. A delete stays
+//     linked, whoever owns the list drops it when nothing can lie behind it.
+// I4: an element is linked in an upper layer only while layer 0 holds it, after any crash too:
+//     upper links go, durably, before the layer-0 link does, and come after it.
+// I5: an element that is linked in an upper layer is linked in every layer below it, after any
+//     crash too: a search that comes down on it is in each layer's list, and finds there the one
+//     link that leads to an element. Of a step that a crash cut short an element stays that is
+//     missing from its upper layers: a search may come down on it, but not start from it
+//     (SecondChanceCache I1).
+// I6: with `verify`, nothing changes before each element and its neighbours in layer 0 matched
+//     their checksums: a damaged key is reported, and leads no element to a place where it would
+//     not be found.
 // I7: a window's places may be searched while the windows after it are merged: that changes nothing
 //     before them. So a second thread can scan ahead of the merge (ScanAhead).
 // Threads: one merge at a time per lower list, and beside it one that scans ahead; readers at any
@@ -72,23 +76,25 @@ class Zipper {
   Zipper(PmSkipList* lower, Persister* persister, ZipperObserver* observer, bool verify = false)
       : lower_(lower), persister_(persister), observer_(observer), verify_(verify) {}
 
-  /// Merges the upper list's elements, given in its order. Durable on return. Corruption: the lower list has a damaged link, or
-  /// (with `verify`) a record is damaged; a tail of the elements may be merged.
+  /// Merges the upper list's elements, given in its order. Durable on return. Corruption: the lower
+  /// list has a damaged link, or (with `verify`) a record is damaged; a tail of the elements may be
+  /// merged.
   Status Merge(std::span<const PmPtr> elements);
   /// For another thread, while Merge is running or yet to come: scans windows ahead of the merge,
   /// each pinned in `readers` against what the observer lets go of. Returns when none is left, or
   /// the merge has ended.
   void ScanAhead(EpochDomain* readers);
 
-  /// Unlinks `element`, whose predecessor in layer 0 is `before` (null: head), from every layer. Flushed, not fenced. False, and
-  /// nothing is changed, where the element's link is damaged.
+  /// Unlinks `element`, whose predecessor in layer 0 is `before` (null: head), from every layer.
+  /// Flushed, not fenced. False, and nothing is changed, where the element's link is damaged.
   bool Unlink(PmPtr before, PmPtr element);
 
   /// A record, and what is linked in layer 0 where it belongs.
   struct Place {
     PmPtr element;
     PmPtr before;  // the last that is before it; null: none
-    PmPtr next;    // what follows that: itself where it is linked. Damaged where a link on the way is
+    // what follows that: itself where it is linked. Damaged where a link on the way is
+    PmPtr next;
   };
   /// Finds the places, many at once. Nothing may change in the lower list meanwhile.
   void FindPlaces(std::span<Place> places) const;
@@ -98,9 +104,9 @@ class Zipper {
     PmPtr from;
     PmPtr to;
   };
-  /// Puts the copies in the places of their originals. REQUIRES: the copies are durable; `moves` are in the list's order.
-  /// Layer 0 is durable on return, so that the originals may be marked; upper links are flushed. Corruption: a link on the way is
-  /// damaged; nothing is changed.
+  /// Puts the copies in the places of their originals. REQUIRES: the copies are durable; `moves`
+  /// are in the list's order. Layer 0 is durable on return, so that the originals may be marked;
+  /// upper links are flushed. Corruption: a link on the way is damaged; nothing is changed.
   Status Replace(std::span<const Move> moves);
 
  private:
@@ -156,21 +162,22 @@ class Zipper {
   bool UnlinkUpper(PmPtr element, const Step* near);
   void LinkUpper(PmPtr element, const Step& near);
   void LinkInLayers(PmPtr element, const PmPtr* befores);
-  /// Predecessors of `element` in the layers above 0 of its lane. `near` (may be null): a step whose
-  /// place is right before it.
+  /// Predecessors of `element` in the layers above 0 of its lane. `near` (may be null): a step
+  /// whose place is right before it.
   void FindUpper(PmPtr element, const Step* near, PmPtr* befores) const;
 
   PmSkipList* const lower_;
   Persister* const persister_;
   ZipperObserver* const observer_;
   const bool verify_;
-  std::span<const PmPtr> elements_;                 // of the merge, without those that a crash left merged
+  // of the merge, without those that a crash left merged
+  std::span<const PmPtr> elements_;
   std::vector<PmPtr>* skipped_ = nullptr;           // of the window being merged
   std::vector<ZipperObserver::Obsolete> obsolete_;  // of it; not told yet
 
   Mutex mu_;
-  std::vector<Window> windows_
-      LAMELLA_GUARDED_BY(mu_);                  // the last first; their contents are the scanner's, then the merge's
+  std::vector<Window> windows_ LAMELLA_GUARDED_BY(
+      mu_);  // the last first; their contents are the scanner's, then the merge's
   size_t merging_ LAMELLA_GUARDED_BY(mu_) = 0;  // index of the window being merged
   bool cut_ LAMELLA_GUARDED_BY(mu_) = false;    // windows_ is complete
   bool scanning_ahead_ LAMELLA_GUARDED_BY(mu_) = false;

@@ -22,7 +22,8 @@ class ReplaceTest : public ZipperTest {
     for (const auto& [key, place] : elements_) {
       if (!random->OneIn(share) || (short_alone && At(place)->height() > 1)) continue;
       const PmPtr copy =
-          Add({.tag = key.tag, .key = key.user_key, .value = {}, .height = At(place)->height()}, place.part());
+          Add({.tag = key.tag, .key = key.user_key, .value = {}, .height = At(place)->height()},
+              place.part());
       moves.push_back({place, copy});
     }
     for (auto& appender : appenders_) appender->Seal();
@@ -30,7 +31,8 @@ class ReplaceTest : public ZipperTest {
   }
   Elements Replaced(const std::vector<Zipper::Move>& moves) const {
     Elements replaced = elements_;
-    for (const Zipper::Move& move : moves) replaced[{std::string(At(move.to)->key()), At(move.to)->tag()}] = move.to;
+    for (const Zipper::Move& move : moves)
+      replaced[{std::string(At(move.to)->key()), At(move.to)->tag()}] = move.to;
     return replaced;
   }
 };
@@ -53,21 +55,24 @@ TEST_F(ReplaceTest, CopiesTakeThePlacesOfTheirOriginals) {
       ASSERT_TRUE(s.ok()) << s.ToString();
       elements_ = Replaced(moves);
       ASSERT_EQ(ListProblem(*lower_, elements_, true), "");
-      for (const Zipper::Move& move : moves) {  // originals lead back: what is ahead of them is not missed
+      // originals lead back: what is ahead of them is not missed
+      for (const Zipper::Move& move : moves) {
         std::vector<std::string> ahead;
         for (PmPtr p = lower_->Next(move.from, 0, 0); p; p = lower_->Next(p, 0, 0)) {
           ahead.push_back(Concat(At(p)->key(), " ", At(p)->tag()));
         }
         std::vector<std::string> expected;
         auto e = elements_.upper_bound({std::string(At(move.from)->key()), At(move.from)->tag()});
-        for (; e != elements_.end(); ++e) expected.push_back(Concat(e->first.user_key, " ", e->first.tag));
+        for (; e != elements_.end(); ++e)
+          expected.push_back(Concat(e->first.user_key, " ", e->first.tag));
         ASSERT_EQ(ahead, expected);
       }
     }
   }
 }
 
-// I5. Elements are missing from their upper layers where a step was cut short; their copies are in all.
+// I5. Elements are missing from their upper layers where a step was cut short; their copies are in
+// all.
 TEST_F(ReplaceTest, WhatACrashLeftOutOfUpperLayersLeadsNoCopyAstray) {
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -83,8 +88,10 @@ TEST_F(ReplaceTest, WhatACrashLeftOutOfUpperLayersLeadsNoCopyAstray) {
       const uint32_t lane = lower_->Lane(place);
       for (uint32_t layer = kept; layer < height; ++layer) {
         PmPtr before;
-        while (lower_->Next(before, lane, layer) != place) before = lower_->Next(before, lane, layer);
-        persister_->Publish(lower_->Link(before, lane, layer), EncodeLink(lower_->Next(place, lane, layer)));
+        while (lower_->Next(before, lane, layer) != place)
+          before = lower_->Next(before, lane, layer);
+        persister_->Publish(lower_->Link(before, lane, layer),
+                            EncodeLink(lower_->Next(place, lane, layer)));
       }
     }
     ASSERT_EQ(ListProblem(*lower_, elements_, false), "");
@@ -133,7 +140,8 @@ TEST_F(ReplaceTest, CutAtEveryFenceEachElementIsThereOnceOldOrNew) {  // I4
         }
         ASSERT_EQ(ListProblem(*lower_, now, false), "");
         if (cut) continue;
-        ASSERT_TRUE(now == replaced) << "what Replace returned for is not durable; originals are marked then";
+        ASSERT_TRUE(now == replaced)
+            << "what Replace returned for is not durable; originals are marked then";
         if (!power) {
           ASSERT_EQ(ListProblem(*lower_, replaced, true), "");
         }
@@ -169,6 +177,7 @@ TEST_F(ReplaceTest, ADamagedLinkOnTheWayIsCorruptionAndNothingChanges) {
   EXPECT_GT(refused, 0);
 }
 
-// Threads that read while tables are merged and records move, as an engine's do: newest table first, the lower list last.
+// Threads that read while tables are merged and records move, as an engine's do: newest table
+// first, the lower list last.
 }  // namespace
 }  // namespace lamella

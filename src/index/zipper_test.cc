@@ -26,7 +26,8 @@ TEST_F(ZipperTest, MergesAgreeWithAModelWhateverSnapshotsLive) {
     for (int round = 0; round < 6; ++round) {
       const Elements upper = NewUpper(&random, random.Uniform(200), keys);
       Observer observer;
-      for (uint64_t i = random.Uniform(4); i-- > 0;) observer.snapshots.insert(random.Uniform(sequence_));
+      for (uint64_t i = random.Uniform(4); i-- > 0;)
+        observer.snapshots.insert(random.Uniform(sequence_));
       if (random.OneIn(2)) {
         observer.nearby = [&](const InternalKey& key, uint32_t height_min, uint32_t lane) {
           return NearbyOf(&random, key, height_min, lane);
@@ -48,7 +49,8 @@ TEST_F(ZipperTest, MergesAgreeWithAModelWhateverSnapshotsLive) {
       for (const auto& [place, was_linked] : observer.obsolete) {
         EXPECT_TRUE(At(PmPtr(place))->obsolete());
         EXPECT_TRUE(gone.erase(place) == 1);
-        EXPECT_EQ(was_linked, before.contains({std::string(At(PmPtr(place))->key()), At(PmPtr(place))->tag()}));
+        EXPECT_EQ(was_linked,
+                  before.contains({std::string(At(PmPtr(place))->key()), At(PmPtr(place))->tag()}));
       }
       EXPECT_TRUE(gone.empty());
     }
@@ -128,8 +130,8 @@ TEST_F(ZipperTest, AMergeFromTheFrontWouldMissElements) {
   EXPECT_NE(Missed(upper_->list, after, {kSequenceMax}), "");
 }
 
-// A merge cut at every fence, and its redo cut at a random one: by a kill, which keeps every store, and by a power cut, which
-// keeps of each line that is not fenced any version (I2, I3, I4).
+// A merge cut at every fence, and its redo cut at a random one: by a kill, which keeps every store,
+// and by a power cut, which keeps of each line that is not fenced any version (I2, I3, I4).
 TEST_F(ZipperTest, AMergeCutAtEveryFenceIsDoneAgain) {
   uint64_t cuts = 0;
   for (uint64_t seed = 1; seed <= 18; ++seed) {
@@ -167,8 +169,10 @@ TEST_F(ZipperTest, AMergeCutAtEveryFenceIsDoneAgain) {
           }
           const std::vector<PmPtr> bottom = Walk(*lower_, 1000);
           Elements now;
-          for (const PmPtr place : bottom) now[{std::string(At(place)->key()), At(place)->tag()}] = place;
-          ASSERT_EQ(ListProblem(*lower_, now, false), "");  // sorted, and the layers above are part of it
+          for (const PmPtr place : bottom)
+            now[{std::string(At(place)->key()), At(place)->tag()}] = place;
+          // sorted, and the layers above are part of it
+          ASSERT_EQ(ListProblem(*lower_, now, false), "");
           if (!done) continue;
           for (const auto& [key, place] : least) ASSERT_TRUE(now.contains(key)) << key.user_key;
           for (const auto& [key, place] : now) ASSERT_TRUE(most.contains(key)) << key.user_key;
@@ -177,7 +181,8 @@ TEST_F(ZipperTest, AMergeCutAtEveryFenceIsDoneAgain) {
           if (power) medium_.LosePower(&random);
           for (const Elements* from : {&before, &upper}) {
             for (const auto& [key, place] : *from) {
-              ASSERT_EQ(At(place)->obsolete(), !now.contains(key)) << key.user_key << " @" << TagSequence(key.tag);
+              ASSERT_EQ(At(place)->obsolete(), !now.contains(key))
+                  << key.user_key << " @" << TagSequence(key.tag);
             }
           }
           ASSERT_EQ(ListProblem(*lower_, now, false), "");
@@ -243,12 +248,15 @@ TEST_F(ZipperTest, WithVerifyADamagedKeyIsCorruptionAndNothingChanges) {  // I6
     for (const bool verify : {true, false}) {
       const_cast<char*>(At(place)->key().data())[random.Uniform(At(place)->key().size())] ^= 0x40;
       Observer observer;
-      const bool refuses = Zipper(lower_.get(), &*persister_, &observer, verify).Merge(upper).IsCorruption();
+      const bool refuses =
+          Zipper(lower_.get(), &*persister_, &observer, verify).Merge(upper).IsCorruption();
       std::vector<PmPtr> after = Walk(*lower_, SIZE_MAX);
       EXPECT_TRUE(!refuses || after == before);
       refused += refuses ? 1 : 0;
       std::erase(after, place);
-      const auto less = [this](PmPtr a, PmPtr b) { return lower_->IsBefore(a, At(b)->internal_key()); };
+      const auto less = [this](PmPtr a, PmPtr b) {
+        return lower_->IsBefore(a, At(b)->internal_key());
+      };
       const bool in_order = std::ranges::is_sorted(after, less);
       disordered += in_order ? 0 : 1;
       EXPECT_TRUE(in_order || !verify);
@@ -269,25 +277,28 @@ TEST_F(ZipperTest, UnlinkTakesAnElementOutOfEveryLayerAndItLeadsBack) {
     Zipper zipper(lower_.get(), &*persister_, &observer);
     std::vector<PmPtr> gone;
     while (!elements_.empty()) {
-      auto at = elements_.lower_bound({testing::MakeKey(KeyShape::kMixed, random.Uniform(150)), kTagFirst});
+      auto at = elements_.lower_bound(
+          {testing::MakeKey(KeyShape::kMixed, random.Uniform(150)), kTagFirst});
       if (at == elements_.end()) --at;
       const PmPtr before = at == elements_.begin() ? PmPtr() : std::prev(at)->second;
       ASSERT_TRUE(zipper.Unlink(before, at->second));
       gone.push_back(at->second);
       elements_.erase(at);
       ASSERT_EQ(ListProblem(*lower_, elements_, true), "");
-      // Who stands on what is gone goes on to the end of the list, in order, and misses nothing ahead that is still there.
+      // Who stands on what is gone goes on to the end of the list, in order, and misses nothing
+      // ahead that is still there.
       for (int i = 0; i < 5; ++i) {
         const PmPtr from = gone[random.Uniform(gone.size())];
         std::set<uint64_t> ahead;
         for (PmPtr p = from; p; p = lower_->Next(p, 0, 0)) {
           ASSERT_FALSE(p.damaged());
           const PmPtr next = lower_->Next(p, 0, 0);
-          ASSERT_TRUE(!next || CompareInternal(At(p)->internal_key(), At(next)->internal_key()) < 0);
+          ASSERT_TRUE(!next ||
+                      CompareInternal(At(p)->internal_key(), At(next)->internal_key()) < 0);
           ahead.insert(p.word);
         }
-        for (auto e = elements_.upper_bound({std::string(At(from)->key()), At(from)->tag()}); e != elements_.end();
-             ++e) {
+        for (auto e = elements_.upper_bound({std::string(At(from)->key()), At(from)->tag()});
+             e != elements_.end(); ++e) {
           ASSERT_TRUE(ahead.contains(e->second.word));
         }
       }
@@ -305,7 +316,8 @@ TEST_F(ZipperTest, UnlinkRefusesAnElementWhoseLinkIsDamaged) {
   const uint64_t sound = link->load();
   link->store(0);
   Observer observer;
-  EXPECT_FALSE(Zipper(lower_.get(), &*persister_, &observer).Unlink(std::prev(at)->second, at->second));
+  EXPECT_FALSE(
+      Zipper(lower_.get(), &*persister_, &observer).Unlink(std::prev(at)->second, at->second));
   link->store(sound);
   EXPECT_EQ(ListProblem(*lower_, elements_, true), "") << "nothing was changed";
 }
@@ -344,11 +356,13 @@ TEST_F(ZipperTest, ConcurrentReadersMissNothing) {
     };
     const auto walk = [&](bool forward) {
       std::vector<std::unique_ptr<InternalIterator>> children;
-      for (int i = kTables; i-- > 0;) children.push_back(NewSkipListIterator(&lists[i]->list, nullptr, false));
+      for (int i = kTables; i-- > 0;)
+        children.push_back(NewSkipListIterator(&lists[i]->list, nullptr, false));
       children.push_back(NewSkipListIterator(lower_.get(), nullptr, false));
       const auto it = NewMergingIterator(std::move(children));
       std::set<std::pair<std::string, uint64_t>> seen;
-      for (forward ? it->SeekToFirst() : it->SeekToLast(); it->Valid(); forward ? it->Next() : it->Prev()) {
+      for (forward ? it->SeekToFirst() : it->SeekToLast(); it->Valid();
+           forward ? it->Next() : it->Prev()) {
         seen.emplace(it->key().user_key, it->key().tag);
       }
       for (const auto& version : newest) missed += seen.contains(version) ? 0 : 1;
@@ -371,14 +385,18 @@ TEST_F(ZipperTest, ConcurrentReadersMissNothing) {
         std::vector<Zipper::Move> some;
         for (const auto& [key, place] : elements_) {
           if (!random.OneIn(3)) continue;
-          some.push_back({place, Add({.tag = key.tag, .key = key.user_key, .value = {}, .height = At(place)->height()},
+          some.push_back({place, Add({.tag = key.tag,
+                                      .key = key.user_key,
+                                      .value = {},
+                                      .height = At(place)->height()},
                                      place.part())});
         }
         return some;
       }();
       for (auto& appender : appenders_) appender->Seal();
       ASSERT_TRUE(Zipper(lower_.get(), &*persister_, &observer).Replace(moves).ok());
-      for (const Zipper::Move& move : moves) elements_[{std::string(At(move.to)->key()), At(move.to)->tag()}] = move.to;
+      for (const Zipper::Move& move : moves)
+        elements_[{std::string(At(move.to)->key()), At(move.to)->tag()}] = move.to;
     }
     while (reads.load() < 6) std::this_thread::yield();
     stop.store(true);

@@ -1,5 +1,5 @@
-// What the tests of Zipper share: a medium that can be cut, an observer that remembers, and lists to merge. Header only, never in the
-// library.
+// What the tests of Zipper share: a medium that can be cut, an observer that remembers, and lists
+// to merge. Header only, never in the library.
 #ifndef LAMELLA_INDEX_ZIPPER_TEST_BASE_H_
 #define LAMELLA_INDEX_ZIPPER_TEST_BASE_H_
 
@@ -24,7 +24,8 @@ using testing::KeyShape;
 /// Thrown at a cut: the process is gone.
 struct Crash {};
 
-/// The medium under the pool: it can end the program at any fence, and then keep of each unfenced line what it likes.
+/// The medium under the pool: it can end the program at any fence, and then keep of each unfenced
+/// line what it likes.
 class CutMedium : public PersistHook {
  public:
   /// What is in the parts now is durable, and what Restore brings back.
@@ -55,7 +56,8 @@ class CutMedium : public PersistHook {
       part.pending.clear();
     }
   }
-  /// The power is cut: each line that is not fenced is as it was last fenced, as it was flushed since, or as it is now.
+  /// The power is cut: each line that is not fenced is as it was last fenced, as it was flushed
+  /// since, or as it is now.
   void LosePower(Random* random) {
     for (Part& part : parts_) {
       for (size_t at = 0; at < part.durable.size(); at += kLineBytes) {
@@ -137,8 +139,10 @@ class Observer : public ZipperObserver {
   std::map<uint64_t, bool> obsolete;  // place to was_linked
 };
 
-/// `older` with `newer` merged in: of each key in `newer` the newest version and those that a snapshot sees.
-inline Elements Merged(const Elements& older, const Elements& newer, const std::set<uint64_t>& snapshots) {
+/// `older` with `newer` merged in: of each key in `newer` the newest version and those that a
+/// snapshot sees.
+inline Elements Merged(const Elements& older, const Elements& newer,
+                       const std::set<uint64_t>& snapshots) {
   Observer observer;
   observer.snapshots = snapshots;
   Elements all = older;
@@ -195,17 +199,18 @@ class ZipperTest : public IndexTest {
     ASSERT_TRUE(s.ok()) << s.ToString();
     elements_ = Merged(elements_, upper, observer->snapshots);
   }
-  /// An observer's answer: an element of the lower list that lies before the key and is still linked;
-  /// mostly the last such, now and then one that is far away, or none.
-  ZipperObserver::Near NearbyOf(Random* random, const InternalKey& key, uint32_t height_min, uint32_t lane) const {
+  /// An observer's answer: an element of the lower list that lies before the key and is still
+  /// linked; mostly the last such, now and then one that is far away, or none.
+  ZipperObserver::Near NearbyOf(Random* random, const InternalKey& key, uint32_t height_min,
+                                uint32_t lane) const {
     if (random->OneIn(10)) return {};
     uint64_t skip = random->OneIn(4) ? random->Uniform(300) : 0;
     auto at = elements_.lower_bound({std::string(key.user_key), key.tag});
     while (at != elements_.begin()) {
       const PmPtr place = (--at)->second;
       const uint32_t height = At(place)->height();
-      const bool serves =
-          height >= height_min && !At(place)->obsolete() && (height_min == 1 || lower_->Lane(place) == lane);
+      const bool serves = height >= height_min && !At(place)->obsolete() &&
+                          (height_min == 1 || lower_->Lane(place) == lane);
       if (serves && skip-- == 0) return {place, height};
     }
     return {};
@@ -215,23 +220,27 @@ class ZipperTest : public IndexTest {
     Observer none;
     MustMerge(NewUpper(random, count, keys), &none);
   }
-  /// As recovery lists an upper list's elements: along its links, which may run on into the lower list.
+  /// As recovery lists an upper list's elements: along its links, which may run on into the lower
+  /// list.
   std::vector<PmPtr> Walk(const PmSkipList& list, size_t count_max) const {
     std::vector<PmPtr> places;
-    for (PmPtr at = list.First(); at && !at.damaged() && places.size() < count_max; at = list.Next(at, 0, 0)) {
+    for (PmPtr at = list.First(); at && !at.damaged() && places.size() < count_max;
+         at = list.Next(at, 0, 0)) {
       places.push_back(at);
     }
     return places;
   }
 
-  /// What readers miss who look into the upper list, then into the lower one, now, of the versions that are to be seen: gets as of
-  /// each sequence number in `as_of`, and a walk. Empty: nothing.
-  std::string Missed(const PmSkipList& upper, const Elements& expected, const std::set<uint64_t>& as_of) const {
+  /// What readers miss who look into the upper list, then into the lower one, now, of the versions
+  /// that are to be seen: gets as of each sequence number in `as_of`, and a walk. Empty: nothing.
+  std::string Missed(const PmSkipList& upper, const Elements& expected,
+                     const std::set<uint64_t>& as_of) const {
     std::set<uint64_t> walked;
     for (const PmPtr place : Walk(upper, SIZE_MAX)) walked.insert(place.word);
     for (const PmPtr place : Walk(*lower_, SIZE_MAX)) walked.insert(place.word);
     for (const auto& [key, place] : expected) {
-      if (!walked.contains(place.word)) return Concat("a walk misses ", key.user_key, " @", TagSequence(key.tag));
+      if (!walked.contains(place.word))
+        return Concat("a walk misses ", key.user_key, " @", TagSequence(key.tag));
     }
     for (const auto& [key, place] : expected) {
       for (const uint64_t sequence : as_of) {
@@ -239,8 +248,10 @@ class ZipperTest : public IndexTest {
         const PmPtr right = AtOrAfter(expected, target);
         if (!right || At(right)->key() != key.user_key) continue;
         PmPtr found = upper.FindAtOrAfter(target, PmPtr(), nullptr);
-        if (!found || At(found)->key() != key.user_key) found = lower_->FindAtOrAfter(target, PmPtr(), nullptr);
-        if (found != right) return Concat("a get as of ", sequence, " does not find ", key.user_key);
+        if (!found || At(found)->key() != key.user_key)
+          found = lower_->FindAtOrAfter(target, PmPtr(), nullptr);
+        if (found != right)
+          return Concat("a get as of ", sequence, " does not find ", key.user_key);
       }
     }
     return "";

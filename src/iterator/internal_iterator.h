@@ -1,6 +1,6 @@
-// InternalIterator walks the records of one structure, or of several merged, in internal-key order: user key
-// ascending, then sequence number descending, so that the newest version of a key comes first.
-// Views live until the next move. Threads: one at a time.
+// InternalIterator walks the records of one structure, or of several merged, in internal-key order:
+// user key ascending, then sequence number descending, so that the newest version of a key comes
+// first. Views live until the next move. Threads: one at a time.
 #ifndef LAMELLA_ITERATOR_INTERNAL_ITERATOR_H_
 #define LAMELLA_ITERATOR_INTERNAL_ITERATOR_H_
 
@@ -15,11 +15,14 @@ namespace lamella {
 enum class RecordKind : uint8_t { kDelete = 1, kPut = 2 };
 
 /// Sequence number : 56 | kind : 8.
-constexpr uint64_t MakeTag(uint64_t sequence, RecordKind kind) { return (sequence << 8) | static_cast<uint8_t>(kind); }
+constexpr uint64_t MakeTag(uint64_t sequence, RecordKind kind) {
+  return (sequence << 8) | static_cast<uint8_t>(kind);
+}
 constexpr uint64_t TagSequence(uint64_t tag) { return tag >> 8; }
 constexpr RecordKind TagKind(uint64_t tag) { return static_cast<RecordKind>(tag & 0xff); }
 inline constexpr uint64_t kSequenceMax = (uint64_t{1} << 56) - 1;
-/// The tag at which a search for the newest version at or below `sequence` starts: at or before every such record.
+/// The tag at which a search for the newest version at or below `sequence` starts: at or before
+/// every such record.
 constexpr uint64_t SeekTag(uint64_t sequence) { return (sequence << 8) | 0xff; }
 
 struct InternalKey {
@@ -30,7 +33,8 @@ struct InternalKey {
 /// With a user key: before every record of it.
 inline constexpr uint64_t kTagFirst = ~uint64_t{0};
 
-/// A place after every record before `key`, and before `key` itself: for searches of what is strictly before it.
+/// A place after every record before `key`, and before `key` itself: for searches of what is
+/// strictly before it.
 constexpr InternalKey JustBefore(const InternalKey& key) {
   return {key.user_key, key.tag == kTagFirst ? key.tag : key.tag + 1};
 }
@@ -63,8 +67,8 @@ class InternalIterator {
   virtual Status status() const = 0;
   /// Corruption if the record it stands on does not validate; OK else. REQUIRES: Valid().
   virtual Status VerifyChecksum() const { return Status::OK(); }
-  /// True if, of iterators that are merged, one behind this in rank shows all that this would, wherever it is sought from now on.
-  /// Stays true.
+  /// True if, of iterators that are merged, one behind this in rank shows all that this would,
+  /// wherever it is sought from now on. Stays true.
   virtual bool Superseded() const { return false; }
 };
 

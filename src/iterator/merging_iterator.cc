@@ -11,13 +11,15 @@
 namespace lamella {
 namespace {
 
-// The live children stand sorted by what they show, so that a step compares with the second alone while one child stays in
-// front, and places a child that fell behind by binary search.
-// M1: live_ holds the valid children, in walking order of their keys, equal keys by rank; the front one is shown.
-// M2: after a step, the key shown lies strictly past last_ in walking order. A child may lead into the records of another while
-//     they are merged, so records it shows may have been shown already; no state of a child can tell, last_ can.
-// M3: a child that is superseded goes, and those behind it are sought again: they may have passed what it had still to show.
-//     Kept, every merged child would walk the whole of the last.
+// The live children stand sorted by what they show, so that a step compares with the second alone
+// while one child stays in front, and places a child that fell behind by binary search.
+// M1: live_ holds the valid children, in walking order of their keys, equal keys by rank; the front
+//     one is shown.
+// M2: after a step, the key shown lies strictly past last_ in walking order. A child may lead into
+//     the records of another while they are merged, so records it shows may have been shown
+//     already; no state of a child can tell, last_ can.
+// M3: a child that is superseded goes, and those behind it are sought again: they may have passed
+//     what it had still to show. Kept, every merged child would walk the whole of the last.
 class MergingIterator final : public InternalIterator {
  public:
   explicit MergingIterator(std::vector<std::unique_ptr<InternalIterator>> children) {
@@ -90,7 +92,8 @@ class MergingIterator final : public InternalIterator {
 
   void Fail() { live_.clear(); }
 
-  // In order of rank: records move from a child to a later one, so one that has left a child is found in a later.
+  // In order of rank: records move from a child to a later one, so one that has left a child is
+  // found in a later.
   template <class Move>
   void Position(bool forward, Move move) {
     status_ = Status::OK();
@@ -106,7 +109,8 @@ class MergingIterator final : public InternalIterator {
   }
 
   void Sort() {
-    std::sort(live_.begin(), live_.end(), [this](const Child* a, const Child* b) { return Before(*a, *b); });
+    std::sort(live_.begin(), live_.end(),
+              [this](const Child* a, const Child* b) { return Before(*a, *b); });
   }
 
   void Step(bool forward) {
@@ -123,7 +127,8 @@ class MergingIterator final : public InternalIterator {
     } while (!live_.empty() && !IsPastLast(live_.front()->key));
   }
 
-  // Turns every child but `shown` to the near side of last_; `shown` stays in front until it is moved.
+  // Turns every child but `shown` to the near side of last_; `shown` stays in front until it is
+  // moved.
   void TurnAround(Child* shown) {
     forward_ = !forward_;
     live_.clear();
@@ -150,7 +155,8 @@ class MergingIterator final : public InternalIterator {
   bool DropSuperseded() {
     const auto first = std::ranges::find_if(children_, IsSuperseded);
     const ptrdiff_t behind = first - children_.begin();
-    // From there on only: one ahead that is superseded by now goes the next time, or those behind it would not be sought again.
+    // From there on only: one ahead that is superseded by now goes the next time, or those behind
+    // it would not be sought again.
     children_.erase(std::remove_if(first, children_.end(), IsSuperseded), children_.end());
     live_.clear();
     for (Child& child : children_) {
@@ -180,8 +186,9 @@ class MergingIterator final : public InternalIterator {
       return status_.ok();
     }
     if (live_.size() > 1 && !Before(*child, *live_[1])) {
-      const auto place = std::lower_bound(live_.begin() + 2, live_.end(), child,
-                                          [this](const Child* a, const Child* b) { return Before(*a, *b); });
+      const auto place =
+          std::lower_bound(live_.begin() + 2, live_.end(), child,
+                           [this](const Child* a, const Child* b) { return Before(*a, *b); });
       std::rotate(live_.begin(), live_.begin() + 1, place);
     }
     return true;
@@ -197,7 +204,8 @@ class MergingIterator final : public InternalIterator {
 
 }  // namespace
 
-std::unique_ptr<InternalIterator> NewMergingIterator(std::vector<std::unique_ptr<InternalIterator>> children) {
+std::unique_ptr<InternalIterator> NewMergingIterator(
+    std::vector<std::unique_ptr<InternalIterator>> children) {
   if (children.size() == 1) return std::move(children.front());
   return std::make_unique<MergingIterator>(std::move(children));
 }

@@ -114,7 +114,8 @@ TEST(MergingIterator, ARecordThatMovesOnWhileItIsShownComesOnce) {
     InternalIterator* it = merged.iterator.get();
     std::string seen;
     int step = 0;
-    for (forward ? it->SeekToFirst() : it->SeekToLast(); it->Valid(); forward ? it->Next() : it->Prev()) {
+    for (forward ? it->SeekToFirst() : it->SeekToLast(); it->Valid();
+         forward ? it->Next() : it->Prev()) {
       seen += std::string(it->key().user_key);
       if (++step % 2 == 0) tables[0].MergeOne(&tables[1]);
     }
@@ -135,7 +136,9 @@ TEST(MergingIterator, AWhollyMergedChildIsNotWalkedAgain) {
     }
     const int searches = tables[0].searches;
     int shown = 11;
-    for (forward ? it->Next() : it->Prev(); it->Valid() && shown < 60; forward ? it->Next() : it->Prev()) ++shown;
+    for (forward ? it->Next() : it->Prev(); it->Valid() && shown < 60;
+         forward ? it->Next() : it->Prev())
+      ++shown;
     EXPECT_EQ(tables[0].searches, searches);
     EXPECT_EQ(shown, 53);
     EXPECT_FALSE(it->Valid());
@@ -145,14 +148,16 @@ TEST(MergingIterator, AWhollyMergedChildIsNotWalkedAgain) {
 TEST(MergingIterator, AnErrorOfAnyChildEndsTheWalk) {
   std::vector<LiveTable> tables(3);
   for (int i = 0; i < 3; ++i) {
-    for (int k = 0; k < 5; ++k) tables[static_cast<size_t>(i)].records[{Concat("k", k, i), Tag(1)}] = "v";
+    for (int k = 0; k < 5; ++k)
+      tables[static_cast<size_t>(i)].records[{Concat("k", k, i), Tag(1)}] = "v";
   }
   for (size_t failing = 0; failing < 3; ++failing) {
     for (int moves = 1; moves <= 5; ++moves) {
       Merged merged(tables);
       merged.children[failing]->FailAfter(moves);
       int shown = 0;
-      for (merged.iterator->SeekToFirst(); merged.iterator->Valid(); merged.iterator->Next()) ++shown;
+      for (merged.iterator->SeekToFirst(); merged.iterator->Valid(); merged.iterator->Next())
+        ++shown;
       EXPECT_TRUE(merged.iterator->status().IsCorruption());
       EXPECT_LT(shown, 15);
       merged.children[failing]->FailAfter(0);
@@ -188,8 +193,9 @@ TEST(MergingIterator, WhileOneChildStaysInFrontNoOtherIsMoved) {
   EXPECT_EQ(merged.children[1]->moves(), 1);
 }
 
-// Random tables with shared records, walked at random, against the union of the tables. `live`: between the moves tables get
-// newer records, and all but the first are merged into the last, one after the other. Of a live walk only the records that were there at its start count.
+// Random tables with shared records, walked at random, against the union of the tables. `live`:
+// between the moves tables get newer records, and all but the first are merged into the last, one
+// after the other. Of a live walk only the records that were there at its start count.
 void WalkAtRandom(uint64_t seed, bool live) {
   SCOPED_TRACE(Concat("seed ", seed, live ? " live" : ""));
   using testing::KeyShape;
@@ -201,7 +207,8 @@ void WalkAtRandom(uint64_t seed, bool live) {
   const uint64_t keys = 1 + random.Uniform(60);
   const uint64_t records = random.Uniform(300);
   for (uint64_t i = 0; i < records; ++i) {
-    const OwnedKey key{testing::MakeKey(KeyShape::kMixed, random.Uniform(keys)), Tag(1 + random.Uniform(kSequence))};
+    const OwnedKey key{testing::MakeKey(KeyShape::kMixed, random.Uniform(keys)),
+                       Tag(1 + random.Uniform(kSequence))};
     const std::string value = Concat("v", key.tag);
     all[key] = value;
     tables[random.Uniform(tables.size())].records[key] = value;
@@ -211,7 +218,8 @@ void WalkAtRandom(uint64_t seed, bool live) {
   size_t merging = tables.size() - 2;
   auto disturb = [&] {
     if (!live) return;
-    if (newer < kSequence + 300 && random.OneIn(2)) {  // not without end: a backward walk may meet each newer one
+    // not without end: a backward walk may meet each newer one
+    if (newer < kSequence + 300 && random.OneIn(2)) {
       const OwnedKey key{testing::MakeKey(KeyShape::kMixed, random.Uniform(keys)), Tag(++newer)};
       tables[0].records[key] = "newer";
     }
@@ -223,7 +231,8 @@ void WalkAtRandom(uint64_t seed, bool live) {
   bool valid = false;
   for (int step = 0; step < 400; ++step) {
     disturb();
-    OwnedKey target{testing::MakeNearKey(KeyShape::kMixed, &random, keys), Tag(1 + random.Uniform(kSequence))};
+    OwnedKey target{testing::MakeNearKey(KeyShape::kMixed, &random, keys),
+                    Tag(1 + random.Uniform(kSequence))};
     if (random.OneIn(2) && !all.empty())
       target = std::next(all.begin(), static_cast<long>(random.Uniform(all.size())))->first;
     bool forward = random.OneIn(2);
@@ -271,12 +280,14 @@ void WalkAtRandom(uint64_t seed, bool live) {
 
 TEST(MergingIterator, AgreesWithASortedMapWhateverTheWalk) {
   const uint64_t seed = testing::TestSeed();
-  for (uint64_t i = 0; i < 300 && !::testing::Test::HasFatalFailure(); ++i) WalkAtRandom(seed + i, false);
+  for (uint64_t i = 0; i < 300 && !::testing::Test::HasFatalFailure(); ++i)
+    WalkAtRandom(seed + i, false);
 }
 
 TEST(MergingIterator, ShowsEachOldRecordOnceWhileTablesChange) {
   const uint64_t seed = testing::TestSeed();
-  for (uint64_t i = 0; i < 300 && !::testing::Test::HasFatalFailure(); ++i) WalkAtRandom(seed + i, true);
+  for (uint64_t i = 0; i < 300 && !::testing::Test::HasFatalFailure(); ++i)
+    WalkAtRandom(seed + i, true);
 }
 
 }  // namespace

@@ -24,12 +24,14 @@ struct OwnedKey {
   bool operator==(const OwnedKey&) const = default;
 };
 struct OwnedKeyLess {
-  bool operator()(const OwnedKey& a, const OwnedKey& b) const { return CompareInternal(a.view(), b.view()) < 0; }
+  bool operator()(const OwnedKey& a, const OwnedKey& b) const {
+    return CompareInternal(a.view(), b.view()) < 0;
+  }
 };
 using RecordMap = std::map<OwnedKey, std::string, OwnedKeyLess>;
 
-/// A table whose records may change between moves. While it is merged into `next`, record by record from its end, its list leads
-/// from the first merged place on through the records of `next`.
+/// A table whose records may change between moves. While it is merged into `next`, record by record
+/// from its end, its list leads from the first merged place on through the records of `next`.
 struct LiveTable {
   RecordMap records;
   LiveTable* next = nullptr;
@@ -41,9 +43,11 @@ struct LiveTable {
     ++searches;
     const OwnedKey from{std::string(key.user_key), key.tag};
     auto own = inclusive ? records.lower_bound(from) : records.upper_bound(from);
-    const RecordMap::value_type* found = own == records.end() || IsMerged(own->first) ? nullptr : &*own;
+    const RecordMap::value_type* found =
+        own == records.end() || IsMerged(own->first) ? nullptr : &*own;
     if (found == nullptr && merged_from) {
-      return OwnedKeyLess()(from, *merged_from) ? next->After(merged_from->view(), true) : next->After(key, inclusive);
+      return OwnedKeyLess()(from, *merged_from) ? next->After(merged_from->view(), true)
+                                                : next->After(key, inclusive);
     }
     return found;
   }
@@ -78,11 +82,14 @@ struct LiveTable {
   static constexpr std::string_view kEnd = "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff";
 
  private:
-  bool IsMerged(const OwnedKey& key) const { return merged_from && !OwnedKeyLess()(key, *merged_from); }
+  bool IsMerged(const OwnedKey& key) const {
+    return merged_from && !OwnedKeyLess()(key, *merged_from);
+  }
 };
 
-/// Walks a LiveTable. Holds no place but a key, so that any change of the table is allowed. Its views are copies that the next
-/// move overwrites, so that one held too long shows. Can be made to fail.
+/// Walks a LiveTable. Holds no place but a key, so that any change of the table is allowed. Its
+/// views are copies that the next move overwrites, so that one held too long shows. Can be made to
+/// fail.
 class LiveIterator final : public InternalIterator {
  public:
   explicit LiveIterator(const LiveTable* table) : table_(table) {}
@@ -111,7 +118,8 @@ class LiveIterator final : public InternalIterator {
   Status status() const override { return status_; }
   Status VerifyChecksum() const override {
     ++verified_;
-    if (damaged_ && *damaged_ == OwnedKey{*key_, tag_}) return Status::Corruption("damaged in the test");
+    if (damaged_ && *damaged_ == OwnedKey{*key_, tag_})
+      return Status::Corruption("damaged in the test");
     return Status::OK();
   }
 
@@ -130,7 +138,8 @@ class LiveIterator final : public InternalIterator {
   void Move(const RecordMap::value_type* record) {
     ++moves_;
     valid_ = record != nullptr;
-    // New strings first, so that the old views' memory is not reused before they are freed: ASan sees a view held too long.
+    // New strings first, so that the old views' memory is not reused before they are freed: ASan
+    // sees a view held too long.
     auto key = valid_ ? std::make_unique<std::string>(record->first.user_key) : nullptr;
     auto value = valid_ ? std::make_unique<std::string>(record->second) : nullptr;
     tag_ = valid_ ? record->first.tag : 0;

@@ -12,7 +12,8 @@
 namespace lamella {
 namespace {
 
-// A value up to this size is copied when a backward walk moves past it; a larger one is sought again.
+// A value up to this size is copied when a backward walk moves past it; a larger one is sought
+// again.
 constexpr size_t kCopiedValueBytesMax = 32 << 10;
 // Versions of one key that are walked one by one; where there are more, a seek jumps over the rest.
 constexpr int kWalkedVersionsMax = 8;
@@ -22,11 +23,12 @@ constexpr uint64_t kTagBehindAll = 0;
 
 // What it shows is in one of two places:
 // kAtSource: source_ stands on the record; key_ and the value are its views.
-// kSaved: source_ has moved on backwards, to find no newer version; the record is copied in saved_key_, saved_value_.
+// kSaved: source_ has moved on backwards, to find no newer version; the record is copied in
+// saved_key_, saved_value_.
 class VisibleIterator final : public Iterator {
  public:
-  VisibleIterator(std::unique_ptr<InternalIterator> source, uint64_t sequence, const ReadOptions& options, bool verify,
-                  std::function<void()> on_destroy)
+  VisibleIterator(std::unique_ptr<InternalIterator> source, uint64_t sequence,
+                  const ReadOptions& options, bool verify, std::function<void()> on_destroy)
       : source_(std::move(source)),
         sequence_(sequence),
         lower_(options.lower_bound),
@@ -158,7 +160,8 @@ class VisibleIterator final : public Iterator {
     place_ = Place::kAtSource;
   }
 
-  // Shows the first visible key from where source_ stands. `skip`: versions of saved_key_ are done with.
+  // Shows the first visible key from where source_ stands. `skip`: versions of saved_key_ are done
+  // with.
   void FindForward(bool skip) {
     for (int walked = 0; source_->Valid();) {
       const InternalKey at = source_->key();
@@ -194,7 +197,8 @@ class VisibleIterator final : public Iterator {
     }
   }
 
-  // Shows the last visible key from where source_ stands, which is the oldest version of some key, or at an end.
+  // Shows the last visible key from where source_ stands, which is the oldest version of some key,
+  // or at an end.
   void FindBackward() {
     while (source_->Valid()) {
       const std::string_view at = source_->key().user_key;
@@ -202,7 +206,8 @@ class VisibleIterator final : public Iterator {
       saved_key_.assign(at);
       Candidate candidate;
       if (!CollectVersions(&candidate)) return Stop();
-      if (candidate.found && TagKind(candidate.tag) == RecordKind::kPut) return ShowCandidate(std::move(candidate));
+      if (candidate.found && TagKind(candidate.tag) == RecordKind::kPut)
+        return ShowCandidate(std::move(candidate));
       if (!LeaveSavedKeyBackward()) return Stop();
     }
     Stop();
@@ -243,14 +248,16 @@ class VisibleIterator final : public Iterator {
     if (!Stands(wanted)) source_->Seek(wanted);
     if (!source_->status().ok()) return Stop();
     if (!Stands(wanted)) {
-      return StopWith(
-          Status::Corruption(Concat("iterator: expected the record with sequence number ", TagSequence(candidate.tag),
-                                    " again, found it gone; run `lamella check` on the store")));
+      return StopWith(Status::Corruption(
+          Concat("iterator: expected the record with sequence number ", TagSequence(candidate.tag),
+                 " again, found it gone; run `lamella check` on the store")));
     }
     ShowSource();
   }
 
-  bool Stands(const InternalKey& on) const { return source_->Valid() && CompareInternal(source_->key(), on) == 0; }
+  bool Stands(const InternalKey& on) const {
+    return source_->Valid() && CompareInternal(source_->key(), on) == 0;
+  }
 
   // Moves source_ back before every version of saved_key_. False after an error.
   bool LeaveSavedKeyBackward() {
@@ -280,10 +287,11 @@ class VisibleIterator final : public Iterator {
 
 }  // namespace
 
-std::unique_ptr<Iterator> NewVisibleIterator(std::unique_ptr<InternalIterator> source, uint64_t sequence,
-                                             const ReadOptions& options, bool verify,
-                                             std::function<void()> on_destroy) {
-  return std::make_unique<VisibleIterator>(std::move(source), sequence, options, verify, std::move(on_destroy));
+std::unique_ptr<Iterator> NewVisibleIterator(std::unique_ptr<InternalIterator> source,
+                                             uint64_t sequence, const ReadOptions& options,
+                                             bool verify, std::function<void()> on_destroy) {
+  return std::make_unique<VisibleIterator>(std::move(source), sequence, options, verify,
+                                           std::move(on_destroy));
 }
 
 }  // namespace lamella

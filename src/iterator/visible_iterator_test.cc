@@ -24,7 +24,8 @@ void Delete(LiveTable* table, const std::string& key, uint64_t sequence) {
 }
 
 struct Visible {
-  Visible(const LiveTable* table, uint64_t sequence, const ReadOptions& options = {}, bool verify = false) {
+  Visible(const LiveTable* table, uint64_t sequence, const ReadOptions& options = {},
+          bool verify = false) {
     auto owned = std::make_unique<LiveIterator>(table);
     source = owned.get();
     iterator = NewVisibleIterator(std::move(owned), sequence, options, verify, nullptr);
@@ -169,7 +170,8 @@ TEST(VisibleIterator, TurnsAroundAnywhere) {
 
 TEST(VisibleIterator, SeekTakesItsOwnKeyAsTarget) {
   LiveTable table;
-  for (const char* key : {"alpha-long-enough-to-be-on-the-heap", "beta-long-enough-to-be-on-the-heap"})
+  for (const char* key :
+       {"alpha-long-enough-to-be-on-the-heap", "beta-long-enough-to-be-on-the-heap"})
     Put(&table, key, 1, "v");
   Visible it(&table, kNow);
   it->SeekToLast();
@@ -269,12 +271,15 @@ TEST(VisibleIterator, OnDestroyRunsAfterTheSourceIsGone) {
     std::string* log_;
   };
   std::string log;
-  NewVisibleIterator(std::make_unique<Tracked>(&log), 1, {}, false, [&log] { log += "pins"; }).reset();
+  NewVisibleIterator(std::make_unique<Tracked>(&log), 1, {}, false, [&log] {
+    log += "pins";
+  }).reset();
   EXPECT_EQ(log, "source pins");
 }
 
-// A random history over several tables, read as of a sequence number within it and within random bounds, walked at random
-// against the model, while newer records are written and one table is merged into the next.
+// A random history over several tables, read as of a sequence number within it and within random
+// bounds, walked at random against the model, while newer records are written and one table is
+// merged into the next.
 void WalkAtRandom(uint64_t seed) {
   SCOPED_TRACE(Concat("seed ", seed));
   using testing::KeyShape;
@@ -291,7 +296,8 @@ void WalkAtRandom(uint64_t seed) {
       Delete(table, key, sequence);
       if (to_model) model.Delete(sequence, key);
     } else {
-      const std::string value = testing::MakeValue(sequence, testing::ValueSize(&random, value_max));
+      const std::string value =
+          testing::MakeValue(sequence, testing::ValueSize(&random, value_max));
       Put(table, key, sequence, value);
       if (to_model) model.Put(sequence, key, value);
     }
@@ -307,14 +313,15 @@ void WalkAtRandom(uint64_t seed) {
   options.upper_bound = upper;
   std::vector<std::unique_ptr<InternalIterator>> children;
   for (const LiveTable& table : tables) children.push_back(std::make_unique<LiveIterator>(&table));
-  auto it = NewVisibleIterator(NewMergingIterator(std::move(children)), at_sequence, options, random.OneIn(2), nullptr);
+  auto it = NewVisibleIterator(NewMergingIterator(std::move(children)), at_sequence, options,
+                               random.OneIn(2), nullptr);
   auto expected = model.NewIterator(at_sequence, lower, upper);
   uint64_t newer = last;
   for (int step = 0; step < 300; ++step) {
     if (random.OneIn(2)) write(&tables[0], ++newer, false);
     if (random.OneIn(3) && tables.size() > 1) tables[tables.size() - 2].MergeOne(&tables.back());
-    const std::string target =
-        random.OneIn(2) ? testing::MakeKey(shape, random.Uniform(keys)) : testing::MakeNearKey(shape, &random, keys);
+    const std::string target = random.OneIn(2) ? testing::MakeKey(shape, random.Uniform(keys))
+                                               : testing::MakeNearKey(shape, &random, keys);
     const uint64_t action = expected->Valid() ? random.Uniform(24) : random.Uniform(4);
     auto both = [&](auto move) {
       move(it.get());

@@ -15,16 +15,18 @@ PmLog::PmLog(Pool* pool, uint32_t shard_count, const std::vector<uint64_t>& next
   for (uint32_t i = 0; i < 2 * shard_count; ++i) {
     auto shard = std::make_unique<Shard>();
     const uint64_t ordinal = i < next_ordinal.size() ? next_ordinal[i] : 1;
-    shard->appender =
-        std::make_unique<RecordAppender>(pool, i % pool->part_count(), ChunkKind::kLog, i, ordinal, WriteCause::kLog);
+    shard->appender = std::make_unique<RecordAppender>(
+        pool, i % pool->part_count(), ChunkKind::kLog, i, ordinal, WriteCause::kLog);
     shard->random = Random(0x9e3779b97f4a7c15ull * (i + 1));
     shard->end = {ordinal, 0};
     shards_.push_back(std::move(shard));
   }
-  for (size_t i = shards_.size(); i < next_ordinal.size(); ++i) former_.push_back({next_ordinal[i], 0});
+  for (size_t i = shards_.size(); i < next_ordinal.size(); ++i)
+    former_.push_back({next_ordinal[i], 0});
 }
 
-PmLog::Shard* PmLog::Take(size_t first, uint32_t turn, std::mutex Shard::* mutex, std::unique_lock<std::mutex>* lock) {
+PmLog::Shard* PmLog::Take(size_t first, uint32_t turn, std::mutex Shard::* mutex,
+                          std::unique_lock<std::mutex>* lock) {
   const size_t count = shards_.size() / 2;
   const int cpu = sched_getcpu();
   const size_t own = (static_cast<size_t>(cpu < 0 ? 0 : cpu) + turn) % count;
@@ -41,7 +43,8 @@ PmLog::Shard* PmLog::Take(size_t first, uint32_t turn, std::mutex Shard::* mutex
 std::vector<LogPosition> PmLog::SealAll() {
   std::vector<LogPosition> positions;
   for (size_t i = 0; i < shards_.size(); ++i) {
-    positions.push_back(i < shards_.size() / 2 ? shards_[i]->appender->Seal() : shards_[i]->end);  // keeps I3
+    // keeps I3
+    positions.push_back(i < shards_.size() / 2 ? shards_[i]->appender->Seal() : shards_[i]->end);
   }
   positions.insert(positions.end(), former_.begin(), former_.end());
   return positions;
@@ -63,7 +66,9 @@ void PmLog::LeaveChunks(const std::function<bool(const ChunkRef&)>& leave) {
 
 namespace {
 
-constexpr uint64_t RoundUpToLine(uint64_t n) { return (n + kLineBytes - 1) & ~uint64_t{kLineBytes - 1}; }
+constexpr uint64_t RoundUpToLine(uint64_t n) {
+  return (n + kLineBytes - 1) & ~uint64_t{kLineBytes - 1};
+}
 
 bool AllZero(const void* bytes, uint64_t n) {
   const char* p = static_cast<const char*>(bytes);
@@ -73,8 +78,8 @@ bool AllZero(const void* bytes, uint64_t n) {
 }  // namespace
 
 bool IsVoid(const std::vector<SequenceGap>& gaps, uint64_t sequence) {
-  const auto at =
-      std::partition_point(gaps.begin(), gaps.end(), [&](const SequenceGap& g) { return g.last < sequence; });
+  const auto at = std::partition_point(gaps.begin(), gaps.end(),
+                                       [&](const SequenceGap& g) { return g.last < sequence; });
   return at != gaps.end() && at->first <= sequence;
 }
 
@@ -101,7 +106,8 @@ uint64_t ForEachRecord(const Pool& pool, const ChunkRef& chunk, uint64_t from,
       behind_last = at;
       continue;
     }
-    // A sealed line's padding, the end, or damage. Records start on 8-byte places; one that follows a seal, on a line.
+    // A sealed line's padding, the end, or damage. Records start on 8-byte places; one that follows
+    // a seal, on a line.
     const uint64_t line = RoundUpToLine(at);
     const bool padding = line != at && AllZero(search.At(at), std::min(line, end) - at);
     const uint64_t next = search.FirstFrom(padding ? line : at + 8);
@@ -117,7 +123,8 @@ uint64_t RecordsLostAtMost(const Pool& pool, PmPtr from, PmPtr to) {
   for (uint64_t at = from.offset(); at < to.offset(); ++count) {
     const auto* header = pool.At<RecordHeader>({from.part(), at});
     const uint64_t left = to.offset() - at;
-    if (!RecordIsPlausible(*header, left)) return count + std::max<uint64_t>(1, left / RecordBytes(0, 1, 0));
+    if (!RecordIsPlausible(*header, left))
+      return count + std::max<uint64_t>(1, left / RecordBytes(0, 1, 0));
     at += RecordBytes(ShapeHeight(header->shape), header->key_size, header->value_size);
   }
   return count;
@@ -135,7 +142,8 @@ uint64_t RecordsInAtMost(const Pool& pool, const ChunkRef& chunk) {
       at += 8;
       continue;
     }
-    if (!RecordIsPlausible(*header, left)) return count + std::max<uint64_t>(1, left / RecordBytes(0, 1, 0));
+    if (!RecordIsPlausible(*header, left))
+      return count + std::max<uint64_t>(1, left / RecordBytes(0, 1, 0));
     at += RecordBytes(ShapeHeight(header->shape), header->key_size, header->value_size);
     count++;
   }
@@ -161,7 +169,8 @@ struct ShardScan {
   PmPtr tear_place;
 };
 
-// After a tear only the torn write's own later records may follow: one batch, whose sequence numbers and countdown add up.
+// After a tear only the torn write's own later records may follow: one batch, whose sequence
+// numbers and countdown add up.
 bool IsOneBatch(const std::vector<LogEntry>& entries, size_t from) {
   for (size_t i = from; i < entries.size(); ++i) {
     const uint64_t ends_at = TagSequence(entries[i].tag) + entries[i].batch_remaining;
@@ -178,7 +187,8 @@ uint64_t SkipGaps(const std::vector<SequenceGap>& gaps, uint64_t sequence) {
   return sequence;
 }
 
-// The numbers behind `base` that are neither void nor of any entry, ascending; the last range has no end.
+// The numbers behind `base` that are neither void nor of any entry, ascending; the last range has
+// no end.
 std::vector<SequenceGap> MissingNumbers(const std::vector<LogEntry>& entries, uint64_t base,
                                         const std::vector<SequenceGap>& gaps) {
   std::vector<SequenceGap> missing;
@@ -204,8 +214,9 @@ std::vector<SequenceGap> MissingNumbers(const std::vector<LogEntry>& entries, ui
 
 // True if a number between the two is missing.
 bool IsOneMissing(const std::vector<SequenceGap>& missing, uint64_t after, uint64_t before) {
-  const auto at = std::partition_point(missing.begin(), missing.end(),
-                                       [&](const SequenceGap& range) { return range.last <= after; });
+  const auto at =
+      std::partition_point(missing.begin(), missing.end(),
+                           [&](const SequenceGap& range) { return range.last <= after; });
   return at != missing.end() && at->first < before;
 }
 
@@ -217,7 +228,8 @@ Status DamagedAt(const Pool& pool, PmPtr place, const std::string& what) {
 
 Status ScanShard(const Pool& pool, std::vector<ChunkRef> chunks, const LogPosition& boundary,
                  const std::vector<SequenceGap>& gaps, ShardScan* scan) {
-  std::sort(chunks.begin(), chunks.end(), [](const ChunkRef& a, const ChunkRef& b) { return a.ordinal < b.ordinal; });
+  std::sort(chunks.begin(), chunks.end(),
+            [](const ChunkRef& a, const ChunkRef& b) { return a.ordinal < b.ordinal; });
   uint64_t last = 0;
   size_t noted = 0;
   for (const ChunkRef& chunk : chunks) {
@@ -226,15 +238,18 @@ Status ScanShard(const Pool& pool, std::vector<ChunkRef> chunks, const LogPositi
     const uint64_t end = uint64_t{chunk.run_chunks} * pool.chunk_bytes();
     if (from > end || from % 8 != 0) {
       return Status::Corruption("log boundary at offset " + std::to_string(from) + " of chunk " +
-                                std::to_string(chunk.index) + ": expected a multiple of 8 of at most " +
-                                std::to_string(end) + " bytes");
+                                std::to_string(chunk.index) +
+                                ": expected a multiple of 8 of at most " + std::to_string(end) +
+                                " bytes");
     }
-    // A tear that only void records follow in its chunk is an earlier crash's: later sessions wrote to chunks of their own.
+    // A tear that only void records follow in its chunk is an earlier crash's: later sessions wrote
+    // to chunks of their own.
     PmPtr tear;
     const PmPtr start = pool.ChunkStart(chunk);
     const uint64_t whole = WholeBytes(pool, chunk);
     const auto note_damage = [&](PmPtr place) {
-      if (place.offset() - start.offset() < whole) scan->damage.push_back({.place = place, .after = last});
+      if (place.offset() - start.offset() < whole)
+        scan->damage.push_back({.place = place, .after = last});
     };
     const uint64_t behind = ForEachRecord(
         pool, chunk, from,
@@ -261,8 +276,8 @@ Status ScanShard(const Pool& pool, std::vector<ChunkRef> chunks, const LogPositi
 
 }  // namespace
 
-uint64_t CountMissing(const std::vector<LogEntry>& entries, uint64_t base, const std::vector<SequenceGap>& gaps,
-                      uint64_t through) {
+uint64_t CountMissing(const std::vector<LogEntry>& entries, uint64_t base,
+                      const std::vector<SequenceGap>& gaps, uint64_t through) {
   uint64_t count = 0;
   for (const SequenceGap& range : MissingNumbers(entries, base, gaps)) {
     if (range.first <= through) count += std::min(range.last, through) - range.first + 1;
@@ -282,7 +297,8 @@ Status ReadLog(const Pool& pool, const std::vector<LogPosition>& boundary, uint6
   std::vector<LogEntry> all;
   uint64_t published = base;
   std::vector<Damage> damage;
-  contents->sequence_seen = std::max(base, gaps.empty() ? 0 : gaps.back().last);  // a void number is never drawn again
+  // a void number is never drawn again
+  contents->sequence_seen = std::max(base, gaps.empty() ? 0 : gaps.back().last);
   for (size_t i = 0; i < shards.size(); ++i) {
     const LogPosition from = i < boundary.size() ? boundary[i] : LogPosition{};
     contents->next_ordinal[i] = std::max<uint64_t>(1, from.ordinal + 1);
@@ -291,7 +307,8 @@ Status ReadLog(const Pool& pool, const std::vector<LogPosition>& boundary, uint6
     ShardScan scan;
     Status s = ScanShard(pool, std::move(shards[i]), from, gaps, &scan);
     if (!s.ok()) return s;
-    if (!may_have_holes && scan.tear < scan.entries.size() && !IsOneBatch(scan.entries, scan.tear)) {
+    if (!may_have_holes && scan.tear < scan.entries.size() &&
+        !IsOneBatch(scan.entries, scan.tear)) {
       return DamagedAt(pool, scan.tear_place, "and acknowledged ones follow");
     }
     contents->sequence_seen = std::max(contents->sequence_seen, scan.sequence_seen);
@@ -301,30 +318,34 @@ Status ReadLog(const Pool& pool, const std::vector<LogPosition>& boundary, uint6
       if (TagSequence(e.tag) > base) all.push_back(e);
     }
   }
-  std::sort(all.begin(), all.end(), [](const LogEntry& a, const LogEntry& b) { return a.tag < b.tag; });
+  std::sort(all.begin(), all.end(),
+            [](const LogEntry& a, const LogEntry& b) { return a.tag < b.tag; });
   // The longest run without a hole, whole batches only.
   size_t kept = 0;
   contents->sequence_last = base;
   const std::vector<SequenceGap> missing = MissingNumbers(all, base, gaps);
   for (size_t i = 0; i < all.size() && TagSequence(all[i].tag) < missing.front().first; ++i) {
-    if (i > 0 && TagSequence(all[i].tag) == TagSequence(all[i - 1].tag)) break;  // no number is drawn twice
+    // no number is drawn twice
+    if (i > 0 && TagSequence(all[i].tag) == TagSequence(all[i - 1].tag)) break;
     if (all[i].batch_remaining != 0) continue;
     kept = i + 1;
     contents->sequence_last = TagSequence(all[i].tag);
   }
   if (!may_have_holes) {
     for (const Damage& d : damage) {
-      if (!IsOneMissing(missing, d.after, d.before)) continue;  // an earlier crash's, or it is in tables
+      // an earlier crash's, or it is in tables
+      if (!IsOneMissing(missing, d.after, d.before)) continue;
       return DamagedAt(pool, d.place, "though it did once");
     }
     // A gap was declared where a run ended: an earlier recovery found every number before it.
     const uint64_t first_lost = SkipGaps(gaps, contents->sequence_last + 1);
     const bool found_once = !gaps.empty() && first_lost < gaps.back().first;
     if (found_once || first_lost <= published) {
-      return Status::Corruption(
-          "the log lacks the record of sequence number " + std::to_string(first_lost) +
-          (found_once ? ", which an earlier recovery found" : ", and later ones say that it was published") +
-          "; `lamella repair` saves what validates");
+      return Status::Corruption("the log lacks the record of sequence number " +
+                                std::to_string(first_lost) +
+                                (found_once ? ", which an earlier recovery found"
+                                            : ", and later ones say that it was published") +
+                                "; `lamella repair` saves what validates");
     }
   }
   all.resize(kept);

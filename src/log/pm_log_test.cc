@@ -35,7 +35,8 @@ class PmLogTest : public RecordsTest {
     Start(shards);
   }
   /// Numbers [first, first + count) as one batch in a shard; the places of its records.
-  std::vector<PmPtr> Write(uint32_t shard, uint64_t first, uint32_t count = 1, size_t value_bytes = 10) {
+  std::vector<PmPtr> Write(uint32_t shard, uint64_t first, uint32_t count = 1,
+                           size_t value_bytes = 10) {
     RecordAppender* appender = log_->shard(shard).appender.get();
     const std::string value = testing::MakeValue(first, value_bytes);
     const std::vector<uint64_t> bytes(count, RecordBytes(1, 4, value.size()));
@@ -53,11 +54,14 @@ class PmLogTest : public RecordsTest {
     return places;
   }
   /// The same, by a writer that a crash cut before it knew that its records were durable.
-  std::vector<PmPtr> WriteCut(uint32_t shard, uint64_t first, uint32_t count = 1, size_t value_bytes = 10) {
+  std::vector<PmPtr> WriteCut(uint32_t shard, uint64_t first, uint32_t count = 1,
+                              size_t value_bytes = 10) {
     std::map<uint32_t, uint64_t> whole;
-    pool_->ForEachChunk([&](const ChunkRef& chunk) { whole[chunk.index] = WholeBytes(*pool_, chunk); });
+    pool_->ForEachChunk(
+        [&](const ChunkRef& chunk) { whole[chunk.index] = WholeBytes(*pool_, chunk); });
     std::vector<PmPtr> places = Write(shard, first, count, value_bytes);
-    pool_->ForEachChunk([&](const ChunkRef& chunk) { SetWholeBytes(*pool_, chunk, whole[chunk.index]); });
+    pool_->ForEachChunk(
+        [&](const ChunkRef& chunk) { SetWholeBytes(*pool_, chunk, whole[chunk.index]); });
     return places;
   }
   /// As a power cut leaves it that takes all that was not flushed.
@@ -68,7 +72,8 @@ class PmLogTest : public RecordsTest {
   /// As a crash in mid-write leaves it: the line or lines of the record are still zero.
   void Erase(PmPtr place) const { std::memset(pool_->Address(place), 0, At(place)->bytes()); }
 
-  LogContents Read(const std::vector<LogPosition>& boundary = {}, uint64_t base = 0, const Gaps& gaps = {}) {
+  LogContents Read(const std::vector<LogPosition>& boundary = {}, uint64_t base = 0,
+                   const Gaps& gaps = {}) {
     LogContents contents;
     const Status s = ReadLog(*pool_, boundary, base, gaps, false, &contents);
     EXPECT_TRUE(s.ok()) << s.ToString();
@@ -113,7 +118,8 @@ TEST_F(PmLogTest, ShardsAreMergedBySequenceNumber) {
     for (int i = 0; i < 300; ++i) {
       const auto count = static_cast<uint32_t>(random.OneIn(4) ? 1 + random.Uniform(30) : 1);
       const size_t value_bytes = random.OneIn(20) ? random.Uniform(30000) : random.Uniform(100);
-      for (const PmPtr place : Write(static_cast<uint32_t>(random.Uniform(shards)), next, count, value_bytes)) {
+      for (const PmPtr place :
+           Write(static_cast<uint32_t>(random.Uniform(shards)), next, count, value_bytes)) {
         model[next++] = place;
       }
     }
@@ -223,7 +229,8 @@ TEST_F(PmLogTest, DamageInTheMiddleIsCorruptionAndNamesThePlace) {  // P5
   for (const bool erase : {false, true}) {
     StartAnew(1, 1);
     Write(0, 1, 3);
-    const PmPtr damaged = Write(0, 4, 1, 60)[0];  // zeros up to a line's end would be a sealed line's padding
+    // zeros up to a line's end would be a sealed line's padding
+    const PmPtr damaged = Write(0, 4, 1, 60)[0];
     Write(0, 5);
     Write(0, 6, 2);
     erase ? Erase(damaged) : Damage(damaged);
@@ -251,8 +258,8 @@ TEST_F(PmLogTest, ATornLastWriteIsNoDamage) {
   }
 }
 
-// What was durable once and does not validate was damaged, whatever comes after it, and nothing does here: the last record of a full
-// chunk, of an idle shard, of the log.
+// What was durable once and does not validate was damaged, whatever comes after it, and nothing
+// does here: the last record of a full chunk, of an idle shard, of the log.
 TEST_F(PmLogTest, DamageOfTheLastRecordIsNoTear) {  // P1, P5
   for (int which = 0; which < 3; ++which) {
     for (const bool forget : {false, true}) {
@@ -271,12 +278,15 @@ TEST_F(PmLogTest, DamageOfTheLastRecordIsNoTear) {  // P1, P5
       if (!forget) {
         const Status s = TryRead();
         EXPECT_TRUE(s.IsCorruption()) << s.ToString();
-        EXPECT_TRUE(Says(s, "the log is damaged at " + DescribePlace(*pool_, damaged))) << s.ToString();
+        EXPECT_TRUE(Says(s, "the log is damaged at " + DescribePlace(*pool_, damaged)))
+            << s.ToString();
         continue;
       }
       ForgetWholeBytes();
       if (which == 0) {
-        EXPECT_TRUE(Says(TryRead(), "lacks the record of sequence number 1, and later ones say that it was published"));
+        EXPECT_TRUE(Says(
+            TryRead(),
+            "lacks the record of sequence number 1, and later ones say that it was published"));
       } else {  // 3 was not published when 4 was drawn; nothing tells
         EXPECT_EQ(Numbers(Read()), Range(1, which == 1 ? 2 : 4));
       }
@@ -284,7 +294,8 @@ TEST_F(PmLogTest, DamageOfTheLastRecordIsNoTear) {  // P1, P5
   }
 }
 
-// All of a batch was durable: that what follows the damage is of the same batch does not make it a tear.
+// All of a batch was durable: that what follows the damage is of the same batch does not make it a
+// tear.
 TEST_F(PmLogTest, DamageInADurableLastBatchIsCorruption) {
   for (uint32_t record = 0; record < 4; ++record) {
     StartAnew(1, 1);
@@ -294,7 +305,8 @@ TEST_F(PmLogTest, DamageInADurableLastBatchIsCorruption) {
   }
 }
 
-// Writes end in any order. A number is lost, and not torn, if any record was drawn after it was published.
+// Writes end in any order. A number is lost, and not torn, if any record was drawn after it was
+// published.
 TEST_F(PmLogTest, AHoleBelowWhatWasPublishedIsCorruption) {
   for (uint64_t hole = 1; hole <= 40; ++hole) {
     StartAnew(1, 3);
@@ -314,7 +326,8 @@ TEST_F(PmLogTest, AHoleBelowWhatWasPublishedIsCorruption) {
     EXPECT_GE(published_last + 6, 40 - (hole == 40 ? 1 : 0));
     ForgetWholeBytes();
     const Status s = TryRead();
-    EXPECT_EQ(s.IsCorruption(), hole <= published_last || hole + 3 <= 40) << hole << ": " << s.ToString();
+    EXPECT_EQ(s.IsCorruption(), hole <= published_last || hole + 3 <= 40)
+        << hole << ": " << s.ToString();
   }
 }
 
@@ -342,7 +355,8 @@ TEST_F(PmLogTest, LostRecordsAreCountedByTheirHeaders) {
   EXPECT_EQ(RecordsLostAtMost(*pool_, places[1], places[2]), 1u);
   EXPECT_EQ(RecordsLostAtMost(*pool_, places[1], places[5]), 4u);
   At(places[2])->header.value_size += 8;
-  EXPECT_GE(RecordsLostAtMost(*pool_, places[1], places[5]), 4u) << "no longer exact, and none too few";
+  EXPECT_GE(RecordsLostAtMost(*pool_, places[1], places[5]), 4u)
+      << "no longer exact, and none too few";
   Erase(places[3]);
   EXPECT_GE(RecordsLostAtMost(*pool_, places[3], places[5]), 2u);
 }
@@ -350,7 +364,8 @@ TEST_F(PmLogTest, LostRecordsAreCountedByTheirHeaders) {
 TEST_F(PmLogTest, MissingNumbersAreCounted) {
   Start(1);
   std::vector<LogEntry> entries;
-  for (const uint64_t n : {3, 4, 4, 6, 12, 13}) entries.push_back({.tag = MakeTag(n, RecordKind::kPut)});
+  for (const uint64_t n : {3, 4, 4, 6, 12, 13})
+    entries.push_back({.tag = MakeTag(n, RecordKind::kPut)});
   const Gaps gaps = {{7, 9}, {15, 20}};
   EXPECT_EQ(CountMissing(entries, 0, gaps, 13), 5u) << "1, 2, 5, 10, 11";
   EXPECT_EQ(CountMissing(entries, 3, gaps, 10), 2u);
@@ -381,7 +396,8 @@ TEST_F(PmLogTest, VoidNumbersAreSkippedAndTheirRecordsIgnored) {
   Start(2, {2, 2});
   Write(0, 5);
   Write(1, 6, 2);
-  EXPECT_EQ(Numbers(Read()), Range(1, 2)) << "the control: without the gap the hole at 3 ends the run";
+  EXPECT_EQ(Numbers(Read()), Range(1, 2))
+      << "the control: without the gap the hole at 3 ends the run";
   const LogContents contents = Read({}, 0, {{3, 4}});
   EXPECT_EQ(Numbers(contents), (std::vector<uint64_t>{1, 2, 5, 6, 7}));
   EXPECT_EQ(contents.sequence_last, 7u);
@@ -393,7 +409,8 @@ TEST_F(PmLogTest, TheGapsEndIsSeenThoughNoRecordShowsIt) {
   EXPECT_EQ(Read({}, 0, {{2, 90}}).sequence_seen, 90u);
 }
 
-// A batch that a crash tore stays in the log, void, while later sessions write behind it: it is no damage to them either.
+// A batch that a crash tore stays in the log, void, while later sessions write behind it: it is no
+// damage to them either.
 TEST_F(PmLogTest, ATornBatchOfAnEarlierSessionIsNoDamage) {
   for (uint32_t torn = 0; torn < 4; ++torn) {
     StartAnew(1, 1);
@@ -415,8 +432,8 @@ TEST_F(PmLogTest, ATornBatchOfAnEarlierSessionIsNoDamage) {
   }
 }
 
-// What an earlier recovery found must still be there, whatever damage looks like: here the last record of a chunk, where it
-// might as well be torn.
+// What an earlier recovery found must still be there, whatever damage looks like: here the last
+// record of a chunk, where it might as well be torn.
 TEST_F(PmLogTest, AHoleWhereAnEarlierRecoveryHadNoneIsCorruption) {
   Start(2);
   Write(0, 1, 3);
@@ -432,10 +449,12 @@ TEST_F(PmLogTest, AHoleWhereAnEarlierRecoveryHadNoneIsCorruption) {
   const Status s = ReadLog(*pool_, {}, 0, gaps, false, &contents);
   EXPECT_TRUE(s.IsCorruption());
   EXPECT_TRUE(Says(s, "lacks the record of sequence number 4")) << s.ToString();
-  EXPECT_TRUE(ReadLog(*pool_, {}, 5, gaps, false, &contents).ok()) << "what the base covers is in tables";
+  EXPECT_TRUE(ReadLog(*pool_, {}, 5, gaps, false, &contents).ok())
+      << "what the base covers is in tables";
 }
 
-// Sessions that end in crashes, over and over: what was acknowledged is kept, and no number is drawn twice.
+// Sessions that end in crashes, over and over: what was acknowledged is kept, and no number is
+// drawn twice.
 TEST_F(PmLogTest, NoNumberIsDrawnAgainOverManyCrashes) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -454,7 +473,8 @@ TEST_F(PmLogTest, NoNumberIsDrawnAgainOverManyCrashes) {
           kept.push_back(next++);
         }
       }
-      // The crash: of the last write of each shard anything may be missing, from the first number lost on nothing counts.
+      // The crash: of the last write of each shard anything may be missing, from the first number
+      // lost on nothing counts.
       uint64_t first_lost = UINT64_MAX;
       for (uint32_t shard = 0; shard < 3; ++shard) {
         const uint64_t lost_count = random.Uniform(3);
@@ -497,7 +517,8 @@ TEST(SequenceGaps, AgreeWithASetOfNumbers) {
       for (uint64_t n = last + 1; n <= seen; ++n) model.insert(n);
       AddGap(&gaps, last, seen);
       for (uint64_t n = 0; n < 260; ++n) {
-        ASSERT_EQ(IsVoid(gaps, n), model.contains(n)) << n << " after (" << last << ", " << seen << "]";
+        ASSERT_EQ(IsVoid(gaps, n), model.contains(n))
+            << n << " after (" << last << ", " << seen << "]";
       }
       for (size_t i = 0; i < gaps.size(); ++i) {
         EXPECT_LE(gaps[i].first, gaps[i].last);
@@ -546,12 +567,13 @@ TEST_F(PmLogTest, ForEachRecordTellsDamageAndGoesOnBehindIt) {
   expected.erase(expected.begin() + 9);
   expected.erase(expected.begin() + 3);
   EXPECT_EQ(visited, expected);
-  EXPECT_EQ(damaged, std::vector<PmPtr>{places[3]}) << "the last one may as well be torn: nothing follows it";
+  EXPECT_EQ(damaged, std::vector<PmPtr>{places[3]})
+      << "the last one may as well be torn: nothing follows it";
   EXPECT_EQ(behind, places[9].offset() % kChunkBytesMin);
   visited.clear();
   ForEachRecord(
-      *pool_, chunk, places[6].offset() % kChunkBytesMin, [&](const Record*, PmPtr place) { visited.push_back(place); },
-      nullptr);
+      *pool_, chunk, places[6].offset() % kChunkBytesMin,
+      [&](const Record*, PmPtr place) { visited.push_back(place); }, nullptr);
   EXPECT_EQ(visited.size(), 3u) << "from the given offset on";
 }
 
@@ -569,7 +591,8 @@ TEST_F(PmLogTest, WhatShardsWriteConcurrentlyIsReadBackInOrder) {
         const std::lock_guard lock(shard.mu);
         if (!shard.appender->Prepare(RecordBytes(0, 8, 0), Claimant::kWriter).ok()) return;
         const uint64_t n = next.fetch_add(1);
-        shard.appender->Append({.tag = MakeTag(n, RecordKind::kPut), .key = "12345678", .value = {}});
+        shard.appender->Append(
+            {.tag = MakeTag(n, RecordKind::kPut), .key = "12345678", .value = {}});
         shard.appender->Commit();
       }
     });

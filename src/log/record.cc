@@ -13,21 +13,22 @@ uint32_t BodyChecksum(std::string_view key, std::string_view value) {
   return Crc32c(Crc32c(0, key.data(), key.size()), value.data(), value.size());
 }
 
-uint32_t RecordChecksum(uint32_t body_checksum, const RecordHeader& header, PmPtr place, uint32_t epoch) {
+uint32_t RecordChecksum(uint32_t body_checksum, const RecordHeader& header, PmPtr place,
+                        uint32_t epoch) {
   const struct {
     uint64_t place;
     uint64_t epoch;
     RecordHeader header;
   } head{place.word,
-           epoch,
-           // Field by field: the mark may be set meanwhile.
-           {.tag = header.tag,
-            .checksum = 0,
-            .value_size = header.value_size,
-            .key_size = header.key_size,
-            .shape = header.shape,
-            .mark = 0,
-            .batch_remaining = header.batch_remaining}};
+         epoch,
+         // Field by field: the mark may be set meanwhile.
+         {.tag = header.tag,
+          .checksum = 0,
+          .value_size = header.value_size,
+          .key_size = header.key_size,
+          .shape = header.shape,
+          .mark = 0,
+          .batch_remaining = header.batch_remaining}};
   return Crc32c(body_checksum, &head, sizeof(head));
 }
 
@@ -35,15 +36,15 @@ bool RecordIsPlausible(const RecordHeader& header, uint64_t available) {
   if (available < sizeof(RecordHeader)) return false;
   const RecordKind kind = TagKind(header.tag);
   return (kind == RecordKind::kPut || kind == RecordKind::kDelete) && header.key_size != 0 &&
-         ShapeHeight(header.shape) <= kHeightMax && (kind == RecordKind::kPut || header.value_size == 0) &&
-         TagSequence(header.tag) != 0 &&
+         ShapeHeight(header.shape) <= kHeightMax &&
+         (kind == RecordKind::kPut || header.value_size == 0) && TagSequence(header.tag) != 0 &&
          RecordBytes(ShapeHeight(header.shape), header.key_size, header.value_size) <= available;
 }
 
 bool RecordIsValid(const Record* record, uint64_t available, PmPtr place, uint32_t epoch) {
   return RecordIsPlausible(record->header, available) &&
-         RecordChecksum(BodyChecksum(record->key(), record->value()), record->header, place, epoch) ==
-             record->header.checksum;
+         RecordChecksum(BodyChecksum(record->key(), record->value()), record->header, place,
+                        epoch) == record->header.checksum;
 }
 
 std::string DescribePlace(const Pool& pool, PmPtr place) {
@@ -55,7 +56,8 @@ std::string DescribePlace(const Pool& pool, PmPtr place) {
 bool OwningChunk(const Pool& pool, PmPtr place, ChunkRef* chunk) {
   for (uint32_t index = pool.ChunkIndex(place);; --index) {
     if (!pool.Describe(place.part(), index, chunk)) return false;
-    if (chunk->kind != ChunkKind::kRunTail) return true;  // a record within a run belongs to the chunk that starts it
+    // a record within a run belongs to the chunk that starts it
+    if (chunk->kind != ChunkKind::kRunTail) return true;
     if (index == 0) return false;
   }
 }
@@ -66,28 +68,33 @@ Status DescribeDamage(const Pool& pool, PmPtr damaged) {
     Status s = VerifyRecord(pool, culprit);
     if (!s.ok()) return s;
   }
-  return Status::Corruption("a link of " +
-                            (culprit ? "the record at " + DescribePlace(pool, culprit) : std::string("a list's head")) +
-                            " is damaged; run `lamella repair` to rebuild the index from the records");
+  return Status::Corruption(
+      "a link of " +
+      (culprit ? "the record at " + DescribePlace(pool, culprit) : std::string("a list's head")) +
+      " is damaged; run `lamella repair` to rebuild the index from the records");
 }
 
 Status VerifyRecord(const Pool& pool, PmPtr place) {
   if (!pool.Contains(place, sizeof(RecordHeader)) || place.offset() % 8 != 0) {
-    return Status::Corruption("a link leads outside the pool, to part " + std::to_string(place.part()) + " byte " +
+    return Status::Corruption("a link leads outside the pool, to part " +
+                              std::to_string(place.part()) + " byte " +
                               std::to_string(place.offset()) +
                               "; run `lamella repair` to rebuild the index from the records");
   }
   ChunkRef chunk;
   if (!OwningChunk(pool, place, &chunk)) {
-    return Status::Corruption("a link leads to " + DescribePlace(pool, place) +
-                              ", which no table owns; run `lamella repair` to rebuild the index from the records");
-  }
-  const uint64_t end = pool.ChunkStart(chunk).offset() + uint64_t{chunk.run_chunks} * pool.chunk_bytes();
-  const uint64_t available = end > place.offset() ? end - place.offset() : 0;
-  if (!pool.Contains(place, available) || !RecordIsValid(pool.At<Record>(place), available, place, chunk.epoch)) {
     return Status::Corruption(
-        "the record at " + DescribePlace(pool, place) +
-        " does not match its checksum; `lamella check` lists all damage, `lamella repair` saves what validates");
+        "a link leads to " + DescribePlace(pool, place) +
+        ", which no table owns; run `lamella repair` to rebuild the index from the records");
+  }
+  const uint64_t end =
+      pool.ChunkStart(chunk).offset() + uint64_t{chunk.run_chunks} * pool.chunk_bytes();
+  const uint64_t available = end > place.offset() ? end - place.offset() : 0;
+  if (!pool.Contains(place, available) ||
+      !RecordIsValid(pool.At<Record>(place), available, place, chunk.epoch)) {
+    return Status::Corruption("the record at " + DescribePlace(pool, place) +
+                              " does not match its checksum; `lamella check` lists all damage, "
+                              "`lamella repair` saves what validates");
   }
   return Status::OK();
 }

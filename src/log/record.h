@@ -1,12 +1,15 @@
-// A record is what a write becomes: checksummed, self-describing, written once and never modified. Its links, kept beside
-// it, and its obsolete mark are not part of it: they may be lost and are rebuilt.
+// A record is what a write becomes: checksummed, self-describing, written once and never modified.
+// Its links, kept beside it, and its obsolete mark are not part of it: they may be lost and are
+// rebuilt.
 //
 //   header (24 bytes) | height x 8-byte links | key | value | zero padding to 8
 //
-// I1: the checksum covers key, value, the record's place, the chunk's epoch and the header (checksum and mark zero), in this order: a
-//     stale record of an earlier life of the chunk, or one that was moved, does not validate; and what takes time can be summed
-//     before the header is known.
-// I2: a record starts at an 8-aligned offset and lies within one chunk, or within one run of chunks.
+// I1: the checksum covers key, value, the record's place, the chunk's epoch and the header
+//     (checksum and mark zero), in this order: a stale record of an earlier life of the chunk, or
+//     one that was moved, does not validate; and what takes time can be summed before the header is
+//     known.
+// I2: a record starts at an 8-aligned offset and lies within one chunk, or within one run of
+//     chunks.
 #ifndef LAMELLA_LOG_RECORD_H_
 #define LAMELLA_LOG_RECORD_H_
 
@@ -25,25 +28,29 @@
 
 namespace lamella {
 
-/// Tallest skiplist node. With a branching of 4 that serves 4^12 = 16 million nodes at full speed, and more a little slower.
+/// Tallest skiplist node. With a branching of 4 that serves 4^12 = 16 million nodes at full speed,
+/// and more a little slower.
 inline constexpr int kHeightMax = 12;
 
 /// Media type.
 struct RecordHeader {
-  uint64_t tag;              // 0: sequence number : 56 | kind : 8
-  uint32_t checksum;         // 8
-  uint32_t value_size;       // 12
-  uint16_t key_size;         // 16
-  uint8_t shape;             // 18: links in bits 0-3, 0 where the log is not index-unified; in 4-7 see kReachUnknown
+  uint64_t tag;         // 0: sequence number : 56 | kind : 8
+  uint32_t checksum;    // 8
+  uint32_t value_size;  // 12
+  uint16_t key_size;    // 16
+  // 18: links in bits 0-3, 0 where the log is not index-unified; in 4-7 see kReachUnknown
+  uint8_t shape;
   uint8_t mark;              // 19: 0 or kMarkObsolete, by the majority of the bits
   uint32_t batch_remaining;  // 20: records of this batch still to come; 0 ends it
 };
 static_assert(sizeof(RecordHeader) == 24);
-static_assert(offsetof(RecordHeader, key_size) == 16 && offsetof(RecordHeader, batch_remaining) == 20);
+static_assert(offsetof(RecordHeader, key_size) == 16 &&
+              offsetof(RecordHeader, batch_remaining) == 20);
 
-/// A record says how far behind its own number those were, at most, that were published when the number was drawn: r in the upper
-/// bits of its shape says that everything up to its number less 2^r was, and kReachUnknown says nothing. What was published was
-/// durable: so a record tells what recovery must find of others, and a number below that which is missing was lost.
+/// A record says how far behind its own number those were, at most, that were published when the
+/// number was drawn: r in the upper bits of its shape says that everything up to its number less
+/// 2^r was, and kReachUnknown says nothing. What was published was durable: so a record tells what
+/// recovery must find of others, and a number below that which is missing was lost.
 inline constexpr uint32_t kReachUnknown = 15;
 /// REQUIRES: published < sequence.
 constexpr uint8_t MakeShape(uint32_t height, uint64_t sequence, uint64_t published) {
@@ -58,14 +65,16 @@ constexpr uint64_t PublishedBefore(const RecordHeader& header) {
   return header.shape >> 4 == kReachUnknown || sequence < reach ? 0 : sequence - reach;
 }
 
-/// A newer record of the key is in the index, and no snapshot needs this one. Outside the checksum, and yet no one bit that flips
-/// may make repair drop a record or bring one back: so every bit says it.
+/// A newer record of the key is in the index, and no snapshot needs this one. Outside the checksum,
+/// and yet no one bit that flips may make repair drop a record or bring one back: so every bit says
+/// it.
 inline constexpr uint8_t kMarkObsolete = 0xff;
 
-/// A link as it is stored: check : 12 | part : 4 | offset : 48. The check folds the rest over itself, so that any one bit that flips
-/// shows, and a word of zeros is not the end of a list.
+/// A link as it is stored: check : 12 | part : 4 | offset : 48. The check folds the rest over
+/// itself, so that any one bit that flips shows, and a word of zeros is not the end of a list.
 constexpr uint64_t LinkCheck(uint64_t target) {
-  return (target ^ (target >> 12) ^ (target >> 24) ^ (target >> 36) ^ (target >> 48) ^ 0x5a7) & 0xfff;
+  return (target ^ (target >> 12) ^ (target >> 24) ^ (target >> 36) ^ (target >> 48) ^ 0x5a7) &
+         0xfff;
 }
 constexpr uint64_t EncodeLink(PmPtr to) { return LinkCheck(to.word) << 52 | to.word; }
 inline constexpr uint64_t kEndLink = EncodeLink(PmPtr());
@@ -76,7 +85,8 @@ constexpr bool DecodeLink(uint64_t word, PmPtr* to) {
 }
 
 constexpr uint64_t RecordBytes(uint32_t height, size_t key_size, size_t value_size) {
-  return (sizeof(RecordHeader) + height * sizeof(uint64_t) + key_size + value_size + 7) & ~uint64_t{7};
+  return (sizeof(RecordHeader) + height * sizeof(uint64_t) + key_size + value_size + 7) &
+         ~uint64_t{7};
 }
 
 /// A record where it lies in the pool. Never constructed; overlaid.
@@ -93,7 +103,8 @@ struct Record {
     return reinterpret_cast<PmWord*>(reinterpret_cast<char*>(this) + sizeof(RecordHeader)) + layer;
   }
   const PmWord* link(uint32_t layer) const { return const_cast<Record*>(this)->link(layer); }
-  /// Acquire: pairs with the release store in Persister::Store, so that what the link leads to is complete.
+  /// Acquire: pairs with the release store in Persister::Store, so that what the link leads to is
+  /// complete.
   uint64_t link_word(uint32_t layer) const { return link(layer)->load(std::memory_order_acquire); }
 
   const char* key_data() const {
@@ -104,8 +115,8 @@ struct Record {
   InternalKey internal_key() const { return {key(), header.tag}; }
 
   bool obsolete() const {
-    return std::popcount(std::atomic_ref<uint8_t>(const_cast<uint8_t&>(header.mark)).load(std::memory_order_relaxed)) >
-           4;
+    return std::popcount(std::atomic_ref<uint8_t>(const_cast<uint8_t&>(header.mark))
+                             .load(std::memory_order_relaxed)) > 4;
   }
   /// Marks it and queues the line for write-back; the caller's next fence makes the mark durable.
   void MarkObsolete(Persister* persister) { SetMark(kMarkObsolete, persister); }
@@ -122,16 +133,18 @@ struct Record {
 /// The part of a record's checksum that covers key and value.
 uint32_t BodyChecksum(std::string_view key, std::string_view value);
 /// Checksum of a record to be placed at `place` in a chunk of `epoch`.
-uint32_t RecordChecksum(uint32_t body_checksum, const RecordHeader& header, PmPtr place, uint32_t epoch);
+uint32_t RecordChecksum(uint32_t body_checksum, const RecordHeader& header, PmPtr place,
+                        uint32_t epoch);
 
-/// True if the header can be that of a record of at most `available` bytes: sizes and kind are possible.
+/// True if the header can be that of a record of at most `available` bytes: sizes and kind are
+/// possible.
 /// REQUIRES: `available` bytes can be read from the header on.
 bool RecordIsPlausible(const RecordHeader& header, uint64_t available);
 /// True if also its checksum holds.
 bool RecordIsValid(const Record* record, uint64_t available, PmPtr place, uint32_t epoch);
 
-/// Corruption naming part, chunk and offset, unless the record at `place` validates. Bounds come from the chunk table, so that
-/// a damaged pointer or size is found and not followed.
+/// Corruption naming part, chunk and offset, unless the record at `place` validates. Bounds come
+/// from the chunk table, so that a damaged pointer or size is found and not followed.
 Status VerifyRecord(const Pool& pool, PmPtr place);
 /// The Corruption that a search met: `damaged` is what it answered.
 Status DescribeDamage(const Pool& pool, PmPtr damaged);

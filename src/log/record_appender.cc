@@ -17,16 +17,21 @@ constexpr uint64_t EncodeWhole(uint32_t epoch, uint64_t bytes) {
   return word | ((word ^ word >> 24 ^ epoch ^ 0x5a5a5a) & 0xffffff) << 40;
 }
 
-constexpr uint64_t RoundUpToLine(uint64_t n) { return (n + kLineBytes - 1) & ~uint64_t{kLineBytes - 1}; }
+constexpr uint64_t RoundUpToLine(uint64_t n) {
+  return (n + kLineBytes - 1) & ~uint64_t{kLineBytes - 1};
+}
 
 }  // namespace
 
 uint64_t WholeBytes(const Pool& pool, const ChunkRef& chunk) {
   // acquire pairs with the release stores: what it counts is there
-  const uint64_t word = pool.Descriptor(chunk.part, chunk.index)->whole_bytes.load(std::memory_order_acquire);
+  const uint64_t word =
+      pool.Descriptor(chunk.part, chunk.index)->whole_bytes.load(std::memory_order_acquire);
   const uint64_t bytes = word & ((uint64_t{1} << 40) - 1);
-  return word == EncodeWhole(chunk.epoch, bytes) && bytes <= uint64_t{chunk.run_chunks} * pool.chunk_bytes() ? bytes
-                                                                                                             : 0;
+  return word == EncodeWhole(chunk.epoch, bytes) &&
+                 bytes <= uint64_t{chunk.run_chunks} * pool.chunk_bytes()
+             ? bytes
+             : 0;
 }
 
 void SetWholeBytes(const Pool& pool, const ChunkRef& chunk, uint64_t bytes) {
@@ -34,8 +39,8 @@ void SetWholeBytes(const Pool& pool, const ChunkRef& chunk, uint64_t bytes) {
       ->whole_bytes.store(EncodeWhole(chunk.epoch, bytes), std::memory_order_release);
 }
 
-RecordAppender::RecordAppender(Pool* pool, uint32_t part, ChunkKind kind, uint32_t owner, uint64_t next_ordinal,
-                               WriteCause cause)
+RecordAppender::RecordAppender(Pool* pool, uint32_t part, ChunkKind kind, uint32_t owner,
+                               uint64_t next_ordinal, WriteCause cause)
     : pool_(pool),
       part_(part),
       kind_(kind),
@@ -44,22 +49,25 @@ RecordAppender::RecordAppender(Pool* pool, uint32_t part, ChunkKind kind, uint32
       next_ordinal_(next_ordinal) {}
 
 Status RecordAppender::Prepare(const uint64_t* record_bytes, size_t count, Claimant claimant) {
-  // Walks the placement that Append will do, over the open chunk and what is prepared already, and claims what is missing.
+  // Walks the placement that Append will do, over the open chunk and what is prepared already, and
+  // claims what is missing.
   size_t used = prepared_used_;
   uint64_t room = chunk_end_ - tail_;
   for (size_t i = 0; i < count; ++i) {
     while (record_bytes[i] > room) {
       if (used == prepared_.size()) {
-        const auto needed = static_cast<uint32_t>((record_bytes[i] + pool_->chunk_bytes() - 1) / pool_->chunk_bytes());
-        // Extents double from one chunk on: a session that writes little leaves little of them unused.
+        const auto needed = static_cast<uint32_t>((record_bytes[i] + pool_->chunk_bytes() - 1) /
+                                                  pool_->chunk_bytes());
+        // Extents double from one chunk on: a session that writes little leaves little of them
+        // unused.
         const uint32_t wanted = std::min(pool_->extent_chunks(part_), std::bit_floor(claimed_));
         // Whatever needs memory does so here.
         if (stage_ == nullptr) stage_.reset(new char[kStageBytes]);
         prepared_.reserve(prepared_.size() + 1);
         closed_.reserve(closed_.size() + prepared_.size() + 2);
         ChunkRef chunk;
-        Status s =
-            pool_->ClaimExtent(part_, kind_, owner_, next_ordinal_, needed, wanted, claimant, &persister_, &chunk);
+        Status s = pool_->ClaimExtent(part_, kind_, owner_, next_ordinal_, needed, wanted, claimant,
+                                      &persister_, &chunk);
         if (!s.ok()) return s;
         ++next_ordinal_;
         claimed_bytes_ += uint64_t{chunk.run_chunks} * pool_->chunk_bytes();
@@ -96,7 +104,8 @@ void RecordAppender::CloseChunk() {
   if (pending) {
     closed_.push_back({chunk_, tail_, whole});
   } else {
-    pool_->Descriptor(chunk_.part, chunk_.index)->used_bytes.store(tail_, std::memory_order_relaxed);
+    pool_->Descriptor(chunk_.part, chunk_.index)
+        ->used_bytes.store(tail_, std::memory_order_relaxed);
   }
   chunk_ = ChunkRef{};
   chunk_base_ = nullptr;
@@ -117,7 +126,8 @@ void RecordAppender::EmitFullLines() {
 
 void RecordAppender::StageBytes(const char* data, size_t n) {
   while (n > 0) {
-    if (staged_ % kLineBytes == 0 && n >= kStageBytes) {  // large and on a line: straight from the source
+    // large and on a line: straight from the source
+    if (staged_ % kLineBytes == 0 && n >= kStageBytes) {
       EmitFullLines();
       const size_t direct = n & ~(kLineBytes - 1);
       persister_.CopyLines(chunk_base_ + emitted_, data, direct, 0);
@@ -154,7 +164,8 @@ PmPtr RecordAppender::OpenPlace(uint64_t bytes) {
   return PmPtr(part_, pool_->ChunkStart(chunk_).offset() + tail_);
 }
 
-void RecordAppender::AppendBytes(const char* head, size_t head_bytes, const RecordInput& input, uint64_t bytes) {
+void RecordAppender::AppendBytes(const char* head, size_t head_bytes, const RecordInput& input,
+                                 uint64_t bytes) {
   if (staged_ + bytes <= kStageBytes) {
     char* out = stage_.get() + staged_;
     std::memset(out + bytes - 8, 0, 8);
@@ -182,9 +193,10 @@ PmPtr RecordAppender::Append(const RecordInput& input) {
   } head;
   head.header = HeaderOf(input);
   std::memset(head.links, 0, input.height * sizeof(uint64_t));
-  head.header.checksum = RecordChecksum(BodyChecksum(input.key, input.value), head.header, place, chunk_.epoch);
-  AppendBytes(reinterpret_cast<const char*>(&head), sizeof(RecordHeader) + input.height * sizeof(uint64_t), input,
-              bytes);
+  head.header.checksum =
+      RecordChecksum(BodyChecksum(input.key, input.value), head.header, place, chunk_.epoch);
+  AppendBytes(reinterpret_cast<const char*>(&head),
+              sizeof(RecordHeader) + input.height * sizeof(uint64_t), input, bytes);
   return place;
 }
 
@@ -207,8 +219,8 @@ void RecordAppender::Complete(const StagedRecord& staged, const RecordInput& inp
     const uint64_t at = staged.place.offset() - pool_->ChunkStart(chunk_).offset();
     left = at < emitted_ ? std::min<size_t>(emitted_ - at, sizeof(header)) : 0;
     if (left < sizeof(header)) {
-      std::memcpy(stage_.get() + (at + left - emitted_), reinterpret_cast<const char*>(&header) + left,
-                  sizeof(header) - left);
+      std::memcpy(stage_.get() + (at + left - emitted_),
+                  reinterpret_cast<const char*>(&header) + left, sizeof(header) - left);
     }
   }
   persister_.Copy(pool_->Address(staged.place), &header, left);
@@ -235,11 +247,13 @@ void RecordAppender::Commit() {
   }
   closed_.clear();
   // release: behind the fence
-  if (whole_word_ != nullptr) whole_word_->store(EncodeWhole(chunk_.epoch, tail_), std::memory_order_release);
+  if (whole_word_ != nullptr)
+    whole_word_->store(EncodeWhole(chunk_.epoch, tail_), std::memory_order_release);
 }
 
 LogPosition RecordAppender::Seal() {
-  if (chunk_.kind == ChunkKind::kFree) return {next_ordinal_ - (prepared_.size() - prepared_used_), 0};
+  if (chunk_.kind == ChunkKind::kFree)
+    return {next_ordinal_ - (prepared_.size() - prepared_used_), 0};
   if (staged_ > skip_) {  // appended and not committed: only CloseChunk within a batch comes here
     const size_t padded = RoundUpToLine(staged_);
     std::memset(stage_.get() + staged_, 0, padded - staged_);

@@ -1,14 +1,18 @@
-// RecordAppender writes records one behind the other into chunks that it claims for one owner: the tail of a log shard,
-// or the arena that compaction copies into.
+// RecordAppender writes records one behind the other into chunks that it claims for one owner: the
+// tail of a log shard, or the arena that compaction copies into.
 //
-// The open line (the last, half-filled one) is kept staged in DRAM, so that what goes to the medium is whole lines by
-// non-temporal stores: a record costs one such copy and one fence.
+// The open line (the last, half-filled one) is kept staged in DRAM, so that what goes to the medium
+// is whole lines by non-temporal stores: a record costs one such copy and one fence.
 // I1: between Append and Commit nothing of the appended records may be published.
-// I2: bytes before the tail are never written again; the open line is rewritten with the same head until Seal.
-// I3: after Seal the next record starts on a line of its own: whoever owns the sealed records may write their links.
-// I4: a crash leaves records whole up to the last Commit; recovery opens a fresh chunk, so nothing follows a torn record.
-// I5: a chunk's descriptor says how much of it is used, and how far its records are whole (WholeBytes), only once that is
-//     durable (on page media the two are unordered). It is not flushed: a crash of the process keeps it, a power cut may not.
+// I2: bytes before the tail are never written again; the open line is rewritten with the same head
+//     until Seal.
+// I3: after Seal the next record starts on a line of its own: whoever owns the sealed records may
+//     write their links.
+// I4: a crash leaves records whole up to the last Commit; recovery opens a fresh chunk, so nothing
+//     follows a torn record.
+// I5: a chunk's descriptor says how much of it is used, and how far its records are whole
+//     (WholeBytes), only once that is durable (on page media the two are unordered). It is not
+//     flushed: a crash of the process keeps it, a power cut may not.
 // Threads: one at a time.
 #ifndef LAMELLA_LOG_RECORD_APPENDER_H_
 #define LAMELLA_LOG_RECORD_APPENDER_H_
@@ -55,12 +59,13 @@ class RecordAppender {
   static constexpr size_t kStagedBytesMax = kStageBytes - kLineBytes;
 
   /// `next_ordinal`: above that of every chunk the owner has.
-  RecordAppender(Pool* pool, uint32_t part, ChunkKind kind, uint32_t owner, uint64_t next_ordinal, WriteCause cause);
+  RecordAppender(Pool* pool, uint32_t part, ChunkKind kind, uint32_t owner, uint64_t next_ordinal,
+                 WriteCause cause);
   RecordAppender(const RecordAppender&) = delete;
   RecordAppender& operator=(const RecordAppender&) = delete;
 
-  /// Claims the chunks that records of these sizes will need, so that Append cannot fail. NoSpace: nothing was claimed that
-  /// is not kept for later.
+  /// Claims the chunks that records of these sizes will need, so that Append cannot fail. NoSpace:
+  /// nothing was claimed that is not kept for later.
   Status Prepare(const uint64_t* record_bytes, size_t count, Claimant claimant);
   Status Prepare(uint64_t record_bytes, Claimant claimant) {
     if (record_bytes <= chunk_end_ - tail_) return Status::OK();
@@ -68,10 +73,12 @@ class RecordAppender {
   }
   /// Writes one record behind the last. Not durable before Commit. REQUIRES: prepared.
   PmPtr Append(const RecordInput& input);
-  /// The same in two steps: Stage writes all but the header, whatever the tag is; Complete, at a cost that does not depend on the
-  /// record's size, the header. A record that is never completed is none. What is staged at once beyond kStagedBytesMax is written to
-  /// the medium without headers, and those then go there by themselves.
-  /// REQUIRES: prepared; every staged record is completed, with the same input but for the tag, before Commit.
+  /// The same in two steps: Stage writes all but the header, whatever the tag is; Complete, at a
+  /// cost that does not depend on the record's size, the header. A record that is never completed
+  /// is none. What is staged at once beyond kStagedBytesMax is written to the medium without
+  /// headers, and those then go there by themselves.
+  /// REQUIRES: prepared; every staged record is completed, with the same input but for the tag,
+  /// before Commit.
   StagedRecord Stage(const RecordInput& input);
   void Complete(const StagedRecord& staged, const RecordInput& input);
   /// Makes everything appended durable: the open line and one fence.
@@ -125,8 +132,9 @@ class RecordAppender {
   std::unique_ptr<char[]> stage_;  // from the first chunk on
 };
 
-/// Up to this offset a chunk's records were once durable, each whole: whatever does not validate there was damaged since. 0 where
-/// that is not known. Not to be trusted after a power cut on page media.
+/// Up to this offset a chunk's records were once durable, each whole: whatever does not validate
+/// there was damaged since. 0 where that is not known. Not to be trusted after a power cut on page
+/// media.
 uint64_t WholeBytes(const Pool& pool, const ChunkRef& chunk);
 void SetWholeBytes(const Pool& pool, const ChunkRef& chunk, uint64_t bytes);
 

@@ -51,8 +51,10 @@ class RecordAppenderTest : public RecordsTest {
     Close();
   }
   RecordAppender* log() { return appenders_[0].get(); }
-  RecordInput Input(uint64_t sequence, std::string_view key, std::string_view value, uint32_t height = 0) {
-    return {.tag = MakeTag(sequence, RecordKind::kPut), .key = key, .value = value, .height = height};
+  RecordInput Input(uint64_t sequence, std::string_view key, std::string_view value,
+                    uint32_t height = 0) {
+    return {
+        .tag = MakeTag(sequence, RecordKind::kPut), .key = key, .value = value, .height = height};
   }
   void ExpectRecord(PmPtr place, const RecordInput& expected) {
     const Status s = VerifyRecord(*pool_, place);
@@ -62,7 +64,8 @@ class RecordAppenderTest : public RecordsTest {
     EXPECT_TRUE(At(place)->value() == expected.value) << expected.key;
     EXPECT_EQ(At(place)->height(), expected.height);
     EXPECT_EQ(At(place)->header.batch_remaining, expected.batch_remaining);
-    for (uint32_t layer = 0; layer < expected.height; ++layer) EXPECT_EQ(At(place)->link_word(layer), 0u);
+    for (uint32_t layer = 0; layer < expected.height; ++layer)
+      EXPECT_EQ(At(place)->link_word(layer), 0u);
   }
 
   StoreWatch watch_;
@@ -175,7 +178,8 @@ TEST_F(RecordAppenderTest, SealGivesThePlaceBehindEverythingAndTheNextRecordStar
   EXPECT_EQ(pool_->DescriptorOf(first)->used_bytes.load(), 192u);
   EXPECT_EQ(log()->Seal(), (LogPosition{2, 0})) << "the next chunk's start";
   ASSERT_TRUE(log()->Prepare(uint64_t{100}, Claimant::kWriter).ok());
-  EXPECT_EQ(log()->Seal(), (LogPosition{2, 0})) << "a chunk prepared and not begun is still the next";
+  EXPECT_EQ(log()->Seal(), (LogPosition{2, 0}))
+      << "a chunk prepared and not begun is still the next";
   Add(Input(4, "d", "4"));
   EXPECT_EQ(log()->Seal(), (LogPosition{2, 64}));
 }
@@ -194,7 +198,8 @@ TEST_F(RecordAppenderTest, ADescriptorSaysWhatIsUsedOnlyOnceThatIsDurable) {  //
   EXPECT_EQ(WholeBytes(*pool_, chunk), 0u);
   EXPECT_EQ(WholeBytes(*pool_, next), 0u);
   log()->Commit();
-  EXPECT_EQ(pool_->DescriptorOf(first)->used_bytes.load(), (bytes + kLineBytes - 1) / kLineBytes * kLineBytes);
+  EXPECT_EQ(pool_->DescriptorOf(first)->used_bytes.load(),
+            (bytes + kLineBytes - 1) / kLineBytes * kLineBytes);
   EXPECT_EQ(WholeBytes(*pool_, chunk), bytes) << "the last record's end, without the padding";
   EXPECT_EQ(WholeBytes(*pool_, next), bytes);
   Add(Input(3, "c", ""));
@@ -228,21 +233,24 @@ TEST_F(RecordAppenderTest, AFullPoolIsNoSpaceAndWhatWasClaimedServesLaterRecords
   EXPECT_GT(claimed, 4u);
   EXPECT_TRUE(log()->Prepare(sizes.data(), sizes.size(), Claimant::kWriter).IsNoSpace());
   EXPECT_EQ(Owned().size(), claimed) << "asking again takes no more";
-  for (uint64_t i = 1; i <= claimed; ++i) ExpectRecord(Add(Input(i, "k", value)), Input(i, "k", value));
+  for (uint64_t i = 1; i <= claimed; ++i)
+    ExpectRecord(Add(Input(i, "k", value)), Input(i, "k", value));
   EXPECT_EQ(Owned().size(), claimed);
   EXPECT_TRUE(log()->Prepare(sizes[0], Claimant::kWriter).IsNoSpace());
-  EXPECT_TRUE(log()->Prepare(sizes[0], Claimant::kReclaim).ok()) << "the reserve is for those who say so";
+  EXPECT_TRUE(log()->Prepare(sizes[0], Claimant::kReclaim).ok())
+      << "the reserve is for those who say so";
 }
 
-// The bytes of what was committed are never stored to again (I2), and every record reads back, whatever the sizes, commits and
-// seals around it; ForEachRecord finds them all, in order.
+// The bytes of what was committed are never stored to again (I2), and every record reads back,
+// whatever the sizes, commits and seals around it; ForEachRecord finds them all, in order.
 TEST_F(RecordAppenderTest, RandomRecordsReadBackWhateverTheirSizesCommitsAndSeals) {
   for (uint64_t seed = 1; seed <= 8; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
     watch_ = StoreWatch();
     CreateParts(1);
-    std::map<PmPtr, std::pair<std::string, std::string>, decltype([](PmPtr a, PmPtr b) { return a.word < b.word; })>
+    std::map<PmPtr, std::pair<std::string, std::string>,
+             decltype([](PmPtr a, PmPtr b) { return a.word < b.word; })>
         model;
     std::vector<PmPtr> open;
     uint64_t sequence = 0;
@@ -252,7 +260,8 @@ TEST_F(RecordAppenderTest, RandomRecordsReadBackWhateverTheirSizesCommitsAndSeal
                           : random.OneIn(10) ? random.Uniform(20000)
                                              : random.Uniform(200);
       const std::string value = testing::MakeValue(step, size);
-      const RecordInput input = Input(++sequence, key, value, static_cast<uint32_t>(random.Uniform(kHeightMax + 1)));
+      const RecordInput input =
+          Input(++sequence, key, value, static_cast<uint32_t>(random.Uniform(kHeightMax + 1)));
       const PmPtr place = Append(log(), input);
       ASSERT_EQ(place.offset() % 8, 0u);
       model[place] = {key, value};
@@ -295,7 +304,8 @@ TEST_F(RecordAppenderTest, RandomRecordsReadBackWhateverTheirSizesCommitsAndSeal
   }
 }
 
-// In two steps a record is the same, wherever its header is by then: in the stage, on the medium, or half and half.
+// In two steps a record is the same, wherever its header is by then: in the stage, on the medium,
+// or half and half.
 TEST_F(RecordAppenderTest, AStagedRecordIsCompletedWhereverItsHeaderIs) {
   for (uint64_t seed = 1; seed <= 8; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -311,15 +321,18 @@ TEST_F(RecordAppenderTest, AStagedRecordIsCompletedWhereverItsHeaderIs) {
       std::vector<uint32_t> heights;
       for (uint64_t i = 0; i < count; ++i) {
         keys.push_back(testing::MakeKey(testing::KeyShape::kMixed, random.Uniform(1000)));
-        values.push_back(testing::MakeValue(step, random.Uniform(random.OneIn(4) ? 3 * kChunkBytesMin : 3000)));
+        values.push_back(
+            testing::MakeValue(step, random.Uniform(random.OneIn(4) ? 3 * kChunkBytesMin : 3000)));
         heights.push_back(static_cast<uint32_t>(random.Uniform(kHeightMax + 1)));
         bytes.push_back(RecordBytes(heights[i], keys[i].size(), values[i].size()));
       }
       ASSERT_TRUE(log()->Prepare(bytes.data(), bytes.size(), Claimant::kWriter).ok());
       std::vector<StagedRecord> staged;
-      for (uint64_t i = 0; i < count; ++i) staged.push_back(log()->Stage(Input(0, keys[i], values[i], heights[i])));
+      for (uint64_t i = 0; i < count; ++i)
+        staged.push_back(log()->Stage(Input(0, keys[i], values[i], heights[i])));
       for (uint64_t i = 0; i < count; ++i) {
-        ASSERT_FALSE(VerifyRecord(*pool_, staged[i].place).ok()) << "a record without a header is none";
+        ASSERT_FALSE(VerifyRecord(*pool_, staged[i].place).ok())
+            << "a record without a header is none";
         log()->Complete(staged[i], Input(sequence + 1 + i, keys[i], values[i], heights[i]));
       }
       log()->Commit();
@@ -344,7 +357,8 @@ TEST_F(RecordAppenderTest, TheWatchNoticesAStoreToASettledRecord) {
   EXPECT_EQ(watch_.touched(), 1);
 }
 
-// What a crash leaves on a medium that keeps only what was fenced: the records up to the last Commit, whole (I4).
+// What a crash leaves on a medium that keeps only what was fenced: the records up to the last
+// Commit, whole (I4).
 TEST_F(RecordAppenderTest, OnlyCommitMakesRecordsDurable) {
   class Durable : public PersistHook {
    public:
@@ -389,11 +403,14 @@ TEST_F(RecordAppenderTest, OnlyCommitMakesRecordsDurable) {
       if (random.OneIn(4)) log()->Seal();
     }
     for (size_t k = durable_count >= 20 ? durable_count - 20 : 0; k < durable_count; ++k) {
-      ASSERT_TRUE(durable.Holds(pool_->Address(places[k]), At(places[k])->bytes())) << "record " << k;
+      ASSERT_TRUE(durable.Holds(pool_->Address(places[k]), At(places[k])->bytes()))
+          << "record " << k;
     }
-    // The control: what is not committed is not there, but for full lines that a chunk's end fenced on its way.
+    // The control: what is not committed is not there, but for full lines that a chunk's end fenced
+    // on its way.
     if (durable_count < places.size()) {
-      EXPECT_FALSE(durable.Holds(pool_->Address(places.back()), RecordBytes(2, 8, value.size())) && value.size() > 64);
+      EXPECT_FALSE(durable.Holds(pool_->Address(places.back()), RecordBytes(2, 8, value.size())) &&
+                   value.size() > 64);
     }
   }
   options_.hook = nullptr;

@@ -1,4 +1,5 @@
-// RecordIterator is the part that iterators over records in the pool share: what they show of the record they stand on.
+// RecordIterator is the part that iterators over records in the pool share: what they show of the
+// record they stand on.
 #ifndef LAMELLA_LOG_RECORD_ITERATOR_H_
 #define LAMELLA_LOG_RECORD_ITERATOR_H_
 

@@ -50,7 +50,8 @@ bool RecordSearch::IsValidBySums(uint64_t offset) {
   return RecordChecksum(body, header, PlaceAt(offset), epoch_) == header.checksum;
 }
 
-// The CRC from sums_from_ to `offset`. False where the bytes around it have changed since they were summed.
+// The CRC from sums_from_ to `offset`. False where the bytes around it have changed since they were
+// summed.
 bool RecordSearch::SumUpTo(uint64_t offset, uint32_t* sum) {
   const uint64_t index = (offset - sums_from_) / kStride;
   uint64_t bytes[kStride / sizeof(uint64_t)];
@@ -67,7 +68,8 @@ bool RecordSearch::SumUpTo(uint64_t offset, uint32_t* sum) {
   CopyWords(base_ + at, kStride, bytes);
   *sum = Crc32c(*sum, bytes, in_stride);
   bytes_checksummed_ += kStride;
-  const uint32_t whole = Crc32c(*sum, reinterpret_cast<const char*>(bytes) + in_stride, kStride - in_stride);
+  const uint32_t whole =
+      Crc32c(*sum, reinterpret_cast<const char*>(bytes) + in_stride, kStride - in_stride);
   if (sums_.size() == index + 1) sums_.push_back(whole);
   return whole == sums_[index + 1];
 }

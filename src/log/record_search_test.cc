@@ -18,7 +18,10 @@ class RecordSearchTest : public RecordsTest {
   RecordSearchTest() { CreateParts(1); }
 
   PmPtr Put(std::string_view value, uint32_t height = 1) {
-    return Add({.tag = MakeTag(++sequence_, RecordKind::kPut), .key = "8 bytes!", .value = value, .height = height});
+    return Add({.tag = MakeTag(++sequence_, RecordKind::kPut),
+                .key = "8 bytes!",
+                .value = value,
+                .height = height});
   }
   ChunkRef ChunkOf(PmPtr place) const {
     ChunkRef chunk;
@@ -38,7 +41,8 @@ class RecordSearchTest : public RecordsTest {
   }
   static std::vector<uint64_t> BySearching(RecordSearch* search) {
     std::vector<uint64_t> found;
-    for (uint64_t at = 0; (at = search->FirstFrom(at)) != search->end(); at += 8) found.push_back(at);
+    for (uint64_t at = 0; (at = search->FirstFrom(at)) != search->end(); at += 8)
+      found.push_back(at);
     return found;
   }
 
@@ -62,8 +66,9 @@ TEST_F(RecordSearchTest, FindsWhatEachPlaceByItselfSays) {
     std::vector<PmPtr> places;
     for (int i = 0; i < 60; ++i) {
       const size_t bytes = random.OneIn(10) ? random.Uniform(20000) : random.Uniform(300);
-      const std::string value =
-          random.OneIn(4) ? Headers(bytes, static_cast<uint32_t>(random.Uniform(60000))) : testing::MakeValue(i, bytes);
+      const std::string value = random.OneIn(4)
+                                    ? Headers(bytes, static_cast<uint32_t>(random.Uniform(60000)))
+                                    : testing::MakeValue(i, bytes);
       const PmPtr place = Put(value, static_cast<uint32_t>(random.Uniform(5)));
       if (first.word == 0) first = place;
       if (ChunkOf(place).index == ChunkOf(first).index) places.push_back(place);
@@ -87,7 +92,8 @@ TEST_F(RecordSearchTest, LinksMayChangeMeanwhile) {
   RecordSearch search(*pool_, chunk);
   uint64_t at = search.FirstFrom(0);  // the words in the value made it sum what lies far behind
   size_t found = 0;
-  for (; at != search.end() && ChunkOf(places[found]).index == chunk.index; at = search.FirstFrom(at + 8), ++found) {
+  for (; at != search.end() && ChunkOf(places[found]).index == chunk.index;
+       at = search.FirstFrom(at + 8), ++found) {
     ASSERT_EQ(search.PlaceAt(at), places[found]);
     for (const PmPtr place : places) {
       for (uint32_t layer = 0; layer < 12; ++layer) At(place)->link(layer)->fetch_add(1 + layer);
@@ -96,10 +102,11 @@ TEST_F(RecordSearchTest, LinksMayChangeMeanwhile) {
   EXPECT_GT(found, 200u);
 }
 
-// Of a torn value of 4 MiB whose every word looks like the header of a record that reaches far behind it, each looked at by itself
-// would cost a checksum over megabytes.
+// Of a torn value of 4 MiB whose every word looks like the header of a record that reaches far
+// behind it, each looked at by itself would cost a checksum over megabytes.
 TEST_F(RecordSearchTest, ASearchIsLinearWhateverTheBytes) {
-  for (const uint32_t value_size : {uint32_t{1} << 10, uint32_t{1} << 21, (uint32_t{4} << 20) - 1000}) {
+  for (const uint32_t value_size :
+       {uint32_t{1} << 10, uint32_t{1} << 21, (uint32_t{4} << 20) - 1000}) {
     CreateParts(1);
     const PmPtr torn = Put(Headers(4 << 20, value_size));
     Tear(torn);

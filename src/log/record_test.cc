@@ -28,25 +28,32 @@ TEST(RecordLayout, ARecordIsHeaderLinksKeyAndValuePaddedToEightBytes) {
   EXPECT_EQ(RecordBytes(0, 8, 0), 32u);
   EXPECT_EQ(RecordBytes(0, 8, 1), 40u);
   EXPECT_EQ(RecordBytes(3, 5, 4), 24u + 3 * 8 + 16);
-  EXPECT_EQ(RecordBytes(kHeightMax, 65535, 1u << 30), (24u + 12 * 8 + 65535 + (1ull << 30) + 7) & ~uint64_t{7});
+  EXPECT_EQ(RecordBytes(kHeightMax, 65535, 1u << 30),
+            (24u + 12 * 8 + 65535 + (1ull << 30) + 7) & ~uint64_t{7});
 }
 
 TEST(RecordLayout, IsAsDocumented) {
-  EXPECT_EQ(testing::FormatDifference(
-                "RecordHeader", sizeof(RecordHeader),
-                {LAMELLA_FORMAT_FIELD(RecordHeader, tag), LAMELLA_FORMAT_FIELD(RecordHeader, checksum),
-                 LAMELLA_FORMAT_FIELD(RecordHeader, value_size), LAMELLA_FORMAT_FIELD(RecordHeader, key_size),
-                 LAMELLA_FORMAT_FIELD(RecordHeader, shape), LAMELLA_FORMAT_FIELD(RecordHeader, mark),
-                 LAMELLA_FORMAT_FIELD(RecordHeader, batch_remaining)}),
-            "");
+  EXPECT_EQ(
+      testing::FormatDifference(
+          "RecordHeader", sizeof(RecordHeader),
+          {LAMELLA_FORMAT_FIELD(RecordHeader, tag), LAMELLA_FORMAT_FIELD(RecordHeader, checksum),
+           LAMELLA_FORMAT_FIELD(RecordHeader, value_size),
+           LAMELLA_FORMAT_FIELD(RecordHeader, key_size), LAMELLA_FORMAT_FIELD(RecordHeader, shape),
+           LAMELLA_FORMAT_FIELD(RecordHeader, mark),
+           LAMELLA_FORMAT_FIELD(RecordHeader, batch_remaining)}),
+      "");
   EXPECT_EQ(kEndLink, 0x5a70000000000000u);
   EXPECT_EQ(EncodeLink(PmPtr(3, 0x123456789abc)),
             uint64_t{0x789abc ^ 0x456789 ^ 0x123456 ^ 0x3123 ^ 3 ^ 0x5a7} << 52 | 0x3123456789abc);
 }
 
 TEST_F(RecordTest, PartsLieWhereTheFormatSays) {
-  const PmPtr place =
-      Add({.tag = kPut7, .key = "clave", .value = "value", .height = 2, .batch_remaining = 9, .published = 3});
+  const PmPtr place = Add({.tag = kPut7,
+                           .key = "clave",
+                           .value = "value",
+                           .height = 2,
+                           .batch_remaining = 9,
+                           .published = 3});
   const char* p = pool_->Address(place);
   const Record* record = At(place);
   const auto u32 = [p](size_t offset) {
@@ -77,8 +84,10 @@ TEST_F(RecordTest, TheChecksumBindsPlaceAndEpoch) {  // I1
   const Record* record = At(place);
   EXPECT_TRUE(RecordIsValid(record, record->bytes(), place, chunk.epoch));
   EXPECT_FALSE(RecordIsValid(record, record->bytes(), place, chunk.epoch + 1));
-  EXPECT_FALSE(RecordIsValid(record, record->bytes(), PmPtr(place.part(), place.offset() + 8), chunk.epoch));
-  EXPECT_FALSE(RecordIsValid(record, record->bytes(), PmPtr(place.part() + 1, place.offset()), chunk.epoch));
+  EXPECT_FALSE(
+      RecordIsValid(record, record->bytes(), PmPtr(place.part(), place.offset() + 8), chunk.epoch));
+  EXPECT_FALSE(
+      RecordIsValid(record, record->bytes(), PmPtr(place.part() + 1, place.offset()), chunk.epoch));
 }
 
 TEST_F(RecordTest, TheChecksumIsTheSameWhereKeyAndValueLieApart) {
@@ -87,7 +96,8 @@ TEST_F(RecordTest, TheChecksumIsTheSameWhereKeyAndValueLieApart) {
   const std::string value = "a value";
   ChunkRef chunk;
   ASSERT_TRUE(OwningChunk(*pool_, place, &chunk));
-  EXPECT_EQ(RecordChecksum(BodyChecksum(key, value), At(place)->header, place, chunk.epoch), At(place)->header.checksum);
+  EXPECT_EQ(RecordChecksum(BodyChecksum(key, value), At(place)->header, place, chunk.epoch),
+            At(place)->header.checksum);
 }
 
 TEST_F(RecordTest, AStaleRecordOfAnEarlierLifeDoesNotValidate) {
@@ -118,8 +128,11 @@ TEST_F(RecordTest, ACopyElsewhereInTheChunkDoesNotValidate) {
 
 // The checksum's own control: it notices every single bit of what it covers, and nothing else.
 TEST_F(RecordTest, EveryFlippedBitOfHeaderKeyAndValueIsNoticed) {
-  const PmPtr place =
-      Add({.tag = kPut7, .key = "a key", .value = "and a value of 20 b.", .height = 3, .batch_remaining = 1});
+  const PmPtr place = Add({.tag = kPut7,
+                           .key = "a key",
+                           .value = "and a value of 20 b.",
+                           .height = 3,
+                           .batch_remaining = 1});
   const size_t links_bits = 3 * 64;
   const size_t content_bits = 8 * (5 + 20);
   const size_t bits = 8 * At(place)->bytes();
@@ -154,15 +167,18 @@ TEST_F(RecordTest, TheObsoleteMarkIsNoPartOfTheRecord) {
 }
 
 TEST(RecordShape, SaysOfWhatWasPublishedNeverTooMuchAndAtLeastHalf) {
-  for (const uint64_t sequence : {uint64_t{1}, uint64_t{2}, uint64_t{1000}, uint64_t{1} << 40, kSequenceMax}) {
-    for (uint64_t distance = 1; distance <= 40000 && distance <= sequence; distance += distance < 100 ? 1 : 97) {
+  for (const uint64_t sequence :
+       {uint64_t{1}, uint64_t{2}, uint64_t{1000}, uint64_t{1} << 40, kSequenceMax}) {
+    for (uint64_t distance = 1; distance <= 40000 && distance <= sequence;
+         distance += distance < 100 ? 1 : 97) {
       RecordHeader header{.tag = MakeTag(sequence, RecordKind::kPut)};
       header.shape = MakeShape(kHeightMax, sequence, sequence - distance);
       EXPECT_EQ(ShapeHeight(header.shape), static_cast<uint32_t>(kHeightMax));
       const uint64_t said = PublishedBefore(header);
       ASSERT_LE(said, sequence - distance);
       if (distance <= 1u << (kReachUnknown - 1)) {
-        ASSERT_TRUE(said >= sequence - std::min(2 * distance - 1, sequence)) << sequence << " " << distance;
+        ASSERT_TRUE(said >= sequence - std::min(2 * distance - 1, sequence))
+            << sequence << " " << distance;
       } else {
         ASSERT_EQ(said, 0u);
       }
@@ -205,7 +221,8 @@ TEST_F(RecordTest, ImpossibleHeadersAreNotPlausible) {
 TEST(RecordLink, EncodesEveryPlace) {
   Random random(1);
   for (int i = 0; i < 10000; ++i) {
-    const PmPtr to(static_cast<uint32_t>(random.Uniform(kPoolPartsMax)), random.Next() & PmPtr::kOffsetMask);
+    const PmPtr to(static_cast<uint32_t>(random.Uniform(kPoolPartsMax)),
+                   random.Next() & PmPtr::kOffsetMask);
     PmPtr decoded;
     ASSERT_TRUE(DecodeLink(EncodeLink(to), &decoded));
     ASSERT_EQ(decoded, to);
@@ -219,12 +236,14 @@ TEST(RecordLink, EveryFlippedBitIsNoticed) {
   Random random(2);
   std::vector<uint64_t> words = {kEndLink, EncodeLink(PmPtr(15, PmPtr::kOffsetMask))};
   for (int i = 0; i < 1000; ++i) {
-    words.push_back(EncodeLink(PmPtr(static_cast<uint32_t>(random.Uniform(16)), random.Next() & PmPtr::kOffsetMask)));
+    words.push_back(EncodeLink(
+        PmPtr(static_cast<uint32_t>(random.Uniform(16)), random.Next() & PmPtr::kOffsetMask)));
   }
   for (const uint64_t word : words) {
     for (int bit = 0; bit < 64; ++bit) {
       PmPtr ignored;
-      ASSERT_FALSE(DecodeLink(word ^ (uint64_t{1} << bit), &ignored)) << std::hex << word << " bit " << std::dec << bit;
+      ASSERT_FALSE(DecodeLink(word ^ (uint64_t{1} << bit), &ignored))
+          << std::hex << word << " bit " << std::dec << bit;
     }
   }
 }
@@ -253,7 +272,8 @@ TEST_F(RecordTest, VerifySaysWhereALinkLedTo) {
   says(PmPtr(0, pool_->pool_bytes() - kChunkBytesMin), "which no table owns");
   Flip(place, kHeaderBits + 64);  // the key
   const uint64_t chunk = place.offset() / kChunkBytesMin;
-  says(place, "the record at part 0 chunk " + std::to_string(chunk) + " offset 0 does not match its checksum");
+  says(place, "the record at part 0 chunk " + std::to_string(chunk) +
+                  " offset 0 does not match its checksum");
 }
 
 TEST_F(RecordTest, ARecordInTheTailOfARunBelongsToTheRun) {
@@ -279,7 +299,8 @@ TEST_F(RecordTest, DescribeDamageNamesTheCulprit) {
   const PmPtr place = Add("key", 7);
   Status s = DescribeDamage(*pool_, PmPtr::DamagedAt(place));
   EXPECT_TRUE(s.IsCorruption());
-  EXPECT_TRUE(Says(s, "a link of the record at " + DescribePlace(*pool_, place) + " is damaged")) << s.ToString();
+  EXPECT_TRUE(Says(s, "a link of the record at " + DescribePlace(*pool_, place) + " is damaged"))
+      << s.ToString();
   s = DescribeDamage(*pool_, PmPtr::DamagedAt(PmPtr()));
   EXPECT_TRUE(s.IsCorruption());
   EXPECT_TRUE(Says(s, "a link of a list's head is damaged")) << s.ToString();

@@ -23,8 +23,8 @@ constexpr uint64_t kLevelsMax = 8;
 
 constexpr size_t LinesOf(size_t bytes) { return (bytes + kLineBytes - 1) & ~(kLineBytes - 1); }
 
-// Slabs grow with the tree, so that a small one costs little and a large one lies in huge pages: a search of a tree of 100 MiB
-// would miss the TLB at every node.
+// Slabs grow with the tree, so that a small one costs little and a large one lies in huge pages: a
+// search of a tree of 100 MiB would miss the TLB at every node.
 size_t SlabBytes(size_t tree_bytes) {
   const size_t wanted = std::max(tree_bytes / 4, std::min(tree_bytes, kSlabBytesUsual));
   const size_t bytes = std::clamp(wanted, kSlabBytesMin, kHugePageBytes);
@@ -32,7 +32,9 @@ size_t SlabBytes(size_t tree_bytes) {
 }
 
 // What follows the head; nothing where damage made a long key short.
-std::string_view Tail(std::string_view key) { return key.substr(std::min<size_t>(HeadTree::kHeadBytes, key.size())); }
+std::string_view Tail(std::string_view key) {
+  return key.substr(std::min<size_t>(HeadTree::kHeadBytes, key.size()));
+}
 
 }  // namespace
 
@@ -44,7 +46,9 @@ struct HeadTree::Probe {
   std::string_view key;  // only for keys longer than the head
 
   Probe(std::string_view k, uint64_t t)
-      : tag(t), key_class(static_cast<uint32_t>(k.size() < kLongKeyClass ? k.size() : kLongKeyClass)), key(k) {
+      : tag(t),
+        key_class(static_cast<uint32_t>(k.size() < kLongKeyClass ? k.size() : kLongKeyClass)),
+        key(k) {
     uint64_t words[2] = {0, 0};
     if (k.size() >= kHeadBytes) {
       std::memcpy(words, k.data(), kHeadBytes);
@@ -67,7 +71,8 @@ HeadTree::HeadTree(const Pool* pool, MemoryAccount* memory, uint32_t emptied_lea
 }
 
 HeadTree::~HeadTree() {
-  for (MemoryBlock* block = slabs_; block != nullptr;) MemoryBlock::Delete(std::exchange(block, block->next));
+  for (MemoryBlock* block = slabs_; block != nullptr;)
+    MemoryBlock::Delete(std::exchange(block, block->next));
   if (memory_ != nullptr) memory_->Release(memory_bytes());
 }
 
@@ -90,8 +95,8 @@ char* HeadTree::AllocateBytes(size_t bytes, SpareMemory* spare) {
   if (slab_left_ < bytes) {
     // The first slab is small, so that an empty table costs little.
     const size_t least = sizeof(MemoryBlock) + bytes;
-    const size_t wanted =
-        slabs_ == nullptr ? sizeof(MemoryBlock) + 4 * bytes : std::max(least, SlabBytes(memory_bytes()));
+    const size_t wanted = slabs_ == nullptr ? sizeof(MemoryBlock) + 4 * bytes
+                                            : std::max(least, SlabBytes(memory_bytes()));
     if (!AddSlab(wanted) && !AddSlab(least)) {
       char* const taken = spare != nullptr ? spare->Take(bytes, &slabs_) : nullptr;
       if (taken == nullptr) return nullptr;
@@ -114,16 +119,18 @@ NodeType* HeadTree::Allocate(SpareMemory* spare) {
   return node;
 }
 
-// A full node that is split leaves one that takes two entries at least (Split). So of n inserts each may split a leaf that was full
-// before, and only every third any other; what splits leaves does the same to their parents, and to theirs. A few more: other threads
-// may split before these do.
+// A full node that is split leaves one that takes two entries at least (Split). So of n inserts
+// each may split a leaf that was full before, and only every third any other; what splits leaves
+// does the same to their parents, and to theirs. A few more: other threads may split before these
+// do.
 bool HeadTree::ProvideFor(uint64_t inserts, size_t key_bytes, SpareMemory* spare) const {
   constexpr uint64_t kOthers = 8;
   uint64_t splits = 1;
   uint64_t inner_splits = kLevelsMax;
   if (inserts > 1) {
     splits = std::min(inserts, leaves_.load(std::memory_order_relaxed) + inserts / 3 + 1);
-    inner_splits = std::min(kLevelsMax * splits, 2 * inners_.load(std::memory_order_relaxed) + splits + kLevelsMax);
+    inner_splits = std::min(kLevelsMax * splits,
+                            2 * inners_.load(std::memory_order_relaxed) + splits + kLevelsMax);
   }
   size_t longest = std::max(key_bytes, long_key_bytes_.load(std::memory_order_relaxed));
   longest = longest > kHeadBytes ? LinesOf(sizeof(uint32_t) + longest) : 0;
@@ -153,7 +160,8 @@ std::string_view HeadTree::LongKey(uint64_t reference) const {
 
 int HeadTree::CompareTail(uint64_t tag, uint64_t reference, const Probe& probe) const {
   const uint32_t key_class = Entry{0, 0, 0, reference}.key_class();
-  // Equal heads: the padding is zeros, so of two different short keys the shorter is a prefix of the other.
+  // Equal heads: the padding is zeros, so of two different short keys the shorter is a prefix of
+  // the other.
   if (key_class != probe.key_class) return key_class < probe.key_class ? -1 : 1;
   if (key_class == kLongKeyClass) {
     const int c = Tail(LongKey(reference)).compare(Tail(probe.key));
@@ -197,8 +205,8 @@ uint32_t HeadTree::CountBefore(const Node* node, NodeState state, const Probe& p
   return count([&](uint32_t i) { return state.slot(i); });
 }
 
-const HeadTree::Leaf* HeadTree::FindLeaf(const Probe& probe, bool before, NodeState* state, Entry* fence,
-                                         bool* has_fence) const {
+const HeadTree::Leaf* HeadTree::FindLeaf(const Probe& probe, bool before, NodeState* state,
+                                         Entry* fence, bool* has_fence) const {
   for (;;) {
     const Node* node = root_.load(std::memory_order_acquire);
     NodeState s = node->Read();
@@ -207,7 +215,8 @@ const HeadTree::Leaf* HeadTree::FindLeaf(const Probe& probe, bool before, NodeSt
     bool restart = false;
     while (!node->leaf) {
       const Inner* inner = static_cast<const Inner*>(node);
-      const uint32_t i = before ? CountBefore<false>(inner, s, probe) : CountBefore<true>(inner, s, probe);
+      const uint32_t i =
+          before ? CountBefore<false>(inner, s, probe) : CountBefore<true>(inner, s, probe);
       const Node* child = inner->Child(s, i);
       Entry lower;
       if (fence != nullptr && i > 0) lower = inner->At(s, i - 1);
@@ -244,7 +253,8 @@ std::optional<bool> HeadTree::FindVersionNear(const InternalKey& target, Entry* 
   return FindVersionWithin(target, emptied_leaves_max_, found);
 }
 
-std::optional<bool> HeadTree::FindVersionWithin(const InternalKey& target, uint32_t leaves_max, Entry* found) const {
+std::optional<bool> HeadTree::FindVersionWithin(const InternalKey& target, uint32_t leaves_max,
+                                                Entry* found) const {
   const Probe probe(target.user_key, target.tag);
   for (;;) {
     NodeState s;
@@ -255,8 +265,11 @@ std::optional<bool> HeadTree::FindVersionWithin(const InternalKey& target, uint3
       if (i < s.count()) {
         const Entry e = leaf->At(s, i);
         if (!leaf->Validate(s)) break;
-        if (e.head_high != probe.high || e.head_low != probe.low || e.key_class() != probe.key_class) return false;
-        if (probe.key_class == kLongKeyClass && LongKey(e.reference) != target.user_key) return false;
+        if (e.head_high != probe.high || e.head_low != probe.low ||
+            e.key_class() != probe.key_class)
+          return false;
+        if (probe.key_class == kLongKeyClass && LongKey(e.reference) != target.user_key)
+          return false;
         *found = e;
         return true;
       }
@@ -269,14 +282,17 @@ std::optional<bool> HeadTree::FindVersionWithin(const InternalKey& target, uint3
   }
 }
 
-// Copies the rightmost leaf with an entry before the probe (or, inclusive, at it): only those entries.
-bool HeadTree::CopyLeafBefore(Probe probe, Entry* entries, uint32_t* count, Leaf const** next, bool inclusive) const {
+// Copies the rightmost leaf with an entry before the probe (or, inclusive, at it): only those
+// entries.
+bool HeadTree::CopyLeafBefore(Probe probe, Entry* entries, uint32_t* count, Leaf const** next,
+                              bool inclusive) const {
   for (uint32_t emptied = 0;;) {
     NodeState s;
     Entry fence;
     bool has_fence = false;
     const Leaf* leaf = FindLeaf(probe, !inclusive, &s, &fence, &has_fence);
-    const uint32_t n = inclusive ? CountBefore<true>(leaf, s, probe) : CountBefore<false>(leaf, s, probe);
+    const uint32_t n =
+        inclusive ? CountBefore<true>(leaf, s, probe) : CountBefore<false>(leaf, s, probe);
     for (uint32_t i = 0; i < n; ++i) entries[i] = leaf->At(s, i);
     *next = leaf->Next(s);
     if (!leaf->Validate(s)) continue;
@@ -284,7 +300,8 @@ bool HeadTree::CopyLeafBefore(Probe probe, Entry* entries, uint32_t* count, Leaf
     if (n > 0) return true;
     if (!has_fence || emptied++ == emptied_leaves_max_) return false;
     // All of this leaf is behind the probe (or it is empty): go on before its lower fence.
-    probe = Probe(fence, fence.key_class() == kLongKeyClass ? LongKey(fence.reference) : std::string_view());
+    probe = Probe(
+        fence, fence.key_class() == kLongKeyClass ? LongKey(fence.reference) : std::string_view());
     inclusive = false;
   }
 }
@@ -309,20 +326,24 @@ bool HeadTree::FindAtOrBefore(const InternalKey& target, Entry* found) const {
   return true;
 }
 
-static_assert(kPoolPartsMax <= 16 && kHeightMax < 16, "an entry's reference has four bits for each");
+static_assert(kPoolPartsMax <= 16 && kHeightMax < 16,
+              "an entry's reference has four bits for each");
 
-void HeadTree::Insert(std::string_view key, uint64_t tag, PmPtr place, uint32_t height, SpareMemory* spare) {
+void HeadTree::Insert(std::string_view key, uint64_t tag, PmPtr place, uint32_t height,
+                      SpareMemory* spare) {
   const Probe probe(key, tag);
-  const uint64_t reference =
-      (uint64_t{probe.key_class} << 56) | (uint64_t{height} << 52) | (uint64_t{place.part()} << 48) | place.offset();
-  if (key.size() > kHeadBytes && key.size() > long_key_bytes_.load(std::memory_order_relaxed)) [[unlikely]]
+  const uint64_t reference = (uint64_t{probe.key_class} << 56) | (uint64_t{height} << 52) |
+                             (uint64_t{place.part()} << 48) | place.offset();
+  if (key.size() > kHeadBytes && key.size() > long_key_bytes_.load(std::memory_order_relaxed))
+      [[unlikely]]
     long_key_bytes_.store(key.size(), std::memory_order_relaxed);
   while (!TryInsert(probe, tag, reference, spare)) {
   }
 }
 
 void HeadTree::InsertEntry(const Entry& entry) {
-  const Probe probe(entry, entry.key_class() == kLongKeyClass ? LongKey(entry.reference) : std::string_view());
+  const Probe probe(
+      entry, entry.key_class() == kLongKeyClass ? LongKey(entry.reference) : std::string_view());
   while (!TryInsert(probe, entry.tag, entry.reference, nullptr)) {
   }
 }
@@ -364,9 +385,10 @@ bool HeadTree::TryInsert(const Probe& probe, uint64_t tag, uint64_t reference, S
   }
   if (!node->LockIf(s)) return false;
   const uint32_t i = CountBefore<false>(node, s, probe);
-  const bool same = i < s.count() && Node::Load(node->heads[2 * i]) == probe.high &&
-                    Node::Load(node->heads[2 * i + 1]) == probe.low &&
-                    CompareTail(Node::Load(node->tails[2 * i]), Node::Load(node->tails[2 * i + 1]), probe) == 0;
+  const bool same =
+      i < s.count() && Node::Load(node->heads[2 * i]) == probe.high &&
+      Node::Load(node->heads[2 * i + 1]) == probe.low &&
+      CompareTail(Node::Load(node->tails[2 * i]), Node::Load(node->tails[2 * i + 1]), probe) == 0;
   if (same) {
     Node::Store(node->tails[2 * i + 1], reference);
   } else {
@@ -377,10 +399,11 @@ bool HeadTree::TryInsert(const Probe& probe, uint64_t tag, uint64_t reference, S
   return true;
 }
 
-// REQUIRES: node and parent (null for the root) are locked; the parent has room. All memory is taken before anything is changed.
-// False: there is none.
+// REQUIRES: node and parent (null for the root) are locked; the parent has room. All memory is
+// taken before anything is changed. False: there is none.
 bool HeadTree::Split(Inner* parent, Node* node, bool at_end, SpareMemory* spare) {
-  const uint32_t from = at_end ? kFanout - 2 : kFanout / 2;  // ascending inserts leave full leaves behind
+  // ascending inserts leave full leaves behind
+  const uint32_t from = at_end ? kFanout - 2 : kFanout / 2;
   Entry separator = node->AtSlot(from);
   std::string_view long_key;
   if (separator.key_class() == kLongKeyClass) {
@@ -408,7 +431,8 @@ bool HeadTree::Split(Inner* parent, Node* node, bool at_end, SpareMemory* spare)
 // What a split at `from` moves to the right; null where there is no memory.
 HeadTree::Node* HeadTree::MakeRight(const Node* node, uint32_t from, SpareMemory* spare) {
   const auto fill = [&](Node* right, uint32_t first) {
-    for (uint32_t slot = first; slot < kFanout; ++slot) right->PutSlot(slot - first, node->AtSlot(slot));
+    for (uint32_t slot = first; slot < kFanout; ++slot)
+      right->PutSlot(slot - first, node->AtSlot(slot));
     right->Set(right->mine().Next(kFanout - first, Node::kNoHole, 0));
   };
   if (node->leaf) {
@@ -424,7 +448,8 @@ HeadTree::Node* HeadTree::MakeRight(const Node* node, uint32_t from, SpareMemory
   Inner* right = Allocate<Inner>(spare);
   if (right == nullptr) return nullptr;
   for (uint32_t i = from + 1; i <= kFanout; ++i) {  // the separator itself moves up
-    right->children[i - from - 1].store(inner->children[i].load(std::memory_order_relaxed), std::memory_order_relaxed);
+    right->children[i - from - 1].store(inner->children[i].load(std::memory_order_relaxed),
+                                        std::memory_order_relaxed);
   }
   fill(right, from + 1);
   return right;
@@ -435,7 +460,8 @@ void HeadTree::CutAt(Node* node, uint32_t from, Node* right) {
   uint32_t side = 0;
   if (node->leaf) {
     side = 1 - node->mine().side();
-    static_cast<Leaf*>(node)->next[side].store(static_cast<Leaf*>(right), std::memory_order_release);
+    static_cast<Leaf*>(node)->next[side].store(static_cast<Leaf*>(right),
+                                               std::memory_order_release);
   }
   node->Truncate(from, side, kFanout);
 }
@@ -446,12 +472,13 @@ bool HeadTree::Remove(const InternalKey& key, PmPtr expected) {
     NodeState s;
     Leaf* leaf = const_cast<Leaf*>(FindLeaf(probe, false, &s, nullptr, nullptr));
     if (!leaf->LockIf(s)) continue;
-    const uint32_t n = CountBefore<true>(leaf, s, probe);  // an exact match lies in this leaf: separators go right
+    // an exact match lies in this leaf: separators go right
+    const uint32_t n = CountBefore<true>(leaf, s, probe);
     bool removed = false;
     if (n > 0) {
       const Entry e = leaf->AtSlot(n - 1);
-      if (e.head_high == probe.high && e.head_low == probe.low && CompareTail(e.tag, e.reference, probe) == 0 &&
-          e.place() == expected) {
+      if (e.head_high == probe.high && e.head_low == probe.low &&
+          CompareTail(e.tag, e.reference, probe) == 0 && e.place() == expected) {
         leaf->RemoveAt(n - 1);
         count_.Add(~uint64_t{0});  // minus one
         removed = true;
@@ -516,7 +543,8 @@ void HeadTree::Iterator::Seek(const InternalKey& target) {
 }
 
 void HeadTree::Iterator::SeekForPrev(const InternalKey& target) {
-  if (!tree_->CopyLeafBefore(Probe(target.user_key, target.tag), entries_, &count_, &next_, true)) count_ = 0;
+  if (!tree_->CopyLeafBefore(Probe(target.user_key, target.tag), entries_, &count_, &next_, true))
+    count_ = 0;
   index_ = count_ == 0 ? 0 : count_ - 1;
 }
 

@@ -23,14 +23,16 @@ namespace lamella {
 class HeadTreeTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    path_ = std::filesystem::temp_directory_path() / ("head_tree_" + std::to_string(::getpid()) + "_" +
-                                                      ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    path_ = std::filesystem::temp_directory_path() /
+            ("head_tree_" + std::to_string(::getpid()) + "_" +
+             ::testing::UnitTest::GetInstance()->current_test_info()->name());
     std::filesystem::remove(path_);
     PoolOptions options;
     options.part_paths = {path_};
     options.medium = MediumKind::kVolatile;
     ASSERT_TRUE(Pool::Create(options, &pool_).ok());
-    appender_ = std::make_unique<RecordAppender>(pool_.get(), 0, ChunkKind::kLog, 0, 1, WriteCause::kLog);
+    appender_ =
+        std::make_unique<RecordAppender>(pool_.get(), 0, ChunkKind::kLog, 0, 1, WriteCause::kLog);
   }
   void TearDown() override {
     appender_.reset();
@@ -46,7 +48,8 @@ class HeadTreeTest : public ::testing::Test {
   }
 
   struct InternalLess {
-    bool operator()(const std::pair<std::string, uint64_t>& a, const std::pair<std::string, uint64_t>& b) const {
+    bool operator()(const std::pair<std::string, uint64_t>& a,
+                    const std::pair<std::string, uint64_t>& b) const {
       return CompareInternal({a.first, a.second}, {b.first, b.second}) < 0;
     }
   };
@@ -84,11 +87,14 @@ class HeadTreeTest : public ::testing::Test {
     }
     return {};
   }
-  std::string KeyOf(const HeadTree::Entry& entry) const { return std::string(pool_->At<Record>(entry.place())->key()); }
+  std::string KeyOf(const HeadTree::Entry& entry) const {
+    return std::string(pool_->At<Record>(entry.place())->key());
+  }
   static HeadTree::Entry MakeEntry(std::string_view key, uint64_t tag, PmPtr place) {
     uint64_t words[2] = {0, 0};
     std::memcpy(words, key.data(), std::min<size_t>(key.size(), sizeof(words)));
-    return {__builtin_bswap64(words[0]), __builtin_bswap64(words[1]), tag, uint64_t{key.size()} << 56 | place.word};
+    return {__builtin_bswap64(words[0]), __builtin_bswap64(words[1]), tag,
+            uint64_t{key.size()} << 56 | place.word};
   }
   static Node* MakeRight(HeadTree* tree, const Node* node, uint32_t from) {
     return tree->MakeRight(node, from, nullptr);
@@ -118,13 +124,19 @@ class HeadTreeTest : public ::testing::Test {
       wrong += tree.FindVersion({key, tag}, &entry) != has_version ? 1 : 0;
       wrong += has_version && entry.place() != after->second ? 1 : 0;
       at.Seek({key, tag});
-      wrong += at.Valid() != (after != model.end()) || (at.Valid() && at.entry().place() != after->second) ? 1 : 0;
+      wrong += at.Valid() != (after != model.end()) ||
+                       (at.Valid() && at.entry().place() != after->second)
+                   ? 1
+                   : 0;
       const auto behind = model.upper_bound({key, tag});
       const bool has_before = behind != model.begin();
       wrong += tree.FindAtOrBefore({key, tag}, &entry) != has_before ? 1 : 0;
       wrong += has_before && entry.place() != std::prev(behind)->second ? 1 : 0;
       at.SeekForPrev({key, tag});
-      wrong += at.Valid() != has_before || (has_before && at.entry().place() != std::prev(behind)->second) ? 1 : 0;
+      wrong += at.Valid() != has_before ||
+                       (has_before && at.entry().place() != std::prev(behind)->second)
+                   ? 1
+                   : 0;
     };
     for (const auto& [key, place] : model) {
       probe(key.first, key.second);
@@ -157,7 +169,8 @@ std::string Hex(uint64_t n) {
 
 }  // namespace
 
-// Bad bytes are data: whatever a damaged record says its key is, a search over it ends, and finds the sound ones beside it or not.
+// Bad bytes are data: whatever a damaged record says its key is, a search over it ends, and finds
+// the sound ones beside it or not.
 TEST_F(HeadTreeTest, ADamagedLongKeyIsNoCrash) {
   HeadTree tree(pool_.get());
   std::vector<PmPtr> places;
@@ -166,7 +179,8 @@ TEST_F(HeadTreeTest, ADamagedLongKeyIsNoCrash) {
     places.push_back(AddRecord(key, MakeTag(1, RecordKind::kPut)));
     tree.Insert(key, MakeTag(1, RecordKind::kPut), places.back());
   }
-  for (int i = 0; i < 100; i += 7) pool_->At<Record>(places[i])->header.key_size = static_cast<uint16_t>(i % 20);
+  for (int i = 0; i < 100; i += 7)
+    pool_->At<Record>(places[i])->header.key_size = static_cast<uint16_t>(i % 20);
   for (int i = 0; i < 100; ++i) {
     const std::string key = "sixteen bytes !!" + std::to_string(i);
     HeadTree::Entry found;
@@ -237,8 +251,10 @@ TEST_F(HeadTreeTest, RemovedEntriesAreGoneAndEmptyLeavesArePassed) {
     places.push_back(AddRecord(Hex(i), MakeTag(i + 1, RecordKind::kPut)));
     tree.Insert(Hex(i), MakeTag(i + 1, RecordKind::kPut), places.back());
   }
-  EXPECT_FALSE(tree.Remove({Hex(100), MakeTag(101, RecordKind::kPut)}, places[99])) << "another address is not removed";
-  for (uint64_t i = 100; i < 1900; ++i) EXPECT_TRUE(tree.Remove({Hex(i), MakeTag(i + 1, RecordKind::kPut)}, places[i]));
+  EXPECT_FALSE(tree.Remove({Hex(100), MakeTag(101, RecordKind::kPut)}, places[99]))
+      << "another address is not removed";
+  for (uint64_t i = 100; i < 1900; ++i)
+    EXPECT_TRUE(tree.Remove({Hex(i), MakeTag(i + 1, RecordKind::kPut)}, places[i]));
   EXPECT_EQ(tree.count(), 200u);
   HeadTree::Iterator at(&tree);
   at.Seek({Hex(100), SeekTag(kSequenceMax)});
@@ -277,7 +293,8 @@ TEST_F(HeadTreeTest, ReadersPassEveryLock) {
   Random random(5);
   HeadTree tree(pool_.get());
   Model model;
-  for (uint64_t i = 1; i <= 3000; ++i) Add(&tree, &model, TrickyKey(&random), MakeTag(i, RecordKind::kPut));
+  for (uint64_t i = 1; i <= 3000; ++i)
+    Add(&tree, &model, TrickyKey(&random), MakeTag(i, RecordKind::kPut));
   for (Node* node : Nodes(Root(tree))) node->lock.lock();
   EXPECT_EQ(Disagreements(tree, model), 0);
   for (Node* node : Nodes(Root(tree))) node->lock.unlock();
@@ -287,7 +304,8 @@ TEST_F(HeadTreeTest, ReadersPassAnInsertThatStoppedAnywhere) {  // N1
   for (const uint32_t position : {0u, 1u, 7u, 19u, 20u}) {
     HeadTree tree(pool_.get());
     Model model;
-    for (uint64_t i = 0; i < 20; ++i) Add(&tree, &model, Hex(2 * i + 1), MakeTag(i + 1, RecordKind::kPut));
+    for (uint64_t i = 0; i < 20; ++i)
+      Add(&tree, &model, Hex(2 * i + 1), MakeTag(i + 1, RecordKind::kPut));
     Node* leaf = Root(tree);
     const std::string key = Hex(2 * position);
     const uint64_t tag = MakeTag(100, RecordKind::kPut);
@@ -295,7 +313,8 @@ TEST_F(HeadTreeTest, ReadersPassAnInsertThatStoppedAnywhere) {  // N1
     leaf->lock.lock();
     for (uint32_t hole = 20; hole > position;) {
       leaf->MoveHoleDown(--hole, nullptr);
-      ASSERT_EQ(Disagreements(tree, model), 0) << "the hole is at " << hole << ", on its way to " << position;
+      ASSERT_EQ(Disagreements(tree, model), 0)
+          << "the hole is at " << hole << ", on its way to " << position;
     }
     leaf->PutSlot(position, MakeEntry(key, tag, place));
     ASSERT_EQ(Disagreements(tree, model), 0) << "it is not there before the state says so";
@@ -318,7 +337,8 @@ TEST_F(HeadTreeTest, ReadersPassARemovalThatStoppedAnywhere) {  // N1
     ASSERT_EQ(Disagreements(tree, model), 0);
     for (uint32_t hole = position; hole < 19;) {
       leaf->MoveHoleUp(++hole);
-      ASSERT_EQ(Disagreements(tree, model), 0) << "the hole is at " << hole << ", and was at " << position;
+      ASSERT_EQ(Disagreements(tree, model), 0)
+          << "the hole is at " << hole << ", and was at " << position;
     }
     leaf->Truncate(19, leaf->mine().side(), 20);
     EXPECT_EQ(Disagreements(tree, model), 0);
@@ -329,16 +349,19 @@ TEST_F(HeadTreeTest, ReadersPassARemovalThatStoppedAnywhere) {  // N1
 TEST_F(HeadTreeTest, ReadersPassASplitThatStoppedAnywhere) {  // I5
   HeadTree tree(pool_.get());
   Model model;
-  for (uint64_t i = 1; i <= 400; ++i) Add(&tree, &model, Hex(MixBits(i)), MakeTag(i, RecordKind::kPut));
+  for (uint64_t i = 1; i <= 400; ++i)
+    Add(&tree, &model, Hex(MixBits(i)), MakeTag(i, RecordKind::kPut));
   int splits = 0;
   for (uint32_t count = kFanout; count > 8; --count) {
     const auto [parent, leaf] = LeafOf(tree, count);
     if (leaf == nullptr) continue;
     ++splits;
-    // A split of a leaf that is not full is the same one, but for the slots behind its entries, which would be taken along.
+    // A split of a leaf that is not full is the same one, but for the slots behind its entries,
+    // which would be taken along.
     const uint64_t tag = MakeTag(1000 + count, RecordKind::kPut);
     while (leaf->mine().count() < kFanout) {
-      const std::string key = KeyOf(leaf->AtSlot(0)) + std::string(1, static_cast<char>(leaf->mine().count()));
+      const std::string key =
+          KeyOf(leaf->AtSlot(0)) + std::string(1, static_cast<char>(leaf->mine().count()));
       Add(&tree, &model, key, tag);
     }
     leaf->lock.lock();
@@ -385,7 +408,8 @@ TEST_F(HeadTreeTest, ConcurrentInsertsAndReadsAgree) {
   std::vector<std::vector<PmPtr>> places(kThreads);
   for (int t = 0; t < kThreads; ++t) {
     for (uint64_t i = 0; i < kPerThread; ++i) {
-      places[t].push_back(AddRecord(Hex(MixBits(i * kThreads + t)), MakeTag(i * kThreads + t + 1, RecordKind::kPut)));
+      places[t].push_back(AddRecord(Hex(MixBits(i * kThreads + t)),
+                                    MakeTag(i * kThreads + t + 1, RecordKind::kPut)));
     }
   }
   HeadTree tree(pool_.get());

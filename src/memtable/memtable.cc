@@ -8,7 +8,8 @@ namespace {
 
 class HeadTreeRecordIterator final : public RecordIterator {
  public:
-  HeadTreeRecordIterator(const Pool* pool, const HeadTree* tree) : RecordIterator(pool), entries_(tree) {}
+  HeadTreeRecordIterator(const Pool* pool, const HeadTree* tree)
+      : RecordIterator(pool), entries_(tree) {}
 
   void SeekToFirst() override {
     entries_.SeekToFirst();
@@ -60,6 +61,8 @@ std::unique_ptr<InternalIterator> NewHeadTreeIterator(const Pool* pool, const He
   return std::make_unique<HeadTreeRecordIterator>(pool, tree);
 }
 
-std::unique_ptr<InternalIterator> MemTable::NewIterator() const { return NewHeadTreeIterator(pool_, &tree_); }
+std::unique_ptr<InternalIterator> MemTable::NewIterator() const {
+  return NewHeadTreeIterator(pool_, &tree_);
+}
 
 }  // namespace lamella

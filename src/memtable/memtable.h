@@ -1,8 +1,9 @@
-// MemTable is the DRAM write buffer: an ordered index over log records that no persistent table holds yet. The records
-// themselves are in the log, durable before they enter.
-// I1: a sealed MemTable does not change. It covers the sequence numbers (first_sequence, last_sequence] without a gap, and its
-//     records lie before `sealed` in each log shard.
-// Threads: Add from any (under its shard's lock); reads from any; the seal fields are constant after Seal.
+// MemTable is the DRAM write buffer: an ordered index over log records that no persistent table
+// holds yet. The records themselves are in the log, durable before they enter.
+// I1: a sealed MemTable does not change. It covers the sequence numbers (first_sequence,
+//     last_sequence] without a gap, and its records lie before `sealed` in each log shard.
+// Threads: Add from any (under its shard's lock); reads from any; the seal fields are constant
+// after Seal.
 #ifndef LAMELLA_MEMTABLE_MEMTABLE_H_
 #define LAMELLA_MEMTABLE_MEMTABLE_H_
 
@@ -25,13 +26,15 @@ class MemTable {
   void Add(std::string_view key, uint64_t tag, PmPtr place, SpareMemory* spare) {
     tree_.Insert(key, tag, place, 0, spare);
   }
-  /// Makes `spare` hold what so many Adds, of keys no longer than that, may need beyond what the system has. False where it has
-  /// not even that.
+  /// Makes `spare` hold what so many Adds, of keys no longer than that, may need beyond what the
+  /// system has. False where it has not even that.
   bool ProvideFor(uint64_t adds, size_t key_bytes, SpareMemory* spare) const {
     return tree_.ProvideFor(adds, key_bytes, spare);
   }
   /// The newest version of the key at or below the target's sequence.
-  bool Get(const InternalKey& target, HeadTree::Entry* found) const { return tree_.FindVersion(target, found); }
+  bool Get(const InternalKey& target, HeadTree::Entry* found) const {
+    return tree_.FindVersion(target, found);
+  }
 
   /// Walks the records. The MemTable must outlive it.
   std::unique_ptr<InternalIterator> NewIterator() const;
@@ -41,7 +44,8 @@ class MemTable {
     last_sequence_ = last_sequence;
     sealed_ = std::move(sealed);
   }
-  /// Notes how many bytes its records take in the log, or about so many. REQUIRES: no reader knows the table, or it is unsealed.
+  /// Notes how many bytes its records take in the log, or about so many. REQUIRES: no reader knows
+  /// the table, or it is unsealed.
   void SetLogBytes(uint64_t bytes) { log_bytes_ = bytes; }
 
   uint64_t id() const { return id_; }

@@ -1,4 +1,5 @@
-// BootId names this boot of the machine, so that a pool can tell a crash of the process from one of the machine.
+// BootId names this boot of the machine, so that a pool can tell a crash of the process from one of
+// the machine.
 #ifndef LAMELLA_PMEM_BOOT_ID_H_
 #define LAMELLA_PMEM_BOOT_ID_H_
 

@@ -1,4 +1,5 @@
-// Delays of emulated media: spins on the processor's time counter, calibrated against the clock at first use.
+// Delays of emulated media: spins on the processor's time counter, calibrated against the clock at
+// first use.
 // Threads: any.
 #ifndef LAMELLA_PMEM_DELAY_H_
 #define LAMELLA_PMEM_DELAY_H_
@@ -20,13 +21,15 @@ void SpinUntil(uint64_t tick);
 /// Bandwidth is a queue that all threads share: each transfer starts when the one before it ends.
 class BandwidthQueue {
  public:
-  /// Books a transfer of `ticks` length that starts at `now` or when the queue is free; returns when it ends.
+  /// Books a transfer of `ticks` length that starts at `now` or when the queue is free; returns
+  /// when it ends.
   uint64_t Book(uint64_t now, uint64_t ticks) {
     uint64_t free_at = free_at_.load(std::memory_order_relaxed);
     uint64_t end;
     do {
       end = (free_at > now ? free_at : now) + ticks;
-    } while (!free_at_.compare_exchange_weak(free_at, end, std::memory_order_relaxed));  // a time, it guards nothing
+    } while (!free_at_.compare_exchange_weak(
+        free_at, end, std::memory_order_relaxed));  // a time, it guards nothing
     return end;
   }
 

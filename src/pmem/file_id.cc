@@ -13,8 +13,8 @@
 namespace lamella {
 namespace {
 
-// Counts the disks that were attached since the machine started; 0 where the file lies on none, or the kernel does not count. A
-// partition's number stands beside it, in the directory of its disk.
+// Counts the disks that were attached since the machine started; 0 where the file lies on none, or
+// the kernel does not count. A partition's number stands beside it, in the directory of its disk.
 uint64_t DiskSequence(uint32_t major, uint32_t minor) {
   if (major == 0) return 0;
   const std::string disk = Concat("/sys/dev/block/", major, ":", minor);
@@ -35,7 +35,8 @@ std::array<uint8_t, 16> FileId(int fd) {
   std::array<uint8_t, 16> id{};
   struct statx found{};
   if (statx(fd, "", AT_EMPTY_PATH, STATX_INO | STATX_BTIME, &found) != 0) return id;
-  // An inode's number is given to another file once it is removed: the time of its birth tells them apart.
+  // An inode's number is given to another file once it is removed: the time of its birth tells them
+  // apart.
   const bool has_birth = (found.stx_mask & STATX_BTIME) != 0;
   const uint64_t words[] = {uint64_t{found.stx_dev_major} << 32 | found.stx_dev_minor,
                             uint64_t{found.stx_rdev_major} << 32 | found.stx_rdev_minor,

@@ -1,5 +1,6 @@
-// FileId names a file among all that this boot of the machine has seen: a copy of it, one that was made anew under its name, and the
-// same one on a disk that was detached and attached again each have another.
+// FileId names a file among all that this boot of the machine has seen: a copy of it, one that was
+// made anew under its name, and the same one on a disk that was detached and attached again each
+// have another.
 #ifndef LAMELLA_PMEM_FILE_ID_H_
 #define LAMELLA_PMEM_FILE_ID_H_
 

@@ -10,10 +10,13 @@
 namespace lamella {
 namespace {
 
-// Below this, filling lines through the cache and writing them back costs less than non-temporal stores.
+// Below this, filling lines through the cache and writing them back costs less than non-temporal
+// stores.
 constexpr size_t kStreamBytesMin = 256;
 
-uintptr_t LineOf(const void* p) { return reinterpret_cast<uintptr_t>(p) & ~uintptr_t{kLineBytes - 1}; }
+uintptr_t LineOf(const void* p) {
+  return reinterpret_cast<uintptr_t>(p) & ~uintptr_t{kLineBytes - 1};
+}
 
 // Nanoseconds that `bytes` take at `gbps` (10^9 bytes a second), as ticks.
 uint64_t TransferTicks(uint64_t bytes, double gbps) {
@@ -68,7 +71,8 @@ void Gate::WriteDelay(uint64_t lines) const {
   const uint64_t now = TicksNow();
   uint64_t until = now + LatencyTicks(profile_.write_ns);
   if (profile_.write_gbps > 0) {
-    until = std::max(until, write_queue_.Book(now, TransferTicks(lines * kLineBytes, profile_.write_gbps)));
+    until = std::max(
+        until, write_queue_.Book(now, TransferTicks(lines * kLineBytes, profile_.write_gbps)));
   }
   SpinUntil(until);
 }
@@ -85,13 +89,15 @@ Persister::~Persister() {
 }
 
 PersistCounters Persister::counters() const {
-  return {.bytes_stored = bytes_stored_.load(std::memory_order_relaxed),  // figures; they order nothing
-          .lines_flushed = lines_flushed_.load(std::memory_order_relaxed),
-          .fences = fences_.load(std::memory_order_relaxed),
-          .blocks_touched = blocks_touched_.load(std::memory_order_relaxed)};
+  return {
+      .bytes_stored = bytes_stored_.load(std::memory_order_relaxed),  // figures; they order nothing
+      .lines_flushed = lines_flushed_.load(std::memory_order_relaxed),
+      .fences = fences_.load(std::memory_order_relaxed),
+      .blocks_touched = blocks_touched_.load(std::memory_order_relaxed)};
 }
 
-// On byte media nothing is written back by us, but the lines reach the medium all the same: they count as blocks.
+// On byte media nothing is written back by us, but the lines reach the medium all the same: they
+// count as blocks.
 inline void Persister::CountLines(uintptr_t first_line, uintptr_t last_line) {
   const uint64_t lines = (last_line - first_line) / kLineBytes + 1;
   const uint64_t first_block = first_line / kMediaBlockBytes;
@@ -127,7 +133,8 @@ void Persister::Fence(const Site& site) {
 void Persister::Store(PmWord* word, uint64_t value, const Site& site) {
   if (gate_->hook_ != nullptr) [[unlikely]]
     gate_->hook_->OnStore(word, sizeof(*word), site);
-  word->store(value, std::memory_order_release);  // pairs with the acquire load of whoever follows the word
+  // pairs with the acquire load of whoever follows the word
+  word->store(value, std::memory_order_release);
   Count(bytes_stored_, sizeof(*word));
 }
 
@@ -148,7 +155,8 @@ void Persister::Copy(void* destination, const void* source, size_t n, const Site
   const uintptr_t first = LineOf(to);
   const uintptr_t last = LineOf(to + n - 1);
   CountLines(first, last);
-  const size_t head = (kLineBytes - (reinterpret_cast<uintptr_t>(to) & (kLineBytes - 1))) & (kLineBytes - 1);
+  const size_t head =
+      (kLineBytes - (reinterpret_cast<uintptr_t>(to) & (kLineBytes - 1))) & (kLineBytes - 1);
   const size_t body = (n - head) & ~(kLineBytes - 1);
   const size_t tail = n - head - body;
   if (head != 0) {
@@ -162,7 +170,8 @@ void Persister::Copy(void* destination, const void* source, size_t n, const Site
   }
 }
 
-void Persister::CopyLines(void* destination, const void* source, size_t n, size_t skip, const Site& site) {
+void Persister::CopyLines(void* destination, const void* source, size_t n, size_t skip,
+                          const Site& site) {
   LAMELLA_DCHECK(reinterpret_cast<uintptr_t>(destination) % kLineBytes == 0 && skip <= n);
   if (n == skip) return;
   char* to = static_cast<char*>(destination);
@@ -173,8 +182,9 @@ void Persister::CopyLines(void* destination, const void* source, size_t n, size_
   if (hooked) [[unlikely]]
     gate_->hook_->OnStore(to + skip, n - skip, site);
   if (!gate_->flushes() || hooked || LAMELLA_THREAD_SANITIZER != 0) {
-    // Others may be reading the first `skip` bytes: storing them again is harmless to the hardware, but is a race to
-    // ThreadSanitizer, so they are left alone where going past the cache is not needed.
+    // Others may be reading the first `skip` bytes: storing them again is harmless to the hardware,
+    // but is a race to ThreadSanitizer, so they are left alone where going past the cache is not
+    // needed.
     std::memcpy(to + skip, from + skip, n - skip);
     Flush(to + skip, n - skip, site);
     return;

@@ -1,19 +1,21 @@
 // The persistence gate: the only place that may spell a flush, a fence or a non-temporal store.
 //
-// Gate is one pool's medium: its granularity, its emulated delays, its counters and, in tests, its crash hook.
-// Persister is one thread's (or one lock's) hand on it: the verbs, counted under one cause.
+// Gate is one pool's medium: its granularity, its emulated delays, its counters and, in tests, its
+// crash hook. Persister is one thread's (or one lock's) hand on it: the verbs, counted under one
+// cause.
 //
 //   Flush(p, n)    write-back of [p, p+n) is queued; not ordered, not durable
 //   Fence()        every earlier flush of this Persister is durable
 //   Persist(p, n)  Flush + Fence
-//   Publish(w, v)  one aligned 8-byte release store of v into w, then Persist: makes prior durable data reachable
+//   Publish(w, v)  one aligned 8-byte release store of v into w, then Persist: makes prior durable
+//                  data reachable
 //   Copy(d, s, n)  memcpy into persistent memory by the best path, flushed, not fenced
 //   CopyLines      whole 64-byte lines by non-temporal stores, not fenced: for a log's tail
 //   Store(w, v)    one aligned 8-byte release store of v into w; not flushed
 //
 // I1: nothing wider than 8 aligned bytes is assumed atomic.
-// I2: a range is flushed by its lines, from the line that holds its first byte to the line that holds its last.
-// On kPage and kVolatile the verbs only store; Region::Sync makes pages durable.
+// I2: a range is flushed by its lines, from the line that holds its first byte to the line that
+// holds its last. On kPage and kVolatile the verbs only store; Region::Sync makes pages durable.
 // Threads: a Gate from any; a Persister from one thread at a time.
 #ifndef LAMELLA_PMEM_GATE_H_
 #define LAMELLA_PMEM_GATE_H_
@@ -39,24 +41,26 @@ inline constexpr size_t kMediaBlockBytes = 256;
 using PmWord = std::atomic<uint64_t>;
 static_assert(sizeof(PmWord) == 8 && PmWord::is_always_lock_free);
 
-/// Where in the source a verb was called; the crash simulator names, cuts at and deletes single sites.
+/// Where in the source a verb was called; the crash simulator names, cuts at and deletes single
+/// sites.
 using Site = std::source_location;
 
 class Persister;
 
-/// Told of every verb, on every medium, before it takes effect on the real one. For the crash simulator; null outside
-/// tests.
+/// Told of every verb, on every medium, before it takes effect on the real one. For the crash
+/// simulator; null outside tests.
 class PersistHook {
  public:
   virtual ~PersistHook() = default;
   /// [p, p+n) is about to be stored to; its old content is still there.
   virtual void OnStore(const void* p, size_t n, const Site& site) = 0;
-  /// The content of [p, p+n) is in place and about to be written back; `by`'s next fence makes it durable.
+  /// The content of [p, p+n) is in place and about to be written back; `by`'s next fence makes it
+  /// durable.
   virtual void OnFlush(const Persister* by, const void* p, size_t n, const Site& site) = 0;
   virtual void OnFence(const Persister* by, const Site& site) = 0;
   virtual void OnSync(const void* p, size_t n, const Site& site) = 0;
-  /// Part `part` of the pool lies at `base`, now `bytes` long: at creation and opening before anything is stored there, and
-  /// when the part has grown.
+  /// Part `part` of the pool lies at `base`, now `bytes` long: at creation and opening before
+  /// anything is stored there, and when the part has grown.
   virtual void OnMap(uint32_t /*part*/, const char* /*base*/, uint64_t /*bytes*/) {}
   /// The part is about to be unmapped: nothing is stored there any more.
   virtual void OnUnmap(uint32_t /*part*/) {}
@@ -82,7 +86,8 @@ class Gate {
   /// Sum over all Persisters, living and gone.
   PersistCounters Counters(WriteCause cause) const;
 
-  /// Emulated cost of a dependent read from the medium. One predictable branch when emulation is off.
+  /// Emulated cost of a dependent read from the medium. One predictable branch when emulation is
+  /// off.
   void OnRead(size_t bytes) const {
     if (read_delay_) ReadDelay(bytes);
   }
@@ -101,7 +106,8 @@ class Gate {
   mutable BandwidthQueue write_queue_;
   mutable Mutex mu_;
   std::vector<Persister*> persisters_ LAMELLA_GUARDED_BY(mu_);
-  PersistCounters retired_[static_cast<size_t>(WriteCause::kCount)] LAMELLA_GUARDED_BY(mu_);  // of Persisters gone
+  // of Persisters gone
+  PersistCounters retired_[static_cast<size_t>(WriteCause::kCount)] LAMELLA_GUARDED_BY(mu_);
 };
 
 class Persister {
@@ -122,17 +128,20 @@ class Persister {
     Persist(word, sizeof(*word), site);
   }
   void Copy(void* destination, const void* source, size_t n, const Site& site = Site::current());
-  /// REQUIRES: destination is line-aligned; destination and source have room for n rounded up to whole lines, and what
-  /// is behind n in the source's last line may be stored too. The first `skip` bytes are there already, with the same
-  /// content (the durable head of an open line): they may be stored again, and like the padding are not counted.
-  void CopyLines(void* destination, const void* source, size_t n, size_t skip, const Site& site = Site::current());
+  /// REQUIRES: destination is line-aligned; destination and source have room for n rounded up to
+  /// whole lines, and what is behind n in the source's last line may be stored too. The first
+  /// `skip` bytes are there already, with the same content (the durable head of an open line): they
+  /// may be stored again, and like the padding are not counted.
+  void CopyLines(void* destination, const void* source, size_t n, size_t skip,
+                 const Site& site = Site::current());
   void Store(PmWord* word, uint64_t value, const Site& site = Site::current());
 
   Gate* gate() const { return gate_; }
   PersistCounters counters() const;
 
  private:
-  void Count(std::atomic<uint64_t>& counter, uint64_t n) {  // one writer, so no read-modify-write is needed
+  // one writer, so no read-modify-write is needed
+  void Count(std::atomic<uint64_t>& counter, uint64_t n) {
     counter.store(counter.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
   }
   void CountLines(uintptr_t first_line, uintptr_t last_line);

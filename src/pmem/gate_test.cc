@@ -26,8 +26,8 @@ std::string RandomBytes(size_t n, uint64_t seed) {
   return bytes;
 }
 
-// I2. A loop that steps 64 bytes from an unaligned start counts n / 64 rounded up, and misses the last line of some
-// ranges.
+// I2. A loop that steps 64 bytes from an unaligned start counts n / 64 rounded up, and misses the
+// last line of some ranges.
 TEST(Gate, FlushCoversEveryLineOfARange) {
   Gate gate(MediumKind::kCacheLine, {});
   Persister persister(&gate, WriteCause::kLog);
@@ -88,7 +88,8 @@ TEST_P(GateMedia, CopyLinesCopiesWholeLinesAndCountsWhatIsNew) {
       persister.CopyLines(buffer.bytes, source.data(), n, skip);
       persister.Fence();
       ASSERT_EQ(std::string(buffer.bytes, n), source.substr(0, n));
-      ASSERT_TRUE(std::all_of(buffer.bytes + n, buffer.bytes + kBufferBytes, [](char c) { return c == 0; }));
+      ASSERT_TRUE(std::all_of(buffer.bytes + n, buffer.bytes + kBufferBytes,
+                              [](char c) { return c == 0; }));
       ASSERT_EQ(persister.counters().bytes_stored - before, n - skip);
     }
   }
@@ -106,8 +107,8 @@ TEST_P(GateMedia, StoreAndPublishSetTheWord) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GateMedia,
-                         ::testing::Values(MediumKind::kByte, MediumKind::kCacheLine, MediumKind::kPage,
-                                           MediumKind::kVolatile));
+                         ::testing::Values(MediumKind::kByte, MediumKind::kCacheLine,
+                                           MediumKind::kPage, MediumKind::kVolatile));
 
 TEST(Gate, CacheLineMediaFlushAndFence) {
   Gate gate(MediumKind::kCacheLine, {});
@@ -243,8 +244,8 @@ TEST(Gate, TheHookSeesOldContentAtStoreAndNewContentAtFlush) {
     persister.Fence();
     const std::string line(64, 'L');
     persister.CopyLines(buffer.bytes, line.data(), 64, 60);
-    EXPECT_EQ(recorder.calls,
-              (std::vector<std::string>{"store ooo", "flush new", "fence", "store oooo", "flush LLLL"}));
+    EXPECT_EQ(recorder.calls, (std::vector<std::string>{"store ooo", "flush new", "fence",
+                                                        "store oooo", "flush LLLL"}));
   }
 }
 

@@ -13,7 +13,8 @@ namespace lamella {
 
 namespace {
 
-enum class WriteBack : uint8_t { kClflush, kClflushopt, kClwb };  // zero, before initialization, works everywhere
+// zero, before initialization, works everywhere
+enum class WriteBack : uint8_t { kClflush, kClflushopt, kClwb };
 
 WriteBack BestWriteBack() {
   unsigned eax = 0;
@@ -57,7 +58,8 @@ void WriteBackLines(uintptr_t first_line, uintptr_t last_line) {
 
 namespace {
 
-constexpr unsigned long kDcPopCapability = 1ul << 16;  // HWCAP_DCPOP: dc cvap reaches the point of persistence
+// HWCAP_DCPOP: dc cvap reaches the point of persistence
+constexpr unsigned long kDcPopCapability = 1ul << 16;
 const bool kHasDcPop = (getauxval(AT_HWCAP) & kDcPopCapability) != 0;
 
 }  // namespace

@@ -1,7 +1,8 @@
-// The processor's instructions for cache lines: write-back, non-temporal store, store fence. Only pmem/gate.cc uses it.
-// x86-64: clwb, or clflushopt, or clflush, whichever the processor has, chosen once; sfence; movntdq.
-// AArch64: dc cvap where the system offers it, else dc cvac; dsb; plain stores followed by write-back.
-// Elsewhere persistent memory does not exist: a full fence and nothing else.
+// The processor's instructions for cache lines: write-back, non-temporal store, store fence. Only
+// pmem/gate.cc uses it. x86-64: clwb, or clflushopt, or clflush, whichever the processor has,
+// chosen once; sfence; movntdq. AArch64: dc cvap where the system offers it, else dc cvac; dsb;
+// plain stores followed by write-back. Elsewhere persistent memory does not exist: a full fence and
+// nothing else.
 #ifndef LAMELLA_PMEM_LINE_H_
 #define LAMELLA_PMEM_LINE_H_
 
@@ -17,10 +18,12 @@
 
 namespace lamella {
 
-/// Writes back the lines from `first_line` to `last_line`, both line-aligned addresses, the last included.
+/// Writes back the lines from `first_line` to `last_line`, both line-aligned addresses, the last
+/// included.
 void WriteBackLines(uintptr_t first_line, uintptr_t last_line);
 
-/// Earlier write-backs and non-temporal stores of this thread are complete in the persistence domain.
+/// Earlier write-backs and non-temporal stores of this thread are complete in the persistence
+/// domain.
 inline void StoreFence() {
 #if defined(__x86_64__)
   _mm_sfence();

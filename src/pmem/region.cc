@@ -37,13 +37,15 @@ constexpr uint64_t kReserveBytesMax = LAMELLA_THREAD_SANITIZER != 0    ? 4ull <<
                                       : LAMELLA_ADDRESS_SANITIZER != 0 ? 64ull << 30
                                                                        : ~uint64_t{0};
 
-// Up to this in all, each region of the process gets the addresses that it asks for: what is mapped never moves, so a
-// file cannot grow further while it is open. Beyond it, a region gets room for the file to become several times as
-// large: of the 128 TiB that a process has, a thousand regions then take less than two thirds.
+// Up to this in all, each region of the process gets the addresses that it asks for: what is mapped
+// never moves, so a file cannot grow further while it is open. Beyond it, a region gets room for
+// the file to become several times as large: of the 128 TiB that a process has, a thousand regions
+// then take less than two thirds.
 constexpr uint64_t kReserveBytesFree = 16ull << 40;
 constexpr uint64_t kReserveBytesMany = 64ull << 30;
 constexpr uint64_t kReserveFactorMany = 8;
-// Where the process may not have all addresses (RLIMIT_AS), a region takes this share of those that are left.
+// Where the process may not have all addresses (RLIMIT_AS), a region takes this share of those that
+// are left.
 constexpr uint64_t kReserveShareLimited = 8;
 
 std::atomic<uint64_t> reserved_by_all{0};  // a figure; guards nothing
@@ -51,7 +53,8 @@ std::atomic<uint64_t> reserved_by_all{0};  // a figure; guards nothing
 uint64_t ReserveBytesFor(uint64_t wanted, uint64_t needed) {
   const uint64_t reserved = reserved_by_all.load(std::memory_order_relaxed);
   uint64_t most = std::min(wanted, kReserveBytesMax);
-  if (reserved >= kReserveBytesFree) most = std::min(most, std::max(kReserveBytesMany, needed * kReserveFactorMany));
+  if (reserved >= kReserveBytesFree)
+    most = std::min(most, std::max(kReserveBytesMany, needed * kReserveFactorMany));
   struct rlimit limit{};
   if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
     const uint64_t left = limit.rlim_cur > reserved ? limit.rlim_cur - reserved : 0;
@@ -61,7 +64,9 @@ uint64_t ReserveBytesFor(uint64_t wanted, uint64_t needed) {
 }
 
 constexpr uint64_t PagesDown(uint64_t bytes) { return bytes & ~(kPageBytes - 1); }
-constexpr uint64_t RoundUp(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
+constexpr uint64_t RoundUp(uint64_t bytes, uint64_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
 
 Status Pmem2Status(std::string_view what, int error) {
   // Negative numbers above the library's own range are errno of the system call below it.
@@ -78,28 +83,36 @@ std::string DirectoryOf(const std::string& path) {
 // A new or renamed file is found after a power cut only once its directory is on the medium too.
 Status SyncDirectoryOf(const std::string& path, OsHook* os) {
   const std::string directory = DirectoryOf(path);
-  const int fd =
-      Hooked(os, OsCall::kOpen, directory, [&] { return open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+  const int fd = Hooked(os, OsCall::kOpen, directory, [&] {
+    return open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  });
   if (fd < 0) return ErrnoStatus("open directory " + directory, errno);
-  const int error = Hooked(os, OsCall::kSyncDirectory, directory, [&] { return fsync(fd); }) == 0 ? 0 : errno;
+  const int error =
+      Hooked(os, OsCall::kSyncDirectory, directory, [&] { return fsync(fd); }) == 0 ? 0 : errno;
   close(fd);
   // Some file systems know no fsync of a directory: there is nothing to make durable then.
-  return error == 0 || error == EINVAL ? Status::OK() : ErrnoStatus("sync directory " + directory, error);
+  return error == 0 || error == EINVAL ? Status::OK()
+                                       : ErrnoStatus("sync directory " + directory, error);
 }
 
 // Allocates [from, to) on the file system. On failure the file is as long as before.
 Status Allocate(int fd, const std::string& path, uint64_t from, uint64_t to, OsHook* os) {
   int error;
   do {
-    error = Hooked(os, OsCall::kAllocate, path,
-                   [&] { return posix_fallocate(fd, static_cast<off_t>(from), static_cast<off_t>(to - from)); });
+    error = Hooked(os, OsCall::kAllocate, path, [&] {
+      return posix_fallocate(fd, static_cast<off_t>(from), static_cast<off_t>(to - from));
+    });
     if (error < 0) error = errno;  // the hook's
   } while (error == EINTR);
   if (error == 0) return Status::OK();
-  if (Hooked(os, OsCall::kTruncate, path, [&] { return ftruncate(fd, static_cast<off_t>(from)); }) != 0) {
-    return ErrnoStatus(Concat("allocate ", to - from, " bytes for ", path, " and take them back"), errno);
+  if (Hooked(os, OsCall::kTruncate, path,
+             [&] { return ftruncate(fd, static_cast<off_t>(from)); }) != 0) {
+    return ErrnoStatus(Concat("allocate ", to - from, " bytes for ", path, " and take them back"),
+                       errno);
   }
-  return ErrnoStatus(Concat("allocate ", to - from, " bytes at the end of ", path, " (now ", from, " bytes)"), error);
+  return ErrnoStatus(
+      Concat("allocate ", to - from, " bytes at the end of ", path, " (now ", from, " bytes)"),
+      error);
 }
 
 std::string FileSystemName(const struct statfs& fs) {
@@ -138,21 +151,22 @@ Region::~Region() {
   if (base_ != nullptr) munmap(base_, reserved_);  // what is mapped of the file lies within
   reserved_by_all.fetch_sub(reserved_, std::memory_order_relaxed);
   if (source_ != nullptr) pmem2_source_delete(&source_);
-  // A forked child has the descriptor, too. The lock ends when the process that took it lets go, whatever children it has; and not
-  // where a child does.
+  // A forked child has the descriptor, too. The lock ends when the process that took it lets go,
+  // whatever children it has; and not where a child does.
   if (locked_by_ == getpid()) flock(fd_, LOCK_UN);
   if (fd_ >= 0) close(fd_);
 }
 
-// The lock is the open file's, not the process's: a second open of this process is refused as another one's is, and the kernel
-// lets go of it when the process ends, however it does. By then the name may lead to another file, or to none. Keeps I3.
+// The lock is the open file's, not the process's: a second open of this process is refused as
+// another one's is, and the kernel lets go of it when the process ends, however it does. By then
+// the name may lead to another file, or to none. Keeps I3.
 Status Region::Lock() {
   if (Hooked(os_, OsCall::kLock, path_, [&] { return flock(fd_, LOCK_EX | LOCK_NB); }) != 0) {
     if (errno != EWOULDBLOCK) return ErrnoStatus("lock " + path_, errno);
-    return Status::Busy(
-        path_ +
-        " is open already, in this process or in another one; close the store there, and destroy what iterators "
-        "and pinned values of it are left");
+    return Status::Busy(path_ +
+                        " is open already, in this process or in another one; close the store "
+                        "there, and destroy what iterators "
+                        "and pinned values of it are left");
   }
   locked_by_ = getpid();
   file_id_ = FileId(fd_);
@@ -161,22 +175,26 @@ Status Region::Lock() {
   if (Hooked(os_, OsCall::kStat, path_, [&] { return fstat(fd_, &locked); }) != 0) {
     return ErrnoStatus("stat " + path_, errno);
   }
-  if (stat(path_.c_str(), &named) == 0 && named.st_dev == locked.st_dev && named.st_ino == locked.st_ino) {
+  if (stat(path_.c_str(), &named) == 0 && named.st_dev == locked.st_dev &&
+      named.st_ino == locked.st_ino) {
     return Status::OK();
   }
   return Status::Busy(path_ + " was removed or replaced while it was being opened; open it again");
 }
 
-Status Region::Create(const std::string& path, uint64_t bytes, uint64_t reserve_bytes, std::unique_ptr<Region>* region,
-                      OsHook* os) {
+Status Region::Create(const std::string& path, uint64_t bytes, uint64_t reserve_bytes,
+                      std::unique_ptr<Region>* region, OsHook* os) {
   if (bytes == 0 || bytes % kPageBytes != 0) {
-    return Status::InvalidArgument(Concat(path, ": ", bytes, " bytes is not a whole number of 4096-byte pages"));
+    return Status::InvalidArgument(
+        Concat(path, ": ", bytes, " bytes is not a whole number of 4096-byte pages"));
   }
   std::unique_ptr<Region> made(new Region(os, path));
-  made->fd_ = Hooked(os, OsCall::kCreate, path,
-                     [&] { return open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644); });
+  made->fd_ = Hooked(os, OsCall::kCreate, path, [&] {
+    return open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  });
   if (made->fd_ < 0) {
-    if (errno == EEXIST) return Status::InvalidArgument(path + " exists already; remove it, or open it");
+    if (errno == EEXIST)
+      return Status::InvalidArgument(path + " exists already; remove it, or open it");
     return ErrnoStatus("create " + path, errno);
   }
   Status s = made->Lock();
@@ -190,16 +208,19 @@ Status Region::Create(const std::string& path, uint64_t bytes, uint64_t reserve_
   }
   if (s.ok()) s = SyncDirectoryOf(path, os);
   if (!s.ok()) {
-    Hooked(os, OsCall::kRemove, path, [&] { return unlink(path.c_str()); });  // the first failure is the one to report
+    // the first failure is the one to report
+    Hooked(os, OsCall::kRemove, path, [&] { return unlink(path.c_str()); });
     return s;
   }
   *region = std::move(made);
   return s;
 }
 
-Status Region::Open(const std::string& path, uint64_t reserve_bytes, std::unique_ptr<Region>* region, OsHook* os) {
+Status Region::Open(const std::string& path, uint64_t reserve_bytes,
+                    std::unique_ptr<Region>* region, OsHook* os) {
   std::unique_ptr<Region> opened(new Region(os, path));
-  opened->fd_ = Hooked(os, OsCall::kOpen, path, [&] { return open(path.c_str(), O_RDWR | O_CLOEXEC); });
+  opened->fd_ =
+      Hooked(os, OsCall::kOpen, path, [&] { return open(path.c_str(), O_RDWR | O_CLOEXEC); });
   if (opened->fd_ < 0) return ErrnoStatus("open " + path, errno);
   Status s = opened->Lock();
   if (!s.ok()) return s;
@@ -219,8 +240,8 @@ Status Region::Open(const std::string& path, uint64_t reserve_bytes, std::unique
     return Status::InvalidArgument(path + " is neither a file nor a DAX device");
   }
   if (bytes < kPageBytes) {
-    return Status::Corruption(
-        Concat(path, ": expected at least one page of ", kPageBytes, " bytes, found ", bytes, " bytes"));
+    return Status::Corruption(Concat(path, ": expected at least one page of ", kPageBytes,
+                                     " bytes, found ", bytes, " bytes"));
   }
   s = opened->Reserve(reserve_bytes, PagesDown(bytes));
   if (s.ok()) s = opened->Map(PagesDown(bytes));
@@ -237,15 +258,16 @@ Status Region::Open(const std::string& path, uint64_t reserve_bytes, std::unique
 
 Status Region::Hold(const std::string& path, std::unique_ptr<Region>* region, OsHook* os) {
   std::unique_ptr<Region> held(new Region(os, path));
-  held->fd_ = Hooked(os, OsCall::kOpen, path, [&] { return open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); });
+  held->fd_ = Hooked(os, OsCall::kOpen, path,
+                     [&] { return open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); });
   if (held->fd_ < 0) return ErrnoStatus("open " + path, errno);
   Status s = held->Lock();
   if (s.ok()) *region = std::move(held);
   return s;
 }
 
-// Takes the range of addresses that the file may grow into: what is asked for, or half of it, or a quarter ... but
-// never less than what is needed now.
+// Takes the range of addresses that the file may grow into: what is asked for, or half of it, or a
+// quarter ... but never less than what is needed now.
 Status Region::Reserve(uint64_t reserve_bytes, uint64_t needed_bytes) {
   if (source_ == nullptr) {
     const int error = pmem2_source_from_fd(&source_, fd_);
@@ -260,14 +282,16 @@ Status Region::Reserve(uint64_t reserve_bytes, uint64_t needed_bytes) {
   intptr_t range = -1;  // of MAP_FAILED, as an address
   while (true) {
     range = Hooked(os_, OsCall::kReserve, path_, [&] {
-      return reinterpret_cast<intptr_t>(
-          mmap(nullptr, want + unit, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+      return reinterpret_cast<intptr_t>(mmap(nullptr, want + unit, PROT_NONE,
+                                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
     });
     if (range != -1) break;
-    if (want == least) return ErrnoStatus(Concat("reserve ", want, " bytes of addresses for ", path_), errno);
+    if (want == least)
+      return ErrnoStatus(Concat("reserve ", want, " bytes of addresses for ", path_), errno);
     want = std::max(least, RoundUp(want / 2, unit));
   }
-  // It starts on a huge page, so that DAX and huge-page file systems can map by large pages; what is before and behind goes back.
+  // It starts on a huge page, so that DAX and huge-page file systems can map by large pages; what
+  // is before and behind goes back.
   char* first = reinterpret_cast<char*>(range);
   base_ = reinterpret_cast<char*>(RoundUp(static_cast<uintptr_t>(range), unit));
   reserved_ = want;
@@ -285,7 +309,8 @@ Status Region::AskGranularity() {
   pmem2_map* map = nullptr;
   int error = pmem2_source_alignment(source_, &alignment);
   if (error == 0) error = pmem2_config_new(&config);
-  if (error == 0) error = pmem2_config_set_required_store_granularity(config, PMEM2_GRANULARITY_PAGE);
+  if (error == 0)
+    error = pmem2_config_set_required_store_granularity(config, PMEM2_GRANULARITY_PAGE);
   if (error == 0) error = pmem2_config_set_length(config, std::max<size_t>(alignment, kPageBytes));
   if (error == 0) error = pmem2_map_new(&map, config, source_);
   if (error == 0) {
@@ -303,38 +328,49 @@ Status Region::AskGranularity() {
   }
   if (map != nullptr) pmem2_map_delete(&map);
   if (config != nullptr) pmem2_config_delete(&config);
-  return error == 0 ? Status::OK() : Pmem2Status("find out what stores to " + path_ + " need", error);
+  return error == 0 ? Status::OK()
+                    : Pmem2Status("find out what stores to " + path_ + " need", error);
 }
 
-// Maps the file from bytes_ to `bytes` behind what is mapped. REQUIRES: allocated, and within the reservation.
+// Maps the file from bytes_ to `bytes` behind what is mapped. REQUIRES: allocated, and within the
+// reservation.
 Status Region::Map(uint64_t bytes) {
-  const uint64_t from = bytes_.load(std::memory_order_relaxed);  // only the growing thread stores it
+  // only the growing thread stores it
+  const uint64_t from = bytes_.load(std::memory_order_relaxed);
   if (from == 0) {
     Status s = AskGranularity();
     if (!s.ok()) return s;
   }
   const auto map = [&](int flags) {
     return Hooked(os_, OsCall::kMap, path_, [&] {
-             return reinterpret_cast<intptr_t>(mmap(base_ + from, bytes - from, PROT_READ | PROT_WRITE,
-                                                    MAP_FIXED | flags, fd_, static_cast<off_t>(from)));
+             return reinterpret_cast<intptr_t>(mmap(base_ + from, bytes - from,
+                                                    PROT_READ | PROT_WRITE, MAP_FIXED | flags, fd_,
+                                                    static_cast<off_t>(from)));
            }) != -1;
   };
-  // On a DAX file system MAP_SYNC makes the file's own metadata durable before a page of it can be stored to: flushed lines are
-  // nothing without. A DAX device has none, and what only the user calls DAX (PMEM2_FORCE_GRANULARITY) does not know the flag.
-  bool mapped = medium_ == MediumKind::kPage ? map(MAP_SHARED) : map(MAP_SHARED_VALIDATE | MAP_SYNC);
+  // On a DAX file system MAP_SYNC makes the file's own metadata durable before a page of it can be
+  // stored to: flushed lines are nothing without. A DAX device has none, and what only the user
+  // calls DAX (PMEM2_FORCE_GRANULARITY) does not know the flag.
+  bool mapped =
+      medium_ == MediumKind::kPage ? map(MAP_SHARED) : map(MAP_SHARED_VALIDATE | MAP_SYNC);
   if (!mapped && (errno == EOPNOTSUPP || errno == EINVAL)) mapped = map(MAP_SHARED);
-  if (!mapped) return ErrnoStatus(Concat("map ", bytes - from, " bytes of ", path_, " at offset ", from), errno);
-  bytes_.store(bytes, std::memory_order_release);  // pairs with bytes(): who sees the size sees the mapping
+  if (!mapped)
+    return ErrnoStatus(Concat("map ", bytes - from, " bytes of ", path_, " at offset ", from),
+                       errno);
+  // pairs with bytes(): who sees the size sees the mapping
+  bytes_.store(bytes, std::memory_order_release);
   return Status::OK();
 }
 
 // Growing past RLIMIT_FSIZE raises a signal that would end the process: see it first.
 Status Region::CheckFileSizeLimit(uint64_t bytes) const {
   struct rlimit limit{};
-  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur) {
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+      bytes <= limit.rlim_cur) {
     return Status::OK();
   }
-  return Status::NoSpace(Concat(path_, " wants to be ", bytes, " bytes, and this process may write files of at most ",
+  return Status::NoSpace(Concat(path_, " wants to be ", bytes,
+                                " bytes, and this process may write files of at most ",
                                 limit.rlim_cur, "; raise the limit (ulimit -f)"));
 }
 
@@ -342,10 +378,13 @@ MediumReport Region::Detect() const {
   MediumReport report;
   struct statfs fs{};
   const bool known = !is_device_ && fstatfs(fd_, &fs) == 0;
-  const std::string name = is_device_ ? "DAX device" : known ? FileSystemName(fs) : "unknown file system";
+  const std::string name = is_device_ ? "DAX device"
+                           : known    ? FileSystemName(fs)
+                                      : "unknown file system";
   report.kind = medium_;
   if (medium_ == MediumKind::kByte) {
-    report.description = name + ", DAX with caches inside the persistence domain: a fence makes stores durable";
+    report.description =
+        name + ", DAX with caches inside the persistence domain: a fence makes stores durable";
   } else if (medium_ == MediumKind::kCacheLine) {
     report.description = name + ", DAX: a flush and a fence make stores durable";
   } else {
@@ -359,29 +398,35 @@ MediumReport Region::Detect() const {
 }
 
 Status Region::Grow(uint64_t bytes) {
-  const uint64_t mapped = bytes_.load(std::memory_order_relaxed);  // only the growing thread stores it
+  // only the growing thread stores it
+  const uint64_t mapped = bytes_.load(std::memory_order_relaxed);
   if (bytes % kPageBytes != 0) {
-    return Status::InvalidArgument(Concat(path_, ": ", bytes, " bytes is not a whole number of 4096-byte pages"));
+    return Status::InvalidArgument(
+        Concat(path_, ": ", bytes, " bytes is not a whole number of 4096-byte pages"));
   }
   if (bytes <= mapped) return Status::OK();
   if (bytes > reserved_) {
-    return Status::NoSpace(
-        Concat(path_, " wants ", bytes, " bytes, and ", reserved_,
-               " bytes of addresses were reserved for it at open; open the store again to grow further"));
+    return Status::NoSpace(Concat(
+        path_, " wants ", bytes, " bytes, and ", reserved_,
+        " bytes of addresses were reserved for it at open; open the store again to grow further"));
   }
-  if (is_device_) return Status::NoSpace(Concat(path_, " is a device of ", mapped, " bytes and cannot grow"));
+  if (is_device_)
+    return Status::NoSpace(Concat(path_, " is a device of ", mapped, " bytes and cannot grow"));
   struct stat file{};
   if (Hooked(os_, OsCall::kStat, path_, [&] { return fstat(fd_, &file); }) != 0) {
     return ErrnoStatus("stat " + path_, errno);
   }
   Status s = CheckFileSizeLimit(bytes);
   if (!s.ok()) return s;
-  // A crash between allocation and use leaves the file longer than it was: then there is less to allocate.
+  // A crash between allocation and use leaves the file longer than it was: then there is less to
+  // allocate.
   const uint64_t found = static_cast<uint64_t>(file.st_size);
   if (found < bytes) s = Allocate(fd_, path_, found, bytes, os_);
   if (!s.ok()) return s;
-  // On DAX the new size must be durable before bytes in it are called so. Elsewhere Sync carries it.
-  if (s.ok() && medium_ != MediumKind::kPage && Hooked(os_, OsCall::kSync, path_, [&] { return fsync(fd_); }) != 0) {
+  // On DAX the new size must be durable before bytes in it are called so. Elsewhere Sync carries
+  // it.
+  if (s.ok() && medium_ != MediumKind::kPage &&
+      Hooked(os_, OsCall::kSync, path_, [&] { return fsync(fd_); }) != 0) {
     s = ErrnoStatus("sync " + path_, errno);
   }
   if (s.ok()) s = Map(bytes);
@@ -392,36 +437,46 @@ Status Region::Grow(uint64_t bytes) {
   return s;
 }
 
-// The addresses get anonymous memory before the file loses the bytes, so that there is no moment at which a read of them is a signal
-// (keeps I6). Nothing of it is taken by reads, and it cannot be stored to.
+// The addresses get anonymous memory before the file loses the bytes, so that there is no moment at
+// which a read of them is a signal (keeps I6). Nothing of it is taken by reads, and it cannot be
+// stored to.
 Status Region::Shrink(uint64_t bytes) {
-  const uint64_t mapped = bytes_.load(std::memory_order_relaxed);  // only the shrinking thread stores it
+  // only the shrinking thread stores it
+  const uint64_t mapped = bytes_.load(std::memory_order_relaxed);
   if (bytes % kPageBytes != 0 || bytes == 0) {
-    return Status::InvalidArgument(Concat(path_, ": ", bytes, " bytes is not a whole number of 4096-byte pages"));
+    return Status::InvalidArgument(
+        Concat(path_, ": ", bytes, " bytes is not a whole number of 4096-byte pages"));
   }
   if (bytes >= mapped) return Status::OK();
-  if (is_device_) return Status::NotSupported(Concat(path_, " is a device of ", mapped, " bytes and cannot shrink"));
+  if (is_device_)
+    return Status::NotSupported(
+        Concat(path_, " is a device of ", mapped, " bytes and cannot shrink"));
   MutexLock lock(&shrink_mu_);
-  const bool replaced =
-      Hooked(os_, OsCall::kMap, path_, [&] {
-        return reinterpret_cast<intptr_t>(mmap(base_ + bytes, mapped - bytes, PROT_READ,
-                                               MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-      }) != -1;
+  const bool replaced = Hooked(os_, OsCall::kMap, path_, [&] {
+                          return reinterpret_cast<intptr_t>(
+                              mmap(base_ + bytes, mapped - bytes, PROT_READ,
+                                   MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+                        }) != -1;
   Status s;
   if (!replaced) {
-    s = ErrnoStatus(Concat("map nothing over ", mapped - bytes, " bytes of ", path_, " at offset ", bytes), errno);
-  } else if (Hooked(os_, OsCall::kTruncate, path_, [&] { return ftruncate(fd_, static_cast<off_t>(bytes)); }) != 0) {
+    s = ErrnoStatus(
+        Concat("map nothing over ", mapped - bytes, " bytes of ", path_, " at offset ", bytes),
+        errno);
+  } else if (Hooked(os_, OsCall::kTruncate, path_,
+                    [&] { return ftruncate(fd_, static_cast<off_t>(bytes)); }) != 0) {
     s = ErrnoStatus(Concat("shorten ", path_, " to ", bytes, " bytes"), errno);
   }
   bytes_.store(bytes, std::memory_order_release);
-  // A mapping that failed may have taken the old one away already, too. Where this one fails, the file is longer than what is mapped
-  // of it, as after a crash: Grow finds the bytes. The first failure is the one to report.
+  // A mapping that failed may have taken the old one away already, too. Where this one fails, the
+  // file is longer than what is mapped of it, as after a crash: Grow finds the bytes. The first
+  // failure is the one to report.
   if (!s.ok()) (void)Map(mapped).ok();
   return s;
 }
 
 Status Region::Rename(const std::string& path) {
-  if (Hooked(os_, OsCall::kRename, path, [&] { return rename(path_.c_str(), path.c_str()); }) != 0) {
+  if (Hooked(os_, OsCall::kRename, path, [&] { return rename(path_.c_str(), path.c_str()); }) !=
+      0) {
     return ErrnoStatus(Concat("rename ", path_, " to ", path), errno);
   }
   path_ = path;
@@ -444,7 +499,8 @@ Status Region::Remove(const std::string& path, OsHook* os) {
   return SyncDirectoryOf(path, os);  // also of what is gone: an earlier call may have failed to
 }
 
-// An atomic "or" with nothing is a write to the page tables and none to the bytes, whoever else stores there.
+// An atomic "or" with nothing is a write to the page tables and none to the bytes, whoever else
+// stores there.
 __attribute__((no_sanitize("thread"))) static void TouchPages(char* from, char* to) {
   for (char* p = from; p < to; p += kPageBytes) {
     reinterpret_cast<std::atomic<uint8_t>*>(p)->fetch_or(0, std::memory_order_relaxed);
@@ -456,14 +512,16 @@ void Region::Prefault(uint64_t offset, uint64_t n) {
   const uint64_t from = PagesDown(offset);
   const uint64_t to = std::min(RoundUp(offset + n, kPageBytes), bytes());
   if (from >= to) return;
-  // The kernel faults all of it in by one call, and answers an error where a touch would be a signal.
+  // The kernel faults all of it in by one call, and answers an error where a touch would be a
+  // signal.
   if (madvise(base_ + from, to - from, MADV_POPULATE_WRITE) == 0) return;
   if (errno == EINVAL) TouchPages(base_ + from, base_ + to);  // a kernel before 5.14
 }
 
 Status Region::DirtyAll() {
   const uint64_t n = bytes();
-  if (Hooked(os_, OsCall::kDirty, path_, [&] { return madvise(base_, n, MADV_POPULATE_WRITE); }) == 0)
+  if (Hooked(os_, OsCall::kDirty, path_, [&] { return madvise(base_, n, MADV_POPULATE_WRITE); }) ==
+      0)
     return Status::OK();
   if (errno != EINVAL) return ErrnoStatus("write the pages of " + path_ + " again", errno);
   TouchPages(base_, base_ + n);  // a kernel before 5.14
@@ -485,14 +543,17 @@ Status Region::Sync(Gate* gate, const Site& site) {
   ++syncs_begun_;
   sync_mu_.unlock();
   const uint64_t n = bytes();
-  const int error = Hooked(os_, OsCall::kSyncMap, path_, [&] { return msync(base_, n, MS_SYNC); }) == 0 ? 0 : errno;
+  const int error =
+      Hooked(os_, OsCall::kSyncMap, path_, [&] { return msync(base_, n, MS_SYNC); }) == 0 ? 0
+                                                                                          : errno;
   sync_mu_.lock();
   syncing_ = false;
   syncs_done_ = syncs_begun_;
   sync_failed_ = error != 0;
   synced_.notify_all();
   if (error == 0) return Status::OK();
-  return Status::IOError(Concat("sync ", path_, ": ", ErrnoText(error), "; the store takes no more writes"));
+  return Status::IOError(
+      Concat("sync ", path_, ": ", ErrnoText(error), "; the store takes no more writes"));
 }
 
 }  // namespace lamella

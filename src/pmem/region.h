@@ -1,11 +1,17 @@
-// Region is one file (or DAX device) mapped into a reserved range of addresses, growing and shrinking in place.
-// I1: bytes are allocated on the file system before they are mapped: a full disk is an error at Grow, never a SIGBUS.
+// Region is one file (or DAX device) mapped into a reserved range of addresses, growing and
+// shrinking in place.
+// I1: bytes are allocated on the file system before they are mapped: a full disk is an error at
+//     Grow, never a SIGBUS.
 // I2: the base address never changes while the Region lives.
-// I3: a file belongs to one Region at a time, of all processes: its lock is taken before a byte of it is read or written, and its
-//     name is created, changed or removed only by who holds the lock of the file that has the name.
-// I4: the name under which a file was opened is durable: whoever made it may have been killed before it synced the directory.
-// I5: syncs run one at a time. Of two at once the kernel would tell one of them that it dropped pages, and the other OK.
-// I6: what was mapped once can be read as long as the Region lives: what is given back reads as zeros.
+// I3: a file belongs to one Region at a time, of all processes: its lock is taken before a byte of
+//     it is read or written, and its name is created, changed or removed only by who holds the lock
+//     of the file that has the name.
+// I4: the name under which a file was opened is durable: whoever made it may have been killed
+//     before it synced the directory.
+// I5: syncs run one at a time. Of two at once the kernel would tell one of them that it dropped
+//     pages, and the other OK.
+// I6: what was mapped once can be read as long as the Region lives: what is given back reads as
+//     zeros.
 // Threads: Grow and Shrink from one thread at a time; Sync and Prefault from any.
 #ifndef LAMELLA_PMEM_REGION_H_
 #define LAMELLA_PMEM_REGION_H_
@@ -36,14 +42,18 @@ struct MediumReport {
 
 class Region {
  public:
-  /// Creates the file with `bytes` allocated (NoSpace, IOError, InvalidArgument if it exists, Busy if somebody else took it since).
-  static Status Create(const std::string& path, uint64_t bytes, uint64_t reserve_bytes, std::unique_ptr<Region>* region,
-                       OsHook* os = nullptr);
-  /// Maps all of an existing file. NotFound, IOError; Busy where it is open already; Corruption for an empty file.
-  static Status Open(const std::string& path, uint64_t reserve_bytes, std::unique_ptr<Region>* region,
+  /// Creates the file with `bytes` allocated (NoSpace, IOError, InvalidArgument if it exists, Busy
+  /// if somebody else took it since).
+  static Status Create(const std::string& path, uint64_t bytes, uint64_t reserve_bytes,
+                       std::unique_ptr<Region>* region, OsHook* os = nullptr);
+  /// Maps all of an existing file. NotFound, IOError; Busy where it is open already; Corruption for
+  /// an empty file.
+  static Status Open(const std::string& path, uint64_t reserve_bytes,
+                     std::unique_ptr<Region>* region, OsHook* os = nullptr);
+  /// Opens a file only to keep others from it until it is unlinked: nothing is mapped. NotFound,
+  /// IOError, Busy.
+  static Status Hold(const std::string& path, std::unique_ptr<Region>* region,
                      OsHook* os = nullptr);
-  /// Opens a file only to keep others from it until it is unlinked: nothing is mapped. NotFound, IOError, Busy.
-  static Status Hold(const std::string& path, std::unique_ptr<Region>* region, OsHook* os = nullptr);
   /// Removes a file, durably. OK where there is none; Busy where it is open.
   static Status Remove(const std::string& path, OsHook* os = nullptr);
   ~Region();
@@ -62,9 +72,10 @@ class Region {
 
   /// Allocates and maps up to `bytes`. On failure (NoSpace, IOError) nothing has changed.
   Status Grow(uint64_t bytes);
-  /// Gives the file's bytes from `bytes` on back to the file system; Grow takes them anew, as zeros. Durable with the next Sync, or
-  /// when it grows again: until then a power cut may bring them back. On failure (IOError; NotSupported on a device) the file is as
-  /// it was, and so is its mapping, unless bytes() says otherwise. REQUIRES: nobody stores there any more.
+  /// Gives the file's bytes from `bytes` on back to the file system; Grow takes them anew, as
+  /// zeros. Durable with the next Sync, or when it grows again: until then a power cut may bring
+  /// them back. On failure (IOError; NotSupported on a device) the file is as it was, and so is its
+  /// mapping, unless bytes() says otherwise. REQUIRES: nobody stores there any more.
   Status Shrink(uint64_t bytes);
   /// Renames the file, durably: what was made under a working name appears at once, whole.
   Status Rename(const std::string& path);
@@ -74,8 +85,8 @@ class Region {
   void Prefault(uint64_t offset, uint64_t n);
   /// Makes every page one that the next Sync writes. IOError.
   Status DirtyAll();
-  /// msync of everything mapped. After a failure every later Sync fails too: pages the kernel dropped are not durable. Calls that
-  /// wait for one under way are served by one more together.
+  /// msync of everything mapped. After a failure every later Sync fails too: pages the kernel
+  /// dropped are not durable. Calls that wait for one under way are served by one more together.
   Status Sync(Gate* gate, const Site& site = Site::current());
 
  private:
@@ -94,7 +105,8 @@ class Region {
   uint64_t reserved_ = 0;           // constant after construction
   int fd_ = -1;
   std::array<uint8_t, 16> file_id_{};  // constant after construction
-  int locked_by_ = 0;                  // the process that locked the file; 0: none. Constant after construction
+  // the process that locked the file; 0: none. Constant after construction
+  int locked_by_ = 0;
   Mutex sync_mu_;
   std::condition_variable_any synced_;
   bool syncing_ LAMELLA_GUARDED_BY(sync_mu_) = false;

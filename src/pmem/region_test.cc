@@ -36,7 +36,9 @@ using testing::TempDir;
 
 constexpr uint64_t kMiB = 1 << 20;
 
-bool Says(const Status& s, std::string_view text) { return s.message().find(text) != std::string_view::npos; }
+bool Says(const Status& s, std::string_view text) {
+  return s.message().find(text) != std::string_view::npos;
+}
 
 TEST(Region, GrowthKeepsBaseAndContent) {
   TempDir dir;
@@ -130,7 +132,8 @@ TEST(Region, AFileOfOddSizeIsMappedByWholePages) {
 TEST(Region, AReservationThatCannotBeHadIsHalvedUntilItCan) {
   TempDir dir;
   std::unique_ptr<Region> region;
-  ASSERT_TRUE(Region::Create(dir.Sub("r"), kMiB, ~uint64_t{0} >> 8, &region).ok());  // 64 PiB: no machine has that
+  // 64 PiB: no machine has that
+  ASSERT_TRUE(Region::Create(dir.Sub("r"), kMiB, ~uint64_t{0} >> 8, &region).ok());
   EXPECT_TRUE(region->Grow(8 * kMiB).ok());
 }
 
@@ -146,7 +149,8 @@ TEST(Region, ManyRegionsLeaveAddressesForMore) {
   const uint64_t before = AddressBytes();
   std::vector<std::unique_ptr<Region>> regions(100);
   for (size_t i = 0; i < regions.size(); i++) {
-    ASSERT_TRUE(Region::Create(dir.Sub("r" + std::to_string(i)), 4096, 1ull << 40, &regions[i]).ok());
+    ASSERT_TRUE(
+        Region::Create(dir.Sub("r" + std::to_string(i)), 4096, 1ull << 40, &regions[i]).ok());
     EXPECT_TRUE(regions[i]->Grow(kMiB).ok());
   }
   EXPECT_LE(AddressBytes() - before, (17ull << 40) + 84 * (65ull << 30));
@@ -226,7 +230,8 @@ TEST(Region, AFullFileSystemIsNoSpaceAndChangesNothing) {
   const std::string path = dir.Sub("small/r");
   std::unique_ptr<Region> region;
   const Status created = Region::Create(path, 8 * kMiB, 1 << 30, &region);
-  EXPECT_TRUE(created.IsNoSpace() && Says(created, path) && Says(created, "8388608 bytes")) << created.ToString();
+  EXPECT_TRUE(created.IsNoSpace() && Says(created, path) && Says(created, "8388608 bytes"))
+      << created.ToString();
   EXPECT_FALSE(std::filesystem::exists(path));
 
   ASSERT_TRUE(Region::Create(path, kMiB, 1 << 30, &region).ok());
@@ -285,7 +290,8 @@ TEST(Region, TheUsersWordToLibpmem2IsTaken) {
   }
 }
 
-// The reservations of libpmem2 1.12 left 2 MiB of addresses behind at every open: after 65,000 opens nothing could be mapped.
+// The reservations of libpmem2 1.12 left 2 MiB of addresses behind at every open: after 65,000
+// opens nothing could be mapped.
 TEST(Region, OpeningManyTimesLeavesNoAddressesBehind) {
   TempDir dir;
   std::unique_ptr<Region> region;
@@ -345,13 +351,16 @@ TEST(Region, AFailedSyncIsNeverFollowedByAGoodOne) {
   ASSERT_TRUE(region->Sync(&gate).ok());
   ASSERT_EQ(munmap(region->base() + 4096, 4096), 0);
   const Status first = region->Sync(&gate);
-  ASSERT_NE(mmap(region->base() + 4096, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0), MAP_FAILED);
+  ASSERT_NE(
+      mmap(region->base() + 4096, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+      MAP_FAILED);
   const Status second = region->Sync(&gate);
   EXPECT_TRUE(first.IsIOError()) << first.ToString();
   EXPECT_TRUE(second.IsIOError() && Says(second, "earlier sync")) << second.ToString();
 }
 
-// Two syncs at once, of which the kernel tells one that pages were lost: the hook lets the other one's msync return first.
+// Two syncs at once, of which the kernel tells one that pages were lost: the hook lets the other
+// one's msync return first.
 class TwoSyncs : public OsHook {
  public:
   int Before(OsCall call, const std::string&) override {
@@ -394,10 +403,12 @@ TEST(Region, ASyncBesideAFailingOneFailsToo) {
   os.SecondReturned();
   other.join();
   EXPECT_TRUE(first.IsIOError()) << first.ToString();
-  EXPECT_TRUE(second.IsIOError()) << "what the failing sync dropped is said to be durable: " << second.ToString();
+  EXPECT_TRUE(second.IsIOError()) << "what the failing sync dropped is said to be durable: "
+                                  << second.ToString();
 }
 
-// Syncs that wait for one under way need one more between them, and none begins before its caller's call.
+// Syncs that wait for one under way need one more between them, and none begins before its caller's
+// call.
 TEST(Region, SyncsThatWaitAreDoneTogether) {
   struct Counter : OsHook {
     int Before(OsCall call, const std::string&) override {
@@ -455,7 +466,8 @@ TEST(Region, AFileIsOpenOnce) {
   EXPECT_TRUE(Region::Open(dir.Sub("r"), 0, &region).ok());
 }
 
-// A child that was forked while the file was open holds its descriptor: the lock does not last until it ends.
+// A child that was forked while the file was open holds its descriptor: the lock does not last
+// until it ends.
 TEST(Region, AForkedChildDoesNotKeepTheFileLocked) {
   TempDir dir;
   std::unique_ptr<Region> region;

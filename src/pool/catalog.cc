@@ -20,7 +20,8 @@ constexpr uint64_t PaddedEditBytes(uint64_t payload_bytes) {
   return (sizeof(EditHeader) + payload_bytes + 7) & ~uint64_t{7};
 }
 
-uint32_t EditChecksum(uint32_t epoch, uint64_t at, const EditHeader& header, std::string_view payload) {
+uint32_t EditChecksum(uint32_t epoch, uint64_t at, const EditHeader& header,
+                      std::string_view payload) {
   uint32_t crc = Crc32c(epoch, &at, sizeof(at));
   crc = Crc32c(crc, &header.size, sizeof(header) - offsetof(EditHeader, size));
   return Crc32c(crc, payload.data(), payload.size());
@@ -43,7 +44,8 @@ Status Catalog::Create(Pool* pool, StateWriter state, std::unique_ptr<Catalog>* 
   return s;
 }
 
-Status Catalog::Open(Pool* pool, StateWriter state, const EditReader& read, std::unique_ptr<Catalog>* catalog) {
+Status Catalog::Open(Pool* pool, StateWriter state, const EditReader& read,
+                     std::unique_ptr<Catalog>* catalog) {
   std::unique_ptr<Catalog> opened(new Catalog(pool, std::move(state)));
   Status s = opened->Locate();
   if (s.ok()) s = opened->ReadEdits(read);
@@ -54,27 +56,31 @@ Status Catalog::Open(Pool* pool, StateWriter state, const EditReader& read, std:
 }
 
 Status Catalog::Damage(uint64_t at, const std::string& what) const {
-  return Status::Corruption(
-      Concat("catalog: pool part 0, chunk ", chunk_.index, ", offset ", Hex{at}, " in the chunk: ", what));
+  return Status::Corruption(Concat("catalog: pool part 0, chunk ", chunk_.index, ", offset ",
+                                   Hex{at}, " in the chunk: ", what));
 }
 
 // Finds the chunk that the superblock names and verifies its head.
 Status Catalog::Locate() {
   const uint32_t index = pool_->state().catalog_chunk;
   if (index == 0)
-    return Status::Corruption("catalog: the superblock names no catalog chunk; the store's creation was cut short");
+    return Status::Corruption(
+        "catalog: the superblock names no catalog chunk; the store's creation was cut short");
   if (!pool_->Describe(0, index, &chunk_) || chunk_.kind != ChunkKind::kCatalog) {
     return Status::Corruption(Concat("catalog: the superblock names chunk ", index,
-                                     " of part 0, and the chunk table says that ", "it is no catalog chunk"));
+                                     " of part 0, and the chunk table says that ",
+                                     "it is no catalog chunk"));
   }
   if (head()->magic != kCatalogMagic) {
-    return Damage(0, Concat("expected the magic ", Hex{kCatalogMagic}, ", found ", Hex{head()->magic}));
+    return Damage(
+        0, Concat("expected the magic ", Hex{kCatalogMagic}, ", found ", Hex{head()->magic}));
   }
   generation_ = head()->generation;
   const uint32_t checksum = HeadChecksum(chunk_.epoch, generation_);
   if (head()->checksum != checksum) {
-    return Damage(offsetof(CatalogHead, checksum),
-                  Concat("expected the head's checksum ", Hex{checksum}, ", found ", Hex{head()->checksum}));
+    return Damage(
+        offsetof(CatalogHead, checksum),
+        Concat("expected the head's checksum ", Hex{checksum}, ", found ", Hex{head()->checksum}));
   }
   return Status::OK();
 }
@@ -89,30 +95,33 @@ uint32_t Catalog::ChunksOf(uint64_t bytes) const {
 }
 
 Status Catalog::ReadTail(uint64_t* tail) const {
-  const uint64_t word =
-      head()->tail.load(std::memory_order_acquire);  // pairs with Append's publish, in an earlier process
+  const uint64_t word = head()->tail.load(
+      std::memory_order_acquire);  // pairs with Append's publish, in an earlier process
   *tail = (word & 0xffffffffu) * 8;
   const uint64_t expected = TailWord(chunk_, *tail);
   if (word != expected || *tail < sizeof(CatalogHead) + sizeof(EditHeader) || *tail > run_bytes()) {
-    return Damage(offsetof(CatalogHead, tail), Concat("the tail word ", Hex{word}, " does not validate"));
+    return Damage(offsetof(CatalogHead, tail),
+                  Concat("the tail word ", Hex{word}, " does not validate"));
   }
   return Status::OK();
 }
 
-Status Catalog::ReadEdit(uint64_t at, uint64_t end, uint32_t* kind, std::string_view* payload) const {
+Status Catalog::ReadEdit(uint64_t at, uint64_t end, uint32_t* kind,
+                         std::string_view* payload) const {
   const char* base = pool_->ChunkAddress(chunk_);
   if (end - at < sizeof(EditHeader)) return Damage(at, "expected an edit, found the end");
   EditHeader header;
   std::memcpy(&header, base + at, sizeof(header));
   if (PaddedEditBytes(header.size) > end - at) {
-    return Damage(at, Concat("expected an edit of at most ", end - at, " bytes, found the size ", header.size));
+    return Damage(at, Concat("expected an edit of at most ", end - at, " bytes, found the size ",
+                             header.size));
   }
   *kind = header.kind;
   *payload = std::string_view(base + at + sizeof(header), header.size);
   const uint32_t checksum = EditChecksum(chunk_.epoch, at, header, *payload);
   if (checksum != header.checksum) {
-    return Damage(at, Concat("edit of kind ", header.kind, ": expected the checksum ", Hex{checksum}, ", found ",
-                             Hex{header.checksum}));
+    return Damage(at, Concat("edit of kind ", header.kind, ": expected the checksum ",
+                             Hex{checksum}, ", found ", Hex{header.checksum}));
   }
   return Status::OK();
 }
@@ -133,7 +142,8 @@ Status Catalog::ReadEdits(const EditReader& read) {
     }
     if (!s.ok()) return s;
     if (first && kind != kSnapshotKind) {
-      return Damage(tail_, Concat("expected a snapshot (kind 0) as the first edit, found kind ", kind));
+      return Damage(tail_,
+                    Concat("expected a snapshot (kind 0) as the first edit, found kind ", kind));
     }
     s = read(kind, payload);
     if (!s.ok()) return s;
@@ -143,7 +153,8 @@ Status Catalog::ReadEdits(const EditReader& read) {
   return Status::OK();
 }
 
-// Chunks of a rewrite that did not reach its switch, or reached it and not the freeing of the old one.
+// Chunks of a rewrite that did not reach its switch, or reached it and not the freeing of the old
+// one.
 void Catalog::FreeOthers() {
   std::vector<ChunkRef> others;
   pool_->ForEachChunk([&](const ChunkRef& chunk) {
@@ -153,8 +164,10 @@ void Catalog::FreeOthers() {
   for (const ChunkRef& chunk : others) pool_->Free(chunk, &persister_);
 }
 
-void Catalog::WriteEdit(const ChunkRef& chunk, uint64_t at, uint32_t kind, std::string_view payload) {
-  EditHeader header{.checksum = 0, .size = static_cast<uint32_t>(payload.size()), .kind = kind, .reserved = 0};
+void Catalog::WriteEdit(const ChunkRef& chunk, uint64_t at, uint32_t kind,
+                        std::string_view payload) {
+  EditHeader header{
+      .checksum = 0, .size = static_cast<uint32_t>(payload.size()), .kind = kind, .reserved = 0};
   header.checksum = EditChecksum(chunk.epoch, at, header, payload);
   std::string edit(PaddedEditBytes(payload.size()), '\0');
   std::memcpy(edit.data(), &header, sizeof(header));
@@ -185,11 +198,13 @@ Status Catalog::Rewrite() {
   const std::string state = state_();
   LAMELLA_CHECK(state.size() <= std::numeric_limits<uint32_t>::max());
   const uint64_t tail = sizeof(CatalogHead) + PaddedEditBytes(state.size());
-  // As much room again for edits, and where there is space much more, so that a large state is not rewritten at every one.
+  // As much room again for edits, and where there is space much more, so that a large state is not
+  // rewritten at every one.
   ChunkRef fresh;
-  Status s = pool_->ClaimExtent(0, ChunkKind::kCatalog, 0, generation_ + 1, ChunksOf(2 * tail),
-                                std::max(ChunksOf(kEditsPerRewrite * tail), pool_->extent_chunks(0)), Claimant::kIndex,
-                                &persister_, &fresh);
+  Status s =
+      pool_->ClaimExtent(0, ChunkKind::kCatalog, 0, generation_ + 1, ChunksOf(2 * tail),
+                         std::max(ChunksOf(kEditsPerRewrite * tail), pool_->extent_chunks(0)),
+                         Claimant::kIndex, &persister_, &fresh);
   if (!s.ok()) return s;
   pool_->KeepForIndex(ChunksOf(2 * tail));
   CatalogHead* head = pool_->At<CatalogHead>(pool_->ChunkStart(fresh));
@@ -201,7 +216,8 @@ Status Catalog::Rewrite() {
   persister_.Copy(head, &bytes, sizeof(bytes));
   WriteEdit(fresh, sizeof(CatalogHead), kSnapshotKind, state);
   persister_.Fence();
-  // A failed switch leaves both chunks: which one counts is known at the next open, which frees the other.
+  // A failed switch leaves both chunks: which one counts is known at the next open, which frees the
+  // other.
   s = pool_->SwitchCatalog(fresh.index);
   if (!s.ok()) return s;
   const ChunkRef old = std::exchange(chunk_, fresh);

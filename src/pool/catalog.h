@@ -1,14 +1,17 @@
-// Catalog is an append-only sequence of checksummed edits in persistent memory: what LevelDB calls the MANIFEST.
-// The engine owns the schema of its edits; the catalog gives atomic, durable append and one reader.
+// Catalog is an append-only sequence of checksummed edits in persistent memory: what LevelDB calls
+// the MANIFEST. The engine owns the schema of its edits; the catalog gives atomic, durable append
+// and one reader.
 //
-// Media: a catalog chunk (or run of chunks) starts with a 64-byte CatalogHead; then edits, 8-aligned: a 16-byte
-// EditHeader, the payload, zero padding.
-// I1: an edit is there whole or not at all: it counts once the head's tail word, published after it is durable, covers
-//     it. So an edit below the tail that does not validate is damage, and what is beyond the tail is nothing.
-// I2: when the chunk is full, or is to lie elsewhere, the live state is written to a fresh chunk as one snapshot edit, and the superblock
-//     publishes the switch; the old chunk is freed after it.
-// I3: after a power cut on a page medium the tail may be ahead of edits that were never synced: there alone the first
-//     edit that does not validate ends the sequence, and the tail is moved back to it.
+// Media: a catalog chunk (or run of chunks) starts with a 64-byte CatalogHead; then edits,
+// 8-aligned: a 16-byte EditHeader, the payload, zero padding.
+// I1: an edit is there whole or not at all: it counts once the head's tail word, published after it
+//     is durable, covers it. So an edit below the tail that does not validate is damage, and what
+//     is beyond the tail is nothing.
+// I2: when the chunk is full, or is to lie elsewhere, the live state is written to a fresh chunk as
+//     one snapshot edit, and the superblock publishes the switch; the old chunk is freed after it.
+// I3: after a power cut on a page medium the tail may be ahead of edits that were never synced:
+//     there alone the first edit that does not validate ends the sequence, and the tail is moved
+//     back to it.
 // Threads: one thread at a time (the engine's catalog lock).
 #ifndef LAMELLA_POOL_CATALOG_H_
 #define LAMELLA_POOL_CATALOG_H_
@@ -31,22 +34,27 @@ inline constexpr uint64_t kCatalogMagic = 0x31474c5441434d4cull;  // "LMCATLG1"
 struct CatalogHead {
   uint64_t magic;       // 0
   uint64_t generation;  // 8: of the catalog; goes up at each rewrite
-  PmWord tail;  // 16: bytes / 8 that count, head included, u32 | crc32c of them, seeded with the chunk's epoch, << 32
+  // 16: bytes / 8 that count, head included, u32 | crc32c of them, seeded with the chunk's epoch,
+  // << 32
+  PmWord tail;
   uint32_t checksum;      // 24: crc32c of magic and generation, seeded with the chunk's epoch
   uint32_t reserved0;     // 28
   uint64_t reserved1[4];  // 32
 };
-static_assert(sizeof(CatalogHead) == 64 && offsetof(CatalogHead, tail) == 16 && offsetof(CatalogHead, checksum) == 24);
+static_assert(sizeof(CatalogHead) == 64 && offsetof(CatalogHead, tail) == 16 &&
+              offsetof(CatalogHead, checksum) == 24);
 
 /// Media type: the start of an edit.
 struct EditHeader {
-  uint32_t
-      checksum;   // 0: crc32c of size, kind, reserved and payload, seeded with the chunk's epoch and the edit's offset
-  uint32_t size;  // 4: of the payload
-  uint32_t kind;  // 8: the engine's; 0 is a snapshot of the whole state
+  // 0: crc32c of size, kind, reserved and payload, seeded with the chunk's epoch and the edit's
+  // offset
+  uint32_t checksum;
+  uint32_t size;      // 4: of the payload
+  uint32_t kind;      // 8: the engine's; 0 is a snapshot of the whole state
   uint32_t reserved;  // 12
 };
-static_assert(sizeof(EditHeader) == 16 && offsetof(EditHeader, size) == 4 && offsetof(EditHeader, kind) == 8);
+static_assert(sizeof(EditHeader) == 16 && offsetof(EditHeader, size) == 4 &&
+              offsetof(EditHeader, kind) == 8);
 
 class Catalog {
  public:
@@ -57,18 +65,20 @@ class Catalog {
 
   static constexpr uint32_t kSnapshotKind = 0;  // engines number their edits from 1
 
-  /// A catalog for a pool that has none, or whose own is lost: claims a chunk, writes the state as its first edit and publishes it.
-  /// A lost one's chunk is freed by the next Open.
+  /// A catalog for a pool that has none, or whose own is lost: claims a chunk, writes the state as
+  /// its first edit and publishes it. A lost one's chunk is freed by the next Open.
   static Status Create(Pool* pool, StateWriter state, std::unique_ptr<Catalog>* catalog);
-  /// Reads the edits of the pool's catalog, and frees catalog chunks that an interrupted rewrite left. Corruption when
-  /// its head, its tail or an edit does not validate, with the place; whatever `read` returns when that is not OK.
-  static Status Open(Pool* pool, StateWriter state, const EditReader& read, std::unique_ptr<Catalog>* catalog);
+  /// Reads the edits of the pool's catalog, and frees catalog chunks that an interrupted rewrite
+  /// left. Corruption when its head, its tail or an edit does not validate, with the place;
+  /// whatever `read` returns when that is not OK.
+  static Status Open(Pool* pool, StateWriter state, const EditReader& read,
+                     std::unique_ptr<Catalog>* catalog);
 
-  /// Durable on return (on page media once synced). NoSpace, IOError. The state that StateWriter gives must already
-  /// include this edit: a full chunk is rewritten in its place.
+  /// Durable on return (on page media once synced). NoSpace, IOError. The state that StateWriter
+  /// gives must already include this edit: a full chunk is rewritten in its place.
   Status Append(uint32_t kind, std::string_view payload);
-  /// Writes the state to a fresh chunk and frees this one, as Append does where this one is full: for who wants it elsewhere. Durable
-  /// as Append. NoSpace, IOError.
+  /// Writes the state to a fresh chunk and frees this one, as Append does where this one is full:
+  /// for who wants it elsewhere. Durable as Append. NoSpace, IOError.
   Status Rewrite();
 
   uint64_t bytes_used() const { return tail_; }

@@ -56,7 +56,8 @@ class CatalogTest : public PoolTest {
   Status TryReopen() {
     CloseCatalog();
     Status s = TryOpen();
-    if (s.ok()) s = Catalog::Open(pool_.get(), [this] { return Snapshot(); }, Reader(&names_), &catalog_);
+    if (s.ok())
+      s = Catalog::Open(pool_.get(), [this] { return Snapshot(); }, Reader(&names_), &catalog_);
     return s;
   }
   void Reopen() {
@@ -72,7 +73,8 @@ class CatalogTest : public PoolTest {
 TEST_F(CatalogTest, EditsComeBackInOrder) {
   names_ = {"first"};
   CreateCatalog();
-  for (const std::string& name : {std::string("a"), std::string(), std::string(1000, 'x'), std::string("\0b", 2)}) {
+  for (const std::string& name :
+       {std::string("a"), std::string(), std::string(1000, 'x'), std::string("\0b", 2)}) {
     MustAdd(name);
   }
   const Names expected = names_;
@@ -99,7 +101,8 @@ TEST_F(CatalogTest, AFullChunkIsRewrittenAndTheOldOneFreed) {  // I2
   Names kept;
   for (int i = 0; i < 1000; i++) {
     MustAdd(std::to_string(i) + std::string(1000, 'x'));
-    if (names_.size() > 20) names_.erase(names_.begin());  // the state forgets, so rewriting makes room
+    // the state forgets, so rewriting makes room
+    if (names_.size() > 20) names_.erase(names_.begin());
   }
   EXPECT_EQ(Owned().size(), 1u);
   kept = names_;
@@ -125,8 +128,8 @@ TEST_F(CatalogTest, AStateLargerThanAChunkTakesARun) {
   EXPECT_EQ(names_.size(), 21u);
 }
 
-// Whatever part of an edit reached the medium, without its tail it is not there, and does no harm to what comes after
-// it.
+// Whatever part of an edit reached the medium, without its tail it is not there, and does no harm
+// to what comes after it.
 TEST_F(CatalogTest, ATornEditIsIgnored) {  // I1
   CreateCatalog();
   MustAdd("one");
@@ -198,7 +201,8 @@ TEST_F(CatalogTest, ACatalogOfAnEarlierLifeDoesNotValidate) {
   catalog_.reset();
   pool_->Free(old, &*persister_);
   ChunkRef again;
-  ASSERT_TRUE(pool_->Claim(0, ChunkKind::kCatalog, 0, 1, 1, Claimant::kReclaim, &*persister_, &again).ok());
+  ASSERT_TRUE(
+      pool_->Claim(0, ChunkKind::kCatalog, 0, 1, 1, Claimant::kReclaim, &*persister_, &again).ok());
   ASSERT_EQ(again.index, old.index);
   const Status s = TryReopen();
   EXPECT_TRUE(s.IsCorruption() && Says(s, "head's checksum")) << s.ToString();
@@ -268,7 +272,8 @@ TEST_F(CatalogTest, ARewriteCutAnywhereIsOldOrNewAndLeaksNothing) {
     std::unique_ptr<Catalog> catalog;
     Names names;
     Status s = Pool::Open(copy, &pool);
-    if (s.ok()) s = Catalog::Open(pool.get(), [] { return std::string(); }, Reader(&names), &catalog);
+    if (s.ok())
+      s = Catalog::Open(pool.get(), [] { return std::string(); }, Reader(&names), &catalog);
     ASSERT_TRUE(s.ok()) << s.ToString();
     int catalogs = 0;
     pool->ForEachChunk([&](const ChunkRef& c) { catalogs += c.kind == ChunkKind::kCatalog; });
@@ -311,7 +316,8 @@ TEST_F(CatalogOnPages, AfterAPowerCutTheEditsBeforeALostOneCount) {  // I3
   PretendPowerCut();
   Reopen();
   EXPECT_EQ(names_, Names{"aaaaaaaa"});
-  MustAdd("BBBBBBBB");  // just as long: the third edit of before is whole behind it, and must stay dead
+  // just as long: the third edit of before is whole behind it, and must stay dead
+  MustAdd("BBBBBBBB");
   ASSERT_TRUE(pool_->MarkOpen().ok());
   Reopen();
   EXPECT_EQ(names_, (Names{"aaaaaaaa", "BBBBBBBB"}));
@@ -322,7 +328,8 @@ TEST_F(CatalogOnPages, WithoutAPowerCutALostEditIsCorruption) {
   EXPECT_TRUE(TryReopen().IsCorruption());
 }
 
-// However full gc, flushes and deletes make the pool: without its catalog the store could not go on.
+// However full gc, flushes and deletes make the pool: without its catalog the store could not go
+// on.
 TEST_F(CatalogTest, ARewriteFindsRoomInAPoolThatIsFull) {
   options_.pool_bytes_max = 64 * kChunkBytesMin;
   CreateCatalog();

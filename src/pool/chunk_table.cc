@@ -10,12 +10,16 @@
 namespace lamella {
 namespace {
 
-static_assert(offsetof(ChunkDescriptor, ordinal) == 8 && offsetof(ChunkDescriptor, run_chunks) == 16);
-static_assert(offsetof(ChunkDescriptor, dead_bytes) == 24 && offsetof(ChunkDescriptor, used_bytes) == 32);
-static_assert(offsetof(ChunkDescriptor, seal) == 40 && offsetof(ChunkDescriptor, whole_bytes) == 48);
+static_assert(offsetof(ChunkDescriptor, ordinal) == 8 &&
+              offsetof(ChunkDescriptor, run_chunks) == 16);
+static_assert(offsetof(ChunkDescriptor, dead_bytes) == 24 &&
+              offsetof(ChunkDescriptor, used_bytes) == 32);
+static_assert(offsetof(ChunkDescriptor, seal) == 40 &&
+              offsetof(ChunkDescriptor, whole_bytes) == 48);
 
 constexpr uint32_t kOwnerMask = (uint32_t{1} << 24) - 1;
-constexpr uint32_t kEpochUnclaimed = 1;  // below that of every claim; not 0, so that no state is 0 (T4)
+// below that of every claim; not 0, so that no state is 0 (T4)
+constexpr uint32_t kEpochUnclaimed = 1;
 constexpr uint32_t kUnknownEpochs =
     1u << 16;  // more than the claims by which a lost chunk's epoch can be above all others
 
@@ -23,7 +27,9 @@ constexpr uint64_t EncodeState(ChunkKind kind, uint32_t owner, uint32_t epoch) {
   return static_cast<uint64_t>(kind) | uint64_t{owner & kOwnerMask} << 8 | uint64_t{epoch} << 32;
 }
 constexpr ChunkKind KindOf(uint64_t state) { return static_cast<ChunkKind>(state & 0xff); }
-constexpr uint32_t OwnerOf(uint64_t state) { return static_cast<uint32_t>(state >> 8) & kOwnerMask; }
+constexpr uint32_t OwnerOf(uint64_t state) {
+  return static_cast<uint32_t>(state >> 8) & kOwnerMask;
+}
 constexpr uint32_t EpochOf(uint64_t state) { return static_cast<uint32_t>(state >> 32); }
 
 constexpr bool IsOwnerKind(ChunkKind kind) {
@@ -31,22 +37,26 @@ constexpr bool IsOwnerKind(ChunkKind kind) {
          kind >= ChunkKind::kEngineFirst;
 }
 
-// Describe may read a chunk's fields while another thread claims it, so every field is read and written as an atomic
-// word; run_chunks and reserved0 together are one.
+// Describe may read a chunk's fields while another thread claims it, so every field is read and
+// written as an atomic word; run_chunks and reserved0 together are one.
 PmWord* OrdinalWord(ChunkDescriptor* d) { return reinterpret_cast<PmWord*>(&d->ordinal); }
 PmWord* RunWord(ChunkDescriptor* d) { return reinterpret_cast<PmWord*>(&d->run_chunks); }
 PmWord* SealWord(ChunkDescriptor* d) { return reinterpret_cast<PmWord*>(&d->seal); }
 
-// acquire: pairs with the release store of the state, so that the fields are those of this state or of a later claim.
+// acquire: pairs with the release store of the state, so that the fields are those of this state or
+// of a later claim.
 uint64_t LoadState(ChunkDescriptor* d) { return d->state.load(std::memory_order_acquire); }
-uint64_t LoadWord(const PmWord* word) { return word->load(std::memory_order_relaxed); }  // ordered by LoadState
+uint64_t LoadWord(const PmWord* word) {
+  return word->load(std::memory_order_relaxed);
+}  // ordered by LoadState
 
 std::array<uint64_t, 4> Load(ChunkDescriptor* d) {
   const uint64_t state = LoadState(d);
   return {state, LoadWord(OrdinalWord(d)), LoadWord(RunWord(d)), LoadWord(SealWord(d))};
 }
 
-void StoreFields(ChunkDescriptor* d, uint64_t ordinal, uint64_t run_chunks, uint64_t seal, Persister* persister) {
+void StoreFields(ChunkDescriptor* d, uint64_t ordinal, uint64_t run_chunks, uint64_t seal,
+                 Persister* persister) {
   persister->Store(OrdinalWord(d), ordinal);
   persister->Store(RunWord(d), run_chunks);
   persister->Store(&d->dead_bytes, 0);
@@ -75,33 +85,37 @@ uint64_t ChunkTable::FreeState(uint32_t index, uint32_t epoch) const {
   return EncodeState(ChunkKind::kFree, Crc32c(Seed(index), &epoch, sizeof(epoch)) >> 8, epoch);
 }
 
-uint64_t ChunkTable::Seal(uint32_t index, uint64_t state, uint64_t ordinal, uint64_t run_chunks) const {
+uint64_t ChunkTable::Seal(uint32_t index, uint64_t state, uint64_t ordinal,
+                          uint64_t run_chunks) const {
   const uint64_t words[3] = {state, ordinal, run_chunks};
   return Crc32c(Seed(index), words, sizeof(words));
 }
 
 Status ChunkTable::Damage(uint32_t index, const std::string& what) const {
   const uint64_t offset = DescriptorOffset(chunk_shift_, index);
-  return Status::Corruption(
-      Concat(path_, ": descriptor of part ", part_, " chunk ", index, " (offset ", Hex{offset}, "): ", what));
+  return Status::Corruption(Concat(path_, ": descriptor of part ", part_, " chunk ", index,
+                                   " (offset ", Hex{offset}, "): ", what));
 }
 
-// What a crash leaves after each step (PoolCrash.AClaimCutAnywhereIsWholeOrNothing); the second is only a run's. Each step is
-// taken in both copies, and one fence makes it durable in both: so one copy alone shows no more than a step less or more.
+// What a crash leaves after each step (PoolCrash.AClaimCutAnywhereIsWholeOrNothing); the second is
+// only a run's. Each step is taken in both copies, and one fence makes it durable in both: so one
+// copy alone shows no more than a step less or more.
 //   fields and seals of all chunks, fence    all chunks are free, as before
 //   states of the tails, fence               tails without a first chunk: free at open
 //   state of the first chunk, fence          the run is owned
-ChunkRef ChunkTable::Publish(uint32_t index, ChunkKind kind, uint32_t owner, uint64_t ordinal, uint32_t run_chunks,
-                             uint32_t epoch_floor, Persister* persister) {
+ChunkRef ChunkTable::Publish(uint32_t index, ChunkKind kind, uint32_t owner, uint64_t ordinal,
+                             uint32_t run_chunks, uint32_t epoch_floor, Persister* persister) {
   LAMELLA_CHECK(IsOwnerKind(kind) && owner <= kOwnerMask && run_chunks >= 1);
-  // All chunks of a run get one epoch, above those of each: what is written in a tail is seeded with the first chunk's,
-  // and must not validate in that chunk's next life.
+  // All chunks of a run get one epoch, above those of each: what is written in a tail is seeded
+  // with the first chunk's, and must not validate in that chunk's next life.
   uint32_t epoch = epoch_floor;
-  for (uint32_t i = index; i < index + run_chunks; i++) epoch = std::max(epoch, EpochOf(LoadState(At(i))) + 1);
+  for (uint32_t i = index; i < index + run_chunks; i++)
+    epoch = std::max(epoch, EpochOf(LoadState(At(i))) + 1);
   const uint64_t tail_state = EncodeState(ChunkKind::kRunTail, owner, epoch);
   const uint64_t state = EncodeState(kind, owner, epoch);
   PrepareClaim(index, state, ordinal, run_chunks, persister);
-  for (uint32_t tail = 1; tail < run_chunks; tail++) PrepareClaim(index + tail, tail_state, tail, 1, persister);
+  for (uint32_t tail = 1; tail < run_chunks; tail++)
+    PrepareClaim(index + tail, tail_state, tail, 1, persister);
   persister->Fence();  // keeps T2
   if (run_chunks > 1) {
     for (uint32_t i = index + 1; i < index + run_chunks; i++) SetState(i, tail_state, persister);
@@ -185,11 +199,13 @@ Status ChunkTable::Check(uint32_t index) const {
   const Words words = Load(At(index));
   Status s = CheckWords(index, words);
   if (s.ok() && KindOf(words[0]) == ChunkKind::kLost) {
-    return Damage(index, "both its copies were damaged, and the repair that found it was not finished");
+    return Damage(index,
+                  "both its copies were damaged, and the repair that found it was not finished");
   }
   if (!s.ok() || SameInBoth(index)) return s;
-  return Damage(index, Concat("its mirror (offset ", Hex{MirrorOffset(chunk_shift_, index)},
-                              ") says something else; nothing is lost, and `lamella repair` writes it anew"));
+  return Damage(
+      index, Concat("its mirror (offset ", Hex{MirrorOffset(chunk_shift_, index)},
+                    ") says something else; nothing is lost, and `lamella repair` writes it anew"));
 }
 
 // Of a free chunk the state alone counts: a claim that was cut leaves other fields in one of them.
@@ -202,7 +218,8 @@ bool ChunkTable::SameInBoth(uint32_t index) const {
 // REQUIRES: no table's chunk.
 Status ChunkTable::CheckWords(uint32_t index, const Words& words) const {
   const auto [state, ordinal, run_chunks, found] = words;
-  if (state == 0) return Damage(index, "expected the state of a chunk that is free or owned, found zero");
+  if (state == 0)
+    return Damage(index, "expected the state of a chunk that is free or owned, found zero");
   const ChunkKind kind = KindOf(state);
   if (kind == ChunkKind::kFree) {
     const uint64_t expected = FreeState(index, EpochOf(state));
@@ -210,15 +227,18 @@ Status ChunkTable::CheckWords(uint32_t index, const Words& words) const {
     return Damage(index, Concat("expected the free state ", Hex{expected}, ", found ", Hex{state}));
   }
   const uint64_t seal = Seal(index, state, ordinal, run_chunks);
-  if (seal != found) return Damage(index, Concat("expected the seal ", Hex{seal}, ", found ", Hex{found}));
+  if (seal != found)
+    return Damage(index, Concat("expected the seal ", Hex{seal}, ", found ", Hex{found}));
   if (!IsOwnerKind(kind) && kind != ChunkKind::kRunTail) {
-    return Damage(index, Concat("its kind ", static_cast<unsigned>(kind), " is none that owns chunks"));
+    return Damage(index,
+                  Concat("its kind ", static_cast<unsigned>(kind), " is none that owns chunks"));
   }
   return Status::OK();
 }
 
-// Has both copies of one descriptor say the same (T5, T6), as far as the mirror is read. A crash meanwhile changes nothing: only a
-// copy that does not decide is written. What is written is fenced by the caller.
+// Has both copies of one descriptor say the same (T5, T6), as far as the mirror is read. A crash
+// meanwhile changes nothing: only a copy that does not decide is written. What is written is fenced
+// by the caller.
 Status ChunkTable::Settle(uint32_t index, const Found& found, Persister* persister) {
   if (IsTableChunk(chunk_shift_, index)) {
     if (LoadState(At(index)) != 0) WriteTable(index, {}, persister);
@@ -236,8 +256,9 @@ Status ChunkTable::Settle(uint32_t index, const Found& found, Persister* persist
     return Status::OK();
   }
   if (first[0] != 0 || second[0] != 0 || index < found.chunks_prepared) {
-    return Status::Corruption(Concat(s.message(), "; its mirror (offset ", Hex{MirrorOffset(chunk_shift_, index)},
-                                     ") is damaged, too; `lamella repair` saves what is in the other chunks"));
+    return Status::Corruption(
+        Concat(s.message(), "; its mirror (offset ", Hex{MirrorOffset(chunk_shift_, index)},
+               ") is damaged, too; `lamella repair` saves what is in the other chunks"));
   }
   const Words unclaimed = {FreeState(index, kEpochUnclaimed)};
   WriteMirror(index, unclaimed, persister);
@@ -249,7 +270,8 @@ Status ChunkTable::Prepare(uint32_t from, uint32_t to, Persister* persister) {
   Status s;
   for (uint32_t index = from; s.ok() && index < to; index++) {
     s = Settle(index, {}, persister);
-    // After a power cut the mirror alone may still name an owner, whom nothing but the chunk's absence contradicted.
+    // After a power cut the mirror alone may still name an owner, whom nothing but the chunk's
+    // absence contradicted.
     if (s.ok() && KindOf(LoadState(At(index))) != ChunkKind::kFree) FreeOne(index, persister);
   }
   persister->Fence();  // keeps T4
@@ -257,7 +279,8 @@ Status ChunkTable::Prepare(uint32_t from, uint32_t to, Persister* persister) {
 }
 
 // T3: the first chunk says what its tails are. A tail of which neither copy is left loses nothing.
-Status ChunkTable::SettleTail(const ChunkRef& first, uint32_t distance, const Found& found, Persister* persister) {
+Status ChunkTable::SettleTail(const ChunkRef& first, uint32_t distance, const Found& found,
+                              Persister* persister) {
   const uint32_t index = first.index + distance;
   Found where_first_is_owned = found;
   if (!found.after_power_cut) where_first_is_owned.chunks_prepared = ~uint32_t{0};
@@ -272,11 +295,13 @@ Status ChunkTable::SettleTail(const ChunkRef& first, uint32_t distance, const Fo
 
 // The chunks of a run lie in the part and in one group, and all but the first are its tails.
 Status ChunkTable::CheckRun(const ChunkRef& first, const Found& found, Persister* persister) {
-  const uint64_t room = std::min<uint64_t>(found.chunks, GroupOf(chunk_shift_, first.index).end()) - first.index;
+  const uint64_t room =
+      std::min<uint64_t>(found.chunks, GroupOf(chunk_shift_, first.index).end()) - first.index;
   if (first.run_chunks == 0 || first.run_chunks > room) {
     return Damage(first.index,
-                  Concat("a run of ", first.run_chunks, " chunks, expected 1 to ", room, "; found a file of ",
-                         uint64_t{found.chunks} << chunk_shift_, " bytes, which was truncated if that is too short"));
+                  Concat("a run of ", first.run_chunks, " chunks, expected 1 to ", room,
+                         "; found a file of ", uint64_t{found.chunks} << chunk_shift_,
+                         " bytes, which was truncated if that is too short"));
   }
   for (uint32_t distance = 1; distance < first.run_chunks; distance++) {
     Status s = SettleTail(first, distance, found, persister);
@@ -284,15 +309,17 @@ Status ChunkTable::CheckRun(const ChunkRef& first, const Found& found, Persister
     ChunkRef tail;
     const uint32_t index = first.index + distance;
     const bool owned = Describe(index, &tail);
-    if (!owned || tail.kind != ChunkKind::kRunTail || tail.owner != first.owner || tail.ordinal != distance) {
-      return Damage(index, Concat("expected chunk ", distance, " of the run at chunk ", first.index, ", found ",
-                                  owned ? "another owner's" : "a free one"));
+    if (!owned || tail.kind != ChunkKind::kRunTail || tail.owner != first.owner ||
+        tail.ordinal != distance) {
+      return Damage(index, Concat("expected chunk ", distance, " of the run at chunk ", first.index,
+                                  ", found ", owned ? "another owner's" : "a free one"));
     }
   }
   return Status::OK();
 }
 
-// The last group's table has room for chunks that the file does not have yet: nobody owns them. Those that it never had are zero.
+// The last group's table has room for chunks that the file does not have yet: nobody owns them.
+// Those that it never had are zero.
 Status ChunkTable::CheckBeyondEnd(const Found& found, Persister* persister) {
   const uint64_t group_end = GroupOf(chunk_shift_, found.chunks - 1).end();
   for (uint64_t at = found.chunks; at < group_end; at++) {
@@ -311,8 +338,9 @@ Status ChunkTable::CheckBeyondEnd(const Found& found, Persister* persister) {
     ChunkRef chunk;
     if (!Describe(index, &chunk)) continue;
     if (!found.after_power_cut) {
-      return Damage(index, Concat("the chunk is owned, so the file was ", (uint64_t{index} + 1) << chunk_shift_,
-                                  " bytes or longer; found ", uint64_t{found.chunks} << chunk_shift_,
+      return Damage(index, Concat("the chunk is owned, so the file was ",
+                                  (uint64_t{index} + 1) << chunk_shift_, " bytes or longer; found ",
+                                  uint64_t{found.chunks} << chunk_shift_,
                                   " bytes; it was truncated, restore it from a backup"));
     }
     FreeOne(index, persister);  // page media: a fence would order nothing
@@ -320,7 +348,8 @@ Status ChunkTable::CheckBeyondEnd(const Found& found, Persister* persister) {
   return Status::OK();
 }
 
-Status ChunkTable::Scan(const Found& found, Persister* persister, const std::function<void(uint32_t)>& free) {
+Status ChunkTable::Scan(const Found& found, Persister* persister,
+                        const std::function<void(uint32_t)>& free) {
   for (uint32_t index = 0; index < found.chunks; index++) {
     Status s = Settle(index, found, persister);
     if (!s.ok()) return s;
@@ -338,7 +367,8 @@ Status ChunkTable::Scan(const Found& found, Persister* persister, const std::fun
       }
       if (!found.after_power_cut) return s;
     }
-    FreeOne(index, persister);  // a tail without its first chunk, or after a power cut a run that was never synced
+    // a tail without its first chunk, or after a power cut a run that was never synced
+    FreeOne(index, persister);
     free(index);
   }
   Status s = CheckBeyondEnd(found, persister);
@@ -346,8 +376,8 @@ Status ChunkTable::Scan(const Found& found, Persister* persister, const std::fun
   return s;
 }
 
-// The crc32c in a seal tells every flip of one bit from all others, in so few bytes. A free state has but 24 bits of it: where two
-// flips would do, neither is taken.
+// The crc32c in a seal tells every flip of one bit from all others, in so few bytes. A free state
+// has but 24 bits of it: where two flips would do, neither is taken.
 bool ChunkTable::MendOne(uint32_t index, const Words& damaged, Words* mended) const {
   uint32_t explanations = 0;
   for (size_t i = 0; i < damaged.size(); i++) {
@@ -375,7 +405,9 @@ void ChunkTable::Mend(const Found& found, Persister* persister, std::vector<std:
     if (IsTableChunk(chunk_shift_, index)) continue;
     const Words first = Load(At(index));
     const Words second = Load(MirrorAt(index));
-    if (first[0] == 0 && second[0] == 0 && (index >= found.chunks_prepared || index >= found.chunks)) continue;
+    if (first[0] == 0 && second[0] == 0 &&
+        (index >= found.chunks_prepared || index >= found.chunks))
+      continue;
     Words words = first;
     const Status s = CheckWords(index, first);
     const bool mirror_sound = CheckWords(index, second).ok();
@@ -383,20 +415,22 @@ void ChunkTable::Mend(const Found& found, Persister* persister, std::vector<std:
       words = second;
       count_one(s);
     } else if (!s.ok() && (MendOne(index, first, &words) || MendOne(index, second, &words))) {
-      notes->push_back(Concat(s.ToString(), "; its mirror is damaged, too; mended: one bit had flipped"));
+      notes->push_back(
+          Concat(s.ToString(), "; its mirror is damaged, too; mended: one bit had flipped"));
       WriteTable(index, words, persister);
     } else if (!s.ok()) {
       if (index >= run_end) unknown.push_back(index);  // else Scan has it from the first chunk
       continue;
     } else if (!mirror_sound) {
-      count_one(Damage(index, Concat("its mirror (offset ", Hex{MirrorOffset(chunk_shift_, index)}, ") is damaged")));
+      count_one(Damage(index, Concat("its mirror (offset ", Hex{MirrorOffset(chunk_shift_, index)},
+                                     ") is damaged")));
     }
     epoch_max = std::max(epoch_max, EpochOf(words[0]));
     if (IsOwnerKind(KindOf(words[0]))) run_end = at + words[2];
   }
   if (one_damaged > 0) {
-    notes->push_back(
-        Concat(path_, ": of ", one_damaged, " descriptors one of the two copies was damaged; nothing is lost"));
+    notes->push_back(Concat(path_, ": of ", one_damaged,
+                            " descriptors one of the two copies was damaged; nothing is lost"));
   }
   const uint64_t state = EncodeState(ChunkKind::kLost, 0, epoch_max + kUnknownEpochs);
   for (const uint32_t index : unknown) {
@@ -410,7 +444,8 @@ void ChunkTable::Mend(const Found& found, Persister* persister, std::vector<std:
 
 uint32_t ChunkTable::EpochMax(uint32_t from, uint32_t to) const {
   uint32_t highest = 0;
-  for (uint32_t index = from; index < to; index++) highest = std::max(highest, EpochOf(LoadState(At(index))));
+  for (uint32_t index = from; index < to; index++)
+    highest = std::max(highest, EpochOf(LoadState(At(index))));
   return highest;
 }
 

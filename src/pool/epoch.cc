@@ -11,7 +11,8 @@ namespace {
 // Where this thread looks first: threads start apart, and stay where they last found a free slot.
 uint32_t FirstHint() {
   static std::atomic<uint32_t> threads{0};
-  return threads.fetch_add(1, std::memory_order_relaxed) * 5 % EpochDomain::kSlotCount;  // any spread does
+  // any spread does
+  return threads.fetch_add(1, std::memory_order_relaxed) * 5 % EpochDomain::kSlotCount;
 }
 thread_local uint32_t slot_hint = FirstHint();
 
@@ -24,12 +25,14 @@ EpochDomain::~EpochDomain() {
   }
 }
 
-// Why no reader is missed. Let a thing be retired with stamp r: the writer unlinked it, then moved epoch_ from r to
-// r+1, then some Collect scans the slots. Let a reader write e into a slot and then load `now` from epoch_. All four
-// are seq_cst, so they have one order.
-//   now > r: the load read from the writer's increment or a later one, so the unlink happened before it: the reader
+// Why no reader is missed. Let a thing be retired with stamp r: the writer unlinked it, then moved
+// epoch_ from r to r+1, then some Collect scans the slots. Let a reader write e into a slot and
+// then load `now` from epoch_. All four are seq_cst, so they have one order.
+//   now > r: the load read from the writer's increment or a later one, so the unlink happened
+//   before it: the reader
 //            cannot reach the thing, and its slot need not hold it back.
-//   now <= r: the load came before the increment, and so before the scan; the slot was written before the load. The
+//   now <= r: the load came before the increment, and so before the scan; the slot was written
+//   before the load. The
 //            scan sees the slot, with e or now, both at most r: the thing is not freed (keeps I1).
 uint64_t EpochDomain::Pin() {
   const uint64_t e = epoch_.load(std::memory_order_relaxed);  // a guess; `now` below is what counts
@@ -38,16 +41,20 @@ uint64_t EpochDomain::Pin() {
     std::atomic<uint64_t>& word = slots_[slot].epoch;
     uint64_t free = 0;
     if (word.load(std::memory_order_relaxed) != 0) continue;  // a hint; the exchange decides
-    if (!word.compare_exchange_strong(free, e, std::memory_order_seq_cst, std::memory_order_relaxed)) continue;
+    if (!word.compare_exchange_strong(free, e, std::memory_order_seq_cst,
+                                      std::memory_order_relaxed))
+      continue;
     slot_hint = slot;
     const uint64_t now = epoch_.load(std::memory_order_seq_cst);
-    if (now != e) word.store(now, std::memory_order_release);  // what was retired in between need not wait for us
+    // what was retired in between need not wait for us
+    if (now != e) word.store(now, std::memory_order_release);
     return slot;
   }
   return PinOverflow();
 }
 
-// The mutex orders the pin and every scan: a scan that ran before it retired what this thread now sees unlinked.
+// The mutex orders the pin and every scan: a scan that ran before it retired what this thread now
+// sees unlinked.
 uint64_t EpochDomain::PinOverflow() {
   MutexLock lock(&mu_);
   const uint64_t token = kSlotCount + overflow_tokens_++;
@@ -57,7 +64,8 @@ uint64_t EpochDomain::PinOverflow() {
 
 void EpochDomain::Unpin(uint64_t token) {
   if (token < kSlotCount) {
-    // release: what the reader read is read before whoever sees the slot free reuses it; pairs with OldestPinned.
+    // release: what the reader read is read before whoever sees the slot free reuses it; pairs with
+    // OldestPinned.
     slots_[token].epoch.store(0, std::memory_order_release);
     return;
   }
@@ -67,8 +75,8 @@ void EpochDomain::Unpin(uint64_t token) {
 // The epoch of a pin that found no slot, which goes.
 uint64_t EpochDomain::TakeOverflow(uint64_t token) {
   MutexLock lock(&mu_);
-  const auto at =
-      std::find_if(overflow_.begin(), overflow_.end(), [token](const auto& pin) { return pin.first == token; });
+  const auto at = std::find_if(overflow_.begin(), overflow_.end(),
+                               [token](const auto& pin) { return pin.first == token; });
   LAMELLA_CHECK(at != overflow_.end());
   const uint64_t epoch = at->second;
   *at = overflow_.back();
@@ -83,18 +91,21 @@ size_t EpochDomain::pinned() const {
   return count + overflow_.size();
 }
 
-// Each pin is marked or let go, by one read-modify-write of its slot against another: who lets go of a marked one, and nobody else,
-// counts it. Until that, the count keeps the domain alive for its thread.
+// Each pin is marked or let go, by one read-modify-write of its slot against another: who lets go
+// of a marked one, and nobody else, counts it. Until that, the count keeps the domain alive for its
+// thread.
 void EpochDomain::WhenUnpinned(std::function<void()> last) {
   last_ = std::move(last);
   awaited_.store(1, std::memory_order_relaxed);  // the marks below publish it
   for (Slot& slot : slots_) {
-    // acquire pairs with UnpinLast: what the holder of a pin that is gone by now read is read before `last` runs.
+    // acquire pairs with UnpinLast: what the holder of a pin that is gone by now read is read
+    // before `last` runs.
     uint64_t e = slot.epoch.load(std::memory_order_acquire);
     if (e == 0) continue;
     awaited_.fetch_add(1, std::memory_order_relaxed);
     // acq_rel: and who finds the mark sees last_ and the count.
-    if (!slot.epoch.compare_exchange_strong(e, e | kAwaited, std::memory_order_acq_rel, std::memory_order_acquire)) {
+    if (!slot.epoch.compare_exchange_strong(e, e | kAwaited, std::memory_order_acq_rel,
+                                            std::memory_order_acquire)) {
       awaited_.fetch_sub(1, std::memory_order_relaxed);  // let go meanwhile
     }
   }
@@ -110,8 +121,9 @@ void EpochDomain::WhenUnpinned(std::function<void()> last) {
 
 void EpochDomain::UnpinLast(uint64_t token) {
   // acq_rel: as in Unpin, and pairs with WhenUnpinned.
-  const uint64_t epoch =
-      token < kSlotCount ? slots_[token].epoch.exchange(0, std::memory_order_acq_rel) : TakeOverflow(token);
+  const uint64_t epoch = token < kSlotCount
+                             ? slots_[token].epoch.exchange(0, std::memory_order_acq_rel)
+                             : TakeOverflow(token);
   if ((epoch & kAwaited) != 0) Left();
 }
 

@@ -1,8 +1,9 @@
-// EpochDomain defers frees until no reader that could reach the freed thing is left (epoch-based reclamation).
-// A reader pins; a writer first makes the thing unreachable, then retires it; the retired callback runs once every
-// pin taken before the retirement is gone.
+// EpochDomain defers frees until no reader that could reach the freed thing is left (epoch-based
+// reclamation). A reader pins; a writer first makes the thing unreachable, then retires it; the
+// retired callback runs once every pin taken before the retirement is gone.
 // I1: a callback runs only after every Pin that was live when it was retired is released.
-// Threads: all calls from any. Callbacks run in the thread that calls Collect (or ~EpochDomain), outside all locks.
+// Threads: all calls from any. Callbacks run in the thread that calls Collect (or ~EpochDomain),
+// outside all locks.
 #ifndef LAMELLA_POOL_EPOCH_H_
 #define LAMELLA_POOL_EPOCH_H_
 
@@ -32,25 +33,31 @@ class EpochDomain {
   void Unpin(uint64_t token);
   /// The pins that are live.
   size_t pinned() const;
-  /// Runs `last` once every pin that is live now was let go, in the thread that lets go of the last one; at once where there is none.
-  /// `last` may destroy the domain. REQUIRES: called once, and no Pin begins any more; the pins are let go by UnpinLast.
+  /// Runs `last` once every pin that is live now was let go, in the thread that lets go of the last
+  /// one; at once where there is none. `last` may destroy the domain. REQUIRES: called once, and no
+  /// Pin begins any more; the pins are let go by UnpinLast.
   void WhenUnpinned(std::function<void()> last);
   /// Unpin for pins that may outlive whoever handed them out. A few nanoseconds more.
   void UnpinLast(uint64_t token);
 
-  /// What is to be retired. Made before the thing is made unreachable: making it needs memory, and so may throw.
+  /// What is to be retired. Made before the thing is made unreachable: making it needs memory, and
+  /// so may throw.
   class Retirement {
    public:
-    explicit Retirement(std::function<void()> callback) { entry_.emplace_back(0, std::move(callback)); }
+    explicit Retirement(std::function<void()> callback) {
+      entry_.emplace_back(0, std::move(callback));
+    }
 
    private:
     friend class EpochDomain;
     std::list<std::pair<uint64_t, std::function<void()>>> entry_;
   };
-  /// Runs the callback after every pin now live is gone. REQUIRES: what it frees cannot be reached any more.
+  /// Runs the callback after every pin now live is gone. REQUIRES: what it frees cannot be reached
+  /// any more.
   void Retire(Retirement retirement) noexcept;
   void Retire(std::function<void()> callback) { Retire(Retirement(std::move(callback))); }
-  /// Runs what may run. Returns how many callbacks are still deferred: one that throws, and those behind it, among them.
+  /// Runs what may run. Returns how many callbacks are still deferred: one that throws, and those
+  /// behind it, among them.
   size_t Collect();
 
  private:
@@ -62,7 +69,8 @@ class EpochDomain {
   void Left();
   uint64_t OldestPinned() const LAMELLA_REQUIRES(mu_);
 
-  static constexpr uint64_t kAwaited = uint64_t{1} << 63;  // in a pin's epoch: WhenUnpinned waits for it
+  // in a pin's epoch: WhenUnpinned waits for it
+  static constexpr uint64_t kAwaited = uint64_t{1} << 63;
 
   std::atomic<uint64_t> epoch_{1};  // of the pins taken now; a retirement ends it
   Slot slots_[kSlotCount];
@@ -70,8 +78,10 @@ class EpochDomain {
   // (token, epoch) of pins taken when all slots were.
   std::vector<std::pair<uint64_t, uint64_t>> overflow_ LAMELLA_GUARDED_BY(mu_);
   uint64_t overflow_tokens_ LAMELLA_GUARDED_BY(mu_) = 0;
-  std::atomic<size_t> awaited_{0};  // pins that WhenUnpinned waits for, and one while it counts them
-  std::function<void()> last_;      // stored before the first pin is marked, read by who lets go of the last
+  // pins that WhenUnpinned waits for, and one while it counts them
+  std::atomic<size_t> awaited_{0};
+  // stored before the first pin is marked, read by who lets go of the last
+  std::function<void()> last_;
   // Epochs ascending.
   std::list<std::pair<uint64_t, std::function<void()>>> retired_ LAMELLA_GUARDED_BY(mu_);
 };
@@ -83,7 +93,8 @@ class EpochPin {
   ~EpochPin() {
     if (domain_ != nullptr) domain_->Unpin(token_);
   }
-  EpochPin(EpochPin&& other) noexcept : domain_(std::exchange(other.domain_, nullptr)), token_(other.token_) {}
+  EpochPin(EpochPin&& other) noexcept
+      : domain_(std::exchange(other.domain_, nullptr)), token_(other.token_) {}
   EpochPin(const EpochPin&) = delete;
   EpochPin& operator=(const EpochPin&) = delete;
   EpochPin& operator=(EpochPin&&) = delete;

@@ -118,13 +118,15 @@ TEST(Epoch, APinThatOutlivesItsDomainIsAnError) {
       "OldestPinned");
 }
 
-// Readers follow a pointer that a writer replaces; what was replaced is marked dead when it is freed. A reader that
-// sees a dead one was not waited for. `broken` frees without waiting: the control that shows the readers would notice.
+// Readers follow a pointer that a writer replaces; what was replaced is marked dead when it is
+// freed. A reader that sees a dead one was not waited for. `broken` frees without waiting: the
+// control that shows the readers would notice.
 bool ConcurrentReadersSeeNoFreedNode(bool broken, int replacements) {
   struct Node {
     std::atomic<bool> dead{false};
   };
-  std::vector<Node> all(static_cast<size_t>(replacements) + 1);  // kept to the end, so that a bug is no crash
+  // kept to the end, so that a bug is no crash
+  std::vector<Node> all(static_cast<size_t>(replacements) + 1);
   EpochDomain domain;
   std::atomic<Node*> current{&all[0]};
   std::atomic<bool> stop{false};
@@ -136,7 +138,8 @@ bool ConcurrentReadersSeeNoFreedNode(bool broken, int replacements) {
         const EpochPin pin(&domain);
         const Node* node = current.load(std::memory_order_acquire);
         for (int i = 0; i < 50; i++) {
-          if (node->dead.load(std::memory_order_relaxed)) good.store(false, std::memory_order_relaxed);
+          if (node->dead.load(std::memory_order_relaxed))
+            good.store(false, std::memory_order_relaxed);
         }
       }
     });
@@ -158,7 +161,9 @@ bool ConcurrentReadersSeeNoFreedNode(bool broken, int replacements) {
   return good.load(std::memory_order_relaxed);
 }
 
-TEST(Epoch, ConcurrentReadersNeverReachAFreedThing) { EXPECT_TRUE(ConcurrentReadersSeeNoFreedNode(false, 20000)); }
+TEST(Epoch, ConcurrentReadersNeverReachAFreedThing) {
+  EXPECT_TRUE(ConcurrentReadersSeeNoFreedNode(false, 20000));
+}
 
 TEST(Epoch, ConcurrentReadersWouldNoticeAFreeThatDoesNotWait) {
   EXPECT_FALSE(ConcurrentReadersSeeNoFreedNode(true, 50'000'000));
@@ -217,7 +222,8 @@ TEST(Epoch, WhenUnpinnedRunsWithTheLastPin) {
   }
 }
 
-// Pins that are let go while WhenUnpinned counts them: it runs once, after the last of them, and nobody touches the domain then.
+// Pins that are let go while WhenUnpinned counts them: it runs once, after the last of them, and
+// nobody touches the domain then.
 TEST(Epoch, WhenUnpinnedBesideUnpins) {
   constexpr int kThreads = 3;
   for (int round = 0; round < 300; ++round) {
@@ -233,7 +239,8 @@ TEST(Epoch, WhenUnpinnedBesideUnpins) {
     for (int thread = 0; thread < kThreads; ++thread) {
       threads.emplace_back([&, thread] {
         ++ready;
-        for (size_t i = static_cast<size_t>(thread); i < tokens.size(); i += kThreads) domain->UnpinLast(tokens[i]);
+        for (size_t i = static_cast<size_t>(thread); i < tokens.size(); i += kThreads)
+          domain->UnpinLast(tokens[i]);
       });
     }
     while (ready.load() == 0) std::this_thread::yield();

@@ -13,7 +13,8 @@ namespace {
 
 using testing::FormatField;
 
-void ExpectDocumented(const std::string& type, size_t bytes, const std::vector<FormatField>& fields) {
+void ExpectDocumented(const std::string& type, size_t bytes,
+                      const std::vector<FormatField>& fields) {
   EXPECT_EQ(testing::FormatDifference(type, bytes, fields), "");
 }
 
@@ -46,25 +47,31 @@ TEST(Format, ChunkDescriptorIsAsDocumented) {
   ExpectDocumented(
       "ChunkDescriptor", sizeof(ChunkDescriptor),
       {LAMELLA_FORMAT_FIELD(ChunkDescriptor, state), LAMELLA_FORMAT_FIELD(ChunkDescriptor, ordinal),
-       LAMELLA_FORMAT_FIELD(ChunkDescriptor, run_chunks), LAMELLA_FORMAT_FIELD(ChunkDescriptor, reserved0),
-       LAMELLA_FORMAT_FIELD(ChunkDescriptor, dead_bytes), LAMELLA_FORMAT_FIELD(ChunkDescriptor, used_bytes),
-       LAMELLA_FORMAT_FIELD(ChunkDescriptor, seal), LAMELLA_FORMAT_FIELD(ChunkDescriptor, whole_bytes),
+       LAMELLA_FORMAT_FIELD(ChunkDescriptor, run_chunks),
+       LAMELLA_FORMAT_FIELD(ChunkDescriptor, reserved0),
+       LAMELLA_FORMAT_FIELD(ChunkDescriptor, dead_bytes),
+       LAMELLA_FORMAT_FIELD(ChunkDescriptor, used_bytes),
+       LAMELLA_FORMAT_FIELD(ChunkDescriptor, seal),
+       LAMELLA_FORMAT_FIELD(ChunkDescriptor, whole_bytes),
        LAMELLA_FORMAT_FIELD(ChunkDescriptor, reserved1)});
 }
 
 TEST(Format, CatalogHeadAndEditHeaderAreAsDocumented) {
-  ExpectDocumented("CatalogHead", sizeof(CatalogHead),
-                   {LAMELLA_FORMAT_FIELD(CatalogHead, magic), LAMELLA_FORMAT_FIELD(CatalogHead, generation),
-                    LAMELLA_FORMAT_FIELD(CatalogHead, tail), LAMELLA_FORMAT_FIELD(CatalogHead, checksum),
-                    LAMELLA_FORMAT_FIELD(CatalogHead, reserved0), LAMELLA_FORMAT_FIELD(CatalogHead, reserved1)});
-  ExpectDocumented("EditHeader", sizeof(EditHeader),
-                   {LAMELLA_FORMAT_FIELD(EditHeader, checksum), LAMELLA_FORMAT_FIELD(EditHeader, size),
-                    LAMELLA_FORMAT_FIELD(EditHeader, kind), LAMELLA_FORMAT_FIELD(EditHeader, reserved)});
+  ExpectDocumented(
+      "CatalogHead", sizeof(CatalogHead),
+      {LAMELLA_FORMAT_FIELD(CatalogHead, magic), LAMELLA_FORMAT_FIELD(CatalogHead, generation),
+       LAMELLA_FORMAT_FIELD(CatalogHead, tail), LAMELLA_FORMAT_FIELD(CatalogHead, checksum),
+       LAMELLA_FORMAT_FIELD(CatalogHead, reserved0), LAMELLA_FORMAT_FIELD(CatalogHead, reserved1)});
+  ExpectDocumented(
+      "EditHeader", sizeof(EditHeader),
+      {LAMELLA_FORMAT_FIELD(EditHeader, checksum), LAMELLA_FORMAT_FIELD(EditHeader, size),
+       LAMELLA_FORMAT_FIELD(EditHeader, kind), LAMELLA_FORMAT_FIELD(EditHeader, reserved)});
 }
 
 TEST(Format, TheComparisonSeesEveryKindOfMistake) {
   const auto problem = [](const std::string& text) {
-    std::istringstream document("### T (16 bytes)\n| offset | size | field | meaning |\n|---|---|---|---|\n" + text);
+    std::istringstream document(
+        "### T (16 bytes)\n| offset | size | field | meaning |\n|---|---|---|---|\n" + text);
     const auto tables = testing::ParseFormatTables(document);
     return testing::FormatTableProblem(tables.at("T"));
   };
@@ -81,7 +88,8 @@ TEST(Format, TheComparisonSeesEveryKindOfMistake) {
   EXPECT_EQ(testing::FormatDifference("EditHeader", 16, fields), "");
   EXPECT_NE(testing::FormatDifference("EditHead", 16, fields), "") << "not documented";
   EXPECT_NE(testing::FormatDifference("EditHeader", 24, fields), "") << "another size";
-  EXPECT_NE(testing::FormatDifference("EditHeader", 16, {fields.begin(), fields.end() - 1}), "") << "a field too few";
+  EXPECT_NE(testing::FormatDifference("EditHeader", 16, {fields.begin(), fields.end() - 1}), "")
+      << "a field too few";
   for (size_t i = 0; i < fields.size(); ++i) {
     std::vector<FormatField> changed = fields;
     changed[i].name += "s";

@@ -93,10 +93,12 @@ void FreeSet::Add(uint32_t first, uint32_t count) {
   count_.fetch_add(count, std::memory_order_relaxed);
 }
 
-std::optional<uint32_t> FreeSet::FindIn(size_t node, uint64_t start, uint64_t size, uint32_t from, uint32_t run) const {
+std::optional<uint32_t> FreeSet::FindIn(size_t node, uint64_t start, uint64_t size, uint32_t from,
+                                        uint32_t run) const {
   if (nodes_[node].longest < run || start + size <= from) return std::nullopt;
   if (size == kWordBits) {
-    const uint64_t starts = RowStarts(free_[start / kWordBits] & Mask(start / kWordBits, from, ~uint64_t{0}), run);
+    const uint64_t starts =
+        RowStarts(free_[start / kWordBits] & Mask(start / kWordBits, from, ~uint64_t{0}), run);
     if (starts == 0) return std::nullopt;
     return static_cast<uint32_t>(start) + static_cast<uint32_t>(std::countr_zero(starts));
   }
@@ -150,7 +152,8 @@ FreeSet::Outlook FreeSet::Look(uint32_t run, uint32_t rows_max) const {
 
 void FreeSet::MarkWarm(uint32_t first, uint32_t count) {
   const uint64_t end = uint64_t{first} + count;
-  for (size_t word = first / kWordBits; word * kWordBits < end; word++) warm_[word] |= Mask(word, first, end);
+  for (size_t word = first / kWordBits; word * kWordBits < end; word++)
+    warm_[word] |= Mask(word, first, end);
 }
 
 uint32_t FreeSet::CountFrom(uint32_t first) const {

@@ -1,5 +1,5 @@
-// PmPtr names a byte of a pool wherever its parts are mapped: 16 bits of pool part, 48 bits of offset. Zero is null:
-// offset 0 of part 0 is the superblock, which nothing points to.
+// PmPtr names a byte of a pool wherever its parts are mapped: 16 bits of pool part, 48 bits of
+// offset. Zero is null: offset 0 of part 0 is the superblock, which nothing points to.
 #ifndef LAMELLA_POOL_PM_PTR_H_
 #define LAMELLA_POOL_PM_PTR_H_
 
@@ -19,12 +19,13 @@ struct PmPtr {
 
   constexpr PmPtr() = default;
   constexpr explicit PmPtr(uint64_t raw) : word(raw) {}
-  constexpr PmPtr(uint32_t part, uint64_t offset) : word((uint64_t{part} << kOffsetBits) | offset) {}
+  constexpr PmPtr(uint32_t part, uint64_t offset)
+      : word((uint64_t{part} << kOffsetBits) | offset) {}
 
   constexpr uint32_t part() const { return static_cast<uint32_t>(word >> kOffsetBits); }
   constexpr uint64_t offset() const { return word & kOffsetMask; }
-  /// What a search answers where damage stopped it: the place of the damaged record, or of the one that holds a damaged link
-  /// (null: a list's first links). Never stored.
+  /// What a search answers where damage stopped it: the place of the damaged record, or of the one
+  /// that holds a damaged link (null: a list's first links). Never stored.
   static constexpr PmPtr DamagedAt(PmPtr culprit) { return PmPtr(culprit.word | kDamagedBit); }
   constexpr bool damaged() const { return (word & kDamagedBit) != 0; }
   constexpr PmPtr culprit() const { return PmPtr(word & ~kDamagedBit); }

@@ -1,4 +1,5 @@
-// The chunks of a pool: claims, frees, growth. Its opening and superblocks are in pool_open.cc, giving back in pool_shrink.cc.
+// The chunks of a pool: claims, frees, growth. Its opening and superblocks are in pool_open.cc,
+// giving back in pool_shrink.cc.
 #include "pool/pool.h"
 
 #include <algorithm>
@@ -12,7 +13,8 @@
 namespace lamella {
 namespace {
 
-// Growth in the background: an eighth of the part, up to this. One step is up to some 100 ms on a busy disk.
+// Growth in the background: an eighth of the part, up to this. One step is up to some 100 ms on a
+// busy disk.
 constexpr uint64_t kGrowBytesMax = 256ull << 20;
 // Growth that a claim waits for: a few milliseconds.
 constexpr uint32_t kGrowExtentsInline = 4;
@@ -42,12 +44,14 @@ uint32_t Pool::ExtentChunks(uint32_t chunks) const {
 
 uint32_t Pool::Reserve(uint32_t chunks) const {
   const uint32_t extent = ExtentChunks(chunks);
-  return extent * std::clamp<uint32_t>(chunks / extent / 64, kReserveExtentsMin, kReserveExtentsMax);
+  return extent *
+         std::clamp<uint32_t>(chunks / extent / 64, kReserveExtentsMin, kReserveExtentsMax);
 }
 
 uint32_t Pool::KeptFrom(Claimant claimant, const Part& part) const {
   if (claimant == Claimant::kWriter) return Reserve(part.chunks.load(std::memory_order_relaxed));
-  return claimant == Claimant::kReclaim ? static_cast<uint32_t>(chunks_kept_for_index(part.number)) : 0;
+  return claimant == Claimant::kReclaim ? static_cast<uint32_t>(chunks_kept_for_index(part.number))
+                                        : 0;
 }
 
 uint32_t Pool::ReadyExtents(uint32_t chunks) const {
@@ -60,16 +64,19 @@ uint32_t Pool::extent_chunks(uint32_t part) const {
 }
 
 bool Pool::MayGrow(const Part& part) const {
-  return part.chunks.load(std::memory_order_relaxed) < chunks_max_ && !part.disk_full.load(std::memory_order_relaxed);
+  return part.chunks.load(std::memory_order_relaxed) < chunks_max_ &&
+         !part.disk_full.load(std::memory_order_relaxed);
 }
 
-// Where much of the part is free and no row is as long as an extent, shorter ones are used before it grows.
+// Where much of the part is free and no row is as long as an extent, shorter ones are used before
+// it grows.
 bool Pool::IsMostlyHoles(const Part& part, uint32_t free) const {
   return free > part.chunks.load(std::memory_order_relaxed) / 8;
 }
 
 // The length of the run to claim, 0 where the part must grow for it. Called with the part's lock.
-uint32_t Pool::RunToTake(const Part& part, uint32_t needed, uint32_t wanted, uint32_t reserve) const {
+uint32_t Pool::RunToTake(const Part& part, uint32_t needed, uint32_t wanted,
+                         uint32_t reserve) const {
   const uint32_t free = part.free.count();
   if (free < needed + reserve) return 0;
   const uint32_t most = std::min(free - reserve, part.free.longest());
@@ -77,12 +84,14 @@ uint32_t Pool::RunToTake(const Part& part, uint32_t needed, uint32_t wanted, uin
   return most >= needed && (!MayGrow(part) || IsMostlyHoles(part, free - reserve)) ? most : 0;
 }
 
-Status Pool::ClaimExtent(uint32_t part_number, ChunkKind kind, uint32_t owner, uint64_t ordinal, uint32_t needed,
-                         uint32_t wanted, Claimant claimant, Persister* persister, ChunkRef* chunk) {
+Status Pool::ClaimExtent(uint32_t part_number, ChunkKind kind, uint32_t owner, uint64_t ordinal,
+                         uint32_t needed, uint32_t wanted, Claimant claimant, Persister* persister,
+                         ChunkRef* chunk) {
   LAMELLA_CHECK(part_number < parts_.size() && needed >= 1);
   if (needed > run_chunks_max()) {
-    return Status::InvalidArgument(Concat("a run of ", needed, " chunks of ", chunk_bytes_, " bytes exceeds the ",
-                                          run_chunks_max(), " that are adjacent"));
+    return Status::InvalidArgument(Concat("a run of ", needed, " chunks of ", chunk_bytes_,
+                                          " bytes exceeds the ", run_chunks_max(),
+                                          " that are adjacent"));
   }
   wanted = std::clamp(wanted, needed, run_chunks_max());
   Part* part = parts_[part_number].get();
@@ -97,8 +106,8 @@ Status Pool::ClaimExtent(uint32_t part_number, ChunkKind kind, uint32_t owner, u
     }
     if (first) {
       free_chunks_.fetch_sub(run, std::memory_order_relaxed);
-      *chunk = part->table->Publish(*first, kind, owner, ordinal, run, epoch_floor_.load(std::memory_order_relaxed),
-                                    persister);
+      *chunk = part->table->Publish(*first, kind, owner, ordinal, run,
+                                    epoch_floor_.load(std::memory_order_relaxed), persister);
       return Status::OK();
     }
     Status s = GrowForClaim(part, wanted, reserve);
@@ -123,20 +132,24 @@ Status Pool::GrowForClaim(Part* part, uint32_t run_chunks, uint32_t reserve) {
   }
   if (needed > chunks_max_) {
     const uint32_t chunks = part->chunks.load(std::memory_order_relaxed);
-    return Status::NoSpace(Concat(
-        part->region->path(), " is full: ", chunks, " chunks of ", chunk_bytes_, " bytes, ", part->free.count(),
-        " of them free (", Reserve(chunks), " are kept for deletes and compaction), and ",
-        limited_ ? "pool_bytes_max" : "the format", " allows ", chunks_max_, "; raise pool_bytes_max or delete data"));
+    return Status::NoSpace(Concat(part->region->path(), " is full: ", chunks, " chunks of ",
+                                  chunk_bytes_, " bytes, ", part->free.count(), " of them free (",
+                                  Reserve(chunks), " are kept for deletes and compaction), and ",
+                                  limited_ ? "pool_bytes_max" : "the format", " allows ",
+                                  chunks_max_, "; raise pool_bytes_max or delete data"));
   }
-  const uint64_t wanted = std::min<uint64_t>(chunks_max_, needed + kGrowExtentsInline * extent_chunks(part->number));
+  const uint64_t wanted =
+      std::min<uint64_t>(chunks_max_, needed + kGrowExtentsInline * extent_chunks(part->number));
   return GrowPart(part, static_cast<uint32_t>(needed), static_cast<uint32_t>(wanted));
 }
 
 void Pool::TellMapped(const Part& part) const {
-  if (PersistHook* hook = gate_->hook()) hook->OnMap(part.number, part.region->base(), part.region->bytes());
+  if (PersistHook* hook = gate_->hook())
+    hook->OnMap(part.number, part.region->base(), part.region->bytes());
 }
 
-// Grows to `chunks_wanted`, or as far as the file system lets it, but at least to `chunks_needed`, which is usable.
+// Grows to `chunks_wanted`, or as far as the file system lets it, but at least to `chunks_needed`,
+// which is usable.
 Status Pool::GrowPart(Part* part, uint32_t chunks_needed, uint32_t chunks_wanted) {
   MutexLock grow_lock(&part->grow_mu);
   const uint32_t chunks = part->chunks.load(std::memory_order_relaxed);  // stored under grow_mu
@@ -144,7 +157,8 @@ Status Pool::GrowPart(Part* part, uint32_t chunks_needed, uint32_t chunks_wanted
   uint32_t target = std::max(chunks_needed, UsableChunks(chunk_shift_, chunks_wanted));
   Status s = part->region->Grow(uint64_t{target} << chunk_shift_);
   while (s.IsNoSpace() && target > chunks_needed) {
-    target = std::max(chunks_needed, UsableChunks(chunk_shift_, chunks_needed + (target - chunks_needed) / 2));
+    target = std::max(chunks_needed,
+                      UsableChunks(chunk_shift_, chunks_needed + (target - chunks_needed) / 2));
     s = part->region->Grow(uint64_t{target} << chunk_shift_);
   }
   part->disk_full.store(!s.ok(), std::memory_order_relaxed);
@@ -158,8 +172,10 @@ Status Pool::GrowPart(Part* part, uint32_t chunks_needed, uint32_t chunks_wanted
   const uint32_t free_before = part->free.count();
   AddFree(part, chunks, target);
   free_chunks_.fetch_add(part->free.count() - free_before, std::memory_order_relaxed);
-  part->chunks.store(target, std::memory_order_release);                                    // pairs with chunk_count
-  bytes_[part->number].store(uint64_t{target} << chunk_shift_, std::memory_order_release);  // pairs with Contains
+  // pairs with chunk_count
+  part->chunks.store(target, std::memory_order_release);
+  // pairs with Contains
+  bytes_[part->number].store(uint64_t{target} << chunk_shift_, std::memory_order_release);
   return s;
 }
 
@@ -192,7 +208,8 @@ void Pool::FreeNow(const ChunkRef& chunk) {
 // Both halves are made here: when the readers are gone, there may be no memory for the second.
 EpochDomain::Retirement Pool::BehindAllPins(std::function<void()> callback) {
   auto behind_holders = std::make_shared<EpochDomain::Retirement>(std::move(callback));
-  return EpochDomain::Retirement([this, behind_holders] { holders_.Retire(std::move(*behind_holders)); });
+  return EpochDomain::Retirement(
+      [this, behind_holders] { holders_.Retire(std::move(*behind_holders)); });
 }
 
 void Pool::FreeDeferred(const ChunkRef& chunk) {
@@ -208,7 +225,8 @@ size_t Pool::CollectDeferred() {
 }
 
 bool Pool::Describe(uint32_t part, uint32_t index, ChunkRef* chunk) const {
-  return part < parts_.size() && index < chunk_count(part) && parts_[part]->table->Describe(index, chunk);
+  return part < parts_.size() && index < chunk_count(part) &&
+         parts_[part]->table->Describe(index, chunk);
 }
 
 void Pool::ForEachChunk(const std::function<void(const ChunkRef&)>& visit) const {
@@ -216,9 +234,12 @@ void Pool::ForEachChunk(const std::function<void(const ChunkRef&)>& visit) const
     const uint32_t chunks = chunk_count(part);
     for (uint64_t index = 0; index < chunks; index++) {
       ChunkRef chunk;
-      if (!Describe(part, static_cast<uint32_t>(index), &chunk) || chunk.kind == ChunkKind::kRunTail) continue;
+      if (!Describe(part, static_cast<uint32_t>(index), &chunk) ||
+          chunk.kind == ChunkKind::kRunTail)
+        continue;
       visit(chunk);
-      index += std::max(1u, chunk.run_chunks) - 1;  // of a chunk that is claimed meanwhile: its tails were nobody's
+      // of a chunk that is claimed meanwhile: its tails were nobody's
+      index += std::max(1u, chunk.run_chunks) - 1;
     }
   }
 }
@@ -248,9 +269,10 @@ Status Pool::Provision() {
     Readiness readiness = Look(part.get());
     while (readiness.missing != 0) {
       const uint32_t now = part->chunks.load(std::memory_order_relaxed);
-      const auto step = static_cast<uint32_t>(
-          std::max<uint64_t>(readiness.missing, std::min<uint64_t>(now / 8, kGrowBytesMax >> chunk_shift_)));
-      const uint64_t needed = RunStart(chunk_shift_, now, 1) + 1;  // at most chunks_max_, which is usable, too
+      const auto step = static_cast<uint32_t>(std::max<uint64_t>(
+          readiness.missing, std::min<uint64_t>(now / 8, kGrowBytesMax >> chunk_shift_)));
+      // at most chunks_max_, which is usable, too
+      const uint64_t needed = RunStart(chunk_shift_, now, 1) + 1;
       const uint64_t wanted = std::min<uint64_t>(chunks_max_, uint64_t{now} + step);
       Status s = GrowPart(part.get(), static_cast<uint32_t>(needed), static_cast<uint32_t>(wanted));
       if (!s.ok()) {
@@ -265,7 +287,8 @@ Status Pool::Provision() {
         part->free.MarkWarm(*readiness.cold, readiness.extent);
       }
       // Harmless if it is claimed, or given back, meanwhile.
-      part->region->Prefault(uint64_t{*readiness.cold} << chunk_shift_, uint64_t{readiness.extent} << chunk_shift_);
+      part->region->Prefault(uint64_t{*readiness.cold} << chunk_shift_,
+                             uint64_t{readiness.extent} << chunk_shift_);
       readiness = Look(part.get());
     }
   }
@@ -308,7 +331,8 @@ uint64_t Pool::used_bytes() const {
   for (uint32_t part = 0; part < part_count(); part++) {
     claimable += ClaimableChunks(chunk_shift_, chunk_count(part));
   }
-  const uint64_t free = std::min(free_chunks(), claimable);  // the two counts are not read at one instant
+  // the two counts are not read at one instant
+  const uint64_t free = std::min(free_chunks(), claimable);
   return (claimable - free) << chunk_shift_;
 }
 

@@ -1,25 +1,30 @@
-// Pool is a set of chunks on one or more Regions (parts, one per NUMA node), with a superblock and a chunk table each.
+// Pool is a set of chunks on one or more Regions (parts, one per NUMA node), with a superblock and
+// a chunk table each.
 //
-// Layout of a part: chunk 0 holds the two superblock copies (superblock.h); chunks 1 and 2 and the first chunks of each later
-// group hold chunk tables and their mirrors (chunk_table.h). Everything else is claimable. The file's size says how many chunks there
-// are.
-// Owners that fill chunks one after the other claim extents: runs whose length grows with the part, so that a small
-// store is small and a large one has few of them.
+// Layout of a part: chunk 0 holds the two superblock copies (superblock.h); chunks 1 and 2 and the
+// first chunks of each later group hold chunk tables and their mirrors (chunk_table.h). Everything
+// else is claimable. The file's size says how many chunks there are.
+// Owners that fill chunks one after the other claim extents: runs whose length grows with the part,
+// so that a small store is small and a large one has few of them.
 //
-// I1: a chunk is free or has exactly one owner; the descriptor's state word says which, and changes by one publish.
-// I2: a freed chunk is not claimed again while a pin of readers() or of holders() that could reach it is live
-//     (FreeDeferred), and, on page media, before a Sync that covers what made it free.
-// I3: a chunk's epoch goes up at each claim and is never reused within the chunk: bytes of an earlier life do not
-//     validate.
+// I1: a chunk is free or has exactly one owner; the descriptor's state word says which, and changes
+//     by one publish.
+// I2: a freed chunk is not claimed again while a pin of readers() or of holders() that could reach
+//     it is live (FreeDeferred), and, on page media, before a Sync that covers what made it free.
+// I3: a chunk's epoch goes up at each claim and is never reused within the chunk: bytes of an
+//     earlier life do not validate.
 // I4: a superblock change is in one copy durably before the other copy is touched (superblock.h).
-// I5: after a power cut every later claim takes a higher epoch than any claim whose descriptor the cut may have taken
-//     back.
-// I6: a part's file loses its end only after the superblocks say that it may, and that every later claim takes a higher epoch than
-//     any that the chunks there had: I3 holds although their descriptors may go with them (pool_shrink.cc).
-// I7: what an unclean open finds is durable before anything is stored on top of it: a killed process leaves what it did not flush
-//     to be read, and a power cut after the recovery would take it.
-// Threads: Claim, Free*, Provision, GiveBack, Sync and the superblock calls from any; reads of descriptors from any.
-// Lifetime: every Persister of its gate and every pin of its epochs is gone before the Pool is.
+// I5: after a power cut every later claim takes a higher epoch than any claim whose descriptor the
+//     cut may have taken back.
+// I6: a part's file loses its end only after the superblocks say that it may, and that every later
+//     claim takes a higher epoch than any that the chunks there had: I3 holds although their
+//     descriptors may go with them (pool_shrink.cc).
+// I7: what an unclean open finds is durable before anything is stored on top of it: a killed
+//     process leaves what it did not flush to be read, and a power cut after the recovery would
+//     take it.
+// Threads: Claim, Free*, Provision, GiveBack, Sync and the superblock calls from any; reads of
+// descriptors from any. Lifetime: every Persister of its gate and every pin of its epochs is gone
+// before the Pool is.
 #ifndef LAMELLA_POOL_POOL_H_
 #define LAMELLA_POOL_POOL_H_
 
@@ -45,10 +50,11 @@
 
 namespace lamella {
 
-/// An extent is at most this long (or one chunk, where that is longer), and below it 1/64 of the part.
+/// An extent is at most this long (or one chunk, where that is longer), and below it 1/64 of the
+/// part.
 inline constexpr uint64_t kExtentBytesMax = 2ull << 20;
-/// Extents of a part that are kept for deletes, and behind those for the copies that gc makes to give space back. In
-/// between, the reserve is 1/64 of the part.
+/// Extents of a part that are kept for deletes, and behind those for the copies that gc makes to
+/// give space back. In between, the reserve is 1/64 of the part.
 inline constexpr uint32_t kReserveExtentsMin = 6;
 inline constexpr uint32_t kReserveExtentsMax = 16;
 
@@ -63,9 +69,11 @@ enum class Claimant : uint8_t {
 struct PoolState {
   EngineKind engine = EngineKind::kListDb;
   bool clean = false;  // closed in order; cleared by the first MarkOpen
-  bool same_boot =
-      true;  // written in this boot of the machine, these files, and no sync failed since (else as after a power cut)
-  bool pages_lost = false;     // not clean, another boot, a page medium: what was not synced reached it in any order
+  // written in this boot of the machine, these files, and no sync failed since (else as after a
+  // power cut)
+  bool same_boot = true;
+  // not clean, another boot, a page medium: what was not synced reached it in any order
+  bool pages_lost = false;
   uint32_t catalog_chunk = 0;  // of part 0; 0: none yet
   uint64_t engine_flags = 0;   // fixed at creation, for the engine
   std::array<uint8_t, 16> uuid{};
@@ -81,22 +89,24 @@ struct PoolOptions {
   uint64_t engine_flags = 0;                // Create only
   PersistHook* hook = nullptr;
   OsHook* os = nullptr;
-  /// Open only, for repair: a chunk of which both descriptors are damaged is no Corruption, but mended, or ChunkKind::kLost (see
-  /// ChunkTable::Mend). What was found is said here.
+  /// Open only, for repair: a chunk of which both descriptors are damaged is no Corruption, but
+  /// mended, or ChunkKind::kLost (see ChunkTable::Mend). What was found is said here.
   std::vector<std::string>* mended = nullptr;
 };
 
 class Pool {
  public:
-  /// Makes the parts' files; the first part appears last, so that what was interrupted is no pool and is made anew. On
-  /// failure what was made is removed. InvalidArgument, NoSpace, IOError; Busy while another creation is under way.
+  /// Makes the parts' files; the first part appears last, so that what was interrupted is no pool
+  /// and is made anew. On failure what was made is removed. InvalidArgument, NoSpace, IOError; Busy
+  /// while another creation is under way.
   static Status Create(const PoolOptions& options, std::unique_ptr<Pool>* pool);
-  /// Maps the parts and verifies superblocks (magic, format, uuid, part numbers, sizes against files) and that
-  /// descriptors are possible. NotFound, Busy (open already), Corruption, NotSupported (newer format), IOError. The files are locked
-  /// until the Pool goes, and their names are durable.
+  /// Maps the parts and verifies superblocks (magic, format, uuid, part numbers, sizes against
+  /// files) and that descriptors are possible. NotFound, Busy (open already), Corruption,
+  /// NotSupported (newer format), IOError. The files are locked until the Pool goes, and their
+  /// names are durable.
   static Status Open(const PoolOptions& options, std::unique_ptr<Pool>* pool);
-  /// Removes the files of a pool, whatever they hold, and what an interrupted Create left. OK where there are none; Busy, and nothing
-  /// is removed, where one is open.
+  /// Removes the files of a pool, whatever they hold, and what an interrupted Create left. OK where
+  /// there are none; Busy, and nothing is removed, where one is open.
   static Status Remove(const std::vector<std::string>& part_paths, OsHook* os = nullptr);
   ~Pool();  // runs deferred frees; does not mark clean
   Pool(const Pool&) = delete;
@@ -116,37 +126,51 @@ class Pool {
   PmPtr PointerTo(uint32_t part, const void* address) const {
     return PmPtr(part, static_cast<uint64_t>(static_cast<const char*>(address) - bases_[part]));
   }
-  /// True if [p, p+n) lies within the mapped pool: for pointers read from bytes that may be damaged.
+  /// True if [p, p+n) lies within the mapped pool: for pointers read from bytes that may be
+  /// damaged.
   bool Contains(PmPtr p, uint64_t n) const {
     if (p.part() >= kPoolPartsMax) return false;
-    const uint64_t bytes = bytes_[p.part()].load(std::memory_order_acquire);  // what was counted is mapped
+    // what was counted is mapped
+    const uint64_t bytes = bytes_[p.part()].load(std::memory_order_acquire);
     return p.offset() <= bytes && n <= bytes - p.offset();
   }
-  char* ChunkAddress(const ChunkRef& c) const { return bases_[c.part] + uint64_t{c.index} * chunk_bytes_; }
-  PmPtr ChunkStart(const ChunkRef& c) const { return PmPtr(c.part, uint64_t{c.index} * chunk_bytes_); }
+  char* ChunkAddress(const ChunkRef& c) const {
+    return bases_[c.part] + uint64_t{c.index} * chunk_bytes_;
+  }
+  PmPtr ChunkStart(const ChunkRef& c) const {
+    return PmPtr(c.part, uint64_t{c.index} * chunk_bytes_);
+  }
   uint32_t ChunkIndex(PmPtr p) const { return static_cast<uint32_t>(p.offset() >> chunk_shift_); }
 
-  /// Claims a chunk (or `run_chunks` adjacent ones) of `part` for an owner: one publish. NoSpace when the part may not
-  /// grow, or cannot; InvalidArgument for a run of more than run_chunks_max().
+  /// Claims a chunk (or `run_chunks` adjacent ones) of `part` for an owner: one publish. NoSpace
+  /// when the part may not grow, or cannot; InvalidArgument for a run of more than
+  /// run_chunks_max().
   /// The last chunks of a part are given only to those for whom they are kept.
-  Status Claim(uint32_t part, ChunkKind kind, uint32_t owner, uint64_t ordinal, uint32_t run_chunks, Claimant claimant,
-               Persister* persister, ChunkRef* chunk) {
-    return ClaimExtent(part, kind, owner, ordinal, run_chunks, run_chunks, claimant, persister, chunk);
+  Status Claim(uint32_t part, ChunkKind kind, uint32_t owner, uint64_t ordinal, uint32_t run_chunks,
+               Claimant claimant, Persister* persister, ChunkRef* chunk) {
+    return ClaimExtent(part, kind, owner, ordinal, run_chunks, run_chunks, claimant, persister,
+                       chunk);
   }
-  /// The same of a run of at least `needed` chunks, and of `wanted` where there is such a row or the part may grow.
-  Status ClaimExtent(uint32_t part, ChunkKind kind, uint32_t owner, uint64_t ordinal, uint32_t needed, uint32_t wanted,
-                     Claimant claimant, Persister* persister, ChunkRef* chunk);
-  /// Keeps so many chunks of the first part for the next claim of the catalog, and one for the heads that it names.
-  void KeepForIndex(uint32_t catalog_chunks) { kept_for_index_.store(catalog_chunks + 1, std::memory_order_relaxed); }
+  /// The same of a run of at least `needed` chunks, and of `wanted` where there is such a row or
+  /// the part may grow.
+  Status ClaimExtent(uint32_t part, ChunkKind kind, uint32_t owner, uint64_t ordinal,
+                     uint32_t needed, uint32_t wanted, Claimant claimant, Persister* persister,
+                     ChunkRef* chunk);
+  /// Keeps so many chunks of the first part for the next claim of the catalog, and one for the
+  /// heads that it names.
+  void KeepForIndex(uint32_t catalog_chunks) {
+    kept_for_index_.store(catalog_chunks + 1, std::memory_order_relaxed);
+  }
   /// Chunks of an extent of the part, as it is now.
   uint32_t extent_chunks(uint32_t part) const;
   /// Frees now. REQUIRES: nothing can reach it (a failed recovery's chunk, say).
   void Free(const ChunkRef& chunk, Persister* persister);
-  /// For readers(): what runs once no pin of readers() or holders() is left that was live when it was retired. A reader may turn its
-  /// pin into a holder's (a PinnedValue) before it lets go: so holders are waited for after the readers.
+  /// For readers(): what runs once no pin of readers() or holders() is left that was live when it
+  /// was retired. A reader may turn its pin into a holder's (a PinnedValue) before it lets go: so
+  /// holders are waited for after the readers.
   EpochDomain::Retirement BehindAllPins(std::function<void()> callback);
-  /// Frees once no pin of readers() or holders() is left that was live at this call. On page media the caller has
-  /// synced before.
+  /// Frees once no pin of readers() or holders() is left that was live at this call. On page media
+  /// the caller has synced before.
   void FreeDeferred(const ChunkRef& chunk);
   /// Runs deferred frees that are due. Returns how many chunks still wait.
   size_t CollectDeferred();
@@ -164,19 +188,20 @@ class Pool {
   void ForEachChunk(const std::function<void(const ChunkRef&)>& visit) const;
   uint32_t chunk_count(uint32_t part) const;
 
-  /// Keeps some free, faulted-in extents per part ready, more for a larger part, and grows the pool within its limit.
-  /// For a background thread.
+  /// Keeps some free, faulted-in extents per part ready, more for a larger part, and grows the pool
+  /// within its limit. For a background thread.
   Status Provision();
   /// True when Provision has work to do.
   bool NeedsProvision() const;
-  /// Gives free chunks at the parts' ends back to the file system, where that is much and leaves enough for the pool not to grow at
-  /// once again. For a background thread of a store with nothing better to do. Fails only where the superblocks cannot be written;
-  /// a file that cannot be shortened stays as it is, and is not tried again before it has grown.
+  /// Gives free chunks at the parts' ends back to the file system, where that is much and leaves
+  /// enough for the pool not to grow at once again. For a background thread of a store with nothing
+  /// better to do. Fails only where the superblocks cannot be written; a file that cannot be
+  /// shortened stays as it is, and is not tried again before it has grown.
   Status GiveBack();
   /// True when GiveBack has work to do.
   bool CanGiveBack() const;
-  /// True where a part would give back its last quarter (or more) but for a few chunks in it: those that IsInTheWay names until the
-  /// next call, and that whoever can move should.
+  /// True where a part would give back its last quarter (or more) but for a few chunks in it: those
+  /// that IsInTheWay names until the next call, and that whoever can move should.
   bool IsHeldUp();
   bool IsInTheWay(const ChunkRef& chunk) const;
   uint64_t free_chunks() const { return free_chunks_.load(std::memory_order_relaxed); }
@@ -191,19 +216,22 @@ class Pool {
   uint64_t used_bytes() const;
 
   const PoolState& state() const { return state_; }
-  /// The following write the superblocks of all parts, after a Sync of everything else. Durable on return.
-  /// Says that the store is open, in this boot. To be called once recovery is complete and before the first new write:
-  /// until then a crash leaves the next Open to see what this one saw.
+  /// The following write the superblocks of all parts, after a Sync of everything else. Durable on
+  /// return. Says that the store is open, in this boot. To be called once recovery is complete and
+  /// before the first new write: until then a crash leaves the next Open to see what this one saw.
   Status MarkOpen();
-  /// Says that the store was closed in order. Gives back all that the next session does not need at once.
+  /// Says that the store was closed in order. Gives back all that the next session does not need at
+  /// once.
   Status MarkClean();
   Status SwitchCatalog(uint32_t chunk_index);
 
-  /// Verifies both superblock copies of every part and every descriptor of a quiet pool; one line for each problem.
+  /// Verifies both superblock copies of every part and every descriptor of a quiet pool; one line
+  /// for each problem.
   void Check(std::vector<std::string>* problems) const;
 
-  /// msync of all parts on page media; OK and nothing elsewhere. A failure is remembered in the superblock: the next open takes what
-  /// it finds for what a power cut leaves, and writes all of it again.
+  /// msync of all parts on page media; OK and nothing elsewhere. A failure is remembered in the
+  /// superblock: the next open takes what it finds for what a power cut leaves, and writes all of
+  /// it again.
   Status Sync();
 
   /// Readers that hold pointers for the length of one call.
@@ -229,7 +257,8 @@ class Pool {
   void TellMapped(const Part& part) const;
   Status UpdateSuperblocks(const std::function<void(Superblock*)>& change);
   void SayWhere(Superblock* superblock) LAMELLA_REQUIRES(superblock_mu_);
-  Status UpdateSuperblocksLocked(const std::function<void(Superblock*)>& change) LAMELLA_REQUIRES(superblock_mu_);
+  Status UpdateSuperblocksLocked(const std::function<void(Superblock*)>& change)
+      LAMELLA_REQUIRES(superblock_mu_);
   uint32_t ExtentChunks(uint32_t chunks) const;
   uint32_t RunToTake(const Part& part, uint32_t needed, uint32_t wanted, uint32_t reserve) const;
   Status GrowForClaim(Part* part, uint32_t run_chunks, uint32_t reserve);
@@ -250,13 +279,15 @@ class Pool {
   bool IsMostlyHoles(const Part& part, uint32_t free) const;
   void FreeNow(const ChunkRef& chunk);
 
-  std::array<char*, kPoolPartsMax> bases_{};                  // constant after opening, as all up to gate_
+  // constant after opening, as all up to gate_
+  std::array<char*, kPoolPartsMax> bases_{};
   std::array<std::atomic<uint64_t>, kPoolPartsMax> bytes_{};  // of each part's chunks
   uint64_t chunk_bytes_ = 0;
   uint32_t chunk_shift_ = 0;
   uint32_t chunks_max_ = 0;  // of a part
   bool limited_ = false;     // by pool_bytes_max, not only by what can be addressed
-  // Of claims. It only goes up, before the chunks that it goes up for can be claimed: what hands them out orders it.
+  // Of claims. It only goes up, before the chunks that it goes up for can be claimed: what hands
+  // them out orders it.
   std::atomic<uint32_t> epoch_floor_{1};
   std::atomic<uint32_t> kept_for_index_{2};
   std::vector<std::unique_ptr<Part>> parts_;

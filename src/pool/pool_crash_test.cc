@@ -34,12 +34,14 @@ class PoolCrash : public PoolTest {
   static Owners OwnersOf(const Pool& pool) {
     Owners owners;
     pool.ForEachChunk([&](const ChunkRef& c) {
-      owners.push_back(std::to_string(c.index) + "+" + std::to_string(c.run_chunks) + "@" + std::to_string(c.epoch));
+      owners.push_back(std::to_string(c.index) + "+" + std::to_string(c.run_chunks) + "@" +
+                       std::to_string(c.epoch));
     });
     return owners;
   }
 
-  // A chunk table, or its mirror, as zeros (DRAM errors come by the line, those of a disk by the sector or page).
+  // A chunk table, or its mirror, as zeros (DRAM errors come by the line, those of a disk by the
+  // sector or page).
   static std::string WithoutCopy(std::string image, bool mirror) {
     ChunkGroup group;
     for (uint64_t chunk = 0; chunk << kShift < image.size(); chunk = group.end()) {
@@ -52,7 +54,8 @@ class PoolCrash : public PoolTest {
   }
 
   // Opens an image twice, for what a recovery leaves is opened again, and adds what `look` finds.
-  void Visit(const std::string& image, const std::function<std::string(Pool*)>& look, std::set<std::string>* found) {
+  void Visit(const std::string& image, const std::function<std::string(Pool*)>& look,
+             std::set<std::string>* found) {
     if (!seen_.insert(std::hash<std::string>()(image)).second) return;
     WriteWhole(copy_.part_paths[0], image);
     testing::MarkSameFile(copy_.part_paths[0]);
@@ -64,19 +67,24 @@ class PoolCrash : public PoolTest {
       found->insert(s.ok() && (problems.empty() || superblocks_) ? look(pool.get()) : s.ToString());
       if (!s.ok()) return;
       const uint64_t claimable = pool->chunk_count(0) - 3;
-      EXPECT_EQ(pool->free_chunks() + pool->used_bytes() / pool->chunk_bytes(), claimable);  // nothing leaks
+      // nothing leaks
+      EXPECT_EQ(pool->free_chunks() + pool->used_bytes() / pool->chunk_bytes(), claimable);
     }
   }
 
-  // Runs `action` and gives what `look` finds in each state that a crash during it could leave, as it is and with either copy of
-  // the chunk table gone; "" for a pool that does not open or does not check.
-  std::set<std::string> Cuts(const std::function<void()>& action, const std::function<std::string(Pool*)>& look) {
+  // Runs `action` and gives what `look` finds in each state that a crash during it could leave, as
+  // it is and with either copy of the chunk table gone; "" for a pool that does not open or does
+  // not check.
+  std::set<std::string> Cuts(const std::function<void()>& action,
+                             const std::function<std::string(Pool*)>& look) {
     std::set<std::string> found;
     seen_.clear();
-    recorder_.Watch(pool_->Address(PmPtr(0, 0)), pool_->pool_bytes(), [&](const std::string& image) {
-      Visit(image, look, &found);
-      for (const bool mirror : {false, true}) Visit(WithoutCopy(image, mirror), look, &found);
-    });
+    recorder_.Watch(pool_->Address(PmPtr(0, 0)), pool_->pool_bytes(),
+                    [&](const std::string& image) {
+                      Visit(image, look, &found);
+                      for (const bool mirror : {false, true})
+                        Visit(WithoutCopy(image, mirror), look, &found);
+                    });
     action();
     recorder_.Cut();
     recorder_.Stop();
@@ -107,8 +115,8 @@ TEST_F(PoolCrash, AClaimCutAnywhereIsWholeOrNothing) {
   }
 }
 
-// What is written into a chunk is seeded with its epoch, and may reach the medium before any fence: a
-// claim that a crash took back must not be made again with the same epoch (Pool I3).
+// What is written into a chunk is seeded with its epoch, and may reach the medium before any fence:
+// a claim that a crash took back must not be made again with the same epoch (Pool I3).
 TEST_F(PoolCrash, AClaimIsDurableBeforeItsChunkIsWritten) {
   Create();
   ChunkRef chunk;
@@ -139,7 +147,8 @@ TEST_F(PoolCrash, AFreeCutAnywhereIsWholeOrNothing) {
     const ChunkRef chunk = MustClaim(run);
     MustClaim();
     const std::string before = LookAtOwners(pool_.get());
-    const std::set<std::string> found = Cuts([&] { pool_->Free(chunk, &*persister_); }, LookAtOwners);
+    const std::set<std::string> found =
+        Cuts([&] { pool_->Free(chunk, &*persister_); }, LookAtOwners);
     EXPECT_EQ(found, (std::set<std::string>{before, LookAtOwners(pool_.get())})) << run;
   }
 }
@@ -162,8 +171,8 @@ TEST_F(PoolCrash, AFreeAndAClaimCutAnywhereIsOneOwnerOrTheOtherOrNone) {
   }
 }
 
-// T5: an open that finds one copy damaged goes on from the other and writes the first anew; after it that one serves alone. What it
-// was cut in is found by the next one.
+// T5: an open that finds one copy damaged goes on from the other and writes the first anew; after
+// it that one serves alone. What it was cut in is found by the next one.
 TEST_F(PoolCrash, ACopyThatIsWrittenAnewIsDurable) {
   Create();
   MustClaim();
@@ -178,7 +187,8 @@ TEST_F(PoolCrash, ACopyThatIsWrittenAnewIsDurable) {
       std::string damaged = WithoutCopy(good, mirror);
       const uint64_t table = uint64_t{mirror ? 2u : 1u} << kShift;
       // Else: all but one descriptor.
-      if (!zeros) damaged.replace(table + 256, kChunkBytesMin - 256, good, table + 256, kChunkBytesMin - 256);
+      if (!zeros)
+        damaged.replace(table + 256, kChunkBytesMin - 256, good, table + 256, kChunkBytesMin - 256);
       WriteWhole(path(), damaged);
       testing::MarkSameFile(path());
       std::set<std::string> found;
@@ -266,8 +276,8 @@ TEST_F(PoolCrash, AStateBeforeItsFieldsIsNoticed) {
         persister_->Fence();
       },
       LookAtOwners);
-  EXPECT_TRUE(
-      std::any_of(found.begin(), found.end(), [](const std::string& s) { return s.starts_with("Corruption"); }));
+  EXPECT_TRUE(std::any_of(found.begin(), found.end(),
+                          [](const std::string& s) { return s.starts_with("Corruption"); }));
 }
 
 TEST_F(PoolCrash, ASuperblockUpdateCutAnywhereIsOldOrNew) {

@@ -14,10 +14,12 @@ namespace lamella {
 namespace {
 
 constexpr uint64_t kReserveBytesDefault = 1ull << 40;
-constexpr uint32_t kPartChunksMin = 16;     // of a part's limit: superblock, table, mirror, reserve, and seven for data
-constexpr uint32_t kLostEpochs = 1u << 16;  // more than a chunk's claims between two write-backs of its descriptor
+// of a part's limit: superblock, table, mirror, reserve, and seven for data
+constexpr uint32_t kPartChunksMin = 16;
+// more than a chunk's claims between two write-backs of its descriptor
+constexpr uint32_t kLostEpochs = 1u << 16;
 constexpr uint32_t kEpochMax =
-    ~uint32_t{0} - (1u << 20);             // more than any store's life; behind it epochs would begin anew
+    ~uint32_t{0} - (1u << 20);  // more than any store's life; behind it epochs would begin anew
 constexpr char kWorkingSuffix[] = ".new";  // of a part that is being created
 
 bool Exists(const std::string& path) {
@@ -35,25 +37,27 @@ uint32_t ChunksMax(const PoolOptions& options, uint64_t chunk_bytes) {
   if (options.pool_bytes_max != 0) {
     chunks = std::min(chunks, options.pool_bytes_max / options.part_paths.size() / chunk_bytes);
   }
-  return UsableChunks(static_cast<uint32_t>(std::countr_zero(chunk_bytes)), static_cast<uint32_t>(chunks));
+  return UsableChunks(static_cast<uint32_t>(std::countr_zero(chunk_bytes)),
+                      static_cast<uint32_t>(chunks));
 }
 
 Status CheckOptions(const PoolOptions& options) {
   if (options.part_paths.empty() || options.part_paths.size() > kPoolPartsMax) {
-    return Status::InvalidArgument(
-        Concat("a pool has 1 to ", kPoolPartsMax, " parts; ", options.part_paths.size(), " were given"));
+    return Status::InvalidArgument(Concat("a pool has 1 to ", kPoolPartsMax, " parts; ",
+                                          options.part_paths.size(), " were given"));
   }
   if (!std::has_single_bit(options.chunk_bytes) || options.chunk_bytes < kChunkBytesMin ||
       options.chunk_bytes > kChunkBytesMax) {
-    return Status::InvalidArgument(Concat("chunk_bytes must be a power of two from ", kChunkBytesMin, " to ",
-                                          kChunkBytesMax, "; ", options.chunk_bytes, " was given"));
+    return Status::InvalidArgument(Concat("chunk_bytes must be a power of two from ",
+                                          kChunkBytesMin, " to ", kChunkBytesMax, "; ",
+                                          options.chunk_bytes, " was given"));
   }
   if (ChunksMax(options, options.chunk_bytes) < kPartChunksMin) {
-    return Status::InvalidArgument(Concat("pool_bytes_max must be 0 (no limit) or at least ",
-                                          kPartChunksMin * options.chunk_bytes * options.part_paths.size(), " (",
-                                          kPartChunksMin, " chunks of ", options.chunk_bytes, " bytes for each of ",
-                                          options.part_paths.size(), " parts); ", options.pool_bytes_max,
-                                          " was given"));
+    return Status::InvalidArgument(
+        Concat("pool_bytes_max must be 0 (no limit) or at least ",
+               kPartChunksMin * options.chunk_bytes * options.part_paths.size(), " (",
+               kPartChunksMin, " chunks of ", options.chunk_bytes, " bytes for each of ",
+               options.part_paths.size(), " parts); ", options.pool_bytes_max, " was given"));
   }
   return Status::OK();
 }
@@ -67,7 +71,8 @@ std::array<uint8_t, 16> NewUuid() {
   return uuid;
 }
 
-// A part other than the first, left by a creation that was cut short, holds nothing: it was never opened.
+// A part other than the first, left by a creation that was cut short, holds nothing: it was never
+// opened.
 Status RemoveIfNeverOpened(const std::string& path, OsHook* os) {
   std::unique_ptr<Region> region;
   Superblock superblock;
@@ -75,13 +80,15 @@ Status RemoveIfNeverOpened(const std::string& path, OsHook* os) {
   if (s.IsBusy() || s.IsNotFound()) return s;
   if (s.ok()) s = ReadSuperblock(path, region->base(), region->bytes(), &superblock);
   if (!s.ok() || superblock.generation != 1) {
-    return Status::InvalidArgument(path +
-                                   " exists and may hold data of another store; move it away to create one here");
+    return Status::InvalidArgument(
+        path + " exists and may hold data of another store; move it away to create one here");
   }
   return region->Unlink();
 }
 
-bool IsFiner(MediumKind kind, MediumKind than) { return kind < than; }  // kByte < kCacheLine < kPage < kVolatile
+bool IsFiner(MediumKind kind, MediumKind than) {
+  return kind < than;
+}  // kByte < kCacheLine < kPage < kVolatile
 
 }  // namespace
 
@@ -90,7 +97,8 @@ Pool::Pool() = default;
 Pool::~Pool() {
   if (gate_ == nullptr) return;
   // Nothing is pinned any more, so each round runs all there is; what runs may defer more.
-  for (int rounds = 0; readers_.Collect() != 0 || holders_.Collect() != 0 || readers_.Collect() != 0; rounds++) {
+  for (int rounds = 0;
+       readers_.Collect() != 0 || holders_.Collect() != 0 || readers_.Collect() != 0; rounds++) {
     LAMELLA_CHECK(rounds < 100);  // a pin is left
   }
   LAMELLA_CHECK(deferred_chunks_.load(std::memory_order_relaxed) == 0);
@@ -114,13 +122,14 @@ Status Pool::Create(const PoolOptions& options, std::unique_ptr<Pool>* pool) {
     *pool = std::move(made);
     return s;
   }
-  // By the names that they have now, and no others: those may be another creation's. The first failure is the one to report.
+  // By the names that they have now, and no others: those may be another creation's. The first
+  // failure is the one to report.
   for (const std::unique_ptr<Part>& part : made->parts_) (void)part->region->Unlink().ok();
   return s;
 }
 
-// Who holds the lock of part 0's working file creates the pool: no other creation gets further, and so none is under way whose files
-// could be taken for what a crash left.
+// Who holds the lock of part 0's working file creates the pool: no other creation gets further, and
+// so none is under way whose files could be taken for what a crash left.
 Status Pool::CreateFile(const PoolOptions& options, Pool* pool, uint64_t bytes) {
   const std::string& path = options.part_paths[pool->part_count()];
   auto part = std::make_unique<Part>();
@@ -128,9 +137,11 @@ Status Pool::CreateFile(const PoolOptions& options, Pool* pool, uint64_t bytes) 
   Status s = Region::Remove(path + kWorkingSuffix, options.os);
   if (s.ok() && part->number > 0 && Exists(path)) s = RemoveIfNeverOpened(path, options.os);
   if (!s.ok()) return s;
-  s = Region::Create(path + kWorkingSuffix, bytes, ReserveBytes(options), &part->region, options.os);
+  s = Region::Create(path + kWorkingSuffix, bytes, ReserveBytes(options), &part->region,
+                     options.os);
   if (s.IsInvalidArgument()) {  // it was removed above
-    return Status::Busy(path + kWorkingSuffix + " was made meanwhile: another creation of this pool is under way");
+    return Status::Busy(path + kWorkingSuffix +
+                        " was made meanwhile: another creation of this pool is under way");
   }
   if (!s.ok()) return s;
   pool->parts_.push_back(std::move(part));
@@ -142,7 +153,8 @@ Status Pool::CreateFile(const PoolOptions& options, Pool* pool, uint64_t bytes) 
 
 // What a crash leaves after each step (PoolOpen.AnInterruptedCreationIsMadeAnew):
 //   working files, superblocks durable           no part under its name: no pool
-//   parts renamed, last to second                no first part: no pool, and parts of generation 1 that Create removes
+//   parts renamed, last to second                no first part: no pool, and parts of generation 1
+//                                                that Create removes
 //   first part renamed                           the pool
 Status Pool::CreateParts(const PoolOptions& options, Pool* pool) {
   pool->chunk_bytes_ = options.chunk_bytes;
@@ -152,7 +164,8 @@ Status Pool::CreateParts(const PoolOptions& options, Pool* pool) {
   pool->state_.engine = options.engine;
   pool->state_.engine_flags = options.engine_flags;
   pool->state_.uuid = NewUuid();
-  // A random start, so that a chunk copied here from another store has another epoch than the one it lands in.
+  // A random start, so that a chunk copied here from another store has another epoch than the one
+  // it lands in.
   pool->RaiseEpochFloor(1 + (std::random_device{}() & 0x7fffffffu));
   const uint32_t chunks = std::min(kInitialChunks, pool->chunks_max_);
   for (const std::string& path : options.part_paths) {
@@ -160,8 +173,8 @@ Status Pool::CreateParts(const PoolOptions& options, Pool* pool) {
     if (!s.ok()) return s;
     Part* part = pool->parts_.back().get();
     pool->bases_[part->number] = part->region->base();
-    part->table =
-        std::make_unique<ChunkTable>(path, part->region->base(), part->number, pool->chunk_shift_, pool->state_.uuid);
+    part->table = std::make_unique<ChunkTable>(path, part->region->base(), part->number,
+                                               pool->chunk_shift_, pool->state_.uuid);
     part->chunks.store(chunks, std::memory_order_relaxed);  // no other thread sees the pool yet
     pool->bytes_[part->number].store(chunks * options.chunk_bytes, std::memory_order_relaxed);
     pool->AddFree(part, 0, chunks);
@@ -185,12 +198,14 @@ Status Pool::CreateParts(const PoolOptions& options, Pool* pool) {
     superblock->engine_flags = options.engine_flags;
     pool->SayWhere(superblock);
   });
-  for (uint32_t i = pool->part_count(); s.ok() && i-- > 0;) s = pool->parts_[i]->region->Rename(options.part_paths[i]);
+  for (uint32_t i = pool->part_count(); s.ok() && i-- > 0;)
+    s = pool->parts_[i]->region->Rename(options.part_paths[i]);
   return s;
 }
 
 Status Pool::Open(const PoolOptions& options, std::unique_ptr<Pool>* pool) {
-  if (options.part_paths.empty() || options.part_paths.size() > kPoolPartsMax) return CheckOptions(options);
+  if (options.part_paths.empty() || options.part_paths.size() > kPoolPartsMax)
+    return CheckOptions(options);
   std::unique_ptr<Pool> opened(new Pool);
   Status s = opened->OpenParts(options);
   if (s.ok()) *pool = std::move(opened);
@@ -203,9 +218,9 @@ Status Pool::OpenParts(const PoolOptions& options) {
     Status s = OpenPart(options, i, &superblocks[i]);
     if (!s.ok()) return s;
     if (superblocks[i].part_count != superblocks.size()) {
-      return Status::InvalidArgument(Concat(options.part_paths[i], ": the pool has ", superblocks[i].part_count,
-                                            " parts and ", superblocks.size(),
-                                            " were named; name the directories it was created with"));
+      return Status::InvalidArgument(
+          Concat(options.part_paths[i], ": the pool has ", superblocks[i].part_count, " parts and ",
+                 superblocks.size(), " were named; name the directories it was created with"));
     }
   }
   const Superblock& first = superblocks[0];
@@ -217,8 +232,10 @@ Status Pool::OpenParts(const PoolOptions& options) {
   state_.engine_flags = first.engine_flags;
   state_.clean = first.clean != 0;
   constexpr std::array<uint8_t, 16> kUnknown{};
-  state_.same_boot = first.boot_id == BootId() && first.boot_id != kUnknown && first.sync_failed == 0;
-  // A copy, or a disk that was attached again, has what its medium had, and not what the page cache of the file had.
+  state_.same_boot =
+      first.boot_id == BootId() && first.boot_id != kUnknown && first.sync_failed == 0;
+  // A copy, or a disk that was attached again, has what its medium had, and not what the page cache
+  // of the file had.
   for (size_t i = 0; i < superblocks.size(); i++) {
     const auto& file_id = parts_[i]->region->file_id();
     state_.same_boot &= superblocks[i].file_id == file_id && file_id != kUnknown;
@@ -229,15 +246,18 @@ Status Pool::OpenParts(const PoolOptions& options) {
   Status s = CheckSiblings(superblocks);
   if (!s.ok()) return s;
   MakeGate(options);
-  // The kernel dropped pages that it could not write, and takes what it still shows of them for written.
-  for (size_t i = 0; s.ok() && first.sync_failed != 0 && i < parts_.size(); i++) s = parts_[i]->region->DirtyAll();
+  // The kernel dropped pages that it could not write, and takes what it still shows of them for
+  // written.
+  for (size_t i = 0; s.ok() && first.sync_failed != 0 && i < parts_.size(); i++)
+    s = parts_[i]->region->DirtyAll();
   if (s.ok() && !state_.clean) s = WriteBackLeft();
   return s.ok() ? ScanParts(superblocks, options.mended) : s;
 }
 
-// What a killed process had stored is here to be read, and yet in caches alone: the processor's, where it was not flushed, or the
-// kernel's pages. Recovery goes by it, and what it makes durable on top must not outlive it (keeps I7). The kernel knows which pages of
-// a file were stored to; of a device nobody does.
+// What a killed process had stored is here to be read, and yet in caches alone: the processor's,
+// where it was not flushed, or the kernel's pages. Recovery goes by it, and what it makes durable
+// on top must not outlive it (keeps I7). The kernel knows which pages of a file were stored to; of
+// a device nobody does.
 Status Pool::WriteBackLeft() {
   if (!gate_->flushes() && gate_->medium() != MediumKind::kPage) return Status::OK();
   for (const std::unique_ptr<Part>& part : parts_) {
@@ -261,7 +281,8 @@ Status Pool::OpenPart(const PoolOptions& options, uint32_t number, Superblock* s
   part->number = number;
   Status s = Region::Open(path, ReserveBytes(options), &part->region, options.os);
   if (s.IsNotFound() && number > 0) {
-    return Status::Corruption(Concat(path, ": expected part ", number, " of the pool that ", options.part_paths[0],
+    return Status::Corruption(Concat(path, ": expected part ", number, " of the pool that ",
+                                     options.part_paths[0],
                                      " is part 0 of, found no file; restore it"));
   }
   if (s.ok()) s = ReadSuperblock(path, part->region->base(), part->region->bytes(), superblock);
@@ -277,40 +298,46 @@ Status Pool::CheckSiblings(const std::vector<Superblock>& superblocks) const {
     const Superblock& found = superblocks[i];
     const std::string& path = parts_[i]->region->path();
     if (found.uuid != first.uuid) {
-      return Status::Corruption(Concat(path, ": expected a part of pool ", UuidText(first.uuid), ", found one of pool ",
-                                       UuidText(found.uuid), "; the files of two stores were mixed"));
+      return Status::Corruption(Concat(path, ": expected a part of pool ", UuidText(first.uuid),
+                                       ", found one of pool ", UuidText(found.uuid),
+                                       "; the files of two stores were mixed"));
     }
     if (found.part != i || found.chunk_bytes != first.chunk_bytes) {
-      return Status::Corruption(Concat(path, ": expected part ", i, " with chunks of ", first.chunk_bytes,
-                                       " bytes, found part ", found.part, " with chunks of ", found.chunk_bytes));
+      return Status::Corruption(Concat(path, ": expected part ", i, " with chunks of ",
+                                       first.chunk_bytes, " bytes, found part ", found.part,
+                                       " with chunks of ", found.chunk_bytes));
     }
     if (found.generation != first.generation && found.generation != first.generation + 1) {  // S2
       return Status::Corruption(Concat(path, ": expected superblock generation ", first.generation,
-                                       " as in part 0, found ", found.generation, "; one of the two is an older copy"));
+                                       " as in part 0, found ", found.generation,
+                                       "; one of the two is an older copy"));
     }
   }
   return Status::OK();
 }
 
-// Builds the sets of free chunks. After a power cut the descriptors may be older than what chunks hold: the floor moves
-// above every epoch that a claim can have had, before anything is claimed.
-Status Pool::ScanParts(const std::vector<Superblock>& superblocks, std::vector<std::string>* mended) {
+// Builds the sets of free chunks. After a power cut the descriptors may be older than what chunks
+// hold: the floor moves above every epoch that a claim can have had, before anything is claimed.
+Status Pool::ScanParts(const std::vector<Superblock>& superblocks,
+                       std::vector<std::string>* mended) {
   const bool power_cut = !state_.clean && !state_.same_boot;
   uint32_t epoch_max = superblocks[0].epoch_floor;
   for (const std::unique_ptr<Part>& part : parts_) {
     const bool unordered = power_cut && part->region->Detect().kind == MediumKind::kPage;
     state_.pages_lost |= unordered;
     const uint64_t bytes = part->region->bytes();
-    const uint32_t chunks =
-        UsableChunks(chunk_shift_, static_cast<uint32_t>(std::min<uint64_t>(bytes >> chunk_shift_, ~uint32_t{0})));
-    const uint64_t least = unordered ? 2 : std::max<uint64_t>(2, superblocks[part->number].chunks_min);
+    const uint32_t chunks = UsableChunks(chunk_shift_, static_cast<uint32_t>(std::min<uint64_t>(
+                                                           bytes >> chunk_shift_, ~uint32_t{0})));
+    const uint64_t least =
+        unordered ? 2 : std::max<uint64_t>(2, superblocks[part->number].chunks_min);
     if (chunks < least) {
-      return Status::Corruption(Concat(part->region->path(), ": expected ", least << chunk_shift_, " bytes or more (",
-                                       least, " chunks of ", chunk_bytes_, "), found ", bytes,
+      return Status::Corruption(Concat(part->region->path(), ": expected ", least << chunk_shift_,
+                                       " bytes or more (", least, " chunks of ", chunk_bytes_,
+                                       "), found ", bytes,
                                        "; the file was truncated, restore it from a backup"));
     }
-    part->table = std::make_unique<ChunkTable>(part->region->path(), part->region->base(), part->number, chunk_shift_,
-                                               state_.uuid);
+    part->table = std::make_unique<ChunkTable>(part->region->path(), part->region->base(),
+                                               part->number, chunk_shift_, state_.uuid);
     MutexLock lock(&deferred_mu_);
     const ChunkTable::Found found{.chunks = chunks,
                                   .chunks_prepared = superblocks[part->number].chunks_min,
@@ -318,7 +345,8 @@ Status Pool::ScanParts(const std::vector<Superblock>& superblocks, std::vector<s
                                   .copies_agree = state_.clean && mended == nullptr,
                                   .after_power_cut = unordered};
     if (mended != nullptr) part->table->Mend(found, deferred_persister_.get(), mended);
-    Status s = part->table->Scan(found, deferred_persister_.get(), [&](uint32_t index) { part->free.Add(index); });
+    Status s = part->table->Scan(found, deferred_persister_.get(),
+                                 [&](uint32_t index) { part->free.Add(index); });
     if (!s.ok()) return s;
     part->chunks.store(chunks, std::memory_order_release);
     bytes_[part->number].store(uint64_t{chunks} << chunk_shift_, std::memory_order_release);
@@ -329,22 +357,25 @@ Status Pool::ScanParts(const std::vector<Superblock>& superblocks, std::vector<s
   superblock_ = superblocks[0];
   RaiseEpochFloor(superblock_.epoch_floor);
   if (epoch_max > kEpochMax) {
-    return Status::Corruption(Concat(parts_[0]->region->path(), ": expected epochs of at most ", kEpochMax, ", found ",
-                                     epoch_max, "; the superblock or a chunk descriptor is damaged"));
+    return Status::Corruption(Concat(parts_[0]->region->path(), ": expected epochs of at most ",
+                                     kEpochMax, ", found ", epoch_max,
+                                     "; the superblock or a chunk descriptor is damaged"));
   }
   if (!power_cut) return Status::OK();
   RaiseEpochFloor(epoch_max + kLostEpochs);  // keeps I5
   return UpdateSuperblocksLocked([](Superblock*) {});
 }
 
-// A crash after the first copies of an update leaves second copies that are old or torn: they must be able to stand in for the
-// first ones before those are written again.
+// A crash after the first copies of an update leaves second copies that are old or torn: they must
+// be able to stand in for the first ones before those are written again.
 void Pool::MendSecondCopies() {
   for (uint32_t i = 0; i < part_count(); i++) {
     Superblock first;
     std::memcpy(&first, bases_[i] + kSuperblockOffsets[0], sizeof(first));
     char* const second = bases_[i] + kSuperblockOffsets[1];
-    if (std::memcmp(second, &first, sizeof(first)) == 0 || first.checksum != SuperblockChecksum(first)) continue;
+    if (std::memcmp(second, &first, sizeof(first)) == 0 ||
+        first.checksum != SuperblockChecksum(first))
+      continue;
     superblock_persister_->Copy(second, &first, sizeof(first));
     superblock_persister_->Fence();
   }
@@ -362,8 +393,9 @@ void Pool::MakeGate(const PoolOptions& options) {
   if (options.medium != MediumKind::kAuto) {
     if (IsFiner(options.medium, medium_report_.kind)) {
       medium_report_.survives_power = false;
-      medium_report_.description +=
-          options.medium == MediumKind::kByte ? "; emulating byte persistence" : "; emulating cache-line persistence";
+      medium_report_.description += options.medium == MediumKind::kByte
+                                        ? "; emulating byte persistence"
+                                        : "; emulating cache-line persistence";
     }
     if (options.medium == MediumKind::kVolatile) medium_report_.survives_power = false;
     medium_report_.kind = options.medium;
@@ -381,15 +413,18 @@ Status Pool::UpdateSuperblocks(const std::function<void(Superblock*)>& change) {
 
 // What a crash leaves after each step (PoolCrash.ASuperblockUpdateCutAnywhereIsOldOrNew):
 //   second copies mended, everything else synced  the old state
-//   first copies of parts n-1 to 1, fence, sync   the old state; those parts are a generation ahead, or torn and so not
-//   first copy of part 0, fence, sync             the new state, or torn: the old one from its second copy
+//   first copies of parts n-1 to 1, fence, sync   the old state; those parts are a generation
+//                                                 ahead, or torn and so not
+//   first copy of part 0, fence, sync             the new state, or torn: the old one from its
+//                                                 second copy
 //   second copies, fence, sync                    the new state
 Status Pool::UpdateSuperblocksLocked(const std::function<void(Superblock*)>& change) {
   MendSecondCopies();  // keeps S1
-  // acquire pairs with GrowPart: the files have the chunks that are named here. Before the sync, so that what growth said of them
-  // in the chunk tables is durable on page media, too.
+  // acquire pairs with GrowPart: the files have the chunks that are named here. Before the sync, so
+  // that what growth said of them in the chunk tables is durable on page media, too.
   std::array<uint32_t, kPoolPartsMax> chunks{};
-  for (uint32_t i = 0; i < part_count(); i++) chunks[i] = parts_[i]->chunks.load(std::memory_order_acquire);
+  for (uint32_t i = 0; i < part_count(); i++)
+    chunks[i] = parts_[i]->chunks.load(std::memory_order_acquire);
   Status s = SyncParts();
   if (!s.ok()) {
     MarkSyncFailed();
@@ -450,7 +485,8 @@ Status Pool::MarkClean() {
 }
 
 Status Pool::SwitchCatalog(uint32_t chunk_index) {
-  Status s = UpdateSuperblocks([chunk_index](Superblock* superblock) { superblock->catalog_chunk = chunk_index; });
+  Status s = UpdateSuperblocks(
+      [chunk_index](Superblock* superblock) { superblock->catalog_chunk = chunk_index; });
   if (s.ok()) state_.catalog_chunk = chunk_index;
   return s;
 }
@@ -464,7 +500,8 @@ Status Pool::Sync() {
   return s;
 }
 
-// Where the process ends after this, the next one must know. The mark needs no sync: a power cut says as much by itself.
+// Where the process ends after this, the next one must know. The mark needs no sync: a power cut
+// says as much by itself.
 void Pool::MarkSyncFailed() {
   Superblock first;
   std::memcpy(&first, bases_[0] + kSuperblockOffsets[0], sizeof(first));
@@ -492,8 +529,8 @@ void Pool::Check(std::vector<std::string>* problems) const {
       std::memcpy(&copy, part->region->base() + offset, sizeof(copy));
       if (copy.magic == kSuperblockMagic && copy.checksum == SuperblockChecksum(copy)) continue;
       problems->push_back(Concat(part->region->path(), ": superblock copy at offset ", offset,
-                                 ": expected the checksum ", Hex{SuperblockChecksum(copy)}, ", found ",
-                                 Hex{copy.checksum}, "; the other copy is used"));
+                                 ": expected the checksum ", Hex{SuperblockChecksum(copy)},
+                                 ", found ", Hex{copy.checksum}, "; the other copy is used"));
     }
     for (uint32_t index = 0; index < chunk_count(part->number); index++) {
       Status s = part->table->Check(index);
@@ -503,12 +540,14 @@ void Pool::Check(std::vector<std::string>* problems) const {
 }
 
 Status Pool::Remove(const std::vector<std::string>& part_paths, OsHook* os) {
-  std::vector<std::unique_ptr<Region>> held(part_paths.size());  // all of them, or nothing is removed
+  // all of them, or nothing is removed
+  std::vector<std::unique_ptr<Region>> held(part_paths.size());
   for (size_t i = 0; i < part_paths.size(); i++) {
     Status s = Region::Hold(part_paths[i], &held[i], os);
     if (!s.ok() && !s.IsNotFound()) return s;
   }
-  // The first part goes last: until then what is left is still a pool, and Remove can be called again.
+  // The first part goes last: until then what is left is still a pool, and Remove can be called
+  // again.
   for (size_t i = part_paths.size(); i-- > 0;) {
     Status s = Region::Remove(part_paths[i] + kWorkingSuffix, os);
     if (s.ok()) s = held[i] != nullptr ? held[i]->Unlink() : Region::Remove(part_paths[i], os);

@@ -79,7 +79,8 @@ TEST_F(PoolOpen, AnotherBootIsSeenUntilRecoveryIsDone) {
   EXPECT_TRUE(pool_->state().same_boot);
 }
 
-// A copy holds what its medium held when it was made, in any order: the boot id in it is no proof that no power was lost since.
+// A copy holds what its medium held when it was made, in any order: the boot id in it is no proof
+// that no power was lost since.
 TEST_F(PoolOpen, ACopyInTheSameBootIsSeenUntilRecoveryIsDone) {
   options_.part_paths.push_back(dir_.Sub("pool.1"));
   for (size_t copied = 0; copied < 2; copied++) {
@@ -97,7 +98,8 @@ TEST_F(PoolOpen, ACopyInTheSameBootIsSeenUntilRecoveryIsDone) {
         WriteWhole(path(copied) + ".copy", bytes);
         std::filesystem::rename(path(copied) + ".copy", path(copied));
       } else {
-        WriteWhole(path(copied), bytes);  // file systems give the number of a removed inode to the next file
+        // file systems give the number of a removed inode to the next file
+        WriteWhole(path(copied), bytes);
       }
       Open();
       EXPECT_FALSE(pool_->state().same_boot);
@@ -202,7 +204,8 @@ TEST_F(PoolOpen, AZeroedOrForeignFileIsNoPool) {
   for (const std::string& bytes : {std::string(1 << 20, '\0'), std::string(1 << 20, 'x')}) {
     WriteWhole(path(), bytes);
     const Status s = TryOpen();
-    EXPECT_TRUE(s.IsCorruption() && Says(s, "not a Lamella pool") && Says(s, path()) && Says(s, "0x316c6c656d614c"))
+    EXPECT_TRUE(s.IsCorruption() && Says(s, "not a Lamella pool") && Says(s, path()) &&
+                Says(s, "0x316c6c656d614c"))
         << s.ToString();
     EXPECT_EQ(ReadWhole(path()), bytes);
   }
@@ -217,11 +220,13 @@ TEST_F(PoolOpen, EveryTruncationOfOwnedChunksIsCorruption) {
   Close();
   const std::string bytes = ReadWhole(path());
   const uint64_t end = (last.index + last.run_chunks) * kChunkBytesMin;
-  for (uint64_t keep : {uint64_t{0}, uint64_t{100}, uint64_t{4096}, uint64_t{5000}, uint64_t{8192}, kChunkBytesMin,
-                        2 * kChunkBytesMin, 3 * kChunkBytesMin, 20 * kChunkBytesMin, end - 4096, end - 1}) {
+  for (uint64_t keep :
+       {uint64_t{0}, uint64_t{100}, uint64_t{4096}, uint64_t{5000}, uint64_t{8192}, kChunkBytesMin,
+        2 * kChunkBytesMin, 3 * kChunkBytesMin, 20 * kChunkBytesMin, end - 4096, end - 1}) {
     WriteWhole(path(), std::string_view(bytes).substr(0, keep));
     const Status s = TryOpen();
-    EXPECT_TRUE(s.IsCorruption() && Says(s, "found") && Says(s, path())) << keep << ": " << s.ToString();
+    EXPECT_TRUE(s.IsCorruption() && Says(s, "found") && Says(s, path()))
+        << keep << ": " << s.ToString();
   }
   WriteWhole(path(), std::string_view(bytes).substr(0, end));
   EXPECT_TRUE(TryOpen().ok());
@@ -235,7 +240,8 @@ TEST_F(PoolOpen, AFileShorterThanTheSuperblockSaysIsCorruption) {
   for (const ChunkRef& chunk : chunks) pool_->Free(chunk, &*persister_);
   ASSERT_TRUE(pool_->MarkClean().ok());
   Close();
-  std::filesystem::resize_file(path(), std::filesystem::file_size(path()) - 2 * kChunkBytesMin);  // nobody owned them
+  // nobody owned them
+  std::filesystem::resize_file(path(), std::filesystem::file_size(path()) - 2 * kChunkBytesMin);
   const Status s = TryOpen();
   EXPECT_TRUE(s.IsCorruption() && Says(s, "truncated")) << s.ToString();
 }
@@ -258,10 +264,13 @@ TEST_F(PoolOpen, AnotherFormatIsNotSupported) {
   Close();
   Edit(0, [](Superblock* s) { s->format_major = kFormatMajor + 1; });
   Status s = TryOpen();
-  EXPECT_TRUE(s.IsNotSupported() && Says(s, "expected format 4.") && Says(s, "found 5.")) << s.ToString();
-  Edit(0, [](Superblock* sb) { sb->format_major = kFormatMajor - 1; });  // its records are summed in another order
+  EXPECT_TRUE(s.IsNotSupported() && Says(s, "expected format 4.") && Says(s, "found 5."))
+      << s.ToString();
+  // its records are summed in another order
+  Edit(0, [](Superblock* sb) { sb->format_major = kFormatMajor - 1; });
   s = TryOpen();
-  EXPECT_TRUE(s.IsNotSupported() && Says(s, "expected format 4.") && Says(s, "found 3.")) << s.ToString();
+  EXPECT_TRUE(s.IsNotSupported() && Says(s, "expected format 4.") && Says(s, "found 3."))
+      << s.ToString();
   Edit(0, [](Superblock* sb) {
     sb->format_major = kFormatMajor;
     sb->incompatible_features = 0x40;
@@ -307,7 +316,8 @@ TEST_F(PoolOpen, AnyBitOfOneSuperblockCopyMayFlip) {
       pool_->Check(&problems);
       FlipBit(offset, bit);
       ASSERT_EQ(problems.size(), 1u);
-      ASSERT_NE(problems[0].find("offset " + std::to_string(offset)), std::string::npos) << problems[0];
+      ASSERT_NE(problems[0].find("offset " + std::to_string(offset)), std::string::npos)
+          << problems[0];
     }
   }
 }
@@ -316,13 +326,15 @@ TEST_F(PoolOpen, BothSuperblockCopiesDamagedIsCorruption) {
   Create();
   Close();
   std::string bytes = ReadWhole(path());
-  for (uint64_t offset : kSuperblockOffsets) bytes[offset + 33] = static_cast<char>(bytes[offset + 33] ^ 1);
+  for (uint64_t offset : kSuperblockOffsets)
+    bytes[offset + 33] = static_cast<char>(bytes[offset + 33] ^ 1);
   WriteWhole(path(), bytes);
   const Status s = TryOpen();
   EXPECT_TRUE(s.IsCorruption() && Says(s, "both superblock copies")) << s.ToString();
 }
 
-// T5: whatever bit of one copy of a descriptor flips, the other one says who owns the chunk, and the first is written anew.
+// T5: whatever bit of one copy of a descriptor flips, the other one says who owns the chunk, and
+//     the first is written anew.
 TEST_F(PoolOpen, AnyBitOfOneDescriptorCopyMayFlip) {
   Create();
   const ChunkRef freed = ClaimSome();
@@ -334,8 +346,8 @@ TEST_F(PoolOpen, AnyBitOfOneDescriptorCopyMayFlip) {
       const bool is_owned = index >= 3 && index != freed.index && index <= 7;
       for (size_t bit = 0; bit < sizeof(ChunkDescriptor) * 8; bit++) {
         const size_t byte = bit / 8;
-        const bool covered =
-            byte < 8 ? index >= 3 || at < 2 * kChunkBytesMin : is_owned && (byte < 24 || (byte >= 40 && byte < 48));
+        const bool covered = byte < 8 ? index >= 3 || at < 2 * kChunkBytesMin
+                                      : is_owned && (byte < 24 || (byte >= 40 && byte < 48));
         FlipBit(at, bit);
         Open();
         ASSERT_EQ(Owned(), owned) << "chunk " << index << " bit " << bit << " at " << at;
@@ -352,7 +364,8 @@ TEST_F(PoolOpen, AnyBitOfOneDescriptorCopyMayFlip) {
   EXPECT_TRUE(now == good) << "differs at " << other - now.begin();
 }
 
-// What a session that was closed in order left is not compared: Check says what the next open need not know.
+// What a session that was closed in order left is not compared: Check says what the next open need
+// not know.
 TEST_F(PoolOpen, ADamagedMirrorOfACleanPoolIsFoundByCheck) {
   Create();
   ClaimSome();
@@ -397,7 +410,8 @@ TEST_F(PoolOpen, BothCopiesOfADescriptorDamagedIsCorruption) {
       }
       WriteWhole(path(), bytes);
       const Status s = TryOpen();
-      ASSERT_TRUE(s.IsCorruption() && Says(s, "part 0 chunk " + std::to_string(index)) && Says(s, "mirror"))
+      ASSERT_TRUE(s.IsCorruption() && Says(s, "part 0 chunk " + std::to_string(index)) &&
+                  Says(s, "mirror"))
           << "chunk " << index << " bit " << bit << ": " << s.ToString();
       std::vector<std::string> mended;
       options_.mended = &mended;
@@ -432,7 +446,8 @@ TEST_F(PoolOpen, ATailIsKnownFromItsFirstChunk) {
   Close();
   const std::string good = ReadWhole(path());
   std::string bytes = good;
-  for (const uint64_t at : {DescriptorOffset(kShift, 5), MirrorOffset(kShift, 5)}) bytes.replace(at, 64, 64, '\0');
+  for (const uint64_t at : {DescriptorOffset(kShift, 5), MirrorOffset(kShift, 5)})
+    bytes.replace(at, 64, 64, '\0');
   WriteWhole(path(), bytes);
   Open();
   EXPECT_EQ(Owned(), owned);
@@ -479,7 +494,8 @@ TEST_F(PoolOpen, ATableOfAnotherStoreIsNotBelieved) {
   Close();
   const std::string good = ReadWhole(path());
   std::string bytes = good;
-  bytes.replace(kChunkBytesMin + 4 * 64, 64, good, kChunkBytesMin + 3 * 64, 64);  // another place's descriptor
+  // another place's descriptor
+  bytes.replace(kChunkBytesMin + 4 * 64, 64, good, kChunkBytesMin + 3 * 64, 64);
   WriteWhole(path(), bytes);
   Open();
   EXPECT_EQ(Owned(), owned);
@@ -546,7 +562,8 @@ TEST_F(PoolOpen, AnOlderCopyOfOnePartIsCorruption) {  // S2
   EXPECT_TRUE(TryOpen().ok());
 }
 
-// I5: after a power cut descriptors may be older than the bytes in their chunks, so no epoch of before is used again.
+// I5: after a power cut descriptors may be older than the bytes in their chunks, so no epoch of
+//     before is used again.
 TEST_F(PoolOpen, AfterAPowerCutEpochsStartAboveAllOfBefore) {
   options_.medium = MediumKind::kPage;
   Create();

@@ -1,4 +1,5 @@
-// Pool::Part is one file of a pool with its chunk table and its free chunks. Only the pool's own sources include this.
+// Pool::Part is one file of a pool with its chunk table and its free chunks. Only the pool's own
+// sources include this.
 #ifndef LAMELLA_POOL_POOL_PART_H_
 #define LAMELLA_POOL_POOL_PART_H_
 
@@ -14,21 +15,26 @@
 
 namespace lamella {
 
-/// Of a part that holds nothing: superblock, table, mirror, reserve, catalog, heads, and two for data.
+/// Of a part that holds nothing: superblock, table, mirror, reserve, catalog, heads, and two for
+/// data.
 inline constexpr uint32_t kInitialChunks = 13;
 
 struct Pool::Part {
   uint32_t number = 0;  // constant after opening, as the next two
   std::unique_ptr<Region> region;
   std::unique_ptr<ChunkTable> table;
-  std::atomic<uint32_t> chunks{0};     // stored with release once they are mapped and in `free`; loaded with acquire
+  // stored with release once they are mapped and in `free`; loaded with acquire
+  std::atomic<uint32_t> chunks{0};
   std::atomic<bool> disk_full{false};  // the last growth failed; a hint, so relaxed, as the next
   std::atomic<bool> keeps_end{false};  // the file could not be shortened since it grew
-  std::atomic<uint32_t> in_the_way_from{~uint32_t{0}};  // chunks that reach beyond this one are; a hint
-  Mutex grow_mu;  // held over growth and giving back, which take milliseconds; before superblock_mu_ and mu
-  Mutex mu;       // held for nanoseconds
-  FreeSet free;   // guarded by mu but for its counts
-  std::array<uint8_t, 16> file_id{};  // what its superblock says; guarded by the pool's superblock_mu_
+  // chunks that reach beyond this one are; a hint
+  std::atomic<uint32_t> in_the_way_from{~uint32_t{0}};
+  // held over growth and giving back, which take milliseconds; before superblock_mu_ and mu
+  Mutex grow_mu;
+  Mutex mu;      // held for nanoseconds
+  FreeSet free;  // guarded by mu but for its counts
+  // what its superblock says; guarded by the pool's superblock_mu_
+  std::array<uint8_t, 16> file_id{};
 };
 
 }  // namespace lamella

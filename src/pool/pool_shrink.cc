@@ -1,7 +1,8 @@
 // How a pool gives space back: free chunks at the end of a part's file leave it.
 //
-// Who might still look there? Readers of what was freed are gone before it is free (I2). Others ask the pool how many chunks there are
-// and then look at a descriptor, or follow a place that they have yet to verify: those read zeros (Region I6), a chunk that nobody owns.
+// Who might still look there? Readers of what was freed are gone before it is free (I2). Others ask
+// the pool how many chunks there are and then look at a descriptor, or follow a place that they
+// have yet to verify: those read zeros (Region I6), a chunk that nobody owns.
 #include <algorithm>
 
 #include "pool/pool.h"
@@ -12,17 +13,19 @@ namespace {
 
 // Less than this is not worth the syncs that it takes.
 constexpr uint64_t kGiveBackBytesMin = 1ull << 20;
-// While a store is open: nor is less than a quarter of the part, of what growth and a cycle of gc take and leave no part goes back
-// and forth; but where that is much (as the next says), a thirty-second, so that a large store's files are not much larger than what
-// is in them.
+// While a store is open: nor is less than a quarter of the part, of what growth and a cycle of gc
+// take and leave no part goes back and forth; but where that is much (as the next says), a
+// thirty-second, so that a large store's files are not much larger than what is in them.
 constexpr uint32_t kGiveBackShareSmall = 4;
 constexpr uint32_t kGiveBackShareLarge = 32;
 constexpr uint64_t kMuchBytes = 32ull << 20;
 // At a close an eighth: one step of growth alone stays.
 constexpr uint32_t kGiveBackShareClosing = 8;
-// What stays free beside what growth keeps ready anyway while a store is open: of what is in use this share, but no more than much.
+// What stays free beside what growth keeps ready anyway while a store is open: of what is in use
+// this share, but no more than much.
 constexpr uint32_t kSlackShareOpen = 3;
-// Owned chunks are in the way where they are at most this share of what would be given back without them: to move them is cheap.
+// Owned chunks are in the way where they are at most this share of what would be given back without
+// them: to move them is cheap.
 constexpr uint32_t kInTheWayShareMax = 4;
 
 // Of a part the chunks that hold so many beside superblock and tables.
@@ -41,12 +44,14 @@ static_assert(ClaimableChunks(16, ChunksThatHold(16, 50'000)) == 50'000);
 
 }  // namespace
 
-// The place from which on nobody owns a chunk. A later group's table goes with its last chunk. Called with the part's lock.
+// The place from which on nobody owns a chunk. A later group's table goes with its last chunk.
+// Called with the part's lock.
 uint32_t Pool::FreeEnd(const Part& part) const {
   uint32_t end = part.chunks.load(std::memory_order_relaxed);  // stored under mu
   while (true) {
     end -= part.free.RowBefore(end);
-    const ChunkGroup group = GroupOf(chunk_shift_, end - 1);  // end is 2 at least: the first group's table stays
+    // end is 2 at least: the first group's table stays
+    const ChunkGroup group = GroupOf(chunk_shift_, end - 1);
     if (group.first == 0 || end > group.claimable()) return end;
     end = group.first;
   }
@@ -55,8 +60,9 @@ uint32_t Pool::FreeEnd(const Part& part) const {
 // What a part would be without its end. Called with the part's lock.
 struct Pool::Ending {
   uint32_t chunks = 0;
-  uint32_t keep = 0;                        // as `chunks` where there is too little to give
-  uint32_t in_the_way_from = ~uint32_t{0};  // where it would be worth it, were it not for a few chunks behind this
+  uint32_t keep = 0;  // as `chunks` where there is too little to give
+  // where it would be worth it, were it not for a few chunks behind this
+  uint32_t in_the_way_from = ~uint32_t{0};
 };
 
 Pool::Ending Pool::LookAtEnd(const Part& part, Slack slack) const {
@@ -66,9 +72,12 @@ Pool::Ending Pool::LookAtEnd(const Part& part, Slack slack) const {
   Ending ending{.chunks = chunks, .keep = chunks};
   const auto much = static_cast<uint32_t>(kMuchBytes >> chunk_shift_);
   const uint32_t share = closing ? chunks / kGiveBackShareClosing
-                                 : std::max(std::min(chunks / kGiveBackShareSmall, much), chunks / kGiveBackShareLarge);
-  const uint32_t least = std::max({uint32_t{1}, static_cast<uint32_t>(kGiveBackBytesMin >> chunk_shift_), share});
-  if (free < least || part.region->is_device() || part.keeps_end.load(std::memory_order_relaxed)) return ending;
+                                 : std::max(std::min(chunks / kGiveBackShareSmall, much),
+                                            chunks / kGiveBackShareLarge);
+  const uint32_t least =
+      std::max({uint32_t{1}, static_cast<uint32_t>(kGiveBackBytesMin >> chunk_shift_), share});
+  if (free < least || part.region->is_device() || part.keeps_end.load(std::memory_order_relaxed))
+    return ending;
   const uint32_t owned = ClaimableChunks(chunk_shift_, chunks) - free;
   const uint32_t about = owned + (closing ? 0 : std::min(owned / kSlackShareOpen, much));
   const uint32_t ready = ReadyExtents(about) * ExtentChunks(about) + Reserve(about);
@@ -79,7 +88,8 @@ Pool::Ending Pool::LookAtEnd(const Part& part, Slack slack) const {
     ending.keep = keep;
     return ending;
   }
-  for (const uint32_t from : {wanted, chunks - least}) {  // all that could go, or the least that is worth it
+  // all that could go, or the least that is worth it
+  for (const uint32_t from : {wanted, chunks - least}) {
     const uint32_t gone = chunks - from;
     if (part.free.CountFrom(from) < gone - gone / kInTheWayShareMax) continue;
     ending.in_the_way_from = from;
@@ -90,14 +100,18 @@ Pool::Ending Pool::LookAtEnd(const Part& part, Slack slack) const {
 
 // What a crash leaves after each step (PoolShrink.ACutAnywhereLeavesThePart):
 //   the end's chunks taken out of the free ones   the part as it was: that is in DRAM alone
-//   superblocks, durable (chunks_min, floor)      the part as it was; its chunks are claimed from the higher floor on
-//   the file shortened                            the shorter part, or, after a power cut, the longer one as it was
-// The floor is above every epoch of the chunks that go: their descriptors may go, too, and come back as zeros (keeps I6).
+//   superblocks, durable (chunks_min, floor)      the part as it was; its chunks are claimed from
+//                                                 the higher floor on
+//   the file shortened                            the shorter part, or, after a power cut, the
+//                                                 longer one as it was
+// The floor is above every epoch of the chunks that go: their descriptors may go, too, and come
+// back as zeros (keeps I6).
 Status Pool::GiveBackEnd(Part* part, Slack slack) {
   MutexLock grow_lock(&part->grow_mu);
   uint32_t chunks;
   uint32_t keep;
-  const auto resize = [&](uint32_t to) {  // stored under grow_mu and mu; pairs with chunk_count and Contains
+  // stored under grow_mu and mu; pairs with chunk_count and Contains
+  const auto resize = [&](uint32_t to) {
     part->chunks.store(to, std::memory_order_release);
     bytes_[part->number].store(uint64_t{to} << chunk_shift_, std::memory_order_release);
   };
@@ -131,7 +145,8 @@ Status Pool::GiveBackEnd(Part* part, Slack slack) {
 
 Status Pool::GiveBack() {
   if (!CanGiveBack()) return Status::OK();
-  Status result = Sync();  // most of what the superblocks' change syncs: a claim that must grow waits for that one
+  // most of what the superblocks' change syncs: a claim that must grow waits for that one
+  Status result = Sync();
   if (!result.ok()) return result;
   for (const std::unique_ptr<Part>& part : parts_) {
     Status s = GiveBackEnd(part.get(), Slack::kForGrowth);
@@ -160,12 +175,14 @@ bool Pool::IsHeldUp() {
 }
 
 bool Pool::IsInTheWay(const ChunkRef& chunk) const {
-  return uint64_t{chunk.index} + chunk.run_chunks > parts_[chunk.part]->in_the_way_from.load(std::memory_order_relaxed);
+  return uint64_t{chunk.index} + chunk.run_chunks >
+         parts_[chunk.part]->in_the_way_from.load(std::memory_order_relaxed);
 }
 
 void Pool::RaiseEpochFloor(uint32_t floor) {
   uint32_t now = epoch_floor_.load(std::memory_order_relaxed);  // as the member says
-  while (now < floor && !epoch_floor_.compare_exchange_weak(now, floor, std::memory_order_relaxed)) {
+  while (now < floor &&
+         !epoch_floor_.compare_exchange_weak(now, floor, std::memory_order_relaxed)) {
   }
 }
 

@@ -1,4 +1,5 @@
-// A pool that gives space back: when, how much, what of a crash in between, and that epochs never repeat.
+// A pool that gives space back: when, how much, what of a crash in between, and that epochs never
+// repeat.
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -130,7 +131,8 @@ TEST_F(PoolShrink, OnlyTheEndIsGivenBack) {
   Create();
   const std::vector<ChunkRef> claimed = Fill(300);
   const auto highest =
-      *std::max_element(claimed.begin(), claimed.end(), [](const auto& a, const auto& b) { return a.index < b.index; });
+      *std::max_element(claimed.begin(), claimed.end(),
+                        [](const auto& a, const auto& b) { return a.index < b.index; });
   for (const ChunkRef& chunk : claimed) {
     if (chunk.index != highest.index) pool_->Free(chunk, &*persister_);
   }
@@ -166,14 +168,16 @@ TEST_F(PoolShrink, AGroupGoesWithItsTable) {
   }
 }
 
-// I3, I6. Each life of the pool passes the first group, so that tables are given back with all that they knew.
+// I3, I6. Each life of the pool passes the first group, so that tables are given back with all that
+// they knew.
 TEST_F(PoolShrink, EpochsNeverRepeat) {
   for (const bool control : {false, true}) {
     epochs_.clear();
     repeated_ = 0;
     Create();
     for (int life = 0; life < 3; life++) {
-      for (int claims = 0; claims < 3 - life; claims++) {  // later lives are shorter: their epochs would be lower ones
+      // later lives are shorter: their epochs would be lower ones
+      for (int claims = 0; claims < 3 - life; claims++) {
         const std::vector<ChunkRef> claimed = Fill(kFirstGroup + 100);
         ExpectFreshEpochs(claimed);
         FreeAll(claimed);
@@ -199,7 +203,8 @@ TEST_F(PoolShrink, EpochsNeverRepeat) {
   }
 }
 
-// The same with the power cut off in between, on pages: then the file may be as long as it was, and hold what it held.
+// The same with the power cut off in between, on pages: then the file may be as long as it was, and
+// hold what it held.
 TEST_F(PoolShrink, EpochsNeverRepeatAfterPowerCuts) {
   for (uint64_t seed = 0; seed < 3; seed++) {
     Random random(seed);
@@ -308,11 +313,12 @@ TEST_F(PoolShrink, AFailedSyncKeepsTheFile) {
   }
 }
 
-// The crash table of GiveBackEnd: what owns chunks still does, all others can be claimed, and none at an epoch that it had.
+// The crash table of GiveBackEnd: what owns chunks still does, all others can be claimed, and none
+// at an epoch that it had.
 TEST_F(PoolShrink, ACutAnywhereLeavesThePart) {
   using testing::CrashMode;
-  for (const CrashMode mode :
-       {CrashMode::kAdr, CrashMode::kStrict, CrashMode::kEadr, CrashMode::kPage, CrashMode::kKill}) {
+  for (const CrashMode mode : {CrashMode::kAdr, CrashMode::kStrict, CrashMode::kEadr,
+                               CrashMode::kPage, CrashMode::kKill}) {
     SCOPED_TRACE(testing::CrashModeName(mode));
     epochs_.clear();
     options_.medium = mode == CrashMode::kPage   ? MediumKind::kPage
@@ -336,7 +342,8 @@ TEST_F(PoolShrink, ACutAnywhereLeavesThePart) {
       });
       std::ranges::sort(owned);
       if (!std::ranges::includes(owned, expected)) return "a chunk lost its owner";
-      if (pool->free_chunks() + chunks != ClaimableChunks(16, pool->chunk_count(0))) return "a chunk is nobody's";
+      if (pool->free_chunks() + chunks != ClaimableChunks(16, pool->chunk_count(0)))
+        return "a chunk is nobody's";
       Persister persister(pool->gate(), WriteCause::kLog);
       for (int i = 0; i < 70; i++) {
         ChunkRef chunk;
@@ -347,9 +354,13 @@ TEST_F(PoolShrink, ACutAnywhereLeavesThePart) {
       }
       return "";
     };
-    testing::Simulator simulator(
-        {.mode = mode, .exhaustive_max = 16, .singles_max = 4, .pairs_max = 2, .random_max = 2, .cut_share = 2},
-        replica.part_paths, look);
+    testing::Simulator simulator({.mode = mode,
+                                  .exhaustive_max = 16,
+                                  .singles_max = 4,
+                                  .pairs_max = 2,
+                                  .random_max = 2,
+                                  .cut_share = 2},
+                                 replica.part_paths, look);
     options_.hook = &simulator;
     Create();
     ASSERT_TRUE(pool_->MarkOpen().ok());
@@ -371,7 +382,8 @@ TEST_F(PoolShrink, ACutAnywhereLeavesThePart) {
       simulator.Stop();
       std::vector<ChunkRef> left;
       pool_->ForEachChunk([&](const ChunkRef& c) {
-        if (std::ranges::find(expected, std::to_string(c.index)) == expected.end()) left.push_back(c);
+        if (std::ranges::find(expected, std::to_string(c.index)) == expected.end())
+          left.push_back(c);
       });
       FreeAll(left);
     }
@@ -406,7 +418,10 @@ TEST_F(PoolShrink, ClaimsAndReadersRunConcurrently) {
       for (int round = 0; round < 40 || (given_back.load() < 3 && round < 20'000); round++) {
         for (int i = 0; i < (t == 0 ? 60 : 5); i++) {
           ChunkRef chunk;
-          ASSERT_TRUE(pool_->Claim(0, ChunkKind::kLog, t, 1, 1 + i % 3, Claimant::kWriter, &persister, &chunk).ok());
+          ASSERT_TRUE(pool_
+                          ->Claim(0, ChunkKind::kLog, t, 1, 1 + i % 3, Claimant::kWriter,
+                                  &persister, &chunk)
+                          .ok());
           std::memset(pool_->ChunkAddress(chunk), static_cast<int>(t + 1), 64);
           mine.push_back(chunk);
         }
@@ -429,7 +444,8 @@ TEST_F(PoolShrink, ClaimsAndReadersRunConcurrently) {
   threads.emplace_back([&] {
     while (!stop.load()) {
       const EpochPin pin(pool_->readers());
-      pool_->ForEachChunk([&](const ChunkRef& c) { (void)pool_->Contains(pool_->ChunkStart(c), c.run_chunks); });
+      pool_->ForEachChunk(
+          [&](const ChunkRef& c) { (void)pool_->Contains(pool_->ChunkStart(c), c.run_chunks); });
     }
   });
   threads[0].join();

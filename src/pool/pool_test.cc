@@ -1,4 +1,5 @@
-// Claims, frees, growth and limits. Opening and damage are in pool_open_test.cc, crashes in pool_crash_test.cc.
+// Claims, frees, growth and limits. Opening and damage are in pool_open_test.cc, crashes in
+// pool_crash_test.cc.
 #include "pool/pool.h"
 
 #include <sys/mount.h>
@@ -126,7 +127,8 @@ TEST_F(PoolTest, GrowthKeepsTheBaseAddressAndPassesGroups) {
   std::set<uint32_t> taken;
   for (int i = 0; i < 1100; i++) ASSERT_TRUE(taken.insert(MustClaim().index).second);
   EXPECT_EQ(pool_->Address(PmPtr(0, 0)), base);
-  for (uint32_t table : {0u, 1u, 2u, 1024u, 1055u, 1056u, 1087u}) EXPECT_FALSE(taken.contains(table));
+  for (uint32_t table : {0u, 1u, 2u, 1024u, 1055u, 1056u, 1087u})
+    EXPECT_FALSE(taken.contains(table));
   EXPECT_TRUE(taken.contains(1023) && taken.contains(1088));
   EXPECT_GT(pool_->chunk_count(0), 1100u);
   EXPECT_EQ(pool_->pool_bytes(), pool_->chunk_count(0) * kChunkBytesMin);
@@ -163,9 +165,11 @@ TEST_F(PoolTest, GroupsLieSideBySide) {
       const auto last = static_cast<uint32_t>(std::min<uint64_t>(group.end() - 1, ~uint32_t{0}));
       EXPECT_EQ(GroupOf(shift, last).first, group.first);
       EXPECT_EQ(DescriptorOffset(shift, group.first), uint64_t{group.table} << shift);
-      EXPECT_LE(DescriptorOffset(shift, last) + sizeof(ChunkDescriptor), uint64_t{group.mirror()} << shift);
+      EXPECT_LE(DescriptorOffset(shift, last) + sizeof(ChunkDescriptor),
+                uint64_t{group.mirror()} << shift);
       EXPECT_EQ(MirrorOffset(shift, group.first), uint64_t{group.mirror()} << shift);
-      EXPECT_LE(MirrorOffset(shift, last) + sizeof(ChunkDescriptor), uint64_t{group.claimable()} << shift);
+      EXPECT_LE(MirrorOffset(shift, last) + sizeof(ChunkDescriptor),
+                uint64_t{group.claimable()} << shift);
       EXPECT_TRUE(IsTableChunk(shift, group.first) && IsTableChunk(shift, group.claimable() - 1));
       EXPECT_FALSE(IsTableChunk(shift, group.claimable()) || IsTableChunk(shift, last));
       if (i > 0) {
@@ -189,7 +193,8 @@ TEST_F(PoolTest, TheLimitIsNoSpaceWithAReserve) {
   ChunkRef chunk;
   Status s;
   while ((s = Claim(&chunk)).ok()) chunks.push_back(chunk);
-  EXPECT_TRUE(s.IsNoSpace() && Says(s, "pool_bytes_max") && Says(s, options_.part_paths[0])) << s.ToString();
+  EXPECT_TRUE(s.IsNoSpace() && Says(s, "pool_bytes_max") && Says(s, options_.part_paths[0]))
+      << s.ToString();
   EXPECT_EQ(chunks.size(), 11u);  // 20, less superblock, table, mirror and the reserve of six
   EXPECT_EQ(pool_->chunks_available(), 6u);
   for (int i = 0; i < 4; i++) EXPECT_TRUE(Claim(&chunk, 1, Claimant::kReclaim).ok());
@@ -254,7 +259,10 @@ TEST_F(PoolTest, ProvisionGrowsAndWarmsAheadOfClaims) {
   const uint64_t bytes_before = pool_->pool_bytes();
   ChunkRef chunk;
   for (int i = 0; i < 8; i++) {
-    ASSERT_TRUE(pool_->ClaimExtent(0, ChunkKind::kLog, 1, 1, 1, extent, Claimant::kWriter, &*persister_, &chunk).ok());
+    ASSERT_TRUE(pool_
+                    ->ClaimExtent(0, ChunkKind::kLog, 1, 1, 1, extent, Claimant::kWriter,
+                                  &*persister_, &chunk)
+                    .ok());
     EXPECT_EQ(chunk.run_chunks, extent);
   }
   EXPECT_EQ(pool_->pool_bytes(), bytes_before);
@@ -271,7 +279,8 @@ TEST_F(PoolTest, ProvisionStopsAtTheLimit) {
   EXPECT_TRUE(pool_->Provision().ok());
 }
 
-// What a store of little data costs: its file is a megabyte, and extents, reserve and what is ready grow with it.
+// What a store of little data costs: its file is a megabyte, and extents, reserve and what is ready
+// grow with it.
 TEST_F(PoolTest, ExtentsGrowWithThePart) {
   Create();
   EXPECT_EQ(pool_->extent_chunks(0), 1u);
@@ -286,11 +295,15 @@ TEST_F(PoolTest, ExtentsGrowWithThePart) {
     EXPECT_LE(extent * 64, pool_->chunk_count(0) + 63);
     last = extent;
     ChunkRef chunk;
-    ASSERT_TRUE(pool_->ClaimExtent(0, ChunkKind::kLog, 1, 1, 1, extent, Claimant::kWriter, &*persister_, &chunk).ok());
+    ASSERT_TRUE(pool_
+                    ->ClaimExtent(0, ChunkKind::kLog, 1, 1, 1, extent, Claimant::kWriter,
+                                  &*persister_, &chunk)
+                    .ok());
     EXPECT_EQ(chunk.run_chunks, extent);
     ASSERT_TRUE(pool_->Provision().ok());
     constexpr uint64_t kMirrors = 33 * kChunkBytesMin;
-    EXPECT_LE(pool_->pool_bytes(), pool_->used_bytes() + pool_->used_bytes() / 2 + (1 << 20) + kMirrors);
+    EXPECT_LE(pool_->pool_bytes(),
+              pool_->used_bytes() + pool_->used_bytes() / 2 + (1 << 20) + kMirrors);
   }
   EXPECT_EQ(last * kChunkBytesMin, kExtentBytesMax);
 }
@@ -306,7 +319,8 @@ TEST_F(PoolTest, HundredsOfPoolsAreOpenAtOnce) {
   for (const auto& pool : pools) {
     Persister persister(pool->gate(), WriteCause::kLog);
     ChunkRef chunk;
-    ASSERT_TRUE(pool->Claim(0, ChunkKind::kLog, 5, 42, 20, Claimant::kWriter, &persister, &chunk).ok());
+    ASSERT_TRUE(
+        pool->Claim(0, ChunkKind::kLog, 5, 42, 20, Claimant::kWriter, &persister, &chunk).ok());
   }
 }
 
@@ -320,7 +334,10 @@ TEST_F(PoolTest, HolesAreUsedBeforeAnythingIsRefused) {
   for (size_t i = 0; i < chunks.size(); i += 2) pool_->Free(chunks[i], &*persister_);
   const uint32_t extent = pool_->extent_chunks(0);
   ASSERT_GE(extent, 8u);
-  ASSERT_TRUE(pool_->ClaimExtent(0, ChunkKind::kLog, 1, 1, 1, extent, Claimant::kWriter, &*persister_, &chunk).ok());
+  ASSERT_TRUE(pool_
+                  ->ClaimExtent(0, ChunkKind::kLog, 1, 1, 1, extent, Claimant::kWriter,
+                                &*persister_, &chunk)
+                  .ok());
   EXPECT_EQ(chunk.run_chunks, 1u);
   EXPECT_TRUE(Claim(&chunk, 2).IsNoSpace());
   const uint64_t free = pool_->free_chunks();
@@ -411,7 +428,9 @@ TEST_F(PoolTest, ConcurrentClaimsAndFreesShareNoChunk) {
       for (uint32_t i = 0; i < 1500; i++) {
         ChunkRef chunk;
         const uint32_t run = i % 7 == 0 ? 3 : 1;
-        if (!pool_->Claim(0, ChunkKind::kLog, static_cast<uint32_t>(t), i, run, Claimant::kWriter, &persister, &chunk)
+        if (!pool_
+                 ->Claim(0, ChunkKind::kLog, static_cast<uint32_t>(t), i, run, Claimant::kWriter,
+                         &persister, &chunk)
                  .ok()) {
           good = false;
           return;

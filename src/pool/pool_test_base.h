@@ -1,4 +1,5 @@
-// What the pool's tests share: small pools in a directory of their own, and the bytes of their files.
+// What the pool's tests share: small pools in a directory of their own, and the bytes of their
+// files.
 #ifndef LAMELLA_POOL_POOL_TEST_BASE_H_
 #define LAMELLA_POOL_POOL_TEST_BASE_H_
 
@@ -19,7 +20,9 @@
 
 namespace lamella {
 
-inline bool Says(const Status& s, std::string_view text) { return s.message().find(text) != std::string_view::npos; }
+inline bool Says(const Status& s, std::string_view text) {
+  return s.message().find(text) != std::string_view::npos;
+}
 
 inline std::string ReadWhole(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -31,7 +34,8 @@ inline void WriteWhole(const std::string& path, std::string_view bytes) {
       .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
-/// A pool of 64 KiB chunks (a group is 1,024 of them), on an emulated cache-line medium unless a test says otherwise.
+/// A pool of 64 KiB chunks (a group is 1,024 of them), on an emulated cache-line medium unless a
+/// test says otherwise.
 class PoolTest : public ::testing::Test {
  protected:
   PoolTest() {
@@ -61,7 +65,8 @@ class PoolTest : public ::testing::Test {
     persister_.reset();
     pool_.reset();
   }
-  Status Claim(ChunkRef* chunk, uint32_t run = 1, Claimant claimant = Claimant::kWriter, uint32_t part = 0) {
+  Status Claim(ChunkRef* chunk, uint32_t run = 1, Claimant claimant = Claimant::kWriter,
+               uint32_t part = 0) {
     return pool_->Claim(part, ChunkKind::kLog, 5, 42, run, claimant, &*persister_, chunk);
   }
   ChunkRef MustClaim(uint32_t run = 1) {
@@ -74,7 +79,8 @@ class PoolTest : public ::testing::Test {
   std::vector<std::string> Owned() const {
     std::vector<std::string> owned;
     pool_->ForEachChunk([&](const ChunkRef& c) {
-      owned.push_back(std::to_string(c.part) + ":" + std::to_string(c.index) + "+" + std::to_string(c.run_chunks));
+      owned.push_back(std::to_string(c.part) + ":" + std::to_string(c.index) + "+" +
+                      std::to_string(c.run_chunks));
     });
     return owned;
   }

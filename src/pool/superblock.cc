@@ -12,27 +12,32 @@ namespace {
 
 Status CheckFormat(const std::string& path, const Superblock& found) {
   if (found.format_major > kFormatMajor) {
-    return Status::NotSupported(Concat(path, ": expected format ", kFormatMajor, ".", kFormatMinor, ", found ",
-                                       found.format_major, ".", found.format_minor, "; open it with a newer Lamella"));
+    return Status::NotSupported(Concat(path, ": expected format ", kFormatMajor, ".", kFormatMinor,
+                                       ", found ", found.format_major, ".", found.format_minor,
+                                       "; open it with a newer Lamella"));
   }
   if (found.format_major < kFormatMajor) {
-    return Status::NotSupported(Concat(path, ": expected format ", kFormatMajor, ".x, found ", found.format_major, ".",
-                                       found.format_minor, "; dump it with the Lamella that made it, and load that"));
+    return Status::NotSupported(Concat(path, ": expected format ", kFormatMajor, ".x, found ",
+                                       found.format_major, ".", found.format_minor,
+                                       "; dump it with the Lamella that made it, and load that"));
   }
   const uint64_t unknown = found.incompatible_features & ~kIncompatibleFeatures;
   if (unknown != 0) {
-    return Status::NotSupported(Concat(path, ": uses the features ", Hex{unknown}, " of format ", found.format_major,
-                                       ".", found.format_minor, ", which this build (", kFormatMajor, ".", kFormatMinor,
+    return Status::NotSupported(Concat(path, ": uses the features ", Hex{unknown}, " of format ",
+                                       found.format_major, ".", found.format_minor,
+                                       ", which this build (", kFormatMajor, ".", kFormatMinor,
                                        ") lacks; open it with a newer Lamella"));
   }
   if (!std::has_single_bit(found.chunk_bytes) || found.chunk_bytes < kChunkBytesMin ||
       found.chunk_bytes > kChunkBytesMax) {
-    return Status::Corruption(Concat(path, ": expected chunks of a power of two from ", kChunkBytesMin, " to ",
-                                     kChunkBytesMax, " bytes, the superblock says ", found.chunk_bytes));
+    return Status::Corruption(Concat(path, ": expected chunks of a power of two from ",
+                                     kChunkBytesMin, " to ", kChunkBytesMax,
+                                     " bytes, the superblock says ", found.chunk_bytes));
   }
   if (found.part_count == 0 || found.part_count > kPoolPartsMax || found.part >= found.part_count) {
-    return Status::Corruption(Concat(path, ": the superblock says part ", found.part, " of ", found.part_count,
-                                     "; expected 1 to ", kPoolPartsMax, " parts"));
+    return Status::Corruption(Concat(path, ": the superblock says part ", found.part, " of ",
+                                     found.part_count, "; expected 1 to ", kPoolPartsMax,
+                                     " parts"));
   }
   return Status::OK();
 }
@@ -45,29 +50,34 @@ uint32_t SuperblockChecksum(const Superblock& superblock) {
   return Crc32c(0, &copy, sizeof(copy));
 }
 
-Status ReadSuperblock(const std::string& path, const char* base, uint64_t bytes, Superblock* superblock) {
+Status ReadSuperblock(const std::string& path, const char* base, uint64_t bytes,
+                      Superblock* superblock) {
   const uint64_t least = kSuperblockOffsets[1] + sizeof(Superblock);
   if (bytes < least) {
-    return Status::Corruption(Concat(path, ": expected a pool part of ", least, " bytes or more, found ", bytes,
+    return Status::Corruption(Concat(path, ": expected a pool part of ", least,
+                                     " bytes or more, found ", bytes,
                                      " bytes; the file was truncated, or is no Lamella pool"));
   }
   Superblock copies[2];
   for (int i = 0; i < 2; i++) {
     std::memcpy(&copies[i], base + kSuperblockOffsets[i], sizeof(Superblock));
-    if (copies[i].magic == kSuperblockMagic && copies[i].checksum == SuperblockChecksum(copies[i])) {
-      *superblock = copies[i];  // keeps S1: the first copy, where it is whole, is never the older one
+    if (copies[i].magic == kSuperblockMagic &&
+        copies[i].checksum == SuperblockChecksum(copies[i])) {
+      // keeps S1: the first copy, where it is whole, is never the older one
+      *superblock = copies[i];
       return CheckFormat(path, copies[i]);
     }
   }
   if (copies[0].magic != kSuperblockMagic && copies[1].magic != kSuperblockMagic) {
-    return Status::Corruption(Concat(path, ": not a Lamella pool: expected the magic ", Hex{kSuperblockMagic},
-                                     " at offsets 0 and 4096, found ", Hex{copies[0].magic}, " and ",
-                                     Hex{copies[1].magic}));
+    return Status::Corruption(Concat(path, ": not a Lamella pool: expected the magic ",
+                                     Hex{kSuperblockMagic}, " at offsets 0 and 4096, found ",
+                                     Hex{copies[0].magic}, " and ", Hex{copies[1].magic}));
   }
   return Status::Corruption(
       Concat(path, ": both superblock copies (offsets 0 and 4096) are damaged: expected checksums ",
-             Hex{SuperblockChecksum(copies[0])}, " and ", Hex{SuperblockChecksum(copies[1])}, ", found ",
-             Hex{copies[0].checksum}, " and ", Hex{copies[1].checksum}, "; restore the file from a backup"));
+             Hex{SuperblockChecksum(copies[0])}, " and ", Hex{SuperblockChecksum(copies[1])},
+             ", found ", Hex{copies[0].checksum}, " and ", Hex{copies[1].checksum},
+             "; restore the file from a backup"));
 }
 
 std::string UuidText(const std::array<uint8_t, 16>& uuid) {

@@ -31,13 +31,15 @@ std::vector<const EngineType*> BuiltEngines() {
 const EngineType* FindEngine(EngineKind kind) {
   const MutexLock lock(&All().mu);
   const auto& types = All().types;
-  const auto found = std::find_if(types.begin(), types.end(), [kind](const EngineType* t) { return t->kind == kind; });
+  const auto found = std::find_if(types.begin(), types.end(),
+                                  [kind](const EngineType* t) { return t->kind == kind; });
   return found == types.end() ? nullptr : *found;
 }
 
 Status Unbuilt(EngineKind kind) {
   std::string built;
-  for (const EngineType* type : BuiltEngines()) built += Concat(built.empty() ? "" : ", ", EngineName(type->kind));
+  for (const EngineType* type : BuiltEngines())
+    built += Concat(built.empty() ? "" : ", ", EngineName(type->kind));
   return Status::NotSupported(Concat("engine ", EngineName(kind), " (kind ", static_cast<int>(kind),
                                      ") is not built; this build has: ", built));
 }

@@ -9,7 +9,8 @@ namespace lamella::testing {
 
 /// Keeps this thread on a CPU; where there is no such one, changes nothing.
 void RunOn(uint32_t cpu);
-/// Lets it run where the program was started to run. Threads inherit it: call it before any are made.
+/// Lets it run where the program was started to run. Threads inherit it: call it before any are
+/// made.
 void RunAnywhere();
 
 }  // namespace lamella::testing

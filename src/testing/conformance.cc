@@ -11,7 +11,8 @@
 namespace lamella::testing {
 namespace {
 
-// Little memory and small chunks: MemTables turn over all the time, and tables, chunks and runs are many.
+// Little memory and small chunks: MemTables turn over all the time, and tables, chunks and runs are
+// many.
 Options Tiny(Options options) {
   options.memory_budget_bytes = 1 << 20;
   options.memtable_bytes = 64 << 10;
@@ -25,8 +26,8 @@ std::vector<ConformanceConfig> OptionSets(EngineKind engine) {
   Options base;
   base.engine = engine;
   base.background_threads = 2;
-  base.pool_bytes_max =
-      1ull << 30;  // far above what the tests need: a leak ends as NoSpace, not with the machine's memory
+  // Far above what the tests need: a leak ends as NoSpace, not with the machine's memory.
+  base.pool_bytes_max = 1ull << 30;
   std::vector<ConformanceConfig> sets = {{"", base}, {"Tiny", Tiny(base)}};
   const auto add = [&sets](const char* name, Options options, uint32_t parts = 1) -> Options& {
     sets.push_back({name, std::move(options), parts});
@@ -50,8 +51,9 @@ std::vector<ConformanceConfig> Configs(bool all) {
   for (const EngineKind engine : BuiltEngines()) {
     const std::vector<ConformanceConfig> sets = OptionSets(engine);
     for (size_t set = 0; set < sets.size(); ++set) {
-      for (auto [medium_name, medium] : {std::pair("CacheLine", MediumKind::kCacheLine),
-                                         std::pair("Page", MediumKind::kPage), std::pair("Byte", MediumKind::kByte)}) {
+      for (auto [medium_name, medium] :
+           {std::pair("CacheLine", MediumKind::kCacheLine), std::pair("Page", MediumKind::kPage),
+            std::pair("Byte", MediumKind::kByte)}) {
         ConformanceConfig config = sets[set];
         config.name = Concat(EngineName(engine), medium_name, config.name);
         config.options.medium = medium;
@@ -76,9 +78,13 @@ std::vector<EngineKind> BuiltEngines() {
 std::vector<ConformanceConfig> AllConfigs() { return Configs(true); }
 std::vector<ConformanceConfig> ConformanceConfigs() { return Configs(false); }
 
-std::ostream& operator<<(std::ostream& out, const ConformanceConfig& config) { return out << config.name; }
+std::ostream& operator<<(std::ostream& out, const ConformanceConfig& config) {
+  return out << config.name;
+}
 
-std::string ConfigName(const ::testing::TestParamInfo<ConformanceConfig>& info) { return info.param.name; }
+std::string ConfigName(const ::testing::TestParamInfo<ConformanceConfig>& info) {
+  return info.param.name;
+}
 
 std::string Brief(std::string_view bytes) {
   std::string out = "\"";
@@ -99,7 +105,8 @@ std::string Brief(std::string_view bytes) {
   for (size_t i = 0; i < expected.size() || i < found.size(); ++i) {
     if (i < expected.size() && i < found.size() && expected[i] == found[i]) continue;
     ::testing::AssertionResult result = ::testing::AssertionFailure();
-    result << "entry " << i << " (expected " << expected.size() << " entries, found " << found.size() << "): expected ";
+    result << "entry " << i << " (expected " << expected.size() << " entries, found "
+           << found.size() << "): expected ";
     if (i < expected.size()) {
       result << Brief(expected[i].first) << "=" << Brief(expected[i].second);
     } else {
@@ -148,7 +155,8 @@ void ConformanceTest::ExpectClean() {
   const Status s = CheckDB(path_, options_, &report);
   if (s.IsNotFound()) return;  // the test removed the store
   EXPECT_TRUE(s.ok()) << s.ToString();
-  for (size_t i = 0; i < report.problems.size() && i < 10; ++i) ADD_FAILURE() << "check: " << report.problems[i];
+  for (size_t i = 0; i < report.problems.size() && i < 10; ++i)
+    ADD_FAILURE() << "check: " << report.problems[i];
 }
 
 void ConformanceTest::Put(std::string_view key, std::string_view value) {
@@ -192,12 +200,14 @@ ConformanceTest::Entries ConformanceTest::ScanBackward(const ReadOptions& option
   return WalkBackward(db_->NewIterator(options).get());
 }
 
-void ConformanceTest::ExpectMatches(const ModelDb& model, uint64_t sequence, const Snapshot* snapshot) {
+void ConformanceTest::ExpectMatches(const ModelDb& model, uint64_t sequence,
+                                    const Snapshot* snapshot) {
   ReadOptions options;
   options.snapshot = snapshot;
   const Entries expected = model.Scan(sequence);
   EXPECT_TRUE(SameEntries(expected, ScanForward(options))) << "forward";
-  EXPECT_TRUE(SameEntries(expected, ScanBackward(options))) << "backward, entries numbered from the first";
+  EXPECT_TRUE(SameEntries(expected, ScanBackward(options)))
+      << "backward, entries numbered from the first";
   for (const auto& [key, value] : expected) {
     std::string found;
     const Status s = db_->Get(options, key, &found);

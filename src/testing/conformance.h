@@ -1,6 +1,7 @@
-// The conformance suite's fixture: what every engine must do, written once and run over every engine of this build, every
-// medium, and options that make flushes, compaction and gc happen all the time. Expected values never depend on the engine.
-// A new engine joins by its name in BuiltEngines.
+// The conformance suite's fixture: what every engine must do, written once and run over every
+// engine of this build, every medium, and options that make flushes, compaction and gc happen all
+// the time. Expected values never depend on the engine. A new engine joins by its name in
+// BuiltEngines.
 // The store is checked (CheckDB) after every test.
 #ifndef LAMELLA_TESTING_CONFORMANCE_H_
 #define LAMELLA_TESTING_CONFORMANCE_H_
@@ -33,7 +34,8 @@ std::ostream& operator<<(std::ostream& out, const ConformanceConfig& config);
 
 /// Every engine x medium x options that matter, most of them with small memory.
 std::vector<ConformanceConfig> AllConfigs();
-/// Those of them that the suite runs over: every engine over every medium with default options, and every options on one medium.
+/// Those of them that the suite runs over: every engine over every medium with default options, and
+/// every options on one medium.
 std::vector<ConformanceConfig> ConformanceConfigs();
 
 class ConformanceTest : public ::testing::TestWithParam<ConformanceConfig> {
@@ -67,7 +69,8 @@ class ConformanceTest : public ::testing::TestWithParam<ConformanceConfig> {
   static Entries WalkForward(Iterator* it);
   static Entries WalkBackward(Iterator* it);
   /// Scans both ways, and Get of every key of the model, agree with the model.
-  void ExpectMatches(const ModelDb& model, uint64_t sequence = ModelDb::kNow, const Snapshot* snapshot = nullptr);
+  void ExpectMatches(const ModelDb& model, uint64_t sequence = ModelDb::kNow,
+                     const Snapshot* snapshot = nullptr);
   /// Makes flush, compaction and gc do what they can.
   void Settle();
 
@@ -86,8 +89,9 @@ std::string ConfigName(const ::testing::TestParamInfo<ConformanceConfig>& info);
 std::string Brief(std::string_view bytes);
 
 /// Runs a suite derived from ConformanceTest over every configuration.
-#define LAMELLA_CONFORMANCE_SUITE(suite)                                                              \
-  INSTANTIATE_TEST_SUITE_P(All, suite, ::testing::ValuesIn(::lamella::testing::ConformanceConfigs()), \
+#define LAMELLA_CONFORMANCE_SUITE(suite)                                                  \
+  INSTANTIATE_TEST_SUITE_P(All, suite,                                                    \
+                           ::testing::ValuesIn(::lamella::testing::ConformanceConfigs()), \
                            ::lamella::testing::ConfigName)
 
 }  // namespace lamella::testing

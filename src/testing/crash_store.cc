@@ -15,32 +15,6 @@
 #include "testing/superblock_marks.h"
 
 namespace lamella::testing {
-namespace {
-
-constexpr uint32_t kKeys = 24;
-
-const std::string& KeyOf(uint32_t key) {
-  static const std::vector<std::string> keys = [] {
-    std::vector<std::string> made;
-    for (uint32_t i = 0; i < kKeys; ++i) made.push_back(MakeKey(KeyShape::kMixed, i));
-    std::sort(made.begin(), made.end());
-    return made;
-  }();
-  return keys[key];
-}
-
-// The size is part of the id: the lower bits choose one.
-std::string ValueOf(uint32_t id) {
-  static constexpr uint32_t kSizes[] = {0, 5, 20, 40, 40, 100, 100, 250, 250, 600, 600, 20, 20, 3000, 12000, 80000};
-  const uint32_t kind = id % 64;
-  uint32_t size = kind < 56 ? kSizes[kind % 13] : kind < 61 ? kSizes[13] : kind < 63 ? kSizes[14] : kSizes[15];
-  return MakeValue(id, size);
-}
-// An id of the 12,000 bytes, another for each other one's quotient by 64; and of the 80,000.
-constexpr uint32_t LargeValue(uint32_t id) { return id / 64 * 64 + 61; }
-constexpr uint32_t HugeValue(uint32_t id) { return id / 64 * 64 + 63; }
-
-}  // namespace
 
 std::vector<CrashConfig> CrashConfigs() {
   std::vector<CrashConfig> configs;
@@ -55,8 +29,8 @@ std::vector<CrashConfig> CrashConfigs() {
     base.options.listdb.checkpoint_group_tables = 2;
     base.options.verify_checksums = true;
     const std::string name(EngineName(engine));
-    for (const CrashMode mode :
-         {CrashMode::kAdr, CrashMode::kStrict, CrashMode::kEadr, CrashMode::kPage, CrashMode::kKill}) {
+    for (const CrashMode mode : {CrashMode::kAdr, CrashMode::kStrict, CrashMode::kEadr,
+                                 CrashMode::kPage, CrashMode::kKill}) {
       CrashConfig config = base;
       config.mode = mode;
       config.name = name + "_" + CrashModeName(mode);
@@ -100,132 +74,6 @@ Options OptionsFor(const CrashConfig& config) {
   return options;
 }
 
-StoreSteps MakeSteps(uint64_t seed, uint32_t count) {
-  Random random(seed);
-  StoreSteps steps(count);
-  uint32_t value = static_cast<uint32_t>(random.Uniform(1 << 20)) << 8;
-  for (StoreStep& step : steps) {
-    const uint64_t kind = random.Uniform(100);
-    step.shard = static_cast<uint32_t>(random.Uniform(2));
-    uint64_t changes = 0;
-    if (kind < 56) {
-      changes = 1;
-    } else if (kind < 70) {
-      changes = 2 + random.Uniform(5);
-    } else if (kind < 80) {
-      step.kind = StoreStep::kFlush;
-    } else if (kind < 86) {
-      step.kind = StoreStep::kCompact;
-    } else if (kind < 89) {
-      step.kind = StoreStep::kSnapshot;
-    } else if (kind < 91) {
-      step.kind = StoreStep::kRelease;
-    } else if (kind < 94) {
-      step.kind = StoreStep::kReopen;
-    } else if (kind < 97) {
-      step.kind = StoreStep::kSync;
-    } else {
-      step.kind = StoreStep::kCrash;
-    }
-    for (uint64_t i = 0; i < changes; ++i) {
-      const bool deletes = random.OneIn(4);
-      value += 1 + static_cast<uint32_t>(random.Uniform(50));
-      step.changes.push_back({static_cast<uint32_t>(random.Uniform(kKeys)), deletes ? 0 : value});
-    }
-  }
-  return steps;
-}
-
-StoreSteps MakeDrops() {
-  StoreSteps steps;
-  const auto add = [&](StoreStep::Kind kind) {
-    steps.emplace_back();
-    steps.back().kind = kind;
-  };
-  const auto write_all = [&](uint32_t value) {
-    for (uint32_t key = 0; key < 6; ++key) {
-      add(StoreStep::kWrite);
-      steps.back().changes.push_back({key, value == 0 ? 0 : value + key});
-    }
-  };
-  for (uint32_t round = 1; round < 4; ++round) {
-    write_all(640 * round);
-    add(StoreStep::kSnapshot);
-    write_all(round == 2 ? 320 : 0);
-    add(StoreStep::kCompact);
-    add(StoreStep::kRelease);
-    add(StoreStep::kCompact);
-  }
-  return steps;
-}
-
-StoreSteps MakeChurn(uint64_t seed, uint32_t rounds) {
-  Random random(seed);
-  uint32_t value = static_cast<uint32_t>(random.Uniform(1 << 20)) << 8;
-  StoreSteps steps;
-  const auto write = [&](uint64_t times) {
-    while (times-- > 0) {
-      StoreStep step;
-      const auto key = static_cast<uint32_t>(random.Uniform(5));
-      step.changes.push_back({key, random.OneIn(2) ? 0 : value++ * 16});  // of the small sizes
-      steps.push_back(step);
-    }
-  };
-  const auto add = [&](StoreStep::Kind kind) {
-    steps.emplace_back();
-    steps.back().kind = kind;
-  };
-  for (uint32_t round = 0; round < rounds; ++round) {
-    write(3 + random.Uniform(4));
-    if (random.OneIn(2)) add(StoreStep::kSnapshot);
-    if (random.OneIn(2)) add(StoreStep::kFlush);
-    write(2 + random.Uniform(4));
-    add(random.OneIn(3) ? StoreStep::kFlush : StoreStep::kCompact);
-    if (random.OneIn(4)) add(StoreStep::kCrash);
-    if (random.OneIn(2)) add(StoreStep::kRelease);
-    if (random.OneIn(2)) add(StoreStep::kCompact);
-  }
-  return steps;
-}
-
-StoreSteps MakeShrinks(uint64_t seed, uint32_t rounds) {
-  constexpr uint32_t kSmall = 4;  // keys that keep their place in between
-  Random random(seed);
-  uint32_t value = static_cast<uint32_t>(random.Uniform(1 << 20)) << 8;
-  StoreSteps steps;
-  const auto add = [&](StoreStep::Kind kind) -> StoreStep& {
-    steps.emplace_back();
-    steps.back().kind = kind;
-    return steps.back();
-  };
-  const auto write_small = [&] {
-    add(StoreStep::kWrite)
-        .changes.push_back({static_cast<uint32_t>(random.Uniform(kSmall)), random.OneIn(4) ? 0 : value++ * 16});
-  };
-  for (uint32_t round = 0; round < rounds; ++round) {
-    // In few writes: a history shall come to where the space is given back.
-    for (uint32_t key = kSmall; key < kKeys;) {
-      StoreStep& step = add(StoreStep::kWrite);
-      for (uint64_t n = 5 + random.Uniform(10); n > 0 && key < kKeys; --n)
-        step.changes.push_back({key++, HugeValue(value += 64)});
-      if (random.OneIn(2)) write_small();
-      if (random.OneIn(6)) add(random.OneIn(2) ? StoreStep::kFlush : StoreStep::kCompact);
-    }
-    const uint64_t kept = kSmall + random.Uniform(2 * (kKeys - kSmall));  // often none
-    StoreStep& deletes = add(StoreStep::kWrite);
-    for (uint32_t key = kSmall; key < kKeys; ++key) {
-      if (key != kept) deletes.changes.push_back({key, 0});
-    }
-    add(random.OneIn(3) ? StoreStep::kFlush : StoreStep::kCompact);
-    if (random.OneIn(2)) add(StoreStep::kIdle);
-    if (random.OneIn(3)) write_small();
-    if (random.OneIn(3)) add(random.OneIn(2) ? StoreStep::kCrash : StoreStep::kReopen);
-    if (random.OneIn(3)) add(StoreStep::kSync);
-    add(StoreStep::kIdle);
-  }
-  return steps;
-}
-
 StoreSteps StepsFor(const CrashConfig& config, uint64_t seed, uint32_t count) {
   if (config.shrinks) return MakeShrinks(seed, (count + 19) / 20);
   StoreSteps steps = MakeSteps(seed, count);
@@ -236,17 +84,6 @@ StoreSteps StepsFor(const CrashConfig& config, uint64_t seed, uint32_t count) {
     }
   }
   return steps;
-}
-
-std::string Describe(const StoreStep& step) {
-  static constexpr const char* kNames[] = {"write",   "sync",   "flush", "compact", "snapshot",
-                                           "release", "reopen", "crash", "idle"};
-  std::string text = kNames[step.kind];
-  for (const auto& change : step.changes) {
-    text +=
-        change.value == 0 ? Concat(" -", change.key) : Concat(" ", change.key, "=", ValueOf(change.value).size(), "B");
-  }
-  return text;
 }
 
 CrashStore::CrashStore(const CrashConfig& config, const CrashPlan& plan)
@@ -268,7 +105,8 @@ std::vector<std::string> CrashStore::Files(uint32_t level) const {
 
 void CrashStore::MakeDirectories(uint32_t level) const {
   std::filesystem::create_directories(Directory(level));
-  for (const std::string& path : OptionsAt(level).pmem_paths) std::filesystem::create_directories(path);
+  for (const std::string& path : OptionsAt(level).pmem_paths)
+    std::filesystem::create_directories(path);
 }
 
 Status CrashStore::OpenLive() {
@@ -296,12 +134,13 @@ std::string CrashStore::Run(const StoreSteps& steps) {
                        .cut_share = 3,
                        .cut_sites = plan_.cut_sites};
     }
-    simulators_.push_back(
-        std::make_unique<Simulator>(plan, Files(level + 1), [this, level] { return Visit(level + 1); }));
+    simulators_.push_back(std::make_unique<Simulator>(plan, Files(level + 1),
+                                                      [this, level] { return Visit(level + 1); }));
     if (deleted_ != nullptr) simulators_.back()->Delete(*deleted_);
   }
   Simulator& simulator = *simulators_[0];
-  if (config_.cuts_creation) simulator.Resume();  // until part 0 has its name there is no store to recover
+  // until part 0 has its name there is no store to recover
+  if (config_.cuts_creation) simulator.Resume();
   Status s = OpenLive();
   if (!config_.cuts_creation) simulator.Start();
   std::string wrong = simulator.failed() ? simulator.failure() : s.ok() ? "" : s.ToString();
@@ -404,7 +243,8 @@ std::string CrashStore::Crash() {
   const std::vector<std::string> live = Files(0);
   std::vector<std::string> kept;
   for (size_t i = 0; i < left.size(); ++i) {
-    std::filesystem::copy_file(left[i], live[i] + ".left", std::filesystem::copy_options::overwrite_existing);
+    std::filesystem::copy_file(left[i], live[i] + ".left",
+                               std::filesystem::copy_options::overwrite_existing);
     MarkSameFile(live[i] + ".left");
   }
   simulator.Settle();
@@ -428,17 +268,19 @@ std::string CrashStore::Crash() {
   return "";
 }
 
-std::string CrashStore::Difference(const std::vector<std::pair<std::string, std::string>>& found) const {
+std::string CrashStore::Difference(
+    const std::vector<std::pair<std::string, std::string>>& found) const {
   std::map<std::string, std::string> expected;
   for (const auto& [key, value] : states_of_[acknowledged_]) expected[KeyOf(key)] = ValueOf(value);
-  std::string text =
-      Concat("found none of the states ", synced_, " to ", written_, "; against that of the last acknowledged write:");
+  std::string text = Concat("found none of the states ", synced_, " to ", written_,
+                            "; against that of the last acknowledged write:");
   for (const auto& [key, value] : found) {
     const auto at = expected.find(key);
     if (at == expected.end()) {
       text += " has " + Brief(key);
     } else if (at->second != value) {
-      text += Concat(" other value of ", Brief(key), " (", value.size(), " bytes, expected ", at->second.size(), ")");
+      text += Concat(" other value of ", Brief(key), " (", value.size(), " bytes, expected ",
+                     at->second.size(), ")");
     }
     if (at != expected.end()) expected.erase(at);
   }
@@ -453,9 +295,11 @@ std::string CrashStore::Compare(DB* db, size_t* state) const {
   if (!it->status().ok()) return "scan: " + it->status().ToString();
   const auto is = [&](const State& expected) {
     return found.size() == expected.size() &&
-           std::equal(found.begin(), found.end(), expected.begin(), [](const auto& have, const auto& want) {
-             return have.first == KeyOf(want.first) && have.second == ValueOf(want.second);
-           });
+           std::equal(found.begin(), found.end(), expected.begin(),
+                      [](const auto& have, const auto& want) {
+                        return have.first == KeyOf(want.first) &&
+                               have.second == ValueOf(want.second);
+                      });
   };
   for (size_t i = written_ + 1; i-- > synced_;) {
     if (!is(states_of_[i])) continue;
@@ -482,7 +326,8 @@ std::string CrashStore::Visit(uint32_t level) {
   RunAnywhere();
   Random random(simulators_[level - 1]->state_id());
   const bool killed = simulators_[level - 1]->killed();
-  const bool deeper = level < config_.depth && (killed || random.OneIn(level == 1 ? config_.depth_share : 6));
+  const bool deeper =
+      level < config_.depth && (killed || random.OneIn(level == 1 ? config_.depth_share : 6));
   Simulator* below = deeper ? simulators_[level].get() : nullptr;
   if (below != nullptr) {
     below->Restart(simulators_[level - 1]->state_id());
@@ -512,20 +357,23 @@ std::string CrashStore::Visit(uint32_t level) {
     Found& found = found_[level - 1];
     if (found.killed) {
       if (found.shown != SIZE_MAX && found.shown != state) {
-        wrong =
-            Concat("a recovery from a kill had shown state ", found.shown, ", the power cut behind it left ", state);
+        wrong = Concat("a recovery from a kill had shown state ", found.shown,
+                       ", the power cut behind it left ", state);
       }
     } else if (level > 1 && config_.mode != CrashMode::kPage) {
       if (found.any && found.first != state) {
-        wrong = Concat("recoveries of one state differ: one found state ", found.first, ", one ", state);
+        wrong = Concat("recoveries of one state differ: one found state ", found.first, ", one ",
+                       state);
       }
       found = {.any = true, .first = state};
     }
     if (below != nullptr && !killed && found_[level].any && found_[level].first != state) {
-      wrong = Concat("a crash within recovery brought state ", found_[level].first, ", recovery alone ", state);
+      wrong = Concat("a crash within recovery brought state ", found_[level].first,
+                     ", recovery alone ", state);
     }
   }
-  if (wrong.empty() && random.OneIn(config_.more_share)) return TryMore(level, std::move(db), states_of_[state]);
+  if (wrong.empty() && random.OneIn(config_.more_share))
+    return TryMore(level, std::move(db), states_of_[state]);
   if (wrong.empty()) {
     CheckReport report;
     s = db->CheckQuietly(&report);
@@ -576,13 +424,14 @@ std::string CrashStore::TryMore(uint32_t level, std::unique_ptr<DbImpl> db, Stat
     if (s.ok() && i == 35) s = db->CompactRange({}, {});
     if (s.IsNoSpace()) s = Status::OK();
     if (s.ok() && (i == 20 || i == 35)) {
-      if (const std::string found = problem(); !found.empty()) return Concat("check after operation ", i, ": ", found);
+      if (const std::string found = problem(); !found.empty())
+        return Concat("check after operation ", i, ": ", found);
     }
   }
   if (!s.ok()) return "an operation after recovery: " + s.ToString();
   if (config_.large_values || random.OneIn(8)) {
-    // More than the pool has room for, and of what is written little stays: whatever was garbage before the crash, or became it
-    // since, is found.
+    // More than the pool has room for, and of what is written little stays: whatever was garbage
+    // before the crash, or became it since, is found.
     const uint64_t writes = 3 * config_.options.pool_bytes_max / ValueOf(LargeValue(0)).size() / 2;
     for (uint64_t i = 0; i < writes && s.ok(); ++i) {
       const auto key = static_cast<uint32_t>(i % kKeys);
@@ -591,7 +440,8 @@ std::string CrashStore::TryMore(uint32_t level, std::unique_ptr<DbImpl> db, Stat
       if (s.ok()) state[key] = value;
     }
     if (!s.ok()) return "the pool was overwritten with the values of few keys: " + s.ToString();
-    if (const std::string found = problem(); !found.empty()) return "check of a pool that was full: " + found;
+    if (const std::string found = problem(); !found.empty())
+      return "check of a pool that was full: " + found;
   }
   std::string wrong = CompareGets(db.get(), state);
   if (!wrong.empty()) return "after more operations: " + wrong;
@@ -630,9 +480,11 @@ std::string ExploreStore(const CrashConfig& config, uint64_t seed, double second
        ++seed, ++histories) {
     const StoreSteps steps = StepsFor(config, seed, 60);
     // A history that gives space back is long before it comes to that, and its states are large.
-    const bool is_long = config.shrinks && config.mode != CrashMode::kEadr && config.mode != CrashMode::kKill;
+    const bool is_long =
+        config.shrinks && config.mode != CrashMode::kEadr && config.mode != CrashMode::kKill;
     const uint32_t share = kSlow ? (is_long ? 400 : 60) : is_long ? 60 : 4;
-    CrashPlan plan{.mode = config.mode, .seed = seed, .cut_share = share, .cut_sites = !kSlow && !is_long};
+    CrashPlan plan{
+        .mode = config.mode, .seed = seed, .cut_share = share, .cut_sites = !kSlow && !is_long};
     if (const char* only = std::getenv("LAMELLA_CRASH_STATE")) {  // SHARE:CUT:STATE
       char* end = nullptr;
       plan.cut_share = static_cast<uint32_t>(std::strtoul(only, &end, 10));
@@ -657,15 +509,17 @@ std::string ExploreStore(const CrashConfig& config, uint64_t seed, double second
       return !found.empty();
     };
     for (const StoreStep& step : Shrink(steps, 20, fails)) history += "\n    " + Describe(step);
-    wrong = Concat(wrong, "\n  shrunk to", history, "\n  ", shrunk, "\n  again: LAMELLA_CRASH_SEED=", seed,
-                   " LAMELLA_CRASH_STATE=", plan.cut_share, ":", store.simulator().failed_cut(), ":",
-                   store.simulator().failed_state(), " lamella_db_test --gtest_filter='*Crash*", config.name, "*'");
+    wrong = Concat(wrong, "\n  shrunk to", history, "\n  ", shrunk,
+                   "\n  again: LAMELLA_CRASH_SEED=", seed, " LAMELLA_CRASH_STATE=", plan.cut_share,
+                   ":", store.simulator().failed_cut(), ":", store.simulator().failed_state(),
+                   " lamella_db_test --gtest_filter='*Crash*", config.name, "*'");
   }
   if (wrong.empty() && config.shrinks && whole > 0 && shortened == 0)
     wrong = Concat(config.name, ": no history gave space back");
   const double took = watch.Seconds();
   if (config.shrinks)
-    std::printf("%s: space given back %llu times\n", config.name.c_str(), static_cast<unsigned long long>(shortened));
+    std::printf("%s: space given back %llu times\n", config.name.c_str(),
+                static_cast<unsigned long long>(shortened));
   std::printf("%s: %llu states, %llu of them within recovery, in %llu histories; %.0f us a state\n",
               config.name.c_str(), static_cast<unsigned long long>(states) + deep,
               static_cast<unsigned long long>(deep), static_cast<unsigned long long>(histories),

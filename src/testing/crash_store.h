@@ -1,13 +1,14 @@
-// CrashStore runs a history of operations on a real store over a Simulator, and has every state that a crash could leave opened and
-// compared with what the history says:
-//   - the store opens, and holds what a prefix of the writes leaves: every acknowledged one in it (on page media: every synced one),
-//     each batch whole or absent;
+// CrashStore runs a history of operations on a real store over a Simulator, and has every state
+// that a crash could leave opened and compared with what the history says:
+//   - the store opens, and holds what a prefix of the writes leaves: every acknowledged one in it
+//     (on page media: every synced one), each batch whole or absent;
 //   - Get agrees with the scan, and CheckDB's walk finds nothing;
 //   - RepairDB, which builds the index from the records and their marks, changes nothing of it;
 //   - a crash within that recovery, and within that one's, changes nothing of it;
-//   - where the process was killed, a power cut within its recovery loses nothing that was acknowledged before, and one behind it
-//     nothing that it showed;
-//   - of some states: more operations work, as many too as fill the pool with garbage, and a close and reopen after them.
+//   - where the process was killed, a power cut within its recovery loses nothing that was
+//     acknowledged before, and one behind it nothing that it showed;
+//   - of some states: more operations work, as many too as fill the pool with garbage, and a close
+//     and reopen after them.
 // A history goes through generations: now and then it goes on from a state that a crash left.
 #ifndef LAMELLA_TESTING_CRASH_STORE_H_
 #define LAMELLA_TESTING_CRASH_STORE_H_
@@ -22,6 +23,7 @@
 
 #include "db/db_impl.h"
 #include "lamella/db.h"
+#include "testing/crash_histories.h"
 #include "testing/proof.h"
 #include "testing/simulator.h"
 #include "testing/temp_dir.h"
@@ -46,26 +48,8 @@ struct CrashConfig {
 std::vector<CrashConfig> CrashConfigs();
 Options OptionsFor(const CrashConfig& config);
 
-struct StoreStep {
-  enum Kind : uint8_t { kWrite, kSync, kFlush, kCompact, kSnapshot, kRelease, kReopen, kCrash, kIdle } kind = kWrite;
-  struct Change {
-    uint32_t key = 0;
-    uint32_t value = 0;  // id; 0 deletes
-  };
-  std::vector<Change> changes;
-  uint32_t shard = 0;
-};
-using StoreSteps = std::vector<StoreStep>;
-StoreSteps MakeSteps(uint64_t seed, uint32_t count);
-/// The same, of the values that the configuration has.
+/// MakeSteps, of the values that the configuration has; or MakeShrinks.
 StoreSteps StepsFor(const CrashConfig& config, uint64_t seed, uint32_t count);
-/// Versions that a snapshot held beyond their merge are dropped by compaction, with the deletes that shielded them.
-StoreSteps MakeDrops();
-/// The same few keys written and deleted over and over, with snapshots that outlive a merge: versions are dropped by every path.
-StoreSteps MakeChurn(uint64_t seed, uint32_t rounds);
-/// Large values fill the pool and go again, but for a few here and there: its end is cleared and given back to the file system.
-StoreSteps MakeShrinks(uint64_t seed, uint32_t rounds);
-std::string Describe(const StoreStep& step);
 
 class CrashStore {
  public:
@@ -88,8 +72,9 @@ class CrashStore {
   using State = std::map<uint32_t, uint32_t>;  // key to value id
   struct Found {
     bool any = false;
-    size_t first = 0;         // of states_of_
-    bool killed = false;      // the replicas are those of a recovery from a kill: what was not durable then may go,
+    size_t first = 0;  // of states_of_
+    // the replicas are those of a recovery from a kill: what was not durable then may go,
+    bool killed = false;
     size_t shown = SIZE_MAX;  // until that recovery has shown this state
   };
 
@@ -132,8 +117,8 @@ class CrashStore {
   Random random_{0};
 };
 
-/// Runs histories of config over seeds from `seed` on for about that many seconds; gives "" or the first failure, shrunk, with the
-/// line that reproduces it. Adds the states to the proof's figures.
+/// Runs histories of config over seeds from `seed` on for about that many seconds; gives "" or the
+/// first failure, shrunk, with the line that reproduces it. Adds the states to the proof's figures.
 std::string ExploreStore(const CrashConfig& config, uint64_t seed, double seconds);
 
 }  // namespace lamella::testing

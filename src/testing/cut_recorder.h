@@ -1,6 +1,7 @@
-// CutRecorder stands between a pool's gate and one mapped file and shows, before each fence, what a crash there could
-// leave on a medium that keeps any subset of the 8-byte words that are not fenced. For the pool's own tests; it tries
-// the subsets none, all, each word alone and all but one.
+// CutRecorder stands between a pool's gate and one mapped file and shows, before each fence, what a
+// crash there could leave on a medium that keeps any subset of the 8-byte words that are not
+// fenced. For the pool's own tests; it tries the subsets none, all, each word alone and all but
+// one.
 // Threads: one.
 #ifndef LAMELLA_TESTING_CUT_RECORDER_H_
 #define LAMELLA_TESTING_CUT_RECORDER_H_
@@ -68,7 +69,8 @@ inline void CutRecorder::OnMap(uint32_t, const char* base, uint64_t bytes) {
 inline void CutRecorder::OnFlush(const Persister*, const void* p, size_t n, const Site& site) {
   if (!visit_ || testing::DeletedByEnvironment(testing::PersistSite::kFlush, site)) return;
   const auto offset = static_cast<size_t>(static_cast<const char*>(p) - base_);
-  for (size_t line = offset & ~(kLineBytes - 1); line < offset + n && line < durable_.size(); line += kLineBytes) {
+  for (size_t line = offset & ~(kLineBytes - 1); line < offset + n && line < durable_.size();
+       line += kLineBytes) {
     pending_[line].assign(base_ + line, kLineBytes);
   }
 }

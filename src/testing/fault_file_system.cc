@@ -23,7 +23,8 @@ constexpr size_t kPageBytes = 4096;
 constexpr size_t kSectorBytes = 512;
 
 std::string_view Piece(std::string_view content, uint64_t number, size_t bytes) {
-  return number * bytes < content.size() ? content.substr(number * bytes, bytes) : std::string_view();
+  return number * bytes < content.size() ? content.substr(number * bytes, bytes)
+                                         : std::string_view();
 }
 
 std::string WithoutTrailingSlash(std::string path) {
@@ -58,7 +59,9 @@ const char* OsCallName(OsCall call) {
 }
 
 FaultFileSystem::FaultFileSystem(std::string root, bool power_cuts)
-    : root_(WithoutTrailingSlash(std::move(root))), power_cuts_(power_cuts), posix_(FileSystem::PosixOver(this)) {
+    : root_(WithoutTrailingSlash(std::move(root))),
+      power_cuts_(power_cuts),
+      posix_(FileSystem::PosixOver(this)) {
   if (power_cuts_) LearnAll();
 }
 
@@ -141,7 +144,8 @@ void FaultFileSystem::Synced(const std::string& path, bool ok) {
   const std::string_view now = Content(file);
   const uint64_t pages = (std::max(now.size(), file->durable.size()) + kPageBytes - 1) / kPageBytes;
   // What was cut off is not dirty any more.
-  file->dropped.erase(file->dropped.lower_bound((now.size() + kPageBytes - 1) / kPageBytes), file->dropped.end());
+  file->dropped.erase(file->dropped.lower_bound((now.size() + kPageBytes - 1) / kPageBytes),
+                      file->dropped.end());
   if (ok) file->durable.resize(now.size(), '\0');
   for (uint64_t page = 0; page < pages; ++page) {
     const std::string_view content = Piece(now, page, kPageBytes);
@@ -159,7 +163,8 @@ void FaultFileSystem::Synced(const std::string& path, bool ok) {
 void FaultFileSystem::DirectorySynced(const std::string& raw_path) {
   const std::string path = WithoutTrailingSlash(raw_path);
   if (path != root_ && !path.starts_with(root_ + "/")) return;
-  std::erase_if(names_, [&](const auto& name) { return fs::path(name.first).parent_path() == path; });
+  std::erase_if(names_,
+                [&](const auto& name) { return fs::path(name.first).parent_path() == path; });
   for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
     ino_t inode = 0;
     if (entry.is_regular_file()) (void)Find(entry.path(), &inode);
@@ -171,7 +176,8 @@ void FaultFileSystem::DirectorySynced(const std::string& raw_path) {
 void FaultFileSystem::LearnAll() {
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root_)) {
     ino_t inode = 0;
-    if (File* file = entry.is_regular_file() ? Find(entry.path(), &inode) : nullptr) file->durable = Content(file);
+    if (File* file = entry.is_regular_file() ? Find(entry.path(), &inode) : nullptr)
+      file->durable = Content(file);
     names_[entry.path()] = inode;
   }
 }
@@ -184,7 +190,8 @@ void FaultFileSystem::PowerCut(Random* kept) {
     std::string content = file.durable;
     const std::string_view last = Content(&file);
     // A size that was not synced reaches the medium by itself, or does not.
-    if (kept != nullptr && last.size() != content.size() && kept->OneIn(2)) content.resize(last.size());
+    if (kept != nullptr && last.size() != content.size() && kept->OneIn(2))
+      content.resize(last.size());
     for (uint64_t sector = 0; kept != nullptr && sector * kSectorBytes < content.size(); ++sector) {
       std::string_view unsynced = Piece(last, sector, kSectorBytes);
       unsynced = unsynced.substr(0, content.size() - sector * kSectorBytes);
@@ -199,14 +206,16 @@ void FaultFileSystem::PowerCut(Random* kept) {
     if (inode == 0) directories.push_back(path);
   }
   Forget();
-  for (const fs::directory_entry& entry : fs::directory_iterator(root_)) fs::remove_all(entry.path());
+  for (const fs::directory_entry& entry : fs::directory_iterator(root_))
+    fs::remove_all(entry.path());
   // What lies in a directory whose own name was lost is lost with it.
   for (const std::string& path : directories) {
     if (fs::exists(fs::path(path).parent_path())) fs::create_directory(path);
   }
   for (const auto& [path, content] : contents) {
     if (!fs::exists(fs::path(path).parent_path())) continue;
-    std::ofstream(path, std::ios::binary).write(content.data(), static_cast<std::streamsize>(content.size()));
+    std::ofstream(path, std::ios::binary)
+        .write(content.data(), static_cast<std::streamsize>(content.size()));
   }
   names_.clear();
   LearnAll();

@@ -1,12 +1,14 @@
-// FaultFileSystem is the operating system's file system with faults, and with a power switch. It counts the calls that can fail, lets
-// the nth fail, and remembers what would be on the medium if the power were cut: of each file what it held when it was last synced,
-// of each directory the names it had when it was.
-// It is both ways in which a store reaches files: FileSystem for small ones and directories, OsHook for the pool's (and beneath
-// FileSystem, so that each step of its calls fails by itself).
+// FaultFileSystem is the operating system's file system with faults, and with a power switch. It
+// counts the calls that can fail, lets the nth fail, and remembers what would be on the medium if
+// the power were cut: of each file what it held when it was last synced, of each directory the
+// names it had when it was.
+// It is both ways in which a store reaches files: FileSystem for small ones and directories, OsHook
+// for the pool's (and beneath FileSystem, so that each step of its calls fails by itself).
 //
-// I1: a page (4 KiB) that is dirty when a sync fails is dropped: a later sync that succeeds does not bring it to the medium, unless
-//     it was written again. So do Linux's file systems.
-// I2: calls are counted in the order in which they are made: with jobs run inline, equal histories meet equal faults.
+// I1: a page (4 KiB) that is dirty when a sync fails is dropped: a later sync that succeeds does
+//     not bring it to the medium, unless it was written again. So do Linux's file systems.
+// I2: calls are counted in the order in which they are made: with jobs run inline, equal histories
+//     meet equal faults.
 // I3: what is under the root when it is made is durable.
 // Threads: one at a time.
 #ifndef LAMELLA_TESTING_FAULT_FILE_SYSTEM_H_
@@ -59,8 +61,9 @@ class FaultFileSystem final : public FileSystem, public OsHook {
   /// Calls seen since the beginning, by kind.
   uint64_t seen(OsCall call) const { return seen_[static_cast<size_t>(call)]; }
 
-  /// What is under the root is now what was durable. Of what was not synced each sector (512 bytes), and of each file its size, is
-  /// kept with a chance of a half where `kept` is given, and all is lost where it is null. REQUIRES: no file under the root is open or mapped.
+  /// What is under the root is now what was durable. Of what was not synced each sector (512
+  /// bytes), and of each file its size, is kept with a chance of a half where `kept` is given, and
+  /// all is lost where it is null. REQUIRES: no file under the root is open or mapped.
   void PowerCut(Random* kept);
 
   int Before(OsCall call, const std::string& path) override;
@@ -73,10 +76,16 @@ class FaultFileSystem final : public FileSystem, public OsHook {
     return posix_->ListDirectory(path, names);
   }
   Status SyncDirectory(const std::string& path) override { return posix_->SyncDirectory(path); }
-  Status FileSize(const std::string& path, uint64_t* bytes) override { return posix_->FileSize(path, bytes); }
+  Status FileSize(const std::string& path, uint64_t* bytes) override {
+    return posix_->FileSize(path, bytes);
+  }
   Status RemoveFile(const std::string& path) override { return posix_->RemoveFile(path); }
-  Status RenameFile(const std::string& from, const std::string& to) override { return posix_->RenameFile(from, to); }
-  Status ReadFile(const std::string& path, std::string* content) override { return posix_->ReadFile(path, content); }
+  Status RenameFile(const std::string& from, const std::string& to) override {
+    return posix_->RenameFile(from, to);
+  }
+  Status ReadFile(const std::string& path, std::string* content) override {
+    return posix_->ReadFile(path, content);
+  }
   Status WriteFile(const std::string& path, std::string_view content) override {
     return posix_->WriteFile(path, content);
   }
@@ -85,7 +94,8 @@ class FaultFileSystem final : public FileSystem, public OsHook {
   }
 
  private:
-  // A file, whatever its names are. Its descriptor keeps the inode number from being given to another one.
+  // A file, whatever its names are. Its descriptor keeps the inode number from being given to
+  // another one.
   struct File {
     int fd = -1;
     char* map = nullptr;  // of `mapped` bytes, to look at

@@ -29,7 +29,8 @@ class FaultFiles : public ::testing::Test {
   // Stores `content` at `offset` and syncs, as a mapped file is; the sync's errno.
   int Store(const std::string& name, off_t offset, const std::string& content, bool sync) {
     const int fd = ::open(Path(name).c_str(), O_RDWR | O_CREAT, 0644);
-    EXPECT_EQ(::pwrite(fd, content.data(), content.size(), offset), static_cast<ssize_t>(content.size()));
+    EXPECT_EQ(::pwrite(fd, content.data(), content.size(), offset),
+              static_cast<ssize_t>(content.size()));
     ::close(fd);
     return sync ? files_.Before(OsCall::kSyncMap, Path(name)) : 0;
   }
@@ -43,7 +44,8 @@ TEST_F(FaultFiles, CountsAndFailsTheNthCall) {
   EXPECT_TRUE(files_.WriteFile(Path("a"), "1").ok());
   EXPECT_EQ(files_.calls(), 1u);
   const Status s = files_.WriteFile(Path("a"), "2");
-  EXPECT_TRUE(s.IsIOError() && s.message().find("errno 5") != std::string_view::npos) << s.ToString();
+  EXPECT_TRUE(s.IsIOError() && s.message().find("errno 5") != std::string_view::npos)
+      << s.ToString();
   EXPECT_EQ(files_.first_fault(), "rename of " + Path("a"));
   EXPECT_EQ(Read("a"), "1");
   EXPECT_TRUE(files_.WriteFile(Path("a"), "3").ok());
@@ -102,7 +104,8 @@ TEST_F(FaultFiles, ASizeThatWasNotSyncedMayComeBack) {
         } else {
           sizes.insert(content.size());
         }
-        EXPECT_EQ(content.substr(0, std::min(before, after)), std::string(std::min(before, after), 'a'));
+        EXPECT_EQ(content.substr(0, std::min(before, after)),
+                  std::string(std::min(before, after), 'a'));
       }
     }
     EXPECT_EQ(sizes, (std::set<size_t>{before, after}));
@@ -146,7 +149,8 @@ TEST_F(FaultFiles, ARemovalThatWasNotSyncedIsSyncedByTheNext) {
   EXPECT_FALSE(fs::exists(Path("f")));
 }
 
-// A small file is the old one or the new one, whole, whatever fails and however little moves at once.
+// A small file is the old one or the new one, whole, whatever fails and however little moves at
+// once.
 TEST_F(FaultFiles, ASmallFileIsReplacedWholeOrNotAtAll) {
   files_.LimitTransfers(7);
   const std::string contents[2] = {std::string(300, 'o'), std::string(500, 'n')};

@@ -47,13 +47,15 @@ std::string FormatTableProblem(const FormatTable& table) {
   return end == table.bytes ? "" : "the fields do not end where the type does";
 }
 
-std::string FormatDifference(const std::string& type, size_t bytes, const std::vector<FormatField>& fields) {
+std::string FormatDifference(const std::string& type, size_t bytes,
+                             const std::vector<FormatField>& fields) {
   const auto tables = ReadFormatDocument();
   const auto found = tables.find(type);
   if (found == tables.end()) return type + " has no table in docs/FORMAT.md";
   const FormatTable& table = found->second;
   std::ostringstream difference;
-  if (table.bytes != bytes) difference << "has " << bytes << " bytes, documented as " << table.bytes << "; ";
+  if (table.bytes != bytes)
+    difference << "has " << bytes << " bytes, documented as " << table.bytes << "; ";
   for (size_t i = 0; i < std::max(fields.size(), table.fields.size()); ++i) {
     if (i < fields.size() && i < table.fields.size() && fields[i] == table.fields[i]) continue;
     if (i < fields.size()) difference << "the code has " << fields[i] << "; ";

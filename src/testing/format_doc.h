@@ -24,16 +24,19 @@ struct FormatTable {
   std::vector<FormatField> fields;
 };
 
-/// The tables of a document by type: "### Type (N bytes)", then rows "| offset | size | field | meaning |".
+/// The tables of a document by type: "### Type (N bytes)", then rows
+/// "| offset | size | field | meaning |".
 std::map<std::string, FormatTable> ParseFormatTables(std::istream& document);
 /// Those of docs/FORMAT.md.
 std::map<std::string, FormatTable> ReadFormatDocument();
 
-/// What is wrong with a table by itself: fields that overlap, leave a gap, or do not end where the type does. Empty:
-/// nothing.
+/// What is wrong with a table by itself: fields that overlap, leave a gap, or do not end where the
+/// type does. Empty: nothing.
 std::string FormatTableProblem(const FormatTable& table);
-/// How docs/FORMAT.md differs from the code on a type, its table's own problems included. Empty: it does not.
-std::string FormatDifference(const std::string& type, size_t bytes, const std::vector<FormatField>& fields);
+/// How docs/FORMAT.md differs from the code on a type, its table's own problems included. Empty: it
+/// does not.
+std::string FormatDifference(const std::string& type, size_t bytes,
+                             const std::vector<FormatField>& fields);
 
 }  // namespace lamella::testing
 

@@ -14,12 +14,12 @@ std::string Describe(const KeyOperation& operation) {
   const std::string what = operation.kind == KeyOperation::kDelete ? "delete"
                            : operation.kind == KeyOperation::kPut  ? Concat("put ", operation.value)
                            : operation.value == 0                  ? "get: nothing"
-                                                                   : Concat("get: ", operation.value);
+                                                  : Concat("get: ", operation.value);
   return Concat(what, " [", operation.start, ", ", operation.end, "]");
 }
 
-// The search over the operations on one key: it places them one after the other, each time one that was begun before any that is
-// not placed yet returned, and steps back where none fits.
+// The search over the operations on one key: it places them one after the other, each time one that
+// was begun before any that is not placed yet returned, and steps back where none fits.
 class Search {
  public:
   explicit Search(std::vector<KeyOperation> operations) : operations_(std::move(operations)) {
@@ -33,7 +33,8 @@ class Search {
       stamps.push_back({operations_[i].start, i, false});
       stamps.push_back({operations_[i].end, i, true});
     }
-    std::sort(stamps.begin(), stamps.end(), [](const Stamp& a, const Stamp& b) { return a.time < b.time; });
+    std::sort(stamps.begin(), stamps.end(),
+              [](const Stamp& a, const Stamp& b) { return a.time < b.time; });
     // Entry 0 is the list's head; the last has no next.
     entries_.resize(stamps.size() + 1);
     return_of_.resize(operations_.size());
@@ -68,7 +69,8 @@ class Search {
                              : operation.kind == KeyOperation::kDelete ? 0
                                                                        : operation.value;
       Toggle(entries_[at].operation);
-      if (!tried_.emplace(after, placed_).second) {  // the same operations, in another order, left the same
+      // the same operations, in another order, left the same
+      if (!tried_.emplace(after, placed_).second) {
         Toggle(entries_[at].operation);
         at = entries_[at].next;
         continue;
@@ -92,7 +94,8 @@ class Search {
   void Toggle(size_t operation) { placed_[operation / 64] ^= uint64_t{1} << (operation % 64); }
   void Unlink(size_t entry) {
     entries_[entries_[entry].previous].next = entries_[entry].next;
-    if (entries_[entry].next < entries_.size()) entries_[entries_[entry].next].previous = entries_[entry].previous;
+    if (entries_[entry].next < entries_.size())
+      entries_[entries_[entry].next].previous = entries_[entry].previous;
   }
   void Link(size_t entry) {
     entries_[entries_[entry].previous].next = entry;
@@ -109,10 +112,13 @@ class Search {
 
   void NoteStuck(size_t at) {
     longest_ = path_.size() + 1;
-    stuck_ = Concat(path_.size(), " of ", operations_.size(), " operations have an order, after which ",
-                    state_ == 0 ? "nothing is there" : Concat("the value is ", state_), "; none of these can be next:");
+    stuck_ =
+        Concat(path_.size(), " of ", operations_.size(), " operations have an order, after which ",
+               state_ == 0 ? "nothing is there" : Concat("the value is ", state_),
+               "; none of these can be next:");
     for (size_t entry = entries_[0].next; entry != at; entry = entries_[entry].next) {
-      if (!entries_[entry].is_return) stuck_ += "\n    " + Describe(operations_[entries_[entry].operation]);
+      if (!entries_[entry].is_return)
+        stuck_ += "\n    " + Describe(operations_[entries_[entry].operation]);
     }
   }
 
@@ -128,7 +134,8 @@ class Search {
 };
 
 std::string Describe(const SnapshotView& view) {
-  return Concat("the snapshot of sequence number ", view.sequence, " [", view.start, ", ", view.end, "]");
+  return Concat("the snapshot of sequence number ", view.sequence, " [", view.start, ", ", view.end,
+                "]");
 }
 
 }  // namespace
@@ -144,22 +151,25 @@ std::string CheckLinearizable(const std::vector<KeyOperation>& operations) {
 }
 
 std::string CheckSnapshots(std::vector<SnapshotView> views, std::vector<GroupWrite> writes) {
-  std::sort(views.begin(), views.end(), [](const auto& a, const auto& b) { return a.sequence < b.sequence; });
+  std::sort(views.begin(), views.end(),
+            [](const auto& a, const auto& b) { return a.sequence < b.sequence; });
   for (size_t i = 1; i < views.size(); ++i) {
     for (size_t group = 0; group < views[i].seen.size(); ++group) {
       const uint64_t before = views[i - 1].seen[group];
       const uint64_t after = views[i].seen[group];
       if (after > before && views[i].sequence > views[i - 1].sequence) continue;
       if (after == before) continue;
-      return Concat(Describe(views[i]), " shows version ", after, " of group ", group, ", and ", Describe(views[i - 1]),
-                    " version ", before);
+      return Concat(Describe(views[i]), " shows version ", after, " of group ", group, ", and ",
+                    Describe(views[i - 1]), " version ", before);
     }
   }
   std::vector<const SnapshotView*> by_end;
   for (const SnapshotView& view : views) by_end.push_back(&view);
   std::vector<const SnapshotView*> by_start = by_end;
-  std::sort(by_end.begin(), by_end.end(), [](const auto* a, const auto* b) { return a->end < b->end; });
-  std::sort(by_start.begin(), by_start.end(), [](const auto* a, const auto* b) { return a->start < b->start; });
+  std::sort(by_end.begin(), by_end.end(),
+            [](const auto* a, const auto* b) { return a->end < b->end; });
+  std::sort(by_start.begin(), by_start.end(),
+            [](const auto* a, const auto* b) { return a->start < b->start; });
   const SnapshotView* newest = nullptr;
   auto ended = by_end.begin();
   for (const SnapshotView* view : by_start) {
@@ -170,18 +180,22 @@ std::string CheckSnapshots(std::vector<SnapshotView> views, std::vector<GroupWri
       return Concat(Describe(*view), " was taken after ", Describe(*newest));
     }
   }
-  std::sort(writes.begin(), writes.end(), [](const auto& a, const auto& b) { return a.version < b.version; });
+  std::sort(writes.begin(), writes.end(),
+            [](const auto& a, const auto& b) { return a.version < b.version; });
   std::map<size_t, std::vector<GroupWrite>> by_group;
   for (const GroupWrite& write : writes) by_group[write.group].push_back(write);
   for (const SnapshotView& view : views) {
     for (const auto& [group, of_group] : by_group) {
       const uint64_t seen = view.seen[group];
-      const auto begun = std::partition_point(of_group.begin(), of_group.end(),
-                                              [&view](const GroupWrite& write) { return write.start < view.end; });
-      const auto returned = std::partition_point(of_group.begin(), of_group.end(),
-                                                 [&view](const GroupWrite& write) { return write.end < view.start; });
+      const auto begun =
+          std::partition_point(of_group.begin(), of_group.end(),
+                               [&view](const GroupWrite& write) { return write.start < view.end; });
+      const auto returned =
+          std::partition_point(of_group.begin(), of_group.end(),
+                               [&view](const GroupWrite& write) { return write.end < view.start; });
       if (begun != of_group.end() && seen >= begun->version) {
-        return Concat(Describe(view), " shows version ", seen, " of group ", group, ", begun later");
+        return Concat(Describe(view), " shows version ", seen, " of group ", group,
+                      ", begun later");
       }
       if (returned != of_group.begin() && seen < std::prev(returned)->version) {
         return Concat(Describe(view), " shows version ", seen, " of group ", group, "; version ",

@@ -1,6 +1,8 @@
-// What threads that wrote and read at once saw, checked after the fact from records stamped by one counter:
-//   - each key's operations have an order that fits their times and in which every read finds the last write (linearizability; the
-//     search is Wing and Gong's, with Lowe's memory of what was tried);
+// What threads that wrote and read at once saw, checked after the fact from records stamped by one
+// counter:
+//   - each key's operations have an order that fits their times and in which every read finds the
+//     last write (linearizability; the search is Wing and Gong's, with Lowe's memory of what was
+//     tried);
 //   - snapshots are points of one order of all batches, and that order fits the times too.
 // Threads: HistoryClock from any; the checks are functions of what they are given.
 #ifndef LAMELLA_TESTING_LINEARIZABILITY_H_
@@ -31,10 +33,12 @@ struct KeyOperation {
   uint64_t end = 0;
 };
 
-/// "" if the operations on each key are linearizable, with no key there at first; else the key, and where the search got stuck.
+/// "" if the operations on each key are linearizable, with no key there at first; else the key, and
+/// where the search got stuck.
 std::string CheckLinearizable(const std::vector<KeyOperation>& operations);
 
-/// The batch that wrote version `version` of a group of keys. A group's versions are written one after the other, and grow.
+/// The batch that wrote version `version` of a group of keys. A group's versions are written one
+/// after the other, and grow.
 struct GroupWrite {
   size_t group = 0;
   uint64_t version = 0;
@@ -49,8 +53,9 @@ struct SnapshotView {
   std::vector<uint64_t> seen;
 };
 
-/// "" if the snapshots are in order: of any two the one with the larger sequence number shows no group older, nor has it the smaller
-/// one if it was taken later; each shows every batch that returned before it was taken, and none that was begun after it.
+/// "" if the snapshots are in order: of any two the one with the larger sequence number shows no
+/// group older, nor has it the smaller one if it was taken later; each shows every batch that
+/// returned before it was taken, and none that was begun after it.
 std::string CheckSnapshots(std::vector<SnapshotView> views, std::vector<GroupWrite> writes);
 
 }  // namespace lamella::testing

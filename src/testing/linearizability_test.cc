@@ -9,18 +9,28 @@
 namespace lamella::testing {
 namespace {
 
-KeyOperation Put(uint64_t value, uint64_t start, uint64_t end) { return {KeyOperation::kPut, 0, value, start, end}; }
-KeyOperation Delete(uint64_t start, uint64_t end) { return {KeyOperation::kDelete, 0, 0, start, end}; }
-KeyOperation Get(uint64_t value, uint64_t start, uint64_t end) { return {KeyOperation::kGet, 0, value, start, end}; }
+KeyOperation Put(uint64_t value, uint64_t start, uint64_t end) {
+  return {KeyOperation::kPut, 0, value, start, end};
+}
+KeyOperation Delete(uint64_t start, uint64_t end) {
+  return {KeyOperation::kDelete, 0, 0, start, end};
+}
+KeyOperation Get(uint64_t value, uint64_t start, uint64_t end) {
+  return {KeyOperation::kGet, 0, value, start, end};
+}
 
 TEST(Linearizability, OneThreadsHistoryIsItsOwnOrder) {
   EXPECT_EQ(CheckLinearizable({}), "");
-  EXPECT_EQ(CheckLinearizable({Get(0, 1, 2), Put(7, 3, 4), Get(7, 5, 6), Delete(7, 8), Get(0, 9, 10)}), "");
+  EXPECT_EQ(
+      CheckLinearizable({Get(0, 1, 2), Put(7, 3, 4), Get(7, 5, 6), Delete(7, 8), Get(0, 9, 10)}),
+      "");
 }
 
 TEST(Linearizability, AWriteUnderWayMayBeSeenOrNot) {
   EXPECT_EQ(CheckLinearizable({Put(1, 1, 2), Put(2, 3, 10), Get(1, 4, 5), Get(2, 6, 7)}), "");
-  EXPECT_EQ(CheckLinearizable({Put(1, 1, 2), Delete(3, 10), Get(1, 4, 5), Get(0, 6, 7), Get(0, 11, 12)}), "");
+  EXPECT_EQ(
+      CheckLinearizable({Put(1, 1, 2), Delete(3, 10), Get(1, 4, 5), Get(0, 6, 7), Get(0, 11, 12)}),
+      "");
   // Two writes at once, in either order.
   EXPECT_EQ(CheckLinearizable({Put(1, 1, 10), Put(2, 2, 9), Get(1, 11, 12)}), "");
   EXPECT_EQ(CheckLinearizable({Put(1, 1, 10), Put(2, 2, 9), Get(2, 11, 12)}), "");
@@ -28,13 +38,16 @@ TEST(Linearizability, AWriteUnderWayMayBeSeenOrNot) {
 
 TEST(Linearizability, AStaleReadIsFound) {
   EXPECT_NE(CheckLinearizable({Put(1, 1, 2), Put(2, 3, 4), Get(1, 5, 6)}), "");
-  EXPECT_NE(CheckLinearizable({Put(1, 1, 2), Delete(3, 4), Get(1, 5, 6)}), "") << "a deleted value is back";
+  EXPECT_NE(CheckLinearizable({Put(1, 1, 2), Delete(3, 4), Get(1, 5, 6)}), "")
+      << "a deleted value is back";
 }
 
 TEST(Linearizability, ALostUpdateIsFound) {
   EXPECT_NE(CheckLinearizable({Put(1, 1, 2), Get(0, 3, 4)}), "");
   // Each was there; then both are gone.
-  EXPECT_NE(CheckLinearizable({Put(1, 1, 10), Put(2, 2, 9), Get(1, 3, 4), Get(2, 5, 6), Get(0, 11, 12)}), "");
+  EXPECT_NE(
+      CheckLinearizable({Put(1, 1, 10), Put(2, 2, 9), Get(1, 3, 4), Get(2, 5, 6), Get(0, 11, 12)}),
+      "");
 }
 
 TEST(Linearizability, AValueFromNowhereIsFound) {
@@ -46,7 +59,9 @@ TEST(Linearizability, AnInversionOfNewAndOldIsFound) {
   // A reader sees the write that is under way, and a later one does not.
   EXPECT_NE(CheckLinearizable({Put(1, 1, 2), Put(2, 3, 10), Get(2, 4, 5), Get(1, 6, 7)}), "");
   // Two readers see two writes in different orders.
-  EXPECT_NE(CheckLinearizable({Put(1, 1, 20), Put(2, 2, 19), Get(1, 3, 4), Get(2, 5, 6), Get(1, 7, 8)}), "");
+  EXPECT_NE(
+      CheckLinearizable({Put(1, 1, 20), Put(2, 2, 19), Get(1, 3, 4), Get(2, 5, 6), Get(1, 7, 8)}),
+      "");
 }
 
 TEST(Linearizability, KeysAreCheckedOneByOneAndTheWrongOneIsNamed) {
@@ -94,12 +109,14 @@ TEST(Linearizability, AgreesWithTryingEveryOrder) {
     std::vector<KeyOperation> operations(2 + random.Uniform(5));
     std::vector<uint64_t> stamps;
     for (uint64_t stamp = 1; stamp <= 2 * operations.size(); ++stamp) stamps.push_back(stamp);
-    for (size_t at = stamps.size() - 1; at > 0; --at) std::swap(stamps[at], stamps[random.Uniform(at + 1)]);
+    for (size_t at = stamps.size() - 1; at > 0; --at)
+      std::swap(stamps[at], stamps[random.Uniform(at + 1)]);
     for (size_t at = 0; at < operations.size(); ++at) {
       KeyOperation& operation = operations[at];
       operation.kind = static_cast<KeyOperation::Kind>(random.Uniform(3));
       if (operation.kind == KeyOperation::kPut) operation.value = 1 + at;
-      if (operation.kind == KeyOperation::kGet) operation.value = random.Uniform(operations.size() + 1);
+      if (operation.kind == KeyOperation::kGet)
+        operation.value = random.Uniform(operations.size() + 1);
       operation.start = std::min(stamps[2 * at], stamps[2 * at + 1]);
       operation.end = std::max(stamps[2 * at], stamps[2 * at + 1]);
     }
@@ -112,14 +129,19 @@ TEST(Linearizability, AgreesWithTryingEveryOrder) {
 }
 
 // Two groups; version 1 of both, then version 2 of group 0 and of group 1.
-const std::vector<GroupWrite> kWrites = {{0, 1, 1, 2}, {1, 1, 3, 4}, {0, 2, 10, 20}, {1, 2, 30, 40}};
+const std::vector<GroupWrite> kWrites = {
+    {0, 1, 1, 2}, {1, 1, 3, 4}, {0, 2, 10, 20}, {1, 2, 30, 40}};
 
 TEST(SnapshotOrder, SnapshotsOfOneOrderPass) {
   EXPECT_EQ(CheckSnapshots({}, kWrites), "");
-  EXPECT_EQ(CheckSnapshots({{5, 6, 7, {1, 1}}, {5, 11, 12, {1, 1}}, {9, 13, 14, {2, 1}}, {9, 25, 26, {2, 1}}}, kWrites),
+  EXPECT_EQ(CheckSnapshots(
+                {{5, 6, 7, {1, 1}}, {5, 11, 12, {1, 1}}, {9, 13, 14, {2, 1}}, {9, 25, 26, {2, 1}}},
+                kWrites),
             "");
   // Taken at once, so in either order of their numbers.
-  EXPECT_EQ(CheckSnapshots({{9, 11, 15, {2, 1}}, {5, 12, 14, {1, 1}}, {12, 50, 51, {2, 2}}}, kWrites), "");
+  EXPECT_EQ(
+      CheckSnapshots({{9, 11, 15, {2, 1}}, {5, 12, 14, {1, 1}}, {12, 50, 51, {2, 2}}}, kWrites),
+      "");
 }
 
 TEST(SnapshotOrder, ASnapshotThatShowsLessThanAnEarlierOneIsFound) {
@@ -142,7 +164,9 @@ TEST(SnapshotOrder, AnAcknowledgedBatchThatIsMissingIsFound) {
   EXPECT_NE(CheckSnapshots({{9, 25, 26, {1, 1}}}, kWrites), "");
 }
 
-TEST(SnapshotOrder, ABatchFromTheFutureIsFound) { EXPECT_NE(CheckSnapshots({{9, 21, 22, {2, 2}}}, kWrites), ""); }
+TEST(SnapshotOrder, ABatchFromTheFutureIsFound) {
+  EXPECT_NE(CheckSnapshots({{9, 21, 22, {2, 2}}}, kWrites), "");
+}
 
 }  // namespace
 }  // namespace lamella::testing

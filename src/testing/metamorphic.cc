@@ -32,7 +32,8 @@ class HistoryMaker {
     HistoryStep step;
     step.cpu = cpu_;
     step.verify = random_.OneIn(4);
-    step.snapshot = static_cast<uint32_t>(random_.Uniform(2 * kSnapshots));  // half of them are never there
+    // half of them are never there
+    step.snapshot = static_cast<uint32_t>(random_.Uniform(2 * kSnapshots));
     const uint64_t dice = random_.Uniform(1000);
     if (dice < 480) {
       Write(1, &step);
@@ -110,7 +111,8 @@ class HistoryMaker {
           move.kind = static_cast<HistoryStep::Move::Kind>(what);
           if (what >= 2) move.target = random_.OneIn(2) ? AnyKey() : NearKey();
         } else {
-          move.kind = (what % 4 == 0) == drift_forward ? HistoryStep::Move::kPrev : HistoryStep::Move::kNext;
+          move.kind = (what % 4 == 0) == drift_forward ? HistoryStep::Move::kPrev
+                                                       : HistoryStep::Move::kNext;
         }
         step->moves.push_back(std::move(move));
       }
@@ -138,14 +140,16 @@ class HistoryMaker {
     if (random_.OneIn(2)) session->memory_budget_bytes = random_.OneIn(2) ? 1 << 20 : 32 << 20;
     if (random_.OneIn(2)) session->memtable_bytes = random_.OneIn(4) ? 0 : 64 << 10;
     if (random_.OneIn(2)) session->log_shards = static_cast<uint32_t>(1 + random_.Uniform(4));
-    if (random_.OneIn(4)) session->background_threads = static_cast<uint32_t>(1 + random_.Uniform(3));
+    if (random_.OneIn(4))
+      session->background_threads = static_cast<uint32_t>(1 + random_.Uniform(3));
     if (random_.OneIn(3)) session->verify_checksums = random_.OneIn(2);
     if (random_.OneIn(3)) session->lookup_cache_share = random_.OneIn(2) ? 0 : 0.4;
     // None, of a few hundred bytes (if the budget is small), or for everything.
     static constexpr double kSecondChanceShares[] = {0, 0.0003, 0.001, 0.4};
     if (random_.OneIn(2)) session->second_chance_share = kSecondChanceShares[random_.Uniform(4)];
     if (random_.OneIn(3)) session->space_target = random_.OneIn(2) ? 1.1 : 8;
-    if (random_.OneIn(3)) session->checkpoint_group_tables = static_cast<uint32_t>(1 + random_.Uniform(6));
+    if (random_.OneIn(3))
+      session->checkpoint_group_tables = static_cast<uint32_t>(1 + random_.Uniform(6));
   }
 
   Random random_;
@@ -155,13 +159,17 @@ class HistoryMaker {
   uint32_t cpu_ = 0;
 };
 
-std::string Outcome(const Status& s) { return s.ok() ? "ok" : s.IsNotFound() ? "NotFound" : s.ToString(); }
+std::string Outcome(const Status& s) {
+  return s.ok() ? "ok" : s.IsNotFound() ? "NotFound" : s.ToString();
+}
 
 std::string DescribeValue(std::string_view value) {
   return Concat(value.size(), value.size() == 1 ? " byte " : " bytes ", Hex{Hash64(value)});
 }
 
-std::string DescribeRead(const Status& s, std::string_view value) { return s.ok() ? DescribeValue(value) : Outcome(s); }
+std::string DescribeRead(const Status& s, std::string_view value) {
+  return s.ok() ? DescribeValue(value) : Outcome(s);
+}
 
 // Carries a history out on one subject.
 class HistoryRunner {
@@ -268,7 +276,8 @@ class HistoryRunner {
     std::vector<std::string> values;
     const std::vector<Status> statuses = subject_->MultiGet(ReadAt(step), keys, &values);
     std::string answer;
-    for (size_t i = 0; i < statuses.size(); ++i) answer += DescribeRead(statuses[i], values[i]) + "; ";
+    for (size_t i = 0; i < statuses.size(); ++i)
+      answer += DescribeRead(statuses[i], values[i]) + "; ";
     return answer;
   }
 
@@ -352,7 +361,8 @@ class HistoryRunner {
       if (move.kind == HistoryStep::Move::kSeekForPrev) it->SeekForPrev(move.target);
       if (move.kind == HistoryStep::Move::kNext && it->Valid()) it->Next();
       if (move.kind == HistoryStep::Move::kPrev && it->Valid()) it->Prev();
-      answer += it->Valid() ? Concat(Brief(it->key()), Hex{Hash64(it->key())}, "=", DescribeValue(it->value()), "; ")
+      answer += it->Valid() ? Concat(Brief(it->key()), Hex{Hash64(it->key())}, "=",
+                                     DescribeValue(it->value()), "; ")
                             : "the end; ";
       if (!it->status().ok()) answer += it->status().ToString() + "; ";
     }
@@ -399,17 +409,19 @@ class HistoryRunner {
 // The part of an answer where it becomes another.
 std::string Around(const std::string& answer, size_t at) {
   const size_t from = at < 80 ? 0 : at - 80;
-  return (from > 0 ? "..." : "") + answer.substr(from, 240) + (answer.size() > from + 240 ? "..." : "");
+  return (from > 0 ? "..." : "") + answer.substr(from, 240) +
+         (answer.size() > from + 240 ? "..." : "");
 }
 
-std::string Compare(const History& history, Subject* subject, const std::vector<std::string>& expected) {
+std::string Compare(const History& history, Subject* subject,
+                    const std::vector<std::string>& expected) {
   const std::vector<std::string> found = Answers(history, subject, &expected);
   if (found.size() == expected.size() && found.back() == expected.back()) return "";
   const size_t step = found.size() - 1;
   const std::string& want = expected[step];
   const std::string& have = found[step];
-  const auto at =
-      static_cast<size_t>(std::mismatch(want.begin(), want.end(), have.begin(), have.end()).first - want.begin());
+  const auto at = static_cast<size_t>(
+      std::mismatch(want.begin(), want.end(), have.begin(), have.end()).first - want.begin());
   return Concat("step ", step, ", ", step < history.size() ? Describe(history[step]) : "the end",
                 "\n    expected: ", Around(want, at), "\n    found:    ", Around(have, at));
 }
@@ -456,22 +468,25 @@ History MakeHistory(uint64_t seed, size_t steps) {
 }
 
 std::string Describe(const HistoryStep& step) {
-  static constexpr const char* kNames[] = {"write",   "get",      "multiget", "scan",   "pin",  "snapshot",
-                                           "release", "iterator", "move",     "walk",   "drop", "sync",
-                                           "flush",   "compact",  "idle",     "reopen", "crash"};
-  static constexpr const char* kMoves[] = {"first", "last", "seek", "seek for prev", "next", "prev"};
+  static constexpr const char* kNames[] = {
+      "write", "get",  "multiget", "scan",  "pin",     "snapshot", "release", "iterator", "move",
+      "walk",  "drop", "sync",     "flush", "compact", "idle",     "reopen",  "crash"};
+  static constexpr const char* kMoves[] = {"first",         "last", "seek",
+                                           "seek for prev", "next", "prev"};
   std::string text = kNames[step.kind];
   if (step.batch) text += " batch";
   for (const HistoryStep::Change& change : step.changes) {
     text += change.value == 0 ? " delete " + Brief(change.key)
-                              : Concat(" put ", Brief(change.key), "=MakeValue(", change.value, ", ", change.size, ")");
+                              : Concat(" put ", Brief(change.key), "=MakeValue(", change.value,
+                                       ", ", change.size, ")");
   }
   for (const std::string& key : step.keys) text += " " + Brief(key);
   const bool reads = step.kind == HistoryStep::kGet || step.kind == HistoryStep::kMultiGet ||
                      step.kind == HistoryStep::kScan || step.kind == HistoryStep::kIterator ||
                      step.kind == HistoryStep::kPin;
-  if (step.kind == HistoryStep::kMove || step.kind == HistoryStep::kWalk || step.kind == HistoryStep::kIterator ||
-      step.kind == HistoryStep::kDrop || step.kind == HistoryStep::kSnapshot || step.kind == HistoryStep::kRelease ||
+  if (step.kind == HistoryStep::kMove || step.kind == HistoryStep::kWalk ||
+      step.kind == HistoryStep::kIterator || step.kind == HistoryStep::kDrop ||
+      step.kind == HistoryStep::kSnapshot || step.kind == HistoryStep::kRelease ||
       step.kind == HistoryStep::kPin) {
     text += Concat(" slot ", step.slot);
   }
@@ -498,7 +513,8 @@ std::string Describe(const HistoryStep& step) {
   return Concat(text, " (cpu ", step.cpu, ")");
 }
 
-std::vector<std::string> Answers(const History& history, Subject* subject, const std::vector<std::string>* expected) {
+std::vector<std::string> Answers(const History& history, Subject* subject,
+                                 const std::vector<std::string>* expected) {
   std::vector<std::string> answers;
   HistoryRunner runner(subject);
   const std::string opened = runner.Open({});
@@ -520,7 +536,8 @@ std::string Difference(const History& history, const SubjectMaker& make) {
   return Compare(history, make().get(), expected);
 }
 
-MetamorphicFailure RunHistory(uint64_t seed, size_t steps, const SubjectMaker& make, const std::string& again) {
+MetamorphicFailure RunHistory(uint64_t seed, size_t steps, const SubjectMaker& make,
+                              const std::string& again) {
   MetamorphicFailure failure;
   History history = MakeHistory(seed, steps);
   failure.text = Difference(history, make);
@@ -529,24 +546,33 @@ MetamorphicFailure RunHistory(uint64_t seed, size_t steps, const SubjectMaker& m
   constexpr double kSeconds = 30;
   history = Shrink(std::move(history), kSeconds, fails);
   Simplify(&history, kSeconds / 10, fails);
-  failure.text += Concat("\n  shrunk to ", history.size(), " steps (after the last one: close, check, open, scan):");
-  for (size_t i = 0; i < history.size() && i < 60; ++i) failure.text += "\n    " + Describe(history[i]);
+  failure.text += Concat("\n  shrunk to ", history.size(),
+                         " steps (after the last one: close, check, open, scan):");
+  for (size_t i = 0; i < history.size() && i < 60; ++i)
+    failure.text += "\n    " + Describe(history[i]);
   const std::string shrunk = Difference(history, make);
-  failure.text += "\n  " + (shrunk.empty() ? "which does not always fail: it hangs on the time" : shrunk);
-  failure.text += Concat("\n  again: LAMELLA_TEST_SEED=", seed, " LAMELLA_TEST_STEPS=", steps, " ", again, "\n");
+  failure.text +=
+      "\n  " + (shrunk.empty() ? "which does not always fail: it hangs on the time" : shrunk);
+  failure.text += Concat("\n  again: LAMELLA_TEST_SEED=", seed, " LAMELLA_TEST_STEPS=", steps, " ",
+                         again, "\n");
   failure.shrunk = std::move(history);
   return failure;
 }
 
 std::string ExploreHistories(double seconds, const SubjectMaker& make, const std::string& again) {
   constexpr bool kSlow = LAMELLA_ADDRESS_SANITIZER != 0 || LAMELLA_THREAD_SANITIZER != 0;
-  const uint64_t steps_min = std::getenv("LAMELLA_PROOF_SCALE") != nullptr ? 10000 : kSlow ? 600 : 2400;
+  const uint64_t steps_min = std::getenv("LAMELLA_PROOF_SCALE") != nullptr ? 10000
+                             : kSlow                                       ? 600
+                                                                           : 2400;
   const char* set = std::getenv("LAMELLA_TEST_STEPS");
   const Stopwatch watch;
   uint64_t compared = 0;
-  for (uint64_t seed = TestSeed(); compared < steps_min || watch.Seconds() < ProofSeconds(seconds); ++seed) {
+  for (uint64_t seed = TestSeed(); compared < steps_min || watch.Seconds() < ProofSeconds(seconds);
+       ++seed) {
     const size_t few = kSlow ? 300 : 800;
-    const size_t steps = set != nullptr ? std::strtoull(set, nullptr, 0) : seed % 4 == 3 ? 5 * few : few;
+    const size_t steps = set != nullptr  ? std::strtoull(set, nullptr, 0)
+                         : seed % 4 == 3 ? 5 * few
+                                         : few;
     const MetamorphicFailure failure = RunHistory(seed, steps, make, again);
     if (!failure.text.empty()) return failure.text;
     compared += steps;

@@ -1,8 +1,9 @@
-// Metamorphic tests: a seeded history of operations is made once, as data, and run on many subjects (engines with their media and
-// options, a sorted map, RocksDB). Every step has an answer in text; all subjects must answer alike. Where one does not, the history
-// is shrunk to the few steps that it takes.
-//   I1: any part of a history is a history: a step that names an empty slot has an answer too. So shrinking may leave out what it
-//       likes.
+// Metamorphic tests: a seeded history of operations is made once, as data, and run on many subjects
+// (engines with their media and options, a sorted map, RocksDB). Every step has an answer in text;
+// all subjects must answer alike. Where one does not, the history is shrunk to the few steps that
+// it takes.
+//   I1: any part of a history is a history: a step that names an empty slot has an answer too. So
+//       shrinking may leave out what it likes.
 //   I2: a history of n steps is the beginning of that of n + 1 steps of the same seed.
 // Threads: a subject is used by one.
 #ifndef LAMELLA_TESTING_METAMORPHIC_H_
@@ -23,7 +24,8 @@
 
 namespace lamella::testing {
 
-/// What a store is opened with beside what its configuration says; what is not set stays as configured.
+/// What a store is opened with beside what its configuration says; what is not set stays as
+/// configured.
 struct Session {
   std::optional<uint64_t> memory_budget_bytes;
   std::optional<uint64_t> memtable_bytes;
@@ -69,8 +71,9 @@ struct HistoryStep {
   };
 
   Kind kind = kWrite;
-  bool batch = false;     // kWrite
-  bool verify = false;    // reads: checksums; kReopen and kCrash: CheckDB before the store is opened again
+  bool batch = false;  // kWrite
+  // reads: checksums; kReopen and kCrash: CheckDB before the store is opened again
+  bool verify = false;
   bool repair = false;    // kReopen and kCrash: RepairDB before that, which changes nothing
   uint32_t cpu = 0;       // that the step runs on, where there is one: writers' log shards go by it
   uint32_t slot = 0;      // of a pinned value, a snapshot or an iterator
@@ -108,7 +111,8 @@ class Subject {
   virtual Status Get(const ReadOptions& options, std::string_view key, std::string* value) = 0;
   /// Pins a copy where a subject has nothing better.
   virtual Status Get(const ReadOptions& options, std::string_view key, PinnedValue* value);
-  virtual std::vector<Status> MultiGet(const ReadOptions& options, std::span<const std::string_view> keys,
+  virtual std::vector<Status> MultiGet(const ReadOptions& options,
+                                       std::span<const std::string_view> keys,
                                        std::vector<std::string>* values) = 0;
   virtual std::unique_ptr<Iterator> NewIterator(const ReadOptions& options) = 0;
   virtual const Snapshot* GetSnapshot() = 0;
@@ -173,8 +177,9 @@ class LamellaSubject : public Subject {
   const std::unique_ptr<Store> store_;
 };
 
-/// The answers of a subject, one per step, and one more after the last: the store is closed, checked, opened and scanned. Given what
-/// to expect, it ends with the first answer that is another.
+/// The answers of a subject, one per step, and one more after the last: the store is closed,
+/// checked, opened and scanned. Given what to expect, it ends with the first answer that is
+/// another.
 std::vector<std::string> Answers(const History& history, Subject* subject,
                                  const std::vector<std::string>* expected = nullptr);
 /// What a subject of that kind answers otherwise than the model; "" if nothing.
@@ -185,10 +190,11 @@ struct MetamorphicFailure {
   History shrunk;
 };
 /// Runs MakeHistory(seed, steps). `again` is the command that does, without the seed.
-MetamorphicFailure RunHistory(uint64_t seed, size_t steps, const SubjectMaker& make, const std::string& again);
-/// Histories of seeds from TestSeed() on, short ones and longer ones, for about so many seconds (ProofSeconds) and at least
-/// 2,400 steps; where LAMELLA_PROOF_SCALE is set, 10,000. LAMELLA_TEST_STEPS: one history of so many. Adds to the proof's
-/// figures.
+MetamorphicFailure RunHistory(uint64_t seed, size_t steps, const SubjectMaker& make,
+                              const std::string& again);
+/// Histories of seeds from TestSeed() on, short ones and longer ones, for about so many seconds
+/// (ProofSeconds) and at least 2,400 steps; where LAMELLA_PROOF_SCALE is set, 10,000.
+/// LAMELLA_TEST_STEPS: one history of so many. Adds to the proof's figures.
 std::string ExploreHistories(double seconds, const SubjectMaker& make, const std::string& again);
 
 }  // namespace lamella::testing

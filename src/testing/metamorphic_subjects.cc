@@ -14,7 +14,9 @@ Status Subject::Get(const ReadOptions& options, std::string_view key, PinnedValu
   Status s = Get(options, key, copy.get());
   if (!s.ok()) return s;
   const std::string_view view = *copy;
-  value->Pin(view, [](void* owner, unsigned long long) { delete static_cast<std::string*>(owner); }, copy.release(), 0);
+  value->Pin(
+      view, [](void* owner, unsigned long long) { delete static_cast<std::string*>(owner); },
+      copy.release(), 0);
   return s;
 }
 
@@ -58,7 +60,8 @@ Status ModelSubject::Get(const ReadOptions& options, std::string_view key, std::
   return Status::OK();
 }
 
-std::vector<Status> ModelSubject::MultiGet(const ReadOptions& options, std::span<const std::string_view> keys,
+std::vector<Status> ModelSubject::MultiGet(const ReadOptions& options,
+                                           std::span<const std::string_view> keys,
                                            std::vector<std::string>* values) {
   std::vector<Status> statuses;
   values->assign(keys.size(), {});
@@ -72,7 +75,9 @@ std::unique_ptr<Iterator> ModelSubject::NewIterator(const ReadOptions& options) 
 
 const Snapshot* ModelSubject::GetSnapshot() { return new ModelSnapshot(sequence_); }
 
-void ModelSubject::ReleaseSnapshot(const Snapshot* snapshot) { delete static_cast<const ModelSnapshot*>(snapshot); }
+void ModelSubject::ReleaseSnapshot(const Snapshot* snapshot) {
+  delete static_cast<const ModelSnapshot*>(snapshot);
+}
 
 struct LamellaSubject::Store {
   TempDir dir;
@@ -82,7 +87,8 @@ struct LamellaSubject::Store {
   std::unique_ptr<DbImpl> db;
 };
 
-LamellaSubject::LamellaSubject(const ConformanceConfig& config) : store_(std::make_unique<Store>()) {
+LamellaSubject::LamellaSubject(const ConformanceConfig& config)
+    : store_(std::make_unique<Store>()) {
   store_->path = store_->dir.Sub("store");
   store_->configured = config.options;
   for (uint32_t part = 0; config.parts > 1 && part < config.parts; ++part) {
@@ -118,7 +124,9 @@ std::string LamellaSubject::Check() {
 
 Status LamellaSubject::Repair() { return RepairDB(store_->path, store_->options); }
 
-Status LamellaSubject::Put(std::string_view key, std::string_view value) { return store_->db->Put({}, key, value); }
+Status LamellaSubject::Put(std::string_view key, std::string_view value) {
+  return store_->db->Put({}, key, value);
+}
 Status LamellaSubject::Delete(std::string_view key) { return store_->db->Delete({}, key); }
 Status LamellaSubject::Write(const WriteBatch& batch) { return store_->db->Write({}, batch); }
 Status LamellaSubject::Get(const ReadOptions& options, std::string_view key, std::string* value) {
@@ -127,7 +135,8 @@ Status LamellaSubject::Get(const ReadOptions& options, std::string_view key, std
 Status LamellaSubject::Get(const ReadOptions& options, std::string_view key, PinnedValue* value) {
   return store_->db->Get(options, key, value);
 }
-std::vector<Status> LamellaSubject::MultiGet(const ReadOptions& options, std::span<const std::string_view> keys,
+std::vector<Status> LamellaSubject::MultiGet(const ReadOptions& options,
+                                             std::span<const std::string_view> keys,
                                              std::vector<std::string>* values) {
   return store_->db->MultiGet(options, keys, values);
 }
@@ -135,7 +144,9 @@ std::unique_ptr<Iterator> LamellaSubject::NewIterator(const ReadOptions& options
   return store_->db->NewIterator(options);
 }
 const Snapshot* LamellaSubject::GetSnapshot() { return store_->db->GetSnapshot(); }
-void LamellaSubject::ReleaseSnapshot(const Snapshot* snapshot) { store_->db->ReleaseSnapshot(snapshot); }
+void LamellaSubject::ReleaseSnapshot(const Snapshot* snapshot) {
+  store_->db->ReleaseSnapshot(snapshot);
+}
 Status LamellaSubject::Sync() { return store_->db->Sync(); }
 Status LamellaSubject::Flush() { return store_->db->Flush(); }
 Status LamellaSubject::CompactRange(std::string_view begin, std::string_view end) {

@@ -10,20 +10,25 @@ namespace {
 
 class ModelIterator final : public Iterator {
  public:
-  explicit ModelIterator(std::vector<ModelDb::Entry> entries) : entries_(std::move(entries)), at_(entries_.size()) {}
+  explicit ModelIterator(std::vector<ModelDb::Entry> entries)
+      : entries_(std::move(entries)), at_(entries_.size()) {}
 
   bool Valid() const override { return at_ < entries_.size(); }
   void SeekToFirst() override { at_ = 0; }
-  void SeekToLast() override { at_ = entries_.size() - 1; }  // wraps to an invalid place where there are none
+  void SeekToLast() override {
+    at_ = entries_.size() - 1;
+  }  // wraps to an invalid place where there are none
   void Seek(std::string_view key) override {
-    at_ = static_cast<size_t>(std::partition_point(entries_.begin(), entries_.end(),
-                                                   [key](const ModelDb::Entry& e) { return e.first < key; }) -
-                              entries_.begin());
+    at_ = static_cast<size_t>(
+        std::partition_point(entries_.begin(), entries_.end(),
+                             [key](const ModelDb::Entry& e) { return e.first < key; }) -
+        entries_.begin());
   }
   void SeekForPrev(std::string_view key) override {
-    at_ = static_cast<size_t>(std::partition_point(entries_.begin(), entries_.end(),
-                                                   [key](const ModelDb::Entry& e) { return e.first <= key; }) -
-                              entries_.begin()) -
+    at_ = static_cast<size_t>(
+              std::partition_point(entries_.begin(), entries_.end(),
+                                   [key](const ModelDb::Entry& e) { return e.first <= key; }) -
+              entries_.begin()) -
           1;
   }
   void Next() override { ++at_; }
@@ -63,9 +68,11 @@ std::optional<std::string> ModelDb::Get(std::string_view key, uint64_t sequence)
   return value == nullptr ? std::nullopt : *value;
 }
 
-std::vector<ModelDb::Entry> ModelDb::Scan(uint64_t sequence, std::string_view lower, std::string_view upper) const {
+std::vector<ModelDb::Entry> ModelDb::Scan(uint64_t sequence, std::string_view lower,
+                                          std::string_view upper) const {
   std::vector<Entry> entries;
-  for (auto it = keys_.lower_bound(lower); it != keys_.end() && (upper.empty() || it->first < upper); ++it) {
+  for (auto it = keys_.lower_bound(lower);
+       it != keys_.end() && (upper.empty() || it->first < upper); ++it) {
     const std::optional<std::string>* value = Find(it->second, sequence);
     if (value != nullptr && value->has_value()) entries.emplace_back(it->first, **value);
   }

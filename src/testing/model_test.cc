@@ -93,7 +93,8 @@ TEST(ModelDb, ForgetKeepsWhatLaterReadsSee) {
 }
 
 TEST(RandomData, EqualNumbersGiveEqualKeysAndDifferentOnesDifferent) {
-  for (KeyShape shape : {KeyShape::kShort, KeyShape::kCommonPrefix, KeyShape::kBinary, KeyShape::kMixed}) {
+  for (KeyShape shape :
+       {KeyShape::kShort, KeyShape::kCommonPrefix, KeyShape::kBinary, KeyShape::kMixed}) {
     std::set<std::string> keys;
     for (uint64_t i = 0; i < 2000; ++i) {
       const std::string key = MakeKey(shape, i);

@@ -30,7 +30,8 @@ class Figures {
 
  private:
   static void Print(std::FILE* file, const std::string& name, const Figure& figure) {
-    std::fprintf(file, "proof: %s %llu", name.c_str(), static_cast<unsigned long long>(figure.have));
+    std::fprintf(file, "proof: %s %llu", name.c_str(),
+                 static_cast<unsigned long long>(figure.have));
     if (figure.is_share) std::fprintf(file, "/%llu", static_cast<unsigned long long>(figure.all));
     std::fprintf(file, "\n");
   }
@@ -42,7 +43,9 @@ Figures& TheFigures() {
   return figures;
 }
 
-uint64_t NowNs() { return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()); }
+uint64_t NowNs() {
+  return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+}
 
 }  // namespace
 

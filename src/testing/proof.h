@@ -1,5 +1,6 @@
-// The figures of the proof: counted by the tests that make it, printed at the end of each test program as `proof: NAME VALUE`, and
-// appended to the file that LAMELLA_PROOF_FILE names, where scripts/test.sh adds them up.
+// The figures of the proof: counted by the tests that make it, printed at the end of each test
+// program as `proof: NAME VALUE`, and appended to the file that LAMELLA_PROOF_FILE names, where
+// scripts/test.sh adds them up.
 // Threads: one.
 #ifndef LAMELLA_TESTING_PROOF_H_
 #define LAMELLA_TESTING_PROOF_H_
@@ -13,7 +14,8 @@ namespace lamella::testing {
 void ProofAdd(const std::string& name, uint64_t count);
 /// Adds to a figure of the form HAVE/ALL.
 void ProofAdd(const std::string& name, uint64_t have, uint64_t all);
-/// Seconds that an exploration may take: `seconds`, times LAMELLA_PROOF_SCALE where that is set (make test-long).
+/// Seconds that an exploration may take: `seconds`, times LAMELLA_PROOF_SCALE where that is set
+/// (make test-long).
 double ProofSeconds(double seconds);
 
 /// Seconds since it was made.

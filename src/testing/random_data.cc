@@ -25,10 +25,11 @@ std::string Digits(uint64_t index, uint64_t base, const char* digits) {
 uint64_t TestSeed() {
   constexpr uint64_t kEveryRun = 20261121;
   const char* set = std::getenv("LAMELLA_TEST_SEED");
-  const uint64_t seed = set != nullptr ? std::strtoull(set, nullptr, 0)
-                        : std::getenv("LAMELLA_PROOF_SCALE") == nullptr
-                            ? kEveryRun
-                            : static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
+  const uint64_t seed =
+      set != nullptr ? std::strtoull(set, nullptr, 0)
+      : std::getenv("LAMELLA_PROOF_SCALE") == nullptr
+          ? kEveryRun
+          : static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
   std::printf("seed: LAMELLA_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));
   std::fflush(stdout);
   return seed;
@@ -44,7 +45,8 @@ std::string MakeKey(KeyShape shape, uint64_t index) {
       return "/tenant/eu/warehouse/0042/table/orders/" + std::string(number);
     }
     case KeyShape::kBinary: {
-      // Four digits that stand at the ends of the byte range, where signed compares and C strings go wrong.
+      // Four digits that stand at the ends of the byte range, where signed compares and C strings
+      // go wrong.
       static const char kBytes[] = {'\0', '\x01', '\x7f', '\x80', '\xfe', '\xff'};
       return Digits(index, sizeof(kBytes), kBytes);
     }
@@ -87,7 +89,9 @@ std::string MakeValue(uint64_t id, size_t size) {
   return value;
 }
 
-uint64_t Between(Random* random, uint64_t low, uint64_t high) { return low + random->Uniform(high - low + 1); }
+uint64_t Between(Random* random, uint64_t low, uint64_t high) {
+  return low + random->Uniform(high - low + 1);
+}
 
 size_t ValueSize(Random* random, size_t max) {
   const uint64_t kind = random->Uniform(8);

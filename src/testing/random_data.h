@@ -1,5 +1,6 @@
-// Keys and values for tests, drawn from a seed: short keys, long ones with common prefixes, binary ones with zeros and
-// 0xff; values from empty to large. Equal seeds give equal data on every machine.
+// Keys and values for tests, drawn from a seed: short keys, long ones with common prefixes, binary
+// ones with zeros and 0xff; values from empty to large. Equal seeds give equal data on every
+// machine.
 // Threads: one at a time.
 #ifndef LAMELLA_TESTING_RANDOM_DATA_H_
 #define LAMELLA_TESTING_RANDOM_DATA_H_
@@ -12,8 +13,9 @@
 
 namespace lamella::testing {
 
-/// LAMELLA_TEST_SEED where it is set; in `make test-long` (LAMELLA_PROOF_SCALE) one from the clock; else always the same, so that a
-/// run of the tests says something about the commit. Prints it once per call, so that a failure can be run again.
+/// LAMELLA_TEST_SEED where it is set; in `make test-long` (LAMELLA_PROOF_SCALE) one from the clock;
+/// else always the same, so that a run of the tests says something about the commit. Prints it once
+/// per call, so that a failure can be run again.
 uint64_t TestSeed();
 
 enum class KeyShape {

@@ -1,4 +1,5 @@
-// Shrinking of a failing sequence: what is not needed for the failure is left out, by halves, then smaller parts, then one by one.
+// Shrinking of a failing sequence: what is not needed for the failure is left out, by halves, then
+// smaller parts, then one by one.
 // Threads: one.
 #ifndef LAMELLA_TESTING_SHRINK_H_
 #define LAMELLA_TESTING_SHRINK_H_
@@ -12,7 +13,8 @@
 
 namespace lamella::testing {
 
-/// A sequence for which `fails(sequence)` holds, from `items`, for which it does; at most about so many seconds are taken.
+/// A sequence for which `fails(sequence)` holds, from `items`, for which it does; at most about so
+/// many seconds are taken.
 template <class T, class Fails>
 std::vector<T> Shrink(std::vector<T> items, double seconds, const Fails& fails) {
   const Stopwatch watch;

@@ -20,7 +20,8 @@ namespace {
 constexpr uint64_t kWordBytes = 8;
 constexpr uint64_t kPageBytes = 4096;
 constexpr size_t kVersionsMax = 12;  // of a unit; then one in the middle goes
-constexpr uint64_t kKillShare = 4;  // of the cuts that are tried, one in so many has the state of a killed process, too
+// of the cuts that are tried, one in so many has the state of a killed process, too
+constexpr uint64_t kKillShare = 4;
 
 uint64_t UnitBytes(CrashMode mode) { return mode == CrashMode::kPage ? 512 : kLineBytes; }
 
@@ -45,11 +46,15 @@ std::string PersistSite::ToString() const {
 bool DeletedByEnvironment(PersistSite::Kind kind, const Site& site) {
   static const char* const deleted = std::getenv("LAMELLA_DELETE");
   return deleted != nullptr &&
-         PersistSite{kind, FromSrc(site.file_name()), site.line(), site.column()}.ToString() == deleted;
+         PersistSite{kind, FromSrc(site.file_name()), site.line(), site.column()}.ToString() ==
+             deleted;
 }
 
 Simulator::Simulator(const CrashPlan& plan, std::vector<std::string> replicas, Visit visit)
-    : plan_(plan), unit_bytes_(UnitBytes(plan.mode)), visit_(std::move(visit)), parts_(replicas.size()) {
+    : plan_(plan),
+      unit_bytes_(UnitBytes(plan.mode)),
+      visit_(std::move(visit)),
+      parts_(replicas.size()) {
   for (size_t i = 0; i < parts_.size(); ++i) parts_[i].path = std::move(replicas[i]);
 }
 
@@ -65,11 +70,13 @@ void Simulator::OnMap(uint32_t number, const char* base, uint64_t bytes) {
   Part& part = parts_[number];
   const bool shorter = bytes < part.durable.size();
   if (shorter) {
-    if (part.lost_at != part.durable.size()) part.lost.clear();  // else it goes on behind what is lost now
+    // else it goes on behind what is lost now
+    if (part.lost_at != part.durable.size()) part.lost.clear();
     part.lost.insert(0, part.durable, bytes);
     part.lost_at = bytes;
-    std::erase_if(units_,
-                  [&](const auto& unit) { return unit.first >> 48 == number && (unit.first & kOffsetMask) >= bytes; });
+    std::erase_if(units_, [&](const auto& unit) {
+      return unit.first >> 48 == number && (unit.first & kOffsetMask) >= bytes;
+    });
   } else if (plan_.mode != CrashMode::kPage) {
     part.lost.clear();
   }
@@ -122,7 +129,8 @@ void Simulator::Inherit(const Simulator& of) {
   for (size_t i = 0; i < parts_.size(); ++i) {
     Part& part = parts_[i];
     part.durable = of.parts_[i].durable;
-    EditSuperblocks(part.durable.data(), [&](Superblock* copy) { copy->file_id = FileId(of.parts_[i].fd); });
+    EditSuperblocks(part.durable.data(),
+                    [&](Superblock* copy) { copy->file_id = FileId(of.parts_[i].fd); });
   }
 }
 
@@ -170,7 +178,8 @@ void Simulator::LookAt(const void* p, size_t n) {
   Part* part = PartOf(p, &offset);
   if (part == nullptr || n == 0) return;
   const Key base = static_cast<Key>(part - parts_.data()) << 48;
-  for (uint64_t at = offset & ~(unit_bytes_ - 1); at < offset + n && at < part->bytes; at += unit_bytes_)
+  for (uint64_t at = offset & ~(unit_bytes_ - 1); at < offset + n && at < part->bytes;
+       at += unit_bytes_)
     Look(base | at);
 }
 
@@ -180,7 +189,8 @@ void Simulator::LookAtAll() {
     if (part.live == nullptr) continue;
     for (uint64_t page = 0; page < part.bytes; page += kPageBytes) {
       if (std::memcmp(part.live + page, part.durable.data() + page, kPageBytes) == 0) continue;
-      for (uint64_t at = page; at < page + kPageBytes; at += unit_bytes_) Look(Key{number} << 48 | at);
+      for (uint64_t at = page; at < page + kPageBytes; at += unit_bytes_)
+        Look(Key{number} << 48 | at);
     }
   }
   for (auto& [key, unit] : units_) {  // those that went back to what is durable, too
@@ -193,7 +203,9 @@ bool Simulator::IsDeleted(PersistSite::Kind kind, const Site& site) {
                                    uint64_t{site.line()} << 32 | site.column(), kind};
   const PersistSite*& known = known_sites_[id];
   if (known == nullptr) {
-    known = &sites_.emplace(PersistSite{kind, FromSrc(site.file_name()), site.line(), site.column()}, 0).first->first;
+    known =
+        &sites_.emplace(PersistSite{kind, FromSrc(site.file_name()), site.line(), site.column()}, 0)
+             .first->first;
   }
   ++sites_[*known];
   if (cutting_) sites_since_.insert(*known);
@@ -232,7 +244,8 @@ void Simulator::OnStore(const void* p, size_t n, const Site&) {
 
 // On eADR a copy that is under way has stored its first words.
 void Simulator::TryPrefix() {
-  if (plan_.mode != CrashMode::kEadr || storing_.second <= kWordBytes || !cutting_ || failed()) return;
+  if (plan_.mode != CrashMode::kEadr || storing_.second <= kWordBytes || !cutting_ || failed())
+    return;
   uint64_t offset = 0;
   Part* part = PartOf(storing_.first, &offset);
   if (part == nullptr) return;
@@ -253,14 +266,17 @@ void Simulator::OnFlush(const Persister* by, const void* p, size_t n, const Site
   LookAt(storing_.first, storing_.second);
   TryPrefix();
   storing_ = {nullptr, 0};
-  if (plan_.mode == CrashMode::kPage || plan_.mode == CrashMode::kEadr || plan_.mode == CrashMode::kKill) return;
+  if (plan_.mode == CrashMode::kPage || plan_.mode == CrashMode::kEadr ||
+      plan_.mode == CrashMode::kKill)
+    return;
   LookAt(p, n);
   if (IsDeleted(PersistSite::kFlush, site)) return;
   uint64_t offset = 0;
   Part* part = PartOf(p, &offset);
   if (part == nullptr) return;
   const Key base = static_cast<Key>(part - parts_.data()) << 48;
-  for (uint64_t at = offset & ~(unit_bytes_ - 1); at < offset + n && at < part->bytes; at += unit_bytes_) {
+  for (uint64_t at = offset & ~(unit_bytes_ - 1); at < offset + n && at < part->bytes;
+       at += unit_bytes_) {
     const auto unit = units_.find(base | at);
     if (unit == units_.end()) continue;
     flushed_[by][base | at] = unit->second.numbers.back();
@@ -273,13 +289,17 @@ void Simulator::OnFence(const Persister* by, const Site& site) {
   TryPrefix();
   storing_ = {nullptr, 0};
   Cut();
-  if (plan_.mode == CrashMode::kPage || plan_.mode == CrashMode::kEadr || plan_.mode == CrashMode::kKill) return;
+  if (plan_.mode == CrashMode::kPage || plan_.mode == CrashMode::kEadr ||
+      plan_.mode == CrashMode::kKill)
+    return;
   if (IsDeleted(PersistSite::kFence, site)) return;
   for (const auto& [key, number] : flushed_[by]) {
     const auto at = units_.find(key);
-    if (at == units_.end() || number <= at->second.durable) continue;  // another fence made it, or a later one, durable
+    // another fence made it, or a later one, durable
+    if (at == units_.end() || number <= at->second.durable) continue;
     Unit& unit = at->second;
-    const auto version = std::lower_bound(unit.numbers.begin(), unit.numbers.end(), number) - unit.numbers.begin();
+    const auto version =
+        std::lower_bound(unit.numbers.begin(), unit.numbers.end(), number) - unit.numbers.begin();
     Persisted(key, unit.versions[static_cast<size_t>(version)]);
     unit.durable = unit.numbers[static_cast<size_t>(version)];
     unit.versions.erase(unit.versions.begin(), unit.versions.begin() + version + 1);
@@ -290,7 +310,8 @@ void Simulator::OnFence(const Persister* by, const Site& site) {
 }
 
 void Simulator::OnSync(const void* p, size_t, const Site& site) {
-  if (!running_ || trying_ || plan_.mode == CrashMode::kEadr || plan_.mode == CrashMode::kKill) return;
+  if (!running_ || trying_ || plan_.mode == CrashMode::kEadr || plan_.mode == CrashMode::kKill)
+    return;
   LookAt(storing_.first, storing_.second);
   storing_ = {nullptr, 0};
   Cut();
@@ -310,14 +331,15 @@ void Simulator::OnSync(const void* p, size_t, const Site& site) {
 
 void Simulator::SizeReplicas() {
   for (Part& part : parts_) {
-    if (part.fd < 0) part.fd = open(part.path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (part.fd < 0)
+      part.fd = open(part.path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     LAMELLA_CHECK(part.fd >= 0);
     if (part.replica_bytes == part.bytes) continue;
     if (part.replica != nullptr) munmap(part.replica, part.replica_bytes);
     LAMELLA_CHECK(ftruncate(part.fd, static_cast<off_t>(part.bytes)) == 0);
     LAMELLA_CHECK(posix_fallocate(part.fd, 0, static_cast<off_t>(part.bytes)) == 0);
-    part.replica =
-        static_cast<char*>(mmap(nullptr, part.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, part.fd, 0));
+    part.replica = static_cast<char*>(
+        mmap(nullptr, part.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, part.fd, 0));
     LAMELLA_CHECK(part.replica != MAP_FAILED);
     part.replica_bytes = part.bytes;
     std::memcpy(part.replica, part.durable.data(), part.bytes);
@@ -339,7 +361,8 @@ void Simulator::Restore() {
   }
 }
 
-// Another boot of the machine finds the state; or the same boot, in the file that was watched: the replica stands for it.
+// Another boot of the machine finds the state; or the same boot, in the file that was watched: the
+// replica stands for it.
 void Simulator::MarkFound(bool power_cut) {
   for (Part& part : parts_) {
     EditSuperblocks(part.replica, [&](Superblock* copy) {
@@ -356,7 +379,8 @@ void Simulator::BringBack(Random* random) {
     for (uint64_t at = 0; at < part.lost.size(); at += unit_bytes_) {
       if (part.lost_at + at < part.bytes && random->OneIn(2))
         continue;  // it was grown over since, and this has arrived
-      LAMELLA_CHECK(pwrite(part.fd, part.lost.data() + at, unit_bytes_, static_cast<off_t>(part.lost_at + at)) ==
+      LAMELLA_CHECK(pwrite(part.fd, part.lost.data() + at, unit_bytes_,
+                           static_cast<off_t>(part.lost_at + at)) ==
                     static_cast<ssize_t>(unit_bytes_));
     }
   }
@@ -366,10 +390,13 @@ void Simulator::VisitReplicas() {
   ++state_;
   BringBack(&random_);
   const bool wanted =
-      plan_.only_cut == 0 || (plan_.only_cut == cut_ && (plan_.only_state == 0 || plan_.only_state == state_));
+      plan_.only_cut == 0 ||
+      (plan_.only_cut == cut_ && (plan_.only_state == 0 || plan_.only_state == state_));
   if (wanted) {
-    // A finer medium is only emulated here: where the power is said to have been cut, the pool forgives what it must not.
-    power_cut_ = !killed_ && (plan_.mode == CrashMode::kPage || (plan_.mode != CrashMode::kKill && state_ % 8 == 7));
+    // A finer medium is only emulated here: where the power is said to have been cut, the pool
+    // forgives what it must not.
+    power_cut_ = !killed_ && (plan_.mode == CrashMode::kPage ||
+                              (plan_.mode != CrashMode::kKill && state_ % 8 == 7));
     MarkFound(power_cut_);
     ++states_;
     std::string wrong = visit_();
@@ -390,12 +417,14 @@ std::string Simulator::Content(size_t unit, uint16_t choice) const {
 }
 
 void Simulator::Put(size_t unit, const std::string& content) {
-  std::memcpy(parts_[keys_[unit] >> 48].replica + (keys_[unit] & kOffsetMask), content.data(), unit_bytes_);
+  std::memcpy(parts_[keys_[unit] >> 48].replica + (keys_[unit] & kOffsetMask), content.data(),
+              unit_bytes_);
 }
 
 void Simulator::Try(const Choice& choice) {
   if (failed()) return;
-  const uint64_t hash = Hash64({reinterpret_cast<const char*>(choice.data()), choice.size() * sizeof(uint16_t)});
+  const uint64_t hash =
+      Hash64({reinterpret_cast<const char*>(choice.data()), choice.size() * sizeof(uint16_t)});
   if (!seen_.insert(hash).second) return;
   for (size_t i = 0; i < choice.size(); ++i) {
     if (choice[i] != 0) Put(i, Content(i, choice[i]));
@@ -413,7 +442,8 @@ void Simulator::TryTorn(const Choice& choice) {
     const std::string& newer = at_[i]->versions[choice[i] - 1];
     const uint64_t mask = random_.Next() & random_.Next();
     for (uint64_t word = 0; word < unit_bytes_ / kWordBytes; ++word) {
-      if ((mask >> word & 1) == 0) content.replace(word * kWordBytes, kWordBytes, newer, word * kWordBytes, kWordBytes);
+      if ((mask >> word & 1) == 0)
+        content.replace(word * kWordBytes, kWordBytes, newer, word * kWordBytes, kWordBytes);
     }
     torn = true;
     Put(i, content);
@@ -428,7 +458,8 @@ void Simulator::TryCombinations(const std::vector<size_t>& fresh) {
     const bool others = random_.OneIn(2);
     Choice whole(keys_.size(), 0);
     if (others) {
-      for (size_t i = 0; i < whole.size(); ++i) whole[i] = static_cast<uint16_t>(at_[i]->versions.size());
+      for (size_t i = 0; i < whole.size(); ++i)
+        whole[i] = static_cast<uint16_t>(at_[i]->versions.size());
     }
     for (const size_t i : fresh) whole[i] = choice[i];
     Try(whole);
@@ -491,7 +522,8 @@ void Simulator::TryStates() {
   Choice all(keys_.size());
   for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<uint16_t>(at_[i]->versions.size());
   Try(all);
-  if (plan_.mode != CrashMode::kEadr && plan_.mode != CrashMode::kKill && !keys_.empty() && random_.OneIn(kKillShare)) {
+  if (plan_.mode != CrashMode::kEadr && plan_.mode != CrashMode::kKill && !keys_.empty() &&
+      random_.OneIn(kKillShare)) {
     killed_ = true;
     seen_.clear();  // the state is that of `all`
     Try(all);
@@ -550,7 +582,8 @@ void Simulator::Leave(Random* random) {
     const auto& versions = units_[key].versions;
     const uint64_t pick = random->Uniform(versions.size() + 1);
     if (pick == 0) continue;
-    std::memcpy(parts_[key >> 48].replica + (key & kOffsetMask), versions[pick - 1].data(), unit_bytes_);
+    std::memcpy(parts_[key >> 48].replica + (key & kOffsetMask), versions[pick - 1].data(),
+                unit_bytes_);
   }
   BringBack(random);
   MarkFound(plan_.mode == CrashMode::kPage);

@@ -1,26 +1,33 @@
-// Simulator is a medium that loses power. It stands behind a pool's gate as its PersistHook and keeps, beside what the program
-// sees, what is durable and every content that may have reached the medium since. At each cut it puts states that a crash
-// there could leave into replica files, one after the other, and has each checked.
+// Simulator is a medium that loses power. It stands behind a pool's gate as its PersistHook and
+// keeps, beside what the program sees, what is durable and every content that may have reached the
+// medium since. At each cut it puts states that a crash there could leave into replica files, one
+// after the other, and has each checked.
 //
-// A unit is what the medium writes at once: a line (64 bytes), or a sector (512) on page media. Its versions are its durable
-// content, each content it had when something was about to be stored over it or was flushed, and its content now.
+// A unit is what the medium writes at once: a line (64 bytes), or a sector (512) on page media. Its
+// versions are its durable content, each content it had when something was about to be stored over
+// it or was flushed, and its content now.
 //
 //   mode     what may survive a cut
-//   kAdr     any version of each line since its last fenced flush; a fence covers the flushes of its own Persister only
+//   kAdr     any version of each line since its last fenced flush; a fence covers the flushes of
+//            its own Persister only
 //   kStrict  the same, and lines are torn: each 8-byte word on its own
 //   kEadr    all stores so far; of a copy under way any first words
 //   kPage    any version of each sector since the last sync
 //   kKill    everything
 //
-// A file that was shortened may have its old end again (Part::lost), or parts of it under what grew over it: on page media until the
-// next sync, elsewhere until it grows, which syncs its size; of a kill it may not have come to the shortening yet.
+// A file that was shortened may have its old end again (Part::lost), or parts of it under what grew
+// over it: on page media until the next sync, elsewhere until it grows, which syncs its size; of a
+// kill it may not have come to the shortening yet.
 //
-// A state may also be that of a killed process (killed()): all stores are there to be read, and what had not become durable still is
-// not. A simulator that Inherits it makes of that what a power cut later leaves.
+// A state may also be that of a killed process (killed()): all stores are there to be read, and
+// what had not become durable still is not. A simulator that Inherits it makes of that what a power
+// cut later leaves.
 //
-// I1: a cut is made before every fence and sync takes effect, and where Cut is called (an acknowledged write).
+// I1: a cut is made before every fence and sync takes effect, and where Cut is called (an
+//     acknowledged write).
 // I2: stores that the hook is not told of are found by comparing: each cut looks at every byte.
-// I3: equal seeds, plans and histories give equal states: a state is named by (cut, state) and can be visited alone.
+// I3: equal seeds, plans and histories give equal states: a state is named by (cut, state) and can
+//     be visited alone.
 // Threads: one; the store under test runs its jobs inline.
 #ifndef LAMELLA_TESTING_SIMULATOR_H_
 #define LAMELLA_TESTING_SIMULATOR_H_
@@ -49,13 +56,14 @@ const char* CrashModeName(CrashMode mode);
 struct CrashPlan {
   CrashMode mode = CrashMode::kAdr;
   uint64_t seed = 1;
-  uint32_t exhaustive_max = 64;  // all combinations of the fresh units' versions where they are at most so many, else:
-  uint32_t singles_max = 12;     // each fresh unit alone early, and alone late
-  uint32_t pairs_max = 6;        // two of them
-  uint32_t random_max = 4;       // every unit any version
-  uint32_t cut_share = 1;        // one cut in so many is tried
-  bool cut_sites = false;        // and the first behind each flush, fence and sync of the source
-  uint64_t only_cut = 0;         // visit this cut alone, and of it only_state alone; 0 is all
+  // all combinations of the fresh units' versions where they are at most so many, else:
+  uint32_t exhaustive_max = 64;
+  uint32_t singles_max = 12;  // each fresh unit alone early, and alone late
+  uint32_t pairs_max = 6;     // two of them
+  uint32_t random_max = 4;    // every unit any version
+  uint32_t cut_share = 1;     // one cut in so many is tried
+  bool cut_sites = false;     // and the first behind each flush, fence and sync of the source
+  uint64_t only_cut = 0;      // visit this cut alone, and of it only_state alone; 0 is all
   uint64_t only_state = 0;
 };
 
@@ -69,13 +77,14 @@ struct PersistSite {
   std::string ToString() const;
 };
 
-/// True for the site that LAMELLA_DELETE names ("fence src/index/zipper.cc:11:43"): hooks of the tests leave its verb out, so that the
-/// deletion score can ask whether a test program misses it.
+/// True for the site that LAMELLA_DELETE names ("fence src/index/zipper.cc:11:43"): hooks of the
+/// tests leave its verb out, so that the deletion score can ask whether a test program misses it.
 bool DeletedByEnvironment(PersistSite::Kind kind, const Site& site);
 
 class Simulator final : public PersistHook {
  public:
-  /// The replicas hold a state that a crash could leave; "" if a store recovers from it as it must, else what is wrong.
+  /// The replicas hold a state that a crash could leave; "" if a store recovers from it as it must,
+  /// else what is wrong.
   using Visit = std::function<std::string()>;
 
   /// `replicas`: a file for each pool part, made here.
@@ -86,18 +95,22 @@ class Simulator final : public PersistHook {
   void Start();
   /// No more cuts; what is stored is still followed.
   void Stop() { cutting_ = false; }
-  /// Cuts from the first store on that is made once the parts are mapped (again): what they hold then is durable.
+  /// Cuts from the first store on that is made once the parts are mapped (again): what they hold
+  /// then is durable.
   void Resume() { running_ = cutting_ = true; }
   /// The same as Forget and Resume, and as if nothing had been cut before, with another seed.
   void Restart(uint64_t seed);
-  /// After Restart, for a store that is opened on the replicas of `of`: what is durable there is durable here, and no more.
+  /// After Restart, for a store that is opened on the replicas of `of`: what is durable there is
+  /// durable here, and no more.
   void Inherit(const Simulator& of);
-  /// The files behind the parts were replaced: what is mapped next is durable as it is. A store that is closed in order and opened
-  /// again goes on instead: what it did not flush may still be lost.
+  /// The files behind the parts were replaced: what is mapped next is durable as it is. A store
+  /// that is closed in order and opened again goes on instead: what it did not flush may still be
+  /// lost.
   void Forget();
   /// The power may be cut here.
   void Cut();
-  /// Puts one more state of this moment into the replicas and leaves it there; Settle follows when it was looked at.
+  /// Puts one more state of this moment into the replicas and leaves it there; Settle follows when
+  /// it was looked at.
   void Leave(Random* random);
   void Settle();
 
@@ -144,10 +157,12 @@ class Simulator final : public PersistHook {
     uint64_t replica_bytes = 0;
   };
   struct Unit {
-    std::vector<std::string> versions;  // since the durable one; the last is the content when it was last looked at
-    std::vector<uint64_t> numbers;      // theirs, over all units
-    uint64_t durable = 0;               // the number up to which they are durable, or older than what is
-    uint64_t changed_at = 0;            // cut number
+    // since the durable one; the last is the content when it was last looked at
+    std::vector<std::string> versions;
+    std::vector<uint64_t> numbers;  // theirs, over all units
+    // the number up to which they are durable, or older than what is
+    uint64_t durable = 0;
+    uint64_t changed_at = 0;  // cut number
   };
   using Key = uint64_t;                  // part : 16 | offset : 48
   using Choice = std::vector<uint16_t>;  // by unit: 0 its durable content, i its versions[i - 1]

@@ -1,5 +1,6 @@
-// What a test writes into the superblocks of a pool's file so that the next open takes it for what it stands for: the file of a store
-// that lost its power, or the file itself where the test put a copy in its place.
+// What a test writes into the superblocks of a pool's file so that the next open takes it for what
+// it stands for: the file of a store that lost its power, or the file itself where the test put a
+// copy in its place.
 #ifndef LAMELLA_TESTING_SUPERBLOCK_MARKS_H_
 #define LAMELLA_TESTING_SUPERBLOCK_MARKS_H_
 
@@ -44,7 +45,8 @@ void EditSuperblocksOf(const std::string& path, Change&& change) {
 
 /// Another boot of the machine finds the file.
 inline void MarkAnotherBoot(const std::string& path) {
-  EditSuperblocksOf(path, [](Superblock* copy, int) { copy->boot_id[0]++; });  // never back to an earlier one
+  // never back to an earlier one
+  EditSuperblocksOf(path, [](Superblock* copy, int) { copy->boot_id[0]++; });
 }
 
 /// The bytes in the file stand for those of a file that was never copied.

@@ -25,8 +25,10 @@ std::string Root() {
 TempDir::TempDir() {
   std::string pattern = Root() + "/lamella_test.XXXXXX";
   if (::mkdtemp(pattern.data()) == nullptr) {
-    std::fprintf(stderr, "cannot make a temporary directory like %s; point TMPDIR to one that can be written\n",
-                 pattern.c_str());
+    std::fprintf(
+        stderr,
+        "cannot make a temporary directory like %s; point TMPDIR to one that can be written\n",
+        pattern.c_str());
     std::abort();
   }
   path_ = pattern;
@@ -41,7 +43,8 @@ TempDir::~TempDir() {
   std::filesystem::remove_all(path_, ignored);
 }
 
-ScopedEnv::ScopedEnv(std::string name, const std::optional<std::string>& value) : name_(std::move(name)) {
+ScopedEnv::ScopedEnv(std::string name, const std::optional<std::string>& value)
+    : name_(std::move(name)) {
   const char* before = std::getenv(name_.c_str());
   if (before != nullptr) before_ = before;
   Set(value);

@@ -1,4 +1,5 @@
-// A directory for one test, removed with all that is in it. Also a value of the environment for one scope.
+// A directory for one test, removed with all that is in it. Also a value of the environment for one
+// scope.
 #ifndef LAMELLA_TESTING_TEMP_DIR_H_
 #define LAMELLA_TESTING_TEMP_DIR_H_
 
@@ -7,8 +8,9 @@
 
 namespace lamella::testing {
 
-/// Made in $TMPDIR where that is set, else in /dev/shm where that can be written, else in the system's temp directory.
-/// Aborts where none can be made. Kept, and named on stdout, where LAMELLA_TEST_KEEP is set.
+/// Made in $TMPDIR where that is set, else in /dev/shm where that can be written, else in the
+/// system's temp directory. Aborts where none can be made. Kept, and named on stdout, where
+/// LAMELLA_TEST_KEEP is set.
 class TempDir {
  public:
   TempDir();
@@ -24,7 +26,8 @@ class TempDir {
   std::string path_;
 };
 
-/// Sets an environment variable (nullopt: unsets it) and puts the old value back at the scope's end.
+/// Sets an environment variable (nullopt: unsets it) and puts the old value back at the scope's
+/// end.
 /// Threads: not while another thread reads the environment.
 class ScopedEnv {
  public:

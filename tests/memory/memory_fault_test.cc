@@ -1,5 +1,6 @@
-// What a store does where the system refuses memory: a call answers IOError or does what it was asked to, what was acknowledged
-// stays, and nothing is thrown. In a binary of its own, whose operator new refuses what a test wants refused (refusing_new.h).
+// What a store does where the system refuses memory: a call answers IOError or does what it was
+// asked to, what was acknowledged stays, and nothing is thrown. In a binary of its own, whose
+// operator new refuses what a test wants refused (refusing_new.h).
 
 #include <map>
 #include <memory>
@@ -53,7 +54,8 @@ class MemoryFaults : public ::testing::TestWithParam<Config> {
   }
   std::string RandomValue() {
     const bool large = random_.Uniform(20) == 0;
-    return std::string(random_.Uniform(large ? 200 << 10 : 300), static_cast<char>('a' + random_.Uniform(26)));
+    return std::string(random_.Uniform(large ? 200 << 10 : 300),
+                       static_cast<char>('a' + random_.Uniform(26)));
   }
   // Runs `call` with its nth allocation refused, and perhaps all behind it.
   template <class Call>
@@ -192,9 +194,10 @@ TEST_P(MemoryFaults, ACallAnswersAndChangesAllOrNothing) {
         }).ok();
         break;
       }
-      case 10: {  // now and then: what they were refused makes the store read-only, and Resume goes on
+      case 10: {  // now and then: what it was refused makes the store read-only, and Resume goes on
         if (random_.Uniform(40) != 0) break;
-        const Status s = Refusing([&] { return random_.OneIn(2) ? db_->Flush() : db_->CompactRange({}, {}); });
+        const Status s =
+            Refusing([&] { return random_.OneIn(2) ? db_->Flush() : db_->CompactRange({}, {}); });
         EXPECT_TRUE(s.ok() || s.IsIOError() || s.IsReadOnly()) << s.ToString();
         break;
       }
@@ -258,7 +261,8 @@ TEST_P(MemoryFaults, OpeningAndClosingAnswerAndLoseNothing) {
   ExpectModel();
 }
 
-// Whatever background work was refused: the store says so, goes on where it is told to, and opens again.
+// Whatever background work was refused: the store says so, goes on where it is told to, and opens
+// again.
 TEST_P(MemoryFaults, AStoreWhoseBackgroundWorkWasRefusedLosesNothing) {
   Open();
   for (uint32_t session = 0; session < 12; ++session) {
@@ -287,7 +291,8 @@ TEST_P(MemoryFaults, AStoreWhoseBackgroundWorkWasRefusedLosesNothing) {
     }
     one_in = 0;
     errors_ += errors;
-    for (int jobs = 0; !db_->WaitForIdle().ok() && jobs < 10; ++jobs) {  // those that were under way may still fail
+    // those that were under way may still fail
+    for (int jobs = 0; !db_->WaitForIdle().ok() && jobs < 10; ++jobs) {
       ASSERT_TRUE(db_->Resume().ok());
     }
     ExpectModel();
@@ -306,7 +311,8 @@ TEST_P(MemoryFaults, AStoreWhoseBackgroundWorkWasRefusedLosesNothing) {
   EXPECT_GT(errors_, 12u) << "nothing was refused in the background";
 }
 
-INSTANTIATE_TEST_SUITE_P(Logs, MemoryFaults, ::testing::Values(Config{"unified", true}, Config{"plain", false}),
+INSTANTIATE_TEST_SUITE_P(Logs, MemoryFaults,
+                         ::testing::Values(Config{"unified", true}, Config{"plain", false}),
                          NameOf);
 
 }  // namespace

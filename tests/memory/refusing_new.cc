@@ -53,7 +53,9 @@ void* operator new(size_t bytes) { return AllocateOrThrow(bytes, 1); }
 void* operator new[](size_t bytes) { return AllocateOrThrow(bytes, 1); }
 void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return Allocate(bytes, 1); }
 void* operator new[](size_t bytes, const std::nothrow_t&) noexcept { return Allocate(bytes, 1); }
-void* operator new(size_t bytes, std::align_val_t a) { return AllocateOrThrow(bytes, static_cast<size_t>(a)); }
+void* operator new(size_t bytes, std::align_val_t a) {
+  return AllocateOrThrow(bytes, static_cast<size_t>(a));
+}
 void* operator new(size_t bytes, std::align_val_t a, const std::nothrow_t&) noexcept {
   return Allocate(bytes, static_cast<size_t>(a));
 }

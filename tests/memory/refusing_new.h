@@ -1,5 +1,5 @@
-// The operator new of a binary of tests: it refuses what a test wants refused. A file of its own, so that no compiler sees that what is
-// deleted comes from malloc.
+// The operator new of a binary of tests: it refuses what a test wants refused. A file of its own,
+// so that no compiler sees that what is deleted comes from malloc.
 #ifndef LAMELLA_TESTS_MEMORY_REFUSING_NEW_H_
 #define LAMELLA_TESTS_MEMORY_REFUSING_NEW_H_
 
@@ -8,7 +8,8 @@
 
 namespace lamella::testing {
 
-/// Of this thread: allocations until one is refused, negative where none is; whether all behind it are, too; whether one was.
+/// Of this thread: allocations until one is refused, negative where none is; whether all behind it
+/// are, too; whether one was.
 extern thread_local int64_t until_refused;
 extern thread_local bool refuses_all_behind;
 extern thread_local bool refused;

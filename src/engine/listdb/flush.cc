@@ -1,4 +1,5 @@
-// Flush and lazy group checkpointing (6.3): a MemTable becomes an L0 PMTable, and later durable as one.
+// Flush and lazy group checkpointing (6.3): a MemTable becomes an L0 PMTable, and later durable as
+// one.
 
 #include <algorithm>
 
@@ -13,7 +14,8 @@ namespace {
 // Records of a table that are looked up when it is flushed.
 constexpr uint64_t kSampledRecords = 64;
 
-// Walks a tree's entries in order while the first lines of the records ahead, which will be written, are on their way.
+// Walks a tree's entries in order while the first lines of the records ahead, which will be
+// written, are on their way.
 class RecordWalk {
  public:
   RecordWalk(const Pool* pool, const HeadTree* tree) : pool_(pool), ahead_(tree) {
@@ -82,12 +84,13 @@ std::shared_ptr<L0Table> ListDb::NewTable(const MemTable& memtable) {
   return table;
 }
 
-// Writes each record's links in the table's order (Algorithm 5). They are not flushed: until the checkpoint, recovery re-sorts
-// the records from the log.
+// Writes each record's links in the table's order (Algorithm 5). They are not flushed: until the
+// checkpoint, recovery re-sorts the records from the log.
 void ListDb::LinkRecords(const HeadTree& tree, L0Table* table, std::vector<Sampled>* sample) {
   PmWord* last[kPoolPartsMax][kHeightMax];
   for (uint32_t lane = 0; lane < kPoolPartsMax; ++lane) {
-    for (uint32_t layer = 0; layer < kHeightMax; ++layer) last[lane][layer] = &table->heads->next[lane][layer];
+    for (uint32_t layer = 0; layer < kHeightMax; ++layer)
+      last[lane][layer] = &table->heads->next[lane][layer];
   }
   const auto set = [&](PmWord* word, PmPtr to) {
     const uint64_t value = EncodeLink(to);
@@ -116,21 +119,25 @@ void ListDb::LinkRecords(const HeadTree& tree, L0Table* table, std::vector<Sampl
       before = record->link(layer);
     }
     if (index++ % sampled_each == 0) {
-      const bool replaced = previous.reference != 0 && pool_->At<Record>(previous.place())->key() == record->key();
+      const bool replaced =
+          previous.reference != 0 && pool_->At<Record>(previous.place())->key() == record->key();
       sample->push_back({place, replaced});
     }
     if (lookup_cache_.enabled()) {
       // Versions of a key come newest first; only that one may enter.
       const bool same_head = previous.reference != 0 && previous.head_high == entry.head_high &&
-                             previous.head_low == entry.head_low && previous.key_class() == entry.key_class();
-      const bool same_key = same_head && (entry.key_class() != HeadTree::kLongKeyClass ||
-                                          pool_->At<Record>(previous.place())->key() == record->key());
+                             previous.head_low == entry.head_low &&
+                             previous.key_class() == entry.key_class();
+      const bool same_key =
+          same_head && (entry.key_class() != HeadTree::kLongKeyClass ||
+                        pool_->At<Record>(previous.place())->key() == record->key());
       if (!same_key) filler.Push(Hash64(record->key()), place);
     }
     previous = entry;
   }
   for (auto& lane : last) {
-    for (PmWord* word : lane) set(word, PmPtr());  // a record that was linked before a crash has old links
+    // a record that was linked before a crash has old links
+    for (PmWord* word : lane) set(word, PmPtr());
   }
 }
 
@@ -145,14 +152,16 @@ void ListDb::DropCopies(std::span<const PmPtr> copies) {
   flush_arena_->Commit();
   flush_arena_->Seal();
   for (const PmPtr copy : copies) {
-    pool_->At<Record>(copy)->MarkObsolete(&flush_persister_);  // no rebuilding may find it beside its original
+    // no rebuilding may find it beside its original
+    pool_->At<Record>(copy)->MarkObsolete(&flush_persister_);
     CountDead(copy, pool_->At<Record>(copy)->bytes());
   }
   flush_persister_.Fence();
   flush_arena_floor_.store(FlushArenaEnd(), std::memory_order_seq_cst);  // gc may have them
 }
 
-// The plain log's flush: records are copied in key order into the arena, with room for links (the baseline of figure 33).
+// The plain log's flush: records are copied in key order into the arena, with room for links (the
+// baseline of figure 33).
 Status ListDb::CopyRecords(const MemTable& memtable, std::shared_ptr<HeadTree>* copied) {
   *copied = std::make_shared<HeadTree>(pool_, context_.memory);
   Random random(memtable.id() * 0x9e3779b97f4a7c15ull);
@@ -161,8 +170,8 @@ Status ListDb::CopyRecords(const MemTable& memtable, std::shared_ptr<HeadTree>* 
   for (RecordWalk at(pool_, &memtable.tree()); at.Valid(); at.Next()) {
     const Record* record = pool_->At<Record>(at.entry().place());
     const uint32_t height = RandomHeight(&random);
-    Status s =
-        flush_arena_->Prepare(RecordBytes(height, record->key().size(), record->value().size()), Claimant::kReclaim);
+    Status s = flush_arena_->Prepare(
+        RecordBytes(height, record->key().size(), record->value().size()), Claimant::kReclaim);
     if (!s.ok()) {
       DropCopies(places);
       return s;
@@ -172,7 +181,8 @@ Status ListDb::CopyRecords(const MemTable& memtable, std::shared_ptr<HeadTree>* 
          .key = record->key(),
          .value = record->value(),
          .height = height,
-         // after a power cut on page media the copies may be all that is left of a batch, or of a part of one
+         // after a power cut on page media the copies may be all that is left of a batch, or of a
+         // part of one
          .batch_remaining = record->header.batch_remaining}));
   }
   flush_arena_->Commit();
@@ -197,12 +207,14 @@ Status ListDb::FlushMemTable(const std::shared_ptr<MemTable>& memtable) {
     Status s = CopyRecords(*memtable, &copied);
     if (!s.ok()) return s;
     LinkRecords(*copied, table.get(), &sample);
-    table->bytes += memtable->copy_bytes();  // beside the originals, which stay until the checkpoint
+    // beside the originals, which stay until the checkpoint
+    table->bytes += memtable->copy_bytes();
     table->tree = copied;
   }
   table->live_share = LiveShareOf(sample, *CurrentTables());
   if (!options_.l0_in_dram) table->tree = nullptr;
-  EpochDomain::Retirement settling([settled = table->settled] { settled->store(true, std::memory_order_release); });
+  EpochDomain::Retirement settling(
+      [settled = table->settled] { settled->store(true, std::memory_order_release); });
   {
     const std::lock_guard lock(tables_mu_);
     auto tables = std::make_shared<ListDbTables>(*CurrentTables());
@@ -220,11 +232,12 @@ Status ListDb::FlushMemTable(const std::shared_ptr<MemTable>& memtable) {
 // What MemTables and trees may take together.
 uint64_t ListDb::TablesBytesMax() const {
   if (!context_.memory->MustShrink()) return BufferedBytesMax() + 2 * memtable_bytes_;
-  return std::min(tables_bytes_max_, std::max(context_.memory->ShareOf(tables_bytes_max_), 2 * kMemTableBytesMin));
+  return std::min(tables_bytes_max_,
+                  std::max(context_.memory->ShareOf(tables_bytes_max_), 2 * kMemTableBytesMin));
 }
 
-// Keeps the trees of L0 within the budget: the newest go without one, the oldest are merged next and
-// use theirs for it. Where zipper compaction keeps up, writers wait before it comes to that
+// Keeps the trees of L0 within the budget: the newest go without one, the oldest are merged next
+// and use theirs for it. Where zipper compaction keeps up, writers wait before it comes to that
 // (UpdateWriteDelay), but for the MemTables that were being filled and flushed then.
 void ListDb::TrimTrees(ListDbTables* tables) const {
   const uint64_t bytes_max = TablesBytesMax();
@@ -252,8 +265,8 @@ bool ListDb::MustShrink() {
          second_chance_.IsTooLarge() || tree_bytes > TablesBytesMax() || IsFull(*read_set->active);
 }
 
-// What a store gives back is found without it, if more slowly. The MemTable becomes a table, whose tree goes where there is no
-// room for it.
+// What a store gives back is found without it, if more slowly. The MemTable becomes a table, whose
+// tree goes where there is no room for it.
 Status ListDb::Shrink() {
   second_chance_.Shrink();
   {
@@ -264,16 +277,19 @@ Status ListDb::Shrink() {
   }
   SwitchMemTable(false);
   const MemoryAccount& memory = *context_.memory;
-  while (memory.MustShrink() && lookup_cache_.memory_bytes() > memory.ShareOf(lookup_cache_.bytes_max())) {
+  while (memory.MustShrink() &&
+         lookup_cache_.memory_bytes() > memory.ShareOf(lookup_cache_.bytes_max())) {
     lookup_cache_.Shrink();
     pool_->readers()->Collect();
   }
   return Status::OK();
 }
 
-// Makes all tables that are not yet durable so, with one fence for the group, and moves the boundary.
+// Makes all tables that are not yet durable so, with one fence for the group, and moves the
+// boundary.
 //   crash before the edit    recovery re-sorts the records from the log; the links do not count
-//   crash after it           the tables are found through the catalog, the log before the boundary is not read again
+//   crash after it           the tables are found through the catalog; the log before the boundary
+//                            is not read again
 Status ListDb::Checkpoint() {
   std::vector<std::shared_ptr<const L0Table>> group;  // oldest first
   const auto current = CurrentTables();
@@ -317,8 +333,10 @@ Status ListDb::Checkpoint() {
   }
   Status s = Edit(ListDbEdit::kCheckpoint, [&](ListDbState* state) {
     for (const auto& table : durable) {
-      const auto is_it = [&](const L0TableState& l0) { return l0.id == table->state.id; };  // a redo finds it there
-      if (std::none_of(state->l0.begin(), state->l0.end(), is_it)) state->l0.push_back(table->state);
+      // a redo finds it there
+      const auto is_it = [&](const L0TableState& l0) { return l0.id == table->state.id; };
+      if (std::none_of(state->l0.begin(), state->l0.end(), is_it))
+        state->l0.push_back(table->state);
     }
     state->boundary = durable.back()->state.sealed;
     state->flushed_sequence = durable.back()->state.last_sequence;

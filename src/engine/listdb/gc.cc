@@ -1,9 +1,9 @@
-// Garbage collection of chunks (6.5.4, and the future work named there): the living records of mostly
-// dead chunks are copied in key order into fresh chunks, which also restores locality, and the old
-// chunks become free. Which chunks those are is decided in space.cc.
+// Garbage collection of chunks (6.5.4, and the future work named there): the living records of
+// mostly dead chunks are copied in key order into fresh chunks, which also restores locality, and
+// the old chunks become free. Which chunks those are is decided in space.cc.
 //
-// It comes to an end: a chunk is emptied only where it has dead records, or is sparse and of an earlier
-// session, and the copies are neither.
+// It comes to an end: a chunk is emptied only where it has dead records, or is sparse and of an
+// earlier session, and the copies are neither.
 
 #include <algorithm>
 #include <array>
@@ -15,7 +15,8 @@ namespace lamella {
 
 namespace {
 
-// Searches whose results are used before the next begin: what they fetched is still in the processor's caches.
+// Searches whose results are used before the next begin: what they fetched is still in the
+// processor's caches.
 constexpr size_t kPlacesAtOnce = 1024;
 
 }  // namespace
@@ -36,7 +37,8 @@ ListDb::InL1 ListDb::FindInL1(PmPtr place, PmPtr* before) const {
 
 ListDb::InL1 ListDb::InL1By(const Zipper::Place& found) const {
   if (found.next == found.element) return InL1::kLinked;
-  const bool astray = found.next.damaged() || (found.before && !VerifyRecord(*pool_, found.before).ok()) ||
+  const bool astray = found.next.damaged() ||
+                      (found.before && !VerifyRecord(*pool_, found.before).ok()) ||
                       (found.next && !VerifyRecord(*pool_, found.next).ok());
   return astray ? InL1::kUnknown : InL1::kNotLinked;
 }
@@ -46,7 +48,8 @@ bool ListDb::HasOlderBehind(PmPtr place) const {
   return next && (next.damaged() || l1_->At(next)->key() == l1_->At(place)->key());
 }
 
-// Takes a linked element out of L1 if it is an old version that nobody needs, or a delete with nothing behind it.
+// Takes a linked element out of L1 if it is an old version that nobody needs, or a delete with
+// nothing behind it.
 ListDb::Drop ListDb::DropIfDead(PmPtr before, PmPtr place) {
   Record* record = pool_->At<Record>(place);
   const bool is_delete = record->kind() == RecordKind::kDelete;
@@ -79,8 +82,9 @@ ListDb::Drop ListDb::DropIfDead(PmPtr before, PmPtr place) {
 //   1  unlinked, fence       nothing marked, all of it found again by the next gc
 //   2  puts marked, synced   a rebuilding finds the deletes, and no put behind them
 //   3  deletes marked        a rebuilding finds neither
-// A mark before its unlinking is durable would let gc free what is linked still. The fence is also what makes the marks of earlier
-// passes durable: a delete is never dropped in the pass that drops what it shields (Shields), so its put's mark is older.
+// A mark before its unlinking is durable would let gc free what is linked still. The fence is also
+// what makes the marks of earlier passes durable: a delete is never dropped in the pass that drops
+// what it shields (Shields), so its put's mark is older.
 Status ListDb::MarkDropped() {
   if (dropped_puts_.empty() && dropped_deletes_.empty()) return Status::OK();
   gc_persister_.Fence();
@@ -90,14 +94,16 @@ Status ListDb::MarkDropped() {
   if (!dropped_deletes_.empty()) {
     if (LosesUnsynced()) s = SyncAll();
     if (s.ok()) {
-      for (const PmPtr place : dropped_deletes_) pool_->At<Record>(place)->MarkObsolete(&gc_persister_);
+      for (const PmPtr place : dropped_deletes_)
+        pool_->At<Record>(place)->MarkObsolete(&gc_persister_);
     }
     dropped_deletes_.clear();
   }
   return s;
 }
 
-// Lets go of the deletes that lost what they shielded, once no iterator is left that may stand on it.
+// Lets go of the deletes that lost what they shielded, once no iterator is left that may stand on
+// it.
 void ListDb::SettleShields() {
   const auto generation = std::make_shared<uint64_t>(0);
   EpochDomain::Retirement retirement([shields = shields_, generation, news = settled_news_] {
@@ -108,9 +114,9 @@ void ListDb::SettleShields() {
   if (*generation != 0) pool_->holders()->Retire(std::move(retirement));
 }
 
-// Finds what lives in the victims, in key order, and drops what is dead. A victim with damage is left as it is: moving records would
-// give them fresh checksums. One with a delete that may go as soon as some reader is gone waits: freed now, it would wait for that
-// reader all the same.
+// Finds what lives in the victims, in key order, and drops what is dead. A victim with damage is
+// left as it is: moving records would give them fresh checksums. One with a delete that may go as
+// soon as some reader is gone waits: freed now, it would wait for that reader all the same.
 Status ListDb::GatherLive(std::vector<ChunkRef>* victims, std::vector<Victim>* live) {
   std::vector<Victim> unmarked;
   std::vector<HeldBack> chunks(victims->size());
@@ -124,12 +130,14 @@ Status ListDb::GatherLive(std::vector<ChunkRef>* victims, std::vector<Victim>* l
           if (!record->obsolete()) unmarked.push_back({place, i});
         },
         [&](const Gap& gap) { gaps.push_back(gap); });
-    // Else what is torn was dead (Check says how that comes). Of what is damaged `check` names the place.
+    // Else what is torn was dead (Check says how that comes). Of what is damaged `check` names the
+    // place.
     chunks[i] = {chunk.epoch, IsLinkedInto(gaps)};
     stays[i] = chunks[i].damaged;
   }
   std::sort(unmarked.begin(), unmarked.end(), [&](const Victim& a, const Victim& b) {
-    return CompareInternal(pool_->At<Record>(a.place)->internal_key(), pool_->At<Record>(b.place)->internal_key()) < 0;
+    return CompareInternal(pool_->At<Record>(a.place)->internal_key(),
+                           pool_->At<Record>(b.place)->internal_key()) < 0;
   });
   const Zipper searches(l1_.get(), &gc_persister_, this);
   std::vector<Zipper::Place> places;
@@ -142,7 +150,8 @@ Status ListDb::GatherLive(std::vector<ChunkRef>* victims, std::vector<Victim>* l
     for (size_t i = from; i < to; ++i) {
       const Victim& victim = unmarked[i];
       PmPtr before = places[i - from].before;
-      const InL1 in_l1 = dropped && before == dropped ? FindInL1(victim.place, &before) : InL1By(places[i - from]);
+      const InL1 in_l1 =
+          dropped && before == dropped ? FindInL1(victim.place, &before) : InL1By(places[i - from]);
       if (in_l1 != InL1::kLinked) {  // replaced, or never linked
         if (in_l1 == InL1::kUnknown) chunks[victim.chunk].damaged = stays[victim.chunk] = true;
         continue;
@@ -166,8 +175,9 @@ Status ListDb::GatherLive(std::vector<ChunkRef>* victims, std::vector<Victim>* l
   return MarkDropped();
 }
 
-// Copies the living, given in key order, and swings the links to the copies (Zipper::Replace). A crash before that leaves the copies in
-// no list: dead space in the arena, which recovery marks (MarkOrphans). The victims are owned until all is durable.
+// Copies the living, given in key order, and swings the links to the copies (Zipper::Replace). A
+// crash before that leaves the copies in no list: dead space in the arena, which recovery marks
+// (MarkOrphans). The victims are owned until all is durable.
 Status ListDb::Relocate(std::span<const Victim> live) {
   std::vector<PmPtr> copies;
   copies.reserve(live.size());
@@ -181,13 +191,16 @@ Status ListDb::Relocate(std::span<const Victim> live) {
         unused->Seal();
       }
       for (const PmPtr copy : copies) {
-        pool_->At<Record>(copy)->MarkObsolete(&gc_persister_);  // no rebuilding may find it when its original is gone
+        // no rebuilding may find it when its original is gone
+        pool_->At<Record>(copy)->MarkObsolete(&gc_persister_);
         CountDead(copy, pool_->At<Record>(copy)->bytes());
       }
       return s;
     }
-    copies.push_back(arena.Append(
-        {.tag = record->tag(), .key = record->key(), .value = record->value(), .height = record->height()}));
+    copies.push_back(arena.Append({.tag = record->tag(),
+                                   .key = record->key(),
+                                   .value = record->value(),
+                                   .height = record->height()}));
     gc_bytes_relocated_.fetch_add(record->bytes(), std::memory_order_relaxed);
   }
   for (auto& arena : gc_arenas_) {
@@ -198,24 +211,29 @@ Status ListDb::Relocate(std::span<const Victim> live) {
   for (size_t i = 0; i < live.size(); ++i) moves.push_back({live[i].place, copies[i]});
   Status s = Zipper(l1_.get(), &gc_persister_, this).Replace(moves);
   if (!s.ok()) return s;
-  // The order keeps LookupCache I3: once the second-chance cache names the copies, no search finds an original any more; whoever
-  // did is refused from the advance on, and what it had put in before is replaced behind it.
+  // The order keeps LookupCache I3: once the second-chance cache names the copies, no search finds
+  // an original any more; whoever did is refused from the advance on, and what it had put in before
+  // is replaced behind it.
   for (const auto& [from, to] : moves) {
     // The same internal key: takes the new address.
-    if (!second_chance_.Insert(pool_->At<Record>(to), to)) second_chance_.Remove(pool_->At<Record>(from), from);
+    if (!second_chance_.Insert(pool_->At<Record>(to), to))
+      second_chance_.Remove(pool_->At<Record>(from), from);
   }
   lookup_cache_.AdvanceGeneration();
   for (const auto& [from, to] : moves) {
-    if (lookup_cache_.enabled()) lookup_cache_.Replace(Hash64(pool_->At<Record>(to)->key()), from, to);
+    if (lookup_cache_.enabled())
+      lookup_cache_.Replace(Hash64(pool_->At<Record>(to)->key()), from, to);
   }
-  if (!moves.empty() && LosesUnsynced()) s = SyncAll();  // the copies, before the originals are marked
+  // the copies, before the originals are marked
+  if (!moves.empty() && LosesUnsynced()) s = SyncAll();
   if (!s.ok()) return s;
   // Their chunks may stay for a while, and be read by a rebuilding.
   for (const auto& [from, to] : moves) pool_->At<Record>(from)->MarkObsolete(&gc_persister_);
   return Status::OK();
 }
 
-// As if each copy began a chunk that the one before leaves no room in. Others may claim meanwhile: then Relocate ends with NoSpace.
+// As if each copy began a chunk that the one before leaves no room in. Others may claim meanwhile:
+// then Relocate ends with NoSpace.
 bool ListDb::HasRoomForCopies(std::span<const Victim> live) const {
   std::array<uint64_t, kPoolPartsMax> chunks{};
   std::array<uint64_t, kPoolPartsMax> room{};
@@ -232,17 +250,20 @@ bool ListDb::HasRoomForCopies(std::span<const Victim> live) const {
   for (uint32_t part = 0; part < pool_->part_count(); ++part) {
     if (chunks[part] == 0) continue;
     const uint64_t available = pool_->chunks_available(part);
-    if (available < pool_->chunks_kept_for_index(part) || chunks[part] > available - pool_->chunks_kept_for_index(part))
+    if (available < pool_->chunks_kept_for_index(part) ||
+        chunks[part] > available - pool_->chunks_kept_for_index(part))
       return false;
   }
   return true;
 }
 
-// Empties the chunks and frees them. NoSpace: there was no room for the copies, and they stay as they are.
+// Empties the chunks and frees them. NoSpace: there was no room for the copies, and they stay as
+// they are.
 Status ListDb::Empty(std::vector<ChunkRef> victims, bool* progress) {
   std::vector<Victim> live;
   Status s = GatherLive(&victims, &live);
-  if (s.ok() && !HasRoomForCopies(live)) s = Status::NoSpace("no chunks for the copies that gc makes");
+  if (s.ok() && !HasRoomForCopies(live))
+    s = Status::NoSpace("no chunks for the copies that gc makes");
   if (s.ok()) s = Relocate(live);
   gc_persister_.Fence();  // links, marks: before any victim is free (I5)
   if (s.ok() && LosesUnsynced()) s = SyncAll();
@@ -256,7 +277,8 @@ Status ListDb::Empty(std::vector<ChunkRef> victims, bool* progress) {
 Status ListDb::CollectGarbage(GcGoal goal, bool* progress) {
   *progress = false;
   snapshots_ = context_.snapshots->Now();
-  if (goal != GcGoal::kEnd) garbage_bytes_.store(0, std::memory_order_relaxed);  // that one looks at few chunks
+  // that one looks at few chunks
+  if (goal != GcGoal::kEnd) garbage_bytes_.store(0, std::memory_order_relaxed);
   for (bool again = true; again;) {
     if (settled_news_->exchange(false)) {
       std::erase_if(held_back_, [](const auto& held) { return !held.second.damaged; });
@@ -283,9 +305,10 @@ Status ListDb::CollectGarbage(GcGoal goal, bool* progress) {
   return Status::OK();
 }
 
-// Walks L1 over [begin, end), or the first `elements_max` of it, and takes out what nobody needs any
-// more. Damage ends it. `rest` is where it stopped short, else empty.
-Status ListDb::SweepRange(std::string_view begin, std::string_view end, uint64_t elements_max, std::string* rest) {
+// Walks L1 over [begin, end), or the first `elements_max` of it, and takes out what nobody needs
+// any more. Damage ends it. `rest` is where it stopped short, else empty.
+Status ListDb::SweepRange(std::string_view begin, std::string_view end, uint64_t elements_max,
+                          std::string* rest) {
   snapshots_ = context_.snapshots->Now();
   rest->clear();
   PmPtr before = begin.empty() ? PmPtr() : FindBeforeInL1({begin, kTagFirst});
@@ -313,7 +336,8 @@ Status ListDb::SweepRange(std::string_view begin, std::string_view end, uint64_t
     if (DropIfDead(before, at) != Drop::kDropped) before = at;
     at = behind;
   }
-  Status s = MarkDropped();  // the last marks are hints: a delete may be found again, a put has a newer version
+  // the last marks are hints: a delete may be found again, a put has a newer version
+  Status s = MarkDropped();
   SettleShields();
   if (at.damaged()) return DescribeDamage(*pool_, at);
   return s;

@@ -18,7 +18,8 @@ uint64_t Share(uint64_t bytes, double share) {
 uint64_t TablesBytes(const Options& options) {
   const uint64_t caches = Share(options.memory_budget_bytes, options.listdb.lookup_cache_share) +
                           Share(options.memory_budget_bytes, options.listdb.second_chance_share);
-  const uint64_t left = options.memory_budget_bytes > caches ? options.memory_budget_bytes - caches : 0;
+  const uint64_t left =
+      options.memory_budget_bytes > caches ? options.memory_budget_bytes - caches : 0;
   return std::max(left, options.memory_budget_bytes / 8);
 }
 
@@ -51,9 +52,14 @@ ListDb::ListDb(const EngineContext& context)
       tables_bytes_max_(TablesBytes(*context.options)),
       memtable_bytes_(MemTableBytes(*context.options)),
       lookup_cache_(
-          Share(context.options->memory_budget_bytes, options_.lookup_cache_share), context.pool->readers(),
-          [pool = context.pool](auto places, uint64_t* hashes) { HashRecords(*pool, places, hashes); }, context.memory),
-      second_chance_(context.pool, Share(context.options->memory_budget_bytes, options_.second_chance_share),
+          Share(context.options->memory_budget_bytes, options_.lookup_cache_share),
+          context.pool->readers(),
+          [pool = context.pool](auto places, uint64_t* hashes) {
+            HashRecords(*pool, places, hashes);
+          },
+          context.memory),
+      second_chance_(context.pool,
+                     Share(context.options->memory_budget_bytes, options_.second_chance_share),
                      context.memory),
       compaction_persister_(context.pool->gate(), WriteCause::kCompaction),
       gc_persister_(context.pool->gate(), WriteCause::kGc),
@@ -79,12 +85,14 @@ Status ListDb::SyncAll() {
 
 void ListDb::OnSynced(uint64_t sequence) {
   if (!LosesUnsynced()) return;
-  Status s = Edit(ListDbEdit::kSynced,
-                  [&](ListDbState* state) { state->synced_sequence = std::max(state->synced_sequence, sequence); });
+  Status s = Edit(ListDbEdit::kSynced, [&](ListDbState* state) {
+    state->synced_sequence = std::max(state->synced_sequence, sequence);
+  });
   if (!s.ok()) SetBackgroundError(s);
 }
 
-// The lookup cache is asked for the tables of a ReadSet that was taken before: it never holds an older version than they do.
+// The lookup cache is asked for the tables of a ReadSet that was taken before: it never holds an
+// older version than they do.
 Candidates ListDb::FindCandidates(std::string_view key) {
   Candidates found;
   found.hash = lookup_cache_.enabled() ? Hash64(key) : 0;
@@ -99,8 +107,8 @@ Candidates ListDb::FindCandidates(std::string_view key) {
 }
 
 // Algorithm 7.
-Lookup ListDb::SearchTables(const TableSet& tables, const InternalKey& target, const Candidates& candidates,
-                            bool verify) {
+Lookup ListDb::SearchTables(const TableSet& tables, const InternalKey& target,
+                            const Candidates& candidates, bool verify) {
   for (uint32_t i = 0; i < candidates.count; ++i) {
     const PmPtr place = candidates.places[i];
     const Record* record = pool_->At<Record>(place);
@@ -113,24 +121,26 @@ Lookup ListDb::SearchTables(const TableSet& tables, const InternalKey& target, c
   }
   HopTally hops;
   bool in_l1 = false;
-  Lookup found = FindInTables(static_cast<const ListDbTables&>(tables), target, verify, &hops, &in_l1);
+  Lookup found =
+      FindInTables(static_cast<const ListDbTables&>(tables), target, verify, &hops, &in_l1);
   if (in_l1 && pool_->part_count() > 1) {
     hops_local_.Add(hops.local);
     hops_remote_.Add(hops.remote);
   }
   if (found.state == LookupState::kAbsent || found.state == LookupState::kDamaged) return found;
   (in_l1 ? gets_l1_ : gets_l0_).Add();
-  // Only a read as of after the last flush may fill the cache: no table has a newer version than it found. A flush since then
-  // moved the generation.
+  // Only a read as of after the last flush may fill the cache: no table has a newer version than it
+  // found. A flush since then moved the generation.
   if (in_l1 && TagSequence(target.tag) >= flushed_through_.load(std::memory_order_acquire)) {
-    if (lookup_cache_.PutFound(candidates.hash, found.place, candidates.generation)) context_.nudge();
+    if (lookup_cache_.PutFound(candidates.hash, found.place, candidates.generation))
+      context_.nudge();
   }
   return found;
 }
 
 // From the newest table on; `in_l1` where all those of level 0 were passed. The caller is pinned.
-Lookup ListDb::FindInTables(const ListDbTables& tables, const InternalKey& target, bool verify, HopTally* hops,
-                            bool* in_l1) const {
+Lookup ListDb::FindInTables(const ListDbTables& tables, const InternalKey& target, bool verify,
+                            HopTally* hops, bool* in_l1) const {
   for (const auto& table : tables.l0) {
     if (table->tree != nullptr) {
       HeadTree::Entry entry;
@@ -147,9 +157,11 @@ Lookup ListDb::FindInTables(const ListDbTables& tables, const InternalKey& targe
     HeadTree::Entry entry;
     const SecondChanceCache::Answer answer = second_chance_.FindVersion(target, &entry);
     if (answer == SecondChanceCache::Answer::kAbsent) return {};
-    if (answer == SecondChanceCache::Answer::kFound) return Found(entry.place(), TagKind(entry.tag));
+    if (answer == SecondChanceCache::Answer::kFound)
+      return Found(entry.place(), TagKind(entry.tag));
   }
-  const PmPtr place = l1_->FindAtOrAfter(target, second_chance_.FindAtOrBefore(target), hops, verify);
+  const PmPtr place =
+      l1_->FindAtOrAfter(target, second_chance_.FindAtOrBefore(target), hops, verify);
   if (place.damaged()) return Damaged(place);
   if (!place) return {};
   const Record* record = pool_->At<Record>(place);
@@ -159,9 +171,9 @@ Lookup ListDb::FindInTables(const ListDbTables& tables, const InternalKey& targe
 void ListDb::AddTableIterators(const std::shared_ptr<const TableSet>& tables, bool verify,
                                std::vector<std::unique_ptr<InternalIterator>>* iterators) {
   for (const auto& table : static_cast<const ListDbTables&>(*tables).l0) {
-    iterators->push_back(table->tree != nullptr
-                             ? NewHeadTreeIterator(pool_, table->tree.get())
-                             : NewSkipListIterator(table->list.get(), nullptr, verify, table->merged.get()));
+    iterators->push_back(table->tree != nullptr ? NewHeadTreeIterator(pool_, table->tree.get())
+                                                : NewSkipListIterator(table->list.get(), nullptr,
+                                                                      verify, table->merged.get()));
   }
   iterators->push_back(NewSkipListIterator(l1_.get(), &second_chance_, verify));
 }
@@ -172,7 +184,8 @@ uint64_t ListDb::UncompactedBytes(const TableSet& tables) const {
   if (!options_.zipper_compaction) return 0;
   uint64_t bytes = 0;
   for (const auto& table : static_cast<const ListDbTables&>(tables).l0) {
-    bytes += table->tree != nullptr ? table->tree->memory_bytes() : table->state.count * kTreeBytesPerRecord;
+    bytes += table->tree != nullptr ? table->tree->memory_bytes()
+                                    : table->state.count * kTreeBytesPerRecord;
   }
   return bytes;
 }
@@ -183,7 +196,8 @@ std::optional<Unmerged> ListDb::UnmergedOf(const TableSet& tables) const {
   const auto& l0 = static_cast<const ListDbTables&>(tables).l0;
   for (const auto& table : l0) {
     unmerged.bytes += table->bytes;
-    unmerged.live_bytes += static_cast<uint64_t>(static_cast<double>(table->bytes) * table->live_share);
+    unmerged.live_bytes +=
+        static_cast<uint64_t>(static_cast<double>(table->bytes) * table->live_share);
   }
   if (!l0.empty()) unmerged.live_share_of_last = l0.front()->live_share;
   return unmerged;
@@ -209,12 +223,14 @@ std::optional<Job> ListDb::PickJob(JobClass job_class) {
                    Status s = NoThrow([this] { return pool_->Provision(); });
                    const std::lock_guard done(job_mu_);
                    provisioning_ = false;
-                   return s.IsNoSpace() ? Status::OK() : s;  // writers will find out, and wait for space
+                   // writers will find out, and wait for space
+                   return s.IsNoSpace() ? Status::OK() : s;
                  }};
     }
     return std::nullopt;
   }
-  const std::lock_guard lock(job_mu_);  // first: merge_all_ is then of no later MemTables than these
+  // first: merge_all_ is then of no later MemTables than these
+  const std::lock_guard lock(job_mu_);
   if (auto scan_ahead = PickScanAhead()) return scan_ahead;
   if (l1_waiting_ > 0) return std::nullopt;  // a CompactRange is next
   const auto read_set = CurrentReadSet();
@@ -223,7 +239,8 @@ std::optional<Job> ListDb::PickJob(JobClass job_class) {
   for (const auto& table : tables->l0) fresh += table->checkpointed ? 0 : 1;
   const bool merge_wanted = (options_.zipper_compaction || merge_all_) && !tables->l0.empty();
   const bool merge_starves = merge_wanted && fresh == tables->l0.size();
-  if (!checkpointing_ && fresh > 0 && (fresh >= options_.checkpoint_group_tables || merge_starves || merge_all_)) {
+  if (!checkpointing_ && fresh > 0 &&
+      (fresh >= options_.checkpoint_group_tables || merge_starves || merge_all_)) {
     checkpointing_ = true;
     return Job{"checkpoint", [this] {
                  Status s = NoThrow([this] { return Checkpoint(); });
@@ -273,7 +290,8 @@ std::optional<Job> ListDb::PickJob(JobClass job_class) {
                  return s;
                }};
   }
-  if (!giving_back_ && EndIsHeldUp()) return L1Job("clear the pool's end", [this] { return ClearEnd(); });
+  if (!giving_back_ && EndIsHeldUp())
+    return L1Job("clear the pool's end", [this] { return ClearEnd(); });
   return std::nullopt;
 }
 
@@ -283,11 +301,14 @@ bool ListDb::ReclaimSpace() {
   const auto nothing_left = [this] {
     const auto read_set = CurrentReadSet();
     const std::lock_guard lock(job_mu_);
-    return read_set->sealed.empty() && static_cast<const ListDbTables&>(*read_set->tables).l0.empty() && !gc_wanted_ &&
+    return read_set->sealed.empty() &&
+           static_cast<const ListDbTables&>(*read_set->tables).l0.empty() && !gc_wanted_ &&
            !sweeping_ && recount_left_ == 0 && !l1_busy_;
   };
-  // Reclaiming again what the last writer has just failed to would only make every write on a full pool slow.
-  if (nothing_left() && unreclaimed_bytes_.load(std::memory_order_relaxed) == 0 && pool_->CollectDeferred() == 0)
+  // Reclaiming again what the last writer has just failed to would only make every write on a full
+  // pool slow.
+  if (nothing_left() && unreclaimed_bytes_.load(std::memory_order_relaxed) == 0 &&
+      pool_->CollectDeferred() == 0)
     return false;
   {
     const std::lock_guard lock(job_mu_);
@@ -314,10 +335,13 @@ Status ListDb::CompactRange(std::string_view begin, std::string_view end) {
 
 Status ListDb::CompactL1(std::string_view begin, std::string_view end) {
   Status s = MergeTablesOfNow();
-  // Twice: a delete may go only once nobody can stand on a version that it shielded (I4); an open iterator keeps it.
+  // Twice: a delete may go only once nobody can stand on a version that it shielded (I4); an open
+  // iterator keeps it.
   for (int pass = 0; s.ok() && pass < 2; ++pass) {
     for (int i = 0; i < 50; ++i) {
-      if (pool_->CollectDeferred() == 0 && pool_->readers()->Collect() == 0 && pool_->holders()->Collect() == 0) break;
+      if (pool_->CollectDeferred() == 0 && pool_->readers()->Collect() == 0 &&
+          pool_->holders()->Collect() == 0)
+        break;
       std::this_thread::sleep_for(std::chrono::microseconds(200));
     }
     std::string rest;
@@ -408,8 +432,9 @@ std::string ListDb::Describe() const {
          std::to_string(read_set->sealed.size()) + "\n";
   out += "L0: " + std::to_string(tables.l0.size()) + " PMTables\n";
   for (const auto& table : tables.l0) {
-    out += "  table " + std::to_string(table->state.id) + ": " + std::to_string(table->state.count) +
-           " records, up to sequence " + std::to_string(table->state.last_sequence) +
+    out += "  table " + std::to_string(table->state.id) + ": " +
+           std::to_string(table->state.count) + " records, up to sequence " +
+           std::to_string(table->state.last_sequence) +
            (table->checkpointed ? ", checkpointed" : ", behind the log boundary") +
            (table->tree != nullptr ? ", order cached in DRAM\n" : "\n");
   }
@@ -417,7 +442,8 @@ std::string ListDb::Describe() const {
          std::to_string(l1_->lane_count()) + (l1_->lane_count() == 1 ? " lane" : " lanes") + "\n";
   out += "lookup cache: " + std::to_string(lookup_cache_.memory_bytes()) +
          " bytes; second-chance cache: " + std::to_string(second_chance_.memory_bytes()) +
-         " bytes, elements of height " + std::to_string(second_chance_.height_min()) + " and more\n";
+         " bytes, elements of height " + std::to_string(second_chance_.height_min()) +
+         " and more\n";
   return out;
 }
 

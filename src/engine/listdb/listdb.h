@@ -1,15 +1,19 @@
-// ListDb is the design of the dissertation's chapter VI: DRAM MemTables, L0 PMTables (overlapping, newest first) and one L1
-// PMTable, all skiplists over records that were written once, to the log (index-unified logging). Flush writes links, zipper
-// compaction moves links; records are copied only to gather the living of mostly dead chunks.
+// ListDb is the design of the dissertation's chapter VI: DRAM MemTables, L0 PMTables (overlapping,
+// newest first) and one L1 PMTable, all skiplists over records that were written once, to the log
+// (index-unified logging). Flush writes links, zipper compaction moves links; records are copied
+// only to gather the living of mostly dead chunks.
 //
-// I1: L0 tables are merged oldest first, so L1 never holds a newer version of a key than an L0 table.
-// I2: only checkpointed tables are merged: a table whose links are durable, and whose records lie before the log boundary.
-//     A crash then never re-sorts records that L1 links already.
-// I3: a table is merged only when every Get that was under way when it was made is over (its epoch): the versions it makes
-//     obsolete are then needed by registered snapshots only.
-// I4: a delete stays in L1 until no older version lies behind it, and no iterator is left that sees its table apart from L1 or
-//     stands on a version that was unlinked behind it: walking backwards, it would miss the delete and show what it deleted.
-// I5: a chunk is freed when every record in it is unlinked (or was never linked), durably, and, on page media, synced.
+// I1: L0 tables are merged oldest first, so L1 never holds a newer version of a key than an L0
+//     table.
+// I2: only checkpointed tables are merged: a table whose links are durable, and whose records lie
+//     before the log boundary. A crash then never re-sorts records that L1 links already.
+// I3: a table is merged only when every Get that was under way when it was made is over (its
+//     epoch): the versions it makes obsolete are then needed by registered snapshots only.
+// I4: a delete stays in L1 until no older version lies behind it, and no iterator is left that sees
+//     its table apart from L1 or stands on a version that was unlinked behind it: walking
+//     backwards, it would miss the delete and show what it deleted.
+// I5: a chunk is freed when every record in it is unlinked (or was never linked), durably, and, on
+//     page media, synced.
 // I6: L1 is changed by one job or CompactRange at a time (l1_busy_).
 // Threads: as Engine says.
 #ifndef LAMELLA_ENGINE_LISTDB_LISTDB_H_
@@ -39,18 +43,22 @@
 namespace lamella {
 
 /// Chunk kinds of this engine.
-inline constexpr ChunkKind kListDbHeads = static_cast<ChunkKind>(static_cast<int>(ChunkKind::kEngineFirst));
-inline constexpr ChunkKind kListDbArena = static_cast<ChunkKind>(static_cast<int>(ChunkKind::kEngineFirst) + 1);
+inline constexpr ChunkKind kListDbHeads =
+    static_cast<ChunkKind>(static_cast<int>(ChunkKind::kEngineFirst));
+inline constexpr ChunkKind kListDbArena =
+    static_cast<ChunkKind>(static_cast<int>(ChunkKind::kEngineFirst) + 1);
 /// Owners of arena chunks: what a copying flush writes, and what gc relocates.
 inline constexpr uint32_t kFlushArena = 0;
 inline constexpr uint32_t kGcArena = 1;
 /// Bytes that gc copies in a pass, and what one chunk more may hold.
 inline constexpr uint64_t kCopyBytesMax = 8ull << 20;
 
-/// An L0 PMTable: a skiplist through its records. Immutable but for the list's links, `settled` and `merged`.
+/// An L0 PMTable: a skiplist through its records. Immutable but for the list's links, `settled` and
+/// `merged`.
 struct L0Table {
   L0TableState state;  // heads are filled in at the checkpoint
-  // About what its records take, and how much of that its merging will add to what lives; unknown for a while after an open.
+  // About what its records take, and how much of that its merging will add to what lives; unknown
+  // for a while after an open.
   uint64_t bytes = 0;
   double live_share = 1;
   bool checkpointed = false;
@@ -58,7 +66,8 @@ struct L0Table {
   std::shared_ptr<std::atomic<bool>> settled = std::make_shared<std::atomic<bool>>(false);
   /// All of it is in L1, for those who still see the table apart from it.
   std::shared_ptr<std::atomic<bool>> merged = std::make_shared<std::atomic<bool>>(false);
-  std::shared_ptr<SkipListHeads> heads;  // in DRAM: an L0 table is found through the catalog or re-sorted from the log
+  // in DRAM: an L0 table is found through the catalog or re-sorted from the log
+  std::shared_ptr<SkipListHeads> heads;
   std::shared_ptr<PmSkipList> list;
   /// The table's order in DRAM, kept while memory allows: a cache of the list.
   std::shared_ptr<const HeadTree> tree;
@@ -86,19 +95,21 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
  protected:
   Status FlushMemTable(const std::shared_ptr<MemTable>& memtable) override;
   Candidates FindCandidates(std::string_view key) override;
-  Lookup SearchTables(const TableSet& tables, const InternalKey& target, const Candidates& candidates,
-                      bool verify) override;
+  Lookup SearchTables(const TableSet& tables, const InternalKey& target,
+                      const Candidates& candidates, bool verify) override;
   void AddTableIterators(const std::shared_ptr<const TableSet>& tables, bool verify,
                          std::vector<std::unique_ptr<InternalIterator>>* iterators) override;
   uint64_t UncompactedBytes(const TableSet& tables) const override;
   uint64_t BufferedBytesMax() const override;
   std::optional<Unmerged> UnmergedOf(const TableSet& tables) const override;
-  uint64_t LiveBytes() const override { return settled_live_bytes_.load(std::memory_order_relaxed); }
+  uint64_t LiveBytes() const override {
+    return settled_live_bytes_.load(std::memory_order_relaxed);
+  }
   bool ReclaimSpace() override;
 
  private:
-  Lookup FindInTables(const ListDbTables& tables, const InternalKey& target, bool verify, HopTally* hops,
-                      bool* in_l1) const;
+  Lookup FindInTables(const ListDbTables& tables, const InternalKey& target, bool verify,
+                      HopTally* hops, bool* in_l1) const;
   // flush.cc
   std::shared_ptr<L0Table> NewTable(const MemTable& memtable);
   /// One of those in a table that are looked up when it is flushed.
@@ -159,8 +170,8 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
     bool in_the_way = false;  // Pool::IsInTheWay
   };
   struct ChunkSurvey {
-    // Of all chunks that hold merged records and are not being filled. What waits for merges comes on top: to copy more for its
-    // sake would not make it less.
+    // Of all chunks that hold merged records and are not being filled. What waits for merges comes
+    // on top: to copy more for its sake would not make it less.
     uint64_t filled_bytes = 0;
     std::vector<Candidate> candidates;
   };
@@ -179,10 +190,13 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   Status SweepSome();
   void PrepareRecount(bool all);
   Status RecountSome();
-  void RecountChunk(const ChunkRef& chunk, uint64_t merged_sequence, const std::vector<SequenceGap>& gaps);
+  void RecountChunk(const ChunkRef& chunk, uint64_t merged_sequence,
+                    const std::vector<SequenceGap>& gaps);
   bool IsDoomed(const ChunkRef& chunk) const;
   void FreeOnce(const ChunkRef& chunk);
-  static uint64_t PlaceKey(const ChunkRef& chunk) { return uint64_t{chunk.part} << 32 | chunk.index; }
+  static uint64_t PlaceKey(const ChunkRef& chunk) {
+    return uint64_t{chunk.part} << 32 | chunk.index;
+  }
 
   // gc.cc
   struct Victim;
@@ -197,9 +211,11 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   bool IsIdleDelete(PmPtr place) const;
   Status MarkDropped();
   void SettleShields();
-  Status SweepRange(std::string_view begin, std::string_view end, uint64_t elements_max, std::string* rest);
+  Status SweepRange(std::string_view begin, std::string_view end, uint64_t elements_max,
+                    std::string* rest);
   PmPtr FindBeforeInL1(const InternalKey& key) const;
-  enum class InL1 : uint8_t { kLinked, kNotLinked, kUnknown };  // unknown: damage may have led the search astray
+  // unknown: damage may have led the search astray
+  enum class InL1 : uint8_t { kLinked, kNotLinked, kUnknown };
   InL1 FindInL1(PmPtr place, PmPtr* before) const;
   InL1 InL1By(const Zipper::Place& found) const;
   void Forget(const Record* record, PmPtr place);
@@ -216,30 +232,35 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   void MakeArenas();
   uint32_t ShardCount() const;
 
-  /// A place where no record validates: between two that do, or behind the last one and yet before what was durable once.
+  /// A place where no record validates: between two that do, or behind the last one and yet before
+  /// what was durable once.
   struct Gap {
     PmPtr from;
     PmPtr to;
   };
-  /// ForEachRecord, without the records that no write ever acknowledged (whose numbers recovery declared void), nor the tear that a
-  /// crash within their batch left among them; `damaged` is told of what is missing at the end, too.
-  uint64_t ForEachLiving(const ChunkRef& chunk, const std::function<void(const Record*, PmPtr)>& visit,
+  /// ForEachRecord, without the records that no write ever acknowledged (whose numbers recovery
+  /// declared void), nor the tear that a crash within their batch left among them; `damaged` is
+  /// told of what is missing at the end, too.
+  uint64_t ForEachLiving(const ChunkRef& chunk,
+                         const std::function<void(const Record*, PmPtr)>& visit,
                          const std::function<void(const Gap&)>& damaged) const;
   /// True if a list leads into one of them, or is damaged itself: then that is damage.
   bool IsLinkedInto(const std::vector<Gap>& gaps) const;
 
   // rebuild.cc
   bool HoldsMore(const ChunkRef& chunk, uint64_t behind) const;
-  void GatherRecords(bool power_cut, bool catalog_lost, std::vector<LogEntry>* kept, uint64_t* sequence_seen,
-                     uint64_t* lost);
+  void GatherRecords(bool power_cut, bool catalog_lost, std::vector<LogEntry>* kept,
+                     uint64_t* sequence_seen, uint64_t* lost);
   Status EnterRebuilt(const std::vector<LogEntry>& kept, HeadTree* tree);
   Status LinkRebuilt(const HeadTree& tree, SkipListHeads* heads, uint64_t* linked);
-  void CheckLayer(const PmSkipList& list, const std::string& name, uint32_t lane, uint32_t layer, uint64_t elements_max,
-                  std::vector<uint64_t>* places, CheckReport* report) const;
-  void CheckList(const PmSkipList& list, const std::string& name, uint64_t elements_max, CheckReport* report) const;
+  void CheckLayer(const PmSkipList& list, const std::string& name, uint32_t lane, uint32_t layer,
+                  uint64_t elements_max, std::vector<uint64_t>* places, CheckReport* report) const;
+  void CheckList(const PmSkipList& list, const std::string& name, uint64_t elements_max,
+                 CheckReport* report) const;
 
   std::shared_ptr<const ListDbTables> CurrentTables() const;
-  /// Changes the state and appends it to the catalog. Durable on return; on failure nothing has changed.
+  /// Changes the state and appends it to the catalog. Durable on return; on failure nothing has
+  /// changed.
   template <class Change>
   Status Edit(ListDbEdit kind, Change&& change) {
     const std::lock_guard lock(catalog_mu_);
@@ -269,11 +290,12 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   std::mutex tables_mu_;            // held while the table set is replaced
   std::unique_ptr<PmSkipList> l1_;  // constant after Recover
   std::atomic<uint64_t> l1_count_{0};
-  std::atomic<uint64_t> flushed_through_{0};     // newest sequence number that a table may hold
-  std::atomic<uint64_t> live_bytes_{0};          // keys and values of L1's puts
-  std::atomic<uint64_t> settled_live_bytes_{0};  // the same between merges: one links puts before the deletes of others
-  std::atomic<uint64_t> garbage_bytes_{0};       // found dead since gc last looked
-  std::atomic<uint64_t> unreclaimed_bytes_{0};   // found dead since gc last did all it can
+  std::atomic<uint64_t> flushed_through_{0};  // newest sequence number that a table may hold
+  std::atomic<uint64_t> live_bytes_{0};       // keys and values of L1's puts
+  // the same between merges: one links puts before the deletes of others
+  std::atomic<uint64_t> settled_live_bytes_{0};
+  std::atomic<uint64_t> garbage_bytes_{0};          // found dead since gc last looked
+  std::atomic<uint64_t> unreclaimed_bytes_{0};      // found dead since gc last did all it can
   mutable std::atomic<uint64_t> kept_versions_{0};  // left in L1 for snapshots
 
   mutable std::mutex doomed_mu_;
@@ -295,8 +317,9 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
     uint64_t used_bytes = 0;
     uint64_t merges = 0;
   } end_cleared_;
-  bool gc_wanted_ = false;       // the pool is full
-  bool gc_again_ = false;        // the last pass freed something, or an open left something to look at
+  bool gc_wanted_ = false;  // the pool is full
+  // the last pass freed something, or an open left something to look at
+  bool gc_again_ = false;
   bool space_had_turn_ = false;  // the last job was about space
   size_t recount_left_ = 0;      // of recount_
   size_t recount_later_ = 0;     // of those: to be counted only where the pool is full
@@ -321,8 +344,9 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
     bool damaged = false;  // else it waits for a reader
   };
   std::map<uint64_t, HeldBack> held_back_;  // chunks that gc leaves alone, by PlaceKey
-  std::vector<ChunkRef> recount_;           // whose counts a crash may have lost; counted from the back
-  bool uncounted_ = false;                  // the state says so
+  // whose counts a crash may have lost; counted from the back
+  std::vector<ChunkRef> recount_;
+  bool uncounted_ = false;  // the state says so
   std::string sweep_from_;
   uint64_t arena_first_ordinal_ = 0;    // of this session's arena chunks
   std::vector<PmPtr> dropped_puts_;     // unlinked and not yet marked
@@ -331,7 +355,8 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   std::vector<std::unique_ptr<RecordAppender>> gc_arenas_;  // one per pool part
   Persister flush_persister_;
   Persister checkpoint_persister_;
-  // gc keeps off the flush arena's chunks from this ordinal on: those of a flush that begins after gc looked, too.
+  // gc keeps off the flush arena's chunks from this ordinal on: those of a flush that begins after
+  // gc looked, too.
   std::atomic<uint64_t> flush_arena_floor_{0};
 
   std::atomic<uint64_t> checkpoints_{0};

@@ -26,11 +26,13 @@ void ListDb::OnLinked(Record* record, PmPtr place) {
   }
 }
 
-// In the order of Forget, each step for some of them at once. Needs no memory: what is obsolete must not stay in the caches.
+// In the order of Forget, each step for some of them at once. Needs no memory: what is obsolete
+// must not stay in the caches.
 void ListDb::OnObsolete(std::span<const Obsolete> records) {
   if (records.empty()) return;
   constexpr size_t kAtOnce = 64;
-  for (; records.size() > kAtOnce; records = records.subspan(kAtOnce)) OnObsolete(records.first(kAtOnce));
+  for (; records.size() > kAtOnce; records = records.subspan(kAtOnce))
+    OnObsolete(records.first(kAtOnce));
   constexpr size_t kAhead = 8;
   std::array<uint64_t, kAtOnce> hashes;
   const size_t hashed = lookup_cache_.enabled() ? records.size() : 0;
@@ -45,7 +47,8 @@ void ListDb::OnObsolete(std::span<const Obsolete> records) {
     if (obsolete.was_linked) {
       unlinked++;
       if (!is_delete) SubtractLive(record);
-      if (is_delete && !HasOlderBehind(obsolete.place)) continue;  // counted before: its links are as they were
+      // counted before: its links are as they were
+      if (is_delete && !HasOlderBehind(obsolete.place)) continue;
     }
     CountDead(obsolete.place, record->bytes());
   }
@@ -63,15 +66,17 @@ ListDb::Near ListDb::Nearby(const InternalKey& key, uint32_t height_min, uint32_
   return {found.place(), found.height()};
 }
 
-// An element left L1: takes it out of the caches. In this order: searches no longer start from it; a reader that found it before is
-// refused once the generation moved; what such a reader had put in before goes.
+// An element left L1: takes it out of the caches. In this order: searches no longer start from it;
+// a reader that found it before is refused once the generation moved; what such a reader had put in
+// before goes.
 void ListDb::Forget(const Record* record, PmPtr place) {
   second_chance_.Remove(record, place);
   lookup_cache_.AdvanceGeneration();
   if (lookup_cache_.enabled()) lookup_cache_.Remove(Hash64(record->key()), place);
 }
 
-// The table's elements in order. Along the links, those of a half-done merge run on into L1; Zipper stops at the first of those.
+// The table's elements in order. Along the links, those of a half-done merge run on into L1; Zipper
+// stops at the first of those.
 Status ListDb::ListElements(const L0Table& table, std::vector<PmPtr>* elements) const {
   elements->reserve(table.state.count);
   if (table.tree != nullptr) {
@@ -79,7 +84,8 @@ Status ListDb::ListElements(const L0Table& table, std::vector<PmPtr>* elements) 
     for (at.SeekToFirst(); at.Valid(); at.Next()) elements->push_back(at.entry().place());
     return Status::OK();
   }
-  for (PmPtr at = table.list->First(); at && elements->size() < table.state.count; at = table.list->Next(at, 0, 0)) {
+  for (PmPtr at = table.list->First(); at && elements->size() < table.state.count;
+       at = table.list->Next(at, 0, 0)) {
     if (at.damaged()) return DescribeDamage(*pool_, at);
     elements->push_back(at);
   }
@@ -88,7 +94,8 @@ Status ListDb::ListElements(const L0Table& table, std::vector<PmPtr>* elements) 
 
 // Persist order, and what a crash after each step leaves:
 //   1  the edit kMergeBegin           the table whole, L1 as before; recovery merges it again
-//   2  elements, from the tail on     a tail of the table is in L1; recovery merges the rest (Zipper, I2)
+//   2  elements, from the tail on     a tail of the table is in L1; recovery merges the rest
+//                                     (Zipper, I2)
 //   3  the edit kMergeDone            the table is gone, all of it is in L1
 Status ListDb::MergeOldest() {
   const auto before = CurrentTables();
@@ -101,11 +108,14 @@ Status ListDb::MergeOldest() {
   }
   std::vector<PmPtr> elements;
   Status s = ListElements(*table, &elements);
-  if (s.ok()) s = Edit(ListDbEdit::kMergeBegin, [&](ListDbState* state) { state->merging = table->state.id; });
+  if (s.ok())
+    s = Edit(ListDbEdit::kMergeBegin,
+             [&](ListDbState* state) { state->merging = table->state.id; });
   if (!s.ok()) return s;
 
   snapshots_ = context_.snapshots->Now();
-  const auto zipper = std::make_shared<Zipper>(l1_.get(), &compaction_persister_, static_cast<ZipperObserver*>(this),
+  const auto zipper = std::make_shared<Zipper>(l1_.get(), &compaction_persister_,
+                                               static_cast<ZipperObserver*>(this),
                                                context_.options->verify_checksums);
   {
     const std::lock_guard lock(job_mu_);
@@ -128,7 +138,8 @@ Status ListDb::MergeOldest() {
   table->merged->store(true, std::memory_order_release);
   s = Edit(ListDbEdit::kMergeDone, [&](ListDbState* state) {
     state->merging = 0;
-    std::erase_if(state->l0, [&](const L0TableState& l0) { return l0.id == table->state.id; });  // a redo finds it gone
+    // a redo finds it gone
+    std::erase_if(state->l0, [&](const L0TableState& l0) { return l0.id == table->state.id; });
     state->merged = table->state.sealed;
     state->merged_sequence = table->state.last_sequence;
     state->l1_count = l1_count_.load(std::memory_order_relaxed);
@@ -146,7 +157,8 @@ Status ListDb::MergeOldest() {
   return Status::OK();
 }
 
-// A thread that has nothing else to do scans ahead of the merge under way. REQUIRES: job_mu_ is held.
+// A thread that has nothing else to do scans ahead of the merge under way. REQUIRES: job_mu_ is
+// held.
 std::optional<Job> ListDb::PickScanAhead() {
   if (merge_to_scan_ahead_ == nullptr) return std::nullopt;
   return Job{"scan ahead", [this, zipper = std::exchange(merge_to_scan_ahead_, nullptr)] {
@@ -158,11 +170,12 @@ std::optional<Job> ListDb::PickScanAhead() {
 // A Get of before the flush may be under way (I3).
 void ListDb::AwaitGets(const L0Table& table) {
   pool_->readers()->Collect();
-  if (!table.settled->load(std::memory_order_acquire)) std::this_thread::sleep_for(std::chrono::microseconds(200));
+  if (!table.settled->load(std::memory_order_acquire))
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
 }
 
-// For CompactRange, which has L1: in its thread, since the background's priority is low, and only the tables of now, since there is
-// always another while somebody writes.
+// For CompactRange, which has L1: in its thread, since the background's priority is low, and only
+// the tables of now, since there is always another while somebody writes.
 Status ListDb::MergeTablesOfNow() {
   const auto now = CurrentTables();
   const uint64_t newest = now->l0.empty() ? 0 : now->l0.front()->state.id;

@@ -1,4 +1,5 @@
-// The records are the truth, every index is a cache: rebuilding the indexes from the records, and checking them.
+// The records are the truth, every index is a cache: rebuilding the indexes from the records, and
+// checking them.
 
 #include <algorithm>
 #include <cstring>
@@ -10,14 +11,16 @@
 
 namespace lamella {
 
-uint64_t ListDb::ForEachLiving(const ChunkRef& chunk, const std::function<void(const Record*, PmPtr)>& visit,
+uint64_t ListDb::ForEachLiving(const ChunkRef& chunk,
+                               const std::function<void(const Record*, PmPtr)>& visit,
                                const std::function<void(const Gap&)>& damaged) const {
   std::vector<SequenceGap> voids;
   {
     const std::lock_guard lock(catalog_mu_);
     voids = state_.gaps;
   }
-  const uint64_t whole = WholeBytes(*pool_, chunk);  // before the records are read: more may be appended meanwhile
+  // before the records are read: more may be appended meanwhile
+  const uint64_t whole = WholeBytes(*pool_, chunk);
   std::vector<Gap> gaps;
   const uint64_t behind = ForEachRecord(
       *pool_, chunk, 0,
@@ -29,7 +32,8 @@ uint64_t ListDb::ForEachLiving(const ChunkRef& chunk, const std::function<void(c
       },
       [&](PmPtr from, PmPtr to) { gaps.push_back({from, to}); });
   const PmPtr start = pool_->ChunkStart(chunk);
-  if (behind < whole) damaged({{start.part(), start.offset() + behind}, {start.part(), start.offset() + whole}});
+  if (behind < whole)
+    damaged({{start.part(), start.offset() + behind}, {start.part(), start.offset() + whole}});
   return behind;
 }
 
@@ -46,7 +50,8 @@ bool ListDb::IsLinkedInto(const std::vector<Gap>& gaps) const {
   };
   const auto tables = CurrentTables();
   return leads_into(*l1_) ||
-         std::any_of(tables->l0.begin(), tables->l0.end(), [&](const auto& table) { return leads_into(*table->list); });
+         std::any_of(tables->l0.begin(), tables->l0.end(),
+                     [&](const auto& table) { return leads_into(*table->list); });
 }
 
 // True if bytes that are not zero follow, where the next record would be.
@@ -55,17 +60,21 @@ bool ListDb::HoldsMore(const ChunkRef& chunk, uint64_t behind) const {
   const char* const base = pool_->ChunkAddress(chunk);
   for (const uint64_t at : {behind, (behind + kLineBytes - 1) & ~uint64_t{kLineBytes - 1}}) {
     constexpr char kZeros[sizeof(RecordHeader)] = {};
-    if (at + sizeof(RecordHeader) <= end && std::memcmp(base + at, kZeros, sizeof(RecordHeader)) != 0) return true;
+    if (at + sizeof(RecordHeader) <= end &&
+        std::memcmp(base + at, kZeros, sizeof(RecordHeader)) != 0)
+      return true;
   }
   return false;
 }
 
-// What validates and counts. After a power cut on page media that is everything up to the last sync and the longest run without a
-// hole behind it (P3); in a repair it is everything but a torn batch at the end. What a plain log's flush copied counts by its copy:
-// of the originals one shard may still have a version whose delete, in a chunk of another, is gone.
-// `lost`: at most so many records that do not validate any more, or are not there though another says that they were published.
-void ListDb::GatherRecords(bool power_cut, bool catalog_lost, std::vector<LogEntry>* kept, uint64_t* sequence_seen,
-                           uint64_t* lost) {
+// What validates and counts. After a power cut on page media that is everything up to the last sync
+// and the longest run without a hole behind it (P3); in a repair it is everything but a torn batch
+// at the end. What a plain log's flush copied counts by its copy: of the originals one shard may
+// still have a version whose delete, in a chunk of another, is gone. `lost`: at most so many
+// records that do not validate any more, or are not there though another says that they were
+// published.
+void ListDb::GatherRecords(bool power_cut, bool catalog_lost, std::vector<LogEntry>* kept,
+                           uint64_t* sequence_seen, uint64_t* lost) {
   std::vector<LogEntry> all;
   std::vector<SequenceGap> gaps;
   std::vector<LogPosition> boundary;
@@ -84,26 +93,33 @@ void ListDb::GatherRecords(bool power_cut, bool catalog_lost, std::vector<LogEnt
   uint64_t lost_unflushed = 0;  // of the log behind the boundary, where every number must be
   pool_->ForEachChunk([&](const ChunkRef& chunk) {
     if (chunk.kind != ChunkKind::kLog && chunk.kind != kListDbArena) return;
-    // What gc copied is of batches that were whole and synced, and of which some records may be gone.
+    // What gc copied is of batches that were whole and synced, and of which some records may be
+    // gone.
     const bool copy = chunk.kind == kListDbArena && chunk.owner == kGcArena;
-    const LogPosition unflushed = chunk.owner < boundary.size() ? boundary[chunk.owner] : LogPosition{};
-    if (power_cut) SetWholeBytes(*pool_, chunk, 0);  // it may have reached the medium without what it counts
+    const LogPosition unflushed =
+        chunk.owner < boundary.size() ? boundary[chunk.owner] : LogPosition{};
+    // it may have reached the medium without what it counts
+    if (power_cut) SetWholeBytes(*pool_, chunk, 0);
     whole_bytes[pool_->ChunkStart(chunk).word] = WholeBytes(*pool_, chunk);
     const uint64_t behind = ForEachLiving(
         chunk,
         [&](const Record* record, PmPtr place) {
-          if (chunk.kind == ChunkKind::kLog) published = std::max(published, PublishedBefore(record->header));
+          if (chunk.kind == ChunkKind::kLog)
+            published = std::max(published, PublishedBefore(record->header));
           if (chunk.kind == ChunkKind::kLog && record->sequence() <= copied) return;
           all.push_back({record->tag(), place, copy ? 0 : record->header.batch_remaining});
         },
         [&](const Gap& gap) {
-          const LogPosition at{chunk.ordinal, gap.from.offset() - pool_->ChunkStart(chunk).offset()};
-          uint64_t* count = chunk.kind == ChunkKind::kLog && at >= unflushed ? &lost_unflushed : lost;
+          const LogPosition at{chunk.ordinal,
+                               gap.from.offset() - pool_->ChunkStart(chunk).offset()};
+          uint64_t* count =
+              chunk.kind == ChunkKind::kLog && at >= unflushed ? &lost_unflushed : lost;
           *count += RecordsLostAtMost(*pool_, gap.from, gap.to);
         });
-    // Where a power cut took what the chunk said of itself, a record after the last sound one may be
-    // damaged or a write that was cut, and what was flushed has no number that is missed.
-    if (!power_cut && whole_bytes[pool_->ChunkStart(chunk).word] == 0 && HoldsMore(chunk, behind)) ++*lost;
+    // Where a power cut took what the chunk said of itself, a record after the last sound one may
+    // be damaged or a write that was cut, and what was flushed has no number that is missed.
+    if (!power_cut && whole_bytes[pool_->ChunkStart(chunk).word] == 0 && HoldsMore(chunk, behind))
+      ++*lost;
     SetWholeBytes(*pool_, chunk, behind);  // what is lost is reported once
     pool_->Descriptor(chunk.part, chunk.index)->used_bytes.store(behind, std::memory_order_relaxed);
   });
@@ -128,7 +144,8 @@ void ListDb::GatherRecords(bool power_cut, bool catalog_lost, std::vector<LogEnt
         if (g.first <= expected && expected <= g.last) expected = g.last + 1;
       }
       const uint64_t sequence = TagSequence(all[i].tag);
-      if (sequence != expected && sequence != last) break;  // the last once more: a copy beside its original
+      // the last once more: a copy beside its original
+      if (sequence != expected && sequence != last) break;
       last = sequence;
       if (all[i].batch_remaining == 0) keep = i + 1;
     }
@@ -137,20 +154,23 @@ void ListDb::GatherRecords(bool power_cut, bool catalog_lost, std::vector<LogEnt
       const auto chunk = std::prev(whole_bytes.upper_bound(e.place.word));
       return TagSequence(e.tag) <= published || e.place.word - chunk->first < chunk->second;
     };
-    // Of what was flushed the rest of a batch was there, and may have been dropped since; without a catalog that is not known. Of a
-    // batch that was acknowledged and lost its last record to damage since, no part is kept.
+    // Of what was flushed the rest of a batch was there, and may have been dropped since; without a
+    // catalog that is not known. Of a batch that was acknowledged and lost its last record to
+    // damage since, no part is kept.
     const auto may_lack_rest = [&](const LogEntry& e) {
       return e.batch_remaining == 0 || TagSequence(e.tag) <= flushed;
     };
-    for (; keep > 0 && !may_lack_rest(all[keep - 1]); --keep) *lost += was_durable(all[keep - 1]) ? 1 : 0;
+    for (; keep > 0 && !may_lack_rest(all[keep - 1]); --keep)
+      *lost += was_durable(all[keep - 1]) ? 1 : 0;
   }
   all.resize(keep);
   *kept = std::move(all);
 }
 
-// Of each version one record: one with links, or, where a plain log's has no room for them, a copy made here. The others, which
-// a crash within gc or within an earlier rebuilding left, are marked: no list leads to them, so nobody would mark them when a newer
-// version comes, and once that was a delete and is dropped, the next rebuilding would bring them back. Rebuild has synced what is
+// Of each version one record: one with links, or, where a plain log's has no room for them, a copy
+// made here. The others, which a crash within gc or within an earlier rebuilding left, are marked:
+// no list leads to them, so nobody would mark them when a newer version comes, and once that was a
+// delete and is dropped, the next rebuilding would bring them back. Rebuild has synced what is
 // found, so that one without a mark is left whichever marks a power cut keeps.
 Status ListDb::EnterRebuilt(const std::vector<LogEntry>& kept, HeadTree* tree) {
   Random random(0x5eed);
@@ -160,7 +180,8 @@ Status ListDb::EnterRebuilt(const std::vector<LogEntry>& kept, HeadTree* tree) {
     size_t chosen = kept.size();
     for (; end < kept.size() && kept[end].tag == tag; ++end) {
       if (pool_->At<Record>(kept[end].place)->obsolete()) continue;
-      if (chosen == kept.size() || pool_->At<Record>(kept[chosen].place)->height() == 0) chosen = end;
+      if (chosen == kept.size() || pool_->At<Record>(kept[chosen].place)->height() == 0)
+        chosen = end;
     }
     for (; i < end; ++i) {
       if (i == chosen) continue;
@@ -174,9 +195,11 @@ Status ListDb::EnterRebuilt(const std::vector<LogEntry>& kept, HeadTree* tree) {
     if (record->height() == 0) {
       const uint32_t height = RandomHeight(&random);
       RecordAppender& arena = *gc_arenas_[place.part()];
-      Status s = arena.Prepare(RecordBytes(height, record->key().size(), record->value().size()), Claimant::kReclaim);
+      Status s = arena.Prepare(RecordBytes(height, record->key().size(), record->value().size()),
+                               Claimant::kReclaim);
       if (!s.ok()) return s;
-      place = arena.Append({.tag = tag, .key = record->key(), .value = record->value(), .height = height});
+      place = arena.Append(
+          {.tag = tag, .key = record->key(), .value = record->value(), .height = height});
       arena.Commit();
     }
     tree->Insert(pool_->At<Record>(place)->key(), tag, place, pool_->At<Record>(place)->height());
@@ -184,12 +207,14 @@ Status ListDb::EnterRebuilt(const std::vector<LogEntry>& kept, HeadTree* tree) {
   return Status::OK();
 }
 
-// Links the newest version of each key; marks the older ones, durably, before the deletes that shield them are left out.
+// Links the newest version of each key; marks the older ones, durably, before the deletes that
+// shield them are left out.
 Status ListDb::LinkRebuilt(const HeadTree& tree, SkipListHeads* heads, uint64_t* linked) {
   Persister& persister = compaction_persister_;
   PmWord* last[kPoolPartsMax][kHeightMax];
   for (uint32_t lane = 0; lane < kPoolPartsMax; ++lane) {
-    for (uint32_t layer = 0; layer < kHeightMax; ++layer) last[lane][layer] = &heads->next[lane][layer];
+    for (uint32_t layer = 0; layer < kHeightMax; ++layer)
+      last[lane][layer] = &heads->next[lane][layer];
   }
   const PmSkipList list(pool_, heads, state_.lanes > 1);
   const auto set = [&](PmWord* word, PmPtr to) {
@@ -235,17 +260,20 @@ Status ListDb::Rebuild(RepairReport* report) {
   if (catalog_ == nullptr && pool_->state().catalog_chunk != 0) {
     s = OpenCatalog();
     if (!s.ok()) {
-      report->notes.push_back("the catalog is lost (" + s.ToString() + "); numbers declared void are not known");
+      report->notes.push_back("the catalog is lost (" + s.ToString() +
+                              "); numbers declared void are not known");
       catalog_.reset();
       power_cut = false;  // nor is what was synced: everything that validates is kept
     }
   }
-  // Where chunks are lost, a number that is missing does not tell that what follows was never synced.
+  // Where chunks are lost, a number that is missing does not tell that what follows was never
+  // synced.
   if (report->records_lost != 0) power_cut = false;
   const bool catalog_lost = catalog_ == nullptr;
   // With the edit kRebuildBegin in it: a crash must not leave an empty store.
   if (catalog_ == nullptr) s = CreateEmpty(true);
-  if (s.ok()) s = Edit(ListDbEdit::kRebuildBegin, [](ListDbState* state) { state->rebuilding = true; });
+  if (s.ok())
+    s = Edit(ListDbEdit::kRebuildBegin, [](ListDbState* state) { state->rebuilding = true; });
   if (s.ok()) s = pool_->Sync();
   if (!s.ok()) return s;
   MakeArenas();
@@ -285,9 +313,11 @@ Status ListDb::Rebuild(RepairReport* report) {
     state->boundary.clear();
     for (const uint64_t ordinal : contents.next_ordinal) state->boundary.push_back({ordinal, 0});
     state->merged = state->boundary;
-    const uint64_t seen = std::max({last, state->flushed_sequence, contents.sequence_seen, sequence_seen,
-                                    state->gaps.empty() ? 0 : state->gaps.back().last});
-    AddGap(&state->gaps, last, seen);  // what was cut off must not come back with the next rebuilding
+    const uint64_t seen =
+        std::max({last, state->flushed_sequence, contents.sequence_seen, sequence_seen,
+                  state->gaps.empty() ? 0 : state->gaps.back().last});
+    // what was cut off must not come back with the next rebuilding
+    AddGap(&state->gaps, last, seen);
     state->flushed_sequence = state->merged_sequence = seen;
     state->synced_sequence = state->flushed_sequence;
     state->rebuilding = false;
@@ -297,10 +327,11 @@ Status ListDb::Rebuild(RepairReport* report) {
   return s;
 }
 
-// One layer of one lane: records that validate, in order, linked by links that do, and held by the layer below too (Zipper I5).
-// `places`: those of the layer below, ascending; then of this one.
-void ListDb::CheckLayer(const PmSkipList& list, const std::string& name, uint32_t lane, uint32_t layer,
-                        uint64_t elements_max, std::vector<uint64_t>* places, CheckReport* report) const {
+// One layer of one lane: records that validate, in order, linked by links that do, and held by the
+// layer below too (Zipper I5). `places`: those of the layer below, ascending; then of this one.
+void ListDb::CheckLayer(const PmSkipList& list, const std::string& name, uint32_t lane,
+                        uint32_t layer, uint64_t elements_max, std::vector<uint64_t>* places,
+                        CheckReport* report) const {
   const auto problem = [&](const std::string& what) {
     report->problems.push_back(name + ", layer " + std::to_string(layer) + ": " + what);
   };
@@ -310,11 +341,13 @@ void ListDb::CheckLayer(const PmSkipList& list, const std::string& name, uint32_
   for (uint64_t count = 0;; ++count) {
     PmPtr at;
     if (!DecodeLink(list.Link(before, lane, layer)->load(std::memory_order_acquire), &at)) {
-      return problem("the link of " + (before ? "the record at " + DescribePlace(*pool_, before) : "the head") +
+      return problem("the link of " +
+                     (before ? "the record at " + DescribePlace(*pool_, before) : "the head") +
                      " is damaged");
     }
     if (!at) return;
-    if (count == elements_max) return problem("more elements than records exist; the links run in a circle");
+    if (count == elements_max)
+      return problem("more elements than records exist; the links run in a circle");
     Status s = VerifyRecord(*pool_, at);
     if (!s.ok()) return problem(s.ToString());  // links of a damaged record cannot be followed
     const Record* record = list.At(at);
@@ -322,8 +355,8 @@ void ListDb::CheckLayer(const PmSkipList& list, const std::string& name, uint32_
       return problem("the record at " + DescribePlace(*pool_, at) + " has no link in this layer");
     }
     if (before && CompareInternal(list.At(before)->internal_key(), record->internal_key()) >= 0) {
-      return problem("the record at " + DescribePlace(*pool_, at) + " is not behind its predecessor at " +
-                     DescribePlace(*pool_, before));
+      return problem("the record at " + DescribePlace(*pool_, at) +
+                     " is not behind its predecessor at " + DescribePlace(*pool_, before));
     }
     if (layer == 0) {
       ++report->records;
@@ -331,7 +364,8 @@ void ListDb::CheckLayer(const PmSkipList& list, const std::string& name, uint32_
       return problem("the record at " + DescribePlace(*pool_, at) + " is not in the layer below");
     }
     if (&list == l1_.get() && record->obsolete()) {
-      problem("the record at " + DescribePlace(*pool_, at) + " is linked, and marked obsolete: gc would free it");
+      problem("the record at " + DescribePlace(*pool_, at) +
+              " is linked, and marked obsolete: gc would free it");
     }
     places->push_back(at.word);
     before = at;
@@ -356,7 +390,8 @@ void ListDb::CheckList(const PmSkipList& list, const std::string& name, uint64_t
 Status ListDb::Check(CheckReport* report) {
   Status s = FlushAllNow();
   if (!s.ok()) return s;
-  // The log before this is read no more but along links: it is in L1 or dead, or (plain log) was copied.
+  // The log before this is read no more but along links: it is in L1 or dead, or (plain log) was
+  // copied.
   std::vector<LogPosition> settled;
   {
     const std::lock_guard lock(catalog_mu_);
@@ -366,18 +401,21 @@ Status ListDb::Check(CheckReport* report) {
   pool_->ForEachChunk([&](const ChunkRef& chunk) {
     ++report->chunks;
     if (chunk.kind != ChunkKind::kLog && chunk.kind != kListDbArena) return;
-    // There a tear that no link leads into lost nothing: on page media a power cut may bring back the owner of a chunk that was
-    // freed and already written over.
+    // There a tear that no link leads into lost nothing: on page media a power cut may bring back
+    // the owner of a chunk that was freed and already written over.
     const bool by_links =
-        chunk.kind == kListDbArena || (chunk.owner < settled.size() && chunk.ordinal < settled[chunk.owner].ordinal);
-    const PmPtr end = PmPtr(chunk.part, pool_->ChunkStart(chunk).offset() + WholeBytes(*pool_, chunk));
+        chunk.kind == kListDbArena ||
+        (chunk.owner < settled.size() && chunk.ordinal < settled[chunk.owner].ordinal);
+    const PmPtr end =
+        PmPtr(chunk.part, pool_->ChunkStart(chunk).offset() + WholeBytes(*pool_, chunk));
     ForEachLiving(
         chunk, [&](const Record*, PmPtr) { ++records; },
         [&](const Gap& gap) {
           if (by_links && gap.to != end && !IsLinkedInto({gap})) return;
           report->problems.push_back("damaged record at " + DescribePlace(*pool_, gap.from) +
                                      ": its checksum does not match, nor any in the " +
-                                     std::to_string(gap.to.offset() - gap.from.offset()) + " bytes from there");
+                                     std::to_string(gap.to.offset() - gap.from.offset()) +
+                                     " bytes from there");
         });
   });
   const auto tables = CurrentTables();

@@ -1,7 +1,7 @@
-// Recovery (6.7, Algorithm 8): the catalog names L1 and the checkpointed L0 tables; an interrupted zipper compaction is merged
-// again; the log behind the boundary is sorted into MemTables, which are flushed as usual.
-// Every step can be cut by another crash: nothing in place changes before the step's own edit, except by Zipper, which may be
-// repeated.
+// Recovery (6.7, Algorithm 8): the catalog names L1 and the checkpointed L0 tables; an interrupted
+// zipper compaction is merged again; the log behind the boundary is sorted into MemTables, which
+// are flushed as usual. Every step can be cut by another crash: nothing in place changes before the
+// step's own edit, except by Zipper, which may be repeated.
 
 #include <system_error>
 
@@ -26,23 +26,24 @@ void ListDb::MakeArenas() {
   pool_->ForEachChunk([&](const ChunkRef& chunk) {
     if (chunk.kind == kListDbArena) next_ordinal = std::max(next_ordinal, chunk.ordinal + 1);
   });
-  flush_arena_ =
-      std::make_unique<RecordAppender>(pool_, 0, kListDbArena, kFlushArena, next_ordinal, WriteCause::kFlush);
+  flush_arena_ = std::make_unique<RecordAppender>(pool_, 0, kListDbArena, kFlushArena, next_ordinal,
+                                                  WriteCause::kFlush);
   arena_first_ordinal_ = next_ordinal;
   flush_arena_floor_.store(next_ordinal, std::memory_order_seq_cst);
   gc_arenas_.clear();
   for (uint32_t part = 0; part < pool_->part_count(); ++part) {
-    gc_arenas_.push_back(
-        std::make_unique<RecordAppender>(pool_, part, kListDbArena, kGcArena, next_ordinal, WriteCause::kGc));
+    gc_arenas_.push_back(std::make_unique<RecordAppender>(pool_, part, kListDbArena, kGcArena,
+                                                          next_ordinal, WriteCause::kGc));
   }
 }
 
-// Persist order: heads, then the catalog, whose publication in the superblock makes both the store's. A crash before it leaves
-// chunks without a live owner, which the next open frees.
+// Persist order: heads, then the catalog, whose publication in the superblock makes both the
+// store's. A crash before it leaves chunks without a live owner, which the next open frees.
 Status ListDb::CreateEmpty(bool rebuilding) {
   FreeStrayChunks();
   ChunkRef heads;
-  Status s = pool_->Claim(0, kListDbHeads, 0, 1, 1, Claimant::kIndex, &compaction_persister_, &heads);
+  Status s =
+      pool_->Claim(0, kListDbHeads, 0, 1, 1, Claimant::kIndex, &compaction_persister_, &heads);
   if (!s.ok()) return s;
   ClearHeads(reinterpret_cast<SkipListHeads*>(pool_->ChunkAddress(heads)), &compaction_persister_);
   const std::lock_guard lock(catalog_mu_);
@@ -65,10 +66,12 @@ Status ListDb::OpenCatalog() {
       },
       &catalog_);
   if (!s.ok()) return s;
-  if (state_.l1_heads.part() >= pool_->part_count() || !pool_->Contains(state_.l1_heads, sizeof(SkipListHeads)) ||
+  if (state_.l1_heads.part() >= pool_->part_count() ||
+      !pool_->Contains(state_.l1_heads, sizeof(SkipListHeads)) ||
       state_.lanes > pool_->part_count()) {
-    return Status::Corruption("the catalog names L1 heads at part " + std::to_string(state_.l1_heads.part()) +
-                              " byte " + std::to_string(state_.l1_heads.offset()) +
+    return Status::Corruption("the catalog names L1 heads at part " +
+                              std::to_string(state_.l1_heads.part()) + " byte " +
+                              std::to_string(state_.l1_heads.offset()) +
                               ", outside the pool; `lamella repair` rebuilds the index");
   }
   return Status::OK();
@@ -78,9 +81,10 @@ Status ListDb::OpenCatalog() {
 void ListDb::FreeStrayChunks() {
   std::vector<ChunkRef> stray;
   pool_->ForEachChunk([&](const ChunkRef& chunk) {
-    const bool dead_catalog =
-        chunk.kind == ChunkKind::kCatalog && (chunk.part != 0 || chunk.index != pool_->state().catalog_chunk);
-    const bool dead_heads = chunk.kind == kListDbHeads && pool_->ChunkStart(chunk) != state_.l1_heads;
+    const bool dead_catalog = chunk.kind == ChunkKind::kCatalog &&
+                              (chunk.part != 0 || chunk.index != pool_->state().catalog_chunk);
+    const bool dead_heads =
+        chunk.kind == kListDbHeads && pool_->ChunkStart(chunk) != state_.l1_heads;
     if (dead_catalog || dead_heads) stray.push_back(chunk);
   });
   for (const ChunkRef& chunk : stray) pool_->Free(chunk, &gc_persister_);
@@ -88,7 +92,8 @@ void ListDb::FreeStrayChunks() {
 
 Status ListDb::OpenTables(ListDbTables* tables) {
   const std::lock_guard lock(catalog_mu_);
-  l1_ = std::make_unique<PmSkipList>(pool_, pool_->At<SkipListHeads>(state_.l1_heads), state_.lanes > 1);
+  l1_ = std::make_unique<PmSkipList>(pool_, pool_->At<SkipListHeads>(state_.l1_heads),
+                                     state_.lanes > 1);
   l1_count_.store(state_.l1_count, std::memory_order_relaxed);
   live_bytes_.store(state_.live_bytes, std::memory_order_relaxed);
   settled_live_bytes_.store(state_.live_bytes, std::memory_order_relaxed);
@@ -101,11 +106,13 @@ Status ListDb::OpenTables(ListDbTables* tables) {
     table->settled->store(true, std::memory_order_relaxed);
     table->heads = std::make_shared<SkipListHeads>();
     if (state.heads.size() != size_t{state_.lanes} * kHeightMax) {
-      return Status::Corruption("L0 table " + std::to_string(state.id) + " has " + std::to_string(state.heads.size()) +
-                                " heads, expected " + std::to_string(state_.lanes * kHeightMax));
+      return Status::Corruption("L0 table " + std::to_string(state.id) + " has " +
+                                std::to_string(state.heads.size()) + " heads, expected " +
+                                std::to_string(state_.lanes * kHeightMax));
     }
     for (size_t i = 0; i < state.heads.size(); ++i) {
-      table->heads->next[i / kHeightMax][i % kHeightMax].store(state.heads[i], std::memory_order_relaxed);
+      table->heads->next[i / kHeightMax][i % kHeightMax].store(state.heads[i],
+                                                               std::memory_order_relaxed);
     }
     table->list = std::make_shared<PmSkipList>(pool_, table->heads.get(), state_.lanes > 1);
     tables->l0.insert(tables->l0.begin(), table);
@@ -113,8 +120,8 @@ Status ListDb::OpenTables(ListDbTables* tables) {
   return Status::OK();
 }
 
-// Sorts the log's records into MemTables of the usual size, several at once. All but the last keep the old boundary: their
-// records are told from later ones by sequence number.
+// Sorts the log's records into MemTables of the usual size, several at once. All but the last keep
+// the old boundary: their records are told from later ones by sequence number.
 std::vector<std::shared_ptr<MemTable>> ListDb::BuildMemTables(const LogContents& contents) const {
   std::vector<LogPosition> boundary;
   {
@@ -122,8 +129,8 @@ std::vector<std::shared_ptr<MemTable>> ListDb::BuildMemTables(const LogContents&
     boundary = state_.boundary;
   }
   constexpr uint64_t kBytesPerEntry = 48;
-  constexpr size_t kEntriesMax =
-      1 << 17;  // a tree that fits a processor's cache is built several times faster than one large one
+  // A tree that fits a processor's cache is built several times faster than one large one.
+  constexpr size_t kEntriesMax = 1 << 17;
   const size_t per_table = std::clamp<size_t>(memtable_bytes_ / kBytesPerEntry, 256, kEntriesMax);
   const auto& entries = contents.entries;
   std::vector<std::shared_ptr<MemTable>> memtables;  // oldest first
@@ -163,15 +170,17 @@ std::vector<std::shared_ptr<MemTable>> ListDb::BuildMemTables(const LogContents&
   helpers.reserve(wanted);
   try {
     while (helpers.size() + 1 < wanted) helpers.push_back(std::async(std::launch::async, build));
-  } catch (const std::system_error&) {  // no thread can be had: those that are there, and this one, do it
+  } catch (const std::
+               system_error&) {  // no thread can be had: those that are there, and this one, do it
   }
   build();
   for (std::future<void>& helper : helpers) helper.get();
   return memtables;
 }
 
-// What no table has yet is not obsolete. The mark is outside the checksum: where a write that never returned was torn, the word it
-// lies in may be of the chunk's earlier life, and gc would take the record for dead.
+// What no table has yet is not obsolete. The mark is outside the checksum: where a write that never
+// returned was torn, the word it lies in may be of the chunk's earlier life, and gc would take the
+// record for dead.
 void ListDb::ClearStaleMarks(const std::vector<LogEntry>& entries) {
   bool cleared = false;
   for (const LogEntry& entry : entries) {
@@ -201,21 +210,22 @@ Status ListDb::RecoverLog(std::shared_ptr<const ListDbTables> tables) {
   const uint64_t void_last = gaps.empty() ? 0 : gaps.back().last;
   AddGap(&gaps, contents.sequence_last, contents.sequence_seen);
   if (!gaps.empty() && gaps.back().last != void_last) {
-    // Writes that never returned, beyond the first missing one. Their numbers are void from now on, so that no later recovery
-    // takes them for the successors of what is written next.
+    // Writes that never returned, beyond the first missing one. Their numbers are void from now on,
+    // so that no later recovery takes them for the successors of what is written next.
     s = Edit(ListDbEdit::kGap, [&](ListDbState* state) { state->gaps = gaps; });
     if (!s.ok()) return s;
   }
   std::vector<std::shared_ptr<MemTable>> memtables = BuildMemTables(contents);
   std::reverse(memtables.begin(), memtables.end());  // newest first
-  StartWriting(ShardCount(), unified_, contents.next_ordinal, contents.sequence_seen, std::move(memtables),
-               std::move(tables));
+  StartWriting(ShardCount(), unified_, contents.next_ordinal, contents.sequence_seen,
+               std::move(memtables), std::move(tables));
   return Status::OK();
 }
 
-// Copies that a crash left without a link: what gc copied in its last pass and did not link, and what a plain log's flush copied and
-// did not checkpoint. No list leads to them, so nobody would mark them when a newer version comes, and once that was a delete and is
-// dropped, a rebuilding would bring them back. Not fenced: gc fences and syncs before it frees any delete's chunk.
+// Copies that a crash left without a link: what gc copied in its last pass and did not link, and
+// what a plain log's flush copied and did not checkpoint. No list leads to them, so nobody would
+// mark them when a newer version comes, and once that was a delete and is dropped, a rebuilding
+// would bring them back. Not fenced: gc fences and syncs before it frees any delete's chunk.
 void ListDb::MarkOrphans() {
   uint64_t flushed;
   {
@@ -229,7 +239,8 @@ void ListDb::MarkOrphans() {
     arenas.push_back(chunk);
     largest = std::max(largest, uint64_t{chunk.run_chunks} * pool_->chunk_bytes());
   });
-  std::sort(arenas.begin(), arenas.end(), [](const ChunkRef& a, const ChunkRef& b) { return a.ordinal > b.ordinal; });
+  std::sort(arenas.begin(), arenas.end(),
+            [](const ChunkRef& a, const ChunkRef& b) { return a.ordinal > b.ordinal; });
   // False if the chunk holds records, and none is an orphan.
   const auto mark = [&](const ChunkRef& chunk, const auto& is_orphan) {
     uint64_t records = 0;
@@ -258,7 +269,8 @@ void ListDb::MarkOrphans() {
           return FindInL1(place, &before) == InL1::kNotLinked;
         });
       } else if (chunk.owner == kFlushArena && !flushes_over) {
-        flushes_over = !mark(chunk, [&](const Record* record, PmPtr) { return record->sequence() > flushed; });
+        flushes_over =
+            !mark(chunk, [&](const Record* record, PmPtr) { return record->sequence() > flushed; });
       }
     }
   }
@@ -273,7 +285,8 @@ Status ListDb::Recover() {
   uint64_t merging;
   {
     const std::lock_guard lock(catalog_mu_);
-    // The kernel wrote pages back in any order: after a power cut links and records may be of different moments.
+    // The kernel wrote pages back in any order: after a power cut links and records may be of
+    // different moments.
     const bool power_cut = LosesUnsynced() && !pool_->state().clean && !pool_->state().same_boot;
     rebuild = !created && (state_.rebuilding || power_cut);
     merging = state_.merging;

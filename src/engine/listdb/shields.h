@@ -1,5 +1,6 @@
-// Shields remembers the deletes in L1 behind which a version was unlinked, until no iterator is left that may stand on that
-// version: a walk backwards from it must still meet the delete (ListDb, I4).
+// Shields remembers the deletes in L1 behind which a version was unlinked, until no iterator is
+// left that may stand on that version: a walk backwards from it must still meet the delete (ListDb,
+// I4).
 // Threads: Add, Holds, Close from the one job that changes L1; Forget from any.
 #ifndef LAMELLA_ENGINE_LISTDB_SHIELDS_H_
 #define LAMELLA_ENGINE_LISTDB_SHIELDS_H_

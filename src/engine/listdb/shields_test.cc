@@ -73,7 +73,8 @@ TEST(Shields, GenerationsMayBeForgottenInAnyOrder) {
           model[number] = generation;
           added = true;
       }
-      for (uint64_t n = 0; n < 30; ++n) ASSERT_EQ(shields.Holds(n), model.contains(n)) << n << " at step " << i;
+      for (uint64_t n = 0; n < 30; ++n)
+        ASSERT_EQ(shields.Holds(n), model.contains(n)) << n << " at step " << i;
     }
   }
 }

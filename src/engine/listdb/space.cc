@@ -4,8 +4,8 @@
 // What is counted (docs/LIMITS.md, Space):
 //   - a record is counted dead in its chunk's descriptor when it is marked obsolete, a delete when
 //     nothing older lies behind it any more in L1: it goes when gc comes by (I4);
-//   - a crash may lose counts, and adds none: after one every chunk is counted anew from its records'
-//     marks (RecountSome), in the background, and before a full pool is one;
+//   - a crash may lose counts, and adds none: after one every chunk is counted anew from its
+//     records' marks (RecountSome), in the background, and before a full pool is one;
 //   - a version that a merge left for a snapshot is not dead before a sweep of L1 took it out.
 
 #include <algorithm>
@@ -22,7 +22,8 @@ namespace {
 constexpr uint64_t kNearlyDead = 32;
 // While merges wait, the target may be passed by this.
 constexpr double kBusyExcess = 1.5;
-// What is not counted here, chunks that are being filled, tables and catalog, stays within the rest.
+// What is not counted here, chunks that are being filled, tables and catalog, stays within the
+// rest.
 constexpr double kIdleShare = 15.0 / 16;
 // A pool of few chunks is not worth copying in.
 constexpr uint64_t kSlackChunks = 4;
@@ -38,7 +39,8 @@ constexpr uint64_t kKeptMin = 1024;
 
 }  // namespace
 
-// Of a table's bytes, how much more will live once it is merged: by a sample, before the merge tells, which may be long after.
+// Of a table's bytes, how much more will live once it is merged: by a sample, before the merge
+// tells, which may be long after.
 double ListDb::LiveShareOf(std::span<const Sampled> sample, const ListDbTables& older) const {
   const EpochPin pin(pool_->readers());
   uint64_t bytes = 0;
@@ -117,9 +119,10 @@ ListDb::ChunkSurvey ListDb::Survey() const {
     const bool in_the_way = pool_->IsInTheWay(chunk);
     // The last that a shard filled was left for good, and all of it is merged, too (ClearEnd).
     const LogPosition end{chunk.ordinal, in_the_way ? used : UINT64_MAX};
-    const bool log =
-        unified_ && chunk.kind == ChunkKind::kLog && chunk.owner < merged.size() && end <= merged[chunk.owner];
-    const bool arena = chunk.kind == kListDbArena && (chunk.owner != kFlushArena || chunk.ordinal < arena_floor);
+    const bool log = unified_ && chunk.kind == ChunkKind::kLog && chunk.owner < merged.size() &&
+                     end <= merged[chunk.owner];
+    const bool arena =
+        chunk.kind == kListDbArena && (chunk.owner != kFlushArena || chunk.ordinal < arena_floor);
     if (!log && !arena) return;
     survey.filled_bytes += bytes;
     const auto held = held_back_.find(PlaceKey(chunk));
@@ -144,11 +147,14 @@ std::vector<ChunkRef> ListDb::PickVictims(GcGoal goal, ChunkSurvey survey) const
                          static_cast<double>(kSlackChunks * pool_->chunk_bytes());
   double excess = std::max(0.0, static_cast<double>(survey.filled_bytes) - allowed);
   if (goal == GcGoal::kAll || goal == GcGoal::kEnd) excess = HUGE_VAL;
-  if (goal == GcGoal::kEnd) std::erase_if(survey.candidates, [](const Candidate& c) { return !c.in_the_way; });
+  if (goal == GcGoal::kEnd)
+    std::erase_if(survey.candidates, [](const Candidate& c) { return !c.in_the_way; });
   // At the target a share of 1 - 1/target is dead or waste. Chunks with half of that are worth
   // their copying.
   const double dead_share_min = goal == GcGoal::kAll ? kDeadShareMin : (1 - 1 / target) / 2;
-  const auto live_share = [](const Candidate& c) { return static_cast<double>(c.live) / static_cast<double>(c.bytes); };
+  const auto live_share = [](const Candidate& c) {
+    return static_cast<double>(c.live) / static_cast<double>(c.bytes);
+  };
   std::sort(survey.candidates.begin(), survey.candidates.end(),
             [&](const Candidate& a, const Candidate& b) { return live_share(a) < live_share(b); });
   std::vector<ChunkRef> victims;
@@ -210,24 +216,29 @@ std::optional<Job> ListDb::PickSpaceJob(bool merge_ready, bool merges_wait) {
   });
 }
 
-// Whether the pool could give much of itself back but for a few chunks; job_mu_ is held. Once for each size of the pool, each merge,
-// and each time that less is in use, as when a reader let go of something: so moving comes to an end.
+// Whether the pool could give much of itself back but for a few chunks; job_mu_ is held. Once for
+// each size of the pool, each merge, and each time that less is in use, as when a reader let go of
+// something: so moving comes to an end.
 bool ListDb::EndIsHeldUp() {
-  const EndCleared now{pool_->pool_bytes(), pool_->used_bytes(), compactions_.load(std::memory_order_relaxed)};
+  const EndCleared now{pool_->pool_bytes(), pool_->used_bytes(),
+                       compactions_.load(std::memory_order_relaxed)};
   const EndCleared& last = end_cleared_;
-  if (now.pool_bytes == last.pool_bytes && now.merges == last.merges && now.used_bytes >= last.used_bytes) return false;
+  if (now.pool_bytes == last.pool_bytes && now.merges == last.merges &&
+      now.used_bytes >= last.used_bytes)
+    return false;
   if (!pool_->IsHeldUp()) return false;
   end_cleared_ = now;
   return true;
 }
 
-// Moves what is in the way to where there is room: chunks are claimed from the lowest place on. What is
-// being filled is left, and goes once it is merged.
+// Moves what is in the way to where there is room: chunks are claimed from the lowest place on.
+// What is being filled is left, and goes once it is merged.
 Status ListDb::ClearEnd() {
   const auto leave = [this](const ChunkRef& chunk) { return pool_->IsInTheWay(chunk); };
   log_->LeaveChunks(leave);
   for (const auto& arena : gc_arenas_) {
-    if (arena->open_chunk().kind != ChunkKind::kFree && leave(arena->open_chunk())) arena->CloseChunk();
+    if (arena->open_chunk().kind != ChunkKind::kFree && leave(arena->open_chunk()))
+      arena->CloseChunk();
   }
   {
     const std::lock_guard lock(catalog_mu_);
@@ -236,10 +247,12 @@ Status ListDb::ClearEnd() {
       if (!s.ok() && !s.IsNoSpace()) return s;
     }
   }
-  // More than once: what waited for readers in one pass may go in the next. Not for ever: copies may lie in the way, too.
+  // More than once: what waited for readers in one pass may go in the next. Not for ever: copies
+  // may lie in the way, too.
   Status s;
   bool progress = true;
-  for (int pass = 0; pass < kClearPassesMax && progress && s.ok(); ++pass) s = CollectGarbage(GcGoal::kEnd, &progress);
+  for (int pass = 0; pass < kClearPassesMax && progress && s.ok(); ++pass)
+    s = CollectGarbage(GcGoal::kEnd, &progress);
   return s;
 }
 
@@ -307,7 +320,8 @@ Status ListDb::RecountSome() {
   for (uint64_t bytes = 0; !recount_.empty() && bytes < kRecountBytes; recount_.pop_back()) {
     const ChunkRef& chunk = recount_.back();
     ChunkRef now;
-    const bool is_there = pool_->Describe(chunk.part, chunk.index, &now) && now.epoch == chunk.epoch;
+    const bool is_there =
+        pool_->Describe(chunk.part, chunk.index, &now) && now.epoch == chunk.epoch;
     if (!is_there) continue;  // freed since
     RecountChunk(chunk, merged_sequence, gaps);
     bytes += uint64_t{chunk.run_chunks} * pool_->chunk_bytes();
@@ -324,9 +338,9 @@ Status ListDb::RecountSome() {
   return s;
 }
 
-// Whether a delete serves for nothing, though no mark says so: with nothing behind it, or in no list. L1
-// is asked for the latter: what a rebuilding left out has the links of an earlier life, which may lead
-// to where a record is being written now.
+// Whether a delete serves for nothing, though no mark says so: with nothing behind it, or in no
+// list. L1 is asked for the latter: what a rebuilding left out has the links of an earlier life,
+// which may lead to where a record is being written now.
 bool ListDb::IsIdleDelete(PmPtr place) const {
   PmPtr before;
   const InL1 in_l1 = FindInL1(place, &before);
@@ -334,16 +348,19 @@ bool ListDb::IsIdleDelete(PmPtr place) const {
 }
 
 // Of a chunk with damage what is dead is not known: its counts stay.
-void ListDb::RecountChunk(const ChunkRef& chunk, uint64_t merged_sequence, const std::vector<SequenceGap>& gaps) {
+void ListDb::RecountChunk(const ChunkRef& chunk, uint64_t merged_sequence,
+                          const std::vector<SequenceGap>& gaps) {
   uint64_t dead = 0;
   bool damaged = false;
   const bool of_gc = chunk.kind == kListDbArena && chunk.owner == kGcArena;
   const uint64_t behind = ForEachRecord(
       *pool_, chunk, 0,
       [&](const Record* record, PmPtr place) {
-        const bool is_merged = record->height() > 0 && (of_gc || record->sequence() <= merged_sequence);
-        const bool is_dead = record->obsolete() || IsVoid(gaps, record->sequence()) ||
-                             (is_merged && record->kind() == RecordKind::kDelete && IsIdleDelete(place));
+        const bool is_merged =
+            record->height() > 0 && (of_gc || record->sequence() <= merged_sequence);
+        const bool is_dead =
+            record->obsolete() || IsVoid(gaps, record->sequence()) ||
+            (is_merged && record->kind() == RecordKind::kDelete && IsIdleDelete(place));
         if (is_dead) dead += record->bytes();
       },
       [&](PmPtr, PmPtr) { damaged = true; });
@@ -351,7 +368,8 @@ void ListDb::RecountChunk(const ChunkRef& chunk, uint64_t merged_sequence, const
   if (descriptor->used_bytes.load(std::memory_order_relaxed) == 0) {
     if (behind == 0) return FreeOnce(chunk);  // what holds no record
     descriptor->used_bytes.store(behind, std::memory_order_relaxed);
-    if (WholeBytes(*pool_, chunk) == 0) SetWholeBytes(*pool_, chunk, behind);  // a power cut took it
+    // a power cut took it
+    if (WholeBytes(*pool_, chunk) == 0) SetWholeBytes(*pool_, chunk, behind);
   }
   if (!damaged) descriptor->dead_bytes.store(dead, std::memory_order_relaxed);
 }

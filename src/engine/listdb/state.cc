@@ -15,7 +15,8 @@ void AppendPositions(std::string* out, const std::vector<LogPosition>& positions
   }
 }
 
-// Counts are checked against what is left, so that damaged ones cannot ask for memory out of proportion.
+// Counts are checked against what is left, so that damaged ones cannot ask for memory out of
+// proportion.
 bool DecodeCount(Decoder* in, size_t element_bytes, uint32_t* count) {
   *count = in->Fixed<uint32_t>();
   return in->ok() && *count <= in->remaining() / element_bytes;
@@ -38,7 +39,8 @@ bool DecodeTable(Decoder* in, L0TableState* table) {
   table->last_sequence = in->Fixed<uint64_t>();
   table->arena_ordinal = in->Fixed<uint64_t>();
   uint32_t heads;
-  if (!DecodePositions(in, &table->sealed) || !DecodeCount(in, 8, &heads) || heads > kPoolPartsMax * kHeightMax)
+  if (!DecodePositions(in, &table->sealed) || !DecodeCount(in, 8, &heads) ||
+      heads > kPoolPartsMax * kHeightMax)
     return false;
   table->heads.resize(heads);
   for (uint64_t& word : table->heads) word = in->Fixed<uint64_t>();
@@ -97,8 +99,8 @@ Status ListDbState::Decode(std::string_view payload, ListDbState* state) {
   state->uncounted = uncounted != 0;
   uint32_t gaps = 0;
   uint32_t tables = 0;
-  bool ok =
-      DecodePositions(&in, &state->boundary) && DecodePositions(&in, &state->merged) && DecodeCount(&in, 16, &gaps);
+  bool ok = DecodePositions(&in, &state->boundary) && DecodePositions(&in, &state->merged) &&
+            DecodeCount(&in, 16, &gaps);
   if (ok) {
     state->gaps.resize(gaps);
     for (SequenceGap& g : state->gaps) {
@@ -111,10 +113,11 @@ Status ListDbState::Decode(std::string_view payload, ListDbState* state) {
     state->l0.resize(tables);
     for (size_t i = 0; ok && i < state->l0.size(); ++i) ok = DecodeTable(&in, &state->l0[i]);
   }
-  if (!ok || !in.done() || rebuilding > 1 || uncounted > 1 || state->lanes == 0 || state->lanes > kPoolPartsMax ||
-      !state->l1_heads) {
-    return Status::Corruption("the catalog's ListDB state of " + std::to_string(payload.size()) +
-                              " bytes does not decode; `lamella repair` rebuilds it from the records");
+  if (!ok || !in.done() || rebuilding > 1 || uncounted > 1 || state->lanes == 0 ||
+      state->lanes > kPoolPartsMax || !state->l1_heads) {
+    return Status::Corruption(
+        "the catalog's ListDB state of " + std::to_string(payload.size()) +
+        " bytes does not decode; `lamella repair` rebuilds it from the records");
   }
   return Status::OK();
 }

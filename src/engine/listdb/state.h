@@ -1,4 +1,5 @@
-// ListDbState is what ListDB keeps in the catalog. It is small, so every edit carries it whole: an edit is the new state.
+// ListDbState is what ListDB keeps in the catalog. It is small, so every edit carries it whole: an
+// edit is the new state.
 #ifndef LAMELLA_ENGINE_LISTDB_STATE_H_
 #define LAMELLA_ENGINE_LISTDB_STATE_H_
 
@@ -19,9 +20,10 @@ enum class ListDbEdit : uint32_t {
   kCheckpoint = 1,  // L0 tables made persistent, the log boundary moved (6.3.4)
   kMergeBegin = 2,  // a zipper compaction starts (6.5)
   kMergeDone = 3,
-  kGap = 4,           // recovery declared sequence numbers void
-  kSynced = 5,        // page media: everything up to a sequence number is on the medium
-  kRebuildBegin = 6,  // the indexes are being rebuilt from the records; until done nothing in place counts
+  kGap = 4,     // recovery declared sequence numbers void
+  kSynced = 5,  // page media: everything up to a sequence number is on the medium
+  // the indexes are being rebuilt from the records; until done nothing in place counts
+  kRebuildBegin = 6,
   kRebuildDone = 7,
   kCounted = 8,  // what is dead in each chunk was counted anew, or is to be at the next open
 };
@@ -42,8 +44,9 @@ struct ListDbState {
   uint64_t l1_count = 0;
   uint64_t live_bytes = 0;  // keys and values of L1's puts
   uint64_t next_table_id = 1;
-  std::vector<L0TableState> l0;       // oldest first
-  uint64_t merging = 0;               // id of the table that a zipper compaction is merging; 0 for none
+  std::vector<L0TableState> l0;  // oldest first
+  // id of the table that a zipper compaction is merging; 0 for none
+  uint64_t merging = 0;
   std::vector<LogPosition> boundary;  // the log before this is in tables, per shard
   uint64_t flushed_sequence = 0;      // up to here everything is in checkpointed tables
   std::vector<LogPosition> merged;    // the log before this is in L1 or dead, per shard

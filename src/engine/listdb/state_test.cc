@@ -53,8 +53,9 @@ ListDbState RandomState(Random* random) {
 
 bool SameGaps(const std::vector<SequenceGap>& a, const std::vector<SequenceGap>& b) {
   return a.size() == b.size() &&
-         std::equal(a.begin(), a.end(), b.begin(),
-                    [](const SequenceGap& x, const SequenceGap& y) { return x.first == y.first && x.last == y.last; });
+         std::equal(a.begin(), a.end(), b.begin(), [](const SequenceGap& x, const SequenceGap& y) {
+           return x.first == y.first && x.last == y.last;
+         });
 }
 
 void ExpectSame(const ListDbState& a, const ListDbState& b) {
@@ -96,9 +97,11 @@ TEST(ListDbState, ComesBackAsItWas) {
   }
 }
 
-/// The bytes that a change of one field changes in the encoded state, relative to `base`: from its first to behind its last.
+/// The bytes that a change of one field changes in the encoded state, relative to `base`: from its
+/// first to behind its last.
 template <class Change>
-testing::FormatField Touched(const char* name, size_t base, const ListDbState& state, Change&& change) {
+testing::FormatField Touched(const char* name, size_t base, const ListDbState& state,
+                             Change&& change) {
   ListDbState changed = state;
   change(&changed);
   const std::string before = state.Encode();
@@ -122,34 +125,41 @@ TEST(ListDbState, IsEncodedAsDocumented) {
   state.boundary = {{1, 2}};
   state.gaps = {{3, 4}};
   state.l0.resize(1);
-  const auto touched = [&](const char* name, size_t base, auto&& change) { return Touched(name, base, state, change); };
-#define LAMELLA_TOUCHED(base, owner, field) touched(#field, base, [&](ListDbState* s) { s->owner field ^= kFlip; })
+  const auto touched = [&](const char* name, size_t base, auto&& change) {
+    return Touched(name, base, state, change);
+  };
+#define LAMELLA_TOUCHED(base, owner, field) \
+  touched(#field, base, [&](ListDbState* s) { s->owner field ^= kFlip; })
   EXPECT_EQ(testing::FormatDifference(
                 "ListDbState", 70,
                 {touched("lanes", 0, [](ListDbState* s) { s->lanes = ~s->lanes; }),
                  touched("l1_heads", 0, [](ListDbState* s) { s->l1_heads.word ^= kFlip; }),
-                 LAMELLA_TOUCHED(0, , l1_count), LAMELLA_TOUCHED(0, , live_bytes), LAMELLA_TOUCHED(0, , next_table_id),
-                 LAMELLA_TOUCHED(0, , merging), LAMELLA_TOUCHED(0, , flushed_sequence),
-                 LAMELLA_TOUCHED(0, , merged_sequence), LAMELLA_TOUCHED(0, , synced_sequence),
+                 LAMELLA_TOUCHED(0, , l1_count), LAMELLA_TOUCHED(0, , live_bytes),
+                 LAMELLA_TOUCHED(0, , next_table_id), LAMELLA_TOUCHED(0, , merging),
+                 LAMELLA_TOUCHED(0, , flushed_sequence), LAMELLA_TOUCHED(0, , merged_sequence),
+                 LAMELLA_TOUCHED(0, , synced_sequence),
                  touched("rebuilding", 0, [](ListDbState* s) { s->rebuilding = true; }),
                  touched("uncounted", 0, [](ListDbState* s) { s->uncounted = true; })}),
             "");
-  // Behind it: boundary (a count, one position), merged (a count), gaps (a count, one gap), l0 (a count, one table).
+  // Behind it: boundary (a count, one position), merged (a count), gaps (a count, one gap), l0 (a
+  // count, one table).
   const size_t boundary = 70 + 4;
-  EXPECT_EQ(testing::FormatDifference(
-                "LogPosition", 16,
-                {LAMELLA_TOUCHED(boundary, boundary[0]., ordinal), LAMELLA_TOUCHED(boundary, boundary[0]., offset)}),
+  EXPECT_EQ(testing::FormatDifference("LogPosition", 16,
+                                      {LAMELLA_TOUCHED(boundary, boundary[0]., ordinal),
+                                       LAMELLA_TOUCHED(boundary, boundary[0]., offset)}),
             "");
   const size_t gaps = boundary + 16 + 4 + 4;
-  EXPECT_EQ(testing::FormatDifference("SequenceGap", 16,
-                                      {LAMELLA_TOUCHED(gaps, gaps[0]., first), LAMELLA_TOUCHED(gaps, gaps[0]., last)}),
+  EXPECT_EQ(testing::FormatDifference(
+                "SequenceGap", 16,
+                {LAMELLA_TOUCHED(gaps, gaps[0]., first), LAMELLA_TOUCHED(gaps, gaps[0]., last)}),
             "");
   const size_t l0 = gaps + 16 + 4;
-  EXPECT_EQ(testing::FormatDifference(
-                "L0TableState", 32,
-                {LAMELLA_TOUCHED(l0, l0[0]., id), LAMELLA_TOUCHED(l0, l0[0]., count),
-                 LAMELLA_TOUCHED(l0, l0[0]., last_sequence), LAMELLA_TOUCHED(l0, l0[0]., arena_ordinal)}),
-            "");
+  EXPECT_EQ(
+      testing::FormatDifference(
+          "L0TableState", 32,
+          {LAMELLA_TOUCHED(l0, l0[0]., id), LAMELLA_TOUCHED(l0, l0[0]., count),
+           LAMELLA_TOUCHED(l0, l0[0]., last_sequence), LAMELLA_TOUCHED(l0, l0[0]., arena_ordinal)}),
+      "");
 #undef LAMELLA_TOUCHED
   EXPECT_EQ(state.Encode().size(), l0 + 32 + 4 + 4) << "and two empty lists";
 }
@@ -167,7 +177,8 @@ TEST(ListDbState, EveryTruncationIsCorruption) {
       ASSERT_TRUE(s.IsCorruption()) << n << " of " << bytes.size() << " bytes";
     }
     ListDbState ignored;
-    EXPECT_TRUE(ListDbState::Decode(bytes + '\0', &ignored).IsCorruption()) << "nor may anything follow";
+    EXPECT_TRUE(ListDbState::Decode(bytes + '\0', &ignored).IsCorruption())
+        << "nor may anything follow";
   }
 }
 
@@ -213,8 +224,9 @@ TEST(ListDbState, RandomBytesAreDecodedOrCorruption) {
       const Status s = ListDbState::Decode({bytes.data(), bytes.size()}, &state);
       ASSERT_TRUE(s.ok() || s.IsCorruption()) << s.ToString();
       // Memory in proportion to the input, whatever its counts say.
-      const size_t held = (state.boundary.capacity() + state.merged.capacity() + state.gaps.capacity()) * 16 +
-                          state.l0.capacity() * sizeof(L0TableState);
+      const size_t held =
+          (state.boundary.capacity() + state.merged.capacity() + state.gaps.capacity()) * 16 +
+          state.l0.capacity() * sizeof(L0TableState);
       ASSERT_LE(held, 8 * bytes.size() + 4096);
       ASSERT_TRUE(!s.ok() || state.Encode().size() == bytes.size());
     }

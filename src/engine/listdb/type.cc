@@ -11,8 +11,8 @@ constexpr double kCacheShareMax = 0.9;  // MemTables need the rest
 
 Status CheckShare(const char* name, double share) {
   if (share >= 0 && share <= kCacheShareMax) return Status::OK();  // false of NaN
-  return Status::InvalidArgument(
-      Concat("listdb.", name, " is ", std::to_string(share), "; it is a share of the memory budget, 0 to 0.9"));
+  return Status::InvalidArgument(Concat("listdb.", name, " is ", std::to_string(share),
+                                        "; it is a share of the memory budget, 0 to 0.9"));
 }
 
 Status CheckListDbOptions(const Options& options) {
@@ -22,8 +22,9 @@ Status CheckListDbOptions(const Options& options) {
   if (!s.ok()) return s;
   const double both = own.lookup_cache_share + own.second_chance_share;
   if (both > kCacheShareMax) {
-    return Status::InvalidArgument(Concat("listdb.lookup_cache_share and listdb.second_chance_share are ",
-                                          std::to_string(both), " together; at most 0.9 leaves room for MemTables"));
+    return Status::InvalidArgument(
+        Concat("listdb.lookup_cache_share and listdb.second_chance_share are ",
+               std::to_string(both), " together; at most 0.9 leaves room for MemTables"));
   }
   if (own.checkpoint_group_tables == 0) {
     return Status::InvalidArgument("listdb.checkpoint_group_tables is 0; it must be at least 1");
@@ -32,14 +33,19 @@ Status CheckListDbOptions(const Options& options) {
 }
 
 uint64_t ListDbFlags(const Options& options) {
-  return (options.listdb.unified_log ? kListDbFlagUnifiedLog : 0) | (options.listdb.braided ? kListDbFlagBraided : 0);
+  return (options.listdb.unified_log ? kListDbFlagUnifiedLog : 0) |
+         (options.listdb.braided ? kListDbFlagBraided : 0);
 }
 
-std::unique_ptr<Engine> MakeListDb(const EngineContext& context) { return std::make_unique<ListDb>(context); }
+std::unique_ptr<Engine> MakeListDb(const EngineContext& context) {
+  return std::make_unique<ListDb>(context);
+}
 
 }  // namespace
 
-const EngineType kListDbType = {
-    .kind = EngineKind::kListDb, .check_options = CheckListDbOptions, .flags = ListDbFlags, .make = MakeListDb};
+const EngineType kListDbType = {.kind = EngineKind::kListDb,
+                                .check_options = CheckListDbOptions,
+                                .flags = ListDbFlags,
+                                .make = MakeListDb};
 
 }  // namespace lamella

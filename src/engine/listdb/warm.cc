@@ -9,8 +9,8 @@ namespace lamella {
 
 namespace {
 
-// Puts the newest version of each key into the lookup cache, a few elements behind the walk, so that
-// the buckets' lines arrive in time.
+// Puts the newest version of each key into the lookup cache, a few elements behind the walk, so
+// that the buckets' lines arrive in time.
 class LookupFiller : public WalkVisitor {
  public:
   LookupFiller(const Pool* pool, LookupCache* cache, uint64_t generation)
@@ -43,8 +43,8 @@ class LookupFiller : public WalkVisitor {
   size_t next_ = 0;
 };
 
-// A damaged record's key would be found in another place, and not in its own: it is left out, and with
-// it the table's tree. The list's searches check what they pass.
+// A damaged record's key would be found in another place, and not in its own: it is left out, and
+// with it the table's tree. The list's searches check what they pass.
 class TreeBuilder : public WalkVisitor {
  public:
   TreeBuilder(const Pool* pool, HeadTree* tree) : pool_(pool), tree_(tree) {}
@@ -75,7 +75,8 @@ void ListDb::BuildTrees() {
     auto tree = std::make_shared<HeadTree>(pool_, context_.memory);
     TreeBuilder builder(pool_, tree.get());
     WalkInterleaved(*bare->list, 0, 0, &builder);
-    if (tree->count() != bare->state.count) continue;  // damage ended the walk; a search will tell of it
+    // damage ended the walk; a search will tell of it
+    if (tree->count() != bare->state.count) continue;
     const std::lock_guard lock(tables_mu_);
     auto tables = std::make_shared<ListDbTables>(*CurrentTables());
     for (auto& slot : tables->l0) {
@@ -90,10 +91,10 @@ void ListDb::BuildTrees() {
   }
 }
 
-// Both caches from one walk of L1, while nobody changes it. The lookup cache takes its elements only
-// where no other table can have a newer version (LookupCache I2): the generation first, then whether
-// all that was flushed is merged. A flush that begins later moves the generation, and what is put in
-// from then on is refused.
+// Both caches from one walk of L1, while nobody changes it. The lookup cache takes its elements
+// only where no other table can have a newer version (LookupCache I2): the generation first, then
+// whether all that was flushed is merged. A flush that begins later moves the generation, and what
+// is put in from then on is refused.
 void ListDb::WarmCaches() {
   BuildTrees();
   const uint64_t generation = lookup_cache_.generation();
@@ -102,7 +103,8 @@ void ListDb::WarmCaches() {
     const std::lock_guard lock(catalog_mu_);
     merged = state_.merged_sequence;
   }
-  const bool alone = flushed_through_.load(std::memory_order_acquire) <= merged && CurrentTables()->l0.empty();
+  const bool alone =
+      flushed_through_.load(std::memory_order_acquire) <= merged && CurrentTables()->l0.empty();
   LookupFiller filler(pool_, &lookup_cache_, generation);
   const bool fill = lookup_cache_.enabled() && alone;
   second_chance_.Warm(*l1_, l1_count_.load(std::memory_order_relaxed), fill ? &filler : nullptr);

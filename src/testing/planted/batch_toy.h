@@ -1,5 +1,6 @@
-// BatchToy is a log of batches without a tail: each record carries a checksum, its batch's size and the epoch of its chunk. When
-// the chunk is full, it is used again from its start under a new epoch: the number of the first batch in it.
+// BatchToy is a log of batches without a tail: each record carries a checksum, its batch's size and
+// the epoch of its chunk. When the chunk is full, it is used again from its start under a new
+// epoch: the number of the first batch in it.
 // I1: a batch counts when all its records are there, valid and of the chunk's epoch.
 // I2: the new epoch is durable before a record of the old one is stored over.
 #ifndef LAMELLA_TESTING_PLANTED_BATCH_TOY_H_
@@ -25,13 +26,14 @@ enum class BatchBug : uint8_t {
   kAcknowledgedBeforeFence,
   kCount,
 };
-inline constexpr std::array<const char*, 7> kBatchBugNames = {"none",
-                                                              "torn batch taken as whole",
-                                                              "stale chunk epoch taken",
-                                                              "chunk used again before its epoch is durable",
-                                                              "flush steps a line from an unaligned start",
-                                                              "checksum covers the head only",
-                                                              "acknowledged before the fence"};
+inline constexpr std::array<const char*, 7> kBatchBugNames = {
+    "none",
+    "torn batch taken as whole",
+    "stale chunk epoch taken",
+    "chunk used again before its epoch is durable",
+    "flush steps a line from an unaligned start",
+    "checksum covers the head only",
+    "acknowledged before the fence"};
 
 template <BatchBug kBug>
 class BatchToy final : public Toy {
@@ -57,13 +59,15 @@ class BatchToy final : public Toy {
 
   std::string Check(uint64_t steps) const override {
     if (epoch_ + batches_ != steps)
-      return "found " + std::to_string(epoch_ + batches_) + " batches, not " + std::to_string(steps);
+      return "found " + std::to_string(epoch_ + batches_) + " batches, not " +
+             std::to_string(steps);
     uint64_t at = 0;
     for (uint64_t number = epoch_; number < steps; ++number) {
       for (uint64_t i = 0; i < SizeOf(number); ++i, ++at) {
         const Record expected = MakeRecord(number, i, epoch_);
         if (at >= kRecordsMax || std::memcmp(At(Place(at)), &expected, sizeof(expected)) != 0) {
-          return "record " + std::to_string(i) + " of batch " + std::to_string(number) + " is not there";
+          return "record " + std::to_string(i) + " of batch " + std::to_string(number) +
+                 " is not there";
         }
       }
     }
@@ -84,7 +88,8 @@ class BatchToy final : public Toy {
   static uint64_t SizeOf(uint64_t number) { return number % 3 + 1; }
   static uint64_t Place(uint64_t record) { return 520 + record * sizeof(Record); }  // across lines
   static uint64_t SumOf(const Record& record) {
-    return HashOf(&record, kBug == BatchBug::kSumOfHeadOnly ? offsetof(Record, payload) : offsetof(Record, sum));
+    return HashOf(&record, kBug == BatchBug::kSumOfHeadOnly ? offsetof(Record, payload)
+                                                            : offsetof(Record, sum));
   }
   static Record MakeRecord(uint64_t number, uint64_t index, uint64_t epoch) {
     Record record{epoch, index, SizeOf(number), {}, 0};

@@ -1,5 +1,6 @@
-// CatalogToy is a log of edits to a table of eight keys, with a tail word, in one of two areas; a root word says in which. A full
-// area is rewritten into the other one, which the root then names, and is freed.
+// CatalogToy is a log of edits to a table of eight keys, with a tail word, in one of two areas; a
+// root word says in which. A full area is rewritten into the other one, which the root then names,
+// and is freed.
 // I1: an edit is durable before the tail that covers it.
 // I2: the other area is durable, its tail too, before the root names it.
 // I3: an area is freed only when the root names the other one, durably.
@@ -24,12 +25,13 @@ enum class CatalogBug : uint8_t {
   kRewrittenInPlace,
   kCount,
 };
-inline constexpr std::array<const char*, 6> kCatalogBugNames = {"none",
-                                                                "tail word before the edit",
-                                                                "switch before the snapshot is durable",
-                                                                "snapshot's tail not flushed",
-                                                                "old catalog freed before the switch",
-                                                                "rewritten in place"};
+inline constexpr std::array<const char*, 6> kCatalogBugNames = {
+    "none",
+    "tail word before the edit",
+    "switch before the snapshot is durable",
+    "snapshot's tail not flushed",
+    "old catalog freed before the switch",
+    "rewritten in place"};
 
 template <CatalogBug kBug>
 class CatalogToy final : public Toy {
@@ -52,7 +54,8 @@ class CatalogToy final : public Toy {
     for (uint64_t key = 0; key < kKeys; ++key) {
       Edit expected = {};
       if (key < steps) {
-        const uint64_t number = key + (steps - 1 - key) / kKeys * kKeys;  // the last step that wrote it
+        // the last step that wrote it
+        const uint64_t number = key + (steps - 1 - key) / kKeys * kKeys;
         expected = {key, number + 1, Value(number)};
       }
       if (table[key] != expected) return "key " + std::to_string(key) + " is wrong";
@@ -68,7 +71,9 @@ class CatalogToy final : public Toy {
   static constexpr uint64_t kEditsMax = 20;
 
   static uint64_t Tail(uint64_t area) { return 1024 + (area & 1) * 2048; }
-  static uint64_t Place(uint64_t area, uint64_t edit) { return Tail(area) + 64 + edit * sizeof(Edit); }
+  static uint64_t Place(uint64_t area, uint64_t edit) {
+    return Tail(area) + 64 + edit * sizeof(Edit);
+  }
 
   Table Replay() const {
     Table table = {};

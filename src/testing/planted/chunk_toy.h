@@ -1,5 +1,7 @@
-// ChunkToy hands out chunks to four slots. Each step writes a fresh chunk, lets its slot point there, and frees the slot's old one.
-// I1: a chunk is free or has one owner: its descriptor's word says which, durably, before the slot points to it.
+// ChunkToy hands out chunks to four slots. Each step writes a fresh chunk, lets its slot point
+// there, and frees the slot's old one.
+// I1: a chunk is free or has one owner: its descriptor's word says which, durably, before the slot
+//     points to it.
 // I2: a chunk is free again only when its slot points elsewhere, durably.
 // I3: after recovery the claimed chunks are those that slots point to.
 #ifndef LAMELLA_TESTING_PLANTED_CHUNK_TOY_H_
@@ -26,14 +28,15 @@ enum class ChunkBug : uint8_t {
   kContentNotFenced,
   kCount,
 };
-inline constexpr std::array<const char*, 8> kChunkBugNames = {"none",
-                                                              "freed too early",
-                                                              "freed twice",
-                                                              "claim not flushed",
-                                                              "claimed chunk not given back by recovery",
-                                                              "lock word left in the pool",
-                                                              "two-word slot",
-                                                              "slot before its chunk's content"};
+inline constexpr std::array<const char*, 8> kChunkBugNames = {
+    "none",
+    "freed too early",
+    "freed twice",
+    "claim not flushed",
+    "claimed chunk not given back by recovery",
+    "lock word left in the pool",
+    "two-word slot",
+    "slot before its chunk's content"};
 
 template <ChunkBug kBug>
 class ChunkToy final : public Toy {
@@ -78,15 +81,19 @@ class ChunkToy final : public Toy {
         if (chunk != kChunks) return "slot " + std::to_string(slot) + " has a chunk";
         continue;
       }
-      const uint64_t number = slot + (steps - 1 - slot) / kSlots * kSlots;  // the last step that wrote it
-      if (chunk == kChunks || NumberOf(slot) != number || Read<Content>(Place(chunk)) != MakeContent(number)) {
-        return "slot " + std::to_string(slot) + " has not the content of step " + std::to_string(number);
+      // the last step that wrote it
+      const uint64_t number = slot + (steps - 1 - slot) / kSlots * kSlots;
+      if (chunk == kChunks || NumberOf(slot) != number ||
+          Read<Content>(Place(chunk)) != MakeContent(number)) {
+        return "slot " + std::to_string(slot) + " has not the content of step " +
+               std::to_string(number);
       }
     }
     const std::set<uint64_t> reachable = Reachable();
     for (uint64_t chunk = 0; chunk < kChunks; ++chunk) {
       if ((Load(Descriptor(chunk)) != 0) != reachable.contains(chunk)) {
-        return "chunk " + std::to_string(chunk) + (reachable.contains(chunk) ? " is free and in use" : " is lost");
+        return "chunk " + std::to_string(chunk) +
+               (reachable.contains(chunk) ? " is free and in use" : " is lost");
       }
     }
     return "";

@@ -1,4 +1,5 @@
-// IdToy gives each entry a fresh id. The counter is in DRAM; the pool holds a bound that no id given has reached.
+// IdToy gives each entry a fresh id. The counter is in DRAM; the pool holds a bound that no id
+// given has reached.
 // I1: the bound is durable before an id below it is given.
 // I2: the counter starts at the bound: no id is given twice.
 #ifndef LAMELLA_TESTING_PLANTED_ID_TOY_H_
@@ -26,7 +27,9 @@ template <IdBug kBug>
 class IdToy final : public Toy {
  public:
   IdToy(char* base, Persister* persister)
-      : Toy(base, persister), bound_(Load(kBound)), next_(kBug == IdBug::kCounterNotRestored ? 0 : bound_) {}
+      : Toy(base, persister),
+        bound_(Load(kBound)),
+        next_(kBug == IdBug::kCounterNotRestored ? 0 : bound_) {}
 
   void Step(uint64_t number) override {
     if (next_ >= bound_) {
@@ -48,7 +51,8 @@ class IdToy final : public Toy {
     uint64_t last = 0;
     for (uint64_t i = 0; i < steps; ++i) {
       const uint64_t id = Load(Entry(i));
-      if (id <= last) return "entry " + std::to_string(i) + " has an id that was given before, or none";
+      if (id <= last)
+        return "entry " + std::to_string(i) + " has an id that was given before, or none";
       last = id;
     }
     return "";

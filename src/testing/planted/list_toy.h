@@ -1,5 +1,6 @@
-// ListToy is a list of two layers, the newest key first: every key is in layer 0, the even ones in the upper layer too. Every
-// fourth step moves a node to another place, whose old place may then be used again.
+// ListToy is a list of two layers, the newest key first: every key is in layer 0, the even ones in
+// the upper layer too. Every fourth step moves a node to another place, whose old place may then be
+// used again.
 // I1: a node is durable before a link to it.
 // I2: a node is linked in layer 0, durably, before the upper layer.
 // I3: a node is marked obsolete, and its place used again, only when it is unlinked, durably.
@@ -26,13 +27,14 @@ enum class ListBug : uint8_t {
   kLinkNotFlushed,
   kCount,
 };
-inline constexpr std::array<const char*, 7> kListBugNames = {"none",
-                                                             "link before the record",
-                                                             "upper link before layer 0",
-                                                             "obsolete mark before the unlink is durable",
-                                                             "place used again before the unlink is durable",
-                                                             "moved node linked before it is durable",
-                                                             "link not flushed"};
+inline constexpr std::array<const char*, 7> kListBugNames = {
+    "none",
+    "link before the record",
+    "upper link before layer 0",
+    "obsolete mark before the unlink is durable",
+    "place used again before the unlink is durable",
+    "moved node linked before it is durable",
+    "link not flushed"};
 
 template <ListBug kBug>
 class ListToy final : public Toy {
@@ -44,7 +46,8 @@ class ListToy final : public Toy {
       if (std::find(nodes.begin(), nodes.end(), place) == nodes.end()) free_.push_back(place);
     }
     // The last insert's upper link may be missing: it is made again.
-    const auto even = std::find_if(nodes.begin(), nodes.end(), [&](uint64_t node) { return Load(node) % 2 == 0; });
+    const auto even = std::find_if(nodes.begin(), nodes.end(),
+                                   [&](uint64_t node) { return Load(node) % 2 == 0; });
     if (even != nodes.end() && Load(*even + kUpper) == Load(kUpperHead)) Publish(kUpperHead, *even);
   }
 
@@ -65,7 +68,8 @@ class ListToy final : public Toy {
       if (number % 2 == 0) upper_keys.push_back(number);
     }
     const std::string wrong = CheckLayer("layer 0", Layer(kHead, kNext), keys);
-    return wrong.empty() ? CheckLayer("the upper layer", Layer(kUpperHead, kUpper), upper_keys) : wrong;
+    return wrong.empty() ? CheckLayer("the upper layer", Layer(kUpperHead, kUpper), upper_keys)
+                         : wrong;
   }
 
  private:
@@ -124,7 +128,8 @@ class ListToy final : public Toy {
   std::vector<uint64_t> Layer(uint64_t head, uint64_t next) const {
     std::vector<uint64_t> nodes;
     uint64_t node = Load(head);
-    for (uint64_t i = 0; i < kNodesMax && node >= kNodes && node < kNodes + kNodesMax * kStride; ++i) {
+    for (uint64_t i = 0; i < kNodesMax && node >= kNodes && node < kNodes + kNodesMax * kStride;
+         ++i) {
       if (Load(node + kObsolete) == 0) nodes.push_back(node);
       node = Load(node + next);
     }
@@ -132,7 +137,8 @@ class ListToy final : public Toy {
   }
   std::string CheckLayer(const std::string& name, const std::vector<uint64_t>& nodes,
                          const std::vector<uint64_t>& keys) const {
-    if (nodes.size() != keys.size()) return name + " has " + std::to_string(nodes.size()) + " nodes";
+    if (nodes.size() != keys.size())
+      return name + " has " + std::to_string(nodes.size()) + " nodes";
     for (size_t i = 0; i < keys.size(); ++i) {
       if (Load(nodes[i]) != keys[i] || Load(nodes[i] + 8) != Value(keys[i])) {
         return name + " lacks key " + std::to_string(keys[i]);

@@ -1,4 +1,5 @@
-// LogToy is a log of records of 40 bytes, most of them across two lines, and one word that says how many count.
+// LogToy is a log of records of 40 bytes, most of them across two lines, and one word that says how
+// many count.
 // I1: a record is durable before the count that covers it.
 #ifndef LAMELLA_TESTING_PLANTED_LOG_TOY_H_
 #define LAMELLA_TESTING_PLANTED_LOG_TOY_H_
@@ -67,7 +68,8 @@ class LogToy final : public Toy {
   }
 
   std::string Check(uint64_t steps) const override {
-    if (count_ != steps) return "found " + std::to_string(count_) + " records, not " + std::to_string(steps);
+    if (count_ != steps)
+      return "found " + std::to_string(count_) + " records, not " + std::to_string(steps);
     for (uint64_t i = 0; i < steps; ++i) {
       const Record expected = MakeRecord(i);
       if (std::memcmp(At(kRecords + i * sizeof(expected)), &expected, sizeof(expected)) != 0) {
@@ -92,7 +94,9 @@ class LogToy final : public Toy {
     } else if constexpr (kBug == LogBug::kTailNotFenced) {
       Store(0, count_);
       Flush(0);
-    } else if constexpr (kBug == LogBug::kTwoWordTail) {  // in units of 16, and the rest, on a line of its own
+    } else if constexpr (kBug ==
+                         LogBug::
+                             kTwoWordTail) {  // in units of 16, and the rest, on a line of its own
       Store(0, count_ / 16 * 16);
       Store(64, count_ % 16);
       Flush(0);

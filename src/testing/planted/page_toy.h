@@ -1,6 +1,8 @@
-// PageToy is a table of eight keys on page media: a value is a sector, and two headers of two sectors each, written in turn, say
-// where the values are. The valid header with the higher number counts.
-// I1: a value is synced before a header that names it is written; the header is synced before the step is acknowledged.
+// PageToy is a table of eight keys on page media: a value is a sector, and two headers of two
+// sectors each, written in turn, say where the values are. The valid header with the higher number
+// counts.
+// I1: a value is synced before a header that names it is written; the header is synced before the
+//     step is acknowledged.
 // I2: a sector is free again only when the header that no longer names it is synced.
 // I3: a header that did not arrive whole is not valid, and the other one still is.
 #ifndef LAMELLA_TESTING_PLANTED_PAGE_TOY_H_
@@ -25,12 +27,13 @@ enum class PageBug : uint8_t {
   kSectorUsedTooEarly,
   kCount,
 };
-inline constexpr std::array<const char*, 6> kPageBugNames = {"none",
-                                                             "sync forgotten",
-                                                             "no sync between value and header",
-                                                             "header stored over in place",
-                                                             "torn header taken as whole",
-                                                             "sector used again before the header is synced"};
+inline constexpr std::array<const char*, 6> kPageBugNames = {
+    "none",
+    "sync forgotten",
+    "no sync between value and header",
+    "header stored over in place",
+    "torn header taken as whole",
+    "sector used again before the header is synced"};
 
 template <PageBug kBug>
 class PageToy final : public Toy {
@@ -54,10 +57,13 @@ class PageToy final : public Toy {
   std::string Check(uint64_t steps) const override {
     if (header_.steps != steps) return "found the header of step " + std::to_string(header_.steps);
     for (uint64_t key = 0; key < std::min(steps, kKeys); ++key) {
-      const uint64_t number = key + (steps - 1 - key) / kKeys * kKeys;  // the last step that wrote it
+      // the last step that wrote it
+      const uint64_t number = key + (steps - 1 - key) / kKeys * kKeys;
       const uint64_t sector = header_.where[key];
-      if (sector < kFirstSector || sector >= kSectors || Read<Content>(sector * kSectorBytes) != MakeContent(number)) {
-        return "key " + std::to_string(key) + " has not the value of step " + std::to_string(number);
+      if (sector < kFirstSector || sector >= kSectors ||
+          Read<Content>(sector * kSectorBytes) != MakeContent(number)) {
+        return "key " + std::to_string(key) + " has not the value of step " +
+               std::to_string(number);
       }
     }
     return "";
@@ -84,7 +90,9 @@ class PageToy final : public Toy {
     for (uint64_t i = 0; i < content.size(); ++i) content[i] = Value(number, i);
     return content;
   }
-  static uint64_t ChecksumOf(const Header& header) { return HashOf(&header, offsetof(Header, checksum)); }
+  static uint64_t ChecksumOf(const Header& header) {
+    return HashOf(&header, offsetof(Header, checksum));
+  }
   Header Newest() const {  // keeps I3
     Header newest = {};
     for (const uint64_t offset : {uint64_t{0}, sizeof(Header)}) {
@@ -96,7 +104,8 @@ class PageToy final : public Toy {
   }
   uint64_t FreeSector() const {
     uint64_t sector = kFirstSector;
-    while (std::find(header_.where, header_.where + kKeys, sector) != header_.where + kKeys) ++sector;
+    while (std::find(header_.where, header_.where + kKeys, sector) != header_.where + kKeys)
+      ++sector;
     return sector;
   }
 

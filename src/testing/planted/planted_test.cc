@@ -1,6 +1,6 @@
-// The negative controls of the crash tests: each toy without bugs passes in every mode, and with each planted bug it fails in one.
-// Every state is opened; opened again; opened with a cut at each fence of the recovery, and each of those opened; and six more steps
-// are made after it.
+// The negative controls of the crash tests: each toy without bugs passes in every mode, and with
+// each planted bug it fails in one. Every state is opened; opened again; opened with a cut at each
+// fence of the recovery, and each of those opened; and six more steps are made after it.
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -59,11 +59,13 @@ struct Subject {
 
 // `open` gives the toy of each bug.
 template <class Bug, class OpenOf>
-void Add(std::vector<Subject>* subjects, const std::string& toy, const auto& names, bool on_pages, OpenOf open) {
-  static_assert(std::tuple_size_v<std::decay_t<decltype(names)>> == static_cast<size_t>(Bug::kCount));
+void Add(std::vector<Subject>* subjects, const std::string& toy, const auto& names, bool on_pages,
+         OpenOf open) {
+  static_assert(std::tuple_size_v<std::decay_t<decltype(names)>> ==
+                static_cast<size_t>(Bug::kCount));
   [&]<size_t... kIndex>(std::index_sequence<kIndex...>) {
-    (subjects->push_back(
-         {toy + ": " + names[kIndex], kIndex == 0, on_pages, open.template operator()<static_cast<Bug>(kIndex)>()}),
+    (subjects->push_back({toy + ": " + names[kIndex], kIndex == 0, on_pages,
+                          open.template operator()<static_cast<Bug>(kIndex)>()}),
      ...);
   }(std::make_index_sequence<static_cast<size_t>(Bug::kCount)>{});
 }
@@ -71,14 +73,21 @@ void Add(std::vector<Subject>* subjects, const std::string& toy, const auto& nam
 std::vector<Subject> Subjects() {
   std::vector<Subject> all;
   Add<LogBug>(&all, "log", kLogBugNames, false, []<LogBug kBug>() { return &Open<LogToy<kBug>>; });
-  Add<BatchBug>(&all, "batch", kBatchBugNames, false, []<BatchBug kBug>() { return &Open<BatchToy<kBug>>; });
-  Add<ListBug>(&all, "list", kListBugNames, false, []<ListBug kBug>() { return &Open<ListToy<kBug>>; });
-  Add<ChunkBug>(&all, "chunk", kChunkBugNames, false, []<ChunkBug kBug>() { return &Open<ChunkToy<kBug>>; });
-  Add<CatalogBug>(&all, "catalog", kCatalogBugNames, false, []<CatalogBug kBug>() { return &Open<CatalogToy<kBug>>; });
+  Add<BatchBug>(&all, "batch", kBatchBugNames, false,
+                []<BatchBug kBug>() { return &Open<BatchToy<kBug>>; });
+  Add<ListBug>(&all, "list", kListBugNames, false,
+               []<ListBug kBug>() { return &Open<ListToy<kBug>>; });
+  Add<ChunkBug>(&all, "chunk", kChunkBugNames, false,
+                []<ChunkBug kBug>() { return &Open<ChunkToy<kBug>>; });
+  Add<CatalogBug>(&all, "catalog", kCatalogBugNames, false,
+                  []<CatalogBug kBug>() { return &Open<CatalogToy<kBug>>; });
   Add<IdBug>(&all, "id", kIdBugNames, false, []<IdBug kBug>() { return &Open<IdToy<kBug>>; });
-  Add<PageBug>(&all, "page", kPageBugNames, true, []<PageBug kBug>() { return &Open<PageToy<kBug>>; });
-  Add<RingBug>(&all, "ring", kRingBugNames, false, []<RingBug kBug>() { return &Open<RingToy<kBug>>; });
-  Add<UndoBug>(&all, "undo", kUndoBugNames, false, []<UndoBug kBug>() { return &Open<UndoToy<kBug>>; });
+  Add<PageBug>(&all, "page", kPageBugNames, true,
+               []<PageBug kBug>() { return &Open<PageToy<kBug>>; });
+  Add<RingBug>(&all, "ring", kRingBugNames, false,
+               []<RingBug kBug>() { return &Open<RingToy<kBug>>; });
+  Add<UndoBug>(&all, "undo", kUndoBugNames, false,
+               []<UndoBug kBug>() { return &Open<UndoToy<kBug>>; });
   return all;
 }
 
@@ -95,8 +104,10 @@ class ToyRun {
                 : mode == CrashMode::kEadr ? MediumKind::kByte
                                            : MediumKind::kCacheLine),
         simulator_({.mode = mode}, {dir_.Sub("replica")}, [this] { return VisitState(); }),
-        recovery_({.mode = mode, .exhaustive_max = 16, .singles_max = 4, .pairs_max = 2, .random_max = 2},
-                  {dir_.Sub("recovery_replica")}, [this] { return OpenAndGoOn(ReadImage("recovery_replica")); }) {}
+        recovery_(
+            {.mode = mode, .exhaustive_max = 16, .singles_max = 4, .pairs_max = 2, .random_max = 2},
+            {dir_.Sub("recovery_replica")},
+            [this] { return OpenAndGoOn(ReadImage("recovery_replica")); }) {}
 
   /// What the first state that fails shows; "" if none does.
   std::string Run() {
@@ -204,8 +215,8 @@ TEST(Planted, EachBugIsCaught) {
 
 // These recover rightly once: only a crash within recovery shows them.
 TEST(Planted, RecoveryIsCutToo) {
-  for (const OpenToy open :
-       {&Open<UndoToy<UndoBug::kRecoveryClearsFirst>>, &Open<UndoToy<UndoBug::kRecoveryNotFlushed>>}) {
+  for (const OpenToy open : {&Open<UndoToy<UndoBug::kRecoveryClearsFirst>>,
+                             &Open<UndoToy<UndoBug::kRecoveryNotFlushed>>}) {
     const std::string failure = std::make_unique<ToyRun>(CrashMode::kAdr, open)->Run();
     EXPECT_NE(failure.find("recovery cut off"), std::string::npos) << failure;
   }
@@ -213,7 +224,8 @@ TEST(Planted, RecoveryIsCutToo) {
 
 // A kill shows none of the missing flushes and fences: that is why there is a simulator.
 TEST(Planted, AKillMissesAMissingFlush) {
-  for (const OpenToy open : {&Open<LogToy<LogBug::kRecordNotFlushed>>, &Open<LogToy<LogBug::kTailNotFenced>>}) {
+  for (const OpenToy open :
+       {&Open<LogToy<LogBug::kRecordNotFlushed>>, &Open<LogToy<LogBug::kTailNotFenced>>}) {
     EXPECT_EQ(std::make_unique<ToyRun>(CrashMode::kKill, open)->Run(), "");
   }
 }

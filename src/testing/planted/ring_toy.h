@@ -1,5 +1,6 @@
-// RingToy is a ring of cells without a tail: a cell's checksum covers its content and its position since the beginning. When the
-// ring is full, cells are applied to a table, and the boundary behind them moves.
+// RingToy is a ring of cells without a tail: a cell's checksum covers its content and its position
+// since the beginning. When the ring is full, cells are applied to a table, and the boundary behind
+// them moves.
 // I1: what a cell says is in the table, durably, before the boundary passes it.
 // I2: the boundary is durable before a cell behind it is stored over.
 #ifndef LAMELLA_TESTING_PLANTED_RING_TOY_H_
@@ -20,14 +21,15 @@ enum class RingBug : uint8_t {
   kBoundaryNotFenced,
   kCount,
 };
-inline constexpr std::array<const char*, 4> kRingBugNames = {"none", "checksum does not cover the place",
-                                                             "boundary moved too early",
-                                                             "cell stored over before the boundary is durable"};
+inline constexpr std::array<const char*, 4> kRingBugNames = {
+    "none", "checksum does not cover the place", "boundary moved too early",
+    "cell stored over before the boundary is durable"};
 
 template <RingBug kBug>
 class RingToy final : public Toy {
  public:
-  RingToy(char* base, Persister* persister) : Toy(base, persister), applied_(Load(0)), end_(applied_) {
+  RingToy(char* base, Persister* persister)
+      : Toy(base, persister), applied_(Load(0)), end_(applied_) {
     while (end_ < applied_ + kCells && IsValid(end_)) ++end_;
   }
 
@@ -41,7 +43,8 @@ class RingToy final : public Toy {
   }
 
   std::string Check(uint64_t steps) const override {
-    if (end_ != steps) return "found " + std::to_string(end_) + " cells, not " + std::to_string(steps);
+    if (end_ != steps)
+      return "found " + std::to_string(end_) + " cells, not " + std::to_string(steps);
     for (uint64_t i = 0; i < steps; ++i) {
       const uint64_t value = i < applied_ ? Load(Applied(i)) : Read<Cell>(Place(i))[0];
       if (value != Value(i)) return "the value of step " + std::to_string(i) + " is lost";

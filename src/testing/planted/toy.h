@@ -1,9 +1,11 @@
-// Toy is a small persistent structure over the gate, made to be broken: the negative control of the crash tests. Each toy is a
-// template over an enum of bugs; kNone is sound, and every other value plants one bug, by `if constexpr`, at one place.
-// I1: a toy does numbered steps, and what it holds after n of them is a function of n: that is the model.
+// Toy is a small persistent structure over the gate, made to be broken: the negative control of the
+// crash tests. Each toy is a template over an enum of bugs; kNone is sound, and every other value
+// plants one bug, by `if constexpr`, at one place.
+// I1: a toy does numbered steps, and what it holds after n of them is a function of n: that is the
+//     model.
 // I2: Step(n) is durable when it returns. Step(n) may follow a Step(n) that a crash cut off.
-// I3: opening recovers: it makes of any state that a crash may leave the one after the acknowledged steps, or with the step
-//     that was under way; on zeroed memory it makes the one after no step.
+// I3: opening recovers: it makes of any state that a crash may leave the one after the acknowledged
+//     steps, or with the step that was under way; on zeroed memory it makes the one after no step.
 // Threads: one.
 #ifndef LAMELLA_TESTING_PLANTED_TOY_H_
 #define LAMELLA_TESTING_PLANTED_TOY_H_
@@ -38,7 +40,9 @@ class Toy {
     const uint64_t words[2] = {number + 1, part};
     return HashOf(words, sizeof(words));
   }
-  static uint64_t HashOf(const void* p, size_t n) { return Hash64({static_cast<const char*>(p), n}); }
+  static uint64_t HashOf(const void* p, size_t n) {
+    return Hash64({static_cast<const char*>(p), n});
+  }
 
   char* At(uint64_t offset) const { return base_ + offset; }
   PmWord* Word(uint64_t offset) const { return reinterpret_cast<PmWord*>(base_ + offset); }

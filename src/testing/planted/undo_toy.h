@@ -1,6 +1,9 @@
-// UndoToy moves amounts between eight accounts, in place, under an undo log: a word that says how many old values it holds.
-// I1: the old values are durable before the word that covers them, and that before an account changes.
-// I2: accounts are durable before the word is cleared, in a step and in recovery alike: recovery may be cut off and run again.
+// UndoToy moves amounts between eight accounts, in place, under an undo log: a word that says how
+// many old values it holds.
+// I1: the old values are durable before the word that covers them, and that before an account
+//     changes.
+// I2: accounts are durable before the word is cleared, in a step and in recovery alike: recovery
+//     may be cut off and run again.
 #ifndef LAMELLA_TESTING_PLANTED_UNDO_TOY_H_
 #define LAMELLA_TESTING_PLANTED_UNDO_TOY_H_
 
@@ -22,13 +25,14 @@ enum class UndoBug : uint8_t {
   kRecoveryNotFlushed,
   kCount,
 };
-inline constexpr std::array<const char*, 7> kUndoBugNames = {"none",
-                                                             "two-word update taken for atomic",
-                                                             "old values not fenced before the word",
-                                                             "changed before it is logged",
-                                                             "log cleared too early",
-                                                             "recovery clears the log first",
-                                                             "recovery does not flush"};
+inline constexpr std::array<const char*, 7> kUndoBugNames = {
+    "none",
+    "two-word update taken for atomic",
+    "old values not fenced before the word",
+    "changed before it is logged",
+    "log cleared too early",
+    "recovery clears the log first",
+    "recovery does not flush"};
 
 template <UndoBug kBug>
 class UndoToy final : public Toy {
@@ -52,7 +56,8 @@ class UndoToy final : public Toy {
     Flush(Account(from));
     Flush(Account(to));
     Fence();  // keeps I2
-    if constexpr (kBug != UndoBug::kClearedTooEarly && kBug != UndoBug::kTwoWordsTakenForAtomic) Publish(kLogged, 0);
+    if constexpr (kBug != UndoBug::kClearedTooEarly && kBug != UndoBug::kTwoWordsTakenForAtomic)
+      Publish(kLogged, 0);
   }
 
   std::string Check(uint64_t steps) const override {

@@ -1,0 +1,57 @@
+// Holds every source to 100 columns, comments too: clang-format holds code to them, and leaves
+// comments alone.
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/tree.h"
+
+namespace lamella {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kColumns = 100;
+constexpr const char* kTops[] = {"bench", "examples", "fuzz", "include", "src", "tests", "tools"};
+
+/// UTF-8: bytes that continue a character take no column.
+size_t ColumnsOf(const std::string& line) {
+  size_t columns = 0;
+  for (const char c : line) columns += (static_cast<unsigned char>(c) & 0xc0) != 0x80 ? 1 : 0;
+  return columns;
+}
+
+std::vector<std::string> LongLines(const fs::path& root) {
+  std::vector<std::string> problems;
+  for (const char* top : kTops) {
+    if (!fs::exists(root / top)) continue;
+    for (const fs::path& file : SourcesUnder(root / top)) {
+      const std::vector<std::string> lines = ReadLines(root / top / file);
+      for (size_t i = 0; i < lines.size(); i++) {
+        if (ColumnsOf(lines[i]) <= kColumns) continue;
+        problems.push_back((top / file).string() + ":" + std::to_string(i + 1) + ": " +
+                           std::to_string(ColumnsOf(lines[i])) + " columns");
+      }
+    }
+  }
+  return problems;
+}
+
+TEST(Columns, NoLineIsLonger) {
+  const std::vector<std::string> problems = LongLines(LAMELLA_SOURCE_DIR);
+  EXPECT_TRUE(problems.empty()) << Joined(problems);
+}
+
+// Negative control.
+TEST(Columns, ALongerLineIsFound) {
+  const ScratchTree tree;
+  tree.Write("src/pool/fits.cc", std::string(kColumns, '/') + "\n");
+  EXPECT_EQ(LongLines(tree.path()), std::vector<std::string>{});
+  tree.Write("src/pool/long.cc", std::string(kColumns + 1, '/') + "\n");
+  EXPECT_EQ(LongLines(tree.path()).size(), 1u);
+}
+
+}  // namespace
+}  // namespace lamella
