@@ -29,7 +29,7 @@ int PrintList() {
 Status RunRound(const Config& config, uint32_t round, uint32_t threads,
                 std::vector<std::unique_ptr<Slot>>* slots, std::vector<RunResult>* results) {
   for (const Workload& workload : config.workloads) {
-    for (size_t i = 0; i < slots->size(); ++i) {
+    for (size_t i = 0; i < slots->size(); i++) {
       Slot& slot = *(*slots)[round % 2 == 0 ? i : slots->size() - 1 - i];
       RunSettings run = config.run;
       run.threads = threads;
@@ -51,7 +51,7 @@ Status RunAll(const Config& config, const std::string& scratch, std::vector<RunR
     for (const StoreSpec& spec : config.stores) {
       slots.push_back(std::make_unique<Slot>(spec, config.settings, config.shape, scratch));
     }
-    for (uint32_t round = 0; round < config.rounds; ++round) {
+    for (uint32_t round = 0; round < config.rounds; round++) {
       Status s = RunRound(config, round, threads, &slots, results);
       if (!s.ok()) return s;
     }

@@ -71,7 +71,7 @@ Status Time(size_t count, Histogram* latency_ns, double* rate, Call&& call) {
   const Clock& clock = Clock::Get();
   const uint64_t began = Clock::Ticks();
   uint64_t last = began;
-  for (size_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < count; i++) {
     Status s = call(i);
     if (!s.ok()) return s;
     const uint64_t now = Clock::Ticks();
@@ -85,7 +85,7 @@ Status Time(size_t count, Histogram* latency_ns, double* rate, Call&& call) {
 
 void SetQuantiles(const Histogram& h, size_t p50, Figures* figures) {
   constexpr double kQuantiles[] = {0.5, 0.99, 0.999};
-  for (size_t i = 0; i < 3; ++i)
+  for (size_t i = 0; i < 3; i++)
     (*figures)[p50 + i] = static_cast<double>(h.Quantile(kQuantiles[i]));
 }
 
@@ -226,7 +226,7 @@ Status RunStore(const Config& config, const StoreSpec& spec, const Records& reco
 std::string RatioCell(size_t row, const std::vector<Figures>& ours,
                       const std::vector<Figures>& theirs) {
   std::vector<double> ratios;
-  for (size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i) {
+  for (size_t i = 0; i < std::min(ours.size(), theirs.size()); i++) {
     const double a = ours[i][row], b = theirs[i][row];
     if (a <= 0 || b <= 0) continue;
     ratios.push_back(row <= kScanRate ? a / b : b / a);
@@ -238,17 +238,17 @@ std::string DemoTable(const std::vector<StoreSpec>& stores,
                       const std::vector<std::vector<Figures>>& rounds) {
   std::vector<std::string> head = {""};
   for (const StoreSpec& spec : stores) head.push_back(spec.label);
-  for (size_t i = 1; i < stores.size(); ++i)
+  for (size_t i = 1; i < stores.size(); i++)
     head.push_back(stores[0].label + " / " + stores[i].label);
   Table table(head);
-  for (size_t row = 0; row < kRowCount; ++row) {
+  for (size_t row = 0; row < kRowCount; row++) {
     std::vector<std::string> cells = {kRowNames[row]};
     for (const std::vector<Figures>& of_store : rounds) {
       std::vector<double> values;
       for (const Figures& f : of_store) values.push_back(f[row]);
       cells.push_back(FormatCell(row, Median(values)));
     }
-    for (size_t i = 1; i < stores.size(); ++i)
+    for (size_t i = 1; i < stores.size(); i++)
       cells.push_back(RatioCell(row, rounds[0], rounds[i]));
     table.Add(std::move(cells));
   }
@@ -277,8 +277,8 @@ Status RunDemo(const Config& config, const std::string& scratch) {
                  std::min<uint64_t>(records.bytes * 4 + (256u << 20), FreeBytes(scratch) / 2));
   const std::vector<StoreSpec> stores = DemoStores(config);
   std::vector<std::vector<Figures>> rounds(stores.size());
-  for (uint32_t round = 0; round < config.rounds; ++round) {
-    for (size_t n = 0; n < stores.size(); ++n) {
+  for (uint32_t round = 0; round < config.rounds; round++) {
+    for (size_t n = 0; n < stores.size(); n++) {
       const size_t i = round % 2 == 0 ? n : stores.size() - 1 - n;
       rounds[i].emplace_back();
       if (s.ok())

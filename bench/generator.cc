@@ -15,7 +15,7 @@ constexpr uint64_t kHashedMask = (uint64_t{1} << kHashedBits) - 1;
 // visible order.
 uint64_t HashId(uint64_t id) {
   uint64_t x = id & kHashedMask;
-  for (int round = 0; round < 2; ++round) {
+  for (int round = 0; round < 2; round++) {
     x = (x * 0x9e3779b97f4a7c15u) & kHashedMask;
     x ^= x >> 27;
   }
@@ -27,14 +27,14 @@ uint64_t HashId(uint64_t id) {
 uint64_t KeyMaker::IdsMax() const {
   if (hashed_) return kHashedMask + 1;
   uint64_t ids = 1;
-  for (uint32_t i = 0; i < std::min(key_bytes_, kDigits); ++i) ids *= 10;
+  for (uint32_t i = 0; i < std::min(key_bytes_, kDigits); i++) ids *= 10;
   return std::min(ids, kTenTo16);
 }
 
 std::string_view KeyMaker::Make(uint64_t id, std::string* buffer) const {
   if (buffer->size() != key_bytes_) buffer->assign(key_bytes_, '0');
   uint64_t rest = hashed_ ? HashId(id) : id;
-  for (uint32_t i = std::min(key_bytes_, kDigits); i > 0; --i) {
+  for (uint32_t i = std::min(key_bytes_, kDigits); i > 0; i--) {
     (*buffer)[i - 1] = static_cast<char>('0' + rest % 10);
     rest /= 10;
   }
@@ -59,7 +59,7 @@ ValueMaker::ValueMaker(uint32_t value_bytes, uint64_t seed) : value_bytes_(value
 }
 
 Zipfian::Zipfian(uint64_t n, double theta) : n_(n), theta_(theta) {
-  for (uint64_t i = 1; i <= n; ++i) zeta_n_ += std::pow(static_cast<double>(i), -theta);
+  for (uint64_t i = 1; i <= n; i++) zeta_n_ += std::pow(static_cast<double>(i), -theta);
   const double zeta_2 = 1.0 + std::pow(0.5, theta);
   alpha_ = 1.0 / (1.0 - theta);
   eta_ = (1.0 - std::pow(2.0 / static_cast<double>(n), 1.0 - theta)) / (1.0 - zeta_2 / zeta_n_);
@@ -83,7 +83,7 @@ std::vector<uint32_t> Permutation(uint32_t n, uint64_t seed) {
   std::vector<uint32_t> order(n);
   std::iota(order.begin(), order.end(), 0u);
   Random rng(seed);
-  for (uint32_t i = n; i > 1; --i) std::swap(order[i - 1], order[rng.Uniform(i)]);
+  for (uint32_t i = n; i > 1; i--) std::swap(order[i - 1], order[rng.Uniform(i)]);
   return order;
 }
 

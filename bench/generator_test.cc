@@ -32,7 +32,7 @@ TEST(KeyMaker, HashedKeysAreDistinctAndFallAnywhere) {
   std::string key;
   uint64_t rising = 0;
   std::string last;
-  for (uint64_t id = 0; id < 20000; ++id) {
+  for (uint64_t id = 0; id < 20000; id++) {
     keys.Make(id, &key);
     EXPECT_TRUE(std::all_of(key.begin(), key.end(), [](char c) { return c >= '0' && c <= '9'; }))
         << key;
@@ -48,8 +48,8 @@ TEST(KeyMaker, MissingKeysAreNoIdsKeys) {
   const KeyMaker keys(16, false);
   std::set<std::string> all;
   std::string key, missing, next;
-  for (uint64_t id = 0; id < 1000; ++id) all.emplace(keys.Make(id, &key));
-  for (uint64_t id = 0; id < 1000; ++id) {
+  for (uint64_t id = 0; id < 1000; id++) all.emplace(keys.Make(id, &key));
+  for (uint64_t id = 0; id < 1000; id++) {
     keys.MakeMissing(id, &missing);
     EXPECT_EQ(missing.size(), 16u);
     EXPECT_EQ(all.count(missing), 0u);
@@ -62,7 +62,7 @@ TEST(KeyMaker, MissingKeysAreNoIdsKeys) {
 TEST(ValueMaker, ValuesMatchTheirIdAndNoOther) {
   const ValueMaker values(100, 1);
   uint64_t confused = 0;
-  for (uint64_t id = 0; id < 1000; ++id) {
+  for (uint64_t id = 0; id < 1000; id++) {
     EXPECT_TRUE(values.Matches(id, values.Make(id)));
     confused += values.Matches(id, values.Make(id + 1)) ? 1 : 0;
     EXPECT_FALSE(values.Matches(id, values.Make(id).substr(0, 99)));
@@ -73,8 +73,8 @@ TEST(ValueMaker, ValuesMatchTheirIdAndNoOther) {
 TEST(ValueMaker, BytesAreSpreadEvenly) {
   const ValueMaker values(4096, 2);
   std::array<uint64_t, 256> counts{};
-  for (uint64_t id = 0; id < 256; ++id) {
-    for (char c : values.Make(id)) ++counts[static_cast<unsigned char>(c)];
+  for (uint64_t id = 0; id < 256; id++) {
+    for (char c : values.Make(id)) counts[static_cast<unsigned char>(c)]++;
   }
   double entropy = 0;
   for (uint64_t count : counts) {
@@ -89,7 +89,7 @@ TEST(Zipfian, FrequenciesAreThoseOfTheory) {
   const Zipfian zipfian(kItems);
   Random random(3);
   std::vector<uint64_t> counts(kItems);
-  for (uint64_t i = 0; i < kDraws; ++i) ++counts[zipfian.Next(&random)];
+  for (uint64_t i = 0; i < kDraws; i++) counts[zipfian.Next(&random)]++;
   const auto share = [&](uint64_t rank) { return static_cast<double>(counts[rank]) / kDraws; };
   // The two that the method draws exactly: within five standard deviations.
   for (uint64_t rank : {uint64_t{0}, uint64_t{1}}) {
@@ -98,7 +98,7 @@ TEST(Zipfian, FrequenciesAreThoseOfTheory) {
   }
   // The others by their cumulative share.
   double seen = 0, expected = 0;
-  for (uint64_t rank = 0; rank < kItems; ++rank) {
+  for (uint64_t rank = 0; rank < kItems; rank++) {
     seen += share(rank);
     expected += zipfian.Probability(rank);
     if (rank == 9 || rank == 99 || rank == 499) {
@@ -117,13 +117,13 @@ TEST(Zipfian, TinySetsStayInRange) {
   for (uint64_t items : {1u, 2u, 3u}) {
     const Zipfian zipfian(items);
     Random random(4);
-    for (int i = 0; i < 1000; ++i) EXPECT_LT(zipfian.Next(&random), items);
+    for (int i = 0; i < 1000; i++) EXPECT_LT(zipfian.Next(&random), items);
   }
 }
 
 TEST(Scramble, PopularRanksLieApart) {
   std::set<uint64_t> places;
-  for (uint64_t rank = 0; rank < 100; ++rank) places.insert(Scramble(rank, 1'000'000) / 10'000);
+  for (uint64_t rank = 0; rank < 100; rank++) places.insert(Scramble(rank, 1'000'000) / 10'000);
   EXPECT_GT(places.size(), 50u);
 }
 
@@ -133,7 +133,7 @@ TEST(Permutation, HoldsEveryNumberOnceInAnOrderOfItsSeed) {
   EXPECT_NE(a, Permutation(10'000, 2));
   EXPECT_FALSE(std::is_sorted(a.begin(), a.end()));
   std::sort(a.begin(), a.end());
-  for (uint32_t i = 0; i < a.size(); ++i) EXPECT_EQ(a[i], i);
+  for (uint32_t i = 0; i < a.size(); i++) EXPECT_EQ(a[i], i);
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ void Judge(GoalRow* row, std::optional<bool> met) {
 
 std::optional<double> MedianRatio(const std::vector<double>& a, const std::vector<double>& b) {
   std::vector<double> ratios;
-  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+  for (size_t i = 0; i < std::min(a.size(), b.size()); i++) {
     if (b[i] > 0) ratios.push_back(a[i] / b[i]);
   }
   if (ratios.empty()) return std::nullopt;
@@ -39,7 +39,7 @@ std::optional<double> MedianRatio(const std::vector<double>& a, const std::vecto
 Goals::Goals(const RunContext& context) : context_(context) {}
 
 std::optional<size_t> Goals::IndexOf(StoreKind kind) const {
-  for (size_t i = 0; i < context_.stores.size(); ++i) {
+  for (size_t i = 0; i < context_.stores.size(); i++) {
     if (context_.stores[i].kind == kind) return i;
   }
   return std::nullopt;
@@ -51,7 +51,7 @@ std::vector<std::vector<double>> Goals::Collect(const std::vector<RunResult>& re
   std::vector<std::vector<double>> rounds(context_.stores.size());
   for (const RunResult& r : results) {
     if (r.workload != workload || r.threads != threads) continue;
-    for (size_t i = 0; i < context_.stores.size(); ++i) {
+    for (size_t i = 0; i < context_.stores.size(); i++) {
       if (context_.stores[i].label != r.store) continue;
       const std::optional<double> value = figure(r);
       if (value) rounds[i].push_back(*value);

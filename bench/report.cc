@@ -26,7 +26,7 @@ std::string Scaled(double value, double step, const std::vector<const char*>& un
   size_t unit = 0;
   while (value >= step && unit + 1 < units.size()) {
     value /= step;
-    ++unit;
+    unit++;
   }
   return Three(value) + " " + units[unit];
 }
@@ -84,7 +84,7 @@ std::string RatioTo(const Group& group, const std::vector<Group>& groups) {
       continue;
     if (&base == &group) return "";
     std::vector<double> ratios;
-    for (size_t i = 0; i < std::min(base.rounds.size(), group.rounds.size()); ++i) {
+    for (size_t i = 0; i < std::min(base.rounds.size(), group.rounds.size()); i++) {
       ratios.push_back(base.rounds[i]->OpsPerSecond() / group.rounds[i]->OpsPerSecond());
     }
     return FormatRatio(Median(ratios));
@@ -95,7 +95,7 @@ std::string RatioTo(const Group& group, const std::vector<Group>& groups) {
 void AddGroup(const Group& group, const std::vector<Group>& groups, Table* table) {
   std::vector<size_t> classes;
   Histogram all;
-  for (size_t c = 0; c < static_cast<size_t>(OpClass::kCount); ++c) {
+  for (size_t c = 0; c < static_cast<size_t>(OpClass::kCount); c++) {
     const Histogram h = group.Latency(c);
     if (h.count() == 0) continue;
     classes.push_back(c);
@@ -126,13 +126,13 @@ std::string Table::ToString() const {
   std::vector<size_t> widths;
   for (const std::string& cell : head_) widths.push_back(CodePoints(cell));
   for (const std::vector<std::string>& row : rows_) {
-    for (size_t i = 0; i < std::min(row.size(), widths.size()); ++i)
+    for (size_t i = 0; i < std::min(row.size(), widths.size()); i++)
       widths[i] = std::max(widths[i], CodePoints(row[i]));
   }
   std::string text;
   const auto line = [&](const std::vector<std::string>& cells) {
     std::string out;
-    for (size_t i = 0; i < widths.size(); ++i) {
+    for (size_t i = 0; i < widths.size(); i++) {
       const std::string cell = i < cells.size() ? cells[i] : "";
       const std::string pad(widths[i] - CodePoints(cell), ' ');
       const bool left = std::find(left_.begin(), left_.end(), i) != left_.end();
@@ -198,7 +198,7 @@ std::string GoalsToTable(const RunContext& context, const std::vector<GoalRow>& 
   for (const StoreSpec& spec : context.stores) head.push_back(spec.label);
   head.insert(head.end(), {"measured", "goal", "verdict"});
   Table table(head);
-  for (size_t i = head.size() - 3; i < head.size(); ++i) table.AlignLeft(i);
+  for (size_t i = head.size() - 3; i < head.size(); i++) table.AlignLeft(i);
   for (const GoalRow& goal : goals) {
     std::vector<std::string> row = {goal.what};
     row.insert(row.end(), goal.cells.begin(), goal.cells.end());

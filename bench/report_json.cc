@@ -35,7 +35,7 @@ Json WrittenToJson(const std::optional<std::vector<BytesByCause>>& written) {
 
 Json ResultToJson(const RunResult& r) {
   Json latencies = Json::object();
-  for (size_t c = 0; c < r.latency_ns.size(); ++c) {
+  for (size_t c = 0; c < r.latency_ns.size(); c++) {
     if (r.latency_ns[c].count() > 0)
       latencies[OpClassName(static_cast<OpClass>(c))] = LatencyToJson(r.latency_ns[c]);
   }
@@ -69,7 +69,7 @@ Json ResultToJson(const RunResult& r) {
 
 Json GoalToJson(const RunContext& context, const GoalRow& goal) {
   Json cells = Json::object();
-  for (size_t i = 0; i < std::min(goal.cells.size(), context.stores.size()); ++i) {
+  for (size_t i = 0; i < std::min(goal.cells.size(), context.stores.size()); i++) {
     cells[context.stores[i].label] = goal.cells[i];
   }
   return {{"what", goal.what},

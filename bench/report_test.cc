@@ -16,7 +16,7 @@ RunResult MakeResult(const std::string& store, double rate) {
   r.seconds = 1;
   r.puts = r.ops;
   r.user_bytes_put = r.ops * 100;
-  for (uint64_t i = 1; i <= 1000; ++i) r.latency_ns[static_cast<size_t>(OpClass::kPut)].Add(i * 10);
+  for (uint64_t i = 1; i <= 1000; i++) r.latency_ns[static_cast<size_t>(OpClass::kPut)].Add(i * 10);
   return r;
 }
 

@@ -51,7 +51,7 @@ class Client {
     const uint64_t second = clock.TicksPerSecond();
     uint64_t last = began, next_second = began + second, done_at_second = 0, at = 0;
     if (plan_.empty()) return Status::OK();
-    for (uint64_t done = 0; done < count; ++done) {
+    for (uint64_t done = 0; done < count; done++) {
       const Op& op = plan_[at];
       if (++at == plan_.size()) at = 0;
       Status s = Execute(op);
@@ -81,10 +81,10 @@ class Client {
     scan_ = Scan();
   }
   void AddTo(RunResult* result) const {
-    for (size_t i = 0; i < latency_ns_.size(); ++i) result->latency_ns[i].Merge(latency_ns_[i]);
+    for (size_t i = 0; i < latency_ns_.size(); i++) result->latency_ns[i].Merge(latency_ns_[i]);
     if (ops_per_second_.size() > result->ops_per_second.size())
       result->ops_per_second.resize(ops_per_second_.size());
-    for (size_t i = 0; i < ops_per_second_.size(); ++i)
+    for (size_t i = 0; i < ops_per_second_.size(); i++)
       result->ops_per_second[i] += ops_per_second_[i];
     result->ops += ops_ + scanned_all_;
     result->missing += missing_;
@@ -139,37 +139,37 @@ class Client {
     return count - 1 - std::min<uint64_t>(op.id, count - 1);
   }
   Status Put(uint64_t id) {
-    ++puts_;
+    puts_++;
     return session_->Put(dataset_->keys.Make(id, &key_), dataset_->values.Make(id));
   }
   Status Get(uint64_t id) {
     Status s = session_->Get(dataset_->keys.Make(id, &key_), &value_);
     if (s.IsNotFound()) {
-      ++missing_;
+      missing_++;
       return Status::OK();
     }
-    if (s.ok() && !dataset_->values.Matches(id, value_)) ++wrong_;
+    if (s.ok() && !dataset_->values.Matches(id, value_)) wrong_++;
     return s;
   }
   Status GetMissing(uint64_t id) {
     Status s = session_->Get(dataset_->keys.MakeMissing(id, &key_), &value_);
-    if (s.ok()) ++wrong_;
+    if (s.ok()) wrong_++;
     return s.IsNotFound() ? Status::OK() : s;
   }
   Status MultiGet(const Op& op) {
     const uint64_t count = dataset_->count.load(std::memory_order_relaxed);
     std::array<std::string_view, kMultiGetKeys> views;
-    for (uint32_t i = 0; i < kMultiGetKeys; ++i) {
+    for (uint32_t i = 0; i < kMultiGetKeys; i++) {
       group_ids_[i] = i == 0 ? IdOf(op) : MixBits(uint64_t{op.id} * kMultiGetKeys + i) % count;
       views[i] = dataset_->keys.Make(group_ids_[i], &group_keys_[i]);
     }
     Status s = session_->MultiGet(views, &group_values_);
     if (s.IsNotFound()) {
-      ++missing_;
+      missing_++;
       return Status::OK();
     }
-    for (uint32_t i = 0; s.ok() && i < kMultiGetKeys; ++i) {
-      if (!dataset_->values.Matches(group_ids_[i], group_values_[i])) ++wrong_;
+    for (uint32_t i = 0; s.ok() && i < kMultiGetKeys; i++) {
+      if (!dataset_->values.Matches(group_ids_[i], group_values_[i])) wrong_++;
     }
     return s;
   }
@@ -197,7 +197,7 @@ std::optional<uint64_t> Difference(const std::optional<uint64_t>& after,
 void AddStats(const StoreStats& before, const StoreStats& after, RunResult* result) {
   if (before.written && after.written) {
     result->written = after.written;
-    for (size_t i = 0; i < result->written->size(); ++i) {
+    for (size_t i = 0; i < result->written->size(); i++) {
       (*result->written)[i].bytes -=
           std::min((*before.written)[i].bytes, (*result->written)[i].bytes);
     }
@@ -287,7 +287,7 @@ Status RunWorkload(const Workload& workload, const RunSettings& settings, Store*
                         settings.seed);
   std::vector<std::unique_ptr<Client>> clients;
   std::vector<uint64_t> plan_ops;
-  for (uint32_t i = 0; i < settings.threads; ++i) {
+  for (uint32_t i = 0; i < settings.threads; i++) {
     std::vector<Op> plan = planner.Plan(std::min(ops, kPlanOpsMax), i, settings.threads);
     plan_ops.push_back(workload.order == KeyOrder::kDrawn ? ops : plan.size());
     clients.push_back(std::make_unique<Client>(workload, store, dataset, std::move(plan)));
@@ -302,7 +302,7 @@ Status RunWorkload(const Workload& workload, const RunSettings& settings, Store*
   Race race(settings.threads);
   std::vector<Status> statuses(settings.threads);
   std::vector<std::thread> threads;
-  for (uint32_t i = 0; i < settings.threads; ++i) {
+  for (uint32_t i = 0; i < settings.threads; i++) {
     threads.emplace_back([&, i] {
       statuses[i] = RunClient(clients[i].get(), warmup, plan_ops[i], ticks_max, &race);
     });

@@ -82,7 +82,7 @@ class SmallRun {
     uint64_t file_bytes = 0;
     uint64_t dram_bytes = 0;
     double anonymous = 0;
-    for (size_t i = 0; i < kTimes; ++i) {
+    for (size_t i = 0; i < kTimes; i++) {
       double begin = NowSeconds();
       std::unique_ptr<DB> db;
       Status s = Open(i, &db);
@@ -121,7 +121,7 @@ class SmallRun {
 
   Status RunMany(size_t count, double seconds_max, double bytes_max) {
     const std::string name = std::to_string(count) + ": ";
-    for (size_t i = 0; i < count; ++i) {
+    for (size_t i = 0; i < count; i++) {
       Status s = Make(i);
       if (!s.ok()) return s;
     }
@@ -135,17 +135,17 @@ class SmallRun {
     options_.resources = resources;
     std::vector<std::unique_ptr<DB>> stores(count);
     double begin = NowSeconds();
-    for (size_t i = 0; i < count && s.ok(); ++i) s = Open(i, &stores[i]);
+    for (size_t i = 0; i < count && s.ok(); i++) s = Open(i, &stores[i]);
     const double seconds = NowSeconds() - begin;
-    for (size_t i = 0; i < count && s.ok(); ++i) {
+    for (size_t i = 0; i < count && s.ok(); i++) {
       std::string value;
       s = stores[i]->Get({}, "key", &value);
       if (s.ok()) s = stores[i]->Put({}, "key2", "value");
     }
-    for (size_t i = 0; i < count && s.ok(); ++i) s = stores[i]->WaitForIdle();
+    for (size_t i = 0; i < count && s.ok(); i++) s = stores[i]->WaitForIdle();
     if (!s.ok()) return s;
     uint64_t file_bytes = 0;
-    for (size_t i = 0; i < count; ++i) file_bytes += DirectoryBytes(PathOf(i));
+    for (size_t i = 0; i < count; i++) file_bytes += DirectoryBytes(PathOf(i));
     Print(name + "open", seconds, seconds_max, "s");
     Print(name + "resident, mapped files with it",
           static_cast<double>(ResidentBytes() - resident) / kMiB, bytes_max / kMiB, "MiB");
@@ -160,11 +160,11 @@ class SmallRun {
     Print(name + "processor time while idle", (CpuSeconds() - cpu) / (NowSeconds() - begin) * 100,
           0, "%");
     begin = NowSeconds();
-    for (size_t i = 0; i < count && s.ok(); ++i) s = stores[i]->Close();
+    for (size_t i = 0; i < count && s.ok(); i++) s = stores[i]->Close();
     Print(name + "close", NowSeconds() - begin, 0, "s");
     stores.clear();
     options_.resources.reset();
-    for (size_t i = 0; i < count; ++i) std::filesystem::remove_all(PathOf(i));
+    for (size_t i = 0; i < count; i++) std::filesystem::remove_all(PathOf(i));
     return s;
   }
 

@@ -97,8 +97,8 @@ class StandingRun {
 };
 
 Status StandingRun::RunKills() {
-  for (uint32_t round = 0; round < config_.rounds; ++round) {
-    for (size_t i = 0; i < config_.stores.size(); ++i) {
+  for (uint32_t round = 0; round < config_.rounds; round++) {
+    for (size_t i = 0; i < config_.stores.size(); i++) {
       const StoreSpec& spec = config_.stores[i];
       // theirs takes half a minute and has no goal
       if (round > 0 && spec.kind != StoreKind::kLamella) continue;
@@ -141,14 +141,14 @@ Status StandingRun::CloseAndReopen(size_t index, Slot* slot) {
 }
 
 Status StandingRun::RunSmallValues() {
-  for (uint32_t round = 0; round < config_.rounds; ++round) {
+  for (uint32_t round = 0; round < config_.rounds; round++) {
     Slots slots;
     for (const StoreSpec& spec : config_.stores) {
       slots.push_back(std::make_unique<Slot>(spec, config_.settings, config_.shape, scratch_));
     }
     const size_t count = slots.size();
     for (const Step& step : kSteps) {
-      for (size_t n = 0; n < count; ++n) {
+      for (size_t n = 0; n < count; n++) {
         const size_t i = round % 2 == 0 ? n : count - 1 - n;
         if (!TakesPart(slots[i]->spec(), round)) continue;
         Status s = RunSteps(slots[i].get(), step.workload, config_.shape.keys / step.ops_divisor, 1,
@@ -156,7 +156,7 @@ Status StandingRun::RunSmallValues() {
         if (!s.ok()) return s;
       }
     }
-    for (size_t i = 0; i < count; ++i) {
+    for (size_t i = 0; i < count; i++) {
       if (!TakesPart(slots[i]->spec(), round)) continue;
       Status s = CloseAndReopen(i, slots[i].get());
       if (!s.ok()) return s;
@@ -171,7 +171,7 @@ Status StandingRun::RunLargeValues() {
   shape.keys = config_.shape.keys / 4;
   StoreSettings settings = config_.settings;
   settings.data_bytes_max = uint64_t{shape.keys} * (shape.key_bytes + shape.value_bytes) * 2;
-  for (uint32_t round = 0; round < config_.rounds; ++round) {
+  for (uint32_t round = 0; round < config_.rounds; round++) {
     Slots slots;
     for (const StoreSpec& spec : config_.stores) {
       if (HasLargeValueGoal(spec))
@@ -192,8 +192,8 @@ Status StandingRun::RunScaling() {
   for (const StoreSpec& spec : config_.stores) {
     if (spec.kind != StoreKind::kLamella) continue;
     Slot slot(spec, config_.settings, config_.shape, scratch_);
-    for (uint32_t round = 0; round < config_.rounds; ++round) {
-      for (uint32_t n = 0; n < 2; ++n) {
+    for (uint32_t round = 0; round < config_.rounds; round++) {
+      for (uint32_t n = 0; n < 2; n++) {
         const uint32_t threads = (round + n) % 2 == 0 ? 1 : 2;
         for (const char* workload : {"fillrandom", "readrandom"}) {
           Status s = RunSteps(&slot, workload, config_.shape.keys, threads, round, &scaling_);

@@ -22,7 +22,7 @@ std::optional<uint64_t> StoreStats::BytesWritten() const {
 Status Session::MultiGet(std::span<const std::string_view> keys, std::vector<std::string>* values) {
   values->resize(keys.size());
   bool missing = false;
-  for (size_t i = 0; i < keys.size(); ++i) {
+  for (size_t i = 0; i < keys.size(); i++) {
     Status s = Get(keys[i], &(*values)[i]);
     if (s.IsNotFound()) {
       missing = true;

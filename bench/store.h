@@ -76,7 +76,7 @@ class Scan {
   void Take(std::string_view key, std::string_view value) {
     buffer_.assign(value.data(), value.size());
     bytes_ += key.size() + value.size();
-    ++records_;
+    records_++;
   }
   uint64_t records() const { return records_; }
   uint64_t bytes() const { return bytes_; }

@@ -112,10 +112,10 @@ class LamellaSession : public Session {
     const std::unique_ptr<Iterator> it = db_->NewIterator(read_options_);
     if (reverse) {
       from.empty() ? it->SeekToLast() : it->SeekForPrev(from);
-      for (; count > 0 && it->Valid(); --count, it->Prev()) scan->Take(it->key(), it->value());
+      for (; count > 0 && it->Valid(); count--, it->Prev()) scan->Take(it->key(), it->value());
     } else {
       from.empty() ? it->SeekToFirst() : it->Seek(from);
-      for (; count > 0 && it->Valid(); --count, it->Next()) scan->Take(it->key(), it->value());
+      for (; count > 0 && it->Valid(); count--, it->Next()) scan->Take(it->key(), it->value());
     }
     return it->status();
   }
@@ -146,7 +146,7 @@ class LamellaStore : public Store {
     }
     if (!s.ok()) return s;
     if (settings.parts > 1) {
-      for (uint32_t part = 0; part < settings.parts; ++part) {
+      for (uint32_t part = 0; part < settings.parts; part++) {
         options.pmem_paths.push_back(dir + "/part." + std::to_string(part));
         std::error_code error;
         std::filesystem::create_directories(options.pmem_paths.back(), error);
@@ -169,7 +169,7 @@ class LamellaStore : public Store {
     StoreStats stats;
     stats.written.emplace();
     uint64_t fences = 0;
-    for (size_t i = 0; i < from.persist.size(); ++i) {
+    for (size_t i = 0; i < from.persist.size(); i++) {
       const auto cause = static_cast<WriteCause>(i);
       stats.written->push_back({std::string(WriteCauseName(cause)), from.persist[i].bytes_stored});
       fences += from.persist[i].fences;

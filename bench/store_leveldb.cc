@@ -109,11 +109,11 @@ class LevelDbSession : public Session {
     std::unique_ptr<leveldb::Iterator> it(db_->NewIterator(read_options_));
     if (reverse) {
       SeekForPrev(it.get(), from);
-      for (; count > 0 && it->Valid(); --count, it->Prev())
+      for (; count > 0 && it->Valid(); count--, it->Prev())
         scan->Take(ToView(it->key()), ToView(it->value()));
     } else {
       from.empty() ? it->SeekToFirst() : it->Seek(ToSlice(from));
-      for (; count > 0 && it->Valid(); --count, it->Next())
+      for (; count > 0 && it->Valid(); count--, it->Next())
         scan->Take(ToView(it->key()), ToView(it->value()));
     }
     return Convert(it->status());

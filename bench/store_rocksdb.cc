@@ -55,11 +55,11 @@ class RocksDbSession : public Session {
     std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator(read_options_));
     if (reverse) {
       from.empty() ? it->SeekToLast() : it->SeekForPrev(ToSlice(from));
-      for (; count > 0 && it->Valid(); --count, it->Prev())
+      for (; count > 0 && it->Valid(); count--, it->Prev())
         scan->Take(it->key().ToStringView(), it->value().ToStringView());
     } else {
       from.empty() ? it->SeekToFirst() : it->Seek(ToSlice(from));
-      for (; count > 0 && it->Valid(); --count, it->Next())
+      for (; count > 0 && it->Valid(); count--, it->Next())
         scan->Take(it->key().ToStringView(), it->value().ToStringView());
     }
     return Convert(it->status());

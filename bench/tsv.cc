@@ -66,7 +66,7 @@ Status ReadTsvFile(const std::string& path, std::vector<TsvRecord>* records) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return Status::IOError(path + ": cannot be opened: " + std::strerror(errno));
   std::string line;
-  for (uint64_t number = 1; std::getline(file, line); ++number) {
+  for (uint64_t number = 1; std::getline(file, line); number++) {
     if (line.empty()) continue;
     TsvRecord record;
     const Status s = ParseTsvLine(line, &record);

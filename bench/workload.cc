@@ -141,7 +141,7 @@ std::vector<Op> Planner::PlanPass(uint32_t thread, uint32_t threads) const {
   std::vector<Op> plan(end - first);
   std::vector<uint32_t> order;
   if (workload_.order == KeyOrder::kPermuted) order = Permutation(keys_, seed_);
-  for (uint64_t i = first; i < end; ++i) {
+  for (uint64_t i = first; i < end; i++) {
     plan[i - first].kind = workload_.mix.front().kind;
     plan[i - first].id = order.empty() ? static_cast<uint32_t>(i) : order[i];
   }

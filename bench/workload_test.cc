@@ -55,13 +55,13 @@ TEST(Planner, FillsPutEveryKeyOnceOverAllThreads) {
   for (const char* name : {"fillseq", "fillrandom"}) {
     const Planner planner(*FindWorkload(name, {}), kKeys, 1);
     std::vector<uint32_t> ids;
-    for (uint32_t thread = 0; thread < 3; ++thread) {
+    for (uint32_t thread = 0; thread < 3; thread++) {
       for (const Op& op : planner.Plan(0, thread, 3)) ids.push_back(op.id);
     }
     EXPECT_EQ(std::is_sorted(ids.begin(), ids.end()), std::string_view(name) == "fillseq");
     std::sort(ids.begin(), ids.end());
     ASSERT_EQ(ids.size(), kKeys);
-    for (uint32_t i = 0; i < kKeys; ++i) EXPECT_EQ(ids[i], i);
+    for (uint32_t i = 0; i < kKeys; i++) EXPECT_EQ(ids[i], i);
   }
 }
 
@@ -81,7 +81,7 @@ TEST(Planner, ZipfianDrawsAreSkewedAndUniformOnesAreNot) {
   const auto most = [](const std::string& name) {
     std::map<uint32_t, uint64_t> counts;
     for (const Op& op : Planner(*FindWorkload(name, {}), kKeys, 1).Plan(kOps, 0, 1))
-      ++counts[op.id];
+      counts[op.id]++;
     uint64_t max = 0;
     for (const auto& [id, count] : counts) max = std::max(max, count);
     return max;

@@ -7,10 +7,10 @@ int main(int argc, char** argv) {
   lamella::Status s = lamella::DB::Open({}, argc > 1 ? argv[1] : "/dev/shm/fruit", &db);
   if (s.ok()) s = db->Put({}, "apple", "green");  // from here on it survives a crash of the process
 
-  lamella::WriteBatch batch;  // all or nothing
+  lamella::WriteBatch batch;
   batch.Put("cherry", "red");
   batch.Put("plum", "blue");
-  // and this a power cut, on an ordinary disk too
+  // All or nothing; and it survives a power cut, on an ordinary disk too.
   if (s.ok()) s = db->Write({.sync = true}, batch);
 
   std::string value;

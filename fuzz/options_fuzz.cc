@@ -61,7 +61,7 @@ void CheckSize(std::string_view text) {
       s.ToString());
   uint64_t by_hand = 0;
   const bool plain = SizeByHand(text, &by_hand);
-  if (planted) ++by_hand;
+  if (planted) by_hand++;
   FUZZ_CHECK(!plain || (s.ok() && bytes == by_hand),
              Concat("found ", bytes, ", expected ", by_hand, "; ", s.ToString()));
   if (!s.ok()) return;
@@ -111,7 +111,7 @@ void CheckGlobals(std::string_view text) {
 void CheckKeyRange(std::string_view text) {
   const std::vector<std::string> fields = FieldsOf(text, 64);
   std::string bounds[3];
-  for (size_t i = 0; i < 3 && i < fields.size(); ++i) {
+  for (size_t i = 0; i < 3 && i < fields.size(); i++) {
     if (!tools::Argument(fields[i], true, &bounds[i]).ok()) return;
   }
   const auto& [from, to, prefix] = bounds;

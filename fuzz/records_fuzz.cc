@@ -35,7 +35,7 @@ class LogPool {
     while (s.ok() && pool_->free_chunks() > kChunks) {
       s = pool_->Claim(0, ChunkKind::kEngineFirst, 0, 0, 1, Claimant::kIndex, &persister, &unused);
     }
-    for (uint32_t i = 0; s.ok() && i < kChunks; ++i) {
+    for (uint32_t i = 0; s.ok() && i < kChunks; i++) {
       s = pool_->Claim(0, ChunkKind::kLog, i / 2, 1 + i % 2, 1, Claimant::kIndex, &persister,
                        &chunks_[i]);
     }
@@ -152,8 +152,8 @@ void OneInput(const uint8_t* data, size_t size) {
     position.ordinal = input.Take<uint8_t>() % 4;
     position.offset = input.Take<uint16_t>();
   }
-  for (uint32_t i = 0; i < kChunks; ++i) log.Fill(i, input.Bytes(input.Take<uint16_t>()));
-  for (uint32_t i = 0; i < kChunks; ++i) CheckChunk(log, i);
+  for (uint32_t i = 0; i < kChunks; i++) log.Fill(i, input.Bytes(input.Take<uint16_t>()));
+  for (uint32_t i = 0; i < kChunks; i++) CheckChunk(log, i);
 
   LogContents contents;
   const Status s = ReadLog(log.pool(), boundary, base, gaps, may_have_holes, &contents);

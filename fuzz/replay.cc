@@ -65,7 +65,7 @@ int main(int argc, char** argv) {
   size_t noticed = 0;
   for (const fs::path& file : files) {
     if (!control) Run(file);
-    if (control && Notices(file)) ++noticed;
+    if (control && Notices(file)) noticed++;
   }
   std::fprintf(out, control ? "%zu inputs, the planted fault is noticed by %zu\n" : "%zu inputs\n",
                files.size(), noticed);

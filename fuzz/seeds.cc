@@ -48,7 +48,7 @@ std::string RecordOf(uint64_t sequence, RecordKind kind, const std::string& key,
                             .mark = 0,
                             .batch_remaining = batch_remaining};
   std::string bytes(reinterpret_cast<const char*>(&header), sizeof(header));
-  for (uint8_t layer = 0; layer < height; ++layer) AppendFixed<uint64_t>(&bytes, kEndLink);
+  for (uint8_t layer = 0; layer < height; layer++) AppendFixed<uint64_t>(&bytes, kEndLink);
   bytes += key + value;
   bytes.resize((bytes.size() + 7) & ~size_t{7}, '\0');
   return bytes;
@@ -178,7 +178,7 @@ ListDbState StateOf(uint32_t tables) {
   state.boundary = {{1, 64}, {2, 128}};
   state.merged = {{1, 64}};
   state.gaps = {{5, 9}, {12, 12}};
-  for (uint32_t i = 0; i < tables; ++i) {
+  for (uint32_t i = 0; i < tables; i++) {
     L0TableState table{.id = i,
                        .count = 10,
                        .last_sequence = 20 + i,
@@ -232,7 +232,7 @@ Superblock SuperblockOf() {
   s.format_major = kFormatMajor;
   s.format_minor = kFormatMinor;
   s.generation = 9;
-  for (uint8_t i = 0; i < 16; ++i) s.uuid[i] = static_cast<uint8_t>(i * 17);
+  for (uint8_t i = 0; i < 16; i++) s.uuid[i] = static_cast<uint8_t>(i * 17);
   s.part_count = 1;
   s.chunk_bytes = kChunkBytesMin;
   s.chunks_min = 0;  // so that no chunk needs a state
@@ -297,7 +297,7 @@ void MakeSuperblock(const fs::path& root) {
   corpus.Add("zeros", std::string(257, '\0'));
   std::string descriptors(1, '\0');
   descriptors += BytesOf(good) + BytesOf(good) + std::string(2 * 64, '\0');
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < 4; i++) {
     // owned by a log, and not sealed
     AppendFixed<uint64_t>(&descriptors, uint64_t{3} | uint64_t{7} << 32);
     descriptors.resize(descriptors.size() + 56, '\0');

@@ -60,7 +60,7 @@ std::vector<std::string> CitationProblems(const fs::path& root) {
   std::vector<std::string> problems;
   const auto look = [&](const fs::path& file, bool only_comments) {
     const std::vector<std::string> lines = ReadLines(root / file);
-    for (size_t i = 0; i < lines.size(); ++i) {
+    for (size_t i = 0; i < lines.size(); i++) {
       const size_t from = only_comments ? lines[i].find("//") : 0;
       if (from == std::string::npos) continue;
       for (const std::string& cited : Dangling(lines[i].substr(from), root, tests)) {

@@ -42,7 +42,7 @@ bool InNoLibrary(const fs::path& file) {
 std::string DesignOf(const fs::path& file) {
   auto part = file.begin();
   if (*part != "engine") return "";
-  ++part;
+  part++;
   return std::next(part) == file.end() ? "" : part->string();
 }
 
@@ -71,7 +71,7 @@ std::vector<std::string> LayerProblems(const fs::path& root) {
   std::vector<std::string> problems;
   const auto each_include = [](const fs::path& file, const auto& visit) {
     const std::vector<std::string> lines = ReadLines(file);
-    for (size_t i = 0; i < lines.size(); ++i) {
+    for (size_t i = 0; i < lines.size(); i++) {
       std::smatch match;
       if (!std::regex_search(lines[i], match, kInclude)) continue;
       visit(match[1].str(), lines[i].find('"') != std::string::npos, std::to_string(i + 1));
@@ -199,7 +199,7 @@ TEST(Layers, EveryKindOfBreakIsFound) {
 TEST(Layers, LongFilesAndBareHeadersAreFound) {
   const ScratchTree tree;
   std::string content;
-  for (size_t i = 0; i <= kLinesMax; ++i) content += "\n";
+  for (size_t i = 0; i <= kLinesMax; i++) content += "\n";
   tree.Write("src/base/long.cc", content);
   tree.Write("src/base/bare.h", "#pragma once\n");
   tree.Write("src/base/sound.h", "// Sound.\n#ifndef LAMELLA_BASE_SOUND_H_\n");

@@ -41,7 +41,7 @@ CommandOutcome RunCommand(const std::string& command) {
   char* line = nullptr;
   size_t capacity = 0;
   for (ssize_t size; (size = getline(&line, &capacity, pipe)) > 0;) {
-    if (line[size - 1] == '\n') --size;
+    if (line[size - 1] == '\n') size--;
     outcome.output_lines.emplace_back(line, static_cast<size_t>(size));
   }
   free(line);

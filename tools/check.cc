@@ -73,11 +73,11 @@ class Comparer {
     Status s = db_.Get(ReadOptions{.verify_checksums = true}, key, &stored);
     if (!s.ok() && !s.IsNotFound()) return s;
     const bool required = line <= args_.lines;
-    if (required) ++result->required;
+    if (required) result->required++;
     if (args_.exact) keys_.insert(key);
     if (s.ok() && stored.view() == value) {
       unmatched_.erase(key);  // what an earlier line gave was overwritten, as it should be
-      if (!required) ++result->later;
+      if (!required) result->later++;
     } else if (required) {
       unmatched_[key] = {line, s.ok()};
     }
@@ -99,7 +99,7 @@ class Comparer {
   Status FindStrangers(Comparison* result) {
     const std::unique_ptr<Iterator> it = db_.NewIterator({.verify_checksums = true});
     for (it->SeekToFirst(); it->Valid(); it->Next()) {
-      ++result->store_keys;
+      result->store_keys++;
       if (!keys_.contains(std::string(it->key()))) {
         result->problems.push_back(
             fmt::format("{} is in the store and on no line of the file", Excerpt(it->key())));

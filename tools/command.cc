@@ -29,7 +29,7 @@ Status ParseEngine(const std::string& name, Options* options) {
   if (options->engine) return Status::OK();
   std::string known;
   for (uint8_t kind = static_cast<uint8_t>(EngineKind::kListDb);
-       kind <= static_cast<uint8_t>(EngineKind::kLabDb); ++kind) {
+       kind <= static_cast<uint8_t>(EngineKind::kLabDb); kind++) {
     known +=
         fmt::format("{}{}", known.empty() ? "" : ", ", EngineName(static_cast<EngineKind>(kind)));
   }

@@ -65,7 +65,7 @@ Status WriteRecords(DB& db, const Snapshot* snapshot, const KeyRange& range, For
   for (it->SeekToFirst(); it->Valid(); it->Next()) {
     AppendRecord(format, Fields::kKeyAndValue, it->key(), it->value(), output->buffer());
     if (!output->Drain()) break;
-    ++counts->records;
+    counts->records++;
     counts->bytes += it->key().size() + it->value().size();
     progress.Update(counts->records, counts->bytes);
   }

@@ -49,7 +49,7 @@ size_t Utf8SequenceBytes(std::string_view text) {
   const uint8_t low = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
   const uint8_t high = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
   if (second < low || second > high) return 0;
-  for (size_t i = 2; i < length; ++i) {
+  for (size_t i = 2; i < length; i++) {
     if ((Byte(text[i]) & 0xc0) != 0x80) return 0;
   }
   return length;
@@ -58,7 +58,7 @@ size_t Utf8SequenceBytes(std::string_view text) {
 constexpr std::array<int8_t, 256> MakeBase64Values() {
   std::array<int8_t, 256> values{};
   for (int8_t& v : values) v = -1;
-  for (size_t i = 0; i < kBase64Digits.size(); ++i) {
+  for (size_t i = 0; i < kBase64Digits.size(); i++) {
     values[static_cast<uint8_t>(kBase64Digits[i])] = static_cast<int8_t>(i);
   }
   return values;
@@ -306,7 +306,7 @@ Status DecodeBase64(std::string_view text, std::string* raw) {
   const std::string_view digits = text.substr(0, text.size() - padding);
   uint32_t bits = 0;
   int bit_count = 0;
-  for (size_t i = 0; i < digits.size(); ++i) {
+  for (size_t i = 0; i < digits.size(); i++) {
     const int8_t value = kBase64Values[Byte(digits[i])];
     if (value < 0) {
       return Status::InvalidArgument(

@@ -195,7 +195,7 @@ TEST(Formats, AnyBytesComeBackExactly) {  // keeps I1
   const uint64_t seed = std::random_device()();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937_64 random(seed);
-  for (int i = 0; i < 20000; ++i) {
+  for (int i = 0; i < 20000; i++) {
     std::string key = RandomBytes(&random, 40);
     if (key.empty()) key = "k";
     const std::string value = RandomBytes(&random, 200);
@@ -217,10 +217,10 @@ TEST(Formats, NoLineCrashesTheParsers) {
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937_64 random(seed);
   std::string key, value;
-  for (int i = 0; i < 20000; ++i) {
+  for (int i = 0; i < 20000; i++) {
     std::string line =
         Line(i % 2 == 0 ? Format::kTsv : Format::kJsonLines, "key", RandomBytes(&random, 60));
-    for (uint64_t flips = random() % 4; flips > 0; --flips)
+    for (uint64_t flips = random() % 4; flips > 0; flips--)
       line[random() % line.size()] = static_cast<char>(random());
     for (const Format format : {Format::kTsv, Format::kJsonLines}) {
       const Status s = ParseRecord(format, line, &key, &value);

@@ -54,7 +54,7 @@ bool LineReader::Next(std::string_view* line) {
     newline = buffer_.size();
   }
   *line = std::string_view(buffer_).substr(begin_, newline - begin_);
-  ++line_number_;
+  line_number_++;
   const size_t next = newline + (last_line_unended_ ? 0 : 1);
   bytes_consumed_ += next - begin_;
   begin_ = scanned_ = next;

@@ -48,7 +48,7 @@ Status Print(DB& db, const Globals& globals, const ScanArgs& args, const KeyRang
     AppendRecord(format, fields, it->key(), args.keys_only ? std::string_view() : it->value(),
                  output.buffer());
     if (!output.Drain()) break;
-    ++count;
+    count++;
     if (args.reverse) {
       it->Prev();
     } else {

@@ -65,7 +65,7 @@ std::string HopShare(const Stats& s) {
 void AppendTraffic(std::string* text, const Stats& s) {
   *text += fmt::format("\n{:<12}{:>16}{:>16}{:>14}{:>18}\n", "written by", "bytes stored",
                        "lines flushed", "fences", "256-byte blocks");
-  for (size_t i = 0; i < s.persist.size(); ++i) {
+  for (size_t i = 0; i < s.persist.size(); i++) {
     const PersistCounters& c = s.persist[i];
     *text +=
         fmt::format("{:<12}{:>16}{:>16}{:>14}{:>18}\n", WriteCauseName(static_cast<WriteCause>(i)),
@@ -139,7 +139,7 @@ nlohmann::ordered_json StatsJson(const Stats& s, const StoreNames& names) {
   json["engine"] = names.engine;
   json["medium"] = names.medium;
   for (const Field& field : kFields) json[field.name] = s.*field.value;
-  for (size_t i = 0; i < s.persist.size(); ++i) {
+  for (size_t i = 0; i < s.persist.size(); i++) {
     const PersistCounters& c = s.persist[i];
     json["persist"][std::string(WriteCauseName(static_cast<WriteCause>(i)))] = {
         {"bytes_stored", c.bytes_stored},

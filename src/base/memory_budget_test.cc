@@ -86,14 +86,14 @@ TEST(MemoryBudget, ConcurrentChargesKeepToTheBound) {  // I1, I3
   constexpr uint32_t kStores = 4;
   MemoryBudget budget(kBytes);
   std::vector<std::unique_ptr<MemoryAccount>> accounts;
-  for (uint32_t i = 0; i < kStores; ++i)
+  for (uint32_t i = 0; i < kStores; i++)
     accounts.push_back(std::make_unique<MemoryAccount>(&budget));
   std::vector<std::thread> threads;
-  for (uint32_t t = 0; t < kStores; ++t) {
+  for (uint32_t t = 0; t < kStores; t++) {
     threads.emplace_back([&, t] {
       Random random(t);
       std::vector<uint64_t> charged;
-      for (int i = 0; i < 20000; ++i) {
+      for (int i = 0; i < 20000; i++) {
         if (random.OneIn(2) && !charged.empty()) {
           accounts[t]->Release(charged.back());
           charged.pop_back();

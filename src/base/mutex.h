@@ -23,10 +23,14 @@ class LAMELLA_CAPABILITY("mutex") Mutex {
   std::mutex mu_;
 };
 
+/// Says that the Mutex is held already, by try_lock, say.
+struct AdoptMutex {};
+
 /// Holds a Mutex for a scope.
 class LAMELLA_SCOPED_CAPABILITY MutexLock {
  public:
   explicit MutexLock(Mutex* mu) LAMELLA_ACQUIRE(mu) : mu_(mu) { mu_->lock(); }
+  MutexLock(Mutex* mu, AdoptMutex) LAMELLA_REQUIRES(mu) : mu_(mu) {}
   ~MutexLock() LAMELLA_RELEASE() { mu_->unlock(); }
   MutexLock(const MutexLock&) = delete;
   MutexLock& operator=(const MutexLock&) = delete;

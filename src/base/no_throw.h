@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "base/annotations.h"
 #include "lamella/status.h"
 
 namespace lamella {
@@ -22,8 +23,10 @@ inline Status StatusOfException(const char* what) {
   }
 }
 
+/// `call` runs where it stands: of locks it may require what its caller holds, which the analysis
+/// does not see from here.
 template <class Call>
-Status NoThrow(Call&& call) {
+Status NoThrow(Call&& call) LAMELLA_NO_THREAD_SAFETY_ANALYSIS {
   try {
     return std::forward<Call>(call)();
   } catch (const std::exception& error) {

@@ -22,7 +22,7 @@ class WordLock {
                                          std::memory_order_relaxed);
   }
   void lock() {
-    for (int spins = 0; spins < kSpinsMax; ++spins) {
+    for (int spins = 0; spins < kSpinsMax; spins++) {
       if (try_lock()) return;
       SpinPause();
     }

@@ -17,11 +17,11 @@ TEST(WordLock, OneAtATime) {
   WordLock lock;
   uint64_t counter = 0;  // guarded by the lock alone
   std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) {
+  for (int t = 0; t < 4; t++) {
     threads.emplace_back([&] {
-      for (int i = 0; i < 20000; ++i) {
+      for (int i = 0; i < 20000; i++) {
         const std::lock_guard hold(lock);
-        ++counter;
+        counter++;
         if (i % 1000 == 0) std::this_thread::yield();  // somebody finds it taken, and sleeps
       }
     });

@@ -72,7 +72,7 @@ class BadInput : public ::testing::Test {
     std::unique_ptr<DB> db;
     Status s = DB::Open(options_, path_, &db);
     ASSERT_TRUE(s.ok()) << s.ToString();
-    for (uint64_t i = 0; i < 300; ++i) {
+    for (uint64_t i = 0; i < 300; i++) {
       ASSERT_TRUE(db->Put({}, MakeKey(KeyShape::kCommonPrefix, i), MakeValue(i, 500)).ok());
       if (i == 150) {
         ASSERT_TRUE(db->Flush().ok());
@@ -85,7 +85,7 @@ class BadInput : public ::testing::Test {
     std::unique_ptr<DB> db;
     const Status s = DB::Open(options_, path, &db);
     ASSERT_TRUE(s.ok()) << s.ToString();
-    for (uint64_t i = 0; i < 300; ++i) {
+    for (uint64_t i = 0; i < 300; i++) {
       std::string value;
       ASSERT_TRUE(db->Get({}, MakeKey(KeyShape::kCommonPrefix, i), &value).ok()) << i;
       ASSERT_TRUE(value == MakeValue(i, 500)) << i;
@@ -105,7 +105,7 @@ class BadInput : public ::testing::Test {
   // does not call it clean.
   void ExpectRefused(Status::Code code, Status::Code or_code) {
     const std::string before = ReadFile(Pool());
-    for (int i = 0; i < 2; ++i) {
+    for (int i = 0; i < 2; i++) {
       const Status s = TryOpen(options_);
       EXPECT_TRUE(s.code() == code || s.code() == or_code) << s.ToString();
     }
@@ -221,7 +221,7 @@ TEST_F(BadInput, AnEnginesOptionsAreCheckedWhereTheStoreIsThere) {
 
 TEST_F(BadInput, EnginesThatAreNotBuiltAnswerNotSupportedAndNameThoseThatAre) {
   const std::vector<EngineKind> built = BuiltEngines();
-  for (uint8_t kind = 0; kind <= 12; ++kind) {
+  for (uint8_t kind = 0; kind <= 12; kind++) {
     if (std::find(built.begin(), built.end(), static_cast<EngineKind>(kind)) != built.end())
       continue;
     Options options = options_;
@@ -357,7 +357,7 @@ TEST_F(BadInput, TwoStoresOnOnePoolAreBusy) {
         << s.ToString();
     return s.IsBusy();
   };
-  for (uint64_t i = 0; i < 300; ++i) {
+  for (uint64_t i = 0; i < 300; i++) {
     ASSERT_TRUE(db->Put({}, MakeKey(KeyShape::kCommonPrefix, i), MakeValue(i, 500)).ok());
     if (i % 100 != 0) continue;
     std::unique_ptr<DB> second;
@@ -387,19 +387,19 @@ TEST_F(BadInput, TwoStoresOnOnePoolAreBusy) {
 TEST_F(BadInput, CreationsThatRaceMakeOneStore) {
   options_.pmem_paths = {dir_.Sub("part0"), dir_.Sub("part1")};
   constexpr uint64_t kThreads = 4;
-  for (uint64_t round = 0; round < 20; ++round) {
+  for (uint64_t round = 0; round < 20; round++) {
     SCOPED_TRACE(Concat("round ", round));
     std::atomic<uint64_t> holders{0};
     std::atomic<uint64_t> opened[kThreads] = {};
     std::atomic<uint64_t> ready{0};
     std::vector<std::thread> threads;
-    for (uint64_t thread = 0; thread < kThreads; ++thread) {
+    for (uint64_t thread = 0; thread < kThreads; thread++) {
       threads.emplace_back([&, thread] {
         const std::string path = dir_.Sub(Concat("path", thread));
         fs::create_directories(path);
-        ++ready;
+        ready++;
         while (ready.load() < kThreads) std::this_thread::yield();
-        for (uint64_t attempt = 0; attempt < 30; ++attempt) {
+        for (uint64_t attempt = 0; attempt < 30; attempt++) {
           std::unique_ptr<DB> db;
           const Status s = DB::Open(options_, path, &db);
           EXPECT_TRUE(s.ok() || s.IsBusy()) << s.ToString();
@@ -419,9 +419,9 @@ TEST_F(BadInput, CreationsThatRaceMakeOneStore) {
     const Status s = DB::Open(options_, path_, &db);
     ASSERT_TRUE(s.ok()) << s.ToString();
     uint64_t all = 0;
-    for (uint64_t thread = 0; thread < kThreads; ++thread) {
+    for (uint64_t thread = 0; thread < kThreads; thread++) {
       all += opened[thread].load();
-      for (uint64_t i = 0; i < opened[thread].load(); ++i) {
+      for (uint64_t i = 0; i < opened[thread].load(); i++) {
         std::string value;
         EXPECT_TRUE(db->Get({}, Concat("key", thread, "-", i), &value).ok()) << thread << " " << i;
       }
@@ -486,7 +486,7 @@ TEST_F(BadInput, RecoveryTakesTheThreadsThatItGets) {
   {
     DbImpl db(options_, path_, {.inline_jobs = true});
     ASSERT_TRUE(db.Init().ok());
-    for (uint64_t i = 0; i < kRecords; ++i) {
+    for (uint64_t i = 0; i < kRecords; i++) {
       ASSERT_TRUE(db.Put({}, MakeKey(KeyShape::kCommonPrefix, i), MakeValue(i, 20)).ok());
     }
     db.Abandon();
@@ -497,7 +497,7 @@ TEST_F(BadInput, RecoveryTakesTheThreadsThatItGets) {
   const Status s = db.Init();
   ASSERT_TRUE(s.ok()) << s.ToString();
   EXPECT_EQ(db.GetStats().recovered_records, kRecords);
-  for (uint64_t i = 0; i < kRecords; ++i) {
+  for (uint64_t i = 0; i < kRecords; i++) {
     std::string value;
     ASSERT_TRUE(db.Get({}, MakeKey(KeyShape::kCommonPrefix, i), &value).ok()) << i;
   }
@@ -526,7 +526,7 @@ TEST_F(BadInput, FewAddressesEndNoProcess) {
       std::unique_ptr<DB> db;
       const Status s = DB::Open(options_, path_, &db);
       if (!s.ok()) ::_exit(s.IsIOError() ? 1 : 4);
-      for (uint64_t i = 0; i < 300; ++i) {
+      for (uint64_t i = 0; i < 300; i++) {
         std::string value;
         (void)db->Get({}, MakeKey(KeyShape::kCommonPrefix, i), &value).ok();
       }
@@ -553,7 +553,7 @@ TEST_F(BadInput, RandomDamageNeverGivesAWrongAnswerOrASignal) {
   const uint64_t seed = TestSeed();
   Random random(seed);
   uint64_t refused = 0;
-  for (int round = 0; round < 60; ++round) {
+  for (int round = 0; round < 60; round++) {
     SCOPED_TRACE(Concat("seed ", seed, " round ", round));
     WriteFile(Pool(), whole);
     const uint64_t offset = random.Uniform(whole.size());
@@ -568,10 +568,10 @@ TEST_F(BadInput, RandomDamageNeverGivesAWrongAnswerOrASignal) {
     const Status s = DB::Open(options, path_, &db);
     if (!s.ok()) {
       EXPECT_TRUE(s.IsCorruption() || s.IsNotSupported()) << s.ToString();
-      ++refused;
+      refused++;
       continue;
     }
-    for (uint64_t i = 0; i < 300; ++i) {
+    for (uint64_t i = 0; i < 300; i++) {
       std::string value;
       const Status got = db->Get({}, MakeKey(KeyShape::kCommonPrefix, i), &value);
       ASSERT_TRUE(got.ok() || got.IsCorruption()) << "damage at " << offset << " of " << bytes
@@ -583,7 +583,7 @@ TEST_F(BadInput, RandomDamageNeverGivesAWrongAnswerOrASignal) {
     }
     auto it = db->NewIterator({});
     uint64_t count = 0;
-    for (it->SeekToFirst(); it->Valid(); it->Next(), ++count) ASSERT_EQ(it->value().size(), 500u);
+    for (it->SeekToFirst(); it->Valid(); it->Next(), count++) ASSERT_EQ(it->value().size(), 500u);
     EXPECT_TRUE(count == 300 || it->status().IsCorruption())
         << count << " keys, " << it->status().ToString();
   }
@@ -636,7 +636,7 @@ TEST_F(BadInput, AFullFileSystemRefusesWritesAndLosesNone) {
     std::unique_ptr<DB> db;
     ASSERT_TRUE(DB::Open(options_, path_, &db).ok());
     Status s;
-    for (uint64_t i = 0; i < 20000; ++i) {
+    for (uint64_t i = 0; i < 20000; i++) {
       const std::string key = MakeKey(KeyShape::kCommonPrefix, i);
       s = db->Put({}, key, MakeValue(i, 3000));
       if (!s.ok()) break;

@@ -25,7 +25,7 @@ class ConcurrentConformance : public ConformanceTest {
     std::atomic<bool> stop{false};
     std::atomic<size_t> driving{drivers};
     std::vector<std::thread> threads;
-    for (size_t i = 0; i < bodies.size(); ++i) {
+    for (size_t i = 0; i < bodies.size(); i++) {
       threads.emplace_back([&, i] {
         bodies[i](stop);
         if (i < drivers && driving.fetch_sub(1) == 1) stop.store(true);
@@ -95,7 +95,7 @@ class ConcurrentConformance : public ConformanceTest {
     }
     what = Concat(forward ? "seek " : "seek for prev ", Brief(target));
     bool same = stands();
-    for (uint64_t steps = random->Uniform(60); same && steps > 0 && it->Valid(); --steps) {
+    for (uint64_t steps = random->Uniform(60); same && steps > 0 && it->Valid(); steps--) {
       const bool next = random->OneIn(8) != forward;  // mostly on
       if (next) {
         it->Next();
@@ -118,10 +118,10 @@ TEST_P(ConcurrentConformance, ReadsAreMonotonePerKeyAndThread) {
   constexpr size_t kWriters = 3;
   const auto key_of = [](size_t writer, uint64_t k) { return Concat("w", writer, "-", k); };
   std::vector<std::function<void(const std::atomic<bool>&)>> bodies;
-  for (size_t writer = 0; writer < kWriters; ++writer) {
+  for (size_t writer = 0; writer < kWriters; writer++) {
     bodies.push_back([&, writer](const std::atomic<bool>& stop) {
-      for (uint64_t round = 1; round <= kRounds && !stop.load(); ++round) {
-        for (uint64_t k = 0; k < kKeys; ++k) {
+      for (uint64_t round = 1; round <= kRounds && !stop.load(); round++) {
+        for (uint64_t k = 0; k < kKeys; k++) {
           const std::string key = key_of(writer, k);
           ASSERT_TRUE(db()->Put({}, key, Encode(key, round)).ok());
           if (k % 16 != 0) continue;
@@ -132,7 +132,7 @@ TEST_P(ConcurrentConformance, ReadsAreMonotonePerKeyAndThread) {
       }
     });
   }
-  for (uint64_t reader = 0; reader < 3; ++reader) {
+  for (uint64_t reader = 0; reader < 3; reader++) {
     bodies.push_back([&, reader](const std::atomic<bool>& stop) {
       std::vector<uint64_t> seen(kWriters * kKeys, 0);
       Random random(reader);
@@ -155,8 +155,8 @@ TEST_P(ConcurrentConformance, ReadsAreMonotonePerKeyAndThread) {
     });
   }
   RunTogether(kWriters, std::move(bodies));
-  for (size_t writer = 0; writer < kWriters; ++writer) {
-    for (uint64_t k = 0; k < kKeys; ++k)
+  for (size_t writer = 0; writer < kWriters; writer++) {
+    for (uint64_t k = 0; k < kKeys; k++)
       EXPECT_EQ(Decode(key_of(writer, k), Get(key_of(writer, k))), kRounds);
   }
 }
@@ -165,7 +165,7 @@ TEST_P(ConcurrentConformance, BatchesAreSeenWholeByEveryKindOfRead) {
   constexpr uint64_t kKeys = 20;
   constexpr uint64_t kRounds = 400;
   std::vector<std::string> names;
-  for (uint64_t k = 0; k < kKeys; ++k) names.push_back(Concat("batch", 100 + k));
+  for (uint64_t k = 0; k < kKeys; k++) names.push_back(Concat("batch", 100 + k));
   const std::vector<std::string_view> keys(names.begin(), names.end());
   const auto write = [&](uint64_t round) {
     WriteBatch batch;
@@ -175,17 +175,17 @@ TEST_P(ConcurrentConformance, BatchesAreSeenWholeByEveryKindOfRead) {
   write(0);
   std::vector<std::function<void(const std::atomic<bool>&)>> bodies;
   bodies.push_back([&](const std::atomic<bool>& stop) {
-    for (uint64_t round = 1; round <= kRounds && !stop.load(); ++round) write(round);
+    for (uint64_t round = 1; round <= kRounds && !stop.load(); round++) write(round);
   });
   bodies.push_back([&](const std::atomic<bool>& stop) {  // noise, so that tables come and go
-    for (uint64_t i = 0; GoesOn(stop); ++i)
+    for (uint64_t i = 0; GoesOn(stop); i++)
       ASSERT_TRUE(db()->Put({}, Concat("noise", i % 500), std::string(200, 'n')).ok());
   });
   bodies.push_back([&](const std::atomic<bool>& stop) {
     while (GoesOn(stop)) {
       std::vector<std::string> values;
       for (const Status& s : db()->MultiGet({}, keys, &values)) ASSERT_TRUE(s.ok()) << s.ToString();
-      for (uint64_t k = 1; k < kKeys; ++k)
+      for (uint64_t k = 1; k < kKeys; k++)
         ASSERT_EQ(Decode(keys[k], values[k]), Decode(keys[0], values[0]));
     }
   });
@@ -198,7 +198,7 @@ TEST_P(ConcurrentConformance, BatchesAreSeenWholeByEveryKindOfRead) {
       uint64_t count = 0;
       uint64_t counter = 0;
       for (forward ? it->SeekToFirst() : it->SeekToLast(); it->Valid();
-           forward ? it->Next() : it->Prev(), ++count) {
+           forward ? it->Next() : it->Prev(), count++) {
         const uint64_t found = Decode(it->key(), it->value());
         if (count == 0) counter = found;
         ASSERT_EQ(found, counter) << (forward ? "forward" : "backward");
@@ -213,7 +213,7 @@ TEST_P(ConcurrentConformance, BatchesAreSeenWholeByEveryKindOfRead) {
       options.snapshot = db()->GetSnapshot();
       std::string value;
       uint64_t counter = 0;
-      for (uint64_t k = 0; k < kKeys; ++k) {
+      for (uint64_t k = 0; k < kKeys; k++) {
         const Status s = db()->Get(options, keys[k], &value);
         ASSERT_TRUE(s.ok()) << s.ToString();
         if (k == 0) counter = Decode(keys[k], value);
@@ -228,13 +228,13 @@ TEST_P(ConcurrentConformance, BatchesAreSeenWholeByEveryKindOfRead) {
 TEST_P(ConcurrentConformance, WalksSeeOneTimeWhileWritesAndCompactionGoOn) {
   constexpr uint64_t kStable = 400;
   std::vector<std::string> stable;
-  for (uint64_t i = 0; i < kStable; ++i) stable.push_back(MakeKey(KeyShape::kCommonPrefix, 2 * i));
+  for (uint64_t i = 0; i < kStable; i++) stable.push_back(MakeKey(KeyShape::kCommonPrefix, 2 * i));
   for (const std::string& key : stable) Put(key, Encode(key, 0));
   std::vector<std::function<void(const std::atomic<bool>&)>> bodies;
   // Keys between the stable ones come and go, and those are rewritten.
   bodies.push_back([&](const std::atomic<bool>& stop) {
     Random random(1);
-    for (uint64_t i = 1; i <= 12000 && !stop.load(); ++i) {
+    for (uint64_t i = 1; i <= 12000 && !stop.load(); i++) {
       const uint64_t k = random.Uniform(2 * kStable);
       const std::string key = MakeKey(KeyShape::kCommonPrefix, k);
       if (k % 2 == 1 && random.OneIn(2)) {
@@ -261,7 +261,7 @@ TEST_P(ConcurrentConformance, WalksSeeOneTimeWhileWritesAndCompactionGoOn) {
     if (!forward) std::reverse(entries.begin(), entries.end());
     return entries;
   };
-  for (int walker = 0; walker < 2; ++walker) {
+  for (int walker = 0; walker < 2; walker++) {
     bodies.push_back([&, walker](const std::atomic<bool>& stop) {
       while (GoesOn(stop)) {
         auto it = db()->NewIterator({});
@@ -304,7 +304,7 @@ TEST_P(ConcurrentConformance, HeldIteratorsShowTheirTimeOverAndOver) {
   std::mutex mu;
   std::map<std::string, std::string> model;  // guarded by mu
   std::vector<std::function<void(const std::atomic<bool>&)>> bodies;
-  for (uint64_t walker = 0; walker < 2; ++walker) {
+  for (uint64_t walker = 0; walker < 2; walker++) {
     bodies.push_back([&, walker](const std::atomic<bool>& stop) {
       struct Held {
         std::unique_ptr<Iterator> iterator;
@@ -312,7 +312,7 @@ TEST_P(ConcurrentConformance, HeldIteratorsShowTheirTimeOverAndOver) {
       };
       std::array<Held, 6> held;
       Random random(TestSeed() + walker);
-      for (int round = 0; round < kRounds && !stop.load(); ++round) {
+      for (int round = 0; round < kRounds && !stop.load(); round++) {
         Held& slot = held[random.Uniform(held.size())];
         if (slot.iterator == nullptr || random.OneIn(20)) {
           const std::lock_guard lock(mu);
@@ -327,8 +327,8 @@ TEST_P(ConcurrentConformance, HeldIteratorsShowTheirTimeOverAndOver) {
   }
   bodies.push_back([&](const std::atomic<bool>& stop) {
     Random random(TestSeed() + 10);
-    for (uint64_t i = 1; GoesOn(stop); ++i) {
-      for (int burst = 0; burst < 16; ++burst) {
+    for (uint64_t i = 1; GoesOn(stop); i++) {
+      for (int burst = 0; burst < 16; burst++) {
         const std::string key = key_of(random.Uniform(kKeys));
         const std::lock_guard lock(mu);
         if (random.OneIn(4)) {
@@ -362,11 +362,11 @@ TEST_P(ConcurrentConformance, IteratorsOfRightAfterTheOpenShowTheirTimeOverAndOv
   const auto key_of = [](uint64_t k) { return MakeKey(KeyShape::kCommonPrefix, k); };
   std::map<std::string, std::string> model;
   Random random(TestSeed());
-  for (uint64_t session = 1; session <= kSessions; ++session) {
+  for (uint64_t session = 1; session <= kSessions; session++) {
     SCOPED_TRACE(Concat("session ", session));
     options_.listdb.zipper_compaction = false;  // the tables stay for the next one
     Reopen();
-    for (int i = 0; i < 2500; ++i) {
+    for (int i = 0; i < 2500; i++) {
       const std::string key = key_of(random.Uniform(kKeys));
       if (random.OneIn(4)) {
         model.erase(key);
@@ -382,7 +382,7 @@ TEST_P(ConcurrentConformance, IteratorsOfRightAfterTheOpenShowTheirTimeOverAndOv
     std::vector<std::function<void(const std::atomic<bool>&)>> bodies;
     bodies.push_back(
         [&](const std::atomic<bool>&) { ASSERT_TRUE(db()->CompactRange({}, {}).ok()); });
-    for (uint64_t walker = 0; walker < 2; ++walker) {
+    for (uint64_t walker = 0; walker < 2; walker++) {
       bodies.push_back([&, walker, seed = random.Next()](const std::atomic<bool>& stop) {
         Random mine(seed + walker);
         const auto it = db()->NewIterator({});
@@ -401,10 +401,10 @@ TEST_P(ConcurrentConformance, IteratorsOfRightAfterTheOpenShowTheirTimeOverAndOv
 TEST_P(ConcurrentConformance, DeletesAndPutsOfSharedKeysNeverShowAForeignValue) {
   constexpr uint64_t kKeys = 40;
   std::vector<std::function<void(const std::atomic<bool>&)>> bodies;
-  for (uint64_t writer = 0; writer < 3; ++writer) {
+  for (uint64_t writer = 0; writer < 3; writer++) {
     bodies.push_back([&, writer](const std::atomic<bool>& stop) {
       Random random(writer);
-      for (uint64_t i = 0; i < 3000 && !stop.load(); ++i) {
+      for (uint64_t i = 0; i < 3000 && !stop.load(); i++) {
         const std::string key = Concat("shared", random.Uniform(kKeys));
         const Status s = random.OneIn(3) ? db()->Delete({}, key)
                                          : db()->Put({}, key, Encode(key, writer * 10000 + i));
@@ -412,7 +412,7 @@ TEST_P(ConcurrentConformance, DeletesAndPutsOfSharedKeysNeverShowAForeignValue) 
       }
     });
   }
-  for (uint64_t reader = 0; reader < 2; ++reader) {
+  for (uint64_t reader = 0; reader < 2; reader++) {
     bodies.push_back([&, reader](const std::atomic<bool>& stop) {
       Random random(100 + reader);
       while (GoesOn(stop)) {
@@ -446,7 +446,7 @@ TEST_P(ConcurrentConformance, ACompactionComesThroughWhileAWriterGoesOn) {
     while (!stop.load()) {  // without a pause: always another table
       const std::string key = MakeKey(KeyShape::kCommonPrefix, written.load() % 100000);
       ASSERT_TRUE(db()->Put({}, key, std::string(20, 'w')).ok());
-      ++written;
+      written++;
     }
   });
   RunTogether(1, bodies);
@@ -455,10 +455,10 @@ TEST_P(ConcurrentConformance, ACompactionComesThroughWhileAWriterGoesOn) {
 TEST_P(ConcurrentConformance, PinnedValuesHoldWhileTheirKeysAreRewrittenAndCollected) {
   constexpr uint64_t kKeys = 50;
   const auto key_of = [](uint64_t k) { return MakeKey(KeyShape::kCommonPrefix, k); };
-  for (uint64_t k = 0; k < kKeys; ++k) Put(key_of(k), Encode(key_of(k), 0));
+  for (uint64_t k = 0; k < kKeys; k++) Put(key_of(k), Encode(key_of(k), 0));
   std::vector<std::function<void(const std::atomic<bool>&)>> bodies;
   bodies.push_back([&](const std::atomic<bool>& stop) {
-    for (uint64_t i = 1; i <= 8000 && !stop.load(); ++i) {
+    for (uint64_t i = 1; i <= 8000 && !stop.load(); i++) {
       ASSERT_TRUE(db()->Put({}, key_of(i % kKeys), Encode(key_of(i % kKeys), i)).ok());
       if (i % 2000 == 0) {
         ASSERT_TRUE(db()->CompactRange({}, {}).ok());

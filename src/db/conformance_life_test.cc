@@ -13,14 +13,14 @@ namespace {
 class LifeConformance : public ConformanceTest {
  protected:
   void Fill(uint64_t from, uint64_t to, size_t value_bytes = 200) {
-    for (uint64_t i = from; i < to; ++i) {
+    for (uint64_t i = from; i < to; i++) {
       const std::string value = MakeValue(i, value_bytes);
       Put(MakeKey(KeyShape::kCommonPrefix, i), value);
       model_.Put(++sequence_, MakeKey(KeyShape::kCommonPrefix, i), value);
     }
   }
   void Remove(uint64_t from, uint64_t to) {
-    for (uint64_t i = from; i < to; ++i) {
+    for (uint64_t i = from; i < to; i++) {
       Delete(MakeKey(KeyShape::kCommonPrefix, i));
       model_.Delete(++sequence_, MakeKey(KeyShape::kCommonPrefix, i));
     }
@@ -38,7 +38,7 @@ TEST_P(LifeConformance, AnEmptyStoreReopensEmpty) {
 }
 
 TEST_P(LifeConformance, WhatWasWrittenIsThereAfterEachReopen) {
-  for (uint64_t generation = 0; generation < 5; ++generation) {
+  for (uint64_t generation = 0; generation < 5; generation++) {
     Fill(generation * 300, generation * 300 + 500);
     Remove(generation * 100, generation * 100 + 50);
     if (generation % 2 == 1) Settle();
@@ -71,10 +71,10 @@ TEST_P(LifeConformance, DestroyingTheHandleClosesToo) {
   Options options = options_;
   options.pmem_paths.clear();
   ASSERT_TRUE(DB::Open(options, other, &handle).ok());
-  for (int i = 0; i < 1000; ++i) ASSERT_TRUE(handle->Put({}, Concat("k", i), Concat("v", i)).ok());
+  for (int i = 0; i < 1000; i++) ASSERT_TRUE(handle->Put({}, Concat("k", i), Concat("v", i)).ok());
   handle.reset();
   ASSERT_TRUE(DB::Open(options, other, &handle).ok());
-  for (int i = 0; i < 1000; ++i) {
+  for (int i = 0; i < 1000; i++) {
     std::string value;
     ASSERT_TRUE(handle->Get({}, Concat("k", i), &value).ok());
     ASSERT_EQ(value, Concat("v", i));
@@ -128,7 +128,7 @@ TEST_P(LifeConformance, WhatIsFixedAtCreationIsReadFromTheStore) {
 TEST_P(LifeConformance, AnotherEngineAtReopenIsRefused) {
   Put("a", "1");
   CloseStore();
-  for (uint8_t kind = 1; kind <= 8; ++kind) {
+  for (uint8_t kind = 1; kind <= 8; kind++) {
     if (static_cast<EngineKind>(kind) == *options_.engine) continue;
     Options other = options_;
     other.engine = static_cast<EngineKind>(kind);
@@ -216,7 +216,7 @@ TEST_P(LifeConformance, CloseIsBusyWhileSomethingOfItIsLeft) {
   auto second = db()->NewIterator({});
   const Snapshot* snapshot = db()->GetSnapshot();
   PinnedValue values[3];
-  for (uint64_t i = 0; i < 3; ++i) {
+  for (uint64_t i = 0; i < 3; i++) {
     ASSERT_TRUE(db()->Get({}, MakeKey(KeyShape::kCommonPrefix, i), &values[i]).ok());
   }
   const auto expect_busy = [this](const char* what) {
@@ -250,7 +250,7 @@ TEST_P(LifeConformance, WhatIsLeftWhenTheDbGoesStaysReadable) {
   ASSERT_TRUE(DB::Open(options, other, &handle).ok());
   const std::string value(300, 'v');
   const auto put = [&](uint64_t from, uint64_t to) {
-    for (uint64_t i = from; i < to; ++i)
+    for (uint64_t i = from; i < to; i++)
       ASSERT_TRUE(handle->Put({}, Concat("key", 10000 + i), value).ok());
   };
   put(0, 700);
@@ -259,7 +259,7 @@ TEST_P(LifeConformance, WhatIsLeftWhenTheDbGoesStaysReadable) {
   ASSERT_TRUE(handle->CompactRange({}, {}).ok());
   put(1400, 2000);
   std::vector<std::unique_ptr<Iterator>> iterators;
-  for (int i = 0; i < 3; ++i) iterators.push_back(handle->NewIterator({}));
+  for (int i = 0; i < 3; i++) iterators.push_back(handle->NewIterator({}));
   iterators[1]->Seek("key10500");
   PinnedValue pinned;
   ASSERT_TRUE(handle->Get({}, "key11999", &pinned).ok());
@@ -276,7 +276,7 @@ TEST_P(LifeConformance, WhatIsLeftWhenTheDbGoesStaysReadable) {
   iterators[0].reset();
   EXPECT_EQ(WalkForward(iterators[2].get()).size(), 2000u);
   std::vector<std::thread> threads;  // the last goes in any of them
-  for (int i = 1; i < 3; ++i)
+  for (int i = 1; i < 3; i++)
     threads.emplace_back([&, i] { iterators[static_cast<size_t>(i)].reset(); });
   for (std::thread& thread : threads) thread.join();
   busy();
@@ -336,13 +336,13 @@ TEST_P(LifeConformance, PropertiesAreThere) {
 
 TEST_P(LifeConformance, StatsCountWhatWasDone) {
   const std::string value(100, 'v');
-  for (int i = 0; i < 500; ++i) Put(Concat("key", 1000 + i), value);
-  for (int i = 0; i < 100; ++i) Delete(Concat("key", 1000 + i));
+  for (int i = 0; i < 500; i++) Put(Concat("key", 1000 + i), value);
+  for (int i = 0; i < 100; i++) Delete(Concat("key", 1000 + i));
   WriteBatch batch;
   batch.Put("b1", value);
   batch.Put("b2", value);
   ASSERT_TRUE(db()->Write({}, batch).ok());
-  for (int i = 0; i < 200; ++i) Get(Concat("key", 1000 + i));
+  for (int i = 0; i < 200; i++) Get(Concat("key", 1000 + i));
   (void)ScanForward();
   const Stats stats = db()->GetStats();
   EXPECT_EQ(stats.puts, 502u);
@@ -361,13 +361,13 @@ TEST_P(LifeConformance, StatsCountWhatWasDone) {
 }
 
 TEST_P(LifeConformance, APutCostsOneFence) {
-  for (int i = 0; i < 100; ++i) Put(Concat("warm", i), "up");
+  for (int i = 0; i < 100; i++) Put(Concat("warm", i), "up");
   const auto fences = [this] {
     return db()->GetStats().persist[static_cast<size_t>(WriteCause::kLog)].fences;
   };
   const uint64_t before = fences();
   constexpr uint64_t kPuts = 2000;
-  for (uint64_t i = 0; i < kPuts; ++i) Put(MakeKey(KeyShape::kCommonPrefix, i), "value");
+  for (uint64_t i = 0; i < kPuts; i++) Put(MakeKey(KeyShape::kCommonPrefix, i), "value");
   const uint64_t counted = fences() - before;
   if (options_.medium == MediumKind::kPage) {
     EXPECT_EQ(counted, 0u);
@@ -377,7 +377,7 @@ TEST_P(LifeConformance, APutCostsOneFence) {
   }
   const uint64_t before_batch = fences();
   WriteBatch batch;
-  for (uint64_t i = 0; i < 100; ++i) batch.Put(MakeKey(KeyShape::kCommonPrefix, i), "value");
+  for (uint64_t i = 0; i < 100; i++) batch.Put(MakeKey(KeyShape::kCommonPrefix, i), "value");
   ASSERT_TRUE(db()->Write({}, batch).ok());
   EXPECT_LE(fences() - before_batch, 6u)
       << "one for a batch, whatever its size, but for new chunks";

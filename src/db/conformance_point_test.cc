@@ -43,7 +43,7 @@ TEST_P(PointConformance, GetsWhatWasPut) {
 }
 
 TEST_P(PointConformance, TheLastWriteOfAKeyCountsBeforeAndAfterCompaction) {
-  for (int i = 0; i < 100; ++i) Put("key", Concat("value", i));
+  for (int i = 0; i < 100; i++) Put("key", Concat("value", i));
   EXPECT_EQ(Get("key"), "value99");
   Settle();
   EXPECT_EQ(Get("key"), "value99");
@@ -82,7 +82,7 @@ TEST_P(PointConformance, AnEmptyValueIsAValue) {
 
 TEST_P(PointConformance, KeysOfAnyBytesKeepBytewiseOrder) {
   ModelDb model;
-  for (uint64_t i = 0; i < 400; ++i) {
+  for (uint64_t i = 0; i < 400; i++) {
     const std::string key = MakeKey(KeyShape::kBinary, i);
     Put(key, Concat("v", i));
     model.Put(1, key, Concat("v", i));
@@ -214,7 +214,7 @@ TEST_P(PointConformance, BatchesLargerThanChunksAndMemTablesAreWhole) {
   ModelDb model;
   WriteBatch batch;
   const size_t value_bytes = 3000;
-  for (uint64_t i = 0; i < 1500; ++i) {
+  for (uint64_t i = 0; i < 1500; i++) {
     const std::string key = MakeKey(KeyShape::kCommonPrefix, i);
     batch.Put(key, MakeValue(i, value_bytes));
     model.Put(1, key, MakeValue(i, value_bytes));

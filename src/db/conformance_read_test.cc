@@ -21,7 +21,7 @@ class ReadConformance : public ConformanceTest {
     model_.Delete(++sequence_, key);
   }
   void Churn(Random* random, int count, uint64_t keys = 300) {
-    for (int i = 0; i < count; ++i) {
+    for (int i = 0; i < count; i++) {
       const std::string key = MakeKey(KeyShape::kMixed, random->Uniform(keys));
       if (random->OneIn(5)) {
         DeleteBoth(key);
@@ -57,7 +57,7 @@ TEST_P(ReadConformance, ASnapshotReadsTheSameWhateverHappensSince) {
 TEST_P(ReadConformance, ManySnapshotsEachSeeTheirOwnTime) {
   Random random(TestSeed());
   std::vector<std::pair<const Snapshot*, uint64_t>> snapshots;
-  for (int i = 0; i < 8; ++i) {
+  for (int i = 0; i < 8; i++) {
     Churn(&random, 200, 60);
     snapshots.emplace_back(db()->GetSnapshot(), sequence_);
     if (i % 3 == 1) Settle();
@@ -67,7 +67,7 @@ TEST_P(ReadConformance, ManySnapshotsEachSeeTheirOwnTime) {
     snapshots[i].first = nullptr;
   }
   Settle();
-  for (size_t i = 1; i < snapshots.size(); ++i) {
+  for (size_t i = 1; i < snapshots.size(); i++) {
     if (snapshots[i].first == nullptr) continue;
     ExpectMatches(model_, snapshots[i].second, snapshots[i].first);
     if (i >= 3) {
@@ -109,13 +109,13 @@ TEST_P(ReadConformance, TheNewestOfManyVersionsIsFoundBothWays) {
   const Snapshot* snapshots[3];
   Put("a", "first");
   Put("z", "last");
-  for (int third = 0; third < 3; ++third) {
-    for (int i = 0; i < 500; ++i) Put("hot", Concat(third, "-", i));
+  for (int third = 0; third < 3; third++) {
+    for (int i = 0; i < 500; i++) Put("hot", Concat(third, "-", i));
     snapshots[third] = db()->GetSnapshot();
     if (third == 1) Settle();
   }
-  for (int i = 0; i < 100; ++i) Put("hot", "newer");
-  for (int third = 0; third < 3; ++third) {
+  for (int i = 0; i < 100; i++) Put("hot", "newer");
+  for (int third = 0; third < 3; third++) {
     ReadOptions options;
     options.snapshot = snapshots[third];
     const Entries expected = {{"a", "first"}, {"hot", Concat(third, "-499")}, {"z", "last"}};
@@ -167,10 +167,10 @@ TEST_P(ReadConformance, IteratorsWalkAsTheModelDoesWithinRandomBounds) {
   const uint64_t seed = TestSeed();
   Random random(seed);
   constexpr uint64_t kKeys = 300;
-  for (int round = 0; round < 6; ++round) {
+  for (int round = 0; round < 6; round++) {
     Churn(&random, 400, kKeys);
     if (round % 2 == 1) Settle();
-    for (int walk = 0; walk < 20; ++walk) {
+    for (int walk = 0; walk < 20; walk++) {
       const std::string lower =
           random.OneIn(2) ? MakeNearKey(KeyShape::kMixed, &random, kKeys) : "";
       const std::string upper =
@@ -180,7 +180,7 @@ TEST_P(ReadConformance, IteratorsWalkAsTheModelDoesWithinRandomBounds) {
       options.upper_bound = upper;
       auto it = db()->NewIterator(options);
       auto expected = model_.NewIterator(ModelDb::kNow, lower, upper);
-      for (int step = 0; step < 60; ++step) {
+      for (int step = 0; step < 60; step++) {
         const std::string target = MakeNearKey(KeyShape::kMixed, &random, kKeys);
         const uint64_t action = expected->Valid() ? random.Uniform(16) : random.Uniform(4);
         for (Iterator* i : {it.get(), expected.get()}) {
@@ -209,8 +209,8 @@ TEST_P(ReadConformance, AnIteratorKeepsItsPointInTime) {
   const Entries expected = model_.Scan();
   midway->SeekToFirst();
   size_t at = 0;
-  for (int round = 0; round < 5; ++round) {
-    for (size_t step = 0; step < expected.size() / 10 && midway->Valid(); ++step, ++at) {
+  for (int round = 0; round < 5; round++) {
+    for (size_t step = 0; step < expected.size() / 10 && midway->Valid(); step++, ++at) {
       ASSERT_EQ(Brief(midway->key()), Brief(expected[at].first));
       ASSERT_TRUE(midway->value() == expected[at].second);
       midway->Next();
@@ -248,15 +248,15 @@ TEST_P(ReadConformance, AnIteratorOutlivesTheSnapshotItWasMadeAt) {
 
 TEST_P(ReadConformance, APinnedValueStaysWhateverHappensToItsKey) {
   std::vector<std::pair<PinnedValue, std::string>> pinned;
-  for (uint64_t i = 0; i < 40; ++i) {
+  for (uint64_t i = 0; i < 40; i++) {
     const std::string value = MakeValue(i, i == 7 ? 300000 : 100 + i);
     Put(MakeKey(KeyShape::kCommonPrefix, i), value);
     if (i % 10 == 0) Settle();
     pinned.emplace_back(PinnedValue(), value);
     ASSERT_TRUE(db()->Get({}, MakeKey(KeyShape::kCommonPrefix, i), &pinned.back().first).ok());
   }
-  for (int round = 0; round < 4; ++round) {
-    for (uint64_t i = 0; i < 40; ++i) {
+  for (int round = 0; round < 4; round++) {
+    for (uint64_t i = 0; i < 40; i++) {
       if ((i + static_cast<uint64_t>(round)) % 3 == 0) {
         Delete(MakeKey(KeyShape::kCommonPrefix, i));
       } else {
@@ -281,13 +281,13 @@ TEST_P(ReadConformance, MultiGetReadsAtASnapshot) {
   Churn(&random, 500, 50);
   Settle();
   std::vector<std::string> names;
-  for (uint64_t i = 0; i < 50; ++i) names.push_back(MakeKey(KeyShape::kMixed, i));
+  for (uint64_t i = 0; i < 50; i++) names.push_back(MakeKey(KeyShape::kMixed, i));
   const std::vector<std::string_view> keys(names.begin(), names.end());
   ReadOptions options;
   options.snapshot = snapshot;
   std::vector<std::string> values;
   const std::vector<Status> statuses = db()->MultiGet(options, keys, &values);
-  for (size_t i = 0; i < keys.size(); ++i) {
+  for (size_t i = 0; i < keys.size(); i++) {
     const std::optional<std::string> expected = model_.Get(keys[i], at);
     EXPECT_EQ(statuses[i].ok(), expected.has_value());
     EXPECT_EQ(statuses[i].IsNotFound(), !expected.has_value());

@@ -35,7 +35,7 @@ class SpaceConformance : public ConformanceTest {
   // Puts new keys until NoSpace. What was acknowledged is in `acknowledged_`.
   void FillUp() {
     const uint64_t count_max = 3 * options_.pool_bytes_max / kValueBytes;
-    for (uint64_t i = 0; i < count_max; ++i) {
+    for (uint64_t i = 0; i < count_max; i++) {
       const std::string key = Concat("fill", 1000000 + next_);
       const Status s = db()->Put({}, key, MakeValue(next_, kValueBytes));
       if (s.ok()) {
@@ -58,7 +58,7 @@ class SpaceConformance : public ConformanceTest {
     }
     auto it = db()->NewIterator({});
     auto expected = acknowledged_.begin();
-    for (it->SeekToFirst(); it->Valid(); it->Next(), ++expected) {
+    for (it->SeekToFirst(); it->Valid(); it->Next(), expected++) {
       ASSERT_NE(expected, acknowledged_.end());
       ASSERT_EQ(it->key(), expected->first);
     }
@@ -83,12 +83,12 @@ TEST_P(SpaceConformance, AStoreOfOneRecordIsSmall) {
 
 TEST_P(SpaceConformance, SpaceOfDeletedKeysComesBack) {
   const uint64_t count = SmallChunks() ? 3000 : 12000;
-  for (uint64_t i = 0; i < count; ++i)
+  for (uint64_t i = 0; i < count; i++)
     Put(MakeKey(KeyShape::kCommonPrefix, i), MakeValue(i, kValueBytes));
   Settle();
   const uint64_t full = db()->GetStats().pool_bytes_used;
   EXPECT_GE(full, count * kValueBytes);
-  for (uint64_t i = 0; i < count; ++i) Delete(MakeKey(KeyShape::kCommonPrefix, i));
+  for (uint64_t i = 0; i < count; i++) Delete(MakeKey(KeyShape::kCommonPrefix, i));
   Settle();
   Settle();
   EXPECT_TRUE(ScanForward().empty());
@@ -113,13 +113,13 @@ TEST_P(SpaceConformance, AnEmptiedStoreGivesItsSpaceBackToTheFileSystem) {
     return bytes;
   };
   const uint64_t small = (4ull << 20) * GetParam().parts;
-  for (uint64_t round = 0; round < 2; ++round) {
-    for (uint64_t i = 0; i < count; ++i)
+  for (uint64_t round = 0; round < 2; round++) {
+    for (uint64_t i = 0; i < count; i++)
       Put(MakeKey(KeyShape::kCommonPrefix, i), MakeValue(i + round, kValueBytes));
     Settle();
     const uint64_t full = files_bytes();
     EXPECT_GE(full, count * kValueBytes);
-    for (uint64_t i = 1; i < count; ++i) Delete(MakeKey(KeyShape::kCommonPrefix, i));
+    for (uint64_t i = 1; i < count; i++) Delete(MakeKey(KeyShape::kCommonPrefix, i));
     Settle();
     Settle();
     EXPECT_EQ(files_bytes(), db()->GetStats().pool_bytes);
@@ -134,10 +134,10 @@ TEST_P(SpaceConformance, AnEmptiedStoreGivesItsSpaceBackToTheFileSystem) {
     ExpectClean();
     Open();
   }
-  for (uint64_t i = 0; i < count; ++i)
+  for (uint64_t i = 0; i < count; i++)
     Put(MakeKey(KeyShape::kCommonPrefix, i), MakeValue(i + 2, kValueBytes));
   Reopen();
-  for (uint64_t i = 0; i < count; ++i) {
+  for (uint64_t i = 0; i < count; i++) {
     ASSERT_TRUE(Get(MakeKey(KeyShape::kCommonPrefix, i)) == MakeValue(i + 2, kValueBytes)) << i;
   }
 }
@@ -148,14 +148,14 @@ TEST_P(SpaceConformance, ReadersGoOnWhileSpaceIsGivenBack) {
     GTEST_SKIP() << "a plain log keeps what it last copied (docs/LIMITS.md)";
   const uint64_t count = SmallChunks() ? 1500 : 6000;
   const uint64_t kept = 20;  // the last ones
-  for (uint64_t i = 0; i < count; ++i)
+  for (uint64_t i = 0; i < count; i++)
     Put(MakeKey(KeyShape::kCommonPrefix, i), MakeValue(i, kValueBytes));
   Settle();
   std::atomic<bool> stop{false};
   std::vector<std::thread> readers;
-  for (uint64_t t = 0; t < 2; ++t) {
+  for (uint64_t t = 0; t < 2; t++) {
     readers.emplace_back([&, t] {
-      for (uint64_t n = t; !stop.load(); ++n) {
+      for (uint64_t n = t; !stop.load(); n++) {
         const uint64_t i = count - 1 - n % kept;
         std::string value;
         const Status s = db()->Get({}, MakeKey(KeyShape::kCommonPrefix, i), &value);
@@ -168,7 +168,7 @@ TEST_P(SpaceConformance, ReadersGoOnWhileSpaceIsGivenBack) {
       }
     });
   }
-  for (uint64_t i = 0; i < count - kept; ++i) Delete(MakeKey(KeyShape::kCommonPrefix, i));
+  for (uint64_t i = 0; i < count - kept; i++) Delete(MakeKey(KeyShape::kCommonPrefix, i));
   Settle();
   Settle();
   stop.store(true);
@@ -176,7 +176,7 @@ TEST_P(SpaceConformance, ReadersGoOnWhileSpaceIsGivenBack) {
   // What they kept at the end is moved after a merge, once nobody can stand on it any more
   // (docs/LIMITS.md).
   const uint64_t small = (4ull << 20) * GetParam().parts;
-  for (int merges = 0; merges < 8 && db()->GetStats().pool_bytes >= small; ++merges) {
+  for (int merges = 0; merges < 8 && db()->GetStats().pool_bytes >= small; merges++) {
     Put(MakeKey(KeyShape::kCommonPrefix, count - 1), MakeValue(count - 1, kValueBytes));
     Settle();
   }
@@ -188,25 +188,25 @@ TEST_P(SpaceConformance, ReadersGoOnWhileSpaceIsGivenBack) {
 TEST_P(SpaceConformance, OverwritingDoesNotGrowThePoolWithoutEnd) {
   const uint64_t keys = SmallChunks() ? 200 : 2000;
   uint64_t after_two = 0;
-  for (uint64_t round = 0; round < 8; ++round) {
-    for (uint64_t i = 0; i < keys; ++i)
+  for (uint64_t round = 0; round < 8; round++) {
+    for (uint64_t i = 0; i < keys; i++)
       Put(MakeKey(KeyShape::kCommonPrefix, i), MakeValue(round, kValueBytes));
     Settle();
     if (round == 1) after_two = db()->GetStats().pool_bytes_used;
   }
   EXPECT_LE(db()->GetStats().pool_bytes_used, 2 * after_two + 32 * options_.chunk_bytes);
-  for (uint64_t i = 0; i < keys; ++i)
+  for (uint64_t i = 0; i < keys; i++)
     EXPECT_TRUE(Get(MakeKey(KeyShape::kCommonPrefix, i)) == MakeValue(7, kValueBytes));
 }
 
 TEST_P(SpaceConformance, ASnapshotKeepsItsSpaceAndNoMore) {
   const uint64_t keys = SmallChunks() ? 500 : 4000;
-  for (uint64_t i = 0; i < keys; ++i)
+  for (uint64_t i = 0; i < keys; i++)
     Put(MakeKey(KeyShape::kCommonPrefix, i), MakeValue(i, kValueBytes));
   const Snapshot* snapshot = db()->GetSnapshot();
-  for (uint64_t i = 0; i < keys; ++i) Delete(MakeKey(KeyShape::kCommonPrefix, i));
+  for (uint64_t i = 0; i < keys; i++) Delete(MakeKey(KeyShape::kCommonPrefix, i));
   Settle();
-  for (uint64_t i = 0; i < keys; ++i)
+  for (uint64_t i = 0; i < keys; i++)
     ASSERT_TRUE(Get(MakeKey(KeyShape::kCommonPrefix, i), snapshot) == MakeValue(i, kValueBytes));
   const uint64_t held = db()->GetStats().pool_bytes_used;
   db()->ReleaseSnapshot(snapshot);
@@ -224,7 +224,7 @@ TEST_P(SpaceConformance, AFullPoolRefusesWritesAndLosesNone) {
   EXPECT_LE(db()->GetStats().pool_bytes, options_.pool_bytes_max);
   ExpectAcknowledged();
   WriteBatch batch;
-  for (int i = 0; i < 3; ++i)
+  for (int i = 0; i < 3; i++)
     batch.Put(Concat("batch", i), std::string(options_.pool_bytes_max / 4, 'x'));
   EXPECT_TRUE(db()->Write({}, batch).IsNoSpace());
   ExpectAcknowledged();
@@ -234,7 +234,7 @@ TEST_P(SpaceConformance, AFullPoolRefusesWritesAndLosesNone) {
 
 TEST_P(SpaceConformance, DeletesWorkOnAFullPoolAndMakeRoom) {
   OpenLimited();
-  for (int cycle = 0; cycle < 3; ++cycle) {
+  for (int cycle = 0; cycle < 3; cycle++) {
     const size_t kept = acknowledged_.size();
     FillUp();
     if (HasFatalFailure()) return;
@@ -270,9 +270,9 @@ TEST_P(SpaceConformance, AFullPoolOfAllSizesStaysWritable) {
   OpenLimited();
   Random random(7);
   std::map<std::string, size_t> sizes;
-  for (int cycle = 0; cycle < 4; ++cycle) {
+  for (int cycle = 0; cycle < 4; cycle++) {
     bool full = false;
-    for (uint64_t i = 0; !full; ++i) {
+    for (uint64_t i = 0; !full; i++) {
       // Of a few bytes up to two of the smallest chunks, as often of each order of magnitude.
       const size_t size = random.Uniform(uint64_t{1} << (4 + random.Uniform(14)));
       const std::string key = Concat("cycle", cycle, "-", 1000000 + i);
@@ -302,11 +302,11 @@ TEST_P(SpaceConformance, AFullPoolOfAllSizesStaysWritable) {
 TEST_P(SpaceConformance, OverwritingOneKeyInASmallPoolGoesOnForever) {
   OpenLimited();
   const uint64_t writes = 4 * options_.pool_bytes_max / kValueBytes;
-  for (uint64_t i = 0; i < writes; ++i) {
+  for (uint64_t i = 0; i < writes; i++) {
     const Status s = db()->Put({}, Concat("key", i % 10), MakeValue(i, kValueBytes));
     ASSERT_TRUE(s.ok()) << "write " << i << " of " << writes << ": " << s.ToString();
   }
-  for (uint64_t i = writes - 10; i < writes; ++i)
+  for (uint64_t i = writes - 10; i < writes; i++)
     EXPECT_TRUE(Get(Concat("key", i % 10)) == MakeValue(i, kValueBytes));
 }
 
@@ -332,7 +332,7 @@ TEST_P(SpaceConformance, AFullPoolOfGarbageTakesAsMuchAfterAPowerCutAsAfterAKill
     next_ = 0;
     const uint64_t keys = options_.pool_bytes_max / 10 / kValueBytes;
     Random random(11);
-    for (uint64_t i = 0; i < 6 * keys; ++i) {
+    for (uint64_t i = 0; i < 6 * keys; i++) {
       const std::string key = Concat("old", 1000000 + random.Uniform(keys));
       const Status s = db()->Put({}, key, MakeValue(next_, kValueBytes));
       EXPECT_TRUE(s.ok()) << s.ToString();
@@ -387,7 +387,7 @@ TEST_P(SpaceTarget, AQueueStaysAsSmallAsItsContent) {
   constexpr uint64_t kHeld = 1000;
   constexpr uint64_t kLength = 40000;
   constexpr size_t kValue = 500;
-  for (uint64_t i = 0; i < kLength; ++i) {
+  for (uint64_t i = 0; i < kLength; i++) {
     Put(Concat("queue", 1000000 + i), MakeValue(i, kValue));
     if (i >= kHeld) Delete(Concat("queue", 1000000 + i - kHeld));
     if (HasFatalFailure()) return;
@@ -418,7 +418,7 @@ TEST_P(SpaceTarget, AQueueAtFullSpeedStaysSmall) {
   const uint64_t files_allowed = allowed / 2 * 3;
   uint64_t most = 0;
   uint64_t most_in_files = 0;
-  for (uint64_t i = 0; i < kLength; ++i) {
+  for (uint64_t i = 0; i < kLength; i++) {
     Put(Concat("queue", 1000000 + i), MakeValue(i, kValue));
     if (i >= kHeld) Delete(Concat("queue", 1000000 + i - kHeld));
     if (HasFatalFailure()) return;
@@ -441,7 +441,7 @@ TEST_P(SpaceTarget, AQueueThatIsAlwaysReadStaysSmallToo) {
   constexpr uint64_t kLength = 40000;
   constexpr size_t kValue = 500;
   std::unique_ptr<Iterator> reading[2];
-  for (uint64_t i = 0; i < kLength; ++i) {
+  for (uint64_t i = 0; i < kLength; i++) {
     if (i % 2000 == 0) {  // it overlaps with the one before
       reading[i / 2000 % 2] = db()->NewIterator({});
       reading[i / 2000 % 2]->SeekToFirst();
@@ -452,7 +452,7 @@ TEST_P(SpaceTarget, AQueueThatIsAlwaysReadStaysSmallToo) {
   }
   // One more turn of the queue merges what the last iterators held.
   for (auto& it : reading) it.reset();
-  for (uint64_t i = kLength; i < kLength + 4 * kHeld; ++i) {
+  for (uint64_t i = kLength; i < kLength + 4 * kHeld; i++) {
     Put(Concat("queue", 1000000 + i), MakeValue(i, kValue));
     Delete(Concat("queue", 1000000 + i - kHeld));
   }
@@ -465,7 +465,7 @@ TEST_P(SpaceTarget, OneLargeKeyTakesAFewOfItsVersions) {
   if (NeverMerges()) GTEST_SKIP() << "zipper_compaction is off";
   const size_t value = 200000;
   const uint64_t writes = 300;
-  for (uint64_t i = 0; i < writes; ++i) Put("key", MakeValue(i, value));
+  for (uint64_t i = 0; i < writes; i++) Put("key", MakeValue(i, value));
   Idle();
   EXPECT_LE(Used(), SpaceAllowed(options_, 8 * value, GetParam().parts));
   EXPECT_TRUE(Get("key") == MakeValue(writes - 1, value));
@@ -477,12 +477,12 @@ TEST_P(SpaceTarget, OverwritingAnywhereEndsAtTheTarget) {
   const size_t value = 200;
   Random random(301);
   uint64_t live = 0;
-  for (uint64_t i = 0; i < keys; ++i) {
+  for (uint64_t i = 0; i < keys; i++) {
     const std::string key = Concat("key", 1000000 + i);
     Put(key, MakeValue(i, value));
     live += key.size() + value;
   }
-  for (uint64_t i = 0; i < 3 * keys; ++i)
+  for (uint64_t i = 0; i < 3 * keys; i++)
     Put(Concat("key", 1000000 + random.Uniform(keys)), MakeValue(i, value));
   Idle();
   EXPECT_LE(Used(), SpaceAllowed(options_, live, GetParam().parts));

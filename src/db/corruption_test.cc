@@ -121,14 +121,14 @@ class Corruption : public ::testing::Test {
     if (left == Left::kEarlierBoot) options_.medium = MediumKind::kPage;
     auto db = Make();
     ASSERT_TRUE(db->Init().ok());
-    for (uint64_t i = 0; i < 24; ++i) Put(db.get(), i, i);
+    for (uint64_t i = 0; i < 24; i++) Put(db.get(), i, i);
     ASSERT_TRUE(db->Flush().ok());
     for (uint64_t i = 0; i < 24; i += 3) Put(db.get(), i, 100 + i);
     const std::string gone = MakeKey(KeyShape::kMixed, 4);
     ASSERT_TRUE(db->Delete({}, gone).ok());
     expected_.erase(gone);
     ASSERT_TRUE(db->CompactRange({}, {}).ok());
-    for (uint64_t i = 0; i < 8; ++i) Put(db.get(), i * 5, 200 + i);
+    for (uint64_t i = 0; i < 8; i++) Put(db.get(), i * 5, 200 + i);
     if (left == Left::kClosed) {
       ASSERT_TRUE(db->Close().ok());
     } else {
@@ -154,17 +154,17 @@ class Corruption : public ::testing::Test {
   void WriteBusyAndIdleShards(DbImpl* db) {
     const std::string large(25000, '\0');  // two in a chunk; no bits of it are flipped
     RunOn(0);
-    for (uint64_t i = 30; i < 35; ++i) Put(db, i, large);
-    for (uint64_t i = 0; i < 3; ++i) Put(db, i, 300 + i);
+    for (uint64_t i = 30; i < 35; i++) Put(db, i, large);
+    for (uint64_t i = 0; i < 3; i++) Put(db, i, 300 + i);
     RunOn(1);
-    for (uint64_t i = 3; i < 9; ++i) Put(db, i, 300 + i);
+    for (uint64_t i = 3; i < 9; i++) Put(db, i, 300 + i);
     RunOn(0);
     Put(db, 9, 309);
     RunOn(1);
     Put(db, 10, 310);
     before_last_ = expected_;
     WriteBatch batch;
-    for (uint64_t i = 10; i < 10 + kLastBatch; ++i) {
+    for (uint64_t i = 10; i < 10 + kLastBatch; i++) {
       const std::string key = MakeKey(KeyShape::kMixed, i);
       Expect(key, MakeValue(400 + i, 30));
       batch.Put(key, expected_[key]);
@@ -265,7 +265,7 @@ class Corruption : public ::testing::Test {
       std::string unused;
       if (outcome != Outcome::kWrong || Judge(seen, earlier, &unused) != Outcome::kRight) continue;
       outcome = Outcome::kRight;
-      ++times_taken_back_;
+      times_taken_back_++;
     }
     if (check != nullptr && outcome == Outcome::kReported) {
       CheckReport report;
@@ -333,7 +333,7 @@ class Corruption : public ::testing::Test {
     std::vector<uint64_t> bytes;
     for (uint64_t at = 0; at < image_.size(); at += 8) {
       const bool used = image_.compare(at, 8, std::string(8, '\0')) != 0;
-      for (uint64_t i = 0; used && i < 8; ++i) bytes.push_back(at + i);
+      for (uint64_t i = 0; used && i < 8; i++) bytes.push_back(at + i);
     }
     ImageFile file(dir_.Sub("store") + "/pool.0", &image_);
     const bool all = ProofSeconds(1) > 1;
@@ -350,8 +350,8 @@ class Corruption : public ::testing::Test {
       std::string what;
       std::string check;
       const Outcome outcome = Look(&what, &check);
-      ++flipped;
-      ++outcomes[static_cast<int>(outcome)];
+      flipped++;
+      outcomes[static_cast<int>(outcome)]++;
       if (outcome == Outcome::kWrong) ADD_FAILURE() << where << what;
       if (!check.empty()) ADD_FAILURE() << where << check;
       if (all || flipped % 8 == 0) {
@@ -360,7 +360,7 @@ class Corruption : public ::testing::Test {
         std::string wrong;
         const size_t others = Repair(&wrong);
         if (!wrong.empty()) ADD_FAILURE() << where << wrong;
-        ++repaired;
+        repaired++;
         refused += others == SIZE_MAX ? 1 : 0;
         if (others != SIZE_MAX) lost += others;
         if (others != SIZE_MAX && others > lost_max)
@@ -461,7 +461,7 @@ class ChunkTableDamage : public Corruption,
     file_->Restore();
     for (const Copies copy : {kTable, kMirror}) {
       if ((copies & copy) == 0) continue;
-      for (uint64_t i = 0; i < bytes; ++i) file_->Change(copy * kChunkBytes + from + i, zero);
+      for (uint64_t i = 0; i < bytes; i++) file_->Change(copy * kChunkBytes + from + i, zero);
     }
   }
   std::string CheckAll() {
@@ -487,7 +487,7 @@ class ChunkTableDamage : public Corruption,
     lost_ += others;
     std::set<std::string> unknown;
     for (uint64_t chunk = from / sizeof(ChunkDescriptor);
-         chunk * sizeof(ChunkDescriptor) < from + bytes; ++chunk) {
+         chunk * sizeof(ChunkDescriptor) < from + bytes; chunk++) {
       unknown.insert(keys_in_[chunk].begin(), keys_in_[chunk].end());
     }
     const auto is_lost = [&](const auto& entry) {
@@ -507,7 +507,7 @@ class ChunkTableDamage : public Corruption,
       Damage(copies, from, bytes, zero);
       std::string what;
       const Outcome outcome = Look(&what);
-      ++tried_;
+      tried_++;
       if (copies != kBoth) {
         EXPECT_EQ(outcome, Outcome::kRight) << where << what;
         if (!check) continue;
@@ -570,7 +570,7 @@ INSTANTIATE_TEST_SUITE_P(All, ChunkTableDamage,
 TEST_F(Corruption, AZeroedChunkIsHarmlessOrReported) {
   Build(Left::kClosed);
   uint64_t reported = 0;
-  for (uint64_t chunk = 0; chunk * kChunkBytes < image_.size(); ++chunk) {
+  for (uint64_t chunk = 0; chunk * kChunkBytes < image_.size(); chunk++) {
     std::string image = image_;
     image.replace(chunk * kChunkBytes, kChunkBytes, kChunkBytes, '\0');
     WriteStore(image);
@@ -584,8 +584,8 @@ TEST_F(Corruption, AZeroedChunkIsHarmlessOrReported) {
 
 TEST_F(Corruption, SwappedChunksAreHarmlessOrReported) {
   Build(Left::kClosed);
-  for (uint64_t a = 0; a < 8; ++a) {
-    for (uint64_t b = a + 1; b < 8; ++b) {
+  for (uint64_t a = 0; a < 8; a++) {
+    for (uint64_t b = a + 1; b < 8; b++) {
       std::string image = image_;
       image.replace(a * kChunkBytes, kChunkBytes, image_, b * kChunkBytes, kChunkBytes);
       image.replace(b * kChunkBytes, kChunkBytes, image_, a * kChunkBytes, kChunkBytes);

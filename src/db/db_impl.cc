@@ -255,7 +255,7 @@ std::vector<Status> DbImpl::MultiGet(const ReadOptions& options,
   const EpochPin pin(pool_->readers());
   uint64_t sequence;
   Status s = ReadSequence(options, &sequence);  // one point in time for all
-  for (size_t i = 0; i < keys.size(); ++i) {
+  for (size_t i = 0; i < keys.size(); i++) {
     statuses[i] = NoThrow([&] {
       Lookup lookup;
       Status found = s.ok() ? GetPinned(options, keys[i], sequence, &lookup) : s;

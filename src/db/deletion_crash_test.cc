@@ -53,7 +53,7 @@ class DeletionCrash : public ::testing::TestWithParam<Medium> {
   };
 
   void SetUp() override {
-    for (uint64_t seed = 0; seed <= kSeeds; ++seed) {
+    for (uint64_t seed = 0; seed <= kSeeds; seed++) {
       const bool churn = seed % 3 == 2;
       for (CrashConfig config : CrashConfigs()) {
         if (config.shrinks ||
@@ -127,7 +127,7 @@ TEST_P(DeletionCrash, WhatIsSwitchedOffIsMissed) {
   std::set<PersistSite> left;
   std::set<PersistSite> unasked;  // of those left, what the structures' tests say of them
   uint64_t histories = 0;
-  for (size_t i = 0; i < subjects_.size(); ++i) {
+  for (size_t i = 0; i < subjects_.size(); i++) {
     Subject& subject = subjects_[i];
     if (i >= std::size(kTelling) && left.empty()) break;
     subject.sites = SitesOf(subject);
@@ -149,7 +149,7 @@ TEST_P(DeletionCrash, WhatIsSwitchedOffIsMissed) {
     bool sound = false;
     for (auto site = left.begin(); site != left.end();) {
       if (!subject.sites.contains(*site)) {
-        ++site;
+        site++;
         continue;
       }
       if (!sound) {  // with every site in place nothing is missed
@@ -157,7 +157,7 @@ TEST_P(DeletionCrash, WhatIsSwitchedOffIsMissed) {
             << subject.config.name << " seed " << subject.seed;
         sound = true;
       }
-      ++histories;
+      histories++;
       const bool missed = !RunWithout(&*site, subject).empty();
       site = missed ? left.erase(site) : std::next(site);
     }

@@ -81,10 +81,10 @@ void Executor::Join(Client* client) {
   std::vector<LaterLooks::node_type> looks;
   looks.reserve(kLaterLooks);
   LaterLooks made;
-  for (size_t i = 0; i < kLaterLooks; ++i) looks.push_back(made.extract(made.emplace()));
+  for (size_t i = 0; i < kLaterLooks; i++) looks.push_back(made.extract(made.emplace()));
   MutexLock lock(&mu_);
   clients_.insert(client);
-  for (size_t i = 0; i < turns.size(); ++i) client->lines_[i].turn = std::move(turns[i]);
+  for (size_t i = 0; i < turns.size(); i++) client->lines_[i].turn = std::move(turns[i]);
   client->later_looks_ = std::move(looks);
   client->joined_ = true;
 }
@@ -190,7 +190,7 @@ void Executor::TakeTurn(Client* client, JobClass job_class) {
   constexpr uint32_t kDoublingsMax = 7;  // of that delay: to 1.28 s
   auto& line = client->lines_[IndexOf(job_class)];
   line.turn.splice(line.turn.end(), ready_[IndexOf(job_class)], ready_[IndexOf(job_class)].begin());
-  ++client->looking_;
+  client->looking_++;
   mu_.unlock();
   const Client::Look look = client->LookForJob(job_class);
   // A full pool is not a failed medium: deletes and gc may make room, and the job is offered again.
@@ -205,7 +205,7 @@ void Executor::TakeTurn(Client* client, JobClass job_class) {
     client->OnError(look.status);
     mu_.lock();
   }
-  --client->looking_;
+  client->looking_--;
   if (client->joined_ && look.found) {
     client->vain_waits_ = 0;
     if (no_space && !given_up) {
@@ -226,7 +226,7 @@ void Executor::TakeTurn(Client* client, JobClass job_class) {
     client->timed_ = true;
     QueueLater(client, job_class,
                kReadersDelay * (1 << std::min(client->vain_waits_, kDoublingsMax)));
-    ++client->vain_waits_;
+    client->vain_waits_++;
   }
   if (!client->joined_ || IsIdle(*client)) idle_.notify_all();
 }

@@ -127,14 +127,14 @@ TEST_F(ExecutorTest, StoresTakeTurns) {
   EXPECT_TRUE(b.WaitForIdle());
   ASSERT_EQ(order.size(), 13u);
   int b_done = 0;
-  for (int i = 0; i < 8; ++i) b_done += order[static_cast<size_t>(i)];
+  for (int i = 0; i < 8; i++) b_done += order[static_cast<size_t>(i)];
   EXPECT_EQ(b_done, 3) << "not after all of the other's";
 }
 
 TEST_F(ExecutorTest, WithoutWorkNobodyLooks) {
   Start(2);
   std::vector<std::unique_ptr<FakeStore>> stores;
-  for (int i = 0; i < 20; ++i) stores.push_back(std::make_unique<FakeStore>(&executor_));
+  for (int i = 0; i < 20; i++) stores.push_back(std::make_unique<FakeStore>(&executor_));
   for (auto& store : stores) {
     store->Offer(1);
     EXPECT_TRUE(store->WaitForIdle());
@@ -231,10 +231,10 @@ TEST_F(ExecutorTest, StoresComeAndGoWhileOthersWork) {
   Start(4);
   std::vector<std::thread> owners;
   std::atomic<int> done{0};
-  for (uint64_t t = 0; t < 4; ++t) {
+  for (uint64_t t = 0; t < 4; t++) {
     owners.emplace_back([&, t] {
       Random random(t);
-      for (int round = 0; round < 100; ++round) {
+      for (int round = 0; round < 100; round++) {
         FakeStore store(&executor_);
         store.run = [&store] {
           return store.done % 7 == 3 ? Status::NoSpace("for a while") : Status::OK();

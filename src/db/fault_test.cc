@@ -131,7 +131,7 @@ class Run {
     options_.verify_checksums = true;
     options_.listdb.checkpoint_group_tables = 1;
     options_.listdb.unified_log = config.unified_log;
-    for (uint32_t part = 0; config.parts > 1 && part < config.parts; ++part) {
+    for (uint32_t part = 0; config.parts > 1 && part < config.parts; part++) {
       options_.pmem_paths.push_back(Root() + "/part" + std::to_string(part));
     }
     // Resume is tried in every other run.
@@ -145,7 +145,7 @@ class Run {
 
   /// "" if all is as it must be.
   std::string Do() {
-    for (size_t i = 0; i < steps_.size(); ++i) {
+    for (size_t i = 0; i < steps_.size(); i++) {
       std::string wrong = Do(steps_[i]);
       if (wrong.empty() && db_ != nullptr) wrong = CheckLive();
       if (!wrong.empty()) return Concat("step ", i, " (", Name(steps_[i]), "): ", wrong);
@@ -215,7 +215,7 @@ class Run {
   std::string FillCatalog(uint64_t flushes_max, uint64_t* flushes = nullptr) {
     const uint32_t before = db_->pool()->state().catalog_chunk;
     uint64_t done = 0;
-    for (; done < flushes_max && db_->pool()->state().catalog_chunk == before; ++done) {
+    for (; done < flushes_max && db_->pool()->state().catalog_chunk == before; done++) {
       if (std::string wrong = Write(Step::kWrite); !wrong.empty()) return wrong;
       if (std::string wrong = Expect(db_->Flush()); !wrong.empty()) return wrong;
     }
@@ -256,7 +256,7 @@ class Run {
   }
 
   std::string Open() {
-    for (int attempt = 0;; ++attempt) {
+    for (int attempt = 0;; attempt++) {
       db_ = std::make_unique<DbImpl>(options_, Path(), Seams());
       const Status s = db_->Init();
       if (s.ok()) return power_lost_ ? Adopt("after a power cut") : "";
@@ -269,7 +269,7 @@ class Run {
   }
 
   std::string Repair() {
-    for (int attempt = 0; attempt < 2; ++attempt) {
+    for (int attempt = 0; attempt < 2; attempt++) {
       RepairReport report;
       const Status s = DbImpl(options_, Path(), Seams()).Repair(&report);
       if (s.ok())
@@ -303,7 +303,7 @@ class Run {
       next.erase(key);
       batch.Delete(key);
     } else if (step == Step::kBatch) {
-      for (int i = 0; i < 5; ++i) put(1 + random_.Uniform(9000));
+      for (int i = 0; i < 5; i++) put(1 + random_.Uniform(9000));
     } else {
       put(step == Step::kBig ? 150000 : 1 + random_.Uniform(300));
     }
@@ -347,7 +347,7 @@ class Run {
     if (std::string wrong = Scan(db_.get(), &found); !wrong.empty()) return wrong;
     if (found != states_[acknowledged_])
       return "a scan shows another state than the last acknowledged one";
-    for (uint64_t key = 0; key < kKeys; ++key) {
+    for (uint64_t key = 0; key < kKeys; key++) {
       const std::string name = MakeKey(KeyShape::kMixed, key);
       std::string value;
       const Status s = db_->Get({}, name, &value);
@@ -398,7 +398,7 @@ class Run {
       return Concat(when, ": ", wrong);
     const size_t least = power_lost_ ? synced_ : acknowledged_;
     size_t state = acknowledged_ + 1;
-    while (state > least && states_[state - 1] != found) --state;
+    while (state > least && states_[state - 1] != found) state--;
     if (state == least)
       return Concat(when, ": holds none of the states ", least, " to ", acknowledged_,
                     Difference(found));
@@ -482,11 +482,11 @@ std::string ForEachN(const FaultConfig& config, const Scenario& scenario, Fault 
   for (fault.nth = 1; fault.nth < kForever; fault.nth += step) {
     Run run(config, scenario, fault, fault.nth, cut);
     const std::string wrong = run.Do();
-    ++totals->runs;
+    totals->runs++;
     totals->faults += run.faults();
     totals->reported += run.reported() ? 1 : 0;
     if (run.faults() > 0)
-      ++totals->kinds[run.first_fault().substr(0, run.first_fault().find(" of /"))];
+      totals->kinds[run.first_fault().substr(0, run.first_fault().find(" of /"))]++;
     if (!wrong.empty()) {
       return Concat(config.name, " ", scenario.name, ", errno ", fault.error,
                     fault.persistent ? " from" : " at", " call ", fault.nth, " (",

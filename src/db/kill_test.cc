@@ -53,7 +53,7 @@ class Operation {
     const uint64_t kind = random.Uniform(10);
     const uint64_t count = kind < 8 ? 1 : random.Uniform(30) + 2;
     is_batch_ = kind >= 8;
-    for (uint64_t i = 0; i < count; ++i) {
+    for (uint64_t i = 0; i < count; i++) {
       if (random.OneIn(4)) {
         batch_.Delete(key());
       } else {
@@ -99,9 +99,9 @@ class Operation {
   if (!s.ok()) fail(kExitOpenFailed, s);
   progress->opened.store(1);
   std::vector<std::thread> threads;
-  for (uint32_t writer = 0; writer < kWriters; ++writer) {
+  for (uint32_t writer = 0; writer < kWriters; writer++) {
     threads.emplace_back([&, writer] {
-      for (uint64_t number = 0;; ++number) {
+      for (uint64_t number = 0;; number++) {
         const Status written = Operation(seed, writer, number).WriteTo(db.get());
         if (!written.ok()) fail(kExitWriteFailed, written);
         progress->acknowledged[writer].store(number + 1, std::memory_order_release);
@@ -166,7 +166,7 @@ void KillTest::RunAndKill(uint64_t seed, uint64_t microseconds, bool in_open) {
   if (child == 0) Child(options_, dir_.Sub("store"), seed, progress_);
   int status = 0;
   if (!in_open) {
-    for (int waited = 0; progress_->opened.load() == 0 && waited < 30000; ++waited) {
+    for (int waited = 0; progress_->opened.load() == 0 && waited < 30000; waited++) {
       if (::waitpid(child, &status, WNOHANG) == child) {
         FAIL() << "the child ended by itself, status " << status << ": " << progress_->error;
       }
@@ -186,7 +186,7 @@ void KillTest::RunAndKill(uint64_t seed, uint64_t microseconds, bool in_open) {
   std::unique_ptr<DB> db;
   const Status s = DB::Open(options_, dir_.Sub("store"), &db);
   if (!s.ok()) return wrong() << s.ToString();
-  for (uint32_t writer = 0; writer < kWriters; ++writer) {
+  for (uint32_t writer = 0; writer < kWriters; writer++) {
     const std::string lower = Concat("writer", writer, "-");
     const std::string upper = Concat("writer", writer, ".");
     ReadOptions read;
@@ -201,7 +201,7 @@ void KillTest::RunAndKill(uint64_t seed, uint64_t microseconds, bool in_open) {
     const uint64_t acknowledged = progress_->acknowledged[writer].load();
     const std::string who = Concat("writer ", writer, " after ", acknowledged, " acknowledged: ");
     State& expected = states_[writer];
-    for (uint64_t number = 0; number < acknowledged; ++number)
+    for (uint64_t number = 0; number < acknowledged; number++)
       Operation(seed, writer, number).ApplyTo(&expected);
     if (found != expected) {  // the operation under way may be there, whole
       Operation(seed, writer, acknowledged).ApplyTo(&expected);
@@ -234,7 +234,7 @@ TEST_P(KillTest, EveryAcknowledgedWriteSurvivesEveryKill) {
   constexpr double kSecondsMax = 240;  // a disk may be so slow that ctest would end the test first
   const Stopwatch watch;
   uint64_t round = 0;
-  for (; round < kills && watch.Seconds() < kSecondsMax && !HasFatalFailure(); ++round) {
+  for (; round < kills && watch.Seconds() < kSecondsMax && !HasFatalFailure(); round++) {
     SCOPED_TRACE(Concat("round ", round));
     // Some kills come during creation or recovery, most while writes, flushes and compaction go on.
     const bool in_open = random.OneIn(4);
@@ -246,7 +246,7 @@ TEST_P(KillTest, EveryAcknowledgedWriteSurvivesEveryKill) {
     CheckReport report;
     const Status s = CheckDB(dir_.Sub("store"), options_, &report);
     ASSERT_TRUE(s.ok()) << s.ToString();
-    for (size_t i = 0; i < report.problems.size() && i < 10; ++i)
+    for (size_t i = 0; i < report.problems.size() && i < 10; i++)
       ADD_FAILURE() << "check: " << report.problems[i];
     if (again) {  // a second look at the same state gives the same
       for (auto& count : progress_->acknowledged) count.store(0);
@@ -268,11 +268,11 @@ TEST_P(KillTest, EveryAcknowledgedWriteSurvivesEveryKill) {
 TEST_P(KillTest, KillsWithinRecoveryLoseNothing) {
   const uint64_t seed = TestSeed();
   Random random(seed);
-  for (uint64_t round = 0; round < 8; ++round) {
+  for (uint64_t round = 0; round < 8; round++) {
     SCOPED_TRACE(Concat("round ", round));
     RunAndKill(seed + round, 20000, false);
     if (HasFatalFailure()) return;
-    for (int kill = 0; kill < 5; ++kill) {  // a child that only recovers, killed at it
+    for (int kill = 0; kill < 5; kill++) {  // a child that only recovers, killed at it
       std::fflush(nullptr);
       const pid_t child = ::fork();
       ASSERT_GE(child, 0) << std::strerror(errno);
@@ -301,8 +301,8 @@ TEST_P(KillTest, ALostOrInventedWriteIsNoticed) {
     for (State& state : states_) state.clear();
     std::unique_ptr<DB> db;
     ASSERT_TRUE(DB::Open(options_, dir_.Sub("store"), &db).ok());
-    for (uint32_t writer = 0; writer < kWriters; ++writer) {
-      for (uint64_t number = 0; number < kAcknowledged; ++number) {
+    for (uint32_t writer = 0; writer < kWriters; writer++) {
+      for (uint64_t number = 0; number < kAcknowledged; number++) {
         if (writer == 0 && number == missing) continue;
         ASSERT_TRUE(Operation(kSeed, writer, number).WriteTo(db.get()).ok());
       }
@@ -317,9 +317,9 @@ TEST_P(KillTest, ALostOrInventedWriteIsNoticed) {
   write_all_but(kAcknowledged, true);
   EXPECT_FALSE(VerifyRound(kSeed));
   int noticed = 0;
-  for (uint64_t missing = kAcknowledged - 10; missing < kAcknowledged; ++missing) {
+  for (uint64_t missing = kAcknowledged - 10; missing < kAcknowledged; missing++) {
     write_all_but(missing, false);
-    if (!VerifyRound(kSeed)) ++noticed;
+    if (!VerifyRound(kSeed)) noticed++;
   }
   EXPECT_GE(noticed, 5)
       << "a lost delete of no key, or a write that was overwritten, cannot be noticed";

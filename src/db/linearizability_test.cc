@@ -82,7 +82,7 @@ class ConcurrentHistories : public ConformanceTest {
 INSTANTIATE_TEST_SUITE_P(All, ConcurrentHistories, ::testing::ValuesIn(SmallConfigs()), ConfigName);
 
 void ConcurrentHistories::Maintain(const std::atomic<bool>& stop) {
-  for (uint64_t i = 0; i < 4 || !stop.load(); ++i) {  // once each, however slow the machine
+  for (uint64_t i = 0; i < 4 || !stop.load(); i++) {  // once each, however slow the machine
     Status s;
     if (i % 4 == 0) s = db()->Flush();
     if (i % 4 == 1) s = db()->CompactRange({}, {});
@@ -95,7 +95,7 @@ void ConcurrentHistories::Maintain(const std::atomic<bool>& stop) {
 // Keys around the others that come and go, so that tables turn over, chunks die and the pool grows.
 void ConcurrentHistories::MakeNoise(const std::atomic<bool>& stop) {
   Random random(7);
-  for (uint64_t i = 1; i <= 1000 || !stop.load(); ++i) {
+  for (uint64_t i = 1; i <= 1000 || !stop.load(); i++) {
     const std::string key = Concat("key", 1000 + random.Uniform(30), "noise", random.Uniform(40));
     const Status s = random.OneIn(3) ? db()->Delete({}, key)
                                      : db()->Put({}, key, MakeValue(i, random.Uniform(2000)));
@@ -173,7 +173,7 @@ class KeyHistory {
       std::vector<std::string> values;
       const std::vector<Status> statuses = db_->MultiGet({}, keys, &values);
       done.end = clock_->Now();
-      for (uint32_t i = 0; i < keys.size(); ++i) {
+      for (uint32_t i = 0; i < keys.size(); i++) {
         done.key = (key + 3 * i) % kKeys;
         Found(statuses[i], values[i], done);
       }
@@ -186,7 +186,7 @@ class KeyHistory {
   }
 
   void Some(uint64_t count, bool writes) {
-    for (; count > 0; --count) {
+    for (; count > 0; count--) {
       const auto key = static_cast<uint32_t>(random_.Uniform(kKeys));
       if (writes && !random_.OneIn(4)) {
         Write(key);
@@ -218,12 +218,12 @@ TEST_P(ConcurrentHistories, EveryKeyIsLinearizableThroughBackgroundWork) {
   std::atomic<uint64_t> next_id{1};
   std::vector<KeyOperation> before;  // what the round before left there
   uint64_t rounds = 0;
-  for (; rounds == 0 || (watch.Seconds() < seconds && !HasFailure()); ++rounds) {
+  for (; rounds == 0 || (watch.Seconds() < seconds && !HasFailure()); rounds++) {
     std::vector<KeyHistory> histories;
-    for (uint64_t i = 0; i < 5; ++i)
+    for (uint64_t i = 0; i < 5; i++)
       histories.emplace_back(db(), &clock_, seed + rounds * 100 + i, &next_id);
     std::vector<std::function<void()>> bodies;
-    for (size_t i = 0; i < histories.size(); ++i) {
+    for (size_t i = 0; i < histories.size(); i++) {
       bodies.emplace_back([&histories, i] { histories[i].Some(kSlow ? 250 : 800, i < 3); });
     }
     RunTogether(bodies);
@@ -231,7 +231,7 @@ TEST_P(ConcurrentHistories, EveryKeyIsLinearizableThroughBackgroundWork) {
     Open();
     if (HasFatalFailure()) return;
     KeyHistory after(db(), &clock_, seed, &next_id);  // a reopen is part of the history
-    for (uint32_t key = 0; key < KeyHistory::kKeys; ++key) after.Read(key);
+    for (uint32_t key = 0; key < KeyHistory::kKeys; key++) after.Read(key);
     std::vector<KeyOperation> all = std::move(before);
     before.clear();
     for (const KeyHistory& history : histories) {
@@ -242,7 +242,7 @@ TEST_P(ConcurrentHistories, EveryKeyIsLinearizableThroughBackgroundWork) {
     ProofAdd("histories_linearizable", KeyHistory::kKeys);
     ProofAdd("history_operations", all.size());
     KeyHistory start(db(), &clock_, seed, &next_id);
-    for (uint32_t key = 0; key < KeyHistory::kKeys; ++key) {
+    for (uint32_t key = 0; key < KeyHistory::kKeys; key++) {
       do {
         start.Write(key);
       } while (start.operations.back().kind != KeyOperation::kPut);
@@ -267,7 +267,7 @@ TEST_P(ConcurrentHistories, BatchesAreWholeAndSnapshotsInOrder) {
   const auto write = [&](size_t group, std::vector<GroupWrite>* writes) {
     GroupWrite done{group, ++versions[group]};
     WriteBatch batch;
-    for (uint64_t i = 0; i < kKeysOfGroup; ++i) {
+    for (uint64_t i = 0; i < kKeysOfGroup; i++) {
       if ((done.version + i) % 4 == 0) {
         batch.Delete(key_of(group, i));
       } else {
@@ -287,10 +287,10 @@ TEST_P(ConcurrentHistories, BatchesAreWholeAndSnapshotsInOrder) {
     options.snapshot = db()->GetSnapshot();
     view.end = clock_.Now();
     view.sequence = options.snapshot->sequence();
-    for (size_t group = 0; group < kGroups; ++group) {
+    for (size_t group = 0; group < kGroups; group++) {
       std::vector<uint64_t> found(kKeysOfGroup, 0);
       const std::unique_ptr<Iterator> it = reader == 0 ? db()->NewIterator(options) : nullptr;
-      for (uint64_t i = 0; i < kKeysOfGroup; ++i) {
+      for (uint64_t i = 0; i < kKeysOfGroup; i++) {
         const std::string key = key_of(group, i);
         std::string value;
         Status s;
@@ -306,7 +306,7 @@ TEST_P(ConcurrentHistories, BatchesAreWholeAndSnapshotsInOrder) {
         if (s.ok()) found[i] = IdOf(value);
       }
       const uint64_t version = *std::max_element(found.begin(), found.end());
-      for (uint64_t i = 0; i < kKeysOfGroup; ++i) {
+      for (uint64_t i = 0; i < kKeysOfGroup; i++) {
         EXPECT_EQ(found[i], (version + i) % 4 == 0 ? 0 : version)
             << "a torn batch: " << key_of(group, i);
       }
@@ -315,24 +315,24 @@ TEST_P(ConcurrentHistories, BatchesAreWholeAndSnapshotsInOrder) {
     db()->ReleaseSnapshot(options.snapshot);
     views->push_back(std::move(view));
   };
-  for (size_t group = 0; group < kGroups; ++group) write(group, &all_writes);
+  for (size_t group = 0; group < kGroups; group++) write(group, &all_writes);
 
   const Stopwatch watch;
-  for (uint64_t round = 0; round == 0 || (watch.Seconds() < seconds && !HasFailure()); ++round) {
+  for (uint64_t round = 0; round == 0 || (watch.Seconds() < seconds && !HasFailure()); round++) {
     std::vector<std::function<void()>> bodies;
     std::atomic<uint32_t> writing{2};
-    for (size_t writer = 0; writer < 2; ++writer) {
+    for (size_t writer = 0; writer < 2; writer++) {
       bodies.emplace_back([&, writer] {
         std::vector<GroupWrite> writes;
         Random random(round * 10 + writer);
-        for (int i = 0; i < (kSlow ? 100 : 300); ++i)
+        for (int i = 0; i < (kSlow ? 100 : 300); i++)
           write(3 * writer + random.Uniform(3), &writes);
         writing.fetch_sub(1);
         const std::lock_guard lock(mu);
         all_writes.insert(all_writes.end(), writes.begin(), writes.end());
       });
     }
-    for (size_t reader = 0; reader < 3; ++reader) {
+    for (size_t reader = 0; reader < 3; reader++) {
       bodies.emplace_back([&, reader] {
         std::vector<SnapshotView> views;
         while (writing.load() > 0) read(reader, &views);

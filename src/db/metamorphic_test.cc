@@ -27,13 +27,13 @@ TEST(MetamorphicHistory, IsTheBeginningOfALongerOneOfItsSeed) {
   const History history = MakeHistory(7, 3000);
   const History shorter = MakeHistory(7, 1000);
   bool seen[HistoryStep::kCrash + 1] = {};
-  for (size_t i = 0; i < history.size(); ++i) {
+  for (size_t i = 0; i < history.size(); i++) {
     if (i < shorter.size()) {
       ASSERT_EQ(Describe(history[i]), Describe(shorter[i]));
     }
     seen[history[i].kind] = true;
   }
-  for (size_t kind = 0; kind <= HistoryStep::kCrash; ++kind)
+  for (size_t kind = 0; kind <= HistoryStep::kCrash; kind++)
     EXPECT_TRUE(seen[kind]) << "no step of kind " << kind;
 }
 

@@ -44,7 +44,7 @@ bool StoreExists(FileSystem* files, const Options& options, const std::string& p
 std::vector<std::string> PoolPaths(const Options& options, const std::string& path) {
   std::vector<std::string> paths;
   if (options.pmem_paths.empty()) return {JoinPath(path, "pool.0")};
-  for (size_t i = 0; i < options.pmem_paths.size(); ++i) {
+  for (size_t i = 0; i < options.pmem_paths.size(); i++) {
     paths.push_back(JoinPath(options.pmem_paths[i], "pool." + std::to_string(i)));
   }
   return paths;
@@ -95,8 +95,8 @@ Status DbImpl::CheckOptions() const {
 // Directories named in another order, or not all of them, hold a store that must not be taken for
 // none.
 Status DbImpl::CheckNoOtherParts() const {
-  for (size_t i = 0; i < options_.pmem_paths.size(); ++i) {
-    for (size_t part = 0; part < kPoolPartsMax; ++part) {
+  for (size_t i = 0; i < options_.pmem_paths.size(); i++) {
+    for (size_t part = 0; part < kPoolPartsMax; part++) {
       const std::string found = JoinPath(options_.pmem_paths[i], "pool." + std::to_string(part));
       // its own may be of a creation that was cut short
       if (part == i || !seams_.files->Exists(found)) continue;
@@ -128,7 +128,7 @@ Status DbImpl::OpenPool(bool may_create, std::vector<std::string>* mended) {
   if (!s.ok()) return s;
   if (!exists) {
     s = files->CreateDirectory(path_);
-    for (size_t i = 0; s.ok() && i < options_.pmem_paths.size(); ++i)
+    for (size_t i = 0; s.ok() && i < options_.pmem_paths.size(); i++)
       s = files->CreateDirectory(options_.pmem_paths[i]);
     if (!s.ok()) return s;
   }

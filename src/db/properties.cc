@@ -59,7 +59,7 @@ std::string StatsText(const Stats& stats) {
   std::string out;
   for (const Figure& f : Figures(stats))
     out += std::string(f.name) + ": " + std::to_string(f.value) + "\n";
-  for (size_t i = 0; i < stats.persist.size(); ++i) {
+  for (size_t i = 0; i < stats.persist.size(); i++) {
     const PersistCounters& c = stats.persist[i];
     out += "written by " + std::string(WriteCauseName(static_cast<WriteCause>(i))) + ": " +
            std::to_string(c.bytes_stored) + " bytes, " + std::to_string(c.lines_flushed) +
@@ -75,7 +75,7 @@ std::string StatsJson(const Stats& stats) {
   for (const Figure& f : Figures(stats))
     out += "\"" + std::string(f.name) + "\":" + std::to_string(f.value) + ",";
   out += "\"persist\":{";
-  for (size_t i = 0; i < stats.persist.size(); ++i) {
+  for (size_t i = 0; i < stats.persist.size(); i++) {
     const PersistCounters& c = stats.persist[i];
     out += (i == 0 ? "\"" : ",\"") + std::string(WriteCauseName(static_cast<WriteCause>(i))) +
            "\":{\"bytes_stored\":" + std::to_string(c.bytes_stored) +
@@ -92,7 +92,7 @@ std::string StatsJson(const Stats& stats) {
 Stats DbImpl::GetStats() {
   Stats stats;
   if (!open_.load(std::memory_order_acquire)) return stats;
-  for (size_t i = 0; i < stats.persist.size(); ++i)
+  for (size_t i = 0; i < stats.persist.size(); i++)
     stats.persist[i] = pool_->gate()->Counters(static_cast<WriteCause>(i));
   stats.gets = gets_.Sum();
   stats.gets_found = gets_found_.Sum();

@@ -108,7 +108,7 @@ TEST_P(Rebuilding, ACopyThatIsNotLinkedDoesNotComeBack) {
     db->Abandon();
   }
   db.reset();
-  for (int copies = 0; copies < 2; ++copies) ASSERT_NO_FATAL_FAILURE(CopyRecords());
+  for (int copies = 0; copies < 2; copies++) ASSERT_NO_FATAL_FAILURE(CopyRecords());
   if (!GetParam().killed) {
     ASSERT_NO_FATAL_FAILURE(CutPower());
   }
@@ -146,7 +146,7 @@ TEST_P(Rebuilding, ARecordIsKeptWithoutTheRestOfItsBatch) {
   ASSERT_TRUE(db->Write({}, batch).ok());
   ASSERT_TRUE(db->CompactRange({}, {}).ok());
   for (const char* key : {"b", "c", "d"}) ASSERT_TRUE(db->Delete({}, key).ok());
-  for (int session = 0; session < 3; ++session) {  // what one is filling is the next one's to empty
+  for (int session = 0; session < 3; session++) {  // what one is filling is the next one's to empty
     ASSERT_TRUE(db->CompactRange({}, {}).ok());
     ASSERT_TRUE(db->CompactRange({}, {}).ok());
     ASSERT_TRUE(db->Close().ok());

@@ -54,7 +54,7 @@ class ResourcesTest : public ::testing::Test {
     options_.resources = resources;
   }
   void OpenStores(size_t count) {
-    for (size_t i = 0; i < count; ++i) {
+    for (size_t i = 0; i < count; i++) {
       std::unique_ptr<DB> db;
       const Status s =
           DB::Open(options_, directory_.Sub("store" + std::to_string(stores_.size())), &db);
@@ -65,7 +65,7 @@ class ResourcesTest : public ::testing::Test {
   static std::string Key(uint64_t n) { return "key" + std::to_string(n * 7919 % 1000003); }
   void Fill(DB* db, uint64_t first, uint64_t last, size_t value_bytes = 100) {
     const std::string value(value_bytes, 'v');
-    for (uint64_t n = first; n < last; ++n) {
+    for (uint64_t n = first; n < last; n++) {
       const Status s = db->Put({}, Key(n), value + std::to_string(n));
       ASSERT_TRUE(s.ok()) << s.ToString();
     }
@@ -73,7 +73,7 @@ class ResourcesTest : public ::testing::Test {
   void ExpectFilled(DB* db, uint64_t first, uint64_t last, size_t value_bytes = 100) {
     const std::string expected(value_bytes, 'v');
     std::string value;
-    for (uint64_t n = first; n < last; ++n) {
+    for (uint64_t n = first; n < last; n++) {
       const Status s = db->Get({}, Key(n), &value);
       ASSERT_TRUE(s.ok()) << Key(n) << ": " << s.ToString();
       ASSERT_EQ(value, expected + std::to_string(n));
@@ -103,7 +103,7 @@ TEST_F(ResourcesTest, AStoreOfOneRecordTakesLittleMemory) {
   const uint64_t before = AnonymousBytes();
   constexpr size_t kStores = 16;
   OpenStores(kStores);
-  for (size_t i = 1; i <= kStores; ++i) {
+  for (size_t i = 1; i <= kStores; i++) {
     Fill(stores_[i].get(), 0, 1);
     ExpectFilled(stores_[i].get(), 0, 1);
     ASSERT_TRUE(stores_[i]->Flush().ok());
@@ -167,10 +167,10 @@ TEST_F(ResourcesTest, AllStoresWorkAtOnceAndCloseInAnyOrder) {
   Share(4 << 20, 3);
   OpenStores(kStores);
   std::vector<std::thread> owners;
-  for (uint64_t t = 0; t < kStores; ++t) {
+  for (uint64_t t = 0; t < kStores; t++) {
     owners.emplace_back([&, t] {
       Random random(t);
-      for (uint64_t round = 0; round < kRounds; ++round) {
+      for (uint64_t round = 0; round < kRounds; round++) {
         DB* const db = stores_[t].get();
         Fill(db, round * kRecords, (round + 1) * kRecords);
         if (random.OneIn(2)) {
@@ -229,7 +229,7 @@ TEST_F(ResourcesTest, AnIdleStoreGivesBackWhatOthersNeed) {
   const uint64_t alone = stores_[0]->GetStats().dram_bytes;
   EXPECT_GT(alone, kBudget / 4);
   OpenStores(7);
-  for (size_t i = 1; i < stores_.size(); ++i) Fill(stores_[i].get(), 0, kRecords, 10);
+  for (size_t i = 1; i < stores_.size(); i++) Fill(stores_[i].get(), 0, kRecords, 10);
   for (auto& db : stores_) ASSERT_TRUE(db->WaitForIdle().ok());
   EXPECT_LT(stores_[0]->GetStats().dram_bytes, alone);
   EXPECT_LE(options_.resources->memory_used_bytes(), kBudget + stores_.size() * (64 << 10));

@@ -55,9 +55,9 @@ class ShardCount : public ::testing::Test {
 TEST_F(ShardCount, AShardThatComesBackIsNotTakenForMerged) {
   if (!RunOnCpu(0) || !RunOnCpu(1)) GTEST_SKIP() << "needs CPUs of an even and of an odd number";
   auto db = Open(2);
-  for (uint64_t i = 0; i < 100; ++i) ASSERT_TRUE(db->Put({}, Key(i), MakeValue(i, 1000)).ok());
+  for (uint64_t i = 0; i < 100; i++) ASSERT_TRUE(db->Put({}, Key(i), MakeValue(i, 1000)).ok());
   ASSERT_TRUE(db->CompactRange({}, {}).ok());
-  for (uint64_t i = 0; i < 100; ++i) ASSERT_TRUE(db->Delete({}, Key(i)).ok());
+  for (uint64_t i = 0; i < 100; i++) ASSERT_TRUE(db->Delete({}, Key(i)).ok());
   ASSERT_TRUE(db->Close().ok());
   ASSERT_TRUE(RunOnCpu(0));
   db = Open(2);
@@ -68,15 +68,15 @@ TEST_F(ShardCount, AShardThatComesBackIsNotTakenForMerged) {
   uint64_t key = 1000;
   const auto write_some = [&](uint32_t shards) {
     db = Open(shards);
-    for (int i = 0; i < 5; ++i, ++key) ASSERT_TRUE(db->Put({}, Key(key), MakeValue(key, 100)).ok());
+    for (int i = 0; i < 5; i++, ++key) ASSERT_TRUE(db->Put({}, Key(key), MakeValue(key, 100)).ok());
     ASSERT_TRUE(db->Close().ok());
   };
   write_some(1);
   // chunks that each session leaves nearly empty set gc to work
-  for (int i = 0; i < 12; ++i) write_some(2);
+  for (int i = 0; i < 12; i++) write_some(2);
   db = Open(2);
   ASSERT_TRUE(db->WaitForIdle().ok());
-  for (uint64_t i = 1000; i < key; ++i) {
+  for (uint64_t i = 1000; i < key; i++) {
     std::string value;
     const Status s = db->Get({}, Key(i), &value);
     ASSERT_TRUE(s.ok() && value == MakeValue(i, 100)) << "key " << i << ": " << s.ToString();
@@ -99,7 +99,7 @@ TEST_F(ShardCount, ARepairDoesNotBringBackWhatAnotherShardDeleted) {
   ASSERT_TRUE(db->Put({}, Key(0), "deleted").ok());
   ASSERT_TRUE(RunOnCpu(1));
   ASSERT_TRUE(db->Delete({}, Key(0)).ok());
-  for (uint64_t i = 1; i < 200; ++i) ASSERT_TRUE(db->Put({}, Key(i), MakeValue(i, 1000)).ok());
+  for (uint64_t i = 1; i < 200; i++) ASSERT_TRUE(db->Put({}, Key(i), MakeValue(i, 1000)).ok());
   ASSERT_TRUE(db->CompactRange({}, {}).ok());
   ASSERT_TRUE(db->WaitForIdle().ok());
   ASSERT_TRUE(db->Close().ok());

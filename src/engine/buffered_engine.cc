@@ -64,7 +64,7 @@ void BufferedEngine::StartWriting(uint32_t shards, bool unified,
   for (const auto& memtable : read_set->sealed)
     copy_bytes_.fetch_add(memtable->copy_bytes(), std::memory_order_relaxed);
   active_.store(read_set->active.get(), std::memory_order_release);
-  const std::lock_guard lock(read_set_mu_);
+  const MutexLock lock(&read_set_mu_);
   owned_read_set_ = read_set;
   read_set_.store(read_set.get(), std::memory_order_release);
   UpdateWriteDelay();
@@ -93,7 +93,7 @@ Status BufferedEngine::Write(std::span<const WriteOperation> operations) {
   uint64_t last = 0;
   bool full = false;
   bool claimed = false;
-  for (int attempt = 0;; ++attempt) {
+  for (int attempt = 0;; attempt++) {
     Status s = Status::NoSpace("");
     // A pool part may be full while another has room: the shards of all are asked.
     for (uint32_t turn = 0; s.IsNoSpace() && turn < log_->turns(); turn++) {
@@ -132,7 +132,7 @@ Status BufferedEngine::Prepare(PmLog::Shard* shard, std::span<const WriteOperati
   if (count > 1) places->many.resize(count);
   std::vector<uint64_t> bytes(count > 1 ? count : 0);
   size_t key_bytes = 0;
-  for (uint32_t i = 0; i < count; ++i) {
+  for (uint32_t i = 0; i < count; i++) {
     const WriteOperation& op = operations[i];
     (*places)[i].height = unified_ ? RandomHeight(&shard->random) : 0;
     key_bytes = std::max(key_bytes, op.key.size());
@@ -168,8 +168,8 @@ Status BufferedEngine::Prepare(PmLog::Shard* shard, std::span<const WriteOperati
 Status BufferedEngine::WriteToShard(std::span<const WriteOperation> operations, bool large,
                                     uint32_t turn, WritePlaces* written, uint64_t* last,
                                     bool* full) {
-  std::unique_lock<std::mutex> staging;
-  std::unique_lock<std::mutex> lock;
+  std::unique_lock<Mutex> staging;
+  std::unique_lock<Mutex> lock;
   PmLog::Shard* shard =
       large ? log_->TakeShardForLarge(&staging, turn) : log_->TakeShard(&lock, turn);
   sequencer_.PrefetchDraw();
@@ -180,13 +180,13 @@ Status BufferedEngine::WriteToShard(std::span<const WriteOperation> operations, 
   // Entering many small records takes longer than copying them: they are copied once, headers and
   // all.
   const bool stages = large || places.record_bytes <= RecordAppender::kStagedBytesMax;
-  for (uint32_t i = 0; stages && i < count; ++i) {
+  for (uint32_t i = 0; stages && i < count; i++) {
     places[i].staged = shard->appender->Stage(InputOf(operations, i, 0, places[i].height, 0));
   }
   if (large) lock = std::unique_lock(shard->mu);
   const uint64_t published = sequencer_.published();
   const uint64_t first = sequencer_.Draw(count);
-  for (uint32_t i = 0; i < count; ++i) {
+  for (uint32_t i = 0; i < count; i++) {
     const RecordInput input = InputOf(operations, i, first, places[i].height, published);
     if (stages) {
       shard->appender->Complete(places[i].staged, input);
@@ -218,7 +218,7 @@ void BufferedEngine::Enter(PmLog::Shard* shard, std::span<const WriteOperation> 
   const auto count = static_cast<uint32_t>(operations.size());
   uint64_t user_bytes = 0;
   uint32_t deletes = 0;
-  for (uint32_t i = 0; i < count; ++i) {
+  for (uint32_t i = 0; i < count; i++) {
     const WriteOperation& op = operations[i];
     table->Add(op.key, MakeTag(first + i, op.kind), places[i].staged.place, &shard->spare);
     user_bytes += op.key.size() + op.value.size();
@@ -267,7 +267,7 @@ Status BufferedEngine::ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes,
 
 // Compaction needs the last chunks, or what the deletes let go of would never come back.
 bool BufferedEngine::DeletesMayUseReserve() const {
-  for (uint32_t part = 0; part < pool_->part_count(); ++part) {
+  for (uint32_t part = 0; part < pool_->part_count(); part++) {
     if (pool_->chunks_available(part) <= kCompactionExtents * pool_->extent_chunks(part))
       return false;
   }
@@ -302,12 +302,12 @@ bool BufferedEngine::IsFull(const MemTable& memtable) const {
 }
 
 void BufferedEngine::SwitchMemTable(bool force) {
-  std::unique_lock switching(switch_mu_, std::defer_lock);
   if (force) {
-    switching.lock();
-  } else if (!switching.try_lock()) {
+    switch_mu_.lock();
+  } else if (!switch_mu_.try_lock()) {
     return;  // another writer does it
   }
+  const MutexLock switching(&switch_mu_, AdoptMutex{});
   const MemTable* active = active_.load(std::memory_order_acquire);
   if (active->count() == 0 || (!force && !IsFull(*active))) return;
   // Until `fresh` is published only memory may fail, and nothing is changed.
@@ -317,20 +317,20 @@ void BufferedEngine::SwitchMemTable(bool force) {
   {
     // Before the shards': a background thread may have lost the processor with it, and writers
     // would wait for that. One of them would even here: it leaves the switch to the next.
-    std::unique_lock lock(read_set_mu_, std::defer_lock);
     if (force) {
-      lock.lock();
-    } else if (!lock.try_lock()) {
+      read_set_mu_.lock();
+    } else if (!read_set_mu_.try_lock()) {
       return;
     }
+    const MutexLock lock(&read_set_mu_, AdoptMutex{});
     EpochDomain::Retirement retirement([old = owned_read_set_] {});
     next->sealed.reserve(owned_read_set_->sealed.size() + 1);
     next->sealed.push_back(owned_read_set_->active);
     next->sealed.insert(next->sealed.end(), owned_read_set_->sealed.begin(),
                         owned_read_set_->sealed.end());
     next->tables = owned_read_set_->tables;
-    std::vector<std::unique_lock<std::mutex>> locks;
-    for (uint32_t i = 0; i < log_->shard_count(); ++i) locks.emplace_back(log_->shard(i).mu);
+    std::vector<std::unique_lock<Mutex>> locks;
+    for (uint32_t i = 0; i < log_->shard_count(); i++) locks.emplace_back(log_->shard(i).mu);
     LAMELLA_CHECK(sequencer_.published() == sequencer_.last_drawn());  // keeps I2: Sequencer's I3
     owned_read_set_->active->Seal(sequencer_.last_drawn(), log_->SealAll());
     owned_read_set_->active->SetLogBytes(log_claimed_bytes_.exchange(0, std::memory_order_relaxed));
@@ -354,7 +354,7 @@ uint64_t BufferedEngine::LogBytesMax() const {
 
 void BufferedEngine::Install(std::shared_ptr<const TableSet> tables, const MemTable* flushed) {
   {
-    const std::lock_guard lock(read_set_mu_);
+    const MutexLock lock(&read_set_mu_);
     auto next = std::make_shared<ReadSet>(*owned_read_set_);
     EpochDomain::Retirement retirement([old = owned_read_set_] {});
     next->tables = std::move(tables);
@@ -371,19 +371,19 @@ void BufferedEngine::Install(std::shared_ptr<const TableSet> tables, const MemTa
 }
 
 std::shared_ptr<const ReadSet> BufferedEngine::CurrentReadSet() const {
-  const std::lock_guard lock(read_set_mu_);
+  const MutexLock lock(&read_set_mu_);
   return owned_read_set_;
 }
 
 std::optional<Job> BufferedEngine::PickFlush() {
-  const std::lock_guard lock(read_set_mu_);
+  const MutexLock lock(&read_set_mu_);
   if (flushing_ != nullptr || owned_read_set_ == nullptr || owned_read_set_->sealed.empty())
     return std::nullopt;
   const std::shared_ptr<MemTable> oldest = owned_read_set_->sealed.back();  // keeps I4
   Job job{"flush", [this, memtable = oldest] {
             Status s = NoThrow([&] { return FlushMemTable(memtable); });
             if (s.ok()) flushes_.fetch_add(1, std::memory_order_relaxed);
-            const std::lock_guard done(read_set_mu_);
+            const MutexLock done(&read_set_mu_);
             flushing_ = nullptr;
             flushed_.notify_all();
             return s;
@@ -404,20 +404,17 @@ Status BufferedEngine::FlushAllNow() {
 Status BufferedEngine::Flush() {
   SwitchMemTable(true);
   context_.wake();
-  std::unique_lock lock(read_set_mu_);
+  const MutexLock lock(&read_set_mu_);
   // Only what is sealed by now: while somebody writes there is always another. The newest of it is
   // flushed last (I4).
   const auto newest = owned_read_set_->sealed.empty() ? flushing_ : owned_read_set_->sealed.front();
-  const auto under_way = [&] {
+  const auto under_way = [&]() LAMELLA_REQUIRES(read_set_mu_) {
     const auto& left = owned_read_set_->sealed;
     return newest == flushing_ || std::find(left.begin(), left.end(), newest) != left.end();
   };
   while (newest != nullptr && under_way()) {
-    if (has_error_.load(std::memory_order_acquire)) {
-      lock.unlock();
-      return BackgroundError();
-    }
-    flushed_.wait(lock);
+    if (has_error_.load(std::memory_order_acquire)) return BackgroundError();
+    flushed_.wait(read_set_mu_);
   }
   return Status::OK();
 }
@@ -460,8 +457,8 @@ void BufferedEngine::UpdateWriteDelay() {
 }
 
 void BufferedEngine::AwaitWriteDelayChange(std::chrono::nanoseconds at_most) {
-  std::unique_lock lock(read_set_mu_);
-  delay_changed_.wait_for(lock, at_most, [this] {
+  const MutexLock lock(&read_set_mu_);
+  delay_changed_.wait_for(read_set_mu_, at_most, [this] {
     return WriteDelayNs() != kStopWriting || has_error_.load(std::memory_order_acquire);
   });
 }
@@ -472,7 +469,7 @@ Lookup BufferedEngine::Get(std::string_view key, uint64_t sequence, bool verify)
   const Candidates candidates = FindCandidates(key);
   HeadTree::Entry entry;
   bool found = read_set->active->Get(target, &entry);
-  for (size_t i = 0; !found && i < read_set->sealed.size(); ++i)
+  for (size_t i = 0; !found && i < read_set->sealed.size(); i++)
     found = read_set->sealed[i]->Get(target, &entry);
   Lookup lookup;
   if (found) {
@@ -522,7 +519,7 @@ std::unique_ptr<InternalIterator> BufferedEngine::NewIterator(bool verify) {
 }
 
 void BufferedEngine::AddStats(Stats* stats) const {
-  for (uint32_t i = 0; i < log_->shard_count(); ++i) {
+  for (uint32_t i = 0; i < log_->shard_count(); i++) {
     const PmLog::Shard& shard = log_->shard(i);
     stats->puts += shard.puts.load(std::memory_order_relaxed);
     stats->deletes += shard.deletes.load(std::memory_order_relaxed);
@@ -542,23 +539,24 @@ void BufferedEngine::AddStats(Stats* stats) const {
 }
 
 Status BufferedEngine::BackgroundError() const {
-  const std::lock_guard lock(error_mu_);
+  const MutexLock lock(&error_mu_);
   return error_;
 }
 
 void BufferedEngine::SetBackgroundError(const Status& status) {
   {
-    const std::lock_guard lock(error_mu_);
+    const MutexLock lock(&error_mu_);
     if (!error_.ok() || status.ok()) return;
     error_ = Status::ReadOnly({});
-    (void)NoThrow([&] {  // of want of memory, too, it tells, if with fewer words
+    (void)NoThrow([&]() LAMELLA_REQUIRES(
+                      error_mu_) {  // of want of memory, too, it tells, if with fewer words
       error_ = Status::ReadOnly("the store is read-only since an error: " + status.ToString() +
                                 "; mend the cause and call DB::Resume, or reopen the store");
       return Status::OK();
     });
   }
   {
-    const std::lock_guard lock(read_set_mu_);  // who waits has looked before it, or is told
+    const MutexLock lock(&read_set_mu_);  // who waits has looked before it, or is told
     has_error_.store(true, std::memory_order_release);
   }
   flushed_.notify_all();
@@ -566,7 +564,7 @@ void BufferedEngine::SetBackgroundError(const Status& status) {
 }
 
 void BufferedEngine::ClearBackgroundError() {
-  const std::lock_guard lock(error_mu_);
+  const MutexLock lock(&error_mu_);
   error_ = Status::OK();
   has_error_.store(false, std::memory_order_release);
 }

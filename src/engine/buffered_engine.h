@@ -25,10 +25,10 @@
 #include <atomic>
 #include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/striped_counter.h"
 #include "engine/engine.h"
 #include "engine/sequencer.h"
@@ -124,7 +124,7 @@ class BufferedEngine : public Engine {
   /// To be switched: by its size, or because memory is short.
   bool IsFull(const MemTable& memtable) const;
   /// REQUIRES: read_set_mu_ is held.
-  void UpdateWriteDelay();
+  void UpdateWriteDelay() LAMELLA_REQUIRES(read_set_mu_);
   /// What a record's copy may take in an arena, whatever lies beside it there.
   uint64_t CopyBytesMax(uint64_t record_bytes) const;
   /// Flushes inline; for Close, when no job runs any more.
@@ -168,13 +168,13 @@ class BufferedEngine : public Engine {
   bool DeletesMayUseReserve() const;
   Status ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes, Claimant claimant);
   uint64_t LogBytesMax() const;
-  double UnmergedShare();
+  double UnmergedShare() LAMELLA_REQUIRES(read_set_mu_);
   Status MakeRoom(const Status& no_space, int attempt);
 
   const uint64_t memtable_bytes_;
   bool unified_ = true;  // constant after StartWriting
 
-  std::mutex switch_mu_;                    // held while the active MemTable is switched
+  Mutex switch_mu_;                         // held while the active MemTable is switched
   std::atomic<MemTable*> active_{nullptr};  // changed with every shard's lock held
   std::atomic<uint64_t> next_memtable_id_{1};
   // more was claimed than a MemTable's log may have
@@ -186,22 +186,20 @@ class BufferedEngine : public Engine {
   // of all that is let in and not flushed (I6); guards nothing
   std::atomic<uint64_t> copy_bytes_{0};
 
-  mutable std::mutex read_set_mu_;
-  std::shared_ptr<const ReadSet> owned_read_set_;  // guarded by read_set_mu_
+  mutable Mutex read_set_mu_;
+  std::shared_ptr<const ReadSet> owned_read_set_ LAMELLA_GUARDED_BY(read_set_mu_);
   // what owned_read_set_ points to; readers are pinned
   std::atomic<const ReadSet*> read_set_{nullptr};
-  // guarded by read_set_mu_; of what was flushed last
-  double live_share_ = 1;
-  // guarded by read_set_mu_; whose flush is under way
-  std::shared_ptr<MemTable> flushing_;
-  // with read_set_mu_: the sealed MemTables changed
-  std::condition_variable flushed_;
+  double live_share_ LAMELLA_GUARDED_BY(read_set_mu_) = 1;  // of what was flushed last
+  // Whose flush is under way.
+  std::shared_ptr<MemTable> flushing_ LAMELLA_GUARDED_BY(read_set_mu_);
+  std::condition_variable_any flushed_;  // with read_set_mu_: the sealed MemTables changed
 
   std::atomic<uint32_t> delay_ns_{0};
-  std::condition_variable delay_changed_;  // with read_set_mu_
+  std::condition_variable_any delay_changed_;  // with read_set_mu_
   std::atomic<bool> has_error_{false};
-  mutable std::mutex error_mu_;
-  Status error_;  // guarded by error_mu_
+  mutable Mutex error_mu_;
+  Status error_ LAMELLA_GUARDED_BY(error_mu_);
   StripedCounter gets_memtable_;
   // Writes that waited for space in the pool.
   std::atomic<uint64_t> stall_ns_{0};

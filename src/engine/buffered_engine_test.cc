@@ -28,7 +28,7 @@ class MemTableEngine final : public BufferedEngine {
 
   /// Write, by a thread that loses the processor for good where it has left its shard.
   void WriteAndStop(std::string_view key, std::string_view value) {
-    std::unique_lock<std::mutex> lock;
+    std::unique_lock<Mutex> lock;
     PmLog::Shard* shard = log_->TakeShard(&lock);
     ASSERT_TRUE(
         shard->appender->Prepare(RecordBytes(0, key.size(), value.size()), Claimant::kWriter).ok());
@@ -91,7 +91,7 @@ class StopsCopies final : public PersistHook {
   void OnStore(const void*, size_t n, const Site&) override {
     if (n < kLarge) return;
     std::unique_lock lock(mu_);
-    ++stopped_;
+    stopped_++;
     changed_.notify_all();
     changed_.wait(lock, [&] { return released_; });
   }
@@ -168,7 +168,7 @@ TEST_F(BufferedEngineTest, NobodyWaitsForAnothersCopy) {
   Start();
   const std::string large(3 * kChunkBytesMin, 'x');
   std::vector<std::thread> writers;
-  for (int i = 0; i < 3; ++i) {  // as many as there are shards
+  for (int i = 0; i < 3; i++) {  // as many as there are shards
     writers.emplace_back([&, i] {
       const std::string key = "large" + std::to_string(i);
       const std::string key_too = key + " too";
@@ -180,7 +180,7 @@ TEST_F(BufferedEngineTest, NobodyWaitsForAnothersCopy) {
   copies_.AwaitStopped(3);
   std::atomic<bool> done{false};
   std::thread others([&] {
-    for (int i = 0; i < 200; ++i) {
+    for (int i = 0; i < 200; i++) {
       const std::string key = "small" + std::to_string(i % 50);
       EXPECT_TRUE(Put(key, std::to_string(i)).ok());
       EXPECT_EQ(Get(key), std::to_string(i));  // published
@@ -192,7 +192,7 @@ TEST_F(BufferedEngineTest, NobodyWaitsForAnothersCopy) {
     EXPECT_EQ(engine_->Seal(), 202u);
     done.store(true);
   });
-  for (int ms = 0; ms < 20'000 && !done.load(); ++ms)
+  for (int ms = 0; ms < 20'000 && !done.load(); ms++)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   EXPECT_TRUE(done.load()) << "they wait for a copy";
   EXPECT_EQ(Get("large1"), "(not found)");

@@ -31,7 +31,7 @@ void Sequencer::Finish(uint64_t first, uint32_t count) {
 }
 
 void Sequencer::AwaitSlowly(uint64_t last) {
-  for (int spins = 0; spins < kSpinsMax; ++spins) {
+  for (int spins = 0; spins < kSpinsMax; spins++) {
     if (published() >= last) return;
     SpinPause();
   }

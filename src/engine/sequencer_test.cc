@@ -48,7 +48,7 @@ TEST_F(SequencerTest, ALaterWriteIsNotPublishedBeforeAnEarlierOne) {  // I1
     sequencer_.Await(3);
     returned.store(true);
   });
-  for (int i = 0; i < 2000; ++i) {
+  for (int i = 0; i < 2000; i++) {
     std::this_thread::yield();
     ASSERT_FALSE(returned.load());
     ASSERT_EQ(sequencer_.published(), 0u);
@@ -59,8 +59,8 @@ TEST_F(SequencerTest, ALaterWriteIsNotPublishedBeforeAnEarlierOne) {  // I1
 }
 
 TEST_F(SequencerTest, WhoeverFinishesLastPublishesForAll) {  // I3
-  for (uint64_t n = 1; n <= 100; ++n) ASSERT_EQ(sequencer_.Draw(1), n);
-  for (uint64_t n = 100; n > 1; --n) sequencer_.Finish(n, 1);
+  for (uint64_t n = 1; n <= 100; n++) ASSERT_EQ(sequencer_.Draw(1), n);
+  for (uint64_t n = 100; n > 1; n--) sequencer_.Finish(n, 1);
   EXPECT_EQ(sequencer_.published(), 0u);
   sequencer_.Finish(1, 1);
   EXPECT_EQ(sequencer_.published(), 100u);
@@ -118,7 +118,7 @@ struct Race {
 
   void Run() {
     std::vector<std::thread> threads;
-    for (uint64_t t = 0; t < 4; ++t) threads.emplace_back([this, t] { Write(t); });
+    for (uint64_t t = 0; t < 4; t++) threads.emplace_back([this, t] { Write(t); });
     std::thread watcher([this] { Watch(); });
     for (std::thread& thread : threads) thread.join();
     stop.store(true);
@@ -126,27 +126,27 @@ struct Race {
   }
   void Write(uint64_t seed) {
     Random random(seed);
-    for (int i = 0; i < (early ? 500 : 5000); ++i) {
+    for (int i = 0; i < (early ? 500 : 5000); i++) {
       const auto count = static_cast<uint32_t>(random.OneIn(500) ? 400 : 1 + random.Uniform(4));
       const uint64_t first = sequencer->Draw(count);
       ASSERT_LE(first + count, kNumbersMax);
       if (early) sequencer->Finish(first, count);
       if (early || random.OneIn(50)) std::this_thread::yield();
-      for (uint32_t k = 0; k < count; ++k) {
-        if (done[first + k].exchange(true)) ++drawn_twice;
+      for (uint32_t k = 0; k < count; k++) {
+        if (done[first + k].exchange(true)) drawn_twice++;
       }
       if (!early) sequencer->Finish(first, count);
       sequencer->Await(first + count - 1);
-      if (sequencer->published() < first + count - 1) ++not_published;
+      if (sequencer->published() < first + count - 1) not_published++;
     }
   }
   void Watch() {
     uint64_t checked = 0;
     while (!stop.load()) {
       const uint64_t published = sequencer->published();
-      if (published < checked) ++went_back;
-      for (; checked < published; ++checked) {
-        if (!done[checked + 1].load()) ++passed;
+      if (published < checked) went_back++;
+      for (; checked < published; checked++) {
+        if (!done[checked + 1].load()) passed++;
       }
     }
   }

@@ -7,9 +7,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <mutex>
 #include <set>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace lamella {
 
@@ -19,28 +20,28 @@ class SnapshotList {
   /// compaction samples the list between.
   template <class Now>
   uint64_t Take(Now&& now) {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(&mu_);
     const uint64_t sequence = now();
     live_.insert(sequence);
     return sequence;
   }
   void Release(uint64_t sequence) {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(&mu_);
     live_.erase(live_.find(sequence));
-    ++released_;
+    released_++;
   }
   /// The oldest live point in time; UINT64_MAX where there is none.
   uint64_t Oldest() const {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(&mu_);
     return live_.empty() ? UINT64_MAX : *live_.begin();
   }
   /// Releases so far.
   uint64_t released() const {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(&mu_);
     return released_;
   }
   size_t count() const {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(&mu_);
     return live_.size();
   }
 
@@ -59,14 +60,14 @@ class SnapshotList {
     std::vector<uint64_t> sequences_;
   };
   Sample Now() const {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(&mu_);
     return Sample(std::vector<uint64_t>(live_.begin(), live_.end()));
   }
 
  private:
-  mutable std::mutex mu_;
-  std::multiset<uint64_t> live_;  // guarded by mu_
-  uint64_t released_ = 0;         // guarded by mu_
+  mutable Mutex mu_;
+  std::multiset<uint64_t> live_ LAMELLA_GUARDED_BY(mu_);
+  uint64_t released_ LAMELLA_GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace lamella

@@ -55,12 +55,12 @@ TEST(SnapshotList, ASampleStaysAsItWas) {
 }
 
 TEST(SnapshotList, NeededAgreesWithLookingAtEverySnapshot) {
-  for (uint64_t seed = 1; seed <= 50; ++seed) {
+  for (uint64_t seed = 1; seed <= 50; seed++) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
     SnapshotList list;
     std::multiset<uint64_t> model;
-    for (int i = 0; i < 60; ++i) {
+    for (int i = 0; i < 60; i++) {
       if (!model.empty() && random.OneIn(3)) {
         const auto at =
             std::next(model.begin(), static_cast<ptrdiff_t>(random.Uniform(model.size())));
@@ -71,7 +71,7 @@ TEST(SnapshotList, NeededAgreesWithLookingAtEverySnapshot) {
       }
       ASSERT_EQ(list.count(), model.size());
       const SnapshotList::Sample now = list.Now();
-      for (uint64_t older = 0; older < 40; ++older) {
+      for (uint64_t older = 0; older < 40; older++) {
         const uint64_t newer = older + 1 + random.Uniform(10);
         bool needed = false;
         for (const uint64_t s : model) needed = needed || (older <= s && s < newer);

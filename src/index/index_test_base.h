@@ -62,7 +62,7 @@ class IndexTest : public RecordsTest {
   Elements RandomElements(Random* random, testing::KeyShape shape, uint64_t count, uint64_t keys,
                           uint64_t first_sequence = 1) {
     Elements elements;
-    for (uint64_t i = 0; i < count; ++i) {
+    for (uint64_t i = 0; i < count; i++) {
       const RecordKind kind = random->OneIn(8) ? RecordKind::kDelete : RecordKind::kPut;
       AddElement(
           random,
@@ -94,8 +94,8 @@ class IndexTest : public RecordsTest {
   /// Links the elements into the empty list by the definition: each layer of a lane leads through
   /// those that are tall enough.
   void Link(const Elements& elements, PmSkipList* list) const {
-    for (uint32_t lane = 0; lane < list->lane_count(); ++lane) {
-      for (uint32_t layer = 0; layer < kHeightMax; ++layer) {
+    for (uint32_t lane = 0; lane < list->lane_count(); lane++) {
+      for (uint32_t layer = 0; layer < kHeightMax; layer++) {
         PmPtr before;
         for (const auto& [key, place] : elements) {
           if (At(place)->height() <= layer || (layer > 0 && list->Lane(place) != lane)) continue;
@@ -120,15 +120,15 @@ class IndexTest : public RecordsTest {
     if (bottom != places)
       return Concat("layer 0 has ", bottom.size(), " elements, not the ", places.size(),
                     " it should");
-    for (uint32_t lane = 0; lane < list.lane_count(); ++lane) {
+    for (uint32_t lane = 0; lane < list.lane_count(); lane++) {
       std::set<uint64_t> below;  // the places of the layer below
-      for (uint32_t layer = 1; layer < kHeightMax; ++layer) {
+      for (uint32_t layer = 1; layer < kHeightMax; layer++) {
         std::set<uint64_t> here;
         auto expected = bottom.begin();
         const auto skip = [&] {
           while (expected != bottom.end() &&
                  (At(*expected)->height() <= layer || list.Lane(*expected) != lane))
-            ++expected;
+            expected++;
         };
         PmPtr before;
         for (;;) {
@@ -139,12 +139,12 @@ class IndexTest : public RecordsTest {
           if (!at) break;
           while (expected != bottom.end() && *expected != at) {
             if (whole_layers) return Concat("layer ", layer, " misses ", At(*expected)->key());
-            ++expected;
+            expected++;
             skip();
           }
           if (expected == bottom.end())
             return Concat("layer ", layer, " of lane ", lane, " is no sorted part of layer 0");
-          ++expected;
+          expected++;
           if (layer > 1 && !below.contains(at.word))
             return Concat(At(at)->key(), " is in layer ", layer, ", not in the one below");
           here.insert(at.word);

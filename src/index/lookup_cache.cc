@@ -37,7 +37,7 @@ LookupCache::Array LookupCache::NewArray(uint64_t buckets) {
   if (p == nullptr) return 0;
   if (huge) ::madvise(p, bytes, MADV_HUGEPAGE);  // a wish
   auto* const array = static_cast<Bucket*>(p);
-  for (uint64_t i = 0; i < buckets; ++i) new (array + i) Bucket{};
+  for (uint64_t i = 0; i < buckets; i++) new (array + i) Bucket{};
   return reinterpret_cast<Array>(p) | static_cast<uint64_t>(std::countr_zero(buckets));
 }
 
@@ -87,7 +87,7 @@ bool LookupCache::GrowStripe(uint32_t index, Stripe* stripe) {
     std::array<uint64_t, kBucketsAtOnce * kWays> hashes;
     std::array<uint64_t, kBucketsAtOnce * kWays> from;
     size_t n = 0;
-    for (uint64_t b = first; b < std::min(first + kBucketsAtOnce, BucketCount(old)); ++b) {
+    for (uint64_t b = first; b < std::min(first + kBucketsAtOnce, BucketCount(old)); b++) {
       for (const auto& slot : Buckets(old)[b].slots) {
         const uint64_t word = slot.load(std::memory_order_relaxed);
         if (word == 0) continue;
@@ -97,7 +97,7 @@ bool LookupCache::GrowStripe(uint32_t index, Stripe* stripe) {
       }
     }
     hash_records_(std::span(places).first(n), hashes.data());
-    for (size_t i = 0; i < n; ++i) {
+    for (size_t i = 0; i < n; i++) {
       const uint64_t hash = hashes[i];
       if (Match(hash) != (words[i] & kMatchMask) || StripeOf(hash) != index ||
           IndexOf(hash, old) != from[i])
@@ -105,7 +105,7 @@ bool LookupCache::GrowStripe(uint32_t index, Stripe* stripe) {
       for (auto& slot : BucketAt(fresh, hash)->slots) {  // newest first, as they were
         if (slot.load(std::memory_order_relaxed) != 0) continue;
         slot.store(words[i], std::memory_order_relaxed);
-        ++stripe->used;
+        stripe->used++;
         break;
       }
     }
@@ -116,7 +116,7 @@ bool LookupCache::GrowStripe(uint32_t index, Stripe* stripe) {
 
 void LookupCache::Grow() {
   growth_due_.store(false, std::memory_order_relaxed);
-  for (uint32_t i = 0; enabled() && i <= stripe_mask_; ++i) {
+  for (uint32_t i = 0; enabled() && i <= stripe_mask_; i++) {
     Stripe& stripe = stripes_[i];
     MutexLock lock(&stripe.mu);
     while (IsHalfFull(stripe, arrays_[i].load(std::memory_order_relaxed)) &&
@@ -127,7 +127,7 @@ void LookupCache::Grow() {
 
 // Two buckets become one, which takes the newest of both: those at the front of each.
 void LookupCache::Shrink() {
-  for (uint32_t i = 0; enabled() && i <= stripe_mask_; ++i) {
+  for (uint32_t i = 0; enabled() && i <= stripe_mask_; i++) {
     Stripe& stripe = stripes_[i];
     MutexLock lock(&stripe.mu);
     const Array old = arrays_[i].load(std::memory_order_relaxed);
@@ -138,16 +138,16 @@ void LookupCache::Shrink() {
     // for what goes, which is more
     if (fresh != 0 && memory_ != nullptr) memory_->Charge(count * sizeof(Bucket));
     stripe.used = 0;
-    for (uint64_t b = 0; fresh != 0 && b < count; ++b) {
+    for (uint64_t b = 0; fresh != 0 && b < count; b++) {
       std::array<uint64_t, kWays> kept{};
       size_t n = 0;
-      for (uint32_t way = 0; way < kWays; ++way) {
+      for (uint32_t way = 0; way < kWays; way++) {
         for (const uint64_t half : {b, b + count}) {
           const uint64_t word = Buckets(old)[half].slots[way].load(std::memory_order_relaxed);
           if (word != 0 && n < kWays) kept[n++] = word;
         }
       }
-      for (size_t way = 0; way < n; ++way)
+      for (size_t way = 0; way < n; way++)
         Buckets(fresh)[b].slots[way].store(kept[way], std::memory_order_relaxed);
       stripe.used += n;
     }
@@ -180,13 +180,13 @@ bool LookupCache::PutLocked(Stripe* stripe, uint64_t hash, PmPtr place) {
     if ((word & kMatchMask) != Match(hash) || word == 0) continue;
     if (!first) {
       slot.store(0, std::memory_order_release);
-      --stripe->used;
+      stripe->used--;
     }
     first = false;
   }
   // Where growing was refused, it is tried again now and then.
   constexpr uint64_t kRetryEvery = 64;
-  if (entered_empty) ++stripe->used;
+  if (entered_empty) stripe->used++;
   if (!entered_empty && (carried == 0 || ++stripe->displaced % kRetryEvery != 0)) return false;
   return IsHalfFull(*stripe, array);
 }
@@ -224,7 +224,7 @@ void LookupCache::Replace(uint64_t hash, PmPtr from, PmPtr to) {
   for (auto& slot : bucket->slots) {
     if (slot.load(std::memory_order_relaxed) != Word(hash, from)) continue;
     slot.store(to ? Word(hash, to) : 0, std::memory_order_release);
-    if (!to) --stripe.used;
+    if (!to) stripe.used--;
   }
 }
 

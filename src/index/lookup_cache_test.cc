@@ -36,7 +36,7 @@ class TestCache {
             bytes_max, &readers_,
             [this](std::span<const PmPtr> places, uint64_t* hashes) {
               const std::lock_guard lock(mu_);
-              for (size_t i = 0; i < places.size(); ++i) hashes[i] = hash_of_[places[i].word];
+              for (size_t i = 0; i < places.size(); i++) hashes[i] = hash_of_[places[i].word];
             },
             memory) {}
   /// Makes the record; the cache hears nothing of it.
@@ -91,7 +91,7 @@ TEST(LookupCache, GrowsWithWhatItHoldsUpToItsShare) {
   TestCache cache(1 << 20);
   EXPECT_EQ(cache->memory_bytes(), 0u);
   constexpr uint64_t kSlotBytes = kBucketBytes / LookupCache::kWays;
-  for (uint64_t n = 1; n <= 100000; ++n) {
+  for (uint64_t n = 1; n <= 100000; n++) {
     cache.Put(Hash64(std::to_string(n)), Place(n));
     // Half full at least, but for the first bucket of each of up to 16 stripes, and one that is
     // just ahead of the others.
@@ -108,9 +108,9 @@ TEST(LookupCache, GrowsWithWhatItHoldsUpToItsShare) {
 TEST(LookupCache, GrowingLosesNextToNothing) {
   TestCache cache(8 << 20);
   constexpr uint64_t kKeys = 100000;
-  for (uint64_t n = 0; n < kKeys; ++n) cache.Put(Hash64(std::to_string(n)), Place(n));
+  for (uint64_t n = 0; n < kKeys; n++) cache.Put(Hash64(std::to_string(n)), Place(n));
   uint64_t found = 0;
-  for (uint64_t n = 0; n < kKeys; ++n) {
+  for (uint64_t n = 0; n < kKeys; n++) {
     const auto places = Find(*cache, Hash64(std::to_string(n)));
     found += static_cast<uint64_t>(std::count(places.begin(), places.end(), Place(n)));
   }
@@ -121,12 +121,12 @@ TEST(LookupCache, WhatReadersFillGrowsInTheBackground) {
   TestCache cache(1 << 20);
   bool due = false;
   uint64_t n = 0;
-  for (; !due && n < 1000; ++n)
+  for (; !due && n < 1000; n++)
     due = cache.PutFound(Hash64(std::to_string(n)), Place(n), cache->generation());
   ASSERT_TRUE(due);
   EXPECT_TRUE(cache->GrowthDue());
   EXPECT_EQ(cache->memory_bytes(), 0u) << "no reader pays for it";
-  for (; n < 5000; ++n) {
+  for (; n < 5000; n++) {
     if (cache.PutFound(Hash64(std::to_string(n)), Place(n), cache->generation())) cache->Grow();
     if (cache->GrowthDue()) cache->Grow();
   }
@@ -135,14 +135,14 @@ TEST(LookupCache, WhatReadersFillGrowsInTheBackground) {
 
 TEST(LookupCache, ShrinkingKeepsTheNewest) {
   TestCache cache(1 << 20);
-  for (uint64_t n = 0; n < 20000; ++n) cache.Put(Hash64(std::to_string(n)), Place(n));
+  for (uint64_t n = 0; n < 20000; n++) cache.Put(Hash64(std::to_string(n)), Place(n));
   uint64_t bytes = cache->memory_bytes();
   while (bytes > 0) {
     cache->Shrink();
     EXPECT_LE(cache->memory_bytes(), bytes / 2);
     bytes = cache->memory_bytes();
     uint64_t held = 0;
-    for (uint64_t n = 0; n < 20000; ++n) {
+    for (uint64_t n = 0; n < 20000; n++) {
       const auto places = Find(*cache, Hash64(std::to_string(n)));
       held += static_cast<uint64_t>(std::count(places.begin(), places.end(), Place(n)));
     }
@@ -162,7 +162,7 @@ TEST(LookupCache, TakesNoMoreThanTheBudgetHas) {
   MemoryAccount memory(&budget);
   {
     TestCache cache(1 << 20, &memory);
-    for (uint64_t n = 0; n < 50000; ++n) {
+    for (uint64_t n = 0; n < 50000; n++) {
       cache.Put(Hash64(std::to_string(n)), Place(n));
       if (n % 64 == 0) cache.readers()->Collect();
       ASSERT_LE(budget.used(), budget.bytes_max());
@@ -179,7 +179,7 @@ TEST(LookupCache, AReaderKeepsTheArrayThatItFound) {  // I4
   TestCache cache(1 << 20, &memory);
   cache.Put(1, Place(1));
   const uint64_t token = cache.readers()->Pin();
-  for (uint64_t n = 2; n < 1000; ++n) cache.Put(Hash64(std::to_string(n)), Place(n));
+  for (uint64_t n = 2; n < 1000; n++) cache.Put(Hash64(std::to_string(n)), Place(n));
   cache.readers()->Collect();
   EXPECT_GT(memory.held(), cache->memory_bytes()) << "what it may look at";
   cache.readers()->Unpin(token);
@@ -189,11 +189,11 @@ TEST(LookupCache, AReaderKeepsTheArrayThatItFound) {  // I4
 
 TEST(LookupCache, ADamagedRecordIsForgottenWhenItGrows) {
   TestCache cache(1 << 20);
-  for (uint64_t n = 0; n < 200; ++n) cache.Put(Hash64(std::to_string(n)), Place(n));
+  for (uint64_t n = 0; n < 200; n++) cache.Put(Hash64(std::to_string(n)), Place(n));
   // as if the key could not be read any more
-  for (uint64_t n = 0; n < 200; ++n) cache.Write(0, Place(n));
-  for (uint64_t n = 1000; n < 3000; ++n) cache.Put(Hash64(std::to_string(n)), Place(n));
-  for (uint64_t n = 0; n < 200; ++n) {
+  for (uint64_t n = 0; n < 200; n++) cache.Write(0, Place(n));
+  for (uint64_t n = 1000; n < 3000; n++) cache.Put(Hash64(std::to_string(n)), Place(n));
+  for (uint64_t n = 0; n < 200; n++) {
     for (const PmPtr at : Find(*cache, Hash64(std::to_string(n)))) EXPECT_NE(at, Place(n));
   }
 }
@@ -210,7 +210,7 @@ TEST(LookupCache, FindsWhatWasPutAtAnyPlaceOfAnyPart) {
 
 TEST(LookupCache, ANewerPlaceTakesTheOlderOnesSlot) {  // I2
   TestCache cache(1 << 16);
-  for (uint64_t n = 0; n < 100; ++n) {
+  for (uint64_t n = 0; n < 100; n++) {
     cache.Put(42, Place(n));
     EXPECT_EQ(Find(*cache, 42), std::vector<PmPtr>{Place(n)});
   }
@@ -219,9 +219,9 @@ TEST(LookupCache, ANewerPlaceTakesTheOlderOnesSlot) {  // I2
 TEST(LookupCache, TheOldestOfABucketGoesFirst) {
   TestCache cache(kBucketBytes);  // one bucket: eight ways
   const auto hash = [](uint64_t n) { return n << 52; };
-  for (uint64_t n = 1; n <= 20; ++n) {
+  for (uint64_t n = 1; n <= 20; n++) {
     cache.Put(hash(n), Place(n));
-    for (uint64_t old = 1; old <= n; ++old) {
+    for (uint64_t old = 1; old <= n; old++) {
       EXPECT_EQ(Find(*cache, hash(old)).size(), n - old < LookupCache::kWays ? 1u : 0u)
           << old << " after " << n;
     }
@@ -267,14 +267,14 @@ TEST(LookupCache, AReadersFindIsRefusedOnceTheGenerationMoved) {  // I2, I3
 }
 
 TEST(LookupCache, HoldsNothingButTheLastPlaceOfAKey) {
-  for (uint64_t seed = 1; seed <= 10; ++seed) {
+  for (uint64_t seed = 1; seed <= 10; seed++) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
     TestCache cache(kBucketBytes << random.Uniform(8));
     std::map<uint64_t, PmPtr> last;
     std::map<uint64_t, uint64_t> owner;  // place to hash
     uint64_t found = 0;
-    for (uint64_t i = 0; i < 20000; ++i) {
+    for (uint64_t i = 0; i < 20000; i++) {
       const uint64_t hash = Hash64(std::to_string(random.Uniform(2000)));
       const PmPtr place = Place(i);
       owner[place.word] = hash;
@@ -305,7 +305,7 @@ TEST(LookupCache, HoldsNothingButTheLastPlaceOfAKey) {
         // another key of the same hash bits: the caller compares keys (I1)
         if (owner[at.word] != probe) continue;
         ASSERT_TRUE(last.contains(probe) && last[probe] == at) << "step " << i;
-        ++found;
+        found++;
       }
     }
     EXPECT_GT(found, 0u);
@@ -322,19 +322,19 @@ TEST(LookupCache, ConcurrentReadersNeverBringAnOlderVersionBack) {
     constexpr uint64_t kKeys = 24;
     constexpr uint64_t kRounds = 3000;
     std::array<uint64_t, kKeys> hashes;
-    for (uint64_t k = 0; k < kKeys; ++k) hashes[k] = Hash64(std::to_string(k));
+    for (uint64_t k = 0; k < kKeys; k++) hashes[k] = Hash64(std::to_string(k));
     std::array<std::atomic<uint64_t>, kKeys> newest{};  // version; its place says key and version
     const auto place_of = [](uint64_t key, uint64_t version) {
       return PmPtr(0, (version * kKeys + key + 1) * 8);
     };
     LookupCache cache(buckets * kBucketBytes, &epochs,
                       [&](std::span<const PmPtr> places, uint64_t* of) {
-                        for (size_t i = 0; i < places.size(); ++i)
+                        for (size_t i = 0; i < places.size(); i++)
                           of[i] = hashes[(places[i].offset() / 8 - 1) % kKeys];
                       });
     std::atomic<bool> stop{false};
     std::vector<std::thread> readers;
-    for (uint64_t t = 0; t < 3; ++t) {
+    for (uint64_t t = 0; t < 3; t++) {
       readers.emplace_back([&, t] {
         Random random(t);
         while (!stop.load(std::memory_order_relaxed)) {
@@ -351,9 +351,9 @@ TEST(LookupCache, ConcurrentReadersNeverBringAnOlderVersionBack) {
     uint64_t stale = 0;
     uint64_t held = 0;
     Random random(7);
-    for (uint64_t round = 1; round <= kRounds; ++round) {
+    for (uint64_t round = 1; round <= kRounds; round++) {
       std::set<uint64_t> flushed;
-      for (int i = 0; i < 4; ++i) flushed.insert(random.Uniform(kKeys));
+      for (int i = 0; i < 4; i++) flushed.insert(random.Uniform(kKeys));
       for (const uint64_t key : flushed) newest[key].store(round, std::memory_order_release);
       cache.AdvanceGeneration();
       for (const uint64_t key : flushed) cache.Put(hashes[key], place_of(key, round));
@@ -362,8 +362,8 @@ TEST(LookupCache, ConcurrentReadersNeverBringAnOlderVersionBack) {
       epochs.Collect();
       for (const uint64_t key : flushed) {
         for (const PmPtr at : Find(cache, hashes[key])) {
-          ++held;
-          if ((at.offset() / 8 - 1) % kKeys == key && at != place_of(key, round)) ++stale;
+          held++;
+          if ((at.offset() / 8 - 1) % kKeys == key && at != place_of(key, round)) stale++;
         }
       }
     }

@@ -36,7 +36,7 @@ TEST_F(PmSkipListTest, AnEmptyListHasNoElements) {
 }
 
 TEST_F(PmSkipListTest, SearchesAgreeWithASortedMap) {
-  for (uint64_t seed = 1; seed <= 12; ++seed) {
+  for (uint64_t seed = 1; seed <= 12; seed++) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
     const ListShape shape = kListShapes[seed % std::size(kListShapes)];
@@ -47,7 +47,7 @@ TEST_F(PmSkipListTest, SearchesAgreeWithASortedMap) {
     Link(elements, &t.list);
     ASSERT_EQ(ListProblem(t.list, elements, true), "");
     EXPECT_EQ(t.list.FindLast(), elements.empty() ? PmPtr() : elements.rbegin()->second);
-    for (int i = 0; i < 1000; ++i) {
+    for (int i = 0; i < 1000; i++) {
       const OwnedKey target = RandomTarget(&random, KeyShape::kMixed, keys, elements);
       // From the head, or from any element before the target.
       PmPtr start = Before(elements, target.view());
@@ -109,8 +109,8 @@ TEST_F(PmSkipListTest, OnlyTheBottomOfABraidedListCrossesParts) {
   const Elements elements = RandomElements(&random, KeyShape::kCommonPrefix, 3000, 100000);
   TestList t(pool_.get(), true);
   Link(elements, &t.list);
-  for (uint32_t lane = 0; lane < 3; ++lane) {
-    for (uint32_t layer = 1; layer < kHeightMax; ++layer) {
+  for (uint32_t lane = 0; lane < 3; lane++) {
+    for (uint32_t layer = 1; layer < kHeightMax; layer++) {
       for (PmPtr at = t.list.Next(PmPtr(), lane, layer); at; at = t.list.Next(at, lane, layer)) {
         ASSERT_EQ(at.part(), lane);
       }
@@ -136,7 +136,7 @@ TEST_F(PmSkipListTest, RemoteHopsOfABraidedListDoNotGrowWithIt) {
         PmSkipList list(pool_.get(), heads.get(), braided);
         Link(elements, &list);
         HopTally hops;
-        for (int i = 0; i < kSearches; ++i) {
+        for (int i = 0; i < kSearches; i++) {
           const std::string key =
               testing::MakeKey(KeyShape::kCommonPrefix, random.Uniform(1000000));
           list.FindAtOrAfter({key, kTagFirst}, PmPtr(), &hops);
@@ -165,9 +165,9 @@ TEST_F(PmSkipListTest, ADamagedLinkOfTheBottomIsToldAndOneAboveOnlyEndsAShortcut
   std::vector<PmPtr> holders = PlacesOf(elements);
   holders.push_back(PmPtr());  // the head
   for (const PmPtr holder : holders) {
-    for (uint32_t lane = 0; lane < (holder ? 1u : 2u); ++lane) {
+    for (uint32_t lane = 0; lane < (holder ? 1u : 2u); lane++) {
       const uint32_t height = holder ? At(holder)->height() : (lane == 0 ? kHeightMax : 3u);
-      for (uint32_t layer = 0; layer < height; ++layer) {
+      for (uint32_t layer = 0; layer < height; layer++) {
         PmWord* link = t.list.Link(holder, holder ? t.list.Lane(holder) : lane, layer);
         const uint64_t sound = link->load();
         // A flipped bit; a lost line; a link out of the pool, with a check that holds.
@@ -217,13 +217,13 @@ TEST_F(PmSkipListTest, AVerifyingSearchAnswersRightOrDamagedWhateverBitFlips) {
   uint64_t told = 0;
   for (const auto& [damaged_key, damaged] : elements) {
     const uint64_t bits = 8 * At(damaged)->bytes();
-    for (uint64_t bit = 0; bit < bits; ++bit) {
+    for (uint64_t bit = 0; bit < bits; bit++) {
       Flip(damaged, bit);
-      for (int i = 0; i < 4; ++i) {
+      for (int i = 0; i < 4; i++) {
         const OwnedKey target = RandomTarget(&random, KeyShape::kMixed, 25, elements);
         PmPtr found = t.list.FindAtOrAfter(target.view(), PmPtr(), nullptr, true);
         if (found.damaged()) {
-          ++told;
+          told++;
           ASSERT_EQ(found.culprit(), damaged);
           ASSERT_FALSE(DescribeDamage(*pool_, found).ok());
         } else {

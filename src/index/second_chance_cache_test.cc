@@ -63,14 +63,14 @@ TEST_F(SecondChanceCacheTest, WithoutMemoryHoldsNothing) {
 }
 
 TEST_F(SecondChanceCacheTest, WithMemoryForAllItFindsTheLastElementAtOrBefore) {
-  for (uint64_t seed = 1; seed <= 6; ++seed) {
+  for (uint64_t seed = 1; seed <= 6; seed++) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
     Start(64 << 20);
     Elements elements = RandomElements(&random, KeyShape::kMixed, 1500, 500);
     for (const auto& [key, place] : elements) cache_->Insert(At(place), place);
     EXPECT_EQ(cache_->height_min(), 1u);
-    for (int i = 0; i < 3000; ++i) {
+    for (int i = 0; i < 3000; i++) {
       const OwnedKey target{testing::MakeNearKey(KeyShape::kMixed, &random, 500),
                             MakeTag(random.Uniform(1600), RecordKind::kPut)};
       ASSERT_EQ(cache_->FindAtOrBefore(target.view()), AtOrBefore(elements, target));
@@ -103,7 +103,7 @@ TEST_F(SecondChanceCacheTest, ShortElementsGoFirstAndMemoryStaysWithinItsBound) 
     Start(bytes);
     Elements elements;
     uint32_t height_before = 1;
-    for (int round = 0; round < 12; ++round) {
+    for (int round = 0; round < 12; round++) {
       const Elements more =
           RandomElements(&random, KeyShape::kCommonPrefix, 4000, 10'000'000, 1 + round * 4000);
       for (const auto& [key, place] : more) {
@@ -130,7 +130,7 @@ TEST_F(SecondChanceCacheTest, EmptiedLeavesAreNoReasonToDropElements) {
   // emptied leaves.
   Elements window;
   uint64_t sequence = 1;
-  for (uint64_t n = 0; n < 60000; ++n) {
+  for (uint64_t n = 0; n < 60000; n++) {
     const PmPtr place = AddElement(
         &random,
         {testing::MakeKey(KeyShape::kCommonPrefix, n), MakeTag(sequence++, RecordKind::kPut)},
@@ -174,7 +174,7 @@ TEST_F(SecondChanceCacheTest, ConcurrentReadersFindOnlyWhatIsHeldWhileItMakesRoo
   std::atomic<uint64_t> wrong{0};
   std::atomic<uint64_t> found{0};
   std::vector<std::thread> readers;
-  for (uint64_t t = 0; t < 2; ++t) {
+  for (uint64_t t = 0; t < 2; t++) {
     readers.emplace_back([&, t] {
       Random r(t);
       while (!stop.load()) {
@@ -182,12 +182,12 @@ TEST_F(SecondChanceCacheTest, ConcurrentReadersFindOnlyWhatIsHeldWhileItMakesRoo
         const EpochPin pin(pool_->readers());
         const PmPtr place = cache_->FindAtOrBefore({key, kTagFirst});
         if (!place) continue;
-        ++found;
-        if (At(place)->key() > key) ++wrong;
+        found++;
+        if (At(place)->key() > key) wrong++;
       }
     });
   }
-  for (int round = 0; round < 3; ++round) {
+  for (int round = 0; round < 3; round++) {
     for (const auto& [key, place] : elements) {
       cache_->Insert(At(place), place);
       if (place.offset() % 512 == 0) pool_->readers()->Collect();
@@ -221,7 +221,7 @@ TEST_F(SecondChanceCacheTest, AQueueThroughItLeavesNoEmptiedLeaves) {
 }
 
 TEST_F(SecondChanceCacheTest, WarmsWithTheElementsThatAreLinkedInAllTheirLayers) {  // I1
-  for (uint64_t seed = 1; seed <= 6; ++seed) {
+  for (uint64_t seed = 1; seed <= 6; seed++) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
     Start(64 << 20);
@@ -235,7 +235,7 @@ TEST_F(SecondChanceCacheTest, WarmsWithTheElementsThatAreLinkedInAllTheirLayers)
       // What a crash leaves of linking or unlinking it.
       const uint32_t lane = list.Lane(element.second);
       for (auto layer = 1 + static_cast<uint32_t>(random.Uniform(record->height() - 1));
-           layer < record->height(); ++layer) {
+           layer < record->height(); layer++) {
         PmPtr before;
         while (list.Next(before, lane, layer) != element.second)
           before = list.Next(before, lane, layer);
@@ -267,7 +267,7 @@ TEST_F(SecondChanceCacheTest, AnswersForTheListAsLongAsItHoldsAllOfIt) {  // I3
       for (const auto& [key, place] : all) cache_->Insert(At(place), place);
     }
     int found = 0;
-    for (uint64_t i = 0; i < 3000; ++i) {
+    for (uint64_t i = 0; i < 3000; i++) {
       const std::string key = MakeKey(KeyShape::kMixed, random.Uniform(1000));
       const InternalKey target{key, SeekTag(random.Uniform(3000))};
       const auto after = all.lower_bound({key, target.tag});
@@ -350,14 +350,14 @@ class WarmTest : public ZipperTest {
 // layers only. What their links above lead to may be unlinked, and its chunk freed, without their
 // being told.
 TEST_F(WarmTest, AfterACrashNoSearchFromWhatItHoldsMeetsWhatWasUnlinkedSince) {  // I1
-  for (uint64_t seed = 1; seed <= 8; ++seed) {
+  for (uint64_t seed = 1; seed <= 8; seed++) {
     Random random(seed);
     StartAnew(seed % 2 == 0 ? 2 : 1, seed % 2 == 0);
     Fill(&random, 120, 100);
     const Elements upper = NewUpper(&random, 40, 100);
     medium_.Watch(*pool_);
     bool finished = false;
-    for (uint64_t fence = 1; !finished; ++fence) {
+    for (uint64_t fence = 1; !finished; fence++) {
       SCOPED_TRACE(Concat("seed ", seed, " fence ", fence));
       medium_.Restore();
       const auto merge = [&] {
@@ -377,7 +377,7 @@ TEST_F(WarmTest, AfterACrashNoSearchFromWhatItHoldsMeetsWhatWasUnlinkedSince) { 
       EXPECT_FALSE(HeldBy(cache).empty());
       UnlinkSome(&random, &cache, &unlinked);
       for (const PmPtr place : HeldBy(cache)) {
-        for (uint32_t layer = 0; layer < At(place)->height(); ++layer) {
+        for (uint32_t layer = 0; layer < At(place)->height(); layer++) {
           const PmPtr next = lower_->Next(place, lower_->Lane(place), layer);
           ASSERT_FALSE(unlinked.contains(next.word)) << At(place)->key() << ", layer " << layer;
         }

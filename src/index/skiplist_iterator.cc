@@ -125,7 +125,7 @@ class SkipListIterator final : public RecordIterator {
       const uint32_t steps = std::max(kBackSteps >> (2 * (guide_->height_min() - 1)), 1u);
       HeadTree::Iterator behind(tree_.get());
       behind.SeekForPrev(JustBefore(here));
-      for (uint32_t i = 0; i < steps && behind.Valid(); ++i, behind.Prev()) {
+      for (uint32_t i = 0; i < steps && behind.Valid(); i++, behind.Prev()) {
         from = behind.entry().place();
         __builtin_prefetch(pool_->Address(from));
       }
@@ -165,7 +165,7 @@ class SkipListIterator final : public RecordIterator {
     if (tree_ == nullptr) return;
     if (fetched_count_ > 0 && fetched_[fetched_first_] == place()) {
       fetched_first_ = (fetched_first_ + 1) % kFetchAhead;
-      --fetched_count_;
+      fetched_count_--;
       stale_ = 0;
       if (ahead_.Valid()) PushFetch();
     } else if (++stale_ > kStaleSteps) {  // the element waited for was unlinked or passed by

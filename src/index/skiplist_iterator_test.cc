@@ -44,7 +44,7 @@ TEST_F(SkipListIteratorTest, AnEmptyListHasNoPlaces) {
 }
 
 TEST_F(SkipListIteratorTest, AgreesWithASortedMapBothWays) {
-  for (uint64_t seed = 1; seed <= 24; ++seed) {
+  for (uint64_t seed = 1; seed <= 24; seed++) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
     const ListShape shape = kListShapes[seed % std::size(kListShapes)];
@@ -58,7 +58,7 @@ TEST_F(SkipListIteratorTest, AgreesWithASortedMapBothWays) {
     const auto guide = guide_height == 0 ? nullptr : Guide(elements, guide_height);
     const auto it = NewSkipListIterator(&t.list, guide.get(), random.OneIn(2));
     auto expected = elements.end();
-    for (int i = 0; i < 3000; ++i) {
+    for (int i = 0; i < 3000; i++) {
       std::string what;
       const uint64_t action = random.Uniform(40);
       if (action == 0) {
@@ -85,7 +85,7 @@ TEST_F(SkipListIteratorTest, AgreesWithASortedMapBothWays) {
       } else if (action < 24) {
         what = "Next";
         it->Next();
-        ++expected;
+        expected++;
       } else {
         what = "Prev";
         it->Prev();
@@ -117,7 +117,7 @@ TEST_F(SkipListIteratorTest, GoesOnPastElementsThatWereLinkedMeanwhile) {
   const auto guide = Guide(elements, 2);
   const auto it = NewSkipListIterator(&t.list, guide.get(), false);
   it->SeekToFirst();
-  for (int i = 0; i < 20; ++i) it->Next();
+  for (int i = 0; i < 20; i++) it->Next();
   for (uint64_t i = 1; i < 200; i += 2) {
     AddElement(&random,
                {testing::MakeKey(KeyShape::kCommonPrefix, i), MakeTag(i + 1, RecordKind::kPut)},
@@ -125,7 +125,7 @@ TEST_F(SkipListIteratorTest, GoesOnPastElementsThatWereLinkedMeanwhile) {
   }
   Link(elements, &t.list);
   uint64_t n = 40;
-  for (; it->Valid(); it->Next(), ++n)
+  for (; it->Valid(); it->Next(), n++)
     ASSERT_EQ(it->key().user_key, testing::MakeKey(KeyShape::kCommonPrefix, n));
   EXPECT_EQ(n, 200u);
 }
@@ -143,7 +143,7 @@ TEST_F(SkipListIteratorTest, NeverPassesDamageSilently) {
       const auto guide = guide_height == 0 ? nullptr : Guide(elements, guide_height);
       const auto it = NewSkipListIterator(&t.list, guide.get(), true);
       const uint64_t links_bits = 64 * At(damaged)->height();
-      for (int i = 0; i < 12; ++i) {
+      for (int i = 0; i < 12; i++) {
         // Some bit of the record, or of its link in layer 0.
         const size_t bit = random.OneIn(3)   ? 8 * sizeof(RecordHeader) + random.Uniform(64)
                            : random.OneIn(2) ? random.Uniform(8 * offsetof(RecordHeader, mark))
@@ -152,13 +152,13 @@ TEST_F(SkipListIteratorTest, NeverPassesDamageSilently) {
         Flip(damaged, bit);
         size_t seen = 0;
         auto expected = elements.begin();
-        for (it->SeekToFirst(); it->Valid(); it->Next(), ++expected, ++seen)
+        for (it->SeekToFirst(); it->Valid(); it->Next(), expected++, ++seen)
           ASSERT_EQ(it->key().tag, expected->first.tag);
         EXPECT_TRUE(it->status().IsCorruption())
             << "forward, bit " << bit << ": a walk cannot but meet it";
         auto backward = elements.rbegin();
         seen = 0;
-        for (it->SeekToLast(); it->Valid(); it->Prev(), ++backward, ++seen)
+        for (it->SeekToLast(); it->Valid(); it->Prev(), backward++, ++seen)
           ASSERT_EQ(it->key().tag, backward->first.tag);
         EXPECT_TRUE(seen == elements.size() || it->status().IsCorruption())
             << "backward, bit " << bit;
@@ -202,7 +202,7 @@ class ChangingList : public SkipListIteratorTest {
     StartAnew(shape.parts, shape.braided);
     // For all of the tall ones, or for hardly one.
     cache_ = std::make_unique<SecondChanceCache>(pool_.get(), random->OneIn(2) ? 1 << 20 : 600);
-    for (int i = 0; i < 4; ++i) MergeSome(random);
+    for (int i = 0; i < 4; i++) MergeSome(random);
   }
   ~ChangingList() override {
     cache_.reset();
@@ -318,7 +318,7 @@ TEST_F(ChangingList, ASearchStartsFromWhatTheGuideNamesNow) {  // I3
 }
 
 TEST_F(ChangingList, AWalkMissesNothingThatWasThereAtItsLastSearch) {  // I1
-  for (uint64_t seed = 1; seed <= 40; ++seed) {
+  for (uint64_t seed = 1; seed <= 40; seed++) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
     Start(&random, kListShapes[seed % std::size(kListShapes)]);
@@ -327,7 +327,7 @@ TEST_F(ChangingList, AWalkMissesNothingThatWasThereAtItsLastSearch) {  // I1
       Elements due;  // what was linked at its last search
     };
     std::array<Held, 4> held;
-    for (int step = 0; step < 1500; ++step) {
+    for (int step = 0; step < 1500; step++) {
       if (random.OneIn(20)) Change(&random);
       Held& h = held[random.Uniform(held.size())];
       if (h.it == nullptr || random.OneIn(200)) {

@@ -365,7 +365,7 @@ Status Zipper::MergeStep(const Step& step) {
   const PmPtr* befores = step.befores;
   const PmPtr after = DropObsolete(step, lower_->Next(befores[0], step.lane, 0));
   if (after.damaged()) return DescribeDamage(*lower_->pool(), after);
-  for (uint32_t layer = 1; layer < element->height(); ++layer) {
+  for (uint32_t layer = 1; layer < element->height(); layer++) {
     persister_->Store(element->link(layer),
                       EncodeLink(lower_->Next(befores[layer], step.lane, layer)));
   }
@@ -446,7 +446,7 @@ void Zipper::FindUpper(PmPtr element, const Step* near, PmPtr* befores) const {
 void Zipper::LinkInLayers(PmPtr element, const PmPtr* befores) {
   const uint32_t lane = lower_->Lane(element);
   const uint32_t height = lower_->At(element)->height();
-  for (uint32_t layer = 1; layer < height; ++layer) {
+  for (uint32_t layer = 1; layer < height; layer++) {
     if (layer > 1) persister_->Fence();
     PmWord* link = lower_->Link(befores[layer], lane, layer);
     persister_->Store(link, EncodeLink(element));
@@ -500,7 +500,7 @@ Status Zipper::Replace(std::span<const Move> moves) {
   FindPlaces(places);
   std::vector<Step> tall;  // the originals that are in upper layers too
   std::vector<size_t> tall_moves;
-  for (size_t i = 0; i < moves.size(); ++i) {
+  for (size_t i = 0; i < moves.size(); i++) {
     for (const PmPtr found : {places[i].next, lower_->Next(moves[i].from, 0, 0)}) {
       if (found.damaged()) return DescribeDamage(*lower_->pool(), found);
     }
@@ -518,7 +518,7 @@ Status Zipper::Replace(std::span<const Move> moves) {
   });
   if (!s.ok()) return s;
   std::unordered_map<uint64_t, PmPtr> copies;
-  for (size_t t = 0; t < tall.size(); ++t)
+  for (size_t t = 0; t < tall.size(); t++)
     copies.emplace(tall[t].element.word, moves[tall_moves[t]].to);
   // From here on nothing needs memory, so that all is done or nothing.
   // The last first: the predecessors that were found are then still linked.
@@ -531,12 +531,12 @@ Status Zipper::Replace(std::span<const Move> moves) {
     const bool run_goes_on = i + 1 < moves.size() && places[i + 1].before == moves[i].from;
     persister_->Store(copy->link(0), EncodeLink(run_goes_on ? moves[i + 1].to
                                                             : lower_->Next(moves[i].from, 0, 0)));
-    for (uint32_t layer = 1; layer < copy->height(); ++layer)
+    for (uint32_t layer = 1; layer < copy->height(); layer++)
       persister_->Store(copy->link(layer), kEndLink);
     persister_->Flush(copy->link(0), copy->height() * sizeof(PmWord));
   }
   persister_->Fence();
-  for (size_t i = 0; i < moves.size(); ++i) {
+  for (size_t i = 0; i < moves.size(); i++) {
     if (i > 0 && places[i].before == moves[i - 1].from) continue;  // not the first of its run
     PmWord* link = lower_->Link(places[i].before, 0, 0);
     persister_->Store(link, EncodeLink(moves[i].to));
@@ -545,10 +545,10 @@ Status Zipper::Replace(std::span<const Move> moves) {
   persister_->Fence();
   // The first first, each behind what is linked there now: where an original was before it, its
   // copy.
-  for (size_t t = 0; t < tall.size(); ++t) {
+  for (size_t t = 0; t < tall.size(); t++) {
     if (t + kStepsAhead < tall.size()) FetchStep(tall[t + kStepsAhead]);
     Step& step = tall[t];
-    for (uint32_t layer = 1; layer < step.layers; ++layer) {
+    for (uint32_t layer = 1; layer < step.layers; layer++) {
       const auto copy = copies.find(step.befores[layer].word);
       if (copy != copies.end()) step.befores[layer] = copy->second;
     }
@@ -563,7 +563,7 @@ void Zipper::LinkUpper(PmPtr element, const Step& near) {
   const uint32_t lane = lower_->Lane(element);
   PmPtr befores[kHeightMax];
   FindUpper(element, &near, befores);
-  for (uint32_t layer = 1; layer < record->height(); ++layer) {
+  for (uint32_t layer = 1; layer < record->height(); layer++) {
     persister_->Store(record->link(layer), EncodeLink(lower_->Next(befores[layer], lane, layer)));
   }
   persister_->Persist(record->link(1), (record->height() - 1) * sizeof(PmWord));

@@ -38,12 +38,12 @@ class ReplaceTest : public ZipperTest {
 };
 
 TEST_F(ReplaceTest, CopiesTakeThePlacesOfTheirOriginals) {
-  for (uint64_t seed = 1; seed <= 16; ++seed) {
+  for (uint64_t seed = 1; seed <= 16; seed++) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
     StartAnew(seed % 2 == 0 ? 2 : 1, seed % 2 == 0);
     Fill(&random, 150, 100);
-    for (int round = 0; round < 4; ++round) {
+    for (int round = 0; round < 4; round++) {
       Observer observer;
       if (random.OneIn(2)) {
         observer.nearby = [&](const InternalKey& key, uint32_t height_min, uint32_t lane) {
@@ -74,7 +74,7 @@ TEST_F(ReplaceTest, CopiesTakeThePlacesOfTheirOriginals) {
 // I5. Elements are missing from their upper layers where a step was cut short; their copies are in
 // all.
 TEST_F(ReplaceTest, WhatACrashLeftOutOfUpperLayersLeadsNoCopyAstray) {
-  for (uint64_t seed = 1; seed <= 40; ++seed) {
+  for (uint64_t seed = 1; seed <= 40; seed++) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
     StartAnew(seed % 2 == 0 ? 2 : 1, seed % 2 == 0);
@@ -86,7 +86,7 @@ TEST_F(ReplaceTest, WhatACrashLeftOutOfUpperLayersLeadsNoCopyAstray) {
       left_out.insert(place.word);
       const uint32_t kept = 1 + static_cast<uint32_t>(random.Uniform(height - 1));
       const uint32_t lane = lower_->Lane(place);
-      for (uint32_t layer = kept; layer < height; ++layer) {
+      for (uint32_t layer = kept; layer < height; layer++) {
         PmPtr before;
         while (lower_->Next(before, lane, layer) != place)
           before = lower_->Next(before, lane, layer);
@@ -108,7 +108,7 @@ TEST_F(ReplaceTest, WhatACrashLeftOutOfUpperLayersLeadsNoCopyAstray) {
 }
 
 TEST_F(ReplaceTest, CutAtEveryFenceEachElementIsThereOnceOldOrNew) {  // I4
-  for (uint64_t seed = 1; seed <= 12; ++seed) {
+  for (uint64_t seed = 1; seed <= 12; seed++) {
     for (const bool power : {false, true}) {
       SCOPED_TRACE(Concat("seed ", seed, power ? " power" : " kill"));
       Random random(seed);
@@ -116,7 +116,7 @@ TEST_F(ReplaceTest, CutAtEveryFenceEachElementIsThereOnceOldOrNew) {  // I4
       Fill(&random, 60, 60);
       const std::vector<Zipper::Move> moves = CopySome(&random);
       medium_.Watch(*pool_);
-      for (uint64_t fence = 1;; ++fence) {
+      for (uint64_t fence = 1;; fence++) {
         SCOPED_TRACE(Concat("fence ", fence));
         medium_.Restore();
         medium_.CutAt(fence);
@@ -170,7 +170,7 @@ TEST_F(ReplaceTest, ADamagedLinkOnTheWayIsCorruptionAndNothingChanges) {
       continue;
     }
     EXPECT_TRUE(s.IsCorruption()) << s.ToString();
-    ++refused;
+    refused++;
     link->store(sound);
     ASSERT_EQ(ListProblem(*lower_, elements_, true), "");
   }

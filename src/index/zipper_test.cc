@@ -17,13 +17,13 @@ namespace lamella {
 namespace {
 
 TEST_F(ZipperTest, MergesAgreeWithAModelWhateverSnapshotsLive) {
-  for (uint64_t seed = 1; seed <= 30; ++seed) {
+  for (uint64_t seed = 1; seed <= 30; seed++) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
     const auto parts = static_cast<uint32_t>(1 + random.Uniform(3));
     StartAnew(parts, parts > 1 && random.OneIn(2));
     const uint64_t keys = 1 + random.Uniform(200);
-    for (int round = 0; round < 6; ++round) {
+    for (int round = 0; round < 6; round++) {
       const Elements upper = NewUpper(&random, random.Uniform(200), keys);
       Observer observer;
       for (uint64_t i = random.Uniform(4); i-- > 0;)
@@ -89,7 +89,7 @@ TEST_F(ZipperTest, AnEmptyUpperListChangesNothing) {
 }
 
 TEST_F(ZipperTest, ReadersMissNoElementWhileItMerges) {  // I1
-  for (uint64_t seed = 1; seed <= 6; ++seed) {
+  for (uint64_t seed = 1; seed <= 6; seed++) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
     StartAnew(seed % 2 == 0 ? 2 : 1, seed % 2 == 0);
@@ -105,7 +105,7 @@ TEST_F(ZipperTest, ReadersMissNoElementWhileItMerges) {  // I1
     for (const auto& [key, place] : after) seen[key] = place;
     uint64_t looks = 0;
     medium_.OnEveryVerb([&] {
-      ++looks;
+      looks++;
       ASSERT_EQ(Missed(upper_->list, seen, as_of), "") << "look " << looks;
     });
     MustMerge(upper, &observer);
@@ -134,7 +134,7 @@ TEST_F(ZipperTest, AMergeFromTheFrontWouldMissElements) {
 // and by a power cut, which keeps of each line that is not fenced any version (I2, I3, I4).
 TEST_F(ZipperTest, AMergeCutAtEveryFenceIsDoneAgain) {
   uint64_t cuts = 0;
-  for (uint64_t seed = 1; seed <= 18; ++seed) {
+  for (uint64_t seed = 1; seed <= 18; seed++) {
     for (const bool power : {false, true}) {
       SCOPED_TRACE(Concat("seed ", seed, power ? " power" : " kill"));
       Random random(seed);
@@ -143,16 +143,16 @@ TEST_F(ZipperTest, AMergeCutAtEveryFenceIsDoneAgain) {
       const Elements before = elements_;
       const Elements upper = NewUpper(&random, 30, 25);
       std::set<uint64_t> snapshots;  // they live until the crash
-      for (int i = 0; i < 3; ++i) snapshots.insert(random.Uniform(sequence_));
+      for (int i = 0; i < 3; i++) snapshots.insert(random.Uniform(sequence_));
       const Elements most = Merged(before, upper, snapshots);
       const Elements least = Merged(before, upper, {});
       medium_.Watch(*pool_);
-      for (uint64_t fence = 1;; ++fence) {
+      for (uint64_t fence = 1;; fence++) {
         SCOPED_TRACE(Concat("fence ", fence));
         medium_.Restore();
         bool done = false;
         uint64_t cut = fence;
-        for (int run = 0; !done; ++run) {
+        for (int run = 0; !done; run++) {
           Observer observer;
           if (run == 0) observer.snapshots = snapshots;
           const std::vector<PmPtr> places = Walk(upper_->list, upper.size());
@@ -161,7 +161,7 @@ TEST_F(ZipperTest, AMergeCutAtEveryFenceIsDoneAgain) {
             ASSERT_TRUE(Merge(places, &observer).ok());
             done = true;
           } catch (const Crash&) {
-            ++cuts;
+            cuts++;
             cut = run == 0 && random.OneIn(2) ? 1 + random.Uniform(60) : 0;
             medium_.CutAt(0);
             if (power) medium_.LosePower(&random);
@@ -226,7 +226,7 @@ TEST_F(ZipperTest, ADamagedLinkInTheLowerListIsCorruption) {
     if (s.ok()) {  // only what lies behind everything merged may have gone unnoticed
       EXPECT_GT(CompareInternal(At(holder)->internal_key(), upper.rbegin()->first.view()), 0);
     } else {
-      ++refused;
+      refused++;
     }
     medium_.Restore();
   }
@@ -268,7 +268,7 @@ TEST_F(ZipperTest, WithVerifyADamagedKeyIsCorruptionAndNothingChanges) {  // I6
 }
 
 TEST_F(ZipperTest, UnlinkTakesAnElementOutOfEveryLayerAndItLeadsBack) {
-  for (uint64_t seed = 1; seed <= 6; ++seed) {
+  for (uint64_t seed = 1; seed <= 6; seed++) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
     StartAnew(seed % 2 == 0 ? 3 : 1, seed % 2 == 0);
@@ -287,7 +287,7 @@ TEST_F(ZipperTest, UnlinkTakesAnElementOutOfEveryLayerAndItLeadsBack) {
       ASSERT_EQ(ListProblem(*lower_, elements_, true), "");
       // Who stands on what is gone goes on to the end of the list, in order, and misses nothing
       // ahead that is still there.
-      for (int i = 0; i < 5; ++i) {
+      for (int i = 0; i < 5; i++) {
         const PmPtr from = gone[random.Uniform(gone.size())];
         std::set<uint64_t> ahead;
         for (PmPtr p = from; p; p = lower_->Next(p, 0, 0)) {
@@ -330,7 +330,7 @@ TEST_F(ZipperTest, ConcurrentReadersMissNothing) {
     constexpr int kTables = 6;
     std::vector<Elements> tables;
     std::vector<std::unique_ptr<TestList>> lists;
-    for (int i = 0; i < kTables; ++i) {
+    for (int i = 0; i < kTables; i++) {
       tables.push_back(NewUpper(&random, 400, 300));
       lists.push_back(std::move(upper_));
     }
@@ -352,7 +352,7 @@ TEST_F(ZipperTest, ConcurrentReadersMissNothing) {
         found = list.FindAtOrAfter(target, PmPtr(), nullptr);
         if (found && At(found)->key() == at->first) break;
       }
-      if (!found || At(found)->key() != at->first || At(found)->tag() != at->second) ++missed;
+      if (!found || At(found)->key() != at->first || At(found)->tag() != at->second) missed++;
     };
     const auto walk = [&](bool forward) {
       std::vector<std::unique_ptr<InternalIterator>> children;
@@ -368,13 +368,13 @@ TEST_F(ZipperTest, ConcurrentReadersMissNothing) {
       for (const auto& version : newest) missed += seen.contains(version) ? 0 : 1;
     };
     std::vector<std::thread> threads;
-    for (uint64_t t = 0; t < 3; ++t) {
+    for (uint64_t t = 0; t < 3; t++) {
       threads.emplace_back([&, t] {
         Random r(t);
         while (!stop.load()) {
-          for (int i = 0; i < 200; ++i) get(&r);
+          for (int i = 0; i < 200; i++) get(&r);
           walk(t % 2 == 0);
-          ++reads;
+          reads++;
         }
       });
     }

@@ -31,7 +31,7 @@ class CutMedium : public PersistHook {
   /// What is in the parts now is durable, and what Restore brings back.
   void Watch(const Pool& pool) {
     parts_.clear();
-    for (uint32_t part = 0; part < pool.part_count(); ++part) {
+    for (uint32_t part = 0; part < pool.part_count(); part++) {
       char* base = pool.Address(PmPtr(part, 0));
       const std::string image(base, uint64_t{pool.chunk_count(part)} * pool.chunk_bytes());
       parts_.push_back({base, image, image, {}});

@@ -126,19 +126,19 @@ TEST(MergingIterator, ARecordThatMovesOnWhileItIsShownComesOnce) {
 TEST(MergingIterator, AWhollyMergedChildIsNotWalkedAgain) {
   for (const bool forward : {true, false}) {
     std::vector<LiveTable> tables(2);
-    for (int k = 0; k < 50; ++k) tables[1].records[{Concat("k", 100 + k), Tag(1)}] = "";
+    for (int k = 0; k < 50; k++) tables[1].records[{Concat("k", 100 + k), Tag(1)}] = "";
     tables[0].records = {{{"k100b", Tag(2)}, ""}, {{"k125b", Tag(3)}, ""}, {{"k149b", Tag(4)}, ""}};
     Merged merged(tables);
     InternalIterator* it = merged.iterator.get();
     forward ? it->SeekToFirst() : it->SeekToLast();
-    for (int k = 0; k < 10; ++k) forward ? it->Next() : it->Prev();
+    for (int k = 0; k < 10; k++) forward ? it->Next() : it->Prev();
     while (tables[0].MergeOne(&tables[1])) {
     }
     const int searches = tables[0].searches;
     int shown = 11;
     for (forward ? it->Next() : it->Prev(); it->Valid() && shown < 60;
          forward ? it->Next() : it->Prev())
-      ++shown;
+      shown++;
     EXPECT_EQ(tables[0].searches, searches);
     EXPECT_EQ(shown, 53);
     EXPECT_FALSE(it->Valid());
@@ -147,17 +147,17 @@ TEST(MergingIterator, AWhollyMergedChildIsNotWalkedAgain) {
 
 TEST(MergingIterator, AnErrorOfAnyChildEndsTheWalk) {
   std::vector<LiveTable> tables(3);
-  for (int i = 0; i < 3; ++i) {
-    for (int k = 0; k < 5; ++k)
+  for (int i = 0; i < 3; i++) {
+    for (int k = 0; k < 5; k++)
       tables[static_cast<size_t>(i)].records[{Concat("k", k, i), Tag(1)}] = "v";
   }
-  for (size_t failing = 0; failing < 3; ++failing) {
-    for (int moves = 1; moves <= 5; ++moves) {
+  for (size_t failing = 0; failing < 3; failing++) {
+    for (int moves = 1; moves <= 5; moves++) {
       Merged merged(tables);
       merged.children[failing]->FailAfter(moves);
       int shown = 0;
       for (merged.iterator->SeekToFirst(); merged.iterator->Valid(); merged.iterator->Next())
-        ++shown;
+        shown++;
       EXPECT_TRUE(merged.iterator->status().IsCorruption());
       EXPECT_LT(shown, 15);
       merged.children[failing]->FailAfter(0);
@@ -165,7 +165,7 @@ TEST(MergingIterator, AnErrorOfAnyChildEndsTheWalk) {
       EXPECT_TRUE(merged.iterator->Valid());
       EXPECT_TRUE(merged.iterator->status().ok());
       merged.children[failing]->FailAfter(2);  // the turn, or the second step
-      for (int k = 0; k < 15 && merged.iterator->Valid(); ++k) merged.iterator->Prev();
+      for (int k = 0; k < 15 && merged.iterator->Valid(); k++) merged.iterator->Prev();
       EXPECT_TRUE(merged.iterator->status().IsCorruption());
     }
   }
@@ -185,11 +185,11 @@ TEST(MergingIterator, VerifiesTheRecordItShows) {
 
 TEST(MergingIterator, WhileOneChildStaysInFrontNoOtherIsMoved) {
   std::vector<LiveTable> tables(2);
-  for (int k = 0; k < 50; ++k) tables[0].records[{Concat("a", 100 + k), Tag(1)}] = "";
+  for (int k = 0; k < 50; k++) tables[0].records[{Concat("a", 100 + k), Tag(1)}] = "";
   tables[1].records = {{{"b", Tag(1)}, ""}};
   Merged merged(tables);
   merged.iterator->SeekToFirst();
-  for (int k = 0; k < 50; ++k) merged.iterator->Next();
+  for (int k = 0; k < 50; k++) merged.iterator->Next();
   EXPECT_EQ(merged.children[1]->moves(), 1);
 }
 
@@ -206,7 +206,7 @@ void WalkAtRandom(uint64_t seed, bool live) {
   RecordMap all;
   const uint64_t keys = 1 + random.Uniform(60);
   const uint64_t records = random.Uniform(300);
-  for (uint64_t i = 0; i < records; ++i) {
+  for (uint64_t i = 0; i < records; i++) {
     const OwnedKey key{testing::MakeKey(KeyShape::kMixed, random.Uniform(keys)),
                        Tag(1 + random.Uniform(kSequence))};
     const std::string value = Concat("v", key.tag);
@@ -223,13 +223,13 @@ void WalkAtRandom(uint64_t seed, bool live) {
       const OwnedKey key{testing::MakeKey(KeyShape::kMixed, random.Uniform(keys)), Tag(++newer)};
       tables[0].records[key] = "newer";
     }
-    if (merging > 0 && random.OneIn(3) && !tables[merging].MergeOne(&tables.back())) --merging;
+    if (merging > 0 && random.OneIn(3) && !tables[merging].MergeOne(&tables.back())) merging--;
   };
   Merged merged(tables);
   InternalIterator* it = merged.iterator.get();
   auto at = all.end();
   bool valid = false;
-  for (int step = 0; step < 400; ++step) {
+  for (int step = 0; step < 400; step++) {
     disturb();
     OwnedKey target{testing::MakeNearKey(KeyShape::kMixed, &random, keys),
                     Tag(1 + random.Uniform(kSequence))};
@@ -280,13 +280,13 @@ void WalkAtRandom(uint64_t seed, bool live) {
 
 TEST(MergingIterator, AgreesWithASortedMapWhateverTheWalk) {
   const uint64_t seed = testing::TestSeed();
-  for (uint64_t i = 0; i < 300 && !::testing::Test::HasFatalFailure(); ++i)
+  for (uint64_t i = 0; i < 300 && !::testing::Test::HasFatalFailure(); i++)
     WalkAtRandom(seed + i, false);
 }
 
 TEST(MergingIterator, ShowsEachOldRecordOnceWhileTablesChange) {
   const uint64_t seed = testing::TestSeed();
-  for (uint64_t i = 0; i < 300 && !::testing::Test::HasFatalFailure(); ++i)
+  for (uint64_t i = 0; i < 300 && !::testing::Test::HasFatalFailure(); i++)
     WalkAtRandom(seed + i, true);
 }
 

@@ -40,7 +40,7 @@ struct LiveTable {
 
   /// The first record of the list behind `key` (at it, too, if `inclusive`); null at the end.
   const RecordMap::value_type* After(const InternalKey& key, bool inclusive) const {
-    ++searches;
+    searches++;
     const OwnedKey from{std::string(key.user_key), key.tag};
     auto own = inclusive ? records.lower_bound(from) : records.upper_bound(from);
     const RecordMap::value_type* found =
@@ -52,7 +52,7 @@ struct LiveTable {
     return found;
   }
   const RecordMap::value_type* Before(const InternalKey& key, bool inclusive) const {
-    ++searches;
+    searches++;
     const OwnedKey from{std::string(key.user_key), key.tag};
     if (merged_from) {
       const RecordMap::value_type* found = next->Before(key, inclusive);
@@ -60,7 +60,7 @@ struct LiveTable {
     }
     auto own = inclusive ? records.upper_bound(from) : records.lower_bound(from);
     while (own != records.begin()) {
-      --own;
+      own--;
       if (!IsMerged(own->first)) return &*own;
     }
     return nullptr;
@@ -69,7 +69,7 @@ struct LiveTable {
   bool MergeOne(LiveTable* into) {
     auto last = merged_from ? records.lower_bound(*merged_from) : records.end();
     if (last == records.begin()) return false;
-    --last;
+    last--;
     next = into;
     into->records[last->first] = last->second;
     merged_from = last->first;
@@ -117,7 +117,7 @@ class LiveIterator final : public InternalIterator {
   }
   Status status() const override { return status_; }
   Status VerifyChecksum() const override {
-    ++verified_;
+    verified_++;
     if (damaged_ && *damaged_ == OwnedKey{*key_, tag_})
       return Status::Corruption("damaged in the test");
     return Status::OK();
@@ -136,7 +136,7 @@ class LiveIterator final : public InternalIterator {
 
  private:
   void Move(const RecordMap::value_type* record) {
-    ++moves_;
+    moves_++;
     valid_ = record != nullptr;
     // New strings first, so that the old views' memory is not reused before they are freed: ASan
     // sees a view held too long.
@@ -149,7 +149,7 @@ class LiveIterator final : public InternalIterator {
     value_ = std::move(value);
     status_ = Status::OK();
     if (fail_after_ > 1) {
-      --fail_after_;
+      fail_after_--;
     } else if (fail_after_ == 1) {
       valid_ = false;
       status_ = Status::Corruption("failed in the test");

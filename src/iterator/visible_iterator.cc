@@ -261,7 +261,7 @@ class VisibleIterator final : public Iterator {
 
   // Moves source_ back before every version of saved_key_. False after an error.
   bool LeaveSavedKeyBackward() {
-    for (int walked = 0; source_->Valid() && source_->key().user_key >= saved_key_; ++walked) {
+    for (int walked = 0; source_->Valid() && source_->key().user_key >= saved_key_; walked++) {
       if (walked < kWalkedVersionsMax) {
         source_->Prev();
       } else {

@@ -69,8 +69,8 @@ TEST(VisibleIterator, ShowsTheNewestVersionAtOrBelowItsSequence) {
 TEST(VisibleIterator, FindsTheNewestOfManyVersionsBackwards) {
   LiveTable table;
   Put(&table, "a", 1, "a");
-  for (uint64_t s = 10; s < 1000; ++s) Put(&table, "k", s, Concat("k", s));
-  for (uint64_t s = 10; s < 1000; ++s) Put(&table, "l", s, Concat("l", s));
+  for (uint64_t s = 10; s < 1000; s++) Put(&table, "k", s, Concat("k", s));
+  for (uint64_t s = 10; s < 1000; s++) Put(&table, "l", s, Concat("l", s));
   Delete(&table, "l", 1001);
   Put(&table, "m", 5, "m");
   for (uint64_t sequence : {10, 11, 17, 18, 19, 20, 500, 998, 999}) {
@@ -92,7 +92,7 @@ TEST(VisibleIterator, FindsTheNewestOfManyVersionsBackwards) {
 
 TEST(VisibleIterator, WalksKeysOfOneVersionWithOneMoveEach) {
   LiveTable table;
-  for (int k = 0; k < 100; ++k) Put(&table, Concat("k", 1000 + k), 1, "v");
+  for (int k = 0; k < 100; k++) Put(&table, Concat("k", 1000 + k), 1, "v");
   Visible it(&table, kNow);
   it.Forward();
   EXPECT_EQ(it.source->moves(), 101);
@@ -237,8 +237,8 @@ TEST(VisibleIterator, VerifyEndsTheWalkAtADamagedRecordAndOnlyThere) {
 
 TEST(VisibleIterator, AnErrorOfItsSourceEndsTheWalk) {
   LiveTable table;
-  for (int k = 0; k < 10; ++k) Put(&table, Concat("k", k), 1, "v");
-  for (int moves = 1; moves <= 10; ++moves) {
+  for (int k = 0; k < 10; k++) Put(&table, Concat("k", k), 1, "v");
+  for (int moves = 1; moves <= 10; moves++) {
     Visible it(&table, kNow);
     it.source->FailAfter(moves);
     it.Forward();
@@ -302,7 +302,7 @@ void WalkAtRandom(uint64_t seed) {
       if (to_model) model.Put(sequence, key, value);
     }
   };
-  for (uint64_t sequence = 1; sequence <= last; ++sequence) {
+  for (uint64_t sequence = 1; sequence <= last; sequence++) {
     write(&tables[random.Uniform(tables.size())], sequence, true);
   }
   const uint64_t at_sequence = random.OneIn(2) ? last : random.Uniform(last + 1);
@@ -317,7 +317,7 @@ void WalkAtRandom(uint64_t seed) {
                                random.OneIn(2), nullptr);
   auto expected = model.NewIterator(at_sequence, lower, upper);
   uint64_t newer = last;
-  for (int step = 0; step < 300; ++step) {
+  for (int step = 0; step < 300; step++) {
     if (random.OneIn(2)) write(&tables[0], ++newer, false);
     if (random.OneIn(3) && tables.size() > 1) tables[tables.size() - 2].MergeOne(&tables.back());
     const std::string target = random.OneIn(2) ? testing::MakeKey(shape, random.Uniform(keys))
@@ -350,7 +350,7 @@ void WalkAtRandom(uint64_t seed) {
 
 TEST(VisibleIterator, AgreesWithTheModelWhateverTheHistoryAndTheWalk) {
   const uint64_t seed = testing::TestSeed();
-  for (uint64_t i = 0; i < 500 && !::testing::Test::HasFatalFailure(); ++i) WalkAtRandom(seed + i);
+  for (uint64_t i = 0; i < 500 && !::testing::Test::HasFatalFailure(); i++) WalkAtRandom(seed + i);
 }
 
 }  // namespace

@@ -25,10 +25,10 @@ class RecordsTest : public PoolTest {
     Close();
     ASSERT_TRUE(Pool::Remove(options_.part_paths).ok());
     options_.part_paths.clear();
-    for (uint32_t i = 0; i < parts; ++i)
+    for (uint32_t i = 0; i < parts; i++)
       options_.part_paths.push_back(dir_.Sub("pool." + std::to_string(i)));
     Create();
-    for (uint32_t i = 0; i < parts; ++i) appenders_.push_back(NewAppender(i));
+    for (uint32_t i = 0; i < parts; i++) appenders_.push_back(NewAppender(i));
   }
   std::unique_ptr<RecordAppender> NewAppender(uint32_t part = 0) {
     return std::make_unique<RecordAppender>(pool_.get(), part, ChunkKind::kLog, part, 1,

@@ -12,7 +12,7 @@
 namespace lamella {
 
 PmLog::PmLog(Pool* pool, uint32_t shard_count, const std::vector<uint64_t>& next_ordinal) {
-  for (uint32_t i = 0; i < 2 * shard_count; ++i) {
+  for (uint32_t i = 0; i < 2 * shard_count; i++) {
     auto shard = std::make_unique<Shard>();
     const uint64_t ordinal = i < next_ordinal.size() ? next_ordinal[i] : 1;
     shard->appender = std::make_unique<RecordAppender>(
@@ -21,16 +21,16 @@ PmLog::PmLog(Pool* pool, uint32_t shard_count, const std::vector<uint64_t>& next
     shard->end = {ordinal, 0};
     shards_.push_back(std::move(shard));
   }
-  for (size_t i = shards_.size(); i < next_ordinal.size(); ++i)
+  for (size_t i = shards_.size(); i < next_ordinal.size(); i++)
     former_.push_back({next_ordinal[i], 0});
 }
 
-PmLog::Shard* PmLog::Take(size_t first, uint32_t turn, std::mutex Shard::* mutex,
-                          std::unique_lock<std::mutex>* lock) {
+PmLog::Shard* PmLog::Take(size_t first, uint32_t turn, Mutex Shard::* mutex,
+                          std::unique_lock<Mutex>* lock) {
   const size_t count = shards_.size() / 2;
   const int cpu = sched_getcpu();
   const size_t own = (static_cast<size_t>(cpu < 0 ? 0 : cpu) + turn) % count;
-  for (size_t i = 0, at = own; i < count; ++i, at = at + 1 == count ? 0 : at + 1) {
+  for (size_t i = 0, at = own; i < count; i++, at = at + 1 == count ? 0 : at + 1) {
     Shard* shard = shards_[first + at].get();
     *lock = std::unique_lock(shard->*mutex, std::try_to_lock);
     if (lock->owns_lock()) return shard;
@@ -42,7 +42,7 @@ PmLog::Shard* PmLog::Take(size_t first, uint32_t turn, std::mutex Shard::* mutex
 
 std::vector<LogPosition> PmLog::SealAll() {
   std::vector<LogPosition> positions;
-  for (size_t i = 0; i < shards_.size(); ++i) {
+  for (size_t i = 0; i < shards_.size(); i++) {
     // keeps I3
     positions.push_back(i < shards_.size() / 2 ? shards_[i]->appender->Seal() : shards_[i]->end);
   }
@@ -51,12 +51,12 @@ std::vector<LogPosition> PmLog::SealAll() {
 }
 
 void PmLog::LeaveChunks(const std::function<bool(const ChunkRef&)>& leave) {
-  for (size_t i = 0; i < shards_.size(); ++i) {
+  for (size_t i = 0; i < shards_.size(); i++) {
     Shard& shard = *shards_[i];
     const bool large = i >= shards_.size() / 2;
     std::unique_lock staging(shard.staging, std::defer_lock);
     if (large) staging.lock();
-    const std::lock_guard lock(shard.mu);
+    const MutexLock lock(&shard.mu);
     const ChunkRef& open = shard.appender->open_chunk();
     if (open.kind == ChunkKind::kFree || !leave(open)) continue;
     shard.appender->CloseChunk();
@@ -120,7 +120,7 @@ uint64_t ForEachRecord(const Pool& pool, const ChunkRef& chunk, uint64_t from,
 
 uint64_t RecordsLostAtMost(const Pool& pool, PmPtr from, PmPtr to) {
   uint64_t count = 0;
-  for (uint64_t at = from.offset(); at < to.offset(); ++count) {
+  for (uint64_t at = from.offset(); at < to.offset(); count++) {
     const auto* header = pool.At<RecordHeader>({from.part(), at});
     const uint64_t left = to.offset() - at;
     if (!RecordIsPlausible(*header, left))
@@ -172,7 +172,7 @@ struct ShardScan {
 // After a tear only the torn write's own later records may follow: one batch, whose sequence
 // numbers and countdown add up.
 bool IsOneBatch(const std::vector<LogEntry>& entries, size_t from) {
-  for (size_t i = from; i < entries.size(); ++i) {
+  for (size_t i = from; i < entries.size(); i++) {
     const uint64_t ends_at = TagSequence(entries[i].tag) + entries[i].batch_remaining;
     if (ends_at != TagSequence(entries[from].tag) + entries[from].batch_remaining) return false;
   }
@@ -299,7 +299,7 @@ Status ReadLog(const Pool& pool, const std::vector<LogPosition>& boundary, uint6
   std::vector<Damage> damage;
   // a void number is never drawn again
   contents->sequence_seen = std::max(base, gaps.empty() ? 0 : gaps.back().last);
-  for (size_t i = 0; i < shards.size(); ++i) {
+  for (size_t i = 0; i < shards.size(); i++) {
     const LogPosition from = i < boundary.size() ? boundary[i] : LogPosition{};
     contents->next_ordinal[i] = std::max<uint64_t>(1, from.ordinal + 1);
     for (const ChunkRef& chunk : shards[i])
@@ -324,7 +324,7 @@ Status ReadLog(const Pool& pool, const std::vector<LogPosition>& boundary, uint6
   size_t kept = 0;
   contents->sequence_last = base;
   const std::vector<SequenceGap> missing = MissingNumbers(all, base, gaps);
-  for (size_t i = 0; i < all.size() && TagSequence(all[i].tag) < missing.front().first; ++i) {
+  for (size_t i = 0; i < all.size() && TagSequence(all[i].tag) < missing.front().first; i++) {
     // no number is drawn twice
     if (i > 0 && TagSequence(all[i].tag) == TagSequence(all[i - 1].tag)) break;
     if (all[i].batch_remaining != 0) continue;

@@ -22,6 +22,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/random.h"
 #include "base/spare_memory.h"
 #include "log/record_appender.h"
@@ -31,8 +32,8 @@ namespace lamella {
 class PmLog {
  public:
   struct alignas(128) Shard {
-    std::mutex mu;
-    std::mutex staging;                        // of large writes' shards; taken before mu
+    Mutex mu;
+    Mutex staging;                             // of large writes' shards; taken before mu
     std::unique_ptr<RecordAppender> appender;  // guarded by mu; in large writes' shards by staging
     Random random{0};                          // guarded by what guards the appender, as the next
     SpareMemory spare;                         // for the MemTable that its records enter
@@ -56,10 +57,10 @@ class PmLog {
   /// Takes the shard of the CPU that the caller runs on, or, where its holder may have lost the
   /// processor, any that is free: by its lock, and for a large write by `staging`. `turn`: the one
   /// so many after it, for who found no space in those before.
-  Shard* TakeShard(std::unique_lock<std::mutex>* lock, uint32_t turn = 0) {
+  Shard* TakeShard(std::unique_lock<Mutex>* lock, uint32_t turn = 0) {
     return Take(0, turn, &Shard::mu, lock);
   }
-  Shard* TakeShardForLarge(std::unique_lock<std::mutex>* staging, uint32_t turn = 0) {
+  Shard* TakeShardForLarge(std::unique_lock<Mutex>* staging, uint32_t turn = 0) {
     return Take(shards_.size() / 2, turn, &Shard::staging, staging);
   }
   /// How many there are to take from.
@@ -75,8 +76,7 @@ class PmLog {
   void LeaveChunks(const std::function<bool(const ChunkRef&)>& leave);
 
  private:
-  Shard* Take(size_t first, uint32_t turn, std::mutex Shard::* mutex,
-              std::unique_lock<std::mutex>* lock);
+  Shard* Take(size_t first, uint32_t turn, Mutex Shard::* mutex, std::unique_lock<Mutex>* lock);
 
   std::vector<std::unique_ptr<Shard>> shards_;
   std::vector<LogPosition> former_;  // the ends of shards that this session does not write

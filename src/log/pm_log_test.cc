@@ -42,7 +42,7 @@ class PmLogTest : public RecordsTest {
     const std::vector<uint64_t> bytes(count, RecordBytes(1, 4, value.size()));
     EXPECT_TRUE(appender->Prepare(bytes.data(), count, Claimant::kWriter).ok());
     std::vector<PmPtr> places;
-    for (uint32_t i = 0; i < count; ++i) {
+    for (uint32_t i = 0; i < count; i++) {
       places.push_back(appender->Append({.tag = MakeTag(first + i, RecordKind::kPut),
                                          .key = "key!",
                                          .value = value,
@@ -90,7 +90,7 @@ class PmLogTest : public RecordsTest {
   }
   static std::vector<uint64_t> Range(uint64_t first, uint64_t last) {
     std::vector<uint64_t> numbers;
-    for (uint64_t n = first; n <= last; ++n) numbers.push_back(n);
+    for (uint64_t n = first; n <= last; n++) numbers.push_back(n);
     return numbers;
   }
 
@@ -108,14 +108,14 @@ TEST_F(PmLogTest, AnEmptyLogIsItsBase) {
 }
 
 TEST_F(PmLogTest, ShardsAreMergedBySequenceNumber) {
-  for (uint64_t seed = 1; seed <= 6; ++seed) {
+  for (uint64_t seed = 1; seed <= 6; seed++) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
     const auto shards = static_cast<uint32_t>(1 + random.Uniform(5));
     StartAnew(static_cast<uint32_t>(1 + random.Uniform(3)), shards);
     std::map<uint64_t, PmPtr> model;
     uint64_t next = 1;
-    for (int i = 0; i < 300; ++i) {
+    for (int i = 0; i < 300; i++) {
       const auto count = static_cast<uint32_t>(random.OneIn(4) ? 1 + random.Uniform(30) : 1);
       const size_t value_bytes = random.OneIn(20) ? random.Uniform(30000) : random.Uniform(100);
       for (const PmPtr place :
@@ -130,11 +130,11 @@ TEST_F(PmLogTest, ShardsAreMergedBySequenceNumber) {
       EXPECT_EQ(TagSequence(e.tag), expected->first);
       EXPECT_EQ(e.place, expected->second);
       EXPECT_EQ(e.batch_remaining, At(e.place)->header.batch_remaining);
-      ++expected;
+      expected++;
     }
     EXPECT_EQ(contents.sequence_last, next - 1);
     EXPECT_EQ(contents.sequence_seen, next - 1);
-    for (uint32_t i = 0; i < contents.next_ordinal.size(); ++i) {
+    for (uint32_t i = 0; i < contents.next_ordinal.size(); i++) {
       EXPECT_EQ(contents.next_ordinal[i], log_->shard(i).appender->next_ordinal());
     }
   }
@@ -142,7 +142,7 @@ TEST_F(PmLogTest, ShardsAreMergedBySequenceNumber) {
 
 TEST_F(PmLogTest, ShardsAreSpreadOverThePartsOfThePool) {
   StartAnew(3, 7);
-  for (uint32_t i = 0; i < 7; ++i) EXPECT_EQ(Write(i, i + 1)[0].part(), i % 3);
+  for (uint32_t i = 0; i < 7; i++) EXPECT_EQ(Write(i, i + 1)[0].part(), i % 3);
   EXPECT_EQ(Numbers(Read()), Range(1, 7));
 }
 
@@ -160,7 +160,7 @@ TEST_F(PmLogTest, TheRunEndsBeforeTheFirstHole) {  // P3
 }
 
 TEST_F(PmLogTest, ABatchIsWholeOrAbsent) {  // P2
-  for (uint32_t torn = 0; torn < 5; ++torn) {
+  for (uint32_t torn = 0; torn < 5; torn++) {
     StartAnew(1, 2);
     Write(1, 1, 2);
     const std::vector<PmPtr> batch = WriteCut(0, 3, 5);
@@ -174,7 +174,7 @@ TEST_F(PmLogTest, ABatchIsWholeOrAbsent) {  // P2
 }
 
 TEST_F(PmLogTest, ABatchOverChunkBordersIsWholeOrAbsent) {
-  for (uint32_t torn = 0; torn <= 9; ++torn) {
+  for (uint32_t torn = 0; torn <= 9; torn++) {
     StartAnew(1, 1);
     Write(0, 1);
     const std::vector<PmPtr> batch = WriteCut(0, 2, 9, 25000);  // two in a chunk
@@ -218,7 +218,7 @@ TEST_F(PmLogTest, ABoundaryBeyondItsChunkIsCorruption) {
 
 TEST_F(PmLogTest, SealedLinesAreNoDamage) {
   Start(1);
-  for (uint64_t n = 1; n <= 200; ++n) {
+  for (uint64_t n = 1; n <= 200; n++) {
     Write(0, n, 1, n % 70);
     if (n % 3 == 0) log_->SealAll();
   }
@@ -249,7 +249,7 @@ TEST_F(PmLogTest, DamageInABatchThatIsNotTheLastIsCorruption) {
 }
 
 TEST_F(PmLogTest, ATornLastWriteIsNoDamage) {
-  for (uint32_t torn = 0; torn < 6; ++torn) {
+  for (uint32_t torn = 0; torn < 6; torn++) {
     StartAnew(1, 1);
     Write(0, 1);
     const std::vector<PmPtr> batch = WriteCut(0, 2, 6);
@@ -261,7 +261,7 @@ TEST_F(PmLogTest, ATornLastWriteIsNoDamage) {
 // What was durable once and does not validate was damaged, whatever comes after it, and nothing
 // does here: the last record of a full chunk, of an idle shard, of the log.
 TEST_F(PmLogTest, DamageOfTheLastRecordIsNoTear) {  // P1, P5
-  for (int which = 0; which < 3; ++which) {
+  for (int which = 0; which < 3; which++) {
     for (const bool forget : {false, true}) {
       SCOPED_TRACE("record " + std::to_string(which) + (forget ? " after a power cut" : ""));
       StartAnew(1, 2);
@@ -297,7 +297,7 @@ TEST_F(PmLogTest, DamageOfTheLastRecordIsNoTear) {  // P1, P5
 // All of a batch was durable: that what follows the damage is of the same batch does not make it a
 // tear.
 TEST_F(PmLogTest, DamageInADurableLastBatchIsCorruption) {
-  for (uint32_t record = 0; record < 4; ++record) {
+  for (uint32_t record = 0; record < 4; record++) {
     StartAnew(1, 1);
     Write(0, 1);
     Damage(Write(0, 2, 4, 20000)[record]);  // over a chunk's border
@@ -308,11 +308,11 @@ TEST_F(PmLogTest, DamageInADurableLastBatchIsCorruption) {
 // Writes end in any order. A number is lost, and not torn, if any record was drawn after it was
 // published.
 TEST_F(PmLogTest, AHoleBelowWhatWasPublishedIsCorruption) {
-  for (uint64_t hole = 1; hole <= 40; ++hole) {
+  for (uint64_t hole = 1; hole <= 40; hole++) {
     StartAnew(1, 3);
     uint64_t published_last = 0;
     PmPtr lost;
-    for (uint64_t n = 1; n <= 40; ++n) {
+    for (uint64_t n = 1; n <= 40; n++) {
       published_ = n - std::min<uint64_t>(n, 1 + n % 5);
       const PmPtr place = Write(static_cast<uint32_t>(n % 3), n)[0];
       if (n == hole) {
@@ -333,7 +333,7 @@ TEST_F(PmLogTest, AHoleBelowWhatWasPublishedIsCorruption) {
 
 // What a crash left of writes that nobody saw, and what flipped in it since, is nobody's loss.
 TEST_F(PmLogTest, DamageOfVoidRecordsIsNone) {
-  for (uint32_t record = 0; record < 3; ++record) {
+  for (uint32_t record = 0; record < 3; record++) {
     StartAnew(1, 2);
     Write(1, 1, 2);
     Erase(WriteCut(1, 3)[0]);
@@ -412,7 +412,7 @@ TEST_F(PmLogTest, TheGapsEndIsSeenThoughNoRecordShowsIt) {
 // A batch that a crash tore stays in the log, void, while later sessions write behind it: it is no
 // damage to them either.
 TEST_F(PmLogTest, ATornBatchOfAnEarlierSessionIsNoDamage) {
-  for (uint32_t torn = 0; torn < 4; ++torn) {
+  for (uint32_t torn = 0; torn < 4; torn++) {
     StartAnew(1, 1);
     Write(0, 1, 2);
     Erase(WriteCut(0, 3, 4)[torn]);
@@ -456,7 +456,7 @@ TEST_F(PmLogTest, AHoleWhereAnEarlierRecoveryHadNoneIsCorruption) {
 // Sessions that end in crashes, over and over: what was acknowledged is kept, and no number is
 // drawn twice.
 TEST_F(PmLogTest, NoNumberIsDrawnAgainOverManyCrashes) {
-  for (uint64_t seed = 1; seed <= 20; ++seed) {
+  for (uint64_t seed = 1; seed <= 20; seed++) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
     StartAnew(1, 3);
@@ -464,11 +464,11 @@ TEST_F(PmLogTest, NoNumberIsDrawnAgainOverManyCrashes) {
     std::vector<uint64_t> kept;
     Gaps gaps;
     uint64_t next = 1;
-    for (int session = 0; session < 8; ++session) {
+    for (int session = 0; session < 8; session++) {
       for (uint64_t i = random.Uniform(12); i-- > 0;) {
         const auto count = static_cast<uint32_t>(1 + random.Uniform(4));
         Write(static_cast<uint32_t>(random.Uniform(3)), next, count);
-        for (uint32_t k = 0; k < count; ++k) {
+        for (uint32_t k = 0; k < count; k++) {
           ASSERT_TRUE(drawn.insert(next).second);
           kept.push_back(next++);
         }
@@ -476,19 +476,19 @@ TEST_F(PmLogTest, NoNumberIsDrawnAgainOverManyCrashes) {
       // The crash: of the last write of each shard anything may be missing, from the first number
       // lost on nothing counts.
       uint64_t first_lost = UINT64_MAX;
-      for (uint32_t shard = 0; shard < 3; ++shard) {
+      for (uint32_t shard = 0; shard < 3; shard++) {
         const uint64_t lost_count = random.Uniform(3);
         if (lost_count == 0) continue;
         const auto count = static_cast<uint32_t>(1 + random.Uniform(4));
         std::vector<PmPtr> batch = WriteCut(shard, next, count);
-        for (uint32_t k = 0; k < count; ++k) ASSERT_TRUE(drawn.insert(next + k).second);
+        for (uint32_t k = 0; k < count; k++) ASSERT_TRUE(drawn.insert(next + k).second);
         if (lost_count == 1) {
           const uint64_t k = random.Uniform(count);
           Erase(batch[k]);
           drawn.erase(next + k);  // no trace is left of it
           first_lost = std::min(first_lost, next);
         } else if (next < first_lost) {
-          for (uint32_t k = 0; k < count; ++k) kept.push_back(next + k);
+          for (uint32_t k = 0; k < count; k++) kept.push_back(next + k);
         }
         next += count;
       }
@@ -505,22 +505,22 @@ TEST_F(PmLogTest, NoNumberIsDrawnAgainOverManyCrashes) {
 }
 
 TEST(SequenceGaps, AgreeWithASetOfNumbers) {
-  for (uint64_t seed = 1; seed <= 200; ++seed) {
+  for (uint64_t seed = 1; seed <= 200; seed++) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
     Gaps gaps;
     std::set<uint64_t> model;
-    for (int step = 0; step < 12; ++step) {
+    for (int step = 0; step < 12; step++) {
       const uint64_t void_last = gaps.empty() ? 0 : gaps.back().last;
       const uint64_t seen = void_last + random.Uniform(20) * random.Uniform(2);
       const uint64_t last = random.Uniform(seen + 1);
-      for (uint64_t n = last + 1; n <= seen; ++n) model.insert(n);
+      for (uint64_t n = last + 1; n <= seen; n++) model.insert(n);
       AddGap(&gaps, last, seen);
-      for (uint64_t n = 0; n < 260; ++n) {
+      for (uint64_t n = 0; n < 260; n++) {
         ASSERT_EQ(IsVoid(gaps, n), model.contains(n))
             << n << " after (" << last << ", " << seen << "]";
       }
-      for (size_t i = 0; i < gaps.size(); ++i) {
+      for (size_t i = 0; i < gaps.size(); i++) {
         EXPECT_LE(gaps[i].first, gaps[i].last);
         if (i > 0) {
           EXPECT_LT(gaps[i - 1].last, gaps[i].last) << "they ascend";
@@ -544,13 +544,13 @@ TEST(SequenceGaps, ARecoveryThatCrashedAddsItsGapOnce) {
   EXPECT_EQ(gaps.size(), 1u);
   AddGap(&gaps, 20, 25);  // nothing was written between
   AddGap(&gaps, 10, 25);
-  for (uint64_t n = 0; n < 30; ++n) EXPECT_EQ(IsVoid(gaps, n), n > 10 && n <= 25) << n;
+  for (uint64_t n = 0; n < 30; n++) EXPECT_EQ(IsVoid(gaps, n), n > 10 && n <= 25) << n;
 }
 
 TEST_F(PmLogTest, ForEachRecordTellsDamageAndGoesOnBehindIt) {
   Start(1);
   std::vector<PmPtr> places;
-  for (uint64_t n = 1; n <= 10; ++n) places.push_back(Write(0, n, 1, 40)[0]);
+  for (uint64_t n = 1; n <= 10; n++) places.push_back(Write(0, n, 1, 40)[0]);
   ChunkRef chunk;
   ASSERT_TRUE(OwningChunk(*pool_, places[0], &chunk));
   Damage(places[3]);
@@ -583,10 +583,10 @@ TEST_F(PmLogTest, WhatShardsWriteConcurrentlyIsReadBackInOrder) {
   Start(kThreads);
   std::atomic<uint64_t> next{1};
   std::vector<std::thread> threads;
-  for (uint32_t t = 0; t < kThreads; ++t) {
+  for (uint32_t t = 0; t < kThreads; t++) {
     threads.emplace_back([&, t] {
       Random random(t);
-      for (int i = 0; i < kWrites; ++i) {
+      for (int i = 0; i < kWrites; i++) {
         PmLog::Shard& shard = log_->shard(static_cast<uint32_t>(random.Uniform(kThreads)));
         const std::lock_guard lock(shard.mu);
         if (!shard.appender->Prepare(RecordBytes(0, 8, 0), Claimant::kWriter).ok()) return;

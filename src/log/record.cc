@@ -54,7 +54,7 @@ std::string DescribePlace(const Pool& pool, PmPtr place) {
 }
 
 bool OwningChunk(const Pool& pool, PmPtr place, ChunkRef* chunk) {
-  for (uint32_t index = pool.ChunkIndex(place);; --index) {
+  for (uint32_t index = pool.ChunkIndex(place);; index--) {
     if (!pool.Describe(place.part(), index, chunk)) return false;
     // a record within a run belongs to the chunk that starts it
     if (chunk->kind != ChunkKind::kRunTail) return true;

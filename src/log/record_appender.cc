@@ -53,7 +53,7 @@ Status RecordAppender::Prepare(const uint64_t* record_bytes, size_t count, Claim
   // claims what is missing.
   size_t used = prepared_used_;
   uint64_t room = chunk_end_ - tail_;
-  for (size_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < count; i++) {
     while (record_bytes[i] > room) {
       if (used == prepared_.size()) {
         const auto needed = static_cast<uint32_t>((record_bytes[i] + pool_->chunk_bytes() - 1) /
@@ -69,13 +69,13 @@ Status RecordAppender::Prepare(const uint64_t* record_bytes, size_t count, Claim
         Status s = pool_->ClaimExtent(part_, kind_, owner_, next_ordinal_, needed, wanted, claimant,
                                       &persister_, &chunk);
         if (!s.ok()) return s;
-        ++next_ordinal_;
+        next_ordinal_++;
         claimed_bytes_ += uint64_t{chunk.run_chunks} * pool_->chunk_bytes();
         claimed_ = std::min(claimed_ + chunk.run_chunks, pool_->run_chunks_max());
         prepared_.push_back(chunk);
       }
       room = uint64_t{prepared_[used].run_chunks} * pool_->chunk_bytes();
-      ++used;
+      used++;
     }
     room -= record_bytes[i];
   }

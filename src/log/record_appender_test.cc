@@ -64,7 +64,7 @@ class RecordAppenderTest : public RecordsTest {
     EXPECT_TRUE(At(place)->value() == expected.value) << expected.key;
     EXPECT_EQ(At(place)->height(), expected.height);
     EXPECT_EQ(At(place)->header.batch_remaining, expected.batch_remaining);
-    for (uint32_t layer = 0; layer < expected.height; ++layer)
+    for (uint32_t layer = 0; layer < expected.height; layer++)
       EXPECT_EQ(At(place)->link_word(layer), 0u);
   }
 
@@ -111,10 +111,10 @@ TEST_F(RecordAppenderTest, ABatchOverChunkBordersIsOneFence) {
                        .height = 1,
                        .batch_remaining = kCount - 1 - i};
   };
-  for (uint32_t i = 0; i < kCount; ++i) places.push_back(log()->Append(input(i)));
+  for (uint32_t i = 0; i < kCount; i++) places.push_back(log()->Append(input(i)));
   log()->Commit();
   EXPECT_EQ(watch_.fences(), before + 1);
-  for (uint32_t i = 0; i < kCount; ++i) ExpectRecord(places[i], input(i));
+  for (uint32_t i = 0; i < kCount; i++) ExpectRecord(places[i], input(i));
   EXPECT_EQ(Owned().size(), (kCount + 2) / 3);
 }
 
@@ -150,7 +150,7 @@ TEST_F(RecordAppenderTest, ChunksAreTakenInTheOrderOfTheirOrdinals) {
   const std::string value(30000, 'x');
   uint64_t ordinal = 0;
   uint32_t last = UINT32_MAX;
-  for (uint64_t i = 1; i <= 20; ++i) {
+  for (uint64_t i = 1; i <= 20; i++) {
     ChunkRef chunk;
     ASSERT_TRUE(OwningChunk(*pool_, Add(Input(i, "k", value)), &chunk));
     EXPECT_EQ(chunk.kind, ChunkKind::kLog);
@@ -213,7 +213,7 @@ TEST_F(RecordAppenderTest, AFlippedBitOfWhatIsSaidToBeWholeSaysNothing) {
   const uint64_t bytes = WholeBytes(*pool_, chunk);
   EXPECT_EQ(bytes, RecordBytes(0, 1, 50000));
   PmWord& word = pool_->DescriptorOf(place)->whole_bytes;
-  for (uint32_t bit = 0; bit < 64; ++bit) {
+  for (uint32_t bit = 0; bit < 64; bit++) {
     word.fetch_xor(uint64_t{1} << bit);
     EXPECT_EQ(WholeBytes(*pool_, chunk), 0u) << bit;
     word.fetch_xor(uint64_t{1} << bit);
@@ -233,7 +233,7 @@ TEST_F(RecordAppenderTest, AFullPoolIsNoSpaceAndWhatWasClaimedServesLaterRecords
   EXPECT_GT(claimed, 4u);
   EXPECT_TRUE(log()->Prepare(sizes.data(), sizes.size(), Claimant::kWriter).IsNoSpace());
   EXPECT_EQ(Owned().size(), claimed) << "asking again takes no more";
-  for (uint64_t i = 1; i <= claimed; ++i)
+  for (uint64_t i = 1; i <= claimed; i++)
     ExpectRecord(Add(Input(i, "k", value)), Input(i, "k", value));
   EXPECT_EQ(Owned().size(), claimed);
   EXPECT_TRUE(log()->Prepare(sizes[0], Claimant::kWriter).IsNoSpace());
@@ -244,7 +244,7 @@ TEST_F(RecordAppenderTest, AFullPoolIsNoSpaceAndWhatWasClaimedServesLaterRecords
 // The bytes of what was committed are never stored to again (I2), and every record reads back,
 // whatever the sizes, commits and seals around it; ForEachRecord finds them all, in order.
 TEST_F(RecordAppenderTest, RandomRecordsReadBackWhateverTheirSizesCommitsAndSeals) {
-  for (uint64_t seed = 1; seed <= 8; ++seed) {
+  for (uint64_t seed = 1; seed <= 8; seed++) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
     watch_ = StoreWatch();
@@ -254,7 +254,7 @@ TEST_F(RecordAppenderTest, RandomRecordsReadBackWhateverTheirSizesCommitsAndSeal
         model;
     std::vector<PmPtr> open;
     uint64_t sequence = 0;
-    for (int step = 0; step < 400; ++step) {
+    for (int step = 0; step < 400; step++) {
       const std::string key = testing::MakeKey(testing::KeyShape::kMixed, random.Uniform(1000));
       const size_t size = random.OneIn(100)  ? random.Uniform(3 * kChunkBytesMin)
                           : random.OneIn(10) ? random.Uniform(20000)
@@ -293,7 +293,7 @@ TEST_F(RecordAppenderTest, RandomRecordsReadBackWhateverTheirSizesCommitsAndSeal
       ForEachRecord(
           *pool_, chunk, 0,
           [&](const Record* record, PmPtr place) {
-            ++found;
+            found++;
             EXPECT_TRUE(model.contains(place));
             EXPECT_EQ(record->sequence(), ++last);
           },
@@ -307,19 +307,19 @@ TEST_F(RecordAppenderTest, RandomRecordsReadBackWhateverTheirSizesCommitsAndSeal
 // In two steps a record is the same, wherever its header is by then: in the stage, on the medium,
 // or half and half.
 TEST_F(RecordAppenderTest, AStagedRecordIsCompletedWhereverItsHeaderIs) {
-  for (uint64_t seed = 1; seed <= 8; ++seed) {
+  for (uint64_t seed = 1; seed <= 8; seed++) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
     watch_ = StoreWatch();
     CreateParts(1);
     uint64_t sequence = 0;
-    for (int step = 0; step < 60; ++step) {
+    for (int step = 0; step < 60; step++) {
       const uint64_t count = 1 + random.Uniform(12);
       std::vector<std::string> keys;
       std::vector<std::string> values;
       std::vector<uint64_t> bytes;
       std::vector<uint32_t> heights;
-      for (uint64_t i = 0; i < count; ++i) {
+      for (uint64_t i = 0; i < count; i++) {
         keys.push_back(testing::MakeKey(testing::KeyShape::kMixed, random.Uniform(1000)));
         values.push_back(
             testing::MakeValue(step, random.Uniform(random.OneIn(4) ? 3 * kChunkBytesMin : 3000)));
@@ -328,15 +328,15 @@ TEST_F(RecordAppenderTest, AStagedRecordIsCompletedWhereverItsHeaderIs) {
       }
       ASSERT_TRUE(log()->Prepare(bytes.data(), bytes.size(), Claimant::kWriter).ok());
       std::vector<StagedRecord> staged;
-      for (uint64_t i = 0; i < count; ++i)
+      for (uint64_t i = 0; i < count; i++)
         staged.push_back(log()->Stage(Input(0, keys[i], values[i], heights[i])));
-      for (uint64_t i = 0; i < count; ++i) {
+      for (uint64_t i = 0; i < count; i++) {
         ASSERT_FALSE(VerifyRecord(*pool_, staged[i].place).ok())
             << "a record without a header is none";
         log()->Complete(staged[i], Input(sequence + 1 + i, keys[i], values[i], heights[i]));
       }
       log()->Commit();
-      for (uint64_t i = 0; i < count; ++i) {
+      for (uint64_t i = 0; i < count; i++) {
         const Status s = VerifyRecord(*pool_, staged[i].place);
         ASSERT_TRUE(s.ok()) << s.ToString();
         ExpectRecord(staged[i].place, Input(++sequence, keys[i], values[i], heights[i]));
@@ -376,7 +376,7 @@ TEST_F(RecordAppenderTest, OnlyCommitMakesRecordsDurable) {
     void OnSync(const void*, size_t, const Site&) override {}
     /// True if the medium holds the bytes at [p, p + n) as they are now.
     bool Holds(const char* p, size_t n) const {
-      for (size_t i = 0; i < n; ++i) {
+      for (size_t i = 0; i < n; i++) {
         const auto at = reinterpret_cast<uintptr_t>(p + i);
         const auto line = lines_.find(at & ~uintptr_t{kLineBytes - 1});
         if (line == lines_.end() || line->second[at % kLineBytes] != p[i]) return false;
@@ -394,7 +394,7 @@ TEST_F(RecordAppenderTest, OnlyCommitMakesRecordsDurable) {
   Random random(3);
   std::vector<PmPtr> places;
   size_t durable_count = 0;
-  for (uint64_t i = 1; i <= 300; ++i) {
+  for (uint64_t i = 1; i <= 300; i++) {
     const std::string value = testing::MakeValue(i, random.Uniform(random.OneIn(20) ? 20000 : 150));
     places.push_back(Append(log(), Input(i, "some key", value, 2)));
     if (random.OneIn(3)) {
@@ -402,7 +402,7 @@ TEST_F(RecordAppenderTest, OnlyCommitMakesRecordsDurable) {
       durable_count = places.size();
       if (random.OneIn(4)) log()->Seal();
     }
-    for (size_t k = durable_count >= 20 ? durable_count - 20 : 0; k < durable_count; ++k) {
+    for (size_t k = durable_count >= 20 ? durable_count - 20 : 0; k < durable_count; k++) {
       ASSERT_TRUE(durable.Holds(pool_->Address(places[k]), At(places[k])->bytes()))
           << "record " << k;
     }

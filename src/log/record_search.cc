@@ -12,7 +12,7 @@ namespace {
 // Copies whole words, each in one load: others may store into some of them meanwhile (I2).
 void CopyWords(const char* from, uint64_t bytes, void* to) {
   auto* words = reinterpret_cast<uint64_t*>(const_cast<char*>(from));
-  for (uint64_t i = 0; i < bytes / sizeof(uint64_t); ++i) {
+  for (uint64_t i = 0; i < bytes / sizeof(uint64_t); i++) {
     static_cast<uint64_t*>(to)[i] = std::atomic_ref(words[i]).load(std::memory_order_relaxed);
   }
 }

@@ -58,13 +58,13 @@ std::string Headers(size_t bytes, uint32_t value_size) {
 }
 
 TEST_F(RecordSearchTest, FindsWhatEachPlaceByItselfSays) {
-  for (uint64_t seed = 1; seed <= 10; ++seed) {
+  for (uint64_t seed = 1; seed <= 10; seed++) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
     CreateParts(1);
     PmPtr first;
     std::vector<PmPtr> places;
-    for (int i = 0; i < 60; ++i) {
+    for (int i = 0; i < 60; i++) {
       const size_t bytes = random.OneIn(10) ? random.Uniform(20000) : random.Uniform(300);
       const std::string value = random.OneIn(4)
                                     ? Headers(bytes, static_cast<uint32_t>(random.Uniform(60000)))
@@ -86,17 +86,17 @@ TEST_F(RecordSearchTest, FindsWhatEachPlaceByItselfSays) {
 TEST_F(RecordSearchTest, LinksMayChangeMeanwhile) {
   std::vector<PmPtr> places;
   const PmPtr torn = Put(Headers(600, 30000));
-  for (int i = 0; i < 300; ++i) places.push_back(Put("value", 12));
+  for (int i = 0; i < 300; i++) places.push_back(Put("value", 12));
   Tear(torn);
   const ChunkRef chunk = ChunkOf(torn);
   RecordSearch search(*pool_, chunk);
   uint64_t at = search.FirstFrom(0);  // the words in the value made it sum what lies far behind
   size_t found = 0;
   for (; at != search.end() && ChunkOf(places[found]).index == chunk.index;
-       at = search.FirstFrom(at + 8), ++found) {
+       at = search.FirstFrom(at + 8), found++) {
     ASSERT_EQ(search.PlaceAt(at), places[found]);
     for (const PmPtr place : places) {
-      for (uint32_t layer = 0; layer < 12; ++layer) At(place)->link(layer)->fetch_add(1 + layer);
+      for (uint32_t layer = 0; layer < 12; layer++) At(place)->link(layer)->fetch_add(1 + layer);
     }
   }
   EXPECT_GT(found, 200u);

@@ -137,7 +137,7 @@ TEST_F(RecordTest, EveryFlippedBitOfHeaderKeyAndValueIsNoticed) {
   const size_t content_bits = 8 * (5 + 20);
   const size_t bits = 8 * At(place)->bytes();
   ASSERT_TRUE(VerifyRecord(*pool_, place).ok());
-  for (size_t bit = 0; bit < bits; ++bit) {
+  for (size_t bit = 0; bit < bits; bit++) {
     const bool mark = bit / 8 == offsetof(RecordHeader, mark);
     const bool link = bit >= kHeaderBits && bit < kHeaderBits + links_bits;
     const bool padding = bit >= kHeaderBits + links_bits + content_bits;
@@ -157,7 +157,7 @@ TEST_F(RecordTest, TheObsoleteMarkIsNoPartOfTheRecord) {
   EXPECT_TRUE(At(place)->obsolete());
   EXPECT_TRUE(VerifyRecord(*pool_, place).ok());
   for (const bool marked : {true, false}) {
-    for (uint32_t bit = 0; bit < 8; ++bit) {
+    for (uint32_t bit = 0; bit < 8; bit++) {
       At(place)->header.mark ^= static_cast<uint8_t>(1 << bit);
       EXPECT_EQ(At(place)->obsolete(), marked) << "bit " << bit;
       At(place)->header.mark ^= static_cast<uint8_t>(1 << bit);
@@ -220,7 +220,7 @@ TEST_F(RecordTest, ImpossibleHeadersAreNotPlausible) {
 
 TEST(RecordLink, EncodesEveryPlace) {
   Random random(1);
-  for (int i = 0; i < 10000; ++i) {
+  for (int i = 0; i < 10000; i++) {
     const PmPtr to(static_cast<uint32_t>(random.Uniform(kPoolPartsMax)),
                    random.Next() & PmPtr::kOffsetMask);
     PmPtr decoded;
@@ -235,12 +235,12 @@ TEST(RecordLink, EncodesEveryPlace) {
 TEST(RecordLink, EveryFlippedBitIsNoticed) {
   Random random(2);
   std::vector<uint64_t> words = {kEndLink, EncodeLink(PmPtr(15, PmPtr::kOffsetMask))};
-  for (int i = 0; i < 1000; ++i) {
+  for (int i = 0; i < 1000; i++) {
     words.push_back(EncodeLink(
         PmPtr(static_cast<uint32_t>(random.Uniform(16)), random.Next() & PmPtr::kOffsetMask)));
   }
   for (const uint64_t word : words) {
-    for (int bit = 0; bit < 64; ++bit) {
+    for (int bit = 0; bit < 64; bit++) {
       PmPtr ignored;
       ASSERT_FALSE(DecodeLink(word ^ (uint64_t{1} << bit), &ignored))
           << std::hex << word << " bit " << std::dec << bit;

@@ -259,7 +259,7 @@ std::optional<bool> HeadTree::FindVersionWithin(const InternalKey& target, uint3
   for (;;) {
     NodeState s;
     const Leaf* leaf = FindLeaf(probe, false, &s, nullptr, nullptr);
-    for (uint32_t leaves = 0;; ++leaves) {
+    for (uint32_t leaves = 0;; leaves++) {
       if (leaves > leaves_max) return std::nullopt;
       const uint32_t i = CountBefore<false>(leaf, s, probe);
       if (i < s.count()) {
@@ -293,7 +293,7 @@ bool HeadTree::CopyLeafBefore(Probe probe, Entry* entries, uint32_t* count, Leaf
     const Leaf* leaf = FindLeaf(probe, !inclusive, &s, &fence, &has_fence);
     const uint32_t n =
         inclusive ? CountBefore<true>(leaf, s, probe) : CountBefore<false>(leaf, s, probe);
-    for (uint32_t i = 0; i < n; ++i) entries[i] = leaf->At(s, i);
+    for (uint32_t i = 0; i < n; i++) entries[i] = leaf->At(s, i);
     *next = leaf->Next(s);
     if (!leaf->Validate(s)) continue;
     *count = n;
@@ -431,7 +431,7 @@ bool HeadTree::Split(Inner* parent, Node* node, bool at_end, SpareMemory* spare)
 // What a split at `from` moves to the right; null where there is no memory.
 HeadTree::Node* HeadTree::MakeRight(const Node* node, uint32_t from, SpareMemory* spare) {
   const auto fill = [&](Node* right, uint32_t first) {
-    for (uint32_t slot = first; slot < kFanout; ++slot)
+    for (uint32_t slot = first; slot < kFanout; slot++)
       right->PutSlot(slot - first, node->AtSlot(slot));
     right->Set(right->mine().Next(kFanout - first, Node::kNoHole, 0));
   };
@@ -447,7 +447,7 @@ HeadTree::Node* HeadTree::MakeRight(const Node* node, uint32_t from, SpareMemory
   const Inner* inner = static_cast<const Inner*>(node);
   Inner* right = Allocate<Inner>(spare);
   if (right == nullptr) return nullptr;
-  for (uint32_t i = from + 1; i <= kFanout; ++i) {  // the separator itself moves up
+  for (uint32_t i = from + 1; i <= kFanout; i++) {  // the separator itself moves up
     right->children[i - from - 1].store(inner->children[i].load(std::memory_order_relaxed),
                                         std::memory_order_relaxed);
   }
@@ -496,7 +496,7 @@ void HeadTree::Iterator::EnterLeaf(const Leaf* leaf) {
     const Leaf* next;
     do {
       s = leaf->Read();
-      for (uint32_t i = 0; i < s.count(); ++i) entries_[i] = leaf->At(s, i);
+      for (uint32_t i = 0; i < s.count(); i++) entries_[i] = leaf->At(s, i);
       next = leaf->Next(s);
     } while (!leaf->Validate(s));
     count_ = s.count();
@@ -532,7 +532,7 @@ void HeadTree::Iterator::Seek(const InternalKey& target) {
     NodeState s;
     const Leaf* leaf = tree_->FindLeaf(probe, false, &s, nullptr, nullptr);
     const uint32_t at = tree_->CountBefore<false>(leaf, s, probe);
-    for (uint32_t i = 0; i < s.count(); ++i) entries_[i] = leaf->At(s, i);
+    for (uint32_t i = 0; i < s.count(); i++) entries_[i] = leaf->At(s, i);
     next_ = leaf->Next(s);
     if (!leaf->Validate(s)) continue;
     count_ = s.count();
@@ -554,7 +554,7 @@ void HeadTree::Iterator::Next() {
 
 void HeadTree::Iterator::Prev() {
   if (index_ > 0) {
-    --index_;
+    index_--;
     return;
   }
   const Entry first = entries_[0];

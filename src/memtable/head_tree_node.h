@@ -102,7 +102,7 @@ struct HeadTree::Node {
   /// node, each entry's right child goes with it; null for a leaf.
   void MoveHoleDown(uint32_t to, std::atomic<Node*>* children) {
     State s = mine();
-    for (uint32_t hole = s.hole() == kNoHole ? s.count() : s.hole(); hole > to; --hole) {
+    for (uint32_t hole = s.hole() == kNoHole ? s.count() : s.hole(); hole > to; hole--) {
       CopySlot(hole - 1, hole);
       if (children != nullptr) {
         children[hole + 1].store(children[hole].load(std::memory_order_relaxed),
@@ -114,7 +114,7 @@ struct HeadTree::Node {
   /// Shifts entries down until the hole is at slot `to`.
   void MoveHoleUp(uint32_t to) {
     State s = mine();
-    for (uint32_t hole = s.hole(); hole < to; ++hole) {
+    for (uint32_t hole = s.hole(); hole < to; hole++) {
       CopySlot(hole + 1, hole);
       Set(s = s.Next(s.count(), hole + 1, s.side()));
     }
@@ -139,7 +139,7 @@ struct HeadTree::Node {
   /// zero (I3).
   void Truncate(uint32_t count, uint32_t side, uint32_t used) {
     Set(mine().Next(count, kNoHole, side));
-    for (uint32_t slot = count; slot < used; ++slot) PutSlot(slot, Entry{});
+    for (uint32_t slot = count; slot < used; slot++) PutSlot(slot, Entry{});
   }
 };
 

@@ -69,7 +69,7 @@ class HeadTreeTest : public ::testing::Test {
   static Node* Root(const HeadTree& tree) { return tree.root_.load(); }
   static std::vector<Node*> Nodes(Node* top) {
     std::vector<Node*> nodes{top};
-    for (uint32_t i = 0; !top->leaf && i <= top->mine().count(); ++i) {
+    for (uint32_t i = 0; !top->leaf && i <= top->mine().count(); i++) {
       const auto below = Nodes(const_cast<Node*>(static_cast<Inner*>(top)->Child(top->mine(), i)));
       nodes.insert(nodes.end(), below.begin(), below.end());
     }
@@ -79,7 +79,7 @@ class HeadTreeTest : public ::testing::Test {
   static std::pair<Inner*, Leaf*> LeafOf(const HeadTree& tree, uint32_t count) {
     for (Node* node : Nodes(Root(tree))) {
       if (node->leaf || node->mine().count() == kFanout) continue;
-      for (uint32_t i = 0; i <= node->mine().count(); ++i) {
+      for (uint32_t i = 0; i <= node->mine().count(); i++) {
         auto* child = const_cast<Node*>(static_cast<Inner*>(node)->Child(node->mine(), i));
         if (child->leaf && child->mine().count() == count)
           return {static_cast<Inner*>(node), static_cast<Leaf*>(child)};
@@ -112,7 +112,7 @@ class HeadTreeTest : public ::testing::Test {
     }
     wrong += at.Valid() ? 1 : 0;
     at.SeekToLast();
-    for (auto expected = model.rbegin(); expected != model.rend(); ++expected) {
+    for (auto expected = model.rbegin(); expected != model.rend(); expected++) {
       wrong += at.Valid() && at.entry().place() == expected->second ? 0 : 1;
       if (at.Valid()) at.Prev();
     }
@@ -174,14 +174,14 @@ std::string Hex(uint64_t n) {
 TEST_F(HeadTreeTest, ADamagedLongKeyIsNoCrash) {
   HeadTree tree(pool_.get());
   std::vector<PmPtr> places;
-  for (int i = 0; i < 100; ++i) {
+  for (int i = 0; i < 100; i++) {
     const std::string key = "sixteen bytes !!" + std::to_string(i);
     places.push_back(AddRecord(key, MakeTag(1, RecordKind::kPut)));
     tree.Insert(key, MakeTag(1, RecordKind::kPut), places.back());
   }
   for (int i = 0; i < 100; i += 7)
     pool_->At<Record>(places[i])->header.key_size = static_cast<uint16_t>(i % 20);
-  for (int i = 0; i < 100; ++i) {
+  for (int i = 0; i < 100; i++) {
     const std::string key = "sixteen bytes !!" + std::to_string(i);
     HeadTree::Entry found;
     tree.FindVersion({key, kTagFirst}, &found);
@@ -196,7 +196,7 @@ TEST_F(HeadTreeTest, AgreesWithASortedMapOnTrickyKeys) {
   Random random(17);
   HeadTree tree(pool_.get());
   Model model;
-  for (uint64_t i = 1; i <= 5000; ++i) {
+  for (uint64_t i = 1; i <= 5000; i++) {
     const std::string key = TrickyKey(&random);
     const uint64_t tag = MakeTag(i, RecordKind::kPut);
     const PmPtr place = AddRecord(key, tag);
@@ -213,13 +213,13 @@ TEST_F(HeadTreeTest, AgreesWithASortedMapOnTrickyKeys) {
   }
   EXPECT_FALSE(at.Valid());
   at.SeekToLast();
-  for (auto expected = model.rbegin(); expected != model.rend(); ++expected) {
+  for (auto expected = model.rbegin(); expected != model.rend(); expected++) {
     ASSERT_TRUE(at.Valid());
     ASSERT_EQ(at.entry().place(), expected->second);
     at.Prev();
   }
   EXPECT_FALSE(at.Valid());
-  for (int i = 0; i < 5000; ++i) {
+  for (int i = 0; i < 5000; i++) {
     const std::string key = TrickyKey(&random);
     const uint64_t tag = SeekTag(random.Next() % 5200);
     const auto after = model.lower_bound({key, tag});
@@ -247,13 +247,13 @@ TEST_F(HeadTreeTest, AgreesWithASortedMapOnTrickyKeys) {
 TEST_F(HeadTreeTest, RemovedEntriesAreGoneAndEmptyLeavesArePassed) {
   HeadTree tree(pool_.get());
   std::vector<PmPtr> places;
-  for (uint64_t i = 0; i < 2000; ++i) {
+  for (uint64_t i = 0; i < 2000; i++) {
     places.push_back(AddRecord(Hex(i), MakeTag(i + 1, RecordKind::kPut)));
     tree.Insert(Hex(i), MakeTag(i + 1, RecordKind::kPut), places.back());
   }
   EXPECT_FALSE(tree.Remove({Hex(100), MakeTag(101, RecordKind::kPut)}, places[99]))
       << "another address is not removed";
-  for (uint64_t i = 100; i < 1900; ++i)
+  for (uint64_t i = 100; i < 1900; i++)
     EXPECT_TRUE(tree.Remove({Hex(i), MakeTag(i + 1, RecordKind::kPut)}, places[i]));
   EXPECT_EQ(tree.count(), 200u);
   HeadTree::Iterator at(&tree);
@@ -272,7 +272,7 @@ TEST_F(HeadTreeTest, ASeparatorOutlivesItsRecord) {
   HeadTree tree(pool_.get());
   const std::string prefix = "a prefix of more than sixteen bytes ";
   std::vector<PmPtr> places;
-  for (uint64_t i = 0; i < 500; ++i) {
+  for (uint64_t i = 0; i < 500; i++) {
     places.push_back(AddRecord(prefix + Hex(i), MakeTag(i + 1, RecordKind::kPut)));
     tree.Insert(prefix + Hex(i), MakeTag(i + 1, RecordKind::kPut), places.back());
   }
@@ -293,7 +293,7 @@ TEST_F(HeadTreeTest, ReadersPassEveryLock) {
   Random random(5);
   HeadTree tree(pool_.get());
   Model model;
-  for (uint64_t i = 1; i <= 3000; ++i)
+  for (uint64_t i = 1; i <= 3000; i++)
     Add(&tree, &model, TrickyKey(&random), MakeTag(i, RecordKind::kPut));
   for (Node* node : Nodes(Root(tree))) node->lock.lock();
   EXPECT_EQ(Disagreements(tree, model), 0);
@@ -304,7 +304,7 @@ TEST_F(HeadTreeTest, ReadersPassAnInsertThatStoppedAnywhere) {  // N1
   for (const uint32_t position : {0u, 1u, 7u, 19u, 20u}) {
     HeadTree tree(pool_.get());
     Model model;
-    for (uint64_t i = 0; i < 20; ++i)
+    for (uint64_t i = 0; i < 20; i++)
       Add(&tree, &model, Hex(2 * i + 1), MakeTag(i + 1, RecordKind::kPut));
     Node* leaf = Root(tree);
     const std::string key = Hex(2 * position);
@@ -329,7 +329,7 @@ TEST_F(HeadTreeTest, ReadersPassARemovalThatStoppedAnywhere) {  // N1
   for (const uint32_t position : {0u, 1u, 7u, 18u, 19u}) {
     HeadTree tree(pool_.get());
     Model model;
-    for (uint64_t i = 0; i < 20; ++i) Add(&tree, &model, Hex(i), MakeTag(i + 1, RecordKind::kPut));
+    for (uint64_t i = 0; i < 20; i++) Add(&tree, &model, Hex(i), MakeTag(i + 1, RecordKind::kPut));
     Node* leaf = Root(tree);
     leaf->lock.lock();
     model.erase({Hex(position), MakeTag(position + 1, RecordKind::kPut)});
@@ -349,13 +349,13 @@ TEST_F(HeadTreeTest, ReadersPassARemovalThatStoppedAnywhere) {  // N1
 TEST_F(HeadTreeTest, ReadersPassASplitThatStoppedAnywhere) {  // I5
   HeadTree tree(pool_.get());
   Model model;
-  for (uint64_t i = 1; i <= 400; ++i)
+  for (uint64_t i = 1; i <= 400; i++)
     Add(&tree, &model, Hex(MixBits(i)), MakeTag(i, RecordKind::kPut));
   int splits = 0;
-  for (uint32_t count = kFanout; count > 8; --count) {
+  for (uint32_t count = kFanout; count > 8; count--) {
     const auto [parent, leaf] = LeafOf(tree, count);
     if (leaf == nullptr) continue;
-    ++splits;
+    splits++;
     // A split of a leaf that is not full is the same one, but for the slots behind its entries,
     // which would be taken along.
     const uint64_t tag = MakeTag(1000 + count, RecordKind::kPut);
@@ -373,7 +373,7 @@ TEST_F(HeadTreeTest, ReadersPassASplitThatStoppedAnywhere) {  // I5
     ASSERT_EQ(Disagreements(tree, model), 0);
     const uint32_t children = parent->mine().count();
     uint32_t position = 0;
-    while (position < children && KeyOf(parent->AtSlot(position)) < KeyOf(separator)) ++position;
+    while (position < children && KeyOf(parent->AtSlot(position)) < KeyOf(separator)) position++;
     for (uint32_t hole = children; hole > position;) {
       parent->MoveHoleDown(--hole, parent->children);
       ASSERT_EQ(Disagreements(tree, model), 0) << "the parent's hole is at " << hole;
@@ -395,7 +395,7 @@ TEST_F(HeadTreeTest, ReadersPassASplitThatStoppedAnywhere) {  // I5
 TEST_F(HeadTreeTest, TheReadersSeeAPartThatWasCutOffTooEarly) {
   HeadTree tree(pool_.get());
   Model model;
-  for (uint64_t i = 1; i <= 400; ++i) Add(&tree, &model, Hex(i), MakeTag(i, RecordKind::kPut));
+  for (uint64_t i = 1; i <= 400; i++) Add(&tree, &model, Hex(i), MakeTag(i, RecordKind::kPut));
   const auto [parent, leaf] = LeafOf(tree, kFanout - 2);
   ASSERT_NE(leaf, nullptr);
   leaf->Truncate(kFanout / 2, leaf->mine().side(), kFanout - 2);
@@ -406,8 +406,8 @@ TEST_F(HeadTreeTest, ConcurrentInsertsAndReadsAgree) {
   constexpr int kThreads = 4;
   constexpr uint64_t kPerThread = 4000;
   std::vector<std::vector<PmPtr>> places(kThreads);
-  for (int t = 0; t < kThreads; ++t) {
-    for (uint64_t i = 0; i < kPerThread; ++i) {
+  for (int t = 0; t < kThreads; t++) {
+    for (uint64_t i = 0; i < kPerThread; i++) {
       places[t].push_back(AddRecord(Hex(MixBits(i * kThreads + t)),
                                     MakeTag(i * kThreads + t + 1, RecordKind::kPut)));
     }
@@ -415,26 +415,26 @@ TEST_F(HeadTreeTest, ConcurrentInsertsAndReadsAgree) {
   HeadTree tree(pool_.get());
   std::atomic<uint64_t> misses{0};
   std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
+  for (int t = 0; t < kThreads; t++) {
     threads.emplace_back([&, t] {
-      for (uint64_t i = 0; i < kPerThread; ++i) {
+      for (uint64_t i = 0; i < kPerThread; i++) {
         const uint64_t n = i * kThreads + t;
         tree.Insert(Hex(MixBits(n)), MakeTag(n + 1, RecordKind::kPut), places[t][i]);
         HeadTree::Entry entry;
         const uint64_t earlier = (i / 2) * kThreads + t;
         if (!tree.FindVersion({Hex(MixBits(earlier)), SeekTag(kSequenceMax)}, &entry) ||
             entry.place() != places[t][i / 2])
-          ++misses;
+          misses++;
       }
     });
   }
   threads.emplace_back([&] {
-    for (int round = 0; round < 20; ++round) {
+    for (int round = 0; round < 20; round++) {
       HeadTree::Iterator at(&tree);
       std::string last;
       for (at.SeekToFirst(); at.Valid(); at.Next()) {
         const std::string key(pool_->At<Record>(at.entry().place())->key());
-        if (key <= last) ++misses;
+        if (key <= last) misses++;
         last = key;
       }
     }

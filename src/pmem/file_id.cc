@@ -45,7 +45,7 @@ std::array<uint8_t, 16> FileId(int fd) {
                             has_birth ? static_cast<uint64_t>(found.stx_btime.tv_sec) : 0,
                             has_birth ? found.stx_btime.tv_nsec : 0};
   const std::string_view bytes(reinterpret_cast<const char*>(words), sizeof(words));
-  for (uint64_t half = 0; half < 2; ++half) {
+  for (uint64_t half = 0; half < 2; half++) {
     const uint64_t hash = Hash64(bytes, half);
     std::memcpy(id.data() + 8 * half, &hash, sizeof(hash));
   }

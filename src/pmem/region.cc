@@ -540,7 +540,7 @@ Status Region::Sync(Gate* gate, const Site& site) {
   }
   if (syncs_done_ >= wanted) return Status::OK();
   syncing_ = true;
-  ++syncs_begun_;
+  syncs_begun_++;
   sync_mu_.unlock();
   const uint64_t n = bytes();
   const int error =

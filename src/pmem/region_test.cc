@@ -303,7 +303,7 @@ TEST(Region, OpeningManyTimesLeavesNoAddressesBehind) {
     return pages * 4096;
   };
   const uint64_t before = address_bytes();
-  for (uint64_t i = 0; i < 64; ++i) {
+  for (uint64_t i = 0; i < 64; i++) {
     ASSERT_TRUE(Region::Open(dir.Sub("r"), 1 << 26, &region).ok());
     ASSERT_TRUE(region->Grow(region->bytes() + 64 * 1024).ok());
     region.reset();
@@ -412,7 +412,7 @@ TEST(Region, ASyncBesideAFailingOneFailsToo) {
 TEST(Region, SyncsThatWaitAreDoneTogether) {
   struct Counter : OsHook {
     int Before(OsCall call, const std::string&) override {
-      if (call == OsCall::kSyncMap) ++syncs;
+      if (call == OsCall::kSyncMap) syncs++;
       return 0;
     }
     size_t Allowed(OsCall, size_t n) override { return n; }
@@ -425,9 +425,9 @@ TEST(Region, SyncsThatWaitAreDoneTogether) {
   constexpr uint64_t kThreads = 4;
   constexpr uint64_t kSyncs = 200;
   std::vector<std::thread> threads;
-  for (uint64_t i = 0; i < kThreads; ++i) {
+  for (uint64_t i = 0; i < kThreads; i++) {
     threads.emplace_back([&] {
-      for (uint64_t n = 0; n < kSyncs; ++n) EXPECT_TRUE(region->Sync(&gate).ok());
+      for (uint64_t n = 0; n < kSyncs; n++) EXPECT_TRUE(region->Sync(&gate).ok());
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -506,7 +506,7 @@ TEST(FileId, IsOfOneFileWhateverItsName) {
   EXPECT_EQ(id_of("b", O_TRUNC), first);
   std::filesystem::copy_file(dir.Sub("b"), dir.Sub("c"));
   EXPECT_TRUE(seen.insert(id_of("c", 0)).second);
-  for (int i = 0; i < 10; ++i) {
+  for (int i = 0; i < 10; i++) {
     std::filesystem::remove(dir.Sub("b"));
     EXPECT_TRUE(seen.insert(id_of("b", O_CREAT)).second);
   }

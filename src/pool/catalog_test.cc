@@ -343,7 +343,7 @@ TEST_F(CatalogTest, ARewriteFindsRoomInAPoolThatIsFull) {
     EXPECT_TRUE(s.IsNoSpace()) << s.ToString();
   };
   fill();
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < 3; i++) {
     const Status s = catalog_->Rewrite();
     ASSERT_TRUE(s.ok()) << "rewrite " << i << ": " << s.ToString();
     fill();

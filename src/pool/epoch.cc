@@ -157,7 +157,7 @@ size_t EpochDomain::Collect() {
     if (retired_.empty()) return 0;
     const uint64_t oldest = OldestPinned();
     auto end = retired_.begin();
-    while (end != retired_.end() && end->first < oldest) ++end;
+    while (end != retired_.end() && end->first < oldest) end++;
     due.splice(due.end(), retired_, retired_.begin(), end);
   }
   try {

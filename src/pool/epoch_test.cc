@@ -192,7 +192,7 @@ TEST(Epoch, ConcurrentPinsRetirementsAndCollectsLoseNothing) {
 TEST(Epoch, PinsAreCounted) {
   EpochDomain domain;
   std::vector<uint64_t> tokens;
-  for (uint32_t i = 0; i < EpochDomain::kSlotCount + 5; ++i) {
+  for (uint32_t i = 0; i < EpochDomain::kSlotCount + 5; i++) {
     EXPECT_EQ(domain.pinned(), i);
     tokens.push_back(domain.Pin());
   }
@@ -204,15 +204,15 @@ TEST(Epoch, WhenUnpinnedRunsWithTheLastPin) {
   for (const uint32_t pins : {0u, 1u, 3u, EpochDomain::kSlotCount + 3}) {
     auto domain = std::make_unique<EpochDomain>();
     std::vector<uint64_t> tokens;
-    for (uint32_t i = 0; i < pins; ++i) tokens.push_back(domain->Pin());
+    for (uint32_t i = 0; i < pins; i++) tokens.push_back(domain->Pin());
     int retired = 0;
     domain->Retire([&] { ++retired; });
     int runs = 0;
     domain->WhenUnpinned([&] {
-      ++runs;
+      runs++;
       domain.reset();  // what it is for
     });
-    for (uint32_t i = 0; i < pins; ++i) {
+    for (uint32_t i = 0; i < pins; i++) {
       ASSERT_EQ(runs, 0);
       EXPECT_EQ(domain->Collect(), 1u) << "a pin that is waited for still holds what was retired";
       domain->UnpinLast(tokens[i]);
@@ -226,26 +226,26 @@ TEST(Epoch, WhenUnpinnedRunsWithTheLastPin) {
 // nobody touches the domain then.
 TEST(Epoch, WhenUnpinnedBesideUnpins) {
   constexpr int kThreads = 3;
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < 300; round++) {
     auto* domain = new EpochDomain;
     std::vector<uint64_t> tokens;
     const bool overflows = round % 10 == 0;  // some of them find no slot
-    for (uint32_t i = 0; i < (overflows ? EpochDomain::kSlotCount : 0) + 2 * kThreads; ++i) {
+    for (uint32_t i = 0; i < (overflows ? EpochDomain::kSlotCount : 0) + 2 * kThreads; i++) {
       tokens.push_back(domain->Pin());
     }
     std::atomic<int> ready{0};
     std::atomic<int> runs{0};
     std::vector<std::thread> threads;
-    for (int thread = 0; thread < kThreads; ++thread) {
+    for (int thread = 0; thread < kThreads; thread++) {
       threads.emplace_back([&, thread] {
-        ++ready;
+        ready++;
         for (size_t i = static_cast<size_t>(thread); i < tokens.size(); i += kThreads)
           domain->UnpinLast(tokens[i]);
       });
     }
     while (ready.load() == 0) std::this_thread::yield();
     domain->WhenUnpinned([&] {
-      ++runs;
+      runs++;
       delete domain;
     });
     for (std::thread& thread : threads) thread.join();

@@ -90,7 +90,7 @@ TEST(Format, TheComparisonSeesEveryKindOfMistake) {
   EXPECT_NE(testing::FormatDifference("EditHeader", 24, fields), "") << "another size";
   EXPECT_NE(testing::FormatDifference("EditHeader", 16, {fields.begin(), fields.end() - 1}), "")
       << "a field too few";
-  for (size_t i = 0; i < fields.size(); ++i) {
+  for (size_t i = 0; i < fields.size(); i++) {
     std::vector<FormatField> changed = fields;
     changed[i].name += "s";
     EXPECT_NE(testing::FormatDifference("EditHeader", 16, changed), "") << "another name";

@@ -321,7 +321,7 @@ class SyncsOfAnOpen : public PersistHook {
   void OnFence(const Persister*, const Site&) override {}
   void OnSync(const void*, size_t n, const Site& site) override {
     if (testing::DeletedByEnvironment(testing::PersistSite::kSync, site)) return;
-    ++syncs;
+    syncs++;
     bytes += n;
   }
   int stores_before = 0;

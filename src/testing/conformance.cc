@@ -50,7 +50,7 @@ std::vector<ConformanceConfig> Configs(bool all) {
   std::vector<ConformanceConfig> configs;
   for (const EngineKind engine : BuiltEngines()) {
     const std::vector<ConformanceConfig> sets = OptionSets(engine);
-    for (size_t set = 0; set < sets.size(); ++set) {
+    for (size_t set = 0; set < sets.size(); set++) {
       for (auto [medium_name, medium] :
            {std::pair("CacheLine", MediumKind::kCacheLine), std::pair("Page", MediumKind::kPage),
             std::pair("Byte", MediumKind::kByte)}) {
@@ -102,7 +102,7 @@ std::string Brief(std::string_view bytes) {
 
 ::testing::AssertionResult SameEntries(const std::vector<ModelDb::Entry>& expected,
                                        const std::vector<ModelDb::Entry>& found) {
-  for (size_t i = 0; i < expected.size() || i < found.size(); ++i) {
+  for (size_t i = 0; i < expected.size() || i < found.size(); i++) {
     if (i < expected.size() && i < found.size() && expected[i] == found[i]) continue;
     ::testing::AssertionResult result = ::testing::AssertionFailure();
     result << "entry " << i << " (expected " << expected.size() << " entries, found "
@@ -126,7 +126,7 @@ std::string Brief(std::string_view bytes) {
 void ConformanceTest::SetUp() {
   path_ = dir_.Sub("store");
   options_ = GetParam().options;
-  for (uint32_t part = 0; GetParam().parts > 1 && part < GetParam().parts; ++part) {
+  for (uint32_t part = 0; GetParam().parts > 1 && part < GetParam().parts; part++) {
     options_.pmem_paths.push_back(dir_.Sub(Concat("node", part)));
     std::filesystem::create_directories(options_.pmem_paths.back());
   }
@@ -155,7 +155,7 @@ void ConformanceTest::ExpectClean() {
   const Status s = CheckDB(path_, options_, &report);
   if (s.IsNotFound()) return;  // the test removed the store
   EXPECT_TRUE(s.ok()) << s.ToString();
-  for (size_t i = 0; i < report.problems.size() && i < 10; ++i)
+  for (size_t i = 0; i < report.problems.size() && i < 10; i++)
     ADD_FAILURE() << "check: " << report.problems[i];
 }
 

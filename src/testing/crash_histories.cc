@@ -11,7 +11,7 @@ namespace lamella::testing {
 const std::string& KeyOf(uint32_t key) {
   static const std::vector<std::string> keys = [] {
     std::vector<std::string> made;
-    for (uint32_t i = 0; i < kKeys; ++i) made.push_back(MakeKey(KeyShape::kMixed, i));
+    for (uint32_t i = 0; i < kKeys; i++) made.push_back(MakeKey(KeyShape::kMixed, i));
     std::sort(made.begin(), made.end());
     return made;
   }();
@@ -56,7 +56,7 @@ StoreSteps MakeSteps(uint64_t seed, uint32_t count) {
     } else {
       step.kind = StoreStep::kCrash;
     }
-    for (uint64_t i = 0; i < changes; ++i) {
+    for (uint64_t i = 0; i < changes; i++) {
       const bool deletes = random.OneIn(4);
       value += 1 + static_cast<uint32_t>(random.Uniform(50));
       step.changes.push_back({static_cast<uint32_t>(random.Uniform(kKeys)), deletes ? 0 : value});
@@ -72,12 +72,12 @@ StoreSteps MakeDrops() {
     steps.back().kind = kind;
   };
   const auto write_all = [&](uint32_t value) {
-    for (uint32_t key = 0; key < 6; ++key) {
+    for (uint32_t key = 0; key < 6; key++) {
       add(StoreStep::kWrite);
       steps.back().changes.push_back({key, value == 0 ? 0 : value + key});
     }
   };
-  for (uint32_t round = 1; round < 4; ++round) {
+  for (uint32_t round = 1; round < 4; round++) {
     write_all(640 * round);
     add(StoreStep::kSnapshot);
     write_all(round == 2 ? 320 : 0);
@@ -104,7 +104,7 @@ StoreSteps MakeChurn(uint64_t seed, uint32_t rounds) {
     steps.emplace_back();
     steps.back().kind = kind;
   };
-  for (uint32_t round = 0; round < rounds; ++round) {
+  for (uint32_t round = 0; round < rounds; round++) {
     write(3 + random.Uniform(4));
     if (random.OneIn(2)) add(StoreStep::kSnapshot);
     if (random.OneIn(2)) add(StoreStep::kFlush);
@@ -132,18 +132,18 @@ StoreSteps MakeShrinks(uint64_t seed, uint32_t rounds) {
         .changes.push_back(
             {static_cast<uint32_t>(random.Uniform(kSmall)), random.OneIn(4) ? 0 : value++ * 16});
   };
-  for (uint32_t round = 0; round < rounds; ++round) {
+  for (uint32_t round = 0; round < rounds; round++) {
     // In few writes: a history shall come to where the space is given back.
     for (uint32_t key = kSmall; key < kKeys;) {
       StoreStep& step = add(StoreStep::kWrite);
-      for (uint64_t n = 5 + random.Uniform(10); n > 0 && key < kKeys; --n)
+      for (uint64_t n = 5 + random.Uniform(10); n > 0 && key < kKeys; n--)
         step.changes.push_back({key++, HugeValue(value += 64)});
       if (random.OneIn(2)) write_small();
       if (random.OneIn(6)) add(random.OneIn(2) ? StoreStep::kFlush : StoreStep::kCompact);
     }
     const uint64_t kept = kSmall + random.Uniform(2 * (kKeys - kSmall));  // often none
     StoreStep& deletes = add(StoreStep::kWrite);
-    for (uint32_t key = kSmall; key < kKeys; ++key) {
+    for (uint32_t key = kSmall; key < kKeys; key++) {
       if (key != kept) deletes.changes.push_back({key, 0});
     }
     add(random.OneIn(3) ? StoreStep::kFlush : StoreStep::kCompact);

@@ -88,12 +88,12 @@ StoreSteps StepsFor(const CrashConfig& config, uint64_t seed, uint32_t count) {
 
 CrashStore::CrashStore(const CrashConfig& config, const CrashPlan& plan)
     : config_(config), plan_(plan), found_(config.depth + 1) {
-  for (uint32_t level = 0; level <= config.depth; ++level) MakeDirectories(level);
+  for (uint32_t level = 0; level <= config.depth; level++) MakeDirectories(level);
 }
 
 Options CrashStore::OptionsAt(uint32_t level) const {
   Options options = OptionsFor(config_);
-  for (uint32_t part = 0; config_.parts > 1 && part < config_.parts; ++part) {
+  for (uint32_t part = 0; config_.parts > 1 && part < config_.parts; part++) {
     options.pmem_paths.push_back(Directory(level) + "/part" + std::to_string(part));
   }
   return options;
@@ -122,7 +122,7 @@ void CrashStore::ReleaseSnapshots() {
 std::string CrashStore::Run(const StoreSteps& steps) {
   random_ = Random(plan_.seed);
   states_of_.assign(1, {});
-  for (uint32_t level = 0; level < config_.depth; ++level) {
+  for (uint32_t level = 0; level < config_.depth; level++) {
     CrashPlan plan = plan_;
     if (level > 0) {
       plan = CrashPlan{.mode = plan_.mode,
@@ -146,7 +146,7 @@ std::string CrashStore::Run(const StoreSteps& steps) {
   std::string wrong = simulator.failed() ? simulator.failure() : s.ok() ? "" : s.ToString();
   if (!wrong.empty()) return "the first open: " + wrong;
   const Stopwatch watch;
-  for (size_t i = 0; i < steps.size() && wrong.empty() && !ended_early_; ++i) {
+  for (size_t i = 0; i < steps.size() && wrong.empty() && !ended_early_; i++) {
     wrong = Step(steps[i]);
     if (wrong.empty()) simulator.Cut();
     if (simulator.failed()) wrong = simulator.failure();
@@ -242,7 +242,7 @@ std::string CrashStore::Crash() {
   const std::vector<std::string> left = Files(1);
   const std::vector<std::string> live = Files(0);
   std::vector<std::string> kept;
-  for (size_t i = 0; i < left.size(); ++i) {
+  for (size_t i = 0; i < left.size(); i++) {
     std::filesystem::copy_file(left[i], live[i] + ".left",
                                std::filesystem::copy_options::overwrite_existing);
     MarkSameFile(live[i] + ".left");
@@ -252,7 +252,7 @@ std::string CrashStore::Crash() {
   db_->Abandon();
   db_.reset();
   simulator.Forget();
-  for (size_t i = 0; i < left.size(); ++i) std::filesystem::rename(live[i] + ".left", live[i]);
+  for (size_t i = 0; i < left.size(); i++) std::filesystem::rename(live[i] + ".left", live[i]);
   simulator.Resume();
   written_ = acknowledged_;
   const Status s = OpenLive();
@@ -310,7 +310,7 @@ std::string CrashStore::Compare(DB* db, size_t* state) const {
 }
 
 std::string CrashStore::CompareGets(DB* db, const State& state) const {
-  for (uint32_t key = 0; key < kKeys; ++key) {
+  for (uint32_t key = 0; key < kKeys; key++) {
     std::string value;
     const Status s = db->Get({}, KeyOf(key), &value);
     const auto at = state.find(key);
@@ -409,7 +409,7 @@ std::string CrashStore::TryMore(uint32_t level, std::unique_ptr<DbImpl> db, Stat
   };
   if (const std::string found = problem(); !found.empty()) return "check: " + found;
   Status s;
-  for (int i = 0; i < 50 && s.ok(); ++i) {
+  for (int i = 0; i < 50 && s.ok(); i++) {
     const auto key = static_cast<uint32_t>(random.Uniform(kKeys));
     if (random.OneIn(3)) {
       s = db->Delete({}, KeyOf(key));
@@ -433,7 +433,7 @@ std::string CrashStore::TryMore(uint32_t level, std::unique_ptr<DbImpl> db, Stat
     // More than the pool has room for, and of what is written little stays: whatever was garbage
     // before the crash, or became it since, is found.
     const uint64_t writes = 3 * config_.options.pool_bytes_max / ValueOf(LargeValue(0)).size() / 2;
-    for (uint64_t i = 0; i < writes && s.ok(); ++i) {
+    for (uint64_t i = 0; i < writes && s.ok(); i++) {
       const auto key = static_cast<uint32_t>(i % kKeys);
       const uint32_t value = LargeValue(static_cast<uint32_t>(random.Uniform(1 << 20)) * 64);
       s = db->Put({}, KeyOf(key), ValueOf(value));
@@ -477,7 +477,7 @@ std::string ExploreStore(const CrashConfig& config, uint64_t seed, double second
     return seconds > 0 && !config.shrinks && histories < 3 && sites_cut.size() < sites.size();
   };
   for (; wrong.empty() && (histories == 0 || watch.Seconds() < seconds || (!kSlow && one_more()));
-       ++seed, ++histories) {
+       ++seed, histories++) {
     const StoreSteps steps = StepsFor(config, seed, 60);
     // A history that gives space back is long before it comes to that, and its states are large.
     const bool is_long =

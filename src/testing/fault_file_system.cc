@@ -78,18 +78,18 @@ bool FaultFileSystem::IsSync(OsCall call) {
 }
 
 int FaultFileSystem::Before(OsCall call, const std::string& path) {
-  ++seen_[static_cast<size_t>(call)];
+  seen_[static_cast<size_t>(call)]++;
   bool fails = false;
   if (fault_.nth != 0 && (fault_.only == OsCall::kCount || fault_.only == call)) {
-    ++calls_;
+    calls_++;
     fails = calls_ == fault_.nth || (fault_.persistent && calls_ > fault_.nth);
   }
   if (!fails && faults_ > 0 && IsSync(call) && syncs_failed_ < fault_.also_syncs) {
-    ++syncs_failed_;
+    syncs_failed_++;
     fails = true;
   }
   if (fails && first_fault_.empty()) first_fault_ = Concat(OsCallName(call), " of ", path);
-  if (fails) ++faults_;
+  if (fails) faults_++;
   if (power_cuts_ && (call == OsCall::kSync || call == OsCall::kSyncMap)) Synced(path, !fails);
   if (power_cuts_ && call == OsCall::kDirty && !fails) {
     ino_t inode = 0;
@@ -147,7 +147,7 @@ void FaultFileSystem::Synced(const std::string& path, bool ok) {
   file->dropped.erase(file->dropped.lower_bound((now.size() + kPageBytes - 1) / kPageBytes),
                       file->dropped.end());
   if (ok) file->durable.resize(now.size(), '\0');
-  for (uint64_t page = 0; page < pages; ++page) {
+  for (uint64_t page = 0; page < pages; page++) {
     const std::string_view content = Piece(now, page, kPageBytes);
     if (content == Piece(file->durable, page, kPageBytes)) continue;
     const auto dropped = file->dropped.find(page);
@@ -192,7 +192,7 @@ void FaultFileSystem::PowerCut(Random* kept) {
     // A size that was not synced reaches the medium by itself, or does not.
     if (kept != nullptr && last.size() != content.size() && kept->OneIn(2))
       content.resize(last.size());
-    for (uint64_t sector = 0; kept != nullptr && sector * kSectorBytes < content.size(); ++sector) {
+    for (uint64_t sector = 0; kept != nullptr && sector * kSectorBytes < content.size(); sector++) {
       std::string_view unsynced = Piece(last, sector, kSectorBytes);
       unsynced = unsynced.substr(0, content.size() - sector * kSectorBytes);
       if (unsynced != Piece(content, sector, kSectorBytes) && kept->OneIn(2)) {

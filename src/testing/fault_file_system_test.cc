@@ -51,7 +51,7 @@ TEST_F(FaultFiles, CountsAndFailsTheNthCall) {
   EXPECT_TRUE(files_.WriteFile(Path("a"), "3").ok());
   EXPECT_EQ(files_.faults(), 1u);
   files_.Arm({.nth = 1, .persistent = true, .error = ENOSPC, .only = OsCall::kWrite});
-  for (int i = 0; i < 3; ++i) EXPECT_TRUE(files_.WriteFile(Path("a"), "4").IsNoSpace());
+  for (int i = 0; i < 3; i++) EXPECT_TRUE(files_.WriteFile(Path("a"), "4").IsNoSpace());
   EXPECT_EQ(files_.faults(), 3u);
   EXPECT_EQ(Read("a"), "3");
 }
@@ -86,7 +86,7 @@ TEST_F(FaultFiles, OfWhatWasNotSyncedAnySectorMayBeThere) {
 TEST_F(FaultFiles, ASizeThatWasNotSyncedMayComeBack) {
   for (const auto& [before, after] : {std::pair(8192u, 4096u), std::pair(4096u, 8192u)}) {
     std::set<size_t> sizes;
-    for (uint64_t seed = 0; seed < 20; ++seed) {
+    for (uint64_t seed = 0; seed < 20; seed++) {
       for (const bool synced : {false, true}) {
         Store("f", 0, std::string(8192, 'a'), false);
         fs::resize_file(Path("f"), before);
@@ -155,7 +155,7 @@ TEST_F(FaultFiles, ASmallFileIsReplacedWholeOrNotAtAll) {
   files_.LimitTransfers(7);
   const std::string contents[2] = {std::string(300, 'o'), std::string(500, 'n')};
   for (const bool persistent : {false, true}) {
-    for (uint64_t nth = 1;; ++nth) {
+    for (uint64_t nth = 1;; nth++) {
       files_.Disarm();
       ASSERT_TRUE(files_.WriteFile(Path("f"), contents[0]).ok());
       files_.Arm({.nth = nth, .persistent = persistent, .error = EIO});

@@ -56,7 +56,7 @@ std::string FormatDifference(const std::string& type, size_t bytes,
   std::ostringstream difference;
   if (table.bytes != bytes)
     difference << "has " << bytes << " bytes, documented as " << table.bytes << "; ";
-  for (size_t i = 0; i < std::max(fields.size(), table.fields.size()); ++i) {
+  for (size_t i = 0; i < std::max(fields.size(), table.fields.size()); i++) {
     if (i < fields.size() && i < table.fields.size() && fields[i] == table.fields[i]) continue;
     if (i < fields.size()) difference << "the code has " << fields[i] << "; ";
     if (i < table.fields.size()) difference << "the document has " << table.fields[i] << "; ";

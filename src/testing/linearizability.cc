@@ -29,7 +29,7 @@ class Search {
       bool is_return;
     };
     std::vector<Stamp> stamps;
-    for (size_t i = 0; i < operations_.size(); ++i) {
+    for (size_t i = 0; i < operations_.size(); i++) {
       stamps.push_back({operations_[i].start, i, false});
       stamps.push_back({operations_[i].end, i, true});
     }
@@ -38,7 +38,7 @@ class Search {
     // Entry 0 is the list's head; the last has no next.
     entries_.resize(stamps.size() + 1);
     return_of_.resize(operations_.size());
-    for (size_t i = 0; i < stamps.size(); ++i) {
+    for (size_t i = 0; i < stamps.size(); i++) {
       entries_[i + 1] = {stamps[i].operation, stamps[i].is_return, i, i + 2};
       if (stamps[i].is_return) return_of_[stamps[i].operation] = i + 1;
     }
@@ -153,8 +153,8 @@ std::string CheckLinearizable(const std::vector<KeyOperation>& operations) {
 std::string CheckSnapshots(std::vector<SnapshotView> views, std::vector<GroupWrite> writes) {
   std::sort(views.begin(), views.end(),
             [](const auto& a, const auto& b) { return a.sequence < b.sequence; });
-  for (size_t i = 1; i < views.size(); ++i) {
-    for (size_t group = 0; group < views[i].seen.size(); ++group) {
+  for (size_t i = 1; i < views.size(); i++) {
+    for (size_t group = 0; group < views[i].seen.size(); group++) {
       const uint64_t before = views[i - 1].seen[group];
       const uint64_t after = views[i].seen[group];
       if (after > before && views[i].sequence > views[i - 1].sequence) continue;
@@ -173,7 +173,7 @@ std::string CheckSnapshots(std::vector<SnapshotView> views, std::vector<GroupWri
   const SnapshotView* newest = nullptr;
   auto ended = by_end.begin();
   for (const SnapshotView* view : by_start) {
-    for (; ended != by_end.end() && (*ended)->end < view->start; ++ended) {
+    for (; ended != by_end.end() && (*ended)->end < view->start; ended++) {
       if (newest == nullptr || newest->sequence < (*ended)->sequence) newest = *ended;
     }
     if (newest != nullptr && newest->sequence > view->sequence) {

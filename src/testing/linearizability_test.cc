@@ -74,20 +74,20 @@ TEST(Linearizability, KeysAreCheckedOneByOneAndTheWrongOneIsNamed) {
 
 TEST(Linearizability, WhatWasTriedIsNotTriedAgain) {
   std::vector<KeyOperation> operations;  // 14! orders, none of them right
-  for (uint64_t i = 0; i < 14; ++i) operations.push_back(Put(1 + i, 1 + i, 100 + i));
+  for (uint64_t i = 0; i < 14; i++) operations.push_back(Put(1 + i, 1 + i, 100 + i));
   operations.push_back(Get(99, 200, 201));
   EXPECT_NE(CheckLinearizable(operations), "");
 }
 
 bool AnyOrderFits(const std::vector<KeyOperation>& operations) {
   std::vector<size_t> order(operations.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  for (size_t i = 0; i < order.size(); i++) order[i] = i;
   do {
     uint64_t state = 0;
     bool fits = true;
-    for (size_t i = 0; i < order.size() && fits; ++i) {
+    for (size_t i = 0; i < order.size() && fits; i++) {
       const KeyOperation& operation = operations[order[i]];
-      for (size_t later = i + 1; later < order.size(); ++later) {
+      for (size_t later = i + 1; later < order.size(); later++) {
         if (operations[order[later]].end < operation.start) fits = false;
       }
       if (operation.kind == KeyOperation::kGet) {
@@ -105,10 +105,10 @@ TEST(Linearizability, AgreesWithTryingEveryOrder) {
   Random random(1);
   uint64_t fitting = 0;
   constexpr uint64_t kHistories = 4000;
-  for (uint64_t i = 0; i < kHistories; ++i) {
+  for (uint64_t i = 0; i < kHistories; i++) {
     std::vector<KeyOperation> operations(2 + random.Uniform(5));
     std::vector<uint64_t> stamps;
-    for (uint64_t stamp = 1; stamp <= 2 * operations.size(); ++stamp) stamps.push_back(stamp);
+    for (uint64_t stamp = 1; stamp <= 2 * operations.size(); stamp++) stamps.push_back(stamp);
     for (size_t at = stamps.size() - 1; at > 0; --at)
       std::swap(stamps[at], stamps[random.Uniform(at + 1)]);
     for (size_t at = 0; at < operations.size(); ++at) {

@@ -42,7 +42,7 @@ class HistoryMaker {
       Write(random_.Uniform(random_.OneIn(10) ? 400 : 12), &step);
     } else if (dice < 690) {
       step.kind = dice < 660 ? HistoryStep::kGet : HistoryStep::kMultiGet;
-      for (uint64_t i = Between(&random_, 1, 8); i > 0; --i) {
+      for (uint64_t i = Between(&random_, 1, 8); i > 0; i--) {
         step.keys.push_back(random_.OneIn(4) ? NearKey() : AnyKey());
       }
     } else if (dice < 700) {
@@ -79,7 +79,7 @@ class HistoryMaker {
 
   void Write(uint64_t count, HistoryStep* step) {
     step->kind = HistoryStep::kWrite;
-    for (; count > 0; --count) {
+    for (; count > 0; count--) {
       HistoryStep::Change change{AnyKey(), 0, 0};
       if (!random_.OneIn(4)) {
         change.value = ++value_;
@@ -104,7 +104,7 @@ class HistoryMaker {
     } else {
       step->kind = HistoryStep::kMove;
       const bool drift_forward = random_.OneIn(2);
-      for (uint64_t i = Between(&random_, 1, 16); i > 0; --i) {
+      for (uint64_t i = Between(&random_, 1, 16); i > 0; i--) {
         HistoryStep::Move move;
         const uint64_t what = random_.Uniform(24);
         if (what < 4) {
@@ -276,7 +276,7 @@ class HistoryRunner {
     std::vector<std::string> values;
     const std::vector<Status> statuses = subject_->MultiGet(ReadAt(step), keys, &values);
     std::string answer;
-    for (size_t i = 0; i < statuses.size(); ++i)
+    for (size_t i = 0; i < statuses.size(); i++)
       answer += DescribeRead(statuses[i], values[i]) + "; ";
     return answer;
   }
@@ -428,7 +428,7 @@ std::string Compare(const History& history, Subject* subject,
 
 // Leaves out single changes, keys and moves of steps.
 void Simplify(History* history, double seconds, const std::function<bool(const History&)>& fails) {
-  for (size_t i = 0; i < history->size(); ++i) {
+  for (size_t i = 0; i < history->size(); i++) {
     const auto shrink = [&](auto HistoryStep::* part) {
       if (((*history)[i].*part).size() < 2) return;
       History candidate = *history;
@@ -548,7 +548,7 @@ MetamorphicFailure RunHistory(uint64_t seed, size_t steps, const SubjectMaker& m
   Simplify(&history, kSeconds / 10, fails);
   failure.text += Concat("\n  shrunk to ", history.size(),
                          " steps (after the last one: close, check, open, scan):");
-  for (size_t i = 0; i < history.size() && i < 60; ++i)
+  for (size_t i = 0; i < history.size() && i < 60; i++)
     failure.text += "\n    " + Describe(history[i]);
   const std::string shrunk = Difference(history, make);
   failure.text +=

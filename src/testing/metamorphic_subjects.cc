@@ -65,7 +65,7 @@ std::vector<Status> ModelSubject::MultiGet(const ReadOptions& options,
                                            std::vector<std::string>* values) {
   std::vector<Status> statuses;
   values->assign(keys.size(), {});
-  for (size_t i = 0; i < keys.size(); ++i) statuses.push_back(Get(options, keys[i], &(*values)[i]));
+  for (size_t i = 0; i < keys.size(); i++) statuses.push_back(Get(options, keys[i], &(*values)[i]));
   return statuses;
 }
 
@@ -91,7 +91,7 @@ LamellaSubject::LamellaSubject(const ConformanceConfig& config)
     : store_(std::make_unique<Store>()) {
   store_->path = store_->dir.Sub("store");
   store_->configured = config.options;
-  for (uint32_t part = 0; config.parts > 1 && part < config.parts; ++part) {
+  for (uint32_t part = 0; config.parts > 1 && part < config.parts; part++) {
     store_->configured.pmem_paths.push_back(store_->dir.Sub(Concat("node", part)));
   }
 }

@@ -89,8 +89,8 @@ void ModelDb::Forget(uint64_t sequence) {
     Versions& versions = key->second;
     auto seen = versions.upper_bound(sequence);
     if (seen != versions.begin()) {
-      --seen;  // the newest at or below: the last that is needed
-      if (!seen->second.has_value()) ++seen;
+      seen--;  // the newest at or below: the last that is needed
+      if (!seen->second.has_value()) seen++;
       versions.erase(versions.begin(), seen);
     }
     key = versions.empty() ? keys_.erase(key) : std::next(key);

@@ -96,7 +96,7 @@ TEST(RandomData, EqualNumbersGiveEqualKeysAndDifferentOnesDifferent) {
   for (KeyShape shape :
        {KeyShape::kShort, KeyShape::kCommonPrefix, KeyShape::kBinary, KeyShape::kMixed}) {
     std::set<std::string> keys;
-    for (uint64_t i = 0; i < 2000; ++i) {
+    for (uint64_t i = 0; i < 2000; i++) {
       const std::string key = MakeKey(shape, i);
       EXPECT_FALSE(key.empty());
       EXPECT_EQ(key, MakeKey(shape, i));
@@ -108,7 +108,7 @@ TEST(RandomData, EqualNumbersGiveEqualKeysAndDifferentOnesDifferent) {
 
 TEST(RandomData, NearKeysAreNeverEmpty) {
   Random random(1);
-  for (int i = 0; i < 1000; ++i) EXPECT_FALSE(MakeNearKey(KeyShape::kMixed, &random, 50).empty());
+  for (int i = 0; i < 1000; i++) EXPECT_FALSE(MakeNearKey(KeyShape::kMixed, &random, 50).empty());
 }
 
 TEST(RandomData, ValuesDependOnTheirIdAlone) {
@@ -122,7 +122,7 @@ TEST(RandomData, ValueSizesReachFromEmptyToLarge) {
   Random random(2);
   size_t largest = 0;
   bool empty = false;
-  for (int i = 0; i < 1000; ++i) {
+  for (int i = 0; i < 1000; i++) {
     const size_t size = ValueSize(&random, 5000);
     EXPECT_LE(size, 5000u);
     largest = std::max(largest, size);

@@ -55,7 +55,7 @@ Simulator::Simulator(const CrashPlan& plan, std::vector<std::string> replicas, V
       unit_bytes_(UnitBytes(plan.mode)),
       visit_(std::move(visit)),
       parts_(replicas.size()) {
-  for (size_t i = 0; i < parts_.size(); ++i) parts_[i].path = std::move(replicas[i]);
+  for (size_t i = 0; i < parts_.size(); i++) parts_[i].path = std::move(replicas[i]);
 }
 
 Simulator::~Simulator() {
@@ -90,7 +90,7 @@ void Simulator::OnMap(uint32_t number, const char* base, uint64_t bytes) {
   durable_changed_ = true;
   if (!shorter) return;
   if (running_ && !trying_) {
-    ++shortened_;
+    shortened_++;
     Cut();
   }
   if (plan_.mode == CrashMode::kKill) part.lost.clear();
@@ -126,7 +126,7 @@ void Simulator::Forget() {
 }
 
 void Simulator::Inherit(const Simulator& of) {
-  for (size_t i = 0; i < parts_.size(); ++i) {
+  for (size_t i = 0; i < parts_.size(); i++) {
     Part& part = parts_[i];
     part.durable = of.parts_[i].durable;
     EditSuperblocks(part.durable.data(),
@@ -184,7 +184,7 @@ void Simulator::LookAt(const void* p, size_t n) {
 }
 
 void Simulator::LookAtAll() {
-  for (size_t number = 0; number < parts_.size(); ++number) {
+  for (size_t number = 0; number < parts_.size(); number++) {
     const Part& part = parts_[number];
     if (part.live == nullptr) continue;
     for (uint64_t page = 0; page < part.bytes; page += kPageBytes) {
@@ -207,7 +207,7 @@ bool Simulator::IsDeleted(PersistSite::Kind kind, const Site& site) {
         &sites_.emplace(PersistSite{kind, FromSrc(site.file_name()), site.line(), site.column()}, 0)
              .first->first;
   }
-  ++sites_[*known];
+  sites_[*known]++;
   if (cutting_) sites_since_.insert(*known);
   return deleted_ != nullptr && *deleted_ == *known;
 }
@@ -251,7 +251,7 @@ void Simulator::TryPrefix() {
   if (part == nullptr) return;
   const uint64_t words = storing_.second / kWordBytes;
   const uint64_t bytes = random_.Uniform(words) * kWordBytes;
-  ++cut_;
+  cut_++;
   state_ = 0;
   trying_ = true;
   SizeReplicas();
@@ -387,7 +387,7 @@ void Simulator::BringBack(Random* random) {
 }
 
 void Simulator::VisitReplicas() {
-  ++state_;
+  state_++;
   BringBack(&random_);
   const bool wanted =
       plan_.only_cut == 0 ||
@@ -398,7 +398,7 @@ void Simulator::VisitReplicas() {
     power_cut_ = !killed_ && (plan_.mode == CrashMode::kPage ||
                               (plan_.mode != CrashMode::kKill && state_ % 8 == 7));
     MarkFound(power_cut_);
-    ++states_;
+    states_++;
     std::string wrong = visit_();
     if (!wrong.empty() && failure_.empty()) {
       failure_ = Concat(CrashModeName(plan_.mode), " cut ", cut_, " state ", state_,
@@ -426,7 +426,7 @@ void Simulator::Try(const Choice& choice) {
   const uint64_t hash =
       Hash64({reinterpret_cast<const char*>(choice.data()), choice.size() * sizeof(uint16_t)});
   if (!seen_.insert(hash).second) return;
-  for (size_t i = 0; i < choice.size(); ++i) {
+  for (size_t i = 0; i < choice.size(); i++) {
     if (choice[i] != 0) Put(i, Content(i, choice[i]));
   }
   VisitReplicas();
@@ -436,12 +436,12 @@ void Simulator::Try(const Choice& choice) {
 void Simulator::TryTorn(const Choice& choice) {
   if (failed()) return;
   bool torn = false;
-  for (size_t i = 0; i < choice.size(); ++i) {
+  for (size_t i = 0; i < choice.size(); i++) {
     if (choice[i] == 0) continue;
     std::string content = Content(i, 0);
     const std::string& newer = at_[i]->versions[choice[i] - 1];
     const uint64_t mask = random_.Next() & random_.Next();
-    for (uint64_t word = 0; word < unit_bytes_ / kWordBytes; ++word) {
+    for (uint64_t word = 0; word < unit_bytes_ / kWordBytes; word++) {
       if ((mask >> word & 1) == 0)
         content.replace(word * kWordBytes, kWordBytes, newer, word * kWordBytes, kWordBytes);
     }
@@ -458,7 +458,7 @@ void Simulator::TryCombinations(const std::vector<size_t>& fresh) {
     const bool others = random_.OneIn(2);
     Choice whole(keys_.size(), 0);
     if (others) {
-      for (size_t i = 0; i < whole.size(); ++i)
+      for (size_t i = 0; i < whole.size(); i++)
         whole[i] = static_cast<uint16_t>(at_[i]->versions.size());
     }
     for (const size_t i : fresh) whole[i] = choice[i];
@@ -466,7 +466,7 @@ void Simulator::TryCombinations(const std::vector<size_t>& fresh) {
     more = false;
     for (const size_t i : fresh) {  // the next combination
       if (choice[i] < at_[i]->versions.size()) {
-        ++choice[i];
+        choice[i]++;
         more = true;
         break;
       }
@@ -479,7 +479,7 @@ void Simulator::TryFresh(const std::vector<size_t>& fresh) {
   const auto last = [&](size_t i) { return static_cast<uint16_t>(at_[i]->versions.size()); };
   const auto any = [&](size_t i) { return static_cast<uint16_t>(1 + random_.Uniform(last(i))); };
   Choice late(keys_.size());
-  for (size_t i = 0; i < late.size(); ++i) late[i] = last(i);
+  for (size_t i = 0; i < late.size(); i++) late[i] = last(i);
   const size_t stride = std::max<size_t>(1, fresh.size() / std::max(1u, plan_.singles_max));
   for (size_t at = random_.Uniform(stride); at < fresh.size(); at += stride) {
     Choice early(keys_.size(), 0);
@@ -489,7 +489,7 @@ void Simulator::TryFresh(const std::vector<size_t>& fresh) {
     but_one[fresh[at]] = static_cast<uint16_t>(random_.Uniform(last(fresh[at])));
     Try(but_one);
   }
-  for (uint32_t i = 0; i < plan_.pairs_max; ++i) {
+  for (uint32_t i = 0; i < plan_.pairs_max; i++) {
     const size_t a = fresh[random_.Uniform(fresh.size())];
     const size_t b = fresh[random_.Uniform(fresh.size())];
     const bool invert = random_.OneIn(2);
@@ -509,7 +509,7 @@ void Simulator::TryStates() {
   std::sort(keys_.begin(), keys_.end());
   std::vector<size_t> fresh;
   double combinations = 1;
-  for (size_t i = 0; i < keys_.size(); ++i) {
+  for (size_t i = 0; i < keys_.size(); i++) {
     const Unit& unit = units_[keys_[i]];
     at_.push_back(&unit);
     if (unit.changed_at < tried_cut_) continue;
@@ -520,7 +520,7 @@ void Simulator::TryStates() {
   if (durable_changed_ || fresh.empty()) Try(Choice(keys_.size(), 0));
   durable_changed_ = false;
   Choice all(keys_.size());
-  for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<uint16_t>(at_[i]->versions.size());
+  for (size_t i = 0; i < all.size(); i++) all[i] = static_cast<uint16_t>(at_[i]->versions.size());
   Try(all);
   if (plan_.mode != CrashMode::kEadr && plan_.mode != CrashMode::kKill && !keys_.empty() &&
       random_.OneIn(kKillShare)) {
@@ -534,11 +534,11 @@ void Simulator::TryStates() {
   } else if (!fresh.empty()) {
     TryFresh(fresh);
   }
-  for (uint32_t round = 0; round < plan_.random_max && !keys_.empty(); ++round) {
+  for (uint32_t round = 0; round < plan_.random_max && !keys_.empty(); round++) {
     const uint64_t share = 2 + random_.Uniform(5);
     const bool mostly_old = random_.OneIn(2);
     Choice any(keys_.size());
-    for (size_t i = 0; i < any.size(); ++i) {
+    for (size_t i = 0; i < any.size(); i++) {
       const bool pick = random_.OneIn(share) == mostly_old;
       any[i] = pick ? static_cast<uint16_t>(1 + random_.Uniform(at_[i]->versions.size())) : 0;
     }
@@ -552,7 +552,7 @@ void Simulator::TryStates() {
 
 void Simulator::Cut() {
   if (!cutting_ || trying_ || failed()) return;
-  ++cut_;
+  cut_++;
   state_ = 0;
   random_ = Random(plan_.seed * 0x9e3779b97f4a7c15ull + cut_);
   const bool first = plan_.cut_sites && !std::ranges::includes(sites_cut_, sites_since_);

@@ -80,7 +80,7 @@ class MemoryFaults : public ::testing::TestWithParam<Config> {
   void ExpectModel() {
     auto it = db_->NewIterator({});
     auto expected = model_.begin();
-    for (it->SeekToFirst(); it->Valid() && expected != model_.end(); it->Next(), ++expected) {
+    for (it->SeekToFirst(); it->Valid() && expected != model_.end(); it->Next(), expected++) {
       ASSERT_EQ(it->key(), expected->first);
       ASSERT_TRUE(it->value() == expected->second) << it->key();
     }
@@ -105,7 +105,7 @@ class MemoryFaults : public ::testing::TestWithParam<Config> {
 
 TEST_P(MemoryFaults, ACallAnswersAndChangesAllOrNothing) {
   Open();
-  for (uint64_t round = 0; round < 20'000; ++round) {
+  for (uint64_t round = 0; round < 20'000; round++) {
     const std::string key = RandomKey();
     const std::string value = RandomValue();
     switch (random_.Uniform(12)) {
@@ -127,7 +127,7 @@ TEST_P(MemoryFaults, ACallAnswersAndChangesAllOrNothing) {
         WriteBatch batch;
         std::map<std::string, std::string> after = model_;
         const uint64_t count = random_.Uniform(100);
-        for (uint64_t i = 0; i < count; ++i) {
+        for (uint64_t i = 0; i < count; i++) {
           const std::string k = RandomKey();
           batch.Put(k, value.substr(0, 200));
           after[k] = value.substr(0, 200);
@@ -154,7 +154,7 @@ TEST_P(MemoryFaults, ACallAnswersAndChangesAllOrNothing) {
           auto it = db_->NewIterator({});
           if (it == nullptr) return Status::IOError({});
           it->Seek(key);
-          for (int i = 0; i < 5 && it->Valid(); ++i) it->Next();
+          for (int i = 0; i < 5 && it->Valid(); i++) it->Next();
           return it->status();
         });
         ExpectOkOrRefused(s);
@@ -169,7 +169,7 @@ TEST_P(MemoryFaults, ACallAnswersAndChangesAllOrNothing) {
           return Status::OK();
         });
         EXPECT_TRUE(s.ok() && (statuses.empty() || statuses.size() == keys.size()));
-        for (size_t i = 0; i < statuses.size(); ++i) {
+        for (size_t i = 0; i < statuses.size(); i++) {
           ExpectOkOrRefused(statuses[i]);
           if (statuses[i].ok()) {
             ASSERT_EQ(values[i], model_.at(std::string(keys[i])));
@@ -210,7 +210,7 @@ TEST_P(MemoryFaults, ACallAnswersAndChangesAllOrNothing) {
         ExpectOkOrRefused(s);
       }
     }
-    for (int jobs = 0; jobs < 10; ++jobs) {
+    for (int jobs = 0; jobs < 10; jobs++) {
       const Status s = db_->Resume();
       ASSERT_TRUE(s.ok()) << s.ToString();
       if (round % 4000 != 3999 || db_->WaitForIdle().ok()) break;
@@ -229,14 +229,14 @@ TEST_P(MemoryFaults, ACallAnswersAndChangesAllOrNothing) {
 // A store that could not be opened for want of memory is as it was; nor does closing lose anything.
 TEST_P(MemoryFaults, OpeningAndClosingAnswerAndLoseNothing) {
   Open();
-  for (uint64_t i = 0; i < 3000; ++i) {
+  for (uint64_t i = 0; i < 3000; i++) {
     const std::string key = RandomKey();
     const std::string value = RandomValue();
     if (db_->Put({}, key, value).ok()) model_[key] = value;
   }
   const std::string path = directory_.Sub("store");
   uint64_t opened = 0;
-  for (uint64_t n = 0; n < 400; ++n) {
+  for (uint64_t n = 0; n < 400; n++) {
     if (db_ != nullptr) {
       refuses_all_behind = n % 2 == 0;
       until_refused = static_cast<int64_t>(n % 16);
@@ -252,7 +252,7 @@ TEST_P(MemoryFaults, OpeningAndClosingAnswerAndLoseNothing) {
     ExpectOkOrRefused(s);
     ASSERT_EQ(s.ok(), db_ != nullptr);
     if (!s.ok()) continue;
-    ++opened;
+    opened++;
     if (opened % 8 == 0) ExpectModel();
     if (HasFatalFailure()) return;
   }
@@ -265,9 +265,9 @@ TEST_P(MemoryFaults, OpeningAndClosingAnswerAndLoseNothing) {
 // again.
 TEST_P(MemoryFaults, AStoreWhoseBackgroundWorkWasRefusedLosesNothing) {
   Open();
-  for (uint32_t session = 0; session < 12; ++session) {
+  for (uint32_t session = 0; session < 12; session++) {
     uint64_t errors = 0;
-    for (uint64_t round = 0; round < 4'000; ++round) {
+    for (uint64_t round = 0; round < 4'000; round++) {
       const std::string key = RandomKey();
       const std::string value = RandomValue();
       if (round % 64 == 0) one_in = 20 + 30 * (round / 64 % 7);
@@ -285,14 +285,14 @@ TEST_P(MemoryFaults, AStoreWhoseBackgroundWorkWasRefusedLosesNothing) {
       ASSERT_TRUE(got.ok() || got.IsNotFound()) << got.ToString();
       if (got.ok() && found == value) model_[key] = value;
       if (!s.IsReadOnly()) continue;
-      ++errors;
+      errors++;
       const Status resumed = db_->Resume();
       ASSERT_TRUE(resumed.ok()) << resumed.ToString();
     }
     one_in = 0;
     errors_ += errors;
     // those that were under way may still fail
-    for (int jobs = 0; !db_->WaitForIdle().ok() && jobs < 10; ++jobs) {
+    for (int jobs = 0; !db_->WaitForIdle().ok() && jobs < 10; jobs++) {
       ASSERT_TRUE(db_->Resume().ok());
     }
     ExpectModel();

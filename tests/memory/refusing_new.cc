@@ -23,7 +23,7 @@ bool Refuses() {
   }
   if (until_refused < 0) return false;
   if (until_refused > 0) {
-    --until_refused;
+    until_refused--;
     return false;
   }
   if (!refuses_all_behind) until_refused = -1;

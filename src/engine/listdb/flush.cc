@@ -25,7 +25,7 @@ class RecordWalk {
   bool Valid() const { return at_ < fetched_; }
   const HeadTree::Entry& entry() const { return ring_[at_ % kAhead]; }
   void Next() {
-    ++at_;
+    at_++;
     if (ahead_.Valid()) Fetch();
   }
 
@@ -50,7 +50,7 @@ class CacheFiller {
  public:
   explicit CacheFiller(LookupCache* cache) : cache_(cache) {}
   ~CacheFiller() {
-    for (size_t i = 0; i < kDelay; ++i) Push(0, PmPtr());
+    for (size_t i = 0; i < kDelay; i++) Push(0, PmPtr());
   }
   void Push(uint64_t hash, PmPtr place) {
     if (place) cache_->Prefetch(hash);
@@ -72,7 +72,7 @@ class CacheFiller {
 std::shared_ptr<L0Table> ListDb::NewTable(const MemTable& memtable) {
   auto table = std::make_shared<L0Table>();
   {
-    const std::lock_guard lock(catalog_mu_);
+    const MutexLock lock(&catalog_mu_);
     table->state.id = state_.next_table_id++;
     table->heads = std::make_shared<SkipListHeads>();
     table->list = std::make_shared<PmSkipList>(pool_, table->heads.get(), state_.lanes > 1);
@@ -88,8 +88,8 @@ std::shared_ptr<L0Table> ListDb::NewTable(const MemTable& memtable) {
 // checkpoint, recovery re-sorts the records from the log.
 void ListDb::LinkRecords(const HeadTree& tree, L0Table* table, std::vector<Sampled>* sample) {
   PmWord* last[kPoolPartsMax][kHeightMax];
-  for (uint32_t lane = 0; lane < kPoolPartsMax; ++lane) {
-    for (uint32_t layer = 0; layer < kHeightMax; ++layer)
+  for (uint32_t lane = 0; lane < kPoolPartsMax; lane++) {
+    for (uint32_t layer = 0; layer < kHeightMax; layer++)
       last[lane][layer] = &table->heads->next[lane][layer];
   }
   const auto set = [&](PmWord* word, PmPtr to) {
@@ -113,7 +113,7 @@ void ListDb::LinkRecords(const HeadTree& tree, L0Table* table, std::vector<Sampl
     const PmPtr place = entry.place();
     Record* record = pool_->At<Record>(place);
     const uint32_t lane = table->list->Lane(place);
-    for (uint32_t layer = 0; layer < record->height(); ++layer) {
+    for (uint32_t layer = 0; layer < record->height(); layer++) {
       PmWord*& before = last[layer == 0 ? 0 : lane][layer];
       set(before, place);
       before = record->link(layer);
@@ -216,7 +216,7 @@ Status ListDb::FlushMemTable(const std::shared_ptr<MemTable>& memtable) {
   EpochDomain::Retirement settling(
       [settled = table->settled] { settled->store(true, std::memory_order_release); });
   {
-    const std::lock_guard lock(tables_mu_);
+    const MutexLock lock(&tables_mu_);
     auto tables = std::make_shared<ListDbTables>(*CurrentTables());
     tables->l0.insert(tables->l0.begin(), table);
     TrimTrees(tables.get());
@@ -270,7 +270,7 @@ bool ListDb::MustShrink() {
 Status ListDb::Shrink() {
   second_chance_.Shrink();
   {
-    const std::lock_guard lock(tables_mu_);
+    const MutexLock lock(&tables_mu_);
     auto tables = std::make_shared<ListDbTables>(*CurrentTables());
     TrimTrees(tables.get());
     Install(tables, nullptr);
@@ -325,8 +325,8 @@ Status ListDb::Checkpoint() {
     durable.push_back(std::make_shared<L0Table>(*table));
     durable.back()->checkpointed = true;
     auto& heads = durable.back()->state.heads;
-    for (uint32_t lane = 0; lane < table->list->lane_count(); ++lane) {
-      for (uint32_t layer = 0; layer < kHeightMax; ++layer) {
+    for (uint32_t lane = 0; lane < table->list->lane_count(); lane++) {
+      for (uint32_t layer = 0; layer < kHeightMax; layer++) {
         heads.push_back(table->heads->next[lane][layer].load(std::memory_order_relaxed));
       }
     }
@@ -343,7 +343,7 @@ Status ListDb::Checkpoint() {
   });
   if (!s.ok()) return s;
   {
-    const std::lock_guard lock(tables_mu_);
+    const MutexLock lock(&tables_mu_);
     auto tables = std::make_shared<ListDbTables>(*CurrentTables());
     for (auto& slot : tables->l0) {
       for (const auto& table : durable) {
@@ -370,7 +370,7 @@ Status ListDb::Checkpoint() {
 void ListDb::FreeLogBeforeBoundary() {
   std::vector<LogPosition> boundary;
   {
-    const std::lock_guard lock(catalog_mu_);
+    const MutexLock lock(&catalog_mu_);
     boundary = state_.boundary;
   }
   pool_->ForEachChunk([&](const ChunkRef& chunk) {

@@ -121,7 +121,7 @@ Status ListDb::GatherLive(std::vector<ChunkRef>* victims, std::vector<Victim>* l
   std::vector<Victim> unmarked;
   std::vector<HeldBack> chunks(victims->size());
   std::vector<bool> stays(victims->size());
-  for (size_t i = 0; i < victims->size(); ++i) {
+  for (size_t i = 0; i < victims->size(); i++) {
     const ChunkRef& chunk = (*victims)[i];
     std::vector<Gap> gaps;
     ForEachLiving(
@@ -144,10 +144,10 @@ Status ListDb::GatherLive(std::vector<ChunkRef>* victims, std::vector<Victim>* l
   for (size_t from = 0; from < unmarked.size(); from += kPlacesAtOnce) {
     const size_t to = std::min(unmarked.size(), from + kPlacesAtOnce);
     places.clear();
-    for (size_t i = from; i < to; ++i) places.push_back({.element = unmarked[i].place});
+    for (size_t i = from; i < to; i++) places.push_back({.element = unmarked[i].place});
     searches.FindPlaces(places);
     PmPtr dropped;  // the last, which may have been before the next
-    for (size_t i = from; i < to; ++i) {
+    for (size_t i = from; i < to; i++) {
       const Victim& victim = unmarked[i];
       PmPtr before = places[i - from].before;
       const InL1 in_l1 =
@@ -163,7 +163,7 @@ Status ListDb::GatherLive(std::vector<ChunkRef>* victims, std::vector<Victim>* l
     }
   }
   std::vector<ChunkRef> sound;
-  for (size_t i = 0; i < victims->size(); ++i) {
+  for (size_t i = 0; i < victims->size(); i++) {
     if (stays[i]) {
       held_back_[PlaceKey((*victims)[i])] = chunks[i];
     } else {
@@ -208,7 +208,7 @@ Status ListDb::Relocate(std::span<const Victim> live) {
     arena->Seal();  // links of what it holds are written from now on
   }
   std::vector<Zipper::Move> moves;
-  for (size_t i = 0; i < live.size(); ++i) moves.push_back({live[i].place, copies[i]});
+  for (size_t i = 0; i < live.size(); i++) moves.push_back({live[i].place, copies[i]});
   Status s = Zipper(l1_.get(), &gc_persister_, this).Replace(moves);
   if (!s.ok()) return s;
   // The order keeps LookupCache I3: once the second-chance cache names the copies, no search finds
@@ -247,7 +247,7 @@ bool ListDb::HasRoomForCopies(std::span<const Victim> live) const {
     }
     room[part] -= bytes;
   }
-  for (uint32_t part = 0; part < pool_->part_count(); ++part) {
+  for (uint32_t part = 0; part < pool_->part_count(); part++) {
     if (chunks[part] == 0) continue;
     const uint64_t available = pool_->chunks_available(part);
     if (available < pool_->chunks_kept_for_index(part) ||
@@ -287,7 +287,7 @@ Status ListDb::CollectGarbage(GcGoal goal, bool* progress) {
     if (!victims.empty()) {
       Status s = Empty(victims, progress);
       // A full pool: one at a time, the emptiest first, until the copies no longer fit.
-      for (size_t i = 0; i < victims.size() && s.IsNoSpace(); ++i) {
+      for (size_t i = 0; i < victims.size() && s.IsNoSpace(); i++) {
         s = Empty({victims[i]}, progress);
         if (s.IsNoSpace()) break;
         pool_->CollectDeferred();
@@ -314,7 +314,7 @@ Status ListDb::SweepRange(std::string_view begin, std::string_view end, uint64_t
   PmPtr before = begin.empty() ? PmPtr() : FindBeforeInL1({begin, kTagFirst});
   if (before.damaged()) return DescribeDamage(*pool_, before);
   PmPtr at = l1_->Next(before, 0, 0);
-  for (uint64_t elements = 0; at && !at.damaged(); ++elements) {
+  for (uint64_t elements = 0; at && !at.damaged(); elements++) {
     const Record* record = l1_->At(at);
     if (!end.empty() && record->key() >= end) break;
     if (elements >= elements_max && (!before || l1_->At(before)->key() != record->key())) {

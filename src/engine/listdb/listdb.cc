@@ -35,7 +35,7 @@ void HashRecords(const Pool& pool, std::span<const PmPtr> places, uint64_t* hash
     __builtin_prefetch(record);
     __builtin_prefetch(record + kLineBytes);
   }
-  for (size_t i = 0; i < places.size(); ++i) {
+  for (size_t i = 0; i < places.size(); i++) {
     const Record* const record = pool.At<Record>(places[i]);
     hashes[i] = pool.Contains(places[i], record->bytes()) ? Hash64(record->key()) : 0;
   }
@@ -98,9 +98,9 @@ Candidates ListDb::FindCandidates(std::string_view key) {
   found.hash = lookup_cache_.enabled() ? Hash64(key) : 0;
   found.generation = lookup_cache_.generation();
   found.count = lookup_cache_.Find(found.hash, &found.places);
-  for (uint32_t i = 0; i < found.count; ++i) {
+  for (uint32_t i = 0; i < found.count; i++) {
     const char* record = pool_->Address(found.places[i]);
-    for (size_t line = 0; line < 3; ++line)
+    for (size_t line = 0; line < 3; line++)
       __builtin_prefetch(record + line * kLineBytes);  // header, links, key, a small value
   }
   return found;
@@ -109,7 +109,7 @@ Candidates ListDb::FindCandidates(std::string_view key) {
 // Algorithm 7.
 Lookup ListDb::SearchTables(const TableSet& tables, const InternalKey& target,
                             const Candidates& candidates, bool verify) {
-  for (uint32_t i = 0; i < candidates.count; ++i) {
+  for (uint32_t i = 0; i < candidates.count; i++) {
     const PmPtr place = candidates.places[i];
     const Record* record = pool_->At<Record>(place);
     pool_->gate()->OnRead(kMediaBlockBytes);
@@ -216,12 +216,12 @@ uint64_t ListDb::BufferedBytesMax() const {
 std::optional<Job> ListDb::PickJob(JobClass job_class) {
   if (job_class == JobClass::kUrgent) {
     if (auto flush = PickFlush()) return flush;
-    const std::lock_guard lock(job_mu_);
+    const MutexLock lock(&job_mu_);
     if (!provisioning_ && pool_->NeedsProvision()) {
       provisioning_ = true;
       return Job{"provision", [this] {
                    Status s = NoThrow([this] { return pool_->Provision(); });
-                   const std::lock_guard done(job_mu_);
+                   const MutexLock done(&job_mu_);
                    provisioning_ = false;
                    // writers will find out, and wait for space
                    return s.IsNoSpace() ? Status::OK() : s;
@@ -230,7 +230,7 @@ std::optional<Job> ListDb::PickJob(JobClass job_class) {
     return std::nullopt;
   }
   // first: merge_all_ is then of no later MemTables than these
-  const std::lock_guard lock(job_mu_);
+  const MutexLock lock(&job_mu_);
   if (auto scan_ahead = PickScanAhead()) return scan_ahead;
   if (l1_waiting_ > 0) return std::nullopt;  // a CompactRange is next
   const auto read_set = CurrentReadSet();
@@ -255,7 +255,7 @@ std::optional<Job> ListDb::PickJob(JobClass job_class) {
                    lookup_cache_.Grow();
                    return Status::OK();
                  });
-                 const std::lock_guard done(job_mu_);
+                 const MutexLock done(&job_mu_);
                  growing_cache_ = false;
                  return s;
                }};
@@ -263,11 +263,12 @@ std::optional<Job> ListDb::PickJob(JobClass job_class) {
   if (l1_busy_) return std::nullopt;
   if (MustShrink()) return L1Job("shrink", [this] { return Shrink(); });
   if (warm_) {
-    return L1Job("warm", [this] {
-      warm_ = false;
+    Job warm = L1Job("warm", [this] {
       WarmCaches();
       return Status::OK();
     });
+    warm_ = false;
+    return warm;
   }
   const bool merge_ready = merge_wanted && tables->l0.back()->checkpointed;
   if (auto job = PickSpaceJob(merge_ready, merge_wanted)) return job;
@@ -285,7 +286,7 @@ std::optional<Job> ListDb::PickJob(JobClass job_class) {
     giving_back_ = true;
     return Job{"give back", [this] {
                  Status s = NoThrow([this] { return pool_->GiveBack(); });
-                 const std::lock_guard done(job_mu_);
+                 const MutexLock done(&job_mu_);
                  giving_back_ = false;
                  return s;
                }};
@@ -300,7 +301,7 @@ bool ListDb::ReclaimSpace() {
   SwitchMemTable(true);
   const auto nothing_left = [this] {
     const auto read_set = CurrentReadSet();
-    const std::lock_guard lock(job_mu_);
+    const MutexLock lock(&job_mu_);
     return read_set->sealed.empty() &&
            static_cast<const ListDbTables&>(*read_set->tables).l0.empty() && !gc_wanted_ &&
            !sweeping_ && recount_left_ == 0 && !l1_busy_;
@@ -311,7 +312,7 @@ bool ListDb::ReclaimSpace() {
       pool_->CollectDeferred() == 0)
     return false;
   {
-    const std::lock_guard lock(job_mu_);
+    const MutexLock lock(&job_mu_);
     gc_wanted_ = true;
     merge_all_ = true;
   }
@@ -337,8 +338,8 @@ Status ListDb::CompactL1(std::string_view begin, std::string_view end) {
   Status s = MergeTablesOfNow();
   // Twice: a delete may go only once nobody can stand on a version that it shielded (I4); an open
   // iterator keeps it.
-  for (int pass = 0; s.ok() && pass < 2; ++pass) {
-    for (int i = 0; i < 50; ++i) {
+  for (int pass = 0; s.ok() && pass < 2; pass++) {
+    for (int i = 0; i < 50; i++) {
       if (pool_->CollectDeferred() == 0 && pool_->readers()->Collect() == 0 &&
           pool_->holders()->Collect() == 0)
         break;
@@ -356,16 +357,16 @@ Status ListDb::CompactL1(std::string_view begin, std::string_view end) {
 }
 
 void ListDb::TakeL1() {
-  std::unique_lock lock(job_mu_);
-  ++l1_waiting_;
-  job_done_.wait(lock, [&] { return !l1_busy_; });
-  --l1_waiting_;
+  const MutexLock lock(&job_mu_);
+  l1_waiting_++;
+  while (l1_busy_) job_done_.wait(job_mu_);
+  l1_waiting_--;
   l1_busy_ = true;
 }
 
 void ListDb::GiveL1Back() {
   {
-    const std::lock_guard lock(job_mu_);
+    const MutexLock lock(&job_mu_);
     l1_busy_ = false;
   }
   job_done_.notify_all();
@@ -373,14 +374,14 @@ void ListDb::GiveL1Back() {
 }
 
 void ListDb::BeginCheckpoint() {
-  std::unique_lock lock(job_mu_);
-  job_done_.wait(lock, [&] { return !checkpointing_; });
+  const MutexLock lock(&job_mu_);
+  while (checkpointing_) job_done_.wait(job_mu_);
   checkpointing_ = true;
 }
 
 void ListDb::EndCheckpoint() {
   {
-    const std::lock_guard lock(job_mu_);
+    const MutexLock lock(&job_mu_);
     checkpointing_ = false;
   }
   job_done_.notify_all();
@@ -390,7 +391,7 @@ Status ListDb::Close() {
   Status s = FlushAllNow();
   if (s.ok()) s = Checkpoint();
   if (!s.ok()) return s;
-  for (uint32_t i = 0; i < log_->shard_count(); ++i) log_->shard(i).appender->CloseChunk();
+  for (uint32_t i = 0; i < log_->shard_count(); i++) log_->shard(i).appender->CloseChunk();
   flush_arena_->CloseChunk();
   for (auto& arena : gc_arenas_) arena->CloseChunk();
   if (!recount_.empty() && !uncounted_) {
@@ -414,7 +415,7 @@ void ListDb::AddStats(Stats* stats) const {
   stats->recovered_records += recovered_records_.load(std::memory_order_relaxed);
   const auto tables = CurrentTables();
   for (const auto& table : tables->l0) {
-    ++stats->l0_tables;
+    stats->l0_tables++;
     stats->l0_records += table->state.count;
     if (table->tree != nullptr) stats->dram_bytes += table->tree->memory_bytes();
   }

@@ -23,11 +23,11 @@
 #include <condition_variable>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/no_throw.h"
 #include "base/striped_counter.h"
 #include "engine/buffered_engine.h"
@@ -138,7 +138,7 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
 
   // merge.cc
   Status MergeOldest();
-  std::optional<Job> PickScanAhead();
+  std::optional<Job> PickScanAhead() LAMELLA_REQUIRES(job_mu_);
   Status CompactL1(std::string_view begin, std::string_view end);
   Status MergeTablesOfNow();
   void AwaitGets(const L0Table& table);
@@ -181,18 +181,18 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   void SubtractLive(const Record* record);
   ChunkSurvey Survey() const;
   std::vector<ChunkRef> PickVictims(GcGoal goal, ChunkSurvey survey) const;
-  bool GcDue(bool merges_wait) const;
-  bool SweepDue(bool full);
-  std::optional<Job> PickSpaceJob(bool merge_ready, bool merges_wait);
-  bool EndIsHeldUp();
+  bool GcDue(bool merges_wait) const LAMELLA_REQUIRES(job_mu_);
+  bool SweepDue(bool full) LAMELLA_REQUIRES(job_mu_);
+  std::optional<Job> PickSpaceJob(bool merge_ready, bool merges_wait) LAMELLA_REQUIRES(job_mu_);
+  bool EndIsHeldUp() LAMELLA_REQUIRES(job_mu_);
   Status ClearEnd();
-  Job L1Job(const char* name, std::function<Status()> run);
+  Job L1Job(const char* name, std::function<Status()> run) LAMELLA_REQUIRES(job_mu_);
   Status SweepSome();
   void PrepareRecount(bool all);
   Status RecountSome();
   void RecountChunk(const ChunkRef& chunk, uint64_t merged_sequence,
                     const std::vector<SequenceGap>& gaps);
-  bool IsDoomed(const ChunkRef& chunk) const;
+  bool IsDoomed(const ChunkRef& chunk) const LAMELLA_REQUIRES(doomed_mu_);
   void FreeOnce(const ChunkRef& chunk);
   static uint64_t PlaceKey(const ChunkRef& chunk) {
     return uint64_t{chunk.part} << 32 | chunk.index;
@@ -263,9 +263,9 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   /// changed.
   template <class Change>
   Status Edit(ListDbEdit kind, Change&& change) {
-    const std::lock_guard lock(catalog_mu_);
+    const MutexLock lock(&catalog_mu_);
     ListDbState before = state_;
-    Status s = NoThrow([&] {
+    Status s = NoThrow([&]() LAMELLA_REQUIRES(catalog_mu_) {
       change(&state_);
       return catalog_->Append(static_cast<uint32_t>(kind), state_.Encode());
     });
@@ -283,11 +283,11 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   SecondChanceCache second_chance_;
   bool unified_ = true;  // constant after Recover
 
-  mutable std::mutex catalog_mu_;
-  ListDbState state_;                 // guarded by catalog_mu_
-  std::unique_ptr<Catalog> catalog_;  // guarded by catalog_mu_
+  mutable Mutex catalog_mu_;
+  ListDbState state_ LAMELLA_GUARDED_BY(catalog_mu_);
+  std::unique_ptr<Catalog> catalog_ LAMELLA_GUARDED_BY(catalog_mu_);
 
-  std::mutex tables_mu_;            // held while the table set is replaced
+  Mutex tables_mu_;                 // held while the table set is replaced
   std::unique_ptr<PmSkipList> l1_;  // constant after Recover
   std::atomic<uint64_t> l1_count_{0};
   std::atomic<uint64_t> flushed_through_{0};  // newest sequence number that a table may hold
@@ -298,38 +298,42 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   std::atomic<uint64_t> unreclaimed_bytes_{0};      // found dead since gc last did all it can
   mutable std::atomic<uint64_t> kept_versions_{0};  // left in L1 for snapshots
 
-  mutable std::mutex doomed_mu_;
-  // Chunks whose free is deferred: part and index to epoch. Guarded by doomed_mu_.
-  std::map<uint64_t, uint32_t> doomed_;
+  mutable Mutex doomed_mu_;
+  // Chunks whose free is deferred: part and index to epoch.
+  std::map<uint64_t, uint32_t> doomed_ LAMELLA_GUARDED_BY(doomed_mu_);
 
-  // Jobs under way; guarded by job_mu_.
-  std::mutex job_mu_;
-  bool l1_busy_ = false;
-  bool checkpointing_ = false;
-  std::shared_ptr<Zipper> merge_to_scan_ahead_;  // of the merge under way, until a thread takes it
-  uint32_t l1_waiting_ = 0;                      // calls of TakeL1 that wait
-  std::condition_variable job_done_;             // with job_mu_: of l1_busy_ and checkpointing_
-  bool provisioning_ = false;
-  bool giving_back_ = false;
+  // Jobs under way.
+  Mutex job_mu_;
+  bool l1_busy_ LAMELLA_GUARDED_BY(job_mu_) = false;
+  bool checkpointing_ LAMELLA_GUARDED_BY(job_mu_) = false;
+  // Of the merge under way, until a thread takes it.
+  std::shared_ptr<Zipper> merge_to_scan_ahead_ LAMELLA_GUARDED_BY(job_mu_);
+  uint32_t l1_waiting_ LAMELLA_GUARDED_BY(job_mu_) = 0;  // calls of TakeL1 that wait
+  std::condition_variable_any job_done_;  // with job_mu_: of l1_busy_ and checkpointing_
+  bool provisioning_ LAMELLA_GUARDED_BY(job_mu_) = false;
+  bool giving_back_ LAMELLA_GUARDED_BY(job_mu_) = false;
   // The pool's size and use and the merges when ClearEnd last ran.
   struct EndCleared {
     uint64_t pool_bytes = 0;
     uint64_t used_bytes = 0;
     uint64_t merges = 0;
-  } end_cleared_;
-  bool gc_wanted_ = false;  // the pool is full
-  // the last pass freed something, or an open left something to look at
-  bool gc_again_ = false;
-  bool space_had_turn_ = false;  // the last job was about space
-  size_t recount_left_ = 0;      // of recount_
-  size_t recount_later_ = 0;     // of those: to be counted only where the pool is full
-  bool sweeping_ = false;
+  };
+  EndCleared end_cleared_ LAMELLA_GUARDED_BY(job_mu_);
+  bool gc_wanted_ LAMELLA_GUARDED_BY(job_mu_) = false;  // the pool is full
+  // The last pass freed something, or an open left something to look at
+  bool gc_again_ LAMELLA_GUARDED_BY(job_mu_) = false;
+  bool space_had_turn_ LAMELLA_GUARDED_BY(job_mu_) = false;  // the last job was about space
+  size_t recount_left_ LAMELLA_GUARDED_BY(job_mu_) = 0;      // of recount_
+  // Of those: to be counted only where the pool is full.
+  size_t recount_later_ LAMELLA_GUARDED_BY(job_mu_) = 0;
+  bool sweeping_ LAMELLA_GUARDED_BY(job_mu_) = false;
   // Kept versions are worth a sweep once no snapshot older than this is live; 0 is none.
-  uint64_t sweep_after_ = 0;
-  uint64_t released_at_sweep_ = 0;  // SnapshotList::released, when a full pool was last swept
-  bool merge_all_ = false;
-  bool warm_ = false;
-  bool growing_cache_ = false;
+  uint64_t sweep_after_ LAMELLA_GUARDED_BY(job_mu_) = 0;
+  // SnapshotList::released, when a full pool was last swept.
+  uint64_t released_at_sweep_ LAMELLA_GUARDED_BY(job_mu_) = 0;
+  bool merge_all_ LAMELLA_GUARDED_BY(job_mu_) = false;
+  bool warm_ LAMELLA_GUARDED_BY(job_mu_) = false;
+  bool growing_cache_ LAMELLA_GUARDED_BY(job_mu_) = false;
 
   // Used by the one job that changes L1.
   Persister compaction_persister_;

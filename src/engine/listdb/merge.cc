@@ -118,13 +118,13 @@ Status ListDb::MergeOldest() {
                                                static_cast<ZipperObserver*>(this),
                                                context_.options->verify_checksums);
   {
-    const std::lock_guard lock(job_mu_);
+    const MutexLock lock(&job_mu_);
     merge_to_scan_ahead_ = zipper;
   }
   context_.nudge();
   s = NoThrow([&] { return zipper->Merge(elements); });
   {
-    const std::lock_guard lock(job_mu_);
+    const MutexLock lock(&job_mu_);
     merge_to_scan_ahead_ = nullptr;
   }
   if (!s.ok()) return s;
@@ -147,7 +147,7 @@ Status ListDb::MergeOldest() {
   });
   if (!s.ok()) return s;
   {
-    const std::lock_guard lock(tables_mu_);
+    const MutexLock lock(&tables_mu_);
     auto tables = std::make_shared<ListDbTables>(*CurrentTables());
     tables->l0.pop_back();
     Install(tables, nullptr);
@@ -157,8 +157,7 @@ Status ListDb::MergeOldest() {
   return Status::OK();
 }
 
-// A thread that has nothing else to do scans ahead of the merge under way. REQUIRES: job_mu_ is
-// held.
+// A thread that has nothing else to do scans ahead of the merge under way.
 std::optional<Job> ListDb::PickScanAhead() {
   if (merge_to_scan_ahead_ == nullptr) return std::nullopt;
   return Job{"scan ahead", [this, zipper = std::exchange(merge_to_scan_ahead_, nullptr)] {

@@ -16,7 +16,7 @@ uint64_t ListDb::ForEachLiving(const ChunkRef& chunk,
                                const std::function<void(const Gap&)>& damaged) const {
   std::vector<SequenceGap> voids;
   {
-    const std::lock_guard lock(catalog_mu_);
+    const MutexLock lock(&catalog_mu_);
     voids = state_.gaps;
   }
   // before the records are read: more may be appended meanwhile
@@ -81,7 +81,7 @@ void ListDb::GatherRecords(bool power_cut, bool catalog_lost, std::vector<LogEnt
   uint64_t base;
   uint64_t flushed;
   {
-    const std::lock_guard lock(catalog_mu_);
+    const MutexLock lock(&catalog_mu_);
     gaps = state_.gaps;
     boundary = state_.boundary;
     base = state_.synced_sequence;
@@ -136,9 +136,9 @@ void ListDb::GatherRecords(bool power_cut, bool catalog_lost, std::vector<LogEnt
   if (power_cut) {
     uint64_t last = base;
     size_t i = 0;
-    while (i < all.size() && TagSequence(all[i].tag) <= base) ++i;
+    while (i < all.size() && TagSequence(all[i].tag) <= base) i++;
     keep = i;
-    for (; i < all.size(); ++i) {
+    for (; i < all.size(); i++) {
       uint64_t expected = last + 1;
       for (const SequenceGap& g : gaps) {
         if (g.first <= expected && expected <= g.last) expected = g.last + 1;
@@ -160,7 +160,7 @@ void ListDb::GatherRecords(bool power_cut, bool catalog_lost, std::vector<LogEnt
     const auto may_lack_rest = [&](const LogEntry& e) {
       return e.batch_remaining == 0 || TagSequence(e.tag) <= flushed;
     };
-    for (; keep > 0 && !may_lack_rest(all[keep - 1]); --keep)
+    for (; keep > 0 && !may_lack_rest(all[keep - 1]); keep--)
       *lost += was_durable(all[keep - 1]) ? 1 : 0;
   }
   all.resize(keep);
@@ -178,12 +178,12 @@ Status ListDb::EnterRebuilt(const std::vector<LogEntry>& kept, HeadTree* tree) {
     const uint64_t tag = kept[i].tag;
     size_t end = i;
     size_t chosen = kept.size();
-    for (; end < kept.size() && kept[end].tag == tag; ++end) {
+    for (; end < kept.size() && kept[end].tag == tag; end++) {
       if (pool_->At<Record>(kept[end].place)->obsolete()) continue;
       if (chosen == kept.size() || pool_->At<Record>(kept[chosen].place)->height() == 0)
         chosen = end;
     }
-    for (; i < end; ++i) {
+    for (; i < end; i++) {
       if (i == chosen) continue;
       Record* other = pool_->At<Record>(kept[i].place);
       if (!other->obsolete()) other->MarkObsolete(&compaction_persister_);
@@ -212,11 +212,16 @@ Status ListDb::EnterRebuilt(const std::vector<LogEntry>& kept, HeadTree* tree) {
 Status ListDb::LinkRebuilt(const HeadTree& tree, SkipListHeads* heads, uint64_t* linked) {
   Persister& persister = compaction_persister_;
   PmWord* last[kPoolPartsMax][kHeightMax];
-  for (uint32_t lane = 0; lane < kPoolPartsMax; ++lane) {
-    for (uint32_t layer = 0; layer < kHeightMax; ++layer)
+  for (uint32_t lane = 0; lane < kPoolPartsMax; lane++) {
+    for (uint32_t layer = 0; layer < kHeightMax; layer++)
       last[lane][layer] = &heads->next[lane][layer];
   }
-  const PmSkipList list(pool_, heads, state_.lanes > 1);
+  uint32_t lanes = 1;
+  {
+    const MutexLock lock(&catalog_mu_);
+    lanes = state_.lanes;
+  }
+  const PmSkipList list(pool_, heads, lanes > 1);
   const auto set = [&](PmWord* word, PmPtr to) {
     persister.Store(word, EncodeLink(to));
     persister.Flush(word, sizeof(*word));
@@ -235,7 +240,7 @@ Status ListDb::LinkRebuilt(const HeadTree& tree, SkipListHeads* heads, uint64_t*
     }
     AddLive(record);
     const uint32_t lane = list.Lane(place);
-    for (uint32_t layer = 0; layer < record->height(); ++layer) {
+    for (uint32_t layer = 0; layer < record->height(); layer++) {
       PmWord*& before = last[layer == 0 ? 0 : lane][layer];
       set(before, place);
       before = record->link(layer);
@@ -257,21 +262,25 @@ Status ListDb::Rebuild(RepairReport* report) {
   unified_ = (pool_->state().engine_flags & kListDbFlagUnifiedLog) != 0;
   bool power_cut = LosesUnsynced() && !pool_->state().clean && !pool_->state().same_boot;
   Status s;
-  if (catalog_ == nullptr && pool_->state().catalog_chunk != 0) {
+  bool has_catalog = false;
+  {
+    const MutexLock lock(&catalog_mu_);
+    has_catalog = catalog_ != nullptr;
+  }
+  if (!has_catalog && pool_->state().catalog_chunk != 0) {
     s = OpenCatalog();
+    has_catalog = s.ok();
     if (!s.ok()) {
       report->notes.push_back("the catalog is lost (" + s.ToString() +
                               "); numbers declared void are not known");
-      catalog_.reset();
       power_cut = false;  // nor is what was synced: everything that validates is kept
     }
   }
   // Where chunks are lost, a number that is missing does not tell that what follows was never
   // synced.
   if (report->records_lost != 0) power_cut = false;
-  const bool catalog_lost = catalog_ == nullptr;
   // With the edit kRebuildBegin in it: a crash must not leave an empty store.
-  if (catalog_ == nullptr) s = CreateEmpty(true);
+  if (!has_catalog) s = CreateEmpty(true);
   if (s.ok())
     s = Edit(ListDbEdit::kRebuildBegin, [](ListDbState* state) { state->rebuilding = true; });
   if (s.ok()) s = pool_->Sync();
@@ -279,7 +288,7 @@ Status ListDb::Rebuild(RepairReport* report) {
   MakeArenas();
   std::vector<LogEntry> kept;
   uint64_t sequence_seen = 0;  // of copies in the arena too, whose originals may be lost
-  GatherRecords(power_cut, catalog_lost, &kept, &sequence_seen, &report->records_lost);
+  GatherRecords(power_cut, !has_catalog, &kept, &sequence_seen, &report->records_lost);
 
   pool_->ForEachChunk([&](const ChunkRef& chunk) {
     pool_->Descriptor(chunk.part, chunk.index)->dead_bytes.store(0, std::memory_order_relaxed);
@@ -338,7 +347,7 @@ void ListDb::CheckLayer(const PmSkipList& list, const std::string& name, uint32_
   std::vector<uint64_t> below;
   below.swap(*places);
   PmPtr before;
-  for (uint64_t count = 0;; ++count) {
+  for (uint64_t count = 0;; count++) {
     PmPtr at;
     if (!DecodeLink(list.Link(before, lane, layer)->load(std::memory_order_acquire), &at)) {
       return problem("the link of " +
@@ -359,7 +368,7 @@ void ListDb::CheckLayer(const PmSkipList& list, const std::string& name, uint32_
                      " is not behind its predecessor at " + DescribePlace(*pool_, before));
     }
     if (layer == 0) {
-      ++report->records;
+      report->records++;
     } else if (!std::binary_search(below.begin(), below.end(), at.word)) {
       return problem("the record at " + DescribePlace(*pool_, at) + " is not in the layer below");
     }
@@ -377,14 +386,14 @@ void ListDb::CheckList(const PmSkipList& list, const std::string& name, uint64_t
   std::vector<uint64_t> bottom;
   CheckLayer(list, name, 0, 0, elements_max, &bottom, report);
   std::sort(bottom.begin(), bottom.end());
-  for (uint32_t lane = 0; lane < list.lane_count(); ++lane) {
+  for (uint32_t lane = 0; lane < list.lane_count(); lane++) {
     std::vector<uint64_t> places = bottom;
-    for (uint32_t layer = 1; layer < kHeightMax; ++layer) {
+    for (uint32_t layer = 1; layer < kHeightMax; layer++) {
       CheckLayer(list, name, lane, layer, elements_max, &places, report);
       std::sort(places.begin(), places.end());
     }
   }
-  ++report->tables;
+  report->tables++;
 }
 
 Status ListDb::Check(CheckReport* report) {
@@ -394,12 +403,12 @@ Status ListDb::Check(CheckReport* report) {
   // copied.
   std::vector<LogPosition> settled;
   {
-    const std::lock_guard lock(catalog_mu_);
+    const MutexLock lock(&catalog_mu_);
     settled = unified_ ? state_.merged : state_.boundary;
   }
   uint64_t records = 0;
   pool_->ForEachChunk([&](const ChunkRef& chunk) {
-    ++report->chunks;
+    report->chunks++;
     if (chunk.kind != ChunkKind::kLog && chunk.kind != kListDbArena) return;
     // There a tear that no link leads into lost nothing: on page media a power cut may bring back
     // the owner of a chunk that was freed and already written over.

@@ -31,7 +31,7 @@ void ListDb::MakeArenas() {
   arena_first_ordinal_ = next_ordinal;
   flush_arena_floor_.store(next_ordinal, std::memory_order_seq_cst);
   gc_arenas_.clear();
-  for (uint32_t part = 0; part < pool_->part_count(); ++part) {
+  for (uint32_t part = 0; part < pool_->part_count(); part++) {
     gc_arenas_.push_back(std::make_unique<RecordAppender>(pool_, part, kListDbArena, kGcArena,
                                                           next_ordinal, WriteCause::kGc));
   }
@@ -46,19 +46,20 @@ Status ListDb::CreateEmpty(bool rebuilding) {
       pool_->Claim(0, kListDbHeads, 0, 1, 1, Claimant::kIndex, &compaction_persister_, &heads);
   if (!s.ok()) return s;
   ClearHeads(reinterpret_cast<SkipListHeads*>(pool_->ChunkAddress(heads)), &compaction_persister_);
-  const std::lock_guard lock(catalog_mu_);
+  const MutexLock lock(&catalog_mu_);
   state_ = ListDbState{};
   state_.lanes = (pool_->state().engine_flags & kListDbFlagBraided) != 0 ? pool_->part_count() : 1;
   state_.l1_heads = pool_->ChunkStart(heads);
   state_.rebuilding = rebuilding;
-  return Catalog::Create(pool_, [this] { return state_.Encode(); }, &catalog_);
+  return Catalog::Create(
+      pool_, [this]() LAMELLA_REQUIRES(catalog_mu_) { return state_.Encode(); }, &catalog_);
 }
 
 Status ListDb::OpenCatalog() {
-  const std::lock_guard lock(catalog_mu_);
+  const MutexLock lock(&catalog_mu_);
   Status s = Catalog::Open(
-      pool_, [this] { return state_.Encode(); },
-      [this](uint32_t, std::string_view payload) {
+      pool_, [this]() LAMELLA_REQUIRES(catalog_mu_) { return state_.Encode(); },
+      [this](uint32_t, std::string_view payload) LAMELLA_REQUIRES(catalog_mu_) {
         ListDbState state;
         Status decoded = ListDbState::Decode(payload, &state);
         if (decoded.ok()) state_ = std::move(state);  // an edit is the whole new state
@@ -79,19 +80,23 @@ Status ListDb::OpenCatalog() {
 
 // Chunks of a catalog or list that a crash left without a live owner.
 void ListDb::FreeStrayChunks() {
+  PmPtr l1_heads;
+  {
+    const MutexLock lock(&catalog_mu_);
+    l1_heads = state_.l1_heads;
+  }
   std::vector<ChunkRef> stray;
   pool_->ForEachChunk([&](const ChunkRef& chunk) {
     const bool dead_catalog = chunk.kind == ChunkKind::kCatalog &&
                               (chunk.part != 0 || chunk.index != pool_->state().catalog_chunk);
-    const bool dead_heads =
-        chunk.kind == kListDbHeads && pool_->ChunkStart(chunk) != state_.l1_heads;
+    const bool dead_heads = chunk.kind == kListDbHeads && pool_->ChunkStart(chunk) != l1_heads;
     if (dead_catalog || dead_heads) stray.push_back(chunk);
   });
   for (const ChunkRef& chunk : stray) pool_->Free(chunk, &gc_persister_);
 }
 
 Status ListDb::OpenTables(ListDbTables* tables) {
-  const std::lock_guard lock(catalog_mu_);
+  const MutexLock lock(&catalog_mu_);
   l1_ = std::make_unique<PmSkipList>(pool_, pool_->At<SkipListHeads>(state_.l1_heads),
                                      state_.lanes > 1);
   l1_count_.store(state_.l1_count, std::memory_order_relaxed);
@@ -110,7 +115,7 @@ Status ListDb::OpenTables(ListDbTables* tables) {
                                 std::to_string(state.heads.size()) + " heads, expected " +
                                 std::to_string(state_.lanes * kHeightMax));
     }
-    for (size_t i = 0; i < state.heads.size(); ++i) {
+    for (size_t i = 0; i < state.heads.size(); i++) {
       table->heads->next[i / kHeightMax][i % kHeightMax].store(state.heads[i],
                                                                std::memory_order_relaxed);
     }
@@ -125,7 +130,7 @@ Status ListDb::OpenTables(ListDbTables* tables) {
 std::vector<std::shared_ptr<MemTable>> ListDb::BuildMemTables(const LogContents& contents) const {
   std::vector<LogPosition> boundary;
   {
-    const std::lock_guard lock(catalog_mu_);
+    const MutexLock lock(&catalog_mu_);
     boundary = state_.boundary;
   }
   constexpr uint64_t kBytesPerEntry = 48;
@@ -198,7 +203,7 @@ Status ListDb::RecoverLog(std::shared_ptr<const ListDbTables> tables) {
   std::vector<SequenceGap> gaps;
   uint64_t base;
   {
-    const std::lock_guard lock(catalog_mu_);
+    const MutexLock lock(&catalog_mu_);
     boundary = state_.boundary;
     gaps = state_.gaps;
     base = state_.flushed_sequence;
@@ -229,7 +234,7 @@ Status ListDb::RecoverLog(std::shared_ptr<const ListDbTables> tables) {
 void ListDb::MarkOrphans() {
   uint64_t flushed;
   {
-    const std::lock_guard lock(catalog_mu_);
+    const MutexLock lock(&catalog_mu_);
     flushed = state_.flushed_sequence;
   }
   std::vector<ChunkRef> arenas;
@@ -248,16 +253,16 @@ void ListDb::MarkOrphans() {
     ForEachRecord(
         *pool_, chunk, 0,
         [&](const Record* record, PmPtr place) {
-          ++records;
+          records++;
           if (record->obsolete() || !is_orphan(record, place)) return;
           pool_->At<Record>(place)->MarkObsolete(&gc_persister_);
           CountDead(place, record->bytes());
-          ++marked;
+          marked++;
         },
         nullptr);
     return records == 0 || marked > 0;
   };
-  for (uint32_t part = 0; part < pool_->part_count(); ++part) {
+  for (uint32_t part = 0; part < pool_->part_count(); part++) {
     uint64_t looked = 0;
     bool flushes_over = false;
     for (const ChunkRef& chunk : arenas) {  // newest first
@@ -284,7 +289,7 @@ Status ListDb::Recover() {
   bool rebuild;
   uint64_t merging;
   {
-    const std::lock_guard lock(catalog_mu_);
+    const MutexLock lock(&catalog_mu_);
     // The kernel wrote pages back in any order: after a power cut links and records may be of
     // different moments.
     const bool power_cut = LosesUnsynced() && !pool_->state().clean && !pool_->state().same_boot;
@@ -306,7 +311,10 @@ Status ListDb::Recover() {
   if (s.ok()) s = RecoverLog(tables);
   if (s.ok() && merging != 0) s = MergeOldest();
   if (s.ok() && !created && !rebuild && !pool_->state().clean) MarkOrphans();
-  warm_ = !created;
+  {
+    const MutexLock lock(&job_mu_);
+    warm_ = !created;
+  }
   if (created) second_chance_.BeginWithAll();
   return s;
 }

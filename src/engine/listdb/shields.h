@@ -6,8 +6,9 @@
 #define LAMELLA_ENGINE_LISTDB_SHIELDS_H_
 
 #include <cstdint>
-#include <mutex>
 #include <unordered_map>
+
+#include "base/mutex.h"
 
 namespace lamella {
 
@@ -15,32 +16,33 @@ class Shields {
  public:
   /// The delete with this sequence number lost a version behind it just now.
   void Add(uint64_t sequence) {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(&mu_);
     held_[sequence] = generation_;
     added_ = true;
   }
   bool Holds(uint64_t sequence) const {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(&mu_);
     return held_.contains(sequence);
   }
   /// Ends a generation of additions: its number, or 0 if it has none.
   uint64_t Close() {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(&mu_);
     if (!added_) return 0;
     added_ = false;
     return generation_++;
   }
   /// Lets go of what was added up to that generation and not since.
   void Forget(uint64_t generation) {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(&mu_);
     std::erase_if(held_, [generation](const auto& held) { return held.second <= generation; });
   }
 
  private:
-  mutable std::mutex mu_;
-  std::unordered_map<uint64_t, uint64_t> held_;  // guarded by mu_; sequence number to generation
-  uint64_t generation_ = 1;                      // guarded by mu_
-  bool added_ = false;                           // guarded by mu_
+  mutable Mutex mu_;
+  // Sequence number to generation.
+  std::unordered_map<uint64_t, uint64_t> held_ LAMELLA_GUARDED_BY(mu_);
+  uint64_t generation_ LAMELLA_GUARDED_BY(mu_) = 1;
+  bool added_ LAMELLA_GUARDED_BY(mu_) = false;
 };
 
 }  // namespace lamella

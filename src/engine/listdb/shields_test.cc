@@ -45,20 +45,20 @@ TEST(Shields, WhatWasAddedAgainSinceIsHeldOn) {
 }
 
 TEST(Shields, GenerationsMayBeForgottenInAnyOrder) {
-  for (uint64_t seed = 1; seed <= 50; ++seed) {
+  for (uint64_t seed = 1; seed <= 50; seed++) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
     Shields shields;
     std::map<uint64_t, uint64_t> model;  // number to generation
     uint64_t generation = 1;
     bool added = false;
-    for (int i = 0; i < 300; ++i) {
+    for (int i = 0; i < 300; i++) {
       const uint64_t number = random.Uniform(30);
       switch (random.Uniform(4)) {
         case 0: {
           const uint64_t closed = shields.Close();
           ASSERT_EQ(closed, added ? generation : 0);
-          if (added) ++generation;
+          if (added) generation++;
           added = false;
           break;
         }
@@ -73,7 +73,7 @@ TEST(Shields, GenerationsMayBeForgottenInAnyOrder) {
           model[number] = generation;
           added = true;
       }
-      for (uint64_t n = 0; n < 30; ++n)
+      for (uint64_t n = 0; n < 30; n++)
         ASSERT_EQ(shields.Holds(n), model.contains(n)) << n << " at step " << i;
     }
   }

@@ -84,7 +84,7 @@ bool ListDb::IsDoomed(const ChunkRef& chunk) const {
 
 // A chunk stays its owner's until its readers are gone; it must not be freed twice meanwhile.
 void ListDb::FreeOnce(const ChunkRef& chunk) {
-  const std::lock_guard lock(doomed_mu_);
+  const MutexLock lock(&doomed_mu_);
   if (IsDoomed(chunk)) return;
   const auto at = doomed_.insert_or_assign(PlaceKey(chunk), chunk.epoch).first;
   try {
@@ -105,12 +105,12 @@ ListDb::ChunkSurvey ListDb::Survey() const {
   }
   std::vector<LogPosition> merged;
   {
-    const std::lock_guard lock(catalog_mu_);
+    const MutexLock lock(&catalog_mu_);
     merged = state_.merged;
   }
   ChunkSurvey survey;
-  const std::lock_guard lock(doomed_mu_);
-  pool_->ForEachChunk([&](const ChunkRef& chunk) {
+  const MutexLock lock(&doomed_mu_);
+  pool_->ForEachChunk([&](const ChunkRef& chunk) LAMELLA_REQUIRES(doomed_mu_) {
     if ((chunk.kind != ChunkKind::kLog && chunk.kind != kListDbArena) || IsDoomed(chunk)) return;
     const ChunkDescriptor* descriptor = pool_->Descriptor(chunk.part, chunk.index);
     const uint64_t used = descriptor->used_bytes.load(std::memory_order_relaxed);
@@ -173,7 +173,7 @@ std::vector<ChunkRef> ListDb::PickVictims(GcGoal goal, ChunkSurvey survey) const
   return victims;
 }
 
-// Whether gc has something to look for; job_mu_ is held.
+// Whether gc has something to look for.
 bool ListDb::GcDue(bool merges_wait) const {
   const uint64_t garbage = garbage_bytes_.load(std::memory_order_relaxed);
   const uint64_t enough = std::max(2 * pool_->chunk_bytes(), pool_->used_bytes() / 64);
@@ -191,8 +191,8 @@ Job ListDb::L1Job(const char* name, std::function<Status()> run) {
   return job;
 }
 
-// What is to be done about space, if anything; job_mu_ is held and nobody has L1. Where a merge is
-// ready too they take turns, but a full pool's merges go first: they find what is dead.
+// What is to be done about space, if anything; nobody has L1. Where a merge is ready too they take
+// turns, but a full pool's merges go first: they find what is dead.
 std::optional<Job> ListDb::PickSpaceJob(bool merge_ready, bool merges_wait) {
   const bool full = gc_wanted_;
   if (merge_ready && (full || space_had_turn_)) {
@@ -209,16 +209,16 @@ std::optional<Job> ListDb::PickSpaceJob(bool merge_ready, bool merges_wait) {
   return L1Job("gc", [this, goal] {
     bool progress = false;
     Status s = CollectGarbage(goal, &progress);
-    const std::lock_guard done(job_mu_);
+    const MutexLock done(&job_mu_);
     gc_again_ = progress;
     if (goal == GcGoal::kAll && !progress) gc_wanted_ = false;
     return s;
   });
 }
 
-// Whether the pool could give much of itself back but for a few chunks; job_mu_ is held. Once for
-// each size of the pool, each merge, and each time that less is in use, as when a reader let go of
-// something: so moving comes to an end.
+// Whether the pool could give much of itself back but for a few chunks. Once for each size of the
+// pool, each merge, and each time that less is in use, as when a reader let go of something: so
+// moving comes to an end.
 bool ListDb::EndIsHeldUp() {
   const EndCleared now{pool_->pool_bytes(), pool_->used_bytes(),
                        compactions_.load(std::memory_order_relaxed)};
@@ -241,7 +241,7 @@ Status ListDb::ClearEnd() {
       arena->CloseChunk();
   }
   {
-    const std::lock_guard lock(catalog_mu_);
+    const MutexLock lock(&catalog_mu_);
     if (pool_->IsInTheWay(catalog_->chunk())) {
       Status s = catalog_->Rewrite();
       if (!s.ok() && !s.IsNoSpace()) return s;
@@ -251,13 +251,12 @@ Status ListDb::ClearEnd() {
   // may lie in the way, too.
   Status s;
   bool progress = true;
-  for (int pass = 0; pass < kClearPassesMax && progress && s.ok(); ++pass)
+  for (int pass = 0; pass < kClearPassesMax && progress && s.ok(); pass++)
     s = CollectGarbage(GcGoal::kEnd, &progress);
   return s;
 }
 
-// Whether L1 should be swept of what merges left for snapshots that are released by now; job_mu_ is
-// held.
+// Whether L1 should be swept of what merges left for snapshots that are released by now.
 bool ListDb::SweepDue(bool full) {
   if (sweeping_) return true;
   const uint64_t kept = kept_versions_.load(std::memory_order_relaxed);
@@ -280,7 +279,7 @@ Status ListDb::SweepSome() {
   std::string rest;
   Status s = SweepRange(sweep_from_, {}, kSweepElements, &rest);
   sweep_from_ = s.ok() ? rest : "";
-  const std::lock_guard lock(job_mu_);
+  const MutexLock lock(&job_mu_);
   sweeping_ = !sweep_from_.empty();
   return s;
 }
@@ -300,7 +299,7 @@ void ListDb::PrepareRecount(bool all) {
       (LosesUnsynced() ? later : recount_).push_back(chunk);
     }
   });
-  const std::lock_guard lock(job_mu_);
+  const MutexLock lock(&job_mu_);
   recount_.insert(recount_.begin(), later.begin(), later.end());
   recount_later_ = later.size();
   recount_left_ = recount_.size();
@@ -313,7 +312,7 @@ Status ListDb::RecountSome() {
   uint64_t merged_sequence;
   std::vector<SequenceGap> gaps;
   {
-    const std::lock_guard lock(catalog_mu_);
+    const MutexLock lock(&catalog_mu_);
     merged_sequence = state_.merged_sequence;
     gaps = state_.gaps;
   }
@@ -331,7 +330,7 @@ Status ListDb::RecountSome() {
     s = Edit(ListDbEdit::kCounted, [](ListDbState* state) { state->uncounted = false; });
     uncounted_ = !s.ok();
   }
-  const std::lock_guard lock(job_mu_);
+  const MutexLock lock(&job_mu_);
   recount_left_ = recount_.size();
   recount_later_ = std::min(recount_later_, recount_left_);
   gc_again_ = true;

@@ -111,7 +111,7 @@ Status ListDbState::Decode(std::string_view payload, ListDbState* state) {
   }
   if (ok) {
     state->l0.resize(tables);
-    for (size_t i = 0; ok && i < state->l0.size(); ++i) ok = DecodeTable(&in, &state->l0[i]);
+    for (size_t i = 0; ok && i < state->l0.size(); i++) ok = DecodeTable(&in, &state->l0[i]);
   }
   if (!ok || !in.done() || rebuilding > 1 || uncounted > 1 || state->lanes == 0 ||
       state->lanes > kPoolPartsMax || !state->l1_heads) {

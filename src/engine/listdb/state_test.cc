@@ -74,7 +74,7 @@ void ExpectSame(const ListDbState& a, const ListDbState& b) {
   EXPECT_EQ(a.merged, b.merged);
   EXPECT_TRUE(SameGaps(a.gaps, b.gaps));
   ASSERT_EQ(a.l0.size(), b.l0.size());
-  for (size_t i = 0; i < a.l0.size(); ++i) {
+  for (size_t i = 0; i < a.l0.size(); i++) {
     EXPECT_EQ(a.l0[i].id, b.l0[i].id);
     EXPECT_EQ(a.l0[i].count, b.l0[i].count);
     EXPECT_EQ(a.l0[i].last_sequence, b.l0[i].last_sequence);
@@ -85,7 +85,7 @@ void ExpectSame(const ListDbState& a, const ListDbState& b) {
 }
 
 TEST(ListDbState, ComesBackAsItWas) {
-  for (uint64_t seed = 1; seed <= 100; ++seed) {
+  for (uint64_t seed = 1; seed <= 100; seed++) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
     const ListDbState state = RandomState(&random);
@@ -109,7 +109,7 @@ testing::FormatField Touched(const char* name, size_t base, const ListDbState& s
   EXPECT_EQ(before.size(), after.size());
   size_t first = before.size();
   size_t behind = 0;
-  for (size_t i = 0; i < before.size(); ++i) {
+  for (size_t i = 0; i < before.size(); i++) {
     if (before[i] == after[i]) continue;
     first = std::min(first, i);
     behind = i + 1;
@@ -165,11 +165,11 @@ TEST(ListDbState, IsEncodedAsDocumented) {
 }
 
 TEST(ListDbState, EveryTruncationIsCorruption) {
-  for (uint64_t seed = 1; seed <= 10; ++seed) {
+  for (uint64_t seed = 1; seed <= 10; seed++) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
     const std::string bytes = RandomState(&random).Encode();
-    for (size_t n = 0; n < bytes.size(); ++n) {
+    for (size_t n = 0; n < bytes.size(); n++) {
       ListDbState ignored;
       // In a buffer of its own, so that a read behind its end is seen.
       const std::vector<char> cut(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(n));
@@ -207,11 +207,11 @@ TEST(ListDbState, ImpossibleValuesAreCorruption) {
 }
 
 TEST(ListDbState, RandomBytesAreDecodedOrCorruption) {
-  for (uint64_t seed = 1; seed <= 20; ++seed) {
+  for (uint64_t seed = 1; seed <= 20; seed++) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
     const std::string sound = RandomState(&random).Encode();
-    for (int i = 0; i < 2000; ++i) {
+    for (int i = 0; i < 2000; i++) {
       std::vector<char> bytes(sound.begin(), sound.end());
       if (random.OneIn(3)) {  // bytes that never were a state
         bytes.resize(random.Uniform(300));

@@ -77,7 +77,7 @@ void ListDb::BuildTrees() {
     WalkInterleaved(*bare->list, 0, 0, &builder);
     // damage ended the walk; a search will tell of it
     if (tree->count() != bare->state.count) continue;
-    const std::lock_guard lock(tables_mu_);
+    const MutexLock lock(&tables_mu_);
     auto tables = std::make_shared<ListDbTables>(*CurrentTables());
     for (auto& slot : tables->l0) {
       if (slot->state.id != bare->state.id) continue;
@@ -100,7 +100,7 @@ void ListDb::WarmCaches() {
   const uint64_t generation = lookup_cache_.generation();
   uint64_t merged;
   {
-    const std::lock_guard lock(catalog_mu_);
+    const MutexLock lock(&catalog_mu_);
     merged = state_.merged_sequence;
   }
   const bool alone =

@@ -41,7 +41,7 @@ class BatchToy final : public Toy {
   BatchToy(char* base, Persister* persister) : Toy(base, persister), epoch_(Load(0)) {
     for (uint64_t n = BatchAt(used_); n != 0; n = BatchAt(used_)) {
       used_ += n;
-      ++batches_;
+      batches_++;
     }
   }
 
@@ -49,12 +49,12 @@ class BatchToy final : public Toy {
     const uint64_t records = SizeOf(number);
     if (used_ + records > kRecordsMax) StartChunk(number);
     const uint64_t start = Place(used_);
-    for (uint64_t i = 0; i < records; ++i) Append(MakeRecord(number, i, epoch_));
+    for (uint64_t i = 0; i < records; i++) Append(MakeRecord(number, i, epoch_));
     if constexpr (kBug == BatchBug::kFlushesFromUnaligned) {
       for (uint64_t at = start; at < Place(used_); at += kLineBytes) Flush(at, 1);
     }
     if constexpr (kBug != BatchBug::kAcknowledgedBeforeFence) Fence();
-    ++batches_;
+    batches_++;
   }
 
   std::string Check(uint64_t steps) const override {
@@ -62,8 +62,8 @@ class BatchToy final : public Toy {
       return "found " + std::to_string(epoch_ + batches_) + " batches, not " +
              std::to_string(steps);
     uint64_t at = 0;
-    for (uint64_t number = epoch_; number < steps; ++number) {
-      for (uint64_t i = 0; i < SizeOf(number); ++i, ++at) {
+    for (uint64_t number = epoch_; number < steps; number++) {
+      for (uint64_t i = 0; i < SizeOf(number); i++, ++at) {
         const Record expected = MakeRecord(number, i, epoch_);
         if (at >= kRecordsMax || std::memcmp(At(Place(at)), &expected, sizeof(expected)) != 0) {
           return "record " + std::to_string(i) + " of batch " + std::to_string(number) +
@@ -93,7 +93,7 @@ class BatchToy final : public Toy {
   }
   static Record MakeRecord(uint64_t number, uint64_t index, uint64_t epoch) {
     Record record{epoch, index, SizeOf(number), {}, 0};
-    for (uint64_t i = 0; i < 9; ++i) record.payload[i] = Value(number, index * 9 + i);
+    for (uint64_t i = 0; i < 9; i++) record.payload[i] = Value(number, index * 9 + i);
     record.sum = SumOf(record);
     return record;
   }
@@ -114,12 +114,12 @@ class BatchToy final : public Toy {
     } else {
       Copy(Place(used_), record);
     }
-    ++used_;
+    used_++;
   }
   // The size of the batch that starts at a record; 0 where none does (I1).
   uint64_t BatchAt(uint64_t first) const {
     uint64_t size = 1;
-    for (uint64_t i = 0; i < size; ++i) {
+    for (uint64_t i = 0; i < size; i++) {
       if (first + i >= kRecordsMax) return 0;
       const Record record = Read<Record>(Place(first + i));
       if (record.size == 0 || record.sum != SumOf(record) || record.index != i) return 0;

@@ -51,7 +51,7 @@ class CatalogToy final : public Toy {
 
   std::string Check(uint64_t steps) const override {
     const Table table = Replay();
-    for (uint64_t key = 0; key < kKeys; ++key) {
+    for (uint64_t key = 0; key < kKeys; key++) {
       Edit expected = {};
       if (key < steps) {
         // the last step that wrote it
@@ -78,7 +78,7 @@ class CatalogToy final : public Toy {
   Table Replay() const {
     Table table = {};
     const uint64_t count = std::min(Load(Tail(Load(kRoot))), kEditsMax);
-    for (uint64_t i = 0; i < count; ++i) {
+    for (uint64_t i = 0; i < count; i++) {
       const Edit edit = Read<Edit>(Place(Load(kRoot), i));
       table[edit[0] % kKeys] = edit;
     }

@@ -43,7 +43,7 @@ class ChunkToy final : public Toy {
  public:
   ChunkToy(char* base, Persister* persister) : Toy(base, persister) {
     const std::set<uint64_t> reachable = Reachable();
-    for (uint64_t chunk = 0; chunk < kChunks; ++chunk) {
+    for (uint64_t chunk = 0; chunk < kChunks; chunk++) {
       if (kBug != ChunkBug::kLeaked && Load(Descriptor(chunk)) != 0 && !reachable.contains(chunk)) {
         Publish(Descriptor(chunk), 0);  // keeps I3
       }
@@ -75,7 +75,7 @@ class ChunkToy final : public Toy {
   }
 
   std::string Check(uint64_t steps) const override {
-    for (uint64_t slot = 0; slot < kSlots; ++slot) {
+    for (uint64_t slot = 0; slot < kSlots; slot++) {
       const uint64_t chunk = ChunkOf(slot);
       if (slot >= steps) {
         if (chunk != kChunks) return "slot " + std::to_string(slot) + " has a chunk";
@@ -90,7 +90,7 @@ class ChunkToy final : public Toy {
       }
     }
     const std::set<uint64_t> reachable = Reachable();
-    for (uint64_t chunk = 0; chunk < kChunks; ++chunk) {
+    for (uint64_t chunk = 0; chunk < kChunks; chunk++) {
       if ((Load(Descriptor(chunk)) != 0) != reachable.contains(chunk)) {
         return "chunk " + std::to_string(chunk) +
                (reachable.contains(chunk) ? " is free and in use" : " is lost");
@@ -109,7 +109,7 @@ class ChunkToy final : public Toy {
   static uint64_t Place(uint64_t chunk) { return 2048 + chunk * 256; }
   static Content MakeContent(uint64_t number) {
     Content content;
-    for (uint64_t i = 0; i < content.size(); ++i) content[i] = Value(number, i);
+    for (uint64_t i = 0; i < content.size(); i++) content[i] = Value(number, i);
     return content;
   }
 
@@ -142,7 +142,7 @@ class ChunkToy final : public Toy {
   }
   std::set<uint64_t> Reachable() const {
     std::set<uint64_t> reachable;
-    for (uint64_t slot = 0; slot < kSlots; ++slot) reachable.insert(ChunkOf(slot));
+    for (uint64_t slot = 0; slot < kSlots; slot++) reachable.insert(ChunkOf(slot));
     return reachable;
   }
 

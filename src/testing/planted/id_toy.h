@@ -49,7 +49,7 @@ class IdToy final : public Toy {
   std::string Check(uint64_t steps) const override {
     if (Load(kEntries) != steps) return "found " + std::to_string(Load(kEntries)) + " entries";
     uint64_t last = 0;
-    for (uint64_t i = 0; i < steps; ++i) {
+    for (uint64_t i = 0; i < steps; i++) {
       const uint64_t id = Load(Entry(i));
       if (id <= last)
         return "entry " + std::to_string(i) + " has an id that was given before, or none";

@@ -139,7 +139,7 @@ class ListToy final : public Toy {
                          const std::vector<uint64_t>& keys) const {
     if (nodes.size() != keys.size())
       return name + " has " + std::to_string(nodes.size()) + " nodes";
-    for (size_t i = 0; i < keys.size(); ++i) {
+    for (size_t i = 0; i < keys.size(); i++) {
       if (Load(nodes[i]) != keys[i] || Load(nodes[i] + 8) != Value(keys[i])) {
         return name + " lacks key " + std::to_string(keys[i]);
       }

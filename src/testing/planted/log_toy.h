@@ -46,7 +46,7 @@ class LogToy final : public Toy {
   void Step(uint64_t number) override {
     const Record record = MakeRecord(number);
     const uint64_t place = kRecords + count_ * sizeof(record);
-    ++count_;
+    count_++;
     if constexpr (kBug == LogBug::kTailFirst) PublishTail();
     if constexpr (kBug == LogBug::kRecordNotFlushed || kBug == LogBug::kFlushesFirstLineOnly) {
       std::memcpy(At(place), &record, sizeof(record));
@@ -70,7 +70,7 @@ class LogToy final : public Toy {
   std::string Check(uint64_t steps) const override {
     if (count_ != steps)
       return "found " + std::to_string(count_) + " records, not " + std::to_string(steps);
-    for (uint64_t i = 0; i < steps; ++i) {
+    for (uint64_t i = 0; i < steps; i++) {
       const Record expected = MakeRecord(i);
       if (std::memcmp(At(kRecords + i * sizeof(expected)), &expected, sizeof(expected)) != 0) {
         return "record " + std::to_string(i) + " is torn";
@@ -85,7 +85,7 @@ class LogToy final : public Toy {
 
   static Record MakeRecord(uint64_t number) {
     Record record;
-    for (uint64_t i = 0; i < record.size(); ++i) record[i] = Value(number, i);
+    for (uint64_t i = 0; i < record.size(); i++) record[i] = Value(number, i);
     return record;
   }
   void PublishTail() {

@@ -56,7 +56,7 @@ class PageToy final : public Toy {
 
   std::string Check(uint64_t steps) const override {
     if (header_.steps != steps) return "found the header of step " + std::to_string(header_.steps);
-    for (uint64_t key = 0; key < std::min(steps, kKeys); ++key) {
+    for (uint64_t key = 0; key < std::min(steps, kKeys); key++) {
       // the last step that wrote it
       const uint64_t number = key + (steps - 1 - key) / kKeys * kKeys;
       const uint64_t sector = header_.where[key];
@@ -87,7 +87,7 @@ class PageToy final : public Toy {
 
   static Content MakeContent(uint64_t number) {
     Content content;
-    for (uint64_t i = 0; i < content.size(); ++i) content[i] = Value(number, i);
+    for (uint64_t i = 0; i < content.size(); i++) content[i] = Value(number, i);
     return content;
   }
   static uint64_t ChecksumOf(const Header& header) {
@@ -105,7 +105,7 @@ class PageToy final : public Toy {
   uint64_t FreeSector() const {
     uint64_t sector = kFirstSector;
     while (std::find(header_.where, header_.where + kKeys, sector) != header_.where + kKeys)
-      ++sector;
+      sector++;
     return sector;
   }
 

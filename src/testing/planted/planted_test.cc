@@ -116,7 +116,7 @@ class ToyRun {
     simulator_.OnMap(0, live_.bytes, kToyBytes);
     simulator_.Start();
     const std::unique_ptr<Toy> toy = open_(live_.bytes, &persister);
-    for (uint64_t i = 0; i < kSteps && !simulator_.failed(); ++i) {
+    for (uint64_t i = 0; i < kSteps && !simulator_.failed(); i++) {
       toy->Step(i);
       acknowledged_ = i + 1;
       simulator_.Cut();
@@ -144,13 +144,13 @@ class ToyRun {
     uint64_t steps = acknowledged_;
     std::string wrong = open_(area_.bytes, &persister)->Check(steps);
     if (!wrong.empty()) {  // then the step that was under way is there
-      ++steps;
+      steps++;
       if (!open_(area_.bytes, &persister)->Check(steps).empty()) return wrong;
     }
     const std::unique_ptr<Toy> toy = open_(area_.bytes, &persister);
     wrong = toy->Check(steps);
     if (!wrong.empty()) return "opened again: " + wrong;
-    for (uint64_t i = 0; i < kStepsAfter; ++i) toy->Step(steps++);
+    for (uint64_t i = 0; i < kStepsAfter; i++) toy->Step(steps++);
     wrong = open_(area_.bytes, &persister)->Check(steps);
     return wrong.empty() ? "" : "after more steps: " + wrong;
   }
@@ -198,7 +198,7 @@ TEST(Planted, EachBugIsCaught) {
   uint64_t caught = 0;
   for (const Subject& subject : Subjects()) {
     if (subject.sound) continue;
-    ++planted;
+    planted++;
     const Stopwatch watch;
     std::string by;
     for (const CrashMode mode : subject.modes()) {
@@ -208,7 +208,7 @@ TEST(Planted, EachBugIsCaught) {
     EXPECT_FALSE(by.empty()) << subject.name << " is not caught";
     EXPECT_TRUE(in_time) << subject.name << " took " << watch.Seconds() << " s";
     std::printf("%-60s caught by%s\n", subject.name.c_str(), by.empty() ? " none" : by.c_str());
-    if (!by.empty() && in_time) ++caught;
+    if (!by.empty() && in_time) caught++;
   }
   ProofAdd("planted_caught", caught, planted);
 }

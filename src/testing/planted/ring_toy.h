@@ -30,7 +30,7 @@ class RingToy final : public Toy {
  public:
   RingToy(char* base, Persister* persister)
       : Toy(base, persister), applied_(Load(0)), end_(applied_) {
-    while (end_ < applied_ + kCells && IsValid(end_)) ++end_;
+    while (end_ < applied_ + kCells && IsValid(end_)) end_++;
   }
 
   void Step(uint64_t number) override {
@@ -39,13 +39,13 @@ class RingToy final : public Toy {
     cell[4] = ChecksumOf(cell, end_);
     Copy(Place(end_), cell);
     Fence();
-    ++end_;
+    end_++;
   }
 
   std::string Check(uint64_t steps) const override {
     if (end_ != steps)
       return "found " + std::to_string(end_) + " cells, not " + std::to_string(steps);
-    for (uint64_t i = 0; i < steps; ++i) {
+    for (uint64_t i = 0; i < steps; i++) {
       const uint64_t value = i < applied_ ? Load(Applied(i)) : Read<Cell>(Place(i))[0];
       if (value != Value(i)) return "the value of step " + std::to_string(i) + " is lost";
     }
@@ -71,7 +71,7 @@ class RingToy final : public Toy {
   void Apply() {
     const uint64_t boundary = applied_ + kCells / 2;
     if constexpr (kBug == RingBug::kBoundaryTooEarly) Publish(0, boundary);
-    for (; applied_ < boundary; ++applied_) {
+    for (; applied_ < boundary; applied_++) {
       Store(Applied(applied_), Read<Cell>(Place(applied_))[0]);
       Flush(Applied(applied_));
     }

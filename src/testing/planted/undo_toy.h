@@ -62,11 +62,11 @@ class UndoToy final : public Toy {
 
   std::string Check(uint64_t steps) const override {
     std::array<uint64_t, kAccounts> amounts = {};
-    for (uint64_t number = 0; number < steps; ++number) {
+    for (uint64_t number = 0; number < steps; number++) {
       amounts[From(number)] -= Amount(number);
       amounts[To(number)] += Amount(number);
     }
-    for (uint64_t i = 0; i < kAccounts; ++i) {
+    for (uint64_t i = 0; i < kAccounts; i++) {
       if (Load(Account(i)) != amounts[i]) return "account " + std::to_string(i) + " is wrong";
     }
     return "";
