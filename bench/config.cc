@@ -37,6 +37,9 @@ void AddDataOptions(CLI::App* app, Config* config, Typed* typed) {
   app->add_option("--key-size", config->shape.key_bytes, "bytes")
       ->check(CLI::Range(4u, 65535u))
       ->capture_default_str();
+  app->add_option("--key-shared", config->shape.shared_bytes,
+                  "of those, bytes that all keys begin with")
+      ->capture_default_str();
   app->add_option("--value-size", config->shape.value_bytes, "bytes")
       ->check(CLI::Range(0u, 64u << 20))
       ->capture_default_str();
@@ -181,10 +184,18 @@ Status ResolveWorkloads(Typed* typed, Config* config) {
 }
 
 Status CheckSizes(Config* config) {
-  const KeyMaker keys(config->shape.key_bytes, config->shape.hashed_keys);
-  if (config->shape.hashed_keys && config->shape.key_bytes < KeyMaker::kDigits) {
-    return Status::InvalidArgument("--hashed-keys: expected --key-size of at least 16, found " +
-                                   std::to_string(config->shape.key_bytes));
+  if (config->shape.shared_bytes >= config->shape.key_bytes) {
+    return Status::InvalidArgument("--key-shared: expected fewer than --key-size, which is " +
+                                   std::to_string(config->shape.key_bytes) + ", found " +
+                                   std::to_string(config->shape.shared_bytes));
+  }
+  const KeyMaker keys(config->shape.key_bytes, config->shape.hashed_keys,
+                      config->shape.shared_bytes);
+  if (config->shape.hashed_keys && !keys.CanHash()) {
+    return Status::InvalidArgument(
+        "--hashed-keys: expected --key-size of at least 16, or 9 bytes beyond --key-shared, "
+        "found " +
+        std::to_string(config->shape.key_bytes));
   }
   // Workloads that insert go beyond --num; twice as many is what there must be room for.
   if (uint64_t{config->shape.keys} * 2 > keys.IdsMax()) {
@@ -257,6 +268,7 @@ RunContext MakeContext(const Config& config) {
   context.file_system = FileSystemName(config.dir);
   context.keys = config.shape.keys;
   context.key_bytes = config.shape.key_bytes;
+  context.shared_bytes = config.shape.shared_bytes;
   context.value_bytes = config.shape.value_bytes;
   context.memory_budget_bytes = config.settings.memory_budget_bytes;
   context.rounds = config.rounds;

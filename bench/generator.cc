@@ -27,25 +27,24 @@ uint64_t HashId(uint64_t id) {
 uint64_t KeyMaker::IdsMax() const {
   if (hashed_) return kHashedMask + 1;
   uint64_t ids = 1;
-  for (uint32_t i = 0; i < std::min(key_bytes_, kDigits); i++) ids *= 10;
+  for (uint32_t i = 0; i < digits_ && ids < kTenTo16; i++) ids *= base_;
   return std::min(ids, kTenTo16);
 }
 
 std::string_view KeyMaker::Make(uint64_t id, std::string* buffer) const {
   if (buffer->size() != key_bytes_) buffer->assign(key_bytes_, '0');
   uint64_t rest = hashed_ ? HashId(id) : id;
-  for (uint32_t i = std::min(key_bytes_, kDigits); i > 0; i--) {
-    (*buffer)[i - 1] = static_cast<char>('0' + rest % 10);
-    rest /= 10;
+  for (uint32_t i = digits_; i > 0; i--) {
+    (*buffer)[shared_bytes_ + i - 1] = static_cast<char>('0' + rest % base_);
+    rest /= base_;
   }
   return *buffer;
 }
 
 std::string_view KeyMaker::MakeMissing(uint64_t id, std::string* buffer) const {
   Make(id, buffer);
-  char& last = (*buffer)[std::min(key_bytes_, kDigits) - 1];
-  // ':' follows '9': no digit, and greater than each of them
-  last = static_cast<char>(last - '0' + ':');
+  char& last = (*buffer)[shared_bytes_ + digits_ - 1];
+  last = static_cast<char>(last + base_);  // no digit, and greater than each of them
   return *buffer;
 }
 

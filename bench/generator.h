@@ -3,6 +3,7 @@
 #ifndef LAMELLA_BENCH_GENERATOR_H_
 #define LAMELLA_BENCH_GENERATOR_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -15,13 +16,21 @@ namespace lamella::bench {
 
 /// Makes the key of an id: its decimal digits, zeros before them, so that ids and keys are in the
 /// same order; a key wider than 16 bytes ends in zeros. Hashed, the id goes through a bijection
-/// first, so that new ids fall anywhere.
+/// first, so that new ids fall anywhere. With `shared_bytes` all keys begin with so many equal
+/// ones, and go on with digits to the base 64, so that few bytes have room for many ids.
 class KeyMaker {
  public:
   static constexpr uint32_t kDigits = 16;
-  KeyMaker(uint32_t key_bytes, bool hashed) : key_bytes_(key_bytes), hashed_(hashed) {}
+  KeyMaker(uint32_t key_bytes, bool hashed, uint32_t shared_bytes = 0)
+      : key_bytes_(key_bytes),
+        shared_bytes_(shared_bytes),
+        digits_(std::min(key_bytes - shared_bytes, kDigits)),
+        base_(shared_bytes == 0 ? 10 : 64),
+        hashed_(hashed) {}
 
   uint32_t key_bytes() const { return key_bytes_; }
+  /// True where every hashed id has a key.
+  bool CanHash() const { return digits_ * (base_ == 10 ? 10u : 18u) >= kDigits * 10; }
   /// The number of ids that have a key of this width, at most 10^16.
   uint64_t IdsMax() const;
   /// The view is of *buffer, which keeps it until the next call.
@@ -31,6 +40,9 @@ class KeyMaker {
 
  private:
   const uint32_t key_bytes_;
+  const uint32_t shared_bytes_;
+  const uint32_t digits_;
+  const uint32_t base_;
   const bool hashed_;
 };
 

@@ -26,6 +26,22 @@ TEST(KeyMaker, WideKeysEndInZeros) {
   EXPECT_EQ(keys.Make(7, &a), "00000000000000070000");
 }
 
+TEST(KeyMaker, KeysThatShareBytesSortAsIdsDo) {
+  const KeyMaker keys(24, false, 20);
+  EXPECT_EQ(keys.IdsMax(), uint64_t{64} * 64 * 64 * 64);
+  std::string key, before, missing;
+  for (uint64_t id = 0; id < 5000; id++) {
+    before = key;
+    keys.Make(id * 3001, &key);
+    ASSERT_EQ(key.size(), 24u);
+    EXPECT_EQ(key.substr(0, 20), std::string(20, '0'));
+    EXPECT_GT(key, before);
+    EXPECT_GT(keys.MakeMissing(id * 3001, &missing), key);
+  }
+  EXPECT_TRUE(KeyMaker(29, true, 20).CanHash());
+  EXPECT_FALSE(KeyMaker(28, true, 20).CanHash());
+}
+
 TEST(KeyMaker, HashedKeysAreDistinctAndFallAnywhere) {
   const KeyMaker keys(16, true);
   std::set<std::string> seen;

@@ -169,10 +169,11 @@ double Median(std::vector<double> values) {
 
 std::string ContextToString(const RunContext& context) {
   std::string text = fmt::format(
-      "{}; {}; {} keys of {} B, values of {} B; {} of DRAM for each store; {} round{}\n",
-      context.machine, context.file_system, context.keys, context.key_bytes, context.value_bytes,
-      FormatBytes(static_cast<double>(context.memory_budget_bytes)), context.rounds,
-      context.rounds == 1 ? "" : "s");
+      "{}; {}; {} keys of {} B{}, values of {} B; {} of DRAM for each store; {} round{}\n",
+      context.machine, context.file_system, context.keys, context.key_bytes,
+      context.shared_bytes == 0 ? "" : fmt::format(" of which they share {}", context.shared_bytes),
+      context.value_bytes, FormatBytes(static_cast<double>(context.memory_budget_bytes)),
+      context.rounds, context.rounds == 1 ? "" : "s");
   std::vector<StoreKind> seen;
   for (const StoreSpec& spec : context.stores) {
     if (std::find(seen.begin(), seen.end(), spec.kind) != seen.end()) continue;

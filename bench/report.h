@@ -46,6 +46,7 @@ struct RunContext {
   std::string file_system;
   uint64_t keys = 0;
   uint32_t key_bytes = 0;
+  uint32_t shared_bytes = 0;  // of them
   uint32_t value_bytes = 0;
   uint64_t memory_budget_bytes = 0;
   uint32_t rounds = 1;

@@ -91,6 +91,7 @@ Json ContextToJson(const RunContext& context) {
           {"file_system", context.file_system},
           {"keys", context.keys},
           {"key_bytes", context.key_bytes},
+          {"key_shared_bytes", context.shared_bytes},
           {"value_bytes", context.value_bytes},
           {"memory_budget_bytes", context.memory_budget_bytes},
           {"rounds", context.rounds},

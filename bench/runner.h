@@ -19,8 +19,12 @@ namespace lamella::bench {
 
 /// The keys of a store. Workloads that insert make it grow.
 struct Dataset {
-  Dataset(uint32_t key_bytes, bool hashed, uint32_t value_bytes, uint32_t first, uint64_t seed)
-      : keys(key_bytes, hashed), values(value_bytes, seed), keys_at_first(first), count(first) {}
+  Dataset(uint32_t key_bytes, bool hashed, uint32_t value_bytes, uint32_t first, uint64_t seed,
+          uint32_t shared_bytes = 0)
+      : keys(key_bytes, hashed, shared_bytes),
+        values(value_bytes, seed),
+        keys_at_first(first),
+        count(first) {}
 
   const KeyMaker keys;
   const ValueMaker values;

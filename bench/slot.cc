@@ -59,7 +59,7 @@ Status Slot::OpenFresh() {
                  std::min(data_bytes * 2 + settings_.memory_budget_bytes, FreeBytes(dir_) / 2));
   if (!s.ok()) return s;
   dataset_ = std::make_unique<Dataset>(shape_.key_bytes, shape_.hashed_keys, shape_.value_bytes,
-                                       shape_.keys, shape_.seed);
+                                       shape_.keys, shape_.seed, shape_.shared_bytes);
   filled_ = deleted_ = false;
   return OpenStore(true);
 }

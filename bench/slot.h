@@ -18,6 +18,7 @@ namespace lamella::bench {
 struct DataShape {
   uint32_t keys = 2'000'000;
   uint32_t key_bytes = 16;
+  uint32_t shared_bytes = 0;  // that all keys begin with
   uint32_t value_bytes = 100;
   bool hashed_keys = false;
   uint64_t seed = 1;

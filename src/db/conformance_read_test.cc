@@ -273,6 +273,35 @@ TEST_P(ReadConformance, APinnedValueStaysWhateverHappensToItsKey) {
   pinned.clear();
 }
 
+// Families of keys that share more bytes than a tree keeps of one, enough of each that tables learn
+// what to leave out; then of other families, for which that does not hold.
+TEST_P(ReadConformance, KeysThatShareLongBeginningsAreToldApart) {
+  Random random(TestSeed());
+  constexpr std::string_view kFamilies[] = {"user0000000000000000", "https://www.example/articles/",
+                                            "https://www.example/art", "zzzzzzzzzzzzzzzzzzzzzzzzz"};
+  for (size_t round = 0; round < 4; round++) {
+    for (int i = 0; i < 1500; i++) {
+      // The last family comes late: beyond every prefix that was learned.
+      const size_t family = random.Uniform(round == 3 ? 4 : 2 + round / 2);
+      const std::string key =
+          Concat(kFamilies[family], 1'000'000 + random.Uniform(900) * (1 + 7919 * (family % 2)));
+      if (random.OneIn(6)) {
+        DeleteBoth(key);
+      } else {
+        WriteBoth(key, MakeValue(sequence_, random.Uniform(40)));
+      }
+    }
+    for (const std::string_view family : kFamilies) {  // none of them is a key
+      EXPECT_EQ(Get(family), "[NotFound]") << family;
+      EXPECT_EQ(Get(Concat(family, "1000000x")), "[NotFound]") << family;
+    }
+    ExpectMatches(model_);
+    if (round == 1) Settle();
+    if (round == 2) Reopen();
+    ExpectMatches(model_);
+  }
+}
+
 TEST_P(ReadConformance, MultiGetReadsAtASnapshot) {
   Random random(TestSeed());
   Churn(&random, 500, 50);

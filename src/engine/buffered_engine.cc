@@ -57,14 +57,17 @@ void BufferedEngine::StartWriting(uint32_t shards, bool unified,
   log_ = std::make_unique<PmLog>(pool_, shards, next_ordinal);
   sequencer_.Reset(sequence_last);
   auto read_set = std::make_shared<ReadSet>();
+  std::shared_ptr<const KeyPrefixes> prefixes;
+  if (!sealed.empty()) prefixes = sealed.front()->tree().prefixes();
   read_set->active =
-      std::make_shared<MemTable>(pool_, next_memtable_id_.fetch_add(1), context_.memory);
+      std::make_shared<MemTable>(pool_, next_memtable_id_.fetch_add(1), context_.memory, prefixes);
   read_set->sealed = std::move(sealed);
   read_set->tables = std::move(tables);
   for (const auto& memtable : read_set->sealed)
     copy_bytes_.fetch_add(memtable->copy_bytes(), std::memory_order_relaxed);
   active_.store(read_set->active.get(), std::memory_order_release);
   const MutexLock lock(&read_set_mu_);
+  prefixes_ = std::move(prefixes);
   owned_read_set_ = read_set;
   read_set_.store(read_set.get(), std::memory_order_release);
   UpdateWriteDelay();
@@ -235,7 +238,7 @@ void BufferedEngine::Enter(PmLog::Shard* shard, std::span<const WriteOperation> 
   add(shard->deletes, deletes);
   add(shard->batches, count > 1 ? 1 : 0);
   add(shard->user_bytes, user_bytes);
-  *full = IsFull(*table);
+  *full = IsFull(*table) || IsEarly(*table);
 }
 
 // Links and rounding; and what is left empty of an extent, since the next record did not fit: at
@@ -301,6 +304,32 @@ bool BufferedEngine::IsFull(const MemTable& memtable) const {
          context_.memory->MustShrink() && bytes >= context_.memory->ShareOf(memtable_bytes_);
 }
 
+// The first MemTables of a session know nothing of its keys: where their heads turn out to be alike
+// they make room for one that learned from them. A second one, since a flush takes its time.
+bool BufferedEngine::IsEarly(const MemTable& memtable) const {
+  return early_switches_left_.load(std::memory_order_relaxed) != 0 &&
+         memtable.tree().prefixes() == nullptr && memtable.tree().HeadsAlike();
+}
+
+std::shared_ptr<const KeyPrefixes> BufferedEngine::prefixes() const {
+  const MutexLock lock(&read_set_mu_);
+  return prefixes_;
+}
+
+void BufferedEngine::LearnPrefixes(const HeadTree& tree) {
+  constexpr size_t kSampledKeys = 512;
+  if (tree.prefixes() == nullptr && !tree.HeadsAlike()) return;
+  SetPrefixes(KeyPrefixes::Learn(tree.SampleKeys(kSampledKeys)));
+}
+
+// Trees of the same ones take over each other's heads.
+void BufferedEngine::SetPrefixes(std::shared_ptr<const KeyPrefixes> learned) {
+  const MutexLock lock(&read_set_mu_);
+  const bool same =
+      learned != nullptr && prefixes_ != nullptr && learned->prefixes() == prefixes_->prefixes();
+  if (!same) prefixes_ = std::move(learned);
+}
+
 void BufferedEngine::SwitchMemTable(bool force) {
   if (force) {
     switch_mu_.lock();
@@ -309,11 +338,9 @@ void BufferedEngine::SwitchMemTable(bool force) {
   }
   const MutexLock switching(&switch_mu_, AdoptMutex{});
   const MemTable* active = active_.load(std::memory_order_acquire);
-  if (active->count() == 0 || (!force && !IsFull(*active))) return;
-  // Until `fresh` is published only memory may fail, and nothing is changed.
-  auto fresh = std::make_shared<MemTable>(pool_, next_memtable_id_.fetch_add(1), context_.memory);
+  const bool early = IsEarly(*active);
+  if (active->count() == 0 || (!force && !early && !IsFull(*active))) return;
   auto next = std::make_shared<ReadSet>();
-  next->active = fresh;
   {
     // Before the shards': a background thread may have lost the processor with it, and writers
     // would wait for that. One of them would even here: it leaves the switch to the next.
@@ -323,6 +350,10 @@ void BufferedEngine::SwitchMemTable(bool force) {
       return;
     }
     const MutexLock lock(&read_set_mu_, AdoptMutex{});
+    // Until `fresh` is published only memory may fail, and nothing is changed.
+    auto fresh = std::make_shared<MemTable>(pool_, next_memtable_id_.fetch_add(1), context_.memory,
+                                            prefixes_);
+    next->active = fresh;
     EpochDomain::Retirement retirement([old = owned_read_set_] {});
     next->sealed.reserve(owned_read_set_->sealed.size() + 1);
     next->sealed.push_back(owned_read_set_->active);
@@ -341,6 +372,7 @@ void BufferedEngine::SwitchMemTable(bool force) {
     owned_read_set_ = next;
     UpdateWriteDelay();
     log_full_.store(false, std::memory_order_relaxed);
+    if (early) early_switches_left_.fetch_sub(1, std::memory_order_relaxed);
   }
   context_.wake();
 }
@@ -381,7 +413,10 @@ std::optional<Job> BufferedEngine::PickFlush() {
     return std::nullopt;
   const std::shared_ptr<MemTable> oldest = owned_read_set_->sealed.back();  // keeps I4
   Job job{"flush", [this, memtable = oldest] {
-            Status s = NoThrow([&] { return FlushMemTable(memtable); });
+            Status s = NoThrow([&] {
+              LearnPrefixes(memtable->tree());
+              return FlushMemTable(memtable);
+            });
             if (s.ok()) flushes_.fetch_add(1, std::memory_order_relaxed);
             const MutexLock done(&read_set_mu_);
             flushing_ = nullptr;

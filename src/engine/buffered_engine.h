@@ -116,6 +116,9 @@ class BufferedEngine : public Engine {
                     std::shared_ptr<const TableSet> tables);
   /// The flush job for the oldest sealed MemTable, if there is one and none runs.
   std::optional<Job> PickFlush();
+  /// For the heads of tables made from here on; null where the keys' first bytes do.
+  std::shared_ptr<const KeyPrefixes> prefixes() const;
+  void SetPrefixes(std::shared_ptr<const KeyPrefixes> learned);
   /// Swaps the tables, and takes `flushed` (may be null) off the sealed ones, in one step.
   void Install(std::shared_ptr<const TableSet> tables, const MemTable* flushed);
   std::shared_ptr<const ReadSet> CurrentReadSet() const;
@@ -168,6 +171,8 @@ class BufferedEngine : public Engine {
   bool DeletesMayUseReserve() const;
   Status ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes, Claimant claimant);
   uint64_t LogBytesMax() const;
+  bool IsEarly(const MemTable& memtable) const;
+  void LearnPrefixes(const HeadTree& tree);
   double UnmergedShare() LAMELLA_REQUIRES(read_set_mu_);
   Status MakeRoom(const Status& no_space, int attempt);
 
@@ -177,6 +182,8 @@ class BufferedEngine : public Engine {
   Mutex switch_mu_;                         // held while the active MemTable is switched
   std::atomic<MemTable*> active_{nullptr};  // changed with every shard's lock held
   std::atomic<uint64_t> next_memtable_id_{1};
+  // MemTables that may yet be switched early, for heads that fit their keys
+  std::atomic<uint32_t> early_switches_left_{2};
   // more was claimed than a MemTable's log may have
   std::atomic<bool> log_full_{false};
   std::atomic<uint64_t> log_claimed_bytes_{0};  // since the last switch; guards nothing
@@ -188,6 +195,8 @@ class BufferedEngine : public Engine {
 
   mutable Mutex read_set_mu_;
   std::shared_ptr<const ReadSet> owned_read_set_ LAMELLA_GUARDED_BY(read_set_mu_);
+  // Of the keys that were flushed last; may be null.
+  std::shared_ptr<const KeyPrefixes> prefixes_ LAMELLA_GUARDED_BY(read_set_mu_);
   // what owned_read_set_ points to; readers are pinned
   std::atomic<const ReadSet*> read_set_{nullptr};
   double live_share_ LAMELLA_GUARDED_BY(read_set_mu_) = 1;  // of what was flushed last

@@ -159,12 +159,23 @@ void SecondChanceCache::Warm(const PmSkipList& list, uint64_t elements, WalkVisi
   if (all) tree_.load(std::memory_order_relaxed)->complete.store(true, std::memory_order_release);
 }
 
+// An element costs a look at its record: only once there are twice as many again, since prefixes
+// that fit no better would be tried at every merge.
+void SecondChanceCache::Fit(std::shared_ptr<const KeyPrefixes> prefixes) {
+  if (bytes_max_ == 0 || prefixes == prefixes_) return;
+  prefixes_ = std::move(prefixes);
+  const Tree* const tree = tree_.load(std::memory_order_relaxed);
+  if (tree->count() != 0 && (!tree->HeadsAlike() || tree->count() < 2 * fitted_count_)) return;
+  fitted_count_ = tree->count();
+  Rebuild();
+}
+
 void SecondChanceCache::BeginWithAll() {
   tree_.load(std::memory_order_relaxed)->complete.store(true, std::memory_order_release);
 }
 
 std::shared_ptr<SecondChanceCache::Tree> SecondChanceCache::NewTree() const {
-  return std::make_shared<Tree>(pool_, memory_, kEmptiedLeavesMax);
+  return std::make_shared<Tree>(pool_, memory_, prefixes_, kEmptiedLeavesMax);
 }
 
 void SecondChanceCache::Clear() { Swap(NewTree()); }
@@ -197,7 +208,7 @@ void SecondChanceCache::Rebuild() {
   HeadTree::Iterator entries(old);
   for (entries.SeekToFirst(); entries.Valid(); entries.Next()) {
     const bool stays = entries.entry().height() >= height_min();
-    if (stays) tree->InsertEntry(entries.entry());
+    if (stays) tree->InsertEntry(*old, entries.entry());
     all = all && stays;
   }
   tree->complete.store(all, std::memory_order_release);

@@ -73,6 +73,9 @@ class SecondChanceCache {
   /// is memory for, but for those that a crash left out of one (I1). The walk tells `beside` (may
   /// be null) of each element's predecessor.
   void Warm(const PmSkipList& list, uint64_t elements, WalkVisitor* beside = nullptr);
+  /// From here on heads are cut by these (may be null); where those of now tell too few keys apart,
+  /// a tree is made anew. REQUIRES: as Insert, and the elements' records stay.
+  void Fit(std::shared_ptr<const KeyPrefixes> prefixes);
   /// L1 has no element yet: from here on the cache holds all of them, while it has room.
   void BeginWithAll();
   void Clear();
@@ -98,6 +101,8 @@ class SecondChanceCache {
   MemoryAccount* const memory_;
   std::atomic<uint32_t> height_min_{1};
   uint64_t removed_ = 0;  // since the tree was built; of the thread that changes L1
+  std::shared_ptr<const KeyPrefixes> prefixes_;  // of the next tree; of that thread, too
+  uint64_t fitted_count_ = 0;                    // elements when Fit last made a tree
   std::atomic<Tree*> tree_;
   mutable Mutex mu_;
   std::shared_ptr<Tree> owned_ LAMELLA_GUARDED_BY(mu_);  // what tree_ points to

@@ -32,8 +32,8 @@ size_t SlabBytes(size_t tree_bytes) {
 }
 
 // What follows the head; nothing where damage made a long key short.
-std::string_view Tail(std::string_view key) {
-  return key.substr(std::min<size_t>(HeadTree::kHeadBytes, key.size()));
+std::string_view Tail(std::string_view key, size_t covered) {
+  return key.substr(std::min(covered, key.size()));
 }
 
 }  // namespace
@@ -43,27 +43,40 @@ struct HeadTree::Probe {
   uint64_t low;
   uint64_t tag;
   uint32_t key_class;
-  std::string_view key;  // only for keys longer than the head
+  size_t covered;        // bytes of a long key that its head stands for
+  std::string_view key;  // only for long keys
 
-  Probe(std::string_view k, uint64_t t)
-      : tag(t),
-        key_class(static_cast<uint32_t>(k.size() < kLongKeyClass ? k.size() : kLongKeyClass)),
-        key(k) {
-    uint64_t words[2] = {0, 0};
-    if (k.size() >= kHeadBytes) {
-      std::memcpy(words, k.data(), kHeadBytes);
-    } else {
-      std::copy(k.begin(), k.end(), reinterpret_cast<char*>(words));
-    }
-    high = __builtin_bswap64(words[0]);
-    low = __builtin_bswap64(words[1]);
-  }
-  Probe(const Entry& e, std::string_view k)
-      : high(e.head_high), low(e.head_low), tag(e.tag), key_class(e.key_class()), key(k) {}
+  Probe(const HeadTree& tree, std::string_view k, uint64_t t)
+      : Probe(KeyPrefixes::HeadOf(tree.prefixes_.get(), k), k, t) {}
+  /// Of an entry of the tree; `k` is its key where that is long.
+  Probe(const HeadTree& tree, const Entry& e, std::string_view k)
+      : high(e.head_high),
+        low(e.head_low),
+        tag(e.tag),
+        key_class(e.key_class()),
+        covered(k.empty() ? 0 : KeyPrefixes::HeadOf(tree.prefixes_.get(), k).covered),
+        key(k) {}
+  /// Behind every entry: no key has a head of all ones and a class above the longest.
+  struct Last {};
+  explicit Probe(Last)
+      : high(~uint64_t{0}), low(~uint64_t{0}), tag(0), key_class(kLongKeyClass + 1), covered(0) {}
+
+ private:
+  Probe(const KeyPrefixes::Head& head, std::string_view k, uint64_t t)
+      : high(head.high),
+        low(head.low),
+        tag(t),
+        key_class(static_cast<uint32_t>(std::min<size_t>(head.size, kLongKeyClass))),
+        covered(head.covered),
+        key(k) {}
 };
 
-HeadTree::HeadTree(const Pool* pool, MemoryAccount* memory, uint32_t emptied_leaves_max)
-    : pool_(pool), memory_(memory), emptied_leaves_max_(emptied_leaves_max) {
+HeadTree::HeadTree(const Pool* pool, MemoryAccount* memory,
+                   std::shared_ptr<const KeyPrefixes> prefixes, uint32_t emptied_leaves_max)
+    : pool_(pool),
+      memory_(memory),
+      prefixes_(std::move(prefixes)),
+      emptied_leaves_max_(emptied_leaves_max) {
   Leaf* leaf = Allocate<Leaf>(nullptr);
   if (leaf == nullptr) throw std::bad_alloc();
   leaf->leaf = true;
@@ -133,7 +146,8 @@ bool HeadTree::ProvideFor(uint64_t inserts, size_t key_bytes, SpareMemory* spare
                             2 * inners_.load(std::memory_order_relaxed) + splits + kLevelsMax);
   }
   size_t longest = std::max(key_bytes, long_key_bytes_.load(std::memory_order_relaxed));
-  longest = longest > kHeadBytes ? LinesOf(sizeof(uint32_t) + longest) : 0;
+  // Of the head's bytes one may be a range's number.
+  longest = longest >= kHeadBytes ? LinesOf(sizeof(uint32_t) + longest) : 0;
   return spare->Provide((splits + 1) * (LinesOf(sizeof(Leaf)) + longest) +
                         (inner_splits + kOthers) * LinesOf(sizeof(Inner)));
 }
@@ -164,7 +178,7 @@ int HeadTree::CompareTail(uint64_t tag, uint64_t reference, const Probe& probe) 
   // the other.
   if (key_class != probe.key_class) return key_class < probe.key_class ? -1 : 1;
   if (key_class == kLongKeyClass) {
-    const int c = Tail(LongKey(reference)).compare(Tail(probe.key));
+    const int c = Tail(LongKey(reference), probe.covered).compare(Tail(probe.key, probe.covered));
     if (c != 0) return c;
   }
   return tag > probe.tag ? -1 : (tag < probe.tag ? 1 : 0);
@@ -255,7 +269,7 @@ std::optional<bool> HeadTree::FindVersionNear(const InternalKey& target, Entry* 
 
 std::optional<bool> HeadTree::FindVersionWithin(const InternalKey& target, uint32_t leaves_max,
                                                 Entry* found) const {
-  const Probe probe(target.user_key, target.tag);
+  const Probe probe(*this, target.user_key, target.tag);
   for (;;) {
     NodeState s;
     const Leaf* leaf = FindLeaf(probe, false, &s, nullptr, nullptr);
@@ -300,14 +314,15 @@ bool HeadTree::CopyLeafBefore(Probe probe, Entry* entries, uint32_t* count, Leaf
     if (n > 0) return true;
     if (!has_fence || emptied++ == emptied_leaves_max_) return false;
     // All of this leaf is behind the probe (or it is empty): go on before its lower fence.
-    probe = Probe(
-        fence, fence.key_class() == kLongKeyClass ? LongKey(fence.reference) : std::string_view());
+    probe =
+        Probe(*this, fence,
+              fence.key_class() == kLongKeyClass ? LongKey(fence.reference) : std::string_view());
     inclusive = false;
   }
 }
 
 bool HeadTree::FindAtOrBefore(const InternalKey& target, Entry* found) const {
-  const Probe probe(target.user_key, target.tag);
+  const Probe probe(*this, target.user_key, target.tag);
   NodeState s;
   const Leaf* leaf = FindLeaf(probe, false, &s, nullptr, nullptr);
   const uint32_t n = CountBefore<true>(leaf, s, probe);
@@ -331,19 +346,25 @@ static_assert(kPoolPartsMax <= 16 && kHeightMax < 16,
 
 void HeadTree::Insert(std::string_view key, uint64_t tag, PmPtr place, uint32_t height,
                       SpareMemory* spare) {
-  const Probe probe(key, tag);
+  const Probe probe(*this, key, tag);
   const uint64_t reference = (uint64_t{probe.key_class} << 56) | (uint64_t{height} << 52) |
                              (uint64_t{place.part()} << 48) | place.offset();
-  if (key.size() > kHeadBytes && key.size() > long_key_bytes_.load(std::memory_order_relaxed))
-      [[unlikely]]
+  if (probe.key_class == kLongKeyClass &&
+      key.size() > long_key_bytes_.load(std::memory_order_relaxed)) [[unlikely]]
     long_key_bytes_.store(key.size(), std::memory_order_relaxed);
   while (!TryInsert(probe, tag, reference, spare)) {
   }
 }
 
-void HeadTree::InsertEntry(const Entry& entry) {
+void HeadTree::InsertEntry(const HeadTree& from, const Entry& entry) {
+  if (from.prefixes_ != prefixes_) {
+    pool_->gate()->OnRead(kLineBytes);
+    return Insert(pool_->At<Record>(entry.place())->key(), entry.tag, entry.place(),
+                  entry.height());
+  }
   const Probe probe(
-      entry, entry.key_class() == kLongKeyClass ? LongKey(entry.reference) : std::string_view());
+      *this, entry,
+      entry.key_class() == kLongKeyClass ? LongKey(entry.reference) : std::string_view());
   while (!TryInsert(probe, entry.tag, entry.reference, nullptr)) {
   }
 }
@@ -399,6 +420,12 @@ bool HeadTree::TryInsert(const Probe& probe, uint64_t tag, uint64_t reference, S
   return true;
 }
 
+// Two neighbours of one head; not two versions of one key.
+bool HeadTree::IsAlike(const Entry& before, const Entry& entry, std::string_view key) const {
+  return before.head_high == entry.head_high && before.head_low == entry.head_low &&
+         before.key_class() == kLongKeyClass && LongKey(before.reference) != key;
+}
+
 // REQUIRES: node and parent (null for the root) are locked; the parent has room. All memory is
 // taken before anything is changed. False: there is none.
 bool HeadTree::Split(Inner* parent, Node* node, bool at_end, SpareMemory* spare) {
@@ -411,6 +438,8 @@ bool HeadTree::Split(Inner* parent, Node* node, bool at_end, SpareMemory* spare)
     if (node->leaf) separator.reference = CopyLongKey(long_key, spare);  // keeps I4
     if (separator.reference == 0) return false;
   }
+  if (node->leaf && !long_key.empty() && IsAlike(node->AtSlot(from - 1), separator, long_key))
+    alike_.fetch_add(1, std::memory_order_relaxed);
   Node* right = MakeRight(node, from, spare);
   Inner* const root = parent == nullptr ? Allocate<Inner>(spare) : nullptr;
   if (right == nullptr || (parent == nullptr && root == nullptr)) return false;
@@ -420,7 +449,7 @@ bool HeadTree::Split(Inner* parent, Node* node, bool at_end, SpareMemory* spare)
     root->InsertAt(0, separator, root->children, right);
     root_.store(root, std::memory_order_release);
   } else {
-    const uint32_t i = CountBefore<true>(parent, parent->mine(), Probe(separator, long_key));
+    const uint32_t i = CountBefore<true>(parent, parent->mine(), Probe(*this, separator, long_key));
     parent->InsertAt(i, separator, parent->children, right);
   }
   CutAt(node, from, right);
@@ -467,7 +496,7 @@ void HeadTree::CutAt(Node* node, uint32_t from, Node* right) {
 }
 
 bool HeadTree::Remove(const InternalKey& key, PmPtr expected) {
-  const Probe probe(key.user_key, key.tag);
+  const Probe probe(*this, key.user_key, key.tag);
   for (;;) {
     NodeState s;
     Leaf* leaf = const_cast<Leaf*>(FindLeaf(probe, false, &s, nullptr, nullptr));
@@ -487,6 +516,17 @@ bool HeadTree::Remove(const InternalKey& key, PmPtr expected) {
     leaf->lock.unlock();
     return removed;
   }
+}
+
+std::vector<std::string> HeadTree::SampleKeys(size_t count) const {
+  const uint64_t each = leaves_.load(std::memory_order_relaxed) / count + 1;
+  std::vector<std::string> keys;
+  Iterator at(this);
+  uint64_t leaf = 0;
+  for (at.SeekToFirst(); at.Valid(); at.NextLeaf(), leaf++) {
+    if (leaf % each == 0) keys.emplace_back(pool_->At<Record>(at.entry().place())->key());
+  }
+  return keys;
 }
 
 void HeadTree::Iterator::EnterLeaf(const Leaf* leaf) {
@@ -518,16 +558,12 @@ void HeadTree::Iterator::SeekToFirst() {
 }
 
 void HeadTree::Iterator::SeekToLast() {
-  // No key has a head of all ones and a class above the longest.
-  Probe last(std::string_view(), 0);
-  last.high = last.low = ~uint64_t{0};
-  last.key_class = kLongKeyClass + 1;
-  if (!tree_->CopyLeafBefore(last, entries_, &count_, &next_, true)) count_ = 0;
+  if (!tree_->CopyLeafBefore(Probe(Probe::Last()), entries_, &count_, &next_, true)) count_ = 0;
   index_ = count_ == 0 ? 0 : count_ - 1;
 }
 
 void HeadTree::Iterator::Seek(const InternalKey& target) {
-  const Probe probe(target.user_key, target.tag);
+  const Probe probe(*tree_, target.user_key, target.tag);
   for (;;) {
     NodeState s;
     const Leaf* leaf = tree_->FindLeaf(probe, false, &s, nullptr, nullptr);
@@ -543,7 +579,8 @@ void HeadTree::Iterator::Seek(const InternalKey& target) {
 }
 
 void HeadTree::Iterator::SeekForPrev(const InternalKey& target) {
-  if (!tree_->CopyLeafBefore(Probe(target.user_key, target.tag), entries_, &count_, &next_, true))
+  if (!tree_->CopyLeafBefore(Probe(*tree_, target.user_key, target.tag), entries_, &count_, &next_,
+                             true))
     count_ = 0;
   index_ = count_ == 0 ? 0 : count_ - 1;
 }
@@ -560,7 +597,8 @@ void HeadTree::Iterator::Prev() {
   const Entry first = entries_[0];
   const std::string_view key =
       first.key_class() == kLongKeyClass ? tree_->LongKey(first.reference) : std::string_view();
-  if (!tree_->CopyLeafBefore(Probe(first, key), entries_, &count_, &next_, false)) count_ = 0;
+  if (!tree_->CopyLeafBefore(Probe(*tree_, first, key), entries_, &count_, &next_, false))
+    count_ = 0;
   index_ = count_ == 0 ? 0 : count_ - 1;
 }
 

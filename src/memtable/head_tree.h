@@ -1,6 +1,6 @@
-// HeadTree is a concurrent B+-tree in DRAM over records in the pool. It keeps the first 16 bytes of
-// each key beside the comparison, so that a search follows no persistent pointer unless longer keys
-// share their first 16 bytes.
+// HeadTree is a concurrent B+-tree in DRAM over records in the pool. It keeps 16 bytes of each key,
+// its head (KeyPrefixes), beside the comparison, so that a search follows no persistent pointer
+// unless keys have the same head.
 //
 // Nodes are wide (one search touches few lines) and are read by optimistic lock coupling (Leis et
 // al., DaMoN 2016): readers take no lock, they validate a node's state after they have read it. Nor
@@ -26,7 +26,9 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/annotations.h"
 #include "base/memory_budget.h"
@@ -35,19 +37,20 @@
 #include "base/striped_counter.h"
 #include "iterator/internal_iterator.h"
 #include "log/record.h"
+#include "memtable/key_prefixes.h"
 #include "pool/pool.h"
 
 namespace lamella {
 
 class HeadTree {
  public:
-  static constexpr uint32_t kHeadBytes = 16;
+  static constexpr uint32_t kHeadBytes = KeyPrefixes::kHeadBytes;
   static constexpr uint32_t kLongKeyClass = kHeadBytes + 1;
 
   /// One record: its key's head, its tag and where it is.
   struct Entry {
-    uint64_t head_high = 0;  // key bytes 0..7, big-endian, zero-padded
-    uint64_t head_low = 0;   // key bytes 8..15
+    uint64_t head_high = 0;  // KeyPrefixes::Head
+    uint64_t head_low = 0;
     uint64_t tag = 0;
     // key class : 8 | height : 4 | pool part : 4 | offset : 48; 0 is none. Class 18: see I4
     uint64_t reference = 0;
@@ -56,16 +59,18 @@ class HeadTree {
       return PmPtr(static_cast<uint32_t>((reference >> 48) & 0xf), reference & PmPtr::kOffsetMask);
     }
     uint32_t height() const { return static_cast<uint32_t>((reference >> 52) & 0xf); }
-    /// Key size, 17 standing for all longer ones.
+    /// Size of what the head is the beginning of, 17 standing for all longer ones.
     uint32_t key_class() const {
       return std::min(static_cast<uint32_t>(reference >> 56), kLongKeyClass);
     }
   };
-  /// `memory` (may be null) is charged for its nodes, and outlives it.
+  /// `memory` (may be null) is charged for its nodes, and outlives it. `prefixes` (may be null)
+  /// says what heads leave out.
   /// Where entries are removed, leaves are emptied and stay (I2). After `emptied_leaves_max` of
   /// them in a row a search backwards gives up, as at the beginning: for those to whom an entry is
   /// a hint.
   explicit HeadTree(const Pool* pool, MemoryAccount* memory = nullptr,
+                    std::shared_ptr<const KeyPrefixes> prefixes = nullptr,
                     uint32_t emptied_leaves_max = ~uint32_t{0});
   ~HeadTree();
   HeadTree(const HeadTree&) = delete;
@@ -79,7 +84,7 @@ class HeadTree {
   /// where the system has no memory.
   bool ProvideFor(uint64_t inserts, size_t key_bytes, SpareMemory* spare) const;
   /// Adds an entry of another tree over the same pool.
-  void InsertEntry(const Entry& entry);
+  void InsertEntry(const HeadTree& from, const Entry& entry);
   /// The first entry at or after `target` that has its user key: the newest version at or below the
   /// tag's sequence.
   bool FindVersion(const InternalKey& target, Entry* found) const;
@@ -93,6 +98,17 @@ class HeadTree {
 
   uint64_t count() const { return count_.Sum(); }
   uint64_t memory_bytes() const { return memory_bytes_.load(std::memory_order_relaxed); }
+
+  const std::shared_ptr<const KeyPrefixes>& prefixes() const { return prefixes_; }
+  /// True once there are keys enough to tell that many have the same head as others: searches
+  /// compare records in the pool, then.
+  bool HeadsAlike() const {
+    constexpr uint64_t kLeavesMin = 32;
+    const uint64_t leaves = leaves_.load(std::memory_order_relaxed);
+    return leaves >= kLeavesMin && alike_.load(std::memory_order_relaxed) > leaves / 4;
+  }
+  /// About `count` keys, ascending, for KeyPrefixes::Learn. REQUIRES: the records stay.
+  std::vector<std::string> SampleKeys(size_t count) const;
 
   /// Walks entries, a leaf at a time: what it shows is each leaf as of the moment it was entered.
   class Iterator;
@@ -117,6 +133,7 @@ class HeadTree {
   /// greater.
   template <bool kInclusive>
   uint32_t CountBefore(const Node* node, NodeState state, const Probe& probe) const;
+  bool IsAlike(const Entry& before, const Entry& entry, std::string_view key) const;
   int CompareTail(uint64_t tag, uint64_t reference, const Probe& probe) const;
   /// The leaf that holds the probe's place, with its state; where `fence` is given, the leaf's
   /// lowest possible entry.
@@ -134,6 +151,7 @@ class HeadTree {
   // Read by every search, changed rarely.
   const Pool* const pool_;
   MemoryAccount* const memory_;
+  const std::shared_ptr<const KeyPrefixes> prefixes_;
   const uint32_t emptied_leaves_max_;
   std::atomic<Node*> root_;
   // of the longest; as leaves_ and inners_ for ProvideFor: they guard nothing
@@ -142,6 +160,8 @@ class HeadTree {
   StripedCounter count_;  // of lines of its own: every insert changes it
   std::atomic<uint64_t> leaves_{0};
   std::atomic<uint64_t> inners_{0};
+  // leaves that were split between two keys of the same head; guards nothing
+  std::atomic<uint64_t> alike_{0};
   Mutex arena_mu_;
   MemoryBlock* slabs_ LAMELLA_GUARDED_BY(arena_mu_) = nullptr;
   char* slab_ LAMELLA_GUARDED_BY(arena_mu_) = nullptr;  // what is being handed out, from its end on
@@ -158,6 +178,7 @@ class HeadTree::Iterator {
   void SeekForPrev(const InternalKey& target);  // last at or before
   void Next();
   void Prev();
+  void NextLeaf() { EnterLeaf(next_); }  // its first entry
   const Entry& entry() const { return entries_[index_]; }
   /// Entries of this leaf behind the current one, for prefetching.
   uint32_t ahead() const { return count_ - index_ - 1; }

@@ -194,54 +194,77 @@ TEST_F(HeadTreeTest, ADamagedLongKeyIsNoCrash) {
 
 TEST_F(HeadTreeTest, AgreesWithASortedMapOnTrickyKeys) {
   Random random(17);
-  HeadTree tree(pool_.get());
-  Model model;
-  for (uint64_t i = 1; i <= 5000; i++) {
-    const std::string key = TrickyKey(&random);
+  std::vector<std::string> sample(200);
+  for (std::string& key : sample) key = TrickyKey(&random);
+  std::sort(sample.begin(), sample.end());
+  for (const auto& prefixes : {std::shared_ptr<const KeyPrefixes>(), KeyPrefixes::Learn(sample)}) {
+    HeadTree tree(pool_.get(), nullptr, prefixes);
+    Model model;
+    for (uint64_t i = 1; i <= 5000; i++)
+      Add(&tree, &model, TrickyKey(&random), MakeTag(i, RecordKind::kPut));
+    ASSERT_EQ(tree.count(), model.size());
+    EXPECT_EQ(Disagreements(tree, model), 0);
+    for (int i = 0; i < 5000; i++) {
+      const std::string key = TrickyKey(&random);
+      const uint64_t tag = SeekTag(random.Next() % 5200);
+      const auto after = model.lower_bound({key, tag});
+      HeadTree::Entry entry;
+      const bool found = tree.FindVersion({key, tag}, &entry);
+      ASSERT_EQ(found, after != model.end() && after->first.first == key);
+      if (found) {
+        ASSERT_EQ(entry.place(), after->second);
+      }
+      HeadTree::Iterator at(&tree);
+      at.Seek({key, tag});
+      ASSERT_EQ(at.Valid(), after != model.end());
+      if (at.Valid()) {
+        ASSERT_EQ(at.entry().place(), after->second);
+      }
+      const bool before = tree.FindAtOrBefore({key, tag}, &entry);
+      ASSERT_EQ(before, after != model.begin());
+      if (before) {
+        ASSERT_EQ(entry.place(), std::prev(after)->second);
+      }
+      at.SeekForPrev({key, tag});
+      ASSERT_EQ(at.Valid(), after != model.begin());
+    }
+    // A tree of other heads takes its entries, and lets go of some.
+    HeadTree other(pool_.get());
+    HeadTree::Iterator at(&tree);
+    for (at.SeekToFirst(); at.Valid(); at.Next()) other.InsertEntry(tree, at.entry());
+    EXPECT_EQ(Disagreements(other, model), 0);
+    for (auto it = model.begin(); it != model.end();) {
+      const bool goes = random.OneIn(2);
+      if (goes) {
+        ASSERT_TRUE(tree.Remove({it->first.first, it->first.second}, it->second));
+      }
+      it = goes ? model.erase(it) : std::next(it);
+    }
+    EXPECT_EQ(Disagreements(tree, model), 0);
+  }
+}
+
+// Keys that share 40 bytes: told apart by looks at the pool, or by heads that leave those out.
+TEST_F(HeadTreeTest, SaysThatHeadsAreAlike) {
+  const auto key_of = [](uint64_t i) { return std::string(40, 'k') + Hex(i * 2654435761u); };
+  HeadTree plain(pool_.get());
+  for (uint64_t i = 0; i < 4000; i++)
+    plain.Insert(key_of(i), kTagFirst, AddRecord(key_of(i), kTagFirst));
+  EXPECT_TRUE(plain.HeadsAlike());
+  const auto sample = plain.SampleKeys(100);
+  EXPECT_GE(sample.size(), 50u);
+  EXPECT_TRUE(std::is_sorted(sample.begin(), sample.end()));
+  HeadTree fitted(pool_.get(), nullptr, KeyPrefixes::Learn(sample));
+  ASSERT_NE(fitted.prefixes(), nullptr);
+  for (uint64_t i = 0; i < 4000; i++)
+    fitted.Insert(key_of(i), kTagFirst, AddRecord(key_of(i), kTagFirst));
+  EXPECT_FALSE(fitted.HeadsAlike());
+  HeadTree versions(pool_.get());  // of one key: no prefix would tell those apart
+  for (uint64_t i = 1; i <= 4000; i++) {
     const uint64_t tag = MakeTag(i, RecordKind::kPut);
-    const PmPtr place = AddRecord(key, tag);
-    tree.Insert(key, tag, place);
-    model[{key, tag}] = place;
+    versions.Insert(key_of(1), tag, AddRecord(key_of(1), tag));
   }
-  ASSERT_EQ(tree.count(), model.size());
-  HeadTree::Iterator at(&tree);
-  at.SeekToFirst();
-  for (const auto& [key, place] : model) {
-    ASSERT_TRUE(at.Valid());
-    ASSERT_EQ(at.entry().place(), place);
-    at.Next();
-  }
-  EXPECT_FALSE(at.Valid());
-  at.SeekToLast();
-  for (auto expected = model.rbegin(); expected != model.rend(); expected++) {
-    ASSERT_TRUE(at.Valid());
-    ASSERT_EQ(at.entry().place(), expected->second);
-    at.Prev();
-  }
-  EXPECT_FALSE(at.Valid());
-  for (int i = 0; i < 5000; i++) {
-    const std::string key = TrickyKey(&random);
-    const uint64_t tag = SeekTag(random.Next() % 5200);
-    const auto after = model.lower_bound({key, tag});
-    HeadTree::Entry entry;
-    const bool found = tree.FindVersion({key, tag}, &entry);
-    ASSERT_EQ(found, after != model.end() && after->first.first == key);
-    if (found) {
-      ASSERT_EQ(entry.place(), after->second);
-    }
-    at.Seek({key, tag});
-    ASSERT_EQ(at.Valid(), after != model.end());
-    if (at.Valid()) {
-      ASSERT_EQ(at.entry().place(), after->second);
-    }
-    const bool before = tree.FindAtOrBefore({key, tag}, &entry);
-    ASSERT_EQ(before, after != model.begin());
-    if (before) {
-      ASSERT_EQ(entry.place(), std::prev(after)->second);
-    }
-    at.SeekForPrev({key, tag});
-    ASSERT_EQ(at.Valid(), after != model.begin());
-  }
+  EXPECT_FALSE(versions.HeadsAlike());
 }
 
 TEST_F(HeadTreeTest, RemovedEntriesAreGoneAndEmptyLeavesArePassed) {

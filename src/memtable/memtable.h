@@ -19,8 +19,9 @@ namespace lamella {
 
 class MemTable {
  public:
-  MemTable(const Pool* pool, uint64_t id, MemoryAccount* memory = nullptr)
-      : pool_(pool), id_(id), tree_(pool, memory) {}
+  MemTable(const Pool* pool, uint64_t id, MemoryAccount* memory = nullptr,
+           std::shared_ptr<const KeyPrefixes> prefixes = nullptr)
+      : pool_(pool), id_(id), tree_(pool, memory, std::move(prefixes)) {}
 
   /// Does not fail where ProvideFor said so.
   void Add(std::string_view key, uint64_t tag, PmPtr place, SpareMemory* spare) {

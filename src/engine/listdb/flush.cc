@@ -163,7 +163,7 @@ void ListDb::DropCopies(std::span<const PmPtr> copies) {
 // The plain log's flush: records are copied in key order into the arena, with room for links (the
 // baseline of figure 33).
 Status ListDb::CopyRecords(const MemTable& memtable, std::shared_ptr<HeadTree>* copied) {
-  *copied = std::make_shared<HeadTree>(pool_, context_.memory);
+  *copied = std::make_shared<HeadTree>(pool_, context_.memory, prefixes());
   Random random(memtable.id() * 0x9e3779b97f4a7c15ull);
   std::vector<PmPtr> places;
   places.reserve(memtable.count());

@@ -299,27 +299,31 @@ std::optional<Job> ListDb::PickJob(JobClass job_class) {
 bool ListDb::ReclaimSpace() {
   using std::chrono::steady_clock;
   SwitchMemTable(true);
-  const auto nothing_left = [this] {
+  const auto nothing_left = [this]() LAMELLA_REQUIRES(job_mu_) {
     const auto read_set = CurrentReadSet();
-    const MutexLock lock(&job_mu_);
     return read_set->sealed.empty() &&
            static_cast<const ListDbTables&>(*read_set->tables).l0.empty() && !gc_wanted_ &&
            !sweeping_ && recount_left_ == 0 && !l1_busy_;
   };
   // Reclaiming again what the last writer has just failed to would only make every write on a full
   // pool slow.
-  if (nothing_left() && unreclaimed_bytes_.load(std::memory_order_relaxed) == 0 &&
-      pool_->CollectDeferred() == 0)
-    return false;
+  const bool has_deferred = pool_->CollectDeferred() != 0;
   {
     const MutexLock lock(&job_mu_);
+    if (nothing_left() && unreclaimed_bytes_.load(std::memory_order_relaxed) == 0 && !has_deferred)
+      return false;
     gc_wanted_ = true;
     merge_all_ = true;
   }
+  // What is left is done by jobs that have L1, and each tells when it is through. A look now and
+  // then beside: one that found the pool full is offered again without a word.
+  constexpr std::chrono::milliseconds kLook{100};
   const auto deadline = steady_clock::now() + std::chrono::seconds(5);
-  while (!nothing_left() && BackgroundError().ok() && steady_clock::now() < deadline) {
+  while (BackgroundError().ok() && steady_clock::now() < deadline) {
     context_.wake();
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    const MutexLock lock(&job_mu_);
+    if (nothing_left()) break;
+    job_done_.wait_for(job_mu_, kLook);
   }
   pool_->CollectDeferred();
   return true;

@@ -150,6 +150,7 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
 
   // warm.cc
   void BuildTrees();
+  std::vector<std::string> SampleL1() const;
   void WarmCaches();
 
   // space.cc
@@ -309,7 +310,7 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   // Of the merge under way, until a thread takes it.
   std::shared_ptr<Zipper> merge_to_scan_ahead_ LAMELLA_GUARDED_BY(job_mu_);
   uint32_t l1_waiting_ LAMELLA_GUARDED_BY(job_mu_) = 0;  // calls of TakeL1 that wait
-  std::condition_variable_any job_done_;  // with job_mu_: of l1_busy_ and checkpointing_
+  std::condition_variable_any job_done_;  // with job_mu_: a job with L1, or a checkpoint, is over
   bool provisioning_ LAMELLA_GUARDED_BY(job_mu_) = false;
   bool giving_back_ LAMELLA_GUARDED_BY(job_mu_) = false;
   // The pool's size and use and the merges when ClearEnd last ran.

@@ -113,6 +113,7 @@ Status ListDb::MergeOldest() {
              [&](ListDbState* state) { state->merging = table->state.id; });
   if (!s.ok()) return s;
 
+  second_chance_.Fit(prefixes());
   snapshots_ = context_.snapshots->Now();
   const auto zipper = std::make_shared<Zipper>(l1_.get(), &compaction_persister_,
                                                static_cast<ZipperObserver*>(this),

@@ -125,6 +125,19 @@ Status ListDb::OpenTables(ListDbTables* tables) {
   return Status::OK();
 }
 
+namespace {
+
+std::vector<std::string> SampleEntries(const Pool& pool, const std::vector<LogEntry>& entries) {
+  constexpr size_t kSampledKeys = 512;
+  std::vector<std::string> keys;
+  for (size_t i = 0; i < entries.size(); i += entries.size() / kSampledKeys + 1)
+    keys.emplace_back(pool.At<Record>(entries[i].place)->key());
+  std::sort(keys.begin(), keys.end());
+  return keys;
+}
+
+}  // namespace
+
 // Sorts the log's records into MemTables of the usual size, several at once. All but the last keep
 // the old boundary: their records are told from later ones by sequence number.
 std::vector<std::shared_ptr<MemTable>> ListDb::BuildMemTables(const LogContents& contents) const {
@@ -138,6 +151,7 @@ std::vector<std::shared_ptr<MemTable>> ListDb::BuildMemTables(const LogContents&
   constexpr size_t kEntriesMax = 1 << 17;
   const size_t per_table = std::clamp<size_t>(memtable_bytes_ / kBytesPerEntry, 256, kEntriesMax);
   const auto& entries = contents.entries;
+  const auto prefixes = KeyPrefixes::Learn(SampleEntries(*pool_, entries));
   std::vector<std::shared_ptr<MemTable>> memtables;  // oldest first
   std::vector<std::pair<size_t, size_t>> slices;
   for (size_t from = 0; from < entries.size();) {
@@ -145,7 +159,8 @@ std::vector<std::shared_ptr<MemTable>> ListDb::BuildMemTables(const LogContents&
     while (entries[to - 1].batch_remaining != 0) ++to;  // a batch stays together
     slices.emplace_back(from, to);
     from = to;
-    memtables.push_back(std::make_shared<MemTable>(pool_, memtables.size() + 1, context_.memory));
+    memtables.push_back(
+        std::make_shared<MemTable>(pool_, memtables.size() + 1, context_.memory, prefixes));
     std::vector<LogPosition> sealed = boundary;
     if (to == entries.size()) {
       sealed.clear();

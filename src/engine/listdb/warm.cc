@@ -72,7 +72,7 @@ void ListDb::BuildTrees() {
   const auto now = CurrentTables();
   for (const auto& bare : now->l0) {
     if (bare->tree != nullptr || !options_.l0_in_dram) continue;
-    auto tree = std::make_shared<HeadTree>(pool_, context_.memory);
+    auto tree = std::make_shared<HeadTree>(pool_, context_.memory, prefixes());
     TreeBuilder builder(pool_, tree.get());
     WalkInterleaved(*bare->list, 0, 0, &builder);
     // damage ended the walk; a search will tell of it
@@ -91,11 +91,28 @@ void ListDb::BuildTrees() {
   }
 }
 
+// Keys of the lowest layer of L1 that has few enough.
+std::vector<std::string> ListDb::SampleL1() const {
+  constexpr uint64_t kSampledKeys = 512;
+  uint32_t layer = 0;  // one element in four reaches a layer higher
+  while (layer + 1 < kHeightMax &&
+         l1_count_.load(std::memory_order_relaxed) >> (2 * layer) > kSampledKeys)
+    layer++;
+  std::vector<std::string> keys;
+  for (PmPtr at = l1_->Next(PmPtr(), 0, layer);
+       at && !at.damaged() && keys.size() < 2 * kSampledKeys; at = l1_->Next(at, 0, layer)) {
+    if (VerifyRecord(*pool_, at).ok()) keys.emplace_back(l1_->At(at)->key());
+  }
+  return keys;
+}
+
 // Both caches from one walk of L1, while nobody changes it. The lookup cache takes its elements
 // only where no other table can have a newer version (LookupCache I2): the generation first, then
 // whether all that was flushed is merged. A flush that begins later moves the generation, and what
 // is put in from then on is refused.
 void ListDb::WarmCaches() {
+  if (prefixes() == nullptr) SetPrefixes(KeyPrefixes::Learn(SampleL1()));
+  second_chance_.Fit(prefixes());
   BuildTrees();
   const uint64_t generation = lookup_cache_.generation();
   uint64_t merged;
