@@ -10,7 +10,7 @@
 namespace lamella::bench {
 namespace {
 
-// The byte that the escape at text[*at] (after the backslash) stands for; moves *at behind it.
+// The byte that the escape at text[*at] (after the backslash) stands for; moves *at after it.
 bool Unescape(std::string_view text, size_t* at, char* byte) {
   if (*at >= text.size()) return false;
   const char c = text[(*at)++];

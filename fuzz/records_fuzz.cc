@@ -71,7 +71,7 @@ class LogPool {
   ChunkRef chunks_[kChunks];
 };
 
-// The simplest reading: a record at the first place that has one, and on behind it.
+// The simplest reading: a record at the first place that has one, and on after it.
 std::vector<PmPtr> PlacesOf(const LogPool& log, uint32_t i, uint64_t from) {
   const uint64_t end = log.pool().chunk_bytes();
   const char* base = log.pool().ChunkAddress(log.chunk(i));

@@ -95,7 +95,7 @@ void AddCheck(CLI::App* app, Program* program);
 void AddRepair(CLI::App* app, Program* program);
 void AddBench(CLI::App* app, Program* program);
 
-/// Parses and runs. `bench` and all behind it go to the benchmark as they are.
+/// Parses and runs. `bench` and all after it go to the benchmark as they are.
 int Main(int argc, char** argv);
 
 }  // namespace lamella::tools

@@ -7,49 +7,6 @@
 namespace lamella::tools {
 namespace {
 
-struct Field {
-  const char* name;
-  uint64_t Stats::* value;
-};
-
-// Every counter of Stats, in its order.
-constexpr Field kFields[] = {
-    {"user_bytes_written", &Stats::user_bytes_written},
-    {"puts", &Stats::puts},
-    {"deletes", &Stats::deletes},
-    {"batches", &Stats::batches},
-    {"gets", &Stats::gets},
-    {"gets_found", &Stats::gets_found},
-    {"gets_memtable", &Stats::gets_memtable},
-    {"gets_lookup_cache", &Stats::gets_lookup_cache},
-    {"gets_l0", &Stats::gets_l0},
-    {"gets_l1", &Stats::gets_l1},
-    {"iterators", &Stats::iterators},
-    {"stall_ns", &Stats::stall_ns},
-    {"stall_count", &Stats::stall_count},
-    {"stall_ns_max", &Stats::stall_ns_max},
-    {"flushes", &Stats::flushes},
-    {"compactions", &Stats::compactions},
-    {"gc_runs", &Stats::gc_runs},
-    {"gc_bytes_relocated", &Stats::gc_bytes_relocated},
-    {"checkpoints", &Stats::checkpoints},
-    {"recovery_us", &Stats::recovery_us},
-    {"recovered_records", &Stats::recovered_records},
-    {"l0_tables", &Stats::l0_tables},
-    {"l0_records", &Stats::l0_records},
-    {"l1_records", &Stats::l1_records},
-    {"live_bytes", &Stats::live_bytes},
-    {"pool_bytes", &Stats::pool_bytes},
-    {"pool_bytes_used", &Stats::pool_bytes_used},
-    {"dram_bytes", &Stats::dram_bytes},
-    {"sequence", &Stats::sequence},
-    {"snapshots", &Stats::snapshots},
-    {"remote_hops", &Stats::remote_hops},
-    {"local_hops", &Stats::local_hops},
-};
-static_assert(sizeof(Stats) == sizeof(Stats::persist) + sizeof(uint64_t) * std::size(kFields),
-              "a counter of Stats is missing in kFields");
-
 void AppendRow(std::string* text, std::string_view name, const std::string& value) {
   *text += fmt::format("{:<22}{}\n", name, value);
 }
@@ -93,10 +50,11 @@ std::string StatsText(const Stats& s, const StoreNames& names) {
             fmt::format("{}, of which {} in use", FormatBytes(s.pool_bytes),
                         FormatBytes(s.pool_bytes_used)));
   AppendRow(&text, "dram", FormatBytes(s.dram_bytes));
-  AppendRow(
-      &text, "level 0",
-      fmt::format("{} records in {} tables", FormatCount(s.l0_records), FormatCount(s.l0_tables)));
-  AppendRow(&text, "level 1", fmt::format("{} records", FormatCount(s.l1_records)));
+  for (const Stats::Level& level : s.levels) {
+    AppendRow(&text, fmt::format("level {}", level.name),
+              fmt::format("{} records in {} tables", FormatCount(level.records),
+                          FormatCount(level.tables)));
+  }
   AppendRow(&text, "sequence", FormatCount(s.sequence));
   AppendRow(&text, "snapshots", FormatCount(s.snapshots));
   AppendRow(&text, "opened in",
@@ -113,10 +71,12 @@ std::string StatsText(const Stats& s, const StoreNames& names) {
   AppendRow(&text, "reads",
             fmt::format("{} gets, {} found, {} iterators", FormatCount(s.gets),
                         FormatCount(s.gets_found), FormatCount(s.iterators)));
-  AppendRow(&text, "answered by",
-            fmt::format("memtable {}, lookup cache {}, level 0 {}, level 1 {}",
-                        FormatCount(s.gets_memtable), FormatCount(s.gets_lookup_cache),
-                        FormatCount(s.gets_l0), FormatCount(s.gets_l1)));
+  std::string answers;
+  for (const Stats::Source& source : s.sources) {
+    answers +=
+        fmt::format("{}{} {}", answers.empty() ? "" : ", ", source.name, FormatCount(source.gets));
+  }
+  AppendRow(&text, "answered by", answers);
   AppendRow(
       &text, "background",
       fmt::format("{} flushes, {} checkpoints, {} compactions, {} gc runs ({} relocated)",
@@ -138,7 +98,14 @@ nlohmann::ordered_json StatsJson(const Stats& s, const StoreNames& names) {
   nlohmann::ordered_json json;
   json["engine"] = names.engine;
   json["medium"] = names.medium;
-  for (const Field& field : kFields) json[field.name] = s.*field.value;
+  for (const StatsCounter& counter : StatsCounters())
+    json[std::string(counter.name)] = s.*counter.value;
+  for (const Stats::Source& source : s.sources)
+    json["sources"][std::string(source.name)] = source.gets;
+  for (const Stats::Level& level : s.levels) {
+    json["levels"].push_back(
+        {{"name", level.name}, {"tables", level.tables}, {"records", level.records}});
+  }
   for (size_t i = 0; i < s.persist.size(); i++) {
     const PersistCounters& c = s.persist[i];
     json["persist"][std::string(WriteCauseName(static_cast<WriteCause>(i)))] = {

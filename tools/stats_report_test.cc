@@ -12,6 +12,8 @@ Stats SomeStats() {
   stats.persist[static_cast<size_t>(WriteCause::kGc)].fences = 3;
   stats.puts = 1234;
   stats.stall_ns_max = 2'500'000;
+  stats.sources = {{"MemTable", 7}, {"L0", 5}};
+  stats.levels = {{.name = "L0", .tables = 3, .records = 4000}};
   return stats;
 }
 
@@ -21,6 +23,9 @@ TEST(StatsReport, JsonHasEveryCounterAndTheAmplification) {
   EXPECT_EQ(json["puts"], 1234);
   EXPECT_EQ(json["persist"]["log"]["bytes_stored"], 1500);
   EXPECT_EQ(json["persist"]["gc"]["fences"], 3);
+  EXPECT_EQ(json["sources"]["MemTable"], 7);
+  EXPECT_EQ(json["levels"][0]["name"], "L0");
+  EXPECT_EQ(json["levels"][0]["records"], 4000);
   EXPECT_DOUBLE_EQ(json["write_amplification"], 1.5);
 }
 
@@ -28,7 +33,8 @@ TEST(StatsReport, TextNamesStallsAmplificationAndEveryCause) {
   const std::string text =
       StatsText(SomeStats(), {.engine = "listdb", .medium = "page", .levels = "level lines"});
   for (const char* part : {"1,234 puts", "1.50 bytes stored per user byte", "the longest 2.5 ms",
-                           "level lines", "log", "flush", "compaction", "index", "catalog", "gc"}) {
+                           "MemTable 7, L0 5", "4,000 records in 3 tables", "level lines", "log",
+                           "flush", "compaction", "index", "catalog", "gc"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
   }
 }

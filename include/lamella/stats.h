@@ -5,7 +5,9 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string_view>
+#include <vector>
 
 namespace lamella {
 
@@ -24,6 +26,18 @@ struct PersistCounters {
 };
 
 struct Stats {
+  /// What answered gets, in the order in which it is asked. Names are the engine's, and stay.
+  struct Source {
+    std::string_view name;
+    uint64_t gets = 0;
+  };
+  /// What holds records after MemTables, newest first.
+  struct Level {
+    std::string_view name;
+    uint64_t tables = 0;
+    uint64_t records = 0;
+  };
+
   std::array<PersistCounters, static_cast<size_t>(WriteCause::kCount)> persist{};
 
   uint64_t user_bytes_written = 0;  // key and value bytes of acknowledged writes
@@ -32,10 +46,6 @@ struct Stats {
   uint64_t batches = 0;
   uint64_t gets = 0;
   uint64_t gets_found = 0;
-  uint64_t gets_memtable = 0;      // answered by a MemTable
-  uint64_t gets_lookup_cache = 0;  // answered by the lookup cache
-  uint64_t gets_l0 = 0;
-  uint64_t gets_l1 = 0;
   uint64_t iterators = 0;
 
   uint64_t stall_ns = 0;  // time that writers were delayed or blocked, also for space in the pool
@@ -50,9 +60,6 @@ struct Stats {
   uint64_t recovery_us = 0;        // what the last Open took
   uint64_t recovered_records = 0;  // log records that it re-sorted
 
-  uint64_t l0_tables = 0;
-  uint64_t l0_records = 0;
-  uint64_t l1_records = 0;
   // keys and values that compaction found to be the newest, or needed by a snapshot
   uint64_t live_bytes = 0;
   uint64_t pool_bytes = 0;       // size of the pool's files
@@ -62,6 +69,9 @@ struct Stats {
   uint64_t snapshots = 0;        // live ones
   uint64_t remote_hops = 0;      // skiplist hops to another pool part
   uint64_t local_hops = 0;
+
+  std::vector<Source> sources;
+  std::vector<Level> levels;
 
   /// Bytes stored in persistent memory, all causes.
   uint64_t PersistentBytes() const {
@@ -76,6 +86,14 @@ struct Stats {
                : static_cast<double>(PersistentBytes()) / static_cast<double>(user_bytes_written);
   }
 };
+
+/// A plain counter of Stats: its name in reports, and where it is.
+struct StatsCounter {
+  std::string_view name;
+  uint64_t Stats::* value;
+};
+/// All of them, in the order of their declaration.
+std::span<const StatsCounter> StatsCounters();
 
 }  // namespace lamella
 

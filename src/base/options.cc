@@ -47,6 +47,44 @@ std::optional<MediaProfile> MediaProfile::FromName(std::string_view name) {
   return std::nullopt;
 }
 
+namespace {
+
+constexpr StatsCounter kStatsCounters[] = {
+    {"user_bytes_written", &Stats::user_bytes_written},
+    {"puts", &Stats::puts},
+    {"deletes", &Stats::deletes},
+    {"batches", &Stats::batches},
+    {"gets", &Stats::gets},
+    {"gets_found", &Stats::gets_found},
+    {"iterators", &Stats::iterators},
+    {"stall_ns", &Stats::stall_ns},
+    {"stall_count", &Stats::stall_count},
+    {"stall_ns_max", &Stats::stall_ns_max},
+    {"flushes", &Stats::flushes},
+    {"compactions", &Stats::compactions},
+    {"gc_runs", &Stats::gc_runs},
+    {"gc_bytes_relocated", &Stats::gc_bytes_relocated},
+    {"checkpoints", &Stats::checkpoints},
+    {"recovery_us", &Stats::recovery_us},
+    {"recovered_records", &Stats::recovered_records},
+    {"live_bytes", &Stats::live_bytes},
+    {"pool_bytes", &Stats::pool_bytes},
+    {"pool_bytes_used", &Stats::pool_bytes_used},
+    {"dram_bytes", &Stats::dram_bytes},
+    {"sequence", &Stats::sequence},
+    {"snapshots", &Stats::snapshots},
+    {"remote_hops", &Stats::remote_hops},
+    {"local_hops", &Stats::local_hops},
+};
+static_assert(sizeof(Stats) == sizeof(Stats::persist) + sizeof(Stats::sources) +
+                                   sizeof(Stats::levels) +
+                                   sizeof(uint64_t) * std::size(kStatsCounters),
+              "a counter of Stats is missing in kStatsCounters");
+
+}  // namespace
+
+std::span<const StatsCounter> StatsCounters() { return kStatsCounters; }
+
 std::string_view WriteCauseName(WriteCause cause) {
   switch (cause) {
     case WriteCause::kLog:

@@ -2,7 +2,7 @@
 // killed, or cut off from power, every bit of what is used is flipped, chunks are zeroed and
 // swapped, the file cut short. With checksums verified a read gives the right answer or Corruption:
 // never another value, never NotFound for what is there. Of acknowledged writes none is taken back
-// without a word; but of a store that lost power, where nothing was written behind it, the last.
+// without a word; but of a store that lost power, where nothing was written after it, the last.
 // Check finds each flip that a read does; Repair saves all but the record that was hit, never
 // invents one, and never says that less was lost than was.
 
@@ -115,7 +115,7 @@ class Corruption : public ::testing::Test {
     written_.emplace(key, value);
   }
 
-  // L1, an L0 table, a log behind the boundary, deletes and dead records.
+  // L1, an L0 table, a log after the boundary, deletes and dead records.
   void Build(Left left) {
     if (left != Left::kClosed) options_.log_shards = 2;
     if (left == Left::kEarlierBoot) options_.medium = MediumKind::kPage;
@@ -327,7 +327,7 @@ class Corruption : public ::testing::Test {
     return others;
   }
 
-  // The bits of what is not zero, and of what lies just behind it; the `turn`th of `turns` shares
+  // The bits of what is not zero, and of what lies just after it; the `turn`th of `turns` shares
   // of them. `lost_max`: keys that a repair may lose to one of them.
   void FlipBits(uint64_t turn, uint64_t turns, size_t lost_max) {
     std::vector<uint64_t> bytes;

@@ -94,6 +94,7 @@ class DbImpl final : public DB {
  private:
   Status OpenStore();
   Status CheckReleased() const;
+  void AddStats(Stats* stats);
   bool FindProperty(std::string_view name, std::string* value);
   Status Shut();
   void LetGo();

@@ -2,52 +2,13 @@
 
 #include <cstdio>
 
+#include "base/concat.h"
 #include "base/no_throw.h"
 #include "db/db_impl.h"
 
 namespace lamella {
 
 namespace {
-
-struct Figure {
-  const char* name;
-  uint64_t value;
-};
-
-std::vector<Figure> Figures(const Stats& s) {
-  return {{"puts", s.puts},
-          {"deletes", s.deletes},
-          {"batches", s.batches},
-          {"user_bytes_written", s.user_bytes_written},
-          {"gets", s.gets},
-          {"gets_found", s.gets_found},
-          {"gets_memtable", s.gets_memtable},
-          {"gets_lookup_cache", s.gets_lookup_cache},
-          {"gets_l0", s.gets_l0},
-          {"gets_l1", s.gets_l1},
-          {"iterators", s.iterators},
-          {"stall_ns", s.stall_ns},
-          {"stall_count", s.stall_count},
-          {"stall_ns_max", s.stall_ns_max},
-          {"flushes", s.flushes},
-          {"checkpoints", s.checkpoints},
-          {"compactions", s.compactions},
-          {"gc_runs", s.gc_runs},
-          {"gc_bytes_relocated", s.gc_bytes_relocated},
-          {"recovery_us", s.recovery_us},
-          {"recovered_records", s.recovered_records},
-          {"l0_tables", s.l0_tables},
-          {"l0_records", s.l0_records},
-          {"l1_records", s.l1_records},
-          {"live_bytes", s.live_bytes},
-          {"pool_bytes", s.pool_bytes},
-          {"pool_bytes_used", s.pool_bytes_used},
-          {"dram_bytes", s.dram_bytes},
-          {"sequence", s.sequence},
-          {"snapshots", s.snapshots},
-          {"local_hops", s.local_hops},
-          {"remote_hops", s.remote_hops}};
-}
 
 std::string Fixed2(double value) {
   char buffer[32];
@@ -57,8 +18,12 @@ std::string Fixed2(double value) {
 
 std::string StatsText(const Stats& stats) {
   std::string out;
-  for (const Figure& f : Figures(stats))
-    out += std::string(f.name) + ": " + std::to_string(f.value) + "\n";
+  for (const StatsCounter& c : StatsCounters()) out += Concat(c.name, ": ", stats.*c.value, "\n");
+  for (const Stats::Source& source : stats.sources)
+    out += Concat("gets answered by ", source.name, ": ", source.gets, "\n");
+  for (const Stats::Level& level : stats.levels)
+    out +=
+        Concat("level ", level.name, ": ", level.tables, " tables, ", level.records, " records\n");
   for (size_t i = 0; i < stats.persist.size(); i++) {
     const PersistCounters& c = stats.persist[i];
     out += "written by " + std::string(WriteCauseName(static_cast<WriteCause>(i))) + ": " +
@@ -72,9 +37,17 @@ std::string StatsText(const Stats& stats) {
 
 std::string StatsJson(const Stats& stats) {
   std::string out = "{";
-  for (const Figure& f : Figures(stats))
-    out += "\"" + std::string(f.name) + "\":" + std::to_string(f.value) + ",";
-  out += "\"persist\":{";
+  for (const StatsCounter& c : StatsCounters())
+    out += Concat("\"", c.name, "\":", stats.*c.value, ",");
+  out += "\"sources\":{";
+  for (const Stats::Source& source : stats.sources)
+    out += Concat(&source == stats.sources.data() ? "\"" : ",\"", source.name, "\":", source.gets);
+  out += "},\"levels\":[";
+  for (const Stats::Level& level : stats.levels) {
+    out += Concat(&level == stats.levels.data() ? "" : ",", "{\"name\":\"", level.name,
+                  "\",\"tables\":", level.tables, ",\"records\":", level.records, "}");
+  }
+  out += "],\"persist\":{";
   for (size_t i = 0; i < stats.persist.size(); i++) {
     const PersistCounters& c = stats.persist[i];
     out += (i == 0 ? "\"" : ",\"") + std::string(WriteCauseName(static_cast<WriteCause>(i))) +
@@ -92,6 +65,16 @@ std::string StatsJson(const Stats& stats) {
 Stats DbImpl::GetStats() {
   Stats stats;
   if (!open_.load(std::memory_order_acquire)) return stats;
+  const Status s = NoThrow([&] {
+    AddStats(&stats);
+    return Status::OK();
+  });
+  if (!s.ok()) stats = Stats();  // no memory
+  return stats;
+}
+
+void DbImpl::AddStats(Stats* out) {
+  Stats& stats = *out;
   for (size_t i = 0; i < stats.persist.size(); i++)
     stats.persist[i] = pool_->gate()->Counters(static_cast<WriteCause>(i));
   stats.gets = gets_.Sum();
@@ -105,7 +88,6 @@ Stats DbImpl::GetStats() {
   stats.pool_bytes_used = pool_->used_bytes();
   stats.snapshots = snapshots_.count();
   engine_->AddStats(&stats);
-  return stats;
 }
 
 bool DbImpl::GetProperty(std::string_view name, std::string* value) {

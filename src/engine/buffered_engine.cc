@@ -565,7 +565,7 @@ void BufferedEngine::AddStats(Stats* stats) const {
   stats->stall_count += stall_count_.load(std::memory_order_relaxed);
   stats->stall_ns_max =
       std::max(stats->stall_ns_max, stall_ns_max_.load(std::memory_order_relaxed));
-  stats->gets_memtable += gets_memtable_.Sum();
+  stats->sources.push_back({"MemTable", gets_memtable_.Sum()});
   stats->sequence = PublishedSequence();
   stats->flushes += flushes_.load(std::memory_order_relaxed);
   const auto read_set = CurrentReadSet();

@@ -109,7 +109,7 @@ class BufferedEngine : public Engine {
   /// The pool is full: makes space if there is any to make. True if something may have become free.
   virtual bool ReclaimSpace() = 0;
 
-  /// Starts the write path: the log behind `contents`, numbers behind its last, and the tables
+  /// Starts the write path: the log after `contents`, numbers after its last, and the tables
   /// recovered.
   void StartWriting(uint32_t shards, bool unified, const std::vector<uint64_t>& next_ordinal,
                     uint64_t sequence_last, std::vector<std::shared_ptr<MemTable>> sealed,

@@ -39,7 +39,7 @@ class MemTableEngine final : public BufferedEngine {
     CurrentReadSet()->active->Add(key, tag, place, nullptr);
     sequencer_.Finish(first, 1);
   }
-  /// What a recovery would find in the log behind what was sealed last.
+  /// What a recovery would find in the log after what was sealed last.
   LogContents UnsealedLog() const {
     const auto sealed = CurrentReadSet()->sealed.front();
     LogContents contents;
@@ -204,7 +204,7 @@ TEST_F(BufferedEngineTest, NobodyWaitsForAnothersCopy) {
   EXPECT_EQ(Get("small49"), "199");
   for (const char* key : {"large0", "large0 too", "large1", "large2"})
     EXPECT_TRUE(Get(key) == large) << key;
-  // What was being copied when the MemTable was sealed is behind the seal, whole.
+  // What was being copied when the MemTable was sealed is after the seal, whole.
   const LogContents contents = engine_->UnsealedLog();
   ASSERT_EQ(contents.entries.size(), 4u);
   EXPECT_EQ(contents.sequence_last, 206u);

@@ -27,7 +27,7 @@ class Sequencer {
   /// finished, not after.
   static constexpr uint64_t kSlots = 256;
 
-  /// Starts behind `last`, the newest number in use.
+  /// Starts after `last`, the newest number in use.
   void Reset(uint64_t last) {
     next_.store(last + 1, std::memory_order_relaxed);
     published_.store(last, std::memory_order_release);
@@ -57,9 +57,8 @@ class Sequencer {
   alignas(64) std::atomic<uint64_t> published_{0};
   // threads that sleep, or are about to, until published_ changes
   std::atomic<uint32_t> sleepers_{0};
-  alignas(
-      64) std::array<std::atomic<uint64_t>,
-                     kSlots> finished_{};  // by first number: the number behind the write's last
+  alignas(64) std::array<std::atomic<uint64_t>,
+                         kSlots> finished_{};  // by first number: the number after the write's last
 };
 
 }  // namespace lamella

@@ -20,7 +20,7 @@ class WalkVisitor {
   virtual bool OnElement(PmPtr place, bool whole) = 0;
   /// In layer 0 `place` follows `before` (null: it is the first).
   virtual void OnNeighbours(PmPtr /*before*/, PmPtr /*place*/) {}
-  /// A link that leads nowhere: what lies behind it in the layer may not be told of.
+  /// A link that leads nowhere: what lies after it in the layer may not be told of.
   virtual void OnDamage() {}
 };
 

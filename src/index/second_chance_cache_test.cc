@@ -283,7 +283,7 @@ TEST_F(SecondChanceCacheTest, AnswersForTheListAsLongAsItHoldsAllOfIt) {  // I3
     EXPECT_LT(found, 2900);
   }
   // Not where short elements went for want of room, nor where a crash left one out of a layer, nor
-  // behind damage.
+  // after damage.
   Random random(5);
   TestList upper(pool_.get(), true);
   const Elements all = RandomElements(&random, KeyShape::kMixed, 2000, 700);

@@ -133,7 +133,7 @@ void Zipper::ScanAhead(EpochDomain* readers) {
 
 // How many elements come before those that a merge had linked when it was cut short (I2). Elements
 // that are marked were left out by it, and say nothing; of the others those in front are not
-// linked, and those behind are.
+// linked, and those after are.
 size_t Zipper::CountUnmerged(std::span<const PmPtr> elements) const {
   const auto is_linked = [&](PmPtr place) {
     const InternalKey key = lower_->At(place)->internal_key();
@@ -387,9 +387,9 @@ void Zipper::MakeRoomForVersions(const Step& step, PmPtr older) {
   obsolete_.reserve(2 * obsolete_.size() + versions);
 }
 
-// Takes the versions behind `newer` that nobody needs out of the list; returns what then follows
+// Takes the versions after `newer` that nobody needs out of the list; returns what then follows
 // `newer`. Their layer-0 link is bypassed by the caller's link; a version that is kept stays ahead
-// of those behind it.
+// of those after it.
 PmPtr Zipper::DropObsolete(const Step& step, PmPtr older) {
   const Record* newer = lower_->At(step.element);
   uint64_t newer_sequence = newer->sequence();
@@ -543,7 +543,7 @@ Status Zipper::Replace(std::span<const Move> moves) {
     persister_->Flush(link, sizeof(*link));
   }
   persister_->Fence();
-  // The first first, each behind what is linked there now: where an original was before it, its
+  // The first first, each after what is linked there now: where an original was before it, its
   // copy.
   for (size_t t = 0; t < tall.size(); t++) {
     if (t + kStepsAhead < tall.size()) FetchStep(tall[t + kStepsAhead]);

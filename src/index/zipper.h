@@ -14,7 +14,7 @@
 //     element that the lower list holds already.
 // I3: an older version that no snapshot needs is unlinked where the newer one is linked in, and
 //     marked obsolete; the mark is durable before the merge is reported done. A delete stays
-//     linked, whoever owns the list drops it when nothing can lie behind it.
+//     linked, whoever owns the list drops it when nothing can lie after it.
 // I4: an element is linked in an upper layer only while layer 0 holds it, after any crash too:
 //     upper links go, durably, before the layer-0 link does, and come after it.
 // I5: an element that is linked in an upper layer is linked in every layer below it, after any

@@ -223,7 +223,7 @@ TEST_F(ZipperTest, ADamagedLinkInTheLowerListIsCorruption) {
     Observer observer;
     const Status s = Merge(PlacesOf(upper), &observer);
     EXPECT_TRUE(s.ok() || s.IsCorruption()) << s.ToString();
-    if (s.ok()) {  // only what lies behind everything merged may have gone unnoticed
+    if (s.ok()) {  // only what lies after everything merged may have gone unnoticed
       EXPECT_GT(CompareInternal(At(holder)->internal_key(), upper.rbegin()->first.view()), 0);
     } else {
       refused++;

@@ -67,7 +67,7 @@ class InternalIterator {
   virtual Status status() const = 0;
   /// Corruption if the record it stands on does not validate; OK else. REQUIRES: Valid().
   virtual Status VerifyChecksum() const { return Status::OK(); }
-  /// True if, of iterators that are merged, one behind this in rank shows all that this would,
+  /// True if, of iterators that are merged, one after this in rank shows all that this would,
   /// wherever it is sought from now on. Stays true.
   virtual bool Superseded() const { return false; }
 };

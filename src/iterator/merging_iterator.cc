@@ -18,7 +18,7 @@ namespace {
 // M2: after a step, the key shown lies strictly past last_ in walking order. A child may lead into
 //     the records of another while they are merged, so records it shows may have been shown
 //     already; no state of a child can tell, last_ can.
-// M3: a child that is superseded goes, and those behind it are sought again: they may have passed
+// M3: a child that is superseded goes, and those after it are sought again: they may have passed
 //     what it had still to show. Kept, every merged child would walk the whole of the last.
 class MergingIterator final : public InternalIterator {
  public:
@@ -155,7 +155,7 @@ class MergingIterator final : public InternalIterator {
   bool DropSuperseded() {
     const auto first = std::ranges::find_if(children_, IsSuperseded);
     const ptrdiff_t behind = first - children_.begin();
-    // From there on only: one ahead that is superseded by now goes the next time, or those behind
+    // From there on only: one ahead that is superseded by now goes the next time, or those after
     // it would not be sought again.
     children_.erase(std::remove_if(first, children_.end(), IsSuperseded), children_.end());
     live_.clear();

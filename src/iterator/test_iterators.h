@@ -35,10 +35,10 @@ using RecordMap = std::map<OwnedKey, std::string, OwnedKeyLess>;
 struct LiveTable {
   RecordMap records;
   LiveTable* next = nullptr;
-  std::optional<OwnedKey> merged_from;  // at and behind it the list runs through `next`
+  std::optional<OwnedKey> merged_from;  // at and after it the list runs through `next`
   mutable int searches = 0;
 
-  /// The first record of the list behind `key` (at it, too, if `inclusive`); null at the end.
+  /// The first record of the list after `key` (at it, too, if `inclusive`); null at the end.
   const RecordMap::value_type* After(const InternalKey& key, bool inclusive) const {
     searches++;
     const OwnedKey from{std::string(key.user_key), key.tag};

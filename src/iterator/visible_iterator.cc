@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kCopiedValueBytesMax = 32 << 10;
 // Versions of one key that are walked one by one; where there are more, a seek jumps over the rest.
 constexpr int kWalkedVersionsMax = 8;
-// With a key: before every version of it. A tag of 0 with a key: behind every version of it.
+// With a key: before every version of it. A tag of 0 with a key: after every version of it.
 constexpr uint64_t kTagBeforeAll = ~uint64_t{0};
 constexpr uint64_t kTagBehindAll = 0;
 

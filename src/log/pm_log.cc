@@ -130,7 +130,7 @@ uint64_t RecordsLostAtMost(const Pool& pool, PmPtr from, PmPtr to) {
   return count;
 }
 
-// Zeros lie behind the last record, and where a line was sealed.
+// Zeros lie after the last record, and where a line was sealed.
 uint64_t RecordsInAtMost(const Pool& pool, const ChunkRef& chunk) {
   const PmPtr start = pool.ChunkStart(chunk);
   uint64_t count = 0;
@@ -156,7 +156,7 @@ namespace {
 struct Damage {
   PmPtr place;
   uint64_t after = 0;            // the number before it in its shard
-  uint64_t before = UINT64_MAX;  // the one behind it
+  uint64_t before = UINT64_MAX;  // the one after it
 };
 
 // The living records of one shard, in order, with the first tear found between them.
@@ -179,7 +179,7 @@ bool IsOneBatch(const std::vector<LogEntry>& entries, size_t from) {
   return true;
 }
 
-// The first number at or behind `sequence` that is not void.
+// The first number at or after `sequence` that is not void.
 uint64_t SkipGaps(const std::vector<SequenceGap>& gaps, uint64_t sequence) {
   for (const SequenceGap& g : gaps) {  // in ascending order
     if (g.first <= sequence && sequence <= g.last) sequence = g.last + 1;
@@ -187,7 +187,7 @@ uint64_t SkipGaps(const std::vector<SequenceGap>& gaps, uint64_t sequence) {
   return sequence;
 }
 
-// The numbers behind `base` that are neither void nor of any entry, ascending; the last range has
+// The numbers after `base` that are neither void nor of any entry, ascending; the last range has
 // no end.
 std::vector<SequenceGap> MissingNumbers(const std::vector<LogEntry>& entries, uint64_t base,
                                         const std::vector<SequenceGap>& gaps) {

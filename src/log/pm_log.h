@@ -5,11 +5,11 @@
 // copies, and the shard's lock from drawing its numbers on, like everybody.
 // I1: within a shard, records lie in the order of their sequence numbers, and only the last,
 //     unfenced write can be torn. So what does not validate is damage, and no tear, where the
-//     chunk's WholeBytes or a later write's record lies behind it. Of numbers that no record has
+//     chunk's WholeBytes or a later write's record lies after it. Of numbers that no record has
 //     those are lost, and were not torn, up to which any record says that all were published.
 // I2: a batch lies in one shard, its records adjacent; `batch_remaining` counts down to 0.
 // I3: whoever holds the locks of all shards sees no write between its numbers and its MemTable. A
-//     large one may be being copied: it lies behind the position that SealAll gives for its shard,
+//     large one may be being copied: it lies after the position that SealAll gives for its shard,
 //     and on lines of its own.
 // Threads: see each member.
 #ifndef LAMELLA_LOG_PM_LOG_H_
@@ -37,7 +37,7 @@ class PmLog {
     std::unique_ptr<RecordAppender> appender;  // guarded by mu; in large writes' shards by staging
     Random random{0};                          // guarded by what guards the appender, as the next
     SpareMemory spare;                         // for the MemTable that its records enter
-    // guarded by mu; of large writes' shards: behind the last write
+    // guarded by mu; of large writes' shards: after the last write
     LogPosition end;
     // Statistics, written by the lock's holder, read by anyone.
     std::atomic<uint64_t> puts{0};
@@ -66,7 +66,7 @@ class PmLog {
   /// How many there are to take from.
   uint32_t turns() const { return shard_count() / 2; }
 
-  /// Ends every open line and gives the positions behind everything written, also in shards that
+  /// Ends every open line and gives the positions after everything written, also in shards that
   /// only earlier sessions had: one that comes back must not begin at an ordinal that is known as
   /// merged. REQUIRES: the caller holds every shard's lock.
   std::vector<LogPosition> SealAll();
@@ -89,7 +89,7 @@ struct LogEntry {
   uint32_t batch_remaining = 0;
 };
 
-/// What a log held behind a boundary.
+/// What a log held after a boundary.
 struct LogContents {
   std::vector<LogEntry> entries;       // in sequence order, without what was cut
   uint64_t sequence_last = 0;          // of the entries kept, or the base
@@ -104,10 +104,10 @@ struct SequenceGap {
 };
 /// True if one of the gaps, which ascend, covers the number.
 bool IsVoid(const std::vector<SequenceGap>& gaps, uint64_t sequence);
-/// Declares (last, seen] void, but for what is void already. REQUIRES: no gap ends behind `seen`.
+/// Declares (last, seen] void, but for what is void already. REQUIRES: no gap ends after `seen`.
 void AddGap(std::vector<SequenceGap>* gaps, uint64_t last, uint64_t seen);
 
-/// Reads all shards behind `boundary` (a missing element is a shard's start) and keeps the longest
+/// Reads all shards after `boundary` (a missing element is a shard's start) and keeps the longest
 /// run of sequence numbers that follows `base` without a hole, void ones skipped, ending at a
 /// batch's end (P3).
 /// `gaps` ascend. Corruption: damage that a torn last write of this session or of an earlier one
@@ -118,14 +118,14 @@ Status ReadLog(const Pool& pool, const std::vector<LogPosition>& boundary, uint6
                const std::vector<SequenceGap>& gaps, bool may_have_holes, LogContents* contents);
 
 /// Visits each record of a chunk (or run) that validates, in order of offset, from `from` on.
-/// Returns the offset behind the last valid record. `damaged` (may be null) is told each place from
+/// Returns the offset after the last valid record. `damaged` (may be null) is told each place from
 /// which valid records could be found only by searching, and where the next one is, before that one
 /// is visited.
 uint64_t ForEachRecord(const Pool& pool, const ChunkRef& chunk, uint64_t from,
                        const std::function<void(const Record*, PmPtr)>& visit,
                        const std::function<void(PmPtr from, PmPtr to)>& damaged);
 
-/// How many numbers from behind `base` up to `through` are neither void nor of any entry. REQUIRES:
+/// How many numbers from after `base` up to `through` are neither void nor of any entry. REQUIRES:
 /// entries ascend.
 uint64_t CountMissing(const std::vector<LogEntry>& entries, uint64_t base,
                       const std::vector<SequenceGap>& gaps, uint64_t through);

@@ -409,7 +409,7 @@ TEST_F(PmLogTest, TheGapsEndIsSeenThoughNoRecordShowsIt) {
   EXPECT_EQ(Read({}, 0, {{2, 90}}).sequence_seen, 90u);
 }
 
-// A batch that a crash tore stays in the log, void, while later sessions write behind it: it is no
+// A batch that a crash tore stays in the log, void, while later sessions write after it: it is no
 // damage to them either.
 TEST_F(PmLogTest, ATornBatchOfAnEarlierSessionIsNoDamage) {
   for (uint32_t torn = 0; torn < 4; torn++) {

@@ -246,7 +246,7 @@ void RecordAppender::Commit() {
         ->used_bytes.store(closed.used_bytes, std::memory_order_relaxed);
   }
   closed_.clear();
-  // release: behind the fence
+  // release: after the fence
   if (whole_word_ != nullptr)
     whole_word_->store(EncodeWhole(chunk_.epoch, tail_), std::memory_order_release);
 }

@@ -1,4 +1,4 @@
-// RecordAppender writes records one behind the other into chunks that it claims for one owner: the
+// RecordAppender writes records one after the other into chunks that it claims for one owner: the
 // tail of a log shard, or the arena that compaction copies into.
 //
 // The open line (the last, half-filled one) is kept staged in DRAM, so that what goes to the medium
@@ -71,7 +71,7 @@ class RecordAppender {
     if (record_bytes <= chunk_end_ - tail_) return Status::OK();
     return Prepare(&record_bytes, 1, claimant);
   }
-  /// Writes one record behind the last. Not durable before Commit. REQUIRES: prepared.
+  /// Writes one record after the last. Not durable before Commit. REQUIRES: prepared.
   PmPtr Append(const RecordInput& input);
   /// The same in two steps: Stage writes all but the header, whatever the tag is; Complete, at a
   /// cost that does not depend on the record's size, the header. A record that is never completed
@@ -83,7 +83,7 @@ class RecordAppender {
   void Complete(const StagedRecord& staged, const RecordInput& input);
   /// Makes everything appended durable: the open line and one fence.
   void Commit();
-  /// Ends the open line. Returns the position behind everything appended.
+  /// Ends the open line. Returns the position after everything appended.
   LogPosition Seal();
 
   Persister* persister() { return &persister_; }
@@ -116,7 +116,7 @@ class RecordAppender {
   ChunkRef chunk_;
   char* chunk_base_ = nullptr;
   PmWord* whole_word_ = nullptr;  // in the open chunk's descriptor
-  uint64_t tail_ = 0;             // offset in the chunk behind the last byte appended
+  uint64_t tail_ = 0;             // offset in the chunk after the last byte appended
   uint64_t chunk_end_ = 0;        // bytes of the chunk or run
   uint64_t emitted_ = 0;          // line offset in the chunk up to which lines were written whole
   size_t skip_ = 0;               // bytes at the head of stage_ that are durable already

@@ -90,7 +90,7 @@ TEST_F(RecordSearchTest, LinksMayChangeMeanwhile) {
   Tear(torn);
   const ChunkRef chunk = ChunkOf(torn);
   RecordSearch search(*pool_, chunk);
-  uint64_t at = search.FirstFrom(0);  // the words in the value made it sum what lies far behind
+  uint64_t at = search.FirstFrom(0);  // the words in the value made it sum what lies far after
   size_t found = 0;
   for (; at != search.end() && ChunkOf(places[found]).index == chunk.index;
        at = search.FirstFrom(at + 8), found++) {
@@ -103,7 +103,7 @@ TEST_F(RecordSearchTest, LinksMayChangeMeanwhile) {
 }
 
 // Of a torn value of 4 MiB whose every word looks like the header of a record that reaches far
-// behind it, each looked at by itself would cost a checksum over megabytes.
+// after it, each looked at by itself would cost a checksum over megabytes.
 TEST_F(RecordSearchTest, ASearchIsLinearWhateverTheBytes) {
   for (const uint32_t value_size :
        {uint32_t{1} << 10, uint32_t{1} << 21, (uint32_t{4} << 20) - 1000}) {

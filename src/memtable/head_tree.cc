@@ -313,7 +313,7 @@ bool HeadTree::CopyLeafBefore(Probe probe, Entry* entries, uint32_t* count, Leaf
     *count = n;
     if (n > 0) return true;
     if (!has_fence || emptied++ == emptied_leaves_max_) return false;
-    // All of this leaf is behind the probe (or it is empty): go on before its lower fence.
+    // All of this leaf is after the probe (or it is empty): go on before its lower fence.
     probe =
         Probe(*this, fence,
               fence.key_class() == kLongKeyClass ? LongKey(fence.reference) : std::string_view());

@@ -180,7 +180,7 @@ class HeadTree::Iterator {
   void Prev();
   void NextLeaf() { EnterLeaf(next_); }  // its first entry
   const Entry& entry() const { return entries_[index_]; }
-  /// Entries of this leaf behind the current one, for prefetching.
+  /// Entries of this leaf after the current one, for prefetching.
   uint32_t ahead() const { return count_ - index_ - 1; }
   const Entry& entry_ahead(uint32_t n) const { return entries_[index_ + n]; }
 

@@ -75,7 +75,7 @@ struct HeadTree::Node {
   State mine() const { return {state.load(std::memory_order_relaxed)}; }
   void Set(State next) {
     state.store(next.word, std::memory_order_release);    // after the stores before it
-    std::atomic_thread_fence(std::memory_order_release);  // and before those behind it: keeps N2
+    std::atomic_thread_fence(std::memory_order_release);  // and before those after it: keeps N2
   }
 
   Entry AtSlot(uint32_t slot) const {
@@ -135,7 +135,7 @@ struct HeadTree::Node {
     MoveHoleUp(s.count() - 1);
     Truncate(s.count() - 1, s.side(), s.count());
   }
-  /// Leaves the first `count` of what is in the slots up to `used`. The slots behind them become
+  /// Leaves the first `count` of what is in the slots up to `used`. The slots after them become
   /// zero (I3).
   void Truncate(uint32_t count, uint32_t side, uint32_t used) {
     Set(mine().Next(count, kNoHole, side));

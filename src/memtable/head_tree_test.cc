@@ -379,7 +379,7 @@ TEST_F(HeadTreeTest, ReadersPassASplitThatStoppedAnywhere) {  // I5
     const auto [parent, leaf] = LeafOf(tree, count);
     if (leaf == nullptr) continue;
     splits++;
-    // A split of a leaf that is not full is the same one, but for the slots behind its entries,
+    // A split of a leaf that is not full is the same one, but for the slots after its entries,
     // which would be taken along.
     const uint64_t tag = MakeTag(1000 + count, RecordKind::kPut);
     while (leaf->mine().count() < kFanout) {

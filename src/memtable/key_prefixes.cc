@@ -41,12 +41,12 @@ KeyPrefixes::Head KeyPrefixes::HeadOf(std::string_view key) const {
   return Pack(1, number, key.substr(left_out), left_out);
 }
 
-// A range of the sample is either told apart by the bytes of a head behind one prefix, or it is cut
+// A range of the sample is either told apart by the bytes of a head after one prefix, or it is cut
 // where its keys first differ; the largest first, while there are numbers left.
 std::shared_ptr<const KeyPrefixes> KeyPrefixes::Learn(const std::vector<std::string>& sample) {
   struct Range {
     size_t first = 0;
-    size_t last = 0;   // behind it
+    size_t last = 0;   // after it
     size_t least = 0;  // bytes that set it apart from the others
     bool operator<(const Range& other) const { return last - first < other.last - other.first; }
   };

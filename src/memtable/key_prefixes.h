@@ -9,7 +9,7 @@
 // that keep the order are known from search trees (HOPE: Zhang et al., SIGMOD 2020).
 //
 // K1: where two heads differ they order as their keys do.
-// K2: two keys with equal heads and equal sizes behind what is left out are the same key, if those
+// K2: two keys with equal heads and equal sizes after what is left out are the same key, if those
 //     sizes are no greater than a head; else they are equal in their first `covered` bytes.
 // Immutable; any thread.
 #ifndef LAMELLA_MEMTABLE_KEY_PREFIXES_H_

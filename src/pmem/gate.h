@@ -129,7 +129,7 @@ class Persister {
   }
   void Copy(void* destination, const void* source, size_t n, const Site& site = Site::current());
   /// REQUIRES: destination is line-aligned; destination and source have room for n rounded up to
-  /// whole lines, and what is behind n in the source's last line may be stored too. The first
+  /// whole lines, and what is after n in the source's last line may be stored too. The first
   /// `skip` bytes are there already, with the same content (the durable head of an open line): they
   /// may be stored again, and like the padding are not counted.
   void CopyLines(void* destination, const void* source, size_t n, size_t skip,

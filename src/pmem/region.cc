@@ -332,7 +332,7 @@ Status Region::AskGranularity() {
                     : Pmem2Status("find out what stores to " + path_ + " need", error);
 }
 
-// Maps the file from bytes_ to `bytes` behind what is mapped. REQUIRES: allocated, and within the
+// Maps the file from bytes_ to `bytes` after what is mapped. REQUIRES: allocated, and within the
 // reservation.
 Status Region::Map(uint64_t bytes) {
   // only the growing thread stores it

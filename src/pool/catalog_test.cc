@@ -146,7 +146,7 @@ TEST_F(CatalogTest, ATornEditIsIgnored) {  // I1
     WriteWhole(path(), torn);
     Reopen();
     ASSERT_EQ(names_, (Names{"one", "two"})) << reached;
-    MustAdd("3");  // shorter: old bytes stay behind it
+    MustAdd("3");  // shorter: old bytes stay after it
     Reopen();
     ASSERT_EQ(names_, (Names{"one", "two", "3"})) << reached;
     CloseCatalog();
@@ -316,7 +316,7 @@ TEST_F(CatalogOnPages, AfterAPowerCutTheEditsBeforeALostOneCount) {  // I3
   PretendPowerCut();
   Reopen();
   EXPECT_EQ(names_, Names{"aaaaaaaa"});
-  // just as long: the third edit of before is whole behind it, and must stay dead
+  // just as long: the third edit of before is whole after it, and must stay dead
   MustAdd("BBBBBBBB");
   ASSERT_TRUE(pool_->MarkOpen().ok());
   Reopen();

@@ -4,7 +4,7 @@
 // Chunks come in groups, each with a table of descriptors of 64 bytes, one for each chunk of the
 // group, and, in the chunks that follow the table's, its mirror: a second copy of it. The first
 // group has as many chunks as one chunk has room for descriptors of; its table is its second chunk,
-// behind the superblock's, and its mirror the third. A later group begins with its table, which
+// after the superblock's, and its mirror the third. A later group begins with its table, which
 // takes as many chunks as it must for the group to be 2 GiB or more: so a small part has a small
 // table, and a run, which lies within one group, may hold the longest value.
 //
@@ -134,13 +134,13 @@ constexpr bool IsTableChunk(uint32_t chunk_shift, uint32_t index) {
   return index < GroupOf(chunk_shift, index).claimable();
 }
 
-/// The longest run there can be: what a later group has behind its mirror.
+/// The longest run there can be: what a later group has after its mirror.
 constexpr uint32_t RunChunksMax(uint32_t chunk_shift) {
   const ChunkGroup later = GroupOf(chunk_shift, ChunksPerTableChunk(chunk_shift));
   return later.chunks - (later.claimable() - later.first);
 }
 
-/// The first place from `from` on where `run` chunks fit behind a mirror and within its group.
+/// The first place from `from` on where `run` chunks fit after a mirror and within its group.
 constexpr uint64_t RunStart(uint32_t chunk_shift, uint64_t from, uint32_t run) {
   while (from <= ~uint32_t{0}) {
     const ChunkGroup group = GroupOf(chunk_shift, static_cast<uint32_t>(from));
@@ -211,7 +211,7 @@ class ChunkTable {
 
   /// Verifies every descriptor and calls `free` for each free chunk, index ascending. Tails without
   /// a first chunk are freed. A copy of a descriptor that does not validate, or that a crash left
-  /// behind the other one, is written anew, durably (T6). Corruption, naming the chunk, where
+  /// after the other one, is written anew, durably (T6). Corruption, naming the chunk, where
   /// neither copy validates.
   Status Scan(const Found& found, Persister* persister, const std::function<void(uint32_t)>& free);
 

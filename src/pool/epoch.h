@@ -57,7 +57,7 @@ class EpochDomain {
   void Retire(Retirement retirement) noexcept;
   void Retire(std::function<void()> callback) { Retire(Retirement(std::move(callback))); }
   /// Runs what may run. Returns how many callbacks are still deferred: one that throws, and those
-  /// behind it, among them.
+  /// after it, among them.
   size_t Collect();
 
  private:

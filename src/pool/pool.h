@@ -53,7 +53,7 @@ namespace lamella {
 /// An extent is at most this long (or one chunk, where that is longer), and below it 1/64 of the
 /// part.
 inline constexpr uint64_t kExtentBytesMax = 2ull << 20;
-/// Extents of a part that are kept for deletes, and behind those for the copies that gc makes to
+/// Extents of a part that are kept for deletes, and after those for the copies that gc makes to
 /// give space back. In between, the reserve is 1/64 of the part.
 inline constexpr uint32_t kReserveExtentsMin = 6;
 inline constexpr uint32_t kReserveExtentsMax = 16;

@@ -19,7 +19,7 @@ constexpr uint32_t kPartChunksMin = 16;
 // more than a chunk's claims between two write-backs of its descriptor
 constexpr uint32_t kLostEpochs = 1u << 16;
 constexpr uint32_t kEpochMax =
-    ~uint32_t{0} - (1u << 20);  // more than any store's life; behind it epochs would begin anew
+    ~uint32_t{0} - (1u << 20);  // more than any store's life; after it epochs would begin anew
 constexpr char kWorkingSuffix[] = ".new";  // of a part that is being created
 
 bool Exists(const std::string& path) {

@@ -61,7 +61,7 @@ uint32_t Pool::FreeEnd(const Part& part) const {
 struct Pool::Ending {
   uint32_t chunks = 0;
   uint32_t keep = 0;  // as `chunks` where there is too little to give
-  // where it would be worth it, were it not for a few chunks behind this
+  // where it would be worth it, were it not for a few chunks after this
   uint32_t in_the_way_from = ~uint32_t{0};
 };
 

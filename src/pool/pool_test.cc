@@ -22,7 +22,7 @@ TEST_F(PoolTest, AClaimedChunkIsDescribedAsAsked) {
   Create();
   EXPECT_EQ(pool_->chunks_available(), ~uint64_t{0});
   const ChunkRef chunk = MustClaim();
-  EXPECT_EQ(chunk.index, 3u);  // behind superblock, table and mirror
+  EXPECT_EQ(chunk.index, 3u);  // after superblock, table and mirror
   ChunkRef found;
   ASSERT_TRUE(pool_->Describe(0, chunk.index, &found));
   EXPECT_EQ(found.kind, ChunkKind::kLog);
@@ -356,7 +356,7 @@ TEST_F(PoolTest, ARunMayHoldTheLongestValue) {
   EXPECT_GE(pool_->run_chunks_max(), run);
   if (dir_.path().starts_with("/dev/shm")) {
     const ChunkRef chunk = MustClaim(run);
-    EXPECT_EQ(chunk.index, 1024u + 64);  // behind the second group's table and mirror
+    EXPECT_EQ(chunk.index, 1024u + 64);  // after the second group's table and mirror
     Open();
     EXPECT_EQ(Owned(), (std::vector<std::string>{"0:3+1", "0:1088+" + std::to_string(run)}));
   }

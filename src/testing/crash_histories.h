@@ -39,7 +39,7 @@ struct StoreStep {
 using StoreSteps = std::vector<StoreStep>;
 StoreSteps MakeSteps(uint64_t seed, uint32_t count);
 /// Versions that a snapshot held beyond their merge are dropped by compaction, with the deletes
-/// that shielded them.
+/// that hid them.
 StoreSteps MakeDrops();
 /// The same few keys written and deleted over and over, with snapshots that outlive a merge:
 /// versions are dropped by every path.

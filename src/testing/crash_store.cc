@@ -358,7 +358,7 @@ std::string CrashStore::Visit(uint32_t level) {
     if (found.killed) {
       if (found.shown != SIZE_MAX && found.shown != state) {
         wrong = Concat("a recovery from a kill had shown state ", found.shown,
-                       ", the power cut behind it left ", state);
+                       ", the power cut after it left ", state);
       }
     } else if (level > 1 && config_.mode != CrashMode::kPage) {
       if (found.any && found.first != state) {
@@ -472,7 +472,7 @@ std::string ExploreStore(const CrashConfig& config, uint64_t seed, double second
   std::set<PersistSite> sites;
   std::set<PersistSite> sites_cut;
   std::string wrong;
-  // One more where the time ended a history before a cut came behind a site that it had just met.
+  // One more where the time ended a history before a cut came after a site that it had just met.
   const auto one_more = [&] {
     return seconds > 0 && !config.shrinks && histories < 3 && sites_cut.size() < sites.size();
   };
@@ -528,7 +528,7 @@ std::string ExploreStore(const CrashConfig& config, uint64_t seed, double second
   ProofAdd("states_within_recovery", deep);
   for (const PersistSite& site : sites) {
     if (!sites_cut.contains(site))
-      std::printf("%s: never cut behind %s\n", config.name.c_str(), site.ToString().c_str());
+      std::printf("%s: never cut after %s\n", config.name.c_str(), site.ToString().c_str());
   }
   ProofAdd("sites_cut", sites_cut.size(), sites.size());
   return wrong;

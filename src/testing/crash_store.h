@@ -6,7 +6,7 @@
 //   - RepairDB, which builds the index from the records and their marks, changes nothing of it;
 //   - a crash within that recovery, and within that one's, changes nothing of it;
 //   - where the process was killed, a power cut within its recovery loses nothing that was
-//     acknowledged before, and one behind it nothing that it showed;
+//     acknowledged before, and one after it nothing that it showed;
 //   - of some states: more operations work, as many too as fill the pool with garbage, and a close
 //     and reopen after them.
 // A history goes through generations: now and then it goes on from a state that a crash left.

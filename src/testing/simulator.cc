@@ -70,7 +70,7 @@ void Simulator::OnMap(uint32_t number, const char* base, uint64_t bytes) {
   Part& part = parts_[number];
   const bool shorter = bytes < part.durable.size();
   if (shorter) {
-    // else it goes on behind what is lost now
+    // else it goes on after what is lost now
     if (part.lost_at != part.durable.size()) part.lost.clear();
     part.lost.insert(0, part.durable, bytes);
     part.lost_at = bytes;

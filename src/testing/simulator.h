@@ -62,7 +62,7 @@ struct CrashPlan {
   uint32_t pairs_max = 6;     // two of them
   uint32_t random_max = 4;    // every unit any version
   uint32_t cut_share = 1;     // one cut in so many is tried
-  bool cut_sites = false;     // and the first behind each flush, fence and sync of the source
+  bool cut_sites = false;     // and the first after each flush, fence and sync of the source
   uint64_t only_cut = 0;      // visit this cut alone, and of it only_state alone; 0 is all
   uint64_t only_state = 0;
 };
@@ -130,7 +130,7 @@ class Simulator final : public PersistHook {
   uint64_t state_id() const { return plan_.seed * 1000003 + cut_ * 4099 + state_; }
   /// The sites met since the start, and how often.
   const std::map<PersistSite, uint64_t>& sites() const { return sites_; }
-  /// Those of them that a cut that was tried came right behind.
+  /// Those of them that a cut that was tried came right after.
   const std::set<PersistSite>& sites_cut() const { return sites_cut_; }
   /// True while the state in the replicas is that of a power cut: the machine's boot id differs.
   bool power_cut() const { return power_cut_; }

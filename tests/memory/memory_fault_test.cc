@@ -57,7 +57,7 @@ class MemoryFaults : public ::testing::TestWithParam<Config> {
     return std::string(random_.Uniform(large ? 200 << 10 : 300),
                        static_cast<char>('a' + random_.Uniform(26)));
   }
-  // Runs `call` with its nth allocation refused, and perhaps all behind it.
+  // Runs `call` with its nth allocation refused, and perhaps all after it.
   template <class Call>
   Status Refusing(Call&& call) {
     refuses_all_behind = random_.Uniform(2) == 0;

@@ -8,7 +8,7 @@
 
 namespace lamella::testing {
 
-/// Of this thread: allocations until one is refused, negative where none is; whether all behind it
+/// Of this thread: allocations until one is refused, negative where none is; whether all after it
 /// are, too; whether one was.
 extern thread_local int64_t until_refused;
 extern thread_local bool refuses_all_behind;

@@ -2,7 +2,7 @@
 // mostly dead chunks are copied in key order into fresh chunks, which also restores locality, and
 // the old chunks become free. Which chunks those are is decided in space.cc.
 //
-// It comes to an end: a chunk is emptied only where it has dead records, or is sparse and of an
+// It comes to an end: a chunk is evacuated only where it has dead records, or is sparse and of an
 // earlier session, and the copies are neither.
 
 #include <algorithm>
@@ -49,28 +49,29 @@ bool ListDb::HasOlderBehind(PmPtr place) const {
 }
 
 // Takes a linked element out of L1 if it is an old version that nobody needs, or a delete with
-// nothing behind it.
+// nothing after it.
 ListDb::Drop ListDb::DropIfDead(PmPtr before, PmPtr place) {
   Record* record = pool_->At<Record>(place);
   const bool is_delete = record->kind() == RecordKind::kDelete;
   const bool newer_exists = before && l1_->At(before)->key() == record->key();
-  const bool shields_none = is_delete && !HasOlderBehind(place);
+  const bool hides_none = is_delete && !HasOlderBehind(place);
   if (!newer_exists || snapshots_.Needed(record->sequence(), l1_->At(before)->sequence())) {
-    if (newer_exists || !shields_none) return Drop::kNeeded;
+    if (newer_exists || !hides_none) return Drop::kNeeded;
     // What keeps it keeps freed chunks too: those who read when it was merged, or when what it
-    // shielded was dropped (I4).
+    // hid was dropped (I4).
     const uint64_t settled = settled_sequence_->load(std::memory_order_acquire);
-    if (record->sequence() > settled || shields_->Holds(record->sequence())) return Drop::kLater;
+    if (record->sequence() > settled || pinned_tombstones_->Holds(record->sequence()))
+      return Drop::kLater;
   }
   // What is to be remembered has its room before anything is changed.
   std::vector<PmPtr>& dropped = is_delete ? dropped_deletes_ : dropped_puts_;
   if (dropped.size() == dropped.capacity()) dropped.reserve(2 * dropped.size() + 1);
-  const bool shielded = newer_exists && l1_->At(before)->kind() == RecordKind::kDelete;
-  if (shielded) shields_->Add(l1_->At(before)->sequence());
+  const bool hidden = newer_exists && l1_->At(before)->kind() == RecordKind::kDelete;
+  if (hidden) pinned_tombstones_->Add(l1_->At(before)->sequence());
   if (!Zipper(l1_.get(), &gc_persister_, this).Unlink(before, place)) return Drop::kNeeded;
-  // A delete was counted when nothing lay behind it any more.
-  if (!shields_none) CountDead(place, record->bytes());
-  if (shielded && !HasOlderBehind(before)) CountDead(before, l1_->At(before)->bytes());
+  // A delete was counted when nothing lay after it any more.
+  if (!hides_none) CountDead(place, record->bytes());
+  if (hidden && !HasOlderBehind(before)) CountDead(before, l1_->At(before)->bytes());
   if (!is_delete) SubtractLive(record);
   dropped.push_back(place);
   Forget(record, place);
@@ -80,11 +81,11 @@ ListDb::Drop ListDb::DropIfDead(PmPtr before, PmPtr place) {
 
 // Marks what was dropped. What a crash after each step leaves (StoreCrash):
 //   1  unlinked, fence       nothing marked, all of it found again by the next gc
-//   2  puts marked, synced   a rebuilding finds the deletes, and no put behind them
+//   2  puts marked, synced   a rebuilding finds the deletes, and no put after them
 //   3  deletes marked        a rebuilding finds neither
 // A mark before its unlinking is durable would let gc free what is linked still. The fence is also
 // what makes the marks of earlier passes durable: a delete is never dropped in the pass that drops
-// what it shields (Shields), so its put's mark is older.
+// what it hides (PinnedTombstones), so its put's mark is older.
 Status ListDb::MarkDropped() {
   if (dropped_puts_.empty() && dropped_deletes_.empty()) return Status::OK();
   gc_persister_.Fence();
@@ -102,15 +103,16 @@ Status ListDb::MarkDropped() {
   return s;
 }
 
-// Lets go of the deletes that lost what they shielded, once no iterator is left that may stand on
+// Lets go of the deletes that lost what they hid, once no iterator is left that may stand on
 // it.
-void ListDb::SettleShields() {
+void ListDb::UnpinTombstones() {
   const auto generation = std::make_shared<uint64_t>(0);
-  EpochDomain::Retirement retirement([shields = shields_, generation, news = settled_news_] {
-    shields->Forget(*generation);
-    news->store(true, std::memory_order_release);
-  });
-  *generation = shields_->Close();
+  EpochDomain::Retirement retirement(
+      [pinned = pinned_tombstones_, generation, news = settled_news_] {
+        pinned->Forget(*generation);
+        news->store(true, std::memory_order_release);
+      });
+  *generation = pinned_tombstones_->Close();
   if (*generation != 0) pool_->holders()->Retire(std::move(retirement));
 }
 
@@ -213,7 +215,7 @@ Status ListDb::Relocate(std::span<const Victim> live) {
   if (!s.ok()) return s;
   // The order keeps LookupCache I3: once the second-chance cache names the copies, no search finds
   // an original any more; whoever did is refused from the advance on, and what it had put in before
-  // is replaced behind it.
+  // is replaced after it.
   for (const auto& [from, to] : moves) {
     // The same internal key: takes the new address.
     if (!second_chance_.Insert(pool_->At<Record>(to), to))
@@ -257,9 +259,9 @@ bool ListDb::HasRoomForCopies(std::span<const Victim> live) const {
   return true;
 }
 
-// Empties the chunks and frees them. NoSpace: there was no room for the copies, and they stay as
+// Evacuates the chunks and frees them. NoSpace: there was no room for the copies, and they stay as
 // they are.
-Status ListDb::Empty(std::vector<ChunkRef> victims, bool* progress) {
+Status ListDb::Evacuate(std::vector<ChunkRef> victims, bool* progress) {
   std::vector<Victim> live;
   Status s = GatherLive(&victims, &live);
   if (s.ok() && !HasRoomForCopies(live))
@@ -285,17 +287,17 @@ Status ListDb::CollectGarbage(GcGoal goal, bool* progress) {
     }
     const std::vector<ChunkRef> victims = PickVictims(goal, Survey());
     if (!victims.empty()) {
-      Status s = Empty(victims, progress);
+      Status s = Evacuate(victims, progress);
       // A full pool: one at a time, the emptiest first, until the copies no longer fit.
       for (size_t i = 0; i < victims.size() && s.IsNoSpace(); i++) {
-        s = Empty({victims[i]}, progress);
+        s = Evacuate({victims[i]}, progress);
         if (s.IsNoSpace()) break;
         pool_->CollectDeferred();
         if (i + 1 < victims.size()) s = Status::NoSpace("the rest is to do");
       }
       if (!s.ok() && !s.IsNoSpace()) return s;
     }
-    SettleShields();
+    UnpinTombstones();
     pool_->CollectDeferred();
     // Where nobody reads, what waited for readers need not wait for the next pass.
     again = !*progress && settled_news_->load(std::memory_order_acquire);
@@ -326,7 +328,7 @@ Status ListDb::SweepRange(std::string_view begin, std::string_view end, uint64_t
       at = next;
       continue;
     }
-    // A delete shields the versions behind it while those are dropped one by one: look at it again
+    // A delete hides the versions after it while those are dropped one by one: look at it again
     // when they are gone.
     PmPtr behind = next;
     while (behind && !behind.damaged() && l1_->At(behind)->key() == record->key() &&
@@ -338,7 +340,7 @@ Status ListDb::SweepRange(std::string_view begin, std::string_view end, uint64_t
   }
   // the last marks are hints: a delete may be found again, a put has a newer version
   Status s = MarkDropped();
-  SettleShields();
+  UnpinTombstones();
   if (at.damaged()) return DescribeDamage(*pool_, at);
   return s;
 }

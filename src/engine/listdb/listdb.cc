@@ -64,7 +64,7 @@ ListDb::ListDb(const EngineContext& context)
       compaction_persister_(context.pool->gate(), WriteCause::kCompaction),
       gc_persister_(context.pool->gate(), WriteCause::kGc),
       settled_sequence_(std::make_shared<std::atomic<uint64_t>>(0)),
-      shields_(std::make_shared<Shields>()),
+      pinned_tombstones_(std::make_shared<PinnedTombstones>()),
       settled_news_(std::make_shared<std::atomic<bool>>(false)),
       flush_persister_(context.pool->gate(), WriteCause::kFlush),
       checkpoint_persister_(context.pool->gate(), WriteCause::kFlush) {}
@@ -340,7 +340,7 @@ Status ListDb::CompactRange(std::string_view begin, std::string_view end) {
 
 Status ListDb::CompactL1(std::string_view begin, std::string_view end) {
   Status s = MergeTablesOfNow();
-  // Twice: a delete may go only once nobody can stand on a version that it shielded (I4); an open
+  // Twice: a delete may go only once nobody can stand on a version that it hid (I4); an open
   // iterator keeps it.
   for (int pass = 0; s.ok() && pass < 2; pass++) {
     for (int i = 0; i < 50; i++) {
@@ -407,9 +407,9 @@ Status ListDb::Close() {
 
 void ListDb::AddStats(Stats* stats) const {
   BufferedEngine::AddStats(stats);
-  stats->gets_lookup_cache += gets_lookup_cache_.Sum();
-  stats->gets_l0 += gets_l0_.Sum();
-  stats->gets_l1 += gets_l1_.Sum();
+  stats->sources.push_back({"lookup cache", gets_lookup_cache_.Sum()});
+  stats->sources.push_back({"L0", gets_l0_.Sum()});
+  stats->sources.push_back({"L1", gets_l1_.Sum()});
   stats->local_hops += hops_local_.Sum();
   stats->remote_hops += hops_remote_.Sum();
   stats->checkpoints += checkpoints_.load(std::memory_order_relaxed);
@@ -418,12 +418,15 @@ void ListDb::AddStats(Stats* stats) const {
   stats->gc_bytes_relocated += gc_bytes_relocated_.load(std::memory_order_relaxed);
   stats->recovered_records += recovered_records_.load(std::memory_order_relaxed);
   const auto tables = CurrentTables();
+  Stats::Level l0{.name = "L0"};
   for (const auto& table : tables->l0) {
-    stats->l0_tables++;
-    stats->l0_records += table->state.count;
+    l0.tables++;
+    l0.records += table->state.count;
     if (table->tree != nullptr) stats->dram_bytes += table->tree->memory_bytes();
   }
-  stats->l1_records += l1_count_.load(std::memory_order_relaxed);
+  stats->levels.push_back(l0);
+  stats->levels.push_back(
+      {.name = "L1", .tables = 1, .records = l1_count_.load(std::memory_order_relaxed)});
   stats->live_bytes += live_bytes_.load(std::memory_order_relaxed);
   stats->dram_bytes += lookup_cache_.memory_bytes() + second_chance_.memory_bytes();
 }
@@ -440,7 +443,7 @@ std::string ListDb::Describe() const {
     out += "  table " + std::to_string(table->state.id) + ": " +
            std::to_string(table->state.count) + " records, up to sequence " +
            std::to_string(table->state.last_sequence) +
-           (table->checkpointed ? ", checkpointed" : ", behind the log boundary") +
+           (table->checkpointed ? ", checkpointed" : ", after the log boundary") +
            (table->tree != nullptr ? ", order cached in DRAM\n" : "\n");
   }
   out += "L1: " + std::to_string(l1_count_.load(std::memory_order_relaxed)) + " records, " +

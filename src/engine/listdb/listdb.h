@@ -9,8 +9,8 @@
 //     before the log boundary. A crash then never re-sorts records that L1 links already.
 // I3: a table is merged only when every Get that was under way when it was made is over (its
 //     epoch): the versions it makes obsolete are then needed by registered snapshots only.
-// I4: a delete stays in L1 until no older version lies behind it, and no iterator is left that sees
-//     its table apart from L1 or stands on a version that was unlinked behind it: walking
+// I4: a delete stays in L1 until no older version lies after it, and no iterator is left that sees
+//     its table apart from L1 or stands on a version that was unlinked after it: walking
 //     backwards, it would miss the delete and show what it deleted.
 // I5: a chunk is freed when every record in it is unlinked (or was never linked), durably, and, on
 //     page media, synced.
@@ -31,7 +31,7 @@
 #include "base/no_throw.h"
 #include "base/striped_counter.h"
 #include "engine/buffered_engine.h"
-#include "engine/listdb/shields.h"
+#include "engine/listdb/pinned_tombstones.h"
 #include "engine/listdb/state.h"
 #include "index/lookup_cache.h"
 #include "index/pm_skiplist.h"
@@ -161,7 +161,7 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
     kAll,     // every chunk that copying makes smaller: a CompactRange over all, or a full pool
     kEnd,     // those that keep the pool from giving its end back
   };
-  /// A chunk that may be emptied, by its descriptor.
+  /// A chunk that may be evacuated, by its descriptor.
   struct Candidate {
     ChunkRef chunk;
     uint64_t bytes = 0;
@@ -193,7 +193,7 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   Status RecountSome();
   void RecountChunk(const ChunkRef& chunk, uint64_t merged_sequence,
                     const std::vector<SequenceGap>& gaps);
-  bool IsDoomed(const ChunkRef& chunk) const LAMELLA_REQUIRES(doomed_mu_);
+  bool IsPendingFree(const ChunkRef& chunk) const LAMELLA_REQUIRES(pending_free_mu_);
   void FreeOnce(const ChunkRef& chunk);
   static uint64_t PlaceKey(const ChunkRef& chunk) {
     return uint64_t{chunk.part} << 32 | chunk.index;
@@ -202,7 +202,7 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   // gc.cc
   struct Victim;
   Status CollectGarbage(GcGoal goal, bool* progress);
-  Status Empty(std::vector<ChunkRef> victims, bool* progress);
+  Status Evacuate(std::vector<ChunkRef> victims, bool* progress);
   Status GatherLive(std::vector<ChunkRef>* victims, std::vector<Victim>* live);
   bool HasRoomForCopies(std::span<const Victim> live) const;
   Status Relocate(std::span<const Victim> live);
@@ -211,7 +211,7 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   bool HasOlderBehind(PmPtr place) const;
   bool IsIdleDelete(PmPtr place) const;
   Status MarkDropped();
-  void SettleShields();
+  void UnpinTombstones();
   Status SweepRange(std::string_view begin, std::string_view end, uint64_t elements_max,
                     std::string* rest);
   PmPtr FindBeforeInL1(const InternalKey& key) const;
@@ -233,7 +233,7 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   void MakeArenas();
   uint32_t ShardCount() const;
 
-  /// A place where no record validates: between two that do, or behind the last one and yet before
+  /// A place where no record validates: between two that do, or after the last one and yet before
   /// what was durable once.
   struct Gap {
     PmPtr from;
@@ -299,9 +299,9 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   std::atomic<uint64_t> unreclaimed_bytes_{0};      // found dead since gc last did all it can
   mutable std::atomic<uint64_t> kept_versions_{0};  // left in L1 for snapshots
 
-  mutable Mutex doomed_mu_;
+  mutable Mutex pending_free_mu_;
   // Chunks whose free is deferred: part and index to epoch.
-  std::map<uint64_t, uint32_t> doomed_ LAMELLA_GUARDED_BY(doomed_mu_);
+  std::map<uint64_t, uint32_t> pending_free_ LAMELLA_GUARDED_BY(pending_free_mu_);
 
   // Jobs under way.
   Mutex job_mu_;
@@ -342,7 +342,7 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   SnapshotList::Sample snapshots_;  // of the running job
   // Merged tables up to here are seen apart from L1 by nobody (I4).
   std::shared_ptr<std::atomic<uint64_t>> settled_sequence_;
-  std::shared_ptr<Shields> shields_;
+  std::shared_ptr<PinnedTombstones> pinned_tombstones_;
   std::shared_ptr<std::atomic<bool>> settled_news_;  // deletes may go that could not before
   struct HeldBack {
     uint32_t epoch = 0;

@@ -68,7 +68,7 @@ bool ListDb::HoldsMore(const ChunkRef& chunk, uint64_t behind) const {
 }
 
 // What validates and counts. After a power cut on page media that is everything up to the last sync
-// and the longest run without a hole behind it (P3); in a repair it is everything but a torn batch
+// and the longest run without a hole after it (P3); in a repair it is everything but a torn batch
 // at the end. What a plain log's flush copied counts by its copy: of the originals one shard may
 // still have a version whose delete, in a chunk of another, is gone. `lost`: at most so many
 // records that do not validate any more, or are not there though another says that they were
@@ -90,7 +90,7 @@ void ListDb::GatherRecords(bool power_cut, bool catalog_lost, std::vector<LogEnt
   const uint64_t copied = unified_ ? 0 : flushed;
   std::map<uint64_t, uint64_t> whole_bytes;  // of chunks, by where they start
   uint64_t published = 0;
-  uint64_t lost_unflushed = 0;  // of the log behind the boundary, where every number must be
+  uint64_t lost_unflushed = 0;  // of the log after the boundary, where every number must be
   pool_->ForEachChunk([&](const ChunkRef& chunk) {
     if (chunk.kind != ChunkKind::kLog && chunk.kind != kListDbArena) return;
     // What gc copied is of batches that were whole and synced, and of which some records may be
@@ -208,7 +208,7 @@ Status ListDb::EnterRebuilt(const std::vector<LogEntry>& kept, HeadTree* tree) {
 }
 
 // Links the newest version of each key; marks the older ones, durably, before the deletes that
-// shield them are left out.
+// hide them are left out.
 Status ListDb::LinkRebuilt(const HeadTree& tree, SkipListHeads* heads, uint64_t* linked) {
   Persister& persister = compaction_persister_;
   PmWord* last[kPoolPartsMax][kHeightMax];
@@ -257,7 +257,7 @@ Status ListDb::LinkRebuilt(const HeadTree& tree, SkipListHeads* heads, uint64_t*
 // Persist order, and what a crash after each step leaves:
 //   1  the edit kRebuildBegin    the next open rebuilds again
 //   2  links and marks           the same; the new heads are in a chunk that no state names
-//   3  the edit kRebuildDone     the rebuilt L1; no L0, no log behind the boundary
+//   3  the edit kRebuildDone     the rebuilt L1; no L0, no log after the boundary
 Status ListDb::Rebuild(RepairReport* report) {
   unified_ = (pool_->state().engine_flags & kListDbFlagUnifiedLog) != 0;
   bool power_cut = LosesUnsynced() && !pool_->state().clean && !pool_->state().same_boot;
@@ -365,7 +365,7 @@ void ListDb::CheckLayer(const PmSkipList& list, const std::string& name, uint32_
     }
     if (before && CompareInternal(list.At(before)->internal_key(), record->internal_key()) >= 0) {
       return problem("the record at " + DescribePlace(*pool_, at) +
-                     " is not behind its predecessor at " + DescribePlace(*pool_, before));
+                     " is not after its predecessor at " + DescribePlace(*pool_, before));
     }
     if (layer == 0) {
       report->records++;

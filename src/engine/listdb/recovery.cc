@@ -1,5 +1,5 @@
 // Recovery (6.7, Algorithm 8): the catalog names L1 and the checkpointed L0 tables; an interrupted
-// zipper compaction is merged again; the log behind the boundary is sorted into MemTables, which
+// zipper compaction is merged again; the log after the boundary is sorted into MemTables, which
 // are flushed as usual. Every step can be cut by another crash: nothing in place changes before the
 // step's own edit, except by Zipper, which may be repeated.
 

@@ -1,9 +1,9 @@
 // How much space the store may take, and what to do about it: counting what is dead, choosing the
-// chunks that gc empties (gc.cc), and the jobs that keep the pool at Options::space_target.
+// chunks that gc evacuates (gc.cc), and the jobs that keep the pool at Options::space_target.
 //
 // What is counted (docs/LIMITS.md, Space):
 //   - a record is counted dead in its chunk's descriptor when it is marked obsolete, a delete when
-//     nothing older lies behind it any more in L1: it goes when gc comes by (I4);
+//     nothing older lies after it any more in L1: it goes when gc comes by (I4);
 //   - a crash may lose counts, and adds none: after one every chunk is counted anew from its
 //     records' marks (RecountSome), in the background, and before a full pool is one;
 //   - a version that a merge left for a snapshot is not dead before a sweep of L1 took it out.
@@ -17,7 +17,7 @@ namespace lamella {
 
 namespace {
 
-// A chunk of which less is alive is emptied whenever gc looks, whatever the target: it costs next
+// A chunk of which less is alive is evacuated whenever gc looks, whatever the target: it costs next
 // to nothing.
 constexpr uint64_t kNearlyDead = 32;
 // While merges wait, the target may be passed by this.
@@ -27,7 +27,7 @@ constexpr double kBusyExcess = 1.5;
 constexpr double kIdleShare = 15.0 / 16;
 // A pool of few chunks is not worth copying in.
 constexpr uint64_t kSlackChunks = 4;
-// Of a chunk that is emptied for nothing but space, so much must be dead.
+// Of a chunk that is evacuated for nothing but space, so much must be dead.
 constexpr double kDeadShareMin = 0.05;
 // Passes over the pool's end in one job.
 constexpr int kClearPassesMax = 4;
@@ -77,20 +77,20 @@ void ListDb::SubtractLive(const Record* record) {
   live_bytes_.store(now - std::min(now, bytes), std::memory_order_relaxed);
 }
 
-bool ListDb::IsDoomed(const ChunkRef& chunk) const {
-  const auto at = doomed_.find(PlaceKey(chunk));
-  return at != doomed_.end() && at->second == chunk.epoch;
+bool ListDb::IsPendingFree(const ChunkRef& chunk) const {
+  const auto at = pending_free_.find(PlaceKey(chunk));
+  return at != pending_free_.end() && at->second == chunk.epoch;
 }
 
 // A chunk stays its owner's until its readers are gone; it must not be freed twice meanwhile.
 void ListDb::FreeOnce(const ChunkRef& chunk) {
-  const MutexLock lock(&doomed_mu_);
-  if (IsDoomed(chunk)) return;
-  const auto at = doomed_.insert_or_assign(PlaceKey(chunk), chunk.epoch).first;
+  const MutexLock lock(&pending_free_mu_);
+  if (IsPendingFree(chunk)) return;
+  const auto at = pending_free_.insert_or_assign(PlaceKey(chunk), chunk.epoch).first;
   try {
     pool_->FreeDeferred(chunk);
   } catch (...) {  // the next gc frees it
-    doomed_.erase(at);
+    pending_free_.erase(at);
     throw;
   }
 }
@@ -109,9 +109,10 @@ ListDb::ChunkSurvey ListDb::Survey() const {
     merged = state_.merged;
   }
   ChunkSurvey survey;
-  const MutexLock lock(&doomed_mu_);
-  pool_->ForEachChunk([&](const ChunkRef& chunk) LAMELLA_REQUIRES(doomed_mu_) {
-    if ((chunk.kind != ChunkKind::kLog && chunk.kind != kListDbArena) || IsDoomed(chunk)) return;
+  const MutexLock lock(&pending_free_mu_);
+  pool_->ForEachChunk([&](const ChunkRef& chunk) LAMELLA_REQUIRES(pending_free_mu_) {
+    if ((chunk.kind != ChunkKind::kLog && chunk.kind != kListDbArena) || IsPendingFree(chunk))
+      return;
     const ChunkDescriptor* descriptor = pool_->Descriptor(chunk.part, chunk.index);
     const uint64_t used = descriptor->used_bytes.load(std::memory_order_relaxed);
     if (used == 0) return;  // being filled
@@ -337,7 +338,7 @@ Status ListDb::RecountSome() {
   return s;
 }
 
-// Whether a delete serves for nothing, though no mark says so: with nothing behind it, or in no
+// Whether a delete serves for nothing, though no mark says so: with nothing after it, or in no
 // list. L1 is asked for the latter: what a rebuilding left out has the links of an earlier life,
 // which may lead to where a record is being written now.
 bool ListDb::IsIdleDelete(PmPtr place) const {

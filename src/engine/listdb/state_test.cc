@@ -98,7 +98,7 @@ TEST(ListDbState, ComesBackAsItWas) {
 }
 
 /// The bytes that a change of one field changes in the encoded state, relative to `base`: from its
-/// first to behind its last.
+/// first to after its last.
 template <class Change>
 testing::FormatField Touched(const char* name, size_t base, const ListDbState& state,
                              Change&& change) {
@@ -171,7 +171,7 @@ TEST(ListDbState, EveryTruncationIsCorruption) {
     const std::string bytes = RandomState(&random).Encode();
     for (size_t n = 0; n < bytes.size(); n++) {
       ListDbState ignored;
-      // In a buffer of its own, so that a read behind its end is seen.
+      // In a buffer of its own, so that a read past its end is seen.
       const std::vector<char> cut(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(n));
       const Status s = ListDbState::Decode({cut.data(), cut.size()}, &ignored);
       ASSERT_TRUE(s.IsCorruption()) << n << " of " << bytes.size() << " bytes";

@@ -1,8 +1,8 @@
 // RingToy is a ring of cells without a tail: a cell's checksum covers its content and its position
-// since the beginning. When the ring is full, cells are applied to a table, and the boundary behind
+// since the beginning. When the ring is full, cells are applied to a table, and the boundary after
 // them moves.
 // I1: what a cell says is in the table, durably, before the boundary passes it.
-// I2: the boundary is durable before a cell behind it is stored over.
+// I2: the boundary is durable before a cell after it is stored over.
 #ifndef LAMELLA_TESTING_PLANTED_RING_TOY_H_
 #define LAMELLA_TESTING_PLANTED_RING_TOY_H_
 

@@ -20,12 +20,17 @@ import org.apache.hadoop.util.Tool;
 
 /** Says what each scheme would make of an input, without running anything. */
 final class PlanCommand extends Configured implements Tool {
-  static final String USAGE = String.join("\n",
-      "usage: hadoop jar lamella-coalesce.jar plan [-D key=value]... [--json] INPUT...",
-      "  Shows for the files under INPUT what each scheme would do: splits by size, the share of bytes read locally,",
-      "  expected waves of maps, and the load per node. -D takes the keys lamella.coalesce.* and any of Hadoop's;",
-      "  --json prints the same as one JSON object. Nothing is run, and no data is read.",
-      "exit status: 0 done, 1 the input or the cluster cannot be listed, 2 usage or a bad setting");
+  static final String USAGE =
+      String.join(
+          "\n",
+          "usage: hadoop jar lamella-coalesce.jar plan [-D key=value]... [--json] INPUT...",
+          "  Shows for the files under INPUT what each scheme would do: splits by size, the share"
+              + " of bytes read locally,",
+          "  expected waves of maps, and the load per node. -D takes the keys lamella.coalesce.*"
+              + " and any of Hadoop's;",
+          "  --json prints the same as one JSON object. Nothing is run, and no data is read.",
+          "exit status: 0 done, 1 the input or the cluster cannot be listed, 2 usage or a bad"
+              + " setting");
 
   private final PrintStream out;
   private final PrintStream err;
@@ -61,7 +66,8 @@ final class PlanCommand extends Configured implements Tool {
     } catch (InvalidSettingException e) {
       err.println("plan: " + e.getMessage());
       return 2;
-    } catch (IOException | RuntimeException e) {  // an unknown host of a URI, for one, is no IOException
+    } catch (IOException
+        | RuntimeException e) { // an unknown host of a URI, for one, is no IOException
       err.println("plan: " + (e.getMessage() == null ? e.toString() : e.getMessage()));
       return 1;
     }
@@ -78,34 +84,72 @@ final class PlanCommand extends Configured implements Tool {
     }
     String warning = units.warning(plans.get(configured));
     if (warning != null) err.println("plan: " + warning);
-    out.println(json ? asJson(input, shape, plans, configured) : asTable(input, shape, plans, configured));
+    out.println(
+        json ? asJson(input, shape, plans, configured) : asTable(input, shape, plans, configured));
   }
 
   private static String asTable(
-      Input<?> input, ClusterShape shape, Map<Policy.Scheme, SplitPlan> plans, Policy.Scheme configured) {
+      Input<?> input,
+      ClusterShape shape,
+      Map<Policy.Scheme, SplitPlan> plans,
+      Policy.Scheme configured) {
     StringBuilder text = new StringBuilder();
     SplitPlan any = plans.get(Policy.Scheme.NONE);
-    text.append(String.format(Locale.ROOT, "%s of %s in %d splits; %d slots on %d nodes (%d reserved), from %s%n%n",
-        bytes(any.bytes()), input.delegateName(), any.splits().size(), shape.slots(), shape.nodes().size(),
-        shape.slotsReserved(), shape.source()));
-    text.append(String.format("%-10s %8s %7s %7s %9s %9s %9s %9s  %s%n", "scheme", "splits", "waves", "local",
-        "smallest", "largest", "node min", "node max", "splits by units"));
-    plans.forEach((scheme, plan) -> {
-      long smallest = plan.splits().stream().mapToLong(SplitPlan.Split::bytes).min().orElse(0);
-      long largest = plan.splits().stream().mapToLong(SplitPlan.Split::bytes).max().orElse(0);
-      long nodeMin = plan.bytesByNode().values().stream().mapToLong(Long::longValue).min().orElse(0);
-      long nodeMax = plan.bytesByNode().values().stream().mapToLong(Long::longValue).max().orElse(0);
-      StringJoiner sizes = new StringJoiner(", ");
-      plan.splitsByUnitCount().forEach((units, splits) -> sizes.add(splits + "x" + units));
-      text.append(String.format(Locale.ROOT, "%-10s %8d %7.2f %6.1f%% %9s %9s %9s %9s  %s%n",
-          name(scheme) + (scheme == configured ? "*" : ""), plan.splits().size(), plan.waves(), 100 * plan.localShare(),
-          bytes(smallest), bytes(largest), bytes(nodeMin), bytes(nodeMax), sizes));
-    });
+    text.append(
+        String.format(
+            Locale.ROOT,
+            "%s of %s in %d splits; %d slots on %d nodes (%d reserved), from %s%n%n",
+            bytes(any.bytes()),
+            input.delegateName(),
+            any.splits().size(),
+            shape.slots(),
+            shape.nodes().size(),
+            shape.slotsReserved(),
+            shape.source()));
+    text.append(
+        String.format(
+            "%-10s %8s %7s %7s %9s %9s %9s %9s  %s%n",
+            "scheme",
+            "splits",
+            "waves",
+            "local",
+            "smallest",
+            "largest",
+            "node min",
+            "node max",
+            "splits by units"));
+    plans.forEach(
+        (scheme, plan) -> {
+          long smallest = plan.splits().stream().mapToLong(SplitPlan.Split::bytes).min().orElse(0);
+          long largest = plan.splits().stream().mapToLong(SplitPlan.Split::bytes).max().orElse(0);
+          long nodeMin =
+              plan.bytesByNode().values().stream().mapToLong(Long::longValue).min().orElse(0);
+          long nodeMax =
+              plan.bytesByNode().values().stream().mapToLong(Long::longValue).max().orElse(0);
+          StringJoiner sizes = new StringJoiner(", ");
+          plan.splitsByUnitCount().forEach((units, splits) -> sizes.add(splits + "x" + units));
+          text.append(
+              String.format(
+                  Locale.ROOT,
+                  "%-10s %8d %7.2f %6.1f%% %9s %9s %9s %9s  %s%n",
+                  name(scheme) + (scheme == configured ? "*" : ""),
+                  plan.splits().size(),
+                  plan.waves(),
+                  100 * plan.localShare(),
+                  bytes(smallest),
+                  bytes(largest),
+                  bytes(nodeMin),
+                  bytes(nodeMax),
+                  sizes));
+        });
     return text.append("\n* the configured scheme").toString();
   }
 
   private static String asJson(
-      Input<?> input, ClusterShape shape, Map<Policy.Scheme, SplitPlan> plans, Policy.Scheme configured) {
+      Input<?> input,
+      ClusterShape shape,
+      Map<Policy.Scheme, SplitPlan> plans,
+      Policy.Scheme configured) {
     Json json = new Json().open('{');
     json.key("delegate").string(input.delegateName());
     json.key("bytes").number(plans.get(Policy.Scheme.NONE).bytes());
@@ -121,19 +165,27 @@ final class PlanCommand extends Configured implements Tool {
     }
     json.close(']').close('}');
     json.key("schemes").open('[');
-    plans.forEach((scheme, plan) -> {
-      json.open('{').key("scheme").string(name(scheme));
-      json.key("splits").number(plan.splits().size());
-      json.key("waves").number(plan.waves());
-      json.key("local_share").number(plan.localShare());
-      json.key("load_max_over_mean").number(plan.loadMaxOverMean());
-      json.key("splits_by_units").open('[');
-      plan.splitsByUnitCount().forEach((units, splits) ->
-          json.open('{').key("units").number(units).key("splits").number(splits).close('}'));
-      json.close(']').key("bytes_by_node").open('{');
-      plan.bytesByNode().forEach((host, bytes) -> json.key(host).number(bytes));
-      json.close('}').close('}');
-    });
+    plans.forEach(
+        (scheme, plan) -> {
+          json.open('{').key("scheme").string(name(scheme));
+          json.key("splits").number(plan.splits().size());
+          json.key("waves").number(plan.waves());
+          json.key("local_share").number(plan.localShare());
+          json.key("load_max_over_mean").number(plan.loadMaxOverMean());
+          json.key("splits_by_units").open('[');
+          plan.splitsByUnitCount()
+              .forEach(
+                  (units, splits) ->
+                      json.open('{')
+                          .key("units")
+                          .number(units)
+                          .key("splits")
+                          .number(splits)
+                          .close('}'));
+          json.close(']').key("bytes_by_node").open('{');
+          plan.bytesByNode().forEach((host, bytes) -> json.key(host).number(bytes));
+          json.close('}').close('}');
+        });
     return json.close(']').close('}').toString();
   }
 

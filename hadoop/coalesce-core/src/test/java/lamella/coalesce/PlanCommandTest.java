@@ -29,11 +29,20 @@ class PlanCommandTest {
   }
 
   private int plan(String... args) throws Exception {
-    List<String> all = new ArrayList<>(List.of("-D", Settings.NODES + "=localhost:8", "-D", "fs.defaultFS=file:///", "-D",
-        Settings.SPLIT_BYTES_MIN + "=0"));
+    List<String> all =
+        new ArrayList<>(
+            List.of(
+                "-D",
+                Settings.NODES + "=localhost:8",
+                "-D",
+                "fs.defaultFS=file:///",
+                "-D",
+                Settings.SPLIT_BYTES_MIN + "=0"));
     all.addAll(List.of(args));
-    PlanCommand command = new PlanCommand(
-        new PrintStream(out, true, StandardCharsets.UTF_8), new PrintStream(err, true, StandardCharsets.UTF_8));
+    PlanCommand command =
+        new PlanCommand(
+            new PrintStream(out, true, StandardCharsets.UTF_8),
+            new PrintStream(err, true, StandardCharsets.UTF_8));
     return ToolRunner.run(new Configuration(), command, all.toArray(new String[0]));
   }
 
@@ -42,8 +51,9 @@ class PlanCommandTest {
     assertEquals(0, plan(folder.toString()), err.toString());
     String text = out.toString();
     assertTrue(text.contains("in 64 splits; 8 slots on 1 nodes"), text);
-    for (String start : List.of("none ", "maximum* ", "assorted ", "fixed ")) assertTrue(text.contains("\n" + start), text);
-    assertTrue(text.contains("4x8, 4x4, 4x2, 8x1"), text);  // Algorithm 1 on 8 slots
+    for (String start : List.of("none ", "maximum* ", "assorted ", "fixed "))
+      assertTrue(text.contains("\n" + start), text);
+    assertTrue(text.contains("4x8, 4x4, 4x2, 8x1"), text); // Algorithm 1 on 8 slots
   }
 
   @Test
@@ -79,22 +89,33 @@ class PlanCommandTest {
 
   @Test
   void hostsThatAreNoNodesAreTold() throws Exception {
-    assertEquals(0, plan("-D", Settings.NODES + "=node1:8,node2:8", "-D", Settings.DELEGATE + "=" + Elsewhere.class.getName(),
-        folder.toString()));
-    assertTrue(err.toString().contains("10.0.0.1") && err.toString().contains("node1") && err.toString().contains(Settings.NODES),
+    assertEquals(
+        0,
+        plan(
+            "-D",
+            Settings.NODES + "=node1:8,node2:8",
+            "-D",
+            Settings.DELEGATE + "=" + Elsewhere.class.getName(),
+            folder.toString()));
+    assertTrue(
+        err.toString().contains("10.0.0.1")
+            && err.toString().contains("node1")
+            && err.toString().contains(Settings.NODES),
         err.toString());
   }
 
   /** Its splits are on a host that is no node of the cluster. */
-  public static final class Elsewhere extends org.apache.hadoop.mapreduce.lib.input.TextInputFormat {
+  public static final class Elsewhere
+      extends org.apache.hadoop.mapreduce.lib.input.TextInputFormat {
     @Override
-    public List<org.apache.hadoop.mapreduce.InputSplit> getSplits(org.apache.hadoop.mapreduce.JobContext context)
-        throws java.io.IOException {
+    public List<org.apache.hadoop.mapreduce.InputSplit> getSplits(
+        org.apache.hadoop.mapreduce.JobContext context) throws java.io.IOException {
       List<org.apache.hadoop.mapreduce.InputSplit> splits = new ArrayList<>();
       for (var split : super.getSplits(context)) {
         var file = (org.apache.hadoop.mapreduce.lib.input.FileSplit) split;
-        splits.add(new org.apache.hadoop.mapreduce.lib.input.FileSplit(
-            file.getPath(), file.getStart(), file.getLength(), new String[] {"10.0.0.1"}));
+        splits.add(
+            new org.apache.hadoop.mapreduce.lib.input.FileSplit(
+                file.getPath(), file.getStart(), file.getLength(), new String[] {"10.0.0.1"}));
       }
       return splits;
     }

@@ -7,8 +7,12 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.mapred.FileSplit;
 import org.apache.hadoop.mapred.InputSplit;
 
-/** The new interface's split of that name as a FileSplit of the old one, whose every answer that one gives. */
-public final class CoalescedFileSplit extends FileSplit implements Coalesced<InputSplit>, Configurable {
+/**
+ * The new interface's split of that name as a FileSplit of the old one, whose every answer that one
+ * gives.
+ */
+public final class CoalescedFileSplit extends FileSplit
+    implements Coalesced<InputSplit>, Configurable {
   private final lamella.coalesce.mapreduce.CoalescedFileSplit<InputSplit> same;
 
   /** For deserialization: setConf and readFields follow. */

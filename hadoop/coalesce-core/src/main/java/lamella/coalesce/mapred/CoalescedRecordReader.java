@@ -11,8 +11,9 @@ import org.apache.hadoop.mapred.RecordReader;
 import org.apache.hadoop.mapred.Reporter;
 
 /**
- * Reads the parts of a split one after another, each with a reader of the delegate's own. The promises are those of
- * {@link lamella.coalesce.mapreduce.CoalescedRecordReader the new interface's reader}.
+ * Reads the parts of a split one after another, each with a reader of the delegate's own. The
+ * promises are those of {@link lamella.coalesce.mapreduce.CoalescedRecordReader the new interface's
+ * reader}.
  */
 final class CoalescedRecordReader<K, V> implements RecordReader<K, V> {
   private final InputFormat<K, V> delegate;
@@ -21,14 +22,16 @@ final class CoalescedRecordReader<K, V> implements RecordReader<K, V> {
   private final boolean oneFile;
   private final JobConf job;
   private final Reporter reporter;
-  private RecordReader<K, V> reader;  // of the part that is open, or of the last
-  private int opened;  // parts so far
-  private boolean announced;  // the part that is open
+  private RecordReader<K, V> reader; // of the part that is open, or of the last
+  private int opened; // parts so far
+  private boolean announced; // the part that is open
   private boolean ended;
-  private long bytesDone;  // of parts that are closed
+  private long bytesDone; // of parts that are closed
   private long posDone;
 
-  CoalescedRecordReader(InputFormat<K, V> delegate, InputSplit split, JobConf job, Reporter reporter) throws IOException {
+  CoalescedRecordReader(
+      InputFormat<K, V> delegate, InputSplit split, JobConf job, Reporter reporter)
+      throws IOException {
     this.delegate = delegate;
     this.split = split;
     this.job = job;
@@ -90,7 +93,8 @@ final class CoalescedRecordReader<K, V> implements RecordReader<K, V> {
     long total = split.getLength();
     if (total <= 0) return (float) opened / parts.size();
     double ofPart = Math.max(0, Math.min(1, reader.getProgress()));
-    return (float) Math.min(1, (bytesDone + Math.max(0, parts.get(opened - 1).getLength()) * ofPart) / total);
+    return (float)
+        Math.min(1, (bytesDone + Math.max(0, parts.get(opened - 1).getLength()) * ofPart) / total);
   }
 
   @Override

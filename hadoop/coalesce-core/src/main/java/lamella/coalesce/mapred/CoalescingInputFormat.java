@@ -21,8 +21,8 @@ import org.apache.hadoop.util.ReflectionUtils;
 
 /**
  * The same as {@link lamella.coalesce.mapreduce.CoalescingInputFormat} for Hadoop's old interface,
- * {@code org.apache.hadoop.mapred}: streaming, Spark's {@code hadoopFile}, jobs of JobConf. The delegate is a format of that interface, by default its
- * TextInputFormat.
+ * {@code org.apache.hadoop.mapred}: streaming, Spark's {@code hadoopFile}, jobs of JobConf. The
+ * delegate is a format of that interface, by default its TextInputFormat.
  *
  * @param <K> the delegate's keys
  * @param <V> the delegate's values
@@ -42,10 +42,14 @@ public class CoalescingInputFormat<K, V> implements InputFormat<K, V> {
     }
   }
 
-  private static InputSplit[] coalesced(Input<InputSplit> input) throws IOException, InterruptedException {
+  private static InputSplit[] coalesced(Input<InputSplit> input)
+      throws IOException, InterruptedException {
     List<InputSplit> coalesced = new ArrayList<>();
     for (SplitPlan.Split split : input.units().plan(input.delegateName()).splits()) {
-      coalesced.add(split.unitCount() == 1 ? input.splits().get(split.units()[0]) : ofThisInterface(input.coalesce(split)));
+      coalesced.add(
+          split.unitCount() == 1
+              ? input.splits().get(split.units()[0])
+              : ofThisInterface(input.coalesce(split)));
     }
     return coalesced.toArray(new InputSplit[0]);
   }
@@ -53,11 +57,13 @@ public class CoalescingInputFormat<K, V> implements InputFormat<K, V> {
   @SuppressWarnings("unchecked")
   private static InputSplit ofThisInterface(org.apache.hadoop.mapreduce.InputSplit coalesced) {
     if (coalesced instanceof CoalescedSplit) return (CoalescedSplit<InputSplit>) coalesced;
-    return new CoalescedFileSplit((lamella.coalesce.mapreduce.CoalescedFileSplit<InputSplit>) coalesced);
+    return new CoalescedFileSplit(
+        (lamella.coalesce.mapreduce.CoalescedFileSplit<InputSplit>) coalesced);
   }
 
   @Override
-  public RecordReader<K, V> getRecordReader(InputSplit split, JobConf job, Reporter reporter) throws IOException {
+  public RecordReader<K, V> getRecordReader(InputSplit split, JobConf job, Reporter reporter)
+      throws IOException {
     return new CoalescedRecordReader<>(newDelegate(job), split, job, reporter);
   }
 
@@ -65,14 +71,19 @@ public class CoalescingInputFormat<K, V> implements InputFormat<K, V> {
   private InputFormat<K, V> newDelegate(JobConf job) {
     Class<?> type = Settings.mapredDelegate(job);
     if (DelegatingInputFormat.class.isAssignableFrom(type)) {
-      throw new InvalidSettingException(Settings.DELEGATE, type.getName(),
+      throw new InvalidSettingException(
+          Settings.DELEGATE,
+          type.getName(),
           "another format: MultipleInputs are coalesced only through org.apache.hadoop.mapreduce");
     }
     try {
       return (InputFormat<K, V>) ReflectionUtils.newInstance(type, job);
     } catch (RuntimeException e) {
-      InvalidSettingException told = new InvalidSettingException(
-          Settings.DELEGATE, type.getName(), "a class with a constructor without parameters that succeeds: " + e.getMessage());
+      InvalidSettingException told =
+          new InvalidSettingException(
+              Settings.DELEGATE,
+              type.getName(),
+              "a class with a constructor without parameters that succeeds: " + e.getMessage());
       told.initCause(e);
       throw told;
     }

@@ -5,7 +5,10 @@ import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.mapreduce.InputSplit;
 import org.apache.hadoop.mapreduce.lib.input.FileSplit;
 
-/** What a split of either of Hadoop's interfaces says of itself; a FileSplit of the old one is none of the new one's. */
+/**
+ * What a split of either of Hadoop's interfaces says of itself; a FileSplit of the old one is none
+ * of the new one's.
+ */
 final class AnySplit {
   private AnySplit() {}
 
@@ -21,9 +24,13 @@ final class AnySplit {
     return split instanceof FileSplit || isOld(split);
   }
 
-  /** Whether it is a range of a file and nothing more: what a subclass of FileSplit adds is not known here. */
+  /**
+   * Whether it is a range of a file and nothing more: what a subclass of FileSplit adds is not
+   * known here.
+   */
   static boolean isPlainRange(Object split) {
-    return split.getClass() == FileSplit.class || split.getClass() == org.apache.hadoop.mapred.FileSplit.class;
+    return split.getClass() == FileSplit.class
+        || split.getClass() == org.apache.hadoop.mapred.FileSplit.class;
   }
 
   /** Null of what is no file split. */
@@ -56,7 +63,8 @@ final class AnySplit {
   @SuppressWarnings("unchecked")
   static <S> S rangeFrom(S head, long length) {
     String[] nowhere = new String[0];
-    if (isOld(head)) return (S) new org.apache.hadoop.mapred.FileSplit(path(head), start(head), length, nowhere);
+    if (isOld(head))
+      return (S) new org.apache.hadoop.mapred.FileSplit(path(head), start(head), length, nowhere);
     return (S) new FileSplit(path(head), start(head), length, nowhere);
   }
 }

@@ -10,7 +10,8 @@ import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.mapreduce.lib.input.FileSplit;
 
 /**
- * A coalesced split of file splits. As a FileSplit it answers for the part that is being read, except for its length.
+ * A coalesced split of file splits. As a FileSplit it answers for the part that is being read,
+ * except for its length.
  *
  * @param <S> as in {@link Coalesced}
  */

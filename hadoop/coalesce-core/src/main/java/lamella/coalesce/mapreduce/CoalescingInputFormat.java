@@ -14,12 +14,12 @@ import org.apache.hadoop.mapreduce.RecordReader;
 import org.apache.hadoop.mapreduce.TaskAttemptContext;
 
 /**
- * Reads what the input format named by lamella.coalesce.delegate would read, in fewer and larger splits. See
- * {@link Settings} for the keys.
+ * Reads what the input format named by lamella.coalesce.delegate would read, in fewer and larger
+ * splits. See {@link Settings} for the keys.
  *
- * <p>F1: a job's maps together get exactly the delegate's records. F2: with the scheme none, with no splits, and where
- * nothing can be coalesced, the delegate's own splits come back. F3: a mapper that asks for its file is told the right one or
- * fails; see {@link Coalesced}.
+ * <p>F1: a job's maps together get exactly the delegate's records. F2: with the scheme none, with
+ * no splits, and where nothing can be coalesced, the delegate's own splits come back. F3: a mapper
+ * that asks for its file is told the right one or fails; see {@link Coalesced}.
  *
  * @param <K> the delegate's keys
  * @param <V> the delegate's values
@@ -39,7 +39,8 @@ public class CoalescingInputFormat<K, V> extends InputFormat<K, V> {
     SplitPlan plan = input.units().plan(input.delegateName());
     List<InputSplit> splits = new ArrayList<>(plan.splits().size());
     for (SplitPlan.Split split : plan.splits()) {
-      splits.add(split.unitCount() == 1 ? input.splits().get(split.units()[0]) : input.coalesce(split));
+      splits.add(
+          split.unitCount() == 1 ? input.splits().get(split.units()[0]) : input.coalesce(split));
     }
     return splits;
   }
@@ -50,10 +51,14 @@ public class CoalescingInputFormat<K, V> extends InputFormat<K, V> {
     return new CoalescedRecordReader<>(formatOf(split, context.getConfiguration()));
   }
 
-  /** What reads the parts: of a coalesced split of MultipleInputs the format that its tag names, else the delegate. */
+  /**
+   * What reads the parts: of a coalesced split of MultipleInputs the format that its tag names,
+   * else the delegate.
+   */
   @SuppressWarnings("unchecked")
   private static <K, V> InputFormat<K, V> formatOf(InputSplit split, Configuration conf) {
-    if (!Tagged.is(split) || !(Tagged.inner(split) instanceof Coalesced)) return Input.newDelegate(conf);
+    if (!Tagged.is(split) || !(Tagged.inner(split) instanceof Coalesced))
+      return Input.newDelegate(conf);
     return Input.newFormat(conf, (Class<? extends InputFormat<K, V>>) Tagged.format(split));
   }
 }

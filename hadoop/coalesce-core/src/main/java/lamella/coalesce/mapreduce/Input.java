@@ -19,7 +19,8 @@ import org.apache.hadoop.mapreduce.lib.input.InvalidInputException;
 import org.apache.hadoop.util.ReflectionUtils;
 
 /**
- * A job's input as the delegate splits it: the units of a plan, and the way back from a plan to splits.
+ * A job's input as the delegate splits it: the units of a plan, and the way back from a plan to
+ * splits.
  *
  * @param <S> as in {@link Coalesced}
  */
@@ -35,7 +36,10 @@ public final class Input<S> {
     this.splits = splits;
   }
 
-  /** Has the delegate list the input; what goes wrong there is told with the key that names the input. */
+  /**
+   * Has the delegate list the input; what goes wrong there is told with the key that names the
+   * input.
+   */
   public static Input<InputSplit> of(JobContext context) throws IOException, InterruptedException {
     Configuration conf = context.getConfiguration();
     InputFormat<?, ?> delegate = newDelegate(conf);
@@ -47,11 +51,16 @@ public final class Input<S> {
   }
 
   private static IOException withKey(Configuration conf, IOException cause) {
-    String message = FileInputFormat.INPUT_DIR + " is '" + conf.get(FileInputFormat.INPUT_DIR, "")
-        + "'; expected one or more existing, readable paths: " + cause.getMessage();
+    String message =
+        FileInputFormat.INPUT_DIR
+            + " is '"
+            + conf.get(FileInputFormat.INPUT_DIR, "")
+            + "'; expected one or more existing, readable paths: "
+            + cause.getMessage();
     IOException told = new IOException(message, cause);
     // Its message is told's.
-    if (cause instanceof InvalidInputException) return new InvalidInputException(Collections.singletonList(told));
+    if (cause instanceof InvalidInputException)
+      return new InvalidInputException(Collections.singletonList(told));
     if (!(cause instanceof FileNotFoundException)) return told;
     FileNotFoundException gone = new FileNotFoundException(message);
     gone.initCause(cause);
@@ -63,12 +72,16 @@ public final class Input<S> {
     return newFormat(conf, (Class<? extends InputFormat<K, V>>) Settings.delegate(conf));
   }
 
-  static <K, V> InputFormat<K, V> newFormat(Configuration conf, Class<? extends InputFormat<K, V>> type) {
+  static <K, V> InputFormat<K, V> newFormat(
+      Configuration conf, Class<? extends InputFormat<K, V>> type) {
     try {
       return ReflectionUtils.newInstance(type, conf);
     } catch (RuntimeException e) {
-      InvalidSettingException told = new InvalidSettingException(
-          Settings.DELEGATE, type.getName(), "a class with a constructor without parameters that succeeds: " + e.getMessage());
+      InvalidSettingException told =
+          new InvalidSettingException(
+              Settings.DELEGATE,
+              type.getName(),
+              "a class with a constructor without parameters that succeeds: " + e.getMessage());
       told.initCause(e);
       throw told;
     }
@@ -98,7 +111,8 @@ public final class Input<S> {
     S first = splits.get(planned.units()[0]);
     List<S> parts = new ArrayList<>(planned.unitCount());
     for (int unit : planned.units()) parts.add(Tagged.untagged(splits.get(unit)));
-    if (Ranges.areArbitrary(Tagged.is(first) ? Tagged.format(first) : delegate, conf)) parts = Ranges.merged(parts);
+    if (Ranges.areArbitrary(Tagged.is(first) ? Tagged.format(first) : delegate, conf))
+      parts = Ranges.merged(parts);
     InputSplit coalesced = Coalesced.of(parts, planned.hosts(), conf);
     return Tagged.is(first) ? Tagged.of(coalesced, first, conf) : coalesced;
   }

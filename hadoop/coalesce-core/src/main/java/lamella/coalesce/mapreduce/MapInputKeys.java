@@ -3,7 +3,10 @@ package lamella.coalesce.mapreduce;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.mapreduce.MRJobConfig;
 
-/** The keys by which a mapper of either interface asks which file it reads: mapreduce.map.input.file, .start and .length. */
+/**
+ * The keys by which a mapper of either interface asks which file it reads:
+ * mapreduce.map.input.file, .start and .length.
+ */
 public final class MapInputKeys {
   private MapInputKeys() {}
 
@@ -16,7 +19,9 @@ public final class MapInputKeys {
     }
     conf.set(MRJobConfig.MAP_INPUT_FILE, AnySplit.path(plain).toString());
     conf.setLong(MRJobConfig.MAP_INPUT_START, AnySplit.start(plain));
-    conf.setLong(MRJobConfig.MAP_INPUT_PATH, AnySplit.fileLength(plain));  // Hadoop's name for mapreduce.map.input.length
+    conf.setLong(
+        MRJobConfig.MAP_INPUT_PATH,
+        AnySplit.fileLength(plain)); // Hadoop's name for mapreduce.map.input.length
   }
 
   public static void unset(Configuration conf) {

@@ -20,9 +20,9 @@ import org.apache.hadoop.io.serializer.Serializer;
 import org.apache.hadoop.util.ReflectionUtils;
 
 /**
- * What a coalesced split of either interface holds, and its bytes between client and task:
- * version, class names once each, then per part its class and its own bytes, then hosts.
- * Parts that are not Writable go through the serializations that the job configures.
+ * What a coalesced split of either interface holds, and its bytes between client and task: version,
+ * class names once each, then per part its class and its own bytes, then hosts. Parts that are not
+ * Writable go through the serializations that the job configures.
  */
 final class Parts<S> {
   private static final int VERSION = 1;
@@ -37,7 +37,7 @@ final class Parts<S> {
     this.hosts = hosts.toArray(new String[0]);
     long sum = 0;
     for (S split : splits) {
-      sum += Math.max(0, AnySplit.length(split));  // a negative one: its format does not know it
+      sum += Math.max(0, AnySplit.length(split)); // a negative one: its format does not know it
       if (sum < 0) sum = Long.MAX_VALUE;
     }
     length = sum;
@@ -67,11 +67,16 @@ final class Parts<S> {
     Configuration conf = given == null ? new Configuration(false) : given;
     int version = WritableUtils.readVInt(in);
     if (version != VERSION) {
-      throw new IOException("a coalesced split of version " + version + "; this code reads version " + VERSION
-          + ". Give the client and its tasks the same lamella-coalesce jar");
+      throw new IOException(
+          "a coalesced split of version "
+              + version
+              + "; this code reads version "
+              + VERSION
+              + ". Give the client and its tasks the same lamella-coalesce jar");
     }
     List<Class<?>> types = new ArrayList<>();
-    for (int left = WritableUtils.readVInt(in); left > 0; left--) types.add(classNamed(Text.readString(in), conf));
+    for (int left = WritableUtils.readVInt(in); left > 0; left--)
+      types.add(classNamed(Text.readString(in), conf));
     List<S> splits = new ArrayList<>();
     for (int left = WritableUtils.readVInt(in); left > 0; left--) {
       Class<?> type = types.get(WritableUtils.readVInt(in));
@@ -97,15 +102,19 @@ final class Parts<S> {
     try {
       return conf.getClassByName(name);
     } catch (ClassNotFoundException e) {
-      throw new IOException("the delegate's split class " + name + " is not in the class path of this process", e);
+      throw new IOException(
+          "the delegate's split class " + name + " is not in the class path of this process", e);
     }
   }
 
   @SuppressWarnings("unchecked")
-  private static void writeSerialized(DataOutput out, Object split, Configuration conf) throws IOException {
+  private static void writeSerialized(DataOutput out, Object split, Configuration conf)
+      throws IOException {
     Serializer<Object> serializer =
         (Serializer<Object>) new SerializationFactory(conf).getSerializer(split.getClass());
-    if (serializer == null) throw new IOException("io.serializations has nothing for splits of " + split.getClass().getName());
+    if (serializer == null)
+      throw new IOException(
+          "io.serializations has nothing for splits of " + split.getClass().getName());
     ByteArrayOutputStream bytes = new ByteArrayOutputStream();
     serializer.open(bytes);
     serializer.serialize(split);
@@ -115,12 +124,14 @@ final class Parts<S> {
   }
 
   @SuppressWarnings("unchecked")
-  private static Object readSerialized(DataInput in, Class<?> type, Configuration conf) throws IOException {
+  private static Object readSerialized(DataInput in, Class<?> type, Configuration conf)
+      throws IOException {
     byte[] bytes = new byte[WritableUtils.readVInt(in)];
     in.readFully(bytes);
     Deserializer<Object> deserializer =
         (Deserializer<Object>) new SerializationFactory(conf).getDeserializer(type);
-    if (deserializer == null) throw new IOException("io.serializations has nothing for splits of " + type.getName());
+    if (deserializer == null)
+      throw new IOException("io.serializations has nothing for splits of " + type.getName());
     deserializer.open(new ByteArrayInputStream(bytes));
     Object split = deserializer.deserialize(null);
     deserializer.close();
@@ -129,6 +140,12 @@ final class Parts<S> {
 
   @Override
   public String toString() {
-    return splits.size() + " parts, " + length + " bytes, from " + splits.get(0) + " to " + splits.get(splits.size() - 1);
+    return splits.size()
+        + " parts, "
+        + length
+        + " bytes, from "
+        + splits.get(0)
+        + " to "
+        + splits.get(splits.size() - 1);
   }
 }

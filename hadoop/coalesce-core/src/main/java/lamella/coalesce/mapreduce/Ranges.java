@@ -9,20 +9,27 @@ import org.apache.hadoop.mapreduce.InputFormat;
 import org.apache.hadoop.mapreduce.JobContext;
 import org.apache.hadoop.mapreduce.lib.input.FileInputFormat;
 
-/** Neighbouring ranges of one file, made one: opened once, and no record is looked for twice at the seam. */
+/**
+ * Neighbouring ranges of one file, made one: opened once, and no record is looked for twice at the
+ * seam.
+ */
 final class Ranges {
   private Ranges() {}
 
   /**
-   * Whether a format may be handed other ranges of a file than it chose. Those that leave the choice to FileInputFormat
-   * must take any, for it cuts wherever block size and settings say; one with a getSplits of its own may count on its cuts.
-   * And where a record's end is ambiguous, the cuts decide: see {@link Delimiters}.
+   * Whether a format may be handed other ranges of a file than it chose. Those that leave the
+   * choice to FileInputFormat must take any, for it cuts wherever block size and settings say; one
+   * with a getSplits of its own may count on its cuts. And where a record's end is ambiguous, the
+   * cuts decide: see {@link Delimiters}.
    */
   static boolean areArbitrary(Class<?> format, Configuration conf) {
-    boolean left = true;  // in every interface that it is a format of
-    if (InputFormat.class.isAssignableFrom(format)) left = hasSplitsOf(FileInputFormat.class, format, JobContext.class);
+    boolean left = true; // in every interface that it is a format of
+    if (InputFormat.class.isAssignableFrom(format))
+      left = hasSplitsOf(FileInputFormat.class, format, JobContext.class);
     if (org.apache.hadoop.mapred.InputFormat.class.isAssignableFrom(format)) {
-      left &= hasSplitsOf(org.apache.hadoop.mapred.FileInputFormat.class, format, JobConf.class, int.class);
+      left &=
+          hasSplitsOf(
+              org.apache.hadoop.mapred.FileInputFormat.class, format, JobConf.class, int.class);
     }
     return left && !Delimiters.overlapThemselves(conf);
   }
@@ -53,7 +60,9 @@ final class Ranges {
     if (!AnySplit.isPlainRange(last) || !AnySplit.isPlainRange(next)) return false;
     long length = AnySplit.fileLength(last);
     long start = AnySplit.start(next);
-    return AnySplit.path(last).equals(AnySplit.path(next)) && AnySplit.start(last) + length == start && length >= 0
+    return AnySplit.path(last).equals(AnySplit.path(next))
+        && AnySplit.start(last) + length == start
+        && length >= 0
         && start + AnySplit.fileLength(next) >= start;
   }
 }

@@ -10,8 +10,9 @@ import org.apache.hadoop.mapreduce.InputSplit;
 import org.apache.hadoop.mapreduce.Mapper;
 
 /**
- * The splits of MultipleInputs: another split, with the input format that reads it and the mapper that gets its records.
- * Hadoop's class for them is not public, but its mapper casts to it; so a coalesced split of them has to be one too.
+ * The splits of MultipleInputs: another split, with the input format that reads it and the mapper
+ * that gets its records. Hadoop's class for them is not public, but its mapper casts to it; so a
+ * coalesced split of them has to be one too.
  */
 final class Tagged {
   private static final String NAME = "org.apache.hadoop.mapreduce.lib.input.TaggedInputSplit";
@@ -46,9 +47,11 @@ final class Tagged {
   static InputSplit of(InputSplit inner, Object like, Configuration conf) {
     try {
       Constructor<?> constructor =
-          like.getClass().getConstructor(InputSplit.class, Configuration.class, Class.class, Class.class);
+          like.getClass()
+              .getConstructor(InputSplit.class, Configuration.class, Class.class, Class.class);
       constructor.setAccessible(true);
-      return (InputSplit) constructor.newInstance(inner, conf, format(like), get(like, "getMapperClass"));
+      return (InputSplit)
+          constructor.newInstance(inner, conf, format(like), get(like, "getMapperClass"));
     } catch (ReflectiveOperationException e) {
       throw unlike(e);
     }
@@ -65,7 +68,13 @@ final class Tagged {
   }
 
   private static IllegalStateException unlike(ReflectiveOperationException e) {
-    return new IllegalStateException("this Hadoop's " + NAME + " is not like that of 3.3 and 3.4, so MultipleInputs cannot be "
-        + "coalesced; set lamella.coalesce.scheme to none (" + Mapper.class.getPackage().getImplementationVersion() + ")", e);
+    return new IllegalStateException(
+        "this Hadoop's "
+            + NAME
+            + " is not like that of 3.3 and 3.4, so MultipleInputs cannot be "
+            + "coalesced; set lamella.coalesce.scheme to none ("
+            + Mapper.class.getPackage().getImplementationVersion()
+            + ")",
+        e);
   }
 }

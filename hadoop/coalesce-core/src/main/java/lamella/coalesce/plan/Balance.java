@@ -7,19 +7,25 @@ import java.util.List;
 import java.util.TreeSet;
 
 /**
- * Gives each unit to one node, so that nodes get weight in proportion to their slots and read what they hold.
+ * Gives each unit to one node, so that nodes get weight in proportion to their slots and read what
+ * they hold.
  *
- * <p>Four steps: every unit goes to the least loaded of its homes; overloaded nodes hand units on, from home to home, to
- * nodes with room (an augmenting path: everything stays local); units without a home that could take them fill the room that is
- * left; what is still too much goes to nodes that do not hold it.
+ * <p>Four steps: every unit goes to the least loaded of its homes; overloaded nodes hand units on,
+ * from home to home, to nodes with room (an augmenting path: everything stays local); units without
+ * a home that could take them fill the room that is left; what is still too much goes to nodes that
+ * do not hold it.
  *
- * <p>B1: a node above its target by more than half a unit keeps that unit only if no other node would be left with less load a
- * slot than this one has. B2: nothing is remote that handing on could have kept local, as long as the search stays within
- * {@link #EDGES_MAX}. B3: no load a slot is above {@link #UNEVEN} times the mean where giving the heaviest units to the least
- * loaded nodes, wherever they lie, comes out lower. B4: a node without slots gets nothing.
+ * <p>B1: a node above its target by more than half a unit keeps that unit only if no other node
+ * would be left with less load a slot than this one has. B2: nothing is remote that handing on
+ * could have kept local, as long as the search stays within {@link #EDGES_MAX}. B3: no load a slot
+ * is above {@link #UNEVEN} times the mean where giving the heaviest units to the least loaded
+ * nodes, wherever they lie, comes out lower. B4: a node without slots gets nothing.
  */
 final class Balance {
-  /** Edges looked at by all searches together; ends pathological layouts with more remote reads, not with waiting. */
+  /**
+   * Edges looked at by all searches together; ends pathological layouts with more remote reads, not
+   * with waiting.
+   */
   private static final long EDGES_MAX = 100_000_000;
 
   /** How uneven loads may be for the sake of locality. */
@@ -39,7 +45,9 @@ final class Balance {
     this.loadBefore = loadBefore;
     target = new double[layout.nodeCount()];
     load = loadBefore.clone();
-    double total = Arrays.stream(loadBefore).sum() + (double) Arrays.stream(units).mapToLong(u -> layout.weight[u]).sum();
+    double total =
+        Arrays.stream(loadBefore).sum()
+            + (double) Arrays.stream(units).mapToLong(u -> layout.weight[u]).sum();
     for (int n = 0; n < target.length; n++) {
       target[n] = total * layout.slots[n] / layout.slotsTotal;
       parts.add(new IntList());
@@ -65,14 +73,18 @@ final class Balance {
   /** Units by falling weight, equal ones in the order given. */
   static int[] heaviestFirst(Layout layout, int[] units) {
     boolean sorted = true;
-    for (int i = 1; i < units.length && sorted; i++) sorted = layout.weight[units[i - 1]] >= layout.weight[units[i]];
+    for (int i = 1; i < units.length && sorted; i++)
+      sorted = layout.weight[units[i - 1]] >= layout.weight[units[i]];
     if (sorted) return units.clone();
     Integer[] order = Arrays.stream(units).boxed().toArray(Integer[]::new);
-    Arrays.sort(order, (a, b) -> Long.compare(layout.weight[b], layout.weight[a]));  // a stable sort
+    Arrays.sort(order, (a, b) -> Long.compare(layout.weight[b], layout.weight[a])); // a stable sort
     return Arrays.stream(order).mapToInt(Integer::intValue).toArray();
   }
 
-  /** Of the unit's homes that have slots the one with the lowest load per slot, the first such; -1 if there is none. */
+  /**
+   * Of the unit's homes that have slots the one with the lowest load per slot, the first such; -1
+   * if there is none.
+   */
   private int leastLoadedHome(int unit) {
     int best = -1;
     layout.steps += layout.homes[unit].length;
@@ -118,7 +130,9 @@ final class Balance {
   }
 
   private void handOn() {
-    boolean[] stuck = new boolean[layout.nodeCount()];  // no room is reached from here; only grows truer as room fills up
+    boolean[] stuck =
+        new boolean
+            [layout.nodeCount()]; // no room is reached from here; only grows truer as room fills up
     for (int n = 0; n < stuck.length; n++) {
       while (!stuck[n] && load[n] > target[n] && edgesLeft > 0 && handOnOne(n, stuck)) {
         // once more
@@ -126,10 +140,13 @@ final class Balance {
     }
   }
 
-  /** Breadth first from {@code source}; moves one unit along each hop of the shortest way to a node with room. */
+  /**
+   * Breadth first from {@code source}; moves one unit along each hop of the shortest way to a node
+   * with room.
+   */
   private boolean handOnOne(int source, boolean[] stuck) {
     int[] cameFrom = new int[layout.nodeCount()];
-    int[] cameWith = new int[layout.nodeCount()];  // index in the part of cameFrom
+    int[] cameWith = new int[layout.nodeCount()]; // index in the part of cameFrom
     Arrays.fill(cameFrom, -1);
     cameFrom[source] = source;
     IntList queue = new IntList();
@@ -178,9 +195,13 @@ final class Balance {
     }
   }
 
-  /** The nodes that have slots, lowest load per slot first. A node's load may only be changed while it is not in here. */
+  /**
+   * The nodes that have slots, lowest load per slot first. A node's load may only be changed while
+   * it is not in here.
+   */
   private TreeSet<Integer> emptiest() {
-    TreeSet<Integer> emptiest = new TreeSet<>(Comparator.<Integer>comparingDouble(this::ratio).thenComparingInt(n -> n));
+    TreeSet<Integer> emptiest =
+        new TreeSet<>(Comparator.<Integer>comparingDouble(this::ratio).thenComparingInt(n -> n));
     for (int n = 0; n < load.length; n++) {
       if (layout.slots[n] > 0) emptiest.add(n);
     }
@@ -197,12 +218,15 @@ final class Balance {
     return heaviest <= 1.5 * sum / some.size();
   }
 
-  /** Neighbours go to the same node, where they may be read as one range. Returns what found no room. */
+  /**
+   * Neighbours go to the same node, where they may be read as one range. Returns what found no
+   * room.
+   */
   private IntList placeInRuns(IntList some) {
     int[] inOrder = some.toArray();
     Arrays.sort(inOrder);
     IntList rest = new IntList();
-    long tooHeavy = Long.MAX_VALUE;  // no node had room for this much
+    long tooHeavy = Long.MAX_VALUE; // no node had room for this much
     int node = 0;
     for (int u : inOrder) {
       long w = layout.weight[u];
@@ -218,19 +242,23 @@ final class Balance {
     return rest;
   }
 
-  /** Keeps B1: from nodes with too much to the emptiest, as long as that lowers the higher of both loads. */
+  /**
+   * Keeps B1: from nodes with too much to the emptiest, as long as that lowers the higher of both
+   * loads.
+   */
   private void spill() {
     TreeSet<Integer> emptiest = emptiest();
     Integer[] fullest = new Integer[load.length];
     Arrays.setAll(fullest, n -> n);
     double[] excess = new double[load.length];
-    for (int n = 0; n < load.length; n++) excess[n] = layout.slots[n] == 0 ? 0 : ratio(n) - target[n] / layout.slots[n];
+    for (int n = 0; n < load.length; n++)
+      excess[n] = layout.slots[n] == 0 ? 0 : ratio(n) - target[n] / layout.slots[n];
     Arrays.sort(fullest, (a, b) -> Double.compare(excess[b], excess[a]));
     for (int from : fullest) {
       if (excess[from] <= 0) return;
       IntList part = parts.get(from);
       emptiest.remove(from);
-      long tooHeavy = Long.MAX_VALUE;  // moving this much helps nobody
+      long tooHeavy = Long.MAX_VALUE; // moving this much helps nobody
       for (int i = part.size() - 1; i >= 0 && !emptiest.isEmpty(); i--) {
         long w = layout.weight[part.get(i)];
         layout.steps++;
@@ -266,7 +294,10 @@ final class Balance {
     System.arraycopy(better.load, 0, load, 0, load.length);
   }
 
-  /** Heaviest first, to a home where the load a slot stays within {@code atHome}, else to the emptiest node. */
+  /**
+   * Heaviest first, to a home where the load a slot stays within {@code atHome}, else to the
+   * emptiest node.
+   */
   private void toLeastLoaded(double atHome) {
     TreeSet<Integer> emptiest = emptiest();
     for (int u : units) {

@@ -9,12 +9,18 @@ import java.util.stream.Collectors;
 
 /** Divides units among a number of splits of about equal weight. Empty ones are left out. */
 final class Bins {
-  /** One split heavier than the other arrangement's heaviest by more than this is worth giving up the file's order. */
+  /**
+   * One split heavier than the other arrangement's heaviest by more than this is worth giving up
+   * the file's order.
+   */
   private static final double RUNS_WORSE_BY_MAX = 1.02;
 
   private Bins() {}
 
-  /** In runs of the given order, so that neighbours in a file are read as one range; by weight if runs come out uneven. */
+  /**
+   * In runs of the given order, so that neighbours in a file are read as one range; by weight if
+   * runs come out uneven.
+   */
   static List<int[]> divide(Layout layout, int[] units, int count) {
     List<int[]> runs = runs(layout, units, count);
     if (count == 1) return runs;
@@ -39,7 +45,8 @@ final class Bins {
     List<IntList> bins = bins(count);
     long[] weight = new long[count];
     PriorityQueue<Integer> lightest =
-        new PriorityQueue<>(Comparator.<Integer>comparingLong(b -> weight[b]).thenComparingInt(b -> b));
+        new PriorityQueue<>(
+            Comparator.<Integer>comparingLong(b -> weight[b]).thenComparingInt(b -> b));
     for (int b = 0; b < count; b++) lightest.add(b);
     for (int u : Balance.heaviestFirst(layout, units)) {
       int bin = lightest.remove();
@@ -57,7 +64,10 @@ final class Bins {
   }
 
   private static List<int[]> filled(List<IntList> bins) {
-    return bins.stream().filter(bin -> !bin.isEmpty()).map(IntList::toArray).collect(Collectors.toList());
+    return bins.stream()
+        .filter(bin -> !bin.isEmpty())
+        .map(IntList::toArray)
+        .collect(Collectors.toList());
   }
 
   private static long heaviest(Layout layout, List<int[]> groups) {

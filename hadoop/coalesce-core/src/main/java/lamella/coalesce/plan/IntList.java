@@ -2,7 +2,10 @@ package lamella.coalesce.plan;
 
 import java.util.Arrays;
 
-/** A growing array of int: a plan over 100,000 units holds some hundred thousand numbers, which boxed would be objects. */
+/**
+ * A growing array of int: a plan over 100,000 units holds some hundred thousand numbers, which
+ * boxed would be objects.
+ */
 final class IntList {
   private int[] items = new int[8];
   private int size;

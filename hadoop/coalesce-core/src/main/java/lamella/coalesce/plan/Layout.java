@@ -10,20 +10,25 @@ import java.util.Map;
 /**
  * Units and nodes as numbers: what the schemes compute with.
  *
- * <p>L1: homes[u] are the nodes of the shape that hold unit u, ascending. A unit without homes is read equally well (or
- * badly) from everywhere. L2: the weights are at least 1, so sums tell more from fewer; no sum of weights or bytes overflows.
- * L3: the slots that are left sum to slotsTotal, which is at least 1.
+ * <p>L1: homes[u] are the nodes of the shape that hold unit u, ascending. A unit without homes is
+ * read equally well (or badly) from everywhere. L2: the weights are at least 1, so sums tell more
+ * from fewer; no sum of weights or bytes overflows. L3: the slots that are left sum to slotsTotal,
+ * which is at least 1.
  */
 final class Layout {
   final long[] bytes;
   final long[] weight;
   final int[] kind;
   final int[][] homes;
-  final int[] slots;  // per node, reserved ones taken away, and those that too little work is there for; may be 0
+  final int[]
+      slots; // per node, reserved ones taken away, and those that too little work is there for; may
+             // be 0
   final int slotsTotal;
   final long weightTotal;
   final long bytesTotal;
-  long steps;  // homes, units and nodes that were looked at so far: what planning costs, counted where it could grow
+  long
+      steps; // homes, units and nodes that were looked at so far: what planning costs, counted
+             // where it could grow
 
   Layout(List<Unit> units, ClusterShape shape, Policy policy) {
     Map<String, Integer> number = new HashMap<>();
@@ -34,14 +39,19 @@ final class Layout {
     weight = new long[count];
     kind = new int[count];
     homes = new int[count][];
-    // Keeps L2. A format that does not know a length may say anything up to 2^63: this much of it is believed.
+    // Keeps L2. A format that does not know a length may say anything up to 2^63: this much of it
+    // is believed.
     long most = (Long.MAX_VALUE >> 2) / Math.max(1, count);
     long sum = 0;
     long sumBytes = 0;
     for (int u = 0; u < count; u++) {
       Unit unit = units.get(u);
       bytes[u] = Math.min(unit.bytes(), most);
-      weight[u] = Math.max(1, Math.min(bytes[u], most - Math.min(most, policy.openCostBytes())) + policy.openCostBytes());
+      weight[u] =
+          Math.max(
+              1,
+              Math.min(bytes[u], most - Math.min(most, policy.openCostBytes()))
+                  + policy.openCostBytes());
       sum += weight[u];
       sumBytes += bytes[u];
       kind[u] = unit.kind();
@@ -82,12 +92,17 @@ final class Layout {
     return homes;
   }
 
-  /** Leaves as many slots as get the least weight each; nodes that hold most of the input keep theirs longest. */
+  /**
+   * Leaves as many slots as get the least weight each; nodes that hold most of the input keep
+   * theirs longest.
+   */
   private int narrow(int total, Policy policy) {
     if (policy.splitBytesMin() == 0 || weightTotal / policy.splitBytesMin() >= total) return total;
     int left = (int) Math.max(1, weightTotal / policy.splitBytesMin());
     long[] held = held();
-    Slots.takeAway(slots, total - left,
+    Slots.takeAway(
+        slots,
+        total - left,
         (a, b) -> held[a] != held[b] ? Long.compare(held[a], held[b]) : Integer.compare(b, a));
     return left;
   }

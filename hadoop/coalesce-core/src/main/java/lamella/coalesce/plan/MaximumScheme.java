@@ -9,19 +9,24 @@ import java.util.PriorityQueue;
 import java.util.TreeMap;
 
 /**
- * Maximum coalescing: as many splits as slots, so that every map starts in one wave; more, in full waves, where one wave's
- * splits would be larger than the policy allows; fewer where there is too little to do for all slots.
+ * Maximum coalescing: as many splits as slots, so that every map starts in one wave; more, in full
+ * waves, where one wave's splits would be larger than the policy allows; fewer where there is too
+ * little to do for all slots.
  *
- * <p>M1: with units of one kind, and no more bytes than the slots may take at once, there are at most as many splits as slots.
- * M2: a node's splits differ in weight by at most its heaviest unit, and so, with equal blocks, do all splits of the plan.
- * M3: a kind gets splits in proportion to its weight, and at least one.
+ * <p>M1: with units of one kind, and no more bytes than the slots may take at once, there are at
+ * most as many splits as slots. M2: a node's splits differ in weight by at most its heaviest unit,
+ * and so, with equal blocks, do all splits of the plan. M3: a kind gets splits in proportion to its
+ * weight, and at least one.
  */
 final class MaximumScheme {
   private MaximumScheme() {}
 
   static List<SplitPlanner.Group> groups(Layout layout, Policy policy) {
-    long waves = 1 + (layout.bytesTotal - 1) / Math.max(1, Math.min(Long.MAX_VALUE / layout.slotsTotal, policy.splitBytesMax()))
-        / layout.slotsTotal;
+    long waves =
+        1
+            + (layout.bytesTotal - 1)
+                / Math.max(1, Math.min(Long.MAX_VALUE / layout.slotsTotal, policy.splitBytesMax()))
+                / layout.slotsTotal;
     if (layout.unitCount() <= layout.slotsTotal) return Singles.of(layout);
     List<int[]> kinds = layout.unitsByKind();
     if (kinds.size() == 1) return ofOneKind(layout, waves);
@@ -33,15 +38,20 @@ final class MaximumScheme {
     List<IntList> parts = Balance.assign(layout);
     for (int n = 0; n < parts.size(); n++) {
       int[] part = parts.get(n).toArray();
-      if (part.length == 0) continue;  // keeps M1: else slots sum to the total
+      if (part.length == 0) continue; // keeps M1: else slots sum to the total
       int count = (int) Math.min(part.length, layout.slots[n] * waves);
-      for (int[] units : Bins.divide(layout, part, count)) groups.add(new SplitPlanner.Group(n, units));
+      for (int[] units : Bins.divide(layout, part, count))
+        groups.add(new SplitPlanner.Group(n, units));
     }
     return groups;
   }
 
-  /** Keeps M3: each kind is planned alone, on slots that it shares with no other kind as long as there are enough. */
-  private static List<SplitPlanner.Group> ofKinds(Layout layout, Policy policy, List<int[]> kinds, long waves) {
+  /**
+   * Keeps M3: each kind is planned alone, on slots that it shares with no other kind as long as
+   * there are enough.
+   */
+  private static List<SplitPlanner.Group> ofKinds(
+      Layout layout, Policy policy, List<int[]> kinds, long waves) {
     int[] splits = splitsByKind(layout, policy, kinds, layout.slotsTotal * waves);
     List<Integer> heaviestFirst = new ArrayList<>();
     for (int k = 0; k < kinds.size(); k++) heaviestFirst.add(k);
@@ -56,20 +66,34 @@ final class MaximumScheme {
       }
       Layout alone = layout.part(units, free.take(units, splits[k]));
       for (SplitPlanner.Group group : ofOneKind(alone, 1)) {
-        groups.add(new SplitPlanner.Group(group.node, Arrays.stream(group.units).map(i -> units[i]).toArray()));
+        groups.add(
+            new SplitPlanner.Group(
+                group.node, Arrays.stream(group.units).map(i -> units[i]).toArray()));
       }
     }
     return groups;
   }
 
-  /** As many as its bytes need for each, and the others one by one to the kind whose splits are heaviest. */
+  /**
+   * As many as its bytes need for each, and the others one by one to the kind whose splits are
+   * heaviest.
+   */
   private static int[] splitsByKind(Layout layout, Policy policy, List<int[]> kinds, long count) {
     int[] splits = new int[kinds.size()];
-    Arrays.setAll(splits, k -> (int) Math.min(kinds.get(k).length,
-        1 + (Arrays.stream(kinds.get(k)).mapToLong(u -> layout.bytes[u]).sum() - 1) / policy.splitBytesMax()));
+    Arrays.setAll(
+        splits,
+        k ->
+            (int)
+                Math.min(
+                    kinds.get(k).length,
+                    1
+                        + (Arrays.stream(kinds.get(k)).mapToLong(u -> layout.bytes[u]).sum() - 1)
+                            / policy.splitBytesMax()));
     long[] weight = kinds.stream().mapToLong(units -> Bins.weight(layout, units)).toArray();
-    PriorityQueue<Integer> heaviest = new PriorityQueue<>(
-        Comparator.<Integer>comparingDouble(k -> -(double) weight[k] / splits[k]).thenComparingInt(k -> k));
+    PriorityQueue<Integer> heaviest =
+        new PriorityQueue<>(
+            Comparator.<Integer>comparingDouble(k -> -(double) weight[k] / splits[k])
+                .thenComparingInt(k -> k));
     for (int k = 0; k < splits.length; k++) {
       if (splits[k] < kinds.get(k).length) heaviest.add(k);
     }
@@ -81,12 +105,15 @@ final class MaximumScheme {
     return splits;
   }
 
-  /** Hands out slots: those of nodes that hold most of what they are for, and when all are gone, all of them again. */
+  /**
+   * Hands out slots: those of nodes that hold most of what they are for, and when all are gone, all
+   * of them again.
+   */
   private static final class Free {
     private final Layout layout;
     private final int[] left;
     private int leftTotal;
-    private int next;  // where the last slot was taken for units that no node holds
+    private int next; // where the last slot was taken for units that no node holds
 
     Free(Layout layout) {
       this.layout = layout;
@@ -99,7 +126,10 @@ final class MaximumScheme {
       leftTotal += layout.slotsTotal;
     }
 
-    /** A slot of the node that holds most of the units; of several such of the one with most slots left. */
+    /**
+     * A slot of the node that holds most of the units; of several such of the one with most slots
+     * left.
+     */
     int takeOne(int[] units) {
       if (leftTotal == 0) refill();
       Map<Integer, Long> held = new TreeMap<>();
@@ -126,12 +156,16 @@ final class MaximumScheme {
       int[] taken = new int[left.length];
       while (leftTotal < count) refill();
       double each = (double) Bins.weight(layout, units) / count;
-      double[] wanted = new double[left.length];  // of what a node holds, what its slots do not have yet
+      double[] wanted =
+          new double[left.length]; // of what a node holds, what its slots do not have yet
       for (int u : units) {
         for (int home : layout.homes[u]) wanted[home] += layout.weight[u];
       }
-      PriorityQueue<Integer> best = new PriorityQueue<>(Comparator.<Integer>comparingDouble(n -> -Math.min(each, wanted[n]))
-          .thenComparingInt(n -> -left[n]).thenComparingInt(n -> n));
+      PriorityQueue<Integer> best =
+          new PriorityQueue<>(
+              Comparator.<Integer>comparingDouble(n -> -Math.min(each, wanted[n]))
+                  .thenComparingInt(n -> -left[n])
+                  .thenComparingInt(n -> n));
       for (int n = 0; n < left.length; n++) {
         if (left[n] > 0) best.add(n);
       }

@@ -15,7 +15,7 @@ public final class Policy {
   }
 
   public static final long OPEN_COST_BYTES = 4L << 20;
-  public static final long SPLIT_BYTES_MIN = 50L << 20;  // Tez's grouping has these two
+  public static final long SPLIT_BYTES_MIN = 50L << 20; // Tez's grouping has these two
   public static final long SPLIT_BYTES_MAX = 1L << 30;
   public static final double RATIO = 0.5;
   public static final double SHARE = 0.5;
@@ -32,19 +32,33 @@ public final class Policy {
   private final int fixedUnits;
 
   private Policy(
-      Scheme scheme, long openCostBytes, long splitBytesMin, long splitBytesMax, double ratio, double share,
-      double remoteShareMax, int fixedUnits) {
+      Scheme scheme,
+      long openCostBytes,
+      long splitBytesMin,
+      long splitBytesMax,
+      double ratio,
+      double share,
+      double remoteShareMax,
+      int fixedUnits) {
     if (scheme == null) throw new IllegalArgumentException("a policy without a scheme");
-    if (openCostBytes < 0) throw new IllegalArgumentException("openCostBytes is " + openCostBytes + "; expected 0 or more");
-    if (splitBytesMin < 0) throw new IllegalArgumentException("splitBytesMin is " + splitBytesMin + "; expected 0 or more");
+    if (openCostBytes < 0)
+      throw new IllegalArgumentException(
+          "openCostBytes is " + openCostBytes + "; expected 0 or more");
+    if (splitBytesMin < 0)
+      throw new IllegalArgumentException(
+          "splitBytesMin is " + splitBytesMin + "; expected 0 or more");
     if (splitBytesMax < Math.max(1, splitBytesMin)) {
       throw new IllegalArgumentException(
-          "splitBytesMax is " + splitBytesMax + "; expected 1 or more, and no less than splitBytesMin, " + splitBytesMin);
+          "splitBytesMax is "
+              + splitBytesMax
+              + "; expected 1 or more, and no less than splitBytesMin, "
+              + splitBytesMin);
     }
     checkShare("ratio", ratio);
     checkShare("share", share);
     checkShare("remoteShareMax", remoteShareMax);
-    if (fixedUnits < 1) throw new IllegalArgumentException("fixedUnits is " + fixedUnits + "; expected 1 or more");
+    if (fixedUnits < 1)
+      throw new IllegalArgumentException("fixedUnits is " + fixedUnits + "; expected 1 or more");
     this.scheme = scheme;
     this.openCostBytes = openCostBytes;
     this.splitBytesMin = splitBytesMin;
@@ -56,7 +70,15 @@ public final class Policy {
   }
 
   public static Policy of(Scheme scheme) {
-    return new Policy(scheme, OPEN_COST_BYTES, SPLIT_BYTES_MIN, SPLIT_BYTES_MAX, RATIO, SHARE, REMOTE_SHARE_MAX, FIXED_UNITS);
+    return new Policy(
+        scheme,
+        OPEN_COST_BYTES,
+        SPLIT_BYTES_MIN,
+        SPLIT_BYTES_MAX,
+        RATIO,
+        SHARE,
+        REMOTE_SHARE_MAX,
+        FIXED_UNITS);
   }
 
   public static Policy fixed(int units) {
@@ -67,30 +89,44 @@ public final class Policy {
     return of(Scheme.ASSORTED).withAssorted(ratio, share, REMOTE_SHARE_MAX);
   }
 
-  /** What opening one more unit costs, as bytes read in the same time; added to each unit's weight; 0 or more. */
+  /**
+   * What opening one more unit costs, as bytes read in the same time; added to each unit's weight;
+   * 0 or more.
+   */
   public Policy withOpenCostBytes(long bytes) {
-    return new Policy(scheme, bytes, splitBytesMin, splitBytesMax, ratio, share, remoteShareMax, fixedUnits);
+    return new Policy(
+        scheme, bytes, splitBytesMin, splitBytesMax, ratio, share, remoteShareMax, fixedUnits);
   }
 
   /**
-   * The least weight that is worth a container (0: any; a unit's weight is its bytes and what opening it costs), and the most
-   * bytes that several units may have in one split.
+   * The least weight that is worth a container (0: any; a unit's weight is its bytes and what
+   * opening it costs), and the most bytes that several units may have in one split.
    */
   public Policy withSplitBytes(long min, long max) {
     return new Policy(scheme, openCostBytes, min, max, ratio, share, remoteShareMax, fixedUnits);
   }
 
   /**
-   * Each size of split is {@code ratio} times the one before and gets {@code share} of the slots that are left on a node;
-   * {@code remoteShareMax} of a split may lie on other nodes. All in (0,1).
+   * Each size of split is {@code ratio} times the one before and gets {@code share} of the slots
+   * that are left on a node; {@code remoteShareMax} of a split may lie on other nodes. All in
+   * (0,1).
    */
   public Policy withAssorted(double ratio, double share, double remoteShareMax) {
-    return new Policy(scheme, openCostBytes, splitBytesMin, splitBytesMax, ratio, share, remoteShareMax, fixedUnits);
+    return new Policy(
+        scheme,
+        openCostBytes,
+        splitBytesMin,
+        splitBytesMax,
+        ratio,
+        share,
+        remoteShareMax,
+        fixedUnits);
   }
 
   /** Units in a split of the scheme fixed, 1 or more. */
   public Policy withFixedUnits(int units) {
-    return new Policy(scheme, openCostBytes, splitBytesMin, splitBytesMax, ratio, share, remoteShareMax, units);
+    return new Policy(
+        scheme, openCostBytes, splitBytesMin, splitBytesMax, ratio, share, remoteShareMax, units);
   }
 
   public Scheme scheme() {
@@ -127,13 +163,27 @@ public final class Policy {
 
   private static void checkShare(String name, double value) {
     if (!(value > 0 && value < 1)) {
-      throw new IllegalArgumentException(name + " is " + value + "; expected a number above 0 and below 1");
+      throw new IllegalArgumentException(
+          name + " is " + value + "; expected a number above 0 and below 1");
     }
   }
 
   @Override
   public String toString() {
-    return scheme + ", open cost " + openCostBytes + ", split bytes " + splitBytesMin + " to " + splitBytesMax
-        + ", ratio " + ratio + ", share " + share + ", remote " + remoteShareMax + ", fixed " + fixedUnits;
+    return scheme
+        + ", open cost "
+        + openCostBytes
+        + ", split bytes "
+        + splitBytesMin
+        + " to "
+        + splitBytesMax
+        + ", ratio "
+        + ratio
+        + ", share "
+        + share
+        + ", remote "
+        + remoteShareMax
+        + ", fixed "
+        + fixedUnits;
   }
 }

@@ -2,10 +2,14 @@ package lamella.coalesce.plan;
 
 import java.util.Arrays;
 
-/** A number for each node, and which is the highest: a tree of matches, each won by the higher and then the earlier node. */
+/**
+ * A number for each node, and which is the highest: a tree of matches, each won by the higher and
+ * then the earlier node.
+ */
 final class Richest {
   private final int[] value;
-  private final int[] winner;  // of the match at each place of the tree, 1 being the final; -1 where nobody plays
+  private final int[]
+      winner; // of the match at each place of the tree, 1 being the final; -1 where nobody plays
   private final int leaves;
 
   Richest(int[] values) {
@@ -14,7 +18,8 @@ final class Richest {
     winner = new int[2 * leaves];
     Arrays.fill(winner, -1);
     for (int n = 0; n < value.length; n++) winner[leaves + n] = n;
-    for (int match = leaves - 1; match >= 1; match--) winner[match] = better(winner[2 * match], winner[2 * match + 1]);
+    for (int match = leaves - 1; match >= 1; match--)
+      winner[match] = better(winner[2 * match], winner[2 * match + 1]);
   }
 
   int get(int node) {
@@ -28,7 +33,9 @@ final class Richest {
     }
   }
 
-  /** The first of those with most, {@code node} left out; -1 if none of the others has more than 0. */
+  /**
+   * The first of those with most, {@code node} left out; -1 if none of the others has more than 0.
+   */
   int otherThan(int node) {
     int best = winner[1];
     if (best == node) {

@@ -3,7 +3,10 @@ package lamella.coalesce.plan;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Units that stay alone. Their node is only the planner's guess; the scheduler is told all their replicas. */
+/**
+ * Units that stay alone. Their node is only the planner's guess; the scheduler is told all their
+ * replicas.
+ */
 final class Singles {
   private Singles() {}
 

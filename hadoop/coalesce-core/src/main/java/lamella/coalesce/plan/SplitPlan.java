@@ -10,9 +10,10 @@ import java.util.TreeMap;
 /**
  * What a planner decided: which units go together, and where.
  *
- * <p>P1: every unit is in exactly one split. P2: splits come largest weight first; within a split, units come in the order
- * in which they were given. P3: the units of a split are of one kind. P4: a split of several units has at most
- * {@link Policy#splitBytesMax()} bytes, except with the scheme fixed.
+ * <p>P1: every unit is in exactly one split. P2: splits come largest weight first; within a split,
+ * units come in the order in which they were given. P3: the units of a split are of one kind. P4: a
+ * split of several units has at most {@link Policy#splitBytesMax()} bytes, except with the scheme
+ * fixed.
  */
 public final class SplitPlan {
   /** One split. */
@@ -45,7 +46,10 @@ public final class SplitPlan {
       return node;
     }
 
-    /** What the scheduler is told: {@link #node} alone for a coalesced split, all replicas for a single unit. */
+    /**
+     * What the scheduler is told: {@link #node} alone for a coalesced split, all replicas for a
+     * single unit.
+     */
     public List<String> hosts() {
       return hosts;
     }
@@ -61,8 +65,8 @@ public final class SplitPlan {
 
   private final List<Split> splits;
   private final ClusterShape shape;
-  private final long bytesPlaced;  // bytes of units that have hosts at all
-  private final long bytesKnown;  // of those, with a host that is a node of the shape
+  private final long bytesPlaced; // bytes of units that have hosts at all
+  private final long bytesKnown; // of those, with a host that is a node of the shape
 
   SplitPlan(List<Split> splits, ClusterShape shape, long bytesPlaced, long bytesKnown) {
     this.splits = Collections.unmodifiableList(new ArrayList<>(splits));
@@ -83,13 +87,19 @@ public final class SplitPlan {
     return splits.stream().mapToLong(Split::bytes).sum();
   }
 
-  /** Of the bytes that have a place, the share whose split was planned for a host that holds them; 1 if none has one. */
+  /**
+   * Of the bytes that have a place, the share whose split was planned for a host that holds them; 1
+   * if none has one.
+   */
   public double localShare() {
     if (bytesPlaced == 0) return 1;
     return (double) splits.stream().mapToLong(Split::bytesLocal).sum() / bytesPlaced;
   }
 
-  /** Of the bytes that have a place, the share that lies on nodes of the shape at all; 1 if none has a place. */
+  /**
+   * Of the bytes that have a place, the share that lies on nodes of the shape at all; 1 if none has
+   * a place.
+   */
   public double knownShare() {
     return bytesPlaced == 0 ? 1 : (double) bytesKnown / bytesPlaced;
   }
@@ -116,7 +126,10 @@ public final class SplitPlan {
     return loads;
   }
 
-  /** The highest load of a slot over the mean: how much longer the fullest node works than if all worked equally. */
+  /**
+   * The highest load of a slot over the mean: how much longer the fullest node works than if all
+   * worked equally.
+   */
   public double loadMaxOverMean() {
     int[] slots = shape.slotsPerNode();
     Map<String, Long> loads = bytesByNode();

@@ -8,11 +8,12 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * Decides which units are read together. A pure function of the units, the cluster's shape and the policy: the same input
- * gives the same plan, whatever the order of replicas, with no clock, no randomness and no cluster.
+ * Decides which units are read together. A pure function of the units, the cluster's shape and the
+ * policy: the same input gives the same plan, whatever the order of replicas, with no clock, no
+ * randomness and no cluster.
  *
- * <p>The promises are those of {@link SplitPlan}; each scheme adds its own:
- * {@link MaximumScheme M1 to M3}, {@link AssortedScheme A1 to A4}.
+ * <p>The promises are those of {@link SplitPlan}; each scheme adds its own: {@link MaximumScheme M1
+ * to M3}, {@link AssortedScheme A1 to A4}.
  *
  * <p>Threads: stateless; any number.
  */
@@ -50,14 +51,19 @@ public final class SplitPlanner {
     }
   }
 
-  /** Each node's fair part of the units of a kind, cut in runs of {@code unitCount}; the last run may be shorter. */
+  /**
+   * Each node's fair part of the units of a kind, cut in runs of {@code unitCount}; the last run
+   * may be shorter.
+   */
   private static List<Group> fixed(Layout layout, int unitCount) {
     List<Group> groups = new ArrayList<>();
     List<IntList> parts = Balance.assign(layout);
     for (int n = 0; n < parts.size(); n++) {
       for (int[] part : layout.unitsByKind(parts.get(n).toArray())) {
         for (int from = 0; from < part.length; from += unitCount) {
-          groups.add(new Group(n, Arrays.copyOfRange(part, from, Math.min(part.length, from + unitCount))));
+          groups.add(
+              new Group(
+                  n, Arrays.copyOfRange(part, from, Math.min(part.length, from + unitCount))));
         }
       }
     }
@@ -114,7 +120,8 @@ public final class SplitPlanner {
     return best;
   }
 
-  private static SplitPlan finish(List<Unit> units, ClusterShape shape, Layout layout, List<Group> groups) {
+  private static SplitPlan finish(
+      List<Unit> units, ClusterShape shape, Layout layout, List<Group> groups) {
     boolean[] seen = new boolean[layout.unitCount()];
     int seenCount = 0;
     SplitPlan.Split[] splits = new SplitPlan.Split[groups.size()];
@@ -123,7 +130,8 @@ public final class SplitPlanner {
       int[] members = groups.get(g).units.clone();
       Arrays.sort(members);
       for (int u : members) {
-        if (seen[u]) throw new IllegalStateException("unit " + u + " was planned twice");  // keeps P1
+        if (seen[u])
+          throw new IllegalStateException("unit " + u + " was planned twice"); // keeps P1
         seen[u] = true;
         weight[g] += layout.weight[u];
       }
@@ -131,7 +139,8 @@ public final class SplitPlanner {
       splits[g] = split(units, shape, layout, groups.get(g).node, members);
     }
     if (seenCount != seen.length) {
-      throw new IllegalStateException(seen.length - seenCount + " of " + seen.length + " units were not planned");
+      throw new IllegalStateException(
+          seen.length - seenCount + " of " + seen.length + " units were not planned");
     }
     int[] order = heaviestFirst(splits, weight, layout.unitCount());
 
@@ -149,7 +158,7 @@ public final class SplitPlanner {
 
   /** By falling weight, and splits of equal weight by their first unit. */
   private static int[] heaviestFirst(SplitPlan.Split[] splits, long[] weight, int unitCount) {
-    int[] ofFirst = new int[unitCount];  // the split that a unit is the first of, plus one
+    int[] ofFirst = new int[unitCount]; // the split that a unit is the first of, plus one
     for (int g = 0; g < splits.length; g++) ofFirst[splits[g].units()[0]] = g + 1;
     int[] order = new int[splits.length];
     int count = 0;
@@ -161,7 +170,7 @@ public final class SplitPlanner {
     }
     if (falling) return order;
     Integer[] sorted = Arrays.stream(order).boxed().toArray(Integer[]::new);
-    Arrays.sort(sorted, (a, b) -> Long.compare(weight[b], weight[a]));  // a stable sort
+    Arrays.sort(sorted, (a, b) -> Long.compare(weight[b], weight[a])); // a stable sort
     return Arrays.stream(sorted).mapToInt(Integer::intValue).toArray();
   }
 

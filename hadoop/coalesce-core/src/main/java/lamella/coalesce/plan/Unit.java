@@ -7,9 +7,10 @@ import java.util.List;
 /**
  * What is coalesced: one split of the wrapped input format, on plain HDFS files one block.
  *
- * <p>Hosts are kept sorted and without repetition: HDFS shuffles a block's replicas at every call, and a plan must not
- * depend on that. No hosts means that every node reads it equally well (an object store, a striped file). Units of different
- * {@link #kind() kinds} never share a split: files that a job keeps apart, mappers of different inputs.
+ * <p>Hosts are kept sorted and without repetition: HDFS shuffles a block's replicas at every call,
+ * and a plan must not depend on that. No hosts means that every node reads it equally well (an
+ * object store, a striped file). Units of different {@link #kind() kinds} never share a split:
+ * files that a job keeps apart, mappers of different inputs.
  */
 public final class Unit {
   private final long bytes;
@@ -21,7 +22,8 @@ public final class Unit {
   }
 
   public Unit(long bytes, List<String> hosts, int kind) {
-    if (bytes < 0) throw new IllegalArgumentException("a unit has " + bytes + " bytes; expected 0 or more");
+    if (bytes < 0)
+      throw new IllegalArgumentException("a unit has " + bytes + " bytes; expected 0 or more");
     this.bytes = bytes;
     this.hosts = sorted(hosts);
     this.kind = kind;
@@ -34,7 +36,8 @@ public final class Unit {
     for (String name : names) {
       if (count == 0 || !name.equals(names[count - 1])) names[count++] = name;
     }
-    return Collections.unmodifiableList(Arrays.asList(count == names.length ? names : Arrays.copyOf(names, count)));
+    return Collections.unmodifiableList(
+        Arrays.asList(count == names.length ? names : Arrays.copyOf(names, count)));
   }
 
   public long bytes() {

@@ -5,8 +5,9 @@ import lamella.coalesce.plan.ClusterShape;
 import org.apache.hadoop.conf.Configuration;
 
 /**
- * Asks a resource manager for the shape of its cluster. Found by {@link java.util.ServiceLoader}; coalesce-yarn has one.
- * Called in the process that computes splits: a job's client, Spark's driver.
+ * Asks a resource manager for the shape of its cluster. Found by {@link java.util.ServiceLoader};
+ * coalesce-yarn has one. Called in the process that computes splits: a job's client, Spark's
+ * driver.
  */
 public interface ShapeProvider {
   /** The value of lamella.coalesce.shape that asks for this provider. */

@@ -38,7 +38,9 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** The old interface's format over real files, with splits sent through their bytes as a job does. */
+/**
+ * The old interface's format over real files, with splits sent through their bytes as a job does.
+ */
 class OldInterfaceTest {
   @TempDir Path folder;
   private JobConf job;
@@ -74,7 +76,8 @@ class OldInterfaceTest {
     return copy;
   }
 
-  private static <K, V> List<String> read(InputFormat<K, V> format, JobConf job) throws IOException {
+  private static <K, V> List<String> read(InputFormat<K, V> format, JobConf job)
+      throws IOException {
     List<String> records = new ArrayList<>();
     for (InputSplit split : format.getSplits(job, 2)) {
       RecordReader<K, V> reader = format.getRecordReader(sent(split, job), job, Reporter.NULL);
@@ -83,7 +86,9 @@ class OldInterfaceTest {
       while (reader.next(key, value)) {
         records.add(key + "\t" + value);
         if (format instanceof CoalescingInputFormat) {
-          assertTrue(reader.getProgress() >= 0 && reader.getProgress() <= 1, "progress " + reader.getProgress());
+          assertTrue(
+              reader.getProgress() >= 0 && reader.getProgress() <= 1,
+              "progress " + reader.getProgress());
         }
       }
       reader.close();
@@ -96,14 +101,17 @@ class OldInterfaceTest {
   @ValueSource(strings = {"none", "maximum", "assorted", "fixed"})
   void everySchemeGivesTheSameRecords(String scheme) throws IOException {
     job.set(Settings.SCHEME, scheme);
-    List<InputFormat<?, ?>> formats = List.of(ReflectionUtils.newInstance(TextInputFormat.class, job),
-        ReflectionUtils.newInstance(KeyValueTextInputFormat.class, job),
-        ReflectionUtils.newInstance(NLineInputFormat.class, job));
+    List<InputFormat<?, ?>> formats =
+        List.of(
+            ReflectionUtils.newInstance(TextInputFormat.class, job),
+            ReflectionUtils.newInstance(KeyValueTextInputFormat.class, job),
+            ReflectionUtils.newInstance(NLineInputFormat.class, job));
     job.setInt("mapreduce.input.lineinputformat.linespermap", 20);
     for (InputFormat<?, ?> format : formats) {
       job.set(Settings.DELEGATE, format.getClass().getName());
       ReflectionUtils.setConf(format, job);
-      assertEquals(read(format, job), read(new CoalescingInputFormat<>(), job), format.getClass().getName());
+      assertEquals(
+          read(format, job), read(new CoalescingInputFormat<>(), job), format.getClass().getName());
     }
   }
 
@@ -148,11 +156,17 @@ class OldInterfaceTest {
 
   @Test
   void whatIsNoFormatOfThisInterfaceIsRefused() {
-    for (Class<?> type : List.of(org.apache.hadoop.mapreduce.lib.input.TextInputFormat.class, DelegatingInputFormat.class,
-        CoalescingInputFormat.class, String.class)) {
+    for (Class<?> type :
+        List.of(
+            org.apache.hadoop.mapreduce.lib.input.TextInputFormat.class,
+            DelegatingInputFormat.class,
+            CoalescingInputFormat.class,
+            String.class)) {
       job.set(Settings.DELEGATE, type.getName());
-      InvalidSettingException e = assertThrows(
-          InvalidSettingException.class, () -> new CoalescingInputFormat<LongWritable, Text>().getSplits(job, 2));
+      InvalidSettingException e =
+          assertThrows(
+              InvalidSettingException.class,
+              () -> new CoalescingInputFormat<LongWritable, Text>().getSplits(job, 2));
       assertTrue(e.getMessage().startsWith(Settings.DELEGATE), e.getMessage());
     }
   }

@@ -54,7 +54,10 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** The input format over real files of the local file system, with splits sent through their bytes as a job does. */
+/**
+ * The input format over real files of the local file system, with splits sent through their bytes
+ * as a job does.
+ */
 class CoalescingInputFormatTest {
   @TempDir java.nio.file.Path folder;
   private Configuration conf;
@@ -65,7 +68,7 @@ class CoalescingInputFormatTest {
     conf = new Configuration();
     conf.set("fs.defaultFS", "file:///");
     conf.set(Settings.NODES, "localhost:3");
-    conf.set(Settings.SPLIT_BYTES_MIN, "0");  // so that little input makes several splits
+    conf.set(Settings.SPLIT_BYTES_MIN, "0"); // so that little input makes several splits
     fs = FileSystem.get(conf);
   }
 
@@ -79,14 +82,16 @@ class CoalescingInputFormatTest {
 
   private void text(String name, int bytes, Random random) throws IOException {
     CompressionCodec codec = new CompressionCodecFactory(conf).getCodec(path(name));
-    try (OutputStream raw = fs.create(path(name)); OutputStream out = codec == null ? raw : codec.createOutputStream(raw)) {
+    try (OutputStream raw = fs.create(path(name));
+        OutputStream out = codec == null ? raw : codec.createOutputStream(raw)) {
       StringBuilder content = new StringBuilder();
       while (content.length() < bytes) {
         content.append(name).append(' ').append(random.nextInt());
-        for (int i = random.nextInt(60); i > 0; i--) content.append((char) ('a' + random.nextInt(26)));
+        for (int i = random.nextInt(60); i > 0; i--)
+          content.append((char) ('a' + random.nextInt(26)));
         content.append(random.nextInt(20) == 0 ? "\r\n" : "\n");
       }
-      content.setLength(bytes);  // so the last line often has no end
+      content.setLength(bytes); // so the last line often has no end
       out.write(content.toString().getBytes(StandardCharsets.UTF_8));
     }
   }
@@ -99,7 +104,10 @@ class CoalescingInputFormatTest {
     return job;
   }
 
-  /** What was set of a configuration: Hadoop's reader looks through all of it at each file that it opens. */
+  /**
+   * What was set of a configuration: Hadoop's reader looks through all of it at each file that it
+   * opens.
+   */
   private static JobConf withoutDefaults(Configuration conf) {
     JobConf set = new JobConf(false);
     for (Map.Entry<String, String> entry : conf) {
@@ -113,7 +121,8 @@ class CoalescingInputFormatTest {
   /** Every record, sorted; each split written and read again as between client and task. */
   private static <K, V> List<String> read(InputFormat<K, V> format, Job job) throws Exception {
     List<String> records = new ArrayList<>();
-    TaskAttemptContext context = new TaskAttemptContextImpl(withoutDefaults(job.getConfiguration()), new TaskAttemptID());
+    TaskAttemptContext context =
+        new TaskAttemptContextImpl(withoutDefaults(job.getConfiguration()), new TaskAttemptID());
     for (InputSplit split : format.getSplits(job)) {
       InputSplit sent = sent(split, context.getConfiguration());
       try (RecordReader<K, V> reader = format.createRecordReader(sent, context)) {
@@ -121,7 +130,10 @@ class CoalescingInputFormatTest {
         while (reader.nextKeyValue()) {
           records.add(reader.getCurrentKey() + "\t" + reader.getCurrentValue());
           float progress = reader.getProgress();
-          boolean ours = format instanceof CoalescingInputFormat;  // Hadoop's own answers anything past a short range
+          boolean ours =
+              format
+                  instanceof
+                  CoalescingInputFormat; // Hadoop's own answers anything past a short range
           assertTrue(!ours || progress >= 0 && progress <= 1, "progress " + progress);
         }
       }
@@ -148,13 +160,16 @@ class CoalescingInputFormatTest {
     for (long seed = 0; seed < 12; seed++) {
       Random random = new Random(seed);
       fs.delete(input(), true);
-      for (int i = random.nextInt(4); i >= 0; i--) text("plain" + i, random.nextInt(20_000), random);
+      for (int i = random.nextInt(4); i >= 0; i--)
+        text("plain" + i, random.nextInt(20_000), random);
       text("packed.gz", random.nextInt(20_000), random);
       text("packed.bz2", random.nextInt(20_000), random);
       fs.create(path("empty")).close();
       Job job = job(TextInputFormat.class, scheme);
       FileInputFormat.setMaxInputSplitSize(job, 100 + random.nextInt(4000));
-      assertEquals(read(new TextInputFormat(), job), read(new CoalescingInputFormat<LongWritable, Text>(), job),
+      assertEquals(
+          read(new TextInputFormat(), job),
+          read(new CoalescingInputFormat<LongWritable, Text>(), job),
           "seed " + seed);
     }
   }
@@ -163,15 +178,20 @@ class CoalescingInputFormatTest {
   @ValueSource(strings = {"maximum", "assorted", "fixed"})
   void sequenceFilesGiveTheSameRecords(String scheme) throws Exception {
     for (SequenceFile.CompressionType compression : SequenceFile.CompressionType.values()) {
-      try (SequenceFile.Writer writer = SequenceFile.createWriter(conf, SequenceFile.Writer.file(path("f" + compression)),
-          SequenceFile.Writer.keyClass(LongWritable.class), SequenceFile.Writer.valueClass(Text.class),
-          SequenceFile.Writer.compression(compression))) {
+      try (SequenceFile.Writer writer =
+          SequenceFile.createWriter(
+              conf,
+              SequenceFile.Writer.file(path("f" + compression)),
+              SequenceFile.Writer.keyClass(LongWritable.class),
+              SequenceFile.Writer.valueClass(Text.class),
+              SequenceFile.Writer.compression(compression))) {
         for (int i = 0; i < 5000; i++) writer.append(new LongWritable(i), new Text("value " + i));
       }
     }
     Job job = job(SequenceFileInputFormat.class, scheme);
     FileInputFormat.setMaxInputSplitSize(job, 7000);
-    assertEquals(read(new SequenceFileInputFormat<LongWritable, Text>(), job),
+    assertEquals(
+        read(new SequenceFileInputFormat<LongWritable, Text>(), job),
         read(new CoalescingInputFormat<LongWritable, Text>(), job));
   }
 
@@ -180,10 +200,14 @@ class CoalescingInputFormatTest {
     for (int i = 0; i < 20; i++) text("f" + i, 3000, new Random(i));
     Job job = job(CombineTextInputFormat.class, "maximum");
     FileInputFormat.setMaxInputSplitSize(job, 5000);
-    assertEquals(read(new CombineTextInputFormat(), job), read(new CoalescingInputFormat<LongWritable, Text>(), job));
+    assertEquals(
+        read(new CombineTextInputFormat(), job),
+        read(new CoalescingInputFormat<LongWritable, Text>(), job));
     Job lines = job(NLineInputFormat.class, "maximum");
     NLineInputFormat.setNumLinesPerSplit(lines, 3);
-    assertEquals(read(new NLineInputFormat(), lines), read(new CoalescingInputFormat<LongWritable, Text>(), lines));
+    assertEquals(
+        read(new NLineInputFormat(), lines),
+        read(new CoalescingInputFormat<LongWritable, Text>(), lines));
   }
 
   @Test
@@ -193,7 +217,8 @@ class CoalescingInputFormatTest {
     FileInputFormat.setMaxInputSplitSize(job, 1000);
     List<InputSplit> splits = new CoalescingInputFormat<LongWritable, Text>().getSplits(job);
     assertEquals(3, splits.size());
-    for (InputSplit split : splits) assertEquals(1, ((Coalesced<?>) split).parts().size(), split.toString());
+    for (InputSplit split : splits)
+      assertEquals(1, ((Coalesced<?>) split).parts().size(), split.toString());
   }
 
   @Test
@@ -209,14 +234,24 @@ class CoalescingInputFormatTest {
     assertEquals(lines, parts);
   }
 
-  /** What a mapper is told at setup, at each record and at cleanup; the file's name begins each of its first lines. */
-  private record Told(InputSplit split, String atSetup, List<String> atRecords, List<String> files, String atCleanup) {}
+  /**
+   * What a mapper is told at setup, at each record and at cleanup; the file's name begins each of
+   * its first lines.
+   */
+  private record Told(
+      InputSplit split,
+      String atSetup,
+      List<String> atRecords,
+      List<String> files,
+      String atCleanup) {}
 
   private List<Told> told(Job job) throws Exception {
     CoalescingInputFormat<LongWritable, Text> format = new CoalescingInputFormat<>();
     List<Told> told = new ArrayList<>();
     for (InputSplit given : format.getSplits(job)) {
-      TaskAttemptContext context = new TaskAttemptContextImpl(new Configuration(job.getConfiguration()), new TaskAttemptID());
+      TaskAttemptContext context =
+          new TaskAttemptContextImpl(
+              new Configuration(job.getConfiguration()), new TaskAttemptID());
       InputSplit split = sent(given, context.getConfiguration());
       Configuration seen = context.getConfiguration();
       try (RecordReader<LongWritable, Text> reader = format.createRecordReader(split, context)) {
@@ -230,7 +265,8 @@ class CoalescingInputFormatTest {
           files.add(reader.getCurrentValue().toString().split(" ")[0]);
           assertEquals("0", seen.get("mapreduce.map.input.start"));
           assertEquals("500", seen.get("mapreduce.map.input.length"));
-          if (split instanceof FileSplit file) assertEquals(files.get(files.size() - 1), file.getPath().getName());
+          if (split instanceof FileSplit file)
+            assertEquals(files.get(files.size() - 1), file.getPath().getName());
         }
         told.add(new Told(split, atSetup, atRecords, files, seen.get("mapreduce.map.input.file")));
       }
@@ -248,7 +284,7 @@ class CoalescingInputFormatTest {
       assertEquals(one.files(), one.atRecords());
       assertEquals(CoalescedSplit.class, one.split().getClass());
       assertThrows(ClassCastException.class, () -> FileSplit.class.cast(one.split()));
-      assertEquals(null, one.atSetup());  // one file's name would be wrong for the others' records
+      assertEquals(null, one.atSetup()); // one file's name would be wrong for the others' records
       assertEquals(null, one.atCleanup());
     }
   }
@@ -262,14 +298,17 @@ class CoalescingInputFormatTest {
     FileInputFormat.setMaxInputSplitSize(job, 100);
     int files = 0;
     for (InputSplit split : new CoalescingInputFormat<LongWritable, Text>().getSplits(job)) {
-      FileSplit file = assertInstanceOf(FileSplit.class, split);  // the cast that mappers make
+      FileSplit file = assertInstanceOf(FileSplit.class, split); // the cast that mappers make
       if (split instanceof Coalesced<?> several) {
-        for (Object part : several.parts()) assertEquals(file.getPath(), ((FileSplit) part).getPath());
+        for (Object part : several.parts())
+          assertEquals(file.getPath(), ((FileSplit) part).getPath());
       }
       files++;
     }
     assertTrue(scheme.equals("maximum") ? files == 9 : files < 45, files + " splits");
-    assertEquals(read(new TextInputFormat(), job), read(new CoalescingInputFormat<LongWritable, Text>(), job));
+    assertEquals(
+        read(new TextInputFormat(), job),
+        read(new CoalescingInputFormat<LongWritable, Text>(), job));
   }
 
   @Test
@@ -298,7 +337,9 @@ class CoalescingInputFormatTest {
     Job job = job(TextInputFormat.class, "maximum");
     MultipleInputs.addInputPath(job, path("a"), TextInputFormat.class, MapperA.class);
     MultipleInputs.addInputPath(job, path("b"), NLineInputFormat.class, MapperB.class);
-    assertEquals(DelegatingInputFormat.class.getName(), job.getConfiguration().get("mapreduce.job.inputformat.class"));
+    assertEquals(
+        DelegatingInputFormat.class.getName(),
+        job.getConfiguration().get("mapreduce.job.inputformat.class"));
     job.getConfiguration().set(Settings.DELEGATE, DelegatingInputFormat.class.getName());
     NLineInputFormat.setNumLinesPerSplit(job, 3);
     FileInputFormat.setMaxInputSplitSize(job, 400);
@@ -307,7 +348,8 @@ class CoalescingInputFormatTest {
 
   public static class MapperA extends Mapper<LongWritable, Text, Text, Text> {
     @Override
-    protected void map(LongWritable key, Text value, Context context) throws IOException, InterruptedException {
+    protected void map(LongWritable key, Text value, Context context)
+        throws IOException, InterruptedException {
       context.write(new Text(getClass().getSimpleName()), value);
     }
   }
@@ -333,27 +375,35 @@ class CoalescingInputFormatTest {
       InputSplit sent = sent(split, own);
       try (RecordReader<LongWritable, Text> reader = format.createRecordReader(sent, context)) {
         reader.initialize(sent, context);
-        RecordWriter<Text, Text> writer = new RecordWriter<>() {
-          @Override
-          public void write(Text key, Text value) {
-            found.add(key + " " + value);
-          }
+        RecordWriter<Text, Text> writer =
+            new RecordWriter<>() {
+              @Override
+              public void write(Text key, Text value) {
+                found.add(key + " " + value);
+              }
 
-          @Override
-          public void close(TaskAttemptContext context) {}
-        };
-        Mapper<LongWritable, Text, Text, Text> mapper = new DelegatingMapper<>();  // casts the split to Hadoop's own class
-        mapper.run(new WrappedMapper<LongWritable, Text, Text, Text>().getMapContext(
-            new MapContextImpl<>(own, new TaskAttemptID(), reader, writer, null, null, sent)));
+              @Override
+              public void close(TaskAttemptContext context) {}
+            };
+        Mapper<LongWritable, Text, Text, Text> mapper =
+            new DelegatingMapper<>(); // casts the split to Hadoop's own class
+        mapper.run(
+            new WrappedMapper<LongWritable, Text, Text, Text>()
+                .getMapContext(
+                    new MapContextImpl<>(
+                        own, new TaskAttemptID(), reader, writer, null, null, sent)));
       }
     }
     List<String> expected = new ArrayList<>();
     for (InputSplit split : new DelegatingInputFormat<LongWritable, Text>().getSplits(job)) {
-      TaskAttemptContext context = new TaskAttemptContextImpl(job.getConfiguration(), new TaskAttemptID());
-      try (RecordReader<LongWritable, Text> reader = new DelegatingInputFormat<LongWritable, Text>().createRecordReader(split, context)) {
+      TaskAttemptContext context =
+          new TaskAttemptContextImpl(job.getConfiguration(), new TaskAttemptID());
+      try (RecordReader<LongWritable, Text> reader =
+          new DelegatingInputFormat<LongWritable, Text>().createRecordReader(split, context)) {
         reader.initialize(split, context);
         boolean a = Tagged.tag(split).get(1) == MapperA.class;
-        while (reader.nextKeyValue()) expected.add((a ? "MapperA " : "MapperB ") + reader.getCurrentValue());
+        while (reader.nextKeyValue())
+          expected.add((a ? "MapperA " : "MapperB ") + reader.getCurrentValue());
       }
     }
     Collections.sort(found);
@@ -361,7 +411,10 @@ class CoalescingInputFormatTest {
     assertEquals(expected, found);
   }
 
-  /** Delimiters that overlap themselves are cut by ranges, so ranges must stay; then records are the delegate's. */
+  /**
+   * Delimiters that overlap themselves are cut by ranges, so ranges must stay; then records are the
+   * delegate's.
+   */
   @ParameterizedTest
   @ValueSource(strings = {"a", "ab", "aa", "aaa", "aba", "abab", "xyx", "\n\n", "||"})
   void recordsEndWhereTheDelegateEndsThem(String delimiter) throws Exception {
@@ -369,14 +422,18 @@ class CoalescingInputFormatTest {
       Random random = new Random(seed);
       fs.delete(input(), true);
       StringBuilder content = new StringBuilder();
-      for (int i = 200 + random.nextInt(800); i > 0; i--) content.append("abxy|\n".charAt(random.nextInt(random.nextInt(6) + 1)));
+      for (int i = 200 + random.nextInt(800); i > 0; i--)
+        content.append("abxy|\n".charAt(random.nextInt(random.nextInt(6) + 1)));
       try (OutputStream out = fs.create(path("f"))) {
         out.write(content.toString().getBytes(StandardCharsets.UTF_8));
       }
       Job job = job(TextInputFormat.class, "maximum");
       job.getConfiguration().set("textinputformat.record.delimiter", delimiter);
       FileInputFormat.setMaxInputSplitSize(job, 1 + random.nextInt(60));
-      assertEquals(read(new TextInputFormat(), job), read(new CoalescingInputFormat<LongWritable, Text>(), job), "seed " + seed);
+      assertEquals(
+          read(new TextInputFormat(), job),
+          read(new CoalescingInputFormat<LongWritable, Text>(), job),
+          "seed " + seed);
     }
   }
 
@@ -387,7 +444,8 @@ class CoalescingInputFormatTest {
     }
 
     @Override
-    public List<InputSplit> getSplits(org.apache.hadoop.mapreduce.JobContext context) throws IOException {
+    public List<InputSplit> getSplits(org.apache.hadoop.mapreduce.JobContext context)
+        throws IOException {
       List<InputSplit> splits = new ArrayList<>();
       for (InputSplit split : super.getSplits(context)) {
         FileSplit file = (FileSplit) split;
@@ -442,10 +500,13 @@ class CoalescingInputFormatTest {
   @ValueSource(classes = {Unknown.class, Huge.class})
   void lengthsThatAFormatDoesNotKnowAreSurvived(Class<?> delegate) throws Exception {
     for (int i = 0; i < 9; i++) text("f" + i, 500, new Random(i));
-    List<InputSplit> splits = new CoalescingInputFormat<LongWritable, Text>().getSplits(job(delegate, "maximum"));
+    List<InputSplit> splits =
+        new CoalescingInputFormat<LongWritable, Text>().getSplits(job(delegate, "maximum"));
     assertTrue(splits.size() <= 9 && !splits.isEmpty(), splits.size() + " splits");
     for (InputSplit split : splits) {
-      assertTrue(split.getLength() >= 0 || !(split instanceof Coalesced<?>), "length " + split.getLength());
+      assertTrue(
+          split.getLength() >= 0 || !(split instanceof Coalesced<?>),
+          "length " + split.getLength());
       sent(split, conf);
     }
   }
@@ -455,7 +516,9 @@ class CoalescingInputFormatTest {
   void onlyEmptyFilesAreOrdinaryInput(String scheme) throws Exception {
     for (int i = 0; i < 5; i++) fs.create(path("f" + i)).close();
     conf.unset(Settings.NODES);
-    assertEquals(List.of(), read(new CoalescingInputFormat<LongWritable, Text>(), job(TextInputFormat.class, scheme)));
+    assertEquals(
+        List.of(),
+        read(new CoalescingInputFormat<LongWritable, Text>(), job(TextInputFormat.class, scheme)));
   }
 
   @Test
@@ -465,41 +528,72 @@ class CoalescingInputFormatTest {
     CoalescingInputFormat<LongWritable, Text> format = new CoalescingInputFormat<>();
     List<InputSplit> splits = format.getSplits(job);
     fs.delete(path("f4"), false);
-    assertThrows(FileNotFoundException.class, () -> {
-      for (InputSplit split : splits) {
-        TaskAttemptContext context = new TaskAttemptContextImpl(job.getConfiguration(), new TaskAttemptID());
-        try (RecordReader<LongWritable, Text> reader = format.createRecordReader(split, context)) {
-          reader.initialize(split, context);
-          while (reader.nextKeyValue()) {
-            // only reading
+    assertThrows(
+        FileNotFoundException.class,
+        () -> {
+          for (InputSplit split : splits) {
+            TaskAttemptContext context =
+                new TaskAttemptContextImpl(job.getConfiguration(), new TaskAttemptID());
+            try (RecordReader<LongWritable, Text> reader =
+                format.createRecordReader(split, context)) {
+              reader.initialize(split, context);
+              while (reader.nextKeyValue()) {
+                // only reading
+              }
+            }
           }
-        }
-      }
-    });
+        });
   }
 
   @Test
   void anEmptyFolderIsAnEmptyInput() throws Exception {
     fs.mkdirs(input());
-    assertEquals(List.of(), new CoalescingInputFormat<LongWritable, Text>().getSplits(job(TextInputFormat.class, "maximum")));
+    assertEquals(
+        List.of(),
+        new CoalescingInputFormat<LongWritable, Text>()
+            .getSplits(job(TextInputFormat.class, "maximum")));
   }
 
   private String complaint(Class<? extends Exception> type, Job job) {
-    return assertThrows(type, () -> new CoalescingInputFormat<LongWritable, Text>().getSplits(job)).getMessage();
+    return assertThrows(type, () -> new CoalescingInputFormat<LongWritable, Text>().getSplits(job))
+        .getMessage();
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {
-      Settings.SCHEME + "=biggest", Settings.SCHEME + "=", Settings.OPEN_COST_BYTES + "=-1", Settings.OPEN_COST_BYTES + "=4x",
-      Settings.ASSORTED_RATIO + "=0", Settings.ASSORTED_RATIO + "=1", Settings.ASSORTED_RATIO + "=half",
-      Settings.ASSORTED_SHARE + "=1.5", Settings.ASSORTED_SHARE + "=NaN", Settings.ASSORTED_REMOTE_SHARE_MAX + "=-0.1",
-      Settings.ASSORTED_REMOTE_SHARE_MAX + "=0", Settings.FIXED_UNITS + "=0", Settings.SLOTS_PER_NODE + "=0",
-      Settings.SLOTS_PER_NODE + "=-3", Settings.SLOTS_PER_NODE + "=99999999999", Settings.SLOTS_RESERVED + "=-1",
-      Settings.NODES + "=a:0", Settings.NODES + "=:4", Settings.NODES + "=", Settings.SHAPE + "=guess",
-      Settings.SHAPE + "=yarn", Settings.SHAPE + "=spark", Settings.FILES + "=together", Settings.SLOTS_VCORES + "=2",
-      Settings.SPLIT_BYTES_MIN + "=-1", Settings.SPLIT_BYTES_MAX + "=0", Settings.SPLIT_BYTES_MAX + "=much", Settings.DELEGATE + "=no.such.Format", Settings.DELEGATE + "=java.lang.String",
-      Settings.DELEGATE + "=lamella.coalesce.mapreduce.CoalescingInputFormat",
-      Settings.DELEGATE + "=org.apache.hadoop.mapreduce.lib.input.FileInputFormat"})
+  @ValueSource(
+      strings = {
+        Settings.SCHEME + "=biggest",
+        Settings.SCHEME + "=",
+        Settings.OPEN_COST_BYTES + "=-1",
+        Settings.OPEN_COST_BYTES + "=4x",
+        Settings.ASSORTED_RATIO + "=0",
+        Settings.ASSORTED_RATIO + "=1",
+        Settings.ASSORTED_RATIO + "=half",
+        Settings.ASSORTED_SHARE + "=1.5",
+        Settings.ASSORTED_SHARE + "=NaN",
+        Settings.ASSORTED_REMOTE_SHARE_MAX + "=-0.1",
+        Settings.ASSORTED_REMOTE_SHARE_MAX + "=0",
+        Settings.FIXED_UNITS + "=0",
+        Settings.SLOTS_PER_NODE + "=0",
+        Settings.SLOTS_PER_NODE + "=-3",
+        Settings.SLOTS_PER_NODE + "=99999999999",
+        Settings.SLOTS_RESERVED + "=-1",
+        Settings.NODES + "=a:0",
+        Settings.NODES + "=:4",
+        Settings.NODES + "=",
+        Settings.SHAPE + "=guess",
+        Settings.SHAPE + "=yarn",
+        Settings.SHAPE + "=spark",
+        Settings.FILES + "=together",
+        Settings.SLOTS_VCORES + "=2",
+        Settings.SPLIT_BYTES_MIN + "=-1",
+        Settings.SPLIT_BYTES_MAX + "=0",
+        Settings.SPLIT_BYTES_MAX + "=much",
+        Settings.DELEGATE + "=no.such.Format",
+        Settings.DELEGATE + "=java.lang.String",
+        Settings.DELEGATE + "=lamella.coalesce.mapreduce.CoalescingInputFormat",
+        Settings.DELEGATE + "=org.apache.hadoop.mapreduce.lib.input.FileInputFormat"
+      })
   void badSettingsAreNamedWithWhatIsAllowed(String setting) throws Exception {
     text("f", 100, new Random(1));
     Job job = job(TextInputFormat.class, "maximum");
@@ -524,21 +618,26 @@ class CoalescingInputFormatTest {
   /** Stands for a path that this user may not read; root, who often runs tests, may read all. */
   public static final class Unreadable extends TextInputFormat {
     @Override
-    public List<InputSplit> getSplits(org.apache.hadoop.mapreduce.JobContext context) throws IOException {
-      throw new org.apache.hadoop.security.AccessControlException("Permission denied: user=someone, access=READ_EXECUTE");
+    public List<InputSplit> getSplits(org.apache.hadoop.mapreduce.JobContext context)
+        throws IOException {
+      throw new org.apache.hadoop.security.AccessControlException(
+          "Permission denied: user=someone, access=READ_EXECUTE");
     }
   }
 
   @Test
   void unreadableInputIsSaidWithItsKey() throws Exception {
     String message = complaint(IOException.class, job(Unreadable.class, "maximum"));
-    assertTrue(message.contains(FileInputFormat.INPUT_DIR) && message.contains("Permission denied"), message);
+    assertTrue(
+        message.contains(FileInputFormat.INPUT_DIR) && message.contains("Permission denied"),
+        message);
   }
 
   /** Its splits name no hosts, as those of a database's format would. */
   public static final class Hostless extends TextInputFormat {
     @Override
-    public List<InputSplit> getSplits(org.apache.hadoop.mapreduce.JobContext context) throws IOException {
+    public List<InputSplit> getSplits(org.apache.hadoop.mapreduce.JobContext context)
+        throws IOException {
       List<InputSplit> splits = new ArrayList<>();
       for (InputSplit split : super.getSplits(context)) {
         FileSplit file = (FileSplit) split;

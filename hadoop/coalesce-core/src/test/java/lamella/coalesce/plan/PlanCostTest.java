@@ -11,14 +11,15 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
 /**
- * What planning costs, in steps and in bytes allocated: neither depends on who else uses the machine. PlanBench measures
- * seconds.
+ * What planning costs, in steps and in bytes allocated: neither depends on who else uses the
+ * machine. PlanBench measures seconds.
  */
 class PlanCostTest {
   private static final int SLOTS_PER_NODE = 8;
-  private static final int BLOCKS_PER_NODE = 333;  // a million on 3,000
+  private static final int BLOCKS_PER_NODE = 333; // a million on 3,000
   private static final double STEPS_PER_UNIT_MAX = 12;
-  private static final long BYTES_PER_UNIT_MAX = 500;  // with nothing of it freed, half a gigabyte for a million
+  private static final long BYTES_PER_UNIT_MAX =
+      500; // with nothing of it freed, half a gigabyte for a million
 
   private enum Spread {
     RANDOM,
@@ -55,7 +56,8 @@ class PlanCostTest {
     for (Spread spread : Spread.values()) {
       double few = stepsPerUnit(60, Policy.of(scheme), spread);
       double many = stepsPerUnit(240, Policy.of(scheme), spread);
-      assertTrue(many <= 1.25 * few && many <= STEPS_PER_UNIT_MAX,
+      assertTrue(
+          many <= 1.25 * few && many <= STEPS_PER_UNIT_MAX,
           scheme + ", " + spread + ": " + few + " steps a unit on 60 nodes, " + many + " on 240");
     }
   }
@@ -71,7 +73,8 @@ class PlanCostTest {
       SplitPlanner.plan(units, shape, Policy.of(scheme));
       long allocated = threads.getThreadAllocatedBytes(Thread.currentThread().getId()) - before;
       long each = allocated / units.size();
-      assertTrue(each <= BYTES_PER_UNIT_MAX, scheme + ", " + spread + ": " + each + " bytes a unit");
+      assertTrue(
+          each <= BYTES_PER_UNIT_MAX, scheme + ", " + spread + ": " + each + " bytes a unit");
     }
   }
 }

@@ -14,7 +14,10 @@ import org.apache.hadoop.io.compress.CompressionCodec;
 import org.apache.hadoop.io.compress.CompressionCodecFactory;
 import org.apache.hadoop.util.ReflectionUtils;
 
-/** Inputs, the same at every run: words drawn as words are (few of them often), in lines of about ten. */
+/**
+ * Inputs, the same at every run: words drawn as words are (few of them often), in lines of about
+ * ten.
+ */
 public final class Data {
   private static final int VOCABULARY = 5000;
 
@@ -25,7 +28,8 @@ public final class Data {
     Random random = new Random(seed);
     CompressionCodec codec = new CompressionCodecFactory(fs.getConf()).getCodec(file);
     if (codec != null) ReflectionUtils.setConf(codec, fs.getConf());
-    try (OutputStream raw = fs.create(file); OutputStream out = codec == null ? raw : codec.createOutputStream(raw)) {
+    try (OutputStream raw = fs.create(file);
+        OutputStream out = codec == null ? raw : codec.createOutputStream(raw)) {
       for (long left = bytes; left > 0; ) {
         byte[] line = line(random).getBytes(StandardCharsets.UTF_8);
         int length = (int) Math.min(left, line.length);
@@ -46,11 +50,17 @@ public final class Data {
     }
   }
 
-  public static void sequence(Configuration conf, Path file, int records, long seed) throws IOException {
+  public static void sequence(Configuration conf, Path file, int records, long seed)
+      throws IOException {
     Random random = new Random(seed);
-    try (SequenceFile.Writer writer = SequenceFile.createWriter(conf, SequenceFile.Writer.file(file),
-        SequenceFile.Writer.keyClass(LongWritable.class), SequenceFile.Writer.valueClass(Text.class))) {
-      for (int i = 0; i < records; i++) writer.append(new LongWritable(random.nextLong(1L << 40)), new Text(line(random).trim()));
+    try (SequenceFile.Writer writer =
+        SequenceFile.createWriter(
+            conf,
+            SequenceFile.Writer.file(file),
+            SequenceFile.Writer.keyClass(LongWritable.class),
+            SequenceFile.Writer.valueClass(Text.class))) {
+      for (int i = 0; i < records; i++)
+        writer.append(new LongWritable(random.nextLong(1L << 40)), new Text(line(random).trim()));
     }
   }
 

@@ -33,13 +33,23 @@ import org.apache.hadoop.mapreduce.v2.jobhistory.JobHistoryUtils;
 
 /** One job that ran: what it cost, and what it wrote. */
 public record JobRun(
-    double seconds, int maps, int containers, int mapsLocal, int mapsRackLocal, int mapsElsewhere, double waves,
-    double mapPhaseSeconds, List<String> output) {
+    double seconds,
+    int maps,
+    int containers,
+    int mapsLocal,
+    int mapsRackLocal,
+    int mapsElsewhere,
+    double waves,
+    double mapPhaseSeconds,
+    List<String> output) {
 
   /** How a job's input is split. */
   public enum Splitting {
     DEFAULT,
-    /** Hadoop's own CombineFileInputFormat, told the size that makes one split a slot: what a careful user would do. */
+    /**
+     * Hadoop's own CombineFileInputFormat, told the size that makes one split a slot: what a
+     * careful user would do.
+     */
     COMBINE,
     MAXIMUM,
     ASSORTED
@@ -67,7 +77,8 @@ public record JobRun(
     split(job, cluster, input, format, splitting);
 
     long started = System.nanoTime();
-    if (!job.waitForCompletion(false)) throw new IOException("the job failed: " + job.getStatus().getFailureInfo());
+    if (!job.waitForCompletion(false))
+      throw new IOException("the job failed: " + job.getStatus().getFailureInfo());
     double seconds = (System.nanoTime() - started) / 1e9;
     return finished(job, cluster, seconds, lines(cluster.fs(), output));
   }
@@ -80,7 +91,8 @@ public record JobRun(
       long bytes = cluster.fs().getContentSummary(input).getLength();
       long each = (bytes + cluster.slots() - 1) / cluster.slots();
       boolean sequence = SequenceFileInputFormat.class.isAssignableFrom(format);
-      Class<?> combining = sequence ? CombineSequenceFileInputFormat.class : CombineTextInputFormat.class;
+      Class<?> combining =
+          sequence ? CombineSequenceFileInputFormat.class : CombineTextInputFormat.class;
       job.setInputFormatClass(combining.asSubclass(InputFormat.class));
       FileInputFormat.setMaxInputSplitSize(job, each);
       return;
@@ -90,21 +102,29 @@ public record JobRun(
     job.getConfiguration().set(Settings.SCHEME, splitting.name().toLowerCase(Locale.ROOT));
   }
 
-  private static JobRun finished(Job job, SmallCluster cluster, double seconds, List<String> output) throws Exception {
+  private static JobRun finished(Job job, SmallCluster cluster, double seconds, List<String> output)
+      throws Exception {
     Counters counters = job.getCounters();
     int maps = (int) counters.findCounter(JobCounter.TOTAL_LAUNCHED_MAPS).getValue();
     int reduces = (int) counters.findCounter(JobCounter.TOTAL_LAUNCHED_REDUCES).getValue();
     List<long[]> spans = mapSpans(job, cluster);
-    return new JobRun(seconds, maps, maps + reduces + 1,
+    return new JobRun(
+        seconds,
+        maps,
+        maps + reduces + 1,
         (int) counters.findCounter(JobCounter.DATA_LOCAL_MAPS).getValue(),
         (int) counters.findCounter(JobCounter.RACK_LOCAL_MAPS).getValue(),
         (int) counters.findCounter(JobCounter.OTHER_LOCAL_MAPS).getValue(),
-        waves(spans), phaseSeconds(spans), output);
+        waves(spans),
+        phaseSeconds(spans),
+        output);
   }
 
   /** Start and end of every map attempt, from the job's history file. */
-  static List<long[]> mapSpans(Job job, SmallCluster cluster) throws IOException, InterruptedException {
-    JobHistoryParser.JobInfo info = new JobHistoryParser(cluster.fs(), historyFile(job, cluster)).parse();
+  static List<long[]> mapSpans(Job job, SmallCluster cluster)
+      throws IOException, InterruptedException {
+    JobHistoryParser.JobInfo info =
+        new JobHistoryParser(cluster.fs(), historyFile(job, cluster)).parse();
     List<long[]> spans = new ArrayList<>();
     for (JobHistoryParser.TaskInfo task : info.getAllTasks().values()) {
       if (task.getTaskType() != TaskType.MAP) continue;
@@ -115,11 +135,16 @@ public record JobRun(
     return spans;
   }
 
-  private static Path historyFile(Job job, SmallCluster cluster) throws IOException, InterruptedException {
+  private static Path historyFile(Job job, SmallCluster cluster)
+      throws IOException, InterruptedException {
     String name = job.getJobID().toString();
     Configuration conf = cluster.conf();
-    List<String> folders = List.of(JobHistoryUtils.getConfiguredHistoryIntermediateDoneDirPrefix(conf),
-        conf.get(JHAdminConfig.MR_HISTORY_DONE_DIR, JobHistoryUtils.getConfiguredHistoryServerDoneDirPrefix(conf)));
+    List<String> folders =
+        List.of(
+            JobHistoryUtils.getConfiguredHistoryIntermediateDoneDirPrefix(conf),
+            conf.get(
+                JHAdminConfig.MR_HISTORY_DONE_DIR,
+                JobHistoryUtils.getConfiguredHistoryServerDoneDirPrefix(conf)));
     for (int tries = 0; tries < 100; tries++) {
       for (String folder : folders) {
         Path path = new Path(folder);
@@ -136,7 +161,10 @@ public record JobRun(
     throw new IOException("no history of " + name + " in " + folders);
   }
 
-  /** One wave: every map started before any ended. Otherwise the most maps that one slot ran, at least: starts over slots. */
+  /**
+   * One wave: every map started before any ended. Otherwise the most maps that one slot ran, at
+   * least: starts over slots.
+   */
   private static double waves(List<long[]> spans) {
     long firstEnd = spans.stream().mapToLong(span -> span[1]).min().orElse(0);
     long inFirstWave = spans.stream().filter(span -> span[0] <= firstEnd).count();
@@ -153,8 +181,11 @@ public record JobRun(
   static List<String> lines(FileSystem fs, Path folder) throws IOException {
     List<String> lines = new ArrayList<>();
     for (FileStatus file : fs.listStatus(folder, path -> path.getName().startsWith("part-"))) {
-      try (BufferedReader reader = new BufferedReader(new InputStreamReader(fs.open(file.getPath()), StandardCharsets.UTF_8))) {
-        for (String line = reader.readLine(); line != null; line = reader.readLine()) lines.add(line);
+      try (BufferedReader reader =
+          new BufferedReader(
+              new InputStreamReader(fs.open(file.getPath()), StandardCharsets.UTF_8))) {
+        for (String line = reader.readLine(); line != null; line = reader.readLine())
+          lines.add(line);
       }
     }
     Collections.sort(lines);

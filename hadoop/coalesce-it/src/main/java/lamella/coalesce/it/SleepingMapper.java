@@ -11,11 +11,13 @@ import org.apache.hadoop.io.Text;
 import org.apache.hadoop.mapreduce.Mapper;
 
 /**
- * Waits for each record instead of computing, and writes where it stood: on two cores, only waiting shows how tasks share a cluster.
+ * Waits for each record instead of computing, and writes where it stood: on two cores, only waiting
+ * shows how tasks share a cluster.
  *
- * <p>A node has as many <i>spindles</i> as slots; a record is waited for while holding one. The slow node has half as many: its
- * tasks together get half the throughput, one alone gets all it can use. (A node whose every task runs at half speed, however
- * few there are, is {@link #SLOW_TASKS}.) A spindle is a lock on a file, so that the node's processes share it.
+ * <p>A node has as many <i>spindles</i> as slots; a record is waited for while holding one. The
+ * slow node has half as many: its tasks together get half the throughput, one alone gets all it can
+ * use. (A node whose every task runs at half speed, however few there are, is {@link #SLOW_TASKS}.)
+ * A spindle is a lock on a file, so that the node's processes share it.
  */
 public final class SleepingMapper extends Mapper<LongWritable, Text, LongWritable, NullWritable> {
   static final String MS_PER_RECORD = "lamella.it.sleep.ms.per.record";
@@ -41,10 +43,12 @@ public final class SleepingMapper extends Mapper<LongWritable, Text, LongWritabl
   }
 
   @Override
-  protected void map(LongWritable offset, Text line, Context context) throws IOException, InterruptedException {
+  protected void map(LongWritable offset, Text line, Context context)
+      throws IOException, InterruptedException {
     while (true) {
       next = (next + 1) % spindles;
-      try (RandomAccessFile file = new RandomAccessFile(folder.resolve("spindle" + next).toFile(), "rw")) {
+      try (RandomAccessFile file =
+          new RandomAccessFile(folder.resolve("spindle" + next).toFile(), "rw")) {
         FileLock lock = file.getChannel().tryLock();
         if (lock != null) {
           Thread.sleep(waitMs);

@@ -18,8 +18,9 @@ import org.apache.log4j.Level;
 import org.apache.log4j.Logger;
 
 /**
- * A real HDFS and a real YARN in this process, whose containers are real processes. Every node is a data node and a node
- * manager under one name of its own. What each unusual setting is for stands beside it; most were found by a job that hung.
+ * A real HDFS and a real YARN in this process, whose containers are real processes. Every node is a
+ * data node and a node manager under one name of its own. What each unusual setting is for stands
+ * beside it; most were found by a job that hung.
  */
 public final class SmallCluster implements AutoCloseable {
   private static final int CONTAINER_MB = 512;
@@ -31,20 +32,22 @@ public final class SmallCluster implements AutoCloseable {
   private final List<NodeManager> nodeManagers = new ArrayList<>();
 
   /**
-   * Nodes with memory for {@code slotsPerNode} containers and half as many vcores, which YARN's default scheduler does not
-   * count.
+   * Nodes with memory for {@code slotsPerNode} containers and half as many vcores, which YARN's
+   * default scheduler does not count.
    */
-  public SmallCluster(int nodeCount, int slotsPerNode, Path folder) throws IOException, InterruptedException {
+  public SmallCluster(int nodeCount, int slotsPerNode, Path folder)
+      throws IOException, InterruptedException {
     this(nodeCount, slotsPerNode, slotsPerNode / 2, false, folder);
   }
 
   /** With a scheduler that counts vcores, or one that does not. */
-  public SmallCluster(int nodeCount, int containersByMemory, int vcores, boolean countVcores, Path folder)
+  public SmallCluster(
+      int nodeCount, int containersByMemory, int vcores, boolean countVcores, Path folder)
       throws IOException, InterruptedException {
     this.nodeCount = nodeCount;
     slotsPerNode = countVcores ? Math.min(containersByMemory, vcores) : containersByMemory;
     String hosts = NodeNames.install(folder);
-    LogManager.getLogManager().reset();  // the web servers' talk, which goes by java.util.logging
+    LogManager.getLogManager().reset(); // the web servers' talk, which goes by java.util.logging
     System.setProperty("test.build.data", folder.resolve("data").toString());
     System.setProperty(MiniDFSCluster.PROP_TEST_BUILD_DATA, folder.resolve("dfs").toString());
 
@@ -53,15 +56,23 @@ public final class SmallCluster implements AutoCloseable {
     conf.setInt("dfs.replication", Math.min(2, nodeCount));
     conf.set("dfs.namenode.edits.noeditlogchannelflush", "true");
     List<String> names = NodeNames.names(nodeCount);
-    dfs = new MiniDFSCluster.Builder(conf).numDataNodes(nodeCount).hosts(names.toArray(new String[0])).build();
+    dfs =
+        new MiniDFSCluster.Builder(conf)
+            .numDataNodes(nodeCount)
+            .hosts(names.toArray(new String[0]))
+            .build();
     dfs.waitActive();
-    // The DFS resolved the names to localhost for itself; with that left in place, tasks never find their node managers.
+    // The DFS resolved the names to localhost for itself; with that left in place, tasks never find
+    // their node managers.
     for (String name : names) NetUtils.addStaticResolution(name, name);
 
     configureYarn(conf, hosts, containersByMemory, vcores);
     String calculator = countVcores ? "DominantResourceCalculator" : "DefaultResourceCalculator";
-    conf.set("yarn.scheduler.capacity.resource-calculator", "org.apache.hadoop.yarn.util.resource." + calculator);
-    yarn = new MiniMRYarnCluster("small", 0);  // with node managers of its own, all would be one host
+    conf.set(
+        "yarn.scheduler.capacity.resource-calculator",
+        "org.apache.hadoop.yarn.util.resource." + calculator);
+    yarn =
+        new MiniMRYarnCluster("small", 0); // with node managers of its own, all would be one host
     yarn.init(conf);
     yarn.start();
     for (String name : names) startNodeManager(name, folder);
@@ -75,25 +86,36 @@ public final class SmallCluster implements AutoCloseable {
     conf.setInt("yarn.scheduler.maximum-allocation-mb", CONTAINER_MB * containersByMemory);
     conf.setInt("yarn.nodemanager.resource.memory-mb", CONTAINER_MB * containersByMemory);
     conf.setInt("yarn.nodemanager.resource.cpu-vcores", vcores);
-    conf.setBoolean("yarn.nodemanager.log-container-debug-info.enabled", false);  // a find and an ls for each container
+    conf.setBoolean(
+        "yarn.nodemanager.log-container-debug-info.enabled",
+        false); // a find and an ls for each container
     conf.setBoolean("yarn.nodemanager.pmem-check-enabled", false);
     conf.setBoolean("yarn.nodemanager.vmem-check-enabled", false);
-    conf.set("yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage", "99.5");
-    conf.setInt("yarn.nodemanager.log.retain-seconds", 0);  // this and the next two: else stopping takes most of a minute
+    conf.set(
+        "yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage", "99.5");
+    conf.setInt(
+        "yarn.nodemanager.log.retain-seconds",
+        0); // this and the next two: else stopping takes most of a minute
     conf.setInt("yarn.nodemanager.process-kill-wait.ms", 100);
     conf.setInt("yarn.nodemanager.sleep-delay-before-sigkill.ms", 50);
     conf.setInt("yarn.resourcemanager.nodemanagers.heartbeat-interval-ms", 250);
     conf.setInt("yarn.app.mapreduce.am.scheduler.heartbeat.interval-ms", 250);
-    conf.setInt("mapreduce.client.completion.pollinterval", 100);  // 5 s by default, which would be most of a difference
-    conf.set("yarn.resourcemanager.scheduler.class",
+    conf.setInt(
+        "mapreduce.client.completion.pollinterval",
+        100); // 5 s by default, which would be most of a difference
+    conf.set(
+        "yarn.resourcemanager.scheduler.class",
         "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler");
     conf.set("yarn.scheduler.capacity.root.queues", "default");
     conf.set("yarn.scheduler.capacity.root.default.capacity", "100");
     conf.set("yarn.scheduler.capacity.maximum-am-resource-percent", "1.0");
     conf.setInt("mapreduce.shuffle.port", 0);
-    conf.set("lamella.coalesce.split.bytes.min", "0");  // blocks are a hundredth of the usual ones
+    conf.set("lamella.coalesce.split.bytes.min", "0"); // blocks are a hundredth of the usual ones
 
-    String java = "-Xmx256m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC --add-opens java.base/java.lang=ALL-UNNAMED " + hosts;
+    String java =
+        "-Xmx256m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC --add-opens"
+            + " java.base/java.lang=ALL-UNNAMED "
+            + hosts;
     String home = "JAVA_HOME=" + System.getProperty("java.home");
     for (String task : List.of("mapreduce.map", "mapreduce.reduce")) {
       conf.setInt(task + ".memory.mb", CONTAINER_MB);
@@ -127,8 +149,10 @@ public final class SmallCluster implements AutoCloseable {
 
   private void waitForNodes() throws IOException, InterruptedException {
     for (int tries = 0; tries < 300; tries++) {
-      long running = yarn.getResourceManager().getRMContext().getRMNodes().values().stream()
-          .filter(node -> node.getState() == NodeState.RUNNING).count();
+      long running =
+          yarn.getResourceManager().getRMContext().getRMNodes().values().stream()
+              .filter(node -> node.getState() == NodeState.RUNNING)
+              .count();
       if (running == nodeCount) return;
       Thread.sleep(100);
     }
@@ -156,7 +180,8 @@ public final class SmallCluster implements AutoCloseable {
 
   @Override
   public void close() {
-    Logger.getLogger("org.apache.hadoop").setLevel(Level.OFF);  // every daemon reports that it was interrupted
+    Logger.getLogger("org.apache.hadoop")
+        .setLevel(Level.OFF); // every daemon reports that it was interrupted
     for (NodeManager nodeManager : nodeManagers) nodeManager.stop();
     yarn.stop();
     dfs.shutdown(true);

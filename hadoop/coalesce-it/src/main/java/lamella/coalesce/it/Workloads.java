@@ -51,13 +51,20 @@ public final class Workloads {
   }
 
   /**
-   * Waits for each record. With a slow node, that one has half the throughput, or runs each task at half speed. {@code masterNode}
-   * gets the application master: where that sits decides how many slots the slow node has left, so runs that are compared fix it.
+   * Waits for each record. With a slow node, that one has half the throughput, or runs each task at
+   * half speed. {@code masterNode} gets the application master: where that sits decides how many
+   * slots the slow node has left, so runs that are compared fix it.
    */
   public static JobRun.Workload sleep(
-      int msPerRecord, int spindles, String slowNode, boolean slowTasks, String masterNode, Path folder) {
+      int msPerRecord,
+      int spindles,
+      String slowNode,
+      boolean slowTasks,
+      String masterNode,
+      Path folder) {
     return job -> {
-      job.getConfiguration().set(MRJobConfig.AM_STRICT_LOCALITY, NetworkTopology.DEFAULT_RACK + "/" + masterNode);
+      job.getConfiguration()
+          .set(MRJobConfig.AM_STRICT_LOCALITY, NetworkTopology.DEFAULT_RACK + "/" + masterNode);
       job.getConfiguration().setInt(SleepingMapper.MS_PER_RECORD, msPerRecord);
       job.getConfiguration().setInt(SleepingMapper.SPINDLES, spindles);
       job.getConfiguration().set(SleepingMapper.SLOW_NODE, slowNode);

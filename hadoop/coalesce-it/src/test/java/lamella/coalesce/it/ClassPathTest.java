@@ -11,7 +11,8 @@ class ClassPathTest {
   @Test
   void namesWhatAJobNeeds() throws Exception {
     String path = System.getProperty("java.class.path");
-    for (String part : new String[] {"hadoop-mapreduce-client-core", "coalesce-core", "coalesce-yarn"}) {
+    for (String part :
+        new String[] {"hadoop-mapreduce-client-core", "coalesce-core", "coalesce-yarn"}) {
       assertTrue(path.contains(part), part + " is missing from " + path);
     }
     String file = System.getProperty("lamella.class.path.file");

@@ -10,7 +10,10 @@ import java.util.jar.JarEntry;
 import java.util.jar.JarFile;
 import org.junit.jupiter.api.Test;
 
-/** The jar to deploy: for Java 8, with its licence, its command and its provider, and nothing of anyone else. */
+/**
+ * The jar to deploy: for Java 8, with its licence, its command and its provider, and nothing of
+ * anyone else.
+ */
 class DeployedJarTest {
   private static final int JAVA_8 = 52;
 
@@ -29,7 +32,8 @@ class DeployedJarTest {
         classes++;
       }
       assertTrue(classes > 40, classes + " classes");
-      assertEquals("lamella.coalesce.Main", jar.getManifest().getMainAttributes().getValue("Main-Class"));
+      assertEquals(
+          "lamella.coalesce.Main", jar.getManifest().getMainAttributes().getValue("Main-Class"));
       assertNotNull(jar.getEntry("META-INF/LICENSE"));
       assertNotNull(jar.getEntry("META-INF/services/lamella.coalesce.shape.ShapeProvider"));
       assertNotNull(jar.getEntry("lamella/coalesce/mapred/CoalescingInputFormat.class"));

@@ -40,19 +40,21 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestMethodOrder;
 
 /**
- * One real job per scheme and more, on three nodes of two slots. Counts and contents are asserted, never seconds. A container
- * costs three seconds of a processor, so there are no more of them than what is asserted needs.
+ * One real job per scheme and more, on three nodes of two slots. Counts and contents are asserted,
+ * never seconds. A container costs three seconds of a processor, so there are no more of them than
+ * what is asserted needs.
  */
 @TestMethodOrder(MethodOrderer.OrderAnnotation.class)
 class RealJobsTest {
   private static final Path FOLDER = Path.of("target", "small-cluster");
   private static final org.apache.hadoop.fs.Path MIXED = new org.apache.hadoop.fs.Path("/mixed");
-  private static final org.apache.hadoop.fs.Path RECORDS = new org.apache.hadoop.fs.Path("/records");
+  private static final org.apache.hadoop.fs.Path RECORDS =
+      new org.apache.hadoop.fs.Path("/records");
   private static final org.apache.hadoop.fs.Path LONG = new org.apache.hadoop.fs.Path("/long");
 
   private static final String REGEX = "w1[0-9]*";
   private static final int RECORD_COUNT = 150_000;
-  private static final int LINES = 16 * 16;  // of 64 KiB: 16 blocks
+  private static final int LINES = 16 * 16; // of 64 KiB: 16 blocks
 
   private static SmallCluster cluster;
   private static List<String> byDefault;
@@ -76,20 +78,27 @@ class RealJobsTest {
   }
 
   private static JobRun grep(JobRun.Splitting splitting) throws Exception {
-    JobRun run = JobRun.run(cluster, MIXED, TextInputFormat.class, splitting, Workloads.grep(REGEX));
-    System.out.printf("grep, %s: %d maps, %d of them local, %d containers, %.1f s%n",
+    JobRun run =
+        JobRun.run(cluster, MIXED, TextInputFormat.class, splitting, Workloads.grep(REGEX));
+    System.out.printf(
+        "grep, %s: %d maps, %d of them local, %d containers, %.1f s%n",
         splitting, run.maps(), run.mapsLocal(), run.containers(), run.seconds());
     assertFalse(run.output().isEmpty());
     return run;
   }
 
-  /** What the job writes without coalescing: run in this process, which needs no container for each block. */
+  /**
+   * What the job writes without coalescing: run in this process, which needs no container for each
+   * block.
+   */
   @Test
   @Order(1)
   void byDefaultEveryBlockIsASplit() throws Exception {
     Job job = Job.getInstance(cluster.conf());
     job.getConfiguration().set("mapreduce.framework.name", "local");
-    job.getConfiguration().set("mapreduce.cluster.local.dir", FOLDER.resolve("local-job").toAbsolutePath().toString());
+    job.getConfiguration()
+        .set(
+            "mapreduce.cluster.local.dir", FOLDER.resolve("local-job").toAbsolutePath().toString());
     org.apache.hadoop.fs.Path output = new org.apache.hadoop.fs.Path("/by-default");
     FileInputFormat.setInputPaths(job, MIXED);
     FileOutputFormat.setOutputPath(job, output);
@@ -124,14 +133,22 @@ class RealJobsTest {
   @Order(4)
   void sequenceFilesSortToWhatTheyHold() throws Exception {
     List<String> records = new ArrayList<>();
-    try (SequenceFile.Reader reader = new SequenceFile.Reader(
-        cluster.conf(), SequenceFile.Reader.file(new org.apache.hadoop.fs.Path(RECORDS, "a.seq")))) {
+    try (SequenceFile.Reader reader =
+        new SequenceFile.Reader(
+            cluster.conf(),
+            SequenceFile.Reader.file(new org.apache.hadoop.fs.Path(RECORDS, "a.seq")))) {
       LongWritable key = new LongWritable();
       Text value = new Text();
       while (reader.next(key, value)) records.add(key + "\t" + value);
     }
     Collections.sort(records);
-    JobRun run = JobRun.run(cluster, RECORDS, SequenceFileInputFormat.class, JobRun.Splitting.MAXIMUM, Workloads.sort());
+    JobRun run =
+        JobRun.run(
+            cluster,
+            RECORDS,
+            SequenceFileInputFormat.class,
+            JobRun.Splitting.MAXIMUM,
+            Workloads.sort());
     assertEquals(cluster.slots(), run.maps());
     assertEquals(RECORD_COUNT, records.size());
     assertEquals(records, run.output());
@@ -141,7 +158,8 @@ class RealJobsTest {
   @Order(5)
   void aFileThatIsGoneFailsItsTask() throws Exception {
     org.apache.hadoop.fs.Path input = new org.apache.hadoop.fs.Path("/going");
-    for (int i = 0; i < 30; i++) Data.text(cluster.fs(), new org.apache.hadoop.fs.Path(input, "f" + i), 1000, i);
+    for (int i = 0; i < 30; i++)
+      Data.text(cluster.fs(), new org.apache.hadoop.fs.Path(input, "f" + i), 1000, i);
     Job job = Job.getInstance(cluster.conf());
     FileInputFormat.setInputPaths(job, input);
     job.setOutputFormatClass(org.apache.hadoop.mapreduce.lib.output.NullOutputFormat.class);
@@ -155,26 +173,37 @@ class RealJobsTest {
     for (TaskCompletionEvent event : job.getTaskCompletionEvents(0, 100)) {
       Collections.addAll(reasons, job.getTaskDiagnostics(event.getTaskAttemptId()));
     }
-    assertTrue(String.join("\n", reasons).contains("/going/f7"), () -> "no task says which file is gone: " + reasons);
+    assertTrue(
+        String.join("\n", reasons).contains("/going/f7"),
+        () -> "no task says which file is gone: " + reasons);
   }
 
-  /** The commands of docs/COALESCING.md, word for word, with nothing of this project but the jar that it names. */
+  /**
+   * The commands of docs/COALESCING.md, word for word, with nothing of this project but the jar
+   * that it names.
+   */
   @Test
   @Order(6)
   void theDocumentedCommandsWork() throws Exception {
     FileSystem fs = cluster.fs();
     org.apache.hadoop.fs.Path in = new org.apache.hadoop.fs.Path("/in");
-    for (int i = 0; i < 3; i++) Data.text(fs, new org.apache.hadoop.fs.Path(in, "f" + i), (8 << 20) + i, 10 + i);
+    for (int i = 0; i < 3; i++)
+      Data.text(fs, new org.apache.hadoop.fs.Path(in, "f" + i), (8 << 20) + i, 10 + i);
     Shell shell = new Shell(cluster, FOLDER.resolve("shell"));
 
     Shell.Result job = shell.run(Shell.documented("wordcount"));
     assertEquals(0, job.status(), job.output());
     Matcher launched = Pattern.compile("Launched map tasks=(\\d+)").matcher(job.output());
-    assertTrue(launched.find() && Integer.parseInt(launched.group(1)) == cluster.slots(), job.output());
+    assertTrue(
+        launched.find() && Integer.parseInt(launched.group(1)) == cluster.slots(), job.output());
     Map<String, Integer> counts = new TreeMap<>();
     for (int i = 0; i < 3; i++) {
-      try (var lines = new BufferedReader(new InputStreamReader(fs.open(new org.apache.hadoop.fs.Path(in, "f" + i))))) {
-        lines.lines().flatMap(line -> Arrays.stream(line.trim().split("\\s+")))
+      try (var lines =
+          new BufferedReader(
+              new InputStreamReader(fs.open(new org.apache.hadoop.fs.Path(in, "f" + i))))) {
+        lines
+            .lines()
+            .flatMap(line -> Arrays.stream(line.trim().split("\\s+")))
             .forEach(word -> counts.merge(word, 1, Integer::sum));
       }
     }
@@ -187,7 +216,9 @@ class RealJobsTest {
     assertEquals(0, streaming.status(), streaming.output());
     int lines = 0;
     for (int i = 0; i < 3; i++) {
-      try (var file = new BufferedReader(new InputStreamReader(fs.open(new org.apache.hadoop.fs.Path(in, "f" + i))))) {
+      try (var file =
+          new BufferedReader(
+              new InputStreamReader(fs.open(new org.apache.hadoop.fs.Path(in, "f" + i))))) {
         lines += (int) file.lines().count();
       }
     }
@@ -197,10 +228,16 @@ class RealJobsTest {
 
     Shell.Result plan = shell.run(Shell.documented(" plan "));
     assertEquals(0, plan.status(), plan.output());
-    assertTrue(plan.output().contains(cluster.slots() + " slots on 3 nodes") && plan.output().contains("maximum*"), plan.output());
+    assertTrue(
+        plan.output().contains(cluster.slots() + " slots on 3 nodes")
+            && plan.output().contains("maximum*"),
+        plan.output());
   }
 
-  /** Writes, for each record, the file that it was told of in setup(): right only if a split is of one file. */
+  /**
+   * Writes, for each record, the file that it was told of in setup(): right only if a split is of
+   * one file.
+   */
   public static final class FileNameMapper extends Mapper<LongWritable, Text, Text, Text> {
     private Text name;
 
@@ -210,7 +247,8 @@ class RealJobsTest {
     }
 
     @Override
-    protected void map(LongWritable key, Text value, Context context) throws java.io.IOException, InterruptedException {
+    protected void map(LongWritable key, Text value, Context context)
+        throws java.io.IOException, InterruptedException {
       context.write(name, value);
     }
   }
@@ -225,7 +263,7 @@ class RealJobsTest {
     job.setOutputValueClass(Text.class);
     job.setNumReduceTasks(0);
     if (files != null) job.getConfiguration().set(Settings.FILES, files);
-    job.getConfiguration().setInt(Settings.SLOTS_PER_NODE, 1);  // two slots for four files
+    job.getConfiguration().setInt(Settings.SLOTS_PER_NODE, 1); // two slots for four files
     job.getConfiguration().setInt("mapreduce.map.maxattempts", 1);
     return job;
   }
@@ -248,44 +286,87 @@ class RealJobsTest {
     }
     assertTrue(reasons.contains("CoalescedSplit cannot be cast"), reasons);
     assertTrue(namesJob("apart", "/names-apart").waitForCompletion(false));
-    assertEquals(expected, JobRun.lines(cluster.fs(), new org.apache.hadoop.fs.Path("/names-apart")));
+    assertEquals(
+        expected, JobRun.lines(cluster.fs(), new org.apache.hadoop.fs.Path("/names-apart")));
   }
 
-  /** What YARN runs at once is what was planned for, also where memory, heap and limits say different things. */
+  /**
+   * What YARN runs at once is what was planned for, also where memory, heap and limits say
+   * different things.
+   */
   @Test
   @Order(8)
   void maximumIsOneWaveOnTheSlotsThatYarnGives() throws Exception {
-    JobRun byHeap = JobRun.run(cluster, LONG, TextInputFormat.class, JobRun.Splitting.MAXIMUM, job -> {
-      Workloads.sleep(200, cluster.slotsPerNode, "", false, NodeNames.name(0), FOLDER.resolve("spindles")).configure(job);
-      job.getConfiguration().unset("mapreduce.map.memory.mb");  // 300 / 0.8 is 375 MB, rounded up to 512: by default 1024
-      job.getConfiguration().set("mapreduce.map.java.opts",
-          job.getConfiguration().get("mapreduce.map.java.opts").replace("-Xmx256m", "-Xmx300m"));
-    });
+    JobRun byHeap =
+        JobRun.run(
+            cluster,
+            LONG,
+            TextInputFormat.class,
+            JobRun.Splitting.MAXIMUM,
+            job -> {
+              Workloads.sleep(
+                      200,
+                      cluster.slotsPerNode,
+                      "",
+                      false,
+                      NodeNames.name(0),
+                      FOLDER.resolve("spindles"))
+                  .configure(job);
+              job.getConfiguration()
+                  .unset(
+                      "mapreduce.map.memory.mb"); // 300 / 0.8 is 375 MB, rounded up to 512: by
+                                                  // default 1024
+              job.getConfiguration()
+                  .set(
+                      "mapreduce.map.java.opts",
+                      job.getConfiguration()
+                          .get("mapreduce.map.java.opts")
+                          .replace("-Xmx256m", "-Xmx300m"));
+            });
     assertEquals(cluster.slots(), byHeap.maps());
     assertEquals(LINES, byHeap.output().size());
-    assertEquals(1.0, byHeap.waves(), "by the job's history, a map started after another had ended");
-    JobRun limited = JobRun.run(cluster, LONG, TextInputFormat.class, JobRun.Splitting.MAXIMUM, job -> {
-      Workloads.sleep(50, cluster.slotsPerNode, "", false, NodeNames.name(0), FOLDER.resolve("spindles")).configure(job);
-      job.getConfiguration().setInt("mapreduce.job.running.map.limit", 2);
-    });
+    assertEquals(
+        1.0, byHeap.waves(), "by the job's history, a map started after another had ended");
+    JobRun limited =
+        JobRun.run(
+            cluster,
+            LONG,
+            TextInputFormat.class,
+            JobRun.Splitting.MAXIMUM,
+            job -> {
+              Workloads.sleep(
+                      50,
+                      cluster.slotsPerNode,
+                      "",
+                      false,
+                      NodeNames.name(0),
+                      FOLDER.resolve("spindles"))
+                  .configure(job);
+              job.getConfiguration().setInt("mapreduce.job.running.map.limit", 2);
+            });
     assertEquals(2, limited.maps());
     assertEquals(1.0, limited.waves());
   }
 
   /** Fails once it has written some of its records, the first time that it is tried. */
-  public static final class FailsOnceMapper extends Mapper<LongWritable, Text, LongWritable, NullWritable> {
+  public static final class FailsOnceMapper
+      extends Mapper<LongWritable, Text, LongWritable, NullWritable> {
     private int records;
 
     @Override
-    protected void map(LongWritable key, Text value, Context context) throws java.io.IOException, InterruptedException {
-      if (++records == 20 && context.getTaskAttemptID().getTaskID().getId() == 1 && context.getTaskAttemptID().getId() == 0) {
+    protected void map(LongWritable key, Text value, Context context)
+        throws java.io.IOException, InterruptedException {
+      if (++records == 20
+          && context.getTaskAttemptID().getTaskID().getId() == 1
+          && context.getTaskAttemptID().getId() == 0) {
         throw new java.io.IOException("the first attempt fails, as the test wants");
       }
       context.write(key, NullWritable.get());
     }
   }
 
-  private static Job longLines(String output, Class<? extends Mapper<?, ?, ?, ?>> mapper) throws Exception {
+  private static Job longLines(String output, Class<? extends Mapper<?, ?, ?, ?>> mapper)
+      throws Exception {
     Job job = Job.getInstance(cluster.conf());
     FileInputFormat.setInputPaths(job, LONG);
     FileOutputFormat.setOutputPath(job, new org.apache.hadoop.fs.Path(output));
@@ -301,12 +382,16 @@ class RealJobsTest {
     List<Long> expected = new ArrayList<>();
     for (long i = 0; i < LINES; i++) expected.add(i << 16);
     List<Long> found = new ArrayList<>();
-    for (String line : JobRun.lines(cluster.fs(), new org.apache.hadoop.fs.Path(output))) found.add(Long.parseLong(line));
+    for (String line : JobRun.lines(cluster.fs(), new org.apache.hadoop.fs.Path(output)))
+      found.add(Long.parseLong(line));
     Collections.sort(found);
     assertEquals(expected, found);
   }
 
-  /** A retry repeats its whole split, all parts from the first; nothing is lost and nothing comes twice. */
+  /**
+   * A retry repeats its whole split, all parts from the first; nothing is lost and nothing comes
+   * twice.
+   */
   @Test
   @Order(9)
   void aFailedAttemptIsRepeatedWhole() throws Exception {
@@ -318,17 +403,27 @@ class RealJobsTest {
     assertEveryLineOnce("/failed-once");
   }
 
-  /** Far slower than the others in the first attempt of one task; at its own speed if that is tried again. */
-  public static final class SlowOnceMapper extends Mapper<LongWritable, Text, LongWritable, NullWritable> {
+  /**
+   * Far slower than the others in the first attempt of one task; at its own speed if that is tried
+   * again.
+   */
+  public static final class SlowOnceMapper
+      extends Mapper<LongWritable, Text, LongWritable, NullWritable> {
     @Override
-    protected void map(LongWritable key, Text value, Context context) throws java.io.IOException, InterruptedException {
-      boolean slow = context.getTaskAttemptID().getTaskID().getId() == 1 && context.getTaskAttemptID().getId() == 0;
+    protected void map(LongWritable key, Text value, Context context)
+        throws java.io.IOException, InterruptedException {
+      boolean slow =
+          context.getTaskAttemptID().getTaskID().getId() == 1
+              && context.getTaskAttemptID().getId() == 0;
       Thread.sleep(slow ? 5000 : 20);
       context.write(key, NullWritable.get());
     }
   }
 
-  /** One full wave leaves a copy of a slow task no slot until another task has ended; then it gets one, and ends first. */
+  /**
+   * One full wave leaves a copy of a slow task no slot until another task has ended; then it gets
+   * one, and ends first.
+   */
   @Test
   @Order(10)
   void aSlowTaskIsCopiedOnceTheWaveHasASlotFree() throws Exception {
@@ -336,26 +431,36 @@ class RealJobsTest {
     job.getConfiguration().setBoolean("mapreduce.map.speculative", true);
     job.getConfiguration().setInt("mapreduce.task.progress-report.interval", 500);
     assertTrue(job.waitForCompletion(false));
-    assertEquals(cluster.slots() + 1, job.getCounters().findCounter(JobCounter.TOTAL_LAUNCHED_MAPS).getValue());
-    // One copy was launched, so one attempt was killed. On a busy machine this counter was seen at 2 for it.
+    assertEquals(
+        cluster.slots() + 1,
+        job.getCounters().findCounter(JobCounter.TOTAL_LAUNCHED_MAPS).getValue());
+    // One copy was launched, so one attempt was killed. On a busy machine this counter was seen at
+    // 2 for it.
     assertNotEquals(0, job.getCounters().findCounter(JobCounter.NUM_KILLED_MAPS).getValue());
     assertEveryLineOnce("/slow-once");
     List<long[]> spans = JobRun.mapSpans(job, cluster);
     long copyStarted = spans.stream().mapToLong(span -> span[0]).max().orElseThrow();
     long firstEnded = spans.stream().mapToLong(span -> span[1]).min().orElseThrow();
-    assertTrue(copyStarted >= firstEnded, "a copy started " + (firstEnded - copyStarted) + " ms before a task had ended");
+    assertTrue(
+        copyStarted >= firstEnded,
+        "a copy started " + (firstEnded - copyStarted) + " ms before a task had ended");
   }
 
   /** Passes keys on, slowly enough for two jobs to meet. */
-  public static final class KeyMapper extends Mapper<LongWritable, Text, LongWritable, NullWritable> {
+  public static final class KeyMapper
+      extends Mapper<LongWritable, Text, LongWritable, NullWritable> {
     @Override
-    protected void map(LongWritable key, Text value, Context context) throws java.io.IOException, InterruptedException {
+    protected void map(LongWritable key, Text value, Context context)
+        throws java.io.IOException, InterruptedException {
       Thread.sleep(20);
       context.write(key, NullWritable.get());
     }
   }
 
-  /** Each plans for the whole cluster, so one waits for the other's containers; both end, and with all records. */
+  /**
+   * Each plans for the whole cluster, so one waits for the other's containers; both end, and with
+   * all records.
+   */
   @Test
   @Order(11)
   void twoJobsAtOnceBothEnd() throws Exception {
@@ -372,7 +477,8 @@ class RealJobsTest {
   /** Removes a file of the input once the splits are made. */
   public static final class GoneAfterPlanning extends CoalescingInputFormat<LongWritable, Text> {
     @Override
-    public List<org.apache.hadoop.mapreduce.InputSplit> getSplits(org.apache.hadoop.mapreduce.JobContext context)
+    public List<org.apache.hadoop.mapreduce.InputSplit> getSplits(
+        org.apache.hadoop.mapreduce.JobContext context)
         throws java.io.IOException, InterruptedException {
       List<org.apache.hadoop.mapreduce.InputSplit> splits = super.getSplits(context);
       org.apache.hadoop.fs.Path gone = new org.apache.hadoop.fs.Path("/going/f7");

@@ -4,10 +4,15 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 
-/** A chart as SVG: lines, bars or spans over two linear axes. Colours are also told apart by the legend's words. */
+/**
+ * A chart as SVG: lines, bars or spans over two linear axes. Colours are also told apart by the
+ * legend's words.
+ */
 final class Chart {
   private static final String[] COLOURS = {
-      "#1f6f8b", "#c8553d", "#5b8c3a", "#8a5a9e", "#c99700", "#3d5a80", "#a23b72", "#6b705c", "#2a9d8f", "#7f4f24"};
+    "#1f6f8b", "#c8553d", "#5b8c3a", "#8a5a9e", "#c99700", "#3d5a80", "#a23b72", "#6b705c",
+    "#2a9d8f", "#7f4f24"
+  };
   private static final int WIDTH = 460;
   private static final int HEIGHT = 260;
   private static final int LEFT = 56;
@@ -44,7 +49,9 @@ final class Chart {
   }
 
   Chart line(String name, int colour, double[] xs, double[] ys) {
-    body.append("<polyline fill='none' stroke-width='2' stroke='").append(colour(colour)).append("' points='");
+    body.append("<polyline fill='none' stroke-width='2' stroke='")
+        .append(colour(colour))
+        .append("' points='");
     for (int i = 0; i < xs.length; i++) body.append(f("%.1f,%.1f ", x(xs[i]), y(ys[i])));
     body.append("'/>\n");
     legend.add(f("<tspan fill='%s'>%s</tspan>", colour(colour), name));
@@ -52,9 +59,14 @@ final class Chart {
   }
 
   Chart bar(int colour, double from, double to, double value, String label) {
-    body.append(f("<rect fill='%s' x='%.1f' y='%.1f' width='%.1f' height='%.1f'/>", colour(colour), x(from), y(value),
-        x(to) - x(from), y(0) - y(value)));
-    body.append(f("<text x='%.1f' y='%.1f' text-anchor='middle'>%s</text>\n", x((from + to) / 2), y(value) - 3, label));
+    body.append(
+        f(
+            "<rect fill='%s' x='%.1f' y='%.1f' width='%.1f' height='%.1f'/>",
+            colour(colour), x(from), y(value), x(to) - x(from), y(0) - y(value)));
+    body.append(
+        f(
+            "<text x='%.1f' y='%.1f' text-anchor='middle'>%s</text>\n",
+            x((from + to) / 2), y(value) - 3, label));
     return this;
   }
 
@@ -64,32 +76,47 @@ final class Chart {
   }
 
   Chart tick(double at, String label) {
-    body.append(f("<text x='%.1f' y='%d' text-anchor='middle'>%s</text>\n", x(at), HEIGHT - BOTTOM + 14, label));
+    body.append(
+        f(
+            "<text x='%.1f' y='%d' text-anchor='middle'>%s</text>\n",
+            x(at), HEIGHT - BOTTOM + 14, label));
     return this;
   }
 
   /** Thin horizontal spans {row, from, to}, all of one colour. */
   Chart spans(int colour, List<double[]> spans) {
     StringBuilder path = new StringBuilder();
-    for (double[] span : spans) path.append(f("M%.1f %.1fH%.1f", x(span[1]), y(span[0]), x(span[2])));
+    for (double[] span : spans)
+      path.append(f("M%.1f %.1fH%.1f", x(span[1]), y(span[0]), x(span[2])));
     body.append(f("<path stroke='%s' stroke-width='0.4' d='%s'/>\n", colour(colour), path));
     return this;
   }
 
   String svg(boolean xTicks) {
-    StringBuilder svg = new StringBuilder(f("<svg viewBox='0 0 %d %d' width='%d' height='%d' role='img' aria-label='%s'>\n",
-        WIDTH, HEIGHT, WIDTH, HEIGHT, title));
+    StringBuilder svg =
+        new StringBuilder(
+            f(
+                "<svg viewBox='0 0 %d %d' width='%d' height='%d' role='img' aria-label='%s'>\n",
+                WIDTH, HEIGHT, WIDTH, HEIGHT, title));
     svg.append(f("<text class='t' x='%d' y='14'>%s</text>\n", LEFT, title));
     for (int i = 0; i <= 4; i++) {
-      svg.append(f("<line class='g' x1='%d' x2='%d' y1='%.1f' y2='%.1f'/>", LEFT, WIDTH - RIGHT, y(yMax * i / 4),
-          y(yMax * i / 4)));
-      svg.append(f("<text x='%d' y='%.1f' text-anchor='end'>%s</text>\n", LEFT - 4, y(yMax * i / 4) + 4, number(yMax * i / 4)));
+      svg.append(
+          f(
+              "<line class='g' x1='%d' x2='%d' y1='%.1f' y2='%.1f'/>",
+              LEFT, WIDTH - RIGHT, y(yMax * i / 4), y(yMax * i / 4)));
+      svg.append(
+          f(
+              "<text x='%d' y='%.1f' text-anchor='end'>%s</text>\n",
+              LEFT - 4, y(yMax * i / 4) + 4, number(yMax * i / 4)));
       if (xTicks) tick(xMax * i / 4, number(xMax * i / 4));
     }
     svg.append(body);
     svg.append(f("<text x='%d' y='%d'>%s</text>", LEFT, HEIGHT - 8, xName));
     svg.append(f("<text x='%d' y='%d'>%s</text>", 2, 26, yName));
-    svg.append(f("<text x='%d' y='%d' text-anchor='end'>%s</text>\n", WIDTH - RIGHT, HEIGHT - 8, String.join("  ", legend)));
+    svg.append(
+        f(
+            "<text x='%d' y='%d' text-anchor='end'>%s</text>\n",
+            WIDTH - RIGHT, HEIGHT - 8, String.join("  ", legend)));
     return svg.append("</svg>\n").toString();
   }
 

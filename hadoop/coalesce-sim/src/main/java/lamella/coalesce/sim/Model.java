@@ -6,15 +6,19 @@ import java.util.PriorityQueue;
 import java.util.Random;
 
 /**
- * The discrete-event model: nodes report in every heartbeat and are offered to jobs, one container each time; a container
- * starts, reads its blocks through its node's disk, and frees its slot; reducers start after some maps and shuffle through one
- * shared bottleneck.
+ * The discrete-event model: nodes report in every heartbeat and are offered to jobs, one container
+ * each time; a container starts, reads its blocks through its node's disk, and frees its slot;
+ * reducers start after some maps and shuffle through one shared bottleneck.
  *
- * <p>D1: a node never runs more containers than it has slots. D2: a disk's readers share it fairly, none faster than it
- * computes. D3: map output can be shuffled once its map has ended, not before. D4: everything follows from the seed.
+ * <p>D1: a node never runs more containers than it has slots. D2: a disk's readers share it fairly,
+ * none faster than it computes. D3: map output can be shuffled once its map has ended, not before.
+ * D4: everything follows from the seed.
  */
 final class Model {
-  enum Sharing { FAIR, FIFO }
+  enum Sharing {
+    FAIR,
+    FIFO
+  }
 
   /** A map's or reducer's life, for the figures. */
   record Span(int job, boolean map, int node, double start, double end, boolean local) {}
@@ -34,7 +38,7 @@ final class Model {
     int offersDeclined;
     double shuffleReadyMb;
     double shuffledMb;
-    int fetchers;  // reducers that have started up
+    int fetchers; // reducers that have started up
     boolean reducing;
     double finished = -1;
 
@@ -76,7 +80,7 @@ final class Model {
     final Span begun;
     int block = -1;
     double leftMb;
-    double rateMax;  // of input, by computing or by network
+    double rateMax; // of input, by computing or by network
     double rate;
 
     Reader(Job job, Splitter.Split split, Span begun) {
@@ -89,7 +93,9 @@ final class Model {
   private record Event(double time, long order, Runnable action) implements Comparable<Event> {
     @Override
     public int compareTo(Event other) {
-      return time != other.time ? Double.compare(time, other.time) : Long.compare(order, other.order);
+      return time != other.time
+          ? Double.compare(time, other.time)
+          : Long.compare(order, other.order);
     }
   }
 
@@ -115,7 +121,9 @@ final class Model {
     random = new Random(seed);
     List<Double> speeds = new ArrayList<>();
     for (int n = 0; n < nodes.length; n++) {
-      speeds.add(Constants.DISK_MB_PER_S * (1 - (1 - Constants.DISK_SLOWEST_SHARE) * n / (nodes.length - 1)));
+      speeds.add(
+          Constants.DISK_MB_PER_S
+              * (1 - (1 - Constants.DISK_SLOWEST_SHARE) * n / (nodes.length - 1)));
     }
     java.util.Collections.shuffle(speeds, random);
     for (int n = 0; n < nodes.length; n++) nodes[n] = new Node(n, speeds.get(n));
@@ -146,9 +154,13 @@ final class Model {
   }
 
   private void offer(Node node) {
-    List<Job> candidates = new ArrayList<>(jobs.stream().filter(job -> job.isRunning(now)).toList());
+    List<Job> candidates =
+        new ArrayList<>(jobs.stream().filter(job -> job.isRunning(now)).toList());
     if (sharing == Sharing.FAIR) {
-      candidates.sort((a, b) -> Integer.compare(a.mapsRunning + a.reducersRunning, b.mapsRunning + b.reducersRunning));
+      candidates.sort(
+          (a, b) ->
+              Integer.compare(
+                  a.mapsRunning + a.reducersRunning, b.mapsRunning + b.reducersRunning));
     }
     for (Job job : candidates) {
       if (wantsReducer(job, candidates.size())) {
@@ -185,16 +197,22 @@ final class Model {
   }
 
   private void startMap(Job job, Splitter.Split split, Node node) {
-    node.slotsFree--;  // D1: an offer is made only where a slot is free
+    node.slotsFree--; // D1: an offer is made only where a slot is free
     job.mapsRunning++;
-    Reader reader = new Reader(job, split, new Span(job.number, true, node.number, now, 0, split.preferred()[node.number]));
+    Reader reader =
+        new Reader(
+            job,
+            split,
+            new Span(job.number, true, node.number, now, 0, split.preferred()[node.number]));
     double delay = Constants.SCHEDULING_S - Constants.HEARTBEAT_S / 2 + Constants.CONTAINER_START_S;
-    at(now + delay, () -> {
-      settle(node);
-      node.readers.add(reader);
-      nextBlock(reader, node);
-      share(node);
-    });
+    at(
+        now + delay,
+        () -> {
+          settle(node);
+          node.readers.add(reader);
+          nextBlock(reader, node);
+          share(node);
+        });
   }
 
   private void nextBlock(Reader reader, Node node) {
@@ -215,7 +233,10 @@ final class Model {
     node.updated = now;
   }
 
-  /** Keeps D2: equal parts of the disk, and what one cannot use goes to the others. Then waits for the first to end a block. */
+  /**
+   * Keeps D2: equal parts of the disk, and what one cannot use goes to the others. Then waits for
+   * the first to end a block.
+   */
   private void share(Node node) {
     List<Reader> open = new ArrayList<>(node.readers);
     open.sort((a, b) -> Double.compare(need(a), need(b)));
@@ -230,9 +251,11 @@ final class Model {
     }
     long version = ++node.version;
     if (!open.isEmpty()) {
-      at(now + first, () -> {
-        if (version == node.version) blocksEnded(node);
-      });
+      at(
+          now + first,
+          () -> {
+            if (version == node.version) blocksEnded(node);
+          });
     }
   }
 
@@ -259,9 +282,11 @@ final class Model {
     node.slotsFree++;
     job.mapsRunning--;
     job.mapsDone++;
-    spans.add(new Span(job.number, true, node.number, reader.begun.start(), now, reader.begun.local()));
+    spans.add(
+        new Span(job.number, true, node.number, reader.begun.start(), now, reader.begun.local()));
     settleShuffle();
-    for (double mb : reader.split.blockMb()) job.shuffleReadyMb += mb * job.app.outputShare();  // keeps D3
+    for (double mb : reader.split.blockMb())
+      job.shuffleReadyMb += mb * job.app.outputShare(); // keeps D3
     shuffleOn();
   }
 
@@ -269,18 +294,21 @@ final class Model {
     node.slotsFree--;
     job.reducersRunning++;
     reducerPlaces.add(new Place(job, node, now));
-    at(now + Constants.SCHEDULING_S + Constants.CONTAINER_START_S, () -> {
-      settleShuffle();
-      job.fetchers++;
-      shuffleOn();
-    });
+    at(
+        now + Constants.SCHEDULING_S + Constants.CONTAINER_START_S,
+        () -> {
+          settleShuffle();
+          job.fetchers++;
+          shuffleOn();
+        });
   }
 
   private void settleShuffle() {
     double elapsed = now - shuffleUpdated;
     List<Job> active = fetching();
     for (Job job : active) {
-      double mb = Math.min(job.shuffleReadyMb, elapsed * Constants.SHUFFLE_MB_PER_S / active.size());
+      double mb =
+          Math.min(job.shuffleReadyMb, elapsed * Constants.SHUFFLE_MB_PER_S / active.size());
       job.shuffleReadyMb -= mb;
       if (job.shuffleReadyMb < 1e-6) job.shuffleReadyMb = 0;
       job.shuffledMb += mb;
@@ -297,7 +325,10 @@ final class Model {
   /** Waits for the first job to have caught up, and lets those that have everything reduce. */
   private void shuffleOn() {
     for (Job job : jobs) {
-      boolean all = job.mapsDone == job.mapCount && job.shuffleReadyMb <= 0 && job.fetchers == job.app.reducers();
+      boolean all =
+          job.mapsDone == job.mapCount
+              && job.shuffleReadyMb <= 0
+              && job.fetchers == job.app.reducers();
       if (!all || job.reducing) continue;
       job.reducing = true;
       at(now + job.app.reduceSecondsPerGb() * job.shuffledMb / 1024, () -> finish(job));
@@ -306,11 +337,13 @@ final class Model {
     long version = ++shuffleVersion;
     double least = active.stream().mapToDouble(job -> job.shuffleReadyMb).min().orElse(-1);
     if (least < 0) return;
-    at(now + least * active.size() / Constants.SHUFFLE_MB_PER_S + 1e-6, () -> {
-      if (version != shuffleVersion) return;
-      settleShuffle();
-      shuffleOn();
-    });
+    at(
+        now + least * active.size() / Constants.SHUFFLE_MB_PER_S + 1e-6,
+        () -> {
+          if (version != shuffleVersion) return;
+          settleShuffle();
+          shuffleOn();
+        });
   }
 
   private void finish(Job job) {
@@ -325,7 +358,9 @@ final class Model {
 
   double localShare() {
     long maps = spans.stream().filter(Span::map).count();
-    return maps == 0 ? 1 : (double) spans.stream().filter(span -> span.map() && span.local()).count() / maps;
+    return maps == 0
+        ? 1
+        : (double) spans.stream().filter(span -> span.map() && span.local()).count() / maps;
   }
 
   double averageSeconds() {

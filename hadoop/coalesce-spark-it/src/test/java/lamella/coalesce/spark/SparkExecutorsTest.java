@@ -30,8 +30,8 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
- * Spark with executors of their own processes, which get the coalescing classes only as {@code --jars} would give them, and a
- * shape that is asked of Spark itself.
+ * Spark with executors of their own processes, which get the coalescing classes only as {@code
+ * --jars} would give them, and a shape that is asked of Spark itself.
  */
 class SparkExecutorsTest {
   private static final int FILES = 300;
@@ -65,10 +65,18 @@ class SparkExecutorsTest {
     Collections.sort(expected);
     Path jar = Path.of("..", "coalesce-yarn", "target", "lamella-coalesce-0.1.0-all.jar");
     assertTrue(Files.exists(jar), jar + " is missing: run maven's package phase");
-    spark = new JavaSparkContext(new SparkConf().setMaster("local-cluster[2,2,512]").setAppName("executors")
-        .set("spark.ui.enabled", "false").set("spark.driver.bindAddress", "127.0.0.1").set("spark.driver.host", "127.0.0.1")
-        .set("spark.executor.memory", "512m").set("spark.cores.max", "4")
-        .set("spark.scheduler.minRegisteredResourcesRatio", "1.0").setJars(new String[] {jar.toString()}));
+    spark =
+        new JavaSparkContext(
+            new SparkConf()
+                .setMaster("local-cluster[2,2,512]")
+                .setAppName("executors")
+                .set("spark.ui.enabled", "false")
+                .set("spark.driver.bindAddress", "127.0.0.1")
+                .set("spark.driver.host", "127.0.0.1")
+                .set("spark.executor.memory", "512m")
+                .set("spark.cores.max", "4")
+                .set("spark.scheduler.minRegisteredResourcesRatio", "1.0")
+                .setJars(new String[] {jar.toString()}));
     // Executors come when they are needed or ready; the first job waits for all of them.
     spark.textFile(input.toString(), 4).count();
   }
@@ -89,12 +97,17 @@ class SparkExecutorsTest {
   }
 
   /** By Spark to files, and read from there: executors know none of the test's classes. */
-  private static List<String> written(JavaPairRDD<LongWritable, Text> records, String name) throws Exception {
+  private static List<String> written(JavaPairRDD<LongWritable, Text> records, String name)
+      throws Exception {
     records.saveAsHadoopFile(
-        folder.resolve(name).toUri().toString(), LongWritable.class, Text.class, TextOutputFormat.class);
+        folder.resolve(name).toUri().toString(),
+        LongWritable.class,
+        Text.class,
+        TextOutputFormat.class);
     List<String> lines = new ArrayList<>();
     try (Stream<Path> parts = Files.list(folder.resolve(name))) {
-      for (Path part : parts.filter(path -> path.getFileName().toString().startsWith("part-")).toList()) {
+      for (Path part :
+          parts.filter(path -> path.getFileName().toString().startsWith("part-")).toList()) {
         Files.readAllLines(part).forEach(line -> lines.add(line.substring(line.indexOf('\t') + 1)));
       }
     }
@@ -105,11 +118,15 @@ class SparkExecutorsTest {
   @Test
   @SuppressWarnings("unchecked")
   void theShapeIsTheExecutors() throws Exception {
-    JavaPairRDD<LongWritable, Text> records = spark.newAPIHadoopFile(input(),
-        (Class<lamella.coalesce.mapreduce.CoalescingInputFormat<LongWritable, Text>>)
-            (Class<?>) lamella.coalesce.mapreduce.CoalescingInputFormat.class,
-        LongWritable.class, Text.class, conf());
-    assertEquals(4, records.getNumPartitions());  // two executors of two cores
+    JavaPairRDD<LongWritable, Text> records =
+        spark.newAPIHadoopFile(
+            input(),
+            (Class<lamella.coalesce.mapreduce.CoalescingInputFormat<LongWritable, Text>>)
+                (Class<?>) lamella.coalesce.mapreduce.CoalescingInputFormat.class,
+            LongWritable.class,
+            Text.class,
+            conf());
+    assertEquals(4, records.getNumPartitions()); // two executors of two cores
     assertEquals(expected, written(records, "out-new"));
   }
 
@@ -124,22 +141,36 @@ class SparkExecutorsTest {
   @SuppressWarnings("unchecked")
   private static JavaPairRDD<LongWritable, Text> hadoopFile(JobConf conf) {
     org.apache.hadoop.mapred.FileInputFormat.setInputPaths(conf, input());
-    return spark.hadoopRDD(conf,
+    return spark.hadoopRDD(
+        conf,
         (Class<lamella.coalesce.mapred.CoalescingInputFormat<LongWritable, Text>>)
             (Class<?>) lamella.coalesce.mapred.CoalescingInputFormat.class,
-        LongWritable.class, Text.class, 2);
+        LongWritable.class,
+        Text.class,
+        2);
   }
 
   /** What SparkContext.newAPIHadoopFile of PySpark calls, with strings and a dictionary. */
   @Test
   void pythonsCallWorks() {
     HashMap<String, String> conf = new HashMap<>(Map.of(Settings.SPLIT_BYTES_MIN, "0"));
-    JavaRDD<byte[]> pickled = PythonRDD.newAPIHadoopFile(spark, input(), "lamella.coalesce.mapreduce.CoalescingInputFormat",
-        "org.apache.hadoop.io.LongWritable", "org.apache.hadoop.io.Text", null, null, conf, 10);
+    JavaRDD<byte[]> pickled =
+        PythonRDD.newAPIHadoopFile(
+            spark,
+            input(),
+            "lamella.coalesce.mapreduce.CoalescingInputFormat",
+            "org.apache.hadoop.io.LongWritable",
+            "org.apache.hadoop.io.Text",
+            null,
+            null,
+            conf,
+            10);
     assertEquals(4, pickled.getNumPartitions());
     StringBuilder all = new StringBuilder();
-    for (byte[] bytes : pickled.collect()) all.append(new String(bytes, StandardCharsets.ISO_8859_1));
-    for (String line : List.of(expected.get(0), expected.get(expected.size() - 1))) assertTrue(all.indexOf(line) >= 0, line);
+    for (byte[] bytes : pickled.collect())
+      all.append(new String(bytes, StandardCharsets.ISO_8859_1));
+    for (String line : List.of(expected.get(0), expected.get(expected.size() - 1)))
+      assertTrue(all.indexOf(line) >= 0, line);
   }
 
   /** What it gains: printed, never asserted in seconds. */
@@ -155,8 +186,9 @@ class SparkExecutorsTest {
       JavaPairRDD<LongWritable, Text> coalesced = hadoopFile(new JobConf(conf()));
       assertEquals(expected.size(), coalesced.count());
       ms[1] = (System.nanoTime() - started) / 1_000_000;
-      System.out.printf("spark, %d small files: textFile %d tasks %d ms, coalesced %d tasks %d ms%n", FILES, plain, ms[0],
-          coalesced.getNumPartitions(), ms[1]);
+      System.out.printf(
+          "spark, %d small files: textFile %d tasks %d ms, coalesced %d tasks %d ms%n",
+          FILES, plain, ms[0], coalesced.getNumPartitions(), ms[1]);
       assertTrue(plain >= FILES && coalesced.getNumPartitions() == 4);
     }
   }

@@ -42,21 +42,37 @@ class SparkReadsCoalescedTest {
     Configuration conf = new Configuration();
     conf.setLong("dfs.blocksize", 1 << 20);
     conf.setInt("dfs.replication", 2);
-    dfs = new MiniDFSCluster.Builder(conf).numDataNodes(3).hosts(new String[] {"spark1", "spark2", "spark3"}).build();
+    dfs =
+        new MiniDFSCluster.Builder(conf)
+            .numDataNodes(3)
+            .hosts(new String[] {"spark1", "spark2", "spark3"})
+            .build();
     dfs.waitActive();
     FileSystem fs = dfs.getFileSystem();
     input = dfs.getURI() + "/input";
     try (OutputStream out = fs.create(new Path("/input/a.txt"))) {
       for (int i = 0; i < 600_000; i++) {
-        out.write(("line " + i * 7919L % 600_011 + " of the input file\n").getBytes(StandardCharsets.UTF_8));
+        out.write(
+            ("line " + i * 7919L % 600_011 + " of the input file\n")
+                .getBytes(StandardCharsets.UTF_8));
       }
     }
     try (OutputStream out = new GZIPOutputStream(fs.create(new Path("/input/b.txt.gz")))) {
-      for (int i = 0; i < 50_000; i++) out.write(("packed " + i + "\n").getBytes(StandardCharsets.UTF_8));
+      for (int i = 0; i < 50_000; i++)
+        out.write(("packed " + i + "\n").getBytes(StandardCharsets.UTF_8));
     }
-    spark = new JavaSparkContext(new SparkConf().setMaster("local[2]").setAppName("coalesced")
-        .set("spark.ui.enabled", "false").set("spark.driver.bindAddress", "127.0.0.1").set("spark.driver.host", "127.0.0.1"));
-    expected = lines(spark.newAPIHadoopFile(input, TextInputFormat.class, LongWritable.class, Text.class, conf()));
+    spark =
+        new JavaSparkContext(
+            new SparkConf()
+                .setMaster("local[2]")
+                .setAppName("coalesced")
+                .set("spark.ui.enabled", "false")
+                .set("spark.driver.bindAddress", "127.0.0.1")
+                .set("spark.driver.host", "127.0.0.1"));
+    expected =
+        lines(
+            spark.newAPIHadoopFile(
+                input, TextInputFormat.class, LongWritable.class, Text.class, conf()));
   }
 
   @AfterAll
@@ -68,7 +84,7 @@ class SparkReadsCoalescedTest {
   private static Configuration conf(String... pairs) {
     Configuration conf = new Configuration(spark.hadoopConfiguration());
     conf.set(Settings.NODES, NODES);
-    conf.set(Settings.SPLIT_BYTES_MIN, "0");  // blocks are a hundredth of the usual ones
+    conf.set(Settings.SPLIT_BYTES_MIN, "0"); // blocks are a hundredth of the usual ones
     for (int i = 0; i < pairs.length; i += 2) conf.set(pairs[i], pairs[i + 1]);
     return conf;
   }
@@ -77,8 +93,11 @@ class SparkReadsCoalescedTest {
   @SuppressWarnings("unchecked")
   private static JavaPairRDD<LongWritable, Text> coalesced(Configuration conf) {
     return spark.newAPIHadoopFile(
-        input, (Class<CoalescingInputFormat<LongWritable, Text>>) (Class<?>) CoalescingInputFormat.class, LongWritable.class,
-        Text.class, conf);
+        input,
+        (Class<CoalescingInputFormat<LongWritable, Text>>) (Class<?>) CoalescingInputFormat.class,
+        LongWritable.class,
+        Text.class,
+        conf);
   }
 
   private static List<String> lines(JavaPairRDD<LongWritable, Text> records) {
@@ -97,9 +116,11 @@ class SparkReadsCoalescedTest {
   @Test
   void maximumMakesAPartitionASlotWhereItsBlocksAre() {
     JavaPairRDD<LongWritable, Text> plain =
-        spark.newAPIHadoopFile(input, TextInputFormat.class, LongWritable.class, Text.class, conf());
+        spark.newAPIHadoopFile(
+            input, TextInputFormat.class, LongWritable.class, Text.class, conf());
     JavaPairRDD<LongWritable, Text> records = coalesced(conf(Settings.SCHEME, "maximum"));
-    assertTrue(plain.getNumPartitions() > 16, plain.getNumPartitions() + " partitions without coalescing");
+    assertTrue(
+        plain.getNumPartitions() > 16, plain.getNumPartitions() + " partitions without coalescing");
     assertTrue(records.getNumPartitions() <= 12, records.getNumPartitions() + " partitions");
     int placed = 0;
     for (var partition : records.rdd().partitions()) {
@@ -110,8 +131,12 @@ class SparkReadsCoalescedTest {
 
   @Test
   void badSettingsAreToldBeforeAnythingRuns() {
-    Exception e = assertThrows(Exception.class,
-        () -> coalesced(conf(Settings.SCHEME, "maximum", Settings.SLOTS_PER_NODE, "0")).getNumPartitions());
+    Exception e =
+        assertThrows(
+            Exception.class,
+            () ->
+                coalesced(conf(Settings.SCHEME, "maximum", Settings.SLOTS_PER_NODE, "0"))
+                    .getNumPartitions());
     assertTrue(e.getMessage().contains(Settings.SLOTS_PER_NODE), e.getMessage());
   }
 }

@@ -6,10 +6,11 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.yarn.conf.YarnConfiguration;
 
 /**
- * What YARN's scheduler counts when it looks for room: the Fair Scheduler memory and vcores; the Capacity Scheduler, which is the
- * default, what its resource calculator counts, by default memory alone; the FIFO Scheduler memory alone. No call tells a client
- * the resource manager's calculator, so this reads what the client knows: the job's configuration and capacity-scheduler.xml in
- * its class path. {@link Settings#SLOTS_VCORES} says it where the client knows wrongly.
+ * What YARN's scheduler counts when it looks for room: the Fair Scheduler memory and vcores; the
+ * Capacity Scheduler, which is the default, what its resource calculator counts, by default memory
+ * alone; the FIFO Scheduler memory alone. No call tells a client the resource manager's calculator,
+ * so this reads what the client knows: the job's configuration and capacity-scheduler.xml in its
+ * class path. {@link Settings#SLOTS_VCORES} says it where the client knows wrongly.
  */
 final class Scheduler {
   private static final String CALCULATOR = "yarn.scheduler.capacity.resource-calculator";
@@ -29,7 +30,8 @@ final class Scheduler {
         return false;
       default:
         if (isFair(conf)) return true;
-        return scheduler(conf).endsWith(".CapacityScheduler") && calculator(conf).endsWith(".DominantResourceCalculator");
+        return scheduler(conf).endsWith(".CapacityScheduler")
+            && calculator(conf).endsWith(".DominantResourceCalculator");
     }
   }
 

@@ -12,7 +12,10 @@ import org.apache.hadoop.yarn.api.records.NodeState;
 import org.apache.hadoop.yarn.client.api.YarnClient;
 import org.apache.hadoop.yarn.exceptions.YarnException;
 
-/** Asks YARN's resource manager for its running nodes. What they hold of a job, {@link YarnShape} computes. */
+/**
+ * Asks YARN's resource manager for its running nodes. What they hold of a job, {@link YarnShape}
+ * computes.
+ */
 public final class YarnShapeProvider implements ShapeProvider {
   @Override
   public String name() {
@@ -32,8 +35,11 @@ public final class YarnShapeProvider implements ShapeProvider {
       List<NodeReport> reports = client.getNodeReports(NodeState.RUNNING);
       List<YarnShape.Room> rooms = new ArrayList<>();
       for (NodeReport report : reports) {
-        rooms.add(new YarnShape.Room(
-            report.getNodeId().getHost(), report.getCapability().getMemorySize(), report.getCapability().getVirtualCores()));
+        rooms.add(
+            new YarnShape.Room(
+                report.getNodeId().getHost(),
+                report.getCapability().getMemorySize(),
+                report.getCapability().getVirtualCores()));
       }
       return YarnShape.of(rooms, conf);
     } catch (YarnException e) {

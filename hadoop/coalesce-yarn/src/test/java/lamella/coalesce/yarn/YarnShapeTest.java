@@ -26,7 +26,10 @@ class YarnShapeTest {
   }
 
   private static final List<YarnShape.Room> THREE =
-      List.of(new YarnShape.Room("a", 1024, 8), new YarnShape.Room("b", 1024, 8), new YarnShape.Room("c", 1024, 8));
+      List.of(
+          new YarnShape.Room("a", 1024, 8),
+          new YarnShape.Room("b", 1024, 8),
+          new YarnShape.Room("c", 1024, 8));
 
   @Test
   void theApplicationMastersSlotIsReserved() throws IOException {
@@ -38,8 +41,18 @@ class YarnShapeTest {
   @Test
   void aSmallApplicationMasterMayDisplaceNothing() throws IOException {
     List<YarnShape.Room> rooms = List.of(new YarnShape.Room("a", 1400, 8));
-    assertEquals(1, YarnShape.of(rooms, conf("mapreduce.map.memory.mb", "1024", "yarn.scheduler.minimum-allocation-mb", "128",
-        "yarn.app.mapreduce.am.resource.mb", "256")).slots());
+    assertEquals(
+        1,
+        YarnShape.of(
+                rooms,
+                conf(
+                    "mapreduce.map.memory.mb",
+                    "1024",
+                    "yarn.scheduler.minimum-allocation-mb",
+                    "128",
+                    "yarn.app.mapreduce.am.resource.mb",
+                    "256"))
+            .slots());
   }
 
   @Test
@@ -50,23 +63,40 @@ class YarnShapeTest {
     String scheduler = "yarn.resourcemanager.scheduler.class";
     String fair = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.fair.FairScheduler";
     String fifo = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.fifo.FifoScheduler";
-    assertEquals(15, YarnShape.of(rooms, conf()).slots());  // the Capacity Scheduler's default counts memory alone
+    assertEquals(
+        15,
+        YarnShape.of(rooms, conf())
+            .slots()); // the Capacity Scheduler's default counts memory alone
     assertEquals(15, YarnShape.of(rooms, conf(scheduler, fifo, calculator, dominant)).slots());
-    assertEquals(2, YarnShape.of(rooms, conf(calculator, dominant)).slots());  // 3 vcores, one of them the master's
-    assertEquals(2, YarnShape.of(rooms, conf(scheduler, fair, "yarn.scheduler.increment-allocation-mb", "512")).slots());
+    assertEquals(
+        2,
+        YarnShape.of(rooms, conf(calculator, dominant))
+            .slots()); // 3 vcores, one of them the master's
+    assertEquals(
+        2,
+        YarnShape.of(rooms, conf(scheduler, fair, "yarn.scheduler.increment-allocation-mb", "512"))
+            .slots());
     assertEquals(2, YarnShape.of(rooms, conf(Settings.SLOTS_VCORES, "count")).slots());
-    assertEquals(15, YarnShape.of(rooms, conf(calculator, dominant, Settings.SLOTS_VCORES, "ignore")).slots());
-    assertThrows(InvalidSettingException.class, () -> YarnShape.of(rooms, conf(Settings.SLOTS_VCORES, "yes")));
+    assertEquals(
+        15,
+        YarnShape.of(rooms, conf(calculator, dominant, Settings.SLOTS_VCORES, "ignore")).slots());
+    assertThrows(
+        InvalidSettingException.class,
+        () -> YarnShape.of(rooms, conf(Settings.SLOTS_VCORES, "yes")));
   }
 
   @Test
-  void theCapacitySchedulersFileIsRead(@org.junit.jupiter.api.io.TempDir java.nio.file.Path folder) throws Exception {
-    java.nio.file.Files.writeString(folder.resolve("capacity-scheduler.xml"), "<configuration><property><name>"
-        + "yarn.scheduler.capacity.resource-calculator</name><value>"
-        + "org.apache.hadoop.yarn.util.resource.DominantResourceCalculator</value></property></configuration>");
+  void theCapacitySchedulersFileIsRead(@org.junit.jupiter.api.io.TempDir java.nio.file.Path folder)
+      throws Exception {
+    java.nio.file.Files.writeString(
+        folder.resolve("capacity-scheduler.xml"),
+        "<configuration><property><name>yarn.scheduler.capacity.resource-calculator</name><value>"
+            + "org.apache.hadoop.yarn.util.resource.DominantResourceCalculator"
+            + "</value></property></configuration>");
     Configuration conf = conf();
     try (java.net.URLClassLoader loader =
-        new java.net.URLClassLoader(new java.net.URL[] {folder.toUri().toURL()}, getClass().getClassLoader())) {
+        new java.net.URLClassLoader(
+            new java.net.URL[] {folder.toUri().toURL()}, getClass().getClassLoader())) {
       conf.setClassLoader(loader);
       assertEquals(2, YarnShape.of(List.of(new YarnShape.Room("a", 8192, 3)), conf).slots());
     }
@@ -77,24 +107,48 @@ class YarnShapeTest {
     List<YarnShape.Room> rooms = List.of(new YarnShape.Room("a", 8192, 8));
     Configuration conf = conf("mapreduce.map.java.opts", "-Xmx1600m");
     conf.unset("mapreduce.map.memory.mb");
-    assertEquals(3, YarnShape.of(rooms, conf).slots());  // 1600 / 0.8 = 2000, rounded up to 2048; the master takes of one
+    assertEquals(
+        3,
+        YarnShape.of(rooms, conf)
+            .slots()); // 1600 / 0.8 = 2000, rounded up to 2048; the master takes of one
     conf.set("mapreduce.map.memory.mb", "-1");
     assertEquals(3, YarnShape.of(rooms, conf).slots());
     conf.unset("mapreduce.map.java.opts");
-    assertEquals(7, YarnShape.of(rooms, conf).slots());  // Hadoop's 1024
+    assertEquals(7, YarnShape.of(rooms, conf).slots()); // Hadoop's 1024
   }
 
   @Test
   void theNewerResourceKeysComeFirst() throws IOException {
     assertEquals(2, YarnShape.of(THREE, conf("mapreduce.map.resource.memory-mb", "1024")).slots());
     assertEquals(2, YarnShape.of(THREE, conf("mapreduce.map.resource.memory", "1Gi")).slots());
-    assertEquals(5, YarnShape.of(THREE, conf("mapreduce.map.memory.mb", "1024", "mapreduce.map.resource.memory-mb", "500")).slots());
-    assertEquals(4, YarnShape.of(THREE, conf("yarn.app.mapreduce.am.resource.memory-mb", "1Gi")).slots());
-    assertEquals(3, YarnShape.of(THREE, conf(Settings.SLOTS_VCORES, "count", "mapreduce.map.resource.vcores", "5",
-        "yarn.app.mapreduce.am.resource.vcores", "1", Settings.SLOTS_RESERVED, "0")).slots());
-    InvalidSettingException e = assertThrows(InvalidSettingException.class,
-        () -> YarnShape.of(THREE, conf("mapreduce.map.resource.memory-mb", "much")));
-    assertTrue(e.getMessage().startsWith("mapreduce.map.resource.memory-mb is 'much'"), e.getMessage());
+    assertEquals(
+        5,
+        YarnShape.of(
+                THREE,
+                conf("mapreduce.map.memory.mb", "1024", "mapreduce.map.resource.memory-mb", "500"))
+            .slots());
+    assertEquals(
+        4, YarnShape.of(THREE, conf("yarn.app.mapreduce.am.resource.memory-mb", "1Gi")).slots());
+    assertEquals(
+        3,
+        YarnShape.of(
+                THREE,
+                conf(
+                    Settings.SLOTS_VCORES,
+                    "count",
+                    "mapreduce.map.resource.vcores",
+                    "5",
+                    "yarn.app.mapreduce.am.resource.vcores",
+                    "1",
+                    Settings.SLOTS_RESERVED,
+                    "0"))
+            .slots());
+    InvalidSettingException e =
+        assertThrows(
+            InvalidSettingException.class,
+            () -> YarnShape.of(THREE, conf("mapreduce.map.resource.memory-mb", "much")));
+    assertTrue(
+        e.getMessage().startsWith("mapreduce.map.resource.memory-mb is 'much'"), e.getMessage());
   }
 
   @Test
@@ -108,13 +162,21 @@ class YarnShapeTest {
   void theFairSchedulerRoundsToItsIncrement() throws IOException {
     String scheduler = "yarn.resourcemanager.scheduler.class";
     String fair = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.fair.FairScheduler";
-    assertEquals(2, YarnShape.of(THREE, conf(scheduler, fair)).slots());  // 512 is rounded up to 1024
-    assertEquals(5, YarnShape.of(THREE, conf(scheduler, fair, "yarn.scheduler.increment-allocation-mb", "512")).slots());
+    assertEquals(
+        2, YarnShape.of(THREE, conf(scheduler, fair)).slots()); // 512 is rounded up to 1024
+    assertEquals(
+        5,
+        YarnShape.of(THREE, conf(scheduler, fair, "yarn.scheduler.increment-allocation-mb", "512"))
+            .slots());
   }
 
   @Test
   void withoutVcoresMemoryDecides() throws IOException {
-    assertEquals(7, YarnShape.of(List.of(new YarnShape.Room("a", 8192, 8)), conf("mapreduce.map.memory.mb", "1024")).slots());
+    assertEquals(
+        7,
+        YarnShape.of(
+                List.of(new YarnShape.Room("a", 8192, 8)), conf("mapreduce.map.memory.mb", "1024"))
+            .slots());
   }
 
   @Test
@@ -125,13 +187,24 @@ class YarnShapeTest {
   @Test
   void reducersCountOnlyIfTheyStartWithTheMaps() throws IOException {
     assertEquals(5, YarnShape.of(THREE, conf("mapreduce.job.reduces", "2")).slots());
-    assertEquals(3, YarnShape.of(THREE, conf("mapreduce.job.reduces", "2", "mapreduce.reduce.memory.mb", "512",
-        "mapreduce.job.reduce.slowstart.completedmaps", "0")).slots());
+    assertEquals(
+        3,
+        YarnShape.of(
+                THREE,
+                conf(
+                    "mapreduce.job.reduces",
+                    "2",
+                    "mapreduce.reduce.memory.mb",
+                    "512",
+                    "mapreduce.job.reduce.slowstart.completedmaps",
+                    "0"))
+            .slots());
   }
 
   @Test
   void settingsOverrideWhatNodesHave() throws IOException {
-    ClusterShape shape = YarnShape.of(THREE, conf(Settings.SLOTS_PER_NODE, "4", Settings.SLOTS_RESERVED, "0"));
+    ClusterShape shape =
+        YarnShape.of(THREE, conf(Settings.SLOTS_PER_NODE, "4", Settings.SLOTS_RESERVED, "0"));
     assertEquals(12, shape.slots());
   }
 
@@ -143,14 +216,19 @@ class YarnShapeTest {
 
   @Test
   void aContainerLargerThanAnyNodeIsRefused() {
-    InvalidSettingException e = assertThrows(
-        InvalidSettingException.class, () -> YarnShape.of(THREE, conf("mapreduce.map.memory.mb", "2048")));
-    assertTrue(e.getMessage().contains("mapreduce.map.memory.mb") && e.getMessage().contains("1024"), e.getMessage());
+    InvalidSettingException e =
+        assertThrows(
+            InvalidSettingException.class,
+            () -> YarnShape.of(THREE, conf("mapreduce.map.memory.mb", "2048")));
+    assertTrue(
+        e.getMessage().contains("mapreduce.map.memory.mb") && e.getMessage().contains("1024"),
+        e.getMessage());
   }
 
   @Test
   void theProviderIsFound() {
-    List<String> names = ServiceLoader.load(ShapeProvider.class).stream().map(found -> found.get().name()).toList();
+    List<String> names =
+        ServiceLoader.load(ShapeProvider.class).stream().map(found -> found.get().name()).toList();
     assertEquals(List.of("yarn"), names);
   }
 }

@@ -1,9 +1,9 @@
-// Shields remembers the deletes in L1 behind which a version was unlinked, until no iterator is
-// left that may stand on that version: a walk backwards from it must still meet the delete (ListDb,
-// I4).
+// PinnedTombstones remembers the deletes in L1 after which a version was unlinked, until no
+// iterator is left that may stand on that version: a walk backwards from it must still meet the
+// delete (ListDb, I4).
 // Threads: Add, Holds, Close from the one job that changes L1; Forget from any.
-#ifndef LAMELLA_ENGINE_LISTDB_SHIELDS_H_
-#define LAMELLA_ENGINE_LISTDB_SHIELDS_H_
+#ifndef LAMELLA_ENGINE_LISTDB_PINNED_TOMBSTONES_H_
+#define LAMELLA_ENGINE_LISTDB_PINNED_TOMBSTONES_H_
 
 #include <cstdint>
 #include <unordered_map>
@@ -12,9 +12,9 @@
 
 namespace lamella {
 
-class Shields {
+class PinnedTombstones {
  public:
-  /// The delete with this sequence number lost a version behind it just now.
+  /// The delete with this sequence number lost a version after it just now.
   void Add(uint64_t sequence) {
     const MutexLock lock(&mu_);
     held_[sequence] = generation_;
@@ -47,4 +47,4 @@ class Shields {
 
 }  // namespace lamella
 
-#endif  // LAMELLA_ENGINE_LISTDB_SHIELDS_H_
+#endif  // LAMELLA_ENGINE_LISTDB_PINNED_TOMBSTONES_H_
