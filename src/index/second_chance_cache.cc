@@ -167,7 +167,10 @@ void SecondChanceCache::Fit(std::shared_ptr<const KeyPrefixes> prefixes) {
   const Tree* const tree = tree_.load(std::memory_order_relaxed);
   if (tree->count() != 0 && (!tree->HeadsAlike() || tree->count() < 2 * fitted_count_)) return;
   fitted_count_ = tree->count();
-  Rebuild();
+  try {
+    Rebuild();
+  } catch (const std::bad_alloc&) {  // the tree of now serves, if more slowly
+  }
 }
 
 void SecondChanceCache::BeginWithAll() {
