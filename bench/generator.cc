@@ -24,12 +24,15 @@ uint64_t HashId(uint64_t id) {
 
 }  // namespace
 
-uint64_t KeyMaker::IdsMax() const {
-  if (hashed_) return kHashedMask + 1;
-  uint64_t ids = 1;
-  for (uint32_t i = 0; i < digits_ && ids < kTenTo16; i++) ids *= base_;
-  return std::min(ids, kTenTo16);
+uint64_t KeyMaker::Keys() const {
+  uint64_t keys = 1;
+  for (uint32_t i = 0; i < digits_ && keys < kTenTo16; i++) keys *= base_;
+  return std::min(keys, kTenTo16);
 }
+
+bool KeyMaker::CanHash() const { return Keys() > kHashedMask; }
+
+uint64_t KeyMaker::IdsMax() const { return hashed_ ? kHashedMask + 1 : Keys(); }
 
 std::string_view KeyMaker::Make(uint64_t id, std::string* buffer) const {
   if (buffer->size() != key_bytes_) buffer->assign(key_bytes_, '0');

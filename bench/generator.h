@@ -29,8 +29,8 @@ class KeyMaker {
         hashed_(hashed) {}
 
   uint32_t key_bytes() const { return key_bytes_; }
-  /// True where every hashed id has a key.
-  bool CanHash() const { return digits_ * (base_ == 10 ? 10u : 18u) >= kDigits * 10; }
+  /// True where there are as many keys as hashed ids.
+  bool CanHash() const;
   /// The number of ids that have a key of this width, at most 10^16.
   uint64_t IdsMax() const;
   /// The view is of *buffer, which keeps it until the next call.
@@ -39,6 +39,8 @@ class KeyMaker {
   std::string_view MakeMissing(uint64_t id, std::string* buffer) const;
 
  private:
+  uint64_t Keys() const;
+
   const uint32_t key_bytes_;
   const uint32_t shared_bytes_;
   const uint32_t digits_;
@@ -63,8 +65,8 @@ class ValueMaker {
   }
 
  private:
-  static constexpr size_t kPoolBytes =
-      1 << 16;  // stays in the second-level cache: values cost their copy, not their making
+  // stays in the second-level cache: values cost their copy, not their making
+  static constexpr size_t kPoolBytes = 1 << 16;
   const uint32_t value_bytes_;
   std::string pool_;
 };

@@ -63,9 +63,8 @@ class CountingEnv : public leveldb::EnvWrapper {
   uint64_t log_bytes() const { return log_bytes_.load(std::memory_order_relaxed); }
   uint64_t table_bytes() const { return table_bytes_.load(std::memory_order_relaxed); }
   uint64_t manifest_bytes() const { return manifest_bytes_.load(std::memory_order_relaxed); }
-  bool idle() const {
-    return work_.load(std::memory_order_acquire) == 0;
-  }  // pairs with Run's release
+  // Pairs with Run's release.
+  bool idle() const { return work_.load(std::memory_order_acquire) == 0; }
 
  private:
   struct Work {

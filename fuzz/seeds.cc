@@ -13,9 +13,8 @@
 #include "pool/catalog.h"
 #include "pool/superblock.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t*, size_t) {
-  return 0;
-}  // this program fuzzes nothing
+// This program fuzzes nothing.
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t*, size_t) { return 0; }
 
 namespace lamella::fuzz {
 namespace {

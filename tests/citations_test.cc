@@ -16,13 +16,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kTops[] = {"bench", "examples", "fuzz", "include", "src", "tests", "tools"};
-
 /// "Suite.Name" of every test under `root`.
 std::set<std::string> TestsOf(const fs::path& root) {
   static const std::regex kTest(R"(\bTEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\))");
   std::set<std::string> tests;
-  for (const char* top : kTops) {
+  for (const char* top : kSourceTops) {
     if (!fs::exists(root / top)) continue;
     for (const fs::path& file : SourcesUnder(root / top)) {
       const std::string text = Joined(ReadLines(root / top / file));
@@ -69,7 +67,7 @@ std::vector<std::string> CitationProblems(const fs::path& root) {
       }
     }
   };
-  for (const char* top : kTops) {
+  for (const char* top : kSourceTops) {
     if (!fs::exists(root / top)) continue;
     for (const fs::path& file : SourcesUnder(root / top)) look(top / file, true);
   }

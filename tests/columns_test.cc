@@ -1,5 +1,5 @@
 // Holds every source to 100 columns, comments too: clang-format holds C++ to them, and leaves
-// comments alone; google-java-format both, but not long strings.
+// comments alone; nothing else does Java.
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -14,14 +14,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kColumns = 100;
-constexpr const char* kTops[] = {"bench",   "examples", "fuzz",  "hadoop",
-                                 "include", "src",      "tests", "tools"};
-
-bool IsSource(const fs::path& file) {
-  const std::string extension = file.extension().string();
-  return extension == ".h" || extension == ".cc" || extension == ".java";
-}
-
 /// UTF-8: bytes that continue a character take no column.
 size_t ColumnsOf(const std::string& line) {
   size_t columns = 0;
@@ -31,18 +23,18 @@ size_t ColumnsOf(const std::string& line) {
 
 std::vector<std::string> LongLines(const fs::path& root) {
   std::vector<std::string> problems;
-  for (const char* top : kTops) {
-    if (!fs::exists(root / top)) continue;
-    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root / top)) {
-      if (!entry.is_regular_file() || !IsSource(entry.path())) continue;
-      const std::vector<std::string> lines = ReadLines(entry.path());
+  const auto look_under = [&](const fs::path& top) {
+    for (const fs::path& file : SourcesUnder(root / top)) {
+      const std::vector<std::string> lines = ReadLines(root / top / file);
       for (size_t i = 0; i < lines.size(); i++) {
         if (ColumnsOf(lines[i]) <= kColumns) continue;
-        problems.push_back(fs::relative(entry.path(), root).string() + ":" + std::to_string(i + 1) +
-                           ": " + std::to_string(ColumnsOf(lines[i])) + " columns");
+        problems.push_back((top / file).string() + ":" + std::to_string(i + 1) + ": " +
+                           std::to_string(ColumnsOf(lines[i])) + " columns");
       }
     }
-  }
+  };
+  for (const char* top : kSourceTops) look_under(top);
+  look_under("hadoop");
   return problems;
 }
 

@@ -26,7 +26,8 @@ std::vector<fs::path> SourcesUnder(const fs::path& root) {
   if (!fs::exists(root)) return found;
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root)) {
     const fs::path extension = entry.path().extension();
-    if (entry.is_regular_file() && (extension == ".h" || extension == ".cc")) {
+    if (entry.is_regular_file() &&
+        (extension == ".h" || extension == ".cc" || extension == ".java")) {
       found.push_back(fs::relative(entry.path(), root));
     }
   }

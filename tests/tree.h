@@ -15,7 +15,11 @@ namespace lamella {
 /// The lines of a file, without their ends. Fails the running test if it cannot be read.
 std::vector<std::string> ReadLines(const std::filesystem::path& file);
 
-/// Every *.h and *.cc under `root`, sorted, as paths relative to it.
+/// The folders that hold C++ sources.
+inline constexpr const char* kSourceTops[] = {"bench", "examples", "fuzz", "include",
+                                              "src",   "tests",    "tools"};
+
+/// Every *.h, *.cc and *.java under `root`, sorted, as paths relative to it.
 std::vector<std::filesystem::path> SourcesUnder(const std::filesystem::path& root);
 
 struct CommandOutcome {

@@ -52,8 +52,8 @@ std::string StatsText(const Stats& s, const StoreNames& names) {
   AppendRow(&text, "dram", FormatBytes(s.dram_bytes));
   for (const Stats::Level& level : s.levels) {
     AppendRow(&text, fmt::format("level {}", level.name),
-              fmt::format("{} records in {} tables", FormatCount(level.records),
-                          FormatCount(level.tables)));
+              fmt::format("{} records in {} {}", FormatCount(level.records),
+                          FormatCount(level.tables), level.tables == 1 ? "table" : "tables"));
   }
   AppendRow(&text, "sequence", FormatCount(s.sequence));
   AppendRow(&text, "snapshots", FormatCount(s.snapshots));
@@ -100,8 +100,10 @@ nlohmann::ordered_json StatsJson(const Stats& s, const StoreNames& names) {
   json["medium"] = names.medium;
   for (const StatsCounter& counter : StatsCounters())
     json[std::string(counter.name)] = s.*counter.value;
+  json["sources"] = nlohmann::ordered_json::object();
   for (const Stats::Source& source : s.sources)
     json["sources"][std::string(source.name)] = source.gets;
+  json["levels"] = nlohmann::ordered_json::array();
   for (const Stats::Level& level : s.levels) {
     json["levels"].push_back(
         {{"name", level.name}, {"tables", level.tables}, {"records", level.records}});

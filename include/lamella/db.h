@@ -111,6 +111,7 @@ class DB {
   /// "lamella.engine", "lamella.medium", "lamella.write-amplification". False for an unknown name,
   /// after Close, and without memory for the answer.
   virtual bool GetProperty(std::string_view name, std::string* value) = 0;
+  /// All zeros after Close, and without memory for its vectors.
   virtual Stats GetStats() = 0;
 
   /// Flushes, marks the store clean and closes it: the next Open takes milliseconds. The destructor

@@ -32,9 +32,8 @@ class PinnedValue {
 
   /// The value's bytes; empty when nothing is pinned.
   std::string_view view() const { return view_; }
-  operator std::string_view() const {
-    return view_;
-  }  // NOLINT(google-explicit-constructor): it stands for its bytes
+  // It stands for its bytes. NOLINTNEXTLINE(google-explicit-constructor)
+  operator std::string_view() const { return view_; }
   const char* data() const { return view_.data(); }
   size_t size() const { return view_.size(); }
   bool empty() const { return view_.empty(); }

@@ -33,8 +33,8 @@ class Decoder {
     if (in_.size() < sizeof(T)) {
       Fail();
     } else {
-      std::memcpy(&value, in_.data(),
-                  sizeof(T));  // NOLINT(bugprone-suspicious-stringview-data-usage): sizeof(T)
+      // Of sizeof(T) bytes. NOLINTNEXTLINE(bugprone-suspicious-stringview-data-usage)
+      std::memcpy(&value, in_.data(), sizeof(T));
       in_.remove_prefix(sizeof(T));
     }
     return value;

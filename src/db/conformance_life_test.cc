@@ -360,6 +360,35 @@ TEST_P(LifeConformance, StatsCountWhatWasDone) {
   EXPECT_LE(stats.dram_bytes, 2 * options_.memory_budget_bytes);
 }
 
+TEST_P(LifeConformance, StatsNameWhatAnsweredAndWhatHoldsRecords) {
+  const auto answered = [this] {
+    uint64_t gets = 0;
+    for (const Stats::Source& source : db()->GetStats().sources) {
+      EXPECT_FALSE(source.name.empty());
+      gets += source.gets;
+    }
+    return gets;
+  };
+  const auto held = [this] {
+    uint64_t records = 0;
+    for (const Stats::Level& level : db()->GetStats().levels) {
+      EXPECT_FALSE(level.name.empty());
+      records += level.records;
+    }
+    return records;
+  };
+  for (int i = 0; i < 300; i++) Put(Concat("key", 1000 + i), "value");
+  EXPECT_EQ(answered(), 0u);
+  for (int i = 0; i < 300; i++) Get(Concat("key", 1000 + i));
+  EXPECT_EQ(answered(), 300u);
+  for (int i = 0; i < 100; i++) Get(Concat("nokey", i));
+  EXPECT_EQ(answered(), 300u) << "nothing answered those";
+  Settle();
+  EXPECT_EQ(held(), 300u);
+  for (int i = 0; i < 300; i++) Get(Concat("key", 1000 + i));
+  EXPECT_EQ(answered(), 600u);
+}
+
 TEST_P(LifeConformance, APutCostsOneFence) {
   for (int i = 0; i < 100; i++) Put(Concat("warm", i), "up");
   const auto fences = [this] {

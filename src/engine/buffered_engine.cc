@@ -318,7 +318,7 @@ std::shared_ptr<const KeyPrefixes> BufferedEngine::prefixes() const {
 
 void BufferedEngine::LearnPrefixes(const HeadTree& tree) {
   constexpr size_t kSampledKeys = 512;
-  if (tree.prefixes() == nullptr && !tree.HeadsAlike()) return;
+  if (!tree.HeadsAlike()) return;  // those of now fit, or none are needed
   SetPrefixes(KeyPrefixes::Learn(tree.SampleKeys(kSampledKeys)));
 }
 
@@ -584,8 +584,8 @@ void BufferedEngine::SetBackgroundError(const Status& status) {
     const MutexLock lock(&error_mu_);
     if (!error_.ok() || status.ok()) return;
     error_ = Status::ReadOnly({});
-    (void)NoThrow([&]() LAMELLA_REQUIRES(
-                      error_mu_) {  // of want of memory, too, it tells, if with fewer words
+    // of want of memory, too, it tells, if with fewer words
+    (void)NoThrow([&]() LAMELLA_REQUIRES(error_mu_) {
       error_ = Status::ReadOnly("the store is read-only since an error: " + status.ToString() +
                                 "; mend the cause and call DB::Resume, or reopen the store");
       return Status::OK();

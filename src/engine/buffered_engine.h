@@ -195,7 +195,7 @@ class BufferedEngine : public Engine {
 
   mutable Mutex read_set_mu_;
   std::shared_ptr<const ReadSet> owned_read_set_ LAMELLA_GUARDED_BY(read_set_mu_);
-  // Of the keys that were flushed last; may be null.
+  // Of the last keys flushed whose heads were alike; may be null.
   std::shared_ptr<const KeyPrefixes> prefixes_ LAMELLA_GUARDED_BY(read_set_mu_);
   // what owned_read_set_ points to; readers are pinned
   std::atomic<const ReadSet*> read_set_{nullptr};

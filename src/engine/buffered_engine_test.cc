@@ -48,6 +48,11 @@ class MemTableEngine final : public BufferedEngine {
     EXPECT_TRUE(s.ok()) << s.ToString();
     return contents;
   }
+  /// Runs the flush of the oldest sealed MemTable, which stays.
+  Status FlushOne() { return PickFlush()->run(); }
+  using BufferedEngine::prefixes;
+  uint64_t tables_sealed() const { return CurrentReadSet()->sealed.size(); }
+  const HeadTree& active_tree() const { return CurrentReadSet()->active->tree(); }
   /// Seals the active MemTable; the newest sequence number that it may hold.
   uint64_t Seal() {
     SwitchMemTable(true);
@@ -210,6 +215,29 @@ TEST_F(BufferedEngineTest, NobodyWaitsForAnothersCopy) {
   EXPECT_EQ(contents.sequence_last, 206u);
   EXPECT_EQ(engine_->Seal(), 206u);
   EXPECT_TRUE(engine_->UnsealedLog().entries.empty());
+}
+
+TEST_F(BufferedEngineTest, KeysOfOneHeadAreLearnedFromAndToldApart) {
+  const auto key_of = [](uint64_t i) { return std::string(30, 'k') + std::to_string(100'000 + i); };
+  uint64_t keys = 0;
+  while (engine_->tables_sealed() == 0) ASSERT_TRUE(Put(key_of(keys++ * 7919 % 90'000), "v").ok());
+  EXPECT_LT(keys, 1500u) << "of a table of about 50 leaves: early";
+  EXPECT_EQ(engine_->active_tree().prefixes(), nullptr);
+  ASSERT_TRUE(engine_->FlushOne().ok());
+  ASSERT_NE(engine_->prefixes(), nullptr);
+  ASSERT_TRUE(Put(key_of(keys++ * 7919 % 90'000), "v").ok());
+  engine_->Seal();
+  EXPECT_EQ(engine_->active_tree().prefixes(), engine_->prefixes());
+  while (engine_->tables_sealed() < 3) ASSERT_TRUE(Put(key_of(keys++ * 7919 % 90'000), "v").ok());
+  for (uint64_t i = 0; i < keys; i++) ASSERT_EQ(Get(key_of(i * 7919 % 90'000)), "v") << i;
+  EXPECT_EQ(Get(key_of(90'001)), "(not found)");
+}
+
+TEST_F(BufferedEngineTest, KeysOfManyHeadsAreNotLearnedFrom) {
+  for (uint64_t i = 0; engine_->tables_sealed() == 0; i++)
+    ASSERT_TRUE(Put(std::to_string(i * 7919 % 90'000) + std::string(30, 'k'), "v").ok());
+  ASSERT_TRUE(engine_->FlushOne().ok());
+  EXPECT_EQ(engine_->prefixes(), nullptr);
 }
 
 TEST_F(BufferedEngineTest, WaitingForRoomIsAStall) {

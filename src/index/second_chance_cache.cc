@@ -30,8 +30,8 @@ bool SecondChanceCache::Renew(std::shared_ptr<const HeadTree>* tree) const {
 SecondChanceCache::Answer SecondChanceCache::FindVersion(const InternalKey& target,
                                                          HeadTree::Entry* found) const {
   if (bytes_max_ == 0) return Answer::kUnknown;
-  const Tree* const tree = tree_.load(
-      std::memory_order_acquire);  // one tree: what it says of itself is of what it holds
+  // one tree: what it says of itself is of what it holds
+  const Tree* const tree = tree_.load(std::memory_order_acquire);
   if (!tree->complete.load(std::memory_order_acquire)) return Answer::kUnknown;
   const std::optional<bool> has = tree->FindVersionNear(target, found);
   return !has ? Answer::kUnknown : *has ? Answer::kFound : Answer::kAbsent;

@@ -176,8 +176,8 @@ class Zipper {
   std::vector<ZipperObserver::Obsolete> obsolete_;  // of it; not told yet
 
   Mutex mu_;
-  std::vector<Window> windows_ LAMELLA_GUARDED_BY(
-      mu_);  // the last first; their contents are the scanner's, then the merge's
+  // the last first; their contents are the scanner's, then the merge's
+  std::vector<Window> windows_ LAMELLA_GUARDED_BY(mu_);
   size_t merging_ LAMELLA_GUARDED_BY(mu_) = 0;  // index of the window being merged
   bool cut_ LAMELLA_GUARDED_BY(mu_) = false;    // windows_ is complete
   bool scanning_ahead_ LAMELLA_GUARDED_BY(mu_) = false;

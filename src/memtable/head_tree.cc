@@ -146,8 +146,8 @@ bool HeadTree::ProvideFor(uint64_t inserts, size_t key_bytes, SpareMemory* spare
                             2 * inners_.load(std::memory_order_relaxed) + splits + kLevelsMax);
   }
   size_t longest = std::max(key_bytes, long_key_bytes_.load(std::memory_order_relaxed));
-  // Of the head's bytes one may be a range's number.
-  longest = longest >= kHeadBytes ? LinesOf(sizeof(uint32_t) + longest) : 0;
+  const size_t number_bytes = prefixes_ != nullptr ? 1 : 0;  // a head's first, then
+  longest = longest + number_bytes > kHeadBytes ? LinesOf(sizeof(uint32_t) + longest) : 0;
   return spare->Provide((splits + 1) * (LinesOf(sizeof(Leaf)) + longest) +
                         (inner_splits + kOthers) * LinesOf(sizeof(Inner)));
 }

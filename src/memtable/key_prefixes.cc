@@ -43,13 +43,14 @@ KeyPrefixes::Head KeyPrefixes::HeadOf(std::string_view key) const {
 
 // A range of the sample is either told apart by the bytes of a head after one prefix, or it is cut
 // where its keys first differ; the largest first, while there are numbers left.
-std::shared_ptr<const KeyPrefixes> KeyPrefixes::Learn(const std::vector<std::string>& sample) {
+std::shared_ptr<const KeyPrefixes> KeyPrefixes::Learn(std::vector<std::string> sample) {
   struct Range {
     size_t first = 0;
     size_t last = 0;   // after it
     size_t least = 0;  // bytes that set it apart from the others
     bool operator<(const Range& other) const { return last - first < other.last - other.first; }
   };
+  std::sort(sample.begin(), sample.end());  // a damaged list may give its keys in any order
   std::vector<std::string> prefixes;
   std::priority_queue<Range> ranges;
   if (sample.size() >= kRangeKeysMin) ranges.push({0, sample.size(), 0});

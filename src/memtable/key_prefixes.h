@@ -43,8 +43,8 @@ class KeyPrefixes {
 
   /// Prefixes for keys of which `sample` is one in many: as short as serves, so that keys that rise
   /// beyond the sample find themselves in the same ranges. Null where the first bytes tell the keys
-  /// apart well enough, or nothing does. REQUIRES: the sample ascends; equal keys may be in it.
-  static std::shared_ptr<const KeyPrefixes> Learn(const std::vector<std::string>& sample);
+  /// apart well enough, or nothing does.
+  static std::shared_ptr<const KeyPrefixes> Learn(std::vector<std::string> sample);
 
   const std::vector<std::string>& prefixes() const { return prefixes_; }
 

@@ -28,8 +28,8 @@ class BandwidthQueue {
     uint64_t end;
     do {
       end = (free_at > now ? free_at : now) + ticks;
-    } while (!free_at_.compare_exchange_weak(
-        free_at, end, std::memory_order_relaxed));  // a time, it guards nothing
+      // a time, it guards nothing
+    } while (!free_at_.compare_exchange_weak(free_at, end, std::memory_order_relaxed));
     return end;
   }
 

@@ -95,8 +95,8 @@ uint32_t Catalog::ChunksOf(uint64_t bytes) const {
 }
 
 Status Catalog::ReadTail(uint64_t* tail) const {
-  const uint64_t word = head()->tail.load(
-      std::memory_order_acquire);  // pairs with Append's publish, in an earlier process
+  // pairs with Append's publish, in an earlier process
+  const uint64_t word = head()->tail.load(std::memory_order_acquire);
   *tail = (word & 0xffffffffu) * 8;
   const uint64_t expected = TailWord(chunk_, *tail);
   if (word != expected || *tail < sizeof(CatalogHead) + sizeof(EditHeader) || *tail > run_bytes()) {

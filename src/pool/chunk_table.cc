@@ -20,8 +20,8 @@ static_assert(offsetof(ChunkDescriptor, seal) == 40 &&
 constexpr uint32_t kOwnerMask = (uint32_t{1} << 24) - 1;
 // below that of every claim; not 0, so that no state is 0 (T4)
 constexpr uint32_t kEpochUnclaimed = 1;
-constexpr uint32_t kUnknownEpochs =
-    1u << 16;  // more than the claims by which a lost chunk's epoch can be above all others
+// more than the claims by which a lost chunk's epoch can be above all others
+constexpr uint32_t kUnknownEpochs = 1u << 16;
 
 constexpr uint64_t EncodeState(ChunkKind kind, uint32_t owner, uint32_t epoch) {
   return static_cast<uint64_t>(kind) | uint64_t{owner & kOwnerMask} << 8 | uint64_t{epoch} << 32;
@@ -46,9 +46,8 @@ PmWord* SealWord(ChunkDescriptor* d) { return reinterpret_cast<PmWord*>(&d->seal
 // acquire: pairs with the release store of the state, so that the fields are those of this state or
 // of a later claim.
 uint64_t LoadState(ChunkDescriptor* d) { return d->state.load(std::memory_order_acquire); }
-uint64_t LoadWord(const PmWord* word) {
-  return word->load(std::memory_order_relaxed);
-}  // ordered by LoadState
+// Ordered by LoadState.
+uint64_t LoadWord(const PmWord* word) { return word->load(std::memory_order_relaxed); }
 
 std::array<uint64_t, 4> Load(ChunkDescriptor* d) {
   const uint64_t state = LoadState(d);

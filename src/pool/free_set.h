@@ -47,9 +47,8 @@ class FreeSet {
   uint32_t CountFrom(uint32_t first) const;
   /// The length of the longest row.
   uint32_t longest() const { return nodes_[1].longest; }
-  uint32_t count() const {
-    return count_.load(std::memory_order_relaxed);
-  }  // a figure; guards nothing
+  // A figure; guards nothing.
+  uint32_t count() const { return count_.load(std::memory_order_relaxed); }
 
  private:
   struct Node {

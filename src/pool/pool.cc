@@ -206,14 +206,14 @@ void Pool::FreeNow(const ChunkRef& chunk) {
 }
 
 // Both halves are made here: when the readers are gone, there may be no memory for the second.
-EpochDomain::Retirement Pool::BehindAllPins(std::function<void()> callback) {
-  auto behind_holders = std::make_shared<EpochDomain::Retirement>(std::move(callback));
+EpochDomain::Retirement Pool::AfterAllPins(std::function<void()> callback) {
+  auto after_holders = std::make_shared<EpochDomain::Retirement>(std::move(callback));
   return EpochDomain::Retirement(
-      [this, behind_holders] { holders_.Retire(std::move(*behind_holders)); });
+      [this, after_holders] { holders_.Retire(std::move(*after_holders)); });
 }
 
 void Pool::FreeDeferred(const ChunkRef& chunk) {
-  EpochDomain::Retirement retirement = BehindAllPins([this, chunk] { FreeNow(chunk); });
+  EpochDomain::Retirement retirement = AfterAllPins([this, chunk] { FreeNow(chunk); });
   deferred_chunks_.fetch_add(chunk.run_chunks, std::memory_order_relaxed);
   readers_.Retire(std::move(retirement));  // keeps I2
 }

@@ -168,7 +168,7 @@ class Pool {
   /// For readers(): what runs once no pin of readers() or holders() is left that was live when it
   /// was retired. A reader may turn its pin into a holder's (a PinnedValue) before it lets go: so
   /// holders are waited for after the readers.
-  EpochDomain::Retirement BehindAllPins(std::function<void()> callback);
+  EpochDomain::Retirement AfterAllPins(std::function<void()> callback);
   /// Frees once no pin of readers() or holders() is left that was live at this call. On page media
   /// the caller has synced before.
   void FreeDeferred(const ChunkRef& chunk);

@@ -18,8 +18,8 @@ constexpr uint64_t kReserveBytesDefault = 1ull << 40;
 constexpr uint32_t kPartChunksMin = 16;
 // more than a chunk's claims between two write-backs of its descriptor
 constexpr uint32_t kLostEpochs = 1u << 16;
-constexpr uint32_t kEpochMax =
-    ~uint32_t{0} - (1u << 20);  // more than any store's life; after it epochs would begin anew
+// more than any store's life; after it epochs would begin anew
+constexpr uint32_t kEpochMax = ~uint32_t{0} - (1u << 20);
 constexpr char kWorkingSuffix[] = ".new";  // of a part that is being created
 
 bool Exists(const std::string& path) {
@@ -86,9 +86,8 @@ Status RemoveIfNeverOpened(const std::string& path, OsHook* os) {
   return region->Unlink();
 }
 
-bool IsFiner(MediumKind kind, MediumKind than) {
-  return kind < than;
-}  // kByte < kCacheLine < kPage < kVolatile
+// In order: kByte < kCacheLine < kPage < kVolatile
+bool IsFiner(MediumKind kind, MediumKind than) { return kind < than; }
 
 }  // namespace
 

@@ -15,9 +15,8 @@ class ModelIterator final : public Iterator {
 
   bool Valid() const override { return at_ < entries_.size(); }
   void SeekToFirst() override { at_ = 0; }
-  void SeekToLast() override {
-    at_ = entries_.size() - 1;
-  }  // wraps to an invalid place where there are none
+  // Wraps to an invalid place where there are none.
+  void SeekToLast() override { at_ = entries_.size() - 1; }
   void Seek(std::string_view key) override {
     at_ = static_cast<size_t>(
         std::partition_point(entries_.begin(), entries_.end(),

@@ -162,8 +162,8 @@ Simulator::Unit* Simulator::Look(Key key) {
   Unit& unit = at->second;
   const std::string* last = unit.versions.empty() ? nullptr : &unit.versions.back();
   if (last != nullptr && std::memcmp(last->data(), live, unit_bytes_) == 0) return &unit;
-  if (unit.versions.size() ==
-      kVersionsMax) {  // the oldest goes; a fence of what was flushed then makes the next durable
+  // the oldest goes; a fence of what was flushed then makes the next durable
+  if (unit.versions.size() == kVersionsMax) {
     unit.versions.erase(unit.versions.begin());
     unit.numbers.erase(unit.numbers.begin());
   }

@@ -130,7 +130,7 @@ Status ListDb::MergeOldest() {
   }
   if (!s.ok()) return s;
   // Once no Get and no iterator is left that sees the table apart from L1, its deletes may go (I4).
-  EpochDomain::Retirement settling = pool_->BehindAllPins(
+  EpochDomain::Retirement settling = pool_->AfterAllPins(
       [settled = settled_sequence_, news = settled_news_, last = table->state.last_sequence] {
         settled->store(last, std::memory_order_release);
         news->store(true, std::memory_order_release);

@@ -132,7 +132,6 @@ std::vector<std::string> SampleEntries(const Pool& pool, const std::vector<LogEn
   std::vector<std::string> keys;
   for (size_t i = 0; i < entries.size(); i += entries.size() / kSampledKeys + 1)
     keys.emplace_back(pool.At<Record>(entries[i].place)->key());
-  std::sort(keys.begin(), keys.end());
   return keys;
 }
 
