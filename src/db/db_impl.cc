@@ -181,16 +181,15 @@ Status DbImpl::Write(const WriteOptions& options, const WriteBatch& batch) {
   });
 }
 
-Status DbImpl::ReadSequence(const ReadOptions& options, uint64_t* sequence) const {
-  *sequence =
-      options.snapshot != nullptr ? options.snapshot->sequence() : engine_->PublishedSequence();
-  return Status::OK();
+uint64_t DbImpl::ReadSequence(const ReadOptions& options) const {
+  return options.snapshot != nullptr ? options.snapshot->sequence() : engine_->PublishedSequence();
 }
 
-Status DbImpl::GetPinned(const ReadOptions& options, std::string_view key, uint64_t sequence,
-                         Lookup* lookup) {
+// REQUIRES: pinned before the sequence number was taken, or that is registered (BufferedEngine, I3).
+Status DbImpl::Find(const ReadOptions& options, std::string_view key, uint64_t sequence,
+                    EpochPin* pin, Lookup* lookup) {
   gets_.Add();
-  *lookup = engine_->Get(key, sequence, options.verify_checksums || options_.verify_checksums);
+  *lookup = engine_->Get(key, sequence, options.verify_checksums || options_.verify_checksums, pin);
   switch (lookup->state) {
     case LookupState::kFound:
       gets_found_.Add();
@@ -206,13 +205,11 @@ Status DbImpl::GetPinned(const ReadOptions& options, std::string_view key, uint6
 
 Status DbImpl::Get(const ReadOptions& options, std::string_view key, std::string* value) {
   if (!open_.load(std::memory_order_acquire)) return Closed();
-  const EpochPin pin(pool_->readers());  // before the sequence number (BufferedEngine, I3)
-  uint64_t sequence;
-  Status s = ReadSequence(options, &sequence);
-  if (!s.ok()) return s;
+  EpochPin pin(pool_->readers());
+  const uint64_t sequence = ReadSequence(options);
   return NoThrow([&] {
     Lookup lookup;
-    Status found = GetPinned(options, key, sequence, &lookup);
+    Status found = Find(options, key, sequence, &pin, &lookup);
     if (found.ok()) value->assign(lookup.value);
     return found;
   });
@@ -221,21 +218,29 @@ Status DbImpl::Get(const ReadOptions& options, std::string_view key, std::string
 Status DbImpl::Get(const ReadOptions& options, std::string_view key, PinnedValue* value) {
   value->Reset();
   if (!open_.load(std::memory_order_acquire)) return Closed();
-  EpochPin hold(pool_->holders());
-  const EpochPin pin(pool_->readers());
-  uint64_t sequence;
-  Status s = ReadSequence(options, &sequence);
-  if (!s.ok()) return s;
-  Lookup lookup;
-  s = NoThrow([&] { return GetPinned(options, key, sequence, &lookup); });
-  if (!s.ok()) return s;
-  value->Pin(
-      lookup.value,
-      [](void* holders, unsigned long long token) {
-        static_cast<EpochDomain*>(holders)->UnpinLast(token);
-      },
-      pool_->holders(), hold.Release());
-  return s;
+  EpochPin pin(pool_->readers());
+  const uint64_t sequence = ReadSequence(options);
+  return NoThrow([&] {
+    Lookup lookup;
+    Status found = Find(options, key, sequence, &pin, &lookup);
+    if (!found.ok()) return found;
+    if (lookup.owner != nullptr) {
+      using Owner = std::shared_ptr<const void>;
+      value->Pin(
+          lookup.value, [](void* owner, unsigned long long) { delete static_cast<Owner*>(owner); },
+          new Owner(std::move(lookup.owner)), 0);
+    } else {
+      // The reader's pin becomes a holder's (Pool::AfterAllPins).
+      EpochPin hold(pool_->holders());
+      value->Pin(
+          lookup.value,
+          [](void* holders, unsigned long long token) {
+            static_cast<EpochDomain*>(holders)->UnpinLast(token);
+          },
+          pool_->holders(), hold.Release());
+    }
+    return found;
+  });
 }
 
 std::vector<Status> DbImpl::MultiGet(const ReadOptions& options,
@@ -252,17 +257,26 @@ std::vector<Status> DbImpl::MultiGet(const ReadOptions& options,
     std::fill(statuses.begin(), statuses.end(), Closed());
     return statuses;
   }
-  const EpochPin pin(pool_->readers());
-  uint64_t sequence;
-  Status s = ReadSequence(options, &sequence);  // one point in time for all
+  // One point in time for all, registered, so that each has a pin of its own.
+  uint64_t sequence = 0;
+  const Status taken = NoThrow([&] {
+    sequence = snapshots_.Take([&] { return ReadSequence(options); });
+    return Status::OK();
+  });
+  if (!taken.ok()) {
+    std::fill(statuses.begin(), statuses.end(), taken);
+    return statuses;
+  }
   for (size_t i = 0; i < keys.size(); i++) {
     statuses[i] = NoThrow([&] {
       Lookup lookup;
-      Status found = s.ok() ? GetPinned(options, keys[i], sequence, &lookup) : s;
+      EpochPin pin(pool_->readers());
+      Status found = Find(options, keys[i], sequence, &pin, &lookup);
       if (found.ok()) (*values)[i].assign(lookup.value);
       return found;
     });
   }
+  snapshots_.Release(sequence);
   return statuses;
 }
 

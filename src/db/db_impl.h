@@ -103,9 +103,9 @@ class DbImpl final : public DB {
   Status CheckWrite(std::string_view key, std::string_view value) const;
   Status WriteOperations(const WriteOptions& options, std::span<const WriteOperation> operations);
   Status AwaitRoom(uint32_t delay_ns, size_t records);
-  Status ReadSequence(const ReadOptions& options, uint64_t* sequence) const;
-  Status GetPinned(const ReadOptions& options, std::string_view key, uint64_t sequence,
-                   Lookup* lookup);
+  uint64_t ReadSequence(const ReadOptions& options) const;
+  Status Find(const ReadOptions& options, std::string_view key, uint64_t sequence, EpochPin* pin,
+              Lookup* lookup);
 
   const std::shared_ptr<StoreCore> core_;
   // Made here: letting go must not want memory.

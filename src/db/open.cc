@@ -165,7 +165,8 @@ Status DbImpl::MakeEngine() {
   if (!s.ok()) return s;
   core_->engine =
       type->make({pool_, &options_, &snapshots_, [scheduler = &scheduler_] { scheduler->Wake(); },
-                  [scheduler = &scheduler_] { scheduler->Nudge(); }, core_->memory.get()});
+                  [scheduler = &scheduler_] { scheduler->Nudge(); }, core_->memory.get(),
+                  seams_.files, path_});
   engine_ = core_->engine.get();
   return Status::OK();
 }

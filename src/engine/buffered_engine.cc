@@ -1,7 +1,6 @@
 #include "engine/buffered_engine.h"
 
 #include <algorithm>
-#include <bit>
 #include <chrono>
 
 #include "base/assert.h"
@@ -55,7 +54,7 @@ void BufferedEngine::StartWriting(uint32_t shards, bool unified,
                                   std::shared_ptr<const TableSet> tables) {
   unified_ = unified;
   log_ = std::make_unique<PmLog>(pool_, shards, next_ordinal);
-  sequencer_.Reset(sequence_last);
+  write_path_.Start(log_.get(), unified, sequence_last);
   auto read_set = std::make_shared<ReadSet>();
   std::shared_ptr<const KeyPrefixes> prefixes;
   if (!sealed.empty()) prefixes = sealed.front()->tree().prefixes();
@@ -73,172 +72,45 @@ void BufferedEngine::StartWriting(uint32_t shards, bool unified,
   UpdateWriteDelay();
 }
 
-uint32_t BufferedEngine::RandomHeight(Random* random) {
-  // One in four goes a layer up.
-  const uint64_t bits = random->Next() | (uint64_t{1} << (2 * (kHeightMax - 1)));
-  return 1 + static_cast<uint32_t>(std::countr_zero(bits)) / 2;
-}
-
-// Copying a large value takes longer than everything else of a write together: it is done without
-// the lock that other writes of the shard wait for. Records below kRecordBytesMin are copied in
-// less time than entering them takes.
-bool BufferedEngine::IsLarge(std::span<const WriteOperation> operations) {
-  constexpr uint64_t kWriteBytesMin = 4096;
-  constexpr uint64_t kRecordBytesMin = 1024;
-  uint64_t bytes = 0;
-  for (const WriteOperation& op : operations) bytes += op.key.size() + op.value.size();
-  return bytes >= std::max(kWriteBytesMin, kRecordBytesMin * operations.size());
-}
-
 Status BufferedEngine::Write(std::span<const WriteOperation> operations) {
   if (has_error_.load(std::memory_order_acquire)) return BackgroundError();
-  const bool large = IsLarge(operations);
-  uint64_t last = 0;
-  bool full = false;
-  bool claimed = false;
-  for (int attempt = 0;; attempt++) {
-    Status s = Status::NoSpace("");
-    // A pool part may be full while another has room: the shards of all are asked.
-    for (uint32_t turn = 0; s.IsNoSpace() && turn < log_->turns(); turn++) {
-      WritePlaces places;
-      s = WriteToShard(operations, large, turn, &places, &last, &full);
-      claimed = claimed || places.claimed;
-    }
-    if (s.ok()) break;
-    if (!s.IsNoSpace()) return s;
-    s = MakeRoom(s, attempt);
-    if (!s.ok()) return s;
-  }
-  sequencer_.Await(last);
-  if (claimed || full) [[unlikely]] {
-    // The write is done, whatever memory is refused here: the next one tries again. Not under a
-    // shard's lock: a job may run here.
-    (void)NoThrow([&] {
-      if (full) SwitchMemTable(false);
-      if (claimed) context_.wake();  // chunks are provided in the background
-      return Status::OK();
-    });
-  }
-  return Status::OK();
+  return write_path_.Write(operations);
 }
 
-// Heights and space, before anything is written: nothing can fail from there on.
-Status BufferedEngine::Prepare(PmLog::Shard* shard, std::span<const WriteOperation> operations,
-                               WritePlaces* places) {
-  RecordAppender& appender = *shard->appender;
-  const uint64_t claimed_before = appender.claimed_bytes();
-  const auto is_delete = [](const WriteOperation& op) { return op.kind == RecordKind::kDelete; };
-  const bool makes_room =
-      std::all_of(operations.begin(), operations.end(), is_delete) && DeletesMayUseReserve();
-  const Claimant claimant = makes_room ? Claimant::kReclaim : Claimant::kWriter;
-  const auto count = static_cast<uint32_t>(operations.size());
-  if (count > 1) places->many.resize(count);
-  std::vector<uint64_t> bytes(count > 1 ? count : 0);
-  size_t key_bytes = 0;
-  for (uint32_t i = 0; i < count; i++) {
-    const WriteOperation& op = operations[i];
-    (*places)[i].height = unified_ ? RandomHeight(&shard->random) : 0;
-    key_bytes = std::max(key_bytes, op.key.size());
-    const uint64_t each = RecordBytes((*places)[i].height, op.key.size(), op.value.size());
-    places->record_bytes += each;
-    if (!unified_) places->copy_bytes += CopyBytesMax(each);
-    if (count > 1) bytes[i] = each;
-  }
-  Status s;
-  if (!active_.load(std::memory_order_acquire)->ProvideFor(count, key_bytes, &shard->spare)) {
+// What is reserved is for the copies (I6).
+Status BufferedEngine::Provide(const Needs& needs, SpareMemory* spare, uint64_t* reserved) {
+  const MemTable* const active = active_.load(std::memory_order_acquire);
+  if (!active->ProvideFor(needs.record_bytes.size(), needs.key_bytes_max, spare))
     return StatusOfException("memory for the MemTable");
-  }
-  if (!unified_) {
-    s = ReserveCopies(places->record_bytes, places->copy_bytes, claimant);
-    if (!s.ok()) return s;
-  }
-  s = NoThrow([&] {
-    return count > 1 ? appender.Prepare(bytes.data(), count, claimant)
-                     : appender.Prepare(places->record_bytes, claimant);
-  });
-  if (!s.ok()) copy_bytes_.fetch_sub(places->copy_bytes, std::memory_order_relaxed);
-  if (const uint64_t claimed = appender.claimed_bytes() - claimed_before; claimed != 0)
-      [[unlikely]] {
-    const uint64_t before = log_claimed_bytes_.fetch_add(claimed, std::memory_order_relaxed);
-    if (before + claimed > LogBytesMax()) log_full_.store(true, std::memory_order_relaxed);
-    places->claimed = true;
-  }
-  return s;
+  if (unified_) return Status::OK();
+  for (const uint64_t bytes : needs.record_bytes) *reserved += CopyBytesMax(bytes);
+  return ReserveCopies(needs.bytes, *reserved, needs.claimant);
 }
 
-// Nothing that takes as long as the write is large stands between drawing its numbers and entering
-// its records.
-Status BufferedEngine::WriteToShard(std::span<const WriteOperation> operations, bool large,
-                                    uint32_t turn, WritePlaces* written, uint64_t* last,
-                                    bool* full) {
-  std::unique_lock<Mutex> staging;
-  std::unique_lock<Mutex> lock;
-  PmLog::Shard* shard =
-      large ? log_->TakeShardForLarge(&staging, turn) : log_->TakeShard(&lock, turn);
-  sequencer_.PrefetchDraw();
-  WritePlaces& places = *written;
-  Status s = Prepare(shard, operations, &places);
-  if (!s.ok()) return s;
-  const auto count = static_cast<uint32_t>(operations.size());
-  // Entering many small records takes longer than copying them: they are copied once, headers and
-  // all.
-  const bool stages = large || places.record_bytes <= RecordAppender::kStagedBytesMax;
-  for (uint32_t i = 0; stages && i < count; i++) {
-    places[i].staged = shard->appender->Stage(InputOf(operations, i, 0, places[i].height, 0));
-  }
-  if (large) lock = std::unique_lock(shard->mu);
-  const uint64_t published = sequencer_.published();
-  const uint64_t first = sequencer_.Draw(count);
-  for (uint32_t i = 0; i < count; i++) {
-    const RecordInput input = InputOf(operations, i, first, places[i].height, published);
-    if (stages) {
-      shard->appender->Complete(places[i].staged, input);
-    } else {
-      places[i].staged.place = shard->appender->Append(input);
-    }
-  }
-  shard->appender->Commit();  // the one fence
-  Enter(shard, operations, first, places, full);
-  if (large) shard->end = shard->appender->Seal();  // keeps PmLog's I3
-  *last = first + count - 1;
-  return s;
+void BufferedEngine::Abandon(uint64_t reserved) {
+  copy_bytes_.fetch_sub(reserved, std::memory_order_relaxed);
 }
 
-RecordInput BufferedEngine::InputOf(std::span<const WriteOperation> operations, uint32_t i,
-                                    uint64_t first, uint32_t height, uint64_t published) {
-  return {.tag = MakeTag(first + i, operations[i].kind),
-          .key = operations[i].key,
-          .value = operations[i].value,
-          .height = height,
-          .batch_remaining = static_cast<uint32_t>(operations.size()) - 1 - i,
-          .published = published};
+bool BufferedEngine::Enter(std::span<const WriteOperation> operations, uint64_t first,
+                           std::span<const Location> locations, uint64_t reserved,
+                           SpareMemory* spare) {
+  MemTable* const table = active_.load(std::memory_order_acquire);
+  for (size_t i = 0; i < operations.size(); i++) {
+    table->Add(operations[i].key, MakeTag(first + i, operations[i].kind), PlaceOf(locations[i]),
+               spare);
+  }
+  if (reserved != 0) table->AddCopyBytes(reserved);
+  return IsFull(*table) || IsEarly(*table);
 }
 
-// What is durable becomes visible. REQUIRES: the shard's lock.
-void BufferedEngine::Enter(PmLog::Shard* shard, std::span<const WriteOperation> operations,
-                           uint64_t first, WritePlaces& places, bool* full) {
-  MemTable* table = active_.load(std::memory_order_acquire);
-  const auto count = static_cast<uint32_t>(operations.size());
-  uint64_t user_bytes = 0;
-  uint32_t deletes = 0;
-  for (uint32_t i = 0; i < count; i++) {
-    const WriteOperation& op = operations[i];
-    table->Add(op.key, MakeTag(first + i, op.kind), places[i].staged.place, &shard->spare);
-    user_bytes += op.key.size() + op.value.size();
-    deletes += op.kind == RecordKind::kDelete ? 1 : 0;
-  }
-  sequencer_.Finish(first, count);
-  if (places.copy_bytes != 0) table->AddCopyBytes(places.copy_bytes);
+void BufferedEngine::OnLogGrown(uint64_t bytes) {
+  const uint64_t before = log_claimed_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  if (before + bytes > LogBytesMax()) log_full_.store(true, std::memory_order_relaxed);
+}
 
-  // written under the shard's lock only
-  const auto add = [](std::atomic<uint64_t>& counter, uint64_t n) {
-    counter.store(counter.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
-  };
-  add(shard->puts, count - deletes);
-  add(shard->deletes, deletes);
-  add(shard->batches, count > 1 ? 1 : 0);
-  add(shard->user_bytes, user_bytes);
-  *full = IsFull(*table) || IsEarly(*table);
+void BufferedEngine::OnWritten(bool entered, bool log_grown) {
+  if (entered) SwitchMemTable(false);
+  if (log_grown) context_.wake();  // chunks are provided in the background
 }
 
 // Links and rounding; and what is left empty of an extent, since the next record did not fit: at
@@ -277,23 +149,9 @@ bool BufferedEngine::DeletesMayUseReserve() const {
   return true;
 }
 
-Status BufferedEngine::MakeRoom(const Status& no_space, int attempt) {
-  constexpr int kAttemptsMax = 8;
-  if (attempt >= kAttemptsMax) return no_space;
-  using std::chrono::steady_clock;
-  const auto start = steady_clock::now();
-  const bool reclaimed = ReclaimSpace();
-  const auto stalled = static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(steady_clock::now() - start).count());
-  stall_ns_.fetch_add(stalled, std::memory_order_relaxed);
-  stall_count_.fetch_add(1, std::memory_order_relaxed);
-  uint64_t longest = stall_ns_max_.load(std::memory_order_relaxed);
-  while (stalled > longest &&
-         !stall_ns_max_.compare_exchange_weak(longest, stalled, std::memory_order_relaxed)) {
-  }
-  if (!reclaimed) return no_space;
-  if (has_error_.load(std::memory_order_acquire)) return BackgroundError();
-  return Status::OK();
+Status BufferedEngine::MakeSpace() {
+  if (!ReclaimSpace()) return Status::NoSpace("");
+  return has_error_.load(std::memory_order_acquire) ? BackgroundError() : Status::OK();
 }
 
 // Where memory is short, a store that has its share of it flushes early.
@@ -360,14 +218,14 @@ void BufferedEngine::SwitchMemTable(bool force) {
     next->sealed.insert(next->sealed.end(), owned_read_set_->sealed.begin(),
                         owned_read_set_->sealed.end());
     next->tables = owned_read_set_->tables;
-    std::vector<std::unique_lock<Mutex>> locks;
-    for (uint32_t i = 0; i < log_->shard_count(); i++) locks.emplace_back(log_->shard(i).mu);
-    LAMELLA_CHECK(sequencer_.published() == sequencer_.last_drawn());  // keeps I2: Sequencer's I3
-    owned_read_set_->active->Seal(sequencer_.last_drawn(), log_->SealAll());
-    owned_read_set_->active->SetLogBytes(log_claimed_bytes_.exchange(0, std::memory_order_relaxed));
-    read_set_.store(next.get(), std::memory_order_release);
-    active_.store(fresh.get(), std::memory_order_release);
-    locks.clear();                                    // writers go on
+    write_path_.BetweenWrites([&](uint64_t last, std::vector<LogPosition> ends)
+                                  LAMELLA_REQUIRES(read_set_mu_) {  // keeps I2
+                                    owned_read_set_->active->Seal(last, std::move(ends));
+                                    owned_read_set_->active->SetLogBytes(
+                                        log_claimed_bytes_.exchange(0, std::memory_order_relaxed));
+                                    read_set_.store(next.get(), std::memory_order_release);
+                                    active_.store(fresh.get(), std::memory_order_release);
+                                  });
     pool_->readers()->Retire(std::move(retirement));  // unreachable by now
     owned_read_set_ = next;
     UpdateWriteDelay();
@@ -499,7 +357,8 @@ void BufferedEngine::AwaitWriteDelayChange(std::chrono::nanoseconds at_most) {
   });
 }
 
-Lookup BufferedEngine::Get(std::string_view key, uint64_t sequence, bool verify) {
+// All that it looks at is in the pool: the pin stays.
+Lookup BufferedEngine::Get(std::string_view key, uint64_t sequence, bool verify, EpochPin*) {
   const ReadSet* read_set = read_set_.load(std::memory_order_acquire);
   const InternalKey target{key, SeekTag(sequence)};
   const Candidates candidates = FindCandidates(key);
@@ -555,19 +414,8 @@ std::unique_ptr<InternalIterator> BufferedEngine::NewIterator(bool verify) {
 }
 
 void BufferedEngine::AddStats(Stats* stats) const {
-  for (uint32_t i = 0; i < log_->shard_count(); i++) {
-    const PmLog::Shard& shard = log_->shard(i);
-    stats->puts += shard.puts.load(std::memory_order_relaxed);
-    stats->deletes += shard.deletes.load(std::memory_order_relaxed);
-    stats->batches += shard.batches.load(std::memory_order_relaxed);
-    stats->user_bytes_written += shard.user_bytes.load(std::memory_order_relaxed);
-  }
-  stats->stall_ns += stall_ns_.load(std::memory_order_relaxed);
-  stats->stall_count += stall_count_.load(std::memory_order_relaxed);
-  stats->stall_ns_max =
-      std::max(stats->stall_ns_max, stall_ns_max_.load(std::memory_order_relaxed));
+  write_path_.AddStats(stats);
   stats->sources.push_back({"MemTable", gets_memtable_.Sum()});
-  stats->sequence = PublishedSequence();
   stats->flushes += flushes_.load(std::memory_order_relaxed);
   const auto read_set = CurrentReadSet();
   stats->dram_bytes += read_set->active->memory_bytes();

@@ -1,9 +1,9 @@
-// BufferedEngine is what designs with a log and a MemTable share: the write path, the MemTable part
-// of reads, the switch of a full MemTable, back-pressure. A design adds its tables: how a MemTable
-// becomes one, how they are searched and compacted.
+// BufferedEngine is what designs with a log in the pool and a MemTable share: what stands after the
+// write path, the MemTable part of reads, the switch of a full MemTable, back-pressure. A design
+// adds its tables: how a MemTable becomes one, how they are searched and compacted.
 //
 // I1: a record enters the active MemTable only when it is durable in the log, under its shard's
-//     lock.
+//     lock (WritePath's W1).
 // I2: a MemTable is sealed with every shard's lock held: it and its successors divide sequence
 //     numbers and log places exactly. All that it holds is published by then, so every sequence
 //     number that is taken once there is a table of it covers the table.
@@ -31,7 +31,7 @@
 #include "base/mutex.h"
 #include "base/striped_counter.h"
 #include "engine/engine.h"
-#include "engine/sequencer.h"
+#include "engine/write_path.h"
 #include "log/pm_log.h"
 #include "memtable/memtable.h"
 
@@ -67,12 +67,12 @@ struct Unmerged {
 /// A MemTable is not switched below this, however short memory is.
 inline constexpr uint64_t kMemTableBytesMin = 64 << 10;
 
-class BufferedEngine : public Engine {
+class BufferedEngine : public Engine, private WriteTarget {
  public:
   Status Write(std::span<const WriteOperation> operations) override;
-  Lookup Get(std::string_view key, uint64_t sequence, bool verify) override;
+  Lookup Get(std::string_view key, uint64_t sequence, bool verify, EpochPin* pin) override;
   std::unique_ptr<InternalIterator> NewIterator(bool verify) override;
-  uint64_t PublishedSequence() const override { return sequencer_.published(); }
+  uint64_t PublishedSequence() const override { return write_path_.published(); }
   uint32_t WriteDelayNs() const override { return delay_ns_.load(std::memory_order_relaxed); }
   void AwaitWriteDelayChange(std::chrono::nanoseconds at_most) override;
   Status Flush() override;
@@ -137,46 +137,30 @@ class BufferedEngine : public Engine {
   Lookup Found(PmPtr place, RecordKind kind) const;
   /// The answer where damage stopped a search.
   Lookup Damaged(PmPtr damaged) const;
-  static uint32_t RandomHeight(Random* random);
-
   const EngineContext context_;
   Pool* const pool_;
   std::unique_ptr<PmLog> log_;  // constant after StartWriting
-  Sequencer sequencer_;
   std::atomic<uint64_t> flushes_{0};
 
  private:
-  /// Where a write's records go, in its operations' order.
-  struct WritePlaces {
-    struct Place {
-      uint32_t height = 0;
-      StagedRecord staged;
-    };
-    Place one;                // of a single operation
-    std::vector<Place> many;  // of several
-    bool claimed = false;     // chunks, for them
-    uint64_t record_bytes = 0;
-    uint64_t copy_bytes = 0;  // what a flush of them needs (I6)
-    Place& operator[](size_t i) { return many.empty() ? one : many[i]; }
-  };
-  static bool IsLarge(std::span<const WriteOperation> operations);
-  Status WriteToShard(std::span<const WriteOperation> operations, bool large, uint32_t turn,
-                      WritePlaces* written, uint64_t* last, bool* full);
-  Status Prepare(PmLog::Shard* shard, std::span<const WriteOperation> operations,
-                 WritePlaces* places);
-  static RecordInput InputOf(std::span<const WriteOperation> operations, uint32_t i, uint64_t first,
-                             uint32_t height, uint64_t published);
-  void Enter(PmLog::Shard* shard, std::span<const WriteOperation> operations, uint64_t first,
-             WritePlaces& places, bool* full);
-  bool DeletesMayUseReserve() const;
+  // What the write path asks.
+  Status Provide(const Needs& needs, SpareMemory* spare, uint64_t* reserved) override;
+  void Abandon(uint64_t reserved) override;
+  bool Enter(std::span<const WriteOperation> operations, uint64_t first,
+             std::span<const Location> locations, uint64_t reserved, SpareMemory* spare) override;
+  void OnLogGrown(uint64_t bytes) override;
+  void OnWritten(bool entered, bool log_grown) override;
+  bool DeletesMayUseReserve() const override;
+  Status MakeSpace() override;
+
   Status ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes, Claimant claimant);
   uint64_t LogBytesMax() const;
   bool IsEarly(const MemTable& memtable) const;
   void LearnPrefixes(const HeadTree& tree);
   double UnmergedShare() LAMELLA_REQUIRES(read_set_mu_);
-  Status MakeRoom(const Status& no_space, int attempt);
 
   const uint64_t memtable_bytes_;
+  WritePath write_path_{this};
   bool unified_ = true;  // constant after StartWriting
 
   Mutex switch_mu_;                         // held while the active MemTable is switched
@@ -210,10 +194,6 @@ class BufferedEngine : public Engine {
   mutable Mutex error_mu_;
   Status error_ LAMELLA_GUARDED_BY(error_mu_);
   StripedCounter gets_memtable_;
-  // Writes that waited for space in the pool.
-  std::atomic<uint64_t> stall_ns_{0};
-  std::atomic<uint64_t> stall_count_{0};
-  std::atomic<uint64_t> stall_ns_max_{0};
 };
 
 }  // namespace lamella

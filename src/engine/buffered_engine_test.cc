@@ -26,19 +26,6 @@ class MemTableEngine final : public BufferedEngine {
     StartWriting(3, false, {}, 0, {}, std::make_shared<NoTables>());
   }
 
-  /// Write, by a thread that loses the processor for good where it has left its shard.
-  void WriteAndStop(std::string_view key, std::string_view value) {
-    std::unique_lock<Mutex> lock;
-    PmLog::Shard* shard = log_->TakeShard(&lock);
-    ASSERT_TRUE(
-        shard->appender->Prepare(RecordBytes(0, key.size(), value.size()), Claimant::kWriter).ok());
-    const uint64_t first = sequencer_.Draw(1);
-    const uint64_t tag = MakeTag(first, RecordKind::kPut);
-    const PmPtr place = shard->appender->Append({.tag = tag, .key = key, .value = value});
-    shard->appender->Commit();
-    CurrentReadSet()->active->Add(key, tag, place, nullptr);
-    sequencer_.Finish(first, 1);
-  }
   /// What a recovery would find in the log after what was sealed last.
   LogContents UnsealedLog() const {
     const auto sealed = CurrentReadSet()->sealed.front();
@@ -51,6 +38,7 @@ class MemTableEngine final : public BufferedEngine {
   /// Runs the flush of the oldest sealed MemTable, which stays.
   Status FlushOne() { return PickFlush()->run(); }
   using BufferedEngine::prefixes;
+  uint64_t entries() const { return CurrentReadSet()->active->count(); }
   uint64_t tables_sealed() const { return CurrentReadSet()->sealed.size(); }
   const HeadTree& active_tree() const { return CurrentReadSet()->active->tree(); }
   /// Seals the active MemTable; the newest sequence number that it may hold.
@@ -121,6 +109,43 @@ class StopsCopies final : public PersistHook {
   bool released_ = false;
 };
 
+/// Stops the first thread that makes a write durable, where it does.
+class StopsAFence final : public PersistHook {
+ public:
+  void OnStore(const void*, size_t, const Site&) override {}
+  void OnFlush(const Persister*, const void*, size_t, const Site&) override {}
+  void OnFence(const Persister*, const Site&) override {
+    std::unique_lock lock(mu_);
+    if (!armed_) return;
+    armed_ = false;
+    stopped_ = true;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return released_; });
+  }
+  void OnSync(const void*, size_t, const Site&) override {}
+
+  void Arm() {
+    const std::lock_guard lock(mu_);
+    armed_ = true;
+  }
+  void AwaitStopped() {
+    std::unique_lock lock(mu_);
+    changed_.wait(lock, [&] { return stopped_; });
+  }
+  void Release() {
+    const std::lock_guard lock(mu_);
+    released_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mu_;
+  std::condition_variable changed_;
+  bool armed_ = false;
+  bool stopped_ = false;
+  bool released_ = false;
+};
+
 class BufferedEngineTest : public RecordsTest {
  protected:
   BufferedEngineTest() { Start(); }
@@ -141,12 +166,13 @@ class BufferedEngineTest : public RecordsTest {
     return engine_->Write({&put, 1});
   }
   std::string Get(std::string_view key) {
-    const EpochPin pin(pool_->readers());
-    const Lookup found = engine_->Get(key, engine_->PublishedSequence(), true);
+    EpochPin pin(pool_->readers());
+    const Lookup found = engine_->Get(key, engine_->PublishedSequence(), true, &pin);
     return found.state == LookupState::kFound ? std::string(found.value) : "(not found)";
   }
 
   StopsCopies copies_;
+  StopsAFence fences_;
   SnapshotList snapshots_;
   std::unique_ptr<MemTableEngine> engine_;
 };
@@ -154,16 +180,24 @@ class BufferedEngineTest : public RecordsTest {
 // A table of the MemTable makes older versions obsolete, and no reader may begin after that who
 // does not see the newer.
 TEST_F(BufferedEngineTest, WhatASealedMemTableHoldsIsPublished) {  // I2
-  const WriteOperation put{RecordKind::kPut, "key", "old"};
-  ASSERT_TRUE(engine_->Write({&put, 1}).ok());
-  engine_->WriteAndStop("key", "new");
-  const uint64_t last = engine_->Seal();
-  EXPECT_EQ(last, 2u);
-  EXPECT_EQ(engine_->PublishedSequence(), last);
-  const EpochPin pin(pool_->readers());
-  const Lookup found = engine_->Get("key", engine_->PublishedSequence(), true);
-  EXPECT_EQ(found.state, LookupState::kFound);
-  EXPECT_EQ(found.value, "new");
+  options_.hook = &fences_;
+  Start();
+  ASSERT_TRUE(Put("key", "old").ok());
+  fences_.Arm();
+  std::thread first([&] { EXPECT_TRUE(Put("slow", "2").ok()); });
+  fences_.AwaitStopped();
+  std::thread second([&] { EXPECT_TRUE(Put("key", "new").ok()); });  // waits for number 2
+  while (engine_->entries() < 2) std::this_thread::yield();
+  EXPECT_EQ(engine_->PublishedSequence(), 1u);
+  std::thread sealer([&] {
+    const uint64_t last = engine_->Seal();
+    EXPECT_EQ(last, 3u);
+    EXPECT_EQ(engine_->PublishedSequence(), last) << "whoever of them runs next";
+  });
+  fences_.Release();
+  for (std::thread* thread : {&first, &second, &sealer}) thread->join();
+  EXPECT_EQ(Get("key"), "new");
+  EXPECT_EQ(Get("slow"), "2");
 }
 
 // Copying takes as long as the value is large, and its thread may lose the processor meanwhile:

@@ -16,6 +16,7 @@
 
 #include "base/memory_budget.h"
 #include "engine/snapshot_list.h"
+#include "file/file_system.h"
 #include "iterator/internal_iterator.h"
 #include "lamella/db.h"
 #include "pool/pool.h"
@@ -30,10 +31,13 @@ struct WriteOperation {
 
 enum class LookupState : uint8_t { kAbsent, kFound, kDeleted, kDamaged };
 
-/// What a Get found. The value lives as long as the caller's pin.
+/// What a Get found.
 struct Lookup {
   LookupState state = LookupState::kAbsent;
   std::string_view value;
+  /// What keeps the value (a cached block, a buffer); null where it lies in the pool, and the
+  /// caller's pin keeps it.
+  std::shared_ptr<const void> owner;
   PmPtr place;    // the record's, where it lies in the pool
   Status damage;  // for kDamaged
 };
@@ -58,6 +62,8 @@ struct EngineContext {
   std::function<void()> wake;       // there may be a job to pick
   std::function<void()> nudge;      // the same from where no job may run in the caller's thread
   MemoryAccount* memory = nullptr;  // of MemTables and caches; outlives the pool, too
+  FileSystem* files = nullptr;      // where tables lie that are in no pool:
+  std::string directory;            // in here, by their TableFileName
 };
 
 class Engine {
@@ -72,9 +78,10 @@ class Engine {
   /// All or nothing; durable (as the medium allows) and visible on return. `operations` is not
   /// empty.
   virtual Status Write(std::span<const WriteOperation> operations) = 0;
-  /// The newest version at or below `sequence`. REQUIRES: the caller is pinned in pool->readers()
-  /// since before it took `sequence`.
-  virtual Lookup Get(std::string_view key, uint64_t sequence, bool verify) = 0;
+  /// The newest version at or below `sequence`. `pin` is the caller's in pool->readers(), taken
+  /// before it took `sequence`. The engine lets go of it before it reads from a file: no I/O is
+  /// done inside an epoch, and what it then finds has an owner.
+  virtual Lookup Get(std::string_view key, uint64_t sequence, bool verify, EpochPin* pin) = 0;
   /// Everything, in internal-key order. With `verify` it checks the records that its walk depends
   /// on.
   /// REQUIRES: the caller is pinned in pool->holders() for the iterator's life.

@@ -1,66 +1,90 @@
 #include "log/pm_log.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "log/record_search.h"
 
 namespace lamella {
 
-PmLog::PmLog(Pool* pool, uint32_t shard_count, const std::vector<uint64_t>& next_ordinal) {
+namespace {
+
+// A shard's chunks.
+class ChunkWriter final : public LogWriter {
+ public:
+  ChunkWriter(Pool* pool, uint32_t shard, uint64_t next_ordinal)
+      : appender_(pool, shard % pool->part_count(), ChunkKind::kLog, shard, next_ordinal,
+                  WriteCause::kLog) {}
+
+  Status Prepare(const uint64_t* record_bytes, size_t count, Claimant claimant) override {
+    return count == 1 ? appender_.Prepare(*record_bytes, claimant)
+                      : appender_.Prepare(record_bytes, count, claimant);
+  }
+  Location Append(const RecordInput& input) override { return {appender_.Append(input).word}; }
+  StagedWrite Stage(const RecordInput& input) override {
+    const StagedRecord staged = appender_.Stage(input);
+    return {{staged.place.word}, uint64_t{staged.epoch} << 32 | staged.body_checksum};
+  }
+  void Complete(const StagedWrite& staged, const RecordInput& input) override {
+    appender_.Complete({.place = PlaceOf(staged.location),
+                        .epoch = static_cast<uint32_t>(staged.token >> 32),
+                        .body_checksum = static_cast<uint32_t>(staged.token)},
+                       input);
+  }
+  uint64_t staged_bytes_max() const override { return RecordAppender::kStagedBytesMax; }
+  Status Commit() override {
+    appender_.Commit();
+    return Status::OK();
+  }
+  LogPosition Seal() override { return appender_.Seal(); }
+  uint64_t claimed_bytes() const override { return appender_.claimed_bytes(); }
+
+  RecordAppender* appender() { return &appender_; }
+
+ private:
+  RecordAppender appender_;
+};
+
+std::vector<std::unique_ptr<LogWriter>> MakeWriters(Pool* pool, uint32_t shard_count,
+                                                    const std::vector<uint64_t>& next_ordinal) {
+  std::vector<std::unique_ptr<LogWriter>> writers;
   for (uint32_t i = 0; i < 2 * shard_count; i++) {
-    auto shard = std::make_unique<Shard>();
     const uint64_t ordinal = i < next_ordinal.size() ? next_ordinal[i] : 1;
-    shard->appender = std::make_unique<RecordAppender>(
-        pool, i % pool->part_count(), ChunkKind::kLog, i, ordinal, WriteCause::kLog);
-    shard->random = Random(0x9e3779b97f4a7c15ull * (i + 1));
-    shard->end = {ordinal, 0};
-    shards_.push_back(std::move(shard));
+    writers.push_back(std::make_unique<ChunkWriter>(pool, i, ordinal));
   }
-  for (size_t i = shards_.size(); i < next_ordinal.size(); i++)
-    former_.push_back({next_ordinal[i], 0});
+  return writers;
 }
 
-PmLog::Shard* PmLog::Take(size_t first, uint32_t turn, Mutex Shard::* mutex,
-                          std::unique_lock<Mutex>* lock) {
-  const size_t count = shards_.size() / 2;
-  const int cpu = sched_getcpu();
-  const size_t own = (static_cast<size_t>(cpu < 0 ? 0 : cpu) + turn) % count;
-  for (size_t i = 0, at = own; i < count; i++, at = at + 1 == count ? 0 : at + 1) {
-    Shard* shard = shards_[first + at].get();
-    *lock = std::unique_lock(shard->*mutex, std::try_to_lock);
-    if (lock->owns_lock()) return shard;
-  }
-  Shard* shard = shards_[first + own].get();
-  *lock = std::unique_lock(shard->*mutex);
-  return shard;
+std::vector<LogPosition> FormerEnds(uint32_t shard_count,
+                                    const std::vector<uint64_t>& next_ordinal) {
+  std::vector<LogPosition> ends;
+  for (size_t i = 2 * size_t{shard_count}; i < next_ordinal.size(); i++)
+    ends.push_back({next_ordinal[i], 0});
+  return ends;
 }
 
-std::vector<LogPosition> PmLog::SealAll() {
-  std::vector<LogPosition> positions;
-  for (size_t i = 0; i < shards_.size(); i++) {
-    // keeps I3
-    positions.push_back(i < shards_.size() / 2 ? shards_[i]->appender->Seal() : shards_[i]->end);
-  }
-  positions.insert(positions.end(), former_.begin(), former_.end());
-  return positions;
+}  // namespace
+
+PmLog::PmLog(Pool* pool, uint32_t shard_count, const std::vector<uint64_t>& next_ordinal)
+    : Log(MakeWriters(pool, shard_count, next_ordinal), FormerEnds(shard_count, next_ordinal)) {}
+
+RecordAppender* PmLog::appender(uint32_t i) {
+  return static_cast<ChunkWriter&>(*shard(i).writer).appender();
 }
 
 void PmLog::LeaveChunks(const std::function<bool(const ChunkRef&)>& leave) {
-  for (size_t i = 0; i < shards_.size(); i++) {
-    Shard& shard = *shards_[i];
-    const bool large = i >= shards_.size() / 2;
-    std::unique_lock staging(shard.staging, std::defer_lock);
-    if (large) staging.lock();
-    const MutexLock lock(&shard.mu);
-    const ChunkRef& open = shard.appender->open_chunk();
+  for (uint32_t i = 0; i < shard_count(); i++) {
+    Shard& at = shard(i);
+    std::unique_lock staging(at.staging, std::defer_lock);
+    if (IsForLarge(i)) staging.lock();
+    const MutexLock lock(&at.mu);
+    const ChunkRef& open = appender(i)->open_chunk();
     if (open.kind == ChunkKind::kFree || !leave(open)) continue;
-    shard.appender->CloseChunk();
-    if (large) shard.end = shard.appender->Seal();  // keeps I3
+    appender(i)->CloseChunk();
+    if (IsForLarge(i)) at.end = at.writer->Seal();  // keeps Log's I3
   }
 }
 

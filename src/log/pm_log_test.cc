@@ -37,7 +37,7 @@ class PmLogTest : public RecordsTest {
   /// Numbers [first, first + count) as one batch in a shard; the places of its records.
   std::vector<PmPtr> Write(uint32_t shard, uint64_t first, uint32_t count = 1,
                            size_t value_bytes = 10) {
-    RecordAppender* appender = log_->shard(shard).appender.get();
+    RecordAppender* appender = log_->appender(shard);
     const std::string value = testing::MakeValue(first, value_bytes);
     const std::vector<uint64_t> bytes(count, RecordBytes(1, 4, value.size()));
     EXPECT_TRUE(appender->Prepare(bytes.data(), count, Claimant::kWriter).ok());
@@ -135,7 +135,7 @@ TEST_F(PmLogTest, ShardsAreMergedBySequenceNumber) {
     EXPECT_EQ(contents.sequence_last, next - 1);
     EXPECT_EQ(contents.sequence_seen, next - 1);
     for (uint32_t i = 0; i < contents.next_ordinal.size(); i++) {
-      EXPECT_EQ(contents.next_ordinal[i], log_->shard(i).appender->next_ordinal());
+      EXPECT_EQ(contents.next_ordinal[i], log_->appender(i)->next_ordinal());
     }
   }
 }
@@ -589,11 +589,11 @@ TEST_F(PmLogTest, WhatShardsWriteConcurrentlyIsReadBackInOrder) {
       for (int i = 0; i < kWrites; i++) {
         PmLog::Shard& shard = log_->shard(static_cast<uint32_t>(random.Uniform(kThreads)));
         const std::lock_guard lock(shard.mu);
-        if (!shard.appender->Prepare(RecordBytes(0, 8, 0), Claimant::kWriter).ok()) return;
+        const uint64_t bytes = RecordBytes(0, 8, 0);
+        if (!shard.writer->Prepare(&bytes, 1, Claimant::kWriter).ok()) return;
         const uint64_t n = next.fetch_add(1);
-        shard.appender->Append(
-            {.tag = MakeTag(n, RecordKind::kPut), .key = "12345678", .value = {}});
-        shard.appender->Commit();
+        shard.writer->Append({.tag = MakeTag(n, RecordKind::kPut), .key = "12345678", .value = {}});
+        EXPECT_TRUE(shard.writer->Commit().ok());
       }
     });
   }

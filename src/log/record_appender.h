@@ -24,27 +24,12 @@
 
 #include "iterator/internal_iterator.h"
 #include "lamella/status.h"
+#include "log/log_writer.h"
 #include "log/record.h"
 #include "pmem/gate.h"
 #include "pool/pool.h"
 
 namespace lamella {
-
-/// A place in an owner's chunks: everything before it is older.
-struct LogPosition {
-  uint64_t ordinal = 0;  // of the chunk
-  uint64_t offset = 0;   // in the chunk
-  auto operator<=>(const LogPosition&) const = default;
-};
-
-struct RecordInput {
-  uint64_t tag = 0;
-  std::string_view key;
-  std::string_view value;
-  uint32_t height = 0;
-  uint32_t batch_remaining = 0;
-  uint64_t published = 0;  // every number up to this is
-};
 
 /// A record that is in its place but for its header.
 struct StagedRecord {

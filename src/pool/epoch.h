@@ -90,15 +90,17 @@ class EpochDomain {
 class EpochPin {
  public:
   explicit EpochPin(EpochDomain* domain) : domain_(domain), token_(domain->Pin()) {}
-  ~EpochPin() {
-    if (domain_ != nullptr) domain_->Unpin(token_);
-  }
+  ~EpochPin() { LetGo(); }
   EpochPin(EpochPin&& other) noexcept
       : domain_(std::exchange(other.domain_, nullptr)), token_(other.token_) {}
   EpochPin(const EpochPin&) = delete;
   EpochPin& operator=(const EpochPin&) = delete;
   EpochPin& operator=(EpochPin&&) = delete;
 
+  /// Lets go before the scope ends.
+  void LetGo() {
+    if (EpochDomain* const domain = std::exchange(domain_, nullptr)) domain->Unpin(token_);
+  }
   /// Gives the token to the caller, who must Unpin it.
   uint64_t Release() {
     domain_ = nullptr;

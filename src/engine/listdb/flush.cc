@@ -169,7 +169,7 @@ Status ListDb::CopyRecords(const MemTable& memtable, std::shared_ptr<HeadTree>* 
   places.reserve(memtable.count());
   for (RecordWalk at(pool_, &memtable.tree()); at.Valid(); at.Next()) {
     const Record* record = pool_->At<Record>(at.entry().place());
-    const uint32_t height = RandomHeight(&random);
+    const uint32_t height = WritePath::RandomHeight(&random);
     Status s = flush_arena_->Prepare(
         RecordBytes(height, record->key().size(), record->value().size()), Claimant::kReclaim);
     if (!s.ok()) {

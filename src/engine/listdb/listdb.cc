@@ -76,7 +76,7 @@ std::shared_ptr<const ListDbTables> ListDb::CurrentTables() const {
 }
 
 Status ListDb::SyncAll() {
-  const uint64_t sequence = sequencer_.published();
+  const uint64_t sequence = PublishedSequence();
   Status s = pool_->Sync();
   if (!s.ok()) return s;
   OnSynced(sequence);
@@ -395,7 +395,7 @@ Status ListDb::Close() {
   Status s = FlushAllNow();
   if (s.ok()) s = Checkpoint();
   if (!s.ok()) return s;
-  for (uint32_t i = 0; i < log_->shard_count(); i++) log_->shard(i).appender->CloseChunk();
+  log_->LeaveChunks([](const ChunkRef&) { return true; });
   flush_arena_->CloseChunk();
   for (auto& arena : gc_arenas_) arena->CloseChunk();
   if (!recount_.empty() && !uncounted_) {

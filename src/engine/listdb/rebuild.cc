@@ -193,7 +193,7 @@ Status ListDb::EnterRebuilt(const std::vector<LogEntry>& kept, HeadTree* tree) {
     PmPtr place = kept[chosen].place;
     const Record* record = pool_->At<Record>(place);
     if (record->height() == 0) {
-      const uint32_t height = RandomHeight(&random);
+      const uint32_t height = WritePath::RandomHeight(&random);
       RecordAppender& arena = *gc_arenas_[place.part()];
       Status s = arena.Prepare(RecordBytes(height, record->key().size(), record->value().size()),
                                Claimant::kReclaim);

@@ -264,7 +264,7 @@ bool ListDb::SweepDue(bool full) {
   const uint64_t enough = std::max(kKeptMin, l1_count_.load(std::memory_order_relaxed) / 8);
   if (sweep_after_ == 0 && kept >= enough) {
     kept_versions_.store(0, std::memory_order_relaxed);
-    sweep_after_ = std::max<uint64_t>(1, sequencer_.published());
+    sweep_after_ = std::max<uint64_t>(1, PublishedSequence());
   }
   if (sweep_after_ != 0 && context_.snapshots->Oldest() >= sweep_after_) {
     sweep_after_ = 0;
