@@ -1,5 +1,5 @@
-// FileSystem is the operating system's directories and small files, as an interface: tests put a
-// faulty one in its place. The pool's files are not here (pmem/region.h).
+// FileSystem is the operating system's directories, small files and files of tables, as an
+// interface: tests put a faulty one in its place. The pool's files are not here (pmem/region.h).
 // Contract: OK of a call that changes something means that the change survives a power cut, where
 // it says "durable". Codes of every call: NotFound (no such path), NoSpace, IOError; each message
 // names the call and the path.
@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "file/block_file.h"
 #include "lamella/status.h"
 
 namespace lamella {
@@ -37,7 +38,7 @@ class FileSystem {
 
   /// The operating system's own; lives as long as the process.
   static FileSystem* Posix();
-  /// The same beneath a hook, for tests.
+  /// The same beneath a hook, for tests. The hook outlives it and the files that it opened.
   static std::unique_ptr<FileSystem> PosixOver(OsHook* os);
 
   /// True if there is a file or directory of that name.
@@ -64,6 +65,13 @@ class FileSystem {
   /// Sets a small file's content, durable: at any moment, and after a crash, it is the old content
   /// or the new one, whole.
   virtual Status WriteFile(const std::string& path, std::string_view content) = 0;
+
+  /// Makes a file to append to, or empties the one that is there; neither is durable before Sync
+  /// and SyncDirectory. REQUIRES: until it is let go of, the file keeps its name, and no other
+  /// AppendFile has that name.
+  virtual Status NewAppendFile(const std::string& path, std::unique_ptr<AppendFile>* file) = 0;
+  /// Opens a file that does not change any more.
+  virtual Status NewRandomFile(const std::string& path, std::unique_ptr<RandomFile>* file) = 0;
 
   /// Takes the lock file, making it if need be. Busy: another process has it, or this one does by
   /// another open, or it was just removed; the message names the holder where it is known. Remove

@@ -7,10 +7,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <utility>
 
 #include "base/concat.h"
 #include "base/errno_status.h"
+#include "base/no_throw.h"
 #include "base/os_hook.h"
 #include "file/file_system.h"
 
@@ -24,11 +26,10 @@ class Descriptor {
   ~Descriptor() {
     if (fd_ >= 0) close(fd_);
   }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&&) = delete;
   int get() const { return fd_; }
   bool ok() const { return fd_ >= 0; }
-  int Release() { return std::exchange(fd_, -1); }
 
  private:
   int fd_;
@@ -57,6 +58,11 @@ Status WriteAll(int fd, std::string_view bytes, const std::string& path, OsHook*
   return Status::OK();
 }
 
+Status SyncFile(int fd, const std::string& path, OsHook* os) {
+  if (Hooked(os, OsCall::kSync, path, [&] { return fsync(fd); }) == 0) return Status::OK();
+  return ErrnoStatus("sync " + path, errno);
+}
+
 Status ReadAll(int fd, const std::string& path, std::string* content, OsHook* os) {
   content->clear();
   char buffer[1 << 14];
@@ -71,9 +77,107 @@ Status ReadAll(int fd, const std::string& path, std::string* content, OsHook* os
   }
 }
 
+class PosixAppendFile : public AppendFile {
+ public:
+  PosixAppendFile(Descriptor fd, std::string path, OsHook* os)
+      : fd_(std::move(fd)), path_(std::move(path)), os_(os) {}
+
+  Status Append(std::string_view bytes) override {
+    if (status_.ok()) status_ = NoThrow([&] { return Take(bytes); });  // keeps I1
+    if (status_.ok()) bytes_ += bytes.size();
+    return status_;
+  }
+
+  Status Sync() override {
+    if (status_.ok()) {  // keeps I1
+      status_ = NoThrow([&] {
+        Status s = WriteBuffered();
+        return s.ok() ? SyncFile(fd_.get(), path_, os_) : s;
+      });
+    }
+    return status_;
+  }
+
+  uint64_t bytes() const override { return bytes_; }
+
+ private:
+  // The buffer is filled to its end before it is written, and what is not copied into it is a
+  // multiple of its size: until a Sync comes in between, each write starts at such a multiple.
+  Status Take(std::string_view bytes) {
+    Status s;
+    while (s.ok() && !bytes.empty()) {
+      size_t n = bytes.size() - bytes.size() % kBufferBytes;
+      if (buffered_ == 0 && n > 0) {
+        s = WriteAll(fd_.get(), bytes.substr(0, n), path_, os_);
+      } else {
+        n = std::min(bytes.size(), kBufferBytes - buffered_);
+        if (buffer_ == nullptr) buffer_ = std::make_unique_for_overwrite<char[]>(kBufferBytes);
+        std::memcpy(buffer_.get() + buffered_, bytes.data(), n);
+        buffered_ += n;
+        if (buffered_ == kBufferBytes) s = WriteBuffered();
+      }
+      bytes.remove_prefix(n);
+    }
+    return s;
+  }
+
+  Status WriteBuffered() {
+    return WriteAll(fd_.get(), {buffer_.get(), std::exchange(buffered_, 0)}, path_, os_);
+  }
+
+  const Descriptor fd_;
+  const std::string path_;
+  OsHook* const os_;  // may be null
+  Status status_;
+  uint64_t bytes_ = 0;
+  std::unique_ptr<char[]> buffer_;
+  size_t buffered_ = 0;
+};
+
+class PosixRandomFile : public RandomFile {
+ public:
+  PosixRandomFile(Descriptor fd, std::string path, uint64_t bytes, OsHook* os)
+      : fd_(std::move(fd)), path_(std::move(path)), bytes_(bytes), os_(os) {}
+
+  Status Read(uint64_t offset, size_t n, char* to) const override {
+    return NoThrow([&] { return ReadAt(offset, n, to); });
+  }
+
+  uint64_t bytes() const override { return bytes_; }
+
+ private:
+  Status ReadAt(uint64_t offset, size_t n, char* to) const {
+    // Not left to pread: an offset from damaged bytes may be one that it calls no offset.
+    const uint64_t there = bytes_ - std::min(offset, bytes_);
+    if (n > there) return EndsEarly(offset, n, there);
+    for (size_t done = 0; done < n;) {
+      const size_t wanted = os_ == nullptr ? n - done : os_->Allowed(OsCall::kRead, n - done);
+      const ssize_t got = Hooked(os_, OsCall::kRead, path_, [&] {
+        return pread(fd_.get(), to + done, wanted, static_cast<off_t>(offset + done));
+      });
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) return ErrnoStatus(Concat("read ", path_, " at offset ", offset + done), errno);
+      if (got == 0) return EndsEarly(offset, n, done);
+      done += static_cast<size_t>(got);
+    }
+    return Status::OK();
+  }
+
+  Status EndsEarly(uint64_t offset, size_t expected, uint64_t found) const {
+    return Status::Corruption(
+        Concat("read ", path_, " at offset ", offset, ": expected ", expected, " bytes, found ",
+               found, "; the file was cut off, or what names that place is damaged"));
+  }
+
+  const Descriptor fd_;
+  const std::string path_;
+  const uint64_t bytes_;
+  OsHook* const os_;  // may be null
+};
+
 class PosixFileLock : public FileLock {
  public:
-  explicit PosixFileLock(int fd) : fd_(fd) {}
+  explicit PosixFileLock(Descriptor fd) : fd_(std::move(fd)) {}
   // The pid in the file is the holder's. A forked child has the descriptor, too: neither keeps the
   // lock when the holder lets go of it, nor lets go of it for the holder.
   ~PosixFileLock() override {
@@ -195,8 +299,7 @@ class PosixFileSystem : public FileSystem {
   }
 
   Status ReadFile(const std::string& path, std::string* content) override {
-    const Descriptor fd(
-        Hooked(os_, OsCall::kOpen, path, [&] { return open(path.c_str(), O_RDONLY | O_CLOEXEC); }));
+    const Descriptor fd = OpenToRead(path);
     if (!fd.ok()) return ErrnoStatus("open " + path, errno);
     return ReadAll(fd.get(), path, content, os_);
   }
@@ -211,6 +314,25 @@ class PosixFileSystem : public FileSystem {
     if (s.ok()) return RenameFile(working, path);
     Hooked(os_, OsCall::kRemove, working, [&] { return unlink(working.c_str()); });
     return s;
+  }
+
+  Status NewAppendFile(const std::string& path, std::unique_ptr<AppendFile>* file) override {
+    Descriptor fd = CreateOrEmpty(path);
+    if (!fd.ok()) return ErrnoStatus("create " + path, errno);
+    *file = std::make_unique<PosixAppendFile>(std::move(fd), path, os_);
+    return Status::OK();
+  }
+
+  Status NewRandomFile(const std::string& path, std::unique_ptr<RandomFile>* file) override {
+    Descriptor fd = OpenToRead(path);
+    if (!fd.ok()) return ErrnoStatus("open " + path, errno);
+    struct stat found{};
+    if (Hooked(os_, OsCall::kStat, path, [&] { return fstat(fd.get(), &found); }) != 0) {
+      return ErrnoStatus("stat " + path, errno);
+    }
+    const auto bytes = static_cast<uint64_t>(found.st_size);
+    *file = std::make_unique<PosixRandomFile>(std::move(fd), path, bytes, os_);
+    return Status::OK();
   }
 
   Status LockFile(const std::string& path, std::unique_ptr<FileLock>* lock) override {
@@ -239,13 +361,22 @@ class PosixFileSystem : public FileSystem {
                    : ErrnoStatus("truncate " + path, errno);
     // The pid is for messages only: a full disk must not keep a store from being opened.
     if (!s.ok() && !s.IsNoSpace()) return s;
-    // where there is no memory for it, the descriptor is still ours to close
-    *lock = std::make_unique<PosixFileLock>(fd.get());
-    fd.Release();
+    *lock = std::make_unique<PosixFileLock>(std::move(fd));
     return Status::OK();
   }
 
  private:
+  Descriptor OpenToRead(const std::string& path) const {
+    return Descriptor(
+        Hooked(os_, OsCall::kOpen, path, [&] { return open(path.c_str(), O_RDONLY | O_CLOEXEC); }));
+  }
+
+  Descriptor CreateOrEmpty(const std::string& path) const {
+    return Descriptor(Hooked(os_, OsCall::kCreate, path, [&] {
+      return open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    }));
+  }
+
   // What is found as it should be may have been made so by a call that did not live to sync it, or
   // failed to. A directory that is not there, or that this user may not open, holds nothing of
   // ours.
@@ -255,15 +386,10 @@ class PosixFileSystem : public FileSystem {
   }
 
   Status WriteAndSync(const std::string& path, std::string_view content) const {
-    const Descriptor fd(Hooked(os_, OsCall::kCreate, path, [&] {
-      return open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    }));
+    const Descriptor fd = CreateOrEmpty(path);
     if (!fd.ok()) return ErrnoStatus("create " + path, errno);
     Status s = WriteAll(fd.get(), content, path, os_);
-    if (s.ok() && Hooked(os_, OsCall::kSync, path, [&] { return fsync(fd.get()); }) != 0) {
-      s = ErrnoStatus("sync " + path, errno);
-    }
-    return s;
+    return s.ok() ? SyncFile(fd.get(), path, os_) : s;
   }
 
   OsHook* const os_;  // may be null

@@ -103,6 +103,16 @@ size_t FaultFileSystem::Allowed(OsCall, size_t n) {
   return transfer_bytes_max_ == 0 ? n : std::min(n, transfer_bytes_max_);
 }
 
+// The pages of a file that was emptied are new ones, also where they get the bytes that a failed
+// sync dropped.
+Status FaultFileSystem::NewAppendFile(const std::string& path, std::unique_ptr<AppendFile>* file) {
+  Status s = posix_->NewAppendFile(path, file);
+  ino_t inode = 0;
+  if (File* emptied = s.ok() && power_cuts_ ? Find(path, &inode) : nullptr)
+    emptied->dropped.clear();
+  return s;
+}
+
 // What the file holds now; until it changes.
 std::string_view FaultFileSystem::Content(File* file) {
   struct stat info{};

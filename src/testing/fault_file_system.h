@@ -2,15 +2,16 @@
 // counts the calls that can fail, lets the nth fail, and remembers what would be on the medium if
 // the power were cut: of each file what it held when it was last synced, of each directory the
 // names it had when it was.
-// It is both ways in which a store reaches files: FileSystem for small ones and directories, OsHook
-// for the pool's (and beneath FileSystem, so that each step of its calls fails by itself).
+// It is both ways in which a store reaches files: FileSystem for small ones, those of tables and
+// directories, OsHook for the pool's (and beneath FileSystem, so that each step of its calls, and
+// of those of the files that it opened, fails by itself).
 //
 // I1: a page (4 KiB) that is dirty when a sync fails is dropped: a later sync that succeeds does
 //     not bring it to the medium, unless it was written again. So do Linux's file systems.
 // I2: calls are counted in the order in which they are made: with jobs run inline, equal histories
 //     meet equal faults.
 // I3: what is under the root when it is made is durable.
-// Threads: one at a time.
+// Threads: one at a time, it and the files that it opened.
 #ifndef LAMELLA_TESTING_FAULT_FILE_SYSTEM_H_
 #define LAMELLA_TESTING_FAULT_FILE_SYSTEM_H_
 
@@ -88,6 +89,10 @@ class FaultFileSystem final : public FileSystem, public OsHook {
   }
   Status WriteFile(const std::string& path, std::string_view content) override {
     return posix_->WriteFile(path, content);
+  }
+  Status NewAppendFile(const std::string& path, std::unique_ptr<AppendFile>* file) override;
+  Status NewRandomFile(const std::string& path, std::unique_ptr<RandomFile>* file) override {
+    return posix_->NewRandomFile(path, file);
   }
   Status LockFile(const std::string& path, std::unique_ptr<FileLock>* lock) override {
     return posix_->LockFile(path, lock);
