@@ -64,6 +64,7 @@ struct Stats {
   uint64_t live_bytes = 0;
   uint64_t pool_bytes = 0;       // size of the pool's files
   uint64_t pool_bytes_used = 0;  // in chunks that have an owner
+  uint64_t file_bytes = 0;       // of tables that lie in files beside the pool
   uint64_t dram_bytes = 0;       // MemTables and caches now
   uint64_t sequence = 0;         // the newest published sequence number
   uint64_t snapshots = 0;        // live ones

@@ -70,6 +70,7 @@ constexpr StatsCounter kStatsCounters[] = {
     {"live_bytes", &Stats::live_bytes},
     {"pool_bytes", &Stats::pool_bytes},
     {"pool_bytes_used", &Stats::pool_bytes_used},
+    {"file_bytes", &Stats::file_bytes},
     {"dram_bytes", &Stats::dram_bytes},
     {"sequence", &Stats::sequence},
     {"snapshots", &Stats::snapshots},

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "base/concat.h"
+#include "registry/registry.h"
 #include "testing/conformance.h"
 
 namespace lamella::testing {
@@ -323,7 +324,7 @@ TEST_P(LifeConformance, PropertiesAreThere) {
   }
   std::string value;
   ASSERT_TRUE(db()->GetProperty("lamella.engine", &value));
-  EXPECT_EQ(value, EngineName(*options_.engine));
+  EXPECT_EQ(value, NameOfEngine(*options_.engine));
   ASSERT_TRUE(db()->GetProperty("lamella.stats.json", &value));
   EXPECT_EQ(value.front(), '{');
   EXPECT_EQ(std::count(value.begin(), value.end(), '{'),

@@ -185,7 +185,8 @@ uint64_t DbImpl::ReadSequence(const ReadOptions& options) const {
   return options.snapshot != nullptr ? options.snapshot->sequence() : engine_->PublishedSequence();
 }
 
-// REQUIRES: pinned before the sequence number was taken, or that is registered (BufferedEngine, I3).
+// REQUIRES: pinned before the sequence number was taken, or that is registered (BufferedEngine's
+// I3).
 Status DbImpl::Find(const ReadOptions& options, std::string_view key, uint64_t sequence,
                     EpochPin* pin, Lookup* lookup) {
   gets_.Add();

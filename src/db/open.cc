@@ -6,6 +6,7 @@
 #include "base/concat.h"
 #include "base/no_throw.h"
 #include "db/db_impl.h"
+#include "file/table_file_name.h"
 #include "log/pm_log.h"
 #include "registry/registry.h"
 
@@ -151,8 +152,8 @@ Status DbImpl::OpenPool(bool may_create, std::vector<std::string>* mended) {
   const EngineKind kind = pool_->state().engine;
   if (options_.engine && *options_.engine != kind) {
     return Status::InvalidArgument("the store in " + path_ + " was created with engine " +
-                                   std::string(EngineName(kind)) + ", and is asked for with " +
-                                   std::string(EngineName(*options_.engine)) +
+                                   std::string(NameOfEngine(kind)) + ", and is asked for with " +
+                                   std::string(NameOfEngine(*options_.engine)) +
                                    "; leave Options::engine unset to open it as it is");
   }
   return Status::OK();
@@ -224,17 +225,32 @@ Status DestroyDB(const std::string& path, const Options& options) {
   return NoThrow([&] { return DestroyStore(FileSystem::Posix(), nullptr, path, options); });
 }
 
+namespace {
+
+// The files of tables, whatever engine wrote them.
+Status RemoveTables(FileSystem* files, const std::string& path) {
+  std::vector<std::string> names;
+  Status s = files->Exists(path) ? files->ListDirectory(path, &names) : Status::OK();
+  for (size_t i = 0; s.ok() && i < names.size(); i++) {
+    if (TableFileNumber(names[i])) s = files->RemoveFile(JoinPath(path, names[i]));
+  }
+  return s;
+}
+
+}  // namespace
+
 Status DestroyStore(FileSystem* files, OsHook* os, const std::string& path,
                     const Options& options) {
   if (!StoreExists(files, options, path)) {
-    Status s;  // removing what is not there makes durable what an earlier call removed, and no more
+    Status s;  // removing what is not there makes durable what an earlier call removed
     for (const std::string& part : PoolPaths(options, path))
       s = s.ok() ? files->RemoveFile(part) : s;
-    return s;
+    return s.ok() ? RemoveTables(files, path) : s;  // which an earlier call may have left
   }
   std::unique_ptr<FileLock> lock;
   Status s = files->LockFile(JoinPath(path, kLockName), &lock);
   if (s.ok()) s = Pool::Remove(PoolPaths(options, path), os);
+  if (s.ok()) s = RemoveTables(files, path);
   if (s.ok()) s = files->RemoveFile(JoinPath(path, kLockName));
   lock.reset();
   if (s.ok()) (void)files->RemoveDirectory(path).ok();  // stays where it holds anything else

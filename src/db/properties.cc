@@ -5,6 +5,7 @@
 #include "base/concat.h"
 #include "base/no_throw.h"
 #include "db/db_impl.h"
+#include "registry/registry.h"
 
 namespace lamella {
 
@@ -109,7 +110,7 @@ bool DbImpl::FindProperty(std::string_view name, std::string* value) {
   } else if (name == "lamella.levels") {
     *value = engine_->Describe();
   } else if (name == "lamella.engine") {
-    *value = EngineName(pool_->state().engine);
+    *value = NameOfEngine(pool_->state().engine);
   } else if (name == "lamella.medium") {
     *value = pool_->medium_report().description;
   } else if (name == "lamella.write-amplification") {

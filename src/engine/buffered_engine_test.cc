@@ -50,7 +50,6 @@ class MemTableEngine final : public BufferedEngine {
   Status Recover() override { return Status::OK(); }
   std::optional<Job> PickJob(JobClass) override { return std::nullopt; }
   Status CompactRange(std::string_view, std::string_view) override { return Status::OK(); }
-  void OnSynced(uint64_t) override {}
   Status Close() override { return Status::OK(); }
   std::string Describe() const override { return ""; }
   Status Check(CheckReport*) override { return Status::OK(); }

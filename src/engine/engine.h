@@ -98,9 +98,6 @@ class Engine {
   /// Moves MemTables to tables; returns when they are.
   virtual Status Flush() = 0;
   virtual Status CompactRange(std::string_view begin, std::string_view end) = 0;
-  /// Before a Sync of the pool: the sequence number that the sync will cover; after it: that it
-  /// did.
-  virtual void OnSynced(uint64_t sequence) = 0;
   /// Flushes and leaves everything such that the next Recover has nothing to do. No job runs any
   /// more.
   virtual Status Close() = 0;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string_view>
 
 #include "engine/engine.h"
 
@@ -12,6 +13,9 @@ namespace lamella {
 
 struct EngineType {
   EngineKind kind;
+  std::string_view name;
+  /// Its tables lie in files beside the pool, which so is not all of the store.
+  bool tables_in_files = false;
   /// InvalidArgument for an option of the design that cannot be meant: its name, its range, and
   /// what was given.
   Status (*check_options)(const Options& options);

@@ -36,10 +36,15 @@ const EngineType* FindEngine(EngineKind kind) {
   return found == types.end() ? nullptr : *found;
 }
 
+std::string_view NameOfEngine(EngineKind kind) {
+  const EngineType* const type = FindEngine(kind);
+  return type != nullptr ? type->name : EngineName(kind);
+}
+
 Status Unbuilt(EngineKind kind) {
   std::string built;
   for (const EngineType* type : BuiltEngines())
-    built += Concat(built.empty() ? "" : ", ", EngineName(type->kind));
+    built += Concat(built.empty() ? "" : ", ", type->name);
   return Status::NotSupported(Concat("engine ", EngineName(kind), " (kind ", static_cast<int>(kind),
                                      ") is not built; this build has: ", built));
 }

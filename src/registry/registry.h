@@ -4,7 +4,7 @@
 #define LAMELLA_REGISTRY_REGISTRY_H_
 
 #include <optional>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/engine_type.h"
@@ -16,6 +16,8 @@ inline constexpr EngineKind kDefaultEngine = EngineKind::kListDb;
 
 /// Null where this build does not have it.
 const EngineType* FindEngine(EngineKind kind);
+/// Its name, also where this build does not have it.
+std::string_view NameOfEngine(EngineKind kind);
 /// NotSupported: names the design, and those that are built.
 Status Unbuilt(EngineKind kind);
 std::vector<const EngineType*> BuiltEngines();

@@ -1,5 +1,6 @@
 #include "testing/conformance.h"
 
+#include <algorithm>
 #include <cctype>
 #include <cstdio>
 #include <filesystem>
@@ -48,18 +49,23 @@ std::vector<ConformanceConfig> OptionSets(EngineKind engine) {
 
 std::vector<ConformanceConfig> Configs(bool all) {
   std::vector<ConformanceConfig> configs;
-  for (const EngineKind engine : BuiltEngines()) {
+  for (const EngineType* type : lamella::BuiltEngines()) {
+    const EngineKind engine = type->kind;
+    if (all && engine >= kTestEngineFirst) continue;
     const std::vector<ConformanceConfig> sets = OptionSets(engine);
     for (size_t set = 0; set < sets.size(); set++) {
       for (auto [medium_name, medium] :
            {std::pair("CacheLine", MediumKind::kCacheLine), std::pair("Page", MediumKind::kPage),
             std::pair("Byte", MediumKind::kByte)}) {
         ConformanceConfig config = sets[set];
-        config.name = Concat(EngineName(engine), medium_name, config.name);
+        config.name = Concat(type->name, medium_name, config.name);
+        config.tables_in_files = type->tables_in_files;
         config.options.medium = medium;
-        const size_t sets_of_medium = medium == MediumKind::kCacheLine ? sets.size()
-                                      : medium == MediumKind::kPage    ? 2
-                                                                       : 1;
+        size_t sets_of_medium = medium == MediumKind::kCacheLine ? sets.size()
+                                : medium == MediumKind::kPage    ? 2
+                                                                 : 1;
+        if (engine >= kTestEngineFirst)
+          sets_of_medium = medium == MediumKind::kByte ? 0 : std::min<size_t>(2, sets_of_medium);
         if (all || set < sets_of_medium) configs.push_back(std::move(config));
       }
     }
@@ -71,7 +77,9 @@ std::vector<ConformanceConfig> Configs(bool all) {
 
 std::vector<EngineKind> BuiltEngines() {
   std::vector<EngineKind> kinds;
-  for (const EngineType* type : lamella::BuiltEngines()) kinds.push_back(type->kind);
+  for (const EngineType* type : lamella::BuiltEngines()) {
+    if (type->kind < kTestEngineFirst) kinds.push_back(type->kind);
+  }
   return kinds;
 }
 

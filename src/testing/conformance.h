@@ -22,6 +22,10 @@
 
 namespace lamella::testing {
 
+/// Engines of these kinds and above are of tests, which show that one can be added: they join the
+/// conformance suite alone, and only where a test registers them.
+inline constexpr auto kTestEngineFirst = static_cast<EngineKind>(240);
+
 /// The engines that this build has.
 std::vector<EngineKind> BuiltEngines();
 
@@ -29,6 +33,7 @@ struct ConformanceConfig {
   std::string name;  // letters and digits, for test names
   Options options;   // without pmem_paths
   uint32_t parts = 1;
+  bool tables_in_files = false;  // EngineType's
 };
 std::ostream& operator<<(std::ostream& out, const ConformanceConfig& config);
 

@@ -79,11 +79,11 @@ Status ListDb::SyncAll() {
   const uint64_t sequence = PublishedSequence();
   Status s = pool_->Sync();
   if (!s.ok()) return s;
-  OnSynced(sequence);
+  NoteSynced(sequence);
   return pool_->Sync();  // the edit itself
 }
 
-void ListDb::OnSynced(uint64_t sequence) {
+void ListDb::NoteSynced(uint64_t sequence) {
   if (!LosesUnsynced()) return;
   Status s = Edit(ListDbEdit::kSynced, [&](ListDbState* state) {
     state->synced_sequence = std::max(state->synced_sequence, sequence);

@@ -85,7 +85,6 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   Status Recover() override;
   std::optional<Job> PickJob(JobClass job_class) override;
   Status CompactRange(std::string_view begin, std::string_view end) override;
-  void OnSynced(uint64_t sequence) override;
   Status Close() override;
   void AddStats(Stats* stats) const override;
   std::string Describe() const override;
@@ -276,6 +275,7 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   bool LosesUnsynced() const { return pool_->gate()->medium() == MediumKind::kPage; }
   /// Page media: makes everything written so far survive a power cut.
   Status SyncAll();
+  void NoteSynced(uint64_t sequence);
 
   const ListDbOptions options_;
   const uint64_t tables_bytes_max_;  // DRAM for MemTables and the trees of L0

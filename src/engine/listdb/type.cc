@@ -44,6 +44,7 @@ std::unique_ptr<Engine> MakeListDb(const EngineContext& context) {
 }  // namespace
 
 const EngineType kListDbType = {.kind = EngineKind::kListDb,
+                                .name = "listdb",
                                 .check_options = CheckListDbOptions,
                                 .flags = ListDbFlags,
                                 .make = MakeListDb};
