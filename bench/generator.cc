@@ -22,6 +22,13 @@ uint64_t HashId(uint64_t id) {
   return x;
 }
 
+// By a constant, which costs a tenth of dividing by a variable: as much as a put's copying.
+template <uint32_t base>
+void WriteDigits(uint64_t number, char* digits, uint32_t count) {
+  for (uint32_t i = count; i > 0; i--, number /= base)
+    digits[i - 1] = static_cast<char>('0' + number % base);
+}
+
 }  // namespace
 
 uint64_t KeyMaker::Keys() const {
@@ -36,10 +43,12 @@ uint64_t KeyMaker::IdsMax() const { return hashed_ ? kHashedMask + 1 : Keys(); }
 
 std::string_view KeyMaker::Make(uint64_t id, std::string* buffer) const {
   if (buffer->size() != key_bytes_) buffer->assign(key_bytes_, '0');
-  uint64_t rest = hashed_ ? HashId(id) : id;
-  for (uint32_t i = digits_; i > 0; i--) {
-    (*buffer)[shared_bytes_ + i - 1] = static_cast<char>('0' + rest % base_);
-    rest /= base_;
+  const uint64_t rest = hashed_ ? HashId(id) : id;
+  char* const digits = buffer->data() + shared_bytes_;
+  if (base_ == kDecimal) {
+    WriteDigits<kDecimal>(rest, digits, digits_);
+  } else {
+    WriteDigits<kSextetBase>(rest, digits, digits_);
   }
   return *buffer;
 }

@@ -25,7 +25,7 @@ class KeyMaker {
       : key_bytes_(key_bytes),
         shared_bytes_(shared_bytes),
         digits_(std::min(key_bytes - shared_bytes, kDigits)),
-        base_(shared_bytes == 0 ? 10 : 64),
+        base_(shared_bytes == 0 ? kDecimal : kSextetBase),
         hashed_(hashed) {}
 
   uint32_t key_bytes() const { return key_bytes_; }
@@ -39,6 +39,9 @@ class KeyMaker {
   std::string_view MakeMissing(uint64_t id, std::string* buffer) const;
 
  private:
+  static constexpr uint32_t kDecimal = 10;
+  static constexpr uint32_t kSextetBase = 64;
+
   uint64_t Keys() const;
 
   const uint32_t key_bytes_;
