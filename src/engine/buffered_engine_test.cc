@@ -108,25 +108,25 @@ class StopsCopies final : public PersistHook {
   bool released_ = false;
 };
 
-/// Stops the first thread that makes a write durable, where it does.
+/// Stops the thread that makes the first write of so many bytes durable, where it does.
 class StopsAFence final : public PersistHook {
  public:
-  void OnStore(const void*, size_t, const Site&) override {}
+  static constexpr size_t kBytes = 500;  // more than claiming a chunk stores
+
+  void OnStore(const void*, size_t n, const Site&) override {
+    const std::lock_guard lock(mu_);
+    if (n >= kBytes) stored_ = true;
+  }
   void OnFlush(const Persister*, const void*, size_t, const Site&) override {}
   void OnFence(const Persister*, const Site&) override {
     std::unique_lock lock(mu_);
-    if (!armed_) return;
-    armed_ = false;
+    if (!stored_ || stopped_) return;
     stopped_ = true;
     changed_.notify_all();
     changed_.wait(lock, [&] { return released_; });
   }
   void OnSync(const void*, size_t, const Site&) override {}
 
-  void Arm() {
-    const std::lock_guard lock(mu_);
-    armed_ = true;
-  }
   void AwaitStopped() {
     std::unique_lock lock(mu_);
     changed_.wait(lock, [&] { return stopped_; });
@@ -140,7 +140,7 @@ class StopsAFence final : public PersistHook {
  private:
   std::mutex mu_;
   std::condition_variable changed_;
-  bool armed_ = false;
+  bool stored_ = false;
   bool stopped_ = false;
   bool released_ = false;
 };
@@ -182,8 +182,8 @@ TEST_F(BufferedEngineTest, WhatASealedMemTableHoldsIsPublished) {  // I2
   options_.hook = &fences_;
   Start();
   ASSERT_TRUE(Put("key", "old").ok());
-  fences_.Arm();
-  std::thread first([&] { EXPECT_TRUE(Put("slow", "2").ok()); });
+  const std::string slow(2 * StopsAFence::kBytes, '2');
+  std::thread first([&] { EXPECT_TRUE(Put("slow", slow).ok()); });
   fences_.AwaitStopped();
   std::thread second([&] { EXPECT_TRUE(Put("key", "new").ok()); });  // waits for number 2
   while (engine_->entries() < 2) std::this_thread::yield();
@@ -196,7 +196,7 @@ TEST_F(BufferedEngineTest, WhatASealedMemTableHoldsIsPublished) {  // I2
   fences_.Release();
   for (std::thread* thread : {&first, &second, &sealer}) thread->join();
   EXPECT_EQ(Get("key"), "new");
-  EXPECT_EQ(Get("slow"), "2");
+  EXPECT_EQ(Get("slow"), slow);
 }
 
 // Copying takes as long as the value is large, and its thread may lose the processor meanwhile:

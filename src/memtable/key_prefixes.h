@@ -60,7 +60,7 @@ class KeyPrefixes {
     } else {
       char* const bytes = reinterpret_cast<char*>(words);
       bytes[0] = static_cast<char>(number);
-      std::copy_n(rest.data(), std::min(rest.size(), kHeadBytes - ahead), bytes + ahead);
+      std::copy_n(rest.begin(), std::min(rest.size(), kHeadBytes - ahead), bytes + ahead);
     }
     return {.high = __builtin_bswap64(words[0]),
             .low = __builtin_bswap64(words[1]),
