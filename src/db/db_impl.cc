@@ -12,12 +12,6 @@ namespace lamella {
 
 namespace {
 
-uint64_t NowNs() {
-  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                   std::chrono::steady_clock::now().time_since_epoch())
-                                   .count());
-}
-
 class SnapshotOf final : public Snapshot {
  public:
   ~SnapshotOf() override = default;
@@ -111,7 +105,7 @@ Status DbImpl::AwaitRoom(uint32_t delay_ns, size_t records) {
     const uint64_t owed = uint64_t{delay_ns} * records;
     if (owed_ns_.fetch_add(owed, std::memory_order_relaxed) + owed < kSleepNs) return Status::OK();
   }
-  const uint64_t start = NowNs();
+  const StallCounter::Stall stall(&stalls_);
   const uint64_t owed = std::min(owed_ns_.exchange(0, std::memory_order_relaxed), kSleepNs);
   std::this_thread::sleep_for(std::chrono::nanoseconds(owed));
   Status s;
@@ -120,13 +114,6 @@ Status DbImpl::AwaitRoom(uint32_t delay_ns, size_t records) {
     if (!s.ok()) break;
     scheduler_.Wake();
     engine_->AwaitWriteDelayChange(std::chrono::milliseconds(100));
-  }
-  const uint64_t stalled = NowNs() - start;
-  stall_ns_.fetch_add(stalled, std::memory_order_relaxed);
-  stall_count_.fetch_add(1, std::memory_order_relaxed);
-  uint64_t longest = stall_ns_max_.load(std::memory_order_relaxed);
-  while (stalled > longest &&
-         !stall_ns_max_.compare_exchange_weak(longest, stalled, std::memory_order_relaxed)) {
   }
   return s;
 }

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string>
 
+#include "base/stall_counter.h"
 #include "base/striped_counter.h"
 #include "db/scheduler.h"
 #include "db/shared_resources.h"
@@ -124,9 +125,7 @@ class DbImpl final : public DB {
   StripedCounter gets_found_;
   StripedCounter iterators_;
   std::atomic<uint64_t> owed_ns_{0};  // of delays; not slept yet
-  std::atomic<uint64_t> stall_ns_{0};
-  std::atomic<uint64_t> stall_count_{0};
-  std::atomic<uint64_t> stall_ns_max_{0};
+  StallCounter stalls_;               // of writes held back by debt
 };
 
 /// DestroyDB over the seams of tests.

@@ -81,9 +81,7 @@ void DbImpl::AddStats(Stats* out) {
   stats.gets = gets_.Sum();
   stats.gets_found = gets_found_.Sum();
   stats.iterators = iterators_.Sum();
-  stats.stall_ns = stall_ns_.load(std::memory_order_relaxed);
-  stats.stall_count = stall_count_.load(std::memory_order_relaxed);
-  stats.stall_ns_max = stall_ns_max_.load(std::memory_order_relaxed);
+  stalls_.AddTo(&stats);
   stats.recovery_us = recovery_us_;
   stats.pool_bytes = pool_->pool_bytes();
   stats.pool_bytes_used = pool_->used_bytes();

@@ -357,8 +357,7 @@ void BufferedEngine::AwaitWriteDelayChange(std::chrono::nanoseconds at_most) {
   });
 }
 
-// All that it looks at is in the pool: the pin stays.
-Lookup BufferedEngine::Get(std::string_view key, uint64_t sequence, bool verify, EpochPin*) {
+Lookup BufferedEngine::Get(std::string_view key, uint64_t sequence, bool verify, EpochPin* pin) {
   const ReadSet* read_set = read_set_.load(std::memory_order_acquire);
   const InternalKey target{key, SeekTag(sequence)};
   const Candidates candidates = FindCandidates(key);
@@ -371,7 +370,7 @@ Lookup BufferedEngine::Get(std::string_view key, uint64_t sequence, bool verify,
     gets_memtable_.Add();
     lookup = Found(entry.place(), TagKind(entry.tag));
   } else {
-    lookup = SearchTables(*read_set->tables, target, candidates, verify);
+    lookup = SearchTables(*read_set->tables, target, candidates, verify, pin);
   }
   if (verify && lookup.place) {
     lookup.damage = VerifyRecord(*pool_, lookup.place);

@@ -92,9 +92,10 @@ class BufferedEngine : public Engine, private WriteTarget {
   /// Called before the MemTables are searched: what a design's cache has for the key, on its way
   /// into the processor by the time that they were.
   virtual Candidates FindCandidates(std::string_view) { return {}; }
-  /// With `verify`, checks the checksum of every record that the search depends on.
+  /// With `verify`, checks the checksum of every record that the search depends on. `pin` as of
+  /// Engine::Get: who lets go of it holds the tables by a reference of its own.
   virtual Lookup SearchTables(const TableSet& tables, const InternalKey& target,
-                              const Candidates& candidates, bool verify) = 0;
+                              const Candidates& candidates, bool verify, EpochPin* pin) = 0;
   virtual void AddTableIterators(const std::shared_ptr<const TableSet>& tables, bool verify,
                                  std::vector<std::unique_ptr<InternalIterator>>* iterators) = 0;
   /// DRAM that tables hold until compaction has caught up with them, and that MemTables share with

@@ -57,7 +57,8 @@ class MemTableEngine final : public BufferedEngine {
 
  protected:
   Status FlushMemTable(const std::shared_ptr<MemTable>&) override { return Status::OK(); }
-  Lookup SearchTables(const TableSet&, const InternalKey&, const Candidates&, bool) override {
+  Lookup SearchTables(const TableSet&, const InternalKey&, const Candidates&, bool,
+                      EpochPin*) override {
     return {};
   }
   void AddTableIterators(const std::shared_ptr<const TableSet>&, bool,
@@ -75,18 +76,10 @@ class MemTableEngine final : public BufferedEngine {
   int reclaims_ = 0;
 };
 
-/// Stops the thread that copies a large value into the pool, in the middle of it.
-class StopsCopies final : public PersistHook {
+/// Stops threads where the hook wants them stopped, until Release.
+class StopsThreads : public PersistHook {
  public:
-  static constexpr size_t kLarge = 32 << 10;
-
-  void OnStore(const void*, size_t n, const Site&) override {
-    if (n < kLarge) return;
-    std::unique_lock lock(mu_);
-    stopped_++;
-    changed_.notify_all();
-    changed_.wait(lock, [&] { return released_; });
-  }
+  void OnStore(const void*, size_t, const Site&) override {}
   void OnFlush(const Persister*, const void*, size_t, const Site&) override {}
   void OnFence(const Persister*, const Site&) override {}
   void OnSync(const void*, size_t, const Site&) override {}
@@ -101,6 +94,14 @@ class StopsCopies final : public PersistHook {
     changed_.notify_all();
   }
 
+ protected:
+  void Stop() {
+    std::unique_lock lock(mu_);
+    stopped_++;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return released_; });
+  }
+
  private:
   std::mutex mu_;
   std::condition_variable changed_;
@@ -108,41 +109,31 @@ class StopsCopies final : public PersistHook {
   bool released_ = false;
 };
 
+/// Stops the thread that copies a large value into the pool, in the middle of it.
+class StopsCopies final : public StopsThreads {
+ public:
+  static constexpr size_t kLarge = 32 << 10;
+
+  void OnStore(const void*, size_t n, const Site&) override {
+    if (n >= kLarge) Stop();
+  }
+};
+
 /// Stops the thread that makes the first write of so many bytes durable, where it does.
-class StopsAFence final : public PersistHook {
+class StopsAFence final : public StopsThreads {
  public:
   static constexpr size_t kBytes = 500;  // more than claiming a chunk stores
 
   void OnStore(const void*, size_t n, const Site&) override {
-    const std::lock_guard lock(mu_);
-    if (n >= kBytes) stored_ = true;
+    if (n >= kBytes) stored_.store(true);
   }
-  void OnFlush(const Persister*, const void*, size_t, const Site&) override {}
   void OnFence(const Persister*, const Site&) override {
-    std::unique_lock lock(mu_);
-    if (!stored_ || stopped_) return;
-    stopped_ = true;
-    changed_.notify_all();
-    changed_.wait(lock, [&] { return released_; });
-  }
-  void OnSync(const void*, size_t, const Site&) override {}
-
-  void AwaitStopped() {
-    std::unique_lock lock(mu_);
-    changed_.wait(lock, [&] { return stopped_; });
-  }
-  void Release() {
-    const std::lock_guard lock(mu_);
-    released_ = true;
-    changed_.notify_all();
+    if (stored_.load() && !fenced_.exchange(true)) Stop();
   }
 
  private:
-  std::mutex mu_;
-  std::condition_variable changed_;
-  bool stored_ = false;
-  bool stopped_ = false;
-  bool released_ = false;
+  std::atomic<bool> stored_{false};
+  std::atomic<bool> fenced_{false};
 };
 
 class BufferedEngineTest : public RecordsTest {
@@ -184,7 +175,7 @@ TEST_F(BufferedEngineTest, WhatASealedMemTableHoldsIsPublished) {  // I2
   ASSERT_TRUE(Put("key", "old").ok());
   const std::string slow(2 * StopsAFence::kBytes, '2');
   std::thread first([&] { EXPECT_TRUE(Put("slow", slow).ok()); });
-  fences_.AwaitStopped();
+  fences_.AwaitStopped(1);
   std::thread second([&] { EXPECT_TRUE(Put("key", "new").ok()); });  // waits for number 2
   while (engine_->entries() < 2) std::this_thread::yield();
   EXPECT_EQ(engine_->PublishedSequence(), 1u);

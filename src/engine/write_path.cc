@@ -1,8 +1,8 @@
 #include "engine/write_path.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
-#include <chrono>
 #include <mutex>
 
 #include "base/assert.h"
@@ -196,17 +196,8 @@ void WritePath::Count(Log::Shard* shard, std::span<const WriteOperation> operati
 Status WritePath::MakeRoom(const Status& no_space, int attempt) {
   constexpr int kAttemptsMax = 8;
   if (attempt >= kAttemptsMax) return no_space;
-  using std::chrono::steady_clock;
-  const auto start = steady_clock::now();
+  const StallCounter::Stall stall(&stalls_);
   const Status made = target_->MakeSpace();
-  const auto stalled = static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(steady_clock::now() - start).count());
-  stall_ns_.fetch_add(stalled, std::memory_order_relaxed);
-  stall_count_.fetch_add(1, std::memory_order_relaxed);
-  uint64_t longest = stall_ns_max_.load(std::memory_order_relaxed);
-  while (stalled > longest &&
-         !stall_ns_max_.compare_exchange_weak(longest, stalled, std::memory_order_relaxed)) {
-  }
   return made.IsNoSpace() ? no_space : made;
 }
 
@@ -218,10 +209,7 @@ void WritePath::AddStats(Stats* stats) const {
     stats->batches += shard.batches.load(std::memory_order_relaxed);
     stats->user_bytes_written += shard.user_bytes.load(std::memory_order_relaxed);
   }
-  stats->stall_ns += stall_ns_.load(std::memory_order_relaxed);
-  stats->stall_count += stall_count_.load(std::memory_order_relaxed);
-  stats->stall_ns_max =
-      std::max(stats->stall_ns_max, stall_ns_max_.load(std::memory_order_relaxed));
+  stalls_.AddTo(stats);
   stats->sequence = published();
 }
 

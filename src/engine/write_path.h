@@ -10,7 +10,6 @@
 #ifndef LAMELLA_ENGINE_WRITE_PATH_H_
 #define LAMELLA_ENGINE_WRITE_PATH_H_
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -19,6 +18,7 @@
 
 #include "base/random.h"
 #include "base/spare_memory.h"
+#include "base/stall_counter.h"
 #include "engine/engine.h"
 #include "engine/sequencer.h"
 #include "log/log.h"
@@ -109,10 +109,7 @@ class WritePath {
   Log* log_ = nullptr;  // constant after Start, as the next
   bool with_links_ = false;
   Sequencer sequencer_;
-  // Writes that waited for space.
-  std::atomic<uint64_t> stall_ns_{0};
-  std::atomic<uint64_t> stall_count_{0};
-  std::atomic<uint64_t> stall_ns_max_{0};
+  StallCounter stalls_;  // of writes that waited for space
 };
 
 }  // namespace lamella

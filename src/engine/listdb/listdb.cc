@@ -106,9 +106,9 @@ Candidates ListDb::FindCandidates(std::string_view key) {
   return found;
 }
 
-// Algorithm 7.
+// Algorithm 7. All is in the pool: the pin stays.
 Lookup ListDb::SearchTables(const TableSet& tables, const InternalKey& target,
-                            const Candidates& candidates, bool verify) {
+                            const Candidates& candidates, bool verify, EpochPin*) {
   for (uint32_t i = 0; i < candidates.count; i++) {
     const PmPtr place = candidates.places[i];
     const Record* record = pool_->At<Record>(place);

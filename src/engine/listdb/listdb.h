@@ -95,7 +95,7 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   Status FlushMemTable(const std::shared_ptr<MemTable>& memtable) override;
   Candidates FindCandidates(std::string_view key) override;
   Lookup SearchTables(const TableSet& tables, const InternalKey& target,
-                      const Candidates& candidates, bool verify) override;
+                      const Candidates& candidates, bool verify, EpochPin* pin) override;
   void AddTableIterators(const std::shared_ptr<const TableSet>& tables, bool verify,
                          std::vector<std::unique_ptr<InternalIterator>>* iterators) override;
   uint64_t UncompactedBytes(const TableSet& tables) const override;
