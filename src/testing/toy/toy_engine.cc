@@ -506,6 +506,7 @@ void ToyEngine::AddStats(Stats* stats) const {
   const View view = CurrentView();
   {
     const MutexLock lock(&job_mu_);
+    stats->flushes += spills_done_;  // each is both
     stats->compactions += spills_done_;
   }
   stats->recovered_records = recovered_.load(std::memory_order_relaxed);
