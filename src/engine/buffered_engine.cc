@@ -121,23 +121,40 @@ uint64_t BufferedEngine::CopyBytesMax(uint64_t record_bytes) const {
   return bytes <= pool_->chunk_bytes() / 16 ? bytes + bytes / 15 + 1 : 2 * bytes;
 }
 
-// Keeps I6. The reserve stays for what it is there for, but that deletes may take of it. Copies are
-// made in the first part.
+// The reserve stays for what it is there for, but that deletes may take of it.
 Status BufferedEngine::ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes,
                                      Claimant claimant) {
-  const uint64_t copies = copy_bytes_.fetch_add(copy_bytes, std::memory_order_relaxed) + copy_bytes;
   const uint64_t extents = claimant == Claimant::kReclaim ? kCompactionExtents : kReserveExtentsMin;
-  const uint64_t kept =
-      std::max(extents * pool_->extent_chunks(0), pool_->chunks_kept_for_index(0));
-  const uint64_t needed = kept + (record_bytes + copies) / pool_->chunk_bytes() + 1;
-  const uint64_t available = pool_->chunks_available(0);
-  if (needed <= available) return Status::OK();
-  copy_bytes_.fetch_sub(copy_bytes, std::memory_order_relaxed);
+  uint64_t available = 0;
+  uint64_t needed = 0;
+  if (LetIn(record_bytes, copy_bytes, extents * pool_->extent_chunks(0), &available, &needed))
+    return Status::OK();
   return Status::NoSpace(
       Concat("the pool is full: ", available, " chunks of ", pool_->chunk_bytes(),
              " bytes are left, and ", needed,
              " are needed for this write, its flush and that of those before it; raise "
              "pool_bytes_max or delete data"));
+}
+
+// Keeps I6. Copies are made in the first part.
+bool BufferedEngine::LetIn(uint64_t record_bytes, uint64_t copy_bytes, uint64_t chunks_kept,
+                           uint64_t* available, uint64_t* needed) {
+  const uint64_t copies = copy_bytes_.fetch_add(copy_bytes, std::memory_order_relaxed) + copy_bytes;
+  const uint64_t chunk_bytes = pool_->chunk_bytes();
+  *needed = std::max(chunks_kept, pool_->chunks_kept_for_index(0)) +
+            (record_bytes + copies + chunk_bytes - 1) / chunk_bytes;
+  *available = pool_->chunks_available(0);
+  if (*needed <= *available) return true;
+  copy_bytes_.fetch_sub(copy_bytes, std::memory_order_relaxed);
+  return false;
+}
+
+bool BufferedEngine::CompactionRoom::Reserve(uint64_t bytes) {
+  uint64_t available = 0;
+  uint64_t needed = 0;
+  if (!engine_->LetIn(0, bytes, 0, &available, &needed)) return false;
+  bytes_ += bytes;
+  return true;
 }
 
 // Compaction needs the last chunks, or what the deletes let go of would never come back.

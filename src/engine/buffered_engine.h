@@ -15,8 +15,9 @@
 //     what is being written (UnmergedShare): what is dead in it is found by merging alone, so a
 //     small store that is overwritten, or a queue, would otherwise be as large as DRAM lets its log
 //     be.
-// I6: where a flush copies records (a plain log), a write is let in only while there is room for
-//     the copies of all that is not flushed yet: so a flush never finds the pool full.
+// I6: where a flush copies records (a plain log), a write is let in, and compaction copies, only
+//     while there is room for the copies of all that is not flushed yet: so a flush never finds the
+//     pool full.
 // Threads: as Engine says.
 #ifndef LAMELLA_ENGINE_BUFFERED_ENGINE_H_
 #define LAMELLA_ENGINE_BUFFERED_ENGINE_H_
@@ -131,6 +132,21 @@ class BufferedEngine : public Engine, private WriteTarget {
   void UpdateWriteDelay() LAMELLA_REQUIRES(read_set_mu_);
   /// What a record's copy may take in an arena, whatever lies beside it there.
   uint64_t CopyBytesMax(uint64_t record_bytes) const;
+  /// Room in the first part for what compaction copies, kept while this lives: flushes and writers
+  /// leave it (I6). One thread.
+  class CompactionRoom {
+   public:
+    explicit CompactionRoom(BufferedEngine* engine) : engine_(engine) {}
+    ~CompactionRoom() { engine_->copy_bytes_.fetch_sub(bytes_, std::memory_order_relaxed); }
+    CompactionRoom(const CompactionRoom&) = delete;
+    CompactionRoom& operator=(const CompactionRoom&) = delete;
+    /// Whether there is room for so much more beside the copies of all that is not flushed yet.
+    bool Reserve(uint64_t bytes);
+
+   private:
+    BufferedEngine* const engine_;
+    uint64_t bytes_ = 0;
+  };
   /// Flushes inline; for Close, when no job runs any more.
   Status FlushAllNow();
 
@@ -155,6 +171,8 @@ class BufferedEngine : public Engine, private WriteTarget {
   Status MakeSpace() override;
 
   Status ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes, Claimant claimant);
+  bool LetIn(uint64_t record_bytes, uint64_t copy_bytes, uint64_t chunks_kept, uint64_t* available,
+             uint64_t* needed);
   uint64_t LogBytesMax() const;
   bool IsEarly(const MemTable& memtable) const;
   void LearnPrefixes(const HeadTree& tree);
@@ -175,7 +193,7 @@ class BufferedEngine : public Engine, private WriteTarget {
   // as of the last UpdateWriteDelay; guards nothing
   std::atomic<uint64_t> unmerged_bytes_max_{UINT64_MAX};
 
-  // of all that is let in and not flushed (I6); guards nothing
+  // of all that is let in and not flushed, and what compaction copies (I6); guards nothing
   std::atomic<uint64_t> copy_bytes_{0};
 
   mutable Mutex read_set_mu_;

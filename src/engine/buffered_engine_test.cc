@@ -37,6 +37,7 @@ class MemTableEngine final : public BufferedEngine {
   }
   /// Runs the flush of the oldest sealed MemTable, which stays.
   Status FlushOne() { return PickFlush()->run(); }
+  using BufferedEngine::CompactionRoom;
   using BufferedEngine::prefixes;
   uint64_t entries() const { return CurrentReadSet()->active->count(); }
   uint64_t tables_sealed() const { return CurrentReadSet()->sealed.size(); }
@@ -278,6 +279,31 @@ TEST_F(BufferedEngineTest, WaitingForRoomIsAStall) {
   EXPECT_GE(stats.stall_ns, 9'000'000u);
   EXPECT_GE(stats.stall_ns_max, 3'000'000u);
   EXPECT_LT(stats.stall_ns_max, stats.stall_ns);
+}
+
+// A flush copies what writers were let in with; compaction copies no more than is left beside that,
+// and what it was promised writers leave it.
+TEST_F(BufferedEngineTest, FlushesAndCompactionHaveRoomOfTheirOwn) {  // I6
+  options_.pool_bytes_max = 100 * kChunkBytesMin;
+  Start();
+  const std::string value(1000, 'x');
+  uint64_t written = 0;
+  for (; written < 20 * kChunkBytesMin; written += value.size())
+    ASSERT_TRUE(Put("key", value).ok());
+  const uint64_t room =
+      (pool_->chunks_available(0) - pool_->chunks_kept_for_index(0)) * kChunkBytesMin;
+  {
+    MemTableEngine::CompactionRoom compaction(engine_.get());
+    EXPECT_FALSE(compaction.Reserve(room - written));  // copies take more than records do
+    EXPECT_TRUE(compaction.Reserve(room - 2 * written));
+    EXPECT_FALSE(compaction.Reserve(written));
+    Status s;
+    uint64_t more = 0;
+    for (; s.ok(); more += value.size()) s = Put("key", value);
+    EXPECT_TRUE(s.IsNoSpace()) << s.ToString();
+    EXPECT_LT(more, written);
+  }
+  EXPECT_TRUE(Put("key", value).ok());
 }
 
 }  // namespace

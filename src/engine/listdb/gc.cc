@@ -236,7 +236,7 @@ Status ListDb::Relocate(std::span<const Victim> live) {
 
 // As if each copy began a chunk that the one before leaves no room in. Others may claim meanwhile:
 // then Relocate ends with NoSpace.
-bool ListDb::HasRoomForCopies(std::span<const Victim> live) const {
+bool ListDb::ReserveCopiesOf(std::span<const Victim> live, CompactionRoom* room_in_first) const {
   std::array<uint64_t, kPoolPartsMax> chunks{};
   std::array<uint64_t, kPoolPartsMax> room{};
   for (const Victim& victim : live) {
@@ -249,14 +249,10 @@ bool ListDb::HasRoomForCopies(std::span<const Victim> live) const {
     }
     room[part] -= bytes;
   }
-  for (uint32_t part = 0; part < pool_->part_count(); part++) {
-    if (chunks[part] == 0) continue;
-    const uint64_t available = pool_->chunks_available(part);
-    if (available < pool_->chunks_kept_for_index(part) ||
-        chunks[part] > available - pool_->chunks_kept_for_index(part))
-      return false;
+  for (uint32_t part = 1; part < pool_->part_count(); part++) {
+    if (chunks[part] > pool_->chunks_available(part)) return false;
   }
-  return true;
+  return chunks[0] == 0 || room_in_first->Reserve(chunks[0] * pool_->chunk_bytes());
 }
 
 // Evacuates the chunks and frees them. NoSpace: there was no room for the copies, and they stay as
@@ -264,7 +260,8 @@ bool ListDb::HasRoomForCopies(std::span<const Victim> live) const {
 Status ListDb::Evacuate(std::vector<ChunkRef> victims, bool* progress) {
   std::vector<Victim> live;
   Status s = GatherLive(&victims, &live);
-  if (s.ok() && !HasRoomForCopies(live))
+  CompactionRoom room(this);
+  if (s.ok() && !ReserveCopiesOf(live, &room))
     s = Status::NoSpace("no chunks for the copies that gc makes");
   if (s.ok()) s = Relocate(live);
   gc_persister_.Fence();  // links, marks: before any victim is free (I5)

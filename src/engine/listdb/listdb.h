@@ -203,7 +203,7 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   Status CollectGarbage(GcGoal goal, bool* progress);
   Status Evacuate(std::vector<ChunkRef> victims, bool* progress);
   Status GatherLive(std::vector<ChunkRef>* victims, std::vector<Victim>* live);
-  bool HasRoomForCopies(std::span<const Victim> live) const;
+  bool ReserveCopiesOf(std::span<const Victim> live, CompactionRoom* room_in_first) const;
   Status Relocate(std::span<const Victim> live);
   enum class Drop : uint8_t { kDropped, kNeeded, kLater };  // later: once some reader is gone
   Drop DropIfDead(PmPtr before, PmPtr place);

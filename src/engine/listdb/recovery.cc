@@ -245,6 +245,8 @@ Status ListDb::RecoverLog(std::shared_ptr<const ListDbTables> tables) {
 // what a plain log's flush copied and did not checkpoint. No list leads to them, so nobody would
 // mark them when a newer version comes, and once that was a delete and is dropped, a rebuilding
 // would bring them back. Not fenced: gc fences and syncs before it frees any delete's chunk.
+// Chunks that hold nothing but a flush's copies are freed at once: their originals will be copied
+// again, and a full pool has no room for both (keeps BufferedEngine's I6).
 void ListDb::MarkOrphans() {
   uint64_t flushed;
   {
@@ -260,21 +262,26 @@ void ListDb::MarkOrphans() {
   });
   std::sort(arenas.begin(), arenas.end(),
             [](const ChunkRef& a, const ChunkRef& b) { return a.ordinal > b.ordinal; });
-  // False if the chunk holds records, and none is an orphan.
+  enum class Orphans : uint8_t { kNone, kSome, kAll };
   const auto mark = [&](const ChunkRef& chunk, const auto& is_orphan) {
     uint64_t records = 0;
+    uint64_t orphans = 0;
     uint64_t marked = 0;
+    bool damaged = false;
     ForEachRecord(
         *pool_, chunk, 0,
         [&](const Record* record, PmPtr place) {
           records++;
-          if (record->obsolete() || !is_orphan(record, place)) return;
+          if (!is_orphan(record, place)) return;
+          orphans++;
+          if (record->obsolete()) return;  // marked before another crash
           pool_->At<Record>(place)->MarkObsolete(&gc_persister_);
           CountDead(place, record->bytes());
           marked++;
         },
-        nullptr);
-    return records == 0 || marked > 0;
+        [&](PmPtr, PmPtr) { damaged = true; });
+    if (records != 0 && orphans == records && !damaged) return Orphans::kAll;
+    return records == 0 || marked > 0 ? Orphans::kSome : Orphans::kNone;
   };
   for (uint32_t part = 0; part < pool_->part_count(); part++) {
     uint64_t looked = 0;
@@ -283,13 +290,16 @@ void ListDb::MarkOrphans() {
       if (chunk.part != part) continue;
       if (chunk.owner == kGcArena && looked < kCopyBytesMax + 2 * largest) {
         looked += uint64_t{chunk.run_chunks} * pool_->chunk_bytes();
-        mark(chunk, [&](const Record*, PmPtr place) {
+        mark(chunk, [&](const Record* record, PmPtr place) {
+          if (record->obsolete()) return false;
           PmPtr before;
           return FindInL1(place, &before) == InL1::kNotLinked;
         });
       } else if (chunk.owner == kFlushArena && !flushes_over) {
-        flushes_over =
-            !mark(chunk, [&](const Record* record, PmPtr) { return record->sequence() > flushed; });
+        const Orphans orphans =
+            mark(chunk, [&](const Record* record, PmPtr) { return record->sequence() > flushed; });
+        flushes_over = orphans == Orphans::kNone;
+        if (orphans == Orphans::kAll) pool_->Free(chunk, &gc_persister_);
       }
     }
   }
