@@ -40,6 +40,11 @@ function(lamella_test program)
   add_executable(${program} ${ARG_SOURCES})
   # lamella_testing stands first: its objects may call what stands after it, and only those a test uses are linked.
   target_link_libraries(${program} PRIVATE lamella_flags lamella_testing ${ARG_DEPENDS} GTest::gtest_main)
+  # Compiling the tests is half of a build: most of that is optimizing what runs once, and checks of their own arithmetic.
+  target_compile_options(${program} PRIVATE $<$<CONFIG:Release>:-O1>)
+  if(LAMELLA_SANITIZE MATCHES undefined)
+    target_compile_options(${program} PRIVATE -fno-sanitize=undefined)
+  endif()
   # PRE_TEST: listing the tests is left to ctest, so a build never runs what it built.
   gtest_discover_tests(${program} NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
                        PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 300)

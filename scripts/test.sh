@@ -1,5 +1,5 @@
 #!/bin/bash
-# test.sh: every test in the release build, again under ASan and UBSan all but those that measure space, the concurrent ones under TSan,
+# test.sh: every test in the release build, again under ASan and UBSan all where they may see more, the concurrent ones under TSan,
 # and the Java part's.
 # The last line is "N passed, N failed", over all four; the exit status is 0 only if some ran and none failed.
 # test.sh STAGE... runs only those stages (release, asan, tsan, hadoop).
@@ -23,6 +23,8 @@ concurrent_names='Concurren'
 sequential_names='^All/(StoreCrash|StoreFaults|DeletionCrash|SpaceTarget)|FlippedBit|Corruption|ChunkTableDamage|RandomDamage|^ListDbState|^MetamorphicControl'
 
 # What one client asks of a store: there the threads are the store's own, and do the same on every medium. Five sets of options less.
+# Memory, too, is used alike on every medium.
+same_memory='^All/(Point|Read|Life|Space)Conformance.*/[a-z]+(Page|Byte|PageTiny)$'
 same_threads='^All/(Point|Read|Life|Space)Conformance.*/[a-z]+(Page|Byte|PageTiny|CacheLineSmallChunks|CacheLineNoZipper)$'
 
 # What explores for so many seconds: in the release and ASan builds with a core for itself, so that it gets as far as it can.
@@ -77,12 +79,13 @@ run_tests() {
   fi
 }
 
-# What measures how much space a long load takes: each step of it is in other tests, too.
-measuring_names='^All/SpaceTarget'
+# What measures how much space a long load takes, and what shows that checks catch planted bugs: each of their steps is in other
+# tests, too.
+measuring_names='^All/(SpaceTarget|DeletionCrash)|^Planted'
 
 # run_all PRESET [PATTERN]: every test, but those of the pattern.
 run_all() {
-  run_tests "$1" timed -R "$timed_names" -j "$jobs"
+  run_tests "$1" timed -R "$timed_names" ${2:+-E "$2"} -j "$jobs"
   run_tests "$1" tests -E "$timed_names${2:+|$2}"
 }
 
@@ -145,7 +148,7 @@ stage() {
       [[ -z "${LAMELLA_PROOF_SCALE:-}" || $failed -gt 0 || $broken -gt 0 ]] || write_table
       ;;
     asan)
-      build "$1" && run_all "$1" "$measuring_names"
+      build "$1" && run_all "$1" "$measuring_names|$same_memory"
       ;;
     tsan)
       if build tsan; then
