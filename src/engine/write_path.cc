@@ -132,7 +132,11 @@ Status WritePath::WriteToShard(std::span<const WriteOperation> operations, bool 
   Log::Shard* const shard =
       large ? log_->TakeShardForLarge(&staging, turn) : log_->TakeShard(&lock, turn);
   sequencer_.PrefetchDraw();
+  // The target is asked under the lock, for it may look at what BetweenWrites changes; only the
+  // copying is done without.
+  if (large) lock = std::unique_lock(shard->mu);
   Status s = Prepare(shard, operations, &records, log_grown);
+  if (large) lock.unlock();
   if (!s.ok()) return s;
   LogWriter& writer = *shard->writer;
   // Entering many small records takes longer than copying them: they are copied once, headers and

@@ -116,6 +116,7 @@ class WritePathTest : public ::testing::Test, private WriteTarget {
   }
 
   Status Provide(const Needs& needs, SpareMemory*, uint64_t* reserved) override {
+    if (counts_locked_) std::thread([this] { locked_ = CountLocked(); }).join();
     *reserved = needs.record_bytes.size();
     reserved_ += *reserved;
     return Status::OK();
@@ -145,6 +146,14 @@ class WritePathTest : public ::testing::Test, private WriteTarget {
     return Status::OK();
   }
 
+  /// Of the shards' locks, how many others hold.
+  uint32_t CountLocked() const {
+    uint32_t locked = 0;
+    for (uint32_t i = 0; i < log_->shard_count(); i++)
+      locked += std::unique_lock(log_->shard(i).mu, std::try_to_lock).owns_lock() ? 0 : 1;
+    return locked;
+  }
+
   HeapRecords records_;
   std::vector<HeapWriter*> writers_;
   std::unique_ptr<Log> log_;
@@ -153,6 +162,8 @@ class WritePathTest : public ::testing::Test, private WriteTarget {
   std::map<uint64_t, Location> index_;
   std::atomic<uint64_t> reserved_{0};
   bool wants_ = false;
+  bool counts_locked_ = false;
+  uint32_t locked_ = 0;
   int told_ = 0;
   int rooms_ = 0;
 };
@@ -206,6 +217,17 @@ TEST_F(WritePathTest, WhereAShardIsFullTheOthersAreAskedAndThenSpaceIsMade) {
   Stats stats;
   path_.AddStats(&stats);
   EXPECT_EQ(stats.stall_count, 3u);
+}
+
+// A MemTable that BetweenWrites replaced may be gone while a large write still looks at it.
+TEST_F(WritePathTest, TheTargetIsAskedUnderTheLockOfAShard) {
+  Start();
+  counts_locked_ = true;
+  for (const size_t bytes : {10, 5000}) {
+    locked_ = 0;
+    EXPECT_TRUE(Put("key", std::string(bytes, 'x')).ok());
+    EXPECT_EQ(locked_, 1u) << bytes;
+  }
 }
 
 TEST_F(WritePathTest, BetweenWritesNothingIsUnderWay) {
