@@ -17,7 +17,7 @@ failed=0
 broken=0  # builds that failed, or test runs that left no report
 
 # The tests whose point is threads: these folders', and any named so elsewhere.
-concurrent_labels='^(log|memtable|engine_listdb|db)$'
+concurrent_labels='^(log|memtable|engine|engine_listdb|db)$'
 concurrent_names='Concurren'
 # Of those folders, what asks one thread's work of a store and takes long; and the bugs planted to show that a check catches them.
 sequential_names='^All/(StoreCrash|StoreFaults|DeletionCrash|SpaceTarget)|FlippedBit|Corruption|ChunkTableDamage|RandomDamage|^ListDbState|^MetamorphicControl'

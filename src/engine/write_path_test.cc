@@ -164,7 +164,7 @@ class WritePathTest : public ::testing::Test, private WriteTarget {
   bool wants_ = false;
   bool counts_locked_ = false;
   uint32_t locked_ = 0;
-  int told_ = 0;
+  std::atomic<int> told_{0};
   int rooms_ = 0;
 };
 
@@ -181,10 +181,10 @@ TEST_F(WritePathTest, RecordsOfAnyLogAreEnteredOnceDurable) {
   EXPECT_EQ(path_.published(), 305u);
   EXPECT_EQ(index_.size(), 205u);
   EXPECT_EQ(reserved_.load(), 0u);
-  EXPECT_EQ(told_, 0);
+  EXPECT_EQ(told_.load(), 0);
   wants_ = true;
   EXPECT_TRUE(Put("two", "2").ok());
-  EXPECT_EQ(told_, 1);
+  EXPECT_EQ(told_.load(), 1);
   Stats stats;
   path_.AddStats(&stats);
   EXPECT_EQ(stats.puts, 205u);
