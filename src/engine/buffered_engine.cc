@@ -20,6 +20,9 @@ constexpr double kUnmergedBytesMin = 24 << 20;
 constexpr double kUnmergedPerLive = 3;
 // A MemTable's part of it: some are merged or wait for it while one is filled.
 constexpr uint64_t kUnmergedTables = 8;
+// A MemTable's records may take this part of what the pool uses already: more of it would be dead
+// before anybody looks.
+constexpr uint64_t kLogPerUsed = 16;
 
 // Keeps a ReadSet alive as long as an iterator over its parts.
 class ReadSetIterator final : public InternalIterator {
@@ -117,8 +120,10 @@ void BufferedEngine::OnWritten(bool entered, bool log_grown) {
 // most that one's size, or, where it is small, a share of the extent.
 uint64_t BufferedEngine::CopyBytesMax(uint64_t record_bytes) const {
   constexpr uint64_t kLinkBytesMean = 16;
+  constexpr uint64_t kSmallPerChunk = 16;  // of those, one in so many may be missing at the end
   const uint64_t bytes = record_bytes + kLinkBytesMean;
-  return bytes <= pool_->chunk_bytes() / 16 ? bytes + bytes / 15 + 1 : 2 * bytes;
+  return bytes <= pool_->chunk_bytes() / kSmallPerChunk ? bytes + bytes / (kSmallPerChunk - 1) + 1
+                                                        : 2 * bytes;
 }
 
 // The reserve stays for what it is there for, but that deletes may take of it.
@@ -255,7 +260,7 @@ void BufferedEngine::SwitchMemTable(bool force) {
 // What a MemTable's records may take in the log: large ones would fill it with what is dead long
 // since, and only merging finds that.
 uint64_t BufferedEngine::LogBytesMax() const {
-  const uint64_t most = std::max(2 * memtable_bytes_, pool_->used_bytes() / 16);
+  const uint64_t most = std::max(2 * memtable_bytes_, pool_->used_bytes() / kLogPerUsed);
   return std::min(most, unmerged_bytes_max_.load(std::memory_order_relaxed) / kUnmergedTables);
 }
 

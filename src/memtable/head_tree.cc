@@ -26,7 +26,8 @@ constexpr size_t LinesOf(size_t bytes) { return (bytes + kLineBytes - 1) & ~(kLi
 // Slabs grow with the tree, so that a small one costs little and a large one lies in huge pages: a
 // search of a tree of 100 MiB would miss the TLB at every node.
 size_t SlabBytes(size_t tree_bytes) {
-  const size_t wanted = std::max(tree_bytes / 4, std::min(tree_bytes, kSlabBytesUsual));
+  constexpr size_t kSlabPart = 4;  // what the last slab leaves unused is at most this of the tree
+  const size_t wanted = std::max(tree_bytes / kSlabPart, std::min(tree_bytes, kSlabBytesUsual));
   const size_t bytes = std::clamp(wanted, kSlabBytesMin, kHugePageBytes);
   return bytes - bytes % kLineBytes;
 }
@@ -138,10 +139,12 @@ NodeType* HeadTree::Allocate(SpareMemory* spare) {
 // do.
 bool HeadTree::ProvideFor(uint64_t inserts, size_t key_bytes, SpareMemory* spare) const {
   constexpr uint64_t kOthers = 8;
+  constexpr uint64_t kInsertsPerSplit = 3;
   uint64_t splits = 1;
   uint64_t inner_splits = kLevelsMax;
   if (inserts > 1) {
-    splits = std::min(inserts, leaves_.load(std::memory_order_relaxed) + inserts / 3 + 1);
+    splits =
+        std::min(inserts, leaves_.load(std::memory_order_relaxed) + inserts / kInsertsPerSplit + 1);
     inner_splits = std::min(kLevelsMax * splits,
                             2 * inners_.load(std::memory_order_relaxed) + splits + kLevelsMax);
   }

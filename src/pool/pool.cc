@@ -13,14 +13,20 @@
 namespace lamella {
 namespace {
 
-// Growth in the background: an eighth of the part, up to this. One step is up to some 100 ms on a
-// busy disk.
+// Growth in the background: one chunk for so many that there are, up to so many bytes. One step is
+// up to some 100 ms on a busy disk.
+constexpr uint64_t kGrowPart = 8;
 constexpr uint64_t kGrowBytesMax = 256ull << 20;
 // Growth that a claim waits for: a few milliseconds.
 constexpr uint32_t kGrowExtentsInline = 4;
-// Extents that are kept ready in the background: an eighth of the part, within these.
+// Extents that are kept ready in the background: one of so many, within these.
+constexpr uint32_t kReadyPart = 8;
 constexpr uint32_t kReadyExtentsMin = 2;
 constexpr uint32_t kReadyExtentsMax = 16;
+// A part is divided into so many extents, and one of so many is its reserve, within bounds.
+constexpr uint32_t kExtentsPerPart = 64;
+// More than one free chunk of so many, and no row as long as an extent: that is mostly holes.
+constexpr uint32_t kHolesPart = 8;
 
 }  // namespace
 
@@ -39,13 +45,14 @@ uint32_t Pool::chunk_count(uint32_t part) const {
 // Of a part of so many chunks; as the next two.
 uint32_t Pool::ExtentChunks(uint32_t chunks) const {
   const uint64_t longest = std::max<uint64_t>(1, kExtentBytesMax >> chunk_shift_);
-  return static_cast<uint32_t>(std::bit_floor(std::clamp<uint64_t>(chunks / 64, 1, longest)));
+  return static_cast<uint32_t>(
+      std::bit_floor(std::clamp<uint64_t>(chunks / kExtentsPerPart, 1, longest)));
 }
 
 uint32_t Pool::Reserve(uint32_t chunks) const {
   const uint32_t extent = ExtentChunks(chunks);
-  return extent *
-         std::clamp<uint32_t>(chunks / extent / 64, kReserveExtentsMin, kReserveExtentsMax);
+  return extent * std::clamp<uint32_t>(chunks / extent / kExtentsPerPart, kReserveExtentsMin,
+                                       kReserveExtentsMax);
 }
 
 uint32_t Pool::KeptFrom(Claimant claimant, const Part& part) const {
@@ -55,7 +62,7 @@ uint32_t Pool::KeptFrom(Claimant claimant, const Part& part) const {
 }
 
 uint32_t Pool::ReadyExtents(uint32_t chunks) const {
-  return std::clamp(chunks / ExtentChunks(chunks) / 8, kReadyExtentsMin, kReadyExtentsMax);
+  return std::clamp(chunks / ExtentChunks(chunks) / kReadyPart, kReadyExtentsMin, kReadyExtentsMax);
 }
 
 // relaxed: a size that is about right will do.
@@ -71,7 +78,7 @@ bool Pool::MayGrow(const Part& part) const {
 // Where much of the part is free and no row is as long as an extent, shorter ones are used before
 // it grows.
 bool Pool::IsMostlyHoles(const Part& part, uint32_t free) const {
-  return free > part.chunks.load(std::memory_order_relaxed) / 8;
+  return free > part.chunks.load(std::memory_order_relaxed) / kHolesPart;
 }
 
 // The length of the run to claim, 0 where the part must grow for it. Called with the part's lock.
@@ -270,7 +277,7 @@ Status Pool::Provision() {
     while (readiness.missing != 0) {
       const uint32_t now = part->chunks.load(std::memory_order_relaxed);
       const auto step = static_cast<uint32_t>(std::max<uint64_t>(
-          readiness.missing, std::min<uint64_t>(now / 8, kGrowBytesMax >> chunk_shift_)));
+          readiness.missing, std::min<uint64_t>(now / kGrowPart, kGrowBytesMax >> chunk_shift_)));
       // at most chunks_max_, which is usable, too
       const uint64_t needed = RunStart(chunk_shift_, now, 1) + 1;
       const uint64_t wanted = std::min<uint64_t>(chunks_max_, uint64_t{now} + step);

@@ -5,27 +5,34 @@
 #include <thread>
 
 #include "base/hash.h"
+#include "engine/listdb/type.h"
 
 namespace lamella {
 
 namespace {
 
+// Of the budget, what MemTables and L0's trees have at least, whatever the caches are given.
+constexpr uint64_t kTablesPart = 8;
+// MemTables that they hold: one is filled, some wait for their flush or are tables not yet merged.
+constexpr uint64_t kMemTablesHeld = 8;
+
 uint64_t Share(uint64_t bytes, double share) {
-  return static_cast<uint64_t>(static_cast<double>(bytes) * std::clamp(share, 0.0, 0.9));
+  const double allowed = std::clamp(share, 0.0, kCacheShareMax);
+  return static_cast<uint64_t>(static_cast<double>(bytes) * allowed);
 }
 
-// MemTables and L0's trees get what the caches leave, and at least an eighth.
+// MemTables and L0's trees get what the caches leave.
 uint64_t TablesBytes(const Options& options) {
   const uint64_t caches = Share(options.memory_budget_bytes, options.listdb.lookup_cache_share) +
                           Share(options.memory_budget_bytes, options.listdb.second_chance_share);
   const uint64_t left =
       options.memory_budget_bytes > caches ? options.memory_budget_bytes - caches : 0;
-  return std::max(left, options.memory_budget_bytes / 8);
+  return std::max(left, options.memory_budget_bytes / kTablesPart);
 }
 
 uint64_t MemTableBytes(const Options& options) {
   if (options.memtable_bytes != 0) return std::max(options.memtable_bytes, kMemTableBytesMin);
-  return std::max(TablesBytes(options) / 8, kMemTableBytesMin);
+  return std::max(TablesBytes(options) / kMemTablesHeld, kMemTableBytesMin);
 }
 
 // Damage may have made a record's size one that leads out of the pool.

@@ -29,13 +29,18 @@ constexpr double kIdleShare = 15.0 / 16;
 constexpr uint64_t kSlackChunks = 4;
 // Of a chunk that is evacuated for nothing but space, so much must be dead.
 constexpr double kDeadShareMin = 0.05;
+// Gc looks once this part of what the pool uses has died since it looked last.
+constexpr uint64_t kGarbagePart = 64;
+// A chunk that an earlier session left is sparse where less than this part of it is used.
+constexpr uint64_t kSparsePart = 4;
 // Passes over the pool's end in one job.
 constexpr int kClearPassesMax = 4;
 // What a recount reads in one job, and a sweep walks.
 constexpr uint64_t kRecountBytes = 16ull << 20;
 constexpr uint64_t kSweepElements = 1 << 16;
-// Versions kept for snapshots that are worth a sweep.
+// Versions kept for snapshots that are worth a sweep: so many, and this part of what L1 has.
 constexpr uint64_t kKeptMin = 1024;
+constexpr uint64_t kKeptPart = 8;
 
 }  // namespace
 
@@ -131,7 +136,7 @@ ListDb::ChunkSurvey ListDb::Survey() const {
     const uint64_t dead = std::min(used, descriptor->dead_bytes.load(std::memory_order_relaxed));
     // What earlier sessions left half empty: the log that short ones wrote, the arena that each
     // began anew.
-    const bool sparse = used < bytes / 4 && (log || chunk.ordinal < arena_first_ordinal_);
+    const bool sparse = used < bytes / kSparsePart && (log || chunk.ordinal < arena_first_ordinal_);
     if (dead > 0 || sparse || in_the_way) {
       survey.candidates.push_back({chunk, bytes, used - dead, dead, sparse, in_the_way});
     }
@@ -177,7 +182,7 @@ std::vector<ChunkRef> ListDb::PickVictims(GcGoal goal, ChunkSurvey survey) const
 // Whether gc has something to look for.
 bool ListDb::GcDue(bool merges_wait) const {
   const uint64_t garbage = garbage_bytes_.load(std::memory_order_relaxed);
-  const uint64_t enough = std::max(2 * pool_->chunk_bytes(), pool_->used_bytes() / 64);
+  const uint64_t enough = std::max(2 * pool_->chunk_bytes(), pool_->used_bytes() / kGarbagePart);
   if (gc_again_ || garbage >= enough) return true;
   return !merges_wait && (garbage > 0 || settled_news_->load(std::memory_order_acquire));
 }
@@ -261,7 +266,7 @@ Status ListDb::ClearEnd() {
 bool ListDb::SweepDue(bool full) {
   if (sweeping_) return true;
   const uint64_t kept = kept_versions_.load(std::memory_order_relaxed);
-  const uint64_t enough = std::max(kKeptMin, l1_count_.load(std::memory_order_relaxed) / 8);
+  const uint64_t enough = std::max(kKeptMin, l1_count_.load(std::memory_order_relaxed) / kKeptPart);
   if (sweep_after_ == 0 && kept >= enough) {
     kept_versions_.store(0, std::memory_order_relaxed);
     sweep_after_ = std::max<uint64_t>(1, PublishedSequence());

@@ -7,8 +7,6 @@ namespace lamella {
 
 namespace {
 
-constexpr double kCacheShareMax = 0.9;  // MemTables need the rest
-
 Status CheckShare(const char* name, double share) {
   if (share >= 0 && share <= kCacheShareMax) return Status::OK();  // false of NaN
   return Status::InvalidArgument(Concat("listdb.", name, " is ", std::to_string(share),
