@@ -27,12 +27,41 @@ bool SecondChanceCache::Renew(std::shared_ptr<const HeadTree>* tree) const {
   return true;
 }
 
+bool SecondChanceCache::Tree::MayHold(std::string_view key) const {
+  // acquire pairs with RenewFilter.
+  const HeadFilter* const filter = filter_.load(std::memory_order_acquire);
+  return filter != nullptr && filter->MayHold(KeyPrefixes::HeadOf(prefixes().get(), key));
+}
+
+// For twice as many as there are, so that renewals cost each entry a constant.
+void SecondChanceCache::Tree::RenewFilter(EpochDomain* readers) {
+  constexpr uint64_t kHeadsMin = 512;
+  auto filter = std::make_shared<HeadFilter>(std::max(kHeadsMin, 2 * count()), memory());
+  EpochDomain::Retirement retirement([old = owned_filter_] {});
+  HeadTree::Iterator entries(this);
+  for (entries.SeekToFirst(); entries.Valid(); entries.Next()) filter->Add(entries.entry());
+  filtered_ = count();
+  filter_bytes_.store(filter->memory_bytes(), std::memory_order_relaxed);
+  filter_.store(filter.get(), std::memory_order_release);
+  owned_filter_ = std::move(filter);
+  readers->Retire(std::move(retirement));
+}
+
+void SecondChanceCache::Tree::InsertFiltered(const Record* record, PmPtr place,
+                                             EpochDomain* readers) {
+  if (owned_filter_ == nullptr || filtered_ >= owned_filter_->heads_max()) RenewFilter(readers);
+  owned_filter_->Add(KeyPrefixes::HeadOf(prefixes().get(), record->key()));  // keeps I4
+  filtered_++;
+  Insert(record->key(), record->tag(), place, record->height());
+}
+
 SecondChanceCache::Answer SecondChanceCache::FindVersion(const InternalKey& target,
                                                          HeadTree::Entry* found) const {
   if (bytes_max_ == 0) return Answer::kUnknown;
   // one tree: what it says of itself is of what it holds
   const Tree* const tree = tree_.load(std::memory_order_acquire);
   if (!tree->complete.load(std::memory_order_acquire)) return Answer::kUnknown;
+  if (!tree->MayHold(target.user_key)) return Answer::kAbsent;
   const std::optional<bool> has = tree->FindVersionNear(target, found);
   return !has ? Answer::kUnknown : *has ? Answer::kFound : Answer::kAbsent;
 }
@@ -85,8 +114,8 @@ bool SecondChanceCache::Insert(const Record* record, PmPtr place) {
     return true;
   }
   try {
-    tree->Insert(record->key(), record->tag(), place, record->height());
-    if (tree->memory_bytes() > BytesMax()) MakeRoom();
+    tree->InsertFiltered(record, place, pool_->readers());
+    if (tree->memory_bytes() + tree->filter_bytes() > BytesMax()) MakeRoom();
   } catch (const std::bad_alloc&) {
     tree->complete.store(false, std::memory_order_release);
     return false;
@@ -214,6 +243,7 @@ void SecondChanceCache::Rebuild() {
     if (stays) tree->InsertEntry(*old, entries.entry());
     all = all && stays;
   }
+  tree->RenewFilter(pool_->readers());
   tree->complete.store(all, std::memory_order_release);
   removed_ = 0;
   Swap(std::move(tree));

@@ -14,6 +14,8 @@
 // I3: a tree that says so (Tree::complete) holds every element of L1, as long as it is the cache's:
 //     from the moment at which the one that changes L1 has told of it, and before any read is sent
 //     to L1 alone for it.
+// I4: the filter of a tree holds the head of each entry before the tree has the entry, so that what
+//     it does not hold the tree does not have.
 // Threads: Insert, Remove, Warm, Clear, Shrink from the one thread that changes L1; reads from any,
 // FindAtOrBefore pinned in `readers`.
 #ifndef LAMELLA_INDEX_SECOND_CHANCE_CACHE_H_
@@ -22,9 +24,11 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string_view>
 
 #include "base/annotations.h"
 #include "base/mutex.h"
+#include "index/head_filter.h"
 #include "index/interleaved_walk.h"
 #include "index/pm_skiplist.h"
 #include "memtable/head_tree.h"
@@ -41,7 +45,7 @@ class SecondChanceCache {
   uint32_t height_min() const { return height_min_.load(std::memory_order_relaxed); }
   uint64_t memory_bytes() const {
     const MutexLock lock(&mu_);
-    return owned_->memory_bytes();
+    return owned_->memory_bytes() + owned_->filter_bytes();
   }
 
   enum class Answer : uint8_t { kUnknown, kAbsent, kFound };
@@ -84,9 +88,25 @@ class SecondChanceCache {
   void Shrink();
 
  private:
-  struct Tree : HeadTree {
+  /// Changed by the one thread that changes L1; read by those who are pinned in the pool's readers.
+  class Tree : public HeadTree {
+   public:
     using HeadTree::HeadTree;
+    /// Throws std::bad_alloc, and the entry is not there.
+    void InsertFiltered(const Record* record, PmPtr place, EpochDomain* readers);
+    /// Makes a filter of what the tree has. Throws std::bad_alloc.
+    void RenewFilter(EpochDomain* readers);
+    /// May say true of what the tree does not have.
+    bool MayHold(std::string_view key) const;
+    uint64_t filter_bytes() const { return filter_bytes_.load(std::memory_order_relaxed); }
+
     std::atomic<bool> complete{false};  // I3
+
+   private:
+    std::atomic<const HeadFilter*> filter_{nullptr};  // I4; null: the tree has no entry
+    std::shared_ptr<HeadFilter> owned_filter_;        // what filter_ points to
+    std::atomic<uint64_t> filter_bytes_{0};           // a figure
+    uint64_t filtered_ = 0;                           // entries added to it
   };
 
   uint64_t BytesMax() const;

@@ -204,6 +204,7 @@ TEST_F(SecondChanceCacheTest, ConcurrentReadersFindOnlyWhatIsHeldWhileItMakesRoo
 // Keys rise and the smallest go: emptied leaves are given back.
 TEST_F(SecondChanceCacheTest, AQueueThroughItLeavesNoEmptiedLeaves) {
   Start(64 << 20);
+  cache_->BeginWithAll();
   Elements elements;
   std::vector<PmPtr> places;
   for (uint64_t i = 0; i < 20000; i++) {
@@ -218,6 +219,15 @@ TEST_F(SecondChanceCacheTest, AQueueThroughItLeavesNoEmptiedLeaves) {
   }
   EXPECT_LT(cache_->memory_bytes(), 1u << 20);
   EXPECT_EQ(Held().size(), 100u);
+  HeadTree::Entry entry;
+  for (uint64_t i = 0; i < places.size(); i++) {
+    const bool has = i + 100 >= places.size();
+    // Unknown where only emptied leaves are near.
+    ASSERT_EQ(cache_->FindVersion(At(places[i])->internal_key(), &entry) ==
+                  SecondChanceCache::Answer::kFound,
+              has)
+        << i;
+  }
 }
 
 TEST_F(SecondChanceCacheTest, WarmsWithTheElementsThatAreLinkedInAllTheirLayers) {  // I1

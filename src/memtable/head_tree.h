@@ -100,12 +100,15 @@ class HeadTree {
   uint64_t memory_bytes() const { return memory_bytes_.load(std::memory_order_relaxed); }
 
   const std::shared_ptr<const KeyPrefixes>& prefixes() const { return prefixes_; }
+  /// What its nodes are charged to; may be null.
+  MemoryAccount* memory() const { return memory_; }
   /// True once there are keys enough to tell that many have the same head as others: searches
   /// compare records in the pool, then.
   bool HeadsAlike() const {
     constexpr uint64_t kLeavesMin = 32;
+    constexpr uint64_t kAlikePart = 4;  // from this part of the leaves on, learning pays
     const uint64_t leaves = leaves_.load(std::memory_order_relaxed);
-    return leaves >= kLeavesMin && alike_.load(std::memory_order_relaxed) > leaves / 4;
+    return leaves >= kLeavesMin && alike_.load(std::memory_order_relaxed) > leaves / kAlikePart;
   }
   /// About `count` keys, ascending, for KeyPrefixes::Learn. REQUIRES: the records stay.
   std::vector<std::string> SampleKeys(size_t count) const;
