@@ -161,6 +161,17 @@ void CheckPayload(std::string_view payload) {
   FUZZ_CHECK(encoded == payload, "a state that decodes encodes to the same bytes");
 }
 
+void CheckEdit(const ListDbState& before, std::string_view payload) {
+  ListDbState after = before;
+  const Status s = after.Apply(payload);
+  FUZZ_CHECK(s.ok() || s.IsCorruption(), s.ToString());
+  if (!s.ok()) return;
+  ListDbState again = before;
+  const Status applied = again.Apply(after.EncodeChange(before));
+  FUZZ_CHECK(applied.ok() && again.Encode() == after.Encode(),
+             "an edit that applies is encoded as one with its effect");
+}
+
 void CheckCatalog(CatalogPool* pool, std::string_view bytes) {
   pool->Fill(bytes);
   const std::optional<Edits> expected = pool->Reference();
@@ -171,7 +182,14 @@ void CheckCatalog(CatalogPool* pool, std::string_view bytes) {
   FUZZ_CHECK(s.ok() == expected.has_value(), "open: " + s.ToString());
   if (!s.ok()) return;
   FUZZ_CHECK(found == *expected, "the edits are those of the second reading");
-  for (const auto& [kind, payload] : found) CheckPayload(payload);
+  ListDbState state;
+  for (const auto& [kind, payload] : found) {
+    CheckPayload(payload);
+    CheckEdit(state, payload);
+    if (kind == Catalog::kSnapshotKind ? !ListDbState::Decode(payload, &state).ok()
+                                       : !state.Apply(payload).ok())
+      state = ListDbState();
+  }
   // the next edit would be a rewrite, to another chunk
   if (catalog->bytes_used() + 64 > pool->bytes()) return;
   s = catalog->Append(3, "one more");

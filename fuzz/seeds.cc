@@ -194,7 +194,7 @@ void MakeCatalog(const fs::path& root) {
   Corpus corpus(root, "catalog");
   const std::string snapshot = EditOf(0, StateOf(1).Encode());
   const std::string edits =
-      snapshot + EditOf(1, StateOf(2).Encode()) + EditOf(4, "odd") + EditOf(2, "");
+      snapshot + EditOf(1, StateOf(2).EncodeChange(StateOf(1))) + EditOf(4, "odd") + EditOf(2, "");
   std::string torn = edits;
   torn[snapshot.size()] = 0;  // the second edit's checksum
   for (const char flags : {'\0', '\1'}) {

@@ -53,6 +53,7 @@ struct LogContents {
 struct SequenceGap {
   uint64_t first = 0;
   uint64_t last = 0;
+  bool operator==(const SequenceGap&) const = default;
 };
 /// True if one of the gaps, which ascend, covers the number.
 bool IsVoid(const std::vector<SequenceGap>& gaps, uint64_t sequence);

@@ -267,7 +267,7 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
     ListDbState before = state_;
     Status s = NoThrow([&]() LAMELLA_REQUIRES(catalog_mu_) {
       change(&state_);
-      return catalog_->Append(static_cast<uint32_t>(kind), state_.Encode());
+      return catalog_->Append(static_cast<uint32_t>(kind), state_.EncodeChange(before));
     });
     if (!s.ok()) state_ = std::move(before);
     return s;

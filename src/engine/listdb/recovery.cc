@@ -59,11 +59,9 @@ Status ListDb::OpenCatalog() {
   const MutexLock lock(&catalog_mu_);
   Status s = Catalog::Open(
       pool_, [this]() LAMELLA_REQUIRES(catalog_mu_) { return state_.Encode(); },
-      [this](uint32_t, std::string_view payload) LAMELLA_REQUIRES(catalog_mu_) {
-        ListDbState state;
-        Status decoded = ListDbState::Decode(payload, &state);
-        if (decoded.ok()) state_ = std::move(state);  // an edit is the whole new state
-        return decoded;
+      [this](uint32_t kind, std::string_view payload) LAMELLA_REQUIRES(catalog_mu_) {
+        return kind == Catalog::kSnapshotKind ? ListDbState::Decode(payload, &state_)
+                                              : state_.Apply(payload);
       },
       &catalog_);
   if (!s.ok()) return s;

@@ -1,6 +1,9 @@
 #include "engine/listdb/state.h"
 
+#include <span>
+
 #include "base/codec.h"
+#include "base/concat.h"
 #include "log/record.h"
 
 namespace lamella {
@@ -33,6 +36,38 @@ bool DecodePositions(Decoder* in, std::vector<LogPosition>* positions) {
   return in->ok();
 }
 
+void AppendGaps(std::string* out, const std::vector<SequenceGap>& gaps) {
+  AppendFixed<uint32_t>(out, static_cast<uint32_t>(gaps.size()));
+  for (const SequenceGap& g : gaps) {
+    AppendFixed(out, g.first);
+    AppendFixed(out, g.last);
+  }
+}
+
+bool DecodeGaps(Decoder* in, std::vector<SequenceGap>* gaps) {
+  uint32_t count;
+  if (!DecodeCount(in, 16, &count)) return false;
+  gaps->resize(count);
+  for (SequenceGap& g : *gaps) {
+    g.first = in->Fixed<uint64_t>();
+    g.last = in->Fixed<uint64_t>();
+  }
+  return in->ok();
+}
+
+void AppendTables(std::string* out, std::span<const L0TableState> tables) {
+  AppendFixed<uint32_t>(out, static_cast<uint32_t>(tables.size()));
+  for (const L0TableState& t : tables) {
+    AppendFixed(out, t.id);
+    AppendFixed(out, t.count);
+    AppendFixed(out, t.last_sequence);
+    AppendFixed(out, t.arena_ordinal);
+    AppendPositions(out, t.sealed);
+    AppendFixed<uint32_t>(out, static_cast<uint32_t>(t.heads.size()));
+    for (const uint64_t word : t.heads) AppendFixed(out, word);
+  }
+}
+
 bool DecodeTable(Decoder* in, L0TableState* table) {
   table->id = in->Fixed<uint64_t>();
   table->count = in->Fixed<uint64_t>();
@@ -47,79 +82,122 @@ bool DecodeTable(Decoder* in, L0TableState* table) {
   return in->ok();
 }
 
+/// After those that are there.
+bool DecodeTables(Decoder* in, std::vector<L0TableState>* tables) {
+  constexpr size_t kTableBytesMin = 40;
+  uint32_t count;
+  if (!DecodeCount(in, kTableBytesMin, &count)) return false;
+  for (uint32_t i = 0; i < count; i++) {
+    if (!DecodeTable(in, &tables->emplace_back())) return false;
+  }
+  return true;
+}
+
+// The fields of which each is one number: every edit has them all.
+void AppendNumbers(std::string* out, const ListDbState& state) {
+  AppendFixed(out, state.lanes);
+  AppendFixed(out, state.l1_heads.word);
+  AppendFixed(out, state.l1_count);
+  AppendFixed(out, state.live_bytes);
+  AppendFixed(out, state.next_table_id);
+  AppendFixed(out, state.merging);
+  AppendFixed(out, state.flushed_sequence);
+  AppendFixed(out, state.merged_sequence);
+  AppendFixed(out, state.synced_sequence);
+  AppendFixed<uint8_t>(out, state.rebuilding ? 1 : 0);
+  AppendFixed<uint8_t>(out, state.uncounted ? 1 : 0);
+}
+
+bool DecodeNumbers(Decoder* in, ListDbState* state) {
+  state->lanes = in->Fixed<uint32_t>();
+  state->l1_heads = PmPtr(in->Fixed<uint64_t>());
+  state->l1_count = in->Fixed<uint64_t>();
+  state->live_bytes = in->Fixed<uint64_t>();
+  state->next_table_id = in->Fixed<uint64_t>();
+  state->merging = in->Fixed<uint64_t>();
+  state->flushed_sequence = in->Fixed<uint64_t>();
+  state->merged_sequence = in->Fixed<uint64_t>();
+  state->synced_sequence = in->Fixed<uint64_t>();
+  const uint8_t rebuilding = in->Fixed<uint8_t>();
+  state->rebuilding = rebuilding != 0;
+  const uint8_t uncounted = in->Fixed<uint8_t>();
+  state->uncounted = uncounted != 0;
+  return in->ok() && rebuilding <= 1 && uncounted <= 1 && state->lanes != 0 &&
+         state->lanes <= kPoolPartsMax && state->l1_heads;
+}
+
+// The lists that an edit has if they changed.
+enum Changed : uint8_t { kBoundary = 1, kMerged = 2, kGaps = 4, kChangedAll = 7 };
+
+Status Undecodable(const char* what, std::string_view payload) {
+  return Status::Corruption(Concat("the catalog's ", what, " of ", payload.size(),
+                                   " bytes does not decode; `lamella repair` rebuilds it from the "
+                                   "records"));
+}
+
 }  // namespace
 
 std::string ListDbState::Encode() const {
   std::string out;
-  AppendFixed(&out, lanes);
-  AppendFixed(&out, l1_heads.word);
-  AppendFixed(&out, l1_count);
-  AppendFixed(&out, live_bytes);
-  AppendFixed(&out, next_table_id);
-  AppendFixed(&out, merging);
-  AppendFixed(&out, flushed_sequence);
-  AppendFixed(&out, merged_sequence);
-  AppendFixed(&out, synced_sequence);
-  AppendFixed<uint8_t>(&out, rebuilding ? 1 : 0);
-  AppendFixed<uint8_t>(&out, uncounted ? 1 : 0);
+  AppendNumbers(&out, *this);
   AppendPositions(&out, boundary);
   AppendPositions(&out, merged);
-  AppendFixed<uint32_t>(&out, static_cast<uint32_t>(gaps.size()));
-  for (const SequenceGap& g : gaps) {
-    AppendFixed(&out, g.first);
-    AppendFixed(&out, g.last);
-  }
-  AppendFixed<uint32_t>(&out, static_cast<uint32_t>(l0.size()));
-  for (const L0TableState& t : l0) {
-    AppendFixed(&out, t.id);
-    AppendFixed(&out, t.count);
-    AppendFixed(&out, t.last_sequence);
-    AppendFixed(&out, t.arena_ordinal);
-    AppendPositions(&out, t.sealed);
-    AppendFixed<uint32_t>(&out, static_cast<uint32_t>(t.heads.size()));
-    for (const uint64_t word : t.heads) AppendFixed(&out, word);
-  }
+  AppendGaps(&out, gaps);
+  AppendTables(&out, l0);
   return out;
 }
 
 Status ListDbState::Decode(std::string_view payload, ListDbState* state) {
   Decoder in(payload);
-  state->lanes = in.Fixed<uint32_t>();
-  state->l1_heads = PmPtr(in.Fixed<uint64_t>());
-  state->l1_count = in.Fixed<uint64_t>();
-  state->live_bytes = in.Fixed<uint64_t>();
-  state->next_table_id = in.Fixed<uint64_t>();
-  state->merging = in.Fixed<uint64_t>();
-  state->flushed_sequence = in.Fixed<uint64_t>();
-  state->merged_sequence = in.Fixed<uint64_t>();
-  state->synced_sequence = in.Fixed<uint64_t>();
-  const uint8_t rebuilding = in.Fixed<uint8_t>();
-  state->rebuilding = rebuilding != 0;
-  const uint8_t uncounted = in.Fixed<uint8_t>();
-  state->uncounted = uncounted != 0;
-  uint32_t gaps = 0;
-  uint32_t tables = 0;
-  bool ok = DecodePositions(&in, &state->boundary) && DecodePositions(&in, &state->merged) &&
-            DecodeCount(&in, 16, &gaps);
-  if (ok) {
-    state->gaps.resize(gaps);
-    for (SequenceGap& g : state->gaps) {
-      g.first = in.Fixed<uint64_t>();
-      g.last = in.Fixed<uint64_t>();
+  state->l0.clear();
+  const bool ok = DecodeNumbers(&in, state) && DecodePositions(&in, &state->boundary) &&
+                  DecodePositions(&in, &state->merged) && DecodeGaps(&in, &state->gaps) &&
+                  DecodeTables(&in, &state->l0) && in.done();
+  return ok ? Status::OK() : Undecodable("ListDB state", payload);
+}
+
+// Tables that stay keep their order, and new ones come after them: so two lists say it all.
+std::string ListDbState::EncodeChange(const ListDbState& before) const {
+  std::vector<uint64_t> gone;
+  size_t stay = 0;
+  for (const L0TableState& table : before.l0) {
+    if (stay < l0.size() && l0[stay].id == table.id) {  // I1
+      stay++;
+    } else {
+      gone.push_back(table.id);
     }
-    ok = DecodeCount(&in, 40, &tables);
   }
-  if (ok) {
-    state->l0.resize(tables);
-    for (size_t i = 0; ok && i < state->l0.size(); i++) ok = DecodeTable(&in, &state->l0[i]);
+  const auto changed = static_cast<uint8_t>((boundary != before.boundary ? kBoundary : 0) |
+                                            (merged != before.merged ? kMerged : 0) |
+                                            (gaps != before.gaps ? kGaps : 0));
+  std::string out;
+  AppendNumbers(&out, *this);
+  AppendFixed(&out, changed);
+  if ((changed & kBoundary) != 0) AppendPositions(&out, boundary);
+  if ((changed & kMerged) != 0) AppendPositions(&out, merged);
+  if ((changed & kGaps) != 0) AppendGaps(&out, gaps);
+  AppendFixed<uint32_t>(&out, static_cast<uint32_t>(gone.size()));
+  for (const uint64_t id : gone) AppendFixed(&out, id);
+  AppendTables(&out, std::span(l0).subspan(stay));
+  return out;
+}
+
+Status ListDbState::Apply(std::string_view payload) {
+  Decoder in(payload);
+  bool ok = DecodeNumbers(&in, this);
+  const uint8_t changed = in.Fixed<uint8_t>();
+  ok = ok && in.ok() && changed <= kChangedAll;
+  if (ok && (changed & kBoundary) != 0) ok = DecodePositions(&in, &boundary);
+  if (ok && (changed & kMerged) != 0) ok = DecodePositions(&in, &merged);
+  if (ok && (changed & kGaps) != 0) ok = DecodeGaps(&in, &gaps);
+  uint32_t gone = 0;
+  ok = ok && DecodeCount(&in, sizeof(uint64_t), &gone);
+  for (; ok && gone > 0; gone--) {
+    const uint64_t id = in.Fixed<uint64_t>();
+    ok = in.ok() && std::erase_if(l0, [&](const L0TableState& t) { return t.id == id; }) == 1;
   }
-  if (!ok || !in.done() || rebuilding > 1 || uncounted > 1 || state->lanes == 0 ||
-      state->lanes > kPoolPartsMax || !state->l1_heads) {
-    return Status::Corruption(
-        "the catalog's ListDB state of " + std::to_string(payload.size()) +
-        " bytes does not decode; `lamella repair` rebuilds it from the records");
-  }
-  return Status::OK();
+  ok = ok && DecodeTables(&in, &l0) && in.done();
+  return ok ? Status::OK() : Undecodable("ListDB edit", payload);
 }
 
 }  // namespace lamella

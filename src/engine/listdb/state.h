@@ -1,5 +1,6 @@
-// ListDbState is what ListDB keeps in the catalog. It is small, so every edit carries it whole: an
-// edit is the new state.
+// ListDbState is what ListDB keeps in the catalog: whole as a snapshot, and then what each edit
+// changed of it.
+// I1: a checkpointed table never changes: by its id an edit says that it came or went.
 #ifndef LAMELLA_ENGINE_LISTDB_STATE_H_
 #define LAMELLA_ENGINE_LISTDB_STATE_H_
 
@@ -56,9 +57,15 @@ struct ListDbState {
   bool rebuilding = false;
   bool uncounted = false;  // closed before the chunks were counted anew that a crash left
 
+  /// A snapshot.
   std::string Encode() const;
   /// Corruption for bytes that are no state.
   static Status Decode(std::string_view payload, ListDbState* state);
+  /// An edit: what makes `before` this state. Its size goes by what changed.
+  std::string EncodeChange(const ListDbState& before) const;
+  /// Makes this the state after the edit. Corruption for bytes that are no edit of this state; it
+  /// is not to be used then.
+  Status Apply(std::string_view payload);
 };
 
 }  // namespace lamella

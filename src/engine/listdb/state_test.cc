@@ -51,13 +51,6 @@ ListDbState RandomState(Random* random) {
   return state;
 }
 
-bool SameGaps(const std::vector<SequenceGap>& a, const std::vector<SequenceGap>& b) {
-  return a.size() == b.size() &&
-         std::equal(a.begin(), a.end(), b.begin(), [](const SequenceGap& x, const SequenceGap& y) {
-           return x.first == y.first && x.last == y.last;
-         });
-}
-
 void ExpectSame(const ListDbState& a, const ListDbState& b) {
   EXPECT_EQ(a.lanes, b.lanes);
   EXPECT_EQ(a.l1_heads, b.l1_heads);
@@ -72,7 +65,7 @@ void ExpectSame(const ListDbState& a, const ListDbState& b) {
   EXPECT_EQ(a.uncounted, b.uncounted);
   EXPECT_EQ(a.boundary, b.boundary);
   EXPECT_EQ(a.merged, b.merged);
-  EXPECT_TRUE(SameGaps(a.gaps, b.gaps));
+  EXPECT_TRUE(a.gaps == b.gaps);
   ASSERT_EQ(a.l0.size(), b.l0.size());
   for (size_t i = 0; i < a.l0.size(); i++) {
     EXPECT_EQ(a.l0[i].id, b.l0[i].id);
@@ -94,6 +87,87 @@ TEST(ListDbState, ComesBackAsItWas) {
     ASSERT_TRUE(s.ok()) << s.ToString();
     ExpectSame(state, decoded);
     EXPECT_EQ(decoded.Encode(), state.Encode());
+  }
+}
+
+/// What may follow `before`: some of its tables gone, some new after the others, and of the rest as
+/// much changed as chance has it.
+ListDbState RandomSuccessor(Random* random, const ListDbState& before) {
+  ListDbState state = RandomState(random);
+  std::vector<L0TableState> fresh = std::move(state.l0);
+  state.l0.clear();
+  const bool none_go = random->OneIn(3);
+  for (const L0TableState& table : before.l0) {
+    if (none_go || random->OneIn(2)) state.l0.push_back(table);
+  }
+  if (random->OneIn(2)) state.l0.insert(state.l0.end(), fresh.begin(), fresh.end());
+  if (random->OneIn(2)) state.boundary = before.boundary;
+  if (random->OneIn(2)) state.merged = before.merged;
+  if (random->OneIn(2)) state.gaps = before.gaps;
+  if (random->OneIn(4)) state.boundary.clear();
+  return state;
+}
+
+TEST(ListDbState, EditsLeadFromOneToTheNext) {
+  for (uint64_t seed = 1; seed <= 100; seed++) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    ListDbState state = RandomState(&random);
+    ListDbState read = state;
+    for (int i = 0; i < 10; i++) {
+      const ListDbState next = RandomSuccessor(&random, state);
+      const Status s = read.Apply(next.EncodeChange(state));
+      ASSERT_TRUE(s.ok()) << s.ToString();
+      ExpectSame(next, read);
+      state = next;
+    }
+  }
+}
+
+// What the catalog takes of an edit goes by what changed, and not by what there is.
+TEST(ListDbState, AnEditHasWhatChangedOnly) {
+  Random random(5);
+  ListDbState before = RandomState(&random);
+  before.l0.resize(3);
+  ListDbState after = before;
+  after.l1_count++;
+  after.merging = 7;
+  const size_t numbers = after.EncodeChange(before).size();
+  EXPECT_EQ(numbers, 70u + 1 + 4 + 4) << "the numbers, which lists changed, no table went or came";
+  after.l0.erase(after.l0.begin());
+  EXPECT_EQ(after.EncodeChange(before).size(), numbers + 8);
+  after.gaps.push_back({1, 2});
+  EXPECT_EQ(after.EncodeChange(before).size(), numbers + 8 + 4 + 16 * after.gaps.size());
+}
+
+TEST(ListDbState, AnEditOfAnotherStateIsCorruption) {
+  Random random(6);
+  ListDbState before = RandomState(&random);
+  before.l0.resize(1);
+  before.l0[0].id = 11;
+  ListDbState after = before;
+  after.l0.clear();
+  const std::string edit = after.EncodeChange(before);
+  ListDbState other = before;
+  other.l0[0].id = 12;
+  EXPECT_TRUE(other.Apply(edit).IsCorruption()) << "the table that goes was never there";
+  EXPECT_TRUE(before.Apply(edit).ok());
+}
+
+TEST(ListDbState, EveryTruncationOfAnEditIsCorruption) {
+  for (uint64_t seed = 1; seed <= 10; seed++) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    const ListDbState before = RandomState(&random);
+    const std::string bytes = RandomSuccessor(&random, before).EncodeChange(before);
+    for (size_t n = 0; n < bytes.size(); n++) {
+      ListDbState ignored = before;
+      const std::vector<char> cut(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(n));
+      ASSERT_TRUE(ignored.Apply({cut.data(), cut.size()}).IsCorruption())
+          << n << " of " << bytes.size() << " bytes";
+    }
+    ListDbState ignored = before;
+    EXPECT_TRUE(ignored.Apply(bytes + '\0').IsCorruption()) << "nor may anything follow";
   }
 }
 
