@@ -130,34 +130,29 @@ uint64_t BufferedEngine::CopyBytesMax(uint64_t record_bytes) const {
 Status BufferedEngine::ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes,
                                      Claimant claimant) {
   const uint64_t extents = claimant == Claimant::kReclaim ? kCompactionExtents : kReserveExtentsMin;
-  uint64_t available = 0;
-  uint64_t needed = 0;
-  if (LetIn(record_bytes, copy_bytes, extents * pool_->extent_chunks(0), &available, &needed))
-    return Status::OK();
+  const Room room = LetIn(record_bytes, copy_bytes, extents * pool_->extent_chunks(0));
+  if (room.suffices()) return Status::OK();
   return Status::NoSpace(
-      Concat("the pool is full: ", available, " chunks of ", pool_->chunk_bytes(),
-             " bytes are left, and ", needed,
+      Concat("the pool is full: ", room.available, " chunks of ", pool_->chunk_bytes(),
+             " bytes are left, and ", room.needed,
              " are needed for this write, its flush and that of those before it; raise "
              "pool_bytes_max or delete data"));
 }
 
 // Keeps I6. Copies are made in the first part.
-bool BufferedEngine::LetIn(uint64_t record_bytes, uint64_t copy_bytes, uint64_t chunks_kept,
-                           uint64_t* available, uint64_t* needed) {
+BufferedEngine::Room BufferedEngine::LetIn(uint64_t record_bytes, uint64_t copy_bytes,
+                                           uint64_t chunks_kept) {
   const uint64_t copies = copy_bytes_.fetch_add(copy_bytes, std::memory_order_relaxed) + copy_bytes;
   const uint64_t chunk_bytes = pool_->chunk_bytes();
-  *needed = std::max(chunks_kept, pool_->chunks_kept_for_index(0)) +
-            (record_bytes + copies + chunk_bytes - 1) / chunk_bytes;
-  *available = pool_->chunks_available(0);
-  if (*needed <= *available) return true;
-  copy_bytes_.fetch_sub(copy_bytes, std::memory_order_relaxed);
-  return false;
+  const Room room{.needed = std::max(chunks_kept, pool_->chunks_kept_for_index(0)) +
+                            (record_bytes + copies + chunk_bytes - 1) / chunk_bytes,
+                  .available = pool_->chunks_available(0)};
+  if (!room.suffices()) copy_bytes_.fetch_sub(copy_bytes, std::memory_order_relaxed);
+  return room;
 }
 
 bool BufferedEngine::CompactionRoom::Reserve(uint64_t bytes) {
-  uint64_t available = 0;
-  uint64_t needed = 0;
-  if (!engine_->LetIn(0, bytes, 0, &available, &needed)) return false;
+  if (!engine_->LetIn(0, bytes, 0).suffices()) return false;
   bytes_ += bytes;
   return true;
 }

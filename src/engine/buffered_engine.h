@@ -171,8 +171,14 @@ class BufferedEngine : public Engine, private WriteTarget {
   Status MakeSpace() override;
 
   Status ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes, Claimant claimant);
-  bool LetIn(uint64_t record_bytes, uint64_t copy_bytes, uint64_t chunks_kept, uint64_t* available,
-             uint64_t* needed);
+  /// Chunks of the first part.
+  struct Room {
+    uint64_t needed;
+    uint64_t available;
+    bool suffices() const { return needed <= available; }
+  };
+  /// Notes the copies if there is room for them beside all others.
+  Room LetIn(uint64_t record_bytes, uint64_t copy_bytes, uint64_t chunks_kept);
   uint64_t LogBytesMax() const;
   bool IsEarly(const MemTable& memtable) const;
   void LearnPrefixes(const HeadTree& tree);

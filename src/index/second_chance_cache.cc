@@ -4,6 +4,8 @@
 #include <new>
 #include <optional>
 
+#include "base/no_throw.h"
+
 namespace lamella {
 
 namespace {
@@ -27,10 +29,20 @@ bool SecondChanceCache::Renew(std::shared_ptr<const HeadTree>* tree) const {
   return true;
 }
 
+void SecondChanceCache::Tree::BeComplete(EpochDomain* readers) {
+  RenewFilter(readers);
+  complete_.store(true, std::memory_order_release);
+}
+
+// Not at every element that is left out: readers have the line.
+void SecondChanceCache::Tree::BeIncomplete() {
+  if (complete_.load(std::memory_order_relaxed)) complete_.store(false, std::memory_order_release);
+}
+
 bool SecondChanceCache::Tree::MayHold(std::string_view key) const {
   // acquire pairs with RenewFilter.
-  const HeadFilter* const filter = filter_.load(std::memory_order_acquire);
-  return filter != nullptr && filter->MayHold(KeyPrefixes::HeadOf(prefixes().get(), key));
+  return filter_.load(std::memory_order_acquire)
+      ->MayHold(KeyPrefixes::HeadOf(prefixes().get(), key));
 }
 
 // For twice as many as there are, so that renewals cost each entry a constant.
@@ -49,9 +61,11 @@ void SecondChanceCache::Tree::RenewFilter(EpochDomain* readers) {
 
 void SecondChanceCache::Tree::InsertFiltered(const Record* record, PmPtr place,
                                              EpochDomain* readers) {
-  if (owned_filter_ == nullptr || filtered_ >= owned_filter_->heads_max()) RenewFilter(readers);
-  owned_filter_->Add(KeyPrefixes::HeadOf(prefixes().get(), record->key()));  // keeps I4
-  filtered_++;
+  if (complete_.load(std::memory_order_relaxed)) {  // keeps I4
+    if (filtered_ >= owned_filter_->heads_max()) RenewFilter(readers);
+    owned_filter_->Add(KeyPrefixes::HeadOf(prefixes().get(), record->key()));
+    filtered_++;
+  }
   Insert(record->key(), record->tag(), place, record->height());
 }
 
@@ -60,7 +74,7 @@ SecondChanceCache::Answer SecondChanceCache::FindVersion(const InternalKey& targ
   if (bytes_max_ == 0) return Answer::kUnknown;
   // one tree: what it says of itself is of what it holds
   const Tree* const tree = tree_.load(std::memory_order_acquire);
-  if (!tree->complete.load(std::memory_order_acquire)) return Answer::kUnknown;
+  if (!tree->complete()) return Answer::kUnknown;
   if (!tree->MayHold(target.user_key)) return Answer::kAbsent;
   const std::optional<bool> has = tree->FindVersionNear(target, found);
   return !has ? Answer::kUnknown : *has ? Answer::kFound : Answer::kAbsent;
@@ -108,16 +122,14 @@ bool SecondChanceCache::Insert(const Record* record, PmPtr place) {
   if (bytes_max_ == 0) return true;
   Tree* tree = tree_.load(std::memory_order_relaxed);
   if (record->height() < height_min()) {
-    // Not at every one: readers have the line.
-    if (tree->complete.load(std::memory_order_relaxed))
-      tree->complete.store(false, std::memory_order_release);
+    tree->BeIncomplete();
     return true;
   }
   try {
     tree->InsertFiltered(record, place, pool_->readers());
     if (tree->memory_bytes() + tree->filter_bytes() > BytesMax()) MakeRoom();
   } catch (const std::bad_alloc&) {
-    tree->complete.store(false, std::memory_order_release);
+    tree->BeIncomplete();
     return false;
   }
   return true;
@@ -129,12 +141,10 @@ void SecondChanceCache::Remove(const Record* record, PmPtr place) {
   if (!tree->Remove(record->internal_key(), place)) return;
   // Where the smallest keys are always deleted, leaf by leaf is emptied, and stays in the tree.
   constexpr uint64_t kRemovedMin = 4096;
-  if (++removed_ <= kRemovedMin || removed_ <= tree->count()) return;
-  try {
-    Rebuild();
-  } catch (const std::bad_alloc&) {  // the emptied leaves stay for now
-    removed_ = 0;
-  }
+  removed_++;
+  if (removed_ <= kRemovedMin || removed_ <= tree->count()) return;
+  removed_ = 0;
+  RebuildIfMemory();  // else the emptied leaves stay for now
 }
 
 void SecondChanceCache::Warm(const PmSkipList& list, uint64_t elements, WalkVisitor* beside) {
@@ -185,7 +195,11 @@ void SecondChanceCache::Warm(const PmSkipList& list, uint64_t elements, WalkVisi
   }
   // keeps I3: layer 0 was walked, with no element that was not whole or did not fit
   const bool all = bytes_max_ != 0 && this->height_min() == 1 && !damaged && inserted == seen;
-  if (all) tree_.load(std::memory_order_relaxed)->complete.store(true, std::memory_order_release);
+  if (!all) return;
+  (void)NoThrow([this] {  // without memory for its filter it is as one that has not all
+    BeginWithAll();
+    return Status::OK();
+  });
 }
 
 // An element costs a look at its record: only once there are twice as many again, since prefixes
@@ -196,14 +210,11 @@ void SecondChanceCache::Fit(std::shared_ptr<const KeyPrefixes> prefixes) {
   const Tree* const tree = tree_.load(std::memory_order_relaxed);
   if (tree->count() != 0 && (!tree->HeadsAlike() || tree->count() < 2 * fitted_count_)) return;
   fitted_count_ = tree->count();
-  try {
-    Rebuild();
-  } catch (const std::bad_alloc&) {  // the tree of now serves, if more slowly
-  }
+  RebuildIfMemory();  // else the tree of now serves, if more slowly
 }
 
 void SecondChanceCache::BeginWithAll() {
-  tree_.load(std::memory_order_relaxed)->complete.store(true, std::memory_order_release);
+  tree_.load(std::memory_order_relaxed)->BeComplete(pool_->readers());
 }
 
 std::shared_ptr<SecondChanceCache::Tree> SecondChanceCache::NewTree() const {
@@ -236,17 +247,23 @@ void SecondChanceCache::MakeRoom() {
 void SecondChanceCache::Rebuild() {
   auto tree = NewTree();
   const Tree* const old = tree_.load(std::memory_order_relaxed);
-  bool all = old->complete.load(std::memory_order_relaxed);
+  bool all = old->complete();
   HeadTree::Iterator entries(old);
   for (entries.SeekToFirst(); entries.Valid(); entries.Next()) {
     const bool stays = entries.entry().height() >= height_min();
     if (stays) tree->InsertEntry(*old, entries.entry());
     all = all && stays;
   }
-  tree->RenewFilter(pool_->readers());
-  tree->complete.store(all, std::memory_order_release);
+  if (all) tree->BeComplete(pool_->readers());
   removed_ = 0;
   Swap(std::move(tree));
+}
+
+void SecondChanceCache::RebuildIfMemory() {
+  (void)NoThrow([this] {
+    Rebuild();
+    return Status::OK();
+  });
 }
 
 }  // namespace lamella

@@ -14,8 +14,8 @@
 // I3: a tree that says so (Tree::complete) holds every element of L1, as long as it is the cache's:
 //     from the moment at which the one that changes L1 has told of it, and before any read is sent
 //     to L1 alone for it.
-// I4: the filter of a tree holds the head of each entry before the tree has the entry, so that what
-//     it does not hold the tree does not have.
+// I4: a complete tree has a filter, which holds the head of each entry before the tree has the
+//     entry: what it does not hold the tree does not have.
 // Threads: Insert, Remove, Warm, Clear, Shrink from the one thread that changes L1; reads from any,
 // FindAtOrBefore pinned in `readers`.
 #ifndef LAMELLA_INDEX_SECOND_CHANCE_CACHE_H_
@@ -81,6 +81,7 @@ class SecondChanceCache {
   /// a tree is made anew. REQUIRES: as Insert, and the elements' records stay.
   void Fit(std::shared_ptr<const KeyPrefixes> prefixes);
   /// L1 has no element yet: from here on the cache holds all of them, while it has room.
+  /// Throws std::bad_alloc.
   void BeginWithAll();
   void Clear();
   /// More than it may hold now; the next Shrink or Insert makes room.
@@ -92,28 +93,34 @@ class SecondChanceCache {
   class Tree : public HeadTree {
    public:
     using HeadTree::HeadTree;
+    /// From here on it holds all of L1 (I3), until BeIncomplete. Throws std::bad_alloc, and it is
+    /// not.
+    void BeComplete(EpochDomain* readers);
+    void BeIncomplete();
+    bool complete() const { return complete_.load(std::memory_order_acquire); }
     /// Throws std::bad_alloc, and the entry is not there.
     void InsertFiltered(const Record* record, PmPtr place, EpochDomain* readers);
-    /// Makes a filter of what the tree has. Throws std::bad_alloc.
-    void RenewFilter(EpochDomain* readers);
-    /// May say true of what the tree does not have.
+    /// May say true of what the tree does not have. REQUIRES: it was complete.
     bool MayHold(std::string_view key) const;
     uint64_t filter_bytes() const { return filter_bytes_.load(std::memory_order_relaxed); }
 
-    std::atomic<bool> complete{false};  // I3
-
    private:
-    std::atomic<const HeadFilter*> filter_{nullptr};  // I4; null: the tree has no entry
+    /// Of what the tree has.
+    void RenewFilter(EpochDomain* readers);
+
+    std::atomic<bool> complete_{false};
+    std::atomic<const HeadFilter*> filter_{nullptr};  // I4; null: the tree was never complete
     std::shared_ptr<HeadFilter> owned_filter_;        // what filter_ points to
-    std::atomic<uint64_t> filter_bytes_{0};           // a figure
+    std::atomic<uint64_t> filter_bytes_{0};           // of owned_filter_, for those who only ask
     uint64_t filtered_ = 0;                           // entries added to it
   };
 
   uint64_t BytesMax() const;
   void MakeRoom();
   std::shared_ptr<Tree> NewTree() const;
-  /// A new tree of the elements that are tall enough.
+  /// A new tree of the elements that are tall enough. Throws std::bad_alloc, and nothing changed.
   void Rebuild();
+  void RebuildIfMemory();
   void Swap(std::shared_ptr<Tree> tree) LAMELLA_EXCLUDES(mu_);
 
   Pool* const pool_;
