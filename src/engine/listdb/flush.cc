@@ -4,8 +4,9 @@
 #include <algorithm>
 
 #include "base/hash.h"
-#include "base/prefetch.h"
 #include "engine/listdb/listdb.h"
+#include "index/lookup_cache_filler.h"
+#include "memtable/record_walk.h"
 
 namespace lamella {
 
@@ -13,59 +14,6 @@ namespace {
 
 // Records of a table that are looked up when it is flushed.
 constexpr uint64_t kSampledRecords = 64;
-
-// Walks a tree's entries in order while the first lines of the records ahead, which will be
-// written, are on their way.
-class RecordWalk {
- public:
-  RecordWalk(const Pool* pool, const HeadTree* tree) : pool_(pool), ahead_(tree) {
-    ahead_.SeekToFirst();
-    while (fetched_ < kAhead && ahead_.Valid()) Fetch();
-  }
-  bool Valid() const { return at_ < fetched_; }
-  const HeadTree::Entry& entry() const { return ring_[at_ % kAhead]; }
-  void Next() {
-    at_++;
-    if (ahead_.Valid()) Fetch();
-  }
-
- private:
-  static constexpr size_t kAhead = 16;
-
-  void Fetch() {
-    const HeadTree::Entry& entry = ring_[fetched_++ % kAhead] = ahead_.entry();
-    PrefetchForWrite(pool_->Address(entry.place()));
-    ahead_.Next();
-  }
-
-  const Pool* const pool_;
-  HeadTree::Iterator ahead_;
-  HeadTree::Entry ring_[kAhead];
-  size_t at_ = 0;
-  size_t fetched_ = 0;
-};
-
-// Fills the lookup cache a few records behind the walk, so that the buckets' lines arrive in time.
-class CacheFiller {
- public:
-  explicit CacheFiller(LookupCache* cache) : cache_(cache) {}
-  ~CacheFiller() {
-    for (size_t i = 0; i < kDelay; i++) Push(0, PmPtr());
-  }
-  void Push(uint64_t hash, PmPtr place) {
-    if (place) cache_->Prefetch(hash);
-    auto& [old_hash, old_place] = ring_[next_++ % kDelay];
-    if (old_place) cache_->Put(old_hash, old_place);
-    old_hash = hash;
-    old_place = place;
-  }
-
- private:
-  static constexpr size_t kDelay = 8;
-  LookupCache* const cache_;
-  std::pair<uint64_t, PmPtr> ring_[kDelay];
-  size_t next_ = 0;
-};
 
 }  // namespace
 
@@ -104,7 +52,8 @@ void ListDb::LinkRecords(const HeadTree& tree, L0Table* table, std::vector<Sampl
   };
   flushed_through_.store(table->state.last_sequence, std::memory_order_release);
   lookup_cache_.AdvanceGeneration();  // before newer versions enter it
-  CacheFiller filler(&lookup_cache_);
+  LookupCacheFiller filler(&lookup_cache_,
+                           [this](uint64_t hash, PmPtr place) { lookup_cache_.Put(hash, place); });
   HeadTree::Entry previous;
   const uint64_t sampled_each = tree.count() / kSampledRecords + 1;
   uint64_t index = 0;
@@ -131,7 +80,7 @@ void ListDb::LinkRecords(const HeadTree& tree, L0Table* table, std::vector<Sampl
       const bool same_key =
           same_head && (entry.key_class() != HeadTree::kLongKeyClass ||
                         pool_->At<Record>(previous.place())->key() == record->key());
-      if (!same_key) filler.Push(Hash64(record->key()), place);
+      if (!same_key) filler.Add(Hash64(record->key()), place);
     }
     previous = entry;
   }
@@ -376,7 +325,7 @@ void ListDb::FreeLogBeforeBoundary() {
   pool_->ForEachChunk([&](const ChunkRef& chunk) {
     if (chunk.kind == ChunkKind::kLog && chunk.owner < boundary.size() &&
         chunk.ordinal < boundary[chunk.owner].ordinal) {
-      FreeOnce(chunk);
+      pending_frees_.Free(chunk);
     }
   });
 }

@@ -1,6 +1,6 @@
 // Garbage collection of chunks (6.5.4, and the future work named there): the living records of
 // mostly dead chunks are copied in key order into fresh chunks, which also restores locality, and
-// the old chunks become free. Which chunks those are is decided in space.cc.
+// the old chunks become free. Which chunks those are victims.h says.
 //
 // It comes to an end: a chunk is evacuated only where it has dead records, or is sparse and of an
 // earlier session, and the copies are neither.
@@ -120,21 +120,26 @@ void ListDb::UnpinTombstones() {
 // left as it is: moving records would give them fresh checksums. One with a delete that may go as
 // soon as some reader is gone waits: freed now, it would wait for that reader all the same.
 Status ListDb::GatherLive(std::vector<ChunkRef>* victims, std::vector<Victim>* live) {
+  std::vector<SequenceGap> voids;
+  {
+    const MutexLock lock(&catalog_mu_);
+    voids = state_.gaps;
+  }
   std::vector<Victim> unmarked;
   std::vector<HeldBack> chunks(victims->size());
   std::vector<bool> stays(victims->size());
   for (size_t i = 0; i < victims->size(); i++) {
     const ChunkRef& chunk = (*victims)[i];
-    std::vector<Gap> gaps;
+    std::vector<DamagedPlace> damaged;
     ForEachLiving(
-        chunk,
+        *pool_, chunk, voids,
         [&](const Record* record, PmPtr place) {
           if (!record->obsolete()) unmarked.push_back({place, i});
         },
-        [&](const Gap& gap) { gaps.push_back(gap); });
+        [&](const DamagedPlace& at) { damaged.push_back(at); });
     // Else what is torn was dead (Check says how that comes). Of what is damaged `check` names the
     // place.
-    chunks[i] = {chunk.epoch, IsLinkedInto(gaps)};
+    chunks[i] = {chunk.epoch, IsLinkedInto(damaged)};
     stays[i] = chunks[i].damaged;
   }
   std::sort(unmarked.begin(), unmarked.end(), [&](const Victim& a, const Victim& b) {
@@ -167,7 +172,7 @@ Status ListDb::GatherLive(std::vector<ChunkRef>* victims, std::vector<Victim>* l
   std::vector<ChunkRef> sound;
   for (size_t i = 0; i < victims->size(); i++) {
     if (stays[i]) {
-      held_back_[PlaceKey((*victims)[i])] = chunks[i];
+      held_back_[ChunkKey((*victims)[i])] = chunks[i];
     } else {
       sound.push_back((*victims)[i]);
     }
@@ -267,7 +272,7 @@ Status ListDb::Evacuate(std::vector<ChunkRef> victims, bool* progress) {
   gc_persister_.Fence();  // links, marks: before any victim is free (I5)
   if (s.ok() && LosesUnsynced()) s = SyncAll();
   if (!s.ok()) return s;
-  for (const ChunkRef& chunk : victims) FreeOnce(chunk);
+  for (const ChunkRef& chunk : victims) pending_frees_.Free(chunk);
   *progress = *progress || !victims.empty();
   return s;
 }
@@ -282,7 +287,10 @@ Status ListDb::CollectGarbage(GcGoal goal, bool* progress) {
     if (settled_news_->exchange(false)) {
       std::erase_if(held_back_, [](const auto& held) { return !held.second.damaged; });
     }
-    const std::vector<ChunkRef> victims = PickVictims(goal, Survey());
+    const SpaceTarget target{.bytes_per_live = context_.options->space_target,
+                             .live_bytes = live_bytes_.load(std::memory_order_relaxed),
+                             .chunk_bytes = pool_->chunk_bytes()};
+    const std::vector<ChunkRef> victims = PickVictims(goal, target, Survey());
     if (!victims.empty()) {
       Status s = Evacuate(victims, progress);
       // A full pool: one at a time, the emptiest first, until the copies no longer fit.

@@ -58,6 +58,8 @@ ListDb::ListDb(const EngineContext& context)
       options_(context.options->listdb),
       tables_bytes_max_(TablesBytes(*context.options)),
       memtable_bytes_(MemTableBytes(*context.options)),
+      pending_frees_(context.pool),
+      recount_(context.pool, &pending_frees_),
       lookup_cache_(
           Share(context.options->memory_budget_bytes, options_.lookup_cache_share),
           context.pool->readers(),
@@ -310,7 +312,7 @@ bool ListDb::ReclaimSpace() {
     const auto read_set = CurrentReadSet();
     return read_set->sealed.empty() &&
            static_cast<const ListDbTables&>(*read_set->tables).l0.empty() && !gc_wanted_ &&
-           !sweeping_ && recount_left_ == 0 && !l1_busy_;
+           !sweeping_ && recount_.done() && !l1_busy_;
   };
   // Reclaiming again what the last writer has just failed to would only make every write on a full
   // pool slow.
@@ -360,7 +362,7 @@ Status ListDb::CompactL1(std::string_view begin, std::string_view end) {
     s = SweepRange(begin, end, UINT64_MAX, &rest);
   }
   const bool all = begin.empty() && end.empty();
-  while (s.ok() && all && !recount_.empty()) s = RecountSome();
+  while (s.ok() && all && !recount_.done()) s = RecountSome();
   bool progress = true;
   while (s.ok() && progress) s = CollectGarbage(all ? GcGoal::kAll : GcGoal::kTarget, &progress);
   pool_->CollectDeferred();
@@ -405,7 +407,7 @@ Status ListDb::Close() {
   log_->LeaveChunks([](const ChunkRef&) { return true; });
   flush_arena_->CloseChunk();
   for (auto& arena : gc_arenas_) arena->CloseChunk();
-  if (!recount_.empty() && !uncounted_) {
+  if (!recount_.done() && !uncounted_) {
     s = Edit(ListDbEdit::kCounted, [](ListDbState* state) { state->uncounted = true; });
     if (!s.ok()) return s;
   }

@@ -31,13 +31,17 @@
 #include "base/no_throw.h"
 #include "base/striped_counter.h"
 #include "engine/buffered_engine.h"
-#include "engine/listdb/pinned_tombstones.h"
 #include "engine/listdb/state.h"
+#include "engine/pending_frees.h"
+#include "engine/pinned_tombstones.h"
+#include "engine/recount.h"
+#include "engine/victims.h"
 #include "index/lookup_cache.h"
 #include "index/pm_skiplist.h"
 #include "index/second_chance_cache.h"
 #include "index/skiplist_iterator.h"
 #include "index/zipper.h"
+#include "log/gather.h"
 #include "pool/catalog.h"
 
 namespace lamella {
@@ -50,8 +54,9 @@ inline constexpr ChunkKind kListDbArena =
 /// Owners of arena chunks: what a copying flush writes, and what gc relocates.
 inline constexpr uint32_t kFlushArena = 0;
 inline constexpr uint32_t kGcArena = 1;
-/// Bytes that gc copies in a pass, and what one chunk more may hold.
-inline constexpr uint64_t kCopyBytesMax = 8ull << 20;
+inline bool HasRecords(const ChunkRef& chunk) {
+  return chunk.kind == ChunkKind::kLog || chunk.kind == kListDbArena;
+}
 
 /// An L0 PMTable: a skiplist through its records. Immutable but for the list's links, `settled` and
 /// `merged`.
@@ -153,34 +158,11 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   void WarmCaches();
 
   // space.cc
-  /// What gc is after.
-  enum class GcGoal : uint8_t {
-    kTarget,  // Options::space_target
-    kBusy,    // the same while merges wait: it may be passed by half
-    kAll,     // every chunk that copying makes smaller: a CompactRange over all, or a full pool
-    kEnd,     // those that keep the pool from giving its end back
-  };
-  /// A chunk that may be evacuated, by its descriptor.
-  struct Candidate {
-    ChunkRef chunk;
-    uint64_t bytes = 0;
-    uint64_t live = 0;
-    uint64_t dead = 0;
-    bool sparse = false;      // worth emptying without dead records
-    bool in_the_way = false;  // Pool::IsInTheWay
-  };
-  struct ChunkSurvey {
-    // Of all chunks that hold merged records and are not being filled. What waits for merges comes
-    // on top: to copy more for its sake would not make it less.
-    uint64_t filled_bytes = 0;
-    std::vector<Candidate> candidates;
-  };
   double LiveShareOf(std::span<const Sampled> sample, const ListDbTables& older) const;
   void CountDead(PmPtr place, uint64_t bytes);
   void AddLive(const Record* record);
   void SubtractLive(const Record* record);
   ChunkSurvey Survey() const;
-  std::vector<ChunkRef> PickVictims(GcGoal goal, ChunkSurvey survey) const;
   bool GcDue(bool merges_wait) const LAMELLA_REQUIRES(job_mu_);
   bool SweepDue(bool full) LAMELLA_REQUIRES(job_mu_);
   std::optional<Job> PickSpaceJob(bool merge_ready, bool merges_wait) LAMELLA_REQUIRES(job_mu_);
@@ -190,13 +172,6 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   Status SweepSome();
   void PrepareRecount(bool all);
   Status RecountSome();
-  void RecountChunk(const ChunkRef& chunk, uint64_t merged_sequence,
-                    const std::vector<SequenceGap>& gaps);
-  bool IsPendingFree(const ChunkRef& chunk) const LAMELLA_REQUIRES(pending_free_mu_);
-  void FreeOnce(const ChunkRef& chunk);
-  static uint64_t PlaceKey(const ChunkRef& chunk) {
-    return uint64_t{chunk.part} << 32 | chunk.index;
-  }
 
   // gc.cc
   struct Victim;
@@ -226,37 +201,17 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   void FreeStrayChunks();
   void MarkOrphans();
   Status OpenTables(ListDbTables* tables);
-  void ClearStaleMarks(const std::vector<LogEntry>& entries);
   Status RecoverLog(std::shared_ptr<const ListDbTables> tables);
-  std::vector<std::shared_ptr<MemTable>> BuildMemTables(const LogContents& contents) const;
   void MakeArenas();
   uint32_t ShardCount() const;
 
-  /// A place where no record validates: between two that do, or after the last one and yet before
-  /// what was durable once.
-  struct Gap {
-    PmPtr from;
-    PmPtr to;
-  };
-  /// ForEachRecord, without the records that no write ever acknowledged (whose numbers recovery
-  /// declared void), nor the tear that a crash within their batch left among them; `damaged` is
-  /// told of what is missing at the end, too.
-  uint64_t ForEachLiving(const ChunkRef& chunk,
-                         const std::function<void(const Record*, PmPtr)>& visit,
-                         const std::function<void(const Gap&)>& damaged) const;
   /// True if a list leads into one of them, or is damaged itself: then that is damage.
-  bool IsLinkedInto(const std::vector<Gap>& gaps) const;
+  bool IsLinkedInto(const std::vector<DamagedPlace>& places) const;
 
   // rebuild.cc
-  bool HoldsMore(const ChunkRef& chunk, uint64_t behind) const;
-  void GatherRecords(bool power_cut, bool catalog_lost, std::vector<LogEntry>* kept,
-                     uint64_t* sequence_seen, uint64_t* lost);
+  GatherBasis BasisOfGathering(bool power_cut, bool catalog_lost) const;
   Status EnterRebuilt(const std::vector<LogEntry>& kept, HeadTree* tree);
   Status LinkRebuilt(const HeadTree& tree, SkipListHeads* heads, uint64_t* linked);
-  void CheckLayer(const PmSkipList& list, const std::string& name, uint32_t lane, uint32_t layer,
-                  uint64_t elements_max, std::vector<uint64_t>* places, CheckReport* report) const;
-  void CheckList(const PmSkipList& list, const std::string& name, uint64_t elements_max,
-                 CheckReport* report) const;
 
   std::shared_ptr<const ListDbTables> CurrentTables() const;
   /// Changes the state and appends it to the catalog. Durable on return; on failure nothing has
@@ -280,6 +235,8 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   const ListDbOptions options_;
   const uint64_t tables_bytes_max_;  // DRAM for MemTables and the trees of L0
   const uint64_t memtable_bytes_;
+  PendingFrees pending_frees_;
+  Recount recount_;  // Prepare and Some: of the one job that changes L1
   LookupCache lookup_cache_;
   SecondChanceCache second_chance_;
   bool unified_ = true;  // constant after Recover
@@ -298,10 +255,6 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   std::atomic<uint64_t> garbage_bytes_{0};          // found dead since gc last looked
   std::atomic<uint64_t> unreclaimed_bytes_{0};      // found dead since gc last did all it can
   mutable std::atomic<uint64_t> kept_versions_{0};  // left in L1 for snapshots
-
-  mutable Mutex pending_free_mu_;
-  // Chunks whose free is deferred: part and index to epoch.
-  std::map<uint64_t, uint32_t> pending_free_ LAMELLA_GUARDED_BY(pending_free_mu_);
 
   // Jobs under way.
   Mutex job_mu_;
@@ -324,9 +277,6 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   // The last pass freed something, or an open left something to look at
   bool gc_again_ LAMELLA_GUARDED_BY(job_mu_) = false;
   bool space_had_turn_ LAMELLA_GUARDED_BY(job_mu_) = false;  // the last job was about space
-  size_t recount_left_ LAMELLA_GUARDED_BY(job_mu_) = 0;      // of recount_
-  // Of those: to be counted only where the pool is full.
-  size_t recount_later_ LAMELLA_GUARDED_BY(job_mu_) = 0;
   bool sweeping_ LAMELLA_GUARDED_BY(job_mu_) = false;
   // Kept versions are worth a sweep once no snapshot older than this is live; 0 is none.
   uint64_t sweep_after_ LAMELLA_GUARDED_BY(job_mu_) = 0;
@@ -348,10 +298,8 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
     uint32_t epoch = 0;
     bool damaged = false;  // else it waits for a reader
   };
-  std::map<uint64_t, HeldBack> held_back_;  // chunks that gc leaves alone, by PlaceKey
-  // whose counts a crash may have lost; counted from the back
-  std::vector<ChunkRef> recount_;
-  bool uncounted_ = false;  // the state says so
+  std::map<uint64_t, HeldBack> held_back_;  // chunks that gc leaves alone, by ChunkKey
+  bool uncounted_ = false;                  // the state says so
   std::string sweep_from_;
   uint64_t arena_first_ordinal_ = 0;    // of this session's arena chunks
   std::vector<PmPtr> dropped_puts_;     // unlinked and not yet marked

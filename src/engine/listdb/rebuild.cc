@@ -2,48 +2,21 @@
 // checking them.
 
 #include <algorithm>
-#include <cstring>
-#include <iterator>
-#include <map>
 
+#include "base/concat.h"
 #include "engine/listdb/listdb.h"
 #include "engine/listdb/type.h"
+#include "engine/skiplist_check.h"
 
 namespace lamella {
 
-uint64_t ListDb::ForEachLiving(const ChunkRef& chunk,
-                               const std::function<void(const Record*, PmPtr)>& visit,
-                               const std::function<void(const Gap&)>& damaged) const {
-  std::vector<SequenceGap> voids;
-  {
-    const MutexLock lock(&catalog_mu_);
-    voids = state_.gaps;
-  }
-  // before the records are read: more may be appended meanwhile
-  const uint64_t whole = WholeBytes(*pool_, chunk);
-  std::vector<Gap> gaps;
-  const uint64_t behind = ForEachRecord(
-      *pool_, chunk, 0,
-      [&](const Record* record, PmPtr place) {
-        if (IsVoid(voids, record->sequence())) return;
-        for (const Gap& gap : gaps) damaged(gap);
-        gaps.clear();
-        visit(record, place);
-      },
-      [&](PmPtr from, PmPtr to) { gaps.push_back({from, to}); });
-  const PmPtr start = pool_->ChunkStart(chunk);
-  if (behind < whole)
-    damaged({{start.part(), start.offset() + behind}, {start.part(), start.offset() + whole}});
-  return behind;
-}
-
-bool ListDb::IsLinkedInto(const std::vector<Gap>& gaps) const {
-  if (gaps.empty()) return false;
+bool ListDb::IsLinkedInto(const std::vector<DamagedPlace>& places) const {
+  if (places.empty()) return false;
   const auto leads_into = [&](const PmSkipList& list) {
     for (PmPtr at = list.First(); at; at = list.Next(at, 0, 0)) {
       if (at.damaged()) return true;
-      for (const Gap& gap : gaps) {
-        if (gap.from.word <= at.word && at.word < gap.to.word) return true;
+      for (const DamagedPlace& place : places) {
+        if (place.from.word <= at.word && at.word < place.to.word) return true;
       }
     }
     return false;
@@ -54,117 +27,20 @@ bool ListDb::IsLinkedInto(const std::vector<Gap>& gaps) const {
                      [&](const auto& table) { return leads_into(*table->list); });
 }
 
-// True if bytes that are not zero follow, where the next record would be.
-bool ListDb::HoldsMore(const ChunkRef& chunk, uint64_t behind) const {
-  const uint64_t end = uint64_t{chunk.run_chunks} * pool_->chunk_bytes();
-  const char* const base = pool_->ChunkAddress(chunk);
-  for (const uint64_t at : {behind, (behind + kLineBytes - 1) & ~uint64_t{kLineBytes - 1}}) {
-    constexpr char kZeros[sizeof(RecordHeader)] = {};
-    if (at + sizeof(RecordHeader) <= end &&
-        std::memcmp(base + at, kZeros, sizeof(RecordHeader)) != 0)
-      return true;
-  }
-  return false;
-}
-
-// What validates and counts. After a power cut on page media that is everything up to the last sync
-// and the longest run without a hole after it (P3); in a repair it is everything but a torn batch
-// at the end. What a plain log's flush copied counts by its copy: of the originals one shard may
-// still have a version whose delete, in a chunk of another, is gone. `lost`: at most so many
-// records that do not validate any more, or are not there though another says that they were
-// published.
-void ListDb::GatherRecords(bool power_cut, bool catalog_lost, std::vector<LogEntry>* kept,
-                           uint64_t* sequence_seen, uint64_t* lost) {
-  std::vector<LogEntry> all;
-  std::vector<SequenceGap> gaps;
-  std::vector<LogPosition> boundary;
-  uint64_t base;
-  uint64_t flushed;
-  {
-    const MutexLock lock(&catalog_mu_);
-    gaps = state_.gaps;
-    boundary = state_.boundary;
-    base = state_.synced_sequence;
-    flushed = state_.flushed_sequence;
-  }
-  const uint64_t copied = unified_ ? 0 : flushed;
-  std::map<uint64_t, uint64_t> whole_bytes;  // of chunks, by where they start
-  uint64_t published = 0;
-  uint64_t lost_unflushed = 0;  // of the log after the boundary, where every number must be
-  pool_->ForEachChunk([&](const ChunkRef& chunk) {
-    if (chunk.kind != ChunkKind::kLog && chunk.kind != kListDbArena) return;
-    // What gc copied is of batches that were whole and synced, and of which some records may be
-    // gone.
-    const bool copy = chunk.kind == kListDbArena && chunk.owner == kGcArena;
-    const LogPosition unflushed =
-        chunk.owner < boundary.size() ? boundary[chunk.owner] : LogPosition{};
-    // it may have reached the medium without what it counts
-    if (power_cut) SetWholeBytes(*pool_, chunk, 0);
-    whole_bytes[pool_->ChunkStart(chunk).word] = WholeBytes(*pool_, chunk);
-    const uint64_t behind = ForEachLiving(
-        chunk,
-        [&](const Record* record, PmPtr place) {
-          if (chunk.kind == ChunkKind::kLog)
-            published = std::max(published, PublishedBefore(record->header));
-          if (chunk.kind == ChunkKind::kLog && record->sequence() <= copied) return;
-          all.push_back({record->tag(), place, copy ? 0 : record->header.batch_remaining});
-        },
-        [&](const Gap& gap) {
-          const LogPosition at{chunk.ordinal,
-                               gap.from.offset() - pool_->ChunkStart(chunk).offset()};
-          uint64_t* count =
-              chunk.kind == ChunkKind::kLog && at >= unflushed ? &lost_unflushed : lost;
-          *count += RecordsLostAtMost(*pool_, gap.from, gap.to);
-        });
-    // Where a power cut took what the chunk said of itself, a record after the last sound one may
-    // be damaged or a write that was cut, and what was flushed has no number that is missed.
-    if (!power_cut && whole_bytes[pool_->ChunkStart(chunk).word] == 0 && HoldsMore(chunk, behind))
-      ++*lost;
-    SetWholeBytes(*pool_, chunk, behind);  // what is lost is reported once
-    pool_->Descriptor(chunk.part, chunk.index)->used_bytes.store(behind, std::memory_order_relaxed);
-  });
-  // Copies of one record side by side, last the one that asks for no more of its batch: gc's.
-  std::sort(all.begin(), all.end(), [](const LogEntry& a, const LogEntry& b) {
-    return a.tag != b.tag ? a.tag < b.tag : a.batch_remaining > b.batch_remaining;
-  });
-  *sequence_seen = all.empty() ? 0 : TagSequence(all.back().tag);
-  if (!catalog_lost && !power_cut) {
-    lost_unflushed = std::max(lost_unflushed, CountMissing(all, flushed, gaps, published));
-  }
-  *lost += lost_unflushed;
-  size_t keep = all.size();
-  if (power_cut) {
-    uint64_t last = base;
-    size_t i = 0;
-    while (i < all.size() && TagSequence(all[i].tag) <= base) i++;
-    keep = i;
-    for (; i < all.size(); i++) {
-      uint64_t expected = last + 1;
-      for (const SequenceGap& g : gaps) {
-        if (g.first <= expected && expected <= g.last) expected = g.last + 1;
-      }
-      const uint64_t sequence = TagSequence(all[i].tag);
-      // the last once more: a copy beside its original
-      if (sequence != expected && sequence != last) break;
-      last = sequence;
-      if (all[i].batch_remaining == 0) keep = i + 1;
-    }
-  } else {
-    const auto was_durable = [&](const LogEntry& e) {
-      const auto chunk = std::prev(whole_bytes.upper_bound(e.place.word));
-      return TagSequence(e.tag) <= published || e.place.word - chunk->first < chunk->second;
-    };
-    // Of what was flushed the rest of a batch was there, and may have been dropped since; without a
-    // catalog that is not known. Of a batch that was acknowledged and lost its last record to
-    // damage since, no part is kept.
-    const auto may_lack_rest = [&](const LogEntry& e) {
-      return e.batch_remaining == 0 || TagSequence(e.tag) <= flushed;
-    };
-    for (; keep > 0 && !may_lack_rest(all[keep - 1]); keep--)
-      *lost += was_durable(all[keep - 1]) ? 1 : 0;
-  }
-  all.resize(keep);
-  *kept = std::move(all);
+GatherBasis ListDb::BasisOfGathering(bool power_cut, bool catalog_lost) const {
+  const MutexLock lock(&catalog_mu_);
+  return {.power_cut = power_cut,
+          .catalog_lost = catalog_lost,
+          .flush_copies = !unified_,
+          .gaps = state_.gaps,
+          .boundary = state_.boundary,
+          .flushed_sequence = state_.flushed_sequence,
+          .synced_sequence = state_.synced_sequence,
+          .records_of = [](const ChunkRef& chunk) {
+            if (chunk.kind == ChunkKind::kLog) return RecordsOf::kLog;
+            if (chunk.kind != kListDbArena) return RecordsOf::kNone;
+            return chunk.owner == kGcArena ? RecordsOf::kGarbageCollection : RecordsOf::kFlush;
+          }};
 }
 
 // Of each version one record: one with links, or, where a plain log's has no room for them, a copy
@@ -286,9 +162,10 @@ Status ListDb::Rebuild(RepairReport* report) {
   if (s.ok()) s = pool_->Sync();
   if (!s.ok()) return s;
   MakeArenas();
-  std::vector<LogEntry> kept;
-  uint64_t sequence_seen = 0;  // of copies in the arena too, whose originals may be lost
-  GatherRecords(power_cut, !has_catalog, &kept, &sequence_seen, &report->records_lost);
+  // of copies in the arena too, whose originals may be lost
+  const Gathered gathered = GatherRecords(pool_, BasisOfGathering(power_cut, !has_catalog));
+  const std::vector<LogEntry>& kept = gathered.kept;
+  report->records_lost += gathered.lost;
 
   pool_->ForEachChunk([&](const ChunkRef& chunk) {
     pool_->Descriptor(chunk.part, chunk.index)->dead_bytes.store(0, std::memory_order_relaxed);
@@ -323,7 +200,7 @@ Status ListDb::Rebuild(RepairReport* report) {
     for (const uint64_t ordinal : contents.next_ordinal) state->boundary.push_back({ordinal, 0});
     state->merged = state->boundary;
     const uint64_t seen =
-        std::max({last, state->flushed_sequence, contents.sequence_seen, sequence_seen,
+        std::max({last, state->flushed_sequence, contents.sequence_seen, gathered.sequence_seen,
                   state->gaps.empty() ? 0 : state->gaps.back().last});
     // what was cut off must not come back with the next rebuilding
     AddGap(&state->gaps, last, seen);
@@ -336,75 +213,17 @@ Status ListDb::Rebuild(RepairReport* report) {
   return s;
 }
 
-// One layer of one lane: records that validate, in order, linked by links that do, and held by the
-// layer below too (Zipper I5). `places`: those of the layer below, ascending; then of this one.
-void ListDb::CheckLayer(const PmSkipList& list, const std::string& name, uint32_t lane,
-                        uint32_t layer, uint64_t elements_max, std::vector<uint64_t>* places,
-                        CheckReport* report) const {
-  const auto problem = [&](const std::string& what) {
-    report->problems.push_back(name + ", layer " + std::to_string(layer) + ": " + what);
-  };
-  std::vector<uint64_t> below;
-  below.swap(*places);
-  PmPtr before;
-  for (uint64_t count = 0;; count++) {
-    PmPtr at;
-    if (!DecodeLink(list.Link(before, lane, layer)->load(std::memory_order_acquire), &at)) {
-      return problem("the link of " +
-                     (before ? "the record at " + DescribePlace(*pool_, before) : "the head") +
-                     " is damaged");
-    }
-    if (!at) return;
-    if (count == elements_max)
-      return problem("more elements than records exist; the links run in a circle");
-    Status s = VerifyRecord(*pool_, at);
-    if (!s.ok()) return problem(s.ToString());  // links of a damaged record cannot be followed
-    const Record* record = list.At(at);
-    if (record->height() <= layer || (layer > 0 && list.Lane(at) != lane)) {
-      return problem("the record at " + DescribePlace(*pool_, at) + " has no link in this layer");
-    }
-    if (before && CompareInternal(list.At(before)->internal_key(), record->internal_key()) >= 0) {
-      return problem("the record at " + DescribePlace(*pool_, at) +
-                     " is not after its predecessor at " + DescribePlace(*pool_, before));
-    }
-    if (layer == 0) {
-      report->records++;
-    } else if (!std::binary_search(below.begin(), below.end(), at.word)) {
-      return problem("the record at " + DescribePlace(*pool_, at) + " is not in the layer below");
-    }
-    if (&list == l1_.get() && record->obsolete()) {
-      problem("the record at " + DescribePlace(*pool_, at) +
-              " is linked, and marked obsolete: gc would free it");
-    }
-    places->push_back(at.word);
-    before = at;
-  }
-}
-
-void ListDb::CheckList(const PmSkipList& list, const std::string& name, uint64_t elements_max,
-                       CheckReport* report) const {
-  std::vector<uint64_t> bottom;
-  CheckLayer(list, name, 0, 0, elements_max, &bottom, report);
-  std::sort(bottom.begin(), bottom.end());
-  for (uint32_t lane = 0; lane < list.lane_count(); lane++) {
-    std::vector<uint64_t> places = bottom;
-    for (uint32_t layer = 1; layer < kHeightMax; layer++) {
-      CheckLayer(list, name, lane, layer, elements_max, &places, report);
-      std::sort(places.begin(), places.end());
-    }
-  }
-  report->tables++;
-}
-
 Status ListDb::Check(CheckReport* report) {
   Status s = FlushAllNow();
   if (!s.ok()) return s;
   // The log before this is read no more but along links: it is in L1 or dead, or (plain log) was
   // copied.
   std::vector<LogPosition> settled;
+  std::vector<SequenceGap> voids;
   {
     const MutexLock lock(&catalog_mu_);
     settled = unified_ ? state_.merged : state_.boundary;
+    voids = state_.gaps;
   }
   uint64_t records = 0;
   pool_->ForEachChunk([&](const ChunkRef& chunk) {
@@ -418,20 +237,22 @@ Status ListDb::Check(CheckReport* report) {
     const PmPtr end =
         PmPtr(chunk.part, pool_->ChunkStart(chunk).offset() + WholeBytes(*pool_, chunk));
     ForEachLiving(
-        chunk, [&](const Record*, PmPtr) { ++records; },
-        [&](const Gap& gap) {
-          if (by_links && gap.to != end && !IsLinkedInto({gap})) return;
-          report->problems.push_back("damaged record at " + DescribePlace(*pool_, gap.from) +
-                                     ": its checksum does not match, nor any in the " +
-                                     std::to_string(gap.to.offset() - gap.from.offset()) +
-                                     " bytes from there");
+        *pool_, chunk, voids, [&](const Record*, PmPtr) { ++records; },
+        [&](const DamagedPlace& at) {
+          if (by_links && at.to != end && !IsLinkedInto({at})) return;
+          report->problems.push_back(Concat("damaged record at ", DescribePlace(*pool_, at.from),
+                                            ": its checksum does not match, nor any in the ",
+                                            at.to.offset() - at.from.offset(),
+                                            " bytes from there"));
         });
   });
   const auto tables = CurrentTables();
   for (const auto& table : tables->l0) {
-    CheckList(*table->list, "L0 table " + std::to_string(table->state.id), records, report);
+    CheckSkipList(*pool_, *table->list,
+                  {.name = Concat("L0 table ", table->state.id), .elements_max = records}, report);
   }
-  CheckList(*l1_, "L1", records, report);
+  CheckSkipList(*pool_, *l1_, {.name = "L1", .elements_max = records, .obsolete_is_damage = true},
+                report);
   return Status::OK();
 }
 

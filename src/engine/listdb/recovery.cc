@@ -3,15 +3,12 @@
 // are flushed as usual. Every step can be cut by another crash: nothing in place changes before the
 // step's own edit, except by Zipper, which may be repeated.
 
-#include <system_error>
-
 #include <algorithm>
-#include <cstring>
-#include <future>
 #include <thread>
 
 #include "engine/listdb/listdb.h"
 #include "engine/listdb/type.h"
+#include "engine/log_recovery.h"
 
 namespace lamella {
 
@@ -123,92 +120,6 @@ Status ListDb::OpenTables(ListDbTables* tables) {
   return Status::OK();
 }
 
-namespace {
-
-std::vector<std::string> SampleEntries(const Pool& pool, const std::vector<LogEntry>& entries) {
-  constexpr size_t kSampledKeys = 512;
-  std::vector<std::string> keys;
-  for (size_t i = 0; i < entries.size(); i += entries.size() / kSampledKeys + 1)
-    keys.emplace_back(pool.At<Record>(entries[i].place)->key());
-  return keys;
-}
-
-}  // namespace
-
-// Sorts the log's records into MemTables of the usual size, several at once. All but the last keep
-// the old boundary: their records are told from later ones by sequence number.
-std::vector<std::shared_ptr<MemTable>> ListDb::BuildMemTables(const LogContents& contents) const {
-  std::vector<LogPosition> boundary;
-  {
-    const MutexLock lock(&catalog_mu_);
-    boundary = state_.boundary;
-  }
-  constexpr uint64_t kBytesPerEntry = 48;
-  // A tree that fits a processor's cache is built several times faster than one large one.
-  constexpr size_t kEntriesMax = 1 << 17;
-  const size_t per_table = std::clamp<size_t>(memtable_bytes_ / kBytesPerEntry, 256, kEntriesMax);
-  const auto& entries = contents.entries;
-  const auto prefixes = KeyPrefixes::Learn(SampleEntries(*pool_, entries));
-  std::vector<std::shared_ptr<MemTable>> memtables;  // oldest first
-  std::vector<std::pair<size_t, size_t>> slices;
-  for (size_t from = 0; from < entries.size();) {
-    size_t to = std::min(from + per_table, entries.size());
-    while (entries[to - 1].batch_remaining != 0) ++to;  // a batch stays together
-    slices.emplace_back(from, to);
-    from = to;
-    memtables.push_back(
-        std::make_shared<MemTable>(pool_, memtables.size() + 1, context_.memory, prefixes));
-    std::vector<LogPosition> sealed = boundary;
-    if (to == entries.size()) {
-      sealed.clear();
-      for (const uint64_t ordinal : contents.next_ordinal) sealed.push_back({ordinal, 0});
-    }
-    memtables.back()->Seal(TagSequence(entries[to - 1].tag), std::move(sealed));
-  }
-  std::atomic<size_t> next{0};
-  const auto build = [&] {
-    for (size_t i = next.fetch_add(1); i < slices.size(); i = next.fetch_add(1)) {
-      uint64_t log_bytes = 0;
-      uint64_t copy_bytes = 0;
-      for (size_t e = slices[i].first; e < slices[i].second; ++e) {
-        if (e + 8 < slices[i].second) __builtin_prefetch(pool_->Address(entries[e + 8].place));
-        const Record* record = pool_->At<Record>(entries[e].place);
-        memtables[i]->Add(record->key(), entries[e].tag, entries[e].place, nullptr);
-        log_bytes += record->bytes();
-        copy_bytes += CopyBytesMax(record->bytes());
-      }
-      memtables[i]->SetLogBytes(log_bytes);
-      if (!unified_) memtables[i]->AddCopyBytes(copy_bytes);
-    }
-  };
-  const size_t wanted = std::min<size_t>(std::thread::hardware_concurrency(), slices.size());
-  std::vector<std::future<void>>
-      helpers;  // they are waited for whatever build() does, and what one throws is thrown here
-  helpers.reserve(wanted);
-  try {
-    while (helpers.size() + 1 < wanted) helpers.push_back(std::async(std::launch::async, build));
-  } catch (const std::
-               system_error&) {  // no thread can be had: those that are there, and this one, do it
-  }
-  build();
-  for (std::future<void>& helper : helpers) helper.get();
-  return memtables;
-}
-
-// What no table has yet is not obsolete. The mark is outside the checksum: where a write that never
-// returned was torn, the word it lies in may be of the chunk's earlier life, and gc would take the
-// record for dead.
-void ListDb::ClearStaleMarks(const std::vector<LogEntry>& entries) {
-  bool cleared = false;
-  for (const LogEntry& entry : entries) {
-    Record* record = pool_->At<Record>(entry.place);
-    if (!record->obsolete()) continue;
-    record->ClearMark(&compaction_persister_);
-    cleared = true;
-  }
-  if (cleared) compaction_persister_.Fence();
-}
-
 Status ListDb::RecoverLog(std::shared_ptr<const ListDbTables> tables) {
   LogContents contents;
   std::vector<LogPosition> boundary;
@@ -223,7 +134,7 @@ Status ListDb::RecoverLog(std::shared_ptr<const ListDbTables> tables) {
   Status s = ReadLog(*pool_, boundary, base, gaps, false, &contents);
   if (!s.ok()) return s;
   recovered_records_.store(contents.entries.size(), std::memory_order_relaxed);
-  ClearStaleMarks(contents.entries);
+  ClearStaleMarks(*pool_, contents.entries, &compaction_persister_);
   const uint64_t void_last = gaps.empty() ? 0 : gaps.back().last;
   AddGap(&gaps, contents.sequence_last, contents.sequence_seen);
   if (!gaps.empty() && gaps.back().last != void_last) {
@@ -232,7 +143,12 @@ Status ListDb::RecoverLog(std::shared_ptr<const ListDbTables> tables) {
     s = Edit(ListDbEdit::kGap, [&](ListDbState* state) { state->gaps = gaps; });
     if (!s.ok()) return s;
   }
-  std::vector<std::shared_ptr<MemTable>> memtables = BuildMemTables(contents);
+  LogSorting sorting{.memtable_bytes = memtable_bytes_,
+                     .memory = context_.memory,
+                     .boundary = std::move(boundary),
+                     .copy_bytes_max = nullptr};
+  if (!unified_) sorting.copy_bytes_max = [this](uint64_t bytes) { return CopyBytesMax(bytes); };
+  std::vector<std::shared_ptr<MemTable>> memtables = SortLog(pool_, contents, sorting);
   std::reverse(memtables.begin(), memtables.end());  // newest first
   StartWriting(ShardCount(), unified_, contents.next_ordinal, contents.sequence_seen,
                std::move(memtables), std::move(tables));

@@ -1,46 +1,34 @@
 // Filling the caches of a store that was just opened, in the background.
 
-#include <utility>
-
 #include "base/hash.h"
 #include "engine/listdb/listdb.h"
+#include "index/lookup_cache_filler.h"
 
 namespace lamella {
 
 namespace {
 
-// Puts the newest version of each key into the lookup cache, a few elements behind the walk, so
-// that the buckets' lines arrive in time.
-class LookupFiller : public WalkVisitor {
+// Puts the newest version of each key into the lookup cache.
+class LookupVisitor : public WalkVisitor {
  public:
-  LookupFiller(const Pool* pool, LookupCache* cache, uint64_t generation)
-      : pool_(pool), cache_(cache), generation_(generation) {}
-  ~LookupFiller() override {
-    for (size_t i = 0; i < kDelay; i++) Push(0, PmPtr());
-  }
+  LookupVisitor(const Pool* pool, LookupCache* cache, uint64_t generation)
+      : pool_(pool), filler_(cache, PutFound{cache, generation}) {}
   void OnNeighbours(PmPtr before, PmPtr place) override {
     const Record* record = pool_->At<Record>(place);
     if (before && pool_->At<Record>(before)->key() == record->key()) return;  // an older version
-    Push(Hash64(record->key()), place);
+    filler_.Add(Hash64(record->key()), place);
   }
   bool OnElement(PmPtr, bool) override { return true; }
 
  private:
-  static constexpr size_t kDelay = 8;
-
-  void Push(uint64_t hash, PmPtr place) {
-    if (place) cache_->Prefetch(hash);
-    auto& [old_hash, old_place] = ring_[next_++ % kDelay];
-    if (old_place) cache_->PutFound(old_hash, old_place, generation_);
-    old_hash = hash;
-    old_place = place;
-  }
+  struct PutFound {
+    LookupCache* cache;
+    uint64_t generation;
+    void operator()(uint64_t hash, PmPtr place) const { cache->PutFound(hash, place, generation); }
+  };
 
   const Pool* const pool_;
-  LookupCache* const cache_;
-  const uint64_t generation_;
-  std::pair<uint64_t, PmPtr> ring_[kDelay];
-  size_t next_ = 0;
+  LookupCacheFiller<PutFound> filler_;
 };
 
 // A damaged record's key would be found in another place, and not in its own: it is left out, and
@@ -122,7 +110,7 @@ void ListDb::WarmCaches() {
   }
   const bool alone =
       flushed_through_.load(std::memory_order_acquire) <= merged && CurrentTables()->l0.empty();
-  LookupFiller filler(pool_, &lookup_cache_, generation);
+  LookupVisitor filler(pool_, &lookup_cache_, generation);
   const bool fill = lookup_cache_.enabled() && alone;
   second_chance_.Warm(*l1_, l1_count_.load(std::memory_order_relaxed), fill ? &filler : nullptr);
 }

@@ -1,4 +1,4 @@
-#include "engine/listdb/pinned_tombstones.h"
+#include "engine/pinned_tombstones.h"
 
 #include <map>
 #include <string>

@@ -1,9 +1,9 @@
-// PinnedTombstones remembers the deletes in L1 after which a version was unlinked, until no
+// PinnedTombstones remembers the deletes in a list after which a version was unlinked, until no
 // iterator is left that may stand on that version: a walk backwards from it must still meet the
-// delete (ListDb, I4).
+// delete.
 // Threads: Add, Holds, Close from the one job that changes L1; Forget from any.
-#ifndef LAMELLA_ENGINE_LISTDB_PINNED_TOMBSTONES_H_
-#define LAMELLA_ENGINE_LISTDB_PINNED_TOMBSTONES_H_
+#ifndef LAMELLA_ENGINE_PINNED_TOMBSTONES_H_
+#define LAMELLA_ENGINE_PINNED_TOMBSTONES_H_
 
 #include <cstdint>
 #include <unordered_map>
@@ -47,4 +47,4 @@ class PinnedTombstones {
 
 }  // namespace lamella
 
-#endif  // LAMELLA_ENGINE_LISTDB_PINNED_TOMBSTONES_H_
+#endif  // LAMELLA_ENGINE_PINNED_TOMBSTONES_H_

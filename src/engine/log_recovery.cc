@@ -1,0 +1,96 @@
+#include "engine/log_recovery.h"
+
+#include <algorithm>
+#include <atomic>
+#include <future>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "base/no_throw.h"
+
+namespace lamella {
+
+namespace {
+
+std::shared_ptr<const KeyPrefixes> LearnPrefixes(const Pool& pool,
+                                                 const std::vector<LogEntry>& entries) {
+  constexpr size_t kSampledKeys = 512;
+  std::vector<std::string> keys;
+  for (size_t i = 0; i < entries.size(); i += entries.size() / kSampledKeys + 1)
+    keys.emplace_back(pool.At<Record>(entries[i].place)->key());
+  return KeyPrefixes::Learn(std::move(keys));
+}
+
+}  // namespace
+
+std::vector<std::shared_ptr<MemTable>> SortLog(Pool* pool, const LogContents& contents,
+                                               const LogSorting& sorting) {
+  constexpr uint64_t kBytesPerEntry = 48;
+  // A tree that fits a processor's cache is built several times faster than one large one.
+  constexpr size_t kEntriesMax = 1 << 17;
+  constexpr size_t kEntriesMin = 256;
+  const size_t per_table =
+      std::clamp<size_t>(sorting.memtable_bytes / kBytesPerEntry, kEntriesMin, kEntriesMax);
+  const auto& entries = contents.entries;
+  const auto prefixes = LearnPrefixes(*pool, entries);
+  std::vector<std::shared_ptr<MemTable>> memtables;
+  std::vector<std::pair<size_t, size_t>> slices;
+  for (size_t from = 0; from < entries.size();) {
+    size_t to = std::min(from + per_table, entries.size());
+    while (entries[to - 1].batch_remaining != 0) to++;
+    slices.emplace_back(from, to);
+    from = to;
+    memtables.push_back(
+        std::make_shared<MemTable>(pool, memtables.size() + 1, sorting.memory, prefixes));
+    std::vector<LogPosition> sealed = sorting.boundary;
+    if (to == entries.size()) {
+      sealed.clear();
+      for (const uint64_t ordinal : contents.next_ordinal) sealed.push_back({ordinal, 0});
+    }
+    memtables.back()->Seal(TagSequence(entries[to - 1].tag), std::move(sealed));
+  }
+  std::atomic<size_t> next{0};
+  const auto build = [&] {
+    constexpr size_t kAhead = 8;
+    for (size_t i = next.fetch_add(1); i < slices.size(); i = next.fetch_add(1)) {
+      uint64_t log_bytes = 0;
+      uint64_t copy_bytes = 0;
+      for (size_t e = slices[i].first; e < slices[i].second; e++) {
+        if (e + kAhead < slices[i].second)
+          __builtin_prefetch(pool->Address(entries[e + kAhead].place));
+        const Record* record = pool->At<Record>(entries[e].place);
+        memtables[i]->Add(record->key(), entries[e].tag, entries[e].place, nullptr);
+        log_bytes += record->bytes();
+        if (sorting.copy_bytes_max) copy_bytes += sorting.copy_bytes_max(record->bytes());
+      }
+      memtables[i]->SetLogBytes(log_bytes);
+      memtables[i]->AddCopyBytes(copy_bytes);
+    }
+  };
+  const size_t wanted = std::min<size_t>(std::thread::hardware_concurrency(), slices.size());
+  // They are waited for whatever build() does, and what one throws is thrown here.
+  std::vector<std::future<void>> helpers;
+  helpers.reserve(wanted);
+  // Where no more threads can be had, those that are there do it, and this one.
+  (void)NoThrow([&] {
+    while (helpers.size() + 1 < wanted) helpers.push_back(std::async(std::launch::async, build));
+    return Status::OK();
+  });
+  build();
+  for (std::future<void>& helper : helpers) helper.get();
+  return memtables;
+}
+
+void ClearStaleMarks(const Pool& pool, const std::vector<LogEntry>& entries, Persister* persister) {
+  bool cleared = false;
+  for (const LogEntry& entry : entries) {
+    Record* record = pool.At<Record>(entry.place);
+    if (!record->obsolete()) continue;
+    record->ClearMark(persister);
+    cleared = true;
+  }
+  if (cleared) persister->Fence();
+}
+
+}  // namespace lamella

@@ -1,0 +1,56 @@
+// PendingFrees frees chunks once those who may read them are gone, each once: until then a chunk
+// stays its owner's, and whoever looks through the pool meets it again.
+// Threads: all calls from any.
+#ifndef LAMELLA_ENGINE_PENDING_FREES_H_
+#define LAMELLA_ENGINE_PENDING_FREES_H_
+
+#include <cstdint>
+#include <map>
+
+#include "base/mutex.h"
+#include "pool/pool.h"
+
+namespace lamella {
+
+/// Tells chunks apart by where they lie; of what was freed and claimed again the epoch differs.
+constexpr uint64_t ChunkKey(const ChunkRef& chunk) {
+  return uint64_t{chunk.part} << 32 | chunk.index;
+}
+
+class PendingFrees {
+ public:
+  explicit PendingFrees(Pool* pool) : pool_(pool) {}
+  PendingFrees(const PendingFrees&) = delete;
+  PendingFrees& operator=(const PendingFrees&) = delete;
+
+  bool Contains(const ChunkRef& chunk) const {
+    const MutexLock lock(&mu_);
+    return Has(chunk);
+  }
+  /// Pool::FreeDeferred, or nothing if that was done. Throws std::bad_alloc, and nothing is done.
+  void Free(const ChunkRef& chunk) {
+    const MutexLock lock(&mu_);
+    if (Has(chunk)) return;
+    const auto at = epochs_.insert_or_assign(ChunkKey(chunk), chunk.epoch).first;
+    try {
+      pool_->FreeDeferred(chunk);
+    } catch (...) {  // the next who comes by frees it
+      epochs_.erase(at);
+      throw;
+    }
+  }
+
+ private:
+  bool Has(const ChunkRef& chunk) const LAMELLA_REQUIRES(mu_) {
+    const auto at = epochs_.find(ChunkKey(chunk));
+    return at != epochs_.end() && at->second == chunk.epoch;
+  }
+
+  Pool* const pool_;
+  mutable Mutex mu_;
+  std::map<uint64_t, uint32_t> epochs_ LAMELLA_GUARDED_BY(mu_);  // by ChunkKey
+};
+
+}  // namespace lamella
+
+#endif  // LAMELLA_ENGINE_PENDING_FREES_H_

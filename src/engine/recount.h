@@ -1,0 +1,106 @@
+// Recount counts anew what is dead in the chunks that an open found filled: a crash may have lost
+// counts, and what a session left open never had any. In the background, a few chunks at a time.
+// Threads: Prepare and Some from one at a time; the others from any.
+#ifndef LAMELLA_ENGINE_RECOUNT_H_
+#define LAMELLA_ENGINE_RECOUNT_H_
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <vector>
+
+#include "engine/pending_frees.h"
+#include "log/pm_log.h"
+
+namespace lamella {
+
+class Recount {
+ public:
+  /// Both outlive it.
+  Recount(Pool* pool, PendingFrees* frees) : pool_(pool), frees_(frees) {}
+  Recount(const Recount&) = delete;
+  Recount& operator=(const Recount&) = delete;
+
+  enum class Which : uint8_t {
+    kLeftOpen,       // what has no counts
+    kAllWhenNeeded,  // and, only once a pool is full, what has some that may be short
+    kAll,
+  };
+  /// Takes up the chunks of which `has_records` is true.
+  void Prepare(const std::function<bool(const ChunkRef&)>& has_records, Which which) {
+    std::vector<ChunkRef> later;
+    pool_->ForEachChunk([&](const ChunkRef& chunk) {
+      if (!has_records(chunk)) return;
+      const bool open = UsedBytes(chunk) == 0;
+      if (open || which == Which::kAll) {
+        chunks_.push_back(chunk);
+      } else if (which == Which::kAllWhenNeeded) {
+        later.push_back(chunk);
+      }
+    });
+    chunks_.insert(chunks_.begin(), later.begin(), later.end());
+    later_.store(later.size(), std::memory_order_relaxed);
+    left_.store(chunks_.size(), std::memory_order_release);
+  }
+
+  bool done() const { return left_.load(std::memory_order_acquire) == 0; }
+  /// `full`: the pool is, and every chunk counts.
+  bool Due(bool full) const {
+    return left_.load(std::memory_order_acquire) >
+           (full ? 0 : later_.load(std::memory_order_relaxed));
+  }
+
+  using IsDead = std::function<bool(const ChunkRef&, const Record*, PmPtr)>;
+  /// As much of what is left as one job should read. A chunk that holds no record is freed. What is
+  /// dead in one with damage is not known: its count stays.
+  void Some(const IsDead& is_dead) {
+    constexpr uint64_t kBytes = 16ull << 20;
+    for (uint64_t bytes = 0; !chunks_.empty() && bytes < kBytes; chunks_.pop_back()) {
+      const ChunkRef& chunk = chunks_.back();
+      ChunkRef now;
+      const bool is_there =
+          pool_->Describe(chunk.part, chunk.index, &now) && now.epoch == chunk.epoch;
+      if (!is_there) continue;  // freed since
+      Count(chunk, is_dead);
+      bytes += uint64_t{chunk.run_chunks} * pool_->chunk_bytes();
+    }
+    later_.store(std::min(later_.load(std::memory_order_relaxed), chunks_.size()),
+                 std::memory_order_relaxed);
+    left_.store(chunks_.size(), std::memory_order_release);
+  }
+
+ private:
+  uint64_t UsedBytes(const ChunkRef& chunk) const {
+    return pool_->Descriptor(chunk.part, chunk.index)->used_bytes.load(std::memory_order_relaxed);
+  }
+
+  void Count(const ChunkRef& chunk, const IsDead& is_dead) {
+    uint64_t dead = 0;
+    bool damaged = false;
+    const uint64_t end = ForEachRecord(
+        *pool_, chunk, 0,
+        [&](const Record* record, PmPtr place) {
+          if (is_dead(chunk, record, place)) dead += record->bytes();
+        },
+        [&](PmPtr, PmPtr) { damaged = true; });
+    ChunkDescriptor* const descriptor = pool_->Descriptor(chunk.part, chunk.index);
+    if (UsedBytes(chunk) == 0) {
+      if (end == 0) return frees_->Free(chunk);
+      descriptor->used_bytes.store(end, std::memory_order_relaxed);
+      // a power cut took it
+      if (WholeBytes(*pool_, chunk) == 0) SetWholeBytes(*pool_, chunk, end);
+    }
+    if (!damaged) descriptor->dead_bytes.store(dead, std::memory_order_relaxed);
+  }
+
+  Pool* const pool_;
+  PendingFrees* const frees_;
+  std::vector<ChunkRef> chunks_;  // counted from the back
+  std::atomic<size_t> left_{0};
+  std::atomic<size_t> later_{0};  // of those: only when the pool is full
+};
+
+}  // namespace lamella
+
+#endif  // LAMELLA_ENGINE_RECOUNT_H_

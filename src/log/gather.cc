@@ -1,0 +1,153 @@
+#include "log/gather.h"
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <map>
+
+namespace lamella {
+
+uint64_t ForEachLiving(const Pool& pool, const ChunkRef& chunk,
+                       const std::vector<SequenceGap>& voids,
+                       const std::function<void(const Record*, PmPtr)>& visit,
+                       const std::function<void(const DamagedPlace&)>& damaged) {
+  // before the records are read: more may be appended meanwhile
+  const uint64_t whole = WholeBytes(pool, chunk);
+  std::vector<DamagedPlace> places;
+  const uint64_t end = ForEachRecord(
+      pool, chunk, 0,
+      [&](const Record* record, PmPtr place) {
+        if (IsVoid(voids, record->sequence())) return;
+        for (const DamagedPlace& at : places) damaged(at);
+        places.clear();
+        visit(record, place);
+      },
+      [&](PmPtr from, PmPtr to) { places.push_back({from, to}); });
+  const PmPtr start = pool.ChunkStart(chunk);
+  if (end < whole)
+    damaged({{start.part(), start.offset() + end}, {start.part(), start.offset() + whole}});
+  return end;
+}
+
+namespace {
+
+// True if bytes that are not zero follow, where the next record would be.
+bool HoldsMore(const Pool& pool, const ChunkRef& chunk, uint64_t after) {
+  const uint64_t end = uint64_t{chunk.run_chunks} * pool.chunk_bytes();
+  const char* const base = pool.ChunkAddress(chunk);
+  for (const uint64_t at : {after, (after + kLineBytes - 1) & ~uint64_t{kLineBytes - 1}}) {
+    constexpr char kZeros[sizeof(RecordHeader)] = {};
+    if (at + sizeof(RecordHeader) <= end &&
+        std::memcmp(base + at, kZeros, sizeof(RecordHeader)) != 0)
+      return true;
+  }
+  return false;
+}
+
+class Gathering {
+ public:
+  Gathering(Pool* pool, const GatherBasis& basis) : pool_(pool), basis_(basis) {}
+
+  Gathered Run() {
+    pool_->ForEachChunk([&](const ChunkRef& chunk) { GatherChunk(chunk); });
+    std::sort(all_.begin(), all_.end(), [](const LogEntry& a, const LogEntry& b) {
+      return a.tag != b.tag ? a.tag < b.tag : a.batch_remaining > b.batch_remaining;
+    });
+    result_.sequence_seen = all_.empty() ? 0 : TagSequence(all_.back().tag);
+    if (!basis_.catalog_lost && !basis_.power_cut) {
+      lost_unflushed_ = std::max(
+          lost_unflushed_, CountMissing(all_, basis_.flushed_sequence, basis_.gaps, published_));
+    }
+    result_.lost += lost_unflushed_;
+    all_.resize(basis_.power_cut ? EndOfSynced() : EndOfWholeBatches());
+    result_.kept = std::move(all_);
+    return std::move(result_);
+  }
+
+ private:
+  void GatherChunk(const ChunkRef& chunk) {
+    const RecordsOf what = basis_.records_of(chunk);
+    if (what == RecordsOf::kNone) return;
+    const bool log = what == RecordsOf::kLog;
+    const LogPosition unflushed =
+        chunk.owner < basis_.boundary.size() ? basis_.boundary[chunk.owner] : LogPosition{};
+    const uint64_t copied = basis_.flush_copies ? basis_.flushed_sequence : 0;
+    const PmPtr start = pool_->ChunkStart(chunk);
+    // it may have reached the medium without what it counts
+    if (basis_.power_cut) SetWholeBytes(*pool_, chunk, 0);
+    const uint64_t whole = WholeBytes(*pool_, chunk);
+    whole_bytes_[start.word] = whole;
+    const uint64_t end = ForEachLiving(
+        *pool_, chunk, basis_.gaps,
+        [&](const Record* record, PmPtr place) {
+          if (log) published_ = std::max(published_, PublishedBefore(record->header));
+          if (log && record->sequence() <= copied) return;
+          all_.push_back(
+              {record->tag(), place,
+               what == RecordsOf::kGarbageCollection ? 0 : record->header.batch_remaining});
+        },
+        [&](const DamagedPlace& damaged) {
+          const LogPosition at{chunk.ordinal, damaged.from.offset() - start.offset()};
+          uint64_t* const count = log && at >= unflushed ? &lost_unflushed_ : &result_.lost;
+          *count += RecordsLostAtMost(*pool_, damaged.from, damaged.to);
+        });
+    // Where a power cut took what the chunk said of itself, a record after the last sound one may
+    // be damaged or a write that was cut, and what was flushed has no number that is missed.
+    if (!basis_.power_cut && whole == 0 && HoldsMore(*pool_, chunk, end)) result_.lost++;
+    SetWholeBytes(*pool_, chunk, end);
+    pool_->Descriptor(chunk.part, chunk.index)->used_bytes.store(end, std::memory_order_relaxed);
+  }
+
+  // After the synced ones the longest run without a hole, to a batch's end.
+  size_t EndOfSynced() const {
+    uint64_t last = basis_.synced_sequence;
+    size_t i = 0;
+    while (i < all_.size() && TagSequence(all_[i].tag) <= last) i++;
+    size_t keep = i;
+    for (; i < all_.size(); i++) {
+      uint64_t expected = last + 1;
+      for (const SequenceGap& g : basis_.gaps) {
+        if (g.first <= expected && expected <= g.last) expected = g.last + 1;
+      }
+      const uint64_t sequence = TagSequence(all_[i].tag);
+      // the last once more: a copy beside its original
+      if (sequence != expected && sequence != last) break;
+      last = sequence;
+      if (all_[i].batch_remaining == 0) keep = i + 1;
+    }
+    return keep;
+  }
+
+  // Of what was flushed the rest of a batch was there, and may have been dropped since; without a
+  // catalog that is not known. Of a batch that was acknowledged and lost its last record to damage
+  // since, no part is kept.
+  size_t EndOfWholeBatches() {
+    const auto was_durable = [&](const LogEntry& e) {
+      const auto chunk = std::prev(whole_bytes_.upper_bound(e.place.word));
+      return TagSequence(e.tag) <= published_ || e.place.word - chunk->first < chunk->second;
+    };
+    const auto may_lack_rest = [&](const LogEntry& e) {
+      return e.batch_remaining == 0 || TagSequence(e.tag) <= basis_.flushed_sequence;
+    };
+    size_t keep = all_.size();
+    for (; keep > 0 && !may_lack_rest(all_[keep - 1]); keep--)
+      result_.lost += was_durable(all_[keep - 1]) ? 1 : 0;
+    return keep;
+  }
+
+  Pool* const pool_;
+  const GatherBasis& basis_;
+  std::vector<LogEntry> all_;
+  std::map<uint64_t, uint64_t> whole_bytes_;  // of chunks, by where they start
+  uint64_t published_ = 0;
+  uint64_t lost_unflushed_ = 0;  // of the log after the boundary, where every number must be
+  Gathered result_;
+};
+
+}  // namespace
+
+Gathered GatherRecords(Pool* pool, const GatherBasis& basis) {
+  return Gathering(pool, basis).Run();
+}
+
+}  // namespace lamella
