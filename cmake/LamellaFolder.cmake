@@ -4,6 +4,29 @@
 #   lamella_<name>_bench  one Google Benchmark program of its *_bench.cc
 # A folder of headers alone is an INTERFACE library. A new file is picked up by the next build.
 
+# Most of what compiling a file takes is its headers: so several files of a target are compiled as one. Their anonymous namespaces are
+# one then, and the compiler says so where two use a name.
+set(LAMELLA_BATCH 8 CACHE STRING "Files of a target that are compiled together; 1 where one file is changed many times")
+
+# lamella_batch(<target>)
+function(lamella_batch target)
+  if(LAMELLA_BATCH GREATER 1)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${LAMELLA_BATCH})
+  endif()
+endfunction()
+
+# lamella_unhurried(<target>): of tests and what serves them alone. Compiling them is half of a build: most of that is optimizing what
+# runs once, and checks of their own arithmetic and scopes.
+function(lamella_unhurried target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  if(LAMELLA_SANITIZE MATCHES undefined)
+    target_compile_options(${target} PRIVATE -fno-sanitize=undefined)
+  endif()
+  if(LAMELLA_SANITIZE MATCHES address)
+    target_compile_options(${target} PRIVATE -fno-sanitize-address-use-after-scope)
+  endif()
+endfunction()
+
 function(lamella_folder name directory)
   cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
   set(target lamella_${name})
@@ -17,6 +40,7 @@ function(lamella_folder name directory)
   if(sources)
     add_library(${target} STATIC ${sources})
     target_link_libraries(${target} PRIVATE lamella_flags)
+    lamella_batch(${target})
     set(scope PUBLIC)
   else()
     add_library(${target} INTERFACE)
@@ -40,11 +64,8 @@ function(lamella_test program)
   add_executable(${program} ${ARG_SOURCES})
   # lamella_testing stands first: its objects may call what stands after it, and only those a test uses are linked.
   target_link_libraries(${program} PRIVATE lamella_flags lamella_testing ${ARG_DEPENDS} GTest::gtest_main)
-  # Compiling the tests is half of a build: most of that is optimizing what runs once, and checks of their own arithmetic.
-  target_compile_options(${program} PRIVATE $<$<CONFIG:Release>:-O1>)
-  if(LAMELLA_SANITIZE MATCHES undefined)
-    target_compile_options(${program} PRIVATE -fno-sanitize=undefined)
-  endif()
+  lamella_unhurried(${program})
+  lamella_batch(${program})
   # PRE_TEST: listing the tests is left to ctest, so a build never runs what it built.
   gtest_discover_tests(${program} NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
                        PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 300)

@@ -15,6 +15,7 @@
 #include "file/file_system.h"
 #include "testing/fault_file_system.h"
 #include "testing/random_data.h"
+#include "testing/says.h"
 #include "testing/temp_dir.h"
 
 namespace lamella {
@@ -23,14 +24,11 @@ namespace {
 using testing::Between;
 using testing::FaultFileSystem;
 using testing::MakeValue;
+using testing::Says;
 using testing::TempDir;
 using testing::TestSeed;
 
 constexpr size_t kBuffer = AppendFile::kBufferBytes;
-
-bool Says(const Status& s, std::string_view text) {
-  return s.message().find(text) != std::string_view::npos;
-}
 
 // Appends `content` in pieces of `piece_bytes` and syncs; how far it came is in *file.
 Status Write(FileSystem* fs, const std::string& path, std::string_view content, size_t piece_bytes,

@@ -10,16 +10,14 @@
 
 #include <gtest/gtest.h>
 
+#include "testing/says.h"
 #include "testing/temp_dir.h"
 
 namespace lamella {
 namespace {
 
+using testing::Says;
 using testing::TempDir;
-
-bool Says(const Status& s, std::string_view text) {
-  return s.message().find(text) != std::string_view::npos;
-}
 
 class FileSystemTest : public ::testing::Test {
  protected:

@@ -15,6 +15,7 @@
 
 #include "base/hash.h"
 #include "base/memory_budget.h"
+#include "base/prefetch.h"
 #include "memtable/head_tree.h"
 
 namespace lamella {
@@ -42,6 +43,11 @@ class HeadFilter {
   void Add(const KeyPrefixes::Head& head) { Add(head.high, head.low, head.size); }
   void Add(const HeadTree::Entry& entry) {
     Add(entry.head_high, entry.head_low, entry.key_class());
+  }
+  /// The entry's line is on its way: it will be added soon.
+  void Prefetch(const HeadTree::Entry& entry) const {
+    PrefetchForWrite(reinterpret_cast<const char*>(
+        &BlockOf(Hash(entry.head_high, entry.head_low, entry.key_class()))));
   }
   /// False: no head like this was added.
   bool MayHold(const KeyPrefixes::Head& head) const {

@@ -50,8 +50,20 @@ void SecondChanceCache::Tree::RenewFilter(EpochDomain* readers) {
   constexpr uint64_t kHeadsMin = 512;
   auto filter = std::make_shared<HeadFilter>(std::max(kHeadsMin, 2 * count()), memory());
   EpochDomain::Retirement retirement([old = owned_filter_] {});
+  constexpr int kAhead = 16;  // each entry's line is somewhere else
+  HeadTree::Iterator ahead(this);
+  ahead.SeekToFirst();
+  const auto prefetch = [&] {
+    if (!ahead.Valid()) return;
+    filter->Prefetch(ahead.entry());
+    ahead.Next();
+  };
+  for (int i = 0; i < kAhead; i++) prefetch();
   HeadTree::Iterator entries(this);
-  for (entries.SeekToFirst(); entries.Valid(); entries.Next()) filter->Add(entries.entry());
+  for (entries.SeekToFirst(); entries.Valid(); entries.Next()) {
+    prefetch();
+    filter->Add(entries.entry());
+  }
   filtered_ = count();
   filter_bytes_.store(filter->memory_bytes(), std::memory_order_relaxed);
   filter_.store(filter.get(), std::memory_order_release);

@@ -90,10 +90,6 @@ void PmLog::LeaveChunks(const std::function<bool(const ChunkRef&)>& leave) {
 
 namespace {
 
-constexpr uint64_t RoundUpToLine(uint64_t n) {
-  return (n + kLineBytes - 1) & ~uint64_t{kLineBytes - 1};
-}
-
 bool AllZero(const void* bytes, uint64_t n) {
   const char* p = static_cast<const char*>(bytes);
   return n == 0 || (p[0] == 0 && std::memcmp(p, p + 1, n - 1) == 0);

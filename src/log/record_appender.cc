@@ -17,10 +17,6 @@ constexpr uint64_t EncodeWhole(uint32_t epoch, uint64_t bytes) {
   return word | ((word ^ word >> 24 ^ epoch ^ 0x5a5a5a) & 0xffffff) << 40;
 }
 
-constexpr uint64_t RoundUpToLine(uint64_t n) {
-  return (n + kLineBytes - 1) & ~uint64_t{kLineBytes - 1};
-}
-
 }  // namespace
 
 uint64_t WholeBytes(const Pool& pool, const ChunkRef& chunk) {

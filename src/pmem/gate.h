@@ -36,6 +36,9 @@
 namespace lamella {
 
 inline constexpr size_t kLineBytes = 64;
+constexpr uint64_t RoundUpToLine(uint64_t n) {
+  return (n + kLineBytes - 1) & ~uint64_t{kLineBytes - 1};
+}
 inline constexpr size_t kMediaBlockBytes = 256;
 
 using PmWord = std::atomic<uint64_t>;

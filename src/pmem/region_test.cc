@@ -26,19 +26,17 @@
 #include "base/sanitizer.h"
 #include "pmem/boot_id.h"
 #include "pmem/file_id.h"
+#include "testing/says.h"
 #include "testing/temp_dir.h"
 
 namespace lamella {
 namespace {
 
 using testing::ScopedEnv;
+using testing::Says;
 using testing::TempDir;
 
 constexpr uint64_t kMiB = 1 << 20;
-
-bool Says(const Status& s, std::string_view text) {
-  return s.message().find(text) != std::string_view::npos;
-}
 
 TEST(Region, GrowthKeepsBaseAndContent) {
   TempDir dir;

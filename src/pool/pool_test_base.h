@@ -16,13 +16,12 @@
 
 #include "pool/pool.h"
 #include "pool/superblock.h"
+#include "testing/says.h"
 #include "testing/temp_dir.h"
 
 namespace lamella {
 
-inline bool Says(const Status& s, std::string_view text) {
-  return s.message().find(text) != std::string_view::npos;
-}
+using testing::Says;
 
 inline std::string ReadWhole(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
