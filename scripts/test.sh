@@ -22,10 +22,10 @@ concurrent_names='Concurren'
 # Of those folders, what asks one thread's work of a store and takes long; and the bugs planted to show that a check catches them.
 sequential_names='^All/(StoreCrash|StoreFaults|DeletionCrash|SpaceTarget)|FlippedBit|Corruption|ChunkTableDamage|RandomDamage|^ListDbState|^MetamorphicControl'
 
-# What one client asks of a store: there the threads are the store's own, and do the same on every medium. Five sets of options less.
-# Memory, too, is used alike on every medium.
+# What one client asks of a store: memory is used alike on every medium, and there the threads are the store's own, which a few sets
+# of options show: small MemTables and chunks, two parts, a log that flushes copy, another engine.
 same_memory='^All/(Point|Read|Life|Space)Conformance.*/[a-z]+(Page|Byte|PageTiny)$'
-same_threads='^All/(Point|Read|Life|Space)Conformance.*/[a-z]+(Page|Byte|PageTiny|CacheLineSmallChunks|CacheLineNoZipper)$'
+same_threads='^All/(Point|Read|Life|Space)Conformance.*/[a-z]+(Page|Byte|PageTiny|CacheLine|CacheLine(SmallChunks|NoZipper|L0InPool|NotBraidedTwoParts|NoCaches))$'
 
 # What explores for so many seconds: in the release and ASan builds with a core for itself, so that it gets as far as it can.
 timed_names='^All/(StoreCrash|ConcurrentHistories|DeletionCrash)'
@@ -34,7 +34,6 @@ attribute() { sed -n "s/^.*[[:space:]]$2=\"\([0-9]*\)\".*$/\1/p" "$1" | head -1;
 
 build() {
   local preset=$1
-  echo "== $preset: build"
   if ! { cmake --preset "$preset" && cmake --build --preset "$preset" -j "$jobs"; }; then
     echo "== $preset: the build failed" >&2
     broken=$((broken + 1))
@@ -100,19 +99,24 @@ tsan_launcher() {
 }
 
 # The Java part counts its own; its last line says how many.
-run_hadoop() {
-  local log=$PWD/build/hadoop/tests.log
-  mkdir -p "${log%/*}"
-  bash scripts/test_hadoop.sh 2>&1 | tee "$log"
-  local status=${PIPESTATUS[0]}
-  if [[ ! "$(tail -1 "$log")" =~ ^hadoop:\ ([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
+hadoop_log=$PWD/build/hadoop/tests.log
+start_hadoop() {
+  mkdir -p "${hadoop_log%/*}"
+  bash scripts/test_hadoop.sh >"$hadoop_log" 2>&1 </dev/null &
+  hadoop_job=$!
+}
+finish_hadoop() {
+  wait "$hadoop_job"
+  local status=$?
+  cat "$hadoop_log"
+  if [[ ! "$(tail -1 "$hadoop_log")" =~ ^hadoop:\ ([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
     echo "== hadoop: test_hadoop.sh ended with $status and no count" >&2
     broken=$((broken + 1))
     return
   fi
   passed=$((passed + BASH_REMATCH[1]))
   failed=$((failed + BASH_REMATCH[2]))
-  [[ ${BASH_REMATCH[2]} -eq 0 ]] || grep -hE '^\[ERROR\] .*(<<<|:[0-9]+ )' "$log" | head -20 | sed 's/^/failed: hadoop: /' >>"$failed_file"
+  [[ ${BASH_REMATCH[2]} -eq 0 ]] || grep -hE '^\[ERROR\] .*(<<<|:[0-9]+ )' "$hadoop_log" | head -20 | sed 's/^/failed: hadoop: /' >>"$failed_file"
   if [[ $status -ne 0 && ${BASH_REMATCH[2]} -eq 0 ]]; then
     echo "== hadoop: test_hadoop.sh ended with $status though it reports no failed test" >&2
     broken=$((broken + 1))
@@ -138,33 +142,35 @@ write_table() {
     cp build/durability.md docs/DURABILITY.md
 }
 
-stage() {
+# The tests of a stage that was built.
+run_stage() {
   launcher=()
   unset LAMELLA_PROOF_FILE
   case $1 in
     release)
       export LAMELLA_PROOF_FILE=$proof_file
-      build "$1" && run_all "$1"
+      run_all "$1"
       [[ -z "${LAMELLA_PROOF_SCALE:-}" || $failed -gt 0 || $broken -gt 0 ]] || write_table
       ;;
     asan)
-      build "$1" && run_all "$1" "$measuring_names|$same_memory"
+      run_all "$1" "$measuring_names|$same_memory"
       ;;
     tsan)
-      if build tsan; then
-        tsan_launcher
-        run_tests tsan folders -L "$concurrent_labels" -E "$sequential_names|$same_threads"
-        run_tests tsan named -LE "$concurrent_labels" -R "$concurrent_names" --no-tests=ignore
-      fi
-      ;;
-    hadoop)
-      run_hadoop
-      ;;
-    *)
-      echo "test.sh: unknown stage '$1'; the stages are release, asan, tsan and hadoop" >&2
-      exit 2
+      tsan_launcher
+      run_tests tsan folders -L "$concurrent_labels" -E "$sequential_names|$same_threads"
+      run_tests tsan named -LE "$concurrent_labels" -R "$concurrent_names" --no-tests=ignore
       ;;
   esac
+}
+
+# timed WHAT COMMAND...
+timed() {
+  local what=$1 started=$SECONDS
+  shift
+  "$@"
+  local status=$?
+  echo "== $what: $((SECONDS - started)) s"
+  return "$status"
 }
 
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_stack_use_after_return=1}
@@ -174,12 +180,32 @@ export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1:second_deadlock_stack=1}
 proof_file=$(mktemp)
 failed_file=$(mktemp)
 trap 'rm -f "$proof_file" "$failed_file"' EXIT
+trap '[[ -z "${hadoop_job:-}" ]] || kill "$hadoop_job" 2>/dev/null; exit 130' INT TERM
 [[ $# -gt 0 ]] || set -- release asan tsan hadoop
+hadoop_job=
+rest=()
 for name in "$@"; do
-  started=$SECONDS
-  stage "$name"
-  echo "== $name: $((SECONDS - started)) s"
+  case $name in
+    release)
+      timed "release: build" build release && timed "release: tests" run_stage release
+      ;;
+    asan | tsan | hadoop)
+      rest+=("$name")
+      ;;
+    *)
+      echo "test.sh: unknown stage '$name'; the stages are release, asan, tsan and hadoop" >&2
+      exit 2
+      ;;
+  esac
 done
+# A job on the small cluster spends half of its time waiting: the sanitizers' builds have that.
+[[ " ${rest[*]} " != *" hadoop "* ]] || start_hadoop
+built=()
+for name in "${rest[@]}"; do
+  [[ $name == hadoop ]] || { timed "$name: build" build "$name" && built+=("$name"); }
+done
+[[ -z "$hadoop_job" ]] || timed "hadoop: the rest of it" finish_hadoop
+for name in "${built[@]}"; do timed "$name: tests" run_stage "$name"; done
 
 if [[ $broken -gt 0 ]]; then
   echo "$broken stage(s) could not be built or run; see above" >&2

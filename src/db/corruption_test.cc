@@ -397,7 +397,7 @@ class Corruption : public ::testing::Test {
 // build flips a sample.
 constexpr uint64_t kFlipShares = 4;
 constexpr uint64_t kFlipTurns =
-    LAMELLA_ADDRESS_SANITIZER != 0 || LAMELLA_THREAD_SANITIZER != 0 ? 61 : kFlipShares;
+    LAMELLA_ADDRESS_SANITIZER != 0 || LAMELLA_THREAD_SANITIZER != 0 ? 127 : kFlipShares;
 
 class FlippedBit : public Corruption,
                    public ::testing::WithParamInterface<std::tuple<bool, uint64_t>> {
@@ -551,7 +551,8 @@ TEST_P(ChunkTableDamage, OfOneCopyIsNoLossAndOfBothIsReported) {
   }
   for (const uint64_t bytes : {uint64_t{64}, uint64_t{512}, uint64_t{4096}, kChunkBytes}) {
     if (bytes == 64 && turns != 1) continue;
-    for (uint64_t at = 0; at < chunks * sizeof(ChunkDescriptor); at += bytes) {
+    const uint64_t step = bytes < kChunkBytes ? bytes * share : bytes;
+    for (uint64_t at = 0; at < chunks * sizeof(ChunkDescriptor); at += step) {
       for (const bool zero : {true, false}) Try(at, bytes, zero, true);
     }
   }

@@ -513,7 +513,7 @@ TEST_P(StoreFaults, TheNthCallFailsAndNothingAcknowledgedIsLost) {
           const bool thorough = error == EIO && persistent == cut;
           const uint64_t share =
               GetParam().name == "page" || GetParam().name == "cacheline" ? 1 : 3;
-          const uint64_t step = ProofSeconds(1) > 1 ? 1 : share * (kSlow ? 7 : thorough ? 1 : 4);
+          const uint64_t step = ProofSeconds(1) > 1 ? 1 : share * (kSlow ? 13 : thorough ? 1 : 4);
           EXPECT_EQ(ForEachN(GetParam(), scenario, fault, cut, step, &totals), "");
         }
       }

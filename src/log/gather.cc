@@ -35,7 +35,7 @@ namespace {
 bool HoldsMore(const Pool& pool, const ChunkRef& chunk, uint64_t after) {
   const uint64_t end = uint64_t{chunk.run_chunks} * pool.chunk_bytes();
   const char* const base = pool.ChunkAddress(chunk);
-  for (const uint64_t at : {after, (after + kLineBytes - 1) & ~uint64_t{kLineBytes - 1}}) {
+  for (const uint64_t at : {after, RoundUpToLine(after)}) {
     constexpr char kZeros[sizeof(RecordHeader)] = {};
     if (at + sizeof(RecordHeader) <= end &&
         std::memcmp(base + at, kZeros, sizeof(RecordHeader)) != 0)

@@ -1,0 +1,104 @@
+#include "engine/recount.h"
+
+#include <gtest/gtest.h>
+
+#include "log/log_test_base.h"
+
+namespace lamella {
+namespace {
+
+class RecountTest : public RecordsTest {
+ protected:
+  RecountTest() {
+    CreateParts(1);
+    frees_ = std::make_unique<PendingFrees>(pool_.get());
+    recount_ = std::make_unique<Recount>(pool_.get(), frees_.get());
+  }
+  void Prepare(Recount::Which which) {
+    recount_->Prepare([](const ChunkRef& chunk) { return chunk.kind == ChunkKind::kLog; }, which);
+  }
+  ChunkRef ChunkOf(PmPtr place) const {
+    ChunkRef found;
+    pool_->ForEachChunk([&](const ChunkRef& chunk) {
+      const uint64_t start = pool_->ChunkStart(chunk).offset();
+      if (chunk.kind == ChunkKind::kLog && start <= place.offset() &&
+          place.offset() < start + pool_->chunk_bytes())
+        found = chunk;
+    });
+    return found;
+  }
+  ChunkDescriptor* DescriptorOf(const ChunkRef& chunk) const {
+    return pool_->Descriptor(chunk.part, chunk.index);
+  }
+  static bool IsOdd(const ChunkRef&, const Record* record, PmPtr) {
+    return record->sequence() % 2 == 1;
+  }
+
+  std::unique_ptr<PendingFrees> frees_;
+  std::unique_ptr<Recount> recount_;
+};
+
+TEST_F(RecountTest, AChunkLeftOpenGetsItsCounts) {
+  uint64_t dead = 0;
+  PmPtr last;
+  for (uint64_t sequence = 1; sequence <= 5; sequence++) {
+    last = Add("key", sequence);
+    if (sequence % 2 == 1) dead += At(last)->bytes();
+  }
+  const ChunkRef chunk = ChunkOf(last);
+  ASSERT_EQ(DescriptorOf(chunk)->used_bytes.load(), 0u);
+  Prepare(Recount::Which::kLeftOpen);
+  EXPECT_FALSE(recount_->done());
+  EXPECT_TRUE(recount_->Due(false));
+  recount_->Some(IsOdd);
+  EXPECT_TRUE(recount_->done());
+  EXPECT_EQ(DescriptorOf(chunk)->dead_bytes.load(), dead);
+  EXPECT_EQ(DescriptorOf(chunk)->used_bytes.load(),
+            last.offset() - pool_->ChunkStart(chunk).offset() + At(last)->bytes());
+}
+
+TEST_F(RecountTest, AChunkWithoutRecordsIsFreed) {
+  const ChunkRef empty = MustClaim();
+  Prepare(Recount::Which::kLeftOpen);
+  recount_->Some(IsOdd);
+  EXPECT_TRUE(frees_->Contains(empty));
+  pool_->CollectDeferred();
+  ChunkRef now;
+  EXPECT_FALSE(pool_->Describe(empty.part, empty.index, &now));
+}
+
+TEST_F(RecountTest, WhatIsDeadBesideDamageIsNotKnown) {
+  const PmPtr damaged = Add("key", 1);
+  const PmPtr last = Add("key", 3);
+  const ChunkRef chunk = ChunkOf(last);
+  DescriptorOf(chunk)->dead_bytes.store(17);
+  Flip(damaged, 8 * (sizeof(RecordHeader) + sizeof(uint64_t)) + 3);  // the key, after a link
+  Prepare(Recount::Which::kAll);
+  recount_->Some(IsOdd);
+  EXPECT_TRUE(recount_->done());
+  EXPECT_EQ(DescriptorOf(chunk)->dead_bytes.load(), 17u);
+}
+
+TEST_F(RecountTest, WhatHasCountsWaitsForAFullPool) {
+  const ChunkRef chunk = ChunkOf(Add("key", 1));
+  appenders_[0]->CloseChunk();
+  ASSERT_GT(DescriptorOf(chunk)->used_bytes.load(), 0u);
+  Prepare(Recount::Which::kLeftOpen);
+  EXPECT_TRUE(recount_->done());
+  Prepare(Recount::Which::kAllWhenNeeded);
+  EXPECT_FALSE(recount_->done());
+  EXPECT_FALSE(recount_->Due(false));
+  EXPECT_TRUE(recount_->Due(true));
+}
+
+TEST_F(RecountTest, AChunkFreedMeanwhileIsLeftAlone) {
+  const ChunkRef empty = MustClaim();
+  Prepare(Recount::Which::kLeftOpen);
+  pool_->Free(empty, &*persister_);
+  recount_->Some(IsOdd);
+  EXPECT_TRUE(recount_->done());
+  EXPECT_FALSE(frees_->Contains(empty));
+}
+
+}  // namespace
+}  // namespace lamella
