@@ -156,7 +156,7 @@ void SecondChanceCache::Remove(const Record* record, PmPtr place) {
   removed_++;
   if (removed_ <= kRemovedMin || removed_ <= tree->count()) return;
   removed_ = 0;
-  RebuildIfMemory();  // else the emptied leaves stay for now
+  RebuildIfMemory(height_min());  // else the emptied leaves stay for now
 }
 
 void SecondChanceCache::Warm(const PmSkipList& list, uint64_t elements, WalkVisitor* beside) {
@@ -191,7 +191,7 @@ void SecondChanceCache::Warm(const PmSkipList& list, uint64_t elements, WalkVisi
   while (height_min < kHeightMax &&
          (elements >> (2 * (height_min - 1))) * kBytesPerEntry > BytesMax())
     height_min++;
-  height_min_.store(height_min, std::memory_order_relaxed);
+  if (height_min != this->height_min()) RebuildIfMemory(height_min);  // merges may have come before
   uint64_t seen = 0;  // of layer 0, which is walked with the first lane
   uint64_t inserted = 0;
   bool damaged = false;
@@ -222,7 +222,7 @@ void SecondChanceCache::Fit(std::shared_ptr<const KeyPrefixes> prefixes) {
   const Tree* const tree = tree_.load(std::memory_order_relaxed);
   if (tree->count() != 0 && (!tree->HeadsAlike() || tree->count() < 2 * fitted_count_)) return;
   fitted_count_ = tree->count();
-  RebuildIfMemory();  // else the tree of now serves, if more slowly
+  RebuildIfMemory(height_min());  // else the tree of now serves, if more slowly
 }
 
 void SecondChanceCache::BeginWithAll() {
@@ -250,30 +250,29 @@ void SecondChanceCache::Shrink() {
 // Drops the shortest elements; none where most of the memory is in emptied leaves.
 void SecondChanceCache::MakeRoom() {
   const HeadTree* old = tree_.load(std::memory_order_relaxed);
-  if (old->count() * kBytesPerEntry > BytesMax() / 2 && height_min() < kHeightMax) {
-    height_min_.fetch_add(1, std::memory_order_relaxed);
-  }
-  Rebuild();
+  const bool full_of_entries = old->count() * kBytesPerEntry > BytesMax() / 2;
+  Rebuild(height_min() + (full_of_entries && height_min() < kHeightMax ? 1 : 0));
 }
 
-void SecondChanceCache::Rebuild() {
+void SecondChanceCache::Rebuild(uint32_t height_min) {
   auto tree = NewTree();
   const Tree* const old = tree_.load(std::memory_order_relaxed);
   bool all = old->complete();
   HeadTree::Iterator entries(old);
   for (entries.SeekToFirst(); entries.Valid(); entries.Next()) {
-    const bool stays = entries.entry().height() >= height_min();
+    const bool stays = entries.entry().height() >= height_min;
     if (stays) tree->InsertEntry(*old, entries.entry());
     all = all && stays;
   }
   if (all) tree->BeComplete(pool_->readers());
-  removed_ = 0;
   Swap(std::move(tree));
+  height_min_.store(height_min, std::memory_order_relaxed);
+  removed_ = 0;
 }
 
-void SecondChanceCache::RebuildIfMemory() {
-  (void)NoThrow([this] {
-    Rebuild();
+void SecondChanceCache::RebuildIfMemory(uint32_t height_min) {
+  (void)NoThrow([&] {
+    Rebuild(height_min);
     return Status::OK();
   });
 }

@@ -16,6 +16,8 @@
 //     to L1 alone for it.
 // I4: a complete tree has a filter, which holds the head of each entry before the tree has the
 //     entry: what it does not hold the tree does not have.
+// I5: the tree holds no element of less than height_min() layers: the two change together or not at
+//     all, for of shorter ones the cache is told nothing.
 // Threads: Insert, Remove, Warm, Clear, Shrink from the one thread that changes L1; reads from any,
 // FindAtOrBefore pinned in `readers`.
 #ifndef LAMELLA_INDEX_SECOND_CHANCE_CACHE_H_
@@ -118,16 +120,18 @@ class SecondChanceCache {
   uint64_t BytesMax() const;
   void MakeRoom();
   std::shared_ptr<Tree> NewTree() const;
-  /// A new tree of the elements that are tall enough. Throws std::bad_alloc, and nothing changed.
-  void Rebuild();
-  void RebuildIfMemory();
+  /// A new tree of the elements of at least `height_min` layers, which is then the least. Throws
+  /// std::bad_alloc, and nothing changed.
+  void Rebuild(uint32_t height_min);
+  /// The same, or nothing where there is no memory.
+  void RebuildIfMemory(uint32_t height_min);
   void Swap(std::shared_ptr<Tree> tree) LAMELLA_EXCLUDES(mu_);
 
   Pool* const pool_;
   const uint64_t bytes_max_;
   MemoryAccount* const memory_;
-  std::atomic<uint32_t> height_min_{1};
-  uint64_t removed_ = 0;  // since the tree was built; of the thread that changes L1
+  std::atomic<uint32_t> height_min_{1};  // I5
+  uint64_t removed_ = 0;                 // since the tree was built; of the thread that changes L1
   std::shared_ptr<const KeyPrefixes> prefixes_;  // of the next tree; of that thread, too
   uint64_t fitted_count_ = 0;                    // elements when Fit last made a tree
   std::atomic<Tree*> tree_;

@@ -122,6 +122,25 @@ TEST_F(SecondChanceCacheTest, ShortElementsGoFirstAndMemoryStaysWithinItsBound) 
   }
 }
 
+// A store that is opened anew may merge before its cache is warmed.
+TEST_F(SecondChanceCacheTest, WarmingDropsWhatIsTooShortByThen) {  // I5
+  Random random(6);
+  Start(64 << 10);
+  const Elements early = RandomElements(&random, KeyShape::kMixed, 200, 10'000);
+  for (const auto& [key, place] : early) cache_->Insert(At(place), place);
+  ASSERT_EQ(Held(), PlacesOf(early));
+  Elements all = RandomElements(&random, KeyShape::kMixed, 6000, 1'000'000, 1000);
+  all.insert(early.begin(), early.end());
+  TestList list(pool_.get(), false);
+  Link(all, &list.list);
+  cache_->Warm(list.list, all.size());
+  EXPECT_GT(cache_->height_min(), 1u);
+  EXPECT_EQ(Held(), PlacesOf(Tall(all)));
+  for (const auto& [key, place] : all) cache_->Remove(At(place), place);
+  EXPECT_TRUE(Held().empty());
+  pool_->readers()->Collect();
+}
+
 TEST_F(SecondChanceCacheTest, EmptiedLeavesAreNoReasonToDropElements) {
   Random random(8);
   const uint64_t bytes = 1 << 20;
