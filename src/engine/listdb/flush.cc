@@ -100,10 +100,12 @@ uint64_t ListDb::FlushArenaEnd() const {
 void ListDb::DropCopies(std::span<const PmPtr> copies) {
   flush_arena_->Commit();
   flush_arena_->Seal();
+  lookup_cache_.AdvanceGeneration();
   for (const PmPtr copy : copies) {
-    // no rebuilding may find it beside its original
-    pool_->At<Record>(copy)->MarkObsolete(&flush_persister_);
-    CountDead(copy, pool_->At<Record>(copy)->bytes());
+    Record* const record = pool_->At<Record>(copy);
+    if (lookup_cache_.enabled()) lookup_cache_.Remove(Hash64(record->key()), copy);
+    record->MarkObsolete(&flush_persister_);  // no rebuilding may find it beside its original
+    CountDead(copy, record->bytes());
   }
   flush_persister_.Fence();
   flush_arena_floor_.store(FlushArenaEnd(), std::memory_order_seq_cst);  // gc may have them
@@ -111,21 +113,18 @@ void ListDb::DropCopies(std::span<const PmPtr> copies) {
 
 // The plain log's flush: records are copied in key order into the arena, with room for links (the
 // baseline of figure 33).
-Status ListDb::CopyRecords(const MemTable& memtable, std::shared_ptr<HeadTree>* copied) {
+Status ListDb::CopyRecords(const MemTable& memtable, std::vector<PmPtr>* copies,
+                           std::shared_ptr<HeadTree>* copied) {
   *copied = std::make_shared<HeadTree>(pool_, context_.memory, prefixes());
   Random random(memtable.id() * 0x9e3779b97f4a7c15ull);
-  std::vector<PmPtr> places;
-  places.reserve(memtable.count());
+  copies->reserve(memtable.count());
   for (RecordWalk at(pool_, &memtable.tree()); at.Valid(); at.Next()) {
     const Record* record = pool_->At<Record>(at.entry().place());
     const uint32_t height = WritePath::RandomHeight(&random);
-    Status s = flush_arena_->Prepare(
-        RecordBytes(height, record->key().size(), record->value().size()), Claimant::kReclaim);
-    if (!s.ok()) {
-      DropCopies(places);
-      return s;
-    }
-    places.push_back(flush_arena_->Append(
+    const uint64_t bytes = RecordBytes(height, record->key().size(), record->value().size());
+    Status s = flush_arena_->Prepare(bytes, Claimant::kReclaim);
+    if (!s.ok()) return s;
+    copies->push_back(flush_arena_->Append(
         {.tag = record->tag(),
          .key = record->key(),
          .value = record->value(),
@@ -135,8 +134,8 @@ Status ListDb::CopyRecords(const MemTable& memtable, std::shared_ptr<HeadTree>* 
          .batch_remaining = record->header.batch_remaining}));
   }
   flush_arena_->Commit();
-  flush_arena_->Seal();               // the records' links are written from now on
-  for (const PmPtr place : places) {  // now that their keys can be read there
+  flush_arena_->Seal();                // the records' links are written from now on
+  for (const PmPtr place : *copies) {  // now that their keys can be read there
     const Record* record = pool_->At<Record>(place);
     (*copied)->Insert(record->key(), record->tag(), place, record->height());
   }
@@ -144,6 +143,19 @@ Status ListDb::CopyRecords(const MemTable& memtable, std::shared_ptr<HeadTree>* 
 }
 
 Status ListDb::FlushMemTable(const std::shared_ptr<MemTable>& memtable) {
+  std::vector<PmPtr> copies;
+  Status s = NoThrow([&] { return MakeTable(memtable, &copies); });
+  if (!s.ok()) {
+    if (!unified_) DropCopies(copies);
+    return s;
+  }
+  if (!unified_) flush_arena_floor_.store(FlushArenaEnd(), std::memory_order_seq_cst);
+  context_.wake();
+  return s;
+}
+
+// All or nothing, but for the copies of a plain log's records.
+Status ListDb::MakeTable(const std::shared_ptr<MemTable>& memtable, std::vector<PmPtr>* copies) {
   std::shared_ptr<L0Table> table = NewTable(*memtable);
   std::vector<Sampled> sample;
   if (unified_) {
@@ -153,7 +165,7 @@ Status ListDb::FlushMemTable(const std::shared_ptr<MemTable>& memtable) {
     table->state.arena_ordinal = FlushArenaEnd();
     flush_arena_floor_.store(table->state.arena_ordinal, std::memory_order_seq_cst);
     std::shared_ptr<HeadTree> copied;
-    Status s = CopyRecords(*memtable, &copied);
+    Status s = CopyRecords(*memtable, copies, &copied);
     if (!s.ok()) return s;
     LinkRecords(*copied, table.get(), &sample);
     // beside the originals, which stay until the checkpoint
@@ -171,10 +183,8 @@ Status ListDb::FlushMemTable(const std::shared_ptr<MemTable>& memtable) {
     TrimTrees(tables.get());
     Install(tables, memtable.get());
   }
-  if (!unified_) flush_arena_floor_.store(FlushArenaEnd(), std::memory_order_seq_cst);
   // After Install: Gets that begin now see the table (I3).
   pool_->readers()->Retire(std::move(settling));
-  context_.wake();
   return Status::OK();
 }
 

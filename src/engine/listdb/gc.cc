@@ -182,42 +182,43 @@ Status ListDb::GatherLive(std::vector<ChunkRef>* victims, std::vector<Victim>* l
   return MarkDropped();
 }
 
-// Copies the living, given in key order, and swings the links to the copies (Zipper::Replace). A
-// crash before that leaves the copies in no list: dead space in the arena, which recovery marks
-// (MarkOrphans). The victims are owned until all is durable.
-Status ListDb::Relocate(std::span<const Victim> live) {
-  std::vector<PmPtr> copies;
-  copies.reserve(live.size());
-  for (const Victim& victim : live) {
-    const Record* record = pool_->At<Record>(victim.place);
-    RecordAppender& arena = *gc_arenas_[victim.place.part()];
-    Status s = arena.Prepare(record->bytes(), Claimant::kReclaim);
-    if (!s.ok()) {  // what was copied so far is dead space
-      for (auto& unused : gc_arenas_) {
-        unused->Commit();
-        unused->Seal();
-      }
-      for (const PmPtr copy : copies) {
-        // no rebuilding may find it when its original is gone
-        pool_->At<Record>(copy)->MarkObsolete(&gc_persister_);
-        CountDead(copy, pool_->At<Record>(copy)->bytes());
-      }
-      return s;
-    }
-    copies.push_back(arena.Append({.tag = record->tag(),
-                                   .key = record->key(),
-                                   .value = record->value(),
-                                   .height = record->height()}));
+// Copies the living, given in key order, into the arenas; durable on return.
+Status ListDb::CopyLive(std::span<const Victim> live, std::vector<Zipper::Move>* moves) {
+  moves->reserve(live.size());
+  Status s;
+  for (size_t i = 0; s.ok() && i < live.size(); i++) {
+    const Record* record = pool_->At<Record>(live[i].place);
+    RecordAppender& arena = *gc_arenas_[live[i].place.part()];
+    s = NoThrow([&] { return arena.Prepare(record->bytes(), Claimant::kReclaim); });
+    if (!s.ok()) break;
+    moves->push_back({live[i].place, arena.Append({.tag = record->tag(),
+                                                   .key = record->key(),
+                                                   .value = record->value(),
+                                                   .height = record->height()})});
     gc_bytes_relocated_.fetch_add(record->bytes(), std::memory_order_relaxed);
   }
   for (auto& arena : gc_arenas_) {
     arena->Commit();
     arena->Seal();  // links of what it holds are written from now on
   }
+  return s;
+}
+
+// Copies the living and swings the links to the copies (Zipper::Replace). A crash before that
+// leaves the copies in no list: dead space in the arena, which recovery marks (MarkOrphans). The
+// victims are owned until all is durable.
+Status ListDb::Relocate(std::span<const Victim> live) {
   std::vector<Zipper::Move> moves;
-  for (size_t i = 0; i < live.size(); i++) moves.push_back({live[i].place, copies[i]});
-  Status s = Zipper(l1_.get(), &gc_persister_, this).Replace(moves);
-  if (!s.ok()) return s;
+  Status s = CopyLive(live, &moves);
+  if (s.ok()) s = NoThrow([&] { return Zipper(l1_.get(), &gc_persister_, this).Replace(moves); });
+  if (!s.ok()) {  // what was copied so far is dead space
+    for (const auto& [from, to] : moves) {
+      // no rebuilding may find it when its original is gone
+      pool_->At<Record>(to)->MarkObsolete(&gc_persister_);
+      CountDead(to, pool_->At<Record>(to)->bytes());
+    }
+    return s;
+  }
   // The order keeps LookupCache I3: once the second-chance cache names the copies, no search finds
   // an original any more; whoever did is refused from the advance on, and what it had put in before
   // is replaced after it.

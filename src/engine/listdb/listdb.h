@@ -13,7 +13,8 @@
 //     its table apart from L1 or stands on a version that was unlinked after it: walking
 //     backwards, it would miss the delete and show what it deleted.
 // I5: a chunk is freed when every record in it is unlinked (or was never linked), durably, and, on
-//     page media, synced.
+//     page media, synced; and no table of now leads to one: a merge may have ended for the catalog
+//     and fail after that.
 // I6: L1 is changed by one job or CompactRange at a time (l1_busy_).
 // Threads: as Engine says.
 #ifndef LAMELLA_ENGINE_LISTDB_LISTDB_H_
@@ -123,7 +124,9 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   };
   void LinkRecords(const HeadTree& tree, L0Table* table, std::vector<Sampled>* sample);
   uint64_t FlushArenaEnd() const;
-  Status CopyRecords(const MemTable& memtable, std::shared_ptr<HeadTree>* copied);
+  Status CopyRecords(const MemTable& memtable, std::vector<PmPtr>* copies,
+                     std::shared_ptr<HeadTree>* copied);
+  Status MakeTable(const std::shared_ptr<MemTable>& memtable, std::vector<PmPtr>* copies);
   void DropCopies(std::span<const PmPtr> copies);
   Status Checkpoint();
   void FreeLogBeforeBoundary();
@@ -179,6 +182,7 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   Status Evacuate(std::vector<ChunkRef> victims, bool* progress);
   Status GatherLive(std::vector<ChunkRef>* victims, std::vector<Victim>* live);
   bool ReserveCopiesOf(std::span<const Victim> live, CompactionRoom* room_in_first) const;
+  Status CopyLive(std::span<const Victim> live, std::vector<Zipper::Move>* moves);
   Status Relocate(std::span<const Victim> live);
   enum class Drop : uint8_t { kDropped, kNeeded, kLater };  // later: once some reader is gone
   Drop DropIfDead(PmPtr before, PmPtr place);
@@ -301,6 +305,7 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   std::map<uint64_t, HeldBack> held_back_;  // chunks that gc leaves alone, by ChunkKey
   bool uncounted_ = false;                  // the state says so
   std::string sweep_from_;
+  std::vector<LogPosition> log_in_l1_;  // per shard: before this it is merged, and in no table (I5)
   uint64_t arena_first_ordinal_ = 0;    // of this session's arena chunks
   std::vector<PmPtr> dropped_puts_;     // unlinked and not yet marked
   std::vector<PmPtr> dropped_deletes_;  // the same

@@ -97,6 +97,8 @@ Status ListDb::ListElements(const L0Table& table, std::vector<PmPtr>* elements) 
 //   2  elements, from the tail on     a tail of the table is in L1; recovery merges the rest
 //                                     (Zipper, I2)
 //   3  the edit kMergeDone            the table is gone, all of it is in L1
+// Where a step fails instead, the table stays in the set, and gc leaves it what it leads to, until
+// all of it is done again (I5).
 Status ListDb::MergeOldest() {
   const auto before = CurrentTables();
   if (before->l0.empty() || !before->l0.back()->checkpointed) return Status::OK();
@@ -135,6 +137,7 @@ Status ListDb::MergeOldest() {
         settled->store(last, std::memory_order_release);
         news->store(true, std::memory_order_release);
       });
+  std::vector<LogPosition> log_in_l1 = table->state.sealed;
   settled_live_bytes_.store(live_bytes_.load(std::memory_order_relaxed), std::memory_order_relaxed);
   table->merged->store(true, std::memory_order_release);
   s = Edit(ListDbEdit::kMergeDone, [&](ListDbState* state) {
@@ -153,6 +156,7 @@ Status ListDb::MergeOldest() {
     tables->l0.pop_back();
     Install(tables, nullptr);
   }
+  log_in_l1_ = std::move(log_in_l1);
   compactions_.fetch_add(1, std::memory_order_relaxed);
   pool_->readers()->Retire(std::move(settling));
   return Status::OK();

@@ -99,6 +99,7 @@ Status ListDb::OpenTables(ListDbTables* tables) {
   settled_live_bytes_.store(state_.live_bytes, std::memory_order_relaxed);
   settled_sequence_->store(state_.merged_sequence, std::memory_order_relaxed);
   flushed_through_.store(state_.flushed_sequence, std::memory_order_relaxed);
+  log_in_l1_ = state_.merged;
   for (const L0TableState& state : state_.l0) {
     auto table = std::make_shared<L0Table>();
     table->state = state;

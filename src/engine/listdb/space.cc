@@ -77,11 +77,6 @@ ChunkSurvey ListDb::Survey() const {
   for (const auto& table : tables->l0) {
     if (!unified_) arena_floor = std::min(arena_floor, table->state.arena_ordinal);
   }
-  std::vector<LogPosition> merged;
-  {
-    const MutexLock lock(&catalog_mu_);
-    merged = state_.merged;
-  }
   ChunkSurvey survey;
   pool_->ForEachChunk([&](const ChunkRef& chunk) {
     if (!HasRecords(chunk) || pending_frees_.Contains(chunk)) return;
@@ -92,8 +87,8 @@ ChunkSurvey ListDb::Survey() const {
     const bool in_the_way = pool_->IsInTheWay(chunk);
     // The last that a shard filled was left for good, and all of it is merged, too (ClearEnd).
     const LogPosition end{chunk.ordinal, in_the_way ? used : UINT64_MAX};
-    const bool log = unified_ && chunk.kind == ChunkKind::kLog && chunk.owner < merged.size() &&
-                     end <= merged[chunk.owner];
+    const bool log = unified_ && chunk.kind == ChunkKind::kLog && chunk.owner < log_in_l1_.size() &&
+                     end <= log_in_l1_[chunk.owner];
     const bool arena =
         chunk.kind == kListDbArena && (chunk.owner != kFlushArena || chunk.ordinal < arena_floor);
     if (!log && !arena) return;
