@@ -164,12 +164,11 @@ void Catalog::FreeOthers() {
   for (const ChunkRef& chunk : others) pool_->Free(chunk, &persister_);
 }
 
-void Catalog::WriteEdit(const ChunkRef& chunk, uint64_t at, uint32_t kind,
-                        std::string_view payload) {
+void Catalog::WriteEdit(const ChunkRef& chunk, uint64_t at, uint32_t kind, std::string_view payload,
+                        std::string edit) {
   EditHeader header{
       .checksum = 0, .size = static_cast<uint32_t>(payload.size()), .kind = kind, .reserved = 0};
   header.checksum = EditChecksum(chunk.epoch, at, header, payload);
-  std::string edit(PaddedEditBytes(payload.size()), '\0');
   std::memcpy(edit.data(), &header, sizeof(header));
   std::memcpy(edit.data() + sizeof(header), payload.data(), payload.size());
   persister_.Copy(pool_->ChunkAddress(chunk) + at, edit.data(), edit.size());
@@ -182,7 +181,7 @@ Status Catalog::Append(uint32_t kind, std::string_view payload) {
   const uint64_t bytes = PaddedEditBytes(payload.size());
   LAMELLA_CHECK(kind != kSnapshotKind && payload.size() <= std::numeric_limits<uint32_t>::max());
   if (bytes > run_bytes() - tail_) return Rewrite();
-  WriteEdit(chunk_, tail_, kind, payload);
+  WriteEdit(chunk_, tail_, kind, payload, std::string(bytes, '\0'));
   persister_.Fence();
   tail_ += bytes;
   persister_.Publish(&head()->tail, TailWord(chunk_, tail_));  // keeps I1
@@ -197,7 +196,9 @@ Status Catalog::Append(uint32_t kind, std::string_view payload) {
 Status Catalog::Rewrite() {
   const std::string state = state_();
   LAMELLA_CHECK(state.size() <= std::numeric_limits<uint32_t>::max());
-  const uint64_t tail = sizeof(CatalogHead) + PaddedEditBytes(state.size());
+  // before the claim: a chunk that was claimed in vain would stay until the next open
+  std::string edit(PaddedEditBytes(state.size()), '\0');
+  const uint64_t tail = sizeof(CatalogHead) + edit.size();
   // As much room again for edits, and where there is space much more, so that a large state is not
   // rewritten at every one.
   ChunkRef fresh;
@@ -214,7 +215,7 @@ Status Catalog::Rewrite() {
   bytes.tail.store(TailWord(fresh, tail), std::memory_order_relaxed);  // a local copy
   bytes.checksum = HeadChecksum(fresh.epoch, bytes.generation);
   persister_.Copy(head, &bytes, sizeof(bytes));
-  WriteEdit(fresh, sizeof(CatalogHead), kSnapshotKind, state);
+  WriteEdit(fresh, sizeof(CatalogHead), kSnapshotKind, state, std::move(edit));
   persister_.Fence();
   // A failed switch leaves both chunks: which one counts is known at the next open, which frees the
   // other.

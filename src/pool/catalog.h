@@ -91,7 +91,9 @@ class Catalog {
   Status ReadEdit(uint64_t at, uint64_t end, uint32_t* kind, std::string_view* payload) const;
   Status ReadEdits(const EditReader& read);
   void FreeOthers();
-  void WriteEdit(const ChunkRef& chunk, uint64_t at, uint32_t kind, std::string_view payload);
+  /// In the memory of `edit`: zeros, as many bytes as the edit has.
+  void WriteEdit(const ChunkRef& chunk, uint64_t at, uint32_t kind, std::string_view payload,
+                 std::string edit);
   uint64_t TailWord(const ChunkRef& chunk, uint64_t tail) const;
   uint32_t ChunksOf(uint64_t bytes) const;
   uint64_t run_bytes() const { return chunk_.run_chunks * pool_->chunk_bytes(); }

@@ -1,0 +1,56 @@
+// What the catalog leaves where the system refuses memory.
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <gtest/gtest.h>
+
+#include "base/no_throw.h"
+#include "memory/refusing_new.h"
+#include "pool/catalog.h"
+#include "pool/pool_test_base.h"
+
+namespace lamella {
+namespace {
+
+using testing::refused;
+using testing::until_refused;
+
+class CatalogMemory : public PoolTest {};
+
+// A rewrite is done, or it has claimed nothing and the catalog goes on where it is.
+TEST_F(CatalogMemory, ARewriteThatWasRefusedHasClaimedNothing) {
+  Create();
+  const std::string state(1000, 's');
+  std::unique_ptr<Catalog> catalog;
+  ASSERT_TRUE(Catalog::Create(pool_.get(), [&] { return state; }, &catalog).ok());
+  const size_t owned = Owned().size();
+  int64_t nth = 0;
+  for (;; nth++) {
+    refused = false;
+    until_refused = nth;
+    const Status s = NoThrow([&] { return catalog->Rewrite(); });
+    until_refused = -1;
+    EXPECT_EQ(s.ok(), !refused) << nth << ": " << s.ToString();
+    EXPECT_EQ(Owned().size(), owned) << nth;
+    EXPECT_TRUE(catalog->Append(1, "edit").ok());
+    if (!refused) break;
+  }
+  EXPECT_GT(nth, 1) << "little was refused";
+  catalog.reset();
+  Open();
+  std::string read;
+  const Status s = Catalog::Open(
+      pool_.get(), [&] { return state; },
+      [&](uint32_t kind, std::string_view payload) {
+        read = kind == Catalog::kSnapshotKind ? std::string(payload) : read + std::string(payload);
+        return Status::OK();
+      },
+      &catalog);
+  ASSERT_TRUE(s.ok()) << s.ToString();
+  EXPECT_EQ(read, state + "edit");
+}
+
+}  // namespace
+}  // namespace lamella
