@@ -186,15 +186,15 @@ Status ListDb::GatherLive(std::vector<ChunkRef>* victims, std::vector<Victim>* l
 Status ListDb::CopyLive(std::span<const Victim> live, std::vector<Zipper::Move>* moves) {
   moves->reserve(live.size());
   Status s;
-  for (size_t i = 0; s.ok() && i < live.size(); i++) {
-    const Record* record = pool_->At<Record>(live[i].place);
-    RecordAppender& arena = *gc_arenas_[live[i].place.part()];
+  for (const auto& [place, chunk] : live) {
+    const Record* record = pool_->At<Record>(place);
+    RecordAppender& arena = *gc_arenas_[place.part()];
     s = NoThrow([&] { return arena.Prepare(record->bytes(), Claimant::kReclaim); });
     if (!s.ok()) break;
-    moves->push_back({live[i].place, arena.Append({.tag = record->tag(),
-                                                   .key = record->key(),
-                                                   .value = record->value(),
-                                                   .height = record->height()})});
+    moves->push_back({place, arena.Append({.tag = record->tag(),
+                                           .key = record->key(),
+                                           .value = record->value(),
+                                           .height = record->height()})});
     gc_bytes_relocated_.fetch_add(record->bytes(), std::memory_order_relaxed);
   }
   for (auto& arena : gc_arenas_) {
