@@ -14,9 +14,6 @@
 namespace lamella {
 namespace {
 
-using testing::refused;
-using testing::until_refused;
-
 class CatalogMemory : public PoolTest {};
 
 // A rewrite is done, or it has claimed nothing and the catalog goes on where it is.
@@ -28,14 +25,13 @@ TEST_F(CatalogMemory, ARewriteThatWasRefusedHasClaimedNothing) {
   const size_t owned = Owned().size();
   int64_t nth = 0;
   for (;; nth++) {
-    refused = false;
-    until_refused = nth;
-    const Status s = NoThrow([&] { return catalog->Rewrite(); });
-    until_refused = -1;
-    EXPECT_EQ(s.ok(), !refused) << nth << ": " << s.ToString();
+    Status s;
+    const bool was_refused =
+        testing::Refusing(nth, false, [&] { s = NoThrow([&] { return catalog->Rewrite(); }); });
+    EXPECT_EQ(s.ok(), !was_refused) << nth << ": " << s.ToString();
     EXPECT_EQ(Owned().size(), owned) << nth;
     EXPECT_TRUE(catalog->Append(1, "edit").ok());
-    if (!refused) break;
+    if (!was_refused) break;
   }
   EXPECT_GT(nth, 1) << "little was refused";
   catalog.reset();

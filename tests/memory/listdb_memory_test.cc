@@ -14,9 +14,6 @@
 namespace lamella {
 namespace {
 
-using testing::refused;
-using testing::until_refused;
-
 class ListDbMemory : public ListDbTest, public ::testing::WithParamInterface<bool> {
  protected:
   static constexpr uint64_t kKeys = 64;
@@ -65,12 +62,9 @@ class ListDbMemory : public ListDbTest, public ::testing::WithParamInterface<boo
       if (!job) job = engine_->PickJob(JobClass::kNormal);
       if (!job) break;
       if (!done && job->name == name && before-- == 0) {
-        refused = false;
-        until_refused = nth;
-        const Status s = job->run();
-        until_refused = -1;
-        EXPECT_TRUE(s.ok() || refused) << s.ToString();
-        done = refused;
+        Status s;
+        done = testing::Refusing(nth, false, [&] { s = job->run(); });
+        EXPECT_TRUE(s.ok() || done) << s.ToString();
       } else {
         const Status s = job->run();
         EXPECT_TRUE(s.ok()) << job->name << ": " << s.ToString();

@@ -28,7 +28,6 @@ using testing::until_refused;
 struct Config {
   const char* name;
   bool unified_log;
-  double second_chance_share = ListDbOptions{}.second_chance_share;
 };
 std::string NameOf(const ::testing::TestParamInfo<Config>& info) { return info.param.name; }
 
@@ -41,7 +40,6 @@ class MemoryFaults : public ::testing::TestWithParam<Config> {
     options_.memory_budget_bytes = 2 << 20;
     options_.log_shards = 2;
     options_.listdb.unified_log = GetParam().unified_log;
-    options_.listdb.second_chance_share = GetParam().second_chance_share;
   }
   ~MemoryFaults() override { one_in = 0; }
 
@@ -314,9 +312,7 @@ TEST_P(MemoryFaults, AStoreWhoseBackgroundWorkWasRefusedLosesNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Logs, MemoryFaults,
-                         ::testing::Values(Config{"unified", true}, Config{"plain", false},
-                                           // drops short elements as L1 grows
-                                           Config{"smallCache", true, 0.006}),
+                         ::testing::Values(Config{"unified", true}, Config{"plain", false}),
                          NameOf);
 
 }  // namespace

@@ -14,6 +14,20 @@ extern thread_local int64_t until_refused;
 extern thread_local bool refuses_all_behind;
 extern thread_local bool refused;
 
+/// Runs `call` with this thread's nth allocation refused, counted from 0, and with `all_behind` all
+/// after it. True if one was. What it throws is thrown on, and nothing is refused any more.
+template <class Call>
+bool Refusing(int64_t nth, bool all_behind, Call&& call) {
+  struct End {
+    ~End() { until_refused = -1; }
+  } end;
+  refuses_all_behind = all_behind;
+  refused = false;
+  until_refused = nth;
+  call();
+  return refused;
+}
+
 /// Of all threads but the tests' own: one in so many is refused, 0 for none.
 extern std::atomic<uint32_t> one_in;
 extern thread_local bool is_of_test;

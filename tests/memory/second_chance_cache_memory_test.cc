@@ -8,17 +8,12 @@
 
 #include <gtest/gtest.h>
 
-#include "base/no_throw.h"
 #include "index/index_test_base.h"
 #include "index/second_chance_cache.h"
 #include "memory/refusing_new.h"
 
 namespace lamella {
 namespace {
-
-using testing::refused;
-using testing::refuses_all_behind;
-using testing::until_refused;
 
 class SecondChanceCacheMemory : public IndexTest {
  protected:
@@ -27,12 +22,9 @@ class SecondChanceCacheMemory : public IndexTest {
   // Runs `call` with one of its first allocations refused, and perhaps all after it.
   template <class Call>
   void Refusing(Call&& call) {
-    refuses_all_behind = random_.OneIn(2);
-    refused = false;
-    until_refused = static_cast<int64_t>(random_.Uniform(3));
-    call();
-    until_refused = -1;
-    refusals_ += refused ? 1 : 0;
+    const bool all_behind = random_.OneIn(2);
+    const auto nth = static_cast<int64_t>(random_.Uniform(3));
+    refusals_ += testing::Refusing(nth, all_behind, call) ? 1 : 0;
   }
 
   Random random_{23};
