@@ -156,7 +156,7 @@ void SecondChanceCache::Remove(const Record* record, PmPtr place) {
   removed_++;
   if (removed_ <= kRemovedMin || removed_ <= tree->count()) return;
   removed_ = 0;
-  RebuildIfMemory(height_min());  // else the emptied leaves stay for now
+  RebuildIfMemory(height_min());  // else emptied leaves stay until the next
 }
 
 void SecondChanceCache::Warm(const PmSkipList& list, uint64_t elements, WalkVisitor* beside) {
