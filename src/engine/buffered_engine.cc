@@ -76,8 +76,8 @@ void BufferedEngine::StartWriting(uint32_t shards, bool unified,
 }
 
 Status BufferedEngine::Write(std::span<const WriteOperation> operations) {
-  if (has_error_.load(std::memory_order_acquire)) return BackgroundError();
-  return write_path_.Write(operations);
+  Status s = error_.Get();
+  return s.ok() ? write_path_.Write(operations) : s;
 }
 
 // What is reserved is for the copies (I6).
@@ -168,7 +168,7 @@ bool BufferedEngine::DeletesMayUseReserve() const {
 
 Status BufferedEngine::MakeSpace() {
   if (!ReclaimSpace()) return Status::NoSpace("");
-  return has_error_.load(std::memory_order_acquire) ? BackgroundError() : Status::OK();
+  return error_.Get();
 }
 
 // Where memory is short, a store that has its share of it flushes early.
@@ -324,7 +324,8 @@ Status BufferedEngine::Flush() {
     return newest == flushing_ || std::find(left.begin(), left.end(), newest) != left.end();
   };
   while (newest != nullptr && under_way()) {
-    if (has_error_.load(std::memory_order_acquire)) return BackgroundError();
+    Status s = error_.Get();
+    if (!s.ok()) return s;
     flushed_.wait(read_set_mu_);
   }
   return Status::OK();
@@ -369,9 +370,8 @@ void BufferedEngine::UpdateWriteDelay() {
 
 void BufferedEngine::AwaitWriteDelayChange(std::chrono::nanoseconds at_most) {
   const MutexLock lock(&read_set_mu_);
-  delay_changed_.wait_for(read_set_mu_, at_most, [this] {
-    return WriteDelayNs() != kStopWriting || has_error_.load(std::memory_order_acquire);
-  });
+  delay_changed_.wait_for(read_set_mu_, at_most,
+                          [this] { return WriteDelayNs() != kStopWriting || error_.is_set(); });
 }
 
 Lookup BufferedEngine::Get(std::string_view key, uint64_t sequence, bool verify, EpochPin* pin) {
@@ -438,35 +438,13 @@ void BufferedEngine::AddStats(Stats* stats) const {
   for (const auto& memtable : read_set->sealed) stats->dram_bytes += memtable->memory_bytes();
 }
 
-Status BufferedEngine::BackgroundError() const {
-  const MutexLock lock(&error_mu_);
-  return error_;
-}
-
 void BufferedEngine::SetBackgroundError(const Status& status) {
   {
-    const MutexLock lock(&error_mu_);
-    if (!error_.ok() || status.ok()) return;
-    error_ = Status::ReadOnly({});
-    // of want of memory, too, it tells, if with fewer words
-    (void)NoThrow([&]() LAMELLA_REQUIRES(error_mu_) {
-      error_ = Status::ReadOnly("the store is read-only since an error: " + status.ToString() +
-                                "; mend the cause and call DB::Resume, or reopen the store");
-      return Status::OK();
-    });
-  }
-  {
     const MutexLock lock(&read_set_mu_);  // who waits has looked before it, or is told
-    has_error_.store(true, std::memory_order_release);
+    if (!error_.Set(status)) return;
   }
   flushed_.notify_all();
   delay_changed_.notify_all();
-}
-
-void BufferedEngine::ClearBackgroundError() {
-  const MutexLock lock(&error_mu_);
-  error_ = Status::OK();
-  has_error_.store(false, std::memory_order_release);
 }
 
 }  // namespace lamella

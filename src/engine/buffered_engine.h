@@ -32,6 +32,7 @@
 #include "base/mutex.h"
 #include "base/striped_counter.h"
 #include "engine/engine.h"
+#include "engine/error_latch.h"
 #include "engine/write_path.h"
 #include "log/pm_log.h"
 #include "memtable/memtable.h"
@@ -78,9 +79,9 @@ class BufferedEngine : public Engine, private WriteTarget {
   void AwaitWriteDelayChange(std::chrono::nanoseconds at_most) override;
   Status Flush() override;
   void AddStats(Stats* stats) const override;
-  Status BackgroundError() const override;
+  Status BackgroundError() const override { return error_.Get(); }
   void SetBackgroundError(const Status& status) override;
-  void ClearBackgroundError() override;
+  void ClearBackgroundError() override { error_.Clear(); }
 
  protected:
   /// `record_heights`: log records get links for a skiplist (index-unified logging).
@@ -215,9 +216,7 @@ class BufferedEngine : public Engine, private WriteTarget {
 
   std::atomic<uint32_t> delay_ns_{0};
   std::condition_variable_any delay_changed_;  // with read_set_mu_
-  std::atomic<bool> has_error_{false};
-  mutable Mutex error_mu_;
-  Status error_ LAMELLA_GUARDED_BY(error_mu_);
+  ErrorLatch error_;                           // set with read_set_mu_ held, for who waits with it
   StripedCounter gets_memtable_;
 };
 

@@ -1,5 +1,6 @@
 #include "engine/buffered_engine.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -263,6 +264,45 @@ TEST_F(BufferedEngineTest, KeysOfManyHeadsAreNotLearnedFrom) {
     ASSERT_TRUE(Put(std::to_string(i * 7919 % 90'000) + std::string(30, 'k'), "v").ok());
   ASSERT_TRUE(engine_->FlushOne().ok());
   EXPECT_EQ(engine_->prefixes(), nullptr);
+}
+
+// Beside errors of the background and those who resume, in turns and all at once.
+TEST_F(BufferedEngineTest, AWriteBesideAResumeIsDoneOrRefused) {  // ErrorLatch I1
+  constexpr uint64_t kOfEach = 20'000;
+  constexpr uint64_t kTriesMax = 20'000'000;
+  std::atomic<bool> done{false};
+  const Status error = Status::IOError("a test's");
+  std::thread background([&] {
+    while (!done.load()) engine_->SetBackgroundError(error);
+  });
+  std::thread resumes([&] {
+    while (!done.load()) engine_->ClearBackgroundError();
+  });
+  uint64_t written = 0;
+  uint64_t refused = 0;
+  uint64_t neither = 0;
+  for (uint64_t i = 0; i < kTriesMax && std::min(written, refused) < kOfEach; i++) {
+    const Status s = Put("key", std::to_string(i));
+    const bool is_there = engine_->PublishedSequence() == written + 1;
+    if (s.ok() && is_there) {
+      written++;
+    } else if (s.IsReadOnly() && !is_there) {
+      refused++;
+    } else {
+      neither++;
+    }
+  }
+  done.store(true);
+  background.join();
+  resumes.join();
+  EXPECT_EQ(neither, 0u) << "of " << written << " written and " << refused << " refused";
+  EXPECT_GE(std::min(written, refused), kOfEach);
+  // whichever of them came last
+  const Status s = Put("key", "last");
+  EXPECT_EQ(s.ok(), engine_->PublishedSequence() == written + 1) << s.ToString();
+  engine_->ClearBackgroundError();
+  EXPECT_TRUE(Put("key", "resumed").ok());
+  EXPECT_EQ(Get("key"), "resumed");
 }
 
 TEST_F(BufferedEngineTest, WaitingForRoomIsAStall) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <typeinfo>
 #include <vector>
 
@@ -77,12 +78,16 @@ class MemoryFaults : public ::testing::TestWithParam<Config> {
   static void ExpectOkOrRefused(const Status& s) {
     EXPECT_TRUE(s.ok() || s.IsNotFound() || s.IsIOError()) << s.ToString();
   }
+  static std::string Brief(std::string_view value) {
+    return std::to_string(value.size()) + " times '" + std::string(value.substr(0, 1)) + "'";
+  }
   void ExpectModel() {
     auto it = db_->NewIterator({});
     auto expected = model_.begin();
     for (it->SeekToFirst(); it->Valid() && expected != model_.end(); it->Next(), expected++) {
       ASSERT_EQ(it->key(), expected->first);
-      ASSERT_TRUE(it->value() == expected->second) << it->key();
+      ASSERT_TRUE(it->value() == expected->second)
+          << it->key() << ": " << Brief(it->value()) << ", expected " << Brief(expected->second);
     }
     ASSERT_TRUE(it->status().ok()) << it->status().ToString();
     ASSERT_FALSE(it->Valid()) << it->key();

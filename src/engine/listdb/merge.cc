@@ -201,7 +201,8 @@ Status ListDb::MergeTablesOfNow() {
     if (s.IsNoSpace()) return s;  // the caller's answer, not an error that stays
     if (!s.ok()) {
       SetBackgroundError(s);
-      return BackgroundError();
+      const Status error = BackgroundError();
+      return error.ok() ? s : error;  // resumed already: this call has not done what it was to do
     }
   }
 }

@@ -240,8 +240,8 @@ Status ToyEngine::Edit(State state) {
 }
 
 Status ToyEngine::Write(std::span<const WriteOperation> operations) {
-  if (has_error_.load(std::memory_order_acquire)) return BackgroundError();
-  return write_path_.Write(operations);
+  Status s = error_.Get();
+  return s.ok() ? write_path_.Write(operations) : s;
 }
 
 Status ToyEngine::Provide(const Needs& needs, SpareMemory*, uint64_t* reserved) {
@@ -471,7 +471,8 @@ Status ToyEngine::SpillNow() {
   context_.wake();
   const MutexLock lock(&job_mu_);
   while (spills_done_ < wanted) {
-    if (!error_.ok()) return error_;
+    Status s = error_.Get();
+    if (!s.ok()) return s;
     changed_.wait(job_mu_);
   }
   return Status::OK();
@@ -490,7 +491,7 @@ uint32_t ToyEngine::WriteDelayNs() const {
 void ToyEngine::AwaitWriteDelayChange(std::chrono::nanoseconds at_most) {
   const MutexLock lock(&job_mu_);
   changed_.wait_for(job_mu_, at_most,
-                    [this] { return WriteDelayNs() != kStopWriting || has_error_.load(); });
+                    [this] { return WriteDelayNs() != kStopWriting || error_.is_set(); });
 }
 
 Status ToyEngine::Close() {
@@ -555,24 +556,9 @@ Status ToyEngine::Rebuild(RepairReport* report) {
   return s;
 }
 
-Status ToyEngine::BackgroundError() const {
-  if (!has_error_.load(std::memory_order_acquire)) return Status::OK();
-  const MutexLock lock(&job_mu_);
-  return error_;
-}
-
 void ToyEngine::SetBackgroundError(const Status& status) {
   const MutexLock lock(&job_mu_);
-  if (!error_.ok() || status.ok()) return;
-  error_ = Status::ReadOnly("the store is read-only since an error: " + status.ToString());
-  has_error_.store(true, std::memory_order_release);
-  changed_.notify_all();
-}
-
-void ToyEngine::ClearBackgroundError() {
-  const MutexLock lock(&job_mu_);
-  error_ = Status::OK();
-  has_error_.store(false, std::memory_order_release);
+  if (error_.Set(status)) changed_.notify_all();
 }
 
 const EngineType kToyType = {.kind = kToyKind,

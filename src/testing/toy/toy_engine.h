@@ -25,6 +25,7 @@
 #include "base/mutex.h"
 #include "base/striped_counter.h"
 #include "engine/engine_type.h"
+#include "engine/error_latch.h"
 #include "engine/write_path.h"
 #include "file/table_file_name.h"
 #include "log/pm_log.h"
@@ -100,9 +101,9 @@ class ToyEngine final : public Engine, private WriteTarget {
   std::string Describe() const override;
   Status Check(CheckReport* report) override;
   Status Rebuild(RepairReport* report) override;
-  Status BackgroundError() const override;
+  Status BackgroundError() const override { return error_.Get(); }
   void SetBackgroundError(const Status& status) override;
-  void ClearBackgroundError() override;
+  void ClearBackgroundError() override { error_.Clear(); }
 
  private:
   /// What the catalog keeps.
@@ -176,9 +177,8 @@ class ToyEngine final : public Engine, private WriteTarget {
   uint64_t spills_wanted_ LAMELLA_GUARDED_BY(job_mu_) = 0;
   uint64_t spills_begun_ LAMELLA_GUARDED_BY(job_mu_) = 0;
   uint64_t spills_done_ LAMELLA_GUARDED_BY(job_mu_) = 0;
-  Status error_ LAMELLA_GUARDED_BY(job_mu_);
   mutable std::condition_variable_any changed_;  // with job_mu_
-  std::atomic<bool> has_error_{false};
+  ErrorLatch error_;                             // set with job_mu_ held, for who waits with it
 
   std::atomic<uint64_t> recovered_{0};
   StripedCounter gets_index_;
