@@ -6,7 +6,7 @@
 // W2: nothing that takes as long as a write is large stands between drawing its numbers and
 //     entering its records, but for the entering.
 // W3: from drawing its numbers on nothing fails but the commit: memory and space come before.
-// Threads: any, but for Start and Resume.
+// Threads: any, but for Start.
 #ifndef LAMELLA_ENGINE_WRITE_PATH_H_
 #define LAMELLA_ENGINE_WRITE_PATH_H_
 
