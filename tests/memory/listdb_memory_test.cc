@@ -14,7 +14,13 @@
 namespace lamella {
 namespace {
 
-class ListDbMemory : public ListDbTest, public ::testing::WithParamInterface<bool> {
+struct LogAndMedium {
+  const char* name;
+  bool unified_log;
+  MediumKind medium;
+};
+
+class ListDbMemory : public ListDbTest, public ::testing::WithParamInterface<LogAndMedium> {
  protected:
   static constexpr uint64_t kKeys = 64;
 
@@ -40,7 +46,7 @@ class ListDbMemory : public ListDbTest, public ::testing::WithParamInterface<boo
   void ExpectEachOnce() {
     std::map<uint64_t, uint64_t> places;
     pool_->ForEachChunk([&](const ChunkRef& chunk) {
-      if (!HasRecords(chunk) || (!GetParam() && chunk.kind == ChunkKind::kLog)) return;
+      if (!HasRecords(chunk) || (!GetParam().unified_log && chunk.kind == ChunkKind::kLog)) return;
       ForEachRecord(
           *pool_, chunk, 0,
           [&](const Record* record, PmPtr place) {
@@ -65,6 +71,9 @@ class ListDbMemory : public ListDbTest, public ::testing::WithParamInterface<boo
         Status s;
         done = testing::Refusing(nth, false, [&] { s = job->run(); });
         EXPECT_TRUE(s.ok() || done) << s.ToString();
+        // what it could not do and needs done, it says
+        const Status error = engine_->BackgroundError();
+        EXPECT_TRUE(error.ok()) << job->name << ": " << error.ToString();
       } else {
         const Status s = job->run();
         EXPECT_TRUE(s.ok()) << job->name << ": " << s.ToString();
@@ -85,7 +94,8 @@ class ListDbMemory : public ListDbTest, public ::testing::WithParamInterface<boo
 // Whatever a job was refused, a table is read until all that its merge does is done: nobody moves
 // what it still leads to.
 TEST_P(ListDbMemory, AJobIsDoneOrLeavesWhatWasThere) {
-  db_options_.listdb.unified_log = GetParam();
+  db_options_.listdb.unified_log = GetParam().unified_log;
+  options_.medium = GetParam().medium;
   db_options_.listdb.checkpoint_group_tables = 1;
   db_options_.memtable_bytes = 512 << 10;  // a table whose merge makes gc due
   db_options_.space_target = 1.1;
@@ -101,15 +111,22 @@ TEST_P(ListDbMemory, AJobIsDoneOrLeavesWhatWasThere) {
       }
       if (HasFatalFailure()) return;
     }
+    engine_.reset();
+    Close();
+    if (GetParam().medium == MediumKind::kPage) PretendPowerCut();
+    Crash();
+    ExpectModel();
+    if (HasFatalFailure()) return;
   }
   EXPECT_GT(round, 100u) << "little was refused";
-  ExpectModel();
-  Crash();
-  ExpectModel();
 }
 
-INSTANTIATE_TEST_SUITE_P(Logs, ListDbMemory, ::testing::Bool(),
-                         [](const auto& log) { return log.param ? "unified" : "plain"; });
+INSTANTIATE_TEST_SUITE_P(Logs, ListDbMemory,
+                         ::testing::Values(LogAndMedium{"unified", true, MediumKind::kCacheLine},
+                                           LogAndMedium{"plain", false, MediumKind::kCacheLine},
+                                           LogAndMedium{"unifiedPages", true, MediumKind::kPage},
+                                           LogAndMedium{"plainPages", false, MediumKind::kPage}),
+                         [](const auto& config) { return config.param.name; });
 
 }  // namespace
 }  // namespace lamella

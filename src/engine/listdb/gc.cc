@@ -93,7 +93,7 @@ Status ListDb::MarkDropped() {
   dropped_puts_.clear();
   Status s;
   if (!dropped_deletes_.empty()) {
-    if (LosesUnsynced()) s = SyncAll();
+    if (LosesUnsynced()) s = pool_->Sync();
     if (s.ok()) {
       for (const PmPtr place : dropped_deletes_)
         pool_->At<Record>(place)->MarkObsolete(&gc_persister_);
@@ -233,7 +233,7 @@ Status ListDb::Relocate(std::span<const Victim> live) {
       lookup_cache_.Replace(Hash64(pool_->At<Record>(to)->key()), from, to);
   }
   // the copies, before the originals are marked
-  if (!moves.empty() && LosesUnsynced()) s = SyncAll();
+  if (!moves.empty() && LosesUnsynced()) s = pool_->Sync();
   if (!s.ok()) return s;
   // Their chunks may stay for a while, and be read by a rebuilding.
   for (const auto& [from, to] : moves) pool_->At<Record>(from)->MarkObsolete(&gc_persister_);

@@ -84,20 +84,16 @@ std::shared_ptr<const ListDbTables> ListDb::CurrentTables() const {
   return std::static_pointer_cast<const ListDbTables>(CurrentReadSet()->tables);
 }
 
+// A rebuilding takes a missing number for the end of what survived, but for those up to the one
+// that is noted here: without the note nothing that was written may go.
 Status ListDb::SyncAll() {
   const uint64_t sequence = PublishedSequence();
   Status s = pool_->Sync();
-  if (!s.ok()) return s;
-  NoteSynced(sequence);
-  return pool_->Sync();  // the edit itself
-}
-
-void ListDb::NoteSynced(uint64_t sequence) {
-  if (!LosesUnsynced()) return;
-  Status s = Edit(ListDbEdit::kSynced, [&](ListDbState* state) {
+  if (!s.ok() || !LosesUnsynced()) return s;
+  s = Edit(ListDbEdit::kSynced, [&](ListDbState* state) {
     state->synced_sequence = std::max(state->synced_sequence, sequence);
   });
-  if (!s.ok()) SetBackgroundError(s);
+  return s.ok() ? pool_->Sync() : s;  // the edit itself
 }
 
 // The lookup cache is asked for the tables of a ReadSet that was taken before: it never holds an

@@ -13,8 +13,8 @@
 //     its table apart from L1 or stands on a version that was unlinked after it: walking
 //     backwards, it would miss the delete and show what it deleted.
 // I5: a chunk is freed when every record in it is unlinked (or was never linked), durably, and, on
-//     page media, synced; and no table of now leads to one: a merge may have ended for the catalog
-//     and fail after that.
+//     page media, synced, with its number noted as such (SyncAll); and no table of now leads to
+//     one: a merge may have ended for the catalog and fail after that.
 // I6: L1 is changed by one job or CompactRange at a time (l1_busy_).
 // Threads: as Engine says.
 #ifndef LAMELLA_ENGINE_LISTDB_LISTDB_H_
@@ -232,9 +232,9 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
     return s;
   }
   bool LosesUnsynced() const { return pool_->gate()->medium() == MediumKind::kPage; }
-  /// Page media: makes everything written so far survive a power cut.
+  /// Makes everything written so far survive a power cut. Page media: and notes up to where that
+  /// is; Pool::Sync alone does not, and needs no memory.
   Status SyncAll();
-  void NoteSynced(uint64_t sequence);
 
   const ListDbOptions options_;
   const uint64_t tables_bytes_max_;  // DRAM for MemTables and the trees of L0
