@@ -54,15 +54,14 @@ void WritePath::CheckAllPublished() const {
   LAMELLA_CHECK(sequencer_.published() == sequencer_.last_drawn());  // Sequencer's I3
 }
 
-// Copying a large value takes longer than everything else of a write together: it is done without
-// the lock that other writes of the shard wait for. Records below kRecordBytesMin are copied in
-// less time than entering them takes.
+// Copying so much takes longer than the locks and the line's padding that a shard for large writes
+// costs: it is done without the lock that other writes of the shard wait for.
 bool WritePath::IsLarge(std::span<const WriteOperation> operations) {
-  constexpr uint64_t kWriteBytesMin = 4096;
-  constexpr uint64_t kRecordBytesMin = 1024;
+  constexpr uint64_t kLargeBytesMin = 4096;
   uint64_t bytes = 0;
-  for (const WriteOperation& op : operations) bytes += op.key.size() + op.value.size();
-  return bytes >= std::max(kWriteBytesMin, kRecordBytesMin * operations.size());
+  for (const WriteOperation& op : operations)
+    bytes += sizeof(RecordHeader) + op.key.size() + op.value.size();
+  return bytes >= kLargeBytesMin;
 }
 
 Status WritePath::Write(std::span<const WriteOperation> operations) {
@@ -139,22 +138,14 @@ Status WritePath::WriteToShard(std::span<const WriteOperation> operations, bool 
   if (large) lock.unlock();
   if (!s.ok()) return s;
   LogWriter& writer = *shard->writer;
-  // Entering many small records takes longer than copying them: they are copied once, headers and
-  // all.
-  const bool stages = large || records.bytes_sum <= writer.staged_bytes_max();
-  for (uint32_t i = 0; stages && i < count; i++)
+  for (uint32_t i = 0; i < count; i++)
     records.staged(i) = writer.Stage(InputOf(operations, i, 0, records.height(i), 0));
   if (large) lock = std::unique_lock(shard->mu);
   const uint64_t published = sequencer_.published();
   const uint64_t first = sequencer_.Draw(count);
   for (uint32_t i = 0; i < count; i++) {
-    const RecordInput input = InputOf(operations, i, first, records.height(i), published);
-    if (stages) {
-      writer.Complete(records.staged(i), input);
-      records.location(i) = records.staged(i).location;
-    } else {
-      records.location(i) = writer.Append(input);
-    }
+    writer.Complete(records.staged(i), InputOf(operations, i, first, records.height(i), published));
+    records.location(i) = records.staged(i).location;
   }
   s = writer.Commit();  // the one fence
   if (s.ok()) [[likely]] {

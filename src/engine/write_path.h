@@ -3,8 +3,8 @@
 // sequence numbers, commits them with one fence, has them entered, and publishes the numbers in
 // order. Where a record lies it never asks.
 // W1: a record is entered only when it is durable, under its shard's lock.
-// W2: nothing that takes as long as a write is large stands between drawing its numbers and
-//     entering its records, but for the entering.
+// W2: no key and no value is copied between drawing a write's numbers and entering its records: who
+//     waits for those numbers waits for headers, the fence and the entering.
 // W3: from drawing its numbers on nothing fails but the commit: memory and space come before.
 // Threads: any, but for Start.
 #ifndef LAMELLA_ENGINE_WRITE_PATH_H_

@@ -1,11 +1,13 @@
 #include "engine/write_path.h"
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -59,13 +61,14 @@ class HeapWriter final : public LogWriter {
     claimed_ += bytes;
     return Status::OK();
   }
-  Location Append(const RecordInput& input) override { return {Add(input)}; }
-  StagedWrite Stage(const RecordInput& input) override { return {{Add(input)}, 17}; }
+  StagedWrite Stage(const RecordInput& input) override {
+    if (on_stage_) on_stage_();
+    return {{Add(input)}, 17};
+  }
   void Complete(const StagedWrite& staged, const RecordInput& input) override {
     EXPECT_EQ(staged.token, 17u);
     records_->Change(staged.location.word, [&](auto* entry) { entry->tag = input.tag; });
   }
-  uint64_t staged_bytes_max() const override { return 1000; }
   Status Commit() override {
     if (commits_to_failure_ != 0 && --commits_to_failure_ == 0) {
       pending_.clear();
@@ -81,6 +84,7 @@ class HeapWriter final : public LogWriter {
 
   void MakeRoom(uint64_t bytes) { left_ += bytes; }
   void FailCommit(uint32_t nth) { commits_to_failure_ = nth; }
+  void OnStage(std::function<void()> on_stage) { on_stage_ = std::move(on_stage); }
 
  private:
   uint64_t Add(const RecordInput& input) {
@@ -93,6 +97,7 @@ class HeapWriter final : public LogWriter {
   uint64_t left_;
   uint64_t claimed_ = 0;
   uint32_t commits_to_failure_ = 0;
+  std::function<void()> on_stage_;
   std::vector<uint64_t> pending_;
 };
 
@@ -176,7 +181,7 @@ TEST_F(WritePathTest, RecordsOfAnyLogAreEnteredOnceDurable) {
       {{RecordKind::kPut, "a", "1"}, {RecordKind::kDelete, "one", ""}},
       {{RecordKind::kPut, "large", large}, {RecordKind::kPut, "b", "2"}}};
   for (const auto& batch : batches) EXPECT_TRUE(path_.Write(batch).ok());
-  std::vector<WriteOperation> many(200, {RecordKind::kPut, "key", "value"});  // beyond staging
+  std::vector<WriteOperation> many(200, {RecordKind::kPut, "key", "value"});
   EXPECT_TRUE(path_.Write(many).ok());
   EXPECT_EQ(path_.published(), 305u);
   EXPECT_EQ(index_.size(), 205u);
@@ -227,6 +232,28 @@ TEST_F(WritePathTest, TheTargetIsAskedUnderTheLockOfAShard) {
     locked_ = 0;
     EXPECT_TRUE(Put("key", std::string(bytes, 'x')).ok());
     EXPECT_EQ(locked_, 1u) << bytes;
+  }
+}
+
+// W2. One that had drawn its numbers by then would hold the other up for ever.
+TEST_F(WritePathTest, OthersWriteWhileALargeWriteIsStaged) {
+  Start();
+  const std::string value(5000, 'x');
+  const std::vector<WriteOperation> large[] = {
+      {{RecordKind::kPut, "value", value}},
+      std::vector<WriteOperation>(200, {RecordKind::kPut, "key", "many of them"})};
+  for (const auto& operations : large) {
+    const uint64_t before = path_.published();
+    bool wrote = false;
+    const auto write_other = [&] {
+      if (std::exchange(wrote, true)) return;
+      std::thread([&] { EXPECT_TRUE(Put("other", "1").ok()); }).join();
+    };
+    for (HeapWriter* writer : writers_) writer->OnStage(write_other);
+    EXPECT_TRUE(path_.Write(operations).ok());
+    EXPECT_TRUE(wrote);
+    EXPECT_EQ(records_.At(index_.at(before + 1)).key, "other");
+    EXPECT_EQ(path_.published(), before + 1 + operations.size());
   }
 }
 

@@ -38,7 +38,7 @@ struct RecordInput {
   uint64_t published = 0;  // every number up to this is
 };
 
-/// A record that was taken over but for its header.
+/// A record that was taken over but for what Complete adds.
 struct StagedWrite {
   Location location;
   uint64_t token = 0;  // the writer's
@@ -54,15 +54,11 @@ class LogWriter {
   /// Makes room for records of these sizes, so that nothing up to Commit fails for want of it.
   /// NoSpace, IOError: nothing is taken that is not kept for later.
   virtual Status Prepare(const uint64_t* record_bytes, size_t count, Claimant claimant) = 0;
-  /// Takes over one record after the last. REQUIRES: prepared.
-  virtual Location Append(const RecordInput& input) = 0;
-  /// The same in two steps, of which the first needs no tag, and the second costs the same for
-  /// records of every size. REQUIRES: prepared; every staged record is completed, with the same
-  /// input but for tag and published, before Commit.
+  /// Takes over one record after the last, in two steps, of which the first needs no tag, and the
+  /// second costs the same for records of every size. REQUIRES: prepared; every staged record is
+  /// completed, with the same input but for tag and published, before Commit.
   virtual StagedWrite Stage(const RecordInput& input) = 0;
   virtual void Complete(const StagedWrite& staged, const RecordInput& input) = 0;
-  /// So much may be staged at once at no cost over Append.
-  virtual uint64_t staged_bytes_max() const = 0;
   /// Makes everything taken over durable. IOError: none of it since the last Commit may be counted
   /// on, and nothing more is taken over.
   virtual Status Commit() = 0;

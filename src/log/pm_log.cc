@@ -23,7 +23,6 @@ class ChunkWriter final : public LogWriter {
     return count == 1 ? appender_.Prepare(*record_bytes, claimant)
                       : appender_.Prepare(record_bytes, count, claimant);
   }
-  Location Append(const RecordInput& input) override { return {appender_.Append(input).word}; }
   StagedWrite Stage(const RecordInput& input) override {
     const StagedRecord staged = appender_.Stage(input);
     return {{staged.place.word}, uint64_t{staged.epoch} << 32 | staged.body_checksum};
@@ -34,7 +33,6 @@ class ChunkWriter final : public LogWriter {
                         .body_checksum = static_cast<uint32_t>(staged.token)},
                        input);
   }
-  uint64_t staged_bytes_max() const override { return RecordAppender::kStagedBytesMax; }
   Status Commit() override {
     appender_.Commit();
     return Status::OK();

@@ -592,7 +592,9 @@ TEST_F(PmLogTest, WhatShardsWriteConcurrentlyIsReadBackInOrder) {
         const uint64_t bytes = RecordBytes(0, 8, 0);
         if (!shard.writer->Prepare(&bytes, 1, Claimant::kWriter).ok()) return;
         const uint64_t n = next.fetch_add(1);
-        shard.writer->Append({.tag = MakeTag(n, RecordKind::kPut), .key = "12345678", .value = {}});
+        const RecordInput input{
+            .tag = MakeTag(n, RecordKind::kPut), .key = "12345678", .value = {}};
+        shard.writer->Complete(shard.writer->Stage(input), input);
         EXPECT_TRUE(shard.writer->Commit().ok());
       }
     });

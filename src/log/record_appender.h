@@ -40,9 +40,6 @@ struct StagedRecord {
 
 class RecordAppender {
  public:
-  static constexpr size_t kStageBytes = 8192;
-  static constexpr size_t kStagedBytesMax = kStageBytes - kLineBytes;
-
   /// `next_ordinal`: above that of every chunk the owner has.
   RecordAppender(Pool* pool, uint32_t part, ChunkKind kind, uint32_t owner, uint64_t next_ordinal,
                  WriteCause cause);
@@ -60,7 +57,7 @@ class RecordAppender {
   PmPtr Append(const RecordInput& input);
   /// The same in two steps: Stage writes all but the header, whatever the tag is; Complete, at a
   /// cost that does not depend on the record's size, the header. A record that is never completed
-  /// is none. What is staged at once beyond kStagedBytesMax is written to the medium without
+  /// is none. What is staged at once beyond kStageBytes is written to the medium without
   /// headers, and those then go there by themselves.
   /// REQUIRES: prepared; every staged record is completed, with the same input but for the tag,
   /// before Commit.
@@ -81,6 +78,8 @@ class RecordAppender {
   void CloseChunk();
 
  private:
+  static constexpr size_t kStageBytes = 8192;
+
   static RecordHeader HeaderOf(const RecordInput& input);
   PmPtr OpenPlace(uint64_t bytes);
   void OpenNext();
