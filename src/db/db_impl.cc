@@ -55,7 +55,7 @@ class Standing {
   ~Standing() {
     core_->iterators_open.fetch_sub(1, std::memory_order_relaxed);
     core_->snapshots.Release(sequence_);
-    core_->pool->holders()->UnpinLast(pin_.Release());  // it may take the core along
+    core_->pool->holders()->Unpin(pin_.Release());  // it may take the core along
   }
   Standing(const Standing&) = delete;
   Standing& operator=(const Standing&) = delete;
@@ -223,7 +223,7 @@ Status DbImpl::Get(const ReadOptions& options, std::string_view key, PinnedValue
       value->Pin(
           lookup.value,
           [](void* holders, unsigned long long token) {
-            static_cast<EpochDomain*>(holders)->UnpinLast(token);
+            static_cast<EpochDomain*>(holders)->Unpin(token);
           },
           pool_->holders(), hold.Release());
     }

@@ -124,12 +124,7 @@ void Executor::QueueDue() {
     LaterLooks::node_type look = later_.extract(later_.begin());
     const auto [client, job_class] = look.mapped();
     client->later_looks_.push_back(std::move(look));
-    auto& line = client->lines_[IndexOf(job_class)];
-    if (line.held) {
-      line.held = false;
-    } else {
-      client->timed_ = false;
-    }
+    client->lines_[IndexOf(job_class)].held = false;
     Queue(client, job_class);
   }
 }
@@ -186,8 +181,6 @@ void Executor::Loop(JobClass job_class) {
 void Executor::TakeTurn(Client* client, JobClass job_class) {
   constexpr int kNoSpaceRetriesMax = 2000;
   constexpr std::chrono::milliseconds kNoSpaceDelay{1};
-  constexpr std::chrono::milliseconds kReadersDelay{10};
-  constexpr uint32_t kDoublingsMax = 7;  // of that delay: to 1.28 s
   auto& line = client->lines_[IndexOf(job_class)];
   line.turn.splice(line.turn.end(), ready_[IndexOf(job_class)], ready_[IndexOf(job_class)].begin());
   client->looking_++;
@@ -207,7 +200,6 @@ void Executor::TakeTurn(Client* client, JobClass job_class) {
   }
   client->looking_--;
   if (client->joined_ && look.found) {
-    client->vain_waits_ = 0;
     if (no_space && !given_up) {
       if (line.queued()) {  // by a Wake while it ran; the pool is as full as it was
         auto& ready = ready_[IndexOf(job_class)];
@@ -220,13 +212,6 @@ void Executor::TakeTurn(Client* client, JobClass job_class) {
     }
     Queue(client, JobClass::kUrgent);  // what the job did may be the beginning of another
     Queue(client, JobClass::kNormal);
-  } else if (client->joined_ && job_class == JobClass::kNormal && !look.waits) {
-    client->vain_waits_ = 0;
-  } else if (client->joined_ && look.waits && !client->timed_) {
-    client->timed_ = true;
-    QueueLater(client, job_class,
-               kReadersDelay * (1 << std::min(client->vain_waits_, kDoublingsMax)));
-    client->vain_waits_++;
   }
   if (!client->joined_ || IsIdle(*client)) idle_.notify_all();
 }

@@ -4,8 +4,8 @@
 // I1: a store that was queued is looked at later: between the look and whatever queued it nothing
 //     is lost.
 // I2: after Leave has returned no thread touches the store.
-// A thread without work sleeps; the only clock is that of stores to be looked at later, and the
-// urgent thread keeps it.
+// A thread without work sleeps; the only clock is that of stores whose job found no space, to be
+// looked at later, and the urgent thread keeps it.
 // Threads: Start once; the others from any.
 #ifndef LAMELLA_DB_EXECUTOR_H_
 #define LAMELLA_DB_EXECUTOR_H_
@@ -35,8 +35,8 @@ class Executor {
   using Clock = std::chrono::steady_clock;
   using LaterLook = std::pair<Client*, JobClass>;
   using LaterLooks = std::multimap<Clock::time_point, LaterLook>;
-  // of a client, at most: one for each held line, one timed
-  static constexpr size_t kLaterLooks = 3;
+  // of a client, at most: one for each held line
+  static constexpr size_t kLaterLooks = 2;
 
  public:
   /// A store whose jobs the threads run.
@@ -46,12 +46,10 @@ class Executor {
     Client(const Client&) = delete;
     Client& operator=(const Client&) = delete;
 
-    /// Runs one job of the class if there is one. `waits`: something waits for readers, who tell
-    /// nobody when they leave.
+    /// Runs one job of the class if there is one.
     struct Look {
       bool found = false;
       Status status;  // of the job
-      bool waits = false;
     };
     virtual Look LookForJob(JobClass job_class) = 0;
     /// A job failed for good.
@@ -71,10 +69,7 @@ class Executor {
     };
     std::array<Line, 2> lines_;
     uint32_t looking_ = 0;  // guarded by mu_; threads that look for a job or run one
-    // guarded by mu_; looks in a row that found no job and nothing changed
-    uint32_t vain_waits_ = 0;
-    bool joined_ = false;  // guarded by mu_
-    bool timed_ = false;   // guarded by mu_; a look at what waits for readers is due later
+    bool joined_ = false;   // guarded by mu_
     // guarded by mu_; those that are not in later_
     std::vector<LaterLooks::node_type> later_looks_;
   };

@@ -30,7 +30,6 @@ class FakeStore final : public Executor::Client {
   Look LookForJob(JobClass job_class) override {
     looks.fetch_add(1);
     Look look;
-    look.waits = job_class == JobClass::kNormal && readers.load() > 0;
     std::atomic<int>& left = left_[static_cast<size_t>(job_class)];
     int n = left.load();
     while (n > 0 && !left.compare_exchange_weak(n, n - 1)) {
@@ -55,7 +54,7 @@ class FakeStore final : public Executor::Client {
   }
 
   std::function<Status()> run;  // set before the first Offer
-  std::atomic<int> looks{0}, running{0}, running_max{0}, done{0}, errors{0}, readers{0};
+  std::atomic<int> looks{0}, running{0}, running_max{0}, done{0}, errors{0};
 
  private:
   Executor* const executor_;
@@ -142,20 +141,6 @@ TEST_F(ExecutorTest, WithoutWorkNobodyLooks) {
   }
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   for (auto& store : stores) EXPECT_EQ(store->looks, 0);
-}
-
-TEST_F(ExecutorTest, WhatWaitsForReadersIsLookedAtNowAndThen) {
-  Start(2);
-  FakeStore store(&executor_);
-  store.readers = 1;
-  EXPECT_TRUE(store.WaitForIdle());
-  while (store.looks < 5) std::this_thread::yield();
-  store.readers = 0;
-  EXPECT_TRUE(store.WaitForIdle());
-  std::this_thread::sleep_for(std::chrono::milliseconds(30));
-  const int looks = store.looks;
-  std::this_thread::sleep_for(std::chrono::milliseconds(400));
-  EXPECT_LE(store.looks, looks + 1) << "one may have been under way";
 }
 
 TEST_F(ExecutorTest, NoSpaceIsTriedAgainAndTakesNoThread) {

@@ -11,6 +11,9 @@ void Scheduler::Start(Engine* engine, Pool* pool, Executor* executor) {
   inline_.store(executor == nullptr);
   if (executor == nullptr) return;
   executor->Join(this);
+  // What waits for readers is looked at once they leave. The threads do not preempt whom they tell.
+  for (EpochDomain* const pins : {pool->readers(), pool->holders()})
+    pins->OnUnpinned([this, executor] { executor->LookOn(this, JobClass::kNormal); });
   executor->Wake(this);
 }
 
@@ -46,11 +49,6 @@ Status Scheduler::RunAll() {
   }
 }
 
-// How much still waits for readers.
-size_t Scheduler::CollectDeferred() {
-  return pool_->CollectDeferred() + pool_->readers()->Collect() + pool_->holders()->Collect();
-}
-
 std::optional<Job> Scheduler::Pick(JobClass job_class) {
   if (!engine_->BackgroundError().ok()) return std::nullopt;
   return engine_->PickJob(job_class);
@@ -60,7 +58,7 @@ Executor::Client::Look Scheduler::LookForJob(JobClass job_class) {
   Look look;
   look.status = NoThrow([&] {
     // Before the look: what becomes free or settled may be the beginning of a job.
-    if (job_class == JobClass::kNormal) look.waits = CollectDeferred() > 0;
+    if (job_class == JobClass::kNormal) pool_->CollectDeferred();
     const auto job = Pick(job_class);
     if (!job) return Status::OK();
     look.found = true;
@@ -82,14 +80,17 @@ Status Scheduler::WaitForIdle() {
     Executor* const executor = executor_.load();
     if (executor == nullptr || !executor->WaitForIdle(this))
       return Status::Aborted("the store is closing");
-    CollectDeferred();
+    pool_->CollectDeferred();
   }
   return engine_->BackgroundError();
 }
 
 void Scheduler::Stop() {
   inline_.store(false);
-  if (Executor* executor = executor_.load()) executor->Leave(this);
+  Executor* const executor = executor_.load();
+  if (executor == nullptr) return;
+  for (EpochDomain* const pins : {pool_->readers(), pool_->holders()}) pins->OnUnpinned(nullptr);
+  executor->Leave(this);
   executor_.store(nullptr);
 }
 

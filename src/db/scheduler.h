@@ -37,7 +37,6 @@ class Scheduler final : private Executor::Client {
   void OnError(const Status& status) override;
   static Status RunJob(const Job& job);
   std::optional<Job> Pick(JobClass job_class);
-  size_t CollectDeferred();
   void RunInline();
   Status RunAll();
 

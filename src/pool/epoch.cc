@@ -46,8 +46,11 @@ uint64_t EpochDomain::Pin() {
       continue;
     slot_hint = slot;
     const uint64_t now = epoch_.load(std::memory_order_seq_cst);
-    // what was retired in between need not wait for us
-    if (now != e) word.store(now, std::memory_order_release);
+    // What was retired in between need not wait for us; it does where somebody marked the slot.
+    uint64_t mine = e;
+    if (now != e) {
+      word.compare_exchange_strong(mine, now, std::memory_order_release, std::memory_order_relaxed);
+    }
     return slot;
   }
   return PinOverflow();
@@ -63,18 +66,37 @@ uint64_t EpochDomain::PinOverflow() {
 }
 
 void EpochDomain::Unpin(uint64_t token) {
-  if (token < kSlotCount) {
+  if (token < kSlotCount) [[likely]] {
+    std::atomic<uint64_t>& word = slots_[token].epoch;
+    uint64_t e = word.load(std::memory_order_relaxed);
     // release: what the reader read is read before whoever sees the slot free reuses it; pairs with
     // OldestPinned.
-    slots_[token].epoch.store(0, std::memory_order_release);
-    return;
+    if ((e & kMarks) == 0 && word.compare_exchange_strong(e, 0, std::memory_order_release,
+                                                          std::memory_order_relaxed)) [[likely]]
+      return;
   }
-  (void)TakeOverflow(token);
+  UnpinMarked(token);
 }
 
-// The epoch of a pin that found no slot, which goes.
-uint64_t EpochDomain::TakeOverflow(uint64_t token) {
-  MutexLock lock(&mu_);
+// Or one that found no slot. Under the lock (I2): whoever found no pin left and means to destroy
+// the domain takes it first.
+void EpochDomain::UnpinMarked(uint64_t token) {
+  uint64_t epoch;
+  {
+    MutexLock lock(&mu_);
+    epoch = TakeMarked(token);
+    if ((epoch & kWatched) != 0) {
+      unpinned_.notify_all();
+      if (listener_) listener_();
+    }
+  }
+  if ((epoch & kAwaited) != 0) Left();
+}
+
+// The pin goes; what stood in it.
+uint64_t EpochDomain::TakeMarked(uint64_t token) {
+  // acq_rel: as in Unpin, and pairs with WhenUnpinned.
+  if (token < kSlotCount) return slots_[token].epoch.exchange(0, std::memory_order_acq_rel);
   const auto at = std::find_if(overflow_.begin(), overflow_.end(),
                                [token](const auto& pin) { return pin.first == token; });
   LAMELLA_CHECK(at != overflow_.end());
@@ -93,21 +115,20 @@ size_t EpochDomain::pinned() const {
 
 // Each pin is marked or let go, by one read-modify-write of its slot against another: who lets go
 // of a marked one, and nobody else, counts it. Until that, the count keeps the domain alive for its
-// thread.
+// thread. For one that was let go before and still tells who waits, mu_ does.
 void EpochDomain::WhenUnpinned(std::function<void()> last) {
   last_ = std::move(last);
   awaited_.store(1, std::memory_order_relaxed);  // the marks below publish it
   for (Slot& slot : slots_) {
-    // acquire pairs with UnpinLast: what the holder of a pin that is gone by now read is read
-    // before `last` runs.
+    // acquire pairs with Unpin: what the holder of a pin that is gone by now read is read before
+    // `last` runs.
     uint64_t e = slot.epoch.load(std::memory_order_acquire);
-    if (e == 0) continue;
     awaited_.fetch_add(1, std::memory_order_relaxed);
     // acq_rel: and who finds the mark sees last_ and the count.
-    if (!slot.epoch.compare_exchange_strong(e, e | kAwaited, std::memory_order_acq_rel,
-                                            std::memory_order_acquire)) {
-      awaited_.fetch_sub(1, std::memory_order_relaxed);  // let go meanwhile
+    while (e != 0 && !slot.epoch.compare_exchange_weak(e, e | kAwaited, std::memory_order_acq_rel,
+                                                       std::memory_order_acquire)) {
     }
+    if (e == 0) awaited_.fetch_sub(1, std::memory_order_relaxed);  // free, or let go meanwhile
   }
   {
     MutexLock lock(&mu_);
@@ -117,14 +138,6 @@ void EpochDomain::WhenUnpinned(std::function<void()> last) {
     }
   }
   Left();
-}
-
-void EpochDomain::UnpinLast(uint64_t token) {
-  // acq_rel: as in Unpin, and pairs with WhenUnpinned.
-  const uint64_t epoch = token < kSlotCount
-                             ? slots_[token].epoch.exchange(0, std::memory_order_acq_rel)
-                             : TakeOverflow(token);
-  if ((epoch & kAwaited) != 0) Left();
 }
 
 // acq_rel: what every other pin's holder read is read before `last` runs.
@@ -143,32 +156,68 @@ void EpochDomain::Retire(Retirement retirement) noexcept {
 uint64_t EpochDomain::OldestPinned() const {
   uint64_t oldest = std::numeric_limits<uint64_t>::max();
   for (const Slot& slot : slots_) {
-    const uint64_t e = slot.epoch.load(std::memory_order_seq_cst) & ~kAwaited;
+    const uint64_t e = slot.epoch.load(std::memory_order_seq_cst) & ~kMarks;
     if (e != 0) oldest = std::min(oldest, e);
   }
-  for (const auto& [token, e] : overflow_) oldest = std::min(oldest, e & ~kAwaited);
+  for (const auto& [token, e] : overflow_) oldest = std::min(oldest, e & ~kMarks);
   return oldest;
 }
 
+// Marks a pin that holds back the first of what is retired. False: there is none.
+bool EpochDomain::MarkHolder() {
+  const uint64_t first = retired_.front().first;
+  for (Slot& slot : slots_) {
+    uint64_t e = slot.epoch.load(std::memory_order_seq_cst);
+    while (e != 0 && (e & ~kMarks) <= first) {
+      if ((e & kWatched) != 0 || slot.epoch.compare_exchange_weak(e, e | kWatched)) return true;
+    }
+  }
+  for (auto& pin : overflow_) {
+    if ((pin.second & ~kMarks) > first) continue;
+    pin.second |= kWatched;
+    return true;
+  }
+  return false;
+}
+
 size_t EpochDomain::Collect() {
-  std::list<std::pair<uint64_t, std::function<void()>>> due;
-  {
+  for (;;) {
+    std::list<std::pair<uint64_t, std::function<void()>>> due;
+    {
+      MutexLock lock(&mu_);
+      if (retired_.empty()) return 0;
+      const uint64_t oldest = OldestPinned();
+      auto end = retired_.begin();
+      while (end != retired_.end() && end->first < oldest) end++;
+      due.splice(due.end(), retired_, retired_.begin(), end);
+    }
+    try {
+      for (; !due.empty(); due.pop_front()) due.front().second();
+    } catch (...) {
+      MutexLock lock(&mu_);
+      retired_.splice(retired_.begin(), due);
+      throw;
+    }
     MutexLock lock(&mu_);
-    if (retired_.empty()) return 0;
-    const uint64_t oldest = OldestPinned();
-    auto end = retired_.begin();
-    while (end != retired_.end() && end->first < oldest) end++;
-    due.splice(due.end(), retired_, retired_.begin(), end);
+    if (retired_.empty() || MarkHolder()) return retired_.size();  // keeps I2
   }
-  try {
-    for (; !due.empty(); due.pop_front()) due.front().second();
-  } catch (...) {
+}
+
+bool EpochDomain::AwaitRetired(std::chrono::nanoseconds at_most) {
+  const auto deadline = std::chrono::steady_clock::now() + at_most;
+  const uint64_t next = epoch_.load(std::memory_order_seq_cst);
+  for (;;) {
+    Collect();
     MutexLock lock(&mu_);
-    retired_.splice(retired_.begin(), due);
-    throw;
+    if (retired_.empty() || retired_.front().first >= next) return true;
+    if (MarkHolder() && unpinned_.wait_until(mu_, deadline) == std::cv_status::timeout)
+      return false;
   }
+}
+
+void EpochDomain::OnUnpinned(std::function<void()> listener) {
   MutexLock lock(&mu_);
-  return retired_.size();
+  listener_ = std::move(listener);
 }
 
 }  // namespace lamella

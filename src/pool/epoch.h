@@ -2,12 +2,17 @@
 // reclamation). A reader pins; a writer first makes the thing unreachable, then retires it; the
 // retired callback runs once every pin taken before the retirement is gone.
 // I1: a callback runs only after every Pin that was live when it was retired is released.
+// I2: while Collect has left something, a pin that holds back the first of it is marked; who lets
+//     go of a marked pin tells those who wait (AwaitRetired, OnUnpinned), and touches the domain last
+//     under mu_.
 // Threads: all calls from any. Callbacks run in the thread that calls Collect (or ~EpochDomain),
 // outside all locks.
 #ifndef LAMELLA_POOL_EPOCH_H_
 #define LAMELLA_POOL_EPOCH_H_
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <list>
@@ -30,15 +35,14 @@ class EpochDomain {
 
   /// Takes a pin; a few nanoseconds. The token goes to Unpin, from any thread. Pins nest.
   uint64_t Pin();
+  /// Lets go of it; a few nanoseconds, but for a marked one (I2).
   void Unpin(uint64_t token);
   /// The pins that are live.
   size_t pinned() const;
   /// Runs `last` once every pin that is live now was let go, in the thread that lets go of the last
   /// one; at once where there is none. `last` may destroy the domain. REQUIRES: called once, and no
-  /// Pin begins any more; the pins are let go by UnpinLast.
+  /// Pin begins any more.
   void WhenUnpinned(std::function<void()> last);
-  /// Unpin for pins that may outlive whoever handed them out. A few nanoseconds more.
-  void UnpinLast(uint64_t token);
 
   /// What is to be retired. Made before the thing is made unreachable: making it needs memory, and
   /// so may throw.
@@ -59,18 +63,29 @@ class EpochDomain {
   /// Runs what may run. Returns how many callbacks are still deferred: one that throws, and those
   /// after it, among them.
   size_t Collect();
+  /// Returns once all that was retired by now runs or has run, which it sees to; or after at_most.
+  /// False: the time is up. REQUIRES: the caller has no pin.
+  bool AwaitRetired(std::chrono::nanoseconds at_most);
+  /// Has `listener` called when something that Collect left may be due, in the thread that lets go
+  /// of the pin: under mu_, so it must be short, not throw, and not call the domain. Null: nobody,
+  /// from the return on.
+  void OnUnpinned(std::function<void()> listener);
 
  private:
   struct alignas(64) Slot {
     std::atomic<uint64_t> epoch{0};  // 0: free
   };
   uint64_t PinOverflow();
-  uint64_t TakeOverflow(uint64_t token);
+  void UnpinMarked(uint64_t token);
+  uint64_t TakeMarked(uint64_t token) LAMELLA_REQUIRES(mu_);
   void Left();
   uint64_t OldestPinned() const LAMELLA_REQUIRES(mu_);
+  bool MarkHolder() LAMELLA_REQUIRES(mu_);
 
-  // in a pin's epoch: WhenUnpinned waits for it
+  // Marks in a pin's epoch: WhenUnpinned waits for it; it is to be told (I2).
   static constexpr uint64_t kAwaited = uint64_t{1} << 63;
+  static constexpr uint64_t kWatched = uint64_t{1} << 62;
+  static constexpr uint64_t kMarks = kAwaited | kWatched;
 
   std::atomic<uint64_t> epoch_{1};  // of the pins taken now; a retirement ends it
   Slot slots_[kSlotCount];
@@ -82,6 +97,8 @@ class EpochDomain {
   std::atomic<size_t> awaited_{0};
   // stored before the first pin is marked, read by who lets go of the last
   std::function<void()> last_;
+  std::condition_variable_any unpinned_;  // with mu_: a marked pin is gone
+  std::function<void()> listener_ LAMELLA_GUARDED_BY(mu_);
   // Epochs ascending.
   std::list<std::pair<uint64_t, std::function<void()>>> retired_ LAMELLA_GUARDED_BY(mu_);
 };

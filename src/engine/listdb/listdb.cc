@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <thread>
 
 #include "base/hash.h"
 #include "engine/listdb/type.h"
@@ -279,8 +278,8 @@ std::optional<Job> ListDb::PickJob(JobClass job_class) {
   if (auto job = PickSpaceJob(merge_ready, merge_wanted)) return job;
   if (merge_ready) {
     if (!tables->l0.back()->settled->load(std::memory_order_acquire)) {
-      return L1Job("settle", [this, table = tables->l0.back()] {
-        AwaitGets(*table);
+      return L1Job("settle", [this] {
+        AwaitGets();
         return Status::OK();
       });
     }
@@ -344,16 +343,13 @@ Status ListDb::CompactRange(std::string_view begin, std::string_view end) {
 }
 
 Status ListDb::CompactL1(std::string_view begin, std::string_view end) {
+  constexpr std::chrono::milliseconds kReadersAtMost{10};
   Status s = MergeTablesOfNow();
   // Twice: a delete may go only once nobody can stand on a version that it hid (I4); an open
   // iterator keeps it.
   for (int pass = 0; s.ok() && pass < 2; pass++) {
-    for (int i = 0; i < 50; i++) {
-      if (pool_->CollectDeferred() == 0 && pool_->readers()->Collect() == 0 &&
-          pool_->holders()->Collect() == 0)
-        break;
-      std::this_thread::sleep_for(std::chrono::microseconds(200));
-    }
+    if (pool_->readers()->AwaitRetired(kReadersAtMost))
+      (void)pool_->holders()->AwaitRetired(kReadersAtMost);
     std::string rest;
     s = SweepRange(begin, end, UINT64_MAX, &rest);
   }

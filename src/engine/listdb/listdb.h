@@ -148,7 +148,7 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   std::optional<Job> PickScanAhead() LAMELLA_REQUIRES(job_mu_);
   Status CompactL1(std::string_view begin, std::string_view end);
   Status MergeTablesOfNow();
-  void AwaitGets(const L0Table& table);
+  void AwaitGets();
   Status ListElements(const L0Table& table, std::vector<PmPtr>* elements) const;
   bool Needed(uint64_t older, uint64_t newer) const override;
   void OnLinked(Record* record, PmPtr place) override;

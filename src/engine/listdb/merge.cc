@@ -2,7 +2,6 @@
 
 #include <array>
 #include <chrono>
-#include <thread>
 #include <utility>
 
 #include "base/hash.h"
@@ -171,11 +170,11 @@ std::optional<Job> ListDb::PickScanAhead() {
              }};
 }
 
-// A Get of before the flush may be under way (I3).
-void ListDb::AwaitGets(const L0Table& table) {
-  pool_->readers()->Collect();
-  if (!table.settled->load(std::memory_order_acquire))
-    std::this_thread::sleep_for(std::chrono::microseconds(200));
+// A Get of before the flush may be under way (I3). It ends soon, but for one whose thread has lost
+// the processor: meanwhile other jobs may have L1.
+void ListDb::AwaitGets() {
+  constexpr std::chrono::milliseconds kAtMost{10};
+  (void)pool_->readers()->AwaitRetired(kAtMost);
 }
 
 // For CompactRange, which has L1: in its thread, since the background's priority is low, and only
@@ -194,7 +193,7 @@ Status ListDb::MergeTablesOfNow() {
       s = NoThrow([this] { return Checkpoint(); });
       EndCheckpoint();
     } else if (!oldest.settled->load(std::memory_order_acquire)) {
-      AwaitGets(oldest);
+      AwaitGets();
     } else {
       s = MergeOldest();
     }
