@@ -223,6 +223,27 @@ TEST_P(SpaceConformance, ASnapshotKeepsItsSpaceAndNoMore) {
   EXPECT_TRUE(ScanForward().empty());
 }
 
+// By the reader's leaving alone: nobody calls the store meanwhile.
+TEST_P(SpaceConformance, WhatAPinnedValueHeldIsFreedOnceItIsGone) {
+  if (GetParam().tables_in_files) GTEST_SKIP() << "its values are held by references";
+  const uint64_t keys = SmallChunks() ? 500 : 4000;
+  for (uint64_t i = 0; i < keys; i++)
+    Put(MakeKey(KeyShape::kCommonPrefix, i), MakeValue(i, kValueBytes));
+  Settle();
+  PinnedValue held;
+  ASSERT_TRUE(db()->Get({}, MakeKey(KeyShape::kCommonPrefix, 1), &held).ok());
+  for (uint64_t i = 0; i < keys; i++) Delete(MakeKey(KeyShape::kCommonPrefix, i));
+  Settle();
+  Settle();
+  const uint64_t with_it = Used();
+  EXPECT_GE(with_it, keys * kValueBytes);
+  EXPECT_TRUE(held.view() == MakeValue(1, kValueBytes));
+  held.Reset();
+  for (int ms = 0; ms < 30'000 && Used() >= with_it / 2; ms++)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_LT(Used(), with_it / 2);
+}
+
 TEST_P(SpaceConformance, AFullPoolRefusesWritesAndLosesNone) {
   if (GetParam().tables_in_files) GTEST_SKIP() << "its data does not stay in the pool";
   OpenLimited();
