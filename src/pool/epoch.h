@@ -3,8 +3,8 @@
 // retired callback runs once every pin taken before the retirement is gone.
 // I1: a callback runs only after every Pin that was live when it was retired is released.
 // I2: while Collect has left something, a pin that holds back the first of it is marked; who lets
-//     go of a marked pin tells those who wait (AwaitRetired, OnUnpinned), and touches the domain last
-//     under mu_.
+//     go of a marked pin tells those who wait (AwaitRetired, OnUnpinned), and touches the domain
+//     last under mu_.
 // Threads: all calls from any. Callbacks run in the thread that calls Collect (or ~EpochDomain),
 // outside all locks.
 #ifndef LAMELLA_POOL_EPOCH_H_

@@ -309,7 +309,7 @@ TEST(Epoch, NoWordIsLost) {
   domain.OnUnpinned([&] { told.fetch_add(1, std::memory_order_relaxed); });
   for (int t = 0; t < 2; t++) {
     waiters.emplace_back([&] {
-      for (int i = 0; i < 2000; i++) {
+      for (int i = 0; i < 2000 || told.load() < 100; i++) {
         std::atomic<bool> retired{false};
         domain.Retire([&] { retired = true; });
         ASSERT_TRUE(domain.AwaitRetired(std::chrono::minutes(1)));
@@ -320,7 +320,6 @@ TEST(Epoch, NoWordIsLost) {
   for (std::thread& waiter : waiters) waiter.join();
   stop = true;
   for (std::thread& thread : threads) thread.join();
-  EXPECT_GT(told, 0);
 }
 
 // A pin that tells who waits, let go while WhenUnpinned counts: whoever finds it gone and destroys
