@@ -3,7 +3,6 @@
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(LAMELLA_PMEM2 REQUIRED IMPORTED_TARGET libpmem2)
-pkg_check_modules(LAMELLA_NUMA REQUIRED IMPORTED_TARGET numa)
 pkg_check_modules(LAMELLA_XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 
 if(LAMELLA_BUILD_TESTS)

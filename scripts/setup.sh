@@ -3,7 +3,7 @@
 # With `lint`, also clang, clang-format and clang-tidy 19, and clang's sanitizers and libFuzzer. Safe to run again: with nothing missing it changes nothing.
 set -euo pipefail
 
-build_packages=(g++ cmake ninja-build pkg-config libpmem2-dev libnuma-dev libxxhash-dev)
+build_packages=(g++ cmake ninja-build pkg-config libpmem2-dev libxxhash-dev)
 program_packages=(libcli11-dev libfmt-dev nlohmann-json3-dev)
 test_packages=(libgtest-dev libbenchmark-dev)
 peer_packages=(librocksdb-dev libleveldb-dev liblmdb-dev)  # what the benchmark compares with

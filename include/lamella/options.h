@@ -92,7 +92,9 @@ struct Options {
   uint64_t memory_budget_bytes = 256ull << 20;
   /// The pool never grows beyond this, bytes over all parts; 0 is no limit but the medium's.
   uint64_t pool_bytes_max = 0;
-  /// Directories of the pool's parts, one per NUMA node. Empty: one part, in the store's directory.
+  /// Directories of the pool's parts, one per NUMA node, node 0's first: a thread writes to the
+  /// part of the node that it runs on, and begins searches there. Empty: one part, in the store's
+  /// directory.
   std::vector<std::string> pmem_paths;
   /// Unit of space, bytes, a power of two from 64 KiB to 1 GiB; fixed at creation. Larger stores
   /// take longer runs of it at a time, up to 2 MiB. More: less bookkeeping, larger small stores.

@@ -68,7 +68,8 @@ struct Stats {
   uint64_t dram_bytes = 0;       // MemTables and caches now
   uint64_t sequence = 0;         // the newest published sequence number
   uint64_t snapshots = 0;        // live ones
-  uint64_t remote_hops = 0;      // skiplist hops to another pool part
+  // skiplist hops of Gets, with several pool parts: to another than the one on the reader's node
+  uint64_t remote_hops = 0;
   uint64_t local_hops = 0;
 
   std::vector<Source> sources;

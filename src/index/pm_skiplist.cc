@@ -15,10 +15,9 @@ PmPtr PmSkipList::FindBefore(const InternalKey& target, PmPtr start, HopTally* t
                              uint32_t lowest) const {
   if (verify && start && !VerifyRecord(*pool_, start).ok()) return PmPtr::DamagedAt(start);
   PmPtr at = start;
-  // From the head, any lane will do: the upper layers only bring the search closer. Part 0's is
-  // never worse than another.
-  const uint32_t lane = start ? Lane(start) : 0;
-  uint32_t here = start ? start.part() : lane;
+  // From the head, any lane will do: the upper layers only bring the search closer.
+  const uint32_t lane = start ? Lane(start) : NearestLane();
+  const uint32_t here = tally != nullptr ? pool_->NearestPart() : 0;
   HopTally hops;
   for (uint32_t layer = start ? std::min<uint32_t>(At(start)->height(), kHeightMax) : kHeightMax;
        layer-- > lowest;) {
@@ -28,7 +27,6 @@ PmPtr PmSkipList::FindBefore(const InternalKey& target, PmPtr start, HopTally* t
       if (next.damaged()) [[unlikely]]
         return next;
       ++(next.part() == here ? hops.local : hops.remote);
-      here = next.part();
       if (verify && !VerifyRecord(*pool_, next).ok()) return PmPtr::DamagedAt(next);
       if (!IsBefore(next, target)) break;
       at = next;

@@ -1,6 +1,7 @@
 // PmSkipList is a skiplist whose nodes are the records themselves, where they lie in the pool.
 // Plain: one list. Braided (dissertation 6.4): layer 0 spans all pool parts; the layers above link
-// only records of one part (a lane), so that a search stays on one NUMA node until its last steps.
+// only records of one part (a lane), so that a search stays on one NUMA node, its reader's, until
+// its last steps.
 // I1: layer 0 is sorted by internal key and holds every element. Upper layers are shortcuts: each
 //     is a sorted part of layer 0.
 // I2: links change by single 8-byte release stores; an element's own links are set before a link to
@@ -30,7 +31,7 @@ static_assert(sizeof(SkipListHeads) == 1536);
 /// Makes them those of an empty list. Durable on return.
 void ClearHeads(SkipListHeads* heads, Persister* persister);
 
-/// Hops along links, and how many of them led to another pool part than the hop before.
+/// Hops along links, to records of the reader's pool part and of others.
 struct HopTally {
   uint64_t local = 0;
   uint64_t remote = 0;
@@ -45,6 +46,8 @@ class PmSkipList {
   SkipListHeads* heads() const { return heads_; }
   uint32_t lane_count() const { return braided_ ? pool_->part_count() : 1; }
   uint32_t Lane(PmPtr place) const { return braided_ ? place.part() : 0; }
+  /// The lane on the NUMA node that the caller runs on.
+  uint32_t NearestLane() const { return lane_count() == 1 ? 0 : pool_->NearestPart(); }
   Record* At(PmPtr place) const { return pool_->At<Record>(place); }
 
   /// The word that links to the successor of `element` (null: the head) in a layer of a lane.
@@ -67,7 +70,8 @@ class PmSkipList {
   PmPtr First() const { return Next(PmPtr(), 0, 0); }
 
   /// The first element at or after `target`; null at the end. `start`: an element before it that
-  /// was linked in all its layers when the search began (I3), or null to start at the head. With
+  /// was linked in all its layers when the search began (I3), or null to start at the head, in the
+  /// nearest lane. With
   /// `verify` the checksum of every record that the search looks at; what it answers for damage is
   /// PmPtr::damaged.
   PmPtr FindAtOrAfter(const InternalKey& target, PmPtr start, HopTally* tally,

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/numa.h"
 #include "index/index_test_base.h"
 #include "testing/format_doc.h"
 
@@ -60,6 +61,7 @@ TEST_F(PmSkipListTest, SearchesAgreeWithASortedMap) {
         start = PmPtr();
       }
       const bool verify = random.OneIn(2);
+      const AssumedNumaNode reader(static_cast<uint32_t>(random.Uniform(4)));
       ASSERT_EQ(t.list.FindBefore(target.view(), start, nullptr, verify),
                 Before(elements, target.view()));
       ASSERT_EQ(t.list.FindAtOrAfter(target.view(), start, nullptr, verify),
@@ -118,9 +120,9 @@ TEST_F(PmSkipListTest, OnlyTheBottomOfABraidedListCrossesParts) {
   }
 }
 
-// A search in a braided list leaves its part only at the bottom: 4 (N - 1) hops or so, N parts and
-// a branching of 4, however long the list is. Those of a plain one grow with the list, (N - 1) / N
-// of all its hops.
+// A search in a braided list leaves its reader's part only at the bottom: 4 (N - 1) hops or so, N
+// parts and a branching of 4, however long the list is. Those of a plain one grow with the list,
+// (N - 1) / N of all its hops.
 TEST_F(PmSkipListTest, RemoteHopsOfABraidedListDoNotGrowWithIt) {
   constexpr int kSearches = 3000;
   for (const uint32_t parts : {2u, 3u}) {
@@ -130,13 +132,14 @@ TEST_F(PmSkipListTest, RemoteHopsOfABraidedListDoNotGrowWithIt) {
       CreateParts(parts);
       Random random(1);
       const Elements elements =
-          RandomElements(&random, KeyShape::kCommonPrefix, large ? 20000 : 500, 1000000);
+          RandomElements(&random, KeyShape::kCommonPrefix, large ? 60000 : 500, 1000000);
       const auto heads = std::make_unique<SkipListHeads>();
       for (const bool braided : {false, true}) {
         PmSkipList list(pool_.get(), heads.get(), braided);
         Link(elements, &list);
         HopTally hops;
         for (int i = 0; i < kSearches; i++) {
+          const AssumedNumaNode reader(static_cast<uint32_t>(i) % parts);
           const std::string key =
               testing::MakeKey(KeyShape::kCommonPrefix, random.Uniform(1000000));
           list.FindAtOrAfter({key, kTagFirst}, PmPtr(), &hops);

@@ -5,11 +5,13 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/numa.h"
 
 namespace lamella {
 
-Log::Log(std::vector<std::unique_ptr<LogWriter>> writers, std::vector<LogPosition> former)
-    : former_(std::move(former)) {
+Log::Log(std::vector<std::unique_ptr<LogWriter>> writers, std::vector<LogPosition> former,
+         uint32_t nodes)
+    : former_(std::move(former)), nodes_(nodes) {
   LAMELLA_CHECK(!writers.empty() && writers.size() % 2 == 0);
   for (auto& writer : writers) {
     auto shard = std::make_unique<Shard>();
@@ -20,11 +22,22 @@ Log::Log(std::vector<std::unique_ptr<LogWriter>> writers, std::vector<LogPositio
   }
 }
 
+// Of the shards from `first` on, that of the caller's CPU, or the next one on the caller's node.
+size_t Log::Nearest(size_t first) const {
+  const size_t count = shards_.size() / 2;
+  const int cpu = sched_getcpu();
+  const size_t own = static_cast<size_t>(cpu < 0 ? 0 : cpu) % count;
+  if (nodes_ == 1) return own;
+  const size_t node = CurrentNumaNode() % nodes_;
+  const size_t near = own + (node + nodes_ - (first + own) % nodes_) % nodes_;
+  if (near < count) return near;
+  return near >= nodes_ ? near - nodes_ : own;
+}
+
 Log::Shard* Log::Take(size_t first, uint32_t turn, Mutex Shard::* mutex,
                       std::unique_lock<Mutex>* lock) {
   const size_t count = shards_.size() / 2;
-  const int cpu = sched_getcpu();
-  const size_t own = (static_cast<size_t>(cpu < 0 ? 0 : cpu) + turn) % count;
+  const size_t own = (Nearest(first) + turn) % count;
   for (size_t i = 0, at = own; i < count; i++, at = at + 1 == count ? 0 : at + 1) {
     Shard* shard = shards_[first + at].get();
     *lock = std::unique_lock(shard->*mutex, std::try_to_lock);

@@ -43,8 +43,10 @@ class Log {
   };
 
   /// A shard of each writer; the second half of them is for large writes. `former`: the ends of
-  /// shards that earlier sessions had beyond these. REQUIRES: an even number, not 0.
-  Log(std::vector<std::unique_ptr<LogWriter>> writers, std::vector<LogPosition> former);
+  /// shards that earlier sessions had beyond these. `nodes`: shard i lies on NUMA node i % nodes.
+  /// REQUIRES: an even number, not 0.
+  Log(std::vector<std::unique_ptr<LogWriter>> writers, std::vector<LogPosition> former,
+      uint32_t nodes = 1);
   virtual ~Log() = default;
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
@@ -54,9 +56,9 @@ class Log {
   Shard& shard(uint32_t i) { return *shards_[i]; }
   const Shard& shard(uint32_t i) const { return *shards_[i]; }
   bool IsForLarge(uint32_t i) const { return i >= shard_count() / 2; }
-  /// Takes the shard of the CPU that the caller runs on, or, where its holder may have lost the
-  /// processor, any that is free: by its lock, and for a large write by `staging`. `turn`: the one
-  /// so many after it, for who found no space in those before.
+  /// Takes the shard of the CPU that the caller runs on, one on its NUMA node, or, where its holder
+  /// may have lost the processor, any that is free: by its lock, and for a large write by
+  /// `staging`. `turn`: the one so many after it, for who found no space in those before.
   Shard* TakeShard(std::unique_lock<Mutex>* lock, uint32_t turn = 0) {
     return Take(0, turn, &Shard::mu, lock);
   }
@@ -75,9 +77,11 @@ class Log {
 
  private:
   Shard* Take(size_t first, uint32_t turn, Mutex Shard::* mutex, std::unique_lock<Mutex>* lock);
+  size_t Nearest(size_t first) const;
 
   std::vector<std::unique_ptr<Shard>> shards_;
   const std::vector<LogPosition> former_;
+  const uint32_t nodes_;
 };
 
 }  // namespace lamella

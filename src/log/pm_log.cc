@@ -67,7 +67,8 @@ std::vector<LogPosition> FormerEnds(uint32_t shard_count,
 }  // namespace
 
 PmLog::PmLog(Pool* pool, uint32_t shard_count, const std::vector<uint64_t>& next_ordinal)
-    : Log(MakeWriters(pool, shard_count, next_ordinal), FormerEnds(shard_count, next_ordinal)) {}
+    : Log(MakeWriters(pool, shard_count, next_ordinal), FormerEnds(shard_count, next_ordinal),
+          pool->part_count()) {}
 
 RecordAppender* PmLog::appender(uint32_t i) {
   return static_cast<ChunkWriter&>(*shard(i).writer).appender();

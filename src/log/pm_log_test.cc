@@ -11,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/numa.h"
 #include "base/random.h"
 #include "log/log_test_base.h"
 #include "testing/random_data.h"
@@ -575,6 +576,31 @@ TEST_F(PmLogTest, ForEachRecordTellsDamageAndGoesOnBehindIt) {
       *pool_, chunk, places[6].offset() % kChunkBytesMin,
       [&](const Record*, PmPtr place) { visited.push_back(place); }, nullptr);
   EXPECT_EQ(visited.size(), 3u) << "from the given offset on";
+}
+
+// Dissertation 6.4: a put stays on the NUMA node of its thread, unless that has no room.
+TEST_F(PmLogTest, AWriteTakesAShardOfItsNode) {
+  for (const uint32_t parts : {1u, 2u, 3u}) {
+    for (const uint32_t shards : {1u, 3u, 4u, 7u}) {
+      StartAnew(parts, shards);
+      for (uint32_t node = 0; node < 4; node++) {
+        const AssumedNumaNode writer(node);
+        std::set<const PmLog::Shard*> taken;
+        for (uint32_t turn = 0; turn < log_->turns(); turn++) {
+          std::unique_lock<Mutex> lock;
+          std::unique_lock<Mutex> staging;
+          const PmLog::Shard* const of_all[] = {log_->TakeShard(&lock, turn),
+                                                log_->TakeShardForLarge(&staging, turn)};
+          taken.insert(std::begin(of_all), std::end(of_all));
+          for (uint32_t i = 0; turn == 0 && shards >= parts && i < log_->shard_count(); i++) {
+            if (&log_->shard(i) != of_all[log_->IsForLarge(i) ? 1 : 0]) continue;
+            EXPECT_EQ(i % parts, node % parts) << i << " of " << 2 * shards;
+          }
+        }
+        EXPECT_EQ(taken.size(), 2 * shards) << "every shard has its turn";
+      }
+    }
+  }
 }
 
 TEST_F(PmLogTest, WhatShardsWriteConcurrentlyIsReadBackInOrder) {

@@ -38,6 +38,7 @@
 
 #include "base/annotations.h"
 #include "base/mutex.h"
+#include "base/numa.h"
 #include "lamella/options.h"
 #include "lamella/stats.h"
 #include "lamella/status.h"
@@ -177,6 +178,8 @@ class Pool {
 
   uint32_t run_chunks_max() const { return RunChunksMax(chunk_shift_); }
 
+  /// The part on the NUMA node that the caller runs on: part i is taken to lie on node i.
+  uint32_t NearestPart() const { return part_count() == 1 ? 0 : CurrentNumaNode() % part_count(); }
   /// REQUIRES: the chunk is within the part.
   ChunkDescriptor* Descriptor(uint32_t part, uint32_t index) const {
     return DescriptorAt(bases_[part], chunk_shift_, index);
