@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "base/hash.h"
 #include "engine/listdb/type.h"
@@ -164,12 +165,20 @@ Lookup ListDb::FindInTables(const ListDbTables& tables, const InternalKey& targe
     if (answer == SecondChanceCache::Answer::kFound)
       return Found(entry.place(), TagKind(entry.tag));
   }
-  const PmPtr place =
-      l1_->FindAtOrAfter(target, second_chance_.FindAtOrBefore(target), hops, verify);
+  const PmPtr place = l1_->FindAtOrAfter(target, StartOf(target), hops, verify);
   if (place.damaged()) return Damaged(place);
   if (!place) return {};
   const Record* record = pool_->At<Record>(place);
   return record->key() == target.user_key ? Found(place, record->kind()) : Lookup();
+}
+
+// Where a search of L1 starts: from the nearest element before it that the second-chance cache has;
+// of a braided list, on the reader's NUMA node (dissertation 6.4), unless the cache has all of L1.
+PmPtr ListDb::StartOf(const InternalKey& target) const {
+  if (l1_->lane_count() == 1 || second_chance_.height_min() == 1)
+    return second_chance_.FindAtOrBefore(target);
+  const auto lane = static_cast<int>(l1_->NearestLane());
+  return second_chance_.FindTallAtOrBefore(target, second_chance_.height_min(), lane).place();
 }
 
 void ListDb::AddTableIterators(const std::shared_ptr<const TableSet>& tables, bool verify,
@@ -221,83 +230,139 @@ std::optional<Job> ListDb::PickJob(JobClass job_class) {
   if (job_class == JobClass::kUrgent) {
     if (auto flush = PickFlush()) return flush;
     const MutexLock lock(&job_mu_);
-    if (!provisioning_ && pool_->NeedsProvision()) {
-      provisioning_ = true;
-      return Job{"provision", [this] {
-                   Status s = NoThrow([this] { return pool_->Provision(); });
-                   const MutexLock done(&job_mu_);
-                   provisioning_ = false;
-                   // writers will find out, and wait for space
-                   return s.IsNoSpace() ? Status::OK() : s;
-                 }};
-    }
-    return std::nullopt;
-  }
-  // first: merge_all_ is then of no later MemTables than these
-  const MutexLock lock(&job_mu_);
-  if (auto scan_ahead = PickScanAhead()) return scan_ahead;
-  if (l1_waiting_ > 0) return std::nullopt;  // a CompactRange is next
-  const auto read_set = CurrentReadSet();
-  const auto tables = std::static_pointer_cast<const ListDbTables>(read_set->tables);
-  size_t fresh = 0;
-  for (const auto& table : tables->l0) fresh += table->checkpointed ? 0 : 1;
-  const bool merge_wanted = (options_.zipper_compaction || merge_all_) && !tables->l0.empty();
-  const bool merge_starves = merge_wanted && fresh == tables->l0.size();
-  if (!checkpointing_ && fresh > 0 &&
-      (fresh >= options_.checkpoint_group_tables || merge_starves || merge_all_)) {
-    checkpointing_ = true;
-    return Job{"checkpoint", [this] {
-                 Status s = NoThrow([this] { return Checkpoint(); });
-                 EndCheckpoint();
-                 return s;
-               }};
-  }
-  if (lookup_cache_.GrowthDue() && !growing_cache_) {
-    growing_cache_ = true;
-    return Job{"grow the lookup cache", [this] {
-                 Status s = NoThrow([this] {
-                   lookup_cache_.Grow();
-                   return Status::OK();
-                 });
-                 const MutexLock done(&job_mu_);
-                 growing_cache_ = false;
-                 return s;
-               }};
-  }
-  if (l1_busy_) return std::nullopt;
-  if (MustShrink()) return L1Job("shrink", [this] { return Shrink(); });
-  if (warm_) {
-    Job warm = L1Job("warm", [this] {
-      WarmCaches();
-      return Status::OK();
+    if (provisioning_ || !pool_->NeedsProvision()) return std::nullopt;
+    return SideJob("provision", &provisioning_, [this] {
+      Status s = pool_->Provision();
+      return s.IsNoSpace() ? Status::OK() : s;  // writers will find out, and wait for space
     });
-    warm_ = false;
-    return warm;
   }
-  const bool merge_ready = merge_wanted && tables->l0.back()->checkpointed;
-  if (auto job = PickSpaceJob(merge_ready, merge_wanted)) return job;
-  if (merge_ready) {
-    if (!tables->l0.back()->settled->load(std::memory_order_acquire)) {
+  const MutexLock lock(&job_mu_);
+  return MakeJob(PickListDbJob(Picture()));
+}
+
+// What PickListDbJob goes by.
+ListDbPicture ListDb::Picture() {
+  // The lock before the tables: merge_all_ is then of no later MemTables than these.
+  const auto read_set = CurrentReadSet();
+  const auto& l0 = static_cast<const ListDbTables&>(*read_set->tables).l0;
+  if (read_set->sealed.empty() && l0.empty()) merge_all_ = false;
+  const SweepNeed::Now versions = KeptVersions();
+  if (sweep_need_.Note(versions)) kept_versions_.store(0, std::memory_order_relaxed);
+  ListDbPicture picture;
+  picture.tables = l0.size();
+  for (const auto& table : l0) picture.fresh += table->checkpointed ? 0 : 1;
+  picture.oldest_settled = l0.empty() || l0.back()->settled->load(std::memory_order_acquire);
+  picture.checkpoint_group = options_.checkpoint_group_tables;
+  picture.zipper_compaction = options_.zipper_compaction;
+  picture.merge_all = merge_all_;
+  picture.merge_wants_helper = merge_to_scan_ahead_ != nullptr;
+  picture.checkpointing = checkpointing_;
+  picture.growing_cache = growing_cache_;
+  picture.giving_back = giving_back_;
+  picture.l1_busy = l1_busy_;
+  picture.l1_awaited = l1_waiting_ > 0;
+  picture.cache_growth_due = lookup_cache_.GrowthDue();
+  picture.must_shrink = MustShrink();
+  picture.caches_are_cold = caches_are_cold_;
+  picture.pool_is_full = gc_wanted_;
+  picture.space_had_turn = space_had_turn_;
+  picture.recount_due = recount_.Due(gc_wanted_);
+  picture.sweep_due = sweeping_ || sweep_need_.Due(versions, gc_wanted_);
+  picture.gc_again = gc_again_;
+  picture.garbage_bytes = garbage_bytes_.load(std::memory_order_relaxed);
+  picture.tombstones_settled = settled_news_->load(std::memory_order_acquire);
+  picture.chunk_bytes = pool_->chunk_bytes();
+  picture.used_bytes = pool_->used_bytes();
+  return picture;
+}
+
+std::optional<Job> ListDb::MakeJob(const PickedJob& picked) {
+  switch (picked.job) {
+    case ListDbJob::kNone:
+      break;
+    case ListDbJob::kScanAhead:
+      // A thread that has nothing else to do scans ahead of the merge under way.
+      return Job{"scan ahead", [this, zipper = std::exchange(merge_to_scan_ahead_, nullptr)] {
+                   zipper->ScanAhead(pool_->readers());
+                   return Status::OK();
+                 }};
+    case ListDbJob::kCheckpoint:
+      return SideJob("checkpoint", &checkpointing_, [this] { return Checkpoint(); });
+    case ListDbJob::kGrowCache:
+      return SideJob("grow the lookup cache", &growing_cache_, [this] {
+        lookup_cache_.Grow();
+        return Status::OK();
+      });
+    case ListDbJob::kShrink:
+      return L1Job("shrink", [this] { return Shrink(); });
+    case ListDbJob::kWarm: {
+      Job warm = L1Job("warm", [this] {
+        WarmCaches();
+        return Status::OK();
+      });
+      caches_are_cold_ = false;
+      return warm;
+    }
+    case ListDbJob::kRecount:
+      return SpaceJob("recount", [this] { return RecountSome(); });
+    case ListDbJob::kSweep: {
+      Job sweep = SpaceJob("sweep", [this] { return SweepSome(); });
+      if (!std::exchange(sweeping_, true)) sweep_need_.Begin(KeptVersions());
+      return sweep;
+    }
+    case ListDbJob::kGc:
+      return SpaceJob("gc", [this, goal = picked.goal] { return CollectOnce(goal); });
+    case ListDbJob::kSettle:
       return L1Job("settle", [this] {
         AwaitGets();
         return Status::OK();
       });
-    }
-    return L1Job("merge", [this] { return MergeOldest(); });
+    case ListDbJob::kMerge:
+      return L1Job("merge", [this] { return MergeOldest(); });
+    case ListDbJob::kTrimEnd:
+      if (pool_->CanGiveBack())
+        return SideJob("give back", &giving_back_, [this] { return pool_->GiveBack(); });
+      if (EndIsHeldUp()) return L1Job("clear the pool's end", [this] { return ClearEnd(); });
+      break;
   }
-  if (read_set->sealed.empty() && tables->l0.empty()) merge_all_ = false;
-  if (!giving_back_ && pool_->CanGiveBack()) {
-    giving_back_ = true;
-    return Job{"give back", [this] {
-                 Status s = NoThrow([this] { return pool_->GiveBack(); });
-                 const MutexLock done(&job_mu_);
-                 giving_back_ = false;
-                 return s;
-               }};
-  }
-  if (!giving_back_ && EndIsHeldUp())
-    return L1Job("clear the pool's end", [this] { return ClearEnd(); });
   return std::nullopt;
+}
+
+// A job that has L1 until it ends (keeps I6).
+Job ListDb::L1Job(const char* name, std::function<Status()> run) {
+  Job job{name, [this, run = std::move(run)] {
+            Status s = NoThrow(run);
+            GiveL1Back();
+            return s;
+          }};
+  l1_busy_ = true;  // when nothing is left that may want memory
+  space_had_turn_ = false;
+  return job;
+}
+
+Job ListDb::SpaceJob(const char* name, std::function<Status()> run) {
+  Job job = L1Job(name, std::move(run));
+  space_had_turn_ = true;
+  return job;
+}
+
+// A job beside the one that has L1, and not beside itself: *under_way says so until it ends.
+Job ListDb::SideJob(const char* name, bool* under_way, std::function<Status()> run) {
+  Job job{name, [this, under_way, run = std::move(run)] {
+            Status s = NoThrow(run);
+            EndSideJob(under_way);
+            return s;
+          }};
+  *under_way = true;
+  return job;
+}
+
+void ListDb::EndSideJob(bool* under_way) {
+  {
+    const MutexLock lock(&job_mu_);
+    *under_way = false;
+  }
+  job_done_.notify_all();
 }
 
 bool ListDb::ReclaimSpace() {
@@ -384,13 +449,7 @@ void ListDb::BeginCheckpoint() {
   checkpointing_ = true;
 }
 
-void ListDb::EndCheckpoint() {
-  {
-    const MutexLock lock(&job_mu_);
-    checkpointing_ = false;
-  }
-  job_done_.notify_all();
-}
+void ListDb::EndCheckpoint() { EndSideJob(&checkpointing_); }
 
 Status ListDb::Close() {
   Status s = FlushAllNow();

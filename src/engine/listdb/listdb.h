@@ -22,6 +22,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -32,6 +33,7 @@
 #include "base/no_throw.h"
 #include "base/striped_counter.h"
 #include "engine/buffered_engine.h"
+#include "engine/listdb/job_picker.h"
 #include "engine/listdb/state.h"
 #include "engine/pending_frees.h"
 #include "engine/pinned_tombstones.h"
@@ -115,6 +117,7 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
  private:
   Lookup FindInTables(const ListDbTables& tables, const InternalKey& target, bool verify,
                       HopTally* hops, bool* in_l1) const;
+  PmPtr StartOf(const InternalKey& target) const;
   // flush.cc
   std::shared_ptr<L0Table> NewTable(const MemTable& memtable);
   /// One of those in a table that are looked up when it is flushed.
@@ -142,10 +145,16 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   /// Waits for a checkpoint under way; no other begins until EndCheckpoint.
   void BeginCheckpoint();
   void EndCheckpoint();
+  ListDbPicture Picture() LAMELLA_REQUIRES(job_mu_);
+  std::optional<Job> MakeJob(const PickedJob& picked) LAMELLA_REQUIRES(job_mu_);
+  Job L1Job(const char* name, std::function<Status()> run) LAMELLA_REQUIRES(job_mu_);
+  Job SpaceJob(const char* name, std::function<Status()> run) LAMELLA_REQUIRES(job_mu_);
+  Job SideJob(const char* name, bool* under_way, std::function<Status()> run)
+      LAMELLA_REQUIRES(job_mu_);
+  void EndSideJob(bool* under_way);
 
   // merge.cc
   Status MergeOldest();
-  std::optional<Job> PickScanAhead() LAMELLA_REQUIRES(job_mu_);
   Status CompactL1(std::string_view begin, std::string_view end);
   Status MergeTablesOfNow();
   void AwaitGets();
@@ -166,12 +175,10 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   void AddLive(const Record* record);
   void SubtractLive(const Record* record);
   ChunkSurvey Survey() const;
-  bool GcDue(bool merges_wait) const LAMELLA_REQUIRES(job_mu_);
-  bool SweepDue(bool full) LAMELLA_REQUIRES(job_mu_);
-  std::optional<Job> PickSpaceJob(bool merge_ready, bool merges_wait) LAMELLA_REQUIRES(job_mu_);
+  SweepNeed::Now KeptVersions() const;
+  Status CollectOnce(GcGoal goal);
   bool EndIsHeldUp() LAMELLA_REQUIRES(job_mu_);
   Status ClearEnd();
-  Job L1Job(const char* name, std::function<Status()> run) LAMELLA_REQUIRES(job_mu_);
   Status SweepSome();
   void PrepareRecount(bool all);
   Status RecountSome();
@@ -280,14 +287,11 @@ class ListDb final : public BufferedEngine, private ZipperObserver {
   bool gc_wanted_ LAMELLA_GUARDED_BY(job_mu_) = false;  // the pool is full
   // The last pass freed something, or an open left something to look at
   bool gc_again_ LAMELLA_GUARDED_BY(job_mu_) = false;
-  bool space_had_turn_ LAMELLA_GUARDED_BY(job_mu_) = false;  // the last job was about space
+  bool space_had_turn_ LAMELLA_GUARDED_BY(job_mu_) = false;  // the last job with L1 was about space
   bool sweeping_ LAMELLA_GUARDED_BY(job_mu_) = false;
-  // Kept versions are worth a sweep once no snapshot older than this is live; 0 is none.
-  uint64_t sweep_after_ LAMELLA_GUARDED_BY(job_mu_) = 0;
-  // SnapshotList::released, when a full pool was last swept.
-  uint64_t released_at_sweep_ LAMELLA_GUARDED_BY(job_mu_) = 0;
+  SweepNeed sweep_need_ LAMELLA_GUARDED_BY(job_mu_);
   bool merge_all_ LAMELLA_GUARDED_BY(job_mu_) = false;
-  bool warm_ LAMELLA_GUARDED_BY(job_mu_) = false;
+  bool caches_are_cold_ LAMELLA_GUARDED_BY(job_mu_) = false;  // after an open
   bool growing_cache_ LAMELLA_GUARDED_BY(job_mu_) = false;
 
   // Used by the one job that changes L1.

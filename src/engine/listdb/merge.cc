@@ -161,15 +161,6 @@ Status ListDb::MergeOldest() {
   return Status::OK();
 }
 
-// A thread that has nothing else to do scans ahead of the merge under way.
-std::optional<Job> ListDb::PickScanAhead() {
-  if (merge_to_scan_ahead_ == nullptr) return std::nullopt;
-  return Job{"scan ahead", [this, zipper = std::exchange(merge_to_scan_ahead_, nullptr)] {
-               zipper->ScanAhead(pool_->readers());
-               return Status::OK();
-             }};
-}
-
 // A Get of before the flush may be under way (I3). It ends soon, but for one whose thread has lost
 // the processor: meanwhile other jobs may have L1.
 void ListDb::AwaitGets() {

@@ -252,7 +252,7 @@ Status ListDb::Recover() {
   if (s.ok() && !created && !rebuild && !pool_->state().clean) MarkOrphans();
   {
     const MutexLock lock(&job_mu_);
-    warm_ = !created;
+    caches_are_cold_ = !created;
   }
   if (created) second_chance_.BeginWithAll();
   return s;

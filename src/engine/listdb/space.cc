@@ -1,6 +1,6 @@
 // How much space the store may take, and what to do about it: counting what is dead, surveying what
-// gc may evacuate (victims.h chooses, gc.cc does it), and the jobs that keep the pool at
-// Options::space_target.
+// gc may evacuate (victims.h chooses, gc.cc does it), and what the jobs do that keep the pool at
+// Options::space_target (job_picker.h says when).
 //
 // What is counted (docs/LIMITS.md, Space):
 //   - a record is counted dead in its chunk's descriptor when it is marked obsolete, a delete when
@@ -17,17 +17,12 @@ namespace lamella {
 
 namespace {
 
-// Gc looks once this part of what the pool uses has died since it looked last.
-constexpr uint64_t kGarbagePart = 64;
 // A chunk that an earlier session left is sparse where less than this part of it is used.
 constexpr uint64_t kSparsePart = 4;
 // Passes over the pool's end in one job.
 constexpr int kClearPassesMax = 4;
 // What a sweep walks in one job.
 constexpr uint64_t kSweepElements = 1 << 16;
-// Versions kept for snapshots that are worth a sweep: so many, and this part of what L1 has.
-constexpr uint64_t kKeptMin = 1024;
-constexpr uint64_t kKeptPart = 8;
 
 }  // namespace
 
@@ -106,45 +101,23 @@ ChunkSurvey ListDb::Survey() const {
   return survey;
 }
 
-// Whether gc has something to look for.
-bool ListDb::GcDue(bool merges_wait) const {
-  const uint64_t garbage = garbage_bytes_.load(std::memory_order_relaxed);
-  const uint64_t enough = std::max(2 * pool_->chunk_bytes(), pool_->used_bytes() / kGarbagePart);
-  if (gc_again_ || garbage >= enough) return true;
-  return !merges_wait && (garbage > 0 || settled_news_->load(std::memory_order_acquire));
+// What merges left for snapshots, for SweepNeed.
+SweepNeed::Now ListDb::KeptVersions() const {
+  return {.kept = kept_versions_.load(std::memory_order_relaxed),
+          .l1_records = l1_count_.load(std::memory_order_relaxed),
+          .published = PublishedSequence(),
+          .snapshots_oldest = context_.snapshots->Oldest(),
+          .snapshots_released = context_.snapshots->released()};
 }
 
-Job ListDb::L1Job(const char* name, std::function<Status()> run) {
-  Job job{name, [this, run = std::move(run)] {
-            Status s = NoThrow(run);
-            GiveL1Back();
-            return s;
-          }};
-  l1_busy_ = true;  // when nothing is left that may want memory
-  return job;
-}
-
-// What is to be done about space, if anything; nobody has L1. Where a merge is ready too they take
-// turns, but a full pool's merges go first: they find what is dead.
-std::optional<Job> ListDb::PickSpaceJob(bool merge_ready, bool merges_wait) {
-  const bool full = gc_wanted_;
-  if (merge_ready && (full || space_had_turn_)) {
-    space_had_turn_ = false;
-    return std::nullopt;
-  }
-  space_had_turn_ = true;
-  if (recount_.Due(full)) return L1Job("recount", [this] { return RecountSome(); });
-  if (SweepDue(full)) return L1Job("sweep", [this] { return SweepSome(); });
-  if (!full && !GcDue(merges_wait)) return std::nullopt;
-  const GcGoal goal = full ? GcGoal::kAll : merges_wait ? GcGoal::kBusy : GcGoal::kTarget;
-  return L1Job("gc", [this, goal] {
-    bool progress = false;
-    Status s = CollectGarbage(goal, &progress);
-    const MutexLock done(&job_mu_);
-    gc_again_ = progress;
-    if (goal == GcGoal::kAll && !progress) gc_wanted_ = false;
-    return s;
-  });
+// A pass of gc. On a full pool it is wanted until one frees nothing.
+Status ListDb::CollectOnce(GcGoal goal) {
+  bool progress = false;
+  Status s = CollectGarbage(goal, &progress);
+  const MutexLock lock(&job_mu_);
+  gc_again_ = progress;
+  if (goal == GcGoal::kAll && !progress) gc_wanted_ = false;
+  return s;
 }
 
 // Whether the pool could give much of itself back but for a few chunks. Once for each size of the
@@ -185,25 +158,6 @@ Status ListDb::ClearEnd() {
   for (int pass = 0; pass < kClearPassesMax && progress && s.ok(); pass++)
     s = CollectGarbage(GcGoal::kEnd, &progress);
   return s;
-}
-
-// Whether L1 should be swept of what merges left for snapshots that are released by now.
-bool ListDb::SweepDue(bool full) {
-  if (sweeping_) return true;
-  const uint64_t kept = kept_versions_.load(std::memory_order_relaxed);
-  const uint64_t enough = std::max(kKeptMin, l1_count_.load(std::memory_order_relaxed) / kKeptPart);
-  if (sweep_after_ == 0 && kept >= enough) {
-    kept_versions_.store(0, std::memory_order_relaxed);
-    sweep_after_ = std::max<uint64_t>(1, PublishedSequence());
-  }
-  if (sweep_after_ != 0 && context_.snapshots->Oldest() >= sweep_after_) {
-    sweep_after_ = 0;
-    return sweeping_ = true;
-  }
-  const uint64_t released = context_.snapshots->released();
-  if (!full || (kept == 0 && sweep_after_ == 0) || released == released_at_sweep_) return false;
-  released_at_sweep_ = released;
-  return sweeping_ = true;
 }
 
 Status ListDb::SweepSome() {

@@ -1,0 +1,72 @@
+#include "engine/listdb/job_picker.h"
+
+#include <algorithm>
+
+namespace lamella {
+
+namespace {
+
+// Gc looks once this part of what the pool uses has died since it looked last, and so many chunks.
+constexpr uint64_t kGarbagePart = 64;
+constexpr uint64_t kGarbageChunks = 2;
+// Versions kept for snapshots that are worth a sweep: so many, and this part of what L1 has.
+constexpr uint64_t kKeptMin = 1024;
+constexpr uint64_t kKeptPart = 8;
+
+// Whether gc has something to look for. While merges wait it takes more: they find what is dead.
+bool GcDue(const ListDbPicture& now) {
+  const uint64_t enough = std::max(kGarbageChunks * now.chunk_bytes, now.used_bytes / kGarbagePart);
+  if (now.gc_again || now.garbage_bytes >= enough) return true;
+  return !now.merge_wanted() && (now.garbage_bytes > 0 || now.tombstones_settled);
+}
+
+PickedJob PickSpaceJob(const ListDbPicture& now) {
+  if (now.recount_due) return {ListDbJob::kRecount};
+  if (now.sweep_due) return {ListDbJob::kSweep};
+  if (now.pool_is_full) return {ListDbJob::kGc, GcGoal::kAll};
+  if (!GcDue(now)) return {};
+  return {ListDbJob::kGc, now.merge_wanted() ? GcGoal::kBusy : GcGoal::kTarget};
+}
+
+}  // namespace
+
+bool SweepNeed::Note(const Now& now) {
+  if (after_ != 0 || now.kept < std::max(kKeptMin, now.l1_records / kKeptPart)) return false;
+  after_ = std::max<uint64_t>(1, now.published);
+  return true;
+}
+
+bool SweepNeed::Due(const Now& now, bool pool_is_full) const {
+  if (IsPast(now)) return true;
+  return pool_is_full && (now.kept != 0 || after_ != 0) &&
+         now.snapshots_released != released_at_last_;
+}
+
+void SweepNeed::Begin(const Now& now) {
+  if (IsPast(now)) {
+    after_ = 0;
+  } else {
+    released_at_last_ = now.snapshots_released;
+  }
+}
+
+PickedJob PickListDbJob(const ListDbPicture& now) {
+  if (now.merge_wants_helper) return {ListDbJob::kScanAhead};
+  if (now.l1_awaited) return {};
+  const bool merge_starves = now.merge_wanted() && !now.merge_ready();
+  if (!now.checkpointing && now.fresh > 0 &&
+      (now.fresh >= now.checkpoint_group || merge_starves || now.merge_all))
+    return {ListDbJob::kCheckpoint};
+  if (now.cache_growth_due && !now.growing_cache) return {ListDbJob::kGrowCache};
+  if (now.l1_busy) return {};
+  if (now.must_shrink) return {ListDbJob::kShrink};
+  if (now.caches_are_cold) return {ListDbJob::kWarm};
+  const bool merge_first = now.merge_ready() && (now.pool_is_full || now.space_had_turn);
+  if (!merge_first) {
+    if (const PickedJob job = PickSpaceJob(now); job.job != ListDbJob::kNone) return job;
+  }
+  if (now.merge_ready()) return {now.oldest_settled ? ListDbJob::kMerge : ListDbJob::kSettle};
+  return {now.giving_back ? ListDbJob::kNone : ListDbJob::kTrimEnd};
+}
+
+}  // namespace lamella

@@ -1,0 +1,110 @@
+// Which job ListDB's background does next: a pure function of a picture of the store. In order,
+// where nothing that is under way forbids it:
+//   1  help the merge under way, which another thread does
+//   2  make the tables of L0 durable, a group at a time: what is not, is not merged (ListDb's I2)
+//   3  a lookup cache that fits what it is asked for
+//   4  give memory back that other stores need, then warm caches after an open
+//   5  what gives space back, in turn with merges; on a full pool merges first: they find what is
+//      dead
+//   6  merge the oldest table, once no Get is left that began before it was made (ListDb's I3)
+//   7  give the pool's end back to the file system
+// 4 to 6 change L1 or its caches: one at a time (ListDb's I6), and a CompactRange that waits for L1
+// goes before all but the helper.
+#ifndef LAMELLA_ENGINE_LISTDB_JOB_PICKER_H_
+#define LAMELLA_ENGINE_LISTDB_JOB_PICKER_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/victims.h"
+
+namespace lamella {
+
+/// Versions that merges left in L1 for snapshots, and whether taking them out is worth a walk.
+/// Threads: one at a time.
+class SweepNeed {
+ public:
+  struct Now {
+    uint64_t kept = 0;        // versions left since Note last took them up
+    uint64_t l1_records = 0;  // of all
+    uint64_t published = 0;   // the newest sequence number
+    uint64_t snapshots_oldest = UINT64_MAX;
+    uint64_t snapshots_released = 0;
+  };
+  /// Takes up what was kept, once that is enough: a sweep is due when no snapshot is left that is
+  /// older than now. True: `kept` begins anew.
+  bool Note(const Now& now);
+  /// Whether L1 should be swept. A full pool is swept for little, but once for each time that
+  /// snapshots were released.
+  bool Due(const Now& now, bool pool_is_full) const;
+  /// The sweep that was due begins.
+  void Begin(const Now& now);
+
+ private:
+  bool IsPast(const Now& now) const { return after_ != 0 && now.snapshots_oldest >= after_; }
+
+  uint64_t after_ = 0;  // worth it once no snapshot older than this is live; 0 is none
+  uint64_t released_at_last_ = 0;
+};
+
+/// What the store is like when a job is picked.
+struct ListDbPicture {
+  // L0.
+  size_t tables = 0;
+  size_t fresh = 0;  // of them, those that are not checkpointed: the newest
+  bool oldest_settled = true;
+  size_t checkpoint_group = 1;  // ListDbOptions::checkpoint_group_tables
+  bool zipper_compaction = true;
+  bool merge_all = false;  // wanted now, whatever the options and groups are
+  // Under way, or waiting.
+  bool merge_wants_helper = false;
+  bool checkpointing = false;
+  bool growing_cache = false;
+  bool giving_back = false;
+  bool l1_busy = false;
+  bool l1_awaited = false;  // by a CompactRange
+  // Caches and memory.
+  bool cache_growth_due = false;
+  bool must_shrink = false;
+  bool caches_are_cold = false;
+  // Space.
+  bool pool_is_full = false;
+  bool space_had_turn = false;  // the last job with L1 was about space
+  bool recount_due = false;
+  bool sweep_due = false;
+  bool gc_again = false;  // the last pass freed something, or an open left something to look at
+  uint64_t garbage_bytes = 0;       // found dead since gc last looked
+  bool tombstones_settled = false;  // deletes may go that could not before
+  uint64_t chunk_bytes = 1;
+  uint64_t used_bytes = 0;
+
+  bool merge_wanted() const { return (zipper_compaction || merge_all) && tables > 0; }
+  bool merge_ready() const { return merge_wanted() && fresh < tables; }
+};
+
+enum class ListDbJob : uint8_t {
+  kNone,
+  kScanAhead,
+  kCheckpoint,
+  kGrowCache,
+  kShrink,
+  kWarm,
+  kRecount,
+  kSweep,
+  kGc,
+  kSettle,
+  kMerge,
+  kTrimEnd,
+};
+
+struct PickedJob {
+  ListDbJob job = ListDbJob::kNone;
+  GcGoal goal = GcGoal::kTarget;  // of kGc
+  bool operator==(const PickedJob&) const = default;
+};
+
+PickedJob PickListDbJob(const ListDbPicture& picture);
+
+}  // namespace lamella
+
+#endif  // LAMELLA_ENGINE_LISTDB_JOB_PICKER_H_

@@ -1,0 +1,209 @@
+#include "engine/listdb/job_picker.h"
+
+#include <gtest/gtest.h>
+
+#include "base/random.h"
+
+namespace lamella {
+namespace {
+
+constexpr PickedJob kNothing{};
+
+// A store that has nothing to do but to look at its end.
+ListDbPicture Idle() { return {.checkpoint_group = 2, .chunk_bytes = 1 << 20}; }
+
+// With so many tables in L0, all checkpointed, of which the oldest may be merged.
+ListDbPicture WithTables(size_t tables) {
+  ListDbPicture now = Idle();
+  now.tables = tables;
+  return now;
+}
+
+ListDbJob JobOf(const ListDbPicture& now) { return PickListDbJob(now).job; }
+
+TEST(JobPicker, AnIdleStoreLooksAtItsEndOnce) {
+  ListDbPicture now = Idle();
+  EXPECT_EQ(JobOf(now), ListDbJob::kTrimEnd);
+  now.giving_back = true;
+  EXPECT_EQ(PickListDbJob(now), kNothing);
+}
+
+TEST(JobPicker, TablesAreCheckpointedInGroups) {
+  ListDbPicture now = WithTables(3);
+  now.fresh = 1;
+  EXPECT_EQ(JobOf(now), ListDbJob::kMerge) << "an older one is ready";
+  now.fresh = 2;
+  EXPECT_EQ(JobOf(now), ListDbJob::kCheckpoint);
+  now.checkpointing = true;
+  EXPECT_EQ(JobOf(now), ListDbJob::kMerge);
+}
+
+TEST(JobPicker, AGroupOfOneWhereMergingHasNothingElse) {
+  ListDbPicture now = WithTables(1);
+  now.fresh = 1;
+  EXPECT_EQ(JobOf(now), ListDbJob::kCheckpoint);
+  now.zipper_compaction = false;
+  EXPECT_EQ(JobOf(now), ListDbJob::kTrimEnd) << "nothing is merged";
+  now.merge_all = true;
+  EXPECT_EQ(JobOf(now), ListDbJob::kCheckpoint);
+}
+
+TEST(JobPicker, OnlyASettledTableIsMerged) {  // ListDb's I3
+  ListDbPicture now = WithTables(1);
+  now.oldest_settled = false;
+  EXPECT_EQ(JobOf(now), ListDbJob::kSettle);
+  now.oldest_settled = true;
+  EXPECT_EQ(JobOf(now), ListDbJob::kMerge);
+}
+
+TEST(JobPicker, WithoutZipperCompactionTablesStayUntilTheyAreWanted) {
+  ListDbPicture now = WithTables(4);
+  now.zipper_compaction = false;
+  EXPECT_EQ(JobOf(now), ListDbJob::kTrimEnd);
+  now.merge_all = true;
+  EXPECT_EQ(JobOf(now), ListDbJob::kMerge);
+}
+
+TEST(JobPicker, OneJobHasL1) {  // ListDb's I6
+  for (const bool busy : {true, false}) {
+    ListDbPicture now = WithTables(2);
+    now.must_shrink = now.caches_are_cold = now.recount_due = now.gc_again = true;
+    (busy ? now.l1_busy : now.l1_awaited) = true;
+    EXPECT_EQ(PickListDbJob(now), kNothing);
+    now.merge_wants_helper = true;
+    EXPECT_EQ(JobOf(now), ListDbJob::kScanAhead);
+  }
+}
+
+TEST(JobPicker, BesideTheJobWithL1TablesAreMadeDurable) {
+  ListDbPicture now = WithTables(4);
+  now.l1_busy = true;
+  now.fresh = 2;
+  EXPECT_EQ(JobOf(now), ListDbJob::kCheckpoint);
+  now.checkpointing = true;
+  now.cache_growth_due = true;
+  EXPECT_EQ(JobOf(now), ListDbJob::kGrowCache);
+}
+
+TEST(JobPicker, MemoryComesBeforeCachesAndThoseBeforeTheRest) {
+  ListDbPicture now = WithTables(2);
+  now.recount_due = true;
+  now.caches_are_cold = true;
+  EXPECT_EQ(JobOf(now), ListDbJob::kWarm);
+  now.must_shrink = true;
+  EXPECT_EQ(JobOf(now), ListDbJob::kShrink);
+}
+
+TEST(JobPicker, SpaceAndMergesTakeTurns) {
+  ListDbPicture now = WithTables(2);
+  now.gc_again = true;
+  EXPECT_EQ(PickListDbJob(now), (PickedJob{ListDbJob::kGc, GcGoal::kBusy}));
+  now.space_had_turn = true;
+  EXPECT_EQ(JobOf(now), ListDbJob::kMerge);
+  now.tables = 0;
+  EXPECT_EQ(PickListDbJob(now), (PickedJob{ListDbJob::kGc, GcGoal::kTarget}));
+}
+
+TEST(JobPicker, AFullPoolIsMergedFirstAndThenCollectedToTheEnd) {
+  ListDbPicture now = WithTables(1);
+  now.pool_is_full = true;
+  now.recount_due = true;
+  EXPECT_EQ(JobOf(now), ListDbJob::kMerge);
+  now.tables = 0;
+  EXPECT_EQ(JobOf(now), ListDbJob::kRecount);
+  now.recount_due = false;
+  now.sweep_due = true;
+  EXPECT_EQ(JobOf(now), ListDbJob::kSweep);
+  now.sweep_due = false;
+  EXPECT_EQ(PickListDbJob(now), (PickedJob{ListDbJob::kGc, GcGoal::kAll}));
+}
+
+TEST(JobPicker, GcWaitsForEnoughGarbageWhileTablesDo) {
+  ListDbPicture now = WithTables(1);
+  now.used_bytes = 1 << 30;
+  now.garbage_bytes = (now.used_bytes / 64) - 1;
+  EXPECT_EQ(JobOf(now), ListDbJob::kMerge);
+  now.garbage_bytes++;
+  EXPECT_EQ(JobOf(now), ListDbJob::kGc);
+  now.used_bytes = 1 << 20;  // of a small store, two chunks' worth
+  now.garbage_bytes = 2 * now.chunk_bytes - 1;
+  EXPECT_EQ(JobOf(now), ListDbJob::kMerge);
+  now.tables = 0;
+  EXPECT_EQ(JobOf(now), ListDbJob::kGc) << "any, where nothing else is to do";
+  now.garbage_bytes = 0;
+  EXPECT_EQ(JobOf(now), ListDbJob::kTrimEnd);
+  now.tombstones_settled = true;
+  EXPECT_EQ(JobOf(now), ListDbJob::kGc);
+}
+
+// Whatever the picture, in every one of a hundred thousand.
+TEST(JobPicker, NoPictureAsksForWhatItForbids) {
+  Random random(1);
+  const auto maybe = [&] { return random.OneIn(2); };
+  for (int i = 0; i < 100'000; i++) {
+    ListDbPicture now;
+    now.tables = random.Uniform(4);
+    now.fresh = random.Uniform(now.tables + 1);
+    now.checkpoint_group = 1 + random.Uniform(3);
+    for (bool* const each :
+         {&now.oldest_settled, &now.zipper_compaction, &now.merge_all, &now.merge_wants_helper,
+          &now.checkpointing, &now.growing_cache, &now.giving_back, &now.l1_busy, &now.l1_awaited,
+          &now.cache_growth_due, &now.must_shrink, &now.caches_are_cold, &now.pool_is_full,
+          &now.space_had_turn, &now.recount_due, &now.sweep_due, &now.gc_again,
+          &now.tombstones_settled})
+      *each = maybe();
+    now.garbage_bytes = random.Uniform(4);
+    const ListDbJob job = JobOf(now);
+    if (job >= ListDbJob::kShrink) {
+      ASSERT_FALSE(now.l1_busy || now.l1_awaited);
+    }
+    if (job == ListDbJob::kMerge) {
+      ASSERT_TRUE(now.tables > now.fresh && now.oldest_settled);
+      ASSERT_TRUE(now.zipper_compaction || now.merge_all);
+    }
+    if (job == ListDbJob::kCheckpoint) {
+      ASSERT_TRUE(now.fresh > 0 && !now.checkpointing);
+    }
+    if (now.merge_wanted() && !now.l1_awaited && !now.merge_wants_helper) {
+      const bool waits = job == ListDbJob::kNone || job == ListDbJob::kTrimEnd;
+      if (now.merge_ready()) {
+        ASSERT_TRUE(!waits || now.l1_busy) << "a table would wait for ever";
+      } else if (!now.checkpointing) {
+        ASSERT_EQ(job, ListDbJob::kCheckpoint);
+      }
+    }
+  }
+}
+
+SweepNeed::Now Versions(uint64_t kept, uint64_t oldest, uint64_t released = 0) {
+  return {.kept = kept,
+          .l1_records = 80'000,
+          .published = 500,
+          .snapshots_oldest = oldest,
+          .snapshots_released = released};
+}
+
+TEST(SweepNeed, ASweepWaitsForEnoughAndForTheSnapshotsThatKeepIt) {
+  SweepNeed need;
+  EXPECT_FALSE(need.Note(Versions(9'999, UINT64_MAX)));
+  EXPECT_FALSE(need.Due(Versions(9'999, UINT64_MAX), false));
+  EXPECT_TRUE(need.Note(Versions(10'000, 100)));
+  EXPECT_FALSE(need.Note(Versions(10'000, 100))) << "taken up already";
+  EXPECT_FALSE(need.Due(Versions(0, 499), false));
+  EXPECT_TRUE(need.Due(Versions(0, 500), false));
+  need.Begin(Versions(0, 500));
+  EXPECT_FALSE(need.Due(Versions(0, 500), false));
+}
+
+TEST(SweepNeed, AFullPoolIsSweptForLittleOnceForEachRelease) {
+  SweepNeed need;
+  EXPECT_FALSE(need.Due(Versions(0, UINT64_MAX, 1), true)) << "nothing was kept";
+  EXPECT_FALSE(need.Due(Versions(1, UINT64_MAX, 1), false));
+  EXPECT_TRUE(need.Due(Versions(1, UINT64_MAX, 1), true));
+  need.Begin(Versions(1, UINT64_MAX, 1));
+  EXPECT_FALSE(need.Due(Versions(1, UINT64_MAX, 1), true));
+  EXPECT_TRUE(need.Due(Versions(1, UINT64_MAX, 2), true));
+}
+
+}  // namespace
+}  // namespace lamella
