@@ -178,7 +178,7 @@ ListDbState StateOf(uint32_t tables) {
   state.merged = {{1, 64}};
   state.gaps = {{5, 9}, {12, 12}};
   for (uint32_t i = 0; i < tables; i++) {
-    L0TableState table{.id = i,
+    PmTableState table{.id = i,
                        .count = 10,
                        .last_sequence = 20 + i,
                        .arena_ordinal = 0,

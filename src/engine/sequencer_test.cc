@@ -171,11 +171,17 @@ TEST_F(SequencerTest, ConcurrentlyPublishedOnlyGrowsAndNeverPassesAWriteUnderWay
   EXPECT_EQ(sequencer_.published(), sequencer_.last_drawn());
 }
 
-// The control: writers that say so too early are seen to be passed.
+// The control: writers that say so too early are seen to be passed. Where other processes have the
+// processors a watcher may sleep through a race, or some.
 TEST_F(SequencerTest, TheConcurrentCheckSeesAWriteThatWasPassed) {
-  Race race(&sequencer_, true);
-  race.Run();
-  EXPECT_GT(race.passed.load(), 0u);
+  constexpr int kRacesMax = 20;
+  for (int races = 0; races < kRacesMax; races++) {
+    Sequencer sequencer;
+    Race race(&sequencer, true);
+    race.Run();
+    if (race.passed.load() > 0) return;
+  }
+  FAIL() << "none of " << kRacesMax << " races was seen to pass a write";
 }
 
 }  // namespace

@@ -8,6 +8,10 @@
 #include <new>
 #include <optional>
 
+#include "base/hash.h"
+#include "log/record.h"
+#include "pool/pool.h"
+
 namespace lamella {
 
 LookupCache::LookupCache(uint64_t bytes_max, EpochDomain* readers, HashRecords hash_records,
@@ -226,6 +230,21 @@ void LookupCache::Replace(uint64_t hash, PmPtr from, PmPtr to) {
     slot.store(to ? Word(hash, to) : 0, std::memory_order_release);
     if (!to) stripe.used--;
   }
+}
+
+// Damage may have made a record's size one that leads out of the pool.
+LookupCache::HashRecords HashesOfRecords(const Pool* pool) {
+  return [pool](std::span<const PmPtr> places, uint64_t* hashes) {
+    for (const PmPtr place : places) {
+      const char* const record = pool->Address(place);
+      __builtin_prefetch(record);
+      __builtin_prefetch(record + kLineBytes);
+    }
+    for (size_t i = 0; i < places.size(); i++) {
+      const Record* const record = pool->At<Record>(places[i]);
+      hashes[i] = pool->Contains(places[i], record->bytes()) ? Hash64(record->key()) : 0;
+    }
+  };
 }
 
 }  // namespace lamella

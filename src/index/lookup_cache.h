@@ -33,6 +33,8 @@
 
 namespace lamella {
 
+class Pool;
+
 class LookupCache {
  public:
   static constexpr uint32_t kWays = 8;  // one line a bucket
@@ -156,6 +158,9 @@ class LookupCache {
   alignas(64) std::atomic<uint64_t> generation_{0};
   std::array<Stripe, kStripesMax> stripes_;
 };
+
+/// Of the keys of records in the pool, which outlives it.
+LookupCache::HashRecords HashesOfRecords(const Pool* pool);
 
 }  // namespace lamella
 

@@ -114,6 +114,9 @@ class Pool {
   Pool& operator=(const Pool&) = delete;
 
   Gate* gate() const { return gate_.get(); }
+  /// What was not synced may be gone after a power cut, the kernel having written pages in any
+  /// order.
+  bool LosesUnsynced() const { return gate_->medium() == MediumKind::kPage; }
   uint32_t part_count() const { return static_cast<uint32_t>(parts_.size()); }
   uint64_t chunk_bytes() const { return chunk_bytes_; }
   const MediumReport& medium_report() const { return medium_report_; }

@@ -9,10 +9,6 @@ namespace {
 // Gc looks once this part of what the pool uses has died since it looked last, and so many chunks.
 constexpr uint64_t kGarbagePart = 64;
 constexpr uint64_t kGarbageChunks = 2;
-// Versions kept for snapshots that are worth a sweep: so many, and this part of what L1 has.
-constexpr uint64_t kKeptMin = 1024;
-constexpr uint64_t kKeptPart = 8;
-
 // Whether gc has something to look for. While merges wait it takes more: they find what is dead.
 bool GcDue(const ListDbPicture& now) {
   const uint64_t enough = std::max(kGarbageChunks * now.chunk_bytes, now.used_bytes / kGarbagePart);
@@ -29,26 +25,6 @@ PickedJob PickSpaceJob(const ListDbPicture& now) {
 }
 
 }  // namespace
-
-bool SweepNeed::Note(const Now& now) {
-  if (after_ != 0 || now.kept < std::max(kKeptMin, now.l1_records / kKeptPart)) return false;
-  after_ = std::max<uint64_t>(1, now.published);
-  return true;
-}
-
-bool SweepNeed::Due(const Now& now, bool pool_is_full) const {
-  if (IsPast(now)) return true;
-  return pool_is_full && (now.kept != 0 || after_ != 0) &&
-         now.snapshots_released != released_at_last_;
-}
-
-void SweepNeed::Begin(const Now& now) {
-  if (IsPast(now)) {
-    after_ = 0;
-  } else {
-    released_at_last_ = now.snapshots_released;
-  }
-}
 
 PickedJob PickListDbJob(const ListDbPicture& now) {
   if (now.merge_wants_helper) return {ListDbJob::kScanAhead};

@@ -8,7 +8,7 @@
 //      dead
 //   6  merge the oldest table, once no Get is left that began before it was made (ListDb's I3)
 //   7  give the pool's end back to the file system
-// 4 to 6 change L1 or its caches: one at a time (ListDb's I6), and a CompactRange that waits for L1
+// 4 to 6 change L1 or its caches: one at a time (ListDb's I5), and a CompactRange that waits for L1
 // goes before all but the helper.
 #ifndef LAMELLA_ENGINE_LISTDB_JOB_PICKER_H_
 #define LAMELLA_ENGINE_LISTDB_JOB_PICKER_H_
@@ -19,33 +19,6 @@
 #include "engine/victims.h"
 
 namespace lamella {
-
-/// Versions that merges left in L1 for snapshots, and whether taking them out is worth a walk.
-/// Threads: one at a time.
-class SweepNeed {
- public:
-  struct Now {
-    uint64_t kept = 0;        // versions left since Note last took them up
-    uint64_t l1_records = 0;  // of all
-    uint64_t published = 0;   // the newest sequence number
-    uint64_t snapshots_oldest = UINT64_MAX;
-    uint64_t snapshots_released = 0;
-  };
-  /// Takes up what was kept, once that is enough: a sweep is due when no snapshot is left that is
-  /// older than now. True: `kept` begins anew.
-  bool Note(const Now& now);
-  /// Whether L1 should be swept. A full pool is swept for little, but once for each time that
-  /// snapshots were released.
-  bool Due(const Now& now, bool pool_is_full) const;
-  /// The sweep that was due begins.
-  void Begin(const Now& now);
-
- private:
-  bool IsPast(const Now& now) const { return after_ != 0 && now.snapshots_oldest >= after_; }
-
-  uint64_t after_ = 0;  // worth it once no snapshot older than this is live; 0 is none
-  uint64_t released_at_last_ = 0;
-};
 
 /// What the store is like when a job is picked.
 struct ListDbPicture {

@@ -64,7 +64,7 @@ TEST(JobPicker, WithoutZipperCompactionTablesStayUntilTheyAreWanted) {
   EXPECT_EQ(JobOf(now), ListDbJob::kMerge);
 }
 
-TEST(JobPicker, OneJobHasL1) {  // ListDb's I6
+TEST(JobPicker, OneJobHasL1) {  // ListDb's I5
   for (const bool busy : {true, false}) {
     ListDbPicture now = WithTables(2);
     now.must_shrink = now.caches_are_cold = now.recount_due = now.gc_again = true;
@@ -173,36 +173,6 @@ TEST(JobPicker, NoPictureAsksForWhatItForbids) {
       }
     }
   }
-}
-
-SweepNeed::Now Versions(uint64_t kept, uint64_t oldest, uint64_t released = 0) {
-  return {.kept = kept,
-          .l1_records = 80'000,
-          .published = 500,
-          .snapshots_oldest = oldest,
-          .snapshots_released = released};
-}
-
-TEST(SweepNeed, ASweepWaitsForEnoughAndForTheSnapshotsThatKeepIt) {
-  SweepNeed need;
-  EXPECT_FALSE(need.Note(Versions(9'999, UINT64_MAX)));
-  EXPECT_FALSE(need.Due(Versions(9'999, UINT64_MAX), false));
-  EXPECT_TRUE(need.Note(Versions(10'000, 100)));
-  EXPECT_FALSE(need.Note(Versions(10'000, 100))) << "taken up already";
-  EXPECT_FALSE(need.Due(Versions(0, 499), false));
-  EXPECT_TRUE(need.Due(Versions(0, 500), false));
-  need.Begin(Versions(0, 500));
-  EXPECT_FALSE(need.Due(Versions(0, 500), false));
-}
-
-TEST(SweepNeed, AFullPoolIsSweptForLittleOnceForEachRelease) {
-  SweepNeed need;
-  EXPECT_FALSE(need.Due(Versions(0, UINT64_MAX, 1), true)) << "nothing was kept";
-  EXPECT_FALSE(need.Due(Versions(1, UINT64_MAX, 1), false));
-  EXPECT_TRUE(need.Due(Versions(1, UINT64_MAX, 1), true));
-  need.Begin(Versions(1, UINT64_MAX, 1));
-  EXPECT_FALSE(need.Due(Versions(1, UINT64_MAX, 1), true));
-  EXPECT_TRUE(need.Due(Versions(1, UINT64_MAX, 2), true));
 }
 
 }  // namespace

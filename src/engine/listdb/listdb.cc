@@ -11,70 +11,38 @@ namespace lamella {
 
 namespace {
 
-// Of the budget, what MemTables and L0's trees have at least, whatever the caches are given.
-constexpr uint64_t kTablesPart = 8;
-// MemTables that they hold: one is filled, some wait for their flush or are tables not yet merged.
-constexpr uint64_t kMemTablesHeld = 8;
-
-uint64_t Share(uint64_t bytes, double share) {
-  const double allowed = std::clamp(share, 0.0, kCacheShareMax);
-  return static_cast<uint64_t>(static_cast<double>(bytes) * allowed);
+TableMemory MemoryOf(const EngineContext& context) {
+  const Options& options = *context.options;
+  const uint64_t budget = options.memory_budget_bytes;
+  return TableMemory(options,
+                     ShareOfBudget(budget, options.listdb.lookup_cache_share) +
+                         ShareOfBudget(budget, options.listdb.second_chance_share),
+                     context.memory);
 }
-
-// MemTables and L0's trees get what the caches leave.
-uint64_t TablesBytes(const Options& options) {
-  const uint64_t caches = Share(options.memory_budget_bytes, options.listdb.lookup_cache_share) +
-                          Share(options.memory_budget_bytes, options.listdb.second_chance_share);
-  const uint64_t left =
-      options.memory_budget_bytes > caches ? options.memory_budget_bytes - caches : 0;
-  return std::max(left, options.memory_budget_bytes / kTablesPart);
-}
-
-uint64_t MemTableBytes(const Options& options) {
-  if (options.memtable_bytes != 0) return std::max(options.memtable_bytes, kMemTableBytesMin);
-  return std::max(TablesBytes(options) / kMemTablesHeld, kMemTableBytesMin);
-}
-
-// Damage may have made a record's size one that leads out of the pool.
-void HashRecords(const Pool& pool, std::span<const PmPtr> places, uint64_t* hashes) {
-  for (const PmPtr place : places) {
-    const char* const record = pool.Address(place);
-    __builtin_prefetch(record);
-    __builtin_prefetch(record + kLineBytes);
-  }
-  for (size_t i = 0; i < places.size(); i++) {
-    const Record* const record = pool.At<Record>(places[i]);
-    hashes[i] = pool.Contains(places[i], record->bytes()) ? Hash64(record->key()) : 0;
-  }
-}
-
-// DRAM of a record's entry in a tree, at the usual fill of leaves.
-constexpr uint64_t kTreeBytesPerRecord = 48;
 
 }  // namespace
 
 ListDb::ListDb(const EngineContext& context)
-    : BufferedEngine(context, MemTableBytes(*context.options)),
+    : BufferedEngine(context, MemoryOf(context).memtable_bytes()),
       options_(context.options->listdb),
-      tables_bytes_max_(TablesBytes(*context.options)),
-      memtable_bytes_(MemTableBytes(*context.options)),
+      memory_(MemoryOf(context)),
       pending_frees_(context.pool),
       recount_(context.pool, &pending_frees_),
+      dead_(context.pool),
       lookup_cache_(
-          Share(context.options->memory_budget_bytes, options_.lookup_cache_share),
-          context.pool->readers(),
-          [pool = context.pool](auto places, uint64_t* hashes) {
-            HashRecords(*pool, places, hashes);
-          },
-          context.memory),
-      second_chance_(context.pool,
-                     Share(context.options->memory_budget_bytes, options_.second_chance_share),
-                     context.memory),
+          ShareOfBudget(context.options->memory_budget_bytes, options_.lookup_cache_share),
+          context.pool->readers(), HashesOfRecords(context.pool), context.memory),
+      l1_({.pool = context.pool,
+           .snapshots = context.snapshots,
+           .dead = &dead_,
+           .lookup_cache = &lookup_cache_,
+           .memory = context.memory,
+           .second_chance_bytes_max =
+               ShareOfBudget(context.options->memory_budget_bytes, options_.second_chance_share)}),
+      gc_(context.pool, &l1_, &dead_, &pending_frees_, this, context.options->space_target),
+      catalog_(context.pool),
+      jobs_(context.wake),
       compaction_persister_(context.pool->gate(), WriteCause::kCompaction),
-      gc_persister_(context.pool->gate(), WriteCause::kGc),
-      settled_sequence_(std::make_shared<std::atomic<uint64_t>>(0)),
-      pinned_tombstones_(std::make_shared<PinnedTombstones>()),
-      settled_news_(std::make_shared<std::atomic<bool>>(false)),
       flush_persister_(context.pool->gate(), WriteCause::kFlush),
       checkpoint_persister_(context.pool->gate(), WriteCause::kFlush) {}
 
@@ -89,8 +57,8 @@ std::shared_ptr<const ListDbTables> ListDb::CurrentTables() const {
 Status ListDb::SyncAll() {
   const uint64_t sequence = PublishedSequence();
   Status s = pool_->Sync();
-  if (!s.ok() || !LosesUnsynced()) return s;
-  s = Edit(ListDbEdit::kSynced, [&](ListDbState* state) {
+  if (!s.ok() || !pool_->LosesUnsynced()) return s;
+  s = catalog_.Edit(ListDbEdit::kSynced, [&](ListDbState* state) {
     state->synced_sequence = std::max(state->synced_sequence, sequence);
   });
   return s.ok() ? pool_->Sync() : s;  // the edit itself
@@ -158,27 +126,9 @@ Lookup ListDb::FindInTables(const ListDbTables& tables, const InternalKey& targe
     return Found(place, pool_->At<Record>(place)->kind());
   }
   *in_l1 = true;
-  if (!verify) {  // else the neighbours' checksums are asked for, too
-    HeadTree::Entry entry;
-    const SecondChanceCache::Answer answer = second_chance_.FindVersion(target, &entry);
-    if (answer == SecondChanceCache::Answer::kAbsent) return {};
-    if (answer == SecondChanceCache::Answer::kFound)
-      return Found(entry.place(), TagKind(entry.tag));
-  }
-  const PmPtr place = l1_->FindAtOrAfter(target, StartOf(target), hops, verify);
-  if (place.damaged()) return Damaged(place);
-  if (!place) return {};
-  const Record* record = pool_->At<Record>(place);
-  return record->key() == target.user_key ? Found(place, record->kind()) : Lookup();
-}
-
-// Where a search of L1 starts: from the nearest element before it that the second-chance cache has;
-// of a braided list, on the reader's NUMA node (dissertation 6.4), unless the cache has all of L1.
-PmPtr ListDb::StartOf(const InternalKey& target) const {
-  if (l1_->lane_count() == 1 || second_chance_.height_min() == 1)
-    return second_chance_.FindAtOrBefore(target);
-  const auto lane = static_cast<int>(l1_->NearestLane());
-  return second_chance_.FindTallAtOrBefore(target, second_chance_.height_min(), lane).place();
+  const PmLevel::Version version = l1_.Find(target, verify, hops);
+  if (version.place.damaged()) return Damaged(version.place);
+  return version.place ? Found(version.place, version.kind) : Lookup();
 }
 
 void ListDb::AddTableIterators(const std::shared_ptr<const TableSet>& tables, bool verify,
@@ -188,19 +138,13 @@ void ListDb::AddTableIterators(const std::shared_ptr<const TableSet>& tables, bo
                                                 : NewSkipListIterator(table->list.get(), nullptr,
                                                                       verify, table->merged.get()));
   }
-  iterators->push_back(NewSkipListIterator(l1_.get(), &second_chance_, verify));
+  iterators->push_back(NewSkipListIterator(l1_.list(), l1_.second_chance(), verify));
 }
 
-// A table without its tree is as much to be merged as one that has it. Without zipper compaction no
-// table is ever merged, and what they hold is trimmed instead (TrimTrees).
+// Without zipper compaction no table is ever merged, and what they hold is trimmed instead.
 uint64_t ListDb::UncompactedBytes(const TableSet& tables) const {
   if (!options_.zipper_compaction) return 0;
-  uint64_t bytes = 0;
-  for (const auto& table : static_cast<const ListDbTables&>(tables).l0) {
-    bytes += table->tree != nullptr ? table->tree->memory_bytes()
-                                    : table->state.count * kTreeBytesPerRecord;
-  }
-  return bytes;
+  return TreeBytesOfAll(static_cast<const ListDbTables&>(tables).l0);
 }
 
 std::optional<Unmerged> ListDb::UnmergedOf(const TableSet& tables) const {
@@ -216,27 +160,17 @@ std::optional<Unmerged> ListDb::UnmergedOf(const TableSet& tables) const {
   return unmerged;
 }
 
-// Their share of the budget, and, where no other store draws on it, what the caches have not taken
-// yet of theirs.
-uint64_t ListDb::BufferedBytesMax() const {
-  const uint64_t least = std::max(tables_bytes_max_, 4 * memtable_bytes_);
-  const uint64_t budget = context_.options->memory_budget_bytes;
-  if (context_.memory->ShareOf(budget) < budget) return least;
-  const uint64_t caches = lookup_cache_.memory_bytes() + second_chance_.memory_bytes();
-  return std::max(budget > caches ? budget - caches : 0, least);
-}
-
 std::optional<Job> ListDb::PickJob(JobClass job_class) {
   if (job_class == JobClass::kUrgent) {
     if (auto flush = PickFlush()) return flush;
-    const MutexLock lock(&job_mu_);
+    const MutexLock lock(&jobs_.mu);
     if (provisioning_ || !pool_->NeedsProvision()) return std::nullopt;
-    return SideJob("provision", &provisioning_, [this] {
+    return jobs_.Beside("provision", &provisioning_, [this] {
       Status s = pool_->Provision();
       return s.IsNoSpace() ? Status::OK() : s;  // writers will find out, and wait for space
     });
   }
-  const MutexLock lock(&job_mu_);
+  const MutexLock lock(&jobs_.mu);
   return MakeJob(PickListDbJob(Picture()));
 }
 
@@ -247,7 +181,7 @@ ListDbPicture ListDb::Picture() {
   const auto& l0 = static_cast<const ListDbTables&>(*read_set->tables).l0;
   if (read_set->sealed.empty() && l0.empty()) merge_all_ = false;
   const SweepNeed::Now versions = KeptVersions();
-  if (sweep_need_.Note(versions)) kept_versions_.store(0, std::memory_order_relaxed);
+  if (sweep_need_.Note(versions)) l1_.ForgetKeptVersions();
   ListDbPicture picture;
   picture.tables = l0.size();
   for (const auto& table : l0) picture.fresh += table->checkpointed ? 0 : 1;
@@ -259,8 +193,8 @@ ListDbPicture ListDb::Picture() {
   picture.checkpointing = checkpointing_;
   picture.growing_cache = growing_cache_;
   picture.giving_back = giving_back_;
-  picture.l1_busy = l1_busy_;
-  picture.l1_awaited = l1_waiting_ > 0;
+  picture.l1_busy = jobs_.level_busy();
+  picture.l1_awaited = jobs_.level_awaited();
   picture.cache_growth_due = lookup_cache_.GrowthDue();
   picture.must_shrink = MustShrink();
   picture.caches_are_cold = caches_are_cold_;
@@ -269,8 +203,8 @@ ListDbPicture ListDb::Picture() {
   picture.recount_due = recount_.Due(gc_wanted_);
   picture.sweep_due = sweeping_ || sweep_need_.Due(versions, gc_wanted_);
   picture.gc_again = gc_again_;
-  picture.garbage_bytes = garbage_bytes_.load(std::memory_order_relaxed);
-  picture.tombstones_settled = settled_news_->load(std::memory_order_acquire);
+  picture.garbage_bytes = dead_.fresh();
+  picture.tombstones_settled = l1_.HasSettledNews();
   picture.chunk_bytes = pool_->chunk_bytes();
   picture.used_bytes = pool_->used_bytes();
   return picture;
@@ -287,9 +221,9 @@ std::optional<Job> ListDb::MakeJob(const PickedJob& picked) {
                    return Status::OK();
                  }};
     case ListDbJob::kCheckpoint:
-      return SideJob("checkpoint", &checkpointing_, [this] { return Checkpoint(); });
+      return jobs_.Beside("checkpoint", &checkpointing_, [this] { return Checkpoint(); });
     case ListDbJob::kGrowCache:
-      return SideJob("grow the lookup cache", &growing_cache_, [this] {
+      return jobs_.Beside("grow the lookup cache", &growing_cache_, [this] {
         lookup_cache_.Grow();
         return Status::OK();
       });
@@ -321,66 +255,41 @@ std::optional<Job> ListDb::MakeJob(const PickedJob& picked) {
       return L1Job("merge", [this] { return MergeOldest(); });
     case ListDbJob::kTrimEnd:
       if (pool_->CanGiveBack())
-        return SideJob("give back", &giving_back_, [this] { return pool_->GiveBack(); });
+        return jobs_.Beside("give back", &giving_back_, [this] { return pool_->GiveBack(); });
       if (EndIsHeldUp()) return L1Job("clear the pool's end", [this] { return ClearEnd(); });
       break;
   }
   return std::nullopt;
 }
 
-// A job that has L1 until it ends (keeps I6).
+// A job with L1 (keeps I5).
 Job ListDb::L1Job(const char* name, std::function<Status()> run) {
-  Job job{name, [this, run = std::move(run)] {
-            Status s = NoThrow(run);
-            GiveL1Back();
-            return s;
-          }};
-  l1_busy_ = true;  // when nothing is left that may want memory
+  Job job = jobs_.WithLevel(name, std::move(run));
   space_had_turn_ = false;
   return job;
 }
 
 Job ListDb::SpaceJob(const char* name, std::function<Status()> run) {
-  Job job = L1Job(name, std::move(run));
+  Job job = jobs_.WithLevel(name, std::move(run));
   space_had_turn_ = true;
   return job;
-}
-
-// A job beside the one that has L1, and not beside itself: *under_way says so until it ends.
-Job ListDb::SideJob(const char* name, bool* under_way, std::function<Status()> run) {
-  Job job{name, [this, under_way, run = std::move(run)] {
-            Status s = NoThrow(run);
-            EndSideJob(under_way);
-            return s;
-          }};
-  *under_way = true;
-  return job;
-}
-
-void ListDb::EndSideJob(bool* under_way) {
-  {
-    const MutexLock lock(&job_mu_);
-    *under_way = false;
-  }
-  job_done_.notify_all();
 }
 
 bool ListDb::ReclaimSpace() {
   using std::chrono::steady_clock;
   SwitchMemTable(true);
-  const auto nothing_left = [this]() LAMELLA_REQUIRES(job_mu_) {
+  const auto nothing_left = [this]() LAMELLA_REQUIRES(jobs_.mu) {
     const auto read_set = CurrentReadSet();
     return read_set->sealed.empty() &&
            static_cast<const ListDbTables&>(*read_set->tables).l0.empty() && !gc_wanted_ &&
-           !sweeping_ && recount_.done() && !l1_busy_;
+           !sweeping_ && recount_.done() && !jobs_.level_busy();
   };
   // Reclaiming again what the last writer has just failed to would only make every write on a full
   // pool slow.
   const bool has_deferred = pool_->CollectDeferred() != 0;
   {
-    const MutexLock lock(&job_mu_);
-    if (nothing_left() && unreclaimed_bytes_.load(std::memory_order_relaxed) == 0 && !has_deferred)
-      return false;
+    const MutexLock lock(&jobs_.mu);
+    if (nothing_left() && !dead_.any_unreclaimed() && !has_deferred) return false;
     gc_wanted_ = true;
     merge_all_ = true;
   }
@@ -390,9 +299,9 @@ bool ListDb::ReclaimSpace() {
   const auto deadline = steady_clock::now() + std::chrono::seconds(5);
   while (BackgroundError().ok() && steady_clock::now() < deadline) {
     context_.wake();
-    const MutexLock lock(&job_mu_);
+    const MutexLock lock(&jobs_.mu);
     if (nothing_left()) break;
-    job_done_.wait_for(job_mu_, kLook);
+    jobs_.AwaitEnd(kLook);
   }
   pool_->CollectDeferred();
   return true;
@@ -401,55 +310,30 @@ bool ListDb::ReclaimSpace() {
 Status ListDb::CompactRange(std::string_view begin, std::string_view end) {
   Status s = Flush();
   if (!s.ok()) return s;
-  TakeL1();
+  jobs_.TakeLevel();
   s = NoThrow([&] { return CompactL1(begin, end); });
-  GiveL1Back();
+  jobs_.GiveLevelBack();
   return s;
 }
 
 Status ListDb::CompactL1(std::string_view begin, std::string_view end) {
   constexpr std::chrono::milliseconds kReadersAtMost{10};
   Status s = MergeTablesOfNow();
-  // Twice: a delete may go only once nobody can stand on a version that it hid (I4); an open
-  // iterator keeps it.
+  // Twice: a delete may go only once nobody can stand on a version that it hid (PmLevel I1); an
+  // open iterator keeps it.
   for (int pass = 0; s.ok() && pass < 2; pass++) {
     if (pool_->readers()->AwaitRetired(kReadersAtMost))
       (void)pool_->holders()->AwaitRetired(kReadersAtMost);
     std::string rest;
-    s = SweepRange(begin, end, UINT64_MAX, &rest);
+    s = l1_.Sweep(begin, end, UINT64_MAX, &rest);
   }
   const bool all = begin.empty() && end.empty();
   while (s.ok() && all && !recount_.done()) s = RecountSome();
   bool progress = true;
-  while (s.ok() && progress) s = CollectGarbage(all ? GcGoal::kAll : GcGoal::kTarget, &progress);
+  while (s.ok() && progress) s = gc_.Collect(all ? GcGoal::kAll : GcGoal::kTarget, &progress);
   pool_->CollectDeferred();
   return s;
 }
-
-void ListDb::TakeL1() {
-  const MutexLock lock(&job_mu_);
-  l1_waiting_++;
-  while (l1_busy_) job_done_.wait(job_mu_);
-  l1_waiting_--;
-  l1_busy_ = true;
-}
-
-void ListDb::GiveL1Back() {
-  {
-    const MutexLock lock(&job_mu_);
-    l1_busy_ = false;
-  }
-  job_done_.notify_all();
-  context_.wake();  // jobs were held back
-}
-
-void ListDb::BeginCheckpoint() {
-  const MutexLock lock(&job_mu_);
-  while (checkpointing_) job_done_.wait(job_mu_);
-  checkpointing_ = true;
-}
-
-void ListDb::EndCheckpoint() { EndSideJob(&checkpointing_); }
 
 Status ListDb::Close() {
   Status s = FlushAllNow();
@@ -457,9 +341,9 @@ Status ListDb::Close() {
   if (!s.ok()) return s;
   log_->LeaveChunks([](const ChunkRef&) { return true; });
   flush_arena_->CloseChunk();
-  for (auto& arena : gc_arenas_) arena->CloseChunk();
+  gc_.LeaveChunks([](const ChunkRef&) { return true; });
   if (!recount_.done() && !uncounted_) {
-    s = Edit(ListDbEdit::kCounted, [](ListDbState* state) { state->uncounted = true; });
+    s = catalog_.Edit(ListDbEdit::kCounted, [](ListDbState* state) { state->uncounted = true; });
     if (!s.ok()) return s;
   }
   return SyncAll();
@@ -474,8 +358,8 @@ void ListDb::AddStats(Stats* stats) const {
   stats->remote_hops += hops_remote_.Sum();
   stats->checkpoints += checkpoints_.load(std::memory_order_relaxed);
   stats->compactions += compactions_.load(std::memory_order_relaxed);
-  stats->gc_runs += gc_runs_.load(std::memory_order_relaxed);
-  stats->gc_bytes_relocated += gc_bytes_relocated_.load(std::memory_order_relaxed);
+  stats->gc_runs += gc_.runs();
+  stats->gc_bytes_relocated += gc_.bytes_relocated();
   stats->recovered_records += recovered_records_.load(std::memory_order_relaxed);
   const auto tables = CurrentTables();
   Stats::Level l0{.name = "L0"};
@@ -485,10 +369,9 @@ void ListDb::AddStats(Stats* stats) const {
     if (table->tree != nullptr) stats->dram_bytes += table->tree->memory_bytes();
   }
   stats->levels.push_back(l0);
-  stats->levels.push_back(
-      {.name = "L1", .tables = 1, .records = l1_count_.load(std::memory_order_relaxed)});
-  stats->live_bytes += live_bytes_.load(std::memory_order_relaxed);
-  stats->dram_bytes += lookup_cache_.memory_bytes() + second_chance_.memory_bytes();
+  stats->levels.push_back({.name = "L1", .tables = 1, .records = l1_.count()});
+  stats->live_bytes += l1_.live_bytes();
+  stats->dram_bytes += lookup_cache_.memory_bytes() + l1_.second_chance()->memory_bytes();
 }
 
 std::string ListDb::Describe() const {
@@ -506,11 +389,12 @@ std::string ListDb::Describe() const {
            (table->checkpointed ? ", checkpointed" : ", after the log boundary") +
            (table->tree != nullptr ? ", order cached in DRAM\n" : "\n");
   }
-  out += "L1: " + std::to_string(l1_count_.load(std::memory_order_relaxed)) + " records, " +
-         std::to_string(l1_->lane_count()) + (l1_->lane_count() == 1 ? " lane" : " lanes") + "\n";
+  out += "L1: " + std::to_string(l1_.count()) + " records, " +
+         std::to_string(l1_.list()->lane_count()) +
+         (l1_.list()->lane_count() == 1 ? " lane" : " lanes") + "\n";
   out += "lookup cache: " + std::to_string(lookup_cache_.memory_bytes()) +
-         " bytes; second-chance cache: " + std::to_string(second_chance_.memory_bytes()) +
-         " bytes, elements of height " + std::to_string(second_chance_.height_min()) +
+         " bytes; second-chance cache: " + std::to_string(l1_.second_chance()->memory_bytes()) +
+         " bytes, elements of height " + std::to_string(l1_.second_chance()->height_min()) +
          " and more\n";
   return out;
 }

@@ -1,10 +1,10 @@
 // How much space the store may take, and what to do about it: counting what is dead, surveying what
-// gc may evacuate (victims.h chooses, gc.cc does it), and what the jobs do that keep the pool at
-// Options::space_target (job_picker.h says when).
+// gc may evacuate (victims.h chooses, Evacuation does it), and what the jobs do that keep the pool
+// at Options::space_target (job_picker.h says when).
 //
 // What is counted (docs/LIMITS.md, Space):
 //   - a record is counted dead in its chunk's descriptor when it is marked obsolete, a delete when
-//     nothing older lies after it any more in L1: it goes when gc comes by (I4);
+//     nothing older lies after it any more in L1: it goes when gc comes by (PmLevel I1);
 //   - a crash may lose counts, and adds none: after one every chunk is counted anew from its
 //     records' marks (RecountSome), in the background, and before a full pool is one;
 //   - a version that a merge left for a snapshot is not dead before a sweep of L1 took it out.
@@ -28,7 +28,7 @@ constexpr uint64_t kSweepElements = 1 << 16;
 
 // Of a table's bytes, how much more will live once it is merged: by a sample, before the merge
 // tells, which may be long after.
-double ListDb::LiveShareOf(std::span<const Sampled> sample, const ListDbTables& older) const {
+double ListDb::LiveShareOf(std::span<const SampledRecord> sample, const ListDbTables& older) const {
   const EpochPin pin(pool_->readers());
   uint64_t bytes = 0;
   uint64_t dead = 0;
@@ -44,27 +44,7 @@ double ListDb::LiveShareOf(std::span<const Sampled> sample, const ListDbTables& 
   return bytes == 0 ? 1 : 1 - std::min(1.0, static_cast<double>(dead) / static_cast<double>(bytes));
 }
 
-void ListDb::CountDead(PmPtr place, uint64_t bytes) {
-  ChunkRef chunk;
-  if (!OwningChunk(*pool_, place, &chunk)) return;
-  ChunkDescriptor* descriptor = pool_->Descriptor(chunk.part, chunk.index);
-  descriptor->dead_bytes.fetch_add(bytes, std::memory_order_relaxed);
-  garbage_bytes_.fetch_add(bytes, std::memory_order_relaxed);
-  unreclaimed_bytes_.fetch_add(bytes, std::memory_order_relaxed);
-}
-
-void ListDb::AddLive(const Record* record) {
-  live_bytes_.fetch_add(record->key().size() + record->value().size(), std::memory_order_relaxed);
-}
-
-// The figure may have lost something in a crash: it stops at nothing.
-void ListDb::SubtractLive(const Record* record) {
-  const uint64_t bytes = record->key().size() + record->value().size();
-  const uint64_t now = live_bytes_.load(std::memory_order_relaxed);  // of the job that changes L1
-  live_bytes_.store(now - std::min(now, bytes), std::memory_order_relaxed);
-}
-
-// The chunks that are filled, and those of them whose records are all in L1 or dead (I5).
+// The chunks that are filled, and those of them whose records are all in L1 or dead (I4).
 ChunkSurvey ListDb::Survey() const {
   // The floor first, then the tables: a flush that ends between shows in one of them.
   uint64_t arena_floor = flush_arena_floor_.load(std::memory_order_seq_cst);
@@ -88,8 +68,7 @@ ChunkSurvey ListDb::Survey() const {
         chunk.kind == kListDbArena && (chunk.owner != kFlushArena || chunk.ordinal < arena_floor);
     if (!log && !arena) return;
     survey.filled_bytes += bytes;
-    const auto held = held_back_.find(ChunkKey(chunk));
-    if (held != held_back_.end() && held->second.epoch == chunk.epoch) return;
+    if (gc_.IsHeldBack(chunk)) return;
     const uint64_t dead = std::min(used, descriptor->dead_bytes.load(std::memory_order_relaxed));
     // What earlier sessions left half empty: the log that short ones wrote, the arena that each
     // began anew.
@@ -101,10 +80,17 @@ ChunkSurvey ListDb::Survey() const {
   return survey;
 }
 
+std::vector<SequenceGap> ListDb::VoidSequences() const { return catalog_.Get().gaps; }
+
+bool ListDb::ReserveRoom(uint64_t bytes) {
+  if (!gc_room_) gc_room_.emplace(this);
+  return gc_room_->Reserve(bytes);
+}
+
 // What merges left for snapshots, for SweepNeed.
 SweepNeed::Now ListDb::KeptVersions() const {
-  return {.kept = kept_versions_.load(std::memory_order_relaxed),
-          .l1_records = l1_count_.load(std::memory_order_relaxed),
+  return {.kept = l1_.kept_versions(),
+          .records = l1_.count(),
           .published = PublishedSequence(),
           .snapshots_oldest = context_.snapshots->Oldest(),
           .snapshots_released = context_.snapshots->released()};
@@ -113,8 +99,8 @@ SweepNeed::Now ListDb::KeptVersions() const {
 // A pass of gc. On a full pool it is wanted until one frees nothing.
 Status ListDb::CollectOnce(GcGoal goal) {
   bool progress = false;
-  Status s = CollectGarbage(goal, &progress);
-  const MutexLock lock(&job_mu_);
+  Status s = gc_.Collect(goal, &progress);
+  const MutexLock lock(&jobs_.mu);
   gc_again_ = progress;
   if (goal == GcGoal::kAll && !progress) gc_wanted_ = false;
   return s;
@@ -140,31 +126,21 @@ bool ListDb::EndIsHeldUp() {
 Status ListDb::ClearEnd() {
   const auto leave = [this](const ChunkRef& chunk) { return pool_->IsInTheWay(chunk); };
   log_->LeaveChunks(leave);
-  for (const auto& arena : gc_arenas_) {
-    if (arena->open_chunk().kind != ChunkKind::kFree && leave(arena->open_chunk()))
-      arena->CloseChunk();
-  }
-  {
-    const MutexLock lock(&catalog_mu_);
-    if (pool_->IsInTheWay(catalog_->chunk())) {
-      Status s = catalog_->Rewrite();
-      if (!s.ok() && !s.IsNoSpace()) return s;
-    }
-  }
+  gc_.LeaveChunks(leave);
+  Status s = catalog_.LeaveEnd();
   // More than once: what waited for readers in one pass may go in the next. Not for ever: copies
   // may lie in the way, too.
-  Status s;
   bool progress = true;
   for (int pass = 0; pass < kClearPassesMax && progress && s.ok(); pass++)
-    s = CollectGarbage(GcGoal::kEnd, &progress);
+    s = gc_.Collect(GcGoal::kEnd, &progress);
   return s;
 }
 
 Status ListDb::SweepSome() {
   std::string rest;
-  Status s = SweepRange(sweep_from_, {}, kSweepElements, &rest);
+  Status s = l1_.Sweep(sweep_from_, {}, kSweepElements, &rest);
   sweep_from_ = s.ok() ? rest : "";
-  const MutexLock lock(&job_mu_);
+  const MutexLock lock(&jobs_.mu);
   sweeping_ = !sweep_from_.empty();
   return s;
 }
@@ -173,45 +149,31 @@ Status ListDb::SweepSome() {
 // was cut, and then its index is rebuilt: that can wait until space is needed. On DAX cache lines
 // persist in any order.
 void ListDb::PrepareRecount(bool all) {
-  recount_.Prepare(HasRecords, !all              ? Recount::Which::kLeftOpen
-                               : LosesUnsynced() ? Recount::Which::kAllWhenNeeded
-                                                 : Recount::Which::kAll);
-  const MutexLock lock(&job_mu_);
+  recount_.Prepare(HasRecords, !all                     ? Recount::Which::kLeftOpen
+                               : pool_->LosesUnsynced() ? Recount::Which::kAllWhenNeeded
+                                                        : Recount::Which::kAll);
+  const MutexLock lock(&jobs_.mu);
   gc_again_ = true;
-  unreclaimed_bytes_.store(1, std::memory_order_relaxed);
+  dead_.NoteUnreclaimed();
 }
 
 Status ListDb::RecountSome() {
-  uint64_t merged_sequence;
-  std::vector<SequenceGap> gaps;
-  {
-    const MutexLock lock(&catalog_mu_);
-    merged_sequence = state_.merged_sequence;
-    gaps = state_.gaps;
-  }
+  const ListDbState state = catalog_.Get();
   recount_.Some([&](const ChunkRef& chunk, const Record* record, PmPtr place) {
     const bool of_gc = chunk.kind == kListDbArena && chunk.owner == kGcArena;
-    const bool is_merged = record->height() > 0 && (of_gc || record->sequence() <= merged_sequence);
-    return record->obsolete() || IsVoid(gaps, record->sequence()) ||
-           (is_merged && record->kind() == RecordKind::kDelete && IsIdleDelete(place));
+    const bool is_merged =
+        record->height() > 0 && (of_gc || record->sequence() <= state.merged_sequence);
+    return record->obsolete() || IsVoid(state.gaps, record->sequence()) ||
+           (is_merged && record->kind() == RecordKind::kDelete && l1_.IsIdleDelete(place));
   });
   Status s;
   if (recount_.done() && uncounted_) {
-    s = Edit(ListDbEdit::kCounted, [](ListDbState* state) { state->uncounted = false; });
+    s = catalog_.Edit(ListDbEdit::kCounted, [](ListDbState* edited) { edited->uncounted = false; });
     uncounted_ = !s.ok();
   }
-  const MutexLock lock(&job_mu_);
+  const MutexLock lock(&jobs_.mu);
   gc_again_ = true;
   return s;
-}
-
-// Whether a delete serves for nothing, though no mark says so: with nothing after it, or in no
-// list. L1 is asked for the latter: what a rebuilding left out has the links of an earlier life,
-// which may lead to where a record is being written now.
-bool ListDb::IsIdleDelete(PmPtr place) const {
-  PmPtr before;
-  const InL1 in_l1 = FindInL1(place, &before);
-  return in_l1 == InL1::kNotLinked || (in_l1 == InL1::kLinked && !HasOlderBehind(place));
 }
 
 }  // namespace lamella

@@ -4,94 +4,11 @@
 
 #include "base/codec.h"
 #include "base/concat.h"
-#include "log/record.h"
+#include "log/position_codec.h"
 
 namespace lamella {
 
 namespace {
-
-void AppendPositions(std::string* out, const std::vector<LogPosition>& positions) {
-  AppendFixed<uint32_t>(out, static_cast<uint32_t>(positions.size()));
-  for (const LogPosition& p : positions) {
-    AppendFixed(out, p.ordinal);
-    AppendFixed(out, p.offset);
-  }
-}
-
-// Counts are checked against what is left, so that damaged ones cannot ask for memory out of
-// proportion.
-bool DecodeCount(Decoder* in, size_t element_bytes, uint32_t* count) {
-  *count = in->Fixed<uint32_t>();
-  return in->ok() && *count <= in->remaining() / element_bytes;
-}
-
-bool DecodePositions(Decoder* in, std::vector<LogPosition>* positions) {
-  uint32_t count;
-  if (!DecodeCount(in, 16, &count)) return false;
-  positions->resize(count);
-  for (LogPosition& p : *positions) {
-    p.ordinal = in->Fixed<uint64_t>();
-    p.offset = in->Fixed<uint64_t>();
-  }
-  return in->ok();
-}
-
-void AppendGaps(std::string* out, const std::vector<SequenceGap>& gaps) {
-  AppendFixed<uint32_t>(out, static_cast<uint32_t>(gaps.size()));
-  for (const SequenceGap& g : gaps) {
-    AppendFixed(out, g.first);
-    AppendFixed(out, g.last);
-  }
-}
-
-bool DecodeGaps(Decoder* in, std::vector<SequenceGap>* gaps) {
-  uint32_t count;
-  if (!DecodeCount(in, 16, &count)) return false;
-  gaps->resize(count);
-  for (SequenceGap& g : *gaps) {
-    g.first = in->Fixed<uint64_t>();
-    g.last = in->Fixed<uint64_t>();
-  }
-  return in->ok();
-}
-
-void AppendTables(std::string* out, std::span<const L0TableState> tables) {
-  AppendFixed<uint32_t>(out, static_cast<uint32_t>(tables.size()));
-  for (const L0TableState& t : tables) {
-    AppendFixed(out, t.id);
-    AppendFixed(out, t.count);
-    AppendFixed(out, t.last_sequence);
-    AppendFixed(out, t.arena_ordinal);
-    AppendPositions(out, t.sealed);
-    AppendFixed<uint32_t>(out, static_cast<uint32_t>(t.heads.size()));
-    for (const uint64_t word : t.heads) AppendFixed(out, word);
-  }
-}
-
-bool DecodeTable(Decoder* in, L0TableState* table) {
-  table->id = in->Fixed<uint64_t>();
-  table->count = in->Fixed<uint64_t>();
-  table->last_sequence = in->Fixed<uint64_t>();
-  table->arena_ordinal = in->Fixed<uint64_t>();
-  uint32_t heads;
-  if (!DecodePositions(in, &table->sealed) || !DecodeCount(in, 8, &heads) ||
-      heads > kPoolPartsMax * kHeightMax)
-    return false;
-  table->heads.resize(heads);
-  for (uint64_t& word : table->heads) word = in->Fixed<uint64_t>();
-  return in->ok();
-}
-
-/// After those that are there.
-bool DecodeTables(Decoder* in, std::vector<L0TableState>* tables) {
-  constexpr size_t kTableBytesMin = 40;
-  uint32_t count;
-  if (!DecodeCount(in, kTableBytesMin, &count)) return false;
-  for (uint32_t i = 0; i < count; i++) {
-    if (!DecodeTable(in, &tables->emplace_back())) return false;
-  }
-  return true;
-}
 
 // The fields of which each is one number: every edit has them all.
 void AppendNumbers(std::string* out, const ListDbState& state) {
@@ -160,7 +77,7 @@ Status ListDbState::Decode(std::string_view payload, ListDbState* state) {
 std::string ListDbState::EncodeChange(const ListDbState& before) const {
   std::vector<uint64_t> gone;
   size_t stay = 0;
-  for (const L0TableState& table : before.l0) {
+  for (const PmTableState& table : before.l0) {
     if (stay < l0.size() && l0[stay].id == table.id) {  // I1
       stay++;
     } else {
@@ -194,7 +111,7 @@ Status ListDbState::Apply(std::string_view payload) {
   ok = ok && DecodeCount(&in, sizeof(uint64_t), &gone);
   for (; ok && gone > 0; gone--) {
     const uint64_t id = in.Fixed<uint64_t>();
-    ok = in.ok() && std::erase_if(l0, [&](const L0TableState& t) { return t.id == id; }) == 1;
+    ok = in.ok() && std::erase_if(l0, [&](const PmTableState& t) { return t.id == id; }) == 1;
   }
   ok = ok && DecodeTables(&in, &l0) && in.done();
   return ok ? Status::OK() : Undecodable("ListDB edit", payload);

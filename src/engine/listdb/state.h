@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/pm_table_state.h"
 #include "lamella/status.h"
 #include "log/pm_log.h"
-#include "log/record_appender.h"
 #include "pool/pm_ptr.h"
 
 namespace lamella {
@@ -29,23 +29,13 @@ enum class ListDbEdit : uint32_t {
   kCounted = 8,  // what is dead in each chunk was counted anew, or is to be at the next open
 };
 
-/// A checkpointed L0 table: a skiplist in place, named by its first links.
-struct L0TableState {
-  uint64_t id = 0;
-  uint64_t count = 0;
-  uint64_t last_sequence = 0;       // of the MemTable it was
-  uint64_t arena_ordinal = 0;       // first arena chunk it may have records in (plain log only)
-  std::vector<LogPosition> sealed;  // its records lie before this, per log shard
-  std::vector<uint64_t> heads;      // lanes x kHeightMax links
-};
-
 struct ListDbState {
   uint32_t lanes = 1;
   PmPtr l1_heads;  // the SkipListHeads of L1, at the start of a chunk
   uint64_t l1_count = 0;
   uint64_t live_bytes = 0;  // keys and values of L1's puts
   uint64_t next_table_id = 1;
-  std::vector<L0TableState> l0;  // oldest first
+  std::vector<PmTableState> l0;  // oldest first
   // id of the table that a zipper compaction is merging; 0 for none
   uint64_t merging = 0;
   std::vector<LogPosition> boundary;  // the log before this is in tables, per shard

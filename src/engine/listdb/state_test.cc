@@ -39,7 +39,7 @@ ListDbState RandomState(Random* random) {
   state.gaps.resize(random->Uniform(5));
   for (SequenceGap& g : state.gaps) g = {random->Next(), random->Next()};
   state.l0.resize(random->Uniform(6));
-  for (L0TableState& t : state.l0) {
+  for (PmTableState& t : state.l0) {
     t.id = random->Next();
     t.count = random->Next();
     t.last_sequence = random->Next();
@@ -94,10 +94,10 @@ TEST(ListDbState, ComesBackAsItWas) {
 /// much changed as chance has it.
 ListDbState RandomSuccessor(Random* random, const ListDbState& before) {
   ListDbState state = RandomState(random);
-  std::vector<L0TableState> fresh = std::move(state.l0);
+  std::vector<PmTableState> fresh = std::move(state.l0);
   state.l0.clear();
   const bool none_go = random->OneIn(3);
-  for (const L0TableState& table : before.l0) {
+  for (const PmTableState& table : before.l0) {
     if (none_go || random->OneIn(2)) state.l0.push_back(table);
   }
   if (random->OneIn(2)) state.l0.insert(state.l0.end(), fresh.begin(), fresh.end());
@@ -230,7 +230,7 @@ TEST(ListDbState, IsEncodedAsDocumented) {
   const size_t l0 = gaps + 16 + 4;
   EXPECT_EQ(
       testing::FormatDifference(
-          "L0TableState", 32,
+          "PmTableState", 32,
           {LAMELLA_TOUCHED(l0, l0[0]., id), LAMELLA_TOUCHED(l0, l0[0]., count),
            LAMELLA_TOUCHED(l0, l0[0]., last_sequence), LAMELLA_TOUCHED(l0, l0[0]., arena_ordinal)}),
       "");
@@ -300,7 +300,7 @@ TEST(ListDbState, RandomBytesAreDecodedOrCorruption) {
       // Memory in proportion to the input, whatever its counts say.
       const size_t held =
           (state.boundary.capacity() + state.merged.capacity() + state.gaps.capacity()) * 16 +
-          state.l0.capacity() * sizeof(L0TableState);
+          state.l0.capacity() * sizeof(PmTableState);
       ASSERT_LE(held, 8 * bytes.size() + 4096);
       ASSERT_TRUE(!s.ok() || state.Encode().size() == bytes.size());
     }

@@ -2,6 +2,7 @@
 
 #include "base/concat.h"
 #include "engine/listdb/listdb.h"
+#include "engine/table_memory.h"
 
 namespace lamella {
 

@@ -10,10 +10,6 @@ namespace lamella {
 inline constexpr uint64_t kListDbFlagUnifiedLog = 1;
 inline constexpr uint64_t kListDbFlagBraided = 2;
 
-/// The most that the caches may have of the memory budget, alone and together: MemTables need the
-/// rest.
-inline constexpr double kCacheShareMax = 0.9;
-
 extern const EngineType kListDbType;
 
 }  // namespace lamella

@@ -1,0 +1,36 @@
+// Rebuilding a level from the records alone: they are the truth, every index is a cache.
+// Threads: one, before the store is open.
+#ifndef LAMELLA_ENGINE_LEVEL_REBUILD_H_
+#define LAMELLA_ENGINE_LEVEL_REBUILD_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/dead_bytes.h"
+#include "engine/evacuation.h"
+#include "index/pm_skiplist.h"
+#include "log/pm_log.h"
+#include "memtable/head_tree.h"
+
+namespace lamella {
+
+/// Enters one record of each version of `kept` (by tag, copies side by side) into the tree: one
+/// that has links, or, where a plain log's has no room for them, a copy made in `arenas`, which are
+/// left sealed. The others are marked obsolete and counted dead. NoSpace: there was none for a
+/// copy.
+Status EnterRebuilt(Pool* pool, const std::vector<LogEntry>& kept, Evacuation* arenas,
+                    DeadBytes* dead, Persister* persister, HeadTree* tree);
+
+struct RebuiltLevel {
+  uint64_t linked = 0;
+  uint64_t live_bytes = 0;  // keys and values of them
+};
+
+/// Links the newest version of each key of the tree, unless that is a delete, into the list, which
+/// is empty; marks the older ones. Durable on return.
+RebuiltLevel LinkRebuilt(const HeadTree& tree, const PmSkipList& list, DeadBytes* dead,
+                         Persister* persister);
+
+}  // namespace lamella
+
+#endif  // LAMELLA_ENGINE_LEVEL_REBUILD_H_
