@@ -190,6 +190,7 @@ void CheckCatalog(CatalogPool* pool, std::string_view bytes) {
                                        : !state.Apply(payload).ok())
       state = ListDbState();
   }
+  catalog->Mend();
   // the next edit would be a rewrite, to another chunk
   if (catalog->bytes_used() + 64 > pool->bytes()) return;
   s = catalog->Append(3, "one more");

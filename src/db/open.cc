@@ -197,11 +197,12 @@ Status DbImpl::OpenStore() {
   if (s.ok()) s = TakeResources();
   if (s.ok()) s = OpenPool(true);
   if (s.ok()) s = MakeEngine();
-  // What a power cut left counts as that until recovery is complete: it may be cut itself. What was
+  if (s.ok()) s = engine_->Load();
+  // What a power cut left counts as that until it is mended: that may be cut itself. What was
   // closed in order is not clean any more from its first change on.
   const bool clean = s.ok() && pool_->state().clean;
   if (clean) s = pool_->MarkOpen();
-  if (s.ok()) s = engine_->Recover();
+  if (s.ok()) s = engine_->Mend();
   if (s.ok() && !clean) s = pool_->MarkOpen();
   if (!s.ok()) return s;
   recovery_us_ = static_cast<uint64_t>(

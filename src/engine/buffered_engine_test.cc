@@ -49,7 +49,8 @@ class MemTableEngine final : public BufferedEngine {
     return CurrentReadSet()->sealed.front()->last_sequence();
   }
 
-  Status Recover() override { return Status::OK(); }
+  Status Load() override { return Status::OK(); }
+  Status Mend() override { return Status::OK(); }
   std::optional<Job> PickJob(JobClass) override { return std::nullopt; }
   Status CompactRange(std::string_view, std::string_view) override { return Status::OK(); }
   Status Close() override { return Status::OK(); }

@@ -33,7 +33,7 @@ class CatalogState {
     return Catalog::Create(
         pool_, [this]() LAMELLA_REQUIRES(mu_) { return state_.Encode(); }, &catalog_);
   }
-  /// Reads the pool's catalog. Corruption: it, or an edit, is damaged.
+  /// Reads the pool's catalog, and changes nothing. Corruption: it, or an edit, is damaged.
   Status Open() {
     const MutexLock lock(&mu_);
     return Catalog::Open(
@@ -43,6 +43,11 @@ class CatalogState {
                                                 : state_.Apply(payload);
         },
         &catalog_);
+  }
+  /// Catalog::Mend, of what Open found.
+  void Mend() {
+    const MutexLock lock(&mu_);
+    catalog_->Mend();
   }
   /// Create or Open has made or found it.
   bool exists() const {

@@ -1,7 +1,8 @@
 // Engine is everything beneath the write path of one design: which structures hold the data and how
 // they are compacted. The front end (src/db) gives it a pool, options, the snapshots that are live,
 // and threads that run the jobs it offers.
-// Threads: Recover, Close, Check before or after everything else; the other calls from any thread.
+// Threads: Load, Mend, Close, Check before or after everything else; the other calls from any
+// thread.
 #ifndef LAMELLA_ENGINE_ENGINE_H_
 #define LAMELLA_ENGINE_ENGINE_H_
 
@@ -73,8 +74,13 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
   virtual ~Engine() = default;
 
-  /// Makes an empty store in a fresh pool, or brings back what the pool holds.
-  virtual Status Recover() = 0;
+  /// Brings into DRAM what the pool holds, and changes nothing that outlives the process. Reads see
+  /// it from here on, but where an index is to be rebuilt first, and in a fresh pool.
+  virtual Status Load() = 0;
+  /// Repairs what a crash left, or makes an empty store in a fresh pool. Writes may come after it.
+  /// It may be cut by another crash anywhere.
+  /// REQUIRES: Load was OK.
+  virtual Status Mend() = 0;
   /// All or nothing; durable (as the medium allows) and visible on return. `operations` is not
   /// empty.
   virtual Status Write(std::span<const WriteOperation> operations) = 0;
@@ -98,7 +104,7 @@ class Engine {
   /// Moves MemTables to tables; returns when they are.
   virtual Status Flush() = 0;
   virtual Status CompactRange(std::string_view begin, std::string_view end) = 0;
-  /// Flushes and leaves everything such that the next Recover has nothing to do. No job runs any
+  /// Flushes and leaves everything such that the next Mend has nothing to do. No job runs any
   /// more.
   virtual Status Close() = 0;
 

@@ -21,7 +21,7 @@ struct EngineType {
   Status (*check_options)(const Options& options);
   /// What the superblock is to keep of the options of a store that is created.
   uint64_t (*flags)(const Options& options);
-  /// An engine over an open pool. Recover comes next.
+  /// An engine over an open pool. Load comes next.
   std::unique_ptr<Engine> (*make)(const EngineContext& context);
 };
 

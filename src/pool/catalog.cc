@@ -50,7 +50,6 @@ Status Catalog::Open(Pool* pool, StateWriter state, const EditReader& read,
   Status s = opened->Locate();
   if (s.ok()) s = opened->ReadEdits(read);
   if (!s.ok()) return s;
-  opened->FreeOthers();
   *catalog = std::move(opened);
   return s;
 }
@@ -137,7 +136,7 @@ Status Catalog::ReadEdits(const EditReader& read) {
     const bool first = tail_ == sizeof(CatalogHead);
     s = ReadEdit(tail_, end, &kind, &payload);
     if (!s.ok() && pool_->state().pages_lost && !first) {
-      persister_.Publish(&head()->tail, TailWord(chunk_, tail_));  // keeps I3
+      tail_is_ahead_ = true;
       break;
     }
     if (!s.ok()) return s;
@@ -155,7 +154,9 @@ Status Catalog::ReadEdits(const EditReader& read) {
 
 // Chunks of a rewrite that did not reach its switch, or reached it and not the freeing of the old
 // one.
-void Catalog::FreeOthers() {
+void Catalog::Mend() {
+  if (tail_is_ahead_) persister_.Publish(&head()->tail, TailWord(chunk_, tail_));  // keeps I3
+  tail_is_ahead_ = false;
   std::vector<ChunkRef> others;
   pool_->ForEachChunk([&](const ChunkRef& chunk) {
     const bool own = chunk.part == chunk_.part && chunk.index == chunk_.index;

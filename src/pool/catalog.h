@@ -10,7 +10,7 @@
 // I2: when the chunk is full, or is to lie elsewhere, the live state is written to a fresh chunk as
 //     one snapshot edit, and the superblock publishes the switch; the old chunk is freed after it.
 // I3: after a power cut on a page medium the tail may be ahead of edits that were never synced:
-//     there alone the first edit that does not validate ends the sequence, and the tail is moved
+//     there alone the first edit that does not validate ends the sequence, and Mend moves the tail
 //     back to it.
 // Threads: one thread at a time (the engine's catalog lock).
 #ifndef LAMELLA_POOL_CATALOG_H_
@@ -66,13 +66,16 @@ class Catalog {
   static constexpr uint32_t kSnapshotKind = 0;  // engines number their edits from 1
 
   /// A catalog for a pool that has none, or whose own is lost: claims a chunk, writes the state as
-  /// its first edit and publishes it. A lost one's chunk is freed by the next Open.
+  /// its first edit and publishes it. A lost one's chunk is freed by the next Mend.
   static Status Create(Pool* pool, StateWriter state, std::unique_ptr<Catalog>* catalog);
-  /// Reads the edits of the pool's catalog, and frees catalog chunks that an interrupted rewrite
-  /// left. Corruption when its head, its tail or an edit does not validate, with the place;
-  /// whatever `read` returns when that is not OK.
+  /// Reads the edits of the pool's catalog, and changes nothing. Corruption when its head, its tail
+  /// or an edit does not validate, with the place; whatever `read` returns when that is not OK.
   static Status Open(Pool* pool, StateWriter state, const EditReader& read,
                      std::unique_ptr<Catalog>* catalog);
+
+  /// After Open, before anything is changed: moves the tail back to what is there (I3), and frees
+  /// catalog chunks that an interrupted rewrite left, or a lost catalog.
+  void Mend();
 
   /// Durable on return (on page media once synced). NoSpace, IOError. The state that StateWriter
   /// gives must already include this edit: a full chunk is rewritten in its place.
@@ -90,7 +93,6 @@ class Catalog {
   Status ReadTail(uint64_t* tail) const;
   Status ReadEdit(uint64_t at, uint64_t end, uint32_t* kind, std::string_view* payload) const;
   Status ReadEdits(const EditReader& read);
-  void FreeOthers();
   /// In the memory of `edit`: zeros, as many bytes as the edit has.
   void WriteEdit(const ChunkRef& chunk, uint64_t at, uint32_t kind, std::string_view payload,
                  std::string edit);
@@ -104,7 +106,8 @@ class Catalog {
   StateWriter state_;
   Persister persister_;
   ChunkRef chunk_;
-  uint64_t tail_ = 0;  // offset in the chunk of the next edit
+  uint64_t tail_ = 0;           // offset in the chunk of the next edit
+  bool tail_is_ahead_ = false;  // the chunk's own, of edits that are not there
   uint64_t generation_ = 0;
 };
 

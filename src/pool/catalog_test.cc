@@ -58,6 +58,7 @@ class CatalogTest : public PoolTest {
     Status s = TryOpen();
     if (s.ok())
       s = Catalog::Open(pool_.get(), [this] { return Snapshot(); }, Reader(&names_), &catalog_);
+    if (s.ok()) catalog_->Mend();
     return s;
   }
   void Reopen() {
@@ -275,6 +276,7 @@ TEST_F(CatalogTest, ARewriteCutAnywhereIsOldOrNewAndLeaksNothing) {
     if (s.ok())
       s = Catalog::Open(pool.get(), [] { return std::string(); }, Reader(&names), &catalog);
     ASSERT_TRUE(s.ok()) << s.ToString();
+    catalog->Mend();
     int catalogs = 0;
     pool->ForEachChunk([&](const ChunkRef& c) { catalogs += c.kind == ChunkKind::kCatalog; });
     EXPECT_EQ(catalogs, 1);
@@ -321,6 +323,20 @@ TEST_F(CatalogOnPages, AfterAPowerCutTheEditsBeforeALostOneCount) {  // I3
   ASSERT_TRUE(pool_->MarkOpen().ok());
   Reopen();
   EXPECT_EQ(names_, (Names{"aaaaaaaa", "BBBBBBBB"}));
+}
+
+TEST_F(CatalogOnPages, OpeningChangesNothingAndMendingMovesTheTail) {
+  LoseTheSecondEdit();
+  PretendPowerCut();
+  Open();
+  const std::string before = ReadWhole(path());
+  Names names;
+  ASSERT_TRUE(
+      Catalog::Open(pool_.get(), [this] { return Snapshot(); }, Reader(&names), &catalog_).ok());
+  EXPECT_EQ(names, Names{"aaaaaaaa"});
+  EXPECT_EQ(ReadWhole(path()), before);
+  catalog_->Mend();
+  EXPECT_NE(ReadWhole(path()), before);
 }
 
 TEST_F(CatalogOnPages, WithoutAPowerCutALostEditIsCorruption) {

@@ -65,7 +65,8 @@ class ListDb final : public BufferedEngine, private EvacuationOwner {
   explicit ListDb(const EngineContext& context);
   ~ListDb() override;
 
-  Status Recover() override;
+  Status Load() override;
+  Status Mend() override;
   std::optional<Job> PickJob(JobClass job_class) override;
   Status CompactRange(std::string_view begin, std::string_view end) override;
   Status Close() override;
@@ -137,8 +138,11 @@ class ListDb final : public BufferedEngine, private EvacuationOwner {
   Status CreateEmpty(bool rebuilding);
   Status OpenCatalog();
   void FreeStrayChunks();
-  Status OpenTables(ListDbTables* tables);
-  Status RecoverLog(std::shared_ptr<const ListDbTables> tables);
+  bool MustRebuild() const;
+  Status LoadStore();
+  Status LoadTables(ListDbTables* tables);
+  Status LoadLog(std::shared_ptr<const ListDbTables> tables);
+  Status MendLog();
   void MakeArenas();
   uint32_t ShardCount() const;
 
@@ -169,7 +173,7 @@ class ListDb final : public BufferedEngine, private EvacuationOwner {
   LookupCache lookup_cache_;
   PmLevel l1_;
   Evacuation gc_;
-  bool unified_ = true;  // constant after Recover
+  bool unified_ = true;  // constant after Load
 
   CatalogState<ListDbState> catalog_;
 
@@ -208,6 +212,7 @@ class ListDb final : public BufferedEngine, private EvacuationOwner {
   std::string sweep_from_;
   std::vector<LogPosition> log_in_l1_;  // per shard: before this it is merged, and in no table (I4)
   uint64_t arena_first_ordinal_ = 0;    // of this session's arena chunks
+  std::unique_ptr<LogContents> loaded_log_;  // until it is mended
   std::unique_ptr<RecordAppender> flush_arena_;
   Persister flush_persister_;
   Persister checkpoint_persister_;

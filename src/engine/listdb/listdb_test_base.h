@@ -30,12 +30,29 @@ class ListDbTest : public PoolTest {
   void CreateStore() {
     options_.engine_flags = kListDbType.flags(db_options_);
     Create();
-    StartEngine();
+    LoadEngine();
+    Mend();
   }
   void Crash() {
     engine_.reset();
     Open();
-    StartEngine();
+    LoadEngine();
+    Mend();
+  }
+  void Mend() {
+    Status s = engine_->Mend();
+    if (s.ok()) s = pool_->MarkOpen();
+    ASSERT_TRUE(s.ok()) << s.ToString();
+  }
+  void LoadEngine() {
+    engine_ = kListDbType.make(EngineContext{.pool = pool_.get(),
+                                             .options = &db_options_,
+                                             .snapshots = &snapshots_,
+                                             .wake = [] {},
+                                             .nudge = [] {},
+                                             .memory = &memory_});
+    const Status s = engine_->Load();
+    ASSERT_TRUE(s.ok()) << s.ToString();
   }
   Status Put(uint64_t i) { return Put(i, static_cast<char>('a' + i % 26)); }
   Status Put(uint64_t i, char byte) {
@@ -68,19 +85,6 @@ class ListDbTest : public PoolTest {
   MemoryAccount memory_{&budget_};
   SnapshotList snapshots_;
   std::unique_ptr<Engine> engine_;
-
- private:
-  void StartEngine() {
-    engine_ = kListDbType.make(EngineContext{.pool = pool_.get(),
-                                             .options = &db_options_,
-                                             .snapshots = &snapshots_,
-                                             .wake = [] {},
-                                             .nudge = [] {},
-                                             .memory = &memory_});
-    Status s = engine_->Recover();
-    if (s.ok()) s = pool_->MarkOpen();
-    ASSERT_TRUE(s.ok()) << s.ToString();
-  }
 };
 
 }  // namespace lamella

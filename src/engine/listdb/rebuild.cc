@@ -47,7 +47,9 @@ Status ListDb::Rebuild(RepairReport* report) {
   if (!has_catalog && pool_->state().catalog_chunk != 0) {
     s = OpenCatalog();
     has_catalog = s.ok();
-    if (!s.ok()) {
+    if (s.ok()) {
+      catalog_.Mend();
+    } else {
       report->notes.push_back("the catalog is lost (" + s.ToString() +
                               "); numbers declared void are not known");
       power_cut = false;  // nor is what was synced: everything that validates is kept

@@ -1,7 +1,7 @@
-// Recovery (6.7, Algorithm 8): the catalog names L1 and the checkpointed L0 tables; an interrupted
-// zipper compaction is merged again; the log after the boundary is sorted into MemTables, which
-// are flushed as usual. Every step can be cut by another crash: nothing in place changes before the
-// step's own edit, except by Zipper, which may be repeated.
+// Recovery (6.7, Algorithm 8). Loading: the catalog names L1 and the checkpointed L0 tables; the
+// log after the boundary is sorted into MemTables, which are flushed as usual. Mending: an
+// interrupted zipper compaction is merged again, and so on; every step can be cut by another crash:
+// nothing in place changes before the step's own edit, except by Zipper, which may be repeated.
 
 #include <algorithm>
 #include <thread>
@@ -83,7 +83,7 @@ void ListDb::FreeStrayChunks() {
   for (const ChunkRef& chunk : stray) pool_->Free(chunk, l1_.persister());
 }
 
-Status ListDb::OpenTables(ListDbTables* tables) {
+Status ListDb::LoadTables(ListDbTables* tables) {
   const ListDbState state = catalog_.Get();
   l1_.Open({.heads = pool_->At<SkipListHeads>(state.l1_heads),
             .braided = state.lanes > 1,
@@ -101,25 +101,16 @@ Status ListDb::OpenTables(ListDbTables* tables) {
   return Status::OK();
 }
 
-Status ListDb::RecoverLog(std::shared_ptr<const ListDbTables> tables) {
-  LogContents contents;
-  ListDbState before = catalog_.Get();
-  std::vector<SequenceGap> gaps = before.gaps;
-  Status s = ReadLog(*pool_, before.boundary, before.flushed_sequence, gaps, false, &contents);
+Status ListDb::LoadLog(std::shared_ptr<const ListDbTables> tables) {
+  loaded_log_ = std::make_unique<LogContents>();
+  LogContents& contents = *loaded_log_;
+  ListDbState state = catalog_.Get();
+  Status s = ReadLog(*pool_, state.boundary, state.flushed_sequence, state.gaps, false, &contents);
   if (!s.ok()) return s;
   recovered_records_.store(contents.entries.size(), std::memory_order_relaxed);
-  ClearStaleMarks(*pool_, contents.entries, &compaction_persister_);
-  const uint64_t void_last = gaps.empty() ? 0 : gaps.back().last;
-  AddGap(&gaps, contents.sequence_last, contents.sequence_seen);
-  if (!gaps.empty() && gaps.back().last != void_last) {
-    // Writes that never returned, beyond the first missing one. Their numbers are void from now on,
-    // so that no later recovery takes them for the successors of what is written next.
-    s = catalog_.Edit(ListDbEdit::kGap, [&](ListDbState* state) { state->gaps = gaps; });
-    if (!s.ok()) return s;
-  }
   LogSorting sorting{.memtable_bytes = memory_.memtable_bytes(),
                      .memory = context_.memory,
-                     .boundary = std::move(before.boundary),
+                     .boundary = std::move(state.boundary),
                      .copy_bytes_max = nullptr};
   if (!unified_) sorting.copy_bytes_max = [this](uint64_t bytes) { return CopyBytesMax(bytes); };
   std::vector<std::shared_ptr<MemTable>> memtables = SortLog(pool_, contents, sorting);
@@ -129,39 +120,71 @@ Status ListDb::RecoverLog(std::shared_ptr<const ListDbTables> tables) {
   return Status::OK();
 }
 
-Status ListDb::Recover() {
-  unified_ = (pool_->state().engine_flags & kListDbFlagUnifiedLog) != 0;
-  const bool created = pool_->state().catalog_chunk == 0;
-  Status s = created ? CreateEmpty(false) : OpenCatalog();
-  if (!s.ok()) return s;
-  const ListDbState found = catalog_.Get();
-  uint64_t merging = found.merging;
-  // The kernel wrote pages back in any order: after a power cut links and records may be of
-  // different moments.
+// Of writes that never returned, beyond the first missing one, the numbers are void from now on, so
+// that no later recovery takes them for the successors of what is written next.
+Status ListDb::MendLog() {
+  const std::unique_ptr<LogContents> contents = std::move(loaded_log_);
+  ClearStaleMarks(*pool_, contents->entries, &compaction_persister_);
+  std::vector<SequenceGap> gaps = catalog_.Get().gaps;
+  const uint64_t void_last = gaps.empty() ? 0 : gaps.back().last;
+  AddGap(&gaps, contents->sequence_last, contents->sequence_seen);
+  if (gaps.empty() || gaps.back().last == void_last) return Status::OK();
+  return catalog_.Edit(ListDbEdit::kGap, [&](ListDbState* state) { state->gaps = gaps; });
+}
+
+Status ListDb::LoadStore() {
+  auto tables = std::make_shared<ListDbTables>();
+  Status s = LoadTables(tables.get());
+  return s.ok() ? LoadLog(std::move(tables)) : s;
+}
+
+// The kernel wrote pages back in any order: after a power cut links and records may be of different
+// moments.
+bool ListDb::MustRebuild() const {
   const bool power_cut =
       pool_->LosesUnsynced() && !pool_->state().clean && !pool_->state().same_boot;
-  const bool rebuild = !created && (found.rebuilding || power_cut);
+  return power_cut || catalog_.Get().rebuilding;
+}
+
+// A merge that was under way needs no mending to be read: its table leads on into L1 (Zipper I1).
+Status ListDb::Load() {
+  unified_ = (pool_->state().engine_flags & kListDbFlagUnifiedLog) != 0;
+  if (pool_->state().catalog_chunk == 0) return Status::OK();
+  Status s = OpenCatalog();
+  return s.ok() && !MustRebuild() ? LoadStore() : s;
+}
+
+Status ListDb::Mend() {
+  const bool create = !catalog_.exists();
+  const bool rebuild = !create && MustRebuild();
+  const bool crashed = !create && !rebuild && !pool_->state().clean;
+  Status s;
+  if (create) {
+    s = CreateEmpty(false);
+  } else {
+    catalog_.Mend();
+  }
+  if (!s.ok()) return s;
+  const ListDbState found = catalog_.Get();
   uncounted_ = found.uncounted && !rebuild;  // rebuilding counts
   if (rebuild) {
     RepairReport report;
     s = Rebuild(&report);
     if (!s.ok()) return s;
-    merging = 0;
   }
   FreeStrayChunks();
   MakeArenas();
-  if (!created) PrepareRecount((!pool_->state().clean && !rebuild) || uncounted_);
-  auto tables = std::make_shared<ListDbTables>();
-  s = OpenTables(tables.get());
-  if (s.ok()) s = RecoverLog(tables);
-  if (s.ok() && merging != 0) s = MergeOldest();
-  if (s.ok() && !created && !rebuild && !pool_->state().clean)
+  if (!create) PrepareRecount(crashed || uncounted_);
+  if (create || rebuild) s = LoadStore();
+  if (s.ok()) s = MendLog();
+  if (s.ok() && !rebuild && found.merging != 0) s = MergeOldest();
+  if (s.ok() && crashed)
     MarkOrphans(pool_, {kListDbArena, kFlushArena, kGcArena}, found.flushed_sequence, &l1_, &dead_);
   {
     const MutexLock lock(&jobs_.mu);
-    caches_are_cold_ = !created;
+    caches_are_cold_ = !create;
   }
-  if (created) l1_.BeginEmpty();
+  if (create) l1_.BeginEmpty();
   return s;
 }
 

@@ -32,5 +32,37 @@ TEST_F(ListDbRecoveryTest, CopiesThatACrashCutOffMakeRoomForTheNext) {
   ExpectKeys(keys);
 }
 
+// A store of which a crash cut off copies and left tables unmerged: all of it is read before
+// anything of it is changed.
+TEST_F(ListDbRecoveryTest, LoadingChangesNothingAndReadsAll) {
+  constexpr uint64_t kKeys = 200;
+  db_options_.listdb.unified_log = false;
+  db_options_.listdb.checkpoint_group_tables = 4;
+  CreateStore();
+  for (uint64_t i = 0; i < kKeys; i++) {
+    ASSERT_TRUE(Put(i).ok());
+    Run(JobClass::kUrgent);
+    if (i == kKeys / 2) Run(JobClass::kNormal);
+  }
+  engine_.reset();
+  Open();
+  const std::string before = ReadWhole(path());
+  LoadEngine();
+  ExpectKeys(kKeys);
+  uint64_t records = 0;
+  {
+    const EpochPin pin(pool_->holders());
+    const auto all = engine_->NewIterator(true);
+    for (all->SeekToFirst(); all->Valid(); all->Next()) records++;
+  }
+  EXPECT_GE(records, kKeys);
+  EXPECT_TRUE(ReadWhole(path()) == before) << "loading changed the pool";
+  Mend();
+  EXPECT_FALSE(ReadWhole(path()) == before) << "there was nothing to mend: the test is void";
+  ExpectKeys(kKeys);
+  Run(JobClass::kNormal);
+  ExpectKeys(kKeys);
+}
+
 }  // namespace
 }  // namespace lamella

@@ -161,10 +161,8 @@ ToyEngine::ToyEngine(const EngineContext& context)
     : context_(context), pool_(context.pool), spill_bytes_(SpillBytes(*context.options)) {}
 
 Status ToyEngine::OpenState() {
-  const auto write_state = [this] { return state_.Encode(); };
-  if (pool_->state().catalog_chunk == 0) return Catalog::Create(pool_, write_state, &catalog_);
   return Catalog::Open(
-      pool_, write_state,
+      pool_, [this] { return state_.Encode(); },
       [this](uint32_t, std::string_view payload) {
         State state;
         Status s = State::Decode(payload, &state);
@@ -191,13 +189,8 @@ Status ToyEngine::ReadBack() {
   LogContents contents;
   Status s = ReadLog(*pool_, state_.ends, state_.through, state_.gaps, power_cut, &contents);
   if (!s.ok()) return s;
-  State state = state_;
-  AddGap(&state.gaps, contents.sequence_last, contents.sequence_seen);
-  if (state.gaps.size() != state_.gaps.size() ||
-      (!state.gaps.empty() && state.gaps.back().last != state_.gaps.back().last)) {
-    s = Edit(std::move(state));
-    if (!s.ok()) return s;
-  }
+  gaps_ = state_.gaps;
+  AddGap(&gaps_, contents.sequence_last, contents.sequence_seen);
   for (const LogEntry& entry : contents.entries) {
     const Record* record = pool_->At<Record>(entry.place);
     index_->Enter(ToyIndex::NewNode(record->key().size()), record->key(), entry.tag, entry.place);
@@ -209,19 +202,40 @@ Status ToyEngine::ReadBack() {
   return Status::OK();
 }
 
-Status ToyEngine::Recover() {
-  Status s = OpenState();
-  if (s.ok()) s = RemoveStrays();
+Status ToyEngine::LoadStore() {
   View view{nullptr, state_.through};
-  if (s.ok() && state_.table != 0)
-    s = ToyTable::Open(context_.files, PathOf(state_.table), &view.table);
+  Status s;
+  if (state_.table != 0) s = ToyTable::Open(context_.files, PathOf(state_.table), &view.table);
   if (s.ok()) s = ReadBack();
   if (!s.ok()) return s;
-  FreeLogBefore(state_.ends);
   const MutexLock lock(&view_mu_);
   table_bytes_.store(view.table != nullptr ? view.table->bytes() : 0, std::memory_order_relaxed);
   view_ = std::move(view);
   return Status::OK();
+}
+
+Status ToyEngine::Load() {
+  if (pool_->state().catalog_chunk == 0) return Status::OK();
+  Status s = OpenState();
+  return s.ok() ? LoadStore() : s;
+}
+
+Status ToyEngine::Mend() {
+  Status s;
+  if (catalog_ == nullptr) {
+    s = Catalog::Create(pool_, [this] { return state_.Encode(); }, &catalog_);
+    if (s.ok()) s = LoadStore();
+  } else {
+    catalog_->Mend();
+  }
+  if (s.ok()) s = RemoveStrays();
+  if (s.ok() && gaps_ != state_.gaps) {
+    State state = state_;
+    state.gaps = gaps_;
+    s = Edit(std::move(state));
+  }
+  if (s.ok()) FreeLogBefore(state_.ends);
+  return s;
 }
 
 ToyEngine::View ToyEngine::CurrentView() const {
@@ -547,9 +561,10 @@ Status ToyEngine::Check(CheckReport* report) {
   return Status::OK();
 }
 
-// It has no index to rebuild: what validates is found by Recover.
+// It has no index to rebuild: what validates is found by Load.
 Status ToyEngine::Rebuild(RepairReport* report) {
-  Status s = Recover();
+  Status s = Load();
+  if (s.ok()) s = Mend();
   if (!s.ok()) return s;
   const View view = CurrentView();
   report->records_kept = index_->count() + (view.table != nullptr ? view.table->records() : 0);

@@ -86,7 +86,8 @@ class ToyEngine final : public Engine, private WriteTarget {
  public:
   explicit ToyEngine(const EngineContext& context);
 
-  Status Recover() override;
+  Status Load() override;
+  Status Mend() override;
   Status Write(std::span<const WriteOperation> operations) override;
   Lookup Get(std::string_view key, uint64_t sequence, bool verify, EpochPin* pin) override;
   std::unique_ptr<InternalIterator> NewIterator(bool verify) override;
@@ -140,6 +141,7 @@ class ToyEngine final : public Engine, private WriteTarget {
     return context_.directory + "/" + TableFileName(number);
   }
   Status OpenState();
+  Status LoadStore();
   Status RemoveStrays();
   Status ReadBack();
   Status Edit(State state);
@@ -166,8 +168,9 @@ class ToyEngine final : public Engine, private WriteTarget {
   mutable Mutex view_mu_;
   View view_ LAMELLA_GUARDED_BY(view_mu_);
 
-  // Changed by Recover, and by the one spill.
+  // Changed by Load and Mend, and by the one spill.
   State state_;
+  std::vector<SequenceGap> gaps_;  // with those that Load found
   std::unique_ptr<Catalog> catalog_;
   std::vector<uint64_t> freed_below_;  // ordinal, by shard
 

@@ -2,7 +2,6 @@ package lamella.coalesce.it;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
-import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.BufferedReader;
@@ -434,9 +433,16 @@ class RealJobsTest {
     assertEquals(
         cluster.slots() + 1,
         job.getCounters().findCounter(JobCounter.TOTAL_LAUNCHED_MAPS).getValue());
-    // One copy was launched, so one attempt was killed. On a busy machine this counter was seen at
-    // 2 for it.
-    assertNotEquals(0, job.getCounters().findCounter(JobCounter.NUM_KILLED_MAPS).getValue());
+    // The copy ended first. How many attempts the counters call killed depends on how far the job
+    // was when it ended: on a busy machine 0 and 2 were seen for it.
+    long copiesThatWon = 0;
+    for (TaskCompletionEvent event : job.getTaskCompletionEvents(0, 100)) {
+      boolean isCopy = event.isMapTask() && event.getTaskAttemptId().getId() > 0;
+      if (isCopy && event.getStatus() == TaskCompletionEvent.Status.SUCCEEDED) {
+        copiesThatWon++;
+      }
+    }
+    assertEquals(1, copiesThatWon);
     assertEveryLineOnce("/slow-once");
     List<long[]> spans = JobRun.mapSpans(job, cluster);
     long copyStarted = spans.stream().mapToLong(span -> span[0]).max().orElseThrow();
