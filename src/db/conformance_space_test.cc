@@ -244,6 +244,30 @@ TEST_P(SpaceConformance, WhatAPinnedValueHeldIsFreedOnceItIsGone) {
   EXPECT_LT(Used(), with_it / 2);
 }
 
+// By the release alone, of a snapshot and of an iterator.
+TEST_P(SpaceConformance, WhatASnapshotHeldIsFreedOnceItIsReleased) {
+  if (GetParam().tables_in_files) GTEST_SKIP() << "its data does not stay in the pool";
+  const uint64_t keys = SmallChunks() ? 1'500 : 4'000;
+  const auto put_all = [&](uint64_t from) {
+    for (uint64_t i = 0; i < keys; i++)
+      Put(MakeKey(KeyShape::kCommonPrefix, i), MakeValue(from + i, kValueBytes));
+    Settle();
+  };
+  put_all(0);
+  for (const bool by_iterator : {false, true}) {
+    const Snapshot* const snapshot = by_iterator ? nullptr : db()->GetSnapshot();
+    std::unique_ptr<Iterator> iterator = by_iterator ? db()->NewIterator({}) : nullptr;
+    put_all(keys);
+    const uint64_t with_it = Used();
+    EXPECT_GE(with_it, 2 * keys * kValueBytes);
+    iterator.reset();
+    db()->ReleaseSnapshot(snapshot);
+    for (int ms = 0; ms < 30'000 && Used() >= with_it * 9 / 10; ms++)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_LT(Used(), with_it * 9 / 10) << (by_iterator ? "iterator" : "snapshot");
+  }
+}
+
 TEST_P(SpaceConformance, AFullPoolRefusesWritesAndLosesNone) {
   if (GetParam().tables_in_files) GTEST_SKIP() << "its data does not stay in the pool";
   OpenLimited();

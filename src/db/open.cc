@@ -207,7 +207,8 @@ Status DbImpl::OpenStore() {
   if (!s.ok()) return s;
   recovery_us_ = static_cast<uint64_t>(
       std::chrono::duration_cast<std::chrono::microseconds>(steady_clock::now() - start).count());
-  scheduler_.Start(engine_, pool_, seams_.inline_jobs ? nullptr : core_->resources->executor());
+  scheduler_.Start(engine_, pool_, &snapshots_,
+                   seams_.inline_jobs ? nullptr : core_->resources->executor());
   open_.store(true, std::memory_order_release);
   return Status::OK();
 }

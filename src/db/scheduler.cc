@@ -4,16 +4,18 @@
 
 namespace lamella {
 
-void Scheduler::Start(Engine* engine, Pool* pool, Executor* executor) {
+void Scheduler::Start(Engine* engine, Pool* pool, SnapshotList* snapshots, Executor* executor) {
   engine_ = engine;
   pool_ = pool;
+  snapshots_ = snapshots;
   executor_.store(executor);
   inline_.store(executor == nullptr);
   if (executor == nullptr) return;
   executor->Join(this);
   // What waits for readers is looked at once they leave. The threads do not preempt whom they tell.
-  for (EpochDomain* const pins : {pool->readers(), pool->holders()})
-    pins->OnUnpinned([this, executor] { executor->LookOn(this, JobClass::kNormal); });
+  const auto tell = [this, executor] { executor->LookOn(this, JobClass::kNormal); };
+  for (EpochDomain* const pins : {pool->readers(), pool->holders()}) pins->OnUnpinned(tell);
+  snapshots->OnPast(tell);
   executor->Wake(this);
 }
 
@@ -90,6 +92,7 @@ void Scheduler::Stop() {
   Executor* const executor = executor_.load();
   if (executor == nullptr) return;
   for (EpochDomain* const pins : {pool_->readers(), pool_->holders()}) pins->OnUnpinned(nullptr);
+  snapshots_->OnPast(nullptr);
   executor->Leave(this);
   executor_.store(nullptr);
 }

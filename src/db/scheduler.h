@@ -20,7 +20,7 @@ class Scheduler final : private Executor::Client {
   /// `executor` null: Wake runs what is ready before it returns, in the caller's thread, which
   /// makes a store's history the same at every run (for the crash simulator; one calling thread
   /// only). All outlive Stop.
-  void Start(Engine* engine, Pool* pool, Executor* executor);
+  void Start(Engine* engine, Pool* pool, SnapshotList* snapshots, Executor* executor);
   /// Something may have become ready.
   void Wake();
   /// The same without running anything in the caller's thread.
@@ -42,6 +42,7 @@ class Scheduler final : private Executor::Client {
 
   Engine* engine_ = nullptr;  // constant from Start to Stop, as the next two
   Pool* pool_ = nullptr;
+  SnapshotList* snapshots_ = nullptr;
   // Changed by the owner while jobs and readers may ask.
   std::atomic<Executor*> executor_{nullptr};  // null: inline, not started, or stopped
   std::atomic<bool> inline_{false};

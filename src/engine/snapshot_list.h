@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.h"
@@ -29,6 +31,19 @@ class SnapshotList {
     const MutexLock lock(&mu_);
     live_.erase(live_.find(sequence));
     released_++;
+    TellIfPast();
+  }
+  /// `tell` (null: nobody) is told of what AwaitPast waits for, with the list's lock held.
+  void OnPast(std::function<void()> tell) {
+    const MutexLock lock(&mu_);
+    tell_ = std::move(tell);
+  }
+  /// Tells, once, when no point in time before `sequence` is live: at once, or at a release. Of
+  /// several calls the last counts.
+  void AwaitPast(uint64_t sequence) {
+    const MutexLock lock(&mu_);
+    awaited_ = sequence;
+    TellIfPast();
   }
   /// The oldest live point in time; UINT64_MAX where there is none.
   uint64_t Oldest() const {
@@ -65,7 +80,15 @@ class SnapshotList {
   }
 
  private:
+  void TellIfPast() LAMELLA_REQUIRES(mu_) {
+    if (awaited_ == 0 || (!live_.empty() && *live_.begin() < awaited_)) return;
+    awaited_ = 0;
+    if (tell_) tell_();
+  }
+
   mutable Mutex mu_;
+  std::function<void()> tell_ LAMELLA_GUARDED_BY(mu_);
+  uint64_t awaited_ LAMELLA_GUARDED_BY(mu_) = 0;  // 0: nothing
   std::multiset<uint64_t> live_ LAMELLA_GUARDED_BY(mu_);
   uint64_t released_ LAMELLA_GUARDED_BY(mu_) = 0;
 };

@@ -54,6 +54,33 @@ TEST(SnapshotList, ASampleStaysAsItWas) {
   EXPECT_FALSE(before.Needed(8, 9));
 }
 
+TEST(SnapshotList, WhoWaitsForSnapshotsIsToldOnce) {
+  SnapshotList list;
+  int told = 0;
+  list.OnPast([&told] { told++; });
+  list.Take([] { return uint64_t{5}; });
+  list.Take([] { return uint64_t{7}; });
+  list.Take([] { return uint64_t{9}; });
+  list.Release(9);
+  list.AwaitPast(8);
+  EXPECT_EQ(told, 0);
+  list.Release(7);
+  EXPECT_EQ(told, 0) << "an older one is left";
+  list.Release(5);
+  EXPECT_EQ(told, 1);
+  list.Take([] { return uint64_t{5}; });
+  list.Release(5);
+  EXPECT_EQ(told, 1) << "once";
+  list.AwaitPast(8);
+  EXPECT_EQ(told, 2) << "there is none to wait for";
+  list.Take([] { return uint64_t{8}; });
+  list.AwaitPast(8);
+  EXPECT_EQ(told, 3) << "one of that very moment is not before it";
+  list.OnPast(nullptr);
+  list.AwaitPast(8);
+  EXPECT_EQ(told, 3);
+}
+
 TEST(SnapshotList, NeededAgreesWithLookingAtEverySnapshot) {
   for (uint64_t seed = 1; seed <= 50; seed++) {
     SCOPED_TRACE("seed " + std::to_string(seed));

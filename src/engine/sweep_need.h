@@ -23,6 +23,9 @@ class SweepNeed {
   /// Whether the level should be swept. A full pool is swept for little, but once for each time
   /// that snapshots were released.
   bool Due(const Now& now, bool pool_is_full) const;
+  /// The point in time from which on a sweep is due, once no snapshot is older; 0: none is waited
+  /// for.
+  uint64_t AwaitedPast(const Now& now) const { return IsPast(now) ? 0 : after_; }
   /// The sweep that was due begins.
   void Begin(const Now& now);
 

@@ -20,7 +20,9 @@ TEST(SweepNeed, ASweepWaitsForEnoughAndForTheSnapshotsThatKeepIt) {
   EXPECT_TRUE(need.Note(Versions(10'000, 100)));
   EXPECT_FALSE(need.Note(Versions(10'000, 100))) << "taken up already";
   EXPECT_FALSE(need.Due(Versions(0, 499), false));
+  EXPECT_EQ(need.AwaitedPast(Versions(0, 499)), 500u);
   EXPECT_TRUE(need.Due(Versions(0, 500), false));
+  EXPECT_EQ(need.AwaitedPast(Versions(0, 500)), 0u);
   need.Begin(Versions(0, 500));
   EXPECT_FALSE(need.Due(Versions(0, 500), false));
 }

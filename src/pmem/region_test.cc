@@ -32,8 +32,8 @@
 namespace lamella {
 namespace {
 
-using testing::ScopedEnv;
 using testing::Says;
+using testing::ScopedEnv;
 using testing::TempDir;
 
 constexpr uint64_t kMiB = 1 << 20;

@@ -182,6 +182,8 @@ ListDbPicture ListDb::Picture() {
   if (read_set->sealed.empty() && l0.empty()) merge_all_ = false;
   const SweepNeed::Now versions = KeptVersions();
   if (sweep_need_.Note(versions)) l1_.ForgetKeptVersions();
+  if (const uint64_t past = sweep_need_.AwaitedPast(versions); past != 0)
+    context_.snapshots->AwaitPast(past);
   ListDbPicture picture;
   picture.tables = l0.size();
   for (const auto& table : l0) picture.fresh += table->checkpointed ? 0 : 1;
