@@ -77,10 +77,12 @@ constexpr StatsCounter kStatsCounters[] = {
     {"remote_hops", &Stats::remote_hops},
     {"local_hops", &Stats::local_hops},
 };
+// The bytes of the members themselves. NOLINTBEGIN(bugprone-sizeof-container)
 static_assert(sizeof(Stats) == sizeof(Stats::persist) + sizeof(Stats::sources) +
                                    sizeof(Stats::levels) +
                                    sizeof(uint64_t) * std::size(kStatsCounters),
               "a counter of Stats is missing in kStatsCounters");
+// NOLINTEND(bugprone-sizeof-container)
 
 }  // namespace
 

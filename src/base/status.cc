@@ -32,7 +32,8 @@ void Status::CopyMessage(const Status& other) noexcept {
   if (!other.message_) return;
   try {
     message_ = std::make_unique<std::string>(*other.message_);
-  } catch (...) {  // the code says what is to be done
+  } catch (...) {
+    message_ = nullptr;  // the code says what is to be done
   }
 }
 

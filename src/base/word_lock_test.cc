@@ -1,9 +1,8 @@
 #include "base/word_lock.h"
 
-#include <time.h>
-
 #include <atomic>
 #include <chrono>
+#include <ctime>
 #include <mutex>
 #include <thread>
 #include <vector>

@@ -1,10 +1,9 @@
 #include "engine/sequencer.h"
 
-#include <time.h>
-
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <ctime>
 #include <thread>
 #include <vector>
 

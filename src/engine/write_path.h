@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/annotations.h"
 #include "base/random.h"
 #include "base/spare_memory.h"
 #include "base/stall_counter.h"
@@ -78,9 +79,10 @@ class WritePath {
 
   /// Runs change(last, ends) while no write is between its numbers and its entry: `last` is the
   /// newest number, all up to it are published, and `ends` are the positions in the log after
-  /// their records. What it throws, of want of memory, is thrown on.
+  /// their records. What it throws, of want of memory, is thrown on. It runs where it stands: of
+  /// locks it may require what its caller holds, which the analysis does not see from here.
   template <class Change>
-  void BetweenWrites(Change&& change) {
+  void BetweenWrites(Change&& change) LAMELLA_NO_THREAD_SAFETY_ANALYSIS {
     const auto locks = log_->LockAll();
     CheckAllPublished();
     change(sequencer_.last_drawn(), log_->SealAll());
