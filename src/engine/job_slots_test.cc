@@ -54,7 +54,7 @@ TEST_F(JobSlotsTest, ACallerWaitsForTheJobAndJobsSeeThatItDoes) {
     slots_.TakeLevel();
     taken = true;
   });
-  while (!Awaited()) std::this_thread::yield();
+  while (!Awaited() && !taken) std::this_thread::yield();
   EXPECT_FALSE(taken);
   EXPECT_TRUE(job.run().ok());
   caller.join();

@@ -269,7 +269,6 @@ class ChangingList : public SkipListIteratorTest {
 // The smallest case: a guide of before names an element that was moved since, and a key was linked
 // after its copy only.
 TEST_F(ChangingList, ASearchStartsFromWhatTheGuideNamesNow) {  // I3
-  Random random(1);
   StartAnew(1, false);
   cache_ = std::make_unique<SecondChanceCache>(pool_.get(), 1 << 20);
   const auto merge = [&](const char* key, uint64_t sequence) {

@@ -29,8 +29,7 @@ std::vector<const EngineType*> BuiltEngines() {
 }
 
 const EngineType* FindEngine(EngineKind kind) {
-  const MutexLock lock(&All().mu);
-  const auto& types = All().types;
+  const std::vector<const EngineType*> types = BuiltEngines();
   const auto found = std::find_if(types.begin(), types.end(),
                                   [kind](const EngineType* t) { return t->kind == kind; });
   return found == types.end() ? nullptr : *found;

@@ -20,8 +20,9 @@ class CatalogMemory : public PoolTest {};
 TEST_F(CatalogMemory, ARewriteThatWasRefusedHasClaimedNothing) {
   Create();
   const std::string state(1000, 's');
+  const auto write_state = [&state] { return std::string(state); };
   std::unique_ptr<Catalog> catalog;
-  ASSERT_TRUE(Catalog::Create(pool_.get(), [&] { return state; }, &catalog).ok());
+  ASSERT_TRUE(Catalog::Create(pool_.get(), write_state, &catalog).ok());
   const size_t owned = Owned().size();
   int64_t nth = 0;
   for (;; nth++) {
@@ -38,7 +39,7 @@ TEST_F(CatalogMemory, ARewriteThatWasRefusedHasClaimedNothing) {
   Open();
   std::string read;
   const Status s = Catalog::Open(
-      pool_.get(), [&] { return state; },
+      pool_.get(), write_state,
       [&](uint32_t kind, std::string_view payload) {
         read = kind == Catalog::kSnapshotKind ? std::string(payload) : read + std::string(payload);
         return Status::OK();
