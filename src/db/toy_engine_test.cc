@@ -1,20 +1,26 @@
 // The toy engine (testing/toy) joins the conformance suite by being registered here: no line of
-// src/db knows of it. Its own tests are of what the suite does not see: its table's file.
+// src/db knows of it. Its own tests are of what the suite does not see: its tables' files, and its
+// levels.
 #include "testing/toy/toy_engine.h"
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
+#include <numeric>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "base/concat.h"
+#include "base/random.h"
 #include "db/db_impl.h"
 #include "file/table_file_name.h"
 #include "registry/registry.h"
 #include "testing/conformance.h"
 #include "testing/fault_file_system.h"
+#include "testing/random_data.h"
 #include "testing/temp_dir.h"
 
 namespace lamella::testing {
@@ -55,6 +61,18 @@ class ToyEngineTest : public ::testing::Test {
     }
     return names;
   }
+  /// By level, as the engine tells.
+  std::vector<uint64_t> TablesOfLevels() const {
+    std::vector<uint64_t> tables;
+    for (const Stats::Level& level : db_->GetStats().levels) {
+      if (level.name.starts_with("L")) tables.push_back(level.tables);
+    }
+    return tables;
+  }
+  uint64_t TablesNamed() const {
+    const std::vector<uint64_t> tables = TablesOfLevels();
+    return std::accumulate(tables.begin(), tables.end(), uint64_t{0});
+  }
 
   Options options_;
   TempDir dir_;
@@ -78,8 +96,9 @@ TEST_F(ToyEngineTest, ReadsComeFromTheIndexAndFromTheFile) {
   EXPECT_EQ(db_->pool()->holders()->pinned(), 0u) << "it holds its own block";
   ASSERT_TRUE(db_->Delete({}, "key1000").ok());
   ASSERT_TRUE(db_->Flush().ok());
+  ASSERT_TRUE(db_->CompactRange({}, {}).ok());
   EXPECT_EQ(in_file.view(), "value0");
-  EXPECT_EQ(Tables().size(), 1u) << "the old one is gone";
+  EXPECT_EQ(Tables().size(), 1u) << "the old ones are gone";
   const Stats stats = db_->GetStats();
   ASSERT_EQ(stats.sources.size(), 2u);
   EXPECT_EQ(stats.sources[1].gets, 1u);
@@ -126,7 +145,11 @@ TEST_F(ToyEngineTest, FaultsOfTheTablesFileLoseNothing) {
     ASSERT_TRUE(Open({.inline_jobs = true, .files = &files}).ok());
     Fill(0, 40);
     ASSERT_TRUE(db_->Flush().ok());
-    Fill(20, 60);
+    for (int i = 0; i < 3; i++) {  // so many that the next spill begins a compaction
+      Fill(20 + i, 60 + i);
+      if (i == 2) break;
+      ASSERT_TRUE(db_->Flush().ok());
+    }
     files.Arm({.nth = nth, .error = nth % 2 == 0 ? ENOSPC : EIO});
     const Status flushed = db_->Flush();
     const bool failed = files.faults() > 0;
@@ -141,13 +164,66 @@ TEST_F(ToyEngineTest, FaultsOfTheTablesFileLoseNothing) {
     db_->Abandon();
     ASSERT_TRUE(Open().ok());
     for (int i = 0; i < 60; i++) ASSERT_EQ(Get(i), Concat("value", i)) << "call " << nth;
-    EXPECT_LE(Tables().size(), 1u) << "strays are gone";
+    ASSERT_TRUE(db_->WaitForIdle().ok());
+    EXPECT_EQ(Tables().size(), TablesNamed()) << "strays are gone";
     ASSERT_TRUE(db_->Close().ok());
     db_.reset();
     ASSERT_TRUE(DestroyDB(path_, options_).ok());
     if (!failed) break;
   }
-  EXPECT_GT(faults, 5u);
+  EXPECT_GT(faults, 10u);
+}
+
+// Tables go down as levels grow, a key's newest version is found wherever it lies, and what is
+// deleted takes no room once it is merged with what it hid.
+TEST_F(ToyEngineTest, TablesGoDownTheLevels) {
+  constexpr int kKeys = 4000;
+  options_.memtable_bytes = 32 << 10;
+  options_.background_threads = 4;
+  ASSERT_TRUE(Open().ok());
+  std::map<int, std::string> model;
+  Random random(TestSeed());
+  for (int round = 0; round < 12; round++) {
+    for (int n = 0; n < 1000; n++) {
+      const auto i = static_cast<int>(random.Uniform(kKeys));
+      const std::string key = Concat("key", 1000 + i);
+      if (random.Uniform(5) == 0) {
+        ASSERT_TRUE(db_->Delete({}, key).ok());
+        model.erase(i);
+      } else {
+        model[i] = MakeValue(random.Next(), 500);
+        ASSERT_TRUE(db_->Put({}, key, model[i]).ok());
+      }
+    }
+  }
+  ASSERT_TRUE(db_->Flush().ok());
+  ASSERT_TRUE(db_->WaitForIdle().ok());
+  const auto expect_model = [&] {
+    for (int i = 0; i < kKeys; i++) {
+      std::string value;
+      const Status s = db_->Get({}, Concat("key", 1000 + i), &value);
+      ASSERT_EQ(s.ok(), model.contains(i)) << s.ToString();
+      ASSERT_TRUE(!s.ok() || value == model[i]);
+    }
+    const auto it = db_->NewIterator({});
+    size_t count = 0;
+    for (it->SeekToFirst(); it->Valid(); it->Next()) count++;
+    ASSERT_EQ(count, model.size());
+  };
+  const std::vector<uint64_t> tables = TablesOfLevels();
+  ASSERT_EQ(tables.size(), 4u) << db_->GetStats().levels.size();
+  EXPECT_LT(tables[0], 4u);
+  EXPECT_GT(tables[2], 1u);
+  EXPECT_EQ(Tables().size(), TablesNamed());
+  ASSERT_NO_FATAL_FAILURE(expect_model());
+  ASSERT_TRUE(db_->CompactRange({}, {}).ok());
+  EXPECT_EQ(db_->GetStats().levels.back().records, model.size()) << "no delete, no old version";
+  EXPECT_EQ(TablesNamed(), db_->GetStats().levels.back().tables);
+  ASSERT_NO_FATAL_FAILURE(expect_model());
+  ASSERT_TRUE(db_->Close().ok());
+  ASSERT_TRUE(Open().ok());
+  ASSERT_NO_FATAL_FAILURE(expect_model());
+  EXPECT_EQ(Tables().size(), TablesNamed());
 }
 
 }  // namespace

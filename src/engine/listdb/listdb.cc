@@ -164,8 +164,8 @@ std::optional<Job> ListDb::PickJob(JobClass job_class) {
   if (job_class == JobClass::kUrgent) {
     if (auto flush = PickFlush()) return flush;
     const MutexLock lock(&jobs_.mu);
-    if (provisioning_ || !pool_->NeedsProvision()) return std::nullopt;
-    return jobs_.Beside("provision", &provisioning_, [this] {
+    if (jobs_.IsBusy(kFreshChunks) || !pool_->NeedsProvision()) return std::nullopt;
+    return Begin(kFreshChunks, "provision", [this] {
       Status s = pool_->Provision();
       return s.IsNoSpace() ? Status::OK() : s;  // writers will find out, and wait for space
     });
@@ -192,11 +192,11 @@ ListDbPicture ListDb::Picture() {
   picture.zipper_compaction = options_.zipper_compaction;
   picture.merge_all = merge_all_;
   picture.merge_wants_helper = merge_to_scan_ahead_ != nullptr;
-  picture.checkpointing = checkpointing_;
-  picture.growing_cache = growing_cache_;
-  picture.giving_back = giving_back_;
-  picture.l1_busy = jobs_.level_busy();
-  picture.l1_awaited = jobs_.level_awaited();
+  picture.checkpointing = jobs_.IsBusy(kCheckpoint);
+  picture.growing_cache = jobs_.IsBusy(kLookupCache);
+  picture.giving_back = jobs_.IsBusy(kPoolEnd);
+  picture.l1_busy = jobs_.IsBusy(kL1);
+  picture.l1_awaited = jobs_.IsAwaited(kL1);
   picture.cache_growth_due = lookup_cache_.GrowthDue();
   picture.must_shrink = MustShrink();
   picture.caches_are_cold = caches_are_cold_;
@@ -223,9 +223,9 @@ std::optional<Job> ListDb::MakeJob(const PickedJob& picked) {
                    return Status::OK();
                  }};
     case ListDbJob::kCheckpoint:
-      return jobs_.Beside("checkpoint", &checkpointing_, [this] { return Checkpoint(); });
+      return Begin(kCheckpoint, "checkpoint", [this] { return Checkpoint(); });
     case ListDbJob::kGrowCache:
-      return jobs_.Beside("grow the lookup cache", &growing_cache_, [this] {
+      return Begin(kLookupCache, "grow the lookup cache", [this] {
         lookup_cache_.Grow();
         return Status::OK();
       });
@@ -257,22 +257,26 @@ std::optional<Job> ListDb::MakeJob(const PickedJob& picked) {
       return L1Job("merge", [this] { return MergeOldest(); });
     case ListDbJob::kTrimEnd:
       if (pool_->CanGiveBack())
-        return jobs_.Beside("give back", &giving_back_, [this] { return pool_->GiveBack(); });
+        return Begin(kPoolEnd, "give back", [this] { return pool_->GiveBack(); });
       if (EndIsHeldUp()) return L1Job("clear the pool's end", [this] { return ClearEnd(); });
       break;
   }
   return std::nullopt;
 }
 
+Job ListDb::Begin(uint32_t has, const char* name, std::function<Status()> run) {
+  return jobs_.Begin({.name = name, .claims = {{has, {}}}, .run = std::move(run)});
+}
+
 // A job with L1 (keeps I5).
 Job ListDb::L1Job(const char* name, std::function<Status()> run) {
-  Job job = jobs_.WithLevel(name, std::move(run));
+  Job job = Begin(kL1, name, std::move(run));
   space_had_turn_ = false;
   return job;
 }
 
 Job ListDb::SpaceJob(const char* name, std::function<Status()> run) {
-  Job job = jobs_.WithLevel(name, std::move(run));
+  Job job = Begin(kL1, name, std::move(run));
   space_had_turn_ = true;
   return job;
 }
@@ -284,7 +288,7 @@ bool ListDb::ReclaimSpace() {
     const auto read_set = CurrentReadSet();
     return read_set->sealed.empty() &&
            static_cast<const ListDbTables&>(*read_set->tables).l0.empty() && !gc_wanted_ &&
-           !sweeping_ && recount_.done() && !jobs_.level_busy();
+           !sweeping_ && recount_.done() && !jobs_.IsBusy(kL1);
   };
   // Reclaiming again what the last writer has just failed to would only make every write on a full
   // pool slow.
@@ -295,26 +299,29 @@ bool ListDb::ReclaimSpace() {
     gc_wanted_ = true;
     merge_all_ = true;
   }
-  // What is left is done by jobs that have L1, and each tells when it is through. A look now and
-  // then beside: one that found the pool full is offered again without a word.
-  constexpr std::chrono::milliseconds kLook{100};
+  // What is left is done by jobs that have L1, the last of them after all others: its end tells.
   const auto deadline = steady_clock::now() + std::chrono::seconds(5);
-  while (BackgroundError().ok() && steady_clock::now() < deadline) {
-    context_.wake();
+  context_.wake();
+  {
     const MutexLock lock(&jobs_.mu);
-    if (nothing_left()) break;
-    jobs_.AwaitEnd(kLook);
+    while (!nothing_left() && BackgroundError().ok() && steady_clock::now() < deadline)
+      jobs_.AwaitEnd(deadline - steady_clock::now());
   }
   pool_->CollectDeferred();
   return true;
 }
 
+void ListDb::SetBackgroundError(const Status& status) {
+  BufferedEngine::SetBackgroundError(status);
+  jobs_.NotifyAll();  // ReclaimSpace
+}
+
 Status ListDb::CompactRange(std::string_view begin, std::string_view end) {
   Status s = Flush();
   if (!s.ok()) return s;
-  jobs_.TakeLevel();
+  const JobBoard::Held held = jobs_.Take({{kL1, {}}});
   s = NoThrow([&] { return CompactL1(begin, end); });
-  jobs_.GiveLevelBack();
+  jobs_.GiveBack(held);
   return s;
 }
 

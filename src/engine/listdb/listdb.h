@@ -12,7 +12,7 @@
 // I4: a chunk is freed when Evacuation's I1 holds of it, on page media with the number synced noted
 //     as such (SyncAll); and no table of now leads to a record in it: a merge may have ended for
 //     the catalog and fail after that.
-// I5: L1 is changed by one job or CompactRange at a time (JobSlots).
+// I5: L1 is changed by one job or CompactRange at a time (JobBoard).
 // Threads: as Engine says.
 #ifndef LAMELLA_ENGINE_LISTDB_LISTDB_H_
 #define LAMELLA_ENGINE_LISTDB_LISTDB_H_
@@ -30,7 +30,7 @@
 #include "engine/buffered_engine.h"
 #include "engine/catalog_state.h"
 #include "engine/evacuation.h"
-#include "engine/job_slots.h"
+#include "engine/job_board.h"
 #include "engine/listdb/job_picker.h"
 #include "engine/listdb/state.h"
 #include "engine/pending_frees.h"
@@ -74,6 +74,7 @@ class ListDb final : public BufferedEngine, private EvacuationOwner {
   std::string Describe() const override;
   Status Check(CheckReport* report) override;
   Status Rebuild(RepairReport* report) override;
+  void SetBackgroundError(const Status& status) override;
 
  protected:
   Status FlushMemTable(const std::shared_ptr<MemTable>& memtable) override;
@@ -106,6 +107,8 @@ class ListDb final : public BufferedEngine, private EvacuationOwner {
 
   ListDbPicture Picture() LAMELLA_REQUIRES(jobs_.mu);
   std::optional<Job> MakeJob(const PickedJob& picked) LAMELLA_REQUIRES(jobs_.mu);
+  /// A job that has all of `has` until it ends.
+  Job Begin(uint32_t has, const char* name, std::function<Status()> run) LAMELLA_REQUIRES(jobs_.mu);
   Job L1Job(const char* name, std::function<Status()> run) LAMELLA_REQUIRES(jobs_.mu);
   Job SpaceJob(const char* name, std::function<Status()> run) LAMELLA_REQUIRES(jobs_.mu);
 
@@ -180,13 +183,11 @@ class ListDb final : public BufferedEngine, private EvacuationOwner {
   Mutex tables_mu_;                           // held while the table set is replaced
   std::atomic<uint64_t> flushed_through_{0};  // newest sequence number that a table may hold
 
-  // Jobs under way.
-  JobSlots jobs_;
-  bool checkpointing_ LAMELLA_GUARDED_BY(jobs_.mu) = false;
+  // What jobs have: each thing as a whole.
+  enum : uint32_t { kL1, kCheckpoint, kLookupCache, kFreshChunks, kPoolEnd };
+  JobBoard jobs_;
   // Of the merge under way, until a thread takes it.
   std::shared_ptr<Zipper> merge_to_scan_ahead_ LAMELLA_GUARDED_BY(jobs_.mu);
-  bool provisioning_ LAMELLA_GUARDED_BY(jobs_.mu) = false;
-  bool giving_back_ LAMELLA_GUARDED_BY(jobs_.mu) = false;
   // The pool's size and use and the merges when ClearEnd last ran.
   struct EndCleared {
     uint64_t pool_bytes = 0;
@@ -203,7 +204,6 @@ class ListDb final : public BufferedEngine, private EvacuationOwner {
   SweepNeed sweep_need_ LAMELLA_GUARDED_BY(jobs_.mu);
   bool merge_all_ LAMELLA_GUARDED_BY(jobs_.mu) = false;
   bool caches_are_cold_ LAMELLA_GUARDED_BY(jobs_.mu) = false;  // after an open
-  bool growing_cache_ LAMELLA_GUARDED_BY(jobs_.mu) = false;
 
   // Used by the one job that changes L1.
   Persister compaction_persister_;

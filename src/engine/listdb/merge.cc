@@ -83,9 +83,9 @@ Status ListDb::MergeTablesOfNow() {
     if (!s.ok()) return s;
     const PmTable& oldest = *tables->l0.back();
     if (!oldest.checkpointed) {
-      jobs_.Begin(&checkpointing_);
+      const JobBoard::Held held = jobs_.Take({{kCheckpoint, {}}});
       s = NoThrow([this] { return Checkpoint(); });
-      jobs_.End(&checkpointing_);
+      jobs_.GiveBack(held);
     } else if (!oldest.settled->load(std::memory_order_acquire)) {
       AwaitGets();
     } else {

@@ -1,12 +1,13 @@
 #include "testing/toy/toy_engine.h"
 
 #include <algorithm>
-#include <thread>
+#include <set>
 #include <utility>
 
-#include "base/codec.h"
+#include "base/assert.h"
 #include "base/concat.h"
 #include "base/no_throw.h"
+#include "iterator/level_iterator.h"
 #include "iterator/merging_iterator.h"
 
 namespace lamella::testing {
@@ -14,10 +15,18 @@ namespace lamella::testing {
 namespace {
 
 constexpr uint64_t kEntryBytes = 96;  // of DRAM, beside its key
-constexpr uint32_t kEditState = 1;    // the catalog's one kind of edit: the whole state
+constexpr uint32_t kEdit = 1;         // the catalog's one kind of edit
 constexpr uint64_t kSpillShare = 8;   // of the memory budget
 // Until a spill the log may take so much, or half as much as the table.
 constexpr uint64_t kLogBytesMin = 2 << 20;
+constexpr uint64_t kLevel1BytesMin = 256 << 10;
+constexpr uint64_t kTablesOfLevel1 = 4;
+constexpr uint64_t kLevel0TablesMax = 24;  // nobody writes from so many on
+constexpr uint64_t kDelayPerTableNs = 10'000;
+// What jobs are worth, beside compactions, which are worth less than kFirst: none of them is so far
+// beyond its target.
+constexpr double kFirst = 1e9;
+constexpr double kMoveCost = 1 << 10;  // of an edit, in bytes
 
 using Nodes = std::vector<ToyIndex::Node>;
 
@@ -26,159 +35,65 @@ uint64_t SpillBytes(const Options& options) {
                                      : options.memory_budget_bytes / kSpillShare;
 }
 
-/// Walks the index, which changes meanwhile: each step is a search of its own.
-class IndexIterator final : public InternalIterator {
- public:
-  IndexIterator(const Pool* pool, std::shared_ptr<const ToyIndex> index, uint64_t above,
-                uint64_t through)
-      : pool_(pool), index_(std::move(index)), above_(above), through_(through) {}
+LevelRules RulesFor(uint64_t spill_bytes) {
+  return {.level0_tables = 4,
+          .level1_bytes = std::max(4 * spill_bytes, kLevel1BytesMin),
+          .level_factor = 4,
+          .last_level = 3};
+}
 
-  bool Valid() const override { return at_.has_value(); }
-  void SeekToFirst() override { Seek({{}, kTagFirst}); }
-  void SeekToLast() override { at_ = index_->Last(above_, through_); }
-  void Seek(const InternalKey& target) override {
-    at_ = index_->FindAtOrAfter(target, false, above_, through_);
+// False: the table has no version of it.
+bool FindInTable(const ToyTable& table, const InternalKey& target, Lookup* lookup) {
+  const size_t number = table.FindBlock(target);
+  if (number == table.block_count()) return false;
+  std::shared_ptr<const ToyTable::Block> block;
+  lookup->damage = table.ReadBlock(number, &block);
+  if (!lookup->damage.ok()) {
+    lookup->state = LookupState::kDamaged;
+    return true;
   }
-  void SeekForPrev(const InternalKey& target) override {
-    at_ = index_->FindAtOrBefore(target, false, above_, through_);
+  const ToyTable::Record& record = block->records[FindInBlock(*block, target)];
+  if (record.key.user_key != target.user_key) return false;
+  lookup->state =
+      TagKind(record.key.tag) == RecordKind::kDelete ? LookupState::kDeleted : LookupState::kFound;
+  lookup->value = record.value;
+  lookup->owner = std::move(block);
+  return true;
+}
+
+void AddIterators(uint32_t level, const TableLevels<ToyTable>::Level& tables,
+                  std::vector<std::unique_ptr<InternalIterator>>* children) {
+  if (level == 0) {
+    for (const auto& table : tables) children->push_back(NewToyTableIterator(table));
+    return;
   }
-  void Next() override { at_ = index_->FindAtOrAfter(key(), true, above_, through_); }
-  void Prev() override { at_ = index_->FindAtOrBefore(key(), true, above_, through_); }
-  InternalKey key() const override { return {at_->key.user_key, at_->key.tag}; }
-  std::string_view value() const override { return pool_->At<Record>(at_->place)->value(); }
-  Status status() const override { return Status::OK(); }
-  Status VerifyChecksum() const override { return VerifyRecord(*pool_, at_->place); }
-
- private:
-  const Pool* const pool_;
-  const std::shared_ptr<const ToyIndex> index_;
-  const uint64_t above_;
-  const uint64_t through_;
-  std::optional<ToyIndex::Entry> at_;
-};
-
-bool IsWithin(uint64_t tag, uint64_t above, uint64_t through) {
-  return TagSequence(tag) > above && TagSequence(tag) <= through;
+  std::vector<std::string_view> largest;
+  for (const auto& table : tables) largest.push_back(table->info().largest);
+  children->push_back(NewLevelIterator(
+      std::move(largest), [tables](size_t i) { return NewToyTableIterator(tables[i]); }));
 }
 
 }  // namespace
 
-ToyIndex::Node ToyIndex::NewNode(size_t key_bytes) {
-  Map one;
-  one.emplace(Key{std::string(key_bytes, '\0'), 0}, PmPtr());
-  return one.extract(one.begin());
-}
-
-void ToyIndex::Enter(Node node, std::string_view key, uint64_t tag, PmPtr place) {
-  node.key().user_key.assign(key);
-  node.key().tag = tag;
-  node.mapped() = place;
-  const MutexLock lock(&mu_);
-  map_.insert(std::move(node));
-}
-
-std::optional<ToyIndex::Entry> ToyIndex::FindAtOrAfter(const InternalKey& target, bool beyond,
-                                                       uint64_t above, uint64_t through) const {
-  const MutexLock lock(&mu_);
-  auto at = beyond ? map_.upper_bound(target) : map_.lower_bound(target);
-  while (at != map_.end() && !IsWithin(at->first.tag, above, through)) ++at;
-  if (at == map_.end()) return std::nullopt;
-  return Entry{at->first, at->second};
-}
-
-std::optional<ToyIndex::Entry> ToyIndex::FindAtOrBefore(const InternalKey& target, bool beyond,
-                                                        uint64_t above, uint64_t through) const {
-  const MutexLock lock(&mu_);
-  auto at = beyond ? map_.lower_bound(target) : map_.upper_bound(target);
-  while (at != map_.begin()) {
-    --at;
-    if (IsWithin(at->first.tag, above, through)) return Entry{at->first, at->second};
-  }
-  return std::nullopt;
-}
-
-std::optional<ToyIndex::Entry> ToyIndex::Last(uint64_t above, uint64_t through) const {
-  const MutexLock lock(&mu_);
-  for (auto at = map_.end(); at != map_.begin();) {
-    --at;
-    if (IsWithin(at->first.tag, above, through)) return Entry{at->first, at->second};
-  }
-  return std::nullopt;
-}
-
-void ToyIndex::EraseThrough(uint64_t sequence) {
-  const MutexLock lock(&mu_);
-  std::erase_if(map_, [&](const auto& e) { return TagSequence(e.first.tag) <= sequence; });
-}
-
-uint64_t ToyIndex::CountAbove(uint64_t sequence) const {
-  const MutexLock lock(&mu_);
-  return static_cast<uint64_t>(std::count_if(map_.begin(), map_.end(), [&](const auto& e) {
-    return TagSequence(e.first.tag) > sequence;
-  }));
-}
-
-uint64_t ToyIndex::count() const {
-  const MutexLock lock(&mu_);
-  return map_.size();
-}
-
-std::string ToyEngine::State::Encode() const {
-  std::string out;
-  AppendFixed(&out, table);
-  AppendFixed(&out, next_file);
-  AppendFixed(&out, through);
-  AppendFixed<uint32_t>(&out, static_cast<uint32_t>(ends.size()));
-  for (const LogPosition& end : ends) {
-    AppendFixed(&out, end.ordinal);
-    AppendFixed(&out, end.offset);
-  }
-  AppendFixed<uint32_t>(&out, static_cast<uint32_t>(gaps.size()));
-  for (const SequenceGap& gap : gaps) {
-    AppendFixed(&out, gap.first);
-    AppendFixed(&out, gap.last);
-  }
-  return out;
-}
-
-Status ToyEngine::State::Decode(std::string_view payload, State* state) {
-  Decoder in(payload);
-  state->table = in.Fixed<uint64_t>();
-  state->next_file = in.Fixed<uint64_t>();
-  state->through = in.Fixed<uint64_t>();
-  for (auto n = in.Fixed<uint32_t>(); n > 0 && in.ok(); n--) {
-    const auto ordinal = in.Fixed<uint64_t>();
-    state->ends.push_back({ordinal, in.Fixed<uint64_t>()});
-  }
-  for (auto n = in.Fixed<uint32_t>(); n > 0 && in.ok(); n--) {
-    const auto first = in.Fixed<uint64_t>();
-    state->gaps.push_back({first, in.Fixed<uint64_t>()});
-  }
-  return in.done() ? Status::OK() : Status::Corruption("the toy's state in the catalog is none");
-}
-
 ToyEngine::ToyEngine(const EngineContext& context)
-    : context_(context), pool_(context.pool), spill_bytes_(SpillBytes(*context.options)) {}
-
-Status ToyEngine::OpenState() {
-  return Catalog::Open(
-      pool_, [this] { return state_.Encode(); },
-      [this](uint32_t, std::string_view payload) {
-        State state;
-        Status s = State::Decode(payload, &state);
-        if (s.ok()) state_ = std::move(state);
-        return s;
-      },
-      &catalog_);
-}
+    : context_(context),
+      pool_(context.pool),
+      spill_bytes_(SpillBytes(*context.options)),
+      rules_(RulesFor(spill_bytes_)),
+      catalog_(context.pool),
+      view_{std::make_shared<Tables>(), 0},
+      jobs_(context.wake) {}
 
 // Tables that a crash left without a name in the catalog.
 Status ToyEngine::RemoveStrays() {
+  std::set<uint64_t> named;
+  CurrentView().tables->ForEach(
+      [&](uint32_t, const auto& table) { named.insert(table->info().number); });
   std::vector<std::string> names;
   Status s = context_.files->ListDirectory(context_.directory, &names);
   for (size_t i = 0; s.ok() && i < names.size(); i++) {
     const auto number = TableFileNumber(names[i]);
-    if (number && *number != state_.table)
+    if (number && !named.contains(*number))
       s = context_.files->RemoveFile(context_.directory + "/" + names[i]);
   }
   return s;
@@ -186,10 +101,11 @@ Status ToyEngine::RemoveStrays() {
 
 Status ToyEngine::ReadBack() {
   const bool power_cut = pool_->state().pages_lost;
+  const ToyState state = catalog_.Get();
   LogContents contents;
-  Status s = ReadLog(*pool_, state_.ends, state_.through, state_.gaps, power_cut, &contents);
+  Status s = ReadLog(*pool_, state.ends, state.through, state.gaps, power_cut, &contents);
   if (!s.ok()) return s;
-  gaps_ = state_.gaps;
+  gaps_ = state.gaps;
   AddGap(&gaps_, contents.sequence_last, contents.sequence_seen);
   for (const LogEntry& entry : contents.entries) {
     const Record* record = pool_->At<Record>(entry.place);
@@ -203,38 +119,40 @@ Status ToyEngine::ReadBack() {
 }
 
 Status ToyEngine::LoadStore() {
-  View view{nullptr, state_.through};
+  const ToyState state = catalog_.Get();
+  TableEdit<ToyTable> all;
   Status s;
-  if (state_.table != 0) s = ToyTable::Open(context_.files, PathOf(state_.table), &view.table);
-  if (s.ok()) s = ReadBack();
-  if (!s.ok()) return s;
-  const MutexLock lock(&view_mu_);
-  table_bytes_.store(view.table != nullptr ? view.table->bytes() : 0, std::memory_order_relaxed);
-  view_ = std::move(view);
-  return Status::OK();
+  for (const auto& [level, info] : EditBetween({}, state.levels).added) {
+    std::shared_ptr<const ToyTable> table;
+    s = ToyTable::Open(context_.files, PathOf(info->number), *info, &table);
+    if (!s.ok()) return s;
+    all.added.push_back({level, std::move(table)});
+  }
+  const auto tables = std::make_shared<Tables>();
+  LAMELLA_CHECK(tables->Apply(all));
+  s = ReadBack();
+  if (s.ok()) SetView({tables, state.through});
+  return s;
 }
 
 Status ToyEngine::Load() {
   if (pool_->state().catalog_chunk == 0) return Status::OK();
-  Status s = OpenState();
+  Status s = catalog_.Open();
   return s.ok() ? LoadStore() : s;
 }
 
 Status ToyEngine::Mend() {
   Status s;
-  if (catalog_ == nullptr) {
-    s = Catalog::Create(pool_, [this] { return state_.Encode(); }, &catalog_);
+  if (!catalog_.exists()) {
+    s = catalog_.Create({});
     if (s.ok()) s = LoadStore();
   } else {
-    catalog_->Mend();
+    catalog_.Mend();
   }
   if (s.ok()) s = RemoveStrays();
-  if (s.ok() && gaps_ != state_.gaps) {
-    State state = state_;
-    state.gaps = gaps_;
-    s = Edit(std::move(state));
-  }
-  if (s.ok()) FreeLogBefore(state_.ends);
+  if (s.ok() && gaps_ != catalog_.Get().gaps)
+    s = Change({}, [this](ToyState* state) { state->gaps = gaps_; });
+  if (s.ok()) FreeLogBefore(catalog_.Get().ends);
   return s;
 }
 
@@ -243,13 +161,30 @@ ToyEngine::View ToyEngine::CurrentView() const {
   return view_;
 }
 
-Status ToyEngine::Edit(State state) {
-  std::swap(state, state_);
-  Status s = catalog_->Append(kEditState, state_.Encode());
-  if (!s.ok()) {
-    state_ = std::move(state);
-    return s;
-  }
+void ToyEngine::SetView(View view) {
+  uint64_t bytes = 0;
+  view.tables->ForEach([&](uint32_t, const auto& table) { bytes += table->info().bytes; });
+  table_bytes_.store(bytes, std::memory_order_relaxed);
+  level0_tables_.store(view.tables->level(0).size(), std::memory_order_relaxed);
+  const MutexLock lock(&view_mu_);
+  std::swap(view_, view);
+}
+
+Status ToyEngine::Change(const TableEdit<ToyTable>& edit,
+                         const std::function<void(ToyState*)>& also) {
+  const MutexLock lock(&change_mu_);
+  View next = CurrentView();
+  const auto tables = std::make_shared<Tables>(*next.tables);
+  LAMELLA_CHECK(tables->Apply(edit));
+  next.tables = tables;
+  const TableEdit<TableInfo> infos = InfosOf(edit);
+  Status s = catalog_.Edit(kEdit, [&](ToyState* state) {
+    LAMELLA_CHECK(state->levels.Apply(infos));
+    also(state);
+    next.through = state->through;
+  });
+  if (!s.ok()) return s;
+  SetView(std::move(next));
   return pool_->Sync();
 }
 
@@ -318,52 +253,66 @@ Lookup ToyEngine::Get(std::string_view key, uint64_t sequence, bool verify, Epoc
     return lookup;
   }
   pin->LetGo();
-  if (view.table == nullptr) return lookup;
-  const size_t number = view.table->FindBlock(target);
-  if (number == view.table->block_count()) return lookup;
-  std::shared_ptr<const ToyTable::Block> block;
-  lookup.damage = view.table->ReadBlock(number, &block);
-  if (!lookup.damage.ok()) {
-    lookup.state = LookupState::kDamaged;
-    return lookup;
+  for (const auto& table : view.tables->level(0)) {
+    if (KeyRange{table->info().smallest, table->info().largest}.Contains(key) &&
+        FindInTable(*table, target, &lookup)) {
+      gets_tables_.Add();
+      return lookup;
+    }
   }
-  const ToyTable::Record& record = block->records[FindInBlock(*block, target)];
-  if (!is_of_key(record.key.user_key)) return lookup;
-  gets_table_.Add();
-  lookup.state =
-      TagKind(record.key.tag) == RecordKind::kDelete ? LookupState::kDeleted : LookupState::kFound;
-  lookup.value = record.value;
-  lookup.owner = std::move(block);
+  for (size_t i = 1; i < view.tables->level_count(); i++) {
+    const auto table = view.tables->Find(i, key);
+    if (table != nullptr && FindInTable(*table, target, &lookup)) {
+      gets_tables_.Add();
+      return lookup;
+    }
+  }
   return lookup;
 }
 
 std::unique_ptr<InternalIterator> ToyEngine::NewIterator(bool) {
-  View view = CurrentView();
+  const View view = CurrentView();
   std::vector<std::unique_ptr<InternalIterator>> children;
-  children.push_back(std::make_unique<IndexIterator>(pool_, index_, view.through, kSequenceMax));
-  if (view.table != nullptr) children.push_back(NewToyTableIterator(std::move(view.table)));
+  children.push_back(NewToyIndexIterator(pool_, index_, view.through, kSequenceMax));
+  for (uint32_t i = 0; i < view.tables->level_count(); i++)
+    AddIterators(i, view.tables->level(i), &children);
   return NewMergingIterator(std::move(children));
 }
 
+JobOffer ToyEngine::OfferOf(Compaction compaction) {
+  const uint32_t from = kLevel0 + compaction.level;
+  // Of level 0 all: what is there is all taken.
+  Claims claims{{from, compaction.level == 0 ? KeyRange() : compaction.keys},
+                {from + 1, compaction.keys}};
+  const double benefit = compaction.benefit;
+  const double cost = static_cast<double>(compaction.read_bytes) + kMoveCost;
+  return {.name = "compact",
+          .claims = std::move(claims),
+          .benefit = benefit,
+          .cost = cost,
+          .run = [this, compaction = std::move(compaction)] { return Compact(compaction); }};
+}
+
 std::optional<Job> ToyEngine::PickJob(JobClass job_class) {
-  const MutexLock lock(&job_mu_);
-  if (job_class != JobClass::kNormal || busy_) return std::nullopt;
-  const auto job = [this](const char* name, Status (ToyEngine::*run)()) LAMELLA_REQUIRES(job_mu_) {
-    busy_ = true;
-    return Job{name, [this, run] {
-                 const Status s = NoThrow([&] { return (this->*run)(); });
-                 const MutexLock done(&job_mu_);
-                 busy_ = false;
-                 changed_.notify_all();
-                 return s;
-               }};
+  if (job_class != JobClass::kNormal) return std::nullopt;
+  const MutexLock lock(&jobs_.mu);
+  std::vector<JobOffer> offers;
+  const auto offer = [&](const char* name, uint32_t has, double worth, Status (ToyEngine::*run)()) {
+    offers.push_back(
+        {.name = name, .claims = {{has, {}}}, .benefit = worth, .cost = 1, .run = [this, run] {
+           return (this->*run)();
+         }});
   };
-  const bool wanted = spills_wanted_ > spills_begun_ || SpillDue();
+  // Who waits for space or for memory comes first.
   if (marked_ && marked_->settled->load(std::memory_order_acquire))
-    return job("spill", &ToyEngine::Spill);
-  if (!marked_ && wanted) return job("mark", &ToyEngine::Mark);
-  if (pool_->CanGiveBack()) return job("give back", &ToyEngine::GiveBack);
-  return std::nullopt;
+    offer("spill", kLog, kFirst, &ToyEngine::Spill);
+  if (!marked_ && (spills_wanted_ > spills_begun_ || SpillDue()))
+    offer("mark", kLog, kFirst, &ToyEngine::Mark);
+  // The view of under the lock: what a job that is over changed is in it.
+  for (Compaction& compaction : FindCompactions(InfosOf(*CurrentView().tables), rules_))
+    offers.push_back(OfferOf(std::move(compaction)));
+  if (pool_->CanGiveBack()) offer("give back", kPoolEnd, 0, &ToyEngine::GiveBack);
+  return jobs_.BeginBest(std::move(offers));
 }
 
 Status ToyEngine::GiveBack() { return pool_->GiveBack(); }
@@ -382,85 +331,175 @@ Status ToyEngine::Mark() {
     record_bytes_.store(0, std::memory_order_relaxed);
   });
   pool_->readers()->Retire(std::move(settling));  // keeps Y3
-  const MutexLock lock(&job_mu_);
+  const MutexLock lock(&jobs_.mu);
   marked_ = std::move(marked);
   spills_begun_++;
   return Status::OK();
 }
 
-// Keeps the newest version of each key, and those that a snapshot sees. A delete stays only where
-// an older version does: there is nothing below.
-Status ToyEngine::WriteTable(const Marked& marked, const View& view, ToyTableBuilder* builder) {
+Status ToyEngine::FinishTable(ToyTableBuilder* builder, MadeTables* made) {
+  Status s = builder->Finish(context_.directory);
+  std::shared_ptr<const ToyTable> table;
+  const TableInfo& info = builder->info();
+  if (s.ok()) s = ToyTable::Open(context_.files, PathOf(info.number), info, &table);
+  if (s.ok()) made->push_back(std::move(table));
+  return s;
+}
+
+// Keeps the newest version of each key, and those that a snapshot sees; and a delete where what it
+// hides is here or may lie further down (Y5). All versions of a key come into one table.
+Status ToyEngine::WriteTables(InternalIterator* from, const Tables& view, size_t below,
+                              uint64_t table_bytes, MadeTables* made) {
   const SnapshotList::Sample snapshots = context_.snapshots->Now();
-  std::vector<std::unique_ptr<InternalIterator>> children;
-  children.push_back(std::make_unique<IndexIterator>(pool_, index_, view.through, marked.through));
-  if (view.table != nullptr) children.push_back(NewToyTableIterator(view.table));
-  const auto from = NewMergingIterator(std::move(children));
+  std::optional<ToyTableBuilder> builder;
   std::string key;
   uint64_t newer = 0;             // the version before, of the same key; 0 is none
-  std::vector<uint64_t> deletes;  // kept if an older version is
+  std::vector<uint64_t> deletes;  // kept if something older is
+  const auto add = [&](uint64_t tag, std::string_view value) {
+    if (!builder) {
+      const uint64_t number = catalog_.Note([](ToyState* state) { return state->next_file++; });
+      builder.emplace(context_.files, PathOf(number), number);
+    }
+    return builder->Add({key, tag}, value);
+  };
+  const auto add_deletes = [&] {
+    Status s;
+    for (size_t i = 0; s.ok() && i < deletes.size(); i++) s = add(deletes[i], {});
+    deletes.clear();
+    return s;
+  };
+  const auto end_key = [&] {
+    Status s = deletes.empty() || !view.MayHold(below, key) ? Status::OK() : add_deletes();
+    deletes.clear();
+    if (!s.ok() || !builder || builder->bytes() < table_bytes) return s;
+    s = FinishTable(&*builder, made);
+    builder.reset();
+    return s;
+  };
   Status s;
   for (from->SeekToFirst(); s.ok() && from->Valid(); from->Next()) {
     const InternalKey at = from->key();
     if (newer == 0 || at.user_key != key) {
+      s = end_key();
       key = at.user_key;
       newer = 0;
-      deletes.clear();
     }
     const uint64_t sequence = TagSequence(at.tag);
     const bool kept = newer == 0 || snapshots.Needed(sequence, newer);
     newer = sequence;
-    if (!kept) continue;
+    if (!s.ok() || !kept) continue;
     if (TagKind(at.tag) == RecordKind::kDelete) {
       deletes.push_back(at.tag);
       continue;
     }
-    for (size_t i = 0; s.ok() && i < deletes.size(); i++) s = builder->Add({key, deletes[i]}, {});
-    deletes.clear();
-    if (s.ok()) s = builder->Add(at, from->value());
+    s = add_deletes();
+    if (s.ok()) s = add(at.tag, from->value());
   }
-  return s.ok() ? from->status() : s;
+  if (s.ok()) s = from->status();
+  if (s.ok()) s = end_key();
+  return s.ok() && builder ? FinishTable(&*builder, made) : s;
 }
 
 Status ToyEngine::Spill() {
   Marked marked;
   {
-    const MutexLock lock(&job_mu_);
+    const MutexLock lock(&jobs_.mu);
     marked = *marked_;
   }
   const View view = CurrentView();
-  State state = state_;
-  const uint64_t number = state.next_file++;
-  state.table = 0;
-  state.through = marked.through;
-  state.ends = marked.ends;
-  while (!state.gaps.empty() && state.gaps.front().last <= marked.through)
-    state.gaps.erase(state.gaps.begin());
-  ToyTableBuilder builder(context_.files, PathOf(number));
-  View next{nullptr, marked.through};
-  Status s = WriteTable(marked, view, &builder);
-  if (s.ok() && builder.records() > 0) {
-    state.table = number;
-    s = builder.Finish(context_.directory);
-    if (s.ok()) s = ToyTable::Open(context_.files, PathOf(number), &next.table);
-  }
+  MadeTables made;
+  const auto from = NewToyIndexIterator(pool_, index_, view.through, marked.through);
+  Status s = WriteTables(from.get(), *view.tables, 0, UINT64_MAX, &made);
+  if (!s.ok()) return s;
   EpochDomain::Retirement erasing(pool_->AfterAllPins(
       [index = index_, through = marked.through] { index->EraseThrough(through); }));
-  if (s.ok()) s = Edit(std::move(state));  // keeps Y4
-  if (s.ok() && pool_->IsInTheWay(catalog_->chunk())) s = catalog_->Rewrite();
+  TableEdit<ToyTable> edit;
+  for (auto& table : made) edit.added.push_back({0, std::move(table)});
+  s = Change(edit, [&](ToyState* state) {  // keeps Y4
+    state->through = marked.through;
+    state->ends = marked.ends;
+    while (!state->gaps.empty() && state->gaps.front().last <= marked.through)
+      state->gaps.erase(state->gaps.begin());
+  });
+  if (s.ok()) s = catalog_.LeaveEnd();
   if (!s.ok()) return s;
-  if (view.table != nullptr) view.table->MakeObsolete();
-  {
-    const MutexLock lock(&view_mu_);
-    table_bytes_.store(next.table != nullptr ? next.table->bytes() : 0, std::memory_order_relaxed);
-    view_ = std::move(next);
-  }
   pool_->readers()->Retire(std::move(erasing));  // keeps Y2
   FreeLogBefore(marked.ends);
-  const MutexLock lock(&job_mu_);
+  const MutexLock lock(&jobs_.mu);
   marked_.reset();
   spills_done_++;
   return Status::OK();
+}
+
+Status ToyEngine::MergeInto(const View& view, uint32_t level,
+                            const std::vector<Tables::Level>& inputs) {
+  std::vector<std::unique_ptr<InternalIterator>> children;
+  TableEdit<ToyTable> edit;
+  for (uint32_t i = 0; i < inputs.size(); i++) {
+    AddIterators(i, inputs[i], &children);
+    for (const auto& table : inputs[i]) edit.removed.push_back(table->info().number);
+  }
+  if (edit.removed.empty()) return Status::OK();
+  const auto from = NewMergingIterator(std::move(children));
+  MadeTables made;
+  Status s = WriteTables(from.get(), *view.tables, level + 1, rules_.level1_bytes / kTablesOfLevel1,
+                         &made);
+  if (!s.ok()) return s;
+  for (auto& table : made) edit.added.push_back({level, std::move(table)});
+  s = Change(edit, [](ToyState*) {});
+  if (!s.ok()) return s;
+  for (const Tables::Level& tables : inputs) {
+    for (const auto& table : tables) table->MakeObsolete();
+  }
+  compactions_.fetch_add(1, std::memory_order_relaxed);
+  return s;
+}
+
+Status ToyEngine::Compact(const Compaction& compaction) {
+  const View view = CurrentView();
+  const auto of = [&](uint32_t level, const std::vector<uint64_t>& numbers) {
+    Tables::Level tables = view.tables->level(level);
+    std::erase_if(tables, [&](const auto& table) {
+      return std::ranges::find(numbers, table->info().number) == numbers.end();
+    });
+    return tables;
+  };
+  const Tables::Level tables = of(compaction.level, compaction.inputs);
+  if (compaction.moves_only()) {
+    return Change({.removed = compaction.inputs, .added = {{compaction.level + 1, tables.front()}}},
+                  [](ToyState*) {});
+  }
+  std::vector<Tables::Level> inputs(compaction.level + 2);
+  inputs[compaction.level] = tables;
+  inputs[compaction.level + 1] = of(compaction.level + 1, compaction.next);
+  return MergeInto(view, compaction.level + 1, inputs);
+}
+
+// Of the range, all levels into the last that has something.
+Status ToyEngine::CompactRange(std::string_view begin, std::string_view end) {
+  Status s = SpillNow();
+  if (!s.ok()) return s;
+  Claims claims;
+  for (uint32_t i = 0; i <= rules_.last_level; i++) claims.push_back({kLevel0 + i, {}});
+  const JobBoard::Held held = jobs_.Take(std::move(claims));
+  s = NoThrow([&] {
+    const View view = CurrentView();
+    KeyRange keys = KeyRange::Of(begin, end);
+    std::vector<Tables::Level> inputs(std::max<size_t>(view.tables->level_count(), 2));
+    for (size_t count = 0, before = SIZE_MAX; count != before;) {  // until no table is cut
+      before = count;
+      count = 0;
+      for (size_t i = 0; i < inputs.size(); i++) {
+        inputs[i] = view.tables->Overlapping(i, keys);
+        count += inputs[i].size();
+        for (const auto& table : inputs[i])
+          keys.Extend(table->info().smallest, table->info().largest);
+      }
+    }
+    return MergeInto(view, static_cast<uint32_t>(inputs.size() - 1), inputs);
+  });
+  jobs_.GiveBack(held);
+  return s;
 }
 
 void ToyEngine::FreeLogBefore(const std::vector<LogPosition>& ends) {
@@ -478,16 +517,16 @@ void ToyEngine::FreeLogBefore(const std::vector<LogPosition>& ends) {
 Status ToyEngine::SpillNow() {
   uint64_t wanted;
   {
-    const MutexLock lock(&job_mu_);
+    const MutexLock lock(&jobs_.mu);
     wanted = spills_begun_ + 1;
     spills_wanted_ = std::max(spills_wanted_, wanted);
   }
   context_.wake();
-  const MutexLock lock(&job_mu_);
+  const MutexLock lock(&jobs_.mu);
   while (spills_done_ < wanted) {
     Status s = error_.Get();
     if (!s.ok()) return s;
-    changed_.wait(job_mu_);
+    jobs_.AwaitEnd();
   }
   return Status::OK();
 }
@@ -496,16 +535,21 @@ Status ToyEngine::Flush() {
   return CurrentView().through == PublishedSequence() ? Status::OK() : SpillNow();
 }
 
-Status ToyEngine::CompactRange(std::string_view, std::string_view) { return SpillNow(); }
-
+// Each table of level 0 beyond what a compaction takes is one more that reads look at.
 uint32_t ToyEngine::WriteDelayNs() const {
-  return entry_bytes_.load(std::memory_order_relaxed) > 4 * spill_bytes_ ? kStopWriting : 0;
+  const uint64_t tables = level0_tables_.load(std::memory_order_relaxed);
+  if (tables >= kLevel0TablesMax || entry_bytes_.load(std::memory_order_relaxed) > 4 * spill_bytes_)
+    return kStopWriting;
+  const uint64_t beyond = tables - std::min<uint64_t>(tables, 2 * rules_.level0_tables);
+  return static_cast<uint32_t>(beyond * kDelayPerTableNs);
 }
 
 void ToyEngine::AwaitWriteDelayChange(std::chrono::nanoseconds at_most) {
-  const MutexLock lock(&job_mu_);
-  changed_.wait_for(job_mu_, at_most,
-                    [this] { return WriteDelayNs() != kStopWriting || error_.is_set(); });
+  const auto deadline = std::chrono::steady_clock::now() + at_most;
+  const MutexLock lock(&jobs_.mu);
+  while (WriteDelayNs() == kStopWriting && !error_.is_set() &&
+         std::chrono::steady_clock::now() < deadline)
+    jobs_.AwaitEnd(deadline - std::chrono::steady_clock::now());
 }
 
 Status ToyEngine::Close() {
@@ -520,26 +564,34 @@ void ToyEngine::AddStats(Stats* stats) const {
   write_path_.AddStats(stats);
   const View view = CurrentView();
   {
-    const MutexLock lock(&job_mu_);
-    stats->flushes += spills_done_;  // each is both
-    stats->compactions += spills_done_;
+    const MutexLock lock(&jobs_.mu);
+    stats->flushes += spills_done_;
   }
+  stats->compactions += compactions_.load(std::memory_order_relaxed);
   stats->recovered_records = recovered_.load(std::memory_order_relaxed);
   stats->dram_bytes += index_->count() * kEntryBytes;
   stats->sources.push_back({"index", gets_index_.Sum()});
-  stats->sources.push_back({"table", gets_table_.Sum()});
+  stats->sources.push_back({"tables", gets_tables_.Sum()});
   stats->levels.push_back({"log", 0, index_->CountAbove(view.through)});
-  if (view.table != nullptr) {
-    stats->levels.push_back({"table", 1, view.table->records()});
-    stats->file_bytes += view.table->bytes();
+  for (size_t i = 0; i < view.tables->level_count(); i++) {
+    Stats::Level level{.name = Concat("L", i)};
+    for (const auto& table : view.tables->level(i)) {
+      level.tables++;
+      level.records += table->info().records;
+      stats->file_bytes += table->info().bytes;
+    }
+    stats->levels.push_back(level);
   }
 }
 
 std::string ToyEngine::Describe() const {
   const View view = CurrentView();
-  return Concat("log: ", index_->CountAbove(view.through),
-                " records; table: ", view.table == nullptr ? 0 : view.table->records(),
-                " records\n");
+  std::string out = Concat("log: ", index_->CountAbove(view.through), " records\n");
+  for (size_t i = 0; i < view.tables->level_count(); i++) {
+    out += Concat("L", i, ": ", view.tables->level(i).size(), " tables, ", view.tables->BytesOf(i),
+                  " bytes\n");
+  }
+  return out;
 }
 
 Status ToyEngine::Check(CheckReport* report) {
@@ -553,11 +605,12 @@ Status ToyEngine::Check(CheckReport* report) {
     if (!s.ok()) report->problems.push_back(s.ToString());
     report->records++;
   }
-  if (view.table == nullptr) return Status::OK();
-  report->tables = 1;
-  const auto it = NewToyTableIterator(view.table);
-  for (it->SeekToFirst(); it->Valid(); it->Next()) report->records++;
-  if (!it->status().ok()) report->problems.push_back(it->status().ToString());
+  view.tables->ForEach([&](uint32_t, const auto& table) {
+    report->tables++;
+    const auto it = NewToyTableIterator(table);
+    for (it->SeekToFirst(); it->Valid(); it->Next()) report->records++;
+    if (!it->status().ok()) report->problems.push_back(it->status().ToString());
+  });
   return Status::OK();
 }
 
@@ -566,14 +619,14 @@ Status ToyEngine::Rebuild(RepairReport* report) {
   Status s = Load();
   if (s.ok()) s = Mend();
   if (!s.ok()) return s;
-  const View view = CurrentView();
-  report->records_kept = index_->count() + (view.table != nullptr ? view.table->records() : 0);
+  report->records_kept = index_->count();
+  CurrentView().tables->ForEach(
+      [&](uint32_t, const auto& table) { report->records_kept += table->info().records; });
   return s;
 }
 
 void ToyEngine::SetBackgroundError(const Status& status) {
-  const MutexLock lock(&job_mu_);
-  if (error_.Set(status)) changed_.notify_all();
+  if (error_.Set(status)) jobs_.NotifyAll();
 }
 
 const EngineType kToyType = {.kind = kToyKind,

@@ -1,22 +1,24 @@
 // ToyEngine shows that a design can be added which is not like the others: it has no MemTable, and
-// its one table lies on block storage. A write goes to the log and enters the one index there is,
-// of all that the log holds. Now and then a spill writes the log's records and the table's, merged,
-// into a new table, and gives back the log.
+// its tables lie on block storage, in levels. A write goes to the log and enters the one index
+// there is, of all that the log holds. Now and then a spill writes the log's records into a table
+// of level 0, and gives back the log; compactions, several at once, merge tables into the next
+// level.
 //
-// Y1: a reader takes its View under its pin: the table, and the number up to which that holds
+// Y1: a reader takes its View under its pin: the tables, and the number up to which they hold
 //     everything. Of the index it sees only what is above.
-// Y2: what a table holds leaves index and log once every pin is gone that was live when the table
-//     was installed: nobody's view shows it any more.
-// Y3: a spill drops versions only for readers that began after its number was published, and for
-//     snapshots: it begins (Mark), and goes on once the readers of then are gone.
-// Y4: a table is durable, and named by the catalog, before the log before it goes.
+// Y2: what tables hold leaves index and log once every pin is gone that was live when they were
+//     installed: nobody's view shows it any more.
+// Y3: a version is dropped for readers that began after its successor was published, and for
+//     snapshots: a spill begins (Mark), and goes on once the readers of then are gone. Whoever
+//     reads from then on sees what the table has that it makes.
+// Y4: a table is durable, and named by the catalog, before what it was made from goes.
+// Y5: a delete is dropped only where no table further down may hold its key.
 // Threads: as Engine says.
 #ifndef LAMELLA_TESTING_TOY_TOY_ENGINE_H_
 #define LAMELLA_TESTING_TOY_TOY_ENGINE_H_
 
 #include <atomic>
-#include <condition_variable>
-#include <map>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,12 +26,17 @@
 
 #include "base/mutex.h"
 #include "base/striped_counter.h"
+#include "engine/catalog_state.h"
+#include "engine/compaction_picker.h"
 #include "engine/engine_type.h"
 #include "engine/error_latch.h"
+#include "engine/job_board.h"
+#include "engine/table_levels.h"
 #include "engine/write_path.h"
 #include "file/table_file_name.h"
 #include "log/pm_log.h"
-#include "pool/catalog.h"
+#include "testing/toy/toy_index.h"
+#include "testing/toy/toy_state.h"
 #include "testing/toy/toy_table.h"
 
 namespace lamella::testing {
@@ -38,49 +45,6 @@ namespace lamella::testing {
 inline constexpr auto kToyKind = static_cast<EngineKind>(240);
 
 extern const EngineType kToyType;
-
-/// What the log holds, by internal key. Threads: any.
-class ToyIndex {
- public:
-  struct Key {
-    std::string user_key;
-    uint64_t tag = 0;
-  };
-  struct Before {
-    using is_transparent = void;
-    static InternalKey View(const Key& key) { return {key.user_key, key.tag}; }
-    static InternalKey View(const InternalKey& key) { return key; }
-    template <class A, class B>
-    bool operator()(const A& a, const B& b) const {
-      return CompareInternal(View(a), View(b)) < 0;
-    }
-  };
-  using Map = std::map<Key, PmPtr, Before>;
-  using Node = Map::node_type;
-  struct Entry {
-    Key key;
-    PmPtr place;
-  };
-
-  /// A node for a key of at most so many bytes: entering it takes no memory.
-  static Node NewNode(size_t key_bytes);
-  void Enter(Node node, std::string_view key, uint64_t tag, PmPtr place);
-  /// The first entry at or after `target` (after it, with `beyond`) whose number is in
-  /// (above, through].
-  std::optional<Entry> FindAtOrAfter(const InternalKey& target, bool beyond, uint64_t above,
-                                     uint64_t through) const;
-  /// The last one at or before it (before it), likewise.
-  std::optional<Entry> FindAtOrBefore(const InternalKey& target, bool beyond, uint64_t above,
-                                      uint64_t through) const;
-  std::optional<Entry> Last(uint64_t above, uint64_t through) const;
-  void EraseThrough(uint64_t sequence);
-  uint64_t CountAbove(uint64_t sequence) const;
-  uint64_t count() const;
-
- private:
-  mutable Mutex mu_;
-  Map map_ LAMELLA_GUARDED_BY(mu_);
-};
 
 class ToyEngine final : public Engine, private WriteTarget {
  public:
@@ -107,19 +71,10 @@ class ToyEngine final : public Engine, private WriteTarget {
   void ClearBackgroundError() override { error_.Clear(); }
 
  private:
-  /// What the catalog keeps.
-  struct State {
-    uint64_t table = 0;  // its file's number; 0 is none
-    uint64_t next_file = 1;
-    uint64_t through = 0;           // the table holds every record up to this number
-    std::vector<LogPosition> ends;  // of the log that it holds
-    std::vector<SequenceGap> gaps;
-
-    std::string Encode() const;
-    static Status Decode(std::string_view payload, State* state);
-  };
+  using Tables = TableLevels<ToyTable>;
+  using MadeTables = std::vector<std::shared_ptr<const ToyTable>>;
   struct View {
-    std::shared_ptr<ToyTable> table;  // may be null
+    std::shared_ptr<const Tables> tables;
     uint64_t through = 0;
   };
   /// A spill that has begun: it takes what is up to here.
@@ -128,6 +83,8 @@ class ToyEngine final : public Engine, private WriteTarget {
     std::vector<LogPosition> ends;
     std::shared_ptr<std::atomic<bool>> settled;  // Y3
   };
+  // What jobs have; of a level, keys. The first level is the last of them.
+  enum : uint32_t { kLog, kPoolEnd, kLevel0 };
 
   Status Provide(const Needs& needs, SpareMemory* spare, uint64_t* reserved) override;
   void Abandon(uint64_t reserved) override;
@@ -137,18 +94,28 @@ class ToyEngine final : public Engine, private WriteTarget {
   Status MakeSpace() override;
 
   View CurrentView() const;
+  void SetView(View view);
   std::string PathOf(uint64_t number) const {
     return context_.directory + "/" + TableFileName(number);
   }
-  Status OpenState();
   Status LoadStore();
   Status RemoveStrays();
   Status ReadBack();
-  Status Edit(State state);
+  /// Changes the tables and, in the same edit, what else the catalog keeps. Where it fails but
+  /// for want of a sync, nothing has changed.
+  Status Change(const TableEdit<ToyTable>& edit, const std::function<void(ToyState*)>& also);
   bool SpillDue() const;
   Status Mark();
   Status Spill();
-  Status WriteTable(const Marked& marked, const View& view, ToyTableBuilder* builder);
+  /// What is needed of `from`, in tables of about so many bytes. `below`: tables from this level of
+  /// `view` on may hold what deletes hide.
+  Status WriteTables(InternalIterator* from, const Tables& view, size_t below, uint64_t table_bytes,
+                     MadeTables* made);
+  Status FinishTable(ToyTableBuilder* builder, MadeTables* made);
+  JobOffer OfferOf(Compaction compaction);
+  Status Compact(const Compaction& compaction);
+  /// Merges these tables, all that overlap of these levels, into `level`.
+  Status MergeInto(const View& view, uint32_t level, const std::vector<Tables::Level>& inputs);
   Status GiveBack();
   void FreeLogBefore(const std::vector<LogPosition>& ends);
   /// Begins a spill after this call, and waits for its end.
@@ -157,35 +124,37 @@ class ToyEngine final : public Engine, private WriteTarget {
   const EngineContext context_;
   Pool* const pool_;
   const uint64_t spill_bytes_;
+  const LevelRules rules_;
   std::unique_ptr<PmLog> log_;
   WritePath write_path_{this};
   const std::shared_ptr<ToyIndex> index_ = std::make_shared<ToyIndex>();
   // Since the last spill began: about what index entries take, and records in the log.
   std::atomic<uint64_t> entry_bytes_{0};
   std::atomic<uint64_t> record_bytes_{0};
+  // Of the tables of now.
   std::atomic<uint64_t> table_bytes_{0};
+  std::atomic<uint64_t> level0_tables_{0};
 
+  CatalogState<ToyState> catalog_;
+  Mutex change_mu_;  // held while tables and catalog are changed
   mutable Mutex view_mu_;
   View view_ LAMELLA_GUARDED_BY(view_mu_);
 
   // Changed by Load and Mend, and by the one spill.
-  State state_;
-  std::vector<SequenceGap> gaps_;  // with those that Load found
-  std::unique_ptr<Catalog> catalog_;
+  std::vector<SequenceGap> gaps_;      // with those that Load found
   std::vector<uint64_t> freed_below_;  // ordinal, by shard
 
-  mutable Mutex job_mu_;
-  bool busy_ LAMELLA_GUARDED_BY(job_mu_) = false;
-  std::optional<Marked> marked_ LAMELLA_GUARDED_BY(job_mu_);
-  uint64_t spills_wanted_ LAMELLA_GUARDED_BY(job_mu_) = 0;
-  uint64_t spills_begun_ LAMELLA_GUARDED_BY(job_mu_) = 0;
-  uint64_t spills_done_ LAMELLA_GUARDED_BY(job_mu_) = 0;
-  mutable std::condition_variable_any changed_;  // with job_mu_
-  ErrorLatch error_;                             // set with job_mu_ held, for who waits with it
+  mutable JobBoard jobs_;
+  std::optional<Marked> marked_ LAMELLA_GUARDED_BY(jobs_.mu);
+  uint64_t spills_wanted_ LAMELLA_GUARDED_BY(jobs_.mu) = 0;
+  uint64_t spills_begun_ LAMELLA_GUARDED_BY(jobs_.mu) = 0;
+  uint64_t spills_done_ LAMELLA_GUARDED_BY(jobs_.mu) = 0;
+  ErrorLatch error_;
 
+  std::atomic<uint64_t> compactions_{0};
   std::atomic<uint64_t> recovered_{0};
   StripedCounter gets_index_;
-  StripedCounter gets_table_;
+  StripedCounter gets_tables_;
 };
 
 }  // namespace lamella::testing

@@ -69,9 +69,9 @@ class ToyTableIterator final : public InternalIterator {
 
 }  // namespace
 
-Status ToyTable::Open(FileSystem* files, const std::string& path,
-                      std::shared_ptr<ToyTable>* table) {
-  std::shared_ptr<ToyTable> opened(new ToyTable(files, path));
+Status ToyTable::Open(FileSystem* files, const std::string& path, TableInfo info,
+                      std::shared_ptr<const ToyTable>* table) {
+  std::shared_ptr<ToyTable> opened(new ToyTable(files, path, std::move(info)));
   Status s = files->NewRandomFile(path, &opened->file_);
   if (s.ok()) s = opened->ReadIndex();
   if (s.ok()) *table = std::move(opened);
@@ -95,11 +95,14 @@ Status ToyTable::ReadIndex() {
   Decoder in(footer);
   const auto offset = in.Fixed<uint64_t>();
   const auto bytes = in.Fixed<uint64_t>();
-  records_ = in.Fixed<uint64_t>();
+  const auto records = in.Fixed<uint64_t>();
   const auto checksum = in.Fixed<uint32_t>();
   if (in.Fixed<uint64_t>() != kMagic || bytes > file_->bytes() ||
       offset + bytes + kFooterBytes != file_->bytes())
     return damage("its footer is none");
+  if (records != info_.records || file_->bytes() != info_.bytes)
+    return damage(Concat("it has ", file_->bytes(), " bytes and ", records,
+                         " records, not what the catalog says"));
   std::string index(bytes, '\0');
   s = file_->Read(offset, bytes, index.data());
   if (!s.ok()) return s;
@@ -170,15 +173,16 @@ Status ToyTableBuilder::Add(const InternalKey& key, std::string_view value) {
   AppendFixed(&block_, key.tag);
   AppendString(&block_, key.user_key);
   AppendString(&block_, value);
-  last_key_ = key.user_key;
+  if (info_.records++ == 0) info_.smallest = key.user_key;
+  info_.largest = key.user_key;
+  info_.last_sequence = std::max(info_.last_sequence, TagSequence(key.tag));
   last_tag_ = key.tag;
-  records_++;
   return block_.size() >= kBlockBytes ? EndBlock() : s;
 }
 
 Status ToyTableBuilder::EndBlock() {
   AppendFixed(&block_, ChecksumOf(block_));
-  AppendString(&index_, last_key_);
+  AppendString(&index_, info_.largest);
   AppendFixed(&index_, last_tag_);
   AppendFixed<uint64_t>(&index_, file_->bytes());
   AppendFixed<uint32_t>(&index_, static_cast<uint32_t>(block_.size()));
@@ -194,12 +198,13 @@ Status ToyTableBuilder::Finish(const std::string& directory) {
   std::string footer;
   AppendFixed<uint64_t>(&footer, offset);
   AppendFixed<uint64_t>(&footer, index_.size());
-  AppendFixed(&footer, records_);
+  AppendFixed(&footer, info_.records);
   AppendFixed(&footer, ChecksumOf(index_));
   AppendFixed(&footer, kMagic);
   s = file_->Append(index_);
   if (s.ok()) s = file_->Append(footer);
   if (s.ok()) s = file_->Sync();
+  info_.bytes = file_->bytes();
   file_.reset();
   return s.ok() ? files_->SyncDirectory(directory) : s;
 }

@@ -1,4 +1,5 @@
-// ToyTable is the toy engine's one table: a file on block storage of records in internal-key order.
+// ToyTable is one of the toy engine's tables: a file on block storage of records in internal-key
+// order.
 //
 //   blocks: records (tag u64, key, value, each with its size as u32), then the block's crc32c
 //   index: of each block its last key and tag, its offset u64 and its size u32
@@ -18,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/table_levels.h"
 #include "file/file_system.h"
 #include "iterator/internal_iterator.h"
 #include "lamella/status.h"
@@ -36,20 +38,20 @@ class ToyTable {
     std::vector<Record> records;
   };
 
-  static Status Open(FileSystem* files, const std::string& path, std::shared_ptr<ToyTable>* table);
+  static Status Open(FileSystem* files, const std::string& path, TableInfo info,
+                     std::shared_ptr<const ToyTable>* table);
   ~ToyTable();
   ToyTable(const ToyTable&) = delete;
   ToyTable& operator=(const ToyTable&) = delete;
 
-  uint64_t records() const { return records_; }
-  uint64_t bytes() const { return file_->bytes(); }
+  const TableInfo& info() const { return info_; }
   size_t block_count() const { return index_.size(); }
   Status ReadBlock(size_t i, std::shared_ptr<const Block>* block) const;
   /// The block in which the first record at or after `target` is; block_count() where there is
   /// none.
   size_t FindBlock(const InternalKey& target) const;
   /// The file is to go (T2).
-  void MakeObsolete() { obsolete_.store(true, std::memory_order_release); }
+  void MakeObsolete() const { obsolete_.store(true, std::memory_order_release); }
 
  private:
   struct IndexEntry {
@@ -59,15 +61,16 @@ class ToyTable {
     uint32_t bytes = 0;
   };
 
-  ToyTable(FileSystem* files, std::string path) : files_(files), path_(std::move(path)) {}
+  ToyTable(FileSystem* files, std::string path, TableInfo info)
+      : files_(files), path_(std::move(path)), info_(std::move(info)) {}
   Status ReadIndex();
 
   FileSystem* const files_;
   const std::string path_;
   std::unique_ptr<RandomFile> file_;
+  const TableInfo info_;
   std::vector<IndexEntry> index_;
-  uint64_t records_ = 0;
-  std::atomic<bool> obsolete_{false};
+  mutable std::atomic<bool> obsolete_{false};
 };
 
 /// The first record at or after `target`; its number in the block.
@@ -79,13 +82,18 @@ std::unique_ptr<InternalIterator> NewToyTableIterator(std::shared_ptr<const ToyT
 /// Writes a table, in one thread.
 class ToyTableBuilder {
  public:
-  ToyTableBuilder(FileSystem* files, std::string path) : files_(files), path_(std::move(path)) {}
+  ToyTableBuilder(FileSystem* files, std::string path, uint64_t number)
+      : files_(files), path_(std::move(path)) {
+    info_.number = number;
+  }
 
   /// REQUIRES: after what was added before, in internal-key order.
   Status Add(const InternalKey& key, std::string_view value);
   /// The file and its name are durable on return. REQUIRES: something was added.
   Status Finish(const std::string& directory);
-  uint64_t records() const { return records_; }
+  /// Of what was added; its bytes once it is finished.
+  const TableInfo& info() const { return info_; }
+  uint64_t bytes() const { return file_ == nullptr ? 0 : file_->bytes() + block_.size(); }
 
  private:
   Status EndBlock();
@@ -95,9 +103,8 @@ class ToyTableBuilder {
   std::unique_ptr<AppendFile> file_;
   std::string block_;
   std::string index_;
-  std::string last_key_;
   uint64_t last_tag_ = 0;
-  uint64_t records_ = 0;
+  TableInfo info_;  // whose largest key is the last
 };
 
 }  // namespace lamella::testing

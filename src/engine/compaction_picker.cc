@@ -1,0 +1,72 @@
+#include "engine/compaction_picker.h"
+
+#include <span>
+
+namespace lamella {
+
+namespace {
+
+using TablePtr = TableLevelsState::TablePtr;
+
+Compaction Compact(const TableLevelsState& levels, uint32_t level, double score,
+                   std::span<const TablePtr> inputs) {
+  Compaction picked{.level = level,
+                    .inputs = {},
+                    .next = {},
+                    .keys = {inputs.front()->smallest, inputs.front()->largest},
+                    .read_bytes = 0,
+                    .benefit = 0};
+  uint64_t bytes = 0;
+  for (const TablePtr& table : inputs) {
+    picked.inputs.push_back(table->number);
+    picked.keys.Extend(table->smallest, table->largest);
+    bytes += table->bytes;
+  }
+  picked.benefit = score * static_cast<double>(bytes);
+  const auto next = levels.Overlapping(level + 1, picked.keys);
+  if (next.empty() && inputs.size() == 1) return picked;
+  picked.read_bytes = bytes;
+  for (const TablePtr& table : next) {
+    picked.next.push_back(table->number);
+    picked.keys.Extend(table->smallest, table->largest);
+    picked.read_bytes += table->bytes;
+  }
+  return picked;
+}
+
+}  // namespace
+
+uint64_t LevelRules::TargetBytes(uint32_t level) const {
+  uint64_t bytes = level1_bytes;
+  for (; level > 1; level--) {
+    if (bytes > UINT64_MAX / level_factor) return UINT64_MAX;
+    bytes *= level_factor;
+  }
+  return bytes;
+}
+
+double ScoreOf(const TableLevelsState& levels, uint32_t level, const LevelRules& rules) {
+  if (level >= rules.last_level) return 0;
+  if (level == 0) {
+    return static_cast<double>(levels.level(0).size()) / static_cast<double>(rules.level0_tables);
+  }
+  return static_cast<double>(levels.BytesOf(level)) / static_cast<double>(rules.TargetBytes(level));
+}
+
+std::vector<Compaction> FindCompactions(const TableLevelsState& levels, const LevelRules& rules) {
+  std::vector<Compaction> wanted;
+  for (uint32_t level = 0; level < levels.level_count(); level++) {
+    const double score = ScoreOf(levels, level, rules);
+    const auto& tables = levels.level(level);
+    if (tables.empty() || score < 1) continue;
+    if (level == 0) {
+      wanted.push_back(Compact(levels, level, score, tables));
+      continue;
+    }
+    for (const TablePtr& table : tables)
+      wanted.push_back(Compact(levels, level, score, {&table, 1}));
+  }
+  return wanted;
+}
+
+}  // namespace lamella

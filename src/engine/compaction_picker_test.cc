@@ -1,0 +1,112 @@
+#include "engine/compaction_picker.h"
+
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "engine/table_levels_test_base.h"
+#include "testing/random_data.h"
+
+namespace lamella {
+namespace {
+
+constexpr LevelRules kRules{
+    .level0_tables = 3, .level1_bytes = 100, .level_factor = 10, .last_level = 3};
+
+/// What is picked of a picture, as "L0 9 8 + 3 [a,k]" and so on, the worthiest first.
+std::vector<std::string> Picked(const std::string& picture, const LevelRules& rules = kRules) {
+  std::vector<Compaction> found = FindCompactions(LevelsOf(picture), rules);
+  std::stable_sort(found.begin(), found.end(), [](const Compaction& a, const Compaction& b) {
+    const auto worth = [](const Compaction& c) {
+      return c.benefit / static_cast<double>(std::max<uint64_t>(c.read_bytes, 1));
+    };
+    return worth(a) > worth(b);
+  });
+  std::vector<std::string> said;
+  for (const Compaction& c : found) {
+    std::string line = Concat("L", c.level);
+    for (const uint64_t number : c.inputs) line += Concat(" ", number);
+    if (!c.next.empty()) line += " +";
+    for (const uint64_t number : c.next) line += Concat(" ", number);
+    said.push_back(
+        Concat(line, " [", c.keys.first, ",", *c.keys.last, "]", c.moves_only() ? " moves" : ""));
+  }
+  return said;
+}
+
+using Lines = std::vector<std::string>;
+
+TEST(CompactionPicker, NothingIsWantedBelowTheTargets) {
+  EXPECT_EQ(Picked(""), Lines());
+  EXPECT_EQ(Picked("9:a-f/500 8:c-k/500 | 3:a-c/40 4:d-z/50 | 2:a-z/900"), Lines());
+}
+
+TEST(CompactionPicker, LevelZeroGoesAsAWholeWithWhatItOverlaps) {
+  EXPECT_EQ(Picked("9:c-f/10 8:e-k/10 7:d-d/10 | 3:a-b/20 4:k-m/30 5:n-z/40"),
+            Lines({"L0 9 8 7 + 4 [c,m]"}));
+}
+
+TEST(CompactionPicker, OfAFullLevelTheTableThatCostsLeastIsWorthMost) {
+  EXPECT_EQ(Picked("| 3:a-c/50 4:d-f/50 5:g-k/50 | 6:a-b/90 7:c-e/10 8:f-m/30"),
+            Lines({"L1 5 + 8 [f,m]", "L1 4 + 7 8 [c,m]", "L1 3 + 6 7 [a,e]"}));
+}
+
+TEST(CompactionPicker, ATableThatOverlapsNoneMoves) {
+  EXPECT_EQ(Picked("| 3:a-c/90 4:d-f/50 | 6:a-c/90"),
+            Lines({"L1 4 [d,f] moves", "L1 3 + 6 [a,c]"}));
+  EXPECT_EQ(Picked("9:c-f/10",
+                   {.level0_tables = 1, .level1_bytes = 100, .level_factor = 10, .last_level = 3}),
+            Lines({"L0 9 [c,f] moves"}));
+}
+
+TEST(CompactionPicker, TheFullestLevelIsWorthMostAndTheLastHoldsAll) {
+  EXPECT_EQ(Picked("| 3:a-c/150 | 6:a-k/3000 | 7:a-k/99999").front(), "L2 6 + 7 [a,k]")
+      << "three times its target for the price of much, but still";
+  EXPECT_EQ(Picked("|  |  | 7:a-k/99999999"), Lines());
+}
+
+TEST(CompactionPicker, TargetsGrowByTheFactorAndDoNotOverflow) {
+  EXPECT_EQ(kRules.TargetBytes(1), 100u);
+  EXPECT_EQ(kRules.TargetBytes(3), 10'000u);
+  EXPECT_EQ((LevelRules{.level1_bytes = 1 << 20}).TargetBytes(60), UINT64_MAX);
+}
+
+// Whatever is picked, and in whatever order it is done: levels stay as they must be (I1), and it
+// comes to an end.
+TEST(CompactionPicker, DoingWhatIsWantedKeepsTheLevelsAndEnds) {
+  Random random(testing::TestSeed());
+  for (int round = 0; round < 100; round++) {
+    TableLevelsState levels;
+    uint64_t number = 0;
+    for (int step = 0; step < 60; step++) {
+      const auto first = static_cast<char>('a' + random.Uniform(20));
+      const auto last = static_cast<char>(first + random.Uniform(5));
+      TableEdit<TableInfo> flushed;
+      flushed.added.push_back({0, std::make_shared<TableInfo>(
+                                      TableOf(Concat(++number, ":", first, "-", last, "/20")))});
+      ASSERT_TRUE(levels.Apply(flushed));
+      for (int jobs = 0;; jobs++) {
+        const auto wanted = FindCompactions(levels, kRules);
+        if (wanted.empty()) break;
+        ASSERT_LT(jobs, 1000);
+        const Compaction& one = wanted[random.Uniform(wanted.size())];
+        TableEdit<TableInfo> edit{.removed = one.inputs, .added = {}};
+        edit.removed.insert(edit.removed.end(), one.next.begin(), one.next.end());
+        if (one.moves_only()) {
+          levels.ForEach([&](uint32_t, const auto& table) {
+            if (table->number == one.inputs[0]) edit.added.push_back({one.level + 1, table});
+          });
+        } else {
+          edit.added.push_back({one.level + 1, std::make_shared<TableInfo>(TableOf(
+                                                   Concat(++number, ":", one.keys.first, "-",
+                                                          *one.keys.last, "/", one.read_bytes)))});
+        }
+        ASSERT_TRUE(levels.Apply(edit)) << PictureOf(levels);
+      }
+      ASSERT_LT(levels.level(0).size(), kRules.level0_tables);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lamella

@@ -1,0 +1,188 @@
+// TableLevels is the levels of tables of one moment: a version. It is a value: what is installed
+// for readers is a counted, immutable one (a TableSet's, say), the next is made from it by an edit,
+// and a table goes when the last version with it does. The same of TableInfo is what a catalog
+// keeps, as a snapshot and then by what each edit changed, and what compactions are picked from.
+// I1: level 0 is newest first, and its tables may overlap. The tables of each other level are
+//     disjoint, in key order; all versions of a user key lie in one of them.
+// I2: a table never changes: by its number an edit says that it came, moved or went.
+// Threads: one at a time, or all reading.
+#ifndef LAMELLA_ENGINE_TABLE_LEVELS_H_
+#define LAMELLA_ENGINE_TABLE_LEVELS_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/assert.h"
+#include "base/codec.h"
+#include "engine/key_range.h"
+
+namespace lamella {
+
+/// Levels that a catalog may name.
+inline constexpr uint32_t kTableLevelsMax = 64;
+
+/// What is known of a table, whatever it is made of and wherever it lies.
+struct TableInfo {
+  uint64_t number = 0;   // never given to another
+  std::string smallest;  // user keys, both in it
+  std::string largest;
+  uint64_t bytes = 0;
+  uint64_t records = 0;
+  uint64_t last_sequence = 0;
+  std::string place;  // where it lies, as its design writes it down
+
+  const TableInfo& info() const { return *this; }
+  bool operator==(const TableInfo&) const = default;
+};
+
+/// A change of a version: first what goes, then what comes.
+template <class Table>
+struct TableEdit {
+  struct Added {
+    uint32_t level = 0;
+    std::shared_ptr<const Table> table;
+  };
+  std::vector<uint64_t> removed;
+  std::vector<Added> added;  // of several for level 0 the newest is the last
+};
+
+/// `Table` has info().
+template <class Table>
+class TableLevels {
+ public:
+  using TablePtr = std::shared_ptr<const Table>;
+  using Level = std::vector<TablePtr>;
+
+  /// Up to the last that has tables, or more.
+  size_t level_count() const { return levels_.size(); }
+  const Level& level(size_t i) const { return i < levels_.size() ? levels_[i] : Empty(); }
+  size_t table_count() const {
+    size_t count = 0;
+    for (const Level& level : levels_) count += level.size();
+    return count;
+  }
+  uint64_t BytesOf(size_t i) const {
+    uint64_t bytes = 0;
+    for (const TablePtr& table : level(i)) bytes += table->info().bytes;
+    return bytes;
+  }
+  /// The table of level `i`, not 0, whose range holds the key; null where none does.
+  TablePtr Find(size_t i, std::string_view key) const {
+    const Level& tables = level(i);
+    const auto at = FirstEndingAtOrAfter(tables, key);
+    return at != tables.end() && (*at)->info().smallest <= key ? *at : nullptr;
+  }
+  /// Tables of level `i` that may hold keys of the range, in the level's order.
+  Level Overlapping(size_t i, const KeyRange& range) const {
+    Level found;
+    for (const TablePtr& table : level(i)) {
+      if (range.Overlaps(table->info().smallest, table->info().largest)) found.push_back(table);
+    }
+    return found;
+  }
+  /// Whether a table of level `i` or one further down may hold the key.
+  bool MayHold(size_t i, std::string_view key) const {
+    for (; i < levels_.size(); i++) {
+      for (const TablePtr& table : level(i)) {
+        if (table->info().smallest <= key && key <= table->info().largest) return true;
+      }
+    }
+    return false;
+  }
+  template <class Visit>
+  void ForEach(Visit&& visit) const {  // (level, table)
+    for (size_t i = 0; i < levels_.size(); i++) {
+      for (const TablePtr& table : levels_[i]) visit(static_cast<uint32_t>(i), table);
+    }
+  }
+
+  /// False: it removes what is not there, or what it adds is there or would overlap (I1); this is
+  /// not to be used then.
+  bool Apply(const TableEdit<Table>& edit) {
+    std::unordered_map<uint64_t, uint32_t> level_of;
+    ForEach([&](uint32_t i, const TablePtr& table) { level_of[table->info().number] = i; });
+    for (const uint64_t number : edit.removed) {
+      const auto at = level_of.find(number);
+      if (at == level_of.end()) return false;
+      std::erase_if(levels_[at->second],
+                    [number](const TablePtr& t) { return t->info().number == number; });
+      level_of.erase(at);
+    }
+    for (const auto& added : edit.added) {
+      if (added.level >= kTableLevelsMax ||
+          !level_of.emplace(added.table->info().number, added.level).second ||
+          !Add(added.level, added.table))
+        return false;
+    }
+    return true;
+  }
+
+ private:
+  static const Level& Empty() {
+    static const Level none;
+    return none;
+  }
+  static auto FirstEndingAtOrAfter(const Level& tables, std::string_view key) {
+    return std::partition_point(tables.begin(), tables.end(), [key](const TablePtr& table) {
+      return table->info().largest < key;
+    });
+  }
+  bool Add(uint32_t i, TablePtr table) {  // keeps I1
+    const TableInfo& info = table->info();
+    if (info.smallest > info.largest) return false;
+    if (levels_.size() <= i) levels_.resize(i + 1);
+    Level& level = levels_[i];
+    if (i == 0) {
+      level.insert(level.begin(), std::move(table));
+      return true;
+    }
+    const auto at = FirstEndingAtOrAfter(level, info.smallest);
+    if (at != level.end() && (*at)->info().smallest <= info.largest) return false;
+    level.insert(at, std::move(table));
+    return true;
+  }
+
+  std::vector<Level> levels_;
+};
+
+/// What a catalog keeps of them.
+using TableLevelsState = TableLevels<TableInfo>;
+
+/// What makes `before` `after`.
+TableEdit<TableInfo> EditBetween(const TableLevelsState& before, const TableLevelsState& after);
+void AppendTableEdit(std::string* out, const TableEdit<TableInfo>& edit);
+/// A whole state is the edit that makes it from none.
+void AppendTableLevels(std::string* out, const TableLevelsState& levels);
+/// False: the bytes are no edit of `levels`, which is not to be used then.
+bool DecodeTableEdit(Decoder* in, TableLevelsState* levels);
+
+/// What is known of these tables, which it keeps: for picking, and for the catalog.
+template <class Table>
+TableEdit<TableInfo> InfosOf(const TableEdit<Table>& edit) {
+  TableEdit<TableInfo> infos{.removed = edit.removed, .added = {}};
+  for (const auto& [level, table] : edit.added)
+    infos.added.push_back({level, std::shared_ptr<const TableInfo>(table, &table->info())});
+  return infos;
+}
+template <class Table>
+TableLevelsState InfosOf(const TableLevels<Table>& tables) {
+  TableEdit<Table> all;
+  for (uint32_t i = 0; i < tables.level_count(); i++) {
+    const auto& level = tables.level(i);
+    for (auto at = level.rbegin(); at != level.rend(); ++at) all.added.push_back({i, *at});
+  }
+  TableLevelsState infos;
+  LAMELLA_CHECK(infos.Apply(InfosOf(all)));
+  return infos;
+}
+
+}  // namespace lamella
+
+#endif  // LAMELLA_ENGINE_TABLE_LEVELS_H_
