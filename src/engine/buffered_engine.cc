@@ -438,6 +438,13 @@ void BufferedEngine::AddStats(Stats* stats) const {
   for (const auto& memtable : read_set->sealed) stats->dram_bytes += memtable->memory_bytes();
 }
 
+std::string BufferedEngine::Describe() const {
+  const auto read_set = CurrentReadSet();
+  return Concat("MemTables: active ", read_set->active->count(), " records, ",
+                read_set->active->memory_bytes(), " bytes of DRAM; sealed ",
+                read_set->sealed.size(), "\n");
+}
+
 void BufferedEngine::SetBackgroundError(const Status& status) {
   {
     const MutexLock lock(&read_set_mu_);  // who waits has looked before it, or is told

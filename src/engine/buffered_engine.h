@@ -79,6 +79,7 @@ class BufferedEngine : public Engine, private WriteTarget {
   void AwaitWriteDelayChange(std::chrono::nanoseconds at_most) override;
   Status Flush() override;
   void AddStats(Stats* stats) const override;
+  std::string Describe() const override;
   Status BackgroundError() const override { return error_.Get(); }
   void SetBackgroundError(const Status& status) override;
   void ClearBackgroundError() override { error_.Clear(); }

@@ -45,6 +45,13 @@ uint64_t LevelRules::TargetBytes(uint32_t level) const {
   return bytes;
 }
 
+// Of level 0 all: it goes as a whole.
+Claims ClaimsOf(const Compaction& compaction, uint32_t level0) {
+  const uint32_t from = level0 + compaction.level;
+  return {{from, compaction.level == 0 ? KeyRange() : compaction.keys},
+          {from + 1, compaction.keys}};
+}
+
 double ScoreOf(const TableLevelsState& levels, uint32_t level, const LevelRules& rules) {
   if (level >= rules.last_level) return 0;
   if (level == 0) {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/job_board.h"
 #include "engine/key_range.h"
 #include "engine/table_levels.h"
 
@@ -37,6 +38,10 @@ struct Compaction {
   bool moves_only() const { return read_bytes == 0; }
   bool operator==(const Compaction&) const = default;
 };
+
+/// What its job is to have, of levels that are numbered from `level0` on: two that do not exclude
+/// each other may run at once.
+Claims ClaimsOf(const Compaction& compaction, uint32_t level0);
 
 /// How far a level is beyond its target: compactions are wanted from 1 on.
 double ScoreOf(const TableLevelsState& levels, uint32_t level, const LevelRules& rules);

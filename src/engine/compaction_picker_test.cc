@@ -71,41 +71,79 @@ TEST(CompactionPicker, TargetsGrowByTheFactorAndDoNotOverflow) {
   EXPECT_EQ((LevelRules{.level1_bytes = 1 << 20}).TargetBytes(60), UINT64_MAX);
 }
 
-// Whatever is picked, and in whatever order it is done: levels stay as they must be (I1), and it
-// comes to an end.
-TEST(CompactionPicker, DoingWhatIsWantedKeepsTheLevelsAndEnds) {
-  Random random(testing::TestSeed());
-  for (int round = 0; round < 100; round++) {
-    TableLevelsState levels;
-    uint64_t number = 0;
-    for (int step = 0; step < 60; step++) {
-      const auto first = static_cast<char>('a' + random.Uniform(20));
-      const auto last = static_cast<char>(first + random.Uniform(5));
-      TableEdit<TableInfo> flushed;
-      flushed.added.push_back({0, std::make_shared<TableInfo>(
-                                      TableOf(Concat(++number, ":", first, "-", last, "/20")))});
-      ASSERT_TRUE(levels.Apply(flushed));
-      for (int jobs = 0;; jobs++) {
-        const auto wanted = FindCompactions(levels, kRules);
-        if (wanted.empty()) break;
-        ASSERT_LT(jobs, 1000);
-        const Compaction& one = wanted[random.Uniform(wanted.size())];
-        TableEdit<TableInfo> edit{.removed = one.inputs, .added = {}};
-        edit.removed.insert(edit.removed.end(), one.next.begin(), one.next.end());
-        if (one.moves_only()) {
-          levels.ForEach([&](uint32_t, const auto& table) {
-            if (table->number == one.inputs[0]) edit.added.push_back({one.level + 1, table});
-          });
-        } else {
-          edit.added.push_back({one.level + 1, std::make_shared<TableInfo>(TableOf(
-                                                   Concat(++number, ":", one.keys.first, "-",
-                                                          *one.keys.last, "/", one.read_bytes)))});
-        }
-        ASSERT_TRUE(levels.Apply(edit)) << PictureOf(levels);
-      }
-      ASSERT_LT(levels.level(0).size(), kRules.level0_tables);
+// Does a compaction that was picked from `from`, where others may have been done since: it leaves a
+// table for each letter.
+bool Do(const Compaction& one, const TableLevelsState& from, uint64_t* number,
+        TableLevelsState* levels) {
+  TableEdit<TableInfo> edit{.removed = one.inputs, .added = {}};
+  edit.removed.insert(edit.removed.end(), one.next.begin(), one.next.end());
+  if (one.moves_only()) {
+    from.ForEach([&](uint32_t, const auto& table) {
+      if (table->number == one.inputs[0]) edit.added.push_back({one.level + 1, table});
+    });
+  } else {
+    const auto tables = static_cast<uint64_t>(one.keys.last->front() - one.keys.first.front() + 1);
+    for (char key = one.keys.first.front(); key <= one.keys.last->front(); key++) {
+      const std::string word =
+          Concat(++*number, ":", key, "-", key, "/", one.read_bytes / tables + 1);
+      edit.added.push_back({one.level + 1, std::make_shared<TableInfo>(TableOf(word))});
     }
   }
+  return levels->Apply(edit);
+}
+
+bool Exclude(const Compaction& a, const Compaction& b) {
+  constexpr uint32_t kLevel0 = 3;
+  for (const Claim& claim : ClaimsOf(a, kLevel0)) {
+    for (const Claim& other : ClaimsOf(b, kLevel0)) {
+      if (claim.Excludes(other)) return true;
+    }
+  }
+  return false;
+}
+
+// Whatever is picked, several at once as far as claims allow it, in whatever order they end, while
+// tables are flushed: levels stay as they must be (I1), and it comes to an end.
+TEST(CompactionPicker, DoingWhatIsWantedKeepsTheLevelsAndEnds) {
+  struct UnderWay {
+    Compaction compaction;
+    TableLevelsState from;
+  };
+  Random random(testing::TestSeed());
+  size_t most_at_once = 0;
+  uint64_t excluded = 0;
+  for (int round = 0; round < 100; round++) {
+    TableLevelsState levels;
+    std::vector<UnderWay> under_way;
+    uint64_t number = 0;
+    for (int step = 0;; step++) {
+      ASSERT_LT(step, 2000);
+      if (step < 300 && random.Uniform(2) == 0) {
+        const auto first = static_cast<char>('a' + random.Uniform(25));
+        const std::string word = Concat(++number, ":", first, "-", first, "/50");
+        TableEdit<TableInfo> flushed;
+        flushed.added.push_back({0, std::make_shared<TableInfo>(TableOf(word))});
+        ASSERT_TRUE(levels.Apply(flushed));
+      }
+      auto wanted = FindCompactions(levels, kRules);
+      if (step >= 300 && wanted.empty() && under_way.empty()) break;
+      for (const Compaction& one : wanted) {
+        const bool may = std::ranges::none_of(
+            under_way, [&](const UnderWay& other) { return Exclude(one, other.compaction); });
+        if (may) under_way.push_back({one, levels});
+        excluded += may ? 0 : 1;
+      }
+      most_at_once = std::max(most_at_once, under_way.size());
+      if (under_way.empty() || (step < 300 && random.Uniform(3) == 0)) continue;
+      std::swap(under_way[random.Uniform(under_way.size())], under_way.back());
+      const UnderWay& over = under_way.back();
+      ASSERT_TRUE(Do(over.compaction, over.from, &number, &levels)) << PictureOf(levels);
+      under_way.pop_back();
+    }
+    ASSERT_LT(levels.level(0).size(), kRules.level0_tables);
+  }
+  EXPECT_GT(most_at_once, 3u);
+  EXPECT_GT(excluded, 1000u);
 }
 
 }  // namespace

@@ -81,7 +81,7 @@ std::vector<std::string> PmLevel::SampleKeys() const {
   return keys;
 }
 
-PmLevel::Version PmLevel::Find(const InternalKey& target, bool verify, HopTally* hops) const {
+PlacedVersion PmLevel::Find(const InternalKey& target, bool verify, HopTally* hops) const {
   if (!verify) {  // else the neighbours' checksums are asked for, too
     HeadTree::Entry entry;
     const SecondChanceCache::Answer answer = second_chance_.FindVersion(target, &entry);
@@ -92,7 +92,7 @@ PmLevel::Version PmLevel::Find(const InternalKey& target, bool verify, HopTally*
   if (place.damaged()) return {place};
   if (!place) return {};
   const Record* record = list_->At(place);
-  return record->key() == target.user_key ? Version{place, record->kind()} : Version();
+  return record->key() == target.user_key ? PlacedVersion{place, record->kind()} : PlacedVersion();
 }
 
 // From the nearest element before it that the second-chance cache has; of a braided list, on the

@@ -68,11 +68,7 @@ class PmLevel final : private ZipperObserver {
   // Searches. Any thread, pinned.
   /// The newest version at or below the target; null where there is none. Damaged where damage
   /// stopped the search.
-  struct Version {
-    PmPtr place;
-    RecordKind kind = RecordKind::kPut;
-  };
-  Version Find(const InternalKey& target, bool verify, HopTally* hops) const;
+  PlacedVersion Find(const InternalKey& target, bool verify, HopTally* hops) const;
   /// The last element before the key; null where there is none.
   PmPtr FindBefore(const InternalKey& key) const;
   // unknown: damage may have led the search astray

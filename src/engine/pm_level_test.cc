@@ -190,7 +190,7 @@ TEST_P(PmLevelTest, ANewSessionFindsItByAWalk) {
   int in_lookup_cache = 0;
   for (int i = 0; i < 2000; i++) {
     const std::string key = Concat("key", 10'000 + i);
-    const PmLevel::Version found = again.Find({key, kTagFirst}, false, nullptr);
+    const PlacedVersion found = again.Find({key, kTagFirst}, false, nullptr);
     ASSERT_TRUE(found.place) << key;
     ASSERT_EQ(At(found.place)->value(), Concat(i));
     std::array<PmPtr, LookupCache::kWays> cached;

@@ -68,7 +68,7 @@ class PmLevelTestBase : public IndexTest {
   /// The value that a search finds, "(deleted)" or "(absent)".
   std::string Find(const std::string& key, uint64_t sequence = kSequenceMax) {
     const EpochPin pin(pool_->readers());
-    const PmLevel::Version found =
+    const PlacedVersion found =
         level_->Find({key, MakeTag(sequence, RecordKind::kPut)}, false, nullptr);
     EXPECT_FALSE(found.place.damaged());
     if (!found.place) return "(absent)";

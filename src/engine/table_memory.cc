@@ -12,8 +12,6 @@ namespace {
 constexpr uint64_t kTablesPart = 8;
 // MemTables that they hold: one is filled, some wait for their flush or are tables not yet merged.
 constexpr uint64_t kMemTablesHeld = 8;
-// DRAM of a record's entry in a tree, at the usual fill of leaves.
-constexpr uint64_t kTreeBytesPerRecord = 48;
 
 uint64_t TablesBytes(uint64_t budget, uint64_t caches) {
   return std::max(budget > caches ? budget - caches : 0, budget / kTablesPart);
@@ -58,22 +56,6 @@ void TableMemory::TrimTrees(PmTables* tables, uint64_t cache_bytes) const {
     bare->tree = nullptr;
     table = std::move(bare);
   }
-}
-
-uint64_t TreeBytes(const PmTables& tables) {
-  uint64_t bytes = 0;
-  for (const auto& table : tables)
-    bytes += table->tree != nullptr ? table->tree->memory_bytes() : 0;
-  return bytes;
-}
-
-uint64_t TreeBytesOfAll(const PmTables& tables) {
-  uint64_t bytes = 0;
-  for (const auto& table : tables) {
-    bytes += table->tree != nullptr ? table->tree->memory_bytes()
-                                    : table->state.count * kTreeBytesPerRecord;
-  }
-  return bytes;
 }
 
 }  // namespace lamella

@@ -9,13 +9,10 @@
 #include <vector>
 
 #include "base/memory_budget.h"
-#include "engine/pm_table.h"
+#include "engine/pm_tables.h"
 #include "lamella/db.h"
 
 namespace lamella {
-
-/// Newest first.
-using PmTables = std::vector<std::shared_ptr<const PmTable>>;
 
 /// The most that the caches may have of the memory budget, alone and together: MemTables need the
 /// rest.
@@ -47,11 +44,6 @@ class TableMemory {
   const uint64_t tables_bytes_;
   const uint64_t memtable_bytes_;
 };
-
-/// DRAM of the tables' trees.
-uint64_t TreeBytes(const PmTables& tables);
-/// The same if each had one: a table without its tree is as much to be merged as one that has it.
-uint64_t TreeBytesOfAll(const PmTables& tables);
 
 }  // namespace lamella
 

@@ -37,6 +37,12 @@ struct HopTally {
   uint64_t remote = 0;
 };
 
+/// A version that a search found; null where there is none, damaged where damage stopped it.
+struct PlacedVersion {
+  PmPtr place;
+  RecordKind kind = RecordKind::kPut;
+};
+
 class PmSkipList {
  public:
   PmSkipList(const Pool* pool, SkipListHeads* heads, bool braided)

@@ -61,7 +61,14 @@ Status ListDb::MakeTable(const std::shared_ptr<MemTable>& memtable, std::vector<
   lookup_cache_.AdvanceGeneration();  // before newer versions enter it
   std::vector<SampledRecord> sample;
   LinkRecords(pool_, *table->tree, &flush_persister_, &lookup_cache_, table.get(), &sample);
-  table->live_share = LiveShareOf(sample, *CurrentTables());
+  {
+    const EpochPin pin(pool_->readers());
+    table->live_share = LiveShareOf(*pool_, sample, [&, older = CurrentTables()](const auto& key) {
+      bool in_l1;
+      const Lookup before = FindInTables(*older, key, false, nullptr, &in_l1);
+      return before.state == LookupState::kFound ? before.place : PmPtr();
+    });
+  }
   if (!options_.l0_in_dram) table->tree = nullptr;
   EpochDomain::Retirement settling(
       [settled = table->settled] { settled->store(true, std::memory_order_release); });
@@ -122,31 +129,26 @@ Status ListDb::Checkpoint() {
     if (!s.ok()) return s;
   }
 
-  std::vector<std::shared_ptr<PmTable>> durable;
+  std::vector<PmTableState> durable;
   for (const auto& table : group) {
-    durable.push_back(std::make_shared<PmTable>(*table));
-    durable.back()->checkpointed = true;
-    durable.back()->state.heads = HeadWords(*table);
+    durable.push_back(table->state);
+    durable.back().heads = HeadWords(*table);
   }
   Status s = catalog_.Edit(ListDbEdit::kCheckpoint, [&](ListDbState* state) {
-    for (const auto& table : durable) {
-      // a redo finds it there
-      const auto is_it = [&](const PmTableState& l0) { return l0.id == table->state.id; };
-      if (std::none_of(state->l0.begin(), state->l0.end(), is_it))
-        state->l0.push_back(table->state);
+    for (const PmTableState& table : durable) {
+      const auto is_it = [&](const PmTableState& l0) { return l0.id == table.id; };
+      if (std::ranges::none_of(state->l0, is_it)) state->l0.push_back(table);  // else of a redo
     }
-    state->boundary = durable.back()->state.sealed;
-    state->flushed_sequence = durable.back()->state.last_sequence;
+    state->boundary = durable.back().sealed;
+    state->flushed_sequence = durable.back().last_sequence;
   });
   if (!s.ok()) return s;
   ChangeTables([&](PmTables* l0) {
-    for (auto& slot : *l0) {
-      for (const auto& table : durable) {
-        if (slot->state.id != table->state.id) continue;
-        auto replacement = std::make_shared<PmTable>(*table);
-        replacement->tree = slot->tree;  // may have been trimmed since
-        slot = replacement;
-      }
+    for (const PmTableState& state : durable) {
+      ChangeTable(l0, state.id, [&](PmTable* table) {
+        table->checkpointed = true;
+        table->state = state;
+      });
     }
   });
   checkpoints_.fetch_add(1, std::memory_order_relaxed);

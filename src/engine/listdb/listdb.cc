@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/concat.h"
 #include "base/hash.h"
 #include "engine/listdb/type.h"
 
@@ -111,33 +112,19 @@ Lookup ListDb::SearchTables(const TableSet& tables, const InternalKey& target,
   return found;
 }
 
-// From the newest table on; `in_l1` where all those of level 0 were passed. The caller is pinned.
+// `in_l1` where all of level 0 was passed. The caller is pinned.
 Lookup ListDb::FindInTables(const ListDbTables& tables, const InternalKey& target, bool verify,
                             HopTally* hops, bool* in_l1) const {
-  for (const auto& table : tables.l0) {
-    if (table->tree != nullptr) {
-      HeadTree::Entry entry;
-      if (!table->tree->FindVersion(target, &entry)) continue;
-      return Found(entry.place(), TagKind(entry.tag));
-    }
-    const PmPtr place = table->list->FindAtOrAfter(target, PmPtr(), nullptr, verify);
-    if (place.damaged()) return Damaged(place);
-    if (!place || pool_->At<Record>(place)->key() != target.user_key) continue;
-    return Found(place, pool_->At<Record>(place)->kind());
-  }
-  *in_l1 = true;
-  const PmLevel::Version version = l1_.Find(target, verify, hops);
-  if (version.place.damaged()) return Damaged(version.place);
-  return version.place ? Found(version.place, version.kind) : Lookup();
+  PlacedVersion found = FindVersion(*pool_, tables.l0, target, verify);
+  *in_l1 = !found.place;
+  if (*in_l1) found = l1_.Find(target, verify, hops);
+  if (found.place.damaged()) return Damaged(found.place);
+  return found.place ? Found(found.place, found.kind) : Lookup();
 }
 
 void ListDb::AddTableIterators(const std::shared_ptr<const TableSet>& tables, bool verify,
                                std::vector<std::unique_ptr<InternalIterator>>* iterators) {
-  for (const auto& table : static_cast<const ListDbTables&>(*tables).l0) {
-    iterators->push_back(table->tree != nullptr ? NewHeadTreeIterator(pool_, table->tree.get())
-                                                : NewSkipListIterator(table->list.get(), nullptr,
-                                                                      verify, table->merged.get()));
-  }
+  AddIterators(pool_, static_cast<const ListDbTables&>(*tables).l0, verify, iterators);
   iterators->push_back(NewSkipListIterator(l1_.list(), l1_.second_chance(), verify));
 }
 
@@ -149,13 +136,8 @@ uint64_t ListDb::UncompactedBytes(const TableSet& tables) const {
 
 std::optional<Unmerged> ListDb::UnmergedOf(const TableSet& tables) const {
   if (!options_.zipper_compaction) return std::nullopt;
-  Unmerged unmerged;
   const auto& l0 = static_cast<const ListDbTables&>(tables).l0;
-  for (const auto& table : l0) {
-    unmerged.bytes += table->bytes;
-    unmerged.live_bytes +=
-        static_cast<uint64_t>(static_cast<double>(table->bytes) * table->live_share);
-  }
+  Unmerged unmerged{.bytes = PoolBytes(l0), .live_bytes = lamella::LiveBytes(l0)};
   if (!l0.empty()) unmerged.live_share_of_last = l0.front()->live_share;
   return unmerged;
 }
@@ -371,41 +353,22 @@ void ListDb::AddStats(Stats* stats) const {
   stats->gc_bytes_relocated += gc_.bytes_relocated();
   stats->recovered_records += recovered_records_.load(std::memory_order_relaxed);
   const auto tables = CurrentTables();
-  Stats::Level l0{.name = "L0"};
-  for (const auto& table : tables->l0) {
-    l0.tables++;
-    l0.records += table->state.count;
-    if (table->tree != nullptr) stats->dram_bytes += table->tree->memory_bytes();
-  }
-  stats->levels.push_back(l0);
+  const PmTables& l0 = tables->l0;
+  stats->dram_bytes += TreeBytes(l0);
+  stats->levels.push_back(LevelOf(l0, "L0"));
   stats->levels.push_back({.name = "L1", .tables = 1, .records = l1_.count()});
   stats->live_bytes += l1_.live_bytes();
   stats->dram_bytes += lookup_cache_.memory_bytes() + l1_.second_chance()->memory_bytes();
 }
 
 std::string ListDb::Describe() const {
-  const auto read_set = CurrentReadSet();
-  const auto& tables = static_cast<const ListDbTables&>(*read_set->tables);
-  std::string out;
-  out += "MemTables: active " + std::to_string(read_set->active->count()) + " records, " +
-         std::to_string(read_set->active->memory_bytes()) + " bytes of DRAM; sealed " +
-         std::to_string(read_set->sealed.size()) + "\n";
-  out += "L0: " + std::to_string(tables.l0.size()) + " PMTables\n";
-  for (const auto& table : tables.l0) {
-    out += "  table " + std::to_string(table->state.id) + ": " +
-           std::to_string(table->state.count) + " records, up to sequence " +
-           std::to_string(table->state.last_sequence) +
-           (table->checkpointed ? ", checkpointed" : ", after the log boundary") +
-           (table->tree != nullptr ? ", order cached in DRAM\n" : "\n");
-  }
-  out += "L1: " + std::to_string(l1_.count()) + " records, " +
-         std::to_string(l1_.list()->lane_count()) +
-         (l1_.list()->lane_count() == 1 ? " lane" : " lanes") + "\n";
-  out += "lookup cache: " + std::to_string(lookup_cache_.memory_bytes()) +
-         " bytes; second-chance cache: " + std::to_string(l1_.second_chance()->memory_bytes()) +
-         " bytes, elements of height " + std::to_string(l1_.second_chance()->height_min()) +
-         " and more\n";
-  return out;
+  const auto tables = CurrentTables();
+  const auto lanes = l1_.list()->lane_count();
+  return Concat(BufferedEngine::Describe(), "L0: ", tables->l0.size(), " PMTables\n",
+                lamella::Describe(tables->l0), "L1: ", l1_.count(), " records, ", lanes,
+                lanes == 1 ? " lane" : " lanes", "\nlookup cache: ", lookup_cache_.memory_bytes(),
+                " bytes; second-chance cache: ", l1_.second_chance()->memory_bytes(),
+                " bytes, elements of height ", l1_.second_chance()->height_min(), " and more\n");
 }
 
 }  // namespace lamella

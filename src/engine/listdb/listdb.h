@@ -35,7 +35,7 @@
 #include "engine/listdb/state.h"
 #include "engine/pending_frees.h"
 #include "engine/pm_level.h"
-#include "engine/pm_table.h"
+#include "engine/pm_tables.h"
 #include "engine/recount.h"
 #include "engine/sweep_need.h"
 #include "engine/table_memory.h"
@@ -123,7 +123,6 @@ class ListDb final : public BufferedEngine, private EvacuationOwner {
   void WarmCaches();
 
   // space.cc
-  double LiveShareOf(std::span<const SampledRecord> sample, const ListDbTables& older) const;
   ChunkSurvey Survey() const override;
   std::vector<SequenceGap> VoidSequences() const override;
   bool ReserveRoom(uint64_t bytes) override;

@@ -26,24 +26,6 @@ constexpr uint64_t kSweepElements = 1 << 16;
 
 }  // namespace
 
-// Of a table's bytes, how much more will live once it is merged: by a sample, before the merge
-// tells, which may be long after.
-double ListDb::LiveShareOf(std::span<const SampledRecord> sample, const ListDbTables& older) const {
-  const EpochPin pin(pool_->readers());
-  uint64_t bytes = 0;
-  uint64_t dead = 0;
-  for (const auto& [place, replaced] : sample) {
-    const Record* record = pool_->At<Record>(place);
-    bytes += record->bytes();
-    if (replaced || record->kind() == RecordKind::kDelete) dead += record->bytes();
-    if (replaced) continue;
-    bool in_l1 = false;
-    const Lookup before = FindInTables(older, record->internal_key(), false, nullptr, &in_l1);
-    if (before.state == LookupState::kFound) dead += pool_->At<Record>(before.place)->bytes();
-  }
-  return bytes == 0 ? 1 : 1 - std::min(1.0, static_cast<double>(dead) / static_cast<double>(bytes));
-}
-
 // The chunks that are filled, and those of them whose records are all in L1 or dead (I4).
 ChunkSurvey ListDb::Survey() const {
   // The floor first, then the tables: a flush that ends between shows in one of them.

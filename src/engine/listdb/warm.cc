@@ -14,13 +14,10 @@ void ListDb::BuildTrees() {
     const uint64_t bytes = BuildTree(*pool_, *bare, tree.get());
     if (bytes == 0) continue;  // damage: a search will tell of it
     ChangeTables([&](PmTables* l0) {
-      for (auto& slot : *l0) {
-        if (slot->state.id != bare->state.id) continue;
-        auto whole = std::make_shared<PmTable>(*slot);
-        whole->tree = tree;
-        whole->bytes = bytes;
-        slot = whole;
-      }
+      ChangeTable(l0, bare->state.id, [&](PmTable* table) {
+        table->tree = tree;
+        table->bytes = bytes;
+      });
       memory_.TrimTrees(l0, CacheBytes());
     });
   }

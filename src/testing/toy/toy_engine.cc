@@ -280,10 +280,7 @@ std::unique_ptr<InternalIterator> ToyEngine::NewIterator(bool) {
 }
 
 JobOffer ToyEngine::OfferOf(Compaction compaction) {
-  const uint32_t from = kLevel0 + compaction.level;
-  // Of level 0 all: what is there is all taken.
-  Claims claims{{from, compaction.level == 0 ? KeyRange() : compaction.keys},
-                {from + 1, compaction.keys}};
+  Claims claims = ClaimsOf(compaction, kLevel0);
   const double benefit = compaction.benefit;
   const double cost = static_cast<double>(compaction.read_bytes) + kMoveCost;
   return {.name = "compact",
