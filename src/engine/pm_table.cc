@@ -73,33 +73,6 @@ Status OpenPmTable(Pool* pool, const PmTableState& state, uint32_t lanes,
   return Status::OK();
 }
 
-Status CopyRecords(const Pool& pool, const MemTable& memtable, RecordAppender* arena,
-                   HeadTree* copied, std::vector<PmPtr>* copies) {
-  Random random(memtable.id() * 0x9e3779b97f4a7c15ull);
-  copies->reserve(memtable.count());
-  for (RecordWalk at(&pool, &memtable.tree()); at.Valid(); at.Next()) {
-    const Record* record = pool.At<Record>(at.entry().place());
-    const uint32_t height = WritePath::RandomHeight(&random);
-    const uint64_t bytes = RecordBytes(height, record->key().size(), record->value().size());
-    Status s = arena->Prepare(bytes, Claimant::kReclaim);
-    if (!s.ok()) return s;
-    copies->push_back(arena->Append({.tag = record->tag(),
-                                     .key = record->key(),
-                                     .value = record->value(),
-                                     .height = height,
-                                     // after a power cut on page media the copies may be all that
-                                     // is left of a batch, or of a part of one
-                                     .batch_remaining = record->header.batch_remaining}));
-  }
-  arena->Commit();
-  arena->Seal();                       // the records' links are written from now on
-  for (const PmPtr place : *copies) {  // now that their keys can be read there
-    const Record* record = pool.At<Record>(place);
-    copied->Insert(record->key(), record->tag(), place, record->height());
-  }
-  return Status::OK();
-}
-
 void LinkRecords(Pool* pool, const HeadTree& tree, Persister* persister, LookupCache* lookup_cache,
                  PmTable* table, std::vector<SampledRecord>* sample) {
   ListBuilder builder(table->list.get(), [&](PmWord* word, uint64_t link) {

@@ -49,11 +49,6 @@ std::shared_ptr<PmTable> NewPmTable(Pool* pool, uint64_t id, bool braided,
 Status OpenPmTable(Pool* pool, const PmTableState& state, uint32_t lanes,
                    std::shared_ptr<PmTable>* table);
 
-/// A flush without index-unified logging: copies the MemTable's records in key order, with room for
-/// links, and enters the copies into a tree of their own. `copies` are what is copied so far also
-/// where it fails.
-Status CopyRecords(const Pool& pool, const MemTable& memtable, RecordAppender* arena,
-                   HeadTree* copied, std::vector<PmPtr>* copies);
 /// Writes the links of the tree's records, in order (dissertation Algorithm 5). They are not
 /// flushed: until the checkpoint, recovery re-sorts the records from the log. The newest version of
 /// each key enters the lookup cache; the caller has moved its generation. A few go to `sample`.

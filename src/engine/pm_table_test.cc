@@ -137,23 +137,5 @@ TEST_P(PmTableTest, TheSampleSaysWhatWasReplaced) {
   }
 }
 
-TEST_P(PmTableTest, AFlushThatCopiesLeavesTheSameKeys) {
-  const auto arena = NewAppender();
-  HeadTree copied(pool_.get());
-  std::vector<PmPtr> copies;
-  ASSERT_TRUE(CopyRecords(*pool_, *memtable_, arena.get(), &copied, &copies).ok());
-  ASSERT_EQ(copies.size(), elements_.size());
-  EXPECT_EQ(copied.count(), elements_.size());
-  size_t i = 0;
-  for (const auto& [key, place] : elements_) {
-    const Record* const copy = At(copies[i++]);
-    EXPECT_EQ(copy->key(), key.user_key);
-    EXPECT_EQ(copy->tag(), key.tag);
-    EXPECT_EQ(copy->value(), At(place)->value());
-    EXPECT_GT(copy->height(), 0u);
-  }
-  arena->CloseChunk();
-}
-
 }  // namespace
 }  // namespace lamella

@@ -3,55 +3,29 @@
 
 #include <algorithm>
 
-#include "base/hash.h"
 #include "engine/listdb/listdb.h"
 
 namespace lamella {
 
-// The first ordinal of what the next flush fills. Asked by the flush.
-uint64_t ListDb::FlushArenaEnd() const {
-  const ChunkRef& open = flush_arena_->open_chunk();
-  return open.kind == ChunkKind::kFree ? flush_arena_->next_ordinal() : open.ordinal;
-}
-
-// What a flush that failed has copied so far: dead space. The next try copies all of it again.
-void ListDb::DropCopies(std::span<const PmPtr> copies) {
-  flush_arena_->Commit();
-  flush_arena_->Seal();
-  lookup_cache_.AdvanceGeneration();
-  for (const PmPtr copy : copies) {
-    Record* const record = pool_->At<Record>(copy);
-    if (lookup_cache_.enabled()) lookup_cache_.Remove(Hash64(record->key()), copy);
-    record->MarkObsolete(&flush_persister_);  // no rebuilding may find it beside its original
-    dead_.Count(copy);
-  }
-  flush_persister_.Fence();
-  flush_arena_floor_.store(FlushArenaEnd(), std::memory_order_seq_cst);  // gc may have them
-}
-
 Status ListDb::FlushMemTable(const std::shared_ptr<MemTable>& memtable) {
-  std::vector<PmPtr> copies;
-  Status s = NoThrow([&] { return MakeTable(memtable, &copies); });
-  if (!s.ok()) {
-    if (!unified_) DropCopies(copies);
-    return s;
-  }
-  if (!unified_) flush_arena_floor_.store(FlushArenaEnd(), std::memory_order_seq_cst);
+  Status s = NoThrow([&] { return MakeTable(memtable); });
+  if (!s.ok() && !unified_) flush_arena_.Drop(&flush_persister_);
+  if (!s.ok()) return s;
+  if (!unified_) flush_arena_.End();
   context_.wake();
   return s;
 }
 
 // All or nothing, but for the copies of a plain log's records.
-Status ListDb::MakeTable(const std::shared_ptr<MemTable>& memtable, std::vector<PmPtr>* copies) {
+Status ListDb::MakeTable(const std::shared_ptr<MemTable>& memtable) {
   const auto [id, lanes] = catalog_.Note(
       [](ListDbState* state) { return std::pair(state->next_table_id++, state->lanes); });
   const std::shared_ptr<PmTable> table = NewPmTable(pool_, id, lanes > 1, *memtable);
   table->tree = std::shared_ptr<const HeadTree>(memtable, &memtable->tree());
   if (!unified_) {  // the baseline of figure 33
-    table->state.arena_ordinal = FlushArenaEnd();
-    flush_arena_floor_.store(table->state.arena_ordinal, std::memory_order_seq_cst);
+    table->state.arena_ordinal = flush_arena_.Begin();
     const auto copied = std::make_shared<HeadTree>(pool_, context_.memory, prefixes());
-    Status s = CopyRecords(*pool_, *memtable, flush_arena_.get(), copied.get(), copies);
+    Status s = flush_arena_.Copy(*memtable, copied.get());
     if (!s.ok()) return s;
     // beside the originals, which stay until the checkpoint
     table->bytes += memtable->copy_bytes();

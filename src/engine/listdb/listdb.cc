@@ -44,6 +44,7 @@ ListDb::ListDb(const EngineContext& context)
       catalog_(context.pool),
       jobs_(context.wake),
       compaction_persister_(context.pool->gate(), WriteCause::kCompaction),
+      flush_arena_(context.pool, &dead_, &lookup_cache_),
       flush_persister_(context.pool->gate(), WriteCause::kFlush),
       checkpoint_persister_(context.pool->gate(), WriteCause::kFlush) {}
 
@@ -331,7 +332,7 @@ Status ListDb::Close() {
   if (s.ok()) s = Checkpoint();
   if (!s.ok()) return s;
   log_->LeaveChunks([](const ChunkRef&) { return true; });
-  flush_arena_->CloseChunk();
+  flush_arena_.Close();
   gc_.LeaveChunks([](const ChunkRef&) { return true; });
   if (!recount_.done() && !uncounted_) {
     s = catalog_.Edit(ListDbEdit::kCounted, [](ListDbState* state) { state->uncounted = true; });

@@ -30,6 +30,7 @@
 #include "engine/buffered_engine.h"
 #include "engine/catalog_state.h"
 #include "engine/evacuation.h"
+#include "engine/flush_arena.h"
 #include "engine/job_board.h"
 #include "engine/listdb/job_picker.h"
 #include "engine/listdb/state.h"
@@ -93,9 +94,7 @@ class ListDb final : public BufferedEngine, private EvacuationOwner {
   Lookup FindInTables(const ListDbTables& tables, const InternalKey& target, bool verify,
                       HopTally* hops, bool* in_l1) const;
   // flush.cc
-  uint64_t FlushArenaEnd() const;
-  Status MakeTable(const std::shared_ptr<MemTable>& memtable, std::vector<PmPtr>* copies);
-  void DropCopies(std::span<const PmPtr> copies);
+  Status MakeTable(const std::shared_ptr<MemTable>& memtable);
   Status Checkpoint();
   void FreeLogBeforeBoundary();
   uint64_t CacheBytes() const {
@@ -212,13 +211,9 @@ class ListDb final : public BufferedEngine, private EvacuationOwner {
   std::vector<LogPosition> log_in_l1_;  // per shard: before this it is merged, and in no table (I4)
   uint64_t arena_first_ordinal_ = 0;    // of this session's arena chunks
   std::unique_ptr<LogContents> loaded_log_;  // until it is mended
-  std::unique_ptr<RecordAppender> flush_arena_;
+  FlushArena flush_arena_;
   Persister flush_persister_;
   Persister checkpoint_persister_;
-  // gc keeps off the flush arena's chunks from this ordinal on: those of a flush that begins after
-  // gc looked, too.
-  std::atomic<uint64_t> flush_arena_floor_{0};
-
   std::atomic<uint64_t> checkpoints_{0};
   std::atomic<uint64_t> compactions_{0};
   std::atomic<uint64_t> recovered_records_{0};

@@ -25,10 +25,8 @@ void ListDb::MakeArenas() {
   pool_->ForEachChunk([&](const ChunkRef& chunk) {
     if (chunk.kind == kListDbArena) next_ordinal = std::max(next_ordinal, chunk.ordinal + 1);
   });
-  flush_arena_ = std::make_unique<RecordAppender>(pool_, 0, kListDbArena, kFlushArena, next_ordinal,
-                                                  WriteCause::kFlush);
+  flush_arena_.Start(kListDbArena, kFlushArena, next_ordinal);
   arena_first_ordinal_ = next_ordinal;
-  flush_arena_floor_.store(next_ordinal, std::memory_order_seq_cst);
   gc_.Start(kListDbArena, kGcArena, next_ordinal);
 }
 

@@ -29,7 +29,7 @@ constexpr uint64_t kSweepElements = 1 << 16;
 // The chunks that are filled, and those of them whose records are all in L1 or dead (I4).
 ChunkSurvey ListDb::Survey() const {
   // The floor first, then the tables: a flush that ends between shows in one of them.
-  uint64_t arena_floor = flush_arena_floor_.load(std::memory_order_seq_cst);
+  uint64_t arena_floor = flush_arena_.floor();
   const auto tables = CurrentTables();
   for (const auto& table : tables->l0) {
     if (!unified_) arena_floor = std::min(arena_floor, table->state.arena_ordinal);
