@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 
 #include "base/assert.h"
 #include "base/concat.h"
 #include "base/no_throw.h"
+#include "engine/log_recovery.h"
 #include "iterator/merging_iterator.h"
 
 namespace lamella {
@@ -23,6 +25,12 @@ constexpr uint64_t kUnmergedTables = 8;
 // A MemTable's records may take this part of what the pool uses already: more of it would be dead
 // before anybody looks.
 constexpr uint64_t kLogPerUsed = 16;
+
+uint32_t ShardCount(const Options& options) {
+  constexpr uint32_t kShardsMax = 16;
+  if (options.log_shards != 0) return options.log_shards;
+  return std::clamp<uint32_t>(std::thread::hardware_concurrency(), 1, kShardsMax);
+}
 
 // Keeps a ReadSet alive as long as an iterator over its parts.
 class ReadSetIterator final : public InternalIterator {
@@ -51,13 +59,12 @@ class ReadSetIterator final : public InternalIterator {
 BufferedEngine::BufferedEngine(const EngineContext& context, uint64_t memtable_bytes)
     : context_(context), pool_(context.pool), memtable_bytes_(memtable_bytes) {}
 
-void BufferedEngine::StartWriting(uint32_t shards, bool unified,
-                                  const std::vector<uint64_t>& next_ordinal, uint64_t sequence_last,
+void BufferedEngine::StartWriting(uint32_t shards, bool unified, const LogContents& contents,
                                   std::vector<std::shared_ptr<MemTable>> sealed,
                                   std::shared_ptr<const TableSet> tables) {
   unified_ = unified;
-  log_ = std::make_unique<PmLog>(pool_, shards, next_ordinal);
-  write_path_.Start(log_.get(), unified, sequence_last);
+  log_ = std::make_unique<PmLog>(pool_, shards, contents.next_ordinal);
+  write_path_.Start(log_.get(), unified, contents.sequence_seen);
   auto read_set = std::make_shared<ReadSet>();
   std::shared_ptr<const KeyPrefixes> prefixes;
   if (!sealed.empty()) prefixes = sealed.front()->tree().prefixes();
@@ -73,6 +80,33 @@ void BufferedEngine::StartWriting(uint32_t shards, bool unified,
   owned_read_set_ = read_set;
   read_set_.store(read_set.get(), std::memory_order_release);
   UpdateWriteDelay();
+}
+
+Status BufferedEngine::LoadLog(const LogState& state, std::shared_ptr<const TableSet> tables) {
+  unified_ = state.unified;
+  loaded_log_ = std::make_unique<LogContents>();
+  Status s =
+      ReadLog(*pool_, state.boundary, state.flushed_sequence, state.gaps, false, loaded_log_.get());
+  if (!s.ok()) return s;
+  recovered_records_.store(loaded_log_->entries.size(), std::memory_order_relaxed);
+  LogSorting sorting{.memtable_bytes = memtable_bytes_,
+                     .memory = context_.memory,
+                     .boundary = state.boundary,
+                     .copy_bytes_max = nullptr};
+  if (!unified_) sorting.copy_bytes_max = [this](uint64_t bytes) { return CopyBytesMax(bytes); };
+  std::vector<std::shared_ptr<MemTable>> memtables = SortLog(pool_, *loaded_log_, sorting);
+  std::reverse(memtables.begin(), memtables.end());  // newest first
+  StartWriting(ShardCount(*context_.options), unified_, *loaded_log_, std::move(memtables),
+               std::move(tables));
+  return s;
+}
+
+bool BufferedEngine::MendLog(std::vector<SequenceGap>* gaps, Persister* persister) {
+  const std::unique_ptr<LogContents> contents = std::move(loaded_log_);
+  ClearStaleMarks(*pool_, contents->entries, persister);
+  const uint64_t void_last = gaps->empty() ? 0 : gaps->back().last;
+  AddGap(gaps, contents->sequence_last, contents->sequence_seen);
+  return !gaps->empty() && gaps->back().last != void_last;
 }
 
 Status BufferedEngine::Write(std::span<const WriteOperation> operations) {
@@ -433,6 +467,7 @@ void BufferedEngine::AddStats(Stats* stats) const {
   write_path_.AddStats(stats);
   stats->sources.push_back({"MemTable", gets_memtable_.Sum()});
   stats->flushes += flushes_.load(std::memory_order_relaxed);
+  stats->recovered_records += recovered_records_.load(std::memory_order_relaxed);
   const auto read_set = CurrentReadSet();
   stats->dram_bytes += read_set->active->memory_bytes();
   for (const auto& memtable : read_set->sealed) stats->dram_bytes += memtable->memory_bytes();

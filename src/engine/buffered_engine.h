@@ -113,10 +113,24 @@ class BufferedEngine : public Engine, private WriteTarget {
   /// The pool is full: makes space if there is any to make. True if something may have become free.
   virtual bool ReclaimSpace() = 0;
 
-  /// Starts the write path: the log after `contents`, numbers after its last, and the tables
-  /// recovered.
-  void StartWriting(uint32_t shards, bool unified, const std::vector<uint64_t>& next_ordinal,
-                    uint64_t sequence_last, std::vector<std::shared_ptr<MemTable>> sealed,
+  /// What a design's state of record says of its log.
+  struct LogState {
+    bool unified = true;                // its records are its tables'
+    std::vector<LogPosition> boundary;  // before it all is in tables, per shard
+    uint64_t flushed_sequence = 0;      // up to here everything is
+    std::vector<SequenceGap> gaps;
+  };
+  /// Sorts the log after the boundary into MemTables, newest first before `tables`, and starts the
+  /// write path after it. Corruption: as ReadLog says.
+  Status LoadLog(const LogState& state, std::shared_ptr<const TableSet> tables);
+  /// After LoadLog, once writing to the pool is allowed: mends marks, and adds to `gaps` the numbers
+  /// of writes that never returned, beyond the first missing one: void from now on, so that no later
+  /// recovery takes them for the successors of what is written next. True if there are such, which
+  /// the design's state is to keep before anything is written.
+  bool MendLog(std::vector<SequenceGap>* gaps, Persister* persister);
+  /// Starts the write path: numbers after `contents`'s last, the log after it.
+  void StartWriting(uint32_t shards, bool unified, const LogContents& contents,
+                    std::vector<std::shared_ptr<MemTable>> sealed,
                     std::shared_ptr<const TableSet> tables);
   /// The flush job for the oldest sealed MemTable, if there is one and none runs.
   std::optional<Job> PickFlush();
@@ -188,6 +202,8 @@ class BufferedEngine : public Engine, private WriteTarget {
 
   const uint64_t memtable_bytes_;
   WritePath write_path_{this};
+  std::unique_ptr<LogContents> loaded_log_;  // until it is mended
+  std::atomic<uint64_t> recovered_records_{0};
   bool unified_ = true;  // constant after StartWriting
 
   Mutex switch_mu_;                         // held while the active MemTable is switched

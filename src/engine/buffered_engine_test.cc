@@ -24,7 +24,7 @@ struct NoTables final : TableSet {};
 class MemTableEngine final : public BufferedEngine {
  public:
   explicit MemTableEngine(const EngineContext& context) : BufferedEngine(context, 64 << 10) {
-    StartWriting(3, false, {}, 0, {}, std::make_shared<NoTables>());
+    StartWriting(3, false, LogContents(), {}, std::make_shared<NoTables>());
   }
 
   /// What a recovery would find in the log after what was sealed last.

@@ -10,6 +10,11 @@ namespace lamella {
 
 namespace {
 
+// A chunk is sparse where less than this part of it is used.
+constexpr uint64_t kSparsePart = 4;
+// Passes over the pool's end in one job.
+constexpr int kClearPassesMax = 4;
+
 // Searches whose results are used before the next begin: what they fetched is still in the
 // processor's caches.
 constexpr size_t kPlacesAtOnce = 1024;
@@ -200,6 +205,39 @@ Status Evacuation::Evacuate(std::vector<ChunkRef> victims, bool* progress) {
   return s;
 }
 
+ChunkSurvey Evacuation::Survey() const {
+  ChunkSurvey survey;
+  const auto standing_of = owner_->Standings();
+  pool_->ForEachChunk([&](const ChunkRef& chunk) {
+    const ChunkDescriptor* descriptor = pool_->Descriptor(chunk.part, chunk.index);
+    const uint64_t used = descriptor->used_bytes.load(std::memory_order_relaxed);
+    if (used == 0 || frees_->Contains(chunk)) return;  // being filled, or free soon
+    const bool in_the_way = pool_->IsInTheWay(chunk);
+    const auto standing = standing_of({chunk, used, in_the_way});
+    if (standing == EvacuationOwner::Standing::kUnmerged) return;
+    const uint64_t bytes = uint64_t{chunk.run_chunks} * pool_->chunk_bytes();
+    survey.filled_bytes += bytes;
+    if (IsHeldBack(chunk)) return;
+    const uint64_t dead = std::min(used, descriptor->dead_bytes.load(std::memory_order_relaxed));
+    const bool sparse =
+        used < bytes / kSparsePart && standing == EvacuationOwner::Standing::kMergedMaybeSparse;
+    if (dead > 0 || sparse || in_the_way)
+      survey.candidates.push_back({chunk, bytes, used - dead, dead, sparse, in_the_way});
+  });
+  return survey;
+}
+
+// More than one pass: what waited for readers in one may go in the next. Not for ever: copies may
+// lie in the way, too.
+Status Evacuation::ClearEnd() {
+  LeaveChunks([this](const ChunkRef& chunk) { return pool_->IsInTheWay(chunk); });
+  Status s;
+  bool progress = true;
+  for (int pass = 0; pass < kClearPassesMax && progress && s.ok(); pass++)
+    s = Collect(GcGoal::kEnd, &progress);
+  return s;
+}
+
 Status Evacuation::Collect(GcGoal goal, bool* progress) {
   *progress = false;
   level_->SampleSnapshots();
@@ -211,7 +249,7 @@ Status Evacuation::Collect(GcGoal goal, bool* progress) {
     const SpaceTarget target{.bytes_per_live = space_target_,
                              .live_bytes = level_->live_bytes(),
                              .chunk_bytes = pool_->chunk_bytes()};
-    const std::vector<ChunkRef> victims = PickVictims(goal, target, owner_->Survey());
+    const std::vector<ChunkRef> victims = PickVictims(goal, target, Survey());
     if (!victims.empty()) {
       Status s = Evacuate(victims, progress);
       // A full pool: one at a time, the emptiest first, until the copies no longer fit.

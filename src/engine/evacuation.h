@@ -32,9 +32,16 @@ namespace lamella {
 class EvacuationOwner {
  public:
   virtual ~EvacuationOwner() = default;
-  /// The chunks that are filled, and those of them whose records are all in the level or dead, but
-  /// for those that Evacuation holds back.
-  virtual ChunkSurvey Survey() const = 0;
+  /// Whether the records of a chunk that is filled are all in the level or dead; and, then, whether
+  /// it is worth emptying without dead records where little of it is used.
+  enum class Standing : uint8_t { kUnmerged, kMerged, kMergedMaybeSparse };
+  struct Filled {
+    const ChunkRef& chunk;
+    uint64_t used_bytes = 0;
+    bool in_the_way = false;  // Pool::IsInTheWay
+  };
+  /// Answers for one chunk after the other, as of now.
+  virtual std::function<Standing(const Filled&)> Standings() const = 0;
   /// Numbers that recovery declared void.
   virtual std::vector<SequenceGap> VoidSequences() const = 0;
   /// True if a list leads into one of them, or is damaged itself: then that is damage.
@@ -64,6 +71,8 @@ class Evacuation {
 
   /// One pass: as much as one job should copy. A full pool is no error: what has no room stays.
   Status Collect(GcGoal goal, bool* progress);
+  /// Goes on in fresh chunks and empties those that keep the pool from giving its end back.
+  Status ClearEnd();
   /// Left alone until some reader is gone, or for its damage.
   bool IsHeldBack(const ChunkRef& chunk) const {
     const auto held = held_back_.find(ChunkKey(chunk));
@@ -84,6 +93,7 @@ class Evacuation {
   };
   class Room;
 
+  ChunkSurvey Survey() const;
   Status Evacuate(std::vector<ChunkRef> victims, bool* progress);
   Status GatherLive(std::vector<ChunkRef>* victims, std::vector<Victim>* live);
   bool ReserveCopiesOf(std::span<const Victim> live, Room* room_in_first) const;

@@ -27,21 +27,10 @@ class EvacuationTest : public PmLevelTestBase, public EvacuationOwner {
     frees_.reset();
   }
 
-  ChunkSurvey Survey() const override {
-    ChunkSurvey survey;
-    pool_->ForEachChunk([&](const ChunkRef& chunk) {
-      const ChunkDescriptor* const descriptor = pool_->Descriptor(chunk.part, chunk.index);
-      const uint64_t used = descriptor->used_bytes.load();
-      const uint64_t dead = descriptor->dead_bytes.load();
-      if (!HasRecords(chunk) || used == 0 || frees_->Contains(chunk) || gc_->IsHeldBack(chunk))
-        return;
-      const uint64_t bytes = chunk.run_chunks * pool_->chunk_bytes();
-      survey.filled_bytes += bytes;
-      if (dead > 0)
-        survey.candidates.push_back(
-            {.chunk = chunk, .bytes = bytes, .live = used - dead, .dead = dead});
-    });
-    return survey;
+  std::function<Standing(const Filled&)> Standings() const override {
+    return [](const Filled& filled) {
+      return HasRecords(filled.chunk) ? Standing::kMerged : Standing::kUnmerged;
+    };
   }
   std::vector<SequenceGap> VoidSequences() const override { return {}; }
   bool IsLinkedInto(const std::vector<DamagedPlace>& places) const override {
@@ -119,7 +108,7 @@ TEST_F(EvacuationTest, TheTargetIsEnough) {
   bool progress = true;
   while (progress) ASSERT_TRUE(Collect(GcGoal::kTarget, &progress).ok());
   ExpectAll();
-  const uint64_t bytes = Survey().filled_bytes;
+  const uint64_t bytes = RecordChunks() * pool_->chunk_bytes();
   EXPECT_LE(bytes, 2 * level_->live_bytes() + 4 * pool_->chunk_bytes());
   EXPECT_EQ(dead_->fresh(), 0u);
 }

@@ -47,4 +47,30 @@ bool DecodeTables(Decoder* in, std::vector<PmTableState>* tables) {
   return true;
 }
 
+void AppendTablesChange(std::string* out, std::span<const PmTableState> before,
+                        std::span<const PmTableState> after) {
+  std::vector<uint64_t> gone;
+  size_t stay = 0;
+  for (const PmTableState& table : before) {
+    if (stay < after.size() && after[stay].id == table.id) {  // I1
+      stay++;
+    } else {
+      gone.push_back(table.id);
+    }
+  }
+  AppendFixed<uint32_t>(out, static_cast<uint32_t>(gone.size()));
+  for (const uint64_t id : gone) AppendFixed(out, id);
+  AppendTables(out, after.subspan(stay));
+}
+
+bool DecodeTablesChange(Decoder* in, std::vector<PmTableState>* tables) {
+  uint32_t gone = 0;
+  bool ok = DecodeCount(in, sizeof(uint64_t), &gone);
+  for (; ok && gone > 0; gone--) {
+    const uint64_t id = in->Fixed<uint64_t>();
+    ok = in->ok() && std::erase_if(*tables, [&](const auto& table) { return table.id == id; }) == 1;
+  }
+  return ok && DecodeTables(in, tables);
+}
+
 }  // namespace lamella

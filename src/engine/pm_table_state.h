@@ -1,5 +1,6 @@
 // PmTableState is what a catalog keeps of a PMTable that is durable: where its skiplist begins, and
 // what of the log it holds.
+// I1: a checkpointed table never changes: by its id an edit says that it came or went.
 #ifndef LAMELLA_ENGINE_PM_TABLE_STATE_H_
 #define LAMELLA_ENGINE_PM_TABLE_STATE_H_
 
@@ -22,9 +23,15 @@ struct PmTableState {
   std::vector<uint64_t> heads;      // lanes x kHeightMax links
 };
 
+/// Tables of a level, oldest first: whole, and as what an edit changed. A table that is in a
+/// catalog never changes (I1), so an edit says which went and which came, after those that stayed.
 void AppendTables(std::string* out, std::span<const PmTableState> tables);
+void AppendTablesChange(std::string* out, std::span<const PmTableState> before,
+                        std::span<const PmTableState> after);
 /// After those that are there.
 bool DecodeTables(Decoder* in, std::vector<PmTableState>* tables);
+/// Makes `tables` what the edit made of them. False: it is no edit of them.
+bool DecodeTablesChange(Decoder* in, std::vector<PmTableState>* tables);
 
 }  // namespace lamella
 

@@ -43,6 +43,8 @@ ListDb::ListDb(const EngineContext& context)
       gc_(context.pool, &l1_, &dead_, &pending_frees_, this, context.options->space_target),
       catalog_(context.pool),
       jobs_(context.wake),
+      held_up_end_(context.pool),
+      sweep_(&l1_, context.snapshots),
       compaction_persister_(context.pool->gate(), WriteCause::kCompaction),
       flush_arena_(context.pool, &dead_, &lookup_cache_),
       flush_persister_(context.pool->gate(), WriteCause::kFlush),
@@ -163,10 +165,6 @@ ListDbPicture ListDb::Picture() {
   const auto read_set = CurrentReadSet();
   const auto& l0 = static_cast<const ListDbTables&>(*read_set->tables).l0;
   if (read_set->sealed.empty() && l0.empty()) merge_all_ = false;
-  const SweepNeed::Now versions = KeptVersions();
-  if (sweep_need_.Note(versions)) l1_.ForgetKeptVersions();
-  if (const uint64_t past = sweep_need_.AwaitedPast(versions); past != 0)
-    context_.snapshots->AwaitPast(past);
   ListDbPicture picture;
   picture.tables = l0.size();
   for (const auto& table : l0) picture.fresh += table->checkpointed ? 0 : 1;
@@ -186,7 +184,7 @@ ListDbPicture ListDb::Picture() {
   picture.pool_is_full = gc_wanted_;
   picture.space_had_turn = space_had_turn_;
   picture.recount_due = recount_.Due(gc_wanted_);
-  picture.sweep_due = sweeping_ || sweep_need_.Due(versions, gc_wanted_);
+  picture.sweep_due = sweep_.Due(PublishedSequence(), gc_wanted_);
   picture.gc_again = gc_again_;
   picture.garbage_bytes = dead_.fresh();
   picture.tombstones_settled = l1_.HasSettledNews();
@@ -225,8 +223,8 @@ std::optional<Job> ListDb::MakeJob(const PickedJob& picked) {
     case ListDbJob::kRecount:
       return SpaceJob("recount", [this] { return RecountSome(); });
     case ListDbJob::kSweep: {
-      Job sweep = SpaceJob("sweep", [this] { return SweepSome(); });
-      if (!std::exchange(sweeping_, true)) sweep_need_.Begin(KeptVersions());
+      Job sweep = SpaceJob("sweep", [this] { return sweep_.Some(); });
+      sweep_.Begin(PublishedSequence());
       return sweep;
     }
     case ListDbJob::kGc:
@@ -241,7 +239,8 @@ std::optional<Job> ListDb::MakeJob(const PickedJob& picked) {
     case ListDbJob::kTrimEnd:
       if (pool_->CanGiveBack())
         return Begin(kPoolEnd, "give back", [this] { return pool_->GiveBack(); });
-      if (EndIsHeldUp()) return L1Job("clear the pool's end", [this] { return ClearEnd(); });
+      if (held_up_end_.Due(compactions_.load(std::memory_order_relaxed)))
+        return L1Job("clear the pool's end", [this] { return ClearEnd(); });
       break;
   }
   return std::nullopt;
@@ -271,7 +270,7 @@ bool ListDb::ReclaimSpace() {
     const auto read_set = CurrentReadSet();
     return read_set->sealed.empty() &&
            static_cast<const ListDbTables&>(*read_set->tables).l0.empty() && !gc_wanted_ &&
-           !sweeping_ && recount_.done() && !jobs_.IsBusy(kL1);
+           !sweep_.under_way() && recount_.done() && !jobs_.IsBusy(kL1);
   };
   // Reclaiming again what the last writer has just failed to would only make every write on a full
   // pool slow.
@@ -352,7 +351,6 @@ void ListDb::AddStats(Stats* stats) const {
   stats->compactions += compactions_.load(std::memory_order_relaxed);
   stats->gc_runs += gc_.runs();
   stats->gc_bytes_relocated += gc_.bytes_relocated();
-  stats->recovered_records += recovered_records_.load(std::memory_order_relaxed);
   const auto tables = CurrentTables();
   const PmTables& l0 = tables->l0;
   stats->dram_bytes += TreeBytes(l0);

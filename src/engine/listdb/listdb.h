@@ -31,14 +31,15 @@
 #include "engine/catalog_state.h"
 #include "engine/evacuation.h"
 #include "engine/flush_arena.h"
+#include "engine/held_up_end.h"
 #include "engine/job_board.h"
+#include "engine/level_sweep.h"
 #include "engine/listdb/job_picker.h"
 #include "engine/listdb/state.h"
 #include "engine/pending_frees.h"
 #include "engine/pm_level.h"
 #include "engine/pm_tables.h"
 #include "engine/recount.h"
-#include "engine/sweep_need.h"
 #include "engine/table_memory.h"
 #include "index/lookup_cache.h"
 #include "index/skiplist_iterator.h"
@@ -122,15 +123,12 @@ class ListDb final : public BufferedEngine, private EvacuationOwner {
   void WarmCaches();
 
   // space.cc
-  ChunkSurvey Survey() const override;
+  std::function<Standing(const Filled&)> Standings() const override;
   std::vector<SequenceGap> VoidSequences() const override;
   bool ReserveRoom(uint64_t bytes) override;
   void ReleaseRoom() override { gc_room_.reset(); }
-  SweepNeed::Now KeptVersions() const;
   Status CollectOnce(GcGoal goal);
-  bool EndIsHeldUp() LAMELLA_REQUIRES(jobs_.mu);
   Status ClearEnd();
-  Status SweepSome();
   void PrepareRecount(bool all);
   Status RecountSome();
 
@@ -142,10 +140,8 @@ class ListDb final : public BufferedEngine, private EvacuationOwner {
   bool MustRebuild() const;
   Status LoadStore();
   Status LoadTables(ListDbTables* tables);
-  Status LoadLog(std::shared_ptr<const ListDbTables> tables);
-  Status MendLog();
+  Status MendVoids();
   void MakeArenas();
-  uint32_t ShardCount() const;
 
   bool IsLinkedInto(const std::vector<DamagedPlace>& places) const override;
 
@@ -186,37 +182,27 @@ class ListDb final : public BufferedEngine, private EvacuationOwner {
   JobBoard jobs_;
   // Of the merge under way, until a thread takes it.
   std::shared_ptr<Zipper> merge_to_scan_ahead_ LAMELLA_GUARDED_BY(jobs_.mu);
-  // The pool's size and use and the merges when ClearEnd last ran.
-  struct EndCleared {
-    uint64_t pool_bytes = 0;
-    uint64_t used_bytes = 0;
-    uint64_t merges = 0;
-  };
-  EndCleared end_cleared_ LAMELLA_GUARDED_BY(jobs_.mu);
+  HeldUpEnd held_up_end_ LAMELLA_GUARDED_BY(jobs_.mu);
   bool gc_wanted_ LAMELLA_GUARDED_BY(jobs_.mu) = false;  // the pool is full
   // The last pass freed something, or an open left something to look at
   bool gc_again_ LAMELLA_GUARDED_BY(jobs_.mu) = false;
   bool space_had_turn_ LAMELLA_GUARDED_BY(jobs_.mu) =
-      false;  // the last job with L1 was about space
-  bool sweeping_ LAMELLA_GUARDED_BY(jobs_.mu) = false;
-  SweepNeed sweep_need_ LAMELLA_GUARDED_BY(jobs_.mu);
+      false;          // the last job with L1 was about space
+  LevelSweep sweep_;  // Due and Begin: with jobs_.mu
   bool merge_all_ LAMELLA_GUARDED_BY(jobs_.mu) = false;
   bool caches_are_cold_ LAMELLA_GUARDED_BY(jobs_.mu) = false;  // after an open
 
   // Used by the one job that changes L1.
   Persister compaction_persister_;
   std::optional<CompactionRoom> gc_room_;
-  bool uncounted_ = false;  // the state says so
-  std::string sweep_from_;
+  bool uncounted_ = false;              // the state says so
   std::vector<LogPosition> log_in_l1_;  // per shard: before this it is merged, and in no table (I4)
   uint64_t arena_first_ordinal_ = 0;    // of this session's arena chunks
-  std::unique_ptr<LogContents> loaded_log_;  // until it is mended
   FlushArena flush_arena_;
   Persister flush_persister_;
   Persister checkpoint_persister_;
   std::atomic<uint64_t> checkpoints_{0};
   std::atomic<uint64_t> compactions_{0};
-  std::atomic<uint64_t> recovered_records_{0};
   StripedCounter gets_lookup_cache_;
   StripedCounter gets_l0_;
   StripedCounter gets_l1_;

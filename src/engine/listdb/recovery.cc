@@ -4,21 +4,13 @@
 // nothing in place changes before the step's own edit, except by Zipper, which may be repeated.
 
 #include <algorithm>
-#include <thread>
 
 #include "base/concat.h"
 #include "engine/listdb/listdb.h"
 #include "engine/listdb/type.h"
-#include "engine/log_recovery.h"
 #include "engine/orphans.h"
 
 namespace lamella {
-
-uint32_t ListDb::ShardCount() const {
-  constexpr uint32_t kShardsMax = 16;
-  if (context_.options->log_shards != 0) return context_.options->log_shards;
-  return std::clamp<uint32_t>(std::thread::hardware_concurrency(), 1, kShardsMax);
-}
 
 void ListDb::MakeArenas() {
   uint64_t next_ordinal = 1;
@@ -99,41 +91,22 @@ Status ListDb::LoadTables(ListDbTables* tables) {
   return Status::OK();
 }
 
-Status ListDb::LoadLog(std::shared_ptr<const ListDbTables> tables) {
-  loaded_log_ = std::make_unique<LogContents>();
-  LogContents& contents = *loaded_log_;
-  ListDbState state = catalog_.Get();
-  Status s = ReadLog(*pool_, state.boundary, state.flushed_sequence, state.gaps, false, &contents);
-  if (!s.ok()) return s;
-  recovered_records_.store(contents.entries.size(), std::memory_order_relaxed);
-  LogSorting sorting{.memtable_bytes = memory_.memtable_bytes(),
-                     .memory = context_.memory,
-                     .boundary = std::move(state.boundary),
-                     .copy_bytes_max = nullptr};
-  if (!unified_) sorting.copy_bytes_max = [this](uint64_t bytes) { return CopyBytesMax(bytes); };
-  std::vector<std::shared_ptr<MemTable>> memtables = SortLog(pool_, contents, sorting);
-  std::reverse(memtables.begin(), memtables.end());  // newest first
-  StartWriting(ShardCount(), unified_, contents.next_ordinal, contents.sequence_seen,
-               std::move(memtables), std::move(tables));
-  return Status::OK();
-}
-
-// Of writes that never returned, beyond the first missing one, the numbers are void from now on, so
-// that no later recovery takes them for the successors of what is written next.
-Status ListDb::MendLog() {
-  const std::unique_ptr<LogContents> contents = std::move(loaded_log_);
-  ClearStaleMarks(*pool_, contents->entries, &compaction_persister_);
+Status ListDb::MendVoids() {
   std::vector<SequenceGap> gaps = catalog_.Get().gaps;
-  const uint64_t void_last = gaps.empty() ? 0 : gaps.back().last;
-  AddGap(&gaps, contents->sequence_last, contents->sequence_seen);
-  if (gaps.empty() || gaps.back().last == void_last) return Status::OK();
+  if (!MendLog(&gaps, &compaction_persister_)) return Status::OK();
   return catalog_.Edit(ListDbEdit::kGap, [&](ListDbState* state) { state->gaps = gaps; });
 }
 
 Status ListDb::LoadStore() {
   auto tables = std::make_shared<ListDbTables>();
   Status s = LoadTables(tables.get());
-  return s.ok() ? LoadLog(std::move(tables)) : s;
+  if (!s.ok()) return s;
+  ListDbState state = catalog_.Get();
+  return LoadLog({.unified = unified_,
+                  .boundary = std::move(state.boundary),
+                  .flushed_sequence = state.flushed_sequence,
+                  .gaps = std::move(state.gaps)},
+                 std::move(tables));
 }
 
 // The kernel wrote pages back in any order: after a power cut links and records may be of different
@@ -174,7 +147,7 @@ Status ListDb::Mend() {
   MakeArenas();
   if (!create) PrepareRecount(crashed || uncounted_);
   if (create || rebuild) s = LoadStore();
-  if (s.ok()) s = MendLog();
+  if (s.ok()) s = MendVoids();
   if (s.ok() && !rebuild && found.merging != 0) s = MergeOldest();
   if (s.ok() && crashed)
     MarkOrphans(pool_, {kListDbArena, kFlushArena, kGcArena}, found.flushed_sequence, &l1_, &dead_);

@@ -1,7 +1,5 @@
 #include "engine/listdb/state.h"
 
-#include <span>
-
 #include "base/codec.h"
 #include "base/concat.h"
 #include "log/position_codec.h"
@@ -73,17 +71,7 @@ Status ListDbState::Decode(std::string_view payload, ListDbState* state) {
   return ok ? Status::OK() : Undecodable("ListDB state", payload);
 }
 
-// Tables that stay keep their order, and new ones come after them: so two lists say it all.
 std::string ListDbState::EncodeChange(const ListDbState& before) const {
-  std::vector<uint64_t> gone;
-  size_t stay = 0;
-  for (const PmTableState& table : before.l0) {
-    if (stay < l0.size() && l0[stay].id == table.id) {  // I1
-      stay++;
-    } else {
-      gone.push_back(table.id);
-    }
-  }
   const auto changed = static_cast<uint8_t>((boundary != before.boundary ? kBoundary : 0) |
                                             (merged != before.merged ? kMerged : 0) |
                                             (gaps != before.gaps ? kGaps : 0));
@@ -93,9 +81,7 @@ std::string ListDbState::EncodeChange(const ListDbState& before) const {
   if ((changed & kBoundary) != 0) AppendPositions(&out, boundary);
   if ((changed & kMerged) != 0) AppendPositions(&out, merged);
   if ((changed & kGaps) != 0) AppendGaps(&out, gaps);
-  AppendFixed<uint32_t>(&out, static_cast<uint32_t>(gone.size()));
-  for (const uint64_t id : gone) AppendFixed(&out, id);
-  AppendTables(&out, std::span(l0).subspan(stay));
+  AppendTablesChange(&out, before.l0, l0);
   return out;
 }
 
@@ -107,13 +93,7 @@ Status ListDbState::Apply(std::string_view payload) {
   if (ok && (changed & kBoundary) != 0) ok = DecodePositions(&in, &boundary);
   if (ok && (changed & kMerged) != 0) ok = DecodePositions(&in, &merged);
   if (ok && (changed & kGaps) != 0) ok = DecodeGaps(&in, &gaps);
-  uint32_t gone = 0;
-  ok = ok && DecodeCount(&in, sizeof(uint64_t), &gone);
-  for (; ok && gone > 0; gone--) {
-    const uint64_t id = in.Fixed<uint64_t>();
-    ok = in.ok() && std::erase_if(l0, [&](const PmTableState& t) { return t.id == id; }) == 1;
-  }
-  ok = ok && DecodeTables(&in, &l0) && in.done();
+  ok = ok && DecodeTablesChange(&in, &l0) && in.done();
   return ok ? Status::OK() : Undecodable("ListDB edit", payload);
 }
 

@@ -1,6 +1,5 @@
 // ListDbState is what ListDB keeps in the catalog: whole as a snapshot, and then what each edit
 // changed of it.
-// I1: a checkpointed table never changes: by its id an edit says that it came or went.
 #ifndef LAMELLA_ENGINE_LISTDB_STATE_H_
 #define LAMELLA_ENGINE_LISTDB_STATE_H_
 
