@@ -19,13 +19,15 @@ uint64_t FlushArena::NextOrdinal() const {
 }
 
 uint64_t FlushArena::Begin() {
-  copies_.clear();
   const uint64_t first = NextOrdinal();
   floor_.store(first, std::memory_order_seq_cst);
   return first;
 }
 
-void FlushArena::End() { floor_.store(NextOrdinal(), std::memory_order_seq_cst); }
+void FlushArena::End() {
+  copies_.clear();
+  floor_.store(NextOrdinal(), std::memory_order_seq_cst);
+}
 
 Status FlushArena::Copy(const MemTable& memtable, HeadTree* copied) {
   Random random(memtable.id() * 0x9e3779b97f4a7c15ull);

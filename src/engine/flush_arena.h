@@ -34,8 +34,8 @@ class FlushArena {
   Status Copy(const MemTable& memtable, HeadTree* copied);
   /// The flush is over: its table is installed.
   void End();
-  /// The flush is over and failed: what it has copied so far is dead, durably. The next try copies
-  /// all of it again.
+  /// The flush is over and failed, before Begin perhaps: what it has copied so far is dead,
+  /// durably. The next try copies all of it again.
   void Drop(Persister* persister);
   /// Chunks of the arena from this ordinal on may have copies of the flush under way.
   uint64_t floor() const { return floor_.load(std::memory_order_seq_cst); }

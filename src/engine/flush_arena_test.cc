@@ -111,5 +111,14 @@ TEST_F(FlushArenaTest, WhatAFailedFlushCopiedIsDead) {
   EXPECT_EQ(Copy().size(), copies.size()) << "the next try copies all of it again";
 }
 
+TEST_F(FlushArenaTest, AFlushThatFailsBeforeItBeginsLeavesTheLastOnesCopies) {
+  arena_->Begin();
+  const std::vector<PmPtr> copies = Copy();
+  arena_->End();
+  arena_->Drop(&*persister_);
+  for (const PmPtr copy : copies) ASSERT_FALSE(At(copy)->obsolete());
+  EXPECT_EQ(dead_->fresh(), 0u);
+}
+
 }  // namespace
 }  // namespace lamella
