@@ -33,6 +33,7 @@
 #include "base/striped_counter.h"
 #include "engine/engine.h"
 #include "engine/error_latch.h"
+#include "engine/evacuation.h"
 #include "engine/write_path.h"
 #include "log/pm_log.h"
 #include "memtable/memtable.h"
@@ -123,10 +124,10 @@ class BufferedEngine : public Engine, private WriteTarget {
   /// Sorts the log after the boundary into MemTables, newest first before `tables`, and starts the
   /// write path after it. Corruption: as ReadLog says.
   Status LoadLog(const LogState& state, std::shared_ptr<const TableSet> tables);
-  /// After LoadLog, once writing to the pool is allowed: mends marks, and adds to `gaps` the numbers
-  /// of writes that never returned, beyond the first missing one: void from now on, so that no later
-  /// recovery takes them for the successors of what is written next. True if there are such, which
-  /// the design's state is to keep before anything is written.
+  /// After LoadLog, once writing to the pool is allowed: mends marks, and adds to `gaps` the
+  /// numbers of writes that never returned, beyond the first missing one: void from now on, so that
+  /// no later recovery takes them for the successors of what is written next. True if there are
+  /// such, which the design's state is to keep before anything is written.
   bool MendLog(std::vector<SequenceGap>* gaps, Persister* persister);
   /// Starts the write path: numbers after `contents`'s last, the log after it.
   void StartWriting(uint32_t shards, bool unified, const LogContents& contents,
@@ -148,16 +149,15 @@ class BufferedEngine : public Engine, private WriteTarget {
   void UpdateWriteDelay() LAMELLA_REQUIRES(read_set_mu_);
   /// What a record's copy may take in an arena, whatever lies beside it there.
   uint64_t CopyBytesMax(uint64_t record_bytes) const;
-  /// Room in the first part for what compaction copies, kept while this lives: flushes and writers
-  /// leave it (I6). One thread.
-  class CompactionRoom {
+  /// Room for what compaction copies: flushes and writers leave it, and it leaves the copies of all
+  /// that is not flushed yet (I6).
+  class CompactionRoom final : public CopyRoom {
    public:
     explicit CompactionRoom(BufferedEngine* engine) : engine_(engine) {}
-    ~CompactionRoom() { engine_->copy_bytes_.fetch_sub(bytes_, std::memory_order_relaxed); }
-    CompactionRoom(const CompactionRoom&) = delete;
-    CompactionRoom& operator=(const CompactionRoom&) = delete;
-    /// Whether there is room for so much more beside the copies of all that is not flushed yet.
-    bool Reserve(uint64_t bytes);
+    ~CompactionRoom() override {
+      engine_->copy_bytes_.fetch_sub(bytes_, std::memory_order_relaxed);
+    }
+    bool Reserve(uint64_t bytes) override;
 
    private:
     BufferedEngine* const engine_;

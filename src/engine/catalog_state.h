@@ -11,6 +11,7 @@
 #include <memory>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/mutex.h"
 #include "base/no_throw.h"
@@ -48,6 +49,16 @@ class CatalogState {
   void Mend() {
     const MutexLock lock(&mu_);
     catalog_->Mend();
+  }
+  /// Frees the chunks of catalogs that a crash left without an owner: all but the one in use.
+  void FreeStrays(Persister* persister) {
+    std::vector<ChunkRef> stray;
+    pool_->ForEachChunk([&](const ChunkRef& chunk) {
+      if (chunk.kind == ChunkKind::kCatalog &&
+          (chunk.part != 0 || chunk.index != pool_->state().catalog_chunk))
+        stray.push_back(chunk);
+    });
+    for (const ChunkRef& chunk : stray) pool_->Free(chunk, persister);
   }
   /// Create or Open has made or found it.
   bool exists() const {

@@ -22,18 +22,6 @@ constexpr size_t kPlacesAtOnce = 1024;
 }  // namespace
 
 /// What the owner keeps for copies, while this lives.
-class Evacuation::Room {
- public:
-  explicit Room(EvacuationOwner* owner) : owner_(owner) {}
-  ~Room() { owner_->ReleaseRoom(); }
-  Room(const Room&) = delete;
-  Room& operator=(const Room&) = delete;
-  bool Reserve(uint64_t bytes) { return owner_->ReserveRoom(bytes); }
-
- private:
-  EvacuationOwner* const owner_;
-};
-
 Evacuation::Evacuation(Pool* pool, PmLevel* level, DeadBytes* dead, PendingFrees* frees,
                        EvacuationOwner* owner, double space_target)
     : pool_(pool),
@@ -169,7 +157,7 @@ Status Evacuation::Relocate(std::span<const Victim> live) {
 
 // As if each copy began a chunk that the one before leaves no room in. Others may claim meanwhile:
 // then Relocate ends with NoSpace.
-bool Evacuation::ReserveCopiesOf(std::span<const Victim> live, Room* room_in_first) const {
+bool Evacuation::ReserveCopiesOf(std::span<const Victim> live, CopyRoom* room_in_first) const {
   std::array<uint64_t, kPoolPartsMax> chunks{};
   std::array<uint64_t, kPoolPartsMax> room{};
   for (const Victim& victim : live) {
@@ -193,8 +181,8 @@ bool Evacuation::ReserveCopiesOf(std::span<const Victim> live, Room* room_in_fir
 Status Evacuation::Evacuate(std::vector<ChunkRef> victims, bool* progress) {
   std::vector<Victim> live;
   Status s = GatherLive(&victims, &live);
-  Room room(owner_);
-  if (s.ok() && !ReserveCopiesOf(live, &room))
+  const std::unique_ptr<CopyRoom> room = owner_->NewCopyRoom();
+  if (s.ok() && !ReserveCopiesOf(live, room.get()))
     s = Status::NoSpace("no chunks for the copies that gc makes");
   if (s.ok()) s = Relocate(live);
   level_->persister()->Fence();  // links, marks: before any victim is free (I1)

@@ -28,6 +28,17 @@
 
 namespace lamella {
 
+/// Room in the pool's first part that is kept for copies as long as this lives. One thread.
+class CopyRoom {
+ public:
+  CopyRoom() = default;
+  CopyRoom(const CopyRoom&) = delete;
+  CopyRoom& operator=(const CopyRoom&) = delete;
+  virtual ~CopyRoom() = default;
+  /// Keeps so much more. False: there is none.
+  virtual bool Reserve(uint64_t bytes) = 0;
+};
+
 /// Whose chunks are evacuated: what it says of them, and does for it.
 class EvacuationOwner {
  public:
@@ -46,10 +57,7 @@ class EvacuationOwner {
   virtual std::vector<SequenceGap> VoidSequences() const = 0;
   /// True if a list leads into one of them, or is damaged itself: then that is damage.
   virtual bool IsLinkedInto(const std::vector<DamagedPlace>& places) const = 0;
-  /// Keeps so much more room in the pool's first part for copies, until ReleaseRoom. False: there
-  /// is none.
-  virtual bool ReserveRoom(uint64_t bytes) = 0;
-  virtual void ReleaseRoom() = 0;
+  virtual std::unique_ptr<CopyRoom> NewCopyRoom() = 0;
   /// Makes everything written so far survive a power cut; only where that is not so anyway.
   virtual Status SyncAll() = 0;
 };
@@ -91,12 +99,11 @@ class Evacuation {
     uint32_t epoch = 0;
     bool damaged = false;  // else it waits for a reader
   };
-  class Room;
 
   ChunkSurvey Survey() const;
   Status Evacuate(std::vector<ChunkRef> victims, bool* progress);
   Status GatherLive(std::vector<ChunkRef>* victims, std::vector<Victim>* live);
-  bool ReserveCopiesOf(std::span<const Victim> live, Room* room_in_first) const;
+  bool ReserveCopiesOf(std::span<const Victim> live, CopyRoom* room_in_first) const;
   Status CopyLive(std::span<const Victim> live, std::vector<Zipper::Move>* moves);
   Status Relocate(std::span<const Victim> live);
 

@@ -25,7 +25,7 @@ bool JobBoard::AnyOf(const std::list<Claims>& some, uint32_t what) {
   });
 }
 
-bool JobBoard::IsBusy(uint32_t what) const { return AnyOf(held_, what); }
+bool JobBoard::IsBusy(uint32_t what) const { return AnyOf(held_, what) || AnyOf(awaited_, what); }
 
 bool JobBoard::IsAwaited(uint32_t what) const { return AnyOf(awaited_, what); }
 

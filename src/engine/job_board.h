@@ -57,11 +57,11 @@ class JobBoard {
   /// What jobs are picked by is guarded by it, too.
   Mutex mu;
 
-  /// Somebody has some of the keys of it.
+  /// Somebody has some of the keys of it, or waits for some: a job that wants all may not begin.
   bool IsBusy(uint32_t what) const LAMELLA_REQUIRES(mu);
   /// Somebody waits in Take for some of them.
   bool IsAwaited(uint32_t what) const LAMELLA_REQUIRES(mu);
-  bool AnyBusy() const LAMELLA_REQUIRES(mu) { return !held_.empty(); }
+  bool AnyBusy() const LAMELLA_REQUIRES(mu) { return !held_.empty() || !awaited_.empty(); }
   /// Whether a job with these claims may begin.
   bool MayBegin(const Claims& claims) const LAMELLA_REQUIRES(mu);
   /// The job, which has what it claims from now until it ends. Throws std::bad_alloc, and has

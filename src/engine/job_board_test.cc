@@ -11,6 +11,7 @@ namespace {
 
 constexpr uint32_t kLevel = 1;
 constexpr uint32_t kCache = 2;
+constexpr uint32_t kLog = 3;
 
 Status Nothing() { return Status::OK(); }
 
@@ -112,12 +113,17 @@ TEST_F(JobBoardTest, ACallerWaitsForTheJobsInItsWayAndNoneBeginsBeforeIt) {  // 
   std::atomic<bool> taken = false;
   JobBoard::Held held;
   std::thread caller([&] {
-    held = board_.Take({Keys("b", "z")});
+    held = board_.Take({Keys("b", "z"), {.what = kLog, .keys = {}}});
     taken = true;
   });
   while (!Awaited() && !taken) std::this_thread::yield();
   EXPECT_FALSE(taken);
+  {
+    const MutexLock lock(&board_.mu);
+    EXPECT_TRUE(board_.IsBusy(kLog)) << "the same";
+  }
   EXPECT_FALSE(MayBegin({Keys("x", "y")})) << "nobody has it, but it is waited for";
+  EXPECT_FALSE(MayBegin({{.what = kLog, .keys = {}}}));
   EXPECT_TRUE(job.run().ok());
   caller.join();
   EXPECT_TRUE(Busy());

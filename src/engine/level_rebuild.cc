@@ -1,8 +1,10 @@
 #include "engine/level_rebuild.h"
 
+#include <algorithm>
 #include <string_view>
 
 #include "base/random.h"
+#include "engine/list_heads.h"
 #include "engine/write_path.h"
 #include "index/list_builder.h"
 
@@ -49,9 +51,9 @@ Status EnterRebuilt(Pool* pool, const std::vector<LogEntry>& kept, Evacuation* a
 }
 
 // The older ones are marked durably before the deletes that hide them are left out.
-RebuiltLevel LinkRebuilt(const HeadTree& tree, const PmSkipList& list, DeadBytes* dead,
-                         Persister* persister) {
-  RebuiltLevel level;
+LinkedRecords LinkRebuilt(const HeadTree& tree, const PmSkipList& list, DeadBytes* dead,
+                          Persister* persister) {
+  LinkedRecords linked;
   ListBuilder builder(&list, [persister](PmWord* word, uint64_t link) {
     persister->Store(word, link);
     persister->Flush(word, sizeof(*word));
@@ -69,12 +71,36 @@ RebuiltLevel LinkRebuilt(const HeadTree& tree, const PmSkipList& list, DeadBytes
       continue;
     }
     builder.Append(place);
-    level.linked++;
-    level.live_bytes += record->key().size() + record->value().size();
+    linked.count++;
+    linked.live_bytes += record->key().size() + record->value().size();
   }
   builder.Finish();
   persister->Fence();
-  return level;
+  return linked;
+}
+
+Status RebuildLevel(Pool* pool, const GatherBasis& basis, ChunkKind heads, bool braided,
+                    Evacuation* arenas, DeadBytes* dead, Persister* persister,
+                    RebuiltLevel* level) {
+  const Gathered gathered = GatherRecords(pool, basis);
+  level->records_lost = gathered.lost;
+  pool->ForEachChunk([&](const ChunkRef& chunk) {
+    pool->Descriptor(chunk.part, chunk.index)->dead_bytes.store(0, std::memory_order_relaxed);
+  });
+  HeadTree tree(pool);
+  Status s = EnterRebuilt(pool, gathered.kept, arenas, dead, persister, &tree);
+  if (s.ok()) s = ClaimHeads(pool, heads, persister, &level->heads);
+  if (!s.ok()) return s;
+  const PmSkipList list(pool, pool->At<SkipListHeads>(level->heads), braided);
+  level->linked = LinkRebuilt(tree, list, dead, persister);
+  s = pool->Sync();
+  LogContents contents;  // for the shards' ordinals and the numbers that were seen
+  if (s.ok()) s = ReadLog(*pool, {}, 0, {}, true, &contents);
+  for (const uint64_t ordinal : contents.next_ordinal) level->log_end.push_back({ordinal, 0});
+  level->sequence_last = gathered.kept.empty() ? 0 : TagSequence(gathered.kept.back().tag);
+  level->sequence_seen =
+      std::max({level->sequence_last, contents.sequence_seen, gathered.sequence_seen});
+  return s;
 }
 
 }  // namespace lamella

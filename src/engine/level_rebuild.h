@@ -9,6 +9,7 @@
 #include "engine/dead_bytes.h"
 #include "engine/evacuation.h"
 #include "index/pm_skiplist.h"
+#include "log/gather.h"
 #include "log/pm_log.h"
 #include "memtable/head_tree.h"
 
@@ -21,15 +22,30 @@ namespace lamella {
 Status EnterRebuilt(Pool* pool, const std::vector<LogEntry>& kept, Evacuation* arenas,
                     DeadBytes* dead, Persister* persister, HeadTree* tree);
 
-struct RebuiltLevel {
-  uint64_t linked = 0;
+struct LinkedRecords {
+  uint64_t count = 0;
   uint64_t live_bytes = 0;  // keys and values of them
 };
 
 /// Links the newest version of each key of the tree, unless that is a delete, into the list, which
 /// is empty; marks the older ones. Durable on return.
-RebuiltLevel LinkRebuilt(const HeadTree& tree, const PmSkipList& list, DeadBytes* dead,
-                         Persister* persister);
+LinkedRecords LinkRebuilt(const HeadTree& tree, const PmSkipList& list, DeadBytes* dead,
+                          Persister* persister);
+
+/// All of a store in one level, and what its state is to say.
+struct RebuiltLevel {
+  PmPtr heads;  // in a chunk that no state names yet
+  LinkedRecords linked;
+  uint64_t records_lost = 0;
+  uint64_t sequence_last = 0;        // the newest that is kept
+  uint64_t sequence_seen = 0;        // the newest that any record has
+  std::vector<LogPosition> log_end;  // the log that is there lies before this, per shard
+};
+
+/// Both of the above, from what GatherRecords gathers. Durable on return; until a state names it, a
+/// crash leaves what can be rebuilt again.
+Status RebuildLevel(Pool* pool, const GatherBasis& basis, ChunkKind heads, bool braided,
+                    Evacuation* arenas, DeadBytes* dead, Persister* persister, RebuiltLevel* level);
 
 }  // namespace lamella
 

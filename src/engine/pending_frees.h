@@ -6,8 +6,10 @@
 
 #include <cstdint>
 #include <map>
+#include <vector>
 
 #include "base/mutex.h"
+#include "log/log_writer.h"
 #include "pool/pool.h"
 
 namespace lamella {
@@ -38,6 +40,14 @@ class PendingFrees {
       epochs_.erase(at);
       throw;
     }
+  }
+  /// The same of all chunks of the log that lie before the position in their shard.
+  void FreeLogBefore(const std::vector<LogPosition>& boundary) {
+    pool_->ForEachChunk([&](const ChunkRef& chunk) {
+      if (chunk.kind == ChunkKind::kLog && chunk.owner < boundary.size() &&
+          chunk.ordinal < boundary[chunk.owner].ordinal)
+        Free(chunk);
+    });
   }
 
  private:

@@ -39,6 +39,38 @@ void AddIterators(const Pool* pool, const PmTables& tables, bool verify,
   }
 }
 
+Status OpenPmTables(Pool* pool, std::span<const PmTableState> states, uint32_t lanes,
+                    PmTables* tables) {
+  for (const PmTableState& state : states) {
+    std::shared_ptr<PmTable> table;
+    Status s = OpenPmTable(pool, state, lanes, &table);
+    if (!s.ok()) return s;
+    tables->insert(tables->begin(), std::move(table));
+  }
+  return Status::OK();
+}
+
+PmTables NotCheckpointed(const PmTables& tables) {
+  PmTables group;
+  for (const auto& table : tables) {
+    if (!table->checkpointed) group.insert(group.begin(), table);
+  }
+  return group;
+}
+
+Status PersistLinks(const Pool& pool, const PmTables& group, Persister* persister,
+                    std::vector<PmTableState>* durable) {
+  if (group.empty()) return Status::OK();
+  for (const auto& table : group) {
+    Status s = FlushLinks(pool, *table, persister);
+    if (!s.ok()) return s;
+    durable->push_back(table->state);
+    durable->back().heads = HeadWords(*table);
+  }
+  persister->Fence();
+  return Status::OK();
+}
+
 void ChangeTable(PmTables* tables, uint64_t id, const std::function<void(PmTable*)>& change) {
   for (auto& slot : *tables) {
     if (slot->state.id != id) continue;
@@ -90,6 +122,20 @@ double LiveShareOf(const Pool& pool, std::span<const SampledRecord> sample,
     if (put) dead += pool.At<Record>(put)->bytes();
   }
   return bytes == 0 ? 1 : 1 - std::min(1.0, static_cast<double>(dead) / static_cast<double>(bytes));
+}
+
+bool LeadInto(const PmTables& tables, const std::vector<DamagedPlace>& places) {
+  return std::ranges::any_of(tables,
+                             [&](const auto& table) { return LeadsInto(*table->list, places); });
+}
+
+void CheckTables(const Pool& pool, const PmTables& tables, const char* level, uint64_t elements_max,
+                 CheckReport* report) {
+  for (const auto& table : tables) {
+    CheckSkipList(pool, *table->list,
+                  {.name = Concat(level, " table ", table->state.id), .elements_max = elements_max},
+                  report);
+  }
 }
 
 Stats::Level LevelOf(const PmTables& tables, const char* name) {

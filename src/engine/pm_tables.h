@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/pm_table.h"
+#include "engine/skiplist_check.h"
 #include "iterator/internal_iterator.h"
 #include "lamella/stats.h"
 
@@ -25,6 +26,16 @@ PlacedVersion FindVersion(const Pool& pool, const PmTables& tables, const Intern
 /// One for each table. They outlive neither the tables nor the pool.
 void AddIterators(const Pool* pool, const PmTables& tables, bool verify,
                   std::vector<std::unique_ptr<InternalIterator>>* iterators);
+
+/// Tables as checkpoints left them, oldest first. Corruption: one is none.
+Status OpenPmTables(Pool* pool, std::span<const PmTableState> states, uint32_t lanes,
+                    PmTables* tables);
+/// Those that are not checkpointed, oldest first.
+PmTables NotCheckpointed(const PmTables& tables);
+/// Makes the tables' links durable, with one fence for all. What a catalog is to keep of them.
+/// Corruption: a link is damaged.
+Status PersistLinks(const Pool& pool, const PmTables& group, Persister* persister,
+                    std::vector<PmTableState>* durable);
 
 /// Puts a changed copy in the place of the table with that id, if it is there. Throws
 /// std::bad_alloc.
@@ -43,6 +54,11 @@ uint64_t LiveBytes(const PmTables& tables);
 /// without the table, null where there is none.
 double LiveShareOf(const Pool& pool, std::span<const SampledRecord> sample,
                    const std::function<PmPtr(const InternalKey&)>& before);
+
+/// As the same of one list (skiplist_check.h).
+bool LeadInto(const PmTables& tables, const std::vector<DamagedPlace>& places);
+void CheckTables(const Pool& pool, const PmTables& tables, const char* level, uint64_t elements_max,
+                 CheckReport* report);
 
 Stats::Level LevelOf(const PmTables& tables, const char* name);
 /// A line for each, for people.

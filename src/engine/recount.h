@@ -22,22 +22,16 @@ class Recount {
   Recount(const Recount&) = delete;
   Recount& operator=(const Recount&) = delete;
 
-  enum class Which : uint8_t {
-    kLeftOpen,       // what has no counts
-    kAllWhenNeeded,  // and, only once a pool is full, what has some that may be short
-    kAll,
-  };
-  /// Takes up the chunks of which `has_records` is true.
-  void Prepare(const std::function<bool(const ChunkRef&)>& has_records, Which which) {
+  /// Takes up the chunks of which `has_records` is true: those that a session left open, which have
+  /// no counts; after a crash all others, too. Of those a mapped file has lost next to nothing
+  /// unless the power was cut, and then its index is rebuilt, so they can wait until a pool is
+  /// full. On DAX cache lines persist in any order.
+  void Prepare(const std::function<bool(const ChunkRef&)>& has_records, bool crashed) {
     std::vector<ChunkRef> later;
     pool_->ForEachChunk([&](const ChunkRef& chunk) {
       if (!has_records(chunk)) return;
       const bool open = UsedBytes(chunk) == 0;
-      if (open || which == Which::kAll) {
-        chunks_.push_back(chunk);
-      } else if (which == Which::kAllWhenNeeded) {
-        later.push_back(chunk);
-      }
+      if (open || crashed) (open || !pool_->LosesUnsynced() ? chunks_ : later).push_back(chunk);
     });
     chunks_.insert(chunks_.begin(), later.begin(), later.end());
     later_.store(later.size(), std::memory_order_relaxed);

@@ -9,13 +9,14 @@ namespace {
 
 class RecountTest : public RecordsTest {
  protected:
-  RecountTest() {
+  explicit RecountTest(MediumKind medium = MediumKind::kCacheLine) {
+    options_.medium = medium;
     CreateParts(1);
     frees_ = std::make_unique<PendingFrees>(pool_.get());
     recount_ = std::make_unique<Recount>(pool_.get(), frees_.get());
   }
-  void Prepare(Recount::Which which) {
-    recount_->Prepare([](const ChunkRef& chunk) { return chunk.kind == ChunkKind::kLog; }, which);
+  void Prepare(bool crashed) {
+    recount_->Prepare([](const ChunkRef& chunk) { return chunk.kind == ChunkKind::kLog; }, crashed);
   }
   ChunkRef ChunkOf(PmPtr place) const {
     ChunkRef found;
@@ -47,7 +48,7 @@ TEST_F(RecountTest, AChunkLeftOpenGetsItsCounts) {
   }
   const ChunkRef chunk = ChunkOf(last);
   ASSERT_EQ(DescriptorOf(chunk)->used_bytes.load(), 0u);
-  Prepare(Recount::Which::kLeftOpen);
+  Prepare(false);
   EXPECT_FALSE(recount_->done());
   EXPECT_TRUE(recount_->Due(false));
   recount_->Some(IsOdd);
@@ -59,7 +60,7 @@ TEST_F(RecountTest, AChunkLeftOpenGetsItsCounts) {
 
 TEST_F(RecountTest, AChunkWithoutRecordsIsFreed) {
   const ChunkRef empty = MustClaim();
-  Prepare(Recount::Which::kLeftOpen);
+  Prepare(false);
   recount_->Some(IsOdd);
   EXPECT_TRUE(frees_->Contains(empty));
   pool_->CollectDeferred();
@@ -73,19 +74,33 @@ TEST_F(RecountTest, WhatIsDeadBesideDamageIsNotKnown) {
   const ChunkRef chunk = ChunkOf(last);
   DescriptorOf(chunk)->dead_bytes.store(17);
   Flip(damaged, 8 * (sizeof(RecordHeader) + sizeof(uint64_t)) + 3);  // the key, after a link
-  Prepare(Recount::Which::kAll);
+  Prepare(true);
   recount_->Some(IsOdd);
   EXPECT_TRUE(recount_->done());
   EXPECT_EQ(DescriptorOf(chunk)->dead_bytes.load(), 17u);
 }
 
-TEST_F(RecountTest, WhatHasCountsWaitsForAFullPool) {
+TEST_F(RecountTest, WhatHasCountsIsCountedAgainAfterACrash) {
+  Add("key", 1);
+  appenders_[0]->CloseChunk();
+  Prepare(false);
+  EXPECT_TRUE(recount_->done());
+  Prepare(true);
+  EXPECT_TRUE(recount_->Due(false));
+}
+
+class RecountOnPages : public RecountTest {
+ protected:
+  RecountOnPages() : RecountTest(MediumKind::kPage) {}
+};
+
+TEST_F(RecountOnPages, WhatHasCountsWaitsForAFullPool) {
   const ChunkRef chunk = ChunkOf(Add("key", 1));
   appenders_[0]->CloseChunk();
   ASSERT_GT(DescriptorOf(chunk)->used_bytes.load(), 0u);
-  Prepare(Recount::Which::kLeftOpen);
+  Prepare(false);
   EXPECT_TRUE(recount_->done());
-  Prepare(Recount::Which::kAllWhenNeeded);
+  Prepare(true);
   EXPECT_FALSE(recount_->done());
   EXPECT_FALSE(recount_->Due(false));
   EXPECT_TRUE(recount_->Due(true));
@@ -93,7 +108,7 @@ TEST_F(RecountTest, WhatHasCountsWaitsForAFullPool) {
 
 TEST_F(RecountTest, AChunkFreedMeanwhileIsLeftAlone) {
   const ChunkRef empty = MustClaim();
-  Prepare(Recount::Which::kLeftOpen);
+  Prepare(false);
   pool_->Free(empty, &*persister_);
   recount_->Some(IsOdd);
   EXPECT_TRUE(recount_->done());

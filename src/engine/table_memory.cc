@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/concat.h"
 #include "engine/buffered_engine.h"
 
 namespace lamella {
@@ -18,6 +19,22 @@ uint64_t TablesBytes(uint64_t budget, uint64_t caches) {
 }
 
 }  // namespace
+
+Status CheckCacheShares(std::initializer_list<CacheShare> shares) {
+  std::string names;
+  double together = 0;
+  for (const auto& [option, share] : shares) {
+    if (!(share >= 0 && share <= kCacheShareMax)) {  // nor NaN
+      return Status::InvalidArgument(Concat(option, " is ", std::to_string(share),
+                                            "; it is a share of the memory budget, 0 to 0.9"));
+    }
+    names += Concat(names.empty() ? "" : " and ", option);
+    together += share;
+  }
+  if (together <= kCacheShareMax) return Status::OK();
+  return Status::InvalidArgument(Concat(names, " are ", std::to_string(together),
+                                        " together; at most 0.9 leaves room for MemTables"));
+}
 
 uint64_t ShareOfBudget(uint64_t bytes, double share) {
   const double allowed = std::clamp(share, 0.0, kCacheShareMax);

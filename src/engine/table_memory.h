@@ -5,6 +5,7 @@
 #define LAMELLA_ENGINE_TABLE_MEMORY_H_
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <vector>
 
@@ -17,6 +18,14 @@ namespace lamella {
 /// The most that the caches may have of the memory budget, alone and together: MemTables need the
 /// rest.
 inline constexpr double kCacheShareMax = 0.9;
+
+/// InvalidArgument, naming them, where shares of the memory budget that options give to caches are
+/// not allowed, each or together.
+struct CacheShare {
+  const char* option = "";
+  double share = 0;
+};
+Status CheckCacheShares(std::initializer_list<CacheShare> shares);
 
 /// That share of so many bytes; shares above kCacheShareMax are taken for it.
 uint64_t ShareOfBudget(uint64_t bytes, double share);

@@ -117,6 +117,8 @@ class Pool {
   /// What was not synced may be gone after a power cut, the kernel having written pages in any
   /// order.
   bool LosesUnsynced() const { return gate_->medium() == MediumKind::kPage; }
+  /// This open follows a power cut, and some of it is gone.
+  bool LostUnsynced() const { return LosesUnsynced() && !state_.clean && !state_.same_boot; }
   uint32_t part_count() const { return static_cast<uint32_t>(parts_.size()); }
   uint64_t chunk_bytes() const { return chunk_bytes_; }
   const MediumReport& medium_report() const { return medium_report_; }

@@ -87,28 +87,14 @@ Status ListDb::Shrink() {
 //   crash after it           the tables are found through the catalog; the log before the boundary
 //                            is not read again
 Status ListDb::Checkpoint() {
-  std::vector<std::shared_ptr<const PmTable>> group;  // oldest first
-  const auto current = CurrentTables();
-  for (const auto& table : current->l0) {
-    if (!table->checkpointed) group.insert(group.begin(), table);
-  }
-  if (group.empty()) return Status::OK();
-  for (const auto& table : group) {
-    Status s = FlushLinks(*pool_, *table, &checkpoint_persister_);
-    if (!s.ok()) return s;
-  }
-  checkpoint_persister_.Fence();
-  if (!unified_ && pool_->LosesUnsynced()) {
-    Status s = pool_->Sync();  // the copies, before a state that says what was copied
-    if (!s.ok()) return s;
-  }
-
   std::vector<PmTableState> durable;
-  for (const auto& table : group) {
-    durable.push_back(table->state);
-    durable.back().heads = HeadWords(*table);
-  }
-  Status s = catalog_.Edit(ListDbEdit::kCheckpoint, [&](ListDbState* state) {
+  Status s =
+      PersistLinks(*pool_, NotCheckpointed(CurrentTables()->l0), &checkpoint_persister_, &durable);
+  if (!s.ok() || durable.empty()) return s;
+  if (!unified_) s = pool_->Sync();  // the copies, before a state that says what was copied
+  if (!s.ok()) return s;
+
+  s = catalog_.Edit(ListDbEdit::kCheckpoint, [&](ListDbState* state) {
     for (const PmTableState& table : durable) {
       const auto is_it = [&](const PmTableState& l0) { return l0.id == table.id; };
       if (std::ranges::none_of(state->l0, is_it)) state->l0.push_back(table);  // else of a redo
@@ -127,24 +113,11 @@ Status ListDb::Checkpoint() {
   });
   checkpoints_.fetch_add(1, std::memory_order_relaxed);
   if (!unified_) {
-    if (pool_->LosesUnsynced()) {
-      s = SyncAll();
-      if (!s.ok()) return s;
-    }
-    FreeLogBeforeBoundary();
+    s = SyncAll();
+    if (!s.ok()) return s;
+    pending_frees_.FreeLogBefore(durable.back().sealed);  // its records were copied
   }
   return Status::OK();
-}
-
-// The plain log's chunks are done with once their records were copied to checkpointed tables.
-void ListDb::FreeLogBeforeBoundary() {
-  const std::vector<LogPosition> boundary = catalog_.Get().boundary;
-  pool_->ForEachChunk([&](const ChunkRef& chunk) {
-    if (chunk.kind == ChunkKind::kLog && chunk.owner < boundary.size() &&
-        chunk.ordinal < boundary[chunk.owner].ordinal) {
-      pending_frees_.Free(chunk);
-    }
-  });
 }
 
 }  // namespace lamella

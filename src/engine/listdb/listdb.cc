@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/concat.h"
-#include "base/hash.h"
+#include "engine/cached_lookup.h"
 #include "engine/listdb/type.h"
 
 namespace lamella {
@@ -14,11 +14,8 @@ namespace {
 
 TableMemory MemoryOf(const EngineContext& context) {
   const Options& options = *context.options;
-  const uint64_t budget = options.memory_budget_bytes;
-  return TableMemory(options,
-                     ShareOfBudget(budget, options.listdb.lookup_cache_share) +
-                         ShareOfBudget(budget, options.listdb.second_chance_share),
-                     context.memory);
+  const double shares = options.listdb.lookup_cache_share + options.listdb.second_chance_share;
+  return TableMemory(options, ShareOfBudget(options.memory_budget_bytes, shares), context.memory);
 }
 
 }  // namespace
@@ -50,12 +47,6 @@ ListDb::ListDb(const EngineContext& context)
       flush_persister_(context.pool->gate(), WriteCause::kFlush),
       checkpoint_persister_(context.pool->gate(), WriteCause::kFlush) {}
 
-ListDb::~ListDb() = default;
-
-std::shared_ptr<const ListDbTables> ListDb::CurrentTables() const {
-  return std::static_pointer_cast<const ListDbTables>(CurrentReadSet()->tables);
-}
-
 // A rebuilding takes a missing number for the end of what survived, but for those up to the one
 // that is noted here: without the note nothing that was written may go.
 Status ListDb::SyncAll() {
@@ -68,33 +59,16 @@ Status ListDb::SyncAll() {
   return s.ok() ? pool_->Sync() : s;  // the edit itself
 }
 
-// The lookup cache is asked for the tables of a ReadSet that was taken before: it never holds an
-// older version than they do.
 Candidates ListDb::FindCandidates(std::string_view key) {
-  Candidates found;
-  found.hash = lookup_cache_.enabled() ? Hash64(key) : 0;
-  found.generation = lookup_cache_.generation();
-  found.count = lookup_cache_.Find(found.hash, &found.places);
-  for (uint32_t i = 0; i < found.count; i++) {
-    const char* record = pool_->Address(found.places[i]);
-    for (size_t line = 0; line < 3; line++)
-      __builtin_prefetch(record + line * kLineBytes);  // header, links, key, a small value
-  }
-  return found;
+  return AskCache(*pool_, lookup_cache_, key);
 }
 
 // Algorithm 7. All is in the pool: the pin stays.
 Lookup ListDb::SearchTables(const TableSet& tables, const InternalKey& target,
                             const Candidates& candidates, bool verify, EpochPin*) {
-  for (uint32_t i = 0; i < candidates.count; i++) {
-    const PmPtr place = candidates.places[i];
-    const Record* record = pool_->At<Record>(place);
-    pool_->gate()->OnRead(kMediaBlockBytes);
-    // The newest version in any table; a snapshot may ask for an older one.
-    if (record->key() == target.user_key && record->tag() <= target.tag) {
-      gets_lookup_cache_.Add();
-      return Found(place, record->kind());
-    }
+  if (const PlacedVersion newest = NewestOf(*pool_, candidates, target); newest.place) {
+    gets_lookup_cache_.Add();
+    return Found(newest.place, newest.kind);
   }
   HopTally hops;
   bool in_l1 = false;
@@ -221,14 +195,14 @@ std::optional<Job> ListDb::MakeJob(const PickedJob& picked) {
       return warm;
     }
     case ListDbJob::kRecount:
-      return SpaceJob("recount", [this] { return RecountSome(); });
+      return L1Job("recount", [this] { return RecountSome(); }, true);
     case ListDbJob::kSweep: {
-      Job sweep = SpaceJob("sweep", [this] { return sweep_.Some(); });
+      Job sweep = L1Job("sweep", [this] { return sweep_.Some(); }, true);
       sweep_.Begin(PublishedSequence());
       return sweep;
     }
     case ListDbJob::kGc:
-      return SpaceJob("gc", [this, goal = picked.goal] { return CollectOnce(goal); });
+      return L1Job("gc", [this, goal = picked.goal] { return CollectOnce(goal); }, true);
     case ListDbJob::kSettle:
       return L1Job("settle", [this] {
         AwaitGets();
@@ -250,16 +224,9 @@ Job ListDb::Begin(uint32_t has, const char* name, std::function<Status()> run) {
   return jobs_.Begin({.name = name, .claims = {{has, {}}}, .run = std::move(run)});
 }
 
-// A job with L1 (keeps I5).
-Job ListDb::L1Job(const char* name, std::function<Status()> run) {
-  Job job = Begin(kL1, name, std::move(run));
-  space_had_turn_ = false;
-  return job;
-}
-
-Job ListDb::SpaceJob(const char* name, std::function<Status()> run) {
-  Job job = Begin(kL1, name, std::move(run));
-  space_had_turn_ = true;
+Job ListDb::L1Job(const char* name, std::function<Status()> run, bool about_space) {
+  Job job = Begin(kL1, name, std::move(run));  // keeps I5
+  space_had_turn_ = about_space;
   return job;
 }
 

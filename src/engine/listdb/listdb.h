@@ -19,10 +19,8 @@
 
 #include <atomic>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "base/mutex.h"
@@ -65,7 +63,6 @@ struct ListDbTables final : TableSet {
 class ListDb final : public BufferedEngine, private EvacuationOwner {
  public:
   explicit ListDb(const EngineContext& context);
-  ~ListDb() override;
 
   Status Load() override;
   Status Mend() override;
@@ -97,7 +94,6 @@ class ListDb final : public BufferedEngine, private EvacuationOwner {
   // flush.cc
   Status MakeTable(const std::shared_ptr<MemTable>& memtable);
   Status Checkpoint();
-  void FreeLogBeforeBoundary();
   uint64_t CacheBytes() const {
     return lookup_cache_.memory_bytes() + l1_.second_chance()->memory_bytes();
   }
@@ -109,8 +105,8 @@ class ListDb final : public BufferedEngine, private EvacuationOwner {
   std::optional<Job> MakeJob(const PickedJob& picked) LAMELLA_REQUIRES(jobs_.mu);
   /// A job that has all of `has` until it ends.
   Job Begin(uint32_t has, const char* name, std::function<Status()> run) LAMELLA_REQUIRES(jobs_.mu);
-  Job L1Job(const char* name, std::function<Status()> run) LAMELLA_REQUIRES(jobs_.mu);
-  Job SpaceJob(const char* name, std::function<Status()> run) LAMELLA_REQUIRES(jobs_.mu);
+  Job L1Job(const char* name, std::function<Status()> run, bool about_space = false)
+      LAMELLA_REQUIRES(jobs_.mu);
 
   // merge.cc
   Status MergeOldest();
@@ -125,21 +121,20 @@ class ListDb final : public BufferedEngine, private EvacuationOwner {
   // space.cc
   std::function<Standing(const Filled&)> Standings() const override;
   std::vector<SequenceGap> VoidSequences() const override;
-  bool ReserveRoom(uint64_t bytes) override;
-  void ReleaseRoom() override { gc_room_.reset(); }
+  std::unique_ptr<CopyRoom> NewCopyRoom() override {
+    return std::make_unique<CompactionRoom>(this);
+  }
   Status CollectOnce(GcGoal goal);
   Status ClearEnd();
-  void PrepareRecount(bool all);
+  void PrepareRecount(bool crashed);
   Status RecountSome();
 
   // recovery.cc
-  Status ClaimHeads(ChunkRef* chunk);
   Status CreateEmpty(bool rebuilding);
   Status OpenCatalog();
   void FreeStrayChunks();
   bool MustRebuild() const;
   Status LoadStore();
-  Status LoadTables(ListDbTables* tables);
   Status MendVoids();
   void MakeArenas();
 
@@ -148,7 +143,9 @@ class ListDb final : public BufferedEngine, private EvacuationOwner {
   // rebuild.cc
   GatherBasis BasisOfGathering(bool power_cut, bool catalog_lost) const;
 
-  std::shared_ptr<const ListDbTables> CurrentTables() const;
+  std::shared_ptr<const ListDbTables> CurrentTables() const {
+    return std::static_pointer_cast<const ListDbTables>(CurrentReadSet()->tables);
+  }
   /// Installs what `change(&l0)` makes of the tables of now, in place of `flushed` where one is
   /// given. Throws std::bad_alloc, and nothing has changed.
   void ChangeTables(const std::function<void(PmTables*)>& change,
@@ -186,15 +183,14 @@ class ListDb final : public BufferedEngine, private EvacuationOwner {
   bool gc_wanted_ LAMELLA_GUARDED_BY(jobs_.mu) = false;  // the pool is full
   // The last pass freed something, or an open left something to look at
   bool gc_again_ LAMELLA_GUARDED_BY(jobs_.mu) = false;
-  bool space_had_turn_ LAMELLA_GUARDED_BY(jobs_.mu) =
-      false;          // the last job with L1 was about space
+  // The last job with L1 was about space.
+  bool space_had_turn_ LAMELLA_GUARDED_BY(jobs_.mu) = false;
   LevelSweep sweep_;  // Due and Begin: with jobs_.mu
   bool merge_all_ LAMELLA_GUARDED_BY(jobs_.mu) = false;
   bool caches_are_cold_ LAMELLA_GUARDED_BY(jobs_.mu) = false;  // after an open
 
   // Used by the one job that changes L1.
   Persister compaction_persister_;
-  std::optional<CompactionRoom> gc_room_;
   bool uncounted_ = false;              // the state says so
   std::vector<LogPosition> log_in_l1_;  // per shard: before this it is merged, and in no table (I4)
   uint64_t arena_first_ordinal_ = 0;    // of this session's arena chunks

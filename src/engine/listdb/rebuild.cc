@@ -3,20 +3,15 @@
 
 #include <algorithm>
 
-#include "base/concat.h"
 #include "engine/level_rebuild.h"
 #include "engine/listdb/listdb.h"
 #include "engine/listdb/type.h"
-#include "engine/skiplist_check.h"
 
 namespace lamella {
 
 bool ListDb::IsLinkedInto(const std::vector<DamagedPlace>& places) const {
   if (places.empty()) return false;
-  const auto tables = CurrentTables();
-  return LeadsInto(*l1_.list(), places) ||
-         std::any_of(tables->l0.begin(), tables->l0.end(),
-                     [&](const auto& table) { return LeadsInto(*table->list, places); });
+  return LeadsInto(*l1_.list(), places) || LeadInto(CurrentTables()->l0, places);
 }
 
 GatherBasis ListDb::BasisOfGathering(bool power_cut, bool catalog_lost) const {
@@ -41,7 +36,7 @@ GatherBasis ListDb::BasisOfGathering(bool power_cut, bool catalog_lost) const {
 //   3  the edit kRebuildDone     the rebuilt L1; no L0, no log after the boundary
 Status ListDb::Rebuild(RepairReport* report) {
   unified_ = (pool_->state().engine_flags & kListDbFlagUnifiedLog) != 0;
-  bool power_cut = pool_->LosesUnsynced() && !pool_->state().clean && !pool_->state().same_boot;
+  bool power_cut = pool_->LostUnsynced();
   Status s;
   bool has_catalog = catalog_.exists();
   if (!has_catalog && pool_->state().catalog_chunk != 0) {
@@ -70,50 +65,29 @@ Status ListDb::Rebuild(RepairReport* report) {
   if (s.ok()) s = pool_->Sync();
   if (!s.ok()) return s;
   MakeArenas();
-  // of copies in the arena too, whose originals may be lost
-  const Gathered gathered = GatherRecords(pool_, BasisOfGathering(power_cut, !has_catalog));
-  const std::vector<LogEntry>& kept = gathered.kept;
-  report->records_lost += gathered.lost;
-
-  pool_->ForEachChunk([&](const ChunkRef& chunk) {
-    pool_->Descriptor(chunk.part, chunk.index)->dead_bytes.store(0, std::memory_order_relaxed);
-  });
-  HeadTree tree(pool_);
-  s = EnterRebuilt(pool_, kept, &gc_, &dead_, &compaction_persister_, &tree);
-  ChunkRef chunk;
-  if (s.ok()) s = ClaimHeads(&chunk);
+  RebuiltLevel rebuilt;
+  s = RebuildLevel(pool_, BasisOfGathering(power_cut, !has_catalog), kListDbHeads, lanes > 1, &gc_,
+                   &dead_, &compaction_persister_, &rebuilt);
+  report->records_lost += rebuilt.records_lost;
   if (!s.ok()) return s;
-  const PmSkipList list(pool_, reinterpret_cast<SkipListHeads*>(pool_->ChunkAddress(chunk)),
-                        lanes > 1);
-  const RebuiltLevel rebuilt = LinkRebuilt(tree, list, &dead_, &compaction_persister_);
-  s = pool_->Sync();
-  if (!s.ok()) return s;
-
-  LogContents contents;  // for the shards' ordinals and the numbers that were seen
-  s = ReadLog(*pool_, {}, 0, {}, true, &contents);
-  if (!s.ok()) return s;
-  const uint64_t last = kept.empty() ? 0 : TagSequence(kept.back().tag);
   s = catalog_.Edit(ListDbEdit::kRebuildDone, [&](ListDbState* state) {
-    state->l1_heads = pool_->ChunkStart(chunk);
-    state->l1_count = rebuilt.linked;
-    state->live_bytes = rebuilt.live_bytes;
+    state->l1_heads = rebuilt.heads;
+    state->l1_count = rebuilt.linked.count;
+    state->live_bytes = rebuilt.linked.live_bytes;
     state->uncounted = false;
     state->l0.clear();
     state->merging = 0;
-    state->boundary.clear();
-    for (const uint64_t ordinal : contents.next_ordinal) state->boundary.push_back({ordinal, 0});
+    state->boundary = rebuilt.log_end;
     state->merged = state->boundary;
-    const uint64_t seen =
-        std::max({last, state->flushed_sequence, contents.sequence_seen, gathered.sequence_seen,
-                  state->gaps.empty() ? 0 : state->gaps.back().last});
+    const uint64_t seen = std::max({state->flushed_sequence, rebuilt.sequence_seen,
+                                    state->gaps.empty() ? 0 : state->gaps.back().last});
     // what was cut off must not come back with the next rebuilding
-    AddGap(&state->gaps, last, seen);
-    state->flushed_sequence = state->merged_sequence = seen;
-    state->synced_sequence = state->flushed_sequence;
+    AddGap(&state->gaps, rebuilt.sequence_last, seen);
+    state->flushed_sequence = state->merged_sequence = state->synced_sequence = seen;
     state->rebuilding = false;
   });
   if (s.ok()) s = pool_->Sync();
-  report->records_kept += rebuilt.linked;
+  report->records_kept += rebuilt.linked.count;
   return s;
 }
 
@@ -136,11 +110,7 @@ Status ListDb::Check(CheckReport* report) {
        .voids = state.gaps,
        .is_linked_into = [this](const DamagedPlace& at) { return IsLinkedInto({at}); }},
       report);
-  const auto tables = CurrentTables();
-  for (const auto& table : tables->l0) {
-    CheckSkipList(*pool_, *table->list,
-                  {.name = Concat("L0 table ", table->state.id), .elements_max = records}, report);
-  }
+  CheckTables(*pool_, CurrentTables()->l0, "L0", records, report);
   CheckSkipList(*pool_, *l1_.list(),
                 {.name = "L1", .elements_max = records, .obsolete_is_damage = true}, report);
   return Status::OK();

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "base/concat.h"
+#include "engine/list_heads.h"
 #include "engine/listdb/listdb.h"
 #include "engine/listdb/type.h"
 #include "engine/orphans.h"
@@ -22,27 +22,14 @@ void ListDb::MakeArenas() {
   gc_.Start(kListDbArena, kGcArena, next_ordinal);
 }
 
-// The heads of an empty list, in a chunk that no state names yet.
-Status ListDb::ClaimHeads(ChunkRef* chunk) {
-  Status s =
-      pool_->Claim(0, kListDbHeads, 0, 1, 1, Claimant::kIndex, &compaction_persister_, chunk);
-  if (s.ok()) {
-    ClearHeads(reinterpret_cast<SkipListHeads*>(pool_->ChunkAddress(*chunk)),
-               &compaction_persister_);
-  }
-  return s;
-}
-
 // Persist order: heads, then the catalog, whose publication in the superblock makes both the
 // store's. A crash before it leaves chunks without a live owner, which the next open frees.
 Status ListDb::CreateEmpty(bool rebuilding) {
   FreeStrayChunks();
-  ChunkRef heads;
-  Status s = ClaimHeads(&heads);
-  if (!s.ok()) return s;
   ListDbState state;
+  Status s = ClaimHeads(pool_, kListDbHeads, &compaction_persister_, &state.l1_heads);
+  if (!s.ok()) return s;
   state.lanes = (pool_->state().engine_flags & kListDbFlagBraided) != 0 ? pool_->part_count() : 1;
-  state.l1_heads = pool_->ChunkStart(heads);
   state.rebuilding = rebuilding;
   return catalog_.Create(std::move(state));
 }
@@ -51,44 +38,12 @@ Status ListDb::OpenCatalog() {
   Status s = catalog_.Open();
   if (!s.ok()) return s;
   const ListDbState state = catalog_.Get();
-  const PmPtr heads = state.l1_heads;
-  if (heads.part() < pool_->part_count() && pool_->Contains(heads, sizeof(SkipListHeads)) &&
-      state.lanes <= pool_->part_count())
-    return Status::OK();
-  return Status::Corruption(Concat("the catalog names L1 heads at part ", heads.part(), " byte ",
-                                   heads.offset(),
-                                   ", outside the pool; `lamella repair` rebuilds the index"));
+  return CheckHeads(*pool_, state.l1_heads, state.lanes);
 }
 
-// Chunks of a catalog or list that a crash left without a live owner.
 void ListDb::FreeStrayChunks() {
-  const PmPtr l1_heads = catalog_.Get().l1_heads;
-  std::vector<ChunkRef> stray;
-  pool_->ForEachChunk([&](const ChunkRef& chunk) {
-    const bool dead_catalog = chunk.kind == ChunkKind::kCatalog &&
-                              (chunk.part != 0 || chunk.index != pool_->state().catalog_chunk);
-    const bool dead_heads = chunk.kind == kListDbHeads && pool_->ChunkStart(chunk) != l1_heads;
-    if (dead_catalog || dead_heads) stray.push_back(chunk);
-  });
-  for (const ChunkRef& chunk : stray) pool_->Free(chunk, l1_.persister());
-}
-
-Status ListDb::LoadTables(ListDbTables* tables) {
-  const ListDbState state = catalog_.Get();
-  l1_.Open({.heads = pool_->At<SkipListHeads>(state.l1_heads),
-            .braided = state.lanes > 1,
-            .count = state.l1_count,
-            .live_bytes = state.live_bytes,
-            .merged_sequence = state.merged_sequence});
-  flushed_through_.store(state.flushed_sequence, std::memory_order_relaxed);
-  log_in_l1_ = state.merged;
-  for (const PmTableState& l0 : state.l0) {
-    std::shared_ptr<PmTable> table;
-    Status s = OpenPmTable(pool_, l0, state.lanes, &table);
-    if (!s.ok()) return s;
-    tables->l0.insert(tables->l0.begin(), table);
-  }
-  return Status::OK();
+  catalog_.FreeStrays(l1_.persister());
+  FreeStrayHeads(pool_, kListDbHeads, catalog_.Get().l1_heads, l1_.persister());
 }
 
 Status ListDb::MendVoids() {
@@ -98,10 +53,17 @@ Status ListDb::MendVoids() {
 }
 
 Status ListDb::LoadStore() {
-  auto tables = std::make_shared<ListDbTables>();
-  Status s = LoadTables(tables.get());
-  if (!s.ok()) return s;
   ListDbState state = catalog_.Get();
+  l1_.Open({.heads = pool_->At<SkipListHeads>(state.l1_heads),
+            .braided = state.lanes > 1,
+            .count = state.l1_count,
+            .live_bytes = state.live_bytes,
+            .merged_sequence = state.merged_sequence});
+  flushed_through_.store(state.flushed_sequence, std::memory_order_relaxed);
+  log_in_l1_ = state.merged;
+  auto tables = std::make_shared<ListDbTables>();
+  Status s = OpenPmTables(pool_, state.l0, state.lanes, &tables->l0);
+  if (!s.ok()) return s;
   return LoadLog({.unified = unified_,
                   .boundary = std::move(state.boundary),
                   .flushed_sequence = state.flushed_sequence,
@@ -109,13 +71,8 @@ Status ListDb::LoadStore() {
                  std::move(tables));
 }
 
-// The kernel wrote pages back in any order: after a power cut links and records may be of different
-// moments.
-bool ListDb::MustRebuild() const {
-  const bool power_cut =
-      pool_->LosesUnsynced() && !pool_->state().clean && !pool_->state().same_boot;
-  return power_cut || catalog_.Get().rebuilding;
-}
+// After a power cut on page media links and records may be of different moments.
+bool ListDb::MustRebuild() const { return pool_->LostUnsynced() || catalog_.Get().rebuilding; }
 
 // A merge that was under way needs no mending to be read: its table leads on into L1 (Zipper I1).
 Status ListDb::Load() {

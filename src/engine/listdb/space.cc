@@ -43,11 +43,6 @@ std::function<EvacuationOwner::Standing(const EvacuationOwner::Filled&)> ListDb:
 
 std::vector<SequenceGap> ListDb::VoidSequences() const { return catalog_.Get().gaps; }
 
-bool ListDb::ReserveRoom(uint64_t bytes) {
-  if (!gc_room_) gc_room_.emplace(this);
-  return gc_room_->Reserve(bytes);
-}
-
 // A pass of gc. On a full pool it is wanted until one frees nothing.
 Status ListDb::CollectOnce(GcGoal goal) {
   bool progress = false;
@@ -66,13 +61,8 @@ Status ListDb::ClearEnd() {
   return s.ok() ? gc_.ClearEnd() : s;
 }
 
-// `all`, or what a session left open only. A mapped file has lost next to nothing unless the power
-// was cut, and then its index is rebuilt: that can wait until space is needed. On DAX cache lines
-// persist in any order.
-void ListDb::PrepareRecount(bool all) {
-  recount_.Prepare(HasRecords, !all                     ? Recount::Which::kLeftOpen
-                               : pool_->LosesUnsynced() ? Recount::Which::kAllWhenNeeded
-                                                        : Recount::Which::kAll);
+void ListDb::PrepareRecount(bool crashed) {
+  recount_.Prepare(HasRecords, crashed);
   const MutexLock lock(&jobs_.mu);
   gc_again_ = true;
   dead_.NoteUnreclaimed();

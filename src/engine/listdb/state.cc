@@ -1,5 +1,7 @@
 #include "engine/listdb/state.h"
 
+#include <type_traits>
+
 #include "base/codec.h"
 #include "base/concat.h"
 #include "log/position_codec.h"
@@ -8,37 +10,40 @@ namespace lamella {
 
 namespace {
 
-// The fields of which each is one number: every edit has them all.
+// The fields of which each is one number: every edit has them all, in this order.
+template <class State, class Visit>
+void ForEachNumber(State* state, Visit&& visit) {
+  visit(&state->lanes);
+  visit(&state->l1_heads.word);
+  visit(&state->l1_count);
+  visit(&state->live_bytes);
+  visit(&state->next_table_id);
+  visit(&state->merging);
+  visit(&state->flushed_sequence);
+  visit(&state->merged_sequence);
+  visit(&state->synced_sequence);
+  visit(&state->rebuilding);
+  visit(&state->uncounted);
+}
+
 void AppendNumbers(std::string* out, const ListDbState& state) {
-  AppendFixed(out, state.lanes);
-  AppendFixed(out, state.l1_heads.word);
-  AppendFixed(out, state.l1_count);
-  AppendFixed(out, state.live_bytes);
-  AppendFixed(out, state.next_table_id);
-  AppendFixed(out, state.merging);
-  AppendFixed(out, state.flushed_sequence);
-  AppendFixed(out, state.merged_sequence);
-  AppendFixed(out, state.synced_sequence);
-  AppendFixed<uint8_t>(out, state.rebuilding ? 1 : 0);
-  AppendFixed<uint8_t>(out, state.uncounted ? 1 : 0);
+  static_assert(sizeof(bool) == 1);
+  ForEachNumber(&state, [out](const auto* number) { AppendFixed(out, *number); });
 }
 
 bool DecodeNumbers(Decoder* in, ListDbState* state) {
-  state->lanes = in->Fixed<uint32_t>();
-  state->l1_heads = PmPtr(in->Fixed<uint64_t>());
-  state->l1_count = in->Fixed<uint64_t>();
-  state->live_bytes = in->Fixed<uint64_t>();
-  state->next_table_id = in->Fixed<uint64_t>();
-  state->merging = in->Fixed<uint64_t>();
-  state->flushed_sequence = in->Fixed<uint64_t>();
-  state->merged_sequence = in->Fixed<uint64_t>();
-  state->synced_sequence = in->Fixed<uint64_t>();
-  const uint8_t rebuilding = in->Fixed<uint8_t>();
-  state->rebuilding = rebuilding != 0;
-  const uint8_t uncounted = in->Fixed<uint8_t>();
-  state->uncounted = uncounted != 0;
-  return in->ok() && rebuilding <= 1 && uncounted <= 1 && state->lanes != 0 &&
-         state->lanes <= kPoolPartsMax && state->l1_heads;
+  bool ok = true;
+  ForEachNumber(state, [&](auto* number) {
+    using Number = std::remove_pointer_t<decltype(number)>;
+    if constexpr (std::is_same_v<Number, bool>) {
+      const auto byte = in->Fixed<uint8_t>();
+      *number = byte != 0;
+      ok &= byte <= 1;
+    } else {
+      *number = in->Fixed<Number>();
+    }
+  });
+  return ok && in->ok() && state->lanes != 0 && state->lanes <= kPoolPartsMax && state->l1_heads;
 }
 
 // The lists that an edit has if they changed.

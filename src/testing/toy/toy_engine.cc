@@ -80,6 +80,7 @@ ToyEngine::ToyEngine(const EngineContext& context)
       pool_(context.pool),
       spill_bytes_(SpillBytes(*context.options)),
       rules_(RulesFor(spill_bytes_)),
+      pending_frees_(context.pool),
       catalog_(context.pool),
       view_{std::make_shared<Tables>(), 0},
       jobs_(context.wake) {}
@@ -152,7 +153,7 @@ Status ToyEngine::Mend() {
   if (s.ok()) s = RemoveStrays();
   if (s.ok() && gaps_ != catalog_.Get().gaps)
     s = Change({}, [this](ToyState* state) { state->gaps = gaps_; });
-  if (s.ok()) FreeLogBefore(catalog_.Get().ends);
+  if (s.ok()) pending_frees_.FreeLogBefore(catalog_.Get().ends);
   return s;
 }
 
@@ -421,7 +422,7 @@ Status ToyEngine::Spill() {
   if (s.ok()) s = catalog_.LeaveEnd();
   if (!s.ok()) return s;
   pool_->readers()->Retire(std::move(erasing));  // keeps Y2
-  FreeLogBefore(marked.ends);
+  pending_frees_.FreeLogBefore(marked.ends);
   const MutexLock lock(&jobs_.mu);
   marked_.reset();
   spills_done_++;
@@ -497,18 +498,6 @@ Status ToyEngine::CompactRange(std::string_view begin, std::string_view end) {
   });
   jobs_.GiveBack(held);
   return s;
-}
-
-void ToyEngine::FreeLogBefore(const std::vector<LogPosition>& ends) {
-  freed_below_.resize(std::max(freed_below_.size(), ends.size()), 0);
-  std::vector<ChunkRef> chunks;
-  pool_->ForEachChunk([&](const ChunkRef& chunk) {
-    if (chunk.kind != ChunkKind::kLog || chunk.owner >= ends.size()) return;
-    if (chunk.ordinal < ends[chunk.owner].ordinal && chunk.ordinal >= freed_below_[chunk.owner])
-      chunks.push_back(chunk);
-  });
-  for (size_t i = 0; i < ends.size(); i++) freed_below_[i] = ends[i].ordinal;
-  for (const ChunkRef& chunk : chunks) pool_->FreeDeferred(chunk);
 }
 
 Status ToyEngine::SpillNow() {

@@ -31,6 +31,7 @@
 #include "engine/engine_type.h"
 #include "engine/error_latch.h"
 #include "engine/job_board.h"
+#include "engine/pending_frees.h"
 #include "engine/table_levels.h"
 #include "engine/write_path.h"
 #include "file/table_file_name.h"
@@ -117,7 +118,6 @@ class ToyEngine final : public Engine, private WriteTarget {
   /// Merges these tables, all that overlap of these levels, into `level`.
   Status MergeInto(const View& view, uint32_t level, const std::vector<Tables::Level>& inputs);
   Status GiveBack();
-  void FreeLogBefore(const std::vector<LogPosition>& ends);
   /// Begins a spill after this call, and waits for its end.
   Status SpillNow();
 
@@ -135,14 +135,14 @@ class ToyEngine final : public Engine, private WriteTarget {
   std::atomic<uint64_t> table_bytes_{0};
   std::atomic<uint64_t> level0_tables_{0};
 
+  PendingFrees pending_frees_;
   CatalogState<ToyState> catalog_;
   Mutex change_mu_;  // held while tables and catalog are changed
   mutable Mutex view_mu_;
   View view_ LAMELLA_GUARDED_BY(view_mu_);
 
   // Changed by Load and Mend, and by the one spill.
-  std::vector<SequenceGap> gaps_;      // with those that Load found
-  std::vector<uint64_t> freed_below_;  // ordinal, by shard
+  std::vector<SequenceGap> gaps_;  // with those that Load found
 
   mutable JobBoard jobs_;
   std::optional<Marked> marked_ LAMELLA_GUARDED_BY(jobs_.mu);
