@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -28,12 +29,12 @@ struct PersistCounters {
 struct Stats {
   /// What answered gets, in the order in which it is asked. Names are the engine's, and stay.
   struct Source {
-    std::string_view name;
+    std::string name;
     uint64_t gets = 0;
   };
   /// What holds records after MemTables, newest first.
   struct Level {
-    std::string_view name;
+    std::string name;
     uint64_t tables = 0;
     uint64_t records = 0;
   };

@@ -16,7 +16,7 @@ constexpr LevelRules kRules{
 /// What is picked of a picture, as "L0 9 8 + 3 [a,k]" and so on, the worthiest first.
 std::vector<std::string> Picked(const std::string& picture, const LevelRules& rules = kRules) {
   std::vector<Compaction> found = FindCompactions(LevelsOf(picture), rules);
-  std::stable_sort(found.begin(), found.end(), [](const Compaction& a, const Compaction& b) {
+  std::sort(found.begin(), found.end(), [](const Compaction& a, const Compaction& b) {
     const auto worth = [](const Compaction& c) {
       return c.benefit / static_cast<double>(std::max<uint64_t>(c.read_bytes, 1));
     };
@@ -82,8 +82,10 @@ bool Do(const Compaction& one, const TableLevelsState& from, uint64_t* number,
       if (table->number == one.inputs[0]) edit.added.push_back({one.level + 1, table});
     });
   } else {
-    const auto tables = static_cast<uint64_t>(one.keys.last->front() - one.keys.first.front() + 1);
-    for (char key = one.keys.first.front(); key <= one.keys.last->front(); key++) {
+    const char first = one.keys.first.front();
+    const char last = one.keys.last->front();
+    const uint64_t tables = 1 + static_cast<uint64_t>(last) - static_cast<uint64_t>(first);
+    for (char key = first; key <= last; key++) {
       const std::string word =
           Concat(++*number, ":", key, "-", key, "/", one.read_bytes / tables + 1);
       edit.added.push_back({one.level + 1, std::make_shared<TableInfo>(TableOf(word))});

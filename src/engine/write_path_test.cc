@@ -70,7 +70,9 @@ class HeapWriter final : public LogWriter {
     records_->Change(staged.location.word, [&](auto* entry) { entry->tag = input.tag; });
   }
   Status Commit() override {
-    if (commits_to_failure_ != 0 && --commits_to_failure_ == 0) {
+    const bool fails = commits_to_failure_ == 1;
+    if (commits_to_failure_ != 0) commits_to_failure_--;
+    if (fails) {
       pending_.clear();
       return Status::IOError("the disk is gone");
     }
