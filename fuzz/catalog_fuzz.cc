@@ -58,6 +58,7 @@ class CatalogPool {
       pool_.reset();
       PretendPowerCut(options.part_paths[0]);
       s = Pool::Open(options, &pool_);
+      if (s.ok()) s = pool_->Mend();
       FUZZ_CHECK(s.ok() && pool_->state().pages_lost, s.ToString());
     }
     FUZZ_CHECK(s.ok() && pool_->Describe(0, pool_->state().catalog_chunk, &chunk_), s.ToString());

@@ -374,7 +374,8 @@ TEST_P(SpaceConformance, AFullPoolOfGarbageTakesAsMuchAfterAPowerCutAsAfterAKill
     pool_options.part_paths = PoolPaths(options_, path());
     pool_options.medium = options_.medium;
     std::unique_ptr<Pool> pool;
-    const Status s = Pool::Open(pool_options, &pool);
+    Status s = Pool::Open(pool_options, &pool);
+    if (s.ok()) s = pool->Mend();
     ASSERT_TRUE(s.ok()) << s.ToString();
     pool->ForEachChunk([&](const ChunkRef& chunk) {
       pool->Descriptor(chunk.part, chunk.index)->dead_bytes.store(0);

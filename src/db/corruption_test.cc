@@ -174,10 +174,11 @@ class Corruption : public ::testing::Test {
   }
 
   void OpenPool(std::unique_ptr<Pool>* pool) {
-    const Status s = Pool::Open({.part_paths = {dir_.Sub("store") + "/pool.0"},
-                                 .pool_bytes_max = options_.pool_bytes_max,
-                                 .medium = options_.medium},
-                                pool);
+    Status s = Pool::Open({.part_paths = {dir_.Sub("store") + "/pool.0"},
+                           .pool_bytes_max = options_.pool_bytes_max,
+                           .medium = options_.medium},
+                          pool);
+    if (s.ok()) s = (*pool)->Mend();
     ASSERT_TRUE(s.ok()) << s.ToString();
   }
   // What descriptors say of their chunks' content is never flushed.

@@ -201,7 +201,8 @@ Status DbImpl::OpenStore() {
   // What a power cut left counts as that until it is mended: that may be cut itself. What was
   // closed in order is not clean any more from its first change on.
   const bool clean = s.ok() && pool_->state().clean;
-  if (clean) s = pool_->MarkOpen();
+  if (s.ok()) s = pool_->Mend();
+  if (clean && s.ok()) s = pool_->MarkOpen();
   if (s.ok()) s = engine_->Mend();
   if (s.ok() && !clean) s = pool_->MarkOpen();
   if (!s.ok()) return s;
@@ -324,7 +325,8 @@ Status DbImpl::Repair(RepairReport* report) {
   if (s.ok()) lost = FindLostChunks(report);
   if (s.ok()) s = MakeEngine();
   const bool clean = s.ok() && pool_->state().clean;  // as in Init
-  if (clean) s = pool_->MarkOpen();
+  if (s.ok()) s = pool_->Mend();
+  if (clean && s.ok()) s = pool_->MarkOpen();
   if (s.ok()) s = engine_->Rebuild(report);
   if (s.ok()) {  // only now: a repair that is cut short finds them again
     Persister persister(pool_->gate(), WriteCause::kGc);

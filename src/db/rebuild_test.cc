@@ -53,6 +53,7 @@ class Rebuilding : public ::testing::TestWithParam<RebuildCase> {
                             .medium = options_.medium},
                            &pool)
                     .ok());
+    ASSERT_TRUE(pool->Mend().ok());
     std::vector<const Record*> records;
     uint64_t ordinal = 1;
     pool->ForEachChunk([&](const ChunkRef& chunk) {

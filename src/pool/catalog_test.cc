@@ -273,6 +273,7 @@ TEST_F(CatalogTest, ARewriteCutAnywhereIsOldOrNewAndLeaksNothing) {
     std::unique_ptr<Catalog> catalog;
     Names names;
     Status s = Pool::Open(copy, &pool);
+    if (s.ok()) s = pool->Mend();
     if (s.ok())
       s = Catalog::Open(pool.get(), [] { return std::string(); }, Reader(&names), &catalog);
     ASSERT_TRUE(s.ok()) << s.ToString();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 
 #include "base/assert.h"
 #include "base/concat.h"
@@ -54,14 +55,29 @@ std::array<uint64_t, 4> Load(ChunkDescriptor* d) {
   return {state, LoadWord(OrdinalWord(d)), LoadWord(RunWord(d)), LoadWord(SealWord(d))};
 }
 
+// Without a persister: of a descriptor in DRAM.
+void Store(PmWord* word, uint64_t value, Persister* persister) {
+  if (persister != nullptr) return persister->Store(word, value);
+  word->store(value, std::memory_order_relaxed);
+}
+void Flush(const void* from, size_t bytes, Persister* persister) {
+  if (persister != nullptr) persister->Flush(from, bytes);
+}
+
 void StoreFields(ChunkDescriptor* d, uint64_t ordinal, uint64_t run_chunks, uint64_t seal,
                  Persister* persister) {
-  persister->Store(OrdinalWord(d), ordinal);
-  persister->Store(RunWord(d), run_chunks);
-  persister->Store(&d->dead_bytes, 0);
-  persister->Store(&d->used_bytes, 0);
-  persister->Store(&d->whole_bytes, 0);
-  persister->Store(SealWord(d), seal);
+  Store(OrdinalWord(d), ordinal, persister);
+  Store(RunWord(d), run_chunks, persister);
+  Store(&d->dead_bytes, 0, persister);
+  Store(&d->used_bytes, 0, persister);
+  Store(&d->whole_bytes, 0, persister);
+  Store(SealWord(d), seal, persister);
+}
+
+// All that either copy says, in the order in which it is stored: the state last.
+std::array<PmWord*, 7> WordsOf(ChunkDescriptor* d) {
+  return {OrdinalWord(d),  RunWord(d),  &d->dead_bytes, &d->used_bytes,
+          &d->whole_bytes, SealWord(d), &d->state};
 }
 
 }  // namespace
@@ -73,6 +89,50 @@ ChunkTable::ChunkTable(std::string path, char* base, uint32_t part, uint32_t chu
       part_(part),
       chunk_shift_(chunk_shift),
       uuid_seed_(Crc32c(0, uuid.data(), uuid.size())) {}
+
+ChunkDescriptor* ChunkTable::AtOrUnmended(uint32_t index, ChunkDescriptor Copies::* copy) const {
+  const auto at = unmended_.find(index);
+  if (at != unmended_.end()) return &(at->second.*copy);
+  const uint64_t offset = copy == &Copies::table ? DescriptorOffset(chunk_shift_, index)
+                                                 : MirrorOffset(chunk_shift_, index);
+  return reinterpret_cast<ChunkDescriptor*>(base_ + offset);
+}
+
+ChunkTable::Copies* ChunkTable::Unmended(uint32_t index) {
+  const auto [at, is_new] = unmended_.try_emplace(index);
+  if (is_new) {
+    const auto copy = [](ChunkDescriptor* from, ChunkDescriptor* to) {
+      const auto words = WordsOf(to);
+      size_t i = 0;
+      for (const PmWord* word : WordsOf(from)) Store(words[i++], LoadWord(word), nullptr);
+    };
+    copy(DescriptorAt(base_, chunk_shift_, index), &at->second.table);
+    copy(reinterpret_cast<ChunkDescriptor*>(base_ + MirrorOffset(chunk_shift_, index)),
+         &at->second.mirror);
+  }
+  return &at->second;
+}
+
+// A crash meanwhile changes nothing: only copies that do not decide are written, and chunks freed
+// that are free anyway.
+void ChunkTable::Mend(Persister* persister) {
+  std::map<uint32_t, Copies> unmended = std::exchange(unmended_, {});
+  const auto write = [persister](ChunkDescriptor* from, ChunkDescriptor* to) {
+    const auto words = WordsOf(to);
+    size_t i = 0;
+    for (const PmWord* word : WordsOf(from)) {
+      const uint64_t value = LoadWord(word);
+      if (LoadWord(words[i]) != value) persister->Store(words[i], value);
+      i++;
+    }
+    persister->Flush(to, sizeof(*to));
+  };
+  for (auto& [index, copies] : unmended) {
+    write(&copies.mirror, MirrorAt(index));
+    write(&copies.table, At(index));
+  }
+  persister->Fence();  // keeps T6, and T1 for the next claims
+}
 
 uint32_t ChunkTable::Seed(uint32_t index) const {
   const uint32_t place[2] = {part_, index};
@@ -143,12 +203,13 @@ void ChunkTable::PrepareClaim(uint32_t index, uint64_t state, uint64_t ordinal, 
 }
 
 void ChunkTable::SetState(uint32_t index, uint64_t state, Persister* persister) {
+  if (persister == nullptr) Unmended(index);
   ChunkDescriptor* const mirror = MirrorAt(index);
-  persister->Store(&mirror->state, state);
-  persister->Flush(&mirror->state, sizeof(mirror->state));
+  Store(&mirror->state, state, persister);
+  Flush(&mirror->state, sizeof(mirror->state), persister);
   ChunkDescriptor* const d = At(index);
-  persister->Store(&d->state, state);
-  persister->Flush(&d->state, sizeof(d->state));
+  Store(&d->state, state, persister);
+  Flush(&d->state, sizeof(d->state), persister);
 }
 
 void ChunkTable::FreeOne(uint32_t index, Persister* persister) {
@@ -156,17 +217,19 @@ void ChunkTable::FreeOne(uint32_t index, Persister* persister) {
 }
 
 void ChunkTable::WriteTable(uint32_t index, const Words& words, Persister* persister) {
+  if (persister == nullptr) Unmended(index);
   ChunkDescriptor* const d = At(index);
   StoreFields(d, words[1], words[2], words[3], persister);
-  persister->Store(&d->state, words[0]);
-  persister->Flush(d, sizeof(*d));
+  Store(&d->state, words[0], persister);
+  Flush(d, sizeof(*d), persister);
 }
 
 void ChunkTable::WriteMirror(uint32_t index, const Words& words, Persister* persister) {
+  if (persister == nullptr) Unmended(index);
   ChunkDescriptor* const mirror = MirrorAt(index);
   StoreFields(mirror, words[1], words[2], words[3], persister);
-  persister->Store(&mirror->state, words[0]);
-  persister->Flush(mirror, sizeof(*mirror));
+  Store(&mirror->state, words[0], persister);
+  Flush(mirror, sizeof(*mirror), persister);
 }
 
 // After the first fence a crash leaves tails without a first chunk, which are free at open.
@@ -237,7 +300,7 @@ Status ChunkTable::CheckWords(uint32_t index, const Words& words) const {
 
 // Has both copies of one descriptor say the same (T5, T6), as far as the mirror is read. A crash
 // meanwhile changes nothing: only a copy that does not decide is written. What is written is fenced
-// by the caller.
+// by the caller, or by Mend.
 Status ChunkTable::Settle(uint32_t index, const Found& found, Persister* persister) {
   if (IsTableChunk(chunk_shift_, index)) {
     if (LoadState(At(index)) != 0) WriteTable(index, {}, persister);
@@ -278,22 +341,19 @@ Status ChunkTable::Prepare(uint32_t from, uint32_t to, Persister* persister) {
 }
 
 // T3: the first chunk says what its tails are. A tail of which neither copy is left loses nothing.
-Status ChunkTable::SettleTail(const ChunkRef& first, uint32_t distance, const Found& found,
-                              Persister* persister) {
+void ChunkTable::SettleTail(const ChunkRef& first, uint32_t distance, const Found& found) {
   const uint32_t index = first.index + distance;
   Found where_first_is_owned = found;
   if (!found.after_power_cut) where_first_is_owned.chunks_prepared = ~uint32_t{0};
-  Status s = Settle(index, where_first_is_owned, persister);
-  if (s.ok()) return s;
+  if (Settle(index, where_first_is_owned, nullptr).ok()) return;
   const uint64_t state = EncodeState(ChunkKind::kRunTail, first.owner, first.epoch);
   const Words tail = {state, distance, 1, Seal(index, state, distance, 1)};
-  WriteMirror(index, tail, persister);
-  WriteTable(index, tail, persister);
-  return Status::OK();
+  WriteMirror(index, tail, nullptr);
+  WriteTable(index, tail, nullptr);
 }
 
 // The chunks of a run lie in the part and in one group, and all but the first are its tails.
-Status ChunkTable::CheckRun(const ChunkRef& first, const Found& found, Persister* persister) {
+Status ChunkTable::CheckRun(const ChunkRef& first, const Found& found) {
   const uint64_t room =
       std::min<uint64_t>(found.chunks, GroupOf(chunk_shift_, first.index).end()) - first.index;
   if (first.run_chunks == 0 || first.run_chunks > room) {
@@ -303,8 +363,7 @@ Status ChunkTable::CheckRun(const ChunkRef& first, const Found& found, Persister
                          " bytes, which was truncated if that is too short"));
   }
   for (uint32_t distance = 1; distance < first.run_chunks; distance++) {
-    Status s = SettleTail(first, distance, found, persister);
-    if (!s.ok()) return s;
+    SettleTail(first, distance, found);
     ChunkRef tail;
     const uint32_t index = first.index + distance;
     const bool owned = Describe(index, &tail);
@@ -319,7 +378,7 @@ Status ChunkTable::CheckRun(const ChunkRef& first, const Found& found, Persister
 
 // The last group's table has room for chunks that the file does not have yet: nobody owns them.
 // Those that it never had are zero.
-Status ChunkTable::CheckBeyondEnd(const Found& found, Persister* persister) {
+Status ChunkTable::CheckBeyondEnd(const Found& found) {
   const uint64_t group_end = GroupOf(chunk_shift_, found.chunks - 1).end();
   for (uint64_t at = found.chunks; at < group_end; at++) {
     const auto index = static_cast<uint32_t>(at);
@@ -328,11 +387,11 @@ Status ChunkTable::CheckBeyondEnd(const Found& found, Persister* persister) {
     if (!CheckWords(index, words).ok()) {
       const Words mirror = Load(MirrorAt(index));
       if (mirror[0] == 0) {
-        WriteTable(index, {}, persister);
+        WriteTable(index, {}, nullptr);
         continue;
       }
     }
-    Status s = Settle(index, found, persister);
+    Status s = Settle(index, found, nullptr);
     if (!s.ok()) return s;
     ChunkRef chunk;
     if (!Describe(index, &chunk)) continue;
@@ -342,15 +401,14 @@ Status ChunkTable::CheckBeyondEnd(const Found& found, Persister* persister) {
                                   uint64_t{found.chunks} << chunk_shift_,
                                   " bytes; it was truncated, restore it from a backup"));
     }
-    FreeOne(index, persister);  // page media: a fence would order nothing
+    FreeOne(index, nullptr);
   }
   return Status::OK();
 }
 
-Status ChunkTable::Scan(const Found& found, Persister* persister,
-                        const std::function<void(uint32_t)>& free) {
+Status ChunkTable::Scan(const Found& found, const std::function<void(uint32_t)>& free) {
   for (uint32_t index = 0; index < found.chunks; index++) {
-    Status s = Settle(index, found, persister);
+    Status s = Settle(index, found, nullptr);
     if (!s.ok()) return s;
     if (IsTableChunk(chunk_shift_, index)) continue;
     ChunkRef chunk;
@@ -359,7 +417,7 @@ Status ChunkTable::Scan(const Found& found, Persister* persister,
       continue;
     }
     if (chunk.kind != ChunkKind::kRunTail) {
-      s = CheckRun(chunk, found, persister);
+      s = CheckRun(chunk, found);
       if (s.ok()) {
         index += chunk.run_chunks - 1;
         continue;
@@ -367,12 +425,10 @@ Status ChunkTable::Scan(const Found& found, Persister* persister,
       if (!found.after_power_cut) return s;
     }
     // a tail without its first chunk, or after a power cut a run that was never synced
-    FreeOne(index, persister);
+    FreeOne(index, nullptr);
     free(index);
   }
-  Status s = CheckBeyondEnd(found, persister);
-  persister->Fence();  // keeps T6, and T1 for the next claims
-  return s;
+  return CheckBeyondEnd(found);
 }
 
 // The crc32c in a seal tells every flip of one bit from all others, in so few bytes. A free state
@@ -391,7 +447,7 @@ bool ChunkTable::MendOne(uint32_t index, const Words& damaged, Words* mended) co
   return explanations == 1;
 }
 
-void ChunkTable::Mend(const Found& found, Persister* persister, std::vector<std::string>* notes) {
+void ChunkTable::Repair(const Found& found, std::vector<std::string>* notes) {
   uint64_t run_end = 0;  // of the last run whose first chunk is known
   uint32_t epoch_max = found.epoch_floor;
   uint64_t one_damaged = 0;
@@ -416,7 +472,7 @@ void ChunkTable::Mend(const Found& found, Persister* persister, std::vector<std:
     } else if (!s.ok() && (MendOne(index, first, &words) || MendOne(index, second, &words))) {
       notes->push_back(
           Concat(s.ToString(), "; its mirror is damaged, too; mended: one bit had flipped"));
-      WriteTable(index, words, persister);
+      WriteTable(index, words, nullptr);
     } else if (!s.ok()) {
       if (index >= run_end) unknown.push_back(index);  // else Scan has it from the first chunk
       continue;
@@ -434,9 +490,9 @@ void ChunkTable::Mend(const Found& found, Persister* persister, std::vector<std:
   const uint64_t state = EncodeState(ChunkKind::kLost, 0, epoch_max + kUnknownEpochs);
   for (const uint32_t index : unknown) {
     if (index < found.chunks) {
-      WriteTable(index, {state, 0, 1, Seal(index, state, 0, 1)}, persister);
+      WriteTable(index, {state, 0, 1, Seal(index, state, 0, 1)}, nullptr);
     } else {
-      WriteTable(index, {FreeState(index, EpochOf(state))}, persister);
+      WriteTable(index, {FreeState(index, EpochOf(state))}, nullptr);
     }
   }
 }

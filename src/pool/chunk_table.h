@@ -22,9 +22,10 @@
 // T5: the table decides where its descriptor validates, else the mirror. So, whatever is lost of
 //     either copy, what both say together is what one of them said: T1 to T3 hold for any mixture,
 //     for each step is durable in both before the next one begins.
-// T6: once Scan has returned, both copies say the same, durably, but for a mirror that was damaged
+// T6: once Mend has returned, both copies say the same, durably, but for a mirror that was damaged
 //     while the store was closed in order: the next open that does not trust it, a repair or the
-//     chunk's next claim writes it anew.
+//     chunk's next claim writes it anew. From Scan to Mend what is to be written is in DRAM, and
+//     counts.
 // Threads: Publish and Unpublish of a chunk from the thread that claims or frees it; Prepare from
 // the one that grows the part;
 //     the rest from any.
@@ -34,6 +35,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -210,17 +212,27 @@ class ChunkTable {
   Status Prepare(uint32_t from, uint32_t to, Persister* persister);
 
   /// Verifies every descriptor and calls `free` for each free chunk, index ascending. Tails without
-  /// a first chunk are freed. A copy of a descriptor that does not validate, or that a crash left
-  /// after the other one, is written anew, durably (T6). Corruption, naming the chunk, where
-  /// neither copy validates.
-  Status Scan(const Found& found, Persister* persister, const std::function<void(uint32_t)>& free);
+  /// a first chunk are free. A copy of a descriptor that does not validate, or that a crash left
+  /// after the other one, is to be written anew. Changes nothing on the medium: Mend does.
+  /// Corruption, naming the chunk, where neither copy validates.
+  Status Scan(const Found& found, const std::function<void(uint32_t)>& free);
 
   /// For repair, before Scan: where neither copy of a descriptor validates, that is put right in
   /// which one flipped bit explains the damage, as the seal tells. What is still unknown then, and
   /// is no tail of a run whose first chunk is known, becomes kLost, at an epoch above all others:
   /// so a repair that is cut short is begun anew with all that the first one had. What was found is
-  /// said in `notes`. Durable after Scan.
-  void Mend(const Found& found, Persister* persister, std::vector<std::string>* notes);
+  /// said in `notes`. Changes nothing on the medium: Mend does.
+  void Repair(const Found& found, std::vector<std::string>* notes);
+
+  /// Writes what Repair and Scan found to be written anew. Durable on return.
+  void Mend(Persister* persister);
+  bool is_mended() const { return unmended_.empty(); }
+  /// The descriptor that counts: until Mend perhaps one in DRAM.
+  ChunkDescriptor* At(uint32_t index) const {
+    if (unmended_.empty()) [[likely]]
+      return DescriptorAt(base_, chunk_shift_, index);
+    return AtOrUnmended(index, &Copies::table);
+  }
 
   /// Makes `run_chunks` free chunks from `index` on owned, T2 and T3. REQUIRES: they are the
   /// caller's to take.
@@ -240,11 +252,18 @@ class ChunkTable {
 
  private:
   using Words = std::array<uint64_t, 4>;  // of a descriptor, sealed: state, ordinal, run, seal
+  struct Copies {
+    ChunkDescriptor table{};
+    ChunkDescriptor mirror{};
+  };
 
-  ChunkDescriptor* At(uint32_t index) const { return DescriptorAt(base_, chunk_shift_, index); }
   ChunkDescriptor* MirrorAt(uint32_t index) const {
+    if (!unmended_.empty()) [[unlikely]]
+      return AtOrUnmended(index, &Copies::mirror);
     return reinterpret_cast<ChunkDescriptor*>(base_ + MirrorOffset(chunk_shift_, index));
   }
+  ChunkDescriptor* AtOrUnmended(uint32_t index, ChunkDescriptor Copies::* copy) const;
+  Copies* Unmended(uint32_t index);
   uint32_t Seed(uint32_t index) const;
   uint64_t FreeState(uint32_t index, uint32_t epoch) const;
   uint64_t Seal(uint32_t index, uint64_t state, uint64_t ordinal, uint64_t run_chunks) const;
@@ -257,18 +276,19 @@ class ChunkTable {
   Status Damage(uint32_t index, const std::string& what) const;
   Status CheckWords(uint32_t index, const Words& words) const;
   bool SameInBoth(uint32_t index) const;
+  // Without a persister these write what is to be mended.
   Status Settle(uint32_t index, const Found& found, Persister* persister);
-  Status SettleTail(const ChunkRef& first, uint32_t distance, const Found& found,
-                    Persister* persister);
+  void SettleTail(const ChunkRef& first, uint32_t distance, const Found& found);
   bool MendOne(uint32_t index, const Words& damaged, Words* mended) const;
-  Status CheckRun(const ChunkRef& first, const Found& found, Persister* persister);
-  Status CheckBeyondEnd(const Found& found, Persister* persister);
+  Status CheckRun(const ChunkRef& first, const Found& found);
+  Status CheckBeyondEnd(const Found& found);
 
   const std::string path_;
   char* const base_;
   const uint32_t part_;
   const uint32_t chunk_shift_;
   const uint32_t uuid_seed_;
+  mutable std::map<uint32_t, Copies> unmended_;  // empty but between Repair or Scan and Mend
 };
 
 }  // namespace lamella

@@ -91,7 +91,7 @@ struct PoolOptions {
   PersistHook* hook = nullptr;
   OsHook* os = nullptr;
   /// Open only, for repair: a chunk of which both descriptors are damaged is no Corruption, but
-  /// mended, or ChunkKind::kLost (see ChunkTable::Mend). What was found is said here.
+  /// mended, or ChunkKind::kLost (see ChunkTable::Repair). What was found is said here.
   std::vector<std::string>* mended = nullptr;
 };
 
@@ -104,8 +104,13 @@ class Pool {
   /// Maps the parts and verifies superblocks (magic, format, uuid, part numbers, sizes against
   /// files) and that descriptors are possible. NotFound, Busy (open already), Corruption,
   /// NotSupported (newer format), IOError. The files are locked until the Pool goes, and their
-  /// names are durable.
+  /// names are durable. Changes nothing on the medium: what a crash left is read as Mend will have
+  /// it. REQUIRES: Mend, before anything is changed in it.
   static Status Open(const PoolOptions& options, std::unique_ptr<Pool>* pool);
+  /// Makes durable what a killed process left in caches (I7), and mends what Open found; OK and
+  /// nothing where there is nothing. One thread, before all others. It may be cut by another crash
+  /// anywhere. IOError.
+  Status Mend();
   /// Removes the files of a pool, whatever they hold, and what an interrupted Create left. OK where
   /// there are none; Busy, and nothing is removed, where one is open.
   static Status Remove(const std::vector<std::string>& part_paths, OsHook* os = nullptr);
@@ -187,6 +192,8 @@ class Pool {
   uint32_t NearestPart() const { return part_count() == 1 ? 0 : CurrentNumaNode() % part_count(); }
   /// REQUIRES: the chunk is within the part.
   ChunkDescriptor* Descriptor(uint32_t part, uint32_t index) const {
+    if (unmended_) [[unlikely]]
+      return UnmendedDescriptor(part, index);
     return DescriptorAt(bases_[part], chunk_shift_, index);
   }
   ChunkDescriptor* DescriptorOf(PmPtr p) const { return Descriptor(p.part(), ChunkIndex(p)); }
@@ -258,7 +265,8 @@ class Pool {
   Status CheckSiblings(const std::vector<Superblock>& superblocks) const;
   Status ScanParts(const std::vector<Superblock>& superblocks, std::vector<std::string>* mended);
   Status SyncParts();
-  Status WriteBackLeft();
+  Status WriteBackLeft() LAMELLA_REQUIRES(superblock_mu_);
+  ChunkDescriptor* UnmendedDescriptor(uint32_t part, uint32_t index) const;
   void MarkSyncFailed() LAMELLA_REQUIRES(superblock_mu_);
   void MendSecondCopies() LAMELLA_REQUIRES(superblock_mu_);
   void MakeGate(const PoolOptions& options);
@@ -294,6 +302,8 @@ class Pool {
   uint32_t chunk_shift_ = 0;
   uint32_t chunks_max_ = 0;  // of a part
   bool limited_ = false;     // by pool_bytes_max, not only by what can be addressed
+  bool unmended_ = false;    // between Open and Mend, as the next; one thread
+  bool opened_ = false;
   // Of claims. It only goes up, before the chunks that it goes up for can be claimed: what hands
   // them out orders it.
   std::atomic<uint32_t> epoch_floor_{1};

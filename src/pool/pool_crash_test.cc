@@ -61,11 +61,20 @@ class PoolCrash : public PoolTest {
     testing::MarkSameFile(copy_.part_paths[0]);
     for (int round = 0; round < 2; round++) {
       std::unique_ptr<Pool> pool;
-      const Status s = Pool::Open(copy_, &pool);
+      const std::string before = ReadWhole(copy_.part_paths[0]);
+      Status s = Pool::Open(copy_, &pool);
+      std::string loaded;
+      if (s.ok()) {
+        loaded = look(pool.get());
+        EXPECT_EQ(std::memcmp(pool->Address(PmPtr(0, 0)), before.data(), before.size()), 0)
+            << "opening changes nothing";
+        s = pool->Mend();
+      }
       std::vector<std::string> problems;
       if (s.ok()) pool->Check(&problems);
       found->insert(s.ok() && (problems.empty() || superblocks_) ? look(pool.get()) : s.ToString());
       if (!s.ok()) return;
+      EXPECT_EQ(look(pool.get()), loaded) << "what is there before it is mended";
       const uint64_t claimable = pool->chunk_count(0) - 3;
       // nothing leaks
       EXPECT_EQ(pool->free_chunks() + pool->used_bytes() / pool->chunk_bytes(), claimable);

@@ -245,12 +245,31 @@ Status Pool::OpenParts(const PoolOptions& options) {
   Status s = CheckSiblings(superblocks);
   if (!s.ok()) return s;
   MakeGate(options);
+  opened_ = true;
+  return ScanParts(superblocks, options.mended);
+}
+
+ChunkDescriptor* Pool::UnmendedDescriptor(uint32_t part, uint32_t index) const {
+  return parts_[part]->table->At(index);
+}
+
+Status Pool::Mend() {
+  if (!std::exchange(opened_, false)) return Status::OK();
+  unmended_ = false;
+  const bool power_cut = !state_.clean && !state_.same_boot;
+  MutexLock superblock_lock(&superblock_mu_);
+  Status s;
   // The kernel dropped pages that it could not write, and takes what it still shows of them for
   // written.
-  for (size_t i = 0; s.ok() && first.sync_failed != 0 && i < parts_.size(); i++)
+  for (size_t i = 0; s.ok() && superblock_.sync_failed != 0 && i < parts_.size(); i++)
     s = parts_[i]->region->DirtyAll();
   if (s.ok() && !state_.clean) s = WriteBackLeft();
-  return s.ok() ? ScanParts(superblocks, options.mended) : s;
+  if (!s.ok()) return s;
+  {
+    MutexLock lock(&deferred_mu_);
+    for (const std::unique_ptr<Part>& part : parts_) part->table->Mend(deferred_persister_.get());
+  }
+  return power_cut ? UpdateSuperblocksLocked([](Superblock*) {}) : s;
 }
 
 // What a killed process had stored is here to be read, and yet in caches alone: the processor's,
@@ -267,7 +286,6 @@ Status Pool::WriteBackLeft() {
     }
     Status s = part->region->Sync(gate_.get());
     if (s.ok()) continue;
-    MutexLock lock(&superblock_mu_);
     MarkSyncFailed();
     return s;
   }
@@ -337,16 +355,15 @@ Status Pool::ScanParts(const std::vector<Superblock>& superblocks,
     }
     part->table = std::make_unique<ChunkTable>(part->region->path(), part->region->base(),
                                                part->number, chunk_shift_, state_.uuid);
-    MutexLock lock(&deferred_mu_);
     const ChunkTable::Found found{.chunks = chunks,
                                   .chunks_prepared = superblocks[part->number].chunks_min,
                                   .epoch_floor = superblocks[0].epoch_floor,
                                   .copies_agree = state_.clean && mended == nullptr,
                                   .after_power_cut = unordered};
-    if (mended != nullptr) part->table->Mend(found, deferred_persister_.get(), mended);
-    Status s = part->table->Scan(found, deferred_persister_.get(),
-                                 [&](uint32_t index) { part->free.Add(index); });
+    if (mended != nullptr) part->table->Repair(found, mended);
+    Status s = part->table->Scan(found, [&](uint32_t index) { part->free.Add(index); });
     if (!s.ok()) return s;
+    unmended_ |= !part->table->is_mended();
     part->chunks.store(chunks, std::memory_order_release);
     bytes_[part->number].store(uint64_t{chunks} << chunk_shift_, std::memory_order_release);
     free_chunks_.fetch_add(part->free.count(), std::memory_order_relaxed);
@@ -360,9 +377,8 @@ Status Pool::ScanParts(const std::vector<Superblock>& superblocks,
                                      kEpochMax, ", found ", epoch_max,
                                      "; the superblock or a chunk descriptor is damaged"));
   }
-  if (!power_cut) return Status::OK();
-  RaiseEpochFloor(epoch_max + kLostEpochs);  // keeps I5
-  return UpdateSuperblocksLocked([](Superblock*) {});
+  if (power_cut) RaiseEpochFloor(epoch_max + kLostEpochs);  // keeps I5, once Mend has written it
+  return Status::OK();
 }
 
 // A crash after the first copies of an update leaves second copies that are old or torn: they must

@@ -53,6 +53,8 @@ class PoolTest : public ::testing::Test {
   Status TryOpen() {
     Close();
     Status s = Pool::Open(options_, &pool_);
+    if (s.ok()) s = pool_->Mend();
+    if (!s.ok()) pool_.reset();
     if (s.ok()) persister_.emplace(pool_->gate(), WriteCause::kLog);
     return s;
   }
