@@ -4,9 +4,10 @@
 # The last line is "N passed, N failed", over all four; the exit status is 0 only if some ran and none failed.
 # test.sh STAGE... runs only those stages (release, asan, tsan, hadoop).
 # Before it stand the tests that failed, each with the first of what it said; before those the figures of the proof, one a line:
-# `proof: NAME VALUE`, those of the release stage added up over its programs.
-# LAMELLA_PROOF_SCALE=N explores for N times as long (`make test-long BUDGET=N`), and then the release stage writes its figures into the
-# table of docs/DURABILITY.md.
+# `proof: NAME VALUE`, those of the release stage added up over its programs, and a table of them, a row an engine.
+# Each run draws from another seed, which is printed; LAMELLA_TEST_SEED=N draws as that run did.
+# LAMELLA_PROOF_SCALE=N has each engine explore for N times as long as it takes all of them together here (`make test-long BUDGET=N`), and
+# then the release stage writes its figures into the table of docs/DURABILITY.md.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,15 +18,10 @@ failed=0
 broken=0  # builds that failed, or test runs that left no report
 
 # The tests whose point is threads: these folders', and any named so elsewhere.
-concurrent_labels='^(log|memtable|engine|engine_listdb|db)$'
+concurrent_labels='^(log|memtable|engine(_[a-z]+)?|db)$'
 concurrent_names='Concurren'
 # Of those folders, what asks one thread's work of a store and takes long; and the bugs planted to show that a check catches them.
-sequential_names='^All/(StoreCrash|StoreFaults|DeletionCrash|SpaceTarget)|FlippedBit|Corruption|ChunkTableDamage|RandomDamage|^ListDbState|^MetamorphicControl'
-
-# What one client asks of a store: memory is used alike on every medium, and there the threads are the store's own, which a few sets
-# of options show: small MemTables and chunks, two parts, a log that flushes copy, another engine.
-same_memory='^All/(Point|Read|Life|Space)Conformance.*/[a-z]+(Page|Byte|PageTiny)$'
-same_threads='^All/(Point|Read|Life|Space)Conformance.*/[a-z]+(Page|Byte|PageTiny|CacheLine|CacheLine(SmallChunks|NoZipper|L0InPool|NotBraidedTwoParts|NoCaches))$'
+sequential_names='^All/(StoreCrash|StoreFaults|DeletionCrash)|FlippedBit|Corruption|ChunkTableDamage|RandomDamage|^[A-Za-z]+State\.|^MetamorphicControl'
 
 # What explores for so many seconds: in the release and ASan builds with a core for itself, so that it gets as far as it can.
 timed_names='^All/(StoreCrash|ConcurrentHistories|DeletionCrash)'
@@ -78,9 +74,8 @@ run_tests() {
   fi
 }
 
-# What measures how much space a long load takes, and what shows that checks catch planted bugs: each of their steps is in other
-# tests, too.
-measuring_names='^All/(SpaceTarget|DeletionCrash)|^Planted'
+# What shows that checks catch planted bugs: each of their steps is in other tests, too.
+control_names='^All/DeletionCrash|^Planted'
 
 # run_all PRESET [PATTERN]: every test, but those of the pattern.
 run_all() {
@@ -123,23 +118,50 @@ finish_hadoop() {
   fi
 }
 
-# Adds up the lines that the test programs appended: counts by name, and both sides of shares.
-print_proof() {
+# Adds up the lines that the test programs appended: counts by name, and both sides of shares. A name with a dot in it is
+# ENGINE.FIGURE; some figures are text.
+add_proof() {
   [[ -s "$proof_file" ]] || return 0
-  awk '$1 == "proof:" && split($3, side, "/") { have[$2] += side[1]; if (2 in side) all[$2] += side[2] }
-       END { for (name in have) print "proof: " name " " have[name] (name in all ? "/" all[name] : "") }' "$proof_file" | sort
+  awk '$1 == "proof:" && $3 ~ /[a-zA-Z]/ { text[$2] = $3; next }
+       $1 == "proof:" && split($3, side, "/") { have[$2] += side[1]; if (2 in side) all[$2] += side[2] }
+       END { for (name in have) print "proof: " name " " have[name] (name in all ? "/" all[name] : "")
+             for (name in text) print "proof: " name " " text[name] }' "$proof_file" | sort
 }
 
-# The table between the marks of docs/DURABILITY.md, from those lines.
+# The figures of all engines together, and of what no engine has part in.
+print_proof() { add_proof | grep -v '^proof: [^ ]*\.' || true; }
+
+# A markdown table, a row an engine; short names of the columns, and the figure each shows.
+print_engines() {
+  add_proof | awk '
+    BEGIN { n = split("adr states_adr,strict states_strict,eadr states_eadr,page states_page,kill states_kill," \
+                      "in recovery states_within_recovery,sites cut sites_cut,deletion lines deletion_score_lines," \
+                      "deletion pages deletion_score_pages,wrong/bits flipped bits_flipped_wrong,faults faults_injected,kills kills," \
+                      "histories histories_linearizable,operations operations_compared", columns, ",") }
+    split($2, part, ".") == 2 { if (!(part[1] in seen)) { seen[part[1]] = 1; engines[++count] = part[1] }; value[part[1], part[2]] = $3 }
+    END {
+      if (!count) exit
+      head = "| engine |"; rule = "|---|"
+      for (i = 1; i <= n; i++) { figure[i] = columns[i]; sub(/^.* /, "", figure[i]); sub(/ [^ ]*$/, "", columns[i])
+                                 head = head " " columns[i] " |"; rule = rule "---|" }
+      print head; print rule
+      for (e = 1; e <= count; e++) { row = "| " engines[e] " |"
+        for (i = 1; i <= n; i++) row = row " " value[engines[e], figure[i]] " |"
+        print row } }'
+}
+
+# What stands between the marks of docs/DURABILITY.md: both.
 write_table() {
-  local rows
-  rows=$(print_proof | awk '{ print "| " $2 " | " $3 " |" }')
-  [[ -n "$rows" ]] || return 0
-  awk -v rows="$rows" -v head="\`make test${LAMELLA_PROOF_SCALE:+-long BUDGET=$LAMELLA_PROOF_SCALE}\` on $(date -u +%F), $jobs cores" '
-    /^<!-- \/proof -->/ { skip = 0 }
-    !skip { print }
-    /^<!-- proof -->/ { print head ":\n\n| figure | value |\n|---|---|\n" rows "\n"; skip = 1 }' docs/DURABILITY.md >build/durability.md &&
-    cp build/durability.md docs/DURABILITY.md
+  [[ -s "$proof_file" ]] || return 0
+  {
+    sed '/^<!-- proof -->/q' docs/DURABILITY.md
+    printf '`make test%s` on %s, %s cores:\n\n' "${LAMELLA_PROOF_SCALE:+-long BUDGET=$LAMELLA_PROOF_SCALE}" "$(date -u +%F)" "$jobs"
+    print_engines
+    printf '\n| figure | value |\n|---|---|\n'
+    print_proof | awk '{ print "| " $2 " | " $3 " |" }'
+    echo
+    sed -n '/^<!-- \/proof -->/,$p' docs/DURABILITY.md
+  } >build/durability.md && cp build/durability.md docs/DURABILITY.md
 }
 
 # The tests of a stage that was built.
@@ -153,11 +175,11 @@ run_stage() {
       [[ -z "${LAMELLA_PROOF_SCALE:-}" || $failed -gt 0 || $broken -gt 0 ]] || write_table
       ;;
     asan)
-      run_all "$1" "$measuring_names|$same_memory"
+      run_all "$1" "$control_names"
       ;;
     tsan)
       tsan_launcher
-      run_tests tsan folders -L "$concurrent_labels" -E "$sequential_names|$same_threads"
+      run_tests tsan folders -L "$concurrent_labels" -E "$sequential_names"
       run_tests tsan named -LE "$concurrent_labels" -R "$concurrent_names" --no-tests=ignore
       ;;
   esac
@@ -176,6 +198,9 @@ timed() {
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_stack_use_after_return=1}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1:second_deadlock_stack=1}
+
+export LAMELLA_TEST_SEED=${LAMELLA_TEST_SEED:-$(date +%s)}
+echo "seed: LAMELLA_TEST_SEED=$LAMELLA_TEST_SEED"
 
 proof_file=$(mktemp)
 failed_file=$(mktemp)
@@ -210,7 +235,9 @@ for name in "${built[@]}"; do timed "$name: tests" run_stage "$name"; done
 if [[ $broken -gt 0 ]]; then
   echo "$broken stage(s) could not be built or run; see above" >&2
 fi
+print_engines
 print_proof
+[[ ! -s "$failed_file" ]] || echo "seed: LAMELLA_TEST_SEED=$LAMELLA_TEST_SEED"
 cat "$failed_file"
 echo "$passed passed, $failed failed"
 [[ $failed -eq 0 && $broken -eq 0 && $passed -gt 0 ]]

@@ -101,6 +101,16 @@ class BadInput : public ::testing::Test {
     }
     return s;
   }
+  // The message says which option it is, what was given, and what may be.
+  void ExpectOptionsRefused(const Options& options, std::string_view option, std::string_view given,
+                            std::string_view allowed) {
+    const Status s = TryOpen(options);
+    EXPECT_TRUE(s.IsInvalidArgument()) << option << ": " << s.ToString();
+    for (const std::string_view part : {option, given, allowed}) {
+      EXPECT_NE(s.message().find(part), std::string_view::npos)
+          << "no '" << part << "' in " << s.ToString();
+    }
+  }
   // Open refuses with one of the two codes, twice, without changing a byte of the pool; CheckDB
   // does not call it clean.
   void ExpectRefused(Status::Code code, Status::Code or_code) {
@@ -119,6 +129,14 @@ class BadInput : public ::testing::Test {
   const std::string path_;
   Options options_;
 };
+
+// The same, of each engine.
+class BadInputOfEngines : public BadInput, public ::testing::WithParamInterface<EngineKind> {
+ protected:
+  BadInputOfEngines() { options_.engine = GetParam(); }
+};
+INSTANTIATE_TEST_SUITE_P(All, BadInputOfEngines, ::testing::ValuesIn(BuiltEngines()),
+                         [](const auto& engine) { return TestNameOf(engine.param); });
 
 TEST_F(BadInput, ADirectoryOfOtherFilesIsNoStoreAndKeepsThem) {
   fs::create_directories(path_ + "/sub");
@@ -166,18 +184,12 @@ TEST_F(BadInput, AReadOnlyDirectoryIsAnError) {
 }
 
 TEST_F(BadInput, OptionsOutOfRangeAreRefusedBeforeAnythingIsMade) {
-  // The message says which option it is, what was given, and what may be.
   const auto refused = [this](std::string_view option, std::string_view given,
                               std::string_view allowed,
                               const std::function<void(Options*)>& change) {
     Options options = options_;
     change(&options);
-    const Status s = TryOpen(options);
-    EXPECT_TRUE(s.IsInvalidArgument()) << option << ": " << s.ToString();
-    for (const std::string_view part : {option, given, allowed}) {
-      EXPECT_NE(s.message().find(part), std::string_view::npos)
-          << "no '" << part << "' in " << s.ToString();
-    }
+    ExpectOptionsRefused(options, option, given, allowed);
     EXPECT_FALSE(fs::exists(Pool()));
   };
   refused("chunk_bytes", "100000", "64 KiB to 1 GiB", [](Options* o) { o->chunk_bytes = 100000; });
@@ -192,30 +204,25 @@ TEST_F(BadInput, OptionsOutOfRangeAreRefusedBeforeAnythingIsMade) {
   refused("background_threads", "1000000", "at most",
           [](Options* o) { o->background_threads = 1'000'000; });
   refused("log_shards", "1000000", "at most", [](Options* o) { o->log_shards = 1'000'000; });
-  refused("listdb.lookup_cache_share", "-0.1", "0 to 0.9",
-          [](Options* o) { o->listdb.lookup_cache_share = -0.1; });
-  refused("listdb.lookup_cache_share", "1.5", "0 to 0.9",
-          [](Options* o) { o->listdb.lookup_cache_share = 1.5; });
-  refused("listdb.second_chance_share", "nan", "0 to 0.9",
-          [](Options* o) { o->listdb.second_chance_share = std::nan(""); });
-  refused("listdb.second_chance_share", "1.2", "at most 0.9", [](Options* o) {
-    o->listdb.lookup_cache_share = 0.6;
-    o->listdb.second_chance_share = 0.6;
-  });
-  refused("listdb.checkpoint_group_tables", "0", "at least 1",
-          [](Options* o) { o->listdb.checkpoint_group_tables = 0; });
   refused("space_target", "1.0", "1.1 to 100", [](Options* o) { o->space_target = 1; });
   refused("space_target", "101", "1.1 to 100", [](Options* o) { o->space_target = 101; });
   refused("space_target", "nan", "1.1 to 100", [](Options* o) { o->space_target = std::nan(""); });
   refused("medium", "77", "0 to 4", [](Options* o) { o->medium = static_cast<MediumKind>(77); });
 }
 
-// A store's options are those of the design it has, whatever is asked for.
-TEST_F(BadInput, AnEnginesOptionsAreCheckedWhereTheStoreIsThere) {
-  MakeStore();
-  Options options = options_;
-  options.listdb.checkpoint_group_tables = 0;
-  EXPECT_TRUE(TryOpen(options).IsInvalidArgument());
+// At creation; and of a store that is there, whose options are those of the design that it has,
+// whatever is asked for.
+TEST_P(BadInputOfEngines, ItsOwnOptionsOutOfRangeAreRefused) {
+  for (const bool exists : {false, true}) {
+    if (exists) MakeStore();
+    for (const RefusedOption& refused : TraitsOf(GetParam()).refused) {
+      Options options = options_;
+      if (exists) options.engine.reset();
+      refused.apply(&options);
+      ExpectOptionsRefused(options, refused.name, refused.given, refused.allowed);
+      EXPECT_EQ(fs::exists(Pool()), exists);
+    }
+  }
   EXPECT_TRUE(TryOpen(options_).ok());
 }
 
@@ -258,7 +265,7 @@ TEST_F(BadInput, AForeignFileIsCorruptAndStays) {
   }
 }
 
-TEST_F(BadInput, ATruncatedPoolIsCorruptAndComesBackWithItsBytes) {
+TEST_P(BadInputOfEngines, ATruncatedPoolIsCorruptAndComesBackWithItsBytes) {
   MakeStore();
   const std::string whole = ReadFile(Pool());
   for (size_t bytes : {whole.size() / 2, whole.size() / 4, size_t{128} << 10, size_t{64} << 10,
@@ -308,7 +315,7 @@ TEST_F(BadInput, OneDamagedSuperblockCopyIsSurvived) {
   }
 }
 
-TEST_F(BadInput, APartOfAnotherStoreIsRefused) {
+TEST_P(BadInputOfEngines, APartOfAnotherStoreIsRefused) {
   const auto two_parts = [this](const std::string& name) {
     Options options = options_;
     options.pmem_paths = {dir_.Sub(name + "0"), dir_.Sub(name + "1")};
@@ -346,7 +353,7 @@ TEST_F(BadInput, APartOfAnotherStoreIsRefused) {
 }
 
 // P7. The lock file is in `path`: two of them may name one pool.
-TEST_F(BadInput, TwoStoresOnOnePoolAreBusy) {
+TEST_P(BadInputOfEngines, TwoStoresOnOnePoolAreBusy) {
   options_.pmem_paths = {dir_.Sub("part0"), dir_.Sub("part1")};
   const std::string other = dir_.Sub("other");
   fs::create_directory(other);
@@ -456,7 +463,7 @@ class NoThreads {
   size_t before_ = 0;
 };
 
-TEST_F(BadInput, WithoutThreadsOpenSaysSoAndLeavesTheStoreAsItIs) {
+TEST_P(BadInputOfEngines, WithoutThreadsOpenSaysSoAndLeavesTheStoreAsItIs) {
   options_.background_threads = 3;
   MakeStore();
   const std::string before = ReadFile(Pool());
@@ -479,7 +486,7 @@ TEST_F(BadInput, WithoutThreadsOpenSaysSoAndLeavesTheStoreAsItIs) {
   EXPECT_TRUE(s.ok()) << s.ToString();
 }
 
-TEST_F(BadInput, RecoveryTakesTheThreadsThatItGets) {
+TEST_P(BadInputOfEngines, RecoveryTakesTheThreadsThatItGets) {
   options_.memtable_bytes = 1 << 20;
   options_.memory_budget_bytes = 8 << 20;
   constexpr uint64_t kRecords = 5000;
@@ -505,7 +512,7 @@ TEST_F(BadInput, RecoveryTakesTheThreadsThatItGets) {
 
 // A process that may have few addresses: every call answers, whatever it cannot have: mappings,
 // threads, memory.
-TEST_F(BadInput, FewAddressesEndNoProcess) {
+TEST_P(BadInputOfEngines, FewAddressesEndNoProcess) {
   if (LAMELLA_ADDRESS_SANITIZER != 0 || LAMELLA_THREAD_SANITIZER != 0)
     GTEST_SKIP() << "they need all addresses";
   MakeStore();
@@ -547,7 +554,7 @@ TEST_F(BadInput, FewAddressesEndNoProcess) {
   ExpectStoreWhole(path_);
 }
 
-TEST_F(BadInput, RandomDamageNeverGivesAWrongAnswerOrASignal) {
+TEST_P(BadInputOfEngines, RandomDamageNeverGivesAWrongAnswerOrASignal) {
   MakeStore();
   const std::string whole = ReadFile(Pool());
   const uint64_t seed = TestSeed();
@@ -619,7 +626,7 @@ TEST_F(BadInput, NoSpaceAtCreateIsAnErrorAndLeavesNothing) {
   EXPECT_FALSE(fs::exists(Pool()));
 }
 
-TEST_F(BadInput, AFullFileSystemRefusesWritesAndLosesNone) {
+TEST_P(BadInputOfEngines, AFullFileSystemRefusesWritesAndLosesNone) {
   const SmallFileSystem small(path_, "size=12m");
   if (!small.mounted()) GTEST_SKIP() << "mounting is not permitted: " << std::strerror(errno);
   options_.pool_bytes_max = 0;

@@ -110,7 +110,7 @@ class ConcurrentConformance : public ConformanceTest {
     ASSERT_TRUE(same);
   }
 };
-LAMELLA_CONFORMANCE_SUITE(ConcurrentConformance);
+LAMELLA_CONFORMANCE_SUITE(ConcurrentConformance, Shows::kThreads);
 
 TEST_P(ConcurrentConformance, ReadsAreMonotonePerKeyAndThread) {
   constexpr uint64_t kKeys = 60;
@@ -297,8 +297,8 @@ TEST_P(ConcurrentConformance, HeldIteratorsShowTheirTimeOverAndOver) {
   // times.
   constexpr int kRounds = LAMELLA_THREAD_SANITIZER ? 50 : LAMELLA_ADDRESS_SANITIZER ? 150 : 400;
   CloseStore();
-  // A few hundred bytes of 1 MiB: what searches start from changes all the time.
-  options_.listdb.second_chance_share = 0.0005;
+  // What searches start from changes all the time.
+  Apply(TraitsOf(*options_.engine).tiny_caches, &options_);
   Open();
   const auto key_of = [](uint64_t k) { return MakeKey(KeyShape::kCommonPrefix, k); };
   std::mutex mu;
@@ -357,14 +357,15 @@ TEST_P(ConcurrentConformance, HeldIteratorsShowTheirTimeOverAndOver) {
 TEST_P(ConcurrentConformance, IteratorsOfRightAfterTheOpenShowTheirTimeOverAndOver) {
   constexpr uint64_t kKeys = 1200;
   constexpr uint64_t kSessions = LAMELLA_THREAD_SANITIZER ? 2 : 4;
-  options_.listdb.second_chance_share = 0.0005;
-  const bool zipper = options_.listdb.zipper_compaction;
+  const EngineTraits& traits = TraitsOf(*options_.engine);
+  Apply(traits.tiny_caches, &options_);
+  const Options merging = options_;
   const auto key_of = [](uint64_t k) { return MakeKey(KeyShape::kCommonPrefix, k); };
   std::map<std::string, std::string> model;
   Random random(TestSeed());
   for (uint64_t session = 1; session <= kSessions; session++) {
     SCOPED_TRACE(Concat("session ", session));
-    options_.listdb.zipper_compaction = false;  // the tables stay for the next one
+    Apply(traits.keeps_tables, &options_);
     Reopen();
     for (int i = 0; i < 2500; i++) {
       const std::string key = key_of(random.Uniform(kKeys));
@@ -376,7 +377,7 @@ TEST_P(ConcurrentConformance, IteratorsOfRightAfterTheOpenShowTheirTimeOverAndOv
         Put(key, model[key]);
       }
     }
-    options_.listdb.zipper_compaction = zipper;
+    options_ = merging;
     Reopen();
     const Entries expected(model.begin(), model.end());
     std::vector<std::function<void(const std::atomic<bool>&)>> bodies;

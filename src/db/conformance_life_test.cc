@@ -29,7 +29,7 @@ class LifeConformance : public ConformanceTest {
   ModelDb model_;
   uint64_t sequence_ = 0;
 };
-LAMELLA_CONFORMANCE_SUITE(LifeConformance);
+LAMELLA_CONFORMANCE_SUITE(LifeConformance, Shows::kAnswers);
 
 TEST_P(LifeConformance, AnEmptyStoreReopensEmpty) {
   Reopen();
@@ -88,19 +88,20 @@ TEST_P(LifeConformance, ReopensWithOtherOptions) {
   struct Change {
     uint64_t budget;
     uint64_t memtable;
-    double lookup;
-    double second_chance;
     bool verify;
-    bool zipper;
+    ChangeOptions own;
   };
-  for (const Change& change : {Change{64ull << 20, 0, 0.0, 0.0, true, true},
-                               Change{1ull << 20, 64 << 10, 0.5, 0.2, false, false},
-                               Change{16ull << 20, 1 << 20, 0.0, 0.6, false, true}}) {
+  const EngineTraits& traits = TraitsOf(*options_.engine);
+  Random random(TestSeed());
+  for (const Change& change :
+       {Change{64ull << 20, 0, true, traits.uncached},
+        Change{1ull << 20, 64 << 10, false, traits.keeps_tables},
+        Change{16ull << 20, 1 << 20, false, traits.tiny_caches}, Change{4ull << 20, 0, true}}) {
+    options_ = original;
+    if (traits.vary != nullptr) traits.vary(&random, &options_);
+    Apply(change.own, &options_);
     options_.memory_budget_bytes = change.budget;
     options_.memtable_bytes = change.memtable;
-    options_.listdb.lookup_cache_share = change.lookup;
-    options_.listdb.second_chance_share = change.second_chance;
-    options_.listdb.zipper_compaction = change.zipper;
     options_.verify_checksums = change.verify;
     options_.background_threads = change.verify ? 1 : 3;
     options_.log_shards = change.verify ? 1 : 4;
@@ -117,13 +118,26 @@ TEST_P(LifeConformance, ReopensWithOtherOptions) {
 
 TEST_P(LifeConformance, WhatIsFixedAtCreationIsReadFromTheStore) {
   Fill(0, 300);
-  options_.engine.reset();
-  options_.chunk_bytes = options_.chunk_bytes == (64 << 10) ? (2 << 20) : (64 << 10);
-  options_.listdb.unified_log = !options_.listdb.unified_log;
-  Reopen();
-  ExpectMatches(model_);
-  Fill(200, 900);
-  ExpectMatches(model_);
+  const Options created = options_;
+  std::vector<ChangeOptions> changes = {nullptr};  // first with the defaults of the design's own
+  for (const OptionSet& set : TraitsOf(*created.engine).sets) changes.push_back(set.apply);
+  for (uint64_t i = 0; i < changes.size(); i++) {
+    SCOPED_TRACE(Concat("change ", i));
+    options_ = {.memory_budget_bytes = created.memory_budget_bytes,
+                .pool_bytes_max = created.pool_bytes_max,
+                .pmem_paths = created.pmem_paths,
+                .chunk_bytes = created.chunk_bytes == (64 << 10) ? 2ull << 20 : 64ull << 10,
+                .medium = created.medium,
+                .background_threads = created.background_threads,
+                .log_shards = created.log_shards,
+                .memtable_bytes = created.memtable_bytes,
+                .verify_checksums = created.verify_checksums};
+    Apply(changes[i], &options_);
+    Reopen();
+    ExpectMatches(model_);
+    Fill(200 + i * 50, i == 0 ? 900 : 400 + i * 50);
+    ExpectMatches(model_);
+  }
 }
 
 TEST_P(LifeConformance, AnotherEngineAtReopenIsRefused) {
@@ -136,7 +150,12 @@ TEST_P(LifeConformance, AnotherEngineAtReopenIsRefused) {
     std::unique_ptr<DB> handle;
     const Status s = DB::Open(other, path(), &handle);
     // Both codes are true of an engine that is another and not built.
-    EXPECT_TRUE(s.IsInvalidArgument() || s.IsNotSupported()) << s.ToString();
+    const bool built = FindEngine(*other.engine) != nullptr;
+    EXPECT_TRUE(s.IsInvalidArgument() || (!built && s.IsNotSupported())) << s.ToString();
+    for (const EngineKind named : {*other.engine, *options_.engine}) {
+      EXPECT_TRUE(!built || s.message().find(NameOfEngine(named)) != std::string_view::npos)
+          << s.ToString();
+    }
     EXPECT_EQ(handle, nullptr);
   }
   Open();

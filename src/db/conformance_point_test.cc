@@ -9,7 +9,7 @@ namespace lamella::testing {
 namespace {
 
 class PointConformance : public ConformanceTest {};
-LAMELLA_CONFORMANCE_SUITE(PointConformance);
+LAMELLA_CONFORMANCE_SUITE(PointConformance, Shows::kAnswers);
 
 // Address space that looks like a value of any size and cannot be read: a store that looks at it
 // dies.

@@ -34,7 +34,7 @@ class ReadConformance : public ConformanceTest {
   ModelDb model_;
   uint64_t sequence_ = 0;
 };
-LAMELLA_CONFORMANCE_SUITE(ReadConformance);
+LAMELLA_CONFORMANCE_SUITE(ReadConformance, Shows::kAnswers);
 
 TEST_P(ReadConformance, ASnapshotReadsTheSameWhateverHappensSince) {
   Random random(TestSeed());

@@ -75,7 +75,7 @@ class SpaceConformance : public ConformanceTest {
   std::map<std::string, uint64_t> acknowledged_;
   uint64_t next_ = 0;
 };
-LAMELLA_CONFORMANCE_SUITE(SpaceConformance);
+LAMELLA_CONFORMANCE_SUITE(SpaceConformance, Shows::kAnswers);
 
 TEST_P(SpaceConformance, AStoreOfOneRecordIsSmall) {
   const uint64_t most = (1ull << 20) * GetParam().parts;
@@ -107,8 +107,8 @@ TEST_P(SpaceConformance, SpaceOfDeletedKeysComesBack) {
 
 // While open, after a close and after that; and it can be filled again.
 TEST_P(SpaceConformance, AnEmptiedStoreGivesItsSpaceBackToTheFileSystem) {
-  if (!GetParam().options.listdb.unified_log)
-    GTEST_SKIP() << "a plain log keeps what it last copied (docs/LIMITS.md)";
+  if (!GetParam().gives_space_back())
+    GTEST_SKIP() << "it keeps what it last copied (docs/LIMITS.md)";
   const uint64_t count = SmallChunks() ? 3000 : 12000;
   const auto files_bytes = [this] {
     uint64_t bytes = 0;
@@ -151,8 +151,8 @@ TEST_P(SpaceConformance, AnEmptiedStoreGivesItsSpaceBackToTheFileSystem) {
 
 // Readers and an iterator go on while the pool shrinks under them.
 TEST_P(SpaceConformance, ReadersGoOnWhileSpaceIsGivenBack) {
-  if (!GetParam().options.listdb.unified_log)
-    GTEST_SKIP() << "a plain log keeps what it last copied (docs/LIMITS.md)";
+  if (!GetParam().gives_space_back())
+    GTEST_SKIP() << "it keeps what it last copied (docs/LIMITS.md)";
   const uint64_t count = SmallChunks() ? 1500 : 6000;
   const uint64_t kept = 20;  // the last ones
   for (uint64_t i = 0; i < count; i++)
@@ -428,19 +428,19 @@ uint64_t SpaceAllowed(const Options& options, uint64_t live_bytes, uint32_t part
 class SpaceTarget : public ConformanceTest {
  protected:
   // Tables that are never merged keep all that was ever written (docs/LIMITS.md).
-  bool NeverMerges() const { return !options_.listdb.zipper_compaction; }
+  static bool NeverMerges() { return !GetParam().merges(); }
   uint64_t Used() const { return db()->GetStats().pool_bytes_used; }
   void Idle() {
     const Status s = db()->WaitForIdle();
     ASSERT_TRUE(s.ok()) << s.ToString();
   }
 };
-LAMELLA_CONFORMANCE_SUITE(SpaceTarget);
+LAMELLA_CONFORMANCE_SUITE(SpaceTarget, Shows::kSpace);
 
 // Keys rise, the oldest are deleted: however much goes through, the store stays as small as what it
 // holds.
 TEST_P(SpaceTarget, AQueueStaysAsSmallAsItsContent) {
-  if (NeverMerges()) GTEST_SKIP() << "zipper_compaction is off";
+  if (NeverMerges()) GTEST_SKIP() << "nothing is merged";
   constexpr uint64_t kHeld = 1000;
   constexpr uint64_t kLength = 40000;
   constexpr size_t kValue = 500;
@@ -461,7 +461,7 @@ TEST_P(SpaceTarget, AQueueStaysAsSmallAsItsContent) {
 // Nor does it grow while it is used: what is dead is found as fast as it comes, or writers wait for
 // that.
 TEST_P(SpaceTarget, AQueueAtFullSpeedStaysSmall) {
-  if (NeverMerges()) GTEST_SKIP() << "zipper_compaction is off";
+  if (NeverMerges()) GTEST_SKIP() << "nothing is merged";
   if (GetParam().options.memtable_bytes != Options().memtable_bytes)
     GTEST_SKIP() << "small MemTables let no log grow";
   if (LAMELLA_ADDRESS_SANITIZER) GTEST_SKIP() << "the release build writes at full speed";
@@ -493,7 +493,7 @@ TEST_P(SpaceTarget, AQueueAtFullSpeedStaysSmall) {
 
 // The same while an iterator is always open somewhere: what it keeps goes with it.
 TEST_P(SpaceTarget, AQueueThatIsAlwaysReadStaysSmallToo) {
-  if (NeverMerges()) GTEST_SKIP() << "zipper_compaction is off";
+  if (NeverMerges()) GTEST_SKIP() << "nothing is merged";
   constexpr uint64_t kHeld = 1000;
   constexpr uint64_t kLength = 40000;
   constexpr size_t kValue = 500;
@@ -519,7 +519,7 @@ TEST_P(SpaceTarget, AQueueThatIsAlwaysReadStaysSmallToo) {
 }
 
 TEST_P(SpaceTarget, OneLargeKeyTakesAFewOfItsVersions) {
-  if (NeverMerges()) GTEST_SKIP() << "zipper_compaction is off";
+  if (NeverMerges()) GTEST_SKIP() << "nothing is merged";
   const size_t value = 200000;
   const uint64_t writes = 300;
   for (uint64_t i = 0; i < writes; i++) Put("key", MakeValue(i, value));
@@ -529,7 +529,7 @@ TEST_P(SpaceTarget, OneLargeKeyTakesAFewOfItsVersions) {
 }
 
 TEST_P(SpaceTarget, OverwritingAnywhereEndsAtTheTarget) {
-  if (NeverMerges()) GTEST_SKIP() << "zipper_compaction is off";
+  if (NeverMerges()) GTEST_SKIP() << "nothing is merged";
   const uint64_t keys = 20000;
   const size_t value = 200;
   Random random(301);

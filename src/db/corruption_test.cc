@@ -1,10 +1,10 @@
-// Bytes that changed by themselves: over a small store that holds every structure, closed, or
-// killed, or cut off from power, every bit of what is used is flipped, chunks are zeroed and
-// swapped, the file cut short. With checksums verified a read gives the right answer or Corruption:
-// never another value, never NotFound for what is there. Of acknowledged writes none is taken back
-// without a word; but of a store that lost power, where nothing was written after it, the last.
-// Check finds each flip that a read does; Repair saves all but the record that was hit, never
-// invents one, and never says that less was lost than was.
+// Bytes that changed by themselves: over a small store of each design that holds every structure,
+// closed, or killed, or cut off from power, every bit of what is used is flipped, chunks are
+// zeroed, swapped, and taken from another store, the file cut short. With checksums verified a read
+// gives the right answer or Corruption: never another value, never NotFound for what is there. Of
+// acknowledged writes none is taken back without a word; but of a store that lost power, where
+// nothing was written after it, the last. Check finds each flip that a read does; Repair saves all
+// but the record that was hit, never invents one, and never says that less was lost than was.
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -18,6 +18,7 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -77,11 +78,11 @@ class ImageFile {
   char* bytes_ = nullptr;
 };
 
-class Corruption : public ::testing::Test {
+class DamagedStore : public ::testing::Test {
  protected:
   enum class Outcome : uint8_t { kRight, kReported, kWrong };
 
-  Corruption() {
+  DamagedStore() {
     options_.chunk_bytes = kChunkBytes;
     options_.memory_budget_bytes = 1 << 20;
     options_.memtable_bytes = 64 << 10;
@@ -89,13 +90,17 @@ class Corruption : public ::testing::Test {
     options_.log_shards = 1;
     options_.medium = MediumKind::kCacheLine;
     options_.verify_checksums = true;
-    options_.listdb.checkpoint_group_tables = 1;
-    options_.listdb.second_chance_share = 0;
     options_.background_threads = 0;
   }
+  void SetLayout(const EngineLayout& layout) {
+    layout_ = layout;
+    layout.ApplyTo(&options_);
+    Apply(TraitsOf(layout.engine).uncached, &options_);
+  }
 
+  std::string Pool0() const { return dir_.Sub(name_) + "/pool.0"; }
   std::unique_ptr<DbImpl> Make() {
-    return std::make_unique<DbImpl>(options_, dir_.Sub("store"), DbSeams{nullptr, true});
+    return std::make_unique<DbImpl>(options_, dir_.Sub(name_), DbSeams{nullptr, true});
   }
 
   /// How the store was left: closed; by a process that was killed; the same, with what was not
@@ -108,14 +113,43 @@ class Corruption : public ::testing::Test {
     ASSERT_TRUE(db->Put({}, name, value).ok());
   }
   void Put(DbImpl* db, uint64_t key, uint64_t value) {
-    Put(db, key, MakeValue(value, 20 + value % 60));
+    Put(db, key, MakeValue(value + other_values_, 20 + value % 60));
   }
   void Expect(const std::string& key, const std::string& value) {
     expected_[key] = value;
     written_.emplace(key, value);
   }
 
-  // L1, an L0 table, a log after the boundary, deletes and dead records.
+  // What holds nothing cannot be damaged.
+  void ExpectFilledLevels() {
+    auto db = Make();
+    ASSERT_TRUE(db->Init().ok());
+    for (const Stats::Level& level : db->GetStats().levels) {
+      std::printf("%s: %llu tables, %llu records\n", level.name.c_str(),
+                  static_cast<unsigned long long>(level.tables),
+                  static_cast<unsigned long long>(level.records));
+      EXPECT_GT(level.records, 0u) << level.name << ": EngineTraits::small is to fill each level";
+    }
+    db->Abandon();
+    db.reset();
+    WriteStore(image_);
+  }
+  // Compaction has left all in the last level: the others are filled by what follows, but the first
+  // one, which a close fills.
+  void FillLevels(DbImpl* db) {
+    const auto is_filled = [&] {
+      const std::vector<Stats::Level> levels = db->GetStats().levels;
+      return std::all_of(levels.begin() + (levels.empty() ? 0 : 1), levels.end(),
+                         [](const Stats::Level& level) { return level.records > 0; });
+    };
+    for (uint64_t round = 0; round < 40 && !is_filled(); round++) {
+      for (uint64_t i = 0; i < 6; i++) Put(db, (round * 7 + i * 5) % 24, 500 + round * 6 + i);
+      ASSERT_TRUE(db->Flush().ok());
+      ASSERT_TRUE(db->WaitForIdle().ok());
+    }
+  }
+
+  // Every level, tables of each kind, a log after the boundary, deletes and dead records.
   void Build(Left left) {
     if (left != Left::kClosed) options_.log_shards = 2;
     if (left == Left::kEarlierBoot) options_.medium = MediumKind::kPage;
@@ -128,6 +162,7 @@ class Corruption : public ::testing::Test {
     ASSERT_TRUE(db->Delete({}, gone).ok());
     expected_.erase(gone);
     ASSERT_TRUE(db->CompactRange({}, {}).ok());
+    ASSERT_NO_FATAL_FAILURE(FillLevels(db.get()));
     for (uint64_t i = 0; i < 8; i++) Put(db.get(), i * 5, 200 + i);
     if (left == Left::kClosed) {
       ASSERT_TRUE(db->Close().ok());
@@ -138,15 +173,16 @@ class Corruption : public ::testing::Test {
     db.reset();
     if (left == Left::kPowerCut) LoseHints();
     if (left == Left::kEarlierBoot) {
-      MarkAnotherBoot(dir_.Sub("store") + "/pool.0");
-      EditSuperblocksOf(dir_.Sub("store") + "/pool.0",
+      MarkAnotherBoot(Pool0());
+      EditSuperblocksOf(Pool0(),
                         [](Superblock* copy, int) { copy->clean = 0; });
     }
-    std::ifstream in(dir_.Sub("store") + "/pool.0", std::ios::binary);
+    std::ifstream in(Pool0(), std::ios::binary);
     image_.assign(std::istreambuf_iterator<char>(in), {});
     ASSERT_EQ(image_.size() % kChunkBytes, 0u);
     taken_back_.clear();
     if (left == Left::kPowerCut) taken_back_.push_back(before_last_);
+    if (left == Left::kClosed) ExpectFilledLevels();
   }
 
   // One shard fills chunks, whose last records nothing follows there, and is idle while the other
@@ -174,7 +210,7 @@ class Corruption : public ::testing::Test {
   }
 
   void OpenPool(std::unique_ptr<Pool>* pool) {
-    Status s = Pool::Open({.part_paths = {dir_.Sub("store") + "/pool.0"},
+    Status s = Pool::Open({.part_paths = {Pool0()},
                            .pool_bytes_max = options_.pool_bytes_max,
                            .medium = options_.medium},
                           pool);
@@ -194,7 +230,7 @@ class Corruption : public ::testing::Test {
   }
 
   void WriteStore(const std::string& image) {
-    std::ofstream out(dir_.Sub("store") + "/pool.0", std::ios::binary | std::ios::trunc);
+    std::ofstream out(Pool0(), std::ios::binary | std::ios::trunc);
     out.write(image.data(), static_cast<std::streamsize>(image.size()));
   }
 
@@ -336,7 +372,7 @@ class Corruption : public ::testing::Test {
       const bool used = image_.compare(at, 8, std::string(8, '\0')) != 0;
       for (uint64_t i = 0; used && i < 8; i++) bytes.push_back(at + i);
     }
-    ImageFile file(dir_.Sub("store") + "/pool.0", &image_);
+    ImageFile file(Pool0(), &image_);
     const bool all = ProofSeconds(1) > 1;
     uint64_t flipped = 0;
     uint64_t outcomes[3] = {};
@@ -376,14 +412,18 @@ class Corruption : public ::testing::Test {
         static_cast<unsigned long long>(outcomes[0]), static_cast<unsigned long long>(outcomes[1]),
         static_cast<unsigned long long>(outcomes[2]), static_cast<unsigned long long>(repaired),
         static_cast<unsigned long long>(lost), static_cast<unsigned long long>(refused));
-    ProofAdd("bits_flipped_wrong", outcomes[2], flipped);
-    ProofAdd("bits_flipped_harmless", outcomes[0]);
-    ProofAdd("bits_flipped_reported", outcomes[1]);
-    ProofAdd("bits_repaired", repaired);
+    const std::string engine = TestNameOf(layout_.engine);
+    ProofAddOf(engine, "bits_flipped_wrong", outcomes[2], flipped);
+    ProofAddOf(engine, "bits_flipped_harmless", outcomes[0]);
+    ProofAddOf(engine, "bits_flipped_reported", outcomes[1]);
+    ProofAddOf(engine, "bits_repaired", repaired);
     EXPECT_GT(outcomes[1], 0u) << "no flip was noticed: the comparison shows nothing";
   }
 
   TempDir dir_;
+  std::string name_ = "store";
+  uint64_t other_values_ = 0;  // of a store that is written alike
+  EngineLayout layout_;
   Options options_;
   static constexpr uint64_t kLastBatch = 2;
   std::map<std::string, std::string> expected_;
@@ -400,12 +440,12 @@ constexpr uint64_t kFlipShares = 4;
 constexpr uint64_t kFlipTurns =
     LAMELLA_ADDRESS_SANITIZER != 0 || LAMELLA_THREAD_SANITIZER != 0 ? 127 : kFlipShares;
 
-class FlippedBit : public Corruption,
-                   public ::testing::WithParamInterface<std::tuple<bool, uint64_t>> {
+class FlippedBit : public DamagedStore,
+                   public ::testing::WithParamInterface<std::tuple<EngineLayout, uint64_t>> {
  protected:
   void BuildAndFlip(Left left) {
-    options_.listdb.unified_log = std::get<0>(GetParam());
-    Build(left);
+    SetLayout(std::get<0>(GetParam()));
+    ASSERT_NO_FATAL_FAILURE(Build(left));
     // Of stores that were not closed a sample, but for a long test.
     const uint64_t turns =
         left == Left::kClosed || ProofSeconds(1) > 1 ? kFlipTurns : 5 * kFlipTurns + 1;
@@ -420,28 +460,32 @@ TEST_P(FlippedBit, OfAKilledStoreIsHarmlessOrReported) { BuildAndFlip(Left::kKil
 TEST_P(FlippedBit, OfAStoreThatLostPowerTakesBackTheLastWriteOrNone) {
   BuildAndFlip(Left::kPowerCut);
   EXPECT_GT(times_taken_back_, 0u) << "the control: nothing tells damage there from a tear";
-  ProofAdd("bits_flipped_took_back_last", times_taken_back_);
+  ProofAddOf(TestNameOf(layout_.engine), "bits_flipped_took_back_last", times_taken_back_);
 }
 
 INSTANTIATE_TEST_SUITE_P(Shares, FlippedBit,
-                         ::testing::Combine(::testing::Bool(),
-                                            ::testing::Range(uint64_t{0}, kFlipShares)));
+                         ::testing::Combine(::testing::ValuesIn(EngineLayouts()),
+                                            ::testing::Range(uint64_t{0}, kFlipShares)),
+                         [](const auto& param) {
+                           return Concat(std::get<0>(param.param).name, "_",
+                                         std::get<1>(param.param));
+                         });
 
 // The chunk table and its mirror: one copy that is damaged changes nothing, whatever of it; both
 // are reported, and a repair keeps what is in chunks that are known, and says of the others how
 // many records they can have held.
-class ChunkTableDamage : public Corruption,
-                         public ::testing::WithParamInterface<std::tuple<bool, int>> {
+class ChunkTableDamage : public DamagedStore,
+                         public ::testing::WithParamInterface<std::tuple<EngineLayout, int>> {
  protected:
   enum Copies : uint8_t { kTable = 1, kMirror = 2, kBoth = 3 };
 
   void BuildStore() {
-    options_.listdb.unified_log = std::get<0>(GetParam());
+    SetLayout(std::get<0>(GetParam()));
     left_ = static_cast<Left>(std::get<1>(GetParam()));
     Build(left_);
     if (HasFatalFailure()) return;
     FindKeys();
-    file_ = std::make_unique<ImageFile>(dir_.Sub("store") + "/pool.0", &image_);
+    file_ = std::make_unique<ImageFile>(Pool0(), &image_);
   }
   // Which keys have a record, of any version, in which chunk.
   void FindKeys() {
@@ -566,11 +610,27 @@ TEST_P(ChunkTableDamage, OfOneCopyIsNoLossAndOfBothIsReported) {
   EXPECT_GT(lost_, 0u) << "the control: both copies hold what nothing else does";
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ChunkTableDamage,
-                         ::testing::Combine(::testing::Bool(), ::testing::Range(0, 4)));
+constexpr const char* kLeftNames[] = {"closed", "killed", "powerCut", "earlierBoot"};
 
-TEST_F(Corruption, AZeroedChunkIsHarmlessOrReported) {
-  Build(Left::kClosed);
+INSTANTIATE_TEST_SUITE_P(All, ChunkTableDamage,
+                         ::testing::Combine(::testing::ValuesIn(EngineLayouts()),
+                                            ::testing::Range(0, 4)),
+                         [](const auto& param) {
+                           return Concat(std::get<0>(param.param).name, "_",
+                                         kLeftNames[std::get<1>(param.param)]);
+                         });
+
+class Corruption : public DamagedStore, public ::testing::WithParamInterface<EngineLayout> {
+ protected:
+  void SetUp() override {
+    SetLayout(GetParam());
+    ASSERT_NO_FATAL_FAILURE(Build(Left::kClosed));
+  }
+};
+INSTANTIATE_TEST_SUITE_P(All, Corruption, ::testing::ValuesIn(EngineLayouts()),
+                         [](const auto& param) { return param.param.name; });
+
+TEST_P(Corruption, AZeroedChunkIsHarmlessOrReported) {
   uint64_t reported = 0;
   for (uint64_t chunk = 0; chunk * kChunkBytes < image_.size(); chunk++) {
     std::string image = image_;
@@ -584,10 +644,10 @@ TEST_F(Corruption, AZeroedChunkIsHarmlessOrReported) {
   EXPECT_GE(reported, 4u);  // superblock, table, catalog, records
 }
 
-TEST_F(Corruption, SwappedChunksAreHarmlessOrReported) {
-  Build(Left::kClosed);
-  for (uint64_t a = 0; a < 8; a++) {
-    for (uint64_t b = a + 1; b < 8; b++) {
+TEST_P(Corruption, SwappedChunksAreHarmlessOrReported) {
+  const uint64_t chunks = image_.size() / kChunkBytes;
+  for (uint64_t a = 0; a < chunks; a++) {
+    for (uint64_t b = a + 1; b < chunks; b++) {
       std::string image = image_;
       image.replace(a * kChunkBytes, kChunkBytes, image_, b * kChunkBytes, kChunkBytes);
       image.replace(b * kChunkBytes, kChunkBytes, image_, a * kChunkBytes, kChunkBytes);
@@ -598,8 +658,30 @@ TEST_F(Corruption, SwappedChunksAreHarmlessOrReported) {
   }
 }
 
-TEST_F(Corruption, ATruncatedFileIsReported) {
-  Build(Left::kClosed);
+// Of one that was written alike, so that it lies where it would fit.
+TEST_P(Corruption, AnotherStoresChunkIsHarmlessOrReported) {
+  const std::string mine = image_;
+  name_ = "other";
+  other_values_ = 1000;
+  const auto expected = expected_;
+  ASSERT_NO_FATAL_FAILURE(Build(Left::kClosed));
+  expected_ = expected;
+  name_ = "store";
+  const std::string others = std::exchange(image_, mine);
+  uint64_t reported = 0;
+  for (uint64_t chunk = 0; chunk * kChunkBytes < std::min(mine.size(), others.size()); chunk++) {
+    std::string image = mine;
+    image.replace(chunk * kChunkBytes, kChunkBytes, others, chunk * kChunkBytes, kChunkBytes);
+    WriteStore(image);
+    std::string what;
+    const Outcome outcome = Look(&what);
+    EXPECT_NE(outcome, Outcome::kWrong) << "chunk " << chunk << ": " << what;
+    reported += outcome == Outcome::kReported ? 1 : 0;
+  }
+  EXPECT_GE(reported, 3u);  // table, catalog, records
+}
+
+TEST_P(Corruption, ATruncatedFileIsReported) {
   for (uint64_t bytes = 0; bytes < image_.size(); bytes += kChunkBytes / 4) {
     WriteStore(image_.substr(0, bytes));
     std::string what;

@@ -93,16 +93,22 @@ std::vector<Scenario> Scenarios() {
 
 struct FaultConfig {
   std::string name;
+  EngineLayout layout;
   MediumKind medium = MediumKind::kPage;
   uint32_t parts = 1;
-  bool unified_log = true;
+  uint64_t share = 1;  // of the calls one in so many fails in a short test
 };
 
 std::vector<FaultConfig> Configs() {
-  return {{"page", MediumKind::kPage, 1, true},
-          {"page_twoParts", MediumKind::kPage, 2, true},
-          {"page_plainLog", MediumKind::kPage, 1, false},
-          {"cacheline", MediumKind::kCacheLine, 1, true}};
+  std::vector<FaultConfig> configs;
+  for (const EngineLayout& layout : EngineLayouts()) {
+    const bool first = layout.set == nullptr;
+    configs.push_back({layout.name + "_page", layout, MediumKind::kPage, 1, first ? 1u : 3u});
+    if (!first) continue;
+    configs.push_back({layout.name + "_page_twoParts", layout, MediumKind::kPage, 2, 3});
+    configs.push_back({layout.name + "_cacheline", layout, MediumKind::kCacheLine, 1, 1});
+  }
+  return configs;
 }
 
 using State = std::map<std::string, std::string>;
@@ -129,8 +135,7 @@ class Run {
     options_.pool_bytes_max = (16 << 20) * config.parts;
     options_.log_shards = 1;
     options_.verify_checksums = true;
-    options_.listdb.checkpoint_group_tables = 1;
-    options_.listdb.unified_log = config.unified_log;
+    config.layout.ApplyTo(&options_);
     for (uint32_t part = 0; config.parts > 1 && part < config.parts; part++) {
       options_.pmem_paths.push_back(Root() + "/part" + std::to_string(part));
     }
@@ -511,9 +516,8 @@ TEST_P(StoreFaults, TheNthCallFailsAndNothingAcknowledgedIsLost) {
           const Fault fault{.persistent = persistent, .error = error};
           // Every call once by one of them, and by all in test-long.
           const bool thorough = error == EIO && persistent == cut;
-          const uint64_t share =
-              GetParam().name == "page" || GetParam().name == "cacheline" ? 1 : 3;
-          const uint64_t step = ProofSeconds(1) > 1 ? 1 : share * (kSlow ? 13 : thorough ? 1 : 4);
+          const uint64_t step =
+              ProofSeconds(1) > 1 ? 1 : GetParam().share * (kSlow ? 13 : thorough ? 1 : 4);
           EXPECT_EQ(ForEachN(GetParam(), scenario, fault, cut, step, &totals), "");
         }
       }
@@ -525,7 +529,7 @@ TEST_P(StoreFaults, TheNthCallFailsAndNothingAcknowledgedIsLost) {
               static_cast<unsigned long long>(totals.reported), watch.Seconds());
   for (const auto& [kind, runs] : totals.kinds)
     std::printf("  %s: %llu\n", kind.c_str(), static_cast<unsigned long long>(runs));
-  ProofAdd("faults_injected", totals.faults);
+  ProofAddOf(TestNameOf(GetParam().layout.engine), "faults_injected", totals.faults);
   EXPECT_GT(totals.reported, totals.runs / 4);
 }
 
@@ -542,7 +546,7 @@ TEST_P(StoreFaults, AKillInCreationOrGrowthTakesNothingFromALaterOpen) {
               "");
   }
   EXPECT_GT(totals.faults, 50u);
-  ProofAdd("faults_injected", totals.faults);
+  ProofAddOf(TestNameOf(GetParam().layout.engine), "faults_injected", totals.faults);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, StoreFaults, ::testing::ValuesIn(Configs()),

@@ -17,6 +17,7 @@
 #include <filesystem>
 #include <map>
 #include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -118,13 +119,19 @@ class Operation {
   ::_exit(0);
 }
 
-class KillTest : public ::testing::TestWithParam<MediumKind> {
+struct KillConfig {
+  EngineKind engine{};
+  MediumKind medium{};
+};
+
+class KillTest : public ::testing::TestWithParam<KillConfig> {
  protected:
   KillTest() {
     void* shared = ::mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE,
                           MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     progress_ = new (shared) Progress;
-    options_.medium = GetParam();
+    options_.engine = GetParam().engine;
+    options_.medium = GetParam().medium;
     options_.memory_budget_bytes = 4 << 20;
     options_.memtable_bytes = 128 << 10;
     options_.chunk_bytes = 256 << 10;
@@ -148,15 +155,21 @@ class KillTest : public ::testing::TestWithParam<MediumKind> {
   State states_[kWriters];  // what the store must hold of each writer
 };
 
-std::string MediumName(const ::testing::TestParamInfo<MediumKind>& param) {
-  return param.param == MediumKind::kPage   ? "Page"
-         : param.param == MediumKind::kByte ? "Byte"
-                                            : "CacheLine";
+std::vector<KillConfig> KillConfigs() {
+  std::vector<KillConfig> configs;
+  for (const EngineKind engine : BuiltEngines()) {
+    for (const MediumKind medium : {MediumKind::kPage, MediumKind::kCacheLine, MediumKind::kByte})
+      configs.push_back({engine, medium});
+  }
+  return configs;
 }
-INSTANTIATE_TEST_SUITE_P(Media, KillTest,
-                         ::testing::Values(MediumKind::kPage, MediumKind::kCacheLine,
-                                           MediumKind::kByte),
-                         MediumName);
+std::string NameOfKills(const ::testing::TestParamInfo<KillConfig>& info) {
+  const MediumKind medium = info.param.medium;
+  return TestNameOf(info.param.engine) + (medium == MediumKind::kPage   ? "Page"
+                                          : medium == MediumKind::kByte ? "Byte"
+                                                                        : "CacheLine");
+}
+INSTANTIATE_TEST_SUITE_P(Media, KillTest, ::testing::ValuesIn(KillConfigs()), NameOfKills);
 
 void KillTest::RunAndKill(uint64_t seed, uint64_t microseconds, bool in_open) {
   new (progress_) Progress;
@@ -178,7 +191,7 @@ void KillTest::RunAndKill(uint64_t seed, uint64_t microseconds, bool in_open) {
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
       << "the child ended by itself, status " << status << ": " << progress_->error;
-  ProofAdd("kills", 1);
+  ProofAddOf(TestNameOf(GetParam().engine), "kills", 1);
 }
 
 ::testing::AssertionResult KillTest::VerifyRound(uint64_t seed) {
@@ -285,7 +298,7 @@ TEST_P(KillTest, KillsWithinRecoveryLoseNothing) {
       ::kill(child, SIGKILL);
       int status = 0;
       ASSERT_EQ(::waitpid(child, &status, 0), child);
-      if (WIFSIGNALED(status)) ProofAdd("kills", 1);
+      if (WIFSIGNALED(status)) ProofAddOf(TestNameOf(GetParam().engine), "kills", 1);
     }
     ASSERT_TRUE(VerifyRound(seed + round));
   }

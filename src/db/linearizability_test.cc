@@ -25,7 +25,7 @@ constexpr bool kSlow = LAMELLA_ADDRESS_SANITIZER != 0 || LAMELLA_THREAD_SANITIZE
 // Those with little memory, where all that happens all the time.
 std::vector<ConformanceConfig> SmallConfigs() {
   std::vector<ConformanceConfig> configs;
-  for (ConformanceConfig& config : ConformanceConfigs()) {
+  for (ConformanceConfig& config : ConformanceConfigs(Shows::kThreads)) {
     if (config.options.memtable_bytes != 0) configs.push_back(std::move(config));
   }
   return configs;
@@ -214,7 +214,7 @@ class KeyHistory {
 
 TEST_P(ConcurrentHistories, EveryKeyIsLinearizableThroughBackgroundWork) {
   const uint64_t seed = TestSeed();
-  const double seconds = ProofSeconds(1);
+  const double seconds = EngineSlice(1);
   const Stopwatch watch;
   std::atomic<uint64_t> next_id{1};
   std::vector<KeyOperation> before;  // what the round before left there
@@ -240,8 +240,8 @@ TEST_P(ConcurrentHistories, EveryKeyIsLinearizableThroughBackgroundWork) {
     }
     all.insert(all.end(), after.operations.begin(), after.operations.end());
     ASSERT_EQ(CheckLinearizable(all), "") << "seed " << seed << ", round " << rounds;
-    ProofAdd("histories_linearizable", KeyHistory::kKeys);
-    ProofAdd("history_operations", all.size());
+    ProofAddOf(GetParam().engine_name(), "histories_linearizable", KeyHistory::kKeys);
+    ProofAddOf(GetParam().engine_name(), "history_operations", all.size());
     KeyHistory start(db(), &clock_, seed, &next_id);
     for (uint32_t key = 0; key < KeyHistory::kKeys; key++) {
       do {
@@ -256,7 +256,7 @@ TEST_P(ConcurrentHistories, EveryKeyIsLinearizableThroughBackgroundWork) {
 TEST_P(ConcurrentHistories, BatchesAreWholeAndSnapshotsInOrder) {
   constexpr size_t kGroups = 6;
   constexpr uint64_t kKeysOfGroup = 5;
-  const double seconds = ProofSeconds(0.6);
+  const double seconds = EngineSlice(0.6);
   const auto key_of = [](size_t group, uint64_t i) {
     return Concat("key", 1000 + group + 2 * i, "group", group);
   };
@@ -344,7 +344,7 @@ TEST_P(ConcurrentHistories, BatchesAreWholeAndSnapshotsInOrder) {
     }
     RunTogether(bodies);
     ASSERT_EQ(CheckSnapshots(all_views, all_writes), "") << "round " << round;
-    ProofAdd("snapshots_in_order", all_views.size());
+    ProofAddOf(GetParam().engine_name(), "snapshots_in_order", all_views.size());
     std::erase_if(all_writes,
                   [&](const GroupWrite& done) { return done.version != versions[done.group]; });
     std::iter_swap(all_views.begin(),

@@ -12,6 +12,7 @@
 
 #include "base/sanitizer.h"
 #include "testing/metamorphic.h"
+#include "testing/proof.h"
 #include "testing/temp_dir.h"
 
 namespace lamella::testing {
@@ -145,8 +146,11 @@ class RocksDbSubject final : public Subject {
 TEST(MetamorphicRocksDb, AnswersAsTheModelDoes) {
   if (LAMELLA_THREAD_SANITIZER) GTEST_SKIP() << "the installed RocksDB is not instrumented";
   const SubjectMaker make = [] { return std::make_unique<RocksDbSubject>(); };
-  EXPECT_EQ(ExploreHistories(0.4, make, "lamella_db_test --gtest_filter='MetamorphicRocksDb.*'"),
+  uint64_t compared = 0;
+  EXPECT_EQ(ExploreHistories(ProofSeconds(0.4), 2400, make,
+                             "lamella_db_test --gtest_filter='MetamorphicRocksDb.*'", &compared),
             "");
+  ProofAdd("operations_compared", compared);
 }
 
 }  // namespace

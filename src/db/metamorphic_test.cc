@@ -7,18 +7,24 @@
 
 #include "base/concat.h"
 #include "base/hash.h"
+#include "testing/proof.h"
 
 namespace lamella::testing {
 namespace {
+
+constexpr uint64_t kStepsMin = 2400;
 
 class Metamorphic : public ::testing::TestWithParam<ConformanceConfig> {};
 
 TEST_P(Metamorphic, EveryAnswerIsTheModels) {
   const SubjectMaker make = [] { return std::make_unique<LamellaSubject>(GetParam()); };
-  EXPECT_EQ(
-      ExploreHistories(
-          0.4, make, Concat("lamella_db_test --gtest_filter='*Metamorphic*", GetParam().name, "'")),
-      "");
+  uint64_t compared = 0;
+  EXPECT_EQ(ExploreHistories(
+                EngineSlice(0.4), kStepsMin, make,
+                Concat("lamella_db_test --gtest_filter='*Metamorphic*", GetParam().name, "'"),
+                &compared),
+            "");
+  ProofAddOf(GetParam().engine_name(), "operations_compared", compared);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Metamorphic, ::testing::ValuesIn(AllConfigs()), ConfigName);

@@ -15,6 +15,7 @@
 #include "base/random.h"
 #include "base/sanitizer.h"
 #include "lamella/db.h"
+#include "testing/conformance.h"
 #include "testing/temp_dir.h"
 
 namespace lamella {
@@ -38,9 +39,10 @@ uint64_t AnonymousBytes() {
   return 0;
 }
 
-class ResourcesTest : public ::testing::Test {
+class ResourcesTest : public ::testing::TestWithParam<EngineKind> {
  protected:
   ResourcesTest() {
+    options_.engine = GetParam();
     options_.chunk_bytes = 64 << 10;
     options_.log_shards = 2;
     options_.pool_bytes_max = 64 << 20;
@@ -84,8 +86,10 @@ class ResourcesTest : public ::testing::Test {
   Options options_;
   std::vector<std::unique_ptr<DB>> stores_;
 };
+INSTANTIATE_TEST_SUITE_P(All, ResourcesTest, ::testing::ValuesIn(testing::BuiltEngines()),
+                         [](const auto& engine) { return testing::TestNameOf(engine.param); });
 
-TEST_F(ResourcesTest, ImpossibleOnesAreRefused) {
+TEST_P(ResourcesTest, ImpossibleOnesAreRefused) {
   std::shared_ptr<Resources> resources;
   EXPECT_TRUE(Resources::Create((1 << 20) - 1, 0, &resources).IsInvalidArgument());
   EXPECT_EQ(resources, nullptr);
@@ -96,8 +100,8 @@ TEST_F(ResourcesTest, ImpossibleOnesAreRefused) {
   EXPECT_EQ(resources->memory_used_bytes(), 0u);
 }
 
-TEST_F(ResourcesTest, AStoreOfOneRecordTakesLittleMemory) {
-  options_ = Options();  // as anybody opens it
+TEST_P(ResourcesTest, AStoreOfOneRecordTakesLittleMemory) {
+  options_ = {.engine = GetParam()};  // as anybody opens it
   OpenStores(1);         // what the process takes once
   Fill(stores_[0].get(), 0, 1);
   const uint64_t before = AnonymousBytes();
@@ -116,8 +120,8 @@ TEST_F(ResourcesTest, AStoreOfOneRecordTakesLittleMemory) {
   EXPECT_LE(AnonymousBytes(), before + kStores * (1u << 20));
 }
 
-TEST_F(ResourcesTest, CachesGrowWithTheData) {
-  options_ = Options();
+TEST_P(ResourcesTest, CachesGrowWithTheData) {
+  options_ = {.engine = GetParam()};
   OpenStores(1);
   DB* const db = stores_[0].get();
   uint64_t before = 0;
@@ -132,7 +136,7 @@ TEST_F(ResourcesTest, CachesGrowWithTheData) {
   }
 }
 
-TEST_F(ResourcesTest, ManyStoresTakeAsManyThreadsAsOne) {
+TEST_P(ResourcesTest, ManyStoresTakeAsManyThreadsAsOne) {
   constexpr size_t kStores = LAMELLA_THREAD_SANITIZER ? 32 : 256;
   std::thread([] {}).join();  // a sanitizer's own thread comes with the first
   const size_t before = ThreadCount();
@@ -148,7 +152,7 @@ TEST_F(ResourcesTest, ManyStoresTakeAsManyThreadsAsOne) {
   EXPECT_EQ(ThreadCount(), before);
 }
 
-TEST_F(ResourcesTest, StoresKeepThemAlive) {
+TEST_P(ResourcesTest, StoresKeepThemAlive) {
   Share(8 << 20);
   OpenStores(2);
   options_.resources.reset();
@@ -160,7 +164,7 @@ TEST_F(ResourcesTest, StoresKeepThemAlive) {
   EXPECT_TRUE(stores_[1]->Close().ok());
 }
 
-TEST_F(ResourcesTest, AllStoresWorkAtOnceAndCloseInAnyOrder) {
+TEST_P(ResourcesTest, AllStoresWorkAtOnceAndCloseInAnyOrder) {
   constexpr uint64_t kStores = 8;
   constexpr uint64_t kRounds = 3;
   constexpr uint64_t kRecords = LAMELLA_THREAD_SANITIZER ? 300 : 2000;
@@ -199,7 +203,7 @@ TEST_F(ResourcesTest, AllStoresWorkAtOnceAndCloseInAnyOrder) {
 // Each store by itself would take all of it. What was just written is beyond the budget until it is
 // flushed: MemTables of up to three tenths of it, after which writers wait, and the tree that is
 // being made of one.
-TEST_F(ResourcesTest, TheMemoryBudgetIsKept) {
+TEST_P(ResourcesTest, TheMemoryBudgetIsKept) {
   constexpr uint64_t kBudget = 2 << 20;
   constexpr uint64_t kStores = 8;
   constexpr uint64_t kRecords = LAMELLA_THREAD_SANITIZER ? 3000 : 20000;
@@ -219,7 +223,7 @@ TEST_F(ResourcesTest, TheMemoryBudgetIsKept) {
   for (auto& db : stores_) ExpectFilled(db.get(), 0, kRecords, 20);
 }
 
-TEST_F(ResourcesTest, AnIdleStoreGivesBackWhatOthersNeed) {
+TEST_P(ResourcesTest, AnIdleStoreGivesBackWhatOthersNeed) {
   constexpr uint64_t kBudget = LAMELLA_THREAD_SANITIZER ? 1 << 20 : 4 << 20;
   constexpr uint64_t kRecords = LAMELLA_THREAD_SANITIZER ? 3000 : 20000;
   Share(kBudget);

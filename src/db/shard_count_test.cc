@@ -6,19 +6,21 @@
 
 #include "base/concat.h"
 #include "db/db_impl.h"
+#include "testing/conformance.h"
 #include "testing/random_data.h"
 #include "testing/temp_dir.h"
 
 namespace lamella::testing {
 namespace {
 
-class ShardCount : public ::testing::Test {
+class ShardCount : public ::testing::TestWithParam<EngineLayout> {
  protected:
   ShardCount() {
     options_.chunk_bytes = 64 << 10;
     options_.memory_budget_bytes = 1 << 20;
     options_.pool_bytes_max = 16 << 20;
-    options_.listdb.zipper_compaction = false;  // what is flushed stays in L0
+    GetParam().ApplyTo(&options_);
+    Apply(TraitsOf(GetParam().engine).keeps_tables, &options_);
     CPU_ZERO(&before_);
     sched_getaffinity(0, sizeof(before_), &before_);
   }
@@ -48,11 +50,13 @@ class ShardCount : public ::testing::Test {
   TempDir dir_;
   cpu_set_t before_;
 };
+INSTANTIATE_TEST_SUITE_P(All, ShardCount, ::testing::ValuesIn(EngineLayouts()),
+                         [](const auto& param) { return param.param.name; });
 
 // A shard that was out of use, and whose chunks were all collected, began again at ordinal 1; what
 // it wrote lay before the position up to which its log was known to be merged, and gc took it for
 // dead.
-TEST_F(ShardCount, AShardThatComesBackIsNotTakenForMerged) {
+TEST_P(ShardCount, AShardThatComesBackIsNotTakenForMerged) {
   if (!RunOnCpu(0) || !RunOnCpu(1)) GTEST_SKIP() << "needs CPUs of an even and of an odd number";
   auto db = Open(2);
   for (uint64_t i = 0; i < 100; i++) ASSERT_TRUE(db->Put({}, Key(i), MakeValue(i, 1000)).ok());
@@ -91,9 +95,8 @@ TEST_F(ShardCount, AShardThatComesBackIsNotTakenForMerged) {
 
 // A plain log's chunk goes when all of it was copied. The put was still in an open chunk of one
 // shard when the delete was gone from the other's and from L1.
-TEST_F(ShardCount, ARepairDoesNotBringBackWhatAnotherShardDeleted) {
+TEST_P(ShardCount, ARepairDoesNotBringBackWhatAnotherShardDeleted) {
   if (!RunOnCpu(0) || !RunOnCpu(1)) GTEST_SKIP() << "needs CPUs of an even and of an odd number";
-  options_.listdb.unified_log = false;
   auto db = Open(2);
   ASSERT_TRUE(RunOnCpu(0));
   ASSERT_TRUE(db->Put({}, Key(0), "deleted").ok());

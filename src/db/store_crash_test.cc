@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "testing/conformance.h"
 #include "testing/crash_store.h"
 
 namespace lamella::testing {
@@ -14,8 +15,8 @@ class StoreCrash : public ::testing::TestWithParam<CrashConfig> {};
 
 TEST_P(StoreCrash, EveryStateThatACrashLeavesRecovers) {
   const char* set = std::getenv("LAMELLA_CRASH_SEED");
-  const uint64_t seed = set == nullptr ? 1 : std::strtoull(set, nullptr, 0);
-  const std::string wrong = ExploreStore(GetParam(), seed, set == nullptr ? ProofSeconds(4) : 0);
+  const uint64_t seed = set == nullptr ? TestSeed() : std::strtoull(set, nullptr, 0);
+  const std::string wrong = ExploreStore(GetParam(), seed, set == nullptr ? EngineSlice(4) : 0);
   EXPECT_EQ(wrong, "");
 }
 

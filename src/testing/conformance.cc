@@ -7,10 +7,14 @@
 #include <utility>
 
 #include "base/concat.h"
+#include "base/sanitizer.h"
 #include "registry/registry.h"
+#include "testing/proof.h"
 
 namespace lamella::testing {
 namespace {
+
+constexpr bool kSanitized = LAMELLA_ADDRESS_SANITIZER != 0 || LAMELLA_THREAD_SANITIZER != 0;
 
 // Little memory and small chunks: MemTables turn over all the time, and tables, chunks and runs are
 // many.
@@ -29,44 +33,57 @@ std::vector<ConformanceConfig> OptionSets(EngineKind engine) {
   base.background_threads = 2;
   // Far above what the tests need: a leak ends as NoSpace, not with the machine's memory.
   base.pool_bytes_max = 1ull << 30;
-  std::vector<ConformanceConfig> sets = {{"", base}, {"Tiny", Tiny(base)}};
-  const auto add = [&sets](const char* name, Options options, uint32_t parts = 1) -> Options& {
-    sets.push_back({name, std::move(options), parts});
+  std::vector<ConformanceConfig> sets;
+  const auto add = [&sets](const std::string& name, Options options,
+                           uint32_t parts = 1) -> Options& {
+    sets.push_back({.set_name = name, .options = std::move(options), .parts = parts});
     return sets.back().options;
   };
+  add("", base);
+  add("Tiny", Tiny(base));
+  if (engine >= kTestEngineFirst) return sets;
   add("VerifiedTwoParts", Tiny(base), 2).verify_checksums = true;
-  add("SmallChunks", base).chunk_bytes = 64 << 10;
-  if (engine != EngineKind::kListDb) return sets;
-  add("PlainLog", Tiny(base)).listdb.unified_log = false;
-  add("NoZipper", Tiny(base)).listdb.zipper_compaction = false;
-  add("L0InPool", Tiny(base)).listdb.l0_in_dram = false;
-  add("NotBraidedTwoParts", Tiny(base), 2).listdb.braided = false;
-  Options& no_caches = add("NoCaches", Tiny(base));
-  no_caches.listdb.lookup_cache_share = 0;
-  no_caches.listdb.second_chance_share = 0;
+  add("LargeChunks", base).chunk_bytes = 2 << 20;
+  for (const OptionSet& own : TraitsOf(engine).sets) {
+    Apply(own.apply, &add(own.name, Tiny(base), own.parts));
+    sets.back().own = &own;
+  }
   return sets;
 }
 
-std::vector<ConformanceConfig> Configs(bool all) {
+bool IsShown(const ConformanceConfig& config, Shows what) {
+  const MediumKind medium = config.options.medium;
+  const bool lines = medium == MediumKind::kCacheLine;
+  const bool pages = medium == MediumKind::kPage;
+  const bool defaults = config.set_name.empty();
+  const bool tiny = config.set_name == "Tiny";
+  const bool large_chunks = config.set_name == "LargeChunks";
+  const bool small_memory = !defaults && !large_chunks;
+  if (config.options.engine >= kTestEngineFirst && medium == MediumKind::kByte) return false;
+  if (what == Shows::kSpace) {
+    if (kSanitized) return false;
+    return defaults ? lines || pages : lines && !large_chunks;
+  }
+  if (LAMELLA_THREAD_SANITIZER != 0 && what == Shows::kAnswers)
+    return lines && small_memory && (config.own == nullptr || config.own->other_layout);
+  if (LAMELLA_THREAD_SANITIZER != 0) return small_memory && (lines || (pages && tiny));
+  if (LAMELLA_ADDRESS_SANITIZER != 0)
+    return lines && (what == Shows::kThreads ? small_memory : !large_chunks);
+  return lines || (pages && (defaults || tiny)) || defaults;
+}
+
+std::vector<ConformanceConfig> EveryConfig() {
   std::vector<ConformanceConfig> configs;
   for (const EngineType* type : lamella::BuiltEngines()) {
-    const EngineKind engine = type->kind;
-    if (all && engine >= kTestEngineFirst) continue;
-    const std::vector<ConformanceConfig> sets = OptionSets(engine);
-    for (size_t set = 0; set < sets.size(); set++) {
+    for (const ConformanceConfig& set : OptionSets(type->kind)) {
       for (auto [medium_name, medium] :
            {std::pair("CacheLine", MediumKind::kCacheLine), std::pair("Page", MediumKind::kPage),
             std::pair("Byte", MediumKind::kByte)}) {
-        ConformanceConfig config = sets[set];
-        config.name = Concat(type->name, medium_name, config.name);
+        ConformanceConfig config = set;
+        config.name = Concat(TestNameOf(type->kind), medium_name, set.set_name);
         config.tables_in_files = type->tables_in_files;
         config.options.medium = medium;
-        size_t sets_of_medium = medium == MediumKind::kCacheLine ? sets.size()
-                                : medium == MediumKind::kPage    ? 2
-                                                                 : 1;
-        if (engine >= kTestEngineFirst)
-          sets_of_medium = medium == MediumKind::kByte ? 0 : std::min<size_t>(2, sets_of_medium);
-        if (all || set < sets_of_medium) configs.push_back(std::move(config));
+        configs.push_back(std::move(config));
       }
     }
   }
@@ -83,8 +100,62 @@ std::vector<EngineKind> BuiltEngines() {
   return kinds;
 }
 
-std::vector<ConformanceConfig> AllConfigs() { return Configs(true); }
-std::vector<ConformanceConfig> ConformanceConfigs() { return Configs(false); }
+std::string TestNameOf(EngineKind engine) {
+  std::string name;
+  bool capital = false;
+  for (const char c : NameOfEngine(engine)) {
+    const bool part = std::isalnum(static_cast<unsigned char>(c)) != 0;
+    if (part) name.push_back(capital ? static_cast<char>(std::toupper(c)) : c);
+    capital = !part;
+  }
+  return name;
+}
+
+double EngineSlice(double seconds) {
+  const bool is_long = ProofSeconds(1) != 1;
+  return is_long ? ProofSeconds(seconds) : seconds / static_cast<double>(BuiltEngines().size());
+}
+
+void EngineLayout::ApplyTo(Options* options) const {
+  options->engine = engine;
+  Apply(TraitsOf(engine).small, options);
+  Apply(set, options);
+}
+
+std::ostream& operator<<(std::ostream& out, const EngineLayout& layout) {
+  return out << layout.name;
+}
+
+std::vector<EngineLayout> EngineLayouts() {
+  std::vector<EngineLayout> layouts;
+  for (const EngineKind engine : BuiltEngines()) {
+    const std::string name = TestNameOf(engine);
+    layouts.push_back({engine, name});
+    for (const OptionSet& set : TraitsOf(engine).sets) {
+      if (set.other_layout)
+        layouts.push_back({engine, Concat(name, "_", set.NameWithin()), set.apply});
+    }
+  }
+  return layouts;
+}
+
+std::vector<ConformanceConfig> AllConfigs() {
+  std::vector<ConformanceConfig> configs;
+  for (ConformanceConfig& config : EveryConfig()) {
+    if (*config.options.engine >= kTestEngineFirst) continue;
+    if (kSanitized && !IsShown(config, Shows::kAnswers)) continue;
+    configs.push_back(std::move(config));
+  }
+  return configs;
+}
+
+std::vector<ConformanceConfig> ConformanceConfigs(Shows what) {
+  std::vector<ConformanceConfig> configs;
+  for (ConformanceConfig& config : EveryConfig()) {
+    if (IsShown(config, what)) configs.push_back(std::move(config));
+  }
+  return configs;
+}
 
 std::ostream& operator<<(std::ostream& out, const ConformanceConfig& config) {
   return out << config.name;

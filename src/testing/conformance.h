@@ -1,7 +1,7 @@
 // The conformance suite's fixture: what every engine must do, written once and run over every
 // engine of this build, every medium, and options that make flushes, compaction and gc happen all
-// the time. Expected values never depend on the engine. A new engine joins by its name in
-// BuiltEngines.
+// the time. Expected values never depend on the engine. A new engine joins by being registered;
+// which of its own options matter is in its EngineTraits.
 // The store is checked (CheckDB) after every test.
 #ifndef LAMELLA_TESTING_CONFORMANCE_H_
 #define LAMELLA_TESTING_CONFORMANCE_H_
@@ -16,6 +16,7 @@
 #include <gtest/gtest.h>
 
 #include "lamella/db.h"
+#include "testing/engines/traits.h"
 #include "testing/model.h"
 #include "testing/random_data.h"
 #include "testing/temp_dir.h"
@@ -28,20 +29,61 @@ inline constexpr auto kTestEngineFirst = static_cast<EngineKind>(240);
 
 /// The engines that this build has.
 std::vector<EngineKind> BuiltEngines();
+/// Its name in names of tests, which are letters and digits: "nvlsmLeveled".
+std::string TestNameOf(EngineKind engine);
+
+/// Seconds that one engine may explore for, of so many for all together; in `make test-long` each
+/// has all of them, times LAMELLA_PROOF_SCALE.
+double EngineSlice(double seconds);
+
+/// A way in which a design lays out its data on the medium.
+struct EngineLayout {
+  EngineKind engine{};
+  std::string name;  // "listdb", "listdb_plainLog"
+  ChangeOptions set = nullptr;
+
+  /// The design, with its `small` options.
+  void ApplyTo(Options* options) const;
+};
+std::ostream& operator<<(std::ostream& out, const EngineLayout& layout);
+/// Of every engine that this build has.
+std::vector<EngineLayout> EngineLayouts();
 
 struct ConformanceConfig {
-  std::string name;  // letters and digits, for test names
-  Options options;   // without pmem_paths
+  std::string name;      // letters and digits, for test names
+  std::string set_name;  // the part of it that says which options
+  Options options;       // without pmem_paths
   uint32_t parts = 1;
   bool tables_in_files = false;  // EngineType's
+  const OptionSet* own = nullptr;  // where it is a set of the design's
+
+  bool merges() const { return own == nullptr || own->merges; }
+  bool gives_space_back() const { return own == nullptr || own->gives_space_back; }
+  std::string engine_name() const { return TestNameOf(*options.engine); }
 };
 std::ostream& operator<<(std::ostream& out, const ConformanceConfig& config);
 
-/// Every engine x medium x options that matter, most of them with small memory.
+/// Every engine x medium x options that matter, most of them with small memory; under sanitizers
+/// those that show answers there.
 std::vector<ConformanceConfig> AllConfigs();
-/// Those of them that the suite runs over: every engine over every medium with default options, and
-/// every options on one medium.
-std::vector<ConformanceConfig> ConformanceConfigs();
+
+/// What a suite looks at, which says by which configurations it is shown.
+enum class Shows : uint8_t {
+  kAnswers,  // what one client is told
+  kThreads,  // what clients see of each other and of background work
+  kSpace,    // the space that long loads take
+};
+/// Those of them that a suite runs over, and that show what others do not:
+///              in the release build            under ASan           under TSan
+///   kAnswers   all options over cache lines;   all options over     small memory, two parts,
+///              pages with defaults and small   cache lines but      other layouts: the threads
+///              memory; bytes with defaults     large chunks         are the store's own
+///   kThreads   the same                        small memory, two parts, the design's options;
+///                                              under TSan pages, too
+///   kSpace     over cache lines all options    none: the release build shows it
+///              but large chunks; pages with
+///              defaults
+std::vector<ConformanceConfig> ConformanceConfigs(Shows what);
 
 class ConformanceTest : public ::testing::TestWithParam<ConformanceConfig> {
  protected:
@@ -93,10 +135,10 @@ std::string ConfigName(const ::testing::TestParamInfo<ConformanceConfig>& info);
 /// Printable, short.
 std::string Brief(std::string_view bytes);
 
-/// Runs a suite derived from ConformanceTest over every configuration.
-#define LAMELLA_CONFORMANCE_SUITE(suite)                                                  \
-  INSTANTIATE_TEST_SUITE_P(All, suite,                                                    \
-                           ::testing::ValuesIn(::lamella::testing::ConformanceConfigs()), \
+/// Runs a suite derived from ConformanceTest over the configurations that show it.
+#define LAMELLA_CONFORMANCE_SUITE(suite, what)                                                \
+  INSTANTIATE_TEST_SUITE_P(All, suite,                                                        \
+                           ::testing::ValuesIn(::lamella::testing::ConformanceConfigs(what)), \
                            ::lamella::testing::ConfigName)
 
 }  // namespace lamella::testing

@@ -26,9 +26,11 @@ std::vector<CrashConfig> CrashConfigs() {
     base.options.memtable_bytes = 64 << 10;
     base.options.pool_bytes_max = 8 << 20;
     base.options.log_shards = 1;
-    base.options.listdb.checkpoint_group_tables = 2;
     base.options.verify_checksums = true;
-    const std::string name(EngineName(engine));
+    const EngineTraits& traits = TraitsOf(engine);
+    Apply(traits.small, &base.options);
+    Apply(traits.crash, &base.options);
+    const std::string name = TestNameOf(engine);
     for (const CrashMode mode : {CrashMode::kAdr, CrashMode::kStrict, CrashMode::kEadr,
                                  CrashMode::kPage, CrashMode::kKill}) {
       CrashConfig config = base;
@@ -56,11 +58,15 @@ std::vector<CrashConfig> CrashConfigs() {
       config.options.log_shards = 2;
       config.options.pool_bytes_max = 16 << 20;
       configs.push_back(config);
-      config.name = name + "_plainLog_" + CrashModeName(mode);
-      config.parts = 1;
-      config.options.pool_bytes_max = 8 << 20;
-      config.options.listdb.unified_log = false;
-      configs.push_back(config);
+      for (const EngineLayout& layout : EngineLayouts()) {
+        if (layout.engine != engine || layout.set == nullptr) continue;
+        config = base;
+        config.mode = mode;
+        config.name = Concat(layout.name, "_", CrashModeName(mode));
+        config.options.log_shards = 2;
+        Apply(layout.set, &config.options);
+        configs.push_back(config);
+      }
     }
   }
   return configs;
@@ -524,13 +530,14 @@ std::string ExploreStore(const CrashConfig& config, uint64_t seed, double second
               config.name.c_str(), static_cast<unsigned long long>(states) + deep,
               static_cast<unsigned long long>(deep), static_cast<unsigned long long>(histories),
               took * 1e6 / static_cast<double>(std::max<uint64_t>(1, states + deep)));
-  ProofAdd(Concat("states_", CrashModeName(config.mode)), states + deep);
-  ProofAdd("states_within_recovery", deep);
+  const std::string engine = TestNameOf(*config.options.engine);
+  ProofAddOf(engine, Concat("states_", CrashModeName(config.mode)), states + deep);
+  ProofAddOf(engine, "states_within_recovery", deep);
   for (const PersistSite& site : sites) {
     if (!sites_cut.contains(site))
       std::printf("%s: never cut after %s\n", config.name.c_str(), site.ToString().c_str());
   }
-  ProofAdd("sites_cut", sites_cut.size(), sites.size());
+  ProofAddOf(engine, "sites_cut", sites_cut.size(), sites.size());
   return wrong;
 }
 

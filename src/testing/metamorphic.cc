@@ -9,7 +9,9 @@
 #include "base/concat.h"
 #include "base/hash.h"
 #include "base/sanitizer.h"
+#include "registry/registry.h"
 #include "testing/affinity.h"
+#include "testing/engines/traits.h"
 #include "testing/shrink.h"
 
 namespace lamella::testing {
@@ -143,13 +145,8 @@ class HistoryMaker {
     if (random_.OneIn(4))
       session->background_threads = static_cast<uint32_t>(1 + random_.Uniform(3));
     if (random_.OneIn(3)) session->verify_checksums = random_.OneIn(2);
-    if (random_.OneIn(3)) session->lookup_cache_share = random_.OneIn(2) ? 0 : 0.4;
-    // None, of a few hundred bytes (if the budget is small), or for everything.
-    static constexpr double kSecondChanceShares[] = {0, 0.0003, 0.001, 0.4};
-    if (random_.OneIn(2)) session->second_chance_share = kSecondChanceShares[random_.Uniform(4)];
     if (random_.OneIn(3)) session->space_target = random_.OneIn(2) ? 1.1 : 8;
-    if (random_.OneIn(3))
-      session->checkpoint_group_tables = static_cast<uint32_t>(1 + random_.Uniform(6));
+    session->own = random_.Next();
   }
 
   Random random_;
@@ -454,10 +451,11 @@ void Session::ApplyTo(Options* options) const {
   apply(log_shards, &options->log_shards);
   apply(background_threads, &options->background_threads);
   apply(verify_checksums, &options->verify_checksums);
-  apply(lookup_cache_share, &options->listdb.lookup_cache_share);
-  apply(second_chance_share, &options->listdb.second_chance_share);
   apply(space_target, &options->space_target);
-  apply(checkpoint_group_tables, &options->listdb.checkpoint_group_tables);
+  const auto vary = TraitsOf(options->engine.value_or(kDefaultEngine)).vary;
+  if (!own || vary == nullptr) return;
+  Random draw(*own);
+  vary(&draw, options);
 }
 
 History MakeHistory(uint64_t seed, size_t steps) {
@@ -506,10 +504,8 @@ std::string Describe(const HistoryStep& step) {
   set("shards", step.session.log_shards);
   set("threads", step.session.background_threads);
   set("verify", step.session.verify_checksums);
-  set("lookup_cache", step.session.lookup_cache_share);
-  set("second_chance", step.session.second_chance_share);
   set("space_target", step.session.space_target);
-  set("checkpoint_group", step.session.checkpoint_group_tables);
+  set("own", step.session.own);
   return Concat(text, " (cpu ", step.cpu, ")");
 }
 
@@ -559,26 +555,24 @@ MetamorphicFailure RunHistory(uint64_t seed, size_t steps, const SubjectMaker& m
   return failure;
 }
 
-std::string ExploreHistories(double seconds, const SubjectMaker& make, const std::string& again) {
+std::string ExploreHistories(double seconds, uint64_t steps_min, const SubjectMaker& make,
+                             const std::string& again, uint64_t* compared) {
   constexpr bool kSlow = LAMELLA_ADDRESS_SANITIZER != 0 || LAMELLA_THREAD_SANITIZER != 0;
-  const uint64_t steps_min = std::getenv("LAMELLA_PROOF_SCALE") != nullptr ? 10000
-                             : kSlow                                       ? 600
-                                                                           : 2400;
+  if (kSlow) steps_min /= 4;
+  if (std::getenv("LAMELLA_PROOF_SCALE") != nullptr) steps_min = 10000;
   const char* set = std::getenv("LAMELLA_TEST_STEPS");
   const Stopwatch watch;
-  uint64_t compared = 0;
-  for (uint64_t seed = TestSeed(); compared < steps_min || watch.Seconds() < ProofSeconds(seconds);
-       ++seed) {
+  *compared = 0;
+  for (uint64_t seed = TestSeed(); *compared < steps_min || watch.Seconds() < seconds; ++seed) {
     const size_t few = kSlow ? 300 : 800;
     const size_t steps = set != nullptr  ? std::strtoull(set, nullptr, 0)
                          : seed % 4 == 3 ? 5 * few
                                          : few;
     const MetamorphicFailure failure = RunHistory(seed, steps, make, again);
     if (!failure.text.empty()) return failure.text;
-    compared += steps;
+    *compared += steps;
     if (set != nullptr) break;
   }
-  ProofAdd("operations_compared", compared);
   return "";
 }
 

@@ -32,10 +32,8 @@ struct Session {
   std::optional<uint32_t> log_shards;
   std::optional<uint32_t> background_threads;
   std::optional<bool> verify_checksums;
-  std::optional<double> lookup_cache_share;
-  std::optional<double> second_chance_share;
   std::optional<double> space_target;
-  std::optional<uint32_t> checkpoint_group_tables;
+  std::optional<uint64_t> own;  // the draw of the design's own options (EngineTraits::vary)
 
   void ApplyTo(Options* options) const;
 };
@@ -192,10 +190,11 @@ struct MetamorphicFailure {
 /// Runs MakeHistory(seed, steps). `again` is the command that does, without the seed.
 MetamorphicFailure RunHistory(uint64_t seed, size_t steps, const SubjectMaker& make,
                               const std::string& again);
-/// Histories of seeds from TestSeed() on, short ones and longer ones, for about so many seconds
-/// (ProofSeconds) and at least 2,400 steps; where LAMELLA_PROOF_SCALE is set, 10,000.
-/// LAMELLA_TEST_STEPS: one history of so many. Adds to the proof's figures.
-std::string ExploreHistories(double seconds, const SubjectMaker& make, const std::string& again);
+/// Histories of seeds from TestSeed() on, short ones and longer ones, for about so many seconds and
+/// at least `steps_min` steps; where LAMELLA_PROOF_SCALE is set, 10,000. LAMELLA_TEST_STEPS: one
+/// history of so many. Gives what is wrong, or ""; counts the steps in *compared.
+std::string ExploreHistories(double seconds, uint64_t steps_min, const SubjectMaker& make,
+                             const std::string& again, uint64_t* compared);
 
 }  // namespace lamella::testing
 

@@ -13,6 +13,7 @@ struct Figure {
   uint64_t have = 0;
   uint64_t all = 0;
   bool is_share = false;
+  std::string text;  // where it is no count
 };
 
 class Figures {
@@ -30,6 +31,10 @@ class Figures {
 
  private:
   static void Print(std::FILE* file, const std::string& name, const Figure& figure) {
+    if (!figure.text.empty()) {
+      std::fprintf(file, "proof: %s %s\n", name.c_str(), figure.text.c_str());
+      return;
+    }
     std::fprintf(file, "proof: %s %llu", name.c_str(),
                  static_cast<unsigned long long>(figure.have));
     if (figure.is_share) std::fprintf(file, "/%llu", static_cast<unsigned long long>(figure.all));
@@ -57,6 +62,18 @@ void ProofAdd(const std::string& name, uint64_t have, uint64_t all) {
   figure.have += have;
   figure.all += all;
 }
+
+void ProofAddOf(const std::string& engine, const std::string& name, uint64_t count) {
+  ProofAdd(engine + "." + name, count);
+  ProofAdd(name, count);
+}
+
+void ProofAddOf(const std::string& engine, const std::string& name, uint64_t have, uint64_t all) {
+  ProofAdd(engine + "." + name, have, all);
+  ProofAdd(name, have, all);
+}
+
+void ProofSay(const std::string& name, const std::string& text) { TheFigures()[name].text = text; }
 
 double ProofSeconds(double seconds) {
   const char* scale = std::getenv("LAMELLA_PROOF_SCALE");

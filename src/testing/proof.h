@@ -14,6 +14,12 @@ namespace lamella::testing {
 void ProofAdd(const std::string& name, uint64_t count);
 /// Adds to a figure of the form HAVE/ALL.
 void ProofAdd(const std::string& name, uint64_t have, uint64_t all);
+/// The same of what was shown of one engine: to a figure of its own, ENGINE.NAME, and to that of
+/// all engines.
+void ProofAddOf(const std::string& engine, const std::string& name, uint64_t count);
+void ProofAddOf(const std::string& engine, const std::string& name, uint64_t have, uint64_t all);
+/// A figure that is text.
+void ProofSay(const std::string& name, const std::string& text);
 /// Seconds that an exploration may take: `seconds`, times LAMELLA_PROOF_SCALE where that is set
 /// (make test-long).
 double ProofSeconds(double seconds);

@@ -1,7 +1,6 @@
 #include "testing/random_data.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -25,11 +24,7 @@ std::string Digits(uint64_t index, uint64_t base, const char* digits) {
 uint64_t TestSeed() {
   constexpr uint64_t kEveryRun = 20261121;
   const char* set = std::getenv("LAMELLA_TEST_SEED");
-  const uint64_t seed =
-      set != nullptr ? std::strtoull(set, nullptr, 0)
-      : std::getenv("LAMELLA_PROOF_SCALE") == nullptr
-          ? kEveryRun
-          : static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
+  const uint64_t seed = set != nullptr ? std::strtoull(set, nullptr, 0) : kEveryRun;
   std::printf("seed: LAMELLA_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));
   std::fflush(stdout);
   return seed;

@@ -13,9 +13,8 @@
 
 namespace lamella::testing {
 
-/// LAMELLA_TEST_SEED where it is set; in `make test-long` (LAMELLA_PROOF_SCALE) one from the clock;
-/// else always the same, so that a run of the tests says something about the commit. Prints it once
-/// per call, so that a failure can be run again.
+/// LAMELLA_TEST_SEED where it is set, as scripts/test.sh does, to another one for each run; else
+/// always the same. Prints it once per call, so that a failure can be run again.
 uint64_t TestSeed();
 
 enum class KeyShape {

@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "lamella/db.h"
 #include "memory/refusing_new.h"
+#include "testing/conformance.h"
 #include "testing/temp_dir.h"
 
 namespace lamella {
@@ -26,13 +27,9 @@ using testing::refuses_all_behind;
 using testing::TempDir;
 using testing::until_refused;
 
-struct Config {
-  const char* name;
-  bool unified_log;
-};
-std::string NameOf(const ::testing::TestParamInfo<Config>& info) { return info.param.name; }
+using testing::EngineLayout;
 
-class MemoryFaults : public ::testing::TestWithParam<Config> {
+class MemoryFaults : public ::testing::TestWithParam<EngineLayout> {
  protected:
   MemoryFaults() {
     is_of_test = true;
@@ -40,7 +37,8 @@ class MemoryFaults : public ::testing::TestWithParam<Config> {
     options_.chunk_bytes = 64 << 10;
     options_.memory_budget_bytes = 2 << 20;
     options_.log_shards = 2;
-    options_.listdb.unified_log = GetParam().unified_log;
+    options_.engine = GetParam().engine;
+    testing::Apply(GetParam().set, &options_);
   }
   ~MemoryFaults() override { one_in = 0; }
 
@@ -316,9 +314,8 @@ TEST_P(MemoryFaults, AStoreWhoseBackgroundWorkWasRefusedLosesNothing) {
   EXPECT_GT(errors_, 12u) << "nothing was refused in the background";
 }
 
-INSTANTIATE_TEST_SUITE_P(Logs, MemoryFaults,
-                         ::testing::Values(Config{"unified", true}, Config{"plain", false}),
-                         NameOf);
+INSTANTIATE_TEST_SUITE_P(All, MemoryFaults, ::testing::ValuesIn(testing::EngineLayouts()),
+                         [](const auto& layout) { return layout.param.name; });
 
 }  // namespace
 }  // namespace lamella

@@ -1,0 +1,27 @@
+#include "testing/engines/traits.h"
+
+#include <algorithm>
+#include <cctype>
+
+namespace lamella::testing {
+
+std::string OptionSet::NameWithin() const {
+  std::string within = name;
+  within[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(within[0])));
+  return within;
+}
+
+EngineTraits ListDbTraits();
+
+const std::vector<EngineTraits>& AllEngineTraits() {
+  static const auto* const all = new std::vector<EngineTraits>{ListDbTraits()};
+  return *all;
+}
+
+const EngineTraits& TraitsOf(EngineKind kind) {
+  static const auto* const none = new EngineTraits;
+  const auto found = std::ranges::find(AllEngineTraits(), kind, &EngineTraits::kind);
+  return found == AllEngineTraits().end() ? *none : *found;
+}
+
+}  // namespace lamella::testing
