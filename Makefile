@@ -1,4 +1,5 @@
-# Lamella's front door. `make demo` and `make test` do all their set-up themselves on Debian 12; both may be run again.
+# Lamella's front door. `make demo` and `make test` do all their set-up themselves on Debian 12;
+# both may be run again.
 SHELL := /bin/bash
 JOBS := $(shell nproc)
 

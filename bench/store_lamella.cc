@@ -2,13 +2,16 @@
 #include <charconv>
 #include <filesystem>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "bench/store.h"
 #include "lamella/db.h"
 
 namespace lamella::bench {
 namespace {
 
-Status BadValue(const std::string& name, const std::string& value, const char* expected) {
+Status BadValue(const std::string& name, const std::string& value, const std::string& expected) {
   return Status::InvalidArgument("option " + name + ": expected " + expected + ", found \"" +
                                  value + "\"");
 }
@@ -32,9 +35,8 @@ Status Parse(const std::string& name, const std::string& value, Number* out) {
 Status SetEngine(const std::string& value, Options* options) {
   options->engine = EngineFromName(value);
   if (options->engine) return Status::OK();
-  return BadValue(
-      "engine", value,
-      "listdb, zipperdb, tlsm, nvlsm, nvlsm-leveled, nvlsm-fragmented, lightkv or labdb");
+  return BadValue("engine", value,
+                  fmt::format("one of {}", fmt::join(BuiltEngineNames(), ", ")));
 }
 
 Status SetMedium(const std::string& value, Options* options) {

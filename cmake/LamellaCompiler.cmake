@@ -8,7 +8,8 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)    # clang-tidy reads it
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Release or Debug" FORCE)
 endif()
-# No -march: a package built here runs on any x86-64; code that wants more says so with a function attribute.
+# No -march: a package built here runs on any x86-64; code that wants more says so with a function
+# attribute.
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1 -DNDEBUG")
 set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g")
 
@@ -28,7 +29,8 @@ if(LAMELLA_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link)  # coverage, for libFuzzer to go by
 endif()
 if(LAMELLA_SANITIZE)
-  # -O1 and frame pointers: readable reports at a bearable speed. Assertions stay on (no NDEBUG in Debug).
+  # -O1 and frame pointers: readable reports at a bearable speed. Assertions stay on (no NDEBUG in
+  # Debug).
   set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1 -fno-omit-frame-pointer")
   add_compile_options(-fsanitize=${LAMELLA_SANITIZE} -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${LAMELLA_SANITIZE})
@@ -36,8 +38,8 @@ if(LAMELLA_SANITIZE)
     add_compile_options(-Wno-maybe-uninitialized)  # gcc 12 sees them in its own library's code once that is instrumented
   endif()
   if(LAMELLA_SANITIZE STREQUAL thread AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-    # gcc warns that TSan does not see atomic_thread_fence. Where we use one, every access that it orders is atomic itself, so
-    # the blind spot can only cost reports, not invent them.
+    # gcc warns that TSan does not see atomic_thread_fence. Where we use one, every access that it
+    # orders is atomic itself, so the blind spot can only cost reports, not invent them.
     add_compile_options(-Wno-tsan)
   endif()
 endif()

@@ -1,5 +1,5 @@
-# What the library needs (all Debian packages; scripts/setup.sh installs them), and what only programs and tests need.
-# LamellaConfig.cmake.in and lamella.pc.in repeat the first list.
+# What the library needs (all Debian packages; scripts/setup.sh installs them), and what only
+# programs and tests need. LamellaConfig.cmake.in and lamella.pc.in repeat the first list.
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(LAMELLA_PMEM2 REQUIRED IMPORTED_TARGET libpmem2)

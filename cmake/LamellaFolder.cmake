@@ -1,11 +1,12 @@
 # lamella_folder(<name> <directory> [DEPENDS <target>...]) makes of one folder of src/:
 #   lamella_<name>        its library: every *.cc but tests, benchmarks and fuzzers
-#   lamella_<name>_test   one GoogleTest program of its *_test.cc, each test known to ctest under the label <name>
+#   lamella_<name>_test   one GoogleTest program of its *_test.cc, each test known to ctest under
+#     the label <name>
 #   lamella_<name>_bench  one Google Benchmark program of its *_bench.cc
 # A folder of headers alone is an INTERFACE library. A new file is picked up by the next build.
 
-# Most of what compiling a file takes is its headers: so several files of a target are compiled as one. Their anonymous namespaces are
-# one then, and the compiler says so where two use a name.
+# Most of what compiling a file takes is its headers: so several files of a target are compiled as
+# one. Their anonymous namespaces are one then, and the compiler says so where two use a name.
 set(LAMELLA_BATCH 8 CACHE STRING "Files of a target that are compiled together; 1 where one file is changed many times")
 
 # lamella_batch(<target>)
@@ -15,8 +16,8 @@ function(lamella_batch target)
   endif()
 endfunction()
 
-# lamella_unhurried(<target>): of tests and what serves them alone. Compiling them is half of a build: most of that is optimizing what
-# runs once, and checks of their own arithmetic and scopes.
+# lamella_unhurried(<target>): of tests and what serves them alone. Compiling them is half of a
+# build: most of that is optimizing what runs once, and checks of their own arithmetic and scopes.
 function(lamella_unhurried target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
   if(LAMELLA_SANITIZE MATCHES undefined)
@@ -62,7 +63,8 @@ endfunction()
 function(lamella_test program)
   cmake_parse_arguments(ARG "" "LABEL" "SOURCES;DEPENDS" ${ARGN})
   add_executable(${program} ${ARG_SOURCES})
-  # lamella_testing stands first: its objects may call what stands after it, and only those a test uses are linked.
+  # lamella_testing stands first: its objects may call what stands after it, and only those a test
+  # uses are linked.
   target_link_libraries(${program} PRIVATE lamella_flags lamella_testing ${ARG_DEPENDS} GTest::gtest_main)
   lamella_unhurried(${program})
   lamella_batch(${program})

@@ -1,4 +1,5 @@
-# `cmake --install`: the archive, the public headers, the CMake package Lamella (target Lamella::lamella) and lamella.pc.
+# `cmake --install`: the archive, the public headers, the CMake package Lamella (target
+# Lamella::lamella) and lamella.pc.
 include(CMakePackageConfigHelpers)
 
 install(TARGETS lamella EXPORT LamellaTargets ARCHIVE)

@@ -1,6 +1,6 @@
 #!/bin/bash
-# The README's example is quickstart.cc, letter by letter, and prints what the README says; twice, on the same store.
-# Usage: quickstart_test.sh PROGRAM SOURCE README
+# The README's example is quickstart.cc, letter by letter, and prints what the README says; twice,
+# on the same store. Usage: quickstart_test.sh PROGRAM SOURCE README
 set -euo pipefail
 program=$1 source=$2 readme=$3
 store=$(mktemp -d "${TMPDIR:-/tmp}/lamella_quickstart.XXXXXX")

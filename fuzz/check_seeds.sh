@@ -1,5 +1,6 @@
 #!/bin/bash
-# check_seeds.sh PROGRAM CORPUS: the seeds in CORPUS are those that PROGRAM writes, all of them and no others.
+# check_seeds.sh PROGRAM CORPUS: the seeds in CORPUS are those that PROGRAM writes, all of them and
+# no others.
 set -euo pipefail
 made=$(mktemp -d)
 trap 'rm -rf "$made"' EXIT

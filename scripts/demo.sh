@@ -1,16 +1,21 @@
 #!/bin/bash
-# demo.sh: the main job, on real input. `make demo` builds and calls it; it may be run again and leaves nothing behind.
+# demo.sh: the main job, on real input. `make demo` builds and calls it; it may be run again and
+# leaves nothing behind.
 #
-#   1 takes the machine's Debian package index (or DATA=file: TSV or JSON lines, as `lamella load` reads them)
+#   1 takes the machine's Debian package index (or DATA=file: TSV or JSON lines, as `lamella load`
+#     reads them)
 #   2 loads it into a store, and compares the whole store with the input
 #   3 answers point and range queries, each compared with what the input says
 #   4 kills a second load with SIGKILL about midway, while it writes
-#   5 reopens that store: every acknowledged record must be there, and nothing that was not in the input
-#   6 shows that this comparison can fail: for one record deleted, and for more lines than were acknowledged
-#   7 runs the same data through Lamella, RocksDB and LevelDB in the same memory, and prints one table
+#   5 reopens that store: every acknowledged record must be there, and nothing that was not in the
+#     input
+#   6 shows that this comparison can fail: for one record deleted, and for more lines than were
+#     acknowledged
+#   7 runs the same data through Lamella, RocksDB and LevelDB in the same memory, and prints one
+#     table
 #
-# Variables: DATA; DEMO_DIR (where the stores are made; default the shared-memory file system where it has room, else
-# TMPDIR); BUILD (default build/release). Exit status: 0 only if every check held.
+# Variables: DATA; DEMO_DIR (where the stores are made; default the shared-memory file system where
+# it has room, else TMPDIR); BUILD (default build/release). Exit status: 0 only if every check held.
 set -uo pipefail
 export LC_ALL=C
 
@@ -52,7 +57,8 @@ pick_directory() {
   return 1
 }
 
-# The package index as TSV: key "PACKAGE VERSION" (with the architecture too where that is not unique), value the stanza.
+# The package index as TSV: key "PACKAGE VERSION" (with the architecture too where that is not
+# unique), value the stanza.
 package_index() {
   apt-cache dumpavail | awk '
     BEGIN { RS = ""; FS = "\n" }
@@ -81,7 +87,8 @@ take_input() {
   if [[ -n "${DATA:-}" ]]; then
     [[ -f "$DATA" && -r "$DATA" ]] || { echo "demo: DATA: expected a readable file, found \"$DATA\"" >&2; exit 2; }
     say "input: $DATA"
-    # By way of a store, so that both formats become TSV and each key stands once; a malformed line ends the demo here.
+    # By way of a store, so that both formats become TSV and each key stands once; a malformed line
+    # ends the demo here.
     "$lamella" --db "$work/taken" load "$DATA" >/dev/null || exit 2
     "$lamella" --db "$work/taken" dump --format tsv >"$input" || fail "the input could not be dumped"
     rm -rf "$work/taken"
@@ -122,7 +129,8 @@ point_query() {
   say "get \"$key\": ${#value} characters, as in the input: ${value:0:48}..."
 }
 
-# range_query NAME ARGUMENT...: compares the keys that a scan prints with those in the file expected.
+# range_query NAME ARGUMENT...: compares the keys that a scan prints with those in the file
+# expected.
 range_query() {
   local name=$1
   shift
@@ -161,7 +169,8 @@ query() {
   fi
 }
 
-# Loads into a second store and kills the load once half of its lines are acknowledged. Sets acked and kill_input.
+# Loads into a second store and kills the load once half of its lines are acknowledged. Sets acked
+# and kill_input.
 kill_midway() {
   local copies total attempt status
   kill_input=$input

@@ -1,7 +1,8 @@
 #!/bin/bash
-# fuzz.sh SECONDS [NAME...]: builds the fuzzers with clang's libFuzzer, ASan and UBSan, and runs each (or those named) for so long.
-# What they learn is kept in build/fuzz/corpus/NAME; an input that crashes, in build/fuzz/found/NAME-*: add it to fuzz/corpus/NAME
-# together with the fix. The exit status is 0 if nothing was found.
+# fuzz.sh SECONDS [NAME...]: builds the fuzzers with clang's libFuzzer, ASan and UBSan, and runs
+# each (or those named) for so long. What they learn is kept in build/fuzz/corpus/NAME; an input
+# that crashes, in build/fuzz/found/NAME-*: add it to fuzz/corpus/NAME together with the fix. The
+# exit status is 0 if nothing was found.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 build=${LAMELLA_FUZZ_BUILD:-build/fuzz}

@@ -1,6 +1,6 @@
 #!/bin/bash
-# lint.sh: clang-format and clang-tidy 19 over every source of ours, as .clang-format and .clang-tidy say. Changes nothing;
-# `lint.sh --fix` formats in place instead.
+# lint.sh: clang-format and clang-tidy 19 over every source of ours, as .clang-format and
+# .clang-tidy say. Changes nothing; `lint.sh --fix` formats in place instead.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

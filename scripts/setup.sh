@@ -1,6 +1,7 @@
 #!/bin/bash
-# setup.sh [lint]: installs the Debian packages that Lamella is built, tested and compared with; only those missing.
-# With `lint`, also clang, clang-format and clang-tidy 19, and clang's sanitizers and libFuzzer. Safe to run again: with nothing missing it changes nothing.
+# setup.sh [lint]: installs the Debian packages that Lamella is built, tested and compared with;
+# only those missing. With `lint`, also clang, clang-format and clang-tidy 19, and clang's
+# sanitizers and libFuzzer. Safe to run again: with nothing missing it changes nothing.
 set -euo pipefail
 
 build_packages=(g++ cmake ninja-build pkg-config libpmem2-dev libxxhash-dev)

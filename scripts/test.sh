@@ -1,13 +1,15 @@
 #!/bin/bash
-# test.sh: every test in the release build, again under ASan and UBSan all where they may see more, the concurrent ones under TSan,
-# and the Java part's.
-# The last line is "N passed, N failed", over all four; the exit status is 0 only if some ran and none failed.
+# test.sh: every test in the release build, again under ASan and UBSan all where they may see more,
+# the concurrent ones under TSan, and the Java part's.
 # test.sh STAGE... runs only those stages (release, asan, tsan, hadoop).
-# Before it stand the tests that failed, each with the first of what it said; before those the figures of the proof, one a line:
-# `proof: NAME VALUE`, those of the release stage added up over its programs, and a table of them, a row an engine.
+# The last line is "N passed, N failed", over all stages; the exit status is 0 only if some ran and
+# none failed. Before that line stand the tests that failed, each with the first of what it said;
+# before those the figures of the proof, one a line: `proof: NAME VALUE`, those of the release stage
+# added up over its programs, and a table of them, a row an engine.
 # Each run draws from another seed, which is printed; LAMELLA_TEST_SEED=N draws as that run did.
-# LAMELLA_PROOF_SCALE=N has each engine explore for N times as long as it takes all of them together here (`make test-long BUDGET=N`), and
-# then the release stage writes its figures into the table of docs/DURABILITY.md.
+# LAMELLA_PROOF_SCALE=N has each engine explore for N times as long as it takes all of them together
+# here (`make test-long BUDGET=N`), and then the release stage writes its figures into the table of
+# docs/DURABILITY.md.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,10 +22,12 @@ broken=0  # builds that failed, or test runs that left no report
 # The tests whose point is threads: these folders', and any named so elsewhere.
 concurrent_labels='^(log|memtable|engine(_[a-z]+)?|db)$'
 concurrent_names='Concurren'
-# Of those folders, what asks one thread's work of a store and takes long; and the bugs planted to show that a check catches them.
+# Of those folders, what asks one thread's work of a store and takes long; and the bugs planted to
+# show that a check catches them.
 sequential_names='^All/(StoreCrash|StoreFaults|DeletionCrash)|FlippedBit|Corruption|ChunkTableDamage|RandomDamage|^[A-Za-z]+State\.|^MetamorphicControl'
 
-# What explores for so many seconds: in the release and ASan builds with a core for itself, so that it gets as far as it can.
+# What explores for so many seconds: in the release and ASan builds with a core for itself, so that
+# it gets as far as it can.
 timed_names='^All/(StoreCrash|ConcurrentHistories|DeletionCrash)'
 
 attribute() { sed -n "s/^.*[[:space:]]$2=\"\([0-9]*\)\".*$/\1/p" "$1" | head -1; }
@@ -37,7 +41,8 @@ build() {
   fi
 }
 
-# name_failed PRESET REPORT: each failed test, how long it ran, and the first lines of what it said of its failure.
+# name_failed PRESET REPORT: each failed test, how long it ran, and the first lines of what it said
+# of its failure.
 name_failed() {
   awk -v preset="$1" '
     /<testcase name=/ { split($0, part, "\""); bad = /status="fail"/; shown = 0; from = 0
@@ -47,8 +52,9 @@ name_failed() {
     bad && from && !/^[[:space:]]*$/ && shown < 8 { sub(/^.*<system-out>/, ""); print "    " substr($0, 1, 300); shown++ }' "$2"
 }
 
-# run_tests PRESET REPORT [ctest arguments...]; adds to passed and failed what ctest reports. Two tests a core, unless they say
-# otherwise: a store's clients and its background wait for each other a third of the time.
+# run_tests PRESET REPORT [ctest arguments...]; adds to passed and failed what ctest reports. Two
+# tests a core, unless they say otherwise: a store's clients and its background wait for each other
+# a third of the time.
 run_tests() {
   local preset=$1 report=$PWD/build/$1/$2.xml
   shift 2
@@ -83,7 +89,8 @@ run_all() {
   run_tests "$1" tests -E "$timed_names${2:+|$2}"
 }
 
-# TSan needs the address space laid out as it expects; where the kernel randomizes more than it can take, run without.
+# TSan needs the address space laid out as it expects; where the kernel randomizes more than it can
+# take, run without.
 tsan_launcher() {
   local probe
   probe=$(find build/tsan -name 'lamella_*_test' -type f -perm -u+x | head -1)
@@ -118,8 +125,8 @@ finish_hadoop() {
   fi
 }
 
-# Adds up the lines that the test programs appended: counts by name, and both sides of shares. A name with a dot in it is
-# ENGINE.FIGURE; some figures are text.
+# Adds up the lines that the test programs appended: counts by name, and both sides of shares. A
+# name with a dot in it is ENGINE.FIGURE; some figures are text.
 add_proof() {
   [[ -s "$proof_file" ]] || return 0
   awk '$1 == "proof:" && $3 ~ /[a-zA-Z]/ { text[$2] = $3; next }

@@ -1,10 +1,12 @@
 #!/bin/bash
-# test_hadoop.sh: the Java part's unit and property tests, then real jobs on a small cluster and through Spark. Before that, the jar
-# is built by the command that docs/COALESCING.md gives, word for word.
-# test_hadoop.sh long: after that, some of them again with an older Hadoop, which is a hundred megabytes more to fetch, and the jars
-# that a repository wants.
-# The last line is "hadoop: N passed, N failed"; the exit status is 0 only if some ran and none failed.
-# test_hadoop.sh setup only gets what is missing: a JDK 17 and Maven, as Debian 12 packages them, and what Maven fetches; and compiles.
+# test_hadoop.sh: the Java part's unit and property tests, then real jobs on a small cluster and
+# through Spark. Before that, the jar is built by the command that docs/COALESCING.md gives, word
+# for word.
+# test_hadoop.sh long: after that, some of them again with an older Hadoop, which is a hundred
+# megabytes more to fetch, and the jars that a repository wants. The last line is "hadoop: N passed,
+# N failed"; the exit status is 0 only if some ran and none failed.
+# test_hadoop.sh setup only gets what is missing: a JDK 17 and Maven, as Debian 12 packages them,
+# and what Maven fetches; and compiles.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -42,8 +44,9 @@ run_maven() {
   (cd hadoop && timeout -k 10 900 mvn -B -ntp -q -Dmaven.wagon.rto=60000 -Dmaven.wagon.http.retryHandler.count=3 "$@" </dev/null)
 }
 
-# What was fetched stays, so a try that the network ended is worth another. Where all is there, none of this needs a network.
-# One small test is run, because some of what runs tests is only fetched then; whether it passes is not asked here.
+# What was fetched stays, so a try that the network ended is worth another. Where all is there, none
+# of this needs a network. One small test is run, because some of what runs tests is only fetched
+# then; whether it passes is not asked here.
 fetch_and_compile() {
   local try said status again=()
   for try in 1 2 3; do
@@ -59,7 +62,8 @@ fetch_and_compile() {
   return 1
 }
 
-# What is needed is named in the build's files: as long as these are those of the last time, all of it has been fetched.
+# What is needed is named in the build's files: as long as these are those of the last time, all of
+# it has been fetched.
 mkdir -p build/hadoop
 needed=$(cat hadoop/pom.xml hadoop/*/pom.xml | sha256sum)
 is_fetched() {

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "tools/formats.h"
 #include "tools/units.h"
@@ -27,14 +28,8 @@ constexpr MediumName kMediumNames[] = {
 Status ParseEngine(const std::string& name, Options* options) {
   options->engine = EngineFromName(name);
   if (options->engine) return Status::OK();
-  std::string known;
-  for (uint8_t kind = static_cast<uint8_t>(EngineKind::kListDb);
-       kind <= static_cast<uint8_t>(EngineKind::kLabDb); kind++) {
-    known +=
-        fmt::format("{}{}", known.empty() ? "" : ", ", EngineName(static_cast<EngineKind>(kind)));
-  }
-  return Status::InvalidArgument(
-      fmt::format("--engine: expected one of {}; found \"{}\"", known, name));
+  return Status::InvalidArgument(fmt::format("--engine: expected one of {}; found \"{}\"",
+                                             fmt::join(BuiltEngineNames(), ", "), name));
 }
 
 Status ParseMedium(const std::string& name, Options* options) {

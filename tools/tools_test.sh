@@ -1,6 +1,7 @@
 #!/bin/bash
-# End-to-end test of the lamella program: exit codes, messages, formats, and what a killed load leaves.
-# Usage: tools_test.sh PROGRAM. Prints one line a claim; exits 1 at the first that does not hold.
+# End-to-end test of the lamella program: exit codes, messages, formats, and what a killed load
+# leaves. Usage: tools_test.sh PROGRAM. Prints one line a claim; exits 1 at the first that does not
+# hold.
 set -u
 [ $# -eq 1 ] || { echo "usage: $0 PROGRAM" >&2; exit 2; }
 program=$(realpath "$1")
@@ -57,7 +58,7 @@ claim "what cannot be meant is exit code 2, with what is known"
 expect 2; says "subcommand is required"
 expect 2 --db s frob; says 'unknown command "frob"; known: put, get'
 expect 2 --db s get k --bogus; says 'unknown option "--bogus"; known here:'; says "--escaped"; says "--memory-budget"
-expect 2 --db s --engine nosuch get k; says "expected one of listdb, zipperdb"; says 'found "nosuch"'
+expect 2 --db s --engine nosuch get k; says "expected one of listdb"; says 'found "nosuch"'
 expect 2 --db s --medium tape get k; says "expected one of auto, byte, cacheline, page, volatile"
 expect 2 --db s --memory-budget 12X get k; says "--memory-budget: expected a size"; says '"12X"'
 expect 2 --db s scan --limit -1; says "--limit"

@@ -45,6 +45,9 @@ class Snapshot {
   virtual ~Snapshot() = default;
 };
 
+/// The names of the engines of this build, as EngineFromName takes them; the default's first.
+std::vector<std::string_view> BuiltEngineNames();
+
 class DB {
  public:
   /// Opens the store in directory `path`, creating it if Options says so, recovering it if it was

@@ -46,18 +46,20 @@ enum class MediumKind : uint8_t {
 /// Delays that emulate a slower medium on this machine's memory. All zero is off, and costs one
 /// predictable branch.
 struct MediaProfile {
-  uint32_t read_ns = 0;       // added to a read that follows a persistent pointer
-  uint32_t write_ns = 0;      // added to a fence that had lines to write
-  double write_gbps = 0;      // bandwidth cap of flushed lines, GB/s; 0 is none
-  double read_gbps = 0;       // bandwidth cap of reads, GB/s; 0 is none
-  uint32_t block_bytes = 64;  // size of the medium's internal block, for block counts
+  uint32_t read_ns = 0;   // added to a read that follows a persistent pointer
+  uint32_t write_ns = 0;  // added to a fence that had lines to write
+  double write_gbps = 0;  // bandwidth cap of flushed lines, GB/s; 0 is none
+  double read_gbps = 0;   // bandwidth cap of reads, GB/s; 0 is none
 
-  /// "dram" (no delay), "tlsm", "pcm", "optane", "cxl" (ARCHITECTURE, the presets of the papers);
-  /// nullopt else.
+  /// "dram": no delay. "tlsm": what "TLSM: Tiered Log-Structured Merge-Tree Utilizing Non-Volatile
+  /// Memory" (IEEE Access 2020) emulates; "pcm": what "NVLSM: A Persistent Memory Key-Value Store
+  /// Using Log-Structured Merge Tree with Accumulative Compaction" (ACM TOS 2021) takes for PCM;
+  /// "optane", "cxl": about what is reported of such memory. nullopt for other names.
   static std::optional<MediaProfile> FromName(std::string_view name);
 };
 
-/// Parameters of the ListDB engine, for those who study it (dissertation, chapter VI).
+/// Parameters of the ListDB engine, for those who study it. The numbers are sections of the
+/// dissertation that docs/ARCHITECTURE.md names.
 struct ListDbOptions {
   /// Index-Unified Logging: the log record is the skiplist node (6.3). Off: a plain log and a flush
   /// that copies. Counts at creation only.

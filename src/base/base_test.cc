@@ -30,6 +30,7 @@ TEST(Concat, JoinsTextNumbersAndHex) {
   EXPECT_EQ(Concat("chunk ", 7u, " of ", std::string("pool"), '.', -1, " at ", Hex{0x40}),
             "chunk 7 of pool.-1 at 0x40");
   EXPECT_EQ(Concat(Hex{0}, ' ', Hex{~uint64_t{0}}), "0x0 0xffffffffffffffff");
+  EXPECT_EQ(Concat(0.1, ' ', 100.0, ' ', -1.5e-300), "0.1 100 -1.5e-300");
   EXPECT_EQ(Concat(), "");
 }
 
@@ -80,7 +81,7 @@ TEST(Options, MediaPresetsAreThePapers) {
   EXPECT_EQ(MediaProfile::FromName("dram")->read_ns, 0u);
   EXPECT_EQ(MediaProfile::FromName("tlsm")->write_ns, 450u);
   EXPECT_EQ(MediaProfile::FromName("pcm")->write_ns, 400u);
-  EXPECT_EQ(MediaProfile::FromName("optane")->block_bytes, 256u);
+  EXPECT_EQ(MediaProfile::FromName("optane")->write_gbps, 2.0);
   EXPECT_EQ(MediaProfile::FromName("optane")->read_gbps, 6.5);
   EXPECT_EQ(MediaProfile::FromName("cxl")->read_ns, 250u);
   EXPECT_FALSE(MediaProfile::FromName("tape").has_value());

@@ -3,6 +3,7 @@
 #ifndef LAMELLA_BASE_CONCAT_H_
 #define LAMELLA_BASE_CONCAT_H_
 
+#include <charconv>
 #include <concepts>
 #include <cstdint>
 #include <string>
@@ -20,6 +21,11 @@ inline void AppendPiece(std::string* out, char c) { out->push_back(c); }
 template <std::integral T>
 void AppendPiece(std::string* out, T value) {
   out->append(std::to_string(value));
+}
+/// In as few digits as tell it from every other: 0.1, 100, nan.
+inline void AppendPiece(std::string* out, double value) {
+  char digits[32];
+  out->append(digits, std::to_chars(digits, digits + sizeof(digits), value).ptr);
 }
 inline void AppendPiece(std::string* out, Hex hex) {
   static constexpr char kDigits[] = "0123456789abcdef";

@@ -40,8 +40,7 @@ std::optional<MediaProfile> MediaProfile::FromName(std::string_view name) {
   if (name == "tlsm") return MediaProfile{.read_ns = 100, .write_ns = 450};
   if (name == "pcm") return MediaProfile{.read_ns = 100, .write_ns = 400};
   if (name == "optane") {
-    return MediaProfile{
-        .read_ns = 300, .write_ns = 100, .write_gbps = 2.0, .read_gbps = 6.5, .block_bytes = 256};
+    return MediaProfile{.read_ns = 300, .write_ns = 100, .write_gbps = 2.0, .read_gbps = 6.5};
   }
   if (name == "cxl") return MediaProfile{.read_ns = 250, .write_ns = 250};
   return std::nullopt;

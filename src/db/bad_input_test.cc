@@ -201,12 +201,16 @@ TEST_F(BadInput, OptionsOutOfRangeAreRefusedBeforeAnythingIsMade) {
           [this](Options* o) { o->pmem_paths.assign(17, dir_.path()); });
   refused("memory_budget_bytes", "1000", "1 MiB",
           [](Options* o) { o->memory_budget_bytes = 1000; });
-  refused("background_threads", "1000000", "at most",
+  refused("background_threads", "1000000", "at most 256",
           [](Options* o) { o->background_threads = 1'000'000; });
-  refused("log_shards", "1000000", "at most", [](Options* o) { o->log_shards = 1'000'000; });
-  refused("space_target", "1.0", "1.1 to 100", [](Options* o) { o->space_target = 1; });
+  refused("log_shards", "1000000", "at most 256", [](Options* o) { o->log_shards = 1'000'000; });
+  refused("space_target", "1.05", "1.1 to 100", [](Options* o) { o->space_target = 1.05; });
   refused("space_target", "101", "1.1 to 100", [](Options* o) { o->space_target = 101; });
   refused("space_target", "nan", "1.1 to 100", [](Options* o) { o->space_target = std::nan(""); });
+  refused("media_profile.write_gbps", "-2", "from 0",
+          [](Options* o) { o->media_profile.write_gbps = -2; });
+  refused("media_profile.read_gbps", "nan", "from 0",
+          [](Options* o) { o->media_profile.read_gbps = std::nan(""); });
   refused("medium", "77", "0 to 4", [](Options* o) { o->medium = static_cast<MediumKind>(77); });
 }
 

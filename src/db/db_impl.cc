@@ -84,14 +84,15 @@ DbImpl::~DbImpl() {
 }
 
 Status DbImpl::CheckWrite(std::string_view key, std::string_view value) const {
-  if (key.empty()) return Status::InvalidArgument("an empty key; keys are 1 to 65535 bytes");
-  if (key.size() > kKeyBytesMax) {
-    return Status::InvalidArgument("a key of " + std::to_string(key.size()) +
-                                   " bytes; keys are 1 to 65535 bytes");
-  }
+  const auto refuse_key = [](const std::string& found) {
+    return Status::InvalidArgument(Concat(found, "; keys are 1 to ", kKeyBytesMax, " bytes"));
+  };
+  if (key.empty()) return refuse_key("an empty key");
+  if (key.size() > kKeyBytesMax) return refuse_key(Concat("a key of ", key.size(), " bytes"));
   if (value.size() > kValueBytesMax) {
-    return Status::InvalidArgument("a value of " + std::to_string(value.size()) +
-                                   " bytes; values are at most 1 GiB (1073741824)");
+    return Status::InvalidArgument(Concat("a value of ", value.size(),
+                                          " bytes; values are at most ", kValueBytesMax >> 30,
+                                          " GiB (", kValueBytesMax, ")"));
   }
   return Status::OK();
 }

@@ -1,6 +1,7 @@
 // Opening, checking, repairing and destroying a store.
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 
 #include "base/concat.h"
@@ -19,6 +20,8 @@ constexpr const char* kLockName = "LOCK";
 std::string JoinPath(const std::string& directory, const std::string& name) {
   return directory.empty() || directory.back() == '/' ? directory + name : directory + "/" + name;
 }
+
+std::string PartName(size_t part) { return Concat("pool.", part); }
 
 PoolOptions MakePoolOptions(const Options& options, const std::string& path) {
   PoolOptions pool;
@@ -42,11 +45,17 @@ bool StoreExists(FileSystem* files, const Options& options, const std::string& p
 
 }  // namespace
 
+std::vector<std::string_view> BuiltEngineNames() {
+  std::vector<std::string_view> names;
+  for (const EngineType* type : BuiltEngines()) names.push_back(type->name);
+  return names;
+}
+
 std::vector<std::string> PoolPaths(const Options& options, const std::string& path) {
   std::vector<std::string> paths;
-  if (options.pmem_paths.empty()) return {JoinPath(path, "pool.0")};
+  if (options.pmem_paths.empty()) return {JoinPath(path, PartName(0))};
   for (size_t i = 0; i < options.pmem_paths.size(); i++) {
-    paths.push_back(JoinPath(options.pmem_paths[i], "pool." + std::to_string(i)));
+    paths.push_back(JoinPath(options.pmem_paths[i], PartName(i)));
   }
   return paths;
 }
@@ -58,38 +67,45 @@ Options StoreCore::WithBudget(Options options) {
 }
 
 Status DbImpl::CheckOptions() const {
-  const auto refuse = [](const std::string& what) { return Status::InvalidArgument(what); };
-  if (options_.pmem_paths.size() > kPoolPartsMax) {
-    return refuse("pmem_paths names " + std::to_string(options_.pmem_paths.size()) +
-                  " directories; a pool has at most " + std::to_string(kPoolPartsMax) + " parts");
+  // More than any machine has processors.
+  constexpr uint32_t kLogShardsMax = 256;
+  // Nearer to 1 gc would copy nearly all that lives to gain a chunk; beyond 100 it has no effect.
+  constexpr double kSpaceTargetMin = 1.1;
+  constexpr double kSpaceTargetMax = 100;
+  const auto refuse = [](const auto&... what) { return Status::InvalidArgument(Concat(what...)); };
+  const Options& o = options_;
+  if (o.pmem_paths.size() > kPoolPartsMax) {
+    return refuse("pmem_paths names ", o.pmem_paths.size(), " directories; a pool has at most ",
+                  kPoolPartsMax, " parts");
   }
-  if ((options_.chunk_bytes & (options_.chunk_bytes - 1)) != 0 ||
-      options_.chunk_bytes < (64 << 10) || options_.chunk_bytes > (1 << 30)) {
-    return refuse("chunk_bytes is " + std::to_string(options_.chunk_bytes) +
-                  "; it must be a power of two from 64 KiB to 1 GiB");
+  if (!std::has_single_bit(o.chunk_bytes) || o.chunk_bytes < kChunkBytesMin ||
+      o.chunk_bytes > kChunkBytesMax) {
+    return refuse("chunk_bytes is ", o.chunk_bytes, "; it must be a power of two from ",
+                  kChunkBytesMin >> 10, " KiB to ", kChunkBytesMax >> 30, " GiB");
   }
-  if (options_.memory_budget_bytes < kMemoryBudgetBytesMin) {
-    return refuse("memory_budget_bytes is " + std::to_string(options_.memory_budget_bytes) +
-                  "; at least 1 MiB (1048576) is needed");
+  Status s = CheckMemoryBudget(o.memory_budget_bytes);
+  if (s.ok()) s = CheckThreads(o.background_threads);
+  if (!s.ok()) return s;
+  if (o.log_shards > kLogShardsMax) {
+    return refuse("log_shards is ", o.log_shards, "; it is at most ", kLogShardsMax,
+                  ", and 0 picks");
   }
-  for (const auto& [name, given] : {std::pair("background_threads", options_.background_threads),
-                                    std::pair("log_shards", options_.log_shards)}) {
-    if (given > kBackgroundThreadsMax) {
-      return refuse(
-          Concat(name, " is ", given, "; it is at most ", kBackgroundThreadsMax, ", and 0 picks"));
-    }
+  if (o.medium > MediumKind::kVolatile) {
+    return refuse("medium is ", static_cast<int>(o.medium),
+                  "; the media are kAuto to kVolatile, 0 to ",
+                  static_cast<int>(MediumKind::kVolatile));
   }
-  if (options_.medium > MediumKind::kVolatile) {
-    return refuse("medium is " + std::to_string(static_cast<int>(options_.medium)) +
-                  "; the media are kAuto to kVolatile, 0 to " +
-                  std::to_string(static_cast<int>(MediumKind::kVolatile)));
+  if (!(o.space_target >= kSpaceTargetMin && o.space_target <= kSpaceTargetMax)) {  // nor NaN
+    return refuse("space_target is ", o.space_target, "; it is bytes used over live bytes, ",
+                  kSpaceTargetMin, " to ", kSpaceTargetMax);
   }
-  if (!(options_.space_target >= 1.1 && options_.space_target <= 100)) {
-    return refuse("space_target is " + std::to_string(options_.space_target) +
-                  "; it is bytes used over live bytes, 1.1 to 100");
+  for (const auto& [name, gbps] : {std::pair("write_gbps", o.media_profile.write_gbps),
+                                   std::pair("read_gbps", o.media_profile.read_gbps)}) {
+    if (!(gbps >= 0))  // nor NaN
+      return refuse("media_profile.", name, " is ", gbps, "; it is GB/s, from 0, which is no cap");
   }
-  const EngineType* const type = FindEngine(options_.engine.value_or(kDefaultEngine));
-  return type != nullptr ? type->check_options(options_)
+  const EngineType* const type = FindEngine(o.engine.value_or(kDefaultEngine));
+  return type != nullptr ? type->check_options(o)
                          : Status::OK();  // what is not built is refused where it is needed
 }
 
@@ -98,13 +114,12 @@ Status DbImpl::CheckOptions() const {
 Status DbImpl::CheckNoOtherParts() const {
   for (size_t i = 0; i < options_.pmem_paths.size(); i++) {
     for (size_t part = 0; part < kPoolPartsMax; part++) {
-      const std::string found = JoinPath(options_.pmem_paths[i], "pool." + std::to_string(part));
+      const std::string found = JoinPath(options_.pmem_paths[i], PartName(part));
       // its own may be of a creation that was cut short
       if (part == i || !seams_.files->Exists(found)) continue;
-      return Status::InvalidArgument(
-          "pmem_paths[" + std::to_string(i) + "]: expected pool." + std::to_string(i) +
-          " or no pool, found " + found +
-          "; name the directories of all parts, in the order in which the store was created");
+      return Status::InvalidArgument(Concat(
+          "pmem_paths[", i, "]: expected ", PartName(i), " or no pool, found ", found,
+          "; name the directories of all parts, in the order in which the store was created"));
     }
   }
   return Status::OK();

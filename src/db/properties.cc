@@ -27,10 +27,9 @@ std::string StatsText(const Stats& stats) {
         Concat("level ", level.name, ": ", level.tables, " tables, ", level.records, " records\n");
   for (size_t i = 0; i < stats.persist.size(); i++) {
     const PersistCounters& c = stats.persist[i];
-    out += "written by " + std::string(WriteCauseName(static_cast<WriteCause>(i))) + ": " +
-           std::to_string(c.bytes_stored) + " bytes, " + std::to_string(c.lines_flushed) +
-           " lines flushed, " + std::to_string(c.fences) + " fences, " +
-           std::to_string(c.blocks_touched) + " blocks\n";
+    out += Concat("written by ", WriteCauseName(static_cast<WriteCause>(i)), ": ", c.bytes_stored,
+                  " bytes, ", c.lines_flushed, " lines flushed, ", c.fences, " fences, ",
+                  c.blocks_touched, " blocks\n");
   }
   out += "write_amplification: " + Fixed2(stats.WriteAmplification()) + "\n";
   return out;
@@ -51,11 +50,9 @@ std::string StatsJson(const Stats& stats) {
   out += "],\"persist\":{";
   for (size_t i = 0; i < stats.persist.size(); i++) {
     const PersistCounters& c = stats.persist[i];
-    out += (i == 0 ? "\"" : ",\"") + std::string(WriteCauseName(static_cast<WriteCause>(i))) +
-           "\":{\"bytes_stored\":" + std::to_string(c.bytes_stored) +
-           ",\"lines_flushed\":" + std::to_string(c.lines_flushed) +
-           ",\"fences\":" + std::to_string(c.fences) +
-           ",\"blocks_touched\":" + std::to_string(c.blocks_touched) + "}";
+    out += Concat(i == 0 ? "\"" : ",\"", WriteCauseName(static_cast<WriteCause>(i)),
+                  "\":{\"bytes_stored\":", c.bytes_stored, ",\"lines_flushed\":", c.lines_flushed,
+                  ",\"fences\":", c.fences, ",\"blocks_touched\":", c.blocks_touched, "}");
   }
   out += "},\"write_amplification\":" + Fixed2(stats.WriteAmplification()) + "}";
   return out;

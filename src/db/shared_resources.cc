@@ -4,9 +4,24 @@
 #include <string>
 #include <thread>
 
+#include "base/concat.h"
 #include "base/no_throw.h"
 
 namespace lamella {
+
+Status CheckMemoryBudget(uint64_t bytes) {
+  if (bytes >= kMemoryBudgetBytesMin) return Status::OK();
+  return Status::InvalidArgument(Concat("memory_budget_bytes is ", bytes, "; at least ",
+                                        kMemoryBudgetBytesMin >> 20, " MiB (",
+                                        kMemoryBudgetBytesMin, ") is needed"));
+}
+
+Status CheckThreads(uint32_t background_threads) {
+  if (background_threads <= kBackgroundThreadsMax) return Status::OK();
+  return Status::InvalidArgument(Concat("background_threads is ", background_threads,
+                                        "; it is at most ", kBackgroundThreadsMax,
+                                        ", and 0 picks"));
+}
 
 Status SharedResources::Start(uint32_t background_threads) {
   if (background_threads == 0)
@@ -17,18 +32,12 @@ Status SharedResources::Start(uint32_t background_threads) {
 Status Resources::Create(uint64_t memory_budget_bytes, uint32_t background_threads,
                          std::shared_ptr<Resources>* resources) {
   resources->reset();
-  if (memory_budget_bytes < kMemoryBudgetBytesMin) {
-    return Status::InvalidArgument("memory_budget_bytes is " + std::to_string(memory_budget_bytes) +
-                                   "; at least 1 MiB (1048576) is needed");
-  }
-  if (background_threads > kBackgroundThreadsMax) {
-    return Status::InvalidArgument("background_threads is " + std::to_string(background_threads) +
-                                   "; at most " + std::to_string(kBackgroundThreadsMax) +
-                                   " can be had");
-  }
   return NoThrow([&] {
+    Status s = CheckMemoryBudget(memory_budget_bytes);
+    if (s.ok()) s = CheckThreads(background_threads);
+    if (!s.ok()) return s;
     auto made = std::make_shared<SharedResources>(memory_budget_bytes);
-    Status s = made->Start(background_threads);
+    s = made->Start(background_threads);
     if (s.ok()) *resources = std::move(made);
     return s;
   });

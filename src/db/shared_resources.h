@@ -1,5 +1,4 @@
-// SharedResources is what stands behind Resources: the budget and the executor of one store or of
-// many.
+// SharedResources is what a Resources holds: the budget and the executor of one store or of many.
 // Threads: any, after Start.
 #ifndef LAMELLA_DB_SHARED_RESOURCES_H_
 #define LAMELLA_DB_SHARED_RESOURCES_H_
@@ -9,12 +8,15 @@
 #include "base/memory_budget.h"
 #include "db/executor.h"
 #include "lamella/resources.h"
+#include "lamella/status.h"
 
 namespace lamella {
 
-/// Limits of Options and of Resources.
+/// Limits of Options and of Resources. InvalidArgument, which names the option and what is allowed.
 inline constexpr uint64_t kMemoryBudgetBytesMin = 1 << 20;
 inline constexpr uint32_t kBackgroundThreadsMax = 256;
+Status CheckMemoryBudget(uint64_t bytes);
+Status CheckThreads(uint32_t background_threads);
 
 class SharedResources final : public Resources {
  public:

@@ -33,6 +33,23 @@ static_assert(kToyKind >= kTestEngineFirst);
   return true;
 }();
 
+/// Looks at each read of a table's file whether somebody is pinned as a reader.
+class PinsAtReads final : public OsHook {
+ public:
+  int Before(OsCall call, const std::string& path) override {
+    if (call == OsCall::kRead && pool != nullptr && path.ends_with(kTableFileSuffix)) {
+      reads++;
+      pinned += pool->readers()->pinned();
+    }
+    return 0;
+  }
+  size_t Allowed(OsCall, size_t n) override { return n; }
+
+  Pool* pool = nullptr;
+  uint64_t reads = 0;
+  uint64_t pinned = 0;
+};
+
 class ToyEngineTest : public ::testing::Test {
  protected:
   ToyEngineTest() {
@@ -103,6 +120,38 @@ TEST_F(ToyEngineTest, ReadsComeFromTheIndexAndFromTheFile) {
   ASSERT_EQ(stats.sources.size(), 2u);
   EXPECT_EQ(stats.sources[1].gets, 1u);
   EXPECT_EQ(stats.file_bytes, std::filesystem::file_size(Tables()[0]));
+}
+
+TEST_F(ToyEngineTest, NobodyIsPinnedAsAReaderWhileAFileIsRead) {
+  PinsAtReads hook;
+  const std::unique_ptr<FileSystem> files = FileSystem::PosixOver(&hook);
+  ASSERT_TRUE(Open({.inline_jobs = true, .files = files.get()}).ok());
+  hook.pool = db_->pool();
+  Fill(0, 300);
+  ASSERT_TRUE(db_->Flush().ok());
+  Fill(150, 400);
+  ASSERT_TRUE(db_->Flush().ok());
+  hook.reads = 0;
+  for (int i = 0; i < 400; i += 10) ASSERT_EQ(Get(i), Concat("value", i));
+  std::vector<std::string> values;
+  const std::vector<std::string_view> keys = {"key1001", "key1399"};
+  for (const Status& s : db_->MultiGet({}, keys, &values)) EXPECT_TRUE(s.ok()) << s.ToString();
+  {
+    const auto it = db_->NewIterator({});
+    int count = 0;
+    for (it->SeekToFirst(); it->Valid(); it->Next()) count++;
+    EXPECT_EQ(count, 400);
+  }
+  ASSERT_TRUE(db_->CompactRange({}, {}).ok());
+  EXPECT_GT(hook.reads, 50u);
+  EXPECT_EQ(hook.pinned, 0u);
+  {
+    const EpochPin pin(db_->pool()->readers());  // negative control
+    EXPECT_EQ(Get(7), "value7");
+  }
+  EXPECT_GT(hook.pinned, 0u);
+  hook.pool = nullptr;
+  db_.reset();  // before the files that it reads by
 }
 
 TEST_F(ToyEngineTest, ADamagedTableIsCorruptionAndNoWrongValue) {

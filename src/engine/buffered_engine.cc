@@ -366,7 +366,7 @@ Status BufferedEngine::Flush() {
 }
 
 // Of what the log that is not merged yet may take, how much it does. The bound goes by what lives,
-// and what of that log will, by what flushes saw (Unmerged). REQUIRES: read_set_mu_ is held.
+// and what of that log will, by what flushes saw (Unmerged).
 double BufferedEngine::UnmergedShare() {
   std::optional<Unmerged> unmerged = UnmergedOf(*owned_read_set_->tables);
   if (!unmerged) return 0;

@@ -86,7 +86,7 @@ class BufferedEngine : public Engine, private WriteTarget {
   void ClearBackgroundError() override { error_.Clear(); }
 
  protected:
-  /// `record_heights`: log records get links for a skiplist (index-unified logging).
+  /// `memtable_bytes`: of DRAM, at which a MemTable is full.
   BufferedEngine(const EngineContext& context, uint64_t memtable_bytes);
 
   // What a design provides.
@@ -145,7 +145,7 @@ class BufferedEngine : public Engine, private WriteTarget {
   void SwitchMemTable(bool force);
   /// To be switched: by its size, or because memory is short.
   bool IsFull(const MemTable& memtable) const;
-  /// REQUIRES: read_set_mu_ is held.
+  /// To be called when what it goes by has changed.
   void UpdateWriteDelay() LAMELLA_REQUIRES(read_set_mu_);
   /// What a record's copy may take in an arena, whatever lies beside it there.
   uint64_t CopyBytesMax(uint64_t record_bytes) const;

@@ -21,11 +21,8 @@ inline Candidates AskCache(const Pool& pool, const LookupCache& cache, std::stri
   found.hash = cache.enabled() ? Hash64(key) : 0;
   found.generation = cache.generation();
   found.count = cache.Find(found.hash, &found.places);
-  for (uint32_t i = 0; i < found.count; i++) {
-    const char* record = pool.Address(found.places[i]);
-    for (size_t line = 0; line < 3; line++)
-      __builtin_prefetch(record + line * kLineBytes);  // header, links, key, a small value
-  }
+  for (uint32_t i = 0; i < found.count; i++)
+    PrefetchRecord<3>(pool.Address(found.places[i]));  // with a small value
   return found;
 }
 

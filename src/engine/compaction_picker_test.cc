@@ -13,7 +13,7 @@ namespace {
 constexpr LevelRules kRules{
     .level0_tables = 3, .level1_bytes = 100, .level_factor = 10, .last_level = 3};
 
-/// What is picked of a picture, as "L0 9 8 + 3 [a,k]" and so on, the worthiest first.
+/// What is picked of a picture, as "L0 9 8 + 3 [a,k]" and so on, what is worth most first.
 std::vector<std::string> Picked(const std::string& picture, const LevelRules& rules = kRules) {
   std::vector<Compaction> found = FindCompactions(LevelsOf(picture), rules);
   std::sort(found.begin(), found.end(), [](const Compaction& a, const Compaction& b) {

@@ -52,8 +52,8 @@ struct Job {
   std::function<Status()> run;
 };
 
-/// How long each written record is to be held back, nanoseconds, so that background work keeps up.
-inline constexpr uint32_t kStopWriting = ~uint32_t{0};  // until the engine says otherwise
+/// The delay of a write that must wait until the engine says otherwise (Engine::WriteDelayNs).
+inline constexpr uint32_t kStopWriting = ~uint32_t{0};
 
 /// What an engine needs of its surroundings; all outlive it.
 struct EngineContext {
@@ -95,6 +95,7 @@ class Engine {
   virtual uint64_t PublishedSequence() const = 0;
 
   virtual std::optional<Job> PickJob(JobClass job_class) = 0;
+  /// How long each written record is to be held back, nanoseconds: background work then keeps up.
   /// Grows smoothly with the debt of background work, which reads pay: 0 where there is little,
   /// kStopWriting where memory for more is gone.
   virtual uint32_t WriteDelayNs() const = 0;

@@ -14,9 +14,9 @@ namespace lamella {
 struct EngineType {
   EngineKind kind;
   std::string_view name;
-  /// Its tables lie in files beside the pool, which so is not all of the store.
+  /// Its tables lie in files beside the pool: the pool alone is not the whole store.
   bool tables_in_files = false;
-  /// InvalidArgument for an option of the design that cannot be meant: its name, its range, and
+  /// InvalidArgument for an option of the design that is out of range: names it, its range, and
   /// what was given.
   Status (*check_options)(const Options& options);
   /// What the superblock is to keep of the options of a store that is created.

@@ -58,7 +58,7 @@ std::vector<std::shared_ptr<MemTable>> SortLog(Pool* pool, const LogContents& co
       uint64_t copy_bytes = 0;
       for (size_t e = slices[i].first; e < slices[i].second; e++) {
         if (e + kAhead < slices[i].second)
-          __builtin_prefetch(pool->Address(entries[e + kAhead].place));
+          PrefetchRecord<1>(pool->Address(entries[e + kAhead].place));
         const Record* record = pool->At<Record>(entries[e].place);
         memtables[i]->Add(record->key(), entries[e].tag, entries[e].place, nullptr);
         log_bytes += record->bytes();

@@ -18,7 +18,7 @@ TEST(PinnedTombstones, ADeleteIsHeldUntilItsGenerationIsForgotten) {
   EXPECT_FALSE(pinned.Holds(6));
   const uint64_t generation = pinned.Close();
   EXPECT_NE(generation, 0u);
-  EXPECT_TRUE(pinned.Holds(5)) << "iterators may still stand behind it";
+  EXPECT_TRUE(pinned.Holds(5)) << "iterators may still stand on what it hides";
   pinned.Forget(generation);
   EXPECT_FALSE(pinned.Holds(5));
 }

@@ -23,7 +23,7 @@ namespace lamella {
 
 class Sequencer {
  public:
-  /// Writes that begin more numbers than this behind the newest published one wait before they are
+  /// Writes that begin more numbers than this after the newest published one wait before they are
   /// finished, not after.
   static constexpr uint64_t kSlots = 256;
 

@@ -24,7 +24,7 @@ class SequencerTest : public ::testing::Test {
   Sequencer sequencer_;
 };
 
-TEST_F(SequencerTest, NumbersGoOnBehindTheLastInUse) {
+TEST_F(SequencerTest, NumbersGoOnAfterTheLastInUse) {
   EXPECT_EQ(sequencer_.published(), 0u);
   sequencer_.Reset(41);
   EXPECT_EQ(sequencer_.published(), 41u);

@@ -25,15 +25,15 @@ Status CheckCacheShares(std::initializer_list<CacheShare> shares) {
   double together = 0;
   for (const auto& [option, share] : shares) {
     if (!(share >= 0 && share <= kCacheShareMax)) {  // nor NaN
-      return Status::InvalidArgument(Concat(option, " is ", std::to_string(share),
-                                            "; it is a share of the memory budget, 0 to 0.9"));
+      return Status::InvalidArgument(Concat(
+          option, " is ", share, "; it is a share of the memory budget, 0 to ", kCacheShareMax));
     }
     names += Concat(names.empty() ? "" : " and ", option);
     together += share;
   }
   if (together <= kCacheShareMax) return Status::OK();
-  return Status::InvalidArgument(Concat(names, " are ", std::to_string(together),
-                                        " together; at most 0.9 leaves room for MemTables"));
+  return Status::InvalidArgument(Concat(names, " are ", together, " together; at most ",
+                                        kCacheShareMax, " leaves room for MemTables"));
 }
 
 uint64_t ShareOfBudget(uint64_t bytes, double share) {

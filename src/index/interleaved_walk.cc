@@ -84,9 +84,7 @@ class PartWalk {
     }
     piece->before = piece->at;
     piece->at = next;
-    const char* line = reinterpret_cast<const char*>(list_.At(next));
-    __builtin_prefetch(line);
-    __builtin_prefetch(line + kLineBytes - 1);
+    PrefetchHeader(list_.At(next));
   }
 
   bool Visit(uint32_t layer, Piece* piece) {

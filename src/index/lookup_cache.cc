@@ -235,11 +235,7 @@ void LookupCache::Replace(uint64_t hash, PmPtr from, PmPtr to) {
 // Damage may have made a record's size one that leads out of the pool.
 LookupCache::HashRecords HashesOfRecords(const Pool* pool) {
   return [pool](std::span<const PmPtr> places, uint64_t* hashes) {
-    for (const PmPtr place : places) {
-      const char* const record = pool->Address(place);
-      __builtin_prefetch(record);
-      __builtin_prefetch(record + kLineBytes);
-    }
+    for (const PmPtr place : places) PrefetchRecord<2>(pool->Address(place));
     for (size_t i = 0; i < places.size(); i++) {
       const Record* const record = pool->At<Record>(places[i]);
       hashes[i] = pool->Contains(places[i], record->bytes()) ? Hash64(record->key()) : 0;

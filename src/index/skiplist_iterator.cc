@@ -63,9 +63,9 @@ class SkipListIterator final : public RecordIterator {
     if (target.tag > 0) {
       Arrive(Before({target.user_key, target.tag - 1}));
     } else {
-      std::string behind(target.user_key);
-      behind.push_back('\0');
-      Arrive(Before({behind, kTagFirst}));
+      std::string next_key(target.user_key);
+      next_key.push_back('\0');
+      Arrive(Before({next_key, kTagFirst}));
     }
   }
   void Next() override {
@@ -123,11 +123,11 @@ class SkipListIterator final : public RecordIterator {
     if (AskGuide()) {
       // Of those that reach up to a layer there is one in four of the layer below.
       const uint32_t steps = std::max(kBackSteps >> (2 * (guide_->height_min() - 1)), 1u);
-      HeadTree::Iterator behind(tree_.get());
-      behind.SeekForPrev(JustBefore(here));
-      for (uint32_t i = 0; i < steps && behind.Valid(); i++, behind.Prev()) {
-        from = behind.entry().place();
-        __builtin_prefetch(pool_->Address(from));
+      HeadTree::Iterator before(tree_.get());
+      before.SeekForPrev(JustBefore(here));
+      for (uint32_t i = 0; i < steps && before.Valid(); i++, before.Prev()) {
+        from = before.entry().place();
+        PrefetchRecord<1>(pool_->Address(from));
       }
     }
     // No guide, or nothing of it this early in the list.
@@ -152,10 +152,7 @@ class SkipListIterator final : public RecordIterator {
   }
   void PushFetch() {
     const PmPtr place = ahead_.entry().place();
-    const char* address = pool_->Address(place);
-    __builtin_prefetch(address);
-    __builtin_prefetch(address + kLineBytes);
-    __builtin_prefetch(address + 2 * kLineBytes);
+    PrefetchRecord<3>(pool_->Address(place));
     fetched_[(fetched_first_ + fetched_count_++) % kFetchAhead] = place;
     ahead_.Next();
   }

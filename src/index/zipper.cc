@@ -26,12 +26,6 @@ constexpr size_t kStepsAhead = 6;
 // few in each.
 constexpr uint32_t kHopsMax = 48;
 
-void FetchRecord(const Record* record) {
-  const char* line = reinterpret_cast<const char*>(record);
-  __builtin_prefetch(line);
-  __builtin_prefetch(line + kLineBytes - 1);
-}
-
 }  // namespace
 
 // However Merge ends: the thread that scans ahead waits for it.
@@ -171,7 +165,7 @@ void Zipper::TakeSteps(Window* window) const {
   const Record* newest = nullptr;  // the last element that was not skipped
   window->steps.reserve(window->end - window->begin);
   for (size_t i = window->begin; i < window->end; i++) {
-    if (i + kElementsAhead < window->end) FetchRecord(lower_->At(elements_[i + kElementsAhead]));
+    if (i + kElementsAhead < window->end) PrefetchHeader(lower_->At(elements_[i + kElementsAhead]));
     const PmPtr place = elements_[i];
     const Record* element = lower_->At(place);
     if (newest != nullptr && newest->key() == element->key() &&
@@ -194,7 +188,7 @@ void Zipper::BeginAtHead(Search* search) const {
   search->guided = false;
   search->step->known = kHeightMax;
   search->next = lower_->Next(search->at, search->step->lane, search->layer);
-  if (search->next && !search->next.damaged()) FetchRecord(lower_->At(search->next));
+  if (search->next && !search->next.damaged()) PrefetchHeader(lower_->At(search->next));
 }
 
 void Zipper::Begin(Step* step, Search* search) const {
@@ -208,9 +202,9 @@ void Zipper::Begin(Step* step, Search* search) const {
   const ZipperObserver::Near tall =
       step->layers == 1 || tall_enough ? near : observer_->Nearby(before, step->layers, step->lane);
   search->bottom = near.place;
-  if (near.place) FetchRecord(lower_->At(near.place));
+  if (near.place) PrefetchHeader(lower_->At(near.place));
   if (!tall.place) return BeginAtHead(search);
-  if (tall.place != near.place) FetchRecord(lower_->At(tall.place));
+  if (tall.place != near.place) PrefetchHeader(lower_->At(tall.place));
   search->at = tall.place;
   search->guided = true;
   // A layer more than is wanted of one, so that few hops are made in layer 0; not all that the
@@ -254,7 +248,7 @@ bool Zipper::Advance(Search* search) const {
     }
     s.next = lower_->Next(s.at, s.step->lane, s.layer);
     if (!s.next || s.next == s.bound || s.next.damaged()) continue;
-    FetchRecord(lower_->At(s.next));
+    PrefetchHeader(lower_->At(s.next));
     return false;
   }
 }
@@ -303,7 +297,7 @@ Status Zipper::FindSteps(std::span<Step> steps, const Found& found) const {
       continue;
     }
     if (begun + kElementsAhead < steps.size())
-      FetchRecord(lower_->At(steps[begun + kElementsAhead].element));
+      PrefetchHeader(lower_->At(steps[begun + kElementsAhead].element));
     Begin(&steps[begun++], &search);
   }
   return Status::OK();
@@ -332,7 +326,7 @@ void Zipper::FetchStep(const Step& step) const {
   for (uint32_t layer = 0; layer < height; layer++) {
     if (step.befores[layer]) PrefetchForWrite(lower_->At(step.befores[layer]));
   }
-  if (step.next) __builtin_prefetch(lower_->At(step.next));
+  if (step.next) PrefetchRecord<1>(lower_->At(step.next));
 }
 
 Status Zipper::MergeWindow(Window* window) {

@@ -12,7 +12,7 @@ namespace lamella {
 namespace {
 
 // The live children stand sorted by what they show, so that a step compares with the second alone
-// while one child stays in front, and places a child that fell behind by binary search.
+// while one child stays in front, and places a child that was passed by binary search.
 // M1: live_ holds the valid children, in walking order of their keys, equal keys by rank; the front
 //     one is shown.
 // M2: after a step, the key shown lies strictly past last_ in walking order. A child may lead into
@@ -154,13 +154,13 @@ class MergingIterator final : public InternalIterator {
   // Keeps M3; what is then in front may be what was last shown. False after an error.
   bool DropSuperseded() {
     const auto first = std::ranges::find_if(children_, IsSuperseded);
-    const ptrdiff_t behind = first - children_.begin();
+    const ptrdiff_t superseded_from = first - children_.begin();
     // From there on only: one ahead that is superseded by now goes the next time, or those after
     // it would not be sought again.
     children_.erase(std::remove_if(first, children_.end(), IsSuperseded), children_.end());
     live_.clear();
     for (Child& child : children_) {
-      if (&child - children_.data() >= behind) Return(&child);
+      if (&child - children_.data() >= superseded_from) Return(&child);
       if (Load(&child)) live_.push_back(&child);
     }
     if (!status_.ok()) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "base/concat.h"
 #include "log/record_search.h"
 
 namespace lamella {
@@ -256,10 +257,8 @@ Status ScanShard(const Pool& pool, std::vector<ChunkRef> chunks, const LogPositi
     const uint64_t from = chunk.ordinal == boundary.ordinal ? boundary.offset : 0;
     const uint64_t end = uint64_t{chunk.run_chunks} * pool.chunk_bytes();
     if (from > end || from % 8 != 0) {
-      return Status::Corruption("log boundary at offset " + std::to_string(from) + " of chunk " +
-                                std::to_string(chunk.index) +
-                                ": expected a multiple of 8 of at most " + std::to_string(end) +
-                                " bytes");
+      return Status::Corruption(Concat("log boundary at offset ", from, " of chunk ", chunk.index,
+                                       ": expected a multiple of 8 of at most ", end, " bytes"));
     }
     // A tear that only void records follow in its chunk is an earlier crash's: later sessions wrote
     // to chunks of their own.
@@ -270,7 +269,7 @@ Status ScanShard(const Pool& pool, std::vector<ChunkRef> chunks, const LogPositi
       if (place.offset() - start.offset() < whole)
         scan->damage.push_back({.place = place, .after = last});
     };
-    const uint64_t behind = ForEachRecord(
+    const uint64_t read_to = ForEachRecord(
         pool, chunk, from,
         [&](const Record* record, PmPtr place) {
           while (noted < scan->damage.size()) scan->damage[noted++].before = record->sequence();
@@ -288,7 +287,7 @@ Status ScanShard(const Pool& pool, std::vector<ChunkRef> chunks, const LogPositi
           note_damage(place);
           if (!tear) tear = place;
         });
-    note_damage({start.part(), start.offset() + behind});
+    note_damage({start.part(), start.offset() + read_to});
   }
   return Status::OK();
 }
@@ -360,11 +359,10 @@ Status ReadLog(const Pool& pool, const std::vector<LogPosition>& boundary, uint6
     const uint64_t first_lost = SkipGaps(gaps, contents->sequence_last + 1);
     const bool found_once = !gaps.empty() && first_lost < gaps.back().first;
     if (found_once || first_lost <= published) {
-      return Status::Corruption("the log lacks the record of sequence number " +
-                                std::to_string(first_lost) +
-                                (found_once ? ", which an earlier recovery found"
-                                            : ", and later ones say that it was published") +
-                                "; `lamella repair` saves what validates");
+      return Status::Corruption(Concat("the log lacks the record of sequence number ", first_lost,
+                                       found_once ? ", which an earlier recovery found"
+                                                  : ", and later ones say that it was published",
+                                       "; `lamella repair` saves what validates"));
     }
   }
   all.resize(kept);

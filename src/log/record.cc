@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "base/concat.h"
 #include "base/crc32c.h"
 
 namespace lamella {
@@ -49,8 +50,8 @@ bool RecordIsValid(const Record* record, uint64_t available, PmPtr place, uint32
 
 std::string DescribePlace(const Pool& pool, PmPtr place) {
   const uint64_t chunk = place.offset() / pool.chunk_bytes();
-  return "part " + std::to_string(place.part()) + " chunk " + std::to_string(chunk) + " offset " +
-         std::to_string(place.offset() - chunk * pool.chunk_bytes());
+  return Concat("part ", place.part(), " chunk ", chunk, " offset ",
+                place.offset() - chunk * pool.chunk_bytes());
 }
 
 bool OwningChunk(const Pool& pool, PmPtr place, ChunkRef* chunk) {
@@ -76,10 +77,9 @@ Status DescribeDamage(const Pool& pool, PmPtr damaged) {
 
 Status VerifyRecord(const Pool& pool, PmPtr place) {
   if (!pool.Contains(place, sizeof(RecordHeader)) || place.offset() % 8 != 0) {
-    return Status::Corruption("a link leads outside the pool, to part " +
-                              std::to_string(place.part()) + " byte " +
-                              std::to_string(place.offset()) +
-                              "; run `lamella repair` to rebuild the index from the records");
+    return Status::Corruption(
+        Concat("a link leads outside the pool, to part ", place.part(), " byte ", place.offset(),
+               "; run `lamella repair` to rebuild the index from the records"));
   }
   ChunkRef chunk;
   if (!OwningChunk(pool, place, &chunk)) {

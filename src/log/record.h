@@ -47,7 +47,7 @@ static_assert(sizeof(RecordHeader) == 24);
 static_assert(offsetof(RecordHeader, key_size) == 16 &&
               offsetof(RecordHeader, batch_remaining) == 20);
 
-/// A record says how far behind its own number those were, at most, that were published when the
+/// A record says how far below its own number those were, at most, that were published when the
 /// number was drawn: r in the upper bits of its shape says that everything up to its number less
 /// 2^r was, and kReachUnknown says nothing. What was published was durable: so a record tells what
 /// recovery must find of others, and a number below that which is missing was lost.
@@ -129,6 +129,19 @@ struct Record {
     persister->Flush(&header.mark, 1);
   }
 };
+
+/// Starts to bring the first lines of a record into the cache: header, links and key come first.
+template <uint32_t kLines>
+void PrefetchRecord(const void* record) {
+  __builtin_prefetch(record);
+  if constexpr (kLines > 1)
+    PrefetchRecord<kLines - 1>(static_cast<const char*>(record) + kLineBytes);
+}
+/// The same of its header and lowest links alone, whether they lie in one line or in two.
+inline void PrefetchHeader(const void* record) {
+  __builtin_prefetch(record);
+  __builtin_prefetch(static_cast<const char*>(record) + kLineBytes - 1);
+}
 
 /// The part of a record's checksum that covers key and value.
 uint32_t BodyChecksum(std::string_view key, std::string_view value);

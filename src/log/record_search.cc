@@ -43,9 +43,9 @@ bool RecordSearch::IsValidBySums(uint64_t offset) {
   const uint64_t key = offset + sizeof(RecordHeader) + ShapeHeight(header.shape) * sizeof(uint64_t);
   const uint64_t bytes = uint64_t{header.key_size} + header.value_size;
   uint32_t before;
-  uint32_t behind;
-  const uint32_t body = SumUpTo(key, &before) && SumUpTo(key + bytes, &behind)
-                            ? Crc32cJoin(before, behind, bytes)
+  uint32_t after;
+  const uint32_t body = SumUpTo(key, &before) && SumUpTo(key + bytes, &after)
+                            ? Crc32cJoin(before, after, bytes)
                             : Sum(key, bytes);  // keeps I2
   return RecordChecksum(body, header, PlaceAt(offset), epoch_) == header.checksum;
 }

@@ -57,7 +57,7 @@ struct HeadTree::Probe {
         key_class(e.key_class()),
         covered(k.empty() ? 0 : KeyPrefixes::HeadOf(tree.prefixes_.get(), k).covered),
         key(k) {}
-  /// Behind every entry: no key has a head of all ones and a class above the longest.
+  /// After every entry: no key has a head of all ones and a class above the longest.
   struct Last {};
   explicit Probe(Last)
       : high(~uint64_t{0}), low(~uint64_t{0}), tag(0), key_class(kLongKeyClass + 1), covered(0) {}
@@ -245,9 +245,7 @@ const HeadTree::Leaf* HeadTree::FindLeaf(const Probe& probe, bool before, NodeSt
         *fence = lower;
         *has_fence = true;
       }
-      __builtin_prefetch(&child->heads[kFanout / 2]);
-      __builtin_prefetch(&child->heads[kFanout]);
-      __builtin_prefetch(&child->heads[kFanout + kFanout / 2]);
+      child->PrefetchHeads();
       const NodeState child_state = child->Read();
       if (!inner->Validate(s)) {  // the child may have been cut short before we read its state (I5)
         restart = true;
@@ -397,9 +395,7 @@ bool HeadTree::TryInsert(const Probe& probe, uint64_t tag, uint64_t reference, S
     Inner* inner = static_cast<Inner*>(node);
     Node* child = const_cast<Node*>(inner->Child(s, CountBefore<true>(inner, s, probe)));
     if (!inner->Validate(s)) return false;
-    __builtin_prefetch(&child->heads[kFanout / 2]);
-    __builtin_prefetch(&child->heads[kFanout]);
-    __builtin_prefetch(&child->heads[kFanout + kFanout / 2]);
+    child->PrefetchHeads();
     const NodeState child_state = child->Read();
     if (!inner->Validate(s)) return false;
     parent = inner;

@@ -45,9 +45,7 @@ class HeadTreeRecordIterator final : public RecordIterator {
       return;
     }
     if (entries_.ahead() >= kPrefetchRecords) {
-      const char* ahead = pool_->Address(entries_.entry_ahead(kPrefetchRecords).place());
-      __builtin_prefetch(ahead);
-      __builtin_prefetch(ahead + kLineBytes);
+      PrefetchRecord<2>(pool_->Address(entries_.entry_ahead(kPrefetchRecords).place()));
     }
     StandOn(entries_.entry().place());
   }

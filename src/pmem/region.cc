@@ -291,14 +291,14 @@ Status Region::Reserve(uint64_t reserve_bytes, uint64_t needed_bytes) {
     want = std::max(least, RoundUp(want / 2, unit));
   }
   // It starts on a huge page, so that DAX and huge-page file systems can map by large pages; what
-  // is before and behind goes back.
+  // is before and after it goes back.
   char* first = reinterpret_cast<char*>(range);
   base_ = reinterpret_cast<char*>(RoundUp(static_cast<uintptr_t>(range), unit));
   reserved_ = want;
   reserved_by_all.fetch_add(want, std::memory_order_relaxed);
   if (base_ != first) munmap(first, static_cast<size_t>(base_ - first));
-  const uint64_t behind = unit - static_cast<uint64_t>(base_ - first);
-  if (behind != 0) munmap(base_ + want, behind);
+  const uint64_t after = unit - static_cast<uint64_t>(base_ - first);
+  if (after != 0) munmap(base_ + want, after);
   return Status::OK();
 }
 

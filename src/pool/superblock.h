@@ -2,8 +2,8 @@
 // of the part.
 // S1: a change is written to the first copy, made durable, and then to the second: of a torn copy
 //     or of damage to one copy the other one keeps what was last durable, and an older state is
-//     never taken for the present one. A second copy that a crash left behind its first is brought
-//     up to it before the first is written again.
+//     never taken for the present one. A second copy that a crash left older than its first is
+//     brought up to it before the first is written again.
 // S2: the parts of a pool are written together, part 0 last: part 0 decides, and another part is at
 //     its generation or one ahead.
 //     But for sync_failed, which is set in part 0's first copy alone, with no sync: it is for a

@@ -1,6 +1,6 @@
 #!/bin/bash
-# run.sh BUILD_DIR CXX LIBDIR: installs BUILD_DIR into a scratch prefix, moves it (an installed tree is relocatable), builds
-# main.cc against it through CMake and through pkg-config, and runs both.
+# run.sh BUILD_DIR CXX LIBDIR: installs BUILD_DIR into a scratch prefix, moves it (an installed tree
+# is relocatable), builds main.cc against it through CMake and through pkg-config, and runs both.
 set -euo pipefail
 build=$1 cxx=$2 libdir=$3
 here=$(cd "$(dirname "$0")" && pwd)

@@ -1,5 +1,5 @@
 // What the second-chance cache holds where the system refuses memory: never what left L1 (I1 of
-// index/second_chance_cache.h), for a merge would link what is newer behind it.
+// index/second_chance_cache.h), for a merge would link what is newer after it.
 
 #include <memory>
 #include <set>

@@ -215,7 +215,7 @@ TEST(ListDbState, IsEncodedAsDocumented) {
                  touched("rebuilding", 0, [](ListDbState* s) { s->rebuilding = true; }),
                  touched("uncounted", 0, [](ListDbState* s) { s->uncounted = true; })}),
             "");
-  // Behind it: boundary (a count, one position), merged (a count), gaps (a count, one gap), l0 (a
+  // After it: boundary (a count, one position), merged (a count), gaps (a count, one gap), l0 (a
   // count, one table).
   const size_t boundary = 70 + 4;
   EXPECT_EQ(testing::FormatDifference("LogPosition", 16,
