@@ -90,10 +90,10 @@ class DB {
   /// it says so in its status; null only where there is no memory for one that would.
   virtual std::unique_ptr<Iterator> NewIterator(const ReadOptions& options) = 0;
 
-  /// A snapshot of now. Held ones keep old versions, and so their space. Null after Close, and
-  /// where there is no memory for it.
+  /// A snapshot of the store as it is. One that is held keeps old versions, and so their space.
+  /// Null after Close, and where there is no memory for it.
   virtual const Snapshot* GetSnapshot() = 0;
-  /// Null is nothing.
+  /// Null is let pass.
   virtual void ReleaseSnapshot(const Snapshot* snapshot) = 0;
 
   /// On return every write that had returned before survives a power cut on every medium that

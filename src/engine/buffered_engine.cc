@@ -227,7 +227,7 @@ std::shared_ptr<const KeyPrefixes> BufferedEngine::prefixes() const {
 
 void BufferedEngine::LearnPrefixes(const HeadTree& tree) {
   constexpr size_t kSampledKeys = 512;
-  if (!tree.HeadsAlike()) return;  // those of now fit, or none are needed
+  if (!tree.HeadsAlike()) return;  // the current ones fit, or none are needed
   SetPrefixes(KeyPrefixes::Learn(tree.SampleKeys(kSampledKeys)));
 }
 

@@ -52,7 +52,7 @@ struct ReadSet {
   std::shared_ptr<const TableSet> tables;
 };
 
-/// Records that may be the newest of a key in the tables, as of before a search.
+/// Records that may be the newest of a key in the tables, as the cache knew before a search.
 struct Candidates {
   uint64_t hash = 0;
   uint64_t generation = 0;  // of the cache, when it was asked

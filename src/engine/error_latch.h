@@ -1,8 +1,8 @@
 // ErrorLatch holds why a store is read-only: the first error of its background work or of its
 // medium, until somebody resumes.
 // I1: whether there is one and which are changed together, and Get's answer is what a caller goes
-//     by. Who looked whether there is one, and asked which after that, could be told OK, since
-//     DB::Resume came between, and would take that for the outcome of his own call.
+//     by. A caller that first looked whether there is one, and then asked which, could be told OK
+//     because DB::Resume came between, and would take that for the outcome of its own call.
 // Threads: all calls from any.
 #ifndef LAMELLA_ENGINE_ERROR_LATCH_H_
 #define LAMELLA_ENGINE_ERROR_LATCH_H_

@@ -17,8 +17,8 @@ namespace lamella {
 struct LogSorting {
   uint64_t memtable_bytes = 0;
   MemoryAccount* memory = nullptr;
-  /// The log's end as of before: all MemTables but the last keep it, and their records are told
-  /// from later ones by their sequence numbers.
+  /// Where the log begins to be read: all MemTables but the last keep it as their end, and their
+  /// records are told from later ones by their sequence numbers.
   std::vector<LogPosition> boundary;
   /// What a record's copy may take, where a flush copies; else null.
   std::function<uint64_t(uint64_t record_bytes)> copy_bytes_max;

@@ -84,8 +84,8 @@ class PmLevel final : private ZipperObserver {
   bool IsIdleDelete(PmPtr place) const;
 
   // Merging.
-  /// What merges a table's elements in. One at a time; it counts with the snapshots of now. Heads
-  /// of the cache are cut by `prefixes` from here on.
+  /// What merges a table's elements in. One at a time; it goes by the snapshots that there are now.
+  /// Heads of the cache are cut by `prefixes` from here on.
   std::shared_ptr<Zipper> NewMerge(Persister* persister, bool verify,
                                    std::shared_ptr<const KeyPrefixes> prefixes);
   /// To be retired, once the table is no longer seen apart from the level, when all are gone who
@@ -96,7 +96,7 @@ class PmLevel final : private ZipperObserver {
 
   // Taking out. Changes are flushed, and marked by MarkDropped.
   enum class Drop : uint8_t { kDropped, kNeeded, kLater };  // later: once some reader is gone
-  /// From here on it counts with the snapshots of now.
+  /// From here on it goes by the snapshots that there are now.
   void SampleSnapshots() { sample_ = around_.snapshots->Now(); }
   /// Takes a linked element out if it is an old version that nobody needs, or a delete with nothing
   /// after it. `before` is its predecessor. Throws std::bad_alloc, and nothing is changed.

@@ -5,10 +5,11 @@
 // I2: finished_[n % kSlots] tells of the write that begins with number n once n - kSlots is
 //     published: until then the slot may still be needed for that one.
 // I3: once nobody is between Draw and the end of Finish, everything drawn is published: whoever
-//     finishes publishes all the finished writes that follow what is published, his own or not.
+//     finishes publishes all the finished writes that follow what is published, its own or not.
 // A write waits for those of smaller numbers alone. They have been staged already, so what it waits
 // for is short: it spins as long as that takes a thread that runs, and sleeps if it takes longer.
-// Nobody is asked to publish but who runs.
+// Whoever publishes is running: no write waits for a thread that must first get a processor to
+// publish it.
 // Threads: any.
 #ifndef LAMELLA_ENGINE_SEQUENCER_H_
 #define LAMELLA_ENGINE_SEQUENCER_H_

@@ -222,7 +222,7 @@ void SecondChanceCache::Fit(std::shared_ptr<const KeyPrefixes> prefixes) {
   const Tree* const tree = tree_.load(std::memory_order_relaxed);
   if (tree->count() != 0 && (!tree->HeadsAlike() || tree->count() < 2 * fitted_count_)) return;
   fitted_count_ = tree->count();
-  RebuildIfMemory(height_min());  // else the tree of now serves, if more slowly
+  RebuildIfMemory(height_min());  // else the current tree serves, if more slowly
 }
 
 void SecondChanceCache::BeginWithAll() {

@@ -10,7 +10,7 @@
 // I2: whoever unlinks an element, or puts a copy in its place, tells the cache before anything new
 //     is linked between it and what its links lead to. Until it is told, the element passes by
 //     nothing: a search may start from whatever is named by the tree that is the cache's when the
-//     search begins. A tree of before is told of nothing more, and must not be asked again.
+//     search begins. An earlier tree is told of nothing more, and must not be asked again.
 // I3: a tree that says so (Tree::complete) holds every element of L1, as long as it is the cache's:
 //     from the moment at which the one that changes L1 has told of it, and before any read is sent
 //     to L1 alone for it.
@@ -66,7 +66,7 @@ class SecondChanceCache {
   /// that pool part. Its reference is 0 where there is none, or none of them is near.
   HeadTree::Entry FindTallAtOrBefore(const InternalKey& target, uint32_t height_min,
                                      int part) const;
-  /// Makes *tree the tree of now and keeps it alive; null while the cache is off. True if it was
+  /// Makes *tree the current tree and keeps it alive; null while the cache is off. True if it was
   /// another before. For one search, and the fetching ahead after it (I2); cheap where the tree is
   /// the same.
   bool Renew(std::shared_ptr<const HeadTree>* tree) const;
@@ -79,8 +79,8 @@ class SecondChanceCache {
   /// is memory for, but for those that a crash left out of one (I1). The walk tells `beside` (may
   /// be null) of each element's predecessor.
   void Warm(const PmSkipList& list, uint64_t elements, WalkVisitor* beside = nullptr);
-  /// From here on heads are cut by these (may be null); where those of now tell too few keys apart,
-  /// a tree is made anew. REQUIRES: as Insert, and the elements' records stay.
+  /// From here on heads are cut by these (may be null); where the present ones tell too few keys
+  /// apart, a tree is made anew. REQUIRES: as Insert, and the elements' records stay.
   void Fit(std::shared_ptr<const KeyPrefixes> prefixes);
   /// L1 has no element yet: from here on the cache holds all of them, while it has room.
   /// Throws std::bad_alloc.

@@ -102,7 +102,7 @@ class SkipListIterator final : public RecordIterator {
     StandOn(place);
   }
 
-  // Takes the guide's tree of now (keeps I3). False where there is none.
+  // Takes the guide's current tree (keeps I3). False where there is none.
   bool AskGuide() {
     if (guide_ != nullptr && guide_->Renew(&tree_)) ahead_ = HeadTree::Iterator(tree_.get());
     return tree_ != nullptr;

@@ -14,7 +14,7 @@
 //     Whoever needs it has it from the table that it comes from, until that says that it is
 //     superseded; then this is sought again, and t is new (MergingIterator M3).
 // I3: so nothing that a search starts from is kept from one search to the next: the guide is asked
-//     at each for its tree of now (SecondChanceCache I2). A tree of before would name what was
+//     at each for its current tree (SecondChanceCache I2). An earlier tree would name what was
 //     unlinked before t.
 // Threads: one at a time, beside the one that changes the list; pinned against reuse of chunks from
 // before the first search on.

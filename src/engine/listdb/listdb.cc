@@ -276,7 +276,7 @@ Status ListDb::CompactRange(std::string_view begin, std::string_view end) {
 
 Status ListDb::CompactL1(std::string_view begin, std::string_view end) {
   constexpr std::chrono::milliseconds kReadersAtMost{10};
-  Status s = MergeTablesOfNow();
+  Status s = MergeCurrentTables();
   // Twice: a delete may go only once nobody can stand on a version that it hid (PmLevel I1); an
   // open iterator keeps it.
   for (int pass = 0; s.ok() && pass < 2; pass++) {

@@ -10,8 +10,8 @@
 // I3: a table is merged only when every Get that was under way when it was made is over (its
 //     epoch): the versions it makes obsolete are then needed by registered snapshots only.
 // I4: a chunk is freed when Evacuation's I1 holds of it, on page media with the number synced noted
-//     as such (SyncAll); and no table of now leads to a record in it: a merge may have ended for
-//     the catalog and fail after that.
+//     as such (SyncAll); and no current table leads to a record in it: a merge that the catalog
+//     has as done may still fail after that edit.
 // I5: L1 is changed by one job or CompactRange at a time (JobBoard).
 // Threads: as Engine says.
 #ifndef LAMELLA_ENGINE_LISTDB_LISTDB_H_
@@ -111,7 +111,7 @@ class ListDb final : public BufferedEngine, private EvacuationOwner {
   // merge.cc
   Status MergeOldest();
   Status CompactL1(std::string_view begin, std::string_view end);
-  Status MergeTablesOfNow();
+  Status MergeCurrentTables();
   void AwaitGets();
 
   // warm.cc
@@ -146,7 +146,7 @@ class ListDb final : public BufferedEngine, private EvacuationOwner {
   std::shared_ptr<const ListDbTables> CurrentTables() const {
     return std::static_pointer_cast<const ListDbTables>(CurrentReadSet()->tables);
   }
-  /// Installs what `change(&l0)` makes of the tables of now, in place of `flushed` where one is
+  /// Installs what `change(&l0)` makes of the current tables, in place of `flushed` where one is
   /// given. Throws std::bad_alloc, and nothing has changed.
   void ChangeTables(const std::function<void(PmTables*)>& change,
                     const MemTable* flushed = nullptr) {

@@ -64,16 +64,16 @@ Status ListDb::MergeOldest() {
   return Status::OK();
 }
 
-// A Get of before the flush may be under way (I3). It ends soon, but for one whose thread has lost
-// the processor: meanwhile other jobs may have L1.
+// A Get that began before the flush may be under way (I3). It ends soon, but for one whose thread
+// has lost the processor: meanwhile other jobs may have L1.
 void ListDb::AwaitGets() {
   constexpr std::chrono::milliseconds kAtMost{10};
   (void)pool_->readers()->AwaitRetired(kAtMost);
 }
 
 // For CompactRange, which has L1: in its thread, since the background's priority is low, and only
-// the tables of now, since there is always another while somebody writes.
-Status ListDb::MergeTablesOfNow() {
+// the tables that there are by now, since another comes as long as somebody writes.
+Status ListDb::MergeCurrentTables() {
   const auto now = CurrentTables();
   const uint64_t newest = now->l0.empty() ? 0 : now->l0.front()->state.id;
   for (;;) {

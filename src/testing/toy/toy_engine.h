@@ -131,7 +131,7 @@ class ToyEngine final : public Engine, private WriteTarget {
   // Since the last spill began: about what index entries take, and records in the log.
   std::atomic<uint64_t> entry_bytes_{0};
   std::atomic<uint64_t> record_bytes_{0};
-  // Of the tables of now.
+  // Of the current tables.
   std::atomic<uint64_t> table_bytes_{0};
   std::atomic<uint64_t> level0_tables_{0};
 
