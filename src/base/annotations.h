@@ -13,7 +13,6 @@
 #define LAMELLA_SCOPED_CAPABILITY LAMELLA_THREAD_ATTRIBUTE(scoped_lockable)
 #define LAMELLA_GUARDED_BY(mutex) LAMELLA_THREAD_ATTRIBUTE(guarded_by(mutex))
 #define LAMELLA_PT_GUARDED_BY(mutex) LAMELLA_THREAD_ATTRIBUTE(pt_guarded_by(mutex))
-#define LAMELLA_ACQUIRED_BEFORE(...) LAMELLA_THREAD_ATTRIBUTE(acquired_before(__VA_ARGS__))
 #define LAMELLA_REQUIRES(...) LAMELLA_THREAD_ATTRIBUTE(requires_capability(__VA_ARGS__))
 #define LAMELLA_EXCLUDES(...) LAMELLA_THREAD_ATTRIBUTE(locks_excluded(__VA_ARGS__))
 #define LAMELLA_ACQUIRE(...) LAMELLA_THREAD_ATTRIBUTE(acquire_capability(__VA_ARGS__))
