@@ -35,8 +35,7 @@ Status Parse(const std::string& name, const std::string& value, Number* out) {
 Status SetEngine(const std::string& value, Options* options) {
   options->engine = EngineFromName(value);
   if (options->engine) return Status::OK();
-  return BadValue("engine", value,
-                  fmt::format("one of {}", fmt::join(BuiltEngineNames(), ", ")));
+  return BadValue("engine", value, fmt::format("one of {}", fmt::join(BuiltEngineNames(), ", ")));
 }
 
 Status SetMedium(const std::string& value, Options* options) {
