@@ -75,7 +75,7 @@ class SpaceConformance : public ConformanceTest {
   std::map<std::string, uint64_t> acknowledged_;
   uint64_t next_ = 0;
 };
-LAMELLA_CONFORMANCE_SUITE(SpaceConformance, Shows::kAnswers);
+LAMELLA_CONFORMANCE_SUITE(SpaceConformance, Shows::kRoom);
 
 TEST_P(SpaceConformance, AStoreOfOneRecordIsSmall) {
   const uint64_t most = (1ull << 20) * GetParam().parts;

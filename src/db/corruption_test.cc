@@ -38,6 +38,7 @@ namespace lamella::testing {
 namespace {
 
 constexpr uint64_t kChunkBytes = 64 << 10;
+constexpr uint64_t kFlipShares = 4;  // that run beside each other
 
 // A file that is put back to an image again and again: only the pages that differ are written.
 class ImageFile {
@@ -364,9 +365,9 @@ class DamagedStore : public ::testing::Test {
     return others;
   }
 
-  // The bits of what is not zero, and of what lies just after it; the `turn`th of `turns` shares
-  // of them. `lost_max`: keys that a repair may lose to one of them.
-  void FlipBits(uint64_t turn, uint64_t turns, size_t lost_max) {
+  // The bits of what is not zero, and of what lies just after it; of those of `turns` the
+  // `share`th of kFlipShares. `lost_max`: keys that a repair may lose to one of them.
+  void FlipBits(uint64_t share, const Turns& turns, size_t lost_max) {
     std::vector<uint64_t> bytes;
     for (uint64_t at = 0; at < image_.size(); at += 8) {
       const bool used = image_.compare(at, 8, std::string(8, '\0')) != 0;
@@ -379,7 +380,8 @@ class DamagedStore : public ::testing::Test {
     uint64_t repaired = 0;
     uint64_t refused = 0;
     uint64_t lost = 0;
-    for (uint64_t i = turn; i < bytes.size() * 8 && outcomes[2] <= 10; i += turns) {
+    for (uint64_t i = turns.first + share * turns.step; i < bytes.size() * 8 && outcomes[2] <= 10;
+         i += kFlipShares * turns.step) {
       const uint64_t bit = bytes[i / 8] * 8 + i % 8;
       const std::string where = Concat("bit ", i % 8, " of byte ", bytes[i / 8], ": ");
       file.Restore();
@@ -434,21 +436,15 @@ class DamagedStore : public ::testing::Test {
   std::string image_;
 };
 
-// Shares, so that they run beside each other, of a unified and of a plain log's store. A sanitizer
-// build flips a sample.
-constexpr uint64_t kFlipShares = 4;
-constexpr uint64_t kFlipTurns =
-    LAMELLA_ADDRESS_SANITIZER != 0 || LAMELLA_THREAD_SANITIZER != 0 ? 127 : kFlipShares;
-
 class FlippedBit : public DamagedStore,
                    public ::testing::WithParamInterface<std::tuple<EngineLayout, uint64_t>> {
  protected:
   void BuildAndFlip(Left left) {
     SetLayout(std::get<0>(GetParam()));
     ASSERT_NO_FATAL_FAILURE(Build(left));
-    // Of stores that were not closed a sample, but for a long test.
-    const uint64_t turns =
-        left == Left::kClosed || ProofSeconds(1) > 1 ? kFlipTurns : 5 * kFlipTurns + 1;
+    // Of stores that were not closed a sample; and in a sanitizer's build.
+    constexpr bool kSlow = LAMELLA_ADDRESS_SANITIZER != 0 || LAMELLA_THREAD_SANITIZER != 0;
+    const Turns turns((left == Left::kClosed ? 1 : 5) * (kSlow ? 31 : 1));
     FlipBits(std::get<1>(GetParam()), turns, left == Left::kClosed ? 1 : kLastBatch);
   }
 };
@@ -588,7 +584,7 @@ class ChunkTableDamage : public DamagedStore,
 TEST_P(ChunkTableDamage, OfOneCopyIsNoLossAndOfBothIsReported) {
   ASSERT_NO_FATAL_FAILURE(BuildStore());
   const uint64_t chunks = image_.size() / kChunkBytes;
-  const uint64_t share = LAMELLA_ADDRESS_SANITIZER ? 7 : 1;
+  const uint64_t share = LAMELLA_ADDRESS_SANITIZER ? Turns(7).step : 1;
   const uint64_t turns = share * (left_ == Left::kClosed || ProofSeconds(1) > 1 ? 1 : 11);
   for (uint64_t at = 0; at < (chunks + 2) * sizeof(ChunkDescriptor); at += turns) {
     ASSERT_NO_FATAL_FAILURE(Try(at, 1, false, at % 16 == 0));

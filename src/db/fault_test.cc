@@ -481,10 +481,10 @@ struct Totals {
   std::map<std::string, uint64_t> kinds;
 };
 
-// Every n until none is met. "" or what is wrong with the first run that shows it.
+// Every n of `turns` until none is met. "" or what is wrong with the first run that shows it.
 std::string ForEachN(const FaultConfig& config, const Scenario& scenario, Fault fault, bool cut,
-                     uint64_t step, Totals* totals) {
-  for (fault.nth = 1; fault.nth < kForever; fault.nth += step) {
+                     const Turns& turns, Totals* totals) {
+  for (fault.nth = 1 + turns.first; fault.nth < kForever; fault.nth += turns.step) {
     Run run(config, scenario, fault, fault.nth, cut);
     const std::string wrong = run.Do();
     totals->runs++;
@@ -514,11 +514,10 @@ TEST_P(StoreFaults, TheNthCallFailsAndNothingAcknowledgedIsLost) {
         for (const bool cut : {false, true}) {
           if (cut && GetParam().medium != MediumKind::kPage) continue;
           const Fault fault{.persistent = persistent, .error = error};
-          // Every call once by one of them, and by all in test-long.
+          // Every call by one of them, over some runs, and by all in test-long.
           const bool thorough = error == EIO && persistent == cut;
-          const uint64_t step =
-              ProofSeconds(1) > 1 ? 1 : GetParam().share * (kSlow ? 13 : thorough ? 1 : 4);
-          EXPECT_EQ(ForEachN(GetParam(), scenario, fault, cut, step, &totals), "");
+          const Turns turns(GetParam().share * (kSlow ? 13 : thorough ? 1 : 4));
+          EXPECT_EQ(ForEachN(GetParam(), scenario, fault, cut, turns, &totals), "");
         }
       }
     }
@@ -542,10 +541,11 @@ TEST_P(StoreFaults, AKillInCreationOrGrowthTakesNothingFromALaterOpen) {
   const Scenario growth{"growth", {kOpen, kWriteSync, kArm, kBig, kBig, kBig, kSync, kBig}};
   Totals totals;
   for (const Scenario& scenario : {creation, growth}) {
-    EXPECT_EQ(ForEachN(GetParam(), scenario, {.persistent = true, .error = EIO}, false, 1, &totals),
+    EXPECT_EQ(ForEachN(GetParam(), scenario, {.persistent = true, .error = EIO}, false, Turns(1),
+                       &totals),
               "");
   }
-  EXPECT_GT(totals.faults, 50u);
+  EXPECT_GT(totals.faults, 50u / Turns(1).step);
   ProofAddOf(TestNameOf(GetParam().layout.engine), "faults_injected", totals.faults);
 }
 
@@ -560,7 +560,7 @@ TEST(StoreFaultsControl, AFailedSyncThatSaysOkIsNoticed) {
   for (const OsCall call : {OsCall::kSyncMap, OsCall::kSyncDirectory}) {
     Totals totals;
     const Fault fault{.persistent = true, .error = EIO, .only = call, .pretends = true};
-    const std::string wrong = ForEachN(page, life, fault, true, 1, &totals);
+    const std::string wrong = ForEachN(page, life, fault, true, Turns(1), &totals);
     EXPECT_NE(wrong, "") << OsCallName(call);
     EXPECT_NE(wrong.find("after a power cut"), std::string::npos) << wrong;
   }

@@ -3,6 +3,8 @@
 
 #include "testing/metamorphic.h"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "base/concat.h"
@@ -12,7 +14,8 @@
 namespace lamella::testing {
 namespace {
 
-constexpr uint64_t kStepsMin = 2400;
+// One short history of 800 at least.
+uint64_t StepsMin() { return std::max<uint64_t>(800, 2400 / BuiltEngines().size()); }
 
 class Metamorphic : public ::testing::TestWithParam<ConformanceConfig> {};
 
@@ -20,7 +23,7 @@ TEST_P(Metamorphic, EveryAnswerIsTheModels) {
   const SubjectMaker make = [] { return std::make_unique<LamellaSubject>(GetParam()); };
   uint64_t compared = 0;
   EXPECT_EQ(ExploreHistories(
-                EngineSlice(0.4), kStepsMin, make,
+                EngineSlice(0.4), StepsMin(), make,
                 Concat("lamella_db_test --gtest_filter='*Metamorphic*", GetParam().name, "'"),
                 &compared),
             "");

@@ -59,17 +59,18 @@ bool IsShown(const ConformanceConfig& config, Shows what) {
   const bool tiny = config.set_name == "Tiny";
   const bool large_chunks = config.set_name == "LargeChunks";
   const bool small_memory = !defaults && !large_chunks;
+  const bool other_layout = config.own != nullptr && config.own->other_layout;
   if (config.options.engine >= kTestEngineFirst && medium == MediumKind::kByte) return false;
-  if (what == Shows::kSpace) {
-    if (kSanitized) return false;
-    return defaults ? lines || pages : lines && !large_chunks;
+  if (!kSanitized) {
+    if (what == Shows::kSpace) return defaults ? lines || pages : lines && !large_chunks;
+    return lines || (pages && tiny) || defaults;
   }
-  if (LAMELLA_THREAD_SANITIZER != 0 && what == Shows::kAnswers)
-    return lines && small_memory && (config.own == nullptr || config.own->other_layout);
-  if (LAMELLA_THREAD_SANITIZER != 0) return small_memory && (lines || (pages && tiny));
-  if (LAMELLA_ADDRESS_SANITIZER != 0)
-    return lines && (what == Shows::kThreads ? small_memory : !large_chunks);
-  return lines || (pages && (defaults || tiny)) || defaults;
+  if (what == Shows::kSpace || !small_memory) return false;
+  if (LAMELLA_THREAD_SANITIZER != 0 && what == Shows::kThreads) return lines || (pages && tiny);
+  if (LAMELLA_THREAD_SANITIZER != 0 && what == Shows::kRoom) return lines && (tiny || other_layout);
+  if (LAMELLA_THREAD_SANITIZER != 0 || what == Shows::kRoom)
+    return lines && (config.own == nullptr || other_layout);
+  return lines;
 }
 
 std::vector<ConformanceConfig> EveryConfig() {
@@ -114,6 +115,12 @@ std::string TestNameOf(EngineKind engine) {
 double EngineSlice(double seconds) {
   const bool is_long = ProofSeconds(1) != 1;
   return is_long ? ProofSeconds(seconds) : seconds / static_cast<double>(BuiltEngines().size());
+}
+
+Turns::Turns(uint64_t step_of_one) {
+  if (ProofSeconds(1) > 1) return;
+  step = step_of_one * (BuiltEngines().size() / 2 | 1);  // odd, so that it meets each bit of a byte
+  first = TestSeed() % step;
 }
 
 void EngineLayout::ApplyTo(Options* options) const {

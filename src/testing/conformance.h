@@ -36,6 +36,15 @@ std::string TestNameOf(EngineKind engine);
 /// has all of them, times LAMELLA_PROOF_SCALE.
 double EngineSlice(double seconds);
 
+/// Of cases that are enumerated (bits, calls) one in `step` of one engine alone: where more are
+/// built, they divide the time, and fewer are tried in a run. `first` is another in the run of
+/// another seed. In `make test-long` each case is tried.
+struct Turns {
+  explicit Turns(uint64_t step);
+  uint64_t first = 0;
+  uint64_t step = 1;
+};
+
 /// A way in which a design lays out its data on the medium.
 struct EngineLayout {
   EngineKind engine{};
@@ -71,15 +80,17 @@ std::vector<ConformanceConfig> AllConfigs();
 enum class Shows : uint8_t {
   kAnswers,  // what one client is told
   kThreads,  // what clients see of each other and of background work
+  kRoom,     // what is done without room, and for it
   kSpace,    // the space that long loads take
 };
 /// Those of them that a suite runs over, and that show what others do not:
-///              in the release build            under ASan           under TSan
-///   kAnswers   all options over cache lines;   all options over     small memory, two parts,
-///              pages with defaults and small   cache lines but      other layouts: the threads
-///              memory; bytes with defaults     large chunks         are the store's own
-///   kThreads   the same                        small memory, two parts, the design's options;
-///                                              under TSan pages, too
+///              in the release build            under ASan            under TSan
+///   kAnswers   all options over cache lines;   small memory alone,   the same, of the design's
+///              pages with defaults and small   with one part, two,   options those alone that lay
+///              memory; bytes with defaults     and the design's      out otherwise: the threads
+///                                              options               are the store's own
+///   kThreads   the same                        the same              all of them, and pages
+///   kRoom      the same                        as kAnswers of TSan   the same, of one part
 ///   kSpace     over cache lines all options    none: the release build shows it
 ///              but large chunks; pages with
 ///              defaults

@@ -57,9 +57,8 @@ EngineTraits ListDbTraits() {
        [](Options* o) { o->listdb.checkpoint_group_tables = 0; }},
   };
   traits.gc_arena = {kListDbArena, kGcArena};
-  traits.telling = {{"listdb_adr", 1},          {"listdb_adr", 0},    {"listdb_adr", 5},
-                    {"listdb_plainLog_adr", 5}, {"listdb_strict", 0}, {"listdb_plainLog_adr", 6},
-                    {"listdb_plainLog_adr", 0}};
+  traits.telling = {{"listdb_adr", 1}, {"listdb_adr", 5}, {"listdb_plainLog_adr", 1},
+                    {"listdb_page", 1}};
   return traits;
 }
 
