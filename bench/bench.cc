@@ -1,12 +1,14 @@
 #include "bench/bench.h"
 
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 
 #include "bench/config.h"
 #include "bench/demo.h"
 #include "bench/large.h"
 #include "bench/machine.h"
+#include "bench/scenarios.h"
 #include "bench/small.h"
 #include "bench/standing.h"
 
@@ -20,6 +22,12 @@ int PrintList() {
   for (StoreKind kind : BuiltStoreKinds()) {
     std::printf("  %s (%s)\n", std::string(StoreKindName(kind)).c_str(),
                 StoreVersion(kind).c_str());
+  }
+  std::puts("scenarios:");
+  std::vector<std::string> files;
+  if (FindScenarios({"all"}, &files).ok()) {
+    for (const std::string& file : files)
+      std::printf("  %s\n", std::filesystem::path(file).stem().string().c_str());
   }
   return kExitOk;
 }
@@ -80,6 +88,7 @@ int Main(int argc, char** argv) {
   ScratchDirectory scratch;
   Status s = scratch.Create(config.dir, "lamella_bench");
   bool goals_met = true;
+  ScenariosOutcome outcome;
   if (s.ok()) {
     if (config.mode == Mode::kStanding) {
       s = RunStanding(config, scratch.path(), &goals_met);
@@ -89,15 +98,19 @@ int Main(int argc, char** argv) {
       s = RunSmall(config, scratch.path(), &goals_met);
     } else if (config.mode == Mode::kDemo) {
       s = RunDemo(config, scratch.path());
+    } else if (config.mode == Mode::kScenarios) {
+      s = RunScenarios(config, scratch.path(), &outcome);
+      goals_met = outcome.no == 0;
     } else {
       s = RunWorkloads(config, scratch.path());
     }
   }
   if (!s.ok()) {
     std::fprintf(stderr, "lamella_bench: %s\n", s.ToString().c_str());
-    return s.IsInvalidArgument() ? kExitUsage : kExitFailed;
+    return s.IsInvalidArgument() || s.IsNotFound() ? kExitUsage : kExitFailed;
   }
-  return config.strict && !goals_met ? kExitGoalMissed : kExitOk;
+  if (config.strict && !goals_met) return kExitGoalMissed;
+  return outcome.skipped > 0 ? kExitSkipped : kExitOk;
 }
 
 }  // namespace lamella::bench

@@ -19,6 +19,7 @@ struct Typed {
                                         "seekrandom", "overwrite",  "ycsb-a"};
   std::vector<std::string> options;  // name=value, for Lamella
   std::string engine;
+  std::string scale = "small";
   std::string distribution;
   std::optional<uint32_t> keys;
   uint64_t memory_mib = 256;
@@ -116,7 +117,8 @@ void AddModeOptions(CLI::App* app, Config* config, Typed* typed) {
       "--quick", config->quick,
       "--standing or --large with a tenth of the data, in one round: to see that it works");
   app->add_flag("--strict", config->strict,
-                "--standing, --large, --small: exit with 3 if a goal is missed");
+                "exit with 3 if a goal is missed, or a claim of a scenario is not reproduced, not "
+                "even in direction");
   app->add_option("--unflushed", typed->unflushed_mib,
                   "--standing: MiB written before the process is killed")
       ->check(CLI::Range(1u, 1u << 20))
@@ -124,7 +126,15 @@ void AddModeOptions(CLI::App* app, Config* config, Typed* typed) {
   app->add_option("--demo", config->demo_path,
                   "load this file (key, tab, value; \\t \\n \\r \\\\ \\xHH) into each store, in "
                   "turns, and compare");
-  app->add_flag("--list", typed->list, "name the workloads and the stores of this build");
+  app->add_option("--scenario", config->scenarios,
+                  "reproduce figures of the papers: a name (--list), a file, a directory, or all");
+  app->add_option("--scale", typed->scale,
+                  "--scenario: small, medium, paper, or a number: so many times small")
+      ->capture_default_str();
+  app->add_option("--runs", config->runs_path,
+                  "--scenario: write every run, with its time series, to this file");
+  app->add_flag("--list", typed->list,
+                "name the workloads, the stores of this build, and the scenarios");
 }
 
 Status ResolveStores(const Typed& typed, Config* config) {
@@ -226,13 +236,16 @@ Status Resolve(Typed* typed, Config* config) {
   if (typed->small) config->mode = Mode::kSmall;
   if (typed->keys) config->shape.keys = *typed->keys;
   if (!config->demo_path.empty()) config->mode = Mode::kDemo;
+  if (!config->scenarios.empty()) config->mode = Mode::kScenarios;
   if (typed->list) config->mode = Mode::kList;
   if (int{typed->standing} + int{typed->large} + int{typed->small} +
-          int{!config->demo_path.empty()} >
+          int{!config->demo_path.empty()} + int{!config->scenarios.empty()} >
       1) {
-    return Status::InvalidArgument("--standing, --large, --small and --demo: expected one of them");
+    return Status::InvalidArgument(
+        "--standing, --large, --small, --demo and --scenario: expected one of them");
   }
-  Status s = ResolveStores(*typed, config);
+  Status s = Scale::Parse(typed->scale, &config->scale);
+  if (s.ok()) s = ResolveStores(*typed, config);
   if (s.ok()) s = ResolveWorkloads(typed, config);
   if (s.ok()) s = CheckSizes(config);
   return s;

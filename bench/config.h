@@ -7,12 +7,13 @@
 #include <vector>
 
 #include "bench/report.h"
+#include "bench/scenario.h"
 #include "bench/slot.h"
 #include "bench/workload.h"
 
 namespace lamella::bench {
 
-enum class Mode : uint8_t { kWorkloads, kStanding, kLarge, kSmall, kDemo, kList };
+enum class Mode : uint8_t { kWorkloads, kStanding, kLarge, kSmall, kDemo, kScenarios, kList };
 
 struct Config {
   Mode mode = Mode::kWorkloads;
@@ -27,7 +28,10 @@ struct Config {
   std::string dir;        // where scratch directories are made
   std::string json_path;  // empty: none
   std::string demo_path;
-  bool strict = false;  // --standing, --large, --small: a missed goal is a failure
+  std::vector<std::string> scenarios;  // names, files, directories, or "all"
+  Scale scale;
+  std::string runs_path;  // --scenario: every run, with its time series; empty: none
+  bool strict = false;  // a missed goal, or a claim that is not reproduced, is a failure
   bool quick = false;   // --standing, --large: a tenth of the data, one round
 };
 
@@ -36,6 +40,7 @@ inline constexpr int kExitOk = 0;
 inline constexpr int kExitFailed = 1;      // a store failed or answered wrongly
 inline constexpr int kExitUsage = 2;       // the command line cannot be meant as it is
 inline constexpr int kExitGoalMissed = 3;  // with --strict
+inline constexpr int kExitSkipped = 4;     // a scenario was skipped: its stores are not built
 
 /// Parses and checks. Returns kExitOk, or -1 to go on, or kExitUsage with the reason printed to
 /// stderr; help is kExitOk.

@@ -75,6 +75,8 @@ std::string GoalsToTable(const RunContext& context, const std::vector<GoalRow>& 
 /// amplification, stalls, memory and space. Ends with a newline.
 std::string ResultsToJson(const RunContext& context, const std::vector<RunResult>& results,
                           const std::vector<GoalRow>& goals = {});
+/// The results alone: a list.
+std::string RunsToJson(const std::vector<RunResult>& results);
 
 /// Replaces the file. IOError: it cannot be written.
 Status WriteTextFile(const std::string& path, std::string_view text);

@@ -33,6 +33,25 @@ Json WrittenToJson(const std::optional<std::vector<BytesByCause>>& written) {
   return causes;
 }
 
+// Totals since the run began, one column a figure.
+Json SamplesToJson(const std::vector<Sample>& samples) {
+  Json series = {{"seconds", Json::array()},
+                 {"ops", Json::array()},
+                 {"flushed_records", Json::array()},
+                 {"stall_ns", Json::array()}};
+  for (const Sample& s : samples) {
+    const auto since_first = [&](std::optional<uint64_t> StoreStats::* counter) {
+      const std::optional<uint64_t> now = s.stats.*counter, first = samples.front().stats.*counter;
+      return now && first ? Json(*now - *first) : Json(nullptr);
+    };
+    series["seconds"].push_back(s.seconds);
+    series["ops"].push_back(s.ops);
+    series["flushed_records"].push_back(since_first(&StoreStats::flushed_records));
+    series["stall_ns"].push_back(since_first(&StoreStats::stall_ns));
+  }
+  return series;
+}
+
 Json ResultToJson(const RunResult& r) {
   Json latencies = Json::object();
   for (size_t c = 0; c < r.latency_ns.size(); c++) {
@@ -63,6 +82,17 @@ Json ResultToJson(const RunResult& r) {
           {"stall_count", OrNull(r.stall_count)},
           {"dram_bytes_reported", OrNull(r.dram_bytes)},
           {"used_bytes", OrNull(r.used_bytes)},
+          {"tables", OrNull(r.tables)},
+          {"user_bytes_read", r.user_bytes_read},
+          {"bytes_read", OrNull(r.read_bytes)},
+          {"read_amplification", OrNull(r.ReadAmplification())},
+          {"remote_hops", OrNull(r.remote_hops)},
+          {"local_hops", OrNull(r.local_hops)},
+          {"flushed_records", OrNull(r.flushed_records)},
+          {"flush_ns", OrNull(r.flush_ns)},
+          {"recovery_seconds", OrNull(r.recovery_seconds)},
+          {"recovered_records", OrNull(r.recovered_records)},
+          {"samples", SamplesToJson(r.samples)},
           {"rss_bytes_added", r.rss_bytes},
           {"space_bytes", r.space_bytes}};
 }
@@ -100,12 +130,17 @@ Json ContextToJson(const RunContext& context) {
 
 }  // namespace
 
+std::string RunsToJson(const std::vector<RunResult>& results) {
+  Json runs = Json::array();
+  for (const RunResult& r : results) runs.push_back(ResultToJson(r));
+  return runs.dump();
+}
+
 std::string ResultsToJson(const RunContext& context, const std::vector<RunResult>& results,
                           const std::vector<GoalRow>& goals) {
   Json report = {{"context", ContextToJson(context)}};
   for (const GoalRow& goal : goals) report["goals"].push_back(GoalToJson(context, goal));
-  report["results"] = Json::array();
-  for (const RunResult& r : results) report["results"].push_back(ResultToJson(r));
+  report["results"] = Json::parse(RunsToJson(results));
   return report.dump(2) + "\n";
 }
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <barrier>
+#include <chrono>
 #include <memory>
+#include <stop_token>
 #include <thread>
 
 #include "bench/clock.h"
@@ -60,6 +62,7 @@ class Client {
       latency_ns_[static_cast<size_t>(ClassOf(op.kind))].Add(clock.ToNanoseconds(now - last));
       last = now;
       ops_ += op.kind == OpKind::kScanAll ? 0 : 1;
+      ops_seen_.store(ops_, std::memory_order_relaxed);  // guards nothing
       if (now - began >= ticks_max) break;
       if (now < next_second) continue;
       ops_per_second_.push_back(done + 1 - done_at_second);
@@ -77,9 +80,11 @@ class Client {
   void Clear() {
     for (Histogram& h : latency_ns_) h.Clear();
     ops_per_second_.clear();
-    ops_ = missing_ = wrong_ = puts_ = scanned_all_ = 0;
+    ops_ = missing_ = wrong_ = puts_ = scanned_all_ = bytes_read_ = 0;
     scan_ = Scan();
   }
+  // From any thread: how many operations are through.
+  uint64_t ops_seen() const { return ops_seen_.load(std::memory_order_relaxed); }
   void AddTo(RunResult* result) const {
     for (size_t i = 0; i < latency_ns_.size(); i++) result->latency_ns[i].Merge(latency_ns_[i]);
     if (ops_per_second_.size() > result->ops_per_second.size())
@@ -92,6 +97,7 @@ class Client {
     result->scanned_records += scan_.records();
     result->puts += puts_;
     result->user_bytes_put += puts_ * (dataset_->keys.key_bytes() + dataset_->values.value_bytes());
+    result->user_bytes_read += bytes_read_ + scan_.bytes();
   }
 
  private:
@@ -149,6 +155,7 @@ class Client {
       return Status::OK();
     }
     if (s.ok() && !dataset_->values.Matches(id, value_)) wrong_++;
+    if (s.ok()) bytes_read_ += dataset_->keys.key_bytes() + value_.size();
     return s;
   }
   Status GetMissing(uint64_t id) {
@@ -170,6 +177,7 @@ class Client {
     }
     for (uint32_t i = 0; s.ok() && i < kMultiGetKeys; i++) {
       if (!dataset_->values.Matches(group_ids_[i], group_values_[i])) wrong_++;
+      bytes_read_ += dataset_->keys.key_bytes() + group_values_[i].size();
     }
     return s;
   }
@@ -185,7 +193,8 @@ class Client {
   std::array<Histogram, static_cast<size_t>(OpClass::kCount)> latency_ns_;
   std::vector<uint64_t> ops_per_second_;
   Scan scan_;
-  uint64_t ops_ = 0, missing_ = 0, wrong_ = 0, puts_ = 0, scanned_all_ = 0;
+  uint64_t ops_ = 0, missing_ = 0, wrong_ = 0, puts_ = 0, scanned_all_ = 0, bytes_read_ = 0;
+  std::atomic<uint64_t> ops_seen_ = 0;  // ops_, for others
 };
 
 std::optional<uint64_t> Difference(const std::optional<uint64_t>& after,
@@ -209,11 +218,59 @@ void AddStats(const StoreStats& before, const StoreStats& after, RunResult* resu
   result->stall_ns_max = after.stall_ns_max;
   result->dram_bytes = after.dram_bytes;
   result->used_bytes = after.used_bytes;
+  result->tables = after.tables;
+  result->read_bytes = Difference(after.read_bytes, before.read_bytes.value_or(0));
+  result->remote_hops = Difference(after.remote_hops, before.remote_hops);
+  result->local_hops = Difference(after.local_hops, before.local_hops);
+  result->flushed_records = Difference(after.flushed_records, before.flushed_records);
+  result->flush_ns = Difference(after.flush_ns, before.flush_ns);
 }
+
+// Takes samples of a run in a thread of its own, between Start and Stop.
+class Sampler {
+ public:
+  Sampler(Store* store, const std::vector<std::unique_ptr<Client>>* clients,
+          std::vector<Sample>* samples)
+      : store_(store), clients_(clients), samples_(samples) {}
+
+  void Start(double every_seconds) {
+    if (every_seconds <= 0) return;
+    began_ = NowSeconds();
+    Take();
+    thread_ = std::jthread([this, every_seconds](const std::stop_token& stop) {
+      for (double next = every_seconds; !stop.stop_requested(); next += every_seconds) {
+        const double left = began_ + next - NowSeconds();
+        if (left > 0) std::this_thread::sleep_for(std::chrono::duration<double>(left));
+        Take();
+      }
+    });
+  }
+  // Nothing is taken any more.
+  void Stop() {
+    if (thread_.joinable()) {
+      thread_.request_stop();
+      thread_.join();
+    }
+  }
+
+ private:
+  void Take() {
+    Sample sample{NowSeconds() - began_, 0, store_->GetStats()};
+    for (const std::unique_ptr<Client>& client : *clients_) sample.ops += client->ops_seen();
+    samples_->push_back(std::move(sample));
+  }
+
+  Store* const store_;
+  const std::vector<std::unique_ptr<Client>>* const clients_;
+  std::vector<Sample>* const samples_;
+  double began_ = 0;
+  std::jthread thread_;
+};
 
 // What all client threads of a run share.
 struct Race {
-  explicit Race(uint32_t threads) : start(threads + 1) {}
+  explicit Race(uint32_t threads) : ready(threads + 1), start(threads + 1) {}
+  std::barrier<> ready;  // all are warm
   std::barrier<> start;
   std::atomic<bool> stop = false;  // relaxed: seen within a second is soon enough
 };
@@ -223,6 +280,7 @@ Status RunClient(Client* client, uint64_t warmup_ops, uint64_t ops, uint64_t tic
                  Race* race) {
   Status s = client->Run(warmup_ops, ~uint64_t{0}, race->stop);
   client->Clear();
+  race->ready.arrive_and_wait();
   race->start.arrive_and_wait();
   if (s.ok()) s = client->Run(ops, ticks_max, race->stop);
   if (!s.ok()) race->stop.store(true, std::memory_order_relaxed);
@@ -271,6 +329,11 @@ std::optional<double> RunResult::WriteAmplification() const {
   return static_cast<double>(total) / static_cast<double>(user_bytes_put);
 }
 
+std::optional<double> RunResult::ReadAmplification() const {
+  if (!read_bytes || user_bytes_read == 0) return std::nullopt;
+  return static_cast<double>(*read_bytes) / static_cast<double>(user_bytes_read);
+}
+
 uint64_t RunResult::SlowestWriteNs() const {
   uint64_t slowest = 0;
   for (OpClass c : {OpClass::kPut, OpClass::kDelete}) {
@@ -307,12 +370,17 @@ Status RunWorkload(const Workload& workload, const RunSettings& settings, Store*
       statuses[i] = RunClient(clients[i].get(), warmup, plan_ops[i], ticks_max, &race);
     });
   }
+  // after the warm-up, which reads
+  Sampler sampler(store, &clients, &result->samples);
+  race.ready.arrive_and_wait();
   const StoreStats before = store->GetStats();
   const double cpu_before = CpuSeconds();
+  sampler.Start(settings.sample_seconds);
   race.start.arrive_and_wait();
   const double began = NowSeconds();
   for (std::thread& t : threads) t.join();
   result->seconds = NowSeconds() - began;
+  sampler.Stop();
   for (const std::unique_ptr<Client>& client : clients) client->AddTo(result);
   clients.clear();  // sessions may hold what background work waits for
   for (const Status& s : statuses) {
@@ -324,7 +392,10 @@ Status RunWorkload(const Workload& workload, const RunSettings& settings, Store*
   result->cpu_seconds = CpuSeconds() - cpu_before;
   result->workload = workload.name;
   result->threads = settings.threads;
-  AddStats(before, store->GetStats(), result);
+  const StoreStats after = store->GetStats();
+  AddStats(before, after, result);
+  if (settings.sample_seconds > 0)
+    result->samples.push_back({NowSeconds() - began, result->ops, after});
   return s;
 }
 

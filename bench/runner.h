@@ -38,12 +38,20 @@ struct RunSettings {
   uint32_t threads = 1;
   bool await_idle = true;     // the run ends when background work does, not with the last operation
   double warmup_share = 0.2;  // read workloads first do this share of their operations untimed
+  double sample_seconds = 0;  // above 0: what the store says is taken so often
   uint64_t seed = 1;
 };
 
 /// Latencies are told apart by what was asked for.
 enum class OpClass : uint8_t { kPut, kDelete, kGet, kScan, kReadModifyWrite, kCount };
 const char* OpClassName(OpClass op_class);
+
+/// What was so after so many seconds of a run.
+struct Sample {
+  double seconds = 0;
+  uint64_t ops = 0;  // of all threads; seen a little late
+  StoreStats stats;  // since the store was opened, as it says them
+};
 
 struct RunResult {
   std::string store;
@@ -61,15 +69,25 @@ struct RunResult {
   uint64_t scanned_records = 0;
   uint64_t puts = 0;
   uint64_t user_bytes_put = 0;
+  uint64_t user_bytes_read = 0;  // keys and values that gets and scans handed over
   std::optional<std::vector<BytesByCause>> written;  // during the run and until idle
   std::optional<uint64_t> log_fences, all_fences, stall_ns, stall_ns_max, stall_count, dram_bytes;
-  std::optional<uint64_t> used_bytes;  // as StoreStats
+  std::optional<uint64_t> used_bytes, tables;  // as StoreStats, when idle
+  // of the run and until idle
+  std::optional<uint64_t> read_bytes, remote_hops, local_hops, flushed_records, flush_ns;
+  std::vector<Sample> samples;  // the first of before the first operation, the last when idle
+  // Of a store that was killed and opened again (bench/crash.h).
+  std::optional<double> recovery_seconds;
+  std::optional<uint64_t> recovered_records;
   // anonymous memory that the store has added to the process since it was opened
   uint64_t rss_bytes = 0;
   uint64_t space_bytes = 0;  // on the file system, when idle
 
   double OpsPerSecond() const { return seconds > 0 ? static_cast<double>(ops) / seconds : 0; }
   std::optional<double> WriteAmplification() const;
+  /// Bytes that reads looked at, by bytes handed over. Background work that went on beside the
+  /// reads is in it.
+  std::optional<double> ReadAmplification() const;
   /// The slowest put or delete that the client saw.
   uint64_t SlowestWriteNs() const;
 };

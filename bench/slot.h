@@ -35,6 +35,8 @@ class Slot {
   const std::string& dir() const { return dir_; }
   Store* store() { return store_.get(); }
 
+  /// Of the next store that OpenFresh makes.
+  void SetShape(const DataShape& shape) { shape_ = shape; }
   /// Removes what there is, faults in as much memory as it will take, and opens an empty store.
   Status OpenFresh();
   /// Closes; *seconds, where given, is what it took.
@@ -54,7 +56,7 @@ class Slot {
 
   const StoreSpec spec_;
   StoreSettings settings_;
-  const DataShape shape_;
+  DataShape shape_;
   const std::string dir_;
   std::unique_ptr<Store> store_;
   std::unique_ptr<Dataset> dataset_;

@@ -4,8 +4,11 @@
 #include <cstdio>
 #include <memory>
 
+#include <nlohmann/json.hpp>
+
 #include "bench/clock.h"
 #include "bench/crash.h"
+#include "bench/engines.h"
 #include "bench/goals.h"
 
 namespace lamella::bench {
@@ -51,10 +54,12 @@ class StandingRun {
     if (s.ok()) s = RunSmallValues();
     if (s.ok()) s = RunLargeValues();
     if (s.ok()) s = RunScaling();
+    if (s.ok()) s = RunEngines(config_, scratch_, &engines_);
     return s;
   }
   Goals Judge() const;
   const RunContext& context() const { return context_; }
+  const std::vector<EngineRows>& engines() const { return engines_; }
   std::vector<RunResult> AllResults() const {
     std::vector<RunResult> all = small_;
     for (RunResult r : large_) {
@@ -93,6 +98,7 @@ class StandingRun {
   RunContext context_;
   const double began_ = NowSeconds();
   std::vector<RunResult> small_, large_, scaling_;
+  std::vector<EngineRows> engines_;
   std::vector<std::vector<double>> kill_seconds_, clean_seconds_;  // by store, then round
 };
 
@@ -294,8 +300,16 @@ Status RunStanding(const Config& config, const std::string& scratch, bool* goals
       stdout);
   std::fputs(ResultsToTable(results).c_str(), stdout);
   *goals_met = goals.AllMet();
+  auto report = nlohmann::ordered_json::parse(ResultsToJson(run.context(), results, goals.rows()));
+  for (const EngineRows& e : run.engines()) {
+    std::printf("\nEngine %s, a part of the keys, default options:\n\n", e.engine.c_str());
+    std::fputs(GoalsToTable(e.context, e.rows).c_str(), stdout);
+    *goals_met &= e.all_met;
+    report["engines"].push_back(
+        nlohmann::ordered_json::parse(ResultsToJson(e.context, e.results, e.rows)));
+  }
   if (config.json_path.empty()) return s;
-  return WriteTextFile(config.json_path, ResultsToJson(run.context(), results, goals.rows()));
+  return WriteTextFile(config.json_path, report.dump(2) + "\n");
 }
 
 }  // namespace lamella::bench

@@ -145,8 +145,8 @@ Status ParseStoreSpec(std::string_view text,
     spec->kind = kind;
   }
   if (!known) {
-    return Status::InvalidArgument("store \"" + std::string(name) +
-                                   "\" is unknown; expected one of " + names);
+    return Status::InvalidArgument("store: expected one of " + names + ", found \"" +
+                                   std::string(name) + "\"");
   }
   if (spec->kind == StoreKind::kLamella) spec->options = shared;
   std::string_view rest =
@@ -168,6 +168,13 @@ Status ParseStoreSpec(std::string_view text,
                                    "\": only lamella takes options; peers run as documented");
   }
   return Status::OK();
+}
+
+Status CheckStoreSpec(const StoreSpec& spec) {
+  if (spec.kind == StoreKind::kLamella) return CheckLamellaSpec(spec);
+  if (IsBuilt(spec.kind)) return Status::OK();
+  return Status::NotSupported("this build was made without " +
+                              std::string(StoreKindName(spec.kind)));
 }
 
 Status Store::Open(const StoreSpec& spec, const StoreSettings& settings, const std::string& dir,

@@ -5,7 +5,8 @@
 // I2: no adapter syncs; what a store so configured loses in a power cut is said by Durability().
 // I3: the DRAM that a store may keep for itself is settings().memory_budget_bytes, write buffers
 //     and caches together.
-// Threads: a Session belongs to one thread; Store's other calls need no write to be under way.
+// Threads: a Session belongs to one thread; GetStats from any; Store's other calls need no write to
+// be under way.
 #ifndef LAMELLA_BENCH_STORE_H_
 #define LAMELLA_BENCH_STORE_H_
 
@@ -40,11 +41,14 @@ struct StoreSettings {
   /// Write buffer of at least this, outside the budget, so that so much stays unflushed; 0 lets the
   /// store's share stand.
   uint64_t unflushed_bytes = 0;
+  /// Size of one write buffer, within the budget; 0 lets the store's share stand.
+  uint64_t write_buffer_bytes = 0;
   bool create = true;
   // Lamella's own.
   std::string medium = "cacheline";
   std::string media_profile;  // empty: no emulated delay
   uint32_t parts = 1;         // directories that stand for NUMA nodes
+  bool count_reads = false;   // costs a little at each
 };
 
 struct BytesByCause {
@@ -64,6 +68,12 @@ struct StoreStats {
   std::optional<uint64_t> dram_bytes;
   std::optional<uint64_t> used_bytes;         // of its files, where it keeps free space in them
   std::optional<uint64_t> recovered_records;  // what the last open had to read again
+  std::optional<uint64_t> read_bytes;         // of storage, where StoreSettings::count_reads is set
+  std::optional<uint64_t> remote_hops;        // of reads, to another pool part than the nearest
+  std::optional<uint64_t> local_hops;
+  std::optional<uint64_t> flushed_records;  // out of write buffers
+  std::optional<uint64_t> flush_ns;         // that flushing them took, of its thread's time
+  std::optional<uint64_t> tables;           // that a read may have to ask
 
   /// Sum over causes; nullopt where `written` is.
   std::optional<uint64_t> BytesWritten() const;
@@ -127,6 +137,10 @@ class Store {
   virtual StoreStats GetStats() = 0;
 };
 
+/// OK where this build can open a store of this spec: its engine is there and its options are
+/// known. NotSupported: the engine or the peer is not built; it names those that are.
+Status CheckStoreSpec(const StoreSpec& spec);
+
 /// "lamella", "rocksdb", "leveldb", "lmdb".
 std::string_view StoreKindName(StoreKind kind);
 /// The kinds that this build has.
@@ -141,6 +155,8 @@ std::string Durability(StoreKind kind);
 Status ParseStoreSpec(std::string_view text,
                       const std::vector<std::pair<std::string, std::string>>& shared,
                       StoreSpec* spec);
+
+Status CheckLamellaSpec(const StoreSpec& spec);
 
 // One per adapter file. Null pointers never; a store that is left out of the build answers
 // NotSupported.

@@ -1,4 +1,4 @@
-// Lamella through its public API alone.
+// Lamella through its public API alone; only which engines this build has is asked of its registry.
 #include <charconv>
 #include <filesystem>
 
@@ -7,6 +7,7 @@
 
 #include "bench/store.h"
 #include "lamella/db.h"
+#include "registry/registry.h"
 
 namespace lamella::bench {
 namespace {
@@ -136,6 +137,8 @@ class LamellaStore : public Store {
     Options options;
     options.create_if_missing = settings.create;
     options.memory_budget_bytes = settings.memory_budget_bytes;
+    options.memtable_bytes = settings.write_buffer_bytes;
+    options.count_reads = settings.count_reads;
     if (settings.unflushed_bytes > 0) {
       options.memtable_bytes = settings.unflushed_bytes * 2;
       options.memory_budget_bytes += options.memtable_bytes * 4;
@@ -183,6 +186,13 @@ class LamellaStore : public Store {
     stats.dram_bytes = from.dram_bytes;
     stats.used_bytes = from.pool_bytes_used;
     stats.recovered_records = from.recovered_records;
+    if (from.read_bytes > 0) stats.read_bytes = from.read_bytes;
+    stats.remote_hops = from.remote_hops;
+    stats.local_hops = from.local_hops;
+    stats.flushed_records = from.flushed_records;
+    stats.flush_ns = from.flush_ns;
+    stats.tables = 0;
+    for (const Stats::Level& level : from.levels) *stats.tables += level.tables;
     return stats;
   }
 
@@ -191,6 +201,22 @@ class LamellaStore : public Store {
 };
 
 }  // namespace
+
+Status CheckLamellaSpec(const StoreSpec& spec) {
+  Options options;
+  // first: the options of an engine that is not built may be unknown, too
+  for (const auto& [name, value] : spec.options) {
+    if (name != "engine") continue;
+    Status s = SetEngine(value, &options);
+    if (!s.ok()) return s;
+    if (FindEngine(*options.engine) == nullptr) return Unbuilt(*options.engine);
+  }
+  for (const auto& [name, value] : spec.options) {
+    Status s = SetOption(name, value, &options);
+    if (!s.ok()) return s;
+  }
+  return Status::OK();
+}
 
 Status OpenLamella(const StoreSpec& spec, const StoreSettings& settings, const std::string& dir,
                    std::unique_ptr<Store>* store) {

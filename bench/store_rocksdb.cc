@@ -79,6 +79,8 @@ rocksdb::Options MakeOptions(const StoreSettings& settings) {
   options.bottommost_compression = rocksdb::kNoCompression;
   options.max_write_buffer_number = 2;
   options.write_buffer_size = static_cast<size_t>(settings.memory_budget_bytes / 4);
+  if (settings.write_buffer_bytes > 0)
+    options.write_buffer_size = static_cast<size_t>(settings.write_buffer_bytes);
   if (settings.unflushed_bytes > 0) {
     options.write_buffer_size = static_cast<size_t>(settings.unflushed_bytes * 2);
   }

@@ -54,7 +54,10 @@ std::optional<Workload> FindPlain(std::string_view name, const WorkloadSettings&
   if (name == "seekrandom") return Make(name, {{OpKind::kScan, 1}});
   if (name == "queue") return Make(name, {{OpKind::kQueue, 1}});
   if (name == "mixed") {
-    return Make(name, {{OpKind::kGet, 1 - settings.put_ratio}, {OpKind::kPut, settings.put_ratio}});
+    Mix mix;
+    if (settings.put_ratio < 1) mix.push_back({OpKind::kGet, 1 - settings.put_ratio});
+    if (settings.put_ratio > 0) mix.push_back({OpKind::kPut, settings.put_ratio});
+    return Make(name, std::move(mix));
   }
   const bool all = name == "readreverse";
   if (all || name == "seekreverse") {

@@ -54,6 +54,8 @@ struct Stats {
   uint64_t stall_ns_max = 0;  // the longest single one
 
   uint64_t flushes = 0;
+  uint64_t flushed_records = 0;  // that they moved out of MemTables
+  uint64_t flush_ns = 0;         // that they took, one at a time
   uint64_t compactions = 0;
   uint64_t gc_runs = 0;
   uint64_t gc_bytes_relocated = 0;
@@ -69,6 +71,9 @@ struct Stats {
   uint64_t dram_bytes = 0;       // MemTables and caches now
   uint64_t sequence = 0;         // the newest published sequence number
   uint64_t snapshots = 0;        // live ones
+  // of the pool that reads looked at, compaction's too: whole media blocks where a pointer was
+  // followed. Counted with Options::count_reads.
+  uint64_t read_bytes = 0;
   // skiplist hops of Gets, with several pool parts: to another than the one on the reader's node
   uint64_t remote_hops = 0;
   uint64_t local_hops = 0;

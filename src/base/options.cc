@@ -60,6 +60,8 @@ constexpr StatsCounter kStatsCounters[] = {
     {"stall_count", &Stats::stall_count},
     {"stall_ns_max", &Stats::stall_ns_max},
     {"flushes", &Stats::flushes},
+    {"flushed_records", &Stats::flushed_records},
+    {"flush_ns", &Stats::flush_ns},
     {"compactions", &Stats::compactions},
     {"gc_runs", &Stats::gc_runs},
     {"gc_bytes_relocated", &Stats::gc_bytes_relocated},
@@ -73,6 +75,7 @@ constexpr StatsCounter kStatsCounters[] = {
     {"dram_bytes", &Stats::dram_bytes},
     {"sequence", &Stats::sequence},
     {"snapshots", &Stats::snapshots},
+    {"read_bytes", &Stats::read_bytes},
     {"remote_hops", &Stats::remote_hops},
     {"local_hops", &Stats::local_hops},
 };

@@ -30,6 +30,7 @@ PoolOptions MakePoolOptions(const Options& options, const std::string& path) {
   pool.pool_bytes_max = options.pool_bytes_max;
   pool.medium = options.medium;
   pool.media_profile = options.media_profile;
+  pool.count_reads = options.count_reads;
   pool.engine = options.engine.value_or(kDefaultEngine);
   const EngineType* const type = FindEngine(pool.engine);
   pool.engine_flags = type != nullptr ? type->flags(options) : 0;

@@ -75,6 +75,7 @@ void DbImpl::AddStats(Stats* out) {
   Stats& stats = *out;
   for (size_t i = 0; i < stats.persist.size(); i++)
     stats.persist[i] = pool_->gate()->Counters(static_cast<WriteCause>(i));
+  stats.read_bytes = pool_->gate()->ReadBytes();
   stats.gets = gets_.Sum();
   stats.gets_found = gets_found_.Sum();
   stats.iterators = iterators_.Sum();

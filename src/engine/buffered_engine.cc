@@ -326,8 +326,9 @@ std::optional<Job> BufferedEngine::PickFlush() {
               LearnPrefixes(memtable->tree());
               return Status::OK();
             });
+            const auto began = std::chrono::steady_clock::now();
             Status s = NoThrow([&] { return FlushMemTable(memtable); });
-            if (s.ok()) flushes_.fetch_add(1, std::memory_order_relaxed);
+            if (s.ok()) CountFlush(memtable->count(), std::chrono::steady_clock::now() - began);
             const MutexLock done(&read_set_mu_);
             flushing_ = nullptr;
             flushed_.notify_all();
@@ -463,10 +464,18 @@ std::unique_ptr<InternalIterator> BufferedEngine::NewIterator(bool verify) {
                                            NewMergingIterator(std::move(children)));
 }
 
+void BufferedEngine::CountFlush(uint64_t records, std::chrono::nanoseconds took) {
+  flushes_.fetch_add(1, std::memory_order_relaxed);
+  flushed_records_.fetch_add(records, std::memory_order_relaxed);
+  flush_ns_.fetch_add(static_cast<uint64_t>(took.count()), std::memory_order_relaxed);
+}
+
 void BufferedEngine::AddStats(Stats* stats) const {
   write_path_.AddStats(stats);
   stats->sources.push_back({"MemTable", gets_memtable_.Sum()});
   stats->flushes += flushes_.load(std::memory_order_relaxed);
+  stats->flushed_records += flushed_records_.load(std::memory_order_relaxed);
+  stats->flush_ns += flush_ns_.load(std::memory_order_relaxed);
   stats->recovered_records += recovered_records_.load(std::memory_order_relaxed);
   const auto read_set = CurrentReadSet();
   stats->dram_bytes += read_set->active->memory_bytes();

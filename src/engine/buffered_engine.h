@@ -173,7 +173,7 @@ class BufferedEngine : public Engine, private WriteTarget {
   const EngineContext context_;
   Pool* const pool_;
   std::unique_ptr<PmLog> log_;  // constant after StartWriting
-  std::atomic<uint64_t> flushes_{0};
+  std::atomic<uint64_t> flushes_{0}, flushed_records_{0}, flush_ns_{0};
 
  private:
   // What the write path asks.
@@ -198,6 +198,7 @@ class BufferedEngine : public Engine, private WriteTarget {
   uint64_t LogBytesMax() const;
   bool IsEarly(const MemTable& memtable) const;
   void LearnPrefixes(const HeadTree& tree);
+  void CountFlush(uint64_t records, std::chrono::nanoseconds took);
   double UnmergedShare() LAMELLA_REQUIRES(read_set_mu_);
 
   const uint64_t memtable_bytes_;

@@ -34,11 +34,13 @@ void Add(PersistCounters* sum, const PersistCounters& more) {
 
 }  // namespace
 
-Gate::Gate(MediumKind medium, const MediaProfile& profile, PersistHook* hook)
+Gate::Gate(MediumKind medium, const MediaProfile& profile, PersistHook* hook, bool count_reads)
     : medium_(medium),
       profile_(profile),
       hook_(hook),
+      read_tally_(count_reads ? std::make_unique<StripedCounter>() : nullptr),
       read_delay_(profile.read_ns != 0 || profile.read_gbps > 0),
+      on_read_(read_delay_ || count_reads),
       write_delay_(profile.write_ns != 0 || profile.write_gbps > 0) {
   LAMELLA_CHECK(medium != MediumKind::kAuto);
   if (read_delay_ || write_delay_) TicksPerNs();  // measure now, not in the first write
@@ -58,7 +60,9 @@ PersistCounters Gate::Counters(WriteCause cause) const {
   return sum;
 }
 
-void Gate::ReadDelay(size_t bytes) const {
+void Gate::CountAndDelay(size_t bytes) const {
+  if (read_tally_ != nullptr) read_tally_->Add(bytes);
+  if (!read_delay_) return;
   const uint64_t now = TicksNow();
   uint64_t until = now + LatencyTicks(profile_.read_ns);
   if (profile_.read_gbps > 0) {

@@ -29,6 +29,7 @@
 
 #include "base/annotations.h"
 #include "base/mutex.h"
+#include "base/striped_counter.h"
 #include "lamella/options.h"
 #include "lamella/stats.h"
 #include "pmem/delay.h"
@@ -72,7 +73,8 @@ class PersistHook {
 class Gate {
  public:
   /// `medium` must be resolved: not kAuto.
-  Gate(MediumKind medium, const MediaProfile& profile, PersistHook* hook = nullptr);
+  Gate(MediumKind medium, const MediaProfile& profile, PersistHook* hook = nullptr,
+       bool count_reads = false);
   ~Gate();
   Gate(const Gate&) = delete;
   Gate& operator=(const Gate&) = delete;
@@ -89,21 +91,25 @@ class Gate {
   /// Sum over all Persisters, living and gone.
   PersistCounters Counters(WriteCause cause) const;
 
-  /// Emulated cost of a dependent read from the medium. One predictable branch when emulation is
-  /// off.
+  /// A dependent read from the medium: what it costs where that is emulated, and its bytes where
+  /// they are counted. One predictable branch when neither is.
   void OnRead(size_t bytes) const {
-    if (read_delay_) ReadDelay(bytes);
+    if (on_read_) CountAndDelay(bytes);
   }
+  /// Bytes that OnRead was told of; 0 where they are not counted.
+  uint64_t ReadBytes() const { return read_tally_ == nullptr ? 0 : read_tally_->Sum(); }
 
  private:
   friend class Persister;
-  void ReadDelay(size_t bytes) const;
+  void CountAndDelay(size_t bytes) const;
   void WriteDelay(uint64_t lines) const;  // called by Fence when lines are pending
 
   const MediumKind medium_;
   const MediaProfile profile_;
   PersistHook* const hook_;
+  const std::unique_ptr<StripedCounter> read_tally_;  // null: not counted
   const bool read_delay_;
+  const bool on_read_;  // either of them
   const bool write_delay_;
   mutable BandwidthQueue read_queue_;
   mutable BandwidthQueue write_queue_;

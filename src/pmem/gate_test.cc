@@ -294,5 +294,15 @@ TEST(Delay, AReadTakesTheReadLatency) {
   EXPECT_GE(static_cast<double>(TicksNow() - start) / TicksPerNs(), 99'000);
 }
 
+TEST(Gate, ReadsAreCountedWhereAskedFor) {
+  Gate counts(MediumKind::kPage, {}, nullptr, true), does_not(MediumKind::kPage, {});
+  for (const Gate* gate : {&counts, &does_not}) {
+    gate->OnRead(64);
+    gate->OnRead(256);
+  }
+  EXPECT_EQ(counts.ReadBytes(), 320u);
+  EXPECT_EQ(does_not.ReadBytes(), 0u);
+}
+
 }  // namespace
 }  // namespace lamella

@@ -86,6 +86,7 @@ struct PoolOptions {
   uint64_t pool_bytes_max = 0;
   MediumKind medium = MediumKind::kAuto;
   MediaProfile media_profile;
+  bool count_reads = false;                 // Gate::ReadBytes
   EngineKind engine = EngineKind::kListDb;  // Create only
   uint64_t engine_flags = 0;                // Create only
   PersistHook* hook = nullptr;

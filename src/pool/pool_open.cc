@@ -415,7 +415,8 @@ void Pool::MakeGate(const PoolOptions& options) {
     if (options.medium == MediumKind::kVolatile) medium_report_.survives_power = false;
     medium_report_.kind = options.medium;
   }
-  gate_ = std::make_unique<Gate>(medium_report_.kind, options.media_profile, options.hook);
+  gate_ = std::make_unique<Gate>(medium_report_.kind, options.media_profile, options.hook,
+                                 options.count_reads);
   for (const std::unique_ptr<Part>& part : parts_) TellMapped(*part);
   superblock_persister_ = std::make_unique<Persister>(gate_.get(), WriteCause::kCatalog);
   deferred_persister_ = std::make_unique<Persister>(gate_.get(), WriteCause::kGc);

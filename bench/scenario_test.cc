@@ -1,0 +1,311 @@
+#include "bench/scenario.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+#include <set>
+
+#include "bench/machine.h"
+#include "bench/measure.h"
+#include "bench/scenario_run.h"
+#include "bench/scenarios.h"
+
+namespace lamella::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// A scenario that is right; tests spoil it.
+Json RightOne() {
+  return Json::parse(R"json({
+    "title": "a title", "paper": "a paper (2022)", "figure": "figure 1", "media_profile": "dram",
+    "keys": {"small": 2000, "medium": 4000, "paper": 8000}, "memory_mib": 8, "rounds": 1,
+    "stores": [
+      {"name": "iul", "store": "lamella", "options": {"engine": "listdb"}},
+      {"name": "wal", "store": "lamella",
+       "options": {"engine": "listdb", "unified_log": false,
+                   "memtable_bytes": {"small": 65536, "medium": 131072, "paper": 262144}}}],
+    "steps": [
+      {"name": "load", "workload": "fillrandom"},
+      {"name": "read", "workload": "readrandom", "ops_per_key": 0.5, "stores": ["iul"]},
+      {"name": "kill", "kill_mib": 0.1}],
+    "claims": [
+      {"claim": "a claim", "compares": "rate(iul, load) / rate(wal, load)", "paper": 1.8,
+       "reproduced": ">= 1.4", "direction": "> 1"}]})json");
+}
+
+Status Parse(const Json& json, Scenario* scenario) {
+  return ParseScenario("dir/a-figure.json", json.dump(), scenario);
+}
+
+// What is said of RightOne() after `spoil`.
+std::string Refusal(const std::function<void(Json*)>& spoil) {
+  Json json = RightOne();
+  spoil(&json);
+  Scenario scenario;
+  const Status s = Parse(json, &scenario);
+  EXPECT_TRUE(s.IsInvalidArgument()) << json.dump(2);
+  const std::string message(s.message());
+  for (const char* part : {"dir/a-figure.json: ", "expected", "found"})
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  return message;
+}
+
+void ExpectRefusal(const std::string& place, const std::function<void(Json*)>& spoil) {
+  const std::string message = Refusal(spoil);
+  EXPECT_NE(message.find(place), std::string::npos) << message;
+}
+
+Status ParseClaim(const std::string& compares, Scenario* scenario) {
+  Json json = RightOne();
+  json["claims"][0]["compares"] = compares;
+  return Parse(json, scenario);
+}
+
+TEST(Scenario, IsWhatItsFileSays) {
+  Scenario scenario;
+  const Status s = Parse(RightOne(), &scenario);
+  ASSERT_TRUE(s.ok()) << s.ToString();
+  EXPECT_EQ(scenario.name, "a-figure");
+  Scale medium;
+  ASSERT_TRUE(Scale::Parse("medium", &medium).ok());
+  EXPECT_EQ(scenario.keys.At(medium), 4000);
+  EXPECT_EQ(scenario.memory_mib.At(medium), 8);
+  EXPECT_EQ(scenario.stores[1].sized_options[0].second.At(medium), 131072);
+  EXPECT_TRUE(scenario.steps[0].Takes("wal"));
+  EXPECT_FALSE(scenario.steps[1].Takes("wal"));
+  EXPECT_EQ(scenario.claims[0].paper, 1.8);
+  EXPECT_FALSE(scenario.count_reads);
+  EXPECT_FALSE(scenario.steps[0].samples);
+}
+
+TEST(Scenario, FiguresThatNeedMoreAskForIt) {
+  Scenario scenario;
+  ASSERT_TRUE(ParseClaim("read_amplification(iul, read)", &scenario).ok());
+  EXPECT_TRUE(scenario.count_reads);
+  ASSERT_TRUE(ParseClaim("stall_at(iul, load, 0.5)", &scenario).ok());
+  EXPECT_TRUE(scenario.steps[0].samples);
+}
+
+TEST(Scenario, WhatDoesNotParseIsNamedWithItsPlace) {
+  Scenario scenario;
+  const Status s = ParseScenario("x.json", "{\"title\": \"a\",\n  oh}", &scenario);
+  EXPECT_TRUE(s.IsInvalidArgument());
+  EXPECT_NE(s.message().find("x.json: "), std::string_view::npos) << s.ToString();
+  EXPECT_NE(s.message().find("line 2"), std::string_view::npos) << s.ToString();
+  EXPECT_TRUE(ParseScenario("x.json", "", &scenario).IsInvalidArgument());
+  EXPECT_TRUE(ParseScenario("x.json", "[]", &scenario).IsInvalidArgument());
+  EXPECT_TRUE(ReadScenario("/no/such/file.json", &scenario).IsIOError());
+}
+
+TEST(Scenario, WhatIsMissingOrOfTheWrongKindIsNamed) {
+  for (const char* key :
+       {"title", "paper", "figure", "media_profile", "keys", "memory_mib", "rounds", "stores",
+        "steps", "claims"}) {
+    ExpectRefusal(std::string("/") + key, [&](Json* j) { j->erase(key); });
+    ExpectRefusal(std::string("/") + key, [&](Json* j) { (*j)[key] = true; });
+  }
+  ExpectRefusal("found \"titel\"", [](Json* j) { (*j)["titel"] = "x"; });
+  ExpectRefusal("/keys/paper", [](Json* j) { (*j)["keys"].erase("paper"); });
+  ExpectRefusal("/claims/0/paper", [](Json* j) { (*j)["claims"][0].erase("paper"); });
+  ExpectRefusal("/steps/0", [](Json* j) { (*j)["steps"][0]["ops"] = 3; });
+  ExpectRefusal("/claims/0/reproduced", [](Json* j) { (*j)["claims"][0]["reproduced"] = "1"; });
+  ExpectRefusal("/claims/0/direction", [](Json* j) { (*j)["claims"][0]["direction"] = "up"; });
+}
+
+TEST(Scenario, WhatDoesNotExistIsNamed) {
+  ExpectRefusal("/media_profile", [](Json* j) { (*j)["media_profile"] = "tape"; });
+  ExpectRefusal("/stores/0/store", [](Json* j) { (*j)["stores"][0]["store"] = "berkeleydb"; });
+  ExpectRefusal("/stores/0/options", [](Json* j) { (*j)["stores"][0]["store"] = "rocksdb"; });
+  ExpectRefusal("/steps/0/workload", [](Json* j) { (*j)["steps"][0]["workload"] = "fill"; });
+  ExpectRefusal("/steps/1/stores/0", [](Json* j) { (*j)["steps"][1]["stores"][0] = "IUL"; });
+  ExpectRefusal("/steps/1/value_bytes", [](Json* j) { (*j)["steps"][1]["value_bytes"] = 10; });
+  ExpectRefusal("/stores", [](Json* j) { (*j)["stores"][1]["name"] = "iul"; });
+  ExpectRefusal("/steps", [](Json* j) { (*j)["steps"][1]["name"] = "load"; });
+  const auto claim = [](const char* compares) {
+    return [compares](Json* j) { (*j)["claims"][0]["compares"] = compares; };
+  };
+  for (const char* compares :
+       {"rate(iul)", "rate(iul, load, all)", "speed(iul, load)", "rate(lul, load)",
+        "rate(iul, lead)", "rate(wal, read)", "latency(iul, load)", "latency(iul, load, p42)",
+        "latency(iul, load, p99, got)", "written(iul, load, magic)", "stall_at(iul, load)",
+        "stall_at(iul, load, 1.5)", "written_at(iul, load, compaction)", "rate(iul, kill)",
+        "recovery_seconds(iul, load)", "1 + 1", "rate(iul, load) /"}) {
+    ExpectRefusal("/claims/0/compares", claim(compares));
+  }
+}
+
+TEST(Scenario, EveryFigureCanBeNamed) {
+  std::set<std::string> named;
+  for (const char* compares :
+       {"rate(iul, load)", "rate_until_idle(iul, load)", "seconds(iul, load)",
+        "seconds_until_idle(iul, load)", "latency(iul, load, mean)",
+        "latency(iul, load, p99, put)", "written(iul, load)", "written(iul, load, compaction)",
+        "written_at(iul, load, all, 0.5)", "write_amplification(iul, load)", "read(iul, read)",
+        "read_amplification(iul, read)", "user_bytes(iul, load)", "stall(iul, load)",
+        "stall_max(iul, load)", "stall_at(iul, load, 1)", "seconds_at(iul, load, 0.5)",
+        "flush_rate(iul, load)", "tables(iul, load)", "remote_share(iul, read)",
+        "space(iul, load)", "dram(iul, load)", "recovery_seconds(iul, kill)",
+        "recovered_records(iul, kill)"}) {
+    Scenario scenario;
+    const Status s = ParseClaim(compares, &scenario);
+    EXPECT_TRUE(s.ok()) << s.ToString();
+    named.insert(std::string(compares).substr(0, std::string(compares).find('(')));
+  }
+  const std::vector<std::string> all = MeasureNames();
+  EXPECT_EQ(named, std::set<std::string>(all.begin(), all.end()));
+}
+
+TEST(Scenario, VerdictsAreThoseOfTheBounds) {
+  Scenario scenario;
+  ASSERT_TRUE(Parse(RightOne(), &scenario).ok());
+  const Claim& claim = scenario.claims[0];
+  EXPECT_EQ(Judge(claim, 1.4), Verdict::kReproduced);
+  EXPECT_EQ(Judge(claim, 1.39), Verdict::kDirection);
+  EXPECT_EQ(Judge(claim, 1.0), Verdict::kNo);
+  EXPECT_EQ(Judge(claim, std::nullopt), Verdict::kNo);
+  Json json = RightOne();
+  json["claims"][0].erase("direction");
+  ASSERT_TRUE(Parse(json, &scenario).ok());
+  EXPECT_EQ(Judge(scenario.claims[0], 1.39), Verdict::kNo);
+}
+
+TEST(Scale, IsANameOrSoManyTimesSmall) {
+  const Size size{10, 100, 1000, true}, fixed{7, 7, 7, false};
+  for (const auto& [text, expected] :
+       {std::pair("small", 10), {"medium", 100}, {"paper", 1000}, {"0.5", 5}, {"3", 30}}) {
+    Scale scale;
+    ASSERT_TRUE(Scale::Parse(text, &scale).ok()) << text;
+    EXPECT_EQ(size.At(scale), expected) << text;
+    EXPECT_EQ(fixed.At(scale), 7) << text;
+  }
+  Scale scale;
+  for (const char* text : {"", "tiny", "0", "-1", "1x", "inf"})
+    EXPECT_TRUE(Scale::Parse(text, &scale).IsInvalidArgument()) << text;
+}
+
+TEST(Measure, ReadsTheRun) {
+  RunResult r;
+  r.ops = 100;
+  r.seconds = 2;
+  r.idle_seconds = 3;
+  r.written = {{"log", 100}, {"compaction", 300}};
+  r.user_bytes_put = 200;
+  r.flushed_records = 50;
+  r.flush_ns = 1'000'000'000;
+  r.latency_ns[static_cast<size_t>(OpClass::kPut)].Add(1000);
+  r.latency_ns[static_cast<size_t>(OpClass::kGet)].Add(3000);
+  for (uint64_t i = 0; i <= 4; i++) {
+    Sample sample{static_cast<double>(i), i * 25, {}};
+    sample.stats.stall_ns = 7'000'000'000 + i * i * 1'000'000'000;
+    r.samples.push_back(sample);
+  }
+  const auto measured = [&](const std::string& text) {
+    Expression expression;
+    EXPECT_TRUE(Expression::Parse(text, &expression).ok());
+    const Status s = CheckMeasure(expression.calls()[0]);
+    EXPECT_TRUE(s.ok()) << s.ToString();
+    return Measure(expression.calls()[0], r);
+  };
+  EXPECT_EQ(measured("rate(a, b)"), 50);
+  EXPECT_EQ(measured("rate_until_idle(a, b)"), 20);
+  EXPECT_EQ(measured("written(a, b)"), 400);
+  EXPECT_EQ(measured("written(a, b, compaction)"), 300);
+  EXPECT_EQ(measured("written(a, b, flush)"), std::nullopt);
+  EXPECT_EQ(measured("write_amplification(a, b)"), 2);
+  EXPECT_EQ(measured("flush_rate(a, b)"), 50);
+  EXPECT_EQ(measured("latency(a, b, mean)"), 2000);
+  EXPECT_EQ(measured("latency(a, b, mean, get)"), 3000);
+  EXPECT_EQ(measured("latency(a, b, mean, scan)"), std::nullopt);
+  EXPECT_EQ(measured("stall_at(a, b, 0.5)"), 4);
+  EXPECT_EQ(measured("stall_at(a, b, 1)"), 16);
+  EXPECT_EQ(measured("seconds_at(a, b, 0.3)"), 2);
+  EXPECT_EQ(measured("stall(a, b)"), std::nullopt);  // it does not say
+  EXPECT_EQ(measured("remote_share(a, b)"), std::nullopt);
+}
+
+TEST(Scenario, RunsFromEndToEnd) {
+  ScratchDirectory scratch;
+  ASSERT_TRUE(scratch.Create(testing::TempDir(), "scenario_test").ok());
+  Json json = RightOne();
+  json["rounds"] = 2;
+  Json& claims = json["claims"];
+  const auto add = [&](const char* compares, const char* reproduced) {
+    claims.push_back({{"claim", compares},
+                      {"compares", compares},
+                      {"paper", nullptr},
+                      {"reproduced", reproduced}});
+  };
+  add("user_bytes(iul, load)", ">= 232000, <= 232000");
+  add("written(wal, load) / written(iul, load)", "> 1");  // it writes records twice
+  add("read_amplification(iul, read)", "> 1");
+  add("seconds_at(iul, load, 1) / seconds(iul, load)", "> 0");
+  add("recovered_records(iul, kill)", "> 500");
+  add("recovery_seconds(wal, kill)", "> 0");
+  add("written(iul, load) / written(wal, load)", "> 1");  // the control: it is not so
+  add("written(iul, load, wal)", "> 0");                  // and this is not measured
+  Scenario scenario;
+  Status s = Parse(json, &scenario);
+  ASSERT_TRUE(s.ok()) << s.ToString();
+  ASSERT_TRUE(CheckRunnable(scenario).ok());
+  ScenarioResults results;
+  s = RunScenario(scenario, Scale{}, scratch.path(), &results);
+  ASSERT_TRUE(s.ok()) << s.ToString();
+  EXPECT_EQ(results.rounds.size(), 2u);
+  for (size_t i = 1; i < scenario.claims.size(); i++) {
+    const Claim& claim = scenario.claims[i];
+    const std::optional<double> measured = results.Measured(claim);
+    const Verdict expected =
+        i + 2 < scenario.claims.size() ? Verdict::kReproduced : Verdict::kNo;
+    EXPECT_EQ(Judge(claim, measured), expected) << claim.compares << ": " << measured.value_or(-1);
+  }
+  EXPECT_EQ(results.Measured(scenario.claims.back()), std::nullopt);
+}
+
+TEST(Scenario, AnEngineThatIsNotBuiltIsSaid) {
+  Json json = RightOne();
+  json["stores"][1]["options"] = {{"engine", "lightkv"}, {"no_such_option", 1}};
+  Scenario scenario;
+  ASSERT_TRUE(Parse(json, &scenario).ok());
+  const Status s = CheckRunnable(scenario);
+  EXPECT_TRUE(s.IsNotSupported()) << s.ToString();
+  EXPECT_NE(s.message().find("lightkv"), std::string_view::npos) << s.ToString();
+  json["stores"][1]["options"] = {{"engine", "listdb"}, {"no_such_option", 1}};
+  ASSERT_TRUE(Parse(json, &scenario).ok());
+  EXPECT_TRUE(CheckRunnable(scenario).IsInvalidArgument());
+}
+
+// I1 of each, and that options are known where their engine is.
+TEST(Scenarios, EveryFileParsesAndNamesWhatExists) {
+  std::vector<std::string> files;
+  ASSERT_TRUE(FindScenarios({"all"}, &files).ok());
+  EXPECT_GE(files.size(), 7u);
+  for (const std::string& file : files) {
+    Scenario scenario;
+    Status s = ReadScenario(file, &scenario);
+    EXPECT_TRUE(s.ok()) << s.ToString();
+    s = CheckRunnable(scenario);
+    EXPECT_TRUE(s.ok() || s.IsNotSupported()) << s.ToString();
+  }
+}
+
+TEST(Scenarios, AreFoundByNameFileAndDirectory) {
+  std::vector<std::string> files;
+  ASSERT_TRUE(FindScenarios({"listdb-fig30"}, &files).ok());
+  ASSERT_EQ(files.size(), 1u);
+  const std::string file = files[0];
+  ASSERT_TRUE(FindScenarios({file}, &files).ok());
+  EXPECT_EQ(files, std::vector<std::string>{file});
+  ASSERT_TRUE(FindScenarios({ScenariosDirectory()}, &files).ok());
+  EXPECT_GE(files.size(), 7u);
+  const Status s = FindScenarios({"listdb-fig3000"}, &files);
+  EXPECT_TRUE(s.IsNotFound());
+  EXPECT_NE(s.message().find("listdb-fig30,"), std::string_view::npos) << s.ToString();
+  ScratchDirectory empty;
+  ASSERT_TRUE(empty.Create(testing::TempDir(), "scenario_test").ok());
+  EXPECT_TRUE(FindScenarios({empty.path()}, &files).IsNotFound());
+}
+
+}  // namespace
+}  // namespace lamella::bench
