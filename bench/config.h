@@ -31,8 +31,8 @@ struct Config {
   std::vector<std::string> scenarios;  // names, files, directories, or "all"
   Scale scale;
   std::string runs_path;  // --scenario: every run, with its time series; empty: none
-  bool strict = false;  // a missed goal, or a claim that is not reproduced, is a failure
-  bool quick = false;   // --standing, --large: a tenth of the data, one round
+  bool strict = false;    // a missed goal, or a claim that is not reproduced, is a failure
+  bool quick = false;     // --standing, --large: a tenth of the data, one round
 };
 
 /// Exit codes, for scripts.

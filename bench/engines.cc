@@ -51,8 +51,7 @@ class EnginesRun {
       const bool large = value_bytes == kLargeValueBytes;
       DataShape shape = config_.shape;
       shape.value_bytes = value_bytes;
-      shape.keys =
-          std::max(1000u, config_.shape.keys / (large ? kLargeKeysDivisor : kKeysDivisor));
+      shape.keys = std::max(1000u, config_.shape.keys / (large ? kLargeKeysDivisor : kKeysDivisor));
       for (uint32_t round = 0; round < config_.rounds; round++) {
         Status s = RunRound(shape, round);
         if (!s.ok()) return s;

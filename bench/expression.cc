@@ -48,9 +48,8 @@ class ExpressionParser {
   Status Expected(std::string_view what) {
     const std::string found =
         AtEnd() ? "the end" : fmt::format("\"{}\"", text_.substr(at_, text_.size() - at_));
-    return Status::InvalidArgument(
-        fmt::format("expression \"{}\", column {}: expected {}, found {}", text_, at_ + 1, what,
-                    found));
+    return Status::InvalidArgument(fmt::format(
+        "expression \"{}\", column {}: expected {}, found {}", text_, at_ + 1, what, found));
   }
   void Emit(Kind kind) { out_->steps_.push_back({kind, 0, 0}); }
 

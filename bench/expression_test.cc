@@ -1,8 +1,8 @@
 #include "bench/expression.h"
 
-#include <gtest/gtest.h>
-
 #include <map>
+
+#include <gtest/gtest.h>
 
 namespace lamella::bench {
 namespace {

@@ -177,8 +177,8 @@ template <size_t n>
 Status CheckOneOf(const std::array<std::string_view, n>& known, const std::string& word,
                   std::string_view what) {
   if (std::find(known.begin(), known.end(), word) != known.end()) return Status::OK();
-  return Status::InvalidArgument(fmt::format("expected {} ({}), found \"{}\"", what,
-                                             fmt::join(known, ", "), word));
+  return Status::InvalidArgument(
+      fmt::format("expected {} ({}), found \"{}\"", what, fmt::join(known, ", "), word));
 }
 
 Status CheckWord(Word expected, const std::string& word) {
@@ -187,8 +187,8 @@ Status CheckWord(Word expected, const std::string& word) {
   if (expected == Word::kClass) return CheckOneOf(kClasses, word, "a kind of operation");
   double share = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), share);
-  const bool is_share = error == std::errc() && end == word.data() + word.size() && share > 0 &&
-                        share <= 1;
+  const bool is_share =
+      error == std::errc() && end == word.data() + word.size() && share > 0 && share <= 1;
   return is_share ? Status::OK()
                   : Status::InvalidArgument(
                         fmt::format("expected a share of the operations, above 0 and at most 1, "
@@ -215,10 +215,10 @@ Status CheckMeasure(const Expression::Call& call) {
     least += m->fourth == Word::kClass ? 0 : 1;
   }
   if (call.words.size() < least || call.words.size() > most) {
-    return Status::InvalidArgument(fmt::format("{}: expected store, step and {} to {} more words, "
-                                               "found {} words",
-                                               call.function, least - kFirstWord,
-                                               most - kFirstWord, call.words.size()));
+    return Status::InvalidArgument(
+        fmt::format("{}: expected store, step and {} to {} more words, "
+                    "found {} words",
+                    call.function, least - kFirstWord, most - kFirstWord, call.words.size()));
   }
   Status s;
   for (size_t i = kFirstWord; s.ok() && i < call.words.size(); i++)

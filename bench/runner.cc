@@ -7,6 +7,7 @@
 #include <stop_token>
 #include <thread>
 
+#include "base/numa.h"
 #include "bench/clock.h"
 #include "bench/machine.h"
 
@@ -367,6 +368,8 @@ Status RunWorkload(const Workload& workload, const RunSettings& settings, Store*
   std::vector<std::thread> threads;
   for (uint32_t i = 0; i < settings.threads; i++) {
     threads.emplace_back([&, i] {
+      std::optional<AssumedNumaNode> node;
+      if (settings.numa_nodes > 1) node.emplace(i % settings.numa_nodes);
       statuses[i] = RunClient(clients[i].get(), warmup, plan_ops[i], ticks_max, &race);
     });
   }

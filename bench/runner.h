@@ -38,6 +38,7 @@ struct RunSettings {
   uint32_t threads = 1;
   bool await_idle = true;     // the run ends when background work does, not with the last operation
   double warmup_share = 0.2;  // read workloads first do this share of their operations untimed
+  uint32_t numa_nodes = 1;    // client threads stand on so many in turn, whatever the machine has
   double sample_seconds = 0;  // above 0: what the store says is taken so often
   uint64_t seed = 1;
 };

@@ -30,9 +30,9 @@ class Place {
   void Fail(std::string_view expected) const { FailFound(expected, Found()); }
   void FailFound(std::string_view expected, std::string_view found) const {
     if (!error_->ok()) return;
-    *error_ = Status::InvalidArgument(fmt::format("{}: {}: expected {}, found {}", *file_,
-                                                  path_.empty() ? "the whole" : path_, expected,
-                                                  found));
+    *error_ =
+        Status::InvalidArgument(fmt::format("{}: {}: expected {}, found {}", *file_,
+                                            path_.empty() ? "the whole" : path_, expected, found));
   }
   // What another parser says of the text here.
   void Refuse(const Status& s) const {
@@ -209,16 +209,16 @@ void CheckCall(const Place& at, const Expression::Call& call, Scenario* scenario
   if (std::ranges::none_of(scenario->stores,
                            [&](const ScenarioStore& x) { return x.spec.label == store; }))
     return at.FailFound("the name of a store of this scenario", "\"" + store + "\"");
-  const auto step = std::ranges::find_if(scenario->steps,
-                                         [&](const ScenarioStep& x) { return x.name == name; });
+  const auto step =
+      std::ranges::find_if(scenario->steps, [&](const ScenarioStep& x) { return x.name == name; });
   if (step == scenario->steps.end())
     return at.FailFound("the name of a step of this scenario", "\"" + name + "\"");
   if (!step->Takes(store))
     return at.FailFound("a store that takes part in step \"" + name + "\"", "\"" + store + "\"");
   if (step->kill_mib.has_value() != IsOfKill(call)) {
-    return at.FailFound(step->kill_mib ? "a figure of a store that was killed"
-                                       : "a figure of a workload",
-                        "\"" + call.function + "\" of step \"" + name + "\"");
+    return at.FailFound(
+        step->kill_mib ? "a figure of a store that was killed" : "a figure of a workload",
+        "\"" + call.function + "\" of step \"" + name + "\"");
   }
   step->samples |= NeedsSamples(call);
   scenario->count_reads |= NeedsReadCounts(call);
@@ -328,10 +328,11 @@ Status ParseScenario(const std::string& file, std::string_view text, Scenario* s
   try {
     json = Json::parse(text);
   } catch (const Json::exception& e) {
-    const std::string_view what = e.what();  // "[json.exception.parse_error.101] parse error at ..."
+    const std::string_view what =
+        e.what();  // "[json.exception.parse_error.101] parse error at ..."
     const size_t head = what.find("] ");
-    return Status::InvalidArgument(fmt::format(
-        "{}: {}", file, what.substr(head == std::string_view::npos ? 0 : head + 2)));
+    return Status::InvalidArgument(
+        fmt::format("{}: {}", file, what.substr(head == std::string_view::npos ? 0 : head + 2)));
   }
   Status error;
   return ReadAll(Place(&file, &json, "", &error), scenario, &error);

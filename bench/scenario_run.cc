@@ -62,8 +62,9 @@ class ScenarioRun {
     settings.data_bytes_max = 0;
     for (const ScenarioStep& step : scenario_.steps) {
       const DataShape shape = ShapeOf(step);
-      settings.data_bytes_max = std::max(
-          settings.data_bytes_max, uint64_t{shape.keys} * (shape.key_bytes + shape.value_bytes) * 2);
+      settings.data_bytes_max =
+          std::max(settings.data_bytes_max,
+                   uint64_t{shape.keys} * (shape.key_bytes + shape.value_bytes) * 2);
     }
     settings.media_profile = scenario_.media_profile;
     settings.parts = scenario_.parts;
@@ -92,13 +93,11 @@ class ScenarioRun {
 Status ScenarioRun::RunKills(size_t round) {
   for (const ScenarioStep& step : scenario_.steps) {
     if (!step.kill_mib) continue;
-    const auto bytes =
-        static_cast<uint64_t>(std::max(0.01, step.kill_mib->At(scale_)) * (1 << 20));
+    const auto bytes = static_cast<uint64_t>(std::max(0.01, step.kill_mib->At(scale_)) * (1 << 20));
     for (const ScenarioStore& store : scenario_.stores) {
       if (!step.Takes(store.spec.label)) continue;
       CrashResult crash;
-      Status s =
-          MeasureCrash(SpecOf(store), Settings(), ShapeOf(step), bytes, scratch_, &crash);
+      Status s = MeasureCrash(SpecOf(store), Settings(), ShapeOf(step), bytes, scratch_, &crash);
       if (!s.ok()) return s;
       RunResult result;
       result.store = store.spec.label;

@@ -1,10 +1,10 @@
 #include "bench/scenario.h"
 
-#include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
-
 #include <fstream>
 #include <set>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "bench/machine.h"
 #include "bench/measure.h"
@@ -100,9 +100,8 @@ TEST(Scenario, WhatDoesNotParseIsNamedWithItsPlace) {
 }
 
 TEST(Scenario, WhatIsMissingOrOfTheWrongKindIsNamed) {
-  for (const char* key :
-       {"title", "paper", "figure", "media_profile", "keys", "memory_mib", "rounds", "stores",
-        "steps", "claims"}) {
+  for (const char* key : {"title", "paper", "figure", "media_profile", "keys", "memory_mib",
+                          "rounds", "stores", "steps", "claims"}) {
     ExpectRefusal(std::string("/") + key, [&](Json* j) { j->erase(key); });
     ExpectRefusal(std::string("/") + key, [&](Json* j) { (*j)[key] = true; });
   }
@@ -138,16 +137,30 @@ TEST(Scenario, WhatDoesNotExistIsNamed) {
 
 TEST(Scenario, EveryFigureCanBeNamed) {
   std::set<std::string> named;
-  for (const char* compares :
-       {"rate(iul, load)", "rate_until_idle(iul, load)", "seconds(iul, load)",
-        "seconds_until_idle(iul, load)", "latency(iul, load, mean)",
-        "latency(iul, load, p99, put)", "written(iul, load)", "written(iul, load, compaction)",
-        "written_at(iul, load, all, 0.5)", "write_amplification(iul, load)", "read(iul, read)",
-        "read_amplification(iul, read)", "user_bytes(iul, load)", "stall(iul, load)",
-        "stall_max(iul, load)", "stall_at(iul, load, 1)", "seconds_at(iul, load, 0.5)",
-        "flush_rate(iul, load)", "tables(iul, load)", "remote_share(iul, read)",
-        "space(iul, load)", "dram(iul, load)", "recovery_seconds(iul, kill)",
-        "recovered_records(iul, kill)"}) {
+  for (const char* compares : {"rate(iul, load)",
+                               "rate_until_idle(iul, load)",
+                               "seconds(iul, load)",
+                               "seconds_until_idle(iul, load)",
+                               "latency(iul, load, mean)",
+                               "latency(iul, load, p99, put)",
+                               "written(iul, load)",
+                               "written(iul, load, compaction)",
+                               "written_at(iul, load, all, 0.5)",
+                               "write_amplification(iul, load)",
+                               "read(iul, read)",
+                               "read_amplification(iul, read)",
+                               "user_bytes(iul, load)",
+                               "stall(iul, load)",
+                               "stall_max(iul, load)",
+                               "stall_at(iul, load, 1)",
+                               "seconds_at(iul, load, 0.5)",
+                               "flush_rate(iul, load)",
+                               "tables(iul, load)",
+                               "remote_share(iul, read)",
+                               "space(iul, load)",
+                               "dram(iul, load)",
+                               "recovery_seconds(iul, kill)",
+                               "recovered_records(iul, kill)"}) {
     Scenario scenario;
     const Status s = ParseClaim(compares, &scenario);
     EXPECT_TRUE(s.ok()) << s.ToString();
@@ -256,8 +269,7 @@ TEST(Scenario, RunsFromEndToEnd) {
   for (size_t i = 1; i < scenario.claims.size(); i++) {
     const Claim& claim = scenario.claims[i];
     const std::optional<double> measured = results.Measured(claim);
-    const Verdict expected =
-        i + 2 < scenario.claims.size() ? Verdict::kReproduced : Verdict::kNo;
+    const Verdict expected = i + 2 < scenario.claims.size() ? Verdict::kReproduced : Verdict::kNo;
     EXPECT_EQ(Judge(claim, measured), expected) << claim.compares << ": " << measured.value_or(-1);
   }
   EXPECT_EQ(results.Measured(scenario.claims.back()), std::nullopt);

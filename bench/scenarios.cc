@@ -29,8 +29,8 @@ Status FilesOf(const std::string& directory, std::vector<std::string>* files) {
   }
   std::sort(files->begin() + static_cast<ptrdiff_t>(before), files->end());
   if (files->size() > before) return Status::OK();
-  return Status::NotFound(fmt::format("--scenario: expected files *{} in {}, found none",
-                                      kScenarioSuffix, directory));
+  return Status::NotFound(
+      fmt::format("--scenario: expected files *{} in {}, found none", kScenarioSuffix, directory));
 }
 
 // Without a line's end in it, and whatever bytes a message has.
@@ -47,16 +47,16 @@ std::string RunToJson(const Scenario& scenario, const Scale& scale, const std::s
   Json claims = Json::array();
   for (const Claim& claim : scenario.claims) {
     const std::optional<double> measured = results.Measured(claim);
-    claims.push_back({{"scenario", scenario.name},
-                      {"claim", claim.text},
-                      {"paper", claim.paper ? Json(*claim.paper) : Json(nullptr)},
-                      {"measured", measured ? Json(*measured) : Json(nullptr)},
-                      {"verdict", VerdictName(Judge(claim, measured))},
-                      {"compares", claim.compares},
-                      {"reproduced_if", claim.reproduced.text()},
-                      {"direction_if", claim.direction ? Json(claim.direction->text())
-                                                       : Json(nullptr)},
-                      {"scale", scale.text}});
+    claims.push_back(
+        {{"scenario", scenario.name},
+         {"claim", claim.text},
+         {"paper", claim.paper ? Json(*claim.paper) : Json(nullptr)},
+         {"measured", measured ? Json(*measured) : Json(nullptr)},
+         {"verdict", VerdictName(Judge(claim, measured))},
+         {"compares", claim.compares},
+         {"reproduced_if", claim.reproduced.text()},
+         {"direction_if", claim.direction ? Json(claim.direction->text()) : Json(nullptr)},
+         {"scale", scale.text}});
   }
   std::vector<RunResult> runs;
   for (const auto& round : results.rounds) {
@@ -72,18 +72,18 @@ std::string Figure(const Json& value) {
 }
 
 std::string SizesOf(const Scenario& scenario, const Scale& scale) {
-  return fmt::format("{} keys of {} B, values of {} B; {} of DRAM for each store; media profile "
-                     "{}; {} round(s)",
-                     static_cast<uint64_t>(scenario.keys.At(scale)), scenario.shape.key_bytes,
-                     scenario.shape.value_bytes,
-                     FormatBytes(scenario.memory_mib.At(scale) * (1 << 20)),
-                     scenario.media_profile, scenario.rounds.At(scale));
+  return fmt::format(
+      "{} keys of {} B, values of {} B; {} of DRAM for each store; media profile "
+      "{}; {} round(s)",
+      static_cast<uint64_t>(scenario.keys.At(scale)), scenario.shape.key_bytes,
+      scenario.shape.value_bytes, FormatBytes(scenario.memory_mib.At(scale) * (1 << 20)),
+      scenario.media_profile, scenario.rounds.At(scale));
 }
 
 void Print(const Scenario& scenario, const Scale& scale, const Json& said) {
-  std::printf("\n%s: %s\n  %s\n  %s\n  %s; %.0f s\n", scenario.name.c_str(),
-              scenario.title.c_str(), scenario.paper.c_str(), scenario.figure.c_str(),
-              SizesOf(scenario, scale).c_str(), said["seconds"].get<double>());
+  std::printf("\n%s: %s\n  %s\n  %s\n  %s; %.0f s\n", scenario.name.c_str(), scenario.title.c_str(),
+              scenario.paper.c_str(), scenario.figure.c_str(), SizesOf(scenario, scale).c_str(),
+              said["seconds"].get<double>());
   Table table({"claim", "paper", "measured", "reproduced if", "direction if", "verdict"});
   for (const size_t column : {size_t{3}, size_t{4}, size_t{5}}) table.AlignLeft(column);
   for (const Json& claim : said["claims"]) {
@@ -111,8 +111,7 @@ Status RunOne(const Scenario& scenario, const Scale& scale, const std::string& s
               Json* said) {
   std::fflush(stdout);
   std::string text;
-  Status s = RunInChild(
-      false, [&] { return RunToJson(scenario, scale, scratch); }, &text);
+  Status s = RunInChild(false, [&] { return RunToJson(scenario, scale, scratch); }, &text);
   if (!s.ok()) return Status::IOError(scenario.name + ": " + std::string(s.message()));
   *said = Json::parse(text);
   if (said->contains("error"))
@@ -180,15 +179,15 @@ Status RunScenarios(const Config& config, const std::string& scratch, ScenariosO
     for (Json& claim : said["claims"]) claims.push_back(std::move(claim));
     runs.push_back({{"scenario", scenario.name}, {"runs", std::move(said["runs"])}});
   }
-  std::printf("\n%zu claims of %zu scenarios in %.0f s: %zu reproduced, %zu in the same direction, "
-              "%zu not reproduced\n",
-              claims.size(), scenarios.size() - outcome->skipped, NowSeconds() - began,
-              outcome->reproduced, outcome->direction, outcome->no);
+  std::printf(
+      "\n%zu claims of %zu scenarios in %.0f s: %zu reproduced, %zu in the same direction, "
+      "%zu not reproduced\n",
+      claims.size(), scenarios.size() - outcome->skipped, NowSeconds() - began, outcome->reproduced,
+      outcome->direction, outcome->no);
   if (outcome->skipped > 0)
     std::printf("%zu scenarios skipped:\n%s", outcome->skipped, skipped.c_str());
   if (!config.json_path.empty()) s = WriteTextFile(config.json_path, claims.dump(2) + "\n");
-  if (s.ok() && !config.runs_path.empty())
-    s = WriteTextFile(config.runs_path, runs.dump(1) + "\n");
+  if (s.ok() && !config.runs_path.empty()) s = WriteTextFile(config.runs_path, runs.dump(1) + "\n");
   return s;
 }
 

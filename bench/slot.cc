@@ -102,6 +102,7 @@ Status Slot::Run(const Workload& workload, const RunSettings& settings, RunResul
   } else if (!filled_) {
     RunSettings fill_settings;
     fill_settings.seed = settings.seed;
+    fill_settings.threads = settings_.parts;  // so that each part has its share
     RunResult ignored;
     Status s = Run(*FindWorkload("fillrandom", {}), fill_settings, &ignored);
     if (!s.ok()) return s;
@@ -109,7 +110,9 @@ Status Slot::Run(const Workload& workload, const RunSettings& settings, RunResul
   }
   TrimHeap();
   const auto before = static_cast<int64_t>(ResidentAnonymousBytes());
-  Status s = RunWorkload(workload, settings, store_.get(), dataset_.get(), result);
+  RunSettings own = settings;
+  own.numa_nodes = settings_.parts;
+  Status s = RunWorkload(workload, own, store_.get(), dataset_.get(), result);
   TrimHeap();
   rss_bytes_ += static_cast<int64_t>(ResidentAnonymousBytes()) - before;
   result->rss_bytes = static_cast<uint64_t>(std::max<int64_t>(0, rss_bytes_));
