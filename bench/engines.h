@@ -21,8 +21,8 @@ struct EngineRows {
   bool all_met = false;
 };
 
-/// Runs them in turns with a part of config's data, in `scratch`. Without RocksDB in the build goals
-/// are not measured.
+/// Runs them in turns with a part of config's data, in `scratch`. Without RocksDB in the build no
+/// goal is measured.
 Status RunEngines(const Config& config, const std::string& scratch,
                   std::vector<EngineRows>* engines);
 

@@ -112,6 +112,38 @@ TEST(StoreSpec, OptionsAreLamellasAlone) {
   EXPECT_TRUE(ParseStoreSpec("berkeleydb", {}, &spec).IsInvalidArgument());
 }
 
+TEST(LamellaStats, FlushesAndReadsAreCounted) {
+  ScratchDirectory scratch;
+  ASSERT_TRUE(scratch.Create(testing::TempDir(), "store_test").ok());
+  for (const bool count_reads : {true, false}) {
+    StoreSettings settings;
+    settings.write_buffer_bytes = 64 << 10;
+    settings.count_reads = count_reads;
+    StoreSpec spec;
+    spec.label = count_reads ? "counts" : "does-not";
+    spec.options = {{"lookup_cache_share", "0"}, {"second_chance_share", "0"}};
+    DataShape shape;
+    shape.keys = 20'000;
+    Slot slot(spec, settings, shape, scratch.path());
+    RunSettings run;
+    run.sample_seconds = 0.001;
+    RunResult fill, read;
+    ASSERT_TRUE(slot.Run(*FindWorkload("fillrandom", {}), run, &fill).ok());
+    EXPECT_GT(fill.flushed_records, 0u);
+    EXPECT_LE(fill.flushed_records, 20'000u);
+    EXPECT_GT(fill.flush_ns, 0u);
+    ASSERT_GE(fill.samples.size(), 2u);
+    EXPECT_EQ(fill.samples.front().ops, 0u);
+    EXPECT_EQ(fill.samples.back().ops, 20'000u);
+    ASSERT_TRUE(slot.Run(*FindWorkload("readrandom", {}), {}, &read).ok());
+    EXPECT_EQ(read.user_bytes_read, 20'000u * 116);
+    EXPECT_EQ(read.ReadAmplification().has_value(), count_reads);
+    if (count_reads) {
+      EXPECT_GT(read.ReadAmplification(), 1);
+    }
+  }
+}
+
 TEST(LamellaOptions, UnknownNamesAndValuesAreNamed) {
   ScratchDirectory scratch;
   ASSERT_TRUE(scratch.Create(testing::TempDir(), "store_test").ok());
