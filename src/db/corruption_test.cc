@@ -175,8 +175,7 @@ class DamagedStore : public ::testing::Test {
     if (left == Left::kPowerCut) LoseHints();
     if (left == Left::kEarlierBoot) {
       MarkAnotherBoot(Pool0());
-      EditSuperblocksOf(Pool0(),
-                        [](Superblock* copy, int) { copy->clean = 0; });
+      EditSuperblocksOf(Pool0(), [](Superblock* copy, int) { copy->clean = 0; });
     }
     std::ifstream in(Pool0(), std::ios::binary);
     image_.assign(std::istreambuf_iterator<char>(in), {});

@@ -22,11 +22,11 @@ class Metamorphic : public ::testing::TestWithParam<ConformanceConfig> {};
 TEST_P(Metamorphic, EveryAnswerIsTheModels) {
   const SubjectMaker make = [] { return std::make_unique<LamellaSubject>(GetParam()); };
   uint64_t compared = 0;
-  EXPECT_EQ(ExploreHistories(
-                EngineSlice(0.4), StepsMin(), make,
-                Concat("lamella_db_test --gtest_filter='*Metamorphic*", GetParam().name, "'"),
-                &compared),
-            "");
+  EXPECT_EQ(
+      ExploreHistories(
+          EngineSlice(0.4), StepsMin(), make,
+          Concat("lamella_db_test --gtest_filter='*Metamorphic*", GetParam().name, "'"), &compared),
+      "");
   ProofAddOf(GetParam().engine_name(), "operations_compared", compared);
 }
 

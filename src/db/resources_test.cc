@@ -102,7 +102,7 @@ TEST_P(ResourcesTest, ImpossibleOnesAreRefused) {
 
 TEST_P(ResourcesTest, AStoreOfOneRecordTakesLittleMemory) {
   options_ = {.engine = GetParam()};  // as anybody opens it
-  OpenStores(1);         // what the process takes once
+  OpenStores(1);                      // what the process takes once
   Fill(stores_[0].get(), 0, 1);
   const uint64_t before = AnonymousBytes();
   constexpr size_t kStores = 16;

@@ -63,7 +63,7 @@ struct ConformanceConfig {
   std::string set_name;  // the part of it that says which options
   Options options;       // without pmem_paths
   uint32_t parts = 1;
-  bool tables_in_files = false;  // EngineType's
+  bool tables_in_files = false;    // EngineType's
   const OptionSet* own = nullptr;  // where it is a set of the design's
 
   bool merges() const { return own == nullptr || own->merges; }

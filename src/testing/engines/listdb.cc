@@ -1,6 +1,7 @@
+#include "engine/listdb/listdb.h"
+
 #include <cmath>
 
-#include "engine/listdb/listdb.h"
 #include "testing/engines/traits.h"
 
 namespace lamella::testing {
@@ -57,8 +58,8 @@ EngineTraits ListDbTraits() {
        [](Options* o) { o->listdb.checkpoint_group_tables = 0; }},
   };
   traits.gc_arena = {kListDbArena, kGcArena};
-  traits.telling = {{"listdb_adr", 1}, {"listdb_adr", 5}, {"listdb_plainLog_adr", 1},
-                    {"listdb_page", 1}};
+  traits.telling = {
+      {"listdb_adr", 1}, {"listdb_adr", 5}, {"listdb_plainLog_adr", 1}, {"listdb_page", 1}};
   return traits;
 }
 
