@@ -6,6 +6,8 @@
 #ifndef LAMELLA_ENGINE_CACHED_LOOKUP_H_
 #define LAMELLA_ENGINE_CACHED_LOOKUP_H_
 
+#include <algorithm>
+#include <cstddef>
 #include <string_view>
 
 #include "base/hash.h"
@@ -21,8 +23,16 @@ inline Candidates AskCache(const Pool& pool, const LookupCache& cache, std::stri
   found.hash = cache.enabled() ? Hash64(key) : 0;
   found.generation = cache.generation();
   found.count = cache.Find(found.hash, &found.places);
-  for (uint32_t i = 0; i < found.count; i++)
-    PrefetchRecord<3>(pool.Address(found.places[i]));  // with a small value
+  // Header, links, key, a small value; it may begin anywhere in its first line. What is longer the
+  // processor's own prefetching has found by then.
+  constexpr size_t kSmallValueBytes = 100;
+  constexpr size_t kLinesMax = 8;
+  const size_t lines = 1 + RecordBytes(1, key.size(), kSmallValueBytes) / kLineBytes;
+  for (uint32_t i = 0; i < found.count; i++) {
+    const char* record = pool.Address(found.places[i]);
+    for (size_t line = 0; line < std::min(lines, kLinesMax); line++)
+      __builtin_prefetch(record + line * kLineBytes);
+  }
   return found;
 }
 

@@ -29,13 +29,25 @@ KeyPrefixes::KeyPrefixes(std::vector<std::string> prefixes) : prefixes_(std::mov
     shared_[2 * i + 1] = prefixes_[i].size();
     if (i > 0) shared_[2 * i] = SharedBytes(prefixes_[i - 1], prefixes_[i]);
   }
+  common_ = std::string_view(prefixes_.front())
+                .substr(0, SharedBytes(prefixes_.front(), prefixes_.back()));
 }
 
 // Keeps K1. A key of a gap has the bytes that the prefixes beside it share: it lies between them.
 KeyPrefixes::Head KeyPrefixes::HeadOf(std::string_view key) const {
-  const auto above = std::upper_bound(prefixes_.begin(), prefixes_.end(), key);
+  if (!key.starts_with(common_)) {  // it lies before or after them all, where none is left out
+    const size_t index = key < common_ ? 0 : prefixes_.size();
+    return Pack(1, static_cast<uint8_t>(2 * index), key, 0);
+  }
+  // What all of them begin with is compared once: of a single one, that is all.
+  const std::string_view rest = key.substr(common_.size());
+  const auto above = std::upper_bound(prefixes_.begin(), prefixes_.end(), rest,
+                                      [this](std::string_view of_key, std::string_view prefix) {
+                                        return of_key < prefix.substr(common_.size());
+                                      });
   const auto index = static_cast<size_t>(above - prefixes_.begin());
-  const bool within = index > 0 && key.starts_with(prefixes_[index - 1]);
+  const bool within =
+      index > 0 && rest.starts_with(std::string_view(prefixes_[index - 1]).substr(common_.size()));
   const auto number = static_cast<uint8_t>(within ? 2 * index - 1 : 2 * index);
   const size_t left_out = std::min(shared_[number], key.size());
   return Pack(1, number, key.substr(left_out), left_out);

@@ -49,6 +49,7 @@ class KeyPrefixes {
   const std::vector<std::string>& prefixes() const { return prefixes_; }
 
  private:
+  /// REQUIRES: there are some.
   explicit KeyPrefixes(std::vector<std::string> prefixes);
   Head HeadOf(std::string_view key) const;
   /// The head that begins with `ahead` bytes (0 or 1) of `number` and goes on with `rest`, which is
@@ -69,6 +70,7 @@ class KeyPrefixes {
   }
 
   const std::vector<std::string> prefixes_;  // ascending
+  std::string_view common_;                  // what all of them begin with, of the first
   std::vector<size_t> shared_;  // by range: bytes that its keys share; gaps at even places
 };
 
