@@ -207,6 +207,30 @@ expect 1 --db damaged get needle
 expect 0 --db bytes repair; prints "kept 256 records"
 expect 0 --db bytes check --against one.tsv --exact
 
+claim "each engine that is built keeps what it was loaded with, through a kill, check, dump and repair"
+expect 2 --db s --engine nosuch get k
+built=0
+for engine in $(sed -n 's/.*expected one of \([^;]*\);.*/\1/p' err | tr -d ','); do
+  expect 0 --db "of-$engine" --engine "$engine" load bytes.tsv
+  built=$((built + 1))
+  expect 0 --db "of-$engine" stats --json; prints "\"engine\": \"$engine\""
+  expect 0 --db "of-$engine" check --against one.tsv --exact
+  expect 0 --db "of-$engine" dump --format tsv; cmp -s out one.tsv || fail "$engine: a dump is not what was loaded"
+  "$program" --db "of-$engine" load big.tsv --batch 4 --ack-file "$engine.acks" >/dev/null 2>&1 &
+  background=$!
+  while kill -0 $background 2>/dev/null; do
+    acked=$(tail -n 1 "$engine.acks" 2>/dev/null)
+    [ "${acked:-0}" -ge 5000 ] && break
+  done
+  kill -9 $background 2>/dev/null
+  wait $background 2>/dev/null
+  background=
+  expect 0 --db "of-$engine" check --against big.tsv --lines "$(tail -n 1 "$engine.acks")"; prints "0 are not"
+  expect 0 --db "of-$engine" repair
+  expect 0 --db "of-$engine" check --against one.tsv
+done
+[ $built -ge 1 ] || fail "no engine is built"
+
 claim "help and version are exit code 0"
 expect 0 --help; prints "Exit codes"
 expect 0 load --help; prints "--skip-bad"

@@ -498,7 +498,8 @@ std::string ExploreStore(const CrashConfig& config, uint64_t seed, double second
       plan.only_state = *end == ':' ? std::strtoull(end + 1, &end, 10) : 0;
     }
     CrashStore store(creating, plan);
-    if (seconds > 0) store.EndAfter(2 * seconds);
+    // Long enough for one that gives space back to come to that.
+    if (seconds > 0) store.EndAfter(std::max(2 * seconds, config.shrinks ? 4.0 : 0.0));
     wrong = store.Run(steps);
     states += store.states();
     deep += store.deep_states();
