@@ -1,28 +1,31 @@
-// What ListDB's jobs leave where the system refuses them memory, whatever job comes before they are
-// tried again.
+// What an engine's jobs leave where the system refuses them memory, whatever job comes before they
+// are tried again.
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <tuple>
 
 #include <gtest/gtest.h>
 
-#include "engine/listdb/listdb.h"
-#include "engine/listdb/listdb_test_base.h"
+#include "engine/engine_test_base.h"
+#include "log/pm_log.h"
 #include "memory/refusing_new.h"
+#include "registry/registry.h"
+#include "testing/conformance.h"
 
 namespace lamella {
 namespace {
 
-struct LogAndMedium {
-  const char* name;
-  bool unified_log;
-  MediumKind medium;
-};
+using testing::EngineLayout;
+using LayoutAndMedium = std::tuple<EngineLayout, MediumKind>;
 
-class ListDbMemory : public ListDbTest, public ::testing::WithParamInterface<LogAndMedium> {
+class EngineMemory : public EngineTest, public ::testing::WithParamInterface<LayoutAndMedium> {
  protected:
   static constexpr uint64_t kKeys = 64;
+
+  EngineMemory() : EngineTest(*FindEngine(std::get<0>(GetParam()).engine)) {}
 
   // A table of one version of some keys and many of a few, so that its chunks are worth moving, and
   // what follows it.
@@ -41,12 +44,15 @@ class ListDbMemory : public ListDbTest, public ::testing::WithParamInterface<Log
   void ExpectModel() {
     for (const auto& [key, byte] : model_) ExpectKey(key, byte);
   }
-  // No version is there twice, but where one is marked: a rebuilding would find either. Of a plain
-  // log all are there until they are copied.
+  // No version is there twice, but where one is marked: a rebuilding would find either. Of a log
+  // that flushes copy all are there until then.
   void ExpectEachOnce() {
+    const std::optional<testing::GcArena>& arena = testing::TraitsOf(layout_.engine).gc_arena;
+    if (!arena) return;
     std::map<uint64_t, uint64_t> places;
     pool_->ForEachChunk([&](const ChunkRef& chunk) {
-      if (!HasRecords(chunk) || (!GetParam().unified_log && chunk.kind == ChunkKind::kLog)) return;
+      const bool in_log = chunk.kind == ChunkKind::kLog;
+      if (in_log ? layout_.set != nullptr : chunk.kind != arena->kind) return;
       ForEachRecord(
           *pool_, chunk, 0,
           [&](const Record* record, PmPtr place) {
@@ -88,22 +94,41 @@ class ListDbMemory : public ListDbTest, public ::testing::WithParamInterface<Log
     return done;
   }
 
+  // The jobs that there are, where nothing is refused.
+  void FindNames() {
+    for (uint64_t round = 0; round < 20; round++) {
+      Write(round);
+      for (const JobClass job_class : {JobClass::kUrgent, JobClass::kNormal}) {
+        while (std::optional<Job> job = engine_->PickJob(job_class)) {
+          names_.insert(job->name);
+          const Status s = job->run();
+          ASSERT_TRUE(s.ok()) << job->name << ": " << s.ToString();
+        }
+      }
+    }
+  }
+
+  const EngineLayout layout_ = std::get<0>(GetParam());
   std::map<uint64_t, char> model_;
+  std::set<std::string> names_;
 };
 
 // Whatever a job was refused, a table is read until all that its merge does is done: nobody moves
 // what it still leads to.
-TEST_P(ListDbMemory, AJobIsDoneOrLeavesWhatWasThere) {
-  db_options_.listdb.unified_log = GetParam().unified_log;
-  options_.medium = GetParam().medium;
-  db_options_.listdb.checkpoint_group_tables = 1;
+TEST_P(EngineMemory, AJobIsDoneOrLeavesWhatWasThere) {
+  layout_.ApplyTo(&db_options_);
+  options_.medium = std::get<1>(GetParam());
   db_options_.memtable_bytes = 512 << 10;  // a table whose merge makes gc due
   db_options_.space_target = 1.1;
   CreateStore();
+  ASSERT_NO_FATAL_FAILURE(FindNames());
+  EXPECT_GE(names_.size(), 2u);
+  const testing::Turns turns(1);
   uint64_t round = 1;
-  for (const std::string name : {"flush", "checkpoint", "merge", "gc"}) {
+  for (const std::string& name : names_) {
     for (int before = 0; before < 5; before++) {
-      for (int64_t nth = 0;; nth++) {
+      for (auto nth = static_cast<int64_t>(turns.first);;
+           nth += static_cast<int64_t>(turns.step)) {
         Write(round++);
         if (!RefuseIn(name, before, nth)) break;
         ExpectEachOnce();
@@ -113,20 +138,22 @@ TEST_P(ListDbMemory, AJobIsDoneOrLeavesWhatWasThere) {
     }
     engine_.reset();
     Close();
-    if (GetParam().medium == MediumKind::kPage) PretendPowerCut();
+    if (options_.medium == MediumKind::kPage) PretendPowerCut();
     Crash();
     ExpectModel();
     if (HasFatalFailure()) return;
   }
-  EXPECT_GT(round, 100u) << "little was refused";
+  EXPECT_GT(round, 100 / turns.step) << "little was refused";
 }
 
-INSTANTIATE_TEST_SUITE_P(Logs, ListDbMemory,
-                         ::testing::Values(LogAndMedium{"unified", true, MediumKind::kCacheLine},
-                                           LogAndMedium{"plain", false, MediumKind::kCacheLine},
-                                           LogAndMedium{"unifiedPages", true, MediumKind::kPage},
-                                           LogAndMedium{"plainPages", false, MediumKind::kPage}),
-                         [](const auto& config) { return config.param.name; });
+INSTANTIATE_TEST_SUITE_P(All, EngineMemory,
+                         ::testing::Combine(::testing::ValuesIn(testing::EngineLayouts()),
+                                            ::testing::Values(MediumKind::kCacheLine,
+                                                              MediumKind::kPage)),
+                         [](const auto& param) {
+                           const bool pages = std::get<1>(param.param) == MediumKind::kPage;
+                           return std::get<0>(param.param).name + (pages ? "_pages" : "_lines");
+                         });
 
 }  // namespace
 }  // namespace lamella
