@@ -78,7 +78,7 @@ class SpaceConformance : public ConformanceTest {
 LAMELLA_CONFORMANCE_SUITE(SpaceConformance, Shows::kRoom);
 
 TEST_P(SpaceConformance, AStoreOfOneRecordIsSmall) {
-  const uint64_t most = (1ull << 20) * GetParam().parts;
+  const uint64_t most = 16 * options_.chunk_bytes * GetParam().parts;  // 1 MiB by default
   Put("key", "value");
   Settle();
   EXPECT_LE(db()->GetStats().pool_bytes, most);
@@ -119,7 +119,7 @@ TEST_P(SpaceConformance, AnEmptiedStoreGivesItsSpaceBackToTheFileSystem) {
     }
     return bytes;
   };
-  const uint64_t small = (4ull << 20) * GetParam().parts;
+  const uint64_t small = 64 * options_.chunk_bytes * GetParam().parts;  // 4 MiB by default
   for (uint64_t round = 0; round < 2; round++) {
     for (uint64_t i = 0; i < count; i++)
       Put(MakeKey(KeyShape::kCommonPrefix, i), MakeValue(i + round, kValueBytes));
@@ -182,7 +182,7 @@ TEST_P(SpaceConformance, ReadersGoOnWhileSpaceIsGivenBack) {
   for (std::thread& reader : readers) reader.join();
   // What they kept at the end is moved after a merge, once nobody can stand on it any more
   // (docs/LIMITS.md).
-  const uint64_t small = (4ull << 20) * GetParam().parts;
+  const uint64_t small = 64 * options_.chunk_bytes * GetParam().parts;  // 4 MiB by default
   for (int merges = 0; merges < 8 && db()->GetStats().pool_bytes >= small; merges++) {
     Put(MakeKey(KeyShape::kCommonPrefix, count - 1), MakeValue(count - 1, kValueBytes));
     Settle();

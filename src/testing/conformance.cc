@@ -43,7 +43,7 @@ std::vector<ConformanceConfig> OptionSets(EngineKind engine) {
   add("Tiny", Tiny(base));
   if (engine >= kTestEngineFirst) return sets;
   add("VerifiedTwoParts", Tiny(base), 2).verify_checksums = true;
-  add("LargeChunks", base).chunk_bytes = 2 << 20;
+  add("LargeChunks", base).chunk_bytes = 256 << 10;
   for (const OptionSet& own : TraitsOf(engine).sets) {
     Apply(own.apply, &add(own.name, Tiny(base), own.parts));
     sets.back().own = &own;
