@@ -125,11 +125,9 @@ TEST_P(PmTablesTest, WhatReplacesLivesInThePlaceOfWhatItReplaced) {
   const auto none = [](const InternalKey&) { return PmPtr(); };
   std::vector<SampledRecord> sample;
   std::map<std::string, PmPtr> before;
-  uint64_t bytes = 0;
   for (int i = 0; i < 10; i++) {
     const PmPtr place = Add(Concat("key", i), 10'000 + static_cast<uint64_t>(i));
     sample.push_back({place, false});
-    bytes += At(place)->bytes();
     if (i % 2 == 0) before[std::string(At(place)->key())] = place;
   }
   EXPECT_EQ(LiveShareOf(*pool_, {}, none), 1);
