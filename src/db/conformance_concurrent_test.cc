@@ -6,10 +6,10 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <thread>
 
 #include "base/concat.h"
+#include "base/mutex.h"
 #include "base/sanitizer.h"
 #include "testing/conformance.h"
 
@@ -301,7 +301,7 @@ TEST_P(ConcurrentConformance, HeldIteratorsShowTheirTimeOverAndOver) {
   Apply(TraitsOf(*options_.engine).tiny_caches, &options_);
   Open();
   const auto key_of = [](uint64_t k) { return MakeKey(KeyShape::kCommonPrefix, k); };
-  std::mutex mu;
+  Mutex mu;
   std::map<std::string, std::string> model;  // guarded by mu
   std::vector<std::function<void(const std::atomic<bool>&)>> bodies;
   for (uint64_t walker = 0; walker < 2; walker++) {
@@ -315,7 +315,7 @@ TEST_P(ConcurrentConformance, HeldIteratorsShowTheirTimeOverAndOver) {
       for (int round = 0; round < kRounds && !stop.load(); round++) {
         Held& slot = held[random.Uniform(held.size())];
         if (slot.iterator == nullptr || random.OneIn(20)) {
-          const std::lock_guard lock(mu);
+          const MutexLock lock(&mu);
           slot.iterator = db()->NewIterator({});
           slot.expected.assign(model.begin(), model.end());
         }
@@ -330,7 +330,7 @@ TEST_P(ConcurrentConformance, HeldIteratorsShowTheirTimeOverAndOver) {
     for (uint64_t i = 1; GoesOn(stop); i++) {
       for (int burst = 0; burst < 16; burst++) {
         const std::string key = key_of(random.Uniform(kKeys));
-        const std::lock_guard lock(mu);
+        const MutexLock lock(&mu);
         if (random.OneIn(4)) {
           model.erase(key);
           ASSERT_TRUE(db()->Delete({}, key).ok());

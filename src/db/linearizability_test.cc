@@ -9,10 +9,10 @@
 #include <cstdio>
 #include <cstring>
 #include <functional>
-#include <mutex>
 #include <thread>
 
 #include "base/concat.h"
+#include "base/mutex.h"
 #include "base/sanitizer.h"
 #include "testing/conformance.h"
 #include "testing/proof.h"
@@ -262,7 +262,7 @@ TEST_P(ConcurrentHistories, BatchesAreWholeAndSnapshotsInOrder) {
   };
   std::vector<GroupWrite> all_writes;   // of the round, and the last of each group before it
   std::vector<SnapshotView> all_views;  // the same; one before it
-  std::mutex mu;
+  Mutex mu;
   std::vector<uint64_t> versions(kGroups, 0);
   // Each version lacks some of the keys, so that deletes belong to batches too.
   const auto write = [&](size_t group, std::vector<GroupWrite>* writes) {
@@ -329,7 +329,7 @@ TEST_P(ConcurrentHistories, BatchesAreWholeAndSnapshotsInOrder) {
         for (int i = 0; i < (kSlow ? 100 : 300); i++)
           write(3 * writer + random.Uniform(3), &writes);
         writing.fetch_sub(1);
-        const std::lock_guard lock(mu);
+        const MutexLock lock(&mu);
         all_writes.insert(all_writes.end(), writes.begin(), writes.end());
       });
     }
@@ -338,7 +338,7 @@ TEST_P(ConcurrentHistories, BatchesAreWholeAndSnapshotsInOrder) {
         std::vector<SnapshotView> views;
         while (writing.load() > 0) read(reader, &views);
         read(reader, &views);
-        const std::lock_guard lock(mu);
+        const MutexLock lock(&mu);
         all_views.insert(all_views.end(), views.begin(), views.end());
       });
     }

@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "base/concat.h"
+#include "base/mutex.h"
 #include "log/record.h"
 
 namespace lamella {
@@ -30,22 +31,22 @@ class HeapRecords {
   };
 
   uint64_t Add(Entry entry) {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(&mu_);
     entries_.push_back(std::move(entry));
     return entries_.size();
   }
   void Change(uint64_t word, const std::function<void(Entry*)>& change) {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(&mu_);
     change(&entries_[word - 1]);
   }
   Entry At(Location location) {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(&mu_);
     return entries_[location.word - 1];
   }
 
  private:
-  std::mutex mu_;
-  std::vector<Entry> entries_;
+  Mutex mu_;
+  std::vector<Entry> entries_ LAMELLA_GUARDED_BY(mu_);
 };
 
 /// A log's shard on the heap, with room for so many bytes, and commits that may fail.
@@ -132,7 +133,7 @@ class WritePathTest : public ::testing::Test, private WriteTarget {
   bool Enter(std::span<const WriteOperation> operations, uint64_t first,
              std::span<const Location> locations, uint64_t reserved, SpareMemory*) override {
     reserved_ -= reserved;
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(&mu_);
     for (size_t i = 0; i < operations.size(); i++) {
       const HeapRecords::Entry entry = records_.At(locations[i]);
       EXPECT_TRUE(entry.durable);  // W1
@@ -165,7 +166,7 @@ class WritePathTest : public ::testing::Test, private WriteTarget {
   std::vector<HeapWriter*> writers_;
   std::unique_ptr<Log> log_;
   WritePath path_{this};
-  std::mutex mu_;
+  Mutex mu_;
   std::map<uint64_t, Location> index_;
   std::atomic<uint64_t> reserved_{0};
   bool wants_ = false;
@@ -272,7 +273,7 @@ TEST_F(WritePathTest, BetweenWritesNothingIsUnderWay) {
   }
   for (int i = 0; i < 200; i++) {
     path_.BetweenWrites([&](uint64_t last, const std::vector<LogPosition>& ends) {
-      const std::lock_guard lock(mu_);
+      const MutexLock lock(&mu_);
       EXPECT_EQ(index_.size(), last - 100);
       EXPECT_EQ(path_.published(), last);
       ASSERT_EQ(ends.size(), 2 * kShards + 1) << "and the former shard's";

@@ -4,7 +4,6 @@
 #include <array>
 #include <atomic>
 #include <map>
-#include <mutex>
 #include <set>
 #include <span>
 #include <string>
@@ -14,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "base/hash.h"
+#include "base/mutex.h"
 #include "base/random.h"
 
 namespace lamella {
@@ -35,13 +35,13 @@ class TestCache {
       : cache_(
             bytes_max, &readers_,
             [this](std::span<const PmPtr> places, uint64_t* hashes) {
-              const std::lock_guard lock(mu_);
+              const MutexLock lock(&mu_);
               for (size_t i = 0; i < places.size(); i++) hashes[i] = hash_of_[places[i].word];
             },
             memory) {}
   /// Makes the record; the cache hears nothing of it.
   void Write(uint64_t hash, PmPtr place) {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(&mu_);
     hash_of_[place.word] = hash;
   }
   void Put(uint64_t hash, PmPtr place) {
@@ -62,8 +62,8 @@ class TestCache {
 
  private:
   EpochDomain readers_;
-  std::mutex mu_;
-  std::map<uint64_t, uint64_t> hash_of_;  // guarded by mu_; place to hash
+  Mutex mu_;
+  std::map<uint64_t, uint64_t> hash_of_ LAMELLA_GUARDED_BY(mu_);  // place to hash
   LookupCache cache_;
 };
 

@@ -14,7 +14,6 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
@@ -22,6 +21,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/mutex.h"
 #include "base/os_hook.h"
 #include "base/sanitizer.h"
 #include "pmem/boot_id.h"
@@ -363,29 +363,30 @@ class TwoSyncs : public OsHook {
  public:
   int Before(OsCall call, const std::string&) override {
     if (call != OsCall::kSyncMap) return 0;
-    std::unique_lock lock(mu_);
+    const MutexLock lock(&mu_);
     if (++syncs_ > 1) return 0;
     changed_.notify_all();
     // Where syncs do not run at once, the other one does not return before this one.
-    changed_.wait_for(lock, std::chrono::milliseconds(300), [&] { return returned_; });
+    changed_.wait_for(mu_, std::chrono::milliseconds(300),
+                      [&]() LAMELLA_REQUIRES(mu_) { return returned_; });
     return EIO;
   }
   size_t Allowed(OsCall, size_t n) override { return n; }
   void AwaitFirst() {
-    std::unique_lock lock(mu_);
-    changed_.wait(lock, [&] { return syncs_ > 0; });
+    const MutexLock lock(&mu_);
+    while (syncs_ == 0) changed_.wait(mu_);
   }
   void SecondReturned() {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(&mu_);
     returned_ = true;
     changed_.notify_all();
   }
 
  private:
-  std::mutex mu_;
-  std::condition_variable changed_;
-  int syncs_ = 0;
-  bool returned_ = false;
+  Mutex mu_;
+  std::condition_variable_any changed_;  // with mu_
+  int syncs_ LAMELLA_GUARDED_BY(mu_) = 0;
+  bool returned_ LAMELLA_GUARDED_BY(mu_) = false;
 };
 
 TEST(Region, ASyncBesideAFailingOneFailsToo) {
