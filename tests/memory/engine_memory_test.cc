@@ -70,8 +70,8 @@ class EngineMemory : public EngineTest, public ::testing::WithParamInterface<Lay
     bool done = false;
     int writes = 8;  // rounds of them, after the refusal
     for (int jobs = 0; jobs < 1000; jobs++) {
-      std::optional<Job> job = engine_->PickJob(JobClass::kUrgent);
-      if (!job) job = engine_->PickJob(JobClass::kNormal);
+      std::optional<Job> job = PickJob(JobClass::kUrgent);
+      if (!job) job = PickJob(JobClass::kNormal);
       if (!job) break;
       if (!done && job->name == name && before-- == 0) {
         Status s;
@@ -99,7 +99,7 @@ class EngineMemory : public EngineTest, public ::testing::WithParamInterface<Lay
     for (uint64_t round = 0; round < 20; round++) {
       Write(round);
       for (const JobClass job_class : {JobClass::kUrgent, JobClass::kNormal}) {
-        while (std::optional<Job> job = engine_->PickJob(job_class)) {
+        while (std::optional<Job> job = PickJob(job_class)) {
           names_.insert(job->name);
           const Status s = job->run();
           ASSERT_TRUE(s.ok()) << job->name << ": " << s.ToString();
@@ -127,8 +127,7 @@ TEST_P(EngineMemory, AJobIsDoneOrLeavesWhatWasThere) {
   uint64_t round = 1;
   for (const std::string& name : names_) {
     for (int before = 0; before < 5; before++) {
-      for (auto nth = static_cast<int64_t>(turns.first);;
-           nth += static_cast<int64_t>(turns.step)) {
+      for (auto nth = static_cast<int64_t>(turns.first);; nth += static_cast<int64_t>(turns.step)) {
         Write(round++);
         if (!RefuseIn(name, before, nth)) break;
         ExpectEachOnce();
