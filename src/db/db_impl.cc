@@ -113,8 +113,8 @@ Status DbImpl::AwaitRoom(uint32_t delay_ns, size_t records) {
   while (engine_->WriteDelayNs() == kStopWriting) {
     s = engine_->BackgroundError();
     if (!s.ok()) break;
-    scheduler_.Wake();
-    engine_->AwaitWriteDelayChange(std::chrono::milliseconds(100));
+    scheduler_.Wake();  // without threads it does all that there is to do
+    engine_->AwaitWriting();
   }
   return s;
 }

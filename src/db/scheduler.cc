@@ -77,13 +77,17 @@ Status Scheduler::WaitForIdle() {
     RunInline();
     return engine_->BackgroundError();
   }
-  // Twice: what the last job let go of is freed after it, and may be the beginning of another.
-  for (int look = 0; look < 2; look++) {
+  // What a job let go of is settled, or freed, once the Gets that were under way then are over: soon.
+  // That may be the beginning of another.
+  uint64_t retired;
+  do {
+    retired = pool_->readers()->retirements();
+    pool_->readers()->AwaitRetired();
+    pool_->CollectDeferred();
     Executor* const executor = executor_.load();
     if (executor == nullptr || !executor->WaitForIdle(this))
       return Status::Aborted("the store is closing");
-    pool_->CollectDeferred();
-  }
+  } while (pool_->readers()->retirements() != retired);
   return engine_->BackgroundError();
 }
 

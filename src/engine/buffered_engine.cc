@@ -389,7 +389,9 @@ double BufferedEngine::UnmergedShare() {
 // Writers and compaction thus meet where the delay makes up for the difference of their speeds:
 // about a microsecond a record.
 // Stored under the lock that the read set is read under: an older answer that came after a newer
-// one would hold writers back for good.
+// one would hold writers back for good. It is stored here alone, and whoever waits in AwaitWriting
+// with that lock is told; an active MemTable by itself is far from the end, so what stopped writers
+// is to be flushed or compacted, and Install comes by once it is.
 void BufferedEngine::UpdateWriteDelay() {
   constexpr double kFreeShare = 0.5;
   constexpr double kDelayNsMax = 20'000;
@@ -403,10 +405,9 @@ void BufferedEngine::UpdateWriteDelay() {
   delay_changed_.notify_all();
 }
 
-void BufferedEngine::AwaitWriteDelayChange(std::chrono::nanoseconds at_most) {
+void BufferedEngine::AwaitWriting() {
   const MutexLock lock(&read_set_mu_);
-  delay_changed_.wait_for(read_set_mu_, at_most,
-                          [this] { return WriteDelayNs() != kStopWriting || error_.is_set(); });
+  while (WriteDelayNs() == kStopWriting && !error_.is_set()) delay_changed_.wait(read_set_mu_);
 }
 
 Lookup BufferedEngine::Get(std::string_view key, uint64_t sequence, bool verify, EpochPin* pin) {

@@ -77,7 +77,7 @@ class BufferedEngine : public Engine, private WriteTarget {
   std::unique_ptr<InternalIterator> NewIterator(bool verify) override;
   uint64_t PublishedSequence() const override { return write_path_.published(); }
   uint32_t WriteDelayNs() const override { return delay_ns_.load(std::memory_order_relaxed); }
-  void AwaitWriteDelayChange(std::chrono::nanoseconds at_most) override;
+  void AwaitWriting() override;
   Status Flush() override;
   void AddStats(Stats* stats) const override;
   std::string Describe() const override;

@@ -4,8 +4,8 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <future>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -13,18 +13,23 @@
 
 #include <gtest/gtest.h>
 
+#include "base/mutex.h"
 #include "log/log_test_base.h"
 
 namespace lamella {
 namespace {
 
-struct NoTables final : TableSet {};
+/// So many bytes of DRAM that are not compacted yet.
+struct TestTables final : TableSet {
+  explicit TestTables(uint64_t has) : bytes(has) {}
+  const uint64_t bytes;
+};
 
-/// MemTables only: none is ever flushed.
+/// MemTables only: none is ever flushed, but by Flushed.
 class MemTableEngine final : public BufferedEngine {
  public:
   explicit MemTableEngine(const EngineContext& context) : BufferedEngine(context, 64 << 10) {
-    StartWriting(3, false, LogContents(), {}, std::make_shared<NoTables>());
+    StartWriting(3, false, LogContents(), {}, std::make_shared<TestTables>(0));
   }
 
   /// What a recovery would find in the log after what was sealed last.
@@ -35,6 +40,13 @@ class MemTableEngine final : public BufferedEngine {
         ReadLog(*pool_, sealed->sealed(), sealed->last_sequence(), {}, false, &contents);
     EXPECT_TRUE(s.ok()) << s.ToString();
     return contents;
+  }
+  /// The oldest sealed MemTable is gone, and tables hold so much.
+  void Flushed(uint64_t table_bytes) {
+    Install(std::make_shared<TestTables>(table_bytes), CurrentReadSet()->sealed.back().get());
+  }
+  void Compacted(uint64_t table_bytes) {
+    Install(std::make_shared<TestTables>(table_bytes), nullptr);
   }
   /// Runs the flush of the oldest sealed MemTable, which stays.
   Status FlushOne() { return PickFlush()->run(); }
@@ -66,7 +78,9 @@ class MemTableEngine final : public BufferedEngine {
   }
   void AddTableIterators(const std::shared_ptr<const TableSet>&, bool,
                          std::vector<std::unique_ptr<InternalIterator>>*) override {}
-  uint64_t UncompactedBytes(const TableSet&) const override { return 0; }
+  uint64_t UncompactedBytes(const TableSet& tables) const override {
+    return static_cast<const TestTables&>(tables).bytes;
+  }
   uint64_t BufferedBytesMax() const override { return 1 << 20; }
   std::optional<Unmerged> UnmergedOf(const TableSet&) const override { return std::nullopt; }
   uint64_t LiveBytes() const override { return 0; }
@@ -88,28 +102,28 @@ class StopsThreads : public PersistHook {
   void OnSync(const void*, size_t, const Site&) override {}
 
   void AwaitStopped(int count) {
-    std::unique_lock lock(mu_);
-    changed_.wait(lock, [&] { return stopped_ >= count; });
+    const MutexLock lock(&mu_);
+    while (stopped_ < count) changed_.wait(mu_);
   }
   void Release() {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(&mu_);
     released_ = true;
     changed_.notify_all();
   }
 
  protected:
   void Stop() {
-    std::unique_lock lock(mu_);
+    const MutexLock lock(&mu_);
     stopped_++;
     changed_.notify_all();
-    changed_.wait(lock, [&] { return released_; });
+    while (!released_) changed_.wait(mu_);
   }
 
  private:
-  std::mutex mu_;
-  std::condition_variable changed_;
-  int stopped_ = 0;
-  bool released_ = false;
+  Mutex mu_;
+  std::condition_variable_any changed_;  // with mu_
+  int stopped_ LAMELLA_GUARDED_BY(mu_) = 0;
+  bool released_ LAMELLA_GUARDED_BY(mu_) = false;
 };
 
 /// Stops the thread that copies a large value into the pool, in the middle of it.
@@ -265,6 +279,57 @@ TEST_F(BufferedEngineTest, KeysOfManyHeadsAreNotLearnedFrom) {
     ASSERT_TRUE(Put(std::to_string(i * 7919 % 90'000) + std::string(30, 'k'), "v").ok());
   ASSERT_TRUE(engine_->FlushOne().ok());
   EXPECT_EQ(engine_->prefixes(), nullptr);
+}
+
+// Each change that lets a stopped writer go on tells it so, and no other ends the wait.
+TEST_F(BufferedEngineTest, AStoppedWriterIsToldOfEachChange) {
+  constexpr std::chrono::milliseconds kWhile{20};
+  const auto is_stopped = [&] { return engine_->WriteDelayNs() == kStopWriting; };
+  const auto wait = [&] {
+    return std::async(std::launch::async, [&] { engine_->AwaitWriting(); });
+  };
+  const auto expect_waiting = [&](const std::future<void>& writer) {
+    EXPECT_EQ(writer.wait_for(kWhile), std::future_status::timeout);
+  };
+  for (uint64_t i = 0; !is_stopped(); i++) ASSERT_TRUE(Put(std::to_string(i), "v").ok());
+  {
+    SCOPED_TRACE("flushes, the first of them not enough");
+    const std::future<void> writer = wait();
+    engine_->Flushed(1 << 20);
+    expect_waiting(writer);
+    engine_->Flushed(0);
+    writer.wait();
+    EXPECT_FALSE(is_stopped());
+  }
+  {
+    SCOPED_TRACE("compactions");
+    engine_->Compacted(1 << 20);
+    ASSERT_TRUE(is_stopped());
+    const std::future<void> writer = wait();
+    engine_->Compacted(1 << 19);
+    expect_waiting(writer);
+    engine_->Compacted(0);
+    writer.wait();
+    EXPECT_FALSE(is_stopped());
+  }
+  {
+    SCOPED_TRACE("an error");
+    engine_->Compacted(1 << 20);
+    const std::future<void> writer = wait();
+    expect_waiting(writer);
+    engine_->SetBackgroundError(Status::IOError("a test's"));
+    writer.wait();
+    EXPECT_TRUE(is_stopped());
+  }
+  {
+    SCOPED_TRACE("a resume, and what is done after it");
+    engine_->ClearBackgroundError();
+    const std::future<void> writer = wait();
+    expect_waiting(writer);
+    engine_->Compacted(0);
+    writer.wait();
+  }
+  wait().wait();  // nothing to wait for
 }
 
 // Beside errors of the background and those who resume, in turns and all at once.

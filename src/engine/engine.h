@@ -94,14 +94,17 @@ class Engine {
   virtual std::unique_ptr<InternalIterator> NewIterator(bool verify) = 0;
   virtual uint64_t PublishedSequence() const = 0;
 
+  /// REQUIRES: whoever asks has the pool's CollectDeferred run first, and asks again when a reader
+  /// that held something back is gone: both may be the beginning of a job.
   virtual std::optional<Job> PickJob(JobClass job_class) = 0;
   /// How long each written record is to be held back, nanoseconds: background work then keeps up.
   /// Grows smoothly with the debt of background work, which reads pay: 0 where there is little,
   /// kStopWriting where memory for more is gone.
   virtual uint32_t WriteDelayNs() const = 0;
-  /// Waits until the engine no longer says kStopWriting, there is a background error, or so much
-  /// time has passed.
-  virtual void AwaitWriteDelayChange(std::chrono::nanoseconds at_most) = 0;
+  /// Waits until the engine no longer says kStopWriting, or there is a background error: one of them
+  /// comes, since an engine says kStopWriting only while there is a job that makes less of the debt,
+  /// or the wait for a reader that holds such a job back; and whoever changes either tells.
+  virtual void AwaitWriting() = 0;
   /// Moves MemTables to tables; returns when they are.
   virtual Status Flush() = 0;
   virtual Status CompactRange(std::string_view begin, std::string_view end) = 0;

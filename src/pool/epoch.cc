@@ -204,14 +204,21 @@ size_t EpochDomain::Collect() {
 }
 
 bool EpochDomain::AwaitRetired(std::chrono::nanoseconds at_most) {
-  const auto deadline = std::chrono::steady_clock::now() + at_most;
+  return AwaitRetiredUntil(std::chrono::steady_clock::now() + at_most);
+}
+
+bool EpochDomain::AwaitRetiredUntil(Deadline deadline) {
   const uint64_t next = epoch_.load(std::memory_order_seq_cst);
   for (;;) {
     Collect();
     MutexLock lock(&mu_);
     if (retired_.empty() || retired_.front().first >= next) return true;
-    if (MarkHolder() && unpinned_.wait_until(mu_, deadline) == std::cv_status::timeout)
+    if (!MarkHolder()) continue;
+    if (!deadline) {
+      unpinned_.wait(mu_);
+    } else if (unpinned_.wait_until(mu_, *deadline) == std::cv_status::timeout) {
       return false;
+    }
   }
 }
 

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <functional>
 #include <list>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -66,6 +67,10 @@ class EpochDomain {
   /// Returns once all that was retired by now runs or has run, which it sees to; or after at_most.
   /// False: the time is up. REQUIRES: the caller has no pin.
   bool AwaitRetired(std::chrono::nanoseconds at_most);
+  /// The same, however long it takes.
+  void AwaitRetired() { (void)AwaitRetiredUntil(std::nullopt); }
+  /// How often anything was retired.
+  uint64_t retirements() const { return epoch_.load(std::memory_order_seq_cst) - 1; }
   /// Has `listener` called when something that Collect left may be due, in the thread that lets go
   /// of the pin: under mu_, so it must be short, not throw, and not call the domain. Null: nobody,
   /// from the return on.
@@ -75,6 +80,8 @@ class EpochDomain {
   struct alignas(64) Slot {
     std::atomic<uint64_t> epoch{0};  // 0: free
   };
+  using Deadline = std::optional<std::chrono::steady_clock::time_point>;
+  bool AwaitRetiredUntil(Deadline deadline) LAMELLA_EXCLUDES(mu_);
   uint64_t PinOverflow();
   void UnpinMarked(uint64_t token);
   uint64_t TakeMarked(uint64_t token) LAMELLA_REQUIRES(mu_);

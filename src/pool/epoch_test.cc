@@ -237,7 +237,11 @@ TEST(Epoch, AwaitRetiredReturnsWithThePinsThatHold) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
       for (const uint64_t token : tokens) domain.Unpin(token);
     });
-    EXPECT_TRUE(domain.AwaitRetired(std::chrono::minutes(1)));
+    if (pins % 2 == 0) {
+      EXPECT_TRUE(domain.AwaitRetired(std::chrono::minutes(1)));
+    } else {
+      domain.AwaitRetired();
+    }
     EXPECT_TRUE(retired);
     holder.join();
   }

@@ -29,9 +29,8 @@ PickedJob PickSpaceJob(const ListDbPicture& now) {
 PickedJob PickListDbJob(const ListDbPicture& now) {
   if (now.merge_wants_helper) return {ListDbJob::kScanAhead};
   if (now.l1_awaited) return {};
-  const bool merge_starves = now.merge_wanted() && !now.merge_ready();
   if (!now.checkpointing && now.fresh > 0 &&
-      (now.fresh >= now.checkpoint_group || merge_starves || now.merge_all))
+      (now.fresh >= now.checkpoint_group || now.merge_starves() || now.merge_all))
     return {ListDbJob::kCheckpoint};
   if (now.cache_growth_due && !now.growing_cache) return {ListDbJob::kGrowCache};
   if (now.l1_busy) return {};
@@ -41,8 +40,9 @@ PickedJob PickListDbJob(const ListDbPicture& now) {
   if (!merge_first) {
     if (const PickedJob job = PickSpaceJob(now); job.job != ListDbJob::kNone) return job;
   }
-  if (now.merge_ready()) return {now.oldest_settled ? ListDbJob::kMerge : ListDbJob::kSettle};
-  return {now.giving_back ? ListDbJob::kNone : ListDbJob::kTrimEnd};
+  if (now.merge_ready()) return {ListDbJob::kMerge};
+  if (now.merge_wanted() || now.giving_back) return {};
+  return {ListDbJob::kTrimEnd};
 }
 
 }  // namespace lamella

@@ -6,7 +6,8 @@
 //   4  give memory back that other stores need, then warm caches after an open
 //   5  what gives space back, in turn with merges; on a full pool merges first: they find what is
 //      dead
-//   6  merge the oldest table, once no Get is left that began before it was made (ListDb's I3)
+//   6  merge the oldest table, once no Get is left that began before it was made (ListDb's I3): the
+//      last of them has the picture looked at again
 //   7  give the pool's end back to the file system
 // 4 to 6 change L1 or its caches: one at a time (ListDb's I5), and a CompactRange that waits for L1
 // goes before all but the helper.
@@ -52,7 +53,8 @@ struct ListDbPicture {
   uint64_t used_bytes = 0;
 
   bool merge_wanted() const { return (zipper_compaction || merge_all) && tables > 0; }
-  bool merge_ready() const { return merge_wanted() && fresh < tables; }
+  bool merge_starves() const { return merge_wanted() && fresh == tables; }
+  bool merge_ready() const { return merge_wanted() && fresh < tables && oldest_settled; }
 };
 
 enum class ListDbJob : uint8_t {
@@ -65,7 +67,6 @@ enum class ListDbJob : uint8_t {
   kRecount,
   kSweep,
   kGc,
-  kSettle,
   kMerge,
   kTrimEnd,
 };

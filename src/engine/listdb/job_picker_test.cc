@@ -51,7 +51,13 @@ TEST(JobPicker, AGroupOfOneWhereMergingHasNothingElse) {
 TEST(JobPicker, OnlyASettledTableIsMerged) {  // ListDb's I3
   ListDbPicture now = WithTables(1);
   now.oldest_settled = false;
-  EXPECT_EQ(JobOf(now), ListDbJob::kSettle);
+  EXPECT_EQ(PickListDbJob(now), kNothing);
+  now.checkpoint_group = 3;
+  now.fresh = 2;
+  now.tables = 3;
+  EXPECT_EQ(PickListDbJob(now), kNothing) << "a group is not cut for a reader";
+  now.gc_again = now.space_had_turn = true;
+  EXPECT_EQ(JobOf(now), ListDbJob::kGc) << "which may have L1 meanwhile";
   now.oldest_settled = true;
   EXPECT_EQ(JobOf(now), ListDbJob::kMerge);
 }
@@ -168,7 +174,7 @@ TEST(JobPicker, NoPictureAsksForWhatItForbids) {
       const bool waits = job == ListDbJob::kNone || job == ListDbJob::kTrimEnd;
       if (now.merge_ready()) {
         ASSERT_TRUE(!waits || now.l1_busy) << "a table would wait for ever";
-      } else if (!now.checkpointing) {
+      } else if (now.merge_starves() && !now.checkpointing) {
         ASSERT_EQ(job, ListDbJob::kCheckpoint);
       }
     }

@@ -203,11 +203,6 @@ std::optional<Job> ListDb::MakeJob(const PickedJob& picked) {
     }
     case ListDbJob::kGc:
       return L1Job("gc", [this, goal = picked.goal] { return CollectOnce(goal); }, true);
-    case ListDbJob::kSettle:
-      return L1Job("settle", [this] {
-        AwaitGets();
-        return Status::OK();
-      });
     case ListDbJob::kMerge:
       return L1Job("merge", [this] { return MergeOldest(); });
     case ListDbJob::kTrimEnd:
@@ -231,6 +226,8 @@ Job ListDb::L1Job(const char* name, std::function<Status()> run, bool about_spac
 }
 
 bool ListDb::ReclaimSpace() {
+  // A write on a full pool is answered: other writers may want all that there is, for ever.
+  constexpr std::chrono::seconds kAtMost{5};
   using std::chrono::steady_clock;
   SwitchMemTable(true);
   const auto nothing_left = [this]() LAMELLA_REQUIRES(jobs_.mu) {
@@ -249,7 +246,7 @@ bool ListDb::ReclaimSpace() {
     merge_all_ = true;
   }
   // What is left is done by jobs that have L1, the last of them after all others: its end tells.
-  const auto deadline = steady_clock::now() + std::chrono::seconds(5);
+  const auto deadline = steady_clock::now() + kAtMost;
   context_.wake();
   {
     const MutexLock lock(&jobs_.mu);

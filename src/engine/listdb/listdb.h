@@ -112,7 +112,6 @@ class ListDb final : public BufferedEngine, private EvacuationOwner {
   Status MergeOldest();
   Status CompactL1(std::string_view begin, std::string_view end);
   Status MergeCurrentTables();
-  void AwaitGets();
 
   // warm.cc
   void BuildTrees();

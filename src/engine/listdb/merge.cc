@@ -1,6 +1,5 @@
 // Zipper compaction of the oldest L0 table into L1 (6.5).
 
-#include <chrono>
 #include <utility>
 
 #include "engine/listdb/listdb.h"
@@ -64,13 +63,6 @@ Status ListDb::MergeOldest() {
   return Status::OK();
 }
 
-// A Get that began before the flush may be under way (I3). It ends soon, but for one whose thread
-// has lost the processor: meanwhile other jobs may have L1.
-void ListDb::AwaitGets() {
-  constexpr std::chrono::milliseconds kAtMost{10};
-  (void)pool_->readers()->AwaitRetired(kAtMost);
-}
-
 // For CompactRange, which has L1: in its thread, since the background's priority is low, and only
 // the tables that there are by now, since another comes as long as somebody writes.
 Status ListDb::MergeCurrentTables() {
@@ -87,7 +79,7 @@ Status ListDb::MergeCurrentTables() {
       s = NoThrow([this] { return Checkpoint(); });
       jobs_.GiveBack(held);
     } else if (!oldest.settled->load(std::memory_order_acquire)) {
-      AwaitGets();
+      pool_->readers()->AwaitRetired();  // Gets that began before the flush (I3): they end soon
     } else {
       s = MergeOldest();
     }

@@ -530,12 +530,10 @@ uint32_t ToyEngine::WriteDelayNs() const {
   return static_cast<uint32_t>(beyond * kDelayPerTableNs);
 }
 
-void ToyEngine::AwaitWriteDelayChange(std::chrono::nanoseconds at_most) {
-  const auto deadline = std::chrono::steady_clock::now() + at_most;
+// What it goes by is changed by jobs alone, which tell when they end.
+void ToyEngine::AwaitWriting() {
   const MutexLock lock(&jobs_.mu);
-  while (WriteDelayNs() == kStopWriting && !error_.is_set() &&
-         std::chrono::steady_clock::now() < deadline)
-    jobs_.AwaitEnd(deadline - std::chrono::steady_clock::now());
+  while (WriteDelayNs() == kStopWriting && !error_.is_set()) jobs_.AwaitEnd();
 }
 
 Status ToyEngine::Close() {

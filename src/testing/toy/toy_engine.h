@@ -59,7 +59,7 @@ class ToyEngine final : public Engine, private WriteTarget {
   uint64_t PublishedSequence() const override { return write_path_.published(); }
   std::optional<Job> PickJob(JobClass job_class) override;
   uint32_t WriteDelayNs() const override;
-  void AwaitWriteDelayChange(std::chrono::nanoseconds at_most) override;
+  void AwaitWriting() override;
   Status Flush() override;
   Status CompactRange(std::string_view begin, std::string_view end) override;
   Status Close() override;

@@ -1,0 +1,117 @@
+// Who waits for background work is told of what it waits for: a word that is not given, and the
+// test hangs. A Get that does not end holds back merges, so that MemTables' trees pile up until
+// writers are stopped.
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "base/concat.h"
+#include "db/db_impl.h"
+#include "testing/temp_dir.h"
+
+namespace lamella {
+namespace {
+
+class StoppedWriterTest : public ::testing::Test {
+ protected:
+  StoppedWriterTest() {
+    Options options;
+    options.engine = EngineKind::kListDb;
+    options.memory_budget_bytes = 1 << 20;
+    options.memtable_bytes = 64 << 10;
+    db_ = std::make_unique<DbImpl>(options, dir_.Sub("store"));
+    const Status s = db_->Init();
+    EXPECT_TRUE(s.ok()) << s.ToString();
+    get_ = db_->pool()->readers()->Pin();
+  }
+  ~StoppedWriterTest() override {
+    EndGet();
+    if (writer_.joinable()) writer_.join();
+  }
+
+  void EndGet() {
+    if (get_is_under_way_) db_->pool()->readers()->Unpin(get_);
+    get_is_under_way_ = false;
+  }
+  bool IsStopped() const { return db_->engine()->WriteDelayNs() == kStopWriting; }
+  Status Put(uint64_t i) { return db_->Put({}, Concat("key", i), "value"); }
+  /// A thread that writes until it is stopped, and until that write is over.
+  void WriteUntilStopped() {
+    writer_ = std::thread([this] {
+      bool stopped = false;
+      for (uint64_t i = 0; written_.ok() && !stopped; i++) {
+        stopped = IsStopped();
+        if (stopped) is_waiting_.set_value();
+        written_ = Put(i);
+      }
+      if (!stopped) is_waiting_.set_value();
+      is_done_.set_value();
+    });
+    is_waiting_.get_future().wait();
+    EXPECT_FALSE(IsDoneWithin(std::chrono::milliseconds(30)));
+    EXPECT_TRUE(IsStopped());
+  }
+  bool IsDoneWithin(std::chrono::milliseconds time) {
+    return done_.wait_for(time) == std::future_status::ready;
+  }
+  uint64_t TablesInL0() { return db_->GetStats().levels.at(0).tables; }
+
+  testing::TempDir dir_;
+  std::unique_ptr<DbImpl> db_;
+  uint64_t get_ = 0;
+  bool get_is_under_way_ = true;
+  std::promise<void> is_waiting_;
+  std::promise<void> is_done_;
+  std::future<void> done_ = is_done_.get_future();
+  Status written_;  // what the last write was answered
+  std::thread writer_;
+};
+
+TEST_F(StoppedWriterTest, GoesOnWithTheMergeThatAGetHeldBack) {
+  WriteUntilStopped();
+  EndGet();
+  done_.wait();
+  EXPECT_TRUE(written_.ok()) << written_.ToString();
+  EXPECT_FALSE(IsStopped());
+}
+
+TEST_F(StoppedWriterTest, IsToldOfAnError) {
+  WriteUntilStopped();
+  db_->engine()->SetBackgroundError(Status::IOError("a test's"));
+  done_.wait();
+  EXPECT_TRUE(written_.IsReadOnly()) << written_.ToString();
+  EXPECT_TRUE(IsStopped());
+  ASSERT_TRUE(db_->Resume().ok());
+  EndGet();
+  EXPECT_TRUE(Put(0).ok()) << "the merges go on";
+}
+
+// Whether it heard of the error before Resume or not.
+TEST_F(StoppedWriterTest, GoesOnAfterAResume) {
+  WriteUntilStopped();
+  db_->engine()->SetBackgroundError(Status::IOError("a test's"));
+  ASSERT_TRUE(db_->Resume().ok());
+  EndGet();
+  done_.wait();
+  EXPECT_TRUE(written_.ok() || written_.IsReadOnly()) << written_.ToString();
+  EXPECT_TRUE(Put(0).ok());
+}
+
+TEST_F(StoppedWriterTest, AnIdleStoreHasMergedWhatAGetHeldBack) {
+  ASSERT_TRUE(Put(0).ok());
+  ASSERT_TRUE(db_->Flush().ok());
+  auto idle = std::async(std::launch::async, [this] { return db_->WaitForIdle(); });
+  EXPECT_EQ(idle.wait_for(std::chrono::milliseconds(30)), std::future_status::timeout);
+  EXPECT_EQ(TablesInL0(), 1u);
+  EndGet();
+  EXPECT_TRUE(idle.get().ok());
+  EXPECT_EQ(TablesInL0(), 0u);
+}
+
+}  // namespace
+}  // namespace lamella
