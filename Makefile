@@ -28,9 +28,10 @@ build: setup
 	cmake --preset release
 	cmake --build --preset release -j $(JOBS)
 
-# Builds what it runs, and no test.
-demo: setup
-	cmake --preset release
+# Installs and builds what it runs, and no test. What is configured already stays as it is.
+demo:
+	@bash scripts/setup.sh demo
+	[ -f build/release/build.ninja ] || cmake --preset release -DLAMELLA_BUILD_TESTS=OFF
 	cmake --build --preset release -j $(JOBS) --target lamella_program lamella_bench
 	@DATA='$(DATA)' bash scripts/demo.sh
 

@@ -1,19 +1,23 @@
 #!/bin/bash
-# setup.sh [lint]: installs the Debian packages that Lamella is built, tested and compared with;
-# only those missing. With `lint`, also clang, clang-format and clang-tidy 19, and clang's
-# sanitizers and libFuzzer. Safe to run again: with nothing missing it changes nothing.
+# setup.sh [lint|demo]: installs the Debian packages that Lamella is built, tested and compared
+# with; only those missing. With `lint`, also clang, clang-format and clang-tidy 19, and clang's
+# sanitizers and libFuzzer; with `demo`, only what the demo builds and compares with. Safe to run
+# again: with nothing missing it changes nothing.
 set -euo pipefail
 
 build_packages=(g++ cmake ninja-build pkg-config libpmem2-dev libxxhash-dev)
 program_packages=(libcli11-dev libfmt-dev nlohmann-json3-dev)
 test_packages=(libgtest-dev libbenchmark-dev)
-peer_packages=(librocksdb-dev libleveldb-dev liblmdb-dev)  # what the benchmark compares with
+demo_peer_packages=(librocksdb-dev libleveldb-dev)  # what the demo compares with
+peer_packages=("${demo_peer_packages[@]}" liblmdb-dev)  # what the benchmark does
 lint_packages=(clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev)  # the last: sanitizers and libFuzzer
 
-wanted=("${build_packages[@]}" "${program_packages[@]}" "${test_packages[@]}" "${peer_packages[@]}")
-if [[ "${1:-}" == lint ]]; then
-  wanted+=("${lint_packages[@]}")
-fi
+wanted=("${build_packages[@]}" "${program_packages[@]}")
+case "${1:-}" in
+  demo) wanted+=("${demo_peer_packages[@]}") ;;
+  lint) wanted+=("${test_packages[@]}" "${peer_packages[@]}" "${lint_packages[@]}") ;;
+  *) wanted+=("${test_packages[@]}" "${peer_packages[@]}") ;;
+esac
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
   echo "setup: this is not Debian (no dpkg-query or apt-get here). Install the equivalents of these yourself, then run" >&2
