@@ -40,21 +40,16 @@ class StoppedWriterTest : public ::testing::Test {
   }
   bool IsStopped() const { return db_->engine()->WriteDelayNs() == kStopWriting; }
   Status Put(uint64_t i) { return db_->Put({}, Concat("key", i), "value"); }
-  /// A thread that writes until it is stopped, and until that write is over.
+  /// A thread that writes until it was stopped, and that write is over.
   void WriteUntilStopped() {
     writer_ = std::thread([this] {
-      bool stopped = false;
-      for (uint64_t i = 0; written_.ok() && !stopped; i++) {
-        stopped = IsStopped();
-        if (stopped) is_waiting_.set_value();
-        written_ = Put(i);
-      }
-      if (!stopped) is_waiting_.set_value();
+      for (uint64_t i = 0; written_.ok() && !was_stopped_.load(); i++) written_ = Put(i);
       is_done_.set_value();
     });
-    is_waiting_.get_future().wait();
-    EXPECT_FALSE(IsDoneWithin(std::chrono::milliseconds(30)));
-    EXPECT_TRUE(IsStopped());
+    while (!IsStopped()) ASSERT_FALSE(IsDoneWithin(std::chrono::milliseconds(1)));
+    was_stopped_.store(true);
+    ASSERT_FALSE(IsDoneWithin(std::chrono::milliseconds(30)));
+    ASSERT_TRUE(IsStopped());
   }
   bool IsDoneWithin(std::chrono::milliseconds time) {
     return done_.wait_for(time) == std::future_status::ready;
@@ -65,7 +60,7 @@ class StoppedWriterTest : public ::testing::Test {
   std::unique_ptr<DbImpl> db_;
   uint64_t get_ = 0;
   bool get_is_under_way_ = true;
-  std::promise<void> is_waiting_;
+  std::atomic<bool> was_stopped_{false};
   std::promise<void> is_done_;
   std::future<void> done_ = is_done_.get_future();
   Status written_;  // what the last write was answered

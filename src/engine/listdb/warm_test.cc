@@ -54,6 +54,7 @@ TEST_F(ListDbWarmTest, BesideATableOfL0TheLookupCacheStaysCold) {
 
 TEST_F(ListDbWarmTest, TablesThatAnEarlierSessionLeftGetTheirTrees) {
   db_options_.listdb.zipper_compaction = false;
+  db_options_.listdb.checkpoint_group_tables = 1;
   CreateStore();
   PutKeys(0, kKeys);
   Flush();
@@ -62,7 +63,7 @@ TEST_F(ListDbWarmTest, TablesThatAnEarlierSessionLeftGetTheirTrees) {
   const auto has_tree = [this] {
     return engine_->Describe().find("order cached in DRAM") != std::string::npos;
   };
-  ASSERT_EQ(TablesInL0(), 1u);
+  ASSERT_GT(TablesInL0(), 0u);
   EXPECT_FALSE(has_tree());
   ExpectKeys(kKeys);
   ASSERT_TRUE(RunUntil("warm"));
