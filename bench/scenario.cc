@@ -259,7 +259,7 @@ void ReadHead(const Place& at, Scenario* scenario) {
   scenario->title = at.At("title").Text();
   scenario->paper = at.At("paper").Text();
   scenario->figure = at.At("figure").Text();
-  scenario->media_profile = at.At("media_profile").Text();
+  if (at.Has("media_profile")) scenario->media_profile = at.At("media_profile").Text();
   if (!MediaProfile::FromName(scenario->media_profile))
     at.At("media_profile").Fail("dram, tlsm, pcm, optane or cxl");
   if (at.Has("key_bytes")) scenario->shape.key_bytes = at.At("key_bytes").Count(8, 65535);

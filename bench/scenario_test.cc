@@ -100,8 +100,8 @@ TEST(Scenario, WhatDoesNotParseIsNamedWithItsPlace) {
 }
 
 TEST(Scenario, WhatIsMissingOrOfTheWrongKindIsNamed) {
-  for (const char* key : {"title", "paper", "figure", "media_profile", "keys", "memory_mib",
-                          "rounds", "stores", "steps", "claims"}) {
+  for (const char* key :
+       {"title", "paper", "figure", "keys", "memory_mib", "rounds", "stores", "steps", "claims"}) {
     ExpectRefusal(std::string("/") + key, [&](Json* j) { j->erase(key); });
     ExpectRefusal(std::string("/") + key, [&](Json* j) { (*j)[key] = true; });
   }
