@@ -4,6 +4,8 @@ find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(LAMELLA_PMEM2 REQUIRED IMPORTED_TARGET libpmem2)
 pkg_check_modules(LAMELLA_XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(LAMELLA_LZ4 REQUIRED IMPORTED_TARGET liblz4)
+pkg_check_modules(LAMELLA_ZSTD REQUIRED IMPORTED_TARGET libzstd)
 
 if(LAMELLA_BUILD_TESTS)
   find_package(GTest REQUIRED)

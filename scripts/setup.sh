@@ -5,7 +5,7 @@
 # again: with nothing missing it changes nothing.
 set -euo pipefail
 
-build_packages=(g++ cmake ninja-build pkg-config libpmem2-dev libxxhash-dev)
+build_packages=(g++ cmake ninja-build pkg-config libpmem2-dev libxxhash-dev liblz4-dev libzstd-dev)
 program_packages=(libcli11-dev libfmt-dev nlohmann-json3-dev)
 test_packages=(libgtest-dev libbenchmark-dev)
 demo_peer_packages=(librocksdb-dev libleveldb-dev)  # what the demo compares with

@@ -40,6 +40,9 @@ class AppendFile {
   virtual uint64_t bytes() const = 0;
 };
 
+/// How a file's bytes are read: through the page cache, or past it, from the device (O_DIRECT).
+enum class ReadVia : uint8_t { kPageCache, kDevice };
+
 /// A file that does not change any more, open for reading. It can be read after its name is gone.
 class RandomFile {
  public:

@@ -70,8 +70,13 @@ class FileSystem {
   /// and SyncDirectory. REQUIRES: until it is let go of, the file keeps its name, and no other
   /// AppendFile has that name.
   virtual Status NewAppendFile(const std::string& path, std::unique_ptr<AppendFile>* file) = 0;
-  /// Opens a file that does not change any more.
-  virtual Status NewRandomFile(const std::string& path, std::unique_ptr<RandomFile>* file) = 0;
+  /// Opens a file that does not change any more. NotSupported where its file system knows no
+  /// reading past the page cache and that is asked for.
+  virtual Status NewRandomFile(const std::string& path, ReadVia via,
+                               std::unique_ptr<RandomFile>* file) = 0;
+  Status NewRandomFile(const std::string& path, std::unique_ptr<RandomFile>* file) {
+    return NewRandomFile(path, ReadVia::kPageCache, file);
+  }
 
   /// Takes the lock file, making it if need be. Busy: another process has it, or this one does by
   /// another open, or it was just removed; the message names the holder where it is known. Remove

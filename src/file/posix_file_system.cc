@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "base/concat.h"
@@ -134,34 +135,83 @@ class PosixAppendFile : public AppendFile {
   size_t buffered_ = 0;
 };
 
+// What a read past the page cache starts at, ends at, and is put to: multiples of the largest
+// logical block that devices have.
+constexpr size_t kDeviceBlockBytes = 4096;
+
 class PosixRandomFile : public RandomFile {
  public:
-  PosixRandomFile(Descriptor fd, std::string path, uint64_t bytes, OsHook* os)
-      : fd_(std::move(fd)), path_(std::move(path)), bytes_(bytes), os_(os) {}
+  PosixRandomFile(Descriptor fd, std::string path, ReadVia via, uint64_t bytes, OsHook* os)
+      : fd_(std::move(fd)), path_(std::move(path)), via_(via), bytes_(bytes), os_(os) {}
 
   Status Read(uint64_t offset, size_t n, char* to) const override {
-    return NoThrow([&] { return ReadAt(offset, n, to); });
+    return NoThrow([&] {
+      // Not left to pread: an offset from damaged bytes may be one that it calls no offset.
+      const uint64_t there = bytes_ - std::min(offset, bytes_);
+      if (n > there) return EndsEarly(offset, n, there);
+      return via_ == ReadVia::kDevice ? ReadBlocksAt(offset, n, to) : ReadAt(offset, n, to);
+    });
   }
 
   uint64_t bytes() const override { return bytes_; }
 
  private:
   Status ReadAt(uint64_t offset, size_t n, char* to) const {
-    // Not left to pread: an offset from damaged bytes may be one that it calls no offset.
-    const uint64_t there = bytes_ - std::min(offset, bytes_);
-    if (n > there) return EndsEarly(offset, n, there);
     for (size_t done = 0; done < n;) {
       const size_t wanted = os_ == nullptr ? n - done : os_->Allowed(OsCall::kRead, n - done);
-      const ssize_t got = Hooked(os_, OsCall::kRead, path_, [&] {
-        return pread(fd_.get(), to + done, wanted, static_cast<off_t>(offset + done));
-      });
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) return ErrnoStatus(Concat("read ", path_, " at offset ", offset + done), errno);
+      size_t got = 0;
+      Status s = ReadOnce(offset + done, wanted, to + done, &got);
+      if (!s.ok()) return s;
       if (got == 0) return EndsEarly(offset, n, done);
-      done += static_cast<size_t>(got);
+      done += got;
     }
     return Status::OK();
   }
+
+  // The device's blocks that the bytes lie in, to memory of their own: a read that came short of
+  // one goes on at its start.
+  Status ReadBlocksAt(uint64_t offset, size_t n, char* to) const {
+    const uint64_t begin = offset - offset % kDeviceBlockBytes;
+    const size_t needed = offset - begin + n;
+    const size_t blocks_bytes =
+        (needed + kDeviceBlockBytes - 1) / kDeviceBlockBytes * kDeviceBlockBytes;
+    const AlignedBytes buffer(
+        static_cast<char*>(::operator new(blocks_bytes, std::align_val_t{kDeviceBlockBytes})));
+    for (size_t done = 0; done < needed;) {
+      size_t wanted = blocks_bytes - done;
+      if (os_ != nullptr) {
+        const size_t allowed = os_->Allowed(OsCall::kRead, wanted);
+        wanted = std::max(kDeviceBlockBytes, allowed - allowed % kDeviceBlockBytes);
+      }
+      size_t got = 0;
+      Status s = ReadOnce(begin + done, wanted, buffer.get() + done, &got);
+      if (!s.ok()) return s;
+      const size_t whole = done + got < needed ? got - got % kDeviceBlockBytes : got;
+      if (whole == 0) return EndsEarly(offset, n, std::max(begin + done + got, offset) - offset);
+      done += whole;
+    }
+    std::memcpy(to, buffer.get() + (offset - begin), n);
+    return Status::OK();
+  }
+
+  Status ReadOnce(uint64_t offset, size_t n, char* to, size_t* got) const {
+    while (true) {
+      const ssize_t result = Hooked(os_, OsCall::kRead, path_, [&] {
+        return pread(fd_.get(), to, n, static_cast<off_t>(offset));
+      });
+      if (result < 0 && errno == EINTR) continue;
+      if (result < 0) return ErrnoStatus(Concat("read ", path_, " at offset ", offset), errno);
+      *got = static_cast<size_t>(result);
+      return Status::OK();
+    }
+  }
+
+  struct FreeAligned {
+    void operator()(char* bytes) const {
+      ::operator delete(bytes, std::align_val_t{kDeviceBlockBytes});
+    }
+  };
+  using AlignedBytes = std::unique_ptr<char, FreeAligned>;
 
   Status EndsEarly(uint64_t offset, size_t expected, uint64_t found) const {
     return Status::Corruption(
@@ -171,6 +221,7 @@ class PosixRandomFile : public RandomFile {
 
   const Descriptor fd_;
   const std::string path_;
+  const ReadVia via_;
   const uint64_t bytes_;
   OsHook* const os_;  // may be null
 };
@@ -323,15 +374,21 @@ class PosixFileSystem : public FileSystem {
     return Status::OK();
   }
 
-  Status NewRandomFile(const std::string& path, std::unique_ptr<RandomFile>* file) override {
-    Descriptor fd = OpenToRead(path);
+  Status NewRandomFile(const std::string& path, ReadVia via,
+                       std::unique_ptr<RandomFile>* file) override {
+    Descriptor fd = OpenToRead(path, via == ReadVia::kDevice ? O_DIRECT : 0);
+    if (!fd.ok() && via == ReadVia::kDevice && errno == EINVAL) {
+      return Status::NotSupported(Concat("open ", path,
+                                         " past the page cache: its file system does not know "
+                                         "O_DIRECT; put it on another, or read through the cache"));
+    }
     if (!fd.ok()) return ErrnoStatus("open " + path, errno);
     struct stat found{};
     if (Hooked(os_, OsCall::kStat, path, [&] { return fstat(fd.get(), &found); }) != 0) {
       return ErrnoStatus("stat " + path, errno);
     }
     const auto bytes = static_cast<uint64_t>(found.st_size);
-    *file = std::make_unique<PosixRandomFile>(std::move(fd), path, bytes, os_);
+    *file = std::make_unique<PosixRandomFile>(std::move(fd), path, via, bytes, os_);
     return Status::OK();
   }
 
@@ -366,9 +423,9 @@ class PosixFileSystem : public FileSystem {
   }
 
  private:
-  Descriptor OpenToRead(const std::string& path) const {
-    return Descriptor(
-        Hooked(os_, OsCall::kOpen, path, [&] { return open(path.c_str(), O_RDONLY | O_CLOEXEC); }));
+  Descriptor OpenToRead(const std::string& path, int flags = 0) const {
+    return Descriptor(Hooked(os_, OsCall::kOpen, path,
+                             [&] { return open(path.c_str(), O_RDONLY | O_CLOEXEC | flags); }));
   }
 
   Descriptor CreateOrEmpty(const std::string& path) const {

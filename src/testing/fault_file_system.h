@@ -91,8 +91,10 @@ class FaultFileSystem final : public FileSystem, public OsHook {
     return posix_->WriteFile(path, content);
   }
   Status NewAppendFile(const std::string& path, std::unique_ptr<AppendFile>* file) override;
-  Status NewRandomFile(const std::string& path, std::unique_ptr<RandomFile>* file) override {
-    return posix_->NewRandomFile(path, file);
+  using FileSystem::NewRandomFile;
+  Status NewRandomFile(const std::string& path, ReadVia via,
+                       std::unique_ptr<RandomFile>* file) override {
+    return posix_->NewRandomFile(path, via, file);
   }
   Status LockFile(const std::string& path, std::unique_ptr<FileLock>* lock) override {
     return posix_->LockFile(path, lock);

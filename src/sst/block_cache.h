@@ -1,0 +1,116 @@
+// BlockCache keeps blocks of a store's SSTs in DRAM, verified and decompressed, up to so many
+// bytes, and within the store's memory budget.
+//
+// It is divided by hash into shards. Each has two lists in the order of use: a block enters the
+// first, and comes into the second when it is asked for again; what falls out of the second, which
+// has up to four fifths of the shard, goes through the first once more; what falls out of the
+// first is gone. So a scan, which asks for each block once, takes little of what others use (R.
+// Karedla and others, "Caching Strategies to Improve Disk System Performance", 1994: segmented
+// LRU). Index blocks enter the second: a read needs one whatever it looks for.
+//
+// C1: bytes() is what its blocks take, and is charged to the account. A block that somebody holds
+//     stays in DRAM after it left the cache, and is that holder's to count.
+// C2: a block that is larger than half a shard is not kept.
+// C3: where the budget is short of memory the cache gives back, and keeps no new blocks for others'.
+// Threads: all calls from any.
+#ifndef LAMELLA_SST_BLOCK_CACHE_H_
+#define LAMELLA_SST_BLOCK_CACHE_H_
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <unordered_map>
+
+#include "base/annotations.h"
+#include "base/memory_budget.h"
+#include "base/mutex.h"
+#include "base/random.h"
+#include "sst/block.h"
+
+namespace lamella {
+
+class BlockCache {
+ public:
+  static constexpr size_t kShardCount = 16;
+
+  struct Figures {
+    uint64_t hits = 0;
+    uint64_t misses = 0;
+    uint64_t evictions = 0;  // of blocks that made room for others
+    uint64_t bytes = 0;
+    uint64_t blocks = 0;
+  };
+
+  /// `memory` (may be null) outlives it, and is charged what the blocks take.
+  explicit BlockCache(uint64_t bytes_max, MemoryAccount* memory = nullptr);
+  ~BlockCache();
+  BlockCache(const BlockCache&) = delete;
+  BlockCache& operator=(const BlockCache&) = delete;
+
+  /// A number for an open table, never given again: what another table left is not found by it.
+  uint64_t NewTable() { return next_table_.fetch_add(1, std::memory_order_relaxed); }
+  /// Null: it is not here. What was found stays while it is held.
+  std::shared_ptr<const Block> Find(uint64_t table, uint64_t offset);
+  /// Keeps the block, if it may. `needed_often`: it is an index block.
+  void Insert(uint64_t table, uint64_t offset, std::shared_ptr<const Block> block,
+              bool needed_often);
+  /// The table's blocks go.
+  void Drop(uint64_t table);
+  /// From now on at most so many bytes.
+  void Resize(uint64_t bytes_max);
+  uint64_t bytes_max() const { return bytes_max_.load(std::memory_order_relaxed); }
+  Figures figures() const;
+  MemoryAccount* memory() const { return memory_; }
+
+ private:
+  struct Key {
+    uint64_t table = 0;
+    uint64_t offset = 0;
+    bool operator==(const Key&) const = default;
+  };
+  struct HashKey {
+    size_t operator()(const Key& key) const { return MixBits(key.table ^ MixBits(key.offset)); }
+  };
+  struct Entry {
+    Key key;
+    std::shared_ptr<const Block> block;
+    bool reused = false;  // it is in the second list
+    uint64_t bytes() const { return block->memory_bytes() + kEntryBytes; }
+  };
+  using List = std::list<Entry>;  // the last used first
+  struct alignas(64) Shard {
+    mutable Mutex mu;
+    List entered LAMELLA_GUARDED_BY(mu);
+    List reused LAMELLA_GUARDED_BY(mu);
+    std::unordered_map<Key, List::iterator, HashKey> found LAMELLA_GUARDED_BY(mu);
+    uint64_t bytes LAMELLA_GUARDED_BY(mu) = 0;
+    uint64_t reused_bytes LAMELLA_GUARDED_BY(mu) = 0;
+    uint64_t hits LAMELLA_GUARDED_BY(mu) = 0;
+    uint64_t misses LAMELLA_GUARDED_BY(mu) = 0;
+    uint64_t evictions LAMELLA_GUARDED_BY(mu) = 0;
+  };
+  // Beside the block: list and map nodes, about.
+  static constexpr uint64_t kEntryBytes = 128;
+
+  Shard& ShardOf(const Key& key) { return shards_[HashKey()(key) >> 60]; }
+  uint64_t ShardBytesMax() const { return bytes_max() / kShardCount; }
+  /// Takes the entry out; what is to be freed once the lock is gone comes to `gone`.
+  void Remove(Shard* shard, List::iterator entry, List* gone) LAMELLA_REQUIRES(shard->mu);
+  /// Makes the shard no larger than `bytes`.
+  void Trim(Shard* shard, uint64_t bytes, List* gone) LAMELLA_REQUIRES(shard->mu);
+  /// The second list gives its last ones to the first while it has more than its part.
+  void Balance(Shard* shard) LAMELLA_REQUIRES(shard->mu);
+  /// False: there is no memory for the entry, however much of the shard goes.
+  bool Charge(Shard* shard, uint64_t bytes, List* gone) LAMELLA_REQUIRES(shard->mu);
+
+  MemoryAccount* const memory_;  // may be null
+  std::atomic<uint64_t> bytes_max_;
+  std::atomic<uint64_t> next_table_{1};
+  std::array<Shard, kShardCount> shards_;
+};
+
+}  // namespace lamella
+
+#endif  // LAMELLA_SST_BLOCK_CACHE_H_

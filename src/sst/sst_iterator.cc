@@ -1,0 +1,168 @@
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "sst/sst.h"
+
+namespace lamella {
+
+/// A place in a table is one in the root, one in the index block that this leads to, and one in the
+/// data block that that leads to.
+class SstIterator final : public InternalIterator {
+ public:
+  SstIterator(std::shared_ptr<const Sst> sst, const SstScanOptions& options)
+      : sst_(std::move(sst)), fill_cache_(options.fill_cache) {
+    root_.Enter(sst_->root_.get());
+    if (options.read_ahead_bytes > 0)
+      ahead_.emplace(sst_->file_.get(), sst_->root_at_.offset, options.read_ahead_bytes);
+  }
+
+  bool Valid() const override { return data_.Valid(); }
+  void SeekToFirst() override {
+    Start();
+    root_.SeekToFirst();
+    if (EnterIndex()) index_.SeekToFirst();
+    if (EnterData()) data_.SeekToFirst();
+    Settle();
+  }
+  void SeekToLast() override {
+    Start();
+    root_.SeekToLast();
+    if (EnterIndex()) index_.SeekToLast();
+    if (EnterData()) data_.SeekToLast();
+    Settle();
+  }
+  void Seek(const InternalKey& raw_target) override {
+    const InternalKey target = Own(raw_target);
+    Start();
+    if (!EnterBlockOf(target)) return;
+    data_.Seek(target);
+    Settle();
+    if (!Valid() && status_.ok()) NextBlock();
+  }
+  void SeekForPrev(const InternalKey& raw_target) override {
+    const InternalKey target = Own(raw_target);
+    Start();
+    if (!EnterBlockOf(target)) return;
+    data_.SeekForPrev(target);
+    Settle();
+    if (!Valid() && status_.ok()) PrevBlock();
+  }
+  void Next() override {
+    data_.Next();
+    Settle();
+    if (!Valid() && status_.ok()) NextBlock();
+  }
+  void Prev() override {
+    data_.Prev();
+    Settle();
+    if (!Valid() && status_.ok()) PrevBlock();
+  }
+  InternalKey key() const override { return data_.key(); }
+  std::string_view value() const override { return data_.value(); }
+  Status status() const override { return status_; }
+
+ private:
+  // A target may be a view of what the iterator stands on.
+  InternalKey Own(const InternalKey& target) {
+    target_.assign(target.user_key);
+    return {target_, target.tag};
+  }
+  void Start() {
+    status_ = Status::OK();
+    root_.Enter(sst_->root_.get());
+  }
+  void Fail(Status status) {
+    status_ = std::move(status);
+    index_at_ = data_at_ = {};
+    data_.Enter(nullptr);
+  }
+  // After a move in the data block.
+  void Settle() {
+    if (status_.ok() && data_.damaged()) {
+      Fail(BlockCorruption(sst_->PlaceOf(data_at_.offset), BlockKind::kData,
+                           "validates and holds a record that is none"));
+    }
+  }
+
+  // The blocks in which the first record at or after `target`, or the last at or before it, is, if
+  // it is not in the next one.
+  bool EnterBlockOf(const InternalKey& target) {
+    root_.SeekForPrev(target);
+    if (!root_.Valid() && !root_.damaged()) root_.SeekToFirst();  // the target is before all
+    if (EnterIndex()) {
+      index_.SeekForPrev(target);
+      if (!index_.Valid() && !index_.damaged()) index_.SeekToFirst();
+    }
+    return EnterData();
+  }
+  bool EnterIndex() {
+    BlockHandle handle;
+    Status s = sst_->HandleOf(root_, BlockKind::kRoot, sst_->root_at_.offset, &handle);
+    if (s.ok() && handle != index_at_)
+      s = sst_->Load(BlockKind::kIndex, handle, true, true, nullptr, &index_block_);
+    if (!s.ok()) {
+      Fail(std::move(s));
+      return false;
+    }
+    index_at_ = handle;
+    index_.Enter(index_block_.get());
+    return true;
+  }
+  bool EnterData() {
+    if (!status_.ok()) return false;
+    BlockHandle handle;
+    Status s = sst_->HandleOf(index_, BlockKind::kIndex, index_at_.offset, &handle);
+    if (s.ok() && handle != data_at_) {
+      s = sst_->Load(BlockKind::kData, handle, true, fill_cache_, ahead_ ? &*ahead_ : nullptr,
+                     &data_block_);
+    }
+    if (!s.ok()) {
+      Fail(std::move(s));
+      return false;
+    }
+    data_at_ = handle;
+    data_.Enter(data_block_.get());
+    return true;
+  }
+  void NextBlock() {
+    index_.Next();
+    if (!index_.Valid() && !index_.damaged()) {
+      root_.Next();
+      if (!root_.Valid() && !root_.damaged()) return;
+      if (EnterIndex()) index_.SeekToFirst();
+    }
+    if (EnterData()) data_.SeekToFirst();
+    Settle();
+  }
+  void PrevBlock() {
+    index_.Prev();
+    if (!index_.Valid() && !index_.damaged()) {
+      root_.Prev();
+      if (!root_.Valid() && !root_.damaged()) return;
+      if (EnterIndex()) index_.SeekToLast();
+    }
+    if (EnterData()) data_.SeekToLast();
+    Settle();
+  }
+
+  const std::shared_ptr<const Sst> sst_;
+  const bool fill_cache_;
+  std::optional<ReadAhead> ahead_;
+  Status status_;
+  std::string target_;
+  BlockCursor root_;
+  BlockHandle index_at_;
+  std::shared_ptr<const Block> index_block_;
+  BlockCursor index_;
+  BlockHandle data_at_;
+  std::shared_ptr<const Block> data_block_;
+  BlockCursor data_;
+};
+
+std::unique_ptr<InternalIterator> Sst::NewIterator(std::shared_ptr<const Sst> sst,
+                                                   const SstScanOptions& options) {
+  return std::make_unique<SstIterator>(std::move(sst), options);
+}
+
+}  // namespace lamella
