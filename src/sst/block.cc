@@ -108,10 +108,11 @@ Status DecodeBlock(const BlockPlace& place, BlockKind kind, bool exact, std::str
                              Concat("says that ", stored.size(), " bytes hold ", header.raw_bytes,
                                     " by codec ", header.codec, ", which no build writes"));
     }
-    memory = std::make_unique_for_overwrite<char[]>(header.raw_bytes);
-    memory_bytes = header.raw_bytes;
-    if (!Decompress(codec, stored, memory.get(), header.raw_bytes))
+    auto raw = std::make_unique_for_overwrite<char[]>(header.raw_bytes);
+    if (!Decompress(codec, stored, raw.get(), header.raw_bytes))
       return BlockCorruption(place, kind, Concat("is not what codec ", header.codec, " makes"));
+    memory = std::move(raw);  // `stored` may have been in the old one
+    memory_bytes = header.raw_bytes;
     content = {memory.get(), header.raw_bytes};
   } else if (header.raw_bytes != header.stored_bytes) {
     return BlockCorruption(place, kind, "has two sizes and no codec");

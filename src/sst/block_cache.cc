@@ -1,5 +1,6 @@
 #include "sst/block_cache.h"
 
+#include <bit>
 #include <iterator>
 #include <utility>
 
@@ -33,7 +34,10 @@ void BlockCache::Remove(Shard* shard, List::iterator entry, List* gone) {
 void BlockCache::Trim(Shard* shard, uint64_t bytes, List* gone) {
   while (shard->bytes > bytes) {
     List& list = shard->entered.empty() ? shard->reused : shard->entered;
-    Remove(shard, std::prev(list.end()), gone);
+    const auto last = std::prev(list.end());
+    const size_t hash = HashKey()(last->key);
+    if (!shard->fallen.empty()) FallenAt(&shard->fallen, hash) = static_cast<uint32_t>(hash);
+    Remove(shard, last, gone);
     shard->evictions++;
   }
 }
@@ -87,19 +91,27 @@ void BlockCache::Insert(uint64_t table, uint64_t offset, std::shared_ptr<const B
   (void)NoThrow([&] {
     List made;
     made.push_back({.key = key, .block = std::move(block), .reused = needed_often});
-    const uint64_t bytes = made.front().bytes();
+    Entry& entry = made.front();
+    const uint64_t bytes = entry.bytes();
     if (bytes > ShardBytesMax() / 2) return Status::OK();  // C2
     const MutexLock lock(&shard.mu);
+    if (shard.bytes + bytes > ShardBytesMax()) {
+      const size_t blocks = std::bit_ceil(shard.found.size());
+      if (shard.fallen.size() < blocks) shard.fallen.assign(blocks, 0);
+    }
+    const size_t hash = HashKey()(key);
+    if (!shard.fallen.empty() && FallenAt(&shard.fallen, hash) == static_cast<uint32_t>(hash))
+      entry.reused = true;
     const auto [at, is_new] = shard.found.try_emplace(key, made.begin());
     if (!is_new) return Status::OK();  // another reader of it was first
     if (!Charge(&shard, bytes, &gone)) {
       shard.found.erase(at);
       return Status::OK();
     }
-    List& to = needed_often ? shard.reused : shard.entered;
+    List& to = entry.reused ? shard.reused : shard.entered;
     to.splice(to.begin(), made);
     shard.bytes += bytes;
-    if (needed_often) shard.reused_bytes += bytes;
+    if (entry.reused) shard.reused_bytes += bytes;
     Balance(&shard);
     Trim(&shard, ShardBytesMax(), &gone);
     return Status::OK();

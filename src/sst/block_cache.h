@@ -6,7 +6,10 @@
 // has up to four fifths of the shard, goes through the first once more; what falls out of the
 // first is gone. So a scan, which asks for each block once, takes little of what others use (R.
 // Karedla and others, "Caching Strategies to Improve Disk System Performance", 1994: segmented
-// LRU). Index blocks enter the second: a read needs one whatever it looks for.
+// LRU). A block that comes back soon after it fell out enters the second at once, so that what is
+// used now takes the place of what was used then, however small the first list is (T. Johnson and
+// D. Shasha, "2Q: A Low Overhead High Performance Buffer Management Replacement Algorithm", 1994).
+// Index blocks enter the second, too: a read needs one whatever it looks for.
 //
 // C1: bytes() is what its blocks take, and is charged to the account. A block that somebody holds
 //     stays in DRAM after it left the cache, and is that holder's to count.
@@ -22,6 +25,7 @@
 #include <list>
 #include <memory>
 #include <unordered_map>
+#include <vector>
 
 #include "base/annotations.h"
 #include "base/memory_budget.h"
@@ -85,6 +89,9 @@ class BlockCache {
     List entered LAMELLA_GUARDED_BY(mu);
     List reused LAMELLA_GUARDED_BY(mu);
     std::unordered_map<Key, List::iterator, HashKey> found LAMELLA_GUARDED_BY(mu);
+    // Of blocks that fell out, bits of their hashes, each where others of them say: as many as there
+    // are blocks, once there are any.
+    std::vector<uint32_t> fallen LAMELLA_GUARDED_BY(mu);
     uint64_t bytes LAMELLA_GUARDED_BY(mu) = 0;
     uint64_t reused_bytes LAMELLA_GUARDED_BY(mu) = 0;
     uint64_t hits LAMELLA_GUARDED_BY(mu) = 0;
@@ -98,6 +105,10 @@ class BlockCache {
   uint64_t ShardBytesMax() const { return bytes_max() / kShardCount; }
   /// Takes the entry out; what is to be freed once the lock is gone comes to `gone`.
   void Remove(Shard* shard, List::iterator entry, List* gone) LAMELLA_REQUIRES(shard->mu);
+  /// Where it is kept that the block of that hash fell out, or is to be; REQUIRES: there is room.
+  static uint32_t& FallenAt(std::vector<uint32_t>* fallen, size_t hash) {
+    return (*fallen)[(hash >> 32) & (fallen->size() - 1)];
+  }
   /// Makes the shard no larger than `bytes`.
   void Trim(Shard* shard, uint64_t bytes, List* gone) LAMELLA_REQUIRES(shard->mu);
   /// The second list gives its last ones to the first while it has more than its part.
