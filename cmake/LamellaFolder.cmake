@@ -55,7 +55,7 @@ function(lamella_folder name directory)
   endif()
   if(LAMELLA_BUILD_BENCH AND benches AND benchmark_FOUND)
     add_executable(${target}_bench ${benches})
-    target_link_libraries(${target}_bench PRIVATE lamella_flags ${target} benchmark::benchmark_main)
+    target_link_libraries(${target}_bench PRIVATE lamella_flags lamella_testing ${target} benchmark::benchmark_main)
   endif()
 endfunction()
 

@@ -1,9 +1,11 @@
 // The small headers of base/: text, codes, options, randomness, hashes, codec, checks.
+#include <bit>
 #include <cerrno>
 #include <condition_variable>
 #include <set>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -156,6 +158,36 @@ TEST(Codec, EveryTruncationFailsAndSticks) {
   std::string huge;
   AppendFixed<uint32_t>(&huge, 0xffffffffu);
   EXPECT_EQ(Decoder(huge).String(), "");
+}
+
+TEST(Codec, AVarintTakesABytePerSevenBitsAndNoMoreThanTen) {
+  std::string all;
+  std::vector<uint64_t> values = {0};
+  for (int bit = 0; bit < 64; bit++) {
+    for (const uint64_t value : {uint64_t{1} << bit, (uint64_t{1} << bit) - 1, ~uint64_t{0} >> bit})
+      values.push_back(value);
+  }
+  for (const uint64_t value : values) {
+    std::string one;
+    AppendVarint(&one, value);
+    EXPECT_EQ(one.size(), value == 0 ? 1 : (static_cast<size_t>(std::bit_width(value)) + 6) / 7);
+    for (size_t n = 0; n < one.size(); n++) {
+      Decoder cut(std::string_view(one).substr(0, n));
+      EXPECT_EQ(cut.Varint(), 0u);
+      EXPECT_FALSE(cut.ok());
+    }
+    all += one;
+  }
+  Decoder decoder(all);
+  for (const uint64_t value : values) EXPECT_EQ(decoder.Varint(), value);
+  EXPECT_TRUE(decoder.done());
+  // More than 64 bits, and no end.
+  for (const std::string& bad :
+       {std::string(9, '\x80') + '\x02', std::string(10, '\x80') + '\0', std::string(40, '\xff')}) {
+    Decoder in(bad);
+    EXPECT_EQ(in.Varint(), 0u);
+    EXPECT_FALSE(in.ok());
+  }
 }
 
 TEST(Mutex, AConditionVariableWaitsOnIt) {

@@ -171,6 +171,48 @@ TEST_F(BlockFile, AFileThatIsCutOffWhileItIsOpenIsCorrupt) {
   EXPECT_EQ(file->bytes(), 10u);
 }
 
+// What is read past the page cache is what is read through it, wherever it starts and ends.
+TEST_F(BlockFile, TheDeviceGivesWhatThePageCacheDoes) {
+  Random random(TestSeed());
+  for (const size_t size : {size_t{1}, size_t{4095}, size_t{4096}, size_t{4097}, size_t{50000}}) {
+    const std::string content = MakeValue(size, size);
+    ASSERT_TRUE(Write(fs_, path_, content, kBuffer).ok());
+    FaultFileSystem limited(dir_.path(), false);
+    std::unique_ptr<RandomFile> file;
+    const Status opened = limited.NewRandomFile(path_, ReadVia::kDevice, &file);
+    if (opened.IsNotSupported()) GTEST_SKIP() << opened.ToString();
+    ASSERT_TRUE(opened.ok()) << opened.ToString();
+    ASSERT_EQ(file->bytes(), size);
+    for (int i = 0; i < 300; i++) {
+      limited.LimitTransfers(random.OneIn(2) ? 0 : Between(&random, 1, 20000));
+      const size_t from = random.OneIn(5) ? size : random.Uniform(size + 1);
+      std::string found(random.Uniform(size - from + 1), '?');
+      const Status s = file->Read(from, found.size(), found.data());
+      ASSERT_TRUE(s.ok()) << s.ToString();
+      ASSERT_TRUE(found == content.substr(from, found.size())) << found.size() << " at " << from;
+    }
+    std::string more(100, '?');
+    const Status s = file->Read(size - 1, 100, more.data());
+    EXPECT_TRUE(s.IsCorruption() && Says(s, "expected 100 bytes, found 1;")) << s.ToString();
+    // Cut off while it is open, within a block of the device and at the start of one.
+    if (size != 50000) continue;
+    for (const size_t cut : {size_t{9000}, size_t{8192}}) {
+      std::filesystem::resize_file(path_, cut);
+      const Status late = file->Read(8100, 2000, more.assign(2000, '?').data());
+      EXPECT_TRUE(late.IsCorruption() &&
+                  Says(late, "expected 2000 bytes, found " + std::to_string(cut - 8100) + ";"))
+          << late.ToString();
+      EXPECT_TRUE(file->Read(100, 8000, more.assign(8000, '?').data()).ok());
+    }
+  }
+}
+
+TEST_F(BlockFile, AFileSystemThatKnowsNoWayPastThePageCacheIsNamed) {
+  std::unique_ptr<RandomFile> file;
+  const Status s = fs_->NewRandomFile("/proc/self/stat", ReadVia::kDevice, &file);
+  EXPECT_TRUE(s.IsNotSupported() && Says(s, "/proc/self/stat")) << s.ToString();
+}
+
 TEST_F(BlockFile, AFileIsReadAfterItsNameIsGone) {
   ASSERT_TRUE(Write(fs_, path_, "0123456789", 10).ok());
   std::unique_ptr<RandomFile> file;

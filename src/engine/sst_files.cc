@@ -1,0 +1,190 @@
+#include "engine/sst_files.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/concat.h"
+#include "base/no_throw.h"
+#include "engine/needed_versions.h"
+#include "file/table_file_name.h"
+#include "iterator/level_iterator.h"
+#include "iterator/merging_iterator.h"
+
+namespace lamella {
+namespace {
+
+// What compaction reads ahead of a table: it reads all of it, and many at once.
+constexpr size_t kCompactionReadAhead = 1 << 20;
+
+SstIdentity IdentityOf(const SstFilesOptions& options, uint64_t number) {
+  return {.store = options.store, .number = number};
+}
+
+TableInfo InfoOf(uint64_t number, const SstInfo& info) {
+  return {.number = number,
+          .smallest = info.smallest,
+          .largest = info.largest,
+          .bytes = info.file_bytes,
+          .records = info.properties.records,
+          .last_sequence = info.properties.last_sequence,
+          .place = {}};
+}
+
+SstLevels::Level TablesOf(const SstLevels& levels, uint32_t level,
+                          const std::vector<uint64_t>& numbers) {
+  SstLevels::Level tables = levels.level(level);
+  std::erase_if(tables, [&](const auto& table) {
+    return std::ranges::find(numbers, table->info().number) == numbers.end();
+  });
+  return tables;
+}
+
+}  // namespace
+
+Status SstFiles::Open(const TableInfo& info, std::shared_ptr<const SstTable>* table) const {
+  const std::string path = options_.directory + "/" + TableFileName(info.number);
+  std::shared_ptr<const Sst> sst;
+  Status s = Sst::Open(options_.files, options_.directory, IdentityOf(options_, info.number),
+                       options_.reading, &sst);
+  if (s.IsNotFound()) {
+    return Status::Corruption(Concat(path,
+                                     ": the table is missing, and the catalog names it, with ",
+                                     info.records, " records from byte 0 to ", info.bytes,
+                                     "; put the file back, or repair the store, which goes on "
+                                     "without it"));
+  }
+  if (!s.ok()) return s;
+  TableInfo found = InfoOf(info.number, sst->info());
+  found.place = info.place;
+  if (found != info) {
+    return Status::Corruption(
+        Concat(path, ": the table has ", found.records, " records in ", found.bytes,
+               " bytes up to sequence number ", found.last_sequence, ", and the catalog expects ",
+               info.records, " in ", info.bytes, " up to ", info.last_sequence,
+               "; it is an older or another one: put the right file back, or repair the store"));
+  }
+  *table = std::make_shared<SstTable>(info, std::move(sst));
+  return s;
+}
+
+Status SstFiles::Finish(SstBuilder* builder, uint64_t number, MadeSsts* made) const {
+  made->reserve(made->size() + 1);  // so that what is finished is not lost for want of memory
+  Status s = builder->Finish();
+  if (!s.ok()) return s;
+  std::shared_ptr<const SstTable> table;
+  s = NoThrow([&] { return Open(InfoOf(number, builder->info()), &table); });
+  if (s.ok()) made->push_back(std::move(table));
+  if (!s.ok()) (void)options_.files->RemoveFile(builder->path()).ok();
+  return s;
+}
+
+Status SstFiles::Write(InternalIterator* from, const SnapshotList::Sample& snapshots,
+                       const std::function<bool(std::string_view key)>& may_lie_elsewhere,
+                       MadeSsts* made) const {
+  MadeSsts tables;
+  Status s = NoThrow([&] {
+    std::optional<SstBuilder> builder;
+    uint64_t number = 0;
+    Status written = ForEachNeeded(
+        from, snapshots, may_lie_elsewhere,
+        [&](const InternalKey& key, std::string_view value) {
+          if (!builder) {
+            number = options_.new_number();
+            builder.emplace(options_.files, options_.directory, IdentityOf(options_, number),
+                            options_.writing);
+          }
+          return builder->Add(key, value);
+        },
+        [&] {
+          if (!builder || builder->bytes() < options_.table_bytes) return Status::OK();
+          Status finished = Finish(&*builder, number, &tables);
+          builder.reset();
+          return finished;
+        });
+    if (written.ok() && builder) written = Finish(&*builder, number, &tables);
+    if (written.ok()) made->insert(made->end(), tables.begin(), tables.end());
+    return written;
+  });
+  if (s.ok()) return s;
+  for (const auto& table : tables) table->MakeObsolete();  // keeps F1
+  return s;
+}
+
+Status SstFiles::Compact(const Compaction& compaction, const SstLevels& levels,
+                         const SnapshotList::Sample& snapshots, SstEdit* edit) const {
+  const uint32_t into = compaction.level + 1;
+  const SstLevels::Level inputs = TablesOf(levels, compaction.level, compaction.inputs);
+  if (compaction.moves_only()) {  // F2
+    *edit = {.removed = compaction.inputs, .added = {}};
+    for (const auto& table : inputs) edit->added.push_back({into, table});
+    return Status::OK();
+  }
+  const SstScanOptions scan{.fill_cache = false, .read_ahead_bytes = kCompactionReadAhead};
+  std::vector<std::unique_ptr<InternalIterator>> iterators;
+  AddIterators(compaction.level, inputs, scan, &iterators);
+  AddIterators(into, TablesOf(levels, into, compaction.next), scan, &iterators);
+  const auto from = NewMergingIterator(std::move(iterators));
+  MadeSsts made;
+  Status s = Write(
+      from.get(), snapshots, [&](std::string_view key) { return levels.MayHold(into + 1, key); },
+      &made);
+  if (!s.ok()) return s;
+  *edit = {.removed = compaction.inputs, .added = {}};
+  edit->removed.insert(edit->removed.end(), compaction.next.begin(), compaction.next.end());
+  for (auto& table : made) edit->added.push_back({into, std::move(table)});
+  return s;
+}
+
+Status SstFiles::RemoveStrays(const SstLevels& levels) const {
+  std::vector<uint64_t> named;
+  levels.ForEach([&](uint32_t, const auto& table) { named.push_back(table->info().number); });
+  std::vector<std::string> names;
+  Status s = options_.files->ListDirectory(options_.directory, &names);
+  for (size_t i = 0; s.ok() && i < names.size(); i++) {
+    const std::optional<uint64_t> number = TableFileNumber(names[i]);
+    if (number && std::ranges::find(named, *number) == named.end())
+      s = options_.files->RemoveFile(options_.directory + "/" + names[i]);
+  }
+  return s;
+}
+
+Lookup SstFiles::Find(const SstLevels& levels, std::string_view key, uint64_t sequence) {
+  Lookup lookup;
+  const auto found_in = [&](const SstTable& table) {
+    SstRecord record;
+    lookup.damage = table.sst()->Get(key, sequence, &record);
+    if (!lookup.damage.ok()) {
+      lookup.state = LookupState::kDamaged;
+    } else if (record.found) {
+      const bool deleted = TagKind(record.tag) == RecordKind::kDelete;
+      lookup.state = deleted ? LookupState::kDeleted : LookupState::kFound;
+      lookup.value = record.value;
+      lookup.owner = std::move(record.owner);
+    }
+    return lookup.state != LookupState::kAbsent;
+  };
+  for (const auto& table : levels.level(0)) {
+    if (found_in(*table)) return lookup;
+  }
+  for (size_t i = 1; i < levels.level_count(); i++) {
+    const auto table = levels.Find(i, key);
+    if (table != nullptr && found_in(*table)) return lookup;
+  }
+  return lookup;
+}
+
+void SstFiles::AddIterators(uint32_t level, const SstLevels::Level& tables,
+                            const SstScanOptions& scan,
+                            std::vector<std::unique_ptr<InternalIterator>>* iterators) {
+  if (level == 0) {
+    for (const auto& table : tables) iterators->push_back(Sst::NewIterator(table->sst(), scan));
+    return;
+  }
+  std::vector<std::string_view> largest;
+  for (const auto& table : tables) largest.push_back(table->info().largest);
+  iterators->push_back(NewLevelIterator(std::move(largest), [tables, scan](size_t i) {
+    return Sst::NewIterator(tables[i]->sst(), scan);
+  }));
+}
+
+}  // namespace lamella

@@ -1,0 +1,98 @@
+// SstFiles is the SSTs of a store, as tables of its levels (TableLevels): how they are opened,
+// searched, written, compacted, and told from what a crash left. Which compaction is next
+// (FindCompactions), and the edits that make a version of the levels durable, are the engine's.
+//
+// F1: what Write and Compact made is durable, whole and unnamed: the engine names it by an edit and
+//     then lets go of what it replaced (SstTable::MakeObsolete). Where they fail nothing is left.
+// F2: a table moves as it is where it overlaps nothing of the next level.
+// F3: versions that nobody sees and deletes that hide nothing go (ForEachNeeded). Versions of a key
+//     stay in one table.
+// Threads: any; an edit is for the versions that it was made from.
+#ifndef LAMELLA_ENGINE_SST_FILES_H_
+#define LAMELLA_ENGINE_SST_FILES_H_
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "engine/compaction_picker.h"
+#include "engine/engine.h"
+#include "engine/snapshot_list.h"
+#include "engine/table_levels.h"
+#include "sst/sst.h"
+#include "sst/sst_builder.h"
+
+namespace lamella {
+
+/// A table of levels that is an SST.
+class SstTable {
+ public:
+  SstTable(TableInfo info, std::shared_ptr<const Sst> sst)
+      : info_(std::move(info)), sst_(std::move(sst)) {}
+
+  const TableInfo& info() const { return info_; }
+  const std::shared_ptr<const Sst>& sst() const { return sst_; }
+  /// No version names it any more: its file goes once nobody reads it.
+  void MakeObsolete() const { sst_->MakeObsolete(); }
+
+ private:
+  const TableInfo info_;
+  const std::shared_ptr<const Sst> sst_;
+};
+
+using SstLevels = TableLevels<SstTable>;
+using SstEdit = TableEdit<SstTable>;
+using MadeSsts = std::vector<std::shared_ptr<const SstTable>>;
+
+struct SstFilesOptions {
+  FileSystem* files = nullptr;
+  std::string directory;            // the store's
+  std::array<uint8_t, 16> store{};  // its uuid
+  SstOptions writing;               // with what holds compaction back, where anything does
+  SstReadOptions reading;
+  uint64_t table_bytes = 64 << 20;  // a table is cut at about this
+  /// A number that no table had; durable before an edit names it.
+  std::function<uint64_t()> new_number;
+};
+
+class SstFiles {
+ public:
+  /// What `options` names outlives it and the tables.
+  explicit SstFiles(SstFilesOptions options) : options_(std::move(options)) {}
+
+  /// Opens a table that the catalog names. Corruption where its file is missing, or is not the table
+  /// that the catalog knows.
+  Status Open(const TableInfo& info, std::shared_ptr<const SstTable>* table) const;
+  /// What is needed of `from` as tables, in key order; none where nothing is.
+  /// `may_lie_elsewhere`: ForEachNeeded's.
+  Status Write(InternalIterator* from, const SnapshotList::Sample& snapshots,
+               const std::function<bool(std::string_view key)>& may_lie_elsewhere,
+               MadeSsts* made) const;
+  /// What the compaction changes of the levels (F1, F2, F3).
+  Status Compact(const Compaction& compaction, const SstLevels& levels,
+                 const SnapshotList::Sample& snapshots, SstEdit* edit) const;
+  /// Removes the files of tables that these levels do not name: what a crash left. REQUIRES: no
+  /// table is being written.
+  Status RemoveStrays(const SstLevels& levels) const;
+
+  /// The newest version of the key at or below `sequence`: it has an owner.
+  static Lookup Find(const SstLevels& levels, std::string_view key, uint64_t sequence);
+  /// Iterators that together walk these tables of `level`, and keep them.
+  static void AddIterators(uint32_t level, const SstLevels::Level& tables,
+                           const SstScanOptions& scan,
+                           std::vector<std::unique_ptr<InternalIterator>>* iterators);
+
+ private:
+  Status Finish(SstBuilder* builder, uint64_t number, MadeSsts* made) const;
+
+  const SstFilesOptions options_;
+};
+
+}  // namespace lamella
+
+#endif  // LAMELLA_ENGINE_SST_FILES_H_
