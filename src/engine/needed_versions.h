@@ -2,8 +2,8 @@
 // N1: of a key its newest version, and of the others those that a snapshot sees.
 // N2: a delete only while an older version of its key is passed on after it, or may lie elsewhere:
 //     else it hides nothing.
-// Threads: one. Reads that no snapshot stands for are over, or began after the newest of the records
-// was published (BufferedEngine, I3).
+// Threads: one. Reads that no snapshot stands for are over, or began after the newest of the
+// records was published (BufferedEngine, I3).
 #ifndef LAMELLA_ENGINE_NEEDED_VERSIONS_H_
 #define LAMELLA_ENGINE_NEEDED_VERSIONS_H_
 
@@ -19,8 +19,8 @@
 namespace lamella {
 
 /// `may_lie_elsewhere(key)`: whether older versions of the key than the stream's may be where it is
-/// not from. `add(key, value)` gets what is needed, `end_key()` follows each key of the stream; both
-/// answer a Status, and the first that is not OK ends it.
+/// not from. `add(key, value)` gets what is needed, `end_key()` follows each key of the stream;
+/// both answer a Status, and the first that is not OK ends it.
 template <class MayLieElsewhere, class Add, class EndKey>
 Status ForEachNeeded(InternalIterator* from, const SnapshotList::Sample& snapshots,
                      const MayLieElsewhere& may_lie_elsewhere, const Add& add,

@@ -65,8 +65,8 @@ class SstFiles {
   /// What `options` names outlives it and the tables.
   explicit SstFiles(SstFilesOptions options) : options_(std::move(options)) {}
 
-  /// Opens a table that the catalog names. Corruption where its file is missing, or is not the table
-  /// that the catalog knows.
+  /// Opens a table that the catalog names. Corruption where its file is missing, or is not the
+  /// table that the catalog knows.
   Status Open(const TableInfo& info, std::shared_ptr<const SstTable>* table) const;
   /// What is needed of `from` as tables, in key order; none where nothing is.
   /// `may_lie_elsewhere`: ForEachNeeded's.

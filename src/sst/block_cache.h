@@ -14,7 +14,7 @@
 // C1: bytes() is what its blocks take, and is charged to the account. A block that somebody holds
 //     stays in DRAM after it left the cache, and is that holder's to count.
 // C2: a block that is larger than half a shard is not kept.
-// C3: where the budget is short of memory the cache gives back, and keeps no new blocks for others'.
+// C3: where the budget is short of memory the cache gives back: a block comes in place of others.
 // Threads: all calls from any.
 #ifndef LAMELLA_SST_BLOCK_CACHE_H_
 #define LAMELLA_SST_BLOCK_CACHE_H_
@@ -89,8 +89,8 @@ class BlockCache {
     List entered LAMELLA_GUARDED_BY(mu);
     List reused LAMELLA_GUARDED_BY(mu);
     std::unordered_map<Key, List::iterator, HashKey> found LAMELLA_GUARDED_BY(mu);
-    // Of blocks that fell out, bits of their hashes, each where others of them say: as many as there
-    // are blocks, once there are any.
+    // Of blocks that fell out, bits of their hashes, at the places that other bits of them say: as
+    // many as there are blocks, once one fell out.
     std::vector<uint32_t> fallen LAMELLA_GUARDED_BY(mu);
     uint64_t bytes LAMELLA_GUARDED_BY(mu) = 0;
     uint64_t reused_bytes LAMELLA_GUARDED_BY(mu) = 0;

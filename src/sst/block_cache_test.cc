@@ -89,8 +89,8 @@ TEST(BlockCache, KeepsToItsBytesAndChargesThem) {
   EXPECT_EQ(account.held(), 0u);
 }
 
-// What is used again and again survives a scan of many times the cache; what is used in the order of
-// a scan alone does not: without the second list the same reads find nothing.
+// What is used again and again survives a scan of many times the cache; what a scan alone brought
+// does not.
 TEST(BlockCache, AScanLeavesWhatOthersUse) {
   BlockCache cache(2 << 20);
   const uint64_t hot = (1 << 20) / kEntryBytesMax;

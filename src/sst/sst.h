@@ -54,8 +54,9 @@ struct SstRecord {
 
 class Sst {
  public:
-  /// Opens `directory`/TableFileName(identity.number). Corruption where it is not that table, whole;
-  /// NotSupported where a newer build wrote it, or its file system knows no ReadVia::kDevice.
+  /// Opens `directory`/TableFileName(identity.number). Corruption where it is not that table, or
+  /// not whole; NotSupported where a newer build wrote it, or its file system knows no
+  /// ReadVia::kDevice.
   static Status Open(FileSystem* files, const std::string& directory, const SstIdentity& identity,
                      const SstReadOptions& options, std::shared_ptr<const Sst>* sst);
   ~Sst();

@@ -3,9 +3,9 @@
 // S1: a file is a table once Finish answered OK, and only then: file and name are durable. What
 //     a crash leaves before that has no footer, or one that what is before it does not go with; no
 //     catalog names it.
-// S2: after a call failed every later one answers with the same error and does nothing, and the file
-//     is removed; where even that fails it is emptied. The same where the builder goes without a
-//     Finish.
+// S2: after a call failed every later one answers with the same error and does nothing, and the
+//     file is removed; where even that fails it is emptied. The same where the builder goes without
+//     a Finish.
 // S3: of the table it keeps in memory the block and the index block that it is at, hashes for that
 //     one's filter, and the root: some thousandths of what was written.
 //

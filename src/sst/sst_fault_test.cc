@@ -247,8 +247,8 @@ TEST_F(SstFaults, ACutLeavesTheTableOrNone) {
   EXPECT_LT(opened, cuts);
 }
 
-// Sectors of a file that was never synced: each as it was written, of zeros, of what the file of that
-// name held before, or garbage.
+// Sectors of a file that was never synced: each as it was written, of zeros, of what the file of
+// that name held before, or garbage.
 TEST_F(SstFaults, SectorsThatWereNotSyncedMakeNoOtherTable) {
   Random random(TestSeed());
   RecordMap small;

@@ -1,5 +1,6 @@
-// SalvageSst finds what is left of an SST's file that is damaged, cut off, or without its end: every
-// data block that validates by itself. For repair; whoever reads a whole table opens it (sst/sst.h).
+// SalvageSst finds what is left of an SST's file that is damaged, cut off, or without its end:
+// every data block that validates by itself. For repair; whoever reads a whole table opens it
+// (sst/sst.h).
 // V1: no block is missed that is whole, and what is no block of this table is none here either.
 // V2: it takes time in proportion to the file, whatever is in it.
 // Threads: any.

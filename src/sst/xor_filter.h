@@ -1,8 +1,8 @@
 // An xor filter says that a key is not in a set, or that it may be: T. Graf and D. Lemire, "Xor
 // Filters: Faster and Smaller Than Bloom and Cuckoo Filters" (2020). Each key has three places, one
 // in each third of a table of bytes, that are chosen such that the bytes there are together its
-// fingerprint, by exclusive or. Of absent keys one in 256 passes, at 9.84 bits per key and 32 bytes;
-// a bloom filter of 10 bits per key lets more than twice as many pass.
+// fingerprint, by exclusive or. Of absent keys one in 256 passes, at 9.84 bits per key and 40 bytes
+// besides; a bloom filter of 10 bits per key lets more than twice as many pass.
 //
 // Bytes: which choice of places it was (u32), bytes of a third (u32), the three thirds.
 // X1: a key whose hash was given never fails. Bytes that are no filter, and none, let all pass.
