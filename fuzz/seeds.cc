@@ -462,6 +462,7 @@ struct SstSeedOf {
     info.properties.value_bytes = 8 * 7;
     info.properties.data_blocks = 4;
     info.properties.sections = 2;
+    info.properties.last_sequence = 9;
     const std::string root = BlockOf(BlockKind::kRoot, 2, ContentOf(sections));
     const std::string properties = BlockOf(BlockKind::kProperties, 0, EncodeProperties(info));
     SstFooter footer{};

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -31,7 +32,8 @@ class SstChecker {
     if (counted_.records != said.records || counted_.deletes != said.deletes ||
         counted_.key_bytes != said.key_bytes || counted_.value_bytes != said.value_bytes ||
         counted_.data_blocks != said.data_blocks || counted_.sections != said.sections ||
-        sst_.info_.smallest != smallest_ || sst_.info_.largest != last_key_) {
+        counted_.last_sequence != said.last_sequence || sst_.info_.smallest != smallest_ ||
+        sst_.info_.largest != last_key_) {
       Tell(BlockCorruption(
           sst_.PlaceOf(sst_.root_at_.end()), BlockKind::kProperties,
           Concat("says ", said.records, " records in ", said.data_blocks, " blocks and ",
@@ -39,7 +41,8 @@ class SstChecker {
                  " bytes of keys and ", said.value_bytes, " of values; there are ",
                  counted_.records, " in ", counted_.data_blocks, " and ", counted_.sections,
                  ", with ", counted_.deletes, ", ", counted_.key_bytes, " and ",
-                 counted_.value_bytes, ", or its first or last key is another one")));
+                 counted_.value_bytes,
+                 "; or its first or last key, or its last sequence number, is another")));
     }
   }
 
@@ -129,6 +132,7 @@ class SstChecker {
       counted_.deletes += TagKind(key.tag) == RecordKind::kDelete ? 1 : 0;
       counted_.key_bytes += key.user_key.size();
       counted_.value_bytes += cursor.value().size();
+      counted_.last_sequence = std::max(counted_.last_sequence, TagSequence(key.tag));
     }
     if (cursor.damaged()) wrong(Concat("validates and has record ", number, " that is none"));
   }
