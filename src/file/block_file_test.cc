@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "file/file_system.h"
 #include "testing/fault_file_system.h"
+#include "testing/open_descriptors.h"
 #include "testing/random_data.h"
 #include "testing/says.h"
 #include "testing/temp_dir.h"
@@ -24,6 +25,7 @@ namespace {
 using testing::Between;
 using testing::FaultFileSystem;
 using testing::MakeValue;
+using testing::OpenDescriptors;
 using testing::Says;
 using testing::TempDir;
 using testing::TestSeed;
@@ -263,11 +265,6 @@ TEST_F(BlockFileFaults, SmallAppendsAreWrittenTogetherAndLargeOnesAtOnce) {
   EXPECT_EQ(faulty_.seen(OsCall::kWrite), 4u);
   ASSERT_TRUE(file->Sync().ok());
   EXPECT_EQ(faulty_.seen(OsCall::kWrite), 4u);
-}
-
-size_t OpenDescriptors() {
-  const std::filesystem::directory_iterator open("/proc/self/fd");
-  return static_cast<size_t>(std::distance(begin(open), end(open)));
 }
 
 TEST_F(BlockFileFaults, EachCallThatFailsIsNamedWithItsPath) {

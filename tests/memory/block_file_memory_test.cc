@@ -1,8 +1,6 @@
 // What the files of tables do where the system refuses memory: no call of theirs throws, and after
 // one that found none an AppendFile takes nothing more (I1 of file/block_file.h).
 
-#include <filesystem>
-#include <iterator>
 #include <memory>
 #include <string>
 
@@ -11,19 +9,16 @@
 #include "base/no_throw.h"
 #include "file/file_system.h"
 #include "memory/refusing_new.h"
+#include "testing/open_descriptors.h"
 #include "testing/temp_dir.h"
 
 namespace lamella {
 namespace {
 
+using testing::OpenDescriptors;
 using testing::refused;
 using testing::refuses_all_behind;
 using testing::until_refused;
-
-size_t OpenDescriptors() {
-  const std::filesystem::directory_iterator open("/proc/self/fd");
-  return static_cast<size_t>(std::distance(begin(open), end(open)));
-}
 
 // Writes a file of that name with its nth allocation refused, and perhaps all after it, until so
 // many are made that none is. The statuses are OK where nothing was refused and nothing else fails.

@@ -1,8 +1,6 @@
 // What tables on block storage do where the system refuses memory: a builder that found none leaves
 // no table, a reader is refused or right, and neither leaves a file open or a charge behind.
 
-#include <filesystem>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <string>
@@ -15,20 +13,16 @@
 #include "memory/refusing_new.h"
 #include "sst/sst.h"
 #include "sst/sst_builder.h"
+#include "testing/open_descriptors.h"
 #include "testing/temp_dir.h"
 
 namespace lamella {
 namespace {
 
-using testing::refused;
+using testing::OpenDescriptors;
 using testing::Refusing;
 
 constexpr SstIdentity kIdentity{.store = {1, 2, 3}, .number = 7};
-
-size_t OpenDescriptors() {
-  const std::filesystem::directory_iterator open("/proc/self/fd");
-  return static_cast<size_t>(std::distance(begin(open), end(open)));
-}
 
 std::map<std::string, std::string> Records() {
   std::map<std::string, std::string> records;
