@@ -57,6 +57,7 @@ uint64_t SstBuilder::bytes() const {
 
 template <class Step>
 Status SstBuilder::Run(const Step& step) {
+  if (finished_) return Status::InvalidArgument(path_ + ": the table is finished");
   if (status_.ok()) {  // keeps S2
     status_ = NoThrow(step);
     if (!status_.ok()) Abandon();
@@ -66,11 +67,14 @@ Status SstBuilder::Run(const Step& step) {
 
 void SstBuilder::Abandon() {
   file_.reset();
-  finished_ = false;
-  if (status_.ok()) status_ = Status::Aborted(path_ + ": the table was abandoned");
+  if (status_.ok())
+    status_ = NoThrow([&] { return Status::Aborted(path_ + ": the table was abandoned"); });
   if (!std::exchange(created_, false)) return;
   // What can be neither removed nor emptied is a stray: no catalog names it.
-  if (!files_->RemoveFile(path_).ok()) (void)files_->NewAppendFile(path_, &file_).ok();
+  (void)NoThrow([&] {
+    Status s = files_->RemoveFile(path_);
+    return s.ok() || !files_->Exists(path_) ? s : files_->NewAppendFile(path_, &file_);
+  }).ok();
   file_.reset();
 }
 
@@ -250,9 +254,7 @@ Status SstBuilder::MakeDurable() {
 
 Status SstBuilder::Finish() {
   Status s = Run([this] { return MakeDurable(); });
-  if (!s.ok()) return s;
-  finished_ = true;
-  status_ = Status::InvalidArgument(path_ + ": the table is finished");
+  if (s.ok()) finished_ = true;
   return s;
 }
 

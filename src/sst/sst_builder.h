@@ -57,7 +57,7 @@ class SstBuilder {
   Status Add(const InternalKey& key, std::string_view value);
   /// The file and its name are durable on return (S1). InvalidArgument where nothing was added.
   Status Finish();
-  /// Removes the file (S2).
+  /// Removes the file (S2). REQUIRES: not finished.
   void Abandon();
 
   const std::string& path() const { return path_; }

@@ -265,7 +265,7 @@ TEST_F(SstFaults, SectorsThatWereNotSyncedMakeNoOtherTable) {
   constexpr size_t kSector = 512;
   uint64_t states = 0;
   uint64_t whole = 0;
-  for (int i = 0; i < 30000; i++) {
+  for (int i = 0; i < 10000; i++) {
     std::string bytes = good;
     const uint64_t kinds = random.OneIn(2) ? 2 : 4;  // often only new and old ones
     for (size_t at = 0; at < bytes.size(); at += kSector) {

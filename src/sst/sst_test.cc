@@ -403,9 +403,16 @@ TEST_F(SstTest, WhatIsNotFinishedIsRemoved) {
   SstBuilder abandoned(files_, dir_.path(), IdentityOf(8), options_);
   ASSERT_TRUE(abandoned.Add({"a", MakeTag(1, RecordKind::kPut)}, "1").ok());
   abandoned.Abandon();
-  EXPECT_FALSE(files_->Exists(PathOf(8)));
   EXPECT_TRUE(abandoned.Add({"b", MakeTag(1, RecordKind::kPut)}, "1").IsAborted());
+  EXPECT_FALSE(files_->Exists(PathOf(8)));
   EXPECT_TRUE(abandoned.Finish().IsAborted());
+  // A finished one is not taken back.
+  SstBuilder finished(files_, dir_.path(), IdentityOf(9), options_);
+  ASSERT_TRUE(finished.Add({"a", MakeTag(1, RecordKind::kPut)}, "1").ok());
+  ASSERT_TRUE(finished.Finish().ok());
+  EXPECT_TRUE(finished.Add({"b", MakeTag(1, RecordKind::kPut)}, "1").IsInvalidArgument());
+  EXPECT_TRUE(finished.Finish().IsInvalidArgument());
+  EXPECT_TRUE(files_->Exists(PathOf(9)));
 }
 
 TEST_F(SstTest, AFileIsWrittenInLargePieces) {

@@ -44,24 +44,24 @@ Status Build(const std::string& directory, const std::map<std::string, std::stri
 
 TEST(SstMemory, ABuilderThatFoundNoMemoryLeavesNoTable) {
   const testing::TempDir dir;
+  const std::string path = dir.Sub(TableFileName(kIdentity.number));
   const std::map<std::string, std::string> records = Records();
   const size_t descriptors = OpenDescriptors();
   for (const BlockCodec codec : {BlockCodec::kNone, BlockCodec::kLz4}) {
     for (const bool all_behind : {false, true}) {
       for (int64_t nth = 0;; nth++) {
         Status s;
+        ASSERT_TRUE(FileSystem::Posix()->RemoveFile(path).ok());
         const bool was = Refusing(nth, all_behind, [&] {
           s = NoThrow([&] { return Build(dir.path(), records, codec); });
         });
         ASSERT_EQ(s.ok(), !was) << nth << ": " << s.ToString();
         if (!was) break;
         ASSERT_TRUE(s.IsIOError()) << s.ToString();
-        const std::string path = dir.Sub(TableFileName(kIdentity.number));
         // Where nothing more is to be had, a name for the removal may be too much: it is a stray.
         std::shared_ptr<const Sst> sst;
         ASSERT_FALSE(Sst::Open(FileSystem::Posix(), dir.path(), kIdentity, {}, &sst).ok()) << nth;
         ASSERT_TRUE(all_behind || !FileSystem::Posix()->Exists(path)) << nth;
-        ASSERT_TRUE(FileSystem::Posix()->RemoveFile(path).ok());
       }
     }
   }
