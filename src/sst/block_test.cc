@@ -16,7 +16,6 @@ namespace lamella {
 namespace {
 
 using testing::KeyShape;
-using testing::MakeKey;
 using testing::MakeNearKey;
 using testing::Says;
 using testing::TestSeed;

@@ -12,8 +12,6 @@
 namespace lamella {
 namespace {
 
-using testing::KeyShape;
-using testing::MakeValue;
 using testing::ProofAdd;
 using testing::Says;
 using testing::TestSeed;
@@ -151,7 +149,7 @@ TEST_F(SstCorruption, ABlockOfElsewhereNeverValidates) {
     offset = blocks.back().end();
   }
   ASSERT_GT(blocks.size(), 20u);
-  const auto expect_found = [&](std::string bad, const std::string& what) {
+  const auto expect_found = [&](const std::string& bad, const std::string& what) {
     SetBytes(PathOf(7), bad);
     const Outcome outcome = Ask(locations);
     EXPECT_FALSE(outcome.wrong) << what << ": " << outcome.first;

@@ -16,7 +16,6 @@
 namespace lamella {
 namespace {
 
-using testing::Fault;
 using testing::FaultFileSystem;
 using testing::KeyShape;
 using testing::MakeKey;

@@ -10,7 +10,6 @@
 namespace lamella {
 namespace {
 
-using testing::MakeValue;
 using testing::TestSeed;
 
 class Salvage : public SstTestBase {
