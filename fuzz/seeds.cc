@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "base/codec.h"
+#include "base/hash.h"
 #include "engine/listdb/state.h"
 #include "fuzz/fuzz.h"
+#include "index/floor.h"
 #include "log/record.h"
 #include "pool/catalog.h"
 #include "pool/superblock.h"
@@ -225,6 +227,71 @@ void MakeCatalog(const fs::path& root) {
   rebuilding.rebuilding = true;
   corpus.Add("state-rebuilding", "\2" + rebuilding.Encode());
   corpus.Add("state-cut", "\2" + StateOf(2).Encode().substr(0, 150));
+}
+
+// --- floors ---
+
+/// An entry by its record's number, with its link.
+struct EntrySeed {
+  uint8_t record = 0;
+  FloorLink link;
+};
+std::string FloorOf(uint32_t number, const std::vector<EntrySeed>& entries,
+                    const std::string& prefix = "key") {
+  const auto count = static_cast<uint32_t>(entries.size());
+  const FloorLayout layout = FloorLayout::Of(count, 1, static_cast<uint32_t>(prefix.size()));
+  const FloorHeader header{.magic = kFloorMagic,
+                           .header_checksum = kSealHere,
+                           .body_checksum = kSealHere,
+                           .entry_count = count,
+                           .floors_below = number,
+                           .prefix_bytes = static_cast<uint32_t>(prefix.size()),
+                           .filter_blocks = 1,
+                           .index_bytes = layout.end,
+                           .reserved = {}};
+  std::string bytes(layout.end, '\0');
+  std::memcpy(bytes.data(), &header, sizeof(header));
+  for (uint32_t i = 0; i < count; i++) {
+    const std::string key = "key" + std::to_string(entries[i].record / 2);
+    const uint64_t head = HeadAfter(key, prefix.size());
+    std::memcpy(bytes.data() + layout.heads + i * sizeof(head), &head, sizeof(head));
+    bytes[layout.places + i * sizeof(uint64_t)] = static_cast<char>(entries[i].record);
+    const uint32_t link = entries[i].link.floor | uint32_t{entries[i].link.offset} << 8;
+    std::memcpy(bytes.data() + layout.links + i * FloorLayout::kLinkBytes, &link,
+                FloorLayout::kLinkBytes);
+    KeyFilter::Add(Hash64(key), bytes.data() + layout.filter, 1);
+  }
+  std::memcpy(bytes.data() + layout.prefix, prefix.data(), prefix.size());
+  return bytes;
+}
+std::string FloorsOf(const std::string& bottom, const std::string& top) {
+  std::string out;
+  for (const std::string& floor : {bottom, top}) {
+    AppendFixed(&out, static_cast<uint16_t>(floor.size()));
+    out += floor;
+  }
+  return out;
+}
+
+void MakeFloor(const fs::path& root) {
+  Corpus corpus(root, "floor");
+  const FloorLink none;
+  const std::string bottom = FloorOf(0, {{1, none}, {3, none}, {5, none}, {7, none}});
+  const std::string top = FloorOf(1, {{0, {0, 0}}, {4, {0, 2}}, {6, {0, 3}}});
+  corpus.Add("empty", "");
+  corpus.Add("two", FloorsOf(bottom, top));
+  corpus.Add("one-entry", FloorsOf(FloorOf(0, {{2, none}}), FloorOf(1, {{6, none}})));
+  corpus.Add("no-prefix", FloorsOf(FloorOf(0, {{0, none}, {1, none}}, ""), top));
+  corpus.Add("link-beyond", FloorsOf(FloorOf(0, {{1, none}}), FloorOf(1, {{0, {0, 1}}})));
+  corpus.Add("link-to-itself", FloorsOf(bottom, FloorOf(1, {{0, {1, 0}}})));
+  corpus.Add("link-too-late", FloorsOf(bottom, FloorOf(1, {{0, {0, 2}}, {6, {0, 3}}})));
+  corpus.Add("not-in-order", FloorsOf(FloorOf(0, {{5, none}, {1, none}}), top));
+  corpus.Add("older-first", FloorsOf(FloorOf(0, {{1, none}, {0, none}}), top));
+  corpus.Add("other-number", FloorsOf(FloorOf(1, {{1, none}}), FloorOf(0, {{1, none}})));
+  corpus.Add("cut", FloorsOf(bottom.substr(0, 100), top));
+  std::string large = bottom;
+  large[16 + 3] = '\x7f';  // entries
+  corpus.Add("too-large", FloorsOf(large, top));
 }
 
 // --- superblock ---
@@ -534,6 +601,7 @@ int main(int argc, char** argv) {
   const std::filesystem::path root = argv[1];
   lamella::fuzz::MakeRecords(root);
   lamella::fuzz::MakeCatalog(root);
+  lamella::fuzz::MakeFloor(root);
   lamella::fuzz::MakeSuperblock(root);
   lamella::fuzz::MakeImport(root);
   lamella::fuzz::MakeOptions(root);
