@@ -614,7 +614,7 @@ TEST_F(PmLogTest, WhatShardsWriteConcurrentlyIsReadBackInOrder) {
       Random random(t);
       for (int i = 0; i < kWrites; i++) {
         PmLog::Shard& shard = log_->shard(static_cast<uint32_t>(random.Uniform(kThreads)));
-        const std::lock_guard lock(shard.mu);
+        const MutexLock lock(&shard.mu);
         const uint64_t bytes = RecordBytes(0, 8, 0);
         if (!shard.writer->Prepare(&bytes, 1, Claimant::kWriter).ok()) return;
         const uint64_t n = next.fetch_add(1);
