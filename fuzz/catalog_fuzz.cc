@@ -1,5 +1,5 @@
-// The catalog: the bytes of its chunk through Catalog::Open, and payloads through
-// ListDbState::Decode.
+// The catalog: the bytes of its chunk through Catalog::Open, and payloads through the Decode and
+// Apply of the states that engines keep in it.
 //
 // An input: flags u8 (1: after a power cut on a page medium; 2: the rest is a payload alone); then
 // the chunk from its start. A checksum of kSealHere becomes the right one: the head's, the tail
@@ -9,10 +9,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "base/crc32c.h"
+#include "engine/leveled_state.h"
 #include "engine/listdb/state.h"
 #include "fuzz/fuzz.h"
 #include "pool/catalog.h"
@@ -152,25 +154,44 @@ class CatalogPool {
   ChunkRef chunk_;
 };
 
+// ListDB's state has one encoding; the tables of another may come in any order that fits.
+template <class State>
 void CheckPayload(std::string_view payload) {
-  ListDbState state;
-  const Status s = ListDbState::Decode(payload, &state);
+  State state;
+  const Status s = State::Decode(payload, &state);
   FUZZ_CHECK(s.ok() || s.IsCorruption(), s.ToString());
   if (!s.ok()) return;
   std::string encoded = state.Encode();
   if (planted) encoded.back() = static_cast<char>(encoded.back() ^ 1);
-  FUZZ_CHECK(encoded == payload, "a state that decodes encodes to the same bytes");
+  if (std::is_same_v<State, ListDbState>)
+    FUZZ_CHECK(encoded == payload, "a state that decodes encodes to the same bytes");
+  State again;
+  FUZZ_CHECK(State::Decode(encoded, &again).ok() && again.Encode() == encoded,
+             "what a state encodes to decodes to the same state");
 }
 
-void CheckEdit(const ListDbState& before, std::string_view payload) {
-  ListDbState after = before;
+template <class State>
+void CheckEdit(const State& before, std::string_view payload) {
+  State after = before;
   const Status s = after.Apply(payload);
   FUZZ_CHECK(s.ok() || s.IsCorruption(), s.ToString());
   if (!s.ok()) return;
-  ListDbState again = before;
+  State again = before;
   const Status applied = again.Apply(after.EncodeChange(before));
   FUZZ_CHECK(applied.ok() && again.Encode() == after.Encode(),
              "an edit that applies is encoded as one with its effect");
+}
+
+template <class State>
+void CheckPayloads(const Edits& edits) {
+  State state;
+  for (const auto& [kind, payload] : edits) {
+    CheckPayload<State>(payload);
+    CheckEdit(state, payload);
+    if (kind == Catalog::kSnapshotKind ? !State::Decode(payload, &state).ok()
+                                       : !state.Apply(payload).ok())
+      state = State();
+  }
 }
 
 void CheckCatalog(CatalogPool* pool, std::string_view bytes) {
@@ -183,14 +204,8 @@ void CheckCatalog(CatalogPool* pool, std::string_view bytes) {
   FUZZ_CHECK(s.ok() == expected.has_value(), "open: " + s.ToString());
   if (!s.ok()) return;
   FUZZ_CHECK(found == *expected, "the edits are those of the second reading");
-  ListDbState state;
-  for (const auto& [kind, payload] : found) {
-    CheckPayload(payload);
-    CheckEdit(state, payload);
-    if (kind == Catalog::kSnapshotKind ? !ListDbState::Decode(payload, &state).ok()
-                                       : !state.Apply(payload).ok())
-      state = ListDbState();
-  }
+  CheckPayloads<ListDbState>(found);
+  CheckPayloads<LeveledState>(found);
   catalog->Mend();
   // the next edit would be a rewrite, to another chunk
   if (catalog->bytes_used() + 64 > pool->bytes()) return;
@@ -207,7 +222,11 @@ void CheckCatalog(CatalogPool* pool, std::string_view bytes) {
 void OneInput(const uint8_t* data, size_t size) {
   Input input(data, size);
   const uint8_t flags = input.Take<uint8_t>();
-  if ((flags & 2) != 0) return CheckPayload(input.Rest());
+  if ((flags & 2) != 0) {
+    const std::string_view payload = input.Rest();
+    CheckPayload<ListDbState>(payload);
+    return CheckPayload<LeveledState>(payload);
+  }
   static CatalogPool pools[2] = {CatalogPool(false), CatalogPool(true)};
   CheckCatalog(&pools[flags & 1], input.Rest());
 }

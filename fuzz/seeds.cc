@@ -10,6 +10,8 @@
 
 #include "base/codec.h"
 #include "base/hash.h"
+#include "engine/level_table.h"
+#include "engine/leveled_state.h"
 #include "engine/listdb/state.h"
 #include "fuzz/fuzz.h"
 #include "index/floor.h"
@@ -197,6 +199,31 @@ ListDbState StateOf(uint32_t tables) {
   return state;
 }
 
+LeveledState LeveledStateOf(uint32_t tables) {
+  LeveledState state;
+  state.next_number = 100;
+  state.flushed_sequence = 77;
+  state.boundary = {{1, 64}, {2, 128}};
+  state.gaps = {{80, 90}};
+  TableEdit<TableInfo> edit;
+  for (uint32_t i = 0; i < tables; i++) {
+    LevelPlace place;
+    place.live_bytes = 1000;
+    place.regions = {{10 + i, 640}, {50, 1000}};
+    place.design = "design";
+    edit.added.push_back(
+        {i % 2, std::make_shared<TableInfo>(TableInfo{.number = 10 + i,
+                                                      .smallest = "key" + std::to_string(i),
+                                                      .largest = "key" + std::to_string(i) + "z",
+                                                      .bytes = 1640,
+                                                      .records = 9,
+                                                      .last_sequence = 70,
+                                                      .place = place.Encode()})});
+  }
+  if (!state.levels.Apply(edit)) std::abort();
+  return state;
+}
+
 void MakeCatalog(const fs::path& root) {
   Corpus corpus(root, "catalog");
   const std::string snapshot = EditOf(0, StateOf(1).Encode());
@@ -226,6 +253,15 @@ void MakeCatalog(const fs::path& root) {
   ListDbState rebuilding = StateOf(0);
   rebuilding.rebuilding = true;
   corpus.Add("state-rebuilding", "\2" + rebuilding.Encode());
+  for (const uint32_t tables : {0, 1, 6})
+    corpus.Add("levels-" + std::to_string(tables), "\2" + LeveledStateOf(tables).Encode());
+  corpus.Add("levels-cut", "\2" + LeveledStateOf(3).Encode().substr(0, 200));
+  const LeveledState flushed = LeveledStateOf(3);
+  LeveledState compacted = flushed;
+  if (!compacted.levels.Apply({.removed = {10, 12}, .added = {}})) std::abort();
+  corpus.Add("levels-edits",
+             CatalogOf(0, EditOf(0, flushed.Encode()) + EditOf(2, compacted.EncodeChange(flushed)) +
+                              EditOf(2, compacted.EncodeChange(flushed))));
   corpus.Add("state-cut", "\2" + StateOf(2).Encode().substr(0, 150));
 }
 

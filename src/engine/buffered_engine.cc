@@ -56,8 +56,12 @@ class ReadSetIterator final : public InternalIterator {
 
 }  // namespace
 
-BufferedEngine::BufferedEngine(const EngineContext& context, uint64_t memtable_bytes)
-    : context_(context), pool_(context.pool), memtable_bytes_(memtable_bytes) {}
+BufferedEngine::BufferedEngine(const EngineContext& context, uint64_t memtable_bytes,
+                               CopyCost copy_cost)
+    : context_(context),
+      pool_(context.pool),
+      memtable_bytes_(memtable_bytes),
+      copy_cost_(copy_cost) {}
 
 void BufferedEngine::StartWriting(uint32_t shards, bool unified, const LogContents& contents,
                                   std::vector<std::shared_ptr<MemTable>> sealed,
@@ -85,8 +89,8 @@ void BufferedEngine::StartWriting(uint32_t shards, bool unified, const LogConten
 Status BufferedEngine::LoadLog(const LogState& state, std::shared_ptr<const TableSet> tables) {
   unified_ = state.unified;
   loaded_log_ = std::make_unique<LogContents>();
-  Status s =
-      ReadLog(*pool_, state.boundary, state.flushed_sequence, state.gaps, false, loaded_log_.get());
+  Status s = ReadLog(*pool_, state.boundary, state.flushed_sequence, state.gaps,
+                     state.may_have_holes, loaded_log_.get());
   if (!s.ok()) return s;
   recovered_records_.store(loaded_log_->entries.size(), std::memory_order_relaxed);
   LogSorting sorting{.memtable_bytes = memtable_bytes_,
@@ -150,12 +154,11 @@ void BufferedEngine::OnWritten(bool entered, bool log_grown) {
   if (log_grown) context_.wake();  // chunks are provided in the background
 }
 
-// Links and rounding; and what is left empty of an extent, since the next record did not fit: at
-// most that one's size, or, where it is small, a share of the extent.
+// What lies beside it, and rounding; and what is left empty of an extent, since the next record did
+// not fit: at most that one's size, or, where it is small, a share of the extent.
 uint64_t BufferedEngine::CopyBytesMax(uint64_t record_bytes) const {
-  constexpr uint64_t kLinkBytesMean = 16;
   constexpr uint64_t kSmallPerChunk = 16;  // of those, one in so many may be missing at the end
-  const uint64_t bytes = record_bytes + kLinkBytesMean;
+  const uint64_t bytes = record_bytes + copy_cost_.bytes_per_record;
   return bytes <= pool_->chunk_bytes() / kSmallPerChunk ? bytes + bytes / (kSmallPerChunk - 1) + 1
                                                         : 2 * bytes;
 }
@@ -164,7 +167,7 @@ uint64_t BufferedEngine::CopyBytesMax(uint64_t record_bytes) const {
 Status BufferedEngine::ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes,
                                      Claimant claimant) {
   const uint64_t extents = claimant == Claimant::kReclaim ? kCompactionExtents : kReserveExtentsMin;
-  const Room room = LetIn(record_bytes, copy_bytes, extents * pool_->extent_chunks(0));
+  const Room room = LetIn(record_bytes, copy_bytes, extents);
   if (room.suffices()) return Status::OK();
   return Status::NoSpace(
       Concat("the pool is full: ", room.available, " chunks of ", pool_->chunk_bytes(),
@@ -173,14 +176,18 @@ Status BufferedEngine::ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes,
              "pool_bytes_max or delete data"));
 }
 
-// Keeps I6. Copies are made in the first part.
+// Keeps I6.
 BufferedEngine::Room BufferedEngine::LetIn(uint64_t record_bytes, uint64_t copy_bytes,
-                                           uint64_t chunks_kept) {
+                                           uint64_t extents_kept) {
   const uint64_t copies = copy_bytes_.fetch_add(copy_bytes, std::memory_order_relaxed) + copy_bytes;
   const uint64_t chunk_bytes = pool_->chunk_bytes();
-  const Room room{.needed = std::max(chunks_kept, pool_->chunks_kept_for_index(0)) +
-                            (record_bytes + copies + chunk_bytes - 1) / chunk_bytes,
-                  .available = pool_->chunks_available(0)};
+  Room room{.needed = (record_bytes + copies + chunk_bytes - 1) / chunk_bytes, .available = 0};
+  const uint32_t parts = copy_cost_.in_all_parts ? pool_->part_count() : 1;
+  for (uint32_t part = 0; part < parts; part++) {
+    room.needed +=
+        std::max(extents_kept * pool_->extent_chunks(part), pool_->chunks_kept_for_index(part));
+    room.available += std::min(pool_->chunks_available(part), UINT64_MAX / kPoolPartsMax);
+  }
   if (!room.suffices()) copy_bytes_.fetch_sub(copy_bytes, std::memory_order_relaxed);
   return room;
 }
@@ -293,22 +300,32 @@ uint64_t BufferedEngine::LogBytesMax() const {
   return std::min(most, unmerged_bytes_max_.load(std::memory_order_relaxed) / kUnmergedTables);
 }
 
-void BufferedEngine::Install(std::shared_ptr<const TableSet> tables, const MemTable* flushed) {
-  {
-    const MutexLock lock(&read_set_mu_);
-    auto next = std::make_shared<ReadSet>(*owned_read_set_);
-    EpochDomain::Retirement retirement([old = owned_read_set_] {});
-    next->tables = std::move(tables);
-    if (flushed != nullptr && !next->sealed.empty() && next->sealed.back().get() == flushed) {
-      next->sealed.pop_back();
-      copy_bytes_.fetch_sub(flushed->copy_bytes(), std::memory_order_relaxed);
-    }
-    read_set_.store(next.get(), std::memory_order_release);
-    pool_->readers()->Retire(std::move(retirement));  // unreachable by now
-    owned_read_set_ = next;
-    flushed_.notify_all();
-    UpdateWriteDelay();
+// More sealed MemTables than that there are never at once: writers stand still.
+BufferedEngine::InstallMemory::InstallMemory()
+    : next(std::make_shared<ReadSet>()),
+      old(std::make_shared<std::shared_ptr<const ReadSet>>()),
+      retirement([old = old] {}) {
+  constexpr size_t kSealedMax = 64;
+  next->sealed.reserve(kSealedMax);
+}
+
+void BufferedEngine::Install(std::shared_ptr<const TableSet> tables, const MemTable* flushed,
+                             InstallMemory memory) {
+  const MutexLock lock(&read_set_mu_);
+  const std::shared_ptr<ReadSet> next = std::move(memory.next);
+  next->active = owned_read_set_->active;
+  next->sealed = owned_read_set_->sealed;
+  next->tables = std::move(tables);
+  if (flushed != nullptr && !next->sealed.empty() && next->sealed.back().get() == flushed) {
+    next->sealed.pop_back();
+    copy_bytes_.fetch_sub(flushed->copy_bytes(), std::memory_order_relaxed);
   }
+  *memory.old = owned_read_set_;
+  read_set_.store(next.get(), std::memory_order_release);
+  pool_->readers()->Retire(std::move(memory.retirement));  // unreachable by now
+  owned_read_set_ = next;
+  flushed_.notify_all();
+  UpdateWriteDelay();
 }
 
 std::shared_ptr<const ReadSet> BufferedEngine::CurrentReadSet() const {
@@ -398,7 +415,7 @@ void BufferedEngine::UpdateWriteDelay() {
   uint64_t bytes = memtable_bytes_ + UncompactedBytes(*owned_read_set_->tables);
   for (const auto& memtable : owned_read_set_->sealed) bytes += memtable->memory_bytes();
   double share = static_cast<double>(bytes) / static_cast<double>(BufferedBytesMax());
-  share = std::max(share, UnmergedShare());
+  share = std::max({share, UnmergedShare(), ReadDebt(*owned_read_set_->tables)});
   const double over = std::max(0.0, (share - kFreeShare) / (1 - kFreeShare));
   delay_ns_.store(over > 1 ? kStopWriting : static_cast<uint32_t>(kDelayNsMax * over * over),
                   std::memory_order_relaxed);

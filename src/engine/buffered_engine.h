@@ -67,6 +67,12 @@ struct Unmerged {
   std::optional<double> live_share_of_last;  // of the newest table, where there is one
 };
 
+/// What a flush takes that copies records (where the log is not its tables'), beside the records.
+struct CopyCost {
+  uint64_t bytes_per_record = 16;  // links, or what an index has of each
+  bool in_all_parts = false;       // else in the first part of the pool
+};
+
 /// A MemTable is not switched below this, however short memory is.
 inline constexpr uint64_t kMemTableBytesMin = 64 << 10;
 
@@ -87,7 +93,7 @@ class BufferedEngine : public Engine, private WriteTarget {
 
  protected:
   /// `memtable_bytes`: of DRAM, at which a MemTable is full.
-  BufferedEngine(const EngineContext& context, uint64_t memtable_bytes);
+  BufferedEngine(const EngineContext& context, uint64_t memtable_bytes, CopyCost copy_cost = {});
 
   // What a design provides.
   /// Makes a table of the oldest sealed MemTable and installs it in place of it (InstallFlushed).
@@ -111,6 +117,9 @@ class BufferedEngine : public Engine, private WriteTarget {
   virtual std::optional<Unmerged> UnmergedOf(const TableSet& tables) const = 0;
   /// Of what compaction has looked at: the keys and values that live.
   virtual uint64_t LiveBytes() const = 0;
+  /// What reads pay for tables that compaction has yet to look at, over what they may: writers wait
+  /// from a half of it on, and stand still from 1 on.
+  virtual double ReadDebt(const TableSet&) const { return 0; }
   /// The pool is full: makes space if there is any to make. True if something may have become free.
   virtual bool ReclaimSpace() = 0;
 
@@ -120,6 +129,7 @@ class BufferedEngine : public Engine, private WriteTarget {
     std::vector<LogPosition> boundary;  // before it all is in tables, per shard
     uint64_t flushed_sequence = 0;      // up to here everything is
     std::vector<SequenceGap> gaps;
+    bool may_have_holes = false;  // as of ReadLog
   };
   /// Sorts the log after the boundary into MemTables, newest first before `tables`, and starts the
   /// write path after it. Corruption: as ReadLog says.
@@ -138,8 +148,17 @@ class BufferedEngine : public Engine, private WriteTarget {
   /// For the heads of tables made from here on; null where the keys' first bytes do.
   std::shared_ptr<const KeyPrefixes> prefixes() const;
   void SetPrefixes(std::shared_ptr<const KeyPrefixes> learned);
+  /// The memory that Install needs: taken before an edit, so that it does not fail after it. Throws
+  /// std::bad_alloc.
+  struct InstallMemory {
+    InstallMemory();
+    std::shared_ptr<ReadSet> next;
+    std::shared_ptr<std::shared_ptr<const ReadSet>> old;
+    EpochDomain::Retirement retirement;
+  };
   /// Swaps the tables, and takes `flushed` (may be null) off the sealed ones, in one step.
-  void Install(std::shared_ptr<const TableSet> tables, const MemTable* flushed);
+  void Install(std::shared_ptr<const TableSet> tables, const MemTable* flushed,
+               InstallMemory memory = {});
   std::shared_ptr<const ReadSet> CurrentReadSet() const;
   /// Seals the active MemTable if it holds anything (`force`) or is full.
   void SwitchMemTable(bool force);
@@ -187,14 +206,14 @@ class BufferedEngine : public Engine, private WriteTarget {
   Status MakeSpace() override;
 
   Status ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes, Claimant claimant);
-  /// Chunks of the first part.
+  /// Chunks of the parts that copies are made in.
   struct Room {
     uint64_t needed;
     uint64_t available;
     bool suffices() const { return needed <= available; }
   };
   /// Notes the copies if there is room for them beside all others.
-  Room LetIn(uint64_t record_bytes, uint64_t copy_bytes, uint64_t chunks_kept);
+  Room LetIn(uint64_t record_bytes, uint64_t copy_bytes, uint64_t extents_kept);
   uint64_t LogBytesMax() const;
   bool IsEarly(const MemTable& memtable) const;
   void LearnPrefixes(const HeadTree& tree);
@@ -202,6 +221,7 @@ class BufferedEngine : public Engine, private WriteTarget {
   double UnmergedShare() LAMELLA_REQUIRES(read_set_mu_);
 
   const uint64_t memtable_bytes_;
+  const CopyCost copy_cost_;
   WritePath write_path_{this};
   std::unique_ptr<LogContents> loaded_log_;  // until it is mended
   std::atomic<uint64_t> recovered_records_{0};

@@ -32,6 +32,7 @@ struct Compaction {
   std::vector<uint64_t> inputs;  // tables of `level`, in its order
   std::vector<uint64_t> next;    // those of the next level
   KeyRange keys;                 // of all of them
+  uint32_t way = 0;              // of those that a design has; 0: a merge into the next level
   uint64_t read_bytes = 0;       // and, about, written: 0 where a table moves as it is
   double benefit = 0;            // bytes moved down, by how far the level is beyond its target
 

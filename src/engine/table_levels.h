@@ -79,6 +79,12 @@ class TableLevels {
     const auto at = FirstEndingAtOrAfter(tables, key);
     return at != tables.end() && (*at)->info().smallest <= key ? *at : nullptr;
   }
+  /// The same of who holds the levels.
+  const Table* FindTable(size_t i, std::string_view key) const {
+    const Level& tables = level(i);
+    const auto at = FirstEndingAtOrAfter(tables, key);
+    return at != tables.end() && (*at)->info().smallest <= key ? at->get() : nullptr;
+  }
   /// Tables of level `i` that may hold keys of the range, in the level's order.
   Level Overlapping(size_t i, const KeyRange& range) const {
     Level found;
@@ -89,10 +95,12 @@ class TableLevels {
   }
   /// Whether a table of level `i` or one further down may hold the key.
   bool MayHold(size_t i, std::string_view key) const {
-    for (; i < levels_.size(); i++) {
-      for (const TablePtr& table : level(i)) {
-        if (table->info().smallest <= key && key <= table->info().largest) return true;
-      }
+    const auto holds = [key](const TablePtr& table) {
+      return table->info().smallest <= key && key <= table->info().largest;
+    };
+    if (i == 0 && std::ranges::any_of(level(0), holds)) return true;
+    for (i = std::max<size_t>(i, 1); i < levels_.size(); i++) {
+      if (FindTable(i, key) != nullptr) return true;
     }
     return false;
   }

@@ -65,6 +65,9 @@ class InternalIterator {
   virtual InternalKey key() const = 0;
   virtual std::string_view value() const = 0;
   virtual Status status() const = 0;
+  /// Where the record lies that it stands on, in the words of who made the iterator (a PmPtr's, for
+  /// records of the pool); 0 where that is not told. REQUIRES: Valid().
+  virtual uint64_t place_word() const { return 0; }
   /// Corruption if the record it stands on does not validate; OK else. REQUIRES: Valid().
   virtual Status VerifyChecksum() const { return Status::OK(); }
   /// True if, of iterators that are merged, one after this in rank shows all that this would,

@@ -43,6 +43,7 @@ class LevelIterator final : public InternalIterator {
   InternalKey key() const override { return table_->key(); }
   std::string_view value() const override { return table_->value(); }
   Status status() const override { return table_ == nullptr ? Status::OK() : table_->status(); }
+  uint64_t place_word() const override { return table_->place_word(); }
   Status VerifyChecksum() const override { return table_->VerifyChecksum(); }
 
  private:

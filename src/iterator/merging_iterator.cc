@@ -40,6 +40,10 @@ class MergingIterator final : public InternalIterator {
     LAMELLA_DCHECK(Valid());
     return live_.front()->source->value();
   }
+  uint64_t place_word() const override {
+    LAMELLA_DCHECK(Valid());
+    return live_.front()->source->place_word();
+  }
   Status VerifyChecksum() const override {
     LAMELLA_DCHECK(Valid());
     return live_.front()->source->VerifyChecksum();

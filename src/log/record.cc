@@ -55,12 +55,14 @@ std::string DescribePlace(const Pool& pool, PmPtr place) {
 }
 
 bool OwningChunk(const Pool& pool, PmPtr place, ChunkRef* chunk) {
-  for (uint32_t index = pool.ChunkIndex(place);; index--) {
-    if (!pool.Describe(place.part(), index, chunk)) return false;
-    // a record within a run belongs to the chunk that starts it
-    if (chunk->kind != ChunkKind::kRunTail) return true;
-    if (index == 0) return false;
-  }
+  const uint32_t at = pool.ChunkIndex(place);
+  if (!pool.Describe(place.part(), at, chunk)) return false;
+  // A record within a run belongs to the chunk that starts it; a tail says how far back that is.
+  if (chunk->kind != ChunkKind::kRunTail) return true;
+  const uint64_t distance = chunk->ordinal;
+  return distance <= at &&
+         pool.Describe(place.part(), at - static_cast<uint32_t>(distance), chunk) &&
+         chunk->kind != ChunkKind::kRunTail && chunk->run_chunks > distance;
 }
 
 Status DescribeDamage(const Pool& pool, PmPtr damaged) {

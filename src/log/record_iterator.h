@@ -17,6 +17,7 @@ class RecordIterator : public InternalIterator {
   Status status() const override { return Status::OK(); }
   Status VerifyChecksum() const final { return VerifyRecord(*pool_, place_); }
   PmPtr place() const { return place_; }
+  uint64_t place_word() const final { return place_.word; }
   const Record* record() const { return record_; }
 
  protected:

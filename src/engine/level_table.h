@@ -1,0 +1,81 @@
+// LevelTable is an immutable table of an engine with levels (LeveledEngine): sorted records, made
+// once, found by key, walked in order. What it is made of is its design's.
+// I1: a table keeps the regions that it refers to (TableRegion) as long as it lives.
+// I2: what its iterators show, keys and values, lies in the pool: views of it stay as long as the
+//     table does.
+// Threads: any.
+#ifndef LAMELLA_ENGINE_LEVEL_TABLE_H_
+#define LAMELLA_ENGINE_LEVEL_TABLE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "engine/engine.h"
+#include "engine/table_levels.h"
+#include "engine/table_region.h"
+
+namespace lamella {
+
+/// A region that a table refers to, and how many of its bytes are the table's.
+struct RegionShare {
+  uint64_t region = 0;
+  uint64_t bytes = 0;
+  bool operator==(const RegionShare&) const = default;
+};
+
+/// What TableInfo::place is, of the tables of a LeveledEngine: where it lies, and what is in it.
+struct LevelPlace {
+  uint64_t live_bytes = 0;  // keys and values of puts that no version in the table is newer than
+  uint64_t deletes = 0;
+  uint64_t kept_versions = 0;  // that only snapshots still see
+  uint64_t kept_bytes = 0;     // of them
+  uint64_t kept_until = 0;     // none is seen any more once no snapshot is older than this
+  std::vector<RegionShare> regions;
+  std::string design;  // what its design adds
+
+  std::string Encode() const;
+  /// False: the bytes are none.
+  static bool Decode(std::string_view bytes, LevelPlace* place);
+  bool operator==(const LevelPlace&) const = default;
+};
+
+class LevelTable {
+ public:
+  using RegionPtr = std::shared_ptr<const TableRegion>;
+
+  /// REQUIRES: info.place is place.Encode(), and `regions` are those that it names, in its order.
+  LevelTable(TableInfo info, LevelPlace place, std::vector<RegionPtr> regions)
+      : info_(std::move(info)), place_(std::move(place)), regions_(std::move(regions)) {}
+  LevelTable(const LevelTable&) = delete;
+  LevelTable& operator=(const LevelTable&) = delete;
+  virtual ~LevelTable() = default;
+
+  const TableInfo& info() const { return info_; }
+  const LevelPlace& place() const { return place_; }
+  const std::vector<RegionPtr>& regions() const { return regions_; }
+
+  /// Find is about to be called for a key of this hash (Hash64): what it reads first is on its way.
+  virtual void Prefetch(uint64_t /*hash*/) const {}
+  /// The newest version of the key at or below the target's sequence: kAbsent, kFound, kDeleted, or
+  /// kDamaged. With `verify` it checks what the search depends on. The caller is pinned.
+  virtual Lookup Find(const InternalKey& target, uint64_t hash, bool verify) const = 0;
+  /// Walks all versions. The table outlives it. Its place_word() is where a record lies, for those
+  /// who refer to it.
+  virtual std::unique_ptr<InternalIterator> NewIterator(bool verify) const = 0;
+  /// Walks all of it, checks every checksum, and that entries and records agree: adds records and
+  /// problems. Nobody changes the pool.
+  virtual void Check(CheckReport* report) const = 0;
+
+ private:
+  const TableInfo info_;
+  const LevelPlace place_;
+  const std::vector<RegionPtr> regions_;  // keeps I1
+};
+
+}  // namespace lamella
+
+#endif  // LAMELLA_ENGINE_LEVEL_TABLE_H_

@@ -1,0 +1,344 @@
+#include "engine/leveled_engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.h"
+#include "base/concat.h"
+#include "base/hash.h"
+#include "base/no_throw.h"
+#include "iterator/level_iterator.h"
+#include "iterator/merging_iterator.h"
+
+namespace lamella {
+
+LeveledEngine::LeveledEngine(const EngineContext& context, const LeveledRules& rules)
+    : BufferedEngine(context, TableMemory(*context.options, 0, context.memory).memtable_bytes(),
+                     {.bytes_per_record = rules.index_bytes_per_record, .in_all_parts = true}),
+      rules_(rules),
+      memory_(*context.options, 0, context.memory),
+      pending_frees_(context.pool),
+      catalog_(context.pool),
+      jobs_(context.wake),
+      held_up_end_(context.pool) {}
+
+// All is in the pool: the pin stays. What each filter reads is on its way before the first is
+// asked.
+Lookup LeveledEngine::SearchTables(const TableSet& tables, const InternalKey& target,
+                                   const Candidates&, bool verify, EpochPin*) {
+  const Levels& levels = static_cast<const LeveledTables&>(tables).levels;
+  const uint64_t hash = Hash64(target.user_key);
+  constexpr size_t kAskedMax = 128;
+  const LevelTable* asked[kAskedMax];
+  size_t count = 0;
+  Lookup lookup;
+  const auto ask = [&] {
+    for (size_t i = 0; i < count && lookup.state == LookupState::kAbsent; i++)
+      lookup = asked[i]->Find(target, hash, verify);
+    count = 0;
+    return lookup.state != LookupState::kAbsent;
+  };
+  const auto add = [&](const LevelTable* table) {
+    table->Prefetch(hash);
+    asked[count++] = table;
+    return count < kAskedMax || !ask();
+  };
+  bool more = true;
+  for (size_t i = 0; more && i < levels.level(0).size(); i++) {
+    const LevelTable* const table = levels.level(0)[i].get();
+    const TableInfo& info = table->info();
+    if (info.smallest <= target.user_key && target.user_key <= info.largest) more = add(table);
+  }
+  for (size_t level = 1; more && level < levels.level_count(); level++) {
+    const LevelTable* const table = levels.FindTable(level, target.user_key);
+    if (table != nullptr) more = add(table);
+  }
+  ask();
+  if (lookup.state == LookupState::kFound || lookup.state == LookupState::kDeleted)
+    gets_tables_.Add();
+  return lookup;
+}
+
+void LeveledEngine::AddIterators(uint32_t level, const Levels::Level& tables, bool verify,
+                                 std::vector<std::unique_ptr<InternalIterator>>* iterators) {
+  if (level == 0 || tables.size() == 1) {
+    for (const auto& table : tables) iterators->push_back(table->NewIterator(verify));
+    return;
+  }
+  if (tables.empty()) return;
+  std::vector<std::string_view> largest;
+  for (const auto& table : tables) largest.push_back(table->info().largest);
+  iterators->push_back(NewLevelIterator(
+      std::move(largest), [tables, verify](size_t i) { return tables[i]->NewIterator(verify); }));
+}
+
+// The read set, which the iterator holds, holds the tables.
+void LeveledEngine::AddTableIterators(const std::shared_ptr<const TableSet>& tables, bool verify,
+                                      std::vector<std::unique_ptr<InternalIterator>>* iterators) {
+  const Levels& levels = static_cast<const LeveledTables&>(*tables).levels;
+  for (uint32_t i = 0; i < levels.level_count(); i++)
+    AddIterators(i, levels.level(i), verify, iterators);
+}
+
+std::optional<Unmerged> LeveledEngine::UnmergedOf(const TableSet& tables) const {
+  const auto& now = static_cast<const LeveledTables&>(tables);
+  Unmerged unmerged;
+  for (const auto& table : now.levels.level(0)) {
+    unmerged.bytes += table->info().bytes;
+    unmerged.live_bytes +=
+        static_cast<uint64_t>(static_cast<double>(table->info().bytes) * now.live_share_of_last);
+  }
+  if (!now.levels.level(0).empty()) unmerged.live_share_of_last = now.live_share_of_last;
+  return unmerged;
+}
+
+// A read looks at each table of level 0. From twice as many on as are compacted writers wait, and
+// at four times as many they stand still.
+double LeveledEngine::ReadDebt(const TableSet& tables) const {
+  constexpr double kTablesMaxPerCompacted = 4;
+  const auto& level0 = static_cast<const LeveledTables&>(tables).levels.level(0);
+  return static_cast<double>(level0.size()) /
+         (kTablesMaxPerCompacted * static_cast<double>(rules_.levels.level0_tables));
+}
+
+void LeveledEngine::NoteUses(const Levels& levels, Uses* uses) {
+  uint64_t live = 0;
+  for (size_t i = 1; i < levels.level_count(); i++) {
+    for (const auto& table : levels.level(i)) live += table->place().live_bytes;
+  }
+  live_bytes_.store(live, std::memory_order_relaxed);
+  const MutexLock lock(&uses_mu_);
+  std::swap(uses_, uses->uses);
+  std::swap(refs_, uses->refs);
+}
+
+// Persist order (L1, L2), of tables that are made and durable, on page media not yet synced:
+//   1  sync            nothing names them: a crash leaves strays, which Mend frees
+//   2  the edit        all of it counts, or, of a page medium that loses it, nothing
+//   3  sync            it stays
+//   4  what it replaced may be freed
+// Memory may fail before the edit only.
+Status LeveledEngine::Change(LeveledEdit kind, const LevelsEdit& edit, const MemTable* flushed,
+                             const std::function<void(LeveledTables*, LeveledState*)>& also) {
+  Status s = edit.added.empty() ? Status::OK() : pool_->Sync();
+  if (!s.ok()) return s;
+  const MutexLock lock(&change_mu_);
+  auto next = std::make_shared<LeveledTables>(*CurrentTables());
+  const TableEdit<TableInfo> infos = InfosOf(edit);
+  LAMELLA_CHECK(next->levels.Apply(edit) && next->infos.Apply(infos));
+  Uses uses(next->levels);
+  InstallMemory memory;
+  s = catalog_.Edit(kind, [&](LeveledState* state) {
+    LAMELLA_CHECK(state->levels.Apply(infos));
+    if (also) also(next.get(), state);
+  });
+  if (!s.ok()) return s;
+  for (const auto& added : edit.added) {
+    for (const auto& region : added.table->regions()) region->Keep();
+  }
+  NoteUses(next->levels, &uses);
+  Install(std::move(next), flushed, std::move(memory));
+  changes_.fetch_add(1, std::memory_order_relaxed);
+  s = pool_->Sync();
+  if (!s.ok()) return s;
+  const MutexLock uses_lock(&uses_mu_);
+  for (const auto& [number, use] : uses.uses) {
+    if (!uses_.contains(number)) use.region->Drop();
+  }
+  return s;
+}
+
+Status LeveledEngine::Build(InternalIterator* from, const Levels& levels, size_t below,
+                            bool settled, TableBuilder* builder, MadeTables* made) {
+  const SnapshotList::Sample snapshots = context_.snapshots->Now();
+  std::string_view key;
+  uint64_t newer = 0;                 // the version before, of the same key; 0 is none
+  std::vector<MergedRecord> deletes;  // kept if something older is
+  const auto add_deletes = [&] {
+    Status s;
+    for (size_t i = 0; s.ok() && i < deletes.size(); i++) s = builder->Add(deletes[i]);
+    deletes.clear();
+    return s;
+  };
+  const auto end_key = [&] {
+    if (newer == 0) return Status::OK();
+    Status s =
+        deletes.empty() || (settled && !levels.MayHold(below, key)) ? Status::OK() : add_deletes();
+    deletes.clear();
+    return s.ok() ? builder->EndKey() : s;
+  };
+  Status s;
+  for (from->SeekToFirst(); s.ok() && from->Valid(); from->Next()) {
+    const InternalKey at = from->key();
+    if (newer == 0 || at.user_key != key) {
+      s = end_key();
+      key = at.user_key;
+      newer = 0;
+    }
+    const uint64_t sequence = TagSequence(at.tag);
+    const bool kept = !settled || newer == 0 || snapshots.Needed(sequence, newer);
+    const MergedRecord record{at, {}, PmPtr(from->place_word()), newer};
+    newer = sequence;
+    if (!s.ok() || !kept) continue;
+    if (TagKind(at.tag) == RecordKind::kDelete) {
+      deletes.push_back(record);
+      continue;
+    }
+    s = add_deletes();
+    if (s.ok()) s = builder->Add({at, from->value(), record.place, record.newer});
+  }
+  if (s.ok()) s = from->status();
+  if (s.ok()) s = end_key();
+  return s.ok() ? builder->Finish(made) : s;
+}
+
+Levels::Level LeveledEngine::TablesOf(const Levels& levels, uint32_t level,
+                                      const std::vector<uint64_t>& numbers) {
+  Levels::Level tables = levels.level(level);
+  std::erase_if(tables, [&](const auto& table) {
+    return std::ranges::find(numbers, table->info().number) == numbers.end();
+  });
+  return tables;
+}
+
+std::set<uint64_t> LeveledEngine::Sparse() const {
+  const MutexLock lock(&uses_mu_);
+  return sparse_;
+}
+
+namespace {
+
+// What is known of tables that are to be merged.
+struct Inputs {
+  BuildPlan plan;
+  uint64_t bytes = 0;
+  uint64_t copied = 0;  // bytes of sparse regions
+  std::vector<uint64_t> numbers;
+
+  void Add(const LevelTable& table) {
+    const TableInfo& info = table.info();
+    if (numbers.empty() || info.smallest < plan.smallest) plan.smallest = info.smallest;
+    if (info.largest > plan.largest) plan.largest = info.largest;
+    numbers.push_back(info.number);
+    plan.records_max += info.records;
+    bytes += info.bytes;
+    for (size_t i = 0; i < table.regions().size(); i++) {
+      const auto& region = table.regions()[i];
+      plan.regions[region->number()] = region;
+      if (region->kind() == kIndexRegion) plan.replaced.push_back(region->number());
+      if (plan.sparse.contains(region->number())) copied += table.place().regions[i].bytes;
+    }
+  }
+};
+
+}  // namespace
+
+Status LeveledEngine::MergeTables(const Levels& levels, const std::vector<Levels::Level>& inputs,
+                                  uint32_t into, LevelsEdit* edit) {
+  const std::set<uint64_t> sparse = Sparse();
+  Status s = MergeEmptying(levels, inputs, into, sparse, edit);
+  if (s.IsNoSpace() && !sparse.empty()) s = MergeEmptying(levels, inputs, into, {}, edit);
+  return s;
+}
+
+Status LeveledEngine::MergeEmptying(const Levels& levels, const std::vector<Levels::Level>& inputs,
+                                    uint32_t into, std::set<uint64_t> sparse, LevelsEdit* edit) {
+  *edit = {};
+  Inputs of;
+  of.plan.level = into;
+  of.plan.sparse = std::move(sparse);
+  of.plan.table_bytes = rules_.table_bytes;
+  of.plan.table_records_min = rules_.table_records_min;
+  std::vector<std::unique_ptr<InternalIterator>> children;
+  for (uint32_t i = 0; i < inputs.size(); i++) {
+    AddIterators(i, inputs[i], context_.options->verify_checksums, &children);
+    for (const auto& table : inputs[i]) {
+      of.Add(*table);
+      if (rules_.copies_records) of.copied += table->info().bytes;
+    }
+  }
+  if (of.numbers.empty()) return Status::OK();
+  CompactionRoom room(this);
+  const uint64_t index = of.plan.records_max * rules_.index_bytes_per_record;
+  // Each table ends in a chunk that is not full, and so do the copies.
+  const uint64_t tables = 1 + std::min(of.bytes / rules_.table_bytes,
+                                       of.plan.records_max / rules_.table_records_min);
+  const uint64_t open = (tables + (of.copied == 0 ? 0 : 1)) * pool_->chunk_bytes();
+  if (!room.Reserve(index + of.copied + open))
+    return Status::NoSpace("no room is left for the tables of a compaction");
+  const auto from = NewMergingIterator(std::move(children));
+  MadeTables made;
+  const auto builder = NewBuilder(std::move(of.plan));
+  Status s = Build(from.get(), levels, into + 1, true, builder.get(), &made);
+  if (!s.ok()) return s;
+  edit->removed = std::move(of.numbers);
+  for (auto& table : made) edit->added.push_back({into, std::move(table)});
+  return s;
+}
+
+Status LeveledEngine::Compact(const Compaction& compaction, const Levels& levels,
+                              LevelsEdit* edit) {
+  const Levels::Level tables = TablesOf(levels, compaction.level, compaction.inputs);
+  if (compaction.moves_only()) {
+    edit->removed = compaction.inputs;
+    edit->added = {{compaction.level + 1, tables.front()}};
+    return Status::OK();
+  }
+  std::vector<Levels::Level> inputs(compaction.level + 2);
+  inputs[compaction.level] = tables;
+  inputs[compaction.level + 1] = TablesOf(levels, compaction.level + 1, compaction.next);
+  return MergeTables(levels, inputs, compaction.level + 1, edit);
+}
+
+std::vector<Compaction> LeveledEngine::FindWanted(const LeveledTables& tables) const {
+  return FindCompactions(tables.infos, rules_.levels);
+}
+
+Status LeveledEngine::Close() {
+  Status s = FlushAllNow();
+  if (!s.ok()) return s;
+  log_->LeaveChunks([](const ChunkRef&) { return true; });
+  return s;
+}
+
+void LeveledEngine::SetBackgroundError(const Status& status) {
+  BufferedEngine::SetBackgroundError(status);
+  jobs_.NotifyAll();  // ReclaimSpace
+}
+
+void LeveledEngine::AddStats(Stats* stats) const {
+  BufferedEngine::AddStats(stats);
+  stats->sources.push_back({"tables", gets_tables_.Sum()});
+  stats->compactions += compactions_.load(std::memory_order_relaxed);
+  stats->gc_runs += rewrites_.load(std::memory_order_relaxed);
+  const auto tables = CurrentTables();
+  for (size_t i = 0; i < tables->levels.level_count(); i++) {
+    Stats::Level level{.name = Concat("L", i)};
+    for (const auto& table : tables->levels.level(i)) {
+      level.tables++;
+      level.records += table->info().records;
+      stats->live_bytes += table->place().live_bytes;
+    }
+    stats->levels.push_back(level);
+  }
+}
+
+std::string LeveledEngine::Describe() const {
+  std::string out = BufferedEngine::Describe();
+  const auto tables = CurrentTables();
+  for (size_t i = 0; i < tables->levels.level_count(); i++) {
+    out += Concat("L", i, ": ", tables->levels.level(i).size(), " tables, ",
+                  tables->levels.BytesOf(i), " bytes\n");
+  }
+  const MutexLock lock(&uses_mu_);
+  uint64_t bytes = 0;
+  uint64_t live = 0;
+  for (const auto& [number, use] : uses_) {
+    bytes += use.bytes;
+    live += use.live;
+  }
+  return out + Concat("regions: ", uses_.size(), ", ", bytes, " bytes, of which tables refer to ",
+                      live, "\n");
+}
+
+}  // namespace lamella

@@ -1,0 +1,240 @@
+// LeveledEngine is what designs share whose tables are immutable and lie in levels: a flush makes a
+// table of level 0, compactions merge tables into the next level, several at once; a version is
+// levels of counted tables, and one catalog edit makes the next of it. A design says how a table is
+// made and searched, and may say what its compactions are.
+//
+// L1: a table is durable (on page media synced) before the edit that names it; the edit (on page
+//     media synced) before what it replaced may be freed: regions (TableRegion's R2) and log.
+// L2: one edit adds a flushed table and moves the log boundary and flushed_sequence after its
+//     records. So a power cut on page media takes back whole edits at most: what the catalog names
+//     is whole, and the log is read after what it says.
+// L3: versions of a key are dropped only by a job whose inputs are settled: every Get that was
+//     under way when they were made is over (BufferedEngine's I3). So what it drops only snapshots
+//     may still need, and those it asks (Build).
+// L4: a delete is dropped only where no table further down may hold its key, by the version that
+//     the job began with: what jobs beside it move down lies outside of the keys that it claims.
+// L5: jobs claim the keys of levels that they change (JobBoard); a flush adds to level 0 and claims
+//     nothing.
+// Threads: as Engine says.
+#ifndef LAMELLA_ENGINE_LEVELED_ENGINE_H_
+#define LAMELLA_ENGINE_LEVELED_ENGINE_H_
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/striped_counter.h"
+#include "engine/buffered_engine.h"
+#include "engine/catalog_state.h"
+#include "engine/compaction_picker.h"
+#include "engine/held_up_end.h"
+#include "engine/job_board.h"
+#include "engine/level_table.h"
+#include "engine/leveled_state.h"
+#include "engine/pending_frees.h"
+#include "engine/region_use.h"
+#include "engine/table_builder.h"
+#include "engine/table_memory.h"
+
+namespace lamella {
+
+using Levels = TableLevels<LevelTable>;
+using LevelsEdit = TableEdit<LevelTable>;
+
+struct LeveledTables final : TableSet {
+  Levels levels;
+  TableLevelsState infos;         // of the same
+  double live_share_of_last = 1;  // of the newest table of level 0, by a sample
+};
+
+/// What a design's options say of its levels.
+struct LeveledRules {
+  LevelRules levels;
+  uint64_t table_bytes = 8 << 20;  // a table is cut at this,
+  /// if it has so many records: an index takes a chunk at least.
+  uint64_t table_records_min = 8;
+  bool copies_records = false;     // a merge copies all of them, not only the lists over them
+  /// Of a flushed record's copy, beside the record: what a table adds for it in the pool, bytes.
+  uint64_t index_bytes_per_record = 0;
+  /// A region of records is emptied once less of it lives.
+  double rewrite_share = 0.25;
+};
+
+class LeveledEngine : public BufferedEngine {
+ public:
+  Status Load() final;
+  Status Mend() final;
+  std::optional<Job> PickJob(JobClass job_class) final;
+  Status CompactRange(std::string_view begin, std::string_view end) final;
+  Status Close() final;
+  void AddStats(Stats* stats) const override;
+  std::string Describe() const override;
+  Status Check(CheckReport* report) final;
+  Status Rebuild(RepairReport* report) final;
+  void SetBackgroundError(const Status& status) final;
+
+ protected:
+  LeveledEngine(const EngineContext& context, const LeveledRules& rules);
+
+  // What a design provides.
+  /// A table that the catalog names. `place` is what info.place decodes to, and `regions` those
+  /// that it names, whole. Corruption: they are not what it says.
+  virtual Status OpenTable(const TableInfo& info, const LevelPlace& place,
+                           std::vector<LevelTable::RegionPtr> regions,
+                           std::shared_ptr<const LevelTable>* table) = 0;
+  /// For a flush (one at a time), a merge (several at once), a repair.
+  virtual std::unique_ptr<TableBuilder> NewBuilder(BuildPlan plan) = 0;
+  /// Compactions that the version wants: those of rules().levels, unless the design has its own.
+  virtual std::vector<Compaction> FindWanted(const LeveledTables& tables) const;
+  /// Makes what takes the place of the compaction's tables, whatever it claimed (ClaimsOf): merges
+  /// them into the next level, unless the design has its own way. `edit` is what changes; what
+  /// drops versions of a key goes by L3 and L4.
+  virtual Status Compact(const Compaction& compaction, const Levels& levels, LevelsEdit* edit);
+  /// Of a table whose regions may be damaged: adds the records of which is certain that they are
+  /// in it, to `kept`, in any order, and to `lost` how many others there can be at most. `place`
+  /// may name regions that are not in `regions` any more.
+  virtual void Salvage(const TableInfo& info, const LevelPlace& place, const TableRegions& regions,
+                       std::vector<MergedRecord>* kept, uint64_t* lost) = 0;
+  // What a design uses.
+  const LeveledRules& rules() const { return rules_; }
+  /// Never given out before, to tables and regions alike.
+  uint64_t NewNumber() {
+    return catalog_.Note([](LeveledState* state) { return state->next_number++; });
+  }
+  /// The tables of `level` with these numbers, in the level's order.
+  static Levels::Level TablesOf(const Levels& levels, uint32_t level,
+                                const std::vector<uint64_t>& numbers);
+  /// Merges these tables, all that overlap of these levels (by level), into tables of `into`: the
+  /// newest versions and those that snapshots see (L3, L4). `edit` gets both.
+  Status MergeTables(const Levels& levels, const std::vector<Levels::Level>& inputs, uint32_t into,
+                     LevelsEdit* edit);
+  /// What is needed of `from` into `builder`: all of it where its records are not settled, else the
+  /// newest versions, those that snapshots see, and deletes that hide something (L3, L4). `below`:
+  /// tables from this level on may hold what deletes hide.
+  Status Build(InternalIterator* from, const Levels& levels, size_t below, bool settled,
+               TableBuilder* builder, MadeTables* made);
+  /// An iterator over each of these tables of `level`, or over all where they are disjoint.
+  static void AddIterators(uint32_t level, const Levels::Level& tables, bool verify,
+                           std::vector<std::unique_ptr<InternalIterator>>* iterators);
+
+ private:
+  // BufferedEngine's.
+  Status FlushMemTable(const std::shared_ptr<MemTable>& memtable) final;
+  Lookup SearchTables(const TableSet& tables, const InternalKey& target,
+                      const Candidates& candidates, bool verify, EpochPin* pin) final;
+  void AddTableIterators(const std::shared_ptr<const TableSet>& tables, bool verify,
+                         std::vector<std::unique_ptr<InternalIterator>>* iterators) final;
+  uint64_t UncompactedBytes(const TableSet&) const final { return 0; }
+  uint64_t BufferedBytesMax() const final { return memory_.BufferedBytesMax(0); }
+  std::optional<Unmerged> UnmergedOf(const TableSet& tables) const final;
+  uint64_t LiveBytes() const final { return live_bytes_.load(std::memory_order_relaxed); }
+  double ReadDebt(const TableSet& tables) const final;
+  bool ReclaimSpace() final;
+
+  std::shared_ptr<const LeveledTables> CurrentTables() const {
+    return std::static_pointer_cast<const LeveledTables>(CurrentReadSet()->tables);
+  }
+  /// One edit: the tables, in place of `flushed` where one is given, and what else the catalog
+  /// keeps. Where it fails but for want of a sync, nothing has changed. Keeps L1.
+  Status Change(LeveledEdit kind, const LevelsEdit& edit, const MemTable* flushed,
+                const std::function<void(LeveledTables*, LeveledState*)>& also);
+  /// What tables refer to.
+  struct Uses {
+    explicit Uses(const Levels& levels) : uses(UsesOf(levels)), refs(RefsOf(levels)) {}
+    RegionUses uses;
+    TableRefs refs;
+  };
+  /// Swaps them for those of before.
+  void NoteUses(const Levels& levels, Uses* uses) LAMELLA_EXCLUDES(uses_mu_);
+
+  /// Of what is in these regions of records a compaction makes copies.
+  std::set<uint64_t> Sparse() const;
+  /// MergeTables, which empties these regions: NoSpace where there is no room for that.
+  Status MergeEmptying(const Levels& levels, const std::vector<Levels::Level>& inputs,
+                       uint32_t into, std::set<uint64_t> sparse, LevelsEdit* edit);
+
+  // leveled_flush.cc
+  Status MakeTable(const std::shared_ptr<MemTable>& memtable);
+  double LiveShareOf(const MemTable& memtable, const Levels& older) const;
+
+  // leveled_jobs.cc
+  JobOffer OfferOf(Compaction compaction);
+  JobOffer RewriteOf(uint32_t level, const LevelTable& table, const char* name, double benefit,
+                     const std::set<uint64_t>& sparse);
+  void OfferJobs(std::vector<JobOffer>* offers) LAMELLA_REQUIRES(jobs_.mu);
+  void OfferRewrites(const LeveledTables& tables, std::vector<JobOffer>* offers)
+      LAMELLA_REQUIRES(jobs_.mu);
+  /// Of the tables of level 0 the oldest, up to the first that is not settled (L3).
+  Levels::Level SettledOf(const Levels::Level& level0) const LAMELLA_REQUIRES(jobs_.mu);
+  static bool Refers(const LevelTable& table, const std::set<uint64_t>& regions);
+  static Compaction CompactionOf(const Levels& levels, uint32_t level, const Levels::Level& tables);
+  Status RunCompaction(const Compaction& compaction);
+  Status Rewrite(uint32_t level, uint64_t number, const std::set<uint64_t>& sparse);
+  Status NoteRoom(const Status& status);
+  Status PushDown(const KeyRange& keys);
+  Status EmptySparse();
+  /// Of the tables whose making anew gives space back, of these regions, level by level.
+  std::vector<std::pair<uint32_t, uint64_t>> Gainful(const LeveledTables& tables,
+                                                     const std::set<uint64_t>& sparse) const;
+  Status Reclaim();
+  uint64_t ReclaimState() const;
+  void AwaitSettled();
+  Status ClearEnd();
+  Claims ClaimAll() const;
+  SpaceGoal GoalNow(const LeveledTables& tables, bool pool_is_full) const;
+
+  // leveled_recovery.cc
+  Status OpenInfo(const TableInfo& info, const TableRegions& regions,
+                  std::shared_ptr<const LevelTable>* table);
+  Status LoadStore();
+  void FreeStrays(Persister* persister);
+  Status LeaveLog();
+  static TableLevelsState FindLostTables(const TableRegions& regions, RepairReport* report);
+  Status RebuildTables(const TableLevelsState& levels, bool catalog_lost,
+                       const TableRegions& regions, RepairReport* report, LevelsEdit* edit);
+  Status RebuildLog(bool catalog_lost, RepairReport* report, LeveledState* state, LevelsEdit* edit);
+  Status BuildFrom(std::vector<MergedRecord> records, uint32_t level, bool copy_all,
+                   const TableRegions& regions, LevelsEdit* edit);
+  void CheckOwners(CheckReport* report) const;
+
+  const LeveledRules rules_;
+  const TableMemory memory_;
+  PendingFrees pending_frees_;  // of the log
+  CatalogState<LeveledState> catalog_;
+
+  Mutex change_mu_;                      // held while tables and catalog are changed
+  std::atomic<uint64_t> live_bytes_{0};  // of levels 1 and on; a figure
+
+  mutable Mutex uses_mu_;
+  RegionUses uses_ LAMELLA_GUARDED_BY(uses_mu_);  // of the tables of now
+  TableRefs refs_ LAMELLA_GUARDED_BY(uses_mu_);
+  std::set<uint64_t> sparse_ LAMELLA_GUARDED_BY(uses_mu_);
+
+  // What jobs have; of a level, keys. The first level is the last of them.
+  enum : uint32_t { kFreshChunks, kPoolEnd, kLevel0 };
+  mutable JobBoard jobs_;
+  HeldUpEnd held_up_end_ LAMELLA_GUARDED_BY(jobs_.mu);
+  // Flushed tables that were not settled when they were made (L3), and whether they are.
+  using Settling = std::pair<uint64_t, std::shared_ptr<std::atomic<bool>>>;
+  mutable std::vector<Settling> settling_ LAMELLA_GUARDED_BY(jobs_.mu);
+  bool reclaim_wanted_ LAMELLA_GUARDED_BY(jobs_.mu) = false;  // the pool is full
+  // What was in the tables when reclaiming last came to its end: it would find nothing new.
+  uint64_t reclaimed_at_ LAMELLA_GUARDED_BY(jobs_.mu) = UINT64_MAX;
+  // Chunks that were there when a job found no room; it is tried again when there are more.
+  std::optional<uint64_t> starved_at_ LAMELLA_GUARDED_BY(jobs_.mu);
+
+  std::atomic<uint64_t> changes_{0};  // of the tables
+  std::atomic<uint64_t> compactions_{0};
+  std::atomic<uint64_t> rewrites_{0};
+  StripedCounter gets_tables_;
+};
+
+}  // namespace lamella
+
+#endif  // LAMELLA_ENGINE_LEVELED_ENGINE_H_

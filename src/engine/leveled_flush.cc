@@ -1,0 +1,131 @@
+// A flush: the records of a sealed MemTable become a table of level 0.
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/assert.h"
+#include "base/hash.h"
+#include "base/no_throw.h"
+#include "engine/leveled_engine.h"
+#include "memtable/record_walk.h"
+
+namespace lamella {
+
+namespace {
+
+// The MemTable's records, forwards, with those ahead on their way into the processor.
+class FlushIterator final : public InternalIterator {
+ public:
+  FlushIterator(const Pool* pool, const MemTable* memtable)
+      : pool_(pool), walk_(pool, &memtable->tree()) {}
+  bool Valid() const override { return walk_.Valid(); }
+  void SeekToFirst() override {}  // there it begins
+  void SeekToLast() override { LAMELLA_CHECK(false); }
+  void Seek(const InternalKey&) override { LAMELLA_CHECK(false); }
+  void SeekForPrev(const InternalKey&) override { LAMELLA_CHECK(false); }
+  void Next() override { walk_.Next(); }
+  void Prev() override { LAMELLA_CHECK(false); }
+  InternalKey key() const override { return record()->internal_key(); }
+  std::string_view value() const override { return record()->value(); }
+  Status status() const override { return Status::OK(); }
+  uint64_t place_word() const override { return walk_.entry().place().word; }
+
+ private:
+  const Record* record() const { return pool_->At<Record>(walk_.entry().place()); }
+
+  const Pool* const pool_;
+  RecordWalk walk_;
+};
+
+void NoteEnds(const Pool& pool, const MemTable& memtable, BuildPlan* plan) {
+  HeadTree::Iterator at(&memtable.tree());
+  at.SeekToFirst();
+  if (!at.Valid()) return;
+  plan->smallest = pool.At<Record>(at.entry().place())->key();
+  at.SeekToLast();
+  plan->largest = pool.At<Record>(at.entry().place())->key();
+}
+
+}  // namespace
+
+// How much of what is flushed will be left once it is merged: deletes go, and what replaces older
+// versions lets go of those.
+double LeveledEngine::LiveShareOf(const MemTable& memtable, const Levels& older) const {
+  constexpr size_t kSampled = 128;
+  const std::vector<std::string> keys = memtable.tree().SampleKeys(kSampled);
+  uint64_t dead = 0;
+  const EpochPin pin(pool_->readers());
+  for (const std::string& key : keys) {
+    HeadTree::Entry entry;
+    const bool deleted =
+        memtable.Get({key, kTagFirst}, &entry) && TagKind(entry.tag) == RecordKind::kDelete;
+    const uint64_t hash = Hash64(key);
+    bool replaces = false;
+    for (size_t level = 0; !replaces && level < older.level_count(); level++) {
+      for (const auto& table : older.Overlapping(level, {key, key}))
+        replaces |= table->Find({key, kTagFirst}, hash, false).state == LookupState::kFound;
+    }
+    dead += (deleted ? 1 : 0) + (replaces ? 1 : 0);
+  }
+  if (keys.empty()) return 1;
+  return 1 - std::min(1.0, static_cast<double>(dead) / static_cast<double>(keys.size()));
+}
+
+Status LeveledEngine::FlushMemTable(const std::shared_ptr<MemTable>& memtable) {
+  Status s = NoThrow([&] { return MakeTable(memtable); });
+  if (s.ok()) context_.wake();
+  return s;
+}
+
+Status LeveledEngine::MakeTable(const std::shared_ptr<MemTable>& memtable) {
+  // Once every Get of before the sealing is over, versions may be dropped here already (L3): all
+  // that the MemTable holds was published then. A Get whose thread has lost the processor is not
+  // waited for.
+  constexpr std::chrono::milliseconds kGetsAtMost{2};
+  const bool settled = pool_->readers()->AwaitRetired(kGetsAtMost);
+  const auto before = CurrentTables();
+  BuildPlan plan{.level = 0,
+                 .copy_all = true,
+                 .sparse = {},
+                 .smallest = {},
+                 .largest = {},
+                 .table_bytes = UINT64_MAX,
+                 .records_max = memtable->count(),
+                 .regions = {},
+                 .replaced = {}};
+  NoteEnds(*pool_, *memtable, &plan);
+  const double live_share = LiveShareOf(*memtable, before->levels);
+  const auto is_settled = std::make_shared<std::atomic<bool>>(false);
+  EpochDomain::Retirement settling(
+      [is_settled] { is_settled->store(true, std::memory_order_release); });
+  FlushIterator from(pool_, memtable.get());
+  LevelsEdit edit;
+  MadeTables made;
+  const auto builder = NewBuilder(std::move(plan));
+  Status s =
+      NoThrow([&] { return Build(&from, before->levels, 0, settled, builder.get(), &made); });
+  for (auto& table : made) edit.added.push_back({0, std::move(table)});
+  if (s.ok()) {
+    s = NoThrow([&] {
+      if (!settled) {
+        const MutexLock lock(&jobs_.mu);
+        for (const auto& added : edit.added)
+          settling_.emplace_back(added.table->info().number, is_settled);
+      }
+      return Change(LeveledEdit::kFlush, edit, memtable.get(),
+                    [&](LeveledTables* tables, LeveledState* state) {
+                      tables->live_share_of_last = live_share;
+                      state->boundary = memtable->sealed();
+                      state->flushed_sequence = memtable->last_sequence();
+                      std::erase_if(state->gaps, [&](const SequenceGap& gap) {
+                        return gap.last <= state->flushed_sequence;
+                      });
+                    });
+    });
+  }
+  pool_->readers()->Retire(std::move(settling));  // after Install: who begins now sees the table
+  if (s.ok()) pending_frees_.FreeLogBefore(memtable->sealed());  // keeps L1
+  return s;
+}
+
+}  // namespace lamella
