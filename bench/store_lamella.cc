@@ -75,6 +75,11 @@ Status SetOption(const std::string& name, const std::string& value, Options* o) 
     return Parse(name, value, &o->listdb.checkpoint_group_tables);
   if (name == "lookup_cache_share") return Parse(name, value, &o->listdb.lookup_cache_share);
   if (name == "second_chance_share") return Parse(name, value, &o->listdb.second_chance_share);
+  if (name == "level0_tables") return Parse(name, value, &o->tlsm.level0_tables);
+  if (name == "table_bytes") return Parse(name, value, &o->tlsm.table_bytes);
+  if (name == "level1_bytes") return Parse(name, value, &o->tlsm.level1_bytes);
+  if (name == "level_factor") return Parse(name, value, &o->tlsm.level_factor);
+  if (name == "rewrite_share") return Parse(name, value, &o->tlsm.rewrite_share);
   if (name == "space_target") return Parse(name, value, &o->space_target);
   if (name == "memory_budget_bytes") return Parse(name, value, &o->memory_budget_bytes);
   if (name == "memtable_bytes") return Parse(name, value, &o->memtable_bytes);
@@ -86,7 +91,9 @@ Status SetOption(const std::string& name, const std::string& value, Options* o) 
       "option " + name +
       " is unknown; expected engine, medium, media_profile, unified_log, braided, "
       "zipper_compaction, l0_in_dram, "
-      "checkpoint_group_tables, lookup_cache_share, second_chance_share, space_target, "
+      "checkpoint_group_tables, lookup_cache_share, second_chance_share, level0_tables, "
+      "table_bytes, "
+      "level1_bytes, level_factor, rewrite_share, space_target, "
       "memory_budget_bytes, "
       "memtable_bytes, chunk_bytes, background_threads, log_shards or verify_checksums");
 }

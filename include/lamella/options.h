@@ -81,6 +81,24 @@ struct ListDbOptions {
   double second_chance_share = 0.45;
 };
 
+/// Parameters of the TLSM engine, for those who study it: levels of persistent skiplists over
+/// persistent buffers. Bytes are those of records and of the lists over them.
+struct TlsmOptions {
+  /// Tables of level 0 that are merged into level 1 together, 1 to 32. More: less merging, slower
+  /// reads; writers are held back from twice as many on.
+  uint32_t level0_tables = 4;
+  /// A table is cut at this, bytes, 4 KiB to 1 GiB, or at an eighth of pool_bytes_max. More: fewer
+  /// tables, larger compactions.
+  uint64_t table_bytes = 16 << 20;
+  /// What level 1 is to hold at most, bytes. More: fewer levels, larger merges out of level 0.
+  uint64_t level1_bytes = 256 << 20;
+  /// Each further level may hold so many times as much, 2 to 100.
+  uint32_t level_factor = 10;
+  /// A buffer of which less lives than this share is emptied by copying, 0 to 0.9. More: less
+  /// space, more copying. What Options::space_target asks for comes on top.
+  double rewrite_share = 0.25;
+};
+
 struct Options {
   /// Create the store when `path` holds none.
   bool create_if_missing = true;
@@ -132,6 +150,7 @@ struct Options {
   bool count_reads = false;
 
   ListDbOptions listdb;
+  TlsmOptions tlsm;
 };
 
 struct ReadOptions {

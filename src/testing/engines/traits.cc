@@ -12,9 +12,10 @@ std::string OptionSet::NameWithin() const {
 }
 
 EngineTraits ListDbTraits();
+EngineTraits TlsmTraits();
 
 const std::vector<EngineTraits>& AllEngineTraits() {
-  static const auto* const all = new std::vector<EngineTraits>{ListDbTraits()};
+  static const auto* const all = new std::vector<EngineTraits>{ListDbTraits(), TlsmTraits()};
   return *all;
 }
 

@@ -1,0 +1,23 @@
+// What is left of a TLSM table whose list, or whose records, are damaged. The records say
+// themselves what they are; which of a buffer's records are the table's only its nodes say.
+#ifndef LAMELLA_ENGINE_TLSM_SALVAGE_H_
+#define LAMELLA_ENGINE_TLSM_SALVAGE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/level_table.h"
+#include "engine/table_builder.h"
+
+namespace lamella {
+
+/// Adds the records of which is certain that they are in the table: those of sound nodes; of nodes
+/// that are not sound those that the node still names, by its tag and place or by its checksum; and
+/// all records that the table's buffers have between two sound nodes, if they are as many as there
+/// are nodes. What else lies in the buffers may have been deleted since.
+void SalvageTlsmTable(const Pool& pool, const TableInfo& info, const LevelPlace& place,
+                      const TableRegions& regions, std::vector<MergedRecord>* kept, uint64_t* lost);
+
+}  // namespace lamella
+
+#endif  // LAMELLA_ENGINE_TLSM_SALVAGE_H_

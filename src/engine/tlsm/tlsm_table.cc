@@ -1,0 +1,344 @@
+#include "engine/tlsm/tlsm_table.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "base/codec.h"
+#include "base/concat.h"
+#include "base/crc32c.h"
+#include "base/hash.h"
+#include "engine/table_header.h"
+#include "log/record_iterator.h"
+
+namespace lamella {
+
+uint32_t TlsmNode::ChecksumOf(uint64_t table, uint64_t node) const {
+  const uint64_t seed[] = {table, node};
+  return Crc32c(Crc32c(0, seed, sizeof(seed)), this, offsetof(TlsmNode, checksum));
+}
+
+TlsmLayout::TlsmLayout(uint64_t node_count, uint64_t header_bytes)
+    : nodes(node_count), filter_lines(FilterLines(node_count)), filter_at(header_bytes) {
+  for (uint64_t count = node_count; count > kFanOut;) {
+    count = (count + kFanOut - 1) / kFanOut;
+    layer_counts.push_back(count);
+  }
+  layers_at.resize(layer_counts.size());
+  uint64_t at = filter_at + filter_lines * kLineBytes;
+  for (size_t layer = layer_counts.size(); layer-- > 0;) {
+    layers_at[layer] = at;
+    at += RoundUpToLine(layer_counts[layer] * sizeof(uint64_t));
+  }
+  nodes_at = at;
+  end_at = nodes_at + RoundUpToLine(nodes * sizeof(TlsmNode));
+}
+
+uint64_t TlsmHeadOf(std::string_view key, size_t shared) {
+  key.remove_prefix(std::min(shared, key.size()));
+  uint64_t word = 0;
+  std::memcpy(&word, key.data(), std::min(key.size(), sizeof(word)));
+  return __builtin_bswap64(word);
+}
+
+size_t SharedBytes(std::string_view a, std::string_view b) {
+  const size_t n = std::min(a.size(), b.size());
+  size_t shared = 0;
+  while (shared < n && a[shared] == b[shared]) shared++;
+  return shared;
+}
+
+std::string TlsmTable::Design::Encode() const {
+  std::string out;
+  AppendFixed(&out, index_region);
+  AppendFixed(&out, shared_bytes);
+  return out;
+}
+
+bool TlsmTable::Design::Decode(std::string_view bytes, Design* design) {
+  Decoder in(bytes);
+  design->index_region = in.Fixed<uint64_t>();
+  design->shared_bytes = in.Fixed<uint32_t>();
+  return in.done();
+}
+
+Status TlsmTable::Open(const Pool* pool, const TableInfo& info, const LevelPlace& place,
+                       std::vector<RegionPtr> regions, std::shared_ptr<const LevelTable>* table) {
+  const auto damaged = [&](std::string_view what) {
+    return Status::Corruption(Concat("table ", info.number, " of TLSM: ", what,
+                                     "; run `lamella repair` to make it anew from its records"));
+  };
+  Design design;
+  if (!Design::Decode(place.design, &design))
+    return damaged("what the catalog says of it is damaged");
+  RegionPtr index;
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < regions.size(); i++) {
+    if (regions[i]->number() != design.index_region) continue;
+    index = regions[i];
+    bytes = place.regions[i].bytes;
+  }
+  TableHeader header;
+  uint64_t header_bytes = 0;
+  if (index == nullptr || !ReadTableHeader(*index, &header, &header_bytes) || header.info != info)
+    return damaged("its region does not begin with the header that the catalog knows");
+  const TlsmLayout layout(info.records, header_bytes);
+  uint32_t tables = 0;
+  if (layout.bytes() != bytes || !ReadTableEnd(*index, layout.end_at, &tables))
+    return damaged("its list has no end where it should");
+  *table = std::make_shared<TlsmTable>(pool, info, place, std::move(regions), index, design,
+                                       header_bytes);
+  return Status::OK();
+}
+
+TlsmTable::TlsmTable(const Pool* pool, TableInfo info, LevelPlace place,
+                     std::vector<RegionPtr> regions, RegionPtr index, const Design& design,
+                     uint64_t header_bytes)
+    : LevelTable(std::move(info), std::move(place), std::move(regions)),
+      pool_(pool),
+      index_(std::move(index)),
+      shared_bytes_(design.shared_bytes),
+      layout_(this->info().records, header_bytes) {}
+
+Status TlsmTable::Damaged(std::string_view what, uint64_t at) const {
+  return Status::Corruption(Concat("table ", info().number, " of TLSM: ", what, " at ",
+                                   DescribePlace(*pool_, index_->PlaceAt(at)),
+                                   " is damaged; run `lamella repair` to make the table anew from "
+                                   "its records"));
+}
+
+const Record* TlsmTable::RecordOf(uint64_t i, bool verify, Status* damage) const {
+  const TlsmNode& at = node(i);
+  if (verify && !IsSound(i)) {
+    *damage = Damaged("a node", layout_.nodes_at + i * sizeof(TlsmNode));
+    return nullptr;
+  }
+  const PmPtr place(at.place);
+  const uint64_t bytes = uint64_t{at.record_size} * sizeof(uint64_t);
+  const Record* record = nullptr;
+  if (place && pool_->Contains(place, std::max<uint64_t>(bytes, sizeof(RecordHeader))))
+    record = pool_->At<Record>(place);
+  if (record == nullptr || record->bytes() > bytes) {
+    *damage =
+        Damaged("a node, or the record that it leads to,", layout_.nodes_at + i * sizeof(TlsmNode));
+    return nullptr;
+  }
+  if (verify) {
+    *damage = VerifyRecord(*pool_, place);
+    if (!damage->ok()) return nullptr;
+  }
+  return record;
+}
+
+// Layer by layer: in each the place among eight, whose first is known to be before.
+uint64_t TlsmTable::CountBefore(uint64_t head) const {
+  constexpr uint64_t kFanOut = TlsmLayout::kFanOut;
+  // Entries before it, of the layer above; 0 at first, where all of the layer may be.
+  uint64_t before = 0;
+  for (size_t layer = layout_.layer_counts.size(); layer-- > 0;) {
+    const uint64_t from = before == 0 ? 0 : (before - 1) * kFanOut;
+    const uint64_t to = std::min(layout_.layer_counts[layer], from + kFanOut);
+    const uint64_t* const heads = LayerAt(layer, from);
+    uint64_t count = 0;
+    for (uint64_t i = 0; i < to - from; i++) count += heads[i] < head ? 1 : 0;
+    before = from + count;
+    if (before == 0) return 0;
+    __builtin_prefetch(
+        layer == 0 ? reinterpret_cast<const char*>(&node((before - 1) * kFanOut))
+                   : reinterpret_cast<const char*>(LayerAt(layer - 1, (before - 1) * kFanOut)));
+  }
+  const uint64_t from = before == 0 ? 0 : (before - 1) * kFanOut;
+  const uint64_t to = std::min(layout_.nodes, from + kFanOut);
+  for (uint64_t i = from; i < to; i += 2) __builtin_prefetch(&node(i));
+  uint64_t i = from;
+  while (i < to && node(i).head < head) i++;
+  return i;
+}
+
+// True if node i is before the target. `head` is the target's.
+bool TlsmTable::IsBefore(uint64_t i, const InternalKey& target, uint64_t head,
+                         Status* damage) const {
+  const TlsmNode& at = node(i);
+  if (at.head != head) return at.head < head;
+  const Record* const record = RecordOf(i, false, damage);
+  return record != nullptr && CompareInternal({record->key(), at.tag}, target) < 0;
+}
+
+uint64_t TlsmTable::FirstAtOrAfter(const InternalKey& target, bool verify, Status* damage) const {
+  const size_t shared = SharedBytes(target.user_key, info().smallest);
+  if (shared < shared_bytes_)  // all keys of the table are on one side of it
+    return target.user_key.compare(info().smallest) < 0 ? 0 : layout_.nodes;
+  const uint64_t head = TlsmHeadOf(target.user_key, shared_bytes_);
+  uint64_t low = CountBefore(head);
+  // Of those with the same head, by steps that double, and then by halves.
+  uint64_t high = low;
+  for (uint64_t step = 1; high < layout_.nodes && damage->ok(); step *= 2) {
+    if (!IsBefore(high, target, head, damage)) break;
+    low = high + 1;
+    high = std::min(layout_.nodes, low + step);
+  }
+  while (low < high && damage->ok()) {
+    const uint64_t middle = low + (high - low) / 2;
+    if (IsBefore(middle, target, head, damage)) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  if (!verify) return low;
+  // Keeps T2.
+  for (const uint64_t i : {low - 1, low}) {
+    if (i >= layout_.nodes || !damage->ok()) continue;
+    const Record* const record = RecordOf(i, true, damage);
+    if (record != nullptr && (CompareInternal(record->internal_key(), target) < 0) != (i != low))
+      *damage = Damaged("what leads to a node", layout_.nodes_at + i * sizeof(TlsmNode));
+  }
+  return low;
+}
+
+Lookup TlsmTable::Find(const InternalKey& target, uint64_t hash, bool verify) const {
+  Lookup lookup;
+  const FilterLine* const line = FilterLineFor(hash);
+  if (verify && line->checksum != line->ChecksumOf(info().number)) {
+    lookup.damage =
+        Damaged("the filter's line",
+                layout_.filter_at + FilterLineOf(hash, layout_.filter_lines) * kLineBytes);
+    lookup.state = LookupState::kDamaged;
+    return lookup;
+  }
+  if (!line->MayHold(hash)) return lookup;
+  pool_->gate()->OnRead(kMediaBlockBytes);
+  const uint64_t i = FirstAtOrAfter(target, verify, &lookup.damage);
+  const Record* record = nullptr;
+  if (lookup.damage.ok() && i < layout_.nodes &&
+      node(i).head == TlsmHeadOf(target.user_key, shared_bytes_))
+    record = RecordOf(i, verify, &lookup.damage);
+  if (!lookup.damage.ok()) {
+    lookup.state = LookupState::kDamaged;
+  } else if (record != nullptr && record->key() == target.user_key) {
+    pool_->gate()->OnRead(kMediaBlockBytes);
+    lookup.place = PmPtr(node(i).place);
+    lookup.state =
+        record->kind() == RecordKind::kDelete ? LookupState::kDeleted : LookupState::kFound;
+    if (lookup.state == LookupState::kFound) lookup.value = record->value();
+  }
+  return lookup;
+}
+
+namespace {
+
+class TlsmIterator final : public RecordIterator {
+ public:
+  TlsmIterator(const Pool* pool, const TlsmTable* table, bool verify)
+      : RecordIterator(pool), table_(table), verify_(verify) {}
+
+  void SeekToFirst() override { Stand(0); }
+  void SeekToLast() override { Stand(table_->node_count() - 1); }
+  void Seek(const InternalKey& target) override { Stand(Find(target)); }
+  void SeekForPrev(const InternalKey& target) override {
+    const uint64_t i = Find(target);
+    if (!status_.ok()) return StandOn(PmPtr());
+    Stand(i);
+    if (!status_.ok()) return;
+    if (!Valid() || CompareInternal(key(), target) > 0) Stand(i - 1);  // before the first is none
+  }
+  void Next() override { Stand(i_ + 1); }
+  void Prev() override { Stand(i_ - 1); }
+  Status status() const override { return status_; }
+
+ private:
+  // Records ahead are on their way.
+  static constexpr uint64_t kAhead = 12;
+
+  uint64_t Find(const InternalKey& target) {
+    status_ = Status::OK();
+    return table_->FirstAtOrAfter(target, verify_, &status_);
+  }
+  void Stand(uint64_t i) {
+    i_ = i;
+    const Record* record = nullptr;
+    status_ = Status::OK();
+    if (i < table_->node_count()) {
+      if (i + kAhead < table_->node_count()) {
+        const PmPtr ahead(table_->node(i + kAhead).place);
+        if (pool_->Contains(ahead, sizeof(Record))) __builtin_prefetch(pool_->Address(ahead));
+      }
+      record = table_->RecordOf(i, verify_, &status_);
+    }
+    StandOn(record == nullptr ? PmPtr() : PmPtr(table_->node(i).place));
+  }
+
+  const TlsmTable* const table_;
+  const bool verify_;
+  uint64_t i_ = 0;
+  Status status_;
+};
+
+}  // namespace
+
+std::unique_ptr<InternalIterator> TlsmTable::NewIterator(bool verify) const {
+  return std::make_unique<TlsmIterator>(pool_, this, verify);
+}
+
+void TlsmTable::CheckLayers(CheckReport* report) const {
+  for (size_t layer = 0; layer < layout_.layer_counts.size(); layer++) {
+    uint64_t step = TlsmLayout::kFanOut;
+    for (size_t below = 0; below < layer; below++) step *= TlsmLayout::kFanOut;
+    for (uint64_t i = 0; i < layout_.layer_counts[layer]; i++) {
+      if (*LayerAt(layer, i) == node(i * step).head) continue;
+      report->problems.push_back(
+          Damaged("a layer of the list", layout_.layers_at[layer] + i * sizeof(uint64_t))
+              .ToString());
+      break;
+    }
+  }
+}
+
+void TlsmTable::CheckNodes(CheckReport* report) const {
+  std::map<uint64_t, uint64_t> shares;
+  InternalKey before;
+  for (uint64_t i = 0; i < layout_.nodes; i++) {
+    Status damage;
+    const Record* const record = RecordOf(i, true, &damage);
+    const auto problem = [&](const Status& s) { report->problems.push_back(s.ToString()); };
+    if (record == nullptr) {
+      problem(damage);
+      continue;
+    }
+    report->records++;
+    const InternalKey key = record->internal_key();
+    const uint64_t at = layout_.nodes_at + i * sizeof(TlsmNode);
+    const bool agrees = node(i).tag == key.tag &&
+                        node(i).head == TlsmHeadOf(key.user_key, shared_bytes_) &&
+                        (before.user_key.empty() || CompareInternal(before, key) < 0);
+    if (!agrees) problem(Damaged("a node, which is not what its record says or not in order,", at));
+    const uint64_t hash = Hash64(key.user_key);
+    const FilterLine* const line = FilterLineFor(hash);
+    if (line->checksum != line->ChecksumOf(info().number) || !line->MayHold(hash))
+      problem(Damaged("the filter", layout_.filter_at));
+    ChunkRef chunk;
+    if (OwningChunk(*pool_, PmPtr(node(i).place), &chunk))
+      shares[RegionOf(chunk.ordinal)] += record->bytes();
+    before = key;
+  }
+  for (const RegionShare& share : place().regions) {
+    if (share.region == index_->number() || shares[share.region] == share.bytes) continue;
+    report->problems.push_back(Concat("table ", info().number, " says that ", share.bytes,
+                                      " bytes of region ", share.region, " are its, and has ",
+                                      shares[share.region]));
+  }
+}
+
+void TlsmTable::Check(CheckReport* report) const {
+  for (uint64_t i = 0; i < layout_.filter_lines; i++) {
+    const uint64_t at = layout_.filter_at + i * kLineBytes;
+    const auto* const line = reinterpret_cast<const FilterLine*>(index_->At(at));
+    if (line->checksum != line->ChecksumOf(info().number))
+      report->problems.push_back(Damaged("the filter's line", at).ToString());
+  }
+  CheckLayers(report);
+  CheckNodes(report);
+}
+
+}  // namespace lamella
