@@ -1,9 +1,9 @@
 // Floors: the bytes of two floors of a Skip-Array Tree through Floor and SkipArrayTree.
 //
-// An input: of each floor, the bottom one first, its size u16 and its bytes. A checksum of kSealHere
-// becomes the right one, and a place below kRecords that of one of the records that there are. What
-// then validates is searched and walked; where Check finds nothing wrong either, as a plain search
-// of every floor says.
+// An input: of each floor, the bottom one first, its size u16 and its bytes. A checksum of
+// kSealHere becomes the right one, and a place below kRecords that of one of the records that there
+// are. What then validates is searched and walked; where Check finds nothing wrong either, as a
+// plain search of every floor says.
 #include <algorithm>
 #include <memory>
 #include <string>

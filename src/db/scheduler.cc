@@ -77,8 +77,8 @@ Status Scheduler::WaitForIdle() {
     RunInline();
     return engine_->BackgroundError();
   }
-  // What a job let go of is settled, or freed, once the Gets that were under way then are over: soon.
-  // That may be the beginning of another.
+  // What a job let go of is settled, or freed, once the Gets that were under way then are over:
+  // soon. That may be the beginning of another.
   uint64_t retired;
   do {
     retired = pool_->readers()->retirements();

@@ -101,9 +101,9 @@ class Engine {
   /// Grows smoothly with the debt of background work, which reads pay: 0 where there is little,
   /// kStopWriting where memory for more is gone.
   virtual uint32_t WriteDelayNs() const = 0;
-  /// Waits until the engine no longer says kStopWriting, or there is a background error: one of them
-  /// comes, since an engine says kStopWriting only while there is a job that makes less of the debt,
-  /// or the wait for a reader that holds such a job back; and whoever changes either tells.
+  /// Waits until the engine no longer says kStopWriting, or there is a background error: one of
+  /// them comes, since an engine says kStopWriting only while there is a job that makes less of the
+  /// debt, or the wait for a reader that holds such a job back; and whoever changes either tells.
   virtual void AwaitWriting() = 0;
   /// Moves MemTables to tables; returns when they are.
   virtual Status Flush() = 0;
