@@ -6,6 +6,7 @@
 
 #include "base/concat.h"
 #include "base/hash.h"
+#include "base/no_throw.h"
 #include "file/table_file_name.h"
 #include "sst/xor_filter.h"
 
@@ -54,7 +55,8 @@ Sst::~Sst() {
   if (memory != nullptr) memory->Release(memory_bytes_);
   if (!obsolete_.load(std::memory_order_acquire)) return;  // pairs with MakeObsolete
   if (cache_ != nullptr) cache_->Drop(cache_table_);
-  (void)files_->RemoveFile(path_).ok();  // what cannot be removed is a stray of the next open
+  // What cannot be removed, for want of memory, say, is a stray of the next open.
+  (void)NoThrow([&] { return files_->RemoveFile(path_); }).ok();
 }
 
 Status Sst::FooterCorruption(uint64_t offset, std::string_view what) const {

@@ -113,5 +113,17 @@ TEST(SstMemory, AReaderIsRefusedOrRight) {
   }
 }
 
+TEST(SstMemory, AnObsoleteTableGoesWithoutMemory) {
+  const testing::TempDir dir;
+  for (int64_t nth = 0;; nth++) {
+    ASSERT_TRUE(Build(dir.path(), Records(), BlockCodec::kNone).ok());
+    std::shared_ptr<const Sst> sst;
+    ASSERT_TRUE(Sst::Open(FileSystem::Posix(), dir.path(), kIdentity, {}, &sst).ok());
+    sst->MakeObsolete();
+    if (!Refusing(nth, true, [&] { sst.reset(); })) break;
+  }
+  EXPECT_FALSE(FileSystem::Posix()->Exists(dir.Sub(TableFileName(kIdentity.number))));
+}
+
 }  // namespace
 }  // namespace lamella
