@@ -80,6 +80,12 @@ Status SetOption(const std::string& name, const std::string& value, Options* o) 
   if (name == "level1_bytes") return Parse(name, value, &o->tlsm.level1_bytes);
   if (name == "level_factor") return Parse(name, value, &o->tlsm.level_factor);
   if (name == "rewrite_share") return Parse(name, value, &o->tlsm.rewrite_share);
+  if (name == "max_floor") return Parse(name, value, &o->nvlsm.max_floor);
+  if (name == "floor_bytes") return Parse(name, value, &o->nvlsm.floor_bytes);
+  if (name == "c1_runs") return Parse(name, value, &o->nvlsm.c1_runs);
+  if (name == "c2_bytes") return Parse(name, value, &o->nvlsm.c2_bytes);
+  if (name == "component_factor") return Parse(name, value, &o->nvlsm.component_factor);
+  if (name == "filter_bits") return Parse(name, value, &o->nvlsm.filter_bits);
   if (name == "space_target") return Parse(name, value, &o->space_target);
   if (name == "memory_budget_bytes") return Parse(name, value, &o->memory_budget_bytes);
   if (name == "memtable_bytes") return Parse(name, value, &o->memtable_bytes);
@@ -90,12 +96,11 @@ Status SetOption(const std::string& name, const std::string& value, Options* o) 
   return Status::InvalidArgument(
       "option " + name +
       " is unknown; expected engine, medium, media_profile, unified_log, braided, "
-      "zipper_compaction, l0_in_dram, "
-      "checkpoint_group_tables, lookup_cache_share, second_chance_share, level0_tables, "
-      "table_bytes, "
-      "level1_bytes, level_factor, rewrite_share, space_target, "
-      "memory_budget_bytes, "
-      "memtable_bytes, chunk_bytes, background_threads, log_shards or verify_checksums");
+      "zipper_compaction, l0_in_dram, checkpoint_group_tables, lookup_cache_share, "
+      "second_chance_share, level0_tables, table_bytes, level1_bytes, level_factor, rewrite_share, "
+      "max_floor, floor_bytes, c1_runs, c2_bytes, component_factor, filter_bits, space_target, "
+      "memory_budget_bytes, memtable_bytes, chunk_bytes, background_threads, log_shards or "
+      "verify_checksums");
 }
 
 class LamellaSession : public Session {

@@ -99,6 +99,26 @@ struct TlsmOptions {
   double rewrite_share = 0.25;
 };
 
+/// Parameters of the NVLSM engine and of the two that it is compared with, for those who study them
+/// (Zhang and Du, "NVLSM", 2021).
+struct NvlsmOptions {
+  /// Floors of a Skip-Array Tree, or runs of a guard, before it is merged, 1 to 255. More: less is
+  /// written, reads look at more. NVLSM-leveled always has 1.
+  uint32_t max_floor = 10;
+  /// A merged run is cut at so many bytes, 1 KiB to 1 GiB. More: fewer trees, longer merges.
+  uint64_t floor_bytes = 4ull << 20;
+  /// Runs of component C1 before they go down together, 1 to 64. More: less is written, reads look
+  /// at more runs.
+  uint32_t c1_runs = 4;
+  /// What C2 is to hold, bytes; 0 is component_factor times what C1 does.
+  uint64_t c2_bytes = 0;
+  /// Each further component holds so many times as much as the one before it, 2 to 100.
+  uint32_t component_factor = 10;
+  /// Bits of a floor's filter for each key, 0 to 64; 0 is no filter. More: fewer reads of floors
+  /// that do not hold a key, and more space.
+  uint32_t filter_bits = 10;
+};
+
 struct Options {
   /// Create the store when `path` holds none.
   bool create_if_missing = true;
@@ -151,6 +171,7 @@ struct Options {
 
   ListDbOptions listdb;
   TlsmOptions tlsm;
+  NvlsmOptions nvlsm;
 };
 
 struct ReadOptions {

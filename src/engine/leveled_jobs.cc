@@ -93,7 +93,7 @@ void LeveledEngine::OfferRewrites(const LeveledTables& tables, std::vector<JobOf
   double share = 0;
   {
     const MutexLock lock(&uses_mu_);
-    sparse_ = FindSparse(uses_, refs_, goal);
+    if (!rules_.copies_records) sparse_ = FindSparse(uses_, refs_, goal);
     uint64_t bytes = 0;
     for (const auto& [number, use] : uses_) bytes += use.bytes;
     share = static_cast<double>(bytes) /
@@ -158,20 +158,23 @@ std::optional<Job> LeveledEngine::PickJob(JobClass job_class) {
   std::vector<JobOffer> offers;
   OfferJobs(&offers);
   const bool idle = offers.empty() && !jobs_.AnyBusy();
+  const auto tables = CurrentTables();
+  const Levels::Level& level0 = tables->levels.level(0);
+  const bool is_settled = SettledOf(level0).size() == level0.size();
   if (idle && pool_->CanGiveBack()) {
     offers.push_back({.name = "give back", .claims = {{kPoolEnd, {}}}, .run = [this] {
                         return pool_->GiveBack();
                       }});
-  } else if (idle && held_up_end_.Due(compactions_.load(std::memory_order_relaxed))) {
+  } else if (idle &&
+             is_settled &&  // Due says so once: it is not asked for a job that may not begin
+             held_up_end_.Due(compactions_.load(std::memory_order_relaxed))) {
     Claims claims = ClaimAll();
     claims.push_back({kPoolEnd, {}});
     offers.push_back({.name = "clear the pool's end", .claims = std::move(claims), .run = [this] {
                         return NoteRoom(ClearEnd());
                       }});
   }
-  const auto tables = CurrentTables();
-  const Levels::Level& level0 = tables->levels.level(0);
-  if (SettledOf(level0).size() != level0.size()) {  // keeps L3
+  if (!is_settled) {  // keeps L3
     std::erase_if(offers, [](const JobOffer& offer) {
       return std::ranges::any_of(offer.claims,
                                  [](const Claim& claim) { return claim.what == kLevel0; });
@@ -248,7 +251,7 @@ Status LeveledEngine::PushDown(const KeyRange& keys) {
   const auto tables = CurrentTables();
   for (const auto& table : tables->levels.Overlapping(last, keys)) {
     const LevelPlace& place = table->place();
-    if (s.ok() && (place.kept_versions != 0 || place.deletes != 0))
+    if (s.ok() && (place.kept_versions != 0 || place.deletes != 0 || !table->IsMerged()))
       s = Rewrite(static_cast<uint32_t>(last), table->info().number, {});
   }
   return s;
@@ -282,7 +285,7 @@ Status LeveledEngine::EmptySparse() {
     std::set<uint64_t> sparse;
     {
       const MutexLock lock(&uses_mu_);
-      sparse = FindSparse(uses_, refs_, goal);
+      if (!rules_.copies_records) sparse = FindSparse(uses_, refs_, goal);
     }
     const auto gainful = Gainful(*tables, sparse);
     if (gainful.empty()) break;

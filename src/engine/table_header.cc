@@ -117,7 +117,7 @@ bool ReadTableEnd(const TableRegion& region, uint64_t at, uint32_t* tables) {
 namespace {
 
 struct Group {
-  std::vector<std::pair<uint64_t, TableHeader>> tables;  // by the region that says so
+  std::vector<std::pair<uint64_t, TableHeader>> tables;  // each with the region that it begins
   uint32_t count = 0;                                    // of them, where the last is there
   bool whole() const { return count != 0 && tables.size() == count; }
 };
@@ -155,20 +155,24 @@ std::vector<TableInfo> FindTables(const TableRegions& regions, std::vector<uint6
     group.tables.emplace_back(number, std::move(header));
   }
   std::set<uint64_t> superseded;
-  std::map<uint64_t, TableInfo> tables;  // by region
+  std::map<uint64_t, TableInfo> tables;  // by the region that each begins
   for (const auto& [number, group] : groups) {
-    const std::vector<uint64_t>& replaced = group.tables.front().second.replaced;
+    std::set<uint64_t> replaced;
+    for (const auto& [region, header] : group.tables)
+      replaced.insert(header.replaced.begin(), header.replaced.end());
     // A part of what is replaced is gone: so the edit was made, and part of the group may have gone
     // since.
     const bool was_committed =
         std::ranges::any_of(replaced, [&](uint64_t region) { return !found.contains(region); });
     if (!group.whole() && !was_committed && !replaced.empty()) continue;
     superseded.insert(replaced.begin(), replaced.end());
-    for (const auto& [region, header] : group.tables) tables[region] = header.info;
+    for (const auto& [region, header] : group.tables) tables.emplace(region, header.info);
   }
+  // A table that takes over regions of others replaces these, and refers to them: what is
+  // superseded is the table that began there.
   std::vector<TableInfo> left;
-  for (const auto& [region, info] : tables) {
-    if (!superseded.contains(region)) left.push_back(info);
+  for (auto& [region, info] : tables) {
+    if (!superseded.contains(region)) left.push_back(std::move(info));
   }
   return left;
 }

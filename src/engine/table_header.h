@@ -48,7 +48,7 @@ struct TableHeader {
   TableInfo info;
   uint64_t group = 0;              // the number of the group's first table
   uint32_t place = 0;              // in it, from 0 on
-  std::vector<uint64_t> replaced;  // index regions in place of which the group comes
+  std::vector<uint64_t> replaced;  // index regions in place of whose tables the group comes
 
   /// What a region begins with, up to a whole line.
   std::string Encode(uint64_t region) const;

@@ -1,0 +1,101 @@
+#include "engine/nvlsm/accumulation.h"
+
+#include <algorithm>
+
+namespace lamella {
+
+namespace {
+
+using Component = std::vector<TreePicture>;
+
+uint64_t BytesOf(const Component& component) {
+  uint64_t bytes = 0;
+  for (const TreePicture& tree : component) bytes += tree.info->bytes;
+  return bytes;
+}
+
+class Finder {
+ public:
+  Finder(const ComponentPictures& components, const AccumulationRules& rules)
+      : components_(components), rules_(rules) {
+    while (last_ > 0 && components_[last_].empty()) last_--;
+  }
+
+  std::vector<Compaction> Find() {
+    const Component& c1 = components_[0];
+    if (!c1.empty() && c1.size() >= rules_.components.level0_tables)
+      Want(c1, 0, true,
+           static_cast<double>(c1.size()) / static_cast<double>(rules_.components.level0_tables));
+    for (uint32_t i = 1; i < components_.size(); i++) {
+      const double fill = FillOf(i);
+      for (const TreePicture& tree : components_[i]) FindFor(i, fill, tree);
+    }
+    return std::move(wanted_);
+  }
+
+ private:
+  // How far a component is beyond its size; the last that there may be has none.
+  double FillOf(uint32_t i) const {
+    if (i >= rules_.components.last_level) return 0;
+    return static_cast<double>(BytesOf(components_[i])) /
+           static_cast<double>(std::max<uint64_t>(rules_.components.TargetBytes(i), 1));
+  }
+
+  void FindFor(uint32_t i, double fill, const TreePicture& tree) {
+    const double floors = static_cast<double>(tree.floors) / rules_.max_floor;
+    const bool full = tree.floors >= rules_.max_floor && tree.floors > 1;
+    if (fill >= 1) {
+      Want({tree}, i, true, fill * (1 + floors));
+    } else if (full) {
+      Want({tree}, i, i < last_, 1 + floors);
+    } else if (tree.floors > 1 && static_cast<double>(tree.hidden_bytes) >
+                                      rules_.hidden_share * static_cast<double>(tree.info->bytes)) {
+      Want({tree}, i, false, 1);
+    }
+  }
+
+  void Want(const Component& inputs, uint32_t from, bool down, double score) {
+    Compaction wanted;
+    wanted.level = from;
+    wanted.way = down ? kAccumulate : kMergeInPlace;
+    wanted.keys = {inputs.front().info->smallest, inputs.front().info->largest};
+    uint64_t bytes = 0;
+    for (const TreePicture& input : inputs) {
+      wanted.inputs.push_back(input.info->number);
+      wanted.keys.Extend(input.info->smallest, input.info->largest);
+      bytes += input.info->bytes;
+    }
+    wanted.benefit = score * static_cast<double>(bytes);
+    if (down) AddTreesBelow(from + 1, &wanted);
+    // A tree that overlaps none below moves as it is, while it has room for more floors.
+    const bool moves = down && from > 0 && wanted.next.empty() &&
+                       (inputs.front().floors == 1 || inputs.front().floors < rules_.max_floor);
+    wanted.read_bytes = moves ? 0 : std::max<uint64_t>(bytes, 1);
+    wanted_.push_back(std::move(wanted));
+  }
+
+  void AddTreesBelow(uint32_t into, Compaction* wanted) const {
+    if (into >= components_.size()) return;
+    const KeyRange inputs = wanted->keys;
+    for (const TreePicture& tree : components_[into]) {
+      if (!inputs.Overlaps(tree.info->smallest, tree.info->largest)) continue;
+      wanted->next.push_back(tree.info->number);
+      wanted->keys.Extend(tree.info->smallest, tree.info->largest);
+    }
+  }
+
+  const ComponentPictures& components_;
+  const AccumulationRules& rules_;
+  uint32_t last_ = static_cast<uint32_t>(components_.size()) - 1;  // that has trees
+  std::vector<Compaction> wanted_;
+};
+
+}  // namespace
+
+std::vector<Compaction> FindAccumulations(const ComponentPictures& components,
+                                          const AccumulationRules& rules) {
+  if (components.empty()) return {};
+  return Finder(components, rules).Find();
+}
+
+}  // namespace lamella

@@ -1,0 +1,50 @@
+// Which compactions a version of NVLSM wants: a pure function of it. Component C1 (level 0) has
+// overlapping runs, one for each flush; each further component has Skip-Array Trees of disjoint
+// ranges (Zhang and Du, "NVLSM: A Persistent Memory Key-Value Store Using Log-Structured Merge Tree
+// with Accumulative Compaction", 2021, 4.1).
+//   C1 goes down as a whole once it has so many runs.
+//   A tree of Max_Floor floors is merged and goes down; in the last component, while that has room,
+//   it comes back to where it was.
+//   Of a component that is beyond its size trees go down, those of many floors first: they are what
+//   searches pay for.
+//   A tree of which much is hidden by its own upper floors is merged where it is.
+// What goes down becomes floors on top of the trees there; what they have is not read.
+#ifndef LAMELLA_ENGINE_NVLSM_ACCUMULATION_H_
+#define LAMELLA_ENGINE_NVLSM_ACCUMULATION_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/compaction_picker.h"
+#include "engine/table_levels.h"
+
+namespace lamella {
+
+/// How a compaction is done (Compaction::way), beside merging it into the next level.
+enum : uint32_t {
+  kAccumulate = 1,   // its records become floors on top of the next component's trees
+  kMergeInPlace = 2  // its tree comes back to its own component
+};
+
+/// What is told of a tree, beside its TableInfo.
+struct TreePicture {
+  const TableInfo* info = nullptr;
+  uint32_t floors = 1;
+  uint64_t hidden_bytes = 0;  // about so much of it would not survive a merge
+};
+/// The components, C1 first; each in its level's order.
+using ComponentPictures = std::vector<std::vector<TreePicture>>;
+
+struct AccumulationRules {
+  LevelRules components;
+  uint32_t max_floor = 10;
+  double hidden_share = 0.5;  // a tree with more is merged by itself
+};
+
+/// All that are wanted, in no order of worth; some of them exclude each other.
+std::vector<Compaction> FindAccumulations(const ComponentPictures& components,
+                                          const AccumulationRules& rules);
+
+}  // namespace lamella
+
+#endif  // LAMELLA_ENGINE_NVLSM_ACCUMULATION_H_

@@ -1,0 +1,102 @@
+#include "engine/nvlsm/accumulation.h"
+
+#include <algorithm>
+#include <map>
+
+#include <gtest/gtest.h>
+
+#include "engine/table_levels_test_base.h"
+
+namespace lamella {
+namespace {
+
+constexpr AccumulationRules kRules{
+    .components = {.level0_tables = 3, .level1_bytes = 100, .level_factor = 10, .last_level = 3},
+    .max_floor = 4,
+    .hidden_share = 0.5};
+
+using Lines = std::vector<std::string>;
+
+/// What is wanted of a picture (table_levels_test_base.h), by its trees' floors and hidden bytes,
+/// one of each where nothing is said: "C1 9 8 + 3 [a,k]" and so on, what is worth most first.
+Lines Wanted(const std::string& picture, const std::map<uint64_t, uint32_t>& floors = {},
+             const std::map<uint64_t, uint64_t>& hidden = {},
+             const AccumulationRules& rules = kRules) {
+  const TableLevelsState levels = LevelsOf(picture);
+  ComponentPictures components(levels.level_count());
+  levels.ForEach([&](uint32_t level, const auto& table) {
+    const uint64_t number = table->number;
+    components[level].push_back({table.get(), floors.contains(number) ? floors.at(number) : 1,
+                                 hidden.contains(number) ? hidden.at(number) : 0});
+  });
+  std::vector<Compaction> found = FindAccumulations(components, rules);
+  std::stable_sort(found.begin(), found.end(), [](const Compaction& a, const Compaction& b) {
+    const auto worth = [](const Compaction& c) {
+      return c.benefit / static_cast<double>(std::max<uint64_t>(c.read_bytes, 1));
+    };
+    return worth(a) > worth(b);
+  });
+  Lines said;
+  for (const Compaction& c : found) {
+    std::string line = Concat("C", c.level + 1);
+    for (const uint64_t number : c.inputs) line += Concat(" ", number);
+    if (!c.next.empty()) line += " +";
+    for (const uint64_t number : c.next) line += Concat(" ", number);
+    line += Concat(" [", c.keys.first, ",", *c.keys.last, "]");
+    said.push_back(line + (c.moves_only()           ? " moves"
+                           : c.way == kMergeInPlace ? " merges"
+                           : c.way == kAccumulate   ? " down"
+                                                    : " wrong"));
+  }
+  return said;
+}
+
+TEST(Accumulation, NothingIsWantedWhereNothingIsFull) {
+  EXPECT_EQ(Wanted(""), Lines());
+  EXPECT_EQ(Wanted("9:a-f/500 8:c-k/500 | 3:a-c/40 4:d-z/50 | 2:a-z/900", {{3, 3}, {2, 2}}),
+            Lines());
+}
+
+TEST(Accumulation, C1GoesDownAsAWholeOntoTheTreesThatItOverlaps) {
+  EXPECT_EQ(Wanted("9:c-f/10 8:e-k/10 7:d-d/10 | 3:a-b/20 4:k-m/30 5:n-z/40"),
+            Lines({"C1 9 8 7 + 4 [c,m] down"}));
+}
+
+// One run does not move as it is: it may be longer than a link reaches.
+TEST(Accumulation, ARunOfC1NeverMovesAsItIs) {
+  AccumulationRules rules = kRules;
+  rules.components.level0_tables = 1;
+  EXPECT_EQ(Wanted("9:c-f/10", {}, {}, rules), Lines({"C1 9 [c,f] down"}));
+}
+
+TEST(Accumulation, AFullTreeGoesDown) {
+  EXPECT_EQ(Wanted("| 3:a-c/30 4:d-f/50 | 6:b-e/90", {{3, 4}, {4, 3}}),
+            Lines({"C2 3 + 6 [a,e] down"}));
+}
+
+TEST(Accumulation, InTheLastComponentAFullTreeComesBackWhileThereIsRoom) {
+  EXPECT_EQ(Wanted("| 3:a-c/30 4:d-f/50", {{3, 4}}), Lines({"C2 3 [a,c] merges"}));
+  // None is left: it begins the next component, and so do the others.
+  EXPECT_EQ(Wanted("| 3:a-c/60 4:d-f/50", {{3, 4}}),
+            Lines({"C2 4 [d,f] moves", "C2 3 [a,c] down"}));
+}
+
+TEST(Accumulation, OfAComponentBeyondItsSizeTheTreeOfMostFloorsGoesFirst) {
+  EXPECT_EQ(Wanted("| 3:a-c/50 4:d-f/50 5:g-k/50 | 6:a-b/90 7:c-e/10 8:f-m/30", {{4, 3}, {5, 2}}),
+            Lines({"C2 4 + 7 8 [c,m] down", "C2 5 + 8 [f,m] down", "C2 3 + 6 7 [a,e] down"}));
+}
+
+TEST(Accumulation, ATreeOfWhichMuchIsHiddenIsMergedWhereItIs) {
+  EXPECT_EQ(Wanted("| 3:a-c/40 | 6:a-z/90", {{3, 2}, {6, 2}}, {{3, 21}, {6, 40}}),
+            Lines({"C2 3 [a,c] merges"}));
+  // By itself a floor hides nothing that a merge could drop.
+  EXPECT_EQ(Wanted("| 3:a-c/40", {}, {{3, 30}}), Lines());
+}
+
+TEST(Accumulation, TheLastComponentThatThereMayBeHoldsAnyNumber) {
+  EXPECT_EQ(Wanted("| | | 3:a-c/900000", {{3, 3}}), Lines());
+  EXPECT_EQ(Wanted("| | | 3:a-c/900000", {{3, 4}}), Lines({"C4 3 [a,c] merges"}));
+}
+
+}  // namespace
+}  // namespace lamella

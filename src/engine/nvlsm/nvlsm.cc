@@ -1,0 +1,229 @@
+#include "engine/nvlsm/nvlsm.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "iterator/merging_iterator.h"
+
+namespace lamella {
+
+namespace {
+
+// Of an entry in the index of a floor: head, place, link, and its part of filter and header.
+constexpr uint64_t kIndexBytesPerRecord = 22;
+// A piece is merged with its tree, and the tree cut anew, where its floor would have more than this
+// part of what a link reaches, or so many times a tree's size.
+constexpr uint64_t kPieceRecordsMax = kFloorEntriesMax - kFloorEntriesMax / 8;
+constexpr uint64_t kPieceTreesMax = 4;
+// Keys beside a tree make one of their own where they fill this part of it; else they come to it.
+constexpr uint64_t kOwnTreePart = 4;
+// A tree is merged by itself once this part of what Options::space_target lets be dead is hidden.
+constexpr double kHiddenPart = 0.8;
+
+LeveledRules RulesOf(const EngineContext& context) {
+  const Options& options = *context.options;
+  const NvlsmOptions& own = options.nvlsm;
+  LeveledRules rules;
+  const uint64_t memtable_bytes = TableMemory(options, 0, context.memory).memtable_bytes();
+  rules.levels.level0_tables = own.c1_runs;
+  rules.levels.level1_bytes =
+      own.c2_bytes != 0 ? own.c2_bytes : own.component_factor * own.c1_runs * memtable_bytes;
+  rules.levels.level_factor = own.component_factor;
+  rules.table_bytes = own.floor_bytes;
+  rules.index_bytes_per_record = kIndexBytesPerRecord;
+  rules.copies_records = true;
+  return rules;
+}
+
+// Of another iterator the keys from one to another.
+class PieceIterator final : public InternalIterator {
+ public:
+  PieceIterator(InternalIterator* all, std::string_view first, std::string_view end)
+      : all_(all), first_(first), end_(end) {}
+  bool Valid() const override {
+    return all_->Valid() && (end_.empty() || all_->key().user_key < end_);
+  }
+  void SeekToFirst() override { all_->Seek({first_, kTagFirst}); }
+  void SeekToLast() override { LAMELLA_CHECK(false); }  // a merge goes forward
+  void Seek(const InternalKey& target) override { all_->Seek(target); }
+  void SeekForPrev(const InternalKey&) override { LAMELLA_CHECK(false); }
+  void Next() override { all_->Next(); }
+  void Prev() override { LAMELLA_CHECK(false); }
+  InternalKey key() const override { return all_->key(); }
+  std::string_view value() const override { return all_->value(); }
+  Status status() const override { return all_->status(); }
+  uint64_t place_word() const override { return all_->place_word(); }
+
+ private:
+  InternalIterator* const all_;
+  const std::string_view first_;
+  const std::string_view end_;
+};
+
+const SatTable& SatOf(const LevelTable& table) { return static_cast<const SatTable&>(table); }
+
+// The least key after all versions of `key`.
+std::string After(std::string_view key) { return std::string(key) + '\0'; }
+
+}  // namespace
+
+Nvlsm::Nvlsm(const EngineContext& context, const NvlsmScheme& scheme)
+    : LeveledEngine(context, RulesOf(context)),
+      scheme_(scheme),
+      floors_{.linked = scheme.linked, .filter_bits = context.options->nvlsm.filter_bits} {}
+
+Status Nvlsm::OpenTable(const TableInfo& info, const LevelPlace& place,
+                        std::vector<LevelTable::RegionPtr> regions,
+                        std::shared_ptr<const LevelTable>* table) {
+  return SatTable::Open(pool_, info, place, std::move(regions), floors_.linked, table);
+}
+
+std::unique_ptr<SatBuilder> Nvlsm::NewSatBuilder(BuildPlan plan) {
+  return std::make_unique<SatBuilder>(pool_, floors_, std::move(plan),
+                                      [this] { return NewNumber(); });
+}
+
+std::unique_ptr<TableBuilder> Nvlsm::NewBuilder(BuildPlan plan) {
+  return NewSatBuilder(std::move(plan));
+}
+
+void Nvlsm::Salvage(const TableInfo& info, const LevelPlace& place, const TableRegions& regions,
+                    std::vector<MergedRecord>* kept, uint64_t* lost) {
+  SatTable::Salvage(pool_, info, place, regions, kept, lost);
+}
+
+std::vector<Compaction> Nvlsm::FindWanted(const LeveledTables& tables) const {
+  if (scheme_.max_floor == 1) return LeveledEngine::FindWanted(tables);
+  ComponentPictures components(std::max<size_t>(tables.levels.level_count(), 1));
+  tables.levels.ForEach([&](uint32_t level, const auto& table) {
+    const SatTable& sat = SatOf(*table);
+    components[level].push_back({&sat.info(), sat.floor_count(), sat.sat_place().hidden_bytes});
+  });
+  const double may_be_dead = 1 - 1 / context_.options->space_target;
+  return FindAccumulations(components, {.components = rules().levels,
+                                        .max_floor = scheme_.max_floor,
+                                        .hidden_share = kHiddenPart * may_be_dead});
+}
+
+Status Nvlsm::Compact(const Compaction& compaction, const Levels& levels, LevelsEdit* edit) {
+  if (compaction.way == kMergeInPlace) {
+    std::vector<Levels::Level> inputs(compaction.level + 1);
+    inputs[compaction.level] = TablesOf(levels, compaction.level, compaction.inputs);
+    return MergeTables(levels, inputs, compaction.level, edit);
+  }
+  if (compaction.way == kAccumulate && !compaction.moves_only())
+    return Accumulate(compaction, levels, edit);
+  return LeveledEngine::Compact(compaction, levels, edit);
+}
+
+// Each tree gets the keys from its smallest on, before the next one's. Those beside its own range
+// that are many enough make a tree of their own.
+Status Nvlsm::CutPieces(const Levels::Level& inputs, const Levels::Level& trees,
+                        std::vector<Piece>* pieces) const {
+  Status s;
+  uint64_t bytes = 0;
+  uint64_t records = 0;
+  for (const auto& input : inputs) {
+    bytes += input->info().bytes;
+    records += input->info().records;
+  }
+  const uint64_t own_tree =
+      rules().table_bytes / kOwnTreePart * records / std::max<uint64_t>(bytes, 1);
+  const auto add = [&](std::string first, std::string end, SatPtr tree) {
+    Piece piece{.first = std::move(first), .end = std::move(end), .tree = std::move(tree)};
+    for (const auto& input : inputs) {
+      uint64_t count = 0;
+      if (s.ok()) s = SatOf(*input).CountBetween(piece.first, piece.end, &count);
+      piece.records += count;
+    }
+    pieces->push_back(std::move(piece));
+  };
+  const auto join_last = [&] {  // the last piece comes to the one before it
+    Piece& before = (*pieces)[pieces->size() - 2];
+    before.end = pieces->back().end;
+    before.records += pieces->back().records;
+    pieces->pop_back();
+  };
+  add({}, trees.empty() ? std::string() : trees.front()->info().smallest, nullptr);
+  if (trees.empty()) pieces->back().end.clear();
+  for (size_t i = 0; i < trees.size(); i++) {
+    const TableInfo& info = trees[i]->info();
+    add(info.smallest, After(info.largest), std::static_pointer_cast<const SatTable>(trees[i]));
+    if (i == 0 && pieces->front().records < own_tree) {
+      pieces->back().first.clear();
+      pieces->back().records += pieces->front().records;
+      pieces->erase(pieces->begin());
+    }
+    const bool is_last = i + 1 == trees.size();
+    add(After(info.largest), is_last ? std::string() : trees[i + 1]->info().smallest, nullptr);
+    if (pieces->back().records < own_tree) join_last();
+  }
+  std::erase_if(*pieces, [](const Piece& piece) { return piece.records == 0; });
+  return s;
+}
+
+Status Nvlsm::AddPiece(const Piece& piece, InternalIterator* inputs, uint32_t into,
+                       const Levels& levels, uint64_t record_bytes, SatBuilder* builder,
+                       LevelsEdit* edit) {
+  MadeTables unused;
+  auto from = std::make_unique<PieceIterator>(inputs, piece.first, piece.end);
+  const bool on_top = piece.tree != nullptr && piece.tree->floor_count() < scheme_.max_floor &&
+                      piece.tree->CanTakeFloor() && piece.records <= kPieceRecordsMax &&
+                      piece.records * record_bytes <= kPieceTreesMax * rules().table_bytes;
+  if (on_top) {  // keeps N2
+    builder->BeginPiece(piece.tree);
+    Status s = Build(from.get(), levels, into, true, builder, &unused);
+    if (!s.ok() || !builder->made_any()) return s;
+  } else {
+    builder->BeginPiece(nullptr);
+    std::vector<std::unique_ptr<InternalIterator>> children;
+    children.push_back(std::move(from));
+    if (piece.tree != nullptr)
+      children.push_back(piece.tree->NewIterator(context_.options->verify_checksums));
+    const auto merged = NewMergingIterator(std::move(children));
+    Status s = Build(merged.get(), levels, into + 1, true, builder, &unused);
+    if (!s.ok() || piece.tree == nullptr) return s;
+  }
+  edit->removed.push_back(piece.tree->info().number);
+  builder->Replaces(*piece.tree);
+  return Status::OK();
+}
+
+Status Nvlsm::Accumulate(const Compaction& compaction, const Levels& levels, LevelsEdit* edit) {
+  const uint32_t into = compaction.level + 1;
+  const Levels::Level inputs = TablesOf(levels, compaction.level, compaction.inputs);
+  std::vector<Piece> pieces;
+  Status s = CutPieces(inputs, TablesOf(levels, into, compaction.next), &pieces);
+  if (!s.ok()) return s;
+  uint64_t bytes = 0;
+  uint64_t records = 1;
+  for (const auto& input : inputs) {
+    bytes += input->info().bytes;
+    records += input->info().records;
+  }
+  uint64_t merged_bytes = 0;  // of trees that take no floor
+  for (const Piece& piece : pieces) {
+    if (piece.tree != nullptr &&
+        (piece.tree->floor_count() >= scheme_.max_floor || piece.records > kPieceRecordsMax))
+      merged_bytes += piece.tree->info().bytes;
+  }
+  CompactionRoom room(this);
+  if (!room.Reserve(bytes + merged_bytes + 2 * pieces.size() * pool_->chunk_bytes()))
+    return Status::NoSpace("no room is left for the floors of a compaction");
+  std::vector<std::unique_ptr<InternalIterator>> children;
+  AddIterators(compaction.level, inputs, context_.options->verify_checksums, &children);
+  const auto from = NewMergingIterator(std::move(children));
+  const auto builder = NewSatBuilder(BuildPlan{.level = into, .table_bytes = rules().table_bytes});
+  for (const auto& input : inputs) {
+    edit->removed.push_back(input->info().number);
+    builder->Replaces(*input);
+  }
+  for (size_t i = 0; s.ok() && i < pieces.size(); i++)
+    s = AddPiece(pieces[i], from.get(), into, levels, bytes / records, builder.get(), edit);
+  MadeTables made;
+  if (s.ok()) s = builder->FinishGroup(&made);
+  for (auto& table : made) edit->added.push_back({into, std::move(table)});
+  return s;
+}
+
+}  // namespace lamella
