@@ -74,6 +74,10 @@ Status SetOption(const std::string& name, const std::string& value, Options* o) 
   if (name == "checkpoint_group_tables")
     return Parse(name, value, &o->listdb.checkpoint_group_tables);
   if (name == "lookup_cache_share") return Parse(name, value, &o->listdb.lookup_cache_share);
+  if (name == "levels_per_group") return Parse(name, value, &o->zipperdb.levels_per_group);
+  if (name == "level0_bytes") return Parse(name, value, &o->zipperdb.level0_bytes);
+  if (name == "zipperdb_level_factor") return Parse(name, value, &o->zipperdb.level_factor);
+  if (name == "guide_share") return Parse(name, value, &o->zipperdb.guide_share);
   if (name == "second_chance_share") return Parse(name, value, &o->listdb.second_chance_share);
   if (name == "level0_tables") return Parse(name, value, &o->tlsm.level0_tables);
   if (name == "table_bytes") return Parse(name, value, &o->tlsm.table_bytes);
@@ -98,7 +102,8 @@ Status SetOption(const std::string& name, const std::string& value, Options* o) 
       " is unknown; expected engine, medium, media_profile, unified_log, braided, "
       "zipper_compaction, l0_in_dram, checkpoint_group_tables, lookup_cache_share, "
       "second_chance_share, level0_tables, table_bytes, level1_bytes, level_factor, rewrite_share, "
-      "max_floor, floor_bytes, c1_runs, c2_bytes, component_factor, filter_bits, space_target, "
+      "levels_per_group, level0_bytes, zipperdb_level_factor, guide_share, max_floor, floor_bytes, "
+      "c1_runs, c2_bytes, component_factor, filter_bits, space_target, "
       "memory_budget_bytes, memtable_bytes, chunk_bytes, background_threads, log_shards or "
       "verify_checksums");
 }

@@ -1,7 +1,8 @@
 // The catalog: the bytes of its chunk through Catalog::Open, and payloads through the Decode and
 // Apply of the states that engines keep in it.
 //
-// An input: flags u8 (1: after a power cut on a page medium; 2: the rest is a payload alone); then
+// An input: flags u8 (1: after a power cut on a page medium; 2: the rest is a payload alone, of
+// ListDB; 4: of ZipperDB); then
 // the chunk from its start. A checksum of kSealHere becomes the right one: the head's, the tail
 // word's upper half, those of edits.
 #include <array>
@@ -16,6 +17,7 @@
 #include "base/crc32c.h"
 #include "engine/leveled_state.h"
 #include "engine/listdb/state.h"
+#include "engine/zipperdb/state.h"
 #include "fuzz/fuzz.h"
 #include "pool/catalog.h"
 #include "pool/superblock.h"
@@ -206,6 +208,7 @@ void CheckCatalog(CatalogPool* pool, std::string_view bytes) {
   FUZZ_CHECK(found == *expected, "the edits are those of the second reading");
   CheckPayloads<ListDbState>(found);
   CheckPayloads<LeveledState>(found);
+  CheckPayloads<ZipperDbState>(found);
   catalog->Mend();
   // the next edit would be a rewrite, to another chunk
   if (catalog->bytes_used() + 64 > pool->bytes()) return;
@@ -227,6 +230,7 @@ void OneInput(const uint8_t* data, size_t size) {
     CheckPayload<ListDbState>(payload);
     return CheckPayload<LeveledState>(payload);
   }
+  if ((flags & 4) != 0) return CheckPayload<ZipperDbState>(input.Rest());
   static CatalogPool pools[2] = {CatalogPool(false), CatalogPool(true)};
   CheckCatalog(&pools[flags & 1], input.Rest());
 }

@@ -13,6 +13,7 @@
 #include "engine/level_table.h"
 #include "engine/leveled_state.h"
 #include "engine/listdb/state.h"
+#include "engine/zipperdb/state.h"
 #include "fuzz/fuzz.h"
 #include "index/floor.h"
 #include "log/record.h"
@@ -224,6 +225,31 @@ LeveledState LeveledStateOf(uint32_t tables) {
   return state;
 }
 
+// Lists at so many levels, the upper ones frozen and on their way down.
+ZipperDbState ZipperDbStateOf(uint32_t levels) {
+  ZipperDbState state;
+  state.next_list_id = levels + 2;
+  state.flushed_sequence = 77;
+  state.boundary = {{1, 64}, {2, 128}};
+  state.gaps = {{5, 9}, {12, 12}};
+  for (uint32_t level = 0; level <= levels; level++) {
+    const bool bottom = level == levels;
+    ZipperListState list{.id = bottom ? kBottomList : level + 2,
+                         .level = level,
+                         .frozen = !bottom,
+                         .heads = PmPtr(0, uint64_t{level + 1} << 16),
+                         .count = 10,
+                         .live_bytes = 1000,
+                         .bytes = 2000,
+                         .last_sequence = 70 - level};
+    if (!bottom) list.merge.into = kBottomList;
+    list.runs = {{kFlushRuns, 10 - level, 11 - level}, {kMergeRuns + level, 3, 7}};
+    state.lists.push_back(list);
+  }
+  state.flush = {{state.lists.front().id, {kFlushRuns, 11, 12}}, 90, {{2, 64}}};
+  return state;
+}
+
 void MakeCatalog(const fs::path& root) {
   Corpus corpus(root, "catalog");
   const std::string snapshot = EditOf(0, StateOf(1).Encode());
@@ -262,6 +288,12 @@ void MakeCatalog(const fs::path& root) {
   corpus.Add("levels-edits",
              CatalogOf(0, EditOf(0, flushed.Encode()) + EditOf(2, compacted.EncodeChange(flushed)) +
                               EditOf(2, compacted.EncodeChange(flushed))));
+  for (const uint32_t levels : {0, 1, 3})
+    corpus.Add("zipperdb-" + std::to_string(levels), "\4" + ZipperDbStateOf(levels).Encode());
+  corpus.Add("zipperdb-cut", "\4" + ZipperDbStateOf(2).Encode().substr(0, 150));
+  corpus.Add("zipperdb-edits",
+             CatalogOf(0, EditOf(0, ZipperDbStateOf(1).Encode()) +
+                              EditOf(6, ZipperDbStateOf(0).EncodeChange(ZipperDbStateOf(1)))));
   corpus.Add("state-cut", "\2" + StateOf(2).Encode().substr(0, 150));
 }
 

@@ -119,6 +119,24 @@ struct NvlsmOptions {
   uint32_t filter_bits = 10;
 };
 
+/// Parameters of the ZipperDB engine, for those who study it (dissertation, chapter V).
+struct ZipperDbOptions {
+  /// Levels of a pool group, 1 to 16: within one, compaction merges in place (zipper compaction);
+  /// from one to the next it copies in key order (log-structured compaction). 1 copies always, 16
+  /// never. More: faster writes, and records that lie further from their neighbours.
+  uint32_t levels_per_group = 2;
+  /// Records of level 0, bytes of the pool, beyond which it goes down into level 1, and writers
+  /// begin to be held back; at least 4 KiB, 0 takes a quarter of the memory budget (the paper's is
+  /// 1 GB). More: fewer compactions, and more lists' worth of records to be searched at once.
+  uint64_t level0_bytes = 0;
+  /// A level is so many times as large as the one above it, 2 to 100. More: fewer levels to search,
+  /// more work for each compaction.
+  uint32_t level_factor = 10;
+  /// Share of the memory budget for the lists' DRAM indexes, of which searches start. The paper has
+  /// none: 0 turns them off.
+  double guide_share = 0.7;
+};
+
 struct Options {
   /// Create the store when `path` holds none.
   bool create_if_missing = true;
@@ -172,6 +190,7 @@ struct Options {
   ListDbOptions listdb;
   TlsmOptions tlsm;
   NvlsmOptions nvlsm;
+  ZipperDbOptions zipperdb;
 };
 
 struct ReadOptions {

@@ -86,7 +86,8 @@ void BufferedEngine::StartWriting(uint32_t shards, bool unified, const LogConten
   UpdateWriteDelay();
 }
 
-Status BufferedEngine::LoadLog(const LogState& state, std::shared_ptr<const TableSet> tables) {
+Status BufferedEngine::LoadLog(const LogState& state, std::shared_ptr<const TableSet> tables,
+                               std::shared_ptr<MemTable> oldest) {
   unified_ = state.unified;
   loaded_log_ = std::make_unique<LogContents>();
   Status s = ReadLog(*pool_, state.boundary, state.flushed_sequence, state.gaps,
@@ -100,6 +101,7 @@ Status BufferedEngine::LoadLog(const LogState& state, std::shared_ptr<const Tabl
   if (!unified_) sorting.copy_bytes_max = [this](uint64_t bytes) { return CopyBytesMax(bytes); };
   std::vector<std::shared_ptr<MemTable>> memtables = SortLog(pool_, *loaded_log_, sorting);
   std::reverse(memtables.begin(), memtables.end());  // newest first
+  if (oldest != nullptr) memtables.push_back(std::move(oldest));
   StartWriting(ShardCount(*context_.options), unified_, *loaded_log_, std::move(memtables),
                std::move(tables));
   return s;
@@ -392,7 +394,8 @@ double BufferedEngine::UnmergedShare() {
   double bytes = static_cast<double>(unmerged->bytes);
   double live_bytes = static_cast<double>(LiveBytes() + unmerged->live_bytes);
   for (const auto& memtable : owned_read_set_->sealed) {
-    bytes += static_cast<double>(memtable->log_bytes());
+    // where a flush copies records it has them twice for a while
+    bytes += static_cast<double>(memtable->log_bytes() + memtable->copy_bytes());
     live_bytes += static_cast<double>(memtable->log_bytes()) * live_share_;
   }
   const double bytes_max = std::max(kUnmergedBytesMin, kUnmergedPerLive * live_bytes);
@@ -417,7 +420,9 @@ void BufferedEngine::UpdateWriteDelay() {
   double share = static_cast<double>(bytes) / static_cast<double>(BufferedBytesMax());
   share = std::max({share, UnmergedShare(), ReadDebt(*owned_read_set_->tables)});
   const double over = std::max(0.0, (share - kFreeShare) / (1 - kFreeShare));
-  delay_ns_.store(over > 1 ? kStopWriting : static_cast<uint32_t>(kDelayNsMax * over * over),
+  delay_ns_.store(over > 1 ? kStopWriting
+                           : std::max(static_cast<uint32_t>(kDelayNsMax * over * over),
+                                      CompactionDelayNs(*owned_read_set_->tables)),
                   std::memory_order_relaxed);
   delay_changed_.notify_all();
 }

@@ -120,6 +120,9 @@ class BufferedEngine : public Engine, private WriteTarget {
   /// What reads pay for tables that compaction has yet to look at, over what they may: writers wait
   /// from a half of it on, and stand still from 1 on.
   virtual double ReadDebt(const TableSet&) const { return 0; }
+  /// How long each written record is to be held back because compaction has fallen behind in what
+  /// the figures above do not show, nanoseconds.
+  virtual uint32_t CompactionDelayNs(const TableSet&) const { return 0; }
   /// The pool is full: makes space if there is any to make. True if something may have become free.
   virtual bool ReclaimSpace() = 0;
 
@@ -131,9 +134,11 @@ class BufferedEngine : public Engine, private WriteTarget {
     std::vector<SequenceGap> gaps;
     bool may_have_holes = false;  // as of ReadLog
   };
-  /// Sorts the log after the boundary into MemTables, newest first before `tables`, and starts the
-  /// write path after it. Corruption: as ReadLog says.
-  Status LoadLog(const LogState& state, std::shared_ptr<const TableSet> tables);
+  /// Sorts the log after the boundary into MemTables, newest first before `oldest` (may be null:
+  /// sealed, and not flushed to its end) and `tables`, and starts the write path after it.
+  /// Corruption: as ReadLog says.
+  Status LoadLog(const LogState& state, std::shared_ptr<const TableSet> tables,
+                 std::shared_ptr<MemTable> oldest = nullptr);
   /// After LoadLog, once writing to the pool is allowed: mends marks, and adds to `gaps` the
   /// numbers of writes that never returned, beyond the first missing one: void from now on, so that
   /// no later recovery takes them for the successors of what is written next. True if there are

@@ -1,5 +1,6 @@
 #include "engine/list_heads.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "base/concat.h"
@@ -24,10 +25,12 @@ Status CheckHeads(const Pool& pool, PmPtr heads, uint32_t lanes) {
              ", with ", lanes, " lanes, outside the pool; `lamella repair` rebuilds the index"));
 }
 
-void FreeStrayHeads(Pool* pool, ChunkKind kind, PmPtr heads, Persister* persister) {
+void FreeStrayHeads(Pool* pool, ChunkKind kind, std::span<const PmPtr> heads,
+                    Persister* persister) {
   std::vector<ChunkRef> stray;
   pool->ForEachChunk([&](const ChunkRef& chunk) {
-    if (chunk.kind == kind && pool->ChunkStart(chunk) != heads) stray.push_back(chunk);
+    if (chunk.kind == kind && std::ranges::find(heads, pool->ChunkStart(chunk)) == heads.end())
+      stray.push_back(chunk);
   });
   for (const ChunkRef& chunk : stray) pool->Free(chunk, persister);
 }

@@ -1,9 +1,10 @@
-// The heads of a level's list, at the start of a chunk that the catalog names.
+// The heads of levels' lists, each at the start of a chunk that the catalog names.
 // Threads: one, at open.
 #ifndef LAMELLA_ENGINE_LIST_HEADS_H_
 #define LAMELLA_ENGINE_LIST_HEADS_H_
 
 #include <cstdint>
+#include <span>
 
 #include "index/pm_skiplist.h"
 #include "lamella/status.h"
@@ -17,7 +18,7 @@ Status ClaimHeads(Pool* pool, ChunkKind kind, Persister* persister, PmPtr* heads
 /// Corruption where what a catalog names cannot be the heads of a list of so many lanes.
 Status CheckHeads(const Pool& pool, PmPtr heads, uint32_t lanes);
 /// Frees those of this kind that a crash left without an owner: all but `heads`.
-void FreeStrayHeads(Pool* pool, ChunkKind kind, PmPtr heads, Persister* persister);
+void FreeStrayHeads(Pool* pool, ChunkKind kind, std::span<const PmPtr> heads, Persister* persister);
 
 }  // namespace lamella
 

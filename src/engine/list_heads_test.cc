@@ -44,12 +44,12 @@ TEST_F(ListHeadsTest, StraysGoAndTheOwnedStay) {
   PmPtr second;
   ASSERT_TRUE(ClaimHeads(pool_.get(), kHeads, &*persister_, &first).ok());
   ASSERT_TRUE(ClaimHeads(pool_.get(), kHeads, &*persister_, &second).ok());
-  FreeStrayHeads(pool_.get(), kHeads, second, &*persister_);
+  FreeStrayHeads(pool_.get(), kHeads, {&second, 1}, &*persister_);
   ASSERT_EQ(ChunksOfHeads(), 1u);
   pool_->ForEachChunk([&](const ChunkRef& chunk) {
     EXPECT_TRUE(chunk.kind != kHeads || pool_->ChunkStart(chunk) == second);
   });
-  FreeStrayHeads(pool_.get(), kHeads, PmPtr(), &*persister_);
+  FreeStrayHeads(pool_.get(), kHeads, {}, &*persister_);
   EXPECT_EQ(ChunksOfHeads(), 0u);
 }
 

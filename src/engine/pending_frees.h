@@ -41,11 +41,12 @@ class PendingFrees {
       throw;
     }
   }
-  /// The same of all chunks of the log that lie before the position in their shard.
+  /// The same of all chunks of the log that lie before the position in their shard, or end there
+  /// and are filled no more.
   void FreeLogBefore(const std::vector<LogPosition>& boundary) {
     pool_->ForEachChunk([&](const ChunkRef& chunk) {
       if (chunk.kind == ChunkKind::kLog && chunk.owner < boundary.size() &&
-          chunk.ordinal < boundary[chunk.owner].ordinal)
+          EndOf(chunk) <= boundary[chunk.owner])
         Free(chunk);
     });
   }
@@ -54,6 +55,12 @@ class PendingFrees {
   bool Has(const ChunkRef& chunk) const LAMELLA_REQUIRES(mu_) {
     const auto at = epochs_.find(ChunkKey(chunk));
     return at != epochs_.end() && at->second == chunk.epoch;
+  }
+
+  LogPosition EndOf(const ChunkRef& chunk) const {
+    const uint64_t used =
+        pool_->Descriptor(chunk.part, chunk.index)->used_bytes.load(std::memory_order_relaxed);
+    return used == 0 ? LogPosition{chunk.ordinal, UINT64_MAX} : LogPosition{chunk.ordinal, used};
   }
 
   Pool* const pool_;

@@ -47,10 +47,11 @@ PmLevel::PmLevel(const Surroundings& around)
       pool_(around.pool),
       lookup_cache_(around.lookup_cache),
       second_chance_(around.pool, around.second_chance_bytes_max, around.memory),
-      persister_(around.pool->gate(), WriteCause::kGc),
       settled_sequence_(std::make_shared<std::atomic<uint64_t>>(0)),
       pinned_tombstones_(std::make_shared<PinnedTombstones>()),
-      settled_news_(std::make_shared<std::atomic<bool>>(false)) {}
+      settled_news_(std::make_shared<std::atomic<bool>>(false)) {
+  if (around.is_last) persister_.emplace(around.pool->gate(), WriteCause::kGc);
+}
 
 PmLevel::~PmLevel() = default;
 
@@ -64,7 +65,7 @@ void PmLevel::Open(const Opened& opened) {
 
 void PmLevel::Warm(std::optional<uint64_t> lookup_generation) {
   std::optional<LookupVisitor> filler;
-  if (lookup_generation && lookup_cache_->enabled())
+  if (lookup_generation && has_lookup_cache())
     filler.emplace(pool_, lookup_cache_, *lookup_generation);
   second_chance_.Warm(*list_, count(), filler ? &*filler : nullptr);
 }
@@ -122,7 +123,7 @@ PmLevel::Linked PmLevel::LinkedBy(const Zipper::Place& found) const {
 }
 
 void PmLevel::FindPlaces(std::span<Zipper::Place> places) {
-  Zipper(list_.get(), &persister_, this).FindPlaces(places);
+  Zipper(list_.get(), &*persister_, this).FindPlaces(places);
 }
 
 // The level is asked, not the record's links: what a rebuilding left out has those of an earlier
@@ -177,7 +178,7 @@ void PmLevel::OnLinked(Record* record, PmPtr place) {
   count_.fetch_add(1, std::memory_order_relaxed);
   if (record->kind() != RecordKind::kDelete) {
     AddLive(record);
-  } else if (!HasOlderAfter(place)) {
+  } else if (around_.is_last && !HasOlderAfter(place)) {
     around_.dead->Count(place, record->bytes());  // it goes when gc comes by (I1)
   }
 }
@@ -191,7 +192,7 @@ void PmLevel::OnObsolete(std::span<const Obsolete> records) {
     OnObsolete(records.first(kAtOnce));
   constexpr size_t kAhead = 8;
   std::array<uint64_t, kAtOnce> hashes;
-  const size_t hashed = lookup_cache_->enabled() ? records.size() : 0;
+  const size_t hashed = has_lookup_cache() ? records.size() : 0;
   for (size_t i = 0; i < hashed; i++) hashes[i] = Hash64(list_->At(records[i].place)->key());
   uint64_t unlinked = 0;
   for (const Obsolete& obsolete : records) {
@@ -202,11 +203,11 @@ void PmLevel::OnObsolete(std::span<const Obsolete> records) {
       unlinked++;
       if (!is_delete) SubtractLive(record);
       // counted before: its links are as they were
-      if (is_delete && !HasOlderAfter(obsolete.place)) continue;
+      if (is_delete && around_.is_last && !HasOlderAfter(obsolete.place)) continue;
     }
     around_.dead->Count(obsolete.place, record->bytes());
   }
-  lookup_cache_->AdvanceGeneration();
+  if (hashed != 0) lookup_cache_->AdvanceGeneration();
   for (size_t i = 0; i < hashed; i++) {
     if (i + kAhead < hashed) lookup_cache_->Prefetch(hashes[i + kAhead]);
     lookup_cache_->Remove(hashes[i], records[i].place);
@@ -225,8 +226,9 @@ PmLevel::Near PmLevel::Nearby(const InternalKey& key, uint32_t height_min, uint3
 // had put in before goes.
 void PmLevel::Forget(const Record* record, PmPtr place) {
   second_chance_.Remove(record, place);
+  if (!has_lookup_cache()) return;
   lookup_cache_->AdvanceGeneration();
-  if (lookup_cache_->enabled()) lookup_cache_->Remove(Hash64(record->key()), place);
+  lookup_cache_->Remove(Hash64(record->key()), place);
 }
 
 PmLevel::Drop PmLevel::DropIfDead(PmPtr before, PmPtr place) {
@@ -247,7 +249,7 @@ PmLevel::Drop PmLevel::DropIfDead(PmPtr before, PmPtr place) {
   if (dropped.size() == dropped.capacity()) dropped.reserve(2 * dropped.size() + 1);
   const bool hidden = newer_exists && list_->At(before)->kind() == RecordKind::kDelete;
   if (hidden) pinned_tombstones_->Add(list_->At(before)->sequence());
-  if (!Zipper(list_.get(), &persister_, this).Unlink(before, place)) return Drop::kNeeded;
+  if (!Zipper(list_.get(), &*persister_, this).Unlink(before, place)) return Drop::kNeeded;
   // A delete was counted when nothing lay after it any more.
   if (!hides_none) around_.dead->Count(place, record->bytes());
   if (hidden && !HasOlderAfter(before)) around_.dead->Count(before, list_->At(before)->bytes());
@@ -267,14 +269,14 @@ PmLevel::Drop PmLevel::DropIfDead(PmPtr before, PmPtr place) {
 // drops what it hides (PinnedTombstones), so its put's mark is older.
 Status PmLevel::MarkDropped() {
   if (dropped_puts_.empty() && dropped_deletes_.empty()) return Status::OK();
-  persister_.Fence();
-  for (const PmPtr place : dropped_puts_) list_->At(place)->MarkObsolete(&persister_);
+  persister_->Fence();
+  for (const PmPtr place : dropped_puts_) list_->At(place)->MarkObsolete(&*persister_);
   dropped_puts_.clear();
   Status s;
   if (!dropped_deletes_.empty()) {
     if (pool_->LosesUnsynced()) s = pool_->Sync();
     if (s.ok()) {
-      for (const PmPtr place : dropped_deletes_) list_->At(place)->MarkObsolete(&persister_);
+      for (const PmPtr place : dropped_deletes_) list_->At(place)->MarkObsolete(&*persister_);
     }
     dropped_deletes_.clear();
   }
@@ -330,7 +332,7 @@ Status PmLevel::Sweep(std::string_view begin, std::string_view end, uint64_t ele
 // A crash before the links are swung leaves the copies in no list: dead space, which recovery
 // marks. The originals' chunks are their owner's until all is durable.
 Status PmLevel::Relocate(std::span<const Zipper::Move> moves) {
-  Status s = NoThrow([&] { return Zipper(list_.get(), &persister_, this).Replace(moves); });
+  Status s = NoThrow([&] { return Zipper(list_.get(), &*persister_, this).Replace(moves); });
   if (!s.ok()) return s;
   // The order keeps LookupCache I3: once the second-chance cache names the copies, no search finds
   // an original any more; whoever did is refused from the advance on, and what it had put in before
@@ -339,10 +341,10 @@ Status PmLevel::Relocate(std::span<const Zipper::Move> moves) {
     // The same internal key: takes the new address.
     if (!second_chance_.Insert(list_->At(to), to)) second_chance_.Remove(list_->At(from), from);
   }
+  if (!has_lookup_cache()) return Status::OK();
   lookup_cache_->AdvanceGeneration();
-  for (const auto& [from, to] : moves) {
-    if (lookup_cache_->enabled()) lookup_cache_->Replace(Hash64(list_->At(to)->key()), from, to);
-  }
+  for (const auto& [from, to] : moves)
+    lookup_cache_->Replace(Hash64(list_->At(to)->key()), from, to);
   return Status::OK();
 }
 

@@ -1,5 +1,6 @@
 // PmLevel is a level that is one skiplist through records in the pool, as L1 of ListDB is: what
-// zipper compaction merges into it, what is taken out of it, and the caches that follow it.
+// zipper compaction merges into it, what is taken out of it, and the caches that follow it. Where
+// older versions may lie in levels below it, its deletes stay: nothing is swept out of it.
 //
 // I1: a delete stays until no older version lies after it, and no iterator is left that sees a
 //     table apart from the level though it is merged, or stands on a version that was unlinked
@@ -38,7 +39,9 @@ class PmLevel final : private ZipperObserver {
     Pool* pool = nullptr;
     const SnapshotList* snapshots = nullptr;
     DeadBytes* dead = nullptr;
-    LookupCache* lookup_cache = nullptr;  // names the newest versions of this level, too
+    // names the newest versions of this level, too; null: there is none
+    LookupCache* lookup_cache = nullptr;
+    bool is_last = true;  // no older version of a key lies in a level below it
     MemoryAccount* memory = nullptr;
     uint64_t second_chance_bytes_max = 0;
   };
@@ -59,7 +62,7 @@ class PmLevel final : private ZipperObserver {
   /// It has no element yet, and the cache will hold all of them, while it has room. Throws
   /// std::bad_alloc.
   void BeginEmpty() { second_chance_.BeginWithAll(); }
-  /// Fills the caches from one walk, after an open; the lookup cache only with its generation as of
+  /// Fills the caches from one walk, after an open; a lookup cache only with its generation as of
   /// before it was known that no other table has a newer version of any key (LookupCache I2).
   void Warm(std::optional<uint64_t> lookup_generation);
   /// Keys of the lowest layer that has few enough: about evenly spread over the level's.
@@ -130,8 +133,9 @@ class PmLevel final : private ZipperObserver {
   void ForgetKeptVersions() { kept_versions_.store(0, std::memory_order_relaxed); }
 
   const PmSkipList* list() const { return list_.get(); }
-  /// Of all that takes out and moves; of the thread that changes the level.
-  Persister* persister() { return &persister_; }
+  /// Of all that takes out and moves; of the thread that changes the level. REQUIRES: it is a last
+  /// level.
+  Persister* persister() { return &*persister_; }
   SecondChanceCache* second_chance() { return &second_chance_; }
   const SecondChanceCache* second_chance() const { return &second_chance_; }
 
@@ -141,6 +145,7 @@ class PmLevel final : private ZipperObserver {
   void OnObsolete(std::span<const Obsolete> records) override;
   Near Nearby(const InternalKey& key, uint32_t height_min, uint32_t lane) const override;
 
+  bool has_lookup_cache() const { return lookup_cache_ != nullptr && lookup_cache_->enabled(); }
   PmPtr StartOf(const InternalKey& target) const;
   bool HasOlderAfter(PmPtr place) const;
   void Forget(const Record* record, PmPtr place);
@@ -158,7 +163,7 @@ class PmLevel final : private ZipperObserver {
   mutable std::atomic<uint64_t> kept_versions_{0};
 
   // Of the thread that changes the level.
-  Persister persister_;
+  std::optional<Persister> persister_;  // of a last level; the others may outlive the pool's gate
   SnapshotList::Sample sample_;
   std::vector<PmPtr> dropped_puts_;     // unlinked and not yet marked
   std::vector<PmPtr> dropped_deletes_;  // the same

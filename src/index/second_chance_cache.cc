@@ -15,7 +15,7 @@ constexpr uint32_t kEmptiedLeavesMax = 16;
 }  // namespace
 
 SecondChanceCache::SecondChanceCache(Pool* pool, uint64_t bytes_max, MemoryAccount* memory)
-    : pool_(pool), bytes_max_(bytes_max), memory_(memory) {
+    : pool_(pool), enabled_(bytes_max != 0), bytes_max_(bytes_max), memory_(memory) {
   owned_ = NewTree();
   tree_.store(owned_.get(), std::memory_order_release);
 }
@@ -23,7 +23,7 @@ SecondChanceCache::SecondChanceCache(Pool* pool, uint64_t bytes_max, MemoryAccou
 // A tree that is kept alive shares its address with no other.
 bool SecondChanceCache::Renew(std::shared_ptr<const HeadTree>* tree) const {
   // acquire: pairs with Swap's release.
-  if (bytes_max_ == 0 || tree_.load(std::memory_order_acquire) == tree->get()) return false;
+  if (!enabled_ || tree_.load(std::memory_order_acquire) == tree->get()) return false;
   const MutexLock lock(&mu_);
   *tree = owned_;
   return true;
@@ -83,7 +83,7 @@ void SecondChanceCache::Tree::InsertFiltered(const Record* record, PmPtr place,
 
 SecondChanceCache::Answer SecondChanceCache::FindVersion(const InternalKey& target,
                                                          HeadTree::Entry* found) const {
-  if (bytes_max_ == 0) return Answer::kUnknown;
+  if (!enabled_) return Answer::kUnknown;
   // one tree: what it says of itself is of what it holds
   const Tree* const tree = tree_.load(std::memory_order_acquire);
   if (!tree->complete()) return Answer::kUnknown;
@@ -95,7 +95,7 @@ SecondChanceCache::Answer SecondChanceCache::FindVersion(const InternalKey& targ
 HeadTree::Entry SecondChanceCache::FindTallAtOrBefore(const InternalKey& target,
                                                       uint32_t height_min, int part) const {
   HeadTree::Entry entry;
-  if (bytes_max_ == 0) return entry;
+  if (!enabled_) return entry;
   const auto serves = [&](const HeadTree::Entry& e) {
     return e.height() >= height_min &&
            (part < 0 || e.place().part() == static_cast<uint32_t>(part));
@@ -131,7 +131,7 @@ void SecondChanceCache::Swap(std::shared_ptr<Tree> tree) {
 }
 
 bool SecondChanceCache::Insert(const Record* record, PmPtr place) {
-  if (bytes_max_ == 0) return true;
+  if (!enabled_) return true;
   Tree* tree = tree_.load(std::memory_order_relaxed);
   if (record->height() < height_min()) {
     tree->BeIncomplete();
@@ -148,7 +148,7 @@ bool SecondChanceCache::Insert(const Record* record, PmPtr place) {
 }
 
 void SecondChanceCache::Remove(const Record* record, PmPtr place) {
-  if (bytes_max_ == 0 || record->height() < height_min()) return;
+  if (!enabled_ || record->height() < height_min()) return;
   Tree* tree = tree_.load(std::memory_order_relaxed);
   if (!tree->Remove(record->internal_key(), place)) return;
   // Where the smallest keys are always deleted, leaf by leaf is emptied, and stays in the tree.
@@ -206,7 +206,7 @@ void SecondChanceCache::Warm(const PmSkipList& list, uint64_t elements, WalkVisi
     damaged = damaged || visitor.damaged();
   }
   // keeps I3: layer 0 was walked, with no element that was not whole or did not fit
-  const bool all = bytes_max_ != 0 && this->height_min() == 1 && !damaged && inserted == seen;
+  const bool all = enabled_ && this->height_min() == 1 && !damaged && inserted == seen;
   if (!all) return;
   (void)NoThrow([this] {  // without memory for its filter it is as one that has not all
     BeginWithAll();
@@ -217,7 +217,7 @@ void SecondChanceCache::Warm(const PmSkipList& list, uint64_t elements, WalkVisi
 // An element costs a look at its record: only once there are twice as many again, since prefixes
 // that fit no better would be tried at every merge.
 void SecondChanceCache::Fit(std::shared_ptr<const KeyPrefixes> prefixes) {
-  if (bytes_max_ == 0 || prefixes == prefixes_) return;
+  if (!enabled_ || prefixes == prefixes_) return;
   prefixes_ = std::move(prefixes);
   const Tree* const tree = tree_.load(std::memory_order_relaxed);
   if (tree->count() != 0 && (!tree->HeadsAlike() || tree->count() < 2 * fitted_count_)) return;
@@ -236,9 +236,10 @@ std::shared_ptr<SecondChanceCache::Tree> SecondChanceCache::NewTree() const {
 void SecondChanceCache::Clear() { Swap(NewTree()); }
 
 uint64_t SecondChanceCache::BytesMax() const {
-  if (memory_ == nullptr || !memory_->MustShrink()) return bytes_max_;
+  const uint64_t bytes_max = bytes_max_.load(std::memory_order_relaxed);
+  if (memory_ == nullptr || !memory_->MustShrink()) return bytes_max;
   constexpr uint64_t kBytesMin = 16 << 10;  // an empty tree takes a part of it
-  return std::min(bytes_max_, std::max(memory_->ShareOf(bytes_max_), kBytesMin));
+  return std::min(bytes_max, std::max(memory_->ShareOf(bytes_max), kBytesMin));
 }
 
 // Each round drops a height's elements, until none are left.

@@ -42,7 +42,10 @@ class SecondChanceCache {
   /// Holds at most `bytes_max`, and what is fair of it while `memory` (may be null) must shrink.
   SecondChanceCache(Pool* pool, uint64_t bytes_max, MemoryAccount* memory = nullptr);
 
-  bool enabled() const { return bytes_max_ != 0; }
+  bool enabled() const { return enabled_; }
+  /// Holds at most so many from here on; what is more goes with the next Insert or Shrink. Any
+  /// thread. REQUIRES: enabled().
+  void SetBytesMax(uint64_t bytes) { bytes_max_.store(bytes, std::memory_order_relaxed); }
   /// Height below which elements are not kept at present.
   uint32_t height_min() const { return height_min_.load(std::memory_order_relaxed); }
   uint64_t memory_bytes() const {
@@ -58,7 +61,7 @@ class SecondChanceCache {
   /// The last kept element strictly before the target's place, or at it; null where there is none.
   PmPtr FindAtOrBefore(const InternalKey& target) const {
     HeadTree::Entry entry;
-    if (bytes_max_ == 0 || !tree_.load(std::memory_order_acquire)->FindAtOrBefore(target, &entry))
+    if (!enabled_ || !tree_.load(std::memory_order_acquire)->FindAtOrBefore(target, &entry))
       return PmPtr();
     return entry.place();
   }
@@ -87,7 +90,7 @@ class SecondChanceCache {
   void BeginWithAll();
   void Clear();
   /// More than it may hold now; the next Shrink or Insert makes room.
-  bool IsTooLarge() const { return bytes_max_ != 0 && memory_bytes() > BytesMax(); }
+  bool IsTooLarge() const { return enabled_ && memory_bytes() > BytesMax(); }
   void Shrink();
 
  private:
@@ -128,7 +131,8 @@ class SecondChanceCache {
   void Swap(std::shared_ptr<Tree> tree) LAMELLA_EXCLUDES(mu_);
 
   Pool* const pool_;
-  const uint64_t bytes_max_;
+  const bool enabled_;
+  std::atomic<uint64_t> bytes_max_;  // guards nothing
   MemoryAccount* const memory_;
   std::atomic<uint32_t> height_min_{1};  // I5
   uint64_t removed_ = 0;                 // since the tree was built; of the thread that changes L1

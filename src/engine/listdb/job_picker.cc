@@ -1,27 +1,32 @@
 #include "engine/listdb/job_picker.h"
 
-#include <algorithm>
+#include "engine/space_picker.h"
 
 namespace lamella {
 
 namespace {
 
-// Gc looks once this part of what the pool uses has died since it looked last, and so many chunks.
-constexpr uint64_t kGarbagePart = 64;
-constexpr uint64_t kGarbageChunks = 2;
-// Whether gc has something to look for. While merges wait it takes more: they find what is dead.
-bool GcDue(const ListDbPicture& now) {
-  const uint64_t enough = std::max(kGarbageChunks * now.chunk_bytes, now.used_bytes / kGarbagePart);
-  if (now.gc_again || now.garbage_bytes >= enough) return true;
-  return !now.merge_wanted() && (now.garbage_bytes > 0 || now.tombstones_settled);
-}
-
-PickedJob PickSpaceJob(const ListDbPicture& now) {
-  if (now.recount_due) return {ListDbJob::kRecount};
-  if (now.sweep_due) return {ListDbJob::kSweep};
-  if (now.pool_is_full) return {ListDbJob::kGc, GcGoal::kAll};
-  if (!GcDue(now)) return {};
-  return {ListDbJob::kGc, now.merge_wanted() ? GcGoal::kBusy : GcGoal::kTarget};
+PickedJob PickSpaceJobOf(const ListDbPicture& now) {
+  const PickedSpaceJob picked = PickSpaceJob({.merges_wait = now.merge_wanted(),
+                                              .pool_is_full = now.pool_is_full,
+                                              .recount_due = now.recount_due,
+                                              .sweep_due = now.sweep_due,
+                                              .gc_again = now.gc_again,
+                                              .tombstones_settled = now.tombstones_settled,
+                                              .garbage_bytes = now.garbage_bytes,
+                                              .chunk_bytes = now.chunk_bytes,
+                                              .used_bytes = now.used_bytes});
+  switch (picked.job) {
+    case SpaceJob::kNone:
+      break;
+    case SpaceJob::kRecount:
+      return {ListDbJob::kRecount};
+    case SpaceJob::kSweep:
+      return {ListDbJob::kSweep};
+    case SpaceJob::kGc:
+      return {ListDbJob::kGc, picked.goal};
+  }
+  return {};
 }
 
 }  // namespace
@@ -38,7 +43,7 @@ PickedJob PickListDbJob(const ListDbPicture& now) {
   if (now.caches_are_cold) return {ListDbJob::kWarm};
   const bool merge_first = now.merge_ready() && (now.pool_is_full || now.space_had_turn);
   if (!merge_first) {
-    if (const PickedJob job = PickSpaceJob(now); job.job != ListDbJob::kNone) return job;
+    if (const PickedJob job = PickSpaceJobOf(now); job.job != ListDbJob::kNone) return job;
   }
   if (now.merge_ready()) return {ListDbJob::kMerge};
   if (now.merge_wanted() || now.giving_back) return {};

@@ -43,7 +43,8 @@ Status ListDb::OpenCatalog() {
 
 void ListDb::FreeStrayChunks() {
   catalog_.FreeStrays(l1_.persister());
-  FreeStrayHeads(pool_, kListDbHeads, catalog_.Get().l1_heads, l1_.persister());
+  const PmPtr heads = catalog_.Get().l1_heads;
+  FreeStrayHeads(pool_, kListDbHeads, {&heads, 1}, l1_.persister());
 }
 
 Status ListDb::MendVoids() {

@@ -13,9 +13,11 @@ std::string OptionSet::NameWithin() const {
 
 EngineTraits ListDbTraits();
 EngineTraits TlsmTraits();
+EngineTraits ZipperDbTraits();
 
 const std::vector<EngineTraits>& AllEngineTraits() {
-  static const auto* const all = new std::vector<EngineTraits>{ListDbTraits(), TlsmTraits()};
+  static const auto* const all =
+      new std::vector<EngineTraits>{ListDbTraits(), TlsmTraits(), ZipperDbTraits()};
   return *all;
 }
 
