@@ -261,8 +261,8 @@ Status LeveledEngine::MergeEmptying(const Levels& levels, const std::vector<Leve
   CompactionRoom room(this);
   const uint64_t index = of.plan.records_max * rules_.index_bytes_per_record;
   // Each table ends in a chunk that is not full, and so do the copies.
-  const uint64_t tables = 1 + std::min(of.bytes / rules_.table_bytes,
-                                       of.plan.records_max / rules_.table_records_min);
+  const uint64_t tables =
+      1 + std::min(of.bytes / rules_.table_bytes, of.plan.records_max / rules_.table_records_min);
   const uint64_t open = (tables + (of.copied == 0 ? 0 : 1)) * pool_->chunk_bytes();
   if (!room.Reserve(index + of.copied + open))
     return Status::NoSpace("no room is left for the tables of a compaction");

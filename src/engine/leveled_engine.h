@@ -59,7 +59,7 @@ struct LeveledRules {
   uint64_t table_bytes = 8 << 20;  // a table is cut at this,
   /// if it has so many records: an index takes a chunk at least.
   uint64_t table_records_min = 8;
-  bool copies_records = false;     // a merge copies all of them, not only the lists over them
+  bool copies_records = false;  // a merge copies all of them, not only the lists over them
   /// Of a flushed record's copy, beside the record: what a table adds for it in the pool, bytes.
   uint64_t index_bytes_per_record = 0;
   /// A region of records is emptied once less of it lives.

@@ -262,11 +262,11 @@ std::vector<std::pair<uint32_t, uint64_t>> LeveledEngine::Gainful(
   std::vector<std::pair<uint32_t, uint64_t>> gainful;
   if (sparse.empty()) return gainful;
   const MutexLock lock(&uses_mu_);
-  tables.levels.ForEach([&](uint32_t level, const auto& table) LAMELLA_REQUIRES(uses_mu_) {
+  tables.levels.ForEach([&, &all_refs = refs_, &uses = uses_](uint32_t level, const auto& table) {
     const uint64_t number = table->info().number;
-    const auto refs = refs_.find(number);
-    if (level != 0 && refs != refs_.end() &&
-        GainOf(refs->second, uses_, sparse, pool_->chunk_bytes()) > 0)
+    const auto refs = all_refs.find(number);
+    if (level != 0 && refs != all_refs.end() &&
+        GainOf(refs->second, uses, sparse, pool_->chunk_bytes()) > 0)
       gainful.emplace_back(level, number);
   });
   return gainful;

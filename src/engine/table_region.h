@@ -132,7 +132,7 @@ class RegionWriter {
   std::vector<ChunkRef> extents_;
   std::vector<char*> bases_;    // of each chunk
   std::vector<uint64_t> used_;  // of each run that was left
-  size_t run_ = 0;            // the one that is being filled, if there is any
+  size_t run_ = 0;              // the one that is being filled, if there is any
   uint64_t run_start_ = 0;
   uint64_t run_end_ = 0;
   uint64_t offset_ = 0;

@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include "base/hash.h"
-#include "base/random.h"
 #include "testing/format_doc.h"
 
 namespace lamella {
@@ -20,7 +19,6 @@ bool MayHold(const std::string& filter, uint64_t hash) {
 }
 
 TEST(LineFilter, HoldsWhatWasAddedAndFewOthers) {
-  Random random(7);
   for (const size_t count : {size_t{1}, size_t{47}, size_t{48}, size_t{1000}, size_t{50000}}) {
     std::vector<uint64_t> hashes;
     for (size_t i = 0; i < count; i++) hashes.push_back(Hash64(std::to_string(i)));
