@@ -1,6 +1,7 @@
 #include "engine/region_use.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 namespace lamella {
@@ -67,7 +68,8 @@ std::set<uint64_t> FindSparse(const RegionUses& uses, const TableRefs& tables,
     }
   }
   std::vector<uint64_t> candidates(gainful.begin(), gainful.end());
-  std::ranges::stable_sort(candidates, {}, share_of);
+  std::ranges::sort(candidates, {},
+                    [&](uint64_t number) { return std::pair(share_of(number), number); });
   std::set<uint64_t> sparse;
   uint64_t copied = 0;
   for (const uint64_t number : candidates) {
