@@ -267,6 +267,7 @@ class Pool {
   Status ScanParts(const std::vector<Superblock>& superblocks, std::vector<std::string>* mended);
   Status SyncParts();
   Status WriteBackLeft() LAMELLA_REQUIRES(superblock_mu_);
+  void WriteBackSuperblocks() LAMELLA_REQUIRES(superblock_mu_);
   ChunkDescriptor* UnmendedDescriptor(uint32_t part, uint32_t index) const;
   void MarkSyncFailed() LAMELLA_REQUIRES(superblock_mu_);
   void MendSecondCopies() LAMELLA_REQUIRES(superblock_mu_);

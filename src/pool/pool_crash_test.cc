@@ -357,5 +357,50 @@ TEST_F(PoolCrash, WhatAKilledProcessLeftIsDurableBeforeAnOpenGoesByIt) {  // I7
   Close();
 }
 
+// What a pool's opening makes durable before it stores anything.
+class LinesOfAnOpen : public PersistHook {
+ public:
+  void OnStore(const void*, size_t, const Site&) override { stored_ = true; }
+  void OnFlush(const Persister*, const void* p, size_t n, const Site& site) override {
+    if (stored_ || testing::DeletedByEnvironment(testing::PersistSite::kFlush, site)) return;
+    flushed_.emplace_back(static_cast<const char*>(p), n);
+  }
+  void OnFence(const Persister*, const Site& site) override {
+    if (stored_ || testing::DeletedByEnvironment(testing::PersistSite::kFence, site)) return;
+    durable_.insert(durable_.end(), flushed_.begin(), flushed_.end());
+    flushed_.clear();
+  }
+  void OnSync(const void*, size_t, const Site&) override {}
+  bool MadeDurable(const char* p, size_t n) const {
+    return std::any_of(durable_.begin(), durable_.end(), [&](const auto& range) {
+      return range.first <= p && p + n <= range.first + range.second;
+    });
+  }
+
+ private:
+  bool stored_ = false;
+  std::vector<std::pair<const char*, size_t>> flushed_;
+  std::vector<std::pair<const char*, size_t>> durable_;
+};
+
+// A process that is killed within MarkClean leaves a first copy that says "clean" in caches alone.
+// The next process took it for durable and wrote over the second copy, and a power cut tore both
+// (StoreCrash of listdb_twoParts_adr, LAMELLA_CRASH_SEED=1795559882, state 4:246:3).
+TEST_F(PoolCrash, ThatAStoreWasClosedIsDurableBeforeAnOpenGoesByIt) {  // I7
+  Create();
+  ASSERT_TRUE(pool_->MarkOpen().ok());
+  ASSERT_TRUE(pool_->MarkClean().ok());
+  Close();
+  LinesOfAnOpen lines;
+  options_.hook = &lines;
+  Open();
+  for (const uint64_t offset : kSuperblockOffsets) {
+    EXPECT_TRUE(lines.MadeDurable(pool_->Address(PmPtr(0, offset)), sizeof(Superblock))) << offset;
+  }
+  EXPECT_FALSE(lines.MadeDurable(pool_->Address(PmPtr(0, 0)), kSuperblockOffsets[1]))
+      << "a control";
+  Close();
+}
+
 }  // namespace
 }  // namespace lamella

@@ -263,13 +263,28 @@ Status Pool::Mend() {
   // written.
   for (size_t i = 0; s.ok() && superblock_.sync_failed != 0 && i < parts_.size(); i++)
     s = parts_[i]->region->DirtyAll();
-  if (s.ok() && !state_.clean) s = WriteBackLeft();
+  if (state_.clean) {
+    WriteBackSuperblocks();
+  } else if (s.ok()) {
+    s = WriteBackLeft();
+  }
   if (!s.ok()) return s;
   {
     MutexLock lock(&deferred_mu_);
     for (const std::unique_ptr<Part>& part : parts_) part->table->Mend(deferred_persister_.get());
   }
   return power_cut ? UpdateSuperblocksLocked([](Superblock*) {}) : s;
+}
+
+// What says that the store was closed in order may itself be in caches alone, where the process
+// was killed in saying so; all else was durable before. The next update would write a second copy
+// over what must stand in for a first one that a power cut can still tear (keeps I7).
+void Pool::WriteBackSuperblocks() {
+  for (uint32_t i = 0; i < part_count(); i++) {
+    for (const uint64_t offset : kSuperblockOffsets)
+      superblock_persister_->Flush(bases_[i] + offset, sizeof(Superblock));
+  }
+  superblock_persister_->Fence();
 }
 
 // What a killed process had stored is here to be read, and yet in caches alone: the processor's,
