@@ -1,7 +1,11 @@
 // Claims, frees and superblock updates, cut at every fence in any 8-byte word.
+#include <algorithm>
 #include <functional>
+#include <map>
 #include <set>
 #include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -357,18 +361,19 @@ TEST_F(PoolCrash, WhatAKilledProcessLeftIsDurableBeforeAnOpenGoesByIt) {  // I7
   Close();
 }
 
-// What a pool's opening makes durable before it stores anything.
+// What a pool's opening makes durable before it stores anything: a fence is for what its own
+// Persister flushed.
 class LinesOfAnOpen : public PersistHook {
  public:
   void OnStore(const void*, size_t, const Site&) override { stored_ = true; }
-  void OnFlush(const Persister*, const void* p, size_t n, const Site& site) override {
+  void OnFlush(const Persister* by, const void* p, size_t n, const Site& site) override {
     if (stored_ || testing::DeletedByEnvironment(testing::PersistSite::kFlush, site)) return;
-    flushed_.emplace_back(static_cast<const char*>(p), n);
+    flushed_[by].emplace_back(static_cast<const char*>(p), n);
   }
-  void OnFence(const Persister*, const Site& site) override {
+  void OnFence(const Persister* by, const Site& site) override {
     if (stored_ || testing::DeletedByEnvironment(testing::PersistSite::kFence, site)) return;
-    durable_.insert(durable_.end(), flushed_.begin(), flushed_.end());
-    flushed_.clear();
+    durable_.insert(durable_.end(), flushed_[by].begin(), flushed_[by].end());
+    flushed_[by].clear();
   }
   void OnSync(const void*, size_t, const Site&) override {}
   bool MadeDurable(const char* p, size_t n) const {
@@ -379,8 +384,9 @@ class LinesOfAnOpen : public PersistHook {
 
  private:
   bool stored_ = false;
-  std::vector<std::pair<const char*, size_t>> flushed_;
-  std::vector<std::pair<const char*, size_t>> durable_;
+  using Ranges = std::vector<std::pair<const char*, size_t>>;
+  std::map<const Persister*, Ranges> flushed_;
+  Ranges durable_;
 };
 
 // A process that is killed within MarkClean leaves a first copy that says "clean" in caches alone.
