@@ -117,7 +117,8 @@ const Record* TlsmTable::RecordOf(uint64_t i, bool verify, Status* damage) const
   const PmPtr place(at.place);
   const uint64_t bytes = uint64_t{at.record_size} * sizeof(uint64_t);
   const Record* record = nullptr;
-  if (place && pool_->Contains(place, std::max<uint64_t>(bytes, sizeof(RecordHeader))))
+  if (place && place.offset() % sizeof(uint64_t) == 0 &&  // Record's I2
+      pool_->Contains(place, std::max<uint64_t>(bytes, sizeof(RecordHeader))))
     record = pool_->At<Record>(place);
   if (record == nullptr || record->bytes() > bytes) {
     *damage =
