@@ -40,10 +40,15 @@ class StoppedWriterTest : public ::testing::Test {
   }
   bool IsStopped() const { return db_->engine()->WriteDelayNs() == kStopWriting; }
   Status Put(uint64_t i) { return db_->Put({}, Concat("key", i), "value"); }
-  /// A thread that writes until it was stopped, and that write is over.
+  /// A thread that writes until a write was stopped and is over. The one under way when writers
+  /// are told to stop may have begun before that, so the last is one begun after it.
   void WriteUntilStopped() {
     writer_ = std::thread([this] {
-      for (uint64_t i = 0; written_.ok() && !was_stopped_.load(); i++) written_ = Put(i);
+      bool is_last = false;
+      for (uint64_t i = 0; written_.ok() && !is_last; i++) {
+        is_last = was_stopped_.load();
+        written_ = Put(i);
+      }
       is_done_.set_value();
     });
     while (!IsStopped()) ASSERT_FALSE(IsDoneWithin(std::chrono::milliseconds(1)));

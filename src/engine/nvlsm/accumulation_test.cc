@@ -1,6 +1,7 @@
 #include "engine/nvlsm/accumulation.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 
 #include <gtest/gtest.h>
@@ -29,15 +30,14 @@ Lines Wanted(const std::string& picture, const std::map<uint64_t, uint32_t>& flo
     components[level].push_back({table.get(), floors.contains(number) ? floors.at(number) : 1,
                                  hidden.contains(number) ? hidden.at(number) : 0});
   });
-  std::vector<Compaction> found = FindAccumulations(components, rules);
-  std::stable_sort(found.begin(), found.end(), [](const Compaction& a, const Compaction& b) {
-    const auto worth = [](const Compaction& c) {
-      return c.benefit / static_cast<double>(std::max<uint64_t>(c.read_bytes, 1));
-    };
-    return worth(a) > worth(b);
-  });
-  Lines said;
+  const std::vector<Compaction> found = FindAccumulations(components, rules);
+  std::multimap<double, const Compaction*, std::greater<>> by_worth;
   for (const Compaction& c : found) {
+    by_worth.emplace(c.benefit / static_cast<double>(std::max<uint64_t>(c.read_bytes, 1)), &c);
+  }
+  Lines said;
+  for (const auto& [worth, compaction] : by_worth) {
+    const Compaction& c = *compaction;
     std::string line = Concat("C", c.level + 1);
     for (const uint64_t number : c.inputs) line += Concat(" ", number);
     if (!c.next.empty()) line += " +";
