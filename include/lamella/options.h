@@ -48,6 +48,9 @@ enum class MediumKind : uint8_t {
 struct MediaProfile {
   uint32_t read_ns = 0;   // added to a read that follows a persistent pointer
   uint32_t write_ns = 0;  // added to a fence that had lines to write
+  // added to it for each of those lines: a medium, or an instruction (clflush), that writes one
+  // after another
+  uint32_t write_line_ns = 0;
   double write_gbps = 0;  // bandwidth cap of flushed lines, GB/s; 0 is none
   double read_gbps = 0;   // bandwidth cap of reads, GB/s; 0 is none
 

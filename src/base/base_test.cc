@@ -81,8 +81,8 @@ TEST(Options, EngineNamesGoBothWays) {
 
 TEST(Options, MediaPresetsAreThePapers) {
   EXPECT_EQ(MediaProfile::FromName("dram")->read_ns, 0u);
-  EXPECT_EQ(MediaProfile::FromName("tlsm")->write_ns, 450u);
-  EXPECT_EQ(MediaProfile::FromName("pcm")->write_ns, 400u);
+  EXPECT_EQ(MediaProfile::FromName("tlsm")->write_line_ns, 450u);
+  EXPECT_EQ(MediaProfile::FromName("pcm")->write_line_ns, 400u);
   EXPECT_EQ(MediaProfile::FromName("optane")->write_gbps, 2.0);
   EXPECT_EQ(MediaProfile::FromName("optane")->read_gbps, 6.5);
   EXPECT_EQ(MediaProfile::FromName("cxl")->read_ns, 250u);

@@ -23,7 +23,9 @@ uint64_t TransferTicks(uint64_t bytes, double gbps) {
   return static_cast<uint64_t>(static_cast<double>(bytes) / gbps * TicksPerNs());
 }
 
-uint64_t LatencyTicks(uint32_t ns) { return static_cast<uint64_t>(ns * TicksPerNs()); }
+uint64_t LatencyTicks(uint64_t ns) {
+  return static_cast<uint64_t>(static_cast<double>(ns) * TicksPerNs());
+}
 
 void Add(PersistCounters* sum, const PersistCounters& more) {
   sum->bytes_stored += more.bytes_stored;
@@ -41,7 +43,7 @@ Gate::Gate(MediumKind medium, const MediaProfile& profile, PersistHook* hook, bo
       read_tally_(count_reads ? std::make_unique<StripedCounter>() : nullptr),
       read_delay_(profile.read_ns != 0 || profile.read_gbps > 0),
       on_read_(read_delay_ || count_reads),
-      write_delay_(profile.write_ns != 0 || profile.write_gbps > 0) {
+      write_delay_(profile.write_ns != 0 || profile.write_line_ns != 0 || profile.write_gbps > 0) {
   LAMELLA_CHECK(medium != MediumKind::kAuto);
   if (read_delay_ || write_delay_) TicksPerNs();  // measure now, not in the first write
 }
@@ -73,7 +75,7 @@ void Gate::CountAndDelay(size_t bytes) const {
 
 void Gate::WriteDelay(uint64_t lines) const {
   const uint64_t now = TicksNow();
-  uint64_t until = now + LatencyTicks(profile_.write_ns);
+  uint64_t until = now + LatencyTicks(profile_.write_ns + lines * profile_.write_line_ns);
   if (profile_.write_gbps > 0) {
     until = std::max(
         until, write_queue_.Book(now, TransferTicks(lines * kLineBytes, profile_.write_gbps)));

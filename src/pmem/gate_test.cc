@@ -285,6 +285,18 @@ TEST(Delay, AFenceWithLinesPendingTakesTheWriteLatencyAndTheBandwidth) {
   EXPECT_GE(elapsed_ns(640), 630'000);
 }
 
+TEST(Delay, AFenceTakesTheLatencyOfEachLineWhereTheyAreWrittenOneAfterAnother) {
+  MediaProfile profile;
+  profile.write_line_ns = 50'000;
+  Gate gate(MediumKind::kCacheLine, profile);
+  Persister persister(&gate, WriteCause::kLog);
+  Buffer buffer;
+  persister.Flush(buffer.bytes, 640);
+  const uint64_t start = TicksNow();
+  persister.Fence();
+  EXPECT_GE(static_cast<double>(TicksNow() - start) / TicksPerNs(), 490'000);
+}
+
 TEST(Delay, AReadTakesTheReadLatency) {
   MediaProfile profile;
   profile.read_ns = 100'000;
