@@ -1,7 +1,7 @@
-# lamella_folder(<name> <directory> [DEPENDS <target>...]) makes of one folder of src/:
+# lamella_folder(<name> <directory> [LONGEST <filter>] [DEPENDS <target>...]) makes of one folder of src/:
 #   lamella_<name>        its library: every *.cc but tests, benchmarks and fuzzers
 #   lamella_<name>_test   one GoogleTest program of its *_test.cc, each test known to ctest under
-#     the label <name>
+#     the label <name>; those of the GoogleTest filter LONGEST begin before all others
 #   lamella_<name>_bench  one Google Benchmark program of its *_bench.cc
 # A folder of headers alone is an INTERFACE library. A new file is picked up by the next build.
 
@@ -29,7 +29,7 @@ function(lamella_unhurried target)
 endfunction()
 
 function(lamella_folder name directory)
-  cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "" "LONGEST" "DEPENDS" ${ARGN})
   set(target lamella_${name})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${directory}/*.cc)
   set(tests ${sources})
@@ -51,7 +51,7 @@ function(lamella_folder name directory)
   target_link_libraries(${target} ${scope} ${ARG_DEPENDS})
 
   if(LAMELLA_BUILD_TESTS AND tests)
-    lamella_test(${target}_test LABEL ${name} SOURCES ${tests} DEPENDS ${target})
+    lamella_test(${target}_test LABEL ${name} LONGEST "${ARG_LONGEST}" SOURCES ${tests} DEPENDS ${target})
   endif()
   if(LAMELLA_BUILD_BENCH AND benches AND benchmark_FOUND)
     add_executable(${target}_bench ${benches})
@@ -59,9 +59,9 @@ function(lamella_folder name directory)
   endif()
 endfunction()
 
-# lamella_test(<program> LABEL <label> SOURCES <file>... [DEPENDS <target>...])
+# lamella_test(<program> LABEL <label> [LONGEST <filter>] SOURCES <file>... [DEPENDS <target>...])
 function(lamella_test program)
-  cmake_parse_arguments(ARG "" "LABEL" "SOURCES;DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "" "LABEL;LONGEST" "SOURCES;DEPENDS" ${ARGN})
   add_executable(${program} ${ARG_SOURCES})
   # lamella_testing stands first: its objects may call what stands after it, and only those a test
   # uses are linked.
@@ -69,6 +69,11 @@ function(lamella_test program)
   lamella_unhurried(${program})
   lamella_batch(${program})
   # PRE_TEST: listing the tests is left to ctest, so a build never runs what it built.
-  gtest_discover_tests(${program} NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-                       PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 300)
+  set(discovery NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 300)
+  if(ARG_LONGEST)
+    gtest_discover_tests(${program} TEST_FILTER "${ARG_LONGEST}" TEST_LIST longest ${discovery} COST 1000)
+    gtest_discover_tests(${program} TEST_FILTER "-${ARG_LONGEST}" ${discovery})
+  else()
+    gtest_discover_tests(${program} ${discovery})
+  endif()
 endfunction()

@@ -33,7 +33,7 @@ std::vector<EngineKind> BuiltEngines();
 std::string TestNameOf(EngineKind engine);
 
 /// Seconds that one engine may explore for, of so many for all together; in `make test-long` each
-/// has all of them, times LAMELLA_PROOF_SCALE.
+/// has all of them, times LAMELLA_PROOF_SCALE. Half of it under a sanitizer.
 double EngineSlice(double seconds);
 
 /// Of cases that are enumerated (bits, calls) one in `step` of one engine alone: where more are
