@@ -165,17 +165,28 @@ uint64_t BufferedEngine::CopyBytesMax(uint64_t record_bytes) const {
                                                         : 2 * bytes;
 }
 
-// The reserve stays for what it is there for, but that deletes may take of it.
+// The reserve stays for what it is there for, but that deletes may take of it. A file system that was
+// full may have room again: so what the pool says that there is, is tried.
 Status BufferedEngine::ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes,
                                      Claimant claimant) {
   const uint64_t extents = claimant == Claimant::kReclaim ? kCompactionExtents : kReserveExtentsMin;
-  const Room room = LetIn(record_bytes, copy_bytes, extents);
-  if (room.suffices()) return Status::OK();
-  return Status::NoSpace(
-      Concat("the pool is full: ", room.available, " chunks of ", pool_->chunk_bytes(),
-             " bytes are left, and ", room.needed,
-             " are needed for this write, its flush and that of those before it; raise "
-             "pool_bytes_max or delete data"));
+  const uint32_t parts = copy_cost_.in_all_parts ? pool_->part_count() : 1;
+  const uint64_t merge_bytes = merge_bytes_.load(std::memory_order_relaxed);
+  for (bool tried = false;; tried = true) {
+    const Room room = LetIn(record_bytes + merge_bytes, copy_bytes, extents);
+    const Status grown = pool_->GrowUntilFree(parts, room.needed);
+    if (room.suffices() && grown.ok()) return Status::OK();
+    if (room.suffices()) {
+      copy_bytes_.fetch_sub(copy_bytes, std::memory_order_relaxed);
+      return grown;
+    }
+    if (grown.ok() && !tried) continue;
+    return Status::NoSpace(
+        Concat("the pool is full: ", room.available, " chunks of ", pool_->chunk_bytes(),
+               " bytes are left, and ", room.needed,
+               " are needed for this write, its flush and that of those before it; raise "
+               "pool_bytes_max or delete data"));
+  }
 }
 
 // Keeps I6.

@@ -17,7 +17,8 @@
 //     be.
 // I6: where a flush copies records (a plain log), a write is let in, and compaction copies, only
 //     while there is room for the copies of all that is not flushed yet: so a flush never finds the
-//     pool full.
+//     pool full. Writes leave what the merge takes that finds what is dead, too (KeepForMerge). What
+//     they count on is there: a file system that is full refuses it to them, not to a flush.
 // Threads: as Engine says.
 #ifndef LAMELLA_ENGINE_BUFFERED_ENGINE_H_
 #define LAMELLA_ENGINE_BUFFERED_ENGINE_H_
@@ -171,6 +172,8 @@ class BufferedEngine : public Engine, private WriteTarget {
   bool IsFull(const MemTable& memtable) const;
   /// To be called when what it goes by has changed.
   void UpdateWriteDelay() LAMELLA_REQUIRES(read_set_mu_);
+  /// Writers leave so many bytes (I6). A merge takes them without asking.
+  void KeepForMerge(uint64_t bytes) { merge_bytes_.store(bytes, std::memory_order_relaxed); }
   /// What a record's copy may take in an arena, whatever lies beside it there.
   uint64_t CopyBytesMax(uint64_t record_bytes) const;
   /// Room for what compaction copies: flushes and writers leave it, and it leaves the copies of all
@@ -243,8 +246,10 @@ class BufferedEngine : public Engine, private WriteTarget {
   // as of the last UpdateWriteDelay; guards nothing
   std::atomic<uint64_t> unmerged_bytes_max_{UINT64_MAX};
 
-  // of all that is let in and not flushed, and what compaction copies (I6); guards nothing
+  // of all that is let in and not flushed, and what compaction copies (I6); guards nothing, as the
+  // next
   std::atomic<uint64_t> copy_bytes_{0};
+  std::atomic<uint64_t> merge_bytes_{0};  // KeepForMerge
 
   mutable Mutex read_set_mu_;
   std::shared_ptr<const ReadSet> owned_read_set_ LAMELLA_GUARDED_BY(read_set_mu_);

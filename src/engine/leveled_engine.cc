@@ -7,6 +7,7 @@
 #include "base/concat.h"
 #include "base/hash.h"
 #include "base/no_throw.h"
+#include "engine/needed_versions.h"
 #include "iterator/level_iterator.h"
 #include "iterator/merging_iterator.h"
 
@@ -14,7 +15,8 @@ namespace lamella {
 
 LeveledEngine::LeveledEngine(const EngineContext& context, const LeveledRules& rules)
     : BufferedEngine(context, TableMemory(*context.options, 0, context.memory).memtable_bytes(),
-                     {.bytes_per_record = rules.index_bytes_per_record, .in_all_parts = true}),
+                     // in the table that a flush makes, and in that which it is merged into
+                     {.bytes_per_record = 2 * rules.index_bytes_per_record, .in_all_parts = true}),
       rules_(rules),
       memory_(*context.options, 0, context.memory),
       pending_frees_(context.pool),
@@ -84,7 +86,11 @@ std::optional<Unmerged> LeveledEngine::UnmergedOf(const TableSet& tables) const 
   const auto& now = static_cast<const LeveledTables&>(tables);
   Unmerged unmerged;
   for (const auto& table : now.levels.level(0)) {
-    unmerged.bytes += table->info().bytes;
+    const TableInfo& info = table->info();
+    // and what merging it makes, while it is there
+    unmerged.bytes +=
+        info.bytes +
+        (rules_.copies_records ? info.bytes : info.records * rules_.index_bytes_per_record);
     unmerged.live_bytes +=
         static_cast<uint64_t>(static_cast<double>(table->info().bytes) * now.live_share_of_last);
   }
@@ -101,15 +107,15 @@ double LeveledEngine::ReadDebt(const TableSet& tables) const {
          (kTablesMaxPerCompacted * static_cast<double>(rules_.levels.level0_tables));
 }
 
-void LeveledEngine::NoteUses(const Levels& levels, Uses* uses) {
+void LeveledEngine::NoteUses(const Levels& levels, RegionUseEdit* edit) {
   uint64_t live = 0;
   for (size_t i = 1; i < levels.level_count(); i++) {
     for (const auto& table : levels.level(i)) live += table->place().live_bytes;
   }
   live_bytes_.store(live, std::memory_order_relaxed);
+  if (!rules_.copies_records) KeepForMerge(RoomToKeep(levels));
   const MutexLock lock(&uses_mu_);
-  std::swap(uses_, uses->uses);
-  std::swap(refs_, uses->refs);
+  edit->Apply(&uses_);
 }
 
 // Persist order (L1, L2), of tables that are made and durable, on page media not yet synced:
@@ -123,10 +129,11 @@ Status LeveledEngine::Change(LeveledEdit kind, const LevelsEdit& edit, const Mem
   Status s = edit.added.empty() ? Status::OK() : pool_->Sync();
   if (!s.ok()) return s;
   const MutexLock lock(&change_mu_);
-  auto next = std::make_shared<LeveledTables>(*CurrentTables());
+  const auto before = CurrentTables();
+  auto next = std::make_shared<LeveledTables>(*before);
   const TableEdit<TableInfo> infos = InfosOf(edit);
   LAMELLA_CHECK(next->levels.Apply(edit) && next->infos.Apply(infos));
-  Uses uses(next->levels);
+  RegionUseEdit uses(before->levels, edit);
   InstallMemory memory;
   s = catalog_.Edit(kind, [&](LeveledState* state) {
     LAMELLA_CHECK(state->levels.Apply(infos));
@@ -141,54 +148,20 @@ Status LeveledEngine::Change(LeveledEdit kind, const LevelsEdit& edit, const Mem
   changes_.fetch_add(1, std::memory_order_relaxed);
   s = pool_->Sync();
   if (!s.ok()) return s;
-  const MutexLock uses_lock(&uses_mu_);
-  for (const auto& [number, use] : uses.uses) {
-    if (!uses_.contains(number)) use.region->Drop();
-  }
+  for (const auto& region : uses.unused()) region->Drop();
   return s;
 }
 
+// Keys lie in the pool, and stay.
 Status LeveledEngine::Build(InternalIterator* from, const Levels& levels, size_t below,
-                            bool settled, TableBuilder* builder, MadeTables* made) {
-  const SnapshotList::Sample snapshots = context_.snapshots->Now();
-  std::string_view key;
-  uint64_t newer = 0;                 // the version before, of the same key; 0 is none
-  std::vector<MergedRecord> deletes;  // kept if something older is
-  const auto add_deletes = [&] {
-    Status s;
-    for (size_t i = 0; s.ok() && i < deletes.size(); i++) s = builder->Add(deletes[i]);
-    deletes.clear();
-    return s;
-  };
-  const auto end_key = [&] {
-    if (newer == 0) return Status::OK();
-    Status s =
-        deletes.empty() || (settled && !levels.MayHold(below, key)) ? Status::OK() : add_deletes();
-    deletes.clear();
-    return s.ok() ? builder->EndKey() : s;
-  };
-  Status s;
-  for (from->SeekToFirst(); s.ok() && from->Valid(); from->Next()) {
-    const InternalKey at = from->key();
-    if (newer == 0 || at.user_key != key) {
-      s = end_key();
-      key = at.user_key;
-      newer = 0;
-    }
-    const uint64_t sequence = TagSequence(at.tag);
-    const bool kept = !settled || newer == 0 || snapshots.Needed(sequence, newer);
-    const MergedRecord record{at, {}, PmPtr(from->place_word()), newer};
-    newer = sequence;
-    if (!s.ok() || !kept) continue;
-    if (TagKind(at.tag) == RecordKind::kDelete) {
-      deletes.push_back(record);
-      continue;
-    }
-    s = add_deletes();
-    if (s.ok()) s = builder->Add({at, from->value(), record.place, record.newer});
-  }
-  if (s.ok()) s = from->status();
-  if (s.ok()) s = end_key();
+                            TableBuilder* builder, MadeTables* made) {
+  Status s = ForEachNeeded<std::string_view>(
+      from, context_.snapshots->Now(),
+      [&](std::string_view key) { return levels.MayHold(below, key); },
+      [&](const NeededRecord& record) {
+        return builder->Add({record.key, record.value, PmPtr(record.place_word), record.newer});
+      },
+      [&] { return builder->EndKey(); });
   return s.ok() ? builder->Finish(made) : s;
 }
 
@@ -201,7 +174,7 @@ Levels::Level LeveledEngine::TablesOf(const Levels& levels, uint32_t level,
   return tables;
 }
 
-std::set<uint64_t> LeveledEngine::Sparse() const {
+LeveledEngine::Sparse LeveledEngine::SparseNow() const {
   const MutexLock lock(&uses_mu_);
   return sparse_;
 }
@@ -233,20 +206,54 @@ struct Inputs {
 
 }  // namespace
 
+// Merging finds what is dead, and makes the indexes of its inputs anew while the old ones are there:
+// of levels 0 and 1 all, else of a table and those that it overlaps.
+uint64_t LeveledEngine::RoomToKeep(const Levels& levels) const {
+  uint64_t most = 0;
+  const auto note = [&](const Levels::Level& upper, const Levels::Level& lower) {
+    uint64_t records = 0;
+    uint64_t bytes = 0;
+    for (const Levels::Level* const tables : {&upper, &lower}) {
+      for (const auto& table : *tables) {
+        records += table->info().records;
+        bytes += table->info().bytes;
+      }
+    }
+    most = std::max(most, MergeRoom(records, bytes, 0));
+  };
+  if (!levels.level(0).empty()) note(levels.level(0), levels.level(1));
+  for (size_t i = 1; i + 1 < levels.level_count(); i++) {
+    for (const auto& table : levels.level(i)) {
+      const TableInfo& info = table->info();
+      note({table}, levels.Overlapping(i + 1, {info.smallest, info.largest}));
+    }
+  }
+  return most;
+}
+
+// Each table ends in a chunk that is not full, and so do the copies.
+uint64_t LeveledEngine::MergeRoom(uint64_t records, uint64_t bytes, uint64_t copied) const {
+  if (records == 0) return 0;
+  const uint64_t tables =
+      1 + std::min(bytes / rules_.table_bytes, records / rules_.table_records_min);
+  return records * rules_.index_bytes_per_record + copied +
+         (tables + (copied == 0 ? 0 : 1)) * pool_->chunk_bytes();
+}
+
 Status LeveledEngine::MergeTables(const Levels& levels, const std::vector<Levels::Level>& inputs,
                                   uint32_t into, LevelsEdit* edit) {
-  const std::set<uint64_t> sparse = Sparse();
+  const Sparse sparse = SparseNow();
   Status s = MergeEmptying(levels, inputs, into, sparse, edit);
-  if (s.IsNoSpace() && !sparse.empty()) s = MergeEmptying(levels, inputs, into, {}, edit);
+  if (s.IsNoSpace() && sparse != nullptr) s = MergeEmptying(levels, inputs, into, nullptr, edit);
   return s;
 }
 
 Status LeveledEngine::MergeEmptying(const Levels& levels, const std::vector<Levels::Level>& inputs,
-                                    uint32_t into, std::set<uint64_t> sparse, LevelsEdit* edit) {
+                                    uint32_t into, const Sparse& sparse, LevelsEdit* edit) {
   *edit = {};
   Inputs of;
   of.plan.level = into;
-  of.plan.sparse = std::move(sparse);
+  if (sparse != nullptr) of.plan.sparse = *sparse;
   of.plan.table_bytes = rules_.table_bytes;
   of.plan.table_records_min = rules_.table_records_min;
   std::vector<std::unique_ptr<InternalIterator>> children;
@@ -259,17 +266,12 @@ Status LeveledEngine::MergeEmptying(const Levels& levels, const std::vector<Leve
   }
   if (of.numbers.empty()) return Status::OK();
   CompactionRoom room(this);
-  const uint64_t index = of.plan.records_max * rules_.index_bytes_per_record;
-  // Each table ends in a chunk that is not full, and so do the copies.
-  const uint64_t tables =
-      1 + std::min(of.bytes / rules_.table_bytes, of.plan.records_max / rules_.table_records_min);
-  const uint64_t open = (tables + (of.copied == 0 ? 0 : 1)) * pool_->chunk_bytes();
-  if (!room.Reserve(index + of.copied + open))
+  if (!room.Reserve(MergeRoom(of.plan.records_max, of.bytes, of.copied)))
     return Status::NoSpace("no room is left for the tables of a compaction");
   const auto from = NewMergingIterator(std::move(children));
   MadeTables made;
   const auto builder = NewBuilder(std::move(of.plan));
-  Status s = Build(from.get(), levels, into + 1, true, builder.get(), &made);
+  Status s = Build(from.get(), levels, into + 1, builder.get(), &made);
   if (!s.ok()) return s;
   edit->removed = std::move(of.numbers);
   for (auto& table : made) edit->added.push_back({into, std::move(table)});

@@ -8,9 +8,9 @@
 // L2: one edit adds a flushed table and moves the log boundary and flushed_sequence after its
 //     records. So a power cut on page media takes back whole edits at most: what the catalog names
 //     is whole, and the log is read after what it says.
-// L3: versions of a key are dropped only by a job whose inputs are settled: every Get that was
-//     under way when they were made is over (BufferedEngine's I3). So what it drops only snapshots
-//     may still need, and those it asks (Build).
+// L3: a flush waits until every Get of before its MemTable was sealed is over (BufferedEngine's I3):
+//     versions of a key that it, or a compaction, drops only snapshots may still need, and those it
+//     asks (Build).
 // L4: a delete is dropped only where no table further down may hold its key, by the version that
 //     the job began with: what jobs beside it move down lies outside of the keys that it claims.
 // L5: jobs claim the keys of levels that they change (JobBoard); a flush adds to level 0 and claims
@@ -92,6 +92,16 @@ class LeveledEngine : public BufferedEngine {
   virtual std::unique_ptr<TableBuilder> NewBuilder(BuildPlan plan) = 0;
   /// Compactions that the version wants: those of rules().levels, unless the design has its own.
   virtual std::vector<Compaction> FindWanted(const LeveledTables& tables) const;
+  /// Of what the store may take (Options::space_target) it takes this: by what is known to be dead;
+  /// if all is dead that upper levels may hide.
+  struct SpaceShare {
+    double known = 0;
+    double at_most = 0;
+  };
+  /// What finds more that is dead, which is offered after all else: level 0, where the share is
+  /// known to be more than 1; in an idle store tables of the uppermost level, as long as it may be.
+  virtual std::vector<Compaction> FindForSpace(const LeveledTables& tables, const SpaceShare& share,
+                                               bool idle) const;
   /// Makes what takes the place of the compaction's tables, whatever it claimed (ClaimsOf): merges
   /// them into the next level, unless the design has its own way. `edit` is what changes; what
   /// drops versions of a key goes by L3 and L4.
@@ -114,11 +124,13 @@ class LeveledEngine : public BufferedEngine {
   /// newest versions and those that snapshots see (L3, L4). `edit` gets both.
   Status MergeTables(const Levels& levels, const std::vector<Levels::Level>& inputs, uint32_t into,
                      LevelsEdit* edit);
-  /// What is needed of `from` into `builder`: all of it where its records are not settled, else the
-  /// newest versions, those that snapshots see, and deletes that hide something (L3, L4). `below`:
-  /// tables from this level on may hold what deletes hide.
-  Status Build(InternalIterator* from, const Levels& levels, size_t below, bool settled,
-               TableBuilder* builder, MadeTables* made);
+  /// What is needed of `from` into `builder`: the newest versions, those that snapshots see, and
+  /// deletes that hide something (L3, L4). `below`: tables from this level on may hold what deletes
+  /// hide.
+  Status Build(InternalIterator* from, const Levels& levels, size_t below, TableBuilder* builder,
+               MadeTables* made);
+  /// These tables of `level`, of level 0 all, into the next.
+  static Compaction CompactionOf(const Levels& levels, uint32_t level, const Levels::Level& tables);
   /// An iterator over each of these tables of `level`, or over all where they are disjoint.
   static void AddIterators(uint32_t level, const Levels::Level& tables, bool verify,
                            std::vector<std::unique_ptr<InternalIterator>>* iterators);
@@ -144,20 +156,19 @@ class LeveledEngine : public BufferedEngine {
   /// keeps. Where it fails but for want of a sync, nothing has changed. Keeps L1.
   Status Change(LeveledEdit kind, const LevelsEdit& edit, const MemTable* flushed,
                 const std::function<void(LeveledTables*, LeveledState*)>& also);
-  /// What tables refer to.
-  struct Uses {
-    explicit Uses(const Levels& levels) : uses(UsesOf(levels)), refs(RefsOf(levels)) {}
-    RegionUses uses;
-    TableRefs refs;
-  };
-  /// Swaps them for those of before.
-  void NoteUses(const Levels& levels, Uses* uses) LAMELLA_EXCLUDES(uses_mu_);
+  /// What the compaction takes that takes most, of all that may come.
+  uint64_t RoomToKeep(const Levels& levels) const;
+  /// What a merge of so many records takes at most, with what is copied of them.
+  uint64_t MergeRoom(uint64_t records, uint64_t bytes, uint64_t copied) const;
+  /// The version is now `levels`, by the edit.
+  void NoteUses(const Levels& levels, RegionUseEdit* edit) LAMELLA_EXCLUDES(uses_mu_);
 
   /// Of what is in these regions of records a compaction makes copies.
-  std::set<uint64_t> Sparse() const;
+  using Sparse = std::shared_ptr<const std::set<uint64_t>>;
+  Sparse SparseNow() const;
   /// MergeTables, which empties these regions: NoSpace where there is no room for that.
   Status MergeEmptying(const Levels& levels, const std::vector<Levels::Level>& inputs,
-                       uint32_t into, std::set<uint64_t> sparse, LevelsEdit* edit);
+                       uint32_t into, const Sparse& sparse, LevelsEdit* edit);
 
   // leveled_flush.cc
   Status MakeTable(const std::shared_ptr<MemTable>& memtable);
@@ -165,27 +176,39 @@ class LeveledEngine : public BufferedEngine {
 
   // leveled_jobs.cc
   JobOffer OfferOf(Compaction compaction);
-  JobOffer RewriteOf(uint32_t level, const LevelTable& table, const char* name, double benefit,
-                     const std::set<uint64_t>& sparse);
+  /// A table that may be made anew where it is.
+  struct Place {
+    uint32_t level = 0;
+    uint64_t number = 0;
+    KeyRange keys;
+  };
+  static Place PlaceOf(uint32_t level, const TableInfo& info) {
+    return {level, info.number, {info.smallest, info.largest}};
+  }
+  JobOffer RewriteOf(const Place& table, const char* name, double benefit, Sparse sparse);
   void OfferJobs(std::vector<JobOffer>* offers) LAMELLA_REQUIRES(jobs_.mu);
   void OfferRewrites(const LeveledTables& tables, std::vector<JobOffer>* offers)
       LAMELLA_REQUIRES(jobs_.mu);
-  /// Of the tables of level 0 the oldest, up to the first that is not settled (L3).
-  Levels::Level SettledOf(const Levels::Level& level0) const LAMELLA_REQUIRES(jobs_.mu);
+  /// Looks at the version that is new since the last look.
+  void LookAt(const std::shared_ptr<const TableSet>& version) LAMELLA_REQUIRES(jobs_.mu);
   static bool Refers(const LevelTable& table, const std::set<uint64_t>& regions);
-  static Compaction CompactionOf(const Levels& levels, uint32_t level, const Levels::Level& tables);
   Status RunCompaction(const Compaction& compaction);
-  Status Rewrite(uint32_t level, uint64_t number, const std::set<uint64_t>& sparse);
+  Status Rewrite(uint32_t level, uint64_t number, const Sparse& sparse);
   Status NoteRoom(const Status& status);
   Status PushDown(const KeyRange& keys);
   Status EmptySparse();
-  /// Of the tables whose making anew gives space back, of these regions, level by level.
-  std::vector<std::pair<uint32_t, uint64_t>> Gainful(const LeveledTables& tables,
-                                                     const std::set<uint64_t>& sparse) const;
+  /// The regions to be emptied, and the tables whose making anew gives space back of them, level by
+  /// level.
+  struct Emptying {
+    Sparse sparse;
+    std::vector<Place> tables;
+  };
+  Emptying FindEmptying(const LeveledTables& tables, const RegionUses& uses,
+                        const SpaceGoal& goal) const;
   Status Reclaim();
   uint64_t ReclaimState() const;
-  void AwaitSettled();
   Status ClearEnd();
+  Status FreeLeftLog();
   Claims ClaimAll() const;
   SpaceGoal GoalNow(const LeveledTables& tables, bool pool_is_full) const;
 
@@ -213,16 +236,20 @@ class LeveledEngine : public BufferedEngine {
 
   mutable Mutex uses_mu_;
   RegionUses uses_ LAMELLA_GUARDED_BY(uses_mu_);  // of the tables of now
-  TableRefs refs_ LAMELLA_GUARDED_BY(uses_mu_);
-  std::set<uint64_t> sparse_ LAMELLA_GUARDED_BY(uses_mu_);
+  Sparse sparse_ LAMELLA_GUARDED_BY(uses_mu_);    // may be null: none
 
   // What jobs have; of a level, keys. The first level is the last of them.
   enum : uint32_t { kFreshChunks, kPoolEnd, kLevel0 };
   mutable JobBoard jobs_;
   HeldUpEnd held_up_end_ LAMELLA_GUARDED_BY(jobs_.mu);
-  // Flushed tables that were not settled when they were made (L3), and whether they are.
-  using Settling = std::pair<uint64_t, std::shared_ptr<std::atomic<bool>>>;
-  mutable std::vector<Settling> settling_ LAMELLA_GUARDED_BY(jobs_.mu);
+  // What a version wants: it is asked for by each look for a job.
+  struct Looked {
+    std::weak_ptr<const TableSet> at;
+    std::vector<Compaction> wanted;
+    Emptying emptying;
+    SpaceShare share;
+  };
+  Looked looked_ LAMELLA_GUARDED_BY(jobs_.mu);
   bool reclaim_wanted_ LAMELLA_GUARDED_BY(jobs_.mu) = false;  // the pool is full
   // What was in the tables when reclaiming last came to its end: it would find nothing new.
   uint64_t reclaimed_at_ LAMELLA_GUARDED_BY(jobs_.mu) = UINT64_MAX;

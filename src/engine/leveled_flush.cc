@@ -1,7 +1,6 @@
 // A flush: the records of a sealed MemTable become a table of level 0.
 
 #include <algorithm>
-#include <chrono>
 
 #include "base/assert.h"
 #include "base/hash.h"
@@ -78,11 +77,7 @@ Status LeveledEngine::FlushMemTable(const std::shared_ptr<MemTable>& memtable) {
 }
 
 Status LeveledEngine::MakeTable(const std::shared_ptr<MemTable>& memtable) {
-  // Once every Get of before the sealing is over, versions may be dropped here already (L3): all
-  // that the MemTable holds was published then. A Get whose thread has lost the processor is not
-  // waited for.
-  constexpr std::chrono::milliseconds kGetsAtMost{2};
-  const bool settled = pool_->readers()->AwaitRetired(kGetsAtMost);
+  pool_->readers()->AwaitRetired();  // sealing has retired what Gets of before it may use: keeps L3
   const auto before = CurrentTables();
   BuildPlan plan{.level = 0,
                  .copy_all = true,
@@ -95,23 +90,14 @@ Status LeveledEngine::MakeTable(const std::shared_ptr<MemTable>& memtable) {
                  .replaced = {}};
   NoteEnds(*pool_, *memtable, &plan);
   const double live_share = LiveShareOf(*memtable, before->levels);
-  const auto is_settled = std::make_shared<std::atomic<bool>>(false);
-  EpochDomain::Retirement settling(
-      [is_settled] { is_settled->store(true, std::memory_order_release); });
   FlushIterator from(pool_, memtable.get());
   LevelsEdit edit;
   MadeTables made;
   const auto builder = NewBuilder(std::move(plan));
-  Status s =
-      NoThrow([&] { return Build(&from, before->levels, 0, settled, builder.get(), &made); });
+  Status s = NoThrow([&] { return Build(&from, before->levels, 0, builder.get(), &made); });
   for (auto& table : made) edit.added.push_back({0, std::move(table)});
   if (s.ok()) {
     s = NoThrow([&] {
-      if (!settled) {
-        const MutexLock lock(&jobs_.mu);
-        for (const auto& added : edit.added)
-          settling_.emplace_back(added.table->info().number, is_settled);
-      }
       return Change(LeveledEdit::kFlush, edit, memtable.get(),
                     [&](LeveledTables* tables, LeveledState* state) {
                       tables->live_share_of_last = live_share;
@@ -123,7 +109,6 @@ Status LeveledEngine::MakeTable(const std::shared_ptr<MemTable>& memtable) {
                     });
     });
   }
-  pool_->readers()->Retire(std::move(settling));  // after Install: who begins now sees the table
   if (s.ok()) pending_frees_.FreeLogBefore(memtable->sealed());  // keeps L1
   return s;
 }

@@ -24,18 +24,6 @@ constexpr uint64_t kKeptPart = 16;
 
 }  // namespace
 
-Levels::Level LeveledEngine::SettledOf(const Levels::Level& level0) const {
-  std::erase_if(settling_, [](const Settling& table) {
-    return table.second->load(std::memory_order_acquire);
-  });
-  const auto is_settling = [this](const auto& table) LAMELLA_REQUIRES(jobs_.mu) {
-    return std::ranges::find(settling_, table->info().number, &Settling::first) != settling_.end();
-  };
-  auto from = level0.end();
-  while (from != level0.begin() && !is_settling(*std::prev(from))) --from;
-  return {from, level0.end()};
-}
-
 Claims LeveledEngine::ClaimAll() const {
   Claims claims;
   for (uint32_t i = 0; i <= rules_.levels.last_level; i++) claims.push_back({kLevel0 + i, {}});
@@ -55,14 +43,13 @@ JobOffer LeveledEngine::OfferOf(Compaction compaction) {
           }};
 }
 
-JobOffer LeveledEngine::RewriteOf(uint32_t level, const LevelTable& table, const char* name,
-                                  double benefit, const std::set<uint64_t>& sparse) {
-  const TableInfo& info = table.info();
+JobOffer LeveledEngine::RewriteOf(const Place& table, const char* name, double benefit,
+                                  Sparse sparse) {
   return {.name = name,
-          .claims = {{kLevel0 + level, {info.smallest, info.largest}}},
+          .claims = {{kLevel0 + table.level, table.keys}},
           .benefit = benefit,
           .cost = 1,
-          .run = [this, level, number = info.number, sparse] {
+          .run = [this, level = table.level, number = table.number, sparse = std::move(sparse)] {
             return NoteRoom(Rewrite(level, number, sparse));
           }};
 }
@@ -86,42 +73,86 @@ bool LeveledEngine::Refers(const LevelTable& table, const std::set<uint64_t>& re
       table.regions(), [&](const auto& region) { return regions.contains(region->number()); });
 }
 
-// What space there is to be had, once per version: records of sparse regions, and versions that no
-// snapshot needs any more.
-void LeveledEngine::OfferRewrites(const LeveledTables& tables, std::vector<JobOffer>* offers) {
+// Copies of all records are made anyway where the design makes them.
+LeveledEngine::Emptying LeveledEngine::FindEmptying(const LeveledTables& tables,
+                                                    const RegionUses& uses,
+                                                    const SpaceGoal& goal) const {
+  if (rules_.copies_records) return {};
+  std::vector<TableShares> shares;
+  tables.levels.ForEach([&](uint32_t level, const auto& table) {
+    if (level != 0) shares.push_back(table->place().regions);
+  });
+  const auto sparse = std::make_shared<const std::set<uint64_t>>(FindSparse(uses, shares, goal));
+  if (sparse->empty()) return {};
+  Emptying emptying{.sparse = sparse, .tables = {}};
+  tables.levels.ForEach([&](uint32_t level, const auto& table) {
+    if (level != 0 && GainOf(table->place().regions, uses, *sparse, pool_->chunk_bytes()) > 0)
+      emptying.tables.push_back(PlaceOf(level, table->info()));
+  });
+  return emptying;
+}
+
+void LeveledEngine::LookAt(const std::shared_ptr<const TableSet>& version) {
+  if (looked_.at.lock() == version) return;
+  const auto& tables = static_cast<const LeveledTables&>(*version);
   const SpaceGoal goal = GoalNow(tables, false);
-  double share = 0;
-  {
-    const MutexLock lock(&uses_mu_);
-    if (!rules_.copies_records) sparse_ = FindSparse(uses_, refs_, goal);
-    uint64_t bytes = 0;
-    for (const auto& [number, use] : uses_) bytes += use.bytes;
-    share = static_cast<double>(bytes) /
-            (goal.bytes_per_live * static_cast<double>(std::max<uint64_t>(goal.live_bytes, 1)));
+  SpaceGoal at_least = goal;
+  at_least.live_bytes = LiveAtLeast(tables.levels);
+  Looked looked{.at = version, .wanted = FindWanted(tables), .emptying = {}};
+  const MutexLock lock(&uses_mu_);
+  looked.emptying = FindEmptying(tables, uses_, goal);
+  uint64_t used_bytes = 0;
+  for (const auto& [number, use] : uses_) used_bytes += use.bytes;
+  looked.share = {goal.ShareOf(used_bytes), at_least.ShareOf(used_bytes)};
+  sparse_ = looked.emptying.sparse;
+  looked_ = std::move(looked);
+}
+
+// What space there is to be had: records of sparse regions, and versions that no snapshot needs any
+// more.
+void LeveledEngine::OfferRewrites(const LeveledTables& tables, std::vector<JobOffer>* offers) {
+  for (const Place& table : looked_.emptying.tables) {
+    offers->push_back(
+        RewriteOf(table, "empty", kRewriteWorth * looked_.share.known, looked_.emptying.sparse));
   }
-  const std::set<uint64_t> sparse = Sparse();
   const uint64_t oldest = context_.snapshots->Oldest();
   uint64_t awaited = 0;
-  for (const auto& [level, number] : Gainful(tables, sparse)) {
-    const auto table = TablesOf(tables.levels, level, {number}).front();
-    offers->push_back(RewriteOf(level, *table, "empty", kRewriteWorth * share, sparse));
-  }
   tables.levels.ForEach([&](uint32_t level, const auto& table) {
     if (level == 0) return;
     const LevelPlace& place = table->place();
     if (place.kept_bytes * kKeptPart < table->info().bytes || place.kept_versions == 0) return;
     if (oldest >= place.kept_until) {
-      offers->push_back(RewriteOf(level, *table, "sweep", kRewriteWorth, {}));
+      offers->push_back(RewriteOf(PlaceOf(level, table->info()), "sweep", kRewriteWorth, nullptr));
     } else {
       awaited = awaited == 0 ? place.kept_until : std::min(awaited, place.kept_until);
     }
   });
   if (awaited != 0) context_.snapshots->AwaitPast(awaited);  // its release tells
-  // What level 0 makes dead is found by merging alone.
-  if (share > 1 && !tables.levels.level(0).empty()) {
-    offers->push_back(OfferOf(CompactionOf(tables.levels, 0, tables.levels.level(0))));
+  const bool idle = offers->empty() && !jobs_.AnyBusy();
+  for (Compaction& compaction : FindForSpace(tables, looked_.share, idle)) {
+    offers->push_back(OfferOf(std::move(compaction)));
     offers->back().benefit = kLast;
   }
+}
+
+// What upper levels make dead of lower ones is found by merging alone. It ends: tables go down, until
+// there is one level.
+std::vector<Compaction> LeveledEngine::FindForSpace(const LeveledTables& tables,
+                                                    const SpaceShare& share, bool idle) const {
+  const Levels& levels = tables.levels;
+  const Levels::Level& level0 = levels.level(0);
+  if (share.known > 1 && !level0.empty()) return {CompactionOf(levels, 0, level0)};
+  if (share.at_most <= 1 || !idle) return {};
+  std::vector<uint32_t> filled;
+  for (uint32_t i = 0; i < levels.level_count(); i++) {
+    if (!levels.level(i).empty()) filled.push_back(i);
+  }
+  std::vector<Compaction> pushes;
+  if (filled.size() < 2) return pushes;
+  if (filled.front() == 0) return {CompactionOf(levels, 0, level0)};
+  for (const auto& table : levels.level(filled.front()))
+    pushes.push_back(CompactionOf(levels, filled.front(), {table}));
+  return pushes;
 }
 
 void LeveledEngine::OfferJobs(std::vector<JobOffer>* offers) {
@@ -137,8 +168,8 @@ void LeveledEngine::OfferJobs(std::vector<JobOffer>* offers) {
   const bool starved = starved_at_ && pool_->chunks_available() <= *starved_at_;
   if (!starved) {
     starved_at_.reset();
-    for (Compaction& compaction : FindWanted(tables))
-      offers->push_back(OfferOf(std::move(compaction)));
+    LookAt(read_set->tables);
+    for (const Compaction& compaction : looked_.wanted) offers->push_back(OfferOf(compaction));
     OfferRewrites(tables, offers);
   }
 }
@@ -158,27 +189,16 @@ std::optional<Job> LeveledEngine::PickJob(JobClass job_class) {
   std::vector<JobOffer> offers;
   OfferJobs(&offers);
   const bool idle = offers.empty() && !jobs_.AnyBusy();
-  const auto tables = CurrentTables();
-  const Levels::Level& level0 = tables->levels.level(0);
-  const bool is_settled = SettledOf(level0).size() == level0.size();
   if (idle && pool_->CanGiveBack()) {
     offers.push_back({.name = "give back", .claims = {{kPoolEnd, {}}}, .run = [this] {
                         return pool_->GiveBack();
                       }});
-  } else if (idle &&
-             is_settled &&  // Due says so once: it is not asked for a job that may not begin
-             held_up_end_.Due(compactions_.load(std::memory_order_relaxed))) {
+  } else if (idle && held_up_end_.Due(compactions_.load(std::memory_order_relaxed))) {
     Claims claims = ClaimAll();
     claims.push_back({kPoolEnd, {}});
     offers.push_back({.name = "clear the pool's end", .claims = std::move(claims), .run = [this] {
                         return NoteRoom(ClearEnd());
                       }});
-  }
-  if (!is_settled) {  // keeps L3
-    std::erase_if(offers, [](const JobOffer& offer) {
-      return std::ranges::any_of(offer.claims,
-                                 [](const Claim& claim) { return claim.what == kLevel0; });
-    });
   }
   return jobs_.BeginBest(std::move(offers));
 }
@@ -219,7 +239,7 @@ Status LeveledEngine::RunCompaction(const Compaction& compaction) {
   return s;
 }
 
-Status LeveledEngine::Rewrite(uint32_t level, uint64_t number, const std::set<uint64_t>& sparse) {
+Status LeveledEngine::Rewrite(uint32_t level, uint64_t number, const Sparse& sparse) {
   const auto tables = CurrentTables();
   std::vector<Levels::Level> inputs(level + 1);
   inputs[level] = TablesOf(tables->levels, level, {number});
@@ -238,9 +258,7 @@ Status LeveledEngine::PushDown(const KeyRange& keys) {
     const auto tables = CurrentTables();
     std::vector<Levels::Level> pieces;
     if (level == 0) {
-      const MutexLock lock(&jobs_.mu);
-      pieces.push_back(SettledOf(tables->levels.level(0)));
-      if (pieces.back().empty() || tables->levels.Overlapping(0, keys).empty()) pieces.clear();
+      if (!tables->levels.Overlapping(0, keys).empty()) pieces.push_back(tables->levels.level(0));
     } else {
       for (const auto& table : tables->levels.Overlapping(level, keys)) pieces.push_back({table});
     }
@@ -252,24 +270,9 @@ Status LeveledEngine::PushDown(const KeyRange& keys) {
   for (const auto& table : tables->levels.Overlapping(last, keys)) {
     const LevelPlace& place = table->place();
     if (s.ok() && (place.kept_versions != 0 || place.deletes != 0 || !table->IsMerged()))
-      s = Rewrite(static_cast<uint32_t>(last), table->info().number, {});
+      s = Rewrite(static_cast<uint32_t>(last), table->info().number, nullptr);
   }
   return s;
-}
-
-std::vector<std::pair<uint32_t, uint64_t>> LeveledEngine::Gainful(
-    const LeveledTables& tables, const std::set<uint64_t>& sparse) const {
-  std::vector<std::pair<uint32_t, uint64_t>> gainful;
-  if (sparse.empty()) return gainful;
-  const MutexLock lock(&uses_mu_);
-  tables.levels.ForEach([&, &all_refs = refs_, &uses = uses_](uint32_t level, const auto& table) {
-    const uint64_t number = table->info().number;
-    const auto refs = all_refs.find(number);
-    if (level != 0 && refs != all_refs.end() &&
-        GainOf(refs->second, uses, sparse, pool_->chunk_bytes()) > 0)
-      gainful.emplace_back(level, number);
-  });
-  return gainful;
 }
 
 // In pieces for which there is room: what one gives back is room for the next.
@@ -282,15 +285,14 @@ Status LeveledEngine::EmptySparse() {
     const auto tables = CurrentTables();
     SpaceGoal goal = GoalNow(*tables, true);
     goal.copy_bytes_max = std::min(goal.copy_bytes_max, piece_max);
-    std::set<uint64_t> sparse;
+    Emptying emptying;
     {
       const MutexLock lock(&uses_mu_);
-      if (!rules_.copies_records) sparse = FindSparse(uses_, refs_, goal);
+      emptying = FindEmptying(*tables, uses_, goal);
     }
-    const auto gainful = Gainful(*tables, sparse);
-    if (gainful.empty()) break;
-    for (const auto& [level, number] : gainful) {
-      if (s.ok()) s = Rewrite(level, number, sparse);
+    if (emptying.tables.empty()) break;
+    for (const Place& table : emptying.tables) {
+      if (s.ok()) s = Rewrite(table.level, table.number, emptying.sparse);
     }
     if (!s.IsNoSpace()) continue;
     piece_max = goal.copy_bytes_max / 2;
@@ -302,7 +304,6 @@ Status LeveledEngine::EmptySparse() {
 // The pool is full: all that is dead is found, and what holds little is emptied.
 Status LeveledEngine::Reclaim() {
   const uint64_t before = ReclaimState();
-  AwaitSettled();
   Status s = PushDown({});
   if (s.ok()) s = EmptySparse();
   pool_->CollectDeferred();
@@ -315,22 +316,6 @@ Status LeveledEngine::Reclaim() {
 
 uint64_t LeveledEngine::ReclaimState() const {
   return changes_.load(std::memory_order_relaxed) + context_.snapshots->released();
-}
-
-// Until the tables that level 0 has now may be merged (L3), or for a moment: a reader may have lost
-// the processor.
-void LeveledEngine::AwaitSettled() {
-  constexpr int kTurnsMax = 50;
-  constexpr std::chrono::milliseconds kTurn{10};
-  const auto tables = CurrentTables();
-  const Levels::Level& level0 = tables->levels.level(0);
-  for (int turn = 0; turn < kTurnsMax; turn++) {
-    {
-      const MutexLock lock(&jobs_.mu);
-      if (SettledOf(level0).size() == level0.size()) return;
-    }
-    (void)pool_->readers()->AwaitRetired(kTurn);
-  }
 }
 
 bool LeveledEngine::ReclaimSpace() {
@@ -361,7 +346,6 @@ bool LeveledEngine::ReclaimSpace() {
 Status LeveledEngine::CompactRange(std::string_view begin, std::string_view end) {
   Status s = Flush();
   if (!s.ok()) return s;
-  AwaitSettled();
   const JobBoard::Held held = jobs_.Take(ClaimAll());
   s = NoThrow([&] { return PushDown(KeyRange::Of(begin, end)); });
   if (s.ok() && begin.empty() && end.empty()) s = NoThrow([this] { return EmptySparse(); });
@@ -370,27 +354,36 @@ Status LeveledEngine::CompactRange(std::string_view begin, std::string_view end)
   return s;
 }
 
+// What was left of the log, and of which all is in tables: no flush comes by.
+Status LeveledEngine::FreeLeftLog() {
+  const std::vector<LogPosition> boundary = catalog_.Get().boundary;
+  Status s = pool_->Sync();  // the edit that says so: keeps L1
+  if (s.ok()) pending_frees_.FreeLogBefore(boundary);
+  return s;
+}
+
 // Moves what is in the way to where there is room: chunks are claimed from the lowest place on.
 // What is being filled is left, and goes with its flush.
 Status LeveledEngine::ClearEnd() {
   log_->LeaveChunks([this](const ChunkRef& chunk) { return pool_->IsInTheWay(chunk); });
   Status s = catalog_.LeaveEnd();
+  if (s.ok()) s = FreeLeftLog();
   if (!s.ok()) return s;
   const auto tables = CurrentTables();
-  std::set<uint64_t> in_the_way;
+  const auto in_the_way = std::make_shared<std::set<uint64_t>>();
   {
     const MutexLock lock(&uses_mu_);
     for (const auto& [number, use] : uses_) {
       if (std::ranges::any_of(use.region->extents(),
                               [this](const ChunkRef& c) { return pool_->IsInTheWay(c); }))
-        in_the_way.insert(number);
+        in_the_way->insert(number);
     }
   }
   const bool in_level0 = std::ranges::any_of(
-      tables->levels.level(0), [&](const auto& table) { return Refers(*table, in_the_way); });
+      tables->levels.level(0), [&](const auto& table) { return Refers(*table, *in_the_way); });
   if (in_level0) s = RunCompaction(CompactionOf(tables->levels, 0, tables->levels.level(0)));
   CurrentTables()->levels.ForEach([&](uint32_t level, const auto& table) {
-    if (s.ok() && level != 0 && Refers(*table, in_the_way))
+    if (s.ok() && level != 0 && Refers(*table, *in_the_way))
       s = Rewrite(level, table->info().number, in_the_way);
   });
   return s;

@@ -62,7 +62,7 @@ Status LeveledEngine::LoadStore() {
     noted->next_number = std::max(noted->next_number, seen + 1);
     return 0;
   });
-  Uses uses(tables->levels);
+  RegionUseEdit uses({}, all);
   NoteUses(tables->levels, &uses);
   return LoadLog({.unified = false,
                   .boundary = state.boundary,

@@ -18,19 +18,31 @@
 
 namespace lamella {
 
+/// A record that is needed.
+struct NeededRecord {
+  InternalKey key;
+  std::string_view value;
+  uint64_t place_word = 0;  // as of the stream's iterator
+  uint64_t newer = 0;       // sequence number of the version before it, of the same key; 0: none
+};
+
 /// `may_lie_elsewhere(key)`: whether older versions of the key than the stream's may be where it is
-/// not from. `add(key, value)` gets what is needed, `end_key()` follows each key of the stream;
-/// both answer a Status, and the first that is not OK ends it.
-template <class MayLieElsewhere, class Add, class EndKey>
+/// not from. `add(record)` gets what is needed, `end_key()` follows each key of the stream; both
+/// answer a Status, and the first that is not OK ends it. Views that `add` gets stay until it has
+/// returned; where the stream's keys stay for longer, std::string_view as `Key` spares copies.
+template <class Key = std::string, class MayLieElsewhere, class Add, class EndKey>
 Status ForEachNeeded(InternalIterator* from, const SnapshotList::Sample& snapshots,
                      const MayLieElsewhere& may_lie_elsewhere, const Add& add,
                      const EndKey& end_key) {
-  std::string key;
-  uint64_t newer = 0;             // the version before, of the same key; 0 is none
-  std::vector<uint64_t> deletes;  // tags, not passed on yet (N2)
+  Key key;
+  uint64_t newer = 0;                 // the version before, of the same key; 0 is none
+  std::vector<NeededRecord> deletes;  // not passed on yet (N2)
   const auto add_deletes = [&] {
     Status s;
-    for (size_t i = 0; s.ok() && i < deletes.size(); i++) s = add(InternalKey{key, deletes[i]}, {});
+    for (size_t i = 0; s.ok() && i < deletes.size(); i++) {
+      deletes[i].key.user_key = key;
+      s = add(deletes[i]);
+    }
     deletes.clear();
     return s;
   };
@@ -50,14 +62,15 @@ Status ForEachNeeded(InternalIterator* from, const SnapshotList::Sample& snapsho
     }
     const uint64_t sequence = TagSequence(at.tag);
     const bool needed = newer == 0 || snapshots.Needed(sequence, newer);  // keeps N1
+    const NeededRecord record{{key, at.tag}, {}, from->place_word(), newer};
     newer = sequence;
     if (!s.ok() || !needed) continue;
     if (TagKind(at.tag) == RecordKind::kDelete) {
-      deletes.push_back(at.tag);
+      deletes.push_back(record);
       continue;
     }
     s = add_deletes();
-    if (s.ok()) s = add(InternalKey{key, at.tag}, from->value());
+    if (s.ok()) s = add({record.key, from->value(), record.place_word, record.newer});
   }
   if (s.ok()) s = from->status();
   return s.ok() ? leave_key() : s;

@@ -4,10 +4,12 @@
 #ifndef LAMELLA_ENGINE_REGION_USE_H_
 #define LAMELLA_ENGINE_REGION_USE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <set>
+#include <span>
 #include <vector>
 
 #include "engine/level_table.h"
@@ -21,20 +23,37 @@ struct RegionUse {
   uint64_t waste = 0;  // of them, what no copying gives back
   uint64_t live = 0;   // of them, what tables refer to
   uint32_t tables = 0;
-  uint64_t useful() const { return bytes - waste; }
-  bool has_records = false;  // else it is an index, which is made anew with its table
-  bool in_level0 = false;    // a table of level 0 refers to it, which is merged soon
+  uint32_t level0_tables = 0;  // of them, those of level 0, which are merged soon
+  bool has_records = false;    // else it is an index, which is made anew with its table
   std::shared_ptr<const TableRegion> region;
+
+  uint64_t useful() const { return bytes - waste; }
 };
 using RegionUses = std::map<uint64_t, RegionUse>;
 
-/// Of all tables of a version.
-RegionUses UsesOf(const TableLevels<LevelTable>& levels);
+/// What an edit of a version changes of what tables have. All that needs memory is done when it is
+/// made: so it can be applied once the edit is durable.
+class RegionUseEdit {
+ public:
+  /// Throws std::bad_alloc.
+  RegionUseEdit(const TableLevels<LevelTable>& before, const TableEdit<LevelTable>& edit);
+  /// `uses` of `before` become those after the edit.
+  void Apply(RegionUses* uses);
+  /// After Apply: the regions that no table refers to any more.
+  const std::vector<LevelTable::RegionPtr>& unused() const { return unused_; }
 
-/// The regions that tables refer to which may be made anew where they are: those of level 0 are
-/// merged soon.
-using TableRefs = std::map<uint64_t, std::vector<uint64_t>>;  // by the table's number
-TableRefs RefsOf(const TableLevels<LevelTable>& levels);
+ private:
+  using Tables = std::vector<TableEdit<LevelTable>::Added>;
+  static void Count(const Tables::value_type& at, int by, RegionUses* uses);
+
+  const Tables added_;
+  Tables removed_;
+  RegionUses fresh_;  // of added tables, nothing counted yet
+  std::vector<LevelTable::RegionPtr> unused_;
+};
+
+/// What a table refers to: LevelPlace::regions.
+using TableShares = std::span<const RegionShare>;
 
 struct SpaceGoal {
   double bytes_per_live = 2;    // Options::space_target
@@ -43,17 +62,28 @@ struct SpaceGoal {
   uint64_t chunk_bytes = 0;
   uint64_t copy_bytes_max = UINT64_MAX;
   bool pool_is_full = false;  // then all is emptied that gives space back
+
+  /// Of what the store may take it takes this, with so many bytes in use.
+  double ShareOf(uint64_t used_bytes) const {
+    return static_cast<double>(used_bytes) /
+           (bytes_per_live * static_cast<double>(std::max<uint64_t>(live_bytes, 1)));
+  }
 };
 
-/// The emptiest first, until the goal is met.
-std::set<uint64_t> FindSparse(const RegionUses& uses, const TableRefs& tables,
+/// Keys and values that live for certain, whatever upper levels make dead of lower ones: what one
+/// level has alone, less what deletes above it may hide.
+uint64_t LiveAtLeast(const TableLevels<LevelTable>& levels);
+
+/// The emptiest first, until the goal is met. `tables`: those that may be made anew where they are,
+/// which those of level 0 are not: they are merged soon.
+std::set<uint64_t> FindSparse(const RegionUses& uses, const std::vector<TableShares>& tables,
                               const SpaceGoal& goal);
 
 /// Bytes that making a table anew gives back, of those regions: its part of what is dead in each,
 /// less a chunk, which its copies end in. Where that is nothing it is not done: so it comes to an
 /// end.
-double GainOf(const std::vector<uint64_t>& refs, const RegionUses& uses,
-              const std::set<uint64_t>& sparse, uint64_t chunk_bytes);
+double GainOf(TableShares table, const RegionUses& uses, const std::set<uint64_t>& sparse,
+              uint64_t chunk_bytes);
 
 }  // namespace lamella
 

@@ -87,13 +87,13 @@ Status SstFiles::Write(InternalIterator* from, const SnapshotList::Sample& snaps
     uint64_t number = 0;
     Status written = ForEachNeeded(
         from, snapshots, may_lie_elsewhere,
-        [&](const InternalKey& key, std::string_view value) {
+        [&](const NeededRecord& record) {
           if (!builder) {
             number = options_.new_number();
             builder.emplace(options_.files, options_.directory, IdentityOf(options_, number),
                             options_.writing);
           }
-          return builder->Add(key, value);
+          return builder->Add(record.key, record.value);
         },
         [&] {
           if (!builder || builder->bytes() < options_.table_bytes) return Status::OK();

@@ -87,9 +87,16 @@ class TableLevels {
   }
   /// Tables of level `i` that may hold keys of the range, in the level's order.
   Level Overlapping(size_t i, const KeyRange& range) const {
+    const Level& tables = level(i);
+    auto at = i == 0 ? tables.begin() : FirstEndingAtOrAfter(tables, range.first);
     Level found;
-    for (const TablePtr& table : level(i)) {
-      if (range.Overlaps(table->info().smallest, table->info().largest)) found.push_back(table);
+    for (; at != tables.end(); ++at) {
+      const TableInfo& info = (*at)->info();
+      if (range.Overlaps(info.smallest, info.largest)) {
+        found.push_back(*at);
+      } else if (i != 0) {
+        break;
+      }
     }
     return found;
   }

@@ -186,6 +186,32 @@ Status Pool::GrowPart(Part* part, uint32_t chunks_needed, uint32_t chunks_wanted
   return s;
 }
 
+Status Pool::GrowUntilFree(uint32_t parts, uint64_t chunks) {
+  Status s;
+  uint64_t free = 0;
+  for (uint32_t i = 0; i < parts; i++) free += parts_[i]->free.count();
+  for (uint32_t i = 0; free < chunks && i < parts; i++) {
+    Part* const part = parts_[i].get();
+    const uint64_t others = free - part->free.count();
+    while (others + part->free.count() < chunks) {
+      const uint32_t now = part->chunks.load(std::memory_order_relaxed);
+      const uint64_t needed = RunStart(chunk_shift_, now, 1) + 1;
+      if (needed > chunks_max_) break;
+      const uint64_t wanted =
+          now + chunks - std::min(chunks, others + part->free.count()) + extent_chunks(i);
+      s = GrowPart(part, static_cast<uint32_t>(needed),
+                   static_cast<uint32_t>(std::clamp<uint64_t>(wanted, needed, chunks_max_)));
+      if (!s.ok()) break;
+    }
+    free = others + part->free.count();
+  }
+  if (free >= chunks) return Status::OK();
+  if (!s.ok()) return s;
+  return Status::NoSpace(Concat("the pool has ", free, " free chunks of ", chunk_bytes_,
+                                " bytes and may not grow to have the ", chunks,
+                                " that are needed; raise pool_bytes_max or delete data"));
+}
+
 // The chunks [from, to) but for those of tables are free.
 void Pool::AddFree(Part* part, uint32_t from, uint32_t to) const {
   part->free.ProvideFor(to);  // all of them, or none

@@ -172,7 +172,7 @@ Status Nvlsm::AddPiece(const Piece& piece, InternalIterator* inputs, uint32_t in
                       piece.records * record_bytes <= kPieceTreesMax * rules().table_bytes;
   if (on_top) {  // keeps N2
     builder->BeginPiece(piece.tree);
-    Status s = Build(from.get(), levels, into, true, builder, &unused);
+    Status s = Build(from.get(), levels, into, builder, &unused);
     if (!s.ok() || !builder->made_any()) return s;
   } else {
     builder->BeginPiece(nullptr);
@@ -181,7 +181,7 @@ Status Nvlsm::AddPiece(const Piece& piece, InternalIterator* inputs, uint32_t in
     if (piece.tree != nullptr)
       children.push_back(piece.tree->NewIterator(context_.options->verify_checksums));
     const auto merged = NewMergingIterator(std::move(children));
-    Status s = Build(merged.get(), levels, into + 1, true, builder, &unused);
+    Status s = Build(merged.get(), levels, into + 1, builder, &unused);
     if (!s.ok() || piece.tree == nullptr) return s;
   }
   edit->removed.push_back(piece.tree->info().number);

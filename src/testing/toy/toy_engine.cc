@@ -7,6 +7,7 @@
 #include "base/assert.h"
 #include "base/concat.h"
 #include "base/no_throw.h"
+#include "engine/needed_versions.h"
 #include "iterator/level_iterator.h"
 #include "iterator/merging_iterator.h"
 
@@ -348,53 +349,23 @@ Status ToyEngine::FinishTable(ToyTableBuilder* builder, MadeTables* made) {
 // hides is here or may lie further down (Y5). All versions of a key come into one table.
 Status ToyEngine::WriteTables(InternalIterator* from, const Tables& view, size_t below,
                               uint64_t table_bytes, MadeTables* made) {
-  const SnapshotList::Sample snapshots = context_.snapshots->Now();
   std::optional<ToyTableBuilder> builder;
-  std::string key;
-  uint64_t newer = 0;             // the version before, of the same key; 0 is none
-  std::vector<uint64_t> deletes;  // kept if something older is
-  const auto add = [&](uint64_t tag, std::string_view value) {
-    if (!builder) {
-      const uint64_t number = catalog_.Note([](ToyState* state) { return state->next_file++; });
-      builder.emplace(context_.files, PathOf(number), number);
-    }
-    return builder->Add({key, tag}, value);
-  };
-  const auto add_deletes = [&] {
-    Status s;
-    for (size_t i = 0; s.ok() && i < deletes.size(); i++) s = add(deletes[i], {});
-    deletes.clear();
-    return s;
-  };
-  const auto end_key = [&] {
-    Status s = deletes.empty() || !view.MayHold(below, key) ? Status::OK() : add_deletes();
-    deletes.clear();
-    if (!s.ok() || !builder || builder->bytes() < table_bytes) return s;
-    s = FinishTable(&*builder, made);
-    builder.reset();
-    return s;
-  };
-  Status s;
-  for (from->SeekToFirst(); s.ok() && from->Valid(); from->Next()) {
-    const InternalKey at = from->key();
-    if (newer == 0 || at.user_key != key) {
-      s = end_key();
-      key = at.user_key;
-      newer = 0;
-    }
-    const uint64_t sequence = TagSequence(at.tag);
-    const bool kept = newer == 0 || snapshots.Needed(sequence, newer);
-    newer = sequence;
-    if (!s.ok() || !kept) continue;
-    if (TagKind(at.tag) == RecordKind::kDelete) {
-      deletes.push_back(at.tag);
-      continue;
-    }
-    s = add_deletes();
-    if (s.ok()) s = add(at.tag, from->value());
-  }
-  if (s.ok()) s = from->status();
-  if (s.ok()) s = end_key();
+  Status s = ForEachNeeded(
+      from, context_.snapshots->Now(),
+      [&](std::string_view key) { return view.MayHold(below, key); },
+      [&](const NeededRecord& record) {
+        if (!builder) {
+          const uint64_t number = catalog_.Note([](ToyState* state) { return state->next_file++; });
+          builder.emplace(context_.files, PathOf(number), number);
+        }
+        return builder->Add(record.key, record.value);
+      },
+      [&] {
+        if (!builder || builder->bytes() < table_bytes) return Status::OK();
+        Status finished = FinishTable(&*builder, made);
+        builder.reset();
+        return finished;
+      });
   return s.ok() && builder ? FinishTable(&*builder, made) : s;
 }
 
