@@ -40,7 +40,7 @@ class Input {
   T Take() {
     T value{};
     const size_t n = rest_.size() < sizeof(T) ? rest_.size() : sizeof(T);
-    std::memcpy(&value, rest_.data(), n);
+    rest_.copy(reinterpret_cast<char*>(&value), n);
     rest_.remove_prefix(n);
     return value;
   }

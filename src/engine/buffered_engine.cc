@@ -174,7 +174,7 @@ Status BufferedEngine::ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes,
   const uint64_t merge_bytes = merge_bytes_.load(std::memory_order_relaxed);
   for (bool tried = false;; tried = true) {
     const Room room = LetIn(record_bytes + merge_bytes, copy_bytes, extents);
-    const Status grown = pool_->GrowUntilFree(parts, room.needed);
+    Status grown = pool_->GrowUntilFree(parts, room.needed);
     if (room.suffices() && grown.ok()) return Status::OK();
     if (room.suffices()) {
       copy_bytes_.fetch_sub(copy_bytes, std::memory_order_relaxed);

@@ -292,7 +292,7 @@ Status ZipperDb::Rebuild(RepairReport* report) {
                            .last_sequence = seen};
     bottom.level = LevelOf(bottom.live_bytes + bottom.count * kRecordOverhead);
     AddAllArenas(&bottom);
-    state->lists.assign(1, std::move(bottom));
+    state->lists.assign(1, bottom);
     state->flush = {};
     state->uncounted = false;
     state->boundary = rebuilt.log_end;
