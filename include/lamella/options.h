@@ -113,9 +113,11 @@ struct NvlsmOptions {
   /// Runs of component C1 before they go down together, 1 to 64. More: less is written, reads look
   /// at more runs.
   uint32_t c1_runs = 4;
-  /// What C2 is to hold, bytes; 0 is component_factor times what C1 does.
+  /// What C2 is to hold, bytes; 0 is component_factor times what C1 does. More: fewer components,
+  /// and more floors of C2 that a flush's records come down on.
   uint64_t c2_bytes = 0;
-  /// Each further component holds so many times as much as the one before it, 2 to 100.
+  /// Each further component holds so many times as much as the one before it, 2 to 100. About as
+  /// much as max_floor is best: a component of full trees holds max_floor times as much.
   uint32_t component_factor = 10;
   /// Bits of a floor's filter for each key, 0 to 64; 0 is no filter. More: fewer reads of floors
   /// that do not hold a key, and more space.

@@ -36,6 +36,10 @@ Status SkipArrayTree::VerifyFloors() const {
 // bounds the range but the end of the floor below. Neither of the other two cases that it tells
 // apart, of a neighbour's link to another floor, needs a step of its own then: the first of the two
 // links never leads to a lower floor than the second.
+//
+// Where both links lead to one entry nothing lies between those that they are of, so there is
+// nothing to look at: what is there is not before p, which is of another key than the target's
+// (else visit has ended the search for it), so it is of another key, too.
 template <class Visit>
 PmPtr SkipArrayTree::Cascade(const InternalKey& target, uint32_t from, bool verify,
                              Visit&& visit) const {
@@ -44,7 +48,8 @@ PmPtr SkipArrayTree::Cascade(const InternalKey& target, uint32_t from, bool veri
   uint32_t last = floors_[from]->count();
   for (;;) {
     const Floor& floor = *floors_[number];
-    const Floor::Bound bound = floor.LowerBound(target, first, last, verify);
+    const Floor::Bound bound =
+        first < last ? floor.LowerBound(target, first, last, verify) : Floor::Bound{.at = first};
     if (bound.damaged) return bound.damaged;
     if (!visit(number, bound) || number == 0) return PmPtr();
     const FloorLink low =

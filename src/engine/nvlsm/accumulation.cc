@@ -8,6 +8,13 @@ namespace {
 
 using Component = std::vector<TreePicture>;
 
+// A component of full trees holds Max_Floor times what comes down on it. Is that less than this
+// part of the factor between components, it is kept at its size by bytes.
+constexpr uint64_t kFullPart = 2;
+// How far beyond full trees, and its size, a component may be before others go down: trees are cut
+// by what is there, so some are larger than others.
+constexpr double kOverfull = 1.5;
+
 uint64_t BytesOf(const Component& component) {
   uint64_t bytes = 0;
   for (const TreePicture& tree : component) bytes += tree.info->bytes;
@@ -17,7 +24,11 @@ uint64_t BytesOf(const Component& component) {
 class Finder {
  public:
   Finder(const ComponentPictures& components, const AccumulationRules& rules)
-      : components_(components), rules_(rules) {
+      : components_(components),
+        rules_(rules),
+        kept_at_size_(rules.max_floor * kFullPart < rules.components.level_factor),
+        overfull_(kOverfull * std::max(1.0, static_cast<double>(rules.max_floor) /
+                                                static_cast<double>(rules.components.level_factor))) {
     while (last_ > 0 && components_[last_].empty()) last_--;
   }
 
@@ -44,10 +55,11 @@ class Finder {
   void FindFor(uint32_t i, double fill, const TreePicture& tree) {
     const double floors = static_cast<double>(tree.floors) / rules_.max_floor;
     const bool full = tree.floors >= rules_.max_floor && tree.floors > 1;
-    if (fill >= 1) {
+    const bool may_stay = i == last_ || kept_at_size_;
+    if (full) {
+      Want({tree}, i, fill >= 1 || !may_stay, 1 + floors);
+    } else if (fill >= overfull_) {
       Want({tree}, i, true, fill * (1 + floors));
-    } else if (full) {
-      Want({tree}, i, i < last_, 1 + floors);
     } else if (tree.floors > 1 && static_cast<double>(tree.hidden_bytes) >
                                       rules_.hidden_share * static_cast<double>(tree.info->bytes)) {
       Want({tree}, i, false, 1);
@@ -86,6 +98,8 @@ class Finder {
 
   const ComponentPictures& components_;
   const AccumulationRules& rules_;
+  const bool kept_at_size_;
+  const double overfull_;
   uint32_t last_ = static_cast<uint32_t>(components_.size()) - 1;  // that has trees
   std::vector<Compaction> wanted_;
 };

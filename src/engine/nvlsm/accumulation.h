@@ -3,12 +3,17 @@
 // ranges (Zhang and Du, "NVLSM: A Persistent Memory Key-Value Store Using Log-Structured Merge Tree
 // with Accumulative Compaction", 2021, 4.1).
 //   C1 goes down as a whole once it has so many runs.
-//   A tree of Max_Floor floors is merged and goes down; in the last component, while that has room,
-//   it comes back to where it was.
-//   Of a component that is beyond its size trees go down, those of many floors first: they are what
-//   searches pay for.
+//   A tree of Max_Floor floors is full: it is merged and goes down; in the last component, while
+//   that has room, it comes back to where it was.
 //   A tree of which much is hidden by its own upper floors is merged where it is.
-// What goes down becomes floors on top of the trees there; what they have is not read.
+// What goes down becomes floors on top of the trees there; what they have is not read. So a record
+// is written once for each component, but for the last one, if trees go down when they are full and
+// not before. By itself a component then holds up to Max_Floor times what the one above does:
+//   Where that is much less than the factor between components, small trees would come down on many
+//   large ones: so a full tree goes down from a component that has its size, and else stays.
+//   Where trees do not fill up (keys that are written in their order) a component may outgrow what
+//   full ones would hold: then others go down, too, of many floors first, which are what searches
+//   pay for; those that overlap nothing there move as they are.
 #ifndef LAMELLA_ENGINE_NVLSM_ACCUMULATION_H_
 #define LAMELLA_ENGINE_NVLSM_ACCUMULATION_H_
 

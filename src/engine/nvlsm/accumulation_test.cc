@@ -13,7 +13,7 @@ namespace {
 
 constexpr AccumulationRules kRules{
     .components = {.level0_tables = 3, .level1_bytes = 100, .level_factor = 10, .last_level = 3},
-    .max_floor = 4,
+    .max_floor = 5,
     .hidden_share = 0.5};
 
 using Lines = std::vector<std::string>;
@@ -70,20 +70,39 @@ TEST(Accumulation, ARunOfC1NeverMovesAsItIs) {
 }
 
 TEST(Accumulation, AFullTreeGoesDown) {
-  EXPECT_EQ(Wanted("| 3:a-c/30 4:d-f/50 | 6:b-e/90", {{3, 4}, {4, 3}}),
+  EXPECT_EQ(Wanted("| 3:a-c/30 4:d-f/50 | 6:b-e/90", {{3, 5}, {4, 4}}),
             Lines({"C2 3 + 6 [a,e] down"}));
 }
 
 TEST(Accumulation, InTheLastComponentAFullTreeComesBackWhileThereIsRoom) {
-  EXPECT_EQ(Wanted("| 3:a-c/30 4:d-f/50", {{3, 4}}), Lines({"C2 3 [a,c] merges"}));
-  // None is left: it begins the next component, and so do the others.
-  EXPECT_EQ(Wanted("| 3:a-c/60 4:d-f/50", {{3, 4}}),
-            Lines({"C2 4 [d,f] moves", "C2 3 [a,c] down"}));
+  EXPECT_EQ(Wanted("| 3:a-c/30 4:d-f/50", {{3, 5}}), Lines({"C2 3 [a,c] merges"}));
+  // None is left: it begins the next component. The others stay until they are full.
+  EXPECT_EQ(Wanted("| 3:a-c/60 4:d-f/50", {{3, 5}, {4, 2}}), Lines({"C2 3 [a,c] down"}));
 }
 
-TEST(Accumulation, OfAComponentBeyondItsSizeTheTreeOfMostFloorsGoesFirst) {
+TEST(Accumulation, AFullTreeGoesDownFromAComponentThatHasRoomIfItIsNotTheLast) {
+  EXPECT_EQ(Wanted("| 3:a-c/9 4:d-f/10 | 6:b-e/90", {{3, 5}}), Lines({"C2 3 + 6 [a,e] down"}));
+  // Of few floors it would be a small tree on large ones.
+  AccumulationRules rules = kRules;
+  rules.max_floor = 4;
+  EXPECT_EQ(Wanted("| 3:a-c/9 4:d-f/90 | 6:b-e/90", {{3, 4}}, {}, rules),
+            Lines({"C2 3 [a,c] merges"}));
+  EXPECT_EQ(Wanted("| 3:a-c/9 4:d-f/91 | 6:b-e/90", {{3, 4}}, {}, rules),
+            Lines({"C2 3 + 6 [a,e] down"}));
+}
+
+TEST(Accumulation, OfAComponentFarBeyondItsSizeTheTreeOfMostFloorsGoesFirst) {
+  EXPECT_EQ(Wanted("| 3:a-c/49 4:d-f/50 5:g-k/50 | 6:a-b/90 7:c-e/10 8:f-m/30", {{4, 3}, {5, 2}}),
+            Lines());
   EXPECT_EQ(Wanted("| 3:a-c/50 4:d-f/50 5:g-k/50 | 6:a-b/90 7:c-e/10 8:f-m/30", {{4, 3}, {5, 2}}),
             Lines({"C2 4 + 7 8 [c,m] down", "C2 5 + 8 [f,m] down", "C2 3 + 6 7 [a,e] down"}));
+  // Keys in their order make trees of one floor each.
+  EXPECT_EQ(Wanted("| 3:a-c/50 4:d-f/50 5:g-k/50 | 6:l-m/90"),
+            Lines({"C2 5 [g,k] moves", "C2 4 [d,f] moves", "C2 3 [a,c] moves"}));
+  // Of many floors so many are let be.
+  AccumulationRules rules = kRules;
+  rules.max_floor = 20;
+  EXPECT_EQ(Wanted("| 3:a-c/150 4:d-f/149 | 6:a-b/90", {{3, 19}}, {}, rules), Lines());
 }
 
 TEST(Accumulation, ATreeOfWhichMuchIsHiddenIsMergedWhereItIs) {
@@ -95,7 +114,7 @@ TEST(Accumulation, ATreeOfWhichMuchIsHiddenIsMergedWhereItIs) {
 
 TEST(Accumulation, TheLastComponentThatThereMayBeHoldsAnyNumber) {
   EXPECT_EQ(Wanted("| | | 3:a-c/900000", {{3, 3}}), Lines());
-  EXPECT_EQ(Wanted("| | | 3:a-c/900000", {{3, 4}}), Lines({"C4 3 [a,c] merges"}));
+  EXPECT_EQ(Wanted("| | | 3:a-c/900000", {{3, 5}}), Lines({"C4 3 [a,c] merges"}));
 }
 
 }  // namespace

@@ -17,6 +17,8 @@ constexpr uint64_t kPieceRecordsMax = kFloorEntriesMax - kFloorEntriesMax / 8;
 constexpr uint64_t kPieceTreesMax = 4;
 // Keys beside a tree make one of their own where they fill this part of it; else they come to it.
 constexpr uint64_t kOwnTreePart = 4;
+// Records of a MemTable by its own bytes, in DRAM: what its log may have, about.
+constexpr uint64_t kRecordsPerIndex = 2;
 // A tree is merged by itself once this part of what Options::space_target lets be dead is hidden.
 constexpr double kHiddenPart = 0.8;
 
@@ -24,10 +26,8 @@ LeveledRules RulesOf(const EngineContext& context) {
   const Options& options = *context.options;
   const NvlsmOptions& own = options.nvlsm;
   LeveledRules rules;
-  const uint64_t memtable_bytes = TableMemory(options, 0, context.memory).memtable_bytes();
   rules.levels.level0_tables = own.c1_runs;
-  rules.levels.level1_bytes =
-      own.c2_bytes != 0 ? own.c2_bytes : own.component_factor * own.c1_runs * memtable_bytes;
+  rules.levels.level1_bytes = own.c2_bytes;
   rules.levels.level_factor = own.component_factor;
   rules.table_bytes = own.floor_bytes;
   rules.index_bytes_per_record = kIndexBytesPerRecord;
@@ -92,15 +92,31 @@ void Nvlsm::Salvage(const TableInfo& info, const LevelPlace& place, const TableR
   SatTable::Salvage(pool_, info, place, regions, kept, lost);
 }
 
+// Until C1 was full for the first time: about what it will be.
+LevelRules Nvlsm::ComponentsOf(const LeveledTables& tables) const {
+  LevelRules components = rules().levels;
+  if (components.level1_bytes != 0) return components;
+  if (tables.levels.level(0).size() >= components.level0_tables)
+    c1_bytes_.store(tables.levels.BytesOf(0), std::memory_order_relaxed);
+  uint64_t bytes = c1_bytes_.load(std::memory_order_relaxed);
+  if (bytes == 0) {
+    const TableMemory memory(*context_.options, 0, context_.memory);
+    bytes = components.level0_tables * kRecordsPerIndex * memory.memtable_bytes();
+  }
+  components.level1_bytes = components.level_factor * bytes;
+  return components;
+}
+
 std::vector<Compaction> Nvlsm::FindWanted(const LeveledTables& tables) const {
-  if (scheme_.max_floor == 1) return LeveledEngine::FindWanted(tables);
+  const LevelRules rules = ComponentsOf(tables);
+  if (scheme_.max_floor == 1) return FindCompactions(tables.infos, rules);
   ComponentPictures components(std::max<size_t>(tables.levels.level_count(), 1));
   tables.levels.ForEach([&](uint32_t level, const auto& table) {
     const SatTable& sat = SatOf(*table);
     components[level].push_back({&sat.info(), sat.floor_count(), sat.sat_place().hidden_bytes});
   });
   const double may_be_dead = 1 - 1 / context_.options->space_target;
-  return FindAccumulations(components, {.components = rules().levels,
+  return FindAccumulations(components, {.components = rules,
                                         .max_floor = scheme_.max_floor,
                                         .hidden_share = kHiddenPart * may_be_dead});
 }

@@ -19,6 +19,7 @@
 #ifndef LAMELLA_ENGINE_NVLSM_NVLSM_H_
 #define LAMELLA_ENGINE_NVLSM_NVLSM_H_
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -67,8 +68,12 @@ class Nvlsm final : public LeveledEngine {
                   uint64_t record_bytes, SatBuilder* builder, LevelsEdit* edit);
   std::unique_ptr<SatBuilder> NewSatBuilder(BuildPlan plan);
 
+  LevelRules ComponentsOf(const LeveledTables& tables) const;
+
   const NvlsmScheme scheme_;
   const FloorRules floors_;
+  // What C1 had when it was last about to go down: MemTables differ in what their records take.
+  mutable std::atomic<uint64_t> c1_bytes_{0};
 };
 
 }  // namespace lamella

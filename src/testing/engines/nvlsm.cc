@@ -3,12 +3,22 @@
 namespace lamella::testing {
 namespace {
 
-// A few dozen small records fill C1, C2 and C3.
+// A few dozen small records fill C1, C2 and C3, and trees are full after a few flushes.
 void Small(Options* o) {
+  o->nvlsm.max_floor = 3;
   o->nvlsm.floor_bytes = 1 << 10;
   o->nvlsm.c1_runs = 1;
   o->nvlsm.c2_bytes = 1 << 10;
   o->nvlsm.component_factor = 4;
+}
+
+// The same of some megabytes.
+void MakeManyComponents(Options* o) {
+  o->nvlsm.max_floor = 3;
+  o->nvlsm.floor_bytes = 256 << 10;
+  o->nvlsm.c1_runs = 2;
+  o->nvlsm.c2_bytes = 1 << 20;
+  o->nvlsm.component_factor = 3;
 }
 
 void Vary(Random* random, Options* options) {
@@ -23,8 +33,8 @@ void Vary(Random* random, Options* options) {
 EngineTraits Traits(EngineKind kind) {
   EngineTraits traits;
   traits.kind = kind;
+  traits.sets = {{.name = "ManyComponents", .apply = MakeManyComponents}};
   traits.small = Small;
-  traits.crash = [](Options* o) { o->nvlsm.max_floor = 3; };  // so that trees are merged, too
   traits.keeps_tables = [](Options* o) { o->nvlsm.c1_runs = 64; };
   traits.vary = Vary;
   traits.refused = {
@@ -44,10 +54,10 @@ EngineTraits Traits(EngineKind kind) {
 
 EngineTraits NvlsmTraits() {
   EngineTraits traits = Traits(EngineKind::kNvlsm);
-  traits.sets = {{.name = "TwoFloorsNoFilter", .apply = [](Options* o) {
-                    o->nvlsm.max_floor = 2;
-                    o->nvlsm.filter_bits = 0;
-                  }}};
+  traits.sets.push_back({.name = "TwoFloorsNoFilter", .apply = [](Options* o) {
+                           o->nvlsm.max_floor = 2;
+                           o->nvlsm.filter_bits = 0;
+                         }});
   return traits;
 }
 

@@ -12,12 +12,17 @@ std::string OptionSet::NameWithin() const {
 }
 
 EngineTraits ListDbTraits();
+EngineTraits NvlsmFragmentedTraits();
+EngineTraits NvlsmLeveledTraits();
+EngineTraits NvlsmTraits();
 EngineTraits TlsmTraits();
 EngineTraits ZipperDbTraits();
 
 const std::vector<EngineTraits>& AllEngineTraits() {
   static const auto* const all =
-      new std::vector<EngineTraits>{ListDbTraits(), TlsmTraits(), ZipperDbTraits()};
+      new std::vector<EngineTraits>{ListDbTraits(),          ZipperDbTraits(),
+                                    TlsmTraits(),            NvlsmTraits(),
+                                    NvlsmLeveledTraits(),    NvlsmFragmentedTraits()};
   return *all;
 }
 
