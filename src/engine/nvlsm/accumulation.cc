@@ -55,9 +55,11 @@ class Finder {
   void FindFor(uint32_t i, double fill, const TreePicture& tree) {
     const double floors = static_cast<double>(tree.floors) / rules_.max_floor;
     const bool full = tree.floors >= rules_.max_floor && tree.floors > 1;
-    const bool may_stay = i == last_ || kept_at_size_;
-    if (full) {
-      Want({tree}, i, fill >= 1 || !may_stay, 1 + floors);
+    const bool may_stay = fill < 1 && (i == last_ || kept_at_size_);
+    if (full && !may_stay) {
+      Want({tree}, i, true, 1 + floors);
+    } else if (full && !kept_at_size_) {
+      Want({tree}, i, false, 1 + floors);
     } else if (fill >= overfull_) {
       Want({tree}, i, true, fill * (1 + floors));
     } else if (tree.floors > 1 && static_cast<double>(tree.hidden_bytes) >

@@ -10,7 +10,8 @@
 // is written once for each component, but for the last one, if trees go down when they are full and
 // not before. By itself a component then holds up to Max_Floor times what the one above does:
 //   Where that is much less than the factor between components, small trees would come down on many
-//   large ones: so a full tree goes down from a component that has its size, and else stays.
+//   large ones: so a full tree goes down from a component that has its size, and else stays as it
+//   is, to be merged with what comes for it. With one floor that is leveled compaction.
 //   Where trees do not fill up (keys that are written in their order) a component may outgrow what
 //   full ones would hold: then others go down, too, of many floors first, which are what searches
 //   pay for; those that overlap nothing there move as they are.

@@ -9,8 +9,14 @@ namespace lamella {
 
 namespace {
 
-// Of an entry in the index of a floor: head, place, link, and its part of filter and header.
-constexpr uint64_t kIndexBytesPerRecord = 22;
+// Of an entry in the index of a floor: head, place, link, and its part of the header; a filter's
+// bits come on top.
+constexpr uint64_t kIndexBytesPerRecord = 20;
+// What a floor takes beside its bytes: the last chunks of its index and of its records, and, of the
+// records, what is left empty of runs of chunks: the end of each, and of the last one as much as
+// RegionWriter claims ahead.
+constexpr uint64_t kOpenChunksPerFloor = 2;
+constexpr uint64_t kEmptyPart = 8;
 // A piece is merged with its tree, and the tree cut anew, where its floor would have more than this
 // part of what a link reaches, or so many times a tree's size.
 constexpr uint64_t kPieceRecordsMax = kFloorEntriesMax - kFloorEntriesMax / 8;
@@ -30,7 +36,7 @@ LeveledRules RulesOf(const EngineContext& context) {
   rules.levels.level1_bytes = own.c2_bytes;
   rules.levels.level_factor = own.component_factor;
   rules.table_bytes = own.floor_bytes;
-  rules.index_bytes_per_record = kIndexBytesPerRecord;
+  rules.index_bytes_per_record = kIndexBytesPerRecord + (own.filter_bits + 7) / 8;
   rules.copies_records = true;
   return rules;
 }
@@ -61,6 +67,12 @@ class PieceIterator final : public InternalIterator {
 };
 
 const SatTable& SatOf(const LevelTable& table) { return static_cast<const SatTable&>(table); }
+
+uint64_t WasteOf(const LevelTable& table) {
+  uint64_t bytes = 0;
+  for (const auto& region : table.regions()) bytes += region->waste();
+  return bytes;
+}
 
 // The least key after all versions of `key`.
 std::string After(std::string_view key) { return std::string(key) + '\0'; }
@@ -178,15 +190,41 @@ Status Nvlsm::CutPieces(const Levels::Level& inputs, const Levels::Level& trees,
   return s;
 }
 
+bool Nvlsm::TakesFloor(const Piece& piece, uint64_t record_bytes) const {
+  return piece.tree != nullptr && piece.tree->floor_count() < scheme_.max_floor &&
+         piece.tree->CanTakeFloor() && piece.records <= kPieceRecordsMax &&
+         piece.records * record_bytes <= kPieceTreesMax * rules().table_bytes;
+}
+
+// What the floors of these pieces take, at most: a floor on top, or tables of one. `waste`: of the
+// runs of chunks that they come from, what was left empty.
+uint64_t Nvlsm::RoomFor(const std::vector<Piece>& pieces, uint64_t record_bytes,
+                        uint64_t waste) const {
+  uint64_t bytes = waste;
+  uint64_t floors = 0;
+  for (const Piece& piece : pieces) {
+    uint64_t records = piece.records;
+    uint64_t of_piece = records * record_bytes;
+    floors++;
+    if (!TakesFloor(piece, record_bytes)) {
+      if (piece.tree != nullptr) {
+        records += piece.tree->info().records;
+        of_piece += piece.tree->info().bytes + WasteOf(*piece.tree);
+      }
+      floors += std::min(of_piece / rules().table_bytes, records / rules().table_records_min) +
+                records / kEntriesPerTable;
+    }
+    bytes += of_piece;
+  }
+  return bytes + bytes / kEmptyPart + floors * kOpenChunksPerFloor * pool_->chunk_bytes();
+}
+
 Status Nvlsm::AddPiece(const Piece& piece, InternalIterator* inputs, uint32_t into,
                        const Levels& levels, uint64_t record_bytes, SatBuilder* builder,
                        LevelsEdit* edit) {
   MadeTables unused;
   auto from = std::make_unique<PieceIterator>(inputs, piece.first, piece.end);
-  const bool on_top = piece.tree != nullptr && piece.tree->floor_count() < scheme_.max_floor &&
-                      piece.tree->CanTakeFloor() && piece.records <= kPieceRecordsMax &&
-                      piece.records * record_bytes <= kPieceTreesMax * rules().table_bytes;
-  if (on_top) {  // keeps N2
+  if (TakesFloor(piece, record_bytes)) {  // keeps N2
     builder->BeginPiece(piece.tree);
     Status s = Build(from.get(), levels, into, builder, &unused);
     if (!s.ok() || !builder->made_any()) return s;
@@ -213,29 +251,29 @@ Status Nvlsm::Accumulate(const Compaction& compaction, const Levels& levels, Lev
   if (!s.ok()) return s;
   uint64_t bytes = 0;
   uint64_t records = 1;
+  uint64_t waste = 0;
   for (const auto& input : inputs) {
     bytes += input->info().bytes;
     records += input->info().records;
+    waste += WasteOf(*input);
   }
-  uint64_t merged_bytes = 0;  // of trees that take no floor
-  for (const Piece& piece : pieces) {
-    if (piece.tree != nullptr &&
-        (piece.tree->floor_count() >= scheme_.max_floor || piece.records > kPieceRecordsMax))
-      merged_bytes += piece.tree->info().bytes;
-  }
+  const uint64_t record_bytes = bytes / records + 1;
   CompactionRoom room(this);
-  if (!room.Reserve(bytes + merged_bytes + 2 * pieces.size() * pool_->chunk_bytes()))
+  if (!room.Reserve(RoomFor(pieces, record_bytes, waste)))
     return Status::NoSpace("no room is left for the floors of a compaction");
   std::vector<std::unique_ptr<InternalIterator>> children;
   AddIterators(compaction.level, inputs, context_.options->verify_checksums, &children);
   const auto from = NewMergingIterator(std::move(children));
-  const auto builder = NewSatBuilder(BuildPlan{.level = into, .table_bytes = rules().table_bytes});
+  const auto builder =
+      NewSatBuilder(BuildPlan{.level = into,
+                              .table_bytes = rules().table_bytes,
+                              .table_records_min = rules().table_records_min});
   for (const auto& input : inputs) {
     edit->removed.push_back(input->info().number);
     builder->Replaces(*input);
   }
   for (size_t i = 0; s.ok() && i < pieces.size(); i++)
-    s = AddPiece(pieces[i], from.get(), into, levels, bytes / records, builder.get(), edit);
+    s = AddPiece(pieces[i], from.get(), into, levels, record_bytes, builder.get(), edit);
   MadeTables made;
   if (s.ok()) s = builder->FinishGroup(&made);
   for (auto& table : made) edit->added.push_back({into, std::move(table)});

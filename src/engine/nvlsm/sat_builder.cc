@@ -10,9 +10,6 @@ namespace lamella {
 
 namespace {
 
-// A table of one floor is cut at so many entries: the versions of one more key still fit below what
-// a link reaches.
-constexpr uint32_t kEntriesPerTable = 60000;
 // Of so many records of a floor one is looked up in the floors below it.
 constexpr uint64_t kSampledOneIn = 8;
 
@@ -105,7 +102,10 @@ void SatBuilder::Sample(const MergedRecord& record) {
 }
 
 Status SatBuilder::EndKey() {
-  const bool full = record_bytes_ >= plan_.table_bytes || open_->floor.count() >= kEntriesPerTable;
+  if (!open_) return Status::OK();
+  const uint32_t count = open_->floor.count();
+  const bool full = (record_bytes_ >= plan_.table_bytes && count >= plan_.table_records_min) ||
+                    count >= kEntriesPerTable;
   return plan_.level > 0 && !base_ && full ? CloseFloor() : Status::OK();
 }
 

@@ -30,6 +30,10 @@ struct FloorRules {
   uint32_t filter_bits = 10;
 };
 
+/// A table of one floor is cut at so many entries: the versions of one more key still fit below
+/// what a link reaches.
+inline constexpr uint32_t kEntriesPerTable = 60000;
+
 class SatBuilder final : public TableBuilder {
  public:
   using SatPtr = std::shared_ptr<const SatTable>;
