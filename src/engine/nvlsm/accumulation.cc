@@ -44,6 +44,18 @@ class Finder {
     return std::move(wanted_);
   }
 
+  std::vector<Compaction> FindForSpace(uint64_t gain_min) {
+    for (uint32_t i = 1; i < components_.size(); i++) {
+      for (const TreePicture& tree : components_[i]) {
+        const auto gain = static_cast<double>(tree.gain_bytes);
+        if (tree.floors > 1 && tree.gain_bytes >= gain_min)
+          Want({tree}, i, false, gain / static_cast<double>(tree.info->bytes));
+      }
+    }
+    if (wanted_.empty() && !components_[0].empty()) Want(components_[0], 0, true, 1);
+    return std::move(wanted_);
+  }
+
  private:
   // How far a component is beyond its size; the last that there may be has none.
   double FillOf(uint32_t i) const {
@@ -112,6 +124,12 @@ std::vector<Compaction> FindAccumulations(const ComponentPictures& components,
                                           const AccumulationRules& rules) {
   if (components.empty()) return {};
   return Finder(components, rules).Find();
+}
+
+std::vector<Compaction> FindSpaceMerges(const ComponentPictures& components,
+                                        const AccumulationRules& rules, uint64_t gain_min) {
+  if (components.empty()) return {};
+  return Finder(components, rules).FindForSpace(gain_min);
 }
 
 }  // namespace lamella

@@ -37,6 +37,7 @@ struct TreePicture {
   const TableInfo* info = nullptr;
   uint32_t floors = 1;
   uint64_t hidden_bytes = 0;  // about so much of it would not survive a merge
+  uint64_t gain_bytes = 0;    // so much of the pool a merge gives back, chunks that are not full, too
 };
 /// The components, C1 first; each in its level's order.
 using ComponentPictures = std::vector<std::vector<TreePicture>>;
@@ -50,6 +51,11 @@ struct AccumulationRules {
 /// All that are wanted, in no order of worth; some of them exclude each other.
 std::vector<Compaction> FindAccumulations(const ComponentPictures& components,
                                           const AccumulationRules& rules);
+
+/// Those that give space back, `gain_min` each at least: trees are merged where they are, and once
+/// there are none that gain by it, C1 goes down, so that trees hide what it makes dead.
+std::vector<Compaction> FindSpaceMerges(const ComponentPictures& components,
+                                        const AccumulationRules& rules, uint64_t gain_min);
 
 }  // namespace lamella
 

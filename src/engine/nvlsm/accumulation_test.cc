@@ -22,15 +22,17 @@ using Lines = std::vector<std::string>;
 /// one of each where nothing is said: "C1 9 8 + 3 [a,k]" and so on, what is worth most first.
 Lines Wanted(const std::string& picture, const std::map<uint64_t, uint32_t>& floors = {},
              const std::map<uint64_t, uint64_t>& hidden = {},
-             const AccumulationRules& rules = kRules) {
+             const AccumulationRules& rules = kRules, bool for_space = false) {
   const TableLevelsState levels = LevelsOf(picture);
   ComponentPictures components(levels.level_count());
   levels.ForEach([&](uint32_t level, const auto& table) {
     const uint64_t number = table->number;
     components[level].push_back({table.get(), floors.contains(number) ? floors.at(number) : 1,
-                                 hidden.contains(number) ? hidden.at(number) : 0});
+                                 hidden.contains(number) ? hidden.at(number) : 0, 0});
+    components[level].back().gain_bytes = components[level].back().hidden_bytes;
   });
-  const std::vector<Compaction> found = FindAccumulations(components, rules);
+  const std::vector<Compaction> found =
+      for_space ? FindSpaceMerges(components, rules, 10) : FindAccumulations(components, rules);
   std::multimap<double, const Compaction*, std::greater<>> by_worth;
   for (const Compaction& c : found) {
     by_worth.emplace(c.benefit / static_cast<double>(std::max<uint64_t>(c.read_bytes, 1)), &c);
@@ -109,6 +111,15 @@ TEST(Accumulation, ATreeOfWhichMuchIsHiddenIsMergedWhereItIs) {
             Lines({"C2 3 [a,c] merges"}));
   // By itself a floor hides nothing that a merge could drop.
   EXPECT_EQ(Wanted("| 3:a-c/40", {}, {{3, 30}}), Lines());
+}
+
+TEST(Accumulation, ForSpaceTreesAreMergedThatGainByItThenC1GoesDown) {
+  const std::map<uint64_t, uint32_t> floors = {{3, 2}, {4, 3}, {5, 2}};
+  const std::string picture = "9:a-k/10 | 3:a-c/40 4:d-f/40 5:g-k/40 6:l-z/40";
+  EXPECT_EQ(Wanted(picture, floors, {{3, 10}, {4, 12}, {5, 9}, {6, 30}}, kRules, true),
+            Lines({"C2 4 [d,f] merges", "C2 3 [a,c] merges"}));
+  EXPECT_EQ(Wanted(picture, floors, {}, kRules, true), Lines({"C1 9 + 3 4 5 [a,k] down"}));
+  EXPECT_EQ(Wanted("| 3:a-c/40", {{3, 2}}, {}, kRules, true), Lines());
 }
 
 TEST(Accumulation, TheLastComponentThatThereMayBeHoldsAnyNumber) {

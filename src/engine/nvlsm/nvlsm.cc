@@ -122,15 +122,41 @@ LevelRules Nvlsm::ComponentsOf(const LeveledTables& tables) const {
 std::vector<Compaction> Nvlsm::FindWanted(const LeveledTables& tables) const {
   const LevelRules rules = ComponentsOf(tables);
   if (scheme_.max_floor == 1) return FindCompactions(tables.infos, rules);
+  return FindAccumulations(PicturesOf(tables), RulesFor(rules));
+}
+
+std::vector<Compaction> Nvlsm::FindForSpace(const LeveledTables& tables, const SpaceShare& share,
+                                            bool idle) const {
+  if (scheme_.max_floor > 1 && share.known > 1) {
+    std::vector<Compaction> merges = FindSpaceMerges(
+        PicturesOf(tables), RulesFor(ComponentsOf(tables)), pool_->chunk_bytes());
+    if (!merges.empty()) return merges;
+  }
+  return LeveledEngine::FindForSpace(tables, share, idle);
+}
+
+AccumulationRules Nvlsm::RulesFor(const LevelRules& components) const {
+  const double may_be_dead = 1 - 1 / context_.options->space_target;
+  return {.components = components,
+          .max_floor = scheme_.max_floor,
+          .hidden_share = kHiddenPart * may_be_dead};
+}
+
+ComponentPictures Nvlsm::PicturesOf(const LeveledTables& tables) const {
   ComponentPictures components(std::max<size_t>(tables.levels.level_count(), 1));
   tables.levels.ForEach([&](uint32_t level, const auto& table) {
     const SatTable& sat = SatOf(*table);
-    components[level].push_back({&sat.info(), sat.floor_count(), sat.sat_place().hidden_bytes});
+    const uint64_t hidden = sat.sat_place().hidden_bytes;
+    const uint64_t left = sat.info().bytes - std::min(hidden, sat.info().bytes);
+    // Of the last chunks of merged floors half is empty, about.
+    const uint64_t merged =
+        left + (1 + left / rules().table_bytes) * kOpenChunksPerFloor * pool_->chunk_bytes() / 2;
+    uint64_t now = 0;
+    for (const auto& region : sat.regions()) now += region->bytes();
+    components[level].push_back(
+        {&sat.info(), sat.floor_count(), hidden, now - std::min(now, merged)});
   });
-  const double may_be_dead = 1 - 1 / context_.options->space_target;
-  return FindAccumulations(components, {.components = rules,
-                                        .max_floor = scheme_.max_floor,
-                                        .hidden_share = kHiddenPart * may_be_dead});
+  return components;
 }
 
 Status Nvlsm::Compact(const Compaction& compaction, const Levels& levels, LevelsEdit* edit) {

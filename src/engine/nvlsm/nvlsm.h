@@ -47,6 +47,8 @@ class Nvlsm final : public LeveledEngine {
                    std::shared_ptr<const LevelTable>* table) override;
   std::unique_ptr<TableBuilder> NewBuilder(BuildPlan plan) override;
   std::vector<Compaction> FindWanted(const LeveledTables& tables) const override;
+  std::vector<Compaction> FindForSpace(const LeveledTables& tables, const SpaceShare& share,
+                                       bool idle) const override;
   Status Compact(const Compaction& compaction, const Levels& levels, LevelsEdit* edit) override;
   void Salvage(const TableInfo& info, const LevelPlace& place, const TableRegions& regions,
                std::vector<MergedRecord>* kept, uint64_t* lost) override;
@@ -72,6 +74,8 @@ class Nvlsm final : public LeveledEngine {
   std::unique_ptr<SatBuilder> NewSatBuilder(BuildPlan plan);
 
   LevelRules ComponentsOf(const LeveledTables& tables) const;
+  AccumulationRules RulesFor(const LevelRules& components) const;
+  ComponentPictures PicturesOf(const LeveledTables& tables) const;
 
   const NvlsmScheme scheme_;
   const FloorRules floors_;
