@@ -27,8 +27,9 @@ class Finder {
       : components_(components),
         rules_(rules),
         kept_at_size_(rules.max_floor * kFullPart < rules.components.level_factor),
-        overfull_(kOverfull * std::max(1.0, static_cast<double>(rules.max_floor) /
-                                                static_cast<double>(rules.components.level_factor))) {
+        overfull_(kOverfull *
+                  std::max(1.0, static_cast<double>(rules.max_floor) /
+                                    static_cast<double>(rules.components.level_factor))) {
     while (last_ > 0 && components_[last_].empty()) last_--;
   }
 

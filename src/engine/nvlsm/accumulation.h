@@ -37,7 +37,7 @@ struct TreePicture {
   const TableInfo* info = nullptr;
   uint32_t floors = 1;
   uint64_t hidden_bytes = 0;  // about so much of it would not survive a merge
-  uint64_t gain_bytes = 0;    // so much of the pool a merge gives back, chunks that are not full, too
+  uint64_t gain_bytes = 0;  // so much of the pool a merge gives back, chunks that are not full, too
 };
 /// The components, C1 first; each in its level's order.
 using ComponentPictures = std::vector<std::vector<TreePicture>>;

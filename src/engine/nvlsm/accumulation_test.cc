@@ -99,7 +99,7 @@ TEST(Accumulation, OfAComponentFarBeyondItsSizeTheTreeOfMostFloorsGoesFirst) {
             Lines({"C2 4 + 7 8 [c,m] down", "C2 5 + 8 [f,m] down", "C2 3 + 6 7 [a,e] down"}));
   // Keys in their order make trees of one floor each.
   EXPECT_EQ(Wanted("| 3:a-c/50 4:d-f/50 5:g-k/50 | 6:l-m/90"),
-            Lines({"C2 5 [g,k] moves", "C2 4 [d,f] moves", "C2 3 [a,c] moves"}));
+            Lines({"C2 3 [a,c] moves", "C2 4 [d,f] moves", "C2 5 [g,k] moves"}));
   // Of many floors so many are let be.
   AccumulationRules rules = kRules;
   rules.max_floor = 20;

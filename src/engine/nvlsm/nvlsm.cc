@@ -128,8 +128,8 @@ std::vector<Compaction> Nvlsm::FindWanted(const LeveledTables& tables) const {
 std::vector<Compaction> Nvlsm::FindForSpace(const LeveledTables& tables, const SpaceShare& share,
                                             bool idle) const {
   if (scheme_.max_floor > 1 && share.known > 1) {
-    std::vector<Compaction> merges = FindSpaceMerges(
-        PicturesOf(tables), RulesFor(ComponentsOf(tables)), pool_->chunk_bytes());
+    std::vector<Compaction> merges =
+        FindSpaceMerges(PicturesOf(tables), RulesFor(ComponentsOf(tables)), pool_->chunk_bytes());
     if (!merges.empty()) return merges;
   }
   return LeveledEngine::FindForSpace(tables, share, idle);
@@ -290,10 +290,9 @@ Status Nvlsm::Accumulate(const Compaction& compaction, const Levels& levels, Lev
   std::vector<std::unique_ptr<InternalIterator>> children;
   AddIterators(compaction.level, inputs, context_.options->verify_checksums, &children);
   const auto from = NewMergingIterator(std::move(children));
-  const auto builder =
-      NewSatBuilder(BuildPlan{.level = into,
-                              .table_bytes = rules().table_bytes,
-                              .table_records_min = rules().table_records_min});
+  const auto builder = NewSatBuilder(BuildPlan{.level = into,
+                                               .table_bytes = rules().table_bytes,
+                                               .table_records_min = rules().table_records_min});
   for (const auto& input : inputs) {
     edit->removed.push_back(input->info().number);
     builder->Replaces(*input);

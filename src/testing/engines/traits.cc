@@ -20,9 +20,8 @@ EngineTraits ZipperDbTraits();
 
 const std::vector<EngineTraits>& AllEngineTraits() {
   static const auto* const all =
-      new std::vector<EngineTraits>{ListDbTraits(),          ZipperDbTraits(),
-                                    TlsmTraits(),            NvlsmTraits(),
-                                    NvlsmLeveledTraits(),    NvlsmFragmentedTraits()};
+      new std::vector<EngineTraits>{ListDbTraits(), ZipperDbTraits(),     TlsmTraits(),
+                                    NvlsmTraits(),  NvlsmLeveledTraits(), NvlsmFragmentedTraits()};
   return *all;
 }
 
