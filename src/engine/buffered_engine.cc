@@ -174,7 +174,7 @@ Status BufferedEngine::ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes,
   const uint64_t merge_bytes = merge_bytes_.load(std::memory_order_relaxed);
   for (bool tried = false;; tried = true) {
     const Room room = LetIn(record_bytes + merge_bytes, copy_bytes, extents);
-    Status grown = pool_->GrowUntilFree(parts, room.needed);
+    Status grown = pool_->GrowUntilFree(parts, room.soon);
     if (room.suffices() && grown.ok()) return Status::OK();
     if (room.suffices()) {
       copy_bytes_.fetch_sub(copy_bytes, std::memory_order_relaxed);
@@ -194,11 +194,14 @@ BufferedEngine::Room BufferedEngine::LetIn(uint64_t record_bytes, uint64_t copy_
                                            uint64_t extents_kept) {
   const uint64_t copies = copy_bytes_.fetch_add(copy_bytes, std::memory_order_relaxed) + copy_bytes;
   const uint64_t chunk_bytes = pool_->chunk_bytes();
-  Room room{.needed = (record_bytes + copies + chunk_bytes - 1) / chunk_bytes, .available = 0};
+  Room room;
+  room.needed = copy_cost_.ends + (record_bytes + copies + chunk_bytes - 1) / chunk_bytes;
+  room.soon = room.needed;
   const uint32_t parts = copy_cost_.in_all_parts ? pool_->part_count() : 1;
   for (uint32_t part = 0; part < parts; part++) {
     room.needed +=
         std::max(extents_kept * pool_->extent_chunks(part), pool_->chunks_kept_for_index(part));
+    room.soon += pool_->chunks_kept_for_index(part);
     room.available += std::min(pool_->chunks_available(part), UINT64_MAX / kPoolPartsMax);
   }
   if (!room.suffices()) copy_bytes_.fetch_sub(copy_bytes, std::memory_order_relaxed);

@@ -71,6 +71,7 @@ struct Unmerged {
 /// What a flush takes that copies records (where the log is not its tables'), beside the records.
 struct CopyCost {
   uint64_t bytes_per_record = 16;  // links, or what an index has of each
+  uint64_t ends = 0;               // chunks that flushes to come leave unfilled
   bool in_all_parts = false;       // else in the first part of the pool
 };
 
@@ -216,8 +217,9 @@ class BufferedEngine : public Engine, private WriteTarget {
   Status ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes, Claimant claimant);
   /// Chunks of the parts that copies are made in.
   struct Room {
-    uint64_t needed;
-    uint64_t available;
+    uint64_t needed = 0;
+    uint64_t soon = 0;  // of them, what a flush and a merge will take
+    uint64_t available = 0;
     bool suffices() const { return needed <= available; }
   };
   /// Notes the copies if there is room for them beside all others.

@@ -10,13 +10,24 @@
 #include "engine/needed_versions.h"
 #include "iterator/level_iterator.h"
 #include "iterator/merging_iterator.h"
+#include "iterator/range_iterator.h"
 
 namespace lamella {
 
+namespace {
+
+// Of each a flush leaves the end unfilled, until it is merged and emptied.
+constexpr uint64_t kRegionsPerFlush = 2;
+// So many may come between the first write that finds too little room and the merge.
+constexpr uint64_t kFlushesBefore = 3;
+
+}  // namespace
+
 LeveledEngine::LeveledEngine(const EngineContext& context, const LeveledRules& rules)
     : BufferedEngine(context, TableMemory(*context.options, 0, context.memory).memtable_bytes(),
-                     // in the table that a flush makes, and in that which it is merged into
-                     {.bytes_per_record = 2 * rules.index_bytes_per_record, .in_all_parts = true}),
+                     {.bytes_per_record = rules.index_bytes_per_record,
+                      .ends = 2 * kRegionsPerFlush,
+                      .in_all_parts = true}),
       rules_(rules),
       memory_(*context.options, 0, context.memory),
       pending_frees_(context.pool),
@@ -188,6 +199,11 @@ struct Inputs {
   uint64_t copied = 0;  // bytes of sparse regions
   std::vector<uint64_t> numbers;
 
+  Inputs(uint32_t into, const LeveledRules& rules) {
+    plan.level = into;
+    plan.table_bytes = rules.table_bytes;
+    plan.table_records_min = rules.table_records_min;
+  }
   void Add(const LevelTable& table) {
     const TableInfo& info = table.info();
     if (numbers.empty() || info.smallest < plan.smallest) plan.smallest = info.smallest;
@@ -206,29 +222,30 @@ struct Inputs {
 
 }  // namespace
 
-// Merging finds what is dead, and makes the indexes of its inputs anew while the old ones are there:
-// of levels 0 and 1 all, else of a table and those that it overlaps.
+// Merging finds what is dead, and makes indexes anew while the old ones are there: at least those of
+// what goes down, of one table that it overlaps, and of what is left of it (MergePart).
 uint64_t LeveledEngine::RoomToKeep(const Levels& levels) const {
-  uint64_t most = 0;
-  const auto note = [&](const Levels::Level& upper, const Levels::Level& lower) {
+  struct Size {
     uint64_t records = 0;
     uint64_t bytes = 0;
-    for (const Levels::Level* const tables : {&upper, &lower}) {
-      for (const auto& table : *tables) {
-        records += table->info().records;
-        bytes += table->info().bytes;
-      }
-    }
-    most = std::max(most, MergeRoom(records, bytes, 0));
   };
-  if (!levels.level(0).empty()) note(levels.level(0), levels.level(1));
-  for (size_t i = 1; i + 1 < levels.level_count(); i++) {
+  Size level0;
+  for (const auto& table : levels.level(0)) {
+    level0.records += table->info().records;
+    level0.bytes += table->info().bytes;
+  }
+  Size largest;
+  for (size_t i = 1; i < levels.level_count(); i++) {
     for (const auto& table : levels.level(i)) {
-      const TableInfo& info = table->info();
-      note({table}, levels.Overlapping(i + 1, {info.smallest, info.largest}));
+      largest.records = std::max(largest.records, table->info().records);
+      largest.bytes = std::max(largest.bytes, table->info().bytes);
     }
   }
-  return most;
+  const Size piece{std::max(level0.records, largest.records),
+                   std::max(level0.bytes, largest.bytes)};
+  const uint64_t room = MergeRoom(piece.records, piece.bytes, 0) +
+                        MergeRoom(piece.records + largest.records, piece.bytes + largest.bytes, 0);
+  return room == 0 ? 0 : room + kFlushesBefore * kRegionsPerFlush * pool_->chunk_bytes();
 }
 
 // Each table ends in a chunk that is not full, and so do the copies.
@@ -251,11 +268,8 @@ Status LeveledEngine::MergeTables(const Levels& levels, const std::vector<Levels
 Status LeveledEngine::MergeEmptying(const Levels& levels, const std::vector<Levels::Level>& inputs,
                                     uint32_t into, const Sparse& sparse, LevelsEdit* edit) {
   *edit = {};
-  Inputs of;
-  of.plan.level = into;
+  Inputs of(into, rules_);
   if (sparse != nullptr) of.plan.sparse = *sparse;
-  of.plan.table_bytes = rules_.table_bytes;
-  of.plan.table_records_min = rules_.table_records_min;
   std::vector<std::unique_ptr<InternalIterator>> children;
   for (uint32_t i = 0; i < inputs.size(); i++) {
     AddIterators(i, inputs[i], context_.options->verify_checksums, &children);
@@ -265,17 +279,62 @@ Status LeveledEngine::MergeEmptying(const Levels& levels, const std::vector<Leve
     }
   }
   if (of.numbers.empty()) return Status::OK();
-  CompactionRoom room(this);
-  if (!room.Reserve(MergeRoom(of.plan.records_max, of.bytes, of.copied)))
-    return Status::NoSpace("no room is left for the tables of a compaction");
-  const auto from = NewMergingIterator(std::move(children));
-  MadeTables made;
-  const auto builder = NewBuilder(std::move(of.plan));
-  Status s = Build(from.get(), levels, into + 1, builder.get(), &made);
-  if (!s.ok()) return s;
   edit->removed = std::move(of.numbers);
-  for (auto& table : made) edit->added.push_back({into, std::move(table)});
+  const uint64_t room_bytes = MergeRoom(of.plan.records_max, of.bytes, of.copied);
+  return BuildInto(levels, std::move(of.plan), room_bytes,
+                   NewMergingIterator(std::move(children)).get(), edit);
+}
+
+Status LeveledEngine::BuildInto(const Levels& levels, BuildPlan plan, uint64_t room_bytes,
+                                InternalIterator* from, LevelsEdit* edit) {
+  CompactionRoom room(this);
+  if (!room.Reserve(room_bytes)) {
+    return Status::NoSpace(Concat("no room is left for the tables of a compaction into level ",
+                                  plan.level, ": ", room_bytes, " bytes, of ",
+                                  pool_->chunks_available(), " chunks that there are"));
+  }
+  const uint32_t level = plan.level;
+  MadeTables made;
+  const auto builder = NewBuilder(std::move(plan));
+  Status s = Build(from, levels, level + 1, builder.get(), &made);
+  for (auto& table : made) edit->added.push_back({level, std::move(table)});
   return s;
+}
+
+// The rest is made first: it says of no table that it replaces it, so that a store that loses its
+// catalog in between has the records twice, and does not lack any.
+Status LeveledEngine::MergePart(const Compaction& compaction, const Levels& levels, size_t count,
+                                LevelsEdit* edit) {
+  *edit = {};
+  const bool verify = context_.options->verify_checksums;
+  const Levels::Level tables = TablesOf(levels, compaction.level, compaction.inputs);
+  Levels::Level next = TablesOf(levels, compaction.level + 1, compaction.next);
+  next.resize(count);
+  const std::string end = KeyAfter(next.back()->info().largest);
+  std::vector<std::unique_ptr<InternalIterator>> upper;
+  AddIterators(compaction.level, tables, verify, &upper);
+  const auto all = NewMergingIterator(std::move(upper));
+  const auto room_for = [this](const Inputs& of) {
+    return MergeRoom(of.plan.records_max, of.bytes, rules_.copies_records ? of.bytes : 0);
+  };
+  Inputs rest(compaction.level, rules_);
+  for (const auto& table : tables) rest.Add(*table);
+  if (compaction.level == 0) rest.plan.table_bytes = UINT64_MAX;
+  rest.plan.smallest = next.back()->info().largest;
+  rest.plan.replaced.clear();
+  RangeIterator after(all.get(), end, {});
+  Status s = BuildInto(levels, rest.plan, room_for(rest), &after, edit);
+  if (!s.ok()) return s;
+  Inputs of(compaction.level + 1, rules_);
+  for (const auto& table : tables) of.Add(*table);
+  for (const auto& lower : next) of.Add(*lower);
+  of.plan.largest = next.back()->info().largest;
+  std::vector<std::unique_ptr<InternalIterator>> children;
+  children.push_back(std::make_unique<RangeIterator>(all.get(), std::string_view(), end));
+  AddIterators(compaction.level + 1, next, verify, &children);
+  edit->removed = of.numbers;
+  return BuildInto(levels, of.plan, room_for(of), NewMergingIterator(std::move(children)).get(),
+                   edit);
 }
 
 Status LeveledEngine::Compact(const Compaction& compaction, const Levels& levels,

@@ -169,6 +169,13 @@ class LeveledEngine : public BufferedEngine {
   /// MergeTables, which empties these regions: NoSpace where there is no room for that.
   Status MergeEmptying(const Levels& levels, const std::vector<Levels::Level>& inputs,
                        uint32_t into, const Sparse& sparse, LevelsEdit* edit);
+  /// Of a compaction for which there is no room: merges as much of its tables as overlaps the first
+  /// `count` of the next level's. The rest of them becomes one that stays.
+  Status MergePart(const Compaction& compaction, const Levels& levels, size_t count,
+                   LevelsEdit* edit);
+  /// Builds the plan's tables. NoSpace where there is not so much room.
+  Status BuildInto(const Levels& levels, BuildPlan plan, uint64_t room_bytes,
+                   InternalIterator* from, LevelsEdit* edit);
 
   // leveled_flush.cc
   Status MakeTable(const std::shared_ptr<MemTable>& memtable);
@@ -196,6 +203,7 @@ class LeveledEngine : public BufferedEngine {
   Status Rewrite(uint32_t level, uint64_t number, const Sparse& sparse);
   Status NoteRoom(const Status& status);
   Status PushDown(const KeyRange& keys);
+  Status PushFrom(uint32_t level, const KeyRange& keys);
   Status EmptySparse();
   /// The regions to be emptied, and the tables whose making anew gives space back of them, level by
   /// level.

@@ -234,6 +234,10 @@ Status LeveledEngine::RunCompaction(const Compaction& compaction) {
   const auto tables = CurrentTables();
   LevelsEdit edit;
   Status s = NoThrow([&] { return Compact(compaction, tables->levels, &edit); });
+  const bool may_be_cut = compaction.way == 0;
+  for (size_t part = compaction.next.size() / 2; s.IsNoSpace() && may_be_cut && part != 0;
+       part /= 2)
+    s = NoThrow([&] { return MergePart(compaction, tables->levels, part, &edit); });
   if (s.ok() && !edit.removed.empty()) s = Change(LeveledEdit::kCompact, edit, nullptr, nullptr);
   if (s.ok()) compactions_.fetch_add(1, std::memory_order_relaxed);
   return s;
@@ -251,22 +255,37 @@ Status LeveledEngine::Rewrite(uint32_t level, uint64_t number, const Sparse& spa
 }
 
 // A piece at a time, each an edit of its own: so it takes little space at once.
-Status LeveledEngine::PushDown(const KeyRange& keys) {
+Status LeveledEngine::PushFrom(uint32_t level, const KeyRange& keys) {
   Status s = BackgroundError();
-  const size_t last = std::max<size_t>(CurrentTables()->levels.level_count(), 2) - 1;
-  for (uint32_t level = 0; s.ok() && level < last; level++) {
+  const auto first = CurrentTables();
+  const size_t last = std::max<size_t>(first->levels.level_count(), 2) - 1;
+  const Levels::Level& level0 = first->levels.level(0);
+  const uint64_t through = level0.empty() ? 0 : level0.front()->info().last_sequence;
+  while (s.ok() && level < last) {
+    pool_->CollectDeferred();
     const auto tables = CurrentTables();
-    std::vector<Levels::Level> pieces;
-    if (level == 0) {
-      if (!tables->levels.Overlapping(0, keys).empty()) pieces.push_back(tables->levels.level(0));
-    } else {
-      for (const auto& table : tables->levels.Overlapping(level, keys)) pieces.push_back({table});
+    Levels::Level found = tables->levels.Overlapping(level, keys);
+    if (level == 0) {  // what is flushed meanwhile stays
+      const auto is_new = [&](const auto& table) { return table->info().last_sequence > through; };
+      std::erase_if(found, is_new);
+      if (!found.empty()) found = tables->levels.level(0);
+      std::erase_if(found, is_new);
     }
-    for (size_t i = 0; s.ok() && i < pieces.size(); i++)
-      s = RunCompaction(CompactionOf(CurrentTables()->levels, level, pieces[i]));
+    if (found.empty()) {
+      level++;
+      continue;
+    }
+    if (level != 0) found.resize(1);
+    s = RunCompaction(CompactionOf(tables->levels, level, found));
   }
+  return s;
+}
+
+Status LeveledEngine::PushDown(const KeyRange& keys) {
+  Status s = PushFrom(0, keys);
   // What is at the end hides nothing: what was left for readers who are gone by now may go.
   const auto tables = CurrentTables();
+  const size_t last = std::max<size_t>(tables->levels.level_count(), 2) - 1;
   for (const auto& table : tables->levels.Overlapping(last, keys)) {
     const LevelPlace& place = table->place();
     if (s.ok() && (place.kept_versions != 0 || place.deletes != 0 || !table->IsMerged()))

@@ -2,7 +2,7 @@
 // for readers is a counted, immutable one (a TableSet's, say), the next is made from it by an edit,
 // and a table goes when the last version with it does. The same of TableInfo is what a catalog
 // keeps, as a snapshot and then by what each edit changed, and what compactions are picked from.
-// I1: level 0 is newest first, and its tables may overlap. The tables of each other level are
+// I1: level 0 is newest first, by what its tables end with, and they may overlap. The tables of each other level are
 //     disjoint, in key order; all versions of a user key lie in one of them.
 // I2: a table never changes: by its number an edit says that it came, moved or went.
 // Threads: one at a time, or all reading.
@@ -155,7 +155,10 @@ class TableLevels {
     if (levels_.size() <= i) levels_.resize(i + 1);
     Level& level = levels_[i];
     if (i == 0) {
-      level.insert(level.begin(), std::move(table));
+      const auto is_newer = [&](const TablePtr& other) {
+        return other->info().last_sequence > info.last_sequence;
+      };
+      level.insert(std::ranges::find_if_not(level, is_newer), std::move(table));
       return true;
     }
     const auto at = FirstEndingAtOrAfter(level, info.smallest);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "iterator/merging_iterator.h"
+#include "iterator/range_iterator.h"
 
 namespace lamella {
 
@@ -41,31 +42,6 @@ LeveledRules RulesOf(const EngineContext& context) {
   return rules;
 }
 
-// Of another iterator the keys from one to another.
-class PieceIterator final : public InternalIterator {
- public:
-  PieceIterator(InternalIterator* all, std::string_view first, std::string_view end)
-      : all_(all), first_(first), end_(end) {}
-  bool Valid() const override {
-    return all_->Valid() && (end_.empty() || all_->key().user_key < end_);
-  }
-  void SeekToFirst() override { all_->Seek({first_, kTagFirst}); }
-  void SeekToLast() override { LAMELLA_CHECK(false); }  // a merge goes forward
-  void Seek(const InternalKey& target) override { all_->Seek(target); }
-  void SeekForPrev(const InternalKey&) override { LAMELLA_CHECK(false); }
-  void Next() override { all_->Next(); }
-  void Prev() override { LAMELLA_CHECK(false); }
-  InternalKey key() const override { return all_->key(); }
-  std::string_view value() const override { return all_->value(); }
-  Status status() const override { return all_->status(); }
-  uint64_t place_word() const override { return all_->place_word(); }
-
- private:
-  InternalIterator* const all_;
-  const std::string_view first_;
-  const std::string_view end_;
-};
-
 const SatTable& SatOf(const LevelTable& table) { return static_cast<const SatTable&>(table); }
 
 uint64_t WasteOf(const LevelTable& table) {
@@ -73,9 +49,6 @@ uint64_t WasteOf(const LevelTable& table) {
   for (const auto& region : table.regions()) bytes += region->waste();
   return bytes;
 }
-
-// The least key after all versions of `key`.
-std::string After(std::string_view key) { return std::string(key) + '\0'; }
 
 }  // namespace
 
@@ -202,14 +175,14 @@ Status Nvlsm::CutPieces(const Levels::Level& inputs, const Levels::Level& trees,
   if (trees.empty()) pieces->back().end.clear();
   for (size_t i = 0; i < trees.size(); i++) {
     const TableInfo& info = trees[i]->info();
-    add(info.smallest, After(info.largest), std::static_pointer_cast<const SatTable>(trees[i]));
+    add(info.smallest, KeyAfter(info.largest), std::static_pointer_cast<const SatTable>(trees[i]));
     if (i == 0 && pieces->front().records < own_tree) {
       pieces->back().first.clear();
       pieces->back().records += pieces->front().records;
       pieces->erase(pieces->begin());
     }
     const bool is_last = i + 1 == trees.size();
-    add(After(info.largest), is_last ? std::string() : trees[i + 1]->info().smallest, nullptr);
+    add(KeyAfter(info.largest), is_last ? std::string() : trees[i + 1]->info().smallest, nullptr);
     if (pieces->back().records < own_tree) join_last();
   }
   std::erase_if(*pieces, [](const Piece& piece) { return piece.records == 0; });
@@ -249,7 +222,7 @@ Status Nvlsm::AddPiece(const Piece& piece, InternalIterator* inputs, uint32_t in
                        const Levels& levels, uint64_t record_bytes, SatBuilder* builder,
                        LevelsEdit* edit) {
   MadeTables unused;
-  auto from = std::make_unique<PieceIterator>(inputs, piece.first, piece.end);
+  auto from = std::make_unique<RangeIterator>(inputs, piece.first, piece.end);
   if (TakesFloor(piece, record_bytes)) {  // keeps N2
     builder->BeginPiece(piece.tree);
     Status s = Build(from.get(), levels, into, builder, &unused);
