@@ -371,7 +371,9 @@ void LeveledEngine::AddStats(Stats* stats) const {
   BufferedEngine::AddStats(stats);
   stats->sources.push_back({"tables", gets_tables_.Sum()});
   stats->compactions += compactions_.load(std::memory_order_relaxed);
-  stats->gc_runs += rewrites_.load(std::memory_order_relaxed);
+  // Where merges copy all records each of them leaves behind what is dead.
+  const uint64_t copying = rules_.copies_records ? compactions_.load(std::memory_order_relaxed) : 0;
+  stats->gc_runs += rewrites_.load(std::memory_order_relaxed) + copying;
   const auto tables = CurrentTables();
   for (size_t i = 0; i < tables->levels.level_count(); i++) {
     Stats::Level level{.name = Concat("L", i)};

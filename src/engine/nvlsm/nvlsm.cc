@@ -218,17 +218,32 @@ uint64_t Nvlsm::RoomFor(const std::vector<Piece>& pieces, uint64_t record_bytes,
   return bytes + bytes / kEmptyPart + floors * kOpenChunksPerFloor * pool_->chunk_bytes();
 }
 
+// Tables of one piece are alike, rather than that the last one is what is left.
+uint64_t Nvlsm::TableBytesOf(const Piece& piece, uint64_t record_bytes) const {
+  constexpr uint64_t kSparePart = 16;  // records differ: the last table is the smaller one
+  uint64_t records = piece.records;
+  uint64_t bytes = piece.records * record_bytes;
+  if (piece.tree != nullptr) {
+    records += piece.tree->info().records;
+    bytes += piece.tree->info().bytes;
+  }
+  bytes -= std::min(bytes, records * rules().index_bytes_per_record);
+  const uint64_t tables = 1 + bytes / rules().table_bytes;
+  const uint64_t each = bytes / tables;
+  return std::min(each + each / kSparePart, rules().table_bytes);
+}
+
 Status Nvlsm::AddPiece(const Piece& piece, InternalIterator* inputs, uint32_t into,
                        const Levels& levels, uint64_t record_bytes, SatBuilder* builder,
                        LevelsEdit* edit) {
   MadeTables unused;
   auto from = std::make_unique<RangeIterator>(inputs, piece.first, piece.end);
   if (TakesFloor(piece, record_bytes)) {  // keeps N2
-    builder->BeginPiece(piece.tree);
+    builder->BeginPiece(piece.tree, UINT64_MAX);
     Status s = Build(from.get(), levels, into, builder, &unused);
     if (!s.ok() || !builder->made_any()) return s;
   } else {
-    builder->BeginPiece(nullptr);
+    builder->BeginPiece(nullptr, TableBytesOf(piece, record_bytes));
     std::vector<std::unique_ptr<InternalIterator>> children;
     children.push_back(std::move(from));
     if (piece.tree != nullptr)

@@ -67,6 +67,7 @@ class Nvlsm final : public LeveledEngine {
                    std::vector<Piece>* pieces) const;
   /// It becomes a floor on top of its tree; else it is merged with it, or has none.
   bool TakesFloor(const Piece& piece, uint64_t record_bytes) const;
+  uint64_t TableBytesOf(const Piece& piece, uint64_t record_bytes) const;
   uint64_t RoomFor(const std::vector<Piece>& pieces, uint64_t record_bytes, uint64_t waste) const;
   Status Accumulate(const Compaction& compaction, const Levels& levels, LevelsEdit* edit);
   Status AddPiece(const Piece& piece, InternalIterator* inputs, uint32_t into, const Levels& levels,

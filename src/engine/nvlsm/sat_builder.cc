@@ -23,8 +23,9 @@ SatBuilder::SatBuilder(Pool* pool, const FloorRules& rules, BuildPlan plan,
       new_number_(std::move(new_number)),
       persister_(pool->gate(), plan_.level == 0 ? WriteCause::kFlush : WriteCause::kCompaction) {}
 
-void SatBuilder::BeginPiece(SatPtr base) {
+void SatBuilder::BeginPiece(SatPtr base, uint64_t table_bytes) {
   LAMELLA_CHECK(!open_);
+  plan_.table_bytes = table_bytes;
   in_pieces_ = true;
   made_any_ = false;
   base_ = std::move(base);

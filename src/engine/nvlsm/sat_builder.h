@@ -48,8 +48,9 @@ class SatBuilder final : public TableBuilder {
   Status Finish(MadeTables* made) override;
 
   /// What is added up to Finish is a piece: a floor on top of `base`, or, where that is null,
-  /// tables of their own. REQUIRES: no record was added since the last Finish.
-  void BeginPiece(SatPtr base);
+  /// tables of their own, each of so many bytes of records. REQUIRES: no record was added since the
+  /// last Finish.
+  void BeginPiece(SatPtr base, uint64_t table_bytes);
   /// The last piece made a floor or tables.
   bool made_any() const { return made_any_; }
   /// What the last piece made, or, before the first, the whole group, comes in place of the table,

@@ -49,7 +49,7 @@ class SatTableTest : public IndexTest {
   }
   SatPtr AddFloor(const SatPtr& base, const Elements& elements) {
     const auto builder = NewBuilder(BuildPlan{.level = 1});
-    builder->BeginPiece(base);
+    builder->BeginPiece(base, UINT64_MAX);
     AddAll(elements, builder.get());
     MadeTables made;
     EXPECT_TRUE(builder->Finish(&made).ok() && made.empty() && builder->made_any());
