@@ -45,6 +45,18 @@ class Finder {
     return std::move(wanted_);
   }
 
+  std::vector<Compaction> FindPushes() {
+    uint32_t first = 0;
+    while (first < last_ && components_[first].empty()) first++;
+    if (first == last_) return {};
+    if (first == 0) {
+      Want(components_[0], 0, true, 1);
+    } else {
+      for (const TreePicture& tree : components_[first]) Want({tree}, first, true, 1);
+    }
+    return std::move(wanted_);
+  }
+
   std::vector<Compaction> FindForSpace(uint64_t gain_min) {
     for (uint32_t i = 1; i < components_.size(); i++) {
       for (const TreePicture& tree : components_[i]) {
@@ -131,6 +143,12 @@ std::vector<Compaction> FindSpaceMerges(const ComponentPictures& components,
                                         const AccumulationRules& rules, uint64_t gain_min) {
   if (components.empty()) return {};
   return Finder(components, rules).FindForSpace(gain_min);
+}
+
+std::vector<Compaction> FindSpacePushes(const ComponentPictures& components,
+                                        const AccumulationRules& rules) {
+  if (components.empty()) return {};
+  return Finder(components, rules).FindPushes();
 }
 
 }  // namespace lamella

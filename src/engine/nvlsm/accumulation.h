@@ -57,6 +57,11 @@ std::vector<Compaction> FindAccumulations(const ComponentPictures& components,
 std::vector<Compaction> FindSpaceMerges(const ComponentPictures& components,
                                         const AccumulationRules& rules, uint64_t gain_min);
 
+/// What upper components hide of lower ones is found once it lies on the same trees: the uppermost
+/// goes down, C1 as a whole, of others each tree. None where there is but one component.
+std::vector<Compaction> FindSpacePushes(const ComponentPictures& components,
+                                        const AccumulationRules& rules);
+
 }  // namespace lamella
 
 #endif  // LAMELLA_ENGINE_NVLSM_ACCUMULATION_H_

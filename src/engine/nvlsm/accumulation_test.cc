@@ -18,11 +18,13 @@ constexpr AccumulationRules kRules{
 
 using Lines = std::vector<std::string>;
 
+enum class For : uint8_t { kLevels, kSpace, kPushes };
+
 /// What is wanted of a picture (table_levels_test_base.h), by its trees' floors and hidden bytes,
 /// one of each where nothing is said: "C1 9 8 + 3 [a,k]" and so on, what is worth most first.
 Lines Wanted(const std::string& picture, const std::map<uint64_t, uint32_t>& floors = {},
              const std::map<uint64_t, uint64_t>& hidden = {},
-             const AccumulationRules& rules = kRules, bool for_space = false) {
+             const AccumulationRules& rules = kRules, For what = For::kLevels) {
   const TableLevelsState levels = LevelsOf(picture);
   ComponentPictures components(levels.level_count());
   levels.ForEach([&](uint32_t level, const auto& table) {
@@ -31,8 +33,10 @@ Lines Wanted(const std::string& picture, const std::map<uint64_t, uint32_t>& flo
                                  hidden.contains(number) ? hidden.at(number) : 0, 0});
     components[level].back().gain_bytes = components[level].back().hidden_bytes;
   });
-  const std::vector<Compaction> found =
-      for_space ? FindSpaceMerges(components, rules, 10) : FindAccumulations(components, rules);
+  const std::vector<Compaction> found = what == For::kSpace ? FindSpaceMerges(components, rules, 10)
+                                        : what == For::kPushes
+                                            ? FindSpacePushes(components, rules)
+                                            : FindAccumulations(components, rules);
   std::multimap<double, const Compaction*, std::greater<>> by_worth;
   for (const Compaction& c : found) {
     by_worth.emplace(c.benefit / static_cast<double>(std::max<uint64_t>(c.read_bytes, 1)), &c);
@@ -116,10 +120,21 @@ TEST(Accumulation, ATreeOfWhichMuchIsHiddenIsMergedWhereItIs) {
 TEST(Accumulation, ForSpaceTreesAreMergedThatGainByItThenC1GoesDown) {
   const std::map<uint64_t, uint32_t> floors = {{3, 2}, {4, 3}, {5, 2}};
   const std::string picture = "9:a-k/10 | 3:a-c/40 4:d-f/40 5:g-k/40 6:l-z/40";
-  EXPECT_EQ(Wanted(picture, floors, {{3, 10}, {4, 12}, {5, 9}, {6, 30}}, kRules, true),
+  EXPECT_EQ(Wanted(picture, floors, {{3, 10}, {4, 12}, {5, 9}, {6, 30}}, kRules, For::kSpace),
             Lines({"C2 4 [d,f] merges", "C2 3 [a,c] merges"}));
-  EXPECT_EQ(Wanted(picture, floors, {}, kRules, true), Lines({"C1 9 + 3 4 5 [a,k] down"}));
-  EXPECT_EQ(Wanted("| 3:a-c/40", {{3, 2}}, {}, kRules, true), Lines());
+  EXPECT_EQ(Wanted(picture, floors, {}, kRules, For::kSpace), Lines({"C1 9 + 3 4 5 [a,k] down"}));
+  EXPECT_EQ(Wanted("| 3:a-c/40", {{3, 2}}, {}, kRules, For::kSpace), Lines());
+}
+
+TEST(Accumulation, WhatUpperComponentsHideIsFoundBelow) {
+  const auto pushed = [](const std::string& picture) {
+    return Wanted(picture, {{4, 3}}, {}, kRules, For::kPushes);
+  };
+  EXPECT_EQ(pushed("9:a-k/10 8:c-k/10 | 3:a-c/40 | 6:a-z/40"), Lines({"C1 9 8 + 3 [a,k] down"}));
+  EXPECT_EQ(pushed("| 3:a-c/40 4:d-f/40 | 6:a-z/40"),
+            Lines({"C2 3 + 6 [a,z] down", "C2 4 + 6 [a,z] down"}));
+  EXPECT_EQ(pushed("| | 6:a-z/40"), Lines());
+  EXPECT_EQ(pushed("9:a-k/10"), Lines());
 }
 
 TEST(Accumulation, TheLastComponentThatThereMayBeHoldsAnyNumber) {

@@ -100,12 +100,15 @@ std::vector<Compaction> Nvlsm::FindWanted(const LeveledTables& tables) const {
 
 std::vector<Compaction> Nvlsm::FindForSpace(const LeveledTables& tables, const SpaceShare& share,
                                             bool idle) const {
-  if (scheme_.max_floor > 1 && share.known > 1) {
-    std::vector<Compaction> merges =
-        FindSpaceMerges(PicturesOf(tables), RulesFor(ComponentsOf(tables)), pool_->chunk_bytes());
+  if (scheme_.max_floor == 1) return LeveledEngine::FindForSpace(tables, share, idle);
+  const ComponentPictures components = PicturesOf(tables);
+  const AccumulationRules rules = RulesFor(ComponentsOf(tables));
+  if (share.known > 1) {
+    std::vector<Compaction> merges = FindSpaceMerges(components, rules, pool_->chunk_bytes());
     if (!merges.empty()) return merges;
   }
-  return LeveledEngine::FindForSpace(tables, share, idle);
+  if (share.at_most <= 1 || !idle) return {};
+  return FindSpacePushes(components, rules);
 }
 
 AccumulationRules Nvlsm::RulesFor(const LevelRules& components) const {
