@@ -59,6 +59,7 @@ EngineTraits TlsmTraits() {
        [](Options* o) { o->tlsm.rewrite_share = std::nan(""); }},
       {"tlsm.rewrite_share", "1", "0 to 0.9", [](Options* o) { o->tlsm.rewrite_share = 1; }},
   };
+  traits.telling = {{"tlsm_adr", 3}, {"tlsm_page", 0}};
   return traits;
 }
 
