@@ -133,7 +133,7 @@ void SecondChanceCache::Swap(std::shared_ptr<Tree> tree) {
 bool SecondChanceCache::Insert(const Record* record, PmPtr place) {
   if (!enabled_) return true;
   Tree* tree = tree_.load(std::memory_order_relaxed);
-  if (record->height() < height_min()) {
+  if (!Keeps(record)) {
     tree->BeIncomplete();
     return true;
   }
@@ -148,7 +148,7 @@ bool SecondChanceCache::Insert(const Record* record, PmPtr place) {
 }
 
 void SecondChanceCache::Remove(const Record* record, PmPtr place) {
-  if (!enabled_ || record->height() < height_min()) return;
+  if (!enabled_ || !Keeps(record)) return;
   Tree* tree = tree_.load(std::memory_order_relaxed);
   if (!tree->Remove(record->internal_key(), place)) return;
   // Where the smallest keys are always deleted, leaf by leaf is emptied, and stays in the tree.
@@ -156,7 +156,8 @@ void SecondChanceCache::Remove(const Record* record, PmPtr place) {
   removed_++;
   if (removed_ <= kRemovedMin || removed_ <= tree->count()) return;
   removed_ = 0;
-  RebuildIfMemory(height_min());  // else emptied leaves stay until the next
+  RebuildIfMemory(
+      halvings_.load(std::memory_order_relaxed));  // else emptied leaves stay until the next
 }
 
 void SecondChanceCache::Warm(const PmSkipList& list, uint64_t elements, WalkVisitor* beside) {
@@ -186,12 +187,12 @@ void SecondChanceCache::Warm(const PmSkipList& list, uint64_t elements, WalkVisi
     uint64_t inserted_ = 0;
     bool damaged_ = false;
   };
-  // One in four reaches a layer higher.
-  uint32_t height_min = this->height_min();
-  while (height_min < kHeightMax &&
-         (elements >> (2 * (height_min - 1))) * kBytesPerEntry > BytesMax())
-    height_min++;
-  if (height_min != this->height_min()) RebuildIfMemory(height_min);  // merges may have come before
+  const uint32_t before = halvings_.load(std::memory_order_relaxed);
+  uint32_t halvings = before;
+  while (halvings < kHalvingsMax && (elements >> halvings) * kBytesPerEntry > BytesMax())
+    halvings++;
+  if (halvings != before) RebuildIfMemory(halvings);  // merges may have come before
+  const uint32_t layer_min = halvings / 2;            // the lowest with elements that are kept
   uint64_t seen = 0;  // of layer 0, which is walked with the first lane
   uint64_t inserted = 0;
   bool damaged = false;
@@ -199,7 +200,7 @@ void SecondChanceCache::Warm(const PmSkipList& list, uint64_t elements, WalkVisi
     Visitor visitor(this, list, beside);
     // Layer 0 is that of all lanes.
     const uint32_t lowest =
-        lane == 0 ? (beside != nullptr ? 0 : height_min - 1) : std::max(1u, height_min - 1);
+        lane == 0 ? (beside != nullptr ? 0 : layer_min) : std::max(1u, layer_min);
     WalkInterleaved(list, lane, lowest, &visitor);
     if (lane == 0) seen = visitor.seen();
     inserted += visitor.inserted();
@@ -222,7 +223,8 @@ void SecondChanceCache::Fit(std::shared_ptr<const KeyPrefixes> prefixes) {
   const Tree* const tree = tree_.load(std::memory_order_relaxed);
   if (tree->count() != 0 && (!tree->HeadsAlike() || tree->count() < 2 * fitted_count_)) return;
   fitted_count_ = tree->count();
-  RebuildIfMemory(height_min());  // else the current tree serves, if more slowly
+  // else the current tree serves, if more slowly
+  RebuildIfMemory(halvings_.load(std::memory_order_relaxed));
 }
 
 void SecondChanceCache::BeginWithAll() {
@@ -242,38 +244,40 @@ uint64_t SecondChanceCache::BytesMax() const {
   return std::min(bytes_max, std::max(memory_->ShareOf(bytes_max), kBytesMin));
 }
 
-// Each round drops a height's elements, until none are left.
+// Each round drops half of the elements, until nearly none are left.
 void SecondChanceCache::Shrink() {
-  while (IsTooLarge() && height_min() < kHeightMax) MakeRoom();
+  while (IsTooLarge() && halvings_.load(std::memory_order_relaxed) < kHalvingsMax) MakeRoom();
   if (IsTooLarge()) Clear();
 }
 
-// Drops the shortest elements; none where most of the memory is in emptied leaves.
+// Drops half of the elements, the shortest; none where most of the memory is in emptied leaves.
 void SecondChanceCache::MakeRoom() {
   const HeadTree* old = tree_.load(std::memory_order_relaxed);
   const bool full_of_entries = old->count() * kBytesPerEntry > BytesMax() / 2;
-  Rebuild(height_min() + (full_of_entries && height_min() < kHeightMax ? 1 : 0));
+  const uint32_t halvings = halvings_.load(std::memory_order_relaxed);
+  Rebuild(halvings + (full_of_entries && halvings < kHalvingsMax ? 1 : 0));
 }
 
-void SecondChanceCache::Rebuild(uint32_t height_min) {
+void SecondChanceCache::Rebuild(uint32_t halvings) {
   auto tree = NewTree();
   const Tree* const old = tree_.load(std::memory_order_relaxed);
   bool all = old->complete();
   HeadTree::Iterator entries(old);
   for (entries.SeekToFirst(); entries.Valid(); entries.Next()) {
-    const bool stays = entries.entry().height() >= height_min;
-    if (stays) tree->InsertEntry(*old, entries.entry());
+    const HeadTree::Entry entry = entries.entry();
+    const bool stays = Keeps(halvings, entry.height(), TagSequence(entry.tag));
+    if (stays) tree->InsertEntry(*old, entry);
     all = all && stays;
   }
   if (all) tree->BeComplete(pool_->readers());
   Swap(std::move(tree));
-  height_min_.store(height_min, std::memory_order_relaxed);
+  halvings_.store(halvings, std::memory_order_relaxed);
   removed_ = 0;
 }
 
-void SecondChanceCache::RebuildIfMemory(uint32_t height_min) {
+void SecondChanceCache::RebuildIfMemory(uint32_t halvings) {
   (void)NoThrow([&] {
-    Rebuild(height_min);
+    Rebuild(halvings);
     return Status::OK();
   });
 }

@@ -1,8 +1,8 @@
 // SecondChanceCache is an ordered DRAM index over the tall elements of L1 (dissertation 6.6): a
 // search that misses the lookup cache starts at the closest element before its key, a few hops from
 // the end. The paper's is a skiplist; a wide tree over key heads answers in fewer cache misses. Its
-// replacement is the paper's SIZE policy: short elements go first. With memory enough for all
-// heights it holds every element, and a search is one step.
+// replacement is the paper's SIZE policy: short elements go first, half of all that it holds at a
+// time. With memory enough for all heights it holds every element, and a search is one step.
 // I1: it holds only elements that are linked in L1, in every layer that they reach up to: an
 //     element leaves before it may be reused, and a search that starts at one goes along links that
 //     are kept up. A crash may leave an element out of its upper layers (Zipper I5); its own links
@@ -16,8 +16,8 @@
 //     to L1 alone for it.
 // I4: a complete tree has a filter, which holds the head of each entry before the tree has the
 //     entry: what it does not hold the tree does not have.
-// I5: the tree holds no element of less than height_min() layers: the two change together or not at
-//     all, for of shorter ones the cache is told nothing.
+// I5: the tree holds only what Keeps says, which goes by how often it has been halved: the two
+//     change together or not at all, for of other elements the cache is told nothing.
 // Threads: Insert, Remove, Warm, Clear, Shrink from the one thread that changes L1; reads from any,
 // FindAtOrBefore pinned in `readers`.
 #ifndef LAMELLA_INDEX_SECOND_CHANCE_CACHE_H_
@@ -30,6 +30,7 @@
 
 #include "base/annotations.h"
 #include "base/mutex.h"
+#include "base/random.h"
 #include "index/head_filter.h"
 #include "index/interleaved_walk.h"
 #include "index/pm_skiplist.h"
@@ -46,8 +47,13 @@ class SecondChanceCache {
   /// Holds at most so many from here on; what is more goes with the next Insert or Shrink. Any
   /// thread. REQUIRES: enabled().
   void SetBytesMax(uint64_t bytes) { bytes_max_.store(bytes, std::memory_order_relaxed); }
-  /// Height below which elements are not kept at present.
-  uint32_t height_min() const { return height_min_.load(std::memory_order_relaxed); }
+  /// All elements of so many layers are kept at present, while there is memory; of those of one
+  /// layer less there may be some.
+  uint32_t height_min() const { return HeightMin(halvings_.load(std::memory_order_relaxed)); }
+  /// Whether elements like it are kept at present.
+  bool Keeps(const Record* record) const {
+    return Keeps(halvings_.load(std::memory_order_relaxed), record->height(), record->sequence());
+  }
   uint64_t memory_bytes() const {
     const MutexLock lock(&mu_);
     return owned_->memory_bytes() + owned_->filter_bytes();
@@ -120,22 +126,33 @@ class SecondChanceCache {
     uint64_t filtered_ = 0;                           // entries added to it
   };
 
+  // After so many halvings the cache keeps one in 2^halvings of all elements. One in four reaches a
+  // layer higher: a pair of halvings is a layer, a single one leaves a third of the layer that goes
+  // next. By the sequence number, which a copy of the element has, too.
+  static constexpr uint32_t kHalvingsMax = 2 * (kHeightMax - 1);
+  static uint32_t HeightMin(uint32_t halvings) { return 1 + (halvings + 1) / 2; }
+  static bool Keeps(uint32_t halvings, uint32_t height, uint64_t sequence) {
+    const uint32_t height_min = HeightMin(halvings);
+    return height >= height_min ||
+           (halvings % 2 != 0 && height + 1 == height_min && MixBits(sequence) % 3 == 0);
+  }
+
   uint64_t BytesMax() const;
   void MakeRoom();
   std::shared_ptr<Tree> NewTree() const;
-  /// A new tree of the elements of at least `height_min` layers, which is then the least. Throws
-  /// std::bad_alloc, and nothing changed.
-  void Rebuild(uint32_t height_min);
+  /// A new tree of the elements that are kept after so many halvings. Throws std::bad_alloc, and
+  /// nothing changed.
+  void Rebuild(uint32_t halvings);
   /// The same, or nothing where there is no memory.
-  void RebuildIfMemory(uint32_t height_min);
+  void RebuildIfMemory(uint32_t halvings);
   void Swap(std::shared_ptr<Tree> tree) LAMELLA_EXCLUDES(mu_);
 
   Pool* const pool_;
   const bool enabled_;
   std::atomic<uint64_t> bytes_max_;  // guards nothing
   MemoryAccount* const memory_;
-  std::atomic<uint32_t> height_min_{1};  // I5
-  uint64_t removed_ = 0;                 // since the tree was built; of the thread that changes L1
+  std::atomic<uint32_t> halvings_{0};  // I5
+  uint64_t removed_ = 0;               // since the tree was built; of the thread that changes L1
   std::shared_ptr<const KeyPrefixes> prefixes_;  // of the next tree; of that thread, too
   uint64_t fitted_count_ = 0;                    // elements when Fit last made a tree
   std::atomic<Tree*> tree_;

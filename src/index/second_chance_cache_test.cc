@@ -37,11 +37,28 @@ class SecondChanceCacheTest : public IndexTest {
     const auto behind = elements.upper_bound(target);
     return behind == elements.begin() ? PmPtr() : std::prev(behind)->second;
   }
-  /// The elements that the cache should hold: those of at least its height.
+  /// The elements that the cache should hold: those of at least its height, and, where it lets go
+  /// of the next layer's, a third of those.
   Elements Tall(const Elements& elements) const {
     Elements tall;
+    uint64_t next = 0;
+    uint64_t next_held = 0;
     for (const auto& [key, place] : elements) {
-      if (At(place)->height() >= cache_->height_min()) tall[key] = place;
+      const bool kept = cache_->Keeps(At(place));
+      const uint32_t height = At(place)->height();
+      if (height >= cache_->height_min()) {
+        EXPECT_TRUE(kept);
+      } else if (height + 1 == cache_->height_min()) {
+        next++;
+        next_held += kept ? 1 : 0;
+      } else {
+        EXPECT_FALSE(kept);
+      }
+      if (kept) tall[key] = place;
+    }
+    if (next_held != 0 && next > 1000) {
+      EXPECT_NEAR(static_cast<double>(next_held), static_cast<double>(next) / 3,
+                  static_cast<double>(next) / 20);
     }
     return tall;
   }
@@ -103,6 +120,7 @@ TEST_F(SecondChanceCacheTest, ShortElementsGoFirstAndMemoryStaysWithinItsBound) 
     Start(bytes);
     Elements elements;
     uint32_t height_before = 1;
+    bool was_halved = false;
     for (int round = 0; round < 12; round++) {
       const Elements more =
           RandomElements(&random, KeyShape::kCommonPrefix, 4000, 10'000'000, 1 + round * 4000);
@@ -115,9 +133,13 @@ TEST_F(SecondChanceCacheTest, ShortElementsGoFirstAndMemoryStaysWithinItsBound) 
       height_before = cache_->height_min();
       EXPECT_EQ(Held(), PlacesOf(Tall(elements)))
           << "everything from its height on, and nothing below";
+      was_halved = was_halved || cache_->height_min() > 1;
+      if (was_halved) {
+        EXPECT_GT(cache_->memory_bytes(), bytes * 2 / 5) << "it uses the memory it has";
+      }
     }
-    EXPECT_GT(cache_->height_min(), 1u);
-    EXPECT_LT(cache_->height_min(), 5u) << "it uses the memory it has";
+    EXPECT_TRUE(was_halved);
+    EXPECT_LT(cache_->height_min(), 5u);
     pool_->readers()->Collect();
   }
 }
