@@ -1,7 +1,6 @@
 // Flush (5.1.1): a MemTable's records are copied in key order, and merged into the list of level 0.
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "engine/list_heads.h"
@@ -32,13 +31,6 @@ JobBoard::Held ZipperDb::TakeTop() {
         jobs_.Take(bottom ? Claims{{kTop, {}}, {kBottom, {}}} : Claims{{kTop, {}}});
     if ((CurrentTables()->bottom_level == 0) == bottom) return held;
     jobs_.GiveBack(held);
-  }
-}
-
-// Keeps Z2: sealing has retired what Gets of before it may use.
-void ZipperDb::AwaitGets() {
-  constexpr std::chrono::milliseconds kAtMost{10};
-  while (!pool_->readers()->AwaitRetired(kAtMost)) {
   }
 }
 
@@ -127,7 +119,8 @@ Status ZipperDb::MergeInto(ZipperList* list, const std::vector<PmPtr>& elements,
 // Page media: all is synced before 2, since what 3 marks as obsolete was durable; and after 4,
 // before the log is freed.
 Status ZipperDb::MergeMemTable(const MemTable& memtable) {
-  AwaitGets();
+  // Keeps Z2: sealing has retired what Gets of before it may use. They end soon.
+  pool_->readers()->AwaitRetired();
   SortedRun run;
   std::shared_ptr<ZipperList> list;
   const MergeState begun = catalog_.Get().flush.merge;

@@ -14,6 +14,7 @@ PickedZipperDbJob PickZipperDbJob(const ZipperDbPicture& now) {
     });
   };
   if (!merge_all) {
+    if (now.full) return {.job = ZipperDbJob::kFreeze, .level = *now.full};
     if (const auto merge = ready(false); merge != now.frozen.end())
       return {.job = ZipperDbJob::kMerge, .level = merge->level};
   }

@@ -1,8 +1,8 @@
 // Which job ZipperDB's background does next: a pure function of a picture of the store. In order,
 // where nothing that is under way forbids it:
 //   1  give memory back that other stores need, then warm the guides after an open
-//   2  merge a frozen list into the level below, the uppermost first: writers wait for that one
-//      soonest
+//   2  freeze a list that is full, once its way down is free; merge a frozen one into the level
+//      below. The uppermost first: writers wait for that one soonest
 //   3  what gives space of the bottom list back, in turn with merges into it; on a full pool merges
 //      first: they find what is dead
 //   4  merge all there is into the bottom list: on a full pool, or where a store that is idle would
@@ -13,6 +13,7 @@
 #define LAMELLA_ENGINE_ZIPPERDB_JOB_PICKER_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "engine/space_picker.h"
@@ -26,9 +27,10 @@ struct ZipperDbPicture {
     bool to_bottom = false;
     bool may_begin = true;  // nobody has its way down
   };
-  std::vector<Frozen> frozen;  // uppermost first
-  bool uppers = false;         // there are lists above the bottom list
-  bool merge_all = false;      // wanted now
+  std::vector<Frozen> frozen;    // uppermost first
+  std::optional<uint32_t> full;  // the uppermost level whose list may be frozen, and is full
+  bool uppers = false;           // there are lists above the bottom list
+  bool merge_all = false;        // wanted now
   bool uppers_take_too_much = false;
   bool bottom_free = true;
   bool all_free = true;  // nobody has any list, and nobody waits for one
@@ -44,6 +46,7 @@ enum class ZipperDbJob : uint8_t {
   kNone,
   kShrink,
   kWarm,
+  kFreeze,
   kMerge,
   kSpace,
   kMergeAll,
@@ -52,7 +55,7 @@ enum class ZipperDbJob : uint8_t {
 
 struct PickedZipperDbJob {
   ZipperDbJob job = ZipperDbJob::kNone;
-  uint32_t level = 0;    // of kMerge
+  uint32_t level = 0;    // of kFreeze and kMerge
   PickedSpaceJob space;  // of kSpace
   bool operator==(const PickedZipperDbJob&) const = default;
 };

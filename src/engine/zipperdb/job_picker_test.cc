@@ -39,6 +39,15 @@ TEST(ZipperDbPicker, TheUppermostFrozenListGoesDownFirst) {
   EXPECT_EQ(JobOf(now), ZipperDbJob::kNone);
 }
 
+TEST(ZipperDbPicker, AFullListIsFrozenBeforeAnythingIsMerged) {
+  ZipperDbPicture now = WithFrozen({1});
+  now.full = 0;
+  now.bottom_free = now.all_free = false;
+  EXPECT_EQ(PickZipperDbJob(now), (PickedZipperDbJob{.job = ZipperDbJob::kFreeze, .level = 0}));
+  now.merge_all = true;
+  EXPECT_EQ(JobOf(now), ZipperDbJob::kNone) << "it is merged as it is";
+}
+
 TEST(ZipperDbPicker, SpaceAndMergesIntoTheBottomListTakeTurns) {
   ZipperDbPicture now = WithFrozen({1});
   now.space.garbage_bytes = 1 << 30;

@@ -197,12 +197,29 @@ Status ZipperDb::Freeze(const UpperList& upper) {
   return s;
 }
 
+// The caller has who fills it.
+Status ZipperDb::FreezeFull(uint32_t level) {
+  const auto tables = CurrentTables();
+  const UpperList* const full = tables->Filled(level);
+  return full != nullptr && MayBeFrozen(*full, *tables) ? Freeze(*full) : Status::OK();
+}
+
+// Merges that failed, or that a crash cut short: oldest first (Z1).
+Status ZipperDb::FinishMerges() {
+  const ZipperDbState found = catalog_.Get();
+  Status s;
+  for (size_t i = found.lists.size(); s.ok() && i-- > 0;) {
+    if (found.lists[i].merge.into != 0) s = MergeDown(found.lists[i].id, {});
+  }
+  return s;
+}
+
 // All lists of now into the bottom list, oldest first (Z1): there is always another while somebody
 // writes. The caller has all ways down.
 Status ZipperDb::MergeAll(bool in_place) {
   uint64_t newest = 0;
   for (const UpperList& upper : CurrentTables()->uppers) newest = std::max(newest, upper.list->id);
-  Status s;
+  Status s = FinishMerges();  // they may go to one that is to be merged itself
   while (s.ok()) {
     const auto tables = CurrentTables();
     if (tables->uppers.empty() || tables->uppers.back().list->id > newest) break;

@@ -162,13 +162,8 @@ Status ZipperDb::Load() {
   return s.ok() && !MustRebuild() ? LoadStore() : s;
 }
 
-// Oldest first (Z1).
 Status ZipperDb::RedoMerges() {
-  const ZipperDbState found = catalog_.Get();
-  Status s;
-  for (size_t i = found.lists.size(); s.ok() && i-- > 0;) {
-    if (found.lists[i].merge.into != 0) s = MergeDown(found.lists[i].id, {});
-  }
+  Status s = FinishMerges();
   if (s.ok() && cut_flush_ != nullptr) s = MergeMemTable(*cut_flush_);
   if (s.ok()) cut_flush_ = nullptr;
   return s;

@@ -193,6 +193,33 @@ Claims ZipperDb::WayOf(const UpperList& frozen, const ZipperDbTables& tables) co
   return claims;
 }
 
+Claims ZipperDb::FillingOf(uint32_t level) {
+  if (level == 0) return {{kTop, {}}};
+  return {{kWayDown + level - 1, {}}};
+}
+
+// A merge into it that failed, or was cut by a crash, goes on first.
+bool ZipperDb::MayBeFrozen(const UpperList& upper, const ZipperDbTables& tables) const {
+  if (upper.frozen || tables.Frozen(upper.level) != nullptr) return false;
+  const ZipperDbState state = catalog_.Get();
+  const auto goes_there = [&](const MergeState& merge) { return merge.into == upper.list->id; };
+  return !goes_there(state.flush.merge) && std::ranges::none_of(state.lists, [&](const auto& list) {
+    return goes_there(list.merge);
+  });
+}
+
+// What fills a list freezes it where its way down is free then (NoteMerged). Where it is not, and
+// becomes free later, nothing else may come for long: writers are held back until a list is frozen
+// that writing alone would fill further.
+std::optional<uint32_t> ZipperDb::FullLevel(const ZipperDbTables& tables) const {
+  for (const UpperList& upper : tables.uppers) {
+    if (upper.list->bytes.load(std::memory_order_relaxed) >= BytesMax(upper.level) &&
+        MayBeFrozen(upper, tables) && jobs_.MayBegin(FillingOf(upper.level)))
+      return upper.level;
+  }
+  return std::nullopt;
+}
+
 std::optional<Job> ZipperDb::PickJob(JobClass job_class) {
   if (job_class == JobClass::kUrgent) {
     if (auto flush = PickFlush()) return flush;
@@ -222,6 +249,7 @@ ZipperDbPicture ZipperDb::Picture() {
   }
   Claims all = Ways();
   all.push_back({kTop, {}});
+  now.full = FullLevel(tables);
   now.uppers = !tables.uppers.empty();
   now.merge_all = merge_all_;
   now.uppers_take_too_much = UppersTakeTooMuch(tables);
@@ -262,6 +290,9 @@ std::optional<Job> ZipperDb::MakeJob(const PickedZipperDbJob& picked) {
       guides_are_cold_ = false;
       return warm;
     }
+    case ZipperDbJob::kFreeze:
+      return Begin(FillingOf(picked.level), "freeze",
+                   [this, level = picked.level] { return FreezeFull(level); });
     case ZipperDbJob::kMerge: {
       const auto tables = CurrentTables();
       const UpperList* const frozen = tables->Frozen(picked.level);

@@ -98,6 +98,11 @@ class ZipperDb final : public BufferedEngine, private EvacuationOwner {
   static Claims Ways();
   bool GoesToBottom(const UpperList& frozen, const ZipperDbTables& tables) const;
   Claims WayOf(const UpperList& frozen, const ZipperDbTables& tables) const;
+  /// Of who fills a level's list (Z5).
+  static Claims FillingOf(uint32_t level);
+  /// Nothing is on its way into the list, nor a frozen one before it.
+  bool MayBeFrozen(const UpperList& upper, const ZipperDbTables& tables) const;
+  std::optional<uint32_t> FullLevel(const ZipperDbTables& tables) const LAMELLA_REQUIRES(jobs_.mu);
   bool HoldsTooMuch(const ReadSet& read_set) const;
   uint64_t merges() const {
     return in_place_.load(std::memory_order_relaxed) + copied_.load(std::memory_order_relaxed);
@@ -109,7 +114,6 @@ class ZipperDb final : public BufferedEngine, private EvacuationOwner {
 
   // flush.cc
   JobBoard::Held TakeTop();
-  void AwaitGets();
   Status MergeMemTable(const MemTable& memtable);
   Status CopyMemTable(const MemTable& memtable, SortedRun* run);
   Status FillLevel(uint32_t level, std::shared_ptr<ZipperList>* list);
@@ -134,6 +138,8 @@ class ZipperDb final : public BufferedEngine, private EvacuationOwner {
   Status CopyList(const ZipperList& list, uint32_t level, SortedRun* run);
   Status ElementsOf(const ZipperListState& from, SortedRun* run) const;
   Status MergeAll(bool in_place);
+  Status FinishMerges();
+  Status FreezeFull(uint32_t level);
   Status Freeze(const UpperList& upper);
   void FreeList(const ZipperListState& gone, bool with_runs);
   Status FitBottom();
