@@ -131,7 +131,7 @@ struct ZipperDbOptions {
   /// never. More: faster writes, and records that lie further from their neighbours.
   uint32_t levels_per_group = 2;
   /// Records of level 0, bytes of the pool, beyond which it goes down into level 1, and writers
-  /// begin to be held back; at least 4 KiB, 0 takes a quarter of the memory budget (the paper's is
+  /// begin to be held back; at least 1 KiB, 0 takes a quarter of the memory budget (the paper's is
   /// 1 GB). More: fewer compactions, and more lists' worth of records to be searched at once.
   uint64_t level0_bytes = 0;
   /// A level is so many times as large as the one above it, 2 to 100. More: fewer levels to search,

@@ -480,7 +480,21 @@ class ChunkTableDamage : public DamagedStore,
     Build(left_);
     if (HasFatalFailure()) return;
     FindKeys();
+    if (HasFatalFailure()) return;
+    CountWithoutHints();
     file_ = std::make_unique<ImageFile>(Pool0(), &image_);
+  }
+  // A copy that is lost takes along what the table alone says of its chunks' content, as a power cut
+  // does: after the last record of one that was being filled what an earlier life of the chunk left
+  // may have been another.
+  void CountWithoutHints() {
+    ASSERT_NO_FATAL_FAILURE(LoseHints());
+    std::string wrong;
+    RepairReport report;
+    EXPECT_EQ(Repair(&wrong, &report), 0u);
+    EXPECT_EQ(wrong, "");
+    lost_without_hints_ = report.records_lost;
+    EXPECT_LE(lost_without_hints_, options_.log_shards);
   }
   // Which keys have a record, of any version, in which chunk.
   void FindKeys() {
@@ -561,7 +575,7 @@ class ChunkTableDamage : public DamagedStore,
         RepairReport report;
         EXPECT_EQ(Repair(&wrong, &report), 0u) << where;
         EXPECT_EQ(wrong, "") << where;
-        EXPECT_EQ(report.records_lost, 0u) << where;
+        EXPECT_LE(report.records_lost, lost_without_hints_) << where;
         continue;
       }
       EXPECT_NE(outcome, Outcome::kWrong) << where << what;
@@ -575,6 +589,7 @@ class ChunkTableDamage : public DamagedStore,
   Left left_ = Left::kClosed;
   std::map<uint64_t, std::set<std::string>> keys_in_;  // by chunk
   std::unique_ptr<ImageFile> file_;
+  uint64_t lost_without_hints_ = 0;
   uint64_t tried_ = 0;
   uint64_t reported_ = 0;
   uint64_t lost_ = 0;

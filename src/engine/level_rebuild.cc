@@ -80,8 +80,8 @@ LinkedRecords LinkRebuilt(const HeadTree& tree, const PmSkipList& list, DeadByte
 }
 
 Status RebuildLevel(Pool* pool, const GatherBasis& basis, ChunkKind heads, bool braided,
-                    Evacuation* arenas, DeadBytes* dead, Persister* persister,
-                    RebuiltLevel* level) {
+                    Evacuation* arenas, DeadBytes* dead, Persister* persister, RebuiltLevel* level,
+                    uint64_t list_id) {
   const Gathered gathered = GatherRecords(pool, basis);
   level->records_lost = gathered.lost;
   pool->ForEachChunk([&](const ChunkRef& chunk) {
@@ -89,7 +89,7 @@ Status RebuildLevel(Pool* pool, const GatherBasis& basis, ChunkKind heads, bool 
   });
   HeadTree tree(pool);
   Status s = EnterRebuilt(pool, gathered.kept, arenas, dead, persister, &tree);
-  if (s.ok()) s = ClaimHeads(pool, heads, persister, &level->heads);
+  if (s.ok()) s = ClaimHeads(pool, heads, persister, &level->heads, list_id);
   if (!s.ok()) return s;
   const PmSkipList list(pool, pool->At<SkipListHeads>(level->heads), braided);
   level->linked = LinkRebuilt(tree, list, dead, persister);

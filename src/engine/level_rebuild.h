@@ -43,9 +43,10 @@ struct RebuiltLevel {
 };
 
 /// Both of the above, from what GatherRecords gathers. Durable on return; until a state names it, a
-/// crash leaves what can be rebuilt again.
+/// crash leaves what can be rebuilt again. `list_id` as of ClaimHeads.
 Status RebuildLevel(Pool* pool, const GatherBasis& basis, ChunkKind heads, bool braided,
-                    Evacuation* arenas, DeadBytes* dead, Persister* persister, RebuiltLevel* level);
+                    Evacuation* arenas, DeadBytes* dead, Persister* persister, RebuiltLevel* level,
+                    uint64_t list_id = 0);
 
 }  // namespace lamella
 

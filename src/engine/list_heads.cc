@@ -7,11 +7,25 @@
 
 namespace lamella {
 
-Status ClaimHeads(Pool* pool, ChunkKind kind, Persister* persister, PmPtr* heads) {
+namespace {
+
+// Right after the heads.
+PmWord* ListOf(const Pool& pool, PmPtr heads) {
+  return reinterpret_cast<PmWord*>(pool.At<SkipListHeads>(heads) + 1);
+}
+
+}  // namespace
+
+Status ClaimHeads(Pool* pool, ChunkKind kind, Persister* persister, PmPtr* heads, uint64_t list) {
   ChunkRef chunk;
   Status s = pool->Claim(0, kind, 0, 1, 1, Claimant::kIndex, persister, &chunk);
   if (!s.ok()) return s;
   *heads = pool->ChunkStart(chunk);
+  if (list != 0) {
+    persister->Store(ListOf(*pool, *heads), list);
+    persister->Flush(ListOf(*pool, *heads), sizeof(PmWord));
+  }
+  // its fence is that of both
   ClearHeads(pool->At<SkipListHeads>(*heads), persister);
   return s;
 }
@@ -23,6 +37,14 @@ Status CheckHeads(const Pool& pool, PmPtr heads, uint32_t lanes) {
   return Status::Corruption(
       Concat("the catalog names a list's heads at part ", heads.part(), " byte ", heads.offset(),
              ", with ", lanes, " lanes, outside the pool; `lamella repair` rebuilds the index"));
+}
+
+Status CheckHeadsOf(const Pool& pool, PmPtr heads, uint64_t list) {
+  const uint64_t found = ListOf(pool, heads)->load();
+  if (found == list) return Status::OK();
+  return Status::Corruption(Concat("part ", heads.part(), " byte ", heads.offset(),
+                                   ": the heads of list ", list, " were expected, and those of ",
+                                   found, " found; `lamella repair` rebuilds the index"));
 }
 
 void FreeStrayHeads(Pool* pool, ChunkKind kind, std::span<const PmPtr> heads,

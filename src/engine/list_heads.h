@@ -13,10 +13,15 @@
 namespace lamella {
 
 /// The heads of an empty list, in a chunk of this kind that no state names yet. Durable on return.
+/// A store with several lists says whose they are: `list`, any number but 0, is kept beside them.
 /// NoSpace, IOError.
-Status ClaimHeads(Pool* pool, ChunkKind kind, Persister* persister, PmPtr* heads);
+Status ClaimHeads(Pool* pool, ChunkKind kind, Persister* persister, PmPtr* heads,
+                  uint64_t list = 0);
 /// Corruption where what a catalog names cannot be the heads of a list of so many lanes.
 Status CheckHeads(const Pool& pool, PmPtr heads, uint32_t lanes);
+/// Corruption where they are not the heads that were claimed for that list: another's lead through
+/// sound records, too. REQUIRES: CheckHeads said OK.
+Status CheckHeadsOf(const Pool& pool, PmPtr heads, uint64_t list);
 /// Frees those of this kind that a crash left without an owner: all but `heads`.
 void FreeStrayHeads(Pool* pool, ChunkKind kind, std::span<const PmPtr> heads, Persister* persister);
 

@@ -39,6 +39,18 @@ TEST_F(ListHeadsTest, WhatCannotBeHeadsIsDamage) {
   EXPECT_TRUE(CheckHeads(*pool_, heads, pool_->part_count() + 1).IsCorruption()) << "lanes";
 }
 
+TEST_F(ListHeadsTest, ThoseOfAnotherListAreDamage) {
+  PmPtr first;
+  PmPtr second;
+  ASSERT_TRUE(ClaimHeads(pool_.get(), kHeads, &*persister_, &first, 7).ok());
+  ASSERT_TRUE(ClaimHeads(pool_.get(), kHeads, &*persister_, &second, 8).ok());
+  EXPECT_TRUE(CheckHeadsOf(*pool_, first, 7).ok());
+  EXPECT_TRUE(CheckHeadsOf(*pool_, second, 8).ok());
+  const Status s = CheckHeadsOf(*pool_, second, 7);
+  EXPECT_TRUE(s.IsCorruption());
+  EXPECT_TRUE(testing::Says(s, "repair")) << s.ToString();
+}
+
 TEST_F(ListHeadsTest, StraysGoAndTheOwnedStay) {
   PmPtr first;
   PmPtr second;

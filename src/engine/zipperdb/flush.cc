@@ -66,9 +66,9 @@ Status ZipperDb::FillLevel(uint32_t level, std::shared_ptr<ZipperList>* list) {
   }
   Persister persister(pool_->gate(), WriteCause::kCompaction);
   ZipperListState fresh{.level = level};
-  Status s = ClaimHeads(pool_, kZipperDbHeads, &persister, &fresh.heads);
-  if (!s.ok()) return s;
   fresh.id = catalog_.Note([](ZipperDbState* edited) { return edited->next_list_id++; });
+  Status s = ClaimHeads(pool_, kZipperDbHeads, &persister, &fresh.heads, fresh.id);
+  if (!s.ok()) return s;
   *list = OpenList(fresh);
   if ((*list)->level.second_chance()->enabled()) (*list)->level.BeginEmpty();
   const MutexLock lock(&tables_mu_);

@@ -68,7 +68,7 @@ Status ZipperDb::CreateEmpty(bool rebuilding) {
   catalog_.FreeStrays(&persister_);
   FreeStrayHeads(pool_, kZipperDbHeads, {}, &persister_);
   ZipperListState bottom{.id = kBottomList};
-  Status s = ClaimHeads(pool_, kZipperDbHeads, &persister_, &bottom.heads);
+  Status s = ClaimHeads(pool_, kZipperDbHeads, &persister_, &bottom.heads, kBottomList);
   if (!s.ok()) return s;
   if (rebuilding) AddAllArenas(&bottom);
   ZipperDbState state;
@@ -137,6 +137,10 @@ Status ZipperDb::LoadFlush(const FlushState& flush) {
 // (Zipper I1), and of copies the originals are there.
 Status ZipperDb::LoadStore() {
   ZipperDbState state = catalog_.Get();
+  for (const ZipperListState& list : state.lists) {
+    Status s = CheckHeadsOf(*pool_, list.heads, list.id);
+    if (!s.ok()) return s;
+  }
   auto tables = std::make_shared<ZipperDbTables>();
   tables->bottom_level = state.bottom()->level;
   OpenList(*state.bottom());
@@ -274,7 +278,7 @@ Status ZipperDb::Rebuild(RepairReport* report) {
   MakeArenas();
   RebuiltLevel rebuilt;
   s = RebuildLevel(pool_, BasisOfGathering(power_cut, !has_catalog), kZipperDbHeads, false, &gc_,
-                   &dead_, &persister_, &rebuilt);
+                   &dead_, &persister_, &rebuilt, kBottomList);
   report->records_lost += rebuilt.records_lost;
   if (!s.ok()) return s;
   s = catalog_.Edit(ZipperDbEdit::kRebuildDone, [&](ZipperDbState* state) {

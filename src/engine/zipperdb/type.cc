@@ -8,7 +8,7 @@ namespace lamella {
 
 namespace {
 
-constexpr uint64_t kLevel0BytesMin = 4 << 10;
+constexpr uint64_t kLevel0BytesMin = 1 << 10;
 constexpr uint32_t kFactorMin = 2;
 constexpr uint32_t kFactorMax = 100;
 

@@ -58,7 +58,7 @@ EngineTraits ZipperDbTraits() {
            }},
   };
   traits.small = [](Options* o) {
-    o->zipperdb.level0_bytes = 4 << 10;
+    o->zipperdb.level0_bytes = 1 << 10;
     o->zipperdb.level_factor = 2;
   };
   traits.uncached = [](Options* o) { o->zipperdb.guide_share = 0; };
@@ -69,7 +69,7 @@ EngineTraits ZipperDbTraits() {
        [](Options* o) { o->zipperdb.levels_per_group = 0; }},
       {"zipperdb.levels_per_group", "17", "from 1 to 16",
        [](Options* o) { o->zipperdb.levels_per_group = 17; }},
-      {"zipperdb.level0_bytes", "100", "at least 4096",
+      {"zipperdb.level0_bytes", "100", "at least 1024",
        [](Options* o) { o->zipperdb.level0_bytes = 100; }},
       {"zipperdb.level_factor", "1", "from 2 to 100",
        [](Options* o) { o->zipperdb.level_factor = 1; }},
