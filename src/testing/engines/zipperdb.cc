@@ -61,6 +61,8 @@ EngineTraits ZipperDbTraits() {
     o->zipperdb.level0_bytes = 1 << 10;
     o->zipperdb.level_factor = 2;
   };
+  // Fewer merges in a history: each of their fences is cut at.
+  traits.crash = [](Options* o) { o->zipperdb.level0_bytes = 4 << 10; };
   traits.uncached = [](Options* o) { o->zipperdb.guide_share = 0; };
   traits.tiny_caches = [](Options* o) { o->zipperdb.guide_share = 0.0005; };
   traits.vary = VaryZipperDb;
