@@ -250,18 +250,21 @@ void SecondChanceCache::Shrink() {
   if (IsTooLarge()) Clear();
 }
 
-// Drops half of the elements, the shortest; none where most of the memory is in emptied leaves.
+// Drops the filter, where that is enough; else half of the elements, the shortest, or none where
+// most of the memory is in emptied leaves.
 void SecondChanceCache::MakeRoom() {
-  const HeadTree* old = tree_.load(std::memory_order_relaxed);
+  const Tree* const old = tree_.load(std::memory_order_relaxed);
+  if (old->complete() && old->memory_bytes() < BytesMax() / 4 * 3)
+    return Rebuild(halvings_.load(std::memory_order_relaxed), false);
   const bool full_of_entries = old->count() * kBytesPerEntry > BytesMax() / 2;
   const uint32_t halvings = halvings_.load(std::memory_order_relaxed);
   Rebuild(halvings + (full_of_entries && halvings < kHalvingsMax ? 1 : 0));
 }
 
-void SecondChanceCache::Rebuild(uint32_t halvings) {
+void SecondChanceCache::Rebuild(uint32_t halvings, bool with_filter) {
   auto tree = NewTree();
   const Tree* const old = tree_.load(std::memory_order_relaxed);
-  bool all = old->complete();
+  bool all = old->complete() && with_filter;
   HeadTree::Iterator entries(old);
   for (entries.SeekToFirst(); entries.Valid(); entries.Next()) {
     const HeadTree::Entry entry = entries.entry();

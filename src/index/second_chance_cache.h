@@ -140,9 +140,9 @@ class SecondChanceCache {
   uint64_t BytesMax() const;
   void MakeRoom();
   std::shared_ptr<Tree> NewTree() const;
-  /// A new tree of the elements that are kept after so many halvings. Throws std::bad_alloc, and
-  /// nothing changed.
-  void Rebuild(uint32_t halvings);
+  /// A new tree of the elements that are kept after so many halvings; one that is complete stays so
+  /// unless it is to be without a filter. Throws std::bad_alloc, and nothing changed.
+  void Rebuild(uint32_t halvings, bool with_filter = true);
   /// The same, or nothing where there is no memory.
   void RebuildIfMemory(uint32_t halvings);
   void Swap(std::shared_ptr<Tree> tree) LAMELLA_EXCLUDES(mu_);

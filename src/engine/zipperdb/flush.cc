@@ -50,17 +50,7 @@ Status ZipperDb::FillLevel(uint32_t level, std::shared_ptr<ZipperList>* list) {
     *list = bottom_;
     return Status::OK();
   }
-  const UpperList* filled = tables->Filled(level);
-  const ZipperDbState state = catalog_.Get();
-  const bool is_known = std::ranges::any_of(
-      state.lists, [level](const auto& other) { return other.level == level && !other.frozen; });
-  std::shared_ptr<const ZipperDbTables> again;
-  if (filled == nullptr && is_known) {  // it is new, and there was no memory for its table set
-    InstallState();
-    again = CurrentTables();
-    filled = again->Filled(level);
-  }
-  if (filled != nullptr) {
+  if (const UpperList* const filled = tables->Filled(level); filled != nullptr) {
     *list = filled->list;
     return Status::OK();
   }
@@ -71,14 +61,14 @@ Status ZipperDb::FillLevel(uint32_t level, std::shared_ptr<ZipperList>* list) {
   if (!s.ok()) return s;
   *list = OpenList(fresh);
   if ((*list)->level.second_chance()->enabled()) (*list)->level.BeginEmpty();
-  const MutexLock lock(&tables_mu_);
-  s = catalog_.Edit(ZipperDbEdit::kNewList, [&](ZipperDbState* edited) {
-    const auto older = std::ranges::find_if(
-        edited->lists, [level](const auto& other) { return other.level >= level; });
-    edited->lists.insert(older, fresh);
-  });
-  if (s.ok()) InstallLists(*list, nullptr);
-  return s;
+  return ChangeLists(
+      ZipperDbEdit::kNewList,
+      [&](ZipperDbState* edited) {
+        const auto older = std::ranges::find_if(
+            edited->lists, [level](const auto& other) { return other.level >= level; });
+        edited->lists.insert(older, fresh);
+      },
+      nullptr, *list);
 }
 
 // What newer versions in the MemTable hide from all is left in the log.
@@ -133,11 +123,17 @@ Status ZipperDb::MergeMemTable(const MemTable& memtable) {
     if (s.ok()) s = NoThrow([&] { return CopyMemTable(memtable, &run); });
     if (s.ok() && pool_->LosesUnsynced()) s = SyncAll();
     if (s.ok()) {
-      s = catalog_.Edit(ZipperDbEdit::kFlushBegin, [&](ZipperDbState* state) {
-        state->flush = {{list->id, run.runs}, memtable.last_sequence(), memtable.sealed()};
+      s = NoThrow([&] {
+        return catalog_.Edit(ZipperDbEdit::kFlushBegin, [&](ZipperDbState* state) {
+          state->flush = {{list->id, run.runs}, memtable.last_sequence(), memtable.sealed()};
+        });
       });
     }
-    if (!s.ok()) flush_run_->Abandon();
+    if (s.ok()) {
+      flush_run_->Keep();
+    } else {
+      flush_run_->Abandon();
+    }
   }
   if (s.ok()) s = MergeInto(list.get(), run.places, WriteCause::kFlush);
   return s.ok() ? FinishFlush(memtable, run, list.get()) : s;
@@ -163,17 +159,19 @@ Status ZipperDb::FinishFlush(const MemTable& memtable, const SortedRun& run, Zip
   EpochDomain::Retirement settling =
       at_bottom ? bottom_->level.Settling(newest) : EpochDomain::Retirement([] {});
   list->bytes.fetch_add(run.bytes, std::memory_order_relaxed);
-  Status s = catalog_.Edit(ZipperDbEdit::kFlushDone, [&](ZipperDbState* state) {
-    ZipperListState* const into = state->Find(list->id);
-    into->Add(run.runs);
-    into->last_sequence = std::max(into->last_sequence, newest);
-    NoteMerged(state, into, list);
-    state->flush = {};
-    state->boundary = memtable.sealed();
-    state->flushed_sequence = newest;
-  });
+  Status s = ChangeLists(
+      ZipperDbEdit::kFlushDone,
+      [&](ZipperDbState* state) {
+        ZipperListState* const into = state->Find(list->id);
+        into->Add(run.runs);
+        into->last_sequence = std::max(into->last_sequence, newest);
+        NoteMerged(state, into, list);
+        state->flush = {};
+        state->boundary = memtable.sealed();
+        state->flushed_sequence = newest;
+      },
+      &memtable);
   if (!s.ok()) return s;
-  InstallState(&memtable);
   pool_->readers()->Retire(std::move(settling));
   ShareGuides();
   if (pool_->LosesUnsynced()) s = SyncAll();

@@ -18,7 +18,7 @@ std::shared_ptr<ZipperList> ZipperDb::ListOf(uint64_t id) const {
 }
 
 // Copies what somebody may need of a list. Its deletes go with it: what they hide may be further
-// down. NoSpace: there is no room. Corruption: a record would get a fresh checksum for its damage.
+// down. What fails is the caller's to abandon. NoSpace: there is no room. Corruption: a record would get a fresh checksum for its damage.
 Status ZipperDb::CopyList(const ZipperList& list, uint32_t level, SortedRun* run) {
   const SnapshotList::Sample snapshots = context_.snapshots->Now();
   RunWriter* const writer = merge_runs_[level].get();
@@ -43,7 +43,6 @@ Status ZipperDb::CopyList(const ZipperList& list, uint32_t level, SortedRun* run
     *run = writer->End();
     if (pool_->LosesUnsynced()) s = pool_->Sync();
   }
-  if (!s.ok()) writer->Abandon();
   return s;
 }
 
@@ -68,13 +67,11 @@ Status ZipperDb::ElementsOf(const ZipperListState& from, SortedRun* run) const {
 
 // The level below is empty, and the lists' chunks are of one group.
 Status ZipperDb::Sink(uint64_t id, uint32_t level) {
-  Status s = catalog_.Edit(ZipperDbEdit::kMergeDone, [&](ZipperDbState* state) {
+  return ChangeLists(ZipperDbEdit::kMergeDone, [&](ZipperDbState* state) {
     ZipperListState* const list = state->Find(id);
     list->level = level;
     list->frozen = false;
   });
-  if (s.ok()) InstallState();
-  return s;
 }
 
 // Says where the list goes, and what is merged there. `from->merge.into` stays 0 where that is all.
@@ -93,6 +90,7 @@ Status ZipperDb::BeginMerge(ZipperListState* from, WayDown way, SortedRun* run) 
   if (s.ok() && !in_group && !way.in_place) {
     s = NoThrow([&] { return CopyList(*list, level, run); });
     copied = s.ok();
+    if (!copied) merge_runs_[level]->Abandon();
     // It is merged all the same, as it lies; damage stays where it can be found.
     if (s.IsNoSpace() || s.IsCorruption()) s = Status::OK();
   }
@@ -100,11 +98,15 @@ Status ZipperDb::BeginMerge(ZipperListState* from, WayDown way, SortedRun* run) 
   if (!s.ok()) return s;
   const MergeState merge{into->id, run->runs};
   list->to_bottom.store(to_bottom, std::memory_order_relaxed);
-  s = catalog_.Edit(ZipperDbEdit::kMergeBegin,
-                    [&](ZipperDbState* state) { state->Find(from->id)->merge = merge; });
+  s = NoThrow([&] {
+    return catalog_.Edit(ZipperDbEdit::kMergeBegin,
+                         [&](ZipperDbState* state) { state->Find(from->id)->merge = merge; });
+  });
+  if (s.ok()) from->merge = merge;
+  if (!copied) return s;
   if (s.ok()) {
-    from->merge = merge;
-  } else if (copied) {
+    merge_runs_[level]->Keep();
+  } else {
     merge_runs_[level]->Abandon();
   }
   return s;
@@ -119,16 +121,13 @@ Status ZipperDb::BeginMerge(ZipperListState* from, WayDown way, SortedRun* run) 
 //   4  the edit kMergeDone            the list is gone; copied: its chunks are free
 // Page media: copies are synced before 2, which names them; and 4 before what it frees.
 Status ZipperDb::MergeDown(uint64_t id, WayDown way) {
+  Status s = FreeGone();
+  if (!s.ok()) return s;
   const ZipperDbState state = catalog_.Get();
   const auto found = std::ranges::find(state.lists, id, &ZipperListState::id);
-  // Gone, or on the next level, but for a table set that there was no memory for.
-  if (found == state.lists.end() || !found->frozen) {
-    InstallState();
-    return Status::OK();
-  }
+  if (found == state.lists.end() || !found->frozen) return Status::OK();  // it went down
   ZipperListState from = *found;
   SortedRun run;
-  Status s;
   if (from.merge.into == 0) {
     s = BeginMerge(&from, way, &run);
     if (!s.ok() || from.merge.into == 0) return s;
@@ -156,8 +155,10 @@ Status ZipperDb::FinishMerge(const ZipperListState& from, const SortedRun& run) 
     into->absorbed.insert(into->absorbed.end(), list->absorbed.begin(), list->absorbed.end());
     into->absorbed.push_back(list->in_bottom);
   }
+  std::list<ZipperListState> gone{from};
+  if (!copied) gone.front().runs.clear();  // the other list has them
   into->bytes.fetch_add(run.bytes, std::memory_order_relaxed);
-  Status s = catalog_.Edit(ZipperDbEdit::kMergeDone, [&](ZipperDbState* state) {
+  Status s = ChangeLists(ZipperDbEdit::kMergeDone, [&](ZipperDbState* state) {
     ZipperListState* const target = state->Find(into->id);
     if (copied) {
       target->Add(run.runs);
@@ -166,35 +167,51 @@ Status ZipperDb::FinishMerge(const ZipperListState& from, const SortedRun& run) 
     }
     target->last_sequence = std::max(target->last_sequence, from.last_sequence);
     NoteMerged(state, target, into.get());
-    std::erase_if(state->lists, [&](const auto& gone) { return gone.id == from.id; });
+    std::erase_if(state->lists, [&](const auto& other) { return other.id == from.id; });
   });
   if (!s.ok()) return s;
   (copied ? copied_ : in_place_).fetch_add(1, std::memory_order_relaxed);
-  InstallState();
   pool_->readers()->Retire(std::move(settling));
   ShareGuides();
-  if (pool_->LosesUnsynced()) s = SyncAll();
-  if (s.ok()) FreeList(from, copied);
-  return s;
+  {
+    const MutexLock lock(&gone_mu_);
+    gone_.splice(gone_.end(), gone);
+  }
+  return FreeGone();
 }
 
-void ZipperDb::FreeList(const ZipperListState& gone, bool with_runs) {
-  std::vector<ChunkRef> chunks;
-  pool_->ForEachChunk([&](const ChunkRef& chunk) {
-    const bool heads = chunk.kind == kZipperDbHeads && pool_->ChunkStart(chunk) == gone.heads;
-    const bool records = with_runs && chunk.kind == kZipperDbArena && gone.Owns(chunk);
-    if (heads || records) chunks.push_back(chunk);
+// Where there is no memory for it, whoever comes by next does the rest.
+Status ZipperDb::FreeGone() {
+  std::list<ZipperListState> lists;
+  {
+    const MutexLock lock(&gone_mu_);
+    lists.swap(gone_);
+  }
+  if (lists.empty()) return Status::OK();
+  const auto free = [&](ZipperListState* gone, const ChunkRef& chunk) {
+    if (chunk.kind == kZipperDbHeads && pool_->ChunkStart(chunk) == gone->heads) {
+      pending_frees_.Free(chunk);
+      gone->heads = PmPtr();  // once: others may soon be at this place
+    }
+    if (chunk.kind == kZipperDbArena && gone->Owns(chunk)) pending_frees_.Free(chunk);
+  };
+  const Status s = NoThrow([&] {
+    Status synced = pool_->LosesUnsynced() ? SyncAll() : Status::OK();
+    for (; synced.ok() && !lists.empty(); lists.pop_front())
+      pool_->ForEachChunk([&](const ChunkRef& chunk) { free(&lists.front(), chunk); });
+    return synced;
   });
-  for (const ChunkRef& chunk : chunks) pending_frees_.Free(chunk);
+  if (!s.ok()) {
+    const MutexLock lock(&gone_mu_);
+    gone_.splice(gone_.begin(), lists);
+  }
   pool_->CollectDeferred();
+  return s;
 }
 
 Status ZipperDb::Freeze(const UpperList& upper) {
-  Status s = catalog_.Edit(ZipperDbEdit::kFreeze, [&](ZipperDbState* state) {
-    state->Find(upper.list->id)->frozen = true;
-  });
-  if (s.ok()) InstallState();
-  return s;
+  return ChangeLists(ZipperDbEdit::kFreeze,
+                     [&](ZipperDbState* state) { state->Find(upper.list->id)->frozen = true; });
 }
 
 // The caller has who fills it.
@@ -218,7 +235,8 @@ Status ZipperDb::FinishMerges() {
 // writes. The caller has all ways down.
 Status ZipperDb::MergeAll(bool in_place) {
   uint64_t newest = 0;
-  for (const UpperList& upper : CurrentTables()->uppers) newest = std::max(newest, upper.list->id);
+  const auto first = CurrentTables();
+  for (const UpperList& upper : first->uppers) newest = std::max(newest, upper.list->id);
   Status s = FinishMerges();  // they may go to one that is to be merged itself
   while (s.ok()) {
     const auto tables = CurrentTables();
@@ -247,13 +265,11 @@ Status ZipperDb::FitBottom() {
   const JobBoard::Held held = jobs_.Take({{kTop, {}}});
   Status s;
   if (CurrentTables()->uppers.empty()) {
-    s = catalog_.Edit(ZipperDbEdit::kMergeDone,
-                      [&](ZipperDbState* state) { state->bottom()->level = LevelOf(2 * bytes); });
-    if (s.ok())
-      s = NoThrow([&] {
-        InstallState();
-        return Status::OK();
+    s = NoThrow([&] {
+      return ChangeLists(ZipperDbEdit::kMergeDone, [&](ZipperDbState* state) {
+        state->bottom()->level = LevelOf(2 * bytes);
       });
+    });
   }
   jobs_.GiveBack(held);
   return s;

@@ -216,7 +216,8 @@ void ZipperDb::Warm() {
     level->second_chance()->Fit(prefixes());
     level->Warm(std::nullopt);
   };
-  for (const UpperList& upper : CurrentTables()->uppers) warm(&upper.list->level);
+  const auto tables = CurrentTables();
+  for (const UpperList& upper : tables->uppers) warm(&upper.list->level);
   ShareGuides();
   warm(&bottom_->level);
   ShareGuides();
@@ -329,7 +330,8 @@ Status ZipperDb::Check(CheckReport* report) {
     CheckSkipList(*pool_, *list.level.list(),
                   {.name = name, .elements_max = records, .obsolete_is_damage = !merging}, report);
   };
-  for (const UpperList& upper : CurrentTables()->uppers) check(*upper.list, "an upper list");
+  const auto tables = CurrentTables();
+  for (const UpperList& upper : tables->uppers) check(*upper.list, "an upper list");
   check(*bottom_, "the bottom list");
   return Status::OK();
 }

@@ -22,7 +22,7 @@ std::vector<ChunkRef> ChunksOf(const Pool& pool, const Runs& runs) {
 }  // namespace
 
 void RunWriter::Begin(uint64_t records) {
-  run_ = SortedRun{};
+  Abandon();
   run_.runs = {owner_, next_ordinal_, next_ordinal_};
   run_.places.reserve(records);
   appender_ =

@@ -1,7 +1,8 @@
 // RunWriter copies records in key order into fresh chunks: a sorted run, contiguous but for where
 // one chunk ends and the next begins (dissertation 5.1.3). A flush makes one of a MemTable, a
 // log-structured compaction one of a list.
-// R1: a run has its chunks for itself. Until something durable names it, they are free space.
+// R1: a run has its chunks for itself. Until something durable names it (Keep), they are free space:
+//     what was not named is given up when the next run begins, or before.
 // Threads: one at a time.
 #ifndef LAMELLA_ENGINE_ZIPPERDB_RUN_WRITER_H_
 #define LAMELLA_ENGINE_ZIPPERDB_RUN_WRITER_H_
@@ -31,13 +32,16 @@ class RunWriter {
   RunWriter(const RunWriter&) = delete;
   RunWriter& operator=(const RunWriter&) = delete;
 
-  /// A run of about so many records begins. Throws std::bad_alloc.
+  /// A run of about so many records begins. Throws std::bad_alloc, and none has.
   void Begin(uint64_t records);
   /// NoSpace. Throws std::bad_alloc.
   Status Copy(const Record& record);
   /// The run is complete, and durable. Its records' links are free to be written.
   SortedRun End();
-  /// The run that began last is given up: its chunks are free. REQUIRES: nothing names it (R1).
+  /// Something durable names the run that ended last.
+  void Keep() { run_ = SortedRun{}; }
+  /// The run that was not kept, if there is one, is given up: its chunks are free. Throws
+  /// std::bad_alloc, and nothing has changed.
   void Abandon();
 
  private:

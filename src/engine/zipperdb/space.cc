@@ -25,11 +25,8 @@ bool HasRecords(const ChunkRef& chunk) {
 std::function<EvacuationOwner::Standing(const EvacuationOwner::Filled&)> ZipperDb::Standings()
     const {
   const ZipperDbState state = catalog_.Get();
-  // A merge may have ended for the catalog, and fail after that: readers would still have its list.
-  const auto tables = CurrentTables();
-  const bool none_is_gone = tables->uppers.size() + 1 == state.lists.size();
-  return [this, none_is_gone, bottom = *state.bottom()](const Filled& filled) {
-    if (filled.chunk.kind != kZipperDbArena || !none_is_gone) return Standing::kUnmerged;
+  return [this, bottom = *state.bottom()](const Filled& filled) {
+    if (filled.chunk.kind != kZipperDbArena) return Standing::kUnmerged;
     if (filled.chunk.owner == kGcRuns) {
       return filled.chunk.ordinal < gc_first_ordinal_ ? Standing::kMergedMaybeSparse
                                                       : Standing::kMerged;

@@ -72,8 +72,11 @@ Status ZipperDb::SyncAll() {
   return s.ok() ? pool_->Sync() : s;  // the edit itself
 }
 
-void ZipperDb::InstallLists(const std::shared_ptr<ZipperList>& fresh, const MemTable* flushed) {
-  const ZipperDbState state = catalog_.Get();
+Status ZipperDb::ChangeLists(ZipperDbEdit kind, const std::function<void(ZipperDbState*)>& change,
+                             const MemTable* flushed, const std::shared_ptr<ZipperList>& fresh) {
+  const MutexLock lock(&tables_mu_);
+  ZipperDbState state = catalog_.Get();
+  change(&state);
   const auto now = CurrentTables();
   auto tables = std::make_shared<ZipperDbTables>();
   tables->bottom_level = state.bottom()->level;
@@ -81,17 +84,13 @@ void ZipperDb::InstallLists(const std::shared_ptr<ZipperList>& fresh, const MemT
     const ZipperListState& list = state.lists[i];
     const auto known = std::ranges::find_if(
         now->uppers, [&](const auto& upper) { return upper.list->id == list.id; });
-    std::shared_ptr<ZipperList> its_list;
-    if (known != now->uppers.end()) {
-      its_list = known->list;
-    } else if (fresh != nullptr && fresh->id == list.id) {
-      its_list = fresh;
-    } else {  // new, and there was no memory for its first table set: it is empty still
-      its_list = OpenList(list);
-    }
-    tables->uppers.push_back({list.level, list.frozen, std::move(its_list)});
+    tables->uppers.push_back(
+        {list.level, list.frozen, known != now->uppers.end() ? known->list : fresh});
   }
-  Install(std::move(tables), flushed);
+  InstallMemory memory;
+  Status s = catalog_.Edit(kind, change);
+  if (s.ok()) Install(std::move(tables), flushed, std::move(memory));
+  return s;
 }
 
 // All is in the pool: the pin stays.
@@ -142,7 +141,8 @@ uint32_t ZipperDb::CompactionDelayNs(const TableSet& tables) const {
 
 uint64_t ZipperDb::GuideBytes() const {
   uint64_t bytes = bottom_->level.second_chance()->memory_bytes();
-  for (const UpperList& upper : CurrentTables()->uppers)
+  const auto tables = CurrentTables();
+  for (const UpperList& upper : tables->uppers)
     bytes += upper.list->level.second_chance()->memory_bytes();
   return bytes;
 }
@@ -169,8 +169,8 @@ void ZipperDb::ShareGuides() {
 
 // What a store gives back is found without it, if more slowly.
 Status ZipperDb::Shrink() {
-  for (const UpperList& upper : CurrentTables()->uppers)
-    upper.list->level.second_chance()->Shrink();
+  const auto tables = CurrentTables();
+  for (const UpperList& upper : tables->uppers) upper.list->level.second_chance()->Shrink();
   bottom_->level.second_chance()->Shrink();
   SwitchMemTable(false);
   return Status::OK();

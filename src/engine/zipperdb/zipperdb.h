@@ -31,6 +31,7 @@
 
 #include <atomic>
 #include <functional>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -141,7 +142,7 @@ class ZipperDb final : public BufferedEngine, private EvacuationOwner {
   Status FinishMerges();
   Status FreezeFull(uint32_t level);
   Status Freeze(const UpperList& upper);
-  void FreeList(const ZipperListState& gone, bool with_runs);
+  Status FreeGone();
   Status FitBottom();
   std::shared_ptr<ZipperList> ListOf(uint64_t id) const;
 
@@ -180,15 +181,13 @@ class ZipperDb final : public BufferedEngine, private EvacuationOwner {
   std::shared_ptr<const ZipperDbTables> CurrentTables() const {
     return std::static_pointer_cast<const ZipperDbTables>(CurrentReadSet()->tables);
   }
-  /// Installs the tables that the state says, in place of `flushed` (may be null). Throws
-  /// std::bad_alloc, and nothing has changed.
-  void InstallState(const MemTable* flushed = nullptr) {
-    const MutexLock lock(&tables_mu_);
-    InstallLists(nullptr, flushed);
-  }
-  /// The same; `fresh` (may be null) is a list that the state has, and no table set has yet.
-  void InstallLists(const std::shared_ptr<ZipperList>& fresh, const MemTable* flushed)
-      LAMELLA_REQUIRES(tables_mu_);
+  /// `change(&state)`, durably, and the tables that the state then says, in place of `flushed`.
+  /// `fresh` is a list that only the changed state has. Both may be null. The memory for both is
+  /// there before either: what readers have and what the catalog says do not part. `change` is
+  /// called twice. Throws std::bad_alloc, and nothing has changed.
+  Status ChangeLists(ZipperDbEdit kind, const std::function<void(ZipperDbState*)>& change,
+                     const MemTable* flushed = nullptr,
+                     const std::shared_ptr<ZipperList>& fresh = nullptr);
   /// Makes everything written so far survive a power cut. Page media: and notes up to where that
   /// is.
   Status SyncAll() override;
@@ -204,7 +203,10 @@ class ZipperDb final : public BufferedEngine, private EvacuationOwner {
   Evacuation gc_;
   CatalogState<ZipperDbState> catalog_;
 
-  Mutex tables_mu_;  // held while the table set is replaced, and while a list comes to be
+  Mutex tables_mu_;  // held while the lists change: of the state, and the table set
+  Mutex gone_mu_;
+  // Lists that went down, whose chunks are yet to be freed.
+  std::list<ZipperListState> gone_ LAMELLA_GUARDED_BY(gone_mu_);
   JobBoard jobs_;
   HeldUpEnd held_up_end_ LAMELLA_GUARDED_BY(jobs_.mu);
   bool gc_wanted_ LAMELLA_GUARDED_BY(jobs_.mu) = false;  // the pool is full

@@ -77,6 +77,8 @@ struct EngineTraits {
 
   std::vector<RefusedOption> refused;
   std::optional<GcArena> gc_arena;
+  /// Flushes copy records, with every set of options: until the log is freed it has them, too.
+  bool flushes_copy = false;
   /// Histories (configuration of crash_store.cc, seed) that the deletion test tries first, since
   /// between them they miss every site. Where there are none, or they have aged, it searches.
   std::vector<std::pair<std::string, uint64_t>> telling;

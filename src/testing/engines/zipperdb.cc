@@ -81,6 +81,7 @@ EngineTraits ZipperDbTraits() {
        [](Options* o) { o->zipperdb.guide_share = std::nan(""); }},
   };
   traits.gc_arena = {kZipperDbArena, kGcRuns};
+  traits.flushes_copy = true;
   return traits;
 }
 
