@@ -1,6 +1,6 @@
 // Who waits for background work is told of what it waits for: a word that is not given, and the
-// test hangs. A Get that does not end holds back what makes tables of MemTables, or merges those, so
-// that DRAM is filled until writers are stopped.
+// test hangs. A Get that does not end holds back what makes tables of MemTables, or merges those,
+// so that DRAM is filled until writers are stopped.
 #include <atomic>
 #include <chrono>
 #include <future>

@@ -18,7 +18,8 @@ std::shared_ptr<ZipperList> ZipperDb::ListOf(uint64_t id) const {
 }
 
 // Copies what somebody may need of a list. Its deletes go with it: what they hide may be further
-// down. What fails is the caller's to abandon. NoSpace: there is no room. Corruption: a record would get a fresh checksum for its damage.
+// down. What fails is the caller's to abandon. NoSpace: there is no room. Corruption: a record
+// would get a fresh checksum for its damage.
 Status ZipperDb::CopyList(const ZipperList& list, uint32_t level, SortedRun* run) {
   const SnapshotList::Sample snapshots = context_.snapshots->Now();
   RunWriter* const writer = merge_runs_[level].get();

@@ -1,8 +1,8 @@
 // RunWriter copies records in key order into fresh chunks: a sorted run, contiguous but for where
 // one chunk ends and the next begins (dissertation 5.1.3). A flush makes one of a MemTable, a
 // log-structured compaction one of a list.
-// R1: a run has its chunks for itself. Until something durable names it (Keep), they are free space:
-//     what was not named is given up when the next run begins, or before.
+// R1: a run has its chunks for itself. Until something durable names it (Keep), they are free
+//     space: what was not named is given up when the next run begins, or before.
 // Threads: one at a time.
 #ifndef LAMELLA_ENGINE_ZIPPERDB_RUN_WRITER_H_
 #define LAMELLA_ENGINE_ZIPPERDB_RUN_WRITER_H_
