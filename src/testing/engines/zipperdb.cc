@@ -82,6 +82,7 @@ EngineTraits ZipperDbTraits() {
   };
   traits.gc_arena = {kZipperDbArena, kGcRuns};
   traits.flushes_copy = true;
+  traits.telling = {{"zipperdb_adr", 1}};
   return traits;
 }
 
