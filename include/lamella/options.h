@@ -108,7 +108,8 @@ struct NvlsmOptions {
   /// Floors of a Skip-Array Tree, or runs of a guard, before it is merged, 1 to 255. More: less is
   /// written, reads look at more. NVLSM-leveled always has 1.
   uint32_t max_floor = 10;
-  /// A merged run is cut at so many bytes, 1 KiB to 1 GiB. More: fewer trees, longer merges.
+  /// A merged run is cut at so many bytes, 1 KiB to 1 GiB, or at a 32nd of pool_bytes_max. More:
+  /// fewer trees, longer merges.
   uint64_t floor_bytes = 4ull << 20;
   /// Runs of component C1 before they go down together, 1 to 64. More: less is written, reads look
   /// at more runs.

@@ -171,7 +171,8 @@ Status BufferedEngine::ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes,
                                      Claimant claimant) {
   const uint64_t extents = claimant == Claimant::kReclaim ? kCompactionExtents : kReserveExtentsMin;
   const uint32_t parts = copy_cost_.in_all_parts ? pool_->part_count() : 1;
-  const uint64_t merge_bytes = merge_bytes_.load(std::memory_order_relaxed);
+  const bool leaves_room = claimant != Claimant::kReclaim || !copy_cost_.deletes_use_merge_room;
+  const uint64_t merge_bytes = leaves_room ? merge_bytes_.load(std::memory_order_relaxed) : 0;
   for (bool tried = false;; tried = true) {
     const Room room = LetIn(record_bytes + merge_bytes, copy_bytes, extents);
     Status grown = pool_->GrowUntilFree(parts, room.soon);

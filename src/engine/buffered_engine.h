@@ -73,6 +73,8 @@ struct CopyCost {
   uint64_t bytes_per_record = 16;  // links, or what an index has of each
   uint64_t ends = 0;               // chunks that flushes to come leave unfilled
   bool in_all_parts = false;       // else in the first part of the pool
+  // Deletes may use what writes leave for merges, where that is much.
+  bool deletes_use_merge_room = false;
 };
 
 /// A MemTable is not switched below this, however short memory is.

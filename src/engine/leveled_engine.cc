@@ -27,7 +27,8 @@ LeveledEngine::LeveledEngine(const EngineContext& context, const LeveledRules& r
     : BufferedEngine(context, TableMemory(*context.options, 0, context.memory).memtable_bytes(),
                      {.bytes_per_record = rules.index_bytes_per_record,
                       .ends = 2 * kRegionsPerFlush,
-                      .in_all_parts = true}),
+                      .in_all_parts = true,
+                      .deletes_use_merge_room = rules.copies_records}),
       rules_(rules),
       memory_(*context.options, 0, context.memory),
       pending_frees_(context.pool),
@@ -124,7 +125,7 @@ void LeveledEngine::NoteUses(const Levels& levels, RegionUseEdit* edit) {
     for (const auto& table : levels.level(i)) live += table->place().live_bytes;
   }
   live_bytes_.store(live, std::memory_order_relaxed);
-  if (!rules_.copies_records) KeepForMerge(RoomToKeep(levels));
+  KeepForMerge(rules_.copies_records ? RoomForCopies(levels) : RoomToKeep(levels));
   const MutexLock lock(&uses_mu_);
   edit->Apply(&uses_);
 }
@@ -248,13 +249,34 @@ uint64_t LeveledEngine::RoomToKeep(const Levels& levels) const {
   return room == 0 ? 0 : room + kFlushesBefore * kRegionsPerFlush * pool_->chunk_bytes();
 }
 
-// Each table ends in a chunk that is not full, and so do the copies.
+// Where merges copy, room for all of two levels would be half of the pool: of level 0 all, which
+// comes to lie on the tables below, or a table, which is merged where it is.
+uint64_t LeveledEngine::RoomForCopies(const Levels& levels) const {
+  constexpr uint64_t kPartForDeletes = 4;
+  constexpr uint64_t kChunksForDeletes = 8;
+  uint64_t level0 = 0;
+  uint64_t most = 0;
+  levels.ForEach([&](uint32_t level, const auto& table) {
+    const TableInfo& info = table->info();
+    const uint64_t room = MergeRoom(info.records, info.bytes, info.bytes);
+    if (level == 0) level0 += room;
+    most = std::max(most, room);
+  });
+  if (level0 != 0) level0 += 2 * levels.level(1).size() * pool_->chunk_bytes();
+  // Deletes, and their copies, take of it.
+  const uint64_t room = std::max(level0, most);
+  return room == 0 ? 0 : room + room / kPartForDeletes + kChunksForDeletes * pool_->chunk_bytes();
+}
+
+// Each table ends in a chunk that is not full, and so do the copies; those that are all copied have
+// each their own.
 uint64_t LeveledEngine::MergeRoom(uint64_t records, uint64_t bytes, uint64_t copied) const {
   if (records == 0) return 0;
   const uint64_t tables =
       1 + std::min(bytes / rules_.table_bytes, records / rules_.table_records_min);
+  const uint64_t of_copies = rules_.copies_records ? tables : copied == 0 ? 0 : 1;
   return records * rules_.index_bytes_per_record + copied +
-         (tables + (copied == 0 ? 0 : 1)) * pool_->chunk_bytes();
+         (tables + of_copies) * pool_->chunk_bytes();
 }
 
 Status LeveledEngine::MergeTables(const Levels& levels, const std::vector<Levels::Level>& inputs,

@@ -158,6 +158,7 @@ class LeveledEngine : public BufferedEngine {
                 const std::function<void(LeveledTables*, LeveledState*)>& also);
   /// What the compaction takes that takes most, of all that may come.
   uint64_t RoomToKeep(const Levels& levels) const;
+  uint64_t RoomForCopies(const Levels& levels) const;
   /// What a merge of so many records takes at most, with what is copied of them.
   uint64_t MergeRoom(uint64_t records, uint64_t bytes, uint64_t copied) const;
   /// The version is now `levels`, by the edit.

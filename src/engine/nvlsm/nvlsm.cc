@@ -18,6 +18,9 @@ constexpr uint64_t kIndexBytesPerRecord = 20;
 // RegionWriter claims ahead.
 constexpr uint64_t kOpenChunksPerFloor = 2;
 constexpr uint64_t kEmptyPart = 8;
+// Trees are small beside a pool that may not grow: what merging one takes is kept free.
+constexpr uint64_t kTreesOfPool = 32;
+constexpr uint64_t kTableBytesLeast = 1 << 10;
 // A piece is merged with its tree, and the tree cut anew, where its floor would have more than this
 // part of what a link reaches, or so many times a tree's size.
 constexpr uint64_t kPieceRecordsMax = kFloorEntriesMax - kFloorEntriesMax / 8;
@@ -37,6 +40,10 @@ LeveledRules RulesOf(const EngineContext& context) {
   rules.levels.level1_bytes = own.c2_bytes;
   rules.levels.level_factor = own.component_factor;
   rules.table_bytes = own.floor_bytes;
+  if (options.pool_bytes_max != 0) {
+    rules.table_bytes = std::min(rules.table_bytes,
+                                 std::max(options.pool_bytes_max / kTreesOfPool, kTableBytesLeast));
+  }
   rules.index_bytes_per_record = kIndexBytesPerRecord + (own.filter_bits + 7) / 8;
   rules.copies_records = true;
   return rules;
@@ -142,8 +149,13 @@ Status Nvlsm::Compact(const Compaction& compaction, const Levels& levels, Levels
     return MergeTables(levels, inputs, compaction.level, edit);
   }
   if (compaction.way == kAccumulate && !compaction.moves_only())
-    return Accumulate(compaction, levels, edit);
-  return LeveledEngine::Compact(compaction, levels, edit);
+    return Accumulate(compaction, levels, scheme_.max_floor, edit);
+  Status s = LeveledEngine::Compact(compaction, levels, edit);
+  if (!s.IsNoSpace()) return s;
+  // There is no room for all that it would merge: its records become floors, however many there
+  // are, and the trees are merged after it, one by one, as there is room.
+  *edit = {};
+  return Accumulate(compaction, levels, kFloorsMax, edit);
 }
 
 // Each tree gets the keys from its smallest on, before the next one's. Those beside its own range
@@ -193,7 +205,7 @@ Status Nvlsm::CutPieces(const Levels::Level& inputs, const Levels::Level& trees,
 }
 
 bool Nvlsm::TakesFloor(const Piece& piece, uint64_t record_bytes) const {
-  return piece.tree != nullptr && piece.tree->floor_count() < scheme_.max_floor &&
+  return piece.tree != nullptr && piece.tree->floor_count() < piece.floors_max &&
          piece.tree->CanTakeFloor() && piece.records <= kPieceRecordsMax &&
          piece.records * record_bytes <= kPieceTreesMax * rules().table_bytes;
 }
@@ -260,12 +272,14 @@ Status Nvlsm::AddPiece(const Piece& piece, InternalIterator* inputs, uint32_t in
   return Status::OK();
 }
 
-Status Nvlsm::Accumulate(const Compaction& compaction, const Levels& levels, LevelsEdit* edit) {
+Status Nvlsm::Accumulate(const Compaction& compaction, const Levels& levels, uint32_t floors_max,
+                         LevelsEdit* edit) {
   const uint32_t into = compaction.level + 1;
   const Levels::Level inputs = TablesOf(levels, compaction.level, compaction.inputs);
   std::vector<Piece> pieces;
   Status s = CutPieces(inputs, TablesOf(levels, into, compaction.next), &pieces);
   if (!s.ok()) return s;
+  for (Piece& piece : pieces) piece.floors_max = floors_max;
   uint64_t bytes = 0;
   uint64_t records = 1;
   uint64_t waste = 0;

@@ -61,6 +61,7 @@ class Nvlsm final : public LeveledEngine {
     std::string end;    // before it; empty: to the last
     SatPtr tree;        // null: they make trees of their own
     uint64_t records = 0;
+    uint32_t floors_max = 0;  // of a tree that takes another
   };
 
   Status CutPieces(const Levels::Level& inputs, const Levels::Level& trees,
@@ -69,7 +70,8 @@ class Nvlsm final : public LeveledEngine {
   bool TakesFloor(const Piece& piece, uint64_t record_bytes) const;
   uint64_t TableBytesOf(const Piece& piece, uint64_t record_bytes) const;
   uint64_t RoomFor(const std::vector<Piece>& pieces, uint64_t record_bytes, uint64_t waste) const;
-  Status Accumulate(const Compaction& compaction, const Levels& levels, LevelsEdit* edit);
+  Status Accumulate(const Compaction& compaction, const Levels& levels, uint32_t floors_max,
+                    LevelsEdit* edit);
   Status AddPiece(const Piece& piece, InternalIterator* inputs, uint32_t into, const Levels& levels,
                   uint64_t record_bytes, SatBuilder* builder, LevelsEdit* edit);
   std::unique_ptr<SatBuilder> NewSatBuilder(BuildPlan plan);
