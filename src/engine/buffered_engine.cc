@@ -165,7 +165,7 @@ uint64_t BufferedEngine::CopyBytesMax(uint64_t record_bytes) const {
                                                         : 2 * bytes;
 }
 
-// The reserve stays for what it is there for, but that deletes may take of it. A file system that was
+// The reserve stays for what it is there for, but that deletes may take of it. A file system once
 // full may have room again: so what the pool says that there is, is tried.
 Status BufferedEngine::ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes,
                                      Claimant claimant) {

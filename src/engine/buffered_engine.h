@@ -17,7 +17,7 @@
 //     be.
 // I6: where a flush copies records (a plain log), a write is let in, and compaction copies, only
 //     while there is room for the copies of all that is not flushed yet: so a flush never finds the
-//     pool full. Writes leave what the merge takes that finds what is dead, too (KeepForMerge). What
+//     pool full. Writes leave what the merge takes that finds what is dead, too (KeepForMerge). All
 //     they count on is there: a file system that is full refuses it to them, not to a flush.
 // Threads: as Engine says.
 #ifndef LAMELLA_ENGINE_BUFFERED_ENGINE_H_

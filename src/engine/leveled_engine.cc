@@ -223,7 +223,7 @@ struct Inputs {
 
 }  // namespace
 
-// Merging finds what is dead, and makes indexes anew while the old ones are there: at least those of
+// Merging finds what is dead, and makes indexes anew while the old are there: those at least of
 // what goes down, of one table that it overlaps, and of what is left of it (MergePart).
 uint64_t LeveledEngine::RoomToKeep(const Levels& levels) const {
   struct Size {

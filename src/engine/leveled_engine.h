@@ -8,7 +8,7 @@
 // L2: one edit adds a flushed table and moves the log boundary and flushed_sequence after its
 //     records. So a power cut on page media takes back whole edits at most: what the catalog names
 //     is whole, and the log is read after what it says.
-// L3: a flush waits until every Get of before its MemTable was sealed is over (BufferedEngine's I3):
+// L3: a flush waits until every Get of before its MemTable was sealed is over (BufferedEngine, I3):
 //     versions of a key that it, or a compaction, drops only snapshots may still need, and those it
 //     asks (Build).
 // L4: a delete is dropped only where no table further down may hold its key, by the version that
