@@ -209,7 +209,8 @@ void CheckCatalog(CatalogPool* pool, std::string_view bytes) {
   CheckPayloads<ListDbState>(found);
   CheckPayloads<LeveledState>(found);
   CheckPayloads<ZipperDbState>(found);
-  catalog->Mend();
+  s = catalog->Mend();
+  FUZZ_CHECK(s.ok(), s.ToString());
   // the next edit would be a rewrite, to another chunk
   if (catalog->bytes_used() + 64 > pool->bytes()) return;
   s = catalog->Append(3, "one more");

@@ -46,9 +46,9 @@ class CatalogState {
         &catalog_);
   }
   /// Catalog::Mend, of what Open found.
-  void Mend() {
+  Status Mend() {
     const MutexLock lock(&mu_);
-    catalog_->Mend();
+    return catalog_->Mend();
   }
   /// Frees the chunks of catalogs that a crash left without an owner: all but the one in use.
   void FreeStrays(Persister* persister) {

@@ -97,7 +97,7 @@ Status LeveledEngine::Mend() {
     s = catalog_.Create({});
     if (s.ok()) s = LoadStore();
   } else {
-    catalog_.Mend();
+    s = catalog_.Mend();
   }
   if (!s.ok()) return s;
   Persister persister(pool_->gate(), WriteCause::kCompaction);
@@ -311,7 +311,8 @@ Status LeveledEngine::Rebuild(RepairReport* report) {
     const Status opened = catalog_.Open();
     catalog_lost = !opened.ok();
     if (opened.ok()) {
-      catalog_.Mend();
+      const Status mended = catalog_.Mend();
+      if (!mended.ok()) return mended;
     } else {
       report->notes.push_back("the catalog is lost (" + opened.ToString() +
                               "); tables are told by what they say of themselves");

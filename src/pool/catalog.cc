@@ -154,7 +154,7 @@ Status Catalog::ReadEdits(const EditReader& read) {
 
 // Chunks of a rewrite that did not reach its switch, or reached it and not the freeing of the old
 // one.
-void Catalog::Mend() {
+Status Catalog::Mend() {
   if (tail_is_ahead_) persister_.Publish(&head()->tail, TailWord(chunk_, tail_));  // keeps I3
   tail_is_ahead_ = false;
   std::vector<ChunkRef> others;
@@ -163,6 +163,25 @@ void Catalog::Mend() {
     if (chunk.kind == ChunkKind::kCatalog && !own) others.push_back(chunk);
   });
   for (const ChunkRef& chunk : others) pool_->Free(chunk, &persister_);
+  return ClearBeyondTail();
+}
+
+// An edit that a crash left beyond the tail validates. The next one takes its place, and on a page
+// medium a power cut may keep the tail of that, and this one before it (keeps I4).
+Status Catalog::ClearBeyondTail() {
+  if (!pool_->LosesUnsynced()) return Status::OK();
+  static constexpr char kZeros[4096] = {};
+  bool clear = true;
+  for (uint64_t at = tail_; at < run_bytes();) {
+    char* const bytes = pool_->ChunkAddress(chunk_) + at;
+    const uint64_t n = std::min<uint64_t>(sizeof(kZeros), run_bytes() - at);
+    if (std::memcmp(bytes, kZeros, n) != 0) {
+      persister_.Copy(bytes, kZeros, n);
+      clear = false;
+    }
+    at += n;
+  }
+  return clear ? Status::OK() : pool_->Sync();
 }
 
 void Catalog::WriteEdit(const ChunkRef& chunk, uint64_t at, uint32_t kind, std::string_view payload,

@@ -12,6 +12,8 @@
 // I3: after a power cut on a page medium the tail may be ahead of edits that were never synced:
 //     there alone the first edit that does not validate ends the sequence, and Mend moves the tail
 //     back to it.
+// I4: there an edit that a crash left beyond the tail is gone for good before another takes its
+//     place: else a second cut could keep the new tail with the old edit.
 // Threads: one thread at a time (the engine's catalog lock).
 #ifndef LAMELLA_POOL_CATALOG_H_
 #define LAMELLA_POOL_CATALOG_H_
@@ -73,9 +75,10 @@ class Catalog {
   static Status Open(Pool* pool, StateWriter state, const EditReader& read,
                      std::unique_ptr<Catalog>* catalog);
 
-  /// After Open, before anything is changed: moves the tail back to what is there (I3), and frees
-  /// catalog chunks that an interrupted rewrite left, or a lost catalog.
-  void Mend();
+  /// After Open, before anything is changed: moves the tail back to what is there (I3), clears what
+  /// is beyond it (I4), and frees catalog chunks that an interrupted rewrite left, or a lost
+  /// catalog. IOError: the clearing could not be synced.
+  Status Mend();
 
   /// Durable on return (on page media once synced). NoSpace, IOError. The state that StateWriter
   /// gives must already include this edit: a full chunk is rewritten in its place.
@@ -91,6 +94,7 @@ class Catalog {
   Catalog(Pool* pool, StateWriter state);
   Status Locate();
   Status ReadTail(uint64_t* tail) const;
+  Status ClearBeyondTail();
   Status ReadEdit(uint64_t at, uint64_t end, uint32_t* kind, std::string_view* payload) const;
   Status ReadEdits(const EditReader& read);
   /// In the memory of `edit`: zeros, as many bytes as the edit has.

@@ -58,7 +58,7 @@ class CatalogTest : public PoolTest {
     Status s = TryOpen();
     if (s.ok())
       s = Catalog::Open(pool_.get(), [this] { return Snapshot(); }, Reader(&names_), &catalog_);
-    if (s.ok()) catalog_->Mend();
+    if (s.ok()) s = catalog_->Mend();
     return s;
   }
   void Reopen() {
@@ -277,7 +277,8 @@ TEST_F(CatalogTest, ARewriteCutAnywhereIsOldOrNewAndLeaksNothing) {
     if (s.ok())
       s = Catalog::Open(pool.get(), [] { return std::string(); }, Reader(&names), &catalog);
     ASSERT_TRUE(s.ok()) << s.ToString();
-    catalog->Mend();
+    s = catalog->Mend();
+    ASSERT_TRUE(s.ok()) << s.ToString();
     int catalogs = 0;
     pool->ForEachChunk([&](const ChunkRef& c) { catalogs += c.kind == ChunkKind::kCatalog; });
     EXPECT_EQ(catalogs, 1);
@@ -326,6 +327,33 @@ TEST_F(CatalogOnPages, AfterAPowerCutTheEditsBeforeALostOneCount) {  // I3
   EXPECT_EQ(names_, (Names{"aaaaaaaa", "BBBBBBBB"}));
 }
 
+// The first cut keeps the old tail, the second the old edit.
+TEST_F(CatalogOnPages, AnEditBeyondTheTailStaysDead) {  // I4
+  CreateCatalog();
+  MustAdd("aaaaaaaa");
+  const uint64_t start = ChunkOffset();
+  const uint64_t at = start + catalog_->bytes_used();
+  const std::string head = ReadWhole(path()).substr(start, sizeof(CatalogHead));
+  MustAdd("bbbbbbbb");
+  const uint64_t end = ChunkOffset() + catalog_->bytes_used();
+  CloseCatalog();
+  std::string bytes = ReadWhole(path());
+  bytes.replace(start, head.size(), head);
+  WriteWhole(path(), bytes);
+  PretendPowerCut();
+  Reopen();
+  EXPECT_EQ(names_, Names{"aaaaaaaa"});
+  const std::string synced = ReadWhole(path()).substr(at, end - at);
+  MustAdd("cccccccc");
+  CloseCatalog();
+  bytes = ReadWhole(path());
+  bytes.replace(at, synced.size(), synced);
+  WriteWhole(path(), bytes);
+  PretendPowerCut();
+  Reopen();
+  EXPECT_EQ(names_, Names{"aaaaaaaa"});
+}
+
 TEST_F(CatalogOnPages, OpeningChangesNothingAndMendingMovesTheTail) {
   LoseTheSecondEdit();
   PretendPowerCut();
@@ -336,7 +364,7 @@ TEST_F(CatalogOnPages, OpeningChangesNothingAndMendingMovesTheTail) {
       Catalog::Open(pool_.get(), [this] { return Snapshot(); }, Reader(&names), &catalog_).ok());
   EXPECT_EQ(names, Names{"aaaaaaaa"});
   EXPECT_EQ(ReadWhole(path()), before);
-  catalog_->Mend();
+  ASSERT_TRUE(catalog_->Mend().ok());
   EXPECT_NE(ReadWhole(path()), before);
 }
 

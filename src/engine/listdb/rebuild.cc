@@ -43,7 +43,8 @@ Status ListDb::Rebuild(RepairReport* report) {
     s = OpenCatalog();
     has_catalog = s.ok();
     if (s.ok()) {
-      catalog_.Mend();
+      s = catalog_.Mend();
+      if (!s.ok()) return s;
     } else {
       report->notes.push_back("the catalog is lost (" + s.ToString() +
                               "); numbers declared void are not known");

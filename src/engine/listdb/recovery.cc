@@ -91,7 +91,7 @@ Status ListDb::Mend() {
   if (create) {
     s = CreateEmpty(false);
   } else {
-    catalog_.Mend();
+    s = catalog_.Mend();
   }
   if (!s.ok()) return s;
   const ListDbState found = catalog_.Get();

@@ -181,7 +181,7 @@ Status ZipperDb::Mend() {
   if (create) {
     s = CreateEmpty(false);
   } else {
-    catalog_.Mend();
+    s = catalog_.Mend();
   }
   if (!s.ok()) return s;
   uncounted_ = catalog_.Get().uncounted && !rebuild;  // rebuilding counts
@@ -255,7 +255,8 @@ Status ZipperDb::Rebuild(RepairReport* report) {
     s = OpenCatalog();
     has_catalog = s.ok();
     if (s.ok()) {
-      catalog_.Mend();
+      s = catalog_.Mend();
+      if (!s.ok()) return s;
     } else {
       report->notes.push_back("the catalog is lost (" + s.ToString() +
                               "); numbers declared void are not known");

@@ -149,7 +149,7 @@ Status ToyEngine::Mend() {
     s = catalog_.Create({});
     if (s.ok()) s = LoadStore();
   } else {
-    catalog_.Mend();
+    s = catalog_.Mend();
   }
   if (s.ok()) s = RemoveStrays();
   if (s.ok() && gaps_ != catalog_.Get().gaps)
