@@ -169,7 +169,7 @@ Status Catalog::Mend() {
 // An edit that a crash left beyond the tail validates. The next one takes its place, and on a page
 // medium a power cut may keep the tail of that, and this one before it (keeps I4).
 Status Catalog::ClearBeyondTail() {
-  if (!pool_->LosesUnsynced()) return Status::OK();
+  if (!pool_->LosesUnsynced() || pool_->state().clean) return Status::OK();
   static constexpr char kZeros[4096] = {};
   bool clear = true;
   for (uint64_t at = tail_; at < run_bytes();) {
