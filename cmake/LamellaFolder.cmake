@@ -1,4 +1,5 @@
-# lamella_folder(<name> <directory> [LONGEST <filter>] [DEPENDS <target>...]) makes of one folder of src/:
+# lamella_folder(<name> <directory> [LONGEST <filter>] [DEPENDS <target>...]) makes of one folder
+# of src/:
 #   lamella_<name>        its library: every *.cc but tests, benchmarks and fuzzers
 #   lamella_<name>_test   one GoogleTest program of its *_test.cc, each test known to ctest under
 #     the label <name>; those of the GoogleTest filter LONGEST begin before all others

@@ -135,8 +135,8 @@ void LeveledEngine::OfferRewrites(const LeveledTables& tables, std::vector<JobOf
   }
 }
 
-// What upper levels make dead of lower ones is found by merging alone. It ends: tables go down, until
-// there is one level.
+// What upper levels make dead of lower ones is found by merging alone. It ends: tables go down,
+// until there is one level.
 std::vector<Compaction> LeveledEngine::FindForSpace(const LeveledTables& tables,
                                                     const SpaceShare& share, bool idle) const {
   const Levels& levels = tables.levels;

@@ -2,8 +2,8 @@
 // for readers is a counted, immutable one (a TableSet's, say), the next is made from it by an edit,
 // and a table goes when the last version with it does. The same of TableInfo is what a catalog
 // keeps, as a snapshot and then by what each edit changed, and what compactions are picked from.
-// I1: level 0 is newest first, by what its tables end with, and they may overlap. The tables of each other level are
-//     disjoint, in key order; all versions of a user key lie in one of them.
+// I1: level 0 is newest first, by what its tables end with, and they may overlap. The tables of
+//     each other level are disjoint, in key order; all versions of a user key lie in one of them.
 // I2: a table never changes: by its number an edit says that it came, moved or went.
 // Threads: one at a time, or all reading.
 #ifndef LAMELLA_ENGINE_TABLE_LEVELS_H_

@@ -168,8 +168,8 @@ class Pool {
   Status ClaimExtent(uint32_t part, ChunkKind kind, uint32_t owner, uint64_t ordinal,
                      uint32_t needed, uint32_t wanted, Claimant claimant, Persister* persister,
                      ChunkRef* chunk);
-  /// Grows the first `parts` parts, if need be, until they have so many free chunks together, claimed
-  /// by anybody. NoSpace: they may not grow, or cannot, so far.
+  /// Grows the first `parts` parts, if need be, until they have so many free chunks together,
+  /// claimed by anybody. NoSpace: they may not grow, or cannot, so far.
   Status GrowUntilFree(uint32_t parts, uint64_t chunks);
   /// Keeps so many chunks of the first part for the next claim of the catalog, and one for the
   /// heads that it names.
