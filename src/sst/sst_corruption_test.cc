@@ -106,7 +106,7 @@ TEST_F(SstCorruption, AnyFlippedBitIsFoundOrHarmless) {
       // There is no bit that says nothing.
       EXPECT_GT(outcome.errors, 0u) << "bit " << bit;
     }
-    ProofAdd("bits_flipped_wrong", wrong, bits / kStep);
+    ProofAdd("bits_flipped_wrong", wrong, (bits + kStep - 1) / kStep);
   }
 }
 
