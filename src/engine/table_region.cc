@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
-#include <numeric>
+#include <utility>
+#include <vector>
 
 #include "base/assert.h"
 #include "base/no_throw.h"
@@ -32,12 +33,15 @@ uint64_t WasteOf(const Pool& pool, const std::vector<ChunkRef>& extents) {
   return waste;
 }
 
-// The one with most room first: a region's chunks need not lie in one part.
+// The one with most room first: a region's chunks need not lie in one part. Others take chunks
+// meanwhile, so each part is asked once: what a sort compares by must not change under it.
 std::vector<uint32_t> PartsByRoom(const Pool& pool) {
-  std::vector<uint32_t> parts(pool.part_count());
-  std::iota(parts.begin(), parts.end(), 0);
-  std::ranges::sort(parts, std::ranges::greater(),
-                    [&](uint32_t part) { return pool.chunks_available(part); });
+  std::vector<std::pair<uint64_t, uint32_t>> rooms;
+  for (uint32_t part = 0; part < pool.part_count(); part++)
+    rooms.emplace_back(pool.chunks_available(part), part);
+  std::ranges::sort(rooms, std::ranges::greater());
+  std::vector<uint32_t> parts;
+  for (const auto& [room, part] : rooms) parts.push_back(part);
   return parts;
 }
 
