@@ -37,6 +37,7 @@ EngineTraits Traits(EngineKind kind) {
   traits.small = Small;
   traits.keeps_tables = [](Options* o) { o->nvlsm.c1_runs = 64; };
   traits.vary = Vary;
+  traits.caches_in_dram = false;
   traits.refused = {
       {"nvlsm.max_floor", "0", "1 to 255", [](Options* o) { o->nvlsm.max_floor = 0; }},
       {"nvlsm.max_floor", "256", "1 to 255", [](Options* o) { o->nvlsm.max_floor = 256; }},

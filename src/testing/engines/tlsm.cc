@@ -47,6 +47,7 @@ EngineTraits TlsmTraits() {
   traits.small = MakeSmall;
   traits.keeps_tables = [](Options* o) { o->tlsm.level0_tables = 32; };
   traits.vary = VaryTlsm;
+  traits.caches_in_dram = false;
   traits.refused = {
       {"tlsm.level0_tables", "0", "1 to 32", [](Options* o) { o->tlsm.level0_tables = 0; }},
       {"tlsm.level0_tables", "33", "1 to 32", [](Options* o) { o->tlsm.level0_tables = 33; }},

@@ -79,6 +79,9 @@ struct EngineTraits {
   std::optional<GcArena> gc_arena;
   /// Flushes copy records, with every set of options: until the log is freed it has them, too.
   bool flushes_copy = false;
+  /// What compaction has caught up with is kept in DRAM, too, as far as memory goes. Where it is
+  /// not, a store has nothing there but its MemTables.
+  bool caches_in_dram = true;
   /// Histories (configuration of crash_store.cc, seed) that the deletion test tries first, since
   /// between them they miss every site. Where there are none, or they have aged, it searches.
   std::vector<std::pair<std::string, uint64_t>> telling;
