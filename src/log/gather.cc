@@ -77,9 +77,11 @@ class Gathering {
     if (basis_.power_cut) SetWholeBytes(*pool_, chunk, 0);
     const uint64_t whole = WholeBytes(*pool_, chunk);
     whole_bytes_[start.word] = whole;
+    uint64_t last = 0;
     const uint64_t end = ForEachLiving(
         *pool_, chunk, basis_.gaps,
         [&](const Record* record, PmPtr place) {
+          last = record->sequence();
           if (log) published_ = std::max(published_, PublishedBefore(record->header));
           if (log && record->sequence() <= copied) return;
           all_.push_back(
@@ -91,9 +93,13 @@ class Gathering {
           uint64_t* const count = log && at >= unflushed ? &lost_unflushed_ : &result_.lost;
           *count += RecordsLostAtMost(*pool_, damaged.from, damaged.to);
         });
-    // Where a power cut took what the chunk said of itself, a record after the last sound one may
-    // be damaged or a write that was cut, and what was flushed has no number that is missed.
-    if (!basis_.power_cut && whole == 0 && HoldsMore(*pool_, chunk, end)) result_.lost++;
+    // Where what the chunk said of itself is gone, a record after the last sound one may be damaged,
+    // or a write that was cut, or what an earlier life of the chunk left. In the log after what was
+    // flushed the number of a damaged one is missed (CountMissing); elsewhere nothing else tells.
+    const bool has_numbers =
+        log && !basis_.catalog_lost && (basis_.flush_copies || last > basis_.flushed_sequence);
+    if (!basis_.power_cut && !has_numbers && whole == 0 && HoldsMore(*pool_, chunk, end))
+      result_.lost++;
     SetWholeBytes(*pool_, chunk, end);
     pool_->Descriptor(chunk.part, chunk.index)->used_bytes.store(end, std::memory_order_relaxed);
   }

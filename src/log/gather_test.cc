@@ -115,5 +115,45 @@ TEST_F(GatherTest, OfAFlushedRecordTheCopyCounts) {
   EXPECT_EQ(Kept(), Sequences{2});
 }
 
+// A chunk that was used before, whose descriptor lost what it said of itself.
+TEST_F(GatherTest, WhatAnEarlierLifeOfALogChunkLeftIsNoLoss) {
+  for (uint64_t sequence = 1; sequence <= 20; sequence++) Put(sequence);
+  const ChunkRef chunk = appenders_[0]->open_chunk();
+  appenders_[0]->CloseChunk();
+  Persister persister(pool_->gate(), WriteCause::kLog);
+  pool_->Free(chunk, &persister);
+  Put(21);
+  ASSERT_EQ(appenders_[0]->open_chunk().index, chunk.index) << "it is to be used again";
+  const auto lost = [&] {
+    SetWholeBytes(*pool_, appenders_[0]->open_chunk(), 0);
+    EXPECT_EQ(Kept(), basis_.catalog_lost || !basis_.flush_copies || basis_.flushed_sequence < 21
+                          ? Sequences{21}
+                          : Sequences{});
+    return gathered_.lost;
+  };
+  basis_.flushed_sequence = 20;
+  EXPECT_EQ(lost(), 0u) << "all numbers are there";
+  basis_.flushed_sequence = 21;
+  EXPECT_EQ(lost(), 1u) << "the control: where numbers may be missing it may have been a record";
+  basis_.flush_copies = true;
+  EXPECT_EQ(lost(), 0u) << "what was flushed counts by its copy";
+  basis_.catalog_lost = true;
+  basis_.flushed_sequence = 0;
+  EXPECT_EQ(lost(), 1u);
+}
+
+TEST_F(GatherTest, ALostNumberThatOthersSayWasPublishedCounts) {
+  CreateParts(2);
+  Put(1);
+  const PmPtr damaged = Put(2);
+  Add({.tag = MakeTag(3, RecordKind::kPut), .key = "key", .value = "value", .published = 2}, 1);
+  pool_->ForEachChunk([this](const ChunkRef& chunk) {
+    if (chunk.kind == ChunkKind::kLog) SetWholeBytes(*pool_, chunk, 0);
+  });
+  Flip(damaged, 8 * sizeof(RecordHeader) + 3);
+  EXPECT_EQ(Kept(), (Sequences{1, 3}));
+  EXPECT_EQ(gathered_.lost, 1u);
+}
+
 }  // namespace
 }  // namespace lamella

@@ -96,10 +96,6 @@ void RecordAppender::CloseChunk() {
   const bool pending = uncommitted_;
   const uint64_t whole = tail_;
   Seal();
-  // What an earlier life of the chunk left there is not to be taken for a record that was lost
-  // (GatherRecords). A hint: it is not flushed.
-  for (uint64_t at = tail_; at < tail_ + sizeof(RecordHeader) && at < chunk_end_; at += 8)
-    persister_.Store(reinterpret_cast<PmWord*>(chunk_base_ + at), 0);
   uncommitted_ = pending;  // the lines are on their way; the fence is still the caller's
   if (pending) {
     closed_.push_back({chunk_, tail_, whole});
@@ -262,6 +258,12 @@ LogPosition RecordAppender::Seal() {
   tail_ = std::min(RoundUpToLine(tail_), chunk_end_);
   emitted_ = tail_;
   staged_ = skip_ = 0;
+  // What an earlier life of the chunk left there is not to be taken for a record that was lost
+  // (GatherRecords). A hint: it is not flushed.
+  for (uint64_t at = tail_; at < tail_ + sizeof(RecordHeader) && at < chunk_end_; at += 8) {
+    auto* const word = reinterpret_cast<PmWord*>(chunk_base_ + at);
+    if (word->load(std::memory_order_relaxed) != 0) persister_.Store(word, 0);
+  }
   return {chunk_.ordinal, tail_};
 }
 
