@@ -37,6 +37,7 @@
 #include "engine/job_board.h"
 #include "engine/level_table.h"
 #include "engine/leveled_state.h"
+#include "engine/lost_records.h"
 #include "engine/pending_frees.h"
 #include "engine/region_use.h"
 #include "engine/table_builder.h"
@@ -107,10 +108,10 @@ class LeveledEngine : public BufferedEngine {
   /// drops versions of a key goes by L3 and L4.
   virtual Status Compact(const Compaction& compaction, const Levels& levels, LevelsEdit* edit);
   /// Of a table whose regions may be damaged: adds the records of which is certain that they are
-  /// in it, to `kept`, in any order, and to `lost` how many others there can be at most. `place`
-  /// may name regions that are not in `regions` any more.
+  /// in it, to `kept`, in any order, and to `lost`, ascending, how many others there can be at
+  /// most, and of which keys. `place` may name regions that are not in `regions` any more.
   virtual void Salvage(const TableInfo& info, const LevelPlace& place, const TableRegions& regions,
-                       std::vector<MergedRecord>* kept, uint64_t* lost) = 0;
+                       std::vector<MergedRecord>* kept, std::vector<LostRun>* lost) = 0;
   // What a design uses.
   const LeveledRules& rules() const { return rules_; }
   /// Never given out before, to tables and regions alike.
@@ -221,7 +222,7 @@ class LeveledEngine : public BufferedEngine {
   Claims ClaimAll() const;
   SpaceGoal GoalNow(const LeveledTables& tables, bool pool_is_full) const;
 
-  // leveled_recovery.cc
+  // leveled_recovery.cc, leveled_repair.cc
   Status OpenInfo(const TableInfo& info, const TableRegions& regions,
                   std::shared_ptr<const LevelTable>* table);
   Status LoadStore();

@@ -80,8 +80,10 @@ std::unique_ptr<TableBuilder> Nvlsm::NewBuilder(BuildPlan plan) {
 }
 
 void Nvlsm::Salvage(const TableInfo& info, const LevelPlace& place, const TableRegions& regions,
-                    std::vector<MergedRecord>* kept, uint64_t* lost) {
-  SatTable::Salvage(pool_, info, place, regions, kept, lost);
+                    std::vector<MergedRecord>* kept, std::vector<LostRun>* lost) {
+  uint64_t records = 0;
+  SatTable::Salvage(pool_, info, place, regions, kept, &records);
+  if (records != 0) lost->push_back({{info.smallest, info.largest}, records});
 }
 
 // Until C1 was full for the first time: about what it will be.

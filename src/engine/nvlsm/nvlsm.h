@@ -51,7 +51,7 @@ class Nvlsm final : public LeveledEngine {
                                        bool idle) const override;
   Status Compact(const Compaction& compaction, const Levels& levels, LevelsEdit* edit) override;
   void Salvage(const TableInfo& info, const LevelPlace& place, const TableRegions& regions,
-               std::vector<MergedRecord>* kept, uint64_t* lost) override;
+               std::vector<MergedRecord>* kept, std::vector<LostRun>* lost) override;
 
  private:
   using SatPtr = std::shared_ptr<const SatTable>;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <span>
+#include <unordered_map>
 
 #include "engine/tlsm/tlsm_table.h"
 #include "log/pm_log.h"
@@ -17,7 +19,7 @@ class Salvage {
           const TableRegions& regions)
       : pool_(pool), info_(info), place_(place), regions_(regions) {}
 
-  void Run(std::vector<MergedRecord>* kept, uint64_t* lost) {
+  void Run(std::vector<MergedRecord>* kept, std::vector<LostRun>* lost) {
     ReadNodes();
     // Gaps between nodes that are sound, and whose records are.
     std::optional<InternalKey> before;
@@ -111,29 +113,64 @@ class Salvage {
     return whole.ChecksumOf(info_.number, i) == node.checksum;
   }
 
+  using Records = std::span<const MergedRecord>;
+
+  // Of a gap's records the one that a node still names, by its tag or its place.
+  class Named {
+   public:
+    explicit Named(Records records) {
+      for (const MergedRecord& record : records) {
+        by_tag_[record.key.tag] = &record;
+        by_place_[record.place.word] = &record;
+      }
+    }
+    const MergedRecord* ByTag(uint64_t tag) const { return Find(by_tag_, tag); }
+    const MergedRecord* ByPlace(uint64_t place) const { return Find(by_place_, place); }
+
+   private:
+    using Map = std::unordered_map<uint64_t, const MergedRecord*>;
+    static const MergedRecord* Find(const Map& map, uint64_t word) {
+      const auto at = map.find(word);
+      return at == map.end() ? nullptr : at->second;
+    }
+    Map by_tag_;
+    Map by_place_;
+  };
+
+  Records Between(const std::optional<InternalKey>& before,
+                  const std::optional<InternalKey>& after) {
+    const std::vector<MergedRecord>& all = Candidates();
+    const auto is_less = [](const MergedRecord& record, const InternalKey& key) {
+      return CompareInternal(record.key, key) < 0;
+    };
+    auto from = before ? std::lower_bound(all.begin(), all.end(), *before, is_less) : all.begin();
+    while (before && from != all.end() && CompareInternal(from->key, *before) == 0) ++from;
+    const auto to = after ? std::lower_bound(from, all.end(), *after, is_less) : all.end();
+    return {from, to};
+  }
+
   // Of the nodes [from, to), which are not sound, between these two.
   void FillGap(uint64_t from, uint64_t to, const std::optional<InternalKey>& before,
                const std::optional<InternalKey>& after, std::vector<MergedRecord>* kept,
-               uint64_t* lost) {
-    std::vector<MergedRecord> between;
-    for (const MergedRecord& record : Candidates()) {
-      if ((!before || CompareInternal(*before, record.key) < 0) &&
-          (!after || CompareInternal(record.key, *after) < 0))
-        between.push_back(record);
-    }
+               std::vector<LostRun>* lost) {
+    const Records between = Between(before, after);
     if (between.size() == to - from) {
       kept->insert(kept->end(), between.begin(), between.end());
       return;
     }
+    const Named named(between);
+    LostRun run{.keys = {std::string(before ? before->user_key : info_.smallest),
+                         std::string(after ? after->user_key : info_.largest)}};
     for (uint64_t i = from; i < to; i++) {
-      const auto named = std::ranges::find_if(
-          between, [&](const MergedRecord& record) { return IsOf(i, record); });
-      if (named == between.end()) {
-        ++*lost;
+      const MergedRecord* record = named.ByTag(nodes_[i].tag);
+      if (record == nullptr || !IsOf(i, *record)) record = named.ByPlace(nodes_[i].place);
+      if (record == nullptr || !IsOf(i, *record)) {
+        run.records++;
       } else {
-        kept->push_back(*named);
+        kept->push_back(*record);
       }
     }
+    if (run.records != 0) lost->push_back(std::move(run));
   }
 
   const Pool& pool_;
@@ -149,7 +186,7 @@ class Salvage {
 
 void SalvageTlsmTable(const Pool& pool, const TableInfo& info, const LevelPlace& place,
                       const TableRegions& regions, std::vector<MergedRecord>* kept,
-                      uint64_t* lost) {
+                      std::vector<LostRun>* lost) {
   Salvage(pool, info, place, regions).Run(kept, lost);
 }
 

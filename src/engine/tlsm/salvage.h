@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/level_table.h"
+#include "engine/lost_records.h"
 #include "engine/table_builder.h"
 
 namespace lamella {
@@ -14,9 +14,11 @@ namespace lamella {
 /// Adds the records of which is certain that they are in the table: those of sound nodes; of nodes
 /// that are not sound those that the node still names, by its tag and place or by its checksum; and
 /// all records that the table's buffers have between two sound nodes, if they are as many as there
-/// are nodes. What else lies in the buffers may have been deleted since.
+/// are nodes. What else lies in the buffers may have been deleted since: of other nodes `lost` says
+/// how many there are, and between which keys.
 void SalvageTlsmTable(const Pool& pool, const TableInfo& info, const LevelPlace& place,
-                      const TableRegions& regions, std::vector<MergedRecord>* kept, uint64_t* lost);
+                      const TableRegions& regions, std::vector<MergedRecord>* kept,
+                      std::vector<LostRun>* lost);
 
 }  // namespace lamella
 

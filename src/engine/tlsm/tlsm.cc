@@ -41,7 +41,7 @@ std::unique_ptr<TableBuilder> Tlsm::NewBuilder(BuildPlan plan) {
 }
 
 void Tlsm::Salvage(const TableInfo& info, const LevelPlace& place, const TableRegions& regions,
-                   std::vector<MergedRecord>* kept, uint64_t* lost) {
+                   std::vector<MergedRecord>* kept, std::vector<LostRun>* lost) {
   SalvageTlsmTable(*pool_, info, place, regions, kept, lost);
 }
 

@@ -31,7 +31,7 @@ class Tlsm final : public LeveledEngine {
                    std::shared_ptr<const LevelTable>* table) override;
   std::unique_ptr<TableBuilder> NewBuilder(BuildPlan plan) override;
   void Salvage(const TableInfo& info, const LevelPlace& place, const TableRegions& regions,
-               std::vector<MergedRecord>* kept, uint64_t* lost) override;
+               std::vector<MergedRecord>* kept, std::vector<LostRun>* lost) override;
 };
 
 }  // namespace lamella

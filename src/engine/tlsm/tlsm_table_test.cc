@@ -143,8 +143,10 @@ class TlsmSalvage : public TlsmTest {
  protected:
   Elements SalvageOf(const LevelTable& table, uint64_t* lost) const {
     std::vector<MergedRecord> kept;
+    std::vector<LostRun> runs;
+    SalvageTlsmTable(*pool_, table.info(), table.place(), RegionsOf(table), &kept, &runs);
     *lost = 0;
-    SalvageTlsmTable(*pool_, table.info(), table.place(), RegionsOf(table), &kept, lost);
+    for (const LostRun& run : runs) *lost += run.records;
     Elements found;
     for (const MergedRecord& record : kept)
       found[{std::string(record.key.user_key), record.key.tag}] = record.place;

@@ -1,0 +1,395 @@
+// Making an engine with levels anew from what is left of it: tables, their lists, and the records
+// themselves.
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "base/concat.h"
+#include "engine/leveled_engine.h"
+#include "engine/lost_records.h"
+#include "engine/table_header.h"
+#include "log/gather.h"
+
+namespace lamella {
+
+namespace {
+
+// Of every key the newest version, unless that is a delete: nothing is further down.
+void KeepNewest(std::vector<MergedRecord>* records) {
+  std::vector<MergedRecord> kept;
+  std::string_view key;
+  for (const MergedRecord& record : *records) {
+    const bool older = !key.empty() && record.key.user_key == key;
+    key = record.key.user_key;
+    if (!older && TagKind(record.key.tag) != RecordKind::kDelete) kept.push_back(record);
+  }
+  *records = std::move(kept);
+}
+
+// Of the same record once: a log and a table may both have it.
+void Sort(std::vector<MergedRecord>* records) {
+  std::ranges::sort(*records, [](const MergedRecord& a, const MergedRecord& b) {
+    return CompareInternal(a.key, b.key) < 0;
+  });
+  const auto same = [](const MergedRecord& a, const MergedRecord& b) {
+    return CompareInternal(a.key, b.key) == 0;
+  };
+  records->erase(std::unique(records->begin(), records->end(), same), records->end());
+}
+
+void AddAll(const LevelTable& table, std::vector<MergedRecord>* records) {
+  const auto it = table.NewIterator(true);
+  for (it->SeekToFirst(); it->Valid(); it->Next())
+    records->push_back({it->key(), it->value(), PmPtr(it->place_word()), 0});
+}
+
+}  // namespace
+
+Status LeveledEngine::BuildFrom(std::vector<MergedRecord> records, uint32_t level, bool copy_all,
+                                const TableRegions& regions, LevelsEdit* edit) {
+  if (records.empty()) return Status::OK();
+  BuildPlan plan{.level = level,
+                 .copy_all = copy_all,
+                 .sparse = {},
+                 .smallest = std::string(records.front().key.user_key),
+                 .largest = std::string(records.back().key.user_key),
+                 .table_bytes = level == 0 ? UINT64_MAX : rules_.table_bytes,
+                 .table_records_min = rules_.table_records_min,
+                 .records_max = records.size(),
+                 .regions = regions,
+                 .replaced = {}};
+  for (const auto& [number, region] : regions) {
+    if (region->kind() == kIndexRegion) plan.replaced.push_back(number);
+  }
+  const auto builder = NewBuilder(std::move(plan));
+  MadeTables made;
+  Status s;
+  uint64_t newer = 0;
+  for (size_t i = 0; s.ok() && i < records.size(); i++) {
+    MergedRecord& record = records[i];
+    record.newer = newer;
+    s = builder->Add(record);
+    const bool ends = i + 1 == records.size() || records[i + 1].key.user_key != record.key.user_key;
+    newer = ends ? 0 : TagSequence(record.key.tag);
+    if (s.ok() && ends) s = builder->EndKey();
+  }
+  if (s.ok()) s = builder->Finish(&made);
+  for (auto& table : made) edit->added.push_back({level, std::move(table)});
+  return s;
+}
+
+namespace {
+
+struct SoundTable {
+  uint32_t level = 0;
+  std::shared_ptr<const LevelTable> table;
+};
+
+struct DamagedTable {
+  uint32_t level = 0;
+  std::shared_ptr<const TableInfo> info;
+  LevelPlace place;
+  std::vector<MergedRecord> kept;
+  std::vector<LostRun> lost;
+
+  uint64_t lost_records() const {
+    uint64_t records = 0;
+    for (const LostRun& run : lost) records += run.records;
+    return records;
+  }
+  /// Of its records, as the catalog knows them.
+  uint64_t record_bytes(const TableRegions& regions) const {
+    uint64_t bytes = 0;
+    for (const RegionShare& share : place.regions) {
+      const auto region = regions.find(share.region);
+      const bool is_index = share.region == info->number ||
+                            (region != regions.end() && region->second->kind() == kIndexRegion);
+      bytes += is_index ? 0 : share.bytes;
+    }
+    return bytes;
+  }
+};
+
+uint64_t BytesOf(const std::vector<MergedRecord>& records) {
+  uint64_t bytes = 0;
+  for (const MergedRecord& record : records)
+    bytes += RecordBytes(0, record.key.user_key.size(), record.value.size());
+  return bytes;
+}
+
+void NameAll(const std::vector<SoundTable>& sound, const std::vector<DamagedTable>& damaged,
+             LostRecords* records) {
+  for (const auto& [level, table] : sound) {
+    const auto it = table->NewIterator(true);
+    for (it->SeekToFirst(); it->Valid(); it->Next()) records->Name(it->key());
+  }
+  for (const DamagedTable& table : damaged) {
+    for (const MergedRecord& record : table.kept) records->Name(record.key);
+  }
+}
+
+// What a table is known to have had, and no list says: it is kept where it may be the newest. Where
+// what is found adds up to what was lost, nothing is; else any of it may have been deleted since.
+void FindAgain(const Pool& pool, const TableRegions& regions, const std::vector<SoundTable>& sound,
+               std::vector<DamagedTable>* damaged, RepairReport* report) {
+  LostRecords records(pool, regions);
+  for (const DamagedTable& table : *damaged) {
+    for (const RegionShare& share : table.place.regions) records.LookIn(share.region, table.lost);
+  }
+  NameAll(sound, *damaged, &records);
+  const auto looks = records.Find();
+  auto look = looks.begin();
+  for (DamagedTable& table : *damaged) {
+    const uint64_t lost = table.lost_records();
+    const size_t before = table.kept.size();
+    for (size_t i = 0; i < table.place.regions.size(); i++, ++look)
+      table.kept.insert(table.kept.end(), look->begin(), look->end());
+    const uint64_t found = table.kept.size() - before;
+    const bool all =
+        found == lost && (lost == 0 || BytesOf(table.kept) == table.record_bytes(regions));
+    if (!all) report->records_lost += lost + found;
+    report->notes.push_back(
+        all ? Concat("table ", table.info->number, " of level ", table.level,
+                     " was damaged and is made anew; all of its records are found")
+            : Concat("table ", table.info->number, " of level ", table.level,
+                     " was damaged and is made anew; of its ", table.info->records, " records ",
+                     lost, " are in no list any more: ", found,
+                     " that lie in its regions are kept, "
+                     "of which some may have been deleted since"));
+  }
+}
+
+// Without a catalog, where lists may be lost of which nothing is known: any record of a region that
+// no list names.
+std::vector<MergedRecord> FindAnywhere(const Pool& pool, const TableRegions& regions,
+                                       const std::vector<SoundTable>& sound,
+                                       const std::vector<DamagedTable>& damaged,
+                                       RepairReport* report) {
+  LostRecords records(pool, regions);
+  for (const auto& [number, region] : regions) records.LookIn(number, {LostRun{}});
+  NameAll(sound, damaged, &records);
+  std::vector<MergedRecord> all;
+  for (const auto& look : records.Find()) all.insert(all.end(), look.begin(), look.end());
+  report->records_lost += all.size();
+  for (const DamagedTable& table : damaged) report->records_lost += table.lost_records();
+  if (!all.empty()) {
+    report->notes.push_back(Concat(all.size(),
+                                   " records that no list names are kept, of which "
+                                   "some may have been deleted since"));
+  }
+  return all;
+}
+
+// Sorted records of a level, cut where a table that stays lies between two of them.
+std::vector<std::vector<MergedRecord>> CutAt(const std::vector<SoundTable>& stay, uint32_t level,
+                                             std::vector<MergedRecord> records) {
+  std::set<std::string_view> starts;
+  for (const SoundTable& at : stay) {
+    if (at.level == level) starts.insert(at.table->info().smallest);
+  }
+  std::vector<std::vector<MergedRecord>> pieces;
+  std::string_view before;
+  for (MergedRecord& record : records) {
+    const std::string_view key = record.key.user_key;
+    const auto start = starts.upper_bound(before);
+    if (pieces.empty() || (start != starts.end() && *start < key)) pieces.emplace_back();
+    before = key;
+    pieces.back().push_back(std::move(record));
+  }
+  return pieces;
+}
+
+}  // namespace
+
+// A table whose index and records all validate stays; any other is made anew at its level, of what
+// is left of it; level 0 as a whole, whose order would be lost. Without a catalog all is made anew,
+// in one level.
+Status LeveledEngine::RebuildTables(const TableLevelsState& levels, bool catalog_lost,
+                                    const TableRegions& regions, RepairReport* report,
+                                    LevelsEdit* edit) {
+  constexpr uint32_t kLevelOfAll = 1;  // from where compaction goes on
+  std::vector<SoundTable> sound;
+  std::vector<DamagedTable> damaged;
+  levels.ForEach([&](uint32_t level, const auto& info) {
+    std::shared_ptr<const LevelTable> table;
+    CheckReport problems;
+    if (OpenInfo(*info, regions, &table).ok()) table->Check(&problems);
+    if (table != nullptr && problems.clean()) {
+      sound.push_back({level, std::move(table)});
+      return;
+    }
+    DamagedTable& at = damaged.emplace_back(DamagedTable{.level = level, .info = info});
+    // It was decoded, or its state would have been refused.
+    (void)LevelPlace::Decode(info->place, &at.place);
+    Salvage(*info, at.place, regions, &at.kept, &at.lost);
+  });
+  const bool lists_lost = report->records_lost != 0 || !damaged.empty();
+  std::map<uint32_t, std::vector<MergedRecord>> found;  // by level, of what is made anew
+  if (!catalog_lost) {
+    FindAgain(*pool_, regions, sound, &damaged, report);
+  } else if (lists_lost) {
+    found[kLevelOfAll] = FindAnywhere(*pool_, regions, sound, damaged, report);
+  }
+  const bool level0_damaged = std::ranges::count(damaged, 0u, &DamagedTable::level) != 0;
+  for (const auto& [level, table] : sound) {
+    if (!catalog_lost && (level != 0 || !level0_damaged)) {
+      report->records_kept += table->info().records;
+      continue;
+    }
+    edit->removed.push_back(table->info().number);
+    AddAll(*table, &found[catalog_lost ? kLevelOfAll : level]);
+  }
+  for (const DamagedTable& table : damaged) {
+    edit->removed.push_back(table.info->number);
+    std::vector<MergedRecord>& records = found[catalog_lost ? kLevelOfAll : table.level];
+    records.insert(records.end(), table.kept.begin(), table.kept.end());
+  }
+  Status s;
+  for (auto& [level, records] : found) {
+    Sort(&records);
+    if (catalog_lost) KeepNewest(&records);
+    report->records_kept += records.size();
+    for (auto& piece : CutAt(catalog_lost || level == 0 ? std::vector<SoundTable>() : sound, level,
+                             std::move(records))) {
+      if (s.ok()) s = BuildFrom(std::move(piece), level, false, regions, edit);
+    }
+  }
+  return s;
+}
+
+// The log after the boundary becomes a table of level 0.
+Status LeveledEngine::RebuildLog(bool catalog_lost, RepairReport* report, LeveledState* state,
+                                 LevelsEdit* edit) {
+  const bool power_cut = pool_->LostUnsynced() && !catalog_lost && report->records_lost == 0;
+  const Gathered gathered = GatherRecords(
+      pool_, {.power_cut = power_cut,
+              .catalog_lost = catalog_lost,
+              .flush_copies = true,
+              .gaps = state->gaps,
+              .boundary = state->boundary,
+              .flushed_sequence = state->flushed_sequence,
+              .synced_sequence = state->flushed_sequence,
+              .records_of = [](const ChunkRef& chunk) {
+                return chunk.kind == ChunkKind::kLog ? RecordsOf::kLog : RecordsOf::kNone;
+              }});
+  report->records_lost += gathered.lost;
+  std::vector<MergedRecord> records;
+  for (const LogEntry& entry : gathered.kept) {
+    const Record* const record = pool_->At<Record>(entry.place);
+    records.push_back({record->internal_key(), record->value(), entry.place, 0});
+  }
+  Sort(&records);
+  report->records_kept += records.size();
+  LogContents contents;  // for the shards' ordinals and the numbers that were seen
+  Status s = ReadLog(*pool_, {}, 0, {}, true, &contents);
+  if (s.ok()) s = BuildFrom(std::move(records), 0, true, {}, edit);
+  state->boundary.clear();
+  for (const uint64_t ordinal : contents.next_ordinal) state->boundary.push_back({ordinal, 0});
+  const uint64_t last = gathered.kept.empty() ? 0 : TagSequence(gathered.kept.back().tag);
+  state->flushed_sequence =
+      std::max({state->flushed_sequence, last, contents.sequence_seen, gathered.sequence_seen,
+                state->gaps.empty() ? 0 : state->gaps.back().last});
+  state->gaps.clear();  // all are before it
+  return s;
+}
+
+// All that can be told to be a table, as if of level 0, where tables may overlap.
+TableLevelsState LeveledEngine::FindLostTables(const TableRegions& regions, RepairReport* report) {
+  constexpr uint64_t kRecordBytesMin = 24;
+  std::vector<uint64_t> unknown;
+  TableEdit<TableInfo> all;
+  for (TableInfo& info : FindTables(regions, &unknown))
+    all.added.push_back({0, std::make_shared<const TableInfo>(std::move(info))});
+  uint64_t bytes = 0;
+  for (const uint64_t number : unknown) bytes += regions.at(number)->bytes();
+  if (bytes != 0) {
+    report->records_lost += bytes / kRecordBytesMin;
+    report->notes.push_back(Concat("of ", unknown.size(), " regions of ", bytes,
+                                   " bytes in all the header is damaged: what tables they hold is "
+                                   "not known without a catalog"));
+  }
+  TableLevelsState levels;
+  if (!levels.Apply(all)) report->notes.push_back("two tables say that they have one number");
+  return levels;
+}
+
+namespace {
+
+// Those that tables refer to: others a crash left, with what may never have been written.
+TableRegions RegionsOf(const TableLevelsState& levels, const TableRegions& all) {
+  TableRegions regions;
+  levels.ForEach([&](uint32_t, const auto& info) {
+    LevelPlace place;
+    if (!LevelPlace::Decode(info->place, &place)) return;
+    for (const RegionShare& share : place.regions) {
+      const auto at = all.find(share.region);
+      if (at != all.end()) regions.insert(*at);
+    }
+  });
+  return regions;
+}
+
+}  // namespace
+
+// Nothing that a catalog names is changed before the one edit: a crash leaves what can be rebuilt
+// again, and strays.
+Status LeveledEngine::Rebuild(RepairReport* report) {
+  bool catalog_lost = !catalog_.exists();
+  if (catalog_lost && pool_->state().catalog_chunk != 0) {
+    const Status opened = catalog_.Open();
+    catalog_lost = !opened.ok();
+    if (opened.ok()) {
+      const Status mended = catalog_.Mend();
+      if (!mended.ok()) return mended;
+    } else {
+      report->notes.push_back("the catalog is lost (" + opened.ToString() +
+                              "); tables are told by what they say of themselves");
+    }
+  }
+  const TableRegions regions = FindRegions(pool_);
+  LeveledState state = catalog_lost ? LeveledState() : catalog_.Get();
+  if (catalog_lost) state.levels = FindLostTables(regions, report);
+  state.levels.ForEach([&](uint32_t, const auto& info) {
+    state.flushed_sequence = std::max(state.flushed_sequence, info->last_sequence);
+  });
+  if (!regions.empty())
+    state.next_number = std::max(state.next_number, regions.rbegin()->first + 1);
+  catalog_.Note([&](LeveledState* noted) {
+    if (catalog_lost) *noted = {};
+    noted->next_number = state.next_number;
+    return 0;
+  });
+  LevelsEdit edit;
+  Status s =
+      RebuildTables(state.levels, catalog_lost,
+                    catalog_lost ? regions : RegionsOf(state.levels, regions), report, &edit);
+  if (s.ok()) s = RebuildLog(catalog_lost, report, &state, &edit);
+  if (s.ok()) s = pool_->Sync();
+  if (!s.ok()) return s;
+  if (catalog_lost) {
+    state.levels = {};
+    edit.removed.clear();
+  }
+  LAMELLA_CHECK(state.levels.Apply(InfosOf(edit)));
+  const auto change = [&](LeveledState* rebuilt) {
+    state.next_number = rebuilt->next_number;
+    *rebuilt = state;
+  };
+  if (!catalog_lost) {
+    s = catalog_.Edit(LeveledEdit::kRebuild, change);
+  } else {
+    catalog_.Note([&](LeveledState* rebuilt) {
+      change(rebuilt);
+      return 0;
+    });
+    s = catalog_.Create(catalog_.Get());
+  }
+  if (!s.ok()) return s;
+  for (const auto& added : edit.added) {
+    for (const auto& region : added.table->regions()) region->Keep();
+  }
+  return pool_->Sync();
+}
+
+}  // namespace lamella
