@@ -60,6 +60,7 @@ BufferedEngine::BufferedEngine(const EngineContext& context, uint64_t memtable_b
                                CopyCost copy_cost)
     : context_(context),
       pool_(context.pool),
+      jobs_(context.wake),
       memtable_bytes_(memtable_bytes),
       copy_cost_(copy_cost) {}
 
@@ -372,6 +373,37 @@ std::optional<Job> BufferedEngine::PickFlush() {
   return job;
 }
 
+std::optional<Job> BufferedEngine::PickUrgentJob() {
+  if (auto flush = PickFlush()) return flush;
+  const MutexLock lock(&jobs_.mu);
+  if (jobs_.IsBusy(kFreshChunks) || !pool_->NeedsProvision()) return std::nullopt;
+  return jobs_.Begin({.name = "provision", .claims = {{kFreshChunks, {}}}, .run = [this] {
+                        Status s = pool_->Provision();
+                        // writers will find out, and wait for space
+                        return s.IsNoSpace() ? Status::OK() : s;
+                      }});
+}
+
+bool BufferedEngine::AwaitReclaimed(const BeginReclaim& begin, const IsReclaimed& is_done) {
+  constexpr std::chrono::seconds kAtMost{5};
+  using std::chrono::steady_clock;
+  SwitchMemTable(true);
+  const bool has_deferred = pool_->CollectDeferred() != 0;
+  {
+    const MutexLock lock(&jobs_.mu);
+    if (!begin(has_deferred)) return false;
+  }
+  const auto deadline = steady_clock::now() + kAtMost;
+  context_.wake();
+  {
+    const MutexLock lock(&jobs_.mu);
+    while (!is_done() && BackgroundError().ok() && steady_clock::now() < deadline)
+      jobs_.AwaitEnd(deadline - steady_clock::now());
+  }
+  pool_->CollectDeferred();
+  return true;
+}
+
 Status BufferedEngine::FlushAllNow() {
   SwitchMemTable(true);
   while (auto job = PickFlush()) {
@@ -534,6 +566,7 @@ void BufferedEngine::SetBackgroundError(const Status& status) {
   }
   flushed_.notify_all();
   delay_changed_.notify_all();
+  jobs_.NotifyAll();  // ReclaimSpace
 }
 
 }  // namespace lamella

@@ -35,6 +35,7 @@
 #include "engine/engine.h"
 #include "engine/error_latch.h"
 #include "engine/evacuation.h"
+#include "engine/job_board.h"
 #include "engine/write_path.h"
 #include "log/pm_log.h"
 #include "memtable/memtable.h"
@@ -193,6 +194,15 @@ class BufferedEngine : public Engine, private WriteTarget {
     BufferedEngine* const engine_;
     uint64_t bytes_ = 0;
   };
+  /// The urgent job that is to be done: a flush, or chunks to be provided.
+  std::optional<Job> PickUrgentJob();
+  /// For ReclaimSpace, with jobs_.mu held: whether something is to be had, and then that it is
+  /// wanted; and whether all that was wanted is done. `has_deferred`: frees wait for readers.
+  using BeginReclaim = std::function<bool(bool has_deferred)>;
+  using IsReclaimed = std::function<bool()>;
+  /// Answers as ReclaimSpace. The MemTable is sealed first; jobs whose ends tell do what is wanted,
+  /// and are waited for, but not for ever: other writers may want all that there is.
+  bool AwaitReclaimed(const BeginReclaim& begin, const IsReclaimed& is_done);
   /// Flushes inline; for Close, when no job runs any more.
   Status FlushAllNow();
 
@@ -202,6 +212,9 @@ class BufferedEngine : public Engine, private WriteTarget {
   Lookup Damaged(PmPtr damaged) const;
   const EngineContext context_;
   Pool* const pool_;
+  // What jobs have: designs number theirs from 0 on.
+  static constexpr uint32_t kFreshChunks = UINT32_MAX;
+  mutable JobBoard jobs_;
   std::unique_ptr<PmLog> log_;  // constant after StartWriting
   std::atomic<uint64_t> flushes_{0}, flushed_records_{0}, flush_ns_{0};
 

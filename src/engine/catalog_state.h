@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -49,6 +50,19 @@ class CatalogState {
   Status Mend() {
     const MutexLock lock(&mu_);
     return catalog_->Mend();
+  }
+  /// For a rebuilding: opens it by `open`, where nobody has, and mends it. `*lost`: there is none,
+  /// or it cannot be read, which `notes` are told of, and that `therefore`.
+  template <class OpenIt>
+  Status OpenOrLose(const OpenIt& open, const char* therefore, std::vector<std::string>* notes,
+                    bool* lost) {
+    *lost = !exists();
+    if (!*lost || pool_->state().catalog_chunk == 0) return Status::OK();
+    const Status opened = open();
+    *lost = !opened.ok();
+    if (opened.ok()) return Mend();
+    notes->push_back("the catalog is lost (" + opened.ToString() + "); " + therefore);
+    return Status::OK();
   }
   /// Frees the chunks of catalogs that a crash left without an owner: all but the one in use.
   void FreeStrays(Persister* persister) {

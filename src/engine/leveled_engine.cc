@@ -33,7 +33,6 @@ LeveledEngine::LeveledEngine(const EngineContext& context, const LeveledRules& r
       memory_(*context.options, 0, context.memory),
       pending_frees_(context.pool),
       catalog_(context.pool),
-      jobs_(context.wake),
       held_up_end_(context.pool) {}
 
 // All is in the pool: the pin stays. What each filter reads is on its way before the first is
@@ -382,11 +381,6 @@ Status LeveledEngine::Close() {
   if (!s.ok()) return s;
   log_->LeaveChunks([](const ChunkRef&) { return true; });
   return s;
-}
-
-void LeveledEngine::SetBackgroundError(const Status& status) {
-  BufferedEngine::SetBackgroundError(status);
-  jobs_.NotifyAll();  // ReclaimSpace
 }
 
 void LeveledEngine::AddStats(Stats* stats) const {

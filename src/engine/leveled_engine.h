@@ -78,7 +78,6 @@ class LeveledEngine : public BufferedEngine {
   std::string Describe() const override;
   Status Check(CheckReport* report) final;
   Status Rebuild(RepairReport* report) final;
-  void SetBackgroundError(const Status& status) final;
 
  protected:
   LeveledEngine(const EngineContext& context, const LeveledRules& rules);
@@ -249,8 +248,7 @@ class LeveledEngine : public BufferedEngine {
   Sparse sparse_ LAMELLA_GUARDED_BY(uses_mu_);    // may be null: none
 
   // What jobs have; of a level, keys. The first level is the last of them.
-  enum : uint32_t { kFreshChunks, kPoolEnd, kLevel0 };
-  mutable JobBoard jobs_;
+  enum : uint32_t { kPoolEnd, kLevel0 };
   HeldUpEnd held_up_end_ LAMELLA_GUARDED_BY(jobs_.mu);
   // What a version wants: it is asked for by each look for a job.
   struct Looked {

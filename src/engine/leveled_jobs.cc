@@ -175,16 +175,7 @@ void LeveledEngine::OfferJobs(std::vector<JobOffer>* offers) {
 }
 
 std::optional<Job> LeveledEngine::PickJob(JobClass job_class) {
-  if (job_class == JobClass::kUrgent) {
-    if (auto flush = PickFlush()) return flush;
-    const MutexLock lock(&jobs_.mu);
-    if (jobs_.IsBusy(kFreshChunks) || !pool_->NeedsProvision()) return std::nullopt;
-    return jobs_.Begin({.name = "provision", .claims = {{kFreshChunks, {}}}, .run = [this] {
-                          Status s = pool_->Provision();
-                          // writers will find out, and wait for space
-                          return s.IsNoSpace() ? Status::OK() : s;
-                        }});
-  }
+  if (job_class == JobClass::kUrgent) return PickUrgentJob();
   const MutexLock lock(&jobs_.mu);
   std::vector<JobOffer> offers;
   OfferJobs(&offers);
@@ -338,28 +329,17 @@ uint64_t LeveledEngine::ReclaimState() const {
 }
 
 bool LeveledEngine::ReclaimSpace() {
-  using std::chrono::steady_clock;
-  SwitchMemTable(true);
-  const bool has_deferred = pool_->CollectDeferred() != 0;
-  const auto nothing_left = [this]() LAMELLA_REQUIRES(jobs_.mu) {
+  const auto is_done = [this]() LAMELLA_REQUIRES(jobs_.mu) {
     return CurrentReadSet()->sealed.empty() && !reclaim_wanted_;
   };
-  {
+  const auto begin = [&](bool has_deferred) LAMELLA_REQUIRES(jobs_.mu) {
     // Reclaiming again what the last writer has just failed to would only make every write on a
     // full pool slow.
-    const MutexLock lock(&jobs_.mu);
-    if (nothing_left() && !has_deferred && reclaimed_at_ == ReclaimState()) return false;
+    if (is_done() && !has_deferred && reclaimed_at_ == ReclaimState()) return false;
     reclaim_wanted_ = true;
-  }
-  const auto deadline = steady_clock::now() + std::chrono::seconds(5);
-  context_.wake();
-  {
-    const MutexLock lock(&jobs_.mu);
-    while (!nothing_left() && BackgroundError().ok() && steady_clock::now() < deadline)
-      jobs_.AwaitEnd(deadline - steady_clock::now());
-  }
-  pool_->CollectDeferred();
-  return true;
+    return true;
+  };
+  return AwaitReclaimed(begin, is_done);
 }
 
 Status LeveledEngine::CompactRange(std::string_view begin, std::string_view end) {

@@ -335,18 +335,11 @@ TableRegions RegionsOf(const TableLevelsState& levels, const TableRegions& all) 
 // Nothing that a catalog names is changed before the one edit: a crash leaves what can be rebuilt
 // again, and strays.
 Status LeveledEngine::Rebuild(RepairReport* report) {
-  bool catalog_lost = !catalog_.exists();
-  if (catalog_lost && pool_->state().catalog_chunk != 0) {
-    const Status opened = catalog_.Open();
-    catalog_lost = !opened.ok();
-    if (opened.ok()) {
-      const Status mended = catalog_.Mend();
-      if (!mended.ok()) return mended;
-    } else {
-      report->notes.push_back("the catalog is lost (" + opened.ToString() +
-                              "); tables are told by what they say of themselves");
-    }
-  }
+  bool catalog_lost = false;
+  Status s = catalog_.OpenOrLose([this] { return catalog_.Open(); },
+                                 "tables are told by what they say of themselves", &report->notes,
+                                 &catalog_lost);
+  if (!s.ok()) return s;
   const TableRegions regions = FindRegions(pool_);
   LeveledState state = catalog_lost ? LeveledState() : catalog_.Get();
   if (catalog_lost) state.levels = FindLostTables(regions, report);
@@ -361,8 +354,7 @@ Status LeveledEngine::Rebuild(RepairReport* report) {
     return 0;
   });
   LevelsEdit edit;
-  Status s =
-      RebuildTables(state.levels, catalog_lost,
+  s = RebuildTables(state.levels, catalog_lost,
                     catalog_lost ? regions : RegionsOf(state.levels, regions), report, &edit);
   if (s.ok()) s = RebuildLog(catalog_lost, report, &state, &edit);
   if (s.ok()) s = pool_->Sync();

@@ -1,35 +1,6 @@
 #include "engine/listdb/job_picker.h"
 
-#include "engine/space_picker.h"
-
 namespace lamella {
-
-namespace {
-
-PickedJob PickSpaceJobOf(const ListDbPicture& now) {
-  const PickedSpaceJob picked = PickSpaceJob({.merges_wait = now.merge_wanted(),
-                                              .pool_is_full = now.pool_is_full,
-                                              .recount_due = now.recount_due,
-                                              .sweep_due = now.sweep_due,
-                                              .gc_again = now.gc_again,
-                                              .tombstones_settled = now.tombstones_settled,
-                                              .garbage_bytes = now.garbage_bytes,
-                                              .chunk_bytes = now.chunk_bytes,
-                                              .used_bytes = now.used_bytes});
-  switch (picked.job) {
-    case SpaceJob::kNone:
-      break;
-    case SpaceJob::kRecount:
-      return {ListDbJob::kRecount};
-    case SpaceJob::kSweep:
-      return {ListDbJob::kSweep};
-    case SpaceJob::kGc:
-      return {ListDbJob::kGc, picked.goal};
-  }
-  return {};
-}
-
-}  // namespace
 
 PickedJob PickListDbJob(const ListDbPicture& now) {
   if (now.merge_wants_helper) return {ListDbJob::kScanAhead};
@@ -41,9 +12,12 @@ PickedJob PickListDbJob(const ListDbPicture& now) {
   if (now.l1_busy) return {};
   if (now.must_shrink) return {ListDbJob::kShrink};
   if (now.caches_are_cold) return {ListDbJob::kWarm};
-  const bool merge_first = now.merge_ready() && (now.pool_is_full || now.space_had_turn);
+  const bool merge_first = now.merge_ready() && (now.space.pool_is_full || now.space_had_turn);
   if (!merge_first) {
-    if (const PickedJob job = PickSpaceJobOf(now); job.job != ListDbJob::kNone) return job;
+    SpacePicture space = now.space;
+    space.merges_wait = now.merge_wanted();
+    const PickedSpaceJob job = PickSpaceJob(space);
+    if (job.job != SpaceJob::kNone) return {.job = ListDbJob::kSpace, .space = job};
   }
   if (now.merge_ready()) return {ListDbJob::kMerge};
   if (now.merge_wanted() || now.giving_back) return {};

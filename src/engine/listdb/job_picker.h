@@ -17,7 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/victims.h"
+#include "engine/space_picker.h"
 
 namespace lamella {
 
@@ -42,15 +42,8 @@ struct ListDbPicture {
   bool must_shrink = false;
   bool caches_are_cold = false;
   // Space.
-  bool pool_is_full = false;
-  bool space_had_turn = false;  // the last job with L1 was about space
-  bool recount_due = false;
-  bool sweep_due = false;
-  bool gc_again = false;  // the last pass freed something, or an open left something to look at
-  uint64_t garbage_bytes = 0;       // found dead since gc last looked
-  bool tombstones_settled = false;  // deletes may go that could not before
-  uint64_t chunk_bytes = 1;
-  uint64_t used_bytes = 0;
+  SpacePicture space;           // but for merges_wait, which the rest says
+  bool space_had_turn = false;  // it had L1 since the last merge
 
   bool merge_wanted() const { return (zipper_compaction || merge_all) && tables > 0; }
   bool merge_starves() const { return merge_wanted() && fresh == tables; }
@@ -64,16 +57,14 @@ enum class ListDbJob : uint8_t {
   kGrowCache,
   kShrink,
   kWarm,
-  kRecount,
-  kSweep,
-  kGc,
+  kSpace,
   kMerge,
   kTrimEnd,
 };
 
 struct PickedJob {
   ListDbJob job = ListDbJob::kNone;
-  GcGoal goal = GcGoal::kTarget;  // of kGc
+  PickedSpaceJob space;  // of kSpace
   bool operator==(const PickedJob&) const = default;
 };
 

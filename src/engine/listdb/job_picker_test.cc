@@ -10,7 +10,7 @@ namespace {
 constexpr PickedJob kNothing{};
 
 // A store that has nothing to do but to look at its end.
-ListDbPicture Idle() { return {.checkpoint_group = 2, .chunk_bytes = 1 << 20}; }
+ListDbPicture Idle() { return {.checkpoint_group = 2, .space = {.chunk_bytes = 1 << 20}}; }
 
 // With so many tables in L0, all checkpointed, of which the oldest may be merged.
 ListDbPicture WithTables(size_t tables) {
@@ -20,6 +20,8 @@ ListDbPicture WithTables(size_t tables) {
 }
 
 ListDbJob JobOf(const ListDbPicture& now) { return PickListDbJob(now).job; }
+SpaceJob SpaceJobOf(const ListDbPicture& now) { return PickListDbJob(now).space.job; }
+PickedJob Gc(GcGoal goal) { return {ListDbJob::kSpace, {SpaceJob::kGc, goal}}; }
 
 TEST(JobPicker, AnIdleStoreLooksAtItsEndOnce) {
   ListDbPicture now = Idle();
@@ -56,8 +58,8 @@ TEST(JobPicker, OnlyASettledTableIsMerged) {  // ListDb's I3
   now.fresh = 2;
   now.tables = 3;
   EXPECT_EQ(PickListDbJob(now), kNothing) << "a group is not cut for a reader";
-  now.gc_again = now.space_had_turn = true;
-  EXPECT_EQ(JobOf(now), ListDbJob::kGc) << "which may have L1 meanwhile";
+  now.space.gc_again = now.space_had_turn = true;
+  EXPECT_EQ(SpaceJobOf(now), SpaceJob::kGc) << "which may have L1 meanwhile";
   now.oldest_settled = true;
   EXPECT_EQ(JobOf(now), ListDbJob::kMerge);
 }
@@ -73,7 +75,7 @@ TEST(JobPicker, WithoutZipperCompactionTablesStayUntilTheyAreWanted) {
 TEST(JobPicker, OneJobHasL1) {  // ListDb's I5
   for (const bool busy : {true, false}) {
     ListDbPicture now = WithTables(2);
-    now.must_shrink = now.caches_are_cold = now.recount_due = now.gc_again = true;
+    now.must_shrink = now.caches_are_cold = now.space.recount_due = now.space.gc_again = true;
     (busy ? now.l1_busy : now.l1_awaited) = true;
     EXPECT_EQ(PickListDbJob(now), kNothing);
     now.merge_wants_helper = true;
@@ -93,7 +95,7 @@ TEST(JobPicker, BesideTheJobWithL1TablesAreMadeDurable) {
 
 TEST(JobPicker, MemoryComesBeforeCachesAndThoseBeforeTheRest) {
   ListDbPicture now = WithTables(2);
-  now.recount_due = true;
+  now.space.recount_due = true;
   now.caches_are_cold = true;
   EXPECT_EQ(JobOf(now), ListDbJob::kWarm);
   now.must_shrink = true;
@@ -102,44 +104,44 @@ TEST(JobPicker, MemoryComesBeforeCachesAndThoseBeforeTheRest) {
 
 TEST(JobPicker, SpaceAndMergesTakeTurns) {
   ListDbPicture now = WithTables(2);
-  now.gc_again = true;
-  EXPECT_EQ(PickListDbJob(now), (PickedJob{ListDbJob::kGc, GcGoal::kBusy}));
+  now.space.gc_again = true;
+  EXPECT_EQ(PickListDbJob(now), Gc(GcGoal::kBusy));
   now.space_had_turn = true;
   EXPECT_EQ(JobOf(now), ListDbJob::kMerge);
   now.tables = 0;
-  EXPECT_EQ(PickListDbJob(now), (PickedJob{ListDbJob::kGc, GcGoal::kTarget}));
+  EXPECT_EQ(PickListDbJob(now), Gc(GcGoal::kTarget));
 }
 
 TEST(JobPicker, AFullPoolIsMergedFirstAndThenCollectedToTheEnd) {
   ListDbPicture now = WithTables(1);
-  now.pool_is_full = true;
-  now.recount_due = true;
+  now.space.pool_is_full = true;
+  now.space.recount_due = true;
   EXPECT_EQ(JobOf(now), ListDbJob::kMerge);
   now.tables = 0;
-  EXPECT_EQ(JobOf(now), ListDbJob::kRecount);
-  now.recount_due = false;
-  now.sweep_due = true;
-  EXPECT_EQ(JobOf(now), ListDbJob::kSweep);
-  now.sweep_due = false;
-  EXPECT_EQ(PickListDbJob(now), (PickedJob{ListDbJob::kGc, GcGoal::kAll}));
+  EXPECT_EQ(SpaceJobOf(now), SpaceJob::kRecount);
+  now.space.recount_due = false;
+  now.space.sweep_due = true;
+  EXPECT_EQ(SpaceJobOf(now), SpaceJob::kSweep);
+  now.space.sweep_due = false;
+  EXPECT_EQ(PickListDbJob(now), Gc(GcGoal::kAll));
 }
 
 TEST(JobPicker, GcWaitsForEnoughGarbageWhileTablesDo) {
   ListDbPicture now = WithTables(1);
-  now.used_bytes = 1 << 30;
-  now.garbage_bytes = (now.used_bytes / 64) - 1;
+  now.space.used_bytes = 1 << 30;
+  now.space.garbage_bytes = (now.space.used_bytes / 64) - 1;
   EXPECT_EQ(JobOf(now), ListDbJob::kMerge);
-  now.garbage_bytes++;
-  EXPECT_EQ(JobOf(now), ListDbJob::kGc);
-  now.used_bytes = 1 << 20;  // of a small store, two chunks' worth
-  now.garbage_bytes = 2 * now.chunk_bytes - 1;
+  now.space.garbage_bytes++;
+  EXPECT_EQ(SpaceJobOf(now), SpaceJob::kGc);
+  now.space.used_bytes = 1 << 20;  // of a small store, two chunks' worth
+  now.space.garbage_bytes = 2 * now.space.chunk_bytes - 1;
   EXPECT_EQ(JobOf(now), ListDbJob::kMerge);
   now.tables = 0;
-  EXPECT_EQ(JobOf(now), ListDbJob::kGc) << "any, where nothing else is to do";
-  now.garbage_bytes = 0;
+  EXPECT_EQ(SpaceJobOf(now), SpaceJob::kGc) << "any, where nothing else is to do";
+  now.space.garbage_bytes = 0;
   EXPECT_EQ(JobOf(now), ListDbJob::kTrimEnd);
-  now.tombstones_settled = true;
-  EXPECT_EQ(JobOf(now), ListDbJob::kGc);
+  now.space.tombstones_settled = true;
+  EXPECT_EQ(SpaceJobOf(now), SpaceJob::kGc);
 }
 
 // Whatever the picture, in every one of a hundred thousand.
@@ -154,11 +156,11 @@ TEST(JobPicker, NoPictureAsksForWhatItForbids) {
     for (bool* const each :
          {&now.oldest_settled, &now.zipper_compaction, &now.merge_all, &now.merge_wants_helper,
           &now.checkpointing, &now.growing_cache, &now.giving_back, &now.l1_busy, &now.l1_awaited,
-          &now.cache_growth_due, &now.must_shrink, &now.caches_are_cold, &now.pool_is_full,
-          &now.space_had_turn, &now.recount_due, &now.sweep_due, &now.gc_again,
-          &now.tombstones_settled})
+          &now.cache_growth_due, &now.must_shrink, &now.caches_are_cold, &now.space.pool_is_full,
+          &now.space_had_turn, &now.space.recount_due, &now.space.sweep_due, &now.space.gc_again,
+          &now.space.tombstones_settled})
       *each = maybe();
-    now.garbage_bytes = random.Uniform(4);
+    now.space.garbage_bytes = random.Uniform(4);
     const ListDbJob job = JobOf(now);
     if (job >= ListDbJob::kShrink) {
       ASSERT_FALSE(now.l1_busy || now.l1_awaited);

@@ -25,7 +25,6 @@ ListDb::ListDb(const EngineContext& context)
       options_(context.options->listdb),
       memory_(MemoryOf(context)),
       pending_frees_(context.pool),
-      recount_(context.pool, &pending_frees_),
       dead_(context.pool),
       lookup_cache_(
           ShareOfBudget(context.options->memory_budget_bytes, options_.lookup_cache_share),
@@ -37,11 +36,10 @@ ListDb::ListDb(const EngineContext& context)
            .memory = context.memory,
            .second_chance_bytes_max =
                ShareOfBudget(context.options->memory_budget_bytes, options_.second_chance_share)}),
-      gc_(context.pool, &l1_, &dead_, &pending_frees_, this, context.options->space_target),
+      space_(context.pool, &l1_, context.snapshots, &dead_, &pending_frees_, this,
+             context.options->space_target),
       catalog_(context.pool),
-      jobs_(context.wake),
       held_up_end_(context.pool),
-      sweep_(&l1_, context.snapshots),
       compaction_persister_(context.pool->gate(), WriteCause::kCompaction),
       flush_arena_(context.pool, &dead_, &lookup_cache_),
       flush_persister_(context.pool->gate(), WriteCause::kFlush),
@@ -120,15 +118,7 @@ std::optional<Unmerged> ListDb::UnmergedOf(const TableSet& tables) const {
 }
 
 std::optional<Job> ListDb::PickJob(JobClass job_class) {
-  if (job_class == JobClass::kUrgent) {
-    if (auto flush = PickFlush()) return flush;
-    const MutexLock lock(&jobs_.mu);
-    if (jobs_.IsBusy(kFreshChunks) || !pool_->NeedsProvision()) return std::nullopt;
-    return Begin(kFreshChunks, "provision", [this] {
-      Status s = pool_->Provision();
-      return s.IsNoSpace() ? Status::OK() : s;  // writers will find out, and wait for space
-    });
-  }
+  if (job_class == JobClass::kUrgent) return PickUrgentJob();
   const MutexLock lock(&jobs_.mu);
   return MakeJob(PickListDbJob(Picture()));
 }
@@ -155,15 +145,8 @@ ListDbPicture ListDb::Picture() {
   picture.cache_growth_due = lookup_cache_.GrowthDue();
   picture.must_shrink = MustShrink();
   picture.caches_are_cold = caches_are_cold_;
-  picture.pool_is_full = gc_wanted_;
-  picture.space_had_turn = space_had_turn_;
-  picture.recount_due = recount_.Due(gc_wanted_);
-  picture.sweep_due = sweep_.Due(PublishedSequence(), gc_wanted_);
-  picture.gc_again = gc_again_;
-  picture.garbage_bytes = dead_.fresh();
-  picture.tombstones_settled = l1_.HasSettledNews();
-  picture.chunk_bytes = pool_->chunk_bytes();
-  picture.used_bytes = pool_->used_bytes();
+  picture.space_had_turn = space_.had_turn();
+  picture.space = space_.Picture(PublishedSequence());
   return picture;
 }
 
@@ -194,16 +177,12 @@ std::optional<Job> ListDb::MakeJob(const PickedJob& picked) {
       caches_are_cold_ = false;
       return warm;
     }
-    case ListDbJob::kRecount:
-      return L1Job("recount", [this] { return RecountSome(); }, true);
-    case ListDbJob::kSweep: {
-      Job sweep = L1Job("sweep", [this] { return sweep_.Some(); }, true);
-      sweep_.Begin(PublishedSequence());
-      return sweep;
+    case ListDbJob::kSpace: {
+      LevelSpace::Work work = space_.Begin(picked.space, PublishedSequence());
+      return L1Job(work.name, std::move(work.run));
     }
-    case ListDbJob::kGc:
-      return L1Job("gc", [this, goal = picked.goal] { return CollectOnce(goal); }, true);
     case ListDbJob::kMerge:
+      space_.NoteMerge();
       return L1Job("merge", [this] { return MergeOldest(); });
     case ListDbJob::kTrimEnd:
       if (pool_->CanGiveBack())
@@ -219,74 +198,38 @@ Job ListDb::Begin(uint32_t has, const char* name, std::function<Status()> run) {
   return jobs_.Begin({.name = name, .claims = {{has, {}}}, .run = std::move(run)});
 }
 
-Job ListDb::L1Job(const char* name, std::function<Status()> run, bool about_space) {
-  Job job = Begin(kL1, name, std::move(run));  // keeps I5
-  space_had_turn_ = about_space;
-  return job;
+Job ListDb::L1Job(const char* name, std::function<Status()> run) {
+  return Begin(kL1, name, std::move(run));  // keeps I5
 }
 
 bool ListDb::ReclaimSpace() {
-  // A write on a full pool is answered: other writers may want all that there is, for ever.
-  constexpr std::chrono::seconds kAtMost{5};
-  using std::chrono::steady_clock;
-  SwitchMemTable(true);
-  const auto nothing_left = [this]() LAMELLA_REQUIRES(jobs_.mu) {
+  // What is left is done by jobs that have L1, the last of them after all others: its end tells.
+  const auto is_done = [this]() LAMELLA_REQUIRES(jobs_.mu) {
     const auto read_set = CurrentReadSet();
     return read_set->sealed.empty() &&
-           static_cast<const ListDbTables&>(*read_set->tables).l0.empty() && !gc_wanted_ &&
-           !sweep_.under_way() && recount_.done() && !jobs_.IsBusy(kL1);
+           static_cast<const ListDbTables&>(*read_set->tables).l0.empty() && !space_.HasWork() &&
+           !jobs_.IsBusy(kL1);
   };
-  // Reclaiming again what the last writer has just failed to would only make every write on a full
-  // pool slow.
-  const bool has_deferred = pool_->CollectDeferred() != 0;
-  {
-    const MutexLock lock(&jobs_.mu);
-    if (nothing_left() && !dead_.any_unreclaimed() && !has_deferred) return false;
-    gc_wanted_ = true;
+  const auto begin = [&](bool has_deferred) LAMELLA_REQUIRES(jobs_.mu) {
+    // Reclaiming again what the last writer has just failed to would only make every write on a
+    // full pool slow.
+    if (is_done() && !space_.MayFreeMore() && !has_deferred) return false;
+    space_.Reclaim();
     merge_all_ = true;
-  }
-  // What is left is done by jobs that have L1, the last of them after all others: its end tells.
-  const auto deadline = steady_clock::now() + kAtMost;
-  context_.wake();
-  {
-    const MutexLock lock(&jobs_.mu);
-    while (!nothing_left() && BackgroundError().ok() && steady_clock::now() < deadline)
-      jobs_.AwaitEnd(deadline - steady_clock::now());
-  }
-  pool_->CollectDeferred();
-  return true;
-}
-
-void ListDb::SetBackgroundError(const Status& status) {
-  BufferedEngine::SetBackgroundError(status);
-  jobs_.NotifyAll();  // ReclaimSpace
+    return true;
+  };
+  return AwaitReclaimed(begin, is_done);
 }
 
 Status ListDb::CompactRange(std::string_view begin, std::string_view end) {
   Status s = Flush();
   if (!s.ok()) return s;
   const JobBoard::Held held = jobs_.Take({{kL1, {}}});
-  s = NoThrow([&] { return CompactL1(begin, end); });
+  s = NoThrow([&] {
+    Status merged = MergeCurrentTables();
+    return merged.ok() ? space_.Compact(begin, end) : merged;
+  });
   jobs_.GiveBack(held);
-  return s;
-}
-
-Status ListDb::CompactL1(std::string_view begin, std::string_view end) {
-  constexpr std::chrono::milliseconds kReadersAtMost{10};
-  Status s = MergeCurrentTables();
-  // Twice: a delete may go only once nobody can stand on a version that it hid (PmLevel I1); an
-  // open iterator keeps it.
-  for (int pass = 0; s.ok() && pass < 2; pass++) {
-    if (pool_->readers()->AwaitRetired(kReadersAtMost))
-      (void)pool_->holders()->AwaitRetired(kReadersAtMost);
-    std::string rest;
-    s = l1_.Sweep(begin, end, UINT64_MAX, &rest);
-  }
-  const bool all = begin.empty() && end.empty();
-  while (s.ok() && all && !recount_.done()) s = RecountSome();
-  bool progress = true;
-  while (s.ok() && progress) s = gc_.Collect(all ? GcGoal::kAll : GcGoal::kTarget, &progress);
-  pool_->CollectDeferred();
   return s;
 }
 
@@ -296,8 +239,8 @@ Status ListDb::Close() {
   if (!s.ok()) return s;
   log_->LeaveChunks([](const ChunkRef&) { return true; });
   flush_arena_.Close();
-  gc_.LeaveChunks([](const ChunkRef&) { return true; });
-  if (!recount_.done() && !uncounted_) {
+  space_.gc()->LeaveChunks([](const ChunkRef&) { return true; });
+  if (space_.is_uncounted() && !catalog_.Get().uncounted) {
     s = catalog_.Edit(ListDbEdit::kCounted, [](ListDbState* state) { state->uncounted = true; });
     if (!s.ok()) return s;
   }
@@ -313,8 +256,8 @@ void ListDb::AddStats(Stats* stats) const {
   stats->remote_hops += hops_remote_.Sum();
   stats->checkpoints += checkpoints_.load(std::memory_order_relaxed);
   stats->compactions += compactions_.load(std::memory_order_relaxed);
-  stats->gc_runs += gc_.runs();
-  stats->gc_bytes_relocated += gc_.bytes_relocated();
+  stats->gc_runs += space_.gc().runs();
+  stats->gc_bytes_relocated += space_.gc().bytes_relocated();
   const auto tables = CurrentTables();
   const PmTables& l0 = tables->l0;
   stats->dram_bytes += TreeBytes(l0);

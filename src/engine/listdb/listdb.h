@@ -27,17 +27,14 @@
 #include "base/striped_counter.h"
 #include "engine/buffered_engine.h"
 #include "engine/catalog_state.h"
-#include "engine/evacuation.h"
 #include "engine/flush_arena.h"
 #include "engine/held_up_end.h"
-#include "engine/job_board.h"
-#include "engine/level_sweep.h"
+#include "engine/level_space.h"
 #include "engine/listdb/job_picker.h"
 #include "engine/listdb/state.h"
 #include "engine/pending_frees.h"
 #include "engine/pm_level.h"
 #include "engine/pm_tables.h"
-#include "engine/recount.h"
 #include "engine/table_memory.h"
 #include "index/lookup_cache.h"
 #include "index/skiplist_iterator.h"
@@ -52,15 +49,11 @@ inline constexpr ChunkKind kListDbArena =
 /// Owners of arena chunks: what a copying flush writes, and what gc relocates.
 inline constexpr uint32_t kFlushArena = 0;
 inline constexpr uint32_t kGcArena = 1;
-inline bool HasRecords(const ChunkRef& chunk) {
-  return chunk.kind == ChunkKind::kLog || chunk.kind == kListDbArena;
-}
-
 struct ListDbTables final : TableSet {
   PmTables l0;
 };
 
-class ListDb final : public BufferedEngine, private EvacuationOwner {
+class ListDb final : public BufferedEngine, private LevelSpaceOwner {
  public:
   explicit ListDb(const EngineContext& context);
 
@@ -73,7 +66,6 @@ class ListDb final : public BufferedEngine, private EvacuationOwner {
   std::string Describe() const override;
   Status Check(CheckReport* report) override;
   Status Rebuild(RepairReport* report) override;
-  void SetBackgroundError(const Status& status) override;
 
  protected:
   Status FlushMemTable(const std::shared_ptr<MemTable>& memtable) override;
@@ -105,12 +97,10 @@ class ListDb final : public BufferedEngine, private EvacuationOwner {
   std::optional<Job> MakeJob(const PickedJob& picked) LAMELLA_REQUIRES(jobs_.mu);
   /// A job that has all of `has` until it ends.
   Job Begin(uint32_t has, const char* name, std::function<Status()> run) LAMELLA_REQUIRES(jobs_.mu);
-  Job L1Job(const char* name, std::function<Status()> run, bool about_space = false)
-      LAMELLA_REQUIRES(jobs_.mu);
+  Job L1Job(const char* name, std::function<Status()> run) LAMELLA_REQUIRES(jobs_.mu);
 
   // merge.cc
   Status MergeOldest();
-  Status CompactL1(std::string_view begin, std::string_view end);
   Status MergeCurrentTables();
 
   // warm.cc
@@ -123,10 +113,12 @@ class ListDb final : public BufferedEngine, private EvacuationOwner {
   std::unique_ptr<CopyRoom> NewCopyRoom() override {
     return std::make_unique<CompactionRoom>(this);
   }
-  Status CollectOnce(GcGoal goal);
+  bool HasRecords(const ChunkRef& chunk) const override {
+    return chunk.kind == ChunkKind::kLog || chunk.kind == kListDbArena;
+  }
+  Recount::IsDead WhatIsDead() const override;
+  Status NoteCounted() override;
   Status ClearEnd();
-  void PrepareRecount(bool crashed);
-  Status RecountSome();
 
   // recovery.cc
   Status CreateEmpty(bool rebuilding);
@@ -161,11 +153,10 @@ class ListDb final : public BufferedEngine, private EvacuationOwner {
   const ListDbOptions options_;
   const TableMemory memory_;
   PendingFrees pending_frees_;
-  Recount recount_;  // Prepare and Some: of the one job that changes L1
   DeadBytes dead_;
   LookupCache lookup_cache_;
   PmLevel l1_;
-  Evacuation gc_;
+  LevelSpace space_;
   bool unified_ = true;  // constant after Load
 
   CatalogState<ListDbState> catalog_;
@@ -174,23 +165,15 @@ class ListDb final : public BufferedEngine, private EvacuationOwner {
   std::atomic<uint64_t> flushed_through_{0};  // newest sequence number that a table may hold
 
   // What jobs have: each thing as a whole.
-  enum : uint32_t { kL1, kCheckpoint, kLookupCache, kFreshChunks, kPoolEnd };
-  JobBoard jobs_;
+  enum : uint32_t { kL1, kCheckpoint, kLookupCache, kPoolEnd };
   // Of the merge under way, until a thread takes it.
   std::shared_ptr<Zipper> merge_to_scan_ahead_ LAMELLA_GUARDED_BY(jobs_.mu);
   HeldUpEnd held_up_end_ LAMELLA_GUARDED_BY(jobs_.mu);
-  bool gc_wanted_ LAMELLA_GUARDED_BY(jobs_.mu) = false;  // the pool is full
-  // The last pass freed something, or an open left something to look at
-  bool gc_again_ LAMELLA_GUARDED_BY(jobs_.mu) = false;
-  // The last job with L1 was about space.
-  bool space_had_turn_ LAMELLA_GUARDED_BY(jobs_.mu) = false;
-  LevelSweep sweep_;  // Due and Begin: with jobs_.mu
   bool merge_all_ LAMELLA_GUARDED_BY(jobs_.mu) = false;
   bool caches_are_cold_ LAMELLA_GUARDED_BY(jobs_.mu) = false;  // after an open
 
   // Used by the one job that changes L1.
   Persister compaction_persister_;
-  bool uncounted_ = false;              // the state says so
   std::vector<LogPosition> log_in_l1_;  // per shard: before this it is merged, and in no table (I4)
   uint64_t arena_first_ordinal_ = 0;    // of this session's arena chunks
   FlushArena flush_arena_;

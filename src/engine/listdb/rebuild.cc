@@ -36,26 +36,18 @@ GatherBasis ListDb::BasisOfGathering(bool power_cut, bool catalog_lost) const {
 //   3  the edit kRebuildDone     the rebuilt L1; no L0, no log after the boundary
 Status ListDb::Rebuild(RepairReport* report) {
   unified_ = (pool_->state().engine_flags & kListDbFlagUnifiedLog) != 0;
-  bool power_cut = pool_->LostUnsynced();
-  Status s;
-  bool has_catalog = catalog_.exists();
-  if (!has_catalog && pool_->state().catalog_chunk != 0) {
-    s = OpenCatalog();
-    has_catalog = s.ok();
-    if (s.ok()) {
-      s = catalog_.Mend();
-      if (!s.ok()) return s;
-    } else {
-      report->notes.push_back("the catalog is lost (" + s.ToString() +
-                              "); numbers declared void are not known");
-      power_cut = false;  // nor is what was synced: everything that validates is kept
-    }
-  }
-  // Where chunks are lost, a number that is missing does not tell that what follows was never
-  // synced.
-  if (report->records_lost != 0) power_cut = false;
+  const bool was_created = pool_->state().catalog_chunk != 0;
+  bool catalog_lost = false;
+  Status s =
+      catalog_.OpenOrLose([this] { return OpenCatalog(); }, "numbers declared void are not known",
+                          &report->notes, &catalog_lost);
+  if (!s.ok()) return s;
+  // Without a catalog it is not known what was synced; and where chunks are lost, a number that is
+  // missing does not tell that what follows never was. Then everything that validates is kept.
+  const bool power_cut =
+      pool_->LostUnsynced() && report->records_lost == 0 && !(catalog_lost && was_created);
   // With the edit kRebuildBegin in it: a crash must not leave an empty store.
-  if (!has_catalog) s = CreateEmpty(true);
+  if (catalog_lost) s = CreateEmpty(true);
   uint32_t lanes = 1;
   if (s.ok()) {
     s = catalog_.Edit(ListDbEdit::kRebuildBegin, [&](ListDbState* state) {
@@ -67,8 +59,8 @@ Status ListDb::Rebuild(RepairReport* report) {
   if (!s.ok()) return s;
   MakeArenas();
   RebuiltLevel rebuilt;
-  s = RebuildLevel(pool_, BasisOfGathering(power_cut, !has_catalog), kListDbHeads, lanes > 1, &gc_,
-                   &dead_, &compaction_persister_, &rebuilt);
+  s = RebuildLevel(pool_, BasisOfGathering(power_cut, catalog_lost), kListDbHeads, lanes > 1,
+                   space_.gc(), &dead_, &compaction_persister_, &rebuilt);
   report->records_lost += rebuilt.records_lost;
   if (!s.ok()) return s;
   s = catalog_.Edit(ListDbEdit::kRebuildDone, [&](ListDbState* state) {

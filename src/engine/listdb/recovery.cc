@@ -19,7 +19,7 @@ void ListDb::MakeArenas() {
   });
   flush_arena_.Start(kListDbArena, kFlushArena, next_ordinal);
   arena_first_ordinal_ = next_ordinal;
-  gc_.Start(kListDbArena, kGcArena, next_ordinal);
+  space_.gc()->Start(kListDbArena, kGcArena, next_ordinal);
 }
 
 // Persist order: heads, then the catalog, whose publication in the superblock makes both the
@@ -95,7 +95,6 @@ Status ListDb::Mend() {
   }
   if (!s.ok()) return s;
   const ListDbState found = catalog_.Get();
-  uncounted_ = found.uncounted && !rebuild;  // rebuilding counts
   if (rebuild) {
     RepairReport report;
     s = Rebuild(&report);
@@ -103,7 +102,7 @@ Status ListDb::Mend() {
   }
   FreeStrayChunks();
   MakeArenas();
-  if (!create) PrepareRecount(crashed || uncounted_);
+  if (!create) space_.Prepare(crashed, found.uncounted && !rebuild);  // rebuilding counts
   if (create || rebuild) s = LoadStore();
   if (s.ok()) s = MendVoids();
   if (s.ok() && !rebuild && found.merging != 0) s = MergeOldest();

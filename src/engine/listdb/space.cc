@@ -43,48 +43,27 @@ std::function<EvacuationOwner::Standing(const EvacuationOwner::Filled&)> ListDb:
 
 std::vector<SequenceGap> ListDb::VoidSequences() const { return catalog_.Get().gaps; }
 
-// A pass of gc. On a full pool it is wanted until one frees nothing.
-Status ListDb::CollectOnce(GcGoal goal) {
-  bool progress = false;
-  Status s = gc_.Collect(goal, &progress);
-  const MutexLock lock(&jobs_.mu);
-  gc_again_ = progress;
-  if (goal == GcGoal::kAll && !progress) gc_wanted_ = false;
-  return s;
-}
-
 // Moves what is in the way to where there is room: chunks are claimed from the lowest place on.
 // What is being filled is left, and goes once it is merged.
 Status ListDb::ClearEnd() {
   log_->LeaveChunks([this](const ChunkRef& chunk) { return pool_->IsInTheWay(chunk); });
   Status s = catalog_.LeaveEnd();
-  return s.ok() ? gc_.ClearEnd() : s;
+  return s.ok() ? space_.gc()->ClearEnd() : s;
 }
 
-void ListDb::PrepareRecount(bool crashed) {
-  recount_.Prepare(HasRecords, crashed);
-  const MutexLock lock(&jobs_.mu);
-  gc_again_ = true;
-  dead_.NoteUnreclaimed();
-}
-
-Status ListDb::RecountSome() {
-  const ListDbState state = catalog_.Get();
-  recount_.Some([&](const ChunkRef& chunk, const Record* record, PmPtr place) {
+Recount::IsDead ListDb::WhatIsDead() const {
+  return [this, state = catalog_.Get()](const ChunkRef& chunk, const Record* record, PmPtr place) {
     const bool of_gc = chunk.kind == kListDbArena && chunk.owner == kGcArena;
     const bool is_merged =
         record->height() > 0 && (of_gc || record->sequence() <= state.merged_sequence);
     return record->obsolete() || IsVoid(state.gaps, record->sequence()) ||
            (is_merged && record->kind() == RecordKind::kDelete && l1_.IsIdleDelete(place));
-  });
-  Status s;
-  if (recount_.done() && uncounted_) {
-    s = catalog_.Edit(ListDbEdit::kCounted, [](ListDbState* edited) { edited->uncounted = false; });
-    uncounted_ = !s.ok();
-  }
-  const MutexLock lock(&jobs_.mu);
-  gc_again_ = true;
-  return s;
+  };
+}
+
+Status ListDb::NoteCounted() {
+  return catalog_.Edit(ListDbEdit::kCounted,
+                       [](ListDbState* edited) { edited->uncounted = false; });
 }
 
 }  // namespace lamella

@@ -9,17 +9,11 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
+#include "engine/state_test_base.h"
 #include "log/record.h"
-#include "testing/format_doc.h"
 
 namespace lamella {
 namespace {
-
-std::vector<LogPosition> RandomPositions(Random* random) {
-  std::vector<LogPosition> positions(random->Uniform(20));
-  for (LogPosition& p : positions) p = {random->Next(), random->Next()};
-  return positions;
-}
 
 ListDbState RandomState(Random* random) {
   ListDbState state;
@@ -34,8 +28,8 @@ ListDbState RandomState(Random* random) {
   state.synced_sequence = random->Next();
   state.rebuilding = random->OneIn(2);
   state.uncounted = random->OneIn(2);
-  state.boundary = RandomPositions(random);
-  state.merged = RandomPositions(random);
+  state.boundary = testing::RandomPositions(random);
+  state.merged = testing::RandomPositions(random);
   state.gaps.resize(random->Uniform(5));
   for (SequenceGap& g : state.gaps) g = {random->Next(), random->Next()};
   state.l0.resize(random->Uniform(6));
@@ -44,7 +38,7 @@ ListDbState RandomState(Random* random) {
     t.count = random->Next();
     t.last_sequence = random->Next();
     t.arena_ordinal = random->Next();
-    t.sealed = RandomPositions(random);
+    t.sealed = testing::RandomPositions(random);
     t.heads.resize(size_t{state.lanes} * kHeightMax);
     for (uint64_t& word : t.heads) word = random->Next();
   }
@@ -159,36 +153,12 @@ TEST(ListDbState, EveryTruncationOfAnEditIsCorruption) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
     const ListDbState before = RandomState(&random);
-    const std::string bytes = RandomSuccessor(&random, before).EncodeChange(before);
-    for (size_t n = 0; n < bytes.size(); n++) {
-      ListDbState ignored = before;
-      const std::vector<char> cut(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(n));
-      ASSERT_TRUE(ignored.Apply({cut.data(), cut.size()}).IsCorruption())
-          << n << " of " << bytes.size() << " bytes";
-    }
-    ListDbState ignored = before;
-    EXPECT_TRUE(ignored.Apply(bytes + '\0').IsCorruption()) << "nor may anything follow";
+    testing::ExpectTruncationsAreCorruption(RandomSuccessor(&random, before).EncodeChange(before),
+                                            [&](std::string_view payload) {
+                                              ListDbState read = before;
+                                              return read.Apply(payload);
+                                            });
   }
-}
-
-/// The bytes that a change of one field changes in the encoded state, relative to `base`: from its
-/// first to after its last.
-template <class Change>
-testing::FormatField Touched(const char* name, size_t base, const ListDbState& state,
-                             Change&& change) {
-  ListDbState changed = state;
-  change(&changed);
-  const std::string before = state.Encode();
-  const std::string after = changed.Encode();
-  EXPECT_EQ(before.size(), after.size());
-  size_t first = before.size();
-  size_t behind = 0;
-  for (size_t i = 0; i < before.size(); i++) {
-    if (before[i] == after[i]) continue;
-    first = std::min(first, i);
-    behind = i + 1;
-  }
-  return {first - base, behind - first, name};
 }
 
 // Every byte of a field is changed, so that what changes in the encoding is the field.
@@ -200,7 +170,7 @@ TEST(ListDbState, IsEncodedAsDocumented) {
   state.gaps = {{3, 4}};
   state.l0.resize(1);
   const auto touched = [&](const char* name, size_t base, auto&& change) {
-    return Touched(name, base, state, change);
+    return testing::Touched(name, base, state, change);
   };
 #define LAMELLA_TOUCHED(base, owner, field) \
   touched(#field, base, [&](ListDbState* s) { s->owner field ^= kFlip; })
@@ -242,17 +212,11 @@ TEST(ListDbState, EveryTruncationIsCorruption) {
   for (uint64_t seed = 1; seed <= 10; seed++) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
-    const std::string bytes = RandomState(&random).Encode();
-    for (size_t n = 0; n < bytes.size(); n++) {
-      ListDbState ignored;
-      // In a buffer of its own, so that a read past its end is seen.
-      const std::vector<char> cut(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(n));
-      const Status s = ListDbState::Decode({cut.data(), cut.size()}, &ignored);
-      ASSERT_TRUE(s.IsCorruption()) << n << " of " << bytes.size() << " bytes";
-    }
-    ListDbState ignored;
-    EXPECT_TRUE(ListDbState::Decode(bytes + '\0', &ignored).IsCorruption())
-        << "nor may anything follow";
+    testing::ExpectTruncationsAreCorruption(RandomState(&random).Encode(),
+                                            [](std::string_view payload) {
+                                              ListDbState read;
+                                              return ListDbState::Decode(payload, &read);
+                                            });
   }
 }
 
@@ -281,30 +245,11 @@ TEST(ListDbState, ImpossibleValuesAreCorruption) {
 }
 
 TEST(ListDbState, RandomBytesAreDecodedOrCorruption) {
-  for (uint64_t seed = 1; seed <= 20; seed++) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
-    Random random(seed);
-    const std::string sound = RandomState(&random).Encode();
-    for (int i = 0; i < 2000; i++) {
-      std::vector<char> bytes(sound.begin(), sound.end());
-      if (random.OneIn(3)) {  // bytes that never were a state
-        bytes.resize(random.Uniform(300));
-        for (char& c : bytes) c = static_cast<char>(random.OneIn(3) ? 0 : random.Next());
-      } else {  // a state with some bytes changed: counts above all do harm
-        for (uint64_t k = 1 + random.Uniform(3); k-- > 0;)
-          bytes[random.Uniform(bytes.size())] = static_cast<char>(random.Next());
-      }
-      ListDbState state;
-      const Status s = ListDbState::Decode({bytes.data(), bytes.size()}, &state);
-      ASSERT_TRUE(s.ok() || s.IsCorruption()) << s.ToString();
-      // Memory in proportion to the input, whatever its counts say.
-      const size_t held =
-          (state.boundary.capacity() + state.merged.capacity() + state.gaps.capacity()) * 16 +
-          state.l0.capacity() * sizeof(PmTableState);
-      ASSERT_LE(held, 8 * bytes.size() + 4096);
-      ASSERT_TRUE(!s.ok() || state.Encode().size() == bytes.size());
-    }
-  }
+  testing::ExpectRandomBytesAreDecodedOrCorruption<ListDbState>(
+      RandomState, [](const ListDbState& state) {
+        return (state.boundary.capacity() + state.merged.capacity() + state.gaps.capacity()) * 16 +
+               state.l0.capacity() * sizeof(PmTableState);
+      });
 }
 
 }  // namespace

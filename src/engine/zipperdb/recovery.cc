@@ -46,7 +46,7 @@ void ZipperDb::MakeArenas() {
         std::make_unique<RunWriter>(pool_, owner, next[owner], WriteCause::kCompaction));
   }
   gc_first_ordinal_ = next[kGcRuns];
-  gc_.Start(kZipperDbArena, kGcRuns, gc_first_ordinal_);
+  space_.gc()->Start(kZipperDbArena, kGcRuns, gc_first_ordinal_);
 }
 
 std::shared_ptr<ZipperList> ZipperDb::OpenList(const ZipperListState& state) {
@@ -184,7 +184,7 @@ Status ZipperDb::Mend() {
     s = catalog_.Mend();
   }
   if (!s.ok()) return s;
-  uncounted_ = catalog_.Get().uncounted && !rebuild;  // rebuilding counts
+  const bool uncounted = catalog_.Get().uncounted && !rebuild;  // rebuilding counts
   if (rebuild) {
     RepairReport report;
     s = Rebuild(&report);
@@ -192,7 +192,7 @@ Status ZipperDb::Mend() {
   }
   FreeStrayChunks();
   MakeArenas();
-  if (!create) PrepareRecount(crashed || uncounted_);
+  if (!create) space_.Prepare(crashed, uncounted);
   if (create || rebuild) s = LoadStore();
   if (s.ok()) s = MendVoids();
   if (s.ok()) s = RedoMerges();
@@ -248,27 +248,19 @@ GatherBasis ZipperDb::BasisOfGathering(bool power_cut, bool catalog_lost) const 
 //   2  links and marks           the same; the new heads are in a chunk that no state names
 //   3  the edit kRebuildDone     the bottom list has all; no other list, no log after the boundary
 Status ZipperDb::Rebuild(RepairReport* report) {
-  bool power_cut = pool_->LostUnsynced();
-  Status s;
-  bool has_catalog = catalog_.exists();
-  if (!has_catalog && pool_->state().catalog_chunk != 0) {
-    s = OpenCatalog();
-    has_catalog = s.ok();
-    if (s.ok()) {
-      s = catalog_.Mend();
-      if (!s.ok()) return s;
-    } else {
-      report->notes.push_back("the catalog is lost (" + s.ToString() +
-                              "); numbers declared void are not known");
-      power_cut = false;  // nor is what was synced: everything that validates is kept
-    }
-  }
-  // Where chunks are lost, a number that is missing does not tell that what follows was never
-  // synced.
-  if (report->records_lost != 0) power_cut = false;
-  if (!has_catalog) {
+  const bool was_created = pool_->state().catalog_chunk != 0;
+  bool catalog_lost = false;
+  Status s =
+      catalog_.OpenOrLose([this] { return OpenCatalog(); }, "numbers declared void are not known",
+                          &report->notes, &catalog_lost);
+  if (!s.ok()) return s;
+  // Without a catalog it is not known what was synced; and where chunks are lost, a number that is
+  // missing does not tell that what follows never was. Then everything that validates is kept.
+  const bool power_cut =
+      pool_->LostUnsynced() && report->records_lost == 0 && !(catalog_lost && was_created);
+  if (catalog_lost) {
     s = CreateEmpty(true);  // with rebuilding in it: a crash must not leave an empty store
-  } else if (s.ok()) {
+  } else {
     FreeStrayChunks();  // what they hold is in other chunks, or gone
   }
   if (s.ok()) {
@@ -279,8 +271,8 @@ Status ZipperDb::Rebuild(RepairReport* report) {
   if (!s.ok()) return s;
   MakeArenas();
   RebuiltLevel rebuilt;
-  s = RebuildLevel(pool_, BasisOfGathering(power_cut, !has_catalog), kZipperDbHeads, false, &gc_,
-                   &dead_, &persister_, &rebuilt, kBottomList);
+  s = RebuildLevel(pool_, BasisOfGathering(power_cut, catalog_lost), kZipperDbHeads, false,
+                   space_.gc(), &dead_, &persister_, &rebuilt, kBottomList);
   report->records_lost += rebuilt.records_lost;
   if (!s.ok()) return s;
   s = catalog_.Edit(ZipperDbEdit::kRebuildDone, [&](ZipperDbState* state) {

@@ -5,20 +5,11 @@
 // where much may be, they are merged before they are full.
 
 #include <algorithm>
-#include <chrono>
 
 #include "engine/skiplist_check.h"
 #include "engine/zipperdb/zipperdb.h"
 
 namespace lamella {
-
-namespace {
-
-bool HasRecords(const ChunkRef& chunk) {
-  return chunk.kind == ChunkKind::kLog || chunk.kind == kZipperDbArena;
-}
-
-}  // namespace
 
 // A run ends where it ends: what is left of its last chunk is sparse. Gc's chunks are not, but for
 // those that a session left.
@@ -43,36 +34,15 @@ bool ZipperDb::IsLinkedInto(const std::vector<DamagedPlace>& places) const {
          std::ranges::any_of(tables->uppers, [&](const auto& upper) { return leads(*upper.list); });
 }
 
-SpacePicture ZipperDb::Space() {
-  return {.pool_is_full = gc_wanted_,
-          .recount_due = recount_.Due(gc_wanted_),
-          .sweep_due = sweep_.Due(PublishedSequence(), gc_wanted_),
-          .gc_again = gc_again_,
-          .tombstones_settled = bottom_->level.HasSettledNews(),
-          .garbage_bytes = dead_.fresh(),
-          .chunk_bytes = pool_->chunk_bytes(),
-          .used_bytes = pool_->used_bytes()};
-}
-
-// A pass of gc. On a full pool it is wanted until one frees nothing.
-Status ZipperDb::CollectOnce(GcGoal goal) {
-  bool progress = false;
-  Status s = gc_.Collect(goal, &progress);
-  const MutexLock lock(&jobs_.mu);
-  gc_again_ = progress;
-  if (goal == GcGoal::kAll && !progress) gc_wanted_ = false;
-  return s;
-}
-
 // Where flushes merge into the bottom list itself, one after the other would leave gc no turn. What
 // they made obsolete is known by then: there is nothing to be waited for.
 Status ZipperDb::CollectAfterFlush() {
   PickedSpaceJob picked;
   {
     const MutexLock lock(&jobs_.mu);
-    picked = PickSpaceJob(Space());
+    picked = PickSpaceJob(space_.Picture(PublishedSequence()));
   }
-  return picked.job == SpaceJob::kGc ? CollectOnce(picked.goal) : Status::OK();
+  return picked.job == SpaceJob::kGc ? space_.Collect(picked.goal) : Status::OK();
 }
 
 // Of what the store takes beyond its target, what is dead in the upper lists is not known before
@@ -91,69 +61,40 @@ Status ZipperDb::ClearEnd() {
   log_->LeaveChunks([this](const ChunkRef& chunk) { return pool_->IsInTheWay(chunk); });
   pending_frees_.FreeLogBefore(catalog_.Get().boundary);
   Status s = catalog_.LeaveEnd();
-  return s.ok() ? gc_.ClearEnd() : s;
+  return s.ok() ? space_.gc()->ClearEnd() : s;
 }
 
-void ZipperDb::PrepareRecount(bool crashed) {
-  recount_.Prepare(HasRecords, crashed);
-  const MutexLock lock(&jobs_.mu);
-  gc_again_ = true;
-  dead_.NoteUnreclaimed();
-}
-
-// A crash may lose counts, and adds none.
-Status ZipperDb::RecountSome() {
-  const ZipperDbState state = catalog_.Get();
-  recount_.Some([&](const ChunkRef& chunk, const Record* record, PmPtr place) {
+Recount::IsDead ZipperDb::WhatIsDead() const {
+  return [this, state = catalog_.Get()](const ChunkRef& chunk, const Record* record, PmPtr place) {
     if (record->obsolete() || IsVoid(state.gaps, record->sequence())) return true;
     return chunk.kind == kZipperDbArena && state.OwnerOf(chunk) == kBottomList &&
            record->kind() == RecordKind::kDelete && bottom_->level.IsIdleDelete(place);
-  });
-  Status s;
-  if (recount_.done() && uncounted_) {
-    s = catalog_.Edit(ZipperDbEdit::kCounted,
-                      [](ZipperDbState* edited) { edited->uncounted = false; });
-    uncounted_ = !s.ok();
-  }
-  const MutexLock lock(&jobs_.mu);
-  gc_again_ = true;
-  return s;
+  };
+}
+
+Status ZipperDb::NoteCounted() {
+  return catalog_.Edit(ZipperDbEdit::kCounted,
+                       [](ZipperDbState* edited) { edited->uncounted = false; });
 }
 
 bool ZipperDb::ReclaimSpace() {
-  using std::chrono::steady_clock;
-  SwitchMemTable(true);
-  const auto nothing_left = [this]() LAMELLA_REQUIRES(jobs_.mu) {
-    const auto read_set = CurrentReadSet();
-    return read_set->sealed.empty() &&
-           static_cast<const ZipperDbTables&>(*read_set->tables).uppers.empty() && !gc_wanted_ &&
-           !sweep_.under_way() && recount_.done() && !jobs_.IsBusy(kBottom);
-  };
-  // Reclaiming again what the last writer has just failed to would only make every write on a full
-  // pool slow.
-  const bool has_deferred = pool_->CollectDeferred() != 0;
-  {
-    const MutexLock lock(&jobs_.mu);
-    if (nothing_left() && !dead_.any_unreclaimed() && !has_deferred) return false;
-    gc_wanted_ = true;
-    merge_all_ = true;
-  }
   // What is left is done by jobs that have the bottom list, the last of them after all others: its
   // end tells.
-  const auto deadline = steady_clock::now() + std::chrono::seconds(5);
-  context_.wake();
-  {
-    const MutexLock lock(&jobs_.mu);
-    while (!nothing_left() && BackgroundError().ok() && steady_clock::now() < deadline)
-      jobs_.AwaitEnd(deadline - steady_clock::now());
-  }
-  pool_->CollectDeferred();
-  return true;
-}
-
-void ZipperDb::SetBackgroundError(const Status& status) {
-  BufferedEngine::SetBackgroundError(status);
-  jobs_.NotifyAll();  // ReclaimSpace
+  const auto is_done = [this]() LAMELLA_REQUIRES(jobs_.mu) {
+    const auto read_set = CurrentReadSet();
+    return read_set->sealed.empty() &&
+           static_cast<const ZipperDbTables&>(*read_set->tables).uppers.empty() &&
+           !space_.HasWork() && !jobs_.IsBusy(kBottom);
+  };
+  const auto begin = [&](bool has_deferred) LAMELLA_REQUIRES(jobs_.mu) {
+    // Reclaiming again what the last writer has just failed to would only make every write on a
+    // full pool slow.
+    if (is_done() && !space_.MayFreeMore() && !has_deferred) return false;
+    space_.Reclaim();
+    merge_all_ = true;
+    return true;
+  };
+  return AwaitReclaimed(begin, is_done);
 }
 
 Status ZipperDb::CompactRange(std::string_view begin, std::string_view end) {
@@ -162,27 +103,8 @@ Status ZipperDb::CompactRange(std::string_view begin, std::string_view end) {
   const JobBoard::Held held = jobs_.Take(Ways());
   s = NoThrow([&] { return MergeAll(false); });
   if (!s.ok() && !s.IsNoSpace()) SetBackgroundError(s);  // a full pool is the caller's answer
-  if (s.ok()) s = NoThrow([&] { return CompactBottom(begin, end); });
+  if (s.ok()) s = NoThrow([&] { return space_.Compact(begin, end); });
   jobs_.GiveBack(held);
-  return s;
-}
-
-Status ZipperDb::CompactBottom(std::string_view begin, std::string_view end) {
-  constexpr std::chrono::milliseconds kReadersAtMost{10};
-  Status s;
-  // Twice: a delete may go only once nobody can stand on a version that it hid (PmLevel I1); an
-  // open iterator keeps it.
-  for (int pass = 0; s.ok() && pass < 2; pass++) {
-    if (pool_->readers()->AwaitRetired(kReadersAtMost))
-      (void)pool_->holders()->AwaitRetired(kReadersAtMost);
-    std::string rest;
-    s = bottom_->level.Sweep(begin, end, UINT64_MAX, &rest);
-  }
-  const bool all = begin.empty() && end.empty();
-  while (s.ok() && all && !recount_.done()) s = RecountSome();
-  bool progress = true;
-  while (s.ok() && progress) s = gc_.Collect(all ? GcGoal::kAll : GcGoal::kTarget, &progress);
-  pool_->CollectDeferred();
   return s;
 }
 

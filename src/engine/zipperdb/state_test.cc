@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
-#include "testing/format_doc.h"
+#include "engine/state_test_base.h"
 
 namespace lamella {
 namespace {
@@ -25,8 +25,7 @@ ZipperDbState RandomState(Random* random) {
   state.synced_sequence = random->Next();
   state.rebuilding = random->OneIn(2);
   state.uncounted = random->OneIn(2);
-  state.boundary.resize(random->Uniform(20));
-  for (LogPosition& p : state.boundary) p = {random->Next(), random->Next()};
+  state.boundary = testing::RandomPositions(random);
   state.gaps.resize(random->Uniform(5));
   for (SequenceGap& g : state.gaps) g = {random->Next(), random->Next()};
   const auto depth = static_cast<uint32_t>(random->Uniform(5));
@@ -122,13 +121,7 @@ TEST(ZipperDbState, EveryTruncationIsCorruption) {
         ZipperDbState read = before;
         return edit ? read.Apply(payload) : ZipperDbState::Decode(payload, &read);
       };
-      for (size_t n = 0; n < bytes.size(); n++) {
-        // In a buffer of its own, so that a read past its end is seen.
-        const std::vector<char> cut(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(n));
-        ASSERT_TRUE(reads({cut.data(), cut.size()}).IsCorruption()) << n << " of " << bytes.size();
-      }
-      EXPECT_TRUE(reads(bytes + '\0').IsCorruption()) << "nor may anything follow";
-      EXPECT_TRUE(reads(bytes).ok());
+      testing::ExpectTruncationsAreCorruption(bytes, reads);
     }
   }
 }
@@ -198,26 +191,6 @@ TEST(ZipperDbState, AChunkIsOfOneListOrFree) {
   EXPECT_EQ(state.OwnerOf(chunk(kGcRuns, 77)), kBottomList);
 }
 
-/// The bytes that a change of one field changes in the encoded state, relative to `base`: from its
-/// first to after its last.
-template <class Change>
-testing::FormatField Touched(const char* name, size_t base, const ZipperDbState& state,
-                             Change&& change) {
-  ZipperDbState changed = state;
-  change(&changed);
-  const std::string before = state.Encode();
-  const std::string after = changed.Encode();
-  EXPECT_EQ(before.size(), after.size());
-  size_t first = before.size();
-  size_t end = 0;
-  for (size_t i = 0; i < before.size(); i++) {
-    if (before[i] == after[i]) continue;
-    first = std::min(first, i);
-    end = i + 1;
-  }
-  return {first - base, end - first, name};
-}
-
 // Every byte of a field is changed, so that what changes in the encoding is the field.
 TEST(ZipperDbState, IsEncodedAsDocumented) {
   ZipperDbState state;
@@ -227,26 +200,28 @@ TEST(ZipperDbState, IsEncodedAsDocumented) {
   constexpr size_t kLists = 62 + 4 + 4 + 4 + 4;  // no positions, no gaps
   constexpr size_t kRuns = kLists + 81 + 4;
 #define LAMELLA_TOUCHED(base, name, field) \
-  Touched(name, base, state, [](ZipperDbState* s) { s->field = ~s->field; })
+  testing::Touched(name, base, state, [](ZipperDbState* s) { s->field = ~s->field; })
 #define LAMELLA_LIST(name, field) LAMELLA_TOUCHED(kLists, name, lists[0].field)
-  EXPECT_EQ(testing::FormatDifference(
-                "ZipperDbState", 62,
-                {LAMELLA_TOUCHED(0, "next_list_id", next_list_id),
-                 LAMELLA_TOUCHED(0, "flushed_sequence", flushed_sequence),
-                 LAMELLA_TOUCHED(0, "synced_sequence", synced_sequence),
-                 Touched("rebuilding", 0, state, [](ZipperDbState* s) { s->rebuilding = true; }),
-                 Touched("uncounted", 0, state, [](ZipperDbState* s) { s->uncounted = true; }),
-                 LAMELLA_TOUCHED(0, "flush_sequence", flush.last_sequence),
-                 LAMELLA_TOUCHED(0, "flush_into", flush.merge.into),
-                 LAMELLA_TOUCHED(0, "flush_owner", flush.merge.copies.owner),
-                 LAMELLA_TOUCHED(0, "flush_first", flush.merge.copies.first),
-                 LAMELLA_TOUCHED(0, "flush_end", flush.merge.copies.end)}),
-            "");
+  EXPECT_EQ(
+      testing::FormatDifference(
+          "ZipperDbState", 62,
+          {LAMELLA_TOUCHED(0, "next_list_id", next_list_id),
+           LAMELLA_TOUCHED(0, "flushed_sequence", flushed_sequence),
+           LAMELLA_TOUCHED(0, "synced_sequence", synced_sequence),
+           testing::Touched("rebuilding", 0, state, [](ZipperDbState* s) { s->rebuilding = true; }),
+           testing::Touched("uncounted", 0, state, [](ZipperDbState* s) { s->uncounted = true; }),
+           LAMELLA_TOUCHED(0, "flush_sequence", flush.last_sequence),
+           LAMELLA_TOUCHED(0, "flush_into", flush.merge.into),
+           LAMELLA_TOUCHED(0, "flush_owner", flush.merge.copies.owner),
+           LAMELLA_TOUCHED(0, "flush_first", flush.merge.copies.first),
+           LAMELLA_TOUCHED(0, "flush_end", flush.merge.copies.end)}),
+      "");
   EXPECT_EQ(
       testing::FormatDifference(
           "ZipperListState", 81,
           {LAMELLA_LIST("id", id), LAMELLA_LIST("level", level),
-           Touched("frozen", kLists, state, [](ZipperDbState* s) { s->lists[0].frozen = true; }),
+           testing::Touched("frozen", kLists, state,
+                            [](ZipperDbState* s) { s->lists[0].frozen = true; }),
            LAMELLA_LIST("heads", heads.word), LAMELLA_LIST("count", count),
            LAMELLA_LIST("live_bytes", live_bytes), LAMELLA_LIST("bytes", bytes),
            LAMELLA_LIST("last_sequence", last_sequence), LAMELLA_LIST("merge_into", merge.into),
@@ -265,32 +240,15 @@ TEST(ZipperDbState, IsEncodedAsDocumented) {
 }
 
 TEST(ZipperDbState, RandomBytesAreDecodedOrCorruption) {
-  for (uint64_t seed = 1; seed <= 20; seed++) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
-    Random random(seed);
-    const std::string sound = RandomState(&random).Encode();
-    for (int i = 0; i < 2000; i++) {
-      std::vector<char> bytes(sound.begin(), sound.end());
-      if (random.OneIn(3)) {  // bytes that never were a state
-        bytes.resize(random.Uniform(300));
-        for (char& c : bytes) c = static_cast<char>(random.OneIn(3) ? 0 : random.Next());
-      } else {  // a state with some bytes changed: counts above all do harm
-        for (uint64_t k = 1 + random.Uniform(3); k-- > 0;)
-          bytes[random.Uniform(bytes.size())] = static_cast<char>(random.Next());
-      }
-      ZipperDbState state;
-      const Status s = ZipperDbState::Decode({bytes.data(), bytes.size()}, &state);
-      ASSERT_TRUE(s.ok() || s.IsCorruption()) << s.ToString();
-      // Memory in proportion to the input, whatever its counts say.
-      size_t held =
-          (state.boundary.capacity() + state.flush.boundary.capacity() + state.gaps.capacity()) *
-              16 +
-          state.lists.capacity() * sizeof(ZipperListState);
-      for (const ZipperListState& list : state.lists) held += list.runs.capacity() * sizeof(Runs);
-      ASSERT_LE(held, 8 * bytes.size() + 4096);
-      ASSERT_TRUE(!s.ok() || state.Encode().size() == bytes.size());
-    }
-  }
+  testing::ExpectRandomBytesAreDecodedOrCorruption<ZipperDbState>(
+      RandomState, [](const ZipperDbState& state) {
+        size_t held =
+            (state.boundary.capacity() + state.flush.boundary.capacity() + state.gaps.capacity()) *
+                16 +
+            state.lists.capacity() * sizeof(ZipperListState);
+        for (const ZipperListState& list : state.lists) held += list.runs.capacity() * sizeof(Runs);
+        return held;
+      });
 }
 
 }  // namespace

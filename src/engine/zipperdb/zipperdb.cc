@@ -40,15 +40,12 @@ ZipperDb::ZipperDb(const EngineContext& context)
       guide_bytes_(GuideShareOf(*context.options)),
       memory_(MemoryOf(context)),
       pending_frees_(context.pool),
-      recount_(context.pool, &pending_frees_),
       dead_(context.pool),
       bottom_(std::make_shared<ZipperList>(kBottomList, Around(true))),
-      gc_(context.pool, &bottom_->level, &dead_, &pending_frees_, this,
-          context.options->space_target),
+      space_(context.pool, &bottom_->level, context.snapshots, &dead_, &pending_frees_, this,
+             context.options->space_target),
       catalog_(context.pool),
-      jobs_(context.wake),
       held_up_end_(context.pool),
-      sweep_(&bottom_->level, context.snapshots),
       persister_(context.pool->gate(), WriteCause::kCompaction) {}
 
 PmLevel::Surroundings ZipperDb::Around(bool is_last) {
@@ -221,15 +218,7 @@ std::optional<uint32_t> ZipperDb::FullLevel(const ZipperDbTables& tables) const 
 }
 
 std::optional<Job> ZipperDb::PickJob(JobClass job_class) {
-  if (job_class == JobClass::kUrgent) {
-    if (auto flush = PickFlush()) return flush;
-    const MutexLock lock(&jobs_.mu);
-    if (jobs_.IsBusy(kFreshChunks) || !pool_->NeedsProvision()) return std::nullopt;
-    return Begin({{kFreshChunks, {}}}, "provision", [this] {
-      Status s = pool_->Provision();
-      return s.IsNoSpace() ? Status::OK() : s;  // writers will find out, and wait for space
-    });
-  }
+  if (job_class == JobClass::kUrgent) return PickUrgentJob();
   const MutexLock lock(&jobs_.mu);
   return MakeJob(PickZipperDbJob(Picture()));
 }
@@ -259,8 +248,8 @@ ZipperDbPicture ZipperDb::Picture() {
   now.must_shrink = context_.memory->MustShrink() && HoldsTooMuch(*read_set);
   now.guides_are_cold = guides_are_cold_;
   now.giving_back = jobs_.IsBusy(kPoolEnd);
-  now.space_had_turn = space_had_turn_;
-  now.space = Space();
+  now.space_had_turn = space_.had_turn();
+  now.space = space_.Picture(PublishedSequence());
   now.space.merges_wait = merge_all_ || now.flush_waits || !now.frozen.empty();
   return now;
 }
@@ -298,20 +287,21 @@ std::optional<Job> ZipperDb::MakeJob(const PickedZipperDbJob& picked) {
       const UpperList* const frozen = tables->Frozen(picked.level);
       if (frozen == nullptr) break;
       const bool at_bottom = GoesToBottom(*frozen, *tables);
-      Job merge =
-          Begin(WayOf(*frozen, *tables), "merge", [this, id = frozen->list->id, full = gc_wanted_] {
-            return MergeDown(id, {.in_place = full});
-          });
-      if (at_bottom) space_had_turn_ = false;
+      Job merge = Begin(WayOf(*frozen, *tables), "merge",
+                        [this, id = frozen->list->id, full = space_.pool_is_full()] {
+                          return MergeDown(id, {.in_place = full});
+                        });
+      if (at_bottom) space_.NoteMerge();
       return merge;
     }
-    case ZipperDbJob::kSpace:
-      return SpaceJobOf(picked.space);
-    case ZipperDbJob::kMergeAll: {
-      Job merge = Begin(Ways(), "merge all", [this, full = gc_wanted_] { return MergeAll(full); });
-      space_had_turn_ = false;
-      return merge;
+    case ZipperDbJob::kSpace: {
+      LevelSpace::Work work = space_.Begin(picked.space, PublishedSequence());
+      return Begin({{kBottom, {}}}, work.name, std::move(work.run));
     }
+    case ZipperDbJob::kMergeAll:
+      space_.NoteMerge();
+      return Begin(Ways(), "merge all",
+                   [this, full = space_.pool_is_full()] { return MergeAll(full); });
     case ZipperDbJob::kTrimEnd:
       if (pool_->CanGiveBack())
         return Begin({{kPoolEnd, {}}}, "give back", [this] { return pool_->GiveBack(); });
@@ -322,26 +312,6 @@ std::optional<Job> ZipperDb::MakeJob(const PickedZipperDbJob& picked) {
   return std::nullopt;
 }
 
-std::optional<Job> ZipperDb::SpaceJobOf(const PickedSpaceJob& picked) {
-  std::optional<Job> job;
-  switch (picked.job) {
-    case SpaceJob::kNone:
-      return job;
-    case SpaceJob::kRecount:
-      job = Begin({{kBottom, {}}}, "recount", [this] { return RecountSome(); });
-      break;
-    case SpaceJob::kSweep:
-      job = Begin({{kBottom, {}}}, "sweep", [this] { return sweep_.Some(); });
-      sweep_.Begin(PublishedSequence());
-      break;
-    case SpaceJob::kGc:
-      job = Begin({{kBottom, {}}}, "gc", [this, goal = picked.goal] { return CollectOnce(goal); });
-      break;
-  }
-  space_had_turn_ = true;
-  return job;
-}
-
 Job ZipperDb::Begin(Claims claims, const char* name, std::function<Status()> run) {
   return jobs_.Begin({.name = name, .claims = std::move(claims), .run = std::move(run)});
 }
@@ -350,9 +320,9 @@ Status ZipperDb::Close() {
   Status s = FlushAllNow();
   if (!s.ok()) return s;
   log_->LeaveChunks([](const ChunkRef&) { return true; });
-  gc_.LeaveChunks([](const ChunkRef&) { return true; });
+  space_.gc()->LeaveChunks([](const ChunkRef&) { return true; });
   s = catalog_.Edit(ZipperDbEdit::kCounted, [&](ZipperDbState* state) {
-    state->uncounted = uncounted_ || !recount_.done();
+    state->uncounted = space_.is_uncounted();
     ZipperListState* const bottom = state->bottom();
     bottom->count = bottom_->level.count();
     bottom->live_bytes = bottom_->level.live_bytes();
@@ -365,8 +335,8 @@ void ZipperDb::AddStats(Stats* stats) const {
   stats->sources.push_back({"upper levels", gets_uppers_.Sum()});
   stats->sources.push_back({"bottom level", gets_bottom_.Sum()});
   stats->compactions += merges();
-  stats->gc_runs += gc_.runs();
-  stats->gc_bytes_relocated += gc_.bytes_relocated();
+  stats->gc_runs += space_.gc().runs();
+  stats->gc_bytes_relocated += space_.gc().bytes_relocated();
   const auto tables = CurrentTables();
   for (const UpperList& upper : tables->uppers) {
     stats->levels.push_back({.name = Concat("L", upper.level, upper.frozen ? " frozen" : ""),

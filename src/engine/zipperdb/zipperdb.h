@@ -41,12 +41,9 @@
 #include "base/striped_counter.h"
 #include "engine/buffered_engine.h"
 #include "engine/catalog_state.h"
-#include "engine/evacuation.h"
 #include "engine/held_up_end.h"
-#include "engine/job_board.h"
-#include "engine/level_sweep.h"
+#include "engine/level_space.h"
 #include "engine/pending_frees.h"
-#include "engine/recount.h"
 #include "engine/table_memory.h"
 #include "engine/zipperdb/job_picker.h"
 #include "engine/zipperdb/run_writer.h"
@@ -55,7 +52,7 @@
 
 namespace lamella {
 
-class ZipperDb final : public BufferedEngine, private EvacuationOwner {
+class ZipperDb final : public BufferedEngine, private LevelSpaceOwner {
  public:
   explicit ZipperDb(const EngineContext& context);
 
@@ -68,7 +65,6 @@ class ZipperDb final : public BufferedEngine, private EvacuationOwner {
   std::string Describe() const override;
   Status Check(CheckReport* report) override;
   Status Rebuild(RepairReport* report) override;
-  void SetBackgroundError(const Status& status) override;
 
  protected:
   Status FlushMemTable(const std::shared_ptr<MemTable>& memtable) override;
@@ -88,13 +84,12 @@ class ZipperDb final : public BufferedEngine, private EvacuationOwner {
  private:
   // What jobs have: kTop what flushes merge into, kWayDown + k the frozen list of level k and the
   // one that it goes into, unless that is the bottom list.
-  enum : uint32_t { kFreshChunks, kPoolEnd, kBottom, kTop, kWayDown };
+  enum : uint32_t { kPoolEnd, kBottom, kTop, kWayDown };
 
   ZipperDbPicture Picture() LAMELLA_REQUIRES(jobs_.mu);
   std::optional<Job> MakeJob(const PickedZipperDbJob& picked) LAMELLA_REQUIRES(jobs_.mu);
   Job Begin(Claims claims, const char* name, std::function<Status()> run)
       LAMELLA_REQUIRES(jobs_.mu);
-  std::optional<Job> SpaceJobOf(const PickedSpaceJob& picked) LAMELLA_REQUIRES(jobs_.mu);
   /// All ways down and the bottom list.
   static Claims Ways();
   bool GoesToBottom(const UpperList& frozen, const ZipperDbTables& tables) const;
@@ -153,13 +148,13 @@ class ZipperDb final : public BufferedEngine, private EvacuationOwner {
   std::unique_ptr<CopyRoom> NewCopyRoom() override {
     return std::make_unique<CompactionRoom>(this);
   }
-  SpacePicture Space() LAMELLA_REQUIRES(jobs_.mu);
-  Status CollectOnce(GcGoal goal);
+  bool HasRecords(const ChunkRef& chunk) const override {
+    return chunk.kind == ChunkKind::kLog || chunk.kind == kZipperDbArena;
+  }
+  Recount::IsDead WhatIsDead() const override;
+  Status NoteCounted() override;
   Status CollectAfterFlush();
   Status ClearEnd();
-  Status CompactBottom(std::string_view begin, std::string_view end);
-  void PrepareRecount(bool crashed);
-  Status RecountSome();
   bool UppersTakeTooMuch(const ZipperDbTables& tables) const;
 
   // recovery.cc
@@ -197,28 +192,19 @@ class ZipperDb final : public BufferedEngine, private EvacuationOwner {
   const uint64_t guide_bytes_;
   const TableMemory memory_;
   PendingFrees pending_frees_;
-  Recount recount_;  // Prepare and Some: of the one job that has the bottom list
   DeadBytes dead_;
   const std::shared_ptr<ZipperList> bottom_;
-  Evacuation gc_;
+  LevelSpace space_;
   CatalogState<ZipperDbState> catalog_;
 
   Mutex tables_mu_;  // held while the lists change: of the state, and the table set
   Mutex gone_mu_;
   // Lists that went down, whose chunks are yet to be freed.
   std::list<ZipperListState> gone_ LAMELLA_GUARDED_BY(gone_mu_);
-  JobBoard jobs_;
   HeldUpEnd held_up_end_ LAMELLA_GUARDED_BY(jobs_.mu);
-  bool gc_wanted_ LAMELLA_GUARDED_BY(jobs_.mu) = false;  // the pool is full
-  // The last pass freed something, or an open left something to look at.
-  bool gc_again_ LAMELLA_GUARDED_BY(jobs_.mu) = false;
-  // The last job with the bottom list was about space.
-  bool space_had_turn_ LAMELLA_GUARDED_BY(jobs_.mu) = false;
   bool merge_all_ LAMELLA_GUARDED_BY(jobs_.mu) = false;
   bool guides_are_cold_ LAMELLA_GUARDED_BY(jobs_.mu) = false;  // after an open
-  LevelSweep sweep_;                                           // Due and Begin: with jobs_.mu
 
-  bool uncounted_ = false;               // the state says so; of who has the bottom list
   uint64_t gc_first_ordinal_ = 0;        // of this session's chunks of gc
   Persister persister_;                  // of opening
   std::shared_ptr<MemTable> cut_flush_;  // what a crash cut short, from Load to Mend

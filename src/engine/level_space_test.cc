@@ -1,0 +1,79 @@
+#include "engine/level_space.h"
+
+#include <gtest/gtest.h>
+
+#include "engine/level_space_test_base.h"
+
+namespace lamella {
+namespace {
+
+class LevelSpaceTest : public LevelSpaceTestBase {
+ protected:
+  SpacePicture Picture() { return space_->Picture(sequence_); }
+  /// What a store's jobs do until there is nothing to do.
+  std::string DoAll() {
+    std::string done;
+    for (PickedSpaceJob picked = PickSpaceJob(Picture()); picked.job != SpaceJob::kNone;
+         picked = PickSpaceJob(Picture())) {
+      const LevelSpace::Work work = space_->Begin(picked, sequence_);
+      EXPECT_TRUE(space_->had_turn());
+      space_->NoteMerge();
+      EXPECT_FALSE(space_->had_turn());
+      const Status s = work.run();
+      EXPECT_TRUE(s.ok()) << s.ToString();
+      for (int i = 0; i < 8; i++) pool_->CollectDeferred();
+      if (!done.ends_with(work.name)) done += Concat(done.empty() ? "" : ", ", work.name);
+    }
+    return done;
+  }
+  void LoseCounts() {
+    pool_->ForEachChunk([&](const ChunkRef& chunk) {
+      pool_->Descriptor(chunk.part, chunk.index)->dead_bytes.store(0);
+    });
+  }
+};
+
+TEST_F(LevelSpaceTest, WhatAnOpenLostIsCountedAndThenCollected) {
+  Fill();
+  const uint64_t before = RecordChunks();
+  LoseCounts();
+  dead_->ForgetFresh();
+  space_->Prepare(true, true);
+  EXPECT_TRUE(space_->is_uncounted());
+  EXPECT_TRUE(space_->HasWork());
+  space_->Reclaim();
+  EXPECT_EQ(DoAll(), "recount, gc");
+  EXPECT_EQ(notes_, 1) << "the state of record is told";
+  EXPECT_FALSE(space_->is_uncounted());
+  EXPECT_FALSE(space_->HasWork());
+  EXPECT_LT(RecordChunks(), before);
+  ExpectAll();
+}
+
+TEST_F(LevelSpaceTest, AFullPoolIsCollectedUntilNothingIsLeft) {
+  Fill();
+  EXPECT_TRUE(space_->MayFreeMore());
+  space_->Reclaim();
+  EXPECT_TRUE(Picture().pool_is_full);
+  EXPECT_TRUE(space_->HasWork());
+  EXPECT_EQ(DoAll(), "gc");
+  EXPECT_FALSE(space_->HasWork());
+  EXPECT_FALSE(space_->MayFreeMore());
+  ExpectAll();
+}
+
+TEST_F(LevelSpaceTest, ACompactionOfAllDoesAll) {
+  Fill();
+  LoseCounts();
+  space_->Prepare(true, false);
+  ASSERT_TRUE(space_->Compact("a", "b").ok());
+  EXPECT_TRUE(space_->is_uncounted()) << "a range is no reason to count all";
+  ASSERT_TRUE(space_->Compact({}, {}).ok());
+  EXPECT_FALSE(space_->is_uncounted());
+  EXPECT_EQ(notes_, 0) << "the state of record never said that counts were missing";
+  EXPECT_FALSE(space_->MayFreeMore());
+  ExpectAll();
+}
+
+}  // namespace
+}  // namespace lamella
