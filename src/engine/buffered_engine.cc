@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "base/concat.h"
+#include "base/hash.h"
 #include "base/no_throw.h"
 #include "engine/log_recovery.h"
 #include "iterator/merging_iterator.h"
@@ -430,6 +431,21 @@ Status BufferedEngine::Flush() {
     flushed_.wait(read_set_mu_);
   }
   return Status::OK();
+}
+
+double BufferedEngine::SampleLiveShare(
+    const MemTable& memtable, const std::function<bool(std::string_view, uint64_t)>& has_put) {
+  constexpr size_t kSampled = 128;
+  const std::vector<std::string> keys = memtable.tree().SampleKeys(kSampled);
+  uint64_t dead = 0;
+  for (const std::string& key : keys) {
+    HeadTree::Entry entry;
+    const bool deleted =
+        memtable.Get({key, kTagFirst}, &entry) && TagKind(entry.tag) == RecordKind::kDelete;
+    dead += (deleted ? 1 : 0) + (has_put(key, Hash64(key)) ? 1 : 0);
+  }
+  if (keys.empty()) return 1;
+  return 1 - std::min(1.0, static_cast<double>(dead) / static_cast<double>(keys.size()));
 }
 
 // Of what the log that is not merged yet may take, how much it does. The bound goes by what lives,

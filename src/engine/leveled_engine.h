@@ -180,7 +180,6 @@ class LeveledEngine : public BufferedEngine {
 
   // leveled_flush.cc
   Status MakeTable(const std::shared_ptr<MemTable>& memtable);
-  double LiveShareOf(const MemTable& memtable, const Levels& older) const;
 
   // leveled_jobs.cc
   JobOffer OfferOf(Compaction compaction);

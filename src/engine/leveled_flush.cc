@@ -45,30 +45,18 @@ void NoteEnds(const Pool& pool, const MemTable& memtable, BuildPlan* plan) {
   plan->largest = pool.At<Record>(at.entry().place())->key();
 }
 
-}  // namespace
-
-// How much of what is flushed will be left once it is merged: deletes go, and what replaces older
-// versions lets go of those.
-double LeveledEngine::LiveShareOf(const MemTable& memtable, const Levels& older) const {
-  constexpr size_t kSampled = 128;
-  const std::vector<std::string> keys = memtable.tree().SampleKeys(kSampled);
-  uint64_t dead = 0;
-  const EpochPin pin(pool_->readers());
-  for (const std::string& key : keys) {
-    HeadTree::Entry entry;
-    const bool deleted =
-        memtable.Get({key, kTagFirst}, &entry) && TagKind(entry.tag) == RecordKind::kDelete;
-    const uint64_t hash = Hash64(key);
-    bool replaces = false;
-    for (size_t level = 0; !replaces && level < older.level_count(); level++) {
-      for (const auto& table : older.Overlapping(level, {key, key}))
-        replaces |= table->Find({key, kTagFirst}, hash, false).state == LookupState::kFound;
-    }
-    dead += (deleted ? 1 : 0) + (replaces ? 1 : 0);
+bool HasPut(const Levels& levels, std::string_view key, uint64_t hash) {
+  const auto has = [&](const auto& table) {
+    return table->Find({key, kTagFirst}, hash, false).state == LookupState::kFound;
+  };
+  const KeyRange range{std::string(key), std::string(key)};
+  for (size_t level = 0; level < levels.level_count(); level++) {
+    if (std::ranges::any_of(levels.Overlapping(level, range), has)) return true;
   }
-  if (keys.empty()) return 1;
-  return 1 - std::min(1.0, static_cast<double>(dead) / static_cast<double>(keys.size()));
+  return false;
 }
+
+}  // namespace
 
 Status LeveledEngine::FlushMemTable(const std::shared_ptr<MemTable>& memtable) {
   Status s = NoThrow([&] { return MakeTable(memtable); });
@@ -89,7 +77,10 @@ Status LeveledEngine::MakeTable(const std::shared_ptr<MemTable>& memtable) {
                  .regions = {},
                  .replaced = {}};
   NoteEnds(*pool_, *memtable, &plan);
-  const double live_share = LiveShareOf(*memtable, before->levels);
+  const double live_share = SampleLiveShare(*memtable, [&](std::string_view key, uint64_t hash) {
+    const EpochPin pin(pool_->readers());
+    return HasPut(before->levels, key, hash);
+  });
   FlushIterator from(pool_, memtable.get());
   LevelsEdit edit;
   MadeTables made;

@@ -71,6 +71,16 @@ Status ZipperDb::FillLevel(uint32_t level, std::shared_ptr<ZipperList>* list) {
       nullptr, *list);
 }
 
+bool ZipperDb::HasPut(std::string_view key) const {
+  const EpochPin pin(pool_->readers());
+  const auto tables = CurrentTables();
+  PlacedVersion found;
+  for (size_t i = 0; !found.place && i < tables->uppers.size(); i++)
+    found = tables->uppers[i].list->level.Find({key, kTagFirst}, false, nullptr);
+  if (!found.place) found = bottom_->level.Find({key, kTagFirst}, false, nullptr);
+  return found.place && !found.place.damaged() && found.kind == RecordKind::kPut;
+}
+
 // What newer versions in the MemTable hide from all is left in the log.
 Status ZipperDb::CopyMemTable(const MemTable& memtable, SortedRun* run) {
   const SnapshotList::Sample snapshots = context_.snapshots->Now();
@@ -119,6 +129,9 @@ Status ZipperDb::MergeMemTable(const MemTable& memtable) {
     list = ListOf(begun.into);
     s = RecordsOfRuns(*pool_, begun.copies, &run);
   } else {
+    live_share_.store(
+        SampleLiveShare(memtable, [this](std::string_view key, uint64_t) { return HasPut(key); }),
+        std::memory_order_relaxed);
     s = FillLevel(0, &list);
     if (s.ok()) s = NoThrow([&] { return CopyMemTable(memtable, &run); });
     if (s.ok() && pool_->LosesUnsynced()) s = SyncAll();

@@ -117,11 +117,15 @@ void ZipperDb::AddTableIterators(const std::shared_ptr<const TableSet>& tables, 
   add(*bottom_, nullptr);
 }
 
-// Nothing waits but MemTables: what they are merged into finds at once what they make obsolete.
+// Nothing waits but MemTables: what they are merged into finds at once what they make obsolete of
+// it. What is dead further down is guessed by the last.
 std::optional<Unmerged> ZipperDb::UnmergedOf(const TableSet& tables) const {
-  Unmerged unmerged;
-  for (const UpperList& upper : static_cast<const ZipperDbTables&>(tables).uppers)
-    unmerged.live_bytes += upper.list->level.live_bytes();
+  const double live_share = live_share_.load(std::memory_order_relaxed);
+  Unmerged unmerged{.live_share_of_last = live_share};
+  for (const UpperList& upper : static_cast<const ZipperDbTables&>(tables).uppers) {
+    const auto bytes = static_cast<double>(upper.list->level.live_bytes());
+    unmerged.live_bytes += static_cast<uint64_t>(bytes * live_share);
+  }
   return unmerged;
 }
 

@@ -111,6 +111,7 @@ class ZipperDb final : public BufferedEngine, private LevelSpaceOwner {
   // flush.cc
   JobBoard::Held TakeTop();
   Status MergeMemTable(const MemTable& memtable);
+  bool HasPut(std::string_view key) const;
   Status CopyMemTable(const MemTable& memtable, SortedRun* run);
   Status FillLevel(uint32_t level, std::shared_ptr<ZipperList>* list);
   Status MergeInto(ZipperList* list, const std::vector<PmPtr>& elements, WriteCause cause);
@@ -211,6 +212,8 @@ class ZipperDb final : public BufferedEngine, private LevelSpaceOwner {
   std::unique_ptr<RunWriter> flush_run_;
   std::vector<std::unique_ptr<RunWriter>> merge_runs_;  // by the level that they are copied to
   std::atomic<uint64_t> guides_bytes_{0};  // of all guides, as of ShareGuides; guards nothing
+  // Of the MemTable flushed last, what will be left once it is merged; guards nothing.
+  std::atomic<double> live_share_{1};
   std::atomic<uint64_t> in_place_{0};
   std::atomic<uint64_t> copied_{0};
   StripedCounter gets_uppers_;
