@@ -388,7 +388,7 @@ void Simulator::BringBack(Random* random) {
 
 void Simulator::VisitReplicas() {
   state_++;
-  BringBack(&random_);
+  if (!killed_) BringBack(&random_);  // to whom the machine goes on a file is as short as it is
   const bool wanted =
       plan_.only_cut == 0 ||
       (plan_.only_cut == cut_ && (plan_.only_state == 0 || plan_.only_state == state_));
