@@ -60,7 +60,7 @@ class FloorPool {
     std::memcpy(base, bytes.data(), bytes.size());
     auto* const header = reinterpret_cast<FloorHeader*>(base);
     const FloorLayout layout =
-        FloorLayout::Of(header->entry_count, header->filter_blocks, header->prefix_bytes);
+        FloorLayout::Of(header->entry_count, header->filter_lines, header->prefix_bytes);
     if (layout.end > pool_->chunk_bytes()) return place;
     auto* const places = reinterpret_cast<uint64_t*>(base + layout.places);
     for (uint32_t e = 0; e < header->entry_count; e++) {

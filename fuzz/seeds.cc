@@ -314,7 +314,7 @@ std::string FloorOf(uint32_t number, const std::vector<EntrySeed>& entries,
                            .entry_count = count,
                            .floors_below = number,
                            .prefix_bytes = static_cast<uint32_t>(prefix.size()),
-                           .filter_blocks = 1,
+                           .filter_lines = 1,
                            .index_bytes = layout.end,
                            .reserved = {}};
   std::string bytes(layout.end, '\0');
@@ -327,7 +327,7 @@ std::string FloorOf(uint32_t number, const std::vector<EntrySeed>& entries,
     const uint32_t link = entries[i].link.floor | uint32_t{entries[i].link.offset} << 8;
     std::memcpy(bytes.data() + layout.links + i * FloorLayout::kLinkBytes, &link,
                 FloorLayout::kLinkBytes);
-    KeyFilter::Add(Hash64(key), bytes.data() + layout.filter, 1);
+    reinterpret_cast<FilterLine*>(bytes.data() + layout.filter)->Add(Hash64(key));
   }
   std::memcpy(bytes.data() + layout.prefix, prefix.data(), prefix.size());
   return bytes;

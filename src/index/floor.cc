@@ -7,14 +7,14 @@
 
 namespace lamella {
 
-FloorLayout FloorLayout::Of(uint32_t entries, uint32_t filter_blocks, uint32_t prefix_bytes) {
+FloorLayout FloorLayout::Of(uint32_t entries, uint32_t filter_lines, uint32_t prefix_bytes) {
   FloorLayout layout;
   layout.heads = sizeof(FloorHeader);
   layout.places = layout.heads + uint64_t{entries} * sizeof(uint64_t);
   layout.links = layout.places + uint64_t{entries} * sizeof(uint64_t);
   // One byte more, for the read of the last link.
   layout.filter = RoundUpToLine(layout.links + entries * kLinkBytes + 1);
-  layout.prefix = layout.filter + filter_blocks * KeyFilter::kBlockBytes;
+  layout.prefix = layout.filter + filter_lines * sizeof(FilterLine);
   layout.end = RoundUpToLine(layout.prefix + prefix_bytes);
   return layout;
 }
@@ -50,7 +50,7 @@ Floor::Floor(const Pool* pool, PmPtr place) : pool_(pool), place_(place) {
       header->header_checksum != FloorHeaderChecksum(*header, place_, epoch_))
     return;
   const FloorLayout layout =
-      FloorLayout::Of(header->entry_count, header->filter_blocks, header->prefix_bytes);
+      FloorLayout::Of(header->entry_count, header->filter_lines, header->prefix_bytes);
   const uint64_t chunk_end =
       pool_->ChunkStart(chunk).offset() + uint64_t{chunk.run_chunks} * pool_->chunk_bytes();
   if (header->entry_count == 0 || header->floors_below >= kFloorsMax ||
@@ -63,7 +63,7 @@ Floor::Floor(const Pool* pool, PmPtr place) : pool_(pool), place_(place) {
   heads_ = reinterpret_cast<const uint64_t*>(base + layout.heads);
   places_ = reinterpret_cast<const uint64_t*>(base + layout.places);
   links_ = base + layout.links;
-  filter_ = base + layout.filter;
+  filter_ = reinterpret_cast<const FilterLine*>(base + layout.filter);
 }
 
 Status Floor::Damage(const char* what) const {

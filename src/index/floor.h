@@ -29,7 +29,7 @@
 #include <string_view>
 #include <vector>
 
-#include "index/key_filter.h"
+#include "index/line_filter.h"
 #include "iterator/internal_iterator.h"
 #include "lamella/status.h"
 #include "log/record.h"
@@ -61,7 +61,7 @@ struct FloorHeader {
   uint32_t entry_count;      // 16: never 0
   uint32_t floors_below;     // 20: when it was added: links lead to those
   uint32_t prefix_bytes;     // 24: what all keys begin with
-  uint32_t filter_blocks;    // 28: of 64 bytes
+  uint32_t filter_lines;     // 28: of the filter
   uint64_t index_bytes;      // 32: of all this
   uint8_t reserved[24];      // 40
 };
@@ -74,7 +74,7 @@ inline constexpr uint64_t kFloorMagic = 0x00726f6f6c466d4c;  // "LmFloor" and a 
 struct FloorLayout {
   static constexpr uint64_t kLinkBytes = 3;
 
-  static FloorLayout Of(uint32_t entries, uint32_t filter_blocks, uint32_t prefix_bytes);
+  static FloorLayout Of(uint32_t entries, uint32_t filter_lines, uint32_t prefix_bytes);
 
   uint64_t heads = 0;
   uint64_t places = 0;
@@ -124,13 +124,13 @@ class Floor {
   }
 
   void PrefetchFilter(uint64_t hash) const {
-    KeyFilter::Prefetch(hash, filter_, header_.filter_blocks);
+    if (header_.filter_lines != 0) __builtin_prefetch(FilterLineFor(hash));
   }
   /// False: no entry has a user key of this hash.
   bool MayHold(uint64_t hash) const {
-    if (header_.filter_blocks == 0) return true;
+    if (header_.filter_lines == 0) return true;
     pool_->gate()->OnRead(kLineBytes);
-    return KeyFilter::MayHold(hash, filter_, header_.filter_blocks);
+    return FilterLineFor(hash)->MayHold(hash);
   }
 
   /// What a search found: the first entry at or after its target, or the end of its range.
@@ -148,6 +148,9 @@ class Floor {
   enum class Side : uint8_t { kBefore, kAmong, kAfter };
   Side HeadOf(std::string_view user_key, uint64_t* head) const;
   uint32_t FirstHeadFrom(uint64_t head, uint32_t from, uint32_t to) const;
+  const FilterLine* FilterLineFor(uint64_t hash) const {
+    return filter_ + FilterLineOf(hash, header_.filter_lines);
+  }
   Status VerifyHeader() const;
   Status Damage(const char* what) const;
 
@@ -159,7 +162,7 @@ class Floor {
   const uint64_t* heads_ = nullptr;
   const uint64_t* places_ = nullptr;
   const char* links_ = nullptr;
-  const char* filter_ = nullptr;
+  const FilterLine* filter_ = nullptr;
   mutable std::atomic<bool> ready_{false};
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "base/hash.h"
 
@@ -23,7 +24,7 @@ std::string_view FloorBuilder::Prefix() const {
 }
 
 FloorLayout FloorBuilder::Layout() const {
-  return FloorLayout::Of(count(), KeyFilter::BlocksFor(count(), filter_bits_),
+  return FloorLayout::Of(count(), static_cast<uint32_t>(FilterLines(count(), filter_bits_)),
                          static_cast<uint32_t>(Prefix().size()));
 }
 
@@ -34,7 +35,7 @@ FloorHeader FloorBuilder::HeaderOf(const FloorLayout& layout) const {
           .entry_count = count(),
           .floors_below = below_ == nullptr ? 0 : below_->floor_count(),
           .prefix_bytes = static_cast<uint32_t>(Prefix().size()),
-          .filter_blocks = KeyFilter::BlocksFor(count(), filter_bits_),
+          .filter_lines = static_cast<uint32_t>(FilterLines(count(), filter_bits_)),
           .index_bytes = layout.end,
           .reserved = {}};
 }
@@ -46,6 +47,8 @@ std::string FloorBuilder::Encode(PmPtr place, uint32_t epoch) const {
   std::string index(layout.end, '\0');
   char* const bytes = index.data();
   FloorLinker linker(below_ != nullptr && below_->linked() ? below_ : nullptr);
+  std::vector<uint64_t> hashes;
+  hashes.reserve(count());
   for (uint32_t i = 0; i < count(); i++) {
     if (i + kFetchAhead < count())
       __builtin_prefetch(pool_->Address(PmPtr(places_[i + kFetchAhead])));
@@ -56,8 +59,10 @@ std::string FloorBuilder::Encode(PmPtr place, uint32_t epoch) const {
     const uint32_t link_word = link.floor | uint32_t{link.offset} << 8;
     std::memcpy(bytes + layout.links + i * FloorLayout::kLinkBytes, &link_word,
                 FloorLayout::kLinkBytes);
-    KeyFilter::Add(Hash64(key.user_key), bytes + layout.filter, header.filter_blocks);
+    hashes.push_back(Hash64(key.user_key));
   }
+  const std::string filter = MakeFilter(hashes.begin(), hashes.end(), place.word, filter_bits_);
+  std::copy(filter.begin(), filter.end(), bytes + layout.filter);
   std::memcpy(bytes + layout.places, places_.data(), places_.size() * sizeof(uint64_t));
   std::copy(prefix.begin(), prefix.end(), bytes + layout.prefix);
   header.body_checksum =

@@ -18,7 +18,7 @@ TEST_F(FloorTest, HeaderIsAsDocumented) {
                                        LAMELLA_FORMAT_FIELD(FloorHeader, entry_count),
                                        LAMELLA_FORMAT_FIELD(FloorHeader, floors_below),
                                        LAMELLA_FORMAT_FIELD(FloorHeader, prefix_bytes),
-                                       LAMELLA_FORMAT_FIELD(FloorHeader, filter_blocks),
+                                       LAMELLA_FORMAT_FIELD(FloorHeader, filter_lines),
                                        LAMELLA_FORMAT_FIELD(FloorHeader, index_bytes),
                                        LAMELLA_FORMAT_FIELD(FloorHeader, reserved)}),
             "");

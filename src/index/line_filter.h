@@ -51,10 +51,12 @@ struct FilterLine {
 };
 static_assert(sizeof(FilterLine) == 64 && offsetof(FilterLine, checksum) == 60);
 
-/// Lines of a filter for so many keys, at about 10 bits for each.
-constexpr uint64_t FilterLines(uint64_t keys) {
-  constexpr uint64_t kBitsPerKey = 10;
-  return keys * kBitsPerKey / FilterLine::kBits + 1;
+inline constexpr uint32_t kFilterBitsPerKey = 10;
+
+/// Lines of a filter for so many keys, at about so many bits for each; with 0 none, and every key
+/// may be held.
+constexpr uint64_t FilterLines(uint64_t keys, uint32_t bits_per_key = kFilterBitsPerKey) {
+  return bits_per_key == 0 ? 0 : keys * bits_per_key / FilterLine::kBits + 1;
 }
 /// The line that a hash belongs to.
 constexpr uint64_t FilterLineOf(uint64_t hash, uint64_t lines) {
@@ -63,9 +65,11 @@ constexpr uint64_t FilterLineOf(uint64_t hash, uint64_t lines) {
 
 /// The lines of a filter for hashes, [first, last).
 template <class Iterator>
-std::string MakeFilter(Iterator first, Iterator last, uint64_t table) {
-  const uint64_t lines = FilterLines(static_cast<uint64_t>(last - first));
+std::string MakeFilter(Iterator first, Iterator last, uint64_t table,
+                       uint32_t bits_per_key = kFilterBitsPerKey) {
+  const uint64_t lines = FilterLines(static_cast<uint64_t>(last - first), bits_per_key);
   std::string bytes(lines * sizeof(FilterLine), '\0');
+  if (lines == 0) return bytes;
   auto* const filter = reinterpret_cast<FilterLine*>(bytes.data());
   for (; first != last; ++first) filter[FilterLineOf(*first, lines)].Add(*first);
   for (uint64_t i = 0; i < lines; i++) filter[i].checksum = filter[i].ChecksumOf(table);

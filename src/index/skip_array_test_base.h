@@ -262,7 +262,7 @@ class SkipArrayTest : public RecordsTest {
   char* ColumnOf(const Floor& floor, uint64_t FloorLayout::* column) const {
     const FloorHeader& header = floor.header();
     const FloorLayout layout =
-        FloorLayout::Of(header.entry_count, header.filter_blocks, header.prefix_bytes);
+        FloorLayout::Of(header.entry_count, header.filter_lines, header.prefix_bytes);
     return pool_->Address(floor.place()) + layout.*column;
   }
   /// Makes the checksums those of the bytes as they are.

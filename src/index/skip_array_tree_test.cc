@@ -190,7 +190,7 @@ TEST_F(SkipArrayTreeSearch, AChangedFloorIsNoticed) {
           break;
         case kFilter:
           std::memset(ColumnOf(floor, &FloorLayout::filter), 0,
-                      floor.header().filter_blocks * KeyFilter::kBlockBytes);
+                      floor.header().filter_lines * sizeof(FilterLine));
           break;
         default:
           FAIL();
