@@ -1,6 +1,8 @@
 #include "engine/compaction_picker.h"
 
+#include <algorithm>
 #include <span>
+#include <utility>
 
 namespace lamella {
 
@@ -32,6 +34,29 @@ Compaction Compact(const TableLevelsState& levels, uint32_t level, double score,
     picked.read_bytes += table->bytes;
   }
   return picked;
+}
+
+// The tables of a full level whose bytes cost least to move, which is what they overlap in the next
+// level: both are walked once, since a level may have thousands of tables.
+std::vector<TablePtr> FindCheapest(const TableLevelsState& levels, uint32_t level) {
+  const auto& tables = levels.level(level);
+  if (tables.size() <= kWantedOfLevelMax) return tables;
+  const auto& next = levels.level(level + 1);
+  std::vector<std::pair<double, size_t>> costs;  // of a byte, and of which table
+  costs.reserve(tables.size());
+  size_t first = 0;  // of the next level, that does not end before the table
+  for (size_t i = 0; i < tables.size(); i++) {
+    while (first < next.size() && next[first]->largest < tables[i]->smallest) first++;
+    uint64_t overlapped = 0;
+    for (size_t j = first; j < next.size() && next[j]->smallest <= tables[i]->largest; j++)
+      overlapped += next[j]->bytes;
+    const auto bytes = static_cast<double>(std::max<uint64_t>(tables[i]->bytes, 1));
+    costs.emplace_back(static_cast<double>(overlapped) / bytes, i);
+  }
+  std::ranges::nth_element(costs, costs.begin() + kWantedOfLevelMax);
+  std::vector<TablePtr> cheapest;
+  for (size_t i = 0; i < kWantedOfLevelMax; i++) cheapest.push_back(tables[costs[i].second]);
+  return cheapest;
 }
 
 }  // namespace
@@ -70,7 +95,7 @@ std::vector<Compaction> FindCompactions(const TableLevelsState& levels, const Le
       wanted.push_back(Compact(levels, level, score, tables));
       continue;
     }
-    for (const TablePtr& table : tables)
+    for (const TablePtr& table : FindCheapest(levels, level))
       wanted.push_back(Compact(levels, level, score, {&table, 1}));
   }
   return wanted;

@@ -47,7 +47,11 @@ Claims ClaimsOf(const Compaction& compaction, uint32_t level0);
 /// How far a level is beyond its target: compactions are wanted from 1 on.
 double ScoreOf(const TableLevelsState& levels, uint32_t level, const LevelRules& rules);
 
-/// All that are wanted, in no order of worth; some of them exclude each other.
+/// Of a level that is too large so many are wanted at a time, the cheapest: more than jobs that are
+/// under way can exclude, as a rule; where they exclude all, each that ends makes another version.
+inline constexpr size_t kWantedOfLevelMax = 32;
+
+/// What is wanted, in no order of worth; some exclude each other.
 std::vector<Compaction> FindCompactions(const TableLevelsState& levels, const LevelRules& rules);
 
 }  // namespace lamella

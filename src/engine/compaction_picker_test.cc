@@ -51,6 +51,33 @@ TEST(CompactionPicker, OfAFullLevelTheTableThatCostsLeastIsWorthMost) {
             Lines({"L1 5 + 8 [f,m]", "L1 4 + 7 8 [c,m]", "L1 3 + 6 7 [a,e]"}));
 }
 
+TEST(CompactionPicker, OfManyTablesOfALevelThoseThatCostLeastAreWanted) {
+  constexpr size_t kTables = 4 * kWantedOfLevelMax;
+  TableEdit<TableInfo> all;
+  std::vector<uint64_t> cheap;
+  for (size_t i = 0; i < kTables; i++) {
+    const std::string key = Concat(1000 + i);
+    const bool is_cheap = i % 4 == 3;
+    if (is_cheap) cheap.push_back(i + 1);
+    for (const auto& [level, bytes] : {std::pair(1u, 100), std::pair(2u, is_cheap ? 99 : 100)}) {
+      TableInfo table{
+          .number = i + 1 + (level == 1 ? 0 : kTables), .smallest = key, .largest = key};
+      table.bytes = static_cast<uint64_t>(bytes);
+      all.added.push_back({level, std::make_shared<const TableInfo>(table)});
+    }
+  }
+  TableLevelsState levels;
+  ASSERT_TRUE(levels.Apply(all));
+  std::vector<uint64_t> found;
+  for (const Compaction& c : FindCompactions(levels, kRules)) {
+    if (c.level != 1) continue;
+    EXPECT_EQ(c.next, std::vector<uint64_t>{c.inputs.front() + kTables});
+    found.push_back(c.inputs.front());
+  }
+  std::ranges::sort(found);
+  EXPECT_EQ(found, cheap);
+}
+
 TEST(CompactionPicker, ATableThatOverlapsNoneMoves) {
   EXPECT_EQ(Picked("| 3:a-c/90 4:d-f/50 | 6:a-c/90"),
             Lines({"L1 4 [d,f] moves", "L1 3 + 6 [a,c]"}));

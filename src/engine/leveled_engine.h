@@ -183,6 +183,8 @@ class LeveledEngine : public BufferedEngine {
 
   // leveled_jobs.cc
   JobOffer OfferOf(Compaction compaction);
+  void OfferBest(const std::vector<Compaction>& wanted, std::vector<JobOffer>* offers)
+      LAMELLA_REQUIRES(jobs_.mu);
   /// A table that may be made anew where it is.
   struct Place {
     uint32_t level = 0;

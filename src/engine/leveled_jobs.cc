@@ -22,6 +22,12 @@ constexpr double kRewriteWorth = 0.25;
 // Versions that snapshots left are taken out once they are this part of a table.
 constexpr uint64_t kKeptPart = 16;
 
+double CostOf(const Compaction& compaction) {
+  return static_cast<double>(compaction.read_bytes) + kMoveCost;
+}
+
+double WorthOf(const Compaction& compaction) { return compaction.benefit / CostOf(compaction); }
+
 }  // namespace
 
 Claims LeveledEngine::ClaimAll() const {
@@ -33,7 +39,7 @@ Claims LeveledEngine::ClaimAll() const {
 JobOffer LeveledEngine::OfferOf(Compaction compaction) {
   Claims claims = ClaimsOf(compaction, kLevel0);
   const double benefit = compaction.benefit;
-  const double cost = static_cast<double>(compaction.read_bytes) + kMoveCost;
+  const double cost = CostOf(compaction);
   return {.name = "compact",
           .claims = std::move(claims),
           .benefit = benefit,
@@ -41,6 +47,17 @@ JobOffer LeveledEngine::OfferOf(Compaction compaction) {
           .run = [this, compaction = std::move(compaction)] {
             return NoteRoom(RunCompaction(compaction));
           }};
+}
+
+// Only the best that may begin: none of the others would.
+void LeveledEngine::OfferBest(const std::vector<Compaction>& wanted,
+                              std::vector<JobOffer>* offers) {
+  const Compaction* best = nullptr;
+  for (const Compaction& compaction : wanted) {
+    if (best != nullptr && WorthOf(compaction) <= WorthOf(*best)) continue;
+    if (jobs_.MayBegin(ClaimsOf(compaction, kLevel0))) best = &compaction;
+  }
+  if (best != nullptr) offers->push_back(OfferOf(*best));
 }
 
 JobOffer LeveledEngine::RewriteOf(const Place& table, const char* name, double benefit,
@@ -169,7 +186,7 @@ void LeveledEngine::OfferJobs(std::vector<JobOffer>* offers) {
   if (!starved) {
     starved_at_.reset();
     LookAt(read_set->tables);
-    for (const Compaction& compaction : looked_.wanted) offers->push_back(OfferOf(compaction));
+    OfferBest(looked_.wanted, offers);
     OfferRewrites(tables, offers);
   }
 }

@@ -1,6 +1,8 @@
 #include "engine/table_levels.h"
 
+#include <algorithm>
 #include <ranges>
+#include <span>
 
 #include "log/position_codec.h"
 
@@ -8,17 +10,34 @@ namespace lamella {
 
 namespace {
 
-using Numbers = std::unordered_map<uint64_t, uint32_t>;  // of tables, with their levels
+using Level = TableLevelsState::Level;
 
-Numbers NumbersOf(const TableLevelsState& levels) {
-  Numbers numbers;
-  levels.ForEach([&](uint32_t i, const auto& table) { numbers[table->info().number] = i; });
-  return numbers;
+// What `level` has of tables that lie between those that both levels begin and end with.
+struct Unlike {
+  std::span<const TableLevelsState::TablePtr> tables;
+  std::vector<uint64_t> numbers;  // of them, sorted
+
+  bool Has(uint64_t number) const { return std::ranges::binary_search(numbers, number); }
+};
+
+Unlike UnlikeOf(const Level& level, size_t first, size_t last) {
+  Unlike unlike{.tables = std::span(level).subspan(first, level.size() - first - last),
+                .numbers = {}};
+  for (const auto& table : unlike.tables) unlike.numbers.push_back(table->number);
+  std::ranges::sort(unlike.numbers);
+  return unlike;
 }
 
-bool Has(const Numbers& numbers, uint32_t level, uint64_t number) {
-  const auto at = numbers.find(number);
-  return at != numbers.end() && at->second == level;
+// An edit changes tables next to each other as a rule, and a level may have thousands.
+std::pair<Unlike, Unlike> Compare(const Level& before, const Level& after) {
+  const auto is_same = [](const auto& a, const auto& b) { return a->number == b->number; };
+  const auto [from, to] = std::ranges::mismatch(before, after, is_same);
+  const auto first = static_cast<size_t>(from - before.begin());
+  const auto rest = std::views::reverse(std::span(from, before.end()));
+  const auto end =
+      std::ranges::mismatch(rest, std::views::reverse(std::span(to, after.end())), is_same);
+  const auto last = static_cast<size_t>(end.in1 - rest.begin());
+  return {UnlikeOf(before, first, last), UnlikeOf(after, first, last)};
 }
 
 void AppendTable(std::string* out, const TableInfo& table) {
@@ -46,15 +65,14 @@ std::shared_ptr<const TableInfo> DecodeTable(Decoder* in) {
 }  // namespace
 
 TableEdit<TableInfo> EditBetween(const TableLevelsState& before, const TableLevelsState& after) {
-  const Numbers had = NumbersOf(before);
-  const Numbers has = NumbersOf(after);
   TableEdit<TableInfo> edit;
-  before.ForEach([&](uint32_t i, const auto& table) {
-    if (!Has(has, i, table->number)) edit.removed.push_back(table->number);
-  });
-  for (uint32_t i = 0; i < after.level_count(); i++) {
-    for (const auto& table : std::views::reverse(after.level(i))) {  // oldest first, of level 0
-      if (!Has(had, i, table->number)) edit.added.push_back({i, table});
+  for (uint32_t i = 0; i < std::max(before.level_count(), after.level_count()); i++) {
+    const auto [had, has] = Compare(before.level(i), after.level(i));
+    for (const auto& table : had.tables) {
+      if (!has.Has(table->number)) edit.removed.push_back(table->number);
+    }
+    for (const auto& table : std::views::reverse(has.tables)) {  // oldest first, of level 0
+      if (!had.Has(table->number)) edit.added.push_back({i, table});
     }
   }
   return edit;

@@ -15,7 +15,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -121,22 +120,26 @@ class TableLevels {
   /// False: it removes what is not there, or what it adds is there or would overlap (I1); this is
   /// not to be used then.
   bool Apply(const TableEdit<Table>& edit) {
-    std::unordered_map<uint64_t, uint32_t> level_of;
-    ForEach([&](uint32_t i, const TablePtr& table) { level_of[table->info().number] = i; });
-    for (const uint64_t number : edit.removed) {
-      const auto at = level_of.find(number);
-      if (at == level_of.end()) return false;
-      std::erase_if(levels_[at->second],
-                    [number](const TablePtr& t) { return t->info().number == number; });
-      level_of.erase(at);
+    std::vector<uint64_t> removed = edit.removed;
+    std::vector<uint64_t> added;
+    for (const auto& one : edit.added) added.push_back(one.table->info().number);
+    std::ranges::sort(removed);
+    std::ranges::sort(added);
+    if (std::ranges::adjacent_find(added) != added.end()) return false;
+    size_t gone = 0;
+    bool is_new = true;
+    for (Level& level : levels_) {  // once: a level may have thousands of tables
+      gone += std::erase_if(level, [&](const TablePtr& table) {
+        const uint64_t number = table->info().number;
+        const bool goes = std::ranges::binary_search(removed, number);
+        is_new = is_new && (goes || !std::ranges::binary_search(added, number));
+        return goes;
+      });
     }
-    for (const auto& added : edit.added) {
-      if (added.level >= kTableLevelsMax ||
-          !level_of.emplace(added.table->info().number, added.level).second ||
-          !Add(added.level, added.table))
-        return false;
-    }
-    return true;
+    if (!is_new || gone != removed.size()) return false;
+    return std::ranges::all_of(edit.added, [this](const auto& one) {
+      return one.level < kTableLevelsMax && Add(one.level, one.table);
+    });
   }
 
  private:
