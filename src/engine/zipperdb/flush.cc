@@ -188,7 +188,10 @@ Status ZipperDb::FinishFlush(const MemTable& memtable, const SortedRun& run, Zip
   pool_->readers()->Retire(std::move(settling));
   ShareGuides();
   if (pool_->LosesUnsynced()) s = SyncAll();
-  if (s.ok()) pending_frees_.FreeLogBefore(memtable.sealed());
+  if (!s.ok()) return s;
+  pending_frees_.FreeLogBefore(memtable.sealed());
+  // What gc had no room for beside this MemTable's copies it may have room for now.
+  dead_.NoteUnreclaimed();
   return s;
 }
 
