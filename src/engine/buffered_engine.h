@@ -178,9 +178,9 @@ class BufferedEngine : public Engine, private WriteTarget {
   void UpdateWriteDelay() LAMELLA_REQUIRES(read_set_mu_);
   /// Writers leave so many bytes (I6). A merge takes them without asking.
   void KeepForMerge(uint64_t bytes) { merge_bytes_.store(bytes, std::memory_order_relaxed); }
-  /// How much of what is flushed will be left once it is merged: deletes go, and what replaces older
-  /// versions lets go of those. `has_put`: whether the tables of before have a put of the key, the
-  /// hash of which it is told.
+  /// How much of what is flushed will be left once it is merged: deletes go, and what replaces
+  /// older versions lets go of those. `has_put`: whether the tables of before have a put of the
+  /// key, the hash of which it is told.
   static double SampleLiveShare(const MemTable& memtable,
                                 const std::function<bool(std::string_view, uint64_t)>& has_put);
   /// What a record's copy may take in an arena, whatever lies beside it there.

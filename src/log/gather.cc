@@ -93,9 +93,10 @@ class Gathering {
           uint64_t* const count = log && at >= unflushed ? &lost_unflushed_ : &result_.lost;
           *count += RecordsLostAtMost(*pool_, damaged.from, damaged.to);
         });
-    // Where what the chunk said of itself is gone, a record after the last sound one may be damaged,
-    // or a write that was cut, or what an earlier life of the chunk left. In the log after what was
-    // flushed the number of a damaged one is missed (CountMissing); elsewhere nothing else tells.
+    // Where what the chunk said of itself is gone, a record after the last sound one may be
+    // damaged, or a write that was cut, or what an earlier life of the chunk left. In the log after
+    // what was flushed the number of a damaged one is missed (CountMissing); elsewhere nothing else
+    // tells.
     const bool has_numbers =
         log && !basis_.catalog_lost && (basis_.flush_copies || last > basis_.flushed_sequence);
     if (!basis_.power_cut && !has_numbers && whole == 0 && HoldsMore(*pool_, chunk, end))
