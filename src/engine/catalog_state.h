@@ -85,7 +85,8 @@ class CatalogState {
     const MutexLock lock(&mu_);
     return state_;
   }
-  /// `change(&state)`, durably (on page media once synced). On failure nothing has changed.
+  /// `change(&state)`, durably (on page media once synced). On failure nothing has changed, but for
+  /// what is in doubt.
   template <class Kind, class Change>
   Status Edit(Kind kind, Change&& change) {
     const MutexLock lock(&mu_);
@@ -103,6 +104,11 @@ class CatalogState {
   auto Note(Change&& change) {
     const MutexLock lock(&mu_);
     return change(&state_);
+  }
+  /// An edit that failed may be there at the next open (Catalog::is_in_doubt).
+  bool is_in_doubt() const {
+    const MutexLock lock(&mu_);
+    return catalog_ != nullptr && catalog_->is_in_doubt();
   }
   /// Moves the catalog to where there is room, if it keeps the pool from giving its end back. A
   /// full pool is no error.

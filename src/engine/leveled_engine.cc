@@ -129,6 +129,12 @@ void LeveledEngine::NoteUses(const Levels& levels, RegionUseEdit* edit) {
   edit->Apply(&uses_);
 }
 
+void LeveledEngine::KeepRegions(const LevelsEdit& edit) {
+  for (const auto& added : edit.added) {
+    for (const auto& region : added.table->regions()) region->Keep();
+  }
+}
+
 // Persist order (L1, L2), of tables that are made and durable, on page media not yet synced:
 //   1  sync            nothing names them: a crash leaves strays, which Mend frees
 //   2  the edit        all of it counts, or, of a page medium that loses it, nothing
@@ -150,10 +156,8 @@ Status LeveledEngine::Change(LeveledEdit kind, const LevelsEdit& edit, const Mem
     LAMELLA_CHECK(state->levels.Apply(infos));
     if (also) also(next.get(), state);
   });
+  if (s.ok() || catalog_.is_in_doubt()) KeepRegions(edit);
   if (!s.ok()) return s;
-  for (const auto& added : edit.added) {
-    for (const auto& region : added.table->regions()) region->Keep();
-  }
   NoteUses(next->levels, &uses);
   Install(std::move(next), flushed, std::move(memory));
   changes_.fetch_add(1, std::memory_order_relaxed);

@@ -156,6 +156,8 @@ class LeveledEngine : public BufferedEngine {
   /// keeps. Where it fails but for want of a sync, nothing has changed. Keeps L1.
   Status Change(LeveledEdit kind, const LevelsEdit& edit, const MemTable* flushed,
                 const std::function<void(LeveledTables*, LeveledState*)>& also);
+  /// A catalog may name what the edit adds (TableRegion's R2).
+  static void KeepRegions(const LevelsEdit& edit);
   /// What the compaction takes that takes most, of all that may come.
   uint64_t RoomToKeep(const Levels& levels) const;
   uint64_t RoomForCopies(const Levels& levels) const;

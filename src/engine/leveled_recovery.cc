@@ -123,9 +123,11 @@ Status LeveledEngine::LeaveLog() {
   });
 }
 
-// On page media a power cut may bring back the owner of a chunk that was freed before.
+// On page media a power cut may bring back the owner of a chunk that was freed before; and what an
+// edit in doubt added stays until the next open.
 void LeveledEngine::CheckOwners(CheckReport* report) const {
   if (pool_->CollectDeferred() != 0 || pool_->holders()->pinned() != 0) return;
+  if (catalog_.is_in_doubt()) return;
   const MutexLock lock(&uses_mu_);
   pool_->ForEachChunk([&](const ChunkRef& chunk) LAMELLA_REQUIRES(uses_mu_) {
     if (!IsRegion(chunk.kind) || uses_.contains(RegionOf(chunk.ordinal))) return;

@@ -181,21 +181,22 @@ std::vector<MergedRecord> FindAnywhere(const Pool& pool, const TableRegions& reg
   return all;
 }
 
-// Sorted records of a level, cut where a table that stays lies between two of them.
-std::vector<std::vector<MergedRecord>> CutAt(const std::vector<SoundTable>& stay, uint32_t level,
-                                             std::vector<MergedRecord> records) {
+// Sorted records of a level, cut where a table that stays lies between two of them. Of level 0 none
+// does.
+std::vector<std::vector<MergedRecord>> CutAt(const std::vector<SoundTable>& sound, uint32_t level,
+                                             const std::vector<MergedRecord>& records) {
   std::set<std::string_view> starts;
-  for (const SoundTable& at : stay) {
-    if (at.level == level) starts.insert(at.table->info().smallest);
+  for (const SoundTable& at : sound) {
+    if (at.level == level && level != 0) starts.insert(at.table->info().smallest);
   }
   std::vector<std::vector<MergedRecord>> pieces;
   std::string_view before;
-  for (MergedRecord& record : records) {
+  for (const MergedRecord& record : records) {
     const std::string_view key = record.key.user_key;
     const auto start = starts.upper_bound(before);
     if (pieces.empty() || (start != starts.end() && *start < key)) pieces.emplace_back();
     before = key;
-    pieces.back().push_back(std::move(record));
+    pieces.back().push_back(record);
   }
   return pieces;
 }
@@ -250,8 +251,7 @@ Status LeveledEngine::RebuildTables(const TableLevelsState& levels, bool catalog
     Sort(&records);
     if (catalog_lost) KeepNewest(&records);
     report->records_kept += records.size();
-    for (auto& piece : CutAt(catalog_lost || level == 0 ? std::vector<SoundTable>() : sound, level,
-                             std::move(records))) {
+    for (auto& piece : CutAt(sound, level, records)) {
       if (s.ok()) s = BuildFrom(std::move(piece), level, false, regions, edit);
     }
   }
@@ -377,10 +377,8 @@ Status LeveledEngine::Rebuild(RepairReport* report) {
     });
     s = catalog_.Create(catalog_.Get());
   }
+  if (s.ok() || catalog_.is_in_doubt()) KeepRegions(edit);
   if (!s.ok()) return s;
-  for (const auto& added : edit.added) {
-    for (const auto& region : added.table->regions()) region->Keep();
-  }
   return pool_->Sync();
 }
 

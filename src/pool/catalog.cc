@@ -240,6 +240,7 @@ Status Catalog::Rewrite() {
   // A failed switch leaves both chunks: which one counts is known at the next open, which frees the
   // other.
   s = pool_->SwitchCatalog(fresh.index);
+  is_in_doubt_ |= !s.ok();
   if (!s.ok()) return s;
   const ChunkRef old = std::exchange(chunk_, fresh);
   tail_ = tail;

@@ -87,6 +87,9 @@ class Catalog {
   /// for who wants it elsewhere. Durable as Append. NoSpace, IOError.
   Status Rewrite();
 
+  /// A rewrite failed where it counts: of the states of before and after it the next open finds one
+  /// or the other, so what either names must stay until then.
+  bool is_in_doubt() const { return is_in_doubt_; }
   uint64_t bytes_used() const { return tail_; }
   const ChunkRef& chunk() const { return chunk_; }
 
@@ -113,6 +116,7 @@ class Catalog {
   uint64_t tail_ = 0;           // offset in the chunk of the next edit
   bool tail_is_ahead_ = false;  // the chunk's own, of edits that are not there
   uint64_t generation_ = 0;
+  bool is_in_doubt_ = false;
 };
 
 }  // namespace lamella
