@@ -6,6 +6,7 @@
 #include "base/concat.h"
 #include "base/mutex.h"
 #include "engine/listdb/type.h"
+#include "engine/tlsm/type.h"
 
 namespace lamella {
 
@@ -13,7 +14,7 @@ namespace {
 
 struct Registry {
   Mutex mu;
-  std::vector<const EngineType*> types LAMELLA_GUARDED_BY(mu) = {&kListDbType};
+  std::vector<const EngineType*> types LAMELLA_GUARDED_BY(mu) = {&kListDbType, &kTlsmType};
 };
 
 Registry& All() {
