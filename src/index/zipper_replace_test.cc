@@ -29,6 +29,24 @@ class ReplaceTest : public ZipperTest {
     for (auto& appender : appenders_) appender->Seal();
     return moves;
   }
+  /// Elements that are not moved, and that a walk of one of their layers does not meet.
+  size_t LostShortcuts(const std::vector<Zipper::Move>& moves) const {
+    std::set<uint64_t> moved;
+    for (const Zipper::Move& move : moves) moved.insert(move.from.word);
+    size_t lost = 0;
+    for (uint32_t lane = 0; lane < lower_->lane_count(); lane++) {
+      for (uint32_t layer = 1; layer < kHeightMax; layer++) {
+        std::set<uint64_t> met;
+        for (PmPtr p = lower_->Next({}, lane, layer); p; p = lower_->Next(p, lane, layer))
+          met.insert(p.word);
+        for (const auto& [key, place] : elements_) {
+          const bool is_there = lower_->Lane(place) == lane && At(place)->height() > layer;
+          lost += is_there && !moved.contains(place.word) && !met.contains(place.word) ? 1 : 0;
+        }
+      }
+    }
+    return lost;
+  }
   Elements Replaced(const std::vector<Zipper::Move>& moves) const {
     Elements replaced = elements_;
     for (const Zipper::Move& move : moves)
@@ -139,6 +157,7 @@ TEST_F(ReplaceTest, CutAtEveryFenceEachElementIsThereOnceOldOrNew) {  // I4
           now[key] = place;
         }
         ASSERT_EQ(ListProblem(*lower_, now, false), "");
+        ASSERT_EQ(LostShortcuts(moves), 0u) << "a copy that leads nowhere cuts off a layer's rest";
         if (cut) continue;
         ASSERT_TRUE(now == replaced)
             << "what Replace returned for is not durable; originals are marked then";
