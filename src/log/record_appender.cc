@@ -56,7 +56,10 @@ Status RecordAppender::Prepare(const uint64_t* record_bytes, size_t count, Claim
                                                   pool_->chunk_bytes());
         // Extents double from one chunk on: a session that writes little leaves little of them
         // unused.
-        const uint32_t wanted = std::min(pool_->extent_chunks(part_), std::bit_floor(claimed_));
+        const uint64_t left = expected_bytes_ - std::min(expected_bytes_, claimed_bytes_);
+        const auto wanted = static_cast<uint32_t>(
+            std::min<uint64_t>(std::min(pool_->extent_chunks(part_), std::bit_floor(claimed_)),
+                               std::bit_floor(std::max<uint64_t>(1, left / pool_->chunk_bytes()))));
         // Whatever needs memory does so here.
         if (stage_ == nullptr) stage_.reset(new char[kStageBytes]);
         prepared_.reserve(prepared_.size() + 1);

@@ -46,6 +46,8 @@ class RecordAppender {
   RecordAppender(const RecordAppender&) = delete;
   RecordAppender& operator=(const RecordAppender&) = delete;
 
+  /// About so much will be appended in all: towards its end extents are of what is left.
+  void Expect(uint64_t bytes) { expected_bytes_ = bytes; }
   /// Claims the chunks that records of these sizes will need, so that Append cannot fail. NoSpace:
   /// nothing was claimed that is not kept for later.
   Status Prepare(const uint64_t* record_bytes, size_t count, Claimant claimant);
@@ -94,6 +96,7 @@ class RecordAppender {
   Persister persister_;
   uint64_t next_ordinal_;
   uint64_t claimed_bytes_ = 0;
+  uint64_t expected_bytes_ = UINT64_MAX;
   uint32_t claimed_ = 1;            // chunks so far: the next extent doubles them
   std::vector<ChunkRef> prepared_;  // claimed, in order of use
   size_t prepared_used_ = 0;

@@ -84,7 +84,7 @@ bool ZipperDb::HasPut(std::string_view key) const {
 // What newer versions in the MemTable hide from all is left in the log.
 Status ZipperDb::CopyMemTable(const MemTable& memtable, SortedRun* run) {
   const SnapshotList::Sample snapshots = context_.snapshots->Now();
-  flush_run_->Begin(memtable.count());
+  flush_run_->Begin(memtable.count(), memtable.copy_bytes());
   const Record* newer = nullptr;
   Status s;
   for (RecordWalk at(pool_, &memtable.tree()); s.ok() && at.Valid(); at.Next()) {

@@ -23,9 +23,9 @@ std::shared_ptr<ZipperList> ZipperDb::ListOf(uint64_t id) const {
 Status ZipperDb::CopyList(const ZipperList& list, uint32_t level, SortedRun* run) {
   const SnapshotList::Sample snapshots = context_.snapshots->Now();
   RunWriter* const writer = merge_runs_[level].get();
-  writer->Begin(list.level.count());
   CompactionRoom room(this);
   const uint64_t bytes = list.bytes.load(std::memory_order_relaxed);
+  writer->Begin(list.level.count(), bytes);
   Status s;
   if (!room.Reserve(CopyBytesMax(bytes))) s = Status::NoSpace("no room for a level's copies");
   const Record* newer = nullptr;

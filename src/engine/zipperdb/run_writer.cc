@@ -21,12 +21,13 @@ std::vector<ChunkRef> ChunksOf(const Pool& pool, const Runs& runs) {
 
 }  // namespace
 
-void RunWriter::Begin(uint64_t records) {
+void RunWriter::Begin(uint64_t records, uint64_t bytes) {
   Abandon();
   run_.runs = {owner_, next_ordinal_, next_ordinal_};
   run_.places.reserve(records);
   appender_ =
       std::make_unique<RecordAppender>(pool_, 0, kZipperDbArena, owner_, next_ordinal_, cause_);
+  appender_->Expect(bytes);
 }
 
 Status RunWriter::Copy(const Record& record) {

@@ -32,8 +32,8 @@ class RunWriter {
   RunWriter(const RunWriter&) = delete;
   RunWriter& operator=(const RunWriter&) = delete;
 
-  /// A run of about so many records begins. Throws std::bad_alloc, and none has.
-  void Begin(uint64_t records);
+  /// A run of about so many records, and bytes, begins. Throws std::bad_alloc, and none has.
+  void Begin(uint64_t records, uint64_t bytes);
   /// NoSpace. Throws std::bad_alloc.
   Status Copy(const Record& record);
   /// The run is complete, and durable. Its records' links are free to be written.

@@ -128,7 +128,7 @@ TEST_F(ZipperDbTest, CopiesThatNothingNamesAreFree) {
   };
   {
     RunWriter writer(pool_.get(), kFlushRuns, 1000, WriteCause::kFlush);
-    writer.Begin(1);
+    writer.Begin(1, 1);
     EpochPin pin(pool_->readers());
     const Lookup found = engine_->Get(Key(7), engine_->PublishedSequence(), false, &pin);
     ASSERT_EQ(found.state, LookupState::kFound);

@@ -82,7 +82,7 @@ EngineTraits ZipperDbTraits() {
   };
   traits.gc_arena = {kZipperDbArena, kGcRuns};
   traits.flushes_copy = true;
-  traits.telling = {{"zipperdb_adr", 1}, {"zipperdb_adr", 5}};
+  traits.telling = {{"zipperdb_adr", 1}, {"zipperdb_adr", 5}, {"zipperdb_page", 1}};
   return traits;
 }
 
