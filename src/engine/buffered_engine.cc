@@ -217,6 +217,23 @@ bool BufferedEngine::CompactionRoom::Reserve(uint64_t bytes) {
   return true;
 }
 
+// A file system that was full may have room again: it is asked.
+Status BufferedEngine::CompactionRoom::Take(uint64_t bytes, std::string_view for_what) {
+  Room room = engine_->LetIn(0, bytes, 0);
+  Status grown;
+  if (!room.suffices()) {
+    const uint32_t parts = engine_->copy_cost_.in_all_parts ? engine_->pool_->part_count() : 1;
+    grown = engine_->pool_->GrowUntilFree(parts, room.needed);
+    if (grown.ok()) room = engine_->LetIn(0, bytes, 0);
+  }
+  if (!room.suffices()) {
+    return Status::NoSpace(Concat("no room is left for ", for_what, ": ", bytes, " bytes beside ",
+                                  "what is not flushed; ", grown.message()));
+  }
+  bytes_ += bytes;
+  return Status::OK();
+}
+
 // Compaction needs the last chunks, or what the deletes let go of would never come back.
 bool BufferedEngine::DeletesMayUseReserve() const {
   for (uint32_t part = 0; part < pool_->part_count(); part++) {

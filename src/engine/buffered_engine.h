@@ -194,6 +194,8 @@ class BufferedEngine : public Engine, private WriteTarget {
       engine_->copy_bytes_.fetch_sub(bytes_, std::memory_order_relaxed);
     }
     bool Reserve(uint64_t bytes) override;
+    /// The same. NoSpace: why there is none `for_what`; where the file system gives none, its error.
+    Status Take(uint64_t bytes, std::string_view for_what);
 
    private:
     BufferedEngine* const engine_;

@@ -313,15 +313,12 @@ Status LeveledEngine::MergeEmptying(const Levels& levels, const std::vector<Leve
 Status LeveledEngine::BuildInto(const Levels& levels, BuildPlan plan, uint64_t room_bytes,
                                 InternalIterator* from, LevelsEdit* edit) {
   CompactionRoom room(this);
-  if (!room.Reserve(room_bytes)) {
-    return Status::NoSpace(Concat("no room is left for the tables of a compaction into level ",
-                                  plan.level, ": ", room_bytes, " bytes, of ",
-                                  pool_->chunks_available(), " chunks that there are"));
-  }
   const uint32_t level = plan.level;
+  Status s = room.Take(room_bytes, Concat("the tables of a compaction into level ", level));
+  if (!s.ok()) return s;
   MadeTables made;
   const auto builder = NewBuilder(std::move(plan));
-  Status s = Build(from, levels, level + 1, builder.get(), &made);
+  s = Build(from, levels, level + 1, builder.get(), &made);
   for (auto& table : made) edit->added.push_back({level, std::move(table)});
   return s;
 }

@@ -189,7 +189,14 @@ Status Pool::GrowPart(Part* part, uint32_t chunks_needed, uint32_t chunks_wanted
 Status Pool::GrowUntilFree(uint32_t parts, uint64_t chunks) {
   Status s;
   uint64_t free = 0;
-  for (uint32_t i = 0; i < parts; i++) free += parts_[i]->free.count();
+  uint64_t most = 0;
+  for (uint32_t i = 0; i < parts; i++) {
+    free += parts_[i]->free.count();
+    const uint32_t now = parts_[i]->chunks.load(std::memory_order_relaxed);
+    most += ClaimableChunks(chunk_shift_, std::max(now, chunks_max_)) -
+            ClaimableChunks(chunk_shift_, now);
+  }
+  if (free + most < chunks) parts = 0;  // nothing grows for what there cannot be
   for (uint32_t i = 0; free < chunks && i < parts; i++) {
     Part* const part = parts_[i].get();
     const uint64_t others = free - part->free.count();
