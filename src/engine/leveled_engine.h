@@ -209,6 +209,7 @@ class LeveledEngine : public BufferedEngine {
   Status PushDown(const KeyRange& keys);
   Status PushFrom(uint32_t level, const KeyRange& keys);
   Status EmptySparse();
+  Status MergeForSpace();
   /// The regions to be emptied, and the tables whose making anew gives space back of them, level by
   /// level.
   struct Emptying {

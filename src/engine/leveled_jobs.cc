@@ -19,6 +19,10 @@ constexpr double kMoveCost = 1 << 10;  // of an edit, in bytes
 // Making a table anew moves nothing down: beside a compaction it is worth so much less for its
 // cost, and so many times more as the store is larger than it should be.
 constexpr double kRewriteWorth = 0.25;
+// Where tables hold less than so many chunks of a part, however many they lie in, what upper levels
+// hide of lower ones is not looked for: a small store is larger than it may be by the ends of its
+// chunks and its indexes, whatever lives, and all of it would come to lie in one level.
+constexpr uint64_t kFewChunks = 16;
 // Versions that snapshots left are taken out once they are this part of a table.
 constexpr uint64_t kKeptPart = 16;
 
@@ -119,8 +123,13 @@ void LeveledEngine::LookAt(const std::shared_ptr<const TableSet>& version) {
   const MutexLock lock(&uses_mu_);
   looked.emptying = FindEmptying(tables, uses_, goal);
   uint64_t used_bytes = 0;
-  for (const auto& [number, use] : uses_) used_bytes += use.bytes;
-  looked.share = {goal.ShareOf(used_bytes), at_least.ShareOf(used_bytes)};
+  uint64_t referred = 0;
+  for (const auto& [number, use] : uses_) {
+    used_bytes += use.bytes;
+    referred += use.live;
+  }
+  const bool is_small = referred < kFewChunks * pool_->part_count() * pool_->chunk_bytes();
+  looked.share = {goal.ShareOf(used_bytes), is_small ? 0 : at_least.ShareOf(used_bytes)};
   sparse_ = looked.emptying.sparse;
   looked_ = std::move(looked);
 }
@@ -328,10 +337,32 @@ Status LeveledEngine::EmptySparse() {
   return s.IsNoSpace() ? Status::OK() : s;
 }
 
-// The pool is full: all that is dead is found, and what holds little is emptied.
+// Where merges copy all, what the design finds for space, until there is nothing, or no room.
+Status LeveledEngine::MergeForSpace() {
+  constexpr int kPassesMax = 32;  // others flush meanwhile
+  constexpr SpaceShare kTooMuch{.known = 2, .at_most = 0};
+  Status s;
+  for (int pass = rules_.copies_records ? 0 : kPassesMax; s.ok() && pass < kPassesMax; pass++) {
+    pool_->CollectDeferred();
+    const auto tables = CurrentTables();
+    const std::vector<Compaction> found = FindForSpace(*tables, kTooMuch, false);
+    if (found.empty()) break;
+    for (const Compaction& compaction : found) {
+      if (s.ok()) s = RunCompaction(compaction);
+    }
+  }
+  return s.IsNoSpace() ? Status::OK() : s;
+}
+
+// The pool is full: all that is dead is found, and what holds little is emptied. What merging small
+// tables gives back may be the room that merging all of them takes.
 Status LeveledEngine::Reclaim() {
   const uint64_t before = ReclaimState();
   Status s = PushDown({});
+  const bool had_no_room = s.IsNoSpace();
+  if (had_no_room) s = Status::OK();
+  if (s.ok()) s = MergeForSpace();
+  if (s.ok() && had_no_room) s = PushDown({});
   if (s.ok()) s = EmptySparse();
   pool_->CollectDeferred();
   const MutexLock lock(&jobs_.mu);
@@ -364,7 +395,8 @@ Status LeveledEngine::CompactRange(std::string_view begin, std::string_view end)
   if (!s.ok()) return s;
   const JobBoard::Held held = jobs_.Take(ClaimAll());
   s = NoThrow([&] { return PushDown(KeyRange::Of(begin, end)); });
-  if (s.ok() && begin.empty() && end.empty()) s = NoThrow([this] { return EmptySparse(); });
+  if (s.ok() && begin.empty() && end.empty())
+    s = NoThrow([this] { return rules_.copies_records ? MergeForSpace() : EmptySparse(); });
   jobs_.GiveBack(held);
   pool_->CollectDeferred();
   return s;

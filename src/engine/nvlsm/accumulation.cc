@@ -15,6 +15,11 @@ constexpr uint64_t kFullPart = 2;
 // by what is there, so some are larger than others.
 constexpr double kOverfull = 1.5;
 
+// Of what a merge makes this part at most is left empty in chunks that are not the last.
+constexpr uint64_t kUnfilledPart = 8;
+// So many times the size of a tree are merged at once, of small ones.
+constexpr uint64_t kTreesJoined = 4;
+
 uint64_t BytesOf(const Component& component) {
   uint64_t bytes = 0;
   for (const TreePicture& tree : component) bytes += tree.info->bytes;
@@ -60,16 +65,61 @@ class Finder {
   std::vector<Compaction> FindForSpace(uint64_t gain_min) {
     for (uint32_t i = 1; i < components_.size(); i++) {
       for (const TreePicture& tree : components_[i]) {
-        const auto gain = static_cast<double>(tree.gain_bytes);
-        if (tree.floors > 1 && tree.gain_bytes >= gain_min)
-          Want({tree}, i, false, gain / static_cast<double>(tree.info->bytes));
+        if (tree.floors > 1) WantForSpace({tree}, i, false, gain_min);
       }
     }
+    for (uint32_t i = 1; wanted_.empty() && i < components_.size(); i++) FindJoins(i, gain_min);
     if (wanted_.empty() && !components_[0].empty()) Want(components_[0], 0, true, 1);
     return std::move(wanted_);
   }
 
  private:
+  static uint64_t LeftOf(const TreePicture& tree) {
+    return tree.info->bytes - std::min(tree.hidden_bytes, tree.info->bytes);
+  }
+
+  // Merged, the trees would take this, about, or, for certain, no more than it.
+  uint64_t MergedBytes(const Component& trees, bool at_most) const {
+    uint64_t left = 0;
+    uint64_t records = 0;
+    for (const TreePicture& tree : trees) {
+      left += LeftOf(tree);
+      records += tree.info->records;
+    }
+    const uint64_t made = 1 + std::min(left / rules_.tree_bytes, records / rules_.tree_records_min);
+    const uint64_t ends = made * rules_.ends_bytes;
+    return at_most ? left + left / kUnfilledPart + ends : left + ends / 2;
+  }
+
+  void WantForSpace(const Component& trees, uint32_t i, bool for_certain, uint64_t gain_min) {
+    uint64_t used = 0;
+    for (const TreePicture& tree : trees) used += tree.used_bytes;
+    const uint64_t merged = MergedBytes(trees, for_certain);
+    if (used < merged + gain_min) return;
+    Want(trees, i, false, static_cast<double>(used - merged) / static_cast<double>(used));
+  }
+
+  // Trees whose chunks are half empty, or more, one beside the other: as many as make a few trees
+  // of the size that there are to be. What they make takes less for certain: so it comes to an end.
+  void FindJoins(uint32_t i, uint64_t gain_min) {
+    Component group;
+    uint64_t bytes = 0;
+    const auto end_group = [&] {
+      if (group.size() > 1) WantForSpace(group, i, true, gain_min);
+      group.clear();
+      bytes = 0;
+    };
+    for (const TreePicture& tree : components_[i]) {
+      const bool is_small = tree.used_bytes >= 2 * LeftOf(tree);
+      if (!is_small || bytes >= kTreesJoined * std::max(rules_.tree_bytes, rules_.ends_bytes))
+        end_group();
+      if (!is_small) continue;
+      group.push_back(tree);
+      bytes += LeftOf(tree);
+    }
+    end_group();
+  }
+
   // How far a component is beyond its size; the last that there may be has none.
   double FillOf(uint32_t i) const {
     if (i >= rules_.components.last_level) return 0;

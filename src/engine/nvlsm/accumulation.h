@@ -37,7 +37,7 @@ struct TreePicture {
   const TableInfo* info = nullptr;
   uint32_t floors = 1;
   uint64_t hidden_bytes = 0;  // about so much of it would not survive a merge
-  uint64_t gain_bytes = 0;  // so much of the pool a merge gives back, chunks that are not full, too
+  uint64_t used_bytes = 0;    // of the pool, chunks that are not full, too
 };
 /// The components, C1 first; each in its level's order.
 using ComponentPictures = std::vector<std::vector<TreePicture>>;
@@ -46,14 +46,20 @@ struct AccumulationRules {
   LevelRules components;
   uint32_t max_floor = 10;
   double hidden_share = 0.5;  // a tree with more is merged by itself
+  // What merged trees take: they are cut at so many bytes, if they have so many records, and the
+  // last chunks of each are not full.
+  uint64_t tree_bytes = 4 << 20;
+  uint64_t tree_records_min = 1;
+  uint64_t ends_bytes = 0;
 };
 
 /// All that are wanted, in no order of worth; some of them exclude each other.
 std::vector<Compaction> FindAccumulations(const ComponentPictures& components,
                                           const AccumulationRules& rules);
 
-/// Those that give space back, `gain_min` each at least: trees are merged where they are, and once
-/// there are none that gain by it, C1 goes down, so that trees hide what it makes dead.
+/// Those that give space back, `gain_min` each at least: trees are merged where they are, and small
+/// ones that lie side by side into one; once there are none that gain by it, C1 goes down, so that
+/// trees hide what it makes dead.
 std::vector<Compaction> FindSpaceMerges(const ComponentPictures& components,
                                         const AccumulationRules& rules, uint64_t gain_min);
 

@@ -14,14 +14,18 @@ namespace {
 constexpr AccumulationRules kRules{
     .components = {.level0_tables = 3, .level1_bytes = 100, .level_factor = 10, .last_level = 3},
     .max_floor = 5,
-    .hidden_share = 0.5};
+    .hidden_share = 0.5,
+    .tree_bytes = 100,
+    .tree_records_min = 1,
+    .ends_bytes = 20};
 
 using Lines = std::vector<std::string>;
 
 enum class For : uint8_t { kLevels, kSpace, kPushes };
 
 /// What is wanted of a picture (table_levels_test_base.h), by its trees' floors and hidden bytes,
-/// one of each where nothing is said: "C1 9 8 + 3 [a,k]" and so on, what is worth most first.
+/// one floor, and none, where nothing is said: "C1 9 8 + 3 [a,k]" and so on, what is worth most
+/// first. A floor takes 20 bytes beside what is in it.
 Lines Wanted(const std::string& picture, const std::map<uint64_t, uint32_t>& floors = {},
              const std::map<uint64_t, uint64_t>& hidden = {},
              const AccumulationRules& rules = kRules, For what = For::kLevels) {
@@ -29,9 +33,10 @@ Lines Wanted(const std::string& picture, const std::map<uint64_t, uint32_t>& flo
   ComponentPictures components(levels.level_count());
   levels.ForEach([&](uint32_t level, const auto& table) {
     const uint64_t number = table->number;
-    components[level].push_back({table.get(), floors.contains(number) ? floors.at(number) : 1,
-                                 hidden.contains(number) ? hidden.at(number) : 0, 0});
-    components[level].back().gain_bytes = components[level].back().hidden_bytes;
+    const uint32_t count = floors.contains(number) ? floors.at(number) : 1;
+    components[level].push_back({table.get(), count,
+                                 hidden.contains(number) ? hidden.at(number) : 0,
+                                 table->bytes + 20 * count});
   });
   const std::vector<Compaction> found = what == For::kSpace ? FindSpaceMerges(components, rules, 10)
                                         : what == For::kPushes
@@ -118,12 +123,35 @@ TEST(Accumulation, ATreeOfWhichMuchIsHiddenIsMergedWhereItIs) {
 }
 
 TEST(Accumulation, ForSpaceTreesAreMergedThatGainByItThenC1GoesDown) {
-  const std::map<uint64_t, uint32_t> floors = {{3, 2}, {4, 3}, {5, 2}};
-  const std::string picture = "9:a-k/10 | 3:a-c/40 4:d-f/40 5:g-k/40 6:l-z/40";
-  EXPECT_EQ(Wanted(picture, floors, {{3, 10}, {4, 12}, {5, 9}, {6, 30}}, kRules, For::kSpace),
+  // Of what a merge makes an end is half full.
+  const std::map<uint64_t, uint32_t> floors = {{3, 2}, {4, 2}, {5, 2}};
+  const std::string picture = "9:a-k/10 | 3:a-c/90 4:d-f/90 5:g-k/90 6:l-z/90";
+  AccumulationRules rules = kRules;
+  EXPECT_EQ(Wanted(picture, floors, {{3, 10}, {4, 12}, {5, 9}, {6, 30}}, rules, For::kSpace),
+            Lines({"C2 4 [d,f] merges", "C2 3 [a,c] merges", "C2 5 [g,k] merges"}));
+  rules.ends_bytes = 80;
+  EXPECT_EQ(Wanted(picture, floors, {{3, 10}, {4, 12}, {5, 9}, {6, 30}}, rules, For::kSpace),
             Lines({"C2 4 [d,f] merges", "C2 3 [a,c] merges"}));
-  EXPECT_EQ(Wanted(picture, floors, {}, kRules, For::kSpace), Lines({"C1 9 + 3 4 5 [a,k] down"}));
-  EXPECT_EQ(Wanted("| 3:a-c/40", {{3, 2}}, {}, kRules, For::kSpace), Lines());
+  EXPECT_EQ(Wanted(picture, {}, {}, kRules, For::kSpace), Lines({"C1 9 + 3 4 5 [a,k] down"}));
+  EXPECT_EQ(Wanted("| 3:a-c/40", {}, {}, kRules, For::kSpace), Lines());
+}
+
+TEST(Accumulation, ForSpaceSmallTreesSideBySideBecomeOne) {
+  const auto joined = [](const std::string& picture) {
+    return Wanted(picture, {}, {}, kRules, For::kSpace);
+  };
+  EXPECT_EQ(joined("9:a-k/10 | 3:a-c/8 4:d-f/8 5:g-k/90 6:l-m/8 7:n-z/8"),
+            Lines({"C2 3 4 [a,f] merges", "C2 6 7 [l,z] merges"}));
+  // What would not take less for certain stays as it is, and so does one alone.
+  EXPECT_EQ(joined("| 3:a-c/20 4:d-f/20 5:g-k/90 6:l-m/8"), Lines({"C2 3 4 [a,f] merges"}));
+  EXPECT_EQ(joined("| 3:a-c/21 4:d-f/20 5:g-k/90 6:l-m/8"), Lines());
+  // As many at once as make a few trees.
+  std::string many = "|";
+  for (int i = 0; i < 26; i++) {
+    const auto key = static_cast<char>('a' + i);
+    many += Concat(" ", 100 + i, ":", std::string(1, key), "-", std::string(1, key), "/20");
+  }
+  EXPECT_EQ(joined(many).size(), 2u);
 }
 
 TEST(Accumulation, WhatUpperComponentsHideIsFoundBelow) {

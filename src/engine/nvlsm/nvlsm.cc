@@ -124,22 +124,20 @@ AccumulationRules Nvlsm::RulesFor(const LevelRules& components) const {
   const double may_be_dead = 1 - 1 / context_.options->space_target;
   return {.components = components,
           .max_floor = scheme_.max_floor,
-          .hidden_share = kHiddenPart * may_be_dead};
+          .hidden_share = kHiddenPart * may_be_dead,
+          .tree_bytes = rules().table_bytes,
+          .tree_records_min = rules().table_records_min,
+          .ends_bytes = kOpenChunksPerFloor * pool_->chunk_bytes()};
 }
 
 ComponentPictures Nvlsm::PicturesOf(const LeveledTables& tables) const {
   ComponentPictures components(std::max<size_t>(tables.levels.level_count(), 1));
   tables.levels.ForEach([&](uint32_t level, const auto& table) {
     const SatTable& sat = SatOf(*table);
-    const uint64_t hidden = sat.sat_place().hidden_bytes;
-    const uint64_t left = sat.info().bytes - std::min(hidden, sat.info().bytes);
-    // Of the last chunks of merged floors half is empty, about.
-    const uint64_t merged =
-        left + (1 + left / rules().table_bytes) * kOpenChunksPerFloor * pool_->chunk_bytes() / 2;
-    uint64_t now = 0;
-    for (const auto& region : sat.regions()) now += region->bytes();
+    uint64_t used = 0;
+    for (const auto& region : sat.regions()) used += region->bytes();
     components[level].push_back(
-        {&sat.info(), sat.floor_count(), hidden, now - std::min(now, merged)});
+        {&sat.info(), sat.floor_count(), sat.sat_place().hidden_bytes, used});
   });
   return components;
 }
@@ -172,7 +170,8 @@ Status Nvlsm::CutPieces(const Levels::Level& inputs, const Levels::Level& trees,
     records += input->info().records;
   }
   const uint64_t own_tree =
-      rules().table_bytes / kOwnTreePart * records / std::max<uint64_t>(bytes, 1);
+      std::max(rules().table_bytes / kOwnTreePart * records / std::max<uint64_t>(bytes, 1),
+               rules().table_records_min);
   const auto add = [&](std::string first, std::string end, SatPtr tree) {
     Piece piece{.first = std::move(first), .end = std::move(end), .tree = std::move(tree)};
     for (const auto& input : inputs) {
@@ -292,8 +291,8 @@ Status Nvlsm::Accumulate(const Compaction& compaction, const Levels& levels, uin
   }
   const uint64_t record_bytes = bytes / records + 1;
   CompactionRoom room(this);
-  if (!room.Reserve(RoomFor(pieces, record_bytes, waste)))
-    return Status::NoSpace("no room is left for the floors of a compaction");
+  s = room.Take(RoomFor(pieces, record_bytes, waste), "the floors of a compaction");
+  if (!s.ok()) return s;
   std::vector<std::unique_ptr<InternalIterator>> children;
   AddIterators(compaction.level, inputs, context_.options->verify_checksums, &children);
   const auto from = NewMergingIterator(std::move(children));

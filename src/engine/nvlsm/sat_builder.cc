@@ -10,7 +10,9 @@ namespace lamella {
 
 namespace {
 
-// Of so many records of a floor one is looked up in the floors below it.
+// The first records of a floor are all looked up in the floors below it; of those after them one of
+// so many.
+constexpr uint64_t kAllSampled = 64;
 constexpr uint64_t kSampledOneIn = 8;
 
 }  // namespace
@@ -51,6 +53,7 @@ Status SatBuilder::OpenFloor() {
            .info = {},
            .place = {},
            .sat = {},
+           .hidden_live = 0,
            .replaced = {},
            .index = nullptr});
   made_any_ = true;
@@ -66,7 +69,8 @@ Status SatBuilder::Add(const MergedRecord& record) {
   if (!s.ok()) return s;
   open_->floor.Add(to);
   Count(record, bytes);
-  if (base_ && open_->info.records % kSampledOneIn == 0) Sample(record);
+  const uint64_t stands_for = open_->info.records <= kAllSampled ? 1 : kSampledOneIn;
+  if (base_ && open_->info.records % stands_for == 0) Sample(record, stands_for);
   return s;
 }
 
@@ -91,14 +95,14 @@ void SatBuilder::Count(const MergedRecord& record, uint64_t bytes) {
 }
 
 // About how much of the tree the floor hides: a figure.
-void SatBuilder::Sample(const MergedRecord& record) {
+void SatBuilder::Sample(const MergedRecord& record, uint64_t stands_for) {
   const PlacedVersion hidden = base_->tree().Find(record.key, Hash64(record.key.user_key), false);
   if (!hidden.place || hidden.place.damaged()) return;
   const Record* const below = pool_->At<Record>(hidden.place);
-  open_->sat.hidden_bytes += kSampledOneIn * below->bytes();
+  open_->sat.hidden_bytes += stands_for * below->bytes();
   if (hidden.kind == RecordKind::kPut) {
     const uint64_t live = below->header.key_size + uint64_t{below->header.value_size};
-    open_->place.live_bytes -= std::min(open_->place.live_bytes, kSampledOneIn * live);
+    open_->hidden_live += stands_for * live;
   }
 }
 
@@ -135,7 +139,8 @@ void SatBuilder::AddBase(Made* made, LevelPlace* place, SatPlace* sat) const {
   info.bytes += base.info().bytes;
   info.records += base.info().records;
   info.last_sequence = std::max(info.last_sequence, base.info().last_sequence);
-  place->live_bytes += base.place().live_bytes;
+  place->live_bytes +=
+      base.place().live_bytes - std::min(base.place().live_bytes, made->hidden_live);
   place->deletes += base.place().deletes;
   place->kept_versions += base.place().kept_versions;
   place->kept_bytes += base.place().kept_bytes;

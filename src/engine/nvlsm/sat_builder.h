@@ -65,9 +65,10 @@ class SatBuilder final : public TableBuilder {
     SatPtr base;
     std::shared_ptr<const TableRegion> records;
     FloorBuilder floor;
-    TableInfo info;    // without its place
-    LevelPlace place;  // the same, of the floor alone
-    SatPlace sat;      // what it hides
+    TableInfo info;            // without its place
+    LevelPlace place;          // the same, of the floor alone
+    SatPlace sat;              // what it hides
+    uint64_t hidden_live = 0;  // of that, what was taken for living: LevelPlace::live_bytes
     std::vector<uint64_t> replaced;
     std::unique_ptr<RegionWriter> index;
   };
@@ -75,7 +76,7 @@ class SatBuilder final : public TableBuilder {
   Status OpenFloor();
   Status CloseFloor();
   void Count(const MergedRecord& record, uint64_t bytes);
-  void Sample(const MergedRecord& record);
+  void Sample(const MergedRecord& record, uint64_t stands_for);
   void AddBase(Made* made, LevelPlace* place, SatPlace* sat) const;
   Status WriteIndex(uint64_t group, uint32_t place_in_group, Made* made);
 
