@@ -173,10 +173,16 @@ Status BufferedEngine::ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes,
                                      Claimant claimant) {
   const uint64_t extents = claimant == Claimant::kReclaim ? kCompactionExtents : kReserveExtentsMin;
   const uint32_t parts = copy_cost_.in_all_parts ? pool_->part_count() : 1;
-  const bool leaves_room = claimant != Claimant::kReclaim || !copy_cost_.deletes_use_merge_room;
-  const uint64_t merge_bytes = leaves_room ? merge_bytes_.load(std::memory_order_relaxed) : 0;
+  const bool is_delete = claimant == Claimant::kReclaim;
+  const uint64_t merge_bytes =
+      (is_delete ? merge_bytes_least_ : merge_bytes_).load(std::memory_order_relaxed);
+  uint64_t again = 0;
+  if (!is_delete && copy_cost_.merges_copy) {
+    const uint64_t copies = copy_bytes_.load(std::memory_order_relaxed) + copy_bytes;
+    again = copies - std::min(copies, compaction_bytes_.load(std::memory_order_relaxed));
+  }
   for (bool tried = false;; tried = true) {
-    const Room room = LetIn(record_bytes + merge_bytes, copy_bytes, extents);
+    const Room room = LetIn(record_bytes + merge_bytes, copy_bytes, extents, again);
     Status grown = pool_->GrowUntilFree(parts, room.soon);
     if (room.suffices() && grown.ok()) return Status::OK();
     if (room.suffices()) {
@@ -194,12 +200,13 @@ Status BufferedEngine::ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes,
 
 // Keeps I6.
 BufferedEngine::Room BufferedEngine::LetIn(uint64_t record_bytes, uint64_t copy_bytes,
-                                           uint64_t extents_kept) {
+                                           uint64_t extents_kept, uint64_t kept_bytes) {
   const uint64_t copies = copy_bytes_.fetch_add(copy_bytes, std::memory_order_relaxed) + copy_bytes;
   const uint64_t chunk_bytes = pool_->chunk_bytes();
   Room room;
   room.needed = copy_cost_.ends + (record_bytes + copies + chunk_bytes - 1) / chunk_bytes;
   room.soon = room.needed;
+  room.needed += (kept_bytes + chunk_bytes - 1) / chunk_bytes;
   const uint32_t parts = copy_cost_.in_all_parts ? pool_->part_count() : 1;
   for (uint32_t part = 0; part < parts; part++) {
     room.needed +=
@@ -213,8 +220,13 @@ BufferedEngine::Room BufferedEngine::LetIn(uint64_t record_bytes, uint64_t copy_
 
 bool BufferedEngine::CompactionRoom::Reserve(uint64_t bytes) {
   if (!engine_->LetIn(0, bytes, 0).suffices()) return false;
-  bytes_ += bytes;
+  Note(bytes);
   return true;
+}
+
+void BufferedEngine::CompactionRoom::Note(uint64_t bytes) {
+  engine_->compaction_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  bytes_ += bytes;
 }
 
 // A file system that was full may have room again: it is asked.
@@ -230,7 +242,7 @@ Status BufferedEngine::CompactionRoom::Take(uint64_t bytes, std::string_view for
     return Status::NoSpace(Concat("no room is left for ", for_what, ": ", bytes, " bytes beside ",
                                   "what is not flushed; ", grown.message()));
   }
-  bytes_ += bytes;
+  Note(bytes);
   return Status::OK();
 }
 

@@ -74,8 +74,8 @@ struct CopyCost {
   uint64_t bytes_per_record = 16;  // links, or what an index has of each
   uint64_t ends = 0;               // chunks that flushes to come leave unfilled
   bool in_all_parts = false;       // else in the first part of the pool
-  // Deletes may use what writes leave for merges, where that is much.
-  bool deletes_use_merge_room = false;
+  // Merges copy, too: what is written needs room once more, for when it is merged.
+  bool merges_copy = false;
 };
 
 /// A MemTable is not switched below this, however short memory is.
@@ -176,8 +176,11 @@ class BufferedEngine : public Engine, private WriteTarget {
   bool IsFull(const MemTable& memtable) const;
   /// To be called when what it goes by has changed.
   void UpdateWriteDelay() LAMELLA_REQUIRES(read_set_mu_);
-  /// Writers leave so many bytes (I6). A merge takes them without asking.
-  void KeepForMerge(uint64_t bytes) { merge_bytes_.store(bytes, std::memory_order_relaxed); }
+  /// Writers leave so many bytes, deletes these at least (I6). A merge takes them without asking.
+  void KeepForMerge(uint64_t bytes, uint64_t least) {
+    merge_bytes_.store(bytes, std::memory_order_relaxed);
+    merge_bytes_least_.store(least, std::memory_order_relaxed);
+  }
   /// How much of what is flushed will be left once it is merged: deletes go, and what replaces
   /// older versions lets go of those. `has_put`: whether the tables of before have a put of the
   /// key, the hash of which it is told.
@@ -192,12 +195,16 @@ class BufferedEngine : public Engine, private WriteTarget {
     explicit CompactionRoom(BufferedEngine* engine) : engine_(engine) {}
     ~CompactionRoom() override {
       engine_->copy_bytes_.fetch_sub(bytes_, std::memory_order_relaxed);
+      engine_->compaction_bytes_.fetch_sub(bytes_, std::memory_order_relaxed);
     }
     bool Reserve(uint64_t bytes) override;
-    /// The same. NoSpace: why there is none `for_what`; where the file system gives none, its error.
+    /// The same. NoSpace: why there is none `for_what`; where the file system gives none, its
+    /// error.
     Status Take(uint64_t bytes, std::string_view for_what);
 
    private:
+    void Note(uint64_t bytes);
+
     BufferedEngine* const engine_;
     uint64_t bytes_ = 0;
   };
@@ -245,7 +252,9 @@ class BufferedEngine : public Engine, private WriteTarget {
     bool suffices() const { return needed <= available; }
   };
   /// Notes the copies if there is room for them beside all others.
-  Room LetIn(uint64_t record_bytes, uint64_t copy_bytes, uint64_t extents_kept);
+  /// `kept_bytes` are left beside, which nobody will take soon.
+  Room LetIn(uint64_t record_bytes, uint64_t copy_bytes, uint64_t extents_kept,
+             uint64_t kept_bytes = 0);
   uint64_t LogBytesMax() const;
   bool IsEarly(const MemTable& memtable) const;
   void LearnPrefixes(const HeadTree& tree);
@@ -273,7 +282,8 @@ class BufferedEngine : public Engine, private WriteTarget {
   // of all that is let in and not flushed, and what compaction copies (I6); guards nothing, as the
   // next
   std::atomic<uint64_t> copy_bytes_{0};
-  std::atomic<uint64_t> merge_bytes_{0};  // KeepForMerge
+  std::atomic<uint64_t> compaction_bytes_{0};  // of them, what compaction copies
+  std::atomic<uint64_t> merge_bytes_{0};       // KeepForMerge
 
   mutable Mutex read_set_mu_;
   std::shared_ptr<const ReadSet> owned_read_set_ LAMELLA_GUARDED_BY(read_set_mu_);

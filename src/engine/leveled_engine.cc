@@ -28,7 +28,7 @@ LeveledEngine::LeveledEngine(const EngineContext& context, const LeveledRules& r
                      {.bytes_per_record = rules.index_bytes_per_record,
                       .ends = 2 * kRegionsPerFlush,
                       .in_all_parts = true,
-                      .deletes_use_merge_room = rules.copies_records}),
+                      .merges_copy = rules.copies_records}),
       rules_(rules),
       memory_(*context.options, 0, context.memory),
       pending_frees_(context.pool),
@@ -124,7 +124,12 @@ void LeveledEngine::NoteUses(const Levels& levels, RegionUseEdit* edit) {
     for (const auto& table : levels.level(i)) live += table->place().live_bytes;
   }
   live_bytes_.store(live, std::memory_order_relaxed);
-  KeepForMerge(rules_.copies_records ? RoomForCopies(levels) : RoomToKeep(levels));
+  if (rules_.copies_records) {
+    KeepForCopies(levels);
+  } else {
+    const uint64_t room = RoomToKeep(levels);
+    KeepForMerge(room, room);
+  }
   const MutexLock lock(&uses_mu_);
   edit->Apply(&uses_);
 }
@@ -252,9 +257,11 @@ uint64_t LeveledEngine::RoomToKeep(const Levels& levels) const {
   return room == 0 ? 0 : room + kFlushesBefore * kRegionsPerFlush * pool_->chunk_bytes();
 }
 
-// Where merges copy, room for all of two levels would be half of the pool: of level 0 all, which
-// comes to lie on the tables below, or a table, which is merged where it is.
-uint64_t LeveledEngine::RoomForCopies(const Levels& levels) const {
+// Where merges copy, room for all of two levels would be half of the pool. Level 0 comes to lie on
+// the tables below, each of which takes two chunks more; without room for that a table is merged
+// with what comes for it, and what is left of level 0 is made anew (MergePart). Then a table is
+// merged where it is. Deletes, and their copies, take of what writers leave beside the second.
+void LeveledEngine::KeepForCopies(const Levels& levels) {
   constexpr uint64_t kPartForDeletes = 4;
   constexpr uint64_t kChunksForDeletes = 8;
   uint64_t level0 = 0;
@@ -262,13 +269,17 @@ uint64_t LeveledEngine::RoomForCopies(const Levels& levels) const {
   levels.ForEach([&](uint32_t level, const auto& table) {
     const TableInfo& info = table->info();
     const uint64_t room = MergeRoom(info.records, info.bytes, info.bytes);
-    if (level == 0) level0 += room;
-    most = std::max(most, room);
+    if (level == 0) {
+      level0 += room;
+    } else {
+      most = std::max(most, room);
+    }
   });
-  if (level0 != 0) level0 += 2 * levels.level(1).size() * pool_->chunk_bytes();
-  // Deletes, and their copies, take of it.
-  const uint64_t room = std::max(level0, most);
-  return room == 0 ? 0 : room + room / kPartForDeletes + kChunksForDeletes * pool_->chunk_bytes();
+  const uint64_t least = 2 * level0 + most;
+  const uint64_t ends = 2 * levels.level(1).size();
+  const uint64_t room =
+      least + least / kPartForDeletes + (ends + kChunksForDeletes) * pool_->chunk_bytes();
+  KeepForMerge(least == 0 ? 0 : room, least);
 }
 
 // Each table ends in a chunk that is not full, and so do the copies; those that are all copied have

@@ -160,7 +160,7 @@ class LeveledEngine : public BufferedEngine {
   static void KeepRegions(const LevelsEdit& edit);
   /// What the compaction takes that takes most, of all that may come.
   uint64_t RoomToKeep(const Levels& levels) const;
-  uint64_t RoomForCopies(const Levels& levels) const;
+  void KeepForCopies(const Levels& levels);
   /// What a merge of so many records takes at most, with what is copied of them.
   uint64_t MergeRoom(uint64_t records, uint64_t bytes, uint64_t copied) const;
   /// The version is now `levels`, by the edit.
@@ -208,6 +208,7 @@ class LeveledEngine : public BufferedEngine {
   Status NoteRoom(const Status& status);
   Status PushDown(const KeyRange& keys);
   Status PushFrom(uint32_t level, const KeyRange& keys);
+  Status RewriteLast(const KeyRange& keys);
   Status EmptySparse();
   Status MergeForSpace();
   /// The regions to be emptied, and the tables whose making anew gives space back of them, level by

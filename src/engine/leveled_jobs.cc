@@ -300,15 +300,35 @@ Status LeveledEngine::PushFrom(uint32_t level, const KeyRange& keys) {
 
 Status LeveledEngine::PushDown(const KeyRange& keys) {
   Status s = PushFrom(0, keys);
-  // What is at the end hides nothing: what was left for readers who are gone by now may go.
-  const auto tables = CurrentTables();
-  const size_t last = std::max<size_t>(tables->levels.level_count(), 2) - 1;
-  for (const auto& table : tables->levels.Overlapping(last, keys)) {
-    const LevelPlace& place = table->place();
-    if (s.ok() && (place.kept_versions != 0 || place.deletes != 0 || !table->IsMerged()))
-      s = Rewrite(static_cast<uint32_t>(last), table->info().number, nullptr);
+  if (s.IsNoSpace() && rules_.copies_records) {  // what upper floors hide is room
+    s = MergeForSpace();
+    if (s.ok()) s = PushFrom(0, keys);
   }
-  return s;
+  return s.ok() ? RewriteLast(keys) : s;
+}
+
+// What is at the end hides nothing: what was left for readers who are gone by now may go. One table
+// after the other: what one gives back is room for the next, or for one before it.
+Status LeveledEngine::RewriteLast(const KeyRange& keys) {
+  constexpr int kPassesMax = 8;
+  Status no_room;
+  for (int pass = 0; pass == 0 || (pass < kPassesMax && !no_room.ok()); pass++) {
+    no_room = Status::OK();
+    bool made_any = false;
+    const auto tables = CurrentTables();
+    const size_t last = std::max<size_t>(tables->levels.level_count(), 2) - 1;
+    for (const auto& table : tables->levels.Overlapping(last, keys)) {
+      const LevelPlace& place = table->place();
+      if (place.kept_versions == 0 && place.deletes == 0 && table->IsMerged()) continue;
+      const Status s = Rewrite(static_cast<uint32_t>(last), table->info().number, nullptr);
+      if (!s.ok() && !s.IsNoSpace()) return s;
+      made_any |= s.ok();
+      if (!s.ok()) no_room = s;
+      pool_->CollectDeferred();
+    }
+    if (!made_any) break;
+  }
+  return no_room;
 }
 
 // In pieces for which there is room: what one gives back is room for the next.
@@ -347,11 +367,17 @@ Status LeveledEngine::MergeForSpace() {
     const auto tables = CurrentTables();
     const std::vector<Compaction> found = FindForSpace(*tables, kTooMuch, false);
     if (found.empty()) break;
+    bool made_any = false;
     for (const Compaction& compaction : found) {
-      if (s.ok()) s = RunCompaction(compaction);
+      if (!s.ok()) break;
+      s = RunCompaction(compaction);
+      made_any |= s.ok();
+      if (s.IsNoSpace()) s = Status::OK();  // another may be smaller
+      pool_->CollectDeferred();
     }
+    if (!made_any) break;
   }
-  return s.IsNoSpace() ? Status::OK() : s;
+  return s;
 }
 
 // The pool is full: all that is dead is found, and what holds little is emptied. What merging small

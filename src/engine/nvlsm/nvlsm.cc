@@ -290,8 +290,15 @@ Status Nvlsm::Accumulate(const Compaction& compaction, const Levels& levels, uin
     waste += WasteOf(*input);
   }
   const uint64_t record_bytes = bytes / records + 1;
+  uint64_t merge_room = 0;  // for one of the trees, after it
+  for (const Piece& piece : pieces) {
+    if (piece.tree == nullptr) continue;
+    Piece merged = piece;
+    merged.floors_max = 0;
+    merge_room = std::max(merge_room, RoomFor({merged}, record_bytes, 0));
+  }
   CompactionRoom room(this);
-  s = room.Take(RoomFor(pieces, record_bytes, waste), "the floors of a compaction");
+  s = room.Take(RoomFor(pieces, record_bytes, waste) + merge_room, "the floors of a compaction");
   if (!s.ok()) return s;
   std::vector<std::unique_ptr<InternalIterator>> children;
   AddIterators(compaction.level, inputs, context_.options->verify_checksums, &children);
