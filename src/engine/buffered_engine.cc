@@ -171,18 +171,22 @@ uint64_t BufferedEngine::CopyBytesMax(uint64_t record_bytes) const {
 // full may have room again: so what the pool says that there is, is tried.
 Status BufferedEngine::ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes,
                                      Claimant claimant) {
-  const uint64_t extents = claimant == Claimant::kReclaim ? kCompactionExtents : kReserveExtentsMin;
-  const uint32_t parts = copy_cost_.in_all_parts ? pool_->part_count() : 1;
   const bool is_delete = claimant == Claimant::kReclaim;
+  const uint64_t extents = is_delete ? kCompactionExtents : kReserveExtentsMin;
+  const uint32_t parts = copy_cost_.in_all_parts ? pool_->part_count() : 1;
   const uint64_t merge_bytes =
       (is_delete ? merge_bytes_least_ : merge_bytes_).load(std::memory_order_relaxed);
-  uint64_t again = 0;
-  if (!is_delete && copy_cost_.merges_copy) {
+  uint64_t soon = merge_bytes;
+  uint64_t kept = 0;
+  if (copy_cost_.merges_copy) {  // that is much: what one of them takes is to be there
+    soon = merge_bytes_least_.load(std::memory_order_relaxed) / 2;
+    kept = merge_bytes - std::min(soon, merge_bytes);
     const uint64_t copies = copy_bytes_.load(std::memory_order_relaxed) + copy_bytes;
-    again = copies - std::min(copies, compaction_bytes_.load(std::memory_order_relaxed));
+    if (!is_delete)
+      kept += copies - std::min(copies, compaction_bytes_.load(std::memory_order_relaxed));
   }
   for (bool tried = false;; tried = true) {
-    const Room room = LetIn(record_bytes + merge_bytes, copy_bytes, extents, again);
+    const Room room = LetIn(record_bytes + soon, copy_bytes, extents, kept);
     Status grown = pool_->GrowUntilFree(parts, room.soon);
     if (room.suffices() && grown.ok()) return Status::OK();
     if (room.suffices()) {

@@ -274,13 +274,17 @@ Status LeveledEngine::Rewrite(uint32_t level, uint64_t number, const Sparse& spa
 // A piece at a time, each an edit of its own: so it takes little space at once.
 Status LeveledEngine::PushFrom(uint32_t level, const KeyRange& keys) {
   Status s = BackgroundError();
-  const auto first = CurrentTables();
-  const size_t last = std::max<size_t>(first->levels.level_count(), 2) - 1;
-  const Levels::Level& level0 = first->levels.level(0);
-  const uint64_t through = level0.empty() ? 0 : level0.front()->info().last_sequence;
+  size_t last = 1;
+  uint64_t through = 0;
+  {
+    const auto first = CurrentTables();  // not held: what is replaced is to be freed
+    last = std::max<size_t>(first->levels.level_count(), 2) - 1;
+    const Levels::Level& level0 = first->levels.level(0);
+    if (!level0.empty()) through = level0.front()->info().last_sequence;
+  }
   while (s.ok() && level < last) {
     pool_->CollectDeferred();
-    const auto tables = CurrentTables();
+    auto tables = CurrentTables();
     Levels::Level found = tables->levels.Overlapping(level, keys);
     if (level == 0) {  // what is flushed meanwhile stays
       const auto is_new = [&](const auto& table) { return table->info().last_sequence > through; };
@@ -293,7 +297,10 @@ Status LeveledEngine::PushFrom(uint32_t level, const KeyRange& keys) {
       continue;
     }
     if (level != 0) found.resize(1);
-    s = RunCompaction(CompactionOf(tables->levels, level, found));
+    const Compaction compaction = CompactionOf(tables->levels, level, found);
+    found.clear();
+    tables.reset();
+    s = RunCompaction(compaction);
   }
   return s;
 }
@@ -315,12 +322,19 @@ Status LeveledEngine::RewriteLast(const KeyRange& keys) {
   for (int pass = 0; pass == 0 || (pass < kPassesMax && !no_room.ok()); pass++) {
     no_room = Status::OK();
     bool made_any = false;
-    const auto tables = CurrentTables();
-    const size_t last = std::max<size_t>(tables->levels.level_count(), 2) - 1;
-    for (const auto& table : tables->levels.Overlapping(last, keys)) {
-      const LevelPlace& place = table->place();
-      if (place.kept_versions == 0 && place.deletes == 0 && table->IsMerged()) continue;
-      const Status s = Rewrite(static_cast<uint32_t>(last), table->info().number, nullptr);
+    std::vector<Place> wanted;  // the tables are not held: what is replaced is to be freed
+    {
+      const auto tables = CurrentTables();
+      const auto last =
+          static_cast<uint32_t>(std::max<size_t>(tables->levels.level_count(), 2) - 1);
+      for (const auto& table : tables->levels.Overlapping(last, keys)) {
+        const LevelPlace& place = table->place();
+        if (place.kept_versions != 0 || place.deletes != 0 || !table->IsMerged())
+          wanted.push_back(PlaceOf(last, table->info()));
+      }
+    }
+    for (const Place& table : wanted) {
+      const Status s = Rewrite(table.level, table.number, nullptr);
       if (!s.ok() && !s.IsNoSpace()) return s;
       made_any |= s.ok();
       if (!s.ok()) no_room = s;
@@ -364,8 +378,7 @@ Status LeveledEngine::MergeForSpace() {
   Status s;
   for (int pass = rules_.copies_records ? 0 : kPassesMax; s.ok() && pass < kPassesMax; pass++) {
     pool_->CollectDeferred();
-    const auto tables = CurrentTables();
-    const std::vector<Compaction> found = FindForSpace(*tables, kTooMuch, false);
+    const std::vector<Compaction> found = FindForSpace(*CurrentTables(), kTooMuch, false);
     if (found.empty()) break;
     bool made_any = false;
     for (const Compaction& compaction : found) {
