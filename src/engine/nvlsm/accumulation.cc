@@ -75,7 +75,7 @@ class Finder {
 
  private:
   static uint64_t LeftOf(const TreePicture& tree) {
-    return tree.info->bytes - std::min(tree.hidden_bytes, tree.info->bytes);
+    return tree.info->bytes - std::min(tree.hidden_bytes, tree.info->bytes) + tree.waste_bytes;
   }
 
   // Merged, the trees would take this, about, or, for certain, no more than it.

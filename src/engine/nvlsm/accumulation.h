@@ -38,6 +38,7 @@ struct TreePicture {
   uint32_t floors = 1;
   uint64_t hidden_bytes = 0;  // about so much of it would not survive a merge
   uint64_t used_bytes = 0;    // of the pool, chunks that are not full, too
+  uint64_t waste_bytes = 0;   // of them, what records that do not fill chunks leave, merged or not
 };
 /// The components, C1 first; each in its level's order.
 using ComponentPictures = std::vector<std::vector<TreePicture>>;

@@ -154,6 +154,16 @@ TEST(Accumulation, ForSpaceSmallTreesSideBySideBecomeOne) {
   EXPECT_EQ(joined(many).size(), 2u);
 }
 
+// Of two records that fill half of their chunks each, merging gives none of that back.
+TEST(Accumulation, WhatLargeRecordsLeaveEmptyIsNoSpaceToBeHad) {
+  const TableLevelsState levels = LevelsOf("| 3:a-c/20 4:d-f/20");
+  ComponentPictures components(2);
+  for (const auto& table : levels.level(1)) components[1].push_back({table.get(), 1, 0, 60, 0});
+  EXPECT_EQ(FindSpaceMerges(components, kRules, 10).size(), 1u);
+  for (TreePicture& tree : components[1]) tree.waste_bytes = 20;
+  EXPECT_TRUE(FindSpaceMerges(components, kRules, 10).empty());
+}
+
 TEST(Accumulation, WhatUpperComponentsHideIsFoundBelow) {
   const auto pushed = [](const std::string& picture) {
     return Wanted(picture, {{4, 3}}, {}, kRules, For::kPushes);

@@ -137,7 +137,7 @@ ComponentPictures Nvlsm::PicturesOf(const LeveledTables& tables) const {
     uint64_t used = 0;
     for (const auto& region : sat.regions()) used += region->bytes();
     components[level].push_back(
-        {&sat.info(), sat.floor_count(), sat.sat_place().hidden_bytes, used});
+        {&sat.info(), sat.floor_count(), sat.sat_place().hidden_bytes, used, WasteOf(sat)});
   });
   return components;
 }
