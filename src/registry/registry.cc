@@ -7,6 +7,7 @@
 #include "base/mutex.h"
 #include "engine/listdb/type.h"
 #include "engine/tlsm/type.h"
+#include "engine/zipperdb/type.h"
 
 namespace lamella {
 
@@ -14,7 +15,8 @@ namespace {
 
 struct Registry {
   Mutex mu;
-  std::vector<const EngineType*> types LAMELLA_GUARDED_BY(mu) = {&kListDbType, &kTlsmType};
+  std::vector<const EngineType*> types LAMELLA_GUARDED_BY(mu) = {&kListDbType, &kZipperDbType,
+                                                                 &kTlsmType};
 };
 
 Registry& All() {
