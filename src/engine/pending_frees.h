@@ -29,10 +29,12 @@ class PendingFrees {
     const MutexLock lock(&mu_);
     return Has(chunk);
   }
-  /// Pool::FreeDeferred, or nothing if that was done. Throws std::bad_alloc, and nothing is done.
+  /// Pool::FreeDeferred, or nothing if that was done: also where what is there now is a later life
+  /// of the chunk, since who met it may have been held up while another freed it, and that one, too.
+  /// Throws std::bad_alloc, and nothing is done.
   void Free(const ChunkRef& chunk) {
     const MutexLock lock(&mu_);
-    if (Has(chunk)) return;
+    if (Has(chunk) || !IsOwned(chunk)) return;
     const auto at = epochs_.insert_or_assign(ChunkKey(chunk), chunk.epoch).first;
     try {
       pool_->FreeDeferred(chunk);
@@ -55,6 +57,11 @@ class PendingFrees {
   bool Has(const ChunkRef& chunk) const LAMELLA_REQUIRES(mu_) {
     const auto at = epochs_.find(ChunkKey(chunk));
     return at != epochs_.end() && at->second == chunk.epoch;
+  }
+
+  bool IsOwned(const ChunkRef& chunk) const {
+    ChunkRef now;
+    return pool_->Describe(chunk.part, chunk.index, &now) && now.epoch == chunk.epoch;
   }
 
   LogPosition EndOf(const ChunkRef& chunk) const {

@@ -47,5 +47,25 @@ TEST_F(PendingFreesTest, AChunkThatWasClaimedAgainIsAnother) {
   EXPECT_FALSE(IsOwned(again));
 }
 
+// As one thread's look through the pool, which is held up while others free the chunk twice.
+TEST_F(PendingFreesTest, AChunkOfAnEarlierLifeIsNotFreedAgain) {
+  PendingFrees frees(pool_.get());
+  const ChunkRef first = MustClaim();
+  frees.Free(first);
+  pool_->CollectDeferred();
+  const ChunkRef second = MustClaim();
+  ASSERT_EQ(ChunkKey(second), ChunkKey(first));
+  frees.Free(second);
+  pool_->CollectDeferred();
+  frees.Free(first);
+  pool_->CollectDeferred();
+  const ChunkRef third = MustClaim();
+  ASSERT_EQ(ChunkKey(third), ChunkKey(first));
+  frees.Free(first);
+  frees.Free(second);
+  pool_->CollectDeferred();
+  EXPECT_TRUE(IsOwned(third));
+}
+
 }  // namespace
 }  // namespace lamella
