@@ -29,9 +29,9 @@ class PendingFrees {
     const MutexLock lock(&mu_);
     return Has(chunk);
   }
-  /// Pool::FreeDeferred, or nothing if that was done: also where what is there now is a later life
-  /// of the chunk, since who met it may have been held up while another freed it, and that one, too.
-  /// Throws std::bad_alloc, and nothing is done.
+  /// Pool::FreeDeferred, or nothing if that was done. Whoever met the chunk may have been held up
+  /// while others freed it, claimed it and freed that life, too: then nothing is done either. Throws
+  /// std::bad_alloc, and nothing is done.
   void Free(const ChunkRef& chunk) {
     const MutexLock lock(&mu_);
     if (Has(chunk) || !IsOwned(chunk)) return;

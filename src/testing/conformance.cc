@@ -121,7 +121,7 @@ double EngineSlice(double seconds) {
 
 Turns::Turns(uint64_t step_of_one) {
   if (ProofSeconds(1) > 1) return;
-  step = step_of_one * (BuiltEngines().size() / 2 | 1);  // odd, so that it meets each bit of a byte
+  step = step_of_one * (BuiltEngines().size() | 1);  // odd, so that it meets each bit of a byte
   first = TestSeed() % step;
 }
 
