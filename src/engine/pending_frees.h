@@ -30,8 +30,8 @@ class PendingFrees {
     return Has(chunk);
   }
   /// Pool::FreeDeferred, or nothing if that was done. Whoever met the chunk may have been held up
-  /// while others freed it, claimed it and freed that life, too: then nothing is done either. Throws
-  /// std::bad_alloc, and nothing is done.
+  /// while others freed it, claimed it and freed that life, too: then nothing is done, either.
+  /// Throws std::bad_alloc, and nothing is done.
   void Free(const ChunkRef& chunk) {
     const MutexLock lock(&mu_);
     if (Has(chunk) || !IsOwned(chunk)) return;
