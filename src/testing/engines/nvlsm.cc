@@ -12,6 +12,12 @@ void Small(Options* o) {
   o->nvlsm.component_factor = 4;
 }
 
+// Fewer trees, and so fewer compactions in a history: each of their fences is cut at.
+void MakeFewer(Options* o) {
+  o->nvlsm.floor_bytes = 4 << 10;
+  o->nvlsm.c2_bytes = 4 << 10;
+}
+
 // The same of some megabytes.
 void MakeManyComponents(Options* o) {
   o->nvlsm.max_floor = 3;
@@ -30,11 +36,12 @@ void Vary(Random* random, Options* options) {
   if (random->OneIn(4)) own->c2_bytes = random->OneIn(2) ? 0 : 32 << 10;
 }
 
-EngineTraits Traits(EngineKind kind) {
+EngineTraits Traits(EngineKind kind, const std::string& name) {
   EngineTraits traits;
   traits.kind = kind;
   traits.sets = {{.name = "ManyComponents", .apply = MakeManyComponents}};
   traits.small = Small;
+  traits.crash = MakeFewer;
   traits.keeps_tables = [](Options* o) { o->nvlsm.c1_runs = 64; };
   traits.vary = Vary;
   traits.caches_in_dram = false;
@@ -48,13 +55,14 @@ EngineTraits Traits(EngineKind kind) {
        [](Options* o) { o->nvlsm.component_factor = 1; }},
       {"nvlsm.filter_bits", "65", "0 to 64", [](Options* o) { o->nvlsm.filter_bits = 65; }},
   };
+  traits.telling = {{name + "_adr", 3}, {name + "_page", 0}};
   return traits;
 }
 
 }  // namespace
 
 EngineTraits NvlsmTraits() {
-  EngineTraits traits = Traits(EngineKind::kNvlsm);
+  EngineTraits traits = Traits(EngineKind::kNvlsm, "nvlsm");
   traits.sets.push_back({.name = "TwoFloorsNoFilter", .apply = [](Options* o) {
                            o->nvlsm.max_floor = 2;
                            o->nvlsm.filter_bits = 0;
@@ -62,8 +70,10 @@ EngineTraits NvlsmTraits() {
   return traits;
 }
 
-EngineTraits NvlsmLeveledTraits() { return Traits(EngineKind::kNvlsmLeveled); }
+EngineTraits NvlsmLeveledTraits() { return Traits(EngineKind::kNvlsmLeveled, "nvlsmLeveled"); }
 
-EngineTraits NvlsmFragmentedTraits() { return Traits(EngineKind::kNvlsmFragmented); }
+EngineTraits NvlsmFragmentedTraits() {
+  return Traits(EngineKind::kNvlsmFragmented, "nvlsmFragmented");
+}
 
 }  // namespace lamella::testing
