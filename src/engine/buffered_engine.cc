@@ -187,7 +187,7 @@ Status BufferedEngine::ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes,
   }
   for (bool tried = false;; tried = true) {
     const Room room = LetIn(record_bytes + soon, copy_bytes, extents, kept);
-    Status grown = pool_->GrowUntilFree(parts, room.soon);
+    Status grown = pool_->GrowUntilFree(parts, room.suffices() ? room.soon : room.needed);
     if (room.suffices() && grown.ok()) return Status::OK();
     if (room.suffices()) {
       copy_bytes_.fetch_sub(copy_bytes, std::memory_order_relaxed);
@@ -514,13 +514,21 @@ void BufferedEngine::UpdateWriteDelay() {
   uint64_t bytes = memtable_bytes_ + UncompactedBytes(*owned_read_set_->tables);
   for (const auto& memtable : owned_read_set_->sealed) bytes += memtable->memory_bytes();
   double share = static_cast<double>(bytes) / static_cast<double>(BufferedBytesMax());
-  share = std::max({share, UnmergedShare(), ReadDebt(*owned_read_set_->tables)});
+  const double behind = std::max(UnmergedShare(), ReadDebt(*owned_read_set_->tables));
+  share = std::max(share, starved_ ? std::min(behind, 1.0) : behind);
   const double over = std::max(0.0, (share - kFreeShare) / (1 - kFreeShare));
   delay_ns_.store(over > 1 ? kStopWriting
                            : std::max(static_cast<uint32_t>(kDelayNsMax * over * over),
                                       CompactionDelayNs(*owned_read_set_->tables)),
                   std::memory_order_relaxed);
   delay_changed_.notify_all();
+}
+
+void BufferedEngine::SetStarved(bool starved) {
+  const MutexLock lock(&read_set_mu_);
+  if (starved_ == starved) return;
+  starved_ = starved;
+  UpdateWriteDelay();
 }
 
 void BufferedEngine::AwaitWriting() {

@@ -176,6 +176,9 @@ class BufferedEngine : public Engine, private WriteTarget {
   bool IsFull(const MemTable& memtable) const;
   /// To be called when what it goes by has changed.
   void UpdateWriteDelay() LAMELLA_REQUIRES(read_set_mu_);
+  /// Compaction has no room, or has it again. While it has none, what it is behind with stops no
+  /// writer: nobody would let him go on. He comes to the pool's end, and is told.
+  void SetStarved(bool starved);
   /// Writers leave so many bytes, deletes these at least (I6). A merge takes them without asking.
   void KeepForMerge(uint64_t bytes, uint64_t least) {
     merge_bytes_.store(bytes, std::memory_order_relaxed);
@@ -284,6 +287,7 @@ class BufferedEngine : public Engine, private WriteTarget {
   std::atomic<uint64_t> copy_bytes_{0};
   std::atomic<uint64_t> compaction_bytes_{0};                    // of them, what compaction copies
   std::atomic<uint64_t> merge_bytes_{0}, merge_bytes_least_{0};  // KeepForMerge
+  bool starved_ LAMELLA_GUARDED_BY(read_set_mu_) = false;        // SetStarved
 
   mutable Mutex read_set_mu_;
   std::shared_ptr<const ReadSet> owned_read_set_ LAMELLA_GUARDED_BY(read_set_mu_);

@@ -50,7 +50,13 @@ class MemTableEngine final : public BufferedEngine {
   }
   /// Runs the flush of the oldest sealed MemTable, which stays.
   Status FlushOne() { return PickFlush()->run(); }
+  /// What compaction is behind with is so many times what it may be.
+  void SetReadDebt(double debt) {
+    read_debt_ = debt;
+    Install(CurrentReadSet()->tables, nullptr);
+  }
   using BufferedEngine::CompactionRoom;
+  using BufferedEngine::SetStarved;
   using BufferedEngine::prefixes;
   uint64_t entries() const { return CurrentReadSet()->active->count(); }
   uint64_t tables_sealed() const { return CurrentReadSet()->sealed.size(); }
@@ -84,6 +90,7 @@ class MemTableEngine final : public BufferedEngine {
   uint64_t BufferedBytesMax() const override { return 1 << 20; }
   std::optional<Unmerged> UnmergedOf(const TableSet&) const override { return std::nullopt; }
   uint64_t LiveBytes() const override { return 0; }
+  double ReadDebt(const TableSet&) const override { return read_debt_; }
   bool ReclaimSpace() override {
     std::this_thread::sleep_for(std::chrono::milliseconds(3));
     return ++reclaims_ < 3;
@@ -91,6 +98,9 @@ class MemTableEngine final : public BufferedEngine {
 
  public:
   int reclaims_ = 0;
+
+ private:
+  std::atomic<double> read_debt_{0};
 };
 
 /// Stops threads where the hook wants them stopped, until Release.
@@ -279,6 +289,29 @@ TEST_F(BufferedEngineTest, KeysOfManyHeadsAreNotLearnedFrom) {
     ASSERT_TRUE(Put(std::to_string(i * 7919 % 90'000) + std::string(30, 'k'), "v").ok());
   ASSERT_TRUE(engine_->FlushOne().ok());
   EXPECT_EQ(engine_->prefixes(), nullptr);
+}
+
+// Compaction that has no room ends no wait for it: the writer is to come to the pool's end.
+TEST_F(BufferedEngineTest, AWriterDoesNotWaitForACompactionThatHasNoRoom) {
+  engine_->SetReadDebt(2);
+  ASSERT_EQ(engine_->WriteDelayNs(), kStopWriting);
+  const std::future<void> writer =
+      std::async(std::launch::async, [&] { engine_->AwaitWriting(); });
+  EXPECT_EQ(writer.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
+  engine_->SetStarved(true);
+  writer.wait();
+  EXPECT_NE(engine_->WriteDelayNs(), kStopWriting);
+  engine_->SetReadDebt(3);
+  EXPECT_NE(engine_->WriteDelayNs(), kStopWriting);
+  EXPECT_GT(engine_->WriteDelayNs(), 0u);
+  engine_->SetStarved(false);
+  EXPECT_EQ(engine_->WriteDelayNs(), kStopWriting);
+  for (uint64_t i = 0; engine_->tables_sealed() < 16; i++) {  // memory has its end all the same
+    engine_->SetReadDebt(0);
+    ASSERT_TRUE(Put(std::to_string(i), "v").ok());
+  }
+  engine_->SetStarved(true);
+  EXPECT_EQ(engine_->WriteDelayNs(), kStopWriting);
 }
 
 // Each change that lets a stopped writer go on tells it so, and no other ends the wait.

@@ -118,6 +118,19 @@ double LeveledEngine::ReadDebt(const TableSet& tables) const {
          (kTablesMaxPerCompacted * static_cast<double>(rules_.levels.level0_tables));
 }
 
+LeveledRules LeveledEngine::rules() const {
+  constexpr uint64_t kTableBytesLeast = 1 << 10;
+  constexpr uint64_t kSmallTableBytes = 256 << 10;  // of a pool that may grow
+  LeveledRules now = rules_;
+  if (now.tables_of_pool == 0) return now;
+  const uint64_t limit = context_.options->pool_bytes_max;
+  const uint64_t part = limit != 0
+                            ? limit / now.tables_of_pool
+                            : std::max(pool_->pool_bytes() / now.tables_of_pool, kSmallTableBytes);
+  now.table_bytes = std::min(now.table_bytes, std::max(part, kTableBytesLeast));
+  return now;
+}
+
 void LeveledEngine::NoteUses(const Levels& levels, RegionUseEdit* edit) {
   uint64_t live = 0;
   for (size_t i = 1; i < levels.level_count(); i++) {
@@ -258,25 +271,24 @@ uint64_t LeveledEngine::RoomToKeep(const Levels& levels) const {
 }
 
 // Where merges copy, room for all of two levels would be half of the pool. Level 0 comes to lie on
-// the tables below, each of which takes two chunks more; without room for that a table is merged
-// with what comes for it, and what is left of level 0 is made anew (MergePart). Then a table is
-// merged where it is. Deletes, and their copies, take of what writers leave beside the second.
+// the tables below, each of which takes two chunks more; without room for all of that a few tables
+// are merged with what comes for them, and what is left of level 0 is made anew (MergePart). Then a
+// table is merged where it is. Deletes, and their copies, take of what writers leave beside the
+// second.
 void LeveledEngine::KeepForCopies(const Levels& levels) {
   constexpr uint64_t kPartForDeletes = 4;
   constexpr uint64_t kChunksForDeletes = 8;
+  constexpr size_t kTablesAtOnce = 4;
   uint64_t level0 = 0;
   uint64_t most = 0;
   levels.ForEach([&](uint32_t level, const auto& table) {
     const TableInfo& info = table->info();
     const uint64_t room = MergeRoom(info.records, info.bytes, info.bytes);
-    if (level == 0) {
-      level0 += room;
-    } else {
-      most = std::max(most, room);
-    }
+    uint64_t& largest = level == 0 ? level0 : most;
+    largest = std::max(largest, room);
   });
   const uint64_t least = 2 * level0 + most;
-  const uint64_t ends = 2 * levels.level(1).size();
+  const uint64_t ends = 2 * std::min(levels.level(1).size(), kTablesAtOnce);
   const uint64_t room =
       least + least / kPartForDeletes + (ends + kChunksForDeletes) * pool_->chunk_bytes();
   KeepForMerge(least == 0 ? 0 : room, least);
@@ -286,8 +298,8 @@ void LeveledEngine::KeepForCopies(const Levels& levels) {
 // each their own.
 uint64_t LeveledEngine::MergeRoom(uint64_t records, uint64_t bytes, uint64_t copied) const {
   if (records == 0) return 0;
-  const uint64_t tables =
-      1 + std::min(bytes / rules_.table_bytes, records / rules_.table_records_min);
+  const LeveledRules now = rules();
+  const uint64_t tables = 1 + std::min(bytes / now.table_bytes, records / now.table_records_min);
   const uint64_t of_copies = rules_.copies_records ? tables : copied == 0 ? 0 : 1;
   return records * rules_.index_bytes_per_record + copied +
          (tables + of_copies) * pool_->chunk_bytes();
@@ -304,7 +316,7 @@ Status LeveledEngine::MergeTables(const Levels& levels, const std::vector<Levels
 Status LeveledEngine::MergeEmptying(const Levels& levels, const std::vector<Levels::Level>& inputs,
                                     uint32_t into, const Sparse& sparse, LevelsEdit* edit) {
   *edit = {};
-  Inputs of(into, rules_);
+  Inputs of(into, rules());
   if (sparse != nullptr) of.plan.sparse = *sparse;
   std::vector<std::unique_ptr<InternalIterator>> children;
   for (uint32_t i = 0; i < inputs.size(); i++) {
@@ -350,7 +362,7 @@ Status LeveledEngine::MergePart(const Compaction& compaction, const Levels& leve
   const auto room_for = [this](const Inputs& of) {
     return MergeRoom(of.plan.records_max, of.bytes, rules_.copies_records ? of.bytes : 0);
   };
-  Inputs rest(compaction.level, rules_);
+  Inputs rest(compaction.level, rules());
   for (const auto& table : tables) rest.Add(*table);
   if (compaction.level == 0) rest.plan.table_bytes = UINT64_MAX;
   rest.plan.smallest = next.back()->info().largest;
@@ -358,7 +370,7 @@ Status LeveledEngine::MergePart(const Compaction& compaction, const Levels& leve
   RangeIterator after(all.get(), end, {});
   Status s = BuildInto(levels, rest.plan, room_for(rest), &after, edit);
   if (!s.ok()) return s;
-  Inputs of(compaction.level + 1, rules_);
+  Inputs of(compaction.level + 1, rules());
   for (const auto& table : tables) of.Add(*table);
   for (const auto& lower : next) of.Add(*lower);
   of.plan.largest = next.back()->info().largest;

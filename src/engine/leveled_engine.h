@@ -58,6 +58,8 @@ struct LeveledTables final : TableSet {
 struct LeveledRules {
   LevelRules levels;
   uint64_t table_bytes = 8 << 20;  // a table is cut at this,
+  /// or, where this is not 0, at such a part of a small pool: one merge needs room for one table,
+  uint64_t tables_of_pool = 0;
   /// if it has so many records: an index takes a chunk at least.
   uint64_t table_records_min = 8;
   bool copies_records = false;  // a merge copies all of them, not only the lists over them
@@ -97,6 +99,7 @@ class LeveledEngine : public BufferedEngine {
   struct SpaceShare {
     double known = 0;
     double at_most = 0;
+    bool pool_is_full = false;  // or as small as it gets is what is asked for
   };
   /// What finds more that is dead, which is offered after all else: level 0, where the share is
   /// known to be more than 1; in an idle store tables of the uppermost level, as long as it may be.
@@ -112,7 +115,8 @@ class LeveledEngine : public BufferedEngine {
   virtual void Salvage(const TableInfo& info, const LevelPlace& place, const TableRegions& regions,
                        std::vector<MergedRecord>* kept, std::vector<LostRun>* lost) = 0;
   // What a design uses.
-  const LeveledRules& rules() const { return rules_; }
+  /// For the pool as large as it is.
+  LeveledRules rules() const;
   /// Never given out before, to tables and regions alike.
   uint64_t NewNumber() {
     return catalog_.Note([](LeveledState* state) { return state->next_number++; });
@@ -220,6 +224,7 @@ class LeveledEngine : public BufferedEngine {
   Emptying FindEmptying(const LeveledTables& tables, const RegionUses& uses,
                         const SpaceGoal& goal) const;
   Status Reclaim();
+  void SetNotStarved() LAMELLA_REQUIRES(jobs_.mu);
   uint64_t ReclaimState() const;
   Status ClearEnd();
   Status FreeLeftLog();

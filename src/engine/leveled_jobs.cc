@@ -193,7 +193,7 @@ void LeveledEngine::OfferJobs(std::vector<JobOffer>* offers) {
   }
   const bool starved = starved_at_ && pool_->chunks_available() <= *starved_at_;
   if (!starved) {
-    starved_at_.reset();
+    SetNotStarved();
     LookAt(read_set->tables);
     OfferBest(looked_.wanted, offers);
     OfferRewrites(tables, offers);
@@ -225,7 +225,14 @@ Status LeveledEngine::NoteRoom(const Status& status) {
   if (!status.IsNoSpace()) return status;
   const MutexLock lock(&jobs_.mu);
   starved_at_ = pool_->chunks_available();
+  SetStarved(true);
   return Status::OK();
+}
+
+void LeveledEngine::SetNotStarved() {
+  if (!starved_at_) return;
+  starved_at_.reset();
+  SetStarved(false);
 }
 
 Compaction LeveledEngine::CompactionOf(const Levels& levels, uint32_t level,
@@ -253,8 +260,11 @@ Status LeveledEngine::RunCompaction(const Compaction& compaction) {
   Status s = NoThrow([&] { return Compact(compaction, tables->levels, &edit); });
   const bool may_be_cut = compaction.way == 0;
   for (size_t part = compaction.next.size() / 2; s.IsNoSpace() && may_be_cut && part != 0;
-       part /= 2)
+       part /= 2) {
+    edit = {};  // what was made before the room came to its end is room
+    pool_->CollectDeferred();
     s = NoThrow([&] { return MergePart(compaction, tables->levels, part, &edit); });
+  }
   if (s.ok() && !edit.removed.empty()) s = Change(LeveledEdit::kCompact, edit, nullptr, nullptr);
   if (s.ok()) compactions_.fetch_add(1, std::memory_order_relaxed);
   return s;
@@ -298,9 +308,14 @@ Status LeveledEngine::PushFrom(uint32_t level, const KeyRange& keys) {
     }
     if (level != 0) found.resize(1);
     const Compaction compaction = CompactionOf(tables->levels, level, found);
+    const Compaction oldest = CompactionOf(tables->levels, level, {found.back()});
     found.clear();
     tables.reset();
     s = RunCompaction(compaction);
+    if (s.IsNoSpace() && oldest.inputs.size() < compaction.inputs.size()) {
+      pool_->CollectDeferred();
+      s = RunCompaction(oldest);
+    }
   }
   return s;
 }
@@ -374,7 +389,7 @@ Status LeveledEngine::EmptySparse() {
 // Where merges copy all, what the design finds for space, until there is nothing, or no room.
 Status LeveledEngine::MergeForSpace() {
   constexpr int kPassesMax = 32;  // others flush meanwhile
-  constexpr SpaceShare kTooMuch{.known = 2, .at_most = 0};
+  constexpr SpaceShare kTooMuch{.known = 2, .at_most = 0, .pool_is_full = true};
   Status s;
   for (int pass = rules_.copies_records ? 0 : kPassesMax; s.ok() && pass < kPassesMax; pass++) {
     pool_->CollectDeferred();
@@ -407,7 +422,7 @@ Status LeveledEngine::Reclaim() {
   const MutexLock lock(&jobs_.mu);
   reclaim_wanted_ = false;
   reclaimed_at_ = changes_.load() == before ? before : ReclaimState();
-  starved_at_.reset();
+  SetNotStarved();
   return s.IsNoSpace() ? Status::OK() : s;
 }
 

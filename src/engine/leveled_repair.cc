@@ -54,7 +54,7 @@ Status LeveledEngine::BuildFrom(std::vector<MergedRecord> records, uint32_t leve
                  .sparse = {},
                  .smallest = std::string(records.front().key.user_key),
                  .largest = std::string(records.back().key.user_key),
-                 .table_bytes = level == 0 ? UINT64_MAX : rules_.table_bytes,
+                 .table_bytes = level == 0 ? UINT64_MAX : rules().table_bytes,
                  .table_records_min = rules_.table_records_min,
                  .records_max = records.size(),
                  .regions = regions,

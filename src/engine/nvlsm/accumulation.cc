@@ -17,7 +17,7 @@ constexpr double kOverfull = 1.5;
 
 // Of what a merge makes this part at most is left empty in chunks that are not the last.
 constexpr uint64_t kUnfilledPart = 8;
-// So many times the size of a tree are merged at once, of small ones.
+// So many times the size of a tree are merged at once, of those that lie side by side.
 constexpr uint64_t kTreesJoined = 4;
 
 uint64_t BytesOf(const Component& component) {
@@ -62,13 +62,14 @@ class Finder {
     return std::move(wanted_);
   }
 
-  std::vector<Compaction> FindForSpace(uint64_t gain_min) {
+  std::vector<Compaction> FindForSpace(uint64_t gain_min, bool pool_is_full) {
     for (uint32_t i = 1; i < components_.size(); i++) {
       for (const TreePicture& tree : components_[i]) {
-        if (tree.floors > 1) WantForSpace({tree}, i, false, gain_min);
+        if (tree.floors > 1) WantForSpace({tree}, i, MergedBytes({tree}, false) + gain_min);
       }
     }
-    for (uint32_t i = 1; wanted_.empty() && i < components_.size(); i++) FindJoins(i, gain_min);
+    for (uint32_t i = 1; wanted_.empty() && i < components_.size(); i++)
+      FindJoins(i, gain_min, pool_is_full);
     if (wanted_.empty() && !components_[0].empty()) Want(components_[0], 0, true, 1);
     return std::move(wanted_);
   }
@@ -76,6 +77,11 @@ class Finder {
  private:
   static uint64_t LeftOf(const TreePicture& tree) {
     return tree.info->bytes - std::min(tree.hidden_bytes, tree.info->bytes) + tree.waste_bytes;
+  }
+
+  // How many trees so many bytes become, at most.
+  uint64_t TreesOf(uint64_t bytes, uint64_t records) const {
+    return 1 + std::min(bytes / rules_.tree_bytes, records / rules_.tree_records_min);
   }
 
   // Merged, the trees would take this, about, or, for certain, no more than it.
@@ -86,34 +92,46 @@ class Finder {
       left += LeftOf(tree);
       records += tree.info->records;
     }
-    const uint64_t made = 1 + std::min(left / rules_.tree_bytes, records / rules_.tree_records_min);
-    const uint64_t ends = made * rules_.ends_bytes;
+    const uint64_t ends = TreesOf(left, records) * rules_.ends_bytes;
     return at_most ? left + left / kUnfilledPart + ends : left + ends / 2;
   }
 
-  void WantForSpace(const Component& trees, uint32_t i, bool for_certain, uint64_t gain_min) {
-    uint64_t used = 0;
-    for (const TreePicture& tree : trees) used += tree.used_bytes;
-    const uint64_t merged = MergedBytes(trees, for_certain);
-    if (used < merged + gain_min) return;
-    Want(trees, i, false, static_cast<double>(used - merged) / static_cast<double>(used));
+  bool BecomeFewer(const Component& trees) const {
+    uint64_t bytes = 0;
+    uint64_t records = 0;
+    for (const TreePicture& tree : trees) {
+      bytes += tree.info->bytes;
+      records += tree.info->records;
+    }
+    return TreesOf(bytes, records) < trees.size();
   }
 
-  // Trees whose chunks are half empty, or more, one beside the other: as many as make a few trees
-  // of the size that there are to be. What they make takes less for certain: so it comes to an end.
-  void FindJoins(uint32_t i, uint64_t gain_min) {
+  // Where they take that much, or more.
+  void WantForSpace(const Component& trees, uint32_t i, uint64_t used_min) {
+    uint64_t used = 0;
+    for (const TreePicture& tree : trees) used += tree.used_bytes;
+    if (used < used_min) return;
+    const uint64_t gain = used - std::min(used, MergedBytes(trees, false));
+    Want(trees, i, false, static_cast<double>(gain) / static_cast<double>(used));
+  }
+
+  // Trees whose chunks are half empty, or more, one beside the other, as many as make a few trees of
+  // the size that there are to be; where the pool is full any that lie side by side. It comes to an
+  // end, since what they make takes less for certain, or they become fewer for certain.
+  void FindJoins(uint32_t i, uint64_t gain_min, bool pool_is_full) {
     Component group;
     uint64_t bytes = 0;
     const auto end_group = [&] {
-      if (group.size() > 1) WantForSpace(group, i, true, gain_min);
+      const bool fewer = pool_is_full && BecomeFewer(group);
+      if (group.size() > 1) WantForSpace(group, i, MergedBytes(group, !fewer) + gain_min);
       group.clear();
       bytes = 0;
     };
     for (const TreePicture& tree : components_[i]) {
-      const bool is_small = tree.used_bytes >= 2 * LeftOf(tree);
-      if (!is_small || bytes >= kTreesJoined * std::max(rules_.tree_bytes, rules_.ends_bytes))
+      const bool may_join = pool_is_full || tree.used_bytes >= 2 * LeftOf(tree);
+      if (!may_join || bytes >= kTreesJoined * std::max(rules_.tree_bytes, rules_.ends_bytes))
         end_group();
-      if (!is_small) continue;
+      if (!may_join) continue;
       group.push_back(tree);
       bytes += LeftOf(tree);
     }
@@ -156,11 +174,17 @@ class Finder {
     }
     wanted.benefit = score * static_cast<double>(bytes);
     if (down) AddTreesBelow(from + 1, &wanted);
-    // A tree that overlaps none below moves as it is, while it has room for more floors.
-    const bool moves = down && from > 0 && wanted.next.empty() &&
-                       (inputs.front().floors == 1 || inputs.front().floors < rules_.max_floor);
-    wanted.read_bytes = moves ? 0 : std::max<uint64_t>(bytes, 1);
+    wanted.read_bytes = down && Moves(inputs, from, wanted) ? 0 : std::max<uint64_t>(bytes, 1);
     wanted_.push_back(std::move(wanted));
+  }
+
+  // A tree that overlaps none below moves as it is, while it has room for more floors. A run of C1
+  // does as the first tree, if it is no larger than one: others come to the trees beside them.
+  bool Moves(const Component& inputs, uint32_t from, const Compaction& wanted) const {
+    if (!wanted.next.empty()) return false;
+    const TreePicture& first = inputs.front();
+    if (from > 0) return first.floors == 1 || first.floors < rules_.max_floor;
+    return inputs.size() == 1 && last_ == 0 && first.info->bytes <= rules_.tree_bytes;
   }
 
   void AddTreesBelow(uint32_t into, Compaction* wanted) const {
@@ -190,9 +214,10 @@ std::vector<Compaction> FindAccumulations(const ComponentPictures& components,
 }
 
 std::vector<Compaction> FindSpaceMerges(const ComponentPictures& components,
-                                        const AccumulationRules& rules, uint64_t gain_min) {
+                                        const AccumulationRules& rules, uint64_t gain_min,
+                                        bool pool_is_full) {
   if (components.empty()) return {};
-  return Finder(components, rules).FindForSpace(gain_min);
+  return Finder(components, rules).FindForSpace(gain_min, pool_is_full);
 }
 
 std::vector<Compaction> FindSpacePushes(const ComponentPictures& components,

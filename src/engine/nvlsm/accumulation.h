@@ -59,10 +59,11 @@ std::vector<Compaction> FindAccumulations(const ComponentPictures& components,
                                           const AccumulationRules& rules);
 
 /// Those that give space back, `gain_min` each at least: trees are merged where they are, and small
-/// ones that lie side by side into one; once there are none that gain by it, C1 goes down, so that
-/// trees hide what it makes dead.
+/// ones that lie side by side into fewer, where the pool is full also larger ones; once there are
+/// none that gain by it, C1 goes down, so that trees hide what it makes dead.
 std::vector<Compaction> FindSpaceMerges(const ComponentPictures& components,
-                                        const AccumulationRules& rules, uint64_t gain_min);
+                                        const AccumulationRules& rules, uint64_t gain_min,
+                                        bool pool_is_full);
 
 /// What upper components hide of lower ones is found once it lies on the same trees: the uppermost
 /// goes down, C1 as a whole, of others each tree. None where there is but one component.

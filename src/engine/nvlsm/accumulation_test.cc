@@ -38,7 +38,7 @@ Lines Wanted(const std::string& picture, const std::map<uint64_t, uint32_t>& flo
                                  hidden.contains(number) ? hidden.at(number) : 0,
                                  table->bytes + 20 * count});
   });
-  const std::vector<Compaction> found = what == For::kSpace ? FindSpaceMerges(components, rules, 10)
+  const std::vector<Compaction> found = what == For::kSpace ? FindSpaceMerges(components, rules, 10, false)
                                         : what == For::kPushes
                                             ? FindSpacePushes(components, rules)
                                             : FindAccumulations(components, rules);
@@ -73,11 +73,15 @@ TEST(Accumulation, C1GoesDownAsAWholeOntoTheTreesThatItOverlaps) {
             Lines({"C1 9 8 7 + 4 [c,m] down"}));
 }
 
-// One run does not move as it is: it may be longer than a link reaches.
-TEST(Accumulation, ARunOfC1NeverMovesAsItIs) {
+// A larger one may be longer than a link reaches, and a small one would stay a small tree.
+TEST(Accumulation, ARunOfC1MovesAsTheFirstTreeAlone) {
   AccumulationRules rules = kRules;
   rules.components.level0_tables = 1;
-  EXPECT_EQ(Wanted("9:c-f/10", {}, {}, rules), Lines({"C1 9 [c,f] down"}));
+  EXPECT_EQ(Wanted("9:c-f/100", {}, {}, rules), Lines({"C1 9 [c,f] moves"}));
+  EXPECT_EQ(Wanted("9:c-f/101", {}, {}, rules), Lines({"C1 9 [c,f] down"}));
+  EXPECT_EQ(Wanted("9:c-f/10 8:g-h/10", {}, {}, rules), Lines({"C1 9 8 [c,h] down"}));
+  EXPECT_EQ(Wanted("9:c-f/10 | 3:g-h/10", {}, {}, rules), Lines({"C1 9 [c,f] down"}));
+  EXPECT_EQ(Wanted("9:c-f/10 | | 3:g-h/10", {}, {}, rules), Lines({"C1 9 [c,f] down"}));
 }
 
 TEST(Accumulation, AFullTreeGoesDown) {
@@ -154,14 +158,32 @@ TEST(Accumulation, ForSpaceSmallTreesSideBySideBecomeOne) {
   EXPECT_EQ(joined(many).size(), 2u);
 }
 
+// It costs no more than what is kept for each tree: where the pool is full they are to be few.
+TEST(Accumulation, OnAFullPoolTreesSideBySideBecomeFewer) {
+  const auto joined = [](const std::string& picture, bool pool_is_full) {
+    const TableLevelsState levels = LevelsOf(picture);
+    ComponentPictures components(2);
+    for (const auto& table : levels.level(1))
+      components[1].push_back({table.get(), 1, 0, table->bytes + 20, 0});
+    Lines said;
+    for (const Compaction& c : FindSpaceMerges(components, kRules, 10, pool_is_full))
+      said.push_back(Concat(c.keys.first, "-", *c.keys.last));
+    return said;
+  };
+  EXPECT_EQ(joined("| 3:a-c/49 4:d-f/50 5:g-k/90 6:l-m/99", true), Lines({"a-m"}));
+  EXPECT_EQ(joined("| 3:a-c/49 4:d-f/50 5:g-k/90 6:l-m/99", false), Lines());
+  // By their sizes alone they might become as many again, and so without end.
+  EXPECT_EQ(joined("| 3:a-c/49 4:d-f/60 5:g-k/92 6:l-m/99", true), Lines());
+}
+
 // Of two records that fill half of their chunks each, merging gives none of that back.
 TEST(Accumulation, WhatLargeRecordsLeaveEmptyIsNoSpaceToBeHad) {
   const TableLevelsState levels = LevelsOf("| 3:a-c/20 4:d-f/20");
   ComponentPictures components(2);
   for (const auto& table : levels.level(1)) components[1].push_back({table.get(), 1, 0, 60, 0});
-  EXPECT_EQ(FindSpaceMerges(components, kRules, 10).size(), 1u);
+  EXPECT_EQ(FindSpaceMerges(components, kRules, 10, false).size(), 1u);
   for (TreePicture& tree : components[1]) tree.waste_bytes = 20;
-  EXPECT_TRUE(FindSpaceMerges(components, kRules, 10).empty());
+  EXPECT_TRUE(FindSpaceMerges(components, kRules, 10, false).empty());
 }
 
 TEST(Accumulation, WhatUpperComponentsHideIsFoundBelow) {

@@ -18,9 +18,8 @@ constexpr uint64_t kIndexBytesPerRecord = 20;
 // RegionWriter claims ahead.
 constexpr uint64_t kOpenChunksPerFloor = 2;
 constexpr uint64_t kEmptyPart = 8;
-// Trees are small beside a pool that may not grow: what merging one takes is kept free.
+// Trees are small beside a pool: what merging one takes is kept free.
 constexpr uint64_t kTreesOfPool = 32;
-constexpr uint64_t kTableBytesLeast = 1 << 10;
 // A piece is merged with its tree, and the tree cut anew, where its floor would have more than this
 // part of what a link reaches, or so many times a tree's size.
 constexpr uint64_t kPieceRecordsMax = kFloorEntriesMax - kFloorEntriesMax / 8;
@@ -40,10 +39,7 @@ LeveledRules RulesOf(const EngineContext& context) {
   rules.levels.level1_bytes = own.c2_bytes;
   rules.levels.level_factor = own.component_factor;
   rules.table_bytes = own.floor_bytes;
-  if (options.pool_bytes_max != 0) {
-    rules.table_bytes = std::min(rules.table_bytes,
-                                 std::max(options.pool_bytes_max / kTreesOfPool, kTableBytesLeast));
-  }
+  rules.tables_of_pool = kTreesOfPool;
   rules.index_bytes_per_record = kIndexBytesPerRecord + (own.filter_bits + 7) / 8;
   rules.copies_records = true;
   return rules;
@@ -109,13 +105,16 @@ std::vector<Compaction> Nvlsm::FindWanted(const LeveledTables& tables) const {
 
 std::vector<Compaction> Nvlsm::FindForSpace(const LeveledTables& tables, const SpaceShare& share,
                                             bool idle) const {
-  if (scheme_.max_floor == 1) return LeveledEngine::FindForSpace(tables, share, idle);
   const ComponentPictures components = PicturesOf(tables);
   const AccumulationRules rules = RulesFor(ComponentsOf(tables));
-  if (share.known > 1) {
-    std::vector<Compaction> merges = FindSpaceMerges(components, rules, pool_->chunk_bytes());
+  const bool is_leveled = scheme_.max_floor == 1;  // then level 0 hides more than trees do
+  if (share.known > 1 && (!is_leveled || share.pool_is_full)) {
+    std::vector<Compaction> merges =
+        FindSpaceMerges(components, rules, pool_->chunk_bytes(), share.pool_is_full);
+    if (is_leveled) std::erase_if(merges, [](auto& merge) { return merge.level == 0; });
     if (!merges.empty()) return merges;
   }
+  if (is_leveled) return LeveledEngine::FindForSpace(tables, share, idle);
   if (share.at_most <= 1 || !idle) return {};
   return FindSpacePushes(components, rules);
 }
