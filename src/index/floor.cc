@@ -96,7 +96,7 @@ Status Floor::Verify(const std::vector<std::shared_ptr<const Floor>>& floors, si
 
 Floor::Side Floor::HeadOf(std::string_view user_key, uint64_t* head) const {
   const size_t shared = std::min(user_key.size(), prefix_.size());
-  const int c = std::memcmp(user_key.data(), prefix_.data(), shared);
+  const int c = user_key.substr(0, shared).compare(prefix_.substr(0, shared));
   // A key that the prefix begins with, and that is shorter, is before all.
   if (c < 0 || (c == 0 && user_key.size() < prefix_.size())) return Side::kBefore;
   if (c > 0) return Side::kAfter;

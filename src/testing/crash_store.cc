@@ -151,13 +151,13 @@ std::string CrashStore::Run(const StoreSteps& steps) {
   if (!config_.cuts_creation) simulator.Start();
   std::string wrong = simulator.failed() ? simulator.failure() : s.ok() ? "" : s.ToString();
   if (!wrong.empty()) return "the first open: " + wrong;
-  const Stopwatch watch;
+  watch_ = Stopwatch();
   for (size_t i = 0; i < steps.size() && wrong.empty() && !ended_early_; i++) {
     wrong = Step(steps[i]);
     if (wrong.empty()) simulator.Cut();
     if (simulator.failed()) wrong = simulator.failure();
     if (!wrong.empty()) wrong = Concat("step ", i, " (", Describe(steps[i]), "): ", wrong);
-    ended_early_ = watch.Seconds() >= seconds_max_;
+    ended_early_ = IsTimeUp();
   }
   simulator.Stop();
   if (db_ != nullptr) {
@@ -332,8 +332,9 @@ std::string CrashStore::Visit(uint32_t level) {
   RunAnywhere();
   Random random(simulators_[level - 1]->state_id());
   const bool killed = simulators_[level - 1]->killed();
-  const bool deeper =
-      level < config_.depth && (killed || random.OneIn(level == 1 ? config_.depth_share : 6));
+  const bool deeper = level < config_.depth &&
+                      (killed || random.OneIn(level == 1 ? config_.depth_share : 6)) &&
+                      !IsTimeUp();
   Simulator* below = deeper ? simulators_[level].get() : nullptr;
   if (below != nullptr) {
     below->Restart(simulators_[level - 1]->state_id());

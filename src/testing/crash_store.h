@@ -96,6 +96,8 @@ class CrashStore {
   std::string TryMore(uint32_t level, std::unique_ptr<DbImpl> db, State state);
   std::string Difference(const std::vector<std::pair<std::string, std::string>>& found) const;
 
+  bool IsTimeUp() const { return watch_.Seconds() >= seconds_max_; }
+
   const CrashConfig config_;
   const CrashPlan plan_;
   TempDir dir_;
@@ -111,6 +113,7 @@ class CrashStore {
   uint64_t states_ = 0;
   uint64_t deep_states_ = 0;
   double seconds_max_ = 1e9;
+  Stopwatch watch_;  // since Run
   bool ended_early_ = false;
   std::map<PersistSite, uint64_t> sites_;
   std::set<PersistSite> sites_cut_;
