@@ -115,9 +115,9 @@ class Finder {
     Want(trees, i, false, static_cast<double>(gain) / static_cast<double>(used));
   }
 
-  // Trees whose chunks are half empty, or more, one beside the other, as many as make a few trees of
-  // the size that there are to be; where the pool is full any that lie side by side. It comes to an
-  // end, since what they make takes less for certain, or they become fewer for certain.
+  // Trees whose chunks are half empty, or more, one beside the other, as many as make a few trees
+  // of the size that there are to be; where the pool is full any that lie side by side. It comes to
+  // an end, since what they make takes less for certain, or they become fewer for certain.
   void FindJoins(uint32_t i, uint64_t gain_min, bool pool_is_full) {
     Component group;
     uint64_t bytes = 0;

@@ -38,10 +38,10 @@ Lines Wanted(const std::string& picture, const std::map<uint64_t, uint32_t>& flo
                                  hidden.contains(number) ? hidden.at(number) : 0,
                                  table->bytes + 20 * count});
   });
-  const std::vector<Compaction> found = what == For::kSpace ? FindSpaceMerges(components, rules, 10, false)
-                                        : what == For::kPushes
-                                            ? FindSpacePushes(components, rules)
-                                            : FindAccumulations(components, rules);
+  const std::vector<Compaction> found =
+      what == For::kSpace    ? FindSpaceMerges(components, rules, 10, false)
+      : what == For::kPushes ? FindSpacePushes(components, rules)
+                             : FindAccumulations(components, rules);
   std::multimap<double, const Compaction*, std::greater<>> by_worth;
   for (const Compaction& c : found) {
     by_worth.emplace(c.benefit / static_cast<double>(std::max<uint64_t>(c.read_bytes, 1)), &c);
