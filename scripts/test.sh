@@ -27,8 +27,8 @@ concurrent_names='Concurren'
 sequential_names='^All/(StoreCrash|StoreFaults|DeletionCrash)|FlippedBit|Corruption|Changed(Byte|Bit)|ChunkTableDamage|RandomDamage|^CompactionPicker|^[A-Za-z]+State\.|^MetamorphicControl'
 
 # What explores for so many seconds: in the release and ASan builds with a core for itself, so that
-# it gets as far as it can; and what bounds how far background work may fall behind at full speed.
-timed_names='^All/(StoreCrash|ConcurrentHistories|DeletionCrash|SpaceTarget\.AQueueAtFullSpeed)'
+# it gets as far as it can.
+timed_names='^All/(StoreCrash|ConcurrentHistories|DeletionCrash)'
 
 attribute() { sed -n "s/^.*[[:space:]]$2=\"\([0-9]*\)\".*$/\1/p" "$1" | head -1; }
 
