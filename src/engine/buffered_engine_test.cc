@@ -56,8 +56,8 @@ class MemTableEngine final : public BufferedEngine {
     Install(CurrentReadSet()->tables, nullptr);
   }
   using BufferedEngine::CompactionRoom;
-  using BufferedEngine::SetStarved;
   using BufferedEngine::prefixes;
+  using BufferedEngine::SetStarved;
   uint64_t entries() const { return CurrentReadSet()->active->count(); }
   uint64_t tables_sealed() const { return CurrentReadSet()->sealed.size(); }
   const HeadTree& active_tree() const { return CurrentReadSet()->active->tree(); }
@@ -295,8 +295,7 @@ TEST_F(BufferedEngineTest, KeysOfManyHeadsAreNotLearnedFrom) {
 TEST_F(BufferedEngineTest, AWriterDoesNotWaitForACompactionThatHasNoRoom) {
   engine_->SetReadDebt(2);
   ASSERT_EQ(engine_->WriteDelayNs(), kStopWriting);
-  const std::future<void> writer =
-      std::async(std::launch::async, [&] { engine_->AwaitWriting(); });
+  const std::future<void> writer = std::async(std::launch::async, [&] { engine_->AwaitWriting(); });
   EXPECT_EQ(writer.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
   engine_->SetStarved(true);
   writer.wait();

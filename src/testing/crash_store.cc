@@ -333,8 +333,7 @@ std::string CrashStore::Visit(uint32_t level) {
   Random random(simulators_[level - 1]->state_id());
   const bool killed = simulators_[level - 1]->killed();
   const bool deeper = level < config_.depth &&
-                      (killed || random.OneIn(level == 1 ? config_.depth_share : 6)) &&
-                      !IsTimeUp();
+                      (killed || random.OneIn(level == 1 ? config_.depth_share : 6)) && !IsTimeUp();
   Simulator* below = deeper ? simulators_[level].get() : nullptr;
   if (below != nullptr) {
     below->Restart(simulators_[level - 1]->state_id());
