@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/no_throw.h"
+#include "log/record_appender.h"
 
 namespace lamella {
 
@@ -198,7 +199,7 @@ ChunkSurvey Evacuation::Survey() const {
   const auto standing_of = owner_->Standings();
   pool_->ForEachChunk([&](const ChunkRef& chunk) {
     const ChunkDescriptor* descriptor = pool_->Descriptor(chunk.part, chunk.index);
-    const uint64_t used = descriptor->used_bytes.load(std::memory_order_relaxed);
+    const uint64_t used = UsedBytes(*pool_, chunk);
     if (used == 0 || frees_->Contains(chunk)) return;  // being filled, or free soon
     const bool in_the_way = pool_->IsInTheWay(chunk);
     const auto standing = standing_of({chunk, used, in_the_way});

@@ -10,6 +10,7 @@
 
 #include "base/mutex.h"
 #include "log/log_writer.h"
+#include "log/record_appender.h"
 #include "pool/pool.h"
 
 namespace lamella {
@@ -65,8 +66,7 @@ class PendingFrees {
   }
 
   LogPosition EndOf(const ChunkRef& chunk) const {
-    const uint64_t used =
-        pool_->Descriptor(chunk.part, chunk.index)->used_bytes.load(std::memory_order_relaxed);
+    const uint64_t used = UsedBytes(*pool_, chunk);
     return used == 0 ? LogPosition{chunk.ordinal, UINT64_MAX} : LogPosition{chunk.ordinal, used};
   }
 

@@ -1,13 +1,16 @@
 #include "engine/pending_frees.h"
 
+#include <string>
+#include <thread>
+
 #include <gtest/gtest.h>
 
-#include "pool/pool_test_base.h"
+#include "log/log_test_base.h"
 
 namespace lamella {
 namespace {
 
-class PendingFreesTest : public PoolTest {
+class PendingFreesTest : public RecordsTest {
  protected:
   PendingFreesTest() { Create(); }
   bool IsOwned(const ChunkRef& chunk) const {
@@ -65,6 +68,31 @@ TEST_F(PendingFreesTest, AChunkOfAnEarlierLifeIsNotFreedAgain) {
   frees.Free(second);
   pool_->CollectDeferred();
   EXPECT_TRUE(IsOwned(third));
+}
+
+// A large write copies without the shard's lock, and closes the chunk before: as soon as that says
+// so, a flush may free it, and another write there. TSan sees what closing it did before that.
+TEST_F(PendingFreesTest, TheNextLifeOfALogsChunkComesAfterAllThatClosingItDid) {
+  PendingFrees frees(pool_.get());
+  const auto closing = NewAppender();
+  const PmPtr last =
+      Append(closing.get(), {.tag = MakeTag(1, RecordKind::kPut), .key = "key", .value = "value"});
+  closing->Commit();
+  const ChunkRef chunk = closing->open_chunk();
+  std::thread other([&] {
+    while (IsOwned(chunk)) {
+      frees.FreeLogBefore({{chunk.ordinal, kChunkBytesMin}});  // it ends before, once closed
+      pool_->CollectDeferred();
+    }
+    const auto next = NewAppender();
+    Append(next.get(), {.tag = MakeTag(2, RecordKind::kPut),
+                        .key = "key",
+                        .value = std::string(kChunkBytesMin / 2, 'x')});
+    next->Commit();
+    EXPECT_EQ(next->open_chunk().index, pool_->ChunkIndex(last));
+  });
+  closing->CloseChunk();
+  other.join();
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 
 #include "engine/pending_frees.h"
 #include "log/pm_log.h"
+#include "log/record_appender.h"
 
 namespace lamella {
 
@@ -30,7 +31,7 @@ class Recount {
     std::vector<ChunkRef> later;
     pool_->ForEachChunk([&](const ChunkRef& chunk) {
       if (!has_records(chunk)) return;
-      const bool open = UsedBytes(chunk) == 0;
+      const bool open = UsedBytes(*pool_, chunk) == 0;
       if (open || crashed) (open || !pool_->LosesUnsynced() ? chunks_ : later).push_back(chunk);
     });
     chunks_.insert(chunks_.begin(), later.begin(), later.end());
@@ -65,10 +66,6 @@ class Recount {
   }
 
  private:
-  uint64_t UsedBytes(const ChunkRef& chunk) const {
-    return pool_->Descriptor(chunk.part, chunk.index)->used_bytes.load(std::memory_order_relaxed);
-  }
-
   void Count(const ChunkRef& chunk, const IsDead& is_dead) {
     uint64_t dead = 0;
     bool damaged = false;
@@ -79,9 +76,9 @@ class Recount {
         },
         [&](PmPtr, PmPtr) { damaged = true; });
     ChunkDescriptor* const descriptor = pool_->Descriptor(chunk.part, chunk.index);
-    if (UsedBytes(chunk) == 0) {
+    if (UsedBytes(*pool_, chunk) == 0) {
       if (end == 0) return frees_->Free(chunk);
-      descriptor->used_bytes.store(end, std::memory_order_relaxed);
+      SetUsedBytes(*pool_, chunk, end);
       // a power cut took it
       if (WholeBytes(*pool_, chunk) == 0) SetWholeBytes(*pool_, chunk, end);
     }

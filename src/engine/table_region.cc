@@ -8,6 +8,7 @@
 
 #include "base/assert.h"
 #include "base/no_throw.h"
+#include "log/record_appender.h"
 
 namespace lamella {
 
@@ -26,8 +27,7 @@ uint64_t WasteOf(const Pool& pool, const std::vector<ChunkRef>& extents) {
   uint64_t waste = 0;
   for (size_t i = 0; i + 1 < extents.size(); i++) {
     const uint64_t bytes = extents[i].run_chunks * pool.chunk_bytes();
-    const uint64_t used = pool.Descriptor(extents[i].part, extents[i].index)
-                              ->used_bytes.load(std::memory_order_relaxed);
+    const uint64_t used = UsedBytes(pool, extents[i]);
     if (used != 0 && used < bytes) waste += bytes - used;
   }
   return waste;
@@ -196,10 +196,7 @@ void RegionWriter::Flush() {
 }
 
 std::shared_ptr<const TableRegion> RegionWriter::Finish() {
-  for (size_t i = 0; i < used_.size(); i++) {
-    pool_->Descriptor(extents_[i].part, extents_[i].index)
-        ->used_bytes.store(used_[i], std::memory_order_relaxed);
-  }
+  for (size_t i = 0; i < used_.size(); i++) SetUsedBytes(*pool_, extents_[i], used_[i]);
   auto region = std::make_shared<TableRegion>(pool_, number_, extents_, false);
   extents_.clear();
   return region;

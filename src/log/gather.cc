@@ -102,7 +102,7 @@ class Gathering {
     if (!basis_.power_cut && !has_numbers && whole == 0 && HoldsMore(*pool_, chunk, end))
       result_.lost++;
     SetWholeBytes(*pool_, chunk, end);
-    pool_->Descriptor(chunk.part, chunk.index)->used_bytes.store(end, std::memory_order_relaxed);
+    SetUsedBytes(*pool_, chunk, end);
   }
 
   // After the synced ones the longest run without a hole, to a batch's end.

@@ -35,6 +35,16 @@ void SetWholeBytes(const Pool& pool, const ChunkRef& chunk, uint64_t bytes) {
       ->whole_bytes.store(EncodeWhole(chunk.epoch, bytes), std::memory_order_release);
 }
 
+// The two pair: what the appender did in the chunk, Seal's looking at what follows the records
+// included, it did before the next life of the chunk begins.
+uint64_t UsedBytes(const Pool& pool, const ChunkRef& chunk) {
+  return pool.Descriptor(chunk.part, chunk.index)->used_bytes.load(std::memory_order_acquire);
+}
+
+void SetUsedBytes(const Pool& pool, const ChunkRef& chunk, uint64_t bytes) {
+  pool.Descriptor(chunk.part, chunk.index)->used_bytes.store(bytes, std::memory_order_release);
+}
+
 RecordAppender::RecordAppender(Pool* pool, uint32_t part, ChunkKind kind, uint32_t owner,
                                uint64_t next_ordinal, WriteCause cause)
     : pool_(pool),
@@ -103,8 +113,7 @@ void RecordAppender::CloseChunk() {
   if (pending) {
     closed_.push_back({chunk_, tail_, whole});
   } else {
-    pool_->Descriptor(chunk_.part, chunk_.index)
-        ->used_bytes.store(tail_, std::memory_order_relaxed);
+    SetUsedBytes(*pool_, chunk_, tail_);
   }
   chunk_ = ChunkRef{};
   chunk_base_ = nullptr;
@@ -241,8 +250,7 @@ void RecordAppender::Commit() {
   uncommitted_ = false;
   for (const Closed& closed : closed_) {  // keeps I5
     SetWholeBytes(*pool_, closed.chunk, closed.whole_bytes);
-    pool_->Descriptor(closed.chunk.part, closed.chunk.index)
-        ->used_bytes.store(closed.used_bytes, std::memory_order_relaxed);
+    SetUsedBytes(*pool_, closed.chunk, closed.used_bytes);
   }
   closed_.clear();
   // release: after the fence

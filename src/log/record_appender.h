@@ -125,6 +125,11 @@ class RecordAppender {
 uint64_t WholeBytes(const Pool& pool, const ChunkRef& chunk);
 void SetWholeBytes(const Pool& pool, const ChunkRef& chunk, uint64_t bytes);
 
+/// The bytes appended to a chunk that is filled no more, 0 to one that is (or not known): whoever
+/// sees more may free it, for its appender is done with it. A hint, as the above.
+uint64_t UsedBytes(const Pool& pool, const ChunkRef& chunk);
+void SetUsedBytes(const Pool& pool, const ChunkRef& chunk, uint64_t bytes);
+
 }  // namespace lamella
 
 #endif  // LAMELLA_LOG_RECORD_APPENDER_H_
