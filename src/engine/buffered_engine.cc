@@ -524,6 +524,11 @@ void BufferedEngine::UpdateWriteDelay() {
   delay_changed_.notify_all();
 }
 
+void BufferedEngine::ReviseWriteDelay() {
+  const MutexLock lock(&read_set_mu_);
+  UpdateWriteDelay();
+}
+
 void BufferedEngine::SetStarved(bool starved) {
   const MutexLock lock(&read_set_mu_);
   if (starved_ == starved) return;

@@ -176,6 +176,8 @@ class BufferedEngine : public Engine, private WriteTarget {
   bool IsFull(const MemTable& memtable) const;
   /// To be called when what it goes by has changed.
   void UpdateWriteDelay() LAMELLA_REQUIRES(read_set_mu_);
+  /// The same, for who has not the lock.
+  void ReviseWriteDelay();
   /// Compaction has no room, or has it again. While it has none, what it is behind with stops no
   /// writer: nobody would let him go on. He comes to the pool's end, and is told.
   void SetStarved(bool starved);

@@ -95,7 +95,9 @@ void LeveledEngine::AddTableIterators(const std::shared_ptr<const TableSet>& tab
 
 std::optional<Unmerged> LeveledEngine::UnmergedOf(const TableSet& tables) const {
   const auto& now = static_cast<const LeveledTables&>(tables);
-  Unmerged unmerged;
+  // Garbage and what waits to be merged lie in the same space: the more there is of one, the less
+  // there may be of the other.
+  Unmerged unmerged{.bytes = garbage_bytes_.load(std::memory_order_relaxed)};
   for (const auto& table : now.levels.level(0)) {
     const TableInfo& info = table->info();
     // and what merging it makes, while it is there

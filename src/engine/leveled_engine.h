@@ -219,6 +219,7 @@ class LeveledEngine : public BufferedEngine {
   /// level.
   struct Emptying {
     Sparse sparse;
+    uint64_t dead_bytes = 0;  // in those regions
     std::vector<Place> tables;
   };
   Emptying FindEmptying(const LeveledTables& tables, const RegionUses& uses,
@@ -252,6 +253,8 @@ class LeveledEngine : public BufferedEngine {
 
   Mutex change_mu_;                      // held while tables and catalog are changed
   std::atomic<uint64_t> live_bytes_{0};  // of levels 1 and on; a figure
+  /// The same: of what is dead beyond the space target, that which jobs are about to give back.
+  std::atomic<uint64_t> garbage_bytes_{0};
 
   mutable Mutex uses_mu_;
   RegionUses uses_ LAMELLA_GUARDED_BY(uses_mu_);  // of the tables of now

@@ -105,7 +105,11 @@ LeveledEngine::Emptying LeveledEngine::FindEmptying(const LeveledTables& tables,
   });
   const auto sparse = std::make_shared<const std::set<uint64_t>>(FindSparse(uses, shares, goal));
   if (sparse->empty()) return {};
-  Emptying emptying{.sparse = sparse, .tables = {}};
+  Emptying emptying{.sparse = sparse};
+  for (const uint64_t number : *sparse) {
+    const RegionUse& use = uses.at(number);
+    emptying.dead_bytes += use.useful() - std::min(use.live, use.useful());
+  }
   tables.levels.ForEach([&](uint32_t level, const auto& table) {
     if (level != 0 && GainOf(table->place().regions, uses, *sparse, pool_->chunk_bytes()) > 0)
       emptying.tables.push_back(PlaceOf(level, table->info()));
@@ -130,8 +134,11 @@ void LeveledEngine::LookAt(const std::shared_ptr<const TableSet>& version) {
   }
   const bool is_small = referred < kFewChunks * pool_->part_count() * pool_->chunk_bytes();
   looked.share = {goal.ShareOf(used_bytes), is_small ? 0 : at_least.ShareOf(used_bytes)};
+  const double excess = std::max(0.0, static_cast<double>(used_bytes) - goal.BytesAllowed());
+  const uint64_t garbage = std::min(static_cast<uint64_t>(excess), looked.emptying.dead_bytes);
   sparse_ = looked.emptying.sparse;
   looked_ = std::move(looked);
+  if (garbage_bytes_.exchange(garbage, std::memory_order_relaxed) != garbage) ReviseWriteDelay();
 }
 
 // What space there is to be had: records of sparse regions, and versions that no snapshot needs any

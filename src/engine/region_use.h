@@ -63,10 +63,13 @@ struct SpaceGoal {
   uint64_t copy_bytes_max = UINT64_MAX;
   bool pool_is_full = false;  // then all is emptied that gives space back
 
-  /// Of what the store may take it takes this, with so many bytes in use.
+  /// What the store may take.
+  double BytesAllowed() const {
+    return bytes_per_live * static_cast<double>(std::max<uint64_t>(live_bytes, 1));
+  }
+  /// Of that it takes this, with so many bytes in use.
   double ShareOf(uint64_t used_bytes) const {
-    return static_cast<double>(used_bytes) /
-           (bytes_per_live * static_cast<double>(std::max<uint64_t>(live_bytes, 1)));
+    return static_cast<double>(used_bytes) / BytesAllowed();
   }
 };
 
