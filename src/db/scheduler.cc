@@ -59,8 +59,9 @@ std::optional<Job> Scheduler::Pick(JobClass job_class) {
 Executor::Client::Look Scheduler::LookForJob(JobClass job_class) {
   Look look;
   look.status = NoThrow([&] {
-    // Before the look: what becomes free or settled may be the beginning of a job.
-    if (job_class == JobClass::kNormal) pool_->CollectDeferred();
+    // Before the look: what becomes free or settled may be the beginning of a job. After a flush,
+    // too, which holds the tables that it began with: compactions may be long in coming by.
+    pool_->CollectDeferred();
     const auto job = Pick(job_class);
     if (!job) return Status::OK();
     look.found = true;
