@@ -84,7 +84,7 @@ Status Scheduler::WaitForIdle() {
   do {
     retired = pool_->readers()->retirements();
     pool_->readers()->AwaitRetired();
-    pool_->CollectDeferred();
+    pool_->AwaitDeferred();
     Executor* const executor = executor_.load();
     if (executor == nullptr || !executor->WaitForIdle(this))
       return Status::Aborted("the store is closing");

@@ -167,13 +167,11 @@ uint64_t BufferedEngine::CopyBytesMax(uint64_t record_bytes) const {
                                                         : 2 * bytes;
 }
 
-// The reserve stays for what it is there for, but that deletes may take of it. A file system once
-// full may have room again: so what the pool says that there is, is tried.
+// The reserve stays for what it is there for, but that deletes may take of it.
 Status BufferedEngine::ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes,
                                      Claimant claimant) {
   const bool is_delete = claimant == Claimant::kReclaim;
   const uint64_t extents = is_delete ? kCompactionExtents : kReserveExtentsMin;
-  const uint32_t parts = copy_cost_.in_all_parts ? pool_->part_count() : 1;
   const uint64_t merge_bytes =
       (is_delete ? merge_bytes_least_ : merge_bytes_).load(std::memory_order_relaxed);
   uint64_t soon = merge_bytes;
@@ -185,20 +183,27 @@ Status BufferedEngine::ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes,
     if (!is_delete)
       kept += copies - std::min(copies, compaction_bytes_.load(std::memory_order_relaxed));
   }
+  Room room;
+  Status grown = LetInOnceGrown(record_bytes + soon, copy_bytes, extents, kept, &room);
+  if (room.suffices()) return grown;
+  return Status::NoSpace(
+      Concat("the pool is full: ", room.available, " chunks of ", pool_->chunk_bytes(),
+             " bytes are left, and ", room.needed,
+             " are needed for this write, its flush and that of those before it; raise "
+             "pool_bytes_max or delete data"));
+}
+
+// A file system once full may have room again: so what the pool says that there is, is tried.
+Status BufferedEngine::LetInOnceGrown(uint64_t record_bytes, uint64_t copy_bytes,
+                                      uint64_t extents_kept, uint64_t kept_bytes, Room* room) {
+  const uint32_t parts = copy_cost_.in_all_parts ? pool_->part_count() : 1;
   for (bool tried = false;; tried = true) {
-    const Room room = LetIn(record_bytes + soon, copy_bytes, extents, kept);
-    Status grown = pool_->GrowUntilFree(parts, room.suffices() ? room.soon : room.needed);
-    if (room.suffices() && grown.ok()) return Status::OK();
-    if (room.suffices()) {
+    *room = LetIn(record_bytes, copy_bytes, extents_kept, kept_bytes);
+    Status grown = pool_->GrowUntilFree(parts, room->suffices() ? room->soon : room->needed);
+    if (!room->suffices() && grown.ok() && !tried) continue;
+    if (room->suffices() && !grown.ok())
       copy_bytes_.fetch_sub(copy_bytes, std::memory_order_relaxed);
-      return grown;
-    }
-    if (grown.ok() && !tried) continue;
-    return Status::NoSpace(
-        Concat("the pool is full: ", room.available, " chunks of ", pool_->chunk_bytes(),
-               " bytes are left, and ", room.needed,
-               " are needed for this write, its flush and that of those before it; raise "
-               "pool_bytes_max or delete data"));
+    return grown;
   }
 }
 
@@ -233,21 +238,15 @@ void BufferedEngine::CompactionRoom::Note(uint64_t bytes) {
   bytes_ += bytes;
 }
 
-// A file system that was full may have room again: it is asked.
 Status BufferedEngine::CompactionRoom::Take(uint64_t bytes, std::string_view for_what) {
-  Room room = engine_->LetIn(0, bytes, 0);
-  Status grown;
-  if (!room.suffices()) {
-    const uint32_t parts = engine_->copy_cost_.in_all_parts ? engine_->pool_->part_count() : 1;
-    grown = engine_->pool_->GrowUntilFree(parts, room.needed);
-    if (grown.ok()) room = engine_->LetIn(0, bytes, 0);
-  }
+  Room room;
+  Status grown = engine_->LetInOnceGrown(0, bytes, 0, 0, &room);
   if (!room.suffices()) {
     return Status::NoSpace(Concat("no room is left for ", for_what, ": ", bytes, " bytes beside ",
                                   "what is not flushed; ", grown.message()));
   }
-  Note(bytes);
-  return Status::OK();
+  if (grown.ok()) Note(bytes);
+  return grown;
 }
 
 // Compaction needs the last chunks, or what the deletes let go of would never come back.
@@ -422,7 +421,7 @@ bool BufferedEngine::AwaitReclaimed(const BeginReclaim& begin, const IsReclaimed
   constexpr std::chrono::seconds kAtMost{5};
   using std::chrono::steady_clock;
   SwitchMemTable(true);
-  const bool has_deferred = pool_->CollectDeferred() != 0;
+  const bool has_deferred = pool_->AwaitDeferred() != 0;
   {
     const MutexLock lock(&jobs_.mu);
     if (!begin(has_deferred)) return false;
@@ -434,7 +433,7 @@ bool BufferedEngine::AwaitReclaimed(const BeginReclaim& begin, const IsReclaimed
     while (!is_done() && BackgroundError().ok() && steady_clock::now() < deadline)
       jobs_.AwaitEnd(deadline - steady_clock::now());
   }
-  pool_->CollectDeferred();
+  pool_->AwaitDeferred();
   return true;
 }
 

@@ -260,6 +260,10 @@ class BufferedEngine : public Engine, private WriteTarget {
   /// `kept_bytes` are left beside, which nobody will take soon.
   Room LetIn(uint64_t record_bytes, uint64_t copy_bytes, uint64_t extents_kept,
              uint64_t kept_bytes = 0);
+  /// The same, once the files have what it counts on. Not OK where `room` suffices: the file
+  /// system's error, and nothing is noted.
+  Status LetInOnceGrown(uint64_t record_bytes, uint64_t copy_bytes, uint64_t extents_kept,
+                        uint64_t kept_bytes, Room* room);
   uint64_t LogBytesMax() const;
   bool IsEarly(const MemTable& memtable) const;
   void LearnPrefixes(const HeadTree& tree);

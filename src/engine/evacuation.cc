@@ -245,13 +245,13 @@ Status Evacuation::Collect(GcGoal goal, bool* progress) {
       for (size_t i = 0; i < victims.size() && s.IsNoSpace(); i++) {
         s = Evacuate({victims[i]}, progress);
         if (s.IsNoSpace()) break;
-        pool_->CollectDeferred();
+        pool_->AwaitDeferred();
         if (i + 1 < victims.size()) s = Status::NoSpace("the rest is to do");
       }
       if (!s.ok() && !s.IsNoSpace()) return s;
     }
     level_->UnpinTombstones();
-    pool_->CollectDeferred();
+    pool_->AwaitDeferred();
     // Where nobody reads, what waited for readers need not wait for the next pass.
     again = !*progress && level_->HasSettledNews();
   }

@@ -80,7 +80,7 @@ Status LevelSpace::Compact(std::string_view begin, std::string_view end) {
   while (s.ok() && all && !recount_.done()) s = RecountSome();
   bool progress = true;
   while (s.ok() && progress) s = gc_.Collect(all ? GcGoal::kAll : GcGoal::kTarget, &progress);
-  pool_->CollectDeferred();
+  pool_->AwaitDeferred();
   return s;
 }
 

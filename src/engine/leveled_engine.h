@@ -210,6 +210,8 @@ class LeveledEngine : public BufferedEngine {
   Status RunCompaction(const Compaction& compaction);
   Status Rewrite(uint32_t level, uint64_t number, const Sparse& sparse);
   Status NoteRoom(const Status& status);
+  /// Runs it, and again where it finds no room, once all that is free in truth is.
+  Status WithRoom(const std::function<Status()>& run) LAMELLA_EXCLUDES(jobs_.mu);
   Status PushDown(const KeyRange& keys);
   Status PushFrom(uint32_t level, const KeyRange& keys);
   Status RewriteLast(const KeyRange& keys);

@@ -269,7 +269,7 @@ Status LeveledEngine::RunCompaction(const Compaction& compaction) {
   for (size_t part = compaction.next.size() / 2; s.IsNoSpace() && may_be_cut && part != 0;
        part /= 2) {
     edit = {};  // what was made before the room came to its end is room
-    pool_->CollectDeferred();
+    pool_->AwaitDeferred();
     s = NoThrow([&] { return MergePart(compaction, tables->levels, part, &edit); });
   }
   if (s.ok() && !edit.removed.empty()) s = Change(LeveledEdit::kCompact, edit, nullptr, nullptr);
@@ -288,6 +288,18 @@ Status LeveledEngine::Rewrite(uint32_t level, uint64_t number, const Sparse& spa
   return s;
 }
 
+// What is free in truth may be held yet: by a thread that looks for a job, which has the tables
+// while it does (OfferJobs), or by one that runs the frees that it found due.
+Status LeveledEngine::WithRoom(const std::function<Status()>& run) {
+  Status s = run();
+  if (!s.IsNoSpace()) return s;
+  {
+    const MutexLock lock(&jobs_.mu);
+  }
+  pool_->AwaitDeferred();
+  return run();
+}
+
 // A piece at a time, each an edit of its own: so it takes little space at once.
 Status LeveledEngine::PushFrom(uint32_t level, const KeyRange& keys) {
   Status s = BackgroundError();
@@ -300,7 +312,7 @@ Status LeveledEngine::PushFrom(uint32_t level, const KeyRange& keys) {
     if (!level0.empty()) through = level0.front()->info().last_sequence;
   }
   while (s.ok() && level < last) {
-    pool_->CollectDeferred();
+    pool_->AwaitDeferred();
     auto tables = CurrentTables();
     Levels::Level found = tables->levels.Overlapping(level, keys);
     if (level == 0) {  // what is flushed meanwhile stays
@@ -318,9 +330,9 @@ Status LeveledEngine::PushFrom(uint32_t level, const KeyRange& keys) {
     const Compaction oldest = CompactionOf(tables->levels, level, {found.back()});
     found.clear();
     tables.reset();
-    s = RunCompaction(compaction);
+    s = WithRoom([&] { return RunCompaction(compaction); });
     if (s.IsNoSpace() && oldest.inputs.size() < compaction.inputs.size()) {
-      pool_->CollectDeferred();
+      pool_->AwaitDeferred();
       s = RunCompaction(oldest);
     }
   }
@@ -356,11 +368,11 @@ Status LeveledEngine::RewriteLast(const KeyRange& keys) {
       }
     }
     for (const Place& table : wanted) {
-      const Status s = Rewrite(table.level, table.number, nullptr);
+      const Status s = WithRoom([&] { return Rewrite(table.level, table.number, nullptr); });
       if (!s.ok() && !s.IsNoSpace()) return s;
       made_any |= s.ok();
       if (!s.ok()) no_room = s;
-      pool_->CollectDeferred();
+      pool_->AwaitDeferred();
     }
     if (!made_any) break;
   }
@@ -373,7 +385,7 @@ Status LeveledEngine::EmptySparse() {
   uint64_t piece_max = UINT64_MAX;
   Status s;
   for (int pass = 0; s.ok() && pass < kPassesMax; pass++) {
-    pool_->CollectDeferred();
+    pool_->AwaitDeferred();
     const auto tables = CurrentTables();
     SpaceGoal goal = GoalNow(*tables, true);
     goal.copy_bytes_max = std::min(goal.copy_bytes_max, piece_max);
@@ -399,7 +411,7 @@ Status LeveledEngine::MergeForSpace() {
   constexpr SpaceShare kTooMuch{.known = 2, .at_most = 0, .pool_is_full = true};
   Status s;
   for (int pass = rules_.copies_records ? 0 : kPassesMax; s.ok() && pass < kPassesMax; pass++) {
-    pool_->CollectDeferred();
+    pool_->AwaitDeferred();
     const std::vector<Compaction> found = FindForSpace(*CurrentTables(), kTooMuch, false);
     if (found.empty()) break;
     bool made_any = false;
@@ -408,7 +420,7 @@ Status LeveledEngine::MergeForSpace() {
       s = RunCompaction(compaction);
       made_any |= s.ok();
       if (s.IsNoSpace()) s = Status::OK();  // another may be smaller
-      pool_->CollectDeferred();
+      pool_->AwaitDeferred();
     }
     if (!made_any) break;
   }
@@ -425,7 +437,7 @@ Status LeveledEngine::Reclaim() {
   if (s.ok()) s = MergeForSpace();
   if (s.ok() && had_no_room) s = PushDown({});
   if (s.ok()) s = EmptySparse();
-  pool_->CollectDeferred();
+  pool_->AwaitDeferred();
   const MutexLock lock(&jobs_.mu);
   reclaim_wanted_ = false;
   reclaimed_at_ = changes_.load() == before ? before : ReclaimState();
@@ -459,7 +471,7 @@ Status LeveledEngine::CompactRange(std::string_view begin, std::string_view end)
   if (s.ok() && begin.empty() && end.empty())
     s = NoThrow([this] { return rules_.copies_records ? MergeForSpace() : EmptySparse(); });
   jobs_.GiveBack(held);
-  pool_->CollectDeferred();
+  pool_->AwaitDeferred();
   return s;
 }
 

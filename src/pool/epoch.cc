@@ -86,7 +86,7 @@ void EpochDomain::UnpinMarked(uint64_t token) {
     MutexLock lock(&mu_);
     epoch = TakeMarked(token);
     if ((epoch & kWatched) != 0) {
-      unpinned_.notify_all();
+      changed_.notify_all();
       if (listener_) listener_();
     }
   }
@@ -182,7 +182,7 @@ bool EpochDomain::MarkHolder() {
 
 size_t EpochDomain::Collect() {
   for (;;) {
-    std::list<std::pair<uint64_t, std::function<void()>>> due;
+    Retired due;
     {
       MutexLock lock(&mu_);
       if (retired_.empty()) return 0;
@@ -190,17 +190,34 @@ size_t EpochDomain::Collect() {
       auto end = retired_.begin();
       while (end != retired_.end() && end->first < oldest) end++;
       due.splice(due.end(), retired_, retired_.begin(), end);
+      if (!due.empty()) running_++;  // keeps I3
     }
-    try {
-      for (; !due.empty(); due.pop_front()) due.front().second();
-    } catch (...) {
-      MutexLock lock(&mu_);
-      retired_.splice(retired_.begin(), due);
-      throw;
-    }
+    if (!due.empty()) Run(&due);
     MutexLock lock(&mu_);
     if (retired_.empty() || MarkHolder()) return retired_.size();  // keeps I2
   }
+}
+
+// What did not run is deferred as before.
+void EpochDomain::Run(Retired* due) {
+  const auto done = [this, due] {
+    MutexLock lock(&mu_);
+    retired_.splice(retired_.begin(), *due);
+    running_--;
+    changed_.notify_all();
+  };
+  try {
+    for (; !due->empty(); due->pop_front()) due->front().second();
+  } catch (...) {
+    done();
+    throw;
+  }
+  done();
+}
+
+void EpochDomain::AwaitRunning() {
+  MutexLock lock(&mu_);
+  while (running_ != 0) changed_.wait(mu_);
 }
 
 bool EpochDomain::AwaitRetired(std::chrono::nanoseconds at_most) {
@@ -212,11 +229,12 @@ bool EpochDomain::AwaitRetiredUntil(Deadline deadline) {
   for (;;) {
     Collect();
     MutexLock lock(&mu_);
-    if (retired_.empty() || retired_.front().first >= next) return true;
-    if (!MarkHolder()) continue;
+    const bool is_left = !retired_.empty() && retired_.front().first < next;
+    if (!is_left && running_ == 0) return true;
+    if (is_left && !MarkHolder()) continue;
     if (!deadline) {
-      unpinned_.wait(mu_);
-    } else if (unpinned_.wait_until(mu_, *deadline) == std::cv_status::timeout) {
+      changed_.wait(mu_);
+    } else if (changed_.wait_until(mu_, *deadline) == std::cv_status::timeout) {
       return false;
     }
   }

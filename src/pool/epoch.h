@@ -5,6 +5,9 @@
 // I2: while Collect has left something, a pin that holds back the first of it is marked; who lets
 //     go of a marked pin tells those who wait (AwaitRetired, OnUnpinned), and touches the domain
 //     last under mu_.
+// I3: from when a Collect takes callbacks out until they have run, or are back, running_ counts it:
+//     who waits for what they free (AwaitRetired, AwaitRunning) sees them deferred, or running, or
+//     done.
 // Threads: all calls from any. Callbacks run in the thread that calls Collect (or ~EpochDomain),
 // outside all locks.
 #ifndef LAMELLA_POOL_EPOCH_H_
@@ -64,11 +67,14 @@ class EpochDomain {
   /// Runs what may run. Returns how many callbacks are still deferred: one that throws, and those
   /// after it, among them.
   size_t Collect();
-  /// Returns once all that was retired by now runs or has run, which it sees to; or after at_most.
-  /// False: the time is up. REQUIRES: the caller has no pin.
+  /// Returns once all that was retired by now has run, which it sees to; or after at_most. False:
+  /// the time is up. REQUIRES: the caller has no pin, and is no callback.
   bool AwaitRetired(std::chrono::nanoseconds at_most);
   /// The same, however long it takes.
   void AwaitRetired() { (void)AwaitRetiredUntil(std::nullopt); }
+  /// Returns once no Collect of another thread runs callbacks that it had taken out by now: what
+  /// they free is free. REQUIRES: the caller is no callback.
+  void AwaitRunning();
   /// How often anything was retired.
   uint64_t retirements() const { return epoch_.load(std::memory_order_seq_cst) - 1; }
   /// Has `listener` called when something that Collect left may be due, in the thread that lets go
@@ -81,6 +87,7 @@ class EpochDomain {
     std::atomic<uint64_t> epoch{0};  // 0: free
   };
   using Deadline = std::optional<std::chrono::steady_clock::time_point>;
+  using Retired = std::list<std::pair<uint64_t, std::function<void()>>>;
   bool AwaitRetiredUntil(Deadline deadline) LAMELLA_EXCLUDES(mu_);
   uint64_t PinOverflow();
   void UnpinMarked(uint64_t token);
@@ -88,6 +95,7 @@ class EpochDomain {
   void Left();
   uint64_t OldestPinned() const LAMELLA_REQUIRES(mu_);
   bool MarkHolder() LAMELLA_REQUIRES(mu_);
+  void Run(Retired* due) LAMELLA_EXCLUDES(mu_);
 
   // Marks in a pin's epoch: WhenUnpinned waits for it; it is to be told (I2).
   static constexpr uint64_t kAwaited = uint64_t{1} << 63;
@@ -104,10 +112,12 @@ class EpochDomain {
   std::atomic<size_t> awaited_{0};
   // stored before the first pin is marked, read by who lets go of the last
   std::function<void()> last_;
-  std::condition_variable_any unpinned_;  // with mu_: a marked pin is gone
+  // with mu_: a marked pin is gone, or a Collect has run what it took out
+  std::condition_variable_any changed_;
+  size_t running_ LAMELLA_GUARDED_BY(mu_) = 0;  // Collects that run callbacks (I3)
   std::function<void()> listener_ LAMELLA_GUARDED_BY(mu_);
   // Epochs ascending.
-  std::list<std::pair<uint64_t, std::function<void()>>> retired_ LAMELLA_GUARDED_BY(mu_);
+  Retired retired_ LAMELLA_GUARDED_BY(mu_);
 };
 
 /// Pins a domain for a scope.

@@ -247,6 +247,32 @@ TEST(Epoch, AwaitRetiredReturnsWithThePinsThatHold) {
   }
 }
 
+// I3: the callback is neither deferred any more nor has it run when the others look.
+TEST(Epoch, ACallbackThatAnotherThreadRunsIsWaitedFor) {
+  EpochDomain domain;
+  std::atomic<bool> begun{false}, may_end{false}, ended{false};
+  domain.Retire([&] {
+    begun = true;
+    while (!may_end) std::this_thread::yield();
+    ended = true;
+  });
+  std::thread collector([&] { EXPECT_EQ(domain.Collect(), 0u); });
+  while (!begun) std::this_thread::yield();
+  EXPECT_EQ(domain.Collect(), 0u);  // it waits for nobody
+  EXPECT_FALSE(domain.AwaitRetired(std::chrono::milliseconds(1)));
+  std::thread first([&] {
+    domain.AwaitRunning();
+    EXPECT_TRUE(ended);
+  });
+  std::thread second([&] {
+    domain.AwaitRetired();
+    EXPECT_TRUE(ended);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  may_end = true;
+  for (std::thread* thread : {&collector, &first, &second}) thread->join();
+}
+
 TEST(Epoch, AwaitRetiredWaitsForNothingThatIsRetiredLater) {
   EpochDomain domain;
   bool first = false;

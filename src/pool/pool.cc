@@ -264,6 +264,14 @@ size_t Pool::CollectDeferred() {
   return deferred_chunks_.load(std::memory_order_relaxed);
 }
 
+size_t Pool::AwaitDeferred() {
+  readers_.Collect();
+  readers_.AwaitRunning();  // what it runs may retire what waits for holders
+  holders_.Collect();
+  holders_.AwaitRunning();
+  return deferred_chunks_.load(std::memory_order_relaxed);
+}
+
 bool Pool::Describe(uint32_t part, uint32_t index, ChunkRef* chunk) const {
   return part < parts_.size() && index < chunk_count(part) &&
          parts_[part]->table->Describe(index, chunk);

@@ -189,6 +189,9 @@ class Pool {
   void FreeDeferred(const ChunkRef& chunk);
   /// Runs deferred frees that are due. Returns how many chunks still wait.
   size_t CollectDeferred();
+  /// The same, and waits for those that another thread has begun to run. REQUIRES: the caller is no
+  /// such free.
+  size_t AwaitDeferred();
 
   uint32_t run_chunks_max() const { return RunChunksMax(chunk_shift_); }
 
