@@ -278,24 +278,31 @@ bool ChunkTable::SameInBoth(uint32_t index) const {
 }
 
 // REQUIRES: no table's chunk.
+bool ChunkTable::AreSound(uint32_t index, const Words& words) const {
+  const auto [state, ordinal, run_chunks, seal] = words;
+  if (state == 0) return false;
+  const ChunkKind kind = KindOf(state);
+  if (kind == ChunkKind::kFree)
+    return state == FreeState(index, EpochOf(state)) && EpochOf(state) != 0;
+  return seal == Seal(index, state, ordinal, run_chunks) &&
+         (IsOwnerKind(kind) || kind == ChunkKind::kRunTail);
+}
+
 Status ChunkTable::CheckWords(uint32_t index, const Words& words) const {
+  if (AreSound(index, words)) return Status::OK();
   const auto [state, ordinal, run_chunks, found] = words;
   if (state == 0)
     return Damage(index, "expected the state of a chunk that is free or owned, found zero");
   const ChunkKind kind = KindOf(state);
   if (kind == ChunkKind::kFree) {
-    const uint64_t expected = FreeState(index, EpochOf(state));
-    if (state == expected && EpochOf(state) != 0) return Status::OK();
-    return Damage(index, Concat("expected the free state ", Hex{expected}, ", found ", Hex{state}));
+    return Damage(index, Concat("expected the free state ", Hex{FreeState(index, EpochOf(state))},
+                                ", found ", Hex{state}));
   }
   const uint64_t seal = Seal(index, state, ordinal, run_chunks);
   if (seal != found)
     return Damage(index, Concat("expected the seal ", Hex{seal}, ", found ", Hex{found}));
-  if (!IsOwnerKind(kind) && kind != ChunkKind::kRunTail) {
-    return Damage(index,
-                  Concat("its kind ", static_cast<unsigned>(kind), " is none that owns chunks"));
-  }
-  return Status::OK();
+  return Damage(index,
+                Concat("its kind ", static_cast<unsigned>(kind), " is none that owns chunks"));
 }
 
 // Has both copies of one descriptor say the same (T5, T6), as far as the mirror is read. A crash
@@ -313,7 +320,7 @@ Status ChunkTable::Settle(uint32_t index, const Found& found, Persister* persist
     return s;
   }
   const Words second = Load(MirrorAt(index));
-  if (CheckWords(index, second).ok()) {
+  if (AreSound(index, second)) {
     WriteTable(index, second, persister);
     return Status::OK();
   }
@@ -384,7 +391,7 @@ Status ChunkTable::CheckBeyondEnd(const Found& found) {
     const auto index = static_cast<uint32_t>(at);
     if (LoadState(At(index)) == 0) continue;
     const Words words = Load(At(index));
-    if (!CheckWords(index, words).ok()) {
+    if (!AreSound(index, words)) {
       const Words mirror = Load(MirrorAt(index));
       if (mirror[0] == 0) {
         WriteTable(index, {}, nullptr);
@@ -439,7 +446,7 @@ bool ChunkTable::MendOne(uint32_t index, const Words& damaged, Words* mended) co
     for (uint32_t bit = 0; bit < 64; bit++) {
       Words other = damaged;
       other[i] ^= uint64_t{1} << bit;
-      if (!CheckWords(index, other).ok()) continue;
+      if (!AreSound(index, other)) continue;
       *mended = other;
       explanations++;
     }
@@ -465,7 +472,7 @@ void ChunkTable::Repair(const Found& found, std::vector<std::string>* notes) {
       continue;
     Words words = first;
     const Status s = CheckWords(index, first);
-    const bool mirror_sound = CheckWords(index, second).ok();
+    const bool mirror_sound = AreSound(index, second);
     if (!s.ok() && mirror_sound) {
       words = second;
       count_one(s);

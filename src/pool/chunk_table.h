@@ -274,6 +274,8 @@ class ChunkTable {
   void WriteTable(uint32_t index, const Words& words, Persister* persister);
   void WriteMirror(uint32_t index, const Words& words, Persister* persister);
   Status Damage(uint32_t index, const std::string& what) const;
+  bool AreSound(uint32_t index, const Words& words) const;
+  /// The same. Corruption: what is wrong with them.
   Status CheckWords(uint32_t index, const Words& words) const;
   bool SameInBoth(uint32_t index) const;
   // Without a persister these write what is to be mended.
