@@ -28,6 +28,19 @@ bool Refusing(int64_t nth, bool all_behind, Call&& call) {
   return refused;
 }
 
+/// What `call` allocates, where nothing is refused.
+template <class Call>
+int64_t CountAllocations(Call&& call) {
+  constexpr int64_t kNone = INT64_MAX;
+  int64_t left = kNone;
+  const auto counted = [&] {
+    call();
+    left = until_refused;
+  };
+  (void)Refusing(kNone, false, counted);
+  return kNone - left;
+}
+
 /// Of all threads but the tests' own: one in so many is refused, 0 for none.
 extern std::atomic<uint32_t> one_in;
 extern thread_local bool is_of_test;
