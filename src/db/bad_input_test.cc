@@ -17,7 +17,6 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <iterator>
 #include <map>
 #include <thread>
 #include <vector>
@@ -32,21 +31,12 @@
 #include "testing/conformance.h"
 #include "testing/random_data.h"
 #include "testing/temp_dir.h"
+#include "testing/whole_file.h"
 
 namespace lamella::testing {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string ReadFile(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-}
-
-void WriteFile(const std::string& path, std::string_view content) {
-  std::ofstream(path, std::ios::binary)
-      .write(content.data(), static_cast<std::streamsize>(content.size()));
-}
 
 void Patch(const std::string& path, uint64_t offset, std::string_view bytes) {
   std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
@@ -114,7 +104,7 @@ class BadInput : public ::testing::Test {
   // Open refuses with one of the two codes, twice, without changing a byte of the pool; CheckDB
   // does not call it clean.
   void ExpectRefused(Status::Code code, Status::Code or_code) {
-    const std::string before = ReadFile(Pool());
+    const std::string before = ReadWhole(Pool());
     for (int i = 0; i < 2; i++) {
       const Status s = TryOpen(options_);
       EXPECT_TRUE(s.code() == code || s.code() == or_code) << s.ToString();
@@ -122,7 +112,7 @@ class BadInput : public ::testing::Test {
     CheckReport report;
     const Status checked = CheckDB(path_, options_, &report);
     EXPECT_TRUE(!checked.ok() || !report.clean());
-    EXPECT_TRUE(ReadFile(Pool()) == before) << "a refused open changed the pool";
+    EXPECT_TRUE(ReadWhole(Pool()) == before) << "a refused open changed the pool";
   }
 
   TempDir dir_;
@@ -140,8 +130,8 @@ INSTANTIATE_TEST_SUITE_P(All, BadInputOfEngines, ::testing::ValuesIn(BuiltEngine
 
 TEST_F(BadInput, ADirectoryOfOtherFilesIsNoStoreAndKeepsThem) {
   fs::create_directories(path_ + "/sub");
-  WriteFile(path_ + "/letter.txt", "dear");
-  WriteFile(path_ + "/sub/photo.jpg", "\xff\xd8");
+  WriteWhole(path_ + "/letter.txt", "dear");
+  WriteWhole(path_ + "/sub/photo.jpg", "\xff\xd8");
   Options options = options_;
   options.create_if_missing = false;
   EXPECT_TRUE(TryOpen(options).IsNotFound());
@@ -153,13 +143,13 @@ TEST_F(BadInput, ADirectoryOfOtherFilesIsNoStoreAndKeepsThem) {
   MakeStore();
   ExpectStoreWhole(path_);
   EXPECT_TRUE(DestroyDB(path_, options_).ok());
-  EXPECT_EQ(ReadFile(path_ + "/letter.txt"), "dear");
-  EXPECT_EQ(ReadFile(path_ + "/sub/photo.jpg"), "\xff\xd8");
+  EXPECT_EQ(ReadWhole(path_ + "/letter.txt"), "dear");
+  EXPECT_EQ(ReadWhole(path_ + "/sub/photo.jpg"), "\xff\xd8");
   EXPECT_EQ(std::distance(fs::directory_iterator(path_), fs::directory_iterator()), 2);
 }
 
 TEST_F(BadInput, APathThroughAFileIsAnError) {
-  WriteFile(dir_.Sub("file"), "x");
+  WriteWhole(dir_.Sub("file"), "x");
   std::unique_ptr<DB> db;
   for (const std::string& path : {dir_.Sub("file"), dir_.Sub("file/store")}) {
     const Status s = DB::Open(options_, path, &db);
@@ -168,7 +158,7 @@ TEST_F(BadInput, APathThroughAFileIsAnError) {
     EXPECT_NE(s.message().find("file"), std::string_view::npos)
         << "the message names the path: " << s.ToString();
   }
-  EXPECT_EQ(ReadFile(dir_.Sub("file")), "x");
+  EXPECT_EQ(ReadWhole(dir_.Sub("file")), "x");
   Options options = options_;
   options.pmem_paths = {dir_.Sub("file/part")};
   EXPECT_FALSE(TryOpen(options).ok());
@@ -250,13 +240,13 @@ TEST_F(BadInput, EnginesThatAreNotBuiltAnswerNotSupportedAndNameThoseThatAre) {
 
 TEST_F(BadInput, AnEmptyPoolFileIsCorrupt) {
   MakeStore();
-  WriteFile(Pool(), "");
+  WriteWhole(Pool(), "");
   ExpectRefused(Status::Code::kCorruption, Status::Code::kCorruption);
 }
 
 TEST_F(BadInput, AZeroedPoolIsCorrupt) {
   MakeStore();
-  WriteFile(Pool(), std::string(fs::file_size(Pool()), '\0'));
+  WriteWhole(Pool(), std::string(fs::file_size(Pool()), '\0'));
   ExpectRefused(Status::Code::kCorruption, Status::Code::kCorruption);
 }
 
@@ -264,29 +254,29 @@ TEST_F(BadInput, AForeignFileIsCorruptAndStays) {
   fs::create_directories(path_);
   for (const std::string& content :
        {MakeValue(1, 1 << 20), std::string("#!/bin/sh\necho not a pool\n"), MakeValue(2, 4096)}) {
-    WriteFile(Pool(), content);
+    WriteWhole(Pool(), content);
     ExpectRefused(Status::Code::kCorruption, Status::Code::kCorruption);
   }
 }
 
 TEST_P(BadInputOfEngines, ATruncatedPoolIsCorruptAndComesBackWithItsBytes) {
   MakeStore();
-  const std::string whole = ReadFile(Pool());
+  const std::string whole = ReadWhole(Pool());
   for (size_t bytes : {whole.size() / 2, whole.size() / 4, size_t{128} << 10, size_t{64} << 10,
                        size_t{5000}, size_t{4096}, size_t{100}, size_t{1}}) {
-    WriteFile(Pool(), std::string_view(whole).substr(0, bytes));
+    WriteWhole(Pool(), std::string_view(whole).substr(0, bytes));
     SCOPED_TRACE(Concat("truncated to ", bytes));
     ExpectRefused(Status::Code::kCorruption, Status::Code::kCorruption);
   }
-  WriteFile(Pool(), whole);
+  WriteWhole(Pool(), whole);
   ExpectStoreWhole(path_);
 }
 
 TEST_F(BadInput, ANewerFormatIsNotSupportedAndStays) {
   MakeStore();
-  const std::string whole = ReadFile(Pool());
+  const std::string whole = ReadWhole(Pool());
   const auto change = [&](const std::function<void(Superblock*)>& apply) {
-    WriteFile(Pool(), whole);
+    WriteWhole(Pool(), whole);
     for (uint64_t offset : kSuperblockOffsets) {
       Superblock superblock;
       std::memcpy(&superblock, whole.data() + offset, sizeof(superblock));
@@ -305,15 +295,15 @@ TEST_F(BadInput, ANewerFormatIsNotSupportedAndStays) {
   ExpectRefused(Status::Code::kNotSupported, Status::Code::kCorruption);
   change([](Superblock* s) { s->compatible_features |= uint64_t{1} << 63; });
   ExpectStoreWhole(path_);
-  WriteFile(Pool(), whole);
+  WriteWhole(Pool(), whole);
   ExpectStoreWhole(path_);
 }
 
 TEST_F(BadInput, OneDamagedSuperblockCopyIsSurvived) {
   MakeStore();
-  const std::string whole = ReadFile(Pool());
+  const std::string whole = ReadWhole(Pool());
   for (uint64_t offset : kSuperblockOffsets) {
-    WriteFile(Pool(), whole);
+    WriteWhole(Pool(), whole);
     Patch(Pool(), offset, std::string(sizeof(Superblock), 'x'));
     ExpectStoreWhole(path_);
   }
@@ -470,7 +460,7 @@ class NoThreads {
 TEST_P(BadInputOfEngines, WithoutThreadsOpenSaysSoAndLeavesTheStoreAsItIs) {
   options_.background_threads = 3;
   MakeStore();
-  const std::string before = ReadFile(Pool());
+  const std::string before = ReadWhole(Pool());
   {
     const NoThreads none;
     const Status s = TryOpen(options_);
@@ -481,7 +471,7 @@ TEST_P(BadInputOfEngines, WithoutThreadsOpenSaysSoAndLeavesTheStoreAsItIs) {
     std::unique_ptr<DB> db;
     EXPECT_TRUE(DB::Open(options_, dir_.Sub("fresh"), &db).IsIOError());
   }
-  EXPECT_TRUE(ReadFile(Pool()) == before) << "a refused open changed the pool";
+  EXPECT_TRUE(ReadWhole(Pool()) == before) << "a refused open changed the pool";
   ExpectStoreWhole(path_);
   std::unique_ptr<DB> db;
   const Status s =
@@ -560,13 +550,13 @@ TEST_P(BadInputOfEngines, FewAddressesEndNoProcess) {
 
 TEST_P(BadInputOfEngines, RandomDamageNeverGivesAWrongAnswerOrASignal) {
   MakeStore();
-  const std::string whole = ReadFile(Pool());
+  const std::string whole = ReadWhole(Pool());
   const uint64_t seed = TestSeed();
   Random random(seed);
   uint64_t refused = 0;
   for (int round = 0; round < 60; round++) {
     SCOPED_TRACE(Concat("seed ", seed, " round ", round));
-    WriteFile(Pool(), whole);
+    WriteWhole(Pool(), whole);
     const uint64_t offset = random.Uniform(whole.size());
     const size_t bytes = static_cast<size_t>(
         std::min<uint64_t>(whole.size() - offset, 1 + random.Uniform(random.OneIn(2) ? 8 : 20000)));

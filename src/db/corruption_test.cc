@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <map>
 #include <set>
 #include <tuple>
@@ -33,6 +32,7 @@
 #include "testing/conformance.h"
 #include "testing/proof.h"
 #include "testing/superblock_marks.h"
+#include "testing/whole_file.h"
 
 namespace lamella::testing {
 namespace {
@@ -177,8 +177,7 @@ class DamagedStore : public ::testing::Test {
       MarkAnotherBoot(Pool0());
       EditSuperblocksOf(Pool0(), [](Superblock* copy, int) { copy->clean = 0; });
     }
-    std::ifstream in(Pool0(), std::ios::binary);
-    image_.assign(std::istreambuf_iterator<char>(in), {});
+    image_ = ReadWhole(Pool0());
     ASSERT_EQ(image_.size() % kChunkBytes, 0u);
     taken_back_.clear();
     if (left == Left::kPowerCut) taken_back_.push_back(before_last_);
@@ -229,10 +228,7 @@ class DamagedStore : public ::testing::Test {
     });
   }
 
-  void WriteStore(const std::string& image) {
-    std::ofstream out(Pool0(), std::ios::binary | std::ios::trunc);
-    out.write(image.data(), static_cast<std::streamsize>(image.size()));
-  }
+  void WriteStore(const std::string& image) { WriteWhole(Pool0(), image); }
 
   /// What reads found.
   struct Seen {

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,20 +17,13 @@
 #include "pool/superblock.h"
 #include "testing/says.h"
 #include "testing/temp_dir.h"
+#include "testing/whole_file.h"
 
 namespace lamella {
 
+using testing::ReadWhole;
 using testing::Says;
-
-inline std::string ReadWhole(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-inline void WriteWhole(const std::string& path, std::string_view bytes) {
-  std::ofstream(path, std::ios::binary | std::ios::trunc)
-      .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-}
+using testing::WriteWhole;
 
 /// A pool of 64 KiB chunks (a group is 1,024 of them), on an emulated cache-line medium unless a
 /// test says otherwise.

@@ -92,14 +92,14 @@ TEST_F(SstCorruption, AnyFlippedBitIsFoundOrHarmless) {
     options_.codec = codec;
     std::vector<SstLocation> locations;
     ASSERT_TRUE(Build(records_, IdentityOf(7), &locations).ok());
-    const std::string good = Bytes(PathOf(7));
+    const std::string good = ReadWhole(PathOf(7));
     ASSERT_EQ(Ask(locations).errors, 0u);
     uint64_t wrong = 0;
     const uint64_t bits = 8 * good.size();
     for (uint64_t bit = 0; bit < bits; bit += kStep) {
       std::string bad = good;
       bad[bit / 8] = static_cast<char>(bad[bit / 8] ^ (1 << bit % 8));
-      SetBytes(PathOf(7), bad);
+      WriteWhole(PathOf(7), bad);
       const Outcome outcome = Ask(locations);
       wrong += outcome.wrong ? 1 : 0;
       EXPECT_FALSE(outcome.wrong) << "bit " << bit << ": " << outcome.first;
@@ -113,18 +113,18 @@ TEST_F(SstCorruption, AnyFlippedBitIsFoundOrHarmless) {
 TEST_F(SstCorruption, AFileCutOffAnywhereIsNoTable) {
   std::vector<SstLocation> locations;
   ASSERT_TRUE(Build(records_, IdentityOf(7), &locations).ok());
-  const std::string good = Bytes(PathOf(7));
+  const std::string good = ReadWhole(PathOf(7));
   for (size_t size = 0; size < good.size(); size++) {
     for (const bool zeros : {false, true}) {
       std::string bad = good.substr(0, size);
       if (zeros) bad.resize(good.size(), '\0');
       if (bad == good) continue;
-      SetBytes(PathOf(7), bad);
+      WriteWhole(PathOf(7), bad);
       const Outcome outcome = Ask(locations);
       ASSERT_FALSE(outcome.wrong) << size << ": " << outcome.first;
       ASSERT_EQ(outcome.errors, 1u) << size;  // it is not opened
     }
-    SetBytes(PathOf(7), good + good.substr(0, size + 1));  // and longer
+    WriteWhole(PathOf(7), good + good.substr(0, size + 1));  // and longer
     ASSERT_EQ(Ask(locations).errors, 1u);
   }
   ASSERT_TRUE(files_->RemoveFile(PathOf(7)).ok());
@@ -139,10 +139,10 @@ TEST_F(SstCorruption, ABlockOfElsewhereNeverValidates) {
   SstIdentity other_store = IdentityOf(7);
   other_store.store[0]++;
   ASSERT_TRUE(Build(records_, other_store, nullptr).ok());
-  const std::string of_other_store = Bytes(PathOf(7));
+  const std::string of_other_store = ReadWhole(PathOf(7));
   ASSERT_TRUE(Build(records_, IdentityOf(7), &locations).ok());
-  const std::string good = Bytes(PathOf(7));
-  const std::string of_other_table = Bytes(PathOf(8));
+  const std::string good = ReadWhole(PathOf(7));
+  const std::string of_other_table = ReadWhole(PathOf(8));
   ASSERT_EQ(good.size(), of_other_table.size());
   std::vector<BlockHandle> blocks;
   for (uint64_t offset = 0; offset + sizeof(SstFooter) < good.size();) {
@@ -153,7 +153,7 @@ TEST_F(SstCorruption, ABlockOfElsewhereNeverValidates) {
   }
   ASSERT_GT(blocks.size(), 20u);
   const auto expect_found = [&](const std::string& bad, const std::string& what) {
-    SetBytes(PathOf(7), bad);
+    WriteWhole(PathOf(7), bad);
     const Outcome outcome = Ask(locations);
     EXPECT_FALSE(outcome.wrong) << what << ": " << outcome.first;
     EXPECT_GT(outcome.errors, 0u) << what;
@@ -180,18 +180,18 @@ TEST_F(SstCorruption, ABlockOfElsewhereNeverValidates) {
 
 TEST_F(SstCorruption, ANewerFormatIsToldFromDamage) {
   ASSERT_TRUE(Build(records_, IdentityOf(7)).ok());
-  std::string bytes = Bytes(PathOf(7));
+  std::string bytes = ReadWhole(PathOf(7));
   const uint64_t offset = bytes.size() - sizeof(SstFooter);
   SstFooter footer;
   std::memcpy(&footer, bytes.data() + offset, sizeof(footer));
   footer.format = kSstFormat + 1;
   std::shared_ptr<const Sst> sst;
   bytes.replace(offset, sizeof(footer), reinterpret_cast<const char*>(&footer), sizeof(footer));
-  SetBytes(PathOf(7), bytes);
+  WriteWhole(PathOf(7), bytes);
   EXPECT_TRUE(Open(IdentityOf(7), &sst).IsCorruption());
   footer.checksum = FooterChecksum(footer, offset);
   bytes.replace(offset, sizeof(footer), reinterpret_cast<const char*>(&footer), sizeof(footer));
-  SetBytes(PathOf(7), bytes);
+  WriteWhole(PathOf(7), bytes);
   const Status s = Open(IdentityOf(7), &sst);
   EXPECT_TRUE(s.IsNotSupported() && Says(s, "format 2, and this build reads 1")) << s.ToString();
 }
@@ -199,7 +199,7 @@ TEST_F(SstCorruption, ANewerFormatIsToldFromDamage) {
 // Sizes in a footer that validates, as no build writes them.
 TEST_F(SstCorruption, AFooterThatLiesOpensNothing) {
   ASSERT_TRUE(Build(records_, IdentityOf(7)).ok());
-  const std::string good = Bytes(PathOf(7));
+  const std::string good = ReadWhole(PathOf(7));
   const uint64_t offset = good.size() - sizeof(SstFooter);
   const auto open_with = [&](const std::function<void(SstFooter*)>& change) {
     SstFooter footer;
@@ -208,7 +208,7 @@ TEST_F(SstCorruption, AFooterThatLiesOpensNothing) {
     footer.checksum = FooterChecksum(footer, offset);
     std::string bad = good;
     bad.replace(offset, sizeof(footer), reinterpret_cast<const char*>(&footer), sizeof(footer));
-    SetBytes(PathOf(7), bad);
+    WriteWhole(PathOf(7), bad);
     std::shared_ptr<const Sst> sst;
     return Open(IdentityOf(7), &sst);
   };
@@ -232,7 +232,7 @@ TEST_F(SstCorruption, AFooterThatLiesOpensNothing) {
 // Check's own control: what only whoever counts can see.
 TEST_F(SstCorruption, CheckFindsFiguresThatAreNotTheTables) {
   ASSERT_TRUE(Build(records_, IdentityOf(7)).ok());
-  std::string bytes = Bytes(PathOf(7));
+  std::string bytes = ReadWhole(PathOf(7));
   SstFooter footer;
   std::memcpy(&footer, bytes.data() + bytes.size() - sizeof(footer), sizeof(footer));
   const uint64_t at = footer.root_offset + footer.root_bytes;
@@ -249,7 +249,7 @@ TEST_F(SstCorruption, CheckFindsFiguresThatAreNotTheTables) {
       BlockChecksum(SstSeed(IdentityOf(7)), at, header,
                     std::string_view(bytes).substr(at + sizeof(header), header.stored_bytes));
   std::memcpy(bytes.data() + at, &header, sizeof(header));
-  SetBytes(PathOf(7), bytes);
+  WriteWhole(PathOf(7), bytes);
   ASSERT_TRUE(Open(IdentityOf(7), &sst).ok());
   const std::vector<std::string> problems = Problems(*sst);
   ASSERT_EQ(problems.size(), 1u);
@@ -262,10 +262,10 @@ TEST_F(SstCorruption, CheckFindsFiguresThatAreNotTheTables) {
 TEST_F(SstCorruption, WhatLiesElsewhereIsRead) {
   std::vector<SstLocation> locations;
   ASSERT_TRUE(Build(records_, IdentityOf(7), &locations).ok());
-  std::string bytes = Bytes(PathOf(7));
+  std::string bytes = ReadWhole(PathOf(7));
   const BlockHandle bad[] = {locations[10].ToRead(), locations[50].ToRead()};
   for (const BlockHandle& block : bad) bytes[block.offset + 40] ^= 1;
-  SetBytes(PathOf(7), bytes);
+  WriteWhole(PathOf(7), bytes);
   std::shared_ptr<const Sst> sst;
   ASSERT_TRUE(Open(IdentityOf(7), &sst).ok());
   EXPECT_EQ(Problems(*sst).size(), 2u);

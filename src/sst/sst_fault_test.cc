@@ -137,7 +137,7 @@ TEST_F(SstFaults, WhatCannotBeRemovedIsEmptied) {
     faulty.Arm({.nth = 1, .error = EIO, .only = call});
     EXPECT_TRUE(Build(records_, IdentityOf(7)).IsIOError());
     faulty.Disarm();
-    EXPECT_EQ(Bytes(PathOf(7)), "");
+    EXPECT_EQ(ReadWhole(PathOf(7)), "");
     EXPECT_TRUE(OpenAndRead().IsCorruption());
   }
 }
@@ -258,9 +258,9 @@ TEST_F(SstFaults, SectorsThatWereNotSyncedMakeNoOtherTable) {
   RecordMap older;
   for (const auto& [key, value] : small) older[key] = MakeValue(TagSequence(key.tag), value.size());
   ASSERT_TRUE(Build(older, IdentityOf(7)).ok());
-  const std::string stale = Bytes(PathOf(7));
+  const std::string stale = ReadWhole(PathOf(7));
   ASSERT_TRUE(Build(small, IdentityOf(7)).ok());
-  const std::string good = Bytes(PathOf(7));
+  const std::string good = ReadWhole(PathOf(7));
   ASSERT_EQ(stale.size(), good.size());
   constexpr size_t kSector = 512;
   uint64_t states = 0;
@@ -284,7 +284,7 @@ TEST_F(SstFaults, SectorsThatWereNotSyncedMakeNoOtherTable) {
       }
     }
     if (random.OneIn(4)) bytes.resize(random.Uniform(bytes.size()));
-    SetBytes(PathOf(7), bytes);
+    WriteWhole(PathOf(7), bytes);
     states++;
     std::shared_ptr<const Sst> sst;
     const Status s = Open(IdentityOf(7), &sst);

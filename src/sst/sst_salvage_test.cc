@@ -46,7 +46,7 @@ TEST_F(Salvage, EveryWholeBlockIsFoundAndNothingElse) {
     options_.codec = static_cast<BlockCodec>(random.Uniform(3));
     std::vector<SstLocation> locations;
     ASSERT_TRUE(Build(records, IdentityOf(7), &locations).ok());
-    std::string bytes = Bytes(PathOf(7));
+    std::string bytes = ReadWhole(PathOf(7));
     uint64_t wrong = 0;
     ASSERT_TRUE(Left(records, &wrong) == records);
     EXPECT_EQ(salvage_.lost_bytes, 0u);
@@ -56,7 +56,7 @@ TEST_F(Salvage, EveryWholeBlockIsFoundAndNothingElse) {
       bytes[damaged.back()] ^= static_cast<char>(1 << random.Uniform(8));
     }
     if (random.OneIn(2)) bytes.resize(random.Uniform(bytes.size()));
-    SetBytes(PathOf(7), bytes);
+    WriteWhole(PathOf(7), bytes);
     const RecordMap left = Left(records, &wrong);
     EXPECT_EQ(wrong, 0u);
     size_t i = 0;
@@ -80,16 +80,16 @@ TEST_F(Salvage, AnotherTablesBlocksAreNone) {
   Random random(TestSeed());
   const RecordMap records = RandomRecords(&random, {.count = 100});
   ASSERT_TRUE(Build(records, IdentityOf(8)).ok());
-  SetBytes(PathOf(7), Bytes(PathOf(8)));
+  WriteWhole(PathOf(7), ReadWhole(PathOf(8)));
   uint64_t wrong = 0;
   EXPECT_TRUE(Left(records, &wrong).empty());
   // Nor those of a table that is a value of this one.
   RecordMap outer;
-  outer[{"table", MakeTag(1, RecordKind::kPut)}] = Bytes(PathOf(8));
+  outer[{"table", MakeTag(1, RecordKind::kPut)}] = ReadWhole(PathOf(8));
   ASSERT_TRUE(Build(outer, IdentityOf(7)).ok());
-  std::string bytes = Bytes(PathOf(7));
+  std::string bytes = ReadWhole(PathOf(7));
   bytes[40] ^= 1;
-  SetBytes(PathOf(7), bytes);
+  WriteWhole(PathOf(7), bytes);
   EXPECT_TRUE(Left(outer, &wrong).empty());
   SstSalvage none;
   const auto visit = [](const InternalKey&, std::string_view) { return Status::OK(); };
@@ -105,7 +105,7 @@ TEST_F(Salvage, HeadersThatLieCostLittle) {
   std::string bytes;
   while (bytes.size() < 4u << 20)
     bytes.append(reinterpret_cast<const char*>(&header), sizeof(header));
-  SetBytes(PathOf(7), bytes);
+  WriteWhole(PathOf(7), bytes);
   const auto start = std::chrono::steady_clock::now();
   uint64_t wrong = 0;
   EXPECT_TRUE(Left({}, &wrong).empty());

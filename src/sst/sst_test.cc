@@ -163,7 +163,7 @@ TEST_F(SstTest, TellsWhatItHolds) {
   EXPECT_EQ(properties.records, records.size());
   EXPECT_EQ(info.smallest, records.begin()->first.user_key);
   EXPECT_EQ(info.largest, records.rbegin()->first.user_key);
-  EXPECT_EQ(info.file_bytes, Bytes(sst->path()).size());
+  EXPECT_EQ(info.file_bytes, ReadWhole(sst->path()).size());
   EXPECT_EQ(properties.codec, static_cast<uint8_t>(BlockCodec::kZstd));
   EXPECT_EQ(properties.level, 5);
   EXPECT_EQ(properties.block_bytes, options_.block_bytes);

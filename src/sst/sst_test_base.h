@@ -4,8 +4,6 @@
 #define LAMELLA_SST_SST_TEST_BASE_H_
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,8 +18,12 @@
 #include "testing/random_data.h"
 #include "testing/says.h"
 #include "testing/temp_dir.h"
+#include "testing/whole_file.h"
 
 namespace lamella {
+
+using testing::ReadWhole;
+using testing::WriteWhole;
 
 inline SstIdentity IdentityOf(uint64_t number) {
   SstIdentity identity{.store = {}, .number = number};
@@ -88,14 +90,6 @@ class SstTestBase : public ::testing::Test {
     return sst;
   }
   std::string PathOf(uint64_t number) const { return dir_.Sub(TableFileName(number)); }
-  static std::string Bytes(const std::string& path) {
-    std::ifstream in(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
-  static void SetBytes(const std::string& path, std::string_view bytes) {
-    std::ofstream(path, std::ios::binary | std::ios::trunc)
-        .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  }
   static std::vector<std::string> Problems(const Sst& sst) {
     std::vector<std::string> problems;
     sst.Check([&](const Status& s) { problems.push_back(s.ToString()); });

@@ -5,8 +5,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -29,6 +27,7 @@
 #include "testing/proof.h"
 #include "testing/simulator.h"
 #include "testing/temp_dir.h"
+#include "testing/whole_file.h"
 
 namespace lamella::testing {
 namespace {
@@ -128,10 +127,7 @@ class ToyRun {
   uint64_t states_in_recovery() const { return recovery_.states(); }
 
  private:
-  std::string ReadImage(const char* name) const {
-    std::ifstream in(dir_.Sub(name), std::ios::binary);
-    return std::string(std::istreambuf_iterator<char>(in), {});
-  }
+  std::string ReadImage(const char* name) const { return ReadWhole(dir_.Sub(name)); }
   std::string VisitState() {
     const std::string image = ReadImage("replica");
     std::string wrong = OpenAndGoOn(image);
