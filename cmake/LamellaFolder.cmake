@@ -68,6 +68,9 @@ function(lamella_test program)
   # uses are linked.
   target_link_libraries(${program} PRIVATE lamella_flags lamella_testing ${ARG_DEPENDS} GTest::gtest_main)
   lamella_unhurried(${program})
+  if(LAMELLA_SANITIZE)
+    target_compile_options(${program} PRIVATE -O0)
+  endif()
   lamella_batch(${program})
   # PRE_TEST: listing the tests is left to ctest, so a build never runs what it built.
   set(discovery NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 300)

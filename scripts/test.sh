@@ -203,7 +203,8 @@ timed() {
   return "$status"
 }
 
-export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_stack_use_after_return=1}
+# Of where memory came from the ten innermost frames: each one more is paid for at each allocation.
+export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_stack_use_after_return=1:malloc_context_size=10}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1:second_deadlock_stack=1}
 
