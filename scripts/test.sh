@@ -22,9 +22,9 @@ broken=0  # builds that failed, or test runs that left no report
 # The tests whose point is threads: these folders', and any named so elsewhere.
 concurrent_labels='^(log|memtable|engine(_[a-z]+)?|db)$'
 concurrent_names='Concurren'
-# Of those folders, what asks one thread's work of a store and takes long; and the bugs planted to
-# show that a check catches them.
-sequential_names='^All/(StoreCrash|StoreFaults|DeletionCrash)|FlippedBit|Corruption|Changed(Byte|Bit)|ChunkTableDamage|RandomDamage|^CompactionPicker|^[A-Za-z]+State\.|^MetamorphicControl'
+# Of those folders, what asks one thread's work of a store and takes long, or is done there in
+# another layout, too; and the bugs planted to show that a check catches them.
+sequential_names='^All/(StoreCrash|StoreFaults|DeletionCrash)|FlippedBit|Corruption|Changed(Byte|Bit)|ChunkTableDamage|RandomDamage|^CompactionPicker|^[A-Za-z]+State\.|^MetamorphicControl|^All/(Life|Point|Read)Conformance\..*/.*TwoParts$'
 
 # What explores for so many seconds: in the release and ASan builds with a core for itself, so that
 # it gets as far as it can.
