@@ -6,6 +6,7 @@
 #include "base/concat.h"
 #include "base/mutex.h"
 #include "engine/listdb/type.h"
+#include "engine/nvlsm/type.h"
 #include "engine/tlsm/type.h"
 #include "engine/zipperdb/type.h"
 
@@ -15,8 +16,9 @@ namespace {
 
 struct Registry {
   Mutex mu;
-  std::vector<const EngineType*> types LAMELLA_GUARDED_BY(mu) = {&kListDbType, &kZipperDbType,
-                                                                 &kTlsmType};
+  std::vector<const EngineType*> types LAMELLA_GUARDED_BY(mu) = {
+      &kListDbType, &kZipperDbType, &kTlsmType, &kNvlsmType, &kNvlsmLeveledType,
+      &kNvlsmFragmentedType};
 };
 
 Registry& All() {
