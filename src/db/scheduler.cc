@@ -60,8 +60,10 @@ Executor::Client::Look Scheduler::LookForJob(JobClass job_class) {
   Look look;
   look.status = NoThrow([&] {
     // Before the look: what becomes free or settled may be the beginning of a job. After a flush,
-    // too, which holds the tables that it began with: compactions may be long in coming by.
+    // too, which holds the tables that it began with: compactions may be long in coming by. What
+    // that lets begin is a compaction: who looked for one meanwhile found none.
     pool_->CollectDeferred();
+    if (job_class == JobClass::kUrgent) executor_.load()->LookOn(this, JobClass::kNormal);
     const auto job = Pick(job_class);
     if (!job) return Status::OK();
     look.found = true;
