@@ -274,14 +274,13 @@ uint64_t LeveledEngine::RoomToKeep(const Levels& levels) const {
 
 // Where merges copy, room for all of two levels would be half of the pool. Level 0 comes to lie on
 // the tables below, each of which takes two chunks more; without room for all of that a few tables
-// are merged with what comes for them, and what is left of level 0 is made anew (MergePart). So
-// much is kept for those few also while none lies there: writers who were let in before would have
-// it once there are. Then a table is merged where it is. Deletes, and their copies, take of what writers leave beside the
+// are merged with what comes for them, and what is left of level 0 is made anew (MergePart). Then a
+// table is merged where it is. Deletes, and their copies, take of what writers leave beside the
 // second.
 void LeveledEngine::KeepForCopies(const Levels& levels) {
   constexpr uint64_t kPartForDeletes = 4;
   constexpr uint64_t kChunksForDeletes = 8;
-  constexpr uint64_t kTablesAtOnce = 4;
+  constexpr size_t kTablesAtOnce = 4;
   uint64_t level0 = 0;
   uint64_t most = 0;
   levels.ForEach([&](uint32_t level, const auto& table) {
@@ -291,9 +290,9 @@ void LeveledEngine::KeepForCopies(const Levels& levels) {
     largest = std::max(largest, room);
   });
   const uint64_t least = 2 * level0 + most;
-  constexpr uint64_t kEnds = 2 * kTablesAtOnce;
+  const uint64_t ends = 2 * std::min(levels.level(1).size(), kTablesAtOnce);
   const uint64_t room =
-      least + least / kPartForDeletes + (kEnds + kChunksForDeletes) * pool_->chunk_bytes();
+      least + least / kPartForDeletes + (ends + kChunksForDeletes) * pool_->chunk_bytes();
   KeepForMerge(least == 0 ? 0 : room, least);
 }
 
