@@ -24,13 +24,24 @@ concurrent_labels='^(log|memtable|engine(_[a-z]+)?|db)$'
 concurrent_names='Concurren'
 # Of those folders, what asks one thread's work of a store and takes long, or is done there in
 # another layout, too; and the bugs planted to show that a check catches them.
-sequential_names='^All/(StoreCrash|StoreFaults|DeletionCrash)|FlippedBit|Corruption|Changed(Byte|Bit)|ChunkTableDamage|RandomDamage|^CompactionPicker|^[A-Za-z]+State\.|^MetamorphicControl|^All/(Life|Point|Read)Conformance\..*/.*TwoParts$'
+sequential_names='^All/(StoreCrash|StoreFaults|DeletionCrash)|FlippedBit|Corruption|Changed(Byte|Bit)|ChunkTableDamage|RandomDamage|^CompactionPicker|^[A-Za-z]+State\.|^MetamorphicControl|^All/(Life|Point|Read)Conformance/.*TwoParts$'
 
 # What explores for so many seconds: in the release and ASan builds with a core for itself, so that
 # it gets as far as it can.
 timed_names='^All/(StoreCrash|ConcurrentHistories|DeletionCrash)'
 
-attribute() { sed -n "s/^.*[[:space:]]$2=\"\([0-9]*\)\".*$/\1/p" "$1" | head -1; }
+# count_tests REPORT: how many passed, and how many failed. What is one to ctest may be many to
+# GoogleTest, or have ended before it could say how many; what is no GoogleTest counts as one.
+count_tests() {
+  awk '
+    /<testcase name=/ { status = $0; sub(/^.* status="/, "", status); sub(/".*$/, "", status); ok = bad = skipped = 0 }
+    /^\[       OK \] /   { ok++ }
+    /^\[  FAILED  \] .* \([0-9]+ ms\)$/ { bad++ }
+    /^\[  SKIPPED \] .* \([0-9]+ ms\)$/ { skipped++ }
+    /<\/testcase>/ { if (status == "fail") failed += bad ? bad : 1
+                     passed += ok ? ok : (status == "run" && !skipped) }
+    END { print passed + 0, failed + 0 }' "$1"
+}
 
 build() {
   local preset=$1
@@ -45,9 +56,11 @@ build() {
 # of its failure.
 name_failed() {
   awk -v preset="$1" '
-    /<testcase name=/ { split($0, part, "\""); bad = /status="fail"/; shown = 0; from = 0
+    /<testcase name=/ { split($0, part, "\""); bad = /status="fail"/; shown = 0; from = 0; begun = ""
                         if (bad) print "failed: " preset ": " part[2] " (" part[6] " s)" }
     /<\/system-out>/ { bad = 0 }
+    bad && /^\[ RUN      \]/ { begun = $0 }
+    bad && !from && begun != "" && /: Failure$|Sanitizer|error:/ { print "    " begun }
     bad && /: Failure$|Sanitizer|error:/ { from = 1 }
     bad && from && !/^[[:space:]]*$/ && shown < 8 { sub(/^.*<system-out>/, ""); print "    " substr($0, 1, 300); shown++ }' "$2"
 }
@@ -59,22 +72,20 @@ run_tests() {
   local preset=$1 report=$PWD/build/$1/$2.xml
   shift 2
   rm -f "$report"
-  "${launcher[@]}" ctest --preset "$preset" -j "$((2 * jobs))" --output-junit "$report" "$@"
+  "${launcher[@]}" ctest --preset "$preset" -j "$((2 * jobs))" --output-junit "$report" \
+    --test-output-size-passed $((1 << 20)) --test-output-size-failed $((1 << 20)) "$@"
   local status=$?
   if [[ ! -s "$report" ]]; then
     echo "== $preset: ctest ended with $status and left no report" >&2
     broken=$((broken + 1))
     return
   fi
-  local total failures skipped disabled
-  total=$(attribute "$report" tests)
-  failures=$(attribute "$report" failures)
-  skipped=$(attribute "$report" skipped)
-  disabled=$(attribute "$report" disabled)
-  failed=$((failed + ${failures:-0}))
-  [[ ${failures:-0} -eq 0 ]] || name_failed "$preset" "$report" >>"$failed_file"
-  passed=$((passed + ${total:-0} - ${failures:-0} - ${skipped:-0} - ${disabled:-0}))
-  if [[ $status -ne 0 && ${failures:-0} -eq 0 ]]; then
+  local passes failures
+  read -r passes failures < <(count_tests "$report")
+  failed=$((failed + failures))
+  passed=$((passed + passes))
+  [[ $failures -eq 0 ]] || name_failed "$preset" "$report" >>"$failed_file"
+  if [[ $status -ne 0 && $failures -eq 0 ]]; then
     echo "== $preset: ctest ended with $status though it reports no failed test" >&2
     broken=$((broken + 1))
   fi
