@@ -17,8 +17,8 @@ namespace {
 struct Registry {
   Mutex mu;
   std::vector<const EngineType*> types LAMELLA_GUARDED_BY(mu) = {
-      &kListDbType, &kZipperDbType, &kTlsmType, &kNvlsmType, &kNvlsmLeveledType,
-      &kNvlsmFragmentedType};
+      &kListDbType, &kZipperDbType,     &kTlsmType,
+      &kNvlsmType,  &kNvlsmLeveledType, &kNvlsmFragmentedType};
 };
 
 Registry& All() {
