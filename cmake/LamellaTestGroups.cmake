@@ -1,6 +1,6 @@
 # What ctest includes: of the tests of `program` that `filter` has, those of one suite with the same
 # parameter are one test, SUITE/PARAMETER, with the label `label`. A process for each of some
-# thousands of short tests is a third of what the sanitizers' builds take for them.
+# thousands of short tests takes 30 ms to start, 150 under ASan.
 if(NOT EXISTS ${program})
   add_test(${program}_NOT_BUILT ${program})
   return()

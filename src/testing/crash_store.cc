@@ -38,8 +38,8 @@ std::vector<CrashConfig> CrashConfigs() {
     const std::string name = TestNameOf(engine);
     for (const CrashMode mode : {CrashMode::kAdr, CrashMode::kStrict, CrashMode::kEadr,
                                  CrashMode::kPage, CrashMode::kKill}) {
-      // They differ from the first in what a cut keeps, not in what runs.
-      if (kSanitized && (mode == CrashMode::kStrict || mode == CrashMode::kEadr)) continue;
+      // It differs from the first in what a cut keeps, not in what runs.
+      if (kSanitized && mode == CrashMode::kStrict) continue;
       CrashConfig config = base;
       config.mode = mode;
       config.name = name + "_" + CrashModeName(mode);
