@@ -412,9 +412,10 @@ TEST_P(SpaceConformance, AFullPoolOfGarbageTakesAsMuchAfterAPowerCutAsAfterAKill
   if (HasFatalFailure()) return;
   // Into how many tables background jobs cut the same records differs by some chunks, which are a
   // twentieth of a pool as small as this: what is lost for good is missing each time.
+  const int fills = TraitsOf(*GetParam().options.engine).merges_copy ? 3 : 1;
   for (const Then then : {Then::kCut, Then::kCutAndCompact}) {
     uint64_t most = 0;
-    for (int fill = 0; fill < 3 && most < after_kill / 100 * 95; fill++)
+    for (int fill = 0; fill < fills && most < after_kill / 100 * 95; fill++)
       most = std::max(most, takes(then));
     EXPECT_GE(most, after_kill / 100 * 95);
   }

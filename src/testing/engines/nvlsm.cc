@@ -39,6 +39,7 @@ void Vary(Random* random, Options* options) {
 EngineTraits Traits(EngineKind kind, const std::string& name) {
   EngineTraits traits;
   traits.kind = kind;
+  traits.merges_copy = true;
   traits.sets = {{.name = "ManyComponents", .apply = MakeManyComponents}};
   traits.small = Small;
   traits.crash = MakeFewer;

@@ -79,6 +79,9 @@ struct EngineTraits {
   std::optional<GcArena> gc_arena;
   /// Flushes copy records, with every set of options: until the log is freed it has them, too.
   bool flushes_copy = false;
+  /// Merges do, too, into as many tables as the keys happen to be cut in: what a full pool takes
+  /// differs by the chunks that their ends leave.
+  bool merges_copy = false;
   /// What compaction has caught up with is kept in DRAM, too, as far as memory goes. Where it is
   /// not, a store has nothing there but its MemTables.
   bool caches_in_dram = true;
