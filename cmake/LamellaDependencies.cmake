@@ -9,7 +9,6 @@ pkg_check_modules(LAMELLA_ZSTD REQUIRED IMPORTED_TARGET libzstd)
 
 if(LAMELLA_BUILD_TESTS)
   find_package(GTest REQUIRED)
-  include(GoogleTest)
 endif()
 if(LAMELLA_BUILD_TOOLS OR LAMELLA_BUILD_BENCH)
   find_package(fmt REQUIRED)

@@ -1,9 +1,9 @@
-# lamella_folder(<name> <directory> [LONGEST <filter>] [GROUPED <filter>] [DEPENDS <target>...])
+# lamella_folder(<name> <directory> [LONGEST <regex>] [APART <regex>] [DEPENDS <target>...])
 # makes of one folder of src/:
 #   lamella_<name>        its library: every *.cc but tests, benchmarks and fuzzers
-#   lamella_<name>_test   one GoogleTest program of its *_test.cc, each test known to ctest under
-#     the label <name>; those of the GoogleTest filter LONGEST begin before all others; of those of
-#     GROUPED all of a suite with the same parameter are one to ctest, in one process
+#   lamella_<name>_test   one GoogleTest program of its *_test.cc, known to ctest under the label
+#     <name>: each suite, with each of its parameters, as one test, in one process; but each test of
+#     APART (a regular expression), and of LONGEST, which begin before all others, by itself
 #   lamella_<name>_bench  one Google Benchmark program of its *_bench.cc
 # A folder of headers alone is an INTERFACE library. A new file is picked up by the next build.
 
@@ -31,7 +31,7 @@ function(lamella_unhurried target)
 endfunction()
 
 function(lamella_folder name directory)
-  cmake_parse_arguments(ARG "" "LONGEST;GROUPED" "DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "" "LONGEST;APART" "DEPENDS" ${ARGN})
   set(target lamella_${name})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${directory}/*.cc)
   set(tests ${sources})
@@ -53,7 +53,7 @@ function(lamella_folder name directory)
   target_link_libraries(${target} ${scope} ${ARG_DEPENDS})
 
   if(LAMELLA_BUILD_TESTS AND tests)
-    lamella_test(${target}_test LABEL ${name} LONGEST "${ARG_LONGEST}" GROUPED "${ARG_GROUPED}" SOURCES ${tests} DEPENDS ${target})
+    lamella_test(${target}_test LABEL ${name} LONGEST "${ARG_LONGEST}" APART "${ARG_APART}" SOURCES ${tests} DEPENDS ${target})
   endif()
   if(LAMELLA_BUILD_BENCH AND benches AND benchmark_FOUND)
     add_executable(${target}_bench ${benches})
@@ -61,10 +61,10 @@ function(lamella_folder name directory)
   endif()
 endfunction()
 
-# lamella_test(<program> LABEL <label> [LONGEST <filter>] [GROUPED <filter>] SOURCES <file>...
+# lamella_test(<program> LABEL <label> [LONGEST <regex>] [APART <regex>] SOURCES <file>...
 #              [DEPENDS <target>...])
 function(lamella_test program)
-  cmake_parse_arguments(ARG "" "LABEL;LONGEST;GROUPED" "SOURCES;DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "" "LABEL;LONGEST;APART" "SOURCES;DEPENDS" ${ARGN})
   add_executable(${program} ${ARG_SOURCES})
   # lamella_testing stands first: its objects may call what stands after it, and only those a test
   # uses are linked.
@@ -74,26 +74,15 @@ function(lamella_test program)
     target_compile_options(${program} PRIVATE -O0)
   endif()
   lamella_batch(${program})
-  # PRE_TEST: listing the tests is left to ctest, so a build never runs what it built.
-  set(discovery NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 300)
-  if(ARG_LONGEST)
-    gtest_discover_tests(${program} TEST_FILTER "${ARG_LONGEST}" TEST_LIST longest ${discovery} COST 1000)
+  # Listing the tests is left to ctest, so a build never runs what it built.
+  set(apart "\\.[^.]*Concurren")  # test.sh asks for those by name
+  if(ARG_APART)
+    string(APPEND apart "|${ARG_APART}")
   endif()
-  set(apart ${ARG_LONGEST} ${ARG_GROUPED})
-  if(apart)
-    list(JOIN apart ":" apart)
-    gtest_discover_tests(${program} TEST_FILTER "-${apart}" ${discovery})
-  else()
-    gtest_discover_tests(${program} ${discovery})
-  endif()
-  if(ARG_GROUPED)
-    set(include ${CMAKE_CURRENT_BINARY_DIR}/${program}_groups.cmake)
-    file(GENERATE OUTPUT ${include} CONTENT
-"set(program [[$<TARGET_FILE:${program}>]])
-set(filter [[${ARG_GROUPED}]])
-set(label [[${ARG_LABEL}]])
-include([[${PROJECT_SOURCE_DIR}/cmake/LamellaTestGroups.cmake]])
+  set(include ${CMAKE_CURRENT_BINARY_DIR}/${program}_groups.cmake)
+  file(GENERATE OUTPUT ${include} CONTENT
+"include([[${PROJECT_SOURCE_DIR}/cmake/LamellaTestGroups.cmake]])
+add_test_groups([[$<TARGET_FILE:${program}>]] [[${ARG_LABEL}]] [[${apart}]] [[${ARG_LONGEST}]])
 ")
-    set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${include})
-  endif()
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${include})
 endfunction()
