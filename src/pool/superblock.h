@@ -24,7 +24,7 @@
 namespace lamella {
 
 inline constexpr uint64_t kSuperblockMagic = 0x316c6c656d614cull;  // "Lamell1", a zero byte
-inline constexpr uint16_t kFormatMajor = 5;
+inline constexpr uint16_t kFormatMajor = 6;
 inline constexpr uint16_t kFormatMinor = 0;
 // known to this build; unknown ones may be ignored
 inline constexpr uint64_t kCompatibleFeatures = 0;

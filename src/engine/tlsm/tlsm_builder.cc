@@ -128,12 +128,11 @@ Status TlsmBuilder::WriteIndex(Pending* pending) {
   const uint64_t table = pending->info.number;
   index.Write(MakeFilter(hashes_.begin(), hashes_.end(), table));
   const TlsmLayout layout(nodes_.size(), pending->header_bytes);
-  for (size_t layer = layout.layer_counts.size(); layer-- > 0;) {
-    uint64_t step = TlsmLayout::kFanOut;
-    for (size_t below = 0; below < layer; below++) step *= TlsmLayout::kFanOut;
-    for (uint64_t i = 0; i < nodes_.size(); i += step)
+  index.Pad(kMediaBlockBytes);
+  for (size_t layer = layout.layer_count; layer-- > 0;) {
+    for (uint64_t i = 0; i < nodes_.size(); i += layout.layers[layer].step)
       index.Write({reinterpret_cast<const char*>(&nodes_[i].head), sizeof(uint64_t)});
-    index.Pad(kLineBytes);
+    index.Pad(kMediaBlockBytes);
   }
   for (uint64_t i = 0; i < nodes_.size(); i++) nodes_[i].checksum = nodes_[i].ChecksumOf(table, i);
   index.Write({reinterpret_cast<const char*>(nodes_.data()), nodes_.size() * sizeof(TlsmNode)});

@@ -21,15 +21,20 @@ uint32_t TlsmNode::ChecksumOf(uint64_t table, uint64_t node) const {
 
 TlsmLayout::TlsmLayout(uint64_t node_count, uint64_t header_bytes)
     : nodes(node_count), filter_lines(FilterLines(node_count)), filter_at(header_bytes) {
-  for (uint64_t count = node_count; count > kFanOut;) {
-    count = (count + kFanOut - 1) / kFanOut;
-    layer_counts.push_back(count);
+  uint64_t step = kNodesPerHead;
+  uint64_t most = kNodesPerHead;  // that need no layer above them
+  for (uint64_t count = node_count; count > most && layer_count < kLayersMax; step *= kFanOut) {
+    count = (node_count + step - 1) / step;
+    layers[layer_count++] = {.count = count, .step = step};
+    most = kFanOut;
   }
-  layers_at.resize(layer_counts.size());
-  uint64_t at = filter_at + filter_lines * kLineBytes;
-  for (size_t layer = layer_counts.size(); layer-- > 0;) {
-    layers_at[layer] = at;
-    at += RoundUpToLine(layer_counts[layer] * sizeof(uint64_t));
+  const auto block_after = [](uint64_t at) {
+    return (at + kMediaBlockBytes - 1) / kMediaBlockBytes * kMediaBlockBytes;
+  };
+  uint64_t at = block_after(filter_at + filter_lines * kLineBytes);
+  for (size_t layer = layer_count; layer-- > 0;) {
+    layers[layer].at = at;
+    at = block_after(at + layers[layer].count * sizeof(uint64_t));
   }
   nodes_at = at;
   end_at = nodes_at + RoundUpToLine(nodes * sizeof(TlsmNode));
@@ -132,29 +137,31 @@ const Record* TlsmTable::RecordOf(uint64_t i, bool verify, Status* damage) const
   return record;
 }
 
-// Layer by layer: in each the place among eight, whose first is known to be before.
+// Layer by layer: in each the place within a block, whose first head is known to be before.
 uint64_t TlsmTable::CountBefore(uint64_t head) const {
-  constexpr uint64_t kFanOut = TlsmLayout::kFanOut;
-  // Entries before it, of the layer above; 0 at first, where all of the layer may be.
-  uint64_t before = 0;
-  for (size_t layer = layout_.layer_counts.size(); layer-- > 0;) {
-    const uint64_t from = before == 0 ? 0 : (before - 1) * kFanOut;
-    const uint64_t to = std::min(layout_.layer_counts[layer], from + kFanOut);
-    const uint64_t* const heads = LayerAt(layer, from);
-    uint64_t count = 0;
-    for (uint64_t i = 0; i < to - from; i++) count += heads[i] < head ? 1 : 0;
-    before = from + count;
-    if (before == 0) return 0;
-    __builtin_prefetch(
-        layer == 0 ? reinterpret_cast<const char*>(&node((before - 1) * kFanOut))
-                   : reinterpret_cast<const char*>(LayerAt(layer - 1, (before - 1) * kFanOut)));
+  const Gate& gate = *pool_->gate();
+  const auto prefetch = [](const void* first, const void* end) {
+    for (const auto* line = static_cast<const char*>(first); line < end; line += kLineBytes)
+      __builtin_prefetch(line);
+  };
+  uint64_t from = 0;  // nodes before this one are before it
+  for (size_t i = layout_.layer_count; i-- > 0;) {
+    const TlsmLayout::Layer& layer = layout_.layers[i];
+    const uint64_t first = from / layer.step;
+    const uint64_t* const heads = HeadAt(layer, first);
+    const uint64_t count = std::min(layer.count - first, TlsmLayout::kFanOut);
+    prefetch(heads, heads + count);
+    gate.OnRead(kMediaBlockBytes);
+    uint64_t before = 0;
+    for (uint64_t k = 0; k < count; k++) before += heads[k] < head ? 1 : 0;
+    if (before == 0) return from;
+    from = (first + before - 1) * layer.step;
   }
-  const uint64_t from = before == 0 ? 0 : (before - 1) * kFanOut;
-  const uint64_t to = std::min(layout_.nodes, from + kFanOut);
-  for (uint64_t i = from; i < to; i += 2) __builtin_prefetch(&node(i));
-  uint64_t i = from;
-  while (i < to && node(i).head < head) i++;
-  return i;
+  const uint64_t to = std::min(layout_.nodes, from + TlsmLayout::kNodesPerHead);
+  prefetch(&node(from), &node(from) + (to - from));
+  gate.OnRead(kMediaBlockBytes);
+  while (from < to && node(from).head < head) from++;
+  return from;
 }
 
 // True if node i is before the target. `head` is the target's.
@@ -208,8 +215,8 @@ Lookup TlsmTable::Find(const InternalKey& target, uint64_t hash, bool verify) co
     lookup.state = LookupState::kDamaged;
     return lookup;
   }
+  pool_->gate()->OnRead(kLineBytes);
   if (!line->MayHold(hash)) return lookup;
-  pool_->gate()->OnRead(kMediaBlockBytes);
   const uint64_t i = FirstAtOrAfter(target, verify, &lookup.damage);
   const Record* record = nullptr;
   if (lookup.damage.ok() && i < layout_.nodes &&
@@ -283,14 +290,12 @@ std::unique_ptr<InternalIterator> TlsmTable::NewIterator(bool verify) const {
 }
 
 void TlsmTable::CheckLayers(CheckReport* report) const {
-  for (size_t layer = 0; layer < layout_.layer_counts.size(); layer++) {
-    uint64_t step = TlsmLayout::kFanOut;
-    for (size_t below = 0; below < layer; below++) step *= TlsmLayout::kFanOut;
-    for (uint64_t i = 0; i < layout_.layer_counts[layer]; i++) {
-      if (*LayerAt(layer, i) == node(i * step).head) continue;
+  for (size_t i = 0; i < layout_.layer_count; i++) {
+    const TlsmLayout::Layer& layer = layout_.layers[i];
+    for (uint64_t k = 0; k < layer.count; k++) {
+      if (*HeadAt(layer, k) == node(k * layer.step).head) continue;
       report->problems.push_back(
-          Damaged("a layer of the list", layout_.layers_at[layer] + i * sizeof(uint64_t))
-              .ToString());
+          Damaged("a layer of the list", layer.at + k * sizeof(uint64_t)).ToString());
       break;
     }
   }

@@ -3,9 +3,9 @@
 // Tiered Log-Structured Merge-Tree Utilizing Non-Volatile Memory", 2020).
 //
 // A list that is made at once, of sorted records, and never changes needs no chance and no links:
-// its nodes lie one after the other in key order, and each layer above is every eighth head of the
-// layer below, a cache line of eight at a time. So a search reads a line a layer, and what a node
-// says can be checked by where it lies.
+// its nodes lie one after the other in key order, the layer above has every eighth head of theirs,
+// and each layer further up every 32nd of the layer below. So a search reads one media block a
+// layer and one of nodes, and what a node says can be checked by where it lies.
 //
 //   header (table_header.h) | filter (line_filter.h) | layers, the highest first | nodes | end mark
 //
@@ -18,6 +18,7 @@
 #ifndef LAMELLA_ENGINE_TLSM_TLSM_TABLE_H_
 #define LAMELLA_ENGINE_TLSM_TLSM_TABLE_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -27,6 +28,7 @@
 #include "engine/level_table.h"
 #include "index/line_filter.h"
 #include "log/record.h"
+#include "pmem/gate.h"
 
 namespace lamella {
 
@@ -43,19 +45,26 @@ struct TlsmNode {
 static_assert(sizeof(TlsmNode) == 32);
 static_assert(offsetof(TlsmNode, record_size) == 24 && offsetof(TlsmNode, checksum) == 28);
 
-/// Where the parts of a table lie in its region.
+/// Where the parts of a table lie in its region. Layers and nodes begin at a media block each.
 struct TlsmLayout {
-  static constexpr uint64_t kFanOut = 8;
+  static constexpr uint64_t kNodesPerHead = kMediaBlockBytes / sizeof(TlsmNode);
+  static constexpr uint64_t kFanOut = kMediaBlockBytes / sizeof(uint64_t);
+  static constexpr size_t kLayersMax = 6;
 
+  struct Layer {
+    uint64_t at = 0;
+    uint64_t count = 0;  // of its heads
+    uint64_t step = 0;   // nodes from one head's to the next one's
+  };
   uint64_t nodes = 0;
   uint64_t filter_lines = 0;
   uint64_t filter_at = 0;
-  std::vector<uint64_t> layers_at;     // from layer 1 on
-  std::vector<uint64_t> layer_counts;  // heads of each
   uint64_t nodes_at = 0;
   uint64_t end_at = 0;  // the end mark's line
+  size_t layer_count = 0;
+  std::array<Layer, kLayersMax> layers{};  // the lowest first
 
-  /// Of a table of so many nodes, after a header of so many bytes.
+  /// Of a table of so many nodes, at most 2^32, after a header of so many bytes.
   TlsmLayout(uint64_t node_count, uint64_t header_bytes);
   uint64_t bytes() const { return end_at + kLineBytes; }
 };
@@ -107,9 +116,9 @@ class TlsmTable final : public LevelTable {
     return reinterpret_cast<const FilterLine*>(
         index_->At(layout_.filter_at + FilterLineOf(hash, layout_.filter_lines) * kLineBytes));
   }
-  const uint64_t* LayerAt(size_t layer, uint64_t i) const {
-    return reinterpret_cast<const uint64_t*>(
-        index_->At(layout_.layers_at[layer] + i * sizeof(uint64_t)));
+  /// What follows it up to the end of its media block follows it.
+  const uint64_t* HeadAt(const TlsmLayout::Layer& layer, uint64_t i) const {
+    return reinterpret_cast<const uint64_t*>(index_->At(layer.at + i * sizeof(uint64_t)));
   }
   /// How many nodes have a head less than this one.
   uint64_t CountBefore(uint64_t head) const;
