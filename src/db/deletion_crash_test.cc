@@ -52,7 +52,7 @@ CrashPlan PlanFor(const CrashConfig& config, uint64_t seed) {
 class StructureTests {
  public:
   StructureTests() {
-    for (const char* folder : {"pool", "index"}) {
+    for (const char* folder : {"pool", "index", "engine"}) {
       const fs::path program = here_ / Concat("lamella_", folder, "_test");
       if (!fs::exists(program)) continue;
       programs_[folder] = program.string();

@@ -132,26 +132,35 @@ Status Evacuation::CopyLive(std::span<const Victim> live, std::vector<Zipper::Mo
   return s;
 }
 
-// Copies the living and swings the links to the copies. A crash before that leaves the copies in no
-// list: dead space in the arena, which recovery marks (MarkOrphans). The victims are owned until
-// all is durable.
+// Copies the living and swings the links to the copies. What a crash after each step leaves:
+//   1  copies, durable                   in no list: dead space in the arena (MarkOrphans)
+//   2  originals marked as leaving       a rebuilding finds the copies instead, an open the originals
+//   3  links to the copies, durable      an open finds the copies, too
+//   4  originals marked as obsolete      their chunks may stay for a while
+// The victims are owned until all is durable.
 Status Evacuation::Relocate(std::span<const Victim> live) {
   std::vector<Zipper::Move> moves;
   Persister* const persister = level_->persister();
   Status s = CopyLive(live, &moves);
-  if (s.ok()) s = level_->Relocate(moves);
+  if (s.ok() && !moves.empty() && pool_->LosesUnsynced()) s = pool_->Sync();
+  if (s.ok()) {
+    // durable with Relocate's first fence, before it changes a link that leads to one
+    for (const auto& [from, to] : moves) pool_->At<Record>(from)->MarkLeaving(persister);
+    s = level_->Relocate(moves);
+    if (!s.ok()) {
+      for (const auto& [from, to] : moves) pool_->At<Record>(from)->ClearMark(persister);
+      persister->Fence();
+    }
+  }
   if (!s.ok()) {  // what was copied so far is dead space
+    const bool may_mark = !pool_->LosesUnsynced() || pool_->Sync().ok();
     for (const auto& [from, to] : moves) {
       // no rebuilding may find it when its original is gone
-      pool_->At<Record>(to)->MarkObsolete(persister);
+      if (may_mark) pool_->At<Record>(to)->MarkObsolete(persister);
       dead_->Count(to);
     }
     return s;
   }
-  // the copies, before the originals are marked
-  if (!moves.empty() && pool_->LosesUnsynced()) s = pool_->Sync();
-  if (!s.ok()) return s;
-  // Their chunks may stay for a while, and be read by a rebuilding.
   for (const auto& [from, to] : moves) pool_->At<Record>(from)->MarkObsolete(persister);
   return Status::OK();
 }

@@ -23,7 +23,7 @@ Status EnterRebuilt(Pool* pool, const std::vector<LogEntry>& kept, Evacuation* a
     size_t end = i;
     size_t chosen = kept.size();
     for (; end < kept.size() && kept[end].tag == tag; end++) {
-      if (at(kept[end])->obsolete()) continue;
+      if (at(kept[end])->hidden()) continue;
       if (chosen == kept.size() || at(kept[chosen])->height() == 0) chosen = end;
     }
     for (; i < end; i++) {

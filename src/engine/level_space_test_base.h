@@ -21,15 +21,17 @@ inline constexpr ChunkKind kCopies =
 
 class LevelSpaceTestBase : public PmLevelTestBase, public LevelSpaceOwner {
  protected:
-  LevelSpaceTestBase() {
+  LevelSpaceTestBase() { StartSpace(); }
+  void StartSpace() {
     frees_.emplace(pool_.get());
     space_.emplace(pool_.get(), &*level_, &snapshots_, &*dead_, &*frees_, this, 2.0);
     space_->gc()->Start(kCopies, 0, 1);
   }
-  ~LevelSpaceTestBase() override {
+  void EndSpace() {
     space_.reset();
     frees_.reset();
   }
+  ~LevelSpaceTestBase() override { EndSpace(); }
 
   std::function<Standing(const Filled&)> Standings() const override {
     return [this](const Filled& filled) {

@@ -86,7 +86,7 @@ void ClearStaleMarks(const Pool& pool, const std::vector<LogEntry>& entries, Per
   bool cleared = false;
   for (const LogEntry& entry : entries) {
     Record* record = pool.At<Record>(entry.place);
-    if (!record->obsolete()) continue;
+    if (!record->hidden()) continue;
     record->ClearMark(persister);
     cleared = true;
   }

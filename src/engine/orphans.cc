@@ -12,6 +12,31 @@ namespace {
 
 enum class Orphans : uint8_t { kNone, kSome, kAll };
 
+// A copy that is not linked, and what its original said of itself: it is leaving, and is linked
+// still. A rebuilding goes by the copy until that is taken back; so it is, durably, before any copy
+// is marked.
+Status KeepOriginals(Pool* pool, const std::vector<ChunkRef>& copies, PmLevel* level) {
+  bool cleared = false;
+  const auto keep_original = [&](const Record* record, PmPtr place) {
+    PmPtr before;
+    if (record->hidden() || level->FindLinked(place, &before) != PmLevel::Linked::kNotLinked)
+      return;
+    const PmPtr place_of_original = level->list()->Next(before, 0, 0);
+    if (!place_of_original) return;
+    Record* const original = pool->At<Record>(place_of_original);
+    if (!original->hidden() ||
+        CompareInternal(original->internal_key(), record->internal_key()) != 0)
+      return;
+    original->ClearMark(level->persister());
+    cleared = true;
+  };
+  for (const ChunkRef& chunk : copies)
+    ForEachRecord(*pool, chunk, 0, keep_original, [](PmPtr, PmPtr) {});
+  if (!cleared) return Status::OK();
+  level->persister()->Fence();
+  return pool->LosesUnsynced() ? pool->Sync() : Status::OK();
+}
+
 template <class IsOrphan>
 Orphans MarkIn(Pool* pool, const ChunkRef& chunk, Persister* persister, DeadBytes* dead,
                const IsOrphan& is_orphan) {
@@ -37,8 +62,8 @@ Orphans MarkIn(Pool* pool, const ChunkRef& chunk, Persister* persister, DeadByte
 
 }  // namespace
 
-void MarkOrphans(Pool* pool, const ArenaOwners& owners, uint64_t flushed_sequence, PmLevel* level,
-                 DeadBytes* dead) {
+Status MarkOrphans(Pool* pool, const ArenaOwners& owners, uint64_t flushed_sequence, PmLevel* level,
+                   DeadBytes* dead) {
   std::vector<ChunkRef> arenas;
   uint64_t largest = pool->chunk_bytes();
   pool->ForEachChunk([&](const ChunkRef& chunk) {
@@ -48,6 +73,7 @@ void MarkOrphans(Pool* pool, const ArenaOwners& owners, uint64_t flushed_sequenc
   });
   std::sort(arenas.begin(), arenas.end(),
             [](const ChunkRef& a, const ChunkRef& b) { return a.ordinal > b.ordinal; });
+  std::vector<ChunkRef> copies;  // of gc's last pass, and maybe others
   for (uint32_t part = 0; part < pool->part_count(); part++) {
     uint64_t looked = 0;
     bool flushes_over = false;
@@ -55,11 +81,7 @@ void MarkOrphans(Pool* pool, const ArenaOwners& owners, uint64_t flushed_sequenc
       if (chunk.part != part) continue;
       if (chunk.owner == owners.gc && looked < kCopyBytesMax + 2 * largest) {
         looked += uint64_t{chunk.run_chunks} * pool->chunk_bytes();
-        MarkIn(pool, chunk, level->persister(), dead, [&](const Record* record, PmPtr place) {
-          if (record->obsolete()) return false;
-          PmPtr before;
-          return level->FindLinked(place, &before) == PmLevel::Linked::kNotLinked;
-        });
+        copies.push_back(chunk);
       } else if (chunk.owner == owners.flush && !flushes_over) {
         const Orphans orphans = MarkIn(
             pool, chunk, level->persister(), dead,
@@ -69,6 +91,16 @@ void MarkOrphans(Pool* pool, const ArenaOwners& owners, uint64_t flushed_sequenc
       }
     }
   }
+  Status s = KeepOriginals(pool, copies, level);
+  if (!s.ok()) return s;
+  for (const ChunkRef& chunk : copies) {
+    MarkIn(pool, chunk, level->persister(), dead, [&](const Record* record, PmPtr place) {
+      if (record->obsolete()) return false;
+      PmPtr before;
+      return level->FindLinked(place, &before) == PmLevel::Linked::kNotLinked;
+    });
+  }
+  return s;
 }
 
 }  // namespace lamella

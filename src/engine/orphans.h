@@ -19,11 +19,12 @@ struct ArenaOwners {
 /// did not checkpoint: numbers after `flushed_sequence`. No list leads to them, so nobody would
 /// mark them when a newer version comes, and once that was a delete and is dropped, a rebuilding
 /// would bring them back. Not fenced: gc fences and syncs before it frees any delete's chunk.
+/// Originals that were about to leave for a copy stay: a rebuilding finds them again.
 /// Chunks that hold nothing but a flush's copies are freed at once: their originals will be copied
-/// again, and a full pool has no room for both.
+/// again, and a full pool has no room for both. What a sync reported.
 /// Threads: the one that recovers.
-void MarkOrphans(Pool* pool, const ArenaOwners& owners, uint64_t flushed_sequence, PmLevel* level,
-                 DeadBytes* dead);
+Status MarkOrphans(Pool* pool, const ArenaOwners& owners, uint64_t flushed_sequence, PmLevel* level,
+                   DeadBytes* dead);
 
 }  // namespace lamella
 

@@ -46,7 +46,8 @@ class OrphansTest : public PmLevelTestBase {
     Merge();
   }
   void Mark(uint64_t flushed_sequence) {
-    MarkOrphans(pool_.get(), kOwners, flushed_sequence, &*level_, &*dead_);
+    const Status s = MarkOrphans(pool_.get(), kOwners, flushed_sequence, &*level_, &*dead_);
+    ASSERT_TRUE(s.ok()) << s.ToString();
   }
   bool IsMarked(PmPtr place) const { return At(place)->obsolete(); }
   bool IsOwned(const ChunkRef& chunk) const {

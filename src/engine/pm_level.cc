@@ -249,6 +249,10 @@ PmLevel::Drop PmLevel::DropIfDead(PmPtr before, PmPtr place) {
   if (dropped.size() == dropped.capacity()) dropped.reserve(2 * dropped.size() + 1);
   const bool hidden = newer_exists && list_->At(before)->kind() == RecordKind::kDelete;
   if (hidden) pinned_tombstones_->Add(list_->At(before)->sequence());
+  if (!is_delete) {
+    record->MarkLeaving(&*persister_);
+    persister_->Fence();
+  }
   if (!Zipper(list_.get(), &*persister_, this).Unlink(before, place)) return Drop::kNeeded;
   // A delete was counted when nothing lay after it any more.
   if (!hides_none) around_.dead->Count(place, record->bytes());
@@ -260,13 +264,13 @@ PmLevel::Drop PmLevel::DropIfDead(PmPtr before, PmPtr place) {
   return Drop::kDropped;
 }
 
-// What a crash after each step leaves (StoreCrash):
-//   1  unlinked, fence       nothing marked, all of it found again by the next gc
-//   2  puts marked, synced   a rebuilding finds the deletes, and no put after them
-//   3  deletes marked        a rebuilding finds neither
-// A mark before its unlinking is durable would let gc free what is linked still (I3). The fence is
-// also what makes the marks of earlier passes durable: a delete is never dropped in the pass that
-// drops what it hides (PinnedTombstones), so its put's mark is older.
+// What a crash after each step leaves (StoreCrash, EvacuationTest):
+//   1  puts marked as leaving, a fence each   linked still, and no rebuilding finds them
+//   2  unlinked, fence                        nor does a list
+//   3  puts marked as obsolete, synced        the same on page media
+//   4  deletes marked                         a rebuilding finds neither
+// Obsolete before its unlinking is durable would let gc free what is linked still (I3). A delete is
+// never dropped in the pass that drops what it hides (PinnedTombstones).
 Status PmLevel::MarkDropped() {
   if (dropped_puts_.empty() && dropped_deletes_.empty()) return Status::OK();
   persister_->Fence();

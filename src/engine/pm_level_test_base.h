@@ -16,28 +16,43 @@ namespace lamella {
 
 class PmLevelTestBase : public IndexTest {
  protected:
-  explicit PmLevelTestBase(uint64_t second_chance_bytes = 1 << 20) {
+  explicit PmLevelTestBase(uint64_t second_chance_bytes = 1 << 20)
+      : second_chance_bytes_(second_chance_bytes) {
+    StartLevel();
+  }
+  /// An empty level in a fresh pool.
+  void StartLevel() {
+    EndLevel();
     CreateParts(1);
     ChunkRef heads;
     EXPECT_TRUE(
         pool_->Claim(0, ChunkKind::kEngineFirst, 0, 1, 1, Claimant::kIndex, &*persister_, &heads)
             .ok());
-    auto* const first = reinterpret_cast<SkipListHeads*>(pool_->ChunkAddress(heads));
-    ClearHeads(first, &*persister_);
+    heads_ = reinterpret_cast<SkipListHeads*>(pool_->ChunkAddress(heads));
+    ClearHeads(heads_, &*persister_);
+    sequence_ = 0;
+    OpenLevel();
+    if (second_chance_bytes_ != 0) level_->BeginEmpty();
+  }
+  /// The level as it lies in the pool, by who knows nothing of it.
+  void OpenLevel() {
+    EndLevel();
     dead_.emplace(pool_.get());
     lookup_cache_.emplace(1 << 16, pool_->readers(), HashesOfRecords(pool_.get()));
     level_.emplace(PmLevel::Surroundings{.pool = pool_.get(),
                                          .snapshots = &snapshots_,
                                          .dead = &*dead_,
                                          .lookup_cache = &*lookup_cache_,
-                                         .second_chance_bytes_max = second_chance_bytes});
-    level_->Open({.heads = first});
-    if (second_chance_bytes != 0) level_->BeginEmpty();
+                                         .second_chance_bytes_max = second_chance_bytes_});
+    level_->Open({.heads = heads_});
   }
-  ~PmLevelTestBase() override {
+  void EndLevel() {
     level_.reset();
     lookup_cache_.reset();
+    dead_.reset();
+    table_.clear();
   }
+  ~PmLevelTestBase() override { EndLevel(); }
 
   /// A record that is to be merged next.
   PmPtr Write(const std::string& key, RecordKind kind = RecordKind::kPut,
@@ -83,6 +98,8 @@ class PmLevelTestBase : public IndexTest {
   }
 
   static constexpr uint64_t kSequenceMax = uint64_t{1} << 50;
+  const uint64_t second_chance_bytes_;
+  SkipListHeads* heads_ = nullptr;
   Random random_{7};
   uint64_t sequence_ = 0;
   Elements table_;

@@ -40,7 +40,7 @@ struct RecordHeader {
   uint16_t key_size;    // 16
   // 18: links in bits 0-3, 0 where the log is not index-unified; in 4-7 see kReachUnknown
   uint8_t shape;
-  uint8_t mark;              // 19: 0 or kMarkObsolete, by the majority of the bits
+  uint8_t mark;              // 19: 0, kMarkLeaving or kMarkObsolete
   uint32_t batch_remaining;  // 20: records of this batch still to come; 0 ends it
 };
 static_assert(sizeof(RecordHeader) == 24);
@@ -65,10 +65,14 @@ constexpr uint64_t PublishedBefore(const RecordHeader& header) {
   return header.shape >> 4 == kReachUnknown || sequence < reach ? 0 : sequence - reach;
 }
 
-/// A newer record of the key is in the index, and no snapshot needs this one. Outside the checksum,
-/// and yet no one bit that flips may make repair drop a record or bring one back: so every bit says
-/// it.
+/// A newer record of the key is in the index, and no snapshot needs this one. Marks are outside the
+/// checksum, and yet no one bit that flips may make repair drop a record or bring one back: so what
+/// counts is how many bits are set, and each mark has four more than the one before.
 inline constexpr uint8_t kMarkObsolete = 0xff;
+/// The same, or a copy takes its place, of one that a list may still lead to. It is durable before
+/// the list is changed: once it is unlinked nobody finds it again, to mark it, before the delete
+/// that hides it is gone, and a rebuilding would bring it back.
+inline constexpr uint8_t kMarkLeaving = 0x3c;
 
 /// A link as it is stored: check : 12 | part : 4 | offset : 48. The check folds the rest over
 /// itself, so that any one bit that flips shows, and a word of zeros is not the end of a list.
@@ -114,16 +118,22 @@ struct Record {
   std::string_view value() const { return {key_data() + header.key_size, header.value_size}; }
   InternalKey internal_key() const { return {key(), header.tag}; }
 
-  bool obsolete() const {
-    return std::popcount(std::atomic_ref<uint8_t>(const_cast<uint8_t&>(header.mark))
-                             .load(std::memory_order_relaxed)) > 4;
-  }
+  /// No list leads to it.
+  bool obsolete() const { return MarkBits() > 5; }
+  /// A rebuilding leaves it out: it is obsolete, or leaving.
+  bool hidden() const { return MarkBits() > 2; }
   /// Marks it and queues the line for write-back; the caller's next fence makes the mark durable.
   void MarkObsolete(Persister* persister) { SetMark(kMarkObsolete, persister); }
+  /// The same with kMarkLeaving.
+  void MarkLeaving(Persister* persister) { SetMark(kMarkLeaving, persister); }
   /// Takes the mark away, the same way.
   void ClearMark(Persister* persister) { SetMark(0, persister); }
 
  private:
+  int MarkBits() const {
+    return std::popcount(std::atomic_ref<uint8_t>(const_cast<uint8_t&>(header.mark))
+                             .load(std::memory_order_relaxed));
+  }
   void SetMark(uint8_t mark, Persister* persister) {
     std::atomic_ref<uint8_t>(header.mark).store(mark, std::memory_order_relaxed);
     persister->Flush(&header.mark, 1);

@@ -148,22 +148,27 @@ TEST_F(RecordTest, EveryFlippedBitOfHeaderKeyAndValueIsNoticed) {
   EXPECT_TRUE(VerifyRecord(*pool_, place).ok());
 }
 
-TEST_F(RecordTest, TheObsoleteMarkIsNoPartOfTheRecord) {
+TEST_F(RecordTest, MarksAreNoPartOfTheRecordAndNoOneBitChangesThem) {
   const PmPtr place = Add("key", 7);
-  EXPECT_FALSE(At(place)->obsolete());
-  const uint64_t lines = persister_->counters().lines_flushed;
-  At(place)->MarkObsolete(&*persister_);
-  EXPECT_EQ(persister_->counters().lines_flushed, lines + 1);
-  EXPECT_TRUE(At(place)->obsolete());
-  EXPECT_TRUE(VerifyRecord(*pool_, place).ok());
-  for (const bool marked : {true, false}) {
-    for (uint32_t bit = 0; bit < 8; bit++) {
-      At(place)->header.mark ^= static_cast<uint8_t>(1 << bit);
-      EXPECT_EQ(At(place)->obsolete(), marked) << "bit " << bit;
-      At(place)->header.mark ^= static_cast<uint8_t>(1 << bit);
+  const auto expect = [&](bool hidden, bool obsolete) {
+    EXPECT_TRUE(VerifyRecord(*pool_, place).ok());
+    for (int bit = -1; bit < 8; bit++) {
+      const auto flip = static_cast<uint8_t>(bit < 0 ? 0 : 1 << bit);
+      At(place)->header.mark ^= flip;
+      EXPECT_EQ(At(place)->hidden(), hidden) << "bit " << bit;
+      EXPECT_EQ(At(place)->obsolete(), obsolete) << "bit " << bit;
+      At(place)->header.mark ^= flip;
     }
-    if (marked) At(place)->ClearMark(&*persister_);
-  }
+  };
+  expect(false, false);
+  const uint64_t lines = persister_->counters().lines_flushed;
+  At(place)->MarkLeaving(&*persister_);
+  expect(true, false);
+  At(place)->MarkObsolete(&*persister_);
+  expect(true, true);
+  At(place)->ClearMark(&*persister_);
+  expect(false, false);
+  EXPECT_EQ(persister_->counters().lines_flushed, lines + 3);
 }
 
 TEST(RecordShape, SaysOfWhatWasPublishedNeverTooMuchAndAtLeastHalf) {

@@ -107,7 +107,8 @@ Status ListDb::Mend() {
   if (s.ok()) s = MendVoids();
   if (s.ok() && !rebuild && found.merging != 0) s = MergeOldest();
   if (s.ok() && crashed)
-    MarkOrphans(pool_, {kListDbArena, kFlushArena, kGcArena}, found.flushed_sequence, &l1_, &dead_);
+    s = MarkOrphans(pool_, {kListDbArena, kFlushArena, kGcArena}, found.flushed_sequence, &l1_,
+                    &dead_);
   {
     const MutexLock lock(&jobs_.mu);
     caches_are_cold_ = !create;

@@ -197,7 +197,7 @@ Status ZipperDb::Mend() {
   if (s.ok()) s = MendVoids();
   if (s.ok()) s = RedoMerges();
   if (s.ok() && crashed) {
-    MarkOrphans(pool_, {kZipperDbArena, kNoArena, kGcRuns}, catalog_.Get().flushed_sequence,
+    s = MarkOrphans(pool_, {kZipperDbArena, kNoArena, kGcRuns}, catalog_.Get().flushed_sequence,
                 &bottom_->level, &dead_);
   }
   {
