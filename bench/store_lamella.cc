@@ -1,4 +1,5 @@
 // Lamella through its public API alone; only which engines this build has is asked of its registry.
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 
@@ -209,7 +210,8 @@ class LamellaStore : public Store {
     stats.flushed_records = from.flushed_records;
     stats.flush_ns = from.flush_ns;
     stats.tables = 0;
-    for (const Stats::Level& level : from.levels) *stats.tables += level.tables;
+    for (const Stats::Level& level : from.levels)
+      *stats.tables += std::max(level.tables, level.runs);
     return stats;
   }
 

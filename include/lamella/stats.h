@@ -37,6 +37,8 @@ struct Stats {
     std::string name;
     uint64_t tables = 0;
     uint64_t records = 0;
+    // sorted runs that its tables are made of, where one may have several (NVLSM's floors); else 0
+    uint64_t runs = 0;
   };
 
   std::array<PersistCounters, static_cast<size_t>(WriteCause::kCount)> persist{};

@@ -69,6 +69,8 @@ class LevelTable {
   /// Walks all of it, checks every checksum, and that entries and records agree: adds records and
   /// problems. Nobody changes the pool.
   virtual void Check(CheckReport* report) const = 0;
+  /// Stats::Level::runs of it.
+  virtual uint64_t run_count() const { return 0; }
   /// Made anew by itself the table would be the same, but for what its place says.
   virtual bool IsMerged() const { return true; }
 

@@ -421,6 +421,7 @@ void LeveledEngine::AddStats(Stats* stats) const {
     Stats::Level level{.name = Concat("L", i)};
     for (const auto& table : tables->levels.level(i)) {
       level.tables++;
+      level.runs += table->run_count();
       level.records += table->info().records;
       stats->live_bytes += table->place().live_bytes;
     }

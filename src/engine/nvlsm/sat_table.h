@@ -59,6 +59,7 @@ class SatTable final : public LevelTable {
   Lookup Find(const InternalKey& target, uint64_t hash, bool verify) const override;
   std::unique_ptr<InternalIterator> NewIterator(bool verify) const override;
   void Check(CheckReport* report) const override;
+  uint64_t run_count() const override { return floor_count(); }
   /// A merge of the table alone would find nothing that is hidden.
   bool IsMerged() const override { return floor_count() == 1; }
 
