@@ -23,9 +23,9 @@ std::string StatsText(const Stats& stats) {
   for (const Stats::Source& source : stats.sources)
     out += Concat("gets answered by ", source.name, ": ", source.gets, "\n");
   for (const Stats::Level& level : stats.levels)
-    out += Concat("level ", level.name, ": ", level.tables, " tables, ",
-                  level.runs == 0 ? "" : Concat(level.runs, " runs, "), level.records,
-                  " records\n");
+    out +=
+        Concat("level ", level.name, ": ", level.tables, " tables, ",
+               level.runs == 0 ? "" : Concat(level.runs, " runs, "), level.records, " records\n");
   for (size_t i = 0; i < stats.persist.size(); i++) {
     const PersistCounters& c = stats.persist[i];
     out += Concat("written by ", WriteCauseName(static_cast<WriteCause>(i)), ": ", c.bytes_stored,

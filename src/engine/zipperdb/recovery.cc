@@ -198,7 +198,7 @@ Status ZipperDb::Mend() {
   if (s.ok()) s = RedoMerges();
   if (s.ok() && crashed) {
     s = MarkOrphans(pool_, {kZipperDbArena, kNoArena, kGcRuns}, catalog_.Get().flushed_sequence,
-                &bottom_->level, &dead_);
+                    &bottom_->level, &dead_);
   }
   {
     const MutexLock lock(&jobs_.mu);
