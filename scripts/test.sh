@@ -24,7 +24,7 @@ concurrent_labels='^(log|memtable|engine(_[a-z]+)?|db)$'
 concurrent_names='Concurren'
 # Of those folders, what asks one thread's work of a store and takes long, or is done there in
 # another layout, too; and the bugs planted to show that a check catches them.
-sequential_names='^All/(StoreCrash|StoreFaults|DeletionCrash|Corruption|ChunkTableDamage|BadInputOfEngines|Rebuilding)|^Shares/FlippedBit|^Tlsm(TableDamage|Salvage)$|^CompactionPicker|^[A-Za-z]+State$|^MetamorphicControl|^All/(Life|Point|Read)Conformance/.*TwoParts$'
+sequential_names='^Media/KillTest|^All/(StoreCrash|StoreFaults|DeletionCrash|Corruption|ChunkTableDamage|BadInputOfEngines|Rebuilding)|^Shares/FlippedBit|^Tlsm(TableDamage|Salvage)$|^CompactionPicker|^[A-Za-z]+State$|^MetamorphicControl|^All/(Life|Point|Read)Conformance/.*TwoParts$'
 
 # What explores for so many seconds: in the release and ASan builds with a core for itself, so that
 # it gets as far as it can.
@@ -91,9 +91,9 @@ run_tests() {
   fi
 }
 
-# What ASan has nothing to see in: that checks catch planted bugs, and a growth that is cut a
-# thousand times. Each of their steps is in other tests, too.
-control_names='^All/DeletionCrash|^Planted|^PoolCrash\.GrowthCut'
+# What ASan has nothing to see in: that checks catch planted bugs, a growth that is cut a thousand
+# times, and processes that are killed. Each of their steps is in other tests, too.
+control_names='^All/DeletionCrash|^Planted|^PoolCrash\.GrowthCut|^Media/KillTest'
 
 # run_all PRESET [PATTERN]: every test, but those of the pattern.
 run_all() {

@@ -143,7 +143,7 @@ TEST_P(ResourcesTest, CachesGrowWithTheData) {
 }
 
 TEST_P(ResourcesTest, ManyStoresTakeAsManyThreadsAsOne) {
-  constexpr size_t kStores = LAMELLA_THREAD_SANITIZER ? 32 : 256;
+  constexpr size_t kStores = LAMELLA_THREAD_SANITIZER || LAMELLA_ADDRESS_SANITIZER ? 32 : 256;
   std::thread([] {}).join();  // a sanitizer's own thread comes with the first
   const size_t before = ThreadCount();
   Share(64 << 20, 3);

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/sanitizer.h"
 #include "engine/table_levels_test_base.h"
 #include "testing/random_data.h"
 
@@ -141,7 +142,7 @@ TEST(CompactionPicker, DoingWhatIsWantedKeepsTheLevelsAndEnds) {
   Random random(testing::TestSeed());
   size_t most_at_once = 0;
   uint64_t excluded = 0;
-  for (int round = 0; round < 100; round++) {
+  for (int round = 0; round < (LAMELLA_ADDRESS_SANITIZER ? 10 : 100); round++) {
     TableLevelsState levels;
     std::vector<UnderWay> under_way;
     uint64_t number = 0;

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/sanitizer.h"
 #include "engine/engine_test_base.h"
 #include "log/pm_log.h"
 #include "memory/refusing_new.h"
@@ -127,7 +128,7 @@ TEST_P(EngineMemory, AJobIsDoneOrLeavesWhatWasThere) {
   CreateStore();
   ASSERT_NO_FATAL_FAILURE(FindNames());
   EXPECT_GE(allocations_.size(), 2u);
-  const testing::Turns turns(1);
+  const testing::Turns turns(LAMELLA_ADDRESS_SANITIZER ? 3 : 1);
   uint64_t round = 1;
   for (auto& [name, most] : allocations_) {
     for (int before = 0; before < 5; before++) {

@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
+#include "base/sanitizer.h"
 #include "lamella/db.h"
 #include "memory/refusing_new.h"
 #include "testing/conformance.h"
@@ -108,7 +109,7 @@ class MemoryFaults : public ::testing::TestWithParam<EngineLayout> {
 
 TEST_P(MemoryFaults, ACallAnswersAndChangesAllOrNothing) {
   Open();
-  for (uint64_t round = 0; round < 20'000; round++) {
+  for (uint64_t round = 0; round < (LAMELLA_ADDRESS_SANITIZER ? 5'000 : 20'000); round++) {
     const std::string key = RandomKey();
     const std::string value = RandomValue();
     switch (random_.Uniform(12)) {

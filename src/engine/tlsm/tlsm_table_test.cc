@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/sanitizer.h"
 #include "engine/table_header.h"
 #include "engine/tlsm/salvage.h"
 #include "engine/tlsm/tlsm_test_base.h"
@@ -123,7 +124,8 @@ TEST_F(TlsmTableDamage, AChangedByteIsNeverAWrongAnswer) {
   ASSERT_TRUE(ReadTableHeader(*table->regions().front(), &header, &header_bytes));
   std::vector<char*> bytes = IndexBytes(*table);
   uint64_t reported = 0;
-  for (uint64_t at = header_bytes; at < bytes.size() - kLineBytes; at++) {
+  constexpr uint64_t kStep = LAMELLA_ADDRESS_SANITIZER ? 7 : 1;
+  for (uint64_t at = header_bytes; at < bytes.size() - kLineBytes; at += kStep) {
     *bytes[at] = static_cast<char>(*bytes[at] ^ 1 << at % 8);
     bool damaged = false;
     for (const auto& [key, place] : elements) {
@@ -141,7 +143,7 @@ TEST_F(TlsmTableDamage, AChangedByteIsNeverAWrongAnswer) {
     }
     *bytes[at] = static_cast<char>(*bytes[at] ^ 1 << at % 8);
   }
-  EXPECT_GT(reported, elements.size()) << "the control: most bytes matter";
+  EXPECT_GT(reported, elements.size() / kStep) << "the control: most bytes matter";
   EXPECT_TRUE(ProblemsOf(*table).empty());
 }
 
