@@ -134,7 +134,7 @@ Status Evacuation::CopyLive(std::span<const Victim> live, std::vector<Zipper::Mo
 
 // Copies the living and swings the links to the copies. What a crash after each step leaves:
 //   1  copies, durable                   in no list: dead space in the arena (MarkOrphans)
-//   2  originals marked as leaving       a rebuilding finds the copies instead, an open the originals
+//   2  originals marked as leaving       a rebuilding finds the copies, an open the originals
 //   3  links to the copies, durable      an open finds the copies, too
 //   4  originals marked as obsolete      their chunks may stay for a while
 // The victims are owned until all is durable.

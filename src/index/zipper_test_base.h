@@ -1,5 +1,5 @@
-// What the tests of Zipper share: an observer that remembers, and lists to merge. Header only, never
-// in the library.
+// What the tests of Zipper share: an observer that remembers, and lists to merge. Header only,
+// never in the library.
 #ifndef LAMELLA_INDEX_ZIPPER_TEST_BASE_H_
 #define LAMELLA_INDEX_ZIPPER_TEST_BASE_H_
 

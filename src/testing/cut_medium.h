@@ -1,6 +1,6 @@
-// CutMedium is the medium under one structure's pool, for its own crash tests: it can end the program
-// at any fence, by an exception, and then keep of each unfenced line what it likes. Whole stores are
-// cut by the Simulator. Header only.
+// CutMedium is the medium under one structure's pool, for its own crash tests: it can end the
+// program at any fence, by an exception, and then keep of each unfenced line what it likes. Whole
+// stores are cut by the Simulator. Header only.
 // Threads: one.
 #ifndef LAMELLA_TESTING_CUT_MEDIUM_H_
 #define LAMELLA_TESTING_CUT_MEDIUM_H_
