@@ -399,16 +399,17 @@ PmPtr Zipper::DropObsolete(const Step& step, PmPtr older) {
       last_kept = older;
     } else {
       if (obsolete_.size() == obsolete_.capacity()) MakeRoomForVersions(step, older);
-      const bool had_upper = UnlinkUpper(older, &step);
-      if (last_kept) {
-        if (had_upper) persister_->Fence();  // keeps I4
-        persister_->Store(lower_->Link(last_kept, 0, 0), EncodeLink(next));
-        persister_->Flush(lower_->Link(last_kept, 0, 0), sizeof(PmWord));
-      }
+      UnlinkUpper(older, &step);
       if (record->obsolete())
         std::erase(*skipped_,
                    older);  // a redo: linked before the crash, now a newer one may drop it
       record->MarkObsolete(persister_);
+      if (last_kept) {
+        // keeps I4; and a redo does not come to what is unlinked, to mark it
+        persister_->Fence();
+        persister_->Store(lower_->Link(last_kept, 0, 0), EncodeLink(next));
+        persister_->Flush(lower_->Link(last_kept, 0, 0), sizeof(PmWord));
+      }
       obsolete_.push_back({older, true});
     }
     newer_sequence = record->sequence();

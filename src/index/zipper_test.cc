@@ -139,7 +139,7 @@ TEST_F(ZipperTest, AMergeCutAtEveryFenceIsDoneAgain) {
       SCOPED_TRACE(Concat("seed ", seed, power ? " power" : " kill"));
       Random random(seed);
       StartAnew(seed % 3 == 0 ? 2 : 1, seed % 3 == 0);
-      Fill(&random, 40, 25);
+      Fill(&random, 40, 25, seed % 2 == 0);
       const Elements before = elements_;
       const Elements upper = NewUpper(&random, 30, 25);
       std::set<uint64_t> snapshots;  // they live until the crash

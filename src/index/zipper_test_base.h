@@ -121,9 +121,12 @@ class ZipperTest : public IndexTest {
     return {};
   }
   /// A lower list of about `count` elements.
-  void Fill(Random* random, uint64_t count, uint64_t keys) {
-    Observer none;
-    MustMerge(NewUpper(random, count, keys), &none);
+  /// With `all_versions` each of them is kept, as if snapshots needed it that are gone since.
+  void Fill(Random* random, uint64_t count, uint64_t keys, bool all_versions = false) {
+    Observer observer;
+    const Elements upper = NewUpper(random, count, keys);
+    for (uint64_t i = 0; all_versions && i < sequence_; i++) observer.snapshots.insert(i);
+    MustMerge(upper, &observer);
   }
   /// As recovery lists an upper list's elements: along its links, which may run on into the lower
   /// list.
