@@ -252,6 +252,7 @@ TEST_P(DeletionCrash, WhatIsSwitchedOffIsMissed) {
   while (!left_.empty() && watch.Seconds() < kSecondsMax) {
     Subject* const next = Next();
     if (next == nullptr) break;
+    AskStructures(&structures);  // of sites that later histories are the first to meet
     ASSERT_NO_FATAL_FAILURE(Try(next));
   }
   for (const PersistSite& site : left_) std::printf("not missed: %s\n", site.ToString().c_str());
