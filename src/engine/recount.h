@@ -53,9 +53,12 @@ class Recount {
     constexpr uint64_t kBytes = 16ull << 20;
     for (uint64_t bytes = 0; !chunks_.empty() && bytes < kBytes; chunks_.pop_back()) {
       const ChunkRef& chunk = chunks_.back();
+      // Other jobs free chunks: what nobody has begun to free is not another's while this is read.
+      const EpochPin pin(pool_->readers());
       ChunkRef now;
-      const bool is_there =
-          pool_->Describe(chunk.part, chunk.index, &now) && now.epoch == chunk.epoch;
+      const bool is_there = !frees_->Contains(chunk) &&
+                            pool_->Describe(chunk.part, chunk.index, &now) &&
+                            now.epoch == chunk.epoch;
       if (!is_there) continue;  // freed since
       Count(chunk, is_dead);
       bytes += uint64_t{chunk.run_chunks} * pool_->chunk_bytes();

@@ -115,5 +115,36 @@ TEST_F(RecountTest, AChunkFreedMeanwhileIsLeftAlone) {
   EXPECT_FALSE(frees_->Contains(empty));
 }
 
+TEST_F(RecountTest, AChunkThatIsFreedWhileItIsCountedIsNotAnothersYet) {
+  const ChunkRef chunk = ChunkOf(Add("key", 1));
+  const auto is_there = [&] {
+    ChunkRef now;
+    return pool_->Describe(chunk.part, chunk.index, &now) && now.epoch == chunk.epoch;
+  };
+  Prepare(false);
+  bool was_there = false;
+  recount_->Some([&](const ChunkRef&, const Record*, PmPtr) {
+    frees_->Free(chunk);
+    for (int i = 0; i < 8; i++) pool_->CollectDeferred();
+    was_there = is_there();
+    return true;
+  });
+  EXPECT_TRUE(was_there);
+  for (int i = 0; i < 8; i++) pool_->CollectDeferred();
+  EXPECT_FALSE(is_there()) << "the control: nothing else keeps it";
+}
+
+TEST_F(RecountTest, AChunkThatWaitsToBeFreedIsNotCounted) {
+  const ChunkRef chunk = ChunkOf(Add("key", 1));
+  Prepare(false);
+  const EpochPin reader(pool_->readers());
+  frees_->Free(chunk);
+  recount_->Some([](const ChunkRef&, const Record*, PmPtr) {
+    ADD_FAILURE() << "it may be freed at any time";
+    return true;
+  });
+  EXPECT_TRUE(recount_->done());
+}
+
 }  // namespace
 }  // namespace lamella
