@@ -12,29 +12,37 @@ namespace {
 
 enum class Orphans : uint8_t { kNone, kSome, kAll };
 
-// A copy that is not linked, and what its original said of itself: it is leaving, and is linked
-// still. A rebuilding goes by the copy until that is taken back; so it is, durably, before any copy
-// is marked.
-Status KeepOriginals(Pool* pool, const std::vector<ChunkRef>& copies, PmLevel* level) {
+// Of gc's last pass, and maybe others. Where a copy is not linked its original is, and may be
+// marked as leaving: a rebuilding goes by the copy until that is taken back; so it is, durably,
+// before any copy is marked.
+Status MarkCopies(Pool* pool, const std::vector<ChunkRef>& chunks, PmLevel* level,
+                  DeadBytes* dead) {
+  std::vector<PmPtr> unlinked;
   bool cleared = false;
-  const auto keep_original = [&](const Record* record, PmPtr place) {
+  const auto look = [&](const Record* copy, PmPtr place) {
     PmPtr before;
-    if (record->hidden() || level->FindLinked(place, &before) != PmLevel::Linked::kNotLinked)
+    if (copy->obsolete() || level->FindLinked(place, &before) != PmLevel::Linked::kNotLinked)
       return;
-    const PmPtr place_of_original = level->list()->Next(before, 0, 0);
-    if (!place_of_original) return;
-    Record* const original = pool->At<Record>(place_of_original);
-    if (!original->hidden() ||
-        CompareInternal(original->internal_key(), record->internal_key()) != 0)
+    unlinked.push_back(place);
+    const PmPtr next = level->list()->Next(before, 0, 0);
+    if (!next) return;
+    Record* const original = pool->At<Record>(next);
+    if (!original->hidden() || CompareInternal(original->internal_key(), copy->internal_key()) != 0)
       return;
     original->ClearMark(level->persister());
     cleared = true;
   };
-  for (const ChunkRef& chunk : copies)
-    ForEachRecord(*pool, chunk, 0, keep_original, [](PmPtr, PmPtr) {});
-  if (!cleared) return Status::OK();
-  level->persister()->Fence();
-  return pool->LosesUnsynced() ? pool->Sync() : Status::OK();
+  for (const ChunkRef& chunk : chunks) ForEachRecord(*pool, chunk, 0, look, [](PmPtr, PmPtr) {});
+  if (cleared) {
+    level->persister()->Fence();
+    const Status s = pool->LosesUnsynced() ? pool->Sync() : Status::OK();
+    if (!s.ok()) return s;
+  }
+  for (const PmPtr place : unlinked) {
+    pool->At<Record>(place)->MarkObsolete(level->persister());
+    dead->Count(place);
+  }
+  return Status::OK();
 }
 
 template <class IsOrphan>
@@ -73,7 +81,7 @@ Status MarkOrphans(Pool* pool, const ArenaOwners& owners, uint64_t flushed_seque
   });
   std::sort(arenas.begin(), arenas.end(),
             [](const ChunkRef& a, const ChunkRef& b) { return a.ordinal > b.ordinal; });
-  std::vector<ChunkRef> copies;  // of gc's last pass, and maybe others
+  std::vector<ChunkRef> copies;
   for (uint32_t part = 0; part < pool->part_count(); part++) {
     uint64_t looked = 0;
     bool flushes_over = false;
@@ -91,16 +99,7 @@ Status MarkOrphans(Pool* pool, const ArenaOwners& owners, uint64_t flushed_seque
       }
     }
   }
-  Status s = KeepOriginals(pool, copies, level);
-  if (!s.ok()) return s;
-  for (const ChunkRef& chunk : copies) {
-    MarkIn(pool, chunk, level->persister(), dead, [&](const Record* record, PmPtr place) {
-      if (record->obsolete()) return false;
-      PmPtr before;
-      return level->FindLinked(place, &before) == PmLevel::Linked::kNotLinked;
-    });
-  }
-  return s;
+  return MarkCopies(pool, copies, level, dead);
 }
 
 }  // namespace lamella
