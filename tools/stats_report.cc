@@ -51,9 +51,11 @@ std::string StatsText(const Stats& s, const StoreNames& names) {
                         FormatBytes(s.pool_bytes_used)));
   AppendRow(&text, "dram", FormatBytes(s.dram_bytes));
   for (const Stats::Level& level : s.levels) {
-    AppendRow(&text, fmt::format("level {}", level.name),
-              fmt::format("{} records in {} {}", FormatCount(level.records),
-                          FormatCount(level.tables), level.tables == 1 ? "table" : "tables"));
+    AppendRow(
+        &text, fmt::format("level {}", level.name),
+        fmt::format("{} records in {} {}{}", FormatCount(level.records), FormatCount(level.tables),
+                    level.tables == 1 ? "table" : "tables",
+                    level.runs == 0 ? "" : fmt::format(", {} runs", FormatCount(level.runs))));
   }
   AppendRow(&text, "sequence", FormatCount(s.sequence));
   AppendRow(&text, "snapshots", FormatCount(s.snapshots));
@@ -105,8 +107,10 @@ nlohmann::ordered_json StatsJson(const Stats& s, const StoreNames& names) {
     json["sources"][std::string(source.name)] = source.gets;
   json["levels"] = nlohmann::ordered_json::array();
   for (const Stats::Level& level : s.levels) {
-    json["levels"].push_back(
-        {{"name", level.name}, {"tables", level.tables}, {"records", level.records}});
+    json["levels"].push_back({{"name", level.name},
+                              {"tables", level.tables},
+                              {"records", level.records},
+                              {"runs", level.runs}});
   }
   for (size_t i = 0; i < s.persist.size(); i++) {
     const PersistCounters& c = s.persist[i];

@@ -46,9 +46,8 @@ std::string StatsJson(const Stats& stats) {
   out += "},\"levels\":[";
   for (const Stats::Level& level : stats.levels) {
     out += Concat(&level == stats.levels.data() ? "" : ",", "{\"name\":\"", level.name,
-                  "\",\"tables\":", level.tables,
-                  level.runs == 0 ? "" : Concat(",\"runs\":", level.runs),
-                  ",\"records\":", level.records, "}");
+                  "\",\"tables\":", level.tables, ",\"records\":", level.records,
+                  ",\"runs\":", level.runs, "}");
   }
   out += "],\"persist\":{";
   for (size_t i = 0; i < stats.persist.size(); i++) {

@@ -121,6 +121,7 @@ TEST_F(SatTableTest, HoldsWhatItsFloorsDo) {
       table = table == nullptr ? BuildRun(elements) : AddFloor(table, elements);
       all.insert(elements.begin(), elements.end());
       EXPECT_EQ(table->floor_count(), floor + 1);
+      EXPECT_EQ(table->run_count(), floor + 1);
       EXPECT_EQ(table->info().smallest, all.begin()->first.user_key);
       EXPECT_EQ(table->info().largest, all.rbegin()->first.user_key);
       EXPECT_EQ(table->info().last_sequence, [&all] {
