@@ -233,8 +233,6 @@ class TlsmBuilderTest : public TlsmTest {};
 
 TEST_F(TlsmBuilderTest, TablesAreCutBetweenKeysAndKnowWhatTheyHave) {
   Random random(308);
-  options_.pool_bytes_max = 16 << 20;
-  CreateParts(1);
   const Elements elements = RandomElements(&random, Shape::kMixed, 3000, 700);
   BuildPlan plan = PlanFor(elements);
   plan.table_bytes = 20000;
