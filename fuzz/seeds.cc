@@ -10,6 +10,7 @@
 
 #include "base/codec.h"
 #include "base/hash.h"
+#include "base/key_head.h"
 #include "engine/level_table.h"
 #include "engine/leveled_state.h"
 #include "engine/listdb/state.h"

@@ -56,12 +56,7 @@ Lookup LeveledEngine::SearchTables(const TableSet& tables, const InternalKey& ta
     asked[count++] = table;
     return count < kAskedMax || !ask();
   };
-  bool more = true;
-  for (size_t i = 0; more && i < levels.level(0).size(); i++) {
-    const LevelTable* const table = levels.level(0)[i].get();
-    const TableInfo& info = table->info();
-    if (info.smallest <= target.user_key && target.user_key <= info.largest) more = add(table);
-  }
+  bool more = levels.ForEachNewest(target.user_key, add);
   for (size_t level = 1; more && level < levels.level_count(); level++) {
     const LevelTable* const table = levels.FindTable(level, target.user_key);
     if (table != nullptr) more = add(table);

@@ -5,11 +5,13 @@
 // I1: level 0 is newest first, by what its tables end with, and they may overlap. The tables of
 //     each other level are disjoint, in key order; all versions of a user key lie in one of them.
 // I2: a table never changes: by its number an edit says that it came, moved or went.
+// I3: each level has the fences of its tables.
 // Threads: one at a time, or all reading.
 #ifndef LAMELLA_ENGINE_TABLE_LEVELS_H_
 #define LAMELLA_ENGINE_TABLE_LEVELS_H_
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -20,6 +22,7 @@
 
 #include "base/assert.h"
 #include "base/codec.h"
+#include "engine/key_fences.h"
 #include "engine/key_range.h"
 
 namespace lamella {
@@ -74,15 +77,27 @@ class TableLevels {
   }
   /// The table of level `i`, not 0, whose range holds the key; null where none does.
   TablePtr Find(size_t i, std::string_view key) const {
-    const Level& tables = level(i);
-    const auto at = FirstEndingAtOrAfter(tables, key);
-    return at != tables.end() && (*at)->info().smallest <= key ? *at : nullptr;
+    const TablePtr* const at = FindAt(i, key);
+    return at == nullptr ? nullptr : *at;
   }
   /// The same of who holds the levels.
   const Table* FindTable(size_t i, std::string_view key) const {
-    const Level& tables = level(i);
-    const auto at = FirstEndingAtOrAfter(tables, key);
-    return at != tables.end() && (*at)->info().smallest <= key ? at->get() : nullptr;
+    const TablePtr* const at = FindAt(i, key);
+    return at == nullptr ? nullptr : at->get();
+  }
+  /// Calls `visit(const Table*)` with each table of level 0 whose range holds the key, the newest
+  /// first, for as long as it answers true. Returns what it last answered, or true.
+  template <class Visit>
+  bool ForEachNewest(std::string_view key, Visit&& visit) const {
+    if (levels_.empty()) return true;
+    const KeyFences& fences = fences_[0];
+    const auto head = fences.HeadOf(key);
+    if (!head) return true;
+    for (size_t k = 0; k < levels_[0].size(); k++) {
+      const Table* const table = levels_[0][k].get();
+      if (fences.Holds(k, key, *head, table->info()) && !visit(table)) return false;
+    }
+    return true;
   }
   /// Tables of level `i` that may hold keys of the range, in the level's order.
   Level Overlapping(size_t i, const KeyRange& range) const {
@@ -101,10 +116,7 @@ class TableLevels {
   }
   /// Whether a table of level `i` or one further down may hold the key.
   bool MayHold(size_t i, std::string_view key) const {
-    const auto holds = [key](const TablePtr& table) {
-      return table->info().smallest <= key && key <= table->info().largest;
-    };
-    if (i == 0 && std::ranges::any_of(level(0), holds)) return true;
+    if (i == 0 && !ForEachNewest(key, [](const Table*) { return false; })) return true;
     for (i = std::max<size_t>(i, 1); i < levels_.size(); i++) {
       if (FindTable(i, key) != nullptr) return true;
     }
@@ -126,20 +138,29 @@ class TableLevels {
     std::ranges::sort(removed);
     std::ranges::sort(added);
     if (std::ranges::adjacent_find(added) != added.end()) return false;
+    std::array<bool, kTableLevelsMax> changed{};
     size_t gone = 0;
     bool is_new = true;
-    for (Level& level : levels_) {  // once: a level may have thousands of tables
-      gone += std::erase_if(level, [&](const TablePtr& table) {
+    for (size_t i = 0; i < levels_.size(); i++) {  // once: a level may have thousands of tables
+      const size_t erased = std::erase_if(levels_[i], [&](const TablePtr& table) {
         const uint64_t number = table->info().number;
         const bool goes = std::ranges::binary_search(removed, number);
         is_new = is_new && (goes || !std::ranges::binary_search(added, number));
         return goes;
       });
+      gone += erased;
+      changed[i] = erased > 0;
     }
     if (!is_new || gone != removed.size()) return false;
-    return std::ranges::all_of(edit.added, [this](const auto& one) {
-      return one.level < kTableLevelsMax && Add(one.level, one.table);
-    });
+    for (const auto& one : edit.added) {
+      if (one.level >= kTableLevelsMax || !Add(one.level, one.table)) return false;
+      changed[one.level] = true;
+    }
+    fences_.resize(levels_.size());
+    for (size_t i = 0; i < levels_.size(); i++) {
+      if (changed[i]) fences_[i] = KeyFences(levels_[i]);  // keeps I3
+    }
+    return true;
   }
 
  private:
@@ -151,6 +172,17 @@ class TableLevels {
     return std::partition_point(tables.begin(), tables.end(), [key](const TablePtr& table) {
       return table->info().largest < key;
     });
+  }
+  // Null where no table's range holds the key.
+  const TablePtr* FindAt(size_t i, std::string_view key) const {
+    if (i >= levels_.size()) return nullptr;
+    const Level& tables = levels_[i];
+    const auto head = fences_[i].HeadOf(key);
+    if (!head) return nullptr;
+    const size_t at = fences_[i].FirstEndingAtOrAfter(tables, key, *head);
+    const bool holds =
+        at < tables.size() && fences_[i].BeginsAtOrBefore(at, key, *head, tables[at]->info());
+    return holds ? &tables[at] : nullptr;
   }
   bool Add(uint32_t i, TablePtr table) {  // keeps I1
     const TableInfo& info = table->info();
@@ -171,6 +203,7 @@ class TableLevels {
   }
 
   std::vector<Level> levels_;
+  std::vector<KeyFences> fences_;  // as many
 };
 
 /// What a catalog keeps of them.

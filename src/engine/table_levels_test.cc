@@ -1,5 +1,8 @@
 #include "engine/table_levels.h"
 
+#include <iterator>
+#include <set>
+
 #include <gtest/gtest.h>
 
 #include "engine/table_levels_test_base.h"
@@ -71,6 +74,57 @@ TEST(TableLevels, FindsWhatMayHoldAKey) {
   EXPECT_FALSE(levels.MayHold(3, "c"));
   EXPECT_EQ(levels.BytesOf(1), 100u);
   EXPECT_EQ(levels.table_count(), 5u);
+}
+
+// Keys that share more than a head, that are others' beginnings, that end with zeros, that lie
+// outside; against what the ranges themselves say (I3).
+TEST(TableLevels, FindsWhatAPlainSearchFinds) {
+  Random random(testing::TestSeed());
+  for (int round = 0; round < 400; round++) {
+    const auto key = [&] {
+      std::string made(round % 3 == 0 ? 0 : random.Uniform(20) == 0 ? 2 : 5, 'p');
+      const uint64_t alike = random.Uniform(3) * 8;
+      made.append(alike, random.Uniform(4) == 0 ? 'q' : 'r');
+      for (uint64_t n = random.Uniform(4); n > 0; n--)
+        made += static_cast<char>("\0\1az\xff"[random.Uniform(5)]);
+      return made;
+    };
+    std::set<std::string> ends;
+    for (uint64_t n = 2 + random.Uniform(40); n > 0; n--) ends.insert(key());
+    TableLevelsState levels;
+    TableEdit<TableInfo> edit;
+    uint64_t number = 0;
+    for (auto at = ends.begin(); at != ends.end(); ++at) {
+      TableInfo info{.number = ++number, .smallest = *at, .largest = *at};
+      if (random.Uniform(2) == 0 && std::next(at) != ends.end()) info.largest = *++at;
+      for (const uint32_t level : {0, 1}) {
+        info.number = 2 * number + level;
+        edit.added.push_back({level, std::make_shared<TableInfo>(info)});
+      }
+    }
+    ASSERT_TRUE(levels.Apply(edit));
+    if (random.Uniform(2) == 0) {
+      const TableEdit<TableInfo> less{
+          .removed = {edit.added[0].table->number, edit.added[1].table->number}, .added = {}};
+      ASSERT_TRUE(levels.Apply(less));
+    }
+    for (int probe = 0; probe < 100; probe++) {
+      const std::string sought = key();
+      std::vector<uint64_t> holding[2];
+      levels.ForEach([&](uint32_t level, const auto& table) {
+        if (table->smallest <= sought && sought <= table->largest)
+          holding[level].push_back(table->number);
+      });
+      std::vector<uint64_t> newest;
+      EXPECT_TRUE(levels.ForEachNewest(sought, [&](const TableInfo* table) {
+        newest.push_back(table->number);
+        return true;
+      }));
+      ASSERT_EQ(newest, holding[0]) << sought;
+      const TableInfo* const found = levels.FindTable(1, sought);
+      ASSERT_EQ(found == nullptr ? 0 : found->number, holding[1].empty() ? 0 : holding[1].front());
+    }
+  }
 }
 
 bool Decodes(const std::string& bytes, TableLevelsState* levels) {

@@ -4,6 +4,7 @@
 
 #include "base/concat.h"
 #include "base/crc32c.h"
+#include "base/key_head.h"
 
 namespace lamella {
 

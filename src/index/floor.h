@@ -166,17 +166,6 @@ class Floor {
   mutable std::atomic<bool> ready_{false};
 };
 
-/// The head of a key whose first `prefix_bytes` are left out.
-inline uint64_t HeadAfter(std::string_view key, size_t prefix_bytes) {
-  uint64_t head = 0;
-  if (key.size() >= prefix_bytes + sizeof(head)) {
-    std::memcpy(&head, key.data() + prefix_bytes, sizeof(head));
-  } else if (key.size() > prefix_bytes) {
-    std::memcpy(&head, key.data() + prefix_bytes, key.size() - prefix_bytes);
-  }
-  return __builtin_bswap64(head);
-}
-
 }  // namespace lamella
 
 #endif  // LAMELLA_INDEX_FLOOR_H_

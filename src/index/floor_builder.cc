@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "base/key_head.h"
 
 namespace lamella {
 

@@ -5,6 +5,7 @@
 
 #include "base/concat.h"
 #include "base/hash.h"
+#include "base/key_head.h"
 
 namespace lamella {
 

@@ -4,6 +4,8 @@
 #include <queue>
 #include <utility>
 
+#include "base/key_head.h"
+
 namespace lamella {
 
 namespace {
@@ -15,11 +17,6 @@ constexpr size_t kCloserBytes = 6;
 constexpr size_t kRangeBytes = KeyPrefixes::kHeadBytes - 1;
 // What fewer keys of a sample share is not worth a range of its own.
 constexpr size_t kRangeKeysMin = 4;
-
-size_t SharedBytes(std::string_view a, std::string_view b) {
-  const auto at = std::mismatch(a.begin(), a.begin() + std::min(a.size(), b.size()), b.begin());
-  return static_cast<size_t>(at.first - a.begin());
-}
 
 }  // namespace
 

@@ -6,6 +6,7 @@
 #include <span>
 #include <unordered_map>
 
+#include "base/key_head.h"
 #include "engine/tlsm/tlsm_table.h"
 #include "log/pm_log.h"
 
@@ -105,7 +106,7 @@ class Salvage {
     const TlsmNode& node = nodes_[i];
     if (node.tag == record.key.tag && node.place == record.place.word) return true;
     const uint64_t bytes = RecordBytes(0, record.key.user_key.size(), record.value.size());
-    const TlsmNode whole{.head = TlsmHeadOf(record.key.user_key, shared_bytes_),
+    const TlsmNode whole{.head = HeadAfter(record.key.user_key, shared_bytes_),
                          .tag = record.key.tag,
                          .place = record.place.word,
                          .record_size = static_cast<uint32_t>(bytes / sizeof(uint64_t)),

@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "base/hash.h"
+#include "base/key_head.h"
 
 namespace lamella {
 
@@ -50,7 +51,7 @@ Status TlsmBuilder::Add(const MergedRecord& record) {
   const uint64_t bytes = RecordBytes(0, key.size(), record.value.size());
   if (nodes_.empty()) smallest_ = key;
   largest_ = key;
-  nodes_.push_back({.head = TlsmHeadOf(key, shared_bytes_),
+  nodes_.push_back({.head = HeadAfter(key, shared_bytes_),
                     .tag = record.key.tag,
                     .place = place.word,
                     .record_size = static_cast<uint32_t>(bytes / sizeof(uint64_t)),

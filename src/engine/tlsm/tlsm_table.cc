@@ -9,6 +9,7 @@
 #include "base/concat.h"
 #include "base/crc32c.h"
 #include "base/hash.h"
+#include "base/key_head.h"
 #include "engine/table_header.h"
 #include "log/record_iterator.h"
 
@@ -38,20 +39,6 @@ TlsmLayout::TlsmLayout(uint64_t node_count, uint64_t header_bytes)
   }
   nodes_at = at;
   end_at = nodes_at + RoundUpToLine(nodes * sizeof(TlsmNode));
-}
-
-uint64_t TlsmHeadOf(std::string_view key, size_t shared) {
-  key.remove_prefix(std::min(shared, key.size()));
-  uint64_t word = 0;
-  std::memcpy(&word, key.data(), std::min(key.size(), sizeof(word)));
-  return __builtin_bswap64(word);
-}
-
-size_t SharedBytes(std::string_view a, std::string_view b) {
-  const size_t n = std::min(a.size(), b.size());
-  size_t shared = 0;
-  while (shared < n && a[shared] == b[shared]) shared++;
-  return shared;
 }
 
 std::string TlsmTable::Design::Encode() const {
@@ -177,7 +164,7 @@ uint64_t TlsmTable::FirstAtOrAfter(const InternalKey& target, bool verify, Statu
   const size_t shared = SharedBytes(target.user_key, info().smallest);
   if (shared < shared_bytes_)  // all keys of the table are on one side of it
     return target.user_key.compare(info().smallest) < 0 ? 0 : layout_.nodes;
-  const uint64_t head = TlsmHeadOf(target.user_key, shared_bytes_);
+  const uint64_t head = HeadAfter(target.user_key, shared_bytes_);
   uint64_t low = CountBefore(head);
   // Of those with the same head, by steps that double, and then by halves.
   uint64_t high = low;
@@ -220,7 +207,7 @@ Lookup TlsmTable::Find(const InternalKey& target, uint64_t hash, bool verify) co
   const uint64_t i = FirstAtOrAfter(target, verify, &lookup.damage);
   const Record* record = nullptr;
   if (lookup.damage.ok() && i < layout_.nodes &&
-      node(i).head == TlsmHeadOf(target.user_key, shared_bytes_))
+      node(i).head == HeadAfter(target.user_key, shared_bytes_))
     record = RecordOf(i, verify, &lookup.damage);
   if (!lookup.damage.ok()) {
     lookup.state = LookupState::kDamaged;
@@ -316,7 +303,7 @@ void TlsmTable::CheckNodes(CheckReport* report) const {
     const InternalKey key = record->internal_key();
     const uint64_t at = layout_.nodes_at + i * sizeof(TlsmNode);
     const bool agrees = node(i).tag == key.tag &&
-                        node(i).head == TlsmHeadOf(key.user_key, shared_bytes_) &&
+                        node(i).head == HeadAfter(key.user_key, shared_bytes_) &&
                         (before.user_key.empty() || CompareInternal(before, key) < 0);
     if (!agrees) problem(Damaged("a node, which is not what its record says or not in order,", at));
     const uint64_t hash = Hash64(key.user_key);

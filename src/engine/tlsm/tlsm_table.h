@@ -69,11 +69,6 @@ struct TlsmLayout {
   uint64_t bytes() const { return end_at + kLineBytes; }
 };
 
-/// The head of a key that begins with `shared` bytes that all keys of the table begin with.
-uint64_t TlsmHeadOf(std::string_view key, size_t shared);
-/// How many bytes both begin with.
-size_t SharedBytes(std::string_view a, std::string_view b);
-
 class TlsmTable final : public LevelTable {
  public:
   /// What LevelPlace::design says.
