@@ -65,14 +65,14 @@ name_failed() {
     bad && from && !/^[[:space:]]*$/ && shown < 8 { sub(/^.*<system-out>/, ""); print "    " substr($0, 1, 300); shown++ }' "$2"
 }
 
-# run_tests PRESET REPORT [ctest arguments...]; adds to passed and failed what ctest reports. Two
-# tests a core, unless they say otherwise: a store's clients and its background wait for each other
-# a third of the time.
+# run_tests PRESET REPORT [ctest arguments...]; adds to passed and failed what ctest reports. Three
+# tests a core, unless they say otherwise: a store's clients and its background wait for each other,
+# and with two a quarter of the time was left over.
 run_tests() {
   local preset=$1 report=$PWD/build/$1/$2.xml
   shift 2
   rm -f "$report"
-  "${launcher[@]}" ctest --preset "$preset" -j "$((2 * jobs))" --output-junit "$report" \
+  "${launcher[@]}" ctest --preset "$preset" -j "$((3 * jobs))" --output-junit "$report" \
     --test-output-size-passed $((1 << 20)) --test-output-size-failed $((1 << 20)) "$@"
   local status=$?
   if [[ ! -s "$report" ]]; then

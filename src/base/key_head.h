@@ -11,16 +11,32 @@
 
 namespace lamella {
 
-/// The 8 bytes that follow the first `left_out`, big-endian, zeros after the key's end. Heads of
-/// keys that are equal in those first bytes never order against their keys.
-inline uint64_t HeadAfter(std::string_view key, size_t left_out) {
-  uint64_t head = 0;
-  if (key.size() >= left_out + sizeof(head)) {
-    std::memcpy(&head, key.data() + left_out, sizeof(head));
-  } else if (key.size() > left_out) {
-    std::memcpy(&head, key.data() + left_out, key.size() - left_out);
+/// The first 8 bytes, big-endian, zeros after the end. By loads alone: what was stored in pieces and
+/// is loaded as a word waits for every store before it, those of a record to the pool among them.
+inline uint64_t HeadOf(std::string_view bytes) {
+  const char* const p = bytes.data();
+  const size_t n = bytes.size();
+  const auto byte = [p](size_t i) {
+    return uint64_t{static_cast<unsigned char>(p[i])} << (56 - 8 * i);
+  };
+  const auto four = [p](size_t i) {
+    uint32_t word;
+    std::memcpy(&word, p + i, sizeof(word));
+    return uint64_t{__builtin_bswap32(word)} << (32 - 8 * i);
+  };
+  if (n >= sizeof(uint64_t)) {
+    uint64_t word;
+    std::memcpy(&word, p, sizeof(word));
+    return __builtin_bswap64(word);
   }
-  return __builtin_bswap64(head);
+  if (n >= sizeof(uint32_t)) return four(0) | four(n - sizeof(uint32_t));
+  return n == 0 ? 0 : byte(0) | byte(n / 2) | byte(n - 1);
+}
+
+/// The 8 bytes that follow the first `left_out`. Heads of keys that are equal in those first bytes
+/// never order against their keys.
+inline uint64_t HeadAfter(std::string_view key, size_t left_out) {
+  return HeadOf(key.substr(std::min(left_out, key.size())));
 }
 
 /// So many bytes both begin with.

@@ -4,8 +4,6 @@
 #include <queue>
 #include <utility>
 
-#include "base/key_head.h"
-
 namespace lamella {
 
 namespace {
@@ -31,10 +29,10 @@ KeyPrefixes::KeyPrefixes(std::vector<std::string> prefixes) : prefixes_(std::mov
 }
 
 // Keeps K1. A key of a gap has the bytes that the prefixes beside it share: it lies between them.
-KeyPrefixes::Head KeyPrefixes::HeadOf(std::string_view key) const {
+KeyPrefixes::Range KeyPrefixes::RangeOf(std::string_view key) const {
   if (!key.starts_with(common_)) {  // it lies before or after them all, where none is left out
     const size_t index = key < common_ ? 0 : prefixes_.size();
-    return Pack(1, static_cast<uint8_t>(2 * index), key, 0);
+    return {.left_out = 0, .number = 2 * index};
   }
   // What all of them begin with is compared once: of a single one, that is all.
   const std::string_view rest = key.substr(common_.size());
@@ -45,9 +43,8 @@ KeyPrefixes::Head KeyPrefixes::HeadOf(std::string_view key) const {
   const auto index = static_cast<size_t>(above - prefixes_.begin());
   const bool within =
       index > 0 && rest.starts_with(std::string_view(prefixes_[index - 1]).substr(common_.size()));
-  const auto number = static_cast<uint8_t>(within ? 2 * index - 1 : 2 * index);
-  const size_t left_out = std::min(shared_[number], key.size());
-  return Pack(1, number, key.substr(left_out), left_out);
+  const size_t number = within ? 2 * index - 1 : 2 * index;
+  return {.left_out = std::min(shared_[number], key.size()), .number = number};
 }
 
 // A range of the sample is either told apart by the bytes of a head after one prefix, or it is cut

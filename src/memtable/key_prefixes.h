@@ -15,14 +15,14 @@
 #ifndef LAMELLA_MEMTABLE_KEY_PREFIXES_H_
 #define LAMELLA_MEMTABLE_KEY_PREFIXES_H_
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "base/key_head.h"
 
 namespace lamella {
 
@@ -38,7 +38,9 @@ class KeyPrefixes {
   };
   /// The head of `key`; `prefixes` may be null: its first 16 bytes.
   static Head HeadOf(const KeyPrefixes* prefixes, std::string_view key) {
-    return prefixes == nullptr ? Pack(0, 0, key, 0) : prefixes->HeadOf(key);
+    if (prefixes == nullptr) return Pack(0, 0, key, 0);
+    const Range range = prefixes->RangeOf(key);
+    return Pack(1, range.number, key.substr(range.left_out), range.left_out);
   }
 
   /// Prefixes for keys of which `sample` is one in many: as short as serves, so that keys that rise
@@ -51,20 +53,23 @@ class KeyPrefixes {
  private:
   /// REQUIRES: there are some.
   explicit KeyPrefixes(std::vector<std::string> prefixes);
-  Head HeadOf(std::string_view key) const;
+  // Small enough to be returned in registers, which a Head is not (key_head.h says why that counts).
+  struct Range {
+    size_t left_out;  // bytes of the key, that its range shares
+    uint64_t number;
+  };
+  Range RangeOf(std::string_view key) const;
   /// The head that begins with `ahead` bytes (0 or 1) of `number` and goes on with `rest`, which is
   /// the key but for its first `left_out` bytes.
-  static Head Pack(size_t ahead, uint8_t number, std::string_view rest, size_t left_out) {
-    uint64_t words[2] = {0, 0};
-    if (ahead == 0 && rest.size() >= kHeadBytes) {
-      std::memcpy(words, rest.data(), kHeadBytes);
-    } else {
-      char* const bytes = reinterpret_cast<char*>(words);
-      bytes[0] = static_cast<char>(number);
-      std::copy_n(rest.begin(), std::min(rest.size(), kHeadBytes - ahead), bytes + ahead);
+  static Head Pack(size_t ahead, uint64_t number, std::string_view rest, size_t left_out) {
+    uint64_t high = lamella::HeadOf(rest);
+    uint64_t low = HeadAfter(rest, sizeof(high));
+    if (ahead == 1) {
+      low = high << 56 | low >> 8;
+      high = number << 56 | high >> 8;
     }
-    return {.high = __builtin_bswap64(words[0]),
-            .low = __builtin_bswap64(words[1]),
+    return {.high = high,
+            .low = low,
             .size = ahead + rest.size(),
             .covered = left_out + kHeadBytes - ahead};
   }
