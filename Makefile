@@ -6,7 +6,7 @@ JOBS := $(shell nproc)
 .PHONY: help setup build demo test test-long test-asan test-tsan test-hadoop test-hadoop-long fuzz fuzz-seeds bench bench-large bench-small bench-hadoop lint format install clean
 
 help:
-	@echo 'make demo     install what is missing, build, run the main job (DATA=file for your own input)'
+	@echo 'make demo     install what is missing, build, run the main job (DATA=file for your own input, ENGINE=tlsm for another design)'
 	@echo 'make test     install what is missing, build, run every test; most again under ASan+UBSan, TSan; the Java part'
 	@echo 'make test-long BUDGET=50    the release tests, exploring crashes BUDGET times as long (at most 50)'
 	@echo 'make build    build/release: liblamella.a, the program lamella, lamella_bench'
@@ -33,7 +33,7 @@ demo:
 	@bash scripts/setup.sh demo
 	[ -f build/release/build.ninja ] || cmake --preset release -DLAMELLA_BUILD_TESTS=OFF
 	cmake --build --preset release -j $(JOBS) --target lamella_program lamella_bench
-	@DATA='$(DATA)' bash scripts/demo.sh
+	@DATA='$(DATA)' ENGINE='$(ENGINE)' bash scripts/demo.sh
 
 test: setup
 	@bash scripts/test.sh

@@ -14,8 +14,9 @@
 #   7 runs the same data through Lamella, RocksDB and LevelDB in the same memory, and prints one
 #     table
 #
-# Variables: DATA; DEMO_DIR (where the stores are made; default the shared-memory file system where
-# it has room, else TMPDIR); BUILD (default build/release). Exit status: 0 only if every check held.
+# Variables: DATA; ENGINE (the stores' design, such as tlsm; default listdb); DEMO_DIR (where the
+# stores are made; default the shared-memory file system where it has room, else TMPDIR); BUILD
+# (default build/release). Exit status: 0 only if every check held.
 set -uo pipefail
 export LC_ALL=C
 
@@ -23,6 +24,8 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 build=${BUILD:-$root/build/release}
 lamella=$build/tools/lamella
 bench=$build/bench/lamella_bench
+engine=(${ENGINE:+--engine "$ENGINE"})
+run=("$lamella" "${engine[@]}")
 small_input_records=50000  # fewer would be loaded before a shell can kill the load: they are written several times over
 unset LAMELLA_DB
 
@@ -89,8 +92,8 @@ take_input() {
     say "input: $DATA"
     # By way of a store, so that both formats become TSV and each key stands once; a malformed line
     # ends the demo here.
-    "$lamella" --db "$work/taken" load "$DATA" >/dev/null || exit 2
-    "$lamella" --db "$work/taken" dump --format tsv >"$input" || fail "the input could not be dumped"
+    "${run[@]}" --db "$work/taken" load "$DATA" >/dev/null || exit 2
+    "${run[@]}" --db "$work/taken" dump --format tsv >"$input" || fail "the input could not be dumped"
     rm -rf "$work/taken"
   else
     command -v apt-cache >/dev/null || { echo "demo: no apt-cache on this machine: say DATA=file" >&2; exit 2; }
@@ -110,11 +113,11 @@ take_input() {
 
 load_all() {
   local store=$work/store
-  "$lamella" --db "$store" load "$input" >"$work/out" || fail "the load"
+  "${run[@]}" --db "$store" load "$input" >"$work/out" || fail "the load"
   sed 's/^/   /' "$work/out"
-  "$lamella" --db "$store" check --against "$input" --exact >"$work/out" || { cat "$work/out"; fail "the store differs from the input"; }
+  "${run[@]}" --db "$store" check --against "$input" --exact >"$work/out" || { cat "$work/out"; fail "the store differs from the input"; }
   sed 's/^/   /' "$work/out"
-  "$lamella" --db "$store" dump --format tsv >"$work/sorted.tsv" || fail "the dump"
+  "${run[@]}" --db "$store" dump --format tsv >"$work/sorted.tsv" || fail "the dump"
   cmp -s <(sort "$input") <(sort "$work/sorted.tsv") || fail "dump: expected the input's lines, found others"
   say "dumped again: the same $(count "$work/sorted.tsv") lines as the input"
 }
@@ -124,7 +127,7 @@ point_query() {
   local line=$1 key value expected
   key=$(sed -n "${line}p" "$work/sorted.tsv" | cut -f1)
   expected=$(sed -n "${line}p" "$work/sorted.tsv" | cut -f2)
-  value=$("$lamella" --db "$work/store" get -e -- "$key") || fail "get: expected a value of \"$key\", found none"
+  value=$("${run[@]}" --db "$work/store" get -e -- "$key") || fail "get: expected a value of \"$key\", found none"
   [[ "$value" == "$expected" ]] || fail "get: \"$key\" has another value than in the input"
   say "get \"$key\": ${#value} characters, as in the input: ${value:0:48}..."
 }
@@ -134,7 +137,7 @@ point_query() {
 range_query() {
   local name=$1
   shift
-  "$lamella" --db "$work/store" scan -e --keys-only "$@" >"$work/out" || fail "scan $name"
+  "${run[@]}" --db "$work/store" scan -e --keys-only "$@" >"$work/out" || fail "scan $name"
   cmp -s "$work/out" "$work/expected" ||
     fail "scan $name: expected $(count "$work/expected") keys of the input, found $(count "$work/out"), or others"
   say "scan $name: $(count "$work/out") keys, as in the input"
@@ -145,7 +148,7 @@ query() {
   local line middle=$(((records + 1) / 2)) absent="no such key, surely"
   local to=$((middle + 4 < records ? middle + 4 : records))
   for line in $(((records + 3) / 4)) "$middle" "$(((records * 3 + 3) / 4))"; do point_query "$line"; done
-  "$lamella" --db "$work/store" get "$absent" >/dev/null 2>&1
+  "${run[@]}" --db "$work/store" get "$absent" >/dev/null 2>&1
   [[ $? -eq 1 ]] || fail "get: expected exit code 1 for a key that is not there"
   say "get \"$absent\": not found, exit code 1"
 
@@ -186,7 +189,7 @@ kill_midway() {
   for attempt in 1 2 3 4 5; do
     rm -rf "$work/killed" "$work/acks"
     : >"$work/acks"
-    "$lamella" --db "$work/killed" load --batch 4 --ack-file "$work/acks" "$kill_input" >/dev/null 2>"$work/err" &
+    "${run[@]}" --db "$work/killed" load --batch 4 --ack-file "$work/acks" "$kill_input" >/dev/null 2>"$work/err" &
     loader=$!
     acked=0
     while kill -0 "$loader" 2>/dev/null && [[ "$acked" -lt $((total / 2)) ]]; do
@@ -212,9 +215,9 @@ kill_midway() {
 json_number() { sed -n "s/^ *\"$1\": \([0-9]*\),*$/\1/p" "$2"; }
 
 verify_killed() {
-  "$lamella" --db "$work/killed" stats --json >"$work/out" || fail "the killed store does not open"
+  "${run[@]}" --db "$work/killed" stats --json >"$work/out" || fail "the killed store does not open"
   say "reopened in $(json_number recovery_us "$work/out") us; $(json_number recovered_records "$work/out") log records sorted anew"
-  "$lamella" --db "$work/killed" check --against "$kill_input" --lines "$acked" --exact >"$work/out" ||
+  "${run[@]}" --db "$work/killed" check --against "$kill_input" --lines "$acked" --exact >"$work/out" ||
     { cat "$work/out"; fail "the killed store does not hold what it acknowledged"; }
   sed 's/^/   /' "$work/out"
 }
@@ -223,7 +226,7 @@ verify_killed() {
 must_find() {
   local what=$1
   shift
-  "$lamella" --db "$work/killed" check --against "$kill_input" "$@" >"$work/out" 2>&1
+  "${run[@]}" --db "$work/killed" check --against "$kill_input" "$@" >"$work/out" 2>&1
   [[ $? -eq 3 ]] || { cat "$work/out"; fail "the comparison did not notice $what: it proves nothing"; }
   say "$what: noticed ($(grep -m 1 '^problem:' "$work/out" | cut -c1-100))"
 }
@@ -232,7 +235,7 @@ show_control() {
   must_find "an acknowledgement of lines that were never written"
   local line=$(((acked + 1) / 2)) key
   key=$(sed -n "${line}p" "$kill_input" | cut -f1)
-  "$lamella" --db "$work/killed" delete -e -- "$key" || fail "delete"
+  "${run[@]}" --db "$work/killed" delete -e -- "$key" || fail "delete"
   must_find "one acknowledged record of $acked deleted" --lines "$acked"
 }
 
@@ -242,9 +245,11 @@ done
 directory=$(pick_directory) || { echo "demo: no directory with 1.5 GiB to spare: say DEMO_DIR=directory" >&2; exit 2; }
 work=$(mktemp -d "$directory/lamella_demo.XXXXXX") || exit 2
 input=$work/input.tsv
+"${run[@]}" --db "$work/empty" load --format tsv /dev/null >/dev/null || exit 2  # says which engines there are
+rm -rf "$work/empty"
 
 step "1. the input"
-say "stores go to $directory ($(df -PT "$directory" | awk 'NR == 2 { print $2 }')), in a directory that is removed at the end"
+say "stores go to $directory ($(df -PT "$directory" | awk 'NR == 2 { print $2 }')), in a directory that is removed at the end${ENGINE:+; engine $ENGINE}"
 take_input
 step "2. load it into a store, and compare the store with the input"
 load_all
@@ -258,5 +263,5 @@ step "6. the same comparison where it must fail"
 show_control
 step "7. the same data through Lamella, RocksDB and LevelDB, in the same memory"
 rm -rf "$work/store" "$work/killed" "$work/copies.tsv"
-"$bench" --demo "$input" --dir "$work" || fail "the comparison with RocksDB and LevelDB"
+"$bench" "${engine[@]}" --demo "$input" --dir "$work" || fail "the comparison with RocksDB and LevelDB"
 step "done: every check held"

@@ -5,7 +5,9 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/concat.h"
@@ -18,6 +20,41 @@
 
 namespace lamella::testing {
 namespace {
+
+// Of a store that is closed.
+std::unique_ptr<Pool> PoolOf(const Options& options, const std::string& path) {
+  PoolOptions pool_options;
+  pool_options.part_paths = PoolPaths(options, path);
+  pool_options.medium = options.medium;
+  std::unique_ptr<Pool> pool;
+  Status s = Pool::Open(pool_options, &pool);
+  if (s.ok()) s = pool->Mend();
+  EXPECT_TRUE(s.ok()) << s.ToString();
+  return pool;
+}
+
+// Who has the chunks of a closed store's pool: what is to be known where it takes too much.
+std::string OwnersIn(const Options& options, const std::string& path) {
+  const std::unique_ptr<Pool> pool = PoolOf(options, path);
+  struct Owned {
+    uint64_t chunks = 0;
+    uint64_t used_bytes = 0;
+    uint64_t last = 0;
+  };
+  std::map<std::pair<uint32_t, uint32_t>, Owned> owners;
+  pool->ForEachChunk([&](const ChunkRef& chunk) {
+    Owned& owned = owners[{static_cast<uint32_t>(chunk.kind), chunk.owner}];
+    owned.chunks += chunk.run_chunks;
+    owned.used_bytes += pool->Descriptor(chunk.part, chunk.index)->used_bytes.load();
+    owned.last = std::max<uint64_t>(owned.last, chunk.index);
+  });
+  std::string text = "; chunks when closed:";
+  for (const auto& [owner, owned] : owners) {
+    text += Concat("\n  kind ", owner.first, ", owner ", owner.second, ": ", owned.chunks, ", of ",
+                   owned.used_bytes, " bytes, up to the ", owned.last, "th");
+  }
+  return text;
+}
 
 class SpaceConformance : public ConformanceTest {
  protected:
@@ -137,7 +174,7 @@ TEST_P(SpaceConformance, AnEmptiedStoreGivesItsSpaceBackToTheFileSystem) {
     EXPECT_TRUE(Get(MakeKey(KeyShape::kCommonPrefix, 0)) == MakeValue(round, kValueBytes));
     EXPECT_EQ(ScanForward().size(), 1u);
     CloseStore();
-    EXPECT_LT(files_bytes(), small) << "of " << full << " closed";
+    EXPECT_LT(files_bytes(), small) << "of " << full << " closed" << OwnersIn(options_, path());
     ExpectClean();
     Open();
   }
@@ -370,13 +407,7 @@ TEST_P(SpaceConformance, OverwritingOneKeyInASmallPoolGoesOnForever) {
 TEST_P(SpaceConformance, AFullPoolOfGarbageTakesAsMuchAfterAPowerCutAsAfterAKill) {
   if (GetParam().tables_in_files) GTEST_SKIP() << "its data does not stay in the pool";
   const auto forget_hints = [this] {
-    PoolOptions pool_options;
-    pool_options.part_paths = PoolPaths(options_, path());
-    pool_options.medium = options_.medium;
-    std::unique_ptr<Pool> pool;
-    Status s = Pool::Open(pool_options, &pool);
-    if (s.ok()) s = pool->Mend();
-    ASSERT_TRUE(s.ok()) << s.ToString();
+    const std::unique_ptr<Pool> pool = PoolOf(options_, path());
     pool->ForEachChunk([&](const ChunkRef& chunk) {
       pool->Descriptor(chunk.part, chunk.index)->dead_bytes.store(0);
       pool->Descriptor(chunk.part, chunk.index)->used_bytes.store(0);
@@ -550,7 +581,8 @@ TEST_P(SpaceTarget, OverwritingAnywhereEndsAtTheTarget) {
   for (uint64_t i = 0; i < 3 * keys; i++)
     Put(Concat("key", 1000000 + random.Uniform(keys)), MakeValue(i, value));
   Idle();
-  EXPECT_LE(Used(), SpaceAllowed(options_, live, GetParam().parts));
+  const uint64_t allowed = SpaceAllowed(options_, live, GetParam().parts);
+  const uint64_t used = Used();
   const Stats stats = db()->GetStats();
   EXPECT_LE(stats.gc_bytes_relocated, 4 * 3 * keys * (value + 50))
       << "no record is copied over and over";
@@ -558,6 +590,9 @@ TEST_P(SpaceTarget, OverwritingAnywhereEndsAtTheTarget) {
   // And a store that is idle stays idle.
   Idle();
   EXPECT_EQ(db()->GetStats().gc_bytes_relocated, stats.gc_bytes_relocated);
+  const uint64_t used_later = Used();
+  CloseStore();
+  EXPECT_LE(used, allowed) << used_later << " later" << OwnersIn(options_, path());
 }
 
 }  // namespace
