@@ -1,0 +1,201 @@
+// When a BufferedEngine lets a write in: once there is room for the copies that its records will
+// need (I6), and after a delay that grows with what compaction is behind (I5).
+#include <algorithm>
+
+#include "base/concat.h"
+#include "base/no_throw.h"
+#include "engine/buffered_engine.h"
+
+namespace lamella {
+
+namespace {
+
+// Of each part: what compaction needs to get on.
+constexpr uint64_t kCompactionExtents = 3;
+// The log that is not merged yet may take so much, or so often what lives. Writers wait from half
+// of it on: new keys alone never make them, since a log of those is what lives.
+constexpr double kUnmergedBytesMin = 24 << 20;
+constexpr double kUnmergedPerLive = 3;
+
+}  // namespace
+
+// What is reserved is for the copies (I6).
+Status BufferedEngine::Provide(const Needs& needs, SpareMemory* spare, uint64_t* reserved) {
+  const MemTable* const active = active_.load(std::memory_order_acquire);
+  if (!active->ProvideFor(needs.record_bytes.size(), needs.key_bytes_max, spare))
+    return StatusOfException("memory for the MemTable");
+  if (unified_) return Status::OK();
+  for (const uint64_t bytes : needs.record_bytes) *reserved += CopyBytesMax(bytes);
+  return ReserveCopies(needs.bytes, *reserved, needs.claimant);
+}
+
+void BufferedEngine::Abandon(uint64_t reserved) {
+  copy_bytes_.fetch_sub(reserved, std::memory_order_relaxed);
+}
+
+// What lies beside it, and rounding; and what is left empty of an extent, since the next record did
+// not fit: at most that one's size, or, where it is small, a share of the extent.
+uint64_t BufferedEngine::CopyBytesMax(uint64_t record_bytes) const {
+  constexpr uint64_t kSmallPerChunk = 16;  // of those, one in so many may be missing at the end
+  const uint64_t bytes = record_bytes + copy_cost_.bytes_per_record;
+  return bytes <= pool_->chunk_bytes() / kSmallPerChunk ? bytes + bytes / (kSmallPerChunk - 1) + 1
+                                                        : 2 * bytes;
+}
+
+// The reserve stays for what it is there for, but that deletes may take of it.
+Status BufferedEngine::ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes,
+                                     Claimant claimant) {
+  const bool is_delete = claimant == Claimant::kReclaim;
+  const uint64_t extents = is_delete ? kCompactionExtents : kReserveExtentsMin;
+  const uint64_t merge_bytes =
+      (is_delete ? merge_bytes_least_ : merge_bytes_).load(std::memory_order_relaxed);
+  uint64_t soon = merge_bytes;
+  uint64_t kept = 0;
+  if (copy_cost_.merges_copy) {  // that is much: what one of them takes is to be there
+    soon = merge_bytes_least_.load(std::memory_order_relaxed) / 2;
+    kept = merge_bytes - std::min(soon, merge_bytes);
+    const uint64_t copies = copy_bytes_.load(std::memory_order_relaxed) + copy_bytes;
+    if (!is_delete)
+      kept += copies - std::min(copies, compaction_bytes_.load(std::memory_order_relaxed));
+  }
+  Room room;
+  Status grown = LetInOnceGrown(record_bytes + soon, copy_bytes, extents, kept, &room);
+  if (room.suffices()) return grown;
+  return Status::NoSpace(
+      Concat("the pool is full: ", room.available, " chunks of ", pool_->chunk_bytes(),
+             " bytes are left, and ", room.needed,
+             " are needed for this write, its flush and that of those before it; raise "
+             "pool_bytes_max or delete data"));
+}
+
+// A file system once full may have room again: so what the pool says that there is, is tried.
+Status BufferedEngine::LetInOnceGrown(uint64_t record_bytes, uint64_t copy_bytes,
+                                      uint64_t extents_kept, uint64_t kept_bytes, Room* room) {
+  const uint32_t parts = copy_cost_.in_all_parts ? pool_->part_count() : 1;
+  for (bool tried = false;; tried = true) {
+    *room = LetIn(record_bytes, copy_bytes, extents_kept, kept_bytes);
+    Status grown = pool_->GrowUntilFree(parts, room->suffices() ? room->soon : room->needed);
+    if (!room->suffices() && grown.ok() && !tried) continue;
+    if (room->suffices() && !grown.ok())
+      copy_bytes_.fetch_sub(copy_bytes, std::memory_order_relaxed);
+    return grown;
+  }
+}
+
+// Keeps I6.
+BufferedEngine::Room BufferedEngine::LetIn(uint64_t record_bytes, uint64_t copy_bytes,
+                                           uint64_t extents_kept, uint64_t kept_bytes) {
+  const uint64_t copies = copy_bytes_.fetch_add(copy_bytes, std::memory_order_relaxed) + copy_bytes;
+  const uint64_t chunk_bytes = pool_->chunk_bytes();
+  Room room;
+  room.needed = copy_cost_.ends + (record_bytes + copies + chunk_bytes - 1) / chunk_bytes;
+  room.soon = room.needed;
+  room.needed += (kept_bytes + chunk_bytes - 1) / chunk_bytes;
+  const uint32_t parts = copy_cost_.in_all_parts ? pool_->part_count() : 1;
+  for (uint32_t part = 0; part < parts; part++) {
+    room.needed +=
+        std::max(extents_kept * pool_->extent_chunks(part), pool_->chunks_kept_for_index(part));
+    room.soon += pool_->chunks_kept_for_index(part);
+    room.available += std::min(pool_->chunks_available(part), UINT64_MAX / kPoolPartsMax);
+  }
+  if (!room.suffices()) copy_bytes_.fetch_sub(copy_bytes, std::memory_order_relaxed);
+  return room;
+}
+
+bool BufferedEngine::CompactionRoom::Reserve(uint64_t bytes) {
+  if (!engine_->LetIn(0, bytes, 0).suffices()) return false;
+  Note(bytes);
+  return true;
+}
+
+void BufferedEngine::CompactionRoom::Note(uint64_t bytes) {
+  engine_->compaction_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  bytes_ += bytes;
+}
+
+Status BufferedEngine::CompactionRoom::Take(uint64_t bytes, std::string_view for_what) {
+  Room room;
+  Status grown = engine_->LetInOnceGrown(0, bytes, 0, 0, &room);
+  if (!room.suffices()) {
+    return Status::NoSpace(Concat("no room is left for ", for_what, ": ", bytes, " bytes beside ",
+                                  "what is not flushed; ", grown.message()));
+  }
+  if (grown.ok()) Note(bytes);
+  return grown;
+}
+
+// Compaction needs the last chunks, or what the deletes let go of would never come back.
+bool BufferedEngine::DeletesMayUseReserve() const {
+  for (uint32_t part = 0; part < pool_->part_count(); part++) {
+    if (pool_->chunks_available(part) <= kCompactionExtents * pool_->extent_chunks(part))
+      return false;
+  }
+  return true;
+}
+
+Status BufferedEngine::MakeSpace() {
+  if (!ReclaimSpace()) return Status::NoSpace("");
+  return error_.Get();
+}
+
+// Of what the log that is not merged yet may take, how much it does. The bound goes by what lives,
+// and what of that log will, by what flushes saw (Unmerged).
+double BufferedEngine::UnmergedShare() {
+  std::optional<Unmerged> unmerged = UnmergedOf(*owned_read_set_->tables);
+  if (!unmerged) return 0;
+  live_share_ = unmerged->live_share_of_last.value_or(live_share_);
+  double bytes = static_cast<double>(unmerged->bytes);
+  double live_bytes = static_cast<double>(LiveBytes() + unmerged->live_bytes);
+  for (const auto& memtable : owned_read_set_->sealed) {
+    // where a flush copies records it has them twice for a while
+    bytes += static_cast<double>(memtable->log_bytes() + memtable->copy_bytes());
+    live_bytes += static_cast<double>(memtable->log_bytes()) * live_share_;
+  }
+  const double bytes_max = std::max(kUnmergedBytesMin, kUnmergedPerLive * live_bytes);
+  unmerged_bytes_max_.store(static_cast<uint64_t>(bytes_max), std::memory_order_relaxed);
+  return (bytes + static_cast<double>(LogBytesMax())) / bytes_max;
+}
+
+// The debt is what a read may have to look through, and what the pool may hold of dead records that
+// nobody has found (keeps I5). Up to half of what may be held of either it costs writers nothing;
+// from there on each record waits longer, by the square, until at the end it waits for room.
+// Writers and compaction thus meet where the delay makes up for the difference of their speeds:
+// about a microsecond a record.
+// Stored under the lock that the read set is read under: an older answer that came after a newer
+// one would hold writers back for good. It is stored here alone, and whoever waits in AwaitWriting
+// with that lock is told; an active MemTable by itself is far from the end, so what stopped writers
+// is to be flushed or compacted, and Install comes by once it is.
+void BufferedEngine::UpdateWriteDelay() {
+  constexpr double kFreeShare = 0.5;
+  constexpr double kDelayNsMax = 20'000;
+  uint64_t bytes = memtable_bytes_ + UncompactedBytes(*owned_read_set_->tables);
+  for (const auto& memtable : owned_read_set_->sealed) bytes += memtable->memory_bytes();
+  double share = static_cast<double>(bytes) / static_cast<double>(BufferedBytesMax());
+  const double behind = std::max(UnmergedShare(), ReadDebt(*owned_read_set_->tables));
+  share = std::max(share, starved_ ? std::min(behind, 1.0) : behind);
+  const double over = std::max(0.0, (share - kFreeShare) / (1 - kFreeShare));
+  delay_ns_.store(over > 1 ? kStopWriting
+                           : std::max(static_cast<uint32_t>(kDelayNsMax * over * over),
+                                      CompactionDelayNs(*owned_read_set_->tables)),
+                  std::memory_order_relaxed);
+  delay_changed_.notify_all();
+}
+
+void BufferedEngine::ReviseWriteDelay() {
+  const MutexLock lock(&read_set_mu_);
+  UpdateWriteDelay();
+}
+
+void BufferedEngine::SetStarved(bool starved) {
+  const MutexLock lock(&read_set_mu_);
+  if (starved_ == starved) return;
+  starved_ = starved;
+  UpdateWriteDelay();
+}
+
+void BufferedEngine::AwaitWriting() {
+  const MutexLock lock(&read_set_mu_);
+  while (WriteDelayNs() == kStopWriting && !error_.is_set()) delay_changed_.wait(read_set_mu_);
+}
+
+}  // namespace lamella
