@@ -11,8 +11,8 @@
 
 namespace lamella {
 
-/// The first 8 bytes, big-endian, zeros after the end. By loads alone: what was stored in pieces and
-/// is loaded as a word waits for every store before it, those of a record to the pool among them.
+/// The first 8 bytes, big-endian, zeros after the end. By loads alone: what was stored in pieces
+/// and is loaded as a word waits for every store before it, those of a record to the pool too.
 inline uint64_t HeadOf(std::string_view bytes) {
   const char* const p = bytes.data();
   const size_t n = bytes.size();

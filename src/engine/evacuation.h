@@ -87,6 +87,8 @@ class Evacuation {
     return held != held_back_.end() && held->second.epoch == chunk.epoch;
   }
 
+  /// How often a chunk that was left alone for a reader no longer was.
+  uint64_t released() const { return released_.load(std::memory_order_relaxed); }
   uint64_t runs() const { return runs_.load(std::memory_order_relaxed); }
   uint64_t bytes_relocated() const { return bytes_relocated_.load(std::memory_order_relaxed); }
 
@@ -115,6 +117,7 @@ class Evacuation {
   const double space_target_;
   std::vector<std::unique_ptr<RecordAppender>> arenas_;  // one per pool part
   std::map<uint64_t, HeldBack> held_back_;               // by ChunkKey
+  std::atomic<uint64_t> released_{0};
   std::atomic<uint64_t> runs_{0};
   std::atomic<uint64_t> bytes_relocated_{0};
 };

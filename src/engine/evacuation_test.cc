@@ -96,11 +96,13 @@ TEST_F(EvacuationTest, AChunkWaitsForTheReaderThatADeleteInItWaitsFor) {
   bool progress = true;
   while (progress) ASSERT_TRUE(Collect(GcGoal::kAll, &progress).ok());
   EXPECT_GT(level_->count(), 0u) << "somebody may see their table apart";
+  EXPECT_EQ(gc()->released(), 0u);
   Settle();
   progress = true;
   while (progress) ASSERT_TRUE(Collect(GcGoal::kAll, &progress).ok());
   EXPECT_EQ(level_->count(), 0u);
   EXPECT_EQ(RecordChunks(), 0u);
+  EXPECT_GT(gc()->released(), 0u);
 }
 
 /// Evacuations that are cut.

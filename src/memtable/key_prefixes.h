@@ -53,7 +53,7 @@ class KeyPrefixes {
  private:
   /// REQUIRES: there are some.
   explicit KeyPrefixes(std::vector<std::string> prefixes);
-  // Small enough to be returned in registers, which a Head is not (key_head.h says why that counts).
+  // Small enough to be returned in registers, which a Head is not (key_head.h: why that counts).
   struct Range {
     size_t left_out;  // bytes of the key, that its range shares
     uint64_t number;
