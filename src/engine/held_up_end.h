@@ -15,12 +15,12 @@ class HeldUpEnd {
  public:
   explicit HeldUpEnd(Pool* pool) : pool_(pool) {}
 
-  /// Whether Pool::IsInTheWay now names chunks to be moved. `merges`: so many there were,
-  /// `released` (Evacuation::released): so many chunks could not be moved before.
-  bool Due(uint64_t merges, uint64_t released) {
-    const Looked now{pool_->pool_bytes(), pool_->used_bytes(), merges, released};
-    if (now.pool_bytes == last_.pool_bytes && now.merges == last_.merges &&
-        now.released == last_.released && now.used_bytes >= last_.used_bytes)
+  /// Whether Pool::IsInTheWay now names chunks to be moved. `changes`: merges so far, and chunks
+  /// that no longer wait for a reader (Evacuation::released).
+  bool Due(uint64_t changes) {
+    const Looked now{pool_->pool_bytes(), pool_->used_bytes(), changes};
+    if (now.pool_bytes == last_.pool_bytes && now.changes == last_.changes &&
+        now.used_bytes >= last_.used_bytes)
       return false;
     if (!pool_->IsHeldUp()) return false;
     last_ = now;
@@ -31,8 +31,7 @@ class HeldUpEnd {
   struct Looked {
     uint64_t pool_bytes = 0;
     uint64_t used_bytes = 0;
-    uint64_t merges = 0;
-    uint64_t released = 0;
+    uint64_t changes = 0;
   };
   Pool* const pool_;
   Looked last_;  // when Due was last true

@@ -33,35 +33,33 @@ class HeldUpEndTest : public PoolTest {
 };
 
 TEST_F(HeldUpEndTest, IsDueWhenMuchLiesBeforeFewChunks) {
-  EXPECT_FALSE(end_->Due(0, 0)) << "all is in use";
+  EXPECT_FALSE(end_->Due(0)) << "all is in use";
   Free(250);
-  EXPECT_TRUE(end_->Due(0, 0)) << "asked in vain it is asked again";
+  EXPECT_TRUE(end_->Due(0)) << "asked in vain it is asked again";
   EXPECT_TRUE(pool_->IsInTheWay(claimed_.back()));
   EXPECT_FALSE(pool_->IsInTheWay(claimed_.front()));
 }
 
 TEST_F(HeldUpEndTest, ComesToAnEndWhereMovingDoesNotHelp) {
   Free(250);
-  EXPECT_TRUE(end_->Due(7, 0));
-  EXPECT_FALSE(end_->Due(7, 0));
-  EXPECT_TRUE(end_->Due(8, 0)) << "a merge";
-  EXPECT_FALSE(end_->Due(8, 0));
+  EXPECT_TRUE(end_->Due(7));
+  EXPECT_FALSE(end_->Due(7));
+  EXPECT_TRUE(end_->Due(8)) << "a merge, or a reader less";
+  EXPECT_FALSE(end_->Due(8));
   Free(1);
-  EXPECT_TRUE(end_->Due(8, 0)) << "a reader let go of something";
-  EXPECT_FALSE(end_->Due(8, 0));
-  EXPECT_TRUE(end_->Due(8, 1)) << "a chunk no longer waits for a reader";
-  EXPECT_FALSE(end_->Due(8, 1));
+  EXPECT_TRUE(end_->Due(8)) << "a reader let go of something";
+  EXPECT_FALSE(end_->Due(8));
   MustClaim();
-  EXPECT_FALSE(end_->Due(8, 1)) << "more is in use";
+  EXPECT_FALSE(end_->Due(8)) << "more is in use";
 }
 
 TEST_F(HeldUpEndTest, IsNotDueOnceTheEndIsGivenBack) {
   Free(250);
-  EXPECT_TRUE(end_->Due(0, 0));
+  EXPECT_TRUE(end_->Due(0));
   pool_->Free(claimed_.back(), &*persister_);
   claimed_.pop_back();
   ASSERT_TRUE(pool_->GiveBack().ok());
-  EXPECT_FALSE(end_->Due(1, 0));
+  EXPECT_FALSE(end_->Due(1));
 }
 
 }  // namespace

@@ -217,7 +217,7 @@ std::optional<Job> LeveledEngine::PickJob(JobClass job_class) {
     offers.push_back({.name = "give back", .claims = {{kPoolEnd, {}}}, .run = [this] {
                         return pool_->GiveBack();
                       }});
-  } else if (idle && held_up_end_.Due(compactions_.load(std::memory_order_relaxed), 0)) {
+  } else if (idle && held_up_end_.Due(compactions_.load(std::memory_order_relaxed))) {
     Claims claims = ClaimAll();
     claims.push_back({kPoolEnd, {}});
     offers.push_back({.name = "clear the pool's end", .claims = std::move(claims), .run = [this] {

@@ -187,7 +187,7 @@ std::optional<Job> ListDb::MakeJob(const PickedJob& picked) {
     case ListDbJob::kTrimEnd:
       if (pool_->CanGiveBack())
         return Begin(kPoolEnd, "give back", [this] { return pool_->GiveBack(); });
-      if (held_up_end_.Due(compactions_.load(std::memory_order_relaxed), space_.gc()->released()))
+      if (held_up_end_.Due(compactions_.load(std::memory_order_relaxed) + space_.gc()->released()))
         return L1Job("clear the pool's end", [this] { return ClearEnd(); });
       break;
   }

@@ -309,7 +309,7 @@ std::optional<Job> ZipperDb::MakeJob(const PickedZipperDbJob& picked) {
     case ZipperDbJob::kTrimEnd:
       if (pool_->CanGiveBack())
         return Begin({{kPoolEnd, {}}}, "give back", [this] { return pool_->GiveBack(); });
-      if (held_up_end_.Due(merges(), space_.gc()->released()))
+      if (held_up_end_.Due(merges() + space_.gc()->released()))
         return Begin({{kBottom, {}}}, "clear the pool's end", [this] { return ClearEnd(); });
       break;
   }
