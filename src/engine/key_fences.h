@@ -37,6 +37,7 @@ class KeyFences {
     }
   }
 
+  size_t count() const { return ends_.size(); }
   /// What the others are asked with; none where the key is in no range.
   std::optional<uint64_t> HeadOf(std::string_view key) const {
     if (starts_.empty() || !key.starts_with(shared_)) return std::nullopt;

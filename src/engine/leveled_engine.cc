@@ -165,6 +165,7 @@ Status LeveledEngine::Change(LeveledEdit kind, const LevelsEdit& edit, const Mem
   auto next = std::make_shared<LeveledTables>(*before);
   const TableEdit<TableInfo> infos = InfosOf(edit);
   LAMELLA_CHECK(next->levels.Apply(edit) && next->infos.Apply(infos));
+  next->levels.BuildFences();
   RegionUseEdit uses(before->levels, edit);
   InstallMemory memory;
   s = catalog_.Edit(kind, [&](LeveledState* state) {

@@ -53,6 +53,7 @@ Status LeveledEngine::LoadStore() {
     all.added.push_back({level, std::move(table)});
   }
   LAMELLA_CHECK(tables->levels.Apply(all));
+  tables->levels.BuildFences();
   tables->infos = state.levels;
   const uint64_t seen = regions.empty() ? 0 : regions.rbegin()->first;
   catalog_.Note([seen](LeveledState* noted) {

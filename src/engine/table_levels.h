@@ -5,7 +5,8 @@
 // I1: level 0 is newest first, by what its tables end with, and they may overlap. The tables of
 //     each other level are disjoint, in key order; all versions of a user key lie in one of them.
 // I2: a table never changes: by its number an edit says that it came, moved or went.
-// I3: each level has the fences of its tables.
+// I3: a level has the fences of all its tables, or none, and is searched without: a catalog's
+//     levels change often and are not searched.
 // Threads: one at a time, or all reading.
 #ifndef LAMELLA_ENGINE_TABLE_LEVELS_H_
 #define LAMELLA_ENGINE_TABLE_LEVELS_H_
@@ -15,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -89,15 +91,22 @@ class TableLevels {
   /// first, for as long as it answers true. Returns what it last answered, or true.
   template <class Visit>
   bool ForEachNewest(std::string_view key, Visit&& visit) const {
-    if (levels_.empty()) return true;
-    const KeyFences& fences = fences_[0];
-    const auto head = fences.HeadOf(key);
-    if (!head) return true;
-    for (size_t k = 0; k < levels_[0].size(); k++) {
-      const Table* const table = levels_[0][k].get();
-      if (fences.Holds(k, key, *head, table->info()) && !visit(table)) return false;
+    const Level& tables = level(0);
+    const KeyFences* const fences = FencesOf(0);
+    const auto head = fences == nullptr ? std::optional<uint64_t>(0) : fences->HeadOf(key);
+    for (size_t k = 0; head && k < tables.size(); k++) {
+      const TableInfo& info = tables[k]->info();
+      const bool holds = fences == nullptr ? info.smallest <= key && key <= info.largest
+                                           : fences->Holds(k, key, *head, info);
+      if (holds && !visit(tables[k].get())) return false;
     }
     return true;
+  }
+  /// Makes fences of the levels that have none, for those who search: to be called before they do.
+  void BuildFences() {
+    for (size_t i = 0; i < levels_.size(); i++) {
+      if (fences_[i].count() != levels_[i].size()) fences_[i] = KeyFences(levels_[i]);
+    }
   }
   /// Tables of level `i` that may hold keys of the range, in the level's order.
   Level Overlapping(size_t i, const KeyRange& range) const {
@@ -158,7 +167,7 @@ class TableLevels {
     }
     fences_.resize(levels_.size());
     for (size_t i = 0; i < levels_.size(); i++) {
-      if (changed[i]) fences_[i] = KeyFences(levels_[i]);  // keeps I3
+      if (changed[i]) fences_[i] = KeyFences();  // keeps I3
     }
     return true;
   }
@@ -175,14 +184,21 @@ class TableLevels {
   }
   // Null where no table's range holds the key.
   const TablePtr* FindAt(size_t i, std::string_view key) const {
-    if (i >= levels_.size()) return nullptr;
-    const Level& tables = levels_[i];
-    const auto head = fences_[i].HeadOf(key);
+    const Level& tables = level(i);
+    const KeyFences* const fences = FencesOf(i);
+    if (fences == nullptr) {
+      const auto at = FirstEndingAtOrAfter(tables, key);
+      return at != tables.end() && (*at)->info().smallest <= key ? &*at : nullptr;
+    }
+    const auto head = fences->HeadOf(key);
     if (!head) return nullptr;
-    const size_t at = fences_[i].FirstEndingAtOrAfter(tables, key, *head);
+    const size_t at = fences->FirstEndingAtOrAfter(tables, key, *head);
     const bool holds =
-        at < tables.size() && fences_[i].BeginsAtOrBefore(at, key, *head, tables[at]->info());
+        at < tables.size() && fences->BeginsAtOrBefore(at, key, *head, tables[at]->info());
     return holds ? &tables[at] : nullptr;
+  }
+  const KeyFences* FencesOf(size_t i) const {  // null where it has none
+    return i < levels_.size() && fences_[i].count() == levels_[i].size() ? &fences_[i] : nullptr;
   }
   bool Add(uint32_t i, TablePtr table) {  // keeps I1
     const TableInfo& info = table->info();

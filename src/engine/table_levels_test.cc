@@ -103,11 +103,17 @@ TEST(TableLevels, FindsWhatAPlainSearchFinds) {
       }
     }
     ASSERT_TRUE(levels.Apply(edit));
-    if (random.Uniform(2) == 0) {
-      const TableEdit<TableInfo> less{
-          .removed = {edit.added[0].table->number, edit.added[1].table->number}, .added = {}};
-      ASSERT_TRUE(levels.Apply(less));
+    levels.BuildFences();
+    if (random.Uniform(2) == 0) {  // as many tables as before, of which one is another
+      TableInfo narrower = *edit.added[1].table;
+      const TableEdit<TableInfo> change{.removed = {narrower.number}, .added = {}};
+      narrower.number = 2 * number + 2;
+      narrower.largest = narrower.smallest;
+      TableEdit<TableInfo> replaced = change;
+      replaced.added.push_back({1, std::make_shared<TableInfo>(narrower)});
+      ASSERT_TRUE(levels.Apply(random.Uniform(2) == 0 ? change : replaced));
     }
+    if (round % 8 != 0) levels.BuildFences();  // else as a catalog's
     for (int probe = 0; probe < 100; probe++) {
       const std::string sought = key();
       std::vector<uint64_t> holding[2];

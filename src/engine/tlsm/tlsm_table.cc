@@ -1,7 +1,6 @@
 #include "engine/tlsm/tlsm_table.h"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <utility>
 
