@@ -24,7 +24,8 @@ concurrent_labels='^(log|memtable|engine(_[a-z]+)?|db)$'
 concurrent_names='Concurren'
 # Of those folders, what asks one thread's work of a store and takes long, or is done there in
 # another layout, too; and the bugs planted to show that a check catches them. NVLSM's foils differ
-# from it in what is merged: of them one layout of each suite is enough for a sanitizer.
+# from it in what is merged: for a sanitizer one layout of them is enough, and what faults and
+# damage do to the parts that they share with it is asked of that one alone.
 foil_names='^All/[A-Za-z]+Conformance/nvlsm(Leveled|Fragmented).*(TwoParts|Components)$|^All/(StoreFaults|EngineMemory|MemoryFaults|ResourcesTest|ChunkTableDamage)/nvlsm(Leveled|Fragmented)'
 sequential_names='^Media/KillTest|^All/(StoreCrash|StoreFaults|DeletionCrash|Corruption|ChunkTableDamage|BadInputOfEngines|Rebuilding)|^Shares/FlippedBit|^Tlsm(TableDamage|Salvage)$|^CompactionPicker|^[A-Za-z]+State$|^MetamorphicControl|^(KeyPrefixes|EvacuationCutTest|LevelSweepTest)$|'"$foil_names"'|^All/(Life|Point|Read)Conformance/.*TwoParts$'
 

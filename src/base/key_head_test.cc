@@ -1,8 +1,8 @@
 #include "base/key_head.h"
 
-#include <cstring>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include <gtest/gtest.h>
 

@@ -36,6 +36,7 @@ std::unique_ptr<Pool> PoolOf(const Options& options, const std::string& path) {
 // Who has the chunks of a closed store's pool: what is to be known where it takes too much.
 std::string OwnersIn(const Options& options, const std::string& path) {
   const std::unique_ptr<Pool> pool = PoolOf(options, path);
+  if (pool == nullptr) return "";
   struct Owned {
     uint64_t chunks = 0;
     uint64_t used_bytes = 0;
@@ -408,6 +409,7 @@ TEST_P(SpaceConformance, AFullPoolOfGarbageTakesAsMuchAfterAPowerCutAsAfterAKill
   if (GetParam().tables_in_files) GTEST_SKIP() << "its data does not stay in the pool";
   const auto forget_hints = [this] {
     const std::unique_ptr<Pool> pool = PoolOf(options_, path());
+    ASSERT_NE(pool, nullptr);
     pool->ForEachChunk([&](const ChunkRef& chunk) {
       pool->Descriptor(chunk.part, chunk.index)->dead_bytes.store(0);
       pool->Descriptor(chunk.part, chunk.index)->used_bytes.store(0);
