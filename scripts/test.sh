@@ -8,8 +8,8 @@
 # added up over its programs, and a table of them, a row an engine.
 # Each run draws from another seed, which is printed; LAMELLA_TEST_SEED=N draws as that run did.
 # LAMELLA_PROOF_SCALE=N has each engine explore for N times as long as it takes all of them together
-# here (`make test-long BUDGET=N`), and then the release stage writes its figures into the table of
-# docs/DURABILITY.md.
+# here (`make test-long BUDGET=N`), under the sanitizers in all of its layouts, and then the release
+# stage writes its figures into the table of docs/DURABILITY.md.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -99,10 +99,28 @@ run_tests() {
 # in other tests.
 control_names='^All/DeletionCrash|^All/StoreCrash.*_(eadr|kill)$|^Planted|^PoolCrash\.GrowthCut|^Media/KillTest|'"$foil_names"
 
-# run_all PRESET [PATTERN]: every test, but those of the pattern.
-run_all() {
-  run_tests "$1" timed -R "$timed_names" ${2:+-E "$2"} -j "$jobs"
-  run_tests "$1" tests -E "$timed_names${2:+|$2}"
+# A sanitizer's slice: of the layouts in which a suite asks a design, half, drawn by the seed. They
+# share nearly all of their code, so a run looks into all of it, and a few runs at all of them.
+# left_out PRESET PATTERN: a pattern of the pattern's and of those that were not drawn.
+left_out() {
+  if [[ -n "${LAMELLA_PROOF_SCALE:-}" ]]; then
+    echo "$2"
+    return
+  fi
+  ctest --preset "$1" -N -E "$2" | awk -v seed="$LAMELLA_TEST_SEED" -v pattern="$2" '
+    $1 == "Test" && $NF ~ /^All\// { of = $NF; sub(/(CacheLine|Page|Byte|_).*/, "", of)
+                                     if (!(of in count)) ofs[++all] = of
+                                     name[of, ++count[of]] = $NF }
+    END {
+      srand(seed)
+      for (i = 1; i <= all; i++)
+        for (n = count[of = ofs[i]]; n > int((count[of] + 1) / 2); n--) {  # one of those left
+          drawn = 1 + int(n * rand())
+          pattern = pattern "|^" name[of, drawn] "$"
+          name[of, drawn] = name[of, n]
+        }
+      print pattern
+    }'
 }
 
 # TSan needs the address space laid out as it expects; where the kernel randomizes more than it can
@@ -194,15 +212,24 @@ run_stage() {
   case $1 in
     release)
       export LAMELLA_PROOF_FILE=$proof_file
-      run_all "$1"
+      run_tests release timed -R "$timed_names" -j "$jobs"
+      run_tests release tests -E "$timed_names"
       [[ -z "${LAMELLA_PROOF_SCALE:-}" || $failed -gt 0 || $broken -gt 0 ]] || write_table
       ;;
     asan)
-      run_all "$1" "$control_names"
+      # To look into frames of functions that have returned costs as much as all else that ASan
+      # does: that is asked of each part in its own tests.
+      local undrawn
+      undrawn=$(left_out asan "$control_names")
+      local -x ASAN_OPTIONS=$ASAN_OPTIONS:detect_stack_use_after_return=0
+      run_tests asan timed -R "$timed_names" -E "$undrawn" -j "$jobs"
+      run_tests asan designs -R '^All/' -E "$timed_names|$undrawn"
+      ASAN_OPTIONS+=:detect_stack_use_after_return=1
+      run_tests asan tests -E "^All/|$undrawn"
       ;;
     tsan)
       tsan_launcher
-      run_tests tsan folders -L "$concurrent_labels" -E "$sequential_names"
+      run_tests tsan folders -L "$concurrent_labels" -E "$(left_out tsan "$sequential_names")"
       run_tests tsan named -LE "$concurrent_labels" -R "$concurrent_names" --no-tests=ignore
       ;;
   esac
@@ -219,7 +246,7 @@ timed() {
 }
 
 # Of where memory came from the ten innermost frames: each one more is paid for at each allocation.
-export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_stack_use_after_return=1:malloc_context_size=10}
+export ASAN_OPTIONS=${ASAN_OPTIONS:-malloc_context_size=10}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1:second_deadlock_stack=1}
 
