@@ -83,7 +83,8 @@ public record JobRun(
     return finished(job, cluster, seconds, lines(cluster.fs(), output));
   }
 
-  private static void split(
+  /** Has the job's input split so. */
+  static void split(
       Job job, SmallCluster cluster, Path input, Class<?> format, Splitting splitting)
       throws IOException {
     if (splitting == Splitting.DEFAULT) return;

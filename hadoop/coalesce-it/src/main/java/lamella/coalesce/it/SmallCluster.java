@@ -112,9 +112,12 @@ public final class SmallCluster implements AutoCloseable {
     conf.setInt("mapreduce.shuffle.port", 0);
     conf.set("lamella.coalesce.split.bytes.min", "0"); // blocks are a hundredth of the usual ones
 
+    // They live for seconds, so what is left out is what takes its time at a start: a second
+    // compiler, collections before there is garbage, and another look at what javac wrote.
     String java =
-        "-Xmx256m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC --add-opens"
-            + " java.base/java.lang=ALL-UNNAMED "
+        "-Xms128m -Xmx256m -XX:MetaspaceSize=128m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+            + " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+            + " --add-opens java.base/java.lang=ALL-UNNAMED "
             + hosts;
     String home = "JAVA_HOME=" + System.getProperty("java.home");
     for (String task : List.of("mapreduce.map", "mapreduce.reduce")) {
