@@ -339,7 +339,7 @@ class RealJobsTest {
             JobRun.Splitting.MAXIMUM,
             job -> {
               Workloads.sleep(
-                      200,
+                      400, // 20 s a map: even on a busy machine the last has begun by then
                       cluster.slotsPerNode,
                       "",
                       false,
@@ -369,7 +369,7 @@ class RealJobsTest {
             JobRun.Splitting.MAXIMUM,
             job -> {
               Workloads.sleep(
-                      50,
+                      100,
                       cluster.slotsPerNode,
                       "",
                       false,
