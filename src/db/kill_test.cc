@@ -247,12 +247,13 @@ TEST_P(KillTest, EveryAcknowledgedWriteSurvivesEveryKill) {
   Random random(seed);
   uint64_t total = 0;
   const uint64_t kills = std::getenv("LAMELLA_PROOF_SCALE") != nullptr ? 200 : 10;
-  constexpr double kSecondsMax = 240;  // a disk may be so slow that ctest would end the test first
+  // A disk may be so slow that ctest would end the test first.
+  constexpr double kRunSecondsMax = 240;
   const Stopwatch watch;
   uint64_t round = 0;
   // Until enough was written, however slow the machine is.
   constexpr uint64_t kWritesMin = 100;
-  for (; (round < kills || total <= kWritesMin) && watch.Seconds() < kSecondsMax; round++) {
+  for (; (round < kills || total <= kWritesMin) && watch.Seconds() < kRunSecondsMax; round++) {
     SCOPED_TRACE(Concat("round ", round));
     // Some kills come during creation or recovery, most while writes, flushes and compaction go on.
     const bool in_open = random.OneIn(4);

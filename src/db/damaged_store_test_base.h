@@ -1,0 +1,377 @@
+// A small store of a design that holds every structure, closed, or killed, or cut off from power,
+// whose bytes the tests of damage change. With checksums verified a read gives the right answer or
+// Corruption: never another value, never NotFound for what is there. Of acknowledged writes none is
+// taken back without a word; but of a store that lost power, where nothing was written after it,
+// the last. Check finds each damage that a read does; Repair saves all but the record that was hit,
+// never invents one, and never says that less was lost than was.
+#ifndef LAMELLA_DB_DAMAGED_STORE_TEST_BASE_H_
+#define LAMELLA_DB_DAMAGED_STORE_TEST_BASE_H_
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/assert.h"
+#include "base/concat.h"
+#include "db/db_impl.h"
+#include "lamella/write_batch.h"
+#include "pool/pool.h"
+#include "testing/affinity.h"
+#include "testing/conformance.h"
+#include "testing/superblock_marks.h"
+#include "testing/whole_file.h"
+
+namespace lamella::testing {
+
+// A file that is put back to an image again and again: only the pages that differ are written.
+class ImageFile {
+ public:
+  ImageFile(std::string path, const std::string* image) : path_(std::move(path)), image_(image) {
+    fd_ = ::open(path_.c_str(), O_RDWR);
+    LAMELLA_CHECK(fd_ >= 0 && ::ftruncate(fd_, static_cast<off_t>(image_->size())) == 0);
+    void* mapped = ::mmap(nullptr, image_->size(), PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
+    LAMELLA_CHECK(mapped != MAP_FAILED);
+    bytes_ = static_cast<char*>(mapped);
+  }
+  ~ImageFile() {
+    ::munmap(bytes_, image_->size());
+    ::close(fd_);
+  }
+  ImageFile(const ImageFile&) = delete;
+  ImageFile& operator=(const ImageFile&) = delete;
+
+  void Restore() {
+    struct stat mine{};
+    struct stat there{};
+    LAMELLA_CHECK(::fstat(fd_, &mine) == 0 && ::stat(path_.c_str(), &there) == 0 &&
+                  mine.st_ino == there.st_ino);
+    LAMELLA_CHECK(::ftruncate(fd_, static_cast<off_t>(image_->size())) == 0);
+    constexpr size_t kPage = 4096;
+    for (size_t at = 0; at < image_->size(); at += kPage) {
+      if (std::memcmp(bytes_ + at, image_->data() + at, kPage) != 0)
+        std::memcpy(bytes_ + at, image_->data() + at, kPage);
+    }
+  }
+  void Change(uint64_t at, bool zero) { bytes_[at] = static_cast<char>(zero ? 0 : ~bytes_[at]); }
+  void Flip(uint64_t bit) { bytes_[bit / 8] = static_cast<char>(bytes_[bit / 8] ^ 1 << bit % 8); }
+
+ private:
+  const std::string path_;
+  const std::string* const image_;
+  int fd_ = -1;
+  char* bytes_ = nullptr;
+};
+
+class DamagedStore : public ::testing::Test {
+ protected:
+  static constexpr uint64_t kChunkBytes = 64 << 10;
+
+  enum class Outcome : uint8_t { kRight, kReported, kWrong };
+
+  DamagedStore() {
+    options_.chunk_bytes = kChunkBytes;
+    options_.memory_budget_bytes = 1 << 20;
+    options_.memtable_bytes = 64 << 10;
+    options_.pool_bytes_max = 8 << 20;
+    options_.log_shards = 1;
+    options_.medium = MediumKind::kCacheLine;
+    options_.verify_checksums = true;
+    options_.background_threads = 0;
+  }
+  void SetLayout(const EngineLayout& layout) {
+    layout_ = layout;
+    layout.ApplyTo(&options_);
+    Apply(TraitsOf(layout.engine).uncached, &options_);
+  }
+
+  std::string Pool0() const { return dir_.Sub(name_) + "/pool.0"; }
+  std::unique_ptr<DbImpl> Make() {
+    return std::make_unique<DbImpl>(options_, dir_.Sub(name_), DbSeams{nullptr, true});
+  }
+
+  /// How the store was left: closed; by a process that was killed; the same, with what was not
+  /// flushed lost as well. Or by one that was killed on a page medium, in an earlier boot.
+  enum class Left : uint8_t { kClosed, kKilled, kPowerCut, kEarlierBoot };
+
+  void Put(DbImpl* db, uint64_t key, const std::string& value) {
+    const std::string name = MakeKey(KeyShape::kMixed, key);
+    Expect(name, value);
+    ASSERT_TRUE(db->Put({}, name, value).ok());
+  }
+  void Put(DbImpl* db, uint64_t key, uint64_t value) {
+    Put(db, key, MakeValue(value + other_values_, 20 + value % 60));
+  }
+  void Expect(const std::string& key, const std::string& value) {
+    expected_[key] = value;
+    written_.emplace(key, value);
+  }
+
+  // What holds nothing cannot be damaged.
+  void ExpectFilledLevels() {
+    auto db = Make();
+    ASSERT_TRUE(db->Init().ok());
+    for (const Stats::Level& level : db->GetStats().levels) {
+      std::printf("%s: %llu tables, %llu records\n", level.name.c_str(),
+                  static_cast<unsigned long long>(level.tables),
+                  static_cast<unsigned long long>(level.records));
+      EXPECT_GT(level.records, 0u) << level.name << ": EngineTraits::small is to fill each level";
+    }
+    db->Abandon();
+    db.reset();
+    WriteStore(image_);
+  }
+  // Compaction has left all in the last level: the others are filled by what follows, but the first
+  // one, which a close fills.
+  void FillLevels(DbImpl* db) {
+    const auto is_filled = [&] {
+      const std::vector<Stats::Level> levels = db->GetStats().levels;
+      return std::all_of(levels.begin() + (levels.empty() ? 0 : 1), levels.end(),
+                         [](const Stats::Level& level) { return level.records > 0; });
+    };
+    for (uint64_t round = 0; round < 40 && !is_filled(); round++) {
+      for (uint64_t i = 0; i < 6; i++) Put(db, (round * 7 + i * 5) % 24, 500 + round * 6 + i);
+      ASSERT_TRUE(db->Flush().ok());
+      ASSERT_TRUE(db->WaitForIdle().ok());
+    }
+  }
+
+  // Every level, tables of each kind, a log after the boundary, deletes and dead records.
+  void Build(Left left) {
+    if (left != Left::kClosed) options_.log_shards = 2;
+    if (left == Left::kEarlierBoot) options_.medium = MediumKind::kPage;
+    auto db = Make();
+    ASSERT_TRUE(db->Init().ok());
+    for (uint64_t i = 0; i < 24; i++) Put(db.get(), i, i);
+    ASSERT_TRUE(db->Flush().ok());
+    for (uint64_t i = 0; i < 24; i += 3) Put(db.get(), i, 100 + i);
+    const std::string gone = MakeKey(KeyShape::kMixed, 4);
+    ASSERT_TRUE(db->Delete({}, gone).ok());
+    expected_.erase(gone);
+    ASSERT_TRUE(db->CompactRange({}, {}).ok());
+    ASSERT_NO_FATAL_FAILURE(FillLevels(db.get()));
+    for (uint64_t i = 0; i < 8; i++) Put(db.get(), i * 5, 200 + i);
+    if (left == Left::kClosed) {
+      ASSERT_TRUE(db->Close().ok());
+    } else {
+      WriteBusyAndIdleShards(db.get());
+      db->Abandon();
+    }
+    db.reset();
+    if (left == Left::kPowerCut) LoseHints();
+    if (left == Left::kEarlierBoot) {
+      MarkAnotherBoot(Pool0());
+      EditSuperblocksOf(Pool0(), [](Superblock* copy, int) { copy->clean = 0; });
+    }
+    image_ = ReadWhole(Pool0());
+    ASSERT_EQ(image_.size() % kChunkBytes, 0u);
+    taken_back_.clear();
+    if (left == Left::kPowerCut) taken_back_.push_back(before_last_);
+    if (left == Left::kClosed) ExpectFilledLevels();
+  }
+
+  // One shard fills chunks, whose last records nothing follows there, and is idle while the other
+  // is written; a batch ends it all.
+  void WriteBusyAndIdleShards(DbImpl* db) {
+    const std::string large(25000, '\0');  // two in a chunk; no bits of it are flipped
+    RunOn(0);
+    for (uint64_t i = 30; i < 35; i++) Put(db, i, large);
+    for (uint64_t i = 0; i < 3; i++) Put(db, i, 300 + i);
+    RunOn(1);
+    for (uint64_t i = 3; i < 9; i++) Put(db, i, 300 + i);
+    RunOn(0);
+    Put(db, 9, 309);
+    RunOn(1);
+    Put(db, 10, 310);
+    before_last_ = expected_;
+    WriteBatch batch;
+    for (uint64_t i = 10; i < 10 + kLastBatch; i++) {
+      const std::string key = MakeKey(KeyShape::kMixed, i);
+      Expect(key, MakeValue(400 + i, 30));
+      batch.Put(key, expected_[key]);
+    }
+    ASSERT_TRUE(db->Write({}, batch).ok());
+    RunAnywhere();
+  }
+
+  void OpenPool(std::unique_ptr<Pool>* pool) {
+    Status s = Pool::Open({.part_paths = {Pool0()},
+                           .pool_bytes_max = options_.pool_bytes_max,
+                           .medium = options_.medium},
+                          pool);
+    if (s.ok()) s = (*pool)->Mend();
+    ASSERT_TRUE(s.ok()) << s.ToString();
+  }
+  // What descriptors say of their chunks' content is never flushed.
+  void LoseHints() {
+    std::unique_ptr<Pool> pool;
+    ASSERT_NO_FATAL_FAILURE(OpenPool(&pool));
+    pool->ForEachChunk([&](const ChunkRef& chunk) {
+      ChunkDescriptor* descriptor = pool->Descriptor(chunk.part, chunk.index);
+      for (PmWord* hint :
+           {&descriptor->dead_bytes, &descriptor->used_bytes, &descriptor->whole_bytes})
+        hint->store(0);
+    });
+  }
+
+  void WriteStore(const std::string& image) { WriteWhole(Pool0(), image); }
+
+  /// What reads found.
+  struct Seen {
+    std::vector<std::pair<std::string, std::string>> scanned;
+    Status scan;
+    std::map<std::string, std::pair<Status, std::string>> gets;
+  };
+
+  static Outcome Judge(const Seen& seen, const std::map<std::string, std::string>& expected,
+                       std::string* what) {
+    Outcome outcome = Outcome::kRight;
+    const auto saw = [&](Outcome now, const std::string& where) {
+      if (now > outcome) {
+        outcome = now;
+        *what = where;
+      }
+    };
+    auto at = expected.begin();
+    for (const auto& [key, value] : seen.scanned) {
+      if (at == expected.end() || key != at->first || value != at->second) {
+        saw(Outcome::kWrong, "a scan shows " + Brief(key));
+        break;
+      }
+      ++at;
+    }
+    if (!seen.scan.ok()) {
+      saw(seen.scan.IsCorruption() ? Outcome::kReported : Outcome::kWrong,
+          "scan: " + seen.scan.ToString());
+    } else if (at != expected.end()) {
+      saw(Outcome::kWrong, "a scan ends before " + Brief(at->first));
+    }
+    for (const auto& [key, got] : seen.gets) {
+      const auto& [status, value] = got;
+      const auto is = expected.find(key);
+      const bool right =
+          is == expected.end() ? status.IsNotFound() : status.ok() && value == is->second;
+      if (status.IsCorruption()) {
+        saw(Outcome::kReported, "Get: " + status.ToString());
+      } else if (!right) {
+        saw(Outcome::kWrong, "Get of " + Brief(key) + ": " + status.ToString());
+      }
+    }
+    return outcome;
+  }
+
+  // What reads give; `check` (may be null): whether it holds what check must find, too.
+  Outcome Look(std::string* what, std::string* check = nullptr) {
+    auto db = Make();
+    const Status s = db->Init();
+    if (!s.ok()) {
+      *what = "open: " + s.ToString();
+      return s.IsCorruption() || s.IsNotSupported() ? Outcome::kReported : Outcome::kWrong;
+    }
+    Seen seen;
+    auto it = db->NewIterator({});
+    for (it->SeekToFirst(); it->Valid() && seen.scanned.size() < 1000; it->Next()) {
+      seen.scanned.emplace_back(it->key(), it->value());
+    }
+    seen.scan = it->status();
+    it.reset();
+    for (const auto& [key, value] : expected_) {
+      auto& [status, found] = seen.gets[key];
+      status = db->Get({}, key, &found);
+    }
+    Outcome outcome = Judge(seen, expected_, what);
+    for (const auto& earlier : taken_back_) {
+      std::string unused;
+      if (outcome != Outcome::kWrong || Judge(seen, earlier, &unused) != Outcome::kRight) continue;
+      outcome = Outcome::kRight;
+      times_taken_back_++;
+    }
+    if (check != nullptr && outcome == Outcome::kReported) {
+      CheckReport report;
+      const Status checked = db->CheckQuietly(&report);
+      if (checked.ok() && report.clean()) *check = "check finds nothing, but " + *what;
+    }
+    db->Abandon();
+    return outcome;
+  }
+
+  static size_t CountOthers(const std::map<std::string, std::string>& found,
+                            const std::map<std::string, std::string>& expected) {
+    size_t others = 0;
+    for (const auto& [key, value] : found) {
+      const auto is = expected.find(key);
+      others += is == expected.end() || is->second != value ? 1 : 0;
+    }
+    for (const auto& [key, value] : expected) others += found.contains(key) ? 0 : 1;
+    return others;
+  }
+
+  // Repairs the store as it is: how many keys are not what they were, SIZE_MAX where it refused.
+  // `wrong`: what it may not do. `full` (may be null): the report.
+  size_t Repair(std::string* wrong, RepairReport* full = nullptr,
+                std::map<std::string, std::string>* content = nullptr) {
+    RepairReport report;
+    {
+      auto db = Make();
+      const Status s = db->Repair(&report);
+      if (full != nullptr) *full = report;
+      if (!s.ok()) {
+        if (!s.IsCorruption() && !s.IsNotSupported()) *wrong = "repair: " + s.ToString();
+        std::printf("repair refuses: %s\n", s.ToString().c_str());
+        return SIZE_MAX;
+      }
+    }
+    auto db = Make();
+    const Status s = db->Init();
+    if (!s.ok()) {
+      *wrong = "open after repair: " + s.ToString();
+      return 0;
+    }
+    std::map<std::string, std::string> found;
+    auto it = db->NewIterator({});
+    for (it->SeekToFirst(); it->Valid(); it->Next()) found.emplace(it->key(), it->value());
+    if (!it->status().ok()) *wrong = "a scan after repair: " + it->status().ToString();
+    it.reset();
+    db->Abandon();
+    for (const auto& [key, value] : found) {
+      if (!written_.contains({key, value})) *wrong = "repair invents a value of " + Brief(key);
+    }
+    if (content != nullptr) *content = found;
+    size_t others = CountOthers(found, expected_);
+    for (const auto& earlier : taken_back_) others = std::min(others, CountOthers(found, earlier));
+    if (others > report.records_lost && report.notes.empty()) {
+      *wrong =
+          Concat("repair says that it lost ", report.records_lost, " records, and lost ", others);
+    }
+    return others;
+  }
+
+  TempDir dir_;
+  std::string name_ = "store";
+  uint64_t other_values_ = 0;  // of a store that is written alike
+  EngineLayout layout_;
+  Options options_;
+  static constexpr uint64_t kLastBatch = 2;
+  std::map<std::string, std::string> expected_;
+  std::map<std::string, std::string> before_last_;
+  std::vector<std::map<std::string, std::string>> taken_back_;  // what may be found instead
+  uint64_t times_taken_back_ = 0;
+  std::set<std::pair<std::string, std::string>> written_;
+  std::string image_;
+};
+
+}  // namespace lamella::testing
+
+#endif  // LAMELLA_DB_DAMAGED_STORE_TEST_BASE_H_
