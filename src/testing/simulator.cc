@@ -135,7 +135,8 @@ void Simulator::Inherit(const Simulator& of) {
 }
 
 void Simulator::Start() {
-  AllDurable();
+  LookAtAll();
+  SeenDurable();
   running_ = true;
   cutting_ = true;
 }
@@ -221,8 +222,7 @@ void Simulator::Persisted(Key key, const std::string& content) {
   durable_changed_ = true;
 }
 
-void Simulator::AllDurable() {
-  LookAtAll();
+void Simulator::SeenDurable() {
   for (auto& [key, unit] : units_) {
     if (!unit.versions.empty()) Persisted(key, unit.versions.back());
   }
@@ -237,7 +237,7 @@ void Simulator::OnStore(const void* p, size_t n, const Site&) {
   storing_ = {p, n};
   LookAt(p, n);
   if (plan_.mode == CrashMode::kEadr) {
-    AllDurable();
+    SeenDurable();
     if (random_.OneIn(4)) Cut();
   }
 }
@@ -266,10 +266,9 @@ void Simulator::OnFlush(const Persister* by, const void* p, size_t n, const Site
   LookAt(storing_.first, storing_.second);
   TryPrefix();
   storing_ = {nullptr, 0};
-  if (plan_.mode == CrashMode::kPage || plan_.mode == CrashMode::kEadr ||
-      plan_.mode == CrashMode::kKill)
-    return;
+  if (plan_.mode == CrashMode::kPage) return;
   LookAt(p, n);
+  if (plan_.mode == CrashMode::kEadr || plan_.mode == CrashMode::kKill) return;
   if (IsDeleted(PersistSite::kFlush, site)) return;
   uint64_t offset = 0;
   Part* part = PartOf(p, &offset);
@@ -376,13 +375,19 @@ void Simulator::MarkFound(bool power_cut) {
 void Simulator::BringBack(Random* random) {
   for (Part& part : parts_) {
     if (part.lost.empty() || !random->OneIn(2)) continue;
+    const auto write = [&part](uint64_t from, uint64_t to) {
+      if (from == to) return;
+      LAMELLA_CHECK(pwrite(part.fd, part.lost.data() + from, to - from,
+                           static_cast<off_t>(part.lost_at + from)) ==
+                    static_cast<ssize_t>(to - from));
+    };
+    uint64_t from = 0;
     for (uint64_t at = 0; at < part.lost.size(); at += unit_bytes_) {
-      if (part.lost_at + at < part.bytes && random->OneIn(2))
-        continue;  // it was grown over since, and this has arrived
-      LAMELLA_CHECK(pwrite(part.fd, part.lost.data() + at, unit_bytes_,
-                           static_cast<off_t>(part.lost_at + at)) ==
-                    static_cast<ssize_t>(unit_bytes_));
+      if (part.lost_at + at >= part.bytes || !random->OneIn(2)) continue;
+      write(from, at);  // what follows was grown over since, and this has arrived
+      from = at + unit_bytes_;
     }
+    write(from, part.lost.size());
   }
 }
 
@@ -557,13 +562,14 @@ void Simulator::Cut() {
   random_ = Random(plan_.seed * 0x9e3779b97f4a7c15ull + cut_);
   const bool first = plan_.cut_sites && !std::ranges::includes(sites_cut_, sites_since_);
   const std::set<PersistSite> since = std::exchange(sites_since_, {});
+  const bool all_durable = plan_.mode == CrashMode::kEadr || plan_.mode == CrashMode::kKill;
   if (!random_.OneIn(plan_.cut_share) && !first) {
-    if (plan_.mode == CrashMode::kEadr || plan_.mode == CrashMode::kKill) AllDurable();
+    if (all_durable) SeenDurable();
     return;
   }
   sites_cut_.insert(since.begin(), since.end());
   LookAtAll();
-  if (plan_.mode == CrashMode::kEadr || plan_.mode == CrashMode::kKill) AllDurable();
+  if (all_durable) SeenDurable();
   trying_ = true;
   SizeReplicas();
   TryStates();
@@ -573,7 +579,7 @@ void Simulator::Cut() {
 
 void Simulator::Leave(Random* random) {
   LookAtAll();
-  if (plan_.mode == CrashMode::kEadr || plan_.mode == CrashMode::kKill) AllDurable();
+  if (plan_.mode == CrashMode::kEadr || plan_.mode == CrashMode::kKill) SeenDurable();
   SizeReplicas();
   std::vector<Key> keys;
   for (const auto& [key, unit] : units_) keys.push_back(key);

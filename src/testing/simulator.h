@@ -172,9 +172,11 @@ class Simulator final : public PersistHook {
   char* Durable(Key key) { return parts_[key >> 48].durable.data() + (key & kOffsetMask); }
   Unit* Look(Key key);
   void LookAt(const void* p, size_t n);
+  // At every page: what was stored without a verb is seen, too.
   void LookAtAll();
   void Persisted(Key key, const std::string& content);
-  void AllDurable();
+  // Each unit as it was last looked at: for media where what is stored is durable.
+  void SeenDurable();
   bool IsDeleted(PersistSite::Kind kind, const Site& site);
   void SizeReplicas();
 
