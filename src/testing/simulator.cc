@@ -268,7 +268,7 @@ void Simulator::OnFlush(const Persister* by, const void* p, size_t n, const Site
   storing_ = {nullptr, 0};
   if (plan_.mode == CrashMode::kPage) return;
   LookAt(p, n);
-  if (plan_.mode == CrashMode::kEadr || plan_.mode == CrashMode::kKill) return;
+  if (StoresAreDurable()) return;
   if (IsDeleted(PersistSite::kFlush, site)) return;
   uint64_t offset = 0;
   Part* part = PartOf(p, &offset);
@@ -288,9 +288,7 @@ void Simulator::OnFence(const Persister* by, const Site& site) {
   TryPrefix();
   storing_ = {nullptr, 0};
   Cut();
-  if (plan_.mode == CrashMode::kPage || plan_.mode == CrashMode::kEadr ||
-      plan_.mode == CrashMode::kKill)
-    return;
+  if (plan_.mode == CrashMode::kPage || StoresAreDurable()) return;
   if (IsDeleted(PersistSite::kFence, site)) return;
   for (const auto& [key, number] : flushed_[by]) {
     const auto at = units_.find(key);
@@ -309,8 +307,7 @@ void Simulator::OnFence(const Persister* by, const Site& site) {
 }
 
 void Simulator::OnSync(const void* p, size_t, const Site& site) {
-  if (!running_ || trying_ || plan_.mode == CrashMode::kEadr || plan_.mode == CrashMode::kKill)
-    return;
+  if (!running_ || trying_ || StoresAreDurable()) return;
   LookAt(storing_.first, storing_.second);
   storing_ = {nullptr, 0};
   Cut();
@@ -384,7 +381,7 @@ void Simulator::BringBack(Random* random) {
     uint64_t from = 0;
     for (uint64_t at = 0; at < part.lost.size(); at += unit_bytes_) {
       if (part.lost_at + at >= part.bytes || !random->OneIn(2)) continue;
-      write(from, at);  // what follows was grown over since, and this has arrived
+      write(from, at);  // this unit was grown over since, and that has arrived
       from = at + unit_bytes_;
     }
     write(from, part.lost.size());
@@ -562,14 +559,13 @@ void Simulator::Cut() {
   random_ = Random(plan_.seed * 0x9e3779b97f4a7c15ull + cut_);
   const bool first = plan_.cut_sites && !std::ranges::includes(sites_cut_, sites_since_);
   const std::set<PersistSite> since = std::exchange(sites_since_, {});
-  const bool all_durable = plan_.mode == CrashMode::kEadr || plan_.mode == CrashMode::kKill;
   if (!random_.OneIn(plan_.cut_share) && !first) {
-    if (all_durable) SeenDurable();
+    if (StoresAreDurable()) SeenDurable();
     return;
   }
   sites_cut_.insert(since.begin(), since.end());
   LookAtAll();
-  if (all_durable) SeenDurable();
+  if (StoresAreDurable()) SeenDurable();
   trying_ = true;
   SizeReplicas();
   TryStates();
@@ -579,7 +575,7 @@ void Simulator::Cut() {
 
 void Simulator::Leave(Random* random) {
   LookAtAll();
-  if (plan_.mode == CrashMode::kEadr || plan_.mode == CrashMode::kKill) SeenDurable();
+  if (StoresAreDurable()) SeenDurable();
   SizeReplicas();
   std::vector<Key> keys;
   for (const auto& [key, unit] : units_) keys.push_back(key);

@@ -175,7 +175,11 @@ class Simulator final : public PersistHook {
   // At every page: what was stored without a verb is seen, too.
   void LookAtAll();
   void Persisted(Key key, const std::string& content);
-  // Each unit as it was last looked at: for media where what is stored is durable.
+  bool StoresAreDurable() const {
+    return plan_.mode == CrashMode::kEadr || plan_.mode == CrashMode::kKill;
+  }
+  // Each unit as it was last looked at, where stores are durable. One that no verb told of is seen
+  // once states are tried (LookAtAll).
   void SeenDurable();
   bool IsDeleted(PersistSite::Kind kind, const Site& site);
   void SizeReplicas();

@@ -91,9 +91,10 @@ class RealJobsTest {
   }
 
   /**
-   * Nine tenths of the bytes lie where their split says, by the name node, and YARN knows the nodes
-   * by the names that splits give. That it then waits for them is not asked: with three nodes it
-   * gives a map to another after three heartbeats, which on a busy machine is most of them.
+   * Nine tenths of the bytes lie where their split says, by the name node (by chance it would be
+   * two thirds), and YARN knows the nodes by the names that splits give. That it then waits for
+   * them is not asked: with three nodes it gives a map to another after three heartbeats, which on
+   * a busy machine is most of them.
    */
   private static void assertSplitsNameTheirNodes(JobRun.Splitting splitting, JobRun run)
       throws Exception {
@@ -518,8 +519,7 @@ class RealJobsTest {
   /** Removes a file of the input once the splits are made. */
   public static final class GoneAfterPlanning extends CoalescingInputFormat<LongWritable, Text> {
     @Override
-    public List<InputSplit> getSplits(
-        org.apache.hadoop.mapreduce.JobContext context)
+    public List<InputSplit> getSplits(org.apache.hadoop.mapreduce.JobContext context)
         throws java.io.IOException, InterruptedException {
       List<InputSplit> splits = super.getSplits(context);
       org.apache.hadoop.fs.Path gone = new org.apache.hadoop.fs.Path("/going/f7");
