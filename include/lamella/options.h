@@ -84,6 +84,30 @@ struct ListDbOptions {
   double second_chance_share = 0.45;
 };
 
+/// How blocks of tables in files are compressed.
+enum class FileCompression : uint8_t { kNone, kLz4, kZstd };
+
+/// Tables in files beside the pool, of engines that have any.
+struct FileOptions {
+  /// More compression: smaller files, more processor for compaction and for reads.
+  FileCompression compression = FileCompression::kNone;
+  /// Share of the memory budget for blocks that were read, 0 to 0.9. 0: each read reads the file.
+  double block_cache_share = 0.25;
+  /// Read past the page cache: what the share above has not, the device must give. NotSupported
+  /// where the file system knows no such reading.
+  bool direct_reads = false;
+  /// Compaction writes files no faster than this, bytes a second; 0 is no limit. Less: steadier
+  /// reads, until writers must wait for it.
+  uint64_t compaction_bytes_per_second = 0;
+};
+
+/// Where tables of the TLSM engine lie: its tiering policy.
+enum class TlsmTiering : uint8_t {
+  kNone,     // in the pool
+  kLeveled,  // those of lower levels in files
+  kLru,      // in the pool while they fit, and what was longest not read in files
+};
+
 /// Parameters of the TLSM engine, for those who study it: levels of persistent skiplists over
 /// persistent buffers. Bytes are those of records and of the lists over them.
 struct TlsmOptions {
@@ -100,6 +124,15 @@ struct TlsmOptions {
   /// A buffer of which less lives than this share is emptied by copying, 0 to 0.9. More: less
   /// space, more copying. What Options::space_target asks for comes on top.
   double rewrite_share = 0.25;
+  /// Where tables lie. It may be another at each open: what lies elsewhere is read there, and comes
+  /// to where it belongs when it is merged.
+  TlsmTiering tiering = TlsmTiering::kNone;
+  /// With kLeveled: tables of this level and of those below lie in files, 1 to 7; the paper's
+  /// threshold L3 is 4. Less: less of the pool is taken, more is written to files.
+  uint32_t first_file_level = 4;
+  /// With kLru: what tables in the pool have, bytes, before some are written out; 0 goes by
+  /// pool_bytes_max and space_target. More: fewer reads of files.
+  uint64_t pool_table_bytes = 0;
 };
 
 /// Parameters of the NVLSM engine and of the two that it is compared with, for those who study them
@@ -193,6 +226,7 @@ struct Options {
   /// On: a few nanoseconds at each pointer followed.
   bool count_reads = false;
 
+  FileOptions files;
   ListDbOptions listdb;
   TlsmOptions tlsm;
   NvlsmOptions nvlsm;

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <set>
@@ -27,6 +28,7 @@
 #include "base/assert.h"
 #include "base/concat.h"
 #include "db/db_impl.h"
+#include "file/table_file_name.h"
 #include "lamella/write_batch.h"
 #include "pool/pool.h"
 #include "testing/affinity.h"
@@ -177,6 +179,7 @@ class DamagedStore : public ::testing::Test {
     }
     image_ = ReadWhole(Pool0());
     ASSERT_EQ(image_.size() % kChunkBytes, 0u);
+    tables_ = ReadTables();
     taken_back_.clear();
     if (left == Left::kPowerCut) taken_back_.push_back(before_last_);
     if (left == Left::kClosed) ExpectFilledLevels();
@@ -228,6 +231,27 @@ class DamagedStore : public ::testing::Test {
 
   void WriteStore(const std::string& image) { WriteWhole(Pool0(), image); }
 
+  using Tables = std::map<std::string, std::string>;  // content of files, by path
+  Tables ReadTables() const {
+    Tables tables;
+    for (const auto& entry : std::filesystem::directory_iterator(dir_.Sub(name_))) {
+      if (TableFileNumber(entry.path().filename().string()))
+        tables[entry.path().string()] = ReadWhole(entry.path().string());
+    }
+    return tables;
+  }
+  /// An open or a repair of a damaged store may have written some and removed others.
+  void RestoreTables() const {
+    const Tables there = ReadTables();
+    for (const auto& [path, content] : there) {
+      if (!tables_.contains(path)) std::filesystem::remove(path);
+    }
+    for (const auto& [path, content] : tables_) {
+      const auto at = there.find(path);
+      if (at == there.end() || at->second != content) WriteWhole(path, content);
+    }
+  }
+
   /// What reads found.
   struct Seen {
     std::vector<std::pair<std::string, std::string>> scanned;
@@ -274,6 +298,7 @@ class DamagedStore : public ::testing::Test {
 
   // What reads give; `check` (may be null): whether it holds what check must find, too.
   Outcome Look(std::string* what, std::string* check = nullptr) {
+    RestoreTables();
     auto db = Make();
     const Status s = db->Init();
     if (!s.ok()) {
@@ -323,6 +348,7 @@ class DamagedStore : public ::testing::Test {
   size_t Repair(std::string* wrong, RepairReport* full = nullptr,
                 std::map<std::string, std::string>* content = nullptr) {
     RepairReport report;
+    RestoreTables();
     {
       auto db = Make();
       const Status s = db->Repair(&report);
@@ -369,7 +395,8 @@ class DamagedStore : public ::testing::Test {
   std::vector<std::map<std::string, std::string>> taken_back_;  // what may be found instead
   uint64_t times_taken_back_ = 0;
   std::set<std::pair<std::string, std::string>> written_;
-  std::string image_;
+  std::string image_;  // of the pool,
+  Tables tables_;      // and of tables in files
 };
 
 }  // namespace lamella::testing

@@ -51,6 +51,7 @@ enum class Step : uint8_t {
   kDelete,
   kBig,  // grows the pool
   kSync,
+  kRead,
   kFlush,
   kFillCatalog,  // so far that one of the next edits rewrites it, into another chunk
   kCompact,
@@ -71,13 +72,13 @@ struct Scenario {
 std::vector<Scenario> Scenarios() {
   using enum Step;
   return {
-      {"life", {kArm,     kOpen,    kWrite, kBatch, kWriteSync, kFlush,     kWrite,  kDelete,
-                kFlush,   kCompact, kBig,   kBig,   kSync,      kBig,       kBatch,  kFlush,
-                kBig,     kWrite,   kClose, kOpen,  kWrite,     kWriteSync, kDelete, kSync,
-                kCompact, kWrite,   kSync,  kFlush, kWriteSync, kClose}},
-      {"recovery",
-       {kOpen,  kWrite, kBatch, kFlush, kCompact, kWrite, kSync,      kBatch, kFlush,   kDelete,
-        kWrite, kCrash, kArm,   kOpen,  kWrite,   kBatch, kWriteSync, kFlush, kCompact, kClose}},
+      {"life", {kArm,   kOpen,    kWrite, kBatch, kWriteSync, kFlush,     kWrite,     kDelete,
+                kFlush, kCompact, kRead,  kBig,   kBig,       kSync,      kBig,       kBatch,
+                kFlush, kBig,     kWrite, kClose, kOpen,      kWrite,     kWriteSync, kDelete,
+                kSync,  kCompact, kWrite, kSync,  kFlush,     kWriteSync, kClose}},
+      {"recovery", {kOpen,  kWrite, kBatch,  kFlush,     kCompact, kWrite,   kSync,
+                    kBatch, kFlush, kDelete, kWrite,     kCrash,   kArm,     kOpen,
+                    kRead,  kWrite, kBatch,  kWriteSync, kFlush,   kCompact, kClose}},
       {"powercut",
        {kOpen, kWrite, kBatch, kFlush, kCompact, kWriteSync, kBatch, kFlush, kDelete, kWrite,
         kPowerCut, kArm, kOpen, kWrite, kBatch, kWriteSync, kFlush, kCompact, kClose}},
@@ -166,10 +167,10 @@ class Run {
 
  private:
   static const char* Name(Step step) {
-    static constexpr const char* kNames[] = {"arm",   "open",         "write",   "write sync",
-                                             "batch", "delete",       "big",     "sync",
-                                             "flush", "fill catalog", "compact", "close",
-                                             "crash", "power cut",    "repair",  "destroy"};
+    static constexpr const char* kNames[] = {
+        "arm",   "open",  "write",     "write sync", "batch",        "delete",
+        "big",   "sync",  "read",      "flush",      "fill catalog", "compact",
+        "close", "crash", "power cut", "repair",     "destroy"};
     return kNames[static_cast<size_t>(step)];
   }
   std::string Root() const { return dir_.path(); }
@@ -198,6 +199,8 @@ class Run {
     }
     if (db_ == nullptr) return "";  // it could not be opened
     switch (step) {
+      case Step::kRead:
+        return Read();
       case Step::kSync:
         return Synced(db_->Sync());
       case Step::kFlush:
@@ -320,7 +323,7 @@ class Run {
     bool there = s.ok();
     if (!s.ok() && sync) {
       State found;
-      if (wrong = Scan(db_.get(), &found); !wrong.empty()) return wrong;
+      if (wrong = Scan(&found); !wrong.empty()) return wrong;
       there = found == next;
     }
     if (there) {
@@ -340,16 +343,42 @@ class Run {
     return Synced(s);
   }
 
-  static std::string Scan(DB* db, State* found) {
-    auto it = db->NewIterator({});
+  // Each answer is the right one, or says what failed.
+  std::string Read() {
+    auto it = db_->NewIterator({});
+    State found;
+    for (it->SeekToFirst(); it->Valid(); it->Next()) found.emplace(it->key(), it->value());
+    const State& expected = states_[acknowledged_];
+    if (!it->status().ok()) {
+      if (std::string wrong = Expect(it->status()); !wrong.empty()) return "scan: " + wrong;
+    } else if (found != expected) {
+      return "a scan that says OK shows another state than the last acknowledged one";
+    }
+    for (uint64_t key = 0; key < kKeys; key++) {
+      const std::string name = MakeKey(KeyShape::kMixed, key);
+      std::string value;
+      const Status s = db_->Get({}, name, &value);
+      const auto at = expected.find(name);
+      const bool right = at == expected.end() ? s.IsNotFound() : s.ok() && value == at->second;
+      if (right) continue;
+      if (s.ok() || s.IsNotFound()) return "get: another value, or none";
+      if (std::string wrong = Expect(s); !wrong.empty()) return "get: " + wrong;
+    }
+    return "";
+  }
+
+  std::string Scan(State* found) {
+    const FaultFileSystem::Onlooker onlooker(&files_);
+    auto it = db_->NewIterator({});
     for (it->SeekToFirst(); it->Valid(); it->Next()) found->emplace(it->key(), it->value());
     return it->status().ok() ? "" : "scan: " + it->status().ToString();
   }
 
-  // F2.
+  // F2. Whoever looks meets no fault: what reads of files meet is Step::kRead's.
   std::string CheckLive() {
+    const FaultFileSystem::Onlooker onlooker(&files_);
     State found;
-    if (std::string wrong = Scan(db_.get(), &found); !wrong.empty()) return wrong;
+    if (std::string wrong = Scan(&found); !wrong.empty()) return wrong;
     if (found != states_[acknowledged_])
       return "a scan shows another state than the last acknowledged one";
     for (uint64_t key = 0; key < kKeys; key++) {
@@ -399,8 +428,7 @@ class Run {
   // last sync.
   std::string Adopt(const char* when) {
     State found;
-    if (std::string wrong = Scan(db_.get(), &found); !wrong.empty())
-      return Concat(when, ": ", wrong);
+    if (std::string wrong = Scan(&found); !wrong.empty()) return Concat(when, ": ", wrong);
     const size_t least = power_lost_ ? synced_ : acknowledged_;
     size_t state = acknowledged_ + 1;
     while (state > least && states_[state - 1] != found) state--;

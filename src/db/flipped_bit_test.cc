@@ -1,6 +1,7 @@
 // Every bit of what a small store uses is flipped, one at a time (damaged_store_test_base.h).
 
 #include <cstdio>
+#include <functional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -22,7 +23,43 @@ class FlippedBit : public DamagedStore,
  protected:
   static constexpr bool kSlow = LAMELLA_ADDRESS_SANITIZER != 0 || LAMELLA_THREAD_SANITIZER != 0;
 
-  // The bits of what is not zero, and of what lies just after it; of those of `turns` the
+  // Of a table in a file a data block goes as a whole, and all of this store are in a few.
+  static constexpr size_t kKeysOfABlock = 40;
+
+  struct Figures {
+    uint64_t flipped = 0;
+    uint64_t outcomes[3] = {};
+    uint64_t repaired = 0;
+    uint64_t refused = 0;
+    uint64_t lost = 0;
+    bool enough() const { return outcomes[2] > 10; }
+  };
+
+  // Of every eighth it is tried whether a repair loses more than `lost_max` keys.
+  void TryFlip(const std::string& where, const std::function<void()>& flip, size_t lost_max,
+               Figures* figures) {
+    flip();
+    std::string what;
+    std::string check;
+    const Outcome outcome = Look(&what, &check);
+    figures->flipped++;
+    figures->outcomes[static_cast<int>(outcome)]++;
+    if (outcome == Outcome::kWrong) ADD_FAILURE() << where << what;
+    if (!check.empty()) ADD_FAILURE() << where << check;
+    if (ProofSeconds(1) <= 1 && figures->flipped % 8 != 0) return;
+    flip();
+    std::string wrong;
+    const size_t others = Repair(&wrong);
+    if (!wrong.empty()) ADD_FAILURE() << where << wrong;
+    figures->repaired++;
+    figures->refused += others == SIZE_MAX ? 1 : 0;
+    if (others == SIZE_MAX) return;
+    figures->lost += others;
+    if (others > lost_max) ADD_FAILURE() << where << "repair loses " << others << " keys";
+  }
+
+  // The bits of what is not zero, and of what lies just after it, and those of tables in files; of
+  // those of `turns` the
   // `share`th of kFlipShares. `lost_max`: keys that a repair may lose to one of them.
   void FlipBits(uint64_t share, const Turns& turns, size_t lost_max) {
     std::vector<uint64_t> bytes;
@@ -31,51 +68,47 @@ class FlippedBit : public DamagedStore,
       for (uint64_t i = 0; used && i < 8; i++) bytes.push_back(at + i);
     }
     ImageFile file(Pool0(), &image_);
-    const bool all = ProofSeconds(1) > 1;
-    uint64_t flipped = 0;
-    uint64_t outcomes[3] = {};
-    uint64_t repaired = 0;
-    uint64_t refused = 0;
-    uint64_t lost = 0;
-    for (uint64_t i = turns.first + share * turns.step; i < bytes.size() * 8 && outcomes[2] <= 10;
+    Figures figures;
+    for (uint64_t i = turns.first + share * turns.step; i < bytes.size() * 8 && !figures.enough();
          i += kFlipShares * turns.step) {
       const uint64_t bit = bytes[i / 8] * 8 + i % 8;
-      const std::string where = Concat("bit ", i % 8, " of byte ", bytes[i / 8], ": ");
-      file.Restore();
-      file.Flip(bit);
-      std::string what;
-      std::string check;
-      const Outcome outcome = Look(&what, &check);
-      flipped++;
-      outcomes[static_cast<int>(outcome)]++;
-      if (outcome == Outcome::kWrong) ADD_FAILURE() << where << what;
-      if (!check.empty()) ADD_FAILURE() << where << check;
-      if (all || flipped % 8 == 0) {
+      const auto flip = [&] {
         file.Restore();
         file.Flip(bit);
-        std::string wrong;
-        const size_t others = Repair(&wrong);
-        if (!wrong.empty()) ADD_FAILURE() << where << wrong;
-        repaired++;
-        refused += others == SIZE_MAX ? 1 : 0;
-        if (others != SIZE_MAX) lost += others;
-        if (others != SIZE_MAX && others > lost_max)
-          ADD_FAILURE() << where << "repair loses " << others << " keys";
+      };
+      TryFlip(Concat("bit ", i % 8, " of byte ", bytes[i / 8], ": "), flip, lost_max, &figures);
+    }
+    size_t all_bytes = bytes.size();
+    file.Restore();
+    for (auto& [path, content] : tables_) {
+      all_bytes += content.size();
+      for (uint64_t i = turns.first + share * turns.step;
+           i < content.size() * 8 && !figures.enough(); i += kFlipShares * turns.step) {
+        char& byte = content[i / 8];
+        const char was = byte;
+        byte = static_cast<char>(byte ^ 1 << i % 8);  // RestoreTables brings it there
+        TryFlip(
+            Concat("bit ", i % 8, " of byte ", i / 8, " of ", path, ": "), [&] { file.Restore(); },
+            kKeysOfABlock, &figures);
+        byte = was;
       }
     }
+    const auto& outcomes = figures.outcomes;
     std::printf(
         "%llu of %zu bits flipped: %llu harmless, %llu reported, %llu wrong; %llu repaired, %llu "
         "keys lost, %llu "
         "refused\n",
-        static_cast<unsigned long long>(flipped), bytes.size() * 8,
+        static_cast<unsigned long long>(figures.flipped), all_bytes * 8,
         static_cast<unsigned long long>(outcomes[0]), static_cast<unsigned long long>(outcomes[1]),
-        static_cast<unsigned long long>(outcomes[2]), static_cast<unsigned long long>(repaired),
-        static_cast<unsigned long long>(lost), static_cast<unsigned long long>(refused));
+        static_cast<unsigned long long>(outcomes[2]),
+        static_cast<unsigned long long>(figures.repaired),
+        static_cast<unsigned long long>(figures.lost),
+        static_cast<unsigned long long>(figures.refused));
     const std::string engine = TestNameOf(layout_.engine);
-    ProofAddOf(engine, "bits_flipped_wrong", outcomes[2], flipped);
+    ProofAddOf(engine, "bits_flipped_wrong", outcomes[2], figures.flipped);
     ProofAddOf(engine, "bits_flipped_harmless", outcomes[0]);
     ProofAddOf(engine, "bits_flipped_reported", outcomes[1]);
-    ProofAddOf(engine, "bits_repaired", repaired);
+    ProofAddOf(engine, "bits_repaired", figures.repaired);
     EXPECT_GT(outcomes[1], 0u) << "no flip was noticed: the comparison shows nothing";
   }
 

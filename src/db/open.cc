@@ -249,7 +249,8 @@ namespace {
 // The files of tables, whatever engine wrote them, where this build has any that does.
 Status RemoveTables(FileSystem* files, const std::string& path) {
   const auto built = BuiltEngines();
-  if (std::none_of(built.begin(), built.end(), [](auto* type) { return type->tables_in_files; }))
+  if (std::none_of(built.begin(), built.end(),
+                   [](auto* type) { return type->tables_in_files != nullptr; }))
     return Status::OK();
   std::vector<std::string> names;
   Status s = files->Exists(path) ? files->ListDirectory(path, &names) : Status::OK();

@@ -14,8 +14,9 @@ namespace lamella {
 struct EngineType {
   EngineKind kind;
   std::string_view name;
-  /// Its tables lie in files beside the pool: the pool alone is not the whole store.
-  bool tables_in_files = false;
+  /// Whether with these options tables lie in files beside the pool: it alone is not the whole store
+  /// then. Null where none ever does.
+  bool (*tables_in_files)(const Options& options) = nullptr;
   /// InvalidArgument for an option of the design that is out of range: names it, its range, and
   /// what was given.
   Status (*check_options)(const Options& options);

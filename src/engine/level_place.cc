@@ -1,8 +1,21 @@
+#include <algorithm>
+
 #include "base/codec.h"
 #include "engine/level_table.h"
 #include "log/position_codec.h"
 
 namespace lamella {
+
+void LevelPlace::Count(const InternalKey& key, std::string_view value, uint64_t newer,
+                       uint64_t record_bytes) {
+  const bool is_delete = TagKind(key.tag) == RecordKind::kDelete;
+  if (is_delete) deletes++;
+  if (!is_delete && newer == 0) live_bytes += key.user_key.size() + value.size();
+  if (newer == 0) return;
+  kept_versions++;
+  kept_bytes += record_bytes;
+  kept_until = std::max(kept_until, newer);
+}
 
 std::string LevelPlace::Encode() const {
   std::string out;

@@ -21,33 +21,54 @@ constexpr uint64_t kRegionsPerFlush = 2;
 // So many may come between the first write that finds too little room and the merge.
 constexpr uint64_t kFlushesBefore = 3;
 
+TableMemory MemoryOf(const EngineContext& context, const LeveledRules& rules) {
+  const Options& options = *context.options;
+  const uint64_t cache = rules.may_have_files ? ShareOfBudget(options.memory_budget_bytes,
+                                                              options.files.block_cache_share)
+                                              : 0;
+  return TableMemory(options, cache, context.memory);
+}
+
 }  // namespace
 
 LeveledEngine::LeveledEngine(const EngineContext& context, const LeveledRules& rules)
-    : BufferedEngine(context, TableMemory(*context.options, 0, context.memory).memtable_bytes(),
+    : BufferedEngine(context, MemoryOf(context, rules).memtable_bytes(),
                      {.bytes_per_record = rules.index_bytes_per_record,
                       .ends = 2 * kRegionsPerFlush,
                       .in_all_parts = true,
                       .merges_copy = rules.copies_records}),
       rules_(rules),
-      memory_(*context.options, 0, context.memory),
+      memory_(MemoryOf(context, rules)),
       pending_frees_(context.pool),
       catalog_(context.pool),
+      files_(rules.may_have_files
+                 ? std::make_shared<FileTables>(context, [this] { return NewNumber(); })
+                 : nullptr),
       held_up_end_(context.pool) {}
 
-// All is in the pool: the pin stays. What each filter reads is on its way before the first is
-// asked.
+// What each filter reads is on its way before the first is asked. What is in the pool the pin
+// keeps; from the first table in a file on the version is held instead (L6).
 Lookup LeveledEngine::SearchTables(const TableSet& tables, const InternalKey& target,
-                                   const Candidates&, bool verify, EpochPin*) {
-  const Levels& levels = static_cast<const LeveledTables&>(tables).levels;
+                                   const Candidates&, bool verify, EpochPin* pin) {
+  const auto& version = static_cast<const LeveledTables&>(tables);
+  const Levels& levels = version.levels;
   const uint64_t hash = Hash64(target.user_key);
   constexpr size_t kAskedMax = 128;
   const LevelTable* asked[kAskedMax];
   size_t count = 0;
+  std::shared_ptr<const LeveledTables> held;
   Lookup lookup;
   const auto ask = [&] {
-    for (size_t i = 0; i < count && lookup.state == LookupState::kAbsent; i++)
+    for (size_t i = 0; i < count && lookup.state == LookupState::kAbsent; i++) {
+      if (asked[i]->in_file() && held == nullptr) {
+        held = version.shared_from_this();
+        pin->LetGo();
+      }
       lookup = asked[i]->Find(target, hash, verify);
+      if (lookup.state != LookupState::kFound && lookup.state != LookupState::kDeleted) continue;
+      (asked[i]->in_file() ? gets_files_ : gets_tables_).Add();
+      if (rules_.pool_table_bytes != UINT64_MAX) asked[i]->NoteRead(changes_.load());
+    }
     count = 0;
     return lookup.state != LookupState::kAbsent;
   };
@@ -62,30 +83,46 @@ Lookup LeveledEngine::SearchTables(const TableSet& tables, const InternalKey& ta
     if (table != nullptr) more = add(table);
   }
   ask();
-  if (lookup.state == LookupState::kFound || lookup.state == LookupState::kDeleted)
-    gets_tables_.Add();
+  if (held != nullptr && lookup.owner == nullptr) lookup.owner = std::move(held);
   return lookup;
 }
 
-void LeveledEngine::AddIterators(uint32_t level, const Levels::Level& tables, bool verify,
-                                 std::vector<std::unique_ptr<InternalIterator>>* iterators) {
+namespace {
+
+using NewTableIterator = std::function<std::unique_ptr<InternalIterator>(const LevelTable& table)>;
+
+void AddIteratorsOf(uint32_t level, const Levels::Level& tables, const NewTableIterator& make,
+                    std::vector<std::unique_ptr<InternalIterator>>* iterators) {
   if (level == 0 || tables.size() == 1) {
-    for (const auto& table : tables) iterators->push_back(table->NewIterator(verify));
+    for (const auto& table : tables) iterators->push_back(make(*table));
     return;
   }
   if (tables.empty()) return;
   std::vector<std::string_view> largest;
   for (const auto& table : tables) largest.push_back(table->info().largest);
-  iterators->push_back(NewLevelIterator(
-      std::move(largest), [tables, verify](size_t i) { return tables[i]->NewIterator(verify); }));
+  iterators->push_back(
+      NewLevelIterator(std::move(largest), [tables, make](size_t i) { return make(*tables[i]); }));
+}
+
+}  // namespace
+
+void LeveledEngine::AddIterators(uint32_t level, const Levels::Level& tables, bool verify,
+                                 std::vector<std::unique_ptr<InternalIterator>>* iterators) {
+  AddIteratorsOf(
+      level, tables, [verify](const LevelTable& table) { return table.NewMergeIterator(verify); },
+      iterators);
 }
 
 // The read set, which the iterator holds, holds the tables.
 void LeveledEngine::AddTableIterators(const std::shared_ptr<const TableSet>& tables, bool verify,
                                       std::vector<std::unique_ptr<InternalIterator>>* iterators) {
   const Levels& levels = static_cast<const LeveledTables&>(*tables).levels;
+  const auto make = [this, verify](const LevelTable& table) {
+    table.NoteRead(changes_.load());
+    return table.NewIterator(verify);
+  };
   for (uint32_t i = 0; i < levels.level_count(); i++)
-    AddIterators(i, levels.level(i), verify, iterators);
+    AddIteratorsOf(i, levels.level(i), make, iterators);
 }
 
 std::optional<Unmerged> LeveledEngine::UnmergedOf(const TableSet& tables) const {
@@ -130,10 +167,17 @@ LeveledRules LeveledEngine::rules() const {
 
 void LeveledEngine::NoteUses(const Levels& levels, RegionUseEdit* edit) {
   uint64_t live = 0;
-  for (size_t i = 1; i < levels.level_count(); i++) {
-    for (const auto& table : levels.level(i)) live += table->place().live_bytes;
-  }
+  uint64_t pool_live = 0;
+  uint64_t pool_bytes = 0;
+  levels.ForEach([&](uint32_t level, const auto& table) {
+    if (level != 0) live += table->place().live_bytes;
+    if (table->in_file()) return;
+    if (level != 0) pool_live += table->place().live_bytes;
+    pool_bytes += table->info().bytes;
+  });
   live_bytes_.store(live, std::memory_order_relaxed);
+  pool_live_bytes_.store(pool_live, std::memory_order_relaxed);
+  pool_table_bytes_.store(pool_bytes, std::memory_order_relaxed);
   if (rules_.copies_records) {
     KeepForCopies(levels);
   } else {
@@ -144,10 +188,16 @@ void LeveledEngine::NoteUses(const Levels& levels, RegionUseEdit* edit) {
   edit->Apply(&uses_);
 }
 
-void LeveledEngine::KeepRegions(const LevelsEdit& edit) {
-  for (const auto& added : edit.added) {
-    for (const auto& region : added.table->regions()) region->Keep();
-  }
+void LeveledEngine::KeepTables(const LevelsEdit& edit) {
+  for (const auto& added : edit.added) added.table->Keep();
+}
+
+void LeveledEngine::DropTables(const Levels& before, const LevelsEdit& edit) {
+  std::set<uint64_t> gone(edit.removed.begin(), edit.removed.end());
+  for (const auto& added : edit.added) gone.erase(added.table->info().number);  // it moved
+  before.ForEach([&](uint32_t, const auto& table) {
+    if (gone.contains(table->info().number)) table->Drop();
+  });
 }
 
 // Persist order (L1, L2), of tables that are made and durable, on page media not yet synced:
@@ -172,7 +222,7 @@ Status LeveledEngine::Change(LeveledEdit kind, const LevelsEdit& edit, const Mem
     LAMELLA_CHECK(state->levels.Apply(infos));
     if (also) also(next.get(), state);
   });
-  if (s.ok() || catalog_.is_in_doubt()) KeepRegions(edit);
+  if (s.ok() || catalog_.is_in_doubt()) KeepTables(edit);
   if (!s.ok()) return s;
   NoteUses(next->levels, &uses);
   Install(std::move(next), flushed, std::move(memory));
@@ -180,19 +230,21 @@ Status LeveledEngine::Change(LeveledEdit kind, const LevelsEdit& edit, const Mem
   s = pool_->Sync();
   if (!s.ok()) return s;
   for (const auto& region : uses.unused()) region->Drop();
+  DropTables(before->levels, edit);
   return s;
 }
 
-// Keys lie in the pool, and stay.
 Status LeveledEngine::Build(InternalIterator* from, const Levels& levels, size_t below,
-                            TableBuilder* builder, MadeTables* made) {
-  Status s = ForEachNeeded<std::string_view>(
-      from, context_.snapshots->Now(),
-      [&](std::string_view key) { return levels.MayHold(below, key); },
-      [&](const NeededRecord& record) {
-        return builder->Add({record.key, record.value, PmPtr(record.place_word), record.newer});
-      },
-      [&] { return builder->EndKey(); });
+                            TableBuilder* builder, MadeTables* made, bool from_files) {
+  const auto sample = context_.snapshots->Now();
+  const auto may_hold = [&](std::string_view key) { return levels.MayHold(below, key); };
+  const auto add = [&](const NeededRecord& record) {
+    return builder->Add({record.key, record.value, PmPtr(record.place_word), record.newer});
+  };
+  const auto end_key = [&] { return builder->EndKey(); };
+  // Keys that lie in the pool stay.
+  Status s = from_files ? ForEachNeeded<std::string>(from, sample, may_hold, add, end_key)
+                        : ForEachNeeded<std::string_view>(from, sample, may_hold, add, end_key);
   return s.ok() ? builder->Finish(made) : s;
 }
 
@@ -216,7 +268,7 @@ namespace {
 struct Inputs {
   BuildPlan plan;
   uint64_t bytes = 0;
-  uint64_t copied = 0;  // bytes of sparse regions
+  uint64_t copied = 0;  // bytes of sparse regions, and of tables in files
   std::vector<uint64_t> numbers;
 
   Inputs(uint32_t into, const LeveledRules& rules) {
@@ -231,6 +283,10 @@ struct Inputs {
     numbers.push_back(info.number);
     plan.records_max += info.records;
     bytes += info.bytes;
+    if (table.in_file()) {
+      plan.from_files = true;
+      copied += info.bytes;
+    }
     for (size_t i = 0; i < table.regions().size(); i++) {
       const auto& region = table.regions()[i];
       plan.regions[region->number()] = region;
@@ -255,8 +311,9 @@ uint64_t LeveledEngine::RoomToKeep(const Levels& levels) const {
     level0.bytes += table->info().bytes;
   }
   Size largest;
-  for (size_t i = 1; i < levels.level_count(); i++) {
+  for (size_t i = 1; i < levels.level_count() && i < rules_.first_file_level; i++) {
     for (const auto& table : levels.level(i)) {
+      if (table->in_file()) continue;
       largest.records = std::max(largest.records, table->info().records);
       largest.bytes = std::max(largest.bytes, table->info().bytes);
     }
@@ -303,22 +360,42 @@ uint64_t LeveledEngine::MergeRoom(uint64_t records, uint64_t bytes, uint64_t cop
          (tables + of_copies) * pool_->chunk_bytes();
 }
 
+// A merge most of whose records come from files goes back there where the pool has its share: else
+// all of the lower levels would pass through it.
+bool LeveledEngine::GoesToFiles(uint32_t level, const std::vector<Levels::Level>& inputs) const {
+  if (level >= rules_.first_file_level) return true;
+  if (rules_.pool_table_bytes == UINT64_MAX) return false;
+  uint64_t in_pool = 0;
+  uint64_t in_files = 0;
+  for (const Levels::Level& tables : inputs) {
+    for (const auto& table : tables) (table->in_file() ? in_files : in_pool) += table->info().bytes;
+  }
+  return in_files > in_pool &&
+         pool_table_bytes_.load(std::memory_order_relaxed) + in_files > rules_.pool_table_bytes;
+}
+
 Status LeveledEngine::MergeTables(const Levels& levels, const std::vector<Levels::Level>& inputs,
                                   uint32_t into, LevelsEdit* edit) {
   const Sparse sparse = SparseNow();
-  Status s = MergeEmptying(levels, inputs, into, sparse, edit);
-  if (s.IsNoSpace() && sparse != nullptr) s = MergeEmptying(levels, inputs, into, nullptr, edit);
+  const bool in_file = GoesToFiles(into, inputs);
+  Status s = MergeEmptying(levels, inputs, into, sparse, in_file, edit);
+  if (s.IsNoSpace() && !in_file && sparse != nullptr)
+    s = MergeEmptying(levels, inputs, into, nullptr, false, edit);
+  if (s.IsNoSpace() && !in_file && rules_.writes_out)
+    s = MergeEmptying(levels, inputs, into, nullptr, true, edit);
   return s;
 }
 
 Status LeveledEngine::MergeEmptying(const Levels& levels, const std::vector<Levels::Level>& inputs,
-                                    uint32_t into, const Sparse& sparse, LevelsEdit* edit) {
+                                    uint32_t into, const Sparse& sparse, bool in_file,
+                                    LevelsEdit* edit) {
   *edit = {};
   Inputs of(into, rules());
+  of.plan.in_file = in_file;
   if (sparse != nullptr) of.plan.sparse = *sparse;
   std::vector<std::unique_ptr<InternalIterator>> children;
   for (uint32_t i = 0; i < inputs.size(); i++) {
-    AddIterators(i, inputs[i], context_.options->verify_checksums, &children);
+    AddIterators(i, inputs[i], context_.options->verify_checksums || in_file, &children);
     for (const auto& table : inputs[i]) {
       of.Add(*table);
       if (rules_.copies_records) of.copied += table->info().bytes;
@@ -326,7 +403,7 @@ Status LeveledEngine::MergeEmptying(const Levels& levels, const std::vector<Leve
   }
   if (of.numbers.empty()) return Status::OK();
   edit->removed = std::move(of.numbers);
-  const uint64_t room_bytes = MergeRoom(of.plan.records_max, of.bytes, of.copied);
+  const uint64_t room_bytes = in_file ? 0 : MergeRoom(of.plan.records_max, of.bytes, of.copied);
   return BuildInto(levels, std::move(of.plan), room_bytes,
                    NewMergingIterator(std::move(children)).get(), edit);
 }
@@ -335,11 +412,12 @@ Status LeveledEngine::BuildInto(const Levels& levels, BuildPlan plan, uint64_t r
                                 InternalIterator* from, LevelsEdit* edit) {
   CompactionRoom room(this);
   const uint32_t level = plan.level;
+  const bool from_files = plan.from_files;
   Status s = room.Take(room_bytes, Concat("the tables of a compaction into level ", level));
   if (!s.ok()) return s;
   MadeTables made;
-  const auto builder = NewBuilder(std::move(plan));
-  s = Build(from, levels, level + 1, builder.get(), &made);
+  const auto builder = BuilderOf(std::move(plan));
+  s = Build(from, levels, level + 1, builder.get(), &made, from_files);
   for (auto& table : made) edit->added.push_back({level, std::move(table)});
   return s;
 }
@@ -383,7 +461,9 @@ Status LeveledEngine::MergePart(const Compaction& compaction, const Levels& leve
 Status LeveledEngine::Compact(const Compaction& compaction, const Levels& levels,
                               LevelsEdit* edit) {
   const Levels::Level tables = TablesOf(levels, compaction.level, compaction.inputs);
-  if (compaction.moves_only()) {
+  const bool is_to_be_written =
+      compaction.level + 1 >= rules_.first_file_level && !tables.front()->in_file();
+  if (compaction.moves_only() && !is_to_be_written) {
     edit->removed = compaction.inputs;
     edit->added = {{compaction.level + 1, tables.front()}};
     return Status::OK();
@@ -408,6 +488,10 @@ Status LeveledEngine::Close() {
 void LeveledEngine::AddStats(Stats* stats) const {
   BufferedEngine::AddStats(stats);
   stats->sources.push_back({"tables", gets_tables_.Sum()});
+  if (files_ != nullptr) {
+    stats->sources.push_back({"tables in files", gets_files_.Sum()});
+    stats->dram_bytes += files_->cache_bytes();
+  }
   stats->compactions += compactions_.load(std::memory_order_relaxed);
   // Where merges copy all records each of them leaves behind what is dead.
   const uint64_t copying = rules_.copies_records ? compactions_.load(std::memory_order_relaxed) : 0;
@@ -420,6 +504,7 @@ void LeveledEngine::AddStats(Stats* stats) const {
       level.runs += table->run_count();
       level.records += table->info().records;
       stats->live_bytes += table->place().live_bytes;
+      if (table->in_file()) stats->file_bytes += table->info().bytes;
     }
     stats->levels.push_back(level);
   }
@@ -429,8 +514,11 @@ std::string LeveledEngine::Describe() const {
   std::string out = BufferedEngine::Describe();
   const auto tables = CurrentTables();
   for (size_t i = 0; i < tables->levels.level_count(); i++) {
-    out += Concat("L", i, ": ", tables->levels.level(i).size(), " tables, ",
-                  tables->levels.BytesOf(i), " bytes\n");
+    const Levels::Level& level = tables->levels.level(i);
+    const auto in_files =
+        std::ranges::count_if(level, [](const auto& table) { return table->in_file(); });
+    out += Concat("L", i, ": ", level.size(), " tables, ", tables->levels.BytesOf(i), " bytes");
+    out += in_files == 0 ? std::string("\n") : Concat(", ", in_files, " of them in files\n");
   }
   const MutexLock lock(&uses_mu_);
   uint64_t bytes = 0;

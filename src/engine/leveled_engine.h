@@ -15,6 +15,9 @@
 //     the job began with: what jobs beside it move down lies outside of the keys that it claims.
 // L5: jobs claim the keys of levels that they change (JobBoard); a flush adds to level 0 and claims
 //     nothing.
+// L6: tables of levels from 1 on may lie in files (FileTables), where the design's rules say so:
+//     those of lower levels, those that were longest not read, and, in a full pool, any. A Get that
+//     comes to one holds the version in place of its pin.
 // Threads: as Engine says.
 #ifndef LAMELLA_ENGINE_LEVELED_ENGINE_H_
 #define LAMELLA_ENGINE_LEVELED_ENGINE_H_
@@ -33,6 +36,7 @@
 #include "engine/buffered_engine.h"
 #include "engine/catalog_state.h"
 #include "engine/compaction_picker.h"
+#include "engine/file_tables.h"
 #include "engine/held_up_end.h"
 #include "engine/job_board.h"
 #include "engine/level_table.h"
@@ -48,7 +52,7 @@ namespace lamella {
 using Levels = TableLevels<LevelTable>;
 using LevelsEdit = TableEdit<LevelTable>;
 
-struct LeveledTables final : TableSet {
+struct LeveledTables final : TableSet, std::enable_shared_from_this<LeveledTables> {
   Levels levels;
   TableLevelsState infos;         // of the same
   double live_share_of_last = 1;  // of the newest table of level 0, by a sample
@@ -67,6 +71,11 @@ struct LeveledRules {
   uint64_t index_bytes_per_record = 0;
   /// A region of records is emptied once less of it lives.
   double rewrite_share = 0.25;
+  /// Which tables lie in files (L6). Of other designs none does, or ever did.
+  bool may_have_files = false;
+  bool writes_out = false;                 // where the pool is full, rather than to refuse a write
+  uint32_t first_file_level = UINT32_MAX;  // this level's, and those of lower ones
+  uint64_t pool_table_bytes = UINT64_MAX;  // beyond so many in the pool those longest not read
 };
 
 class LeveledEngine : public BufferedEngine {
@@ -130,12 +139,13 @@ class LeveledEngine : public BufferedEngine {
                      LevelsEdit* edit);
   /// What is needed of `from` into `builder`: the newest versions, those that snapshots see, and
   /// deletes that hide something (L3, L4). `below`: tables from this level on may hold what deletes
-  /// hide.
+  /// hide. `from_files`: what `from` shows stays only until it moves.
   Status Build(InternalIterator* from, const Levels& levels, size_t below, TableBuilder* builder,
-               MadeTables* made);
+               MadeTables* made, bool from_files = false);
   /// These tables of `level`, of level 0 all, into the next.
   static Compaction CompactionOf(const Levels& levels, uint32_t level, const Levels::Level& tables);
-  /// An iterator over each of these tables of `level`, or over all where they are disjoint.
+  /// For a merge: an iterator over each of these tables of `level`, or over all where they are
+  /// disjoint.
   static void AddIterators(uint32_t level, const Levels::Level& tables, bool verify,
                            std::vector<std::unique_ptr<InternalIterator>>* iterators);
 
@@ -147,7 +157,9 @@ class LeveledEngine : public BufferedEngine {
   void AddTableIterators(const std::shared_ptr<const TableSet>& tables, bool verify,
                          std::vector<std::unique_ptr<InternalIterator>>* iterators) final;
   uint64_t UncompactedBytes(const TableSet&) const final { return 0; }
-  uint64_t BufferedBytesMax() const final { return memory_.BufferedBytesMax(0); }
+  uint64_t BufferedBytesMax() const final {
+    return memory_.BufferedBytesMax(files_ == nullptr ? 0 : files_->cache_bytes());
+  }
   std::optional<Unmerged> UnmergedOf(const TableSet& tables) const final;
   uint64_t LiveBytes() const final { return live_bytes_.load(std::memory_order_relaxed); }
   double ReadDebt(const TableSet& tables) const final;
@@ -160,8 +172,10 @@ class LeveledEngine : public BufferedEngine {
   /// keeps. Where it fails but for want of a sync, nothing has changed. Keeps L1.
   Status Change(LeveledEdit kind, const LevelsEdit& edit, const MemTable* flushed,
                 const std::function<void(LeveledTables*, LeveledState*)>& also);
-  /// A catalog may name what the edit adds (TableRegion's R2).
-  static void KeepRegions(const LevelsEdit& edit);
+  /// A catalog may name what the edit adds.
+  static void KeepTables(const LevelsEdit& edit);
+  /// No catalog names any more what the edit from this version removed.
+  static void DropTables(const Levels& before, const LevelsEdit& edit);
   /// What the compaction takes that takes most, of all that may come.
   uint64_t RoomToKeep(const Levels& levels) const;
   void KeepForCopies(const Levels& levels);
@@ -173,9 +187,15 @@ class LeveledEngine : public BufferedEngine {
   /// Of what is in these regions of records a compaction makes copies.
   using Sparse = std::shared_ptr<const std::set<uint64_t>>;
   Sparse SparseNow() const;
-  /// MergeTables, which empties these regions: NoSpace where there is no room for that.
+  /// What is made of these tables for a level is to lie in files, by the rules.
+  bool GoesToFiles(uint32_t level, const std::vector<Levels::Level>& inputs) const;
+  /// MergeTables, which empties these regions, or makes tables in files: NoSpace where there is no
+  /// room for that.
   Status MergeEmptying(const Levels& levels, const std::vector<Levels::Level>& inputs,
-                       uint32_t into, const Sparse& sparse, LevelsEdit* edit);
+                       uint32_t into, const Sparse& sparse, bool in_file, LevelsEdit* edit);
+  std::unique_ptr<TableBuilder> BuilderOf(BuildPlan plan) {
+    return plan.in_file ? files_->NewBuilder(std::move(plan)) : NewBuilder(std::move(plan));
+  }
   /// Of a compaction for which there is no room: merges as much of its tables as overlaps the first
   /// `count` of the next level's. The rest of them becomes one that stays.
   Status MergePart(const Compaction& compaction, const Levels& levels, size_t count,
@@ -204,11 +224,20 @@ class LeveledEngine : public BufferedEngine {
   void OfferJobs(std::vector<JobOffer>* offers) LAMELLA_REQUIRES(jobs_.mu);
   void OfferRewrites(const LeveledTables& tables, std::vector<JobOffer>* offers)
       LAMELLA_REQUIRES(jobs_.mu);
+  void OfferWritingOut(const LeveledTables& tables, std::vector<JobOffer>* offers)
+      LAMELLA_REQUIRES(jobs_.mu);
   /// Looks at the version that is new since the last look.
   void LookAt(const std::shared_ptr<const TableSet>& version) LAMELLA_REQUIRES(jobs_.mu);
   static bool Refers(const LevelTable& table, const std::set<uint64_t>& regions);
   Status RunCompaction(const Compaction& compaction);
-  Status Rewrite(uint32_t level, uint64_t number, const Sparse& sparse);
+  /// Makes the table anew where it is; or, with `write_out`, in a file.
+  Status Rewrite(uint32_t level, uint64_t number, const Sparse& sparse, bool write_out = false);
+  /// Of the pool's tables that may be written out the one longest not read, the lowest first, that
+  /// `may` allows.
+  static std::optional<Place> FindLongestNotRead(const LeveledTables& tables,
+                                                 const std::function<bool(const Place&)>& may);
+  /// Writes tables out until there is room again, or none is left.
+  Status WriteOutForRoom();
   Status NoteRoom(const Status& status);
   /// Runs it, and again where it finds no room, once all that is free in truth is.
   Status WithRoom(const std::function<Status()>& run) LAMELLA_EXCLUDES(jobs_.mu);
@@ -239,12 +268,15 @@ class LeveledEngine : public BufferedEngine {
                   std::shared_ptr<const LevelTable>* table);
   Status LoadStore();
   void FreeStrays(Persister* persister);
+  Status RemoveStrayFiles() const;
   Status LeaveLog();
   static TableLevelsState FindLostTables(const TableRegions& regions, RepairReport* report);
+  Status MergeFiles(const Levels::Level& files, std::vector<MergedRecord> records,
+                    RepairReport* report, LevelsEdit* edit);
   Status RebuildTables(const TableLevelsState& levels, bool catalog_lost,
                        const TableRegions& regions, RepairReport* report, LevelsEdit* edit);
   Status RebuildLog(bool catalog_lost, RepairReport* report, LeveledState* state, LevelsEdit* edit);
-  Status BuildFrom(std::vector<MergedRecord> records, uint32_t level, bool copy_all,
+  Status BuildFrom(std::vector<MergedRecord> records, uint32_t level, bool copy_all, bool in_file,
                    const TableRegions& regions, LevelsEdit* edit);
   void CheckOwners(CheckReport* report) const;
 
@@ -252,9 +284,13 @@ class LeveledEngine : public BufferedEngine {
   const TableMemory memory_;
   PendingFrees pending_frees_;  // of the log
   CatalogState<LeveledState> catalog_;
+  const std::shared_ptr<const FileTables> files_;  // null where the rules know none
 
-  Mutex change_mu_;                      // held while tables and catalog are changed
-  std::atomic<uint64_t> live_bytes_{0};  // of levels 1 and on; a figure
+  Mutex change_mu_;  // held while tables and catalog are changed
+  // Figures. Of levels 1 and on, and of them what lies in the pool; of all tables in the pool.
+  std::atomic<uint64_t> live_bytes_{0};
+  std::atomic<uint64_t> pool_live_bytes_{0};
+  std::atomic<uint64_t> pool_table_bytes_{0};
   /// The same: of what is dead beyond the space target, that which jobs are about to give back.
   std::atomic<uint64_t> garbage_bytes_{0};
 
@@ -283,6 +319,7 @@ class LeveledEngine : public BufferedEngine {
   std::atomic<uint64_t> compactions_{0};
   std::atomic<uint64_t> rewrites_{0};
   StripedCounter gets_tables_;
+  StripedCounter gets_files_;
 };
 
 }  // namespace lamella

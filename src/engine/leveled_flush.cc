@@ -47,6 +47,7 @@ void NoteEnds(const Pool& pool, const MemTable& memtable, BuildPlan* plan) {
 
 bool HasPut(const Levels& levels, std::string_view key, uint64_t hash) {
   const auto has = [&](const auto& table) {
+    if (table->in_file()) return false;  // no I/O for a figure
     return table->Find({key, kTagFirst}, hash, false).state == LookupState::kFound;
   };
   const KeyRange range{std::string(key), std::string(key)};

@@ -76,7 +76,7 @@ JobOffer LeveledEngine::RewriteOf(const Place& table, const char* name, double b
 }
 
 SpaceGoal LeveledEngine::GoalNow(const LeveledTables& tables, bool pool_is_full) const {
-  double live = static_cast<double>(LiveBytes());
+  double live = static_cast<double>(pool_live_bytes_.load(std::memory_order_relaxed));
   for (const auto& table : tables.levels.level(0))
     live += static_cast<double>(table->place().live_bytes) * tables.live_share_of_last;
   SpaceGoal goal{.bytes_per_live = context_.options->space_target,
@@ -188,6 +188,43 @@ std::vector<Compaction> LeveledEngine::FindForSpace(const LeveledTables& tables,
   return pushes;
 }
 
+std::optional<LeveledEngine::Place> LeveledEngine::FindLongestNotRead(
+    const LeveledTables& tables, const std::function<bool(const Place&)>& may) {
+  std::optional<Place> found;
+  uint64_t read_at = 0;
+  tables.levels.ForEach([&](uint32_t level, const auto& table) {
+    if (level == 0 || table->in_file()) return;
+    // Of several that were not read since the same time the lowest goes, and of those the oldest.
+    const bool is_longer = !found || table->read_at() < read_at ||
+                           (table->read_at() == read_at &&
+                            (level > found->level || table->info().number < found->number));
+    if (!is_longer) return;
+    Place place = PlaceOf(level, table->info());
+    if (!may(place)) return;
+    found = std::move(place);
+    read_at = table->read_at();
+  });
+  return found;
+}
+
+void LeveledEngine::OfferWritingOut(const LeveledTables& tables, std::vector<JobOffer>* offers) {
+  if (pool_table_bytes_.load(std::memory_order_relaxed) <= rules_.pool_table_bytes) return;
+  const auto claims_of = [](const Place& place) {
+    return Claims{{kLevel0 + place.level, place.keys}};
+  };
+  const auto table = FindLongestNotRead(tables, [&](const Place& place) LAMELLA_REQUIRES(jobs_.mu) {
+    return jobs_.MayBegin(claims_of(place));
+  });
+  if (!table) return;
+  offers->push_back({.name = "write out",
+                     .claims = claims_of(*table),
+                     .benefit = kFirst / 2,
+                     .cost = 1,
+                     .run = [this, level = table->level, number = table->number] {
+                       return NoteRoom(Rewrite(level, number, nullptr, true));
+                     }});
+}
+
 void LeveledEngine::OfferJobs(std::vector<JobOffer>* offers) {
   // As of under the lock: what a job that is over changed is in it.
   const auto read_set = CurrentReadSet();
@@ -204,6 +241,7 @@ void LeveledEngine::OfferJobs(std::vector<JobOffer>* offers) {
     LookAt(read_set->tables);
     OfferBest(looked_.wanted, offers);
     OfferRewrites(tables, offers);
+    OfferWritingOut(tables, offers);
   }
 }
 
@@ -230,6 +268,7 @@ std::optional<Job> LeveledEngine::PickJob(JobClass job_class) {
 // A job that found no room has changed nothing: it may come again once there is more.
 Status LeveledEngine::NoteRoom(const Status& status) {
   if (!status.IsNoSpace()) return status;
+  pool_->AwaitDeferred();  // what it took is room again, and no reason to try it once more
   const MutexLock lock(&jobs_.mu);
   starved_at_ = pool_->chunks_available();
   SetStarved(true);
@@ -277,12 +316,16 @@ Status LeveledEngine::RunCompaction(const Compaction& compaction) {
   return s;
 }
 
-Status LeveledEngine::Rewrite(uint32_t level, uint64_t number, const Sparse& sparse) {
+Status LeveledEngine::Rewrite(uint32_t level, uint64_t number, const Sparse& sparse,
+                              bool write_out) {
   const auto tables = CurrentTables();
   std::vector<Levels::Level> inputs(level + 1);
   inputs[level] = TablesOf(tables->levels, level, {number});
+  if (inputs[level].empty()) return Status::OK();
+  const bool in_file = write_out || inputs[level].front()->in_file();
   LevelsEdit edit;
-  Status s = NoThrow([&] { return MergeEmptying(tables->levels, inputs, level, sparse, &edit); });
+  Status s =
+      NoThrow([&] { return MergeEmptying(tables->levels, inputs, level, sparse, in_file, &edit); });
   if (s.ok() && !edit.removed.empty()) s = Change(LeveledEdit::kCompact, edit, nullptr, nullptr);
   if (s.ok()) rewrites_.fetch_add(1, std::memory_order_relaxed);
   return s;
@@ -427,11 +470,36 @@ Status LeveledEngine::MergeForSpace() {
   return s;
 }
 
+// Level 0 is merged where it lies in the way: into files, where there is no room for it else.
+Status LeveledEngine::WriteOutForRoom() {
+  constexpr uint64_t kPartToFree = 8;
+  const auto has_room = [this] {
+    pool_->AwaitDeferred();
+    const uint64_t free = pool_->chunks_available() * pool_->chunk_bytes();
+    return free >= pool_->pool_bytes() / kPartToFree;
+  };
+  Status s;
+  while (s.ok() && !has_room()) {
+    auto tables = CurrentTables();
+    const auto table = FindLongestNotRead(*tables, [](const Place&) { return true; });
+    if (table) {
+      tables.reset();  // what is replaced is to be freed
+      s = Rewrite(table->level, table->number, nullptr, true);
+      continue;
+    }
+    if (tables->levels.level(0).empty()) break;
+    const Compaction compaction = CompactionOf(tables->levels, 0, tables->levels.level(0));
+    tables.reset();
+    s = RunCompaction(compaction);
+  }
+  return s;
+}
+
 // The pool is full: all that is dead is found, and what holds little is emptied. What merging small
 // tables gives back may be the room that merging all of them takes.
 Status LeveledEngine::Reclaim() {
   const uint64_t before = ReclaimState();
-  Status s = PushDown({});
+  Status s = rules_.writes_out ? WriteOutForRoom() : PushDown({});
   const bool had_no_room = s.IsNoSpace();
   if (had_no_room) s = Status::OK();
   if (s.ok()) s = MergeForSpace();

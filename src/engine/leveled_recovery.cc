@@ -30,6 +30,12 @@ Status LeveledEngine::OpenInfo(const TableInfo& info, const TableRegions& region
         Concat("of table ", info.number, " the ", info.place.size(),
                " bytes that say where it lies do not decode; run `lamella repair`"));
   }
+  if (place.regions.empty()) {
+    if (files_ != nullptr) return files_->Open(info, place, table);
+    return Status::Corruption(Concat("table ", info.number, " of ", info.records,
+                                     " records refers to no region; run `lamella repair` to save "
+                                     "what is left"));
+  }
   std::vector<LevelTable::RegionPtr> own;
   for (const RegionShare& share : place.regions) {
     const auto region = regions.find(share.region);
@@ -55,7 +61,13 @@ Status LeveledEngine::LoadStore() {
   LAMELLA_CHECK(tables->levels.Apply(all));
   tables->levels.BuildFences();
   tables->infos = state.levels;
-  const uint64_t seen = regions.empty() ? 0 : regions.rbegin()->first;
+  uint64_t seen = regions.empty() ? 0 : regions.rbegin()->first;
+  if (files_ != nullptr) {
+    std::vector<uint64_t> numbers;
+    s = files_->FindNumbers(&numbers);
+    if (!s.ok()) return s;
+    if (!numbers.empty()) seen = std::max(seen, numbers.back());
+  }
   catalog_.Note([seen](LeveledState* noted) {
     noted->next_number = std::max(noted->next_number, seen + 1);
     return 0;
@@ -89,6 +101,15 @@ void LeveledEngine::FreeStrays(Persister* persister) {
   for (const ChunkRef& chunk : strays) pool_->Free(chunk, persister);
 }
 
+Status LeveledEngine::RemoveStrayFiles() const {
+  if (files_ == nullptr) return Status::OK();
+  std::set<uint64_t> named;
+  CurrentTables()->levels.ForEach([&](uint32_t, const auto& table) {
+    if (table->in_file()) named.insert(table->info().number);
+  });
+  return files_->RemoveStrays(named);
+}
+
 Status LeveledEngine::Mend() {
   Status s;
   if (!catalog_.exists()) {
@@ -100,6 +121,8 @@ Status LeveledEngine::Mend() {
   if (!s.ok()) return s;
   Persister persister(pool_->gate(), WriteCause::kCompaction);
   FreeStrays(&persister);
+  s = RemoveStrayFiles();
+  if (!s.ok()) return s;
   std::vector<SequenceGap> gaps = catalog_.Get().gaps;
   if (MendLog(&gaps, &persister))
     s = catalog_.Edit(LeveledEdit::kGap, [&](LeveledState* state) { state->gaps = gaps; });

@@ -2,13 +2,17 @@
 // themselves.
 
 #include <algorithm>
+#include <deque>
 #include <set>
 #include <utility>
 
+#include "base/assert.h"
 #include "base/concat.h"
 #include "engine/leveled_engine.h"
 #include "engine/lost_records.h"
+#include "engine/needed_versions.h"
 #include "engine/table_header.h"
+#include "iterator/merging_iterator.h"
 #include "log/gather.h"
 
 namespace lamella {
@@ -47,9 +51,10 @@ void AddAll(const LevelTable& table, std::vector<MergedRecord>* records) {
 }  // namespace
 
 Status LeveledEngine::BuildFrom(std::vector<MergedRecord> records, uint32_t level, bool copy_all,
-                                const TableRegions& regions, LevelsEdit* edit) {
+                                bool in_file, const TableRegions& regions, LevelsEdit* edit) {
   if (records.empty()) return Status::OK();
   BuildPlan plan{.level = level,
+                 .in_file = in_file,
                  .copy_all = copy_all,
                  .sparse = {},
                  .smallest = std::string(records.front().key.user_key),
@@ -62,7 +67,7 @@ Status LeveledEngine::BuildFrom(std::vector<MergedRecord> records, uint32_t leve
   for (const auto& [number, region] : regions) {
     if (region->kind() == kIndexRegion) plan.replaced.push_back(number);
   }
-  const auto builder = NewBuilder(std::move(plan));
+  const auto builder = BuilderOf(std::move(plan));
   MadeTables made;
   Status s;
   uint64_t newer = 0;
@@ -92,6 +97,9 @@ struct DamagedTable {
   LevelPlace place;
   std::vector<MergedRecord> kept;
   std::vector<LostRun> lost;
+  std::deque<std::string> owned;  // what `kept` views of a table in a file
+
+  bool in_file() const { return place.regions.empty(); }
 
   uint64_t lost_records() const {
     uint64_t records = 0;
@@ -118,6 +126,40 @@ uint64_t BytesOf(const std::vector<MergedRecord>& records) {
   return bytes;
 }
 
+// What is left of a table's file.
+Status SalvageFile(const FileTables& files, DamagedTable* table) {
+  const Status s =
+      files.Salvage(table->info->number, [table](const InternalKey& key, std::string_view value) {
+        const std::string& own_key = table->owned.emplace_back(key.user_key);
+        const std::string& own_value = table->owned.emplace_back(value);
+        table->kept.push_back({{own_key, key.tag}, own_value, PmPtr(), 0});
+      });
+  const uint64_t kept = table->kept.size();
+  if (kept < table->info->records) table->lost.push_back({{}, table->info->records - kept});
+  return s.IsNotFound() ? Status::OK() : s;
+}
+
+// Walks sorted records, forwards.
+class RecordsIterator final : public InternalIterator {
+ public:
+  /// They outlive it.
+  explicit RecordsIterator(const std::vector<MergedRecord>* records) : records_(records) {}
+  bool Valid() const override { return at_ < records_->size(); }
+  void SeekToFirst() override { at_ = 0; }
+  void SeekToLast() override { LAMELLA_CHECK(false); }
+  void Seek(const InternalKey&) override { LAMELLA_CHECK(false); }
+  void SeekForPrev(const InternalKey&) override { LAMELLA_CHECK(false); }
+  void Next() override { at_++; }
+  void Prev() override { LAMELLA_CHECK(false); }
+  InternalKey key() const override { return (*records_)[at_].key; }
+  std::string_view value() const override { return (*records_)[at_].value; }
+  Status status() const override { return Status::OK(); }
+
+ private:
+  const std::vector<MergedRecord>* const records_;
+  size_t at_ = SIZE_MAX;
+};
+
 void NameAll(const std::vector<SoundTable>& sound, const std::vector<DamagedTable>& damaged,
              LostRecords* records) {
   for (const auto& [level, table] : sound) {
@@ -142,6 +184,13 @@ void FindAgain(const Pool& pool, const TableRegions& regions, const std::vector<
   auto look = looks.begin();
   for (DamagedTable& table : *damaged) {
     const uint64_t lost = table.lost_records();
+    if (table.in_file()) {
+      report->records_lost += lost;
+      report->notes.push_back(Concat("table ", table.info->number, " of level ", table.level,
+                                     ", in a file, was damaged and is made anew; of its ",
+                                     table.info->records, " records ", lost, " are lost"));
+      continue;
+    }
     const size_t before = table.kept.size();
     for (size_t i = 0; i < table.place.regions.size(); i++, ++look)
       table.kept.insert(table.kept.end(), look->begin(), look->end());
@@ -212,21 +261,45 @@ Status LeveledEngine::RebuildTables(const TableLevelsState& levels, bool catalog
   constexpr uint32_t kLevelOfAll = 1;  // from where compaction goes on
   std::vector<SoundTable> sound;
   std::vector<DamagedTable> damaged;
-  levels.ForEach([&](uint32_t level, const auto& info) {
-    std::shared_ptr<const LevelTable> table;
+  Status s;
+  const auto sort_out = [&](uint32_t level, const std::shared_ptr<const TableInfo>& info,
+                            const Status& opened, std::shared_ptr<const LevelTable> table) {
     CheckReport problems;
-    if (OpenInfo(*info, regions, &table).ok()) table->Check(&problems);
-    if (table != nullptr && problems.clean()) {
+    if (opened.ok()) table->Check(&problems);
+    if (opened.ok() && problems.clean()) {
       sound.push_back({level, std::move(table)});
       return;
     }
+    if (!opened.ok() && !opened.IsCorruption()) s = opened;  // what may be whole is not given up
     DamagedTable& at = damaged.emplace_back(DamagedTable{.level = level, .info = info});
     // It was decoded, or its state would have been refused.
     (void)LevelPlace::Decode(info->place, &at.place);
-    Salvage(*info, at.place, regions, &at.kept, &at.lost);
+    if (!at.in_file()) {
+      Salvage(*info, at.place, regions, &at.kept, &at.lost);
+    } else if (s.ok() && files_ != nullptr) {
+      s = SalvageFile(*files_, &at);
+    }
+  };
+  levels.ForEach([&](uint32_t level, const auto& info) {
+    std::shared_ptr<const LevelTable> table;
+    const Status opened = OpenInfo(*info, regions, &table);
+    sort_out(level, info, opened, std::move(table));
   });
+  std::vector<uint64_t> numbers;
+  if (s.ok() && catalog_lost && files_ != nullptr) s = files_->FindNumbers(&numbers);
+  for (size_t i = 0; s.ok() && i < numbers.size(); i++) {
+    std::shared_ptr<const LevelTable> table;
+    const Status opened = files_->OpenLost(numbers[i], &table);
+    TableInfo info;
+    info.number = numbers[i];
+    info.place = LevelPlace().Encode();
+    sort_out(0, std::make_shared<const TableInfo>(std::move(info)), opened, std::move(table));
+  }
+  if (!s.ok()) return s;
   const bool lists_lost = report->records_lost != 0 || !damaged.empty();
   std::map<uint32_t, std::vector<MergedRecord>> found;  // by level, of what is made anew
+  std::set<uint32_t> in_files;                          // of these levels to files
+  Levels::Level files;                                  // without a catalog
   if (!catalog_lost) {
     FindAgain(*pool_, regions, sound, &damaged, report);
   } else if (lists_lost) {
@@ -239,22 +312,58 @@ Status LeveledEngine::RebuildTables(const TableLevelsState& levels, bool catalog
       continue;
     }
     edit->removed.push_back(table->info().number);
-    AddAll(*table, &found[catalog_lost ? kLevelOfAll : level]);
+    if (table->in_file()) {
+      files.push_back(table);
+    } else {
+      AddAll(*table, &found[catalog_lost ? kLevelOfAll : level]);
+    }
   }
   for (const DamagedTable& table : damaged) {
+    const uint32_t level = catalog_lost ? kLevelOfAll : table.level;
     edit->removed.push_back(table.info->number);
-    std::vector<MergedRecord>& records = found[catalog_lost ? kLevelOfAll : table.level];
+    std::vector<MergedRecord>& records = found[level];
     records.insert(records.end(), table.kept.begin(), table.kept.end());
+    if (table.in_file()) in_files.insert(level);
   }
-  Status s;
+  if (!files.empty()) return MergeFiles(files, std::move(found[kLevelOfAll]), report, edit);
   for (auto& [level, records] : found) {
     Sort(&records);
     if (catalog_lost) KeepNewest(&records);
     report->records_kept += records.size();
     for (auto& piece : CutAt(sound, level, records)) {
-      if (s.ok()) s = BuildFrom(std::move(piece), level, false, regions, edit);
+      if (s.ok())
+        s = BuildFrom(std::move(piece), level, false, in_files.contains(level), regions, edit);
     }
   }
+  return s;
+}
+
+// Of every key the newest, of tables in files, which may be more than DRAM has, and of what was
+// found beside them. No catalog says what their tables replaced: what was deleted and then dropped
+// may be back from a file that a crash left.
+Status LeveledEngine::MergeFiles(const Levels::Level& files, std::vector<MergedRecord> records,
+                                 RepairReport* report, LevelsEdit* edit) {
+  constexpr uint32_t kLevelOfAll = 1;
+  Sort(&records);
+  std::vector<std::unique_ptr<InternalIterator>> children;
+  children.push_back(std::make_unique<RecordsIterator>(&records));
+  for (const auto& table : files) children.push_back(table->NewMergeIterator(true));
+  const auto all = NewMergingIterator(std::move(children));
+  const auto builder = files_->NewBuilder(
+      {.level = kLevelOfAll, .in_file = true, .table_bytes = rules().table_bytes});
+  MadeTables made;
+  Status s = ForEachNeeded(
+      all.get(), context_.snapshots->Now(), [](std::string_view) { return false; },
+      [&](const NeededRecord& record) {
+        report->records_kept++;
+        return builder->Add({record.key, record.value, PmPtr(), record.newer});
+      },
+      [&] { return builder->EndKey(); });
+  if (s.ok()) s = builder->Finish(&made);
+  for (auto& table : made) edit->added.push_back({kLevelOfAll, std::move(table)});
+  report->notes.push_back(Concat("the records of ", files.size(),
+                                 " tables in files are kept; without a catalog it is not known "
+                                 "whether one of them was to go, and what was deleted is back"));
   return s;
 }
 
@@ -283,7 +392,7 @@ Status LeveledEngine::RebuildLog(bool catalog_lost, RepairReport* report, Levele
   report->records_kept += records.size();
   LogContents contents;  // for the shards' ordinals and the numbers that were seen
   Status s = ReadLog(*pool_, {}, 0, {}, true, &contents);
-  if (s.ok()) s = BuildFrom(std::move(records), 0, true, {}, edit);
+  if (s.ok()) s = BuildFrom(std::move(records), 0, true, false, {}, edit);
   state->boundary.clear();
   for (const uint64_t ordinal : contents.next_ordinal) state->boundary.push_back({ordinal, 0});
   const uint64_t last = gathered.kept.empty() ? 0 : TagSequence(gathered.kept.back().tag);
@@ -348,6 +457,12 @@ Status LeveledEngine::Rebuild(RepairReport* report) {
   });
   if (!regions.empty())
     state.next_number = std::max(state.next_number, regions.rbegin()->first + 1);
+  if (files_ != nullptr) {
+    std::vector<uint64_t> numbers;
+    s = files_->FindNumbers(&numbers);
+    if (!s.ok()) return s;
+    if (!numbers.empty()) state.next_number = std::max(state.next_number, numbers.back() + 1);
+  }
   catalog_.Note([&](LeveledState* noted) {
     if (catalog_lost) *noted = {};
     noted->next_number = state.next_number;
@@ -356,6 +471,9 @@ Status LeveledEngine::Rebuild(RepairReport* report) {
   LevelsEdit edit;
   s = RebuildTables(state.levels, catalog_lost,
                     catalog_lost ? regions : RegionsOf(state.levels, regions), report, &edit);
+  for (const auto& added : edit.added) {  // of files, too, that no catalog told of
+    state.flushed_sequence = std::max(state.flushed_sequence, added.table->info().last_sequence);
+  }
   if (s.ok()) s = RebuildLog(catalog_lost, report, &state, &edit);
   if (s.ok()) s = pool_->Sync();
   if (!s.ok()) return s;
@@ -377,7 +495,7 @@ Status LeveledEngine::Rebuild(RepairReport* report) {
     });
     s = catalog_.Create(catalog_.Get());
   }
-  if (s.ok() || catalog_.is_in_doubt()) KeepRegions(edit);
+  if (s.ok() || catalog_.is_in_doubt()) KeepTables(edit);
   if (!s.ok()) return s;
   return pool_->Sync();
 }

@@ -17,8 +17,20 @@ Status RecordRegion::Copy(PmPtr from, PmPtr* to) {
   header.mark = 0;
   if (RecordChecksum(body, header, from, chunk.epoch) != record->header.checksum)
     return VerifyRecord(*pool_, from);
-  const uint64_t bytes = RecordBytes(0, key.size(), value.size());
-  Status s = writer_.Prepare(bytes);
+  return Append(header, key, value, body, to);
+}
+
+Status RecordRegion::Write(const InternalKey& key, std::string_view value, PmPtr* to) {
+  RecordHeader header{};
+  header.tag = key.tag;
+  header.key_size = static_cast<uint16_t>(key.user_key.size());
+  header.value_size = static_cast<uint32_t>(value.size());
+  return Append(header, key.user_key, value, BodyChecksum(key.user_key, value), to);
+}
+
+Status RecordRegion::Append(RecordHeader header, std::string_view key, std::string_view value,
+                            uint32_t body, PmPtr* to) {
+  Status s = writer_.Prepare(RecordBytes(0, key.size(), value.size()));
   if (!s.ok()) return s;
   *to = writer_.place();
   // Alone it is no part of a batch, nor does it tell what else was published.

@@ -24,6 +24,8 @@ class RecordRegion {
   /// Copies the record at `from`: *to is where it will be. NoSpace; Corruption: it does not
   /// validate.
   Status Copy(PmPtr from, PmPtr* to);
+  /// Writes one that lies in no pool, and was verified where it does: the same otherwise.
+  Status Write(const InternalKey& key, std::string_view value, PmPtr* to);
   /// All is on its way. Throws std::bad_alloc.
   std::shared_ptr<const TableRegion> Finish() {
     writer_.Flush();
@@ -31,6 +33,9 @@ class RecordRegion {
   }
 
  private:
+  Status Append(RecordHeader header, std::string_view key, std::string_view value, uint32_t body,
+                PmPtr* to);
+
   Pool* const pool_;
   RegionWriter writer_;
 };

@@ -67,14 +67,25 @@ Status SstFiles::Open(const TableInfo& info, std::shared_ptr<const SstTable>* ta
   return s;
 }
 
-Status SstFiles::Finish(SstBuilder* builder, uint64_t number, MadeSsts* made) const {
-  made->reserve(made->size() + 1);  // so that what is finished is not lost for want of memory
+std::unique_ptr<SstBuilder> SstFiles::NewBuilder(uint64_t number) const {
+  return std::make_unique<SstBuilder>(options_.files, options_.directory,
+                                      IdentityOf(options_, number), options_.writing);
+}
+
+Status SstFiles::Finish(SstBuilder* builder, uint64_t number,
+                        std::shared_ptr<const SstTable>* table) const {
   Status s = builder->Finish();
   if (!s.ok()) return s;
-  std::shared_ptr<const SstTable> table;
-  s = NoThrow([&] { return Open(InfoOf(number, builder->info()), &table); });
-  if (s.ok()) made->push_back(std::move(table));
+  s = NoThrow([&] { return Open(InfoOf(number, builder->info()), table); });
   if (!s.ok()) (void)options_.files->RemoveFile(builder->path()).ok();
+  return s;
+}
+
+Status SstFiles::AddFinished(SstBuilder* builder, uint64_t number, MadeSsts* made) const {
+  made->reserve(made->size() + 1);  // so that what is finished is not lost for want of memory
+  std::shared_ptr<const SstTable> table;
+  Status s = Finish(builder, number, &table);
+  if (s.ok()) made->push_back(std::move(table));
   return s;
 }
 
@@ -83,25 +94,24 @@ Status SstFiles::Write(InternalIterator* from, const SnapshotList::Sample& snaps
                        MadeSsts* made) const {
   MadeSsts tables;
   Status s = NoThrow([&] {
-    std::optional<SstBuilder> builder;
+    std::unique_ptr<SstBuilder> builder;
     uint64_t number = 0;
     Status written = ForEachNeeded(
         from, snapshots, may_lie_elsewhere,
         [&](const NeededRecord& record) {
           if (!builder) {
             number = options_.new_number();
-            builder.emplace(options_.files, options_.directory, IdentityOf(options_, number),
-                            options_.writing);
+            builder = NewBuilder(number);
           }
           return builder->Add(record.key, record.value);
         },
         [&] {
           if (!builder || builder->bytes() < options_.table_bytes) return Status::OK();
-          Status finished = Finish(&*builder, number, &tables);
+          Status finished = AddFinished(builder.get(), number, &tables);
           builder.reset();
           return finished;
         });
-    if (written.ok() && builder) written = Finish(&*builder, number, &tables);
+    if (written.ok() && builder) written = AddFinished(builder.get(), number, &tables);
     if (written.ok()) made->insert(made->end(), tables.begin(), tables.end());
     return written;
   });
@@ -135,15 +145,23 @@ Status SstFiles::Compact(const Compaction& compaction, const SstLevels& levels,
   return s;
 }
 
-Status SstFiles::RemoveStrays(const SstLevels& levels) const {
-  std::vector<uint64_t> named;
-  levels.ForEach([&](uint32_t, const auto& table) { named.push_back(table->info().number); });
+Status SstFiles::FindNumbers(std::vector<uint64_t>* numbers) const {
   std::vector<std::string> names;
   Status s = options_.files->ListDirectory(options_.directory, &names);
-  for (size_t i = 0; s.ok() && i < names.size(); i++) {
-    const std::optional<uint64_t> number = TableFileNumber(names[i]);
-    if (number && std::ranges::find(named, *number) == named.end())
-      s = options_.files->RemoveFile(options_.directory + "/" + names[i]);
+  for (const std::string& name : names) {
+    const std::optional<uint64_t> number = TableFileNumber(name);
+    if (number) numbers->push_back(*number);
+  }
+  std::ranges::sort(*numbers);
+  return s;
+}
+
+Status SstFiles::RemoveStrays(const std::set<uint64_t>& named) const {
+  std::vector<uint64_t> numbers;
+  Status s = FindNumbers(&numbers);
+  for (size_t i = 0; s.ok() && i < numbers.size(); i++) {
+    if (!named.contains(numbers[i]))
+      s = options_.files->RemoveFile(options_.directory + "/" + TableFileName(numbers[i]));
   }
   return s;
 }

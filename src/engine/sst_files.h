@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -76,9 +77,15 @@ class SstFiles {
   /// What the compaction changes of the levels (F1, F2, F3).
   Status Compact(const Compaction& compaction, const SstLevels& levels,
                  const SnapshotList::Sample& snapshots, SstEdit* edit) const;
-  /// Removes the files of tables that these levels do not name: what a crash left. REQUIRES: no
-  /// table is being written.
-  Status RemoveStrays(const SstLevels& levels) const;
+  /// The next table, whose records are the caller's choice.
+  std::unique_ptr<SstBuilder> NewBuilder(uint64_t number) const;
+  /// Ends what NewBuilder began, and opens it. Where it fails nothing is left of the file.
+  Status Finish(SstBuilder* builder, uint64_t number, std::shared_ptr<const SstTable>* table) const;
+  /// The numbers of the tables whose files are there, ascending.
+  Status FindNumbers(std::vector<uint64_t>* numbers) const;
+  /// Removes the files of tables that are not named: what a crash left. REQUIRES: no table is being
+  /// written.
+  Status RemoveStrays(const std::set<uint64_t>& named) const;
 
   /// The newest version of the key at or below `sequence`: it has an owner.
   static Lookup Find(const SstLevels& levels, std::string_view key, uint64_t sequence);
@@ -88,7 +95,7 @@ class SstFiles {
                            std::vector<std::unique_ptr<InternalIterator>>* iterators);
 
  private:
-  Status Finish(SstBuilder* builder, uint64_t number, MadeSsts* made) const;
+  Status AddFinished(SstBuilder* builder, uint64_t number, MadeSsts* made) const;
 
   const SstFilesOptions options_;
 };

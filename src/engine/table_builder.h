@@ -20,13 +20,17 @@ namespace lamella {
 struct MergedRecord {
   InternalKey key;
   std::string_view value;
-  PmPtr place;         // where it lies in the pool
+  PmPtr place;         // where it lies in the pool, if it does
   uint64_t newer = 0;  // sequence number of the version before it, of the same key; 0: it is first
 };
 
 /// What is to be built.
 struct BuildPlan {
   uint32_t level = 0;
+  /// The tables are to lie in files (FileTable).
+  bool in_file = false;
+  /// Some records come from files: what is viewed of them stays only until it is added.
+  bool from_files = false;
   /// All records lie where they may not stay (the log): they are copied.
   bool copy_all = false;
   /// Of other records those are copied that lie in these regions, which are to be freed.
@@ -53,8 +57,9 @@ class TableBuilder {
   TableBuilder& operator=(const TableBuilder&) = delete;
   virtual ~TableBuilder() = default;
 
-  /// The next record, in internal-key order. What it views stays until Finish. NoSpace, and other
-  /// errors: the builder is of no more use, and what it took is freed.
+  /// The next record, in internal-key order. What it views stays until Finish, unless the plan's
+  /// records come from files. NoSpace, and other errors: the builder is of no more use, and what it
+  /// took is freed.
   virtual Status Add(const MergedRecord& record) = 0;
   /// All versions of the last key were added: a table may end here.
   virtual Status EndKey() = 0;

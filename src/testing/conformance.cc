@@ -82,7 +82,7 @@ std::vector<ConformanceConfig> EveryConfig() {
             std::pair("Byte", MediumKind::kByte)}) {
         ConformanceConfig config = set;
         config.name = Concat(TestNameOf(type->kind), medium_name, set.set_name);
-        config.tables_in_files = type->tables_in_files;
+        config.tables_in_files = TablesInFiles(config.options);
         config.options.medium = medium;
         configs.push_back(std::move(config));
       }
@@ -99,6 +99,11 @@ std::vector<EngineKind> BuiltEngines() {
     if (type->kind < kTestEngineFirst) kinds.push_back(type->kind);
   }
   return kinds;
+}
+
+bool TablesInFiles(const Options& options) {
+  const EngineType* type = FindEngine(options.engine.value_or(kDefaultEngine));
+  return type != nullptr && type->tables_in_files != nullptr && type->tables_in_files(options);
 }
 
 std::string TestNameOf(EngineKind engine) {

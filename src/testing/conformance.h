@@ -31,6 +31,8 @@ inline constexpr auto kTestEngineFirst = static_cast<EngineKind>(240);
 std::vector<EngineKind> BuiltEngines();
 /// Its name in names of tests, which are letters and digits: "nvlsmLeveled".
 std::string TestNameOf(EngineKind engine);
+/// Whether with these options tables lie in files beside the pool.
+bool TablesInFiles(const Options& options);
 
 /// Seconds that one engine may explore for, of so many for all together; in `make test-long` each
 /// has all of them, times LAMELLA_PROOF_SCALE. Half of it under a sanitizer.
@@ -63,7 +65,7 @@ struct ConformanceConfig {
   std::string set_name;  // the part of it that says which options
   Options options;       // without pmem_paths
   uint32_t parts = 1;
-  bool tables_in_files = false;    // EngineType's
+  bool tables_in_files = false;    // EngineType's, of the options
   const OptionSet* own = nullptr;  // where it is a set of the design's
 
   bool merges() const { return own == nullptr || own->merges; }

@@ -24,6 +24,7 @@
 #include "db/db_impl.h"
 #include "lamella/db.h"
 #include "testing/crash_histories.h"
+#include "testing/cut_files.h"
 #include "testing/proof.h"
 #include "testing/simulator.h"
 #include "testing/temp_dir.h"
@@ -60,6 +61,8 @@ class CrashStore {
   /// The history ends early once it took so long.
   void EndAfter(double seconds) { seconds_max_ = seconds; }
   void Delete(const PersistSite& site) { deleted_ = std::make_unique<PersistSite>(site); }
+  /// Files of tables forget what they were told to make durable: a control.
+  void Forget(CutFiles::Forgets what) { files_[0]->Forget(what); }
 
   uint64_t states() const { return states_; }
   uint64_t deep_states() const { return deep_states_; }
@@ -91,6 +94,9 @@ class CrashStore {
   /// Recovers the store at `level` and says what is wrong with it.
   std::string Visit(uint32_t level);
   std::string Compare(DB* db, size_t* state) const;
+  DbSeams SeamsAt(uint32_t level, Simulator* below) const {
+    return {.hook = below, .inline_jobs = true, .files = files_[level].get()};
+  }
   std::string Repair(uint32_t level, size_t state) const;
   std::string CompareGets(DB* db, const State& state) const;
   std::string TryMore(uint32_t level, std::unique_ptr<DbImpl> db, State state);
@@ -102,6 +108,7 @@ class CrashStore {
   const CrashPlan plan_;
   TempDir dir_;
   std::vector<std::unique_ptr<Simulator>> simulators_;  // by level; 0 watches the live store
+  std::vector<std::unique_ptr<CutFiles>> files_;        // by level: tables that lie in no pool
   std::vector<Found> found_;  // by level: what the recoveries of its replicas may find, and did
   std::unique_ptr<DbImpl> db_;
   std::vector<const Snapshot*> snapshots_;

@@ -80,11 +80,13 @@ bool FaultFileSystem::IsSync(OsCall call) {
 int FaultFileSystem::Before(OsCall call, const std::string& path) {
   seen_[static_cast<size_t>(call)]++;
   bool fails = false;
-  if (fault_.nth != 0 && (fault_.only == OsCall::kCount || fault_.only == call)) {
+  if (onlookers_ == 0 && fault_.nth != 0 &&
+      (fault_.only == OsCall::kCount || fault_.only == call)) {
     calls_++;
     fails = calls_ == fault_.nth || (fault_.persistent && calls_ > fault_.nth);
   }
-  if (!fails && faults_ > 0 && IsSync(call) && syncs_failed_ < fault_.also_syncs) {
+  if (onlookers_ == 0 && !fails && faults_ > 0 && IsSync(call) &&
+      syncs_failed_ < fault_.also_syncs) {
     syncs_failed_++;
     fails = true;
   }

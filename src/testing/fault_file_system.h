@@ -51,6 +51,17 @@ class FaultFileSystem final : public FileSystem, public OsHook {
   /// Counts from here.
   void Arm(const Fault& fault);
   void Disarm() { Arm({}); }
+  /// While there is one, calls are neither counted nor fail: somebody looks on.
+  class Onlooker {
+   public:
+    explicit Onlooker(FaultFileSystem* files) : files_(files) { files_->onlookers_++; }
+    ~Onlooker() { files_->onlookers_--; }
+    Onlooker(const Onlooker&) = delete;
+    Onlooker& operator=(const Onlooker&) = delete;
+
+   private:
+    FaultFileSystem* const files_;
+  };
   /// Reads and writes move so many bytes at most; 0 is no limit.
   void LimitTransfers(size_t bytes) { transfer_bytes_max_ = bytes; }
 
@@ -123,6 +134,7 @@ class FaultFileSystem final : public FileSystem, public OsHook {
   const bool power_cuts_;
   const std::unique_ptr<FileSystem> posix_;
   Fault fault_;
+  int onlookers_ = 0;
   uint64_t calls_ = 0;
   uint64_t faults_ = 0;
   uint64_t syncs_failed_ = 0;

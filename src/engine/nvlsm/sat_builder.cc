@@ -76,22 +76,12 @@ Status SatBuilder::Add(const MergedRecord& record) {
 
 void SatBuilder::Count(const MergedRecord& record, uint64_t bytes) {
   TableInfo& info = open_->info;
-  LevelPlace& place = open_->place;
   record_bytes_ += bytes;
   if (info.records == 0) info.smallest = record.key.user_key;
   if (info.records == 0 || record.key.user_key != info.largest) info.largest = record.key.user_key;
   info.records++;
   info.last_sequence = std::max(info.last_sequence, TagSequence(record.key.tag));
-  if (TagKind(record.key.tag) == RecordKind::kDelete) {
-    place.deletes++;
-  } else if (record.newer == 0) {
-    place.live_bytes += record.key.user_key.size() + record.value.size();
-  }
-  if (record.newer != 0) {
-    place.kept_versions++;
-    place.kept_bytes += bytes;
-    place.kept_until = std::max(place.kept_until, record.newer);
-  }
+  open_->place.Count(record.key, record.value, record.newer, bytes);
 }
 
 // About how much of the tree the floor hides: a figure.

@@ -10,6 +10,17 @@ namespace lamella {
 
 namespace {
 
+// Of a pool that may not grow tables have this part, with what space_target lets them waste; the
+// log, and what is merged, have the rest.
+constexpr double kPoolShareOfTables = 0.7;
+
+uint64_t PoolTableBytes(const Options& all) {
+  if (all.tlsm.pool_table_bytes != 0) return all.tlsm.pool_table_bytes;
+  if (all.pool_bytes_max == 0) return UINT64_MAX;
+  return static_cast<uint64_t>(static_cast<double>(all.pool_bytes_max) * kPoolShareOfTables /
+                               all.space_target);
+}
+
 LeveledRules RulesOf(const Options& all) {
   const TlsmOptions& options = all.tlsm;
   constexpr uint64_t kTablesOfPool = 8;  // beside its inputs, a compaction has a table or two open
@@ -18,12 +29,17 @@ LeveledRules RulesOf(const Options& all) {
     table_bytes = std::min(table_bytes, all.pool_bytes_max / kTablesOfPool);
   // A node, its share of the layers above, and of the filter.
   constexpr uint64_t kIndexBytesPerRecord = sizeof(TlsmNode) + 8;
-  return {.levels = {.level0_tables = options.level0_tables,
-                     .level1_bytes = options.level1_bytes,
-                     .level_factor = options.level_factor},
-          .table_bytes = table_bytes,
-          .index_bytes_per_record = kIndexBytesPerRecord,
-          .rewrite_share = options.rewrite_share};
+  LeveledRules rules{.levels = {.level0_tables = options.level0_tables,
+                                .level1_bytes = options.level1_bytes,
+                                .level_factor = options.level_factor},
+                     .table_bytes = table_bytes,
+                     .index_bytes_per_record = kIndexBytesPerRecord,
+                     .rewrite_share = options.rewrite_share,
+                     .may_have_files = true,
+                     .writes_out = options.tiering != TlsmTiering::kNone};
+  if (options.tiering == TlsmTiering::kLeveled) rules.first_file_level = options.first_file_level;
+  if (options.tiering == TlsmTiering::kLru) rules.pool_table_bytes = PoolTableBytes(all);
+  return rules;
 }
 
 }  // namespace

@@ -39,7 +39,8 @@ Status TlsmBuilder::Place(const MergedRecord& record, PmPtr* place, uint64_t* re
   if (copies_ == nullptr)
     copies_ = std::make_unique<RecordRegion>(pool_, new_number_(), &persister_);
   *region = copies_->number();
-  return copies_->Copy(record.place, place);
+  return record.place ? copies_->Copy(record.place, place)
+                      : copies_->Write(record.key, record.value, place);
 }
 
 Status TlsmBuilder::Add(const MergedRecord& record) {
@@ -60,14 +61,7 @@ Status TlsmBuilder::Add(const MergedRecord& record) {
   shares_[region] += bytes;
   record_bytes_ += bytes;
   last_sequence_ = std::max(last_sequence_, TagSequence(record.key.tag));
-  if (record.newer != 0) {
-    figures_.kept_versions++;
-    figures_.kept_bytes += bytes;
-    figures_.kept_until = std::max(figures_.kept_until, record.newer);
-  } else if (TagKind(record.key.tag) == RecordKind::kPut) {
-    figures_.live_bytes += key.size() + record.value.size();
-  }
-  if (TagKind(record.key.tag) == RecordKind::kDelete) figures_.deletes++;
+  figures_.Count(record.key, record.value, record.newer, bytes);
   return s;
 }
 
@@ -87,7 +81,7 @@ TableInfo TlsmBuilder::MakeInfo(uint64_t header_bytes, Pending* pending) const {
   place.design = pending->design.Encode();
   return {.number = pending->design.index_region,
           .smallest = smallest_,
-          .largest = std::string(largest_),
+          .largest = largest_,
           .bytes = index_bytes + record_bytes_,
           .records = nodes_.size(),
           .last_sequence = last_sequence_,

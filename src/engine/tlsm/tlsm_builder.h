@@ -66,7 +66,7 @@ class TlsmBuilder final : public TableBuilder {
   uint64_t record_bytes_ = 0;
   uint64_t last_sequence_ = 0;
   std::string smallest_;
-  std::string_view largest_;
+  std::string largest_;
   LevelPlace figures_;
 
   std::vector<Pending> pending_;

@@ -1,6 +1,7 @@
 #include "engine/tlsm/type.h"
 
 #include "base/concat.h"
+#include "engine/file_tables.h"
 #include "engine/tlsm/tlsm.h"
 
 namespace lamella {
@@ -10,6 +11,7 @@ namespace {
 constexpr uint64_t kTableBytesMin = 4 << 10;
 constexpr uint64_t kTableBytesMax = 1ull << 30;
 constexpr uint32_t kLevel0TablesMax = 32;
+constexpr uint32_t kFirstFileLevelMax = 7;
 
 Status CheckTlsmOptions(const Options& options) {
   const TlsmOptions& own = options.tlsm;
@@ -32,17 +34,28 @@ Status CheckTlsmOptions(const Options& options) {
     return refuse("tlsm.rewrite_share is ", own.rewrite_share,
                   "; it is the part of a buffer that lives, 0 to 0.9");
   }
-  return Status::OK();
+  if (own.tiering > TlsmTiering::kLru) {
+    return refuse("tlsm.tiering is ", static_cast<int>(own.tiering),
+                  "; it is none (0), leveled (1) or lru (2)");
+  }
+  if (own.first_file_level < 1 || own.first_file_level > kFirstFileLevelMax) {
+    return refuse("tlsm.first_file_level is ", own.first_file_level, "; it is 1 to ",
+                  kFirstFileLevelMax, ": level 0 lies in the pool");
+  }
+  return CheckFileOptions(options.files);
 }
 
 }  // namespace
 
-const EngineType kTlsmType = {.kind = EngineKind::kTlsm,
-                              .name = "tlsm",
-                              .check_options = CheckTlsmOptions,
-                              .flags = [](const Options&) { return uint64_t{0}; },
-                              .make = [](const EngineContext& context) -> std::unique_ptr<Engine> {
-                                return std::make_unique<Tlsm>(context);
-                              }};
+const EngineType kTlsmType = {
+    .kind = EngineKind::kTlsm,
+    .name = "tlsm",
+    .tables_in_files =
+        [](const Options& options) { return options.tlsm.tiering != TlsmTiering::kNone; },
+    .check_options = CheckTlsmOptions,
+    .flags = [](const Options&) { return uint64_t{0}; },
+    .make = [](const EngineContext& context) -> std::unique_ptr<Engine> {
+      return std::make_unique<Tlsm>(context);
+    }};
 
 }  // namespace lamella

@@ -586,7 +586,7 @@ void ToyEngine::SetBackgroundError(const Status& status) {
 
 const EngineType kToyType = {.kind = kToyKind,
                              .name = "toy",
-                             .tables_in_files = true,
+                             .tables_in_files = [](const Options&) { return true; },
                              .check_options = [](const Options&) { return Status::OK(); },
                              .flags = [](const Options&) { return uint64_t{0}; },
                              .make = [](const EngineContext& context) -> std::unique_ptr<Engine> {

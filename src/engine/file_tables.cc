@@ -1,0 +1,200 @@
+#include "engine/file_tables.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/concat.h"
+#include "engine/table_memory.h"
+#include "sst/sst_salvage.h"
+
+namespace lamella {
+
+namespace {
+
+// What a merge reads ahead of a table: it reads all of it, and many at once.
+constexpr size_t kMergeReadAhead = 1 << 20;
+
+BlockCodec CodecOf(FileCompression compression) {
+  switch (compression) {
+    case FileCompression::kLz4:
+      return BlockCodec::kLz4;
+    case FileCompression::kZstd:
+      return BlockCodec::kZstd;
+    case FileCompression::kNone:
+      break;
+  }
+  return BlockCodec::kNone;
+}
+
+// Writes tables of a plan: keeps FileTables' F1.
+class FileTableBuilder final : public TableBuilder {
+ public:
+  FileTableBuilder(std::shared_ptr<const void> home, const SstFiles* ssts,
+                   std::function<uint64_t()> new_number, BuildPlan plan)
+      : home_(std::move(home)),
+        ssts_(ssts),
+        new_number_(std::move(new_number)),
+        plan_(std::move(plan)) {}
+
+  Status Add(const MergedRecord& record) override {
+    if (builder_ == nullptr) {
+      number_ = new_number_();
+      builder_ = ssts_->NewBuilder(number_);
+      place_ = {};
+    }
+    const std::string_view key = record.key.user_key;
+    place_.Count(record.key, record.value, record.newer, key.size() + record.value.size());
+    return builder_->Add(record.key, record.value);
+  }
+  Status EndKey() override {
+    const bool is_full = builder_ != nullptr && builder_->bytes() >= plan_.table_bytes &&
+                         builder_->records() >= plan_.table_records_min;
+    return is_full ? EndTable() : Status::OK();
+  }
+  Status Finish(MadeTables* made) override {
+    Status s = builder_ == nullptr ? Status::OK() : EndTable();
+    if (s.ok()) made->insert(made->end(), tables_.begin(), tables_.end());
+    return s;
+  }
+
+ private:
+  Status EndTable() {
+    tables_.reserve(tables_.size() + 1);
+    std::shared_ptr<const SstTable> sst;
+    Status s = ssts_->Finish(builder_.get(), number_, &sst);
+    builder_.reset();
+    if (!s.ok()) return s;
+    TableInfo info = sst->info();
+    info.place = place_.Encode();
+    tables_.push_back(std::make_shared<FileTable>(std::move(info), place_, std::move(sst), home_));
+    return s;
+  }
+
+  const std::shared_ptr<const void> home_;
+  const SstFiles* const ssts_;
+  const std::function<uint64_t()> new_number_;
+  const BuildPlan plan_;
+  uint64_t number_ = 0;
+  std::unique_ptr<SstBuilder> builder_;
+  LevelPlace place_;
+  MadeTables tables_;
+};
+
+}  // namespace
+
+Status CheckFileOptions(const FileOptions& options) {
+  if (options.compression > FileCompression::kZstd) {
+    return Status::InvalidArgument(Concat("files.compression is ",
+                                          static_cast<int>(options.compression),
+                                          "; it is none (0), LZ4 (1) or Zstd (2)"));
+  }
+  return CheckCacheShares({{"files.block_cache_share", options.block_cache_share}});
+}
+
+FileTable::~FileTable() {
+  if (!kept_.load(std::memory_order_acquire)) table_->MakeObsolete();
+}
+
+Lookup FileTable::Find(const InternalKey& target, uint64_t, bool) const {
+  Lookup lookup;
+  SstRecord record;
+  lookup.damage = table_->sst()->Get(target.user_key, TagSequence(target.tag), &record);
+  if (!lookup.damage.ok()) {
+    lookup.state = LookupState::kDamaged;
+  } else if (record.found) {
+    const bool is_delete = TagKind(record.tag) == RecordKind::kDelete;
+    lookup.state = is_delete ? LookupState::kDeleted : LookupState::kFound;
+    lookup.value = record.value;
+    lookup.owner = std::move(record.owner);
+  }
+  return lookup;
+}
+
+std::unique_ptr<InternalIterator> FileTable::NewIterator(bool) const {
+  return Sst::NewIterator(table_->sst(), {});
+}
+
+std::unique_ptr<InternalIterator> FileTable::NewMergeIterator(bool) const {
+  return Sst::NewIterator(table_->sst(),
+                          {.fill_cache = false, .read_ahead_bytes = kMergeReadAhead});
+}
+
+void FileTable::Check(CheckReport* report) const {
+  report->records += info().records;
+  table_->sst()->Check(
+      [report](const Status& status) { report->problems.push_back(status.ToString()); });
+}
+
+FileTables::FileTables(const EngineContext& context, std::function<uint64_t()> new_number)
+    : cache_(ShareOfBudget(context.options->memory_budget_bytes,
+                           context.options->files.block_cache_share),
+             context.memory),
+      limiter_(context.options->files.compaction_bytes_per_second),
+      options_(SstOptionsOf(context, &cache_, &limiter_, std::move(new_number))),
+      ssts_(options_) {}
+
+SstFilesOptions FileTables::SstOptionsOf(const EngineContext& context, BlockCache* cache,
+                                         RateLimiter* limiter,
+                                         std::function<uint64_t()> new_number) {
+  const FileOptions& files = context.options->files;
+  SstFilesOptions options;
+  options.files = context.files;
+  options.directory = context.directory;
+  options.store = context.pool->state().uuid;
+  options.writing.codec = CodecOf(files.compression);
+  options.writing.rate_limiter = limiter;
+  options.reading.cache = cache;
+  options.reading.via = files.direct_reads ? ReadVia::kDevice : ReadVia::kPageCache;
+  options.new_number = std::move(new_number);
+  return options;
+}
+
+Status FileTables::Open(const TableInfo& info, const LevelPlace& place,
+                        std::shared_ptr<const LevelTable>* table) const {
+  std::shared_ptr<const SstTable> sst;
+  Status s = ssts_.Open(info, &sst);
+  if (!s.ok()) return s;
+  *table = std::make_shared<FileTable>(info, place, std::move(sst), shared_from_this());
+  (*table)->Keep();
+  return s;
+}
+
+Status FileTables::OpenLost(uint64_t number, std::shared_ptr<const LevelTable>* table) const {
+  std::shared_ptr<const Sst> sst;
+  Status s = Sst::Open(options_.files, options_.directory,
+                       {.store = options_.store, .number = number}, options_.reading, &sst);
+  if (!s.ok()) return s;
+  const SstInfo& found = sst->info();
+  const LevelPlace place;  // of its records nothing else is known
+  TableInfo info{.number = number,
+                 .smallest = found.smallest,
+                 .largest = found.largest,
+                 .bytes = found.file_bytes,
+                 .records = found.properties.records,
+                 .last_sequence = found.properties.last_sequence,
+                 .place = place.Encode()};
+  *table = std::make_shared<FileTable>(
+      info, place, std::make_shared<const SstTable>(info, std::move(sst)), shared_from_this());
+  (*table)->Keep();
+  return s;
+}
+
+std::unique_ptr<TableBuilder> FileTables::NewBuilder(BuildPlan plan) const {
+  return std::make_unique<FileTableBuilder>(shared_from_this(), &ssts_, options_.new_number,
+                                            std::move(plan));
+}
+
+Status FileTables::Salvage(
+    uint64_t number,
+    const std::function<void(const InternalKey& key, std::string_view value)>& visit) const {
+  SstSalvage salvage;
+  return SalvageSst(
+      options_.files, options_.directory, {.store = options_.store, .number = number},
+      [&](const InternalKey& key, std::string_view value) {
+        visit(key, value);
+        return Status::OK();
+      },
+      &salvage);
+}
+
+}  // namespace lamella

@@ -1,0 +1,89 @@
+// FileTables is the tables of an engine with levels (LeveledEngine) that lie in files: SSTs in the
+// store's directory, beside the pool. To who searches and merges they are tables like others, which
+// refer to no region.
+// F1: a table is durable, file and name, when its builder has finished it. Its file goes with it
+//     unless a catalog may name it (LevelTable::Keep), and no longer than one does (Drop).
+// F2: what is found in one keeps the block it lies in: no pin does.
+// Threads: any; Open and RemoveStrays while nobody writes a table.
+#ifndef LAMELLA_ENGINE_FILE_TABLES_H_
+#define LAMELLA_ENGINE_FILE_TABLES_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/rate_limiter.h"
+#include "engine/level_table.h"
+#include "engine/sst_files.h"
+#include "engine/table_builder.h"
+#include "sst/block_cache.h"
+
+namespace lamella {
+
+/// InvalidArgument for an option of files that is out of range.
+Status CheckFileOptions(const FileOptions& options);
+
+class FileTable final : public LevelTable {
+ public:
+  /// `home` has what the table needs: its cache.
+  FileTable(TableInfo info, LevelPlace place, std::shared_ptr<const SstTable> table,
+            std::shared_ptr<const void> home)
+      : LevelTable(std::move(info), std::move(place), {}),
+        home_(std::move(home)),
+        table_(std::move(table)) {}
+  ~FileTable() override;
+
+  void Keep() const override { kept_.store(true, std::memory_order_release); }
+  void Drop() const override { kept_.store(false, std::memory_order_release); }
+  Lookup Find(const InternalKey& target, uint64_t hash, bool verify) const override;
+  std::unique_ptr<InternalIterator> NewIterator(bool verify) const override;
+  std::unique_ptr<InternalIterator> NewMergeIterator(bool verify) const override;
+  void Check(CheckReport* report) const override;
+
+ private:
+  const std::shared_ptr<const void> home_;
+  const std::shared_ptr<const SstTable> table_;
+  mutable std::atomic<bool> kept_{false};  // F1
+};
+
+class FileTables : public std::enable_shared_from_this<FileTables> {
+ public:
+  /// What the context names outlives it and its tables; `new_number`, which builders call, gives
+  /// numbers that no table had.
+  FileTables(const EngineContext& context, std::function<uint64_t()> new_number);
+
+  /// A table that the catalog names, and is kept. Corruption: its file is missing, or another.
+  Status Open(const TableInfo& info, const LevelPlace& place,
+              std::shared_ptr<const LevelTable>* table) const;
+  std::unique_ptr<TableBuilder> NewBuilder(BuildPlan plan) const;
+  /// What is left of a table: its records, in the order of their keys. NotFound: there is no file.
+  Status Salvage(
+      uint64_t number,
+      const std::function<void(const InternalKey& key, std::string_view value)>& visit) const;
+  /// The numbers of the tables whose files are there, ascending.
+  Status FindNumbers(std::vector<uint64_t>* numbers) const { return ssts_.FindNumbers(numbers); }
+  Status RemoveStrays(const std::set<uint64_t>& named) const { return ssts_.RemoveStrays(named); }
+  /// What its file says of a table of which no catalog does.
+  Status OpenLost(uint64_t number, std::shared_ptr<const LevelTable>* table) const;
+
+  /// Of DRAM.
+  uint64_t cache_bytes() const { return cache_.figures().bytes; }
+
+ private:
+  static SstFilesOptions SstOptionsOf(const EngineContext& context, BlockCache* cache,
+                                      RateLimiter* limiter, std::function<uint64_t()> new_number);
+
+  mutable BlockCache cache_;
+  RateLimiter limiter_;
+  const SstFilesOptions options_;
+  const SstFiles ssts_;
+};
+
+}  // namespace lamella
+
+#endif  // LAMELLA_ENGINE_FILE_TABLES_H_
