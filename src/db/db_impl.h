@@ -83,6 +83,8 @@ class DbImpl final : public DB {
   /// Opens lock and pool without recovering: for RepairDB.
   Status OpenPool(bool may_create, std::vector<std::string>* mended = nullptr);
   Status CheckNoOtherParts() const;
+  /// Where there are tables in files, and no pool: makes an empty one, of the same store.
+  Status CreateLostPool(RepairReport* report);
   Status MakeEngine();
   std::vector<ChunkRef> FindLostChunks(RepairReport* report) const;
   /// The rest of RepairDB, once per object, in place of Init.

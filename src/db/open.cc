@@ -10,6 +10,7 @@
 #include "file/table_file_name.h"
 #include "log/pm_log.h"
 #include "registry/registry.h"
+#include "sst/sst_salvage.h"
 
 namespace lamella {
 
@@ -126,6 +127,80 @@ Status DbImpl::CheckNoOtherParts() const {
   return Status::OK();
 }
 
+namespace {
+
+Status FindTableFiles(FileSystem* files, const std::string& path, std::vector<std::string>* found) {
+  std::vector<std::string> names;
+  Status s = files->Exists(path) ? files->ListDirectory(path, &names) : Status::OK();
+  for (const std::string& name : names) {
+    if (TableFileNumber(name)) found->push_back(JoinPath(path, name));
+  }
+  return s;
+}
+
+// The one that this build has, where none is named.
+Status FindEngineOfFiles(const Options& options, EngineKind* kind) {
+  std::vector<const EngineType*> can;
+  for (const EngineType* type : BuiltEngines()) {
+    if (type->tables_in_files != nullptr) can.push_back(type);
+  }
+  const auto named = std::ranges::find_if(can, [&](const EngineType* type) {
+    return !options.engine || type->kind == *options.engine;
+  });
+  if (named == can.end() || (!options.engine && can.size() != 1)) {
+    std::string names;
+    for (const EngineType* type : can) names += Concat(names.empty() ? "" : ", ", type->name);
+    return Status::InvalidArgument(
+        Concat("the pool is gone that said which engine wrote the tables in files; name it in "
+               "Options::engine (",
+               names, ")"));
+  }
+  *kind = (*named)->kind;
+  return Status::OK();
+}
+
+}  // namespace
+
+// What lies in the pool alone is lost: the log, the catalog, tables that were not in files.
+Status DbImpl::CreateLostPool(RepairReport* report) {
+  std::vector<std::string> tables;
+  Status s = FindTableFiles(seams_.files, path_, &tables);
+  if (!s.ok() || tables.empty()) return s;
+  const std::vector<std::string> parts = PoolPaths(options_, path_);
+  const bool any_left = std::any_of(parts.begin(), parts.end(), [this](const std::string& part) {
+    return seams_.files->Exists(part);
+  });
+  if (any_left) return s;  // a part is missing, and is to be put back
+  PoolOptions pool_options = MakePoolOptions(options_, path_);
+  s = FindEngineOfFiles(options_, &pool_options.engine);
+  if (!s.ok()) return s;
+  for (size_t i = 0; i < tables.size() && !pool_options.uuid; i++) {
+    SstIdentity identity;
+    if (ReadSstIdentity(seams_.files, tables[i], &identity).ok())
+      pool_options.uuid = identity.store;
+  }
+  if (!pool_options.uuid) {
+    return Status::Corruption(Concat(path_, ": the pool is gone, and of none of the ",
+                                     tables.size(), " tables in files, ", tables[0],
+                                     " the first, does the footer validate: which store they are "
+                                     "of is not known, and their blocks cannot be read without"));
+  }
+  std::unique_ptr<FileLock> lock;
+  s = seams_.files->LockFile(JoinPath(path_, kLockName), &lock);
+  if (!s.ok()) return s;
+  pool_options.hook = seams_.hook;
+  pool_options.os = seams_.os;
+  std::unique_ptr<Pool> pool;
+  s = Pool::Create(pool_options, &pool);
+  if (s.ok()) s = seams_.files->SyncDirectory(path_);
+  report->records_lost++;  // at least: how many is not known
+  report->notes.push_back(
+      Concat("the pool is gone, and with it all that was in it alone; a new one "
+             "is made, and what the ",
+             tables.size(), " tables in files hold is saved"));
+  return s;
+}
+
 Status DbImpl::OpenPool(bool may_create, std::vector<std::string>* mended) {
   FileSystem* files = seams_.files;
   // The first part appears last: the others without it are what a creation left that was cut short,
@@ -144,6 +219,16 @@ Status DbImpl::OpenPool(bool may_create, std::vector<std::string>* mended) {
   Status s = exists ? Status::OK() : CheckNoOtherParts();
   if (!s.ok()) return s;
   if (!exists) {
+    std::vector<std::string> tables;
+    s = FindTableFiles(files, path_, &tables);
+    if (!s.ok()) return s;
+    if (!tables.empty()) {
+      return Status::Corruption(Concat(
+          path_, ": expected ", PoolPaths(options_, path_)[0], ", found no pool, but ",
+          tables.size(), " tables in files, ", tables[0],
+          " the first; put the pool back, or run `lamella repair`, which saves what the files "
+          "hold, or destroy the store"));
+    }
     s = files->CreateDirectory(path_);
     for (size_t i = 0; s.ok() && i < options_.pmem_paths.size(); i++)
       s = files->CreateDirectory(options_.pmem_paths[i]);
@@ -252,11 +337,9 @@ Status RemoveTables(FileSystem* files, const std::string& path) {
   if (std::none_of(built.begin(), built.end(),
                    [](auto* type) { return type->tables_in_files != nullptr; }))
     return Status::OK();
-  std::vector<std::string> names;
-  Status s = files->Exists(path) ? files->ListDirectory(path, &names) : Status::OK();
-  for (size_t i = 0; s.ok() && i < names.size(); i++) {
-    if (TableFileNumber(names[i])) s = files->RemoveFile(JoinPath(path, names[i]));
-  }
+  std::vector<std::string> tables;
+  Status s = FindTableFiles(files, path, &tables);
+  for (size_t i = 0; s.ok() && i < tables.size(); i++) s = files->RemoveFile(tables[i]);
   return s;
 }
 
@@ -337,7 +420,9 @@ Status DbImpl::Repair(RepairReport* report) {
   // no job runs: no threads
   core_->resources = std::make_shared<SharedResources>(options_.memory_budget_bytes);
   core_->memory = std::make_unique<MemoryAccount>(core_->resources->budget());
-  Status s = OpenPool(false, &report->notes);
+  Status s =
+      seams_.files->Exists(PoolPaths(options_, path_)[0]) ? Status::OK() : CreateLostPool(report);
+  if (s.ok()) s = OpenPool(false, &report->notes);
   std::vector<ChunkRef> lost;
   if (s.ok()) lost = FindLostChunks(report);
   if (s.ok()) s = MakeEngine();

@@ -14,7 +14,7 @@ namespace lamella {
 struct EngineType {
   EngineKind kind;
   std::string_view name;
-  /// Whether with these options tables lie in files beside the pool: it alone is not the whole store
+  /// Whether with these options tables lie in files beside the pool, which is not the whole store
   /// then. Null where none ever does.
   bool (*tables_in_files)(const Options& options) = nullptr;
   /// InvalidArgument for an option of the design that is out of range: names it, its range, and

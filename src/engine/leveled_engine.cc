@@ -192,6 +192,22 @@ void LeveledEngine::KeepTables(const LevelsEdit& edit) {
   for (const auto& added : edit.added) added.table->Keep();
 }
 
+void LeveledEngine::NoteHeat(const Levels& before, const LevelsEdit& edit) const {
+  if (rules_.pool_table_bytes == UINT64_MAX) return;
+  const std::set<uint64_t> gone(edit.removed.begin(), edit.removed.end());
+  for (const auto& added : edit.added) {
+    const TableInfo& info = added.table->info();
+    const KeyRange keys{info.smallest, info.largest};
+    uint64_t read_at = 0;
+    before.ForEach([&](uint32_t, const auto& table) {
+      const bool in_it = gone.contains(table->info().number) &&
+                         keys.Overlaps(table->info().smallest, table->info().largest);
+      if (in_it) read_at = std::max(read_at, table->read_at());
+    });
+    added.table->NoteRead(read_at);
+  }
+}
+
 void LeveledEngine::DropTables(const Levels& before, const LevelsEdit& edit) {
   std::set<uint64_t> gone(edit.removed.begin(), edit.removed.end());
   for (const auto& added : edit.added) gone.erase(added.table->info().number);  // it moved
@@ -225,6 +241,7 @@ Status LeveledEngine::Change(LeveledEdit kind, const LevelsEdit& edit, const Mem
   if (s.ok() || catalog_.is_in_doubt()) KeepTables(edit);
   if (!s.ok()) return s;
   NoteUses(next->levels, &uses);
+  NoteHeat(before->levels, edit);
   Install(std::move(next), flushed, std::move(memory));
   changes_.fetch_add(1, std::memory_order_relaxed);
   s = pool_->Sync();
@@ -301,6 +318,7 @@ struct Inputs {
 // Merging finds what is dead, and makes indexes anew while the old are there: those at least of
 // what goes down, of one table that it overlaps, and of what is left of it (MergePart).
 uint64_t LeveledEngine::RoomToKeep(const Levels& levels) const {
+  if (rules_.writes_out) return 0;  // a merge that finds none writes to files
   struct Size {
     uint64_t records = 0;
     uint64_t bytes = 0;
@@ -311,9 +329,9 @@ uint64_t LeveledEngine::RoomToKeep(const Levels& levels) const {
     level0.bytes += table->info().bytes;
   }
   Size largest;
-  for (size_t i = 1; i < levels.level_count() && i < rules_.first_file_level; i++) {
+  for (size_t i = 1; i < levels.level_count(); i++) {
     for (const auto& table : levels.level(i)) {
-      if (table->in_file()) continue;
+      if (table->in_file()) continue;  // of other options
       largest.records = std::max(largest.records, table->info().records);
       largest.bytes = std::max(largest.bytes, table->info().bytes);
     }

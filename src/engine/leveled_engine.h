@@ -174,6 +174,8 @@ class LeveledEngine : public BufferedEngine {
                 const std::function<void(LeveledTables*, LeveledState*)>& also);
   /// A catalog may name what the edit adds.
   static void KeepTables(const LevelsEdit& edit);
+  /// What takes the place of others counts as read when they were.
+  void NoteHeat(const Levels& before, const LevelsEdit& edit) const;
   /// No catalog names any more what the edit from this version removed.
   static void DropTables(const Levels& before, const LevelsEdit& edit);
   /// What the compaction takes that takes most, of all that may come.
@@ -268,6 +270,7 @@ class LeveledEngine : public BufferedEngine {
                   std::shared_ptr<const LevelTable>* table);
   Status LoadStore();
   void FreeStrays(Persister* persister);
+  Status CheckNoFiles() const;
   Status RemoveStrayFiles() const;
   Status LeaveLog();
   static TableLevelsState FindLostTables(const TableRegions& regions, RepairReport* report);

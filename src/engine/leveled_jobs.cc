@@ -473,10 +473,12 @@ Status LeveledEngine::MergeForSpace() {
 // Level 0 is merged where it lies in the way: into files, where there is no room for it else.
 Status LeveledEngine::WriteOutForRoom() {
   constexpr uint64_t kPartToFree = 8;
-  const auto has_room = [this] {
+  pool_->AwaitDeferred();
+  const uint64_t wanted =
+      pool_->chunks_available() + pool_->pool_bytes() / pool_->chunk_bytes() / kPartToFree;
+  const auto has_room = [&] {
     pool_->AwaitDeferred();
-    const uint64_t free = pool_->chunks_available() * pool_->chunk_bytes();
-    return free >= pool_->pool_bytes() / kPartToFree;
+    return pool_->chunks_available() >= wanted;
   };
   Status s;
   while (s.ok() && !has_room()) {

@@ -89,6 +89,8 @@ struct PoolOptions {
   bool count_reads = false;                 // Gate::ReadBytes
   EngineKind engine = EngineKind::kListDb;  // Create only
   uint64_t engine_flags = 0;                // Create only
+  /// Create only: in place of one that no store has. Of a store that lost its pool.
+  std::optional<std::array<uint8_t, 16>> uuid;
   PersistHook* hook = nullptr;
   OsHook* os = nullptr;
   /// Open only, for repair: a chunk of which both descriptors are damaged is no Corruption, but

@@ -162,7 +162,7 @@ Status Pool::CreateParts(const PoolOptions& options, Pool* pool) {
   pool->limited_ = options.pool_bytes_max != 0;
   pool->state_.engine = options.engine;
   pool->state_.engine_flags = options.engine_flags;
-  pool->state_.uuid = NewUuid();
+  pool->state_.uuid = options.uuid ? *options.uuid : NewUuid();
   // A random start, so that a chunk copied here from another store has another epoch than the one
   // it lands in.
   pool->RaiseEpochFloor(1 + (std::random_device{}() & 0x7fffffffu));

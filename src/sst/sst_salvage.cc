@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/concat.h"
 #include "file/table_file_name.h"
 #include "sst/block.h"
 #include "sst/compression.h"
@@ -122,6 +123,27 @@ Status SalvageSst(FileSystem* files, const std::string& directory, const SstIden
   }
   salvage->lost_bytes += end - at;
   return Status::OK();
+}
+
+Status ReadSstIdentity(FileSystem* files, const std::string& path, SstIdentity* identity) {
+  std::unique_ptr<RandomFile> file;
+  Status s = files->NewRandomFile(path, &file);
+  if (!s.ok()) return s;
+  SstFooter footer{};
+  if (file->bytes() < sizeof(footer)) {
+    return Status::Corruption(Concat(path, ": ", file->bytes(),
+                                     " bytes, and a table ends with a footer of ", sizeof(footer),
+                                     "; the file was cut off"));
+  }
+  const uint64_t offset = file->bytes() - sizeof(footer);
+  s = file->Read(offset, sizeof(footer), reinterpret_cast<char*>(&footer));
+  if (!s.ok()) return s;
+  if (footer.magic != kSstMagic || footer.checksum != FooterChecksum(footer, offset)) {
+    return Status::Corruption(
+        Concat(path, ": the footer at byte ", offset, " does not validate; it may be a table's"));
+  }
+  *identity = {.store = footer.store, .number = footer.number};
+  return s;
 }
 
 }  // namespace lamella

@@ -32,6 +32,10 @@ Status SalvageSst(FileSystem* files, const std::string& directory, const SstIden
                   const std::function<Status(const InternalKey&, std::string_view value)>& visit,
                   SstSalvage* salvage);
 
+/// Which table of which store the file says that it is. Corruption: it does not, or what says so
+/// does not validate. NotFound, IOError.
+Status ReadSstIdentity(FileSystem* files, const std::string& path, SstIdentity* identity);
+
 }  // namespace lamella
 
 #endif  // LAMELLA_SST_SST_SALVAGE_H_

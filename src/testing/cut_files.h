@@ -1,5 +1,5 @@
-// CutFiles is the files of tables of a store whose power is cut: they lie in DRAM, and it knows what
-// of them is durable. All other files, and directories, are the operating system's. The pool's are
+// CutFiles is the files of tables of a store whose power is cut: they lie in DRAM, and it knows what of
+// them is durable. All other files, and directories, are the operating system's. The pool's are
 // the Simulator's: a state that a crash leaves is one of each.
 //
 // What may be left of a power cut:

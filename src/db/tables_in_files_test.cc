@@ -1,0 +1,232 @@
+// Stores whose tables lie in files beside the pool: what becomes of them when there is more than it
+// holds, when files or the pool are gone, when where they belong changes.
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/concat.h"
+#include "db/db_impl.h"
+#include "file/table_file_name.h"
+#include "testing/random_data.h"
+#include "testing/says.h"
+#include "testing/temp_dir.h"
+#include "testing/whole_file.h"
+
+namespace lamella::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+class TablesInFiles : public ::testing::Test {
+ protected:
+  TablesInFiles() {
+    options_.engine = EngineKind::kTlsm;
+    options_.medium = MediumKind::kCacheLine;
+    options_.memory_budget_bytes = 4 << 20;
+    options_.memtable_bytes = 128 << 10;
+    options_.tlsm.tiering = TlsmTiering::kLeveled;
+    options_.tlsm.first_file_level = 1;
+    options_.tlsm.table_bytes = 64 << 10;
+    options_.tlsm.level1_bytes = 256 << 10;
+  }
+  Status Open() {
+    db_.reset();
+    db_ = std::make_unique<DbImpl>(options_, path_, DbSeams{nullptr, true});
+    return db_->Init();
+  }
+  static std::string Key(int i) { return Concat("key", 100000 + i); }
+  static std::string Value(int i) { return MakeValue(static_cast<uint64_t>(i), 200); }
+  void Fill(int from, int to) {
+    for (int i = from; i < to; i++) {
+      const Status s = db_->Put({}, Key(i), Value(i));
+      ASSERT_TRUE(s.ok()) << i << ": " << s.ToString();
+    }
+  }
+  /// Of these keys how many have their value; no other value is shown, and no error.
+  int CountRight(int from, int to) {
+    int right = 0;
+    for (int i = from; i < to; i++) {
+      std::string value;
+      const Status s = db_->Get({}, Key(i), &value);
+      EXPECT_TRUE(s.IsNotFound() || (s.ok() && value == Value(i))) << s.ToString();
+      right += s.ok() ? 1 : 0;
+    }
+    return right;
+  }
+  std::vector<std::string> Files() const {
+    std::vector<std::string> files;
+    for (const auto& entry : fs::directory_iterator(path_)) {
+      if (TableFileNumber(entry.path().filename().string())) files.push_back(entry.path());
+    }
+    std::ranges::sort(files);
+    return files;
+  }
+  /// Everything in files, and a little in the pool alone.
+  void Build() {
+    ASSERT_TRUE(Open().ok());
+    Fill(0, 4000);
+    ASSERT_TRUE(db_->CompactRange({}, {}).ok());
+    Fill(4000, 4100);
+    ASSERT_TRUE(db_->Close().ok());
+    db_.reset();
+    ASSERT_GT(Files().size(), 4u);
+  }
+  uint64_t GetsOf(std::string_view source) {
+    for (const auto& at : db_->GetStats().sources) {
+      if (at.name == source) return at.gets;
+    }
+    ADD_FAILURE() << "no source " << source;
+    return 0;
+  }
+
+  Options options_;
+  TempDir dir_;
+  const std::string path_ = dir_.Sub("store");
+  std::unique_ptr<DbImpl> db_;
+};
+
+TEST_F(TablesInFiles, TakeWhatThePoolDoesNotHold) {
+  for (const TlsmTiering tiering : {TlsmTiering::kLeveled, TlsmTiering::kLru}) {
+    options_.tlsm.tiering = tiering;
+    // Where levels decide, three of them need more room than there is: what is full is written out.
+    options_.tlsm.first_file_level = 4;
+    options_.pool_bytes_max = 4 << 20;
+    ASSERT_TRUE(DestroyDB(path_, options_).ok());
+    ASSERT_TRUE(Open().ok());
+    constexpr int kCount = 100'000;  // of 20 MB
+    Fill(0, kCount);
+    EXPECT_EQ(CountRight(0, kCount), kCount);
+    const Stats stats = db_->GetStats();
+    EXPECT_LE(stats.pool_bytes, options_.pool_bytes_max);
+    EXPECT_GT(stats.file_bytes, uint64_t{15} << 20);
+    auto it = db_->NewIterator({});
+    int seen = 0;
+    for (it->SeekToFirst(); it->Valid(); it->Next(), seen++) ASSERT_EQ(it->key(), Key(seen));
+    EXPECT_TRUE(it->status().ok()) << it->status().ToString();
+    EXPECT_EQ(seen, kCount);
+    it.reset();
+    CheckReport report;
+    ASSERT_TRUE(db_->CheckQuietly(&report).ok());
+    EXPECT_TRUE(report.clean()) << report.problems[0];
+    ASSERT_TRUE(db_->Close().ok());
+  }
+}
+
+// What is read stays in the pool, what is not read is written out.
+TEST_F(TablesInFiles, HoldWhatWasLongestNotRead) {
+  options_.tlsm.tiering = TlsmTiering::kLru;
+  options_.tlsm.pool_table_bytes = 1 << 20;  // of which level 0 has a half now and then
+  options_.tlsm.level1_bytes = 16 << 20;
+  ASSERT_TRUE(Open().ok());
+  for (int from = 0; from < 16000; from += 500) {
+    Fill(from, from + 500);
+    ASSERT_TRUE(db_->WaitForIdle().ok());
+    EXPECT_EQ(CountRight(0, 500), 500);
+  }
+  ASSERT_GT(Files().size(), 4u);
+  const uint64_t in_files = GetsOf("tables in files");
+  EXPECT_EQ(CountRight(0, 500), 500);
+  EXPECT_LT(GetsOf("tables in files") - in_files, 100u) << "of 500 that are always read";
+  EXPECT_EQ(CountRight(4000, 4500), 500);
+  EXPECT_GT(GetsOf("tables in files") - in_files, 400u) << "of 500 that were never read";
+}
+
+TEST_F(TablesInFiles, ComeToWhereTheyBelong) {
+  ASSERT_NO_FATAL_FAILURE(Build());
+  options_.tlsm.tiering = TlsmTiering::kNone;
+  ASSERT_TRUE(Open().ok());
+  EXPECT_EQ(CountRight(0, 4100), 4100);
+  Fill(4100, 4200);
+  for (int i = 0; i < 4000; i += 7) ASSERT_TRUE(db_->Put({}, Key(i), Value(i)).ok());
+  ASSERT_TRUE(db_->CompactRange({}, {}).ok());
+  EXPECT_EQ(CountRight(0, 4200), 4200);
+  EXPECT_TRUE(Files().empty()) << Files()[0];
+  options_.tlsm.tiering = TlsmTiering::kLeveled;
+  options_.files.compression = FileCompression::kLz4;
+  ASSERT_TRUE(Open().ok());
+  for (int i = 0; i < 4000; i += 7) ASSERT_TRUE(db_->Put({}, Key(i), Value(i)).ok());
+  ASSERT_TRUE(db_->CompactRange({}, {}).ok());
+  EXPECT_EQ(CountRight(0, 4200), 4200);
+  EXPECT_FALSE(Files().empty());
+}
+
+TEST_F(TablesInFiles, OneThatIsMissingOrCutIsNamedAndTheRestSaved) {
+  for (const bool is_missing : {true, false}) {
+    ASSERT_TRUE(DestroyDB(path_, options_).ok());
+    ASSERT_NO_FATAL_FAILURE(Build());
+    const std::string hit = Files()[1];
+    if (is_missing) {
+      fs::remove(hit);
+    } else {
+      WriteWhole(hit, ReadWhole(hit).substr(0, fs::file_size(hit) / 2));
+    }
+    const Status s = Open();
+    EXPECT_TRUE(s.IsCorruption()) << s.ToString();
+    EXPECT_TRUE(Says(s, hit) && Says(s, "repair")) << s.ToString();
+    db_.reset();
+    RepairReport report;
+    ASSERT_TRUE(RepairDB(path_, options_, &report).ok());
+    EXPECT_GT(report.records_lost, 0u);
+    EXPECT_FALSE(report.notes.empty());
+    ASSERT_TRUE(Open().ok());
+    const int right = CountRight(0, 4100);
+    EXPECT_EQ(right + static_cast<int>(report.records_lost), 4100);
+    EXPECT_GT(right, is_missing ? 3000 : 3500);
+    ASSERT_TRUE(db_->Close().ok());
+  }
+}
+
+TEST_F(TablesInFiles, AreSavedWhereThePoolIsGone) {
+  for (const bool was_cut : {false, true}) {
+    ASSERT_TRUE(DestroyDB(path_, options_).ok());
+    ASSERT_NO_FATAL_FAILURE(Build());
+    fs::remove(path_ + "/pool.0");
+    const std::vector<std::string> files = Files();
+    Status s = Open();
+    EXPECT_TRUE(s.IsCorruption()) << s.ToString();
+    EXPECT_TRUE(Says(s, path_ + "/pool.0") && Says(s, files[0]) && Says(s, "repair"))
+        << s.ToString();
+    db_.reset();
+    EXPECT_EQ(Files(), files);
+    Options any = options_;
+    any.engine.reset();
+    s = RepairDB(path_, any);
+    EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
+    EXPECT_TRUE(Says(s, "tlsm, toy")) << "the toy could have written them: " << s.ToString();
+    if (was_cut) {  // a repair that was cut short has made a pool, and nothing else
+      RepairReport unused;
+      ASSERT_TRUE(DbImpl(options_, path_, {}).CreateLostPool(&unused).ok());
+      s = Open();
+      EXPECT_TRUE(s.IsCorruption()) << s.ToString();
+      EXPECT_TRUE(Says(s, "repair")) << s.ToString();
+      db_.reset();
+      EXPECT_EQ(Files(), files);
+    }
+    RepairReport report;
+    s = RepairDB(path_, options_, &report);
+    ASSERT_TRUE(s.ok()) << s.ToString();
+    EXPECT_EQ(report.records_kept, 4000u);
+    EXPECT_EQ(report.records_lost, was_cut ? 0u : 1u);
+    ASSERT_TRUE(Open().ok());
+    EXPECT_EQ(CountRight(0, 4000), 4000);
+    EXPECT_EQ(CountRight(4000, 4100), 0) << "they were in the pool alone";
+    Fill(4000, 4100);
+    ASSERT_TRUE(db_->CompactRange({}, {}).ok());
+    EXPECT_EQ(CountRight(0, 4100), 4100);
+    ASSERT_TRUE(db_->Close().ok());
+  }
+}
+
+TEST_F(TablesInFiles, GoWithTheStore) {
+  ASSERT_NO_FATAL_FAILURE(Build());
+  ASSERT_TRUE(DestroyDB(path_, options_).ok());
+  EXPECT_FALSE(fs::exists(path_));
+}
+
+}  // namespace
+}  // namespace lamella::testing
