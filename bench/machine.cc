@@ -119,9 +119,19 @@ Status ScratchDirectory::Create(const std::string& parent, const std::string& pr
 }
 
 ScratchDirectory::~ScratchDirectory() {
-  if (path_.empty() || owner_pid_ != getpid()) return;
+  if (!path_.empty() && owner_pid_ == getpid()) (void)RemoveWithLinked(path_).ok();
+}
+
+Status RemoveWithLinked(const std::string& dir) {
   std::error_code error;
-  fs::remove_all(path_, error);
+  for (auto it = fs::recursive_directory_iterator(dir, error);
+       !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
+    if (!it->is_symlink(error)) continue;
+    const fs::path target = fs::read_symlink(it->path(), error);
+    if (!error) fs::remove_all(target, error);
+  }
+  fs::remove_all(dir, error);
+  return error ? Status::IOError(dir + ": cannot be removed: " + error.message()) : Status::OK();
 }
 
 }  // namespace lamella::bench

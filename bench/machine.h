@@ -28,6 +28,9 @@ std::string FileSystemName(const std::string& dir);
 /// "AMD EPYC, 2 CPUs".
 std::string MachineName();
 
+/// Removes a directory and what is in it, and what links in it lead to. IOError.
+Status RemoveWithLinked(const std::string& dir);
+
 /// A directory of its own beneath `parent`, removed with everything in it when this goes.
 class ScratchDirectory {
  public:

@@ -16,8 +16,9 @@ constexpr size_t kFirstWord = 2;  // after store and step
 constexpr double kNsPerSecond = 1e9;
 
 // The causes of all stores: Lamella's first, then the peers'.
-constexpr std::array<std::string_view, 10> kCauses = {
-    "log", "flush", "compaction", "index", "catalog", "gc", "wal", "tables", "manifest", "all"};
+constexpr std::array<std::string_view, 11> kCauses = {"log",      "flush", "compaction", "index",
+                                                      "catalog",  "gc",    "wal",        "tables",
+                                                      "manifest", "files", "all"};
 constexpr std::array<std::string_view, 6> kLatencies = {"mean", "p50", "p90", "p99", "p999", "max"};
 constexpr std::array<std::string_view, 5> kClasses = {"put", "delete", "get", "scan",
                                                       "read-modify-write"};

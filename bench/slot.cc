@@ -87,10 +87,8 @@ Status Slot::Reopen(double* seconds) {
 
 Status Slot::Remove() {
   Status s = Close();
-  std::error_code error;
-  std::filesystem::remove_all(dir_, error);
-  if (s.ok() && error) s = Status::IOError(dir_ + ": cannot be removed: " + error.message());
-  return s;
+  const Status removed = RemoveWithLinked(dir_);
+  return s.ok() ? removed : s;
 }
 
 Status Slot::Run(const Workload& workload, const RunSettings& settings, RunResult* result) {

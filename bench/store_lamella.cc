@@ -64,6 +64,22 @@ Status SetProfile(const std::string& value, Options* options) {
   return Status::OK();
 }
 
+// Of the tables in files, where they are to lie elsewhere than the pool.
+constexpr const char* kFilesIn = "files_in";
+
+Status SetTiering(const std::string& value, Options* options) {
+  if (value == "none") {
+    options->tlsm.tiering = TlsmTiering::kNone;
+  } else if (value == "leveled") {
+    options->tlsm.tiering = TlsmTiering::kLeveled;
+  } else if (value == "lru") {
+    options->tlsm.tiering = TlsmTiering::kLru;
+  } else {
+    return BadValue("tiering", value, "none, leveled or lru");
+  }
+  return Status::OK();
+}
+
 Status SetOption(const std::string& name, const std::string& value, Options* o) {
   if (name == "engine") return SetEngine(value, o);
   if (name == "medium") return SetMedium(value, o);
@@ -85,6 +101,13 @@ Status SetOption(const std::string& name, const std::string& value, Options* o) 
   if (name == "level1_bytes") return Parse(name, value, &o->tlsm.level1_bytes);
   if (name == "level_factor") return Parse(name, value, &o->tlsm.level_factor);
   if (name == "rewrite_share") return Parse(name, value, &o->tlsm.rewrite_share);
+  if (name == "tiering") return SetTiering(value, o);
+  if (name == "first_file_level") return Parse(name, value, &o->tlsm.first_file_level);
+  if (name == "pool_table_bytes") return Parse(name, value, &o->tlsm.pool_table_bytes);
+  if (name == "block_cache_share") return Parse(name, value, &o->files.block_cache_share);
+  if (name == "direct_reads") return Parse(name, value, &o->files.direct_reads);
+  if (name == kFilesIn) return Status::OK();
+  if (name == "pool_bytes_max") return Parse(name, value, &o->pool_bytes_max);
   if (name == "max_floor") return Parse(name, value, &o->nvlsm.max_floor);
   if (name == "floor_bytes") return Parse(name, value, &o->nvlsm.floor_bytes);
   if (name == "c1_runs") return Parse(name, value, &o->nvlsm.c1_runs);
@@ -103,7 +126,9 @@ Status SetOption(const std::string& name, const std::string& value, Options* o) 
       " is unknown; expected engine, medium, media_profile, unified_log, braided, "
       "zipper_compaction, l0_in_dram, checkpoint_group_tables, lookup_cache_share, "
       "second_chance_share, level0_tables, table_bytes, level1_bytes, level_factor, rewrite_share, "
-      "levels_per_group, level0_bytes, zipperdb_level_factor, guide_share, max_floor, floor_bytes, "
+      "tiering, first_file_level, pool_table_bytes, block_cache_share, direct_reads, files_in, "
+      "pool_bytes_max, levels_per_group, level0_bytes, zipperdb_level_factor, guide_share, "
+      "max_floor, floor_bytes, "
       "c1_runs, c2_bytes, component_factor, filter_bits, space_target, "
       "memory_budget_bytes, memtable_bytes, chunk_bytes, background_threads, log_shards or "
       "verify_checksums");
@@ -175,6 +200,11 @@ class LamellaStore : public Store {
         if (error) return Status::IOError(options.pmem_paths.back() + ": " + error.message());
       }
     }
+    for (const auto& [name, value] : spec.options) {
+      if (name != kFilesIn) continue;
+      if (options.pmem_paths.empty()) options.pmem_paths.push_back(dir);
+      return OpenWithFilesIn(value, options, dir);
+    }
     return DB::Open(options, dir + "/db", &db_);
   }
   std::unique_ptr<Session> NewSession() override {
@@ -196,6 +226,7 @@ class LamellaStore : public Store {
       stats.written->push_back({std::string(WriteCauseName(cause)), from.persist[i].bytes_stored});
       fences += from.persist[i].fences;
     }
+    if (from.file_bytes_written > 0) stats.written->push_back({"files", from.file_bytes_written});
     stats.log_fences = from.persist[static_cast<size_t>(WriteCause::kLog)].fences;
     stats.all_fences = fences;
     stats.stall_ns = from.stall_ns;
@@ -216,6 +247,21 @@ class LamellaStore : public Store {
   }
 
  private:
+  // The store, but for its pool, lies in `parent`, and goes with `dir`, which has a link to it.
+  Status OpenWithFilesIn(const std::string& parent, const Options& options,
+                         const std::string& dir) {
+    std::string name = dir;
+    std::ranges::replace(name, '/', '_');
+    const std::string path = parent + "/lamella" + name;
+    std::error_code error;
+    if (options.create_if_missing) {
+      std::filesystem::remove_all(path, error);
+      std::filesystem::create_directory_symlink(path, dir + "/files", error);
+      if (error) return Status::IOError(dir + "/files: cannot link: " + error.message());
+    }
+    return DB::Open(options, path, &db_);
+  }
+
   std::unique_ptr<DB> db_;
 };
 

@@ -49,6 +49,7 @@ std::string StatsText(const Stats& s, const StoreNames& names) {
   AppendRow(&text, "pool",
             fmt::format("{}, of which {} in use", FormatBytes(s.pool_bytes),
                         FormatBytes(s.pool_bytes_used)));
+  if (s.file_bytes > 0) AppendRow(&text, "files", FormatBytes(s.file_bytes));
   AppendRow(&text, "dram", FormatBytes(s.dram_bytes));
   for (const Stats::Level& level : s.levels) {
     AppendRow(

@@ -67,12 +67,13 @@ struct Stats {
 
   // keys and values that compaction found to be the newest, or needed by a snapshot
   uint64_t live_bytes = 0;
-  uint64_t pool_bytes = 0;       // size of the pool's files
-  uint64_t pool_bytes_used = 0;  // in chunks that have an owner
-  uint64_t file_bytes = 0;       // of tables that lie in files beside the pool
-  uint64_t dram_bytes = 0;       // MemTables and caches now
-  uint64_t sequence = 0;         // the newest published sequence number
-  uint64_t snapshots = 0;        // live ones
+  uint64_t pool_bytes = 0;          // size of the pool's files
+  uint64_t pool_bytes_used = 0;     // in chunks that have an owner
+  uint64_t file_bytes = 0;          // of tables that lie in files beside the pool,
+  uint64_t file_bytes_written = 0;  // and of all that were written to files
+  uint64_t dram_bytes = 0;          // MemTables and caches now
+  uint64_t sequence = 0;            // the newest published sequence number
+  uint64_t snapshots = 0;           // live ones
   // of the pool that reads looked at, compaction's too: whole media blocks where a pointer was
   // followed. Counted with Options::count_reads.
   uint64_t read_bytes = 0;

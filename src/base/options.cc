@@ -73,6 +73,7 @@ constexpr StatsCounter kStatsCounters[] = {
     {"pool_bytes", &Stats::pool_bytes},
     {"pool_bytes_used", &Stats::pool_bytes_used},
     {"file_bytes", &Stats::file_bytes},
+    {"file_bytes_written", &Stats::file_bytes_written},
     {"dram_bytes", &Stats::dram_bytes},
     {"sequence", &Stats::sequence},
     {"snapshots", &Stats::snapshots},

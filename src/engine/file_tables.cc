@@ -30,9 +30,11 @@ BlockCodec CodecOf(FileCompression compression) {
 class FileTableBuilder final : public TableBuilder {
  public:
   FileTableBuilder(std::shared_ptr<const void> home, const SstFiles* ssts,
-                   std::function<uint64_t()> new_number, BuildPlan plan)
+                   std::atomic<uint64_t>* bytes_written, std::function<uint64_t()> new_number,
+                   BuildPlan plan)
       : home_(std::move(home)),
         ssts_(ssts),
+        bytes_written_(bytes_written),
         new_number_(std::move(new_number)),
         plan_(std::move(plan)) {}
 
@@ -65,6 +67,7 @@ class FileTableBuilder final : public TableBuilder {
     builder_.reset();
     if (!s.ok()) return s;
     TableInfo info = sst->info();
+    bytes_written_->fetch_add(info.bytes, std::memory_order_relaxed);
     info.place = place_.Encode();
     tables_.push_back(std::make_shared<FileTable>(std::move(info), place_, std::move(sst), home_));
     return s;
@@ -72,6 +75,7 @@ class FileTableBuilder final : public TableBuilder {
 
   const std::shared_ptr<const void> home_;
   const SstFiles* const ssts_;
+  std::atomic<uint64_t>* const bytes_written_;
   const std::function<uint64_t()> new_number_;
   const BuildPlan plan_;
   uint64_t number_ = 0;
@@ -180,8 +184,8 @@ Status FileTables::OpenLost(uint64_t number, std::shared_ptr<const LevelTable>* 
 }
 
 std::unique_ptr<TableBuilder> FileTables::NewBuilder(BuildPlan plan) const {
-  return std::make_unique<FileTableBuilder>(shared_from_this(), &ssts_, options_.new_number,
-                                            std::move(plan));
+  return std::make_unique<FileTableBuilder>(shared_from_this(), &ssts_, &bytes_written_,
+                                            options_.new_number, std::move(plan));
 }
 
 Status FileTables::Salvage(

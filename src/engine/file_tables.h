@@ -73,12 +73,15 @@ class FileTables : public std::enable_shared_from_this<FileTables> {
 
   /// Of DRAM.
   uint64_t cache_bytes() const { return cache_.figures().bytes; }
+  /// Of all tables that were written.
+  uint64_t bytes_written() const { return bytes_written_.load(std::memory_order_relaxed); }
 
  private:
   static SstFilesOptions SstOptionsOf(const EngineContext& context, BlockCache* cache,
                                       RateLimiter* limiter, std::function<uint64_t()> new_number);
 
   mutable BlockCache cache_;
+  mutable std::atomic<uint64_t> bytes_written_{0};
   RateLimiter limiter_;
   const SstFilesOptions options_;
   const SstFiles ssts_;

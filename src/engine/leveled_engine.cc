@@ -509,6 +509,7 @@ void LeveledEngine::AddStats(Stats* stats) const {
   if (files_ != nullptr) {
     stats->sources.push_back({"tables in files", gets_files_.Sum()});
     stats->dram_bytes += files_->cache_bytes();
+    stats->file_bytes_written += files_->bytes_written();
   }
   stats->compactions += compactions_.load(std::memory_order_relaxed);
   // Where merges copy all records each of them leaves behind what is dead.
