@@ -241,6 +241,7 @@ std::vector<RhTree::Range> RhTree::Ranges() const {
   while (ranges.back().end) {
     const std::string next = *ranges.back().end;
     (void)FindPartition(next, false, &ranges.emplace_back());
+    ranges.back().begin = next;  // a leaf that was split may begin before
   }
   return ranges;
 }

@@ -101,7 +101,7 @@ class RhTree {
   void CopyPartition(std::string_view key, Partition* partition) const;
   /// The one that ends where the one beginning with `bound`, not "", begins; without it, the last.
   void CopyPartitionBefore(std::optional<std::string_view> bound, Partition* partition) const;
-  /// All partitions' ranges, in key order. REQUIRES: nobody inserts.
+  /// All partitions' ranges, in key order; as they are where they end beside splits.
   std::vector<Range> Ranges() const;
   /// A tree with these partitions and nothing in them. REQUIRES: nobody inserts.
   std::unique_ptr<RhTree> EmptyCopy() const;

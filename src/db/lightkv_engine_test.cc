@@ -1,0 +1,316 @@
+// LightKV (engine/lightkv) joins the conformance suite by being registered here, as a test's
+// engine: the library does not offer it. Twice: as it is, and with segments so small that a few
+// hundred records make many partitions, and tables of several weights. Its own tests are of what
+// the suite does not see: its tables' files, and its partitions.
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/concat.h"
+#include "base/random.h"
+#include "db/db_impl.h"
+#include "engine/lightkv/lightkv.h"
+#include "file/table_file_name.h"
+#include "registry/registry.h"
+#include "testing/conformance.h"
+#include "testing/fault_file_system.h"
+#include "testing/random_data.h"
+#include "testing/temp_dir.h"
+
+namespace lamella::testing {
+namespace {
+
+constexpr auto kLightKind = static_cast<EngineKind>(241);
+constexpr auto kSmallKind = static_cast<EngineKind>(242);
+static_assert(kLightKind >= kTestEngineFirst);
+
+constexpr LightKvOptions kSmall = {
+    .segment_bytes = 4 << 10, .leaf_nodes_max = 64, .compaction_size = 2};
+
+EngineType TypeOf(EngineKind kind, std::string_view name) {
+  EngineType type = kLightKvType;
+  type.kind = kind;
+  type.name = name;
+  if (kind == kSmallKind) {
+    type.make = [](const EngineContext& context) -> std::unique_ptr<Engine> {
+      return std::make_unique<LightKv>(context, kSmall);
+    };
+  }
+  return type;
+}
+
+[[maybe_unused]] const bool kRegistered = [] {
+  static const EngineType type = TypeOf(kLightKind, "lightkv");
+  static const EngineType small = TypeOf(kSmallKind, "lightkv-small");
+  RegisterEngine(&type);
+  RegisterEngine(&small);
+  return true;
+}();
+
+/// Counts what is written to tables, and looks at each read of one whether somebody is pinned.
+class TableCalls final : public OsHook {
+ public:
+  int Before(OsCall call, const std::string& path) override {
+    in_table_ = path.ends_with(kTableFileSuffix);
+    if (call == OsCall::kRead && pool != nullptr && in_table_) {
+      reads++;
+      pinned += pool->readers()->pinned();
+    }
+    return 0;
+  }
+  size_t Allowed(OsCall call, size_t n) override {
+    if (call == OsCall::kWrite && in_table_) written += n;
+    return n;
+  }
+
+  Pool* pool = nullptr;
+  uint64_t reads = 0;
+  uint64_t pinned = 0;
+  uint64_t written = 0;
+
+ private:
+  bool in_table_ = false;
+};
+
+class LightKvTest : public ::testing::Test {
+ protected:
+  LightKvTest() {
+    options_.engine = kSmallKind;
+    options_.medium = MediumKind::kCacheLine;
+    options_.background_threads = 2;
+    options_.pool_bytes_max = 64 << 20;
+  }
+  Status Open(const DbSeams& seams = {}) {
+    db_.reset();
+    db_ = std::make_unique<DbImpl>(options_, path_, seams);
+    return db_->Init();
+  }
+  void Fill(int from, int to) {
+    for (int i = from; i < to; i++)
+      ASSERT_TRUE(db_->Put({}, Concat("key", 1000 + i), Concat("value", i)).ok());
+  }
+  std::string Get(int i) {
+    std::string value;
+    const Status s = db_->Get({}, Concat("key", 1000 + i), &value);
+    return s.ok() ? value : Concat("[", s.ToString(), "]");
+  }
+  std::vector<std::string> Tables() const {
+    std::vector<std::string> paths;
+    for (const auto& entry : std::filesystem::directory_iterator(path_)) {
+      if (TableFileNumber(entry.path().filename().string())) paths.push_back(entry.path());
+    }
+    return paths;
+  }
+  /// Smallest and largest key of each table there is.
+  std::vector<KeyRange> Ranges() {
+    std::vector<KeyRange> ranges;
+    for (const std::string& path : Tables()) {
+      const std::string name = std::filesystem::path(path).filename().string();
+      std::shared_ptr<const Sst> sst;
+      const Status s = Sst::Open(
+          FileSystem::Posix(), path_,
+          {.store = db_->pool()->state().uuid, .number = *TableFileNumber(name)}, {}, &sst);
+      EXPECT_TRUE(s.ok()) << s.ToString();
+      if (s.ok()) ranges.push_back({sst->info().smallest, sst->info().largest});
+    }
+    return ranges;
+  }
+  uint64_t TablesNamed() const {
+    uint64_t tables = 0;
+    for (const Stats::Level& level : db_->GetStats().levels)
+      tables += level.name.starts_with("weight") ? level.tables : 0;
+    return tables;
+  }
+
+  Options options_;
+  TempDir dir_;
+  const std::string path_ = dir_.Sub("store");
+  std::unique_ptr<DbImpl> db_;
+};
+
+TEST_F(LightKvTest, AFlushWritesATableForEachPartition) {
+  ASSERT_TRUE(Open().ok());
+  Fill(0, 2000);
+  EXPECT_TRUE(Tables().empty());
+  const uint64_t partitions = db_->GetStats().levels.at(0).tables;
+  EXPECT_GT(partitions, 8u);
+  ASSERT_TRUE(db_->Flush().ok());
+  EXPECT_EQ(Tables().size(), partitions) << "each had records";
+  const std::vector<KeyRange> ranges = Ranges();
+  for (size_t i = 0; i < ranges.size(); i++) {
+    for (size_t k = 0; k < i; k++) EXPECT_FALSE(ranges[i].Overlaps(ranges[k]));
+  }
+  EXPECT_EQ(db_->GetStats().levels.at(0).tables, partitions) << "it has them still, empty";
+  for (int i = 0; i < 2000; i += 7) ASSERT_EQ(Get(i), Concat("value", i));
+  EXPECT_EQ(db_->GetStats().sources.at(0).gets, 0u);
+}
+
+TEST_F(LightKvTest, WhatOnePartitionGetsCompactsNoOther) {
+  ASSERT_TRUE(Open().ok());
+  Fill(0, 2000);
+  ASSERT_TRUE(db_->Flush().ok());
+  ASSERT_TRUE(db_->WaitForIdle().ok());
+  std::vector<std::string> before = Tables();
+  for (int round = 0; round < 8; round++) {
+    Fill(3, 6);  // of one partition
+    ASSERT_TRUE(db_->Flush().ok());
+  }
+  ASSERT_TRUE(db_->WaitForIdle().ok());
+  EXPECT_GT(db_->GetStats().compactions, 0u);
+  const std::vector<std::string> after = Tables();
+  const auto stayed = std::ranges::count_if(
+      before, [&](const auto& path) { return std::ranges::find(after, path) != after.end(); });
+  EXPECT_GE(stayed, static_cast<int64_t>(before.size()) - 1);
+  EXPECT_EQ(TablesNamed(), after.size());
+}
+
+// log_CS(N) + 1 times, for N flushes: 4 for 8 of them with CS = 2.
+TEST_F(LightKvTest, ARecordIsWrittenOncePerWeight) {
+  TableCalls calls;
+  const std::unique_ptr<FileSystem> files = FileSystem::PosixOver(&calls);
+  ASSERT_TRUE(Open({.inline_jobs = true, .files = files.get()}).ok());
+  constexpr int kFlushes = 8;
+  uint64_t user_bytes = 0;
+  for (int flush = 0; flush < kFlushes; flush++) {
+    for (int i = flush; i < 400 * kFlushes; i += kFlushes) {
+      const std::string key = Concat("key", 10000 + i);
+      const std::string value = MakeValue(static_cast<uint64_t>(i), 500);
+      user_bytes += key.size() + value.size();
+      ASSERT_TRUE(db_->Put({}, key, value).ok());
+    }
+    ASSERT_TRUE(db_->Flush().ok());
+    ASSERT_TRUE(db_->WaitForIdle().ok());
+  }
+  EXPECT_GT(calls.written, 2 * user_bytes);
+  EXPECT_LT(static_cast<double>(calls.written), 4.4 * static_cast<double>(user_bytes));
+  db_.reset();
+}
+
+TEST_F(LightKvTest, NobodyIsPinnedAsAReaderWhileAFileIsRead) {
+  TableCalls calls;
+  const std::unique_ptr<FileSystem> files = FileSystem::PosixOver(&calls);
+  options_.memory_budget_bytes = 1 << 20;
+  ASSERT_TRUE(Open({.inline_jobs = true, .files = files.get()}).ok());
+  calls.pool = db_->pool();
+  for (int round = 0; round < 4; round++) {
+    Fill(100 * round, 100 * round + 600);
+    ASSERT_TRUE(db_->Flush().ok());
+  }
+  for (int i = 0; i < 900; i += 10) ASSERT_EQ(Get(i), Concat("value", i));
+  {
+    const auto it = db_->NewIterator({});
+    int count = 0;
+    for (it->SeekToFirst(); it->Valid(); it->Next()) count++;
+    EXPECT_EQ(count, 900);
+  }
+  ASSERT_TRUE(db_->CompactRange({}, {}).ok());
+  EXPECT_GT(calls.reads, 50u);
+  EXPECT_EQ(calls.pinned, 0u);
+  calls.pool = nullptr;
+  db_.reset();
+}
+
+// Every call of a flush and of the compactions after it fails once: what was acknowledged stays.
+TEST_F(LightKvTest, FaultsOfTheTablesFilesLoseNothing) {
+  uint64_t faults = 0;
+  for (uint64_t nth = 1; nth < 400; nth++) {
+    FaultFileSystem files(dir_.path(), false);
+    ASSERT_TRUE(Open({.inline_jobs = true, .files = &files}).ok());
+    Fill(0, 40);
+    ASSERT_TRUE(db_->Flush().ok());
+    Fill(20, 60);
+    files.Arm({.nth = nth, .error = nth % 2 == 0 ? ENOSPC : EIO});
+    Status done = db_->Flush();
+    if (done.ok()) done = db_->WaitForIdle();
+    const bool failed = files.faults() > 0;
+    files.Disarm();
+    faults += failed ? 1 : 0;
+    if (!done.ok()) {
+      EXPECT_TRUE(failed) << done.ToString();
+      (void)db_->Resume().ok();
+      ASSERT_TRUE(db_->Flush().ok());
+    }
+    for (int i = 0; i < 60; i++) ASSERT_EQ(Get(i), Concat("value", i)) << "call " << nth;
+    db_->Abandon();
+    ASSERT_TRUE(Open().ok());
+    for (int i = 0; i < 60; i++) ASSERT_EQ(Get(i), Concat("value", i)) << "call " << nth;
+    ASSERT_TRUE(db_->WaitForIdle().ok());
+    EXPECT_EQ(Tables().size(), TablesNamed()) << "strays are gone";
+    ASSERT_TRUE(db_->Close().ok());
+    db_.reset();
+    ASSERT_TRUE(DestroyDB(path_, options_).ok());
+    if (!failed) break;
+  }
+  EXPECT_GT(faults, 10u);
+}
+
+TEST_F(LightKvTest, AMissingTableIsCorruption) {
+  ASSERT_TRUE(Open().ok());
+  Fill(0, 300);
+  ASSERT_TRUE(db_->Flush().ok());
+  ASSERT_TRUE(db_->Close().ok());
+  std::filesystem::remove(Tables().front());
+  EXPECT_TRUE(Open().IsCorruption());
+}
+
+// Versions, deletes and snapshots through partitions that split, flushes, compactions of several
+// weights and crashes of the process; then nothing is left of what is hidden.
+TEST_F(LightKvTest, AnswersAsAMapDoesThroughCompactionsAndCrashes) {
+  constexpr uint64_t kKeyCount = 3000;
+  options_.memtable_bytes = 128 << 10;
+  options_.background_threads = 3;
+  ASSERT_TRUE(Open().ok());
+  std::map<std::string, std::string> model;
+  Random random(TestSeed());
+  for (int round = 0; round < 20; round++) {
+    for (int n = 0; n < 1000; n++) {
+      const std::string key = MakeKey(KeyShape::kMixed, random.Uniform(kKeyCount));
+      if (random.OneIn(5)) {
+        ASSERT_TRUE(db_->Delete({}, key).ok());
+        model.erase(key);
+      } else {
+        model[key] = MakeValue(random.Next(), 100);
+        ASSERT_TRUE(db_->Put({}, key, model[key]).ok());
+      }
+    }
+    if (random.OneIn(2)) {
+      ASSERT_TRUE(db_->Flush().ok());
+    }
+    if (!random.OneIn(4)) continue;
+    db_->Abandon();
+    ASSERT_TRUE(Open().ok());
+  }
+  const auto expect_model = [&] {
+    for (uint64_t i = 0; i < kKeyCount; i++) {
+      const std::string key = MakeKey(KeyShape::kMixed, i);
+      std::string value;
+      const Status s = db_->Get({}, key, &value);
+      ASSERT_EQ(s.ok(), model.contains(key)) << s.ToString();
+      ASSERT_TRUE(!s.ok() || value == model[key]);
+    }
+    const auto it = db_->NewIterator({});
+    auto at = model.begin();
+    for (it->SeekToFirst(); it->Valid() && at != model.end(); it->Next(), ++at)
+      ASSERT_EQ(it->key(), at->first);
+    ASSERT_TRUE(!it->Valid() && at == model.end());
+  };
+  ASSERT_NO_FATAL_FAILURE(expect_model());
+  ASSERT_TRUE(db_->Flush().ok());
+  ASSERT_TRUE(db_->WaitForIdle().ok());
+  EXPECT_GT(db_->GetStats().levels.size(), 3u) << "tables of several weights";
+  ASSERT_TRUE(db_->CompactRange({}, {}).ok());
+  EXPECT_EQ(db_->GetStats().levels.back().records, model.size()) << "no delete, no old version";
+  ASSERT_NO_FATAL_FAILURE(expect_model());
+  ASSERT_TRUE(db_->Close().ok());
+  ASSERT_TRUE(Open().ok());
+  ASSERT_NO_FATAL_FAILURE(expect_model());
+  EXPECT_EQ(Tables().size(), TablesNamed());
+}
+
+}  // namespace
+}  // namespace lamella::testing

@@ -1,0 +1,168 @@
+// Opening a store, and what people ask of one.
+#include <utility>
+
+#include "base/assert.h"
+#include "base/concat.h"
+#include "engine/lightkv/lightkv.h"
+#include "log/record.h"
+
+namespace lamella {
+
+// The tree, from the records that no table has.
+Status LightKv::ReadBack(RhTree* tree) {
+  const bool power_cut = pool_->state().pages_lost;
+  const LightKvState state = catalog_.Get();
+  LogContents contents;
+  Status s =
+      ReadLog(*pool_, state.boundary, state.flushed_sequence, state.gaps, power_cut, &contents);
+  if (!s.ok()) return s;
+  gaps_ = state.gaps;
+  AddGap(&gaps_, contents.sequence_last, contents.sequence_seen);
+  uint64_t bytes = 0;
+  for (const LogEntry& entry : contents.entries) {
+    const Record* record = pool_->At<Record>(entry.place);
+    tree->Insert(record->key(), entry.tag, entry.place);
+    bytes += record->bytes();
+  }
+  record_bytes_.store(bytes, std::memory_order_relaxed);
+  recovered_.store(contents.entries.size(), std::memory_order_relaxed);
+  constexpr uint32_t kShards = 2;
+  const uint32_t shards = context_.options->log_shards;
+  log_ = std::make_unique<PmLog>(pool_, shards != 0 ? shards : kShards, contents.next_ordinal);
+  write_path_.Start(log_.get(), false, contents.sequence_seen);
+  const MutexLock lock(&jobs_.mu);
+  flushed_sequence_ = state.flushed_sequence;
+  return Status::OK();
+}
+
+Status LightKv::LoadStore() {
+  const LightKvState state = catalog_.Get();
+  SstEdit all;
+  for (const auto& [level, info] : EditBetween({}, state.levels).added) {
+    std::shared_ptr<const SstTable> table;
+    Status s = files_.Open(*info, &table);
+    if (!s.ok()) return s;
+    all.added.push_back({level, std::move(table)});
+  }
+  auto levels = std::make_shared<SstLevels>();
+  LAMELLA_CHECK(levels->Apply(all));
+  levels->BuildFences();
+  const TreePtr tree = NewTree();
+  Status s = ReadBack(tree.get());
+  if (!s.ok()) return s;
+  SetView({tree, nullptr, std::move(levels)});
+  top_ = tree.get();
+  return s;
+}
+
+Status LightKv::Load() {
+  if (pool_->state().catalog_chunk == 0) return Status::OK();
+  Status s = catalog_.Open();
+  return s.ok() ? LoadStore() : s;
+}
+
+Status LightKv::Mend() {
+  Status s;
+  if (!catalog_.exists()) {
+    s = catalog_.Create({});
+    if (s.ok()) s = LoadStore();
+  } else {
+    s = catalog_.Mend();
+  }
+  if (s.ok()) s = files_.RemoveStrays(*CurrentView().levels);
+  if (s.ok() && gaps_ != catalog_.Get().gaps) {
+    s = Install(LightKvEdit::kGap, {}, false, [this](LightKvState* state) { state->gaps = gaps_; });
+  }
+  if (s.ok()) pending_frees_.FreeLogBefore(catalog_.Get().boundary);
+  return s;
+}
+
+// It has no index that could be lost: what validates is found by Load.
+Status LightKv::Rebuild(RepairReport* report) {
+  Status s = Load();
+  if (s.ok()) s = Mend();
+  if (!s.ok()) return s;
+  const View view = CurrentView();
+  report->records_kept = view.top->count();
+  view.levels->ForEach(
+      [&](uint32_t, const auto& table) { report->records_kept += table->info().records; });
+  return s;
+}
+
+void LightKv::SetBackgroundError(const Status& status) {
+  if (error_.Set(status)) jobs_.NotifyAll();
+}
+
+void LightKv::AddStats(Stats* stats) const {
+  write_path_.AddStats(stats);
+  const View view = CurrentView();
+  {
+    const MutexLock lock(&jobs_.mu);
+    stats->flushes += flushes_done_;
+  }
+  stats->compactions += compactions_.load(std::memory_order_relaxed);
+  stats->recovered_records = recovered_.load(std::memory_order_relaxed);
+  uint64_t buffered = view.top->count();
+  stats->dram_bytes += view.top->memory_bytes() + cache_.figures().bytes;
+  if (view.older != nullptr) {
+    buffered += view.older->count();
+    stats->dram_bytes += view.older->memory_bytes();
+  }
+  stats->sources.push_back({"rh-tree", gets_tree_.Sum()});
+  stats->sources.push_back({"tables", gets_tables_.Sum()});
+  stats->levels.push_back({"log", view.top->leaf_count(), buffered});
+  view.levels->ForEach([&](uint32_t level, const auto& table) {
+    const uint32_t weight = rules_.WeightOf(level);
+    while (stats->levels.size() < weight + 2)
+      stats->levels.push_back({.name = Concat("weight ", stats->levels.size() - 1)});
+    stats->levels[weight + 1].tables++;
+    stats->levels[weight + 1].records += table->info().records;
+    stats->file_bytes += table->info().bytes;
+    stats->dram_bytes += table->sst()->memory_bytes();
+  });
+}
+
+std::string LightKv::Describe() const {
+  const View view = CurrentView();
+  std::string out = Concat("write buffer: ", view.top->count(), " records of ",
+                           view.top->leaf_count(), " partitions\n");
+  for (uint32_t i = 0; i < view.levels->level_count(); i++) {
+    if (view.levels->level(i).empty()) continue;
+    out += Concat("level ", i, ", weight ", rules_.WeightOf(i), ": ", view.levels->level(i).size(),
+                  " tables, ", view.levels->BytesOf(i), " bytes\n");
+  }
+  return out;
+}
+
+Status LightKv::Check(CheckReport* report) {
+  const View view = CurrentView();
+  pool_->Check(&report->problems);
+  pool_->ForEachChunk([&](const ChunkRef&) { report->chunks++; });
+  const auto problem = [&](const Status& s) {
+    if (!s.ok()) report->problems.push_back(s.ToString());
+  };
+  for (const TreePtr& tree : {view.top, view.older}) {
+    if (tree == nullptr) continue;
+    const auto it = NewRhTreeIterator(pool_, tree);
+    for (it->SeekToFirst(); it->Valid(); it->Next(), report->records++)
+      problem(it->VerifyChecksum());
+  }
+  view.levels->ForEach([&](uint32_t, const auto& table) {
+    report->tables++;
+    report->records += table->info().records;
+    table->sst()->Check(problem);
+  });
+  return Status::OK();
+}
+
+const EngineType kLightKvType = {
+    .kind = EngineKind::kLightKv,
+    .name = "lightkv",
+    .tables_in_files = true,
+    .check_options = [](const Options&) { return Status::OK(); },
+    .flags = [](const Options&) { return uint64_t{0}; },
+    .make = [](const EngineContext& context) -> std::unique_ptr<Engine> {
+      return std::make_unique<LightKv>(context, LightKvOptions());
+    }};
+
+}  // namespace lamella
