@@ -18,6 +18,7 @@
 #include "file/table_file_name.h"
 #include "registry/registry.h"
 #include "testing/conformance.h"
+#include "testing/crash_store.h"
 #include "testing/fault_file_system.h"
 #include "testing/random_data.h"
 #include "testing/temp_dir.h"
@@ -311,6 +312,16 @@ TEST_F(LightKvTest, AnswersAsAMapDoesThroughCompactionsAndCrashes) {
   ASSERT_NO_FATAL_FAILURE(expect_model());
   EXPECT_EQ(Tables().size(), TablesNamed());
 }
+
+// As StoreCrash does, of the engines that the library offers.
+class LightKvStoreCrash : public ::testing::TestWithParam<CrashConfig> {};
+
+TEST_P(LightKvStoreCrash, EveryStateThatACrashLeavesRecovers) {
+  EXPECT_EQ(ExploreStore(GetParam(), TestSeed(), EngineSlice(4)), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(All, LightKvStoreCrash, ::testing::ValuesIn(CrashConfigsOf(kSmallKind)),
+                         [](const auto& param) { return param.param.name; });
 
 }  // namespace
 }  // namespace lamella::testing

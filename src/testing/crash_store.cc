@@ -8,6 +8,7 @@
 
 #include "base/concat.h"
 #include "base/sanitizer.h"
+#include "file/table_file_name.h"
 #include "testing/affinity.h"
 #include "testing/conformance.h"
 #include "testing/random_data.h"
@@ -21,60 +22,66 @@ constexpr bool kSanitized = LAMELLA_ADDRESS_SANITIZER != 0 || LAMELLA_THREAD_SAN
 
 }  // namespace
 
+std::vector<CrashConfig> CrashConfigsOf(EngineKind engine) {
+  std::vector<CrashConfig> configs;
+  CrashConfig base;
+  base.options.engine = engine;
+  base.options.chunk_bytes = 64 << 10;
+  base.options.memory_budget_bytes = 1 << 20;
+  base.options.memtable_bytes = 64 << 10;
+  base.options.pool_bytes_max = 8 << 20;
+  base.options.log_shards = 1;
+  base.options.verify_checksums = true;
+  const EngineTraits& traits = TraitsOf(engine);
+  Apply(traits.small, &base.options);
+  Apply(traits.crash, &base.options);
+  const std::string name = TestNameOf(engine);
+  for (const CrashMode mode : {CrashMode::kAdr, CrashMode::kStrict, CrashMode::kEadr,
+                               CrashMode::kPage, CrashMode::kKill}) {
+    // It differs from the first in what a cut keeps, not in what runs.
+    if (kSanitized && mode == CrashMode::kStrict) continue;
+    CrashConfig config = base;
+    config.mode = mode;
+    config.name = name + "_" + CrashModeName(mode);
+    configs.push_back(config);
+    config.name = name + "_shrinks_" + CrashModeName(mode);
+    config.shrinks = true;
+    config.more_share = 8;
+    config.depth_share = 24;
+    configs.push_back(config);
+    config = base;
+    config.mode = mode;
+    if (mode == CrashMode::kEadr || mode == CrashMode::kKill) continue;
+    // Of so little space that what the cut made garbage is needed again.
+    config.name = name + "_fullPool_" + CrashModeName(mode);
+    config.options.pool_bytes_max = 3 << 20;
+    config.large_values = true;
+    config.more_share = 8;
+    configs.push_back(config);
+    config = base;
+    config.mode = mode;
+    config.name = name + "_twoParts_" + CrashModeName(mode);
+    config.parts = 2;
+    config.options.log_shards = 2;
+    config.options.pool_bytes_max = 16 << 20;
+    configs.push_back(config);
+    for (const EngineLayout& layout : EngineLayouts()) {
+      if (layout.engine != engine || layout.set == nullptr) continue;
+      config = base;
+      config.mode = mode;
+      config.name = Concat(layout.name, "_", CrashModeName(mode));
+      config.options.log_shards = 2;
+      Apply(layout.set, &config.options);
+      configs.push_back(config);
+    }
+  }
+  return configs;
+}
+
 std::vector<CrashConfig> CrashConfigs() {
   std::vector<CrashConfig> configs;
   for (const EngineKind engine : BuiltEngines()) {
-    CrashConfig base;
-    base.options.engine = engine;
-    base.options.chunk_bytes = 64 << 10;
-    base.options.memory_budget_bytes = 1 << 20;
-    base.options.memtable_bytes = 64 << 10;
-    base.options.pool_bytes_max = 8 << 20;
-    base.options.log_shards = 1;
-    base.options.verify_checksums = true;
-    const EngineTraits& traits = TraitsOf(engine);
-    Apply(traits.small, &base.options);
-    Apply(traits.crash, &base.options);
-    const std::string name = TestNameOf(engine);
-    for (const CrashMode mode : {CrashMode::kAdr, CrashMode::kStrict, CrashMode::kEadr,
-                                 CrashMode::kPage, CrashMode::kKill}) {
-      // It differs from the first in what a cut keeps, not in what runs.
-      if (kSanitized && mode == CrashMode::kStrict) continue;
-      CrashConfig config = base;
-      config.mode = mode;
-      config.name = name + "_" + CrashModeName(mode);
-      configs.push_back(config);
-      config.name = name + "_shrinks_" + CrashModeName(mode);
-      config.shrinks = true;
-      config.more_share = 8;
-      config.depth_share = 24;
-      configs.push_back(config);
-      config = base;
-      config.mode = mode;
-      if (mode == CrashMode::kEadr || mode == CrashMode::kKill) continue;
-      // Of so little space that what the cut made garbage is needed again.
-      config.name = name + "_fullPool_" + CrashModeName(mode);
-      config.options.pool_bytes_max = 3 << 20;
-      config.large_values = true;
-      config.more_share = 8;
-      configs.push_back(config);
-      config = base;
-      config.mode = mode;
-      config.name = name + "_twoParts_" + CrashModeName(mode);
-      config.parts = 2;
-      config.options.log_shards = 2;
-      config.options.pool_bytes_max = 16 << 20;
-      configs.push_back(config);
-      for (const EngineLayout& layout : EngineLayouts()) {
-        if (layout.engine != engine || layout.set == nullptr) continue;
-        config = base;
-        config.mode = mode;
-        config.name = Concat(layout.name, "_", CrashModeName(mode));
-        config.options.log_shards = 2;
-        Apply(layout.set, &config.options);
-        configs.push_back(config);
-      }
-    }
+    for (CrashConfig& config : CrashConfigsOf(engine)) configs.push_back(std::move(config));
   }
   return configs;
 }
@@ -120,6 +127,20 @@ void CrashStore::MakeDirectories(uint32_t level) const {
   std::filesystem::create_directories(Directory(level));
   for (const std::string& path : OptionsAt(level).pmem_paths)
     std::filesystem::create_directories(path);
+}
+
+void CrashStore::LinkTables(uint32_t from, uint32_t to) const {
+  const auto tables_of = [](const std::string& directory) {
+    std::vector<std::filesystem::path> tables;
+    for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+      if (TableFileNumber(entry.path().filename().string())) tables.push_back(entry.path());
+    }
+    return tables;
+  };
+  for (const auto& table : tables_of(Directory(to))) std::filesystem::remove(table);
+  for (const auto& table : tables_of(Directory(from)))
+    std::filesystem::create_hard_link(table,
+                                      std::filesystem::path(Directory(to)) / table.filename());
 }
 
 Status CrashStore::OpenLive() {
@@ -251,6 +272,7 @@ std::string CrashStore::Step(const StoreStep& step) {
 std::string CrashStore::Crash() {
   Simulator& simulator = *simulators_[0];
   simulator.Leave(&random_);
+  LinkTables(0, 1);
   ReleaseSnapshots();
   const std::vector<std::string> left = Files(1);
   const std::vector<std::string> live = Files(0);
@@ -266,6 +288,7 @@ std::string CrashStore::Crash() {
   db_.reset();
   simulator.Forget();
   for (size_t i = 0; i < left.size(); i++) std::filesystem::rename(live[i] + ".left", live[i]);
+  LinkTables(1, 0);
   simulator.Resume();
   written_ = acknowledged_;
   const Status s = OpenLive();
@@ -337,6 +360,7 @@ std::string CrashStore::CompareGets(DB* db, const State& state) const {
 std::string CrashStore::Visit(uint32_t level) {
   if (!std::filesystem::exists(Files(0)[0])) return "";
   RunAnywhere();
+  LinkTables(level - 1, level);
   Random random(simulators_[level - 1]->state_id());
   const bool killed = simulators_[level - 1]->killed();
   const bool deeper = level < config_.depth &&

@@ -10,6 +10,8 @@
 //   - of some states: more operations work, as many too as fill the pool with garbage, and a close
 //     and reopen after them.
 // A history goes through generations: now and then it goes on from a state that a crash left.
+// Files of tables beside the pool are as they were at the cut: what is written to them, or removed,
+// is taken for durable at once (what is lost of a file that was not synced, sst_fault_test asks).
 #ifndef LAMELLA_TESTING_CRASH_STORE_H_
 #define LAMELLA_TESTING_CRASH_STORE_H_
 
@@ -44,7 +46,9 @@ struct CrashConfig {
   bool cuts_creation = false;  // else cuts begin when the store is open
 };
 
-/// Every engine x mode x options that are explored.
+/// Every mode x options that are explored of an engine.
+std::vector<CrashConfig> CrashConfigsOf(EngineKind engine);
+/// The same of all.
 std::vector<CrashConfig> CrashConfigs();
 Options OptionsFor(const CrashConfig& config);
 
@@ -82,6 +86,8 @@ class CrashStore {
   Options OptionsAt(uint32_t level) const;
   std::vector<std::string> Files(uint32_t level) const;
   void MakeDirectories(uint32_t level) const;
+  /// Files of tables, in place of those that are there.
+  void LinkTables(uint32_t from, uint32_t to) const;
   Status OpenLive();
   std::string Step(const StoreStep& step);
   std::string Write(const StoreStep& step);

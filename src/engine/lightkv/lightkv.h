@@ -135,6 +135,8 @@ class LightKv final : public Engine, private WriteTarget {
   Status Seal();
   Status FlushSealed();
   Status WriteSealed(const View& view, const Sealed& sealed);
+  /// A flush by a caller beside whom there is nobody.
+  Status FlushAlone();
   /// Begins a flush after this call, and waits for its end.
   Status FlushNow();
   JobOffer OfferOf(PartitionCompaction compaction);

@@ -241,15 +241,17 @@ void LightKv::AwaitWriting() {
   while (WriteDelayNs() == kStopWriting && !error_.is_set()) jobs_.AwaitEnd();
 }
 
+Status LightKv::FlushAlone() {
+  Status s;
+  if (CurrentView().older == nullptr) s = Seal();
+  pool_->readers()->Collect();
+  return s.ok() ? FlushSealed() : s;
+}
+
 Status LightKv::Close() {
   log_->LeaveChunks([](const ChunkRef&) { return true; });
   Status s;
-  while (s.ok() && FlushedSequence() != PublishedSequence()) {
-    const bool is_sealed = CurrentView().older != nullptr;
-    if (!is_sealed) s = Seal();
-    pool_->readers()->Collect();  // no call is under way
-    if (s.ok()) s = FlushSealed();
-  }
+  while (s.ok() && FlushedSequence() != PublishedSequence()) s = FlushAlone();
   return s.ok() ? pool_->Sync() : s;
 }
 

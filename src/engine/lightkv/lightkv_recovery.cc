@@ -73,6 +73,9 @@ Status LightKv::Mend() {
   if (s.ok() && gaps_ != catalog_.Get().gaps) {
     s = Install(LightKvEdit::kGap, {}, false, [this](LightKvState* state) { state->gaps = gaps_; });
   }
+  // The log of before a power cut on page media has holes anywhere: what is kept of it becomes
+  // tables, and it goes as a whole. A crash on the way finds it as this open did.
+  if (s.ok() && pool_->LostUnsynced()) s = FlushAlone();
   if (s.ok()) pending_frees_.FreeLogBefore(catalog_.Get().boundary);
   return s;
 }
