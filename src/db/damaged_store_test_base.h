@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <set>
@@ -32,6 +33,7 @@
 #include "testing/affinity.h"
 #include "testing/conformance.h"
 #include "testing/superblock_marks.h"
+#include "testing/table_files.h"
 #include "testing/whole_file.h"
 
 namespace lamella::testing {
@@ -98,6 +100,8 @@ class DamagedStore : public ::testing::Test {
   }
 
   std::string Pool0() const { return dir_.Sub(name_) + "/pool.0"; }
+  /// Where files of tables are kept, as they were when the image was taken: they are not damaged.
+  std::string Kept() const { return dir_.Sub("kept"); }
   std::unique_ptr<DbImpl> Make() {
     return std::make_unique<DbImpl>(options_, dir_.Sub(name_), DbSeams{nullptr, true});
   }
@@ -176,6 +180,8 @@ class DamagedStore : public ::testing::Test {
       EditSuperblocksOf(Pool0(), [](Superblock* copy, int) { copy->clean = 0; });
     }
     image_ = ReadWhole(Pool0());
+    std::filesystem::create_directory(Kept());
+    LinkTables(dir_.Sub(name_), Kept());
     ASSERT_EQ(image_.size() % kChunkBytes, 0u);
     taken_back_.clear();
     if (left == Left::kPowerCut) taken_back_.push_back(before_last_);
@@ -274,6 +280,7 @@ class DamagedStore : public ::testing::Test {
 
   // What reads give; `check` (may be null): whether it holds what check must find, too.
   Outcome Look(std::string* what, std::string* check = nullptr) {
+    LinkTables(Kept(), dir_.Sub(name_));
     auto db = Make();
     const Status s = db->Init();
     if (!s.ok()) {
@@ -323,6 +330,7 @@ class DamagedStore : public ::testing::Test {
   size_t Repair(std::string* wrong, RepairReport* full = nullptr,
                 std::map<std::string, std::string>* content = nullptr) {
     RepairReport report;
+    LinkTables(Kept(), dir_.Sub(name_));
     {
       auto db = Make();
       const Status s = db->Repair(&report);

@@ -8,12 +8,12 @@
 
 #include "base/concat.h"
 #include "base/sanitizer.h"
-#include "file/table_file_name.h"
 #include "testing/affinity.h"
 #include "testing/conformance.h"
 #include "testing/random_data.h"
 #include "testing/shrink.h"
 #include "testing/superblock_marks.h"
+#include "testing/table_files.h"
 
 namespace lamella::testing {
 namespace {
@@ -127,20 +127,6 @@ void CrashStore::MakeDirectories(uint32_t level) const {
   std::filesystem::create_directories(Directory(level));
   for (const std::string& path : OptionsAt(level).pmem_paths)
     std::filesystem::create_directories(path);
-}
-
-void CrashStore::LinkTables(uint32_t from, uint32_t to) const {
-  const auto tables_of = [](const std::string& directory) {
-    std::vector<std::filesystem::path> tables;
-    for (const auto& entry : std::filesystem::directory_iterator(directory)) {
-      if (TableFileNumber(entry.path().filename().string())) tables.push_back(entry.path());
-    }
-    return tables;
-  };
-  for (const auto& table : tables_of(Directory(to))) std::filesystem::remove(table);
-  for (const auto& table : tables_of(Directory(from)))
-    std::filesystem::create_hard_link(table,
-                                      std::filesystem::path(Directory(to)) / table.filename());
 }
 
 Status CrashStore::OpenLive() {
@@ -272,7 +258,7 @@ std::string CrashStore::Step(const StoreStep& step) {
 std::string CrashStore::Crash() {
   Simulator& simulator = *simulators_[0];
   simulator.Leave(&random_);
-  LinkTables(0, 1);
+  LinkTables(Directory(0), Directory(1));
   ReleaseSnapshots();
   const std::vector<std::string> left = Files(1);
   const std::vector<std::string> live = Files(0);
@@ -288,7 +274,7 @@ std::string CrashStore::Crash() {
   db_.reset();
   simulator.Forget();
   for (size_t i = 0; i < left.size(); i++) std::filesystem::rename(live[i] + ".left", live[i]);
-  LinkTables(1, 0);
+  LinkTables(Directory(1), Directory(0));
   simulator.Resume();
   written_ = acknowledged_;
   const Status s = OpenLive();
@@ -360,7 +346,7 @@ std::string CrashStore::CompareGets(DB* db, const State& state) const {
 std::string CrashStore::Visit(uint32_t level) {
   if (!std::filesystem::exists(Files(0)[0])) return "";
   RunAnywhere();
-  LinkTables(level - 1, level);
+  LinkTables(Directory(level - 1), Directory(level));
   Random random(simulators_[level - 1]->state_id());
   const bool killed = simulators_[level - 1]->killed();
   const bool deeper = level < config_.depth &&

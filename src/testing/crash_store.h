@@ -86,8 +86,6 @@ class CrashStore {
   Options OptionsAt(uint32_t level) const;
   std::vector<std::string> Files(uint32_t level) const;
   void MakeDirectories(uint32_t level) const;
-  /// Files of tables, in place of those that are there.
-  void LinkTables(uint32_t from, uint32_t to) const;
   Status OpenLive();
   std::string Step(const StoreStep& step);
   std::string Write(const StoreStep& step);

@@ -54,10 +54,7 @@ LightKv::LightKv(const EngineContext& context, const LightKvOptions& options)
               .store = context.pool->state().uuid,
               .writing = {},
               .reading = {.cache = &cache_},
-              .new_number =
-                  [this] {
-                    return catalog_.Note([](LightKvState* state) { return state->next_number++; });
-                  }}),
+              .new_number = [this] { return NewNumber(); }}),
       pending_frees_(context.pool),
       catalog_(context.pool),
       view_(new View{NewTree(), nullptr, std::make_shared<SstLevels>()}),
@@ -68,6 +65,10 @@ LightKv::LightKv(const EngineContext& context, const LightKvOptions& options)
 LightKv::~LightKv() {
   pool_->readers()->Collect();  // former views, whose tables use the cache
   delete view_.load(std::memory_order_relaxed);
+}
+
+uint64_t LightKv::NewNumber() {
+  return catalog_.Note([](LightKvState* state) { return state->next_number++; });
 }
 
 LightKv::TreePtr LightKv::NewTree() const {

@@ -106,6 +106,12 @@ class LightKv final : public Engine, private WriteTarget {
     uint32_t weight = 0;
     MadeSsts tables;
   };
+  /// What a repair finds of tables.
+  struct FoundTables {
+    std::vector<std::shared_ptr<const Sst>> tables;
+    uint64_t damaged = 0;
+    uint64_t last_sequence = 0;
+  };
   // What jobs have; of a weight, keys. The first weight is the last of them.
   enum : uint32_t { kLog, kPoolEnd, kWeight0 };
 
@@ -119,6 +125,8 @@ class LightKv final : public Engine, private WriteTarget {
   View CurrentView() const;
   void SetView(View view);
   TreePtr NewTree() const;
+  /// Of a table: durable before an edit names it.
+  uint64_t NewNumber();
   Status LoadStore();
   Status ReadBack(RhTree* tree);
   /// Puts tables in place of others and, in the same edit, changes what else the catalog keeps;
@@ -126,6 +134,23 @@ class LightKv final : public Engine, private WriteTarget {
   /// changed.
   Status Install(LightKvEdit kind, const Made& made, bool flushed,
                  const std::function<void(LightKvState*)>& also);
+
+  // lightkv_rebuild.cc
+  SstIdentity IdentityOf(uint64_t number) const;
+  /// Numbers of the tables that have a file.
+  Status ListTables(std::vector<uint64_t>* numbers) const;
+  /// The table, if all of it validates, or another one of what is left of it, or null. `records`:
+  /// that it had; 0 is not known.
+  Status FindTable(uint64_t number, uint64_t records, RepairReport* report, bool* sound,
+                   std::shared_ptr<const Sst>* table);
+  Status Salvage(uint64_t number, uint64_t records, RepairReport* report,
+                 std::shared_ptr<const Sst>* table);
+  Status FindTables(const TableLevelsState& levels, const std::vector<uint64_t>& files,
+                    bool catalog_lost, RepairReport* report, FoundTables* found);
+  Status GatherLog(bool catalog_lost, RepairReport* report, LightKvState* state, RhTree* tree);
+  Status NameRebuilt(const LightKvState& state, bool catalog_lost);
+  /// Removes the files of tables that are not named.
+  Status RemoveOthers(const TableLevelsState& levels) const;
 
   // lightkv_jobs.cc
   uint64_t FlushBytes() const;

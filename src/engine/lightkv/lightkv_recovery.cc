@@ -80,18 +80,6 @@ Status LightKv::Mend() {
   return s;
 }
 
-// It has no index that could be lost: what validates is found by Load.
-Status LightKv::Rebuild(RepairReport* report) {
-  Status s = Load();
-  if (s.ok()) s = Mend();
-  if (!s.ok()) return s;
-  const View view = CurrentView();
-  report->records_kept = view.top->count();
-  view.levels->ForEach(
-      [&](uint32_t, const auto& table) { report->records_kept += table->info().records; });
-  return s;
-}
-
 void LightKv::SetBackgroundError(const Status& status) {
   if (error_.Set(status)) jobs_.NotifyAll();
 }
@@ -105,21 +93,16 @@ void LightKv::AddStats(Stats* stats) const {
   }
   stats->compactions += compactions_.load(std::memory_order_relaxed);
   stats->recovered_records = recovered_.load(std::memory_order_relaxed);
-  uint64_t buffered = view.top->count();
   stats->dram_bytes += view.top->memory_bytes() + cache_.figures().bytes;
-  if (view.older != nullptr) {
-    buffered += view.older->count();
-    stats->dram_bytes += view.older->memory_bytes();
-  }
+  if (view.older != nullptr) stats->dram_bytes += view.older->memory_bytes();
   stats->sources.push_back({"rh-tree", gets_tree_.Sum()});
   stats->sources.push_back({"tables", gets_tables_.Sum()});
-  stats->levels.push_back({"log", view.top->leaf_count(), buffered});
   view.levels->ForEach([&](uint32_t level, const auto& table) {
     const uint32_t weight = rules_.WeightOf(level);
-    while (stats->levels.size() < weight + 2)
-      stats->levels.push_back({.name = Concat("weight ", stats->levels.size() - 1)});
-    stats->levels[weight + 1].tables++;
-    stats->levels[weight + 1].records += table->info().records;
+    while (stats->levels.size() <= weight)
+      stats->levels.push_back({.name = Concat("weight ", stats->levels.size())});
+    stats->levels[weight].tables++;
+    stats->levels[weight].records += table->info().records;
     stats->file_bytes += table->info().bytes;
     stats->dram_bytes += table->sst()->memory_bytes();
   });

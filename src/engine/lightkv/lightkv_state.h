@@ -19,6 +19,7 @@ enum class LightKvEdit : uint32_t {
   kFlush = 1,    // the partitions' segments became tables, and the log boundary moved
   kCompact = 2,  // tables came in place of others
   kGap = 3,      // recovery declared sequence numbers void
+  kRebuild = 4,  // a repair made tables anew
 };
 
 struct LightKvState {
