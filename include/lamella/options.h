@@ -135,6 +135,21 @@ struct TlsmOptions {
   uint64_t pool_table_bytes = 0;
 };
 
+/// Parameters of the LightKV engine, for those who study it: a write buffer in the pool under a hash
+/// tree of partitions, and tables in files (S. Han and others, "LightKV: A Cross Media Key Value
+/// Store with Persistent Memory to Cut Long Tail Latency", 2020).
+struct LightKvOptions {
+  /// What a partition's part of the write buffer is to hold, bytes, 4 KiB to 1 GiB. More: fewer and
+  /// larger tables, fewer partitions in a small pool.
+  uint64_t segment_bytes = 4ull << 20;
+  /// MAX_LEAF_NODES, 1 to 65,536: partitions at most. More: smaller compactions, more memory and
+  /// more files.
+  uint32_t leaf_nodes_max = 2048;
+  /// CS: tables of a partition that are merged, 2 to 16. More: less is written, reads look at more
+  /// tables.
+  uint32_t compaction_size = 4;
+};
+
 /// Parameters of the NVLSM engine and of the two that it is compared with, for those who study them
 /// (Zhang and Du, "NVLSM", 2021).
 struct NvlsmOptions {
@@ -231,6 +246,7 @@ struct Options {
   TlsmOptions tlsm;
   NvlsmOptions nvlsm;
   ZipperDbOptions zipperdb;
+  LightKvOptions lightkv;
 };
 
 struct ReadOptions {

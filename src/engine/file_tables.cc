@@ -95,6 +95,26 @@ Status CheckFileOptions(const FileOptions& options) {
   return CheckCacheShares({{"files.block_cache_share", options.block_cache_share}});
 }
 
+uint64_t BlockCacheBytes(const Options& options) {
+  return ShareOfBudget(options.memory_budget_bytes, options.files.block_cache_share);
+}
+
+SstFilesOptions SstFilesOptionsOf(const EngineContext& context, BlockCache* cache,
+                                         RateLimiter* limiter,
+                                         std::function<uint64_t()> new_number) {
+  const FileOptions& files = context.options->files;
+  SstFilesOptions options;
+  options.files = context.files;
+  options.directory = context.directory;
+  options.store = context.pool->state().uuid;
+  options.writing.codec = CodecOf(files.compression);
+  options.writing.rate_limiter = limiter;
+  options.reading.cache = cache;
+  options.reading.via = files.direct_reads ? ReadVia::kDevice : ReadVia::kPageCache;
+  options.new_number = std::move(new_number);
+  return options;
+}
+
 FileTable::~FileTable() {
   if (!kept_.load(std::memory_order_acquire)) table_->MakeObsolete();
 }
@@ -130,28 +150,10 @@ void FileTable::Check(CheckReport* report) const {
 }
 
 FileTables::FileTables(const EngineContext& context, std::function<uint64_t()> new_number)
-    : cache_(ShareOfBudget(context.options->memory_budget_bytes,
-                           context.options->files.block_cache_share),
-             context.memory),
+    : cache_(BlockCacheBytes(*context.options), context.memory),
       limiter_(context.options->files.compaction_bytes_per_second),
-      options_(SstOptionsOf(context, &cache_, &limiter_, std::move(new_number))),
+      options_(SstFilesOptionsOf(context, &cache_, &limiter_, std::move(new_number))),
       ssts_(options_) {}
-
-SstFilesOptions FileTables::SstOptionsOf(const EngineContext& context, BlockCache* cache,
-                                         RateLimiter* limiter,
-                                         std::function<uint64_t()> new_number) {
-  const FileOptions& files = context.options->files;
-  SstFilesOptions options;
-  options.files = context.files;
-  options.directory = context.directory;
-  options.store = context.pool->state().uuid;
-  options.writing.codec = CodecOf(files.compression);
-  options.writing.rate_limiter = limiter;
-  options.reading.cache = cache;
-  options.reading.via = files.direct_reads ? ReadVia::kDevice : ReadVia::kPageCache;
-  options.new_number = std::move(new_number);
-  return options;
-}
 
 Status FileTables::Open(const TableInfo& info, const LevelPlace& place,
                         std::shared_ptr<const LevelTable>* table) const {

@@ -28,6 +28,12 @@ namespace lamella {
 /// InvalidArgument for an option of files that is out of range.
 Status CheckFileOptions(const FileOptions& options);
 
+/// Of SSTs as the options of files say. `cache` and `limiter` outlive who uses them.
+SstFilesOptions SstFilesOptionsOf(const EngineContext& context, BlockCache* cache,
+                                  RateLimiter* limiter, std::function<uint64_t()> new_number);
+/// What the block cache may have.
+uint64_t BlockCacheBytes(const Options& options);
+
 class FileTable final : public LevelTable {
  public:
   /// `home` has what the table needs: its cache.
@@ -77,9 +83,6 @@ class FileTables : public std::enable_shared_from_this<FileTables> {
   uint64_t bytes_written() const { return bytes_written_.load(std::memory_order_relaxed); }
 
  private:
-  static SstFilesOptions SstOptionsOf(const EngineContext& context, BlockCache* cache,
-                                      RateLimiter* limiter, std::function<uint64_t()> new_number);
-
   mutable BlockCache cache_;
   mutable std::atomic<uint64_t> bytes_written_{0};
   RateLimiter limiter_;

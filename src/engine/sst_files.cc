@@ -91,14 +91,22 @@ Status SstFiles::AddFinished(SstBuilder* builder, uint64_t number, MadeSsts* mad
 
 Status SstFiles::Write(InternalIterator* from, const SnapshotList::Sample& snapshots,
                        const std::function<bool(std::string_view key)>& may_lie_elsewhere,
-                       MadeSsts* made) const {
+                       MadeSsts* made, const std::vector<std::string>& bounds) const {
   MadeSsts tables;
+  auto bound = bounds.begin();  // the first after the keys so far
   Status s = NoThrow([&] {
     std::unique_ptr<SstBuilder> builder;
     uint64_t number = 0;
     Status written = ForEachNeeded(
         from, snapshots, may_lie_elsewhere,
         [&](const NeededRecord& record) {
+          const auto before = bound;
+          while (bound != bounds.end() && *bound <= record.key.user_key) ++bound;
+          if (builder && bound != before) {
+            Status finished = Finish(&*builder, number, &tables);
+            builder.reset();
+            if (!finished.ok()) return finished;
+          }
           if (!builder) {
             number = options_.new_number();
             builder = NewBuilder(number);

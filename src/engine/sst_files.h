@@ -70,10 +70,11 @@ class SstFiles {
   /// table that the catalog knows.
   Status Open(const TableInfo& info, std::shared_ptr<const SstTable>* table) const;
   /// What is needed of `from` as tables, in key order; none where nothing is.
-  /// `may_lie_elsewhere`: ForEachNeeded's.
+  /// `may_lie_elsewhere`: ForEachNeeded's. `bounds`, which ascend: no table has keys before one of
+  /// them and keys at or after it.
   Status Write(InternalIterator* from, const SnapshotList::Sample& snapshots,
-               const std::function<bool(std::string_view key)>& may_lie_elsewhere,
-               MadeSsts* made) const;
+               const std::function<bool(std::string_view key)>& may_lie_elsewhere, MadeSsts* made,
+               const std::vector<std::string>& bounds = {}) const;
   /// What the compaction changes of the levels (F1, F2, F3).
   Status Compact(const Compaction& compaction, const SstLevels& levels,
                  const SnapshotList::Sample& snapshots, SstEdit* edit) const;

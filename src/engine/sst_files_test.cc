@@ -275,6 +275,32 @@ TEST_F(SstFilesTest, ATableThatOverlapsNothingMovesAsItIs) {
 }
 
 // F1.
+TEST_F(SstFilesTest, NoTableHasKeysOnBothSidesOfABound) {
+  Random random(TestSeed());
+  LiveTable written;
+  for (uint64_t i = 1; i <= 200; i++) {
+    const OwnedKey key{MakeKey(KeyShape::kCommonPrefix, random.Uniform(100)),
+                       MakeTag(i, RecordKind::kPut)};
+    written.records[key] = MakeValue(i, 10);
+  }
+  LiveIterator from(&written);
+  std::vector<std::string> bounds = {"", "zz"};  // of which nothing is before, or after
+  for (uint64_t i = 0; i < 100; i += 7) bounds.push_back(MakeKey(KeyShape::kCommonPrefix, i));
+  std::ranges::sort(bounds);
+  MadeSsts made;
+  snapshots_ = {50, 100};
+  const Status s =
+      Files().Write(&from, Snapshots(), [](std::string_view) { return true; }, &made, bounds);
+  ASSERT_TRUE(s.ok()) << s.ToString();
+  EXPECT_GT(made.size(), 10u);
+  for (size_t i = 0; i < made.size(); i++) {
+    const TableInfo& info = made[i]->info();
+    const auto bound = std::ranges::upper_bound(bounds, info.smallest);
+    EXPECT_TRUE(bound == bounds.end() || info.largest < *bound) << info.smallest;
+    EXPECT_TRUE(i == 0 || made[i - 1]->info().largest < info.smallest);
+  }
+}
+
 TEST_F(SstFilesTest, ACompactionThatFailsLeavesNothingAndChangesNothing) {
   Random random(TestSeed());
   for (int i = 0; i < 3; i++) Flush(&random, 400, 200);

@@ -5,6 +5,7 @@
 #include "base/assert.h"
 #include "base/concat.h"
 #include "base/mutex.h"
+#include "engine/lightkv/type.h"
 #include "engine/listdb/type.h"
 #include "engine/nvlsm/type.h"
 #include "engine/tlsm/type.h"
@@ -18,7 +19,7 @@ struct Registry {
   Mutex mu;
   std::vector<const EngineType*> types LAMELLA_GUARDED_BY(mu) = {
       &kListDbType, &kZipperDbType,     &kTlsmType,
-      &kNvlsmType,  &kNvlsmLeveledType, &kNvlsmFragmentedType};
+      &kNvlsmType,  &kNvlsmLeveledType, &kNvlsmFragmentedType, &kLightKvType};
 };
 
 Registry& All() {

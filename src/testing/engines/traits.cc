@@ -16,12 +16,14 @@ EngineTraits NvlsmFragmentedTraits();
 EngineTraits NvlsmLeveledTraits();
 EngineTraits NvlsmTraits();
 EngineTraits TlsmTraits();
+EngineTraits LightKvTraits();
 EngineTraits ZipperDbTraits();
 
 const std::vector<EngineTraits>& AllEngineTraits() {
   static const auto* const all =
       new std::vector<EngineTraits>{ListDbTraits(), ZipperDbTraits(),     TlsmTraits(),
-                                    NvlsmTraits(),  NvlsmLeveledTraits(), NvlsmFragmentedTraits()};
+                                    NvlsmTraits(),  NvlsmLeveledTraits(), NvlsmFragmentedTraits(),
+                                    LightKvTraits()};
   return *all;
 }
 

@@ -1,0 +1,403 @@
+// LightKV (engine/lightkv): what the suites of all designs do not see, its tables' files and its
+// partitions. Segments are so small that a few hundred records make many partitions, and tables of
+// several weights.
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/concat.h"
+#include "base/random.h"
+#include "db/db_impl.h"
+#include "engine/lightkv/lightkv.h"
+#include "file/table_file_name.h"
+#include "testing/fault_file_system.h"
+#include "testing/random_data.h"
+#include "testing/table_files.h"
+#include "testing/temp_dir.h"
+#include "testing/whole_file.h"
+
+namespace lamella::testing {
+namespace {
+
+/// Counts what is written to tables, and looks at each read of one whether somebody is pinned.
+class TableCalls final : public OsHook {
+ public:
+  int Before(OsCall call, const std::string& path) override {
+    in_table_ = path.ends_with(kTableFileSuffix);
+    if (call == OsCall::kRead && pool != nullptr && in_table_) {
+      reads++;
+      pinned += pool->readers()->pinned();
+    }
+    return 0;
+  }
+  size_t Allowed(OsCall call, size_t n) override {
+    if (call == OsCall::kWrite && in_table_) written += n;
+    return n;
+  }
+
+  Pool* pool = nullptr;
+  uint64_t reads = 0;
+  uint64_t pinned = 0;
+  uint64_t written = 0;
+
+ private:
+  bool in_table_ = false;
+};
+
+class LightKvTest : public ::testing::Test {
+ protected:
+  LightKvTest() {
+    options_.engine = EngineKind::kLightKv;
+    options_.lightkv = {.segment_bytes = 4 << 10, .leaf_nodes_max = 64, .compaction_size = 2};
+    options_.medium = MediumKind::kCacheLine;
+    options_.background_threads = 2;
+    options_.pool_bytes_max = 64 << 20;
+  }
+  Status Open(const DbSeams& seams = {}) {
+    db_.reset();
+    db_ = std::make_unique<DbImpl>(options_, path_, seams);
+    return db_->Init();
+  }
+  void Fill(int from, int to) {
+    for (int i = from; i < to; i++)
+      ASSERT_TRUE(db_->Put({}, Concat("key", 1000 + i), Concat("value", i)).ok());
+  }
+  std::string Get(int i) {
+    std::string value;
+    const Status s = db_->Get({}, Concat("key", 1000 + i), &value);
+    return s.ok() ? value : Concat("[", s.ToString(), "]");
+  }
+  std::vector<std::string> Tables() const { return TableFilesOf(path_); }
+  /// Smallest and largest key of each table there is.
+  std::vector<KeyRange> Ranges() {
+    std::vector<KeyRange> ranges;
+    for (const std::string& path : Tables()) {
+      const std::string name = std::filesystem::path(path).filename().string();
+      std::shared_ptr<const Sst> sst;
+      const Status s = Sst::Open(
+          FileSystem::Posix(), path_,
+          {.store = db_->pool()->state().uuid, .number = *TableFileNumber(name)}, {}, &sst);
+      EXPECT_TRUE(s.ok()) << s.ToString();
+      if (s.ok()) ranges.push_back({sst->info().smallest, sst->info().largest});
+    }
+    return ranges;
+  }
+  uint64_t Partitions() {
+    const std::string text = db_->engine()->Describe();
+    const size_t at = text.find(" partitions");
+    return std::stoull(text.substr(text.rfind(' ', at - 1) + 1));
+  }
+  uint64_t TablesNamed() const {
+    uint64_t tables = 0;
+    for (const Stats::Level& level : db_->GetStats().levels) tables += level.tables;
+    return tables;
+  }
+
+  Options options_;
+  TempDir dir_;
+  const std::string path_ = dir_.Sub("store");
+  std::unique_ptr<DbImpl> db_;
+};
+
+TEST_F(LightKvTest, AFlushWritesATableForEachPartition) {
+  ASSERT_TRUE(Open().ok());
+  Fill(0, 2000);
+  EXPECT_TRUE(Tables().empty());
+  const uint64_t partitions = Partitions();
+  EXPECT_GT(partitions, 8u);
+  ASSERT_TRUE(db_->Flush().ok());
+  EXPECT_EQ(Tables().size(), partitions) << "each had records";
+  const std::vector<KeyRange> ranges = Ranges();
+  for (size_t i = 0; i < ranges.size(); i++) {
+    for (size_t k = 0; k < i; k++) EXPECT_FALSE(ranges[i].Overlaps(ranges[k]));
+  }
+  EXPECT_EQ(Partitions(), partitions) << "it has them still, empty";
+  for (int i = 0; i < 2000; i += 7) ASSERT_EQ(Get(i), Concat("value", i));
+  EXPECT_EQ(db_->GetStats().sources.at(0).gets, 0u);
+}
+
+TEST_F(LightKvTest, WhatOnePartitionGetsCompactsNoOther) {
+  ASSERT_TRUE(Open().ok());
+  Fill(0, 2000);
+  ASSERT_TRUE(db_->Flush().ok());
+  ASSERT_TRUE(db_->WaitForIdle().ok());
+  std::vector<std::string> before = Tables();
+  for (int round = 0; round < 8; round++) {
+    Fill(3, 6);  // of one partition
+    ASSERT_TRUE(db_->Flush().ok());
+  }
+  ASSERT_TRUE(db_->WaitForIdle().ok());
+  EXPECT_GT(db_->GetStats().compactions, 0u);
+  const std::vector<std::string> after = Tables();
+  const auto stayed = std::ranges::count_if(
+      before, [&](const auto& path) { return std::ranges::find(after, path) != after.end(); });
+  EXPECT_GE(stayed, static_cast<int64_t>(before.size()) - 1);
+  EXPECT_EQ(TablesNamed(), after.size());
+}
+
+// log_CS(N) + 1 times, for N flushes: 4 for 8 of them with CS = 2.
+TEST_F(LightKvTest, ARecordIsWrittenOncePerWeight) {
+  TableCalls calls;
+  const std::unique_ptr<FileSystem> files = FileSystem::PosixOver(&calls);
+  ASSERT_TRUE(Open({.inline_jobs = true, .files = files.get()}).ok());
+  constexpr int kFlushes = 8;
+  uint64_t user_bytes = 0;
+  for (int flush = 0; flush < kFlushes; flush++) {
+    for (int i = flush; i < 400 * kFlushes; i += kFlushes) {
+      const std::string key = Concat("key", 10000 + i);
+      const std::string value = MakeValue(static_cast<uint64_t>(i), 500);
+      user_bytes += key.size() + value.size();
+      ASSERT_TRUE(db_->Put({}, key, value).ok());
+    }
+    ASSERT_TRUE(db_->Flush().ok());
+    ASSERT_TRUE(db_->WaitForIdle().ok());
+  }
+  EXPECT_GT(calls.written, 2 * user_bytes);
+  EXPECT_LT(static_cast<double>(calls.written), 4.4 * static_cast<double>(user_bytes));
+  db_.reset();
+}
+
+TEST_F(LightKvTest, NobodyIsPinnedAsAReaderWhileAFileIsRead) {
+  TableCalls calls;
+  const std::unique_ptr<FileSystem> files = FileSystem::PosixOver(&calls);
+  options_.memory_budget_bytes = 1 << 20;
+  ASSERT_TRUE(Open({.inline_jobs = true, .files = files.get()}).ok());
+  calls.pool = db_->pool();
+  for (int round = 0; round < 4; round++) {
+    Fill(100 * round, 100 * round + 600);
+    ASSERT_TRUE(db_->Flush().ok());
+  }
+  for (int i = 0; i < 900; i += 10) ASSERT_EQ(Get(i), Concat("value", i));
+  {
+    const auto it = db_->NewIterator({});
+    int count = 0;
+    for (it->SeekToFirst(); it->Valid(); it->Next()) count++;
+    EXPECT_EQ(count, 900);
+  }
+  ASSERT_TRUE(db_->CompactRange({}, {}).ok());
+  EXPECT_GT(calls.reads, 50u);
+  EXPECT_EQ(calls.pinned, 0u);
+  calls.pool = nullptr;
+  db_.reset();
+}
+
+// Every call of a flush and of the compactions after it fails once: what was acknowledged stays.
+TEST_F(LightKvTest, FaultsOfTheTablesFilesLoseNothing) {
+  uint64_t faults = 0;
+  for (uint64_t nth = 1; nth < 400; nth++) {
+    FaultFileSystem files(dir_.path(), false);
+    ASSERT_TRUE(Open({.inline_jobs = true, .files = &files}).ok());
+    Fill(0, 40);
+    ASSERT_TRUE(db_->Flush().ok());
+    Fill(20, 60);
+    files.Arm({.nth = nth, .error = nth % 2 == 0 ? ENOSPC : EIO});
+    Status done = db_->Flush();
+    if (done.ok()) done = db_->WaitForIdle();
+    const bool failed = files.faults() > 0;
+    files.Disarm();
+    faults += failed ? 1 : 0;
+    if (!done.ok()) {
+      EXPECT_TRUE(failed) << done.ToString();
+      (void)db_->Resume().ok();
+      ASSERT_TRUE(db_->Flush().ok());
+    }
+    for (int i = 0; i < 60; i++) ASSERT_EQ(Get(i), Concat("value", i)) << "call " << nth;
+    db_->Abandon();
+    ASSERT_TRUE(Open().ok());
+    for (int i = 0; i < 60; i++) ASSERT_EQ(Get(i), Concat("value", i)) << "call " << nth;
+    ASSERT_TRUE(db_->WaitForIdle().ok());
+    EXPECT_EQ(Tables().size(), TablesNamed()) << "strays are gone";
+    ASSERT_TRUE(db_->Close().ok());
+    db_.reset();
+    ASSERT_TRUE(DestroyDB(path_, options_).ok());
+    if (!failed) break;
+  }
+  EXPECT_GT(faults, 10u);
+}
+
+TEST_F(LightKvTest, AMissingTableIsCorruptionAndRepairGoesOnWithoutIt) {
+  ASSERT_TRUE(Open().ok());
+  Fill(0, 300);
+  ASSERT_TRUE(db_->Flush().ok());
+  const KeyRange gone = Ranges().front();
+  const std::string path = Tables().front();
+  ASSERT_TRUE(db_->Close().ok());
+  std::filesystem::remove(path);
+  EXPECT_TRUE(Open().IsCorruption());
+  db_.reset();
+  RepairReport report;
+  ASSERT_TRUE(RepairDB(path_, options_, &report).ok());
+  EXPECT_GT(report.records_lost, 0u);
+  EXPECT_EQ(report.records_lost + report.records_kept, 300u);
+  ASSERT_TRUE(Open().ok());
+  uint64_t lost = 0;
+  for (int i = 0; i < 300; i++) {
+    const bool is_gone = gone.Contains(Concat("key", 1000 + i));
+    EXPECT_EQ(Get(i) == Concat("value", i), !is_gone) << i;
+    lost += is_gone ? 1 : 0;
+  }
+  EXPECT_EQ(lost, report.records_lost);
+}
+
+// Any byte of any table: what is damaged is Corruption, and a repair keeps the rest of the table
+// and all of the others.
+TEST_F(LightKvTest, ADamagedTableIsCorruptionAndRepairKeepsTheRest) {
+  uint64_t reported = 0;
+  uint64_t lost_most = 0;
+  for (int64_t at = 0; at < 20'000; at += 331) {
+    ASSERT_TRUE(Open().ok());
+    Fill(0, 600);
+    ASSERT_TRUE(db_->Flush().ok());
+    ASSERT_TRUE(db_->Close().ok());
+    db_.reset();
+    std::string path;
+    int64_t offset = at;
+    for (const std::string& table : Tables()) {
+      const auto bytes = static_cast<int64_t>(std::filesystem::file_size(table));
+      if (path.empty() && offset < bytes) path = table;
+      if (path.empty()) offset -= bytes;
+    }
+    if (path.empty()) break;
+    std::string image = ReadWhole(path);
+    image[static_cast<size_t>(offset)] ^= 0x10;
+    WriteWhole(path, image);
+    const Status opened = Open();
+    EXPECT_TRUE(opened.ok() || opened.IsCorruption()) << opened.ToString();
+    bool is_reported = !opened.ok();
+    for (int i = 0; opened.ok() && i < 600; i++) {
+      const std::string value = Get(i);
+      EXPECT_TRUE(value == Concat("value", i) || value.starts_with("[Corruption: ")) << value;
+      is_reported = is_reported || value[0] == '[';
+    }
+    reported += is_reported ? 1 : 0;
+    db_.reset();
+    RepairReport report;
+    ASSERT_TRUE(RepairDB(path_, options_, &report).ok());
+    ASSERT_TRUE(Open().ok());
+    uint64_t lost = 0;
+    for (int i = 0; i < 600; i++) {
+      const std::string value = Get(i);
+      EXPECT_TRUE(value == Concat("value", i) || value.starts_with("[NotFound")) << value;
+      lost += value[0] == '[' ? 1 : 0;
+    }
+    EXPECT_LE(lost, report.records_lost);
+    lost_most = std::max(lost_most, lost);
+    CheckReport check;
+    ASSERT_TRUE(db_->CheckQuietly(&check).ok());
+    EXPECT_TRUE(check.clean()) << check.problems[0];
+    db_.reset();
+    ASSERT_TRUE(DestroyDB(path_, options_).ok());
+  }
+  EXPECT_GT(reported, 20u);
+  EXPECT_GT(lost_most, 0u);
+  EXPECT_LT(lost_most, 200u) << "of 600 records in many tables";
+}
+
+// Tables of several weights, of which nothing says which is newer, a log after them, deletes.
+TEST_F(LightKvTest, WithoutACatalogARepairFindsEverything) {
+  options_.chunk_bytes = 64 << 10;
+  ASSERT_TRUE(Open().ok());
+  std::map<std::string, std::string> model;
+  Random random(TestSeed());
+  for (int round = 0; round < 7; round++) {
+    for (int n = 0; n < 300; n++) {
+      const std::string key = MakeKey(KeyShape::kMixed, random.Uniform(400));
+      model[key] = MakeValue(random.Next(), 50);
+      ASSERT_TRUE(db_->Put({}, key, model[key]).ok());
+      const std::string other = MakeKey(KeyShape::kMixed, random.Uniform(400));
+      if (n % 4 != 0) continue;
+      ASSERT_TRUE(db_->Delete({}, other).ok());
+      model.erase(other);
+    }
+    if (round < 6) {
+      ASSERT_TRUE(db_->Flush().ok());
+    }
+    ASSERT_TRUE(db_->WaitForIdle().ok());
+  }
+  std::vector<ChunkRef> catalogs;
+  db_->pool()->ForEachChunk([&](const ChunkRef& chunk) {
+    if (chunk.kind == ChunkKind::kCatalog) catalogs.push_back(chunk);
+  });
+  db_->Abandon();
+  db_.reset();
+  std::string pool = ReadWhole(path_ + "/pool.0");
+  for (const ChunkRef& chunk : catalogs)
+    pool.replace(chunk.index * options_.chunk_bytes, 1000, 1000, '\x55');
+  WriteWhole(path_ + "/pool.0", pool);
+  EXPECT_TRUE(Open().IsCorruption());
+  db_.reset();
+  RepairReport report;
+  const Status repaired = RepairDB(path_, options_, &report);
+  ASSERT_TRUE(repaired.ok()) << repaired.ToString();
+  EXPECT_EQ(report.records_kept, model.size());
+  ASSERT_TRUE(Open().ok());
+  const auto it = db_->NewIterator({});
+  auto at = model.begin();
+  for (it->SeekToFirst(); it->Valid() && at != model.end(); it->Next(), ++at) {
+    ASSERT_EQ(it->key(), at->first);
+    ASSERT_EQ(it->value(), at->second);
+  }
+  EXPECT_TRUE(!it->Valid() && at == model.end());
+}
+
+// Versions, deletes and snapshots through partitions that split, flushes, compactions of several
+// weights and crashes of the process; then nothing is left of what is hidden.
+TEST_F(LightKvTest, AnswersAsAMapDoesThroughCompactionsAndCrashes) {
+  constexpr uint64_t kKeyCount = 3000;
+  options_.memtable_bytes = 128 << 10;
+  options_.background_threads = 3;
+  ASSERT_TRUE(Open().ok());
+  std::map<std::string, std::string> model;
+  Random random(TestSeed());
+  for (int round = 0; round < 20; round++) {
+    for (int n = 0; n < 1000; n++) {
+      const std::string key = MakeKey(KeyShape::kMixed, random.Uniform(kKeyCount));
+      if (random.OneIn(5)) {
+        ASSERT_TRUE(db_->Delete({}, key).ok());
+        model.erase(key);
+      } else {
+        model[key] = MakeValue(random.Next(), 100);
+        ASSERT_TRUE(db_->Put({}, key, model[key]).ok());
+      }
+    }
+    if (random.OneIn(2)) {
+      ASSERT_TRUE(db_->Flush().ok());
+    }
+    if (!random.OneIn(4)) continue;
+    db_->Abandon();
+    ASSERT_TRUE(Open().ok());
+  }
+  const auto expect_model = [&] {
+    for (uint64_t i = 0; i < kKeyCount; i++) {
+      const std::string key = MakeKey(KeyShape::kMixed, i);
+      std::string value;
+      const Status s = db_->Get({}, key, &value);
+      ASSERT_EQ(s.ok(), model.contains(key)) << s.ToString();
+      ASSERT_TRUE(!s.ok() || value == model[key]);
+    }
+    const auto it = db_->NewIterator({});
+    auto at = model.begin();
+    for (it->SeekToFirst(); it->Valid() && at != model.end(); it->Next(), ++at)
+      ASSERT_EQ(it->key(), at->first);
+    ASSERT_TRUE(!it->Valid() && at == model.end());
+  };
+  ASSERT_NO_FATAL_FAILURE(expect_model());
+  ASSERT_TRUE(db_->Flush().ok());
+  ASSERT_TRUE(db_->WaitForIdle().ok());
+  EXPECT_GT(db_->GetStats().levels.size(), 2u) << "tables of several weights";
+  ASSERT_TRUE(db_->CompactRange({}, {}).ok());
+  EXPECT_EQ(db_->GetStats().levels.back().records, model.size()) << "no delete, no old version";
+  ASSERT_NO_FATAL_FAILURE(expect_model());
+  ASSERT_TRUE(db_->Close().ok());
+  ASSERT_TRUE(Open().ok());
+  ASSERT_NO_FATAL_FAILURE(expect_model());
+  EXPECT_EQ(Tables().size(), TablesNamed());
+}
+
+}  // namespace
+}  // namespace lamella::testing

@@ -1,0 +1,181 @@
+#include "engine/lightkv/lightkv.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "base/assert.h"
+#include "iterator/merging_iterator.h"
+#include "log/record.h"
+
+namespace lamella {
+
+namespace {
+
+constexpr uint64_t kIndexShare = 4;  // of the memory budget, for the tree
+constexpr uint64_t kPoolShare = 4;   // of the pool, for the write buffer
+// A leaf is split once it has about what a segment has of records of so many bytes.
+constexpr uint64_t kRecordBytesUsual = 256;
+// So much of the tree's memory there is for each leaf: several times what an empty one takes, with
+// an inner node.
+constexpr uint64_t kIndexBytesPerLeaf = 10 << 10;
+
+uint64_t IndexBytesMax(const Options& options) {
+  return options.memtable_bytes != 0 ? options.memtable_bytes
+                                     : options.memory_budget_bytes / kIndexShare;
+}
+
+uint64_t BufferBytesMax(const Options& options, const LightKvOptions& own) {
+  const uint64_t all = own.segment_bytes * own.leaf_nodes_max;
+  return options.pool_bytes_max == 0 ? all : std::min(all, options.pool_bytes_max / kPoolShare);
+}
+
+RhTreeOptions TreeOptions(uint64_t buffer_bytes, uint64_t index_bytes, const LightKvOptions& own) {
+  const uint64_t leaves =
+      std::min(buffer_bytes / own.segment_bytes, index_bytes / kIndexBytesPerLeaf);
+  const uint64_t buckets = own.segment_bytes / kRecordBytesUsual / 4;
+  return {.leaf_nodes_max = static_cast<uint32_t>(std::max<uint64_t>(1, leaves)),
+          .leaf_buckets_max = static_cast<uint32_t>(std::bit_ceil(std::max<uint64_t>(4, buckets)))};
+}
+
+}  // namespace
+
+LightKv::LightKv(const EngineContext& context)
+    : context_(context),
+      options_(context.options->lightkv),
+      rules_{.compaction_size = options_.compaction_size},
+      pool_(context.pool),
+      index_bytes_max_(IndexBytesMax(*context.options)),
+      buffer_bytes_max_(BufferBytesMax(*context.options, options_)),
+      cache_(BlockCacheBytes(*context.options), context.memory),
+      limiter_(context.options->files.compaction_bytes_per_second),
+      files_(SstFilesOptionsOf(context, &cache_, &limiter_, [this] { return NewNumber(); })),
+      pending_frees_(context.pool),
+      catalog_(context.pool),
+      view_(new View{NewTree(), nullptr, std::make_shared<SstLevels>()}),
+      jobs_(context.wake) {
+  top_ = view_.load(std::memory_order_relaxed)->top.get();
+}
+
+LightKv::~LightKv() {
+  pool_->readers()->Collect();  // former views, whose tables use the cache
+  delete view_.load(std::memory_order_relaxed);
+}
+
+uint64_t LightKv::NewNumber() {
+  return catalog_.Note([](LightKvState* state) { return state->next_number++; });
+}
+
+LightKv::TreePtr LightKv::NewTree() const {
+  return std::make_shared<RhTree>(pool_, pool_->readers(),
+                                  TreeOptions(buffer_bytes_max_, index_bytes_max_, options_),
+                                  context_.memory);
+}
+
+LightKv::View LightKv::CurrentView() const {
+  const EpochPin pin(pool_->readers());
+  return *view_.load(std::memory_order_acquire);  // pairs with the release in SetView
+}
+
+void LightKv::SetView(View view) {
+  uint64_t bytes = 0;
+  view.levels->ForEach([&](uint32_t, const auto& table) { bytes += table->info().bytes; });
+  table_bytes_.store(bytes, std::memory_order_relaxed);
+  crowd_.store(view.levels->level(0).size() / view.top->leaf_count(), std::memory_order_relaxed);
+  auto next = std::make_unique<const View>(std::move(view));
+  const View* const last = view_.load(std::memory_order_relaxed);
+  EpochDomain::Retirement retirement([last] { delete last; });
+  view_.store(next.release(), std::memory_order_release);
+  pool_->readers()->Retire(std::move(retirement));
+}
+
+Status LightKv::Install(LightKvEdit kind, const Made& made, bool flushed,
+                        const std::function<void(LightKvState*)>& also) {
+  const MutexLock lock(&change_mu_);
+  View next = CurrentView();
+  auto levels = std::make_shared<SstLevels>(*next.levels);
+  SstEdit edit{.removed = made.removed, .added = {}};
+  LAMELLA_CHECK(levels->Apply(edit));
+  for (const auto& table : made.tables) {  // keeps L3
+    const KeyRange keys{table->info().smallest, table->info().largest};
+    const std::optional<uint32_t> level = LevelFor(*levels, rules_, made.weight, keys);
+    LAMELLA_CHECK(level.has_value());
+    edit.added.push_back({*level, table});
+    LAMELLA_CHECK(levels->Apply({.removed = {}, .added = {edit.added.back()}}));
+  }
+  levels->BuildFences();
+  next.levels = std::move(levels);
+  if (flushed) next.older = nullptr;
+  const TableEdit<TableInfo> infos = InfosOf(edit);
+  Status s = catalog_.Edit(kind, [&](LightKvState* state) {
+    LAMELLA_CHECK(state->levels.Apply(infos));
+    also(state);
+  });
+  if (!s.ok()) return s;
+  SetView(std::move(next));
+  return pool_->Sync();
+}
+
+Status LightKv::Write(std::span<const WriteOperation> operations) {
+  Status s = error_.Get();
+  return s.ok() ? write_path_.Write(operations) : s;
+}
+
+Status LightKv::Provide(const Needs& needs, SpareMemory* spare, uint64_t*) {
+  return RhTree::ProvideFor(needs.record_bytes.size(), spare)
+             ? Status::OK()
+             : Status::IOError("the system has no memory for a write; free some");
+}
+
+bool LightKv::Enter(std::span<const WriteOperation> operations, uint64_t first,
+                    std::span<const Location> locations, uint64_t, SpareMemory* spare) {
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < operations.size(); i++) {
+    const WriteOperation& op = operations[i];
+    top_->Insert(op.key, MakeTag(first + i, op.kind), PlaceOf(locations[i]), spare);
+    bytes += RecordBytes(0, op.key.size(), op.value.size());
+  }
+  record_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  return IsFlushDue(*top_);
+}
+
+void LightKv::OnWritten(bool, bool) { context_.wake(); }
+
+Lookup LightKv::Get(std::string_view key, uint64_t sequence, bool verify, EpochPin* pin) {
+  const View& view = *view_.load(std::memory_order_acquire);
+  const InternalKey target{key, SeekTag(sequence)};
+  RhTree::Entry found;
+  if (view.top->FindVersion(target, &found) ||
+      (view.older != nullptr && view.older->FindVersion(target, &found))) {
+    gets_tree_.Add();
+    Lookup lookup{.place = found.place};
+    if (verify) lookup.damage = VerifyRecord(*pool_, found.place);
+    if (!lookup.damage.ok()) {
+      lookup.state = LookupState::kDamaged;
+    } else if (TagKind(found.key.tag) == RecordKind::kDelete) {
+      lookup.state = LookupState::kDeleted;
+    } else {
+      lookup.state = LookupState::kFound;
+      pool_->gate()->OnRead(kMediaBlockBytes);
+      lookup.value = pool_->At<Record>(found.place)->value();
+    }
+    return lookup;
+  }
+  const std::shared_ptr<const SstLevels> levels = view.levels;
+  pin->LetGo();
+  Lookup lookup = SstFiles::Find(*levels, key, sequence);
+  if (lookup.state != LookupState::kAbsent) gets_tables_.Add();
+  return lookup;
+}
+
+std::unique_ptr<InternalIterator> LightKv::NewIterator(bool) {
+  const View view = CurrentView();
+  std::vector<std::unique_ptr<InternalIterator>> children;
+  children.push_back(NewRhTreeIterator(pool_, view.top));
+  if (view.older != nullptr) children.push_back(NewRhTreeIterator(pool_, view.older));
+  for (uint32_t i = 0; i < view.levels->level_count(); i++)
+    SstFiles::AddIterators(i, view.levels->level(i), {}, &children);
+  return NewMergingIterator(std::move(children));
+}
+
+}  // namespace lamella

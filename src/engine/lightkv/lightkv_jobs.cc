@@ -1,0 +1,258 @@
+// Flushes and compactions, and what writers wait for.
+#include <algorithm>
+#include <utility>
+
+#include "base/no_throw.h"
+#include "engine/lightkv/lightkv.h"
+#include "iterator/merging_iterator.h"
+
+namespace lamella {
+
+namespace {
+
+// Until a flush the log may take so much, or half as much as the tables.
+constexpr uint64_t kBufferBytesMin = 2 << 20;
+constexpr uint64_t kCrowdMax = 24;  // of level 0 for each partition: nobody writes from there on
+constexpr uint64_t kDelayPerTableNs = 10'000;
+constexpr size_t kCompactionReadAhead = 1 << 20;
+// What jobs are worth, beside compactions, which are worth less than kFirst.
+constexpr double kFirst = 1e9;
+
+}  // namespace
+
+uint64_t LightKv::FlushBytes() const {
+  const uint64_t tables = table_bytes_.load(std::memory_order_relaxed);
+  return std::min(buffer_bytes_max_, std::max(kBufferBytesMin, tables / 2));
+}
+
+bool LightKv::IsFlushDue(const RhTree& top) const {
+  const uint64_t bytes = record_bytes_.load(std::memory_order_relaxed);
+  return bytes >= FlushBytes() || (bytes > 0 && top.memory_bytes() >= index_bytes_max_);
+}
+
+uint64_t LightKv::FlushedSequence() const {
+  const MutexLock lock(&jobs_.mu);
+  return flushed_sequence_;
+}
+
+JobOffer LightKv::OfferOf(PartitionCompaction compaction) {
+  const auto tables = static_cast<double>(compaction.inputs.size());
+  return {.name = "compact",
+          .claims = {{kWeight0 + compaction.weight, compaction.keys},
+                     {kWeight0 + compaction.into, compaction.keys}},
+          .benefit = tables / rules_.compaction_size,
+          .cost = 1 + static_cast<double>(compaction.read_bytes),
+          .run = [this, compaction = std::move(compaction)] { return Compact(compaction); }};
+}
+
+std::optional<Job> LightKv::PickJob(JobClass job_class) {
+  if (job_class != JobClass::kNormal) return std::nullopt;
+  const MutexLock lock(&jobs_.mu);
+  const View view = CurrentView();  // what a job that is over changed is in it
+  std::vector<JobOffer> offers;
+  const auto offer = [&](const char* name, uint32_t has, double worth, Status (LightKv::*run)()) {
+    offers.push_back(
+        {.name = name, .claims = {{has, {}}}, .benefit = worth, .cost = 1, .run = [this, run] {
+           return (this->*run)();
+         }});
+  };
+  // Who waits for space or for memory comes first.
+  if (sealed_ && sealed_->settled->load(std::memory_order_acquire))
+    offer("flush", kLog, kFirst, &LightKv::FlushSealed);
+  if (!sealed_ && (flushes_wanted_ > flushes_begun_ || IsFlushDue(*view.top)))
+    offer("seal", kLog, kFirst, &LightKv::Seal);
+  for (PartitionCompaction& one : FindPartitionCompactions(*view.levels, rules_))
+    offers.push_back(OfferOf(std::move(one)));
+  if (pool_->CanGiveBack()) offer("give back", kPoolEnd, 0, &LightKv::GiveBack);
+  return jobs_.BeginBest(std::move(offers));
+}
+
+Status LightKv::GiveBack() { return pool_->GiveBack(); }
+
+Status LightKv::Seal() {
+  if (pool_->IsHeldUp())  // by what this flush would leave where it is
+    log_->LeaveChunks([this](const ChunkRef& chunk) { return pool_->IsInTheWay(chunk); });
+  Sealed sealed;
+  sealed.settled = std::make_shared<std::atomic<bool>>(false);
+  EpochDomain::Retirement settling(
+      [settled = sealed.settled] { settled->store(true, std::memory_order_release); });
+  {
+    const MutexLock lock(&change_mu_);
+    View next = CurrentView();
+    write_path_.BetweenWrites([&](uint64_t last, std::vector<LogPosition> ends) {
+      next.older = next.top;
+      next.top = next.older->EmptyCopy();
+      RhTree* const top = next.top.get();
+      SetView(std::move(next));  // keeps L1: before anything enters the new tree
+      top_ = top;
+      sealed.through = last;
+      sealed.ends = std::move(ends);
+      record_bytes_.store(0, std::memory_order_relaxed);
+    });
+  }
+  pool_->readers()->Retire(std::move(settling));  // keeps L2
+  const MutexLock lock(&jobs_.mu);
+  sealed_ = std::move(sealed);
+  flushes_begun_++;
+  return Status::OK();
+}
+
+std::vector<std::string> LightKv::Bounds() const {
+  std::vector<std::string> bounds;
+  for (RhTree::Range& range : CurrentView().top->Ranges()) bounds.push_back(std::move(range.begin));
+  return bounds;
+}
+
+Status LightKv::FlushSealed() {
+  Sealed sealed;
+  {
+    const MutexLock lock(&jobs_.mu);
+    sealed = *sealed_;
+  }
+  const View view = CurrentView();
+  // Without it, an earlier try did all but sync.
+  Status s = view.older != nullptr ? WriteSealed(view, sealed) : pool_->Sync();
+  if (s.ok()) s = catalog_.LeaveEnd();
+  if (!s.ok()) return s;
+  pending_frees_.FreeLogBefore(sealed.ends);
+  const MutexLock lock(&jobs_.mu);
+  flushed_sequence_ = sealed.through;
+  sealed_.reset();
+  flushes_done_++;
+  return Status::OK();
+}
+
+Status LightKv::WriteSealed(const View& view, const Sealed& sealed) {
+  const auto from = NewRhTreeIterator(pool_, view.older);
+  Made made;
+  Status s = files_.Write(
+      from.get(), context_.snapshots->Now(),
+      [&](std::string_view key) { return view.levels->MayHold(0, key); },  // keeps L4
+      &made.tables, Bounds());
+  if (!s.ok()) return s;
+  return Install(LightKvEdit::kFlush, made, true, [&](LightKvState* state) {
+    state->flushed_sequence = sealed.through;
+    state->boundary = sealed.ends;
+    std::erase_if(state->gaps, [&](const SequenceGap& gap) { return gap.last <= sealed.through; });
+  });
+}
+
+Status LightKv::Merge(const View& view, const std::vector<SstLevels::Level>& inputs,
+                      uint32_t into) {
+  const SstScanOptions scan{.fill_cache = false, .read_ahead_bytes = kCompactionReadAhead};
+  std::vector<std::unique_ptr<InternalIterator>> children;
+  Made made{.removed = {}, .weight = into, .tables = {}};
+  for (uint32_t i = 0; i < inputs.size(); i++) {
+    if (!inputs[i].empty()) SstFiles::AddIterators(i, inputs[i], scan, &children);
+    for (const auto& table : inputs[i]) made.removed.push_back(table->info().number);
+  }
+  if (made.removed.empty()) return Status::OK();
+  const uint32_t below = rules_.FirstLevel(rules_.WeightOf(inputs.size() - 1) + 1);
+  const auto from = NewMergingIterator(std::move(children));
+  Status s = files_.Write(
+      from.get(), context_.snapshots->Now(),
+      [&](std::string_view key) { return view.levels->MayHold(below, key); },  // keeps L4
+      &made.tables, Bounds());
+  if (s.ok()) s = Install(LightKvEdit::kCompact, made, false, [](LightKvState*) {});
+  if (!s.ok()) return s;
+  for (const SstLevels::Level& tables : inputs) {
+    for (const auto& table : tables) table->MakeObsolete();
+  }
+  compactions_.fetch_add(1, std::memory_order_relaxed);
+  return s;
+}
+
+Status LightKv::Compact(const PartitionCompaction& compaction) {
+  const View view = CurrentView();
+  std::vector<SstLevels::Level> inputs(rules_.FirstLevel(compaction.weight + 1));
+  for (uint32_t i = 0; i < inputs.size(); i++) {
+    for (const auto& table : view.levels->level(i)) {
+      if (std::ranges::find(compaction.inputs, table->info().number) != compaction.inputs.end())
+        inputs[i].push_back(table);
+    }
+  }
+  return Merge(view, inputs, compaction.into);
+}
+
+// Of the range, all tables into the weight of the oldest.
+Status LightKv::CompactRange(std::string_view begin, std::string_view end) {
+  Status s = FlushNow();
+  if (!s.ok()) return s;
+  Claims claims;
+  for (uint32_t i = 0; i < rules_.weight_count(); i++) claims.push_back({kWeight0 + i, {}});
+  const JobBoard::Held held = jobs_.Take(std::move(claims));
+  s = NoThrow([&] {
+    const View view = CurrentView();
+    KeyRange keys = KeyRange::Of(begin, end);
+    auto inputs = OverlappingAll(*view.levels, 0, kTableLevelsMax - 1, &keys);
+    while (!inputs.empty() && inputs.back().empty()) inputs.pop_back();
+    if (inputs.empty()) return Status::OK();
+    const uint32_t oldest = rules_.WeightOf(static_cast<uint32_t>(inputs.size()) - 1);
+    return Merge(view, inputs, std::max(1u, oldest));
+  });
+  jobs_.GiveBack(held);
+  return s;
+}
+
+Status LightKv::FlushNow() {
+  uint64_t wanted;
+  {
+    const MutexLock lock(&jobs_.mu);
+    wanted = flushes_begun_ + 1;
+    flushes_wanted_ = std::max(flushes_wanted_, wanted);
+  }
+  context_.wake();
+  const MutexLock lock(&jobs_.mu);
+  while (flushes_done_ < wanted) {
+    Status s = error_.Get();
+    if (!s.ok()) return s;
+    jobs_.AwaitEnd();
+  }
+  return Status::OK();
+}
+
+Status LightKv::Flush() {
+  return FlushedSequence() == PublishedSequence() ? Status::OK() : FlushNow();
+}
+
+Status LightKv::MakeSpace() {
+  const uint64_t before = FlushedSequence();
+  Status s = FlushNow();
+  if (!s.ok()) return s;
+  pool_->CollectDeferred();
+  return FlushedSequence() != before ? s : Status::NoSpace("");
+}
+
+// Each table of level 0 is one that compaction has not caught up with, and reads look at.
+uint32_t LightKv::WriteDelayNs() const {
+  const uint64_t crowd = crowd_.load(std::memory_order_relaxed);
+  const EpochPin pin(pool_->readers());
+  const View& view = *view_.load(std::memory_order_acquire);
+  const bool is_flush_slow =
+      view.older != nullptr && (view.top->memory_bytes() >= 2 * index_bytes_max_ ||
+                                record_bytes_.load(std::memory_order_relaxed) >= 2 * FlushBytes());
+  if (crowd >= kCrowdMax || is_flush_slow) return kStopWriting;
+  return static_cast<uint32_t>(crowd * kDelayPerTableNs);
+}
+
+// What it goes by is changed by jobs alone, which tell when they end.
+void LightKv::AwaitWriting() {
+  const MutexLock lock(&jobs_.mu);
+  while (WriteDelayNs() == kStopWriting && !error_.is_set()) jobs_.AwaitEnd();
+}
+
+Status LightKv::FlushAlone() {
+  Status s;
+  if (CurrentView().older == nullptr) s = Seal();
+  pool_->readers()->Collect();
+  return s.ok() ? FlushSealed() : s;
+}
+
+Status LightKv::Close() {
+  log_->LeaveChunks([](const ChunkRef&) { return true; });
+  Status s;
+  while (s.ok() && FlushedSequence() != PublishedSequence()) s = FlushAlone();
+  return s.ok() ? pool_->Sync() : s;
+}
+
+}  // namespace lamella

@@ -1,0 +1,111 @@
+// How LightKV's tables lie in levels (TableLevels), and which of them it compacts. A table has a
+// compaction weight: 0 when it was flushed, and one more than theirs when it was merged from tables
+// of one weight. A weight has as many levels, its slots, as tables of it a partition may have
+// before they are merged (CS): the next one takes the slot before the others'. Level 0 takes what
+// finds no slot of weight 0, where compaction has not caught up.
+//
+// P1: of two tables whose keys overlap, the one in the lower level has what is newer.
+// P2: a compaction takes all tables of its weight that overlap any that it takes.
+// Pure functions.
+#ifndef LAMELLA_ENGINE_LIGHTKV_PARTITION_LEVELS_H_
+#define LAMELLA_ENGINE_LIGHTKV_PARTITION_LEVELS_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "engine/key_range.h"
+#include "engine/table_levels.h"
+
+namespace lamella {
+
+struct PartitionRules {
+  uint32_t compaction_size = 4;  // CS, 2 to 16
+
+  /// What is merged of the last one has its weight still.
+  uint32_t weight_count() const { return (kTableLevelsMax - 1) / compaction_size; }
+  /// The level of the weight's newest slot; that of its oldest is before the next one's.
+  uint32_t FirstLevel(uint32_t weight) const { return 1 + weight * compaction_size; }
+  uint32_t WeightOf(uint32_t level) const { return level == 0 ? 0 : (level - 1) / compaction_size; }
+};
+
+struct PartitionCompaction {
+  uint32_t weight = 0;           // of the inputs,
+  uint32_t into = 0;             // and of what they become
+  std::vector<uint64_t> inputs;  // the numbers of tables
+  KeyRange keys;                 // of all of them
+  uint64_t read_bytes = 0;
+};
+
+/// Where a table of the weight with these keys goes that is newer than all others of the weight
+/// (keeps P1). Nothing: a partition that it overlaps has its CS of them; never of weight 0.
+template <class Table>
+std::optional<uint32_t> LevelFor(const TableLevels<Table>& levels, const PartitionRules& rules,
+                                 uint32_t weight, const KeyRange& keys) {
+  const uint32_t first = rules.FirstLevel(weight);
+  if (weight == 0 && !levels.Overlapping(0, keys).empty()) return 0;
+  uint32_t level = first;
+  while (level < first + rules.compaction_size && levels.Overlapping(level, keys).empty()) level++;
+  if (level == first && weight > 0) return std::nullopt;
+  return level - 1;
+}
+
+/// All of the tables in these levels, both counted, whose keys overlap the range, or each other's
+/// that do: `keys` is extended to hold them.
+template <class Table>
+std::vector<std::vector<std::shared_ptr<const Table>>> OverlappingAll(
+    const TableLevels<Table>& levels, uint32_t first, uint32_t last, KeyRange* keys) {
+  std::vector<std::vector<std::shared_ptr<const Table>>> all(last + 1);
+  for (size_t count = 0, before = SIZE_MAX; count != before;) {  // until no table is cut
+    before = count;
+    count = 0;
+    for (uint32_t i = first; i <= last; i++) {
+      all[i] = levels.Overlapping(i, *keys);
+      count += all[i].size();
+      for (const auto& table : all[i]) keys->Extend(table->info().smallest, table->info().largest);
+    }
+  }
+  return all;
+}
+
+/// Which partitions have CS tables of a weight or more, and room for what they become.
+template <class Table>
+std::vector<PartitionCompaction> FindPartitionCompactions(const TableLevels<Table>& levels,
+                                                          const PartitionRules& rules) {
+  std::vector<PartitionCompaction> found;
+  for (uint32_t weight = 0; weight < rules.weight_count(); weight++) {
+    const uint32_t newest = rules.FirstLevel(weight);
+    const uint32_t first = weight == 0 ? 0 : newest;
+    const uint32_t last = rules.FirstLevel(weight + 1) - 1;
+    std::set<uint64_t> taken;
+    // Whoever has CS tables has one of them in the newest slot, or, of weight 0, in level 0.
+    for (uint32_t level = first; level <= newest; level++) {
+      for (const auto& seed : levels.level(level)) {
+        if (taken.contains(seed->info().number)) continue;
+        PartitionCompaction one{.weight = weight,
+                                .into = std::min(weight + 1, rules.weight_count() - 1),
+                                .inputs = {},
+                                .keys = {seed->info().smallest, seed->info().largest}};
+        for (const auto& tables : OverlappingAll(levels, first, last, &one.keys)) {
+          for (const auto& table : tables) {
+            one.inputs.push_back(table->info().number);
+            one.read_bytes += table->info().bytes;
+          }
+        }
+        taken.insert(one.inputs.begin(), one.inputs.end());
+        const bool has_room =
+            one.into == weight || LevelFor(levels, rules, one.into, one.keys).has_value();
+        if (one.inputs.size() >= rules.compaction_size && has_room) found.push_back(std::move(one));
+      }
+    }
+  }
+  return found;
+}
+
+}  // namespace lamella
+
+#endif  // LAMELLA_ENGINE_LIGHTKV_PARTITION_LEVELS_H_

@@ -1,0 +1,141 @@
+#include "engine/lightkv/partition_levels.h"
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/concat.h"
+#include "base/random.h"
+#include "testing/random_data.h"
+
+namespace lamella {
+namespace {
+
+class PartitionLevelsTest : public ::testing::Test {
+ protected:
+  using Contents = std::map<std::string, uint64_t>;  // of a key the table's newest version
+
+  // A table as of a flush: it is newer than all of its weight.
+  void Add(uint32_t weight, const std::string& smallest, const std::string& largest) {
+    AddWith(weight, {{smallest, last_ + 1}, {largest, last_ + 1}});
+  }
+  void AddWith(uint32_t weight, const Contents& contents) {
+    const std::string& smallest = contents.begin()->first;
+    const std::string& largest = contents.rbegin()->first;
+    auto info = std::make_shared<TableInfo>();
+    info->number = ++last_;
+    info->smallest = smallest;
+    info->largest = largest;
+    info->bytes = 100;
+    info->last_sequence = last_;
+    contents_[info->number] = contents;
+    const auto level = LevelFor(levels_, rules_, weight, {smallest, largest});
+    EXPECT_TRUE(level.has_value());
+    EXPECT_TRUE(level && levels_.Apply({.removed = {}, .added = {{*level, info}}}));
+  }
+  std::vector<PartitionCompaction> Find() const {
+    return FindPartitionCompactions(levels_, rules_);
+  }
+  // P1: where a key's version in a lower level is the older one.
+  int WrongVersions() const {
+    int wrong = 0;
+    Contents newer;
+    levels_.ForEach([&](uint32_t, const auto& table) {
+      for (const auto& [key, version] : contents_.at(table->number)) {
+        wrong += newer.contains(key) && newer[key] <= version ? 1 : 0;
+        newer[key] = version;
+      }
+    });
+    return wrong;
+  }
+
+  PartitionRules rules_;
+  TableLevelsState levels_;
+  uint64_t last_ = 0;
+  std::map<uint64_t, Contents> contents_;
+};
+
+TEST_F(PartitionLevelsTest, FourTablesOfAPartitionAreMerged) {
+  for (int i = 0; i < 3; i++) {
+    Add(0, "a", "c");
+    Add(0, "d", "f");
+  }
+  EXPECT_TRUE(Find().empty());
+  Add(0, "b", "c");
+  const auto found = Find();
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].weight, 0u);
+  EXPECT_EQ(found[0].into, 1u);
+  EXPECT_EQ((std::set<uint64_t>{found[0].inputs.begin(), found[0].inputs.end()}),
+            (std::set<uint64_t>{1, 3, 5, 7}));
+  EXPECT_EQ(found[0].keys, (KeyRange{"a", "c"}));
+  EXPECT_EQ(found[0].read_bytes, 400u);
+}
+
+TEST_F(PartitionLevelsTest, TheNextTableOfAFullWeightGoesToLevel0) {
+  for (int i = 0; i < 6; i++) Add(0, "a", "c");
+  EXPECT_EQ(levels_.level(0).size(), 2u);
+  EXPECT_EQ(WrongVersions(), 0);
+  ASSERT_EQ(Find().size(), 1u);
+  EXPECT_EQ(Find()[0].inputs.size(), 6u);
+}
+
+TEST_F(PartitionLevelsTest, ATableOverSeveralPartitionsTakesThemAll) {
+  Add(0, "a", "z");
+  for (int i = 0; i < 3; i++) Add(0, "b", "c");
+  Add(0, "x", "y");
+  ASSERT_EQ(Find().size(), 1u);
+  EXPECT_EQ(Find()[0].inputs.size(), 5u);
+}
+
+TEST_F(PartitionLevelsTest, NothingIsMergedIntoAWeightThatIsFull) {
+  for (int i = 0; i < 4; i++) Add(1, "a", "c");
+  for (int i = 0; i < 4; i++) Add(0, "a", "c");
+  const auto found = Find();
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].weight, 1u);
+  EXPECT_FALSE(LevelFor(levels_, rules_, 1, {"b", "b"}).has_value());
+}
+
+TEST_F(PartitionLevelsTest, TheLastWeightIsMergedIntoItself) {
+  rules_.compaction_size = 16;
+  const uint32_t last = rules_.weight_count() - 1;
+  for (int i = 0; i < 16; i++) Add(last, "a", "c");
+  ASSERT_EQ(Find().size(), 1u);
+  EXPECT_EQ(Find()[0].into, last);
+  EXPECT_LT(rules_.FirstLevel(last + 1) - 1, kTableLevelsMax);
+}
+
+// Flushes and compactions, of partitions that become more: what is newer stays in lower levels.
+TEST_F(PartitionLevelsTest, NewerVersionsStayInLowerLevels) {
+  Random random(testing::TestSeed());
+  for (uint64_t round = 1; round <= 400; round++) {
+    const uint64_t partitions = 1 + round / 40;
+    for (uint64_t p = 0; p < partitions; p++) {
+      Contents contents;
+      for (uint64_t key = 100 * p / partitions; key < 100 * (p + 1) / partitions; key++) {
+        if (random.OneIn(8)) contents[Concat(1000 + key)] = round;
+      }
+      if (!contents.empty()) AddWith(0, contents);
+    }
+    ASSERT_EQ(WrongVersions(), 0);
+    const auto found = Find();
+    if (found.empty() || random.OneIn(4)) continue;
+    const PartitionCompaction& one = found[random.Uniform(found.size())];
+    Contents merged;
+    for (const uint64_t number : one.inputs) {
+      for (const auto& [key, version] : contents_.at(number))
+        merged[key] = std::max(merged[key], version);
+    }
+    ASSERT_TRUE(levels_.Apply({.removed = one.inputs, .added = {}}));
+    AddWith(one.into, merged);
+    ASSERT_EQ(WrongVersions(), 0);
+  }
+  EXPECT_GT(levels_.level_count(), rules_.FirstLevel(2));
+}
+
+}  // namespace
+}  // namespace lamella

@@ -1,0 +1,50 @@
+#include "testing/engines/traits.h"
+
+namespace lamella::testing {
+namespace {
+
+// Several partitions, and tables of several weights, of a few hundred records.
+void MakeSmall(Options* options) {
+  options->lightkv = {.segment_bytes = 4 << 10, .leaf_nodes_max = 64, .compaction_size = 2};
+}
+
+void VaryLightKv(Random* random, Options* options) {
+  LightKvOptions* const own = &options->lightkv;
+  if (random->OneIn(2)) own->segment_bytes = uint64_t{4 << 10} << random->Uniform(6);
+  if (random->OneIn(2)) own->leaf_nodes_max = 1u << random->Uniform(8);
+  if (random->OneIn(2)) own->compaction_size = static_cast<uint32_t>(2 + random->Uniform(4));
+  if (random->OneIn(3))
+    options->files.compression = static_cast<FileCompression>(random->Uniform(3));
+}
+
+}  // namespace
+
+EngineTraits LightKvTraits() {
+  EngineTraits traits;
+  traits.kind = EngineKind::kLightKv;
+  traits.sets = {
+      {.name = "SmallSegments", .apply = MakeSmall},
+      {.name = "OnePartition", .apply = [](Options* o) { o->lightkv.leaf_nodes_max = 1; }},
+  };
+  traits.small = MakeSmall;
+  traits.uncached = [](Options* o) { o->files.block_cache_share = 0; };
+  traits.vary = VaryLightKv;
+  traits.caches_in_dram = false;
+  traits.refused = {
+      {"lightkv.segment_bytes", "100", "4 KiB to 1 GiB",
+       [](Options* o) { o->lightkv.segment_bytes = 100; }},
+      {"lightkv.leaf_nodes_max", "0", "1 to 65536",
+       [](Options* o) { o->lightkv.leaf_nodes_max = 0; }},
+      {"lightkv.leaf_nodes_max", "65537", "1 to 65536",
+       [](Options* o) { o->lightkv.leaf_nodes_max = 65537; }},
+      {"lightkv.compaction_size", "1", "2 to 16",
+       [](Options* o) { o->lightkv.compaction_size = 1; }},
+      {"lightkv.compaction_size", "17", "2 to 16",
+       [](Options* o) { o->lightkv.compaction_size = 17; }},
+      {"files.block_cache_share", "0.91", "0 to 0.9",
+       [](Options* o) { o->files.block_cache_share = 0.91; }},
+  };
+  return traits;
+}
+
+}  // namespace lamella::testing
