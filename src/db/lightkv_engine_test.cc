@@ -2,10 +2,13 @@
 // partitions. Segments are so small that a few hundred records make many partitions, and tables of
 // several weights.
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -184,6 +187,27 @@ TEST_F(LightKvTest, NobodyIsPinnedAsAReaderWhileAFileIsRead) {
   EXPECT_EQ(calls.pinned, 0u);
   calls.pool = nullptr;
   db_.reset();
+}
+
+// Else a version could be gone that a read which has taken its number, and nothing else, is to see.
+TEST_F(LightKvTest, AFlushWaitsForReadersThatBeganBefore) {
+  ASSERT_TRUE(Open().ok());
+  Fill(0, 10);
+  std::atomic<bool> flushed{false};
+  std::thread flusher;
+  {
+    const EpochPin pin(db_->pool()->readers());
+    flusher = std::thread([&] {
+      EXPECT_TRUE(db_->Flush().ok());
+      flushed = true;
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    EXPECT_FALSE(flushed);
+    EXPECT_TRUE(Tables().empty());
+    EXPECT_EQ(Get(3), "value3");
+  }
+  flusher.join();
+  EXPECT_FALSE(Tables().empty());
 }
 
 // Every call of a flush and of the compactions after it fails once: what was acknowledged stays.

@@ -182,6 +182,7 @@ class LightKv final : public Engine, private WriteTarget {
   std::atomic<uint64_t> record_bytes_{0};  // in the log, since the tree was sealed
   std::atomic<uint64_t> table_bytes_{0};   // of the current tables, as the next
   std::atomic<uint64_t> crowd_{0};         // of level 0, for each partition
+  std::atomic<uint64_t> exhausted_at_{0};  // what was flushed when a write last asked for space
   std::vector<SequenceGap> gaps_;          // changed by Load and Mend, and by the one flush
 
   mutable JobBoard jobs_;

@@ -1,5 +1,6 @@
 // Flushes and compactions, and what writers wait for.
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "base/no_throw.h"
@@ -215,12 +216,19 @@ Status LightKv::Flush() {
   return FlushedSequence() == PublishedSequence() ? Status::OK() : FlushNow();
 }
 
+// A flush may have ended, and given back the log, between the write that found no space and this:
+// so that one tries again wherever something was flushed since the last one was told of none.
 Status LightKv::MakeSpace() {
-  const uint64_t before = FlushedSequence();
+  constexpr std::chrono::milliseconds kReadersAtMost(100);
+  const uint64_t free = pool_->free_chunks();
   Status s = FlushNow();
   if (!s.ok()) return s;
-  pool_->CollectDeferred();
-  return FlushedSequence() != before ? s : Status::NoSpace("");
+  // Calls that are under way hold back what the flush gave back.
+  (void)pool_->readers()->AwaitRetired(kReadersAtMost);
+  pool_->AwaitDeferred();
+  const uint64_t flushed = FlushedSequence();
+  const bool is_new = exhausted_at_.exchange(flushed, std::memory_order_relaxed) != flushed;
+  return is_new || pool_->free_chunks() > free ? s : Status::NoSpace("");
 }
 
 // Each table of level 0 is one that compaction has not caught up with, and reads look at.

@@ -188,13 +188,13 @@ RhTree::Range RhTree::Narrow(const std::string& path, const Node* child, const R
   return narrowed;
 }
 
-const RhTree::Leaf* RhTree::FindPartition(std::optional<std::string_view> key, bool before,
-                                          Range* range) const {
+RhTree::Way RhTree::FindPartition(std::optional<std::string_view> key, bool before,
+                                  Range* range) const {
   *range = Range();
   std::string path;
-  for (const Inner* inner = root_;;) {
+  for (Inner* inner = root_;;) {
     path += inner->prefix;
-    const Node* child = inner->Child(key ? inner->SlotOf(*key) : kAfterPrefix);
+    Node* child = inner->Child(key ? inner->SlotOf(*key) : kAfterPrefix);
     Range narrowed = Narrow(path, child, *range);
     if (before && key && narrowed.begin == *key) {  // the last one within what is before that
       child = inner->Child(child->low - 1);
@@ -202,36 +202,52 @@ const RhTree::Leaf* RhTree::FindPartition(std::optional<std::string_view> key, b
       key.reset();
     }
     *range = std::move(narrowed);
-    if (child->is_leaf) return static_cast<const Leaf*>(child);
-    inner = static_cast<const Inner*>(child);
+    if (child->is_leaf) return {inner, static_cast<Leaf*>(child)};
+    inner = static_cast<Inner*>(child);
     path.resize(inner->base);
   }
 }
 
-void RhTree::CopyEntries(const Leaf* leaf, Partition* partition) const {
-  std::vector<Entry>& entries = partition->entries;
-  entries.clear();
-  leaf->ForEach([&](const Item& item) {
-    const std::string_view key = RecordAt(item.location)->key();
-    for (uint64_t location = item.location; location != 0;) {
-      entries.push_back({{key, TagAt(location)}, Version::PlaceAt(location)});
+void RhTree::CopySlots(const Way& way, Partition* partition) {
+  std::vector<Slot>& slots = partition->slots;
+  slots.clear();
+  uint32_t symbols = KeyCache::kSymbols;
+  way.leaf->ForEach([&](const Item& item) {
+    if (IsByte(item.cache.at(0))) symbols = std::min(symbols, item.cache.known());
+    slots.push_back({item.cache.word, item.location});
+  });
+  for (Slot& slot : slots) slot.order = KeyCache{slot.order}.Order(symbols);
+  partition->parent = way.parent;
+  partition->symbols = symbols;
+}
+
+uint32_t RhTree::OrderOf(const Partition& partition, std::string_view key) {
+  return static_cast<const Inner*>(partition.parent)->CacheOf(key).Order(partition.symbols);
+}
+
+void RhTree::Sort(const Slot* first, const Slot* last, std::vector<Entry>* entries) const {
+  entries->clear();
+  for (const Slot* slot = first; slot != last; slot++) {
+    const std::string_view key = RecordAt(slot->location)->key();
+    for (uint64_t location = slot->location; location != 0;) {
+      entries->push_back({{key, TagAt(location)}, Version::PlaceAt(location)});
       const Version* const version = Version::At(location);
       location = version == nullptr ? 0 : version->older.load(std::memory_order_acquire);
     }
-  });
+  }
   std::ranges::sort(
-      entries, [](const Entry& a, const Entry& b) { return CompareInternal(a.key, b.key) < 0; });
+      *entries, [](const Entry& a, const Entry& b) { return CompareInternal(a.key, b.key) < 0; });
 }
 
 void RhTree::CopyPartition(std::string_view key, Partition* partition) const {
   const EpochPin pin(readers_);
-  CopyEntries(FindPartition(key, false, &partition->range), partition);
+  CopySlots(FindPartition(key, false, &partition->range), partition);
 }
 
 void RhTree::CopyPartitionBefore(std::optional<std::string_view> bound,
                                  Partition* partition) const {
   const EpochPin pin(readers_);
-  CopyEntries(FindPartition(bound, true, &partition->range), partition);
+  CopySlots(FindPartition(bound, true, &partition->range), partition);
 }
 
 std::vector<RhTree::Range> RhTree::Ranges() const {

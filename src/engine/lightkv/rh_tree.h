@@ -69,9 +69,19 @@ class RhTree {
     std::optional<std::string> end;
     bool Contains(std::string_view key) const { return begin <= key && (!end || key < *end); }
   };
+  /// What a partition has of a key. Its order is what the cache beside it tells: of two slots that
+  /// differ in it, the one with less has the lesser key.
+  struct Slot {
+    uint32_t order = 0;
+    uint64_t location = 0;
+  };
+  /// A copy of a partition, which says of its keys where they are, in no order: to sort them all is
+  /// to read them all. Good for as long as the tree lives.
   struct Partition {
     Range range;
-    std::vector<Entry> entries;  // in internal-key order
+    std::vector<Slot> slots;
+    const void* parent = nullptr;  // for OrderOf
+    uint32_t symbols = 0;
   };
   /// What splits did.
   struct Splits {
@@ -101,6 +111,10 @@ class RhTree {
   void CopyPartition(std::string_view key, Partition* partition) const;
   /// The one that ends where the one beginning with `bound`, not "", begins; without it, the last.
   void CopyPartitionBefore(std::optional<std::string_view> bound, Partition* partition) const;
+  /// The order that a slot of the key would have. REQUIRES: the range holds the key.
+  static uint32_t OrderOf(const Partition& partition, std::string_view key);
+  /// All versions of the keys of these slots, in internal-key order.
+  void Sort(const Slot* first, const Slot* last, std::vector<Entry>* entries) const;
   /// All partitions' ranges, in key order; as they are where they end beside splits.
   std::vector<Range> Ranges() const;
   /// A tree with these partitions and nothing in them. REQUIRES: nobody inserts.
@@ -127,8 +141,8 @@ class RhTree {
   Way Descend(std::string_view key) const;
   /// The leaf whose partition holds the key (the last one, where there is none), or, with `before`,
   /// the one before the partition that begins with it.
-  const Leaf* FindPartition(std::optional<std::string_view> key, bool before, Range* range) const;
-  void CopyEntries(const Leaf* leaf, Partition* partition) const;
+  Way FindPartition(std::optional<std::string_view> key, bool before, Range* range) const;
+  static void CopySlots(const Way& way, Partition* partition);
   static Range Narrow(const std::string& path, const Node* child, const Range& range);
   const Record* RecordAt(uint64_t location) const;
   uint64_t TagAt(uint64_t location) const;

@@ -53,6 +53,23 @@ struct KeyCache {
     return {first | second << kSymbolBits | third << (2 * kSymbolBits)};
   }
   Symbol at(size_t i) const { return word >> (i * kSymbolBits) & ((1u << kSymbolBits) - 1); }
+  /// How many of its symbols tell keys of one leaf apart: all up to the first that is not known.
+  uint32_t known() const {
+    uint32_t n = 1;
+    while (n < kSymbols && at(n) != kUnknownSymbol) n++;
+    return n;
+  }
+  /// RhTree::Slot's, by so many symbols: no more than any cache of the leaf knows that begins with
+  /// a byte.
+  uint32_t Order(uint32_t symbols) const {
+    uint32_t order = 0;
+    bool ended = false;  // nothing follows what is no byte
+    for (uint32_t i = 0; i < kSymbols; i++) {
+      order = order << kSymbolBits | (i < symbols && !ended ? at(i) : 0);
+      ended = ended || !IsByte(at(i));
+    }
+    return order;
+  }
   /// Without the first `n`.
   KeyCache Skip(size_t n) const {
     const auto symbol = [&](size_t i) { return i + n < kSymbols ? at(i + n) : kUnknownSymbol; };

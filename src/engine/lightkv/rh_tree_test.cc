@@ -75,6 +75,26 @@ class RhTreeTest : public RhTreeTestBase {
     }
     return wrong;
   }
+  // All entries of a copy; what orders say of them must be so.
+  static std::vector<RhTree::Entry> Sorted(const RhTree& tree, const RhTree::Partition& partition) {
+    std::vector<RhTree::Slot> slots = partition.slots;
+    std::ranges::sort(slots, {}, &RhTree::Slot::order);
+    std::vector<RhTree::Entry> sorted;
+    std::vector<RhTree::Entry> one;
+    for (const RhTree::Slot& slot : slots) {
+      tree.Sort(&slot, &slot + 1, &one);
+      EXPECT_EQ(RhTree::OrderOf(partition, one.front().key.user_key), slot.order);
+      sorted.insert(sorted.end(), one.begin(), one.end());
+    }
+    for (size_t i = 0, k = 1; k < sorted.size(); i++, k++) {
+      const std::string_view key = sorted[i].key.user_key;
+      const std::string_view next = sorted[k].key.user_key;
+      if (RhTree::OrderOf(partition, key) < RhTree::OrderOf(partition, next)) {
+        EXPECT_LT(key, next);
+      }
+    }
+    return sorted;
+  }
   // What is wrong with the ranges: they are to follow each other from "" to the end of all keys,
   // each with all that the model has of it (R2).
   int WrongRanges(const RhTree& tree, const Model& model) {
@@ -87,9 +107,10 @@ class RhTreeTest : public RhTreeTestBase {
       if (ranges[i].end) wrong += ranges[i].begin < *ranges[i].end ? 0 : 1;
       RhTree::Partition partition;
       tree.CopyPartition(ranges[i].begin, &partition);
-      entries += partition.entries.size();
+      const std::vector<RhTree::Entry> sorted = Sorted(tree, partition);
+      entries += sorted.size();
       wrong += partition.range.begin == ranges[i].begin ? 0 : 1;
-      for (const RhTree::Entry& entry : partition.entries)
+      for (const RhTree::Entry& entry : sorted)
         wrong += partition.range.Contains(entry.key.user_key) ? 0 : 1;
       RhTree::Partition before;
       if (i == 0) continue;
@@ -222,7 +243,7 @@ TEST_F(RhTreeTest, SkewedKeysMakeNoEmptyPartitions) {
   for (const RhTree::Range& range : ranges) {
     RhTree::Partition partition;
     tree->CopyPartition(range.begin, &partition);
-    EXPECT_FALSE(partition.entries.empty());
+    EXPECT_FALSE(partition.slots.empty());
   }
 }
 
