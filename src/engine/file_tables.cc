@@ -100,8 +100,7 @@ uint64_t BlockCacheBytes(const Options& options) {
 }
 
 SstFilesOptions SstFilesOptionsOf(const EngineContext& context, BlockCache* cache,
-                                         RateLimiter* limiter,
-                                         std::function<uint64_t()> new_number) {
+                                  RateLimiter* limiter, std::function<uint64_t()> new_number) {
   const FileOptions& files = context.options->files;
   SstFilesOptions options;
   options.files = context.files;

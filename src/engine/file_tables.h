@@ -74,6 +74,7 @@ class FileTables : public std::enable_shared_from_this<FileTables> {
   /// The numbers of the tables whose files are there, ascending.
   Status FindNumbers(std::vector<uint64_t>* numbers) const { return ssts_.FindNumbers(numbers); }
   Status RemoveStrays(const std::set<uint64_t>& named) const { return ssts_.RemoveStrays(named); }
+  Status CheckNone() const { return ssts_.CheckNone(); }
   /// What its file says of a table of which no catalog does.
   Status OpenLost(uint64_t number, std::shared_ptr<const LevelTable>* table) const;
 

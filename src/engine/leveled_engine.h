@@ -270,7 +270,6 @@ class LeveledEngine : public BufferedEngine {
                   std::shared_ptr<const LevelTable>* table);
   Status LoadStore();
   void FreeStrays(Persister* persister);
-  Status CheckNoFiles() const;
   Status RemoveStrayFiles() const;
   Status LeaveLog();
   static TableLevelsState FindLostTables(const TableRegions& regions, RepairReport* report);

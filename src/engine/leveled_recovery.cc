@@ -8,7 +8,6 @@
 #include "base/concat.h"
 #include "engine/leveled_engine.h"
 #include "engine/skiplist_check.h"
-#include "file/table_file_name.h"
 
 namespace lamella {
 
@@ -83,19 +82,9 @@ Status LeveledEngine::LoadStore() {
                  tables);
 }
 
-// In a pool that is new. Else they would be taken for strays.
-Status LeveledEngine::CheckNoFiles() const {
-  std::vector<uint64_t> numbers;
-  Status s = files_ == nullptr ? Status::OK() : files_->FindNumbers(&numbers);
-  if (!s.ok() || numbers.empty()) return s;
-  return Status::Corruption(Concat(context_.directory, ": ", numbers.size(), " tables in files, ",
-                                   TableFileName(numbers.front()),
-                                   " the first, and a pool that knows of none: it is not theirs; "
-                                   "run `lamella repair`, which saves what the files hold"));
-}
-
 Status LeveledEngine::Load() {
-  if (pool_->state().catalog_chunk == 0) return CheckNoFiles();
+  if (pool_->state().catalog_chunk == 0)
+    return files_ == nullptr ? Status::OK() : files_->CheckNone();
   Status s = catalog_.Open();
   return s.ok() ? LoadStore() : s;
 }

@@ -103,7 +103,7 @@ Status SstFiles::Write(InternalIterator* from, const SnapshotList::Sample& snaps
           const auto before = bound;
           while (bound != bounds.end() && *bound <= record.key.user_key) ++bound;
           if (builder && bound != before) {
-            Status finished = Finish(&*builder, number, &tables);
+            Status finished = AddFinished(builder.get(), number, &tables);
             builder.reset();
             if (!finished.ok()) return finished;
           }
@@ -172,6 +172,22 @@ Status SstFiles::RemoveStrays(const std::set<uint64_t>& named) const {
       s = options_.files->RemoveFile(options_.directory + "/" + TableFileName(numbers[i]));
   }
   return s;
+}
+
+Status SstFiles::RemoveStrays(const SstLevels& levels) const {
+  std::set<uint64_t> named;
+  levels.ForEach([&](uint32_t, const auto& table) { named.insert(table->info().number); });
+  return RemoveStrays(named);
+}
+
+Status SstFiles::CheckNone() const {
+  std::vector<uint64_t> numbers;
+  Status s = FindNumbers(&numbers);
+  if (!s.ok() || numbers.empty()) return s;
+  return Status::Corruption(Concat(options_.directory, ": ", numbers.size(), " tables in files, ",
+                                   TableFileName(numbers.front()),
+                                   " the first, and a pool that knows of none: it is not theirs; "
+                                   "run `lamella repair`, which saves what the files hold"));
 }
 
 Lookup SstFiles::Find(const SstLevels& levels, std::string_view key, uint64_t sequence) {

@@ -87,6 +87,10 @@ class SstFiles {
   /// Removes the files of tables that are not named: what a crash left. REQUIRES: no table is being
   /// written.
   Status RemoveStrays(const std::set<uint64_t>& named) const;
+  Status RemoveStrays(const SstLevels& levels) const;
+  /// Corruption where files of tables are there: in a pool that is new, of which they are not, they
+  /// would be taken for strays.
+  Status CheckNone() const;
 
   /// The newest version of the key at or below `sequence`: it has an owner.
   static Lookup Find(const SstLevels& levels, std::string_view key, uint64_t sequence);

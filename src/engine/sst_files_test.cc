@@ -345,9 +345,7 @@ TEST_F(SstFilesTest, WhatACatalogNamesIsOpenedAndNothingElse) {
   // Strays.
   ASSERT_TRUE(faulty_.WriteFile(dir_.Sub(TableFileName(900)), "what a crash left").ok());
   ASSERT_TRUE(faulty_.WriteFile(dir_.Sub("pool.0"), "another file").ok());
-  std::set<uint64_t> named;
-  levels_.ForEach([&](uint32_t, const auto& at) { named.insert(at->info().number); });
-  ASSERT_TRUE(Files().RemoveStrays(named).ok());
+  ASSERT_TRUE(Files().RemoveStrays(levels_).ok());
   EXPECT_EQ(FileNumbers(), NamedNumbers());
   EXPECT_TRUE(faulty_.Exists(dir_.Sub("pool.0")));
 }

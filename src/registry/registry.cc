@@ -18,8 +18,8 @@ namespace {
 struct Registry {
   Mutex mu;
   std::vector<const EngineType*> types LAMELLA_GUARDED_BY(mu) = {
-      &kListDbType, &kZipperDbType,     &kTlsmType,
-      &kNvlsmType,  &kNvlsmLeveledType, &kNvlsmFragmentedType, &kLightKvType};
+      &kListDbType,       &kZipperDbType,        &kTlsmType,   &kNvlsmType,
+      &kNvlsmLeveledType, &kNvlsmFragmentedType, &kLightKvType};
 };
 
 Registry& All() {

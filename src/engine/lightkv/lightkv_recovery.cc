@@ -56,7 +56,7 @@ Status LightKv::LoadStore() {
 }
 
 Status LightKv::Load() {
-  if (pool_->state().catalog_chunk == 0) return Status::OK();
+  if (pool_->state().catalog_chunk == 0) return files_.CheckNone();
   Status s = catalog_.Open();
   return s.ok() ? LoadStore() : s;
 }

@@ -21,8 +21,7 @@ Status CheckLightKvOptions(const Options& options) {
                   kSegmentBytesMin, " to ", kSegmentBytesMax, ")");
   }
   if (own.leaf_nodes_max < 1 || own.leaf_nodes_max > kLeafNodesMax) {
-    return refuse("lightkv.leaf_nodes_max is ", own.leaf_nodes_max, "; it is 1 to ",
-                  kLeafNodesMax);
+    return refuse("lightkv.leaf_nodes_max is ", own.leaf_nodes_max, "; it is 1 to ", kLeafNodesMax);
   }
   if (own.compaction_size < 2 || own.compaction_size > kCompactionSizeMax) {
     return refuse("lightkv.compaction_size is ", own.compaction_size, "; it is 2 to ",

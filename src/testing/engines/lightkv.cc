@@ -4,7 +4,7 @@ namespace lamella::testing {
 namespace {
 
 // Several partitions, and tables of several weights, of a few hundred records.
-void MakeSmall(Options* options) {
+void MakeSegmentsSmall(Options* options) {
   options->lightkv = {.segment_bytes = 4 << 10, .leaf_nodes_max = 64, .compaction_size = 2};
 }
 
@@ -23,10 +23,10 @@ EngineTraits LightKvTraits() {
   EngineTraits traits;
   traits.kind = EngineKind::kLightKv;
   traits.sets = {
-      {.name = "SmallSegments", .apply = MakeSmall},
+      {.name = "SmallSegments", .apply = MakeSegmentsSmall},
       {.name = "OnePartition", .apply = [](Options* o) { o->lightkv.leaf_nodes_max = 1; }},
   };
-  traits.small = MakeSmall;
+  traits.small = MakeSegmentsSmall;
   traits.uncached = [](Options* o) { o->files.block_cache_share = 0; };
   traits.vary = VaryLightKv;
   traits.caches_in_dram = false;

@@ -20,10 +20,9 @@ EngineTraits LightKvTraits();
 EngineTraits ZipperDbTraits();
 
 const std::vector<EngineTraits>& AllEngineTraits() {
-  static const auto* const all =
-      new std::vector<EngineTraits>{ListDbTraits(), ZipperDbTraits(),     TlsmTraits(),
-                                    NvlsmTraits(),  NvlsmLeveledTraits(), NvlsmFragmentedTraits(),
-                                    LightKvTraits()};
+  static const auto* const all = new std::vector<EngineTraits>{
+      ListDbTraits(),       ZipperDbTraits(),        TlsmTraits(),   NvlsmTraits(),
+      NvlsmLeveledTraits(), NvlsmFragmentedTraits(), LightKvTraits()};
   return *all;
 }
 
