@@ -381,7 +381,8 @@ TEST_P(BadInputOfEngines, TwoStoresOnOnePoolAreBusy) {
   }
   ASSERT_TRUE(db->Close().ok());
   db.reset();
-  ExpectStoreWhole(other);  // one after the other they may
+  // One after the other they may; where tables lie beside the lock, only by the one that made them.
+  ExpectStoreWhole(TablesInFiles(options_) ? path_ : other);
 }
 
 // Creations of one pool that race, by their own `path`s: one makes it, nobody loses it.
@@ -605,6 +606,9 @@ class SmallFileSystem {
   SmallFileSystem(const SmallFileSystem&) = delete;
   SmallFileSystem& operator=(const SmallFileSystem&) = delete;
   bool mounted() const { return mounted_; }
+  bool Resize(const char* size) const {
+    return ::mount("tmpfs", path_.c_str(), "tmpfs", MS_REMOUNT, size) == 0;
+  }
 
  private:
   const std::string path_;
@@ -653,6 +657,11 @@ TEST_P(BadInputOfEngines, AFullFileSystemRefusesWritesAndLosesNone) {
         continue;
       }
       s = db->Delete({}, it->first);
+      // What flushes and merges write to files there is no room for, whatever is deleted.
+      if (s.IsNoSpace() && TablesInFiles(options_)) {
+        ASSERT_TRUE(small.Resize("size=64m"));
+        s = db->Delete({}, it->first);
+      }
       ASSERT_TRUE(s.ok()) << "delete " << at << ": " << s.ToString();
       it = acknowledged.erase(it);
     }

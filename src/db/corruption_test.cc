@@ -33,7 +33,8 @@ TEST_P(Corruption, AZeroedChunkIsHarmlessOrReported) {
     EXPECT_NE(outcome, Outcome::kWrong) << "chunk " << chunk << ": " << what;
     reported += outcome == Outcome::kReported ? 1 : 0;
   }
-  EXPECT_GE(reported, 4u);  // superblock, table, catalog, records
+  // Superblock, table, catalog, records; where those lie in files a closed store has few chunks.
+  EXPECT_GE(reported, TablesInFiles(options_) ? 2u : 4u);
 }
 
 TEST_P(Corruption, SwappedChunksAreHarmlessOrReported) {

@@ -122,6 +122,14 @@ Status LightKv::Write(std::span<const WriteOperation> operations) {
 }
 
 Status LightKv::Provide(const Needs& needs, SpareMemory* spare, uint64_t*) {
+  if (starved_.load(std::memory_order_relaxed)) {  // the tree may not grow for ever
+    bool is_full = false;
+    {
+      const EpochPin pin(pool_->readers());
+      is_full = IsFlushSlow(*view_.load(std::memory_order_acquire));
+    }
+    if (is_full) return RefuseForRoom();
+  }
   return RhTree::ProvideFor(needs.record_bytes.size(), spare)
              ? Status::OK()
              : Status::IOError("the system has no memory for a write; free some");

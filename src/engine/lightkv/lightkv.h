@@ -23,11 +23,15 @@
 // L3: a table is durable, and named by the catalog, before what it was made from goes. What is
 //     older than a table of its keys lies in a higher level (PartitionRules, P1).
 // L4: a delete is dropped only where no older table may hold its key.
+// L5: a file system that has no room for tables is no error: the log goes on while the pool has room,
+//     and then writes are refused. Flushes and compactions are tried again for whoever needs what
+//     they give, and now and then.
 // Threads: as Engine says.
 #ifndef LAMELLA_ENGINE_LIGHTKV_LIGHTKV_H_
 #define LAMELLA_ENGINE_LIGHTKV_LIGHTKV_H_
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -160,6 +164,11 @@ class LightKv final : public Engine, private WriteTarget {
   /// Where tables are cut: where partitions begin.
   std::vector<std::string> Bounds() const;
   Status GiveBack();
+  /// What a job answers that may have found no room for a table (L5).
+  Status NoteRoom(const Status& status);
+  Status RefuseForRoom();
+  bool MayFindRoom() const LAMELLA_REQUIRES(jobs_.mu);
+  bool IsFlushSlow(const View& view) const;
 
   const EngineContext context_;
   const LightKvOptions options_;
@@ -191,6 +200,12 @@ class LightKv final : public Engine, private WriteTarget {
   uint64_t flushes_begun_ LAMELLA_GUARDED_BY(jobs_.mu) = 0;
   uint64_t flushes_done_ LAMELLA_GUARDED_BY(jobs_.mu) = 0;
   uint64_t flushed_sequence_ LAMELLA_GUARDED_BY(jobs_.mu) = 0;
+  // L5. The last try's answer; when it was; how many have failed; and that somebody needs another.
+  Status no_room_ LAMELLA_GUARDED_BY(jobs_.mu);
+  std::chrono::steady_clock::time_point no_room_at_ LAMELLA_GUARDED_BY(jobs_.mu);
+  uint64_t no_room_count_ LAMELLA_GUARDED_BY(jobs_.mu) = 0;
+  bool room_needed_ LAMELLA_GUARDED_BY(jobs_.mu) = false;
+  std::atomic<bool> starved_{false};  // no_room_ is no OK
   ErrorLatch error_;
 
   std::atomic<uint64_t> compactions_{0};

@@ -18,6 +18,7 @@ constexpr uint64_t kDelayPerTableNs = 10'000;
 constexpr size_t kCompactionReadAhead = 1 << 20;
 // What jobs are worth, beside compactions, which are worth less than kFirst.
 constexpr double kFirst = 1e9;
+constexpr std::chrono::seconds kTryAgainAfter{1};  // where nobody asks
 
 }  // namespace
 
@@ -43,7 +44,9 @@ JobOffer LightKv::OfferOf(PartitionCompaction compaction) {
                      {kWeight0 + compaction.into, compaction.keys}},
           .benefit = tables / rules_.compaction_size,
           .cost = 1 + static_cast<double>(compaction.read_bytes),
-          .run = [this, compaction = std::move(compaction)] { return Compact(compaction); }};
+          .run = [this, compaction = std::move(compaction)] {
+            return NoteRoom(NoThrow([&] { return Compact(compaction); }));
+          }};
 }
 
 std::optional<Job> LightKv::PickJob(JobClass job_class) {
@@ -54,21 +57,53 @@ std::optional<Job> LightKv::PickJob(JobClass job_class) {
   const auto offer = [&](const char* name, uint32_t has, double worth, Status (LightKv::*run)()) {
     offers.push_back(
         {.name = name, .claims = {{has, {}}}, .benefit = worth, .cost = 1, .run = [this, run] {
-           return (this->*run)();
+           return NoteRoom(NoThrow([&] { return (this->*run)(); }));
          }});
   };
+  const bool may_write = MayFindRoom();
   // Who waits for space or for memory comes first.
-  if (sealed_ && sealed_->settled->load(std::memory_order_acquire))
+  if (may_write && sealed_ && sealed_->settled->load(std::memory_order_acquire))
     offer("flush", kLog, kFirst, &LightKv::FlushSealed);
   if (!sealed_ && (flushes_wanted_ > flushes_begun_ || IsFlushDue(*view.top)))
     offer("seal", kLog, kFirst, &LightKv::Seal);
-  for (PartitionCompaction& one : FindPartitionCompactions(*view.levels, rules_))
-    offers.push_back(OfferOf(std::move(one)));
+  if (may_write) {
+    for (PartitionCompaction& one : FindPartitionCompactions(*view.levels, rules_))
+      offers.push_back(OfferOf(std::move(one)));
+  }
   if (pool_->CanGiveBack()) offer("give back", kPoolEnd, 0, &LightKv::GiveBack);
   return jobs_.BeginBest(std::move(offers));
 }
 
 Status LightKv::GiveBack() { return pool_->GiveBack(); }
+
+Status LightKv::NoteRoom(const Status& status) {
+  const MutexLock lock(&jobs_.mu);
+  const bool none = status.IsNoSpace();
+  no_room_ = none ? status : Status::OK();
+  starved_.store(none, std::memory_order_relaxed);
+  room_needed_ = false;
+  if (!none) return status;
+  no_room_at_ = std::chrono::steady_clock::now();
+  no_room_count_++;
+  return Status::OK();
+}
+
+// The next write may find what this one asks for.
+Status LightKv::RefuseForRoom() {
+  Status s;
+  {
+    const MutexLock lock(&jobs_.mu);
+    room_needed_ = true;
+    s = no_room_;
+  }
+  context_.nudge();
+  return s;
+}
+
+bool LightKv::MayFindRoom() const {
+  return no_room_.ok() || room_needed_ ||
+         std::chrono::steady_clock::now() - no_room_at_ >= kTryAgainAfter;
+}
 
 Status LightKv::Seal() {
   if (pool_->IsHeldUp())  // by what this flush would leave where it is
@@ -197,15 +232,19 @@ Status LightKv::CompactRange(std::string_view begin, std::string_view end) {
 
 Status LightKv::FlushNow() {
   uint64_t wanted;
+  uint64_t failed;
   {
     const MutexLock lock(&jobs_.mu);
     wanted = flushes_begun_ + 1;
     flushes_wanted_ = std::max(flushes_wanted_, wanted);
+    failed = no_room_count_;
+    room_needed_ = true;
   }
   context_.wake();
   const MutexLock lock(&jobs_.mu);
   while (flushes_done_ < wanted) {
     Status s = error_.Get();
+    if (s.ok() && no_room_count_ != failed) s = no_room_;
     if (!s.ok()) return s;
     jobs_.AwaitEnd();
   }
@@ -231,15 +270,19 @@ Status LightKv::MakeSpace() {
   return is_new || pool_->free_chunks() > free ? s : Status::NoSpace("");
 }
 
+bool LightKv::IsFlushSlow(const View& view) const {
+  return view.older != nullptr &&
+         (view.top->memory_bytes() >= 2 * index_bytes_max_ ||
+          record_bytes_.load(std::memory_order_relaxed) >= 2 * FlushBytes());
+}
+
 // Each table of level 0 is one that compaction has not caught up with, and reads look at.
 uint32_t LightKv::WriteDelayNs() const {
   const uint64_t crowd = crowd_.load(std::memory_order_relaxed);
   const EpochPin pin(pool_->readers());
   const View& view = *view_.load(std::memory_order_acquire);
-  const bool is_flush_slow =
-      view.older != nullptr && (view.top->memory_bytes() >= 2 * index_bytes_max_ ||
-                                record_bytes_.load(std::memory_order_relaxed) >= 2 * FlushBytes());
-  if (crowd >= kCrowdMax || is_flush_slow) return kStopWriting;
+  if (starved_.load(std::memory_order_relaxed)) return 0;  // Provide refuses
+  if (crowd >= kCrowdMax || IsFlushSlow(view)) return kStopWriting;
   return static_cast<uint32_t>(crowd * kDelayPerTableNs);
 }
 
