@@ -2,9 +2,9 @@
 // nodes never change. A change of the leaves makes new nodes, from those above the changed leaves
 // up to a new root, and shares all others with the old tree: so who reads from a root on sees one
 // state of it, without locks, and a change is one store of the root.
-// X1: every leaf has a low bound: all keys of leaves before it are before that, and no key of it is,
-//     but in the first leaf, whose range has no beginning. Low bounds are short: of two neighbours'
-//     keys as much as tells them apart.
+// X1: every leaf has a low bound: all keys of the leaves before it are before that, and no key of
+//     its own is, but in the first leaf, whose range has no beginning. Low bounds are short: of two
+//     neighbours' keys as much as tells them apart.
 // X2: a leaf's prefix (Leaf L3) is the beginning of its low bound, so that it is compared in DRAM.
 // Threads: nodes from any.
 #ifndef LAMELLA_INDEX_LEAF_INDEX_H_

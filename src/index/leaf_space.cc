@@ -1,6 +1,7 @@
 #include "index/leaf_space.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/assert.h"
 #include "base/concat.h"
@@ -75,21 +76,23 @@ void LeafSpace::MarkTaken(const Block& block) {
 
 Status LeafSpace::Opened() {
   MutexLock lock(&mu_);
-  std::ranges::sort(taken_, {}, &Taken::place);
+  BySize* const free_by_use = free_.data();
+  std::vector<Taken> all_taken = std::exchange(taken_, {});
+  std::ranges::sort(all_taken, {}, &Taken::place);
   size_t next = 0;
   Status s;
   pool_->ForEachChunk([&](const ChunkRef& chunk) {
     if (chunk.kind != kind_ || chunk.owner != owner_ || chunk.ordinal > 1) return;
     const uint64_t bytes = chunk.run_chunks * pool_->chunk_bytes();
     claimed_bytes_.fetch_add(bytes, std::memory_order_relaxed);
-    BySize& free = FreeOf(static_cast<Use>(chunk.ordinal));
+    BySize& free = free_by_use[chunk.ordinal];
     uint64_t from = pool_->ChunkStart(chunk).word;
     const uint64_t end = from + bytes;
     const auto add_gap = [&](uint64_t to) {
       if (to - from >= kBytesMin) free[to - from].push_back(PmPtr(from));
     };
-    for (; next < taken_.size() && taken_[next].place < end; next++) {
-      const Taken& taken = taken_[next];
+    for (; next < all_taken.size() && all_taken[next].place < end; next++) {
+      const Taken& taken = all_taken[next];
       if (taken.place < from) {
         s = Status::Corruption(Concat("two blocks of leaves lie over each other at ",
                                       DescribePlace(*pool_, PmPtr(taken.place)),
@@ -101,7 +104,6 @@ Status LeafSpace::Opened() {
     }
     add_gap(end);
   });
-  taken_ = {};
   return s;
 }
 

@@ -48,7 +48,7 @@ class LeafSpace {
 
   /// True if such a block can lie there: for links that are read at open.
   bool MayHold(const Block& block, uint32_t* epoch) const;
-  /// At open, of a space that nothing was taken from: these blocks are not free. Then, once, Opened.
+  /// At open, of a space that nothing was taken from: this block is not free. Then, once, Opened.
   void MarkTaken(const Block& block);
   /// All that was not marked is free. Corruption: blocks overlap.
   Status Opened();

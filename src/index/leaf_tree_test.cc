@@ -23,7 +23,8 @@ TEST_F(LeafTreeTest, AnEmptyTreeHasNothing) {
 
 // Where no snapshot is, a tree is a map of keys to their newest versions.
 TEST_F(LeafTreeTest, EqualsAModelOverRandomChanges) {
-  for (uint64_t seed = 1; seed <= 10; seed++) {
+  const uint64_t first_seed = testing::TestSeed();
+  for (uint64_t seed = first_seed; seed < first_seed + 10; seed++) {
     SCOPED_TRACE(Concat("seed ", seed));
     Random random(seed);
     Start();
@@ -79,7 +80,8 @@ TEST_F(LeafTreeTest, SingleInsertsInEveryOrderAgreeWithAModel) {
 
 // T2: what a snapshot sees stays, and is found.
 TEST_F(LeafTreeTest, KeepsTheVersionsThatSnapshotsSee) {
-  for (uint64_t seed = 1; seed <= 6; seed++) {
+  const uint64_t first_seed = testing::TestSeed();
+  for (uint64_t seed = first_seed; seed < first_seed + 6; seed++) {
     SCOPED_TRACE(Concat("seed ", seed));
     Random random(seed);
     Start();
@@ -342,6 +344,48 @@ TEST_F(LeafTreeTest, TwoTreesShareASpace) {
     std::swap(store_.tree, other);
     ASSERT_EQ(Problem(models[1], &random, 50, 500), "");
     std::swap(store_.tree, other);
+  }
+}
+
+// T3, C2: a walk that began before a range went, and before other keys came to be there, is in
+// order, and shows what stayed.
+TEST_F(LeafTreeTest, AWalkByAnOlderRootStaysInOrder) {
+  const auto key = [](uint64_t i) { return Concat("key ", 10000 + i); };
+  for (uint64_t seed = 1; seed <= 60; seed++) {
+    SCOPED_TRACE(Concat("seed ", seed));
+    Random random(seed);
+    Start();
+    LeafModel batch;
+    for (uint64_t i = 0; i < 400; i += 2) batch[{key(i), MakeTag(++sequence_, RecordKind::kPut)}];
+    MustInsert(batch);
+    const EpochPin pin(store_.pool->readers());
+    const auto it = tree()->NewIterator(true);
+    const bool forward = random.OneIn(2);
+    std::set<std::string> stays;
+    for (const auto& entry : batch) stays.insert(entry.first.user_key);
+    forward ? it->SeekToFirst() : it->SeekToLast();
+    std::string last;
+    for (int step = 0; it->Valid(); step++) {
+      const std::string at(it->key().user_key);
+      ASSERT_TRUE(last.empty() || (forward ? last < at : at < last)) << last << " then " << at;
+      stays.erase(at);
+      last = at;
+      if (step % 20 == 0) {
+        const uint64_t from = random.OneIn(4) ? 0 : random.Uniform(400);
+        const std::string first = key(from);
+        const std::string end = key(random.OneIn(4) ? 400 : from + random.Uniform(80));
+        const InternalKey end_view{end, 0};
+        ASSERT_TRUE(store_.Remove({first, kTagFirst}, &end_view).ok());
+        std::erase_if(stays, [&](const std::string& gone) { return gone >= first && gone <= end; });
+        LeafModel more;
+        for (int i = 0; i < 30; i++)
+          more[{key(random.Uniform(410)), MakeTag(++sequence_, RecordKind::kPut)}];
+        MustInsert(more);
+      }
+      forward ? it->Next() : it->Prev();
+    }
+    EXPECT_TRUE(it->status().ok());
+    EXPECT_TRUE(stays.empty()) << *stays.begin() << " was passed by";
   }
 }
 
