@@ -65,12 +65,10 @@ Status LeafChange::HasKey(const Target& target, Item* item, bool* has) const {
 }
 
 Status LeafChange::Allocate(Use use, uint64_t bytes, PmPtr* place, uint32_t* epoch) {
-  taken_.reserve(taken_.size() + 1);
-  LeafSpace::Block block;
-  Status s = space_->Allocate(use, bytes, persister_, &block, epoch);
-  if (!s.ok()) return s;
-  taken_.push_back(block);
-  *place = block.place;
+  taken_.emplace_back();  // before there is a block that would be lost where it has no room
+  Status s = space_->Allocate(use, bytes, persister_, &taken_.back(), epoch);
+  *place = taken_.back().place;
+  if (!s.ok()) taken_.pop_back();
   return s;
 }
 
