@@ -210,7 +210,7 @@ bool Simulator::IsDeleted(PersistSite::Kind kind, const Site& site) {
   }
   sites_[*known]++;
   if (cutting_) sites_since_.insert(*known);
-  return deleted_ != nullptr && *deleted_ == *known;
+  return (deleted_ != nullptr && *deleted_ == *known) || DeletedByEnvironment(kind, site);
 }
 
 void Simulator::Persisted(Key key, const std::string& content) {
