@@ -154,8 +154,8 @@ TEST_P(ChunkTableDamage, OfOneCopyIsNoLossAndOfBothIsReported) {
       static_cast<unsigned long long>(tried_), static_cast<unsigned long long>(reported_),
       static_cast<unsigned long long>(lost_));
   EXPECT_GT(reported_, 0u);
-  if (!keys_in_.empty())  // else all lie in files
-    EXPECT_GT(lost_, 0u) << "the control: both copies hold what nothing else does";
+  if (keys_in_.empty()) return;  // all lie in files
+  EXPECT_GT(lost_, 0u) << "the control: both copies hold what nothing else does";
 }
 
 constexpr const char* kLeftNames[] = {"closed", "killed", "powerCut", "earlierBoot"};
