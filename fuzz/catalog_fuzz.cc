@@ -2,9 +2,8 @@
 // Apply of the states that engines keep in it.
 //
 // An input: flags u8 (1: after a power cut on a page medium; 2: the rest is a payload alone, of
-// ListDB; 4: of ZipperDB); then
-// the chunk from its start. A checksum of kSealHere becomes the right one: the head's, the tail
-// word's upper half, those of edits.
+// ListDB; 4: of ZipperDB; 8: of LightKV); then the chunk from its start. A checksum of kSealHere
+// becomes the right one: the head's, the tail word's upper half, those of edits.
 #include <array>
 #include <cstdio>
 #include <memory>
@@ -16,6 +15,7 @@
 
 #include "base/crc32c.h"
 #include "engine/leveled_state.h"
+#include "engine/lightkv/lightkv_state.h"
 #include "engine/listdb/state.h"
 #include "engine/zipperdb/state.h"
 #include "fuzz/fuzz.h"
@@ -209,6 +209,7 @@ void CheckCatalog(CatalogPool* pool, std::string_view bytes) {
   CheckPayloads<ListDbState>(found);
   CheckPayloads<LeveledState>(found);
   CheckPayloads<ZipperDbState>(found);
+  CheckPayloads<LightKvState>(found);
   s = catalog->Mend();
   FUZZ_CHECK(s.ok(), s.ToString());
   // the next edit would be a rewrite, to another chunk
@@ -232,6 +233,7 @@ void OneInput(const uint8_t* data, size_t size) {
     return CheckPayload<LeveledState>(payload);
   }
   if ((flags & 4) != 0) return CheckPayload<ZipperDbState>(input.Rest());
+  if ((flags & 8) != 0) return CheckPayload<LightKvState>(input.Rest());
   static CatalogPool pools[2] = {CatalogPool(false), CatalogPool(true)};
   CheckCatalog(&pools[flags & 1], input.Rest());
 }

@@ -13,6 +13,7 @@
 #include "base/key_head.h"
 #include "engine/level_table.h"
 #include "engine/leveled_state.h"
+#include "engine/lightkv/lightkv_state.h"
 #include "engine/listdb/state.h"
 #include "engine/zipperdb/state.h"
 #include "fuzz/fuzz.h"
@@ -289,6 +290,15 @@ void MakeCatalog(const fs::path& root) {
   corpus.Add("levels-edits",
              CatalogOf(0, EditOf(0, flushed.Encode()) + EditOf(2, compacted.EncodeChange(flushed)) +
                               EditOf(2, compacted.EncodeChange(flushed))));
+  LightKvState lightkv{.next_number = 100,
+                       .flushed_sequence = 77,
+                       .boundary = {{1, 64}, {2, 128}},
+                       .gaps = {{80, 90}},
+                       .levels = {}};
+  corpus.Add("lightkv-none", "\x08" + lightkv.Encode());
+  lightkv.levels = LeveledStateOf(4).levels;
+  corpus.Add("lightkv", "\x08" + lightkv.Encode());
+  corpus.Add("lightkv-cut", "\x08" + lightkv.Encode().substr(0, 150));
   for (const uint32_t levels : {0, 1, 3})
     corpus.Add("zipperdb-" + std::to_string(levels), "\4" + ZipperDbStateOf(levels).Encode());
   corpus.Add("zipperdb-cut", "\4" + ZipperDbStateOf(2).Encode().substr(0, 150));

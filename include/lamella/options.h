@@ -135,9 +135,9 @@ struct TlsmOptions {
   uint64_t pool_table_bytes = 0;
 };
 
-/// Parameters of the LightKV engine, for those who study it: a write buffer in the pool under a hash
-/// tree of partitions, and tables in files (S. Han and others, "LightKV: A Cross Media Key Value
-/// Store with Persistent Memory to Cut Long Tail Latency", 2020).
+/// Parameters of the LightKV engine, for those who study it: a write buffer in the pool under a
+/// hash tree of partitions, and tables in files (S. Han and others, "LightKV: A Cross Media Key
+/// Value Store with Persistent Memory to Cut Long Tail Latency", 2020).
 struct LightKvOptions {
   /// What a partition's part of the write buffer is to hold, bytes, 4 KiB to 1 GiB. More: fewer and
   /// larger tables, fewer partitions in a small pool.

@@ -1,4 +1,5 @@
-// LightKv is LightKV's design (S. Han and others, MSST 2020): no MemTable. A put appends its record
+// LightKv is LightKV's design (S. Han and others, "LightKV: A Cross Media Key Value Store with
+// Persistent Memory to Cut Long Tail Latency", 2020): no MemTable. A put appends its record
 // to the persistent write buffer and enters the RH-Tree. Now and then the records of every
 // partition, its segment, are sorted and written to an SST of the partition, and tables of a
 // partition are compacted among themselves alone, CS of one weight into one of the next: so what
@@ -23,9 +24,9 @@
 // L3: a table is durable, and named by the catalog, before what it was made from goes. What is
 //     older than a table of its keys lies in a higher level (PartitionRules, P1).
 // L4: a delete is dropped only where no older table may hold its key.
-// L5: a file system that has no room for tables is no error: the log goes on while the pool has room,
-//     and then writes are refused. Flushes and compactions are tried again for whoever needs what
-//     they give, and now and then.
+// L5: a file system that has no room for tables is no error: the log goes on while the pool has
+//     room, and then writes are refused. Flushes and compactions are tried again for whoever needs
+//     what they give, and now and then.
 // Threads: as Engine says.
 #ifndef LAMELLA_ENGINE_LIGHTKV_LIGHTKV_H_
 #define LAMELLA_ENGINE_LIGHTKV_LIGHTKV_H_

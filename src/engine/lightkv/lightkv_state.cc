@@ -23,8 +23,9 @@ Status LightKvState::Apply(std::string_view payload) {
   const bool ok = DecodePositions(&in, &boundary) && DecodeGaps(&in, &gaps) &&
                   DecodeTableEdit(&in, &levels) && in.done();
   return ok ? Status::OK()
-            : Status::Corruption(Concat("the catalog's state of LightKV of ", payload.size(),
-                                        " bytes does not decode; restore the store from a copy"));
+            : Status::Corruption(Concat(
+                  "the catalog's state of LightKV of ", payload.size(),
+                  " bytes does not decode; `lamella repair` finds the tables by their files"));
 }
 
 Status LightKvState::Decode(std::string_view payload, LightKvState* state) {
