@@ -277,12 +277,12 @@ TEST(Scenario, RunsFromEndToEnd) {
 
 TEST(Scenario, AnEngineThatIsNotBuiltIsSaid) {
   Json json = RightOne();
-  json["stores"][1]["options"] = {{"engine", "lightkv"}, {"no_such_option", 1}};
+  json["stores"][1]["options"] = {{"engine", "labdb"}, {"no_such_option", 1}};
   Scenario scenario;
   ASSERT_TRUE(Parse(json, &scenario).ok());
   const Status s = CheckRunnable(scenario);
   EXPECT_TRUE(s.IsNotSupported()) << s.ToString();
-  EXPECT_NE(s.message().find("lightkv"), std::string_view::npos) << s.ToString();
+  EXPECT_NE(s.message().find("labdb"), std::string_view::npos) << s.ToString();
   json["stores"][1]["options"] = {{"engine", "listdb"}, {"no_such_option", 1}};
   ASSERT_TRUE(Parse(json, &scenario).ok());
   EXPECT_TRUE(CheckRunnable(scenario).IsInvalidArgument());
