@@ -55,7 +55,10 @@ class RhTreeTest : public RhTreeTestBase {
     it->SeekToFirst();
     for (; compare(at); ++at) it->Next();
     it->SeekToLast();
-    for (at = model.end(); at != model.begin() && compare(--at);) it->Prev();
+    for (at = model.end(); at != model.begin(); it->Prev()) {
+      --at;
+      if (!compare(at)) break;
+    }
     wrong += it->Valid() ? 1 : 0;
     for (const auto& target : targets) {
       it->Seek({target.first, target.second});
@@ -68,9 +71,13 @@ class RhTreeTest : public RhTreeTestBase {
       at = model.upper_bound(target);
       if (at == model.begin()) {
         wrong += it->Valid() ? 1 : 0;
-      } else if (compare(--at) && at != model.begin()) {
+        continue;
+      }
+      --at;
+      if (compare(at) && at != model.begin()) {
         it->Prev();
-        compare(--at);
+        --at;
+        compare(at);
       }
     }
     return wrong;
