@@ -197,7 +197,7 @@ TEST_F(TablesInFiles, AreSavedWhereThePoolIsGone) {
     any.engine.reset();
     s = RepairDB(path_, any);
     EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
-    EXPECT_TRUE(Says(s, "tlsm, toy")) << "the toy could have written them: " << s.ToString();
+    EXPECT_TRUE(Says(s, "tlsm, lightkv")) << "each could have written them: " << s.ToString();
     if (was_cut) {  // a repair that was cut short has made a pool, and nothing else
       RepairReport unused;
       ASSERT_TRUE(DbImpl(options_, path_, {}).CreateLostPool(&unused).ok());
