@@ -62,7 +62,9 @@ class EngineTest : public PoolTest {
                                        .snapshots = &snapshots_,
                                        .wake = [this] { Wake(); },
                                        .nudge = [this] { Wake(); },
-                                       .memory = &memory_});
+                                       .memory = &memory_,
+                                       .files = FileSystem::Posix(),
+                                       .directory = dir_.path()});
     const Status s = engine_->Load();
     ASSERT_TRUE(s.ok()) << s.ToString();
   }
