@@ -52,9 +52,11 @@ LightKv::LightKv(const EngineContext& context)
       files_(SstFilesOptionsOf(context, &cache_, &limiter_, [this] { return NewNumber(); })),
       pending_frees_(context.pool),
       catalog_(context.pool),
-      view_(new View{NewTree(), nullptr, std::make_shared<SstLevels>()}),
       jobs_(context.wake) {
-  top_ = view_.load(std::memory_order_relaxed)->top.get();
+  auto first = std::make_unique<View>(View{NewTree(), nullptr, std::make_shared<SstLevels>()});
+  top_ = first->top.get();
+  view_.store(first.release(),
+              std::memory_order_relaxed);  // nobody sees it yet; nothing throws now
 }
 
 LightKv::~LightKv() {
@@ -74,19 +76,22 @@ LightKv::TreePtr LightKv::NewTree() const {
 
 LightKv::View LightKv::CurrentView() const {
   const EpochPin pin(pool_->readers());
-  return *view_.load(std::memory_order_acquire);  // pairs with the release in SetView
+  return *view_.load(std::memory_order_acquire);  // pairs with NextView::Set
 }
 
-void LightKv::SetView(View view) {
+LightKv::NextView::NextView(LightKv* engine, View view)
+    : engine_(engine),
+      view_(std::make_unique<const View>(std::move(view))),
+      last_([last = engine->view_.load(std::memory_order_relaxed)] { delete last; }) {}
+
+void LightKv::NextView::Set() && noexcept {
   uint64_t bytes = 0;
-  view.levels->ForEach([&](uint32_t, const auto& table) { bytes += table->info().bytes; });
-  table_bytes_.store(bytes, std::memory_order_relaxed);
-  crowd_.store(view.levels->level(0).size() / view.top->leaf_count(), std::memory_order_relaxed);
-  auto next = std::make_unique<const View>(std::move(view));
-  const View* const last = view_.load(std::memory_order_relaxed);
-  EpochDomain::Retirement retirement([last] { delete last; });
-  view_.store(next.release(), std::memory_order_release);
-  pool_->readers()->Retire(std::move(retirement));
+  view_->levels->ForEach([&](uint32_t, const auto& table) { bytes += table->info().bytes; });
+  engine_->table_bytes_.store(bytes, std::memory_order_relaxed);
+  engine_->crowd_.store(view_->levels->level(0).size() / view_->top->leaf_count(),
+                        std::memory_order_relaxed);
+  engine_->view_.store(view_.release(), std::memory_order_release);
+  engine_->pool_->readers()->Retire(std::move(last_));
 }
 
 Status LightKv::Install(LightKvEdit kind, const Made& made, bool flushed,
@@ -107,12 +112,13 @@ Status LightKv::Install(LightKvEdit kind, const Made& made, bool flushed,
   next.levels = std::move(levels);
   if (flushed) next.older = nullptr;
   const TableEdit<TableInfo> infos = InfosOf(edit);
+  NextView view(this, std::move(next));
   Status s = catalog_.Edit(kind, [&](LightKvState* state) {
     LAMELLA_CHECK(state->levels.Apply(infos));
     also(state);
   });
   if (!s.ok()) return s;
-  SetView(std::move(next));
+  std::move(view).Set();
   return pool_->Sync();
 }
 

@@ -117,7 +117,19 @@ class LightKv final : public Engine, private WriteTarget {
   Status MakeSpace() override;
 
   View CurrentView() const;
-  void SetView(View view);
+  /// A view that is to be the current one. Memory may fail when it is made, and not when it is set,
+  /// which follows an edit that cannot be taken back.
+  class NextView {
+   public:
+    NextView(LightKv* engine, View view);
+    void Set() && noexcept;
+
+   private:
+    LightKv* const engine_;
+    std::unique_ptr<const View> view_;
+    EpochDomain::Retirement last_;
+  };
+  void SetView(View view) { NextView(this, std::move(view)).Set(); }
   TreePtr NewTree() const;
   /// Of a table: durable before an edit names it.
   uint64_t NewNumber();
@@ -186,7 +198,7 @@ class LightKv final : public Engine, private WriteTarget {
   CatalogState<LightKvState> catalog_;
 
   // The current View, counted by nobody: who is pinned as a reader may use it (L1).
-  std::atomic<const View*> view_;
+  std::atomic<const View*> view_{nullptr};
   Mutex change_mu_;        // held while view and catalog are changed
   RhTree* top_ = nullptr;  // view's; guarded by the shards' locks: changed with all of them
   std::atomic<uint64_t> record_bytes_{0};  // in the log, since the tree was sealed
