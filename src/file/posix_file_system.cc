@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <memory>
 #include <new>
 #include <utility>
 
@@ -299,16 +300,17 @@ class PosixFileSystem : public FileSystem {
     names->clear();
     if (Hooked(os_, OsCall::kList, path, [] { return 0; }) != 0)
       return ErrnoStatus("list directory " + path, errno);
-    DIR* directory = opendir(path.c_str());
+    // Names take memory, which may be refused.
+    const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(path.c_str()), &closedir);
     if (directory == nullptr) return ErrnoStatus("list directory " + path, errno);
-    errno = 0;
-    while (const dirent* entry = readdir(directory)) {
+    for (;;) {
+      errno = 0;
+      const dirent* const entry = readdir(directory.get());
+      if (entry == nullptr) break;
       const std::string_view name = entry->d_name;
       if (name != "." && name != "..") names->emplace_back(name);
     }
-    const int error = errno;
-    closedir(directory);
-    if (error != 0) return ErrnoStatus("list directory " + path, error);
+    if (errno != 0) return ErrnoStatus("list directory " + path, errno);
     std::sort(names->begin(), names->end());
     return Status::OK();
   }
