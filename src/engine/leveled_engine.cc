@@ -208,12 +208,14 @@ void LeveledEngine::NoteHeat(const Levels& before, const LevelsEdit& edit) const
   }
 }
 
-void LeveledEngine::DropTables(const Levels& before, const LevelsEdit& edit) {
-  std::set<uint64_t> gone(edit.removed.begin(), edit.removed.end());
-  for (const auto& added : edit.added) gone.erase(added.table->info().number);  // it moved
+Levels::Level LeveledEngine::FindGone(const Levels& before, const LevelsEdit& edit) {
+  std::set<uint64_t> removed(edit.removed.begin(), edit.removed.end());
+  for (const auto& added : edit.added) removed.erase(added.table->info().number);  // it moved
+  Levels::Level gone;
   before.ForEach([&](uint32_t, const auto& table) {
-    if (gone.contains(table->info().number)) table->Drop();
+    if (removed.contains(table->info().number)) gone.push_back(table);
   });
+  return gone;
 }
 
 // Persist order (L1, L2), of tables that are made and durable, on page media not yet synced:
@@ -232,6 +234,8 @@ Status LeveledEngine::Change(LeveledEdit kind, const LevelsEdit& edit, const Mem
   const TableEdit<TableInfo> infos = InfosOf(edit);
   LAMELLA_CHECK(next->levels.Apply(edit) && next->infos.Apply(infos));
   next->levels.BuildFences();
+  NoteHeat(before->levels, edit);
+  const Levels::Level gone = FindGone(before->levels, edit);
   RegionUseEdit uses(before->levels, edit);
   InstallMemory memory;
   s = catalog_.Edit(kind, [&](LeveledState* state) {
@@ -241,13 +245,12 @@ Status LeveledEngine::Change(LeveledEdit kind, const LevelsEdit& edit, const Mem
   if (s.ok() || catalog_.is_in_doubt()) KeepTables(edit);
   if (!s.ok()) return s;
   NoteUses(next->levels, &uses);
-  NoteHeat(before->levels, edit);
   Install(std::move(next), flushed, std::move(memory));
   changes_.fetch_add(1, std::memory_order_relaxed);
   s = pool_->Sync();
   if (!s.ok()) return s;
   for (const auto& region : uses.unused()) region->Drop();
-  DropTables(before->levels, edit);
+  for (const auto& table : gone) table->Drop();
   return s;
 }
 

@@ -176,8 +176,8 @@ class LeveledEngine : public BufferedEngine {
   static void KeepTables(const LevelsEdit& edit);
   /// What takes the place of others counts as read when they were.
   void NoteHeat(const Levels& before, const LevelsEdit& edit) const;
-  /// No catalog names any more what the edit from this version removed.
-  static void DropTables(const Levels& before, const LevelsEdit& edit);
+  /// What no catalog names any more after the edit of this version.
+  static Levels::Level FindGone(const Levels& before, const LevelsEdit& edit);
   /// What the compaction takes that takes most, of all that may come.
   uint64_t RoomToKeep(const Levels& levels) const;
   void KeepForCopies(const Levels& levels);
