@@ -5,14 +5,10 @@
 
 #include "base/concat.h"
 #include "engine/table_memory.h"
-#include "sst/sst_salvage.h"
 
 namespace lamella {
 
 namespace {
-
-// What a merge reads ahead of a table: it reads all of it, and many at once.
-constexpr size_t kMergeReadAhead = 1 << 20;
 
 BlockCodec CodecOf(FileCompression compression) {
   switch (compression) {
@@ -29,19 +25,12 @@ BlockCodec CodecOf(FileCompression compression) {
 // Writes tables of a plan: keeps FileTables' F1.
 class FileTableBuilder final : public TableBuilder {
  public:
-  FileTableBuilder(std::shared_ptr<const void> home, const SstFiles* ssts,
-                   std::atomic<uint64_t>* bytes_written, std::function<uint64_t()> new_number,
-                   BuildPlan plan)
-      : home_(std::move(home)),
-        ssts_(ssts),
-        bytes_written_(bytes_written),
-        new_number_(std::move(new_number)),
-        plan_(std::move(plan)) {}
+  FileTableBuilder(std::shared_ptr<const FileTables> home, BuildPlan plan)
+      : home_(std::move(home)), plan_(std::move(plan)) {}
 
   Status Add(const MergedRecord& record) override {
     if (builder_ == nullptr) {
-      number_ = new_number_();
-      builder_ = ssts_->NewBuilder(number_);
+      builder_ = home_->ssts().NewBuilder(&number_);
       place_ = {};
     }
     const std::string_view key = record.key.user_key;
@@ -63,20 +52,16 @@ class FileTableBuilder final : public TableBuilder {
   Status EndTable() {
     tables_.reserve(tables_.size() + 1);
     std::shared_ptr<const SstTable> sst;
-    Status s = ssts_->Finish(builder_.get(), number_, &sst);
+    Status s = home_->ssts().Finish(builder_.get(), number_, &sst);
     builder_.reset();
     if (!s.ok()) return s;
     TableInfo info = sst->info();
-    bytes_written_->fetch_add(info.bytes, std::memory_order_relaxed);
     info.place = place_.Encode();
     tables_.push_back(std::make_shared<FileTable>(std::move(info), place_, std::move(sst), home_));
     return s;
   }
 
-  const std::shared_ptr<const void> home_;
-  const SstFiles* const ssts_;
-  std::atomic<uint64_t>* const bytes_written_;
-  const std::function<uint64_t()> new_number_;
+  const std::shared_ptr<const FileTables> home_;
   const BuildPlan plan_;
   uint64_t number_ = 0;
   std::unique_ptr<SstBuilder> builder_;
@@ -138,8 +123,7 @@ std::unique_ptr<InternalIterator> FileTable::NewIterator(bool) const {
 }
 
 std::unique_ptr<InternalIterator> FileTable::NewMergeIterator(bool) const {
-  return Sst::NewIterator(table_->sst(),
-                          {.fill_cache = false, .read_ahead_bytes = kMergeReadAhead});
+  return Sst::NewIterator(table_->sst(), kMergeScan);
 }
 
 void FileTable::Check(CheckReport* report) const {
@@ -151,8 +135,7 @@ void FileTable::Check(CheckReport* report) const {
 FileTables::FileTables(const EngineContext& context, std::function<uint64_t()> new_number)
     : cache_(BlockCacheBytes(*context.options), context.memory),
       limiter_(context.options->files.compaction_bytes_per_second),
-      options_(SstFilesOptionsOf(context, &cache_, &limiter_, std::move(new_number))),
-      ssts_(options_) {}
+      ssts_(SstFilesOptionsOf(context, &cache_, &limiter_, std::move(new_number))) {}
 
 Status FileTables::Open(const TableInfo& info, const LevelPlace& place,
                         std::shared_ptr<const LevelTable>* table) const {
@@ -165,41 +148,19 @@ Status FileTables::Open(const TableInfo& info, const LevelPlace& place,
 }
 
 Status FileTables::OpenLost(uint64_t number, std::shared_ptr<const LevelTable>* table) const {
-  std::shared_ptr<const Sst> sst;
-  Status s = Sst::Open(options_.files, options_.directory,
-                       {.store = options_.store, .number = number}, options_.reading, &sst);
+  std::shared_ptr<const SstTable> sst;
+  Status s = ssts_.OpenLost(number, &sst);
   if (!s.ok()) return s;
-  const SstInfo& found = sst->info();
   const LevelPlace place;  // of its records nothing else is known
-  TableInfo info{.number = number,
-                 .smallest = found.smallest,
-                 .largest = found.largest,
-                 .bytes = found.file_bytes,
-                 .records = found.properties.records,
-                 .last_sequence = found.properties.last_sequence,
-                 .place = place.Encode()};
-  *table = std::make_shared<FileTable>(
-      info, place, std::make_shared<const SstTable>(info, std::move(sst)), shared_from_this());
+  TableInfo info = sst->info();
+  info.place = place.Encode();
+  *table = std::make_shared<FileTable>(std::move(info), place, std::move(sst), shared_from_this());
   (*table)->Keep();
   return s;
 }
 
 std::unique_ptr<TableBuilder> FileTables::NewBuilder(BuildPlan plan) const {
-  return std::make_unique<FileTableBuilder>(shared_from_this(), &ssts_, &bytes_written_,
-                                            options_.new_number, std::move(plan));
-}
-
-Status FileTables::Salvage(
-    uint64_t number,
-    const std::function<void(const InternalKey& key, std::string_view value)>& visit) const {
-  SstSalvage salvage;
-  return SalvageSst(
-      options_.files, options_.directory, {.store = options_.store, .number = number},
-      [&](const InternalKey& key, std::string_view value) {
-        visit(key, value);
-        return Status::OK();
-      },
-      &salvage);
+  return std::make_unique<FileTableBuilder>(shared_from_this(), std::move(plan));
 }
 
 }  // namespace lamella

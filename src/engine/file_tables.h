@@ -67,27 +67,16 @@ class FileTables : public std::enable_shared_from_this<FileTables> {
   Status Open(const TableInfo& info, const LevelPlace& place,
               std::shared_ptr<const LevelTable>* table) const;
   std::unique_ptr<TableBuilder> NewBuilder(BuildPlan plan) const;
-  /// What is left of a table: its records, in the order of their keys. NotFound: there is no file.
-  Status Salvage(
-      uint64_t number,
-      const std::function<void(const InternalKey& key, std::string_view value)>& visit) const;
-  /// The numbers of the tables whose files are there, ascending.
-  Status FindNumbers(std::vector<uint64_t>* numbers) const { return ssts_.FindNumbers(numbers); }
-  Status RemoveStrays(const std::set<uint64_t>& named) const { return ssts_.RemoveStrays(named); }
-  Status CheckNone() const { return ssts_.CheckNone(); }
   /// What its file says of a table of which no catalog does.
   Status OpenLost(uint64_t number, std::shared_ptr<const LevelTable>* table) const;
 
+  const SstFiles& ssts() const { return ssts_; }
   /// Of DRAM.
   uint64_t cache_bytes() const { return cache_.figures().bytes; }
-  /// Of all tables that were written.
-  uint64_t bytes_written() const { return bytes_written_.load(std::memory_order_relaxed); }
 
  private:
   mutable BlockCache cache_;
-  mutable std::atomic<uint64_t> bytes_written_{0};
   RateLimiter limiter_;
-  const SstFilesOptions options_;
   const SstFiles ssts_;
 };
 

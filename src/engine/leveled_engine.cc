@@ -67,7 +67,7 @@ Lookup LeveledEngine::SearchTables(const TableSet& tables, const InternalKey& ta
       lookup = asked[i]->Find(target, hash, verify);
       if (lookup.state != LookupState::kFound && lookup.state != LookupState::kDeleted) continue;
       (asked[i]->in_file() ? gets_files_ : gets_tables_).Add();
-      if (rules_.pool_table_bytes != UINT64_MAX) asked[i]->NoteRead(changes_.load());
+      NoteRead(*asked[i]);
     }
     count = 0;
     return lookup.state != LookupState::kAbsent;
@@ -118,7 +118,7 @@ void LeveledEngine::AddTableIterators(const std::shared_ptr<const TableSet>& tab
                                       std::vector<std::unique_ptr<InternalIterator>>* iterators) {
   const Levels& levels = static_cast<const LeveledTables&>(*tables).levels;
   const auto make = [this, verify](const LevelTable& table) {
-    table.NoteRead(changes_.load());
+    NoteRead(table);
     return table.NewIterator(verify);
   };
   for (uint32_t i = 0; i < levels.level_count(); i++)
@@ -192,18 +192,16 @@ void LeveledEngine::KeepTables(const LevelsEdit& edit) {
   for (const auto& added : edit.added) added.table->Keep();
 }
 
-void LeveledEngine::NoteHeat(const Levels& before, const LevelsEdit& edit) const {
+void LeveledEngine::NoteHeat(const Levels::Level& gone, const LevelsEdit& edit) const {
   if (rules_.pool_table_bytes == UINT64_MAX) return;
-  const std::set<uint64_t> gone(edit.removed.begin(), edit.removed.end());
   for (const auto& added : edit.added) {
     const TableInfo& info = added.table->info();
     const KeyRange keys{info.smallest, info.largest};
-    uint64_t read_at = 0;
-    before.ForEach([&](uint32_t, const auto& table) {
-      const bool in_it = gone.contains(table->info().number) &&
-                         keys.Overlaps(table->info().smallest, table->info().largest);
-      if (in_it) read_at = std::max(read_at, table->read_at());
-    });
+    uint64_t read_at = added.table->read_at();
+    for (const auto& table : gone) {
+      if (keys.Overlaps(table->info().smallest, table->info().largest))
+        read_at = std::max(read_at, table->read_at());
+    }
     added.table->NoteRead(read_at);
   }
 }
@@ -234,8 +232,8 @@ Status LeveledEngine::Change(LeveledEdit kind, const LevelsEdit& edit, const Mem
   const TableEdit<TableInfo> infos = InfosOf(edit);
   LAMELLA_CHECK(next->levels.Apply(edit) && next->infos.Apply(infos));
   next->levels.BuildFences();
-  NoteHeat(before->levels, edit);
   const Levels::Level gone = FindGone(before->levels, edit);
+  NoteHeat(gone, edit);
   RegionUseEdit uses(before->levels, edit);
   InstallMemory memory;
   s = catalog_.Edit(kind, [&](LeveledState* state) {
@@ -512,7 +510,7 @@ void LeveledEngine::AddStats(Stats* stats) const {
   if (files_ != nullptr) {
     stats->sources.push_back({"tables in files", gets_files_.Sum()});
     stats->dram_bytes += files_->cache_bytes();
-    stats->file_bytes_written += files_->bytes_written();
+    stats->file_bytes_written += files_->ssts().bytes_written();
   }
   stats->compactions += compactions_.load(std::memory_order_relaxed);
   // Where merges copy all records each of them leaves behind what is dead.

@@ -175,7 +175,12 @@ class LeveledEngine : public BufferedEngine {
   /// A catalog may name what the edit adds.
   static void KeepTables(const LevelsEdit& edit);
   /// What takes the place of others counts as read when they were.
-  void NoteHeat(const Levels& before, const LevelsEdit& edit) const;
+  void NoteHeat(const Levels::Level& gone, const LevelsEdit& edit) const;
+  /// Where somebody asks for it: the table is read now, as far as versions are a clock.
+  void NoteRead(const LevelTable& table) const {
+    if (rules_.pool_table_bytes != UINT64_MAX)
+      table.NoteRead(changes_.load(std::memory_order_relaxed));
+  }
   /// What no catalog names any more after the edit of this version.
   static Levels::Level FindGone(const Levels& before, const LevelsEdit& edit);
   /// What the compaction takes that takes most, of all that may come.

@@ -63,10 +63,10 @@ Status LeveledEngine::LoadStore() {
   tables->infos = state.levels;
   uint64_t seen = regions.empty() ? 0 : regions.rbegin()->first;
   if (files_ != nullptr) {
-    std::vector<uint64_t> numbers;
-    s = files_->FindNumbers(&numbers);
+    uint64_t last = 0;
+    s = files_->ssts().FindLastNumber(&last);
     if (!s.ok()) return s;
-    if (!numbers.empty()) seen = std::max(seen, numbers.back());
+    seen = std::max(seen, last);
   }
   catalog_.Note([seen](LeveledState* noted) {
     noted->next_number = std::max(noted->next_number, seen + 1);
@@ -84,7 +84,7 @@ Status LeveledEngine::LoadStore() {
 
 Status LeveledEngine::Load() {
   if (pool_->state().catalog_chunk == 0)
-    return files_ == nullptr ? Status::OK() : files_->CheckNone();
+    return files_ == nullptr ? Status::OK() : files_->ssts().CheckNone();
   Status s = catalog_.Open();
   return s.ok() ? LoadStore() : s;
 }
@@ -108,7 +108,7 @@ Status LeveledEngine::RemoveStrayFiles() const {
   CurrentTables()->levels.ForEach([&](uint32_t, const auto& table) {
     if (table->in_file()) named.insert(table->info().number);
   });
-  return files_->RemoveStrays(named);
+  return files_->ssts().RemoveStrays(named);
 }
 
 Status LeveledEngine::Mend() {

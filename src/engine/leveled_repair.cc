@@ -9,11 +9,11 @@
 #include "base/assert.h"
 #include "base/concat.h"
 #include "engine/leveled_engine.h"
+#include "engine/log_recovery.h"
 #include "engine/lost_records.h"
 #include "engine/needed_versions.h"
 #include "engine/table_header.h"
 #include "iterator/merging_iterator.h"
-#include "log/gather.h"
 
 namespace lamella {
 
@@ -86,6 +86,9 @@ Status LeveledEngine::BuildFrom(std::vector<MergedRecord> records, uint32_t leve
 
 namespace {
 
+// Of a store without a catalog: from where compaction goes on.
+constexpr uint32_t kLevelOfAll = 1;
+
 struct SoundTable {
   uint32_t level = 0;
   std::shared_ptr<const LevelTable> table;
@@ -128,12 +131,16 @@ uint64_t BytesOf(const std::vector<MergedRecord>& records) {
 
 // What is left of a table's file.
 Status SalvageFile(const FileTables& files, DamagedTable* table) {
-  const Status s =
-      files.Salvage(table->info->number, [table](const InternalKey& key, std::string_view value) {
+  SstSalvage salvage;
+  const Status s = files.ssts().Salvage(
+      table->info->number,
+      [table](const InternalKey& key, std::string_view value) {
         const std::string& own_key = table->owned.emplace_back(key.user_key);
         const std::string& own_value = table->owned.emplace_back(value);
         table->kept.push_back({{own_key, key.tag}, own_value, PmPtr(), 0});
-      });
+        return Status::OK();
+      },
+      &salvage);
   const uint64_t kept = table->kept.size();
   if (kept < table->info->records) table->lost.push_back({{}, table->info->records - kept});
   return s.IsNotFound() ? Status::OK() : s;
@@ -258,7 +265,6 @@ std::vector<std::vector<MergedRecord>> CutAt(const std::vector<SoundTable>& soun
 Status LeveledEngine::RebuildTables(const TableLevelsState& levels, bool catalog_lost,
                                     const TableRegions& regions, RepairReport* report,
                                     LevelsEdit* edit) {
-  constexpr uint32_t kLevelOfAll = 1;  // from where compaction goes on
   std::vector<SoundTable> sound;
   std::vector<DamagedTable> damaged;
   Status s;
@@ -286,7 +292,7 @@ Status LeveledEngine::RebuildTables(const TableLevelsState& levels, bool catalog
     sort_out(level, info, opened, std::move(table));
   });
   std::vector<uint64_t> numbers;
-  if (s.ok() && catalog_lost && files_ != nullptr) s = files_->FindNumbers(&numbers);
+  if (s.ok() && catalog_lost && files_ != nullptr) s = files_->ssts().FindNumbers(&numbers);
   for (size_t i = 0; s.ok() && i < numbers.size(); i++) {
     std::shared_ptr<const LevelTable> table;
     const Status opened = files_->OpenLost(numbers[i], &table);
@@ -343,7 +349,6 @@ Status LeveledEngine::RebuildTables(const TableLevelsState& levels, bool catalog
 // may be back from a file that a crash left.
 Status LeveledEngine::MergeFiles(const Levels::Level& files, std::vector<MergedRecord> records,
                                  RepairReport* report, LevelsEdit* edit) {
-  constexpr uint32_t kLevelOfAll = 1;
   Sort(&records);
   std::vector<std::unique_ptr<InternalIterator>> children;
   children.push_back(std::make_unique<RecordsIterator>(&records));
@@ -370,37 +375,18 @@ Status LeveledEngine::MergeFiles(const Levels::Level& files, std::vector<MergedR
 // The log after the boundary becomes a table of level 0.
 Status LeveledEngine::RebuildLog(bool catalog_lost, RepairReport* report, LeveledState* state,
                                  LevelsEdit* edit) {
-  const bool power_cut = pool_->LostUnsynced() && !catalog_lost && report->records_lost == 0;
-  const Gathered gathered = GatherRecords(
-      pool_, {.power_cut = power_cut,
-              .catalog_lost = catalog_lost,
-              .flush_copies = true,
-              .gaps = state->gaps,
-              .boundary = state->boundary,
-              .flushed_sequence = state->flushed_sequence,
-              .synced_sequence = state->flushed_sequence,
-              .records_of = [](const ChunkRef& chunk) {
-                return chunk.kind == ChunkKind::kLog ? RecordsOf::kLog : RecordsOf::kNone;
-              }});
-  report->records_lost += gathered.lost;
+  std::vector<LogEntry> kept;
+  Status s = GatherUnflushed(pool_, catalog_lost, report,
+                             {&state->flushed_sequence, &state->boundary, &state->gaps}, &kept);
+  if (!s.ok()) return s;
   std::vector<MergedRecord> records;
-  for (const LogEntry& entry : gathered.kept) {
+  for (const LogEntry& entry : kept) {
     const Record* const record = pool_->At<Record>(entry.place);
     records.push_back({record->internal_key(), record->value(), entry.place, 0});
   }
   Sort(&records);
   report->records_kept += records.size();
-  LogContents contents;  // for the shards' ordinals and the numbers that were seen
-  Status s = ReadLog(*pool_, {}, 0, {}, true, &contents);
-  if (s.ok()) s = BuildFrom(std::move(records), 0, true, false, {}, edit);
-  state->boundary.clear();
-  for (const uint64_t ordinal : contents.next_ordinal) state->boundary.push_back({ordinal, 0});
-  const uint64_t last = gathered.kept.empty() ? 0 : TagSequence(gathered.kept.back().tag);
-  state->flushed_sequence =
-      std::max({state->flushed_sequence, last, contents.sequence_seen, gathered.sequence_seen,
-                state->gaps.empty() ? 0 : state->gaps.back().last});
-  state->gaps.clear();  // all are before it
-  return s;
+  return BuildFrom(std::move(records), 0, true, false, {}, edit);
 }
 
 // All that can be told to be a table, as if of level 0, where tables may overlap.
@@ -458,10 +444,10 @@ Status LeveledEngine::Rebuild(RepairReport* report) {
   if (!regions.empty())
     state.next_number = std::max(state.next_number, regions.rbegin()->first + 1);
   if (files_ != nullptr) {
-    std::vector<uint64_t> numbers;
-    s = files_->FindNumbers(&numbers);
+    uint64_t last = 0;
+    s = files_->ssts().FindLastNumber(&last);
     if (!s.ok()) return s;
-    if (!numbers.empty()) state.next_number = std::max(state.next_number, numbers.back() + 1);
+    state.next_number = std::max(state.next_number, last + 1);
   }
   catalog_.Note([&](LeveledState* noted) {
     if (catalog_lost) *noted = {};

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/no_throw.h"
+#include "log/gather.h"
 
 namespace lamella {
 
@@ -91,6 +92,33 @@ void ClearStaleMarks(const Pool& pool, const std::vector<LogEntry>& entries, Per
     cleared = true;
   }
   if (cleared) persister->Fence();
+}
+
+Status GatherUnflushed(Pool* pool, bool catalog_lost, RepairReport* report,
+                       const FlushedLog& flushed, std::vector<LogEntry>* kept) {
+  Gathered gathered = GatherRecords(
+      pool, {.power_cut = pool->LostUnsynced() && !catalog_lost && report->records_lost == 0,
+             .catalog_lost = catalog_lost,
+             .flush_copies = true,
+             .gaps = *flushed.gaps,
+             .boundary = *flushed.boundary,
+             .flushed_sequence = *flushed.sequence,
+             .synced_sequence = *flushed.sequence,
+             .records_of = [](const ChunkRef& chunk) {
+               return chunk.kind == ChunkKind::kLog ? RecordsOf::kLog : RecordsOf::kNone;
+             }});
+  report->records_lost += gathered.lost;
+  *kept = std::move(gathered.kept);
+  LogContents contents;  // for the shards' ordinals and the numbers that were seen
+  Status s = ReadLog(*pool, {}, 0, {}, true, &contents);
+  flushed.boundary->clear();
+  for (const uint64_t ordinal : contents.next_ordinal) flushed.boundary->push_back({ordinal, 0});
+  const uint64_t last = kept->empty() ? 0 : TagSequence(kept->back().tag);
+  *flushed.sequence =
+      std::max({*flushed.sequence, last, contents.sequence_seen, gathered.sequence_seen,
+                flushed.gaps->empty() ? 0 : flushed.gaps->back().last});
+  flushed.gaps->clear();  // all are before it
+  return s;
 }
 
 }  // namespace lamella

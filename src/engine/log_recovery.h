@@ -1,4 +1,4 @@
-// What designs with a log in the pool and a MemTable do with the log that an open found.
+// What designs with a log in the pool do with the log that an open, or a repair, found.
 #ifndef LAMELLA_ENGINE_LOG_RECOVERY_H_
 #define LAMELLA_ENGINE_LOG_RECOVERY_H_
 
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/memory_budget.h"
+#include "lamella/db.h"
 #include "log/pm_log.h"
 #include "memtable/memtable.h"
 
@@ -33,6 +34,17 @@ std::vector<std::shared_ptr<MemTable>> SortLog(Pool* pool, const LogContents& co
 /// never returned was torn, the word it lies in may be of the chunk's earlier life, and gc would
 /// take the record for dead. Durable on return.
 void ClearStaleMarks(const Pool& pool, const std::vector<LogEntry>& entries, Persister* persister);
+
+/// What a catalog says of a log whose flushes copy it into tables.
+struct FlushedLog {
+  uint64_t* sequence;                  // up to here everything is in tables
+  std::vector<LogPosition>* boundary;  // what is before this is
+  std::vector<SequenceGap>* gaps;      // void sequence numbers after it
+};
+/// For a rebuilding: the log's records that no table has, in the order of their numbers. `flushed`
+/// becomes what is true once they are in tables, too. Adds what is lost to the report.
+Status GatherUnflushed(Pool* pool, bool catalog_lost, RepairReport* report,
+                       const FlushedLog& flushed, std::vector<LogEntry>* kept);
 
 }  // namespace lamella
 

@@ -13,9 +13,6 @@
 namespace lamella {
 namespace {
 
-// What compaction reads ahead of a table: it reads all of it, and many at once.
-constexpr size_t kCompactionReadAhead = 1 << 20;
-
 SstIdentity IdentityOf(const SstFilesOptions& options, uint64_t number) {
   return {.store = options.store, .number = number};
 }
@@ -43,9 +40,8 @@ SstLevels::Level TablesOf(const SstLevels& levels, uint32_t level,
 
 Status SstFiles::Open(const TableInfo& info, std::shared_ptr<const SstTable>* table) const {
   const std::string path = options_.directory + "/" + TableFileName(info.number);
-  std::shared_ptr<const Sst> sst;
-  Status s = Sst::Open(options_.files, options_.directory, IdentityOf(options_, info.number),
-                       options_.reading, &sst);
+  std::shared_ptr<const SstTable> opened;
+  Status s = OpenLost(info.number, &opened);
   if (s.IsNotFound()) {
     return Status::Corruption(Concat(path,
                                      ": the table is missing, and the catalog names it, with ",
@@ -54,7 +50,7 @@ Status SstFiles::Open(const TableInfo& info, std::shared_ptr<const SstTable>* ta
                                      "without it"));
   }
   if (!s.ok()) return s;
-  TableInfo found = InfoOf(info.number, sst->info());
+  TableInfo found = opened->info();
   found.place = info.place;
   if (found != info) {
     return Status::Corruption(
@@ -63,19 +59,38 @@ Status SstFiles::Open(const TableInfo& info, std::shared_ptr<const SstTable>* ta
                info.records, " in ", info.bytes, " up to ", info.last_sequence,
                "; it is an older or another one: put the right file back, or repair the store"));
   }
-  *table = std::make_shared<SstTable>(info, std::move(sst));
+  *table = std::make_shared<SstTable>(info, opened->sst());
   return s;
 }
 
-std::unique_ptr<SstBuilder> SstFiles::NewBuilder(uint64_t number) const {
+std::unique_ptr<SstBuilder> SstFiles::NewBuilder(uint64_t* number) const {
+  *number = options_.new_number();
   return std::make_unique<SstBuilder>(options_.files, options_.directory,
-                                      IdentityOf(options_, number), options_.writing);
+                                      IdentityOf(options_, *number), options_.writing);
+}
+
+Status SstFiles::OpenLost(uint64_t number, std::shared_ptr<const SstTable>* table) const {
+  std::shared_ptr<const Sst> sst;
+  Status s = Sst::Open(options_.files, options_.directory, IdentityOf(options_, number),
+                       options_.reading, &sst);
+  if (!s.ok()) return s;
+  TableInfo info = InfoOf(number, sst->info());
+  *table = std::make_shared<SstTable>(std::move(info), std::move(sst));
+  return s;
+}
+
+Status SstFiles::Salvage(
+    uint64_t number, const std::function<Status(const InternalKey&, std::string_view value)>& visit,
+    SstSalvage* salvage) const {
+  return SalvageSst(options_.files, options_.directory, IdentityOf(options_, number), visit,
+                    salvage);
 }
 
 Status SstFiles::Finish(SstBuilder* builder, uint64_t number,
                         std::shared_ptr<const SstTable>* table) const {
   Status s = builder->Finish();
   if (!s.ok()) return s;
+  bytes_written_.fetch_add(builder->info().file_bytes, std::memory_order_relaxed);
   s = NoThrow([&] { return Open(InfoOf(number, builder->info()), table); });
   if (!s.ok()) (void)options_.files->RemoveFile(builder->path()).ok();
   return s;
@@ -107,10 +122,7 @@ Status SstFiles::Write(InternalIterator* from, const SnapshotList::Sample& snaps
             builder.reset();
             if (!finished.ok()) return finished;
           }
-          if (!builder) {
-            number = options_.new_number();
-            builder = NewBuilder(number);
-          }
+          if (!builder) builder = NewBuilder(&number);
           return builder->Add(record.key, record.value);
         },
         [&] {
@@ -137,10 +149,9 @@ Status SstFiles::Compact(const Compaction& compaction, const SstLevels& levels,
     for (const auto& table : inputs) edit->added.push_back({into, table});
     return Status::OK();
   }
-  const SstScanOptions scan{.fill_cache = false, .read_ahead_bytes = kCompactionReadAhead};
   std::vector<std::unique_ptr<InternalIterator>> iterators;
-  AddIterators(compaction.level, inputs, scan, &iterators);
-  AddIterators(into, TablesOf(levels, into, compaction.next), scan, &iterators);
+  AddIterators(compaction.level, inputs, kMergeScan, &iterators);
+  AddIterators(into, TablesOf(levels, into, compaction.next), kMergeScan, &iterators);
   const auto from = NewMergingIterator(std::move(iterators));
   MadeSsts made;
   Status s = Write(
@@ -161,6 +172,13 @@ Status SstFiles::FindNumbers(std::vector<uint64_t>* numbers) const {
     if (number) numbers->push_back(*number);
   }
   std::ranges::sort(*numbers);
+  return s;
+}
+
+Status SstFiles::FindLastNumber(uint64_t* last) const {
+  std::vector<uint64_t> numbers;
+  Status s = FindNumbers(&numbers);
+  *last = numbers.empty() ? 0 : numbers.back();
   return s;
 }
 

@@ -12,6 +12,7 @@
 #define LAMELLA_ENGINE_SST_FILES_H_
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -27,6 +28,7 @@
 #include "engine/table_levels.h"
 #include "sst/sst.h"
 #include "sst/sst_builder.h"
+#include "sst/sst_salvage.h"
 
 namespace lamella {
 
@@ -78,12 +80,20 @@ class SstFiles {
   /// What the compaction changes of the levels (F1, F2, F3).
   Status Compact(const Compaction& compaction, const SstLevels& levels,
                  const SnapshotList::Sample& snapshots, SstEdit* edit) const;
-  /// The next table, whose records are the caller's choice.
-  std::unique_ptr<SstBuilder> NewBuilder(uint64_t number) const;
+  /// The next table, with a number that none had, and records that are the caller's choice.
+  std::unique_ptr<SstBuilder> NewBuilder(uint64_t* number) const;
   /// Ends what NewBuilder began, and opens it. Where it fails nothing is left of the file.
   Status Finish(SstBuilder* builder, uint64_t number, std::shared_ptr<const SstTable>* table) const;
+  /// For a repair: a table that no catalog need name. NotFound, Corruption.
+  Status OpenLost(uint64_t number, std::shared_ptr<const SstTable>* table) const;
+  /// The same, of one that does not open: SalvageSst.
+  Status Salvage(uint64_t number,
+                 const std::function<Status(const InternalKey&, std::string_view value)>& visit,
+                 SstSalvage* salvage) const;
   /// The numbers of the tables whose files are there, ascending.
   Status FindNumbers(std::vector<uint64_t>* numbers) const;
+  /// The greatest of them, or 0.
+  Status FindLastNumber(uint64_t* last) const;
   /// Removes the files of tables that are not named: what a crash left. REQUIRES: no table is being
   /// written.
   Status RemoveStrays(const std::set<uint64_t>& named) const;
@@ -91,6 +101,8 @@ class SstFiles {
   /// Corruption where files of tables are there: in a pool that is new, of which they are not, they
   /// would be taken for strays.
   Status CheckNone() const;
+  /// Of all tables that were finished.
+  uint64_t bytes_written() const { return bytes_written_.load(std::memory_order_relaxed); }
 
   /// The newest version of the key at or below `sequence`: it has an owner.
   static Lookup Find(const SstLevels& levels, std::string_view key, uint64_t sequence);
@@ -103,7 +115,11 @@ class SstFiles {
   Status AddFinished(SstBuilder* builder, uint64_t number, MadeSsts* made) const;
 
   const SstFilesOptions options_;
+  mutable std::atomic<uint64_t> bytes_written_{0};
 };
+
+/// Of who reads all of a table once, and many at once, as compactions and repairs do.
+inline constexpr SstScanOptions kMergeScan{.fill_cache = false, .read_ahead_bytes = 1 << 20};
 
 }  // namespace lamella
 

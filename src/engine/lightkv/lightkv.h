@@ -102,7 +102,7 @@ class LightKv final : public Engine, private WriteTarget {
   };
   /// What a repair finds of tables.
   struct FoundTables {
-    std::vector<std::shared_ptr<const Sst>> tables;
+    MadeSsts tables;
     uint64_t damaged = 0;
     uint64_t last_sequence = 0;
   };
@@ -142,21 +142,15 @@ class LightKv final : public Engine, private WriteTarget {
                  const std::function<void(LightKvState*)>& also);
 
   // lightkv_rebuild.cc
-  SstIdentity IdentityOf(uint64_t number) const;
-  /// Numbers of the tables that have a file.
-  Status ListTables(std::vector<uint64_t>* numbers) const;
   /// The table, if all of it validates, or another one of what is left of it, or null. `records`:
   /// that it had; 0 is not known.
   Status FindTable(uint64_t number, uint64_t records, RepairReport* report, bool* sound,
-                   std::shared_ptr<const Sst>* table);
+                   std::shared_ptr<const SstTable>* table);
   Status Salvage(uint64_t number, uint64_t records, RepairReport* report,
-                 std::shared_ptr<const Sst>* table);
+                 std::shared_ptr<const SstTable>* table);
   Status FindTables(const TableLevelsState& levels, const std::vector<uint64_t>& files,
                     bool catalog_lost, RepairReport* report, FoundTables* found);
-  Status GatherLog(bool catalog_lost, RepairReport* report, LightKvState* state, RhTree* tree);
   Status NameRebuilt(const LightKvState& state, bool catalog_lost);
-  /// Removes the files of tables that are not named.
-  Status RemoveOthers(const TableLevelsState& levels) const;
 
   // lightkv_jobs.cc
   uint64_t FlushBytes() const;
@@ -165,6 +159,7 @@ class LightKv final : public Engine, private WriteTarget {
   uint64_t FlushedSequence() const;
   Status Seal();
   Status FlushSealed();
+  Status TryFlush();
   Status WriteSealed(const View& view, const Sealed& sealed);
   /// A flush by a caller beside whom there is nobody.
   Status FlushAlone();

@@ -15,7 +15,6 @@ namespace {
 constexpr uint64_t kBufferBytesMin = 2 << 20;
 constexpr uint64_t kCrowdMax = 24;  // of level 0 for each partition: nobody writes from there on
 constexpr uint64_t kDelayPerTableNs = 10'000;
-constexpr size_t kCompactionReadAhead = 1 << 20;
 // What jobs are worth, beside compactions, which are worth less than kFirst.
 constexpr double kFirst = 1e9;
 constexpr std::chrono::seconds kTryAgainAfter{1};  // where nobody asks
@@ -57,13 +56,13 @@ std::optional<Job> LightKv::PickJob(JobClass job_class) {
   const auto offer = [&](const char* name, uint32_t has, double worth, Status (LightKv::*run)()) {
     offers.push_back(
         {.name = name, .claims = {{has, {}}}, .benefit = worth, .cost = 1, .run = [this, run] {
-           return NoteRoom(NoThrow([&] { return (this->*run)(); }));
+           return (this->*run)();
          }});
   };
   const bool may_write = MayFindRoom();
   // Who waits for space or for memory comes first.
   if (may_write && sealed_ && sealed_->settled->load(std::memory_order_acquire))
-    offer("flush", kLog, kFirst, &LightKv::FlushSealed);
+    offer("flush", kLog, kFirst, &LightKv::TryFlush);
   if (!sealed_ && (flushes_wanted_ > flushes_begun_ || IsFlushDue(*view.top)))
     offer("seal", kLog, kFirst, &LightKv::Seal);
   if (may_write) {
@@ -139,6 +138,10 @@ std::vector<std::string> LightKv::Bounds() const {
   return bounds;
 }
 
+Status LightKv::TryFlush() {
+  return NoteRoom(NoThrow([this] { return FlushSealed(); }));
+}
+
 Status LightKv::FlushSealed() {
   Sealed sealed;
   {
@@ -175,11 +178,10 @@ Status LightKv::WriteSealed(const View& view, const Sealed& sealed) {
 
 Status LightKv::Merge(const View& view, const std::vector<SstLevels::Level>& inputs,
                       uint32_t into) {
-  const SstScanOptions scan{.fill_cache = false, .read_ahead_bytes = kCompactionReadAhead};
   std::vector<std::unique_ptr<InternalIterator>> children;
   Made made{.removed = {}, .weight = into, .tables = {}};
   for (uint32_t i = 0; i < inputs.size(); i++) {
-    if (!inputs[i].empty()) SstFiles::AddIterators(i, inputs[i], scan, &children);
+    if (!inputs[i].empty()) SstFiles::AddIterators(i, inputs[i], kMergeScan, &children);
     for (const auto& table : inputs[i]) made.removed.push_back(table->info().number);
   }
   if (made.removed.empty()) return Status::OK();

@@ -1,14 +1,13 @@
 // Making a store anew from what is left of it: tables, and the records of the log.
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "base/assert.h"
 #include "base/concat.h"
 #include "engine/lightkv/lightkv.h"
-#include "file/table_file_name.h"
+#include "engine/log_recovery.h"
 #include "iterator/merging_iterator.h"
-#include "log/gather.h"
-#include "sst/sst_salvage.h"
 
 namespace lamella {
 
@@ -18,27 +17,14 @@ constexpr uint64_t kRecordBytesMin = 24;
 
 }  // namespace
 
-Status LightKv::ListTables(std::vector<uint64_t>* numbers) const {
-  std::vector<std::string> names;
-  Status s = context_.files->ListDirectory(context_.directory, &names);
-  for (const std::string& name : names) {
-    if (const auto number = TableFileNumber(name)) numbers->push_back(*number);
-  }
-  return s;
-}
-
-SstIdentity LightKv::IdentityOf(uint64_t number) const {
-  return {.store = pool_->state().uuid, .number = number};
-}
-
 Status LightKv::Salvage(uint64_t number, uint64_t records, RepairReport* report,
-                        std::shared_ptr<const Sst>* table) {
-  const uint64_t into = NewNumber();
-  SstBuilder builder(context_.files, context_.directory, IdentityOf(into), {});
+                        std::shared_ptr<const SstTable>* table) {
+  uint64_t into = 0;
+  const auto builder = files_.NewBuilder(&into);
   SstSalvage salvage;
-  Status s = SalvageSst(
-      context_.files, context_.directory, IdentityOf(number),
-      [&](const InternalKey& key, std::string_view value) { return builder.Add(key, value); },
+  Status s = files_.Salvage(
+      number,
+      [&](const InternalKey& key, std::string_view value) { return builder->Add(key, value); },
       &salvage);
   if (!s.ok() && !s.IsNotFound()) return s;
   const uint64_t lost = records != 0 ? records - std::min(records, salvage.records)
@@ -46,19 +32,17 @@ Status LightKv::Salvage(uint64_t number, uint64_t records, RepairReport* report,
   report->records_lost += lost;
   report->notes.push_back(Concat("table ", number, " is damaged or missing; ", salvage.records,
                                  " of its records are kept, at most ", lost, " are lost"));
-  if (builder.records() == 0) return Status::OK();
-  s = builder.Finish();
-  return s.ok() ? Sst::Open(context_.files, context_.directory, IdentityOf(into), {}, table) : s;
+  return builder->records() == 0 ? Status::OK() : files_.Finish(builder.get(), into, table);
 }
 
 Status LightKv::FindTable(uint64_t number, uint64_t records, RepairReport* report, bool* sound,
-                          std::shared_ptr<const Sst>* table) {
-  Status s = Sst::Open(context_.files, context_.directory, IdentityOf(number), {}, table);
+                          std::shared_ptr<const SstTable>* table) {
+  Status s = files_.OpenLost(number, table);
   if (!s.ok() && !s.IsCorruption() && !s.IsNotFound()) return s;
   Status read;
   *sound = s.ok();
   if (s.ok()) {
-    (*table)->Check([&](const Status& problem) {
+    (*table)->sst()->Check([&](const Status& problem) {
       *sound = false;
       if (!problem.IsCorruption()) read = problem;
     });
@@ -75,13 +59,13 @@ Status LightKv::FindTables(const TableLevelsState& levels, const std::vector<uin
       [&](uint32_t, const auto& info) { wanted.emplace_back(info->number, info->records); });
   for (size_t i = 0; catalog_lost && i < files.size(); i++) wanted.emplace_back(files[i], 0);
   for (const auto& [number, records] : wanted) {
-    std::shared_ptr<const Sst> table;
+    std::shared_ptr<const SstTable> table;
     bool sound = false;
     Status s = FindTable(number, records, report, &sound, &table);
     if (!s.ok()) return s;
     found->damaged += sound ? 0 : 1;
     if (table == nullptr) continue;
-    found->last_sequence = std::max(found->last_sequence, table->info().properties.last_sequence);
+    found->last_sequence = std::max(found->last_sequence, table->info().last_sequence);
     found->tables.push_back(std::move(table));
   }
   return Status::OK();
@@ -97,13 +81,12 @@ Status LightKv::Rebuild(RepairReport* report) {
                                  "all tables that there are are taken for it", &report->notes,
                                  &catalog_lost);
   std::vector<uint64_t> files;
-  if (s.ok()) s = ListTables(&files);
+  if (s.ok()) s = files_.FindNumbers(&files);
   if (!s.ok()) return s;
   LightKvState state = catalog_lost ? LightKvState() : catalog_.Get();
   catalog_.Note([&](LightKvState* noted) {
     if (catalog_lost) *noted = {};
-    for (const uint64_t number : files)
-      noted->next_number = std::max(noted->next_number, number + 1);
+    if (!files.empty()) noted->next_number = std::max(noted->next_number, files.back() + 1);
     return 0;
   });
   FoundTables found;
@@ -112,13 +95,17 @@ Status LightKv::Rebuild(RepairReport* report) {
   state.flushed_sequence = std::max(state.flushed_sequence, found.last_sequence);
   const bool merge_all = catalog_lost || found.damaged != 0;
   const TreePtr tree = NewTree();
-  s = GatherLog(catalog_lost, report, &state, tree.get());
+  std::vector<LogEntry> unflushed;
+  s = GatherUnflushed(pool_, catalog_lost, report,
+                      {&state.flushed_sequence, &state.boundary, &state.gaps}, &unflushed);
   if (!s.ok()) return s;
+  for (const LogEntry& entry : unflushed)
+    tree->Insert(pool_->At<Record>(entry.place)->key(), entry.tag, entry.place);
 
   std::vector<std::unique_ptr<InternalIterator>> children;
   children.push_back(NewRhTreeIterator(pool_, tree));
   for (const auto& table : found.tables) {
-    if (merge_all) children.push_back(Sst::NewIterator(table, {.fill_cache = false}));
+    if (merge_all) children.push_back(Sst::NewIterator(table->sst(), kMergeScan));
   }
   MadeSsts made;
   s = files_.Write(
@@ -135,36 +122,11 @@ Status LightKv::Rebuild(RepairReport* report) {
   }
   state.levels.ForEach([&](uint32_t, const auto& info) { report->records_kept += info->records; });
   s = NameRebuilt(state, catalog_lost);
-  return s.ok() ? RemoveOthers(state.levels) : s;
-}
-
-// What of the log tables do not have, and where it ends.
-Status LightKv::GatherLog(bool catalog_lost, RepairReport* report, LightKvState* state,
-                          RhTree* tree) {
-  const bool power_cut = pool_->LostUnsynced() && !catalog_lost && report->records_lost == 0;
-  const Gathered gathered = GatherRecords(
-      pool_, {.power_cut = power_cut,
-              .catalog_lost = catalog_lost,
-              .flush_copies = true,
-              .gaps = state->gaps,
-              .boundary = state->boundary,
-              .flushed_sequence = state->flushed_sequence,
-              .synced_sequence = state->flushed_sequence,
-              .records_of = [](const ChunkRef& chunk) {
-                return chunk.kind == ChunkKind::kLog ? RecordsOf::kLog : RecordsOf::kNone;
-              }});
-  report->records_lost += gathered.lost;
-  for (const LogEntry& entry : gathered.kept)
-    tree->Insert(pool_->At<Record>(entry.place)->key(), entry.tag, entry.place);
-  LogContents contents;  // for the shards' ordinals and the numbers that were seen
-  Status s = ReadLog(*pool_, {}, 0, {}, true, &contents);
-  state->boundary.clear();
-  for (const uint64_t ordinal : contents.next_ordinal) state->boundary.push_back({ordinal, 0});
-  state->flushed_sequence =
-      std::max({state->flushed_sequence, contents.sequence_seen, gathered.sequence_seen,
-                state->gaps.empty() ? 0 : state->gaps.back().last});
-  state->gaps.clear();  // all are before it
-  return s;
+  // A later repair without a catalog would take the others for the store's, and bring back what was
+  // deleted since.
+  std::set<uint64_t> named;
+  state.levels.ForEach([&](uint32_t, const auto& info) { named.insert(info->number); });
+  return s.ok() ? files_.RemoveStrays(named) : s;
 }
 
 Status LightKv::NameRebuilt(const LightKvState& state, bool catalog_lost) {
@@ -182,17 +144,6 @@ Status LightKv::NameRebuilt(const LightKvState& state, bool catalog_lost) {
     s = catalog_.Edit(LightKvEdit::kRebuild, change);
   }
   return s.ok() ? pool_->Sync() : s;
-}
-
-// A later repair without a catalog would take them for the store's, and bring back what was deleted
-// since.
-Status LightKv::RemoveOthers(const TableLevelsState& levels) const {
-  std::vector<uint64_t> files;
-  Status s = ListTables(&files);
-  levels.ForEach([&](uint32_t, const auto& info) { std::erase(files, info->number); });
-  for (size_t i = 0; s.ok() && i < files.size(); i++)
-    s = context_.files->RemoveFile(Concat(context_.directory, "/", TableFileName(files[i])));
-  return s;
 }
 
 }  // namespace lamella
