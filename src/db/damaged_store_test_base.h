@@ -28,12 +28,12 @@
 #include "base/assert.h"
 #include "base/concat.h"
 #include "db/db_impl.h"
-#include "file/table_file_name.h"
 #include "lamella/write_batch.h"
 #include "pool/pool.h"
 #include "testing/affinity.h"
 #include "testing/conformance.h"
 #include "testing/superblock_marks.h"
+#include "testing/table_files.h"
 #include "testing/whole_file.h"
 
 namespace lamella::testing {
@@ -234,10 +234,7 @@ class DamagedStore : public ::testing::Test {
   using Tables = std::map<std::string, std::string>;  // content of files, by path
   Tables ReadTables() const {
     Tables tables;
-    for (const auto& entry : std::filesystem::directory_iterator(dir_.Sub(name_))) {
-      if (TableFileNumber(entry.path().filename().string()))
-        tables[entry.path().string()] = ReadWhole(entry.path().string());
-    }
+    for (const std::string& path : TableFilesOf(dir_.Sub(name_))) tables[path] = ReadWhole(path);
     return tables;
   }
   /// An open or a repair of a damaged store may have written some and removed others.

@@ -1,7 +1,10 @@
 // Every bit of what a small store uses is flipped, one at a time (damaged_store_test_base.h).
 
+#include <algorithm>
 #include <cstdio>
 #include <functional>
+#include <map>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -11,6 +14,8 @@
 #include "base/concat.h"
 #include "base/sanitizer.h"
 #include "db/damaged_store_test_base.h"
+#include "sst/sst.h"
+#include "sst/sst_salvage.h"
 #include "testing/proof.h"
 
 namespace lamella::testing {
@@ -23,8 +28,28 @@ class FlippedBit : public DamagedStore,
  protected:
   static constexpr bool kSlow = LAMELLA_ADDRESS_SANITIZER != 0 || LAMELLA_THREAD_SANITIZER != 0;
 
-  // Of a table in a file a data block goes as a whole, and all of this store are in a few.
-  static constexpr size_t kKeysOfABlock = 40;
+  // What one block of a table in a file may take with it.
+  size_t RecordsOf(const std::string& path) const {
+    SstIdentity identity;
+    std::shared_ptr<const Sst> sst;
+    Status s = ReadSstIdentity(FileSystem::Posix(), path, &identity);
+    if (s.ok()) s = Sst::Open(FileSystem::Posix(), dir_.Sub(name_), identity, {}, &sst);
+    EXPECT_TRUE(s.ok()) << s.ToString();
+    if (!s.ok()) return 0;
+    const SstProperties& properties = sst->info().properties;
+    return properties.records - (properties.data_blocks - 1);  // the others have one at least
+  }
+
+  // Of what is not zero, and of what lies just after it.
+  static std::vector<uint64_t> UsedBytes(const std::string& image) {
+    std::vector<uint64_t> bytes;
+    for (uint64_t at = 0; at < image.size(); at += 8) {
+      const uint64_t end = std::min<uint64_t>(at + 8, image.size());
+      const bool used = image.compare(at, end - at, std::string(end - at, '\0')) != 0;
+      for (uint64_t i = at; used && i < end; i++) bytes.push_back(i);
+    }
+    return bytes;
+  }
 
   struct Figures {
     uint64_t flipped = 0;
@@ -62,11 +87,7 @@ class FlippedBit : public DamagedStore,
   // those of `turns` the
   // `share`th of kFlipShares. `lost_max`: keys that a repair may lose to one of them.
   void FlipBits(uint64_t share, const Turns& turns, size_t lost_max) {
-    std::vector<uint64_t> bytes;
-    for (uint64_t at = 0; at < image_.size(); at += 8) {
-      const bool used = image_.compare(at, 8, std::string(8, '\0')) != 0;
-      for (uint64_t i = 0; used && i < 8; i++) bytes.push_back(at + i);
-    }
+    const std::vector<uint64_t> bytes = UsedBytes(image_);
     ImageFile file(Pool0(), &image_);
     Figures figures;
     for (uint64_t i = turns.first + share * turns.step; i < bytes.size() * 8 && !figures.enough();
@@ -80,16 +101,20 @@ class FlippedBit : public DamagedStore,
     }
     size_t all_bytes = bytes.size();
     file.Restore();
+    RestoreTables();
+    std::map<std::string, size_t> records;
+    for (const auto& [path, content] : tables_) records[path] = RecordsOf(path);
     for (auto& [path, content] : tables_) {
-      all_bytes += content.size();
-      for (uint64_t i = turns.first + share * turns.step;
-           i < content.size() * 8 && !figures.enough(); i += kFlipShares * turns.step) {
-        char& byte = content[i / 8];
+      const std::vector<uint64_t> used = UsedBytes(content);
+      all_bytes += used.size();
+      for (uint64_t i = turns.first + share * turns.step; i < used.size() * 8 && !figures.enough();
+           i += kFlipShares * turns.step) {
+        char& byte = content[used[i / 8]];
         const char was = byte;
         byte = static_cast<char>(byte ^ 1 << i % 8);  // RestoreTables brings it there
         TryFlip(
-            Concat("bit ", i % 8, " of byte ", i / 8, " of ", path, ": "), [&] { file.Restore(); },
-            kKeysOfABlock, &figures);
+            Concat("bit ", i % 8, " of byte ", used[i / 8], " of ", path, ": "),
+            [&] { file.Restore(); }, records[path], &figures);
         byte = was;
       }
     }

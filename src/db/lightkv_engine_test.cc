@@ -27,31 +27,6 @@
 namespace lamella::testing {
 namespace {
 
-/// Counts what is written to tables, and looks at each read of one whether somebody is pinned.
-class TableCalls final : public OsHook {
- public:
-  int Before(OsCall call, const std::string& path) override {
-    in_table_ = path.ends_with(kTableFileSuffix);
-    if (call == OsCall::kRead && pool != nullptr && in_table_) {
-      reads++;
-      pinned += pool->readers()->pinned();
-    }
-    return 0;
-  }
-  size_t Allowed(OsCall call, size_t n) override {
-    if (call == OsCall::kWrite && in_table_) written += n;
-    return n;
-  }
-
-  Pool* pool = nullptr;
-  uint64_t reads = 0;
-  uint64_t pinned = 0;
-  uint64_t written = 0;
-
- private:
-  bool in_table_ = false;
-};
-
 class LightKvTest : public ::testing::Test {
  protected:
   LightKvTest() {

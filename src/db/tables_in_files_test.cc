@@ -1,9 +1,8 @@
 // Stores whose tables lie in files beside the pool: what becomes of them when there is more than it
 // holds, when files or the pool are gone, when where they belong changes.
 
-#include <algorithm>
-#include <cstdio>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,9 +10,9 @@
 
 #include "base/concat.h"
 #include "db/db_impl.h"
-#include "file/table_file_name.h"
 #include "testing/random_data.h"
 #include "testing/says.h"
+#include "testing/table_files.h"
 #include "testing/temp_dir.h"
 #include "testing/whole_file.h"
 
@@ -34,9 +33,9 @@ class TablesInFiles : public ::testing::Test {
     options_.tlsm.table_bytes = 64 << 10;
     options_.tlsm.level1_bytes = 256 << 10;
   }
-  Status Open() {
+  Status Open(FileSystem* files = FileSystem::Posix()) {
     db_.reset();
-    db_ = std::make_unique<DbImpl>(options_, path_, DbSeams{nullptr, true});
+    db_ = std::make_unique<DbImpl>(options_, path_, DbSeams{nullptr, true, files});
     return db_->Init();
   }
   static std::string Key(int i) { return Concat("key", 100000 + i); }
@@ -58,14 +57,7 @@ class TablesInFiles : public ::testing::Test {
     }
     return right;
   }
-  std::vector<std::string> Files() const {
-    std::vector<std::string> files;
-    for (const auto& entry : fs::directory_iterator(path_)) {
-      if (TableFileNumber(entry.path().filename().string())) files.push_back(entry.path());
-    }
-    std::ranges::sort(files);
-    return files;
-  }
+  std::vector<std::string> Files() const { return TableFilesOf(path_); }
   /// Everything in files, and a little in the pool alone.
   void Build() {
     ASSERT_TRUE(Open().ok());
@@ -135,6 +127,37 @@ TEST_F(TablesInFiles, HoldWhatWasLongestNotRead) {
   EXPECT_LT(GetsOf("tables in files") - in_files, 100u) << "of 500 that are always read";
   EXPECT_EQ(CountRight(4000, 4500), 500);
   EXPECT_GT(GetsOf("tables in files") - in_files, 400u) << "of 500 that were never read";
+}
+
+// No I/O is done inside an epoch: not of Gets, which begin with a pin, nor of walks or merges.
+TEST_F(TablesInFiles, AreReadByNobodyWhoIsPinned) {
+  ASSERT_NO_FATAL_FAILURE(Build());
+  TableCalls calls;
+  const std::unique_ptr<FileSystem> files = FileSystem::PosixOver(&calls);
+  options_.files.block_cache_share = 0;
+  ASSERT_TRUE(Open(files.get()).ok());
+  calls.pool = db_->pool();
+  EXPECT_EQ(CountRight(0, 4100), 4100);
+  EXPECT_GT(calls.reads, 4000u);
+  {
+    const EpochPin control(db_->pool()->readers());
+    EXPECT_EQ(calls.pinned, 0u);
+    EXPECT_EQ(CountRight(0, 1), 1);
+    EXPECT_GT(calls.pinned, 0u) << "the control";
+  }
+  calls.pinned = 0;
+  const auto count = [this] {
+    const auto it = db_->NewIterator({});
+    int records = 0;
+    for (it->SeekToFirst(); it->Valid(); it->Next()) records++;
+    return records;
+  };
+  EXPECT_EQ(count(), 4100);
+  for (int i = 0; i < 4000; i += 7) ASSERT_TRUE(db_->Put({}, Key(i), Value(i)).ok());
+  ASSERT_TRUE(db_->CompactRange({}, {}).ok());
+  EXPECT_EQ(calls.pinned, 0u);
+  calls.pool = nullptr;
+  db_.reset();
 }
 
 TEST_F(TablesInFiles, ComeToWhereTheyBelong) {

@@ -21,6 +21,7 @@
 #include "testing/conformance.h"
 #include "testing/fault_file_system.h"
 #include "testing/random_data.h"
+#include "testing/table_files.h"
 #include "testing/temp_dir.h"
 
 namespace lamella::testing {
@@ -32,23 +33,6 @@ static_assert(kToyKind >= kTestEngineFirst);
   RegisterEngine(&kToyType);
   return true;
 }();
-
-/// Looks at each read of a table's file whether somebody is pinned as a reader.
-class PinsAtReads final : public OsHook {
- public:
-  int Before(OsCall call, const std::string& path) override {
-    if (call == OsCall::kRead && pool != nullptr && path.ends_with(kTableFileSuffix)) {
-      reads++;
-      pinned += pool->readers()->pinned();
-    }
-    return 0;
-  }
-  size_t Allowed(OsCall, size_t n) override { return n; }
-
-  Pool* pool = nullptr;
-  uint64_t reads = 0;
-  uint64_t pinned = 0;
-};
 
 class ToyEngineTest : public ::testing::Test {
  protected:
@@ -71,13 +55,7 @@ class ToyEngineTest : public ::testing::Test {
     const Status s = db_->Get({}, Concat("key", 1000 + i), &value);
     return s.ok() ? value : Concat("[", s.ToString(), "]");
   }
-  std::vector<std::string> Tables() const {
-    std::vector<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator(path_)) {
-      if (TableFileNumber(entry.path().filename().string())) names.push_back(entry.path());
-    }
-    return names;
-  }
+  std::vector<std::string> Tables() const { return TableFilesOf(path_); }
   /// By level, as the engine tells.
   std::vector<uint64_t> TablesOfLevels() const {
     std::vector<uint64_t> tables;
@@ -123,7 +101,7 @@ TEST_F(ToyEngineTest, ReadsComeFromTheIndexAndFromTheFile) {
 }
 
 TEST_F(ToyEngineTest, NobodyIsPinnedAsAReaderWhileAFileIsRead) {
-  PinsAtReads hook;
+  TableCalls hook;
   const std::unique_ptr<FileSystem> files = FileSystem::PosixOver(&hook);
   ASSERT_TRUE(Open({.inline_jobs = true, .files = files.get()}).ok());
   hook.pool = db_->pool();

@@ -1,31 +1,55 @@
-// Files of tables that a store has beside its pool, for tests that put stores back or copy them.
-// Threads: one at a time.
+// What tests ask of tables that lie in files: which there are, and that nobody is held up by their
+// reading. Header only.
 #ifndef LAMELLA_TESTING_TABLE_FILES_H_
 #define LAMELLA_TESTING_TABLE_FILES_H_
 
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "base/os_hook.h"
 #include "file/table_file_name.h"
+#include "pool/pool.h"
 
 namespace lamella::testing {
 
+/// Their paths, sorted.
 inline std::vector<std::string> TableFilesOf(const std::string& directory) {
   std::vector<std::string> paths;
   for (const auto& entry : std::filesystem::directory_iterator(directory)) {
     if (TableFileNumber(entry.path().filename().string())) paths.push_back(entry.path());
   }
+  std::ranges::sort(paths);
   return paths;
 }
 
-/// Puts those of `from` in place of those of `to`. They are the same files, which is no matter: a
-/// table is written once.
-inline void LinkTables(const std::string& from, const std::string& to) {
-  for (const std::string& path : TableFilesOf(to)) std::filesystem::remove(path);
-  for (const std::string& path : TableFilesOf(from))
-    std::filesystem::create_hard_link(path, to / std::filesystem::path(path).filename());
-}
+/// Looks at each read of a table's file whether somebody is pinned as a reader, and counts what is
+/// written to them.
+class TableCalls final : public OsHook {
+ public:
+  int Before(OsCall call, const std::string& path) override {
+    in_table_ = path.ends_with(kTableFileSuffix);
+    if (call == OsCall::kRead && pool != nullptr && in_table_) {
+      reads++;
+      pinned += pool->readers()->pinned();
+    }
+    return 0;
+  }
+  size_t Allowed(OsCall call, size_t n) override {
+    if (call == OsCall::kWrite && in_table_) written += n;
+    return n;
+  }
+
+  Pool* pool = nullptr;
+  uint64_t reads = 0;
+  uint64_t pinned = 0;
+  uint64_t written = 0;
+
+ private:
+  bool in_table_ = false;
+};
 
 }  // namespace lamella::testing
 
