@@ -16,6 +16,9 @@ constexpr uint64_t kIndexShare = 4;  // of the memory budget, for the tree
 constexpr uint64_t kPoolShare = 4;   // of the pool, for the write buffer
 // A leaf is split once it has about what a segment has of records of so many bytes.
 constexpr uint64_t kRecordBytesUsual = 256;
+// A walk sorts a leaf, or some of it, wherever it is sought: so a leaf has no more than this, and a
+// partition several of them.
+constexpr uint64_t kLeafEntries = 1024;
 // So much of the tree's memory there is for each leaf: several times what an empty one takes, with
 // an inner node.
 constexpr uint64_t kIndexBytesPerLeaf = 10 << 10;
@@ -30,10 +33,16 @@ uint64_t BufferBytesMax(const Options& options, const LightKvOptions& own) {
   return options.pool_bytes_max == 0 ? all : std::min(all, options.pool_bytes_max / kPoolShare);
 }
 
+// Leaves that have about what a segment has.
+uint64_t LeavesPerPartition(const LightKvOptions& own) {
+  return std::max<uint64_t>(1, own.segment_bytes / kRecordBytesUsual / kLeafEntries);
+}
+
 RhTreeOptions TreeOptions(uint64_t buffer_bytes, uint64_t index_bytes, const LightKvOptions& own) {
-  const uint64_t leaves =
-      std::min(buffer_bytes / own.segment_bytes, index_bytes / kIndexBytesPerLeaf);
-  const uint64_t buckets = own.segment_bytes / kRecordBytesUsual / 4;
+  const uint64_t per_partition = LeavesPerPartition(own);
+  const uint64_t leaves = std::min(per_partition * (buffer_bytes / own.segment_bytes),
+                                   index_bytes / kIndexBytesPerLeaf);
+  const uint64_t buckets = own.segment_bytes / per_partition / kRecordBytesUsual / 4;
   return {.leaf_nodes_max = static_cast<uint32_t>(std::max<uint64_t>(1, leaves)),
           .leaf_buckets_max = static_cast<uint32_t>(std::bit_ceil(std::max<uint64_t>(4, buckets)))};
 }
@@ -44,6 +53,7 @@ LightKv::LightKv(const EngineContext& context)
     : context_(context),
       options_(context.options->lightkv),
       rules_{.compaction_size = options_.compaction_size},
+      leaves_per_partition_(LeavesPerPartition(options_)),
       pool_(context.pool),
       index_bytes_max_(IndexBytesMax(*context.options)),
       buffer_bytes_max_(BufferBytesMax(*context.options, options_)),

@@ -181,6 +181,7 @@ class LightKv final : public Engine, private WriteTarget {
   const EngineContext context_;
   const LightKvOptions options_;
   const PartitionRules rules_;
+  const uint64_t leaves_per_partition_;
   Pool* const pool_;
   const uint64_t index_bytes_max_;   // of the tree, from when on it is flushed
   const uint64_t buffer_bytes_max_;  // of the log, the same

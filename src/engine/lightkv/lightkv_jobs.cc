@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/hash.h"
 #include "base/no_throw.h"
 #include "engine/lightkv/lightkv.h"
 #include "iterator/merging_iterator.h"
@@ -132,9 +133,13 @@ Status LightKv::Seal() {
   return Status::OK();
 }
 
+// Of the leaves' bounds always the same ones, whatever leaves are split: so tables of a partition
+// have its range for as long as it is none of several.
 std::vector<std::string> LightKv::Bounds() const {
   std::vector<std::string> bounds;
-  for (RhTree::Range& range : CurrentView().top->Ranges()) bounds.push_back(std::move(range.begin));
+  for (RhTree::Range& range : CurrentView().top->Ranges()) {
+    if (Hash64(range.begin) % leaves_per_partition_ == 0) bounds.push_back(std::move(range.begin));
+  }
   return bounds;
 }
 
