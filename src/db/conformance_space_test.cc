@@ -33,28 +33,32 @@ std::unique_ptr<Pool> PoolOf(const Options& options, const std::string& path) {
   return pool;
 }
 
-// Who has the chunks of a closed store's pool: what is to be known where it takes too much.
-std::string OwnersIn(const Options& options, const std::string& path) {
-  const std::unique_ptr<Pool> pool = PoolOf(options, path);
-  if (pool == nullptr) return "";
+// Who has the chunks: what is to be known where a store takes too much.
+std::string OwnersIn(const Pool& pool) {
   struct Owned {
     uint64_t chunks = 0;
     uint64_t used_bytes = 0;
     uint64_t last = 0;
   };
   std::map<std::pair<uint32_t, uint32_t>, Owned> owners;
-  pool->ForEachChunk([&](const ChunkRef& chunk) {
+  pool.ForEachChunk([&](const ChunkRef& chunk) {
     Owned& owned = owners[{static_cast<uint32_t>(chunk.kind), chunk.owner}];
     owned.chunks += chunk.run_chunks;
-    owned.used_bytes += pool->Descriptor(chunk.part, chunk.index)->used_bytes.load();
+    owned.used_bytes += pool.Descriptor(chunk.part, chunk.index)->used_bytes.load();
     owned.last = std::max<uint64_t>(owned.last, chunk.index);
   });
-  std::string text = "; chunks when closed:";
+  std::string text = "; chunks:";
   for (const auto& [owner, owned] : owners) {
     text += Concat("\n  kind ", owner.first, ", owner ", owner.second, ": ", owned.chunks, ", of ",
                    owned.used_bytes, " bytes, up to the ", owned.last, "th");
   }
   return text;
+}
+
+// The same of a closed store.
+std::string OwnersIn(const Options& options, const std::string& path) {
+  const std::unique_ptr<Pool> pool = PoolOf(options, path);
+  return pool == nullptr ? "" : OwnersIn(*pool);
 }
 
 class SpaceConformance : public ConformanceTest {
@@ -474,6 +478,11 @@ class SpaceTarget : public ConformanceTest {
     const Status s = db()->WaitForIdle();
     ASSERT_TRUE(s.ok()) << s.ToString();
   }
+  std::string Described() {
+    std::string text;
+    EXPECT_TRUE(db()->GetProperty("lamella.levels", &text));
+    return text + OwnersIn(*static_cast<DbImpl*>(db())->pool());
+  }
 };
 LAMELLA_CONFORMANCE_SUITE(SpaceTarget, Shows::kSpace);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(SpaceTarget);  // the release build shows it (Shows)
@@ -492,7 +501,8 @@ TEST_P(SpaceTarget, AQueueStaysAsSmallAsItsContent) {
     if (i % (kLength / 4) == kLength / 4 - 1) {
       Idle();
       EXPECT_LE(Used(), SpaceAllowed(options_, kHeld * (kValue + 12), GetParam().parts))
-          << "after " << i << " puts";
+          << "after " << i << " puts\n"
+          << Described();
     }
   }
   EXPECT_EQ(ScanForward().size(), kHeld);
