@@ -142,8 +142,8 @@ struct LightKvOptions {
   /// What a partition's part of the write buffer is to hold, bytes, 4 KiB to 1 GiB. More: fewer and
   /// larger tables, fewer partitions in a small pool.
   uint64_t segment_bytes = 4ull << 20;
-  /// MAX_LEAF_NODES, 1 to 65,536: partitions at most. More: smaller compactions, more memory and
-  /// more files.
+  /// MAX_LEAF_NODES, 1 to 65,536: about so many partitions at most, each of several leaves where a
+  /// segment holds more than 1,024 records. More: smaller compactions, more memory and more files.
   uint32_t leaf_nodes_max = 2048;
   /// CS: tables of a partition that are merged, 2 to 16. More: less is written, reads look at more
   /// tables.
