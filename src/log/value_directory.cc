@@ -58,6 +58,13 @@ struct ValueDirectory::Next {
 ValueDirectory::ValueDirectory(Pool* pool)
     : pool_(pool), current_(std::make_shared<const ValuePlaces>()), places_(current_.get()) {}
 
+// What the pool has yet to retire may hold files that are to go, and outlive who removes them.
+ValueDirectory::~ValueDirectory() {
+  for (const auto& file : leaving_) {
+    if (const auto held = file.lock()) held->RemoveIfObsolete();
+  }
+}
+
 void ValueDirectory::Begin(std::shared_ptr<const ValuePlaces> places,
                            std::vector<KnownValueFile> files) {
   const MutexLock lock(&mu_);
@@ -121,11 +128,16 @@ void ValueDirectory::RemoveFiles(const std::vector<uint64_t>& numbers) {
   for (const KnownValueFile& known : files_) {
     if (leaves(known)) leaving.push_back(known.file);
   }
+  std::erase_if(leaving_, [](const auto& file) { return file.expired(); });
+  leaving_.reserve(leaving_.size() + leaving.size());
   EpochDomain::Retirement retirement = pool_->AfterAllPins([directory = weak_from_this(), leaving] {
     // A log that is gone let go of its files.
     if (const auto alive = directory.lock()) alive->Drop(leaving);
   });
-  for (const auto& file : leaving) file->MakeObsolete();
+  for (const auto& file : leaving) {
+    file->MakeObsolete();
+    leaving_.push_back(file);
+  }
   std::erase_if(files_, leaves);
   pool_->readers()->Retire(std::move(retirement));  // keeps D2
 }

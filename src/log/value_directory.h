@@ -67,6 +67,7 @@ class ValueDirectory : public std::enable_shared_from_this<ValueDirectory> {
  public:
   /// REQUIRES: held by a shared_ptr before RemoveFiles.
   explicit ValueDirectory(Pool* pool);
+  ~ValueDirectory();
   ValueDirectory(const ValueDirectory&) = delete;
   ValueDirectory& operator=(const ValueDirectory&) = delete;
 
@@ -96,6 +97,7 @@ class ValueDirectory : public std::enable_shared_from_this<ValueDirectory> {
   Pool* const pool_;
   mutable Mutex mu_;
   std::vector<KnownValueFile> files_ LAMELLA_GUARDED_BY(mu_);
+  std::vector<std::weak_ptr<ValueFile>> leaving_ LAMELLA_GUARDED_BY(mu_);  // by RemoveFiles
   std::shared_ptr<const ValuePlaces> current_ LAMELLA_GUARDED_BY(mu_);
   std::atomic<const ValuePlaces*> places_;  // current_'s; read by anyone
 };

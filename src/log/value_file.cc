@@ -6,8 +6,8 @@
 
 namespace lamella {
 
-ValueFile::~ValueFile() {
-  if (!obsolete()) return;
+void ValueFile::RemoveIfObsolete() {
+  if (!obsolete_.exchange(false, std::memory_order_acq_rel)) return;
   // What cannot be removed is found by the next open, and nothing in it is needed.
   (void)NoThrow([this] { return files_->RemoveFile(path_); }).ok();
 }

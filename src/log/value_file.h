@@ -20,7 +20,7 @@ class ValueFile {
  public:
   ValueFile(FileSystem* files, const std::string& directory, const ValueFileId& id, ReadVia via)
       : files_(files), id_(id), path_(directory + "/" + ValueFileName(id)), via_(via) {}
-  ~ValueFile();
+  ~ValueFile() { RemoveIfObsolete(); }
   ValueFile(const ValueFile&) = delete;
   ValueFile& operator=(const ValueFile&) = delete;
 
@@ -37,6 +37,9 @@ class ValueFile {
   /// The file is to go (I1).
   void MakeObsolete() { obsolete_.store(true, std::memory_order_release); }
   bool obsolete() const { return obsolete_.load(std::memory_order_acquire); }
+  /// Removes its name now, where it is to go: it may be held for longer than its file system is
+  /// there. REQUIRES: nobody opens it any more.
+  void RemoveIfObsolete();
 
  private:
   FileSystem* const files_;

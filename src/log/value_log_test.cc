@@ -619,6 +619,8 @@ class ValueLogFaults : public ValueLogTest {
 
 TEST_F(ValueLogFaults, ASegmentThatCannotBeWrittenOnStaysAndIsTriedAgain) {
   uint64_t cases = 0;
+  Fill(1);
+  WriteAllOn();
   for (const int error : {EIO, ENOSPC}) {
     for (const bool second : {false, true}) {  // in the file
       for (const bool persistent : {false, true}) {
