@@ -337,7 +337,7 @@ Status ValueLog::SayDrawn() {
       std::make_shared<ValueFile>(options_.files, options_.directory, id, options_.via);
   std::unique_ptr<AppendFile> empty;
   s = options_.files->NewAppendFile(file->path(), &empty);
-  if (s.ok()) s = empty->Sync();
+  // its name is all there is of it
   if (s.ok()) s = options_.files->SyncDirectory(options_.directory);
   empty.reset();
   if (s.ok()) {
