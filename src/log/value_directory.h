@@ -30,9 +30,7 @@ struct ValueSegment {
   ChunkRef chunk;
   char* base = nullptr;
   const std::function<void()>* wake = nullptr;  // the log's
-  /// Where the image is taken from instead: the chunks' content is not to be believed.
-  std::shared_ptr<const ValueFile> source;
-  uint64_t used = 0;  // guarded by the log's mu_
+  uint64_t used = 0;                            // guarded by the log's mu_
   std::atomic<uint32_t> users{0};
 };
 

@@ -21,20 +21,35 @@ Status DamagedValue(uint64_t seed, const ValueAddress& address, const char* at,
                                    "; it is damaged: repair the store, or restore it"));
 }
 
-void EndSegment(uint64_t seed, uint64_t segment, char* image, uint64_t content_bytes) {
-  const SegmentTrailer trailer{
-      .magic = kSegmentMagic,
-      .checksum = SegmentChecksum(seed, segment, {image, size_t{content_bytes}})};
-  std::memcpy(image + content_bytes, &trailer, sizeof(trailer));
+namespace {
+
+uint64_t SegmentChecksum(uint64_t seed, uint64_t segment, uint64_t content_bytes,
+                         std::string_view values) {
+  return Hash64(values, seed ^ MixBits(segment) ^ MixBits(~content_bytes) ^ kSegmentMagic);
 }
 
-bool SegmentIsWhole(uint64_t seed, uint64_t segment, std::string_view image) {
-  if (image.size() < sizeof(SegmentTrailer)) return false;
-  const std::string_view content = image.substr(0, image.size() - sizeof(SegmentTrailer));
+}  // namespace
+
+void EndSegment(uint64_t seed, uint64_t segment, uint64_t content_bytes, char* image,
+                uint64_t image_bytes) {
+  const uint64_t end = image_bytes - sizeof(SegmentTrailer);
+  std::memset(image + content_bytes, 0, end - content_bytes);
+  const SegmentTrailer trailer{
+      .magic = kSegmentMagic,
+      .content_bytes = content_bytes,
+      .checksum = SegmentChecksum(seed, segment, content_bytes, {image, size_t{end}})};
+  std::memcpy(image + end, &trailer, sizeof(trailer));
+}
+
+std::optional<std::string_view> ContentOf(uint64_t seed, uint64_t segment, std::string_view image) {
+  if (image.size() < sizeof(SegmentTrailer)) return std::nullopt;
+  const std::string_view values = image.substr(0, image.size() - sizeof(SegmentTrailer));
   SegmentTrailer trailer;
-  std::memcpy(&trailer, image.data() + content.size(), sizeof(trailer));
-  return trailer.magic == kSegmentMagic &&
-         trailer.checksum == SegmentChecksum(seed, segment, content);
+  std::memcpy(&trailer, image.data() + values.size(), sizeof(trailer));
+  if (trailer.magic != kSegmentMagic || trailer.content_bytes > values.size() ||
+      trailer.checksum != SegmentChecksum(seed, segment, trailer.content_bytes, values))
+    return std::nullopt;
+  return values.substr(0, trailer.content_bytes);
 }
 
 }  // namespace lamella

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <string_view>
 #include <type_traits>
 
@@ -36,10 +37,11 @@ static_assert(std::has_unique_object_representations_v<ValueHeader>);
 
 /// Media type: the last bytes of a segment that was written on to a file.
 struct SegmentTrailer {
-  uint64_t magic;     // 0
-  uint64_t checksum;  // 8: XXH3 of the segment without the trailer
+  uint64_t magic;          // 0
+  uint64_t content_bytes;  // 8: up to here places were given; zeros follow
+  uint64_t checksum;       // 16: XXH3 of the segment without the trailer
 };
-static_assert(sizeof(SegmentTrailer) == 16 && offsetof(SegmentTrailer, checksum) == 8);
+static_assert(sizeof(SegmentTrailer) == 24 && offsetof(SegmentTrailer, checksum) == 16);
 static_assert(std::has_unique_object_representations_v<SegmentTrailer>);
 inline constexpr uint64_t kSegmentMagic = 0x31474553564d4c4cull;  // "LLMVSEG1"
 
@@ -70,13 +72,11 @@ inline bool ValueIsSound(uint64_t seed, const ValueAddress& address, const char*
 Status DamagedValue(uint64_t seed, const ValueAddress& address, const char* at,
                     std::string_view where);
 
-inline uint64_t SegmentChecksum(uint64_t seed, uint64_t segment, std::string_view content) {
-  return Hash64(content, seed ^ MixBits(segment) ^ kSegmentMagic);
-}
-/// Ends the image of a segment. REQUIRES: it has room for the trailer after `content_bytes`.
-void EndSegment(uint64_t seed, uint64_t segment, char* image, uint64_t content_bytes);
-/// True if `image` is that segment, whole.
-bool SegmentIsWhole(uint64_t seed, uint64_t segment, std::string_view image);
+/// Ends the image of a segment of `image_bytes`, whose content is in it: zeros and trailer.
+void EndSegment(uint64_t seed, uint64_t segment, uint64_t content_bytes, char* image,
+                uint64_t image_bytes);
+/// The segment's content, where `image` is that segment, whole (F2).
+std::optional<std::string_view> ContentOf(uint64_t seed, uint64_t segment, std::string_view image);
 
 }  // namespace lamella
 

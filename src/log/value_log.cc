@@ -225,15 +225,17 @@ Status ValueLog::WriteOn() {
 //   the file's sync        the same; of a new file perhaps no name
 //   the directory's sync   the segment in both: the pool's counts
 //   the chunks' release    the segment in the file. On page media the chunks may still say that they
-//                          are the segment's, and hold what a later owner stored: then the file has
-//                          all of it, which its trailer shows, and the file's counts (LoadSegments).
-//                          So nothing in the pool need be synced before the chunks are free.
+//                          are the segment's, and hold what a later owner stored: then the file's
+//                          counts (LoadSegments). So nothing in the pool need be synced before the
+//                          chunks are free.
 Status ValueLog::WriteOnOne(const ValueSegment& segment) {
-  Status s = MakeImage(segment);
-  if (!s.ok()) return s;
+  if (image_ == nullptr) image_.reset(new char[options_.segment_bytes]);
+  std::memcpy(image_.get(), segment.base, segment.used);
+  EndSegment(seed_, segment.number, segment.used, image_.get(), options_.segment_bytes);
   if (file_ != nullptr && (file_segments_ == options_.file_segments ||
                            file_->id().first + file_segments_ != segment.number))
     EndFile();
+  Status s;
   const bool begins = file_ == nullptr;
   if (begins) s = BeginFile(segment.number);
   if (s.ok()) s = appending_->Append({image_.get(), size_t{options_.segment_bytes}});
@@ -249,23 +251,6 @@ Status ValueLog::WriteOnOne(const ValueSegment& segment) {
   const MutexLock lock(&mu_);
   sealed_.erase(sealed_.begin());
   return s;
-}
-
-Status ValueLog::MakeImage(const ValueSegment& segment) {
-  if (image_ == nullptr) image_.reset(new char[options_.segment_bytes]);
-  if (segment.source != nullptr) {
-    bool whole = false;
-    Status s = ReadImage(*segment.source, segment.number, image_.get(), &whole);
-    if (!s.ok() || whole) return s;
-    return Status::Corruption(Concat(segment.source->path(), ": expected all of segment ",
-                                     segment.number,
-                                     " there, as when the store was opened, and "
-                                     "found that it does not match its checksum; open it again"));
-  }
-  std::memcpy(image_.get(), segment.base, segment.used);
-  std::memset(image_.get() + segment.used, 0, capacity_ - segment.used);
-  EndSegment(seed_, segment.number, image_.get(), capacity_);
-  return Status::OK();
 }
 
 Status ValueLog::BeginFile(uint64_t first) {

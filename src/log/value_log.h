@@ -32,6 +32,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -177,7 +178,8 @@ class ValueLog {
   Status LoadSegments(ValuePlaces* places);
   Status LoadFiles(ValuePlaces* places, std::vector<KnownValueFile>* files) const;
   Status AddLoaded(const KnownValueFile& known, ValuePlaces* places) const;
-  Status ReadImage(const ValueFile& file, uint64_t segment, char* image, bool* whole) const;
+  Status ReadImage(const ValueFile& file, uint64_t segment, char* image,
+                   std::optional<std::string_view>* content) const;
 
   Status ReadInPool(const ValueSegment& segment, const ValueAddress& address,
                     ValueRead* read) const;
@@ -193,7 +195,6 @@ class ValueLog {
 
   std::shared_ptr<ValueSegment> Waiting() const;
   Status WriteOnOne(const ValueSegment& segment) LAMELLA_REQUIRES(write_mu_);
-  Status MakeImage(const ValueSegment& segment) LAMELLA_REQUIRES(write_mu_);
   Status BeginFile(uint64_t first) LAMELLA_REQUIRES(write_mu_);
   void EndFile() LAMELLA_REQUIRES(write_mu_);
   Status SayDrawn() LAMELLA_REQUIRES(write_mu_);
@@ -207,8 +208,9 @@ class ValueLog {
   mutable Mutex mu_;
   Persister persister_ LAMELLA_GUARDED_BY(mu_);  // of claims
   std::shared_ptr<ValueSegment> open_ LAMELLA_GUARDED_BY(mu_);
-  // In the pool and not in a file, or not for certain; ascending.
+  // In the pool and, as far as is known, not durably in a file; ascending.
   std::vector<std::shared_ptr<ValueSegment>> sealed_ LAMELLA_GUARDED_BY(mu_);
+  std::vector<ChunkRef> stale_ LAMELLA_GUARDED_BY(mu_);  // by Load: Mend frees them
   uint64_t next_segment_ LAMELLA_GUARDED_BY(mu_) = 1;
   uint64_t next_file_ LAMELLA_GUARDED_BY(mu_) = 1;
   bool may_draw_ LAMELLA_GUARDED_BY(mu_) = false;  // loaded, and mended

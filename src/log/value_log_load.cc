@@ -64,8 +64,10 @@ Status ValueLog::Mend() {
     // The numbers that were passed over must stay so, also if the next power cut takes all that
     // is drawn from here on (V3).
     Status s = options_.pool->LostUnsynced() ? SayDrawn() : Status::OK();
+    if (!s.ok()) return s;
     const MutexLock drawing(&mu_);
-    may_draw_ = s.ok();
+    for (; !stale_.empty(); stale_.pop_back()) options_.pool->Free(stale_.back(), &persister_);
+    may_draw_ = true;
     return s;
   });
 }
@@ -102,13 +104,13 @@ Status ValueLog::AddLoaded(const KnownValueFile& known, ValuePlaces* places) con
     const ValuePlaces::InFile* const found = places->FindInFile(segment);
     if (found == nullptr) continue;
     const auto image = std::make_unique<char[]>(options_.segment_bytes);
-    bool whole = false;
-    Status s = ReadImage(*known.file, segment, image.get(), &whole);
+    std::optional<std::string_view> content;
+    Status s = ReadImage(*known.file, segment, image.get(), &content);
     if (!s.ok()) return s;
-    if (whole) continue;
-    s = ReadImage(*found->file, segment, image.get(), &whole);
+    if (content) continue;
+    s = ReadImage(*found->file, segment, image.get(), &content);
     if (!s.ok()) return s;
-    if (whole) older.push_back({segment, 1, found->file});
+    if (content) older.push_back({segment, 1, found->file});
   }
   places->AddInFile(first, known.segments, known.file);
   for (const ValuePlaces::InFile& range : older)
@@ -118,8 +120,11 @@ Status ValueLog::AddLoaded(const KnownValueFile& known, ValuePlaces* places) con
 
 // A segment whose chunks are there is read from them (V1), and is written on anew if it is in a
 // file, too: of that nobody knows whether it is durable. But on page media a power cut may leave
-// chunks that were let go of, and overwritten, as if they were the segment's: then a file has all
-// of it, durably, and its image is what is read and written on.
+// chunks that were let go of as if they were the segment's, with what a later owner stored in them.
+// Then the file is durable and has all of it, and the two differ. They also may where pages of the
+// chunks were lost: then what is read from the file now was on the medium when the power was cut,
+// for what this boot wrote to files it copied from the chunks. So the file's counts, and the chunks
+// are nobody's: to be freed by Mend, since after MarkOpen nobody knows of the power cut any more.
 Status ValueLog::LoadSegments(ValuePlaces* places) {
   std::vector<std::shared_ptr<ValueSegment>> found;
   options_.pool->ForEachChunk([&](const ChunkRef& chunk) {
@@ -136,6 +141,7 @@ Status ValueLog::LoadSegments(ValuePlaces* places) {
   std::ranges::sort(found, {}, [](const auto& segment) { return segment->number; });
   std::unique_ptr<char[]> image;
   uint64_t last = 0;
+  const MutexLock lock(&mu_);
   for (const auto& segment : found) {
     const uint64_t bytes = uint64_t{segment->chunk.run_chunks} * options_.pool->chunk_bytes();
     if (segment->number == last || segment->number > kSegmentMax ||
@@ -148,29 +154,31 @@ Status ValueLog::LoadSegments(ValuePlaces* places) {
     }
     last = segment->number;
     const ValuePlaces::InFile* const in_file = places->FindInFile(segment->number);
+    std::optional<std::string_view> content;
     if (in_file != nullptr && options_.pool->LostUnsynced()) {
       if (image == nullptr) image = std::make_unique<char[]>(options_.segment_bytes);
-      bool whole = false;
-      Status s = ReadImage(*in_file->file, segment->number, image.get(), &whole);
+      Status s = ReadImage(*in_file->file, segment->number, image.get(), &content);
       if (!s.ok()) return s;
-      if (whole) segment->source = in_file->file;
     }
-    if (segment->source == nullptr) places->in_pool.push_back(segment);
+    if (content && std::memcmp(content->data(), segment->base, content->size()) != 0) {
+      stale_.push_back(segment->chunk);
+    } else {
+      places->in_pool.push_back(segment);
+      sealed_.push_back(segment);
+    }
   }
-  const MutexLock lock(&mu_);
-  sealed_ = std::move(found);
   return Status::OK();
 }
 
-// `whole` is false also where the file ends before.
+// Nothing where the file ends before, or has not all of it.
 Status ValueLog::ReadImage(const ValueFile& file, uint64_t segment, char* image,
-                           bool* whole) const {
+                           std::optional<std::string_view>* content) const {
   const std::shared_ptr<const RandomFile> opened = file.opened();
   const uint64_t at = (segment - file.id().first) * options_.segment_bytes;
-  *whole = false;
+  content->reset();
   if (opened->bytes() < at + options_.segment_bytes) return Status::OK();
   Status s = opened->Read(at, options_.segment_bytes, image);
-  if (s.ok()) *whole = SegmentIsWhole(seed_, segment, {image, size_t{options_.segment_bytes}});
+  if (s.ok()) *content = ContentOf(seed_, segment, {image, size_t{options_.segment_bytes}});
   return s;
 }
 
@@ -221,10 +229,10 @@ Status ValueLog::CheckFile(const KnownValueFile& known, std::vector<std::string>
         if (places.FindInPool(segment) != nullptr || in_file == nullptr || in_file->file != file)
           continue;
       }
-      bool whole = false;
-      Status s = ReadImage(*file, segment, image.get(), &whole);
+      std::optional<std::string_view> content;
+      Status s = ReadImage(*file, segment, image.get(), &content);
       if (!s.ok()) return s;
-      if (whole) continue;
+      if (content) continue;
       problems->push_back(Concat(
           file->path(), " at byte ", (segment - file->id().first) * segment_bytes,
           ": expected all of segment ", segment, ", found that it does not match its checksum"));
