@@ -43,7 +43,7 @@ struct SegmentTrailer {
 };
 static_assert(sizeof(SegmentTrailer) == 24 && offsetof(SegmentTrailer, checksum) == 16);
 static_assert(std::has_unique_object_representations_v<SegmentTrailer>);
-inline constexpr uint64_t kSegmentMagic = 0x31474553564d4c4cull;  // "LLMVSEG1"
+inline constexpr uint64_t kSegmentMagic = 0x4745534c41564d4cull;  // "LMVALSEG"
 
 /// What a value takes of a segment.
 constexpr uint64_t ValueBytes(uint64_t size) { return (sizeof(ValueHeader) + size + 7) / 8 * 8; }

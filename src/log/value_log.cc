@@ -209,12 +209,12 @@ bool ValueLog::NeedsWriteOn() const { return Waiting() != nullptr; }
 Status ValueLog::WriteOn() {
   const MutexLock lock(&write_mu_);
   return NoThrow([this] {
-    FreeWritten();
+    TryFreeWritten();
     const std::shared_ptr<ValueSegment> segment = Waiting();
     if (segment == nullptr) return Status::OK();
     Status s = NoThrow([&] { return WriteOnOne(*segment); });
     if (!s.ok()) EndFile();  // what is in it of this segment is not counted
-    FreeWritten();
+    TryFreeWritten();
     return s;
   });
 }
@@ -270,11 +270,13 @@ void ValueLog::EndFile() {
   file_.reset();
 }
 
-void ValueLog::FreeWritten() {
-  while (!written_.empty()) {
-    options_.pool->FreeDeferred(written_.back());  // keeps V1; throws, and the next call frees it
-    written_.pop_back();
-  }
+// What cannot be freed for want of memory, the next call frees.
+void ValueLog::TryFreeWritten() {
+  (void)NoThrow([this] {
+    for (; !written_.empty(); written_.pop_back())
+      options_.pool->FreeDeferred(written_.back());  // keeps V1
+    return Status::OK();
+  }).ok();
 }
 
 std::vector<ValueFileInfo> ValueLog::Files() const {

@@ -198,7 +198,7 @@ class ValueLog {
   Status BeginFile(uint64_t first) LAMELLA_REQUIRES(write_mu_);
   void EndFile() LAMELLA_REQUIRES(write_mu_);
   Status SayDrawn() LAMELLA_REQUIRES(write_mu_);
-  void FreeWritten() LAMELLA_REQUIRES(write_mu_);
+  void TryFreeWritten() LAMELLA_REQUIRES(write_mu_);
 
   const ValueLogOptions options_;
   const uint64_t seed_;      // of checksums
