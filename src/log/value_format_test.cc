@@ -1,12 +1,11 @@
 #include "log/value_format.h"
 
-#include <set>
+#include <array>
 #include <string>
-#include <vector>
 
 #include <gtest/gtest.h>
 
-#include "base/random.h"
+#include "file/table_file_name.h"
 #include "testing/format_doc.h"
 #include "testing/random_data.h"
 #include "testing/says.h"
@@ -17,6 +16,30 @@ namespace {
 using testing::FormatDifference;
 using testing::MakeValue;
 using testing::Says;
+
+TEST(ValueAddress, HoldsSegmentAndOffset) {
+  for (const uint64_t segment : {uint64_t{1}, uint64_t{77}, kSegmentMax}) {
+    for (const uint64_t offset : {uint64_t{0}, uint64_t{8}, kSegmentBytesMax - 8}) {
+      const ValueAddress address = MakeValueAddress(segment, offset, 5);
+      EXPECT_EQ(address.segment(), segment);
+      EXPECT_EQ(address.offset(), offset);
+      EXPECT_NE(address.word, 0u);
+    }
+  }
+}
+
+TEST(ValueFileNames, AreReadBackAndNoOthers) {
+  const ValueFileId id{12, 340};
+  EXPECT_EQ(ValueFileName(id), "12-340.values");
+  EXPECT_EQ(ParseValueFileName("12-340.values"), id);
+  for (const char* name :
+       {"12.values", "12-.values", "-3.values", "12-340.table", "12-340.values~", "12-340.value",
+        "12-3x.values", "a12-3.values", ".values", "", "99999999999999999999-1.values"}) {
+    EXPECT_FALSE(ParseValueFileName(name)) << name;
+  }
+  EXPECT_TRUE(IsDataFileName("12-340.values") && IsDataFileName("7.table"));
+  EXPECT_FALSE(IsDataFileName("LOCK") || IsDataFileName("pool.0"));
+}
 
 TEST(ValueFormat, TheDocumentSaysWhatTheCodeDoes) {
   EXPECT_EQ(FormatDifference("ValueHeader", sizeof(ValueHeader),

@@ -50,7 +50,7 @@ Status ValueLog::Allocate(std::span<const uint32_t> sizes, ValueAddress* address
   {
     const MutexLock lock(&mu_);
     if (open_ != nullptr && open_->used + bytes > capacity_) waits = SealOpen();
-    if (open_ == nullptr) s = NoThrow([this] { return OpenNext(); });
+    if (open_ == nullptr) s = NoThrow([this]() LAMELLA_REQUIRES(mu_) { return OpenNext(); });
     if (s.ok()) {
       for (size_t i = 0; i < sizes.size(); i++) {
         addresses[i] = MakeValueAddress(open_->number, open_->used, sizes[i]);
@@ -208,26 +208,26 @@ bool ValueLog::NeedsWriteOn() const { return Waiting() != nullptr; }
 
 Status ValueLog::WriteOn() {
   const MutexLock lock(&write_mu_);
-  return NoThrow([this] {
+  return NoThrow([this]() LAMELLA_REQUIRES(write_mu_) {
     TryFreeWritten();
     const std::shared_ptr<ValueSegment> segment = Waiting();
     if (segment == nullptr) return Status::OK();
-    Status s = NoThrow([&] { return WriteOnOne(*segment); });
+    Status s = NoThrow([&]() LAMELLA_REQUIRES(write_mu_) { return WriteOnOne(*segment); });
     if (!s.ok()) EndFile();  // what is in it of this segment is not counted
     TryFreeWritten();
     return s;
   });
 }
 
-// What a crash after each step leaves (ValueLogCrash):
-//   the append             the segment in the pool; in the file any part of it, which does not count
-//                          as long as the chunks are there
-//   the file's sync        the same; of a new file perhaps no name
-//   the directory's sync   the segment in both: the pool's counts
-//   the chunks' release    the segment in the file. On page media the chunks may still say that they
-//                          are the segment's, and hold what a later owner stored: then the file's
-//                          counts (LoadSegments). So nothing in the pool need be synced before the
-//                          chunks are free.
+// What a crash after each step leaves (ValueLogCrashModes):
+//   the append            the segment in the pool; in the file any part of it, which does not count
+//                         as long as the chunks are there
+//   the file's sync       the same; of a new file perhaps no name
+//   the directory's sync  the segment in both: the pool's counts
+//   the chunks' release   the segment in the file. On page media the chunks may still say that they
+//                         are the segment's, and hold what a later owner stored: then the file's
+//                         counts (LoadSegments). So nothing in the pool need be synced before the
+//                         chunks are free.
 Status ValueLog::WriteOnOne(const ValueSegment& segment) {
   if (image_ == nullptr) image_.reset(new char[options_.segment_bytes]);
   std::memcpy(image_.get(), segment.base, segment.used);
@@ -272,7 +272,7 @@ void ValueLog::EndFile() {
 
 // What cannot be freed for want of memory, the next call frees.
 void ValueLog::TryFreeWritten() {
-  (void)NoThrow([this] {
+  (void)NoThrow([this]() LAMELLA_REQUIRES(write_mu_) {
     for (; !written_.empty(); written_.pop_back())
       options_.pool->FreeDeferred(written_.back());  // keeps V1
     return Status::OK();
@@ -292,7 +292,7 @@ std::vector<ValueFileInfo> ValueLog::Files() const {
 Status ValueLog::RemoveFiles(
     const std::function<bool(uint64_t first, uint64_t segments)>& unneeded) {
   const MutexLock lock(&write_mu_);
-  return NoThrow([&] {
+  return NoThrow([&]() LAMELLA_REQUIRES(write_mu_) {
     std::vector<KnownValueFile> files = directory_->files();
     if (files.empty()) return Status::OK();
     // Of the numbers drawn the last that a file tells of must be told of by one that stays (V3).

@@ -60,7 +60,7 @@ Status ValueLog::Load() {
 
 Status ValueLog::Mend() {
   const MutexLock lock(&write_mu_);
-  return NoThrow([this] {
+  return NoThrow([this]() LAMELLA_REQUIRES(write_mu_) {
     // The numbers that were passed over must stay so, also if the next power cut takes all that
     // is drawn from here on (V3).
     Status s = options_.pool->LostUnsynced() ? SayDrawn() : Status::OK();

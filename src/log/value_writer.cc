@@ -94,7 +94,7 @@ class ValueLog::FilesWriter final : public ValueWriter {
     return s;
   }
 
-  // What a crash after each step leaves (ValueLogCrash):
+  // What a crash after each step leaves (ValueLogCrashModes):
   //   each file's sync       perhaps no name, of which nobody knows
   //   the directory's sync   all files; what is to name their values does not yet, and else whoever
   //                          removes what nobody needs finds them
