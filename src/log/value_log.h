@@ -157,7 +157,8 @@ class ValueLog {
   std::vector<ValueFileInfo> Files() const;
   /// Removes the files of which `unneeded` says so: they are not in Files() any more, are read
   /// until the pins of now are gone, and then go. REQUIRES: whatever made them unneeded is durable.
-  /// Whoever is pinned from now on has no address in them. NoSpace, IOError.
+  /// Whoever is pinned from now on has no address in them. `unneeded` calls nothing of the log.
+  /// NoSpace, IOError.
   Status RemoveFiles(const std::function<bool(uint64_t first, uint64_t segments)>& unneeded);
 
   /// Above every number of a segment so far.

@@ -97,6 +97,7 @@ class Store {
   ValueLog* log() const { return log_.get(); }
 
   std::string Create(PersistHook* hook) {
+    hook_ = hook;
     (void)Pool::Remove({pool_path_}).ok();
     Status s = Pool::Create(OptionsOfPool(hook), &pool_);
     if (s.ok()) s = Start();
@@ -109,6 +110,7 @@ class Store {
 
   /// Recovers, and says what of the model is not there; then the model is what was found.
   std::string Open(PersistHook* hook) {
+    hook_ = hook;
     Close();
     Status s = Pool::Open(OptionsOfPool(hook), &pool_);
     if (s.ok()) s = pool_->Mend();
@@ -147,7 +149,7 @@ class Store {
 
   /// One random step of a history.
   std::string Step(Random* random) {
-    switch (random->Uniform(14)) {
+    switch (random->Uniform(16)) {
       case 0:
         return WriteOn();
       case 1:
@@ -164,6 +166,8 @@ class Store {
       case 6:
         Collect();
         return "";
+      case 7:
+        return random->OneIn(3) ? Reopen() : "";
       default:
         return Put(random);
     }
@@ -240,6 +244,16 @@ class Store {
     model_->named.insert(named.begin(), named.end());
     model_->named_values.insert(values.begin(), values.end());
     return "";
+  }
+
+  /// In order.
+  std::string Reopen() {
+    appender_.reset();
+    log_.reset();
+    const Status s = pool_->MarkClean();
+    if (!s.ok()) return "close: " + s.ToString();
+    model_->durable_last = model_->written_last;
+    return Open(hook_);
   }
 
   std::string Sync() {
@@ -380,6 +394,7 @@ class Store {
   CutFiles* const files_;
   const Plant* const plant_;
   Model* const model_;
+  PersistHook* hook_ = nullptr;
   std::unique_ptr<Pool> pool_;
   std::unique_ptr<ValueLog> log_;
   std::unique_ptr<RecordAppender> appender_;
@@ -555,6 +570,8 @@ TEST_F(ValueLogControls, EachFlushThatIsLeftOutIsMissed) {
 
 TEST_F(ValueLogControls, EachSyncThatIsLeftOutIsMissed) {
   if (kSlow) GTEST_SKIP() << "shows that checks notice what is planted";
+  ASSERT_EQ(Explore(PlanFor(CrashMode::kAdr, 1), 80), "");
+  ASSERT_EQ(Explore(PlanFor(CrashMode::kPage, 1), 80), "");
   using Forgets = CutFiles::Forgets;
   for (const auto& [role, forgets, name] : std::vector<std::tuple<Role, Forgets, const char*>>{
            {Role::kWritesOn, Forgets::kSyncs, "of a file that is appended to"},
