@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/assert.h"
 #include "base/concat.h"
@@ -23,12 +24,13 @@ ValueLog::ValueLog(ValueLogOptions options)
 ValueLog::~ValueLog() = default;
 
 void ValueReservation::LetGo() {
-  if (segment_ == nullptr) return;
-  // release pairs with the acquire of Waiting: what was copied is in the image
-  const uint32_t before = segment_->users.fetch_sub(1, std::memory_order_release);
-  const std::function<void()>& wake = *segment_->wake;
+  ValueSegment* const segment = std::exchange(segment_, nullptr);
+  if (segment == nullptr) return;
+  const std::function<void()>& wake = *segment->wake;
+  // release pairs with the acquire of Waiting: what was copied is in the image. The segment may be
+  // gone after it.
+  const uint32_t before = segment->users.fetch_sub(1, std::memory_order_release);
   if (before == (ValueSegment::kSealed | 1) && wake) wake();
-  segment_.reset();
 }
 
 uint64_t ValueLog::allocation_bytes_max() const { return capacity_ / 2 / 8 * 8; }
@@ -57,7 +59,7 @@ Status ValueLog::Allocate(std::span<const uint32_t> sizes, ValueAddress* address
         open_->used += ValueBytes(sizes[i]);
       }
       open_->users.fetch_add(1, std::memory_order_relaxed);  // mu_ orders it before the seal
-      made.segment_ = open_;
+      made.segment_ = open_.get();
     }
   }
   if (waits) Wake();

@@ -21,7 +21,9 @@
 // V6: what needs memory takes it before anything is changed. Nothing throws: without memory a call
 //     answers IOError.
 //
-// Order of calls: Load, IsWhole and Read as recovery needs them, Mend, then the rest.
+// Order of calls: Load, IsWhole and Read as recovery needs them, Mend, then the rest; WriteOn only
+// once the numbers of records that were not whole are void, durably: a segment that is in a file is
+// believed to have all that was acknowledged (IsWhole).
 // Threads: Load and Mend one, before all others; WriteOn and RemoveFiles one at a time each, which
 // they see to; the rest any, at any time.
 #ifndef LAMELLA_LOG_VALUE_LOG_H_
@@ -77,10 +79,12 @@ class ValueReservation {
  public:
   ValueReservation() = default;
   ~ValueReservation() { LetGo(); }
-  ValueReservation(ValueReservation&& other) noexcept = default;
+  ValueReservation(ValueReservation&& other) noexcept
+      : segment_(std::exchange(other.segment_, nullptr)) {}
   ValueReservation& operator=(ValueReservation&& other) noexcept {
+    ValueSegment* const segment = std::exchange(other.segment_, nullptr);
     LetGo();
-    segment_ = std::move(other.segment_);
+    segment_ = segment;
     return *this;
   }
   ValueReservation(const ValueReservation&) = delete;
@@ -92,7 +96,7 @@ class ValueReservation {
 
  private:
   friend class ValueLog;
-  std::shared_ptr<ValueSegment> segment_;
+  ValueSegment* segment_ = nullptr;  // the log keeps it until it is written on
 };
 
 /// What is known of a value file.
