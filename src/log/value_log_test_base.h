@@ -4,6 +4,7 @@
 #define LAMELLA_LOG_VALUE_LOG_TEST_BASE_H_
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <memory>
 #include <optional>
@@ -158,7 +159,7 @@ class ValueLogTestBase : public PoolTest {
   uint32_t segments_max_ = 2;
   uint32_t file_segments_ = 4;
   ReadVia via_ = ReadVia::kPageCache;
-  int wakes_ = 0;
+  std::atomic<int> wakes_{0};
   uint64_t values_ = 1;
   std::unique_ptr<ValueLog> log_;
 };
