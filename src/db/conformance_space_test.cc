@@ -157,7 +157,7 @@ TEST_P(SpaceConformance, AnEmptiedStoreGivesItsSpaceBackToTheFileSystem) {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(
              std::filesystem::path(path()).parent_path())) {
       const std::string name = entry.path().filename().string();
-      if (name.starts_with("pool.") || TableFileNumber(name)) bytes += entry.file_size();
+      if (name.starts_with("pool.") || IsDataFileName(name)) bytes += entry.file_size();
     }
     return bytes;
   };

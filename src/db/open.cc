@@ -133,7 +133,7 @@ Status FindTableFiles(FileSystem* files, const std::string& path, std::vector<st
   std::vector<std::string> names;
   Status s = files->Exists(path) ? files->ListDirectory(path, &names) : Status::OK();
   for (const std::string& name : names) {
-    if (TableFileNumber(name)) found->push_back(JoinPath(path, name));
+    if (IsDataFileName(name)) found->push_back(JoinPath(path, name));
   }
   return s;
 }

@@ -10,6 +10,7 @@
 
 #include "base/concat.h"
 #include "db/db_impl.h"
+#include "file/table_file_name.h"
 #include "testing/random_data.h"
 #include "testing/says.h"
 #include "testing/table_files.h"
@@ -248,6 +249,7 @@ TEST_F(TablesInFiles, AreSavedWhereThePoolIsGone) {
 
 TEST_F(TablesInFiles, GoWithTheStore) {
   ASSERT_NO_FATAL_FAILURE(Build());
+  WriteWhole(path_ + "/" + ValueFileName({.number = 3, .first = 12}), "of any engine");
   ASSERT_TRUE(DestroyDB(path_, options_).ok());
   EXPECT_FALSE(fs::exists(path_));
 }

@@ -1,5 +1,5 @@
-// The names of files that hold tables, in a store's directory: so that whoever removes a store
-// knows them, whatever engine wrote them. Threads: any.
+// The names of files that hold tables or values, in a store's directory: so that whoever removes a
+// store knows them, whatever engine wrote them. Threads: any.
 #ifndef LAMELLA_FILE_TABLE_FILE_NAME_H_
 #define LAMELLA_FILE_TABLE_FILE_NAME_H_
 
@@ -25,6 +25,39 @@ inline std::optional<uint64_t> TableFileNumber(std::string_view name) {
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
   if (error != std::errc() || end != name.data() + name.size()) return std::nullopt;
   return number;
+}
+
+inline constexpr std::string_view kValueFileSuffix = ".values";
+
+/// What the name of a value file says (log/value_log.h).
+struct ValueFileId {
+  uint64_t number = 0;
+  uint64_t first = 0;  // segment in it
+  bool operator==(const ValueFileId&) const = default;
+};
+
+/// "12-340.values".
+inline std::string ValueFileName(const ValueFileId& id) {
+  return std::to_string(id.number)
+      .append("-")
+      .append(std::to_string(id.first))
+      .append(kValueFileSuffix);
+}
+/// Nothing where it is another file's name.
+inline std::optional<ValueFileId> ParseValueFileName(std::string_view name) {
+  ValueFileId id;
+  const char* const end = name.data() + name.size();
+  const auto number = std::from_chars(name.data(), end, id.number);
+  if (number.ec != std::errc() || number.ptr == end || *number.ptr != '-') return std::nullopt;
+  const auto first = std::from_chars(number.ptr + 1, end, id.first);
+  if (first.ec != std::errc() || std::string_view(first.ptr, end) != kValueFileSuffix)
+    return std::nullopt;
+  return id;
+}
+
+/// True for the names of both: the store's data that is not in its pool.
+inline bool IsDataFileName(std::string_view name) {
+  return TableFileNumber(name).has_value() || ParseValueFileName(name).has_value();
 }
 
 }  // namespace lamella

@@ -10,20 +10,29 @@ namespace lamella {
 uint64_t ForEachLiving(const Pool& pool, const ChunkRef& chunk,
                        const std::vector<SequenceGap>& voids,
                        const std::function<void(const Record*, PmPtr)>& visit,
-                       const std::function<void(const DamagedPlace&)>& damaged) {
+                       const std::function<void(const DamagedPlace&)>& damaged,
+                       const IsWholeRecord& is_whole) {
   // before the records are read: more may be appended meanwhile
   const uint64_t whole = WholeBytes(pool, chunk);
+  const PmPtr start = pool.ChunkStart(chunk);
   std::vector<DamagedPlace> places;
-  const uint64_t end = ForEachRecord(
+  uint64_t end = 0;
+  ForEachRecord(
       pool, chunk, 0,
       [&](const Record* record, PmPtr place) {
-        if (IsVoid(voids, record->sequence())) return;
+        const bool is_void = IsVoid(voids, record->sequence());
+        const PmPtr after(place.part(), place.offset() + record->bytes());
+        if (!is_void && is_whole && !is_whole(*record)) {
+          places.push_back({place, after});
+          return;
+        }
+        end = after.offset() - start.offset();
+        if (is_void) return;
         for (const DamagedPlace& at : places) damaged(at);
         places.clear();
         visit(record, place);
       },
       [&](PmPtr from, PmPtr to) { places.push_back({from, to}); });
-  const PmPtr start = pool.ChunkStart(chunk);
   if (end < whole)
     damaged({{start.part(), start.offset() + end}, {start.part(), start.offset() + whole}});
   return end;
@@ -53,7 +62,8 @@ class Gathering {
     std::sort(all_.begin(), all_.end(), [](const LogEntry& a, const LogEntry& b) {
       return a.tag != b.tag ? a.tag < b.tag : a.batch_remaining > b.batch_remaining;
     });
-    result_.sequence_seen = all_.empty() ? 0 : TagSequence(all_.back().tag);
+    if (!all_.empty())
+      result_.sequence_seen = std::max(result_.sequence_seen, TagSequence(all_.back().tag));
     if (!basis_.catalog_lost && !basis_.power_cut) {
       lost_unflushed_ = std::max(
           lost_unflushed_, CountMissing(all_, basis_.flushed_sequence, basis_.gaps, published_));
@@ -78,6 +88,13 @@ class Gathering {
     const uint64_t whole = WholeBytes(*pool_, chunk);
     whole_bytes_[start.word] = whole;
     uint64_t last = 0;
+    IsWholeRecord is_whole;
+    if (basis_.is_whole) {
+      is_whole = [&](const Record& record) {
+        result_.sequence_seen = std::max(result_.sequence_seen, record.sequence());
+        return basis_.is_whole(record);
+      };
+    }
     const uint64_t end = ForEachLiving(
         *pool_, chunk, basis_.gaps,
         [&](const Record* record, PmPtr place) {
@@ -92,7 +109,8 @@ class Gathering {
           const LogPosition at{chunk.ordinal, damaged.from.offset() - start.offset()};
           uint64_t* const count = log && at >= unflushed ? &lost_unflushed_ : &result_.lost;
           *count += RecordsLostAtMost(*pool_, damaged.from, damaged.to);
-        });
+        },
+        is_whole);
     // Where what the chunk said of itself is gone, a record after the last sound one may be
     // damaged, or a write that was cut, or what an earlier life of the chunk left. In the log after
     // what was flushed the number of a damaged one is missed (CountMissing); elsewhere nothing else

@@ -23,11 +23,12 @@ struct DamagedPlace {
 /// ForEachRecord, without the records that no write ever acknowledged (whose numbers recovery
 /// declared void), nor the tear that a crash within their batch left among them; `damaged` is told
 /// of what is missing at the end, too. Records may be appended meanwhile. Returns the offset after
-/// the last valid record.
+/// the last valid record. A record that is not whole is none: its place is damaged.
 uint64_t ForEachLiving(const Pool& pool, const ChunkRef& chunk,
                        const std::vector<SequenceGap>& voids,
                        const std::function<void(const Record*, PmPtr)>& visit,
-                       const std::function<void(const DamagedPlace&)>& damaged);
+                       const std::function<void(const DamagedPlace&)>& damaged,
+                       const IsWholeRecord& is_whole = nullptr);
 
 /// What the records of a chunk are.
 enum class RecordsOf : uint8_t {
@@ -52,13 +53,14 @@ struct GatherBasis {
   uint64_t flushed_sequence = 0;
   uint64_t synced_sequence = 0;
   std::function<RecordsOf(const ChunkRef&)> records_of;
+  IsWholeRecord is_whole = nullptr;
 };
 
 struct Gathered {
   /// What validates and counts, by tag. Copies of one record lie side by side, last the one that
   /// asks for no more of its batch: gc's.
   std::vector<LogEntry> kept;
-  uint64_t sequence_seen = 0;  // of any record found
+  uint64_t sequence_seen = 0;  // of any record found, whole or not
   /// At most so many records that do not validate any more, or are not there though another says
   /// that they were published.
   uint64_t lost = 0;

@@ -1,5 +1,6 @@
 #include "log/gather.h"
 
+#include <set>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -104,6 +105,33 @@ TEST_F(GatherTest, AfterAPowerCutTheRunEndsWithAWholeBatch) {
   Put(2, 1);
   Put(4);
   basis_.power_cut = true;
+  EXPECT_EQ(Kept(), Sequences{1});
+}
+
+TEST_F(GatherTest, ARecordThatIsNotWholeIsLostAndNoOther) {
+  for (const uint64_t sequence : {1, 2, 3, 4}) Put(sequence);
+  std::set<uint64_t> torn;
+  basis_.is_whole = [&](const Record& record) { return !torn.contains(record.sequence()); };
+  EXPECT_EQ(Kept(), (Sequences{1, 2, 3, 4}));
+  torn = {2};
+  EXPECT_EQ(Kept(), (Sequences{1, 3, 4}));
+  EXPECT_EQ(gathered_.lost, 1u);
+  torn = {2, 4};
+  EXPECT_EQ(Kept(), (Sequences{1, 3}));
+  EXPECT_EQ(gathered_.lost, 2u);
+  EXPECT_EQ(gathered_.sequence_seen, 4u) << "its number is not to be given again";
+  basis_.gaps = {{2, 2}};
+  EXPECT_EQ(Kept(), (Sequences{1, 3})) << "2 never was";
+}
+
+TEST_F(GatherTest, ABatchWhoseEndIsNotWholeIsNotKept) {
+  Put(1);
+  Put(2, 1);
+  Put(3);
+  basis_.is_whole = [](const Record& record) { return record.sequence() != 3; };
+  pool_->ForEachChunk([this](const ChunkRef& chunk) {
+    if (chunk.kind == ChunkKind::kLog) SetWholeBytes(*pool_, chunk, 0);
+  });
   EXPECT_EQ(Kept(), Sequences{1});
 }
 

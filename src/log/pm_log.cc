@@ -247,7 +247,8 @@ Status DamagedAt(const Pool& pool, PmPtr place, const std::string& what) {
 }
 
 Status ScanShard(const Pool& pool, std::vector<ChunkRef> chunks, const LogPosition& boundary,
-                 const std::vector<SequenceGap>& gaps, ShardScan* scan) {
+                 const std::vector<SequenceGap>& gaps, const IsWholeRecord& is_whole,
+                 ShardScan* scan) {
   std::sort(chunks.begin(), chunks.end(),
             [](const ChunkRef& a, const ChunkRef& b) { return a.ordinal < b.ordinal; });
   uint64_t last = 0;
@@ -269,9 +270,17 @@ Status ScanShard(const Pool& pool, std::vector<ChunkRef> chunks, const LogPositi
       if (place.offset() - start.offset() < whole)
         scan->damage.push_back({.place = place, .after = last});
     };
-    const uint64_t read_to = ForEachRecord(
+    uint64_t read_to = from;
+    ForEachRecord(
         pool, chunk, from,
         [&](const Record* record, PmPtr place) {
+          if (!IsVoid(gaps, record->sequence()) && is_whole && !is_whole(*record)) {
+            scan->sequence_seen = std::max(scan->sequence_seen, record->sequence());
+            note_damage(place);
+            if (!tear) tear = place;
+            return;
+          }
+          read_to = place.offset() - start.offset() + record->bytes();
           while (noted < scan->damage.size()) scan->damage[noted++].before = record->sequence();
           last = record->sequence();
           scan->sequence_seen = std::max(scan->sequence_seen, last);
@@ -304,7 +313,8 @@ uint64_t CountMissing(const std::vector<LogEntry>& entries, uint64_t base,
 }
 
 Status ReadLog(const Pool& pool, const std::vector<LogPosition>& boundary, uint64_t base,
-               const std::vector<SequenceGap>& gaps, bool may_have_holes, LogContents* contents) {
+               const std::vector<SequenceGap>& gaps, bool may_have_holes, LogContents* contents,
+               const IsWholeRecord& is_whole) {
   std::vector<std::vector<ChunkRef>> shards(boundary.size());
   pool.ForEachChunk([&](const ChunkRef& chunk) {
     if (chunk.kind != ChunkKind::kLog) return;
@@ -323,7 +333,7 @@ Status ReadLog(const Pool& pool, const std::vector<LogPosition>& boundary, uint6
     for (const ChunkRef& chunk : shards[i])
       contents->next_ordinal[i] = std::max(contents->next_ordinal[i], chunk.ordinal + 1);
     ShardScan scan;
-    Status s = ScanShard(pool, std::move(shards[i]), from, gaps, &scan);
+    Status s = ScanShard(pool, std::move(shards[i]), from, gaps, is_whole, &scan);
     if (!s.ok()) return s;
     if (!may_have_holes && scan.tear < scan.entries.size() &&
         !IsOneBatch(scan.entries, scan.tear)) {

@@ -60,15 +60,22 @@ bool IsVoid(const std::vector<SequenceGap>& gaps, uint64_t sequence);
 /// Declares (last, seen] void, but for what is void already. REQUIRES: no gap ends after `seen`.
 void AddGap(std::vector<SequenceGap>* gaps, uint64_t last, uint64_t seen);
 
+/// True if what a record refers to is all there (a value that lies elsewhere, made durable by the
+/// fence that makes the record durable): a record of which it is false does not count, and is a
+/// tear or damage, as one would be in its place that does not validate. Null: all are.
+using IsWholeRecord = std::function<bool(const Record&)>;
+
 /// Reads all shards after `boundary` (a missing element is a shard's start) and keeps the longest
 /// run of sequence numbers that follows `base` without a hole, void ones skipped, ending at a
 /// batch's end (P3).
 /// `gaps` ascend. Corruption: damage that a torn last write of this session or of an earlier one
 /// cannot explain (I1), a hole below what was published, or one where an earlier recovery had none.
 /// With `may_have_holes` (page media after a power cut) damage anywhere is a hole like any other,
-/// and ends the run.
+/// and ends the run. Numbers of records that are not whole are seen, though: they are not drawn
+/// again, and so are void once and for all.
 Status ReadLog(const Pool& pool, const std::vector<LogPosition>& boundary, uint64_t base,
-               const std::vector<SequenceGap>& gaps, bool may_have_holes, LogContents* contents);
+               const std::vector<SequenceGap>& gaps, bool may_have_holes, LogContents* contents,
+               const IsWholeRecord& is_whole = nullptr);
 
 /// Visits each record of a chunk (or run) that validates, in order of offset, from `from` on.
 /// Returns the offset after the last valid record. `damaged` (may be null) is told each place from

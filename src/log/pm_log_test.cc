@@ -389,6 +389,70 @@ TEST_F(PmLogTest, AfterAPowerCutOnPagesDamageIsAHole) {
   EXPECT_EQ(contents.sequence_seen, 7u);
 }
 
+// A record whose value lies elsewhere, and is not all there, is as one that does not validate.
+class RecordsThatAreNotWhole : public PmLogTest {
+ protected:
+  Status ReadWithout(const std::set<uint64_t>& torn, LogContents* contents, const Gaps& gaps = {},
+                     bool may_have_holes = false) {
+    return ReadLog(*pool_, {}, 0, gaps, may_have_holes, contents,
+                   [&](const Record& record) { return !torn.contains(record.sequence()); });
+  }
+};
+
+TEST_F(RecordsThatAreNotWhole, OfTheLastWriteAreATear) {
+  for (uint64_t torn = 2; torn <= 7; torn++) {
+    StartAnew(1, 1);
+    Write(0, 1);
+    WriteCut(0, 2, 6);
+    LogContents contents;
+    const Status s = ReadWithout({torn}, &contents);
+    ASSERT_TRUE(s.ok()) << s.ToString();
+    EXPECT_EQ(Numbers(contents), Range(1, 1)) << torn;
+    EXPECT_EQ(contents.sequence_seen, 7u) << "no number of theirs is drawn again";
+    ASSERT_TRUE(ReadWithout({}, &contents).ok());
+    EXPECT_EQ(Numbers(contents), Range(1, 7)) << "the control";
+  }
+}
+
+TEST_F(RecordsThatAreNotWhole, AreVoidOnceARecoveryDidWithoutThem) {
+  Start(1);
+  Write(0, 1);
+  WriteCut(0, 2, 3);
+  LogContents contents;
+  ASSERT_TRUE(ReadWithout({3}, &contents).ok());
+  Gaps gaps;
+  AddGap(&gaps, contents.sequence_last, contents.sequence_seen);
+  log_.reset();
+  Start(1, contents.next_ordinal);
+  Write(0, contents.sequence_seen + 1, 2);
+  for (const std::set<uint64_t>& torn : {std::set<uint64_t>{3}, std::set<uint64_t>{}}) {
+    ASSERT_TRUE(ReadWithout(torn, &contents, gaps).ok());
+    EXPECT_EQ(Numbers(contents), (std::vector<uint64_t>{1, 5, 6})) << "whatever is said of them";
+  }
+}
+
+TEST_F(RecordsThatAreNotWhole, AreDamageWhereTheyWereDurable) {
+  Start(1);
+  std::vector<PmPtr> places;
+  for (uint64_t n = 1; n <= 5; n++) places.push_back(Write(0, n)[0]);
+  for (uint64_t torn = 1; torn <= 5; torn++) {
+    LogContents contents;
+    const Status s = ReadWithout({torn}, &contents);
+    EXPECT_TRUE(s.IsCorruption() &&
+                Says(s, "the log is damaged at " + DescribePlace(*pool_, places[torn - 1])))
+        << s.ToString();
+    ASSERT_TRUE(ReadWithout({torn}, &contents, {}, true).ok());
+    EXPECT_EQ(Numbers(contents), Range(1, torn - 1)) << "after a power cut on pages it is a hole";
+  }
+  ForgetWholeBytes();
+  for (uint64_t torn = 1; torn <= 5; torn++) {
+    LogContents contents;
+    const Status s = ReadWithout({torn}, &contents);
+    EXPECT_EQ(s.IsCorruption(), torn < 4)
+        << "of the last but one another write follows: " << torn << ": " << s.ToString();
+  }
+}
+
 TEST_F(PmLogTest, VoidNumbersAreSkippedAndTheirRecordsIgnored) {
   Start(2);
   Write(0, 1, 2);

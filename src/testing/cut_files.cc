@@ -58,7 +58,7 @@ bool CutFiles::IsTable(const std::string& path, std::string* name) const {
   if (path.size() <= directory_.size() || path.compare(0, directory_.size(), directory_) != 0)
     return false;
   *name = path.substr(directory_.size() + 1);
-  return TableFileNumber(*name).has_value();
+  return IsDataFileName(*name);
 }
 
 CutFiles::ContentPtr CutFiles::Find(const std::string& path) const {

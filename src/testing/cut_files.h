@@ -1,6 +1,6 @@
-// CutFiles is the files of tables of a store whose power is cut: they lie in DRAM, and it knows
-// what of them is durable. All other files, and directories, are the operating system's. The pool's
-// are the Simulator's: a state that a crash leaves is one of each.
+// CutFiles is the files of tables and values of a store whose power is cut: they lie in DRAM, and
+// it knows what of them is durable. All other files, and directories, are the operating system's.
+// The pool's are the Simulator's: a state that a crash leaves is one of each.
 //
 // What may be left of a power cut:
 //   of a file what was synced, and of what was appended since a part, of which each sector (512
@@ -32,7 +32,7 @@ class CutFiles final : public FileSystem {
   /// What a medium may be told to forget: a control of who relies on it.
   enum class Forgets : uint8_t { kNothing, kSyncs, kDirectorySyncs };
 
-  /// Tables of this directory.
+  /// Tables and values of this directory.
   explicit CutFiles(std::string directory) : directory_(std::move(directory)) {}
 
   /// I1; null: nobody.
