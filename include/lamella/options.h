@@ -191,6 +191,26 @@ struct ZipperDbOptions {
   double guide_share = 0.7;
 };
 
+/// Parameters of the LAB-DB engine, for those who study it (Kim et al., "An LSM Tree Augmented with
+/// B+ Tree on Nonvolatile Memory", 2024). No store can be created with it yet (docs/LIMITS.md).
+struct LabDbOptions {
+  /// Leaves and keys of the two trees of level 0, bytes of the pool, 64 KiB to 1 TiB; 0 is a
+  /// quarter of pool_bytes_max, or 64 MiB where there is none. More: keys that are written again
+  /// take less of the disk, and more of the pool.
+  uint64_t tree_bytes = 0;
+  /// Half of the log's buffer of values in the pool, bytes, 64 KiB to 64 MiB, in whole chunks:
+  /// files are written by so much at a time. Fixed at creation.
+  uint64_t segment_bytes = 1ull << 20;
+  /// Tables that are made of the tree may take so much before they go further down, bytes, at least
+  /// 64 KiB. More: fewer and larger merges.
+  uint64_t level1_bytes = 256ull << 20;
+  /// A table is cut at about this, bytes, 4 KiB to 4 GiB. More: fewer files, larger merges.
+  uint64_t table_bytes = 64ull << 20;
+  /// A key that was written about so often of late has its next values logged in the pool in place
+  /// of the disk; 0: none. More: fewer keys do.
+  uint32_t hot_updates = 8;
+};
+
 struct Options {
   /// Create the store when `path` holds none.
   bool create_if_missing = true;
@@ -247,6 +267,7 @@ struct Options {
   NvlsmOptions nvlsm;
   ZipperDbOptions zipperdb;
   LightKvOptions lightkv;
+  LabDbOptions labdb;
 };
 
 struct ReadOptions {

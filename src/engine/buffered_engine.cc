@@ -63,7 +63,7 @@ void BufferedEngine::StartWriting(uint32_t shards, bool unified, const LogConten
                                   std::vector<std::shared_ptr<MemTable>> sealed,
                                   std::shared_ptr<const TableSet> tables) {
   unified_ = unified;
-  log_ = std::make_unique<PmLog>(pool_, shards, contents.next_ordinal);
+  log_ = std::make_unique<PmLog>(pool_, shards, contents.next_ordinal, copy_beside_);
   write_path_.Start(log_.get(), unified, contents.sequence_seen);
   auto read_set = std::make_shared<ReadSet>();
   std::shared_ptr<const KeyPrefixes> prefixes;
@@ -87,7 +87,7 @@ Status BufferedEngine::LoadLog(const LogState& state, std::shared_ptr<const Tabl
   unified_ = state.unified;
   loaded_log_ = std::make_unique<LogContents>();
   Status s = ReadLog(*pool_, state.boundary, state.flushed_sequence, state.gaps,
-                     state.may_have_holes, loaded_log_.get());
+                     state.may_have_holes, loaded_log_.get(), state.is_whole);
   if (!s.ok()) return s;
   recovered_records_.store(loaded_log_->entries.size(), std::memory_order_relaxed);
   LogSorting sorting{.memtable_bytes = memtable_bytes_,

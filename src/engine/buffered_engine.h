@@ -137,7 +137,8 @@ class BufferedEngine : public Engine, private WriteTarget {
     std::vector<LogPosition> boundary;  // before it all is in tables, per shard
     uint64_t flushed_sequence = 0;      // up to here everything is
     std::vector<SequenceGap> gaps;
-    bool may_have_holes = false;  // as of ReadLog
+    bool may_have_holes = false;  // as of ReadLog, as the next
+    IsWholeRecord is_whole = nullptr;
   };
   /// Sorts the log after the boundary into MemTables, newest first before `oldest` (may be null:
   /// sealed, and not flushed to its end) and `tables`, and starts the write path after it.
@@ -222,6 +223,8 @@ class BufferedEngine : public Engine, private WriteTarget {
   /// Answers as ReclaimSpace. The MemTable is sealed first; jobs whose ends tell do what is wanted,
   /// and are waited for, but not for ever: other writers may want all that there is.
   bool AwaitReclaimed(const BeginReclaim& begin, const IsReclaimed& is_done);
+  /// Of records that have something beside them (RecordInput::beside): to be called before LoadLog.
+  void SetCopyBeside(CopyBeside copy) { copy_beside_ = std::move(copy); }
   /// Flushes inline; for Close, when no job runs any more.
   Status FlushAllNow();
 
@@ -272,6 +275,7 @@ class BufferedEngine : public Engine, private WriteTarget {
 
   const uint64_t memtable_bytes_;
   const CopyCost copy_cost_;
+  CopyBeside copy_beside_;  // constant after LoadLog
   WritePath write_path_{this};
   std::unique_ptr<LogContents> loaded_log_;  // until it is mended
   std::atomic<uint64_t> recovered_records_{0};

@@ -28,6 +28,7 @@ struct WriteOperation {
   RecordKind kind = RecordKind::kPut;
   std::string_view key;
   std::string_view value;
+  std::string_view beside;  // of a kPutElsewhere: the value, of which `value` is the address
 };
 
 enum class LookupState : uint8_t { kAbsent, kFound, kDeleted, kDamaged };

@@ -95,7 +95,8 @@ void ClearStaleMarks(const Pool& pool, const std::vector<LogEntry>& entries, Per
 }
 
 Status GatherUnflushed(Pool* pool, bool catalog_lost, RepairReport* report,
-                       const FlushedLog& flushed, std::vector<LogEntry>* kept) {
+                       const FlushedLog& flushed, std::vector<LogEntry>* kept,
+                       const IsWholeRecord& is_whole) {
   Gathered gathered = GatherRecords(
       pool, {.power_cut = pool->LostUnsynced() && !catalog_lost && report->records_lost == 0,
              .catalog_lost = catalog_lost,
@@ -106,7 +107,8 @@ Status GatherUnflushed(Pool* pool, bool catalog_lost, RepairReport* report,
              .synced_sequence = *flushed.sequence,
              .records_of = [](const ChunkRef& chunk) {
                return chunk.kind == ChunkKind::kLog ? RecordsOf::kLog : RecordsOf::kNone;
-             }});
+             },
+             .is_whole = is_whole});
   report->records_lost += gathered.lost;
   *kept = std::move(gathered.kept);
   LogContents contents;  // for the shards' ordinals and the numbers that were seen

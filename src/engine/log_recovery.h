@@ -42,9 +42,11 @@ struct FlushedLog {
   std::vector<SequenceGap>* gaps;      // void sequence numbers after it
 };
 /// For a rebuilding: the log's records that no table has, in the order of their numbers. `flushed`
-/// becomes what is true once they are in tables, too. Adds what is lost to the report.
+/// becomes what is true once they are in tables, too. Adds what is lost to the report. `is_whole`:
+/// as of ReadLog.
 Status GatherUnflushed(Pool* pool, bool catalog_lost, RepairReport* report,
-                       const FlushedLog& flushed, std::vector<LogEntry>* kept);
+                       const FlushedLog& flushed, std::vector<LogEntry>* kept,
+                       const IsWholeRecord& is_whole = nullptr);
 
 }  // namespace lamella
 

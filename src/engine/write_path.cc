@@ -60,7 +60,7 @@ bool WritePath::IsLarge(std::span<const WriteOperation> operations) {
   constexpr uint64_t kLargeBytesMin = 4096;
   uint64_t bytes = 0;
   for (const WriteOperation& op : operations)
-    bytes += sizeof(RecordHeader) + op.key.size() + op.value.size();
+    bytes += sizeof(RecordHeader) + op.key.size() + op.value.size() + op.beside.size();
   return bytes >= kLargeBytesMin;
 }
 
@@ -166,6 +166,7 @@ RecordInput WritePath::InputOf(std::span<const WriteOperation> operations, uint3
   return {.tag = MakeTag(first + i, operations[i].kind),
           .key = operations[i].key,
           .value = operations[i].value,
+          .beside = operations[i].beside,
           .height = height,
           .batch_remaining = static_cast<uint32_t>(operations.size()) - 1 - i,
           .published = published};
@@ -176,7 +177,8 @@ void WritePath::Count(Log::Shard* shard, std::span<const WriteOperation> operati
   uint64_t user_bytes = 0;
   uint64_t deletes = 0;
   for (const WriteOperation& op : operations) {
-    user_bytes += op.key.size() + op.value.size();
+    const bool elsewhere = op.kind == RecordKind::kPutElsewhere;
+    user_bytes += op.key.size() + (elsewhere ? op.beside : op.value).size();
     deletes += op.kind == RecordKind::kDelete ? 1 : 0;
   }
   const auto add = [](std::atomic<uint64_t>& counter, uint64_t n) {

@@ -164,4 +164,31 @@ Status LeafTree::Remove(const InternalKey& from, const InternalKey* last, Persis
   return s.ok() ? Make(&change) : s;
 }
 
+void LeafTree::GiveBack() {
+  while (!leaving_.empty() || owned_root_ != nullptr) {
+    if (leaving_.empty()) {
+      leaving_ = Blocks();
+      owned_root_ = nullptr;
+      root_.store(nullptr, std::memory_order_release);  // pairs with Root
+    }
+    for (; !leaving_.empty(); leaving_.pop_back()) space_->Free(leaving_.back());
+  }
+}
+
+std::vector<LeafSpace::Block> LeafTree::Blocks() const {
+  std::vector<LeafSpace::Block> blocks;
+  LeafIndex::Cursor leaf(owned_root_.get());
+  for (leaf.SeekToFirst(); leaf.Valid(); leaf.Next()) {
+    const LeafView view(pool_, leaf.leaf(), leaf.low().key);
+    for (uint32_t i = 0; view.Ready().ok() && i < view.count(); i++) {
+      const LeafCell* cell = nullptr;
+      PmPtr at;
+      if (!view.Cell(i, true, &cell).ok() || !DecodeLink(view.cell_link(i), &at)) continue;
+      blocks.push_back({LeafSpace::Use::kCell, at, cell->bytes()});
+    }
+    blocks.push_back({LeafSpace::Use::kLeaf, leaf.leaf(), sizeof(Leaf)});
+  }
+  return blocks;
+}
+
 }  // namespace lamella

@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "index/leaf.h"
 #include "index/leaf_change.h"
@@ -69,6 +70,11 @@ class LeafTree {
   /// REQUIRES: readers find it elsewhere, or do not want it.
   Status Remove(const InternalKey& from, const InternalKey* last, Persister* persister);
 
+  /// Gives back all that it has, and leaves the medium as it is: of a tree that nothing on the
+  /// medium leads to any more, and nobody reads. What is damaged stays taken until the next open.
+  /// Throws std::bad_alloc, and goes on from there when it is called again.
+  void GiveBack();
+
   /// Walks the tree both ways; key and value (LeafCell::value_words) live as long as the pin. With
   /// `verify` the checksum of every cell that it looks at. Damage ends the walk; status() tells it.
   std::unique_ptr<InternalIterator> NewIterator(bool verify) const;
@@ -89,11 +95,13 @@ class LeafTree {
   Status OpenLeaf(PmPtr place, std::string* last_key, uint64_t* last_tag, LeafIndex::Child* child);
   void Count(const LeafTally& tally);
   Status Make(LeafChange* change);
+  std::vector<LeafSpace::Block> Blocks() const;
 
   Pool* const pool_;
   const std::shared_ptr<LeafSpace> space_;
   PmWord* const head_;
-  LeafIndex::NodePtr owned_root_;  // the writer's
+  LeafIndex::NodePtr owned_root_;          // the writer's, as the next
+  std::vector<LeafSpace::Block> leaving_;  // GiveBack has yet to
   std::atomic<const LeafIndex::Node*> root_{nullptr};
   // figures; they guard nothing
   std::atomic<uint64_t> leaves_{0};

@@ -12,7 +12,9 @@
 namespace lamella {
 
 /// A record's kind, the low byte of its tag.
-enum class RecordKind : uint8_t { kDelete = 1, kPut = 2 };
+/// kPutElsewhere: a put whose value lies apart; in its place the record has the value's address.
+enum class RecordKind : uint8_t { kDelete = 1, kPut = 2, kPutElsewhere = 3 };
+constexpr bool IsPut(RecordKind kind) { return kind != RecordKind::kDelete; }
 
 /// Sequence number : 56 | kind : 8.
 constexpr uint64_t MakeTag(uint64_t sequence, RecordKind kind) {
@@ -64,6 +66,9 @@ class InternalIterator {
   virtual void Prev() = 0;
   virtual InternalKey key() const = 0;
   virtual std::string_view value() const = 0;
+  /// Has value() there, where that takes a read of its own. Corruption, IOError: it is not, and the
+  /// iterator stands where it stood. REQUIRES: Valid().
+  virtual Status ReadValue() { return Status::OK(); }
   virtual Status status() const = 0;
   /// Where the record lies that it stands on, in the words of who made the iterator (a PmPtr's, for
   /// records of the pool); 0 where that is not told. REQUIRES: Valid().

@@ -156,6 +156,8 @@ class VisibleIterator final : public Iterator {
       Status s = source_->VerifyChecksum();
       if (!s.ok()) return StopWith(std::move(s));
     }
+    Status s = source_->ReadValue();
+    if (!s.ok()) return StopWith(std::move(s));
     key_ = source_->key().user_key;
     place_ = Place::kAtSource;
   }
@@ -179,7 +181,7 @@ class VisibleIterator final : public Iterator {
         Skip(&walked, SeekTag(sequence_));
         continue;
       }
-      if (TagKind(at.tag) == RecordKind::kPut) return ShowSource();
+      if (IsPut(TagKind(at.tag))) return ShowSource();
       saved_key_.assign(at.user_key);
       skip = true;
       walked = 0;
@@ -206,7 +208,7 @@ class VisibleIterator final : public Iterator {
       saved_key_.assign(at);
       Candidate candidate;
       if (!CollectVersions(&candidate)) return Stop();
-      if (candidate.found && TagKind(candidate.tag) == RecordKind::kPut)
+      if (candidate.found && IsPut(TagKind(candidate.tag)))
         return ShowCandidate(std::move(candidate));
       if (!LeaveSavedKeyBackward()) return Stop();
     }
@@ -227,10 +229,11 @@ class VisibleIterator final : public Iterator {
       candidate->found = true;
       candidate->tag = at.tag;
       candidate->copied = false;
-      if (TagKind(at.tag) != RecordKind::kPut) continue;
+      if (!IsPut(TagKind(at.tag))) continue;
+      candidate->checksum = source_->ReadValue();
       const std::string_view value = source_->value();
       if (value.size() > kCopiedValueBytesMax) continue;
-      if (verify_) candidate->checksum = source_->VerifyChecksum();
+      if (verify_ && candidate->checksum.ok()) candidate->checksum = source_->VerifyChecksum();
       saved_value_.assign(value);
       candidate->copied = true;
     }

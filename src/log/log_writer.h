@@ -33,6 +33,7 @@ struct RecordInput {
   uint64_t tag = 0;
   std::string_view key;
   std::string_view value;
+  std::string_view beside;  // what lies elsewhere and is to be durable with the record
   uint32_t height = 0;
   uint32_t batch_remaining = 0;
   uint64_t published = 0;  // every number up to this is

@@ -16,15 +16,17 @@ namespace {
 // A shard's chunks.
 class ChunkWriter final : public LogWriter {
  public:
-  ChunkWriter(Pool* pool, uint32_t shard, uint64_t next_ordinal)
+  ChunkWriter(Pool* pool, uint32_t shard, uint64_t next_ordinal, CopyBeside copy_beside)
       : appender_(pool, shard % pool->part_count(), ChunkKind::kLog, shard, next_ordinal,
-                  WriteCause::kLog) {}
+                  WriteCause::kLog),
+        copy_beside_(std::move(copy_beside)) {}
 
   Status Prepare(const uint64_t* record_bytes, size_t count, Claimant claimant) override {
     return count == 1 ? appender_.Prepare(*record_bytes, claimant)
                       : appender_.Prepare(record_bytes, count, claimant);
   }
   StagedWrite Stage(const RecordInput& input) override {
+    if (copy_beside_ && !input.beside.empty()) copy_beside_(input, appender_.persister());
     const StagedRecord staged = appender_.Stage(input);
     return {{staged.place.word}, uint64_t{staged.epoch} << 32 | staged.body_checksum};
   }
@@ -45,14 +47,16 @@ class ChunkWriter final : public LogWriter {
 
  private:
   RecordAppender appender_;
+  const CopyBeside copy_beside_;
 };
 
 std::vector<std::unique_ptr<LogWriter>> MakeWriters(Pool* pool, uint32_t shard_count,
-                                                    const std::vector<uint64_t>& next_ordinal) {
+                                                    const std::vector<uint64_t>& next_ordinal,
+                                                    const CopyBeside& copy_beside) {
   std::vector<std::unique_ptr<LogWriter>> writers;
   for (uint32_t i = 0; i < 2 * shard_count; i++) {
     const uint64_t ordinal = i < next_ordinal.size() ? next_ordinal[i] : 1;
-    writers.push_back(std::make_unique<ChunkWriter>(pool, i, ordinal));
+    writers.push_back(std::make_unique<ChunkWriter>(pool, i, ordinal, copy_beside));
   }
   return writers;
 }
@@ -67,9 +71,10 @@ std::vector<LogPosition> FormerEnds(uint32_t shard_count,
 
 }  // namespace
 
-PmLog::PmLog(Pool* pool, uint32_t shard_count, const std::vector<uint64_t>& next_ordinal)
-    : Log(MakeWriters(pool, shard_count, next_ordinal), FormerEnds(shard_count, next_ordinal),
-          pool->part_count()) {}
+PmLog::PmLog(Pool* pool, uint32_t shard_count, const std::vector<uint64_t>& next_ordinal,
+             const CopyBeside& copy_beside)
+    : Log(MakeWriters(pool, shard_count, next_ordinal, copy_beside),
+          FormerEnds(shard_count, next_ordinal), pool->part_count()) {}
 
 RecordAppender* PmLog::appender(uint32_t i) {
   return static_cast<ChunkWriter&>(*shard(i).writer).appender();

@@ -19,12 +19,17 @@ namespace lamella {
 /// The place of a record of this log.
 constexpr PmPtr PlaceOf(Location location) { return PmPtr(location.word); }
 
+/// Copies a record's RecordInput::beside to where it lies: flushed by the persister, not fenced.
+using CopyBeside = std::function<void(const RecordInput& record, Persister* persister)>;
+
 class PmLog final : public Log {
  public:
   /// `shard_count` shards and as many for large writes, spread over the pool's parts.
   /// `next_ordinal[i]`: above that of every chunk shard i has or had; it may tell of more shards
-  /// than there are now.
-  PmLog(Pool* pool, uint32_t shard_count, const std::vector<uint64_t>& next_ordinal);
+  /// than there are now. `copy_beside`: for records that have something beside them; the record's
+  /// fence is that of both.
+  PmLog(Pool* pool, uint32_t shard_count, const std::vector<uint64_t>& next_ordinal,
+        const CopyBeside& copy_beside = nullptr);
 
   /// Ends the chunks that are being filled and of which `leave` is true: the shard's next record
   /// begins another one.

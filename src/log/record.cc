@@ -36,9 +36,9 @@ uint32_t RecordChecksum(uint32_t body_checksum, const RecordHeader& header, PmPt
 bool RecordIsPlausible(const RecordHeader& header, uint64_t available) {
   if (available < sizeof(RecordHeader)) return false;
   const RecordKind kind = TagKind(header.tag);
-  return (kind == RecordKind::kPut || kind == RecordKind::kDelete) && header.key_size != 0 &&
-         ShapeHeight(header.shape) <= kHeightMax &&
-         (kind == RecordKind::kPut || header.value_size == 0) && TagSequence(header.tag) != 0 &&
+  return kind >= RecordKind::kDelete && kind <= RecordKind::kPutElsewhere && header.key_size != 0 &&
+         ShapeHeight(header.shape) <= kHeightMax && (IsPut(kind) || header.value_size == 0) &&
+         TagSequence(header.tag) != 0 &&
          RecordBytes(ShapeHeight(header.shape), header.key_size, header.value_size) <= available;
 }
 

@@ -100,12 +100,6 @@ class LightKv final : public Engine, private WriteTarget {
     uint32_t weight = 0;
     MadeSsts tables;
   };
-  /// What a repair finds of tables.
-  struct FoundTables {
-    MadeSsts tables;
-    uint64_t damaged = 0;
-    uint64_t last_sequence = 0;
-  };
   // What jobs have; of a weight, keys. The first weight is the last of them.
   enum : uint32_t { kLog, kPoolEnd, kWeight0 };
 
@@ -142,14 +136,6 @@ class LightKv final : public Engine, private WriteTarget {
                  const std::function<void(LightKvState*)>& also);
 
   // lightkv_rebuild.cc
-  /// The table, if all of it validates, or another one of what is left of it, or null. `records`:
-  /// that it had; 0 is not known.
-  Status FindTable(uint64_t number, uint64_t records, RepairReport* report, bool* sound,
-                   std::shared_ptr<const SstTable>* table);
-  Status Salvage(uint64_t number, uint64_t records, RepairReport* report,
-                 std::shared_ptr<const SstTable>* table);
-  Status FindTables(const TableLevelsState& levels, const std::vector<uint64_t>& files,
-                    bool catalog_lost, RepairReport* report, FoundTables* found);
   Status NameRebuilt(const LightKvState& state, bool catalog_lost);
 
   // lightkv_jobs.cc

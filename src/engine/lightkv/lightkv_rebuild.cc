@@ -4,72 +4,12 @@
 #include <utility>
 
 #include "base/assert.h"
-#include "base/concat.h"
 #include "engine/lightkv/lightkv.h"
 #include "engine/log_recovery.h"
+#include "engine/sst_repair.h"
 #include "iterator/merging_iterator.h"
 
 namespace lamella {
-
-namespace {
-
-constexpr uint64_t kRecordBytesMin = 24;
-
-}  // namespace
-
-Status LightKv::Salvage(uint64_t number, uint64_t records, RepairReport* report,
-                        std::shared_ptr<const SstTable>* table) {
-  uint64_t into = 0;
-  const auto builder = files_.NewBuilder(&into);
-  SstSalvage salvage;
-  Status s = files_.Salvage(
-      number,
-      [&](const InternalKey& key, std::string_view value) { return builder->Add(key, value); },
-      &salvage);
-  if (!s.ok() && !s.IsNotFound()) return s;
-  const uint64_t lost = records != 0 ? records - std::min(records, salvage.records)
-                                     : salvage.lost_bytes / kRecordBytesMin;
-  report->records_lost += lost;
-  report->notes.push_back(Concat("table ", number, " is damaged or missing; ", salvage.records,
-                                 " of its records are kept, at most ", lost, " are lost"));
-  return builder->records() == 0 ? Status::OK() : files_.Finish(builder.get(), into, table);
-}
-
-Status LightKv::FindTable(uint64_t number, uint64_t records, RepairReport* report, bool* sound,
-                          std::shared_ptr<const SstTable>* table) {
-  Status s = files_.OpenLost(number, table);
-  if (!s.ok() && !s.IsCorruption() && !s.IsNotFound()) return s;
-  Status read;
-  *sound = s.ok();
-  if (s.ok()) {
-    (*table)->sst()->Check([&](const Status& problem) {
-      *sound = false;
-      if (!problem.IsCorruption()) read = problem;
-    });
-  }
-  if (!read.ok() || *sound) return read;
-  table->reset();
-  return Salvage(number, records, report, table);
-}
-
-Status LightKv::FindTables(const TableLevelsState& levels, const std::vector<uint64_t>& files,
-                           bool catalog_lost, RepairReport* report, FoundTables* found) {
-  std::vector<std::pair<uint64_t, uint64_t>> wanted;  // numbers, and records where that is known
-  levels.ForEach(
-      [&](uint32_t, const auto& info) { wanted.emplace_back(info->number, info->records); });
-  for (size_t i = 0; catalog_lost && i < files.size(); i++) wanted.emplace_back(files[i], 0);
-  for (const auto& [number, records] : wanted) {
-    std::shared_ptr<const SstTable> table;
-    bool sound = false;
-    Status s = FindTable(number, records, report, &sound, &table);
-    if (!s.ok()) return s;
-    found->damaged += sound ? 0 : 1;
-    if (table == nullptr) continue;
-    found->last_sequence = std::max(found->last_sequence, table->info().last_sequence);
-    found->tables.push_back(std::move(table));
-  }
-  return Status::OK();
-}
 
 // The log after what tables have becomes tables of weight 0. Where the catalog or a table is
 // damaged all is merged into new tables: then no delete is needed, and without a catalog nothing
@@ -90,7 +30,7 @@ Status LightKv::Rebuild(RepairReport* report) {
     return 0;
   });
   FoundTables found;
-  s = FindTables(state.levels, files, catalog_lost, report, &found);
+  s = FindTables(files_, state.levels, files, catalog_lost, report, &found);
   if (!s.ok()) return s;
   state.flushed_sequence = std::max(state.flushed_sequence, found.last_sequence);
   const bool merge_all = catalog_lost || found.damaged != 0;

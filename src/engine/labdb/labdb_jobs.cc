@@ -1,0 +1,465 @@
+// Flushes into the tree, the compaction of the immutable tree and of levels, and what writers wait
+// for.
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "base/no_throw.h"
+#include "engine/labdb/labdb.h"
+#include "iterator/merging_iterator.h"
+
+namespace lamella {
+
+namespace {
+
+// Versions that go into a tree at once: what a change keeps in DRAM until it is made.
+constexpr uint64_t kPutsAtOnce = 1024;
+// What a compaction takes of a tree, by its values and keys; or all of a smaller tree's share.
+constexpr uint64_t kPartBytes = 16 << 20;
+constexpr uint64_t kPartsMin = 8;  // of a tree
+// What jobs are worth, beside compactions of levels, which are worth less.
+constexpr double kFirst = 1e18;
+constexpr std::chrono::seconds kTryAgainAfter{1};  // where nobody asks
+
+// Walks the versions of a MemTable that somebody may still read, in their order.
+template <class Visit>
+Status ForEachRead(const MemTable& memtable, const SnapshotList::Sample& snapshots,
+                   const Visit& visit) {
+  const auto from = memtable.NewIterator();
+  std::string_view key;
+  uint64_t newer = 0;  // the version before, of the same key; 0 is none
+  Status s;
+  for (from->SeekToFirst(); s.ok() && from->Valid(); from->Next()) {
+    const InternalKey at = from->key();
+    if (at.user_key != key) newer = 0;
+    key = at.user_key;
+    const uint64_t sequence = TagSequence(at.tag);
+    if (newer == 0 || snapshots.Needed(sequence, newer)) s = visit(at, from->value());
+    newer = sequence;
+  }
+  return s.ok() ? from->status() : s;
+}
+
+}  // namespace
+
+Status LabDb::NoteRoom(const Status& status) {
+  const MutexLock lock(&jobs_.mu);
+  const bool none = status.IsNoSpace();
+  no_room_ = none ? status : Status::OK();
+  room_needed_ = false;
+  if (!none) return status;
+  no_room_at_ = std::chrono::steady_clock::now();
+  return Status::OK();
+}
+
+bool LabDb::MayFindRoom() const {
+  return no_room_.ok() || room_needed_ ||
+         std::chrono::steady_clock::now() - no_room_at_ >= kTryAgainAfter;
+}
+
+void LabDb::OfferJobs(std::vector<JobOffer>* offers) {
+  const auto tables = CurrentTables();
+  const auto offer = [&](const char* name, Claims claims, double worth,
+                         std::function<Status()> run) {
+    offers->push_back({.name = name,
+                       .claims = std::move(claims),
+                       .benefit = worth,
+                       .cost = 1,
+                       .run = std::move(run)});
+  };
+  if (!consumed_.empty() && consumed_.front().settled->load(std::memory_order_acquire))
+    offer("leave the tree", {{kLevel0, {}}}, 2 * kFirst, [this] { return LeaveTree(); });
+  if (reclaim_wanted_ && CurrentReadSet()->sealed.empty())
+    offer("reclaim", {{kLevel0, {}}, {kLevel0 + 1, {}}}, 3 * kFirst, [this] { return Reclaim(); });
+  if (MayFindRoom()) {
+    if (tables->older != nullptr) {
+      offer("compact the tree", {{kLevel0, {}}, {kLevel0 + 1, {}}}, kFirst,
+            [this] { return NoteRoom(NoThrow([this] { return CompactPart(); })); });
+    }
+    for (Compaction& wanted : FindCompactions(tables->infos, rules_)) {
+      Claims claims = ClaimsOf(wanted, kLevel0);
+      const double worth = wanted.benefit / static_cast<double>(1 + wanted.read_bytes);
+      offer("compact", std::move(claims), worth, [this, compaction = std::move(wanted)] {
+        return NoteRoom(NoThrow([&] { return CompactLevels(compaction); }));
+      });
+    }
+  }
+  if (pool_->CanGiveBack())
+    offer("give back", {{kPoolEnd, {}}}, 0, [this] { return pool_->GiveBack(); });
+}
+
+std::optional<Job> LabDb::PickJob(JobClass job_class) {
+  if (job_class == JobClass::kUrgent) {
+    {
+      const MutexLock lock(&jobs_.mu);
+      const Claims claims = {{kValues, {}}};
+      if (values_->NeedsWriteOn() && MayFindRoom() && jobs_.MayBegin(claims)) {
+        return jobs_.Begin({.name = "write on", .claims = claims, .run = [this] {
+                              return NoteRoom(NoThrow([this] { return WriteOn(); }));
+                            }});
+      }
+    }
+    return PickUrgentJob();
+  }
+  const MutexLock lock(&jobs_.mu);
+  std::vector<JobOffer> offers;
+  OfferJobs(&offers);
+  return jobs_.BeginBest(std::move(offers));
+}
+
+Status LabDb::WriteOn() {
+  Status s = values_->WriteOn();
+  if (s.ok()) written_on_.fetch_add(1, std::memory_order_release);
+  return s;
+}
+
+Status LabDb::FlushMemTable(const std::shared_ptr<MemTable>& memtable) {
+  Status s = NoThrow([&] { return PutIntoTree(*memtable); });
+  if (s.ok()) context_.wake();
+  return s;
+}
+
+Status LabDb::PutIntoTree(const MemTable& memtable) {
+  // Gets of before it was sealed may want versions that its own make unneeded.
+  pool_->readers()->AwaitRetired();
+  const MutexLock lock(&tree_mu_);
+  flushed_since_ += memtable.count();
+  Status s = RemoveUnneeded(false);
+  if (s.ok() && IsFull(*CurrentTables()->tree)) s = TurnOver();
+  // One for both: what is moved is what is put.
+  const SnapshotList::Sample snapshots = context_.snapshots->Now();
+  std::vector<ValueAddress> moved;
+  if (s.ok()) s = MoveInline(memtable, snapshots, &moved);
+  if (s.ok()) s = InsertAll(CurrentTables()->tree.get(), memtable, snapshots, moved);
+  if (s.ok()) {
+    s = Install(LabDbEdit::kFlush, {}, &memtable, nullptr, [&](LabDbState* state) {
+      state->boundary = memtable.sealed();
+      state->flushed_sequence = memtable.last_sequence();
+      std::erase_if(state->gaps,
+                    [&](const SequenceGap& gap) { return gap.last <= state->flushed_sequence; });
+    });
+  }
+  if (s.ok()) pending_frees_.FreeLogBefore(memtable.sealed());
+  return s;
+}
+
+// Values that were logged with their keys go to a file, in the order of the keys.
+Status LabDb::MoveInline(const MemTable& memtable, const SnapshotList::Sample& snapshots,
+                         std::vector<ValueAddress>* moved) {
+  const std::unique_ptr<ValueWriter> writer = values_->NewWriter();
+  Status s = ForEachRead(memtable, snapshots, [&](const InternalKey& key, std::string_view value) {
+    if (TagKind(key.tag) != RecordKind::kPut) return Status::OK();
+    moved->emplace_back();
+    return writer->Add(value, &moved->back());
+  });
+  return s.ok() ? writer->Finish() : s;
+}
+
+Status LabDb::InsertAll(LeafTree* tree, const MemTable& memtable,
+                        const SnapshotList::Sample& snapshots,
+                        const std::vector<ValueAddress>& moved) {
+  Persister persister(pool_->gate(), WriteCause::kFlush);
+  const auto needed = [&](uint64_t older, uint64_t newer) {
+    return snapshots.Needed(older, newer);
+  };
+  std::vector<LeafPut> puts;
+  puts.reserve(kPutsAtOnce);
+  size_t inlined = 0;
+  const auto insert = [&] {
+    Status inserted = puts.empty() ? Status::OK() : tree->Insert(puts, needed, &persister);
+    puts.clear();
+    return inserted;
+  };
+  Status s = ForEachRead(memtable, snapshots, [&](const InternalKey& key, std::string_view value) {
+    LeafPut put{.key = key};
+    const RecordKind kind = TagKind(key.tag);
+    if (IsPut(kind)) {
+      const ValueAddress address =
+          kind == RecordKind::kPut ? moved[inlined++] : DecodeAddress(value);
+      put.key.tag = MakeTag(TagSequence(key.tag), RecordKind::kPutElsewhere);
+      put.location = address.word;
+      put.value_size = address.size;
+    }
+    puts.push_back(put);
+    return puts.size() == kPutsAtOnce ? insert() : Status::OK();
+  });
+  return s.ok() ? insert() : s;
+}
+
+// Keeps B2.
+Status LabDb::TurnOver() {
+  const auto tables = CurrentTables();
+  if (tables->older != nullptr || tables->tree->entry_count() == 0) return Status::OK();
+  const uint32_t next = 1 - catalog_.Get().active;
+  Persister persister(pool_->gate(), WriteCause::kIndex);
+  LeafTree::Clear(HeadOf(next), &persister);  // a crash may have left what had been dropped
+  const TreePtr fresh = NewTree(next);
+  after_.clear();  // nobody compacts before there is an immutable tree
+  any_after_ = false;
+  return Install(
+      LabDbEdit::kTurnOver, {}, nullptr,
+      [&](Tables* changed) {
+        changed->older = changed->tree;
+        changed->tree = fresh;
+      },
+      [&](LabDbState* state) {
+        state->active = next;
+        state->has_older = 1;
+      });
+}
+
+// The next keys of the immutable tree, with the tables of level 1 that they overlap, become tables
+// of level 1.
+Status LabDb::CompactPart() {
+  const auto tables = CurrentTables();
+  const auto from = tables->older->NewIterator(true);
+  const uint64_t part_bytes = std::max<uint64_t>(std::min(kPartBytes, options_.table_bytes), 1);
+  const uint64_t entries_max =
+      std::max<uint64_t>(tables->older->entry_count() / kPartsMin, kPutsAtOnce);
+  if (any_after_) {
+    from->Seek({after_, 0});
+    while (from->Valid() && from->key().user_key == after_) from->Next();
+  } else {
+    from->SeekToFirst();
+  }
+  Consumed part;
+  uint64_t bytes = 0;
+  uint64_t entries = 0;
+  for (; from->Valid(); from->Next(), entries++) {
+    const std::string_view key = from->key().user_key;
+    if (entries != 0 && key != part.last && (bytes >= part_bytes || entries >= entries_max)) break;
+    if (entries == 0) part.first = key;
+    if (entries == 0 || key != part.last) part.last = key;
+    bytes += key.size();
+    if (IsPut(TagKind(from->key().tag))) bytes += DecodeAddress(from->value()).size;
+  }
+  Status s = from->status();
+  if (!s.ok()) return s;
+  const bool is_last = !from->Valid();
+  if (entries == 0) return DropOlder();
+  const SstLevels::Level overlapped = tables->levels->Overlapping(1, {part.first, part.last});
+  std::vector<std::unique_ptr<InternalIterator>> children;
+  children.push_back(NewTreePart(tables->older->NewIterator(true), part.first, part.last,
+                                 values_.get(), pool_->readers()));
+  if (!overlapped.empty()) SstFiles::AddIterators(1, overlapped, kMergeScan, &children);
+  const auto merged = NewMergingIterator(std::move(children));
+  MadeSsts made;
+  s = files_.Write(
+      merged.get(), context_.snapshots->Now(),
+      [&](std::string_view key) { return tables->levels->MayHold(2, key); }, &made);
+  if (!s.ok()) return s;
+  SstEdit edit;
+  for (const auto& table : overlapped) edit.removed.push_back(table->info().number);
+  for (const auto& table : made) edit.added.push_back({1, table});
+  part.settled = std::make_shared<std::atomic<bool>>(false);
+  std::string last = part.last;
+  EpochDomain::Retirement settling = pool_->AfterAllPins(
+      [settled = part.settled] { settled->store(true, std::memory_order_release); });
+  {
+    const MutexLock lock(&jobs_.mu);  // memory for it, which the edit cannot wait for
+    consumed_.push_back(std::move(part));
+  }
+  s = Install(LabDbEdit::kCompact, edit, nullptr, nullptr, nullptr);
+  if (!s.ok()) {
+    const MutexLock lock(&jobs_.mu);
+    consumed_.pop_back();
+    return s;
+  }
+  pool_->readers()->Retire(std::move(settling));  // keeps B3
+  for (const auto& table : overlapped) table->MakeObsolete();
+  after_ = std::move(last);
+  any_after_ = true;
+  compactions_.fetch_add(1, std::memory_order_relaxed);
+  return is_last ? DropOlder() : s;
+}
+
+// What is in tables, and whose readers are gone, leaves the tree, so that the other one may grow.
+Status LabDb::LeaveTree() {
+  Consumed part;
+  {
+    const MutexLock lock(&jobs_.mu);
+    part = std::move(consumed_.front());
+    consumed_.pop_front();
+  }
+  const auto tables = CurrentTables();
+  Persister persister(pool_->gate(), WriteCause::kCompaction);
+  const InternalKey last{part.last, 0};
+  return tables->older->Remove({part.first, kTagFirst}, &last, &persister);
+}
+
+// All of it is in tables: it is no part of the store any more (B2), and what it has is given back
+// once nobody reads it.
+Status LabDb::DropOlder() {
+  const TreePtr older = CurrentTables()->older;
+  EpochDomain::Retirement leaving = pool_->AfterAllPins([older] { older->GiveBack(); });
+  Status s = Install(
+      LabDbEdit::kEmptied, {}, nullptr, [](Tables* changed) { changed->older = nullptr; },
+      [](LabDbState* state) { state->has_older = 0; });
+  if (!s.ok()) return s;
+  pool_->readers()->Retire(std::move(leaving));
+  unneeded_.store(true);
+  const MutexLock lock(&jobs_.mu);
+  consumed_.clear();
+  return s;
+}
+
+Status LabDb::CompactLevels(const Compaction& compaction) {
+  const auto tables = CurrentTables();
+  SstEdit edit;
+  Status s = files_.Compact(compaction, *tables->levels, context_.snapshots->Now(), &edit);
+  if (s.ok()) s = Install(LabDbEdit::kCompact, edit, nullptr, nullptr, nullptr);
+  if (!s.ok()) return s;
+  std::set<uint64_t> kept;
+  for (const auto& added : edit.added) kept.insert(added.table->info().number);
+  const std::set<uint64_t> gone(edit.removed.begin(), edit.removed.end());
+  tables->levels->ForEach([&](uint32_t, const auto& table) {
+    const uint64_t number = table->info().number;
+    if (gone.contains(number) && !kept.contains(number)) table->MakeObsolete();
+  });
+  compactions_.fetch_add(1, std::memory_order_relaxed);
+  return s;
+}
+
+// Keeps B4, in the thread that alone puts addresses into trees: whoever logs one in a segment that
+// a file has was in the MemTable before the file had it (ValueReservation). It walks the tree, but
+// as rarely as that is worth it; an immutable one, which others take parts out of, it waits for.
+Status LabDb::RemoveUnneeded(bool now) {
+  const std::vector<ValueFileInfo> files = values_->Files();
+  const auto read_set = CurrentReadSet();
+  const auto& tables = static_cast<const Tables&>(*read_set->tables);
+  const bool is_due = now || unneeded_.load() ||
+                      flushed_since_ >= std::max(kPutsAtOnce, tables.tree->entry_count());
+  if (!is_due || files.empty() || tables.older != nullptr) return Status::OK();
+  unneeded_.store(false);
+  flushed_since_ = 0;
+  std::vector<std::unique_ptr<InternalIterator>> all;
+  all.push_back(read_set->active->NewIterator());
+  for (const auto& memtable : read_set->sealed) all.push_back(memtable->NewIterator());
+  all.push_back(tables.tree->NewIterator(false));
+  std::set<uint64_t> needed;
+  for (const auto& from : all) {
+    for (from->SeekToFirst(); from->Valid(); from->Next()) {
+      if (TagKind(from->key().tag) == RecordKind::kPutElsewhere)
+        needed.insert(DecodeAddress(from->value()).segment());
+    }
+    if (!from->status().ok()) return from->status();
+  }
+  return values_->RemoveFiles([&](uint64_t first, uint64_t segments) {
+    const bool known =
+        std::ranges::any_of(files, [&](const ValueFileInfo& file) { return file.first == first; });
+    const auto at = needed.lower_bound(first);
+    return known && (at == needed.end() || *at >= first + segments);
+  });
+}
+
+// Trees are in the pool, tables are not: so all of them becomes tables.
+Status LabDb::Reclaim() {
+  const auto compact = [this] {
+    Status s = CompactOlder();
+    if (!s.ok()) return s;
+    {
+      const MutexLock lock(&tree_mu_);
+      s = TurnOver();
+    }
+    return s.ok() ? CompactOlder() : s;
+  };
+  const Status s = NoteRoom(NoThrow(compact));
+  pool_->AwaitDeferred();
+  const MutexLock lock(&jobs_.mu);
+  reclaim_wanted_ = false;
+  reclaimed_at_ = changes_.load(std::memory_order_relaxed);
+  return s;
+}
+
+bool LabDb::ReclaimSpace() {
+  const auto is_done = [this]() LAMELLA_REQUIRES(jobs_.mu) {
+    return CurrentReadSet()->sealed.empty() && !reclaim_wanted_;
+  };
+  const auto begin = [&](bool has_deferred) LAMELLA_REQUIRES(jobs_.mu) {
+    if (is_done() && !has_deferred && reclaimed_at_ == changes_.load(std::memory_order_relaxed))
+      return false;
+    reclaim_wanted_ = true;
+    room_needed_ = true;
+    return true;
+  };
+  return AwaitReclaimed(begin, is_done);
+}
+
+Status LabDb::CompactOlder() {
+  Status s;
+  while (s.ok() && CurrentTables()->older != nullptr) s = CompactPart();
+  return s;
+}
+
+// Tables of the last level that are older than the call may have versions that snapshots saw, and
+// what deletes hid from those.
+Status LabDb::RewriteLast(const KeyRange& keys, uint64_t before) {
+  const auto tables = CurrentTables();
+  const uint32_t last = static_cast<uint32_t>(tables->levels->level_count()) - 1;
+  Status s;
+  if (tables->levels->level_count() < 2) return s;
+  for (const auto& table : tables->levels->Overlapping(last, keys)) {
+    if (table->info().number >= before) continue;
+    MadeSsts made;
+    s = files_.Write(
+        Sst::NewIterator(table->sst(), kMergeScan).get(), context_.snapshots->Now(),
+        [](std::string_view) { return false; }, &made);
+    SstEdit edit{.removed = {table->info().number}, .added = {}};
+    for (const auto& one : made) edit.added.push_back({last, one});
+    if (s.ok()) s = Install(LabDbEdit::kCompact, edit, nullptr, nullptr, nullptr);
+    if (!s.ok()) return s;
+    table->MakeObsolete();
+  }
+  return s;
+}
+
+// What the trees have goes to tables, and of the range all into the last level that has tables.
+Status LabDb::CompactRange(std::string_view begin, std::string_view end) {
+  Status s = Flush();
+  if (!s.ok()) return s;
+  const uint64_t begun_at = NewNumber();
+  Claims claims;
+  for (uint32_t i = 0; i < kTableLevelsMax; i++) claims.push_back({kLevel0 + i, {}});
+  const JobBoard::Held held = jobs_.Take(std::move(claims));
+  s = NoThrow([&] {
+    Status compacted = CompactOlder();
+    if (compacted.ok()) {
+      const MutexLock lock(&tree_mu_);
+      compacted = TurnOver();
+    }
+    if (compacted.ok()) compacted = CompactOlder();
+    if (compacted.ok()) {
+      const MutexLock lock(&tree_mu_);
+      compacted = RemoveUnneeded(true);
+    }
+    const KeyRange keys = KeyRange::Of(begin, end);
+    for (uint32_t level = 1; compacted.ok() && level < rules_.last_level; level++) {
+      const auto tables = CurrentTables();
+      if (level + 1 >= tables->levels->level_count()) break;
+      for (const auto& table : tables->levels->Overlapping(level, keys)) {
+        const auto now = CurrentTables();
+        Compaction compaction{.level = level,
+                              .inputs = {table->info().number},
+                              .next = {},
+                              .keys = {table->info().smallest, table->info().largest}};
+        for (const auto& next : now->levels->Overlapping(level + 1, compaction.keys))
+          compaction.next.push_back(next->info().number);
+        compaction.read_bytes = compaction.next.empty() ? 0 : table->info().bytes;
+        compacted = CompactLevels(compaction);
+        if (!compacted.ok()) break;
+      }
+    }
+    return compacted.ok() ? RewriteLast(keys, begun_at) : compacted;
+  });
+  jobs_.GiveBack(held);
+  pool_->AwaitDeferred();
+  return s;
+}
+
+Status LabDb::Close() {
+  log_->LeaveChunks([](const ChunkRef&) { return true; });
+  Status s = FlushAllNow();
+  return s.ok() ? pool_->Sync() : s;
+}
+
+}  // namespace lamella

@@ -1,0 +1,36 @@
+// StoredValues are iterators over records of which some have, in place of a value, its address in
+// the value log: they show the values.
+// Threads: one at a time.
+#ifndef LAMELLA_ENGINE_LABDB_STORED_VALUES_H_
+#define LAMELLA_ENGINE_LABDB_STORED_VALUES_H_
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "iterator/internal_iterator.h"
+#include "log/value_log.h"
+
+namespace lamella {
+
+/// The bytes of an address, as records and leaves have them: word and size.
+inline constexpr size_t kAddressBytes = sizeof(uint64_t) + sizeof(uint32_t);
+std::string_view EncodeAddress(const ValueAddress& address, char (&to)[kAddressBytes]);
+/// REQUIRES: they are so many bytes.
+ValueAddress DecodeAddress(std::string_view bytes);
+
+/// Shows all that `source` does; a value that lies apart is read by ReadValue. Both outlive it, and
+/// the caller is pinned in the pool's holders() for its life.
+std::unique_ptr<InternalIterator> NewStoredValues(std::unique_ptr<InternalIterator> source,
+                                                  const ValueLog* values);
+
+/// For a compaction: the records of a tree from `first` up to the last version of `last`, forwards,
+/// each a plain put or a delete, with its value read: a value that cannot be read ends the walk,
+/// and status() tells why. REQUIRES: both outlive it; nobody takes these records out of the tree.
+std::unique_ptr<InternalIterator> NewTreePart(std::unique_ptr<InternalIterator> tree,
+                                              std::string first, std::string last,
+                                              const ValueLog* values, EpochDomain* readers);
+
+}  // namespace lamella
+
+#endif  // LAMELLA_ENGINE_LABDB_STORED_VALUES_H_
