@@ -106,6 +106,8 @@ Status SetOption(const std::string& name, const std::string& value, Options* o) 
   if (name == "first_file_level") return Parse(name, value, &o->tlsm.first_file_level);
   if (name == "pool_table_bytes") return Parse(name, value, &o->tlsm.pool_table_bytes);
   if (name == "block_cache_share") return Parse(name, value, &o->files.block_cache_share);
+  if (name == "compaction_bytes_per_second")
+    return Parse(name, value, &o->files.compaction_bytes_per_second);
   if (name == "direct_reads") return Parse(name, value, &o->files.direct_reads);
   if (name == kFilesIn) return Status::OK();
   if (name == "pool_bytes_max") return Parse(name, value, &o->pool_bytes_max);
@@ -131,6 +133,7 @@ Status SetOption(const std::string& name, const std::string& value, Options* o) 
       "zipper_compaction, l0_in_dram, checkpoint_group_tables, lookup_cache_share, "
       "second_chance_share, level0_tables, table_bytes, level1_bytes, level_factor, rewrite_share, "
       "tiering, first_file_level, pool_table_bytes, block_cache_share, direct_reads, files_in, "
+      "compaction_bytes_per_second, "
       "pool_bytes_max, levels_per_group, level0_bytes, zipperdb_level_factor, guide_share, "
       "max_floor, floor_bytes, "
       "c1_runs, c2_bytes, component_factor, filter_bits, segment_bytes, leaf_nodes_max, "
