@@ -13,8 +13,8 @@ namespace lamella::bench {
 
 struct PeerOptions {
   /// Where its tables lie, in a directory of their own: those below level 0 of RocksDB, whose log
-  /// and level 0 stay where the store is (`db_paths`); all of LevelDB, which knows one place. Empty:
-  /// where the store is.
+  /// and level 0 stay where the store is (`db_paths`); all of LevelDB, which knows one place.
+  /// Empty: where the store is.
   std::string files_in;
   /// Reads of tables pass by the page cache, as they do for Lamella's option of this name.
   bool direct_reads = false;

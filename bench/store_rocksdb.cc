@@ -4,8 +4,8 @@
 // with them in it (they are some 2 % of small records' bytes).
 //
 // With the option files_in it is the baseline of "An LSM Tree Augmented with B+-Tree on Nonvolatile
-// Memory" (ACM TOS 2024): log and level 0 lie in memory, where the store is, and the levels below on
-// another device. Bytes to that are counted where they leave it, and are the cause "files".
+// Memory" (ACM TOS 2024): log and level 0 lie in memory, where the store is, and the levels below
+// on another device. Bytes to that are counted where they leave it, and are the cause "files".
 #include "bench/store.h"
 
 #if LAMELLA_BENCH_ROCKSDB
