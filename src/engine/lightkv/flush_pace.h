@@ -15,8 +15,7 @@ class FlushPace {
  public:
   /// A flush of so many bytes of the log took so long, from when it was sealed.
   void Note(uint64_t bytes, uint64_t ns) {
-    if (bytes == 0) return;
-    const double each = static_cast<double>(ns) / static_cast<double>(bytes);
+    const double each = static_cast<double>(ns) / static_cast<double>(std::max(bytes, kBytesMin));
     ns_per_byte_.store(std::min(each, kNsPerByteMax), std::memory_order_relaxed);
   }
   /// How long a record of so many bytes is to wait. `over`: 0 where a flush is due, 1 where writers
@@ -34,6 +33,7 @@ class FlushPace {
  private:
   static constexpr double kNsPerByteUsual = 5;  // until one was seen: 200 MB/s
   static constexpr double kNsPerByteMax = 1000;
+  static constexpr uint64_t kBytesMin = 1 << 20;      // less takes as long as this
   std::atomic<double> ns_per_byte_{kNsPerByteUsual};  // of the last one; guards nothing
 };
 
