@@ -290,7 +290,8 @@ double LightKv::OverFlush(const RhTree& top) const {
 }
 
 // Each table of level 0 is one that compaction has not caught up with, and reads look at. What is
-// over a flush, before one is sealed or beside it, is what the next one will take longer for.
+// over a flush beside one that is under way is what writers would be stopped for. Before one is
+// sealed it is let grow: merges have the threads, and the next flush takes all of it.
 uint32_t LightKv::WriteDelayNs() const {
   const uint64_t crowd = crowd_.load(std::memory_order_relaxed);
   const EpochPin pin(pool_->readers());
@@ -299,7 +300,7 @@ uint32_t LightKv::WriteDelayNs() const {
   if (crowd >= kCrowdMax || IsFull(view)) return kStopWriting;
   const auto crowd_ns = static_cast<uint32_t>(crowd * kDelayPerTableNs);
   const double over = OverFlush(*view.top);
-  if (over <= 0) return crowd_ns;
+  if (over <= 0 || view.older == nullptr) return crowd_ns;
   const double record_bytes = static_cast<double>(record_bytes_.load(std::memory_order_relaxed)) /
                               static_cast<double>(view.top->count() + 1);
   return std::max(crowd_ns, pace_.DelayNs(over, record_bytes));
