@@ -124,9 +124,9 @@ class PosixAppendFile : public AppendFile {
   }
 
   Status WriteBuffered() { return Write({buffer_.get(), std::exchange(buffered_, 0)}); }
-  // The device is given what was written soon, and not all of it by Sync: reads of other files would
-  // wait behind it. What fails here Sync tells, since nothing here waits for the device, nor asks
-  // how it went.
+  // The device is given what was written soon, and not all of it by Sync: reads of other files
+  // would wait behind it. What fails here Sync tells, since nothing here waits for the device, nor
+  // asks how it went.
   Status Write(std::string_view bytes) {
     Status s = WriteAll(fd_.get(), bytes, path_, os_);
     if (!s.ok()) return s;
