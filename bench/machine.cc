@@ -134,4 +134,16 @@ Status RemoveWithLinked(const std::string& dir) {
   return error ? Status::IOError(dir + ": cannot be removed: " + error.message()) : Status::OK();
 }
 
+Status DirectoryElsewhere(const std::string& parent, const std::string& dir, bool fresh,
+                          std::string* path) {
+  std::string name = dir;
+  std::replace(name.begin(), name.end(), '/', '_');
+  *path = parent + "/lamella" + name;
+  if (!fresh) return Status::OK();
+  std::error_code error;
+  fs::remove_all(*path, error);
+  fs::create_directory_symlink(*path, dir + "/files", error);
+  return error ? Status::IOError(dir + "/files: cannot link: " + error.message()) : Status::OK();
+}
+
 }  // namespace lamella::bench

@@ -30,6 +30,11 @@ std::string MachineName();
 
 /// Removes a directory and what is in it, and what links in it lead to. IOError.
 Status RemoveWithLinked(const std::string& dir);
+/// *path is the directory of a store's files in `parent`, where the store itself is in `dir`. With
+/// `fresh`, what there was is removed, and `dir` gets a link to it, so that RemoveWithLinked takes
+/// it along; who asks for it makes it. IOError.
+Status DirectoryElsewhere(const std::string& parent, const std::string& dir, bool fresh,
+                          std::string* path);
 
 /// A directory of its own beneath `parent`, removed with everything in it when this goes.
 class ScratchDirectory {

@@ -207,9 +207,10 @@ std::optional<uint64_t> Difference(const std::optional<uint64_t>& after,
 void AddStats(const StoreStats& before, const StoreStats& after, RunResult* result) {
   if (before.written && after.written) {
     result->written = after.written;
-    for (size_t i = 0; i < result->written->size(); i++) {
-      (*result->written)[i].bytes -=
-          std::min((*before.written)[i].bytes, (*result->written)[i].bytes);
+    for (BytesByCause& now : *result->written) {
+      for (const BytesByCause& then : *before.written) {
+        if (then.cause == now.cause) now.bytes -= std::min(then.bytes, now.bytes);
+      }
     }
   }
   result->log_fences = Difference(after.log_fences, before.log_fences);

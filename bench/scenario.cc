@@ -140,8 +140,6 @@ void ReadStore(const Place& at, ScenarioStore* store) {
   if (!s.ok()) at.At("store").Refuse(s);
   store->spec.label = at.At("name").Text();
   if (!at.Has("options")) return;
-  if (store->spec.kind != StoreKind::kLamella)
-    at.At("options").Fail("none: only lamella takes options");
   for (const auto& [name, option] : at.At("options").Entries()) {
     if (option.IsObject()) {
       store->sized_options.emplace_back(name, option.ReadSize(0, 1e15));

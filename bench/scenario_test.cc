@@ -116,7 +116,6 @@ TEST(Scenario, WhatIsMissingOrOfTheWrongKindIsNamed) {
 TEST(Scenario, WhatDoesNotExistIsNamed) {
   ExpectRefusal("/media_profile", [](Json* j) { (*j)["media_profile"] = "tape"; });
   ExpectRefusal("/stores/0/store", [](Json* j) { (*j)["stores"][0]["store"] = "berkeleydb"; });
-  ExpectRefusal("/stores/0/options", [](Json* j) { (*j)["stores"][0]["store"] = "rocksdb"; });
   ExpectRefusal("/steps/0/workload", [](Json* j) { (*j)["steps"][0]["workload"] = "fill"; });
   ExpectRefusal("/steps/1/stores/0", [](Json* j) { (*j)["steps"][1]["stores"][0] = "IUL"; });
   ExpectRefusal("/steps/1/value_bytes", [](Json* j) { (*j)["steps"][1]["value_bytes"] = 10; });
@@ -284,6 +283,21 @@ TEST(Scenario, AnEngineThatIsNotBuiltIsSaid) {
   EXPECT_TRUE(s.IsNotSupported()) << s.ToString();
   EXPECT_NE(s.message().find("labdb"), std::string_view::npos) << s.ToString();
   json["stores"][1]["options"] = {{"engine", "listdb"}, {"no_such_option", 1}};
+  ASSERT_TRUE(Parse(json, &scenario).ok());
+  EXPECT_TRUE(CheckRunnable(scenario).IsInvalidArgument());
+}
+
+TEST(Scenario, OptionsOfAPeerAreItsOwn) {
+  Json json = RightOne();
+  json["stores"][1]["store"] = "rocksdb";
+  json["stores"][1]["options"] = {{"files_in", "/var/tmp"},
+                                  {"direct_reads", true},
+                                  {"level1_bytes", {{"small", 1}, {"medium", 2}, {"paper", 3}}}};
+  Scenario scenario;
+  ASSERT_TRUE(Parse(json, &scenario).ok());
+  const Status s = CheckRunnable(scenario);
+  EXPECT_TRUE(s.ok() || s.IsNotSupported()) << s.ToString();
+  json["stores"][1]["options"] = {{"engine", "listdb"}};
   ASSERT_TRUE(Parse(json, &scenario).ok());
   EXPECT_TRUE(CheckRunnable(scenario).IsInvalidArgument());
 }

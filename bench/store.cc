@@ -1,5 +1,7 @@
 #include "bench/store.h"
 
+#include "bench/peer_options.h"
+
 #if LAMELLA_BENCH_ROCKSDB
 #include <rocksdb/version.h>
 #endif
@@ -163,16 +165,18 @@ Status ParseStoreSpec(std::string_view text,
     spec->options.emplace_back(option.substr(0, equals), option.substr(equals + 1));
     rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + 1);
   }
-  if (spec->kind != StoreKind::kLamella && !spec->options.empty()) {
-    return Status::InvalidArgument("store \"" + spec->label +
-                                   "\": only lamella takes options; peers run as documented");
-  }
-  return Status::OK();
+  if (spec->kind == StoreKind::kLamella) return Status::OK();
+  PeerOptions ignored;
+  Status s = ParsePeerOptions(*spec, &ignored);
+  if (s.ok()) return s;
+  return Status::InvalidArgument("store \"" + spec->label + "\": " + std::string(s.message()));
 }
 
 Status CheckStoreSpec(const StoreSpec& spec) {
   if (spec.kind == StoreKind::kLamella) return CheckLamellaSpec(spec);
-  if (IsBuilt(spec.kind)) return Status::OK();
+  PeerOptions ignored;
+  Status s = ParsePeerOptions(spec, &ignored);
+  if (!s.ok() || IsBuilt(spec.kind)) return s;
   return Status::NotSupported("this build was made without " +
                               std::string(StoreKindName(spec.kind)));
 }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "bench/machine.h"
 #include "bench/store.h"
 #include "lamella/db.h"
 #include "registry/registry.h"
@@ -105,6 +106,8 @@ Status SetOption(const std::string& name, const std::string& value, Options* o) 
   if (name == "first_file_level") return Parse(name, value, &o->tlsm.first_file_level);
   if (name == "pool_table_bytes") return Parse(name, value, &o->tlsm.pool_table_bytes);
   if (name == "block_cache_share") return Parse(name, value, &o->files.block_cache_share);
+  if (name == "compaction_bytes_per_second")
+    return Parse(name, value, &o->files.compaction_bytes_per_second);
   if (name == "direct_reads") return Parse(name, value, &o->files.direct_reads);
   if (name == kFilesIn) return Status::OK();
   if (name == "pool_bytes_max") return Parse(name, value, &o->pool_bytes_max);
@@ -120,6 +123,9 @@ Status SetOption(const std::string& name, const std::string& value, Options* o) 
   if (name == "chunk_bytes") return Parse(name, value, &o->chunk_bytes);
   if (name == "background_threads") return Parse(name, value, &o->background_threads);
   if (name == "log_shards") return Parse(name, value, &o->log_shards);
+  if (name == "segment_bytes") return Parse(name, value, &o->lightkv.segment_bytes);
+  if (name == "leaf_nodes_max") return Parse(name, value, &o->lightkv.leaf_nodes_max);
+  if (name == "compaction_size") return Parse(name, value, &o->lightkv.compaction_size);
   if (name == "verify_checksums") return Parse(name, value, &o->verify_checksums);
   return Status::InvalidArgument(
       "option " + name +
@@ -127,9 +133,11 @@ Status SetOption(const std::string& name, const std::string& value, Options* o) 
       "zipper_compaction, l0_in_dram, checkpoint_group_tables, lookup_cache_share, "
       "second_chance_share, level0_tables, table_bytes, level1_bytes, level_factor, rewrite_share, "
       "tiering, first_file_level, pool_table_bytes, block_cache_share, direct_reads, files_in, "
+      "compaction_bytes_per_second, "
       "pool_bytes_max, levels_per_group, level0_bytes, zipperdb_level_factor, guide_share, "
       "max_floor, floor_bytes, "
-      "c1_runs, c2_bytes, component_factor, filter_bits, space_target, "
+      "c1_runs, c2_bytes, component_factor, filter_bits, segment_bytes, leaf_nodes_max, "
+      "compaction_size, space_target, "
       "memory_budget_bytes, memtable_bytes, chunk_bytes, background_threads, log_shards or "
       "verify_checksums");
 }
@@ -226,7 +234,7 @@ class LamellaStore : public Store {
       stats.written->push_back({std::string(WriteCauseName(cause)), from.persist[i].bytes_stored});
       fences += from.persist[i].fences;
     }
-    if (from.file_bytes_written > 0) stats.written->push_back({"files", from.file_bytes_written});
+    stats.written->push_back({"files", from.file_bytes_written});
     stats.log_fences = from.persist[static_cast<size_t>(WriteCause::kLog)].fences;
     stats.all_fences = fences;
     stats.stall_ns = from.stall_ns;
@@ -250,16 +258,9 @@ class LamellaStore : public Store {
   // The store, but for its pool, lies in `parent`, and goes with `dir`, which has a link to it.
   Status OpenWithFilesIn(const std::string& parent, const Options& options,
                          const std::string& dir) {
-    std::string name = dir;
-    std::ranges::replace(name, '/', '_');
-    const std::string path = parent + "/lamella" + name;
-    std::error_code error;
-    if (options.create_if_missing) {
-      std::filesystem::remove_all(path, error);
-      std::filesystem::create_directory_symlink(path, dir + "/files", error);
-      if (error) return Status::IOError(dir + "/files: cannot link: " + error.message());
-    }
-    return DB::Open(options, path, &db_);
+    std::string path;
+    Status s = DirectoryElsewhere(parent, dir, options.create_if_missing, &path);
+    return s.ok() ? DB::Open(options, path, &db_) : s;
   }
 
   std::unique_ptr<DB> db_;

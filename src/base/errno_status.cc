@@ -1,5 +1,6 @@
 #include "base/errno_status.h"
 
+#include <sys/resource.h>
 #include <system_error>
 
 #include <cerrno>
@@ -26,6 +27,14 @@ Status ErrnoStatus(std::string_view what, int error) {
     case EPERM:
     case EROFS:
       return Status::IOError(message + "; the directory must be writable for this user");
+    case EMFILE: {
+      rlimit files{};
+      (void)getrlimit(RLIMIT_NOFILE, &files);
+      return Status::IOError(Concat(message, "; this process may have ", files.rlim_cur,
+                                    " files open: raise that limit (ulimit -n, RLIMIT_NOFILE)"));
+    }
+    case ENFILE:
+      return Status::IOError(message + "; raise the system's limit (fs.file-max)");
     default:
       return Status::IOError(message);
   }

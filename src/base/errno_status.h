@@ -13,7 +13,7 @@ namespace lamella {
 std::string ErrnoText(int error);
 
 /// `what` names the call and the path, as in "open /data/pool.0". ENOENT gives NotFound; ENOSPC,
-/// EDQUOT and EFBIG give NoSpace with what to do; the rest IOError.
+/// EDQUOT and EFBIG give NoSpace with what to do; the rest IOError, EMFILE with the limit.
 Status ErrnoStatus(std::string_view what, int error);
 
 }  // namespace lamella

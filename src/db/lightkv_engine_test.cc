@@ -1,6 +1,8 @@
 // LightKV (engine/lightkv): what the suites of all designs do not see, its tables' files and its
 // partitions. Segments are so small that a few hundred records make many partitions, and tables of
 // several weights.
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -19,6 +21,7 @@
 #include "engine/lightkv/lightkv.h"
 #include "file/table_file_name.h"
 #include "testing/fault_file_system.h"
+#include "testing/open_descriptors.h"
 #include "testing/random_data.h"
 #include "testing/table_files.h"
 #include "testing/temp_dir.h"
@@ -396,6 +399,40 @@ TEST_F(LightKvTest, AnswersAsAMapDoesThroughCompactionsAndCrashes) {
   ASSERT_TRUE(Open().ok());
   ASSERT_NO_FATAL_FAILURE(expect_model());
   EXPECT_EQ(Tables().size(), TablesNamed());
+}
+
+// Every table has its file open.
+TEST_F(LightKvTest, WhereFilesMayNotBeOpenedTheLimitIsNamedAndNothingIsLost) {
+  ASSERT_TRUE(Open().ok());
+  int filled = 0;
+  const auto fill = [&] { Fill(filled, filled + 200), filled += 200; };
+  fill();
+  ASSERT_TRUE(db_->Flush().ok());
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit few = before;
+  few.rlim_cur = OpenDescriptors() + 2;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  Status s;
+  for (int i = 0; s.ok() && i < 50; i++) {
+    for (int k = 0; s.ok() && k < 200; k++) {
+      s = db_->Put({}, Concat("key", 1000 + filled), Concat("value", filled));
+      filled += s.ok() ? 1 : 0;
+    }
+    if (s.ok()) s = db_->Flush();
+  }
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_TRUE(s.IsReadOnly() || s.IsIOError()) << s.ToString();  // a flush's, told by a write or it
+  for (const std::string& part : {std::string("ulimit -n"), Concat(few.rlim_cur, " files")})
+    EXPECT_NE(s.message().find(part), std::string_view::npos) << s.ToString();
+  EXPECT_EQ(Get(0), "value0");
+  ASSERT_TRUE(db_->Resume().ok());
+  s = db_->Flush();
+  ASSERT_TRUE(s.ok()) << s.ToString();
+  fill();
+  ASSERT_TRUE(db_->Close().ok());
+  ASSERT_TRUE(Open().ok());
+  for (int i = 0; i < filled; i++) ASSERT_EQ(Get(i), Concat("value", i));
 }
 
 }  // namespace

@@ -110,7 +110,7 @@ class PosixAppendFile : public AppendFile {
     while (s.ok() && !bytes.empty()) {
       size_t n = bytes.size() - bytes.size() % kBufferBytes;
       if (buffered_ == 0 && n > 0) {
-        s = WriteAll(fd_.get(), bytes.substr(0, n), path_, os_);
+        s = Write(bytes.substr(0, n));
       } else {
         n = std::min(bytes.size(), kBufferBytes - buffered_);
         if (buffer_ == nullptr) buffer_ = std::make_unique_for_overwrite<char[]>(kBufferBytes);
@@ -123,15 +123,30 @@ class PosixAppendFile : public AppendFile {
     return s;
   }
 
-  Status WriteBuffered() {
-    return WriteAll(fd_.get(), {buffer_.get(), std::exchange(buffered_, 0)}, path_, os_);
+  Status WriteBuffered() { return Write({buffer_.get(), std::exchange(buffered_, 0)}); }
+  // The device is given what was written soon, and not all of it by Sync: reads of other files
+  // would wait behind it. What fails here Sync tells, since nothing here waits for the device, nor
+  // asks how it went.
+  Status Write(std::string_view bytes) {
+    Status s = WriteAll(fd_.get(), bytes, path_, os_);
+    if (!s.ok()) return s;
+    written_ += bytes.size();
+    if (written_ - handed_on_ < kHandOnBytes) return s;
+    const uint64_t from = std::exchange(handed_on_, written_);
+    (void)sync_file_range(fd_.get(), static_cast<off_t>(from), static_cast<off_t>(written_ - from),
+                          SYNC_FILE_RANGE_WRITE);
+    return s;
   }
+
+  static constexpr uint64_t kHandOnBytes = 256 << 10;
 
   const Descriptor fd_;
   const std::string path_;
   OsHook* const os_;  // may be null
   Status status_;
   uint64_t bytes_ = 0;
+  uint64_t written_ = 0;    // to the file, since it was opened
+  uint64_t handed_on_ = 0;  // to the device
   std::unique_ptr<char[]> buffer_;
   size_t buffered_ = 0;
 };

@@ -142,7 +142,7 @@ Status LightKv::Provide(const Needs& needs, SpareMemory* spare, uint64_t*) {
     bool is_full = false;
     {
       const EpochPin pin(pool_->readers());
-      is_full = IsFlushSlow(*view_.load(std::memory_order_acquire));
+      is_full = IsFull(*view_.load(std::memory_order_acquire));
     }
     if (is_full) return RefuseForRoom();
   }

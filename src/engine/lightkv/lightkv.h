@@ -45,6 +45,7 @@
 #include "engine/error_latch.h"
 #include "engine/file_tables.h"
 #include "engine/job_board.h"
+#include "engine/lightkv/flush_pace.h"
 #include "engine/lightkv/lightkv_state.h"
 #include "engine/lightkv/partition_levels.h"
 #include "engine/lightkv/rh_tree.h"
@@ -92,6 +93,8 @@ class LightKv final : public Engine, private WriteTarget {
   struct Sealed {
     uint64_t through = 0;
     std::vector<LogPosition> ends;
+    uint64_t record_bytes = 0;
+    std::chrono::steady_clock::time_point at;
     std::shared_ptr<std::atomic<bool>> settled;  // L2
   };
   /// What becomes of tables.
@@ -162,7 +165,9 @@ class LightKv final : public Engine, private WriteTarget {
   Status NoteRoom(const Status& status);
   Status RefuseForRoom();
   bool MayFindRoom() const LAMELLA_REQUIRES(jobs_.mu);
-  bool IsFlushSlow(const View& view) const;
+  /// How far the log, or the tree, is over what a flush is due at: 1 is twice that.
+  double OverFlush(const RhTree& top) const;
+  bool IsFull(const View& view) const { return view.older != nullptr && OverFlush(*view.top) >= 1; }
 
   const EngineContext context_;
   const LightKvOptions options_;
@@ -184,6 +189,7 @@ class LightKv final : public Engine, private WriteTarget {
   Mutex change_mu_;        // held while view and catalog are changed
   RhTree* top_ = nullptr;  // view's; guarded by the shards' locks: changed with all of them
   std::atomic<uint64_t> record_bytes_{0};  // in the log, since the tree was sealed
+  FlushPace pace_;
   std::atomic<uint64_t> table_bytes_{0};   // of the current tables, as the next
   std::atomic<uint64_t> crowd_{0};         // of level 0, for each partition
   std::atomic<uint64_t> exhausted_at_{0};  // what was flushed when a write last asked for space

@@ -123,7 +123,8 @@ Status LightKv::Seal() {
       top_ = top;
       sealed.through = last;
       sealed.ends = std::move(ends);
-      record_bytes_.store(0, std::memory_order_relaxed);
+      sealed.record_bytes = record_bytes_.exchange(0, std::memory_order_relaxed);
+      sealed.at = std::chrono::steady_clock::now();
     });
   }
   pool_->readers()->Retire(std::move(settling));  // keeps L2
@@ -159,6 +160,8 @@ Status LightKv::FlushSealed() {
   if (s.ok()) s = catalog_.LeaveEnd();
   if (!s.ok()) return s;
   pending_frees_.FreeLogBefore(sealed.ends);
+  const auto took = std::chrono::steady_clock::now() - sealed.at;
+  pace_.Note(sealed.record_bytes, static_cast<uint64_t>(std::chrono::nanoseconds(took).count()));
   const MutexLock lock(&jobs_.mu);
   flushed_sequence_ = sealed.through;
   sealed_.reset();
@@ -277,20 +280,30 @@ Status LightKv::MakeSpace() {
   return is_new || pool_->free_chunks() > free ? s : Status::NoSpace("");
 }
 
-bool LightKv::IsFlushSlow(const View& view) const {
-  return view.older != nullptr &&
-         (view.top->memory_bytes() >= 2 * index_bytes_max_ ||
-          record_bytes_.load(std::memory_order_relaxed) >= 2 * FlushBytes());
+double LightKv::OverFlush(const RhTree& top) const {
+  const auto share = [](uint64_t bytes, uint64_t due) {
+    return static_cast<double>(bytes) / static_cast<double>(due);
+  };
+  return std::max(share(top.memory_bytes(), index_bytes_max_),
+                  share(record_bytes_.load(std::memory_order_relaxed), FlushBytes())) -
+         1;
 }
 
-// Each table of level 0 is one that compaction has not caught up with, and reads look at.
+// Each table of level 0 is one that compaction has not caught up with, and reads look at. What is
+// over a flush beside one that is under way is what writers would be stopped for. Before one is
+// sealed it is let grow: merges have the threads, and the next flush takes all of it.
 uint32_t LightKv::WriteDelayNs() const {
   const uint64_t crowd = crowd_.load(std::memory_order_relaxed);
   const EpochPin pin(pool_->readers());
   const View& view = *view_.load(std::memory_order_acquire);
   if (starved_.load(std::memory_order_relaxed)) return 0;  // Provide refuses
-  if (crowd >= kCrowdMax || IsFlushSlow(view)) return kStopWriting;
-  return static_cast<uint32_t>(crowd * kDelayPerTableNs);
+  if (crowd >= kCrowdMax || IsFull(view)) return kStopWriting;
+  const auto crowd_ns = static_cast<uint32_t>(crowd * kDelayPerTableNs);
+  const double over = OverFlush(*view.top);
+  if (over <= 0 || view.older == nullptr) return crowd_ns;
+  const double record_bytes = static_cast<double>(record_bytes_.load(std::memory_order_relaxed)) /
+                              static_cast<double>(view.top->count() + 1);
+  return std::max(crowd_ns, pace_.DelayNs(over, record_bytes));
 }
 
 // What it goes by is changed by jobs alone, which tell when they end.

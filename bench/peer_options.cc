@@ -1,0 +1,60 @@
+#include "bench/peer_options.h"
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace lamella::bench {
+namespace {
+
+std::vector<std::string_view> NamesOf(StoreKind kind) {
+  if (kind == StoreKind::kRocksDb)
+    return {"files_in", "direct_reads", "level1_bytes", "table_bytes"};
+  if (kind == StoreKind::kLevelDb) return {"files_in", "direct_reads", "table_bytes"};
+  return {};
+}
+
+Status BadValue(std::string_view name, std::string_view value, std::string_view expected) {
+  return Status::InvalidArgument(
+      fmt::format("option {}: expected {}, found \"{}\"", name, expected, value));
+}
+
+Status ParseBytes(std::string_view name, std::string_view value, uint64_t* bytes) {
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), *bytes);
+  if (error != std::errc() || end != value.data() + value.size())
+    return BadValue(name, value, "a number of bytes");
+  return Status::OK();
+}
+
+}  // namespace
+
+Status ParsePeerOptions(const StoreSpec& spec, PeerOptions* options) {
+  *options = PeerOptions{};
+  const std::vector<std::string_view> names = NamesOf(spec.kind);
+  for (const auto& [name, value] : spec.options) {
+    if (std::ranges::find(names, name) == names.end()) {
+      return Status::InvalidArgument(
+          fmt::format("option {} is unknown; expected {} of {}", name,
+                      names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")),
+                      StoreKindName(spec.kind)));
+    }
+    Status s;
+    if (name == "files_in") {
+      options->files_in = value;
+    } else if (name == "direct_reads") {
+      options->direct_reads = value == "true";
+      if (value != "true" && value != "false") s = BadValue(name, value, "true or false");
+    } else {
+      s = ParseBytes(name, value,
+                     name == "level1_bytes" ? &options->level1_bytes : &options->table_bytes);
+    }
+    if (!s.ok()) return s;
+  }
+  return Status::OK();
+}
+
+}  // namespace lamella::bench
