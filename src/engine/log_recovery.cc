@@ -105,9 +105,10 @@ Status GatherUnflushed(Pool* pool, bool catalog_lost, RepairReport* report,
              .boundary = *flushed.boundary,
              .flushed_sequence = *flushed.sequence,
              .synced_sequence = *flushed.sequence,
-             .records_of = [](const ChunkRef& chunk) {
-               return chunk.kind == ChunkKind::kLog ? RecordsOf::kLog : RecordsOf::kNone;
-             },
+             .records_of =
+                 [](const ChunkRef& chunk) {
+                   return chunk.kind == ChunkKind::kLog ? RecordsOf::kLog : RecordsOf::kNone;
+                 },
              .is_whole = is_whole});
   report->records_lost += gathered.lost;
   *kept = std::move(gathered.kept);

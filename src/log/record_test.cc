@@ -209,10 +209,12 @@ TEST_F(RecordTest, ImpossibleHeadersAreNotPlausible) {
   h = sound->header;
   h.tag = MakeTag(0, RecordKind::kPut);
   EXPECT_FALSE(plausible(h, 4096)) << "number 0 is nobody's";
-  for (uint64_t kind : {0, 3, 255}) {
+  for (uint64_t kind : {0, 4, 255}) {
     h.tag = 7 << 8 | kind;
     EXPECT_FALSE(plausible(h, 4096)) << kind;
   }
+  h.tag = MakeTag(7, RecordKind::kPutElsewhere);
+  EXPECT_TRUE(plausible(h, 4096)) << "it has an address";
   h.tag = MakeTag(7, RecordKind::kDelete);
   EXPECT_FALSE(plausible(h, 4096)) << "a delete has no value";
   h.value_size = 0;
