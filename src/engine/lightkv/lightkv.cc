@@ -21,7 +21,7 @@ constexpr uint64_t kRecordBytesUsual = 256;
 constexpr uint64_t kLeafEntries = 1024;
 // So much of the tree's memory there is for each leaf: several times what an empty one takes, with
 // an inner node.
-constexpr uint64_t kIndexBytesPerLeaf = 10 << 10;
+constexpr uint64_t kIndexBytesPerLeaf = 40 << 10;
 
 uint64_t IndexBytesMax(const Options& options) {
   return options.memtable_bytes != 0 ? options.memtable_bytes

@@ -190,6 +190,7 @@ class LightKv final : public Engine, private WriteTarget {
   RhTree* top_ = nullptr;  // view's; guarded by the shards' locks: changed with all of them
   std::atomic<uint64_t> record_bytes_{0};  // in the log, since the tree was sealed
   FlushPace pace_;
+  std::atomic<uint64_t> empty_bytes_{0};   // that the tree had of memory before its first record
   std::atomic<uint64_t> table_bytes_{0};   // of the current tables, as the next
   std::atomic<uint64_t> crowd_{0};         // of level 0, for each partition
   std::atomic<uint64_t> exhausted_at_{0};  // what was flushed when a write last asked for space

@@ -14,6 +14,8 @@ namespace {
 
 // Until a flush the log may take so much, or half as much as the tables.
 constexpr uint64_t kBufferBytesMin = 2 << 20;
+// Less of the tree's memory is no reason for a flush, however short memory is.
+constexpr uint64_t kIndexBytesMin = 64 << 10;
 constexpr uint64_t kCrowdMax = 24;  // of level 0 for each partition: nobody writes from there on
 constexpr uint64_t kDelayPerTableNs = 10'000;
 // What jobs are worth, beside compactions, which are worth less than kFirst.
@@ -27,9 +29,16 @@ uint64_t LightKv::FlushBytes() const {
   return std::min(buffer_bytes_max_, std::max(kBufferBytesMin, tables / 2));
 }
 
+// Where memory is short, a store that has its share of it flushes early.
 bool LightKv::IsFlushDue(const RhTree& top) const {
   const uint64_t bytes = record_bytes_.load(std::memory_order_relaxed);
-  return bytes >= FlushBytes() || (bytes > 0 && top.memory_bytes() >= index_bytes_max_);
+  if (bytes >= FlushBytes()) return true;
+  const uint64_t index_bytes = top.memory_bytes();
+  if (bytes == 0 || index_bytes >= index_bytes_max_) return bytes != 0;
+  const uint64_t empty = empty_bytes_.load(std::memory_order_relaxed);
+  const uint64_t grown = index_bytes - std::min(empty, index_bytes);
+  return grown >= kIndexBytesMin && context_.memory != nullptr && context_.memory->MustShrink() &&
+         grown >= context_.memory->ShareOf(index_bytes_max_);
 }
 
 uint64_t LightKv::FlushedSequence() const {
@@ -118,6 +127,7 @@ Status LightKv::Seal() {
     write_path_.BetweenWrites([&](uint64_t last, std::vector<LogPosition> ends) {
       next.older = next.top;
       next.top = next.older->EmptyCopy();
+      empty_bytes_.store(next.top->memory_bytes(), std::memory_order_relaxed);
       RhTree* const top = next.top.get();
       SetView(std::move(next));  // keeps L1: before anything enters the new tree
       top_ = top;
