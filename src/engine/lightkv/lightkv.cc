@@ -98,8 +98,9 @@ void LightKv::NextView::Set() && noexcept {
   uint64_t bytes = 0;
   view_->levels->ForEach([&](uint32_t, const auto& table) { bytes += table->info().bytes; });
   engine_->table_bytes_.store(bytes, std::memory_order_relaxed);
-  engine_->crowd_.store(view_->levels->level(0).size() / view_->top->leaf_count(),
-                        std::memory_order_relaxed);
+  const uint64_t leaves =
+      std::max(view_->top->leaf_count(), engine_->most_leaves_.load(std::memory_order_relaxed));
+  engine_->crowd_.store(view_->levels->level(0).size() / leaves, std::memory_order_relaxed);
   engine_->view_.store(view_.release(), std::memory_order_release);
   engine_->pool_->readers()->Retire(std::move(last_));
 }

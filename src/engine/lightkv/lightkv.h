@@ -39,6 +39,7 @@
 #include <string>
 #include <vector>
 
+#include "base/hash.h"
 #include "base/mutex.h"
 #include "base/striped_counter.h"
 #include "engine/catalog_state.h"
@@ -158,6 +159,7 @@ class LightKv final : public Engine, private WriteTarget {
   Status Compact(const PartitionCompaction& compaction);
   /// Merges these tables, all that overlap in their levels, into one weight.
   Status Merge(const View& view, const std::vector<SstLevels::Level>& inputs, uint32_t into);
+  bool IsBound(std::string_view begin) const { return Hash64(begin) % leaves_per_partition_ == 0; }
   /// Where tables are cut: where partitions begin.
   std::vector<std::string> Bounds() const;
   Status GiveBack();
@@ -190,6 +192,7 @@ class LightKv final : public Engine, private WriteTarget {
   RhTree* top_ = nullptr;  // view's; guarded by the shards' locks: changed with all of them
   std::atomic<uint64_t> record_bytes_{0};  // in the log, since the tree was sealed
   FlushPace pace_;
+  std::atomic<uint64_t> most_leaves_{1};   // of the tree that was sealed last
   std::atomic<uint64_t> empty_bytes_{0};   // that the tree had of memory before its first record
   std::atomic<uint64_t> table_bytes_{0};   // of the current tables, as the next
   std::atomic<uint64_t> crowd_{0};         // of level 0, for each partition

@@ -3,7 +3,6 @@
 #include <chrono>
 #include <utility>
 
-#include "base/hash.h"
 #include "base/no_throw.h"
 #include "engine/lightkv/lightkv.h"
 #include "iterator/merging_iterator.h"
@@ -126,7 +125,8 @@ Status LightKv::Seal() {
     View next = CurrentView();
     write_path_.BetweenWrites([&](uint64_t last, std::vector<LogPosition> ends) {
       next.older = next.top;
-      next.top = next.older->EmptyCopy();
+      most_leaves_.store(next.older->leaf_count(), std::memory_order_relaxed);
+      next.top = next.older->EmptyCopy([this](std::string_view begin) { return IsBound(begin); });
       empty_bytes_.store(next.top->memory_bytes(), std::memory_order_relaxed);
       RhTree* const top = next.top.get();
       SetView(std::move(next));  // keeps L1: before anything enters the new tree
@@ -149,7 +149,7 @@ Status LightKv::Seal() {
 std::vector<std::string> LightKv::Bounds() const {
   std::vector<std::string> bounds;
   for (RhTree::Range& range : CurrentView().top->Ranges()) {
-    if (Hash64(range.begin) % leaves_per_partition_ == 0) bounds.push_back(std::move(range.begin));
+    if (IsBound(range.begin)) bounds.push_back(std::move(range.begin));
   }
   return bounds;
 }

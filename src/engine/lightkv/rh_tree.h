@@ -34,6 +34,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -117,8 +118,10 @@ class RhTree {
   void Sort(const Slot* first, const Slot* last, std::vector<Entry>* entries) const;
   /// All partitions' ranges, in key order; as they are where they end beside splits.
   std::vector<Range> Ranges() const;
-  /// A tree with these partitions and nothing in them. REQUIRES: nobody inserts.
-  std::unique_ptr<RhTree> EmptyCopy() const;
+  /// A tree with these partitions and nothing in them: those that begin where `keeps` says, and the
+  /// others as far as one node has them together. REQUIRES: nobody inserts.
+  std::unique_ptr<RhTree> EmptyCopy(
+      const std::function<bool(std::string_view begin)>& keeps = nullptr) const;
 
   uint64_t count() const { return count_.Sum(); }  // versions
   uint64_t leaf_count() const { return leaves_.load(std::memory_order_relaxed); }
@@ -160,7 +163,8 @@ class RhTree {
                std::unique_ptr<Inner> inner);
   static bool CacheTells(const Items& items, size_t at);
 
-  void CopyShape(const Inner& from, Inner* to);
+  /// `kept`: of the leaves yet to come, in key order, whether each begins one of the copy's.
+  void CopyShape(const Inner& from, std::vector<bool>::const_iterator* kept, Inner* to);
   char* AllocateBytes(size_t bytes, SpareMemory* spare);
   void Charge(uint64_t bytes);
   void Release(uint64_t bytes);

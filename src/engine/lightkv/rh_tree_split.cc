@@ -149,24 +149,37 @@ void RhTree::Replace(const Way& way, std::unique_ptr<Leaf> left, std::unique_ptr
   readers_->Retire(std::move(retirement));
 }
 
-std::unique_ptr<RhTree> RhTree::EmptyCopy() const {
+std::unique_ptr<RhTree> RhTree::EmptyCopy(
+    const std::function<bool(std::string_view begin)>& keeps) const {
+  std::vector<bool> kept;
+  for (const Range& range : Ranges()) kept.push_back(!keeps || keeps(range.begin));
   auto copy = std::make_unique<RhTree>(pool_, readers_, options_, memory_);
   auto* const first = static_cast<Leaf*>(copy->root_->Child(kBeforePrefix));
-  copy->CopyShape(*root_, copy->root_);
+  copy->leaves_.store(0, std::memory_order_relaxed);
+  auto at = kept.cbegin();
+  copy->CopyShape(*root_, &at, copy->root_);
   copy->Release(first->bytes());
   delete first;
-  copy->leaves_.store(leaf_count(), std::memory_order_relaxed);
   return copy;
 }
 
-void RhTree::CopyShape(const Inner& from, Inner* to) {
+void RhTree::CopyShape(const Inner& from, std::vector<bool>::const_iterator* kept, Inner* to) {
   for (Symbol s = 0; s < kSymbolCount;) {
     const Node* const child = from.Child(s);
     s = child->high + 1;
     if (child->is_leaf) {
-      auto leaf = NewLeaf(child->low, child->high, 0);
+      ++*kept;
+      Symbol high = child->high;
+      for (; s < kSymbolCount; s = high + 1) {
+        const Node* const next = from.Child(s);
+        if (!next->is_leaf || **kept) break;
+        ++*kept;
+        high = next->high;
+      }
+      auto leaf = NewLeaf(child->low, high, 0);
       Charge(leaf->bytes());
-      to->SetChild(child->low, child->high, leaf.release());
+      to->SetChild(child->low, high, leaf.release());
+      leaves_.fetch_add(1, std::memory_order_relaxed);
       continue;
     }
     const auto& inner = static_cast<const Inner&>(*child);
@@ -174,7 +187,7 @@ void RhTree::CopyShape(const Inner& from, Inner* to) {
     Adopt(made.get());
     Inner* const below = made.release();
     to->SetChild(below->low, below->high, below);
-    CopyShape(inner, below);
+    CopyShape(inner, kept, below);
   }
 }
 

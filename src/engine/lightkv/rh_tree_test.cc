@@ -15,6 +15,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/hash.h"
 #include "base/random.h"
 #include "base/sanitizer.h"
 #include "engine/lightkv/rh_tree_test_base.h"
@@ -340,6 +341,29 @@ TEST_F(RhTreeTest, AnEmptyCopyHasThePartitionsAndNothingElse) {
     Add(copy.get(), &copied, MakeKey(KeyShape::kMixed, i * 2), i + 1);
   EXPECT_EQ(WrongSteps(copy, copied, {}), 0);
   EXPECT_EQ(WrongSteps(tree, model, {}), 0);
+}
+
+TEST_F(RhTreeTest, AnEmptyCopyKeepsWhatItIsAskedTo) {
+  const auto tree = NewTree(kSmallLeaves);
+  Model model;
+  for (uint64_t i = 0; i < 2000; i++) Add(tree.get(), &model, MakeKey(KeyShape::kMixed, i), i + 1);
+  const auto is_kept = [](std::string_view begin) { return Hash64(begin) % 8 == 0; };
+  const std::shared_ptr<RhTree> copy = tree->EmptyCopy(is_kept);
+  std::set<std::string> left;
+  for (const RhTree::Range& range : copy->Ranges()) left.insert(range.begin);
+  EXPECT_EQ(left.size(), copy->leaf_count());
+  EXPECT_LT(left.size(), tree->leaf_count() / 2);
+  uint64_t kept = 0;
+  for (const RhTree::Range& range : tree->Ranges()) {
+    if (!is_kept(range.begin)) continue;
+    EXPECT_TRUE(left.contains(range.begin)) << range.begin;
+    kept++;
+  }
+  EXPECT_GT(kept, 0u);
+  Model copied;
+  for (uint64_t i = 0; i < 2000; i++)
+    Add(copy.get(), &copied, MakeKey(KeyShape::kMixed, i * 2), i + 1);
+  EXPECT_EQ(WrongSteps(copy, copied, {}), 0);
 }
 
 // In a process that may have no more addresses (R6).
