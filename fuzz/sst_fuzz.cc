@@ -201,9 +201,9 @@ void CheckFile(std::string_view input) {
   Status s = SalvageSst(FileSystem::Posix(), dir.path(), kIdentity, visit, &salvage);
   FUZZ_CHECK(s.ok() && salvage.records == visited, s.ToString());
   FUZZ_CHECK(!expected || visited >= expected->size(), "salvage finds what is whole");
-  BlockCache cache(1 << 20);
+  const auto cache = std::make_shared<BlockCache>(1 << 20);
   std::shared_ptr<const Sst> sst;
-  s = Sst::Open(FileSystem::Posix(), dir.path(), kIdentity, {.cache = &cache}, &sst);
+  s = Sst::Open(FileSystem::Posix(), dir.path(), kIdentity, {.cache = cache}, &sst);
   FUZZ_CHECK(s.ok() || s.IsCorruption() || s.IsNotSupported(), s.ToString());
   if (s.ok()) CheckOpened(sst, expected);
 }

@@ -57,7 +57,7 @@ class FileTableBuilder final : public TableBuilder {
     if (!s.ok()) return s;
     TableInfo info = sst->info();
     info.place = place_.Encode();
-    tables_.push_back(std::make_shared<FileTable>(std::move(info), place_, std::move(sst), home_));
+    tables_.push_back(std::make_shared<FileTable>(std::move(info), place_, std::move(sst)));
     return s;
   }
 
@@ -84,7 +84,11 @@ uint64_t BlockCacheBytes(const Options& options) {
   return ShareOfBudget(options.memory_budget_bytes, options.files.block_cache_share);
 }
 
-SstFilesOptions SstFilesOptionsOf(const EngineContext& context, BlockCache* cache,
+std::shared_ptr<BlockCache> NewBlockCache(const EngineContext& context) {
+  return std::make_shared<BlockCache>(BlockCacheBytes(*context.options), context.memory);
+}
+
+SstFilesOptions SstFilesOptionsOf(const EngineContext& context, std::shared_ptr<BlockCache> cache,
                                   RateLimiter* limiter, std::function<uint64_t()> new_number) {
   const FileOptions& files = context.options->files;
   SstFilesOptions options;
@@ -93,7 +97,7 @@ SstFilesOptions SstFilesOptionsOf(const EngineContext& context, BlockCache* cach
   options.store = context.pool->state().uuid;
   options.writing.codec = CodecOf(files.compression);
   options.writing.rate_limiter = limiter;
-  options.reading.cache = cache;
+  options.reading.cache = std::move(cache);
   options.reading.via = files.direct_reads ? ReadVia::kDevice : ReadVia::kPageCache;
   options.new_number = std::move(new_number);
   return options;
@@ -133,16 +137,16 @@ void FileTable::Check(CheckReport* report) const {
 }
 
 FileTables::FileTables(const EngineContext& context, std::function<uint64_t()> new_number)
-    : cache_(BlockCacheBytes(*context.options), context.memory),
+    : cache_(NewBlockCache(context)),
       limiter_(context.options->files.compaction_bytes_per_second),
-      ssts_(SstFilesOptionsOf(context, &cache_, &limiter_, std::move(new_number))) {}
+      ssts_(SstFilesOptionsOf(context, cache_, &limiter_, std::move(new_number))) {}
 
 Status FileTables::Open(const TableInfo& info, const LevelPlace& place,
                         std::shared_ptr<const LevelTable>* table) const {
   std::shared_ptr<const SstTable> sst;
   Status s = ssts_.Open(info, &sst);
   if (!s.ok()) return s;
-  *table = std::make_shared<FileTable>(info, place, std::move(sst), shared_from_this());
+  *table = std::make_shared<FileTable>(info, place, std::move(sst));
   (*table)->Keep();
   return s;
 }
@@ -154,7 +158,7 @@ Status FileTables::OpenLost(uint64_t number, std::shared_ptr<const LevelTable>* 
   const LevelPlace place;  // of its records nothing else is known
   TableInfo info = sst->info();
   info.place = place.Encode();
-  *table = std::make_shared<FileTable>(std::move(info), place, std::move(sst), shared_from_this());
+  *table = std::make_shared<FileTable>(std::move(info), place, std::move(sst));
   (*table)->Keep();
   return s;
 }

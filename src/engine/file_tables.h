@@ -28,20 +28,17 @@ namespace lamella {
 /// InvalidArgument for an option of files that is out of range.
 Status CheckFileOptions(const FileOptions& options);
 
-/// Of SSTs as the options of files say. `cache` and `limiter` outlive who uses them.
-SstFilesOptions SstFilesOptionsOf(const EngineContext& context, BlockCache* cache,
+/// Of SSTs as the options of files say. `limiter` outlives who builds them.
+SstFilesOptions SstFilesOptionsOf(const EngineContext& context, std::shared_ptr<BlockCache> cache,
                                   RateLimiter* limiter, std::function<uint64_t()> new_number);
 /// What the block cache may have.
 uint64_t BlockCacheBytes(const Options& options);
+std::shared_ptr<BlockCache> NewBlockCache(const EngineContext& context);
 
 class FileTable final : public LevelTable {
  public:
-  /// `home` has what the table needs: its cache.
-  FileTable(TableInfo info, LevelPlace place, std::shared_ptr<const SstTable> table,
-            std::shared_ptr<const void> home)
-      : LevelTable(std::move(info), std::move(place), {}),
-        home_(std::move(home)),
-        table_(std::move(table)) {}
+  FileTable(TableInfo info, LevelPlace place, std::shared_ptr<const SstTable> table)
+      : LevelTable(std::move(info), std::move(place), {}), table_(std::move(table)) {}
   ~FileTable() override;
 
   void Keep() const override { kept_.store(true, std::memory_order_release); }
@@ -52,7 +49,6 @@ class FileTable final : public LevelTable {
   void Check(CheckReport* report) const override;
 
  private:
-  const std::shared_ptr<const void> home_;
   const std::shared_ptr<const SstTable> table_;
   mutable std::atomic<bool> kept_{false};  // F1
 };
@@ -72,10 +68,10 @@ class FileTables : public std::enable_shared_from_this<FileTables> {
 
   const SstFiles& ssts() const { return ssts_; }
   /// Of DRAM.
-  uint64_t cache_bytes() const { return cache_.figures().bytes; }
+  uint64_t cache_bytes() const { return cache_->figures().bytes; }
 
  private:
-  mutable BlockCache cache_;
+  const std::shared_ptr<BlockCache> cache_;
   RateLimiter limiter_;
   const SstFiles ssts_;
 };

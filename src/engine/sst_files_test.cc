@@ -36,7 +36,7 @@ class SstFilesTest : public ::testing::Test {
     options_.directory = dir_.path();
     options_.store = {1, 2, 3};
     options_.writing.block_bytes = 500;
-    options_.reading.cache = &cache_;
+    options_.reading.cache = cache_;
     options_.table_bytes = 8000;
     options_.new_number = [this] { return ++last_number_; };
   }
@@ -134,7 +134,7 @@ class SstFilesTest : public ::testing::Test {
 
   testing::TempDir dir_;
   FaultFileSystem faulty_{dir_.path(), false};
-  BlockCache cache_{4 << 20};
+  const std::shared_ptr<BlockCache> cache_ = std::make_shared<BlockCache>(4 << 20);
   SstFilesOptions options_;
   const LevelRules rules_{
       .level0_tables = 3, .level1_bytes = 30000, .level_factor = 3, .last_level = 3};
@@ -307,8 +307,8 @@ TEST_F(SstFilesTest, ACompactionThatFailsLeavesNothingAndChangesNothing) {
   const std::set<uint64_t> before = FileNumbers();
   uint64_t failed = 0;
   for (uint64_t nth = 1;; nth++) {
-    cache_.Resize(0);  // so that reads are made
-    cache_.Resize(4 << 20);
+    cache_->Resize(0);  // so that reads are made
+    cache_->Resize(4 << 20);
     faulty_.Arm({.nth = nth, .error = nth % 2 == 0 ? EIO : ENOSPC});
     SstEdit edit;
     const Status s = Files().Compact(Everything(0), levels_, Snapshots(), &edit);

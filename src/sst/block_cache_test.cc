@@ -179,8 +179,8 @@ TEST_F(SstConcurrency, ConcurrentReadersOfOneTableAndOneCache) {
   const RecordMap records =
       RandomRecords(&random, {.keys = KeyShape::kMixed, .count = 3000, .compressible = true});
   options_.codec = BlockCodec::kZstd;
-  BlockCache cache(200000);  // less than the table
-  reading_.cache = &cache;
+  const auto cache = std::make_shared<BlockCache>(200000);  // less than the table
+  reading_.cache = cache;
   std::vector<SstLocation> locations;
   const std::shared_ptr<const Sst> sst = Made(records, &locations);
   ASSERT_NE(sst, nullptr);
@@ -212,8 +212,8 @@ TEST_F(SstConcurrency, ConcurrentReadersOfOneTableAndOneCache) {
   read(seed + 1);
   other.join();
   EXPECT_EQ(wrong.load(), 0u);
-  EXPECT_GT(cache.figures().hits, 0u);
-  EXPECT_GT(cache.figures().evictions, 0u);
+  EXPECT_GT(cache->figures().hits, 0u);
+  EXPECT_GT(cache->figures().evictions, 0u);
 }
 
 }  // namespace

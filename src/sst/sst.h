@@ -32,7 +32,7 @@ namespace lamella {
 
 struct SstReadOptions {
   /// Shared by the tables of a store, and outlives them; null: every read comes from the file.
-  BlockCache* cache = nullptr;
+  std::shared_ptr<BlockCache> cache;
   /// kDevice: past the page cache, so that what the block cache has not, the device must give.
   ReadVia via = ReadVia::kPageCache;
 };
@@ -114,7 +114,7 @@ class Sst {
   const SstIdentity identity_;
   const std::string path_;
   const uint64_t seed_;
-  BlockCache* const cache_;  // may be null
+  const std::shared_ptr<BlockCache> cache_;  // may be null
   const ReadVia via_;
   const uint64_t cache_table_;
   std::unique_ptr<RandomFile> file_;

@@ -45,10 +45,11 @@ Status BuildTable(const std::string& directory, BlockCodec codec,
 // One table of each codec for all benchmarks.
 struct Table {
   explicit Table(BlockCodec codec) { status = BuildTable(dir.path(), codec, &locations); }
-  std::shared_ptr<const Sst> Open(BlockCache* cache, ReadVia via = ReadVia::kPageCache) {
+  std::shared_ptr<const Sst> Open(std::shared_ptr<BlockCache> cache,
+                                  ReadVia via = ReadVia::kPageCache) {
     std::shared_ptr<const Sst> sst;
-    status =
-        Sst::Open(FileSystem::Posix(), dir.path(), kIdentity, {.cache = cache, .via = via}, &sst);
+    status = Sst::Open(FileSystem::Posix(), dir.path(), kIdentity,
+                       {.cache = std::move(cache), .via = via}, &sst);
     return sst;
   }
   testing::TempDir dir;
@@ -72,8 +73,8 @@ void BM_Build(benchmark::State& state) {
 }
 BENCHMARK(BM_Build)->DenseRange(0, 2)->Unit(benchmark::kMillisecond);
 
-void Gets(benchmark::State& state, BlockCache* cache, ReadVia via, bool present) {
-  const auto sst = TableOf(static_cast<BlockCodec>(state.range(0)))->Open(cache, via);
+void Gets(benchmark::State& state, std::shared_ptr<BlockCache> cache, ReadVia via, bool present) {
+  const auto sst = TableOf(static_cast<BlockCodec>(state.range(0)))->Open(std::move(cache), via);
   if (sst == nullptr) return state.SkipWithError("open");
   const auto it = Sst::NewIterator(sst, {});
   for (it->SeekToFirst(); it->Valid(); it->Next()) {  // what the cache can hold is in it
@@ -88,13 +89,13 @@ void Gets(benchmark::State& state, BlockCache* cache, ReadVia via, bool present)
   state.SetItemsProcessed(static_cast<int64_t>(state.iterations()));
 }
 void BM_GetFromBlockCache(benchmark::State& state) {
-  BlockCache cache(256 << 20);
-  Gets(state, &cache, ReadVia::kPageCache, true);
+  const auto cache = std::make_shared<BlockCache>(256 << 20);
+  Gets(state, cache, ReadVia::kPageCache, true);
 }
 BENCHMARK(BM_GetFromBlockCache)->DenseRange(0, 2);
 void BM_GetAbsentFromBlockCache(benchmark::State& state) {
-  BlockCache cache(256 << 20);
-  Gets(state, &cache, ReadVia::kPageCache, false);
+  const auto cache = std::make_shared<BlockCache>(256 << 20);
+  Gets(state, cache, ReadVia::kPageCache, false);
 }
 BENCHMARK(BM_GetAbsentFromBlockCache)->Arg(0);
 void BM_GetFromPageCache(benchmark::State& state) {
@@ -102,8 +103,8 @@ void BM_GetFromPageCache(benchmark::State& state) {
 }
 BENCHMARK(BM_GetFromPageCache)->DenseRange(0, 2);
 void BM_GetFromDevice(benchmark::State& state) {
-  BlockCache cache(2 << 20);  // the index blocks, about
-  Gets(state, &cache, ReadVia::kDevice, true);
+  const auto cache = std::make_shared<BlockCache>(2 << 20);  // the index blocks, about
+  Gets(state, cache, ReadVia::kDevice, true);
 }
 BENCHMARK(BM_GetFromDevice)->Arg(0);
 
@@ -141,8 +142,8 @@ void BM_ScanBackward(benchmark::State& state) { Scan(state, false); }
 BENCHMARK(BM_ScanBackward)->DenseRange(0, 2)->Unit(benchmark::kMillisecond);
 
 void BM_SeekAndTen(benchmark::State& state) {
-  BlockCache cache(256 << 20);
-  const auto sst = TableOf(BlockCodec::kNone)->Open(&cache);
+  const auto cache = std::make_shared<BlockCache>(256 << 20);
+  const auto sst = TableOf(BlockCodec::kNone)->Open(cache);
   const auto it = Sst::NewIterator(sst, {});
   Random random(1);
   for (auto _ : state) {

@@ -97,8 +97,8 @@ TEST_F(SstTest, GivesBackWhatItWasMadeOfWhateverTheOptions) {
                                 .compressible = random.OneIn(2)});
     options_.block_bytes = static_cast<uint32_t>(Between(&random, 64, 9000));
     options_.codec = static_cast<BlockCodec>(random.Uniform(3));
-    BlockCache cache(random.OneIn(2) ? 64 << 20 : 300000);
-    reading_.cache = random.OneIn(3) ? nullptr : &cache;
+    const auto cache = std::make_shared<BlockCache>(random.OneIn(2) ? 64 << 20 : 300000);
+    reading_.cache = random.OneIn(3) ? nullptr : cache;
     std::vector<SstLocation> locations;
     const std::shared_ptr<const Sst> sst = Made(records, &locations);
     ASSERT_NE(sst, nullptr);
@@ -197,8 +197,8 @@ TEST_F(SstTest, AnOpenTableTakesAThousandthOfItsFile) {
   }
   MemoryBudget budget(64 << 20);
   MemoryAccount account(&budget);
-  BlockCache cache(32 << 20, &account);
-  reading_.cache = &cache;
+  const auto cache = std::make_shared<BlockCache>(32 << 20, &account);
+  reading_.cache = cache;
   std::shared_ptr<const Sst> sst = Made(records);
   ASSERT_NE(sst, nullptr);
   EXPECT_LT(sst->memory_bytes(), sst->info().file_bytes / 1000);
@@ -208,6 +208,7 @@ TEST_F(SstTest, AnOpenTableTakesAThousandthOfItsFile) {
   EXPECT_LT(sst->info().file_bytes, 116 * 100000 * 106 / 100);
   sst.reset();
   EXPECT_EQ(account.held(), 0u);
+  reading_.cache.reset();
 }
 
 TEST_F(SstTest, AbsentKeysReadNoDataBlock) {
@@ -216,8 +217,8 @@ TEST_F(SstTest, AbsentKeysReadNoDataBlock) {
       RandomRecords(&random, {.keys = KeyShape::kCommonPrefix, .count = 20000});
   FaultFileSystem counting(dir_.path(), false);
   files_ = &counting;
-  BlockCache cache(64 << 20);
-  reading_.cache = &cache;
+  const auto cache = std::make_shared<BlockCache>(64 << 20);
+  reading_.cache = cache;
   const std::shared_ptr<const Sst> sst = Made(records);
   const auto get_near = [&] {
     SstRecord found;
@@ -251,8 +252,8 @@ TEST_F(SstTest, ARecordWhosePlaceIsKnownTakesOneRead) {
 TEST_F(SstTest, ALocationThatIsNoneIsCorruptionOrAnotherRecord) {
   Random random(TestSeed());
   const RecordMap records = RandomRecords(&random, {.count = 300});
-  BlockCache cache(1 << 20);
-  reading_.cache = &cache;
+  const auto cache = std::make_shared<BlockCache>(1 << 20);
+  reading_.cache = cache;
   std::vector<SstLocation> locations;
   const std::shared_ptr<const Sst> sst = Made(records, &locations);
   SstRecord warm;
@@ -283,17 +284,19 @@ TEST_F(SstTest, WhatWasFoundOutlivesTableFileAndCache) {
   records[{"key", MakeTag(1, RecordKind::kPut)}] = MakeValue(1, 1000);
   SstRecord found;
   {
-    BlockCache cache(1 << 20);
-    reading_.cache = &cache;
+    auto cache = std::make_shared<BlockCache>(1 << 20);
+    reading_.cache = cache;
     std::shared_ptr<const Sst> sst = Made(records);
     ASSERT_TRUE(sst->Get("key", 1, &found).ok());
     const auto it = Sst::NewIterator(sst, {});
     sst->MakeObsolete();
     sst.reset();
     EXPECT_TRUE(files_->Exists(PathOf(7)));  // the iterator has it
+    EXPECT_EQ(cache->figures().blocks, 2u);
+    reading_.cache.reset();
+    cache.reset();  // and the cache
     it->SeekToFirst();
     EXPECT_TRUE(it->Valid());
-    EXPECT_EQ(cache.figures().blocks, 2u);
   }
   EXPECT_FALSE(files_->Exists(PathOf(7)));
   EXPECT_EQ(found.value, MakeValue(1, 1000));
@@ -301,8 +304,8 @@ TEST_F(SstTest, WhatWasFoundOutlivesTableFileAndCache) {
 
 TEST_F(SstTest, AnObsoleteTableLeavesTheCache) {
   Random random(TestSeed());
-  BlockCache cache(8 << 20);
-  reading_.cache = &cache;
+  const auto cache = std::make_shared<BlockCache>(8 << 20);
+  reading_.cache = cache;
   std::shared_ptr<const Sst> sst = Made(RandomRecords(&random, {.count = 1000}));
   const auto walk = [&] {
     const auto it = Sst::NewIterator(sst, {});
@@ -310,11 +313,11 @@ TEST_F(SstTest, AnObsoleteTableLeavesTheCache) {
     }
   };
   walk();
-  EXPECT_GT(cache.figures().blocks, 10u);
+  EXPECT_GT(cache->figures().blocks, 10u);
   sst->MakeObsolete();
   sst.reset();
-  EXPECT_EQ(cache.figures().blocks, 0u);
-  EXPECT_EQ(cache.figures().bytes, 0u);
+  EXPECT_EQ(cache->figures().blocks, 0u);
+  EXPECT_EQ(cache->figures().bytes, 0u);
 }
 
 TEST_F(SstTest, ScansReadAheadBothWaysAndSeeksDoNot) {

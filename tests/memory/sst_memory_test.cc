@@ -82,10 +82,10 @@ TEST(SstMemory, AReaderIsRefusedOrRight) {
         Status s;
         const bool was = Refusing(nth, all_behind, [&] {
           s = NoThrow([&] {
-            BlockCache cache(1 << 20, &account);
+            const auto cache = std::make_shared<BlockCache>(1 << 20, &account);
             std::shared_ptr<const Sst> sst;
             Status read =
-                Sst::Open(FileSystem::Posix(), dir.path(), kIdentity, {.cache = &cache}, &sst);
+                Sst::Open(FileSystem::Posix(), dir.path(), kIdentity, {.cache = cache}, &sst);
             if (!read.ok()) return read;
             for (const char* number : {"1000", "1100", "1199"}) {
               const auto at = records.find(std::string("a key of some length ") + number);

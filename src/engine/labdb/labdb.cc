@@ -20,8 +20,8 @@ uint64_t TreeBytes(const Options& options) {
   return options.pool_bytes_max == 0 ? kTreeBytesUsual : options.pool_bytes_max / kTreePart;
 }
 
-SstFilesOptions FilesOptions(const EngineContext& context, BlockCache* cache, RateLimiter* limiter,
-                             std::function<uint64_t()> new_number) {
+SstFilesOptions FilesOptions(const EngineContext& context, std::shared_ptr<BlockCache> cache,
+                             RateLimiter* limiter, std::function<uint64_t()> new_number) {
   SstFilesOptions files = SstFilesOptionsOf(context, cache, limiter, std::move(new_number));
   files.table_bytes = context.options->labdb.table_bytes;
   return files;
@@ -39,9 +39,9 @@ LabDb::LabDb(const EngineContext& context)
       options_(context.options->labdb),
       tree_bytes_(TreeBytes(*context.options)),
       rules_{.level1_bytes = options_.level1_bytes},
-      cache_(BlockCacheBytes(*context.options), context.memory),
+      cache_(NewBlockCache(context)),
       limiter_(context.options->files.compaction_bytes_per_second),
-      files_(FilesOptions(context, &cache_, &limiter_, [this] { return NewNumber(); })),
+      files_(FilesOptions(context, cache_, &limiter_, [this] { return NewNumber(); })),
       memory_(*context.options, BlockCacheBytes(*context.options), context.memory),
       space_(std::make_shared<LeafSpace>(pool_, kTreeLeaves, 0)),
       pending_frees_(context.pool),
@@ -159,7 +159,7 @@ void LabDb::AddStats(Stats* stats) const {
   BufferedEngine::AddStats(stats);
   const auto tables = CurrentTables();
   stats->compactions += compactions_.load(std::memory_order_relaxed);
-  stats->dram_bytes += cache_.figures().bytes;
+  stats->dram_bytes += cache_->figures().bytes;
   stats->file_bytes_written += files_.bytes_written() + values_->bytes_written();
   stats->sources.push_back({"trees", gets_trees_.Sum()});
   stats->sources.push_back({"tables", gets_tables_.Sum()});

@@ -107,7 +107,7 @@ class LabDb final : public BufferedEngine {
                          std::vector<std::unique_ptr<InternalIterator>>* iterators) override;
   uint64_t UncompactedBytes(const TableSet&) const override { return 0; }
   uint64_t BufferedBytesMax() const override {
-    return memory_.BufferedBytesMax(cache_.figures().bytes);
+    return memory_.BufferedBytesMax(cache_->figures().bytes);
   }
   std::optional<Unmerged> UnmergedOf(const TableSet&) const override { return Unmerged(); }
   uint64_t LiveBytes() const override { return live_bytes_.load(std::memory_order_relaxed); }
@@ -177,7 +177,7 @@ class LabDb final : public BufferedEngine {
   const LabDbOptions options_;
   const uint64_t tree_bytes_;  // of both trees
   const LevelRules rules_;
-  BlockCache cache_;
+  const std::shared_ptr<BlockCache> cache_;
   RateLimiter limiter_;
   const SstFiles files_;
   const TableMemory memory_;

@@ -57,9 +57,9 @@ LightKv::LightKv(const EngineContext& context)
       pool_(context.pool),
       index_bytes_max_(IndexBytesMax(*context.options)),
       buffer_bytes_max_(BufferBytesMax(*context.options, options_)),
-      cache_(BlockCacheBytes(*context.options), context.memory),
+      cache_(NewBlockCache(context)),
       limiter_(context.options->files.compaction_bytes_per_second),
-      files_(SstFilesOptionsOf(context, &cache_, &limiter_, [this] { return NewNumber(); })),
+      files_(SstFilesOptionsOf(context, cache_, &limiter_, [this] { return NewNumber(); })),
       pending_frees_(context.pool),
       catalog_(context.pool),
       jobs_(context.wake) {
@@ -69,10 +69,7 @@ LightKv::LightKv(const EngineContext& context)
               std::memory_order_relaxed);  // nobody sees it yet; nothing throws now
 }
 
-LightKv::~LightKv() {
-  pool_->readers()->Collect();  // former views, whose tables use the cache
-  delete view_.load(std::memory_order_relaxed);
-}
+LightKv::~LightKv() { delete view_.load(std::memory_order_relaxed); }
 
 uint64_t LightKv::NewNumber() {
   return catalog_.Note([](LightKvState* state) { return state->next_number++; });

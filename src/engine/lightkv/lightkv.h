@@ -178,7 +178,7 @@ class LightKv final : public Engine, private WriteTarget {
   Pool* const pool_;
   const uint64_t index_bytes_max_;   // of the tree, from when on it is flushed
   const uint64_t buffer_bytes_max_;  // of the log, the same
-  BlockCache cache_;
+  const std::shared_ptr<BlockCache> cache_;
   RateLimiter limiter_;
   const SstFiles files_;
   std::unique_ptr<PmLog> log_;

@@ -93,7 +93,7 @@ void LightKv::AddStats(Stats* stats) const {
   }
   stats->compactions += compactions_.load(std::memory_order_relaxed);
   stats->recovered_records = recovered_.load(std::memory_order_relaxed);
-  stats->dram_bytes += view.top->memory_bytes() + cache_.figures().bytes;
+  stats->dram_bytes += view.top->memory_bytes() + cache_->figures().bytes;
   if (view.older != nullptr) stats->dram_bytes += view.older->memory_bytes();
   stats->file_bytes_written += files_.bytes_written();
   stats->sources.push_back({"rh-tree", gets_tree_.Sum()});

@@ -154,12 +154,12 @@ std::unique_ptr<RhTree> RhTree::EmptyCopy(
   std::vector<bool> kept;
   for (const Range& range : Ranges()) kept.push_back(!keeps || keeps(range.begin));
   auto copy = std::make_unique<RhTree>(pool_, readers_, options_, memory_);
-  auto* const first = static_cast<Leaf*>(copy->root_->Child(kBeforePrefix));
+  const std::unique_ptr<Leaf> first(static_cast<Leaf*>(copy->root_->Child(kBeforePrefix)));
+  copy->root_->SetChild(kBeforePrefix, kAfterPrefix, nullptr);
   copy->leaves_.store(0, std::memory_order_relaxed);
   auto at = kept.cbegin();
   copy->CopyShape(*root_, &at, copy->root_);
   copy->Release(first->bytes());
-  delete first;
   return copy;
 }
 
