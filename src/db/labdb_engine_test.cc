@@ -14,9 +14,7 @@
 #include "base/random.h"
 #include "db/db_impl.h"
 #include "engine/labdb/labdb.h"
-#include "engine/labdb/type.h"
 #include "file/table_file_name.h"
-#include "registry/registry.h"
 #include "testing/fault_file_system.h"
 #include "testing/random_data.h"
 #include "testing/table_files.h"
@@ -27,9 +25,6 @@ namespace {
 
 class LabDbTest : public ::testing::Test {
  protected:
-  static void SetUpTestSuite() {
-    if (FindEngine(EngineKind::kLabDb) == nullptr) RegisterEngine(&kLabDbType);
-  }
   LabDbTest() {
     options_.engine = EngineKind::kLabDb;
     options_.labdb = {.tree_bytes = 64 << 10,

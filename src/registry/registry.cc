@@ -5,6 +5,7 @@
 #include "base/assert.h"
 #include "base/concat.h"
 #include "base/mutex.h"
+#include "engine/labdb/type.h"
 #include "engine/lightkv/type.h"
 #include "engine/listdb/type.h"
 #include "engine/nvlsm/type.h"
@@ -18,8 +19,8 @@ namespace {
 struct Registry {
   Mutex mu;
   std::vector<const EngineType*> types LAMELLA_GUARDED_BY(mu) = {
-      &kListDbType,       &kZipperDbType,        &kTlsmType,   &kNvlsmType,
-      &kNvlsmLeveledType, &kNvlsmFragmentedType, &kLightKvType};
+      &kListDbType,       &kZipperDbType,        &kTlsmType,    &kNvlsmType,
+      &kNvlsmLeveledType, &kNvlsmFragmentedType, &kLightKvType, &kLabDbType};
 };
 
 Registry& All() {

@@ -11,18 +11,19 @@ std::string OptionSet::NameWithin() const {
   return within;
 }
 
+EngineTraits LabDbTraits();
+EngineTraits LightKvTraits();
 EngineTraits ListDbTraits();
 EngineTraits NvlsmFragmentedTraits();
 EngineTraits NvlsmLeveledTraits();
 EngineTraits NvlsmTraits();
 EngineTraits TlsmTraits();
-EngineTraits LightKvTraits();
 EngineTraits ZipperDbTraits();
 
 const std::vector<EngineTraits>& AllEngineTraits() {
   static const auto* const all = new std::vector<EngineTraits>{
-      ListDbTraits(),       ZipperDbTraits(),        TlsmTraits(),   NvlsmTraits(),
-      NvlsmLeveledTraits(), NvlsmFragmentedTraits(), LightKvTraits()};
+      ListDbTraits(),       ZipperDbTraits(),        TlsmTraits(),    NvlsmTraits(),
+      NvlsmLeveledTraits(), NvlsmFragmentedTraits(), LightKvTraits(), LabDbTraits()};
   return *all;
 }
 
