@@ -90,7 +90,7 @@ Status VerifyCell(const Pool& pool, PmPtr place) {
 
 Status ReadCell(const Pool& pool, PmPtr leaf, uint64_t link, bool verify, const LeafCell** cell) {
   PmPtr place;
-  if (!DecodeLink(link, &place) || !place || !pool.Contains(place, sizeof(LeafCell)) ||
+  if (!DecodeLeafLink(link, &place) || !place || !pool.Contains(place, sizeof(LeafCell)) ||
       !pool.Contains(place, pool.At<LeafCell>(place)->bytes())) [[unlikely]]
     return LeafDamage(pool, leaf, "has an entry that leads to no cell");
   pool.gate()->OnRead(kMediaBlockBytes);

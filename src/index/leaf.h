@@ -15,7 +15,8 @@
 // L3: heads leave out the first left_out bytes, which all keys of a leaf share, the leaf's prefix:
 //     heads that differ order as their keys do, and equal ones send the search to the cells.
 // L4: a cell never changes. Order word, links, cells and what is constant in a leaf carry a check
-//     each: no flipped bit goes unnoticed.
+//     each: no flipped bit goes unnoticed. One in a link its check mends, one in the order word the
+//     copy beside it, for a repair (SalvageLeaves).
 // Threads: one writer; readers at any time, pinned.
 #ifndef LAMELLA_INDEX_LEAF_H_
 #define LAMELLA_INDEX_LEAF_H_
@@ -27,6 +28,7 @@
 #include <string>
 #include <string_view>
 
+#include "index/leaf_link.h"
 #include "iterator/internal_iterator.h"
 #include "lamella/status.h"
 #include "log/record.h"
@@ -62,18 +64,18 @@ struct LeafOrder {
 /// Media type.
 struct LeafSlot {
   PmWord head;  // 0: HeadAfter(key, left_out)
-  PmWord cell;  // 8: a link to a LeafCell (EncodeLink); 0 in a slot that was never written
+  PmWord cell;  // 8: a link to a LeafCell (EncodeLeafLink); 0 in a slot that was never written
 };
 static_assert(sizeof(LeafSlot) == 16);
 
 /// Media type: one media block.
 struct Leaf {
   PmWord order;                // 0: LeafOrder
-  PmWord next;                 // 8: a link to the leaf after it (EncodeLink)
+  PmWord next;                 // 8: a link to the leaf after it (EncodeLeafLink)
   uint32_t seal;               // 16: LeafSeal
   uint16_t left_out;           // 20: bytes of each key that its head leaves out
   uint16_t reserved0;          // 22
-  uint64_t reserved1;          // 24
+  PmWord order_copy;           // 24: what order is, but for a cut between the two
   LeafSlot slots[kLeafSlots];  // 32
 };
 static_assert(sizeof(Leaf) == kMediaBlockBytes && offsetof(Leaf, slots) == 32);

@@ -81,7 +81,7 @@ Status LeafChange::NewItem(const Target& target, Item* item) {
   if (!s.ok()) return s;
   const std::string cell = EncodeCell(put, place, epoch);
   persister_->Copy(pool_->Address(place), cell.data(), cell.size());
-  *item = {.head = target.head, .cell = EncodeLink(place), .put = &put};
+  *item = {.head = target.head, .cell = EncodeLeafLink(place), .put = &put};
   tally_.entries++;
   tally_.cell_bytes += static_cast<int64_t>(cell.size());
   return s;
@@ -90,7 +90,7 @@ Status LeafChange::NewItem(const Target& target, Item* item) {
 // REQUIRES: it was looked at, and is not of this change.
 void LeafChange::Drop(const Item& item) {
   PmPtr place;
-  LAMELLA_CHECK(DecodeLink(item.cell, &place));
+  LAMELLA_CHECK(DecodeLeafLink(item.cell, &place));
   garbage_->blocks.push_back({Use::kCell, place, item.at->bytes()});
   tally_.entries--;
   tally_.cell_bytes -= static_cast<int64_t>(item.at->bytes());
@@ -241,6 +241,7 @@ Status LeafChange::MakeLeaf(std::span<const Item> items, size_t left_out, NewLea
   std::iota(slots, slots + items.size(), uint8_t{0});
   const auto bytes = static_cast<uint16_t>(left_out);
   leaf->image[0] = LeafOrder::Of({slots, items.size()}).word;
+  leaf->image[offsetof(Leaf, order_copy) / sizeof(uint64_t)] = leaf->image[0];
   leaf->image[2] = LeafSeal(bytes, leaf->place, epoch) | uint64_t{bytes} << 32;
   uint64_t* word = &leaf->image[offsetof(Leaf, slots) / sizeof(uint64_t)];
   for (const Item& item : items) {
@@ -330,7 +331,7 @@ Status LeafChange::WriteUnseen(PmWord* head) {
     if (!edit.replaces) continue;
     const PmWord* const next = edit.at.Valid() ? &LeafAt(edit.at)->next : head;
     edit.link = next->load(std::memory_order_relaxed);  // one writer
-    if (PmPtr to; !DecodeLink(edit.link, &to))
+    if (PmPtr to; !DecodeLeafLink(edit.link, &to))
       return LeafDamage(*pool_, edit.at.leaf(), "has a damaged link to the next one");
     if (i + 1 < edits_.size() && edits_[i + 1].replaces) {
       LeafIndex::Cursor after = edit.at;
@@ -342,7 +343,7 @@ Status LeafChange::WriteUnseen(PmWord* head) {
       NewLeaf& leaf = edit.leaves[l];
       leaf.image[offsetof(Leaf, next) / sizeof(uint64_t)] = edit.link;
       persister_->Copy(pool_->Address(leaf.place), leaf.image.data(), sizeof(leaf.image));
-      edit.link = EncodeLink(leaf.place);
+      edit.link = EncodeLeafLink(leaf.place);
     }
   }
   return Status::OK();
@@ -363,7 +364,10 @@ void LeafChange::Expose(PmWord* head) {
     }
     if (edit.replaces) continue;
     Leaf* const leaf = LeafAt(edit.at);
-    if (edit.order != 0) StoreAndFlush(&leaf->order, edit.order);
+    if (edit.order != 0) {
+      persister_->Store(&leaf->order_copy, edit.order);  // of the same line
+      StoreAndFlush(&leaf->order, edit.order);
+    }
     for (const Item& item : edit.switched) StoreAndFlush(&leaf->slots[item.slot].cell, item.cell);
   }
 }

@@ -20,7 +20,7 @@ TEST(Leaf, LiesAsTheDocumentSays) {
                 "Leaf", sizeof(Leaf),
                 {LAMELLA_FORMAT_FIELD(Leaf, order), LAMELLA_FORMAT_FIELD(Leaf, next),
                  LAMELLA_FORMAT_FIELD(Leaf, seal), LAMELLA_FORMAT_FIELD(Leaf, left_out),
-                 LAMELLA_FORMAT_FIELD(Leaf, reserved0), LAMELLA_FORMAT_FIELD(Leaf, reserved1),
+                 LAMELLA_FORMAT_FIELD(Leaf, reserved0), LAMELLA_FORMAT_FIELD(Leaf, order_copy),
                  LAMELLA_FORMAT_FIELD(Leaf, slots)}),
             "");
   EXPECT_EQ(testing::FormatDifference(

@@ -33,8 +33,7 @@ Status LeafTree::OpenLeaf(PmPtr place, std::string* last_key, uint64_t* last_tag
     return LeafDamage(*pool_, place, "is none: it lies where leaves do not");
   const auto* leaf = pool_->At<Leaf>(place);
   const LeafView view(pool_, place, {});
-  if (leaf->seal != LeafSeal(leaf->left_out, place, epoch) || leaf->reserved0 != 0 ||
-      leaf->reserved1 != 0)
+  if (leaf->seal != LeafSeal(leaf->left_out, place, epoch) || leaf->reserved0 != 0)
     return LeafDamage(*pool_, place, "does not match its seal");
   if (!view.order().IsSound() || view.count() == 0)
     return LeafDamage(*pool_, place, "has an order word that is none");
@@ -45,7 +44,7 @@ Status LeafTree::OpenLeaf(PmPtr place, std::string* last_key, uint64_t* last_tag
     Status s = view.Cell(i, true, &cell);
     if (!s.ok()) return s;
     PmPtr at;
-    const bool holds = DecodeLink(view.cell_link(i), &at) &&
+    const bool holds = DecodeLeafLink(view.cell_link(i), &at) &&
                        space_->MayHold({LeafSpace::Use::kCell, at, cell->bytes()}, &epoch);
     if (!holds) return LeafDamage(*pool_, place, "has an entry whose cell lies where none does");
     const InternalKey key = cell->internal_key();
@@ -79,7 +78,7 @@ Status LeafTree::Open() {
   const PmWord* link = head_;
   for (PmPtr at;; link = &pool_->At<Leaf>(at)->next) {
     const PmPtr from = at;
-    if (!DecodeLink(link->load(std::memory_order_acquire), &at)) {
+    if (!DecodeLeafLink(link->load(std::memory_order_acquire), &at)) {
       if (from) return LeafDamage(*pool_, from, "has a damaged link to the next one");
       return Status::Corruption("the link to a tree's first leaf is damaged");
     }
@@ -120,7 +119,7 @@ Status LeafTree::Find(const InternalKey& target, bool verify, LeafVersion* found
   const LeafCell* cell = nullptr;
   s = ReadCell(*pool_, view.place(), link, verify, &cell);
   if (!s.ok() || cell->key() != target.user_key || cell->tag > target.tag) return s;
-  DecodeLink(link, &found->place);
+  DecodeLeafLink(link, &found->place);
   found->tag = cell->tag;
   found->location = cell->location;
   found->value_size = cell->value_size;
@@ -183,7 +182,7 @@ std::vector<LeafSpace::Block> LeafTree::Blocks() const {
     for (uint32_t i = 0; view.Ready().ok() && i < view.count(); i++) {
       const LeafCell* cell = nullptr;
       PmPtr at;
-      if (!view.Cell(i, true, &cell).ok() || !DecodeLink(view.cell_link(i), &at)) continue;
+      if (!view.Cell(i, true, &cell).ok() || !DecodeLeafLink(view.cell_link(i), &at)) continue;
       blocks.push_back({LeafSpace::Use::kCell, at, cell->bytes()});
     }
     blocks.push_back({LeafSpace::Use::kLeaf, leaf.leaf(), sizeof(Leaf)});

@@ -51,7 +51,7 @@ class LeafTree {
   LeafTree& operator=(const LeafTree&) = delete;
 
   /// Makes a head that of an empty tree. Durable on return, but on page media with the next Sync.
-  static void Clear(PmWord* head, Persister* persister) { persister->Publish(head, kEndLink); }
+  static void Clear(PmWord* head, Persister* persister) { persister->Publish(head, kLeafEndLink); }
   /// At open, once: walks the leaves, verifies each and its cells, and tells the space of them
   /// (LeafSpace::MarkTaken); LeafSpace::Opened follows when all trees of the space are open.
   /// Changes nothing on the medium. Corruption, naming the place.

@@ -19,9 +19,9 @@ class LeafTreeDamageTest : public LeafTreeTest {
   std::vector<PmPtr> Leaves() const {
     std::vector<PmPtr> leaves;
     const PmWord* link = store_.head;
-    for (PmPtr at; DecodeLink(link->load(), &at) && at; link = &LeafAt(at)->next)
+    for (PmPtr at; DecodeLeafLink(link->load(), &at) && at; link = &LeafAt(at)->next)
       leaves.push_back(at);
-    EXPECT_EQ(link->load(), kEndLink);
+    EXPECT_EQ(link->load(), kLeafEndLink);
     return leaves;
   }
   Leaf* LeafAt(PmPtr place) const { return store_.pool->At<Leaf>(place); }
@@ -55,8 +55,9 @@ TEST_F(LeafTreeDamageTest, AnyFlippedBitOfALeafThatCountsIsNoticedAtOpen) {
     for (size_t bit = 0; bit < sizeof(Leaf) * 8; bit++) {
       const size_t byte = bit / 8;
       const bool counts =
-          byte < offsetof(Leaf, slots) ||
-          named.contains(static_cast<uint32_t>((byte - offsetof(Leaf, slots)) / sizeof(LeafSlot)));
+          byte < offsetof(Leaf, order_copy) ||
+          (byte >= offsetof(Leaf, slots) &&
+           named.contains(static_cast<uint32_t>((byte - offsetof(Leaf, slots)) / sizeof(LeafSlot))));
       Flip(leaf, bit);
       const Status s = OpenAnew();
       EXPECT_EQ(!s.ok(), counts) << "bit " << bit << " of " << DescribePlace(*store_.pool, place);
@@ -97,17 +98,17 @@ TEST_F(LeafTreeDamageTest, AListThatLeadsBackOrAsideIsCorruption) {
   const std::vector<PmPtr> leaves = Leaves();
   const uint64_t last_link = LeafAt(leaves.back())->next.load();
   for (const PmPtr to : {leaves[0], leaves[3], leaves.back()}) {
-    LeafAt(leaves.back())->next.store(EncodeLink(to));
+    LeafAt(leaves.back())->next.store(EncodeLeafLink(to));
     const Status s = OpenAnew();
     EXPECT_TRUE(Says(s, "not in order")) << s.ToString();
     LeafAt(leaves.back())->next.store(last_link);
   }
   // To a cell, into the middle of a leaf, out of the pool, to a chunk of nobody.
   PmPtr cell;
-  ASSERT_TRUE(DecodeLink(LeafAt(leaves[0])->slots[0].cell.load(), &cell));
+  ASSERT_TRUE(DecodeLeafLink(LeafAt(leaves[0])->slots[0].cell.load(), &cell));
   for (const PmPtr to : {cell, PmPtr(leaves[0].word + 64), PmPtr(0, uint64_t{1} << 40),
                          PmPtr(3, 65536), PmPtr(0, 65536)}) {
-    LeafAt(leaves.back())->next.store(EncodeLink(to));
+    LeafAt(leaves.back())->next.store(EncodeLeafLink(to));
     const Status s = OpenAnew();
     EXPECT_TRUE(Says(s, "where leaves do not")) << s.ToString();
     LeafAt(leaves.back())->next.store(last_link);
@@ -148,7 +149,7 @@ TEST_F(LeafTreeDamageTest, SearchesAndWalksOverDamageEndAndTell) {
     void* base = leaf;
     size_t bits = sizeof(Leaf) * 8;
     PmPtr place;
-    if (random.OneIn(2) && DecodeLink(leaf->slots[0].cell.load(), &place) && place) {
+    if (random.OneIn(2) && DecodeLeafLink(leaf->slots[0].cell.load(), &place) && place) {
       base = store_.pool->Address(place);
       bits = sizeof(LeafCell) * 8;
     }

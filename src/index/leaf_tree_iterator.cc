@@ -95,7 +95,7 @@ class LeafTreeIterator final : public InternalIterator {
     const uint64_t link = view_.cell_link(at_);
     status_ = ReadCell(*tree_->pool_, view_.place(), link, verify_, &cell_);
     if (!status_.ok()) cell_ = nullptr;
-    DecodeLink(link, &place_);
+    DecodeLeafLink(link, &place_);
   }
 
   const LeafTree* const tree_;

@@ -27,6 +27,8 @@
 // B4: a value file goes when no record of a MemTable and no entry of a tree has an address in it.
 // B5: a file system that has no room is no error: writes go on while the pool's buffer has room,
 //     and are then refused. What needs room is tried again for whoever needs it, and now and then.
+// B6: a tree that is no part of the store any more has an empty head, before what it had is given
+//     back: a repair without a catalog finds no tree but those of the store.
 // Threads: as Engine says.
 #ifndef LAMELLA_ENGINE_LABDB_LABDB_H_
 #define LAMELLA_ENGINE_LABDB_LABDB_H_
@@ -140,7 +142,7 @@ class LabDb final : public BufferedEngine {
   uint64_t HeadsSeal() const;
 
   // labdb_rebuild.cc
-  Status FindInTrees(const LabDbState& state, std::vector<TreePtr>* trees);
+  std::vector<const PmWord*> HeadsFound(const LabDbState& state, bool catalog_lost) const;
   uint64_t SegmentBytesFound() const;
   Status NameRebuilt(LabDbState state, bool catalog_lost);
 
@@ -163,6 +165,7 @@ class LabDb final : public BufferedEngine {
   Status CompactLevels(const Compaction& compaction);
   Status LeaveTree();
   Status DropOlder();
+  Status ClearOther();
   Status WriteOn();
   /// `now`: whether or not it is worth it.
   Status RemoveUnneeded(bool now) LAMELLA_REQUIRES(tree_mu_);

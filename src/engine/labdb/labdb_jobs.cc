@@ -191,8 +191,6 @@ Status LabDb::TurnOver() {
   const auto tables = CurrentTables();
   if (tables->older != nullptr || tables->tree->entry_count() == 0) return Status::OK();
   const uint32_t next = 1 - catalog_.Get().active;
-  Persister persister(pool_->gate(), WriteCause::kIndex);
-  LeafTree::Clear(HeadOf(next), &persister);  // a crash may have left what had been dropped
   const TreePtr fresh = NewTree(next);
   after_.clear();  // nobody compacts before there is an immutable tree
   any_after_ = false;
@@ -295,12 +293,20 @@ Status LabDb::DropOlder() {
   Status s = Install(
       LabDbEdit::kEmptied, {}, nullptr, [](Tables* changed) { changed->older = nullptr; },
       [](LabDbState* state) { state->has_older = 0; });
+  if (s.ok()) s = ClearOther();
   if (!s.ok()) return s;
   pool_->readers()->Retire(std::move(leaving));
   unneeded_.store(true);
   const MutexLock lock(&jobs_.mu);
   consumed_.clear();
   return s;
+}
+
+// Keeps B6, of a store without an immutable tree.
+Status LabDb::ClearOther() {
+  Persister persister(pool_->gate(), WriteCause::kIndex);
+  LeafTree::Clear(HeadOf(1 - catalog_.Get().active), &persister);
+  return pool_->Sync();
 }
 
 Status LabDb::CompactLevels(const Compaction& compaction) {

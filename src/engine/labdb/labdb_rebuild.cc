@@ -1,6 +1,8 @@
 // Making a store anew from what is left of it: tables, trees, the log, and the values.
 #include <algorithm>
+#include <optional>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "base/assert.h"
@@ -8,6 +10,7 @@
 #include "engine/labdb/labdb.h"
 #include "engine/log_recovery.h"
 #include "engine/sst_repair.h"
+#include "index/leaf_salvage.h"
 #include "iterator/merging_iterator.h"
 
 namespace lamella {
@@ -80,32 +83,6 @@ void SortFound(std::vector<LeftVersion>* found) {
   found->erase(std::unique(found->begin(), found->end(), same), found->end());
 }
 
-// All cells that validate, wherever they lie: of a tree that cannot be walked. What left it is
-// among them.
-void FindCells(const Pool& pool, std::vector<LeftVersion>* found) {
-  pool.ForEachChunk([&](const ChunkRef& chunk) {
-    if (chunk.kind != kTreeLeaves || chunk.ordinal != static_cast<uint64_t>(LeafSpace::Use::kCell))
-      return;
-    const uint64_t bytes = uint64_t{chunk.run_chunks} * pool.chunk_bytes();
-    const PmPtr start = pool.ChunkStart(chunk);
-    for (uint64_t at = 0; at + sizeof(LeafCell) <= bytes;) {
-      const PmPtr place(start.part(), start.offset() + at);
-      const auto* cell = pool.At<LeafCell>(place);
-      const bool is_cell =
-          cell->key_size != 0 && at + cell->bytes() <= bytes && VerifyCell(pool, place).ok();
-      if (!is_cell) {
-        at += 8;
-        continue;
-      }
-      found->push_back({.key = std::string(cell->key()),
-                        .tag = cell->tag,
-                        .address = {cell->location, cell->value_size},
-                        .inlined = {}});
-      at += cell->bytes();
-    }
-  });
-}
-
 // Whose values are gone.
 Status DropUnreadable(const ValueLog& values, RepairReport* report,
                       std::vector<LeftVersion>* found) {
@@ -124,26 +101,57 @@ Status DropUnreadable(const ValueLog& values, RepairReport* report,
   return failed;
 }
 
-Status FindEntries(const LeafTree& tree, std::vector<LeftVersion>* found) {
-  const auto from = tree.NewIterator(true);
-  for (from->SeekToFirst(); from->Valid(); from->Next()) {
-    const InternalKey key = from->key();
-    found->push_back({.key = std::string(key.user_key),
-                      .tag = key.tag,
-                      .address = DecodeAddress(from->value()),
-                      .inlined = {}});
+LeftVersion VersionOf(const LeafCell& cell) {
+  return {.key = std::string(cell.key()),
+          .tag = cell.tag,
+          .address = {cell.location, cell.value_size},
+          .inlined = {}};
+}
+
+// What trees with these heads have; where that cannot be told, all cells that there are: what left
+// trees is among them.
+void FindInTrees(const Pool& pool, const std::vector<const PmWord*>& heads, RepairReport* report,
+                 std::vector<LeftVersion>* found) {
+  uint64_t lost = 0;
+  std::optional<std::string> after;  // nothing is known of what is after it
+  if (heads.empty()) after.emplace();
+  for (const PmWord* head : heads) {
+    std::string last;
+    const LeafSalvage salvage = SalvageLeaves(pool, *head, [&](const LeafCell& cell) {
+      last = cell.key();
+      found->push_back(VersionOf(cell));
+    });
+    lost += salvage.lost;
+    if (!salvage.to_the_end && (!after || last < *after)) after = std::move(last);
   }
-  return from->status();
+  report->records_lost += lost;
+  if (lost != 0) report->notes.push_back(Concat(lost, " entries of trees are damaged"));
+  if (!after) return;
+  report->notes.push_back("a tree is damaged; all keys that lie where trees have theirs are taken");
+  ForEachCell(pool, kTreeLeaves, [&](const LeafCell& cell) {
+    if (cell.key() >= *after) found->push_back(VersionOf(cell));
+  });
 }
 
 }  // namespace
 
-Status LabDb::FindInTrees(const LabDbState& state, std::vector<std::shared_ptr<LeafTree>>* trees) {
-  Tables tables;
-  Status s = OpenTrees(state, &tables);
-  trees->push_back(tables.tree);
-  if (tables.older != nullptr) trees->push_back(tables.older);
-  return s;
+// The heads of the trees that there are; without a catalog, of all that there may be: that of a
+// tree that was dropped is cleared (B6).
+std::vector<const PmWord*> LabDb::HeadsFound(const LabDbState& state, bool catalog_lost) const {
+  std::vector<PmPtr> places;
+  if (!catalog_lost) places.emplace_back(state.heads);
+  pool_->ForEachChunk([&](const ChunkRef& chunk) {
+    if (catalog_lost && chunk.kind == kTreeHeads) places.push_back(pool_->ChunkStart(chunk));
+  });
+  std::vector<const PmWord*> heads;
+  for (const PmPtr place : places) {
+    if (!pool_->Contains(place, kTrees * sizeof(PmWord))) continue;
+    for (uint32_t tree = 0; tree < kTrees; tree++) {
+      const bool is_one = catalog_lost || tree == state.active || state.has_older != 0;
+      if (is_one) heads.push_back(pool_->At<PmWord>(place) + tree);
+    }
+  }
+  return heads;
 }
 
 // All that is not in a table, with the tables of level 1 (all of them where one is damaged, or the
@@ -174,18 +182,7 @@ Status LabDb::Rebuild(RepairReport* report) {
   state.flushed_sequence = std::max(state.flushed_sequence, tables.last_sequence);
   const EpochPin hold(pool_->holders());
   std::vector<LeftVersion> found;
-  std::vector<TreePtr> trees;
-  s = catalog_lost ? Status::Corruption("") : FindInTrees(state, &trees);
-  for (size_t i = 0; s.ok() && i < trees.size(); i++) s = FindEntries(*trees[i], &found);
-  if (s.IsCorruption()) {
-    if (!catalog_lost)
-      report->notes.push_back("a tree is damaged (" + s.ToString() +
-                              "); all keys are taken for it");
-    found.clear();
-    FindCells(*pool_, &found);
-    s = Status::OK();
-  }
-  if (!s.ok()) return s;
+  FindInTrees(*pool_, HeadsFound(state, catalog_lost), report, &found);
   uint64_t last_sequence = tables.last_sequence;
   for (const LeftVersion& one : found)
     last_sequence = std::max(last_sequence, TagSequence(one.tag));
