@@ -34,18 +34,28 @@ class ChunkTableDamage : public DamagedStore,
     FindKeys();
     file_ = std::make_unique<ImageFile>(Pool0(), &image_);
   }
-  // Which keys have a record, of any version, in which chunk.
+  // Which keys have a record, of any version, in which chunk; or, where a chunk has no records, the
+  // bytes of the key, or of a value of it.
   void FindKeys() {
     std::unique_ptr<Pool> pool;
     ASSERT_NO_FATAL_FAILURE(OpenPool(&pool));
     pool->ForEachChunk([&](const ChunkRef& chunk) {
       if (chunk.kind < ChunkKind::kLog) return;
+      bool any = false;
       ForEachRecord(
           *pool, chunk, 0,
           [&](const Record* record, PmPtr place) {
+            any = true;
             keys_in_[pool->ChunkIndex(place)].insert(std::string(record->key()));
           },
           nullptr);
+      if (any) return;
+      const PmPtr start = pool->ChunkStart(chunk);
+      const std::string_view bytes(pool->Address(start), chunk.run_chunks * kChunkBytes);
+      for (const auto& [key, value] : written_) {
+        if (bytes.find(key) != bytes.npos || bytes.find(value) != bytes.npos)
+          keys_in_[pool->ChunkIndex(start)].insert(key);
+      }
     });
     ASSERT_FALSE(keys_in_.empty() && tables_.empty());
   }
