@@ -81,6 +81,16 @@ Status SetTiering(const std::string& value, Options* options) {
   return Status::OK();
 }
 
+// An option that several engines have, each its own.
+Status ParseOf(const std::string& name, const std::string& value,
+               std::initializer_list<uint64_t*> options) {
+  Status s;
+  for (uint64_t* option : options) {
+    if (s.ok()) s = Parse(name, value, option);
+  }
+  return s;
+}
+
 Status SetOption(const std::string& name, const std::string& value, Options* o) {
   if (name == "engine") return SetEngine(value, o);
   if (name == "medium") return SetMedium(value, o);
@@ -98,8 +108,10 @@ Status SetOption(const std::string& name, const std::string& value, Options* o) 
   if (name == "guide_share") return Parse(name, value, &o->zipperdb.guide_share);
   if (name == "second_chance_share") return Parse(name, value, &o->listdb.second_chance_share);
   if (name == "level0_tables") return Parse(name, value, &o->tlsm.level0_tables);
-  if (name == "table_bytes") return Parse(name, value, &o->tlsm.table_bytes);
-  if (name == "level1_bytes") return Parse(name, value, &o->tlsm.level1_bytes);
+  if (name == "table_bytes")
+    return ParseOf(name, value, {&o->tlsm.table_bytes, &o->labdb.table_bytes});
+  if (name == "level1_bytes")
+    return ParseOf(name, value, {&o->tlsm.level1_bytes, &o->labdb.level1_bytes});
   if (name == "level_factor") return Parse(name, value, &o->tlsm.level_factor);
   if (name == "rewrite_share") return Parse(name, value, &o->tlsm.rewrite_share);
   if (name == "tiering") return SetTiering(value, o);
@@ -123,7 +135,10 @@ Status SetOption(const std::string& name, const std::string& value, Options* o) 
   if (name == "chunk_bytes") return Parse(name, value, &o->chunk_bytes);
   if (name == "background_threads") return Parse(name, value, &o->background_threads);
   if (name == "log_shards") return Parse(name, value, &o->log_shards);
-  if (name == "segment_bytes") return Parse(name, value, &o->lightkv.segment_bytes);
+  if (name == "segment_bytes")
+    return ParseOf(name, value, {&o->lightkv.segment_bytes, &o->labdb.segment_bytes});
+  if (name == "tree_bytes") return Parse(name, value, &o->labdb.tree_bytes);
+  if (name == "hot_updates") return Parse(name, value, &o->labdb.hot_updates);
   if (name == "leaf_nodes_max") return Parse(name, value, &o->lightkv.leaf_nodes_max);
   if (name == "compaction_size") return Parse(name, value, &o->lightkv.compaction_size);
   if (name == "verify_checksums") return Parse(name, value, &o->verify_checksums);
@@ -137,7 +152,7 @@ Status SetOption(const std::string& name, const std::string& value, Options* o) 
       "pool_bytes_max, levels_per_group, level0_bytes, zipperdb_level_factor, guide_share, "
       "max_floor, floor_bytes, "
       "c1_runs, c2_bytes, component_factor, filter_bits, segment_bytes, leaf_nodes_max, "
-      "compaction_size, space_target, "
+      "compaction_size, tree_bytes, hot_updates, space_target, "
       "memory_budget_bytes, memtable_bytes, chunk_bytes, background_threads, log_shards or "
       "verify_checksums");
 }

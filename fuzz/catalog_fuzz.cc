@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/crc32c.h"
+#include "engine/labdb/labdb_state.h"
 #include "engine/leveled_state.h"
 #include "engine/lightkv/lightkv_state.h"
 #include "engine/listdb/state.h"
@@ -210,6 +211,7 @@ void CheckCatalog(CatalogPool* pool, std::string_view bytes) {
   CheckPayloads<LeveledState>(found);
   CheckPayloads<ZipperDbState>(found);
   CheckPayloads<LightKvState>(found);
+  CheckPayloads<LabDbState>(found);
   s = catalog->Mend();
   FUZZ_CHECK(s.ok(), s.ToString());
   // the next edit would be a rewrite, to another chunk
@@ -234,6 +236,7 @@ void OneInput(const uint8_t* data, size_t size) {
   }
   if ((flags & 4) != 0) return CheckPayload<ZipperDbState>(input.Rest());
   if ((flags & 8) != 0) return CheckPayload<LightKvState>(input.Rest());
+  if ((flags & 16) != 0) return CheckPayload<LabDbState>(input.Rest());
   static CatalogPool pools[2] = {CatalogPool(false), CatalogPool(true)};
   CheckCatalog(&pools[flags & 1], input.Rest());
 }

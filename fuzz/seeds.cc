@@ -11,6 +11,7 @@
 #include "base/codec.h"
 #include "base/hash.h"
 #include "base/key_head.h"
+#include "engine/labdb/labdb_state.h"
 #include "engine/level_table.h"
 #include "engine/leveled_state.h"
 #include "engine/lightkv/lightkv_state.h"
@@ -299,6 +300,19 @@ void MakeCatalog(const fs::path& root) {
   lightkv.levels = LeveledStateOf(4).levels;
   corpus.Add("lightkv", "\x08" + lightkv.Encode());
   corpus.Add("lightkv-cut", "\x08" + lightkv.Encode().substr(0, 150));
+  LabDbState labdb{.next_number = 100,
+                   .flushed_sequence = 77,
+                   .heads = 1 << 20,
+                   .active = 1,
+                   .has_older = 1,
+                   .segment_bytes = 1 << 20,
+                   .boundary = {{1, 64}, {2, 128}},
+                   .gaps = {{80, 90}},
+                   .levels = {}};
+  corpus.Add("labdb-none", "\x10" + labdb.Encode());
+  labdb.levels = LeveledStateOf(4).levels;
+  corpus.Add("labdb", "\x10" + labdb.Encode());
+  corpus.Add("labdb-cut", "\x10" + labdb.Encode().substr(0, 150));
   for (const uint32_t levels : {0, 1, 3})
     corpus.Add("zipperdb-" + std::to_string(levels), "\4" + ZipperDbStateOf(levels).Encode());
   corpus.Add("zipperdb-cut", "\4" + ZipperDbStateOf(2).Encode().substr(0, 150));
