@@ -147,12 +147,23 @@ Status ValueLog::Read(const ValueAddress& address, EpochPin* pin, ValueRead* rea
     const std::shared_ptr<const ValueFile> file = found == nullptr ? nullptr : found->file;
     if (pin != nullptr) pin->LetGo();  // no I/O within an epoch
     if (file != nullptr) return ReadInFile(*file, address, read);
-    return Status::Corruption(Concat("a value of ", address.size, " bytes at offset ",
-                                     address.offset(), " of segment ", address.segment(),
-                                     ": expected the segment in the pool or in a file of ",
-                                     options_.directory, ", found it in neither; put the missing ",
-                                     kValueFileSuffix, " file back, or repair the store"));
+    return NoSuchSegment(address);
   });
+}
+
+Status ValueLog::NoSuchSegment(const ValueAddress& address) const {
+  return Status::Corruption(Concat("a value of ", address.size, " bytes at offset ",
+                                   address.offset(), " of segment ", address.segment(),
+                                   ": expected the segment in the pool or in a file of ",
+                                   options_.directory, ", found it in neither; put the missing ",
+                                   kValueFileSuffix, " file back, or repair the store"));
+}
+
+Status ValueLog::DamagedInFile(const ValueFile& file, const ValueAddress& address,
+                               const char* found) const {
+  const uint64_t at =
+      (address.segment() - file.id().first) * options_.segment_bytes + address.offset();
+  return DamagedValue(seed_, address, found, Concat(file.path(), " at byte ", at));
 }
 
 Status ValueLog::ReadInPool(const ValueSegment& segment, const ValueAddress& address,
@@ -193,7 +204,7 @@ Status ValueLog::ReadInFile(const ValueFile& file, const ValueAddress& address,
   Status s = opened->Read(at, bytes, memory.get());
   if (!s.ok()) return s;
   if (!ValueIsSound(seed_, address, memory.get()))
-    return DamagedValue(seed_, address, memory.get(), Concat(file.path(), " at byte ", at));
+    return DamagedInFile(file, address, memory.get());
   *read = {.value = {memory.get() + sizeof(ValueHeader), size_t{address.size}}, .owner = memory};
   return s;
 }

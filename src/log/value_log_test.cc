@@ -12,10 +12,12 @@
 #include "base/random.h"
 #include "base/sanitizer.h"
 #include "log/value_log_test_base.h"
+#include "testing/fault_file_system.h"
 
 namespace lamella {
 namespace {
 
+using testing::FaultFileSystem;
 using testing::MakeValue;
 using testing::TestSeed;
 
@@ -208,6 +210,29 @@ TEST_F(ValueLogTest, AllIsFoundAgain) {
   std::vector<std::string> problems;
   EXPECT_TRUE(log_->Check(&problems).ok());
   EXPECT_TRUE(problems.empty()) << problems[0];
+}
+
+TEST_F(ValueLogTest, WhatLiesTogetherInAFileIsReadAtOnce) {
+  FaultFileSystem counting(dir_.path(), false);
+  files_ = &counting;
+  file_segments_ = 64;
+  Start();
+  std::vector<Stored> stored = Fill(20, 1000);
+  WriteAllOn();
+  const uint64_t before = counting.seen(OsCall::kRead);
+  EXPECT_TRUE(AreReadTogether(stored));
+  EXPECT_LE(counting.seen(OsCall::kRead) - before, 20 * kSegmentBytes / (1 << 20) + 2);
+  // Those that lie far from each other are not.
+  std::erase_if(stored, [](const Stored& at) { return at.address.offset() != 0; });
+  const uint64_t apart = counting.seen(OsCall::kRead);
+  EXPECT_TRUE(AreReadTogether(stored));
+  EXPECT_EQ(counting.seen(OsCall::kRead) - apart, stored.size());
+  stored.push_back({MakeValueAddress(1 << 20, 0, 5), ""});
+  const auto s = AreReadTogether(stored);
+  EXPECT_FALSE(s);
+  EXPECT_TRUE(std::string(s.message()).find("found it in neither") != std::string::npos);
+  log_.reset();  // before the file system
+  files_ = FileSystem::Posix();
 }
 
 // A place of which nothing was stored in this life of the segment.

@@ -4,6 +4,7 @@
 #define LAMELLA_LOG_VALUE_LOG_TEST_BASE_H_
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <map>
 #include <memory>
@@ -13,6 +14,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/random.h"
 #include "log/value_format.h"
 #include "log/value_log.h"
 #include "pool/pool_test_base.h"
@@ -115,6 +117,12 @@ class ValueLogTestBase : public PoolTest {
     Status s = log_->Read(address, &pin, &read);
     if (s.ok()) *value = read.value;
     if (in_pool != nullptr) *in_pool = s.ok() && read.owner == nullptr;
+    pin.LetGo();
+    if (s.IsIOError()) return s;  // the next one may succeed
+    std::vector<std::string> twice;
+    const Status again = log_->ReadAll(std::array{address, address}, &twice);
+    EXPECT_EQ(again.ToString(), s.ToString());
+    EXPECT_TRUE(!s.ok() || (twice[0] == *value && twice[1] == *value));
     return s;
   }
   ::testing::AssertionResult IsRead(const Stored& stored) {
@@ -128,6 +136,19 @@ class ValueLogTestBase : public PoolTest {
     for (const Stored& stored : all) {
       const ::testing::AssertionResult read = IsRead(stored);
       if (!read) return read;
+    }
+    return AreReadTogether(all);
+  }
+  ::testing::AssertionResult AreReadTogether(std::vector<Stored> all) {
+    Random random(all.size());
+    for (size_t i = all.size(); i-- > 1;) std::swap(all[i], all[random.Uniform(i + 1)]);
+    std::vector<ValueAddress> addresses;
+    for (const Stored& stored : all) addresses.push_back(stored.address);
+    std::vector<std::string> values;
+    const Status s = log_->ReadAll(addresses, &values);
+    if (!s.ok()) return ::testing::AssertionFailure() << s.ToString();
+    for (size_t i = 0; i < all.size(); i++) {
+      if (values[i] != all[i].value) return ::testing::AssertionFailure() << "together, another";
     }
     return ::testing::AssertionSuccess();
   }

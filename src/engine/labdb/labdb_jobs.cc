@@ -17,6 +17,10 @@ constexpr uint64_t kPutsAtOnce = 1024;
 // What a compaction takes of a tree, by its values and keys; or all of a smaller tree's share.
 constexpr uint64_t kPartBytes = 16 << 20;
 constexpr uint64_t kPartsMin = 8;  // of a tree
+// Of values that a compaction has in DRAM, at most, and by the memory that the store may take. They
+// lie in the order in which they were written: the more, the nearer to each other.
+constexpr uint64_t kWindowBytes = 8 << 20;
+constexpr uint64_t kWindowsOfMemory = 8;
 // What jobs are worth, beside compactions of levels, which are worth less.
 constexpr double kFirst = 1e18;
 constexpr std::chrono::seconds kTryAgainAfter{1};  // where nobody asks
@@ -220,12 +224,19 @@ Status LabDb::CompactPart() {
   } else {
     from->SeekToFirst();
   }
+  const auto in_one_table = [&](std::string_view a, std::string_view b) {
+    const SstTable* const table = tables->levels->FindTable(1, a);
+    return table != nullptr && table == tables->levels->FindTable(1, b);
+  };
   Consumed part;
   uint64_t bytes = 0;
   uint64_t entries = 0;
   for (; from->Valid(); from->Next(), entries++) {
     const std::string_view key = from->key().user_key;
-    if (entries != 0 && key != part.last && (bytes >= part_bytes || entries >= entries_max)) break;
+    // Not within a table, which would be written again for the next part, too.
+    const bool is_enough = bytes >= part_bytes || entries >= entries_max;
+    const bool may_end = entries >= 2 * entries_max || !in_one_table(part.last, key);
+    if (entries != 0 && key != part.last && is_enough && may_end) break;
     if (entries == 0) part.first = key;
     if (entries == 0 || key != part.last) part.last = key;
     bytes += key.size();
@@ -237,8 +248,10 @@ Status LabDb::CompactPart() {
   if (entries == 0) return DropOlder();
   const SstLevels::Level overlapped = tables->levels->Overlapping(1, {part.first, part.last});
   std::vector<std::unique_ptr<InternalIterator>> children;
+  const uint64_t window_bytes =
+      std::min(kWindowBytes, context_.options->memory_budget_bytes / kWindowsOfMemory);
   children.push_back(NewTreePart(tables->older->NewIterator(true), part.first, part.last,
-                                 values_.get(), pool_->readers()));
+                                 values_.get(), window_bytes));
   if (!overlapped.empty()) SstFiles::AddIterators(1, overlapped, kMergeScan, &children);
   const auto merged = NewMergingIterator(std::move(children));
   MadeSsts made;

@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "base/assert.h"
 
@@ -65,53 +66,67 @@ class StoredValues final : public InternalIterator {
 class TreePart final : public InternalIterator {
  public:
   TreePart(std::unique_ptr<InternalIterator> tree, std::string first, std::string last,
-           const ValueLog* values, EpochDomain* readers)
+           const ValueLog* values, uint64_t window_bytes)
       : tree_(std::move(tree)),
         first_(std::move(first)),
         last_(std::move(last)),
         values_(values),
-        readers_(readers) {}
-  bool Valid() const override {
-    return status_.ok() && tree_->Valid() && tree_->key().user_key <= last_;
-  }
+        window_bytes_(window_bytes) {}
+  bool Valid() const override { return status_.ok() && at_ < keys_.size(); }
   void SeekToFirst() override {
     tree_->Seek({first_, kTagFirst});
-    Read();
+    FillWindow();
   }
   void Next() override {
-    tree_->Next();
-    Read();
+    if (++at_ == keys_.size()) FillWindow();
   }
   void SeekToLast() override { LAMELLA_CHECK(false); }
   void Seek(const InternalKey&) override { LAMELLA_CHECK(false); }
   void SeekForPrev(const InternalKey&) override { LAMELLA_CHECK(false); }
   void Prev() override { LAMELLA_CHECK(false); }
   InternalKey key() const override {
-    InternalKey key = tree_->key();
+    InternalKey key = keys_[at_];
     if (LiesApart(key)) key.tag = MakeTag(TagSequence(key.tag), RecordKind::kPut);
     return key;
   }
-  std::string_view value() const override { return read_.value; }
-  Status status() const override { return status_.ok() ? tree_->status() : status_; }
+  std::string_view value() const override { return read_[at_]; }
+  Status status() const override { return status_; }
 
  private:
-  void Read() {
-    read_ = {};
-    if (!Valid() || !LiesApart(tree_->key())) return;
-    EpochPin pin(readers_);  // for no longer than it takes to copy what lies in the pool
-    status_ = values_->Read(DecodeAddress(tree_->value()), &pin, &read_);
-    if (read_.owner != nullptr) return;
-    copy_.assign(read_.value);
-    read_.value = copy_;
+  // Keys lie in cells of the tree, which nobody takes out of it.
+  void FillWindow() {
+    keys_.clear();
+    at_ = 0;
+    std::vector<ValueAddress> addresses;
+    std::vector<size_t> apart;
+    for (uint64_t bytes = 0; bytes < window_bytes_ && tree_->Valid(); tree_->Next()) {
+      const InternalKey key = tree_->key();
+      if (key.user_key > last_) break;
+      if (LiesApart(key)) {
+        addresses.push_back(DecodeAddress(tree_->value()));
+        apart.push_back(keys_.size());
+        bytes += addresses.back().size;
+      }
+      keys_.push_back(key);
+      bytes += sizeof(InternalKey) + sizeof(std::string);
+    }
+    status_ = tree_->status();
+    std::vector<std::string> values;
+    if (status_.ok()) status_ = values_->ReadAll(addresses, &values);
+    read_.assign(keys_.size(), {});
+    for (size_t i = 0; status_.ok() && i < apart.size(); i++)
+      read_[apart[i]] = std::move(values[i]);
   }
 
   const std::unique_ptr<InternalIterator> tree_;
   const std::string first_;
   const std::string last_;
   const ValueLog* const values_;
-  EpochDomain* const readers_;
-  ValueRead read_;
-  std::string copy_;
+  const uint64_t window_bytes_;
+  // the window, and where it stands in it
+  std::vector<InternalKey> keys_;
+  std::vector<std::string> read_;
+  size_t at_ = 0;
   Status status_;
 };
 
@@ -138,9 +153,9 @@ std::unique_ptr<InternalIterator> NewStoredValues(std::unique_ptr<InternalIterat
 
 std::unique_ptr<InternalIterator> NewTreePart(std::unique_ptr<InternalIterator> tree,
                                               std::string first, std::string last,
-                                              const ValueLog* values, EpochDomain* readers) {
+                                              const ValueLog* values, uint64_t window_bytes) {
   return std::make_unique<TreePart>(std::move(tree), std::move(first), std::move(last), values,
-                                    readers);
+                                    window_bytes);
 }
 
 }  // namespace lamella
