@@ -58,6 +58,7 @@ EngineTraits LabDbTraits() {
       {"labdb.table_bytes", "100", "4 KiB to 4 GiB",
        [](Options* o) { o->labdb.table_bytes = 100; }},
   };
+  traits.telling = {{"labdb_adr", 3}, {"labdb_page", 1}};
   return traits;
 }
 
