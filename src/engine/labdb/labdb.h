@@ -190,6 +190,7 @@ class LabDb final : public BufferedEngine {
   Mutex tree_mu_;    // held by who changes the tree that flushes go to, or makes it immutable
   Mutex change_mu_;  // held while tables and catalog are changed; taken after tree_mu_
   uint64_t flushed_since_ LAMELLA_GUARDED_BY(tree_mu_) = 0;  // records, since files were removed
+  size_t files_kept_ LAMELLA_GUARDED_BY(tree_mu_) = 0;       // value files that were left then
   PmPtr heads_;                                              // constant after Load, or Mend
   std::string after_;  // of the immutable tree, what is not after it is in tables; CompactPart's
   bool any_after_ = false;  // there is such a part

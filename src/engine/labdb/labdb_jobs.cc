@@ -17,6 +17,8 @@ constexpr uint64_t kPutsAtOnce = 1024;
 // What a compaction takes of a tree, by its values and keys; or all of a smaller tree's share.
 constexpr uint64_t kPartBytes = 16 << 20;
 constexpr uint64_t kPartsMin = 8;  // of a tree
+// A value file that may be unneeded is worth a look at so many entries of a tree.
+constexpr uint64_t kLooksPerFile = 128;
 // What jobs are worth, beside compactions of levels, which are worth less.
 constexpr double kFirst = 1e18;
 constexpr std::chrono::seconds kTryAgainAfter{1};  // where nobody asks
@@ -295,11 +297,13 @@ Status LabDb::DropOlder() {
   Status s = Install(
       LabDbEdit::kEmptied, {}, nullptr, [](Tables* changed) { changed->older = nullptr; },
       [](LabDbState* state) { state->has_older = 0; });
+  if (CurrentTables()->older != older) {  // also where only the sync failed
+    const MutexLock lock(&jobs_.mu);
+    consumed_.clear();
+  }
   if (!s.ok()) return s;
   pool_->readers()->Retire(std::move(leaving));
   unneeded_.store(true);
-  const MutexLock lock(&jobs_.mu);
-  consumed_.clear();
   return s;
 }
 
@@ -327,8 +331,11 @@ Status LabDb::RemoveUnneeded(bool now) {
   const std::vector<ValueFileInfo> files = values_->Files();
   const auto read_set = CurrentReadSet();
   const auto& tables = static_cast<const Tables&>(*read_set->tables);
-  const bool is_due = now || unneeded_.load() ||
-                      flushed_since_ >= std::max(kPutsAtOnce, tables.tree->entry_count());
+  // Small flushes of hot keys leave a file each, which the next ones make unneeded.
+  const uint64_t files_since = files.size() - std::min(files_kept_, files.size());
+  const uint64_t looks = std::max(kPutsAtOnce, tables.tree->entry_count());
+  const bool is_due = now || unneeded_.load() || flushed_since_ >= looks ||
+                      files_since * kLooksPerFile >= looks;
   if (!is_due || files.empty() || tables.older != nullptr) return Status::OK();
   unneeded_.store(false);
   flushed_since_ = 0;
@@ -344,12 +351,14 @@ Status LabDb::RemoveUnneeded(bool now) {
     }
     if (!from->status().ok()) return from->status();
   }
-  return values_->RemoveFiles([&](uint64_t first, uint64_t segments) {
+  Status s = values_->RemoveFiles([&](uint64_t first, uint64_t segments) {
     const bool known =
         std::ranges::any_of(files, [&](const ValueFileInfo& file) { return file.first == first; });
     const auto at = needed.lower_bound(first);
     return known && (at == needed.end() || *at >= first + segments);
   });
+  files_kept_ = values_->Files().size();
+  return s;
 }
 
 // Trees are in the pool, tables are not: so all of them becomes tables.
