@@ -86,8 +86,26 @@ void LabDb::OfferJobs(std::vector<JobOffer>* offers) {
       });
     }
   }
-  if (pool_->CanGiveBack())
+  if (pool_->CanGiveBack()) {
     offer("give back", {{kPoolEnd, {}}}, 0, [this] { return pool_->GiveBack(); });
+  } else if (offers->empty() && !jobs_.AnyBusy() &&
+             held_up_end_.Due(changes_.load(std::memory_order_relaxed))) {
+    offer("clear the pool's end", {{kPoolEnd, {}}}, 0, [this] { return ClearEnd(); });
+  }
+}
+
+// What is being filled at the pool's end is ended there: it goes once it is flushed, or in a file,
+// and the next one begins where there is room before it.
+Status LabDb::ClearEnd() {
+  log_->LeaveChunks([this](const ChunkRef& chunk) { return pool_->IsInTheWay(chunk); });
+  Status s = catalog_.LeaveEnd();
+  const std::vector<LogPosition> boundary = catalog_.Get().boundary;
+  if (s.ok()) s = pool_->Sync();  // of the edit that says so
+  if (!s.ok()) return s;
+  pending_frees_.FreeLogBefore(boundary);
+  values_->Seal();
+  context_.wake();
+  return s;
 }
 
 std::optional<Job> LabDb::PickJob(JobClass job_class) {
@@ -173,8 +191,12 @@ Status LabDb::InsertAll(LeafTree* tree, const MemTable& memtable,
     return inserted;
   };
   Status s = ForEachRead(memtable, snapshots, [&](const InternalKey& key, std::string_view value) {
+    const bool is_older = !puts.empty() && puts.back().key.user_key == key.user_key;
+    if (is_older) puts.back().leaves_nothing = false;
+    Status inserted = !is_older && puts.size() >= kPutsAtOnce ? insert() : Status::OK();
     LeafPut put{.key = key};
     const RecordKind kind = TagKind(key.tag);
+    if (kind == RecordKind::kDelete) put.leaves_nothing = HidesNothing(key.user_key);
     if (IsPut(kind)) {
       const ValueAddress address =
           kind == RecordKind::kPut ? moved[inlined++] : DecodeAddress(value);
@@ -183,9 +205,21 @@ Status LabDb::InsertAll(LeafTree* tree, const MemTable& memtable,
       put.value_size = address.size;
     }
     puts.push_back(put);
-    return puts.size() == kPutsAtOnce ? insert() : Status::OK();
+    return inserted;
   });
   return s.ok() ? insert() : s;
+}
+
+// Keeps B6. The pin keeps parts in the immutable tree that are not in these tables yet (B3).
+bool LabDb::HidesNothing(std::string_view key) const {
+  const EpochPin pin(pool_->readers());
+  const auto tables = CurrentTables();
+  LeafVersion found;
+  if (tables->older != nullptr) {
+    const Status s = tables->older->Find({key, kTagFirst}, false, &found);
+    if (!s.ok() || found.place) return false;
+  }
+  return !tables->levels->MayHold(1, key);
 }
 
 // Keeps B2.
@@ -334,8 +368,8 @@ Status LabDb::RemoveUnneeded(bool now) {
   // Small flushes of hot keys leave a file each, which the next ones make unneeded.
   const uint64_t files_since = files.size() - std::min(files_kept_, files.size());
   const uint64_t looks = std::max(kPutsAtOnce, tables.tree->entry_count());
-  const bool is_due = now || unneeded_.load() || flushed_since_ >= looks ||
-                      files_since * kLooksPerFile >= looks;
+  const bool is_due =
+      now || unneeded_.load() || flushed_since_ >= looks || files_since * kLooksPerFile >= looks;
   if (!is_due || files.empty() || tables.older != nullptr) return Status::OK();
   unneeded_.store(false);
   flushed_since_ = 0;
