@@ -169,6 +169,7 @@ class LabDb final : public BufferedEngine {
   Status LeaveTree();
   Status DropOlder();
   Status WriteOn();
+  Status WriteAllOn();
   /// `now`: whether or not it is worth it.
   Status RemoveUnneeded(bool now) LAMELLA_REQUIRES(tree_mu_);
   Status RewriteLast(const KeyRange& keys, uint64_t before);

@@ -133,6 +133,15 @@ Status LabDb::WriteOn() {
   return s;
 }
 
+// The segments that there are now, also the one that is being filled.
+Status LabDb::WriteAllOn() {
+  values_->Seal();
+  Status s;
+  for (uint32_t n = values_->segments_in_pool(); s.ok() && n > 0 && values_->NeedsWriteOn(); n--)
+    s = WriteOn();
+  return s;
+}
+
 Status LabDb::FlushMemTable(const std::shared_ptr<MemTable>& memtable) {
   Status s = NoThrow([&] { return PutIntoTree(*memtable); });
   if (s.ok()) context_.wake();
@@ -471,6 +480,7 @@ Status LabDb::CompactRange(std::string_view begin, std::string_view end) {
       compacted = TurnOver();
     }
     if (compacted.ok()) compacted = CompactOlder();
+    if (compacted.ok()) compacted = WriteAllOn();  // tables have its values: the file goes at once
     if (compacted.ok()) {
       const MutexLock lock(&tree_mu_);
       compacted = RemoveUnneeded(true);
