@@ -289,8 +289,6 @@ TEST_F(BadInput, ANewerFormatIsNotSupportedAndStays) {
   ExpectRefused(Status::Code::kNotSupported, Status::Code::kNotSupported);
   change([](Superblock* s) { s->incompatible_features |= uint64_t{1} << 63; });
   ExpectRefused(Status::Code::kNotSupported, Status::Code::kNotSupported);
-  change([](Superblock* s) { s->engine = static_cast<uint8_t>(EngineKind::kLabDb); });
-  ExpectRefused(Status::Code::kNotSupported, Status::Code::kInvalidArgument);
   change([](Superblock* s) { s->engine = 200; });
   ExpectRefused(Status::Code::kNotSupported, Status::Code::kCorruption);
   change([](Superblock* s) { s->compatible_features |= uint64_t{1} << 63; });

@@ -116,6 +116,9 @@ struct LeafPut {
   InternalKey key;
   uint64_t location = 0;
   uint32_t value_size = 0;
+  /// Of a delete: what it hides is in this tree, if anywhere. It goes with that, once nobody needs
+  /// an older version. REQUIRES: none is put in after it, in this batch or later.
+  bool leaves_nothing = false;
 };
 
 /// The bytes of a cell that is to lie at `place`, in a chunk of `epoch`.

@@ -96,9 +96,32 @@ void LeafChange::Drop(const Item& item) {
   tally_.cell_bytes -= static_cast<int64_t>(item.at->bytes());
 }
 
+// Whether nobody needs any older version of a delete's key, of which those in this leaf are the
+// items from `from` to `end`.
+Status LeafChange::MayLeave(const Target& target, const VersionNeeded& needed,
+                            std::vector<Item>* items, size_t from, size_t* end, bool* may) const {
+  uint64_t newer = TagSequence(target.put.key.tag);
+  *may = true;
+  for (*end = from; *end < items->size(); ++*end) {
+    Item* const item = &(*items)[*end];
+    bool same = false;
+    Status s = HasKey(target, item, &same);
+    if (!s.ok() || !same) return s;
+    const uint64_t sequence = TagSequence(item->key().tag);
+    if (item->key().tag != target.put.key.tag && needed != nullptr && needed(sequence, newer))
+      *may = false;
+    newer = sequence;
+  }
+  LeafIndex::Cursor after = target.at;
+  if (after.Valid()) after.Next();
+  if (after.Valid() && after.low().key == target.put.key.user_key) *may = false;  // may have more
+  return Status::OK();
+}
+
 // Puts one version where it belongs, from `from` on, and takes out those that it makes unneeded.
+// `is_last`: of the puts of its leaf.
 Status LeafChange::PutOne(const Target& target, const VersionNeeded& needed,
-                          std::vector<Item>* items, size_t* from, bool* erased) {
+                          std::vector<Item>* items, bool is_last, size_t* from, bool* erased) {
   const auto is_needed = [&](uint64_t older, uint64_t newer) {
     return needed != nullptr && needed(older, newer);
   };
@@ -115,6 +138,20 @@ Status LeafChange::PutOne(const Target& target, const VersionNeeded& needed,
   if (at > 0) s = HasKey(target, &(*items)[at - 1], &same);
   if (!s.ok()) return s;
   if (same && !is_needed(TagSequence(tag), TagSequence((*items)[at - 1].key().tag))) return s;
+  if (target.put.leaves_nothing) {
+    size_t end = at;
+    bool may = false;
+    s = MayLeave(target, needed, items, at, &end, &may);
+    if (!s.ok()) return s;
+    const bool empties = is_last && target.at.Valid() && items->size() == end - at;
+    if (may && !empties) {
+      const auto gone = items->begin() + static_cast<ptrdiff_t>(at);
+      for (size_t i = at; i < end; i++) Drop((*items)[i]);
+      items->erase(gone, items->begin() + static_cast<ptrdiff_t>(end));
+      *erased |= end != at;
+      return s;
+    }
+  }
   Item fresh;
   s = NewItem(target, &fresh);
   if (!s.ok()) return s;
@@ -160,9 +197,14 @@ Status LeafChange::PlanPuts(const LeafIndex::Cursor& at, std::span<const LeafPut
   size_t from = 0;
   bool erased = false;
   for (size_t i = 0; i < puts.size(); i++) {
-    Status s = PutOne({at, by_head, heads[i], puts[i]}, needed, &items, &from, &erased);
+    const bool is_last = i + 1 == puts.size();
+    Status s = PutOne({at, by_head, heads[i], puts[i]}, needed, &items, is_last, &from, &erased);
     if (!s.ok()) return s;
   }
+  left_alone_ = nullptr;
+  if (items.empty()) return Status::OK();  // of a tree without leaves
+  const LeafPut* const only = items.size() == 1 ? items.front().put : nullptr;
+  if (at.Valid() && only != nullptr && only->leaves_nothing) left_alone_ = only;
   return by_head && PlanInPlace(at, items, erased) ? Status::OK() : PlanReplacement(at, &items);
 }
 

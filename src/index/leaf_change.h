@@ -63,6 +63,9 @@ class LeafChange {
   /// order, and outlive the change; leaves are planned in their order, each once, as below.
   Status PlanPuts(const LeafIndex::Cursor& at, std::span<const LeafPut> puts,
                   const VersionNeeded& needed);
+  /// After PlanPuts: the delete that is all there is in that leaf, and is to leave nothing; null
+  /// else. It stays for now: no leaf is empty (T1), and how leaves go is PlanRemoval's.
+  const LeafPut* left_alone() const { return left_alone_; }
   /// Plans that what is not before `from`, nor (where it is not null) after `last`, be taken out of
   /// the tree. Corruption, NoSpace. REQUIRES: nothing else is planned.
   Status PlanRemoval(const LeafIndex::Node* root, const InternalKey& from, const InternalKey* last);
@@ -124,8 +127,10 @@ class LeafChange {
   Status Allocate(LeafSpace::Use use, uint64_t bytes, PmPtr* place, uint32_t* epoch);
   Status NewItem(const Target& target, Item* item);
   void Drop(const Item& item);
+  Status MayLeave(const Target& target, const VersionNeeded& needed, std::vector<Item>* items,
+                  size_t from, size_t* end, bool* may) const;
   Status PutOne(const Target& target, const VersionNeeded& needed, std::vector<Item>* items,
-                size_t* from, bool* erased);
+                bool is_last, size_t* from, bool* erased);
   bool PlanInPlace(const LeafIndex::Cursor& at, const std::vector<Item>& items, bool erased);
   Status PlanReplacement(const LeafIndex::Cursor& at, std::vector<Item>* items);
   Status MakeLeaf(std::span<const Item> items, size_t left_out, NewLeaf* leaf);
@@ -141,6 +146,7 @@ class LeafChange {
   std::vector<LeafSpace::Block> taken_;       // for it; to be given back unless it is made
   const std::shared_ptr<Garbage> garbage_ = std::make_shared<Garbage>();
   std::optional<EpochDomain::Retirement> retirement_;
+  const LeafPut* left_alone_ = nullptr;
   LeafTally tally_;
   bool made_ = false;
 };

@@ -137,24 +137,45 @@ Status LeafTree::Make(LeafChange* change) {
 
 Status LeafTree::Insert(std::span<const LeafPut> puts, const VersionNeeded& needed,
                         Persister* persister) {
-  LeafChange change(pool_, space_, persister);
-  while (!puts.empty()) {
-    LeafIndex::Cursor leaf(owned_root_.get());
-    leaf.Seek(puts.front().key);
-    LeafIndex::Cursor after = leaf;
-    if (after.Valid()) after.Next();
-    size_t here = puts.size();
-    if (after.Valid()) {
-      const auto is_here = [high = after.low().view()](const LeafPut& put) {
-        return CompareInternal(put.key, high) < 0;
-      };
-      here = static_cast<size_t>(std::ranges::partition_point(puts, is_here) - puts.begin());
+  // Neighbouring leaves of which all but a delete that leaves nothing went.
+  struct Run {
+    InternalKey from, last;
+    size_t leaves = 0;
+  };
+  Run longest;
+  {
+    LeafChange change(pool_, space_, persister);
+    Run run;
+    PmPtr expected;  // the leaf after the run
+    while (!puts.empty()) {
+      LeafIndex::Cursor leaf(owned_root_.get());
+      leaf.Seek(puts.front().key);
+      LeafIndex::Cursor after = leaf;
+      if (after.Valid()) after.Next();
+      size_t here = puts.size();
+      if (after.Valid()) {
+        const auto is_here = [high = after.low().view()](const LeafPut& put) {
+          return CompareInternal(put.key, high) < 0;
+        };
+        here = static_cast<size_t>(std::ranges::partition_point(puts, is_here) - puts.begin());
+      }
+      Status s = change.PlanPuts(leaf, puts.first(here), needed);
+      if (!s.ok()) return s;
+      puts = puts.subspan(here);
+      if (const LeafPut* const alone = change.left_alone()) {
+        if (run.leaves == 0 || leaf.leaf() != expected) run = {alone->key, alone->key, 0};
+        run.last = alone->key;
+        run.leaves++;
+        expected = after.Valid() ? after.leaf() : PmPtr();
+        if (run.leaves > longest.leaves) longest = run;
+      }
     }
-    Status s = change.PlanPuts(leaf, puts.first(here), needed);
-    if (!s.ok()) return s;
-    puts = puts.subspan(here);
+    Status s = Make(&change);
+    if (!s.ok() || longest.leaves == 0) return s;
   }
-  return Make(&change);
+  // One change more, whatever there is. What it leaves alone hides nothing.
+  Status s = Remove(longest.from, &longest.last, persister);
+  return s.IsNoSpace() ? Status::OK() : s;
 }
 
 Status LeafTree::Remove(const InternalKey& from, const InternalKey* last, Persister* persister) {

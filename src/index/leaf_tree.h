@@ -5,7 +5,8 @@
 // T1: the leaves' list has every entry once, in internal-key order, at every cut. No leaf is empty.
 // T2: a version that goes in takes the place of those that it makes unneeded: so a key that is
 //     written again takes no more room, where no snapshot holds its versions. Versions that are
-//     needed lie beside each other. A delete is a version, too.
+//     needed lie beside each other. A delete is a version, too; one that leaves nothing (LeafPut)
+//     goes with what it hides, but for the last entry of a leaf: that may stay.
 // T3: a reader goes by one root: it finds what was in the tree when its pin was taken, but for what
 //     a change took out, which nobody needs by the word of whoever made it; and perhaps what came
 //     later.
@@ -64,7 +65,8 @@ class LeafTree {
   /// needed are left out, and taken out. To put in again what is there changes nothing else, which
   /// is how a batch that a cut left in part is completed. REQUIRES: they are in internal-key order,
   /// no two equal, keys of kKeyBytesMax at most. NoSpace, Corruption, IOError; but for an IOError
-  /// of a sync nothing is changed then, nor where it throws std::bad_alloc.
+  /// of a sync nothing is changed then, nor where it throws std::bad_alloc; where leaves are left
+  /// with a delete that leaves nothing, and go, all that was put in is there.
   Status Insert(std::span<const LeafPut> puts, const VersionNeeded& needed, Persister* persister);
   /// Takes out what is not before `from`, nor (where it is not null) after `last`; errors as above.
   /// REQUIRES: readers find it elsewhere, or do not want it.

@@ -227,6 +227,78 @@ TEST_F(LeafTreeTest, AKeyThatIsWrittenAgainTakesNoMoreRoom) {
   EXPECT_GT(store_.space->claimed_bytes(), claimed);
 }
 
+TEST_F(LeafTreeTest, DeletesThatLeaveNothingGoWithWhatTheyHide) {
+  const uint64_t first_seed = testing::TestSeed();
+  for (uint64_t seed = first_seed; seed < first_seed + 10; seed++) {
+    SCOPED_TRACE(Concat("seed ", seed));
+    Random random(seed);
+    Start();
+    store_.deletes_leave = true;
+    LeafModel model;
+    const uint64_t keys = uint64_t{20} << random.Uniform(7);
+    for (int round = 0; round < 40; round++) {
+      LeafModel batch = NewBatch(&random, 1 + random.Uniform(random.OneIn(4) ? 900 : 40), keys);
+      if (random.OneIn(3) && !model.empty()) {  // many neighbours
+        batch.clear();
+        auto at = model.lower_bound({LeafKey(random.Uniform(keys)), kTagFirst});
+        for (uint64_t n = random.Uniform(model.size() + 1); n > 0 && at != model.end(); n--, ++at)
+          batch[{at->first.user_key, MakeTag(++sequence_, RecordKind::kDelete)}] = {};
+      }
+      MustInsert(batch);
+      model.insert(batch.begin(), batch.end());
+      model = WithoutIdle(Newest(model));
+      const LeafModel found = store_.Walk();
+      ASSERT_EQ(WithoutIdle(found), model) << "round " << round;
+      ASSERT_EQ(Problem(found, &random, 60, keys), "") << "round " << round;
+      MustInsert(batch);  // as after a cut
+      ASSERT_EQ(WithoutIdle(store_.Walk()), model) << "round " << round;
+      if (random.OneIn(6)) Reopen();
+    }
+  }
+}
+
+TEST_F(LeafTreeTest, ADeleteStaysWhileASnapshotSeesWhatItHides) {
+  Start();
+  store_.deletes_leave = true;
+  const auto needed = [](uint64_t older, uint64_t newer) { return older <= 5 && 5 < newer; };
+  const LeafModel put{{{"key", MakeTag(4, RecordKind::kPut)}, {1, 1}}};
+  const LeafModel later{{{"key", MakeTag(8, RecordKind::kDelete)}, {}}};
+  MustInsert(put);
+  MustInsert(later, needed);
+  EXPECT_EQ(store_.Walk().size(), 2u);
+  MustInsert(later);  // the snapshot is gone
+  EXPECT_TRUE(store_.Walk().empty());
+  EXPECT_EQ(tree()->leaf_count(), 0u);
+}
+
+// Of a queue only what it holds is left, and few leaves more.
+TEST_F(LeafTreeTest, AQueueTakesAsManyLeavesAsItsContent) {
+  Start();
+  store_.deletes_leave = true;
+  constexpr uint64_t kHeld = 200;
+  constexpr uint64_t kStep = 50;
+  const auto key = [](uint64_t i) { return Concat("queue", 10000 + i); };
+  for (uint64_t i = 0; i < 5000; i += kStep) {
+    LeafModel batch;
+    for (uint64_t n = i; n < i + kStep; n++) {
+      batch[{key(n), MakeTag(++sequence_, RecordKind::kPut)}] = {n, 1};
+      if (n >= kHeld) batch[{key(n - kHeld), MakeTag(++sequence_, RecordKind::kDelete)}] = {};
+    }
+    MustInsert(batch);
+    ASSERT_LE(tree()->entry_count(), kHeld + 2) << i;
+    ASSERT_LE(tree()->leaf_count(), kHeld / 4) << i;
+  }
+  Random random(1);
+  EXPECT_EQ(Problem(store_.Walk(), &random, 100, 10), "");
+  LeafModel rest;
+  for (const auto& [left, value] : store_.Walk())
+    rest[{left.user_key, MakeTag(++sequence_, RecordKind::kDelete)}] = {};
+  MustInsert(rest);
+  EXPECT_EQ(tree()->leaf_count(), 0u);
+  Reopen();
+  EXPECT_EQ(tree()->entry_count(), 0u);
+}
+
 TEST_F(LeafTreeTest, RangesThatAreTakenOutGiveTheirRoomBack) {
   Start();
   Random random(8);

@@ -77,7 +77,12 @@ struct LeafStore {
   }
   Status Insert(const LeafModel& batch, const VersionNeeded& needed = nullptr) {
     std::vector<LeafPut> puts;
-    for (const auto& [key, value] : batch) puts.push_back({key.view(), value.first, value.second});
+    for (const auto& [key, value] : batch) {
+      if (!puts.empty() && puts.back().key.user_key == key.user_key)
+        puts.back().leaves_nothing = false;
+      const bool leaves = deletes_leave && TagKind(key.tag) == RecordKind::kDelete;
+      puts.push_back({key.view(), value.first, value.second, leaves});
+    }
     Status s = tree->Insert(puts, needed, &*persister);
     pool->CollectDeferred();
     return s;
@@ -108,6 +113,7 @@ struct LeafStore {
     return value;
   }
 
+  bool deletes_leave = false;  // LeafPut::leaves_nothing, where that is allowed
   std::unique_ptr<Pool> pool;
   std::optional<Persister> persister;
   std::shared_ptr<LeafSpace> space;
@@ -172,6 +178,20 @@ class LeafTreeTest : public PoolTest {
       if (newest.empty() || newest.rbegin()->first.user_key != key.user_key) newest[key] = value;
     }
     return newest;
+  }
+  /// Without deletes that hide nothing.
+  static LeafModel WithoutIdle(const LeafModel& all) {
+    LeafModel busy;
+    std::string hidden;  // by what is newer: the key of the put that was met last
+    bool any = false;
+    for (auto at = all.rbegin(); at != all.rend(); ++at) {
+      const bool hides = any && hidden == at->first.user_key;
+      if (!hides && TagKind(at->first.tag) == RecordKind::kDelete) continue;
+      hidden = at->first.user_key;
+      any = true;
+      busy.insert(*at);
+    }
+    return busy;
   }
   static OwnedKey RandomTarget(Random* random, const LeafModel& model, uint64_t keys) {
     std::string key = LeafKey(random->Uniform(keys));

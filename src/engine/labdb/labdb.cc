@@ -46,7 +46,8 @@ LabDb::LabDb(const EngineContext& context)
       space_(std::make_shared<LeafSpace>(pool_, kTreeLeaves, 0)),
       pending_frees_(context.pool),
       catalog_(context.pool),
-      hot_(options_.hot_updates) {}
+      hot_(options_.hot_updates),
+      held_up_end_(context.pool) {}
 
 uint64_t LabDb::NewNumber() {
   return catalog_.Note([](LabDbState* state) { return state->next_number++; });

@@ -29,6 +29,8 @@
 //     and are then refused. What needs room is tried again for whoever needs it, and now and then.
 // B6: a tree that is no part of the store any more has an empty head, before what it had is given
 //     back: a repair without a catalog finds no tree but those of the store.
+// B7: a delete goes into the tree only where it hides something, in tables or in the immutable tree
+//     or for a snapshot: else what it hides in the tree leaves it, and so does the delete.
 // Threads: as Engine says.
 #ifndef LAMELLA_ENGINE_LABDB_LABDB_H_
 #define LAMELLA_ENGINE_LABDB_LABDB_H_
@@ -48,6 +50,7 @@
 #include "engine/catalog_state.h"
 #include "engine/compaction_picker.h"
 #include "engine/file_tables.h"
+#include "engine/held_up_end.h"
 #include "engine/labdb/hot_keys.h"
 #include "engine/labdb/labdb_state.h"
 #include "engine/labdb/stored_values.h"
@@ -158,6 +161,8 @@ class LabDb final : public BufferedEngine {
                     std::vector<ValueAddress>* moved);
   Status InsertAll(LeafTree* tree, const MemTable& memtable, const SnapshotList::Sample& snapshots,
                    const std::vector<ValueAddress>& moved);
+  /// No older version of the key is in tables, nor in the immutable tree.
+  bool HidesNothing(std::string_view key) const;
   bool IsFull(const LeafTree& tree) const { return tree.Bytes() >= tree_bytes_ / 4 * 3; }
   /// Makes the tree immutable, and the other one the next, where that is empty.
   Status TurnOver() LAMELLA_REQUIRES(tree_mu_);
@@ -167,10 +172,12 @@ class LabDb final : public BufferedEngine {
   Status DropOlder();
   Status ClearOther();
   Status WriteOn();
+  Status WriteAllOn();
   /// `now`: whether or not it is worth it.
   Status RemoveUnneeded(bool now) LAMELLA_REQUIRES(tree_mu_);
   Status RewriteLast(const KeyRange& keys, uint64_t before);
   Status Reclaim();
+  Status ClearEnd();
   Status NoteRoom(const Status& status);
   bool MayFindRoom() const LAMELLA_REQUIRES(jobs_.mu);
   void OfferJobs(std::vector<JobOffer>* offers) LAMELLA_REQUIRES(jobs_.mu);
@@ -193,10 +200,12 @@ class LabDb final : public BufferedEngine {
   Mutex tree_mu_;    // held by who changes the tree that flushes go to, or makes it immutable
   Mutex change_mu_;  // held while tables and catalog are changed; taken after tree_mu_
   uint64_t flushed_since_ LAMELLA_GUARDED_BY(tree_mu_) = 0;  // records, since files were removed
+  size_t files_kept_ LAMELLA_GUARDED_BY(tree_mu_) = 0;       // value files that were left then
   PmPtr heads_;                                              // constant after Load, or Mend
   std::string after_;  // of the immutable tree, what is not after it is in tables; CompactPart's
   bool any_after_ = false;  // there is such a part
   std::deque<Consumed> consumed_ LAMELLA_GUARDED_BY(jobs_.mu);
+  HeldUpEnd held_up_end_ LAMELLA_GUARDED_BY(jobs_.mu);
   bool reclaim_wanted_ LAMELLA_GUARDED_BY(jobs_.mu) = false;  // the pool is full
   // What was changed when reclaiming last came to its end: it would find nothing new.
   uint64_t reclaimed_at_ LAMELLA_GUARDED_BY(jobs_.mu) = UINT64_MAX;

@@ -21,6 +21,8 @@ constexpr uint64_t kPartsMin = 8;  // of a tree
 // lie in the order in which they were written: the more, the nearer to each other.
 constexpr uint64_t kWindowBytes = 8 << 20;
 constexpr uint64_t kWindowsOfMemory = 8;
+// A value file that may be unneeded is worth a look at so many entries of a tree.
+constexpr uint64_t kLooksPerFile = 128;
 // What jobs are worth, beside compactions of levels, which are worth less.
 constexpr double kFirst = 1e18;
 constexpr std::chrono::seconds kTryAgainAfter{1};  // where nobody asks
@@ -88,8 +90,26 @@ void LabDb::OfferJobs(std::vector<JobOffer>* offers) {
       });
     }
   }
-  if (pool_->CanGiveBack())
+  if (pool_->CanGiveBack()) {
     offer("give back", {{kPoolEnd, {}}}, 0, [this] { return pool_->GiveBack(); });
+  } else if (offers->empty() && !jobs_.AnyBusy() &&
+             held_up_end_.Due(changes_.load(std::memory_order_relaxed))) {
+    offer("clear the pool's end", {{kPoolEnd, {}}}, 0, [this] { return ClearEnd(); });
+  }
+}
+
+// What is being filled at the pool's end is ended there: it goes once it is flushed, or in a file,
+// and the next one begins where there is room before it.
+Status LabDb::ClearEnd() {
+  log_->LeaveChunks([this](const ChunkRef& chunk) { return pool_->IsInTheWay(chunk); });
+  Status s = catalog_.LeaveEnd();
+  const std::vector<LogPosition> boundary = catalog_.Get().boundary;
+  if (s.ok()) s = pool_->Sync();  // of the edit that says so
+  if (!s.ok()) return s;
+  pending_frees_.FreeLogBefore(boundary);
+  values_->Seal();
+  context_.wake();
+  return s;
 }
 
 std::optional<Job> LabDb::PickJob(JobClass job_class) {
@@ -114,6 +134,15 @@ std::optional<Job> LabDb::PickJob(JobClass job_class) {
 Status LabDb::WriteOn() {
   Status s = values_->WriteOn();
   if (s.ok()) written_on_.fetch_add(1, std::memory_order_release);
+  return s;
+}
+
+// The segments that there are now, also the one that is being filled.
+Status LabDb::WriteAllOn() {
+  values_->Seal();
+  Status s;
+  for (uint32_t n = values_->segments_in_pool(); s.ok() && n > 0 && values_->NeedsWriteOn(); n--)
+    s = WriteOn();
   return s;
 }
 
@@ -175,8 +204,12 @@ Status LabDb::InsertAll(LeafTree* tree, const MemTable& memtable,
     return inserted;
   };
   Status s = ForEachRead(memtable, snapshots, [&](const InternalKey& key, std::string_view value) {
+    const bool is_older = !puts.empty() && puts.back().key.user_key == key.user_key;
+    if (is_older) puts.back().leaves_nothing = false;
+    Status inserted = !is_older && puts.size() >= kPutsAtOnce ? insert() : Status::OK();
     LeafPut put{.key = key};
     const RecordKind kind = TagKind(key.tag);
+    if (kind == RecordKind::kDelete) put.leaves_nothing = HidesNothing(key.user_key);
     if (IsPut(kind)) {
       const ValueAddress address =
           kind == RecordKind::kPut ? moved[inlined++] : DecodeAddress(value);
@@ -185,9 +218,21 @@ Status LabDb::InsertAll(LeafTree* tree, const MemTable& memtable,
       put.value_size = address.size;
     }
     puts.push_back(put);
-    return puts.size() == kPutsAtOnce ? insert() : Status::OK();
+    return inserted;
   });
   return s.ok() ? insert() : s;
+}
+
+// Keeps B7. The pin keeps parts in the immutable tree that are not in these tables yet (B3).
+bool LabDb::HidesNothing(std::string_view key) const {
+  const EpochPin pin(pool_->readers());
+  const auto tables = CurrentTables();
+  LeafVersion found;
+  if (tables->older != nullptr) {
+    const Status s = tables->older->Find({key, kTagFirst}, false, &found);
+    if (!s.ok() || found.place) return false;
+  }
+  return !tables->levels->MayHold(1, key);
 }
 
 // Keeps B2.
@@ -195,6 +240,10 @@ Status LabDb::TurnOver() {
   const auto tables = CurrentTables();
   if (tables->older != nullptr || tables->tree->entry_count() == 0) return Status::OK();
   const uint32_t next = 1 - catalog_.Get().active;
+  if (HeadOf(next)->load() != kLeafEndLink) {  // whoever emptied it failed before B6
+    Status s = ClearOther();
+    if (!s.ok()) return s;
+  }
   const TreePtr fresh = NewTree(next);
   after_.clear();  // nobody compacts before there is an immutable tree
   any_after_ = false;
@@ -306,12 +355,14 @@ Status LabDb::DropOlder() {
   Status s = Install(
       LabDbEdit::kEmptied, {}, nullptr, [](Tables* changed) { changed->older = nullptr; },
       [](LabDbState* state) { state->has_older = 0; });
+  if (CurrentTables()->older != older) {  // also where only the sync failed
+    const MutexLock lock(&jobs_.mu);
+    consumed_.clear();
+  }
   if (s.ok()) s = ClearOther();
   if (!s.ok()) return s;
   pool_->readers()->Retire(std::move(leaving));
   unneeded_.store(true);
-  const MutexLock lock(&jobs_.mu);
-  consumed_.clear();
   return s;
 }
 
@@ -346,8 +397,11 @@ Status LabDb::RemoveUnneeded(bool now) {
   const std::vector<ValueFileInfo> files = values_->Files();
   const auto read_set = CurrentReadSet();
   const auto& tables = static_cast<const Tables&>(*read_set->tables);
-  const bool is_due = now || unneeded_.load() ||
-                      flushed_since_ >= std::max(kPutsAtOnce, tables.tree->entry_count());
+  // Small flushes of hot keys leave a file each, which the next ones make unneeded.
+  const uint64_t files_since = files.size() - std::min(files_kept_, files.size());
+  const uint64_t looks = std::max(kPutsAtOnce, tables.tree->entry_count());
+  const bool is_due =
+      now || unneeded_.load() || flushed_since_ >= looks || files_since * kLooksPerFile >= looks;
   if (!is_due || files.empty() || tables.older != nullptr) return Status::OK();
   unneeded_.store(false);
   flushed_since_ = 0;
@@ -363,12 +417,14 @@ Status LabDb::RemoveUnneeded(bool now) {
     }
     if (!from->status().ok()) return from->status();
   }
-  return values_->RemoveFiles([&](uint64_t first, uint64_t segments) {
+  Status s = values_->RemoveFiles([&](uint64_t first, uint64_t segments) {
     const bool known =
         std::ranges::any_of(files, [&](const ValueFileInfo& file) { return file.first == first; });
     const auto at = needed.lower_bound(first);
     return known && (at == needed.end() || *at >= first + segments);
   });
+  files_kept_ = values_->Files().size();
+  return s;
 }
 
 // Trees are in the pool, tables are not: so all of them becomes tables.
@@ -447,6 +503,7 @@ Status LabDb::CompactRange(std::string_view begin, std::string_view end) {
       compacted = TurnOver();
     }
     if (compacted.ok()) compacted = CompactOlder();
+    if (compacted.ok()) compacted = WriteAllOn();  // tables have its values: the file goes at once
     if (compacted.ok()) {
       const MutexLock lock(&tree_mu_);
       compacted = RemoveUnneeded(true);
