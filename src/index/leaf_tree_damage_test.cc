@@ -54,10 +54,9 @@ TEST_F(LeafTreeDamageTest, AnyFlippedBitOfALeafThatCountsIsNoticedAtOpen) {
     for (uint32_t i = 0; i < order.count(); i++) named.insert(order.slot(i));
     for (size_t bit = 0; bit < sizeof(Leaf) * 8; bit++) {
       const size_t byte = bit / 8;
+      const size_t slot = (byte - offsetof(Leaf, slots)) / sizeof(LeafSlot);  // large before them
       const bool counts =
-          byte < offsetof(Leaf, order_copy) ||
-          (byte >= offsetof(Leaf, slots) &&
-           named.contains(static_cast<uint32_t>((byte - offsetof(Leaf, slots)) / sizeof(LeafSlot))));
+          byte < offsetof(Leaf, order_copy) || named.contains(static_cast<uint32_t>(slot));
       Flip(leaf, bit);
       const Status s = OpenAnew();
       EXPECT_EQ(!s.ok(), counts) << "bit " << bit << " of " << DescribePlace(*store_.pool, place);

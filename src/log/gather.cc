@@ -92,7 +92,8 @@ class Gathering {
     if (basis_.is_whole) {
       is_whole = [&](const Record& record) {
         result_.sequence_seen = std::max(result_.sequence_seen, record.sequence());
-        return basis_.is_whole(record);
+        // What was flushed may lie elsewhere by now, or nowhere, since it was overwritten.
+        return record.sequence() <= copied || basis_.is_whole(record);
       };
     }
     const uint64_t end = ForEachLiving(
