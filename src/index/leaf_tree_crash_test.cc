@@ -51,6 +51,7 @@ class ForgetsSyncs : public PersistHook {
 struct Change {
   LeafModel puts;
   OwnedKey from, last;  // without puts: what is taken out
+  bool clears = false;  // or all of it
 };
 
 class LeafTreeCrash : public LeafTreeTest {
@@ -73,10 +74,12 @@ class LeafTreeCrash : public LeafTreeTest {
   }
   static Status Apply(const Change& change, LeafStore* store) {
     if (!change.puts.empty()) return store->Insert(change.puts, Needed);
+    if (change.clears) return store->Clear();
     const InternalKey last = change.last.view();
     return store->Remove(change.from.view(), &last);
   }
   static LeafModel After(const Change& change, LeafModel model) {
+    if (change.clears) return {};
     if (change.puts.empty()) {
       std::erase_if(model, [&](const auto& entry) {
         return !OwnedKeyLess()(entry.first, change.from) &&
@@ -104,6 +107,8 @@ class LeafTreeCrash : public LeafTreeTest {
   LeafModel Seen(const LeafModel& all) const { return deletes_leave_ ? WithoutIdle(all) : all; }
   Change NewChange(Random* random, const LeafModel& model) {
     Change change;
+    change.clears = random->OneIn(16) && !model.empty();
+    if (change.clears) return change;
     if (random->OneIn(5) && !model.empty()) {
       auto at = std::next(model.begin(), static_cast<ptrdiff_t>(random->Uniform(model.size())));
       change.from = at->first;

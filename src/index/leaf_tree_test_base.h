@@ -92,6 +92,14 @@ struct LeafStore {
     pool->CollectDeferred();
     return s;
   }
+  /// Another tree, without leaves, takes its place.
+  Status Clear() {
+    LeafTree::Clear(head, &*persister);
+    Status s = pool->Sync();
+    tree->GiveBack();
+    tree = std::make_unique<LeafTree>(pool.get(), space, head);
+    return s;
+  }
   /// All that a walk shows.
   LeafModel Walk(bool forward = true) const {
     LeafModel all;

@@ -122,6 +122,7 @@ class EngineMemory : public EngineTest, public ::testing::WithParamInterface<Lay
 // what it still leads to.
 TEST_P(EngineMemory, AJobIsDoneOrLeavesWhatWasThere) {
   layout_.ApplyTo(&db_options_);
+  testing::Apply(testing::TraitsOf(layout_.engine).takes_megabytes, &db_options_);
   options_.medium = std::get<1>(GetParam());
   db_options_.memtable_bytes = 512 << 10;  // a table whose merge makes gc due
   db_options_.space_target = 1.1;

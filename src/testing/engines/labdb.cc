@@ -44,6 +44,7 @@ EngineTraits LabDbTraits() {
            }},
   };
   traits.small = MakeTreesSmall;
+  traits.takes_megabytes = [](Options* o) { o->labdb.segment_bytes = 2 << 20; };
   traits.uncached = [](Options* o) { o->files.block_cache_share = 0; };
   traits.vary = VaryLabDb;
   traits.flushes_copy = true;

@@ -65,6 +65,9 @@ struct EngineTraits {
   ChangeOptions small = nullptr;
   /// After `small`, for the simulator alone.
   ChangeOptions crash = nullptr;
+  /// After `small`: some megabytes are taken in before any job must run. For tests that run jobs
+  /// themselves, between writes.
+  ChangeOptions takes_megabytes = nullptr;
   /// Reads go to the medium: nothing in DRAM answers for it.
   ChangeOptions uncached = nullptr;
   /// Caches of a few hundred bytes where the memory budget is 1 MiB: what they hold changes all the
