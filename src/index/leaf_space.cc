@@ -53,6 +53,7 @@ Status LeafSpace::Allocate(Use use, uint64_t bytes, Persister* persister, Block*
 }
 
 void LeafSpace::Free(const Block& block) {
+  if (closed()) return;
   MutexLock lock(&mu_);
   FreeOf(block.use)[block.bytes].push_back(block.place);
 }

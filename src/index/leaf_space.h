@@ -43,6 +43,10 @@ class LeafSpace {
   Status Allocate(Use use, uint64_t bytes, Persister* persister, Block* block, uint32_t* epoch);
   /// REQUIRES: nobody can reach it any more. Throws std::bad_alloc, and has not taken it then.
   void Free(const Block& block);
+  /// Nothing is taken any more. From now on to free a block does nothing, and so does not throw:
+  /// for what is still to be freed when the pool goes.
+  void Close() { closed_.store(true, std::memory_order_relaxed); }
+  bool closed() const { return closed_.load(std::memory_order_relaxed); }
   /// Of chunks that it has.
   uint64_t claimed_bytes() const { return claimed_bytes_.load(std::memory_order_relaxed); }
 
@@ -66,7 +70,8 @@ class LeafSpace {
   const ChunkKind kind_;
   const uint32_t owner_;
   const Claimant claimant_;
-  std::atomic<uint64_t> claimed_bytes_{0};  // a figure; guards nothing
+  std::atomic<bool> closed_{false};         // guards nothing, as the next
+  std::atomic<uint64_t> claimed_bytes_{0};  // a figure
   Mutex mu_;
   std::array<BySize, 2> free_ LAMELLA_GUARDED_BY(mu_);
   std::vector<Taken> taken_ LAMELLA_GUARDED_BY(mu_);  // until Opened

@@ -185,7 +185,7 @@ Status LeafTree::Remove(const InternalKey& from, const InternalKey* last, Persis
 }
 
 void LeafTree::GiveBack() {
-  while (!leaving_.empty() || owned_root_ != nullptr) {
+  while (!space_->closed() && (!leaving_.empty() || owned_root_ != nullptr)) {
     if (leaving_.empty()) {
       leaving_ = Blocks();
       owned_root_ = nullptr;

@@ -74,7 +74,8 @@ class LeafTree {
 
   /// Gives back all that it has, and leaves the medium as it is: of a tree that nothing on the
   /// medium leads to any more, and nobody reads. What is damaged stays taken until the next open.
-  /// Throws std::bad_alloc, and goes on from there when it is called again.
+  /// Throws std::bad_alloc, and goes on from there when it is called again. Of a space that is
+  /// closed nothing is given back.
   void GiveBack();
 
   /// Walks the tree both ways; key and value (LeafCell::value_words) live as long as the pin. With

@@ -85,15 +85,15 @@ Status LabDb::Install(LabDbEdit kind, const SstEdit& edit, const MemTable* flush
   levels->BuildFences();
   next->levels = std::move(levels);
   if (change) change(next.get());
+  uint64_t live = 0;
+  next->levels->ForEach([&](uint32_t, const auto& table) { live += table->info().bytes; });
+  for (const ValueFileInfo& file : values_->Files()) live += file.bytes;
   InstallMemory memory;
   s = catalog_.Edit(kind, [&](LabDbState* state) {
     LAMELLA_CHECK(state->levels.Apply(infos));
     if (also) also(state);
   });
   if (!s.ok()) return s;
-  uint64_t live = 0;
-  next->levels->ForEach([&](uint32_t, const auto& table) { live += table->info().bytes; });
-  for (const ValueFileInfo& file : values_->Files()) live += file.bytes;
   live_bytes_.store(live, std::memory_order_relaxed);
   changes_.fetch_add(1, std::memory_order_relaxed);
   BufferedEngine::Install(std::move(next), flushed, std::move(memory));

@@ -72,6 +72,7 @@ inline constexpr ChunkKind kTreeLeaves =
 class LabDb final : public BufferedEngine {
  public:
   explicit LabDb(const EngineContext& context);
+  ~LabDb() override { space_->Close(); }  // what readers left goes with the pool
 
   Status Load() override;
   Status Mend() override;
