@@ -46,8 +46,9 @@ inline std::string ValueFileName(const ValueFileId& id) {
 /// Nothing where it is another file's name.
 inline std::optional<ValueFileId> ParseValueFileName(std::string_view name) {
   ValueFileId id;
-  const char* const end = name.data() + name.size();
-  const auto number = std::from_chars(name.data(), end, id.number);
+  const char* const begin = name.data();
+  const char* const end = begin + name.size();
+  const auto number = std::from_chars(begin, end, id.number);
   if (number.ec != std::errc() || number.ptr == end || *number.ptr != '-') return std::nullopt;
   const auto first = std::from_chars(number.ptr + 1, end, id.first);
   if (first.ec != std::errc() || std::string_view(first.ptr, end) != kValueFileSuffix)

@@ -22,7 +22,8 @@ uint64_t TreeBytes(const Options& options) {
 
 SstFilesOptions FilesOptions(const EngineContext& context, std::shared_ptr<BlockCache> cache,
                              RateLimiter* limiter, std::function<uint64_t()> new_number) {
-  SstFilesOptions files = SstFilesOptionsOf(context, cache, limiter, std::move(new_number));
+  SstFilesOptions files =
+      SstFilesOptionsOf(context, std::move(cache), limiter, std::move(new_number));
   files.table_bytes = context.options->labdb.table_bytes;
   return files;
 }

@@ -79,7 +79,7 @@ void SortFound(std::vector<LeftVersion>* found) {
   const auto same = [](const LeftVersion& a, const LeftVersion& b) {
     return a.key == b.key && TagSequence(a.tag) == TagSequence(b.tag);
   };
-  std::ranges::stable_sort(*found, before);
+  std::ranges::sort(*found, before);
   found->erase(std::unique(found->begin(), found->end(), same), found->end());
 }
 
