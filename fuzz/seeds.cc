@@ -253,6 +253,15 @@ ZipperDbState ZipperDbStateOf(uint32_t levels) {
   return state;
 }
 
+// Of an engine whose tables are all in files: without tables, with some, and cut off.
+template <class State>
+void AddStates(const std::string& name, const std::string& flags, State state, Corpus* corpus) {
+  corpus->Add(name + "-none", flags + state.Encode());
+  state.levels = LeveledStateOf(4).levels;
+  corpus->Add(name, flags + state.Encode());
+  corpus->Add(name + "-cut", flags + state.Encode().substr(0, 150));
+}
+
 void MakeCatalog(const fs::path& root) {
   Corpus corpus(root, "catalog");
   const std::string snapshot = EditOf(0, StateOf(1).Encode());
@@ -291,28 +300,22 @@ void MakeCatalog(const fs::path& root) {
   corpus.Add("levels-edits",
              CatalogOf(0, EditOf(0, flushed.Encode()) + EditOf(2, compacted.EncodeChange(flushed)) +
                               EditOf(2, compacted.EncodeChange(flushed))));
-  LightKvState lightkv{.next_number = 100,
-                       .flushed_sequence = 77,
-                       .boundary = {{1, 64}, {2, 128}},
-                       .gaps = {{80, 90}},
-                       .levels = {}};
-  corpus.Add("lightkv-none", "\x08" + lightkv.Encode());
-  lightkv.levels = LeveledStateOf(4).levels;
-  corpus.Add("lightkv", "\x08" + lightkv.Encode());
-  corpus.Add("lightkv-cut", "\x08" + lightkv.Encode().substr(0, 150));
-  LabDbState labdb{.next_number = 100,
-                   .flushed_sequence = 77,
-                   .heads = 1 << 20,
-                   .active = 1,
-                   .has_older = 1,
-                   .segment_bytes = 1 << 20,
-                   .boundary = {{1, 64}, {2, 128}},
-                   .gaps = {{80, 90}},
-                   .levels = {}};
-  corpus.Add("labdb-none", "\x10" + labdb.Encode());
-  labdb.levels = LeveledStateOf(4).levels;
-  corpus.Add("labdb", "\x10" + labdb.Encode());
-  corpus.Add("labdb-cut", "\x10" + labdb.Encode().substr(0, 150));
+  const LightKvState lightkv{.next_number = 100,
+                             .flushed_sequence = 77,
+                             .boundary = {{1, 64}, {2, 128}},
+                             .gaps = {{80, 90}},
+                             .levels = {}};
+  AddStates("lightkv", "\x08", lightkv, &corpus);
+  const LabDbState labdb{.next_number = 100,
+                         .flushed_sequence = 77,
+                         .heads = 1 << 20,
+                         .active = 1,
+                         .has_older = 1,
+                         .segment_bytes = 1 << 20,
+                         .boundary = {{1, 64}, {2, 128}},
+                         .gaps = {{80, 90}},
+                         .levels = {}};
+  AddStates("labdb", "\x10", labdb, &corpus);
   for (const uint32_t levels : {0, 1, 3})
     corpus.Add("zipperdb-" + std::to_string(levels), "\4" + ZipperDbStateOf(levels).Encode());
   corpus.Add("zipperdb-cut", "\4" + ZipperDbStateOf(2).Encode().substr(0, 150));

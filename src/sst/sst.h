@@ -31,7 +31,7 @@
 namespace lamella {
 
 struct SstReadOptions {
-  /// Shared by the tables of a store, and outlives them; null: every read comes from the file.
+  /// Shared by the tables of a store, which keep it; null: every read comes from the file.
   std::shared_ptr<BlockCache> cache;
   /// kDevice: past the page cache, so that what the block cache has not, the device must give.
   ReadVia via = ReadVia::kPageCache;
