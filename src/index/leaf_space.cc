@@ -1,6 +1,7 @@
 #include "index/leaf_space.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/assert.h"
@@ -16,7 +17,28 @@ constexpr uint64_t kBytesMin = sizeof(LeafCell);
 
 }  // namespace
 
+LeafSpace::Chunk& LeafSpace::ChunkOf(const Block& block) {
+  const auto after = chunks_.upper_bound(block.place.word);
+  LAMELLA_CHECK(after != chunks_.begin());
+  return std::prev(after)->second;
+}
+
+void LeafSpace::Offer(Chunk* chunk) {
+  const uint64_t bytes = chunk->ref.run_chunks * pool_->chunk_bytes();
+  free_[chunk->ref.ordinal][bytes].push_back(pool_->ChunkStart(chunk->ref));
+  chunk->leaving = false;
+}
+
 Status LeafSpace::ClaimFor(Use use, uint64_t bytes, Persister* persister) {
+  for (auto& [place, chunk] : chunks_) {
+    if (!chunk.leaving || chunk.taken_bytes != 0 || chunk.ref.ordinal != static_cast<uint64_t>(use))
+      continue;
+    if (chunk.ref.run_chunks * pool_->chunk_bytes() < bytes) continue;
+    Offer(&chunk);
+    return Status::OK();
+  }
+  std::map<uint64_t, Chunk> made;  // memory first: a chunk that is claimed is known
+  made[0];
   const uint32_t part = pool_->NearestPart();
   const auto needed = static_cast<uint32_t>((bytes - 1) / pool_->chunk_bytes() + 1);
   ChunkRef chunk;
@@ -24,9 +46,11 @@ Status LeafSpace::ClaimFor(Use use, uint64_t bytes, Persister* persister) {
                                 std::max(needed, pool_->extent_chunks(part)), claimant_, persister,
                                 &chunk);
   if (!s.ok()) return s;
-  const uint64_t claimed = chunk.run_chunks * pool_->chunk_bytes();
-  claimed_bytes_.fetch_add(claimed, std::memory_order_relaxed);
-  FreeOf(use)[claimed].push_back(pool_->ChunkStart(chunk));
+  claimed_bytes_.fetch_add(chunk.run_chunks * pool_->chunk_bytes(), std::memory_order_relaxed);
+  auto node = made.extract(made.begin());
+  node.key() = pool_->ChunkStart(chunk).word;
+  node.mapped().ref = chunk;
+  Offer(&chunks_.insert(std::move(node)).position->second);
   return Status::OK();
 }
 
@@ -48,6 +72,7 @@ Status LeafSpace::Allocate(Use use, uint64_t bytes, Persister* persister, Block*
   at->second.pop_back();
   if (at->second.empty()) free.erase(at);
   *block = {use, place, bytes};
+  ChunkOf(*block).taken_bytes += bytes;
   LAMELLA_CHECK(MayHold(*block, epoch));
   return Status::OK();
 }
@@ -55,7 +80,34 @@ Status LeafSpace::Allocate(Use use, uint64_t bytes, Persister* persister, Block*
 void LeafSpace::Free(const Block& block) {
   if (closed()) return;
   MutexLock lock(&mu_);
-  FreeOf(block.use)[block.bytes].push_back(block.place);
+  Chunk& chunk = ChunkOf(block);
+  if (!chunk.leaving) FreeOf(block.use)[block.bytes].push_back(block.place);
+  chunk.taken_bytes -= block.bytes;
+}
+
+size_t LeafSpace::LeaveChunks(const std::function<bool(const ChunkRef&)>& leave,
+                              Persister* persister) {
+  MutexLock lock(&mu_);
+  for (auto& [place, chunk] : chunks_) chunk.leaving = chunk.leaving || leave(chunk.ref);
+  for (BySize& by_size : free_) {
+    for (auto& [bytes, places] : by_size) {
+      std::erase_if(places, [&, size = bytes](PmPtr place) LAMELLA_REQUIRES(mu_) {
+        return ChunkOf({.place = place, .bytes = size}).leaving;
+      });
+    }
+  }
+  for (auto at = chunks_.begin(); at != chunks_.end();) {
+    const Chunk& chunk = at->second;
+    if (!chunk.leaving || chunk.taken_bytes != 0) {
+      ++at;
+      continue;
+    }
+    claimed_bytes_.fetch_sub(chunk.ref.run_chunks * pool_->chunk_bytes(),
+                             std::memory_order_relaxed);
+    pool_->Free(chunk.ref, persister);
+    at = chunks_.erase(at);
+  }
+  return std::ranges::count_if(chunks_, [](const auto& entry) { return entry.second.leaving; });
 }
 
 bool LeafSpace::MayHold(const Block& block, uint32_t* epoch) const {
@@ -78,6 +130,7 @@ void LeafSpace::MarkTaken(const Block& block) {
 Status LeafSpace::Opened() {
   MutexLock lock(&mu_);
   BySize* const free_by_use = free_.data();
+  std::map<uint64_t, Chunk>& chunks = chunks_;
   std::vector<Taken> all_taken = std::exchange(taken_, {});
   std::ranges::sort(all_taken, {}, &Taken::place);
   size_t next = 0;
@@ -87,6 +140,8 @@ Status LeafSpace::Opened() {
     const uint64_t bytes = chunk.run_chunks * pool_->chunk_bytes();
     claimed_bytes_.fetch_add(bytes, std::memory_order_relaxed);
     BySize& free = free_by_use[chunk.ordinal];
+    Chunk& known = chunks[pool_->ChunkStart(chunk).word];
+    known = {.ref = chunk, .taken_bytes = 0, .leaving = false};
     uint64_t from = pool_->ChunkStart(chunk).word;
     const uint64_t end = from + bytes;
     const auto add_gap = [&](uint64_t to) {
@@ -101,6 +156,7 @@ Status LeafSpace::Opened() {
         return;
       }
       add_gap(taken.place);
+      known.taken_bytes += taken.bytes;
       from = taken.place + taken.bytes;
     }
     add_gap(end);

@@ -5,7 +5,9 @@
 //     leaf lies in one media block.
 // B2: a block is taken by the smallest free one that has room; the rest of that is a smaller one.
 //     Free neighbours become one again at the next open.
-// B3: chunks are claimed as they are needed, and kept: trees come and go in the same space.
+// B3: chunks are claimed as they are needed, and kept, since trees come and go in the same space,
+//     but for those that are to be left (LeaveChunks): nothing is taken from these any more, and
+//     they go once nothing is taken of them.
 // Threads: any.
 #ifndef LAMELLA_INDEX_LEAF_SPACE_H_
 #define LAMELLA_INDEX_LEAF_SPACE_H_
@@ -13,6 +15,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <utility>
 #include <vector>
@@ -47,6 +50,9 @@ class LeafSpace {
   /// for what is still to be freed when the pool goes.
   void Close() { closed_.store(true, std::memory_order_relaxed); }
   bool closed() const { return closed_.load(std::memory_order_relaxed); }
+  /// Leaves the chunks that `leave` names, now or earlier, and frees those of which nothing is
+  /// taken. Returns how many it could not free yet.
+  size_t LeaveChunks(const std::function<bool(const ChunkRef&)>& leave, Persister* persister);
   /// Of chunks that it has.
   uint64_t claimed_bytes() const { return claimed_bytes_.load(std::memory_order_relaxed); }
 
@@ -62,9 +68,17 @@ class LeafSpace {
     uint64_t place;
     uint64_t bytes;
   };
+  struct Chunk {
+    ChunkRef ref;
+    uint64_t taken_bytes = 0;
+    bool leaving = true;  // none of its blocks is among the free ones then
+  };
   using BySize = std::map<uint64_t, std::vector<PmPtr>>;
   BySize& FreeOf(Use use) LAMELLA_REQUIRES(mu_) { return free_[static_cast<size_t>(use)]; }
+  Chunk& ChunkOf(const Block& block) LAMELLA_REQUIRES(mu_);
   Status ClaimFor(Use use, uint64_t bytes, Persister* persister) LAMELLA_REQUIRES(mu_);
+  /// All of a chunk, of which nothing is taken, is a free block.
+  void Offer(Chunk* chunk) LAMELLA_REQUIRES(mu_);
 
   Pool* const pool_;
   const ChunkKind kind_;
@@ -74,7 +88,8 @@ class LeafSpace {
   std::atomic<uint64_t> claimed_bytes_{0};  // a figure
   Mutex mu_;
   std::array<BySize, 2> free_ LAMELLA_GUARDED_BY(mu_);
-  std::vector<Taken> taken_ LAMELLA_GUARDED_BY(mu_);  // until Opened
+  std::map<uint64_t, Chunk> chunks_ LAMELLA_GUARDED_BY(mu_);  // by where they begin
+  std::vector<Taken> taken_ LAMELLA_GUARDED_BY(mu_);          // until Opened
 };
 
 }  // namespace lamella

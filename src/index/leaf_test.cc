@@ -224,6 +224,62 @@ TEST_F(LeafSpaceTest, BlocksThatAreTakenNeverLieOverEachOther) {
   EXPECT_LE(free + marked, claimed);
 }
 
+// Keeps B3: what is to be left serves nobody, and goes with the last that is taken of it.
+TEST_F(LeafSpaceTest, ChunksThatAreToBeLeftGoOnceNothingIsTakenOfThem) {
+  Start();
+  LeafSpace* const space = store_.space.get();
+  Random random(7);
+  std::vector<LeafSpace::Block> taken;
+  const auto take = [&](int count) {
+    for (int i = 0; i < count; i++) {
+      const bool leaf = random.OneIn(3);
+      LeafSpace::Block block;
+      uint32_t epoch = 0;
+      const Status s = space->Allocate(leaf ? LeafSpace::Use::kLeaf : LeafSpace::Use::kCell,
+                                       leaf ? sizeof(Leaf) : LeafCell::BytesFor(random.Uniform(40)),
+                                       &*store_.persister, &block, &epoch);
+      ASSERT_TRUE(s.ok()) << s.ToString();
+      taken.push_back(block);
+    }
+  };
+  const auto chunk_of = [&](const LeafSpace::Block& block) {
+    ChunkRef chunk;
+    return OwningChunk(*store_.pool, block.place, &chunk) ? chunk.index : 0;
+  };
+  std::set<uint32_t> left;
+  const auto leave = [&](const ChunkRef& chunk) { return left.contains(chunk.index); };
+  for (int round = 0; round < 30; round++) {
+    take(3000);
+    std::set<uint32_t> used;
+    for (const auto& block : taken) used.insert(chunk_of(block));
+    left.clear();
+    for (const uint32_t chunk : used)
+      if (random.OneIn(3)) left.insert(chunk);
+    EXPECT_EQ(space->LeaveChunks(leave, &*store_.persister), left.size());
+    const size_t before = taken.size();
+    take(1000);
+    for (size_t i = before; i < taken.size(); i++)
+      ASSERT_FALSE(left.contains(chunk_of(taken[i]))) << "round " << round;
+    std::erase_if(taken, [&](const LeafSpace::Block& block) {
+      if (!left.contains(chunk_of(block)) && !random.OneIn(4)) return false;
+      space->Free(block);
+      return true;
+    });
+    const uint64_t claimed = space->claimed_bytes();
+    if (random.OneIn(3)) continue;  // they serve again
+    EXPECT_EQ(space->LeaveChunks(leave, &*store_.persister), 0u);
+    EXPECT_EQ(space->claimed_bytes() < claimed, !left.empty());
+    ChunkRef chunk;
+    for (const uint32_t index : left)
+      EXPECT_FALSE(OwningChunk(*store_.pool, PmPtr(0, index * store_.pool->chunk_bytes()), &chunk));
+    for (const auto& block : taken) ASSERT_NE(chunk_of(block), 0u);
+  }
+  for (const auto& block : taken) space->Free(block);
+  const auto all = [](const ChunkRef&) { return true; };
+  EXPECT_EQ(space->LeaveChunks(all, &*store_.persister), 0u);
+  EXPECT_EQ(space->claimed_bytes(), 0u);
+}
+
 TEST_F(LeafSpaceTest, BlocksThatLieOverEachOtherAtOpenAreCorruption) {
   Start();
   LeafSpace::Block block;

@@ -184,6 +184,8 @@ class LabDb final : public BufferedEngine {
   void OfferJobs(std::vector<JobOffer>* offers) LAMELLA_REQUIRES(jobs_.mu);
   /// All of the immutable tree into tables.
   Status CompactOlder();
+  /// All of both.
+  Status CompactTrees() LAMELLA_EXCLUDES(tree_mu_);
 
   const LabDbOptions options_;
   const uint64_t tree_bytes_;  // of both trees

@@ -94,20 +94,29 @@ void LabDb::OfferJobs(std::vector<JobOffer>* offers) {
     offer("give back", {{kPoolEnd, {}}}, 0, [this] { return pool_->GiveBack(); });
   } else if (offers->empty() && !jobs_.AnyBusy() &&
              held_up_end_.Due(changes_.load(std::memory_order_relaxed))) {
-    offer("clear the pool's end", {{kPoolEnd, {}}}, 0, [this] { return ClearEnd(); });
+    offer("clear the pool's end", {{kPoolEnd, {}}, {kLevel0, {}}, {kLevel0 + 1, {}}}, 0,
+          [this] { return ClearEnd(); });
   }
 }
 
 // What is being filled at the pool's end is ended there: it goes once it is flushed, or in a file,
-// and the next one begins where there is room before it.
+// and the next one begins where there is room before it. Trees that have something there become
+// tables.
 Status LabDb::ClearEnd() {
-  log_->LeaveChunks([this](const ChunkRef& chunk) { return pool_->IsInTheWay(chunk); });
+  const auto in_the_way = [this](const ChunkRef& chunk) { return pool_->IsInTheWay(chunk); };
+  log_->LeaveChunks(in_the_way);
   Status s = catalog_.LeaveEnd();
   const std::vector<LogPosition> boundary = catalog_.Get().boundary;
   if (s.ok()) s = pool_->Sync();  // of the edit that says so
   if (!s.ok()) return s;
   pending_frees_.FreeLogBefore(boundary);
   values_->Seal();
+  Persister persister(pool_->gate(), WriteCause::kIndex);
+  if (space_->LeaveChunks(in_the_way, &persister) > 0) {
+    s = NoteRoom(NoThrow([this] { return CompactTrees(); }));
+    pool_->AwaitDeferred();
+    space_->LeaveChunks(in_the_way, &persister);
+  }
   context_.wake();
   return s;
 }
@@ -429,16 +438,7 @@ Status LabDb::RemoveUnneeded(bool now) {
 
 // Trees are in the pool, tables are not: so all of them becomes tables.
 Status LabDb::Reclaim() {
-  const auto compact = [this] {
-    Status s = CompactOlder();
-    if (!s.ok()) return s;
-    {
-      const MutexLock lock(&tree_mu_);
-      s = TurnOver();
-    }
-    return s.ok() ? CompactOlder() : s;
-  };
-  const Status s = NoteRoom(NoThrow(compact));
+  const Status s = NoteRoom(NoThrow([this] { return CompactTrees(); }));
   pool_->AwaitDeferred();
   const MutexLock lock(&jobs_.mu);
   reclaim_wanted_ = false;
@@ -464,6 +464,16 @@ Status LabDb::CompactOlder() {
   Status s;
   while (s.ok() && CurrentTables()->older != nullptr) s = CompactPart();
   return s;
+}
+
+Status LabDb::CompactTrees() {
+  Status s = CompactOlder();
+  if (!s.ok()) return s;
+  {
+    const MutexLock lock(&tree_mu_);
+    s = TurnOver();
+  }
+  return s.ok() ? CompactOlder() : s;
 }
 
 // Tables of the last level that are older than the call may have versions that snapshots saw, and
@@ -497,12 +507,7 @@ Status LabDb::CompactRange(std::string_view begin, std::string_view end) {
   for (uint32_t i = 0; i < kTableLevelsMax; i++) claims.push_back({kLevel0 + i, {}});
   const JobBoard::Held held = jobs_.Take(std::move(claims));
   s = NoThrow([&] {
-    Status compacted = CompactOlder();
-    if (compacted.ok()) {
-      const MutexLock lock(&tree_mu_);
-      compacted = TurnOver();
-    }
-    if (compacted.ok()) compacted = CompactOlder();
+    Status compacted = CompactTrees();
     if (compacted.ok()) compacted = WriteAllOn();  // tables have its values: the file goes at once
     if (compacted.ok()) {
       const MutexLock lock(&tree_mu_);
