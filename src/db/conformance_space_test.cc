@@ -580,7 +580,7 @@ TEST_P(SpaceTarget, OneLargeKeyTakesAFewOfItsVersions) {
   const uint64_t writes = 300;
   for (uint64_t i = 0; i < writes; i++) Put("key", MakeValue(i, value));
   Idle();
-  EXPECT_LE(Used(), SpaceAllowed(options_, 8 * value, GetParam().parts));
+  EXPECT_LE(Used(), SpaceAllowed(options_, 8 * value, GetParam().parts)) << Described();
   EXPECT_TRUE(Get("key") == MakeValue(writes - 1, value));
 }
 
