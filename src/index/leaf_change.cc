@@ -23,11 +23,13 @@ using Use = LeafSpace::Use;
 LeafChange::~LeafChange() {
   if (made_) return;
   // what there is no memory to give back is found at the next open
-  for (const LeafSpace::Block& block : taken_)
+  for (const LeafSpace::Block& block : taken_) {
+    if (block.bytes == 0) continue;  // Allocate threw
     (void)NoThrow([&] {
       space_->Free(block);
       return Status::OK();
     }).ok();
+  }
 }
 
 Status LeafChange::TakeItems(const LeafView& view, std::vector<Item>* items) const {

@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "base/concat.h"
+#include "base/no_throw.h"
 
 namespace lamella {
 
@@ -12,6 +13,8 @@ namespace {
 
 constexpr uint64_t kTreeBytesUsual = 64 << 20;
 constexpr uint64_t kTreePart = 4;  // of a pool that has an end
+// Of a value that gets keep: to copy more costs more than the call that reads it.
+constexpr uint32_t kCachedBytesMax = 8 << 10;
 // Of a record in a tree: a cell's fixed part, its slot, and what is left empty of leaves.
 constexpr uint64_t kTreeBytesPerRecord = 64;
 
@@ -41,6 +44,7 @@ LabDb::LabDb(const EngineContext& context)
       tree_bytes_(TreeBytes(*context.options)),
       rules_{.level1_bytes = options_.level1_bytes},
       cache_(NewBlockCache(context)),
+      cached_values_(cache_->NewTable()),
       limiter_(context.options->files.compaction_bytes_per_second),
       files_(FilesOptions(context, cache_, &limiter_, [this] { return NewNumber(); })),
       memory_(*context.options, BlockCacheBytes(*context.options), context.memory),
@@ -101,13 +105,28 @@ Status LabDb::Install(LabDbEdit kind, const SstEdit& edit, const MemTable* flush
   return pool_->Sync();
 }
 
+// What is read past the page cache is kept in the block cache: an address is one value's in all of
+// a store's life (ValueLog V3), so nobody has to take it out again.
 Lookup LabDb::ReadValue(const ValueAddress& address, EpochPin* pin) const {
   Lookup lookup;
+  const bool is_cached = context_.options->files.direct_reads && address.size <= kCachedBytesMax;
+  if (auto kept = is_cached ? cache_->Find(cached_values_, address.word) : nullptr) {
+    lookup.state = LookupState::kFound;
+    lookup.value = kept->content();
+    lookup.owner = std::move(kept);
+    return lookup;
+  }
   ValueRead read;
   lookup.damage = values_->Read(address, pin, &read);
   lookup.state = lookup.damage.ok() ? LookupState::kFound : LookupState::kDamaged;
   lookup.value = read.value;
   lookup.owner = std::move(read.owner);
+  if (is_cached && lookup.owner != nullptr) {
+    (void)NoThrow([&] {
+      cache_->Insert(cached_values_, address.word, Block::Of(lookup.value), false);
+      return Status::OK();
+    });
+  }
   return lookup;
 }
 

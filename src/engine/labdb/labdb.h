@@ -191,6 +191,7 @@ class LabDb final : public BufferedEngine {
   const uint64_t tree_bytes_;  // of both trees
   const LevelRules rules_;
   const std::shared_ptr<BlockCache> cache_;
+  const uint64_t cached_values_;  // of the cache's tables the one that gets keep values in
   RateLimiter limiter_;
   const SstFiles files_;
   const TableMemory memory_;
