@@ -41,6 +41,7 @@ LabDb::LabDb(const EngineContext& context)
       tree_bytes_(TreeBytes(*context.options)),
       rules_{.level1_bytes = options_.level1_bytes},
       cache_(NewBlockCache(context)),
+      runs_(cache_),
       limiter_(context.options->files.compaction_bytes_per_second),
       files_(FilesOptions(context, cache_, &limiter_, [this] { return NewNumber(); })),
       memory_(*context.options, BlockCacheBytes(*context.options), context.memory),
@@ -154,7 +155,7 @@ void LabDb::AddTableIterators(const std::shared_ptr<const TableSet>& set, bool v
 }
 
 std::unique_ptr<InternalIterator> LabDb::NewIterator(bool verify) {
-  return NewStoredValues(BufferedEngine::NewIterator(verify), values_.get());
+  return NewStoredValues(BufferedEngine::NewIterator(verify), values_.get(), &runs_);
 }
 
 void LabDb::AddStats(Stats* stats) const {

@@ -53,6 +53,7 @@
 #include "engine/held_up_end.h"
 #include "engine/labdb/hot_keys.h"
 #include "engine/labdb/labdb_state.h"
+#include "engine/labdb/scan_runs.h"
 #include "engine/labdb/stored_values.h"
 #include "engine/pending_frees.h"
 #include "engine/sst_files.h"
@@ -189,6 +190,7 @@ class LabDb final : public BufferedEngine {
   const uint64_t tree_bytes_;  // of both trees
   const LevelRules rules_;
   const std::shared_ptr<BlockCache> cache_;
+  const ScanRuns runs_;  // in the cache
   RateLimiter limiter_;
   const SstFiles files_;
   const TableMemory memory_;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/assert.h"
+#include "engine/labdb/scan_runs.h"
 
 namespace lamella {
 
@@ -14,35 +15,48 @@ bool LiesApart(const InternalKey& key) { return TagKind(key.tag) == RecordKind::
 
 class StoredValues final : public InternalIterator {
  public:
-  StoredValues(std::unique_ptr<InternalIterator> source, const ValueLog* values)
-      : source_(std::move(source)), values_(values) {}
+  StoredValues(std::unique_ptr<InternalIterator> source, const ValueLog* values,
+               const ScanRuns* runs)
+      : source_(std::move(source)), values_(values), walk_(runs) {}
   bool Valid() const override { return source_->Valid(); }
   void SeekToFirst() override {
-    Move([this] { source_->SeekToFirst(); });
+    Begin(true);
+    source_->SeekToFirst();
   }
   void SeekToLast() override {
-    Move([this] { source_->SeekToLast(); });
+    Begin(false);
+    source_->SeekToLast();
   }
   void Seek(const InternalKey& target) override {
-    Move([&] { source_->Seek(target); });
+    Begin(true);
+    source_->Seek(target);
   }
   void SeekForPrev(const InternalKey& target) override {
-    Move([&] { source_->SeekForPrev(target); });
+    Begin(false);
+    source_->SeekForPrev(target);
   }
   void Next() override {
-    Move([this] { source_->Next(); });
+    Step(true);
+    source_->Next();
   }
   void Prev() override {
-    Move([this] { source_->Prev(); });
+    Step(false);
+    source_->Prev();
   }
   InternalKey key() const override { return source_->key(); }
   std::string_view value() const override {
-    return LiesApart(source_->key()) ? read_.value : source_->value();
+    return LiesApart(source_->key()) ? value_ : source_->value();
   }
   Status ReadValue() override {
     if (is_read_ || !LiesApart(source_->key())) return Status::OK();
-    Status s = values_->Read(DecodeAddress(source_->value()), nullptr, &read_);
-    is_read_ = s.ok();
+    const ValueAddress address = DecodeAddress(source_->value());
+    is_read_ = walk_.Find(address, &value_);
+    if (is_read_) return Status::OK();
+    Status s = values_->Read(address, nullptr, &read_);
+    if (!s.ok()) return s;
+    is_read_ = true;
+    value_ = read_.value;
+    walk_.Add(address, value_);
     return s;
   }
   Status status() const override { return source_->status(); }
@@ -50,16 +64,25 @@ class StoredValues final : public InternalIterator {
   Status VerifyChecksum() const override { return source_->VerifyChecksum(); }
 
  private:
-  template <class Call>
-  void Move(const Call& call) {
+  void Begin(bool forward) {
+    Leave();
+    walk_.Begin(forward);
+  }
+  void Step(bool forward) {
+    Leave();
+    walk_.Step(forward);
+  }
+  void Leave() {
     read_ = {};
+    value_ = {};
     is_read_ = false;
-    call();
   }
 
   const std::unique_ptr<InternalIterator> source_;
   const ValueLog* const values_;
-  ValueRead read_;
+  ScanRuns::Walk walk_;
+  ValueRead read_;  // as the log had it; else it is in a run
+  std::string_view value_;
   bool is_read_ = false;  // the value of where it stands
 };
 
@@ -147,8 +170,8 @@ ValueAddress DecodeAddress(std::string_view bytes) {
 }
 
 std::unique_ptr<InternalIterator> NewStoredValues(std::unique_ptr<InternalIterator> source,
-                                                  const ValueLog* values) {
-  return std::make_unique<StoredValues>(std::move(source), values);
+                                                  const ValueLog* values, const ScanRuns* runs) {
+  return std::make_unique<StoredValues>(std::move(source), values, runs);
 }
 
 std::unique_ptr<InternalIterator> NewTreePart(std::unique_ptr<InternalIterator> tree,
