@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "engine/labdb/scan_runs.h"
+#include "log/value_scan.h"
 
 namespace lamella {
 
@@ -17,7 +18,7 @@ class StoredValues final : public InternalIterator {
  public:
   StoredValues(std::unique_ptr<InternalIterator> source, const ValueLog* values,
                const ScanRuns* runs)
-      : source_(std::move(source)), values_(values), walk_(runs) {}
+      : source_(std::move(source)), scan_(values), walk_(runs) {}
   bool Valid() const override { return source_->Valid(); }
   void SeekToFirst() override {
     Begin(true);
@@ -52,11 +53,12 @@ class StoredValues final : public InternalIterator {
     const ValueAddress address = DecodeAddress(source_->value());
     is_read_ = walk_.Find(address, &value_);
     if (is_read_) return Status::OK();
-    Status s = values_->Read(address, nullptr, &read_);
+    bool together = false;
+    Status s = scan_.Read(address, &read_, &together);
     if (!s.ok()) return s;
     is_read_ = true;
     value_ = read_.value;
-    walk_.Add(address, value_);
+    if (!together) walk_.Add(address, value_);  // to read it cost a call
     return s;
   }
   Status status() const override { return source_->status(); }
@@ -79,9 +81,9 @@ class StoredValues final : public InternalIterator {
   }
 
   const std::unique_ptr<InternalIterator> source_;
-  const ValueLog* const values_;
+  ValueScan scan_;
   ScanRuns::Walk walk_;
-  ValueRead read_;  // as the log had it; else it is in a run
+  ValueRead read_;  // as the scan had it; else it is in a run
   std::string_view value_;
   bool is_read_ = false;  // the value of where it stands
 };

@@ -101,6 +101,14 @@ TEST_F(StoredValuesTest, WhatAScanReadTheNextOneHas) {
   }
 }
 
+TEST_F(StoredValuesTest, WhatLiesInTheOrderOfKeysIsReadTogetherAndNotKept) {
+  for (uint64_t i = 0; i < 1000; i++) Put(KeyOf(i), MakeValue(i, 100));
+  WriteAllOn();
+  EXPECT_LT(Scan(true), 30u);
+  EXPECT_LT(Scan(false), 30u);
+  EXPECT_LT(cache_->figures().blocks, 5u);
+}
+
 TEST_F(StoredValuesTest, AnswersAsAMapWhereverItGoesAndWhateverChanges) {
   Random random(TestSeed());
   for (uint64_t i = 0; i < 300; i++) Put(KeyOf(i), MakeValue(i, random.Uniform(300)));
