@@ -29,11 +29,12 @@ namespace lamella {
 
 class ScanRuns {
  public:
-  /// What a run takes, by chance about; a value above that is one by itself. More: fewer look-ups,
-  /// and more values that a scan reads before it comes to its first run.
+  /// What a run takes, by chance about. More: fewer look-ups, and more values that a scan reads
+  /// before it comes to its first run.
   static constexpr size_t kRunBytes = 2 << 10;
-  /// Values above that are not kept: to copy one costs more than the call that reads it.
-  static constexpr size_t kValueBytesMax = 8 << 10;
+  /// Values above that are not kept: with fewer than eight of them to a run it costs as much to
+  /// keep and to find them as to read them.
+  static constexpr size_t kValueBytesMax = kRunBytes / 8;
 
   explicit ScanRuns(std::shared_ptr<BlockCache> cache)
       : cache_(std::move(cache)), forward_(cache_->NewTable()), backward_(cache_->NewTable()) {}
