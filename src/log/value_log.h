@@ -181,6 +181,7 @@ class ValueLog {
   Status Check(std::vector<std::string>* problems) const;
 
  private:
+  friend class ValueScan;
   class FilesWriter;
 
   Status CheckOptions() const;

@@ -118,6 +118,15 @@ void BlockCache::Insert(uint64_t table, uint64_t offset, std::shared_ptr<const B
   }).ok();
 }
 
+void BlockCache::Remove(uint64_t table, uint64_t offset) {
+  const Key key{table, offset};
+  Shard& shard = ShardOf(key);
+  List gone;  // freed after the lock
+  const MutexLock lock(&shard.mu);
+  const auto found = shard.found.find(key);
+  if (found != shard.found.end()) Remove(&shard, found->second, &gone);
+}
+
 void BlockCache::Drop(uint64_t table) {
   for (Shard& shard : shards_) {
     List gone;

@@ -60,6 +60,8 @@ class BlockCache {
   /// Keeps the block, if it may. `needed_often`: it is an index block.
   void Insert(uint64_t table, uint64_t offset, std::shared_ptr<const Block> block,
               bool needed_often);
+  /// The block goes.
+  void Remove(uint64_t table, uint64_t offset);
   /// The table's blocks go.
   void Drop(uint64_t table);
   /// From now on at most so many bytes.

@@ -49,6 +49,12 @@ TEST(BlockCache, FindsWhatWasPutInByTableAndPlace) {
   EXPECT_EQ(cache.figures().hits, 3u);
   EXPECT_EQ(cache.figures().misses, 1u);
   EXPECT_EQ(cache.figures().blocks, 3u);
+  cache.Remove(one, 4096);
+  cache.Remove(one, 12288);  // which it does not have
+  EXPECT_EQ(cache.Find(one, 4096), nullptr);
+  EXPECT_EQ(cache.figures().blocks, 2u);
+  cache.Insert(one, 4096, BlockOf(4), false);
+  EXPECT_EQ(NumberOf(*cache.Find(one, 4096)), 4u);
   cache.Drop(one);
   EXPECT_EQ(cache.Find(one, 4096), nullptr);
   EXPECT_EQ(NumberOf(*cache.Find(other, 4096)), 2u);

@@ -5,7 +5,6 @@
 
 #include "base/assert.h"
 #include "base/concat.h"
-#include "base/no_throw.h"
 
 namespace lamella {
 
@@ -13,8 +12,6 @@ namespace {
 
 constexpr uint64_t kTreeBytesUsual = 64 << 20;
 constexpr uint64_t kTreePart = 4;  // of a pool that has an end
-// Of a value that gets keep: to copy more costs more than the call that reads it.
-constexpr uint32_t kCachedBytesMax = 8 << 10;
 // Of a record in a tree: a cell's fixed part, its slot, and what is left empty of leaves.
 constexpr uint64_t kTreeBytesPerRecord = 64;
 
@@ -44,7 +41,8 @@ LabDb::LabDb(const EngineContext& context)
       tree_bytes_(TreeBytes(*context.options)),
       rules_{.level1_bytes = options_.level1_bytes},
       cache_(NewBlockCache(context)),
-      cached_values_(cache_->NewTable()),
+      value_cache_(cache_, context.options->files.direct_reads),
+      runs_(cache_),
       limiter_(context.options->files.compaction_bytes_per_second),
       files_(FilesOptions(context, cache_, &limiter_, [this] { return NewNumber(); })),
       memory_(*context.options, BlockCacheBytes(*context.options), context.memory),
@@ -105,12 +103,9 @@ Status LabDb::Install(LabDbEdit kind, const SstEdit& edit, const MemTable* flush
   return pool_->Sync();
 }
 
-// What is read past the page cache is kept in the block cache: an address is one value's in all of
-// a store's life (ValueLog V3), so nobody has to take it out again.
 Lookup LabDb::ReadValue(const ValueAddress& address, EpochPin* pin) const {
   Lookup lookup;
-  const bool is_cached = context_.options->files.direct_reads && address.size <= kCachedBytesMax;
-  if (auto kept = is_cached ? cache_->Find(cached_values_, address.word) : nullptr) {
+  if (auto kept = value_cache_.Find(address)) {
     lookup.state = LookupState::kFound;
     lookup.value = kept->content();
     lookup.owner = std::move(kept);
@@ -121,12 +116,7 @@ Lookup LabDb::ReadValue(const ValueAddress& address, EpochPin* pin) const {
   lookup.state = lookup.damage.ok() ? LookupState::kFound : LookupState::kDamaged;
   lookup.value = read.value;
   lookup.owner = std::move(read.owner);
-  if (is_cached && lookup.owner != nullptr) {
-    (void)NoThrow([&] {
-      cache_->Insert(cached_values_, address.word, Block::Of(lookup.value), false);
-      return Status::OK();
-    });
-  }
+  if (lookup.owner != nullptr) value_cache_.Keep(address, lookup.value);
   return lookup;
 }
 
@@ -173,7 +163,8 @@ void LabDb::AddTableIterators(const std::shared_ptr<const TableSet>& set, bool v
 }
 
 std::unique_ptr<InternalIterator> LabDb::NewIterator(bool verify) {
-  return NewStoredValues(BufferedEngine::NewIterator(verify), values_.get());
+  const ScanRuns* const runs = value_cache_.enabled() ? nullptr : &runs_;
+  return NewStoredValues(BufferedEngine::NewIterator(verify), values_.get(), runs, &value_cache_);
 }
 
 void LabDb::AddStats(Stats* stats) const {

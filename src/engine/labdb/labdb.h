@@ -53,7 +53,9 @@
 #include "engine/held_up_end.h"
 #include "engine/labdb/hot_keys.h"
 #include "engine/labdb/labdb_state.h"
+#include "engine/labdb/scan_runs.h"
 #include "engine/labdb/stored_values.h"
+#include "engine/labdb/value_cache.h"
 #include "engine/pending_frees.h"
 #include "engine/sst_files.h"
 #include "engine/table_memory.h"
@@ -191,7 +193,8 @@ class LabDb final : public BufferedEngine {
   const uint64_t tree_bytes_;  // of both trees
   const LevelRules rules_;
   const std::shared_ptr<BlockCache> cache_;
-  const uint64_t cached_values_;  // of the cache's tables the one that gets keep values in
+  const ValueCache value_cache_;  // in the cache, as the next
+  const ScanRuns runs_;
   RateLimiter limiter_;
   const SstFiles files_;
   const TableMemory memory_;

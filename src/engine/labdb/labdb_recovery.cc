@@ -182,7 +182,7 @@ Status LabDb::Check(CheckReport* report) {
   for (const TreePtr& tree : {tables->tree, tables->older}) {
     if (tree == nullptr) continue;
     report->tables++;
-    const auto from = NewStoredValues(tree->NewIterator(true), values_.get());
+    const auto from = NewStoredValues(tree->NewIterator(true), values_.get(), nullptr, nullptr);
     for (from->SeekToFirst(); from->Valid(); from->Next(), report->records++)
       problem(from->ReadValue());
     problem(from->status());

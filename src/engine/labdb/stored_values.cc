@@ -5,6 +5,9 @@
 #include <vector>
 
 #include "base/assert.h"
+#include "engine/labdb/scan_runs.h"
+#include "engine/labdb/value_cache.h"
+#include "log/value_scan.h"
 
 namespace lamella {
 
@@ -14,35 +17,51 @@ bool LiesApart(const InternalKey& key) { return TagKind(key.tag) == RecordKind::
 
 class StoredValues final : public InternalIterator {
  public:
-  StoredValues(std::unique_ptr<InternalIterator> source, const ValueLog* values)
-      : source_(std::move(source)), values_(values) {}
+  StoredValues(std::unique_ptr<InternalIterator> source, const ValueLog* values,
+               const ScanRuns* runs, const ValueCache* cache)
+      : source_(std::move(source)), scan_(values), walk_(runs), cache_(cache) {}
   bool Valid() const override { return source_->Valid(); }
   void SeekToFirst() override {
-    Move([this] { source_->SeekToFirst(); });
+    Begin(true);
+    source_->SeekToFirst();
   }
   void SeekToLast() override {
-    Move([this] { source_->SeekToLast(); });
+    Begin(false);
+    source_->SeekToLast();
   }
   void Seek(const InternalKey& target) override {
-    Move([&] { source_->Seek(target); });
+    Begin(true);
+    source_->Seek(target);
   }
   void SeekForPrev(const InternalKey& target) override {
-    Move([&] { source_->SeekForPrev(target); });
+    Begin(false);
+    source_->SeekForPrev(target);
   }
   void Next() override {
-    Move([this] { source_->Next(); });
+    Step(true);
+    source_->Next();
   }
   void Prev() override {
-    Move([this] { source_->Prev(); });
+    Step(false);
+    source_->Prev();
   }
   InternalKey key() const override { return source_->key(); }
   std::string_view value() const override {
-    return LiesApart(source_->key()) ? read_.value : source_->value();
+    return LiesApart(source_->key()) ? value_ : source_->value();
   }
   Status ReadValue() override {
     if (is_read_ || !LiesApart(source_->key())) return Status::OK();
-    Status s = values_->Read(DecodeAddress(source_->value()), nullptr, &read_);
-    is_read_ = s.ok();
+    const ValueAddress address = DecodeAddress(source_->value());
+    is_read_ = walk_.Find(address, &value_) || FindCached(address);
+    if (is_read_) return Status::OK();
+    bool together = false;
+    Status s = scan_.Read(address, &read_, &together);
+    if (!s.ok()) return s;
+    is_read_ = true;
+    value_ = read_.value;
+    if (together) return s;
+    walk_.Add(address, value_);  // to read it cost a call
+    if (cache_ != nullptr) cache_->Keep(address, value_);
     return s;
   }
   Status status() const override { return source_->status(); }
@@ -50,16 +69,35 @@ class StoredValues final : public InternalIterator {
   Status VerifyChecksum() const override { return source_->VerifyChecksum(); }
 
  private:
-  template <class Call>
-  void Move(const Call& call) {
+  void Begin(bool forward) {
+    Leave();
+    walk_.Begin(forward);
+  }
+  void Step(bool forward) {
+    Leave();
+    walk_.Step(forward);
+  }
+  bool FindCached(const ValueAddress& address) {
+    if (cache_ != nullptr) cached_ = cache_->Find(address);
+    if (cached_ == nullptr) return false;
+    value_ = cached_->content();
+    return true;
+  }
+  void Leave() {
     read_ = {};
+    cached_ = nullptr;
+    value_ = {};
     is_read_ = false;
-    call();
   }
 
   const std::unique_ptr<InternalIterator> source_;
-  const ValueLog* const values_;
+  ValueScan scan_;
+  ScanRuns::Walk walk_;
+  const ValueCache* const cache_;
+  // What keeps the value, unless it is in a run.
   ValueRead read_;
+  std::shared_ptr<const Block> cached_;
+  std::string_view value_;
   bool is_read_ = false;  // the value of where it stands
 };
 
@@ -147,8 +185,9 @@ ValueAddress DecodeAddress(std::string_view bytes) {
 }
 
 std::unique_ptr<InternalIterator> NewStoredValues(std::unique_ptr<InternalIterator> source,
-                                                  const ValueLog* values) {
-  return std::make_unique<StoredValues>(std::move(source), values);
+                                                  const ValueLog* values, const ScanRuns* runs,
+                                                  const ValueCache* cache) {
+  return std::make_unique<StoredValues>(std::move(source), values, runs, cache);
 }
 
 std::unique_ptr<InternalIterator> NewTreePart(std::unique_ptr<InternalIterator> tree,

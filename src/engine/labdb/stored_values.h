@@ -13,16 +13,21 @@
 
 namespace lamella {
 
+class ScanRuns;
+class ValueCache;
+
 /// The bytes of an address, as records and leaves have them: word and size.
 inline constexpr size_t kAddressBytes = sizeof(uint64_t) + sizeof(uint32_t);
 std::string_view EncodeAddress(const ValueAddress& address, char (&to)[kAddressBytes]);
 /// REQUIRES: they are so many bytes.
 ValueAddress DecodeAddress(std::string_view bytes);
 
-/// Shows all that `source` does; a value that lies apart is read by ReadValue. Both outlive it, and
-/// the caller is pinned in the pool's holders() for its life.
+/// Shows all that `source` does; a value that lies apart is read by ReadValue, from what earlier
+/// scans left in `runs` (may be null), or earlier reads in `cache` (may be null), or from the log.
+/// All outlive it, and the caller is pinned in the pool's holders() for its life.
 std::unique_ptr<InternalIterator> NewStoredValues(std::unique_ptr<InternalIterator> source,
-                                                  const ValueLog* values);
+                                                  const ValueLog* values, const ScanRuns* runs,
+                                                  const ValueCache* cache);
 
 /// For a compaction: the records of a tree from `first` up to the last version of `last`, forwards,
 /// each a plain put or a delete, with its value: about `window_bytes` of them are read together and
