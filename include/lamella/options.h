@@ -148,6 +148,10 @@ struct LightKvOptions {
   /// CS: tables of a partition that are merged, 2 to 16. More: less is written, reads look at more
   /// tables.
   uint32_t compaction_size = 4;
+  /// Threads that read tables beside the walks of iterators, for all of them together, 0 to 64,
+  /// started when files answer slowly enough for that; 0: the walk itself. More: faster ranges from
+  /// a device, and more of it and of the processor taken from others.
+  uint32_t scan_threads = 2;
 };
 
 /// Parameters of the NVLSM engine and of the two that it is compared with, for those who study them

@@ -97,15 +97,15 @@ class MergingIterator final : public InternalIterator {
   void Fail() { live_.clear(); }
 
   // In order of rank: records move from a child to a later one, so one that has left a child is
-  // found in a later.
+  // found in a later. All are on their way before the first is looked at: PostedIterator.
   template <class Move>
   void Position(bool forward, Move move) {
     status_ = Status::OK();
     forward_ = forward;
     live_.clear();
     std::erase_if(children_, IsSuperseded);
+    for (Child& child : children_) move(child);
     for (Child& child : children_) {
-      move(child);
       if (Load(&child)) live_.push_back(&child);
     }
     if (!status_.ok()) return Fail();
@@ -137,9 +137,10 @@ class MergingIterator final : public InternalIterator {
     forward_ = !forward_;
     live_.clear();
     for (Child& child : children_) {
-      if (&child == shown) continue;
-      Return(&child);
-      if (Load(&child)) live_.push_back(&child);
+      if (&child != shown) Return(&child);
+    }
+    for (Child& child : children_) {
+      if (&child != shown && Load(&child)) live_.push_back(&child);
     }
     Sort();
     live_.insert(live_.begin(), shown);

@@ -107,6 +107,8 @@ class BlockCursor {
   void Prev();
   InternalKey key() const { return {key_, tag_}; }
   std::string_view value() const { return value_; }
+  /// The record's number in the block.
+  uint32_t index() const { return index_; }
 
  private:
   void ToRestart(uint32_t restart);

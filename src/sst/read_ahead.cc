@@ -1,9 +1,14 @@
 #include "sst/read_ahead.h"
 
 #include <algorithm>
+#include <cstring>
+#include <new>
+#include <utility>
 
 namespace lamella {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 constexpr size_t kFirstStepBytes = 16 << 10;
 // Two blocks that have no more than so much between them follow each other: there is an index block
@@ -16,27 +21,107 @@ bool Follows(const BlockHandle& later, const BlockHandle& earlier) {
 
 }  // namespace
 
+size_t ReadAhead::NextStep() const {
+  return std::min(std::max(2 * step_bytes_, kFirstStepBytes), bytes_max_);
+}
+
 Status ReadAhead::Read(const BlockHandle& block, std::string_view* bytes) {
-  const bool buffered =
-      block.offset >= buffer_start_ && block.end() <= buffer_start_ + buffered_ && buffered_ > 0;
-  if (!buffered) {
-    const bool forward = last_ && Follows(block, *last_);
-    const bool backward = last_ && Follows(*last_, block);
-    step_bytes_ =
-        forward || backward ? std::min(std::max(2 * step_bytes_, kFirstStepBytes), bytes_max_) : 0;
-    const uint64_t wanted = std::max<uint64_t>(block.bytes, step_bytes_);
-    const uint64_t start = backward ? block.end() - std::min(block.end(), wanted) : block.offset;
-    const auto n = static_cast<size_t>(std::min(wanted, end_ - start));
-    if (buffer_ == nullptr) buffer_ = std::make_unique_for_overwrite<char[]>(bytes_max_);
-    buffered_ = 0;  // until the read is done
-    Status s = file_->Read(start, n, buffer_.get());
-    if (!s.ok()) return s;
-    buffer_start_ = start;
-    buffered_ = n;
+  if (!here_.Holds(block)) {
+    const bool failed = next_.Touches(block) && !Finish();
+    if (next_.Holds(block)) {
+      std::swap(here_, next_);
+      next_.bytes = 0;
+    } else if (IsInBoth(block)) {
+      *bytes = Join(block);
+      last_ = block;
+      return Status::OK();
+    } else {
+      Drop();
+      Status s = ReadStretch(block, failed);  // keeps A1
+      if (!s.ok()) return s;
+    }
   }
   last_ = block;
-  *bytes = {buffer_.get() + (block.offset - buffer_start_), static_cast<size_t>(block.bytes)};
+  *bytes = {here_.memory.get() + (block.offset - here_.start), static_cast<size_t>(block.bytes)};
   return Status::OK();
+}
+
+Status ReadAhead::ReadStretch(const BlockHandle& block, bool alone) {
+  const bool forward = last_ && Follows(block, *last_);
+  const bool backward = last_ && Follows(*last_, block);
+  step_bytes_ = (forward || backward) && !alone ? NextStep() : 0;
+  const uint64_t wanted = std::max<uint64_t>(block.bytes, step_bytes_);
+  const uint64_t start = backward ? block.end() - std::min(block.end(), wanted) : block.offset;
+  const auto n = static_cast<size_t>(std::min(wanted, end_ - start));
+  here_.bytes = 0;  // until the read is done
+  if (here_.capacity < n) {
+    here_.capacity = 0;
+    here_.memory = std::make_unique_for_overwrite<char[]>(n);
+    here_.capacity = n;
+  }
+  const Clock::time_point begin = Clock::now();
+  Status s = file_->Read(start, n, here_.memory.get());
+  took_ = Clock::now() - begin;
+  if (!s.ok()) return s;
+  here_.start = start;
+  here_.bytes = n;
+  return s;
+}
+
+bool ReadAhead::IsInBoth(const BlockHandle& block) const {
+  return here_.Touches(block) && next_.Touches(block) &&
+         block.offset >= std::min(here_.start, next_.start) &&
+         block.end() <= std::max(here_.end(), next_.end());
+}
+
+std::string_view ReadAhead::Join(const BlockHandle& block) {
+  joined_.resize(static_cast<size_t>(block.bytes));
+  for (const Stretch* stretch : {&here_, &next_}) {
+    const uint64_t from = std::max(stretch->start, block.offset);
+    const uint64_t to = std::min(stretch->end(), block.end());
+    std::memcpy(joined_.data() + (from - block.offset),
+                stretch->memory.get() + (from - stretch->start), static_cast<size_t>(to - from));
+  }
+  return joined_;
+}
+
+void ReadAhead::GoOn(bool forward) {
+  if (helpers_ == nullptr || next_.bytes > 0 || !helpers_->IsWorth(took_)) return;
+  if (!last_ || !here_.Holds(*last_)) return;  // that one was in the cache: the next may be, too
+  const uint64_t left = forward ? here_.end() - last_->end() : last_->offset - here_.start;
+  const size_t step = NextStep();
+  const auto n =
+      static_cast<size_t>(std::min<uint64_t>(step, forward ? end_ - here_.end() : here_.start));
+  if (2 * left > here_.bytes || n == 0) return;
+  if (next_.capacity < n) {
+    next_.capacity = 0;
+    next_.memory.reset(new (std::nothrow) char[n]);
+    if (next_.memory == nullptr) return;
+    next_.capacity = n;
+  }
+  step_bytes_ = step;
+  next_.start = forward ? here_.end() : here_.start - n;
+  next_.bytes = n;
+  posted_ = true;
+  helpers_->Post(this);
+}
+
+void ReadAhead::Run() {
+  const Clock::time_point begin = Clock::now();
+  failed_ = !file_->Read(next_.start, next_.bytes, next_.memory.get()).ok();
+  took_ = Clock::now() - begin;
+}
+
+bool ReadAhead::Finish() {
+  if (!std::exchange(posted_, false)) return true;
+  if (!helpers_->Finish(this)) Run();
+  if (failed_) next_.bytes = 0;
+  return !failed_;
+}
+
+void ReadAhead::Drop() {
+  if (std::exchange(posted_, false)) helpers_->Finish(this);
+  next_.bytes = 0;
 }
 
 }  // namespace lamella

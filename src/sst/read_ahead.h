@@ -1,25 +1,36 @@
 // ReadAhead reads a file for who walks it block by block: once two blocks were wanted one after the
 // other, forward or backward, it reads more than is asked for in that direction, each time twice as
-// much, up to a limit. Who jumps reads nothing in vain.
+// much, up to a limit. With helpers, where reads of this file take long enough, what comes next is
+// read beside the walk, once half of what was read before it is behind. Who jumps reads nothing in
+// vain.
+//
+// A1: a read by a helper that failed is not told of: the block that is wanted is then read alone.
+// A2: at most two stretches, of the limit each, are in memory, and one block.
 // Threads: one at a time.
 #ifndef LAMELLA_SST_READ_AHEAD_H_
 #define LAMELLA_SST_READ_AHEAD_H_
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 
+#include "base/helper_threads.h"
 #include "file/block_file.h"
 #include "sst/sst_format.h"
 
 namespace lamella {
 
-class ReadAhead {
+class ReadAhead final : private HelperThreads::Task {
  public:
-  /// `end`: of the part of the file that is walked.
-  ReadAhead(const RandomFile* file, uint64_t end, size_t bytes_max)
-      : file_(file), end_(end), bytes_max_(bytes_max) {}
+  /// `end`: of the part of the file that is walked. `helpers`, which may be null, outlive it.
+  ReadAhead(const RandomFile* file, uint64_t end, size_t bytes_max,
+            HelperThreads* helpers = nullptr)
+      : file_(file), end_(end), bytes_max_(bytes_max), helpers_(helpers) {}
+  ~ReadAhead() override { Drop(); }
 
   /// Whether a block is to be read this way: larger ones gain nothing by it.
   bool Serves(const BlockHandle& block) const { return block.bytes < bytes_max_; }
@@ -28,16 +39,50 @@ class ReadAhead {
   Status Read(const BlockHandle& block, std::string_view* bytes);
   /// The walk came through this block, which was not read.
   void Pass(const BlockHandle& block) { last_ = block; }
+  /// The walk is half through the last block, and goes on: has the helpers read what comes next.
+  void GoOn(bool forward);
 
  private:
+  /// Bytes of the file that are in memory.
+  struct Stretch {
+    std::unique_ptr<char[]> memory;
+    size_t capacity = 0;
+    uint64_t start = 0;
+    size_t bytes = 0;  // 0: none
+
+    uint64_t end() const { return start + bytes; }
+    bool Holds(const BlockHandle& block) const {
+      return bytes > 0 && block.offset >= start && block.end() <= end();
+    }
+    bool Touches(const BlockHandle& block) const {
+      return bytes > 0 && block.offset < end() && block.end() > start;
+    }
+  };
+
+  void Run() override;
+  /// What is in `next_` is there; false: its read failed, and nothing is.
+  bool Finish();
+  void Drop();
+  size_t NextStep() const;
+  /// The block, and more in the direction of the walk, where it is not to be `alone`.
+  Status ReadStretch(const BlockHandle& block, bool alone);
+  /// It begins in one of `here_` and `next_` and ends in the other.
+  bool IsInBoth(const BlockHandle& block) const;
+  /// REQUIRES: IsInBoth(block).
+  std::string_view Join(const BlockHandle& block);
+
   const RandomFile* const file_;
   const uint64_t end_;
   const size_t bytes_max_;
+  HelperThreads* const helpers_;
   std::optional<BlockHandle> last_;
   size_t step_bytes_ = 0;
-  std::unique_ptr<char[]> buffer_;  // of bytes_max_
-  uint64_t buffer_start_ = 0;
-  size_t buffered_ = 0;
+  std::chrono::nanoseconds took_{0};  // the last read
+  Stretch here_;
+  Stretch next_;  // at one of its ends, what helpers were asked for
+  bool posted_ = false;
+  bool failed_ = false;  // of next_; until it is finished a helper's, as its memory and took_
+  std::string joined_;
 };
 
 }  // namespace lamella

@@ -20,6 +20,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/helper_threads.h"
 #include "file/file_system.h"
 #include "iterator/internal_iterator.h"
 #include "lamella/status.h"
@@ -43,6 +44,9 @@ struct SstScanOptions {
   /// The most that is read ahead at a time; 0 is nothing. More: fewer reads, more in vain at the
   /// end of a short scan.
   size_t read_ahead_bytes = 256 << 10;
+  /// Who reads ahead beside the walk; they outlive the iterator. Null: nobody, the walk itself
+  /// reads more at a time.
+  HelperThreads* helpers = nullptr;
 };
 
 struct SstRecord {

@@ -11,10 +11,13 @@ namespace lamella {
 class SstIterator final : public InternalIterator {
  public:
   SstIterator(std::shared_ptr<const Sst> sst, const SstScanOptions& options)
-      : sst_(std::move(sst)), fill_cache_(options.fill_cache) {
+      : sst_(std::move(sst)),
+        fill_cache_(options.fill_cache),
+        goes_ahead_(options.read_ahead_bytes > 0 && options.helpers != nullptr) {
     root_.Enter(sst_->root_.get());
     if (options.read_ahead_bytes > 0)
-      ahead_.emplace(sst_->file_.get(), sst_->root_at_.offset, options.read_ahead_bytes);
+      ahead_.emplace(sst_->file_.get(), sst_->root_at_.offset, options.read_ahead_bytes,
+                     options.helpers);
   }
 
   bool Valid() const override { return data_.Valid(); }
@@ -52,11 +55,13 @@ class SstIterator final : public InternalIterator {
     data_.Next();
     Settle();
     if (!Valid() && status_.ok()) NextBlock();
+    if (first_half_ && 2 * data_.index() + 1 >= RecordCount()) GoOn(true);
   }
   void Prev() override {
     data_.Prev();
     Settle();
     if (!Valid() && status_.ok()) PrevBlock();
+    if (first_half_ && 2 * data_.index() < RecordCount()) GoOn(false);
   }
   InternalKey key() const override { return data_.key(); }
   std::string_view value() const override { return data_.value(); }
@@ -76,6 +81,7 @@ class SstIterator final : public InternalIterator {
     status_ = std::move(status);
     index_at_ = data_at_ = {};
     data_.Enter(nullptr);
+    first_half_ = false;
   }
   // After a move in the data block.
   void Settle() {
@@ -99,8 +105,10 @@ class SstIterator final : public InternalIterator {
   bool EnterIndex() {
     BlockHandle handle;
     Status s = sst_->HandleOf(root_, BlockKind::kRoot, sst_->root_at_.offset, &handle);
-    if (s.ok() && handle != index_at_)
+    if (s.ok() && handle != index_at_) {
+      index_at_ = {};  // until it is there: without memory it is not
       s = sst_->Load(BlockKind::kIndex, handle, true, true, nullptr, &index_block_);
+    }
     if (!s.ok()) {
       Fail(std::move(s));
       return false;
@@ -114,6 +122,8 @@ class SstIterator final : public InternalIterator {
     BlockHandle handle;
     Status s = sst_->HandleOf(index_, BlockKind::kIndex, index_at_.offset, &handle);
     if (s.ok() && handle != data_at_) {
+      data_at_ = {};
+      first_half_ = false;
       s = sst_->Load(BlockKind::kData, handle, true, fill_cache_, ahead_ ? &*ahead_ : nullptr,
                      &data_block_);
     }
@@ -123,7 +133,14 @@ class SstIterator final : public InternalIterator {
     }
     data_at_ = handle;
     data_.Enter(data_block_.get());
+    first_half_ = goes_ahead_;
     return true;
+  }
+  uint32_t RecordCount() const { return data_block_->record_count(); }
+  // Once in each block: a walk, and not a search alone, is half through it.
+  void GoOn(bool forward) {
+    first_half_ = false;
+    if (Valid()) ahead_->GoOn(forward);
   }
   void NextBlock() {
     index_.Next();
@@ -148,6 +165,7 @@ class SstIterator final : public InternalIterator {
 
   const std::shared_ptr<const Sst> sst_;
   const bool fill_cache_;
+  const bool goes_ahead_;  // by helpers
   std::optional<ReadAhead> ahead_;
   Status status_;
   std::string target_;
@@ -158,6 +176,7 @@ class SstIterator final : public InternalIterator {
   BlockHandle data_at_;
   std::shared_ptr<const Block> data_block_;
   BlockCursor data_;
+  bool first_half_ = false;  // of the block; nobody was told yet that the walk goes on
 };
 
 std::unique_ptr<InternalIterator> Sst::NewIterator(std::shared_ptr<const Sst> sst,

@@ -3,9 +3,15 @@
 namespace lamella::testing {
 namespace {
 
-// Several partitions, and tables of several weights, of a few hundred records.
+// Several partitions, and tables of several weights, of a few hundred records. Under the simulator,
+// and where calls are counted, equal histories read alike: no threads but their own.
 void MakeSegmentsSmall(Options* options) {
-  options->lightkv = {.segment_bytes = 4 << 10, .leaf_nodes_max = 64, .compaction_size = 2};
+  options->lightkv = {
+      .segment_bytes = 4 << 10, .leaf_nodes_max = 64, .compaction_size = 2, .scan_threads = 0};
+}
+void MakeOnePartition(Options* options) {
+  options->lightkv.leaf_nodes_max = 1;
+  options->lightkv.scan_threads = 4;
 }
 
 void VaryLightKv(Random* random, Options* options) {
@@ -15,6 +21,7 @@ void VaryLightKv(Random* random, Options* options) {
   if (random->OneIn(2)) own->compaction_size = static_cast<uint32_t>(2 + random->Uniform(4));
   if (random->OneIn(3))
     options->files.compression = static_cast<FileCompression>(random->Uniform(3));
+  if (random->OneIn(2)) own->scan_threads = static_cast<uint32_t>(random->Uniform(4));
 }
 
 }  // namespace
@@ -24,7 +31,7 @@ EngineTraits LightKvTraits() {
   traits.kind = EngineKind::kLightKv;
   traits.sets = {
       {.name = "SmallSegments", .apply = MakeSegmentsSmall},
-      {.name = "OnePartition", .apply = [](Options* o) { o->lightkv.leaf_nodes_max = 1; }},
+      {.name = "OnePartition", .apply = MakeOnePartition},
   };
   traits.small = MakeSegmentsSmall;
   traits.uncached = [](Options* o) { o->files.block_cache_share = 0; };
@@ -41,6 +48,7 @@ EngineTraits LightKvTraits() {
        [](Options* o) { o->lightkv.compaction_size = 1; }},
       {"lightkv.compaction_size", "17", "2 to 16",
        [](Options* o) { o->lightkv.compaction_size = 17; }},
+      {"lightkv.scan_threads", "65", "0 to 64", [](Options* o) { o->lightkv.scan_threads = 65; }},
       {"files.block_cache_share", "0.91", "0 to 0.9",
        [](Options* o) { o->files.block_cache_share = 0.91; }},
   };
