@@ -331,7 +331,8 @@ Status DestroyDB(const std::string& path, const Options& options) {
 
 namespace {
 
-// The files of tables, whatever engine wrote them, where this build has any that does.
+// The files of tables, whatever engine wrote them, where this build has any that does. One that an
+// earlier call removed without a sync that succeeded is gone for good, too, where this says OK.
 Status RemoveTables(FileSystem* files, const std::string& path) {
   const auto built = BuiltEngines();
   if (std::none_of(built.begin(), built.end(),
@@ -340,7 +341,7 @@ Status RemoveTables(FileSystem* files, const std::string& path) {
   std::vector<std::string> tables;
   Status s = FindTableFiles(files, path, &tables);
   for (size_t i = 0; s.ok() && i < tables.size(); i++) s = files->RemoveFile(tables[i]);
-  return s;
+  return s.ok() && files->Exists(path) ? files->SyncDirectory(path) : s;
 }
 
 }  // namespace
