@@ -231,9 +231,8 @@ TEST_P(SpaceConformance, ReadersGoOnWhileSpaceIsGivenBack) {
   }
   EXPECT_EQ(ScanForward().size(), kept);
   const Stats stats = db()->GetStats();
-  EXPECT_LT(stats.pool_bytes, small)
-      << "in use: " << stats.pool_bytes_used << '\n'
-      << OwnersIn(*static_cast<DbImpl*>(db())->pool());
+  EXPECT_LT(stats.pool_bytes, small) << "in use: " << stats.pool_bytes_used << '\n'
+                                     << OwnersIn(*static_cast<DbImpl*>(db())->pool());
 }
 
 TEST_P(SpaceConformance, OverwritingDoesNotGrowThePoolWithoutEnd) {
