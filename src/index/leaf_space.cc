@@ -130,7 +130,7 @@ void LeafSpace::MarkTaken(const Block& block) {
 Status LeafSpace::Opened() {
   MutexLock lock(&mu_);
   BySize* const free_by_use = free_.data();
-  std::map<uint64_t, Chunk>& chunks = chunks_;
+  std::map<uint64_t, Chunk>* const chunks = &chunks_;
   std::vector<Taken> all_taken = std::exchange(taken_, {});
   std::ranges::sort(all_taken, {}, &Taken::place);
   size_t next = 0;
@@ -140,7 +140,7 @@ Status LeafSpace::Opened() {
     const uint64_t bytes = chunk.run_chunks * pool_->chunk_bytes();
     claimed_bytes_.fetch_add(bytes, std::memory_order_relaxed);
     BySize& free = free_by_use[chunk.ordinal];
-    Chunk& known = chunks[pool_->ChunkStart(chunk).word];
+    Chunk& known = (*chunks)[pool_->ChunkStart(chunk).word];
     known = {.ref = chunk, .taken_bytes = 0, .leaving = false};
     uint64_t from = pool_->ChunkStart(chunk).word;
     const uint64_t end = from + bytes;
