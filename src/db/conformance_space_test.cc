@@ -527,7 +527,9 @@ TEST_P(SpaceTarget, AQueueAtFullSpeedStaysSmall) {
   // has its turn between any two, so that it holds where other tests take the processor too.
   // Without a bound on what waits for merges it is 200 MiB and more.
   const uint64_t allowed = (64ull << 20) * GetParam().parts;
-  const uint64_t files_allowed = allowed / 2 * 3;
+  // Tables that take several chunks in a row do not fit where single ones were freed: TLSM's files
+  // have up to twice what is in use at the time (41 to 54 MiB: 77 to 96).
+  const uint64_t files_allowed = allowed / 4 * 7;
   uint64_t most = 0;
   uint64_t most_in_files = 0;
   for (uint64_t i = 0; i < kLength; i++) {
