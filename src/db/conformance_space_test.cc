@@ -1,6 +1,7 @@
 // Conformance: space comes back, and a full pool refuses writes without losing any.
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <filesystem>
 #include <map>
@@ -449,16 +450,20 @@ TEST_P(SpaceConformance, AFullPoolOfGarbageTakesAsMuchAfterAPowerCutAsAfterAKill
   uint64_t after_kill = takes(Then::kKill);
   if (HasFatalFailure()) return;
   // Into how many tables background jobs cut the same records differs by some chunks, which are a
-  // twentieth of a pool as small as this: either may have had luck. What is lost for good is
-  // missing each time.
-  const int tries = TraitsOf(*GetParam().options.engine).merges_copy ? 3 : 1;
+  // twentieth of a pool as small as this: either may have had luck, and then the median of three
+  // tells. What is lost for good is missing each time.
+  const auto median = [&](uint64_t taken, Then then) {
+    std::array<uint64_t, 3> all = {taken, takes(then), takes(then)};
+    std::ranges::sort(all);
+    return all[1];
+  };
   for (const Then then : {Then::kCut, Then::kCutAndCompact}) {
-    uint64_t most = takes(then);
-    for (int i = 1; i < tries && most < after_kill / 100 * 95; i++) {
-      most = std::max(most, takes(then));
-      after_kill = std::min(after_kill, takes(Then::kKill));
+    uint64_t after_cut = takes(then);
+    if (after_cut < after_kill / 100 * 95 && TraitsOf(*GetParam().options.engine).merges_copy) {
+      after_cut = median(after_cut, then);
+      after_kill = median(after_kill, Then::kKill);
     }
-    EXPECT_GE(most, after_kill / 100 * 95);
+    EXPECT_GE(after_cut, after_kill / 100 * 95);
   }
 }
 
@@ -527,9 +532,7 @@ TEST_P(SpaceTarget, AQueueAtFullSpeedStaysSmall) {
   // has its turn between any two, so that it holds where other tests take the processor too.
   // Without a bound on what waits for merges it is 200 MiB and more.
   const uint64_t allowed = (64ull << 20) * GetParam().parts;
-  // Tables that take several chunks in a row do not fit where single ones were freed: TLSM's files
-  // have up to twice what is in use at the time (41 to 54 MiB: 77 to 96).
-  const uint64_t files_allowed = allowed / 4 * 7;
+  const uint64_t files_allowed = allowed / 2 * 3;
   uint64_t most = 0;
   uint64_t most_in_files = 0;
   for (uint64_t i = 0; i < kLength; i++) {
