@@ -88,7 +88,12 @@ void LeafSpace::Free(const Block& block) {
 size_t LeafSpace::LeaveChunks(const std::function<bool(const ChunkRef&)>& leave,
                               Persister* persister) {
   MutexLock lock(&mu_);
-  for (auto& [place, chunk] : chunks_) chunk.leaving = chunk.leaving || leave(chunk.ref);
+  size_t left = 0;
+  for (auto& [place, chunk] : chunks_) {
+    if (chunk.leaving || !leave(chunk.ref)) continue;
+    chunk.leaving = true;
+    if (chunk.taken_bytes != 0) left++;
+  }
   for (BySize& by_size : free_) {
     for (auto& [bytes, places] : by_size) {
       std::erase_if(places, [&, size = bytes](PmPtr place) LAMELLA_REQUIRES(mu_) {
@@ -107,7 +112,7 @@ size_t LeafSpace::LeaveChunks(const std::function<bool(const ChunkRef&)>& leave,
     pool_->Free(chunk.ref, persister);
     at = chunks_.erase(at);
   }
-  return std::ranges::count_if(chunks_, [](const auto& entry) { return entry.second.leaving; });
+  return left;
 }
 
 bool LeafSpace::MayHold(const Block& block, uint32_t* epoch) const {

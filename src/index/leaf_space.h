@@ -50,8 +50,8 @@ class LeafSpace {
   /// for what is still to be freed when the pool goes.
   void Close() { closed_.store(true, std::memory_order_relaxed); }
   bool closed() const { return closed_.load(std::memory_order_relaxed); }
-  /// Leaves the chunks that `leave` names, now or earlier, and frees those of which nothing is
-  /// taken. Returns how many it could not free yet.
+  /// Leaves the chunks that `leave` names, and frees those of which nothing is taken, of these and
+  /// of those that were left earlier. Returns how many of these it could not free.
   size_t LeaveChunks(const std::function<bool(const ChunkRef&)>& leave, Persister* persister);
   /// Of chunks that it has.
   uint64_t claimed_bytes() const { return claimed_bytes_.load(std::memory_order_relaxed); }

@@ -210,7 +210,8 @@ class LabDb final : public BufferedEngine {
   size_t files_kept_ LAMELLA_GUARDED_BY(tree_mu_) = 0;       // value files that were left then
   PmPtr heads_;                                              // constant after Load, or Mend
   std::string after_;  // of the immutable tree, what is not after it is in tables; CompactPart's
-  bool any_after_ = false;  // there is such a part
+  bool any_after_ = false;         // there is such a part
+  bool trees_in_the_way_ = false;  // of the pool's end, until both are tables; ClearEnd's
   std::deque<Consumed> consumed_ LAMELLA_GUARDED_BY(jobs_.mu);
   HeldUpEnd held_up_end_ LAMELLA_GUARDED_BY(jobs_.mu);
   bool reclaim_wanted_ LAMELLA_GUARDED_BY(jobs_.mu) = false;  // the pool is full

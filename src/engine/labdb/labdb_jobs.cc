@@ -112,8 +112,12 @@ Status LabDb::ClearEnd() {
   pending_frees_.FreeLogBefore(boundary);
   values_->Seal();
   Persister persister(pool_->gate(), WriteCause::kIndex);
-  if (space_->LeaveChunks(in_the_way, &persister) > 0) {
-    s = NoteRoom(NoThrow([this] { return CompactTrees(); }));
+  // Once: what readers keep there afterwards no other compaction frees.
+  if (space_->LeaveChunks(in_the_way, &persister) > 0) trees_in_the_way_ = true;
+  if (trees_in_the_way_) {
+    s = NoThrow([this] { return CompactTrees(); });
+    trees_in_the_way_ = !s.ok();
+    s = NoteRoom(s);
     pool_->AwaitDeferred();
     space_->LeaveChunks(in_the_way, &persister);
   }
