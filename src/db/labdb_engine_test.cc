@@ -246,6 +246,37 @@ TEST_F(LabDbTest, ARepairKeepsAllOfASoundStore) {
   ASSERT_NO_FATAL_FAILURE(Compare());
 }
 
+// Through the page cache it is read each time (ValueCache).
+TEST_F(LabDbTest, PastThePageCacheAValueIsReadOnce) {
+  const ScopedEnv on_disk("TMPDIR", "/var/tmp");  // a file system that can
+  for (const bool direct : {true, false}) {
+    const TempDir disk;
+    FaultFileSystem files(disk.path(), false);
+    options_.files.direct_reads = direct;
+    options_.labdb.tree_bytes = 4 << 20;
+    DbImpl db(options_, disk.Sub("store"), DbSeams{.files = &files});
+    const Status s = db.Init();
+    if (s.IsNotSupported()) GTEST_SKIP() << s.ToString();
+    ASSERT_TRUE(s.ok()) << s.ToString();
+    for (uint64_t i = 0; i < 2000; i++) ASSERT_TRUE(db.Put({}, KeyOf(i), MakeValue(i, 200)).ok());
+    ASSERT_TRUE(db.Flush().ok());
+    ASSERT_TRUE(db.WaitForIdle().ok());
+    uint64_t reads[2] = {};
+    for (uint64_t& count : reads) {
+      const uint64_t before = files.seen(OsCall::kRead);
+      for (uint64_t i = 0; i < 2000; i++) {
+        std::string value;
+        ASSERT_TRUE(db.Get({}, KeyOf(i), &value).ok());
+        ASSERT_EQ(value, MakeValue(i, 200));
+      }
+      count = files.seen(OsCall::kRead) - before;
+    }
+    EXPECT_GT(reads[0], 1000u);
+    EXPECT_EQ(reads[1], direct ? 0 : reads[0]);
+    EXPECT_TRUE(db.Close().ok());
+  }
+}
+
 TEST_F(LabDbTest, AMissingValueFileIsNamed) {
   ASSERT_TRUE(Open().ok());
   for (uint64_t i = 0; i < 2000; i++) ASSERT_NO_FATAL_FAILURE(Put(KeyOf(i), MakeValue(i, 200)));

@@ -61,7 +61,7 @@ class StoredValues final : public InternalIterator {
     value_ = read_.value;
     if (together) return s;
     walk_.Add(address, value_);  // to read it cost a call
-    if (cache_ != nullptr) cache_->Keep(address, value_);
+    if (cache_ != nullptr && read_.owner != nullptr) cache_->Keep(address, value_);
     return s;
   }
   Status status() const override { return source_->status(); }

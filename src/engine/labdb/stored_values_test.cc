@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/labdb/scan_runs.h"
+#include "engine/labdb/value_cache.h"
 #include "iterator/test_iterators.h"
 #include "log/value_log_test_base.h"
 #include "testing/fault_file_system.h"
@@ -57,7 +58,8 @@ class StoredValuesTest : public ValueLogTestBase {
     WriteAllOn();
   }
   std::unique_ptr<InternalIterator> NewIterator() {
-    return NewStoredValues(std::make_unique<LiveIterator>(&table_), log_.get(), &runs_, nullptr);
+    return NewStoredValues(std::make_unique<LiveIterator>(&table_), log_.get(), runs_shown_,
+                           cache_shown_);
   }
   static void Expect(InternalIterator* it, const std::string& value) {
     const Status s = it->ReadValue();
@@ -87,6 +89,8 @@ class StoredValuesTest : public ValueLogTestBase {
   FaultFileSystem faulty_;
   std::shared_ptr<BlockCache> cache_ = std::make_shared<BlockCache>(16 << 20);
   const ScanRuns runs_{cache_};
+  const ScanRuns* runs_shown_ = &runs_;
+  const ValueCache* cache_shown_ = nullptr;
   LiveTable table_;
   std::map<std::string, std::string> model_;
   uint64_t sequence_ = 0;
@@ -99,6 +103,28 @@ TEST_F(StoredValuesTest, WhatAScanReadTheNextOneHas) {
     EXPECT_LT(Scan(forward), 100u);
     EXPECT_LT(Scan(forward), 100u);
   }
+}
+
+TEST_F(StoredValuesTest, ACacheKeepsEachValueThatWasReadFromAFile) {
+  Fill(1000, 1000);
+  Put(KeyOf(500), MakeValue(1, ValueCache::kValueBytesMax + 1));  // too large
+  WriteAllOn();
+  Put(KeyOf(501), MakeValue(2, 1000));  // in the pool
+  runs_shown_ = nullptr;
+  for (const bool enabled : {false, true}) {
+    const ValueCache cache(cache_, enabled);
+    cache_shown_ = &cache;
+    EXPECT_GT(Scan(true), 900u);
+    if (enabled) {
+      EXPECT_EQ(cache_->figures().blocks, 998u);
+      EXPECT_EQ(Scan(true), 1u);
+      EXPECT_EQ(Scan(false), 1u);
+    } else {
+      EXPECT_GT(Scan(false), 900u);
+      EXPECT_EQ(cache_->figures().blocks, 0u);
+    }
+  }
+  cache_shown_ = nullptr;
 }
 
 TEST_F(StoredValuesTest, WhatLiesInTheOrderOfKeysIsReadTogetherAndNotKept) {
