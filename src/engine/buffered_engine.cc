@@ -20,6 +20,8 @@ constexpr uint64_t kUnmergedTables = 8;
 // A MemTable's records may take this part of what the pool uses already: more of it would be dead
 // before anybody looks.
 constexpr uint64_t kLogPerUsed = 16;
+// A MemTable so many times as large as it should be is switched whoever must be waited for.
+constexpr uint64_t kOverfull = 2;
 
 uint32_t ShardCount(const Options& options) {
   constexpr uint32_t kShardsMax = 16;
@@ -146,6 +148,12 @@ bool BufferedEngine::IsFull(const MemTable& memtable) const {
          context_.memory->MustShrink() && bytes >= context_.memory->ShareOf(memtable_bytes_);
 }
 
+bool BufferedEngine::IsOverfull() const {
+  const EpochPin pin(pool_->readers());  // another may switch it meanwhile
+  return active_.load(std::memory_order_acquire)->memory_bytes() >= kOverfull * memtable_bytes_ ||
+         log_claimed_bytes_.load(std::memory_order_relaxed) >= kOverfull * LogBytesMax();
+}
+
 // The first MemTables of a session know nothing of its keys: where their heads turn out to be alike
 // they make room for one that learned from them. A second one, since a flush takes its time.
 bool BufferedEngine::IsEarly(const MemTable& memtable) const {
@@ -173,7 +181,8 @@ void BufferedEngine::SetPrefixes(std::shared_ptr<const KeyPrefixes> learned) {
 }
 
 void BufferedEngine::SwitchMemTable(bool force) {
-  if (force) {
+  const bool wait = force || IsOverfull();
+  if (wait) {
     switch_mu_.lock();
   } else if (!switch_mu_.try_lock()) {
     return;  // another writer does it
@@ -185,8 +194,9 @@ void BufferedEngine::SwitchMemTable(bool force) {
   auto next = std::make_shared<ReadSet>();
   {
     // Before the shards': a background thread may have lost the processor with it, and writers
-    // would wait for that. One of them would even here: it leaves the switch to the next.
-    if (force) {
+    // would wait for that. One of them would even here: it leaves the switch to the next, as long
+    // as the MemTable is not far too large.
+    if (wait) {
       read_set_mu_.lock();
     } else if (!read_set_mu_.try_lock()) {
       return;

@@ -19,6 +19,8 @@
 //     while there is room for the copies of all that is not flushed yet: so a flush never finds the
 //     pool full. Writes leave what the merge takes that finds what is dead, too (KeepForMerge). All
 //     they count on is there: a file system that is full refuses it to them, not to a flush.
+// I7: the active MemTable and its log take twice what they should at most, and what is being
+//     written: until there writers leave a switch that they would wait for to the next of them.
 // Threads: as Engine says.
 #ifndef LAMELLA_ENGINE_BUFFERED_ENGINE_H_
 #define LAMELLA_ENGINE_BUFFERED_ENGINE_H_
@@ -269,6 +271,7 @@ class BufferedEngine : public Engine, private WriteTarget {
                         uint64_t kept_bytes, Room* room);
   uint64_t LogBytesMax() const;
   bool IsEarly(const MemTable& memtable) const;
+  bool IsOverfull() const;  // I7
   void LearnPrefixes(const HeadTree& tree);
   void CountFlush(uint64_t records, std::chrono::nanoseconds took);
   double UnmergedShare() LAMELLA_REQUIRES(read_set_mu_);

@@ -13,6 +13,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/concat.h"
 #include "base/mutex.h"
 #include "log/log_test_base.h"
 
@@ -28,7 +29,9 @@ struct TestTables final : TableSet {
 /// MemTables only: none is ever flushed, but by Flushed.
 class MemTableEngine final : public BufferedEngine {
  public:
-  explicit MemTableEngine(const EngineContext& context) : BufferedEngine(context, 64 << 10) {
+  static constexpr uint64_t kMemTableBytes = 64 << 10;
+
+  explicit MemTableEngine(const EngineContext& context) : BufferedEngine(context, kMemTableBytes) {
     StartWriting(3, false, LogContents(), {}, std::make_shared<TestTables>(0));
   }
 
@@ -60,6 +63,12 @@ class MemTableEngine final : public BufferedEngine {
   using BufferedEngine::SetStarved;
   uint64_t entries() const { return CurrentReadSet()->active->count(); }
   uint64_t tables_sealed() const { return CurrentReadSet()->sealed.size(); }
+  uint64_t largest_sealed_bytes() const {
+    uint64_t most = 0;
+    for (const auto& memtable : CurrentReadSet()->sealed)
+      most = std::max<uint64_t>(most, memtable->memory_bytes());
+    return most;
+  }
   const HeadTree& active_tree() const { return CurrentReadSet()->active->tree(); }
   /// Seals the active MemTable; the newest sequence number that it may hold.
   uint64_t Seal() {
@@ -85,6 +94,10 @@ class MemTableEngine final : public BufferedEngine {
   void AddTableIterators(const std::shared_ptr<const TableSet>&, bool,
                          std::vector<std::unique_ptr<InternalIterator>>*) override {}
   uint64_t UncompactedBytes(const TableSet& tables) const override {
+    if (holds_.exchange(false)) {  // as a thread that lost the processor with the read set's lock
+      held_.set_value();
+      released_.get_future().wait();
+    }
     return static_cast<const TestTables&>(tables).bytes;
   }
   uint64_t BufferedBytesMax() const override { return 1 << 20; }
@@ -98,6 +111,9 @@ class MemTableEngine final : public BufferedEngine {
 
  public:
   int reclaims_ = 0;
+  mutable std::atomic<bool> holds_{false};  // UncompactedBytes, once, from `held_` to `released_`
+  mutable std::promise<void> held_;
+  mutable std::promise<void> released_;
 
  private:
   std::atomic<double> read_debt_{0};
@@ -266,6 +282,34 @@ TEST_F(BufferedEngineTest, NobodyWaitsForAnothersCopy) {
   EXPECT_EQ(contents.sequence_last, 206u);
   EXPECT_EQ(engine_->Seal(), 206u);
   EXPECT_TRUE(engine_->UnsealedLog().entries.empty());
+}
+
+TEST_F(BufferedEngineTest, AMemTableThatNobodyCanSwitchStopsAtTwiceItsSize) {  // I7
+  constexpr uint64_t kRecords = 12000;
+  engine_->holds_ = true;
+  std::thread background([this] { engine_->SetReadDebt(0); });
+  engine_->held_.get_future().wait();
+  std::atomic<uint64_t> written{0};
+  std::thread writer([&] {
+    while (written < kRecords) {
+      EXPECT_TRUE(Put(Concat("key", 1000000 + written.load()), "value").ok());
+      written++;
+    }
+  });
+  while (written == 0) std::this_thread::yield();
+  uint64_t before = 0;
+  do {  // until it stands still
+    before = written;
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  } while (written != before && written < kRecords);
+  EXPECT_LT(before, kRecords);
+  engine_->released_.set_value();
+  background.join();
+  writer.join();
+  EXPECT_EQ(written, kRecords);
+  EXPECT_GT(engine_->tables_sealed(), 2u);
+  // its memory comes in pieces of about its size
+  EXPECT_LE(engine_->largest_sealed_bytes(), 4 * MemTableEngine::kMemTableBytes);
 }
 
 TEST_F(BufferedEngineTest, KeysOfOneHeadAreLearnedFromAndToldApart) {
