@@ -138,6 +138,7 @@ Status SetOption(const std::string& name, const std::string& value, Options* o) 
   if (name == "segment_bytes")
     return ParseOf(name, value, {&o->lightkv.segment_bytes, &o->labdb.segment_bytes});
   if (name == "scan_threads") return Parse(name, value, &o->lightkv.scan_threads);
+  if (name == "read_threads") return Parse(name, value, &o->labdb.read_threads);
   if (name == "tree_bytes") return Parse(name, value, &o->labdb.tree_bytes);
   if (name == "hot_updates") return Parse(name, value, &o->labdb.hot_updates);
   if (name == "leaf_nodes_max") return Parse(name, value, &o->lightkv.leaf_nodes_max);
@@ -153,7 +154,7 @@ Status SetOption(const std::string& name, const std::string& value, Options* o) 
       "pool_bytes_max, levels_per_group, level0_bytes, zipperdb_level_factor, guide_share, "
       "max_floor, floor_bytes, "
       "c1_runs, c2_bytes, component_factor, filter_bits, segment_bytes, leaf_nodes_max, "
-      "compaction_size, scan_threads, tree_bytes, hot_updates, space_target, "
+      "compaction_size, scan_threads, read_threads, tree_bytes, hot_updates, space_target, "
       "memory_budget_bytes, memtable_bytes, chunk_bytes, background_threads, log_shards or "
       "verify_checksums");
 }

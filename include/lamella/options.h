@@ -196,7 +196,7 @@ struct ZipperDbOptions {
 };
 
 /// Parameters of the LAB-DB engine, for those who study it (Kim et al., "An LSM Tree Augmented with
-/// B+ Tree on Nonvolatile Memory", 2024). No store can be created with it yet (docs/LIMITS.md).
+/// B+ Tree on Nonvolatile Memory", 2024).
 struct LabDbOptions {
   /// Leaves and keys of the two trees of level 0, bytes of the pool, 64 KiB to 1 TiB; 0 is a
   /// quarter of pool_bytes_max, or 64 MiB where there is none. More: keys that are written again
@@ -213,6 +213,10 @@ struct LabDbOptions {
   /// A key that was written about so often of late has its next values logged in the pool in place
   /// of the disk; 0: none. More: fewer keys do.
   uint32_t hot_updates = 8;
+  /// Threads that read values beside the walks of iterators and compactions, for all of them
+  /// together, 0 to 64, started when files answer slowly enough for that; 0: whoever wants a value
+  /// reads it. More: faster ranges and compaction from a device, and more of it taken from others.
+  uint32_t read_threads = 4;
 };
 
 struct Options {

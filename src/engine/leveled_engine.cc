@@ -91,17 +91,18 @@ namespace {
 
 using NewTableIterator = std::function<std::unique_ptr<InternalIterator>(const LevelTable& table)>;
 
-void AddIteratorsOf(uint32_t level, const Levels::Level& tables, const NewTableIterator& make,
+void AddIteratorsOf(uint32_t level, std::shared_ptr<const Levels::Level> tables,
+                    const NewTableIterator& make,
                     std::vector<std::unique_ptr<InternalIterator>>* iterators) {
-  if (level == 0 || tables.size() == 1) {
-    for (const auto& table : tables) iterators->push_back(make(*table));
+  const Levels::Level& all = *tables;
+  if (level == 0 || all.size() == 1) {
+    for (const auto& table : all) iterators->push_back(make(*table));
     return;
   }
-  if (tables.empty()) return;
-  std::vector<std::string_view> largest;
-  for (const auto& table : tables) largest.push_back(table->info().largest);
-  iterators->push_back(
-      NewLevelIterator(std::move(largest), [tables, make](size_t i) { return make(*tables[i]); }));
+  if (all.empty()) return;
+  iterators->push_back(NewLevelIterator(
+      all.size(), [&all](size_t i) -> std::string_view { return all[i]->info().largest; },
+      [tables = std::move(tables), make](size_t i) { return make(*(*tables)[i]); }));
 }
 
 }  // namespace
@@ -109,8 +110,8 @@ void AddIteratorsOf(uint32_t level, const Levels::Level& tables, const NewTableI
 void LeveledEngine::AddIterators(uint32_t level, const Levels::Level& tables, bool verify,
                                  std::vector<std::unique_ptr<InternalIterator>>* iterators) {
   AddIteratorsOf(
-      level, tables, [verify](const LevelTable& table) { return table.NewMergeIterator(verify); },
-      iterators);
+      level, std::make_shared<const Levels::Level>(tables),
+      [verify](const LevelTable& table) { return table.NewMergeIterator(verify); }, iterators);
 }
 
 // The read set, which the iterator holds, holds the tables.
@@ -122,7 +123,7 @@ void LeveledEngine::AddTableIterators(const std::shared_ptr<const TableSet>& tab
     return table.NewIterator(verify);
   };
   for (uint32_t i = 0; i < levels.level_count(); i++)
-    AddIteratorsOf(i, levels.level(i), make, iterators);
+    AddIteratorsOf(i, {tables, &levels.level(i)}, make, iterators);
 }
 
 std::optional<Unmerged> LeveledEngine::UnmergedOf(const TableSet& tables) const {

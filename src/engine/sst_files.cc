@@ -150,8 +150,11 @@ Status SstFiles::Compact(const Compaction& compaction, const SstLevels& levels,
     return Status::OK();
   }
   std::vector<std::unique_ptr<InternalIterator>> iterators;
-  AddIterators(compaction.level, inputs, kMergeScan, &iterators);
-  AddIterators(into, TablesOf(levels, into, compaction.next), kMergeScan, &iterators);
+  const auto add = [&](uint32_t level, const SstLevels::Level& tables) {
+    AddIterators(level, std::make_shared<const SstLevels::Level>(tables), kMergeScan, &iterators);
+  };
+  add(compaction.level, inputs);
+  add(into, TablesOf(levels, into, compaction.next));
   const auto from = NewMergingIterator(std::move(iterators));
   MadeSsts made;
   Status s = Write(
@@ -233,18 +236,19 @@ Lookup SstFiles::Find(const SstLevels& levels, std::string_view key, uint64_t se
   return lookup;
 }
 
-void SstFiles::AddIterators(uint32_t level, const SstLevels::Level& tables,
+void SstFiles::AddIterators(uint32_t level, std::shared_ptr<const SstLevels::Level> tables,
                             const SstScanOptions& scan,
                             std::vector<std::unique_ptr<InternalIterator>>* iterators) {
   if (level == 0) {
-    for (const auto& table : tables) iterators->push_back(Sst::NewIterator(table->sst(), scan));
+    for (const auto& table : *tables) iterators->push_back(Sst::NewIterator(table->sst(), scan));
     return;
   }
-  std::vector<std::string_view> largest;
-  for (const auto& table : tables) largest.push_back(table->info().largest);
-  iterators->push_back(NewLevelIterator(std::move(largest), [tables, scan](size_t i) {
-    return Sst::NewIterator(tables[i]->sst(), scan);
-  }));
+  const SstLevels::Level& all = *tables;
+  iterators->push_back(NewLevelIterator(
+      all.size(), [&all](size_t i) -> std::string_view { return all[i]->info().largest; },
+      [tables = std::move(tables), scan](size_t i) {
+        return Sst::NewIterator((*tables)[i]->sst(), scan);
+      }));
 }
 
 }  // namespace lamella

@@ -106,8 +106,9 @@ class SstFiles {
 
   /// The newest version of the key at or below `sequence`: it has an owner.
   static Lookup Find(const SstLevels& levels, std::string_view key, uint64_t sequence);
-  /// Iterators that together walk these tables of `level`, and keep them.
-  static void AddIterators(uint32_t level, const SstLevels::Level& tables,
+  /// Iterators that together walk these tables of `level`, and keep them. It copies none of what
+  /// there is for each table: a scan is short, and a level may have thousands.
+  static void AddIterators(uint32_t level, std::shared_ptr<const SstLevels::Level> tables,
                            const SstScanOptions& scan,
                            std::vector<std::unique_ptr<InternalIterator>>* iterators);
 

@@ -103,7 +103,8 @@ class SstFilesTest : public ::testing::Test {
   RecordMap All() const {
     std::vector<std::unique_ptr<InternalIterator>> iterators;
     for (uint32_t i = 0; i < levels_.level_count(); i++)
-      SstFiles::AddIterators(i, levels_.level(i), {}, &iterators);
+      SstFiles::AddIterators(i, std::make_shared<const SstLevels::Level>(levels_.level(i)), {},
+                             &iterators);
     const auto it = NewMergingIterator(std::move(iterators));
     RecordMap all;
     for (it->SeekToFirst(); it->Valid(); it->Next())

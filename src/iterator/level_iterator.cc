@@ -1,6 +1,7 @@
 #include "iterator/level_iterator.h"
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 namespace lamella {
@@ -9,9 +10,9 @@ namespace {
 
 class LevelIterator final : public InternalIterator {
  public:
-  LevelIterator(std::vector<std::string_view> largest,
+  LevelIterator(size_t count, std::function<std::string_view(size_t)> largest,
                 std::function<std::unique_ptr<InternalIterator>(size_t)> open)
-      : largest_(std::move(largest)), open_(std::move(open)) {}
+      : count_(count), largest_(std::move(largest)), open_(std::move(open)) {}
 
   bool Valid() const override { return table_ != nullptr && table_->Valid(); }
   void SeekToFirst() override {
@@ -19,7 +20,7 @@ class LevelIterator final : public InternalIterator {
     SkipEndedForward();
   }
   void SeekToLast() override {
-    if (Open(largest_.size() - 1)) table_->SeekToLast();
+    if (Open(count_ - 1)) table_->SeekToLast();
     SkipEndedBackward();
   }
   void Seek(const InternalKey& target) override {
@@ -28,7 +29,7 @@ class LevelIterator final : public InternalIterator {
   }
   void SeekForPrev(const InternalKey& target) override {
     const size_t i = TableOf(target);
-    if (i == largest_.size()) return SeekToLast();
+    if (i == count_) return SeekToLast();
     if (Open(i)) table_->SeekForPrev(target);
     SkipEndedBackward();
   }
@@ -49,12 +50,12 @@ class LevelIterator final : public InternalIterator {
  private:
   // The first whose keys do not all lie before it.
   size_t TableOf(const InternalKey& target) const {
-    const auto at = std::lower_bound(largest_.begin(), largest_.end(), target.user_key);
-    return static_cast<size_t>(at - largest_.begin());
+    const auto numbers = std::views::iota(size_t{0}, count_);
+    return *std::ranges::lower_bound(numbers, target.user_key, {}, largest_);
   }
   // False: there is none. Beyond either end, counted from 0, is the same.
   bool Open(size_t i) {
-    if (i >= largest_.size()) {
+    if (i >= count_) {
       table_ = nullptr;
       return false;
     }
@@ -71,7 +72,8 @@ class LevelIterator final : public InternalIterator {
     while (Ended() && Open(at_ - 1)) table_->SeekToLast();
   }
 
-  const std::vector<std::string_view> largest_;
+  const size_t count_;
+  const std::function<std::string_view(size_t)> largest_;
   const std::function<std::unique_ptr<InternalIterator>(size_t)> open_;
   std::unique_ptr<InternalIterator> table_;  // null beyond the ends
   size_t at_ = 0;                            // its number
@@ -80,9 +82,9 @@ class LevelIterator final : public InternalIterator {
 }  // namespace
 
 std::unique_ptr<InternalIterator> NewLevelIterator(
-    std::vector<std::string_view> largest,
+    size_t count, std::function<std::string_view(size_t)> largest,
     std::function<std::unique_ptr<InternalIterator>(size_t)> open) {
-  return std::make_unique<LevelIterator>(std::move(largest), std::move(open));
+  return std::make_unique<LevelIterator>(count, std::move(largest), std::move(open));
 }
 
 }  // namespace lamella

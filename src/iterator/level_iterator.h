@@ -3,19 +3,19 @@
 #ifndef LAMELLA_ITERATOR_LEVEL_ITERATOR_H_
 #define LAMELLA_ITERATOR_LEVEL_ITERATOR_H_
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string_view>
-#include <vector>
 
 #include "iterator/internal_iterator.h"
 
 namespace lamella {
 
-/// `largest`: of each table its largest user key, all versions of which are in it. The views, and
-/// what `open` makes an iterator of table i from, outlive the iterator.
+/// Of `count` tables. `largest`: of table i its largest user key, all versions of which are in it.
+/// The views, and what `open` makes an iterator of table i from, outlive the iterator.
 std::unique_ptr<InternalIterator> NewLevelIterator(
-    std::vector<std::string_view> largest,
+    size_t count, std::function<std::string_view(size_t)> largest,
     std::function<std::unique_ptr<InternalIterator>(size_t)> open);
 
 }  // namespace lamella

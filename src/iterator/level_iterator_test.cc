@@ -16,14 +16,14 @@ namespace {
 struct Level {
   explicit Level(const std::vector<RecordMap>& cut) {
     for (const RecordMap& records : cut) tables.push_back({.records = records});
-    std::vector<std::string_view> largest;
-    for (const LiveTable& table : tables) largest.push_back(table.records.rbegin()->first.user_key);
-    iterator = NewLevelIterator(largest, [this](size_t i) {
-      opened++;
-      auto it = std::make_unique<LiveIterator>(&tables[i]);
-      if (i == failing) it->FailAfter(1);
-      return it;
-    });
+    iterator = NewLevelIterator(
+        tables.size(), [this](size_t i) { return tables[i].records.rbegin()->first.user_key; },
+        [this](size_t i) {
+          opened++;
+          auto it = std::make_unique<LiveIterator>(&tables[i]);
+          if (i == failing) it->FailAfter(1);
+          return it;
+        });
   }
   std::vector<LiveTable> tables;
   size_t failing = SIZE_MAX;

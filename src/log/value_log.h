@@ -41,6 +41,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/helper_threads.h"
 #include "base/mutex.h"
 #include "file/file_system.h"
 #include "lamella/status.h"
@@ -134,8 +135,10 @@ class ValueLog {
   Status Read(const ValueAddress& address, EpochPin* pin, ValueRead* read) const;
 
   /// The values at these addresses, copied, in their order: for many it costs less than Read, since
-  /// what lies near each other in a file is read at once. Takes pins of readers(). Errors as Read.
-  Status ReadAll(std::span<const ValueAddress> addresses, std::vector<std::string>* values) const;
+  /// what lies near each other in a file is read at once, and where files are slow `helpers` (may
+  /// be null) read several at the same time. Takes pins of readers(). Errors as Read.
+  Status ReadAll(std::span<const ValueAddress> addresses, std::vector<std::string>* values,
+                 HelperThreads* helpers = nullptr) const;
 
   /// Places for values of these sizes, side by side in one segment. The caller copies each of them
   /// and lets go of the reservation once they are durable. Busy: as many segments as there may be
@@ -183,6 +186,7 @@ class ValueLog {
  private:
   friend class ValueScan;
   class FilesWriter;
+  class ReadPart;
 
   Status CheckOptions() const;
   Status LoadSegments(ValuePlaces* places);
@@ -194,6 +198,10 @@ class ValueLog {
   Status ReadInPool(const ValueSegment& segment, const ValueAddress& address,
                     ValueRead* read) const;
   Status ReadInFile(const ValueFile& file, const ValueAddress& address, ValueRead* read) const;
+  Status ReadInOrder(std::span<const ValueAddress> addresses, std::span<const uint32_t> order,
+                     std::vector<std::string>* values) const;
+  Status ReadNext(std::span<const ValueAddress> addresses, std::span<const uint32_t> order,
+                  size_t* count, std::vector<std::string>* values) const;
   Status ReadRun(const ValuePlaces::InFile& in_file, std::span<const ValueAddress> addresses,
                  std::span<const uint32_t> order, size_t* count,
                  std::vector<std::string>* values) const;

@@ -1,5 +1,7 @@
 // Many values at once: what lies near each other in a file is read by one call.
 #include <algorithm>
+#include <chrono>
+#include <memory>
 #include <numeric>
 
 #include "base/no_throw.h"
@@ -13,39 +15,104 @@ namespace {
 // What lies between two values is read with them where another call would cost more.
 constexpr uint64_t kGapBytesMax = 32 << 10;
 constexpr uint64_t kReadBytesMax = 1 << 20;
+// Into so many parts what is to be read is divided, at most, of so many values at least.
+constexpr size_t kParts = 8;
+constexpr size_t kPartMin = 4;
 
 }  // namespace
 
-Status ValueLog::ReadAll(std::span<const ValueAddress> addresses,
-                         std::vector<std::string>* values) const {
+/// Some of the values, in the order of their places.
+class ValueLog::ReadPart final : public HelperThreads::Task {
+ public:
+  void Start(const ValueLog* log, std::span<const ValueAddress> addresses,
+             std::span<const uint32_t> order, std::vector<std::string>* values) {
+    log_ = log;
+    addresses_ = addresses;
+    order_ = order;
+    values_ = values;
+  }
+  void Run() override { status_ = log_->ReadInOrder(addresses_, order_, values_); }
+  const Status& status() const { return status_; }
+
+ private:
+  const ValueLog* log_ = nullptr;
+  std::span<const ValueAddress> addresses_;
+  std::span<const uint32_t> order_;
+  std::vector<std::string>* values_ = nullptr;
+  Status status_;
+};
+
+// The first read tells whether helpers are worth their waking.
+Status ValueLog::ReadAll(std::span<const ValueAddress> addresses, std::vector<std::string>* values,
+                         HelperThreads* helpers) const {
   return NoThrow([&] {
     values->assign(addresses.size(), {});
-    std::vector<uint32_t> order(addresses.size());
-    std::iota(order.begin(), order.end(), 0u);
-    std::ranges::sort(order, {}, [&](uint32_t i) { return addresses[i].word; });
+    std::vector<uint32_t> sorted(addresses.size());
+    std::iota(sorted.begin(), sorted.end(), 0u);
+    std::ranges::sort(sorted, {}, [&](uint32_t i) { return addresses[i].word; });
+    std::span<const uint32_t> order = sorted;
     Status s;
-    for (size_t i = 0; s.ok() && i < order.size();) {
-      const ValueAddress& first = addresses[order[i]];
-      ValuePlaces::InFile in_file;
-      {
-        const EpochPin pin(options_.pool->readers());
-        const ValuePlaces& places = directory_->places();
-        if (places.FindInPool(first.segment()) != nullptr) {
-          ValueRead read;
-          s = ReadInPool(*places.FindInPool(first.segment()), first, &read);
-          (*values)[order[i++]] = read.value;
-          continue;
-        }
-        if (const auto* found = places.FindInFile(first.segment())) in_file = *found;
-      }
-      if (in_file.file == nullptr) return NoSuchSegment(first);
-      const std::span<const uint32_t> left = std::span(order).subspan(i);
+    bool worth = false;
+    while (s.ok() && !worth && !order.empty()) {
+      const auto began = std::chrono::steady_clock::now();
       size_t count = 0;
-      s = ReadRun(in_file, addresses, left, &count, values);
-      i += count;
+      s = ReadNext(addresses, order, &count, values);
+      order = order.subspan(count);
+      worth = helpers != nullptr && order.size() > kPartMin &&
+              helpers->IsWorth(std::chrono::steady_clock::now() - began);
+    }
+    if (!s.ok() || order.empty()) return s;
+    const auto parts = std::make_unique<ReadPart[]>(kParts);
+    const size_t in_part = std::max(kPartMin, (order.size() + kParts - 1) / kParts);
+    const size_t count = (order.size() + in_part - 1) / in_part;
+    for (size_t i = 0; i < count; i++) {
+      parts[i].Start(
+          this, addresses,
+          order.subspan(i * in_part).first(std::min(in_part, order.size() - i * in_part)), values);
+    }
+    for (size_t i = count - 1; i > 0; i--) helpers->Post(&parts[i]);
+    parts[0].Run();
+    for (size_t i = 1; i < count; i++) {
+      if (!helpers->Finish(&parts[i])) parts[i].Run();
+    }
+    for (size_t i = 0; s.ok() && i < count; i++) s = parts[i].status();
+    return s;
+  });
+}
+
+Status ValueLog::ReadInOrder(std::span<const ValueAddress> addresses,
+                             std::span<const uint32_t> order,
+                             std::vector<std::string>* values) const {
+  return NoThrow([&] {
+    Status s;
+    while (s.ok() && !order.empty()) {
+      size_t count = 0;
+      s = ReadNext(addresses, order, &count, values);
+      order = order.subspan(count);
     }
     return s;
   });
+}
+
+// Of `order` the first, and those that lie near it.
+Status ValueLog::ReadNext(std::span<const ValueAddress> addresses, std::span<const uint32_t> order,
+                          size_t* count, std::vector<std::string>* values) const {
+  const ValueAddress& first = addresses[order[0]];
+  ValuePlaces::InFile in_file;
+  *count = 1;
+  {
+    const EpochPin pin(options_.pool->readers());
+    const ValuePlaces& places = directory_->places();
+    if (places.FindInPool(first.segment()) != nullptr) {
+      ValueRead read;
+      Status s = ReadInPool(*places.FindInPool(first.segment()), first, &read);
+      (*values)[order[0]] = read.value;
+      return s;
+    }
+    if (const auto* found = places.FindInFile(first.segment())) in_file = *found;
+  }
+  if (in_file.file == nullptr) return NoSuchSegment(first);
+  return ReadRun(in_file, addresses, order, count, values);
 }
 
 // Of `order` the first ones that lie near each other.

@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "base/concat.h"
+#include "iterator/merging_iterator.h"
 
 namespace lamella {
 
@@ -43,6 +44,7 @@ LabDb::LabDb(const EngineContext& context)
       cache_(NewBlockCache(context)),
       value_cache_(cache_, context.options->files.direct_reads),
       runs_(cache_),
+      read_threads_(options_.read_threads),
       limiter_(context.options->files.compaction_bytes_per_second),
       files_(FilesOptions(context, cache_, &limiter_, [this] { return NewNumber(); })),
       memory_(*context.options, BlockCacheBytes(*context.options), context.memory),
@@ -158,13 +160,34 @@ void LabDb::AddTableIterators(const std::shared_ptr<const TableSet>& set, bool v
   const auto& tables = static_cast<const Tables&>(*set);
   iterators->push_back(tables.tree->NewIterator(verify));
   if (tables.older != nullptr) iterators->push_back(tables.older->NewIterator(verify));
+  SstScanOptions scan;
+  if (options_.read_threads > 0) scan.helpers = &read_threads_;
+  const size_t of_trees = iterators->size();
   for (uint32_t i = 1; i < tables.levels->level_count(); i++)
-    SstFiles::AddIterators(i, tables.levels->level(i), {}, iterators);
+    SstFiles::AddIterators(i, {tables.levels, &tables.levels->level(i)}, scan, iterators);
+  if (options_.read_threads == 0) return;
+  for (size_t i = of_trees; i < iterators->size(); i++) {
+    auto& child = (*iterators)[i];
+    child = NewPostedIterator(std::move(child), &read_threads_, &seek_cost_);
+  }
+}
+
+// Whoever has it is pinned in holders(): trees that go meanwhile stay where they are.
+std::unique_ptr<InternalIterator> LabDb::NewTreesIterator() const {
+  const auto tables = CurrentTables();
+  std::vector<std::unique_ptr<InternalIterator>> children;
+  children.push_back(tables->tree->NewIterator(false));
+  if (tables->older != nullptr) children.push_back(tables->older->NewIterator(false));
+  return NewMergingIterator(std::move(children));
 }
 
 std::unique_ptr<InternalIterator> LabDb::NewIterator(bool verify) {
   const ScanRuns* const runs = value_cache_.enabled() ? nullptr : &runs_;
-  return NewStoredValues(BufferedEngine::NewIterator(verify), values_.get(), runs, &value_cache_);
+  ValuesAhead::Helpers helpers;
+  if (options_.read_threads > 0) helpers = {&read_threads_, &value_cost_};
+  return NewStoredValues(
+      BufferedEngine::NewIterator(verify), values_.get(), runs, &value_cache_,
+      [this] { return NewTreesIterator(); }, helpers);
 }
 
 void LabDb::AddStats(Stats* stats) const {

@@ -44,6 +44,7 @@
 #include <string>
 #include <vector>
 
+#include "base/helper_threads.h"
 #include "base/mutex.h"
 #include "base/striped_counter.h"
 #include "engine/buffered_engine.h"
@@ -60,6 +61,7 @@
 #include "engine/sst_files.h"
 #include "engine/table_memory.h"
 #include "index/leaf_tree.h"
+#include "iterator/posted_iterator.h"
 #include "log/value_log.h"
 #include "sst/block_cache.h"
 
@@ -128,6 +130,8 @@ class LabDb final : public BufferedEngine {
   uint64_t NewNumber();
   PmWord* HeadOf(uint32_t tree) const;
   TreePtr NewTree(uint32_t tree) const;
+  /// Over the keys of both trees, as they are now.
+  std::unique_ptr<InternalIterator> NewTreesIterator() const;
   /// The value at the address, as a Get's answer.
   Lookup ReadValue(const ValueAddress& address, EpochPin* pin) const;
   /// One edit, and the version that it makes of the current one; `flushed` (may be null) is in it.
@@ -195,6 +199,9 @@ class LabDb final : public BufferedEngine {
   const std::shared_ptr<BlockCache> cache_;
   const ValueCache value_cache_;  // in the cache, as the next
   const ScanRuns runs_;
+  HelperThreads read_threads_;
+  SeekCost seek_cost_;   // of tables
+  SeekCost value_cost_;  // of values
   RateLimiter limiter_;
   const SstFiles files_;
   const TableMemory memory_;

@@ -313,8 +313,13 @@ Status LabDb::CompactPart() {
   const uint64_t window_bytes =
       std::min(kWindowBytes, context_.options->memory_budget_bytes / kWindowsOfMemory);
   children.push_back(NewTreePart(tables->older->NewIterator(true), part.first, part.last,
-                                 values_.get(), window_bytes));
-  if (!overlapped.empty()) SstFiles::AddIterators(1, overlapped, kMergeScan, &children);
+                                 values_.get(), window_bytes, &read_threads_));
+  SstScanOptions scan = kMergeScan;
+  if (options_.read_threads > 0) scan.helpers = &read_threads_;
+  if (!overlapped.empty()) {
+    SstFiles::AddIterators(1, std::make_shared<const SstLevels::Level>(overlapped), scan,
+                           &children);
+  }
   const auto merged = NewMergingIterator(std::move(children));
   MadeSsts made;
   s = files_.Write(

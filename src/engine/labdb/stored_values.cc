@@ -1,5 +1,6 @@
 #include "engine/labdb/stored_values.h"
 
+#include <chrono>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -13,13 +14,16 @@ namespace lamella {
 
 namespace {
 
-bool LiesApart(const InternalKey& key) { return TagKind(key.tag) == RecordKind::kPutElsewhere; }
-
 class StoredValues final : public InternalIterator {
  public:
   StoredValues(std::unique_ptr<InternalIterator> source, const ValueLog* values,
-               const ScanRuns* runs, const ValueCache* cache)
-      : source_(std::move(source)), scan_(values), walk_(runs), cache_(cache) {}
+               const ScanRuns* runs, const ValueCache* cache, ValuesAhead::NewTrees new_trees,
+               ValuesAhead::Helpers helpers)
+      : source_(std::move(source)),
+        scan_(values),
+        walk_(runs),
+        cache_(cache),
+        ahead_(std::move(new_trees), values, cache, helpers) {}
   bool Valid() const override { return source_->Valid(); }
   void SeekToFirst() override {
     Begin(true);
@@ -55,7 +59,8 @@ class StoredValues final : public InternalIterator {
     is_read_ = walk_.Find(address, &value_) || FindCached(address);
     if (is_read_) return Status::OK();
     bool together = false;
-    Status s = scan_.Read(address, &read_, &together);
+    Status s;
+    if (!ahead_.Take(source_->key(), forward_, address, &read_)) s = ReadAlone(address, &together);
     if (!s.ok()) return s;
     is_read_ = true;
     value_ = read_.value;
@@ -72,10 +77,20 @@ class StoredValues final : public InternalIterator {
   void Begin(bool forward) {
     Leave();
     walk_.Begin(forward);
+    ahead_.Leave();
+    forward_ = forward;
   }
   void Step(bool forward) {
     Leave();
     walk_.Step(forward);
+    if (forward != forward_) ahead_.Leave();
+    forward_ = forward;
+  }
+  Status ReadAlone(const ValueAddress& address, bool* together) {
+    const auto began = std::chrono::steady_clock::now();
+    Status s = scan_.Read(address, &read_, together);
+    if (s.ok() && !*together) ahead_.NoteAlone(std::chrono::steady_clock::now() - began);
+    return s;
   }
   bool FindCached(const ValueAddress& address) {
     if (cache_ != nullptr) cached_ = cache_->Find(address);
@@ -94,6 +109,8 @@ class StoredValues final : public InternalIterator {
   ValueScan scan_;
   ScanRuns::Walk walk_;
   const ValueCache* const cache_;
+  ValuesAhead ahead_;
+  bool forward_ = true;
   // What keeps the value, unless it is in a run.
   ValueRead read_;
   std::shared_ptr<const Block> cached_;
@@ -104,12 +121,13 @@ class StoredValues final : public InternalIterator {
 class TreePart final : public InternalIterator {
  public:
   TreePart(std::unique_ptr<InternalIterator> tree, std::string first, std::string last,
-           const ValueLog* values, uint64_t window_bytes)
+           const ValueLog* values, uint64_t window_bytes, HelperThreads* helpers)
       : tree_(std::move(tree)),
         first_(std::move(first)),
         last_(std::move(last)),
         values_(values),
-        window_bytes_(window_bytes) {}
+        window_bytes_(window_bytes),
+        helpers_(helpers) {}
   bool Valid() const override { return status_.ok() && at_ < keys_.size(); }
   void SeekToFirst() override {
     tree_->Seek({first_, kTagFirst});
@@ -150,7 +168,7 @@ class TreePart final : public InternalIterator {
     }
     status_ = tree_->status();
     std::vector<std::string> values;
-    if (status_.ok()) status_ = values_->ReadAll(addresses, &values);
+    if (status_.ok()) status_ = values_->ReadAll(addresses, &values, helpers_);
     read_.assign(keys_.size(), {});
     for (size_t i = 0; status_.ok() && i < apart.size(); i++)
       read_[apart[i]] = std::move(values[i]);
@@ -161,6 +179,7 @@ class TreePart final : public InternalIterator {
   const std::string last_;
   const ValueLog* const values_;
   const uint64_t window_bytes_;
+  HelperThreads* const helpers_;
   // the window, and where it stands in it
   std::vector<InternalKey> keys_;
   std::vector<std::string> read_;
@@ -186,15 +205,19 @@ ValueAddress DecodeAddress(std::string_view bytes) {
 
 std::unique_ptr<InternalIterator> NewStoredValues(std::unique_ptr<InternalIterator> source,
                                                   const ValueLog* values, const ScanRuns* runs,
-                                                  const ValueCache* cache) {
-  return std::make_unique<StoredValues>(std::move(source), values, runs, cache);
+                                                  const ValueCache* cache,
+                                                  ValuesAhead::NewTrees new_trees,
+                                                  ValuesAhead::Helpers helpers) {
+  return std::make_unique<StoredValues>(std::move(source), values, runs, cache,
+                                        std::move(new_trees), helpers);
 }
 
 std::unique_ptr<InternalIterator> NewTreePart(std::unique_ptr<InternalIterator> tree,
                                               std::string first, std::string last,
-                                              const ValueLog* values, uint64_t window_bytes) {
+                                              const ValueLog* values, uint64_t window_bytes,
+                                              HelperThreads* helpers) {
   return std::make_unique<TreePart>(std::move(tree), std::move(first), std::move(last), values,
-                                    window_bytes);
+                                    window_bytes, helpers);
 }
 
 }  // namespace lamella

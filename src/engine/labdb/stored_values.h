@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "engine/labdb/values_ahead.h"
 #include "iterator/internal_iterator.h"
 #include "log/value_log.h"
 
@@ -18,24 +19,32 @@ class ValueCache;
 
 /// The bytes of an address, as records and leaves have them: word and size.
 inline constexpr size_t kAddressBytes = sizeof(uint64_t) + sizeof(uint32_t);
+/// The record has an address in place of its value.
+inline bool LiesApart(const InternalKey& key) {
+  return TagKind(key.tag) == RecordKind::kPutElsewhere;
+}
 std::string_view EncodeAddress(const ValueAddress& address, char (&to)[kAddressBytes]);
 /// REQUIRES: they are so many bytes.
 ValueAddress DecodeAddress(std::string_view bytes);
 
 /// Shows all that `source` does; a value that lies apart is read by ReadValue, from what earlier
-/// scans left in `runs` (may be null), or earlier reads in `cache` (may be null), or from the log.
-/// All outlive it, and the caller is pinned in the pool's holders() for its life.
+/// scans left in `runs` (may be null), or earlier reads in `cache` (may be null), or from the log,
+/// where that is slow ahead of the scan, with `helpers`. All outlive it, and the
+/// caller is pinned in the pool's holders() for its life.
 std::unique_ptr<InternalIterator> NewStoredValues(std::unique_ptr<InternalIterator> source,
                                                   const ValueLog* values, const ScanRuns* runs,
-                                                  const ValueCache* cache);
+                                                  const ValueCache* cache,
+                                                  ValuesAhead::NewTrees new_trees = nullptr,
+                                                  ValuesAhead::Helpers helpers = {});
 
 /// For a compaction: the records of a tree from `first` up to the last version of `last`, forwards,
 /// each a plain put or a delete, with its value: about `window_bytes` of them are read together and
-/// kept in DRAM. A value that cannot be read ends the walk, and status() tells why. REQUIRES: the
+/// kept in DRAM, with `helpers` (may be null) where that is slow. A value that cannot be read ends the walk, and status() tells why. REQUIRES: the
 /// values outlive it; nobody takes these records out of the tree.
 std::unique_ptr<InternalIterator> NewTreePart(std::unique_ptr<InternalIterator> tree,
                                               std::string first, std::string last,
-                                              const ValueLog* values, uint64_t window_bytes);
+                                              const ValueLog* values, uint64_t window_bytes,
+                                              HelperThreads* helpers);
 
 }  // namespace lamella
 

@@ -1,7 +1,9 @@
 #include "engine/labdb/stored_values.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <optional>
@@ -10,6 +12,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/helper_threads.h"
+#include "base/os_hook.h"
 #include "engine/labdb/scan_runs.h"
 #include "engine/labdb/value_cache.h"
 #include "iterator/test_iterators.h"
@@ -58,9 +62,12 @@ class StoredValuesTest : public ValueLogTestBase {
     WriteAllOn();
   }
   std::unique_ptr<InternalIterator> NewIterator() {
-    return NewStoredValues(std::make_unique<LiveIterator>(&table_), log_.get(), runs_shown_,
-                           cache_shown_);
+    return NewStoredValues(
+        std::make_unique<LiveIterator>(&table_), log_.get(), runs_shown_, cache_shown_,
+        [this] { return std::make_unique<LiveIterator>(&table_); }, helpers_shown_);
   }
+  void MovesAsAMap();
+  virtual uint64_t reads() const { return faulty_.seen(OsCall::kRead); }
   static void Expect(InternalIterator* it, const std::string& value) {
     const Status s = it->ReadValue();
     ASSERT_TRUE(s.ok()) << s.ToString();
@@ -71,7 +78,7 @@ class StoredValuesTest : public ValueLogTestBase {
   /// All of it, from one end to the other. The reads of files that it took.
   uint64_t Scan(bool forward) {
     const EpochPin hold(pool_->holders());
-    const uint64_t before = faulty_.seen(OsCall::kRead);
+    const uint64_t before = reads();
     const auto it = NewIterator();
     std::vector<std::string> values;
     for (const auto& [key, value] : model_) values.push_back(value);
@@ -83,7 +90,7 @@ class StoredValuesTest : public ValueLogTestBase {
       forward ? it->Next() : it->Prev();
     }
     EXPECT_FALSE(it->Valid());
-    return faulty_.seen(OsCall::kRead) - before;
+    return reads() - before;
   }
 
   FaultFileSystem faulty_;
@@ -91,6 +98,7 @@ class StoredValuesTest : public ValueLogTestBase {
   const ScanRuns runs_{cache_};
   const ScanRuns* runs_shown_ = &runs_;
   const ValueCache* cache_shown_ = nullptr;
+  ValuesAhead::Helpers helpers_shown_;
   LiveTable table_;
   std::map<std::string, std::string> model_;
   uint64_t sequence_ = 0;
@@ -136,6 +144,11 @@ TEST_F(StoredValuesTest, WhatLiesInTheOrderOfKeysIsReadTogetherAndNotKept) {
 }
 
 TEST_F(StoredValuesTest, AnswersAsAMapWhereverItGoesAndWhateverChanges) {
+  ASSERT_NO_FATAL_FAILURE(MovesAsAMap());
+  EXPECT_GT(cache_->figures().hits, 0u);
+}
+
+void StoredValuesTest::MovesAsAMap() {
   Random random(TestSeed());
   for (uint64_t i = 0; i < 300; i++) Put(KeyOf(i), MakeValue(i, random.Uniform(300)));
   const EpochPin hold(pool_->holders());
@@ -175,7 +188,6 @@ TEST_F(StoredValuesTest, AnswersAsAMapWhereverItGoesAndWhateverChanges) {
       ASSERT_NO_FATAL_FAILURE(Expect(it.get(), at->second));
     }
   }
-  EXPECT_GT(cache_->figures().hits, 0u);
 }
 
 // An error is that of the entry whose value could not be read, and of no other; the value is read
@@ -264,6 +276,88 @@ TEST_F(StoredValuesTest, LargeValuesAreReadEachTime) {
   Scan(true);
   EXPECT_GE(Scan(true), 20u);
   EXPECT_LT(cache_->figures().bytes, 20u << 10);
+}
+
+/// Counts reads; one of them may be to fail. Threads: all calls from any.
+class CountedReads final : public OsHook {
+ public:
+  int Before(OsCall call, const std::string&) override {
+    return call == OsCall::kRead && ++count == fails_at ? EIO : 0;
+  }
+  size_t Allowed(OsCall, size_t n) override { return n; }
+
+  std::atomic<uint64_t> count{0};
+  std::atomic<uint64_t> fails_at{0};
+};
+
+// The same, with helpers to which each read is worth posting.
+class StoredValuesAhead : public StoredValuesTest {
+ protected:
+  StoredValuesAhead() {
+    files_ = counted_files_.get();
+    Start();
+    runs_shown_ = nullptr;
+    helpers_shown_ = {&helpers_, &cost_};
+  }
+  ~StoredValuesAhead() override { log_.reset(); }
+  uint64_t reads() const override { return counted_.count; }
+
+  CountedReads counted_;
+  const std::unique_ptr<FileSystem> counted_files_ = FileSystem::PosixOver(&counted_);
+  HelperThreads helpers_{3, std::chrono::nanoseconds(0)};
+  SeekCost cost_;
+};
+
+// Each is read once, whoever does it; who jumps reads a few in vain, at most.
+TEST_F(StoredValuesAhead, ReadsWhatTheScanComesBy) {
+  Fill(1000, 1000);
+  EXPECT_LE(Scan(true), 1000u);
+  EXPECT_LE(Scan(false), 1000u);
+  const EpochPin hold(pool_->holders());
+  const uint64_t before = reads();
+  auto it = NewIterator();
+  for (uint64_t from = 0; from < 900; from += 100) {
+    it->Seek({KeyOf(from), kTagFirst});
+    for (uint64_t i = from; i < from + 10; i++, it->Next())
+      ASSERT_NO_FATAL_FAILURE(Expect(it.get(), model_[KeyOf(i)]));
+  }
+  it.reset();
+  EXPECT_LE(reads() - before, 9 * (10 + ValuesAhead::kMost));
+}
+
+TEST_F(StoredValuesAhead, AnswersAsAMap) {
+  ASSERT_NO_FATAL_FAILURE(MovesAsAMap());
+  const ValueCache cache(cache_, true);
+  cache_shown_ = &cache;
+  ASSERT_NO_FATAL_FAILURE(MovesAsAMap());
+  cache_shown_ = nullptr;
+  runs_shown_ = &runs_;
+  ASSERT_NO_FATAL_FAILURE(MovesAsAMap());
+}
+
+// Who wants the value makes it again (ValuesAhead A2): only the reads before the first that was
+// posted are the scan's own.
+TEST_F(StoredValuesAhead, AReadThatFailsIsNotSaid) {
+  Fill(500, 100);
+  for (uint64_t nth = 3; nth < 500; nth += 31) {
+    counted_.count = 0;
+    counted_.fails_at = nth;
+    EXPECT_GT(Scan(nth % 2 == 0), 490u);
+  }
+}
+
+TEST_F(StoredValuesAhead, DamageIsSaidOfEachValue) {
+  Fill(200, 100);
+  const ValueFileInfo file = log_->Files()[0];
+  std::string bytes = ReadWhole(PathOf(file));
+  for (char& byte : bytes) byte = static_cast<char>(~byte);
+  WriteWhole(PathOf(file), bytes);
+  const EpochPin hold(pool_->holders());
+  const auto it = NewIterator();
+  for (it->SeekToFirst(); it->Valid(); it->Next()) {
+    const Status s = it->ReadValue();
+    EXPECT_TRUE(s.IsCorruption() && Says(s, PathOf(file))) << s.ToString();
+  }
 }
 
 }  // namespace

@@ -199,8 +199,9 @@ std::unique_ptr<InternalIterator> LightKv::NewIterator(bool) {
   const size_t trees = children.size();
   SstScanOptions scan;
   if (options_.scan_threads > 0) scan.helpers = &scan_threads_;
-  for (uint32_t i = 0; i < view.levels->level_count(); i++)
-    SstFiles::AddIterators(i, view.levels->level(i), scan, &children);
+  for (uint32_t i = 0; i < view.levels->level_count(); i++) {
+    SstFiles::AddIterators(i, {view.levels, &view.levels->level(i)}, scan, &children);
+  }
   if (options_.scan_threads > 0 && children.size() > trees + 1) {  // keeps L6
     for (size_t i = trees; i < children.size(); i++)
       children[i] = NewPostedIterator(std::move(children[i]), &scan_threads_, &seek_cost_);

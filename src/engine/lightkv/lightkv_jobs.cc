@@ -199,7 +199,9 @@ Status LightKv::Merge(const View& view, const std::vector<SstLevels::Level>& inp
   std::vector<std::unique_ptr<InternalIterator>> children;
   Made made{.removed = {}, .weight = into, .tables = {}};
   for (uint32_t i = 0; i < inputs.size(); i++) {
-    if (!inputs[i].empty()) SstFiles::AddIterators(i, inputs[i], kMergeScan, &children);
+    if (inputs[i].empty()) continue;
+    SstFiles::AddIterators(i, std::make_shared<const SstLevels::Level>(inputs[i]), kMergeScan,
+                           &children);
     for (const auto& table : inputs[i]) made.removed.push_back(table->info().number);
   }
   if (made.removed.empty()) return Status::OK();

@@ -68,10 +68,10 @@ void AddIterators(uint32_t level, const TableLevels<ToyTable>::Level& tables,
     for (const auto& table : tables) children->push_back(NewToyTableIterator(table));
     return;
   }
-  std::vector<std::string_view> largest;
-  for (const auto& table : tables) largest.push_back(table->info().largest);
+  const auto kept = std::make_shared<const TableLevels<ToyTable>::Level>(tables);
   children->push_back(NewLevelIterator(
-      std::move(largest), [tables](size_t i) { return NewToyTableIterator(tables[i]); }));
+      kept->size(), [kept](size_t i) -> std::string_view { return (*kept)[i]->info().largest; },
+      [kept](size_t i) { return NewToyTableIterator((*kept)[i]); }));
 }
 
 }  // namespace

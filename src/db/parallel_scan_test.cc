@@ -1,5 +1,6 @@
-// LightKV's parallel scans (engine/lightkv, L6): files answer as slowly as a device does, so that
-// helpers make the seeks and read ahead. What iterators show is what they show without.
+// Parallel scans of LightKV (its L6) and LAB-DB (ValuesAhead): files answer as slowly as a device
+// does, so that helpers make the seeks and read ahead. What iterators show is what they show
+// without.
 #include <unistd.h>
 
 #include <atomic>
@@ -26,11 +27,13 @@
 namespace lamella::testing {
 namespace {
 
-/// Reads of tables take several times what is worth posting; of one of them, if need be, they fail.
-class SlowTables final : public OsHook {
+/// Reads of tables and of values take several times what is worth posting; of one of the files, if
+/// need be, they fail.
+class SlowFiles final : public OsHook {
  public:
   int Before(OsCall call, const std::string& path) override {
-    if (call != OsCall::kRead || !path.ends_with(kTableFileSuffix)) return 0;
+    const bool slow = path.ends_with(kTableFileSuffix) || path.ends_with(kValueFileSuffix);
+    if (call != OsCall::kRead || !slow) return 0;
     const int at_once = ++reading_;
     if (at_once > 1) overlaps++;
     ::usleep(3 * HelperThreads::kWorth.count() / 1000);
@@ -52,20 +55,24 @@ class SlowTables final : public OsHook {
   std::string failing_ LAMELLA_GUARDED_BY(mu_);
 };
 
-class LightKvScan : public ::testing::Test {
+class ParallelScan : public ::testing::TestWithParam<EngineKind> {
  protected:
-  LightKvScan() {
-    options_.engine = EngineKind::kLightKv;
+  ParallelScan() {
+    options_.engine = GetParam();
     options_.lightkv = {.segment_bytes = 64 << 10, .leaf_nodes_max = 4, .compaction_size = 16};
+    options_.labdb = {.tree_bytes = 128 << 10,
+                      .segment_bytes = 64 << 10,
+                      .level1_bytes = 128 << 10,
+                      .table_bytes = 64 << 10};
     options_.medium = MediumKind::kCacheLine;
     options_.pool_bytes_max = 64 << 20;
     options_.files.block_cache_share = 0;
   }
-  ~LightKvScan() override {
+  ~ParallelScan() override {
     db_.reset();  // before the hook that its files have
   }
-  void Open(uint32_t scan_threads) {
-    options_.lightkv.scan_threads = scan_threads;
+  void Open(uint32_t threads) {
+    options_.lightkv.scan_threads = options_.labdb.read_threads = threads;
     db_.reset();
     db_ = std::make_unique<DbImpl>(options_, path_, DbSeams{.files = files_.get()});
     const Status s = db_->Init();
@@ -132,14 +139,14 @@ class LightKvScan : public ::testing::Test {
   Options options_;
   TempDir dir_;
   const std::string path_ = dir_.Sub("store");
-  SlowTables slow_;
+  SlowFiles slow_;
   const std::unique_ptr<FileSystem> files_ = FileSystem::PosixOver(&slow_);
   Random random_{TestSeed()};
   std::map<std::string, std::string> model_;
   std::unique_ptr<DbImpl> db_;
 };
 
-TEST_F(LightKvScan, ReadsTablesAtOnceAndShowsWhatIsThere) {
+TEST_P(ParallelScan, ReadsTablesAtOnceAndShowsWhatIsThere) {
   Open(2);
   Fill();
   slow_.overlaps = 0;
@@ -149,7 +156,7 @@ TEST_F(LightKvScan, ReadsTablesAtOnceAndShowsWhatIsThere) {
   EXPECT_TRUE(db_->Close().ok());
 }
 
-TEST_F(LightKvScan, WithoutThreadsTheWalkReadsAlone) {
+TEST_P(ParallelScan, WithoutThreadsTheWalkReadsAlone) {
   Open(0);
   Fill();
   slow_.overlaps = 0;
@@ -157,7 +164,7 @@ TEST_F(LightKvScan, WithoutThreadsTheWalkReadsAlone) {
   EXPECT_EQ(slow_.overlaps.load(), 0);
 }
 
-TEST_F(LightKvScan, SeveralWalksShareTheThreadsBesideWritesAndFlushes) {
+TEST_P(ParallelScan, SeveralWalksShareTheThreadsBesideWritesAndFlushes) {
   Open(2);
   Fill();
   std::atomic<bool> stop{false};
@@ -189,7 +196,7 @@ TEST_F(LightKvScan, SeveralWalksShareTheThreadsBesideWritesAndFlushes) {
   writer.join();
 }
 
-TEST_F(LightKvScan, ATableThatCannotBeReadEndsTheWalkWhereItDidWithoutThreads) {
+TEST_P(ParallelScan, ATableThatCannotBeReadEndsTheWalkWhereItDidWithoutThreads) {
   Open(2);
   Fill();
   ASSERT_TRUE(db_->Close().ok());
@@ -208,7 +215,7 @@ TEST_F(LightKvScan, ATableThatCannotBeReadEndsTheWalkWhereItDidWithoutThreads) {
   }
 }
 
-TEST_F(LightKvScan, AnIteratorKeepsTheStoreOpenAndOutlivesIt) {
+TEST_P(ParallelScan, AnIteratorKeepsTheStoreOpenAndOutlivesIt) {
   Open(2);
   Fill();
   auto it = db_->NewIterator({});
@@ -223,6 +230,10 @@ TEST_F(LightKvScan, AnIteratorKeepsTheStoreOpenAndOutlivesIt) {
   EXPECT_FALSE(it->Valid());
   it.reset();
 }
+
+INSTANTIATE_TEST_SUITE_P(All, ParallelScan,
+                         ::testing::Values(EngineKind::kLightKv, EngineKind::kLabDb),
+                         [](const auto& of) { return std::string(EngineName(of.param)); });
 
 }  // namespace
 }  // namespace lamella::testing
