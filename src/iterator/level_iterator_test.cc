@@ -17,7 +17,8 @@ struct Level {
   explicit Level(const std::vector<RecordMap>& cut) {
     for (const RecordMap& records : cut) tables.push_back({.records = records});
     iterator = NewLevelIterator(
-        tables.size(), [this](size_t i) { return tables[i].records.rbegin()->first.user_key; },
+        tables.size(),
+        [this](size_t i) -> std::string_view { return tables[i].records.rbegin()->first.user_key; },
         [this](size_t i) {
           opened++;
           auto it = std::make_unique<LiveIterator>(&tables[i]);
