@@ -165,7 +165,7 @@ void LabDb::AddTableIterators(const std::shared_ptr<const TableSet>& set, bool v
   const size_t of_trees = iterators->size();
   for (uint32_t i = 1; i < tables.levels->level_count(); i++)
     SstFiles::AddIterators(i, {tables.levels, &tables.levels->level(i)}, scan, iterators);
-  if (options_.read_threads == 0) return;
+  if (options_.read_threads == 0 || iterators->size() < of_trees + 2) return;
   for (size_t i = of_trees; i < iterators->size(); i++) {
     auto& child = (*iterators)[i];
     child = NewPostedIterator(std::move(child), &read_threads_, &seek_cost_);
@@ -173,12 +173,17 @@ void LabDb::AddTableIterators(const std::shared_ptr<const TableSet>& set, bool v
 }
 
 // Whoever has it is pinned in holders(): trees that go meanwhile stay where they are.
-std::unique_ptr<InternalIterator> LabDb::NewTreesIterator() const {
-  const auto tables = CurrentTables();
+std::shared_ptr<InternalIterator> LabDb::NewTreesIterator() const {
+  struct Walk {
+    std::shared_ptr<const Tables> tables;
+    std::unique_ptr<InternalIterator> iterator;
+  };
+  const auto walk = std::make_shared<Walk>(Walk{.tables = CurrentTables(), .iterator = nullptr});
   std::vector<std::unique_ptr<InternalIterator>> children;
-  children.push_back(tables->tree->NewIterator(false));
-  if (tables->older != nullptr) children.push_back(tables->older->NewIterator(false));
-  return NewMergingIterator(std::move(children));
+  children.push_back(walk->tables->tree->NewIterator(false));
+  if (walk->tables->older != nullptr) children.push_back(walk->tables->older->NewIterator(false));
+  walk->iterator = NewMergingIterator(std::move(children));
+  return {walk, walk->iterator.get()};
 }
 
 std::unique_ptr<InternalIterator> LabDb::NewIterator(bool verify) {

@@ -130,8 +130,8 @@ class LabDb final : public BufferedEngine {
   uint64_t NewNumber();
   PmWord* HeadOf(uint32_t tree) const;
   TreePtr NewTree(uint32_t tree) const;
-  /// Over the keys of both trees, as they are now.
-  std::unique_ptr<InternalIterator> NewTreesIterator() const;
+  /// Over the keys of both trees, as they are now. It keeps them.
+  std::shared_ptr<InternalIterator> NewTreesIterator() const;
   /// The value at the address, as a Get's answer.
   Lookup ReadValue(const ValueAddress& address, EpochPin* pin) const;
   /// One edit, and the version that it makes of the current one; `flushed` (may be null) is in it.

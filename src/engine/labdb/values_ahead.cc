@@ -41,7 +41,7 @@ void ValuesAhead::NoteAlone(std::chrono::nanoseconds took) {
 
 void ValuesAhead::Begin(const InternalKey& at, bool forward) {
   Leave();
-  if (trees_ == nullptr) trees_ = new_trees_();
+  trees_ = new_trees_();  // those of before may be gone from the store
   if (reads_ == nullptr) {
     reads_ = std::make_unique<Read[]>(kMost);
     for (size_t i = 0; i < kMost; i++) reads_[i].values = values_;

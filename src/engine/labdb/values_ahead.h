@@ -35,8 +35,8 @@ class ValuesAhead {
   /// Values that are read ahead at a time. More: more reads at the same time, more in vain.
   static constexpr size_t kMost = 16;
   static constexpr uint32_t kValueBytesMax = 32 << 10;
-  /// Makes an iterator over all trees of now, which shows addresses.
-  using NewTrees = std::function<std::unique_ptr<InternalIterator>()>;
+  /// Makes an iterator over all trees of now, which shows addresses, and keeps the trees.
+  using NewTrees = std::function<std::shared_ptr<InternalIterator>()>;
 
   /// Who reads, and what reads of the store's values took of late.
   struct Helpers {
@@ -81,7 +81,7 @@ class ValuesAhead {
   const ValueLog* const values_;
   const ValueCache* const cache_;
   const Helpers helpers_;
-  std::unique_ptr<InternalIterator> trees_;  // after the last of the reads; made when it is needed
+  std::shared_ptr<InternalIterator> trees_;  // after the last of the reads
   std::unique_ptr<Read[]> reads_;            // kMost of them, a ring in the scan's order
   size_t first_ = 0;
   size_t count_ = 0;
