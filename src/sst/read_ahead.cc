@@ -10,6 +10,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr size_t kFirstStepBytes = 16 << 10;
 // Two blocks that have no more than so much between them follow each other: there is an index block
 // at the end of a section.
 constexpr uint64_t kGapBytesMax = 64 << 10;
@@ -21,7 +22,7 @@ bool Follows(const BlockHandle& later, const BlockHandle& earlier) {
 }  // namespace
 
 size_t ReadAhead::NextStep() const {
-  return std::min(std::max(2 * step_bytes_, first_step_bytes_), bytes_max_);
+  return std::min(std::max(2 * step_bytes_, kFirstStepBytes), bytes_max_);
 }
 
 Status ReadAhead::Read(const BlockHandle& block, std::string_view* bytes) {

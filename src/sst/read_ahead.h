@@ -26,20 +26,10 @@ namespace lamella {
 
 class ReadAhead final : private HelperThreads::Task {
  public:
-  /// What it begins with. Of a device, 32 KiB take a third longer than a block does; of the page
-  /// cache, several times as long.
-  static constexpr size_t FirstStepBytes(ReadVia via) {
-    return (via == ReadVia::kDevice ? 32 : 16) << 10;
-  }
-
   /// `end`: of the part of the file that is walked. `helpers`, which may be null, outlive it.
-  ReadAhead(const RandomFile* file, ReadVia via, uint64_t end, size_t bytes_max,
+  ReadAhead(const RandomFile* file, uint64_t end, size_t bytes_max,
             HelperThreads* helpers = nullptr)
-      : file_(file),
-        first_step_bytes_(FirstStepBytes(via)),
-        end_(end),
-        bytes_max_(bytes_max),
-        helpers_(helpers) {}
+      : file_(file), end_(end), bytes_max_(bytes_max), helpers_(helpers) {}
   ~ReadAhead() override { Drop(); }
 
   /// Whether a block is to be read this way: larger ones gain nothing by it.
@@ -82,7 +72,6 @@ class ReadAhead final : private HelperThreads::Task {
   std::string_view Join(const BlockHandle& block);
 
   const RandomFile* const file_;
-  const size_t first_step_bytes_;
   const uint64_t end_;
   const size_t bytes_max_;
   HelperThreads* const helpers_;

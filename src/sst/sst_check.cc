@@ -13,9 +13,7 @@ namespace lamella {
 class SstChecker {
  public:
   SstChecker(const Sst* sst, const std::function<void(const Status&)>& tell)
-      : sst_(*sst),
-        tell_(tell),
-        ahead_(sst->file_.get(), sst->via_, sst->root_at_.offset, kAheadBytes) {}
+      : sst_(*sst), tell_(tell), ahead_(sst->file_.get(), sst->root_at_.offset, kAheadBytes) {}
 
   void Run() {
     SstFooter footer;

@@ -16,7 +16,7 @@ class SstIterator final : public InternalIterator {
         goes_ahead_(options.read_ahead_bytes > 0 && options.helpers != nullptr) {
     root_.Enter(sst_->root_.get());
     if (options.read_ahead_bytes > 0)
-      ahead_.emplace(sst_->file_.get(), sst_->via_, sst_->root_at_.offset, options.read_ahead_bytes,
+      ahead_.emplace(sst_->file_.get(), sst_->root_at_.offset, options.read_ahead_bytes,
                      options.helpers);
   }
 
