@@ -39,8 +39,9 @@ std::unique_ptr<InternalIterator> NewStoredValues(std::unique_ptr<InternalIterat
 
 /// For a compaction: the records of a tree from `first` up to the last version of `last`, forwards,
 /// each a plain put or a delete, with its value: about `window_bytes` of them are read together and
-/// kept in DRAM, with `helpers` (may be null) where that is slow. A value that cannot be read ends the walk, and status() tells why. REQUIRES: the
-/// values outlive it; nobody takes these records out of the tree.
+/// kept in DRAM, with `helpers` (may be null) where that is slow. A value that cannot be read ends
+/// the walk, and status() tells why. REQUIRES: the values outlive it; nobody takes these records
+/// out of the tree.
 std::unique_ptr<InternalIterator> NewTreePart(std::unique_ptr<InternalIterator> tree,
                                               std::string first, std::string last,
                                               const ValueLog* values, uint64_t window_bytes,

@@ -4,8 +4,8 @@
 // time of one.
 //
 // It goes ahead of the scan with an iterator of its own over the trees, from the second value on,
-// where reads of late took long enough for that (HelperThreads::IsWorth); each time twice as far, up
-// to a limit.
+// where reads of late took long enough for that (HelperThreads::IsWorth); each time twice as far,
+// up to a limit.
 //
 // A1: what is taken has the address that was asked for: that the trees have changed since the scan
 //     began, or that it skips what its snapshot does not see, costs reads in vain, and no more.
