@@ -215,6 +215,35 @@ TEST_P(ParallelScan, ATableThatCannotBeReadEndsTheWalkWhereItDidWithoutThreads) 
   }
 }
 
+// What is read ahead goes by what the store has now, which may be gone before the walk is over.
+TEST_P(ParallelScan, AWalkGoesOnWhileAllThatItReadsAheadInIsReplacedTwice) {
+  Open(2);
+  Fill();
+  const auto replace = [this](char round) {
+    for (int i = 0; i < 3000; i++)
+      ASSERT_TRUE(db_->Put({}, Concat("z", 10000 + i), std::string(200, round)).ok());
+    ASSERT_TRUE(db_->Flush().ok());
+    ASSERT_TRUE(db_->WaitForIdle().ok());
+  };
+  const auto it = db_->NewIterator({.upper_bound = "z"});
+  it->SeekToFirst();
+  auto at = model_.begin();
+  const auto walk = [&](size_t records) {
+    for (; records > 0 && at != model_.end(); records--, ++at, it->Next()) {
+      ASSERT_TRUE(it->Valid()) << it->status().ToString();
+      ASSERT_EQ(it->key(), at->first);
+      ASSERT_EQ(it->value(), at->second);
+    }
+  };
+  ASSERT_NO_FATAL_FAILURE(walk(1));
+  for (const char round : {'a', 'b', 'c'}) {
+    ASSERT_NO_FATAL_FAILURE(replace(round));
+    ASSERT_NO_FATAL_FAILURE(walk(100));
+  }
+  ASSERT_NO_FATAL_FAILURE(walk(SIZE_MAX));
+  EXPECT_FALSE(it->Valid());
+}
+
 TEST_P(ParallelScan, AnIteratorKeepsTheStoreOpenAndOutlivesIt) {
   Open(2);
   Fill();
