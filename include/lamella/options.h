@@ -215,7 +215,7 @@ struct LabDbOptions {
   uint32_t hot_updates = 8;
   /// Threads that read values beside the walks of iterators and compactions, for all of them
   /// together, 0 to 64, started when files answer slowly enough for that; 0: whoever wants a value
-  /// reads it. More: faster ranges and compaction from a device, and more of it taken from others.
+  /// reads it. More: faster compaction from a device, and more of it taken from others.
   uint32_t read_threads = 4;
 };
 

@@ -160,15 +160,14 @@ void LabDb::AddTableIterators(const std::shared_ptr<const TableSet>& set, bool v
   const auto& tables = static_cast<const Tables&>(*set);
   iterators->push_back(tables.tree->NewIterator(verify));
   if (tables.older != nullptr) iterators->push_back(tables.older->NewIterator(verify));
-  SstScanOptions scan;
-  if (options_.read_threads > 0) scan.helpers = &read_threads_;
+  const SstScanOptions scan{.helpers = helpers()};
   const size_t of_trees = iterators->size();
   for (uint32_t i = 1; i < tables.levels->level_count(); i++)
     SstFiles::AddIterators(i, {tables.levels, &tables.levels->level(i)}, scan, iterators);
-  if (options_.read_threads == 0 || iterators->size() < of_trees + 2) return;
+  if (helpers() == nullptr || iterators->size() < of_trees + 2) return;
   for (size_t i = of_trees; i < iterators->size(); i++) {
     auto& child = (*iterators)[i];
-    child = NewPostedIterator(std::move(child), &read_threads_, &seek_cost_);
+    child = NewPostedIterator(std::move(child), helpers(), &seek_cost_);
   }
 }
 
@@ -188,11 +187,8 @@ std::shared_ptr<InternalIterator> LabDb::NewTreesIterator() const {
 
 std::unique_ptr<InternalIterator> LabDb::NewIterator(bool verify) {
   const ScanRuns* const runs = value_cache_.enabled() ? nullptr : &runs_;
-  ValuesAhead::Helpers helpers;
-  if (options_.read_threads > 0) helpers = {&read_threads_, &value_cost_};
-  return NewStoredValues(
-      BufferedEngine::NewIterator(verify), values_.get(), runs, &value_cache_,
-      [this] { return NewTreesIterator(); }, helpers);
+  return NewStoredValues(BufferedEngine::NewIterator(verify), values_.get(), runs, &value_cache_,
+                         [this] { return NewTreesIterator(); }, {helpers(), &value_cost_});
 }
 
 void LabDb::AddStats(Stats* stats) const {

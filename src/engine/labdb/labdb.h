@@ -130,6 +130,8 @@ class LabDb final : public BufferedEngine {
   uint64_t NewNumber();
   PmWord* HeadOf(uint32_t tree) const;
   TreePtr NewTree(uint32_t tree) const;
+  /// Who reads beside others; null: nobody does.
+  HelperThreads* helpers() { return options_.read_threads > 0 ? &read_threads_ : nullptr; }
   /// Over the keys of both trees, as they are now. It keeps them.
   std::shared_ptr<InternalIterator> NewTreesIterator() const;
   /// The value at the address, as a Get's answer.

@@ -313,9 +313,9 @@ Status LabDb::CompactPart() {
   const uint64_t window_bytes =
       std::min(kWindowBytes, context_.options->memory_budget_bytes / kWindowsOfMemory);
   children.push_back(NewTreePart(tables->older->NewIterator(true), part.first, part.last,
-                                 values_.get(), window_bytes, &read_threads_));
+                                 values_.get(), window_bytes, helpers()));
   SstScanOptions scan = kMergeScan;
-  if (options_.read_threads > 0) scan.helpers = &read_threads_;
+  scan.helpers = helpers();
   if (!overlapped.empty()) {
     SstFiles::AddIterators(1, std::make_shared<const SstLevels::Level>(overlapped), scan,
                            &children);
