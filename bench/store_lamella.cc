@@ -137,8 +137,7 @@ Status SetOption(const std::string& name, const std::string& value, Options* o) 
   if (name == "log_shards") return Parse(name, value, &o->log_shards);
   if (name == "segment_bytes")
     return ParseOf(name, value, {&o->lightkv.segment_bytes, &o->labdb.segment_bytes});
-  if (name == "scan_threads") return Parse(name, value, &o->lightkv.scan_threads);
-  if (name == "read_threads") return Parse(name, value, &o->labdb.read_threads);
+  if (name == "parallel_reads") return Parse(name, value, &o->files.parallel_reads);
   if (name == "tree_bytes") return Parse(name, value, &o->labdb.tree_bytes);
   if (name == "hot_updates") return Parse(name, value, &o->labdb.hot_updates);
   if (name == "leaf_nodes_max") return Parse(name, value, &o->lightkv.leaf_nodes_max);
@@ -154,7 +153,7 @@ Status SetOption(const std::string& name, const std::string& value, Options* o) 
       "pool_bytes_max, levels_per_group, level0_bytes, zipperdb_level_factor, guide_share, "
       "max_floor, floor_bytes, "
       "c1_runs, c2_bytes, component_factor, filter_bits, segment_bytes, leaf_nodes_max, "
-      "compaction_size, scan_threads, read_threads, tree_bytes, hot_updates, space_target, "
+      "compaction_size, parallel_reads, tree_bytes, hot_updates, space_target, "
       "memory_budget_bytes, memtable_bytes, chunk_bytes, background_threads, log_shards or "
       "verify_checksums");
 }

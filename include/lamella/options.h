@@ -96,6 +96,9 @@ struct FileOptions {
   /// Read past the page cache: what the share above has not, the device must give. NotSupported
   /// where the file system knows no such reading.
   bool direct_reads = false;
+  /// Where files answer slowly, what an iterator will come by is read ahead of it, several reads at
+  /// the same time, and some of them in vain. Off: each read when it is needed.
+  bool parallel_reads = true;
   /// Compaction writes files no faster than this, bytes a second; 0 is no limit. Less: steadier
   /// reads, until writers must wait for it.
   uint64_t compaction_bytes_per_second = 0;
@@ -148,10 +151,6 @@ struct LightKvOptions {
   /// CS: tables of a partition that are merged, 2 to 16. More: less is written, reads look at more
   /// tables.
   uint32_t compaction_size = 4;
-  /// Threads that read tables beside the walks of iterators, for all of them together, 0 to 64,
-  /// started when files answer slowly enough for that; 0: the walk itself. More: faster ranges from
-  /// a device, and more of it and of the processor taken from others.
-  uint32_t scan_threads = 2;
 };
 
 /// Parameters of the NVLSM engine and of the two that it is compared with, for those who study them
@@ -213,10 +212,6 @@ struct LabDbOptions {
   /// A key that was written about so often of late has its next values logged in the pool in place
   /// of the disk; 0: none. More: fewer keys do.
   uint32_t hot_updates = 8;
-  /// Threads that read values beside the walks of iterators and compactions, for all of them
-  /// together, 0 to 64, started when files answer slowly enough for that; 0: whoever wants a value
-  /// reads it. More: faster compaction from a device, and more of it taken from others.
-  uint32_t read_threads = 4;
 };
 
 struct Options {

@@ -34,8 +34,7 @@ class LightKvTest : public ::testing::Test {
  protected:
   LightKvTest() {
     options_.engine = EngineKind::kLightKv;
-    options_.lightkv = {
-        .segment_bytes = 4 << 10, .leaf_nodes_max = 64, .compaction_size = 2, .scan_threads = 0};
+    options_.lightkv = {.segment_bytes = 4 << 10, .leaf_nodes_max = 64, .compaction_size = 2};
     options_.medium = MediumKind::kCacheLine;
     options_.background_threads = 2;
     options_.pool_bytes_max = 64 << 20;

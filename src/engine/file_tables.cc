@@ -99,6 +99,7 @@ SstFilesOptions SstFilesOptionsOf(const EngineContext& context, std::shared_ptr<
   options.writing.rate_limiter = limiter;
   options.reading.cache = std::move(cache);
   options.reading.via = files.direct_reads ? ReadVia::kDevice : ReadVia::kPageCache;
+  if (files.parallel_reads) options.reading.cost = std::make_shared<ReadCost>();
   options.new_number = std::move(new_number);
   return options;
 }

@@ -46,6 +46,10 @@ enum class ReadVia : uint8_t { kPageCache, kDevice };
 /// A file that does not change any more, open for reading. It can be read after its name is gone.
 class RandomFile {
  public:
+  /// What a read past the page cache starts at, ends at, and is put to: multiples of the largest
+  /// logical block that devices have.
+  static constexpr size_t kDeviceBlockBytes = 4096;
+
   RandomFile() = default;
   RandomFile(const RandomFile&) = delete;
   RandomFile& operator=(const RandomFile&) = delete;
@@ -56,6 +60,18 @@ class RandomFile {
   virtual Status Read(uint64_t offset, size_t n, char* to) const = 0;
   /// The file's size when it was opened.
   virtual uint64_t bytes() const = 0;
+
+  /// Reads that are not waited for (file/pending_reads.h). These bytes will be read soon, through
+  /// the page cache, if that is how:
+  virtual void WillRead(uint64_t /*offset*/, size_t /*n*/) const {}
+  /// The blocks of a device that hold these bytes, where it is past it. No descriptor: they are to
+  /// be had by Read alone.
+  struct DeviceBlocks {
+    int descriptor = -1;
+    uint64_t begin = 0;
+    size_t bytes = 0;
+  };
+  virtual DeviceBlocks BlocksOf(uint64_t /*offset*/, size_t /*n*/) const { return {}; }
 };
 
 }  // namespace lamella

@@ -151,10 +151,6 @@ class PosixAppendFile : public AppendFile {
   size_t buffered_ = 0;
 };
 
-// What a read past the page cache starts at, ends at, and is put to: multiples of the largest
-// logical block that devices have.
-constexpr size_t kDeviceBlockBytes = 4096;
-
 class PosixRandomFile : public RandomFile {
  public:
   PosixRandomFile(Descriptor fd, std::string path, ReadVia via, uint64_t bytes, OsHook* os)
@@ -171,7 +167,26 @@ class PosixRandomFile : public RandomFile {
 
   uint64_t bytes() const override { return bytes_; }
 
+  // A hook sees each call, and what Read says is wrong is said by Read.
+  void WillRead(uint64_t offset, size_t n) const override {
+    if (via_ == ReadVia::kPageCache && os_ == nullptr && offset <= bytes_ && n <= bytes_ - offset)
+      (void)posix_fadvise(fd_.get(), static_cast<off_t>(offset), static_cast<off_t>(n),
+                          POSIX_FADV_WILLNEED);
+  }
+  DeviceBlocks BlocksOf(uint64_t offset, size_t n) const override {
+    const bool is_there = offset <= bytes_ && n <= bytes_ - offset && n > 0;
+    if (via_ != ReadVia::kDevice || os_ != nullptr || !is_there) return {};
+    return BlocksAround(offset, n);
+  }
+
  private:
+  DeviceBlocks BlocksAround(uint64_t offset, size_t n) const {
+    const uint64_t begin = offset - offset % kDeviceBlockBytes;
+    const uint64_t end =
+        (offset + n + kDeviceBlockBytes - 1) / kDeviceBlockBytes * kDeviceBlockBytes;
+    return {.descriptor = fd_.get(), .begin = begin, .bytes = end - begin};
+  }
+
   Status ReadAt(uint64_t offset, size_t n, char* to) const {
     for (size_t done = 0; done < n;) {
       const size_t wanted = os_ == nullptr ? n - done : os_->Allowed(OsCall::kRead, n - done);
@@ -187,10 +202,8 @@ class PosixRandomFile : public RandomFile {
   // The device's blocks that the bytes lie in, to memory of their own: a read that came short of
   // one goes on at its start.
   Status ReadBlocksAt(uint64_t offset, size_t n, char* to) const {
-    const uint64_t begin = offset - offset % kDeviceBlockBytes;
+    const auto [_, begin, blocks_bytes] = BlocksAround(offset, n);
     const size_t needed = offset - begin + n;
-    const size_t blocks_bytes =
-        (needed + kDeviceBlockBytes - 1) / kDeviceBlockBytes * kDeviceBlockBytes;
     const AlignedBytes buffer(
         static_cast<char*>(::operator new(blocks_bytes, std::align_val_t{kDeviceBlockBytes})));
     for (size_t done = 0; done < needed;) {

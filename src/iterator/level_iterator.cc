@@ -15,6 +15,9 @@ class LevelIterator final : public InternalIterator {
       : count_(count), largest_(std::move(largest)), open_(std::move(open)) {}
 
   bool Valid() const override { return table_ != nullptr && table_->Valid(); }
+  void WillSeek(const InternalKey& target) override {
+    if (Open(TableOf(target))) table_->WillSeek(target);
+  }
   void SeekToFirst() override {
     if (Open(0)) table_->SeekToFirst();
     SkipEndedForward();

@@ -49,6 +49,10 @@ class MergingIterator final : public InternalIterator {
     return live_.front()->source->VerifyChecksum();
   }
 
+  void WillSeek(const InternalKey& target) override {
+    if (children_.size() == 1) return;  // it is now
+    for (Child& child : children_) child.source->WillSeek(target);
+  }
   void SeekToFirst() override {
     Position(true, [](Child& child) { child.source->SeekToFirst(); });
   }
@@ -56,9 +60,11 @@ class MergingIterator final : public InternalIterator {
     Position(false, [](Child& child) { child.source->SeekToLast(); });
   }
   void Seek(const InternalKey& target) override {
+    WillSeek(target);
     Position(true, [&target](Child& child) { child.source->Seek(target); });
   }
   void SeekForPrev(const InternalKey& target) override {
+    WillSeek(target);
     Position(false, [&target](Child& child) { child.source->SeekForPrev(target); });
   }
   void Next() override { Step(true); }
@@ -97,7 +103,7 @@ class MergingIterator final : public InternalIterator {
   void Fail() { live_.clear(); }
 
   // In order of rank: records move from a child to a later one, so one that has left a child is
-  // found in a later. All are on their way before the first is looked at: PostedIterator.
+  // found in a later.
   template <class Move>
   void Position(bool forward, Move move) {
     status_ = Status::OK();

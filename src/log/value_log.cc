@@ -161,9 +161,8 @@ Status ValueLog::NoSuchSegment(const ValueAddress& address) const {
 
 Status ValueLog::DamagedInFile(const ValueFile& file, const ValueAddress& address,
                                const char* found) const {
-  const uint64_t at =
-      (address.segment() - file.id().first) * options_.segment_bytes + address.offset();
-  return DamagedValue(seed_, address, found, Concat(file.path(), " at byte ", at));
+  return DamagedValue(seed_, address, found,
+                      Concat(file.path(), " at byte ", PlaceIn(file, address)));
 }
 
 Status ValueLog::ReadInPool(const ValueSegment& segment, const ValueAddress& address,
@@ -189,8 +188,7 @@ Status ValueLog::ReadInPool(const ValueSegment& segment, const ValueAddress& add
 
 Status ValueLog::ReadInFile(const ValueFile& file, const ValueAddress& address,
                             ValueRead* read) const {
-  const uint64_t at =
-      (address.segment() - file.id().first) * options_.segment_bytes + address.offset();
+  const uint64_t at = PlaceIn(file, address);
   const size_t bytes = sizeof(ValueHeader) + address.size;
   const std::shared_ptr<const RandomFile> opened = file.opened();
   const uint64_t there = opened->bytes() - std::min(at, opened->bytes());

@@ -41,7 +41,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/helper_threads.h"
 #include "base/mutex.h"
 #include "file/file_system.h"
 #include "lamella/status.h"
@@ -135,10 +134,9 @@ class ValueLog {
   Status Read(const ValueAddress& address, EpochPin* pin, ValueRead* read) const;
 
   /// The values at these addresses, copied, in their order: for many it costs less than Read, since
-  /// what lies near each other in a file is read at once, and where files are slow `helpers` (may
-  /// be null) read several at the same time. Takes pins of readers(). Errors as Read.
-  Status ReadAll(std::span<const ValueAddress> addresses, std::vector<std::string>* values,
-                 HelperThreads* helpers = nullptr) const;
+  /// what lies near each other in a file is read at once, and what does not at the same time
+  /// (file/pending_reads.h). Takes pins of readers(). Errors as Read.
+  Status ReadAll(std::span<const ValueAddress> addresses, std::vector<std::string>* values) const;
 
   /// Places for values of these sizes, side by side in one segment. The caller copies each of them
   /// and lets go of the reservation once they are durable. Busy: as many segments as there may be
@@ -186,7 +184,7 @@ class ValueLog {
  private:
   friend class ValueScan;
   class FilesWriter;
-  class ReadPart;
+  struct Run;
 
   Status CheckOptions() const;
   Status LoadSegments(ValuePlaces* places);
@@ -198,13 +196,14 @@ class ValueLog {
   Status ReadInPool(const ValueSegment& segment, const ValueAddress& address,
                     ValueRead* read) const;
   Status ReadInFile(const ValueFile& file, const ValueAddress& address, ValueRead* read) const;
-  Status ReadInOrder(std::span<const ValueAddress> addresses, std::span<const uint32_t> order,
-                     std::vector<std::string>* values) const;
-  Status ReadNext(std::span<const ValueAddress> addresses, std::span<const uint32_t> order,
-                  size_t* count, std::vector<std::string>* values) const;
-  Status ReadRun(const ValuePlaces::InFile& in_file, std::span<const ValueAddress> addresses,
-                 std::span<const uint32_t> order, size_t* count,
+  /// Where a value lies in its file.
+  uint64_t PlaceIn(const ValueFile& file, const ValueAddress& at) const {
+    return (at.segment() - file.id().first) * options_.segment_bytes + at.offset();
+  }
+  Status FindRun(std::span<const ValueAddress> addresses, std::span<const uint32_t> order, Run* run,
                  std::vector<std::string>* values) const;
+  Status ReadRuns(std::span<const ValueAddress> addresses, std::span<const Run> runs,
+                  std::vector<std::string>* values) const;
   Status NoSuchSegment(const ValueAddress& address) const;
   Status DamagedInFile(const ValueFile& file, const ValueAddress& address, const char* found) const;
   Status CheckFile(const KnownValueFile& known, std::vector<std::string>* problems) const;

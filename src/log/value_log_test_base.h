@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <map>
 #include <memory>
 #include <optional>
@@ -15,7 +14,6 @@
 
 #include <gtest/gtest.h>
 
-#include "base/helper_threads.h"
 #include "base/random.h"
 #include "log/value_format.h"
 #include "log/value_log.h"
@@ -142,19 +140,15 @@ class ValueLogTestBase : public PoolTest {
       const ::testing::AssertionResult read = IsRead(stored);
       if (!read) return read;
     }
-    const ::testing::AssertionResult read = AreReadTogether(all);
-    if (!read || files_ != FileSystem::Posix()) return read;  // others are for one thread
-    HelperThreads several(2, std::chrono::nanoseconds(0));
-    return AreReadTogether(all, &several);
+    return AreReadTogether(all);
   }
-  ::testing::AssertionResult AreReadTogether(std::vector<Stored> all,
-                                             HelperThreads* helpers = nullptr) {
+  ::testing::AssertionResult AreReadTogether(std::vector<Stored> all) {
     Random random(all.size());
     for (size_t i = all.size(); i-- > 1;) std::swap(all[i], all[random.Uniform(i + 1)]);
     std::vector<ValueAddress> addresses;
     for (const Stored& stored : all) addresses.push_back(stored.address);
     std::vector<std::string> values;
-    const Status s = log_->ReadAll(addresses, &values, helpers);
+    const Status s = log_->ReadAll(addresses, &values);
     if (!s.ok()) return ::testing::AssertionFailure() << s.ToString();
     for (size_t i = 0; i < all.size(); i++) {
       if (values[i] != all[i].value) return ::testing::AssertionFailure() << "together, another";

@@ -1,14 +1,13 @@
 #include "sst/read_ahead.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <new>
 #include <utility>
 
 namespace lamella {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr size_t kFirstStepBytes = 16 << 10;
 // Two blocks that have no more than so much between them follow each other: there is an index block
@@ -59,9 +58,9 @@ Status ReadAhead::ReadStretch(const BlockHandle& block, bool alone) {
     here_.memory = std::make_unique_for_overwrite<char[]>(n);
     here_.capacity = n;
   }
-  const Clock::time_point begin = Clock::now();
+  const auto began = std::chrono::steady_clock::now();
   Status s = file_->Read(start, n, here_.memory.get());
-  took_ = Clock::now() - begin;
+  if (cost_ != nullptr && step_bytes_ == 0) cost_->Note(std::chrono::steady_clock::now() - began);
   if (!s.ok()) return s;
   here_.start = start;
   here_.bytes = n;
@@ -86,41 +85,47 @@ std::string_view ReadAhead::Join(const BlockHandle& block) {
 }
 
 void ReadAhead::GoOn(bool forward) {
-  if (helpers_ == nullptr || next_.bytes > 0 || !helpers_->IsWorth(took_)) return;
+  if (cost_ == nullptr || next_.bytes > 0 || !cost_->IsSlow()) return;
   if (!last_ || !here_.Holds(*last_)) return;  // that one was in the cache: the next may be, too
   const uint64_t left = forward ? here_.end() - last_->end() : last_->offset - here_.start;
   const size_t step = NextStep();
   const auto n =
       static_cast<size_t>(std::min<uint64_t>(step, forward ? end_ - here_.end() : here_.start));
   if (2 * left > here_.bytes || n == 0) return;
+  if (BeginNext(forward ? here_.end() : here_.start - n, n)) step_bytes_ = step;
+}
+
+void ReadAhead::WillRead(const BlockHandle& block) {
+  if (here_.Holds(block) || next_.Touches(block) || !Serves(block)) return;
+  Drop();
+  step_bytes_ = 0;
+  (void)BeginNext(block.offset, block.bytes);
+}
+
+bool ReadAhead::BeginNext(uint64_t start, size_t n) {
   if (next_.capacity < n) {
     next_.capacity = 0;
     next_.memory.reset(new (std::nothrow) char[n]);
-    if (next_.memory == nullptr) return;
+    if (next_.memory == nullptr) return false;
     next_.capacity = n;
   }
-  step_bytes_ = step;
-  next_.start = forward ? here_.end() : here_.start - n;
+  next_.start = start;
   next_.bytes = n;
-  posted_ = true;
-  helpers_->Post(this);
-}
-
-void ReadAhead::Run() {
-  const Clock::time_point begin = Clock::now();
-  failed_ = !file_->Read(next_.start, next_.bytes, next_.memory.get()).ok();
-  took_ = Clock::now() - begin;
+  read_ = {.file = file_, .offset = start, .n = n, .to = next_.memory.get()};
+  pending_.Begin({&read_, 1});
+  is_begun_ = true;
+  return true;
 }
 
 bool ReadAhead::Finish() {
-  if (!std::exchange(posted_, false)) return true;
-  if (!helpers_->Finish(this)) Run();
-  if (failed_) next_.bytes = 0;
-  return !failed_;
+  if (!std::exchange(is_begun_, false) || pending_.Finish().ok()) return true;
+  next_.bytes = 0;
+  return false;
 }
 
 void ReadAhead::Drop() {
-  if (std::exchange(posted_, false)) helpers_->Finish(this);
+  pending_.Drop();
+  is_begun_ = false;
   next_.bytes = 0;
 }
 

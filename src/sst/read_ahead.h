@@ -1,16 +1,15 @@
 // ReadAhead reads a file for who walks it block by block: once two blocks were wanted one after the
 // other, forward or backward, it reads more than is asked for in that direction, each time twice as
-// much, up to a limit. With helpers, where reads of this file take long enough, what comes next is
-// read beside the walk, once half of what was read before it is behind. Who jumps reads nothing in
-// vain.
+// much, up to a limit. Where reads are slow what comes next is read beside the walk, once half of what was read before it is behind. Who jumps reads
+// nothing in vain.
 //
-// A1: a read by a helper that failed is not told of: the block that is wanted is then read alone.
+// A1: a read beside the walk that failed is not told of: the block that is wanted is then read
+//     alone.
 // A2: at most two stretches, of the limit each, are in memory, and one block.
 // Threads: one at a time.
 #ifndef LAMELLA_SST_READ_AHEAD_H_
 #define LAMELLA_SST_READ_AHEAD_H_
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -18,28 +17,30 @@
 #include <string>
 #include <string_view>
 
-#include "base/helper_threads.h"
 #include "file/block_file.h"
+#include "file/pending_reads.h"
+#include "file/read_cost.h"
 #include "sst/sst_format.h"
 
 namespace lamella {
 
-class ReadAhead final : private HelperThreads::Task {
+class ReadAhead {
  public:
-  /// `end`: of the part of the file that is walked. `helpers`, which may be null, outlive it.
-  ReadAhead(const RandomFile* file, uint64_t end, size_t bytes_max,
-            HelperThreads* helpers = nullptr)
-      : file_(file), end_(end), bytes_max_(bytes_max), helpers_(helpers) {}
-  ~ReadAhead() override { Drop(); }
+  /// `end`: of the part of the file that is walked. Where `cost` says that reads are slow they are
+  /// made beside the walk; null: none is. It outlives this.
+  ReadAhead(const RandomFile* file, uint64_t end, size_t bytes_max, ReadCost* cost = nullptr)
+      : file_(file), end_(end), bytes_max_(bytes_max), cost_(cost) {}
 
   /// Whether a block is to be read this way: larger ones gain nothing by it.
   bool Serves(const BlockHandle& block) const { return block.bytes < bytes_max_; }
   /// The block's bytes, until the next call. REQUIRES: Serves(block), which ends at or before
   /// `end`. Throws std::bad_alloc.
   Status Read(const BlockHandle& block, std::string_view* bytes);
+  /// The block will be read next. REQUIRES: as of Read.
+  void WillRead(const BlockHandle& block);
   /// The walk came through this block, which was not read.
   void Pass(const BlockHandle& block) { last_ = block; }
-  /// The walk is half through the last block, and goes on: has the helpers read what comes next.
+  /// The walk is half through the last block, and goes on: what comes next may be read beside it.
   void GoOn(bool forward);
 
  private:
@@ -59,12 +60,13 @@ class ReadAhead final : private HelperThreads::Task {
     }
   };
 
-  void Run() override;
   /// What is in `next_` is there; false: its read failed, and nothing is.
   bool Finish();
   void Drop();
   size_t NextStep() const;
   /// The block, and more in the direction of the walk, where it is not to be `alone`.
+  /// Reads it beside the walk. REQUIRES: nothing is in `next_`.
+  bool BeginNext(uint64_t start, size_t n);
   Status ReadStretch(const BlockHandle& block, bool alone);
   /// It begins in one of `here_` and `next_` and ends in the other.
   bool IsInBoth(const BlockHandle& block) const;
@@ -74,14 +76,14 @@ class ReadAhead final : private HelperThreads::Task {
   const RandomFile* const file_;
   const uint64_t end_;
   const size_t bytes_max_;
-  HelperThreads* const helpers_;
+  ReadCost* const cost_;
   std::optional<BlockHandle> last_;
   size_t step_bytes_ = 0;
-  std::chrono::nanoseconds took_{0};  // the last read
   Stretch here_;
-  Stretch next_;  // at one of its ends, what helpers were asked for
-  bool posted_ = false;
-  bool failed_ = false;  // of next_; until it is finished a helper's, as its memory and took_
+  Stretch next_;   // at one of its ends, what is read beside the walk, or was
+  FileRead read_;  // of it
+  bool is_begun_ = false;
+  PendingReads pending_;  // keeps R2: it goes first
   std::string joined_;
 };
 

@@ -55,11 +55,11 @@ class ReadAheadTest : public ::testing::Test {
   Random random_;
   std::vector<BlockHandle> blocks_;
   std::optional<BytesFile> file_;
-  HelperThreads helpers_{2, std::chrono::nanoseconds(0)};
+  ReadCost cost_{std::chrono::nanoseconds(0)};
 };
 
 TEST_F(ReadAheadTest, GivesWhatTheFileHoldsWhateverTheWalk) {
-  ReadAhead ahead(&*file_, file_->bytes(), 100000, &helpers_);
+  ReadAhead ahead(&*file_, file_->bytes(), 100000, &cost_);
   size_t at = 0;
   bool forward = true;
   for (int i = 0; i < 20000; i++) {
@@ -76,12 +76,12 @@ TEST_F(ReadAheadTest, GivesWhatTheFileHoldsWhateverTheWalk) {
   }
 }
 
-TEST_F(ReadAheadTest, AWalkWithHelpersTakesAboutAsManyReads) {
+TEST_F(ReadAheadTest, AWalkWithReadsBesideItTakesAboutAsMany) {
   for (const bool forward : {true, false}) {
     std::vector<int> reads;
-    for (HelperThreads* helpers : {static_cast<HelperThreads*>(nullptr), &helpers_}) {
+    for (ReadCost* const cost : {static_cast<ReadCost*>(nullptr), &cost_}) {
       file_->reads_ = 0;
-      ReadAhead ahead(&*file_, file_->bytes(), 256 << 10, helpers);
+      ReadAhead ahead(&*file_, file_->bytes(), 256 << 10, cost);
       for (size_t i = 0; i < blocks_.size(); i++) {
         ASSERT_TRUE(Read(&ahead, blocks_[forward ? i : blocks_.size() - 1 - i]).ok());
         ahead.GoOn(forward);
@@ -96,7 +96,7 @@ TEST_F(ReadAheadTest, WhatCannotBeReadIsToldOfAtItsBlockAlone) {  // A1
   const size_t bad = blocks_.size() / 2;
   file_->bad_ = {blocks_[bad].offset + 100, 1};
   for (const bool forward : {true, false}) {
-    ReadAhead ahead(&*file_, file_->bytes(), 256 << 10, &helpers_);
+    ReadAhead ahead(&*file_, file_->bytes(), 256 << 10, &cost_);
     for (size_t i = 0; i < blocks_.size(); i++) {
       const size_t at = forward ? i : blocks_.size() - 1 - i;
       EXPECT_EQ(Read(&ahead, blocks_[at]).IsIOError(), at == bad) << at;
@@ -105,9 +105,9 @@ TEST_F(ReadAheadTest, WhatCannotBeReadIsToldOfAtItsBlockAlone) {  // A1
   }
 }
 
-TEST_F(ReadAheadTest, MayGoWhileAHelperReads) {
+TEST_F(ReadAheadTest, MayGoWhileItReads) {
   for (int i = 0; i < 500; i++) {
-    ReadAhead ahead(&*file_, file_->bytes(), 256 << 10, &helpers_);
+    ReadAhead ahead(&*file_, file_->bytes(), 256 << 10, &cost_);
     ASSERT_TRUE(Read(&ahead, blocks_[static_cast<size_t>(i) % blocks_.size()]).ok());
     ahead.GoOn(i % 2 == 0);
   }

@@ -38,6 +38,7 @@ Sst::Sst(FileSystem* files, const std::string& directory, const SstIdentity& ide
       seed_(SstSeed(identity)),
       cache_(options.cache),
       via_(options.via),
+      cost_(options.cost),
       cache_table_(options.cache == nullptr ? 0 : options.cache->NewTable()) {}
 
 Status Sst::Open(FileSystem* files, const std::string& directory, const SstIdentity& identity,

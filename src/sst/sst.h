@@ -20,8 +20,8 @@
 #include <string>
 #include <string_view>
 
-#include "base/helper_threads.h"
 #include "file/file_system.h"
+#include "file/read_cost.h"
 #include "iterator/internal_iterator.h"
 #include "lamella/status.h"
 #include "sst/block.h"
@@ -36,6 +36,9 @@ struct SstReadOptions {
   std::shared_ptr<BlockCache> cache;
   /// kDevice: past the page cache, so that what the block cache has not, the device must give.
   ReadVia via = ReadVia::kPageCache;
+  /// Shared by the tables of a store, as the cache. Where it says that reads are slow, those that an
+  /// iterator will need are made beside each other, and beside the walk. Null: none is.
+  std::shared_ptr<ReadCost> cost;
 };
 
 struct SstScanOptions {
@@ -44,9 +47,6 @@ struct SstScanOptions {
   /// The most that is read ahead at a time; 0 is nothing. More: fewer reads, more in vain at the
   /// end of a short scan.
   size_t read_ahead_bytes = 256 << 10;
-  /// Who reads ahead beside the walk; they outlive the iterator. Null: nobody, the walk itself
-  /// reads more at a time.
-  HelperThreads* helpers = nullptr;
 };
 
 struct SstRecord {
@@ -107,6 +107,9 @@ class Sst {
               ReadAhead* ahead, std::shared_ptr<const Block>* block) const;
   Status ReadBlock(BlockKind kind, const BlockHandle& handle, bool exact, ReadAhead* ahead,
                    std::shared_ptr<const Block>* block) const;
+  bool IsCached(const BlockHandle& handle) const {
+    return cache_ != nullptr && cache_->Find(cache_table_, handle.offset) != nullptr;
+  }
   /// What the entry that `cursor` stands on, in the block at `at`, leads to.
   Status HandleOf(const BlockCursor& cursor, BlockKind kind, uint64_t at,
                   BlockHandle* handle) const;
@@ -120,6 +123,7 @@ class Sst {
   const uint64_t seed_;
   const std::shared_ptr<BlockCache> cache_;  // may be null
   const ReadVia via_;
+  const std::shared_ptr<ReadCost> cost_;  // may be null
   const uint64_t cache_table_;
   std::unique_ptr<RandomFile> file_;
   SstInfo info_;

@@ -13,14 +13,25 @@ class SstIterator final : public InternalIterator {
   SstIterator(std::shared_ptr<const Sst> sst, const SstScanOptions& options)
       : sst_(std::move(sst)),
         fill_cache_(options.fill_cache),
-        goes_ahead_(options.read_ahead_bytes > 0 && options.helpers != nullptr) {
+        goes_ahead_(options.read_ahead_bytes > 0 && sst_->cost_ != nullptr) {
     root_.Enter(sst_->root_.get());
     if (options.read_ahead_bytes > 0)
       ahead_.emplace(sst_->file_.get(), sst_->root_at_.offset, options.read_ahead_bytes,
-                     options.helpers);
+                     sst_->cost_.get());
   }
 
   bool Valid() const override { return data_.Valid(); }
+  // Index blocks stay in the cache: what has to be waited for is the block of the target.
+  void WillSeek(const InternalKey& target) override {
+    if (!goes_ahead_ || !sst_->cost_->IsSlow()) return;
+    Start();
+    BlockHandle handle;
+    if (EnterIndexOf(target) &&
+        sst_->HandleOf(index_, BlockKind::kIndex, index_at_.offset, &handle).ok() &&
+        handle != data_at_ && !sst_->IsCached(handle)) {
+      ahead_->WillRead(handle);
+    }
+  }
   void SeekToFirst() override {
     Start();
     root_.SeekToFirst();
@@ -93,14 +104,14 @@ class SstIterator final : public InternalIterator {
 
   // The blocks in which the first record at or after `target`, or the last at or before it, is, if
   // it is not in the next one.
-  bool EnterBlockOf(const InternalKey& target) {
+  bool EnterBlockOf(const InternalKey& target) { return EnterIndexOf(target) && EnterData(); }
+  bool EnterIndexOf(const InternalKey& target) {
     root_.SeekForPrev(target);
     if (!root_.Valid() && !root_.damaged()) root_.SeekToFirst();  // the target is before all
-    if (EnterIndex()) {
-      index_.SeekForPrev(target);
-      if (!index_.Valid() && !index_.damaged()) index_.SeekToFirst();
-    }
-    return EnterData();
+    if (!EnterIndex()) return false;
+    index_.SeekForPrev(target);
+    if (!index_.Valid() && !index_.damaged()) index_.SeekToFirst();
+    return true;
   }
   bool EnterIndex() {
     BlockHandle handle;
@@ -165,7 +176,7 @@ class SstIterator final : public InternalIterator {
 
   const std::shared_ptr<const Sst> sst_;
   const bool fill_cache_;
-  const bool goes_ahead_;  // by helpers
+  const bool goes_ahead_;  // beside the walk
   std::optional<ReadAhead> ahead_;
   Status status_;
   std::string target_;

@@ -44,7 +44,6 @@ LabDb::LabDb(const EngineContext& context)
       cache_(NewBlockCache(context)),
       value_cache_(cache_, context.options->files.direct_reads),
       runs_(cache_),
-      read_threads_(options_.read_threads),
       limiter_(context.options->files.compaction_bytes_per_second),
       files_(FilesOptions(context, cache_, &limiter_, [this] { return NewNumber(); })),
       memory_(*context.options, BlockCacheBytes(*context.options), context.memory),
@@ -160,15 +159,8 @@ void LabDb::AddTableIterators(const std::shared_ptr<const TableSet>& set, bool v
   const auto& tables = static_cast<const Tables&>(*set);
   iterators->push_back(tables.tree->NewIterator(verify));
   if (tables.older != nullptr) iterators->push_back(tables.older->NewIterator(verify));
-  const SstScanOptions scan{.helpers = helpers()};
-  const size_t of_trees = iterators->size();
   for (uint32_t i = 1; i < tables.levels->level_count(); i++)
-    SstFiles::AddIterators(i, {tables.levels, &tables.levels->level(i)}, scan, iterators);
-  if (helpers() == nullptr || iterators->size() < of_trees + 2) return;
-  for (size_t i = of_trees; i < iterators->size(); i++) {
-    auto& child = (*iterators)[i];
-    child = NewPostedIterator(std::move(child), helpers(), &seek_cost_);
-  }
+    SstFiles::AddIterators(i, {tables.levels, &tables.levels->level(i)}, {}, iterators);
 }
 
 // Whoever has it is pinned in holders(): trees that go meanwhile stay where they are.
@@ -187,8 +179,10 @@ std::shared_ptr<InternalIterator> LabDb::NewTreesIterator() const {
 
 std::unique_ptr<InternalIterator> LabDb::NewIterator(bool verify) {
   const ScanRuns* const runs = value_cache_.enabled() ? nullptr : &runs_;
-  return NewStoredValues(BufferedEngine::NewIterator(verify), values_.get(), runs, &value_cache_,
-                         [this] { return NewTreesIterator(); }, {helpers(), &value_cost_});
+  return NewStoredValues(
+      BufferedEngine::NewIterator(verify), values_.get(), runs, &value_cache_,
+      [this] { return NewTreesIterator(); },
+      context_.options->files.parallel_reads ? &value_cost_ : nullptr);
 }
 
 void LabDb::AddStats(Stats* stats) const {

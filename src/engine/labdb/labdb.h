@@ -44,7 +44,6 @@
 #include <string>
 #include <vector>
 
-#include "base/helper_threads.h"
 #include "base/mutex.h"
 #include "base/striped_counter.h"
 #include "engine/buffered_engine.h"
@@ -61,7 +60,6 @@
 #include "engine/sst_files.h"
 #include "engine/table_memory.h"
 #include "index/leaf_tree.h"
-#include "iterator/posted_iterator.h"
 #include "log/value_log.h"
 #include "sst/block_cache.h"
 
@@ -130,8 +128,6 @@ class LabDb final : public BufferedEngine {
   uint64_t NewNumber();
   PmWord* HeadOf(uint32_t tree) const;
   TreePtr NewTree(uint32_t tree) const;
-  /// Who reads beside others; null: nobody does.
-  HelperThreads* helpers() { return options_.read_threads > 0 ? &read_threads_ : nullptr; }
   /// Over the keys of both trees, as they are now. It keeps them.
   std::shared_ptr<InternalIterator> NewTreesIterator() const;
   /// The value at the address, as a Get's answer.
@@ -201,9 +197,7 @@ class LabDb final : public BufferedEngine {
   const std::shared_ptr<BlockCache> cache_;
   const ValueCache value_cache_;  // in the cache, as the next
   const ScanRuns runs_;
-  HelperThreads read_threads_;
-  SeekCost seek_cost_;   // of tables
-  SeekCost value_cost_;  // of values
+  ReadCost value_cost_;
   RateLimiter limiter_;
   const SstFiles files_;
   const TableMemory memory_;

@@ -313,11 +313,9 @@ Status LabDb::CompactPart() {
   const uint64_t window_bytes =
       std::min(kWindowBytes, context_.options->memory_budget_bytes / kWindowsOfMemory);
   children.push_back(NewTreePart(tables->older->NewIterator(true), part.first, part.last,
-                                 values_.get(), window_bytes, helpers()));
-  SstScanOptions scan = kMergeScan;
-  scan.helpers = helpers();
+                                 values_.get(), window_bytes));
   if (!overlapped.empty()) {
-    SstFiles::AddIterators(1, std::make_shared<const SstLevels::Level>(overlapped), scan,
+    SstFiles::AddIterators(1, std::make_shared<const SstLevels::Level>(overlapped), kMergeScan,
                            &children);
   }
   const auto merged = NewMergingIterator(std::move(children));

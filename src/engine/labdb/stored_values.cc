@@ -18,12 +18,12 @@ class StoredValues final : public InternalIterator {
  public:
   StoredValues(std::unique_ptr<InternalIterator> source, const ValueLog* values,
                const ScanRuns* runs, const ValueCache* cache, ValuesAhead::NewTrees new_trees,
-               ValuesAhead::Helpers helpers)
+               ReadCost* cost)
       : source_(std::move(source)),
         scan_(values),
         walk_(runs),
         cache_(cache),
-        ahead_(std::move(new_trees), values, cache, helpers) {}
+        ahead_(std::move(new_trees), values, cache, cost) {}
   bool Valid() const override { return source_->Valid(); }
   void SeekToFirst() override {
     Begin(true);
@@ -121,13 +121,12 @@ class StoredValues final : public InternalIterator {
 class TreePart final : public InternalIterator {
  public:
   TreePart(std::unique_ptr<InternalIterator> tree, std::string first, std::string last,
-           const ValueLog* values, uint64_t window_bytes, HelperThreads* helpers)
+           const ValueLog* values, uint64_t window_bytes)
       : tree_(std::move(tree)),
         first_(std::move(first)),
         last_(std::move(last)),
         values_(values),
-        window_bytes_(window_bytes),
-        helpers_(helpers) {}
+        window_bytes_(window_bytes) {}
   bool Valid() const override { return status_.ok() && at_ < keys_.size(); }
   void SeekToFirst() override {
     tree_->Seek({first_, kTagFirst});
@@ -168,7 +167,7 @@ class TreePart final : public InternalIterator {
     }
     status_ = tree_->status();
     std::vector<std::string> values;
-    if (status_.ok()) status_ = values_->ReadAll(addresses, &values, helpers_);
+    if (status_.ok()) status_ = values_->ReadAll(addresses, &values);
     read_.assign(keys_.size(), {});
     for (size_t i = 0; status_.ok() && i < apart.size(); i++)
       read_[apart[i]] = std::move(values[i]);
@@ -179,7 +178,6 @@ class TreePart final : public InternalIterator {
   const std::string last_;
   const ValueLog* const values_;
   const uint64_t window_bytes_;
-  HelperThreads* const helpers_;
   // the window, and where it stands in it
   std::vector<InternalKey> keys_;
   std::vector<std::string> read_;
@@ -206,18 +204,16 @@ ValueAddress DecodeAddress(std::string_view bytes) {
 std::unique_ptr<InternalIterator> NewStoredValues(std::unique_ptr<InternalIterator> source,
                                                   const ValueLog* values, const ScanRuns* runs,
                                                   const ValueCache* cache,
-                                                  ValuesAhead::NewTrees new_trees,
-                                                  ValuesAhead::Helpers helpers) {
+                                                  ValuesAhead::NewTrees new_trees, ReadCost* cost) {
   return std::make_unique<StoredValues>(std::move(source), values, runs, cache,
-                                        std::move(new_trees), helpers);
+                                        std::move(new_trees), cost);
 }
 
 std::unique_ptr<InternalIterator> NewTreePart(std::unique_ptr<InternalIterator> tree,
                                               std::string first, std::string last,
-                                              const ValueLog* values, uint64_t window_bytes,
-                                              HelperThreads* helpers) {
+                                              const ValueLog* values, uint64_t window_bytes) {
   return std::make_unique<TreePart>(std::move(tree), std::move(first), std::move(last), values,
-                                    window_bytes, helpers);
+                                    window_bytes);
 }
 
 }  // namespace lamella

@@ -29,23 +29,21 @@ ValueAddress DecodeAddress(std::string_view bytes);
 
 /// Shows all that `source` does; a value that lies apart is read by ReadValue, from what earlier
 /// scans left in `runs` (may be null), or earlier reads in `cache` (may be null), or from the log,
-/// where that is slow ahead of the scan, with `helpers`. All outlive it, and the
-/// caller is pinned in the pool's holders() for its life.
+/// where `cost` (may be null) says that it is slow ahead of the scan. All outlive it, and the caller is pinned in the pool's holders() for its life.
 std::unique_ptr<InternalIterator> NewStoredValues(std::unique_ptr<InternalIterator> source,
                                                   const ValueLog* values, const ScanRuns* runs,
                                                   const ValueCache* cache,
                                                   ValuesAhead::NewTrees new_trees = nullptr,
-                                                  ValuesAhead::Helpers helpers = {});
+                                                  ReadCost* cost = nullptr);
 
 /// For a compaction: the records of a tree from `first` up to the last version of `last`, forwards,
 /// each a plain put or a delete, with its value: about `window_bytes` of them are read together and
-/// kept in DRAM, with `helpers` (may be null) where that is slow. A value that cannot be read ends
+/// kept in DRAM. A value that cannot be read ends
 /// the walk, and status() tells why. REQUIRES: the values outlive it; nobody takes these records
 /// out of the tree.
 std::unique_ptr<InternalIterator> NewTreePart(std::unique_ptr<InternalIterator> tree,
                                               std::string first, std::string last,
-                                              const ValueLog* values, uint64_t window_bytes,
-                                              HelperThreads* helpers);
+                                              const ValueLog* values, uint64_t window_bytes);
 
 }  // namespace lamella
 

@@ -28,7 +28,6 @@ Status CheckLabDbOptions(const Options& options) {
   if (s.ok()) {
     s = check("level1_bytes", own.level1_bytes, 64 * kKiB, UINT64_MAX / 2, "64 KiB or more");
   }
-  if (s.ok()) s = check("read_threads", own.read_threads, 0, 64, "0 to 64 threads");
   if (s.ok()) s = check("table_bytes", own.table_bytes, 4 * kKiB, 4 * kGiB, "4 KiB to 4 GiB");
   return s.ok() ? CheckFileOptions(options.files) : s;
 }

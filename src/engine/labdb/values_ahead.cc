@@ -21,97 +21,87 @@ constexpr size_t kSeenPerRead = 8;
 }  // namespace
 
 void ValuesAhead::Leave() {
-  while (count_ > 0) DropFirst();
+  addresses_.clear();
+  next_ = 0;
   alone_ = 0;
-  at_end_ = false;
-}
-
-void ValuesAhead::DropFirst() {
-  (void)helpers_.threads->Finish(&At(0));
-  At(0).read = {};
-  first_ = (first_ + 1) % kMost;
-  count_--;
+  begun_ = at_end_ = false;
 }
 
 void ValuesAhead::NoteAlone(std::chrono::nanoseconds took) {
-  if (helpers_.threads == nullptr) return;
+  if (cost_ == nullptr) return;
   alone_++;
-  helpers_.cost->Note(took);
+  cost_->Note(took);
 }
 
-void ValuesAhead::Begin(const InternalKey& at, bool forward) {
-  Leave();
-  trees_ = new_trees_();  // those of before may be gone from the store
-  if (reads_ == nullptr) {
-    reads_ = std::make_unique<Read[]>(kMost);
-    for (size_t i = 0; i < kMost; i++) reads_[i].values = values_;
-  }
-  forward_ = forward;
-  window_ = kFirstWindow;
-  forward ? trees_->Seek(at) : trees_->SeekForPrev(at);
-  Fill();
+Status ValuesAhead::Begin(const InternalKey& at, bool forward) {
+  return NoThrow([&] {
+    Leave();
+    trees_ = new_trees_();  // those of before may be gone from the store
+    forward_ = forward;
+    window_ = kFirstWindow;
+    begun_ = true;
+    forward ? trees_->Seek(at) : trees_->SeekForPrev(at);
+    return Fill();
+  });
 }
 
-// Those that are wanted first are posted last: helpers take them first.
-void ValuesAhead::Fill() {
-  const size_t from = count_;
-  for (size_t left = kSeenPerRead * window_; left > 0 && count_ < window_ && trees_->Valid();
-       left--) {
+Status ValuesAhead::GoOn() {
+  return NoThrow([&] {
+    window_ = std::min(2 * window_, kMost);
+    return Fill();
+  });
+}
+
+Status ValuesAhead::Fill() {
+  addresses_.clear();
+  next_ = 0;
+  for (size_t left = kSeenPerRead * window_;
+       left > 0 && addresses_.size() < window_ && trees_->Valid(); left--) {
     if (LiesApart(trees_->key())) {
       const ValueAddress address = DecodeAddress(trees_->value());
       const bool cached = cache_ != nullptr && cache_->Find(address) != nullptr;
-      if (!cached && address.size <= kValueBytesMax) At(count_++).address = address;
+      if (!cached && address.size <= kValueBytesMax) addresses_.push_back(address);
     }
-    if (forward_) {
-      trees_->Next();
-    } else {
-      trees_->Prev();
-    }
+    forward_ ? trees_->Next() : trees_->Prev();
   }
   at_end_ = !trees_->Valid();
-  for (size_t i = count_; i > from; i--) helpers_.threads->Post(&At(i - 1));
+  read_ = std::make_shared<std::vector<std::string>>();  // others may keep the one of before
+  return values_->ReadAll(addresses_, read_.get());
 }
 
 // What lies before it is not wanted any more.
 bool ValuesAhead::Find(const ValueAddress& address) {
-  size_t skipped = 0;
-  while (skipped < count_ && At(skipped).address != address) skipped++;
-  if (skipped == count_) return false;
-  for (; skipped > 0; skipped--) DropFirst();
+  const auto found =
+      std::find(addresses_.begin() + static_cast<ptrdiff_t>(next_), addresses_.end(), address);
+  if (found == addresses_.end()) return false;
+  next_ = static_cast<size_t>(found - addresses_.begin());
   return true;
 }
 
-// Without memory nothing is read ahead.
+// A window of which all was taken is followed by the next, if there was something in it.
 bool ValuesAhead::Take(const InternalKey& at, bool forward, const ValueAddress& address,
                        ValueRead* read) {
-  if (helpers_.threads == nullptr) return false;
+  if (cost_ == nullptr) return false;
   bool found = Find(address);
-  Status s;
-  if (!found) {
-    if (at_end_ || alone_ < (count_ == 0 ? kAloneToBegin : kAloneToBeginAnew) ||
-        !helpers_.threads->IsWorth(helpers_.cost->mean()))
+  if (!found && !at_end_) {
+    Status s;
+    if (!addresses_.empty() && next_ == addresses_.size()) {
+      s = GoOn();
+    } else if (alone_ >= (begun_ ? kAloneToBeginAnew : kAloneToBegin) && cost_->IsSlow()) {
+      s = Begin(at, forward);
+    } else {
       return false;
-    s = NoThrow([&] {
-      Begin(at, forward);
-      return Status::OK();
-    });
-    found = s.ok() && Find(address);
-  } else if (count_ <= window_ / 2 && !at_end_) {
-    window_ = std::min(2 * window_, kMost);
-    s = NoThrow([&] {
-      Fill();
-      return Status::OK();
-    });
+    }
+    if (!s.ok()) {  // until the scan goes elsewhere
+      Leave();
+      at_end_ = true;
+    }
+    found = Find(address);
   }
-  alone_ = 0;
-  if (!s.ok()) at_end_ = true;
   if (!found) return false;
-  Read& first = At(0);
-  if (!helpers_.threads->Finish(&first)) first.Run();
-  const bool ok = first.ok;
-  if (ok) *read = std::move(first.read);
-  DropFirst();
-  return ok;
+  alone_ = 0;
+  *read = {.value = (*read_)[next_++], .owner = read_};
+  return true;
 }
 
 }  // namespace lamella

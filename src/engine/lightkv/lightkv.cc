@@ -60,7 +60,6 @@ LightKv::LightKv(const EngineContext& context)
       cache_(NewBlockCache(context)),
       limiter_(context.options->files.compaction_bytes_per_second),
       files_(SstFilesOptionsOf(context, cache_, &limiter_, [this] { return NewNumber(); })),
-      scan_threads_(options_.scan_threads),
       pending_frees_(context.pool),
       catalog_(context.pool),
       jobs_(context.wake) {
@@ -196,15 +195,8 @@ std::unique_ptr<InternalIterator> LightKv::NewIterator(bool) {
   std::vector<std::unique_ptr<InternalIterator>> children;
   children.push_back(NewRhTreeIterator(pool_, view.top));
   if (view.older != nullptr) children.push_back(NewRhTreeIterator(pool_, view.older));
-  const size_t trees = children.size();
-  SstScanOptions scan;
-  if (options_.scan_threads > 0) scan.helpers = &scan_threads_;
   for (uint32_t i = 0; i < view.levels->level_count(); i++) {
-    SstFiles::AddIterators(i, {view.levels, &view.levels->level(i)}, scan, &children);
-  }
-  if (options_.scan_threads > 0 && children.size() > trees + 1) {  // keeps L6
-    for (size_t i = trees; i < children.size(); i++)
-      children[i] = NewPostedIterator(std::move(children[i]), &scan_threads_, &seek_cost_);
+    SstFiles::AddIterators(i, {view.levels, &view.levels->level(i)}, {}, &children);
   }
   return NewMergingIterator(std::move(children));
 }

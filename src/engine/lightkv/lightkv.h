@@ -27,8 +27,6 @@
 // L5: a file system that has no room for tables is no error: the log goes on while the pool has
 //     room, and then writes are refused. Flushes and compactions are tried again for whoever needs
 //     what they give, and now and then.
-// L6: a walk's seeks in tables of several slots, and what it reads of them next, are done by a few
-//     threads at once (scan_threads), where files answer slowly enough for that; else by the walk.
 // Threads: as Engine says.
 #ifndef LAMELLA_ENGINE_LIGHTKV_LIGHTKV_H_
 #define LAMELLA_ENGINE_LIGHTKV_LIGHTKV_H_
@@ -42,7 +40,6 @@
 #include <vector>
 
 #include "base/hash.h"
-#include "base/helper_threads.h"
 #include "base/mutex.h"
 #include "base/striped_counter.h"
 #include "engine/catalog_state.h"
@@ -56,7 +53,6 @@
 #include "engine/pending_frees.h"
 #include "engine/sst_files.h"
 #include "engine/write_path.h"
-#include "iterator/posted_iterator.h"
 #include "log/pm_log.h"
 #include "sst/block_cache.h"
 
@@ -185,8 +181,6 @@ class LightKv final : public Engine, private WriteTarget {
   const std::shared_ptr<BlockCache> cache_;
   RateLimiter limiter_;
   const SstFiles files_;
-  HelperThreads scan_threads_;  // L6
-  SeekCost seek_cost_;
   std::unique_ptr<PmLog> log_;
   WritePath write_path_{this};
   PendingFrees pending_frees_;

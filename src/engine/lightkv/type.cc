@@ -12,7 +12,6 @@ constexpr uint64_t kSegmentBytesMin = 4 << 10;
 constexpr uint64_t kSegmentBytesMax = 1ull << 30;
 constexpr uint32_t kLeafNodesMax = 1 << 16;
 constexpr uint32_t kCompactionSizeMax = 16;
-constexpr uint32_t kScanThreadsMax = 64;
 
 Status CheckLightKvOptions(const Options& options) {
   const LightKvOptions& own = options.lightkv;
@@ -27,9 +26,6 @@ Status CheckLightKvOptions(const Options& options) {
   if (own.compaction_size < 2 || own.compaction_size > kCompactionSizeMax) {
     return refuse("lightkv.compaction_size is ", own.compaction_size, "; it is 2 to ",
                   kCompactionSizeMax, " tables of a partition");
-  }
-  if (own.scan_threads > kScanThreadsMax) {
-    return refuse("lightkv.scan_threads is ", own.scan_threads, "; it is 0 to ", kScanThreadsMax);
   }
   return CheckFileOptions(options.files);
 }

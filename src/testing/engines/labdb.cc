@@ -9,8 +9,7 @@ void MakeTreesSmall(Options* options) {
                     .segment_bytes = 64 << 10,
                     .level1_bytes = 64 << 10,
                     .table_bytes = 4 << 10,
-                    .hot_updates = 4,
-                    .read_threads = 0};
+                    .hot_updates = 4};
 }
 
 // The same of some megabytes.
@@ -18,7 +17,6 @@ void MakeTablesLarger(Options* options) {
   MakeTreesSmall(options);
   options->labdb.level1_bytes = 1 << 20;
   options->labdb.table_bytes = 256 << 10;
-  options->labdb.read_threads = 4;
 }
 
 void VaryLabDb(Random* random, Options* options) {
@@ -27,7 +25,7 @@ void VaryLabDb(Random* random, Options* options) {
   if (random->OneIn(2)) own->level1_bytes = uint64_t{64 << 10} << random->Uniform(4);
   if (random->OneIn(2)) own->table_bytes = uint64_t{4 << 10} << random->Uniform(6);
   if (random->OneIn(2)) own->hot_updates = static_cast<uint32_t>(random->Uniform(6));
-  if (random->OneIn(2)) own->read_threads = static_cast<uint32_t>(random->Uniform(4));
+  options->files.parallel_reads = random->OneIn(2);
   if (random->OneIn(3))
     options->files.compression = static_cast<FileCompression>(random->Uniform(3));
 }
@@ -59,7 +57,6 @@ EngineTraits LabDbTraits() {
        [](Options* o) { o->labdb.segment_bytes = 100; }},
       {"labdb.level1_bytes", "100", "64 KiB or more",
        [](Options* o) { o->labdb.level1_bytes = 100; }},
-      {"labdb.read_threads", "65", "0 to 64", [](Options* o) { o->labdb.read_threads = 65; }},
       {"labdb.table_bytes", "100", "4 KiB to 4 GiB",
        [](Options* o) { o->labdb.table_bytes = 100; }},
   };

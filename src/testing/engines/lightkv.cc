@@ -3,16 +3,11 @@
 namespace lamella::testing {
 namespace {
 
-// Several partitions, and tables of several weights, of a few hundred records. Under the simulator,
-// and where calls are counted, equal histories read alike: no threads but their own.
+// Several partitions, and tables of several weights, of a few hundred records.
 void MakeSegmentsSmall(Options* options) {
-  options->lightkv = {
-      .segment_bytes = 4 << 10, .leaf_nodes_max = 64, .compaction_size = 2, .scan_threads = 0};
+  options->lightkv = {.segment_bytes = 4 << 10, .leaf_nodes_max = 64, .compaction_size = 2};
 }
-void MakeOnePartition(Options* options) {
-  options->lightkv.leaf_nodes_max = 1;
-  options->lightkv.scan_threads = 4;
-}
+void MakeOnePartition(Options* options) { options->lightkv.leaf_nodes_max = 1; }
 
 void VaryLightKv(Random* random, Options* options) {
   LightKvOptions* const own = &options->lightkv;
@@ -21,7 +16,7 @@ void VaryLightKv(Random* random, Options* options) {
   if (random->OneIn(2)) own->compaction_size = static_cast<uint32_t>(2 + random->Uniform(4));
   if (random->OneIn(3))
     options->files.compression = static_cast<FileCompression>(random->Uniform(3));
-  if (random->OneIn(2)) own->scan_threads = static_cast<uint32_t>(random->Uniform(4));
+  options->files.parallel_reads = random->OneIn(2);
 }
 
 }  // namespace
@@ -48,7 +43,6 @@ EngineTraits LightKvTraits() {
        [](Options* o) { o->lightkv.compaction_size = 1; }},
       {"lightkv.compaction_size", "17", "2 to 16",
        [](Options* o) { o->lightkv.compaction_size = 17; }},
-      {"lightkv.scan_threads", "65", "0 to 64", [](Options* o) { o->lightkv.scan_threads = 65; }},
       {"files.block_cache_share", "0.91", "0 to 0.9",
        [](Options* o) { o->files.block_cache_share = 0.91; }},
   };
