@@ -27,8 +27,8 @@
 namespace lamella::testing {
 namespace {
 
-/// Files that answer as slowly as a device does, and that the kernel reads as the operating system's;
-/// one of them, if need be, not at all.
+/// Files that answer as slowly as a device does, but to the kernel; one of them, if need be, to
+/// nobody.
 class SlowFiles final : public FileSystem {
  public:
   bool Exists(const std::string& path) override { return posix_->Exists(path); }

@@ -8,8 +8,8 @@
 // what it does not have (posix_fadvise).
 //
 // R1: a read that did not come whole that way, for whatever reason, is made by RandomFile::Read,
-//     which says what is wrong. So nothing depends on the kernel's having io_submit, nor on how much
-//     of it is left (aio-max-nr).
+//     which says what is wrong. So nothing depends on the kernel's having io_submit, nor on how
+//     much of it is left (aio-max-nr).
 // R2: after Finish or Drop nobody writes to what is read to.
 // Threads: one at a time.
 #ifndef LAMELLA_FILE_PENDING_READS_H_

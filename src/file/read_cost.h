@@ -1,5 +1,5 @@
-// ReadCost is what a read of a store's files took of late: whether it is worth being made beside what
-// its reader does meanwhile (file/pending_reads.h).
+// ReadCost is what a read of a store's files took of late: whether it is worth being made beside
+// what its reader does meanwhile (file/pending_reads.h).
 // Threads: any; what two note at a time, one does.
 #ifndef LAMELLA_FILE_READ_COST_H_
 #define LAMELLA_FILE_READ_COST_H_
@@ -14,8 +14,8 @@ namespace lamella {
 class ReadCost {
  public:
   /// What takes less than this is not worth it: to begin a read, and to ask for it, takes a quarter
-  /// of that. A block of the page cache is read in a fifth of it, one of a device in several times as
-  /// long.
+  /// of that. A block of the page cache is read in a fifth of it, one of a device in several times
+  /// as long.
   static constexpr std::chrono::nanoseconds kWorth{20'000};
 
   /// `worth`: kWorth, but for tests.

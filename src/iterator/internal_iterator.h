@@ -56,8 +56,8 @@ class InternalIterator {
   virtual ~InternalIterator() = default;
 
   virtual bool Valid() const = 0;
-  /// A Seek or SeekForPrev to `target` comes next: what that reads from files may be on its way until
-  /// then, beside what others will read that are told so too.
+  /// A Seek or SeekForPrev to `target` comes next: what that reads from files may be on its way
+  /// until then, beside what others will read that are told so too.
   virtual void WillSeek(const InternalKey& /*target*/) {}
   virtual void SeekToFirst() = 0;
   virtual void SeekToLast() = 0;

@@ -1,5 +1,5 @@
-// Many values at once: what lies near each other in a file is read by one call, and what does not at
-// the same time.
+// Many values at once: what lies near each other in a file is read by one call, and what does not
+// at the same time.
 #include <algorithm>
 #include <memory>
 #include <numeric>

@@ -1,7 +1,7 @@
 // ReadAhead reads a file for who walks it block by block: once two blocks were wanted one after the
 // other, forward or backward, it reads more than is asked for in that direction, each time twice as
-// much, up to a limit. Where reads are slow what comes next is read beside the walk, once half of what was read before it is behind. Who jumps reads
-// nothing in vain.
+// much, up to a limit. Where reads are slow what comes next is read beside the walk, once half of
+// what was read before it is behind. Who jumps reads nothing in vain.
 //
 // A1: a read beside the walk that failed is not told of: the block that is wanted is then read
 //     alone.

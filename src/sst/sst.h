@@ -36,8 +36,8 @@ struct SstReadOptions {
   std::shared_ptr<BlockCache> cache;
   /// kDevice: past the page cache, so that what the block cache has not, the device must give.
   ReadVia via = ReadVia::kPageCache;
-  /// Shared by the tables of a store, as the cache. Where it says that reads are slow, those that an
-  /// iterator will need are made beside each other, and beside the walk. Null: none is.
+  /// Shared by the tables of a store, as the cache. Where it says that reads are slow, those that
+  /// an iterator will need are made beside each other, and beside the walk. Null: none is.
   std::shared_ptr<ReadCost> cost;
 };
 

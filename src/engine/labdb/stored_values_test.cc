@@ -336,8 +336,8 @@ TEST_F(StoredValuesAhead, AnswersAsAMap) {
   ASSERT_NO_FATAL_FAILURE(MovesAsAMap());
 }
 
-// Who wants a value reads it alone then (ValuesAhead A2): only the reads before the first window are
-// the scan's own.
+// Who wants a value reads it alone then (ValuesAhead A2): only the reads before the first window
+// are the scan's own.
 TEST_F(StoredValuesAhead, AReadThatFailsIsNotSaid) {
   Fill(500, 2000);
   const uint64_t reads = Scan(true);
