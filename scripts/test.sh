@@ -99,7 +99,7 @@ run_tests() {
 # in other tests.
 control_names='^All/DeletionCrash|^All/StoreCrash.*_(eadr|kill)$|^Planted|^PoolCrash\.GrowthCut|^Media/KillTest|'"$foil_names"
 
-# A sanitizer's slice: of the layouts in which a suite asks a design, three of eight, drawn by the
+# A sanitizer's slice: of the layouts in which a suite asks a design, a quarter, drawn by the
 # seed. They share nearly all of their code, so a run looks into all of it, and a few runs at all of
 # them. With six kinds of engines it was half: more of them take no more time.
 # left_out PRESET PATTERN: a pattern of the pattern's and of those that were not drawn.
@@ -115,7 +115,7 @@ left_out() {
     END {
       srand(seed)
       for (i = 1; i <= all; i++)
-        for (n = count[of = ofs[i]]; n > int((3 * count[of] + 7) / 8); n--) {  # one of those left
+        for (n = count[of = ofs[i]]; n > int((count[of] + 3) / 4); n--) {  # one of those left
           drawn = 1 + int(n * rand())
           pattern = pattern "|^" name[of, drawn] "$"
           name[of, drawn] = name[of, n]

@@ -5,7 +5,8 @@
 //
 // A1: a read beside the walk that failed is not told of: the block that is wanted is then read
 //     alone.
-// A2: at most two stretches, of the limit each, are in memory, and one block.
+// A2: at most two stretches, of the limit each, are in memory, and one block; and what PendingReads
+//     takes for one.
 // Threads: one at a time.
 #ifndef LAMELLA_SST_READ_AHEAD_H_
 #define LAMELLA_SST_READ_AHEAD_H_

@@ -1,6 +1,7 @@
 #include "testing/crash_histories.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "base/concat.h"
 #include "base/random.h"
@@ -18,7 +19,17 @@ const std::string& KeyOf(uint32_t key) {
   return keys[key];
 }
 
-std::string ValueOf(uint32_t id) {
+// Each state that a crash may leave is asked for all of its values, and few of them are new.
+const std::string& ValueOf(uint32_t id) {
+  constexpr size_t kBytesKept = 64 << 20;
+  thread_local std::unordered_map<uint32_t, std::string> known;
+  thread_local size_t bytes = 0;
+  if (bytes > kBytesKept) {
+    known.clear();
+    bytes = 0;
+  }
+  const auto [at, is_new] = known.try_emplace(id);
+  if (!is_new) return at->second;
   static constexpr uint32_t kSizes[] = {0,   5,   20,  40, 40, 100,  100,   250,
                                         250, 600, 600, 20, 20, 3000, 12000, 80000};
   const uint32_t kind = id % 64;
@@ -26,7 +37,8 @@ std::string ValueOf(uint32_t id) {
                   : kind < 61 ? kSizes[13]
                   : kind < 63 ? kSizes[14]
                               : kSizes[15];
-  return MakeValue(id, size);
+  bytes += size;
+  return at->second = MakeValue(id, size);
 }
 
 StoreSteps MakeSteps(uint64_t seed, uint32_t count) {

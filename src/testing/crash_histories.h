@@ -11,8 +11,8 @@ namespace lamella::testing {
 /// The keys of a history, in order.
 inline constexpr uint32_t kKeys = 24;
 const std::string& KeyOf(uint32_t key);
-/// The value of an id. The size is part of the id: the lower bits choose one.
-std::string ValueOf(uint32_t id);
+/// The value of an id, until the next call. The size is part of the id: the lower bits choose one.
+const std::string& ValueOf(uint32_t id);
 /// An id of the 12,000 bytes, another for each other one's quotient by 64; and of the 80,000.
 constexpr uint32_t LargeValue(uint32_t id) { return id / 64 * 64 + 61; }
 constexpr uint32_t HugeValue(uint32_t id) { return id / 64 * 64 + 63; }

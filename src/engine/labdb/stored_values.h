@@ -29,8 +29,8 @@ ValueAddress DecodeAddress(std::string_view bytes);
 
 /// Shows all that `source` does; a value that lies apart is read by ReadValue, from what earlier
 /// scans left in `runs` (may be null), or earlier reads in `cache` (may be null), or from the log,
-/// where `cost` (may be null) says that it is slow ahead of the scan. All outlive it, and the caller
-/// is pinned in the pool's holders() for its life.
+/// where `cost` (may be null) says that it is slow ahead of the scan. All outlive it, and the
+/// caller is pinned in the pool's holders() for its life.
 std::unique_ptr<InternalIterator> NewStoredValues(std::unique_ptr<InternalIterator> source,
                                                   const ValueLog* values, const ScanRuns* runs,
                                                   const ValueCache* cache,
