@@ -257,7 +257,7 @@ class LamellaStore : public Store {
     stats.stall_ns_max = from.stall_ns_max;
     stats.stall_count = from.stall_count;
     stats.dram_bytes = from.dram_bytes;
-    stats.used_bytes = from.pool_bytes_used;
+    stats.used_bytes = from.pool_bytes_used + from.file_bytes;
     stats.recovered_records = from.recovered_records;
     if (from.read_bytes > 0) stats.read_bytes = from.read_bytes;
     stats.remote_hops = from.remote_hops;
