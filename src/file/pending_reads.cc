@@ -72,8 +72,8 @@ struct PendingReads::Batch {
     char* to = nullptr;
   };
   struct FreeAligned {
-    void operator()(char* memory) const {
-      ::operator delete(memory, std::align_val_t{RandomFile::kDeviceBlockBytes});
+    void operator()(char* aligned) const {
+      ::operator delete(aligned, std::align_val_t{RandomFile::kDeviceBlockBytes});
     }
   };
 
