@@ -37,7 +37,7 @@ Job JobBoard::Begin(JobOffer offer) {
   LAMELLA_CHECK(MayBegin(offer.claims));
   std::list<Claims> claims;
   claims.push_back(std::move(offer.claims));
-  const Held held = claims.begin();
+  const auto held = claims.begin();
   Job job{offer.name, [this, held, run = std::move(offer.run)] {
             Status s = NoThrow(run);
             End(held);
@@ -59,20 +59,20 @@ std::optional<Job> JobBoard::BeginBest(std::vector<JobOffer> offers) {
 JobBoard::Held JobBoard::Take(Claims claims) {
   std::list<Claims> mine;
   mine.push_back(std::move(claims));
-  const Held held = mine.begin();
+  const auto held = mine.begin();
   const MutexLock lock(&mu);
   awaited_.splice(awaited_.end(), mine);
   while (AnyExcludes(held_, *held)) ended_.wait(mu);
   held_.splice(held_.end(), awaited_, held);
-  return held;
+  return {this, held};
 }
 
-void JobBoard::GiveBack(Held held) {
+void JobBoard::GiveBack(std::list<Claims>::iterator held) {
   End(held);
   wake_();
 }
 
-void JobBoard::End(Held held) {
+void JobBoard::End(std::list<Claims>::iterator held) {
   {
     const MutexLock lock(&mu);
     held_.erase(held);

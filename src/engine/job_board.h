@@ -2,7 +2,7 @@
 // the log, a cache. Jobs that want the same exclude each other, all others run at once. Of what an
 // engine offers, the job begins whose benefit is greatest for what it costs.
 // J1: a claim is held from when its job is made, or Take returned, until the job has ended, however
-//     it does, or GiveBack; no two that overlap are held at once.
+//     it does, or Held goes; no two that overlap are held at once.
 // J2: no job begins on what somebody waits for in Take.
 // Threads: all calls from any.
 #ifndef LAMELLA_ENGINE_JOB_BOARD_H_
@@ -49,7 +49,8 @@ struct JobOffer {
 
 class JobBoard {
  public:
-  /// `wake` when GiveBack may have let jobs be picked that were held back.
+  /// `wake` when what was taken is given back: jobs may be picked that were held back. It must not
+  /// throw.
   explicit JobBoard(std::function<void()> wake) : wake_(std::move(wake)) {}
   JobBoard(const JobBoard&) = delete;
   JobBoard& operator=(const JobBoard&) = delete;
@@ -70,11 +71,26 @@ class JobBoard {
   /// The best of those that may begin; the first of several that are alike.
   std::optional<Job> BeginBest(std::vector<JobOffer> offers) LAMELLA_REQUIRES(mu);
 
+  /// What a caller's thread has, until it is given back or goes, an exception or not.
+  class [[nodiscard]] Held {
+   public:
+    Held(Held&& other) noexcept : board_(std::exchange(other.board_, nullptr)), at_(other.at_) {}
+    Held& operator=(Held&&) = delete;
+    ~Held() { GiveBack(); }
+    void GiveBack() {
+      if (board_ != nullptr) std::exchange(board_, nullptr)->GiveBack(at_);
+    }
+
+   private:
+    friend class JobBoard;
+    Held(JobBoard* board, std::list<Claims>::iterator at) : board_(board), at_(at) {}
+
+    JobBoard* board_;
+    std::list<Claims>::iterator at_;
+  };
   /// The same for a caller's thread, which waits for the jobs under way that have some of it.
   /// Throws std::bad_alloc, and has nothing.
-  using Held = std::list<Claims>::iterator;
   Held Take(Claims claims) LAMELLA_EXCLUDES(mu);
-  void GiveBack(Held held) LAMELLA_EXCLUDES(mu);
 
   /// Until a job is over, somebody gives something back, or calls NotifyAll.
   void AwaitEnd() LAMELLA_REQUIRES(mu) { ended_.wait(mu); }
@@ -93,7 +109,8 @@ class JobBoard {
  private:
   static bool AnyExcludes(const std::list<Claims>& some, const Claims& claims);
   static bool AnyOf(const std::list<Claims>& some, uint32_t what);
-  void End(Held held) LAMELLA_EXCLUDES(mu);
+  void GiveBack(std::list<Claims>::iterator held) LAMELLA_EXCLUDES(mu);
+  void End(std::list<Claims>::iterator held) LAMELLA_EXCLUDES(mu);
 
   const std::function<void()> wake_;
   std::list<Claims> held_ LAMELLA_GUARDED_BY(mu);

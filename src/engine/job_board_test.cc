@@ -2,9 +2,12 @@
 
 #include <atomic>
 #include <new>
+#include <optional>
 #include <thread>
 
 #include <gtest/gtest.h>
+
+#include "base/no_throw.h"
 
 namespace lamella {
 namespace {
@@ -111,9 +114,9 @@ TEST_F(JobBoardTest, ACallerWaitsForTheJobsInItsWayAndNoneBeginsBeforeIt) {  // 
   const Job job = Begin({Keys("a", "c")});
   const Job beside = Begin({{.what = kCache, .keys = {}}});
   std::atomic<bool> taken = false;
-  JobBoard::Held held;
+  std::optional<JobBoard::Held> held;
   std::thread caller([&] {
-    held = board_.Take({Keys("b", "z"), {.what = kLog, .keys = {}}});
+    held.emplace(board_.Take({Keys("b", "z"), {.what = kLog, .keys = {}}}));
     taken = true;
   });
   while (!Awaited() && !taken) std::this_thread::yield();
@@ -130,10 +133,22 @@ TEST_F(JobBoardTest, ACallerWaitsForTheJobsInItsWayAndNoneBeginsBeforeIt) {  // 
   EXPECT_FALSE(Awaited());
   EXPECT_TRUE(MayBegin({Keys("a", "a")}));
   EXPECT_EQ(woken_, 0);
-  board_.GiveBack(held);
+  held->GiveBack();
   EXPECT_FALSE(Busy());
   EXPECT_EQ(woken_, 1) << "jobs were held back";
   EXPECT_TRUE(beside.run().ok());
+}
+
+TEST_F(JobBoardTest, WhoFailsWithSomethingTakenGivesItBack) {  // J1
+  const Status s = NoThrow([&]() -> Status {
+    const JobBoard::Held held = board_.Take({Keys("a", "c")});
+    EXPECT_TRUE(Busy());
+    throw std::bad_alloc();
+  });
+  EXPECT_TRUE(s.IsIOError()) << s.ToString();
+  EXPECT_FALSE(Busy());
+  EXPECT_EQ(woken_, 1);
+  EXPECT_TRUE(MayBegin({Keys("b", "z")}));
 }
 
 TEST_F(JobBoardTest, WhoAwaitsAnEndIsTold) {

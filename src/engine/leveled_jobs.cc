@@ -536,11 +536,11 @@ bool LeveledEngine::ReclaimSpace() {
 Status LeveledEngine::CompactRange(std::string_view begin, std::string_view end) {
   Status s = Flush();
   if (!s.ok()) return s;
-  const JobBoard::Held held = jobs_.Take(ClaimAll());
+  JobBoard::Held held = jobs_.Take(ClaimAll());
   s = NoThrow([&] { return PushDown(KeyRange::Of(begin, end)); });
   if (s.ok() && begin.empty() && end.empty())
     s = NoThrow([this] { return rules_.copies_records ? MergeForSpace() : EmptySparse(); });
-  jobs_.GiveBack(held);
+  held.GiveBack();
   pool_->AwaitDeferred();
   return s;
 }

@@ -512,7 +512,7 @@ Status LabDb::CompactRange(std::string_view begin, std::string_view end) {
   const uint64_t begun_at = NewNumber();
   Claims claims;
   for (uint32_t i = 0; i < kTableLevelsMax; i++) claims.push_back({kLevel0 + i, {}});
-  const JobBoard::Held held = jobs_.Take(std::move(claims));
+  JobBoard::Held held = jobs_.Take(std::move(claims));
   s = NoThrow([&] {
     Status compacted = CompactTrees();
     if (compacted.ok()) compacted = WriteAllOn();  // tables have its values: the file goes at once
@@ -539,7 +539,7 @@ Status LabDb::CompactRange(std::string_view begin, std::string_view end) {
     }
     return compacted.ok() ? RewriteLast(keys, begun_at) : compacted;
   });
-  jobs_.GiveBack(held);
+  held.GiveBack();
   pool_->AwaitDeferred();
   return s;
 }

@@ -248,7 +248,6 @@ Status LightKv::CompactRange(std::string_view begin, std::string_view end) {
     const uint32_t oldest = rules_.WeightOf(static_cast<uint32_t>(inputs.size()) - 1);
     return Merge(view, inputs, std::max(1u, oldest));
   });
-  jobs_.GiveBack(held);
   return s;
 }
 

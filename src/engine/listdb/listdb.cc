@@ -229,7 +229,6 @@ Status ListDb::CompactRange(std::string_view begin, std::string_view end) {
     Status merged = MergeCurrentTables();
     return merged.ok() ? space_.Compact(begin, end) : merged;
   });
-  jobs_.GiveBack(held);
   return s;
 }
 

@@ -77,7 +77,6 @@ Status ListDb::MergeCurrentTables() {
     if (!oldest.checkpointed) {
       const JobBoard::Held held = jobs_.Take({{kCheckpoint, {}}});
       s = NoThrow([this] { return Checkpoint(); });
-      jobs_.GiveBack(held);
     } else if (!oldest.settled->load(std::memory_order_acquire)) {
       pool_->readers()->AwaitRetired();  // Gets that began before the flush (I3): they end soon
     } else {

@@ -27,10 +27,9 @@ uint32_t ZipperDb::LevelOf(uint64_t bytes) const {
 JobBoard::Held ZipperDb::TakeTop() {
   for (;;) {
     const bool bottom = CurrentTables()->bottom_level == 0;
-    const JobBoard::Held held =
+    JobBoard::Held held =
         jobs_.Take(bottom ? Claims{{kTop, {}}, {kBottom, {}}} : Claims{{kTop, {}}});
     if ((CurrentTables()->bottom_level == 0) == bottom) return held;
-    jobs_.GiveBack(held);
   }
 }
 
@@ -39,7 +38,6 @@ Status ZipperDb::FlushMemTable(const std::shared_ptr<MemTable>& memtable) {
   Status s = NoThrow([&] { return MergeMemTable(*memtable); });
   if (s.ok() && CurrentTables()->bottom_level == 0)
     s = NoThrow([&] { return CollectAfterFlush(); });
-  jobs_.GiveBack(held);
   return s;
 }
 

@@ -248,7 +248,6 @@ Status ZipperDb::MergeAll(bool in_place) {
       // A flush that failed goes on first.
       const bool may_go = catalog_.Get().flush.merge.into != oldest.list->id;
       if (may_go) s = NoThrow([&] { return Freeze(oldest); });
-      jobs_.GiveBack(held);
       if (!may_go) return s;
     } else if (!oldest.frozen) {
       s = Freeze(oldest);
@@ -272,7 +271,6 @@ Status ZipperDb::FitBottom() {
       });
     });
   }
-  jobs_.GiveBack(held);
   return s;
 }
 

@@ -104,7 +104,6 @@ Status ZipperDb::CompactRange(std::string_view begin, std::string_view end) {
   s = NoThrow([&] { return MergeAll(false); });
   if (!s.ok() && !s.IsNoSpace()) SetBackgroundError(s);  // a full pool is the caller's answer
   if (s.ok()) s = NoThrow([&] { return space_.Compact(begin, end); });
-  jobs_.GiveBack(held);
   return s;
 }
 
