@@ -7,7 +7,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -18,8 +17,8 @@
 #include "base/mutex.h"
 #include "base/random.h"
 #include "db/db_impl.h"
-#include "file/file_system.h"
 #include "file/read_cost.h"
+#include "testing/file_system_over.h"
 #include "testing/random_data.h"
 #include "testing/table_files.h"
 #include "testing/temp_dir.h"
@@ -29,40 +28,14 @@ namespace {
 
 /// Files that answer as slowly as a device does, but to the kernel; one of them, if need be, to
 /// nobody.
-class SlowFiles final : public FileSystem {
+class SlowFiles final : public FileSystemOver {
  public:
-  bool Exists(const std::string& path) override { return posix_->Exists(path); }
-  Status CreateDirectory(const std::string& path) override { return posix_->CreateDirectory(path); }
-  Status RemoveDirectory(const std::string& path) override { return posix_->RemoveDirectory(path); }
-  Status ListDirectory(const std::string& path, std::vector<std::string>* names) override {
-    return posix_->ListDirectory(path, names);
-  }
-  Status SyncDirectory(const std::string& path) override { return posix_->SyncDirectory(path); }
-  Status FileSize(const std::string& path, uint64_t* bytes) override {
-    return posix_->FileSize(path, bytes);
-  }
-  Status RemoveFile(const std::string& path) override { return posix_->RemoveFile(path); }
-  Status RenameFile(const std::string& from, const std::string& to) override {
-    return posix_->RenameFile(from, to);
-  }
-  Status ReadFile(const std::string& path, std::string* content) override {
-    return posix_->ReadFile(path, content);
-  }
-  Status WriteFile(const std::string& path, std::string_view content) override {
-    return posix_->WriteFile(path, content);
-  }
-  Status NewAppendFile(const std::string& path, std::unique_ptr<AppendFile>* file) override {
-    return posix_->NewAppendFile(path, file);
-  }
-  using FileSystem::NewRandomFile;
+  SlowFiles() : FileSystemOver(FileSystem::Posix()) {}
   Status NewRandomFile(const std::string& path, ReadVia via,
                        std::unique_ptr<RandomFile>* file) override {
-    Status s = posix_->NewRandomFile(path, via, file);
+    Status s = FileSystemOver::NewRandomFile(path, via, file);
     if (s.ok()) *file = std::make_unique<SlowFile>(this, path, std::move(*file));
     return s;
-  }
-  Status LockFile(const std::string& path, std::unique_ptr<FileLock>* lock) override {
-    return posix_->LockFile(path, lock);
   }
 
   void Fail(const std::string& path) {
@@ -101,7 +74,6 @@ class SlowFiles final : public FileSystem {
     const std::unique_ptr<RandomFile> file_;
   };
 
-  FileSystem* const posix_ = FileSystem::Posix();
   Mutex mu_;
   std::string failing_ LAMELLA_GUARDED_BY(mu_);
 };

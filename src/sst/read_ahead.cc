@@ -113,19 +113,17 @@ bool ReadAhead::BeginNext(uint64_t start, size_t n) {
   next_.bytes = n;
   read_ = {.file = file_, .offset = start, .n = n, .to = next_.memory.get()};
   pending_.Begin({&read_, 1});
-  is_begun_ = true;
   return true;
 }
 
 bool ReadAhead::Finish() {
-  if (!std::exchange(is_begun_, false) || pending_.Finish().ok()) return true;
+  if (pending_.Finish().ok()) return true;
   next_.bytes = 0;
   return false;
 }
 
 void ReadAhead::Drop() {
   pending_.Drop();
-  is_begun_ = false;
   next_.bytes = 0;
 }
 

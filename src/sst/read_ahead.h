@@ -81,9 +81,8 @@ class ReadAhead {
   std::optional<BlockHandle> last_;
   size_t step_bytes_ = 0;
   Stretch here_;
-  Stretch next_;   // at one of its ends, what is read beside the walk, or was
-  FileRead read_;  // of it
-  bool is_begun_ = false;
+  Stretch next_;          // at one of its ends, what is read beside the walk, or was
+  FileRead read_;         // of it
   PendingReads pending_;  // keeps R2: it goes first
   std::string joined_;
 };

@@ -11,12 +11,14 @@
 
 #include "sst/sst_test_base.h"
 #include "testing/fault_file_system.h"
+#include "testing/file_system_over.h"
 #include "testing/proof.h"
 
 namespace lamella {
 namespace {
 
 using testing::FaultFileSystem;
+using testing::FileSystemOver;
 using testing::KeyShape;
 using testing::MakeKey;
 using testing::MakeValue;
@@ -24,44 +26,6 @@ using testing::OsCallName;
 using testing::ProofAdd;
 using testing::Says;
 using testing::TestSeed;
-
-// Another file system's calls, for tests that change one of them.
-class FileSystemOver : public FileSystem {
- public:
-  explicit FileSystemOver(FileSystem* under) : base(under) {}
-  bool Exists(const std::string& path) override { return base->Exists(path); }
-  Status CreateDirectory(const std::string& path) override { return base->CreateDirectory(path); }
-  Status RemoveDirectory(const std::string& path) override { return base->RemoveDirectory(path); }
-  Status ListDirectory(const std::string& path, std::vector<std::string>* names) override {
-    return base->ListDirectory(path, names);
-  }
-  Status SyncDirectory(const std::string& path) override { return base->SyncDirectory(path); }
-  Status FileSize(const std::string& path, uint64_t* bytes) override {
-    return base->FileSize(path, bytes);
-  }
-  Status RemoveFile(const std::string& path) override { return base->RemoveFile(path); }
-  Status RenameFile(const std::string& from, const std::string& to) override {
-    return base->RenameFile(from, to);
-  }
-  Status ReadFile(const std::string& path, std::string* content) override {
-    return base->ReadFile(path, content);
-  }
-  Status WriteFile(const std::string& path, std::string_view content) override {
-    return base->WriteFile(path, content);
-  }
-  Status NewAppendFile(const std::string& path, std::unique_ptr<AppendFile>* file) override {
-    return base->NewAppendFile(path, file);
-  }
-  Status NewRandomFile(const std::string& path, ReadVia via,
-                       std::unique_ptr<RandomFile>* file) override {
-    return base->NewRandomFile(path, via, file);
-  }
-  Status LockFile(const std::string& path, std::unique_ptr<FileLock>* lock) override {
-    return base->LockFile(path, lock);
-  }
-
-  FileSystem* const base;
-};
 
 class SstFaults : public SstTestBase {
  protected:

@@ -123,7 +123,7 @@ void CutFiles::TakeOver(const CutFiles& other) {
 }
 
 Status CutFiles::ListDirectory(const std::string& path, std::vector<std::string>* names) {
-  Status s = posix_->ListDirectory(path, names);
+  Status s = FileSystemOver::ListDirectory(path, names);
   if (path != directory_) return s;
   for (const auto& [name, content] : names_) names->push_back(name);
   std::ranges::sort(*names);
@@ -131,7 +131,7 @@ Status CutFiles::ListDirectory(const std::string& path, std::vector<std::string>
 }
 
 Status CutFiles::SyncDirectory(const std::string& path) {
-  if (path != directory_) return posix_->SyncDirectory(path);
+  if (path != directory_) return FileSystemOver::SyncDirectory(path);
   Look();
   if (forgets_ != Forgets::kDirectorySyncs) durable_ = names_;
   return Status::OK();
@@ -139,14 +139,14 @@ Status CutFiles::SyncDirectory(const std::string& path) {
 
 Status CutFiles::FileSize(const std::string& path, uint64_t* bytes) {
   const ContentPtr content = Find(path);
-  if (content == nullptr) return posix_->FileSize(path, bytes);
+  if (content == nullptr) return FileSystemOver::FileSize(path, bytes);
   *bytes = content->bytes.size();
   return Status::OK();
 }
 
 Status CutFiles::RemoveFile(const std::string& path) {
   std::string name;
-  if (!IsTable(path, &name)) return posix_->RemoveFile(path);
+  if (!IsTable(path, &name)) return FileSystemOver::RemoveFile(path);
   Look();
   names_.erase(name);
   return SyncDirectory(directory_);
@@ -154,7 +154,7 @@ Status CutFiles::RemoveFile(const std::string& path) {
 
 Status CutFiles::NewAppendFile(const std::string& path, std::unique_ptr<AppendFile>* file) {
   std::string name;
-  if (!IsTable(path, &name)) return posix_->NewAppendFile(path, file);
+  if (!IsTable(path, &name)) return FileSystemOver::NewAppendFile(path, file);
   Look();
   const auto content = std::make_shared<Content>();
   names_[name] = content;
@@ -165,7 +165,7 @@ Status CutFiles::NewAppendFile(const std::string& path, std::unique_ptr<AppendFi
 Status CutFiles::NewRandomFile(const std::string& path, ReadVia via,
                                std::unique_ptr<RandomFile>* file) {
   std::string name;
-  if (!IsTable(path, &name)) return posix_->NewRandomFile(path, via, file);
+  if (!IsTable(path, &name)) return FileSystemOver::NewRandomFile(path, via, file);
   const ContentPtr content = Find(path);
   if (content == nullptr) return Status::NotFound(Concat(path, ": no such file"));
   *file = std::make_unique<CutRandomFile>(

@@ -23,17 +23,18 @@
 #include <vector>
 
 #include "base/random.h"
-#include "file/file_system.h"
+#include "testing/file_system_over.h"
 
 namespace lamella::testing {
 
-class CutFiles final : public FileSystem {
+class CutFiles final : public FileSystemOver {
  public:
   /// What a medium may be told to forget: a control of who relies on it.
   enum class Forgets : uint8_t { kNothing, kSyncs, kDirectorySyncs };
 
   /// Tables and values of this directory.
-  explicit CutFiles(std::string directory) : directory_(std::move(directory)) {}
+  explicit CutFiles(std::string directory)
+      : FileSystemOver(FileSystem::Posix()), directory_(std::move(directory)) {}
 
   /// I1; null: nobody.
   void BeforeChange(std::function<void()> look) { look_ = std::move(look); }
@@ -44,30 +45,16 @@ class CutFiles final : public FileSystem {
   void TakeOver(const CutFiles& other);
 
   bool Exists(const std::string& path) override {
-    return Find(path) != nullptr || posix_->Exists(path);
+    return Find(path) != nullptr || FileSystemOver::Exists(path);
   }
-  Status CreateDirectory(const std::string& path) override { return posix_->CreateDirectory(path); }
-  Status RemoveDirectory(const std::string& path) override { return posix_->RemoveDirectory(path); }
   Status ListDirectory(const std::string& path, std::vector<std::string>* names) override;
   Status SyncDirectory(const std::string& path) override;
   Status FileSize(const std::string& path, uint64_t* bytes) override;
   Status RemoveFile(const std::string& path) override;
-  Status RenameFile(const std::string& from, const std::string& to) override {
-    return posix_->RenameFile(from, to);
-  }
-  Status ReadFile(const std::string& path, std::string* content) override {
-    return posix_->ReadFile(path, content);
-  }
-  Status WriteFile(const std::string& path, std::string_view content) override {
-    return posix_->WriteFile(path, content);
-  }
   using FileSystem::NewRandomFile;
   Status NewAppendFile(const std::string& path, std::unique_ptr<AppendFile>* file) override;
   Status NewRandomFile(const std::string& path, ReadVia via,
                        std::unique_ptr<RandomFile>* file) override;
-  Status LockFile(const std::string& path, std::unique_ptr<FileLock>* lock) override {
-    return posix_->LockFile(path, lock);
-  }
 
  private:
   friend class CutAppendFile;
@@ -87,7 +74,6 @@ class CutFiles final : public FileSystem {
   static ContentPtr LeftOf(const Content& content, Random* random);
 
   const std::string directory_;
-  FileSystem* const posix_ = FileSystem::Posix();
   std::function<void()> look_;
   Forgets forgets_ = Forgets::kNothing;
   Names names_;

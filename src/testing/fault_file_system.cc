@@ -59,9 +59,9 @@ const char* OsCallName(OsCall call) {
 }
 
 FaultFileSystem::FaultFileSystem(std::string root, bool power_cuts)
-    : root_(WithoutTrailingSlash(std::move(root))),
-      power_cuts_(power_cuts),
-      posix_(FileSystem::PosixOver(this)) {
+    : FileSystemOver(FileSystem::PosixOver(this)),
+      root_(WithoutTrailingSlash(std::move(root))),
+      power_cuts_(power_cuts) {
   if (power_cuts_) LearnAll();
 }
 
@@ -108,7 +108,7 @@ size_t FaultFileSystem::Allowed(OsCall, size_t n) {
 // The pages of a file that was emptied are new ones, also where they get the bytes that a failed
 // sync dropped.
 Status FaultFileSystem::NewAppendFile(const std::string& path, std::unique_ptr<AppendFile>* file) {
-  Status s = posix_->NewAppendFile(path, file);
+  Status s = FileSystemOver::NewAppendFile(path, file);
   ino_t inode = 0;
   if (File* emptied = s.ok() && power_cuts_ ? Find(path, &inode) : nullptr)
     emptied->dropped.clear();

@@ -27,7 +27,7 @@
 
 #include "base/os_hook.h"
 #include "base/random.h"
-#include "file/file_system.h"
+#include "testing/file_system_over.h"
 
 namespace lamella::testing {
 
@@ -42,7 +42,7 @@ struct Fault {
   bool pretends = false;         // a planted fault: a sync that fails says that it did not
 };
 
-class FaultFileSystem final : public FileSystem, public OsHook {
+class FaultFileSystem final : public OsHook, public FileSystemOver {
  public:
   /// Without `power_cuts` nothing is remembered, and PowerCut must not be called: runs are faster.
   FaultFileSystem(std::string root, bool power_cuts);
@@ -81,35 +81,7 @@ class FaultFileSystem final : public FileSystem, public OsHook {
   int Before(OsCall call, const std::string& path) override;
   size_t Allowed(OsCall call, size_t n) override;
 
-  bool Exists(const std::string& path) override { return posix_->Exists(path); }
-  Status CreateDirectory(const std::string& path) override { return posix_->CreateDirectory(path); }
-  Status RemoveDirectory(const std::string& path) override { return posix_->RemoveDirectory(path); }
-  Status ListDirectory(const std::string& path, std::vector<std::string>* names) override {
-    return posix_->ListDirectory(path, names);
-  }
-  Status SyncDirectory(const std::string& path) override { return posix_->SyncDirectory(path); }
-  Status FileSize(const std::string& path, uint64_t* bytes) override {
-    return posix_->FileSize(path, bytes);
-  }
-  Status RemoveFile(const std::string& path) override { return posix_->RemoveFile(path); }
-  Status RenameFile(const std::string& from, const std::string& to) override {
-    return posix_->RenameFile(from, to);
-  }
-  Status ReadFile(const std::string& path, std::string* content) override {
-    return posix_->ReadFile(path, content);
-  }
-  Status WriteFile(const std::string& path, std::string_view content) override {
-    return posix_->WriteFile(path, content);
-  }
   Status NewAppendFile(const std::string& path, std::unique_ptr<AppendFile>* file) override;
-  using FileSystem::NewRandomFile;
-  Status NewRandomFile(const std::string& path, ReadVia via,
-                       std::unique_ptr<RandomFile>* file) override {
-    return posix_->NewRandomFile(path, via, file);
-  }
-  Status LockFile(const std::string& path, std::unique_ptr<FileLock>* lock) override {
-    return posix_->LockFile(path, lock);
-  }
 
  private:
   // A file, whatever its names are. Its descriptor keeps the inode number from being given to
@@ -132,7 +104,6 @@ class FaultFileSystem final : public FileSystem, public OsHook {
 
   const std::string root_;
   const bool power_cuts_;
-  const std::unique_ptr<FileSystem> posix_;
   Fault fault_;
   int onlookers_ = 0;
   uint64_t calls_ = 0;

@@ -450,7 +450,7 @@ Status ToyEngine::CompactRange(std::string_view begin, std::string_view end) {
   if (!s.ok()) return s;
   Claims claims;
   for (uint32_t i = 0; i <= rules_.last_level; i++) claims.push_back({kLevel0 + i, {}});
-  JobBoard::Held held = jobs_.Take(std::move(claims));
+  const JobBoard::Held held = jobs_.Take(std::move(claims));
   s = NoThrow([&] {
     const View view = CurrentView();
     KeyRange keys = KeyRange::Of(begin, end);
@@ -467,7 +467,6 @@ Status ToyEngine::CompactRange(std::string_view begin, std::string_view end) {
     }
     return MergeInto(view, static_cast<uint32_t>(inputs.size() - 1), inputs);
   });
-  held.GiveBack();
   return s;
 }
 
