@@ -20,7 +20,7 @@ namespace {
 constexpr uint32_t kScanRecords = 100;
 constexpr size_t kReadsMin = 200'000;  // a small file is read over and over
 
-// The lines of the table. kNone: not measured.
+// The lines of the table. kAbsent: not measured.
 enum Row : size_t {
   kPutRate,
   kGetRate,
@@ -36,7 +36,7 @@ enum Row : size_t {
   kReopenClean,
   kRowCount
 };
-constexpr double kNone = -1;
+constexpr double kAbsent = -1;
 constexpr const char* kRowNames[kRowCount] = {"puts/s",
                                               "gets/s",
                                               "scans/s (100 records)",
@@ -59,7 +59,7 @@ struct Records {
 };
 
 std::string FormatCell(size_t row, double value) {
-  if (value == kNone) return "n/a";
+  if (value == kAbsent) return "n/a";
   if (row <= kScanRate) return FormatRate(value);
   if (row == kWrittenPerByte) return FormatNumber(value);
   return FormatNs(value);
@@ -180,9 +180,9 @@ Status Hear(const std::string& said, Figures* figures) {
   text >> word;
   if (word != "ok") return Status::IOError(said.substr(std::min<size_t>(said.size(), 6)));
   for (double& f : *figures) {
-    double heard = kNone;
+    double heard = kAbsent;
     text >> heard;
-    if (heard != kNone) f = heard;
+    if (heard != kAbsent) f = heard;
   }
   return Status::OK();
 }
@@ -197,13 +197,13 @@ Status RunStore(const Config& config, const StoreSpec& spec, const Records& reco
   if (error) return Status::IOError(dir + ": cannot be made: " + error.message());
   StoreSettings settings = config.settings;
   settings.data_bytes_max = std::max<uint64_t>(records.bytes * 2, 64u << 20);
-  figures->fill(kNone);
+  figures->fill(kAbsent);
   std::string said;
   Status s = RunInChild(
       true,
       [&] {
         Figures own;
-        own.fill(kNone);
+        own.fill(kAbsent);
         static std::unique_ptr<Store> store;  // static: never closed, whatever ends this process
         Status child = Store::Open(spec, settings, dir, &store);
         if (child.ok()) child = LoadAndRead(records, seed, store.get(), &own);
@@ -214,7 +214,7 @@ Status RunStore(const Config& config, const StoreSpec& spec, const Records& reco
   settings.create = false;
   const auto reopen = [&] {
     Figures own;
-    own.fill(kNone);
+    own.fill(kAbsent);
     return Say(ReopenAndVerify(spec, settings, dir, records, &own), own);
   };
   if (s.ok()) s = RunInChild(false, reopen, &said);

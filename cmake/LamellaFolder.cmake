@@ -9,7 +9,7 @@
 
 # Most of what compiling a file takes is its headers: so several files of a target are compiled as
 # one. Their anonymous namespaces are one then, and the compiler says so where two use a name.
-set(LAMELLA_BATCH 8 CACHE STRING "Files of a target that are compiled together; 1 where one file is changed many times")
+set(LAMELLA_BATCH 16 CACHE STRING "Files of a target that are compiled together; 1 where one file is changed many times")
 
 # lamella_batch(<target>)
 function(lamella_batch target)

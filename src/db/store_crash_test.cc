@@ -19,7 +19,7 @@ class StoreCrash : public ::testing::TestWithParam<CrashConfig> {};
 TEST_P(StoreCrash, EveryStateThatACrashLeavesRecovers) {
   const char* set = std::getenv("LAMELLA_CRASH_SEED");
   const uint64_t seed = set == nullptr ? TestSeed() : std::strtoull(set, nullptr, 0);
-  const std::string wrong = ExploreStore(GetParam(), seed, set == nullptr ? EngineSlice(4) : 0);
+  const std::string wrong = ExploreStore(GetParam(), seed, set == nullptr ? EngineSlice(3) : 0);
   EXPECT_EQ(wrong, "");
 }
 

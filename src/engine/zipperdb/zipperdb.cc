@@ -14,13 +14,13 @@ namespace {
 // The paper's level 0 is of 1 GB; it should fit what a small store has.
 constexpr uint64_t kLevel0PerBudget = 4;
 constexpr uint64_t kLevel0PerPool = 8;
-constexpr uint64_t kLevel0BytesMin = 64 << 10;
+constexpr uint64_t kLevel0BytesFloor = 64 << 10;
 
 uint64_t Level0Bytes(const Options& options) {
   if (options.zipperdb.level0_bytes != 0) return options.zipperdb.level0_bytes;
   uint64_t bytes = options.memory_budget_bytes / kLevel0PerBudget;
   if (options.pool_bytes_max != 0) bytes = std::min(bytes, options.pool_bytes_max / kLevel0PerPool);
-  return std::max(bytes, kLevel0BytesMin);
+  return std::max(bytes, kLevel0BytesFloor);
 }
 
 uint64_t GuideShareOf(const Options& options) {
