@@ -526,7 +526,7 @@ void ToyEngine::AddStats(Stats* stats) const {
   stats->dram_bytes += index_->count() * kEntryBytes;
   stats->sources.push_back({"index", gets_index_.Sum()});
   stats->sources.push_back({"tables", gets_tables_.Sum()});
-  stats->levels.push_back({"log", 0, index_->CountAbove(view.through)});
+  stats->levels.push_back({"log", 0, index_->count()});
   for (size_t i = 0; i < view.tables->level_count(); i++) {
     Stats::Level level{.name = Concat("L", i)};
     for (const auto& table : view.tables->level(i)) {
@@ -540,7 +540,7 @@ void ToyEngine::AddStats(Stats* stats) const {
 
 std::string ToyEngine::Describe() const {
   const View view = CurrentView();
-  std::string out = Concat("log: ", index_->CountAbove(view.through), " records\n");
+  std::string out = Concat("log: ", index_->count(), " records\n");
   for (size_t i = 0; i < view.tables->level_count(); i++) {
     out += Concat("L", i, ": ", view.tables->level(i).size(), " tables, ", view.tables->BytesOf(i),
                   " bytes\n");

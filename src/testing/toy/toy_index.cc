@@ -94,13 +94,6 @@ void ToyIndex::EraseThrough(uint64_t sequence) {
   std::erase_if(map_, [&](const auto& e) { return TagSequence(e.first.tag) <= sequence; });
 }
 
-uint64_t ToyIndex::CountAbove(uint64_t sequence) const {
-  const MutexLock lock(&mu_);
-  return static_cast<uint64_t>(std::count_if(map_.begin(), map_.end(), [&](const auto& e) {
-    return TagSequence(e.first.tag) > sequence;
-  }));
-}
-
 uint64_t ToyIndex::count() const {
   const MutexLock lock(&mu_);
   return map_.size();

@@ -50,7 +50,6 @@ class ToyIndex {
                                       uint64_t through) const;
   std::optional<Entry> Last(uint64_t above, uint64_t through) const;
   void EraseThrough(uint64_t sequence);
-  uint64_t CountAbove(uint64_t sequence) const;
   uint64_t count() const;
 
  private:
