@@ -145,6 +145,30 @@ TEST_F(LabDbTest, OverwritingInTheTreeMakesNoTables) {
   ASSERT_NO_FATAL_FAILURE(Compare());
 }
 
+// What is not flushed reserves more than its entries take. Where that fills the pool its flush makes
+// the room: a tree that became tables each time would have tables written again for few values.
+TEST_F(LabDbTest, RoomThatAFlushMakesCostsNoTree) {
+  options_.pool_bytes_max = 6 << 20;
+  options_.memtable_bytes = 64 << 20;  // flushed for room alone
+  options_.labdb.tree_bytes = 16 << 20;
+  ASSERT_TRUE(Open().ok());
+  uint64_t i = 0;
+  while (db_->GetStats().flushes == 0) {
+    ASSERT_LT(i, 200'000u);
+    for (const uint64_t end = i + 100; i < end; i++)
+      ASSERT_NO_FATAL_FAILURE(Put(KeyOf(i), MakeValue(i, 100)));
+  }
+  EXPECT_TRUE(TableFilesOf(path_).empty()) << db_->engine()->Describe();
+  // Once the tree itself is what fills it, that goes.
+  while (TableFilesOf(path_).empty()) {
+    ASSERT_LT(i, 200'000u);
+    for (const uint64_t end = i + 100; i < end; i++)
+      ASSERT_NO_FATAL_FAILURE(Put(KeyOf(i), MakeValue(i, 100)));
+  }
+  EXPECT_GE(db_->GetStats().flushes, 2u);
+  ASSERT_NO_FATAL_FAILURE(Compare());
+}
+
 TEST_F(LabDbTest, HotKeysAreLoggedInThePool) {
   const auto written = [&](uint32_t hot_updates) {
     options_.labdb.hot_updates = hot_updates;

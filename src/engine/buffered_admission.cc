@@ -16,6 +16,9 @@ constexpr uint64_t kCompactionExtents = 3;
 // of it on: new keys alone never make them, since a log of those is what lives.
 constexpr double kUnmergedBytesMin = 24 << 20;
 constexpr double kUnmergedPerLive = 3;
+// Of a pool that was full, what is to be free beside what a write needs: with less it is full again
+// at once, and each time a smaller MemTable is flushed.
+constexpr uint64_t kFreePart = 4;
 
 }  // namespace
 
@@ -61,11 +64,27 @@ Status BufferedEngine::ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes,
   Room room;
   Status grown = LetInOnceGrown(record_bytes + soon, copy_bytes, extents, kept, &room);
   if (room.suffices()) return grown;
+  const uint64_t others = copy_bytes_.load(std::memory_order_relaxed) / pool_->chunk_bytes();
+  const uint64_t alone = room.needed - std::min(room.needed, others);
+  uint64_t most = refused_chunks_.load(std::memory_order_relaxed);
+  while (most < alone &&
+         !refused_chunks_.compare_exchange_weak(most, alone, std::memory_order_relaxed)) {
+  }
   return Status::NoSpace(
       Concat("the pool is full: ", room.available, " chunks of ", pool_->chunk_bytes(),
              " bytes are left, and ", room.needed,
              " are needed for this write, its flush and that of those before it; raise "
              "pool_bytes_max or delete data"));
+}
+
+uint64_t BufferedEngine::TakeRefused() {
+  return refused_chunks_.exchange(0, std::memory_order_relaxed);
+}
+
+bool BufferedEngine::HasRoomFor(uint64_t refused) const {
+  uint64_t chunks = 0;
+  for (uint32_t part = 0; part < pool_->part_count(); part++) chunks += pool_->chunk_count(part);
+  return refused != 0 && pool_->chunks_available() >= refused + chunks / kFreePart;
 }
 
 // A file system once full may have room again: so what the pool says that there is, is tried.

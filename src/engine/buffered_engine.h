@@ -225,6 +225,11 @@ class BufferedEngine : public Engine, private WriteTarget {
   /// Answers as ReclaimSpace. The MemTable is sealed first; jobs whose ends tell do what is wanted,
   /// and are waited for, but not for ever: other writers may want all that there is.
   bool AwaitReclaimed(const BeginReclaim& begin, const IsReclaimed& is_done);
+  /// The most that a write needs of those that were refused since the last call, in chunks and
+  /// apart from what of others is not flushed; 0 where none was.
+  uint64_t TakeRefused();
+  /// Whether the pool has that now, once nothing is sealed, and enough to go on for a while.
+  bool HasRoomFor(uint64_t refused) const;
   /// Of records that have something beside them (RecordInput::beside): to be called before LoadLog.
   void SetCopyBeside(CopyBeside copy) { copy_beside_ = std::move(copy); }
   /// Flushes inline; for Close, when no job runs any more.
@@ -298,6 +303,8 @@ class BufferedEngine : public Engine, private WriteTarget {
   // of all that is let in and not flushed, and what compaction copies (I6); guards nothing, as the
   // next
   std::atomic<uint64_t> copy_bytes_{0};
+  // The most that a refused write needs, others' copies apart; 0 is none.
+  std::atomic<uint64_t> refused_chunks_{0};
   std::atomic<uint64_t> compaction_bytes_{0};                    // of them, what compaction copies
   std::atomic<uint64_t> merge_bytes_{0}, merge_bytes_least_{0};  // KeepForMerge
   bool starved_ LAMELLA_GUARDED_BY(read_set_mu_) = false;        // SetStarved

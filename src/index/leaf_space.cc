@@ -88,9 +88,19 @@ void LeafSpace::Free(const Block& block) {
 size_t LeafSpace::LeaveChunks(const std::function<bool(const ChunkRef&)>& leave,
                               Persister* persister) {
   MutexLock lock(&mu_);
+  return LeaveAndFree([&](const Chunk& chunk) { return leave(chunk.ref); }, persister);
+}
+
+void LeafSpace::FreeEmpty(Persister* persister) {
+  MutexLock lock(&mu_);
+  LeaveAndFree([](const Chunk& chunk) { return chunk.taken_bytes == 0; }, persister);
+}
+
+size_t LeafSpace::LeaveAndFree(const std::function<bool(const Chunk&)>& leave,
+                               Persister* persister) {
   size_t left = 0;
   for (auto& [place, chunk] : chunks_) {
-    if (chunk.leaving || !leave(chunk.ref)) continue;
+    if (chunk.leaving || !leave(chunk)) continue;
     chunk.leaving = true;
     if (chunk.taken_bytes != 0) left++;
   }

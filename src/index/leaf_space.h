@@ -7,7 +7,7 @@
 //     Free neighbours become one again at the next open.
 // B3: chunks are claimed as they are needed, and kept, since trees come and go in the same space,
 //     but for those that are to be left (LeaveChunks): nothing is taken from these any more, and
-//     they go once nothing is taken of them.
+//     they go once nothing is taken of them; and for empty ones where others need them (FreeEmpty).
 // Threads: any.
 #ifndef LAMELLA_INDEX_LEAF_SPACE_H_
 #define LAMELLA_INDEX_LEAF_SPACE_H_
@@ -53,6 +53,8 @@ class LeafSpace {
   /// Leaves the chunks that `leave` names, and frees those of which nothing is taken, of these and
   /// of those that were left earlier. Returns how many of these it could not free.
   size_t LeaveChunks(const std::function<bool(const ChunkRef&)>& leave, Persister* persister);
+  /// Frees the chunks of which nothing is taken: for a pool that has none for others.
+  void FreeEmpty(Persister* persister);
   /// Of chunks that it has.
   uint64_t claimed_bytes() const { return claimed_bytes_.load(std::memory_order_relaxed); }
 
@@ -77,6 +79,8 @@ class LeafSpace {
   BySize& FreeOf(Use use) LAMELLA_REQUIRES(mu_) { return free_[static_cast<size_t>(use)]; }
   Chunk& ChunkOf(const Block& block) LAMELLA_REQUIRES(mu_);
   Status ClaimFor(Use use, uint64_t bytes, Persister* persister) LAMELLA_REQUIRES(mu_);
+  size_t LeaveAndFree(const std::function<bool(const Chunk&)>& leave, Persister* persister)
+      LAMELLA_REQUIRES(mu_);
   /// All of a chunk, of which nothing is taken, is a free block.
   void Offer(Chunk* chunk) LAMELLA_REQUIRES(mu_);
 

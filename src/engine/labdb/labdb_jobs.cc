@@ -443,13 +443,29 @@ Status LabDb::RemoveUnneeded(bool now) {
   return s;
 }
 
-// Trees are in the pool, tables are not: so all of them becomes tables.
+// Trees are in the pool, tables are not: so what they have becomes tables, the immutable one's
+// first. The earlier a tree has to go, the more often tables are written again for few values: so
+// none does where flushes alone made room, nor the other one where the first did.
 Status LabDb::Reclaim() {
-  const Status s = NoteRoom(NoThrow([this] { return CompactTrees(); }));
-  pool_->AwaitDeferred();
+  const uint64_t refused = TakeRefused();
+  Persister persister(pool_->gate(), WriteCause::kIndex);
+  const auto has_room = [&] {
+    pool_->AwaitDeferred();
+    space_->FreeEmpty(&persister);
+    return HasRoomFor(refused);
+  };
+  bool is_all = false;
+  const Status s = NoteRoom(NoThrow([&] {
+    if (has_room()) return Status::OK();
+    Status compacted = CompactOlder();
+    if (!compacted.ok() || has_room()) return compacted;
+    is_all = true;
+    return CompactTrees();
+  }));
+  (void)has_room();
   const MutexLock lock(&jobs_.mu);
   reclaim_wanted_ = false;
-  reclaimed_at_ = changes_.load(std::memory_order_relaxed);
+  if (is_all) reclaimed_at_ = changes_.load(std::memory_order_relaxed);
   return s;
 }
 
