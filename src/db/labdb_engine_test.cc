@@ -145,8 +145,8 @@ TEST_F(LabDbTest, OverwritingInTheTreeMakesNoTables) {
   ASSERT_NO_FATAL_FAILURE(Compare());
 }
 
-// What is not flushed reserves more than its entries take. Where that fills the pool its flush makes
-// the room: a tree that became tables each time would have tables written again for few values.
+// What is not flushed reserves more than its entries take. Where that fills the pool its flush
+// makes the room: a tree that became tables each time would have tables written again for little.
 TEST_F(LabDbTest, RoomThatAFlushMakesCostsNoTree) {
   options_.pool_bytes_max = 6 << 20;
   options_.memtable_bytes = 64 << 20;  // flushed for room alone
