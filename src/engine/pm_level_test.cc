@@ -70,6 +70,22 @@ TEST_P(PmLevelTest, ADeleteStaysWhileSomebodySeesItsTableApart) {  // I1
   EXPECT_EQ(level_->live_bytes(), 0u);
 }
 
+// Two threads may settle two merges side by side, the later one first.
+TEST_P(PmLevelTest, ADeleteGoesInWhateverOrderMergesAreSettled) {  // I1
+  Write("key");
+  Merge();
+  EpochDomain::Retirement earlier = level_->Settling(sequence_);
+  Write("key", RecordKind::kDelete);
+  Merge();
+  pool_->readers()->Retire(level_->Settling(sequence_));
+  for (int i = 0; i < 8; i++) pool_->CollectDeferred();
+  pool_->readers()->Retire(std::move(earlier));
+  for (int i = 0; i < 8; i++) pool_->CollectDeferred();
+  Sweep();
+  Sweep();
+  EXPECT_EQ(level_->count(), 0u);
+}
+
 TEST_P(PmLevelTest, ADeleteStaysWhileAnIteratorMayStandOnWhatItHid) {  // I1
   const uint64_t snapshot = snapshots_.Take([this] { return sequence_ + 1; });
   Write("key");
