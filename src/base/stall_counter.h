@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 
+#include "base/raise_to.h"
 #include "lamella/stats.h"
 
 namespace lamella {
@@ -40,10 +41,7 @@ class StallCounter {
     const auto ns = static_cast<uint64_t>(stalled.count());
     ns_.fetch_add(ns, std::memory_order_relaxed);
     count_.fetch_add(1, std::memory_order_relaxed);
-    uint64_t longest = longest_ns_.load(std::memory_order_relaxed);
-    while (ns > longest &&
-           !longest_ns_.compare_exchange_weak(longest, ns, std::memory_order_relaxed)) {
-    }
+    RaiseTo(&longest_ns_, ns);
   }
 
   std::atomic<uint64_t> ns_{0};

@@ -4,6 +4,7 @@
 
 #include "base/concat.h"
 #include "base/no_throw.h"
+#include "base/raise_to.h"
 #include "engine/buffered_engine.h"
 
 namespace lamella {
@@ -65,11 +66,7 @@ Status BufferedEngine::ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes,
   Status grown = LetInOnceGrown(record_bytes + soon, copy_bytes, extents, kept, &room);
   if (room.suffices()) return grown;
   const uint64_t others = copy_bytes_.load(std::memory_order_relaxed) / pool_->chunk_bytes();
-  const uint64_t alone = room.needed - std::min(room.needed, others);
-  uint64_t most = refused_chunks_.load(std::memory_order_relaxed);
-  while (most < alone &&
-         !refused_chunks_.compare_exchange_weak(most, alone, std::memory_order_relaxed)) {
-  }
+  RaiseTo(&refused_chunks_, room.needed - std::min(room.needed, others));
   return Status::NoSpace(
       Concat("the pool is full: ", room.available, " chunks of ", pool_->chunk_bytes(),
              " bytes are left, and ", room.needed,

@@ -303,10 +303,9 @@ class BufferedEngine : public Engine, private WriteTarget {
   // of all that is let in and not flushed, and what compaction copies (I6); guards nothing, as the
   // next
   std::atomic<uint64_t> copy_bytes_{0};
-  // The most that a refused write needs, others' copies apart; 0 is none.
-  std::atomic<uint64_t> refused_chunks_{0};
   std::atomic<uint64_t> compaction_bytes_{0};                    // of them, what compaction copies
   std::atomic<uint64_t> merge_bytes_{0}, merge_bytes_least_{0};  // KeepForMerge
+  std::atomic<uint64_t> refused_chunks_{0};                      // TakeRefused; guards nothing
   bool starved_ LAMELLA_GUARDED_BY(read_set_mu_) = false;        // SetStarved
 
   mutable Mutex read_set_mu_;

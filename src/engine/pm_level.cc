@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "base/no_throw.h"
+#include "base/raise_to.h"
 #include "index/lookup_cache_filler.h"
 
 namespace lamella {
@@ -161,11 +162,7 @@ std::shared_ptr<Zipper> PmLevel::NewMerge(Persister* persister, bool verify,
 EpochDomain::Retirement PmLevel::Settling(uint64_t last_sequence) {
   return pool_->AfterAllPins([settled = settled_sequence_, news = settled_news_, last_sequence] {
     // Two threads may run those of two merges side by side, the later one's first.
-    uint64_t now = settled->load(std::memory_order_relaxed);
-    while (now < last_sequence &&
-           !settled->compare_exchange_weak(now, last_sequence, std::memory_order_release,
-                                           std::memory_order_relaxed)) {
-    }
+    RaiseTo(settled.get(), last_sequence, std::memory_order_release);
     news->store(true, std::memory_order_release);
   });
 }

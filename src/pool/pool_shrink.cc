@@ -5,6 +5,7 @@
 // have yet to verify: those read zeros (Region I6), a chunk that nobody owns.
 #include <algorithm>
 
+#include "base/raise_to.h"
 #include "pool/pool.h"
 #include "pool/pool_part.h"
 
@@ -180,10 +181,7 @@ bool Pool::IsInTheWay(const ChunkRef& chunk) const {
 }
 
 void Pool::RaiseEpochFloor(uint32_t floor) {
-  uint32_t now = epoch_floor_.load(std::memory_order_relaxed);  // as the member says
-  while (now < floor &&
-         !epoch_floor_.compare_exchange_weak(now, floor, std::memory_order_relaxed)) {
-  }
+  RaiseTo(&epoch_floor_, floor);  // relaxed, as the member says
 }
 
 }  // namespace lamella

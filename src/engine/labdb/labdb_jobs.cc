@@ -449,23 +449,22 @@ Status LabDb::RemoveUnneeded(bool now) {
 Status LabDb::Reclaim() {
   const uint64_t refused = TakeRefused();
   Persister persister(pool_->gate(), WriteCause::kIndex);
-  const auto has_room = [&] {
+  const auto give_back = [&] {
     pool_->AwaitDeferred();
     space_->FreeEmpty(&persister);
     return HasRoomFor(refused);
   };
-  bool is_all = false;
-  const Status s = NoteRoom(NoThrow([&] {
-    if (has_room()) return Status::OK();
+  bool has_room = give_back();
+  const Status s = has_room ? Status::OK() : NoteRoom(NoThrow([&] {
     Status compacted = CompactOlder();
-    if (!compacted.ok() || has_room()) return compacted;
-    is_all = true;
-    return CompactTrees();
+    has_room = give_back();
+    return compacted.ok() && !has_room ? CompactTrees() : compacted;
   }));
-  (void)has_room();
+  if (!has_room) give_back();
   const MutexLock lock(&jobs_.mu);
   reclaim_wanted_ = false;
-  if (is_all) reclaimed_at_ = changes_.load(std::memory_order_relaxed);
+  // All that there was to be had, or that could be: to try it again at once would be in vain.
+  if (!has_room) reclaimed_at_ = changes_.load(std::memory_order_relaxed);
   return s;
 }
 
