@@ -20,6 +20,7 @@ constexpr uint32_t kEdit = 1;         // the catalog's one kind of edit
 constexpr uint64_t kSpillShare = 8;   // of the memory budget
 // Until a spill the log may take so much, or half as much as the table.
 constexpr uint64_t kLogBytesMin = 2 << 20;
+constexpr uint64_t kSpillsOfLogMax = 2;  // nobody writes once the log is twice that
 constexpr uint64_t kLevel1BytesMin = 256 << 10;
 constexpr uint64_t kTablesOfLevel1 = 4;
 constexpr uint64_t kLevel0TablesMax = 24;  // nobody writes from so many on
@@ -219,10 +220,20 @@ bool ToyEngine::Enter(std::span<const WriteOperation> operations, uint64_t first
   return SpillDue();
 }
 
+uint64_t ToyEngine::LogBytesOfSpill() const {
+  return std::max(kLogBytesMin, table_bytes_.load(std::memory_order_relaxed) / 2);
+}
+
 bool ToyEngine::SpillDue() const {
-  const uint64_t table = table_bytes_.load(std::memory_order_relaxed);
   return entry_bytes_.load(std::memory_order_relaxed) >= spill_bytes_ ||
-         record_bytes_.load(std::memory_order_relaxed) >= std::max(kLogBytesMin, table / 2);
+         record_bytes_.load(std::memory_order_relaxed) >= LogBytesOfSpill();
+}
+
+bool ToyEngine::LogIsFull() const {
+  const uint64_t log = record_bytes_.load(std::memory_order_relaxed) +
+                       spilling_bytes_.load(std::memory_order_relaxed);
+  return entry_bytes_.load(std::memory_order_relaxed) > 4 * spill_bytes_ ||
+         log > kSpillsOfLogMax * LogBytesOfSpill();
 }
 
 void ToyEngine::OnWritten(bool, bool) { context_.wake(); }
@@ -327,7 +338,8 @@ Status ToyEngine::Mark() {
     marked.through = last;
     marked.ends = std::move(ends);
     entry_bytes_.store(0, std::memory_order_relaxed);
-    record_bytes_.store(0, std::memory_order_relaxed);
+    spilling_bytes_.store(record_bytes_.exchange(0, std::memory_order_relaxed),
+                          std::memory_order_relaxed);
   });
   pool_->readers()->Retire(std::move(settling));  // keeps Y3
   const MutexLock lock(&jobs_.mu);
@@ -394,6 +406,7 @@ Status ToyEngine::Spill() {
   if (!s.ok()) return s;
   pool_->readers()->Retire(std::move(erasing));  // keeps Y2
   pending_frees_.FreeLogBefore(marked.ends);
+  spilling_bytes_.store(0, std::memory_order_relaxed);
   const MutexLock lock(&jobs_.mu);
   marked_.reset();
   spills_done_++;
@@ -494,8 +507,7 @@ Status ToyEngine::Flush() {
 // Each table of level 0 beyond what a compaction takes is one more that reads look at.
 uint32_t ToyEngine::WriteDelayNs() const {
   const uint64_t tables = level0_tables_.load(std::memory_order_relaxed);
-  if (tables >= kLevel0TablesMax || entry_bytes_.load(std::memory_order_relaxed) > 4 * spill_bytes_)
-    return kStopWriting;
+  if (tables >= kLevel0TablesMax || LogIsFull()) return kStopWriting;
   const uint64_t beyond = tables - std::min<uint64_t>(tables, 2 * rules_.level0_tables);
   return static_cast<uint32_t>(beyond * kDelayPerTableNs);
 }

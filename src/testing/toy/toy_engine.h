@@ -105,7 +105,10 @@ class ToyEngine final : public Engine, private WriteTarget {
   /// Changes the tables and, in the same edit, what else the catalog keeps. Where it fails but
   /// for want of a sync, nothing has changed.
   Status Change(const TableEdit<ToyTable>& edit, const std::function<void(ToyState*)>& also);
+  /// The log may take so much until a spill takes it over.
+  uint64_t LogBytesOfSpill() const;
   bool SpillDue() const;
+  bool LogIsFull() const;
   Status Mark();
   Status Spill();
   /// What is needed of `from`, in tables of about so many bytes. `below`: tables from this level of
@@ -131,6 +134,7 @@ class ToyEngine final : public Engine, private WriteTarget {
   // Since the last spill began: about what index entries take, and records in the log.
   std::atomic<uint64_t> entry_bytes_{0};
   std::atomic<uint64_t> record_bytes_{0};
+  std::atomic<uint64_t> spilling_bytes_{0};  // such records that the spill under way takes
   // Of the current tables.
   std::atomic<uint64_t> table_bytes_{0};
   std::atomic<uint64_t> level0_tables_{0};
