@@ -25,9 +25,7 @@ void VaryLabDb(Random* random, Options* options) {
   if (random->OneIn(2)) own->level1_bytes = uint64_t{64 << 10} << random->Uniform(4);
   if (random->OneIn(2)) own->table_bytes = uint64_t{4 << 10} << random->Uniform(6);
   if (random->OneIn(2)) own->hot_updates = static_cast<uint32_t>(random->Uniform(6));
-  options->files.parallel_reads = random->OneIn(2);
-  if (random->OneIn(3))
-    options->files.compression = static_cast<FileCompression>(random->Uniform(3));
+  VaryFiles(random, &options->files);
 }
 
 }  // namespace

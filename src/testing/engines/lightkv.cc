@@ -14,9 +14,7 @@ void VaryLightKv(Random* random, Options* options) {
   if (random->OneIn(2)) own->segment_bytes = uint64_t{4 << 10} << random->Uniform(6);
   if (random->OneIn(2)) own->leaf_nodes_max = 1u << random->Uniform(8);
   if (random->OneIn(2)) own->compaction_size = static_cast<uint32_t>(2 + random->Uniform(4));
-  if (random->OneIn(3))
-    options->files.compression = static_cast<FileCompression>(random->Uniform(3));
-  options->files.parallel_reads = random->OneIn(2);
+  VaryFiles(random, &options->files);
 }
 
 }  // namespace

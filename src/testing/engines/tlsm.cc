@@ -57,10 +57,10 @@ void VaryTlsm(Random* random, Options* options) {
     own->tiering = static_cast<TlsmTiering>(random->Uniform(3));
     own->first_file_level = static_cast<uint32_t>(1 + random->Uniform(4));
     own->pool_table_bytes = uint64_t{4 << 10} << random->Uniform(10);
-    options->files.compression = static_cast<FileCompression>(random->Uniform(3));
   }
   static constexpr double kRewriteShares[] = {0, 0.25, 0.6, 0.9};
   if (random->OneIn(2)) own->rewrite_share = kRewriteShares[random->Uniform(4)];
+  VaryFiles(random, &options->files);
 }
 
 }  // namespace

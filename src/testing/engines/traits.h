@@ -98,6 +98,9 @@ const std::vector<EngineTraits>& AllEngineTraits();
 /// Those of the kind; for a design without any, of no special options.
 const EngineTraits& TraitsOf(EngineKind kind);
 
+/// For `vary`, of designs that have tables in files.
+void VaryFiles(Random* random, FileOptions* files);
+
 /// Applies them where there are any.
 inline void Apply(ChangeOptions change, Options* options) {
   if (change != nullptr) change(options);
