@@ -98,12 +98,17 @@ PlacedVersion PmLevel::Find(const InternalKey& target, bool verify, HopTally* ho
 }
 
 // From the nearest element before it that the second-chance cache has; of a braided list, on the
-// reader's NUMA node (dissertation 6.4), unless the cache has all of the level.
+// reader's NUMA node (dissertation 6.4), unless the cache has all of the level, or little of there.
 PmPtr PmLevel::StartOf(const InternalKey& target) const {
   if (list_->lane_count() == 1 || second_chance_.height_min() == 1)
     return second_chance_.FindAtOrBefore(target);
+  constexpr uint32_t kNearPerLane = 16;  // where each lane has its share
   const auto lane = static_cast<int>(list_->NearestLane());
-  return second_chance_.FindTallAtOrBefore(target, second_chance_.height_min(), lane).place();
+  const PmPtr near = second_chance_
+                         .FindTallAtOrBefore(target, second_chance_.height_min(), lane,
+                                             kNearPerLane * list_->lane_count())
+                         .place();
+  return near ? near : second_chance_.FindAtOrBefore(target);
 }
 
 PmPtr PmLevel::FindBefore(const InternalKey& key) const {

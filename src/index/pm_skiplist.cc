@@ -11,27 +11,46 @@ void ClearHeads(SkipListHeads* heads, Persister* persister) {
   persister->Persist(heads, sizeof(*heads));
 }
 
-PmPtr PmSkipList::FindBefore(const InternalKey& target, PmPtr start, HopTally* tally, bool verify,
-                             uint32_t lowest) const {
-  if (verify && start && !VerifyRecord(*pool_, start).ok()) return PmPtr::DamagedAt(start);
+// Goes on to the last element that `passes`, of those that reach up to layer `lowest`; or to what
+// is damaged.
+template <class Passes>
+PmPtr PmSkipList::Descend(PmPtr start, uint32_t lowest, const Passes& passes) const {
   PmPtr at = start;
+  const auto height = [&] { return std::min<uint32_t>(At(at)->height(), kHeightMax); };
   // From the head, any lane will do: the upper layers only bring the search closer.
   const uint32_t lane = start ? Lane(start) : NearestLane();
-  const uint32_t here = tally != nullptr ? pool_->NearestPart() : 0;
-  HopTally hops;
-  for (uint32_t layer = start ? std::min<uint32_t>(At(start)->height(), kHeightMax) : kHeightMax;
-       layer-- > lowest;) {
+  const uint32_t walk_max = kWalkPerLane * lane_count();
+  uint32_t walked = 0;
+  for (uint32_t layer = start ? height() : kHeightMax; layer-- > lowest;) {
     for (;;) {
       const PmPtr next = Next(at, lane, layer);
       if (!next) break;
       if (next.damaged()) [[unlikely]]
         return next;
-      ++(next.part() == here ? hops.local : hops.remote);
-      if (verify && !VerifyRecord(*pool_, next).ok()) return PmPtr::DamagedAt(next);
-      if (!IsBefore(next, target)) break;
+      const Passed passed = passes(next);
+      if (passed == Passed::kDamaged) return PmPtr::DamagedAt(next);
+      if (passed == Passed::kNo) break;
       at = next;
+      if (layer == 0) walked++;
+      if (walked > walk_max && height() > layer + 1) [[unlikely]] {
+        layer = height();  // keeps I4
+        break;
+      }
     }
   }
+  return at;
+}
+
+PmPtr PmSkipList::FindBefore(const InternalKey& target, PmPtr start, HopTally* tally, bool verify,
+                             uint32_t lowest) const {
+  if (verify && start && !VerifyRecord(*pool_, start).ok()) return PmPtr::DamagedAt(start);
+  const uint32_t here = tally != nullptr ? pool_->NearestPart() : 0;
+  HopTally hops;
+  const PmPtr at = Descend(start, lowest, [&](PmPtr next) {
+    ++(next.part() == here ? hops.local : hops.remote);
+    if (verify && !VerifyRecord(*pool_, next).ok()) return Passed::kDamaged;
+    return IsBefore(next, target) ? Passed::kYes : Passed::kNo;
+  });
   if (tally != nullptr) {
     tally->local += hops.local;
     tally->remote += hops.remote;
@@ -52,14 +71,7 @@ PmPtr PmSkipList::FindAtOrAfter(const InternalKey& target, PmPtr start, HopTally
 }
 
 PmPtr PmSkipList::FindLast() const {
-  PmPtr at;
-  for (uint32_t layer = kHeightMax; layer-- > 0;) {
-    for (PmPtr next = Next(at, 0, layer); next; next = Next(at, 0, layer)) {
-      if (next.damaged()) return next;
-      at = next;
-    }
-  }
-  return at;
+  return Descend(PmPtr(), 0, [](PmPtr) { return Passed::kYes; });
 }
 
 }  // namespace lamella

@@ -10,6 +10,8 @@
 //     links are those of the moment in which it was unlinked: they pass by what is linked after
 //     that. A search starts from the head, or from an element that was still linked when the search
 //     began.
+// I4: a lane may have few elements, or none (who wrote was elsewhere). A search that walks far
+//     along layer 0 goes up again where it comes by elements of upper layers, of whatever lane.
 // Threads: one writer; readers at any time, pinned against reuse of chunks.
 #ifndef LAMELLA_INDEX_PM_SKIPLIST_H_
 #define LAMELLA_INDEX_PM_SKIPLIST_H_
@@ -95,6 +97,12 @@ class PmSkipList {
   }
 
  private:
+  // Hops along layer 0 until I4: where each lane has its share it takes fewer.
+  static constexpr uint32_t kWalkPerLane = 8;
+  enum class Passed : uint8_t { kYes, kNo, kDamaged };
+  template <class Passes>
+  PmPtr Descend(PmPtr start, uint32_t lowest, const Passes& passes) const;
+
   const Pool* const pool_;
   SkipListHeads* const heads_;
   const bool braided_;

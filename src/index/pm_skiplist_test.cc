@@ -120,6 +120,42 @@ TEST_F(PmSkipListTest, OnlyTheBottomOfABraidedListCrossesParts) {
   }
 }
 
+// I4: however few of the elements its reader's part has.
+TEST_F(PmSkipListTest, ALaneOfFewElementsDoesNotMakeASearchAWalk) {
+  constexpr uint64_t kElements = 20000;
+  constexpr uint64_t kSearches = 1000;
+  for (const uint64_t in_lane_0 : {0, 20, 400}) {
+    SCOPED_TRACE(std::to_string(in_lane_0) + " elements in the first lane");
+    CreateParts(4);
+    Random random(3);
+    Elements elements;
+    for (uint64_t i = 0; i < kElements; i++) {
+      const OwnedKey key{testing::MakeKey(KeyShape::kCommonPrefix, i),
+                         MakeTag(i + 1, RecordKind::kPut)};
+      const bool first = in_lane_0 != 0 && i % (kElements / in_lane_0) == 0;
+      elements[key] =
+          Add({.tag = key.tag, .key = key.user_key, .value = {}, .height = RandomHeight(&random)},
+              first ? 0 : 3);
+    }
+    for (auto& appender : appenders_) appender->Seal();
+    TestList t(pool_.get(), true);
+    Link(elements, &t.list);
+    ASSERT_EQ(ListProblem(t.list, elements, true), "");
+    for (uint32_t reader = 0; reader < 4; reader++) {
+      const AssumedNumaNode node(reader);
+      HopTally hops;
+      for (uint64_t i = 0; i < kSearches; i++) {
+        const OwnedKey target{testing::MakeKey(KeyShape::kCommonPrefix, random.Uniform(kElements)),
+                              kTagFirst};
+        ASSERT_EQ(t.list.FindBefore(target.view(), PmPtr(), &hops),
+                  Before(elements, target.view()));
+      }
+      EXPECT_LT((hops.local + hops.remote) / kSearches, 120u) << "by a reader at part " << reader;
+      EXPECT_EQ(t.list.FindLast(), elements.rbegin()->second);
+    }
+  }
+}
+
 // A search in a braided list leaves its reader's part only at the bottom: 4 (N - 1) hops or so, N
 // parts and a branching of 4, however long the list is. Those of a plain one grow with the list,
 // (N - 1) / N of all its hops.

@@ -93,7 +93,8 @@ SecondChanceCache::Answer SecondChanceCache::FindVersion(const InternalKey& targ
 }
 
 HeadTree::Entry SecondChanceCache::FindTallAtOrBefore(const InternalKey& target,
-                                                      uint32_t height_min, int part) const {
+                                                      uint32_t height_min, int part,
+                                                      uint32_t near) const {
   HeadTree::Entry entry;
   if (!enabled_) return entry;
   const auto serves = [&](const HeadTree::Entry& e) {
@@ -103,12 +104,9 @@ HeadTree::Entry SecondChanceCache::FindTallAtOrBefore(const InternalKey& target,
   const HeadTree* tree = tree_.load(std::memory_order_acquire);
   if (!tree->FindAtOrBefore(target, &entry)) return HeadTree::Entry{};
   if (serves(entry)) return entry;
-  // One in four reaches a layer higher. Who needs more than a few of them starts at the list's
-  // head.
-  constexpr uint32_t kStepsMax = 4096;
   HeadTree::Iterator at(tree);
   at.SeekForPrev(target);
-  for (uint32_t steps = 0; at.Valid() && steps < kStepsMax; at.Prev(), steps++) {
+  for (uint32_t steps = 0; at.Valid() && steps < near; at.Prev(), steps++) {
     if (serves(at.entry())) return at.entry();
   }
   return HeadTree::Entry{};

@@ -72,9 +72,12 @@ class SecondChanceCache {
     return entry.place();
   }
   /// The same, of the elements of at least `height_min` layers and, unless `part` is negative, of
-  /// that pool part. Its reference is 0 where there is none, or none of them is near.
-  HeadTree::Entry FindTallAtOrBefore(const InternalKey& target, uint32_t height_min,
-                                     int part) const;
+  /// that pool part. Its reference is 0 where there is none, or none of them is so many elements
+  /// near: one in four reaches a layer higher, so who needs more than a few of the usual starts at
+  /// the list's head.
+  static constexpr uint32_t kNear = 4096;
+  HeadTree::Entry FindTallAtOrBefore(const InternalKey& target, uint32_t height_min, int part,
+                                     uint32_t near = kNear) const;
   /// Makes *tree the current tree and keeps it alive; null while the cache is off. True if it was
   /// another before. For one search, and the fetching ahead after it (I2); cheap where the tree is
   /// the same.
