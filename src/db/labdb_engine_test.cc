@@ -186,6 +186,20 @@ TEST_F(LabDbTest, HotKeysAreLoggedInThePool) {
   EXPECT_LT(written(4), cold / 10);
 }
 
+// Its flush writes it to a file, and needs the pool for where that is.
+TEST_F(LabDbTest, AValueThatIsLoggedWithItsKeyNeedsNoRoomForACopy) {
+  options_.pool_bytes_max = 12 << 20;
+  options_.log_shards = 2;  // each may keep one of them open
+  ASSERT_TRUE(Open().ok());
+  for (uint64_t i = 0; i < 10; i++) ASSERT_NO_FATAL_FAILURE(Put(KeyOf(i), MakeValue(i, 3 << 20)));
+  ASSERT_NO_FATAL_FAILURE(Compare());
+  db_->Abandon();
+  ASSERT_TRUE(Open().ok());  // what recovery takes in is flushed by the same room
+  for (uint64_t i = 5; i < 15; i++)
+    ASSERT_NO_FATAL_FAILURE(Put(KeyOf(i), MakeValue(100 + i, 3 << 20)));
+  ASSERT_NO_FATAL_FAILURE(Compare());
+}
+
 // A write that is larger than half a segment, and one that is larger than all of them.
 TEST_F(LabDbTest, LargeValuesComeBackBeforeAndAfterAFlushAndACrash) {
   ASSERT_TRUE(Open().ok());

@@ -29,7 +29,8 @@ Status BufferedEngine::Provide(const Needs& needs, SpareMemory* spare, uint64_t*
   if (!active->ProvideFor(needs.record_bytes.size(), needs.key_bytes_max, spare))
     return StatusOfException("memory for the MemTable");
   if (unified_) return Status::OK();
-  for (const uint64_t bytes : needs.record_bytes) *reserved += CopyBytesMax(bytes);
+  for (const uint64_t bytes : needs.record_bytes)
+    *reserved += FlushBytesMax(bytes, needs.key_bytes_max);
   return ReserveCopies(needs.bytes, *reserved, needs.claimant);
 }
 
@@ -127,6 +128,25 @@ bool BufferedEngine::CompactionRoom::Reserve(uint64_t bytes) {
 void BufferedEngine::CompactionRoom::Note(uint64_t bytes) {
   engine_->compaction_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   bytes_ += bytes;
+}
+
+void BufferedEngine::CompactionRoom::Claimed(uint64_t bytes) {
+  bytes = std::min(bytes, bytes_);
+  engine_->copy_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+  engine_->compaction_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+  bytes_ -= bytes;
+}
+
+BufferedEngine::FlushRoom::~FlushRoom() {
+  const uint64_t claimed = engine_->flush_claimed_.exchange(0, std::memory_order_relaxed);
+  engine_->copy_bytes_.fetch_add(claimed, std::memory_order_relaxed);
+}
+
+void BufferedEngine::FlushRoom::Claimed(uint64_t bytes) {
+  std::atomic<uint64_t>& claimed = engine_->flush_claimed_;
+  bytes = std::min(bytes, bytes_max_ - claimed.load(std::memory_order_relaxed));
+  claimed.fetch_add(bytes, std::memory_order_relaxed);
+  engine_->copy_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
 }
 
 Status BufferedEngine::CompactionRoom::Take(uint64_t bytes, std::string_view for_what) {

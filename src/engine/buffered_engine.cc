@@ -96,7 +96,11 @@ Status BufferedEngine::LoadLog(const LogState& state, std::shared_ptr<const Tabl
                      .memory = context_.memory,
                      .boundary = state.boundary,
                      .copy_bytes_max = nullptr};
-  if (!unified_) sorting.copy_bytes_max = [this](uint64_t bytes) { return CopyBytesMax(bytes); };
+  if (!unified_) {
+    sorting.copy_bytes_max = [this](const Record& record) {
+      return FlushBytesMax(record.bytes(), record.header.key_size);
+    };
+  }
   std::vector<std::shared_ptr<MemTable>> memtables = SortLog(pool_, *loaded_log_, sorting);
   std::reverse(memtables.begin(), memtables.end());  // newest first
   if (oldest != nullptr) memtables.push_back(std::move(oldest));
@@ -254,7 +258,8 @@ void BufferedEngine::Install(std::shared_ptr<const TableSet> tables, const MemTa
   next->tables = std::move(tables);
   if (flushed != nullptr && !next->sealed.empty() && next->sealed.back().get() == flushed) {
     next->sealed.pop_back();
-    copy_bytes_.fetch_sub(flushed->copy_bytes(), std::memory_order_relaxed);
+    const uint64_t claimed = flush_claimed_.exchange(0, std::memory_order_relaxed);
+    copy_bytes_.fetch_sub(flushed->copy_bytes() - claimed, std::memory_order_relaxed);
   }
   *memory.old = owned_read_set_;
   read_set_.store(next.get(), std::memory_order_release);

@@ -73,9 +73,10 @@ struct Unmerged {
 
 /// What a flush takes that copies records (where the log is not its tables'), beside the records.
 struct CopyCost {
-  uint64_t bytes_per_record = 16;  // links, or what an index has of each
-  uint64_t ends = 0;               // chunks that flushes to come leave unfilled
-  bool in_all_parts = false;       // else in the first part of the pool
+  uint64_t bytes_per_record = 16;             // links, or what an index has of each
+  uint64_t value_bytes_max = kValueBytesMax;  // of a value: longer ones go elsewhere
+  uint64_t ends = 0;                          // chunks that flushes to come leave unfilled
+  bool in_all_parts = false;                  // else in the first part of the pool
   // Merges copy, too: what is written needs room once more, for when it is merged.
   bool merges_copy = false;
 };
@@ -209,12 +210,30 @@ class BufferedEngine : public Engine, private WriteTarget {
     /// The same. NoSpace: why there is none `for_what`; where the file system gives none, its
     /// error.
     Status Take(uint64_t bytes, std::string_view for_what);
+    /// Of that, chunks of so many bytes are claimed: they are not kept any more.
+    void Claimed(uint64_t bytes);
 
    private:
     void Note(uint64_t bytes);
 
     BufferedEngine* const engine_;
     uint64_t bytes_ = 0;
+  };
+  /// The same of what a flush copies: of what was kept when its records were let in. If the flush
+  /// fails, all of it is kept again.
+  class FlushRoom {
+   public:
+    /// Both outlive it. REQUIRES: `flushing` is the MemTable that is being flushed.
+    FlushRoom(BufferedEngine* engine, const MemTable& flushing)
+        : engine_(engine), bytes_max_(flushing.copy_bytes()) {}
+    ~FlushRoom();
+    FlushRoom(const FlushRoom&) = delete;
+    FlushRoom& operator=(const FlushRoom&) = delete;
+    void Claimed(uint64_t bytes);
+
+   private:
+    BufferedEngine* const engine_;
+    const uint64_t bytes_max_;
   };
   /// The urgent job that is to be done: a flush, or chunks to be provided.
   std::optional<Job> PickUrgentJob();
@@ -258,6 +277,11 @@ class BufferedEngine : public Engine, private WriteTarget {
   bool DeletesMayUseReserve() const override;
   Status MakeSpace() override;
 
+  /// What a flush may copy of a record.
+  uint64_t FlushBytesMax(uint64_t record_bytes, size_t key_bytes) const {
+    return CopyBytesMax(
+        std::min(record_bytes, RecordBytes(0, key_bytes, copy_cost_.value_bytes_max)));
+  }
   Status ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes, Claimant claimant);
   /// Chunks of the parts that copies are made in.
   struct Room {
@@ -303,7 +327,8 @@ class BufferedEngine : public Engine, private WriteTarget {
   // of all that is let in and not flushed, and what compaction copies (I6); guards nothing, as the
   // next
   std::atomic<uint64_t> copy_bytes_{0};
-  std::atomic<uint64_t> compaction_bytes_{0};                    // of them, what compaction copies
+  std::atomic<uint64_t> flush_claimed_{0};     // FlushRoom: what the flush under way took of them
+  std::atomic<uint64_t> compaction_bytes_{0};  // of them, what compaction copies
   std::atomic<uint64_t> merge_bytes_{0}, merge_bytes_least_{0};  // KeepForMerge
   std::atomic<uint64_t> refused_chunks_{0};                      // TakeRefused; guards nothing
   bool starved_ LAMELLA_GUARDED_BY(read_set_mu_) = false;        // SetStarved

@@ -15,6 +15,7 @@
 
 #include "base/concat.h"
 #include "base/mutex.h"
+#include "engine/table_region.h"
 #include "log/log_test_base.h"
 
 namespace lamella {
@@ -59,6 +60,8 @@ class MemTableEngine final : public BufferedEngine {
     Install(CurrentReadSet()->tables, nullptr);
   }
   using BufferedEngine::CompactionRoom;
+  using BufferedEngine::FlushRoom;
+  std::shared_ptr<MemTable> oldest_sealed() const { return CurrentReadSet()->sealed.back(); }
   using BufferedEngine::prefixes;
   using BufferedEngine::SetStarved;
   uint64_t entries() const { return CurrentReadSet()->active->count(); }
@@ -486,6 +489,65 @@ TEST_F(BufferedEngineTest, FlushesAndCompactionHaveRoomOfTheirOwn) {  // I6
     EXPECT_LT(more, written);
   }
   EXPECT_TRUE(Put("key", value).ok());
+}
+
+// Once a chunk is claimed for a copy it is not free, and it is not kept for that copy, too.
+TEST_F(BufferedEngineTest, WhatAJobHasClaimedIsNotKeptForItTwice) {  // I6
+  options_.pool_bytes_max = 100 * kChunkBytesMin;
+  Start();
+  Persister persister(pool_->gate(), WriteCause::kFlush);
+  uint64_t ordinal = 1000;
+  const auto claim = [&](uint64_t chunks) {
+    ChunkRef chunk;
+    for (uint64_t i = 0; i < chunks; i++) {
+      const Status s =
+          pool_->Claim(0, kIndexRegion, 0, ordinal++, 1, Claimant::kReclaim, &persister, &chunk);
+      ASSERT_TRUE(s.ok()) << s.ToString();
+    }
+  };
+  const auto left = [&] {  // of all that is free what is kept for nothing, in chunks
+    for (uint64_t chunks = 100; chunks > 0; chunks--) {
+      MemTableEngine::CompactionRoom room(engine_.get());
+      if (room.Reserve(chunks * kChunkBytesMin)) return chunks;
+    }
+    return uint64_t{0};
+  };
+  const uint64_t empty = left();
+  const uint64_t available = pool_->chunks_available(0);
+  {
+    MemTableEngine::CompactionRoom room(engine_.get());
+    ASSERT_TRUE(room.Reserve(10 * kChunkBytesMin));
+    EXPECT_EQ(left(), empty - 10);
+    claim(4);
+    room.Claimed(4 * kChunkBytesMin);
+    EXPECT_EQ(left(), empty - 10);
+    claim(8);  // more than was kept
+    room.Claimed(8 * kChunkBytesMin);
+    EXPECT_EQ(left(), empty - 12);
+  }
+  EXPECT_EQ(left(), empty - 12);
+  const std::string value(1000, 'x');
+  for (uint64_t written = 0; written < 10 * kChunkBytesMin; written += value.size())
+    ASSERT_TRUE(Put("key", value).ok());
+  engine_->Seal();
+  const auto sealed = engine_->oldest_sealed();
+  ASSERT_GT(sealed->copy_bytes(), 2 * kChunkBytesMin);
+  const uint64_t before = left();
+  {
+    MemTableEngine::FlushRoom room(engine_.get(), *sealed);
+    claim(2);
+    room.Claimed(2 * kChunkBytesMin);
+    EXPECT_EQ(left(), before);
+  }
+  EXPECT_EQ(left(), before - 2) << "a flush that failed copies all of it again";
+  {
+    MemTableEngine::FlushRoom room(engine_.get(), *sealed);
+    claim(4);  // more than was kept
+    room.Claimed(4 * kChunkBytesMin);
+    engine_->Flushed(0);
+  }
+  while (engine_->tables_sealed() > 0) engine_->Flushed(0);
+  EXPECT_EQ(left(), empty - (available - pool_->chunks_available(0))) << "nothing is kept";
 }
 
 }  // namespace

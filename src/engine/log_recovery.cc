@@ -63,7 +63,7 @@ std::vector<std::shared_ptr<MemTable>> SortLog(Pool* pool, const LogContents& co
         const Record* record = pool->At<Record>(entries[e].place);
         memtables[i]->Add(record->key(), entries[e].tag, entries[e].place, nullptr);
         log_bytes += record->bytes();
-        if (sorting.copy_bytes_max) copy_bytes += sorting.copy_bytes_max(record->bytes());
+        if (sorting.copy_bytes_max) copy_bytes += sorting.copy_bytes_max(*record);
       }
       memtables[i]->SetLogBytes(log_bytes);
       memtables[i]->AddCopyBytes(copy_bytes);

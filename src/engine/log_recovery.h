@@ -22,7 +22,7 @@ struct LogSorting {
   /// records are told from later ones by their sequence numbers.
   std::vector<LogPosition> boundary;
   /// What a record's copy may take, where a flush copies; else null.
-  std::function<uint64_t(uint64_t record_bytes)> copy_bytes_max;
+  std::function<uint64_t(const Record& record)> copy_bytes_max;
 };
 
 /// Sorts the log's records into sealed MemTables, several at once: oldest first. A batch stays

@@ -70,7 +70,7 @@ TEST_F(LogRecoveryTest, ABatchStaysTogether) {
 
 TEST_F(LogRecoveryTest, WhatTheirFlushMayCopyIsCounted) {
   for (uint64_t sequence = 1; sequence <= 5; sequence++) Put(sequence);
-  sorting_.copy_bytes_max = [](uint64_t bytes) { return 2 * bytes; };
+  sorting_.copy_bytes_max = [](const Record& record) { return 2 * record.bytes(); };
   const auto memtables = Sort();
   ASSERT_EQ(memtables.size(), 1u);
   EXPECT_GT(memtables[0]->log_bytes(), 0u);

@@ -17,8 +17,9 @@ namespace lamella {
 
 class RecordRegion {
  public:
-  RecordRegion(Pool* pool, uint64_t number, Persister* persister)
-      : pool_(pool), writer_(pool, kRecordRegion, number, persister) {}
+  /// As RegionWriter.
+  RecordRegion(Pool* pool, uint64_t number, Persister* persister, ClaimedBytes claimed = nullptr)
+      : pool_(pool), writer_(pool, kRecordRegion, number, persister, std::move(claimed)) {}
 
   uint64_t number() const { return writer_.number(); }
   /// Copies the record at `from`: *to is where it will be. NoSpace; Corruption: it does not

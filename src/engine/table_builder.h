@@ -46,6 +46,8 @@ struct BuildPlan {
   /// Whose records these are, and whose place the tables take: their regions, and their numbers.
   TableRegions regions;
   std::vector<uint64_t> replaced;
+  /// As RegionWriter's; outlives the builder.
+  ClaimedBytes claimed = nullptr;
 };
 
 using MadeTables = std::vector<std::shared_ptr<const LevelTable>>;

@@ -85,12 +85,14 @@ TableRegions FindRegions(Pool* pool) {
   return regions;
 }
 
-RegionWriter::RegionWriter(Pool* pool, ChunkKind kind, uint64_t number, Persister* persister)
+RegionWriter::RegionWriter(Pool* pool, ChunkKind kind, uint64_t number, Persister* persister,
+                           ClaimedBytes claimed)
     : pool_(pool),
       kind_(kind),
       number_(number),
       chunk_bytes_(pool->chunk_bytes()),
-      persister_(persister) {}
+      persister_(persister),
+      claimed_(std::move(claimed)) {}
 
 RegionWriter::~RegionWriter() {
   for (const ChunkRef& extent : extents_) pool_->Free(extent, persister_);
@@ -152,6 +154,7 @@ Status RegionWriter::ClaimRunIn(uint32_t part, uint64_t needed, uint64_t wanted)
   extents_.push_back(extent);
   for (uint32_t i = 0; i < extent.run_chunks; i++)
     bases_.push_back(pool_->ChunkAddress(extent) + i * chunk_bytes_);
+  if (claimed_ != nullptr) claimed_(extent.run_chunks * chunk_bytes_);
   return s;
 }
 

@@ -16,6 +16,7 @@
 #include <atomic>
 #include <bit>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string_view>
@@ -80,12 +81,16 @@ using TableRegions = std::map<uint64_t, std::shared_ptr<const TableRegion>>;
 /// All that the pool has, as kept.
 TableRegions FindRegions(Pool* pool);
 
+/// Is told of claims, so that what was reserved for them (BufferedEngine's I6) is not kept twice.
+using ClaimedBytes = std::function<void(uint64_t bytes)>;
+
 /// Writes a region. What is written goes to the medium in whole lines, past the cache; it is
 /// durable after the Persister's next fence (on page media after Pool::Sync).
 class RegionWriter {
  public:
-  /// All outlive it.
-  RegionWriter(Pool* pool, ChunkKind kind, uint64_t number, Persister* persister);
+  /// All outlive it. `claimed` (may be null) is told the bytes of the chunks that it claims.
+  RegionWriter(Pool* pool, ChunkKind kind, uint64_t number, Persister* persister,
+               ClaimedBytes claimed = nullptr);
   ~RegionWriter();  // frees the chunks of what was not finished
   RegionWriter(const RegionWriter&) = delete;
   RegionWriter& operator=(const RegionWriter&) = delete;
@@ -129,6 +134,7 @@ class RegionWriter {
   const uint64_t number_;
   const uint64_t chunk_bytes_;
   Persister* const persister_;
+  const ClaimedBytes claimed_;
   std::vector<ChunkRef> extents_;
   std::vector<char*> bases_;    // of each chunk
   std::vector<uint64_t> used_;  // of each run that was left

@@ -37,7 +37,8 @@ uint64_t MemTableBytes(const EngineContext& context) {
 }  // namespace
 
 LabDb::LabDb(const EngineContext& context)
-    : BufferedEngine(context, MemTableBytes(context), {.bytes_per_record = kTreeBytesPerRecord}),
+    : BufferedEngine(context, MemTableBytes(context),
+                     {.bytes_per_record = kTreeBytesPerRecord, .value_bytes_max = kAddressBytes}),
       options_(context.options->labdb),
       tree_bytes_(TreeBytes(*context.options)),
       rules_{.level1_bytes = options_.level1_bytes},

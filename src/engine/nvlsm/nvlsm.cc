@@ -302,9 +302,11 @@ Status Nvlsm::Accumulate(const Compaction& compaction, const Levels& levels, uin
   std::vector<std::unique_ptr<InternalIterator>> children;
   AddIterators(compaction.level, inputs, context_.options->verify_checksums, &children);
   const auto from = NewMergingIterator(std::move(children));
-  const auto builder = NewSatBuilder(BuildPlan{.level = into,
-                                               .table_bytes = rules().table_bytes,
-                                               .table_records_min = rules().table_records_min});
+  const auto builder =
+      NewSatBuilder(BuildPlan{.level = into,
+                              .table_bytes = rules().table_bytes,
+                              .table_records_min = rules().table_records_min,
+                              .claimed = [&room](uint64_t claimed) { room.Claimed(claimed); }});
   for (const auto& input : inputs) {
     edit->removed.push_back(input->info().number);
     builder->Replaces(*input);

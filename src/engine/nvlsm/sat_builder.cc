@@ -44,7 +44,7 @@ void SatBuilder::Replaces(const LevelTable& table) {
 }
 
 Status SatBuilder::OpenFloor() {
-  records_.emplace(pool_, new_number_(), &persister_);
+  records_.emplace(pool_, new_number_(), &persister_, plan_.claimed);
   record_bytes_ = 0;
   open_.emplace(
       Made{.base = base_,
@@ -168,7 +168,8 @@ Status SatBuilder::WriteIndex(uint64_t group, uint32_t place_in_group, Made* mad
   header.info.bytes += place.regions.front().bytes;
   const std::string head = encode();
   LAMELLA_CHECK(head.size() == header_bytes);
-  made->index = std::make_unique<RegionWriter>(pool_, kIndexRegion, number, &persister_);
+  made->index =
+      std::make_unique<RegionWriter>(pool_, kIndexRegion, number, &persister_, plan_.claimed);
   Status s = made->index->Prepare(place.regions.front().bytes);
   if (!s.ok()) return s;
   PmPtr floor_place = made->index->place();

@@ -37,7 +37,7 @@ Status TlsmBuilder::Place(const MergedRecord& record, PmPtr* place, uint64_t* re
   *region = plan_.copy_all ? 0 : RegionOfRecord(record.place);
   if (*region != 0 && !plan_.sparse.contains(*region)) return Status::OK();
   if (copies_ == nullptr)
-    copies_ = std::make_unique<RecordRegion>(pool_, new_number_(), &persister_);
+    copies_ = std::make_unique<RecordRegion>(pool_, new_number_(), &persister_, plan_.claimed);
   *region = copies_->number();
   return record.place ? copies_->Copy(record.place, place)
                       : copies_->Write(record.key, record.value, place);
@@ -99,8 +99,8 @@ Status TlsmBuilder::EndTable() {
       .replaced = plan_.replaced};
   pending.header_bytes = header.Encode(pending.design.index_region).size();
   header.info = pending.info = MakeInfo(pending.header_bytes, &pending);
-  pending.index =
-      std::make_unique<RegionWriter>(pool_, kIndexRegion, pending.design.index_region, &persister_);
+  pending.index = std::make_unique<RegionWriter>(pool_, kIndexRegion, pending.design.index_region,
+                                                 &persister_, plan_.claimed);
   const TlsmLayout layout(nodes_.size(), pending.header_bytes);
   Status s = pending.index->Claim(layout.bytes());
   if (!s.ok()) return s;
