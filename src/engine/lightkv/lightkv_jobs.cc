@@ -16,7 +16,7 @@ constexpr uint64_t kBufferBytesMin = 2 << 20;
 // Less of the tree's memory is no reason for a flush, however short memory is.
 constexpr uint64_t kIndexBytesMin = 64 << 10;
 constexpr uint64_t kCrowdMax = 24;  // of level 0 for each partition: nobody writes from there on
-constexpr uint64_t kDelayPerTableNs = 10'000;
+constexpr uint64_t kDelayPerSizeNs = 40'000;  // for each compaction size that is there
 // What jobs are worth, beside compactions, which are worth less than kFirst.
 constexpr double kFirst = 1e9;
 constexpr std::chrono::seconds kTryAgainAfter{1};  // where nobody asks
@@ -300,7 +300,9 @@ double LightKv::OverFlush(const RhTree& top) const {
          1;
 }
 
-// Each table of level 0 is one that compaction has not caught up with, and reads look at. What is
+// Each table of level 0 is one that compaction has not caught up with, and reads look at, beside up
+// to CS of each weight: so it counts by CS. All partitions of a new store fill in step, and are
+// merged one after the other: the larger CS, the more is flushed meanwhile. What is
 // over a flush beside one that is under way is what writers would be stopped for. Before one is
 // sealed it is let grow: merges have the threads, and the next flush takes all of it.
 uint32_t LightKv::WriteDelayNs() const {
@@ -309,7 +311,7 @@ uint32_t LightKv::WriteDelayNs() const {
   const View& view = *view_.load(std::memory_order_acquire);
   if (starved_.load(std::memory_order_relaxed)) return 0;  // Provide refuses
   if (crowd >= kCrowdMax || IsFull(view)) return kStopWriting;
-  const auto crowd_ns = static_cast<uint32_t>(crowd * kDelayPerTableNs);
+  const auto crowd_ns = static_cast<uint32_t>(crowd * kDelayPerSizeNs / rules_.compaction_size);
   const double over = OverFlush(*view.top);
   if (over <= 0 || view.older == nullptr) return crowd_ns;
   const double record_bytes = static_cast<double>(record_bytes_.load(std::memory_order_relaxed)) /
