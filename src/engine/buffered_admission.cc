@@ -21,6 +21,11 @@ constexpr double kUnmergedPerLive = 3;
 // at once, and each time a smaller MemTable is flushed.
 constexpr uint64_t kFreePart = 4;
 
+// What was claimed of a room; more was not kept for it.
+uint64_t ClaimedOf(uint64_t room, int64_t claimed) {
+  return std::min(room, static_cast<uint64_t>(std::max<int64_t>(claimed, 0)));
+}
+
 }  // namespace
 
 // What is reserved is for the copies (I6).
@@ -127,14 +132,16 @@ bool BufferedEngine::CompactionRoom::Reserve(uint64_t bytes) {
 
 void BufferedEngine::CompactionRoom::Note(uint64_t bytes) {
   engine_->compaction_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  reserved_ += bytes;
   bytes_ += bytes;
 }
 
-void BufferedEngine::CompactionRoom::Claimed(uint64_t bytes) {
-  bytes = std::min(bytes, bytes_);
-  engine_->copy_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
-  engine_->compaction_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
-  bytes_ -= bytes;
+void BufferedEngine::CompactionRoom::Claimed(int64_t bytes) {
+  claimed_ += bytes;
+  const uint64_t kept = reserved_ - ClaimedOf(reserved_, claimed_);
+  engine_->copy_bytes_.fetch_add(kept - bytes_, std::memory_order_relaxed);  // or less
+  engine_->compaction_bytes_.fetch_add(kept - bytes_, std::memory_order_relaxed);
+  bytes_ = kept;
 }
 
 BufferedEngine::FlushRoom::~FlushRoom() {
@@ -142,11 +149,11 @@ BufferedEngine::FlushRoom::~FlushRoom() {
   engine_->copy_bytes_.fetch_add(claimed, std::memory_order_relaxed);
 }
 
-void BufferedEngine::FlushRoom::Claimed(uint64_t bytes) {
-  std::atomic<uint64_t>& claimed = engine_->flush_claimed_;
-  bytes = std::min(bytes, bytes_max_ - claimed.load(std::memory_order_relaxed));
-  claimed.fetch_add(bytes, std::memory_order_relaxed);
-  engine_->copy_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+void BufferedEngine::FlushRoom::Claimed(int64_t bytes) {
+  claimed_ += bytes;
+  const uint64_t now = ClaimedOf(bytes_max_, claimed_);
+  const uint64_t before = engine_->flush_claimed_.exchange(now, std::memory_order_relaxed);
+  engine_->copy_bytes_.fetch_add(before - now, std::memory_order_relaxed);  // or less
 }
 
 Status BufferedEngine::CompactionRoom::Take(uint64_t bytes, std::string_view for_what) {

@@ -18,7 +18,9 @@
 // I6: where a flush copies records (a plain log), a write is let in, and compaction copies, only
 //     while there is room for the copies of all that is not flushed yet: so a flush never finds the
 //     pool full. Writes leave what the merge takes that finds what is dead, too (KeepForMerge). All
-//     they count on is there: a file system that is full refuses it to them, not to a flush.
+//     they count on is there: a file system that is full refuses it to them, not to a flush. What a
+//     job has claimed of its room is not kept any more; of a flush that fails all of it is kept
+//     again, before what it claimed is free.
 // I7: the active MemTable and its log take twice what they should at most, and what is being
 //     written: until there writers leave a switch that they would wait for to the next of them.
 // Threads: as Engine says.
@@ -210,14 +212,17 @@ class BufferedEngine : public Engine, private WriteTarget {
     /// The same. NoSpace: why there is none `for_what`; where the file system gives none, its
     /// error.
     Status Take(uint64_t bytes, std::string_view for_what);
-    /// Of that, chunks of so many bytes are claimed: they are not kept any more.
-    void Claimed(uint64_t bytes);
+    /// Of that, chunks of so many bytes are claimed, or, below 0, will be free again: no more than
+    /// the rest is kept.
+    void Claimed(int64_t bytes);
 
    private:
     void Note(uint64_t bytes);
 
     BufferedEngine* const engine_;
-    uint64_t bytes_ = 0;
+    uint64_t reserved_ = 0;
+    int64_t claimed_ = 0;
+    uint64_t bytes_ = 0;  // of that, what is kept
   };
   /// The same of what a flush copies: of what was kept when its records were let in. If the flush
   /// fails, all of it is kept again.
@@ -229,11 +234,12 @@ class BufferedEngine : public Engine, private WriteTarget {
     ~FlushRoom();
     FlushRoom(const FlushRoom&) = delete;
     FlushRoom& operator=(const FlushRoom&) = delete;
-    void Claimed(uint64_t bytes);
+    void Claimed(int64_t bytes);
 
    private:
     BufferedEngine* const engine_;
     const uint64_t bytes_max_;
+    int64_t claimed_ = 0;
   };
   /// The urgent job that is to be done: a flush, or chunks to be provided.
   std::optional<Job> PickUrgentJob();

@@ -496,6 +496,7 @@ TEST_F(BufferedEngineTest, WhatAJobHasClaimedIsNotKeptForItTwice) {  // I6
   options_.pool_bytes_max = 100 * kChunkBytesMin;
   Start();
   Persister persister(pool_->gate(), WriteCause::kFlush);
+  constexpr auto kChunk = static_cast<int64_t>(kChunkBytesMin);
   uint64_t ordinal = 1000;
   const auto claim = [&](uint64_t chunks) {
     ChunkRef chunk;
@@ -519,11 +520,14 @@ TEST_F(BufferedEngineTest, WhatAJobHasClaimedIsNotKeptForItTwice) {  // I6
     ASSERT_TRUE(room.Reserve(10 * kChunkBytesMin));
     EXPECT_EQ(left(), empty - 10);
     claim(4);
-    room.Claimed(4 * kChunkBytesMin);
+    room.Claimed(4 * kChunk);
     EXPECT_EQ(left(), empty - 10);
     claim(8);  // more than was kept
-    room.Claimed(8 * kChunkBytesMin);
+    room.Claimed(8 * kChunk);
     EXPECT_EQ(left(), empty - 12);
+    room.Claimed(-9 * kChunk);  // which are not free yet
+    EXPECT_EQ(left(), empty - 12 - 7);
+    room.Claimed(9 * kChunk);
   }
   EXPECT_EQ(left(), empty - 12);
   const std::string value(1000, 'x');
@@ -536,14 +540,14 @@ TEST_F(BufferedEngineTest, WhatAJobHasClaimedIsNotKeptForItTwice) {  // I6
   {
     MemTableEngine::FlushRoom room(engine_.get(), *sealed);
     claim(2);
-    room.Claimed(2 * kChunkBytesMin);
+    room.Claimed(2 * kChunk);
     EXPECT_EQ(left(), before);
   }
   EXPECT_EQ(left(), before - 2) << "a flush that failed copies all of it again";
   {
     MemTableEngine::FlushRoom room(engine_.get(), *sealed);
     claim(4);  // more than was kept
-    room.Claimed(4 * kChunkBytesMin);
+    room.Claimed(4 * kChunk);
     engine_->Flushed(0);
   }
   while (engine_->tables_sealed() > 0) engine_->Flushed(0);

@@ -436,7 +436,7 @@ Status LeveledEngine::BuildInto(const Levels& levels, BuildPlan plan, uint64_t r
   Status s = room.Take(room_bytes, Concat("the tables of a compaction into level ", level));
   if (!s.ok()) return s;
   MadeTables made;
-  plan.claimed = [&room](uint64_t bytes) { room.Claimed(bytes); };
+  plan.claimed = [&room](int64_t bytes) { room.Claimed(bytes); };
   const auto builder = BuilderOf(std::move(plan));
   s = Build(from, levels, level + 1, builder.get(), &made, from_files);
   for (auto& table : made) edit->added.push_back({level, std::move(table)});

@@ -86,7 +86,7 @@ Status LeveledEngine::MakeTable(const std::shared_ptr<MemTable>& memtable) {
   LevelsEdit edit;
   MadeTables made;
   FlushRoom room(this, *memtable);
-  plan.claimed = [&room](uint64_t bytes) { room.Claimed(bytes); };
+  plan.claimed = [&room](int64_t bytes) { room.Claimed(bytes); };
   const auto builder = NewBuilder(std::move(plan));
   Status s = NoThrow([&] { return Build(&from, before->levels, 0, builder.get(), &made); });
   for (auto& table : made) edit.added.push_back({0, std::move(table)});

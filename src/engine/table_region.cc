@@ -95,6 +95,7 @@ RegionWriter::RegionWriter(Pool* pool, ChunkKind kind, uint64_t number, Persiste
       claimed_(std::move(claimed)) {}
 
 RegionWriter::~RegionWriter() {
+  if (claimed_ != nullptr && !extents_.empty()) claimed_(-static_cast<int64_t>(claimed_bytes()));
   for (const ChunkRef& extent : extents_) pool_->Free(extent, persister_);
 }
 
@@ -154,7 +155,7 @@ Status RegionWriter::ClaimRunIn(uint32_t part, uint64_t needed, uint64_t wanted)
   extents_.push_back(extent);
   for (uint32_t i = 0; i < extent.run_chunks; i++)
     bases_.push_back(pool_->ChunkAddress(extent) + i * chunk_bytes_);
-  if (claimed_ != nullptr) claimed_(extent.run_chunks * chunk_bytes_);
+  if (claimed_ != nullptr) claimed_(static_cast<int64_t>(extent.run_chunks * chunk_bytes_));
   return s;
 }
 

@@ -82,7 +82,8 @@ using TableRegions = std::map<uint64_t, std::shared_ptr<const TableRegion>>;
 TableRegions FindRegions(Pool* pool);
 
 /// Is told of claims, so that what was reserved for them (BufferedEngine's I6) is not kept twice.
-using ClaimedBytes = std::function<void(uint64_t bytes)>;
+/// Below 0: what it claimed is about to be freed. Throws nothing.
+using ClaimedBytes = std::function<void(int64_t bytes)>;
 
 /// Writes a region. What is written goes to the medium in whole lines, past the cache; it is
 /// durable after the Persister's next fence (on page media after Pool::Sync).

@@ -53,21 +53,27 @@ TEST_F(TableRegionTest, HoldsWhatWasWrittenAndIsFoundByItsNumber) {
   EXPECT_EQ(pool_->Address(found.at(9)->PlaceAt(70000)), region->At(70000));
 }
 
-TEST_F(TableRegionTest, TellsOfEachClaim) {
+TEST_F(TableRegionTest, TellsOfEachClaimAndOfWhatItGivesBack) {
   Persister persister(pool_->gate(), WriteCause::kCompaction);
   uint64_t told = 0;
-  const auto tell = [&](uint64_t bytes) { told += bytes; };
-  RegionWriter at_once(pool_.get(), kIndexRegion, 9, &persister, tell);
-  ASSERT_TRUE(at_once.Claim(5 * pool_->chunk_bytes() + 123).ok());
-  EXPECT_EQ(told, at_once.claimed_bytes());
-  EXPECT_EQ(told, 6 * pool_->chunk_bytes());
-  RegionWriter by_and_by(pool_.get(), kRecordRegion, 10, &persister, tell);
-  const std::string bytes(1000, 'x');
-  for (int i = 0; i < 500; i++) {
-    ASSERT_TRUE(by_and_by.Prepare(bytes.size()).ok());
-    by_and_by.Write(bytes);
-    ASSERT_EQ(told, at_once.claimed_bytes() + by_and_by.claimed_bytes());
+  const auto tell = [&](int64_t bytes) { told += static_cast<uint64_t>(bytes); };
+  std::shared_ptr<const TableRegion> finished;
+  {
+    RegionWriter at_once(pool_.get(), kIndexRegion, 9, &persister, tell);
+    ASSERT_TRUE(at_once.Claim(5 * pool_->chunk_bytes() + 123).ok());
+    EXPECT_EQ(told, at_once.claimed_bytes());
+    EXPECT_EQ(told, 6 * pool_->chunk_bytes());
+    RegionWriter by_and_by(pool_.get(), kRecordRegion, 10, &persister, tell);
+    const std::string bytes(1000, 'x');
+    for (int i = 0; i < 500; i++) {
+      ASSERT_TRUE(by_and_by.Prepare(bytes.size()).ok());
+      by_and_by.Write(bytes);
+      ASSERT_EQ(told, at_once.claimed_bytes() + by_and_by.claimed_bytes());
+    }
+    by_and_by.Flush();
+    finished = by_and_by.Finish();
   }
+  EXPECT_EQ(told, finished->bytes());
 }
 
 TEST_F(TableRegionTest, IsFreedOnceItIsDroppedAndNobodyHasIt) {

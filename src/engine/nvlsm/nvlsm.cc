@@ -306,7 +306,7 @@ Status Nvlsm::Accumulate(const Compaction& compaction, const Levels& levels, uin
       NewSatBuilder(BuildPlan{.level = into,
                               .table_bytes = rules().table_bytes,
                               .table_records_min = rules().table_records_min,
-                              .claimed = [&room](uint64_t claimed) { room.Claimed(claimed); }});
+                              .claimed = [&room](int64_t claimed) { room.Claimed(claimed); }});
   for (const auto& input : inputs) {
     edit->removed.push_back(input->info().number);
     builder->Replaces(*input);
