@@ -14,11 +14,9 @@ void ClearHeads(SkipListHeads* heads, Persister* persister) {
 // Goes on to the last element that `passes`, of those that reach up to layer `lowest`; or to what
 // is damaged.
 template <class Passes>
-PmPtr PmSkipList::Descend(PmPtr start, uint32_t lowest, const Passes& passes) const {
+PmPtr PmSkipList::Descend(PmPtr start, uint32_t lane, uint32_t lowest, const Passes& passes) const {
   PmPtr at = start;
   const auto height = [&] { return std::min<uint32_t>(At(at)->height(), kHeightMax); };
-  // From the head, any lane will do: the upper layers only bring the search closer.
-  const uint32_t lane = start ? Lane(start) : NearestLane();
   const uint32_t walk_max = kWalkPerLane * lane_count();
   uint32_t walked = 0;
   for (uint32_t layer = start ? height() : kHeightMax; layer-- > lowest;) {
@@ -46,11 +44,22 @@ PmPtr PmSkipList::FindBefore(const InternalKey& target, PmPtr start, HopTally* t
   if (verify && start && !VerifyRecord(*pool_, start).ok()) return PmPtr::DamagedAt(start);
   const uint32_t here = tally != nullptr ? pool_->NearestPart() : 0;
   HopTally hops;
-  const PmPtr at = Descend(start, lowest, [&](PmPtr next) {
+  const auto passes = [&](PmPtr next) {
     ++(next.part() == here ? hops.local : hops.remote);
     if (verify && !VerifyRecord(*pool_, next).ok()) return Passed::kDamaged;
     return IsBefore(next, target) ? Passed::kYes : Passed::kNo;
-  });
+  };
+  PmPtr at;
+  if (start || lowest == 0) {
+    // From the head, any lane will do: the upper layers only bring the search closer.
+    at = Descend(start, start ? Lane(start) : NearestLane(), lowest, passes);
+  } else {
+    for (uint32_t lane = 0; lane < lane_count() && !at.damaged(); lane++) {  // keeps I4
+      const PmPtr here_last = Descend(PmPtr(), lane, lowest, passes);
+      if (here_last.damaged() || !at || (here_last && IsBefore(at, At(here_last)->internal_key())))
+        at = here_last;
+    }
+  }
   if (tally != nullptr) {
     tally->local += hops.local;
     tally->remote += hops.remote;
@@ -71,7 +80,7 @@ PmPtr PmSkipList::FindAtOrAfter(const InternalKey& target, PmPtr start, HopTally
 }
 
 PmPtr PmSkipList::FindLast() const {
-  return Descend(PmPtr(), 0, [](PmPtr) { return Passed::kYes; });
+  return Descend(PmPtr(), NearestLane(), 0, [](PmPtr) { return Passed::kYes; });
 }
 
 }  // namespace lamella

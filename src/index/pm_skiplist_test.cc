@@ -151,6 +151,13 @@ TEST_F(PmSkipListTest, ALaneOfFewElementsDoesNotMakeASearchAWalk) {
                   Before(elements, target.view()));
       }
       EXPECT_LT((hops.local + hops.remote) / kSearches, 120u) << "by a reader at part " << reader;
+      const OwnedKey& last = elements.rbegin()->first;
+      uint64_t behind = 0;
+      for (PmPtr at = t.list.FindBefore(last.view(), PmPtr(), nullptr, false, 2);
+           at && behind < 500; at = t.list.Next(at, 0, 0))
+        behind++;
+      EXPECT_LT(behind, 500u) << "a tall element near the end";
+      EXPECT_GT(behind, 1u);
       EXPECT_EQ(t.list.FindLast(), elements.rbegin()->second);
     }
   }
