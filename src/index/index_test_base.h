@@ -7,6 +7,7 @@
 #include <bit>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -49,9 +50,17 @@ class IndexTest : public RecordsTest {
   static uint32_t RandomHeight(Random* random) {
     return 1 + static_cast<uint32_t>(std::countr_zero(random->Next() | uint64_t{1} << 22)) / 2;
   }
+  /// Elements are added to this part from now on, but for a few.
+  void AddTo(uint32_t part) { home_ = part; }
+  /// The same in half of the cases; else they come to all parts alike.
+  void AddToOneOrAll(Random* random) {
+    home_.reset();
+    if (random->OneIn(2)) AddTo(static_cast<uint32_t>(random->Uniform(pool_->part_count())));
+  }
   /// A new record in a random part; enters `elements`.
   PmPtr AddElement(Random* random, const OwnedKey& key, Elements* elements) {
-    const auto part = static_cast<uint32_t>(random->Uniform(pool_->part_count()));
+    auto part = static_cast<uint32_t>(random->Uniform(pool_->part_count()));
+    if (home_ && !random->OneIn(16)) part = *home_;
     const PmPtr place = Add(
         {.tag = key.tag, .key = key.user_key, .value = {}, .height = RandomHeight(random)}, part);
     (*elements)[key] = place;
@@ -167,6 +176,9 @@ class IndexTest : public RecordsTest {
     const auto at = elements.lower_bound({std::string(key.user_key), key.tag});
     return at == elements.begin() ? PmPtr() : std::prev(at)->second;
   }
+
+ private:
+  std::optional<uint32_t> home_;
 };
 
 }  // namespace lamella

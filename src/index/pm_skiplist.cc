@@ -11,15 +11,18 @@ void ClearHeads(SkipListHeads* heads, Persister* persister) {
   persister->Persist(heads, sizeof(*heads));
 }
 
-// Goes on to the last element that `passes`, of those that reach up to layer `lowest`; or to what
-// is damaged.
+// Goes on to the last element that `passes`; what is damaged ends it. The last one that it came by
+// in layer `lowest` or above.
 template <class Passes>
-PmPtr PmSkipList::Descend(PmPtr start, uint32_t lane, uint32_t lowest, const Passes& passes) const {
+PmPtr PmSkipList::Descend(PmPtr start, uint32_t lowest, const Passes& passes) const {
   PmPtr at = start;
+  PmPtr last = start;
   const auto height = [&] { return std::min<uint32_t>(At(at)->height(), kHeightMax); };
+  // From the head, any lane will do: the upper layers only bring the search closer.
+  const uint32_t lane = start ? Lane(start) : NearestLane();
   const uint32_t walk_max = kWalkPerLane * lane_count();
   uint32_t walked = 0;
-  for (uint32_t layer = start ? height() : kHeightMax; layer-- > lowest;) {
+  for (uint32_t layer = start ? height() : kHeightMax; layer-- > 0;) {
     for (;;) {
       const PmPtr next = Next(at, lane, layer);
       if (!next) break;
@@ -30,13 +33,16 @@ PmPtr PmSkipList::Descend(PmPtr start, uint32_t lane, uint32_t lowest, const Pas
       if (passed == Passed::kNo) break;
       at = next;
       if (layer == 0) walked++;
-      if (walked > walk_max && height() > layer + 1) [[unlikely]] {
-        layer = height();  // keeps I4
+      const bool goes_up = walked > walk_max && height() > layer + 1;  // keeps I4
+      const uint32_t reaches = goes_up ? height() - 1 : layer;
+      if (reaches >= lowest) last = at;
+      if (goes_up) {
+        layer = reaches + 1;
         break;
       }
     }
   }
-  return at;
+  return last;
 }
 
 PmPtr PmSkipList::FindBefore(const InternalKey& target, PmPtr start, HopTally* tally, bool verify,
@@ -44,22 +50,11 @@ PmPtr PmSkipList::FindBefore(const InternalKey& target, PmPtr start, HopTally* t
   if (verify && start && !VerifyRecord(*pool_, start).ok()) return PmPtr::DamagedAt(start);
   const uint32_t here = tally != nullptr ? pool_->NearestPart() : 0;
   HopTally hops;
-  const auto passes = [&](PmPtr next) {
+  const PmPtr at = Descend(start, lowest, [&](PmPtr next) {
     ++(next.part() == here ? hops.local : hops.remote);
     if (verify && !VerifyRecord(*pool_, next).ok()) return Passed::kDamaged;
     return IsBefore(next, target) ? Passed::kYes : Passed::kNo;
-  };
-  PmPtr at;
-  if (start || lowest == 0) {
-    // From the head, any lane will do: the upper layers only bring the search closer.
-    at = Descend(start, start ? Lane(start) : NearestLane(), lowest, passes);
-  } else {
-    for (uint32_t lane = 0; lane < lane_count() && !at.damaged(); lane++) {  // keeps I4
-      const PmPtr here_last = Descend(PmPtr(), lane, lowest, passes);
-      if (here_last.damaged() || !at || (here_last && IsBefore(at, At(here_last)->internal_key())))
-        at = here_last;
-    }
-  }
+  });
   if (tally != nullptr) {
     tally->local += hops.local;
     tally->remote += hops.remote;
@@ -80,7 +75,7 @@ PmPtr PmSkipList::FindAtOrAfter(const InternalKey& target, PmPtr start, HopTally
 }
 
 PmPtr PmSkipList::FindLast() const {
-  return Descend(PmPtr(), NearestLane(), 0, [](PmPtr) { return Passed::kYes; });
+  return Descend(PmPtr(), 0, [](PmPtr) { return Passed::kYes; });
 }
 
 }  // namespace lamella

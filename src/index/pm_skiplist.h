@@ -84,8 +84,8 @@ class PmSkipList {
   /// PmPtr::damaged.
   PmPtr FindAtOrAfter(const InternalKey& target, PmPtr start, HopTally* tally,
                       bool verify = false) const;
-  /// The last element before `target` of those that reach up to layer `lowest`, where that is not 0
-  /// from `start` on in its lane; null where there is none.
+  /// The last element before `target`; null where there is none. With `lowest`: the last one that
+  /// the search for it came by in that layer or above, or `start`; so one that is not far from it.
   PmPtr FindBefore(const InternalKey& target, PmPtr start, HopTally* tally, bool verify = false,
                    uint32_t lowest = 0) const;
   /// The last element; null in an empty list.
@@ -101,7 +101,7 @@ class PmSkipList {
   static constexpr uint32_t kWalkPerLane = 8;
   enum class Passed : uint8_t { kYes, kNo, kDamaged };
   template <class Passes>
-  PmPtr Descend(PmPtr start, uint32_t lane, uint32_t lowest, const Passes& passes) const;
+  PmPtr Descend(PmPtr start, uint32_t lowest, const Passes& passes) const;
 
   const Pool* const pool_;
   SkipListHeads* const heads_;

@@ -72,9 +72,8 @@ class SecondChanceCache {
     return entry.place();
   }
   /// The same, of the elements of at least `height_min` layers and, unless `part` is negative, of
-  /// that pool part. Its reference is 0 where there is none, or none of them is so many elements
-  /// near: one in four reaches a layer higher, so who needs more than a few of the usual starts at
-  /// the list's head.
+  /// that pool part. Its reference is 0 where none of the `near` elements before it is one: one in
+  /// four reaches a layer higher, so who needs many more than the usual starts at the list's head.
   static constexpr uint32_t kNear = 4096;
   HeadTree::Entry FindTallAtOrBefore(const InternalKey& target, uint32_t height_min, int part,
                                      uint32_t near = kNear) const;

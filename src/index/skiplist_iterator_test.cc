@@ -49,6 +49,7 @@ TEST_F(SkipListIteratorTest, AgreesWithASortedMapBothWays) {
     Random random(seed);
     const ListShape shape = kListShapes[seed % std::size(kListShapes)];
     CreateParts(shape.parts);
+    AddToOneOrAll(&random);
     TestList t(pool_.get(), shape.braided);
     const uint64_t keys = 1 + random.Uniform(300);
     const Elements elements = RandomElements(&random, KeyShape::kMixed, random.Uniform(500), keys);

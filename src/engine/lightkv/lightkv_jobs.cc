@@ -16,7 +16,7 @@ constexpr uint64_t kBufferBytesMin = 2 << 20;
 // Less of the tree's memory is no reason for a flush, however short memory is.
 constexpr uint64_t kIndexBytesMin = 64 << 10;
 constexpr uint64_t kCrowdMax = 24;  // of level 0 for each partition: nobody writes from there on
-constexpr uint64_t kDelayPerSizeNs = 40'000;  // for each compaction size that is there
+constexpr uint64_t kDelayPerSizeNs = 40'000;  // with CS of them
 // What jobs are worth, beside compactions, which are worth less than kFirst.
 constexpr double kFirst = 1e9;
 constexpr std::chrono::seconds kTryAgainAfter{1};  // where nobody asks
