@@ -7,6 +7,7 @@
 #include "base/assert.h"
 #include "base/codec.h"
 #include "base/concat.h"
+#include "base/key_head.h"
 #include "sst/compression.h"
 
 namespace lamella {
@@ -28,9 +29,18 @@ struct RecordHead {
 // Where the record's key bytes start; null where there is no whole record before `end`.
 const char* ReadHead(const char* p, const char* end, RecordHead* head) {
   uint64_t tag_plus_1 = 0;
-  p = ReadVarint(p, end, &head->shared);
-  if (p != nullptr) p = ReadVarint(p, end, &head->unshared);
-  if (p != nullptr) p = ReadVarint(p, end, &head->value_size);
+  // Most often each of the first three is one byte.
+  const auto byte = [p](int i) { return static_cast<uint8_t>(p[i]); };
+  if (end - p >= 3 && (byte(0) | byte(1) | byte(2)) < 0x80) {
+    head->shared = byte(0);
+    head->unshared = byte(1);
+    head->value_size = byte(2);
+    p += 3;
+  } else {
+    p = ReadVarint(p, end, &head->shared);
+    if (p != nullptr) p = ReadVarint(p, end, &head->unshared);
+    if (p != nullptr) p = ReadVarint(p, end, &head->value_size);
+  }
   if (p != nullptr) p = ReadVarint(p, end, &tag_plus_1);
   if (p == nullptr) return nullptr;
   head->tag = tag_plus_1 - 1;
@@ -160,11 +170,16 @@ void BlockCursor::Read(uint32_t index) {
   valid_ = true;
 }
 
-void BlockCursor::ToRestart(uint32_t restart) {
+const char* BlockCursor::StartOf(uint32_t restart) {
   const uint32_t offset = ReadU32(block_->restarts_ + restart * sizeof(uint32_t));
-  if (offset > block_->record_bytes_.size()) return Damage();
-  next_ = block_->record_bytes_.data() + offset;
-  Read(restart * kRestartInterval);
+  if (offset <= block_->record_bytes_.size()) return block_->record_bytes_.data() + offset;
+  Damage();
+  return nullptr;
+}
+
+void BlockCursor::ToRestart(uint32_t restart) {
+  next_ = StartOf(restart);
+  if (next_ != nullptr) Read(restart * kRestartInterval);
 }
 
 void BlockCursor::SeekToIndex(uint32_t index) {
@@ -186,11 +201,9 @@ void BlockCursor::Prev() {
 }
 
 bool BlockCursor::RestartKey(uint32_t restart, InternalKey* key) {
-  const uint32_t offset = ReadU32(block_->restarts_ + restart * sizeof(uint32_t));
   RecordHead head;
-  const char* p = offset > block_->record_bytes_.size()
-                      ? nullptr
-                      : ReadHead(block_->record_bytes_.data() + offset, block_->restarts_, &head);
+  const char* p = StartOf(restart);
+  if (p != nullptr) p = ReadHead(p, block_->restarts_, &head);
   if (p == nullptr || head.shared != 0) {
     Damage();
     return false;
@@ -212,29 +225,72 @@ uint32_t BlockCursor::FindRestart(const Before& before) {
   return low;
 }
 
+// Keys are not put together on the way. A record that shares more with the one before it than that
+// one does with the target differs from the target where that one does: it is before it, too. Of
+// any other, what it shares is the target's.
+BlockCursor::Passed BlockCursor::Pass(uint32_t restart, const InternalKey& target,
+                                      bool passes_equal) {
+  Passed passed;
+  valid_ = false;
+  size_t key_bytes = 0;  // of the record before
+  size_t matched = 0;    // of them, those that are the target's
+  const char* p = StartOf(restart);
+  if (p == nullptr) return passed;
+  for (uint32_t i = restart * kRestartInterval; i < block_->records_; i++) {
+    RecordHead head;
+    const char* const key = ReadHead(p, block_->restarts_, &head);
+    if (key == nullptr || head.shared > key_bytes ||
+        (i % kRestartInterval == 0 && head.shared != 0)) {
+      Damage();
+      return passed;
+    }
+    key_bytes = head.shared + head.unshared;
+    const std::string_view value(key + head.unshared, head.value_size);
+    if (head.shared <= matched) {
+      const InternalKey rest{{key, head.unshared}, head.tag};
+      const InternalKey target_rest{target.user_key.substr(head.shared), target.tag};
+      const int order = CompareInternal(rest, target_rest);
+      if (order > 0 || (order == 0 && !passes_equal)) {
+        key_.assign(target.user_key.substr(0, head.shared));
+        key_.append(rest.user_key);
+        tag_ = head.tag;
+        value_ = value;
+        next_ = value.data() + value.size();
+        index_ = i;
+        valid_ = true;
+        return passed;
+      }
+      matched = head.shared + SharedBytes(rest.user_key, target_rest.user_key);
+    }
+    passed = {.any = true, .index = i, .value = value};
+    p = value.data() + value.size();
+  }
+  return passed;
+}
+
+BlockCursor::Passed BlockCursor::PassToLast(const InternalKey& target) {
+  const uint32_t restart =
+      FindRestart([&](const InternalKey& key) { return CompareInternal(key, target) <= 0; });
+  return damaged_ ? Passed{} : Pass(restart, target, true);
+}
+
 void BlockCursor::Seek(const InternalKey& target) {
   const uint32_t restart =
       FindRestart([&](const InternalKey& key) { return CompareInternal(key, target) < 0; });
-  if (damaged_) return;
-  ToRestart(restart);
-  while (valid_ && CompareInternal(key(), target) < 0) Next();
+  if (!damaged_) Pass(restart, target, false);
 }
 
 void BlockCursor::SeekForPrev(const InternalKey& target) {
-  const auto at_or_before = [&](const InternalKey& key) {
-    return CompareInternal(key, target) <= 0;
-  };
-  const uint32_t restart = FindRestart(at_or_before);
+  const Passed passed = PassToLast(target);
   if (damaged_) return;
-  uint32_t found = 0;
-  bool any = false;
-  for (ToRestart(restart); valid_ && at_or_before(key()); Next()) {
-    found = index_;
-    any = true;
-  }
-  if (damaged_) return;
-  if (!any) return Stop();
-  if (!valid_ || index_ != found) SeekToIndex(found);
+  if (!passed.any) return Stop();
+  SeekToIndex(passed.index);
+}
+
+bool BlockCursor::FindAtOrBefore(const InternalKey& target, std::string_view* value) {
+  const Passed passed = PassToLast(target);
+  *value = passed.value;
+  return passed.any && !damaged_;
 }
 
 }  // namespace lamella

@@ -103,6 +103,9 @@ class BlockCursor {
   void Seek(const InternalKey& target);
   /// To the last record at or before `target`.
   void SeekForPrev(const InternalKey& target);
+  /// The value of the last record at or before `target`; false where there is none, or it found
+  /// damage. The cursor is to be moved again before anything but damaged() is asked of it.
+  bool FindAtOrBefore(const InternalKey& target, std::string_view* value);
   void Next();
   void Prev();
   InternalKey key() const { return {key_, tag_}; }
@@ -111,11 +114,25 @@ class BlockCursor {
   uint32_t index() const { return index_; }
 
  private:
+  /// What a search came by.
+  struct Passed {
+    bool any = false;
+    uint32_t index = 0;
+    std::string_view value;
+  };
+
+  /// Where the records from a restart on begin; null is damage.
+  const char* StartOf(uint32_t restart);
   void ToRestart(uint32_t restart);
   bool RestartKey(uint32_t restart, InternalKey* key);
   /// The last restart for whose key `before` holds; the first where it holds for none.
   template <class Before>
   uint32_t FindRestart(const Before& before);
+  /// To the first record from the restart on that is not before `target`, nor at it where it
+  /// `passes_equal`; not valid at the block's end. Tells of the last record before that.
+  Passed Pass(uint32_t restart, const InternalKey& target, bool passes_equal);
+  /// Where that record is the last at or before `target`.
+  Passed PassToLast(const InternalKey& target);
   /// Reads the record at next_, number `index`.
   void Read(uint32_t index);
   void Stop() { valid_ = false; }

@@ -1,7 +1,7 @@
 #include "sst/block_cache.h"
 
+#include <algorithm>
 #include <bit>
-#include <iterator>
 #include <utility>
 
 #include "base/no_throw.h"
@@ -13,6 +13,10 @@ namespace {
 constexpr uint64_t kReusedFifths = 4;
 // Blocks that go for each that comes while others are short of memory.
 constexpr int kGivenBack = 2;
+// Marked blocks that begin again, at most, for one that comes into the second list: nobody waits
+// for a walk around all of it.
+constexpr int kBegunAgain = 16;
+constexpr size_t kSlotsMin = 16;
 
 }  // namespace
 
@@ -21,21 +25,74 @@ BlockCache::BlockCache(uint64_t bytes_max, MemoryAccount* memory)
 
 BlockCache::~BlockCache() { Resize(0); }
 
-void BlockCache::Remove(Shard* shard, List::iterator entry, List* gone) {
+BlockCache::EntryList::~EntryList() {
+  while (!empty()) {
+    Entry* const entry = newest_;
+    Take(entry);
+    delete entry;
+  }
+}
+
+void BlockCache::EntryList::Add(Entry* entry) {
+  entry->newer = nullptr;
+  entry->older = newest_;
+  (empty() ? oldest_ : newest_->newer) = entry;
+  newest_ = entry;
+}
+
+void BlockCache::EntryList::Take(Entry* entry) {
+  (entry->newer == nullptr ? newest_ : entry->newer->older) = entry->older;
+  (entry->older == nullptr ? oldest_ : entry->older->newer) = entry->newer;
+}
+
+BlockCache::Entry* BlockCache::EntryTable::Find(const Key& key) const {
+  if (slots_.empty()) return nullptr;
+  Entry* entry = slots_[key.Hash() & (slots_.size() - 1)];
+  while (entry != nullptr && entry->key != key) entry = entry->next_of_slot;
+  return entry;
+}
+
+void BlockCache::EntryTable::Add(Entry* entry) {
+  if (size_ == slots_.size()) Grow();
+  Entry*& slot = SlotOf(entry->key);
+  entry->next_of_slot = slot;
+  slot = entry;
+  size_++;
+}
+
+void BlockCache::EntryTable::Take(const Entry* entry) {
+  Entry** at = &SlotOf(entry->key);
+  while (*at != entry) at = &(*at)->next_of_slot;
+  *at = entry->next_of_slot;
+  size_--;
+}
+
+void BlockCache::EntryTable::Grow() {
+  std::vector<Entry*> before(std::max(kSlotsMin, 2 * slots_.size()));
+  slots_.swap(before);
+  for (Entry* entry : before) {
+    while (entry != nullptr) {
+      Entry*& slot = SlotOf(entry->key);
+      Entry* const next = std::exchange(entry->next_of_slot, slot);
+      slot = std::exchange(entry, next);
+    }
+  }
+}
+
+void BlockCache::Remove(Shard* shard, Entry* entry, EntryList* gone) {
   const uint64_t bytes = entry->bytes();
-  List& list = entry->reused ? shard->reused : shard->entered;
-  shard->found.erase(entry->key);
+  shard->found.Take(entry);
+  (entry->reused ? shard->reused : shard->entered).Take(entry);
   shard->bytes -= bytes;
   if (entry->reused) shard->reused_bytes -= bytes;
   if (memory_ != nullptr) memory_->Release(bytes);
-  gone->splice(gone->end(), list, entry);
+  gone->Add(entry);
 }
 
-void BlockCache::Trim(Shard* shard, uint64_t bytes, List* gone) {
+void BlockCache::Trim(Shard* shard, uint64_t bytes, EntryList* gone) {
   while (shard->bytes > bytes) {
-    List& list = shard->entered.empty() ? shard->reused : shard->entered;
-    const auto last = std::prev(list.end());
-    const size_t hash = HashKey()(last->key);
+    Entry* const last = (shard->entered.empty() ? shard->reused : shard->entered).oldest();
+    const uint64_t hash = last->key.Hash();
     if (!shard->fallen.empty()) FallenAt(&shard->fallen, hash) = static_cast<uint32_t>(hash);
     Remove(shard, last, gone);
     shard->evictions++;
@@ -43,15 +100,21 @@ void BlockCache::Trim(Shard* shard, uint64_t bytes, List* gone) {
 }
 
 void BlockCache::Balance(Shard* shard) {
+  int begun_again = 0;
   while (shard->reused_bytes > ShardBytesMax() / 5 * kReusedFifths) {
-    const auto last = std::prev(shard->reused.end());
+    Entry* const last = shard->reused.oldest();
+    shard->reused.Take(last);
+    if (std::exchange(last->asked, false) && begun_again++ < kBegunAgain) {
+      shard->reused.Add(last);
+      continue;
+    }
     shard->reused_bytes -= last->bytes();
     last->reused = false;
-    shard->entered.splice(shard->entered.begin(), shard->reused, last);
+    shard->entered.Add(last);
   }
 }
 
-bool BlockCache::Charge(Shard* shard, uint64_t bytes, List* gone) {
+bool BlockCache::Charge(Shard* shard, uint64_t bytes, EntryList* gone) {
   if (memory_ == nullptr) return true;
   for (int i = 0; i < kGivenBack && memory_->MustShrink() && shard->bytes > 0; i++)
     Trim(shard, shard->bytes - 1, gone);
@@ -66,18 +129,21 @@ std::shared_ptr<const Block> BlockCache::Find(uint64_t table, uint64_t offset) {
   const Key key{table, offset};
   Shard& shard = ShardOf(key);
   const MutexLock lock(&shard.mu);
-  const auto found = shard.found.find(key);
-  if (found == shard.found.end()) {
+  Entry* const entry = shard.found.Find(key);
+  if (entry == nullptr) {
     shard.misses++;
     return nullptr;
   }
   shard.hits++;
-  const List::iterator entry = found->second;
-  List& from = entry->reused ? shard.reused : shard.entered;
-  if (!entry->reused) shard.reused_bytes += entry->bytes();
-  entry->reused = true;
-  shard.reused.splice(shard.reused.begin(), from, entry);
   std::shared_ptr<const Block> block = entry->block;
+  if (entry->reused) {
+    entry->asked = true;
+    return block;
+  }
+  shard.entered.Take(entry);
+  shard.reused.Add(entry);
+  entry->reused = true;
+  shard.reused_bytes += entry->bytes();
   Balance(&shard);
   return block;
 }
@@ -85,33 +151,32 @@ std::shared_ptr<const Block> BlockCache::Find(uint64_t table, uint64_t offset) {
 void BlockCache::Insert(uint64_t table, uint64_t offset, std::shared_ptr<const Block> block,
                         bool needed_often) {
   const Key key{table, offset};
+  const uint64_t hash = key.Hash();
   Shard& shard = ShardOf(key);
-  List gone;  // freed after the lock
-  // Without memory for a node the block is not kept.
+  EntryList gone;  // freed after the lock
+  // Without memory for an entry the block is not kept.
   (void)NoThrow([&] {
-    List made;
-    made.push_back({.key = key, .block = std::move(block), .reused = needed_often});
-    Entry& entry = made.front();
-    const uint64_t bytes = entry.bytes();
+    auto made = std::make_unique<Entry>(
+        Entry{.key = key, .block = std::move(block), .reused = needed_often});
+    const uint64_t bytes = made->bytes();
     if (bytes > ShardBytesMax() / 2) return Status::OK();  // C2
     const MutexLock lock(&shard.mu);
+    if (shard.found.Find(key) != nullptr) return Status::OK();  // another reader was first
     if (shard.bytes + bytes > ShardBytesMax()) {
       const size_t blocks = std::bit_ceil(shard.found.size());
       if (shard.fallen.size() < blocks) shard.fallen.assign(blocks, 0);
     }
-    const size_t hash = HashKey()(key);
     if (!shard.fallen.empty() && FallenAt(&shard.fallen, hash) == static_cast<uint32_t>(hash))
-      entry.reused = true;
-    const auto [at, is_new] = shard.found.try_emplace(key, made.begin());
-    if (!is_new) return Status::OK();  // another reader of it was first
+      made->reused = true;
+    shard.found.Add(made.get());
     if (!Charge(&shard, bytes, &gone)) {
-      shard.found.erase(at);
+      shard.found.Take(made.get());
       return Status::OK();
     }
-    List& to = entry.reused ? shard.reused : shard.entered;
-    to.splice(to.begin(), made);
+    Entry* const entry = made.release();
+    (entry->reused ? shard.reused : shard.entered).Add(entry);
     shard.bytes += bytes;
-    if (entry.reused) shard.reused_bytes += bytes;
+    if (entry->reused) shard.reused_bytes += bytes;
     Balance(&shard);
     Trim(&shard, ShardBytesMax(), &gone);
     return Status::OK();
@@ -121,21 +186,21 @@ void BlockCache::Insert(uint64_t table, uint64_t offset, std::shared_ptr<const B
 void BlockCache::Remove(uint64_t table, uint64_t offset) {
   const Key key{table, offset};
   Shard& shard = ShardOf(key);
-  List gone;  // freed after the lock
+  EntryList gone;  // freed after the lock
   const MutexLock lock(&shard.mu);
-  const auto found = shard.found.find(key);
-  if (found != shard.found.end()) Remove(&shard, found->second, &gone);
+  Entry* const entry = shard.found.Find(key);
+  if (entry != nullptr) Remove(&shard, entry, &gone);
 }
 
 void BlockCache::Drop(uint64_t table) {
   for (Shard& shard : shards_) {
-    List gone;
+    EntryList gone;
     const MutexLock lock(&shard.mu);
-    for (List* list : {&shard.entered, &shard.reused}) {
-      for (auto entry = list->begin(); entry != list->end();) {
-        const auto next = std::next(entry);
+    for (EntryList* list : {&shard.entered, &shard.reused}) {
+      for (Entry* entry = list->newest(); entry != nullptr;) {
+        Entry* const older = entry->older;
         if (entry->key.table == table) Remove(&shard, entry, &gone);
-        entry = next;
+        entry = older;
       }
     }
   }
@@ -144,7 +209,7 @@ void BlockCache::Drop(uint64_t table) {
 void BlockCache::Resize(uint64_t bytes_max) {
   bytes_max_.store(bytes_max, std::memory_order_relaxed);
   for (Shard& shard : shards_) {
-    List gone;
+    EntryList gone;
     const MutexLock lock(&shard.mu);
     Balance(&shard);
     Trim(&shard, ShardBytesMax(), &gone);

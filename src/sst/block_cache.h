@@ -1,12 +1,14 @@
 // BlockCache keeps blocks of a store's SSTs in DRAM, verified and decompressed, up to so many
 // bytes, and within the store's memory budget.
 //
-// It is divided by hash into shards. Each has two lists in the order of use: a block enters the
-// first, and comes into the second when it is asked for again; what falls out of the second, which
-// has up to four fifths of the shard, goes through the first once more; what falls out of the
-// first is gone. So a scan, which asks for each block once, takes little of what others use (R.
-// Karedla and others, "Caching Strategies to Improve Disk System Performance", 1994: segmented
-// LRU). A block that comes back soon after it fell out enters the second at once, so that what is
+// It is divided by hash into shards. Each has two lists: a block enters the first, and comes into
+// the second when it is asked for again; what falls out of the second, which has up to four fifths
+// of the shard, goes through the first once more; what falls out of the first is gone. So a scan,
+// which asks for each block once, takes little of what others use (R. Karedla and others, "Caching
+// Strategies to Improve Disk System Performance", 1994: segmented LRU). In the second a block that
+// is asked for moves nowhere, and is only marked; one with a mark that comes to the end begins
+// again without it (F. Corbató, "A Paging Experiment with the Multics System", 1968: the clock): a
+// hit writes to no other block's entry. A block that comes back soon after it fell out enters the second at once, so that what is
 // used now takes the place of what was used then, however small the first list is (T. Johnson and
 // D. Shasha, "2Q: A Low Overhead High Performance Buffer Management Replacement Algorithm", 1994).
 // Index blocks enter the second, too: a read needs one whatever it looks for.
@@ -22,9 +24,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <list>
 #include <memory>
-#include <unordered_map>
 #include <vector>
 
 #include "base/annotations.h"
@@ -75,22 +75,59 @@ class BlockCache {
     uint64_t table = 0;
     uint64_t offset = 0;
     bool operator==(const Key&) const = default;
+    uint64_t Hash() const { return MixBits(table ^ MixBits(offset)); }
   };
-  struct HashKey {
-    size_t operator()(const Key& key) const { return MixBits(key.table ^ MixBits(key.offset)); }
-  };
+  /// It carries the links of the table and of the list that it is in: a hit reads a slot and this.
   struct Entry {
     Key key;
     std::shared_ptr<const Block> block;
+    Entry* next_of_slot = nullptr;
+    Entry* newer = nullptr;
+    Entry* older = nullptr;
     bool reused = false;  // it is in the second list
+    bool asked = false;   // for, since it began there
     uint64_t bytes() const { return block->memory_bytes() + kEntryBytes; }
   };
-  using List = std::list<Entry>;  // the last used first
+  /// Entries that it owns, the newest first.
+  class EntryList {
+   public:
+    EntryList() = default;
+    ~EntryList();
+    EntryList(const EntryList&) = delete;
+    EntryList& operator=(const EntryList&) = delete;
+    bool empty() const { return newest_ == nullptr; }
+    Entry* newest() const { return newest_; }
+    Entry* oldest() const { return oldest_; }
+    void Add(Entry* entry);
+    /// The caller's from now on.
+    void Take(Entry* entry);
+
+   private:
+    Entry* newest_ = nullptr;
+    Entry* oldest_ = nullptr;
+  };
+  /// By key; owns nothing.
+  class EntryTable {
+   public:
+    size_t size() const { return size_; }
+    Entry* Find(const Key& key) const;
+    /// REQUIRES: there is none of the key. Throws std::bad_alloc, and then it is as it was.
+    void Add(Entry* entry);
+    /// REQUIRES: it is here.
+    void Take(const Entry* entry);
+
+   private:
+    Entry*& SlotOf(const Key& key) { return slots_[key.Hash() & (slots_.size() - 1)]; }
+    void Grow();
+
+    std::vector<Entry*> slots_;  // none, or a power of two
+    size_t size_ = 0;
+  };
   struct alignas(64) Shard {
     mutable Mutex mu;
-    List entered LAMELLA_GUARDED_BY(mu);
-    List reused LAMELLA_GUARDED_BY(mu);
-    std::unordered_map<Key, List::iterator, HashKey> found LAMELLA_GUARDED_BY(mu);
+    EntryList entered LAMELLA_GUARDED_BY(mu);
+    EntryList reused LAMELLA_GUARDED_BY(mu);
+    EntryTable found LAMELLA_GUARDED_BY(mu);
     // Of blocks that fell out, bits of their hashes, at the places that other bits of them say: as
     // many as there are blocks, once one fell out.
     std::vector<uint32_t> fallen LAMELLA_GUARDED_BY(mu);
@@ -100,23 +137,23 @@ class BlockCache {
     uint64_t misses LAMELLA_GUARDED_BY(mu) = 0;
     uint64_t evictions LAMELLA_GUARDED_BY(mu) = 0;
   };
-  // Beside the block: list and map nodes, about.
+  // Beside the block: the entry, its slot, and what the system keeps for both, about.
   static constexpr uint64_t kEntryBytes = 128;
 
-  Shard& ShardOf(const Key& key) { return shards_[HashKey()(key) >> 60]; }
+  Shard& ShardOf(const Key& key) { return shards_[key.Hash() >> 60]; }
   uint64_t ShardBytesMax() const { return bytes_max() / kShardCount; }
   /// Takes the entry out; what is to be freed once the lock is gone comes to `gone`.
-  void Remove(Shard* shard, List::iterator entry, List* gone) LAMELLA_REQUIRES(shard->mu);
+  void Remove(Shard* shard, Entry* entry, EntryList* gone) LAMELLA_REQUIRES(shard->mu);
   /// Where it is kept that the block of that hash fell out, or is to be; REQUIRES: there is room.
-  static uint32_t& FallenAt(std::vector<uint32_t>* fallen, size_t hash) {
+  static uint32_t& FallenAt(std::vector<uint32_t>* fallen, uint64_t hash) {
     return (*fallen)[(hash >> 32) & (fallen->size() - 1)];
   }
   /// Makes the shard no larger than `bytes`.
-  void Trim(Shard* shard, uint64_t bytes, List* gone) LAMELLA_REQUIRES(shard->mu);
-  /// The second list gives its last ones to the first while it has more than its part.
+  void Trim(Shard* shard, uint64_t bytes, EntryList* gone) LAMELLA_REQUIRES(shard->mu);
+  /// The second list gives its oldest ones to the first while it has more than its part.
   void Balance(Shard* shard) LAMELLA_REQUIRES(shard->mu);
   /// False: there is no memory for the entry, however much of the shard goes.
-  bool Charge(Shard* shard, uint64_t bytes, List* gone) LAMELLA_REQUIRES(shard->mu);
+  bool Charge(Shard* shard, uint64_t bytes, EntryList* gone) LAMELLA_REQUIRES(shard->mu);
 
   MemoryAccount* const memory_;  // may be null
   std::atomic<uint64_t> bytes_max_;

@@ -131,6 +131,32 @@ TEST(BlockCache, WhatIsNoLongerUsedGoesInTheEnd) {
   EXPECT_NE(cache.Find(10, 0), nullptr);
 }
 
+// Of blocks in the second list those that are asked for meanwhile stay, though none of them moves.
+TEST(BlockCache, WhatIsAskedForStaysAmongWhatIsReused) {
+  BlockCache cache(2 << 20);
+  const uint64_t half = (600 << 10) / kEntryBytesMax;
+  const auto use = [&](uint64_t table) {
+    for (int round = 0; round < 2; round++) {
+      for (uint64_t i = 0; i < half; i++) {
+        if (cache.Find(table, i * 4096) == nullptr)
+          cache.Insert(table, i * 4096, BlockOf(i), false);
+      }
+    }
+  };
+  const auto kept = [&](uint64_t table) {
+    uint64_t blocks = 0;
+    for (uint64_t i = 0; i < half; i++) blocks += cache.Find(table, i * 4096) != nullptr ? 1 : 0;
+    return blocks;
+  };
+  use(1);
+  use(2);
+  for (uint64_t table = 3; table < 13; table++) {
+    ASSERT_GT(kept(1), half * 9 / 10) << table;
+    use(table);
+  }
+  EXPECT_LT(kept(2), half / 10);
+}
+
 // C3.
 TEST(BlockCache, GivesBackWhereTheBudgetIsShort) {
   MemoryBudget budget(4 << 20);

@@ -78,8 +78,11 @@ TEST(Block, ACursorMovesAsTheModelDoes) {
         ASSERT_TRUE(CursorAt(cursor, records, records.lower_bound(target)));
         cursor.SeekForPrev(target.view());
         const auto after = records.upper_bound(target);
-        ASSERT_TRUE(
-            CursorAt(cursor, records, after == records.begin() ? records.end() : std::prev(after)));
+        const auto last = after == records.begin() ? records.end() : std::prev(after);
+        ASSERT_TRUE(CursorAt(cursor, records, last));
+        std::string_view value;
+        ASSERT_EQ(cursor.FindAtOrBefore(target.view(), &value), last != records.end());
+        ASSERT_TRUE(last == records.end() || value == last->second);
       }
     }
   }
@@ -116,6 +119,9 @@ TEST(Block, ContentThatIsNoneIsFoundAndNothingIsReadOutsideOfIt) {
     cursor.Seek(records.begin()->first.view());
     cursor.Enter(&block);
     cursor.SeekForPrev(records.begin()->first.view());
+    cursor.Enter(&block);
+    std::string_view value;
+    cursor.FindAtOrBefore(std::prev(records.end())->first.view(), &value);
   }
   EXPECT_GT(damaged, 5000u);
 }

@@ -169,21 +169,25 @@ Status Sst::Load(BlockKind kind, const BlockHandle& handle, bool exact, bool fil
   return s;
 }
 
+Status Sst::HandleIn(std::string_view entry, BlockKind kind, uint64_t at,
+                     BlockHandle* handle) const {
+  if (DecodeHandle(entry, root_at_.offset, handle)) return Status::OK();
+  return BlockCorruption(PlaceOf(at), kind, "validates and holds an entry that is none");
+}
+
 Status Sst::HandleOf(const BlockCursor& cursor, BlockKind kind, uint64_t at,
                      BlockHandle* handle) const {
-  if (!cursor.damaged() && DecodeHandle(cursor.value(), root_at_.offset, handle))
-    return Status::OK();
-  return BlockCorruption(PlaceOf(at), kind, "validates and holds an entry that is none");
+  return HandleIn(cursor.damaged() ? std::string_view{} : cursor.value(), kind, at, handle);
 }
 
 Status Sst::FindHandle(const Block& index, BlockKind kind, uint64_t at, const InternalKey& target,
                        BlockHandle* handle) const {
   BlockCursor& cursor = Scratch();
   cursor.Enter(&index);
-  cursor.SeekForPrev(target);
+  std::string_view entry;
   *handle = {};
-  if (!cursor.Valid() && !cursor.damaged()) return Status::OK();
-  return HandleOf(cursor, kind, at, handle);
+  if (!cursor.FindAtOrBefore(target, &entry) && !cursor.damaged()) return Status::OK();
+  return HandleIn(cursor.damaged() ? std::string_view{} : entry, kind, at, handle);
 }
 
 Status Sst::Get(std::string_view key, uint64_t sequence, SstRecord* record) const {

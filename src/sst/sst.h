@@ -110,7 +110,9 @@ class Sst {
   bool IsCached(const BlockHandle& handle) const {
     return cache_ != nullptr && cache_->Find(cache_table_, handle.offset) != nullptr;
   }
-  /// What the entry that `cursor` stands on, in the block at `at`, leads to.
+  /// What an entry of the block at `at` leads to; none, where it is damaged.
+  Status HandleIn(std::string_view entry, BlockKind kind, uint64_t at, BlockHandle* handle) const;
+  /// The same, of the entry that `cursor` stands on.
   Status HandleOf(const BlockCursor& cursor, BlockKind kind, uint64_t at,
                   BlockHandle* handle) const;
   /// Where `target` would be, by an index; no bytes where it is before all.
