@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string_view>
 
 #include "lamella/status.h"
@@ -70,6 +71,7 @@ class RandomFile {
     int descriptor = -1;
     uint64_t begin = 0;
     size_t bytes = 0;
+    std::shared_ptr<const void> keeps_open;  // the descriptor; null: the file does
   };
   virtual DeviceBlocks BlocksOf(uint64_t /*offset*/, size_t /*n*/) const { return {}; }
 };

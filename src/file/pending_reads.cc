@@ -88,7 +88,7 @@ struct PendingReads::Batch {
   /// False: there is no room for it beside the others.
   bool Add(FileRead* read, const RandomFile::DeviceBlocks& at) {
     if (count == kReadsAtOnce || (count > 0 && bytes + at.bytes > kBytesAtOnce)) return false;
-    blocks[count++] = {.read = read, .at = at};
+    blocks[count++] = {.read = read, .at = at, .to = nullptr};
     bytes += at.bytes;
     return true;
   }
@@ -135,7 +135,7 @@ struct PendingReads::Batch {
     }
     if (context != 0) FreeContexts::All().Put(context);
     context = 0;
-    count = bytes = 0;
+    Clear();
   }
 
   static void Take(const Blocks& blocks, int64_t came) {
@@ -150,7 +150,13 @@ struct PendingReads::Batch {
   void Forget() {
     FreeContexts::Destroy(context);
     context = 0;
-    under_way = count = bytes = 0;
+    under_way = 0;
+    Clear();
+  }
+
+  void Clear() {
+    while (count > 0) blocks[--count] = {};  // their files may be closed now
+    bytes = 0;
   }
 };
 
@@ -181,7 +187,7 @@ void PendingReads::BeginBatch() {
   });
   if (s.ok()) return;
   begun_ = reads_.size();  // without memory none is begun
-  if (batch_ != nullptr) batch_->count = batch_->bytes = 0;
+  if (batch_ != nullptr) batch_->Clear();
 }
 
 Status PendingReads::Finish() {

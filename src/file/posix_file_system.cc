@@ -184,7 +184,7 @@ class PosixRandomFile : public RandomFile {
     const uint64_t begin = offset - offset % kDeviceBlockBytes;
     const uint64_t end =
         (offset + n + kDeviceBlockBytes - 1) / kDeviceBlockBytes * kDeviceBlockBytes;
-    return {.descriptor = fd_.get(), .begin = begin, .bytes = end - begin};
+    return {.descriptor = fd_.get(), .begin = begin, .bytes = end - begin, .keeps_open = nullptr};
   }
 
   Status ReadAt(uint64_t offset, size_t n, char* to) const {
@@ -202,12 +202,13 @@ class PosixRandomFile : public RandomFile {
   // The device's blocks that the bytes lie in, to memory of their own: a read that came short of
   // one goes on at its start.
   Status ReadBlocksAt(uint64_t offset, size_t n, char* to) const {
-    const auto [_, begin, blocks_bytes] = BlocksAround(offset, n);
+    const DeviceBlocks blocks = BlocksAround(offset, n);
+    const uint64_t begin = blocks.begin;
     const size_t needed = offset - begin + n;
     const AlignedBytes buffer(
-        static_cast<char*>(::operator new(blocks_bytes, std::align_val_t{kDeviceBlockBytes})));
+        static_cast<char*>(::operator new(blocks.bytes, std::align_val_t{kDeviceBlockBytes})));
     for (size_t done = 0; done < needed;) {
-      size_t wanted = blocks_bytes - done;
+      size_t wanted = blocks.bytes - done;
       if (os_ != nullptr) {
         const size_t allowed = os_->Allowed(OsCall::kRead, wanted);
         wanted = std::max(kDeviceBlockBytes, allowed - allowed % kDeviceBlockBytes);

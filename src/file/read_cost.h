@@ -1,7 +1,7 @@
 // ReadCost is what a read of a store's files took of late: whether it is worth being made beside
-// what its reader does meanwhile (file/pending_reads.h). What is read so says nothing of what a read
-// takes: so of slow ones, too, some are made by themselves, and it is noticed when they are slow no
-// more, as when what is read has come into the page cache.
+// what its reader does meanwhile (file/pending_reads.h). What is read so says nothing of what a
+// read takes: so of slow ones, too, some are made by themselves, and it is noticed when they are
+// slow no more, as when what is read has come into the page cache.
 // Threads: any; what two note at a time, one does.
 #ifndef LAMELLA_FILE_READ_COST_H_
 #define LAMELLA_FILE_READ_COST_H_

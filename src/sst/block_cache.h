@@ -7,11 +7,12 @@
 // which asks for each block once, takes little of what others use (R. Karedla and others, "Caching
 // Strategies to Improve Disk System Performance", 1994: segmented LRU). In the second a block that
 // is asked for moves nowhere, and is only marked; one with a mark that comes to the end begins
-// again without it (F. Corbató, "A Paging Experiment with the Multics System", 1968: the clock): a
-// hit writes to no other block's entry. A block that comes back soon after it fell out enters the second at once, so that what is
-// used now takes the place of what was used then, however small the first list is (T. Johnson and
-// D. Shasha, "2Q: A Low Overhead High Performance Buffer Management Replacement Algorithm", 1994).
-// Index blocks enter the second, too: a read needs one whatever it looks for.
+// again without it: a hit writes to no other block's entry (F. Corbató, "A Paging Experiment with
+// the Multics System", 1968: the clock). A block that comes back soon after it fell out enters the
+// second at once, so that what is used now takes the place of what was used then, however small the
+// first list is (T. Johnson and D. Shasha, "2Q: A Low Overhead High Performance Buffer Management
+// Replacement Algorithm", 1994). Index blocks enter the second, too: a read needs one whatever it
+// looks for.
 //
 // C1: bytes() is what its blocks take, and is charged to the account. A block that somebody holds
 //     stays in DRAM after it left the cache, and is that holder's to count.

@@ -44,7 +44,7 @@ Sst::Sst(FileSystem* files, const std::string& directory, const SstIdentity& ide
 Status Sst::Open(FileSystem* files, const std::string& directory, const SstIdentity& identity,
                  const SstReadOptions& options, std::shared_ptr<const Sst>* sst) {
   std::shared_ptr<Sst> opened(new Sst(files, directory, identity, options));
-  Status s = files->NewRandomFile(opened->path_, opened->via_, &opened->file_);
+  Status s = options.open_files->Open(files, opened->path_, opened->via_, &opened->file_);
   if (s.ok()) s = opened->ReadRoot();
   if (s.ok()) *sst = std::move(opened);
   return s;

@@ -21,6 +21,7 @@
 #include <string_view>
 
 #include "file/file_system.h"
+#include "file/open_files.h"
 #include "file/read_cost.h"
 #include "iterator/internal_iterator.h"
 #include "lamella/status.h"
@@ -39,6 +40,8 @@ struct SstReadOptions {
   /// Shared by the tables of a store, as the cache. Where it says that reads are slow, those that
   /// an iterator will need are made beside each other, and beside the walk. Null: none is.
   std::shared_ptr<ReadCost> cost;
+  /// Where the table's file is counted. It outlives the table.
+  OpenFiles* open_files = OpenFiles::OfProcess();
 };
 
 struct SstScanOptions {
