@@ -1,5 +1,6 @@
 // LAB-DB (engine/labdb), which the registry does not have yet: this test gives it to it. Segments,
 // trees and tables are so small that a few hundred records fill all of them.
+#include <atomic>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -16,6 +17,7 @@
 #include "engine/labdb/labdb.h"
 #include "file/table_file_name.h"
 #include "testing/fault_file_system.h"
+#include "testing/proof.h"
 #include "testing/random_data.h"
 #include "testing/table_files.h"
 #include "testing/temp_dir.h"
@@ -115,6 +117,37 @@ TEST_F(LabDbTest, AnswersAsAMapWhateverIsFlushedAndCompactedMeanwhile) {
     }
   }
   EXPECT_GT(db_->GetStats().levels.size(), 1u);
+}
+
+// The one tree leaves while a flush finds the other one full, and makes it immutable: its head must
+// not go with that of the tree that left. What cleared it was seen by no read, and lost the tree in
+// a crash.
+TEST_F(LabDbTest, ATreeTurnsOverBesideACompactionThatEndsTheOtherOne) {
+  constexpr double kSeconds = 2;
+  options_.memtable_bytes = 32 << 10;
+  options_.log_shards = 1;
+  Random random(4);
+  const std::string long_keys(400, 'k');  // so that few fill a tree
+  const Stopwatch watch;
+  while (watch.Seconds() < kSeconds) {
+    ASSERT_TRUE(Open().ok());
+    std::atomic<bool> stop = false;
+    std::thread compacts([&] {
+      while (!stop.load()) EXPECT_TRUE(db_->CompactRange({}, {}).ok());
+    });
+    for (uint64_t i = 0; i < 2000 && !HasFatalFailure(); i++) {
+      Put(Concat(KeyOf(random.Uniform(900)), long_keys), MakeValue(random.Next(), 40));
+      if (i % 100 == 0) {
+        EXPECT_TRUE(db_->Flush().ok());
+      }
+    }
+    stop.store(true);
+    compacts.join();
+    if (HasFailure()) return;
+    db_->Abandon();
+    ASSERT_TRUE(Open().ok());
+    ASSERT_NO_FATAL_FAILURE(Compare());
+  }
 }
 
 TEST_F(LabDbTest, SnapshotsKeepWhatTheySeeInTheTreeAndInTables) {

@@ -174,8 +174,8 @@ class LabDb final : public BufferedEngine {
   Status CompactPart();
   Status CompactLevels(const Compaction& compaction);
   Status LeaveTree();
-  Status DropOlder();
-  Status ClearOther();
+  Status DropOlder() LAMELLA_EXCLUDES(tree_mu_);
+  Status ClearOther() LAMELLA_REQUIRES(tree_mu_);
   Status WriteOn();
   Status WriteAllOn();
   /// `now`: whether or not it is worth it.

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "base/assert.h"
 #include "base/no_throw.h"
 #include "engine/labdb/labdb.h"
 #include "iterator/merging_iterator.h"
@@ -364,26 +365,31 @@ Status LabDb::LeaveTree() {
 }
 
 // All of it is in tables: it is no part of the store any more (B2), and what it has is given back
-// once nobody reads it.
+// once nobody reads it. Until its head is empty no other tree may become immutable (TurnOver): the
+// head that is cleared would be that one's, or the new tree's, which has records meanwhile.
 Status LabDb::DropOlder() {
   const TreePtr older = CurrentTables()->older;
   EpochDomain::Retirement leaving = pool_->AfterAllPins([older] { older->GiveBack(); });
-  Status s = Install(
-      LabDbEdit::kEmptied, {}, nullptr, [](Tables* changed) { changed->older = nullptr; },
-      [](LabDbState* state) { state->has_older = 0; });
-  if (CurrentTables()->older != older) {  // also where only the sync failed
-    const MutexLock lock(&jobs_.mu);
-    consumed_.clear();
+  {
+    const MutexLock tree(&tree_mu_);
+    Status s = Install(
+        LabDbEdit::kEmptied, {}, nullptr, [](Tables* changed) { changed->older = nullptr; },
+        [](LabDbState* state) { state->has_older = 0; });
+    if (CurrentTables()->older != older) {  // also where only the sync failed
+      const MutexLock lock(&jobs_.mu);
+      consumed_.clear();
+    }
+    if (s.ok()) s = ClearOther();
+    if (!s.ok()) return s;
   }
-  if (s.ok()) s = ClearOther();
-  if (!s.ok()) return s;
   pool_->readers()->Retire(std::move(leaving));
   unneeded_.store(true);
-  return s;
+  return Status::OK();
 }
 
 // Keeps B6, of a store without an immutable tree.
 Status LabDb::ClearOther() {
+  LAMELLA_CHECK(CurrentTables()->older == nullptr);
   Persister persister(pool_->gate(), WriteCause::kIndex);
   LeafTree::Clear(HeadOf(1 - catalog_.Get().active), &persister);
   return pool_->Sync();
