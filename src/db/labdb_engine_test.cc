@@ -1,6 +1,7 @@
 // LAB-DB (engine/labdb), which the registry does not have yet: this test gives it to it. Segments,
 // trees and tables are so small that a few hundred records fill all of them.
 #include <atomic>
+#include <cerrno>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -302,6 +303,34 @@ TEST_F(LabDbTest, AFullFileSystemRefusesWritesUntilThereIsRoom) {
   files.Disarm();
   for (uint64_t n = 0; n < 2000; n++) ASSERT_NO_FATAL_FAILURE(Put(KeyOf(n), MakeValue(n, 200)));
   ASSERT_NO_FATAL_FAILURE(Compare());
+}
+
+// B8: a writer whom the trees stopped for good would hang here. Values find room, tables do not.
+TEST_F(LabDbTest, WithoutRoomForTablesAWriterIsToldAtThePoolsEnd) {
+  class NoTables final : public OsHook {
+   public:
+    int Before(OsCall call, const std::string& path) override {
+      return call == OsCall::kWrite && path.ends_with(kTableFileSuffix) && full.load() ? ENOSPC : 0;
+    }
+    size_t Allowed(OsCall, size_t n) override { return n; }
+    std::atomic<bool> full{true};
+  } hook;
+  const std::unique_ptr<FileSystem> files = FileSystem::PosixOver(&hook);
+  options_.pool_bytes_max = 8 << 20;
+  ASSERT_TRUE(Open({.files = files.get()}).ok());
+  Status s;
+  for (uint64_t i = 0; s.ok(); i++) {
+    ASSERT_LT(i, 1'000'000u);
+    s = db_->Put({}, KeyOf(i), MakeValue(i, 200));
+    if (s.ok()) model_[KeyOf(i)] = MakeValue(i, 200);
+  }
+  EXPECT_TRUE(s.IsNoSpace()) << s.ToString();
+  ASSERT_NO_FATAL_FAILURE(Compare());
+  hook.full.store(false);
+  ASSERT_TRUE(db_->Resume().ok());
+  for (uint64_t n = 0; n < 2000; n++) ASSERT_NO_FATAL_FAILURE(Put(KeyOf(n), MakeValue(n, 200)));
+  ASSERT_NO_FATAL_FAILURE(Compare());
+  db_.reset();
 }
 
 TEST_F(LabDbTest, ARepairKeepsAllOfASoundStore) {

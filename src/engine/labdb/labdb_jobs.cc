@@ -54,6 +54,7 @@ Status LabDb::NoteRoom(const Status& status) {
   const bool none = status.IsNoSpace();
   no_room_ = none ? status : Status::OK();
   room_needed_ = false;
+  if (none) SetStarved(true);  // keeps B8
   if (!none) return status;
   no_room_at_ = std::chrono::steady_clock::now();
   return Status::OK();
@@ -81,7 +82,7 @@ void LabDb::OfferJobs(std::vector<JobOffer>* offers) {
   if (MayFindRoom()) {
     if (tables->older != nullptr) {
       offer("compact the tree", {{kLevel0, {}}, {kLevel0 + 1, {}}}, kFirst,
-            [this] { return NoteRoom(NoThrow([this] { return CompactPart(); })); });
+            [this] { return NoteRoom(CompactPart()); });
     }
     for (Compaction& wanted : FindCompactions(tables->infos, rules_)) {
       Claims claims = ClaimsOf(wanted, kLevel0);
@@ -273,9 +274,20 @@ Status LabDb::TurnOver() {
       });
 }
 
+// The room that it found is for what is behind, too; that which other jobs find is not.
+Status LabDb::CompactPart() {
+  Status s = NoThrow([this] { return CompactNext(); });
+  const MutexLock lock(&jobs_.mu);
+  if (s.IsNoSpace()) SetStarved(true);
+  if (!s.ok()) return s;
+  no_room_ = Status::OK();
+  SetStarved(false);
+  return s;
+}
+
 // The next keys of the immutable tree, with the tables of level 1 that they overlap, become tables
 // of level 1.
-Status LabDb::CompactPart() {
+Status LabDb::CompactNext() {
   const auto tables = CurrentTables();
   const auto from = tables->older->NewIterator(true);
   const uint64_t part_bytes = std::max<uint64_t>(std::min(kPartBytes, options_.table_bytes), 1);
