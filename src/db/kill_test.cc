@@ -121,8 +121,9 @@ class Operation {
 }
 
 struct KillConfig {
-  EngineKind engine{};
+  EngineLayout layout;
   MediumKind medium{};
+  bool small = false;  // trees and tables, so that all of them turn over between two kills
 };
 
 class KillTest : public ::testing::TestWithParam<KillConfig> {
@@ -131,7 +132,8 @@ class KillTest : public ::testing::TestWithParam<KillConfig> {
     void* shared = ::mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE,
                           MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     progress_ = new (shared) Progress;
-    options_.engine = GetParam().engine;
+    options_.engine = GetParam().layout.engine;
+    if (GetParam().small) GetParam().layout.ApplyTo(&options_);
     options_.medium = GetParam().medium;
     options_.memory_budget_bytes = 4 << 20;
     options_.memtable_bytes = 128 << 10;
@@ -158,19 +160,20 @@ class KillTest : public ::testing::TestWithParam<KillConfig> {
 
 std::vector<KillConfig> KillConfigs() {
   std::vector<KillConfig> configs;
-  for (const EngineKind engine : BuiltEngines()) {
-    for (const MediumKind medium : {MediumKind::kPage, MediumKind::kCacheLine, MediumKind::kByte}) {
-      if (LAMELLA_THREAD_SANITIZER != 0 && medium != MediumKind::kCacheLine) continue;
-      configs.push_back({engine, medium});
+  for (const EngineLayout& layout : EngineLayouts()) {
+    configs.push_back({layout, MediumKind::kCacheLine, true});
+    if (layout.set != nullptr) continue;
+    for (const MediumKind medium : {MediumKind::kPage, MediumKind::kByte}) {
+      if (LAMELLA_THREAD_SANITIZER == 0) configs.push_back({layout, medium});
     }
   }
   return configs;
 }
 std::string NameOfKills(const ::testing::TestParamInfo<KillConfig>& info) {
   const MediumKind medium = info.param.medium;
-  return TestNameOf(info.param.engine) + (medium == MediumKind::kPage   ? "Page"
-                                          : medium == MediumKind::kByte ? "Byte"
-                                                                        : "CacheLine");
+  return info.param.layout.name + (medium == MediumKind::kPage   ? "Page"
+                                   : medium == MediumKind::kByte ? "Byte"
+                                                                 : "CacheLineSmall");
 }
 INSTANTIATE_TEST_SUITE_P(Media, KillTest, ::testing::ValuesIn(KillConfigs()), NameOfKills);
 
@@ -194,7 +197,7 @@ void KillTest::RunAndKill(uint64_t seed, uint64_t microseconds, bool in_open) {
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
       << "the child ended by itself, status " << status << ": " << progress_->error;
-  ProofAddOf(TestNameOf(GetParam().engine), "kills", 1);
+  ProofAddOf(TestNameOf(GetParam().layout.engine), "kills", 1);
 }
 
 ::testing::AssertionResult KillTest::VerifyRound(uint64_t seed) {
@@ -304,7 +307,7 @@ TEST_P(KillTest, KillsWithinRecoveryLoseNothing) {
       ::kill(child, SIGKILL);
       int status = 0;
       ASSERT_EQ(::waitpid(child, &status, 0), child);
-      if (WIFSIGNALED(status)) ProofAddOf(TestNameOf(GetParam().engine), "kills", 1);
+      if (WIFSIGNALED(status)) ProofAddOf(TestNameOf(GetParam().layout.engine), "kills", 1);
     }
     ASSERT_TRUE(VerifyRound(seed + round));
   }

@@ -1,5 +1,7 @@
 // LAB-DB (engine/labdb), which the registry does not have yet: this test gives it to it. Segments,
 // trees and tables are so small that a few hundred records fill all of them.
+#include <atomic>
+#include <cerrno>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -16,6 +18,7 @@
 #include "engine/labdb/labdb.h"
 #include "file/table_file_name.h"
 #include "testing/fault_file_system.h"
+#include "testing/proof.h"
 #include "testing/random_data.h"
 #include "testing/table_files.h"
 #include "testing/temp_dir.h"
@@ -115,6 +118,37 @@ TEST_F(LabDbTest, AnswersAsAMapWhateverIsFlushedAndCompactedMeanwhile) {
     }
   }
   EXPECT_GT(db_->GetStats().levels.size(), 1u);
+}
+
+// The one tree leaves while a flush finds the other one full, and makes it immutable: its head must
+// not go with that of the tree that left. What cleared it was seen by no read, and lost the tree in
+// a crash.
+TEST_F(LabDbTest, ATreeTurnsOverBesideACompactionThatEndsTheOtherOne) {
+  constexpr double kSeconds = 2;
+  options_.memtable_bytes = 32 << 10;
+  options_.log_shards = 1;
+  Random random(4);
+  const std::string long_keys(400, 'k');  // so that few fill a tree
+  const Stopwatch watch;
+  while (watch.Seconds() < kSeconds) {
+    ASSERT_TRUE(Open().ok());
+    std::atomic<bool> stop = false;
+    std::thread compacts([&] {
+      while (!stop.load()) EXPECT_TRUE(db_->CompactRange({}, {}).ok());
+    });
+    for (uint64_t i = 0; i < 2000 && !HasFatalFailure(); i++) {
+      Put(Concat(KeyOf(random.Uniform(900)), long_keys), MakeValue(random.Next(), 40));
+      if (i % 100 == 0) {
+        EXPECT_TRUE(db_->Flush().ok());
+      }
+    }
+    stop.store(true);
+    compacts.join();
+    if (HasFailure()) return;
+    db_->Abandon();
+    ASSERT_TRUE(Open().ok());
+    ASSERT_NO_FATAL_FAILURE(Compare());
+  }
 }
 
 TEST_F(LabDbTest, SnapshotsKeepWhatTheySeeInTheTreeAndInTables) {
@@ -269,6 +303,34 @@ TEST_F(LabDbTest, AFullFileSystemRefusesWritesUntilThereIsRoom) {
   files.Disarm();
   for (uint64_t n = 0; n < 2000; n++) ASSERT_NO_FATAL_FAILURE(Put(KeyOf(n), MakeValue(n, 200)));
   ASSERT_NO_FATAL_FAILURE(Compare());
+}
+
+// B8: a writer whom the trees stopped for good would hang here. Values find room, tables do not.
+TEST_F(LabDbTest, WithoutRoomForTablesAWriterIsToldAtThePoolsEnd) {
+  class NoTables final : public OsHook {
+   public:
+    int Before(OsCall call, const std::string& path) override {
+      return call == OsCall::kWrite && path.ends_with(kTableFileSuffix) && full.load() ? ENOSPC : 0;
+    }
+    size_t Allowed(OsCall, size_t n) override { return n; }
+    std::atomic<bool> full{true};
+  } hook;
+  const std::unique_ptr<FileSystem> files = FileSystem::PosixOver(&hook);
+  options_.pool_bytes_max = 8 << 20;
+  ASSERT_TRUE(Open({.files = files.get()}).ok());
+  Status s;
+  for (uint64_t i = 0; s.ok(); i++) {
+    ASSERT_LT(i, 1'000'000u);
+    s = db_->Put({}, KeyOf(i), MakeValue(i, 200));
+    if (s.ok()) model_[KeyOf(i)] = MakeValue(i, 200);
+  }
+  EXPECT_TRUE(s.IsNoSpace()) << s.ToString();
+  ASSERT_NO_FATAL_FAILURE(Compare());
+  hook.full.store(false);
+  ASSERT_TRUE(db_->Resume().ok());
+  for (uint64_t n = 0; n < 2000; n++) ASSERT_NO_FATAL_FAILURE(Put(KeyOf(n), MakeValue(n, 200)));
+  ASSERT_NO_FATAL_FAILURE(Compare());
+  db_.reset();
 }
 
 TEST_F(LabDbTest, ARepairKeepsAllOfASoundStore) {

@@ -201,6 +201,23 @@ Status DbImpl::CreateLostPool(RepairReport* report) {
   return s;
 }
 
+// A directory with these is a store's, whose pool is gone: not one where none is, nor one to make a
+// new store in.
+Status DbImpl::CheckNoTables() const {
+  std::vector<std::string> tables;
+  Status s = FindTableFiles(seams_.files, path_, &tables);
+  if (!s.ok() || tables.empty()) return s;
+  const std::vector<std::string> parts = PoolPaths(options_, path_);
+  const bool all_gone = std::none_of(parts.begin(), parts.end(), [this](const std::string& part) {
+    return seams_.files->Exists(part);
+  });
+  return Status::Corruption(
+      Concat(path_, ": expected ", parts[0], ", found no pool, but ", tables.size(),
+             " tables in files, ", tables[0], " the first; put the pool back, or ",
+             all_gone ? "run `lamella repair`, which saves what the files hold, or " : "",
+             "destroy the store"));
+}
+
 Status DbImpl::OpenPool(bool may_create, std::vector<std::string>* mended) {
   FileSystem* files = seams_.files;
   // The first part appears last: the others without it are what a creation left that was cut short,
@@ -212,23 +229,15 @@ Status DbImpl::OpenPool(bool may_create, std::vector<std::string>* mended) {
   const bool must_be_new = options_.error_if_exists && may_create;
   bool exists = look();
   if (exists && must_be_new) return refuse_existing();
+  Status s = exists ? Status::OK() : CheckNoTables();
+  if (!s.ok()) return s;
   if (!exists && (!may_create || !options_.create_if_missing)) {
     return Status::NotFound("no store in " + path_ + " (looked for " +
                             PoolPaths(options_, path_)[0] + "); create_if_missing makes one");
   }
-  Status s = exists ? Status::OK() : CheckNoOtherParts();
+  s = exists ? Status::OK() : CheckNoOtherParts();
   if (!s.ok()) return s;
   if (!exists) {
-    std::vector<std::string> tables;
-    s = FindTableFiles(files, path_, &tables);
-    if (!s.ok()) return s;
-    if (!tables.empty()) {
-      return Status::Corruption(Concat(
-          path_, ": expected ", PoolPaths(options_, path_)[0], ", found no pool, but ",
-          tables.size(), " tables in files, ", tables[0],
-          " the first; put the pool back, or run `lamella repair`, which saves what the files "
-          "hold, or destroy the store"));
-    }
     s = files->CreateDirectory(path_);
     for (size_t i = 0; s.ok() && i < options_.pmem_paths.size(); i++)
       s = files->CreateDirectory(options_.pmem_paths[i]);
@@ -248,6 +257,11 @@ Status DbImpl::OpenPool(bool may_create, std::vector<std::string>* mended) {
     if (exists && must_be_new) return refuse_existing();
   }
   if (exists) s = Pool::Open(pool_options, &core_->pool);
+  if (s.IsNotFound()) {
+    return Status::Corruption(Concat(pool_options.part_paths[0],
+                                     " is a link that leads to no file: mount, or put back, what "
+                                     "it leads to, or remove it"));
+  }
   if (!s.ok()) return s;
   pool_ = core_->pool.get();
   const EngineKind kind = pool_->state().engine;
@@ -378,9 +392,11 @@ Status CheckStore(const std::string& path, const Options& options, CheckReport* 
     return Status::OK();
   }
   if (!s.ok()) return s;
-  s = db.WaitForIdle();
-  if (s.ok()) s = db.CheckQuietly(report);
+  // Compaction that came by damage ended, and the store is read-only: the check names the damage.
+  const Status idle = db.WaitForIdle();
+  s = db.CheckQuietly(report);
   if (!s.ok()) return s;
+  if (report->clean() && !idle.ok()) return idle;
   return report->clean() ? db.Close() : Status::OK();
 }
 

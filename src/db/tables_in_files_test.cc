@@ -1,7 +1,10 @@
 // Stores whose tables lie in files beside the pool: what becomes of them when there is more than it
 // holds, when files or the pool are gone, when where they belong changes.
 
+#include <sys/stat.h>
+
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -206,6 +209,75 @@ TEST_F(TablesInFiles, OneThatIsMissingOrCutIsNamedAndTheRestSaved) {
   }
 }
 
+// Of one that may not come: a pipe is opened by no reader before a writer.
+TEST_F(TablesInFiles, OneThatIsNoFileIsNamed) {
+  ASSERT_NO_FATAL_FAILURE(Build());
+  const std::string hit = Files()[1];
+  const std::string content = ReadWhole(hit);
+  const std::vector<std::function<void()>> others = {
+      [&] { ASSERT_EQ(::mkfifo(hit.c_str(), 0600), 0); }, [&] { fs::create_directory(hit); },
+      [&] { fs::create_symlink("/dev/zero", hit); }, [&] { fs::create_symlink("nowhere", hit); }};
+  for (const auto& put : others) {
+    fs::remove(hit);
+    ASSERT_NO_FATAL_FAILURE(put());
+    const Status s = Open();
+    EXPECT_TRUE(s.IsCorruption() && Says(s, hit)) << s.ToString();
+    db_.reset();
+    CheckReport report;
+    ASSERT_TRUE(CheckDB(path_, options_, &report).ok());
+    ASSERT_EQ(report.problems.size(), 1u);
+    EXPECT_NE(report.problems[0].find(hit), std::string::npos) << report.problems[0];
+  }
+  fs::remove(hit);
+  WriteWhole(hit, content);
+  ASSERT_TRUE(Open().ok());
+  EXPECT_EQ(CountRight(0, 4100), 4100);
+}
+
+// The open that a check makes begins compaction, which comes by the damage, and stops.
+TEST_F(TablesInFiles, ACheckNamesDamageThatCompactionCameByFirst) {
+  ASSERT_NO_FATAL_FAILURE(Build());
+  ASSERT_TRUE(Open().ok());
+  for (int i = 0; i < 4000; i += 7) ASSERT_TRUE(db_->Put({}, Key(i), Value(i)).ok());
+  ASSERT_TRUE(db_->Close().ok());
+  const std::vector<std::string> files = Files();
+  for (const std::string& path : files) {
+    std::string content = ReadWhole(path);
+    content[content.size() / 3] ^= 1;
+    WriteWhole(path, content);
+  }
+  options_.tlsm.level0_tables = 1;  // so that it has work
+  CheckReport report;
+  const Status s = CheckDB(path_, options_, &report);
+  EXPECT_TRUE(s.ok()) << s.ToString();
+  EXPECT_GE(report.problems.size(), files.size());
+}
+
+// The pool may lie elsewhere, and that be out of reach: no new store takes its place.
+TEST_F(TablesInFiles, APoolThatALinkDoesNotReachIsMissing) {
+  ASSERT_NO_FATAL_FAILURE(Build());
+  const std::string pool = path_ + "/pool.0";
+  const std::string elsewhere = dir_.Sub("elsewhere");
+  fs::rename(pool, elsewhere);
+  fs::create_symlink(elsewhere, pool);
+  ASSERT_TRUE(Open().ok());
+  ASSERT_TRUE(db_->Close().ok());
+  const std::string away = dir_.Sub("away");
+  fs::rename(elsewhere, away);
+  const Status s = Open();
+  EXPECT_TRUE(s.IsCorruption() && Says(s, pool)) << s.ToString();
+  db_.reset();
+  CheckReport report;
+  EXPECT_TRUE(CheckDB(path_, options_, &report).ok());
+  EXPECT_FALSE(report.clean());
+  EXPECT_TRUE(RepairDB(path_, options_).IsCorruption());
+  EXPECT_TRUE(fs::is_symlink(pool));
+  EXPECT_FALSE(fs::exists(elsewhere));
+  fs::rename(away, elsewhere);
+  ASSERT_TRUE(Open().ok());
+  EXPECT_EQ(CountRight(0, 4100), 4100);
+}
+
 TEST_F(TablesInFiles, AreSavedWhereThePoolIsGone) {
   for (const bool was_cut : {false, true}) {
     ASSERT_TRUE(DestroyDB(path_, options_).ok());
@@ -218,6 +290,15 @@ TEST_F(TablesInFiles, AreSavedWhereThePoolIsGone) {
         << s.ToString();
     db_.reset();
     EXPECT_EQ(Files(), files);
+    Options existing = options_;
+    existing.create_if_missing = false;
+    s = DbImpl(existing, path_, {}).Init();
+    EXPECT_TRUE(s.IsCorruption()) << "it is no directory without a store: " << s.ToString();
+    CheckReport checked;
+    ASSERT_TRUE(CheckDB(path_, options_, &checked).ok());
+    ASSERT_EQ(checked.problems.size(), 1u);
+    EXPECT_NE(checked.problems[0].find(path_ + "/pool.0"), std::string::npos)
+        << checked.problems[0];
     Options any = options_;
     any.engine.reset();
     s = RepairDB(path_, any);

@@ -285,9 +285,10 @@ class PosixFileSystem : public FileSystem {
  public:
   explicit PosixFileSystem(OsHook* os) : os_(os) {}
 
+  // A link that leads nowhere is there, too: what it led to may only be out of reach.
   bool Exists(const std::string& path) override {
     struct stat found{};
-    return stat(path.c_str(), &found) == 0;
+    return lstat(path.c_str(), &found) == 0;
   }
 
   Status CreateDirectory(const std::string& raw_path) override {
@@ -418,6 +419,8 @@ class PosixFileSystem : public FileSystem {
     if (Hooked(os_, OsCall::kStat, path, [&] { return fstat(fd.get(), &found); }) != 0) {
       return ErrnoStatus("stat " + path, errno);
     }
+    if (!S_ISREG(found.st_mode))
+      return Status::Corruption(path + ": expected a file, found a directory, a pipe or a device");
     const auto bytes = static_cast<uint64_t>(found.st_size);
     *file = std::make_unique<PosixRandomFile>(std::move(fd), path, via, bytes, os_);
     return Status::OK();
@@ -454,9 +457,11 @@ class PosixFileSystem : public FileSystem {
   }
 
  private:
+  // O_NONBLOCK: of a pipe that somebody put there, open would wait for who writes it.
   Descriptor OpenToRead(const std::string& path, int flags = 0) const {
-    return Descriptor(Hooked(os_, OsCall::kOpen, path,
-                             [&] { return open(path.c_str(), O_RDONLY | O_CLOEXEC | flags); }));
+    return Descriptor(Hooked(os_, OsCall::kOpen, path, [&] {
+      return open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | flags);
+    }));
   }
 
   Descriptor CreateOrEmpty(const std::string& path) const {

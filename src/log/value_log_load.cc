@@ -81,6 +81,11 @@ Status ValueLog::LoadFiles(ValuePlaces* places, std::vector<KnownValueFile>* fil
     if (!id || id->first > kSegmentMax + 1) continue;  // a name that this log never gives
     auto file = std::make_shared<ValueFile>(options_.files, options_.directory, *id, options_.via);
     s = file->Open();
+    if (s.IsNotFound()) {
+      return Status::Corruption(Concat(options_.directory, "/", name,
+                                       ": expected a file of values, found a link that leads to "
+                                       "none; mend the link, or remove it and repair the store"));
+    }
     if (!s.ok()) return s;
     const uint64_t bytes = file->opened()->bytes();
     files->push_back({std::move(file), SegmentsOf(bytes, options_.segment_bytes), bytes});

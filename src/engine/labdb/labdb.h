@@ -31,6 +31,8 @@
 //     back: a repair without a catalog finds no tree but those of the store.
 // B7: a delete goes into the tree only where it hides something, in tables or in the immutable tree
 //     or for a snapshot: else what it hides in the tree leaves it, and so does the delete.
+// B8: while jobs are held back for want of room, the trees stop no writer: nobody would let him go
+//     on. He comes to the pool's end, and is told.
 // Threads: as Engine says.
 #ifndef LAMELLA_ENGINE_LABDB_LABDB_H_
 #define LAMELLA_ENGINE_LABDB_LABDB_H_
@@ -172,10 +174,11 @@ class LabDb final : public BufferedEngine {
   /// Makes the tree immutable, and the other one the next, where that is empty.
   Status TurnOver() LAMELLA_REQUIRES(tree_mu_);
   Status CompactPart();
+  Status CompactNext();
   Status CompactLevels(const Compaction& compaction);
   Status LeaveTree();
-  Status DropOlder();
-  Status ClearOther();
+  Status DropOlder() LAMELLA_EXCLUDES(tree_mu_);
+  Status ClearOther() LAMELLA_REQUIRES(tree_mu_);
   Status WriteOn();
   Status WriteAllOn();
   /// `now`: whether or not it is worth it.

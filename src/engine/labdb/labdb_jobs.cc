@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "base/assert.h"
 #include "base/no_throw.h"
 #include "engine/labdb/labdb.h"
 #include "iterator/merging_iterator.h"
@@ -53,6 +54,7 @@ Status LabDb::NoteRoom(const Status& status) {
   const bool none = status.IsNoSpace();
   no_room_ = none ? status : Status::OK();
   room_needed_ = false;
+  if (none) SetStarved(true);  // keeps B8
   if (!none) return status;
   no_room_at_ = std::chrono::steady_clock::now();
   return Status::OK();
@@ -80,7 +82,7 @@ void LabDb::OfferJobs(std::vector<JobOffer>* offers) {
   if (MayFindRoom()) {
     if (tables->older != nullptr) {
       offer("compact the tree", {{kLevel0, {}}, {kLevel0 + 1, {}}}, kFirst,
-            [this] { return NoteRoom(NoThrow([this] { return CompactPart(); })); });
+            [this] { return NoteRoom(CompactPart()); });
     }
     for (Compaction& wanted : FindCompactions(tables->infos, rules_)) {
       Claims claims = ClaimsOf(wanted, kLevel0);
@@ -272,9 +274,20 @@ Status LabDb::TurnOver() {
       });
 }
 
+// The room that it found is for what is behind, too; that which other jobs find is not.
+Status LabDb::CompactPart() {
+  Status s = NoThrow([this] { return CompactNext(); });
+  const MutexLock lock(&jobs_.mu);
+  if (s.IsNoSpace()) SetStarved(true);
+  if (!s.ok()) return s;
+  no_room_ = Status::OK();
+  SetStarved(false);
+  return s;
+}
+
 // The next keys of the immutable tree, with the tables of level 1 that they overlap, become tables
 // of level 1.
-Status LabDb::CompactPart() {
+Status LabDb::CompactNext() {
   const auto tables = CurrentTables();
   const auto from = tables->older->NewIterator(true);
   const uint64_t part_bytes = std::max<uint64_t>(std::min(kPartBytes, options_.table_bytes), 1);
@@ -364,26 +377,31 @@ Status LabDb::LeaveTree() {
 }
 
 // All of it is in tables: it is no part of the store any more (B2), and what it has is given back
-// once nobody reads it.
+// once nobody reads it. Until its head is empty no other tree may become immutable (TurnOver): the
+// head that is cleared would be that one's, or the new tree's, which has records meanwhile.
 Status LabDb::DropOlder() {
   const TreePtr older = CurrentTables()->older;
   EpochDomain::Retirement leaving = pool_->AfterAllPins([older] { older->GiveBack(); });
-  Status s = Install(
-      LabDbEdit::kEmptied, {}, nullptr, [](Tables* changed) { changed->older = nullptr; },
-      [](LabDbState* state) { state->has_older = 0; });
-  if (CurrentTables()->older != older) {  // also where only the sync failed
-    const MutexLock lock(&jobs_.mu);
-    consumed_.clear();
+  {
+    const MutexLock tree(&tree_mu_);
+    Status s = Install(
+        LabDbEdit::kEmptied, {}, nullptr, [](Tables* changed) { changed->older = nullptr; },
+        [](LabDbState* state) { state->has_older = 0; });
+    if (CurrentTables()->older != older) {  // also where only the sync failed
+      const MutexLock lock(&jobs_.mu);
+      consumed_.clear();
+    }
+    if (s.ok()) s = ClearOther();
+    if (!s.ok()) return s;
   }
-  if (s.ok()) s = ClearOther();
-  if (!s.ok()) return s;
   pool_->readers()->Retire(std::move(leaving));
   unneeded_.store(true);
-  return s;
+  return Status::OK();
 }
 
 // Keeps B6, of a store without an immutable tree.
 Status LabDb::ClearOther() {
+  LAMELLA_CHECK(CurrentTables()->older == nullptr);
   Persister persister(pool_->gate(), WriteCause::kIndex);
   LeafTree::Clear(HeadOf(1 - catalog_.Get().active), &persister);
   return pool_->Sync();

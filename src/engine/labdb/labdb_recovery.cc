@@ -131,7 +131,10 @@ Status LabDb::Mend() {
   if (!s.ok()) return s;
   Persister persister(pool_->gate(), WriteCause::kIndex);
   catalog_.FreeStrays(&persister);
-  if (catalog_.Get().has_older == 0) s = ClearOther();  // a crash may have left what was dropped
+  if (catalog_.Get().has_older == 0) {  // a crash may have left what was dropped
+    const MutexLock lock(&tree_mu_);
+    s = ClearOther();
+  }
   if (!s.ok()) return s;
   FreeStrayHeads(pool_, kTreeHeads, std::array{heads_}, &persister);
   s = files_.RemoveStrays(*CurrentTables()->levels);

@@ -10,7 +10,7 @@ namespace lamella {
 
 // The tree, from the records that no table has.
 Status LightKv::ReadBack(RhTree* tree) {
-  const bool power_cut = pool_->state().pages_lost;
+  const bool power_cut = pool_->LostUnsynced();
   const LightKvState state = catalog_.Get();
   LogContents contents;
   Status s =
