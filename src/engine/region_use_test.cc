@@ -207,8 +207,8 @@ TEST(FindSparse, WhatCannotBeFilledIsNotDead) {
   EXPECT_EQ(Find(uses, Goal(0.1)), (Sparse{}));
 }
 
-// Of a region of some megabytes the last run of chunks is of several, and may be as empty in what is
-// made of it: such a table was made anew for ever.
+// Of a region of some megabytes the last run of chunks is of several, and may be as empty in what
+// is made of it: such a table was made anew for ever.
 TEST(FindSparse, WhatCopiesMayLeaveAtTheirEndIsNoGain) {
   RegionUses uses = Uses({0.93});
   uses[1].bytes = 32 * kChunk;
