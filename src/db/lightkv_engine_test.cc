@@ -140,6 +140,20 @@ TEST_F(LightKvTest, OtherCompactionSizesMayFollow) {
   }
 }
 
+// Who does not say where its pool is takes nothing of a store that is open.
+TEST_F(LightKvTest, DestroyingAnOpenOneWhosePoolIsElsewhereIsBusy) {
+  options_.pmem_paths = {dir_.Sub("node")};
+  ASSERT_TRUE(Open().ok());
+  Fill(0, 100);
+  ASSERT_TRUE(db_->Flush().ok());
+  const std::vector<std::string> tables = Tables();
+  ASSERT_FALSE(tables.empty());
+  EXPECT_TRUE(DestroyDB(path_, {}).IsBusy());
+  EXPECT_EQ(Tables(), tables);
+  db_.reset();
+  EXPECT_TRUE(DestroyDB(path_, options_).ok());
+}
+
 TEST_F(LightKvTest, ARecordIsWrittenOncePerWeight) {
   TableCalls calls;
   const std::unique_ptr<FileSystem> files = FileSystem::PosixOver(&calls);
