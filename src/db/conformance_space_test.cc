@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <filesystem>
+#include <future>
 #include <map>
 #include <memory>
 #include <string>
@@ -586,6 +587,29 @@ TEST_P(SpaceTarget, OneLargeKeyTakesAFewOfItsVersions) {
   Idle();
   EXPECT_LE(Used(), SpaceAllowed(options_, 8 * value, GetParam().parts)) << Described();
   EXPECT_TRUE(Get("key") == MakeValue(writes - 1, value));
+}
+
+// What lies between records and at the ends of chunks no copying gives back.
+TEST_P(SpaceTarget, OneThatCannotBeMetIsGivenUp) {
+  if (NeverMerges()) GTEST_SKIP() << "nothing is merged";
+  options_.space_target = 1.1;
+  for (const uint64_t value : {250, 1500, 1800, 66000}) {
+    SCOPED_TRACE(Concat("values of ", value, " bytes"));
+    CloseStore();
+    ASSERT_TRUE(DestroyDB(path(), options_).ok());
+    Open();
+    Random random(value);
+    const uint64_t writes = (16 << 20) / value;
+    for (uint64_t i = 0; i < writes; i++)
+      Put(Concat("key", random.Uniform(writes / 2)), MakeValue(i, value));
+    ASSERT_TRUE(db()->Flush().ok());
+    auto idle = std::async(std::launch::async, [this] { return db()->WaitForIdle(); });
+    if (idle.wait_for(std::chrono::minutes(1)) == std::future_status::timeout) {
+      ADD_FAILURE() << "it does not become idle; " << Described();
+      static_cast<DbImpl*>(db())->engine()->SetBackgroundError(Status::IOError("enough"));
+    }
+    (void)idle.get().ok();
+  }
 }
 
 TEST_P(SpaceTarget, OverwritingAnywhereEndsAtTheTarget) {

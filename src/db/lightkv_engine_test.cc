@@ -122,6 +122,38 @@ TEST_F(LightKvTest, WhatOnePartitionGetsCompactsNoOther) {
 }
 
 // log_CS(N) + 1 times, for N flushes: 4 for 8 of them with CS = 2.
+// Each size puts what is compacted a few levels further down, beyond all that the last one has.
+TEST_F(LightKvTest, OtherCompactionSizesMayFollow) {
+  uint64_t tables = 0;
+  for (const uint32_t size : {16, 15, 14, 15, 16, 2, 16}) {
+    options_.lightkv.compaction_size = size;
+    ASSERT_TRUE(Open().ok());
+    Fill(0, 100);
+    ASSERT_TRUE(db_->Delete({}, "key1000").ok());
+    ASSERT_TRUE(db_->CompactRange({}, {}).ok());
+    EXPECT_EQ(db_->GetStats().levels.back().records, 99u)
+        << "and the delete is gone, size " << size;
+    if (tables == 0) tables = TablesNamed();
+    EXPECT_EQ(TablesNamed(), tables);
+    EXPECT_EQ(Get(1), "value1");
+    ASSERT_TRUE(db_->Close().ok());
+  }
+}
+
+// Who does not say where its pool is takes nothing of a store that is open.
+TEST_F(LightKvTest, DestroyingAnOpenOneWhosePoolIsElsewhereIsBusy) {
+  options_.pmem_paths = {dir_.Sub("node")};
+  ASSERT_TRUE(Open().ok());
+  Fill(0, 100);
+  ASSERT_TRUE(db_->Flush().ok());
+  const std::vector<std::string> tables = Tables();
+  ASSERT_FALSE(tables.empty());
+  EXPECT_TRUE(DestroyDB(path_, {}).IsBusy());
+  EXPECT_EQ(Tables(), tables);
+  db_.reset();
+  EXPECT_TRUE(DestroyDB(path_, options_).ok());
+}
+
 TEST_F(LightKvTest, ARecordIsWrittenOncePerWeight) {
   TableCalls calls;
   const std::unique_ptr<FileSystem> files = FileSystem::PosixOver(&calls);

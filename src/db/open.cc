@@ -362,17 +362,20 @@ Status RemoveTables(FileSystem* files, const std::string& path) {
 
 Status DestroyStore(FileSystem* files, OsHook* os, const std::string& path,
                     const Options& options) {
+  const std::string lock_path = JoinPath(path, kLockName);
   if (!StoreExists(files, options, path)) {
-    Status s;  // removing what is not there makes durable what an earlier call removed
+    std::unique_ptr<FileLock> lock;  // its pool may lie elsewhere, and it be open
+    Status s = files->Exists(lock_path) ? files->LockFile(lock_path, &lock) : Status::OK();
+    // removing what is not there makes durable what an earlier call removed
     for (const std::string& part : PoolPaths(options, path))
       s = s.ok() ? files->RemoveFile(part) : s;
     return s.ok() ? RemoveTables(files, path) : s;  // which an earlier call may have left
   }
   std::unique_ptr<FileLock> lock;
-  Status s = files->LockFile(JoinPath(path, kLockName), &lock);
+  Status s = files->LockFile(lock_path, &lock);
   if (s.ok()) s = Pool::Remove(PoolPaths(options, path), os);
   if (s.ok()) s = RemoveTables(files, path);
-  if (s.ok()) s = files->RemoveFile(JoinPath(path, kLockName));
+  if (s.ok()) s = files->RemoveFile(lock_path);
   lock.reset();
   if (s.ok()) (void)files->RemoveDirectory(path).ok();  // stays where it holds anything else
   return s;

@@ -13,6 +13,7 @@
 #include "base/concat.h"
 #include "db/db_impl.h"
 #include "testing/conformance.h"
+#include "testing/engines/traits.h"
 #include "testing/temp_dir.h"
 
 namespace lamella {
@@ -114,6 +115,36 @@ TEST_P(StoppedWriterTest, AStoreIsIdleOnlyOnceWhatAGetHeldBackIsDone) {
   EndGet();
   EXPECT_TRUE(idle.get().ok());
   EXPECT_EQ(db_->GetStats().levels.back().records, 1u) << "it is where it is to stay";
+}
+
+// Writers wait for a merge once megabytes do: then there is to be one, however many tables a design
+// is told to leave unmerged, and however little space has to be given back.
+class UnwantedMergesTest : public ::testing::TestWithParam<EngineKind> {};
+INSTANTIATE_TEST_SUITE_P(All, UnwantedMergesTest, ::testing::ValuesIn(testing::BuiltEngines()),
+                         [](const auto& engine) { return testing::TestNameOf(engine.param); });
+
+TEST_P(UnwantedMergesTest, StopNoWriterForGood) {
+  const testing::TempDir dir;
+  Options options;
+  options.engine = GetParam();
+  options.space_target = 100;
+  testing::Apply(testing::TraitsOf(GetParam()).keeps_tables, &options);
+  DbImpl db(options, dir.Sub("store"));
+  ASSERT_TRUE(db.Init().ok());
+  auto writing = std::async(std::launch::async, [&db] {
+    constexpr int kKeys = 1000;
+    const std::string value(4000, 'x');
+    Status s;
+    for (int i = 0; s.ok() && i < 12 * kKeys; i++) s = db.Put({}, Concat("key", i % kKeys), value);
+    return s;
+  });
+  constexpr std::chrono::minutes kForGood{1};
+  if (writing.wait_for(kForGood) == std::future_status::timeout)
+    db.engine()->SetBackgroundError(Status::IOError("it waits for nothing"));
+  const Status s = writing.get();
+  EXPECT_TRUE(s.ok()) << s.ToString();
+  EXPECT_TRUE(db.WaitForIdle().ok());
+  EXPECT_NE(db.engine()->WriteDelayNs(), kStopWriting);
 }
 
 }  // namespace

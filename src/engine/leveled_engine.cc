@@ -495,8 +495,11 @@ Status LeveledEngine::Compact(const Compaction& compaction, const Levels& levels
   return MergeTables(levels, inputs, compaction.level + 1, edit);
 }
 
-std::vector<Compaction> LeveledEngine::FindWanted(const LeveledTables& tables) const {
-  return FindCompactions(tables.infos, rules_.levels);
+std::vector<Compaction> LeveledEngine::FindWanted(const LeveledTables& tables,
+                                                  size_t level0_tables) const {
+  LevelRules levels = rules_.levels;
+  levels.level0_tables = level0_tables;
+  return FindCompactions(tables.infos, levels);
 }
 
 Status LeveledEngine::Close() {

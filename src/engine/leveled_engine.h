@@ -101,8 +101,10 @@ class LeveledEngine : public BufferedEngine {
                            std::shared_ptr<const LevelTable>* table) = 0;
   /// For a flush (one at a time), a merge (several at once), a repair.
   virtual std::unique_ptr<TableBuilder> NewBuilder(BuildPlan plan) = 0;
-  /// Compactions that the version wants: those of rules().levels, unless the design has its own.
-  virtual std::vector<Compaction> FindWanted(const LeveledTables& tables) const;
+  /// Compactions that the version wants: those of rules().levels, unless the design has its own;
+  /// of level 0 from so many tables on.
+  virtual std::vector<Compaction> FindWanted(const LeveledTables& tables,
+                                             size_t level0_tables) const;
   /// Of what the store may take (Options::space_target) it takes this: by what is known to be dead;
   /// if all is dead that upper levels may hide.
   struct SpaceShare {
@@ -218,6 +220,8 @@ class LeveledEngine : public BufferedEngine {
   JobOffer OfferOf(Compaction compaction);
   void OfferBest(const std::vector<Compaction>& wanted, std::vector<JobOffer>* offers)
       LAMELLA_REQUIRES(jobs_.mu);
+  void OfferForWriters(const ReadSet& read_set, const LeveledTables& tables,
+                       std::vector<JobOffer>* offers) LAMELLA_REQUIRES(jobs_.mu);
   /// A table that may be made anew where it is.
   struct Place {
     uint32_t level = 0;

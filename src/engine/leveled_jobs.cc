@@ -64,6 +64,19 @@ void LeveledEngine::OfferBest(const std::vector<Compaction>& wanted,
   if (best != nullptr) offers->push_back(OfferOf(*best));
 }
 
+// With nothing left to flush, writers stand still for level 0 alone: by its bytes (BufferedEngine,
+// I5) it may be too much with fewer tables than are compacted, and then nothing else would let them
+// go on.
+void LeveledEngine::OfferForWriters(const ReadSet& read_set, const LeveledTables& tables,
+                                    std::vector<JobOffer>* offers) {
+  if (WriteDelayNs() != kStopWriting || !read_set.sealed.empty()) return;
+  for (Compaction& compaction : FindWanted(tables, 1)) {
+    if (compaction.level != 0) continue;
+    offers->push_back(OfferOf(std::move(compaction)));
+    offers->back().benefit = kFirst;
+  }
+}
+
 JobOffer LeveledEngine::RewriteOf(const Place& table, const char* name, double benefit,
                                   Sparse sparse) {
   return {.name = name,
@@ -123,7 +136,8 @@ void LeveledEngine::LookAt(const std::shared_ptr<const TableSet>& version) {
   const SpaceGoal goal = GoalNow(tables, false);
   SpaceGoal at_least = goal;
   at_least.live_bytes = LiveAtLeast(tables.levels);
-  Looked looked{.at = version, .wanted = FindWanted(tables), .emptying = {}};
+  Looked looked{
+      .at = version, .wanted = FindWanted(tables, rules_.levels.level0_tables), .emptying = {}};
   const MutexLock lock(&uses_mu_);
   looked.emptying = FindEmptying(tables, uses_, goal);
   uint64_t used_bytes = 0;
@@ -240,6 +254,7 @@ void LeveledEngine::OfferJobs(std::vector<JobOffer>* offers) {
     SetNotStarved();
     LookAt(read_set->tables);
     OfferBest(looked_.wanted, offers);
+    OfferForWriters(*read_set, tables, offers);
     OfferRewrites(tables, offers);
     OfferWritingOut(tables, offers);
   }

@@ -72,12 +72,14 @@ uint64_t LiveAtLeast(const TableLevels<LevelTable>& levels) {
 double GainOf(TableShares table, const RegionUses& uses, const std::set<uint64_t>& sparse,
               uint64_t chunk_bytes) {
   double gain = -static_cast<double>(chunk_bytes);
+  uint64_t copied = 0;
   for (const RegionShare& share : table) {
     if (!sparse.contains(share.region)) continue;
     const RegionUse& use = uses.at(share.region);
     gain += (static_cast<double>(use.useful()) - static_cast<double>(use.live)) / use.tables;
+    copied += share.bytes;
   }
-  return gain;
+  return gain - static_cast<double>(copied / kRegionUnusedPart);
 }
 
 std::set<uint64_t> FindSparse(const RegionUses& uses, const std::vector<TableShares>& tables,

@@ -83,8 +83,8 @@ std::set<uint64_t> FindSparse(const RegionUses& uses, const std::vector<TableSha
                               const SpaceGoal& goal);
 
 /// Bytes that making a table anew gives back, of those regions: its part of what is dead in each,
-/// less a chunk, which its copies end in. Where that is nothing it is not done: so it comes to an
-/// end.
+/// less what its copies may leave empty at their end (kRegionUnusedPart). Where that is nothing it
+/// is not done: so it comes to an end, since what it makes may be as empty there.
 double GainOf(TableShares table, const RegionUses& uses, const std::set<uint64_t>& sparse,
               uint64_t chunk_bytes);
 

@@ -207,6 +207,20 @@ TEST(FindSparse, WhatCannotBeFilledIsNotDead) {
   EXPECT_EQ(Find(uses, Goal(0.1)), (Sparse{}));
 }
 
+// Of a region of some megabytes the last run of chunks is of several, and may be as empty in what
+// is made of it: such a table was made anew for ever.
+TEST(FindSparse, WhatCopiesMayLeaveAtTheirEndIsNoGain) {
+  RegionUses uses = Uses({0.93});
+  uses[1].bytes = 32 * kChunk;
+  uses[1].live = 30 * kChunk - 1;
+  uses[1].tables = 1;
+  const Table table{{1, uses[1].live}};
+  EXPECT_LE(GainOf(table, uses, {1}, kChunk), 0);
+  SpaceGoal tight = Goal(10);
+  tight.bytes_per_live = 1.01;
+  EXPECT_EQ(FindSparse(uses, {table}, tight), (Sparse{}));
+}
+
 TEST(FindSparse, IndexesAndWhatLevel0RefersToAreLeft) {
   RegionUses uses = Uses({0.1, 0.1, 0.1});
   uses[1].has_records = false;

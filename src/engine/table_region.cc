@@ -109,16 +109,15 @@ Status RegionWriter::Claim(uint64_t bytes) {
 }
 
 Status RegionWriter::PrepareRun(uint64_t bytes) {
-  constexpr uint64_t kUnusedPart = 16;  // of what was written, at most, a run is claimed at a time
   while (offset_ + bytes > run_end_) {
     const bool is_last = run_end_ == claimed_bytes();
     if (is_last) {
-      Status s = ClaimRun(bytes, std::max(bytes, offset_ / kUnusedPart));
+      Status s = ClaimRun(bytes, std::max(bytes, offset_ / kRegionUnusedPart));
       if (!s.ok()) return s;
     }
     if (run_end_ != 0) {
-      Flush();
       used_.push_back(offset_ - run_start_);
+      Flush();
     }
     EnterRun(run_end_ == 0 ? 0 : run_ + 1, run_end_);
   }

@@ -40,6 +40,10 @@ constexpr uint64_t OrdinalOf(uint64_t region, uint64_t extent) {
 }
 constexpr uint64_t RegionOf(uint64_t ordinal) { return ordinal >> kRegionExtentsShift; }
 
+/// A run of a region is claimed of what was written before it, over this, and rounded up to whole
+/// chunks: so much of the last one may be empty.
+inline constexpr uint64_t kRegionUnusedPart = 16;
+
 class TableRegion {
  public:
   /// `extents`: its chunks, in their order; there is one at least.

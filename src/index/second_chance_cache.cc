@@ -238,8 +238,7 @@ void SecondChanceCache::Clear() { Swap(NewTree()); }
 uint64_t SecondChanceCache::BytesMax() const {
   const uint64_t bytes_max = bytes_max_.load(std::memory_order_relaxed);
   if (memory_ == nullptr || !memory_->MustShrink()) return bytes_max;
-  constexpr uint64_t kBytesMin = 16 << 10;  // an empty tree takes a part of it
-  return std::min(bytes_max, std::max(memory_->ShareOf(bytes_max), kBytesMin));
+  return std::min(bytes_max, std::max(memory_->ShareOf(bytes_max), kEmptyBytesMax));
 }
 
 // Each round drops half of the elements, until nearly none are left.

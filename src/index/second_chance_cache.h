@@ -23,6 +23,7 @@
 #ifndef LAMELLA_INDEX_SECOND_CHANCE_CACHE_H_
 #define LAMELLA_INDEX_SECOND_CHANCE_CACHE_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -97,11 +98,14 @@ class SecondChanceCache {
   /// Throws std::bad_alloc.
   void BeginWithAll();
   void Clear();
-  /// More than it may hold now; the next Shrink or Insert makes room.
-  bool IsTooLarge() const { return enabled_ && memory_bytes() > BytesMax(); }
+  /// More than it may hold now, and than an empty one does; the next Shrink or Insert makes room.
+  bool IsTooLarge() const {
+    return enabled_ && memory_bytes() > std::max(BytesMax(), kEmptyBytesMax);
+  }
   void Shrink();
 
  private:
+  static constexpr uint64_t kEmptyBytesMax = 16 << 10;  // an empty tree takes a part of it
   /// Changed by the one thread that changes L1; read by those who are pinned in the pool's readers.
   class Tree : public HeadTree {
    public:

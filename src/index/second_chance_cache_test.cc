@@ -243,6 +243,25 @@ TEST_F(SecondChanceCacheTest, ConcurrentReadersFindOnlyWhatIsHeldWhileItMakesRoo
 }
 
 // Keys rise and the smallest go: emptied leaves are given back.
+// It has nothing to give back: who is to, and asks whether it has, would ask for ever.
+TEST_F(SecondChanceCacheTest, AnEmptyOneIsNotTooLarge) {
+  MemoryBudget budget(1 << 20);
+  const MemoryAccount other(&budget);
+  MemoryAccount memory(&budget);
+  cache_ = std::make_unique<SecondChanceCache>(pool_.get(), 100, &memory);
+  memory.Charge(2 << 20);
+  ASSERT_TRUE(memory.MustShrink());
+  for (int i = 0; i < 1000; i++) {
+    const PmPtr place = Add(std::to_string(i), 1);
+    cache_->Insert(At(place), place);
+  }
+  cache_->Shrink();
+  EXPECT_FALSE(cache_->IsTooLarge());
+  memory.Release(2 << 20);
+  cache_.reset();
+  pool_->readers()->Collect();
+}
+
 TEST_F(SecondChanceCacheTest, AQueueThroughItLeavesNoEmptiedLeaves) {
   Start(64 << 20);
   cache_->BeginWithAll();

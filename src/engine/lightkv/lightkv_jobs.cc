@@ -205,7 +205,7 @@ Status LightKv::Merge(const View& view, const std::vector<SstLevels::Level>& inp
     for (const auto& table : inputs[i]) made.removed.push_back(table->info().number);
   }
   if (made.removed.empty()) return Status::OK();
-  const uint32_t below = rules_.FirstLevel(rules_.WeightOf(inputs.size() - 1) + 1);
+  const uint32_t below = rules_.LastLevel(rules_.WeightOf(inputs.size() - 1)) + 1;
   const auto from = NewMergingIterator(std::move(children));
   Status s = files_.Write(
       from.get(), context_.snapshots->Now(),
@@ -222,7 +222,7 @@ Status LightKv::Merge(const View& view, const std::vector<SstLevels::Level>& inp
 
 Status LightKv::Compact(const PartitionCompaction& compaction) {
   const View view = CurrentView();
-  std::vector<SstLevels::Level> inputs(rules_.FirstLevel(compaction.weight + 1));
+  std::vector<SstLevels::Level> inputs(rules_.LastLevel(compaction.weight) + 1);
   for (uint32_t i = 0; i < inputs.size(); i++) {
     for (const auto& table : view.levels->level(i)) {
       if (std::ranges::find(compaction.inputs, table->info().number) != compaction.inputs.end())

@@ -28,9 +28,16 @@ struct PartitionRules {
 
   /// What is merged of the last one has its weight still.
   uint32_t weight_count() const { return (kTableLevelsMax - 1) / compaction_size; }
-  /// The level of the weight's newest slot; that of its oldest is before the next one's.
+  /// The level of the weight's newest slot.
   uint32_t FirstLevel(uint32_t weight) const { return 1 + weight * compaction_size; }
-  uint32_t WeightOf(uint32_t level) const { return level == 0 ? 0 : (level - 1) / compaction_size; }
+  /// That of its oldest. The last weight has the levels that are left, too: a store that was opened
+  /// with another CS may have tables there.
+  uint32_t LastLevel(uint32_t weight) const {
+    return weight + 1 < weight_count() ? FirstLevel(weight + 1) - 1 : kTableLevelsMax - 1;
+  }
+  uint32_t WeightOf(uint32_t level) const {
+    return level == 0 ? 0 : std::min((level - 1) / compaction_size, weight_count() - 1);
+  }
 };
 
 struct PartitionCompaction {
@@ -80,7 +87,7 @@ std::vector<PartitionCompaction> FindPartitionCompactions(const TableLevels<Tabl
   for (uint32_t weight = 0; weight < rules.weight_count(); weight++) {
     const uint32_t newest = rules.FirstLevel(weight);
     const uint32_t first = weight == 0 ? 0 : newest;
-    const uint32_t last = rules.FirstLevel(weight + 1) - 1;
+    const uint32_t last = rules.LastLevel(weight);
     std::set<uint64_t> taken;
     // Whoever has CS tables has one of them in the newest slot, or, of weight 0, in level 0.
     for (uint32_t level = first; level <= newest; level++) {

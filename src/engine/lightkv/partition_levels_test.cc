@@ -109,6 +109,21 @@ TEST_F(PartitionLevelsTest, TheLastWeightIsMergedIntoItself) {
   EXPECT_LT(rules_.FirstLevel(last + 1) - 1, kTableLevelsMax);
 }
 
+TEST_F(PartitionLevelsTest, WhatAnotherCompactionSizeLeftBeyondTheLastWeightIsOfIt) {
+  rules_.compaction_size = 2;
+  Add(rules_.weight_count() - 1, "a", "c");
+  ASSERT_EQ(levels_.level(62).size(), 1u);
+  for (uint32_t size = 2; size <= 16; size++) {
+    rules_.compaction_size = size;
+    EXPECT_EQ(rules_.WeightOf(kTableLevelsMax - 1), rules_.weight_count() - 1);
+    EXPECT_EQ(rules_.LastLevel(rules_.weight_count() - 1), kTableLevelsMax - 1);
+  }
+  const uint32_t last = rules_.weight_count() - 1;
+  for (int i = 0; i < 16; i++) Add(last, "a", "c");
+  ASSERT_EQ(Find().size(), 1u);
+  EXPECT_EQ(Find()[0].inputs.size(), 17u);
+}
+
 // Flushes and compactions, of partitions that become more: what is newer stays in lower levels.
 TEST_F(PartitionLevelsTest, NewerVersionsStayInLowerLevels) {
   Random random(testing::TestSeed());

@@ -83,8 +83,9 @@ void Nvlsm::Salvage(const TableInfo& info, const LevelPlace& place, const TableR
 }
 
 // Until C1 was full for the first time: about what it will be.
-LevelRules Nvlsm::ComponentsOf(const LeveledTables& tables) const {
+LevelRules Nvlsm::ComponentsOf(const LeveledTables& tables, size_t level0_tables) const {
   LevelRules components = rules().levels;
+  components.level0_tables = level0_tables;
   if (components.level1_bytes != 0) return components;
   if (tables.levels.level(0).size() >= components.level0_tables)
     c1_bytes_.store(tables.levels.BytesOf(0), std::memory_order_relaxed);
@@ -97,26 +98,27 @@ LevelRules Nvlsm::ComponentsOf(const LeveledTables& tables) const {
   return components;
 }
 
-std::vector<Compaction> Nvlsm::FindWanted(const LeveledTables& tables) const {
-  const LevelRules rules = ComponentsOf(tables);
-  if (scheme_.max_floor == 1) return FindCompactions(tables.infos, rules);
-  return FindAccumulations(PicturesOf(tables), RulesFor(rules));
+std::vector<Compaction> Nvlsm::FindWanted(const LeveledTables& tables, size_t level0_tables) const {
+  const LevelRules sizes = ComponentsOf(tables, level0_tables);
+  if (scheme_.max_floor == 1) return FindCompactions(tables.infos, sizes);
+  return FindAccumulations(PicturesOf(tables), RulesFor(sizes));
 }
 
 std::vector<Compaction> Nvlsm::FindForSpace(const LeveledTables& tables, const SpaceShare& share,
                                             bool idle) const {
   const ComponentPictures components = PicturesOf(tables);
-  const AccumulationRules rules = RulesFor(ComponentsOf(tables));
+  const AccumulationRules accumulation =
+      RulesFor(ComponentsOf(tables, rules().levels.level0_tables));
   const bool is_leveled = scheme_.max_floor == 1;  // then level 0 hides more than trees do
   if (share.known > 1 && (!is_leveled || share.pool_is_full)) {
     std::vector<Compaction> merges =
-        FindSpaceMerges(components, rules, pool_->chunk_bytes(), share.pool_is_full);
+        FindSpaceMerges(components, accumulation, pool_->chunk_bytes(), share.pool_is_full);
     if (is_leveled) std::erase_if(merges, [](auto& merge) { return merge.level == 0; });
     if (!merges.empty()) return merges;
   }
   if (is_leveled) return LeveledEngine::FindForSpace(tables, share, idle);
   if (share.at_most <= 1 || !idle) return {};
-  return FindSpacePushes(components, rules);
+  return FindSpacePushes(components, accumulation);
 }
 
 AccumulationRules Nvlsm::RulesFor(const LevelRules& components) const {

@@ -46,7 +46,8 @@ class Nvlsm final : public LeveledEngine {
                    std::vector<LevelTable::RegionPtr> regions,
                    std::shared_ptr<const LevelTable>* table) override;
   std::unique_ptr<TableBuilder> NewBuilder(BuildPlan plan) override;
-  std::vector<Compaction> FindWanted(const LeveledTables& tables) const override;
+  std::vector<Compaction> FindWanted(const LeveledTables& tables,
+                                     size_t level0_tables) const override;
   std::vector<Compaction> FindForSpace(const LeveledTables& tables, const SpaceShare& share,
                                        bool idle) const override;
   Status Compact(const Compaction& compaction, const Levels& levels, LevelsEdit* edit) override;
@@ -76,7 +77,8 @@ class Nvlsm final : public LeveledEngine {
                   uint64_t record_bytes, SatBuilder* builder, LevelsEdit* edit);
   std::unique_ptr<SatBuilder> NewSatBuilder(BuildPlan plan);
 
-  LevelRules ComponentsOf(const LeveledTables& tables) const;
+  /// C1 goes down from so many tables on.
+  LevelRules ComponentsOf(const LeveledTables& tables, size_t level0_tables) const;
   AccumulationRules RulesFor(const LevelRules& components) const;
   ComponentPictures PicturesOf(const LeveledTables& tables) const;
 
