@@ -70,6 +70,7 @@ class Gathering {
     }
     result_.lost += lost_unflushed_;
     all_.resize(basis_.power_cut ? EndOfSynced() : EndOfWholeBatches());
+    if (!basis_.power_cut && !basis_.catalog_lost) DropTornBatches();
     result_.kept = std::move(all_);
     return std::move(result_);
   }
@@ -148,17 +149,33 @@ class Gathering {
   // catalog that is not known. Of a batch that was acknowledged and lost its last record to damage
   // since, no part is kept.
   size_t EndOfWholeBatches() {
-    const auto was_durable = [&](const LogEntry& e) {
-      const auto chunk = std::prev(whole_bytes_.upper_bound(e.place.word));
-      return TagSequence(e.tag) <= published_ || e.place.word - chunk->first < chunk->second;
-    };
-    const auto may_lack_rest = [&](const LogEntry& e) {
-      return e.batch_remaining == 0 || TagSequence(e.tag) <= basis_.flushed_sequence;
-    };
     size_t keep = all_.size();
-    for (; keep > 0 && !may_lack_rest(all_[keep - 1]); keep--)
-      result_.lost += was_durable(all_[keep - 1]) ? 1 : 0;
+    for (; keep > 0 && !MayLackRest(all_[keep - 1]); keep--)
+      result_.lost += WasDurable(all_[keep - 1]) ? 1 : 0;
     return keep;
+  }
+  // Of a batch that a crash cut no part is kept either where other shards have later records that
+  // nobody was told of: nobody was told of it, if none of them says that it was published.
+  void DropTornBatches() {
+    uint64_t after = 0;  // what was kept last, or an equal one
+    for (size_t i = all_.size(); i-- > 0;) {
+      const uint64_t sequence = TagSequence(all_[i].tag);
+      if (sequence <= published_) break;
+      const bool is_torn = !MayLackRest(all_[i]) && after != sequence && after != sequence + 1;
+      if (!is_torn) {
+        after = sequence;
+        continue;
+      }
+      result_.lost += WasDurable(all_[i]) ? 1 : 0;
+      all_.erase(all_.begin() + static_cast<ptrdiff_t>(i));
+    }
+  }
+  bool WasDurable(const LogEntry& e) const {
+    const auto chunk = std::prev(whole_bytes_.upper_bound(e.place.word));
+    return TagSequence(e.tag) <= published_ || e.place.word - chunk->first < chunk->second;
+  }
+  bool MayLackRest(const LogEntry& e) const {
+    return e.batch_remaining == 0 || TagSequence(e.tag) <= basis_.flushed_sequence;
   }
 
   Pool* const pool_;

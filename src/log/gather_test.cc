@@ -78,6 +78,32 @@ TEST_F(GatherTest, ABatchThatWasCutIsNoLoss) {
   EXPECT_EQ(gathered_.sequence_seen, 3u) << "its numbers are not to be given again";
 }
 
+// Two shards: the one's write was cut, the other's was drawn later and is whole, and unacknowledged.
+TEST_F(GatherTest, ABatchThatWasCutIsNotKeptBeforeWhatIsWhole) {
+  CreateParts(2);
+  const auto put = [this](uint64_t sequence, uint32_t remaining, uint64_t published,
+                          uint32_t part) {
+    Add({.tag = MakeTag(sequence, RecordKind::kPut),
+         .key = "key",
+         .value = "value",
+         .batch_remaining = remaining,
+         .published = published},
+        part);
+  };
+  put(1, 0, 0, 0);
+  for (uint32_t i = 0; i < 3; i++) put(2 + i, 4 - i, 1, 0);  // 5 and 6 were not written
+  put(7, 1, 1, 1);
+  put(8, 0, 1, 1);
+  pool_->ForEachChunk([this](const ChunkRef& chunk) {
+    if (chunk.kind == ChunkKind::kLog) SetWholeBytes(*pool_, chunk, 0);
+  });
+  EXPECT_EQ(Kept(), (Sequences{1, 7, 8}));
+  EXPECT_EQ(gathered_.lost, 0u);
+  put(9, 0, 8, 1);
+  EXPECT_EQ(Kept(), (Sequences{1, 2, 3, 4, 7, 8, 9})) << "it was acknowledged: damage took its end";
+  EXPECT_EQ(gathered_.lost, 2u);
+}
+
 TEST_F(GatherTest, ABatchThatLacksItsEndAndWasFlushedIsKept) {
   Put(1, 1);  // 2 was dropped since
   basis_.flushed_sequence = 2;

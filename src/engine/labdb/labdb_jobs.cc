@@ -49,12 +49,9 @@ Status ForEachRead(const MemTable& memtable, const SnapshotList::Sample& snapsho
 
 }  // namespace
 
-// Without room for compaction writers do not wait for it: they come to the end of the pool, where
-// they ask, and are told.
 Status LabDb::NoteRoom(const Status& status) {
   const MutexLock lock(&jobs_.mu);
   const bool none = status.IsNoSpace();
-  SetStarved(none);
   no_room_ = none ? status : Status::OK();
   room_needed_ = false;
   if (none) SetStarved(true);  // keeps B8
