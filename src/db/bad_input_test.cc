@@ -100,6 +100,7 @@ class BadInput : public ::testing::Test {
       EXPECT_NE(s.message().find(part), std::string_view::npos)
           << "no '" << part << "' in " << s.ToString();
     }
+    EXPECT_EQ(RepairDB(path_, options).ToString(), s.ToString());
   }
   // Open refuses with one of the two codes, twice, without changing a byte of the pool; CheckDB
   // does not call it clean.

@@ -396,7 +396,7 @@ Status CheckStore(const std::string& path, const Options& options, CheckReport* 
   }
   if (!s.ok()) return s;
   // Compaction that came by damage ended, and the store is read-only: the check names the damage.
-  const Status idle = db.WaitForIdle();
+  Status idle = db.WaitForIdle();
   s = db.CheckQuietly(report);
   if (!s.ok()) return s;
   if (report->clean() && !idle.ok()) return idle;
@@ -437,11 +437,12 @@ std::vector<ChunkRef> DbImpl::FindLostChunks(RepairReport* report) const {
 }
 
 Status DbImpl::Repair(RepairReport* report) {
+  Status s = CheckOptions();
+  if (!s.ok()) return s;
   // no job runs: no threads
   core_->resources = std::make_shared<SharedResources>(options_.memory_budget_bytes);
   core_->memory = std::make_unique<MemoryAccount>(core_->resources->budget());
-  Status s =
-      seams_.files->Exists(PoolPaths(options_, path_)[0]) ? Status::OK() : CreateLostPool(report);
+  if (!seams_.files->Exists(PoolPaths(options_, path_)[0])) s = CreateLostPool(report);
   if (s.ok()) s = OpenPool(false, &report->notes);
   std::vector<ChunkRef> lost;
   if (s.ok()) lost = FindLostChunks(report);

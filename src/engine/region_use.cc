@@ -79,7 +79,7 @@ double GainOf(TableShares table, const RegionUses& uses, const std::set<uint64_t
     gain += (static_cast<double>(use.useful()) - static_cast<double>(use.live)) / use.tables;
     copied += share.bytes;
   }
-  return gain - static_cast<double>(copied / kRegionUnusedPart);
+  return gain - static_cast<double>(copied) / kRegionUnusedPart;
 }
 
 std::set<uint64_t> FindSparse(const RegionUses& uses, const std::vector<TableShares>& tables,

@@ -78,7 +78,8 @@ TEST_F(GatherTest, ABatchThatWasCutIsNoLoss) {
   EXPECT_EQ(gathered_.sequence_seen, 3u) << "its numbers are not to be given again";
 }
 
-// Two shards: the one's write was cut, the other's was drawn later and is whole, and unacknowledged.
+// Two shards: the one's write was cut, the other's was drawn later and is whole, though nobody was
+// told of it.
 TEST_F(GatherTest, ABatchThatWasCutIsNotKeptBeforeWhatIsWhole) {
   CreateParts(2);
   const auto put = [this](uint64_t sequence, uint32_t remaining, uint64_t published,
