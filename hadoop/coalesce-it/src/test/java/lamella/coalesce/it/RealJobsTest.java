@@ -444,11 +444,13 @@ class RealJobsTest {
    */
   public static final class SlowOnceMapper
       extends Mapper<LongWritable, Text, LongWritable, NullWritable> {
+    static final int SLOW_TASK = 1;
+
     @Override
     protected void map(LongWritable key, Text value, Context context)
         throws java.io.IOException, InterruptedException {
       boolean slow =
-          context.getTaskAttemptID().getTaskID().getId() == 1
+          context.getTaskAttemptID().getTaskID().getId() == SLOW_TASK
               && context.getTaskAttemptID().getId() == 0;
       Thread.sleep(slow ? 5000 : 20);
       context.write(key, NullWritable.get());
@@ -466,19 +468,20 @@ class RealJobsTest {
     job.getConfiguration().setBoolean("mapreduce.map.speculative", true);
     job.getConfiguration().setInt("mapreduce.task.progress-report.interval", 500);
     assertTrue(job.waitForCompletion(false));
-    assertEquals(
-        cluster.slots() + 1,
-        job.getCounters().findCounter(JobCounter.TOTAL_LAUNCHED_MAPS).getValue());
-    // The copy ended first. How many attempts the counters call killed depends on how far the job
-    // was when it ended: on a busy machine 0 and 2 were seen for it.
-    long copiesThatWon = 0;
+    // On a busy machine other tasks seem slow, too, and are copied: one more was seen. How many
+    // attempts the counters call killed depends on how far the job was when it ended: 0 and 2 were
+    // seen for one copy.
+    long launched = job.getCounters().findCounter(JobCounter.TOTAL_LAUNCHED_MAPS).getValue();
+    assertTrue(launched > cluster.slots(), launched + " attempts: the slow task was not copied");
+    boolean copyWon = false;
     for (TaskCompletionEvent event : job.getTaskCompletionEvents(0, 100)) {
-      boolean isCopy = event.isMapTask() && event.getTaskAttemptId().getId() > 0;
-      if (isCopy && event.getStatus() == TaskCompletionEvent.Status.SUCCEEDED) {
-        copiesThatWon++;
-      }
+      boolean isCopyOfSlow =
+          event.isMapTask()
+              && event.getTaskAttemptId().getTaskID().getId() == SlowOnceMapper.SLOW_TASK
+              && event.getTaskAttemptId().getId() > 0;
+      copyWon |= isCopyOfSlow && event.getStatus() == TaskCompletionEvent.Status.SUCCEEDED;
     }
-    assertEquals(1, copiesThatWon);
+    assertTrue(copyWon, "the slow task's copy did not end first");
     assertEveryLineOnce("/slow-once");
     List<long[]> spans = JobRun.mapSpans(job, cluster);
     long copyStarted = spans.stream().mapToLong(span -> span[0]).max().orElseThrow();
