@@ -87,7 +87,7 @@ LevelRules Nvlsm::ComponentsOf(const LeveledTables& tables, size_t level0_tables
   LevelRules components = rules().levels;
   components.level0_tables = level0_tables;
   if (components.level1_bytes != 0) return components;
-  if (tables.levels.level(0).size() >= components.level0_tables)
+  if (tables.levels.level(0).size() >= rules().levels.level0_tables)
     c1_bytes_.store(tables.levels.BytesOf(0), std::memory_order_relaxed);
   uint64_t bytes = c1_bytes_.load(std::memory_order_relaxed);
   if (bytes == 0) {
