@@ -1,5 +1,5 @@
-// LAB-DB (engine/labdb), which the registry does not have yet: this test gives it to it. Segments,
-// trees and tables are so small that a few hundred records fill all of them.
+// LAB-DB (engine/labdb): what the suites of all designs do not see. Segments, trees and tables are
+// so small that a few hundred records fill all of them.
 #include <atomic>
 #include <cerrno>
 #include <filesystem>

@@ -121,7 +121,6 @@ TEST_F(LightKvTest, WhatOnePartitionGetsCompactsNoOther) {
   EXPECT_EQ(TablesNamed(), after.size());
 }
 
-// log_CS(N) + 1 times, for N flushes: 4 for 8 of them with CS = 2.
 // Each size puts what is compacted a few levels further down, beyond all that the last one has.
 TEST_F(LightKvTest, OtherCompactionSizesMayFollow) {
   uint64_t tables = 0;
@@ -154,6 +153,7 @@ TEST_F(LightKvTest, DestroyingAnOpenOneWhosePoolIsElsewhereIsBusy) {
   EXPECT_TRUE(DestroyDB(path_, options_).ok());
 }
 
+// log_CS(N) + 1 times, for N flushes: 4 for 8 of them with CS = 2.
 TEST_F(LightKvTest, ARecordIsWrittenOncePerWeight) {
   TableCalls calls;
   const std::unique_ptr<FileSystem> files = FileSystem::PosixOver(&calls);
