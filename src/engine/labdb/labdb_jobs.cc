@@ -277,9 +277,8 @@ Status LabDb::TurnOver() {
 // The room that it found is for what is behind, too; that which other jobs find is not.
 Status LabDb::CompactPart() {
   Status s = NoThrow([this] { return CompactNext(); });
-  const MutexLock lock(&jobs_.mu);
-  if (s.IsNoSpace()) SetStarved(true);
   if (!s.ok()) return s;
+  const MutexLock lock(&jobs_.mu);
   no_room_ = Status::OK();
   SetStarved(false);
   return s;
