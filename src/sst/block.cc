@@ -53,12 +53,16 @@ const char* ReadHead(const char* p, const char* end, RecordHead* head) {
 
 }  // namespace
 
+std::shared_ptr<const Block> Block::Of(std::unique_ptr<char[]> memory, size_t bytes) {
+  const std::string_view content(memory.get(), bytes);
+  return std::make_shared<const Block>(std::move(memory), bytes, content, BlockKind::kProperties,
+                                       0);
+}
+
 std::shared_ptr<const Block> Block::Of(std::string_view bytes) {
-  std::unique_ptr<char[]> memory(new char[bytes.size()]);
-  std::copy(bytes.begin(), bytes.end(), memory.get());
-  const std::string_view content(memory.get(), bytes.size());
-  return std::make_shared<const Block>(std::move(memory), bytes.size(), content,
-                                       BlockKind::kProperties, 0);
+  auto memory = std::make_unique_for_overwrite<char[]>(bytes.size());
+  bytes.copy(memory.get(), bytes.size());
+  return Of(std::move(memory), bytes.size());
 }
 
 Block::Block(std::unique_ptr<char[]> memory, size_t memory_bytes, std::string_view content,

@@ -35,8 +35,10 @@ class Block {
   Block(std::unique_ptr<char[]> memory, size_t memory_bytes, std::string_view content,
         BlockKind kind, uint32_t records);
 
-  /// A copy of bytes that are no block of a table, for what else a BlockCache is to keep. Throws
+  /// Of bytes that are no block of a table, for what else a BlockCache is to keep. Throws
   /// std::bad_alloc.
+  static std::shared_ptr<const Block> Of(std::unique_ptr<char[]> memory, size_t bytes);
+  /// The same, of a copy.
   static std::shared_ptr<const Block> Of(std::string_view bytes);
 
   /// False: the content's end, which says where what is in it lies, is none (B2).

@@ -79,9 +79,39 @@ void BlockCache::EntryTable::Grow() {
   }
 }
 
+void BlockCache::TableChains::Reserve() {
+  if (size_ < slots_.size()) return;
+  std::vector<Entry*> before(std::max(kSlotsMin, 2 * slots_.size()));
+  slots_.swap(before);
+  size_ = 0;
+  for (Entry* entry : before) {
+    while (entry != nullptr) {
+      Entry* const next = entry->next_of_table;
+      Add(entry);
+      entry = next;
+    }
+  }
+}
+
+void BlockCache::TableChains::Add(Entry* entry) {
+  Entry*& slot = slots_[SlotOf(entry->key.table)];
+  entry->next_of_table = slot;
+  if (slot != nullptr) slot->of_table = &entry->next_of_table;
+  entry->of_table = &slot;
+  slot = entry;
+  size_++;
+}
+
+void BlockCache::TableChains::Take(Entry* entry) {
+  *entry->of_table = entry->next_of_table;
+  if (entry->next_of_table != nullptr) entry->next_of_table->of_table = entry->of_table;
+  size_--;
+}
+
 void BlockCache::Remove(Shard* shard, Entry* entry, EntryList* gone) {
   const uint64_t bytes = entry->bytes();
   shard->found.Take(entry);
+  shard->of_tables.Take(entry);
   (entry->reused ? shard->reused : shard->entered).Take(entry);
   shard->bytes -= bytes;
   if (entry->reused) shard->reused_bytes -= bytes;
@@ -148,6 +178,34 @@ std::shared_ptr<const Block> BlockCache::Find(uint64_t table, uint64_t offset) {
   return block;
 }
 
+std::shared_ptr<const Block> BlockCache::Peek(uint64_t table, uint64_t offset) const {
+  const Key key{table, offset};
+  const Shard& shard = ShardOf(key);
+  const MutexLock lock(&shard.mu);
+  const Entry* const entry = shard.found.Find(key);
+  return entry == nullptr ? nullptr : entry->block;
+}
+
+void BlockCache::Replace(uint64_t table, uint64_t offset, std::shared_ptr<const Block> block,
+                         bool needed_often) {
+  const Key key{table, offset};
+  Shard& shard = ShardOf(key);
+  EntryList gone;  // freed after the lock
+  {
+    const MutexLock lock(&shard.mu);
+    Entry* const entry = shard.found.Find(key);
+    if (entry != nullptr && entry->block->memory_bytes() == block->memory_bytes()) {
+      entry->block.swap(block);  // what it was goes after the lock
+      return;
+    }
+    if (entry != nullptr) {
+      needed_often |= entry->reused;
+      Remove(&shard, entry, &gone);
+    }
+  }
+  Insert(table, offset, std::move(block), needed_often);
+}
+
 void BlockCache::Insert(uint64_t table, uint64_t offset, std::shared_ptr<const Block> block,
                         bool needed_often) {
   const Key key{table, offset};
@@ -168,12 +226,14 @@ void BlockCache::Insert(uint64_t table, uint64_t offset, std::shared_ptr<const B
     }
     if (!shard.fallen.empty() && FallenAt(&shard.fallen, hash) == static_cast<uint32_t>(hash))
       made->reused = true;
+    shard.of_tables.Reserve();
     shard.found.Add(made.get());
     if (!Charge(&shard, bytes, &gone)) {
       shard.found.Take(made.get());
       return Status::OK();
     }
     Entry* const entry = made.release();
+    shard.of_tables.Add(entry);
     (entry->reused ? shard.reused : shard.entered).Add(entry);
     shard.bytes += bytes;
     if (entry->reused) shard.reused_bytes += bytes;
@@ -196,12 +256,10 @@ void BlockCache::Drop(uint64_t table) {
   for (Shard& shard : shards_) {
     EntryList gone;
     const MutexLock lock(&shard.mu);
-    for (EntryList* list : {&shard.entered, &shard.reused}) {
-      for (Entry* entry = list->newest(); entry != nullptr;) {
-        Entry* const older = entry->older;
-        if (entry->key.table == table) Remove(&shard, entry, &gone);
-        entry = older;
-      }
+    for (Entry* entry = shard.of_tables.FirstOf(table); entry != nullptr;) {
+      Entry* const next = entry->next_of_table;
+      if (entry->key.table == table) Remove(&shard, entry, &gone);
+      entry = next;
     }
   }
 }

@@ -58,9 +58,15 @@ class BlockCache {
   uint64_t NewTable() { return next_table_.fetch_add(1, std::memory_order_relaxed); }
   /// Null: it is not here. What was found stays while it is held.
   std::shared_ptr<const Block> Find(uint64_t table, uint64_t offset);
-  /// Keeps the block, if it may. `needed_often`: it is an index block.
+  /// The same, and as if nobody had asked.
+  std::shared_ptr<const Block> Peek(uint64_t table, uint64_t offset) const;
+  /// Keeps the block, if it may; one that is here stays. `needed_often`: it is known that it will
+  /// be asked for again, as an index block is.
   void Insert(uint64_t table, uint64_t offset, std::shared_ptr<const Block> block,
               bool needed_often);
+  /// Keeps the block, if it may: in the place of the one that is here, or else as Insert does.
+  void Replace(uint64_t table, uint64_t offset, std::shared_ptr<const Block> block,
+               bool needed_often);
   /// The block goes.
   void Remove(uint64_t table, uint64_t offset);
   /// The table's blocks go.
@@ -78,11 +84,13 @@ class BlockCache {
     bool operator==(const Key&) const = default;
     uint64_t Hash() const { return MixBits(table ^ MixBits(offset)); }
   };
-  /// It carries the links of the table and of the list that it is in: a hit reads a slot and this.
+  /// It carries the links of what it is in: a hit reads a slot and this.
   struct Entry {
     Key key;
     std::shared_ptr<const Block> block;
     Entry* next_of_slot = nullptr;
+    Entry* next_of_table = nullptr;
+    Entry** of_table = nullptr;  // what leads to it there
     Entry* newer = nullptr;
     Entry* older = nullptr;
     bool reused = false;  // it is in the second list
@@ -97,7 +105,6 @@ class BlockCache {
     EntryList(const EntryList&) = delete;
     EntryList& operator=(const EntryList&) = delete;
     bool empty() const { return newest_ == nullptr; }
-    Entry* newest() const { return newest_; }
     Entry* oldest() const { return oldest_; }
     void Add(Entry* entry);
     /// The caller's from now on.
@@ -124,11 +131,31 @@ class BlockCache {
     std::vector<Entry*> slots_;  // none, or a power of two
     size_t size_ = 0;
   };
+  /// By table, so that one that goes costs no walk through the others' entries; owns nothing.
+  class TableChains {
+   public:
+    /// The first of a chain that has the table's entries, and may have others'.
+    Entry* FirstOf(uint64_t table) const {
+      return slots_.empty() ? nullptr : slots_[SlotOf(table)];
+    }
+    /// Makes room for another. Throws std::bad_alloc, and then it is as it was.
+    void Reserve();
+    /// REQUIRES: there is room for it.
+    void Add(Entry* entry);
+    void Take(Entry* entry);
+
+   private:
+    size_t SlotOf(uint64_t table) const { return MixBits(table) & (slots_.size() - 1); }
+
+    std::vector<Entry*> slots_;  // none, or a power of two
+    size_t size_ = 0;
+  };
   struct alignas(64) Shard {
     mutable Mutex mu;
     EntryList entered LAMELLA_GUARDED_BY(mu);
     EntryList reused LAMELLA_GUARDED_BY(mu);
     EntryTable found LAMELLA_GUARDED_BY(mu);
+    TableChains of_tables LAMELLA_GUARDED_BY(mu);
     // Of blocks that fell out, bits of their hashes, at the places that other bits of them say: as
     // many as there are blocks, once one fell out.
     std::vector<uint32_t> fallen LAMELLA_GUARDED_BY(mu);
@@ -138,10 +165,11 @@ class BlockCache {
     uint64_t misses LAMELLA_GUARDED_BY(mu) = 0;
     uint64_t evictions LAMELLA_GUARDED_BY(mu) = 0;
   };
-  // Beside the block: the entry, its slot, and what the system keeps for both, about.
-  static constexpr uint64_t kEntryBytes = 128;
+  // Beside the block: the entry, its slots, and what the system keeps for both, about.
+  static constexpr uint64_t kEntryBytes = 160;
 
   Shard& ShardOf(const Key& key) { return shards_[key.Hash() >> 60]; }
+  const Shard& ShardOf(const Key& key) const { return shards_[key.Hash() >> 60]; }
   uint64_t ShardBytesMax() const { return bytes_max() / kShardCount; }
   /// Takes the entry out; what is to be freed once the lock is gone comes to `gone`.
   void Remove(Shard* shard, Entry* entry, EntryList* gone) LAMELLA_REQUIRES(shard->mu);

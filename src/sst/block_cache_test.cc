@@ -2,8 +2,10 @@
 
 #include <atomic>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -59,6 +61,52 @@ TEST(BlockCache, FindsWhatWasPutInByTableAndPlace) {
   EXPECT_EQ(cache.Find(one, 4096), nullptr);
   EXPECT_EQ(NumberOf(*cache.Find(other, 4096)), 2u);
   EXPECT_EQ(cache.figures().blocks, 1u);
+}
+
+TEST(BlockCache, WhatIsReplacedIsThere) {
+  MemoryBudget budget(100 << 20);
+  MemoryAccount account(&budget);
+  BlockCache cache(16 << 20, &account);
+  cache.Replace(1, 4096, BlockOf(1), false);  // of nothing
+  EXPECT_EQ(NumberOf(*cache.Peek(1, 4096)), 1u);
+  const std::shared_ptr<const Block> before = cache.Find(1, 4096);
+  for (const size_t bytes : {4096, 100, 5000}) {
+    cache.Replace(1, 4096, BlockOf(bytes, bytes), false);
+    EXPECT_EQ(NumberOf(*cache.Peek(1, 4096)), bytes);
+    EXPECT_EQ(cache.figures().blocks, 1u);
+    EXPECT_EQ(account.held(), cache.figures().bytes);
+  }
+  EXPECT_EQ(NumberOf(*before), 1u);
+  EXPECT_EQ(cache.Peek(1, 8192), nullptr);
+  EXPECT_EQ(cache.figures().hits, 1u);  // who peeks is not counted
+  EXPECT_EQ(cache.figures().misses, 0u);
+}
+
+TEST(BlockCache, ATableThatGoesTakesItsBlocksAlone) {
+  BlockCache cache(16 << 20);
+  Random random(TestSeed());
+  std::map<std::pair<uint64_t, uint64_t>, uint64_t> model;
+  for (uint64_t i = 0; i < 20000; i++) {
+    const uint64_t table = random.Uniform(50);
+    if (random.OneIn(300)) {
+      cache.Drop(table);
+      std::erase_if(model, [&](const auto& at) { return at.first.first == table; });
+    } else if (const uint64_t place = random.Uniform(40); random.OneIn(10)) {
+      cache.Remove(table, place);
+      model.erase({table, place});
+    } else {
+      cache.Replace(table, place, BlockOf(i, 100 + random.Uniform(10)), random.OneIn(2));
+      model[{table, place}] = i;
+    }
+    if (i % 100 != 0) continue;
+    ASSERT_EQ(cache.figures().blocks, model.size());
+    for (const auto& [key, number] : model) {
+      const auto found = cache.Peek(key.first, key.second);
+      ASSERT_NE(found, nullptr);
+      ASSERT_EQ(NumberOf(*found), number);
+    }
+  }
+  EXPECT_EQ(cache.figures().evictions, 0u);
 }
 
 // C1, C2.
@@ -188,6 +236,9 @@ TEST(BlockCache, ConcurrentUsersFindWhatIsRight) {
       if (block == nullptr) {
         block = BlockOf(table * 1000 + number);
         cache.Insert(table, number * 4096, block, random.OneIn(20));
+      } else if (random.OneIn(50)) {
+        block = BlockOf(table * 1000 + number, 4096 - random.Uniform(2) * 100);
+        cache.Replace(table, number * 4096, block, false);
       }
       if (NumberOf(*block) != table * 1000 + number) wrong++;
       if (random.OneIn(3000)) cache.Drop(table);

@@ -42,9 +42,7 @@ void ScanRuns::Walk::Enter(uint64_t first) {
 void ScanRuns::Walk::Leave() {
   if (!is_made_) return;
   (void)NoThrow([this] {
-    auto block = Block::Of(made_);
-    if (run_ != nullptr) runs_->cache_->Remove(table(), first_);
-    runs_->cache_->Insert(table(), first_, std::move(block), false);
+    runs_->cache_->Replace(table(), first_, Block::Of(made_), false);
     return Status::OK();
   }).ok();
 }
