@@ -347,7 +347,7 @@ TEST_F(LabDbTest, ARepairKeepsAllOfASoundStore) {
   ASSERT_NO_FATAL_FAILURE(Compare());
 }
 
-// Through the page cache it is read each time (ValueCache).
+// Through the page cache it is read each time (RecordCache).
 TEST_F(LabDbTest, PastThePageCacheAValueIsReadOnce) {
   const ScopedEnv on_disk("TMPDIR", "/var/tmp");  // a file system that can
   for (const bool direct : {true, false}) {

@@ -97,6 +97,8 @@ SstFilesOptions SstFilesOptionsOf(const EngineContext& context, std::shared_ptr<
   options.store = context.pool->state().uuid;
   options.writing.codec = CodecOf(files.compression);
   options.writing.rate_limiter = limiter;
+  options.reading.records = std::make_shared<const RecordCache>(cache, files.direct_reads);
+  options.writing.records = options.reading.records;
   options.reading.cache = std::move(cache);
   options.reading.via = files.direct_reads ? ReadVia::kDevice : ReadVia::kPageCache;
   if (files.parallel_reads) options.reading.cost = std::make_shared<ReadCost>();

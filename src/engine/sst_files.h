@@ -101,6 +101,8 @@ class SstFiles {
   /// Corruption where files of tables are there: in a pool that is new, of which they are not, they
   /// would be taken for strays.
   Status CheckNone() const;
+  /// What reads of tables keep of single records; others may keep theirs there, too.
+  const std::shared_ptr<const RecordCache>& records() const { return options_.reading.records; }
   /// Of all tables that were finished.
   uint64_t bytes_written() const { return bytes_written_.load(std::memory_order_relaxed); }
 

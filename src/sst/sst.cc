@@ -37,6 +37,7 @@ Sst::Sst(FileSystem* files, const std::string& directory, const SstIdentity& ide
       path_(directory + "/" + TableFileName(identity.number)),
       seed_(SstSeed(identity)),
       cache_(options.cache),
+      records_(options.records),
       via_(options.via),
       cost_(options.cost),
       cache_table_(options.cache == nullptr ? 0 : options.cache->NewTable()) {}
@@ -155,7 +156,8 @@ Status Sst::ReadBlock(BlockKind kind, const BlockHandle& handle, bool exact, Rea
 }
 
 Status Sst::Load(BlockKind kind, const BlockHandle& handle, bool exact, bool fill_cache,
-                 ReadAhead* ahead, std::shared_ptr<const Block>* block) const {
+                 ReadAhead* ahead, std::shared_ptr<const Block>* block, bool* from_file) const {
+  if (from_file != nullptr) *from_file = false;
   if (cache_ != nullptr) {
     *block = cache_->Find(cache_table_, handle.offset);
     if (*block != nullptr && (*block)->kind() == kind) {
@@ -164,6 +166,7 @@ Status Sst::Load(BlockKind kind, const BlockHandle& handle, bool exact, bool fil
     }
   }
   Status s = ReadBlock(kind, handle, exact, ahead, block);
+  if (from_file != nullptr) *from_file = true;
   if (s.ok() && cache_ != nullptr && fill_cache)
     cache_->Insert(cache_table_, handle.offset, *block, kind == BlockKind::kIndex);
   return s;
@@ -200,9 +203,19 @@ Status Sst::Get(std::string_view key, uint64_t sequence, SstRecord* record) cons
   std::shared_ptr<const Block> block;
   s = Load(BlockKind::kIndex, handle, true, true, nullptr, &block);
   if (!s.ok() || !XorFilterMayHold(block->filter(), Hash64(key))) return s;
+  // Of a table all of whose versions are seen, the newest of a key is its only one that is.
+  const bool may_keep =
+      records_ != nullptr && records_->enabled() && sequence >= info_.properties.last_sequence;
+  const RecordCache::Place place = RecordPlaceOf(identity_);
+  RecordCache::Found kept;
+  if (may_keep && records_->Find(key, place, &kept)) {
+    *record = {.found = true, .tag = kept.tag, .value = kept.value, .owner = std::move(kept.owner)};
+    return s;
+  }
   s = FindHandle(*block, BlockKind::kIndex, handle.offset, target, &handle);
   if (!s.ok() || handle.bytes == 0) return s;
-  s = Load(BlockKind::kData, handle, true, true, nullptr, &block);
+  bool from_file = false;
+  s = Load(BlockKind::kData, handle, true, !may_keep, nullptr, &block, &from_file);
   if (!s.ok()) return s;
   BlockCursor& cursor = Scratch();
   cursor.Enter(block.get());
@@ -213,6 +226,11 @@ Status Sst::Get(std::string_view key, uint64_t sequence, SstRecord* record) cons
   }
   if (!cursor.Valid() || cursor.key().user_key != key) return s;
   *record = {.found = true, .tag = cursor.key().tag, .value = cursor.value(), .owner = block};
+  if (!may_keep || !from_file) return s;
+  // The block first, as long as it is not known that of its records it is this that is wanted.
+  const bool apart = records_->NoteRead(key) && block->record_count() > 1;
+  if (!apart || !records_->Keep(key, place, record->tag, record->value, true))
+    cache_->Insert(cache_table_, handle.offset, std::move(block), false);
   return s;
 }
 

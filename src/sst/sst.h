@@ -28,6 +28,7 @@
 #include "sst/block.h"
 #include "sst/block_cache.h"
 #include "sst/read_ahead.h"
+#include "sst/record_cache.h"
 #include "sst/sst_format.h"
 
 namespace lamella {
@@ -35,6 +36,8 @@ namespace lamella {
 struct SstReadOptions {
   /// Shared by the tables of a store, which keep it; null: every read comes from the file.
   std::shared_ptr<BlockCache> cache;
+  /// The same, of records by themselves: null, or in `cache`.
+  std::shared_ptr<const RecordCache> records;
   /// kDevice: past the page cache, so that what the block cache has not, the device must give.
   ReadVia via = ReadVia::kPageCache;
   /// Shared by the tables of a store, as the cache. Where it says that reads are slow, those that
@@ -105,9 +108,10 @@ class Sst {
 
   BlockPlace PlaceOf(uint64_t offset) const { return {path_, seed_, offset}; }
   /// From the cache, or else the file. `ahead` may be null. Where it is not `exact` there may be
-  /// more in the place than the block.
+  /// more in the place than the block. `from_file`, which may be null: it was not in the cache.
   Status Load(BlockKind kind, const BlockHandle& handle, bool exact, bool fill_cache,
-              ReadAhead* ahead, std::shared_ptr<const Block>* block) const;
+              ReadAhead* ahead, std::shared_ptr<const Block>* block,
+              bool* from_file = nullptr) const;
   Status ReadBlock(BlockKind kind, const BlockHandle& handle, bool exact, ReadAhead* ahead,
                    std::shared_ptr<const Block>* block) const;
   bool IsCached(const BlockHandle& handle) const {
@@ -126,7 +130,8 @@ class Sst {
   const SstIdentity identity_;
   const std::string path_;
   const uint64_t seed_;
-  const std::shared_ptr<BlockCache> cache_;  // may be null
+  const std::shared_ptr<BlockCache> cache_;           // may be null
+  const std::shared_ptr<const RecordCache> records_;  // may be null
   const ReadVia via_;
   const std::shared_ptr<ReadCost> cost_;  // may be null
   const uint64_t cache_table_;

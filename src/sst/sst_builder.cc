@@ -123,6 +123,8 @@ Status SstBuilder::AddRecord(const InternalKey& key, std::string_view value) {
     block_lower_tag_ = lower.tag;
   }
   data_.Add(key, value);
+  if (new_key && options_.records != nullptr)
+    options_.records->Move(key.user_key, RecordPlaceOf(identity_), key.tag, value);
   // Versions of a key follow each other: but for the first of a section, one hash serves them all.
   if (new_key || section_hashes_.empty()) section_hashes_.push_back(Hash64(key.user_key));
   if (properties.records == 0) info_.smallest = key.user_key;

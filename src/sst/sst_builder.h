@@ -26,6 +26,7 @@
 #include "lamella/status.h"
 #include "sst/block_builder.h"
 #include "sst/compression.h"
+#include "sst/record_cache.h"
 #include "sst/sst_format.h"
 
 namespace lamella {
@@ -39,6 +40,8 @@ struct SstOptions {
   int level = 0;
   /// Holds back the writing; may be null. Outlives the builder.
   RateLimiter* rate_limiter = nullptr;
+  /// Whose records are read from the table from now on, where it gets them; may be null.
+  std::shared_ptr<const RecordCache> records;
 };
 
 class SstBuilder {

@@ -43,10 +43,10 @@ LabDb::LabDb(const EngineContext& context)
       tree_bytes_(TreeBytes(*context.options)),
       rules_{.level1_bytes = options_.level1_bytes},
       cache_(NewBlockCache(context)),
-      value_cache_(cache_, context.options->files.direct_reads),
       runs_(cache_),
       limiter_(context.options->files.compaction_bytes_per_second),
       files_(FilesOptions(context, cache_, &limiter_, [this] { return NewNumber(); })),
+      records_(*files_.records()),
       memory_(*context.options, BlockCacheBytes(*context.options), context.memory),
       space_(std::make_shared<LeafSpace>(pool_, kTreeLeaves, 0)),
       pending_frees_(context.pool),
@@ -105,12 +105,13 @@ Status LabDb::Install(LabDbEdit kind, const SstEdit& edit, const MemTable* flush
   return pool_->Sync();
 }
 
-Lookup LabDb::ReadValue(const ValueAddress& address, EpochPin* pin) const {
+Lookup LabDb::ReadValue(const InternalKey& of, const ValueAddress& address, EpochPin* pin) const {
   Lookup lookup;
-  if (auto kept = value_cache_.Find(address)) {
+  RecordCache::Found kept;
+  if (records_.Find(of.user_key, RecordPlaceOf(address), &kept)) {
     lookup.state = LookupState::kFound;
-    lookup.value = kept->content();
-    lookup.owner = std::move(kept);
+    lookup.value = kept.value;
+    lookup.owner = std::move(kept.owner);
     return lookup;
   }
   ValueRead read;
@@ -118,7 +119,10 @@ Lookup LabDb::ReadValue(const ValueAddress& address, EpochPin* pin) const {
   lookup.state = lookup.damage.ok() ? LookupState::kFound : LookupState::kDamaged;
   lookup.value = read.value;
   lookup.owner = std::move(read.owner);
-  if (lookup.owner != nullptr) value_cache_.Keep(address, lookup.value);
+  if (lookup.owner != nullptr) {
+    const bool before = records_.NoteRead(of.user_key);
+    records_.Keep(of.user_key, RecordPlaceOf(address), of.tag, lookup.value, before);
+  }
   return lookup;
 }
 
@@ -126,8 +130,9 @@ Lookup LabDb::ReadValue(const ValueAddress& address, EpochPin* pin) const {
 Lookup LabDb::Get(std::string_view key, uint64_t sequence, bool verify, EpochPin* pin) {
   Lookup lookup = BufferedEngine::Get(key, sequence, verify, pin);
   if (lookup.state != LookupState::kFound || !lookup.place) return lookup;
-  const bool apart = pool_->At<Record>(lookup.place)->kind() == RecordKind::kPutElsewhere;
-  return apart ? ReadValue(DecodeAddress(lookup.value), pin) : lookup;
+  const uint64_t tag = pool_->At<Record>(lookup.place)->tag();
+  const bool apart = TagKind(tag) == RecordKind::kPutElsewhere;
+  return apart ? ReadValue({key, tag}, DecodeAddress(lookup.value), pin) : lookup;
 }
 
 Lookup LabDb::SearchTables(const TableSet& set, const InternalKey& target, const Candidates&,
@@ -144,7 +149,10 @@ Lookup LabDb::SearchTables(const TableSet& set, const InternalKey& target, const
     }
     if (!found.place) continue;
     gets_trees_.Add();
-    if (IsPut(found.kind())) return ReadValue({found.location, found.value_size}, pin);
+    if (IsPut(found.kind())) {
+      const InternalKey of{target.user_key, found.tag};
+      return ReadValue(of, {found.location, found.value_size}, pin);
+    }
     lookup.state = LookupState::kDeleted;
     return lookup;
   }
@@ -179,9 +187,9 @@ std::shared_ptr<InternalIterator> LabDb::NewTreesIterator() const {
 }
 
 std::unique_ptr<InternalIterator> LabDb::NewIterator(bool verify) {
-  const ScanRuns* const runs = value_cache_.enabled() ? nullptr : &runs_;
+  const ScanRuns* const runs = records_.enabled() ? nullptr : &runs_;
   return NewStoredValues(
-      BufferedEngine::NewIterator(verify), values_.get(), runs, &value_cache_,
+      BufferedEngine::NewIterator(verify), values_.get(), runs, &records_,
       [this] { return NewTreesIterator(); },
       context_.options->files.parallel_reads ? &value_cost_ : nullptr);
 }

@@ -57,7 +57,6 @@
 #include "engine/labdb/labdb_state.h"
 #include "engine/labdb/scan_runs.h"
 #include "engine/labdb/stored_values.h"
-#include "engine/labdb/value_cache.h"
 #include "engine/pending_frees.h"
 #include "engine/sst_files.h"
 #include "engine/table_memory.h"
@@ -132,8 +131,8 @@ class LabDb final : public BufferedEngine {
   TreePtr NewTree(uint32_t tree) const;
   /// Over the keys of both trees, as they are now. It keeps them.
   std::shared_ptr<InternalIterator> NewTreesIterator() const;
-  /// The value at the address, as a Get's answer.
-  Lookup ReadValue(const ValueAddress& address, EpochPin* pin) const;
+  /// The value at the address, which the record of that key and tag has, as a Get's answer.
+  Lookup ReadValue(const InternalKey& of, const ValueAddress& address, EpochPin* pin) const;
   /// One edit, and the version that it makes of the current one; `flushed` (may be null) is in it.
   /// Where it fails but for want of a sync, nothing has changed.
   Status Install(LabDbEdit kind, const SstEdit& edit, const MemTable* flushed,
@@ -198,11 +197,11 @@ class LabDb final : public BufferedEngine {
   const uint64_t tree_bytes_;  // of both trees
   const LevelRules rules_;
   const std::shared_ptr<BlockCache> cache_;
-  const ValueCache value_cache_;  // in the cache, as the next
-  const ScanRuns runs_;
+  const ScanRuns runs_;  // in the cache
   ReadCost value_cost_;
   RateLimiter limiter_;
   const SstFiles files_;
+  const RecordCache& records_;  // in the cache; of values by their addresses, too
   const TableMemory memory_;
   const std::shared_ptr<LeafSpace> space_;
   PendingFrees pending_frees_;

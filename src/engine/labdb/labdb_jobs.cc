@@ -198,7 +198,9 @@ Status LabDb::MoveInline(const MemTable& memtable, const SnapshotList::Sample& s
   Status s = ForEachRead(memtable, snapshots, [&](const InternalKey& key, std::string_view value) {
     if (TagKind(key.tag) != RecordKind::kPut) return Status::OK();
     moved->emplace_back();
-    return writer->Add(value, &moved->back());
+    Status added = writer->Add(value, &moved->back());
+    if (added.ok()) records_.Renew(key.user_key, RecordPlaceOf(moved->back()), key.tag, value);
+    return added;
   });
   return s.ok() ? writer->Finish() : s;
 }

@@ -76,7 +76,13 @@ Status LabDb::Write(std::span<const WriteOperation> operations) {
       apart[i].value = EncodeAddress(addresses[count], encoded[count]);
       count++;
     }
-    return BufferedEngine::Write({apart, operations.size()});
+    Status written = BufferedEngine::Write({apart, operations.size()});
+    for (size_t i = 0; written.ok() && i < operations.size(); i++) {
+      if (apart[i].kind != RecordKind::kPutElsewhere) continue;
+      const ValueAddress address = DecodeAddress(apart[i].value);
+      records_.Renew(apart[i].key, RecordPlaceOf(address), 0, apart[i].beside);
+    }
+    return written;
   };
   if (operations.size() == 1) {  // needs no memory of its own
     WriteOperation apart;

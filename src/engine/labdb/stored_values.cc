@@ -7,7 +7,6 @@
 
 #include "base/assert.h"
 #include "engine/labdb/scan_runs.h"
-#include "engine/labdb/value_cache.h"
 #include "log/value_scan.h"
 
 namespace lamella {
@@ -17,7 +16,7 @@ namespace {
 class StoredValues final : public InternalIterator {
  public:
   StoredValues(std::unique_ptr<InternalIterator> source, const ValueLog* values,
-               const ScanRuns* runs, const ValueCache* cache, ValuesAhead::NewTrees new_trees,
+               const ScanRuns* runs, const RecordCache* cache, ValuesAhead::NewTrees new_trees,
                ReadCost* cost)
       : source_(std::move(source)),
         scan_(values),
@@ -66,7 +65,10 @@ class StoredValues final : public InternalIterator {
     value_ = read_.value;
     if (together) return s;
     walk_.Add(address, value_);  // to read it cost a call
-    if (cache_ != nullptr && read_.owner != nullptr) cache_->Keep(address, value_);
+    if (cache_ != nullptr && read_.owner != nullptr) {
+      const InternalKey at = source_->key();
+      cache_->Keep(at.user_key, RecordPlaceOf(address), at.tag, value_, false);
+    }
     return s;
   }
   Status status() const override { return source_->status(); }
@@ -93,14 +95,14 @@ class StoredValues final : public InternalIterator {
     return s;
   }
   bool FindCached(const ValueAddress& address) {
-    if (cache_ != nullptr) cached_ = cache_->Find(address);
-    if (cached_ == nullptr) return false;
-    value_ = cached_->content();
+    if (cache_ == nullptr) return false;
+    if (!cache_->Find(source_->key().user_key, RecordPlaceOf(address), &kept_)) return false;
+    value_ = kept_.value;
     return true;
   }
   void Leave() {
     read_ = {};
-    cached_ = nullptr;
+    kept_ = {};
     value_ = {};
     is_read_ = false;
   }
@@ -108,12 +110,12 @@ class StoredValues final : public InternalIterator {
   const std::unique_ptr<InternalIterator> source_;
   ValueScan scan_;
   ScanRuns::Walk walk_;
-  const ValueCache* const cache_;
+  const RecordCache* const cache_;
   ValuesAhead ahead_;
   bool forward_ = true;
   // What keeps the value, unless it is in a run.
   ValueRead read_;
-  std::shared_ptr<const Block> cached_;
+  RecordCache::Found kept_;
   std::string_view value_;
   bool is_read_ = false;  // the value of where it stands
 };
@@ -203,7 +205,7 @@ ValueAddress DecodeAddress(std::string_view bytes) {
 
 std::unique_ptr<InternalIterator> NewStoredValues(std::unique_ptr<InternalIterator> source,
                                                   const ValueLog* values, const ScanRuns* runs,
-                                                  const ValueCache* cache,
+                                                  const RecordCache* cache,
                                                   ValuesAhead::NewTrees new_trees, ReadCost* cost) {
   return std::make_unique<StoredValues>(std::move(source), values, runs, cache,
                                         std::move(new_trees), cost);

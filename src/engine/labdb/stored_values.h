@@ -11,17 +11,21 @@
 #include "engine/labdb/values_ahead.h"
 #include "iterator/internal_iterator.h"
 #include "log/value_log.h"
+#include "sst/record_cache.h"
 
 namespace lamella {
 
 class ScanRuns;
-class ValueCache;
 
 /// The bytes of an address, as records and leaves have them: word and size.
 inline constexpr size_t kAddressBytes = sizeof(uint64_t) + sizeof(uint32_t);
 /// The record has an address in place of its value.
 inline bool LiesApart(const InternalKey& key) {
   return TagKind(key.tag) == RecordKind::kPutElsewhere;
+}
+/// Where a RecordCache has what lies there: of no table's.
+inline RecordCache::Place RecordPlaceOf(const ValueAddress& address) {
+  return {.kind = uint64_t{1} + address.size, .word = address.word};
 }
 std::string_view EncodeAddress(const ValueAddress& address, char (&to)[kAddressBytes]);
 /// REQUIRES: they are so many bytes.
@@ -33,7 +37,7 @@ ValueAddress DecodeAddress(std::string_view bytes);
 /// caller is pinned in the pool's holders() for its life.
 std::unique_ptr<InternalIterator> NewStoredValues(std::unique_ptr<InternalIterator> source,
                                                   const ValueLog* values, const ScanRuns* runs,
-                                                  const ValueCache* cache,
+                                                  const RecordCache* cache,
                                                   ValuesAhead::NewTrees new_trees = nullptr,
                                                   ReadCost* cost = nullptr);
 

@@ -14,9 +14,9 @@
 
 #include "base/os_hook.h"
 #include "engine/labdb/scan_runs.h"
-#include "engine/labdb/value_cache.h"
 #include "iterator/test_iterators.h"
 #include "log/value_log_test_base.h"
+#include "sst/record_cache.h"
 #include "testing/fault_file_system.h"
 
 namespace lamella {
@@ -97,7 +97,7 @@ class StoredValuesTest : public ValueLogTestBase {
   std::shared_ptr<BlockCache> cache_ = std::make_shared<BlockCache>(16 << 20);
   const ScanRuns runs_{cache_};
   const ScanRuns* runs_shown_ = &runs_;
-  const ValueCache* cache_shown_ = nullptr;
+  const RecordCache* cache_shown_ = nullptr;
   ReadCost* cost_shown_ = nullptr;
   LiveTable table_;
   std::map<std::string, std::string> model_;
@@ -115,12 +115,12 @@ TEST_F(StoredValuesTest, WhatAScanReadTheNextOneHas) {
 
 TEST_F(StoredValuesTest, ACacheKeepsEachValueThatWasReadFromAFile) {
   Fill(1000, 1000);
-  Put(KeyOf(500), MakeValue(1, ValueCache::kValueBytesMax + 1));  // too large
+  Put(KeyOf(500), MakeValue(1, RecordCache::kValueBytesMax + 1));  // too large
   WriteAllOn();
   Put(KeyOf(501), MakeValue(2, 1000));  // in the pool
   runs_shown_ = nullptr;
   for (const bool enabled : {false, true}) {
-    const ValueCache cache(cache_, enabled);
+    const RecordCache cache(cache_, enabled);
     cache_shown_ = &cache;
     EXPECT_GT(Scan(true), 900u);
     if (enabled) {
@@ -328,7 +328,7 @@ TEST_F(StoredValuesAhead, ReadsWhatTheScanComesBy) {
 
 TEST_F(StoredValuesAhead, AnswersAsAMap) {
   ASSERT_NO_FATAL_FAILURE(MovesAsAMap());
-  const ValueCache cache(cache_, true);
+  const RecordCache cache(cache_, true);
   cache_shown_ = &cache;
   ASSERT_NO_FATAL_FAILURE(MovesAsAMap());
   cache_shown_ = nullptr;

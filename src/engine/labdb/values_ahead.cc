@@ -59,7 +59,9 @@ Status ValuesAhead::Fill() {
        left > 0 && addresses_.size() < window_ && trees_->Valid(); left--) {
     if (LiesApart(trees_->key())) {
       const ValueAddress address = DecodeAddress(trees_->value());
-      const bool cached = cache_ != nullptr && cache_->Find(address) != nullptr;
+      RecordCache::Found kept;
+      const bool cached =
+          cache_ != nullptr && cache_->Find(trees_->key().user_key, RecordPlaceOf(address), &kept);
       if (!cached && address.size <= kValueBytesMax) addresses_.push_back(address);
     }
     forward_ ? trees_->Next() : trees_->Prev();

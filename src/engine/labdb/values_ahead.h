@@ -22,10 +22,10 @@
 #include <utility>
 #include <vector>
 
-#include "engine/labdb/value_cache.h"
 #include "file/read_cost.h"
 #include "iterator/internal_iterator.h"
 #include "log/value_log.h"
+#include "sst/record_cache.h"
 
 namespace lamella {
 
@@ -39,7 +39,7 @@ class ValuesAhead {
 
   /// All outlive it, and the caller is pinned in the pool's holders() for its life. `cache` may be
   /// null; `cost`, of the store's values, too: then nothing is read ahead.
-  ValuesAhead(NewTrees new_trees, const ValueLog* values, const ValueCache* cache, ReadCost* cost)
+  ValuesAhead(NewTrees new_trees, const ValueLog* values, const RecordCache* cache, ReadCost* cost)
       : new_trees_(std::move(new_trees)), values_(values), cache_(cache), cost_(cost) {}
   ValuesAhead(const ValuesAhead&) = delete;
   ValuesAhead& operator=(const ValuesAhead&) = delete;
@@ -61,7 +61,7 @@ class ValuesAhead {
 
   const NewTrees new_trees_;
   const ValueLog* const values_;
-  const ValueCache* const cache_;
+  const RecordCache* const cache_;
   ReadCost* const cost_;
   std::shared_ptr<InternalIterator> trees_;  // after the last of those that were read
   // What was read, in the scan's order, and the first of it that may be wanted.
