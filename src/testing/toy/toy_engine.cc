@@ -103,7 +103,7 @@ Status ToyEngine::RemoveStrays() {
 }
 
 Status ToyEngine::ReadBack() {
-  const bool power_cut = pool_->state().pages_lost;
+  const bool power_cut = pool_->LostUnsynced();
   const ToyState state = catalog_.Get();
   LogContents contents;
   Status s = ReadLog(*pool_, state.ends, state.through, state.gaps, power_cut, &contents);
