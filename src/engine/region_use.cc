@@ -77,7 +77,7 @@ double GainOf(TableShares table, const RegionUses& uses, const std::set<uint64_t
     if (!sparse.contains(share.region)) continue;
     const RegionUse& use = uses.at(share.region);
     gain += (static_cast<double>(use.useful()) - static_cast<double>(use.live)) / use.tables;
-    copied += share.bytes;
+    copied += share.bytes + use.waste / use.tables;  // copies leave as much between their runs
   }
   return gain - static_cast<double>(copied) / kRegionUnusedPart;
 }

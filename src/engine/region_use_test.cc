@@ -221,6 +221,17 @@ TEST(FindSparse, WhatCopiesMayLeaveAtTheirEndIsNoGain) {
   EXPECT_EQ(FindSparse(uses, {table}, tight), (Sparse{}));
 }
 
+// The last run is by all that comes before it, what is empty between runs included: this one, of
+// records of 66,000 bytes in runs of few chunks, was copied into one like it for ever.
+TEST(FindSparse, WhatIsEmptyBetweenRunsMakesTheLastOneLonger) {
+  RegionUses uses = Uses({1});
+  uses[1].bytes = 7733248;
+  uses[1].waste = 2190032;
+  uses[1].live = 5150496;
+  uses[1].tables = 1;
+  EXPECT_LE(GainOf(Table{{1, uses[1].live}}, uses, {1}, kChunk), 0);
+}
+
 TEST(FindSparse, IndexesAndWhatLevel0RefersToAreLeft) {
   RegionUses uses = Uses({0.1, 0.1, 0.1});
   uses[1].has_records = false;
