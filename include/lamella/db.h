@@ -78,10 +78,11 @@ class DB {
   /// Copies the value of `key` to *value. NotFound: there is none. Corruption: the record does not
   /// validate.
   virtual Status Get(const ReadOptions& options, std::string_view key, std::string* value) = 0;
-  /// As above without the copy: *value views the pool until it is reset or destroyed.
+  /// As above without the copy: *value views the pool until it is reset or destroyed. `key` may be
+  /// a view of what it holds.
   virtual Status Get(const ReadOptions& options, std::string_view key, PinnedValue* value) = 0;
   /// One Status and one value per key, all as of one point in time. None at all where there is no
-  /// memory for so many.
+  /// memory for so many. REQUIRES: no key is a view of what is in *values.
   virtual std::vector<Status> MultiGet(const ReadOptions& options,
                                        std::span<const std::string_view> keys,
                                        std::vector<std::string>* values) = 0;

@@ -67,6 +67,12 @@ class Standing {
   const uint64_t sequence_;
 };
 
+// A value that lies in DRAM, and the pin that tells Close of who has it.
+struct OwnedValue {
+  std::shared_ptr<const void> owner;
+  EpochDomain* holders;
+};
+
 Status Closed() { return Status::Aborted("the store was closed; open it again"); }
 
 }  // namespace
@@ -205,7 +211,7 @@ Status DbImpl::Get(const ReadOptions& options, std::string_view key, std::string
 }
 
 Status DbImpl::Get(const ReadOptions& options, std::string_view key, PinnedValue* value) {
-  value->Reset();
+  const PinnedValue before = std::move(*value);  // `key` may be a view of it
   if (!open_.load(std::memory_order_acquire)) return Closed();
   EpochPin pin(pool_->readers());
   const uint64_t sequence = ReadSequence(options);
@@ -214,10 +220,17 @@ Status DbImpl::Get(const ReadOptions& options, std::string_view key, PinnedValue
     Status found = Find(options, key, sequence, &pin, &lookup);
     if (!found.ok()) return found;
     if (lookup.owner != nullptr) {
-      using Owner = std::shared_ptr<const void>;
+      std::unique_ptr<OwnedValue> owned(new OwnedValue{std::move(lookup.owner), pool_->holders()});
+      EpochPin hold(pool_->holders());
       value->Pin(
-          lookup.value, [](void* owner, unsigned long long) { delete static_cast<Owner*>(owner); },
-          new Owner(std::move(lookup.owner)), 0);
+          lookup.value,
+          [](void* held, unsigned long long token) {
+            auto* const owned_value = static_cast<OwnedValue*>(held);
+            EpochDomain* const holders = owned_value->holders;
+            delete owned_value;     // it may be of the pool
+            holders->Unpin(token);  // it may take the core along
+          },
+          owned.release(), hold.Release());
     } else {
       // The reader's pin becomes a holder's (Pool::AfterAllPins).
       EpochPin hold(pool_->holders());
