@@ -82,6 +82,7 @@ TEST_P(ReadConformance, TwoSnapshotsOfOneTimeAreReleasedApart) {
   Put("a", "1");
   const Snapshot* first = db()->GetSnapshot();
   const Snapshot* second = db()->GetSnapshot();
+  const auto none_of_them = db()->NewIterator({});
   EXPECT_EQ(db()->GetStats().snapshots, 2u);
   Put("a", "2");
   db()->ReleaseSnapshot(first);

@@ -309,6 +309,7 @@ const Snapshot* DbImpl::GetSnapshot() {
   try {
     auto snapshot = std::make_unique<SnapshotOf>();
     snapshot->Stand(snapshots_.Take([&] { return engine_->PublishedSequence(); }));
+    snapshots_open_.fetch_add(1, std::memory_order_relaxed);
     return snapshot.release();
   } catch (const std::bad_alloc&) {
     return nullptr;
@@ -317,6 +318,7 @@ const Snapshot* DbImpl::GetSnapshot() {
 
 void DbImpl::ReleaseSnapshot(const Snapshot* snapshot) {
   if (snapshot == nullptr) return;
+  snapshots_open_.fetch_sub(1, std::memory_order_relaxed);
   snapshots_.Release(snapshot->sequence());
   delete static_cast<const SnapshotOf*>(snapshot);
 }
@@ -379,7 +381,7 @@ Status DbImpl::Close() {
 Status DbImpl::CheckReleased() const {
   // nobody else calls
   const uint64_t iterators = core_->iterators_open.load(std::memory_order_relaxed);
-  const uint64_t snapshots = snapshots_.count() - iterators;
+  const uint64_t snapshots = snapshots_open_.load(std::memory_order_relaxed);
   const uint64_t pins = pool_->holders()->pinned() - iterators;
   if (iterators + snapshots + pins == 0) return Status::OK();
   return Status::Busy(

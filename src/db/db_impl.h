@@ -127,8 +127,9 @@ class DbImpl final : public DB {
   StripedCounter gets_;
   StripedCounter gets_found_;
   StripedCounter iterators_;
-  std::atomic<uint64_t> owed_ns_{0};  // of delays; not slept yet
-  StallCounter stalls_;               // of writes held back by debt
+  std::atomic<uint64_t> snapshots_open_{0};  // a figure, and for Close, who has the DB to itself
+  std::atomic<uint64_t> owed_ns_{0};         // of delays; not slept yet
+  StallCounter stalls_;                      // of writes held back by debt
 };
 
 /// DestroyDB over the seams of tests.

@@ -85,7 +85,7 @@ void DbImpl::AddStats(Stats* out) {
   stats.recovery_us = recovery_us_;
   stats.pool_bytes = pool_->pool_bytes();
   stats.pool_bytes_used = pool_->used_bytes();
-  stats.snapshots = snapshots_.count();
+  stats.snapshots = snapshots_open_.load(std::memory_order_relaxed);
   engine_->AddStats(&stats);
 }
 
