@@ -149,6 +149,33 @@ TEST_F(BadInput, ADirectoryOfOtherFilesIsNoStoreAndKeepsThem) {
   EXPECT_EQ(std::distance(fs::directory_iterator(path_), fs::directory_iterator()), 2);
 }
 
+// What a process prints that was started without them.
+TEST_P(BadInputOfEngines, ClosedStandardStreamsAreNoFilesOfTheStore) {
+  MakeStore();
+  std::fflush(nullptr);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    ::alarm(60);
+    for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::close(fd);
+    std::unique_ptr<DB> db;
+    Status s = DB::Open(options_, path_, &db);
+    for (uint64_t i = 0; s.ok() && i < 300; i++)
+      s = db->Put({}, MakeKey(KeyShape::kCommonPrefix, i), MakeValue(i, 500));
+    if (s.ok()) s = db->CompactRange({}, {});
+    const std::string printed(300'000, 'p');
+    int taken = 0;
+    for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+      taken += ::write(fd, printed.data(), printed.size()) >= 0 ? 1 : 0;
+    if (s.ok()) s = db->Close();
+    ::_exit(s.ok() ? taken : 10);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "status " << status;
+  ExpectStoreWhole(path_);
+}
+
 TEST_F(BadInput, APathThroughAFileIsAnError) {
   WriteWhole(dir_.Sub("file"), "x");
   std::unique_ptr<DB> db;

@@ -16,15 +16,16 @@
 #include "base/errno_status.h"
 #include "base/no_throw.h"
 #include "base/os_hook.h"
+#include "base/standard_streams.h"
 #include "file/file_system.h"
 
 namespace lamella {
 namespace {
 
-/// A file descriptor that closes itself.
+/// A file descriptor that closes itself; none of the standard streams'.
 class Descriptor {
  public:
-  explicit Descriptor(int fd) : fd_(fd) {}
+  explicit Descriptor(int fd) : fd_(AboveStandardStreams(fd)) {}
   ~Descriptor() {
     if (fd_ >= 0) close(fd_);
   }

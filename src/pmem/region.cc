@@ -20,6 +20,7 @@
 #include "base/concat.h"
 #include "base/errno_status.h"
 #include "base/sanitizer.h"
+#include "base/standard_streams.h"
 #include "pmem/file_id.h"
 #include "pmem/line.h"
 
@@ -189,9 +190,9 @@ Status Region::Create(const std::string& path, uint64_t bytes, uint64_t reserve_
         Concat(path, ": ", bytes, " bytes is not a whole number of 4096-byte pages"));
   }
   std::unique_ptr<Region> made(new Region(os, path));
-  made->fd_ = Hooked(os, OsCall::kCreate, path, [&] {
+  made->fd_ = AboveStandardStreams(Hooked(os, OsCall::kCreate, path, [&] {
     return open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  });
+  }));
   if (made->fd_ < 0) {
     if (errno == EEXIST)
       return Status::InvalidArgument(path + " exists already; remove it, or open it");
@@ -219,8 +220,8 @@ Status Region::Create(const std::string& path, uint64_t bytes, uint64_t reserve_
 Status Region::Open(const std::string& path, uint64_t reserve_bytes,
                     std::unique_ptr<Region>* region, OsHook* os) {
   std::unique_ptr<Region> opened(new Region(os, path));
-  opened->fd_ =
-      Hooked(os, OsCall::kOpen, path, [&] { return open(path.c_str(), O_RDWR | O_CLOEXEC); });
+  opened->fd_ = AboveStandardStreams(
+      Hooked(os, OsCall::kOpen, path, [&] { return open(path.c_str(), O_RDWR | O_CLOEXEC); }));
   if (opened->fd_ < 0) return ErrnoStatus("open " + path, errno);
   Status s = opened->Lock();
   if (!s.ok()) return s;
