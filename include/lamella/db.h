@@ -56,7 +56,8 @@ class DB {
   /// or in another one, under this path or under one whose Options::pmem_paths name the same pool;
   /// or held by what is left of a DB that was destroyed. Corruption: not a store, or one that is
   /// damaged. NotSupported: a newer format or an engine that this build lacks. NoSpace: the pool
-  /// cannot be made. IOError: no threads, no addresses, no memory; then the store is as it was.
+  /// cannot be made, or is a copy with holes that there is no space for. IOError: no threads, no
+  /// addresses, no memory; then the store is as it was.
   static Status Open(const Options& options, const std::string& path, std::unique_ptr<DB>* db);
 
   DB() = default;

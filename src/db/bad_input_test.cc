@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -270,6 +271,32 @@ TEST_F(BadInput, AnEmptyPoolFileIsCorrupt) {
   MakeStore();
   WriteWhole(Pool(), "");
   ExpectRefused(Status::Code::kCorruption, Status::Code::kCorruption);
+}
+
+// cp, tar and rsync leave out what is zeros. A store to a hole would be a SIGBUS where the file
+// system is full (Region.HolesAreFilledOrRefused).
+TEST_F(BadInput, ACopyWithHolesHasNoneOnceItIsOpen) {
+  MakeStore();
+  const auto holes = [this] {
+    struct stat file{};
+    EXPECT_EQ(::stat(Pool().c_str(), &file), 0);
+    return file.st_size - std::min<int64_t>(file.st_size, file.st_blocks * 512);
+  };
+  const std::string whole = ReadWhole(Pool());
+  fs::remove(Pool());
+  WriteWhole(Pool(), "");
+  fs::resize_file(Pool(), whole.size());
+  for (size_t page = 0; page + 4096 <= whole.size(); page += 4096) {
+    const std::string_view bytes = std::string_view(whole).substr(page, 4096);
+    if (bytes.find_first_not_of('\0') != std::string_view::npos) Patch(Pool(), page, bytes);
+  }
+  if (holes() == 0) GTEST_SKIP() << "this file system makes no holes";
+  std::unique_ptr<DB> db;
+  const Status s = DB::Open(options_, path_, &db);
+  ASSERT_TRUE(s.ok()) << s.ToString();
+  EXPECT_EQ(holes(), 0);
+  db.reset();
+  ExpectStoreWhole(path_);
 }
 
 TEST_F(BadInput, AZeroedPoolIsCorrupt) {

@@ -129,7 +129,8 @@ class PosixAppendFile : public AppendFile {
   // would wait behind it. What fails here Sync tells, since nothing here waits for the device, nor
   // asks how it went.
   Status Write(std::string_view bytes) {
-    Status s = WriteAll(fd_.get(), bytes, path_, os_);
+    Status s = CheckFileSizeLimit(path_, written_ + bytes.size());
+    if (s.ok()) s = WriteAll(fd_.get(), bytes, path_, os_);
     if (!s.ok()) return s;
     written_ += bytes.size();
     if (written_ - handed_on_ < kHandOnBytes) return s;

@@ -318,6 +318,7 @@ Status Pool::OpenPart(const PoolOptions& options, uint32_t number, Superblock* s
                                      " is part 0 of, found no file; restore it"));
   }
   if (s.ok()) s = ReadSuperblock(path, part->region->base(), part->region->bytes(), superblock);
+  if (s.ok()) s = part->region->FillHoles();
   if (!s.ok()) return s;
   bases_[number] = part->region->base();
   parts_.push_back(std::move(part));
