@@ -150,6 +150,30 @@ TEST_F(BadInput, ADirectoryOfOtherFilesIsNoStoreAndKeepsThem) {
   EXPECT_EQ(std::distance(fs::directory_iterator(path_), fs::directory_iterator()), 2);
 }
 
+// Daemons leave the directory that they were started in.
+TEST_P(BadInputOfEngines, ARelativePathMeansTheDirectoryThatTheProcessIsInAtOpen) {
+  const fs::path home = fs::current_path();
+  const std::string elsewhere = dir_.Sub("elsewhere");
+  fs::create_directory(elsewhere);
+  fs::current_path(dir_.path());
+  std::unique_ptr<DB> db;
+  Status s = DB::Open(options_, "store", &db);
+  fs::current_path(elsewhere);
+  EXPECT_TRUE(s.ok()) << s.ToString();
+  for (uint64_t round = 0; s.ok() && round < 4; round++) {
+    for (uint64_t i = 0; s.ok() && i < 300; i++)
+      s = db->Put({}, MakeKey(KeyShape::kCommonPrefix, i), MakeValue(i, 500));
+    if (s.ok()) s = round % 2 == 0 ? db->Flush() : db->CompactRange({}, {});
+    if (s.ok()) s = db->WaitForIdle();
+  }
+  if (s.ok()) s = db->Close();
+  EXPECT_TRUE(s.ok()) << s.ToString();
+  db.reset();
+  fs::current_path(home);
+  ExpectStoreWhole(path_);
+  EXPECT_TRUE(fs::is_empty(elsewhere));
+}
+
 // What a process prints that was started without them.
 TEST_P(BadInputOfEngines, ClosedStandardStreamsAreNoFilesOfTheStore) {
   MakeStore();

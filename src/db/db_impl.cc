@@ -190,6 +190,12 @@ Status DbImpl::Find(const ReadOptions& options, std::string_view key, uint64_t s
       gets_found_.Add();
       return Status::OK();
     case LookupState::kDamaged:
+      // NotFound is of keys alone.
+      if (lookup->damage.IsNotFound()) {
+        return Status::Corruption(
+            Concat(lookup->damage.message(),
+                   "; a file of the store was there when it was opened: put it back"));
+      }
       return lookup->damage;
     case LookupState::kAbsent:
     case LookupState::kDeleted:

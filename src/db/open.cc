@@ -1,8 +1,11 @@
 // Opening, checking, repairing and destroying a store.
 
+#include <system_error>
+
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <filesystem>
 
 #include "base/concat.h"
 #include "base/no_throw.h"
@@ -279,10 +282,13 @@ Status DbImpl::MakeEngine() {
   if (type == nullptr) return Unbuilt(pool_->state().engine);
   Status s = type->check_options(options_);
   if (!s.ok()) return s;
+  // It opens and makes files there as long as it lives, wherever the process goes to (chdir).
+  std::error_code unknown;
+  const std::filesystem::path directory = std::filesystem::absolute(path_, unknown);
   core_->engine =
       type->make({pool_, &options_, &snapshots_, [scheduler = &scheduler_] { scheduler->Wake(); },
                   [scheduler = &scheduler_] { scheduler->Nudge(); }, core_->memory.get(),
-                  seams_.files, path_});
+                  seams_.files, unknown ? path_ : directory.string()});
   engine_ = core_->engine.get();
   return Status::OK();
 }
