@@ -242,6 +242,7 @@ TEST_F(BadInput, OptionsOutOfRangeAreRefusedBeforeAnythingIsMade) {
           [](Options* o) { o->chunk_bytes = 2ull << 30; });
   refused("pmem_paths", "17", "at most 16",
           [this](Options* o) { o->pmem_paths.assign(17, dir_.path()); });
+  refused("pool_bytes_max", "100", "at least 1048576", [](Options* o) { o->pool_bytes_max = 100; });
   refused("memory_budget_bytes", "1000", "1 MiB",
           [](Options* o) { o->memory_budget_bytes = 1000; });
   refused("background_threads", "1000000", "at most 256",
@@ -255,6 +256,17 @@ TEST_F(BadInput, OptionsOutOfRangeAreRefusedBeforeAnythingIsMade) {
   refused("media_profile.read_gbps", "nan", "from 0",
           [](Options* o) { o->media_profile.read_gbps = std::nan(""); });
   refused("medium", "77", "0 to 4", [](Options* o) { o->medium = static_cast<MediumKind>(77); });
+}
+
+// Engines take shares of it.
+TEST_P(BadInputOfEngines, ALimitBelowThatOfTheSmallestPoolIsRefusedOfAStoreThatIsThereToo) {
+  MakeStore();
+  for (const uint64_t limit : {1, 100, (1 << 20) - 1}) {
+    options_.pool_bytes_max = limit;
+    ExpectOptionsRefused(options_, "pool_bytes_max", Concat(limit), "at least 1048576");
+  }
+  options_.pool_bytes_max = 1 << 20;
+  ExpectStoreWhole(path_);
 }
 
 // At creation; and of a store that is there, whose options are those of the design that it has,

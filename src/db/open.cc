@@ -88,6 +88,14 @@ Status DbImpl::CheckOptions() const {
     return refuse("chunk_bytes is ", o.chunk_bytes, "; it must be a power of two from ",
                   kChunkBytesMin >> 10, " KiB to ", kChunkBytesMax >> 30, " GiB");
   }
+  // What a pool of the smallest chunks needs: engines take shares of it, of stores that are there
+  // too.
+  const uint64_t pool_bytes_min =
+      kPartChunksMin * kChunkBytesMin * std::max<size_t>(1, o.pmem_paths.size());
+  if (o.pool_bytes_max != 0 && o.pool_bytes_max < pool_bytes_min) {
+    return refuse("pool_bytes_max is ", o.pool_bytes_max,
+                  "; it is 0, which is no limit, or at least ", pool_bytes_min);
+  }
   Status s = CheckMemoryBudget(o.memory_budget_bytes);
   if (s.ok()) s = CheckThreads(o.background_threads);
   if (!s.ok()) return s;

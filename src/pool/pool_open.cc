@@ -14,8 +14,6 @@ namespace lamella {
 namespace {
 
 constexpr uint64_t kReserveBytesDefault = 1ull << 40;
-// of a part's limit: superblock, table, mirror, reserve, and seven for data
-constexpr uint32_t kPartChunksMin = 16;
 // more than a chunk's claims between two write-backs of its descriptor
 constexpr uint32_t kLostEpochs = 1u << 16;
 // more than any store's life; after it epochs would begin anew
