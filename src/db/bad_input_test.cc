@@ -150,6 +150,20 @@ TEST_F(BadInput, ADirectoryOfOtherFilesIsNoStoreAndKeepsThem) {
   EXPECT_EQ(std::distance(fs::directory_iterator(path_), fs::directory_iterator()), 2);
 }
 
+// They may be somebody's: nothing else says that a store was here.
+TEST_F(BadInput, ForeignFilesWithNamesOfTablesStay) {
+  fs::create_directories(path_);
+  for (const char* name : {"/2024.table", "/1-2.values"}) WriteWhole(path_ + name, "rows");
+  Status s = DestroyDB(path_, options_);
+  EXPECT_TRUE(s.ok()) << s.ToString();
+  for (const char* name : {"/2024.table", "/1-2.values"})
+    EXPECT_EQ(ReadWhole(path_ + name), "rows") << name;
+  WriteWhole(path_ + "/LOCK", "");  // what a DestroyDB leaves that was cut short
+  s = DestroyDB(path_, options_);
+  EXPECT_TRUE(s.ok()) << s.ToString();
+  EXPECT_FALSE(fs::exists(path_ + "/2024.table"));
+}
+
 // Daemons leave the directory that they were started in.
 TEST_P(BadInputOfEngines, ARelativePathMeansTheDirectoryThatTheProcessIsInAtOpen) {
   const fs::path home = fs::current_path();
@@ -198,6 +212,41 @@ TEST_P(BadInputOfEngines, ClosedStandardStreamsAreNoFilesOfTheStore) {
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "status " << status;
+  ExpectStoreWhole(path_);
+}
+
+// The pool lies elsewhere.
+TEST_F(BadInput, AStoreWhoseDirectoryIsGoneIsNamedAndCanBeDestroyed) {
+  options_.pmem_paths = {dir_.Sub("node")};
+  MakeStore();
+  fs::remove_all(path_);
+  const Status s = TryOpen(options_);
+  EXPECT_TRUE(s.IsCorruption()) << s.ToString();
+  EXPECT_NE(s.message().find(path_ + ": expected the directory of the store whose pool is"),
+            std::string_view::npos)
+      << s.ToString();
+  fs::create_directory(path_);
+  ExpectStoreWhole(path_);
+  fs::remove_all(path_);
+  EXPECT_TRUE(DestroyDB(path_, options_).ok());
+  EXPECT_FALSE(fs::exists(dir_.Sub("node/pool.0")));
+}
+
+// It is not to be taken for none, and another one made beside it.
+TEST_F(BadInput, AStoreWithItsPoolInItsDirectoryIsFoundWhereverPmemPathsLead) {
+  MakeStore();
+  Options options = options_;
+  options.pmem_paths = {dir_.Sub("node")};
+  const Status s = TryOpen(options);
+  EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
+  EXPECT_NE(s.message().find(Pool()), std::string_view::npos) << s.ToString();
+  EXPECT_FALSE(fs::exists(dir_.Sub("node")));
+  options.pmem_paths = {path_};
+  EXPECT_TRUE(TryOpen(options).ok());
+  ExpectStoreWhole(path_);
+  fs::create_directory(dir_.Sub("node"));
+  fs::rename(Pool(), dir_.Sub("node/pool.0"));
+  options_.pmem_paths = {dir_.Sub("node")};
   ExpectStoreWhole(path_);
 }
 

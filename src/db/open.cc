@@ -135,7 +135,15 @@ Status DbImpl::CheckNoOtherParts() const {
           "; name the directories of all parts, in the order in which the store was created"));
     }
   }
-  return Status::OK();
+  const std::string own = JoinPath(path_, PartName(0));
+  if (options_.pmem_paths.empty() || PoolPaths(options_, path_)[0] == own ||
+      !seams_.files->Exists(own)) {
+    return Status::OK();
+  }
+  return Status::InvalidArgument(
+      Concat("pmem_paths: expected no pool in the store's own directory, found ", own,
+             "; leave pmem_paths empty, as when that store was created, or move its pool to where "
+             "they say"));
 }
 
 namespace {
@@ -255,6 +263,12 @@ Status DbImpl::OpenPool(bool may_create, std::vector<std::string>* mended) {
     if (!s.ok()) return s;
   }
   s = files->LockFile(JoinPath(path_, kLockName), &core_->lock);
+  if (s.IsNotFound()) {
+    return Status::Corruption(Concat(path_, ": expected the directory of the store whose pool is ",
+                                     PoolPaths(options_, path_)[0],
+                                     ", found none; put it back, or make an empty one if nothing "
+                                     "but the pool is to be saved"));
+  }
   if (!s.ok()) return s;
   PoolOptions pool_options = MakePoolOptions(options_, path_);
   pool_options.hook = seams_.hook;
@@ -359,15 +373,25 @@ Status DestroyDB(const std::string& path, const Options& options) {
 
 namespace {
 
-// The files of tables, whatever engine wrote them, where this build has any that does. One that an
-// earlier call removed without a sync that succeeded is gone for good, too, where this says OK.
-Status RemoveTables(FileSystem* files, const std::string& path) {
+bool IsOfAStore(FileSystem* files, const std::string& table) {
+  SstIdentity identity;
+  return ReadSstIdentity(files, table, &identity).ok();
+}
+
+// The files of tables, whatever engine wrote them, where this build has any that does. Where
+// nothing but such names says that a store `was_here`, one of them must say of which it is: else
+// they are somebody else's. One that an earlier call removed without a sync that succeeded is gone
+// for good, too, where this says OK.
+Status RemoveTables(FileSystem* files, const std::string& path, bool was_here) {
   const auto built = BuiltEngines();
   if (std::none_of(built.begin(), built.end(),
                    [](auto* type) { return type->tables_in_files != nullptr; }))
     return Status::OK();
   std::vector<std::string> tables;
   Status s = FindTableFiles(files, path, &tables);
+  if (!was_here && std::none_of(tables.begin(), tables.end(),
+                                [&](const std::string& table) { return IsOfAStore(files, table); }))
+    tables.clear();
   for (size_t i = 0; s.ok() && i < tables.size(); i++) s = files->RemoveFile(tables[i]);
   return s.ok() && files->Exists(path) ? files->SyncDirectory(path) : s;
 }
@@ -379,16 +403,18 @@ Status DestroyStore(FileSystem* files, OsHook* os, const std::string& path,
   const std::string lock_path = JoinPath(path, kLockName);
   if (!StoreExists(files, options, path)) {
     std::unique_ptr<FileLock> lock;  // its pool may lie elsewhere, and it be open
-    Status s = files->Exists(lock_path) ? files->LockFile(lock_path, &lock) : Status::OK();
+    const bool was_here = files->Exists(lock_path);
+    Status s = was_here ? files->LockFile(lock_path, &lock) : Status::OK();
     // removing what is not there makes durable what an earlier call removed
     for (const std::string& part : PoolPaths(options, path))
       s = s.ok() ? files->RemoveFile(part) : s;
-    return s.ok() ? RemoveTables(files, path) : s;  // which an earlier call may have left
+    return s.ok() ? RemoveTables(files, path, was_here) : s;  // which an earlier call may have left
   }
   std::unique_ptr<FileLock> lock;
-  Status s = files->LockFile(lock_path, &lock);
+  // it may be gone, and the pool lie elsewhere
+  Status s = files->Exists(path) ? files->LockFile(lock_path, &lock) : Status::OK();
   if (s.ok()) s = Pool::Remove(PoolPaths(options, path), os);
-  if (s.ok()) s = RemoveTables(files, path);
+  if (s.ok()) s = RemoveTables(files, path, true);
   if (s.ok()) s = files->RemoveFile(lock_path);
   lock.reset();
   if (s.ok()) (void)files->RemoveDirectory(path).ok();  // stays where it holds anything else
