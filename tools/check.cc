@@ -194,8 +194,8 @@ void AddCheck(CLI::App* app, Program* program) {
   CommandLine command(app, "check",
                       "Verifies every structure and checksum; exit code 3 if there are problems");
   auto args = std::make_shared<CheckArgs>();
-  command.Option("--against", &args->against,
-                 "Also compare with this TSV or JSON lines file (- is standard input)");
+  command.File("--against", &args->against,
+               "Also compare with this TSV or JSON lines file (- is standard input)");
   command.Option("--format", &args->format, "Of that file: tsv or jsonl");
   command.Number("--lines", &args->lines, 0, UINT64_MAX,
                  "Only its first N lines must be there, as after a load that was cut off");

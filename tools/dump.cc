@@ -111,7 +111,7 @@ void AddDump(CLI::App* app, Program* program) {
       app, "dump",
       "Writes the records, as of one point in time, as TSV or JSON lines that load reads back");
   auto args = std::make_shared<DumpArgs>();
-  command.Option("FILE", &args->output, "The output; without it, or for -, standard output");
+  command.File("FILE", &args->output, "The output; without it, or for -, standard output");
   command.Option("--format", &args->format,
                  "tsv or jsonl; else by the file's extension, and TSV for standard output");
   command.Option("--from", &args->from, "The first key of the range");

@@ -49,10 +49,22 @@ expect 0 --db s scan --keys-only; is "$(printf '%s\n' -dash 'a\tb' colour piped)
 expect 0 --db s scan --keys-only --reverse --limit 2; is "$(printf '%s\n' piped colour)"
 expect 0 --db s scan --prefix co; is "$(printf 'colour\tblue')"
 expect 0 --db s scan --from b --to p --keys-only; is colour
+for word in a b c d e f g h i; do expect 0 --db nine put $word v; done
+expect 0 --db nine scan --limit 09 --keys-only; is "$(printf '%s\n' a b c d e f g h i)"
+expect 0 --db nine scan --limit 010 --reverse --keys-only; is "$(printf '%s\n' i h g f e d c b a)"
 expect 0 --db s scan --from zz; is ""
 expect 0 --db s delete colour never-there
 expect 1 --db s get colour; says 'no such key: "colour"'
 LAMELLA_DB=s expect 0 get piped
+
+claim "each word is a key, whatever it looks like"
+for key in '[a,b]' '[]' '{}' '%%' '[[a]]' '"a,b"' a b get; do expect 0 --db words put "$key" v; done
+expect 0 --db words delete '[a,b]' '[]' '{}' '%%' '[[a]]'
+expect 0 --db words scan --keys-only; is "$(printf '%s\n' '"a,b"' a b get)"
+expect 0 --db words put '[k]' '[v]'
+expect 0 --db words scan --from '[k]' --to '[k]z'; is "$(printf '[k]\t[v]')"
+expect 0 --db words delete '"a,b"' get
+expect 0 --db words scan --keys-only; is "$(printf '%s\n' '[k]' a b)"
 
 claim "what cannot be meant is exit code 2, with what is known"
 expect 2; says "subcommand is required"
@@ -72,6 +84,19 @@ head -c 65536 /dev/zero | tr '\0' k >longkey
 expect 2 --db s put "$(cat longkey)" v; says "65"
 printf '%s\tv\n' "$(head -c 65535 longkey)" >limit.tsv
 expect 0 --db s2 load limit.tsv
+
+expect 2 --db s --pool-max 1 get k; says "pool_bytes_max is 1"; says "at least 1048576"
+expect 2 --db s dump --format tsv ""; says "expected the name of a file"
+[ ! -e .part ] || fail "a dump to no name wrote a file"
+expect 2 --db s load --format tsv ""; says "expected the name of a file"
+expect 2 --db s load bytes.tsv --ack-file ""; says "expected the name of a file"
+expect 2 --db s check --against ""; says "--against: expected the name of a file"
+
+claim "the directories of the pool's parts may stand before a command's own words, too"
+expect 0 --db parts put --pmem part-a,part-b k v
+expect 0 --db parts get --pmem part-a --pmem part-b k; is v
+expect 0 --pmem part-a,part-b --db parts get k; is v
+expect 0 --db parts get k --pmem part-a,part-b; is v
 
 claim "a store that is not there is exit code 2, and reading does not make one"
 for command in "get k" "delete k" "scan" "dump" "stats" "check" "repair"; do
