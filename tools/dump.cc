@@ -35,7 +35,8 @@ Status FormatOf(const DumpArgs& args, Format* format) {
     return Status::InvalidArgument(
         fmt::format("expected --format tsv or jsonl, found \"{}\"", args.format));
   }
-  if (!named) named = args.output == "-" ? Format::kTsv : FormatFromPath(args.output);
+  if (!named) named = FormatFromPath(args.output);
+  if (!named && Output::IsStandardOutput(args.output)) named = Format::kTsv;
   if (!named) {
     return Status::InvalidArgument(
         fmt::format("{}: the name ends neither in .tsv nor in .jsonl, .ndjson or .json: say "
@@ -90,7 +91,7 @@ Status Dump(const Program& program, const DumpArgs& args) {
     return written.ok() ? output.Close() : written;
   });
   // on standard output there are records and nothing else
-  if (!s.ok() || args.output == "-") return s;
+  if (!s.ok() || Output::IsStandardOutput(args.output)) return s;
   Output summary;
   if (program.globals.json) {
     const nlohmann::ordered_json json = {

@@ -173,6 +173,16 @@ expect 4 --db bytes dump nosuchdir/x.tsv; says "nosuchdir"
 expect 2 --db bytes dump x.txt; says "say --format"
 [ ! -e x.txt ] && [ ! -e nosuchdir ] || fail "a failed dump left a file"
 
+claim "a dump to /dev/stdout goes there, alone; one through a link leaves the link"
+cat one.tsv one.tsv >twice.tsv
+cp one.tsv again.tsv
+"$program" --db bytes dump --format tsv /dev/stdout >>again.tsv 2>err || fail "a dump to /dev/stdout"
+cmp -s again.tsv twice.tsv || fail "expected the records after what was there, and nothing else"
+[ ! -e /dev/stdout.part ] || fail "expected nothing new in /dev"
+mkdir there && echo old >there/real.tsv && ln -s there/real.tsv linked.tsv
+expect 0 --db bytes dump linked.tsv
+[ -L linked.tsv ] && cmp -s there/real.tsv one.tsv || fail "expected the records where the link leads"
+
 claim "a second process is told that the store is open: exit code 5"
 mkfifo pipe
 "$program" --db held load --format tsv --batch 1 --ack-file held.acks pipe >/dev/null 2>&1 &
