@@ -86,9 +86,11 @@ int Finish(const Program& program, const Status& status) {
   return status.ok() ? kExitOk : Fail(program, status);
 }
 
+void Say(std::string_view text) { (void)std::fwrite(text.data(), 1, text.size(), stderr); }
+
 void Warn(const Program& program, std::string_view message) {
-  fmt::print(stderr, "lamella{}{}: {}\n", program.command.empty() ? "" : " ", program.command,
-             message);
+  Say(fmt::format("lamella{}{}: {}\n", program.command.empty() ? "" : " ", program.command,
+                  message));
 }
 
 Status MakeOptions(const Globals& globals, Options* options) {

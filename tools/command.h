@@ -63,6 +63,8 @@ struct Program {
 int Fail(const Program& program, const Status& status);
 /// As Fail, or kExitOk.
 int Finish(const Program& program, const Status& status);
+/// Writes to standard error, as far as that takes it: who closed it wants to hear nothing.
+void Say(std::string_view text);
 /// A line on standard error that ends nothing.
 void Warn(const Program& program, std::string_view message);
 

@@ -1,8 +1,13 @@
 // Options of every command, help, and messages that name what is known when something is not.
 #include "tools/command_line.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <charconv>
 #include <csignal>
+#include <exception>
 #include <new>
 #include <string>
 #include <string_view>
@@ -121,6 +126,15 @@ int ReportParseError(CLI::App* app, Program* program, const CLI::ParseError& err
   return kExitUsage;
 }
 
+// A standard stream that is closed would be the next file that is opened: what the program prints
+// would be written into the store. It gets one that refuses, as a closed one does.
+void HoldStandardStreams() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {  // open takes the lowest
+    if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+      (void)open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+  }
+}
+
 }  // namespace
 
 CommandLine::CommandLine(CLI::App* app, const char* name, const char* help)
@@ -191,6 +205,7 @@ int Main(int argc, char** argv) {
   // neither ends the program.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
+  HoldStandardStreams();
   if (argc > 1 && std::string_view(argv[1]) == "bench") return RunBench(argv + 1);
 
   Program program;
@@ -218,6 +233,8 @@ int Main(int argc, char** argv) {
     return program.run();
   } catch (const std::bad_alloc&) {
     return Fail(program, Status::IOError("out of memory"));
+  } catch (const std::exception& error) {  // of the libraries that print and parse
+    return Fail(program, Status::IOError(error.what()));
   }
 }
 

@@ -183,6 +183,23 @@ mkdir there && echo old >there/real.tsv && ln -s there/real.tsv linked.tsv
 expect 0 --db bytes dump linked.tsv
 [ -L linked.tsv ] && cmp -s there/real.tsv one.tsv || fail "expected the records where the link leads"
 
+claim "a standard stream that is closed is no file of the store, and one that cannot be written ends nothing"
+awk 'BEGIN { for (i = 0; i < 3000; i++) printf "key%08d\t%0100d\n", i, i }' >lines.tsv
+expect 0 --db closed load lines.tsv
+refused() { [ "$1" -eq "$2" ] || fail "with closed streams: expected exit code $2, found $1"; }
+"$program" --db closed dump >&- 2>err; refused $? 4; says "standard output"
+"$program" --db closed dump <&- >&- 2>err; refused $? 4
+"$program" --db closed dump >&- 2>&-; refused $? 4
+"$program" --db closed dump <&- >&- 2>&-; refused $? 4
+"$program" --db closed stats <&- >&- 2>&-; refused $? 4
+"$program" --db closed put k <&- 2>err; refused $? 4; says "standard input"
+"$program" --db closed load <&- >out 2>err; refused $? 4; says "standard input"
+"$program" --db closed get nosuch 2>&-; refused $? 1
+"$program" --db closed load bad.tsv --skip-bad --json >out 2>&-; refused $? 0
+[ -e /dev/full ] && { "$program" --db closed get nosuch 2>/dev/full; refused $? 1; }
+expect 0 --db closed delete a b d
+expect 0 --db closed check --against lines.tsv --exact; prints "no problem"
+
 claim "a second process is told that the store is open: exit code 5"
 mkfifo pipe
 "$program" --db held load --format tsv --batch 1 --ack-file held.acks pipe >/dev/null 2>&1 &
