@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,6 +25,7 @@
 
 #include "base/concat.h"
 #include "base/sanitizer.h"
+#include "db/bad_input_test_base.h"
 #include "db/db_impl.h"
 #include "lamella/db.h"
 #include "pool/superblock.h"
@@ -39,94 +39,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void Patch(const std::string& path, uint64_t offset, std::string_view bytes) {
-  std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
-  file.seekp(static_cast<std::streamoff>(offset));
-  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-}
-
-class BadInput : public ::testing::Test {
- protected:
-  BadInput() : path_(dir_.Sub("store")) {
-    options_.chunk_bytes = 64 << 10;
-    options_.memory_budget_bytes = 1 << 20;
-    options_.memtable_bytes = 64 << 10;
-    options_.background_threads = 1;
-    options_.log_shards = 1;
-    options_.pool_bytes_max = 256 << 20;
-  }
-
-  std::string Pool() const { return path_ + "/pool.0"; }
-
-  // A closed store of 300 keys, half of them in tables.
-  void MakeStore() {
-    std::unique_ptr<DB> db;
-    Status s = DB::Open(options_, path_, &db);
-    ASSERT_TRUE(s.ok()) << s.ToString();
-    for (uint64_t i = 0; i < 300; i++) {
-      ASSERT_TRUE(db->Put({}, MakeKey(KeyShape::kCommonPrefix, i), MakeValue(i, 500)).ok());
-      if (i == 150) {
-        ASSERT_TRUE(db->Flush().ok());
-      }
-    }
-    s = db->Close();
-    ASSERT_TRUE(s.ok()) << s.ToString();
-  }
-  void ExpectStoreWhole(const std::string& path) {
-    std::unique_ptr<DB> db;
-    const Status s = DB::Open(options_, path, &db);
-    ASSERT_TRUE(s.ok()) << s.ToString();
-    for (uint64_t i = 0; i < 300; i++) {
-      std::string value;
-      ASSERT_TRUE(db->Get({}, MakeKey(KeyShape::kCommonPrefix, i), &value).ok()) << i;
-      ASSERT_TRUE(value == MakeValue(i, 500)) << i;
-    }
-  }
-  Status TryOpen(const Options& options) {
-    std::unique_ptr<DB> db;
-    Status s = DB::Open(options, path_, &db);
-    EXPECT_EQ(s.ok(), db != nullptr);
-    if (!s.ok()) {
-      EXPECT_GE(s.message().size(), 10u)
-          << "a message says what was expected and found: " << s.ToString();
-    }
-    return s;
-  }
-  // The message says which option it is, what was given, and what may be.
-  void ExpectOptionsRefused(const Options& options, std::string_view option, std::string_view given,
-                            std::string_view allowed) {
-    const Status s = TryOpen(options);
-    EXPECT_TRUE(s.IsInvalidArgument()) << option << ": " << s.ToString();
-    for (const std::string_view part : {option, given, allowed}) {
-      EXPECT_NE(s.message().find(part), std::string_view::npos)
-          << "no '" << part << "' in " << s.ToString();
-    }
-    EXPECT_EQ(RepairDB(path_, options).ToString(), s.ToString());
-  }
-  // Open refuses with one of the two codes, twice, without changing a byte of the pool; CheckDB
-  // does not call it clean.
-  void ExpectRefused(Status::Code code, Status::Code or_code) {
-    const std::string before = ReadWhole(Pool());
-    for (int i = 0; i < 2; i++) {
-      const Status s = TryOpen(options_);
-      EXPECT_TRUE(s.code() == code || s.code() == or_code) << s.ToString();
-    }
-    CheckReport report;
-    const Status checked = CheckDB(path_, options_, &report);
-    EXPECT_TRUE(!checked.ok() || !report.clean());
-    EXPECT_TRUE(ReadWhole(Pool()) == before) << "a refused open changed the pool";
-  }
-
-  TempDir dir_;
-  const std::string path_;
-  Options options_;
-};
-
-// The same, of each engine.
-class BadInputOfEngines : public BadInput, public ::testing::WithParamInterface<EngineKind> {
- protected:
-  BadInputOfEngines() { options_.engine = GetParam(); }
-};
 INSTANTIATE_TEST_SUITE_P(All, BadInputOfEngines, ::testing::ValuesIn(BuiltEngines()),
                          [](const auto& engine) { return TestNameOf(engine.param); });
 
@@ -148,106 +60,6 @@ TEST_F(BadInput, ADirectoryOfOtherFilesIsNoStoreAndKeepsThem) {
   EXPECT_EQ(ReadWhole(path_ + "/letter.txt"), "dear");
   EXPECT_EQ(ReadWhole(path_ + "/sub/photo.jpg"), "\xff\xd8");
   EXPECT_EQ(std::distance(fs::directory_iterator(path_), fs::directory_iterator()), 2);
-}
-
-// They may be somebody's: nothing else says that a store was here.
-TEST_F(BadInput, ForeignFilesWithNamesOfTablesStay) {
-  fs::create_directories(path_);
-  for (const char* name : {"/2024.table", "/1-2.values"}) WriteWhole(path_ + name, "rows");
-  Status s = DestroyDB(path_, options_);
-  EXPECT_TRUE(s.ok()) << s.ToString();
-  for (const char* name : {"/2024.table", "/1-2.values"})
-    EXPECT_EQ(ReadWhole(path_ + name), "rows") << name;
-  WriteWhole(path_ + "/LOCK", "");  // what a DestroyDB leaves that was cut short
-  s = DestroyDB(path_, options_);
-  EXPECT_TRUE(s.ok()) << s.ToString();
-  EXPECT_FALSE(fs::exists(path_ + "/2024.table"));
-}
-
-// Daemons leave the directory that they were started in.
-TEST_P(BadInputOfEngines, ARelativePathMeansTheDirectoryThatTheProcessIsInAtOpen) {
-  const fs::path home = fs::current_path();
-  const std::string elsewhere = dir_.Sub("elsewhere");
-  fs::create_directory(elsewhere);
-  fs::current_path(dir_.path());
-  std::unique_ptr<DB> db;
-  Status s = DB::Open(options_, "store", &db);
-  fs::current_path(elsewhere);
-  EXPECT_TRUE(s.ok()) << s.ToString();
-  for (uint64_t round = 0; s.ok() && round < 4; round++) {
-    for (uint64_t i = 0; s.ok() && i < 300; i++)
-      s = db->Put({}, MakeKey(KeyShape::kCommonPrefix, i), MakeValue(i, 500));
-    if (s.ok()) s = round % 2 == 0 ? db->Flush() : db->CompactRange({}, {});
-    if (s.ok()) s = db->WaitForIdle();
-  }
-  if (s.ok()) s = db->Close();
-  EXPECT_TRUE(s.ok()) << s.ToString();
-  db.reset();
-  fs::current_path(home);
-  ExpectStoreWhole(path_);
-  EXPECT_TRUE(fs::is_empty(elsewhere));
-}
-
-// What a process prints that was started without them.
-TEST_P(BadInputOfEngines, ClosedStandardStreamsAreNoFilesOfTheStore) {
-  MakeStore();
-  std::fflush(nullptr);
-  const pid_t child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    ::alarm(60);
-    for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::close(fd);
-    std::unique_ptr<DB> db;
-    Status s = DB::Open(options_, path_, &db);
-    for (uint64_t i = 0; s.ok() && i < 300; i++)
-      s = db->Put({}, MakeKey(KeyShape::kCommonPrefix, i), MakeValue(i, 500));
-    if (s.ok()) s = db->CompactRange({}, {});
-    const std::string printed(300'000, 'p');
-    int taken = 0;
-    for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
-      taken += ::write(fd, printed.data(), printed.size()) >= 0 ? 1 : 0;
-    if (s.ok()) s = db->Close();
-    ::_exit(s.ok() ? taken : 10);
-  }
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "status " << status;
-  ExpectStoreWhole(path_);
-}
-
-// The pool lies elsewhere.
-TEST_F(BadInput, AStoreWhoseDirectoryIsGoneIsNamedAndCanBeDestroyed) {
-  options_.pmem_paths = {dir_.Sub("node")};
-  MakeStore();
-  fs::remove_all(path_);
-  const Status s = TryOpen(options_);
-  EXPECT_TRUE(s.IsCorruption()) << s.ToString();
-  EXPECT_NE(s.message().find(path_ + ": expected the directory of the store whose pool is"),
-            std::string_view::npos)
-      << s.ToString();
-  fs::create_directory(path_);
-  ExpectStoreWhole(path_);
-  fs::remove_all(path_);
-  EXPECT_TRUE(DestroyDB(path_, options_).ok());
-  EXPECT_FALSE(fs::exists(dir_.Sub("node/pool.0")));
-}
-
-// It is not to be taken for none, and another one made beside it.
-TEST_F(BadInput, AStoreWithItsPoolInItsDirectoryIsFoundWhereverPmemPathsLead) {
-  MakeStore();
-  Options options = options_;
-  options.pmem_paths = {dir_.Sub("node")};
-  const Status s = TryOpen(options);
-  EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
-  EXPECT_NE(s.message().find(Pool()), std::string_view::npos) << s.ToString();
-  EXPECT_FALSE(fs::exists(dir_.Sub("node")));
-  options.pmem_paths = {path_};
-  EXPECT_TRUE(TryOpen(options).ok());
-  ExpectStoreWhole(path_);
-  fs::create_directory(dir_.Sub("node"));
-  fs::rename(Pool(), dir_.Sub("node/pool.0"));
-  options_.pmem_paths = {dir_.Sub("node")};
-  ExpectStoreWhole(path_);
 }
 
 TEST_F(BadInput, APathThroughAFileIsAnError) {
@@ -356,32 +168,6 @@ TEST_F(BadInput, AnEmptyPoolFileIsCorrupt) {
   MakeStore();
   WriteWhole(Pool(), "");
   ExpectRefused(Status::Code::kCorruption, Status::Code::kCorruption);
-}
-
-// cp, tar and rsync leave out what is zeros. A store to a hole would be a SIGBUS where the file
-// system is full (Region.HolesAreFilledOrRefused).
-TEST_F(BadInput, ACopyWithHolesHasNoneOnceItIsOpen) {
-  MakeStore();
-  const auto holes = [this] {
-    struct stat file{};
-    EXPECT_EQ(::stat(Pool().c_str(), &file), 0);
-    return file.st_size - std::min<int64_t>(file.st_size, file.st_blocks * 512);
-  };
-  const std::string whole = ReadWhole(Pool());
-  fs::remove(Pool());
-  WriteWhole(Pool(), "");
-  fs::resize_file(Pool(), whole.size());
-  for (size_t page = 0; page + 4096 <= whole.size(); page += 4096) {
-    const std::string_view bytes = std::string_view(whole).substr(page, 4096);
-    if (bytes.find_first_not_of('\0') != std::string_view::npos) Patch(Pool(), page, bytes);
-  }
-  if (holes() == 0) GTEST_SKIP() << "this file system makes no holes";
-  std::unique_ptr<DB> db;
-  const Status s = DB::Open(options_, path_, &db);
-  ASSERT_TRUE(s.ok()) << s.ToString();
-  EXPECT_EQ(holes(), 0);
-  db.reset();
-  ExpectStoreWhole(path_);
 }
 
 TEST_F(BadInput, AZeroedPoolIsCorrupt) {
