@@ -67,15 +67,22 @@ class Standing {
   const uint64_t sequence_;
 };
 
-// A value that lies in DRAM, and the pin that tells Close of who has it.
+// A value that lies in DRAM, or in what a version of an engine's tables keeps: it holds back
+// nothing else, and its store is told when it goes.
 struct OwnedValue {
   std::shared_ptr<const void> owner;
-  EpochDomain* holders;
+  StoreCore* core;
 };
 
 Status Closed() { return Status::Aborted("the store was closed; open it again"); }
 
 }  // namespace
+
+void StoreCore::LetGoOfUser() {
+  // acq_rel: who lets go of it all comes after all that the others did
+  if (users.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  pool->holders()->WhenUnpinned(std::move(let_go));  // it may take this along
+}
 
 void StoreCore::LetGo() {
   engine.reset();
@@ -226,17 +233,17 @@ Status DbImpl::Get(const ReadOptions& options, std::string_view key, PinnedValue
     Status found = Find(options, key, sequence, &pin, &lookup);
     if (!found.ok()) return found;
     if (lookup.owner != nullptr) {
-      std::unique_ptr<OwnedValue> owned(new OwnedValue{std::move(lookup.owner), pool_->holders()});
-      EpochPin hold(pool_->holders());
+      auto* const owned = new OwnedValue{std::move(lookup.owner), core_.get()};
+      core_->users.fetch_add(1, std::memory_order_relaxed);
       value->Pin(
           lookup.value,
-          [](void* held, unsigned long long token) {
+          [](void* held, unsigned long long) {
             auto* const owned_value = static_cast<OwnedValue*>(held);
-            EpochDomain* const holders = owned_value->holders;
-            delete owned_value;     // it may be of the pool
-            holders->Unpin(token);  // it may take the core along
+            StoreCore* const core = owned_value->core;
+            delete owned_value;  // it may be of the pool
+            core->LetGoOfUser();
           },
-          owned.release(), hold.Release());
+          owned, 0);
     } else {
       // The reader's pin becomes a holder's (Pool::AfterAllPins).
       EpochPin hold(pool_->holders());
@@ -388,7 +395,8 @@ Status DbImpl::CheckReleased() const {
   // nobody else calls
   const uint64_t iterators = core_->iterators_open.load(std::memory_order_relaxed);
   const uint64_t snapshots = snapshots_open_.load(std::memory_order_relaxed);
-  const uint64_t pins = pool_->holders()->pinned() - iterators;
+  const uint64_t owned = core_->users.load(std::memory_order_relaxed) - 1;
+  const uint64_t pins = pool_->holders()->pinned() - iterators + owned;
   if (iterators + snapshots + pins == 0) return Status::OK();
   return Status::Busy(
       Concat("the store in ", path_, " stays open: ", iterators, " iterators, ", snapshots,
@@ -415,9 +423,9 @@ Status DbImpl::Shut() {
 // Now, or with the last iterator or PinnedValue that is left.
 void DbImpl::LetGo() {
   engine_ = nullptr;
-  Pool* const pool = std::exchange(pool_, nullptr);
-  if (pool == nullptr) return core_->LetGo();
-  pool->holders()->WhenUnpinned(std::move(let_go_));
+  if (std::exchange(pool_, nullptr) == nullptr) return core_->LetGo();
+  core_->let_go = std::move(let_go_);
+  core_->LetGoOfUser();
 }
 
 }  // namespace lamella
