@@ -177,7 +177,7 @@ int Check(const Program& program, const CheckArgs& args) {
   // a damaged store is not opened: its problems are the answer
   if (!report.clean()) reader.reset();
   if (s.ok() && reader != nullptr) {
-    s = WithStore(program.globals, OpenMode::kExisting,
+    s = WithStore(program.globals, OpenMode::kRead,
                   [&](DB& db) { return Comparer(args, reader.get(), &db).Run(&comparison); });
   }
   if (!s.ok()) return Fail(program, s);

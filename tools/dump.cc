@@ -80,7 +80,7 @@ Status Dump(const Program& program, const DumpArgs& args) {
   Status s = FormatOf(args, &format);
   if (s.ok()) s = RangeOf(args, &range);
   if (!s.ok()) return s;
-  s = WithStore(program.globals, OpenMode::kExisting, [&](DB& db) {
+  s = WithStore(program.globals, OpenMode::kRead, [&](DB& db) {
     Output output;
     Status written = output.OpenFile(args.output);
     if (!written.ok()) return written;

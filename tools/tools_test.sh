@@ -238,6 +238,16 @@ expect 3 --db killed check --against big.tsv; prints "is not in the store"
 expect 0 --db killed delete key00000005
 expect 3 --db killed check --against big.tsv --lines "$acked"; prints '"key00000005" is not in the store'
 
+claim "a store that has no room to be closed in order is read all the same"
+expect 0 --db tight --engine lightkv put k v
+(ulimit -f 1; "$program" --db tight load lines.tsv --ack-file tight.acks >out 2>err); refused $? 4; says "ulimit -f"
+(ulimit -f 1; "$program" --db tight get key00000005 >out 2>err) || fail "get where nothing can be flushed"
+[ "$(wc -c <out)" -eq 101 ] || fail "expected the value"
+(ulimit -f 1; "$program" --db tight dump --format tsv 2>err) | head -n 3001 >out
+head -n 1 lines.tsv >expected; sed -n 2p out | cmp -s - expected || fail "expected the records"
+(ulimit -f 1; "$program" --db tight put k w >out 2>err); refused $? 4
+expect 0 --db tight check --against lines.tsv --lines "$(tail -n 1 tight.acks)"
+
 claim "stats speaks to people and to machines"
 expect 0 --db killed stats; prints "write stalls"; prints "bytes stored"
 expect 0 --db killed stats --json; prints '"stall_ns_max"'; prints '"persist"'
