@@ -177,7 +177,7 @@ int Check(const Program& program, const CheckArgs& args) {
   // a damaged store is not opened: its problems are the answer
   if (!report.clean()) reader.reset();
   if (s.ok() && reader != nullptr) {
-    s = WithStore(program.globals, OpenMode::kExisting,
+    s = WithStore(program.globals, OpenMode::kRead,
                   [&](DB& db) { return Comparer(args, reader.get(), &db).Run(&comparison); });
   }
   if (!s.ok()) return Fail(program, s);
@@ -194,8 +194,8 @@ void AddCheck(CLI::App* app, Program* program) {
   CommandLine command(app, "check",
                       "Verifies every structure and checksum; exit code 3 if there are problems");
   auto args = std::make_shared<CheckArgs>();
-  command.Option("--against", &args->against,
-                 "Also compare with this TSV or JSON lines file (- is standard input)");
+  command.File("--against", &args->against,
+               "Also compare with this TSV or JSON lines file (- is standard input)");
   command.Option("--format", &args->format, "Of that file: tsv or jsonl");
   command.Number("--lines", &args->lines, 0, UINT64_MAX,
                  "Only its first N lines must be there, as after a load that was cut off");

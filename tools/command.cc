@@ -86,9 +86,11 @@ int Finish(const Program& program, const Status& status) {
   return status.ok() ? kExitOk : Fail(program, status);
 }
 
+void Say(std::string_view text) { (void)std::fwrite(text.data(), 1, text.size(), stderr); }
+
 void Warn(const Program& program, std::string_view message) {
-  fmt::print(stderr, "lamella{}{}: {}\n", program.command.empty() ? "" : " ", program.command,
-             message);
+  Say(fmt::format("lamella{}{}: {}\n", program.command.empty() ? "" : " ", program.command,
+                  message));
 }
 
 Status MakeOptions(const Globals& globals, Options* options) {
@@ -131,7 +133,13 @@ Status WithStore(const Globals& globals, OpenMode mode, const std::function<Stat
   if (!s.ok()) return s;
   s = use(*db);
   const Status closed = db->Close();
-  return s.ok() ? closed : s;
+  // Where jobs had given up before, the store says why it is read-only.
+  const std::string no_space = StatusCodeName(Status::Code::kNoSpace);
+  const bool is_unflushed =
+      mode == OpenMode::kRead &&
+      (closed.IsNoSpace() ||
+       (closed.IsReadOnly() && closed.ToString().find(no_space) != std::string::npos));
+  return s.ok() && !is_unflushed ? closed : s;
 }
 
 Status ReadStandardInput(std::string* bytes) {

@@ -63,6 +63,8 @@ struct Program {
 int Fail(const Program& program, const Status& status);
 /// As Fail, or kExitOk.
 int Finish(const Program& program, const Status& status);
+/// Writes to standard error, as far as that takes it: who closed it wants to hear nothing.
+void Say(std::string_view text);
 /// A line on standard error that ends nothing.
 void Warn(const Program& program, std::string_view message);
 
@@ -70,7 +72,9 @@ void Warn(const Program& program, std::string_view message);
 /// none.
 Status MakeOptions(const Globals& globals, Options* options);
 
-enum class OpenMode { kExisting, kCreate };
+/// kRead: where there is no room to close the store in order, what was read stands: the next open
+/// recovers it, as after a crash.
+enum class OpenMode { kExisting, kCreate, kRead };
 
 /// Opens the store of --db, runs `use` and closes it. The Status is the first that is not OK. A
 /// store that is not there is InvalidArgument: NotFound is left to mean a key.

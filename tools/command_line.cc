@@ -1,10 +1,18 @@
 // Options of every command, help, and messages that name what is known when something is not.
 #include "tools/command_line.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <charconv>
 #include <csignal>
+#include <exception>
 #include <new>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -39,19 +47,37 @@ Examples:
   lamella --db /dev/shm/store load records.tsv
   lamella --db /dev/shm/store scan --prefix col --limit 10)";
 
+// CLI11 takes a word in brackets for a list where an option takes several words: "[a,b]" would be
+// two keys to delete, and neither the one that is meant. Such words get a mark before they are
+// parsed, and lose it where they are taken.
+constexpr char kMark = '\x1f';
+
+bool IsInBrackets(std::string_view word) {
+  return !word.empty() && (word.front() == '[' || word.front() == kMark) && word.back() == ']';
+}
+std::string Marked(std::string word) { return IsInBrackets(word) ? kMark + word : word; }
+std::string Unmarked(std::string word) {
+  return IsInBrackets(word) && word.front() == kMark ? word.substr(1) : word;
+}
+CLI::Option* Plain(CLI::Option* option) { return option->transform(&Unmarked); }
+
 void AddGlobals(CLI::App* app, Globals* globals) {
-  app->add_option("-d,--db", globals->db, "The store's directory")->envname("LAMELLA_DB");
-  app->add_option("--engine", globals->engine, "The design to create a store with, such as listdb");
-  app->add_option("--medium", globals->medium,
-                  "auto, byte, cacheline, page or volatile: when a store into the pool is durable "
-                  "(default auto)");
-  app->add_option("--memory-budget", globals->memory_budget,
-                  "DRAM for memtables and caches, such as 256M or 1G (default 256M)");
-  app->add_option("--pool-max", globals->pool_max,
-                  "The pool never grows beyond this, such as 8G (default: no limit)");
-  app->add_option("--pmem", globals->pmem,
-                  "Directories of the pool's parts, separated by commas (default: the store's)")
-      ->delimiter(',');
+  Plain(app->add_option("-d,--db", globals->db, "The store's directory"))->envname("LAMELLA_DB");
+  Plain(app->add_option("--engine", globals->engine,
+                        "The design to create a store with, such as listdb"));
+  Plain(app->add_option(
+      "--medium", globals->medium,
+      "auto, byte, cacheline, page or volatile: when a store into the pool is durable "
+      "(default auto)"));
+  Plain(app->add_option("--memory-budget", globals->memory_budget,
+                        "DRAM for memtables and caches, such as 256M or 1G (default 256M)"));
+  Plain(app->add_option("--pool-max", globals->pool_max,
+                        "The pool never grows beyond this, such as 8G (default: no limit)"));
+  Plain(app->add_option(
+            "--pmem", globals->pmem,
+            "Directories of the pool's parts, separated by commas (default: the store's)"))
+      ->delimiter(',')
+      ->allow_extra_args(false);  // the words after it are the command's
   app->add_flag("--json", globals->json, "Results as JSON");
   app->add_flag("--sync", globals->sync,
                 "Writes survive a power cut on ordinary files too (slower)");
@@ -92,12 +118,21 @@ int ReportParseError(CLI::App* app, Program* program, const CLI::ParseError& err
   if (!chosen.empty()) program->command = chosen.front()->get_name();
   const std::vector<std::string> rest = app->remaining(true);
   if (!rest.empty()) {
-    Warn(*program, UnknownWord(*app, rest.front()));
+    Warn(*program, UnknownWord(*app, Unmarked(rest.front())));
   } else {
     Warn(*program, fmt::format("{}; see lamella{}{} --help", error.what(),
                                program->command.empty() ? "" : " ", program->command));
   }
   return kExitUsage;
+}
+
+// A standard stream that is closed would be the next file that is opened: what the program prints
+// would be written into the store. It gets one that refuses, as a closed one does.
+void HoldStandardStreams() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {  // open takes the lowest
+    if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+      (void)open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+  }
 }
 
 }  // namespace
@@ -106,32 +141,45 @@ CommandLine::CommandLine(CLI::App* app, const char* name, const char* help)
     : command_(app->add_subcommand(name, help)) {}
 
 void CommandLine::Required(const char* name, std::string* value, const char* help) {
-  command_->add_option(name, *value, help)->required();
+  Plain(command_->add_option(name, *value, help))->required();
 }
 
 void CommandLine::Required(const char* name, std::vector<std::string>* values, const char* help) {
-  command_->add_option(name, *values, help)->required();
+  Plain(command_->add_option(name, *values, help))->required();
 }
 
 void CommandLine::Optional(const char* name, std::optional<std::string>* value, const char* help) {
-  command_->add_option_function<std::string>(
-      name, [value](const std::string& word) { *value = word; }, help);
+  Plain(command_->add_option_function<std::string>(
+      name, [value](const std::string& word) { *value = word; }, help));
 }
 
 void CommandLine::Option(const char* name, std::string* value, const char* help) {
-  command_->add_option(name, *value, help);
+  Plain(command_->add_option(name, *value, help));
+}
+
+void CommandLine::File(const char* name, std::string* value, const char* help) {
+  Plain(command_->add_option(name, *value, help))->check([](const std::string& word) {
+    return word.empty() ? "expected the name of a file, found an empty word" : std::string();
+  });
 }
 
 void CommandLine::Number(const char* name, uint64_t* value, uint64_t min, uint64_t max,
                          const char* help) {
-  command_->add_option(name, *value, help)->check([min, max](const std::string& word) {
-    uint64_t number = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-    const bool good =
-        error == std::errc() && end == word.data() + word.size() && number >= min && number <= max;
-    return good ? std::string()
-                : fmt::format("expected a number from {} to {}, found {}", min, max, Excerpt(word));
-  });
+  const auto read = [](const std::string& word, uint64_t* number) {  // to CLI11 "010" is eight
+    const char* const end = word.data() + word.size();
+    const auto [at, error] = std::from_chars(word.data(), end, *number);
+    return error == std::errc() && at == end;
+  };
+  Plain(command_->add_option_function<std::string>(
+            name, [value, read](const std::string& word) { (void)read(word, value); }, help))
+      ->check([read, min, max](const std::string& word) {
+        uint64_t number = 0;
+        const bool good = read(word, &number) && number >= min && number <= max;
+        return good ? std::string()
+                    : fmt::format("expected a number from {} to {}, found {}", min, max,
+                                  Excerpt(word));
+      })
+      ->type_name("UINT");
 }
 
 void CommandLine::Flag(const char* name, bool* value, const char* help) {
@@ -157,6 +205,7 @@ int Main(int argc, char** argv) {
   // neither ends the program.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
+  HoldStandardStreams();
   if (argc > 1 && std::string_view(argv[1]) == "bench") return RunBench(argv + 1);
 
   Program program;
@@ -172,8 +221,10 @@ int Main(int argc, char** argv) {
     add(&app, &program);
   }
   app.footer(kFooter);
+  std::vector<std::string> words;  // the last first
+  for (int i = argc - 1; i > 0; i--) words.push_back(Marked(argv[i]));
   try {
-    app.parse(argc, argv);
+    app.parse(std::move(words));
   } catch (const CLI::ParseError& error) {
     return ReportParseError(&app, &program, error);
   }
@@ -182,6 +233,8 @@ int Main(int argc, char** argv) {
     return program.run();
   } catch (const std::bad_alloc&) {
     return Fail(program, Status::IOError("out of memory"));
+  } catch (const std::exception& error) {  // of the libraries that print and parse
+    return Fail(program, Status::IOError(error.what()));
   }
 }
 

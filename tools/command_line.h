@@ -34,6 +34,8 @@ class CommandLine {
 
   /// `name` is "--long", or "-s,--long".
   void Option(const char* name, std::string* value, const char* help);
+  /// A file's name, which is not empty: an empty one is of a script's variable that was not set.
+  void File(const char* name, std::string* value, const char* help);
   void Number(const char* name, uint64_t* value, uint64_t min, uint64_t max, const char* help);
   void Flag(const char* name, bool* value, const char* help);
   /// `name` is refused without `other`.

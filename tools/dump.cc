@@ -35,7 +35,8 @@ Status FormatOf(const DumpArgs& args, Format* format) {
     return Status::InvalidArgument(
         fmt::format("expected --format tsv or jsonl, found \"{}\"", args.format));
   }
-  if (!named) named = args.output == "-" ? Format::kTsv : FormatFromPath(args.output);
+  if (!named) named = FormatFromPath(args.output);
+  if (!named && Output::IsStandardOutput(args.output)) named = Format::kTsv;
   if (!named) {
     return Status::InvalidArgument(
         fmt::format("{}: the name ends neither in .tsv nor in .jsonl, .ndjson or .json: say "
@@ -79,7 +80,7 @@ Status Dump(const Program& program, const DumpArgs& args) {
   Status s = FormatOf(args, &format);
   if (s.ok()) s = RangeOf(args, &range);
   if (!s.ok()) return s;
-  s = WithStore(program.globals, OpenMode::kExisting, [&](DB& db) {
+  s = WithStore(program.globals, OpenMode::kRead, [&](DB& db) {
     Output output;
     Status written = output.OpenFile(args.output);
     if (!written.ok()) return written;
@@ -90,7 +91,7 @@ Status Dump(const Program& program, const DumpArgs& args) {
     return written.ok() ? output.Close() : written;
   });
   // on standard output there are records and nothing else
-  if (!s.ok() || args.output == "-") return s;
+  if (!s.ok() || Output::IsStandardOutput(args.output)) return s;
   Output summary;
   if (program.globals.json) {
     const nlohmann::ordered_json json = {
@@ -111,7 +112,7 @@ void AddDump(CLI::App* app, Program* program) {
       app, "dump",
       "Writes the records, as of one point in time, as TSV or JSON lines that load reads back");
   auto args = std::make_shared<DumpArgs>();
-  command.Option("FILE", &args->output, "The output; without it, or for -, standard output");
+  command.File("FILE", &args->output, "The output; without it, or for -, standard output");
   command.Option("--format", &args->format,
                  "tsv or jsonl; else by the file's extension, and TSV for standard output");
   command.Option("--from", &args->from, "The first key of the range");

@@ -32,7 +32,7 @@ Status Get(const Globals& globals, const GetArgs& args) {
   std::string key;
   Status s = Argument(args.key, args.escaped, &key);
   if (!s.ok()) return s;
-  return WithStore(globals, OpenMode::kExisting, [&](DB& db) {
+  return WithStore(globals, OpenMode::kRead, [&](DB& db) {
     PinnedValue value;
     const Status found = db.Get(ReadOptions{.verify_checksums = true}, key, &value);
     if (found.IsNotFound()) return Status::NotFound("no such key: " + Excerpt(key));

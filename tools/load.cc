@@ -203,13 +203,13 @@ void AddLoad(CLI::App* app, Program* program) {
       app, "load",
       "Writes the records of a TSV or JSON lines file; creates the store where there is none");
   auto args = std::make_shared<LoadArgs>();
-  command.Option("FILE", &args->input, "The input; without it, or for -, standard input");
+  command.File("FILE", &args->input, "The input; without it, or for -, standard input");
   command.Option("--format", &args->format,
                  "tsv or jsonl; else by the file's extension, and TSV for standard input");
   command.Number("--batch", &args->batch_records, 1, 1000000,
                  "Records a batch, each batch all or nothing (default 100)");
   command.Flag("--skip-bad", &args->skip_bad, "Pass over malformed lines and count them");
-  command.Option(
+  command.File(
       "--ack-file", &args->ack_file,
       "Append the number of the last line that is safely stored to this file, after each batch");
   command.Flag("--stats", &args->stats, "Print the store's counters at the end");

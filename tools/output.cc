@@ -2,11 +2,13 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <system_error>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 
 #include <fmt/format.h>
 
@@ -32,8 +34,18 @@ Output::~Output() {
   if (!part_path_.empty()) unlink(part_path_.c_str());
 }
 
-Status Output::OpenFile(const std::string& path) {
-  if (path == "-") return Status::OK();
+bool Output::IsStandardOutput(const std::string& path) {
+  struct stat named{};
+  struct stat standard{};
+  return path == "-" || (stat(path.c_str(), &named) == 0 && fstat(STDOUT_FILENO, &standard) == 0 &&
+                         named.st_dev == standard.st_dev && named.st_ino == standard.st_ino);
+}
+
+Status Output::OpenFile(const std::string& name) {
+  if (IsStandardOutput(name)) return Status::OK();
+  std::error_code none;  // a link stays, and what it leads to is written
+  const std::filesystem::path found = std::filesystem::canonical(name, none);
+  const std::string path = none ? name : found.string();
   struct stat info{};
   const bool special = stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode);
   const std::string target = special ? path : path + ".part";
@@ -72,6 +84,8 @@ bool Output::WriteOut() {
 Status Output::Close() {
   WriteOut();
   if (path_.empty()) return status_;
+  // A power cut after the renaming must not leave the name with less (I1).
+  if (!part_path_.empty() && status_.ok() && fsync(fd_) != 0) status_ = ErrorOf("sync", path_);
   if (close(fd_) != 0 && status_.ok()) status_ = ErrorOf("close", path_);
   fd_ = -1;
   if (!part_path_.empty()) {

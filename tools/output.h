@@ -22,8 +22,11 @@ class Output {
   Output(const Output&) = delete;
   Output& operator=(const Output&) = delete;
 
-  /// Writes to `path` instead; "-" is standard output. REQUIRES: nothing written yet.
-  Status OpenFile(const std::string& path);
+  /// Writes to the file `name` instead, unless it names standard output. REQUIRES: nothing written
+  /// yet.
+  Status OpenFile(const std::string& name);
+  /// "-", and what leads to the same file, as /dev/stdout does.
+  static bool IsStandardOutput(const std::string& path);
 
   /// False once a write has failed: the caller may stop.
   bool Write(std::string_view text);

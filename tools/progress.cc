@@ -3,10 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 
 #include <fmt/format.h>
 
+#include "tools/command.h"
 #include "tools/units.h"
 
 namespace lamella::tools {
@@ -36,7 +36,7 @@ Progress::Progress(bool enabled, uint64_t bytes_total)
       next_(start_ + kInterval) {}
 
 void Progress::Finish() {
-  if (drawn_) fmt::print(stderr, "\r\x1b[K");
+  if (drawn_) Say("\r\x1b[K");
   drawn_ = false;
 }
 
@@ -46,7 +46,7 @@ void Progress::Update(uint64_t records, uint64_t bytes) {
   if (now < next_) return;
   next_ = now + kInterval;
   const double seconds = std::chrono::duration<double>(now - start_).count();
-  fmt::print(stderr, "\r{}\x1b[K", ProgressLine(records, bytes, bytes_total_, seconds));
+  Say(fmt::format("\r{}\x1b[K", ProgressLine(records, bytes, bytes_total_, seconds)));
   drawn_ = true;
 }
 

@@ -62,7 +62,7 @@ Status Print(DB& db, const Globals& globals, const ScanArgs& args, const KeyRang
 Status Scan(const Globals& globals, const ScanArgs& args) {
   KeyRange range;
   if (Status s = ScanRange(args, &range); !s.ok()) return s;
-  return WithStore(globals, OpenMode::kExisting, [&](DB& db) {
+  return WithStore(globals, OpenMode::kRead, [&](DB& db) {
     return range.empty ? Status::OK() : Print(db, globals, args, range);
   });
 }

@@ -10,7 +10,7 @@ namespace lamella::tools {
 namespace {
 
 Status PrintStats(const Globals& globals) {
-  return WithStore(globals, OpenMode::kExisting, [&](DB& db) {
+  return WithStore(globals, OpenMode::kRead, [&](DB& db) {
     const Stats stats = db.GetStats();
     const StoreNames names = StoreNames::Of(db);
     Output output;

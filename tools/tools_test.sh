@@ -49,10 +49,22 @@ expect 0 --db s scan --keys-only; is "$(printf '%s\n' -dash 'a\tb' colour piped)
 expect 0 --db s scan --keys-only --reverse --limit 2; is "$(printf '%s\n' piped colour)"
 expect 0 --db s scan --prefix co; is "$(printf 'colour\tblue')"
 expect 0 --db s scan --from b --to p --keys-only; is colour
+for word in a b c d e f g h i; do expect 0 --db nine put $word v; done
+expect 0 --db nine scan --limit 09 --keys-only; is "$(printf '%s\n' a b c d e f g h i)"
+expect 0 --db nine scan --limit 010 --reverse --keys-only; is "$(printf '%s\n' i h g f e d c b a)"
 expect 0 --db s scan --from zz; is ""
 expect 0 --db s delete colour never-there
 expect 1 --db s get colour; says 'no such key: "colour"'
 LAMELLA_DB=s expect 0 get piped
+
+claim "each word is a key, whatever it looks like"
+for key in '[a,b]' '[]' '{}' '%%' '[[a]]' '"a,b"' a b get; do expect 0 --db words put "$key" v; done
+expect 0 --db words delete '[a,b]' '[]' '{}' '%%' '[[a]]'
+expect 0 --db words scan --keys-only; is "$(printf '%s\n' '"a,b"' a b get)"
+expect 0 --db words put '[k]' '[v]'
+expect 0 --db words scan --from '[k]' --to '[k]z'; is "$(printf '[k]\t[v]')"
+expect 0 --db words delete '"a,b"' get
+expect 0 --db words scan --keys-only; is "$(printf '%s\n' '[k]' a b)"
 
 claim "what cannot be meant is exit code 2, with what is known"
 expect 2; says "subcommand is required"
@@ -72,6 +84,19 @@ head -c 65536 /dev/zero | tr '\0' k >longkey
 expect 2 --db s put "$(cat longkey)" v; says "65"
 printf '%s\tv\n' "$(head -c 65535 longkey)" >limit.tsv
 expect 0 --db s2 load limit.tsv
+
+expect 2 --db s --pool-max 1 get k; says "pool_bytes_max is 1"; says "at least 1048576"
+expect 2 --db s dump --format tsv ""; says "expected the name of a file"
+[ ! -e .part ] || fail "a dump to no name wrote a file"
+expect 2 --db s load --format tsv ""; says "expected the name of a file"
+expect 2 --db s load bytes.tsv --ack-file ""; says "expected the name of a file"
+expect 2 --db s check --against ""; says "--against: expected the name of a file"
+
+claim "the directories of the pool's parts may stand before a command's own words, too"
+expect 0 --db parts put --pmem part-a,part-b k v
+expect 0 --db parts get --pmem part-a --pmem part-b k; is v
+expect 0 --pmem part-a,part-b --db parts get k; is v
+expect 0 --db parts get k --pmem part-a,part-b; is v
 
 claim "a store that is not there is exit code 2, and reading does not make one"
 for command in "get k" "delete k" "scan" "dump" "stats" "check" "repair"; do
@@ -148,6 +173,33 @@ expect 4 --db bytes dump nosuchdir/x.tsv; says "nosuchdir"
 expect 2 --db bytes dump x.txt; says "say --format"
 [ ! -e x.txt ] && [ ! -e nosuchdir ] || fail "a failed dump left a file"
 
+claim "a dump to /dev/stdout goes there, alone; one through a link leaves the link"
+cat one.tsv one.tsv >twice.tsv
+cp one.tsv again.tsv
+"$program" --db bytes dump --format tsv /dev/stdout >>again.tsv 2>err || fail "a dump to /dev/stdout"
+cmp -s again.tsv twice.tsv || fail "expected the records after what was there, and nothing else"
+[ ! -e /dev/stdout.part ] || fail "expected nothing new in /dev"
+mkdir there && echo old >there/real.tsv && ln -s there/real.tsv linked.tsv
+expect 0 --db bytes dump linked.tsv
+[ -L linked.tsv ] && cmp -s there/real.tsv one.tsv || fail "expected the records where the link leads"
+
+claim "a standard stream that is closed is no file of the store, and one that cannot be written ends nothing"
+awk 'BEGIN { for (i = 0; i < 3000; i++) printf "key%08d\t%0100d\n", i, i }' >lines.tsv
+expect 0 --db closed load lines.tsv
+refused() { [ "$1" -eq "$2" ] || fail "with closed streams: expected exit code $2, found $1"; }
+"$program" --db closed dump >&- 2>err; refused $? 4; says "standard output"
+"$program" --db closed dump <&- >&- 2>err; refused $? 4
+"$program" --db closed dump >&- 2>&-; refused $? 4
+"$program" --db closed dump <&- >&- 2>&-; refused $? 4
+"$program" --db closed stats <&- >&- 2>&-; refused $? 4
+"$program" --db closed put k <&- 2>err; refused $? 4; says "standard input"
+"$program" --db closed load <&- >out 2>err; refused $? 4; says "standard input"
+"$program" --db closed get nosuch 2>&-; refused $? 1
+"$program" --db closed load bad.tsv --skip-bad --json >out 2>&-; refused $? 0
+[ -e /dev/full ] && { "$program" --db closed get nosuch 2>/dev/full; refused $? 1; }
+expect 0 --db closed delete a b d
+expect 0 --db closed check --against lines.tsv --exact; prints "no problem"
+
 claim "a second process is told that the store is open: exit code 5"
 mkfifo pipe
 "$program" --db held load --format tsv --batch 1 --ack-file held.acks pipe >/dev/null 2>&1 &
@@ -185,6 +237,16 @@ claim "... and the comparison can fail: for more lines than were acknowledged, a
 expect 3 --db killed check --against big.tsv; prints "is not in the store"
 expect 0 --db killed delete key00000005
 expect 3 --db killed check --against big.tsv --lines "$acked"; prints '"key00000005" is not in the store'
+
+claim "a store that has no room to be closed in order is read all the same"
+expect 0 --db tight --engine lightkv put k v
+(ulimit -f 1; "$program" --db tight load lines.tsv --ack-file tight.acks >out 2>err); refused $? 4; says "ulimit -f"
+(ulimit -f 1; "$program" --db tight get key00000005 >out 2>err) || fail "get where nothing can be flushed"
+[ "$(wc -c <out)" -eq 101 ] || fail "expected the value"
+(ulimit -f 1; "$program" --db tight dump --format tsv 2>err) | head -n 3001 >out
+head -n 1 lines.tsv >expected; sed -n 2p out | cmp -s - expected || fail "expected the records"
+(ulimit -f 1; "$program" --db tight put k w >out 2>err); refused $? 4
+expect 0 --db tight check --against lines.tsv --lines "$(tail -n 1 tight.acks)"
 
 claim "stats speaks to people and to machines"
 expect 0 --db killed stats; prints "write stalls"; prints "bytes stored"

@@ -65,8 +65,9 @@ std::string FormatBytes(uint64_t bytes) {
 std::string FormatNanoseconds(uint64_t ns) {
   const double value = static_cast<double>(ns);
   if (ns < 1000) return fmt::format("{} ns", ns);
-  if (ns < 1000'000) return fmt::format("{:.3g} us", value / 1e3);
-  if (ns < 1000'000'000) return fmt::format("{:.3g} ms", value / 1e6);
+  // three digits of what rounds to 1,000 would be "1e+03"
+  if (ns < 999'500) return fmt::format("{:.3g} us", value / 1e3);
+  if (ns < 999'500'000) return fmt::format("{:.3g} ms", value / 1e6);
   return fmt::format("{:.1f} s", value / 1e9);
 }
 

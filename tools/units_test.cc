@@ -51,6 +51,9 @@ TEST(Units, AreReadable) {
   EXPECT_EQ(FormatBytes((uint64_t{1} << 20) - 1), "1.0 MiB");  // never "1024.0 KiB"
   EXPECT_EQ(FormatNanoseconds(830), "830 ns");
   EXPECT_EQ(FormatNanoseconds(1250000), "1.25 ms");
+  EXPECT_EQ(FormatNanoseconds(999499), "999 us");
+  EXPECT_EQ(FormatNanoseconds(999999), "1 ms");  // never "1e+03 us"
+  EXPECT_EQ(FormatNanoseconds(999999999), "1.0 s");
   EXPECT_EQ(FormatNanoseconds(3400000000), "3.4 s");
 }
 

@@ -56,7 +56,8 @@ class DB {
   /// or in another one, under this path or under one whose Options::pmem_paths name the same pool;
   /// or held by what is left of a DB that was destroyed. Corruption: not a store, or one that is
   /// damaged. NotSupported: a newer format or an engine that this build lacks. NoSpace: the pool
-  /// cannot be made. IOError: no threads, no addresses, no memory; then the store is as it was.
+  /// cannot be made, or is a copy with holes that there is no space for. IOError: no threads, no
+  /// addresses, no memory; then the store is as it was.
   static Status Open(const Options& options, const std::string& path, std::unique_ptr<DB>* db);
 
   DB() = default;
@@ -78,10 +79,11 @@ class DB {
   /// Copies the value of `key` to *value. NotFound: there is none. Corruption: the record does not
   /// validate.
   virtual Status Get(const ReadOptions& options, std::string_view key, std::string* value) = 0;
-  /// As above without the copy: *value views the pool until it is reset or destroyed.
+  /// As above without the copy: *value views the pool until it is reset or destroyed. `key` may be
+  /// a view of what it holds.
   virtual Status Get(const ReadOptions& options, std::string_view key, PinnedValue* value) = 0;
   /// One Status and one value per key, all as of one point in time. None at all where there is no
-  /// memory for so many.
+  /// memory for so many. REQUIRES: no key is a view of what is in *values.
   virtual std::vector<Status> MultiGet(const ReadOptions& options,
                                        std::span<const std::string_view> keys,
                                        std::vector<std::string>* values) = 0;

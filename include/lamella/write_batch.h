@@ -8,12 +8,28 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace lamella {
 
 class WriteBatch {
  public:
-  /// Copies key and value. Limits are checked by DB::Write, which then writes nothing.
+  WriteBatch() = default;
+  WriteBatch(const WriteBatch&) = default;
+  WriteBatch& operator=(const WriteBatch&) = default;
+  /// What was moved from is empty, and may be filled again.
+  WriteBatch(WriteBatch&& other) noexcept { *this = std::move(other); }
+  WriteBatch& operator=(WriteBatch&& other) noexcept {
+    if (this != &other) {
+      rep_ = std::exchange(other.rep_, {});
+      count_ = std::exchange(other.count_, 0);
+    }
+    return *this;
+  }
+  ~WriteBatch() = default;
+
+  /// Copies key and value. Limits are checked by DB::Write, which then writes nothing. Throws
+  /// std::bad_alloc, as Delete does, and then the batch is as it was.
   void Put(std::string_view key, std::string_view value);
   void Delete(std::string_view key);
   void Clear();
@@ -24,7 +40,7 @@ class WriteBatch {
   size_t ByteSize() const { return rep_.size(); }
 
   /// Visits the operations in the order they were added; `handler` needs Put(key, value) and
-  /// Delete(key).
+  /// Delete(key), and leaves this batch as it is.
   template <class Handler>
   void Iterate(Handler&& handler) const {
     size_t at = 0;

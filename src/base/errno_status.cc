@@ -40,4 +40,15 @@ Status ErrnoStatus(std::string_view what, int error) {
   }
 }
 
+Status CheckFileSizeLimit(std::string_view path, uint64_t bytes) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+      bytes <= limit.rlim_cur) {
+    return Status::OK();
+  }
+  return Status::NoSpace(Concat(path, " wants to be ", bytes,
+                                " bytes, and this process may write files of at most ",
+                                limit.rlim_cur, "; raise the limit (ulimit -f)"));
+}
+
 }  // namespace lamella

@@ -2,6 +2,7 @@
 #ifndef LAMELLA_BASE_ERRNO_STATUS_H_
 #define LAMELLA_BASE_ERRNO_STATUS_H_
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -15,6 +16,10 @@ std::string ErrnoText(int error);
 /// `what` names the call and the path, as in "open /data/pool.0". ENOENT gives NotFound; ENOSPC,
 /// EDQUOT and EFBIG give NoSpace with what to do; the rest IOError, EMFILE with the limit.
 Status ErrnoStatus(std::string_view what, int error);
+
+/// NoSpace where this process may not make the file at `path` so long (RLIMIT_FSIZE): if it tried,
+/// a signal would end it.
+Status CheckFileSizeLimit(std::string_view path, uint64_t bytes);
 
 }  // namespace lamella
 

@@ -25,6 +25,7 @@
 
 #include "base/concat.h"
 #include "base/sanitizer.h"
+#include "db/bad_input_test_base.h"
 #include "db/db_impl.h"
 #include "lamella/db.h"
 #include "pool/superblock.h"
@@ -38,94 +39,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void Patch(const std::string& path, uint64_t offset, std::string_view bytes) {
-  std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
-  file.seekp(static_cast<std::streamoff>(offset));
-  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-}
-
-class BadInput : public ::testing::Test {
- protected:
-  BadInput() : path_(dir_.Sub("store")) {
-    options_.chunk_bytes = 64 << 10;
-    options_.memory_budget_bytes = 1 << 20;
-    options_.memtable_bytes = 64 << 10;
-    options_.background_threads = 1;
-    options_.log_shards = 1;
-    options_.pool_bytes_max = 256 << 20;
-  }
-
-  std::string Pool() const { return path_ + "/pool.0"; }
-
-  // A closed store of 300 keys, half of them in tables.
-  void MakeStore() {
-    std::unique_ptr<DB> db;
-    Status s = DB::Open(options_, path_, &db);
-    ASSERT_TRUE(s.ok()) << s.ToString();
-    for (uint64_t i = 0; i < 300; i++) {
-      ASSERT_TRUE(db->Put({}, MakeKey(KeyShape::kCommonPrefix, i), MakeValue(i, 500)).ok());
-      if (i == 150) {
-        ASSERT_TRUE(db->Flush().ok());
-      }
-    }
-    s = db->Close();
-    ASSERT_TRUE(s.ok()) << s.ToString();
-  }
-  void ExpectStoreWhole(const std::string& path) {
-    std::unique_ptr<DB> db;
-    const Status s = DB::Open(options_, path, &db);
-    ASSERT_TRUE(s.ok()) << s.ToString();
-    for (uint64_t i = 0; i < 300; i++) {
-      std::string value;
-      ASSERT_TRUE(db->Get({}, MakeKey(KeyShape::kCommonPrefix, i), &value).ok()) << i;
-      ASSERT_TRUE(value == MakeValue(i, 500)) << i;
-    }
-  }
-  Status TryOpen(const Options& options) {
-    std::unique_ptr<DB> db;
-    Status s = DB::Open(options, path_, &db);
-    EXPECT_EQ(s.ok(), db != nullptr);
-    if (!s.ok()) {
-      EXPECT_GE(s.message().size(), 10u)
-          << "a message says what was expected and found: " << s.ToString();
-    }
-    return s;
-  }
-  // The message says which option it is, what was given, and what may be.
-  void ExpectOptionsRefused(const Options& options, std::string_view option, std::string_view given,
-                            std::string_view allowed) {
-    const Status s = TryOpen(options);
-    EXPECT_TRUE(s.IsInvalidArgument()) << option << ": " << s.ToString();
-    for (const std::string_view part : {option, given, allowed}) {
-      EXPECT_NE(s.message().find(part), std::string_view::npos)
-          << "no '" << part << "' in " << s.ToString();
-    }
-    EXPECT_EQ(RepairDB(path_, options).ToString(), s.ToString());
-  }
-  // Open refuses with one of the two codes, twice, without changing a byte of the pool; CheckDB
-  // does not call it clean.
-  void ExpectRefused(Status::Code code, Status::Code or_code) {
-    const std::string before = ReadWhole(Pool());
-    for (int i = 0; i < 2; i++) {
-      const Status s = TryOpen(options_);
-      EXPECT_TRUE(s.code() == code || s.code() == or_code) << s.ToString();
-    }
-    CheckReport report;
-    const Status checked = CheckDB(path_, options_, &report);
-    EXPECT_TRUE(!checked.ok() || !report.clean());
-    EXPECT_TRUE(ReadWhole(Pool()) == before) << "a refused open changed the pool";
-  }
-
-  TempDir dir_;
-  const std::string path_;
-  Options options_;
-};
-
-// The same, of each engine.
-class BadInputOfEngines : public BadInput, public ::testing::WithParamInterface<EngineKind> {
- protected:
-  BadInputOfEngines() { options_.engine = GetParam(); }
-};
 INSTANTIATE_TEST_SUITE_P(All, BadInputOfEngines, ::testing::ValuesIn(BuiltEngines()),
                          [](const auto& engine) { return TestNameOf(engine.param); });
 
@@ -190,6 +103,7 @@ TEST_F(BadInput, OptionsOutOfRangeAreRefusedBeforeAnythingIsMade) {
           [](Options* o) { o->chunk_bytes = 2ull << 30; });
   refused("pmem_paths", "17", "at most 16",
           [this](Options* o) { o->pmem_paths.assign(17, dir_.path()); });
+  refused("pool_bytes_max", "100", "at least 1048576", [](Options* o) { o->pool_bytes_max = 100; });
   refused("memory_budget_bytes", "1000", "1 MiB",
           [](Options* o) { o->memory_budget_bytes = 1000; });
   refused("background_threads", "1000000", "at most 256",
@@ -203,6 +117,17 @@ TEST_F(BadInput, OptionsOutOfRangeAreRefusedBeforeAnythingIsMade) {
   refused("media_profile.read_gbps", "nan", "from 0",
           [](Options* o) { o->media_profile.read_gbps = std::nan(""); });
   refused("medium", "77", "0 to 4", [](Options* o) { o->medium = static_cast<MediumKind>(77); });
+}
+
+// Engines take shares of it.
+TEST_P(BadInputOfEngines, ALimitBelowThatOfTheSmallestPoolIsRefusedOfAStoreThatIsThereToo) {
+  MakeStore();
+  for (const uint64_t limit : {1, 100, (1 << 20) - 1}) {
+    options_.pool_bytes_max = limit;
+    ExpectOptionsRefused(options_, "pool_bytes_max", Concat(limit), "at least 1048576");
+  }
+  options_.pool_bytes_max = 1 << 20;
+  ExpectStoreWhole(path_);
 }
 
 // At creation; and of a store that is there, whose options are those of the design that it has,

@@ -260,6 +260,26 @@ TEST_P(LifeConformance, CloseIsBusyWhileSomethingOfItIsLeft) {
   ExpectMatches(model_);
 }
 
+// Wherever the value lies: in the pool, in a table in a file, in what was read of one.
+TEST_P(LifeConformance, CloseIsBusyWhileAValueThatWasCompactedIsPinned) {
+  Fill(0, 300);
+  ASSERT_TRUE(db()->CompactRange({}, {}).ok());
+  Reopen();
+  for (uint64_t i = 0; i < 300; i += 50) {
+    PinnedValue value;
+    ASSERT_TRUE(db()->Get({}, MakeKey(KeyShape::kCommonPrefix, i), &value).ok());
+    const std::string expected = value.ToString();
+    const Status s = db()->Close();
+    ASSERT_TRUE(s.IsBusy()) << s.ToString();
+    EXPECT_NE(s.message().find("1 pinned values"), std::string_view::npos) << s.ToString();
+    EXPECT_TRUE(value.view() == expected);
+  }
+  const Status s = db()->Close();
+  EXPECT_TRUE(s.ok()) << s.ToString();
+  Reopen();
+  ExpectMatches(model_);
+}
+
 // The store is closed in order when the DB goes; its files stay locked, and what is left of it
 // readable, until the last of that goes.
 TEST_P(LifeConformance, WhatIsLeftWhenTheDbGoesStaysReadable) {
@@ -283,8 +303,11 @@ TEST_P(LifeConformance, WhatIsLeftWhenTheDbGoesStaysReadable) {
   iterators[1]->Seek("key10500");
   PinnedValue pinned;
   ASSERT_TRUE(handle->Get({}, "key11999", &pinned).ok());
+  PinnedValue compacted;
+  ASSERT_TRUE(handle->Get({}, "key10001", &compacted).ok());
   handle.reset();
   EXPECT_EQ(pinned.view(), value);
+  EXPECT_EQ(compacted.view(), value);
   EXPECT_EQ(iterators[1]->key(), "key10500");
   EXPECT_EQ(WalkForward(iterators[0].get()).size(), 2000u);
   EXPECT_EQ(WalkBackward(iterators[1].get()).size(), 2000u);
@@ -302,6 +325,9 @@ TEST_P(LifeConformance, WhatIsLeftWhenTheDbGoesStaysReadable) {
   busy();
   EXPECT_EQ(pinned.view(), value);
   pinned.Reset();
+  busy();
+  EXPECT_EQ(compacted.view(), value);
+  compacted.Reset();
   CheckReport report;
   Status s = CheckDB(other, options, &report);
   EXPECT_TRUE(s.ok() && report.clean())

@@ -206,7 +206,11 @@ TEST_P(PointConformance, AnEmptyBatchWritesNothing) {
   batch.Put("a", "1");
   batch.Clear();
   EXPECT_TRUE(db()->Write({}, batch).ok());
+  batch.Put("a", "1");
+  const WriteBatch taken = std::move(batch);
+  EXPECT_TRUE(db()->Write({}, batch).ok());  // NOLINT(bugprone-use-after-move): it is empty
   EXPECT_EQ(db()->GetStats().sequence, sequence);
+  EXPECT_EQ(db()->GetStats().batches, 0u);
   EXPECT_EQ(Get("a"), "[NotFound]");
 }
 

@@ -82,6 +82,7 @@ TEST_P(ReadConformance, TwoSnapshotsOfOneTimeAreReleasedApart) {
   Put("a", "1");
   const Snapshot* first = db()->GetSnapshot();
   const Snapshot* second = db()->GetSnapshot();
+  const auto none_of_them = db()->NewIterator({});
   EXPECT_EQ(db()->GetStats().snapshots, 2u);
   Put("a", "2");
   db()->ReleaseSnapshot(first);
@@ -271,6 +272,28 @@ TEST_P(ReadConformance, APinnedValueStaysWhateverHappensToItsKey) {
   moved.Reset();
   EXPECT_TRUE(moved.empty());
   pinned.clear();
+}
+
+// Who follows a chain gives what it holds for what it is to get.
+TEST_P(ReadConformance, AKeyMayBeAViewOfThePinnedValueThatItReplaces) {
+  constexpr uint64_t kLinks = 30;
+  const auto link = [](uint64_t i) { return MakeKey(KeyShape::kCommonPrefix, i); };
+  const size_t key_bytes = link(0).size();
+  for (uint64_t i = 0; i < kLinks; i++) {
+    ASSERT_EQ(link(i).size(), key_bytes);
+    Put(link(i), link(i + 1) + MakeValue(i, i % 10 == 7 ? 300000 : 2000));
+  }
+  for (const bool settled : {false, true}) {
+    if (settled) Settle();
+    PinnedValue value;
+    ASSERT_TRUE(db()->Get({}, link(0), &value).ok());
+    for (uint64_t i = 1; i < kLinks; i++) {
+      ASSERT_EQ(value.view().substr(0, key_bytes), link(i));
+      ASSERT_TRUE(db()->Get({}, value.view().substr(0, key_bytes), &value).ok()) << i;
+    }
+    EXPECT_TRUE(db()->Get({}, value.view().substr(0, key_bytes), &value).IsNotFound());
+    EXPECT_TRUE(value.empty());
+  }
 }
 
 // Families of keys that share more bytes than a tree keeps of one, enough of each that tables learn

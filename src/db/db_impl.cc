@@ -67,9 +67,22 @@ class Standing {
   const uint64_t sequence_;
 };
 
+// A value that lies in DRAM, or in what a version of an engine's tables keeps: it holds back
+// nothing else, and its store is told when it goes.
+struct OwnedValue {
+  std::shared_ptr<const void> owner;
+  StoreCore* core;
+};
+
 Status Closed() { return Status::Aborted("the store was closed; open it again"); }
 
 }  // namespace
+
+void StoreCore::LetGoOfUser() {
+  // acq_rel: who lets go of it all comes after all that the others did
+  if (users.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  pool->holders()->WhenUnpinned(std::move(let_go));  // it may take this along
+}
 
 void StoreCore::LetGo() {
   engine.reset();
@@ -184,6 +197,12 @@ Status DbImpl::Find(const ReadOptions& options, std::string_view key, uint64_t s
       gets_found_.Add();
       return Status::OK();
     case LookupState::kDamaged:
+      // NotFound is of keys alone.
+      if (lookup->damage.IsNotFound()) {
+        return Status::Corruption(
+            Concat(lookup->damage.message(),
+                   "; a file of the store was there when it was opened: put it back"));
+      }
       return lookup->damage;
     case LookupState::kAbsent:
     case LookupState::kDeleted:
@@ -205,7 +224,7 @@ Status DbImpl::Get(const ReadOptions& options, std::string_view key, std::string
 }
 
 Status DbImpl::Get(const ReadOptions& options, std::string_view key, PinnedValue* value) {
-  value->Reset();
+  const PinnedValue before = std::move(*value);  // `key` may be a view of it
   if (!open_.load(std::memory_order_acquire)) return Closed();
   EpochPin pin(pool_->readers());
   const uint64_t sequence = ReadSequence(options);
@@ -214,10 +233,17 @@ Status DbImpl::Get(const ReadOptions& options, std::string_view key, PinnedValue
     Status found = Find(options, key, sequence, &pin, &lookup);
     if (!found.ok()) return found;
     if (lookup.owner != nullptr) {
-      using Owner = std::shared_ptr<const void>;
+      auto* const owned = new OwnedValue{std::move(lookup.owner), core_.get()};
+      core_->users.fetch_add(1, std::memory_order_relaxed);
       value->Pin(
-          lookup.value, [](void* owner, unsigned long long) { delete static_cast<Owner*>(owner); },
-          new Owner(std::move(lookup.owner)), 0);
+          lookup.value,
+          [](void* held, unsigned long long) {
+            auto* const owned_value = static_cast<OwnedValue*>(held);
+            StoreCore* const core = owned_value->core;
+            delete owned_value;  // it may be of the pool
+            core->LetGoOfUser();
+          },
+          owned, 0);
     } else {
       // The reader's pin becomes a holder's (Pool::AfterAllPins).
       EpochPin hold(pool_->holders());
@@ -296,6 +322,7 @@ const Snapshot* DbImpl::GetSnapshot() {
   try {
     auto snapshot = std::make_unique<SnapshotOf>();
     snapshot->Stand(snapshots_.Take([&] { return engine_->PublishedSequence(); }));
+    snapshots_open_.fetch_add(1, std::memory_order_relaxed);
     return snapshot.release();
   } catch (const std::bad_alloc&) {
     return nullptr;
@@ -304,6 +331,7 @@ const Snapshot* DbImpl::GetSnapshot() {
 
 void DbImpl::ReleaseSnapshot(const Snapshot* snapshot) {
   if (snapshot == nullptr) return;
+  snapshots_open_.fetch_sub(1, std::memory_order_relaxed);
   snapshots_.Release(snapshot->sequence());
   delete static_cast<const SnapshotOf*>(snapshot);
 }
@@ -366,8 +394,9 @@ Status DbImpl::Close() {
 Status DbImpl::CheckReleased() const {
   // nobody else calls
   const uint64_t iterators = core_->iterators_open.load(std::memory_order_relaxed);
-  const uint64_t snapshots = snapshots_.count() - iterators;
-  const uint64_t pins = pool_->holders()->pinned() - iterators;
+  const uint64_t snapshots = snapshots_open_.load(std::memory_order_relaxed);
+  const uint64_t owned = core_->users.load(std::memory_order_relaxed) - 1;
+  const uint64_t pins = pool_->holders()->pinned() - iterators + owned;
   if (iterators + snapshots + pins == 0) return Status::OK();
   return Status::Busy(
       Concat("the store in ", path_, " stays open: ", iterators, " iterators, ", snapshots,
@@ -394,9 +423,9 @@ Status DbImpl::Shut() {
 // Now, or with the last iterator or PinnedValue that is left.
 void DbImpl::LetGo() {
   engine_ = nullptr;
-  Pool* const pool = std::exchange(pool_, nullptr);
-  if (pool == nullptr) return core_->LetGo();
-  pool->holders()->WhenUnpinned(std::move(let_go_));
+  if (std::exchange(pool_, nullptr) == nullptr) return core_->LetGo();
+  core_->let_go = std::move(let_go_);
+  core_->LetGoOfUser();
 }
 
 }  // namespace lamella

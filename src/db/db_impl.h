@@ -29,6 +29,8 @@ struct StoreCore {
   static Options WithBudget(Options options);
   /// Nothing reads any more.
   void LetGo();
+  /// One of `users` is gone; with the last of them, and of the pool's holders, all this is.
+  void LetGoOfUser();
 
   const Options options;
   std::shared_ptr<SharedResources> resources;  // constant after Init
@@ -37,6 +39,9 @@ struct StoreCore {
   std::unique_ptr<Pool> pool;
   SnapshotList snapshots;  // of iterators, too
   std::atomic<uint64_t> iterators_open{0};
+  // The DB, until it is closed, and PinnedValues that are not in the pool's holders().
+  std::atomic<uint64_t> users{1};
+  std::function<void()> let_go;  // set when the DB lets go: it keeps this until it has run
   std::unique_ptr<Engine> engine;
   Scheduler scheduler;
 };
@@ -127,8 +132,9 @@ class DbImpl final : public DB {
   StripedCounter gets_;
   StripedCounter gets_found_;
   StripedCounter iterators_;
-  std::atomic<uint64_t> owed_ns_{0};  // of delays; not slept yet
-  StallCounter stalls_;               // of writes held back by debt
+  std::atomic<uint64_t> snapshots_open_{0};  // a figure, and for Close, who has the DB to itself
+  std::atomic<uint64_t> owed_ns_{0};         // of delays; not slept yet
+  StallCounter stalls_;                      // of writes held back by debt
 };
 
 /// DestroyDB over the seams of tests.

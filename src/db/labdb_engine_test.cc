@@ -2,7 +2,9 @@
 // so small that a few hundred records fill all of them.
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <filesystem>
+#include <future>
 #include <map>
 #include <memory>
 #include <string>
@@ -20,6 +22,7 @@
 #include "testing/fault_file_system.h"
 #include "testing/proof.h"
 #include "testing/random_data.h"
+#include "testing/says.h"
 #include "testing/table_files.h"
 #include "testing/temp_dir.h"
 
@@ -304,6 +307,33 @@ TEST_F(LabDbTest, AFullFileSystemRefusesWritesUntilThereIsRoom) {
   for (uint64_t n = 0; n < 2000; n++) ASSERT_NO_FATAL_FAILURE(Put(KeyOf(n), MakeValue(n, 200)));
   ASSERT_NO_FATAL_FAILURE(Compare());
   db_.reset();  // before the file system, which its jobs write to
+}
+
+// Each second another job finds none, either, and has done what it could: that is no sign of room.
+TEST_F(LabDbTest, AFlushThatFindsNoRoomIsGivenUpWhateverElseIsTried) {
+  FaultFileSystem files(dir_.path(), false);
+  ASSERT_TRUE(Open({.files = &files}).ok());
+  files.Arm({.nth = 1, .persistent = true, .error = ENOSPC, .only = OsCall::kWrite});
+  Status s;
+  for (uint64_t i = 0; s.ok() && i < 20'000; i++) {  // until both segments are to go to a file
+    s = db_->Put({}, KeyOf(i), MakeValue(i, 200));
+    if (s.ok()) model_[KeyOf(i)] = MakeValue(i, 200);
+  }
+  ASSERT_TRUE(s.IsNoSpace()) << s.ToString();
+  // Larger than half of a segment: it lies in the log, and its flush moves it to a file.
+  ASSERT_NO_FATAL_FAILURE(Put("large", MakeValue(1, 50'000)));
+  std::future<Status> flushed = std::async(std::launch::async, [this] { return db_->Flush(); });
+  const bool ended = flushed.wait_for(std::chrono::seconds(30)) == std::future_status::ready;
+  EXPECT_TRUE(ended);
+  files.Disarm();
+  s = flushed.get();
+  EXPECT_TRUE(!ended || (s.IsReadOnly() && Says(s, "NoSpace"))) << s.ToString();
+  EXPECT_TRUE(db_->Put({}, "key", "value").IsReadOnly());
+  ASSERT_TRUE(db_->Resume().ok());
+  ASSERT_TRUE(db_->Flush().ok());
+  for (uint64_t n = 0; n < 2000; n++) ASSERT_NO_FATAL_FAILURE(Put(KeyOf(n), MakeValue(n, 200)));
+  ASSERT_NO_FATAL_FAILURE(Compare());
+  db_.reset();
 }
 
 // B8: a writer whom the trees stopped for good would hang here. Values find room, tables do not.

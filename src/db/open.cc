@@ -1,8 +1,11 @@
 // Opening, checking, repairing and destroying a store.
 
+#include <system_error>
+
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <filesystem>
 
 #include "base/concat.h"
 #include "base/no_throw.h"
@@ -85,6 +88,14 @@ Status DbImpl::CheckOptions() const {
     return refuse("chunk_bytes is ", o.chunk_bytes, "; it must be a power of two from ",
                   kChunkBytesMin >> 10, " KiB to ", kChunkBytesMax >> 30, " GiB");
   }
+  // What a pool of the smallest chunks needs: engines take shares of it, of stores that are there
+  // too.
+  const uint64_t pool_bytes_min =
+      kPartChunksMin * kChunkBytesMin * std::max<size_t>(1, o.pmem_paths.size());
+  if (o.pool_bytes_max != 0 && o.pool_bytes_max < pool_bytes_min) {
+    return refuse("pool_bytes_max is ", o.pool_bytes_max,
+                  "; it is 0, which is no limit, or at least ", pool_bytes_min);
+  }
   Status s = CheckMemoryBudget(o.memory_budget_bytes);
   if (s.ok()) s = CheckThreads(o.background_threads);
   if (!s.ok()) return s;
@@ -124,7 +135,15 @@ Status DbImpl::CheckNoOtherParts() const {
           "; name the directories of all parts, in the order in which the store was created"));
     }
   }
-  return Status::OK();
+  const std::string own = JoinPath(path_, PartName(0));
+  if (options_.pmem_paths.empty() || PoolPaths(options_, path_)[0] == own ||
+      !seams_.files->Exists(own)) {
+    return Status::OK();
+  }
+  return Status::InvalidArgument(
+      Concat("pmem_paths: expected no pool in the store's own directory, found ", own,
+             "; leave pmem_paths empty, as when that store was created, or move its pool to where "
+             "they say"));
 }
 
 namespace {
@@ -244,6 +263,12 @@ Status DbImpl::OpenPool(bool may_create, std::vector<std::string>* mended) {
     if (!s.ok()) return s;
   }
   s = files->LockFile(JoinPath(path_, kLockName), &core_->lock);
+  if (s.IsNotFound()) {
+    return Status::Corruption(Concat(path_, ": expected the directory of the store whose pool is ",
+                                     PoolPaths(options_, path_)[0],
+                                     ", found none; put it back, or make an empty one if nothing "
+                                     "but the pool is to be saved"));
+  }
   if (!s.ok()) return s;
   PoolOptions pool_options = MakePoolOptions(options_, path_);
   pool_options.hook = seams_.hook;
@@ -279,10 +304,13 @@ Status DbImpl::MakeEngine() {
   if (type == nullptr) return Unbuilt(pool_->state().engine);
   Status s = type->check_options(options_);
   if (!s.ok()) return s;
+  // It opens and makes files there as long as it lives, wherever the process goes to (chdir).
+  std::error_code unknown;
+  const std::filesystem::path directory = std::filesystem::absolute(path_, unknown);
   core_->engine =
       type->make({pool_, &options_, &snapshots_, [scheduler = &scheduler_] { scheduler->Wake(); },
                   [scheduler = &scheduler_] { scheduler->Nudge(); }, core_->memory.get(),
-                  seams_.files, path_});
+                  seams_.files, unknown ? path_ : directory.string()});
   engine_ = core_->engine.get();
   return Status::OK();
 }
@@ -345,15 +373,25 @@ Status DestroyDB(const std::string& path, const Options& options) {
 
 namespace {
 
-// The files of tables, whatever engine wrote them, where this build has any that does. One that an
-// earlier call removed without a sync that succeeded is gone for good, too, where this says OK.
-Status RemoveTables(FileSystem* files, const std::string& path) {
+bool IsOfAStore(FileSystem* files, const std::string& table) {
+  SstIdentity identity;
+  return ReadSstIdentity(files, table, &identity).ok();
+}
+
+// The files of tables, whatever engine wrote them, where this build has any that does. Where
+// nothing but such names says that a store `was_here`, one of them must say of which it is: else
+// they are somebody else's. One that an earlier call removed without a sync that succeeded is gone
+// for good, too, where this says OK.
+Status RemoveTables(FileSystem* files, const std::string& path, bool was_here) {
   const auto built = BuiltEngines();
   if (std::none_of(built.begin(), built.end(),
                    [](auto* type) { return type->tables_in_files != nullptr; }))
     return Status::OK();
   std::vector<std::string> tables;
   Status s = FindTableFiles(files, path, &tables);
+  if (!was_here && std::none_of(tables.begin(), tables.end(),
+                                [&](const std::string& table) { return IsOfAStore(files, table); }))
+    tables.clear();
   for (size_t i = 0; s.ok() && i < tables.size(); i++) s = files->RemoveFile(tables[i]);
   return s.ok() && files->Exists(path) ? files->SyncDirectory(path) : s;
 }
@@ -365,16 +403,18 @@ Status DestroyStore(FileSystem* files, OsHook* os, const std::string& path,
   const std::string lock_path = JoinPath(path, kLockName);
   if (!StoreExists(files, options, path)) {
     std::unique_ptr<FileLock> lock;  // its pool may lie elsewhere, and it be open
-    Status s = files->Exists(lock_path) ? files->LockFile(lock_path, &lock) : Status::OK();
+    const bool was_here = files->Exists(lock_path);
+    Status s = was_here ? files->LockFile(lock_path, &lock) : Status::OK();
     // removing what is not there makes durable what an earlier call removed
     for (const std::string& part : PoolPaths(options, path))
       s = s.ok() ? files->RemoveFile(part) : s;
-    return s.ok() ? RemoveTables(files, path) : s;  // which an earlier call may have left
+    return s.ok() ? RemoveTables(files, path, was_here) : s;  // which an earlier call may have left
   }
   std::unique_ptr<FileLock> lock;
-  Status s = files->LockFile(lock_path, &lock);
+  // it may be gone, and the pool lie elsewhere
+  Status s = files->Exists(path) ? files->LockFile(lock_path, &lock) : Status::OK();
   if (s.ok()) s = Pool::Remove(PoolPaths(options, path), os);
-  if (s.ok()) s = RemoveTables(files, path);
+  if (s.ok()) s = RemoveTables(files, path, true);
   if (s.ok()) s = files->RemoveFile(lock_path);
   lock.reset();
   if (s.ok()) (void)files->RemoveDirectory(path).ok();  // stays where it holds anything else

@@ -1,6 +1,8 @@
 // GetStats and GetProperty: what the store says of itself.
 
-#include <cstdio>
+#include <charconv>
+#include <iterator>
+#include <limits>
 
 #include "base/concat.h"
 #include "base/no_throw.h"
@@ -11,10 +13,11 @@ namespace lamella {
 
 namespace {
 
+// Whatever the process's locale is: in some 2.16 is "2,16", which is no number of JSON.
 std::string Fixed2(double value) {
-  char buffer[32];
-  std::snprintf(buffer, sizeof(buffer), "%.2f", value);
-  return buffer;
+  char buffer[std::numeric_limits<double>::max_exponent10 + 8];
+  const auto end = std::to_chars(buffer, std::end(buffer), value, std::chars_format::fixed, 2);
+  return std::string(buffer, end.ptr);
 }
 
 std::string StatsText(const Stats& stats) {
@@ -85,7 +88,7 @@ void DbImpl::AddStats(Stats* out) {
   stats.recovery_us = recovery_us_;
   stats.pool_bytes = pool_->pool_bytes();
   stats.pool_bytes_used = pool_->used_bytes();
-  stats.snapshots = snapshots_.count();
+  stats.snapshots = snapshots_open_.load(std::memory_order_relaxed);
   engine_->AddStats(&stats);
 }
 

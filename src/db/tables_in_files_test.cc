@@ -1,6 +1,7 @@
 // Stores whose tables lie in files beside the pool: what becomes of them when there is more than it
 // holds, when files or the pool are gone, when where they belong changes.
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -14,6 +15,7 @@
 #include "base/concat.h"
 #include "db/db_impl.h"
 #include "file/table_file_name.h"
+#include "testing/open_descriptors.h"
 #include "testing/random_data.h"
 #include "testing/says.h"
 #include "testing/table_files.h"
@@ -181,6 +183,37 @@ TEST_F(TablesInFiles, ComeToWhereTheyBelong) {
   ASSERT_TRUE(db_->CompactRange({}, {}).ok());
   EXPECT_EQ(CountRight(0, 4200), 4200);
   EXPECT_FALSE(Files().empty());
+}
+
+// Of more tables than the process may have files open some are opened anew when they are read.
+TEST_F(TablesInFiles, AFileThatIsTakenAwayMeanwhileIsNoMissingKey) {
+  ASSERT_NO_FATAL_FAILURE(Build());
+  options_.files.block_cache_share = 0;
+  struct rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  struct rlimit tight = before;
+  tight.rlim_cur = 2 * (Files().size() - 2);  // half of it is for tables
+  ASSERT_GT(tight.rlim_cur, OpenDescriptors() + 3);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &tight), 0);
+  const Status opened = Open();
+  int wrong = 0;
+  int right = 0;
+  if (opened.ok()) {
+    EXPECT_EQ(CountRight(0, 4100), 4100);
+    for (const std::string& file : Files()) fs::remove(file);
+    for (int i = 0; i < 4000; i++) {
+      std::string value;
+      const Status s = db_->Get({}, Key(i), &value);
+      EXPECT_TRUE(s.ok() ? value == Value(i) : s.IsCorruption() && Says(s, ".table"))
+          << s.ToString();
+      (s.ok() ? right : wrong)++;
+    }
+  }
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_TRUE(opened.ok()) << opened.ToString();
+  EXPECT_GT(wrong, 0);
+  EXPECT_GT(right, 0) << "of the files that are open still";
+  db_.reset();
 }
 
 TEST_F(TablesInFiles, OneThatIsMissingOrCutIsNamedAndTheRestSaved) {

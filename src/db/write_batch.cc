@@ -19,14 +19,21 @@ std::string_view Clip(std::string_view s) {
   return s.substr(0, std::numeric_limits<uint32_t>::max());
 }
 
+// All of it, or nothing: half an operation would be read as one.
 void AppendOperation(std::string* rep, uint8_t kind, std::string_view key, std::string_view value) {
   key = Clip(key);
   value = Clip(value);
-  AppendFixed<uint8_t>(rep, kind);
-  AppendFixed<uint32_t>(rep, static_cast<uint32_t>(key.size()));
-  AppendFixed<uint32_t>(rep, static_cast<uint32_t>(value.size()));
-  rep->append(key);
-  rep->append(value);
+  const size_t before = rep->size();
+  try {
+    AppendFixed<uint8_t>(rep, kind);
+    AppendFixed<uint32_t>(rep, static_cast<uint32_t>(key.size()));
+    AppendFixed<uint32_t>(rep, static_cast<uint32_t>(value.size()));
+    rep->append(key);
+    rep->append(value);
+  } catch (...) {
+    rep->resize(before);
+    throw;
+  }
 }
 
 uint32_t LoadSize(const char* p) {

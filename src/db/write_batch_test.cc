@@ -1,6 +1,7 @@
 #include "lamella/write_batch.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -59,6 +60,28 @@ TEST(WriteBatch, CopiesAreIndependent) {
   const WriteBatch copy = batch;
   batch.Clear();
   EXPECT_EQ(Operations(copy), std::vector<std::string>{"+a=1"});
+}
+
+// A number that is left over would have Write draw sequence numbers for nothing.
+TEST(WriteBatch, WhatWasMovedFromIsEmptyAndCanBeFilledAgain) {
+  for (const bool is_long : {false, true}) {
+    const std::string value(is_long ? 100 : 1, 'v');
+    WriteBatch batch;
+    batch.Put("a", value);
+    WriteBatch made = std::move(batch);
+    EXPECT_EQ(Operations(made), std::vector<std::string>{"+a=" + value});
+    // NOLINTBEGIN(bugprone-use-after-move): that is what is asked
+    EXPECT_EQ(batch.Count(), 0u);
+    EXPECT_EQ(batch.ByteSize(), 0u);
+    batch.Delete("b");
+    batch.Delete("c");
+    made = std::move(batch);
+    EXPECT_EQ(Operations(made), (std::vector<std::string>{"-b", "-c"}));
+    EXPECT_EQ(made.Count(), 2u);
+    EXPECT_EQ(batch.Count(), 0u);
+    EXPECT_TRUE(Operations(batch).empty());
+    // NOLINTEND(bugprone-use-after-move)
+  }
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "file/block_file.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
@@ -48,6 +50,21 @@ Status Write(FileSystem* fs, const std::string& path, std::string_view content,
              size_t piece_bytes) {
   std::unique_ptr<AppendFile> file;
   return Write(fs, path, content, piece_bytes, &file);
+}
+
+// The kernel would end the process with a signal.
+TEST(AppendFile, TheFileSizeLimitIsNoSpaceAndNoSignal) {
+  const TempDir dir;
+  struct rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  struct rlimit tight = before;
+  tight.rlim_cur = 3 * kBuffer;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &tight), 0);
+  const Status fits = Write(FileSystem::Posix(), dir.Sub("fits"), MakeValue(1, 3 * kBuffer), 1000);
+  const Status s = Write(FileSystem::Posix(), dir.Sub("f"), MakeValue(1, 3 * kBuffer + 1), 1000);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_TRUE(fits.ok()) << fits.ToString();
+  EXPECT_TRUE(s.IsNoSpace() && Says(s, "ulimit -f") && Says(s, dir.Sub("f"))) << s.ToString();
 }
 
 // All of a file; what went wrong instead, where something did.

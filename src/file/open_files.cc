@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/held_across_fork.h"
 #include "base/no_throw.h"
 
 namespace lamella {
@@ -80,8 +81,12 @@ class OpenFiles::File final : public RandomFile {
 };
 
 OpenFiles* OpenFiles::OfProcess() {
-  static OpenFiles& all = *new OpenFiles;  // files may be let go of until the process ends
-  return &all;
+  static OpenFiles* const all = [] {
+    auto* const made = new OpenFiles;  // files may be let go of until the process ends
+    HoldAcrossFork(&made->mu_);
+    return made;
+  }();
+  return all;
 }
 
 Status OpenFiles::Open(FileSystem* files, const std::string& path, ReadVia via,
@@ -121,8 +126,10 @@ void OpenFiles::CloseOthers(const File* file) {
     const File* const other = open_[hand_++ % open_.size()];
     if (other == file) continue;
     File::Opened closed;
+    // Who has the lock reads the file now, or did when this child of that process was forked.
+    if (!other->mu_.try_lock()) continue;
     {
-      const MutexLock file_lock(&other->mu_);
+      const MutexLock file_lock(&other->mu_, AdoptMutex());
       if (std::exchange(other->was_read_, false)) continue;
       closed.swap(other->opened_);
     }

@@ -1,5 +1,8 @@
 #include "file/open_files.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <filesystem>
 #include <fstream>
@@ -148,6 +151,36 @@ TEST_P(OpenFilesTest, WhatCannotBeOpenedAnewSaysSoWhenItIsRead) {
   s = files_[1]->Read(kFileBytes - 1, 1, &byte);
   EXPECT_TRUE(s.IsCorruption() && Says(s, PathOf(1))) << s.ToString();
   for (size_t i = 2; i < kFiles; i++) EXPECT_TRUE(IsRight(i, &random));
+}
+
+// LIMITS.md: a child may open stores of its own. It has none of the parent's threads, one of which
+// may be about to open or close a file.
+TEST_P(OpenFilesTest, AForkedChildWaitsForNoThreadOfItsParent) {
+  std::ofstream(PathOf(0), std::ios::binary) << "content";
+  const auto open = [this] {
+    std::unique_ptr<RandomFile> file;
+    return OpenFiles::OfProcess()->Open(FileSystem::Posix(), PathOf(0), GetParam(), &file);
+  };
+  const Status s = open();
+  if (s.IsNotSupported()) GTEST_SKIP() << s.ToString();
+  ASSERT_TRUE(s.ok()) << s.ToString();
+  std::atomic<bool> stop{false};
+  std::thread opens([&] {
+    while (!stop) (void)open().ok();
+  });
+  int hung = 0;
+  for (int i = 0; i < 300 && hung == 0; i++) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(5);
+      _exit(open().ok() ? 0 : 1);
+    }
+    int status = 0;
+    if (child < 0 || waitpid(child, &status, 0) != child || status != 0) hung++;
+  }
+  stop = true;
+  opens.join();
+  EXPECT_EQ(hung, 0);
 }
 
 // O1.

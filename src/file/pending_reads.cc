@@ -11,6 +11,7 @@
 #include <new>
 
 #include "base/annotations.h"
+#include "base/held_across_fork.h"
 #include "base/mutex.h"
 #include "base/no_throw.h"
 
@@ -27,8 +28,12 @@ constexpr size_t kBytesAtOnce = 4 << 20;
 class FreeContexts {
  public:
   static FreeContexts& All() {
-    static FreeContexts& all = *new FreeContexts;  // reads may be made until the process ends
-    return all;
+    static FreeContexts* const all = [] {
+      auto* const made = new FreeContexts;  // reads may be made until the process ends
+      HoldAcrossFork(&made->mu_);
+      return made;
+    }();
+    return *all;
   }
 
   /// 0: there is none, and the system has none.

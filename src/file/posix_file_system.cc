@@ -16,15 +16,16 @@
 #include "base/errno_status.h"
 #include "base/no_throw.h"
 #include "base/os_hook.h"
+#include "base/standard_streams.h"
 #include "file/file_system.h"
 
 namespace lamella {
 namespace {
 
-/// A file descriptor that closes itself.
+/// A file descriptor that closes itself; none of the standard streams'.
 class Descriptor {
  public:
-  explicit Descriptor(int fd) : fd_(fd) {}
+  explicit Descriptor(int fd) : fd_(AboveStandardStreams(fd)) {}
   ~Descriptor() {
     if (fd_ >= 0) close(fd_);
   }
@@ -128,7 +129,8 @@ class PosixAppendFile : public AppendFile {
   // would wait behind it. What fails here Sync tells, since nothing here waits for the device, nor
   // asks how it went.
   Status Write(std::string_view bytes) {
-    Status s = WriteAll(fd_.get(), bytes, path_, os_);
+    Status s = CheckFileSizeLimit(path_, written_ + bytes.size());
+    if (s.ok()) s = WriteAll(fd_.get(), bytes, path_, os_);
     if (!s.ok()) return s;
     written_ += bytes.size();
     if (written_ - handed_on_ < kHandOnBytes) return s;

@@ -24,6 +24,7 @@ inline std::optional<uint64_t> TableFileNumber(std::string_view name) {
   uint64_t number = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
   if (error != std::errc() || end != name.data() + name.size()) return std::nullopt;
+  if (name != std::to_string(number)) return std::nullopt;  // "012.table" is not "12.table"
   return number;
 }
 
@@ -51,8 +52,7 @@ inline std::optional<ValueFileId> ParseValueFileName(std::string_view name) {
   const auto number = std::from_chars(begin, end, id.number);
   if (number.ec != std::errc() || number.ptr == end || *number.ptr != '-') return std::nullopt;
   const auto first = std::from_chars(number.ptr + 1, end, id.first);
-  if (first.ec != std::errc() || std::string_view(first.ptr, end) != kValueFileSuffix)
-    return std::nullopt;
+  if (first.ec != std::errc() || name != ValueFileName(id)) return std::nullopt;
   return id;
 }
 

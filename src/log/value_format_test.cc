@@ -32,12 +32,13 @@ TEST(ValueFileNames, AreReadBackAndNoOthers) {
   const ValueFileId id{12, 340};
   EXPECT_EQ(ValueFileName(id), "12-340.values");
   EXPECT_EQ(ParseValueFileName("12-340.values"), id);
-  for (const char* name :
-       {"12.values", "12-.values", "-3.values", "12-340.table", "12-340.values~", "12-340.value",
-        "12-3x.values", "a12-3.values", ".values", "", "99999999999999999999-1.values"}) {
+  for (const char* name : {"12.values", "12-.values", "-3.values", "12-340.table", "12-340.values~",
+                           "12-340.value", "12-3x.values", "a12-3.values", "012-3.values",
+                           "12-03.values", ".values", "", "99999999999999999999-1.values"}) {
     EXPECT_FALSE(ParseValueFileName(name)) << name;
   }
   EXPECT_TRUE(IsDataFileName("12-340.values") && IsDataFileName("7.table"));
+  EXPECT_FALSE(IsDataFileName("07.table")) << "the file that number 7 names is another";
   EXPECT_FALSE(IsDataFileName("LOCK") || IsDataFileName("pool.0"));
 }
 

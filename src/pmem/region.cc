@@ -20,6 +20,7 @@
 #include "base/concat.h"
 #include "base/errno_status.h"
 #include "base/sanitizer.h"
+#include "base/standard_streams.h"
 #include "pmem/file_id.h"
 #include "pmem/line.h"
 
@@ -189,9 +190,9 @@ Status Region::Create(const std::string& path, uint64_t bytes, uint64_t reserve_
         Concat(path, ": ", bytes, " bytes is not a whole number of 4096-byte pages"));
   }
   std::unique_ptr<Region> made(new Region(os, path));
-  made->fd_ = Hooked(os, OsCall::kCreate, path, [&] {
+  made->fd_ = AboveStandardStreams(Hooked(os, OsCall::kCreate, path, [&] {
     return open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  });
+  }));
   if (made->fd_ < 0) {
     if (errno == EEXIST)
       return Status::InvalidArgument(path + " exists already; remove it, or open it");
@@ -199,7 +200,7 @@ Status Region::Create(const std::string& path, uint64_t bytes, uint64_t reserve_
   }
   Status s = made->Lock();
   if (s.IsBusy()) return s;  // it is somebody else's by now
-  if (s.ok()) s = made->CheckFileSizeLimit(bytes);
+  if (s.ok()) s = CheckFileSizeLimit(path, bytes);
   if (s.ok()) s = Allocate(made->fd_, path, 0, bytes, os);
   if (s.ok()) s = made->Reserve(reserve_bytes, bytes);
   if (s.ok()) s = made->Map(bytes);
@@ -219,8 +220,8 @@ Status Region::Create(const std::string& path, uint64_t bytes, uint64_t reserve_
 Status Region::Open(const std::string& path, uint64_t reserve_bytes,
                     std::unique_ptr<Region>* region, OsHook* os) {
   std::unique_ptr<Region> opened(new Region(os, path));
-  opened->fd_ =
-      Hooked(os, OsCall::kOpen, path, [&] { return open(path.c_str(), O_RDWR | O_CLOEXEC); });
+  opened->fd_ = AboveStandardStreams(
+      Hooked(os, OsCall::kOpen, path, [&] { return open(path.c_str(), O_RDWR | O_CLOEXEC); }));
   if (opened->fd_ < 0) return ErrnoStatus("open " + path, errno);
   Status s = opened->Lock();
   if (!s.ok()) return s;
@@ -362,16 +363,26 @@ Status Region::Map(uint64_t bytes) {
   return Status::OK();
 }
 
-// Growing past RLIMIT_FSIZE raises a signal that would end the process: see it first.
-Status Region::CheckFileSizeLimit(uint64_t bytes) const {
-  struct rlimit limit{};
-  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
-      bytes <= limit.rlim_cur) {
-    return Status::OK();
+// Where the file system packs what it holds, a file without holes looks as if it had some, and this
+// changes nothing.
+Status Region::FillHoles() {
+  constexpr uint64_t kStatBlockBytes = 512;
+  if (is_device_) return Status::OK();
+  struct stat file{};
+  if (Hooked(os_, OsCall::kStat, path_, [&] { return fstat(fd_, &file); }) != 0) {
+    return ErrnoStatus("stat " + path_, errno);
   }
-  return Status::NoSpace(Concat(path_, " wants to be ", bytes,
-                                " bytes, and this process may write files of at most ",
-                                limit.rlim_cur, "; raise the limit (ulimit -f)"));
+  if (static_cast<uint64_t>(file.st_blocks) * kStatBlockBytes >= bytes()) return Status::OK();
+  int error;
+  do {
+    error = Hooked(os_, OsCall::kAllocate, path_,
+                   [&] { return posix_fallocate(fd_, 0, static_cast<off_t>(bytes())); });
+    if (error < 0) error = errno;  // the hook's
+  } while (error == EINTR);
+  if (error == 0) return Status::OK();
+  return ErrnoStatus(
+      Concat("fill the holes of ", path_, ", which a copy may have, up to its ", bytes(), " bytes"),
+      error);
 }
 
 MediumReport Region::Detect() const {
@@ -416,7 +427,7 @@ Status Region::Grow(uint64_t bytes) {
   if (Hooked(os_, OsCall::kStat, path_, [&] { return fstat(fd_, &file); }) != 0) {
     return ErrnoStatus("stat " + path_, errno);
   }
-  Status s = CheckFileSizeLimit(bytes);
+  Status s = CheckFileSizeLimit(path_, bytes);
   if (!s.ok()) return s;
   // A crash between allocation and use leaves the file longer than it was: then there is less to
   // allocate.

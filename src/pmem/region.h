@@ -1,7 +1,7 @@
 // Region is one file (or DAX device) mapped into a reserved range of addresses, growing and
 // shrinking in place.
-// I1: bytes are allocated on the file system before they are mapped: a full disk is an error at
-//     Grow, never a SIGBUS.
+// I1: bytes are allocated on the file system before they are mapped, or, of a file that was there,
+//     before they are stored to: a full disk is an error at Grow or FillHoles, never a SIGBUS.
 // I2: the base address never changes while the Region lives.
 // I3: a file belongs to one Region at a time, of all processes: its lock is taken before a byte of
 //     it is read or written, and its name is created, changed or removed only by who holds the lock
@@ -70,6 +70,9 @@ class Region {
   /// What the platform says of this file (libpmem2's granularity, the file system's kind).
   MediumReport Detect() const;
 
+  /// Allocates what the file has no bytes on the medium for (I1): a copy may have holes where there
+  /// were zeros, as cp, tar and rsync leave them. NoSpace, IOError.
+  Status FillHoles();
   /// Allocates and maps up to `bytes`. On failure (NoSpace, IOError) nothing has changed.
   Status Grow(uint64_t bytes);
   /// Gives the file's bytes from `bytes` on back to the file system; Grow takes them anew, as
@@ -95,7 +98,6 @@ class Region {
   Status Reserve(uint64_t reserve_bytes, uint64_t needed_bytes);
   Status AskGranularity();
   Status Map(uint64_t bytes);
-  Status CheckFileSizeLimit(uint64_t bytes) const;
 
   OsHook* const os_;  // may be null
   std::string path_;

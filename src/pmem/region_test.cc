@@ -242,6 +242,54 @@ TEST(Region, AFullFileSystemIsNoSpaceAndChangesNothing) {
   EXPECT_TRUE(region->Grow(3 * kMiB).ok());  // what the failed growth took was given back
 }
 
+// A store to a hole would be a SIGBUS where the file system is full.
+TEST(Region, HolesAreFilledOrRefused) {
+  TempDir dir;
+  SmallFileSystem small(dir.Sub("small"), "size=4m");
+  if (!small.mounted()) GTEST_SKIP() << "mounting a file system needs root";
+  const std::string path = dir.Sub("small/r");
+  std::ofstream(path, std::ios::binary) << "first page";
+  std::filesystem::resize_file(path, 3 * kMiB);
+  std::unique_ptr<Region> region;
+  ASSERT_TRUE(Region::Open(path, 1 << 30, &region).ok());
+  {
+    std::unique_ptr<Region> other;
+    ASSERT_TRUE(Region::Create(dir.Sub("small/other"), 2 * kMiB, 1 << 30, &other).ok());
+    const Status refused = region->FillHoles();
+    EXPECT_TRUE(refused.IsNoSpace() && Says(refused, "holes of " + path)) << refused.ToString();
+    EXPECT_EQ(std::filesystem::file_size(path), 3 * kMiB);
+    ASSERT_TRUE(other->Unlink().ok());
+  }
+  const Status filled = region->FillHoles();
+  ASSERT_TRUE(filled.ok()) << filled.ToString();
+  std::unique_ptr<Region> other;
+  EXPECT_FALSE(Region::Create(dir.Sub("small/other"), 2 * kMiB, 1 << 30, &other).ok());
+  EXPECT_EQ(std::string(region->base(), 10), "first page");
+  std::memset(region->base() + 4096, 'a', 3 * kMiB - 4096);
+  EXPECT_TRUE(region->FillHoles().ok());
+}
+
+TEST(Region, IsNoneOfTheStandardStreams) {
+  TempDir dir;
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) close(fd);
+    std::unique_ptr<Region> region;
+    bool is_any = !Region::Create(dir.Sub("r"), kMiB, 1 << 30, &region).ok();
+    for (int opens = 0; opens < 2; opens++) {
+      for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+        is_any |= fcntl(fd, F_GETFD) >= 0;
+      region.reset();
+      is_any |= !Region::Open(dir.Sub("r"), 1 << 30, &region).ok();
+    }
+    _exit(is_any ? 1 : 0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
 TEST(Region, PrefaultChangesNoByte) {
   TempDir dir;
   std::unique_ptr<Region> region;

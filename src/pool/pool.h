@@ -58,6 +58,8 @@ inline constexpr uint64_t kExtentBytesMax = 2ull << 20;
 /// give space back. In between, the reserve is 1/64 of the part.
 inline constexpr uint32_t kReserveExtentsMin = 6;
 inline constexpr uint32_t kReserveExtentsMax = 16;
+/// Of a part's limit, at least: superblock, table, mirror, reserve, and seven for data.
+inline constexpr uint32_t kPartChunksMin = 16;
 
 /// Who claims chunks, by how much of a part it leaves to those after it.
 enum class Claimant : uint8_t {

@@ -14,8 +14,6 @@ namespace lamella {
 namespace {
 
 constexpr uint64_t kReserveBytesDefault = 1ull << 40;
-// of a part's limit: superblock, table, mirror, reserve, and seven for data
-constexpr uint32_t kPartChunksMin = 16;
 // more than a chunk's claims between two write-backs of its descriptor
 constexpr uint32_t kLostEpochs = 1u << 16;
 // more than any store's life; after it epochs would begin anew
@@ -318,6 +316,7 @@ Status Pool::OpenPart(const PoolOptions& options, uint32_t number, Superblock* s
                                      " is part 0 of, found no file; restore it"));
   }
   if (s.ok()) s = ReadSuperblock(path, part->region->base(), part->region->bytes(), superblock);
+  if (s.ok()) s = part->region->FillHoles();
   if (!s.ok()) return s;
   bases_[number] = part->region->base();
   parts_.push_back(std::move(part));

@@ -4,6 +4,7 @@
 
 #include "base/assert.h"
 #include "base/concat.h"
+#include "base/held_across_fork.h"
 #include "base/mutex.h"
 #include "engine/labdb/type.h"
 #include "engine/lightkv/type.h"
@@ -24,7 +25,11 @@ struct Registry {
 };
 
 Registry& All() {
-  static Registry* const registry = new Registry;  // stores may outlive statics
+  static Registry* const registry = [] {
+    auto* const made = new Registry;  // stores may outlive statics
+    HoldAcrossFork(&made->mu);
+    return made;
+  }();
   return *registry;
 }
 

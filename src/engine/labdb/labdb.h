@@ -231,6 +231,8 @@ class LabDb final : public BufferedEngine {
   Status no_room_ LAMELLA_GUARDED_BY(jobs_.mu);
   std::chrono::steady_clock::time_point no_room_at_ LAMELLA_GUARDED_BY(jobs_.mu);
   bool room_needed_ LAMELLA_GUARDED_BY(jobs_.mu) = false;
+  // When the flushes that found no room, one after the other, began to: of them, one at a time.
+  std::optional<std::chrono::steady_clock::time_point> flush_refused_at_;
 
   std::atomic<uint64_t> compactions_{0};
   StripedCounter gets_trees_;

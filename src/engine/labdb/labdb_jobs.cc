@@ -27,6 +27,7 @@ constexpr uint64_t kLooksPerFile = 128;
 // What jobs are worth, beside compactions of levels, which are worth less.
 constexpr double kFirst = 1e18;
 constexpr std::chrono::seconds kTryAgainAfter{1};  // where nobody asks
+constexpr std::chrono::seconds kFlushGivenUpAfter{2};
 
 // Walks the versions of a MemTable that somebody may still read, in their order.
 template <class Visit>
@@ -161,9 +162,21 @@ Status LabDb::WriteAllOn() {
   return s;
 }
 
+// Who runs jobs gives one up that finds no room so many times in a row. What notes that there is
+// none says OK in between (NoteRoom), and a flush, which its MemTable waits for, would be tried for
+// ever.
 Status LabDb::FlushMemTable(const std::shared_ptr<MemTable>& memtable) {
   Status s = NoThrow([&] { return PutIntoTree(*memtable); });
   if (s.ok()) context_.wake();
+  const auto now = std::chrono::steady_clock::now();
+  if (!s.IsNoSpace()) {
+    flush_refused_at_.reset();
+  } else if (!flush_refused_at_) {
+    flush_refused_at_ = now;
+  } else if (now - *flush_refused_at_ >= kFlushGivenUpAfter) {
+    flush_refused_at_.reset();
+    SetBackgroundError(s);
+  }
   return s;
 }
 

@@ -1,0 +1,155 @@
+// Where a store lies: directories, links of the process to its files, copies. What is there and is
+// no store stays; what is one is found, or named.
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "db/bad_input_test_base.h"
+
+namespace lamella::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+class BadPlace : public BadInput {};
+class BadPlaceOfEngines : public BadInputOfEngines {};
+INSTANTIATE_TEST_SUITE_P(All, BadPlaceOfEngines, ::testing::ValuesIn(BuiltEngines()),
+                         [](const auto& engine) { return TestNameOf(engine.param); });
+
+// They may be somebody's: nothing else says that a store was here.
+TEST_F(BadPlace, ForeignFilesWithNamesOfTablesStay) {
+  fs::create_directories(path_);
+  for (const char* name : {"/2024.table", "/1-2.values"}) WriteWhole(path_ + name, "rows");
+  Status s = DestroyDB(path_, options_);
+  EXPECT_TRUE(s.ok()) << s.ToString();
+  for (const char* name : {"/2024.table", "/1-2.values"})
+    EXPECT_EQ(ReadWhole(path_ + name), "rows") << name;
+  WriteWhole(path_ + "/LOCK", "");  // what a DestroyDB leaves that was cut short
+  s = DestroyDB(path_, options_);
+  EXPECT_TRUE(s.ok()) << s.ToString();
+  EXPECT_FALSE(fs::exists(path_ + "/2024.table"));
+}
+
+// Daemons leave the directory that they were started in.
+TEST_P(BadPlaceOfEngines, ARelativePathMeansTheDirectoryThatTheProcessIsInAtOpen) {
+  const fs::path home = fs::current_path();
+  const std::string elsewhere = dir_.Sub("elsewhere");
+  fs::create_directory(elsewhere);
+  fs::current_path(dir_.path());
+  std::unique_ptr<DB> db;
+  Status s = DB::Open(options_, "store", &db);
+  fs::current_path(elsewhere);
+  EXPECT_TRUE(s.ok()) << s.ToString();
+  for (uint64_t round = 0; s.ok() && round < 4; round++) {
+    for (uint64_t i = 0; s.ok() && i < 300; i++)
+      s = db->Put({}, MakeKey(KeyShape::kCommonPrefix, i), MakeValue(i, 500));
+    if (s.ok()) s = round % 2 == 0 ? db->Flush() : db->CompactRange({}, {});
+    if (s.ok()) s = db->WaitForIdle();
+  }
+  if (s.ok()) s = db->Close();
+  EXPECT_TRUE(s.ok()) << s.ToString();
+  db.reset();
+  fs::current_path(home);
+  ExpectStoreWhole(path_);
+  EXPECT_TRUE(fs::is_empty(elsewhere));
+}
+
+// What a process prints that was started without them.
+TEST_P(BadPlaceOfEngines, ClosedStandardStreamsAreNoFilesOfTheStore) {
+  MakeStore();
+  std::fflush(nullptr);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    ::alarm(60);
+    for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::close(fd);
+    std::unique_ptr<DB> db;
+    Status s = DB::Open(options_, path_, &db);
+    for (uint64_t i = 0; s.ok() && i < 300; i++)
+      s = db->Put({}, MakeKey(KeyShape::kCommonPrefix, i), MakeValue(i, 500));
+    if (s.ok()) s = db->CompactRange({}, {});
+    const std::string printed(300'000, 'p');
+    int taken = 0;
+    for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+      taken += ::write(fd, printed.data(), printed.size()) >= 0 ? 1 : 0;
+    if (s.ok()) s = db->Close();
+    ::_exit(s.ok() ? taken : 10);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "status " << status;
+  ExpectStoreWhole(path_);
+}
+
+// The pool lies elsewhere.
+TEST_F(BadPlace, AStoreWhoseDirectoryIsGoneIsNamedAndCanBeDestroyed) {
+  options_.pmem_paths = {dir_.Sub("node")};
+  MakeStore();
+  fs::remove_all(path_);
+  const Status s = TryOpen(options_);
+  EXPECT_TRUE(s.IsCorruption()) << s.ToString();
+  EXPECT_NE(s.message().find(path_ + ": expected the directory of the store whose pool is"),
+            std::string_view::npos)
+      << s.ToString();
+  fs::create_directory(path_);
+  ExpectStoreWhole(path_);
+  fs::remove_all(path_);
+  EXPECT_TRUE(DestroyDB(path_, options_).ok());
+  EXPECT_FALSE(fs::exists(dir_.Sub("node/pool.0")));
+}
+
+// It is not to be taken for none, and another one made beside it.
+TEST_F(BadPlace, AStoreWithItsPoolInItsDirectoryIsFoundWhereverPmemPathsLead) {
+  MakeStore();
+  Options options = options_;
+  options.pmem_paths = {dir_.Sub("node")};
+  const Status s = TryOpen(options);
+  EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
+  EXPECT_NE(s.message().find(Pool()), std::string_view::npos) << s.ToString();
+  EXPECT_FALSE(fs::exists(dir_.Sub("node")));
+  options.pmem_paths = {path_};
+  EXPECT_TRUE(TryOpen(options).ok());
+  ExpectStoreWhole(path_);
+  fs::create_directory(dir_.Sub("node"));
+  fs::rename(Pool(), dir_.Sub("node/pool.0"));
+  options_.pmem_paths = {dir_.Sub("node")};
+  ExpectStoreWhole(path_);
+}
+
+// cp, tar and rsync leave out what is zeros. A store to a hole would be a SIGBUS where the file
+// system is full (Region.HolesAreFilledOrRefused).
+TEST_F(BadPlace, ACopyWithHolesHasNoneOnceItIsOpen) {
+  MakeStore();
+  const auto holes = [this] {
+    struct stat file{};
+    EXPECT_EQ(::stat(Pool().c_str(), &file), 0);
+    return file.st_size - std::min<int64_t>(file.st_size, file.st_blocks * 512);
+  };
+  const std::string whole = ReadWhole(Pool());
+  fs::remove(Pool());
+  WriteWhole(Pool(), "");
+  fs::resize_file(Pool(), whole.size());
+  for (size_t page = 0; page + 4096 <= whole.size(); page += 4096) {
+    const std::string_view bytes = std::string_view(whole).substr(page, 4096);
+    if (bytes.find_first_not_of('\0') != std::string_view::npos) Patch(Pool(), page, bytes);
+  }
+  if (holes() == 0) GTEST_SKIP() << "this file system makes no holes";
+  std::unique_ptr<DB> db;
+  const Status s = DB::Open(options_, path_, &db);
+  ASSERT_TRUE(s.ok()) << s.ToString();
+  EXPECT_EQ(holes(), 0);
+  db.reset();
+  ExpectStoreWhole(path_);
+}
+
+}  // namespace
+}  // namespace lamella::testing
