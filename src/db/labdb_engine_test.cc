@@ -404,6 +404,61 @@ TEST_F(LabDbTest, AFlushThatFindsNoRowOfChunksHasTheTreesMakeRoom) {
   ASSERT_NO_FATAL_FAILURE(Compare());
 }
 
+// No Resume is asked for: a full file system is no error.
+TEST_F(LabDbTest, WritesGoOnOnceFilesHaveRoomAgain) {
+  for (const size_t value_bytes : {4, 200}) {  // with the key, and apart
+    FullFiles hook(false);
+    const std::unique_ptr<FileSystem> files = FileSystem::PosixOver(&hook);
+    options_.pool_bytes_max = 4 << 20;
+    ASSERT_TRUE(DestroyDB(path_, options_).ok());
+    model_.clear();
+    ASSERT_TRUE(Open({.files = files.get()}).ok());
+    hook.full.store(true);
+    Status s;
+    uint64_t i = 0;
+    for (; s.ok(); i++) {
+      ASSERT_LT(i, 1'000'000u);
+      s = db_->Put({}, KeyOf(i), MakeValue(i, value_bytes));
+      if (s.ok()) model_[KeyOf(i)] = MakeValue(i, value_bytes);
+    }
+    ASSERT_TRUE(s.IsNoSpace()) << s.ToString();
+    hook.full.store(false);
+    const Stopwatch watch;
+    do {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      s = db_->Put({}, KeyOf(i), MakeValue(i, value_bytes));
+    } while (s.IsNoSpace() && watch.Seconds() < 20);
+    ASSERT_TRUE(s.ok()) << s.ToString();
+    model_[KeyOf(i)] = MakeValue(i, value_bytes);
+    ASSERT_NO_FATAL_FAILURE(Compare());
+    db_.reset();
+  }
+}
+
+// What is refused leaves nothing in the files, however often it is tried.
+TEST_F(LabDbTest, WritesThatAFullPoolRefusesDoNotFillTheFiles) {
+  FullFiles hook(false);
+  const std::unique_ptr<FileSystem> files = FileSystem::PosixOver(&hook);
+  options_.pool_bytes_max = 4 << 20;
+  ASSERT_TRUE(Open({.files = files.get()}).ok());
+  hook.full.store(true);
+  Status s;
+  for (uint64_t i = 0; s.ok(); i++) {
+    ASSERT_LT(i, 1'000'000u);
+    s = db_->Put({}, KeyOf(i), MakeValue(i, 200));
+  }
+  ASSERT_TRUE(s.IsNoSpace()) << s.ToString();
+  WriteBatch batch;  // more than one put needs
+  for (uint64_t i = 0; i < 500; i++)
+    batch.Put(Concat("batch", i, std::string(5000, 'b')), MakeValue(i, 40));
+  const uint64_t before = db_->GetStats().file_bytes_written;
+  int refused = 0;
+  for (int n = 0; n < 200; n++) refused += db_->Write({}, batch).IsNoSpace() ? 1 : 0;
+  EXPECT_GT(refused, 150);
+  EXPECT_LT(db_->GetStats().file_bytes_written - before, 1'000'000u) << "of 5 MB";
+  db_.reset();
+}
+
 // B8: a writer whom the trees stopped for good would hang here. Values find room, tables do not.
 TEST_F(LabDbTest, WithoutRoomForTablesAWriterIsToldAtThePoolsEnd) {
   class NoTables final : public OsHook {

@@ -535,8 +535,9 @@ bool LabDb::ReclaimSpace() {
     return CurrentReadSet()->sealed.empty() && !reclaim_wanted_;
   };
   const auto begin = [&](bool has_deferred) LAMELLA_REQUIRES(jobs_.mu) {
-    if (is_done() && !has_deferred && reclaimed_at_ == changes_.load(std::memory_order_relaxed))
-      return false;
+    const bool was_tried = reclaimed_at_ == changes_.load(std::memory_order_relaxed);
+    const bool files_may_have_room = !no_room_.ok() && MayFindRoom();  // keeps B5
+    if (is_done() && !has_deferred && was_tried && !files_may_have_room) return false;
     reclaim_wanted_ = true;
     room_needed_ = true;
     return true;

@@ -76,7 +76,10 @@ Status LabDb::Write(std::span<const WriteOperation> operations) {
       apart[i].value = EncodeAddress(addresses[count], encoded[count]);
       count++;
     }
-    return BufferedEngine::Write({apart, operations.size()});
+    Status written = BufferedEngine::Write({apart, operations.size()});
+    // Else who tries it again and again on a full pool would fill the files.
+    if (!written.ok()) values_->TakeBack({sizes, count}, addresses, &reservation);
+    return written;
   };
   if (operations.size() == 1) {  // needs no memory of its own
     WriteOperation apart;
