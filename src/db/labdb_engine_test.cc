@@ -487,6 +487,32 @@ TEST_F(LabDbTest, WithoutRoomForTablesAWriterIsToldAtThePoolsEnd) {
   db_.reset();
 }
 
+// What a flush put into the tree before it failed comes into tables with the tree. Of what it did
+// not come to there is the log alone, with lesser numbers: a repair took it for flushed.
+TEST_F(LabDbTest, ARepairKeepsWhatAFlushDidNotComeToBeforeItFailed) {
+  options_.pool_bytes_max = 4 << 20;
+  options_.labdb.tree_bytes = 128 << 10;
+  options_.memtable_bytes = 8 << 20;
+  options_.log_shards = 1;
+  ASSERT_TRUE(Open().ok());
+  for (int i = 0; i < 3; i++)
+    ASSERT_NO_FATAL_FAILURE(Put(Concat("z", i, std::string(kKeyBytesMax - 2, 'z')), "last"));
+  for (uint64_t i = 0; i < 4000; i++) ASSERT_NO_FATAL_FAILURE(Put(KeyOf(i), "first"));
+  const std::vector<ChunkRef> taken = TakeEverySecondChunk();
+  const Status s = db_->Flush();
+  ASSERT_TRUE(s.IsReadOnly()) << s.ToString();
+  ASSERT_FALSE(TableFilesOf(path_).empty()) << db_->engine()->Describe();
+  Free(taken);
+  ASSERT_NO_FATAL_FAILURE(Compare());
+  db_->Abandon();
+  db_.reset();
+  RepairReport report;
+  ASSERT_TRUE(RepairDB(path_, options_, &report).ok());
+  EXPECT_EQ(report.records_lost, 0u);
+  ASSERT_TRUE(Open().ok());
+  ASSERT_NO_FATAL_FAILURE(Compare());
+}
+
 TEST_F(LabDbTest, ARepairKeepsAllOfASoundStore) {
   Random random(4);
   ASSERT_TRUE(Open().ok());
