@@ -179,7 +179,12 @@ void Executor::Loop(JobClass job_class) {
 }
 
 void Executor::TakeTurn(Client* client, JobClass job_class) {
-  constexpr int kNoSpaceRetriesMax = 2000;
+  // By time: how long a try takes that finds no space, and so how many there are in it, is the
+  // job's. While others of the store are under way, which may make room, for longer; and some tries
+  // at least, where the machine is slow or stood still.
+  constexpr std::chrono::seconds kNoSpaceAtMost{2};
+  constexpr std::chrono::seconds kNoSpaceBesideOthersAtMost{10};
+  constexpr int kNoSpaceTriesMin = 50;
   constexpr std::chrono::milliseconds kNoSpaceDelay{1};
   auto& line = client->lines_[IndexOf(job_class)];
   line.turn.splice(line.turn.end(), ready_[IndexOf(job_class)], ready_[IndexOf(job_class)].begin());
@@ -190,8 +195,10 @@ void Executor::TakeTurn(Client* client, JobClass job_class) {
   const bool no_space = look.status.IsNoSpace();
   bool given_up = false;
   mu_.lock();
+  if (no_space && line.no_space == 0) line.no_space_since = Clock::now();
   line.no_space = no_space ? line.no_space + 1 : 0;
-  given_up = line.no_space >= kNoSpaceRetriesMax;
+  const auto at_most = client->looking_ > 1 ? kNoSpaceBesideOthersAtMost : kNoSpaceAtMost;
+  given_up = line.no_space >= kNoSpaceTriesMin && Clock::now() - line.no_space_since >= at_most;
   if (!look.status.ok() && (!no_space || given_up)) {
     line.no_space = 0;
     mu_.unlock();

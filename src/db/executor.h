@@ -63,8 +63,9 @@ class Executor {
     struct Line {  // of one class; guarded by the executor's mu_
       // its last job found no space: to be looked at later, and not before
       bool held = false;
-      int no_space = 0;         // jobs in a row that did
-      std::list<Client*> turn;  // of one, which goes into the line
+      int no_space = 0;                    // jobs in a row that did,
+      Clock::time_point no_space_since{};  // and when the first of them was done
+      std::list<Client*> turn;             // of one, which goes into the line
       bool queued() const { return turn.empty(); }
     };
     std::array<Line, 2> lines_;

@@ -313,6 +313,23 @@ TEST_P(KillTest, KillsWithinRecoveryLoseNothing) {
   }
 }
 
+// What a killed process left unfinished is nothing that was lost.
+TEST_P(KillTest, ARepairAfterAKillKeepsAllAndSaysSo) {
+  const uint64_t seed = TestSeed();
+  Random random(seed);
+  for (uint64_t round = 0; round < 8; round++) {
+    SCOPED_TRACE(Concat("round ", round));
+    RunAndKill(seed + round, random.Uniform(40000), false);
+    if (HasFatalFailure()) return;
+    RepairReport report;
+    const Status s = RepairDB(dir_.Sub("store"), options_, &report);
+    ASSERT_TRUE(s.ok()) << s.ToString();
+    EXPECT_EQ(report.records_lost, 0u);
+    for (const std::string& note : report.notes) ADD_FAILURE() << note;
+    ASSERT_TRUE(VerifyRound(seed + round));
+  }
+}
+
 // The negative control: a store that lacks one acknowledged write, or has one too many, does not
 // pass.
 TEST_P(KillTest, ALostOrInventedWriteIsNoticed) {

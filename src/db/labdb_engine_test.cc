@@ -1,5 +1,6 @@
 // LAB-DB (engine/labdb): what the suites of all designs do not see. Segments, trees and tables are
 // so small that a few hundred records fill all of them.
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -98,6 +99,27 @@ class LabDbTest : public ::testing::Test {
     return files;
   }
   uint64_t FileBytes() { return db_->GetStats().file_bytes; }
+  /// Of the free chunks, and those that the pool may grow by, such that no two that are left lie
+  /// side by side.
+  std::vector<ChunkRef> TakeEverySecondChunk() {
+    constexpr auto kKind = static_cast<ChunkKind>(60);
+    Pool* const pool = db_->pool();
+    Persister persister(pool->gate(), WriteCause::kGc);
+    std::vector<ChunkRef> taken;
+    for (ChunkRef chunk;
+         pool->Claim(0, kKind, 0, taken.size(), 1, Claimant::kIndex, &persister, &chunk).ok();)
+      taken.push_back(chunk);
+    const auto odd =
+        std::ranges::partition(taken, [](const ChunkRef& chunk) { return chunk.index % 2 == 0; });
+    EXPECT_GT(odd.size(), 10u);
+    for (const ChunkRef& chunk : odd) pool->Free(chunk, &persister);
+    taken.erase(odd.begin(), odd.end());
+    return taken;
+  }
+  void Free(const std::vector<ChunkRef>& taken) {
+    Persister persister(db_->pool()->gate(), WriteCause::kGc);
+    for (const ChunkRef& chunk : taken) db_->pool()->Free(chunk, &persister);
+  }
 
   Options options_;
   TempDir dir_;
@@ -336,6 +358,135 @@ TEST_F(LabDbTest, AFlushThatFindsNoRoomIsGivenUpWhateverElseIsTried) {
   db_.reset();
 }
 
+// Of files of tables none may be written to, nor of those of values where `values` says so.
+class FullFiles final : public OsHook {
+ public:
+  explicit FullFiles(bool values) : values_(values) {}
+  int Before(OsCall call, const std::string& path) override {
+    const bool is_one =
+        path.ends_with(kTableFileSuffix) || (values_ && path.ends_with(kValueFileSuffix));
+    return call == OsCall::kWrite && is_one && full.load() ? ENOSPC : 0;
+  }
+  size_t Allowed(OsCall, size_t n) override { return n; }
+  std::atomic<bool> full{false};
+
+ private:
+  const bool values_;
+};
+
+// Values of hot keys need a file at their flush. Who waits for it is told after a while, though
+// others have segments tried, that find no room either, all the time.
+TEST_F(LabDbTest, AFlushWithoutRoomInFilesIsGivenUpWhateverElseIsTried) {
+  FullFiles hook(true);
+  const std::unique_ptr<FileSystem> files = FileSystem::PosixOver(&hook);
+  options_.labdb.hot_updates = 2;
+  ASSERT_TRUE(Open({.files = files.get()}).ok());
+  for (uint64_t i = 0; i < 20; i++) ASSERT_NO_FATAL_FAILURE(Put("hot", MakeValue(i, 200)));
+  hook.full.store(true);
+  std::atomic<bool> stop = false;
+  std::thread others([&] {
+    for (uint64_t i = 0; !stop.load(); i++) {
+      const Status s = db_->Put({}, Concat("cold", i), MakeValue(i, 400));
+      if (!s.ok()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  });
+  auto flushed = std::async(std::launch::async, [&] { return db_->Flush(); });
+  if (flushed.wait_for(std::chrono::seconds(30)) != std::future_status::ready) {
+    ADD_FAILURE() << "it is tried for ever";
+    db_->engine()->SetBackgroundError(Status::IOError("enough"));
+  }
+  const Status s = flushed.get();
+  EXPECT_TRUE(s.IsReadOnly()) << s.ToString();
+  stop.store(true);
+  others.join();
+  std::string value;
+  EXPECT_TRUE(db_->Get({}, "hot", &value).ok() && value == MakeValue(19, 200));
+  hook.full.store(false);
+  EXPECT_TRUE(db_->Resume().ok());
+  EXPECT_TRUE(db_->Flush().ok());
+  EXPECT_TRUE(db_->Get({}, "hot", &value).ok() && value == MakeValue(19, 200));
+  db_.reset();  // before the file system, which its jobs write to
+}
+
+// A cell of a key as long as a chunk takes two of them, side by side. Where no two that are free
+// lie so, the trees make room. (The store became read-only.)
+TEST_F(LabDbTest, AFlushThatFindsNoRowOfChunksHasTheTreesMakeRoom) {
+  options_.pool_bytes_max = 6 << 20;
+  options_.labdb.tree_bytes = 4 << 20;
+  options_.memtable_bytes = 8 << 20;
+  options_.log_shards = 1;
+  ASSERT_TRUE(Open().ok());
+  for (uint64_t i = 0; i < 15'000; i++) ASSERT_NO_FATAL_FAILURE(Put(KeyOf(i), "in the tree"));
+  ASSERT_TRUE(db_->Flush().ok());
+  ASSERT_TRUE(TableFilesOf(path_).empty());
+  for (int i = 0; i < 3; i++)
+    ASSERT_NO_FATAL_FAILURE(Put(Concat("z", i, std::string(kKeyBytesMax - 2, 'z')), "last"));
+  const std::vector<ChunkRef> taken = TakeEverySecondChunk();
+  const Status s = db_->Flush();
+  EXPECT_TRUE(s.ok()) << s.ToString();
+  EXPECT_FALSE(TableFilesOf(path_).empty());
+  ASSERT_NO_FATAL_FAILURE(Compare());
+  Free(taken);
+  db_->Abandon();
+  ASSERT_TRUE(Open().ok());
+  ASSERT_NO_FATAL_FAILURE(Compare());
+}
+
+// No Resume is asked for: a full file system is no error.
+TEST_F(LabDbTest, WritesGoOnOnceFilesHaveRoomAgain) {
+  for (const size_t value_bytes : {4, 200}) {  // with the key, and apart
+    FullFiles hook(false);
+    const std::unique_ptr<FileSystem> files = FileSystem::PosixOver(&hook);
+    options_.pool_bytes_max = 4 << 20;
+    ASSERT_TRUE(DestroyDB(path_, options_).ok());
+    model_.clear();
+    ASSERT_TRUE(Open({.files = files.get()}).ok());
+    hook.full.store(true);
+    Status s;
+    uint64_t i = 0;
+    for (; s.ok(); i++) {
+      ASSERT_LT(i, 1'000'000u);
+      s = db_->Put({}, KeyOf(i), MakeValue(i, value_bytes));
+      if (s.ok()) model_[KeyOf(i)] = MakeValue(i, value_bytes);
+    }
+    ASSERT_TRUE(s.IsNoSpace()) << s.ToString();
+    hook.full.store(false);
+    const Stopwatch watch;
+    do {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      s = db_->Put({}, KeyOf(i), MakeValue(i, value_bytes));
+    } while (s.IsNoSpace() && watch.Seconds() < 20);
+    ASSERT_TRUE(s.ok()) << s.ToString();
+    model_[KeyOf(i)] = MakeValue(i, value_bytes);
+    ASSERT_NO_FATAL_FAILURE(Compare());
+    db_.reset();
+  }
+}
+
+// What is refused leaves nothing in the files, however often it is tried.
+TEST_F(LabDbTest, WritesThatAFullPoolRefusesDoNotFillTheFiles) {
+  FullFiles hook(false);
+  const std::unique_ptr<FileSystem> files = FileSystem::PosixOver(&hook);
+  options_.pool_bytes_max = 4 << 20;
+  ASSERT_TRUE(Open({.files = files.get()}).ok());
+  hook.full.store(true);
+  Status s;
+  for (uint64_t i = 0; s.ok(); i++) {
+    ASSERT_LT(i, 1'000'000u);
+    s = db_->Put({}, KeyOf(i), MakeValue(i, 200));
+  }
+  ASSERT_TRUE(s.IsNoSpace()) << s.ToString();
+  WriteBatch batch;  // more than one put needs
+  for (uint64_t i = 0; i < 500; i++)
+    batch.Put(Concat("batch", i, std::string(5000, 'b')), MakeValue(i, 40));
+  const uint64_t before = db_->GetStats().file_bytes_written;
+  int refused = 0;
+  for (int n = 0; n < 200; n++) refused += db_->Write({}, batch).IsNoSpace() ? 1 : 0;
+  EXPECT_GT(refused, 150);
+  EXPECT_LT(db_->GetStats().file_bytes_written - before, 1'000'000u) << "of 5 MB";
+  db_.reset();
+}
+
 // B8: a writer whom the trees stopped for good would hang here. Values find room, tables do not.
 TEST_F(LabDbTest, WithoutRoomForTablesAWriterIsToldAtThePoolsEnd) {
   class NoTables final : public OsHook {
@@ -362,6 +513,32 @@ TEST_F(LabDbTest, WithoutRoomForTablesAWriterIsToldAtThePoolsEnd) {
   for (uint64_t n = 0; n < 2000; n++) ASSERT_NO_FATAL_FAILURE(Put(KeyOf(n), MakeValue(n, 200)));
   ASSERT_NO_FATAL_FAILURE(Compare());
   db_.reset();
+}
+
+// What a flush put into the tree before it failed comes into tables with the tree. Of what it did
+// not come to there is the log alone, with lesser numbers: a repair took it for flushed.
+TEST_F(LabDbTest, ARepairKeepsWhatAFlushDidNotComeToBeforeItFailed) {
+  options_.pool_bytes_max = 4 << 20;
+  options_.labdb.tree_bytes = 128 << 10;
+  options_.memtable_bytes = 8 << 20;
+  options_.log_shards = 1;
+  ASSERT_TRUE(Open().ok());
+  for (int i = 0; i < 3; i++)
+    ASSERT_NO_FATAL_FAILURE(Put(Concat("z", i, std::string(kKeyBytesMax - 2, 'z')), "last"));
+  for (uint64_t i = 0; i < 4000; i++) ASSERT_NO_FATAL_FAILURE(Put(KeyOf(i), "first"));
+  const std::vector<ChunkRef> taken = TakeEverySecondChunk();
+  const Status s = db_->Flush();
+  ASSERT_TRUE(s.IsReadOnly()) << s.ToString();
+  ASSERT_FALSE(TableFilesOf(path_).empty()) << db_->engine()->Describe();
+  Free(taken);
+  ASSERT_NO_FATAL_FAILURE(Compare());
+  db_->Abandon();
+  db_.reset();
+  RepairReport report;
+  ASSERT_TRUE(RepairDB(path_, options_, &report).ok());
+  EXPECT_EQ(report.records_lost, 0u);
+  ASSERT_TRUE(Open().ok());
+  ASSERT_NO_FATAL_FAILURE(Compare());
 }
 
 TEST_F(LabDbTest, ARepairKeepsAllOfASoundStore) {

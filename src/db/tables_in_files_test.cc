@@ -4,10 +4,13 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <cerrno>
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -115,6 +118,42 @@ TEST_F(TablesInFiles, TakeWhatThePoolDoesNotHold) {
   }
 }
 
+// Writes are refused while the file system is full, and no longer.
+TEST_F(TablesInFiles, TakeWhatThePoolDoesNotHoldOnceThereIsRoomAgain) {
+  class FullFiles final : public OsHook {
+   public:
+    int Before(OsCall call, const std::string& path) override {
+      return call == OsCall::kWrite && path.ends_with(kTableFileSuffix) && full ? ENOSPC : 0;
+    }
+    size_t Allowed(OsCall, size_t n) override { return n; }
+    bool full = true;
+  };
+  for (const TlsmTiering tiering : {TlsmTiering::kLeveled, TlsmTiering::kLru}) {
+    FullFiles hook;
+    const std::unique_ptr<FileSystem> files = FileSystem::PosixOver(&hook);
+    options_.tlsm.tiering = tiering;
+    options_.tlsm.first_file_level = 4;
+    options_.pool_bytes_max = 4 << 20;
+    ASSERT_TRUE(DestroyDB(path_, options_).ok());
+    ASSERT_TRUE(Open(files.get()).ok());
+    Status s;
+    int count = 0;
+    for (; s.ok(); count++) {
+      ASSERT_LT(count, 100'000);
+      s = db_->Put({}, Key(count), Value(count));
+    }
+    ASSERT_TRUE(s.IsNoSpace()) << s.ToString();
+    count--;
+    EXPECT_TRUE(db_->Put({}, Key(count), Value(count)).IsNoSpace());
+    EXPECT_EQ(CountRight(0, count), count);
+    hook.full = false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+    Fill(count, count + 1000);
+    EXPECT_EQ(CountRight(0, count + 1000), count + 1000);
+    db_.reset();  // before the file system
+  }
+}
+
 // What is read stays in the pool, what is not read is written out.
 TEST_F(TablesInFiles, HoldWhatWasLongestNotRead) {
   options_.tlsm.tiering = TlsmTiering::kLru;
@@ -164,6 +203,39 @@ TEST_F(TablesInFiles, AreReadByNobodyWhoIsPinned) {
   EXPECT_EQ(calls.pinned, 0u);
   calls.pool = nullptr;
   db_.reset();
+}
+
+// A table in a file is asked first, which lets go of the reader's pin: the value keeps the store
+// open all the same.
+TEST_F(TablesInFiles, AValueInThePoolBelowThemIsPinned) {
+  options_.tlsm.tiering = TlsmTiering::kNone;
+  options_.tlsm.level1_bytes = 64 << 10;  // so that some are on level 2
+  options_.space_target = 10;             // and stay there
+  ASSERT_TRUE(Open().ok());
+  Fill(0, 4000);
+  ASSERT_TRUE(db_->CompactRange({}, {}).ok());
+  ASSERT_TRUE(db_->Close().ok());
+  options_.tlsm.tiering = TlsmTiering::kLeveled;
+  options_.tlsm.level0_tables = 1;
+  options_.tlsm.level1_bytes = 16 << 20;
+  ASSERT_TRUE(Open().ok());
+  for (int i = 0; i < 4000; i += 70) ASSERT_TRUE(db_->Put({}, Key(i), Value(i)).ok());
+  ASSERT_TRUE(db_->Flush().ok());
+  ASSERT_TRUE(db_->WaitForIdle().ok());
+  ASSERT_FALSE(Files().empty());
+  const uint64_t in_pool = GetsOf("tables");
+  PinnedValue value;
+  ASSERT_TRUE(db_->Get({}, Key(1), &value).ok());
+  ASSERT_EQ(GetsOf("tables"), in_pool + 1) << db_->engine()->Describe();
+  const Status s = db_->Close();
+  ASSERT_TRUE(s.IsBusy()) << s.ToString();
+  EXPECT_TRUE(value.view() == Value(1));
+  db_.reset();
+  EXPECT_TRUE(value.view() == Value(1)) << "as long as it is there";
+  value.Reset();
+  ASSERT_TRUE(Open().ok());
+  EXPECT_EQ(CountRight(0, 4000), 4000);
+  ASSERT_TRUE(db_->Close().ok());
 }
 
 TEST_F(TablesInFiles, ComeToWhereTheyBelong) {

@@ -87,6 +87,10 @@ Status RebuildLevel(Pool* pool, const GatherBasis& basis, ChunkKind heads, bool 
   pool->ForEachChunk([&](const ChunkRef& chunk) {
     pool->Descriptor(chunk.part, chunk.index)->dead_bytes.store(0, std::memory_order_relaxed);
   });
+  for (const PmPtr place : gathered.dropped) {
+    pool->At<Record>(place)->MarkObsolete(persister);
+    dead->Count(place);
+  }
   HeadTree tree(pool);
   Status s = EnterRebuilt(pool, gathered.kept, arenas, dead, persister, &tree);
   if (s.ok()) s = ClaimHeads(pool, heads, persister, &level->heads, list_id);

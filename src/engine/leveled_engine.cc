@@ -46,6 +46,17 @@ LeveledEngine::LeveledEngine(const EngineContext& context, const LeveledRules& r
                  : nullptr),
       held_up_end_(context.pool) {}
 
+namespace {
+
+// Keeps a record in the pool for who let go of his pin. A PinnedValue may have it for long: so it
+// is pinned as that is (Pool::holders), and the pool is there until the version is gone.
+struct KeptVersion {
+  EpochPin hold;
+  std::shared_ptr<const LeveledTables> version;  // goes first
+};
+
+}  // namespace
+
 // What each filter reads is on its way before the first is asked. What is in the pool the pin
 // keeps; from the first table in a file on the version is held instead (L6).
 Lookup LeveledEngine::SearchTables(const TableSet& tables, const InternalKey& target,
@@ -83,7 +94,9 @@ Lookup LeveledEngine::SearchTables(const TableSet& tables, const InternalKey& ta
     if (table != nullptr) more = add(table);
   }
   ask();
-  if (held != nullptr && lookup.owner == nullptr) lookup.owner = std::move(held);
+  if (held != nullptr && lookup.owner == nullptr && lookup.place)
+    lookup.owner = std::make_shared<const KeptVersion>(
+        KeptVersion{EpochPin(pool_->holders()), std::move(held)});
   return lookup;
 }
 

@@ -23,6 +23,7 @@
 #define LAMELLA_ENGINE_LEVELED_ENGINE_H_
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -269,6 +270,7 @@ class LeveledEngine : public BufferedEngine {
   Status Reclaim();
   void SetNotStarved() LAMELLA_REQUIRES(jobs_.mu);
   uint64_t ReclaimState() const;
+  bool FilesMayHaveRoom() const LAMELLA_REQUIRES(jobs_.mu);
   Status ClearEnd();
   Status FreeLeftLog();
   Claims ClaimAll() const;
@@ -323,6 +325,8 @@ class LeveledEngine : public BufferedEngine {
   bool reclaim_wanted_ LAMELLA_GUARDED_BY(jobs_.mu) = false;  // the pool is full
   // What was in the tables when reclaiming last came to its end: it would find nothing new.
   uint64_t reclaimed_at_ LAMELLA_GUARDED_BY(jobs_.mu) = UINT64_MAX;
+  // When reclaiming last found no room in files; none where it did.
+  std::optional<std::chrono::steady_clock::time_point> files_full_at_ LAMELLA_GUARDED_BY(jobs_.mu);
   // Chunks that were there when a job found no room; it is tried again when there are more.
   std::optional<uint64_t> starved_at_ LAMELLA_GUARDED_BY(jobs_.mu);
 

@@ -23,6 +23,8 @@ constexpr double kRewriteWorth = 0.25;
 // hide of lower ones is not looked for: a small store is larger than it may be by the ends of its
 // chunks and its indexes, whatever lives, and all of it would come to lie in one level.
 constexpr uint64_t kFewChunks = 16;
+// Files that were full are tried again, for a writer who is refused for want of room in the pool.
+constexpr std::chrono::seconds kTryAgainAfter{1};
 // Versions that snapshots left are taken out once they are this part of a table.
 constexpr uint64_t kKeptPart = 16;
 
@@ -527,7 +529,14 @@ Status LeveledEngine::Reclaim() {
   reclaim_wanted_ = false;
   reclaimed_at_ = changes_.load() == before ? before : ReclaimState();
   SetNotStarved();
+  files_full_at_.reset();
+  if (had_no_room && rules_.writes_out) files_full_at_ = std::chrono::steady_clock::now();
   return s.IsNoSpace() ? Status::OK() : s;
+}
+
+// A file system that was full tells nobody when there is room in it again.
+bool LeveledEngine::FilesMayHaveRoom() const {
+  return files_full_at_ && std::chrono::steady_clock::now() - *files_full_at_ >= kTryAgainAfter;
 }
 
 uint64_t LeveledEngine::ReclaimState() const {
@@ -541,7 +550,8 @@ bool LeveledEngine::ReclaimSpace() {
   const auto begin = [&](bool has_deferred) LAMELLA_REQUIRES(jobs_.mu) {
     // Reclaiming again what the last writer has just failed to would only make every write on a
     // full pool slow.
-    if (is_done() && !has_deferred && reclaimed_at_ == ReclaimState()) return false;
+    if (is_done() && !has_deferred && reclaimed_at_ == ReclaimState() && !FilesMayHaveRoom())
+      return false;
     reclaim_wanted_ = true;
     return true;
   };

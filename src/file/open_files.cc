@@ -1,8 +1,11 @@
 #include "file/open_files.h"
 
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <limits>
 #include <utility>
 
@@ -14,6 +17,14 @@ namespace {
 
 constexpr size_t kCapacityMin = 16;
 constexpr size_t kNowhere = std::numeric_limits<size_t>::max();
+
+// The process has none left, or the system.
+bool IsOutOfDescriptors() {
+  const int fd = ::open("/", O_PATH | O_CLOEXEC);
+  const bool none = fd < 0 && (errno == EMFILE || errno == ENFILE);
+  if (fd >= 0) ::close(fd);
+  return none;
+}
 
 }  // namespace
 
@@ -61,8 +72,13 @@ class OpenFiles::File final : public RandomFile {
       *opened = opened_;
     }
     if (*opened != nullptr) return Status::OK();
+    constexpr int kTriesMax = 8;  // others may take what is closed
     std::unique_ptr<RandomFile> made;
     Status s = files_->NewRandomFile(path_, via_, &made);
+    for (int i = 1; s.IsIOError() && i < kTriesMax && IsOutOfDescriptors(); i++) {  // keeps O3
+      if (!all_->CloseOne(this)) break;
+      s = files_->NewRandomFile(path_, via_, &made);
+    }
     if (!s.ok()) return s;
     *opened = std::move(made);
     all_->NoteOpened(this, opened);
@@ -117,12 +133,12 @@ void OpenFiles::NoteOpened(const File* file, std::shared_ptr<const RandomFile>* 
   }
   file->slot_ = open_.size();
   open_.push_back(file);
-  CloseOthers(file);  // keeps O2
+  for (const size_t files_max = FilesMax(); open_.size() > files_max;) CloseNext(file);  // keeps O2
 }
 
-void OpenFiles::CloseOthers(const File* file) {
-  const size_t files_max = FilesMax();
-  while (open_.size() > files_max) {
+// REQUIRES: another than `file` is open.
+void OpenFiles::CloseNext(const File* file) {
+  for (;;) {
     const File* const other = open_[hand_++ % open_.size()];
     if (other == file) continue;
     File::Opened closed;
@@ -133,8 +149,15 @@ void OpenFiles::CloseOthers(const File* file) {
       if (std::exchange(other->was_read_, false)) continue;
       closed.swap(other->opened_);
     }
-    TakeOut(other);
+    return TakeOut(other);
   }
+}
+
+bool OpenFiles::CloseOne(const File* file) {
+  const MutexLock lock(&mu_);
+  const bool any = open_.size() > (file->slot_ == kNowhere ? 0 : 1);
+  if (any) CloseNext(file);
+  return any;
 }
 
 void OpenFiles::TakeOut(const File* file) {

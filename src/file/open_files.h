@@ -5,6 +5,8 @@
 //
 // O1: a file is closed beneath nobody: who reads it holds it open until the read is done.
 // O2: no more than the limit are open beside those that are being read.
+// O3: where the system opens no more of them, since the process has used up its descriptors
+//     elsewhere, those that are held open here make room.
 // Threads: any.
 #ifndef LAMELLA_FILE_OPEN_FILES_H_
 #define LAMELLA_FILE_OPEN_FILES_H_
@@ -46,7 +48,9 @@ class OpenFiles {
   /// Others may be closed for it. Throws std::bad_alloc, and then it is as before.
   void NoteOpened(const File* file, std::shared_ptr<const RandomFile>* made) LAMELLA_EXCLUDES(mu_);
   void NoteGone(const File* file) LAMELLA_EXCLUDES(mu_);
-  void CloseOthers(const File* file) LAMELLA_REQUIRES(mu_);
+  /// Another one, one that was not read of late. False: no other is open.
+  bool CloseOne(const File* file) LAMELLA_EXCLUDES(mu_);
+  void CloseNext(const File* file) LAMELLA_REQUIRES(mu_);
   /// REQUIRES: it is in open_.
   void TakeOut(const File* file) LAMELLA_REQUIRES(mu_);
 

@@ -1,9 +1,11 @@
 #include "file/open_files.h"
 
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -101,6 +103,42 @@ TEST_P(OpenFilesTest, NoMoreThanSoManyAreOpenAndAllAreRead) {
   files_.clear();
   EXPECT_EQ(all_->open_count(), 0u);
   EXPECT_EQ(OpenDescriptors(), before);
+}
+
+// All descriptors that the process may have are in use.
+class NoDescriptors {
+ public:
+  NoDescriptors() {
+    constexpr rlim_t kLimit = 256;
+    getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit lowered{.rlim_cur = kLimit, .rlim_max = before_.rlim_max};
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &lowered), 0);
+    for (int fd = dup(STDERR_FILENO); fd >= 0; fd = dup(STDERR_FILENO)) taken_.push_back(fd);
+    EXPECT_EQ(errno, EMFILE);
+  }
+  ~NoDescriptors() {
+    for (const int fd : taken_) close(fd);
+    setrlimit(RLIMIT_NOFILE, &before_);
+  }
+  NoDescriptors(const NoDescriptors&) = delete;
+  NoDescriptors& operator=(const NoDescriptors&) = delete;
+
+ private:
+  rlimit before_{};
+  std::vector<int> taken_;
+};
+
+// O3.
+TEST_P(OpenFilesTest, WhereTheProcessMayOpenNoMoreTheyMakeRoomForEachOther) {
+  Random random(TestSeed());
+  OpenAll(5);
+  if (IsSkipped()) return;
+  {
+    const NoDescriptors none;
+    for (int i = 0; i < 500; i++) ASSERT_TRUE(IsRight(random.Uniform(kFiles), &random));
+    EXPECT_EQ(all_->open_count(), 5u);
+  }
+  for (size_t i = 0; i < kFiles; i++) ASSERT_TRUE(IsRight(i, &random));
 }
 
 TEST_P(OpenFilesTest, WhatIsReadAgainAndAgainStaysOpen) {

@@ -39,12 +39,17 @@ Status LeafSpace::ClaimFor(Use use, uint64_t bytes, Persister* persister) {
   }
   std::map<uint64_t, Chunk> made;  // memory first: a chunk that is claimed is known
   made[0];
-  const uint32_t part = pool_->NearestPart();
+  const uint32_t parts = pool_->part_count();
+  const uint32_t nearest = pool_->NearestPart();
   const auto needed = static_cast<uint32_t>((bytes - 1) / pool_->chunk_bytes() + 1);
   ChunkRef chunk;
-  Status s = pool_->ClaimExtent(part, kind_, owner_, static_cast<uint64_t>(use), needed,
-                                std::max(needed, pool_->extent_chunks(part)), claimant_, persister,
-                                &chunk);
+  Status s;
+  for (uint32_t turn = 0; turn < parts && (turn == 0 || s.IsNoSpace()); turn++) {
+    const uint32_t part = (nearest + turn) % parts;
+    s = pool_->ClaimExtent(part, kind_, owner_, static_cast<uint64_t>(use), needed,
+                           std::max(needed, pool_->extent_chunks(part)), claimant_, persister,
+                           &chunk);
+  }
   if (!s.ok()) return s;
   claimed_bytes_.fetch_add(chunk.run_chunks * pool_->chunk_bytes(), std::memory_order_relaxed);
   auto node = made.extract(made.begin());

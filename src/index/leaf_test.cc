@@ -224,6 +224,25 @@ TEST_F(LeafSpaceTest, BlocksThatAreTakenNeverLieOverEachOther) {
   EXPECT_LE(free + marked, claimed);
 }
 
+TEST_F(LeafSpaceTest, WhereOnePartOfThePoolIsFullAnotherOneServes) {
+  options_.part_paths.push_back(dir_.Sub("pool.1"));
+  options_.pool_bytes_max = 2 << 20;
+  Start();
+  uint64_t taken = 0;
+  std::set<uint32_t> parts;
+  for (Status s; s.ok(); taken++) {
+    LeafSpace::Block block;
+    uint32_t epoch = 0;
+    s = store_.space->Allocate(LeafSpace::Use::kLeaf, sizeof(Leaf), &*store_.persister, &block,
+                               &epoch);
+    EXPECT_TRUE(s.ok() || s.IsNoSpace()) << s.ToString();
+    if (s.ok()) parts.insert(block.place.part());
+    ASSERT_LT(taken, 1'000'000u);
+  }
+  EXPECT_EQ(parts.size(), 2u);
+  EXPECT_LE(store_.pool->chunks_available(), store_.pool->chunks_kept_for_index(0));
+}
+
 // Keeps B3: what is to be left serves nobody, and goes with the last that is taken of it.
 TEST_F(LeafSpaceTest, ChunksThatAreToBeLeftGoOnceNothingIsTakenOfThem) {
   Start();

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <iterator>
 #include <map>
+#include <optional>
 
 namespace lamella {
 
@@ -58,6 +59,12 @@ class Gathering {
   Gathering(Pool* pool, const GatherBasis& basis) : pool_(pool), basis_(basis) {}
 
   Gathered Run() {
+    if (pool_->state().same_boot) {
+      pool_->ForEachChunk([&](const ChunkRef& chunk) {
+        if (basis_.records_of(chunk) != RecordsOf::kNone)
+          keeps_hints_ |= WholeBytes(*pool_, chunk) != 0;
+      });
+    }
     pool_->ForEachChunk([&](const ChunkRef& chunk) { GatherChunk(chunk); });
     std::sort(all_.begin(), all_.end(), [](const LogEntry& a, const LogEntry& b) {
       return a.tag != b.tag ? a.tag < b.tag : a.batch_remaining > b.batch_remaining;
@@ -88,6 +95,7 @@ class Gathering {
     if (basis_.power_cut) SetWholeBytes(*pool_, chunk, 0);
     const uint64_t whole = WholeBytes(*pool_, chunk);
     whole_bytes_[start.word] = whole;
+    std::optional<uint64_t> torn;  // at this offset
     uint64_t last = 0;
     IsWholeRecord is_whole;
     if (basis_.is_whole) {
@@ -100,6 +108,11 @@ class Gathering {
     const uint64_t end = ForEachLiving(
         *pool_, chunk, basis_.gaps,
         [&](const Record* record, PmPtr place) {
+          result_.sequence_seen = std::max(result_.sequence_seen, record->sequence());
+          if (torn) {
+            result_.dropped.push_back(place);
+            return;
+          }
           last = record->sequence();
           if (log) published_ = std::max(published_, PublishedBefore(record->header));
           if (log && record->sequence() <= copied) return;
@@ -109,19 +122,30 @@ class Gathering {
         },
         [&](const DamagedPlace& damaged) {
           const LogPosition at{chunk.ordinal, damaged.from.offset() - start.offset()};
+          if (keeps_hints_ && at.offset >= whole) {
+            if (log && !torn) torn = at.offset;
+            return;
+          }
           uint64_t* const count = log && at >= unflushed ? &lost_unflushed_ : &result_.lost;
           *count += RecordsLostAtMost(*pool_, damaged.from, damaged.to);
         },
         is_whole);
+    // Where it never said anything none was ever durable there: it was claimed ahead, or its first
+    // write was cut. That is so after a kill, but that a record of the log may say otherwise; and
+    // of one without a record beyond what was flushed, where numbers tell.
+    const bool is_ahead =
+        (keeps_hints_ && (end == 0 || !log)) ||
+        (end == 0 && log && !basis_.catalog_lost && LogPosition{chunk.ordinal, 0} >= unflushed);
     // Where what the chunk said of itself is gone, a record after the last sound one may be
     // damaged, or a write that was cut, or what an earlier life of the chunk left. In the log after
     // what was flushed the number of a damaged one is missed (CountMissing); elsewhere nothing else
     // tells.
     const bool has_numbers =
         log && !basis_.catalog_lost && (basis_.flush_copies || last > basis_.flushed_sequence);
-    if (!basis_.power_cut && !has_numbers && whole == 0 && HoldsMore(*pool_, chunk, end))
+    if (!basis_.power_cut && !has_numbers && !is_ahead && whole == 0 &&
+        HoldsMore(*pool_, chunk, end))
       result_.lost++;
-    SetWholeBytes(*pool_, chunk, end);
+    SetWholeBytes(*pool_, chunk, torn.value_or(end));
     SetUsedBytes(*pool_, chunk, end);
   }
 
@@ -166,10 +190,21 @@ class Gathering {
         after = sequence;
         continue;
       }
-      result_.lost += WasDurable(all_[i]) ? 1 : 0;
-      all_.erase(all_.begin() + static_cast<ptrdiff_t>(i));
+      // The cut may have left the batch's end, too.
+      const uint64_t end = EndOfBatch(all_[i]);
+      const auto torn = all_.begin() + static_cast<ptrdiff_t>(i);
+      const auto past = std::find_if(torn, all_.end(),
+                                     [end](const LogEntry& e) { return TagSequence(e.tag) > end; });
+      for (auto at = torn; at != past; ++at) {
+        result_.lost += WasDurable(*at) ? 1 : 0;
+        result_.dropped.push_back(at->place);
+      }
+      all_.erase(torn, past);
+      after = i < all_.size() ? TagSequence(all_[i].tag) : 0;
     }
   }
+  // The number of its last record. Numbers of a batch have no others between them.
+  static uint64_t EndOfBatch(const LogEntry& e) { return TagSequence(e.tag) + e.batch_remaining; }
   bool WasDurable(const LogEntry& e) const {
     const auto chunk = std::prev(whole_bytes_.upper_bound(e.place.word));
     return TagSequence(e.tag) <= published_ || e.place.word - chunk->first < chunk->second;
@@ -182,6 +217,10 @@ class Gathering {
   const GatherBasis& basis_;
   std::vector<LogEntry> all_;
   std::map<uint64_t, uint64_t> whole_bytes_;  // of chunks, by where they start
+  // After a kill chunks say of themselves all that they ever did: what does not validate beyond
+  // that is the write that was under way, and so is what follows, for its copy need not have begun
+  // at its start.
+  bool keeps_hints_ = false;
   uint64_t published_ = 0;
   uint64_t lost_unflushed_ = 0;  // of the log after the boundary, where every number must be
   Gathered result_;

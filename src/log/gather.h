@@ -60,6 +60,9 @@ struct Gathered {
   /// What validates and counts, by tag. Copies of one record lie side by side, last the one that
   /// asks for no more of its batch: gc's.
   std::vector<LogEntry> kept;
+  /// What validates too, among others that count, and is a part of a write that was cut: whoever
+  /// leaves it where it lies is to mark it, or another gathering might take it for flushed.
+  std::vector<PmPtr> dropped;
   uint64_t sequence_seen = 0;  // of any record found, whole or not
   /// At most so many records that do not validate any more, or are not there though another says
   /// that they were published.

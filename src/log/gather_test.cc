@@ -105,6 +105,43 @@ TEST_F(GatherTest, ABatchThatWasCutIsNotKeptBeforeWhatIsWhole) {
   EXPECT_EQ(gathered_.lost, 2u);
 }
 
+// A power cut leaves any part of a write that was not fenced, its end without its middle, too.
+TEST_F(GatherTest, OfABatchThatWasCutInItsMiddleTheEndIsNotKeptEither) {
+  Put(1);
+  Put(2, 3);
+  const PmPtr torn = Put(3, 2);
+  Put(4, 1);
+  Put(5);
+  pool_->ForEachChunk([this](const ChunkRef& chunk) {
+    if (chunk.kind == ChunkKind::kLog) SetWholeBytes(*pool_, chunk, 0);
+  });
+  EXPECT_EQ(Kept(), (Sequences{1, 2, 3, 4, 5}));
+  pool_->ForEachChunk([this](const ChunkRef& chunk) {
+    if (chunk.kind == ChunkKind::kLog) SetWholeBytes(*pool_, chunk, 0);
+  });
+  Flip(torn, 8 * sizeof(RecordHeader) + 3);
+  EXPECT_EQ(Kept(), Sequences{1});
+  EXPECT_EQ(gathered_.sequence_seen, 5u) << "its numbers are not to be given again";
+}
+
+// Nor need the copy that a kill cut have begun at its start.
+TEST_F(GatherTest, OfABatchThatWasCutAtItsBeginningNothingIsKept) {
+  Put(1);
+  const uint64_t whole = WholeBytes(*pool_, appenders_[0]->open_chunk());
+  const PmPtr torn = Put(2, 2);
+  Put(3, 1);
+  Put(4);
+  SetWholeBytes(*pool_, appenders_[0]->open_chunk(), whole);
+  EXPECT_EQ(Kept(), (Sequences{1, 2, 3, 4}));
+  SetWholeBytes(*pool_, appenders_[0]->open_chunk(), whole);
+  Flip(torn, 8 * sizeof(RecordHeader) + 3);
+  for (int again = 0; again < 2; again++) {
+    EXPECT_EQ(Kept(), Sequences{1});
+    EXPECT_EQ(gathered_.dropped.size(), 2u);
+    EXPECT_EQ(gathered_.lost, 0u);
+  }
+}
+
 TEST_F(GatherTest, ABatchThatLacksItsEndAndWasFlushedIsKept) {
   Put(1, 1);  // 2 was dropped since
   basis_.flushed_sequence = 2;
@@ -195,6 +232,32 @@ TEST_F(GatherTest, WhatAnEarlierLifeOfALogChunkLeftIsNoLoss) {
   basis_.catalog_lost = true;
   basis_.flushed_sequence = 0;
   EXPECT_EQ(lost(), 1u);
+}
+
+// Shards and arenas claim chunks ahead, and a killed process leaves them.
+TEST_F(GatherTest, AChunkThatWasClaimedAheadLacksNothing) {
+  CreateParts(2);
+  for (uint64_t sequence = 1; sequence <= 20; sequence++) Put(sequence);
+  Add({.tag = MakeTag(21, RecordKind::kPut), .key = "key", .value = "value"}, 1);
+  const ChunkRef chunk = appenders_[0]->open_chunk();
+  appenders_[0]->CloseChunk();
+  Persister persister(pool_->gate(), WriteCause::kLog);
+  pool_->Free(chunk, &persister);
+  ASSERT_TRUE(appenders_[0]->Prepare(64, Claimant::kWriter).ok());
+  basis_.flushed_sequence = 20;
+  for (const RecordsOf what : {RecordsOf::kLog, RecordsOf::kGarbageCollection}) {
+    uint64_t looked_at = 0;
+    basis_.records_of = [&](const ChunkRef& at) {
+      if (at.kind != ChunkKind::kLog) return RecordsOf::kNone;
+      if (at.part == 1) return RecordsOf::kLog;
+      EXPECT_EQ(at.index, chunk.index) << "it is to be used again";
+      looked_at++;
+      return what;
+    };
+    EXPECT_EQ(Kept(), Sequences{21});
+    EXPECT_GT(looked_at, 0u);
+    EXPECT_EQ(gathered_.lost, 0u);
+  }
 }
 
 TEST_F(GatherTest, ALostNumberThatOthersSayWasPublishedCounts) {

@@ -67,6 +67,19 @@ Status ValueLog::Allocate(std::span<const uint32_t> sizes, ValueAddress* address
   return s;
 }
 
+void ValueLog::TakeBack(std::span<const uint32_t> sizes, const ValueAddress* addresses,
+                        ValueReservation* reservation) {
+  uint64_t bytes = 0;
+  for (const uint32_t size : sizes) bytes += ValueBytes(size);
+  if (!sizes.empty()) {
+    const MutexLock lock(&mu_);
+    const uint64_t begin = addresses[0].offset();
+    if (open_.get() == reservation->segment_ && open_ != nullptr && open_->used == begin + bytes)
+      open_->used = begin;
+  }
+  reservation->LetGo();
+}
+
 // True where it can be written on at once.
 bool ValueLog::SealOpen() {
   LAMELLA_CHECK(sealed_.size() < sealed_.capacity());  // OpenNext made room

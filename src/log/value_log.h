@@ -144,6 +144,11 @@ class ValueLog {
   /// they take more than allocation_bytes_max(). After any of these nothing is reserved.
   Status Allocate(std::span<const uint32_t> sizes, ValueAddress* addresses,
                   ValueReservation* reservation);
+  /// Of a write that was refused: the places are given again, where nothing was allocated after
+  /// them and their segment is still being filled. REQUIRES: they are all that one Allocate gave,
+  /// for values of these sizes, and nothing was copied there.
+  void TakeBack(std::span<const uint32_t> sizes, const ValueAddress* addresses,
+                ValueReservation* reservation);
   /// Stores a value in its place: flushed, not fenced. Durable with the persister's next fence (on
   /// page media: with the pool's next sync). REQUIRES: the address is Allocate's, its reservation
   /// is held, and the value has the size that was asked for.

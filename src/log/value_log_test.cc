@@ -80,6 +80,34 @@ TEST_F(ValueLogTest, NoMoreThanHalfASegmentIsGivenAtOnce) {
   }
 }
 
+TEST_F(ValueLogTest, WhatARefusedWriteWasGivenIsGivenAgain) {
+  const uint32_t sizes[] = {100, 3000};
+  ValueAddress first[2];
+  ValueAddress next[2];
+  ValueReservation reservation;
+  ValueReservation other;
+  ASSERT_TRUE(log_->Allocate(sizes, first, &reservation).ok());
+  log_->TakeBack(sizes, first, &reservation);
+  EXPECT_FALSE(reservation.holds());
+  for (uint64_t i = 0; i < 2 * kSegmentBytes / 3100; i++) {
+    ASSERT_TRUE(log_->Allocate(sizes, next, &reservation).ok());
+    EXPECT_TRUE(next[0] == first[0] && next[1] == first[1]);
+    log_->TakeBack(sizes, next, &reservation);
+  }
+  EXPECT_EQ(log_->segments_in_pool(), 1u);
+  // Not what lies before another's, nor in a segment that was ended.
+  ASSERT_TRUE(log_->Allocate(sizes, first, &reservation).ok());
+  ASSERT_TRUE(log_->Allocate(sizes, next, &other).ok());
+  log_->TakeBack(sizes, first, &reservation);
+  ValueAddress last[2];
+  ASSERT_TRUE(log_->Allocate(sizes, last, &reservation).ok());
+  EXPECT_GT(last[0].offset(), next[1].offset());
+  log_->Seal();
+  log_->TakeBack(sizes, last, &reservation);
+  ASSERT_TRUE(log_->Allocate(sizes, last, &reservation).ok());
+  EXPECT_EQ(last[0].segment(), first[0].segment() + 1);
+}
+
 TEST_F(ValueLogTest, WhereAllSegmentsWaitTheLogIsBusyUntilOneIsWrittenOn) {
   std::vector<Stored> stored;
   Status s;

@@ -45,9 +45,9 @@ void BlockCache::EntryList::Take(Entry* entry) {
   (entry->older == nullptr ? oldest_ : entry->older->newer) = entry->newer;
 }
 
-BlockCache::Entry* BlockCache::EntryTable::Find(const Key& key) const {
+BlockCache::Entry* BlockCache::EntryTable::Find(const Key& key, uint64_t hash) const {
   if (slots_.empty()) return nullptr;
-  Entry* entry = slots_[key.Hash() & (slots_.size() - 1)];
+  Entry* entry = slots_[hash & (slots_.size() - 1)];
   while (entry != nullptr && entry->key != key) entry = entry->next_of_slot;
   return entry;
 }
@@ -157,9 +157,10 @@ bool BlockCache::Charge(Shard* shard, uint64_t bytes, EntryList* gone) {
 
 std::shared_ptr<const Block> BlockCache::Find(uint64_t table, uint64_t offset) {
   const Key key{table, offset};
-  Shard& shard = ShardOf(key);
+  const uint64_t hash = key.Hash();
+  Shard& shard = ShardOf(hash);
   const MutexLock lock(&shard.mu);
-  Entry* const entry = shard.found.Find(key);
+  Entry* const entry = shard.found.Find(key, hash);
   if (entry == nullptr) {
     shard.misses++;
     return nullptr;
@@ -180,20 +181,22 @@ std::shared_ptr<const Block> BlockCache::Find(uint64_t table, uint64_t offset) {
 
 std::shared_ptr<const Block> BlockCache::Peek(uint64_t table, uint64_t offset) const {
   const Key key{table, offset};
-  const Shard& shard = ShardOf(key);
+  const uint64_t hash = key.Hash();
+  const Shard& shard = ShardOf(hash);
   const MutexLock lock(&shard.mu);
-  const Entry* const entry = shard.found.Find(key);
+  const Entry* const entry = shard.found.Find(key, hash);
   return entry == nullptr ? nullptr : entry->block;
 }
 
 void BlockCache::Replace(uint64_t table, uint64_t offset, std::shared_ptr<const Block> block,
                          bool needed_often) {
   const Key key{table, offset};
-  Shard& shard = ShardOf(key);
+  const uint64_t hash = key.Hash();
+  Shard& shard = ShardOf(hash);
   EntryList gone;  // freed after the lock
   {
     const MutexLock lock(&shard.mu);
-    Entry* const entry = shard.found.Find(key);
+    Entry* const entry = shard.found.Find(key, hash);
     if (entry != nullptr && entry->block->memory_bytes() == block->memory_bytes()) {
       entry->block.swap(block);  // what it was goes after the lock
       return;
@@ -210,7 +213,7 @@ void BlockCache::Insert(uint64_t table, uint64_t offset, std::shared_ptr<const B
                         bool needed_often) {
   const Key key{table, offset};
   const uint64_t hash = key.Hash();
-  Shard& shard = ShardOf(key);
+  Shard& shard = ShardOf(hash);
   EntryList gone;  // freed after the lock
   // Without memory for an entry the block is not kept.
   (void)NoThrow([&] {
@@ -219,7 +222,7 @@ void BlockCache::Insert(uint64_t table, uint64_t offset, std::shared_ptr<const B
     const uint64_t bytes = made->bytes();
     if (bytes > ShardBytesMax() / 2) return Status::OK();  // C2
     const MutexLock lock(&shard.mu);
-    if (shard.found.Find(key) != nullptr) return Status::OK();  // another reader was first
+    if (shard.found.Find(key, hash) != nullptr) return Status::OK();  // another reader was first
     if (shard.bytes + bytes > ShardBytesMax()) {
       const size_t blocks = std::bit_ceil(shard.found.size());
       if (shard.fallen.size() < blocks) shard.fallen.assign(blocks, 0);
@@ -245,10 +248,11 @@ void BlockCache::Insert(uint64_t table, uint64_t offset, std::shared_ptr<const B
 
 void BlockCache::Remove(uint64_t table, uint64_t offset) {
   const Key key{table, offset};
-  Shard& shard = ShardOf(key);
+  const uint64_t hash = key.Hash();
+  Shard& shard = ShardOf(hash);
   EntryList gone;  // freed after the lock
   const MutexLock lock(&shard.mu);
-  Entry* const entry = shard.found.Find(key);
+  Entry* const entry = shard.found.Find(key, hash);
   if (entry != nullptr) Remove(&shard, entry, &gone);
 }
 

@@ -118,7 +118,8 @@ class BlockCache {
   class EntryTable {
    public:
     size_t size() const { return size_; }
-    Entry* Find(const Key& key) const;
+    /// `hash`: the key's.
+    Entry* Find(const Key& key, uint64_t hash) const;
     /// REQUIRES: there is none of the key. Throws std::bad_alloc, and then it is as it was.
     void Add(Entry* entry);
     /// REQUIRES: it is here.
@@ -168,8 +169,9 @@ class BlockCache {
   // Beside the block: the entry, its slots, and what the system keeps for both, about.
   static constexpr uint64_t kEntryBytes = 160;
 
-  Shard& ShardOf(const Key& key) { return shards_[key.Hash() >> 60]; }
-  const Shard& ShardOf(const Key& key) const { return shards_[key.Hash() >> 60]; }
+  /// Of the key with that hash.
+  Shard& ShardOf(uint64_t hash) { return shards_[hash >> 60]; }
+  const Shard& ShardOf(uint64_t hash) const { return shards_[hash >> 60]; }
   uint64_t ShardBytesMax() const { return bytes_max() / kShardCount; }
   /// Takes the entry out; what is to be freed once the lock is gone comes to `gone`.
   void Remove(Shard* shard, Entry* entry, EntryList* gone) LAMELLA_REQUIRES(shard->mu);

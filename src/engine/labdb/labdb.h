@@ -178,6 +178,9 @@ class LabDb final : public BufferedEngine {
   Status LeaveTree();
   Status DropOlder() LAMELLA_EXCLUDES(tree_mu_);
   Status ClearOther() LAMELLA_REQUIRES(tree_mu_);
+  void ReclaimForFlush(const MemTable& memtable) LAMELLA_EXCLUDES(jobs_.mu);
+  Status FlushAlone();
+  Status TryWriteOn();
   Status WriteOn();
   Status WriteAllOn();
   /// `now`: whether or not it is worth it.
@@ -220,6 +223,11 @@ class LabDb final : public BufferedEngine {
   std::deque<Consumed> consumed_ LAMELLA_GUARDED_BY(jobs_.mu);
   HeldUpEnd held_up_end_ LAMELLA_GUARDED_BY(jobs_.mu);
   bool reclaim_wanted_ LAMELLA_GUARDED_BY(jobs_.mu) = false;  // the pool is full
+  // The last flush found no room; it waits for what reclaiming makes of the trees, which is done
+  // once for a MemTable; and the last number of that.
+  bool flush_has_no_room_ LAMELLA_GUARDED_BY(jobs_.mu) = false;
+  bool flush_waits_ LAMELLA_GUARDED_BY(jobs_.mu) = false;
+  uint64_t reclaimed_for_ LAMELLA_GUARDED_BY(jobs_.mu) = 0;
   // What was changed when reclaiming last came to its end: it would find nothing new.
   uint64_t reclaimed_at_ LAMELLA_GUARDED_BY(jobs_.mu) = UINT64_MAX;
   std::atomic<uint64_t> changes_{0};     // of the tables
@@ -231,8 +239,6 @@ class LabDb final : public BufferedEngine {
   Status no_room_ LAMELLA_GUARDED_BY(jobs_.mu);
   std::chrono::steady_clock::time_point no_room_at_ LAMELLA_GUARDED_BY(jobs_.mu);
   bool room_needed_ LAMELLA_GUARDED_BY(jobs_.mu) = false;
-  // When the flushes that found no room, one after the other, began to: of them, one at a time.
-  std::optional<std::chrono::steady_clock::time_point> flush_refused_at_;
 
   std::atomic<uint64_t> compactions_{0};
   StripedCounter gets_trees_;

@@ -27,7 +27,6 @@ constexpr uint64_t kLooksPerFile = 128;
 // What jobs are worth, beside compactions of levels, which are worth less.
 constexpr double kFirst = 1e18;
 constexpr std::chrono::seconds kTryAgainAfter{1};  // where nobody asks
-constexpr std::chrono::seconds kFlushGivenUpAfter{2};
 
 // Walks the versions of a MemTable that somebody may still read, in their order.
 template <class Visit>
@@ -78,7 +77,7 @@ void LabDb::OfferJobs(std::vector<JobOffer>* offers) {
   };
   if (!consumed_.empty() && consumed_.front().settled->load(std::memory_order_acquire))
     offer("leave the tree", {{kLevel0, {}}}, 2 * kFirst, [this] { return LeaveTree(); });
-  if (reclaim_wanted_ && CurrentReadSet()->sealed.empty())
+  if (reclaim_wanted_ && (flush_waits_ || CurrentReadSet()->sealed.empty()))
     offer("reclaim", {{kLevel0, {}}, {kLevel0 + 1, {}}}, 3 * kFirst, [this] { return Reclaim(); });
   if (MayFindRoom()) {
     if (tables->older != nullptr) {
@@ -134,10 +133,10 @@ std::optional<Job> LabDb::PickJob(JobClass job_class) {
       const MutexLock lock(&jobs_.mu);
       const Claims claims = {{kValues, {}}};
       if (values_->NeedsWriteOn() && MayFindRoom() && jobs_.MayBegin(claims)) {
-        return jobs_.Begin({.name = "write on", .claims = claims, .run = [this] {
-                              return NoteRoom(NoThrow([this] { return WriteOn(); }));
-                            }});
+        return jobs_.Begin(
+            {.name = "write on", .claims = claims, .run = [this] { return TryWriteOn(); }});
       }
+      if (flush_waits_) return std::nullopt;  // the reclaim's end tells
     }
     return PickUrgentJob();
   }
@@ -145,6 +144,15 @@ std::optional<Job> LabDb::PickJob(JobClass job_class) {
   std::vector<JobOffer> offers;
   OfferJobs(&offers);
   return jobs_.BeginBest(std::move(offers));
+}
+
+// While a flush is tried again and again for want of room, and given up after a while, a try of
+// this that finds none either is no success that would have that while begin anew.
+Status LabDb::TryWriteOn() {
+  const Status tried = NoThrow([this] { return WriteOn(); });
+  const Status noted = NoteRoom(tried);
+  const MutexLock lock(&jobs_.mu);
+  return tried.IsNoSpace() && flush_has_no_room_ && !flush_waits_ ? tried : noted;
 }
 
 Status LabDb::WriteOn() {
@@ -162,22 +170,37 @@ Status LabDb::WriteAllOn() {
   return s;
 }
 
-// Who runs jobs gives one up that finds no room so many times in a row. What notes that there is
-// none says OK in between (NoteRoom), and a flush, which its MemTable waits for, would be tried for
-// ever.
 Status LabDb::FlushMemTable(const std::shared_ptr<MemTable>& memtable) {
   Status s = NoThrow([&] { return PutIntoTree(*memtable); });
-  if (s.ok()) context_.wake();
-  const auto now = std::chrono::steady_clock::now();
-  if (!s.IsNoSpace()) {
-    flush_refused_at_.reset();
-  } else if (!flush_refused_at_) {
-    flush_refused_at_ = now;
-  } else if (now - *flush_refused_at_ >= kFlushGivenUpAfter) {
-    flush_refused_at_.reset();
-    SetBackgroundError(s);
+  {
+    const MutexLock lock(&jobs_.mu);
+    flush_has_no_room_ = s.IsNoSpace();
   }
+  if (s.ok()) context_.wake();
   return s;
+}
+
+// There is room for it by BufferedEngine's I6, but perhaps in no row of chunks that is long enough
+// for a key. What the trees have lies in many: once all of it is in tables there are rows again.
+// Once for each MemTable: what that does not help is a full pool.
+void LabDb::ReclaimForFlush(const MemTable& memtable) {
+  const MutexLock lock(&jobs_.mu);
+  if (reclaimed_for_ == memtable.last_sequence()) return;
+  reclaimed_for_ = memtable.last_sequence();
+  flush_waits_ = true;
+  reclaim_wanted_ = true;
+  room_needed_ = true;
+}
+
+// For who has no jobs beside it.
+Status LabDb::FlushAlone() {
+  Status s = FlushAllNow();
+  if (!s.IsNoSpace()) return s;
+  s = NoThrow([this] { return CompactTrees(); });
+  Persister persister(pool_->gate(), WriteCause::kIndex);
+  pool_->AwaitDeferred();
+  space_->FreeEmpty(&persister);
+  return s.ok() ? FlushAllNow() : s;
 }
 
 Status LabDb::PutIntoTree(const MemTable& memtable) {
@@ -191,7 +214,10 @@ Status LabDb::PutIntoTree(const MemTable& memtable) {
   const SnapshotList::Sample snapshots = context_.snapshots->Now();
   std::vector<ValueAddress> moved;
   if (s.ok()) s = MoveInline(memtable, snapshots, &moved);
-  if (s.ok()) s = InsertAll(CurrentTables()->tree.get(), memtable, snapshots, moved);
+  if (s.ok()) {
+    s = InsertAll(CurrentTables()->tree.get(), memtable, snapshots, moved);
+    if (s.IsNoSpace()) ReclaimForFlush(memtable);
+  }
   if (s.ok()) {
     s = Install(LabDbEdit::kFlush, {}, &memtable, nullptr, [&](LabDbState* state) {
       state->boundary = memtable.sealed();
@@ -480,11 +506,16 @@ Status LabDb::RemoveUnneeded(bool now) {
 // none does where flushes alone made room, nor the other one where the first did.
 Status LabDb::Reclaim() {
   const uint64_t refused = TakeRefused();
+  bool for_flush = false;  // which was refused none: it wants rows of chunks
+  {
+    const MutexLock lock(&jobs_.mu);
+    for_flush = flush_waits_;
+  }
   Persister persister(pool_->gate(), WriteCause::kIndex);
   const auto give_back = [&] {
     pool_->AwaitDeferred();
     space_->FreeEmpty(&persister);
-    return HasRoomFor(refused);
+    return !for_flush && HasRoomFor(refused);
   };
   bool has_room = give_back();
   const Status s = has_room ? Status::OK() : NoteRoom(NoThrow([&] {
@@ -495,6 +526,7 @@ Status LabDb::Reclaim() {
   if (!has_room) give_back();
   const MutexLock lock(&jobs_.mu);
   reclaim_wanted_ = false;
+  flush_waits_ = false;
   // All that there was to be had, or that could be: to try it again at once would be in vain.
   if (!has_room) reclaimed_at_ = changes_.load(std::memory_order_relaxed);
   return s;
@@ -505,8 +537,9 @@ bool LabDb::ReclaimSpace() {
     return CurrentReadSet()->sealed.empty() && !reclaim_wanted_;
   };
   const auto begin = [&](bool has_deferred) LAMELLA_REQUIRES(jobs_.mu) {
-    if (is_done() && !has_deferred && reclaimed_at_ == changes_.load(std::memory_order_relaxed))
-      return false;
+    const bool was_tried = reclaimed_at_ == changes_.load(std::memory_order_relaxed);
+    const bool files_may_have_room = !no_room_.ok() && MayFindRoom();  // keeps B5
+    if (is_done() && !has_deferred && was_tried && !files_may_have_room) return false;
     reclaim_wanted_ = true;
     room_needed_ = true;
     return true;
@@ -593,7 +626,7 @@ Status LabDb::CompactRange(std::string_view begin, std::string_view end) {
 
 Status LabDb::Close() {
   log_->LeaveChunks([](const ChunkRef&) { return true; });
-  Status s = FlushAllNow();
+  Status s = FlushAlone();
   return s.ok() ? pool_->Sync() : s;
 }
 

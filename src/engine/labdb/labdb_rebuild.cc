@@ -179,7 +179,9 @@ Status LabDb::Rebuild(RepairReport* report) {
   FoundTables tables;
   s = FindTables(files_, state.levels, numbers, catalog_lost, report, &tables);
   if (!s.ok()) return s;
-  state.flushed_sequence = std::max(state.flushed_sequence, tables.last_sequence);
+  // A catalog knows it better: tables may have come to have a part of what a flush put into the
+  // tree before it failed, while the rest is in the log alone.
+  if (catalog_lost) state.flushed_sequence = tables.last_sequence;
   const EpochPin hold(pool_->holders());
   std::vector<LeftVersion> found;
   FindInTrees(*pool_, HeadsFound(state, catalog_lost), report, &found);

@@ -152,7 +152,7 @@ Status LabDb::Mend() {
 // The log of before a power cut on page media has holes anywhere: what is kept of it goes into the
 // tree, and it goes as a whole. A crash on the way finds it as this open did.
 Status LabDb::LeaveLog() {
-  Status s = FlushAllNow();
+  Status s = FlushAlone();
   if (!s.ok()) return s;
   const auto locks = log_->LockAll();
   const std::vector<LogPosition> ends = log_->SealAll();
@@ -165,7 +165,7 @@ Status LabDb::LeaveLog() {
 }
 
 Status LabDb::Check(CheckReport* report) {
-  Status s = FlushAllNow();
+  Status s = FlushAlone();
   if (!s.ok()) return s;
   const LabDbState state = catalog_.Get();
   pool_->Check(&report->problems);

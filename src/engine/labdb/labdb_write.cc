@@ -82,6 +82,8 @@ Status LabDb::Write(std::span<const WriteOperation> operations) {
       const ValueAddress address = DecodeAddress(apart[i].value);
       records_.Renew(apart[i].key, RecordPlaceOf(address), 0, apart[i].beside);
     }
+    // Else who tries it again and again on a full pool would fill the files.
+    if (!written.ok()) values_->TakeBack({sizes, count}, addresses, &reservation);
     return written;
   };
   if (operations.size() == 1) {  // needs no memory of its own
