@@ -55,7 +55,7 @@ constexpr char kMark = '\x1f';
 bool IsInBrackets(std::string_view word) {
   return !word.empty() && (word.front() == '[' || word.front() == kMark) && word.back() == ']';
 }
-std::string Marked(std::string word) { return IsInBrackets(word) ? kMark + word : word; }
+std::string Marked(const std::string& word) { return IsInBrackets(word) ? kMark + word : word; }
 std::string Unmarked(std::string word) {
   return IsInBrackets(word) && word.front() == kMark ? word.substr(1) : word;
 }

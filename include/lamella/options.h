@@ -93,10 +93,10 @@ struct FileOptions {
   FileCompression compression = FileCompression::kNone;
   /// Share of the memory budget for blocks that were read, 0 to 0.9. 0: each read reads the file.
   double block_cache_share = 0.25;
-  /// Read past the page cache: what the share above has not, the device must give. It then has
-  /// records of up to 8 KiB that are read again and again by themselves, without the others of
-  /// their blocks; a 128th more of it is what tells them. NotSupported
-  /// where the file system knows no such reading.
+  /// Read past the page cache: what the share above has not, the device must give. Of blocks of
+  /// which one record is read again and again, up to 8 KiB long, the share then has that record
+  /// alone; to know them takes a 128th of it more. NotSupported where the file system knows no such
+  /// reading.
   bool direct_reads = false;
   /// Where files answer slowly, what an iterator will come by is read ahead of it, several reads at
   /// the same time, and some of them in vain. Off: each read when it is needed.
