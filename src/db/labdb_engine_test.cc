@@ -67,6 +67,16 @@ class LabDbTest : public ::testing::Test {
       }
     }
   }
+  /// What a repair after a kill leaves is all of it.
+  void RepairKilled() {
+    db_->Abandon();
+    db_.reset();
+    RepairReport report;
+    ASSERT_TRUE(RepairDB(path_, options_, &report).ok());
+    EXPECT_EQ(report.records_lost, 0u);
+    ASSERT_TRUE(Open().ok());
+    ASSERT_NO_FATAL_FAILURE(Compare());
+  }
   void Compare(const ReadOptions& read = {}) {
     for (const auto& [key, value] : model_) {
       std::string found;
@@ -532,26 +542,14 @@ TEST_F(LabDbTest, ARepairKeepsWhatAFlushDidNotComeToBeforeItFailed) {
   ASSERT_FALSE(TableFilesOf(path_).empty()) << db_->engine()->Describe();
   Free(taken);
   ASSERT_NO_FATAL_FAILURE(Compare());
-  db_->Abandon();
-  db_.reset();
-  RepairReport report;
-  ASSERT_TRUE(RepairDB(path_, options_, &report).ok());
-  EXPECT_EQ(report.records_lost, 0u);
-  ASSERT_TRUE(Open().ok());
-  ASSERT_NO_FATAL_FAILURE(Compare());
+  RepairKilled();
 }
 
 TEST_F(LabDbTest, ARepairKeepsAllOfASoundStore) {
   Random random(4);
   ASSERT_TRUE(Open().ok());
   ASSERT_NO_FATAL_FAILURE(PutRandom(&random, 5000, 900));
-  db_->Abandon();
-  db_.reset();
-  RepairReport report;
-  ASSERT_TRUE(RepairDB(path_, options_, &report).ok());
-  EXPECT_EQ(report.records_lost, 0u);
-  ASSERT_TRUE(Open().ok());
-  ASSERT_NO_FATAL_FAILURE(Compare());
+  RepairKilled();
 }
 
 // Through the page cache it is read each time (RecordCache).

@@ -246,16 +246,6 @@ void BlockCache::Insert(uint64_t table, uint64_t offset, std::shared_ptr<const B
   }).ok();
 }
 
-void BlockCache::Remove(uint64_t table, uint64_t offset) {
-  const Key key{table, offset};
-  const uint64_t hash = key.Hash();
-  Shard& shard = ShardOf(hash);
-  EntryList gone;  // freed after the lock
-  const MutexLock lock(&shard.mu);
-  Entry* const entry = shard.found.Find(key, hash);
-  if (entry != nullptr) Remove(&shard, entry, &gone);
-}
-
 void BlockCache::Drop(uint64_t table) {
   for (Shard& shard : shards_) {
     EntryList gone;

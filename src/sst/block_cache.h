@@ -67,8 +67,6 @@ class BlockCache {
   /// Keeps the block, if it may: in the place of the one that is here, or else as Insert does.
   void Replace(uint64_t table, uint64_t offset, std::shared_ptr<const Block> block,
                bool needed_often);
-  /// The block goes.
-  void Remove(uint64_t table, uint64_t offset);
   /// The table's blocks go.
   void Drop(uint64_t table);
   /// From now on at most so many bytes.

@@ -51,12 +51,6 @@ TEST(BlockCache, FindsWhatWasPutInByTableAndPlace) {
   EXPECT_EQ(cache.figures().hits, 3u);
   EXPECT_EQ(cache.figures().misses, 1u);
   EXPECT_EQ(cache.figures().blocks, 3u);
-  cache.Remove(one, 4096);
-  cache.Remove(one, 12288);  // which it does not have
-  EXPECT_EQ(cache.Find(one, 4096), nullptr);
-  EXPECT_EQ(cache.figures().blocks, 2u);
-  cache.Insert(one, 4096, BlockOf(4), false);
-  EXPECT_EQ(NumberOf(*cache.Find(one, 4096)), 4u);
   cache.Drop(one);
   EXPECT_EQ(cache.Find(one, 4096), nullptr);
   EXPECT_EQ(NumberOf(*cache.Find(other, 4096)), 2u);
@@ -91,10 +85,8 @@ TEST(BlockCache, ATableThatGoesTakesItsBlocksAlone) {
     if (random.OneIn(300)) {
       cache.Drop(table);
       std::erase_if(model, [&](const auto& at) { return at.first.first == table; });
-    } else if (const uint64_t place = random.Uniform(40); random.OneIn(10)) {
-      cache.Remove(table, place);
-      model.erase({table, place});
     } else {
+      const uint64_t place = random.Uniform(40);
       cache.Replace(table, place, BlockOf(i, 100 + random.Uniform(10)), random.OneIn(2));
       model[{table, place}] = i;
     }
