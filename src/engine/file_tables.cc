@@ -30,7 +30,7 @@ class FileTableBuilder final : public TableBuilder {
 
   Status Add(const MergedRecord& record) override {
     if (builder_ == nullptr) {
-      builder_ = home_->ssts().NewBuilder(&number_);
+      builder_ = home_->ssts().NewBuilder();
       place_ = {};
     }
     const std::string_view key = record.key.user_key;
@@ -52,7 +52,7 @@ class FileTableBuilder final : public TableBuilder {
   Status EndTable() {
     tables_.reserve(tables_.size() + 1);
     std::shared_ptr<const SstTable> sst;
-    Status s = home_->ssts().Finish(builder_.get(), number_, &sst);
+    Status s = home_->ssts().Finish(builder_.get(), &sst);
     builder_.reset();
     if (!s.ok()) return s;
     TableInfo info = sst->info();
@@ -63,7 +63,6 @@ class FileTableBuilder final : public TableBuilder {
 
   const std::shared_ptr<const FileTables> home_;
   const BuildPlan plan_;
-  uint64_t number_ = 0;
   std::unique_ptr<SstBuilder> builder_;
   LevelPlace place_;
   MadeTables tables_;

@@ -63,10 +63,10 @@ Status SstFiles::Open(const TableInfo& info, std::shared_ptr<const SstTable>* ta
   return s;
 }
 
-std::unique_ptr<SstBuilder> SstFiles::NewBuilder(uint64_t* number) const {
-  *number = options_.new_number();
+std::unique_ptr<SstBuilder> SstFiles::NewBuilder() const {
   return std::make_unique<SstBuilder>(options_.files, options_.directory,
-                                      IdentityOf(options_, *number), options_.writing);
+                                      IdentityOf(options_, options_.new_number()),
+                                      options_.writing);
 }
 
 Status SstFiles::OpenLost(uint64_t number, std::shared_ptr<const SstTable>* table) const {
@@ -86,58 +86,104 @@ Status SstFiles::Salvage(
                     salvage);
 }
 
-Status SstFiles::Finish(SstBuilder* builder, uint64_t number,
-                        std::shared_ptr<const SstTable>* table) const {
+Status SstFiles::Finish(SstBuilder* builder, std::shared_ptr<const SstTable>* table) const {
   Status s = builder->Finish();
   if (!s.ok()) return s;
-  bytes_written_.fetch_add(builder->info().file_bytes, std::memory_order_relaxed);
-  s = NoThrow([&] { return Open(InfoOf(number, builder->info()), table); });
+  s = OpenFinished(*builder, table);
   if (!s.ok()) (void)options_.files->RemoveFile(builder->path()).ok();
   return s;
 }
 
-Status SstFiles::AddFinished(SstBuilder* builder, uint64_t number, MadeSsts* made) const {
-  made->reserve(made->size() + 1);  // so that what is finished is not lost for want of memory
-  std::shared_ptr<const SstTable> table;
-  Status s = Finish(builder, number, &table);
-  if (s.ok()) made->push_back(std::move(table));
-  return s;
+Status SstFiles::OpenFinished(const SstBuilder& builder,
+                              std::shared_ptr<const SstTable>* table) const {
+  bytes_written_.fetch_add(builder.info().file_bytes, std::memory_order_relaxed);
+  return NoThrow([&] { return Open(InfoOf(builder.number(), builder.info()), table); });
 }
+
+/// The tables of a Write. One that has its end waits for others, with which it becomes durable.
+/// Where nobody takes them nothing is left (F1).
+class SstFiles::Batch {
+ public:
+  explicit Batch(const SstFiles& files) : files_(files) { ended_.reserve(kTogether); }
+  Batch(const Batch&) = delete;
+  Batch& operator=(const Batch&) = delete;
+  ~Batch() {
+    for (const auto& table : made_) table->MakeObsolete();
+  }
+
+  /// Of the table that is being written; null: none is.
+  SstBuilder* builder() const { return builder_.get(); }
+  SstBuilder* BeginTable() {
+    builder_ = files_.NewBuilder();
+    return builder_.get();
+  }
+  Status EndTable() {
+    ended_.push_back(std::move(builder_));
+    const Status s = ended_.back()->End();
+    return s.ok() && ended_.size() == kTogether ? Finish() : s;
+  }
+  Status Finish() {
+    std::vector<SstBuilder*> builders;
+    builders.reserve(ended_.size());
+    for (const auto& one : ended_) builders.push_back(one.get());
+    made_.reserve(made_.size() + ended_.size());  // so that none is lost for want of memory
+    Status s = SstBuilder::FinishTogether(builders);
+    for (const auto& one : ended_) {
+      std::shared_ptr<const SstTable> table;
+      if (s.ok()) s = files_.OpenFinished(*one, &table);
+      if (s.ok()) {
+        made_.push_back(std::move(table));
+      } else {
+        (void)files_.options_.files->RemoveFile(one->path()).ok();
+      }
+    }
+    ended_.clear();
+    return s;
+  }
+  void GiveTo(MadeSsts* made) {
+    made->insert(made->end(), made_.begin(), made_.end());
+    made_.clear();
+  }
+
+ private:
+  // Each has an open file. A sync of one of them makes most of what the others need durable.
+  static constexpr size_t kTogether = 32;
+
+  const SstFiles& files_;
+  std::unique_ptr<SstBuilder> builder_;
+  std::vector<std::unique_ptr<SstBuilder>> ended_;
+  MadeSsts made_;
+};
 
 Status SstFiles::Write(InternalIterator* from, const SnapshotList::Sample& snapshots,
                        const std::function<bool(std::string_view key)>& may_lie_elsewhere,
                        MadeSsts* made, const std::vector<std::string>& bounds) const {
-  MadeSsts tables;
-  auto bound = bounds.begin();  // the first after the keys so far
-  Status s = NoThrow([&] {
-    std::unique_ptr<SstBuilder> builder;
-    uint64_t number = 0;
-    Status written = ForEachNeeded(
+  return NoThrow([&] {
+    Batch batch(*this);
+    auto bound = bounds.begin();  // the first after the keys so far
+    Status s = ForEachNeeded(
         from, snapshots, may_lie_elsewhere,
         [&](const NeededRecord& record) {
           const auto before = bound;
           while (bound != bounds.end() && *bound <= record.key.user_key) ++bound;
-          if (builder && bound != before) {
-            Status finished = AddFinished(builder.get(), number, &tables);
-            builder.reset();
-            if (!finished.ok()) return finished;
+          if (batch.builder() != nullptr && bound != before) {
+            const Status ended = batch.EndTable();
+            if (!ended.ok()) return ended;
           }
-          if (!builder) builder = NewBuilder(&number);
+          SstBuilder* const builder =
+              batch.builder() != nullptr ? batch.builder() : batch.BeginTable();
           return builder->Add(record.key, record.value);
         },
         [&] {
-          if (!builder || builder->bytes() < options_.table_bytes) return Status::OK();
-          Status finished = AddFinished(builder.get(), number, &tables);
-          builder.reset();
-          return finished;
+          const SstBuilder* const builder = batch.builder();
+          const bool is_full = builder != nullptr && builder->bytes() >= options_.table_bytes;
+          return is_full ? batch.EndTable() : Status::OK();
         });
-    if (written.ok() && builder) written = AddFinished(builder.get(), number, &tables);
-    if (written.ok()) made->insert(made->end(), tables.begin(), tables.end());
-    return written;
+    if (s.ok() && batch.builder() != nullptr) s = batch.EndTable();
+    if (s.ok()) s = batch.Finish();
+    if (s.ok()) batch.GiveTo(made);
+    return s;
   });
-  if (s.ok()) return s;
-  for (const auto& table : tables) table->MakeObsolete();  // keeps F1
-  return s;
 }
 
 Status SstFiles::Compact(const Compaction& compaction, const SstLevels& levels,

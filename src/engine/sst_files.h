@@ -4,6 +4,8 @@
 //
 // F1: what Write and Compact made is durable, whole and unnamed: the engine names it by an edit and
 //     then lets go of what it replaced (SstTable::MakeObsolete). Where they fail nothing is left.
+//     It is made durable many tables at once: a sync each is a commit of the file system's journal
+//     each, and what small tables take the longest for.
 // F2: a table moves as it is where it overlaps nothing of the next level.
 // F3: versions that nobody sees and deletes that hide nothing go (ForEachNeeded). Versions of a key
 //     stay in one table.
@@ -81,9 +83,9 @@ class SstFiles {
   Status Compact(const Compaction& compaction, const SstLevels& levels,
                  const SnapshotList::Sample& snapshots, SstEdit* edit) const;
   /// The next table, with a number that none had, and records that are the caller's choice.
-  std::unique_ptr<SstBuilder> NewBuilder(uint64_t* number) const;
+  std::unique_ptr<SstBuilder> NewBuilder() const;
   /// Ends what NewBuilder began, and opens it. Where it fails nothing is left of the file.
-  Status Finish(SstBuilder* builder, uint64_t number, std::shared_ptr<const SstTable>* table) const;
+  Status Finish(SstBuilder* builder, std::shared_ptr<const SstTable>* table) const;
   /// For a repair: a table that no catalog need name. NotFound, Corruption.
   Status OpenLost(uint64_t number, std::shared_ptr<const SstTable>* table) const;
   /// The same, of one that does not open: SalvageSst.
@@ -115,7 +117,9 @@ class SstFiles {
                            std::vector<std::unique_ptr<InternalIterator>>* iterators);
 
  private:
-  Status AddFinished(SstBuilder* builder, uint64_t number, MadeSsts* made) const;
+  class Batch;
+
+  Status OpenFinished(const SstBuilder& builder, std::shared_ptr<const SstTable>* table) const;
 
   const SstFilesOptions options_;
   mutable std::atomic<uint64_t> bytes_written_{0};

@@ -302,6 +302,45 @@ TEST_F(SstFilesTest, NoTableHasKeysOnBothSidesOfABound) {
   }
 }
 
+// A sync each, of which the first does most of the work, and one of the directory for 32.
+TEST_F(SstFilesTest, TablesOfAWriteBecomeDurableTogetherAndWhereOneFailsNoneIsLeft) {
+  LiveTable written;
+  std::vector<std::string> bounds;
+  for (uint64_t i = 0; i < 70; i++) {
+    bounds.push_back(MakeKey(KeyShape::kCommonPrefix, i));
+    written.records[{bounds.back(), MakeTag(i + 1, RecordKind::kPut)}] = MakeValue(i, 10);
+  }
+  std::ranges::sort(bounds);
+  const auto write = [&](MadeSsts* made) {
+    LiveIterator from(&written);
+    return Files().Write(&from, Snapshots(), [](std::string_view) { return true; }, made, bounds);
+  };
+  const uint64_t syncs = faulty_.seen(OsCall::kSync);
+  const uint64_t of_directory = faulty_.seen(OsCall::kSyncDirectory);
+  MadeSsts made;
+  ASSERT_TRUE(write(&made).ok());
+  ASSERT_EQ(made.size(), 70u);
+  EXPECT_EQ(faulty_.seen(OsCall::kSync) - syncs, 70u);
+  EXPECT_EQ(faulty_.seen(OsCall::kSyncDirectory) - of_directory, 3u);
+  for (const auto& table : made) table->MakeObsolete();
+  made.clear();
+  ASSERT_TRUE(FileNumbers().empty());
+
+  for (const OsCall call : {OsCall::kCreate, OsCall::kWrite, OsCall::kSync, OsCall::kSyncDirectory,
+                            OsCall::kOpen, OsCall::kRead}) {
+    for (const uint64_t nth : {1, 2, 3, 31, 33, 64, 70}) {
+      if (call == OsCall::kSyncDirectory && nth > 3) continue;
+      faulty_.Arm({.nth = nth, .error = EIO, .only = call});
+      const Status s = write(&made);
+      ASSERT_EQ(faulty_.faults(), 1u) << nth;
+      faulty_.Disarm();
+      EXPECT_TRUE(s.IsIOError()) << s.ToString();
+      EXPECT_TRUE(made.empty());
+      EXPECT_TRUE(FileNumbers().empty()) << nth << "th " << testing::OsCallName(call);
+    }
+  }
+}
+
 TEST_F(SstFilesTest, ACompactionThatFailsLeavesNothingAndChangesNothing) {
   Random random(TestSeed());
   for (int i = 0; i < 3; i++) Flush(&random, 400, 200);

@@ -13,8 +13,7 @@ constexpr uint64_t kRecordBytesMin = 24;
 
 Status Salvage(const SstFiles& files, uint64_t number, uint64_t records, RepairReport* report,
                std::shared_ptr<const SstTable>* table) {
-  uint64_t into = 0;
-  const auto builder = files.NewBuilder(&into);
+  const auto builder = files.NewBuilder();
   SstSalvage salvage;
   Status s = files.Salvage(
       number,
@@ -26,7 +25,7 @@ Status Salvage(const SstFiles& files, uint64_t number, uint64_t records, RepairR
   report->records_lost += lost;
   report->notes.push_back(Concat("table ", number, " is damaged or missing; ", salvage.records,
                                  " of its records are kept, at most ", lost, " are lost"));
-  return builder->records() == 0 ? Status::OK() : files.Finish(builder.get(), into, table);
+  return builder->records() == 0 ? Status::OK() : files.Finish(builder.get(), table);
 }
 
 Status FindTable(const SstFiles& files, uint64_t number, uint64_t records, RepairReport* report,

@@ -35,6 +35,9 @@ class AppendFile {
 
   /// Adds to the file's end. Readers see it, and it is durable, after a Sync only.
   virtual Status Append(std::string_view bytes) = 0;
+  /// Nothing more is appended before the next Sync, which may be a while: what was collected is
+  /// handed on to the device, and its memory is free. How it went Sync tells.
+  virtual void WillSync() {}
   /// Everything appended is durable on return. The file's name is only after a SyncDirectory.
   virtual Status Sync() = 0;
   /// Bytes of all that Append took, written out or not.

@@ -284,6 +284,30 @@ TEST_F(BlockFileFaults, SmallAppendsAreWrittenTogetherAndLargeOnesAtOnce) {
   EXPECT_EQ(faulty_.seen(OsCall::kWrite), 4u);
 }
 
+TEST_F(BlockFileFaults, WhatWillBeSyncedIsWrittenBeforeTheSyncWhichSaysHowItWent) {
+  std::unique_ptr<AppendFile> file;
+  ASSERT_TRUE(faulty_.NewAppendFile(path_, &file).ok());
+  file->WillSync();  // nothing
+  ASSERT_TRUE(file->Append("one").ok());
+  EXPECT_EQ(faulty_.seen(OsCall::kWrite), 0u);
+  file->WillSync();
+  EXPECT_EQ(faulty_.seen(OsCall::kWrite), 1u);
+  ASSERT_TRUE(file->Append("two").ok());
+  ASSERT_TRUE(file->Sync().ok());
+  EXPECT_EQ(faulty_.seen(OsCall::kWrite), 2u);
+  std::string found;
+  ASSERT_TRUE(Read(&faulty_, path_, &found).ok());
+  EXPECT_EQ(found, "onetwo");
+
+  ASSERT_TRUE(file->Append("three").ok());
+  faulty_.Arm({.nth = 1, .error = EIO, .only = OsCall::kWrite});
+  file->WillSync();
+  faulty_.Disarm();
+  const Status s = file->Sync();
+  EXPECT_TRUE(s.IsIOError()) << s.ToString();
+  EXPECT_EQ(file->Append("four").ToString(), s.ToString());  // keeps I1
+}
+
 TEST_F(BlockFileFaults, EachCallThatFailsIsNamedWithItsPath) {
   const std::string content = MakeValue(1, 2 * kBuffer + 10);
   const size_t descriptors = OpenDescriptors();
@@ -328,6 +352,7 @@ TEST_F(BlockFileFaults, AfterACallFailedEveryOtherAnswersTheSame) {
     const uint64_t writes = faulty_.seen(OsCall::kWrite);
     const uint64_t syncs = faulty_.seen(OsCall::kSync);
     for (int i = 0; i < 3; i++) {
+      file->WillSync();
       EXPECT_EQ(file->Append("").ToString(), failed.ToString());
       EXPECT_EQ(file->Append(std::string(2 * kBuffer, 'x')).ToString(), failed.ToString());
       EXPECT_EQ(file->Sync().ToString(), failed.ToString());

@@ -91,6 +91,12 @@ class PosixAppendFile : public AppendFile {
     return status_;
   }
 
+  void WillSync() override {
+    if (status_.ok()) status_ = NoThrow([&] { return WriteBuffered(); });  // keeps I1
+    if (status_.ok()) HandOn();
+    buffer_.reset();
+  }
+
   Status Sync() override {
     if (status_.ok()) {  // keeps I1
       status_ = NoThrow([&] {
@@ -133,11 +139,15 @@ class PosixAppendFile : public AppendFile {
     if (s.ok()) s = WriteAll(fd_.get(), bytes, path_, os_);
     if (!s.ok()) return s;
     written_ += bytes.size();
-    if (written_ - handed_on_ < kHandOnBytes) return s;
+    if (written_ - handed_on_ >= kHandOnBytes) HandOn();
+    return s;
+  }
+
+  void HandOn() {
     const uint64_t from = std::exchange(handed_on_, written_);
+    if (from == written_) return;  // to the file's end, that would mean
     (void)sync_file_range(fd_.get(), static_cast<off_t>(from), static_cast<off_t>(written_ - from),
                           SYNC_FILE_RANGE_WRITE);
-    return s;
   }
 
   static constexpr uint64_t kHandOnBytes = 256 << 10;

@@ -79,7 +79,10 @@ void SstBuilder::Abandon() {
 }
 
 Status SstBuilder::Add(const InternalKey& key, std::string_view value) {
-  return Run([&] { return AddRecord(key, value); });
+  return Run([&] {
+    if (ended_) return Status::InvalidArgument(path_ + ": the table has its end");
+    return AddRecord(key, value);
+  });
 }
 
 Status SstBuilder::CheckRecord(const InternalKey& key, std::string_view value) const {
@@ -240,23 +243,40 @@ Status SstBuilder::WriteEnd() {
   return Append({reinterpret_cast<const char*>(&footer), sizeof(footer)});
 }
 
+Status SstBuilder::End() {
+  return Run([this] {
+    Status s = std::exchange(ended_, true) ? Status::OK() : WriteEnd();
+    if (s.ok()) file_->WillSync();
+    return s;
+  });
+}
+
 // What a crash leaves after each step (SstFaults.ACutLeavesTheTableOrNone):
 //   the last write        no file of that name, or one with any of the sectors that were written:
 //                         no footer, or one that blocks before it do not go with; or the table
 //   the file's sync       no file of that name, or the table
 //   the directory's sync  the table
-Status SstBuilder::MakeDurable() {
-  Status s = WriteEnd();
-  if (s.ok()) s = file_->Sync();
-  if (!s.ok()) return s;
-  info_.file_bytes = file_->bytes();
-  file_.reset();
-  return files_->SyncDirectory(directory_);
-}
-
-Status SstBuilder::Finish() {
-  Status s = Run([this] { return MakeDurable(); });
-  if (s.ok()) finished_ = true;
+Status SstBuilder::FinishTogether(std::span<SstBuilder* const> builders) {
+  Status s;
+  for (SstBuilder* one : builders) {
+    if (s.ok()) s = one->End();
+  }
+  for (SstBuilder* one : builders) {
+    if (s.ok()) s = one->Run([one] { return one->file_->Sync(); });
+  }
+  if (s.ok() && !builders.empty()) {
+    SstBuilder* const any = builders.front();
+    s = any->Run([any] { return any->files_->SyncDirectory(any->directory_); });
+  }
+  for (SstBuilder* one : builders) {
+    if (!s.ok()) {
+      (void)one->Run([&s] { return s; });  // keeps S1: all or none
+      continue;
+    }
+    one->info_.file_bytes = one->file_->bytes();
+    one->file_.reset();
+    one->finished_ = true;
+  }
   return s;
 }
 

@@ -14,8 +14,10 @@
 #ifndef LAMELLA_SST_SST_BUILDER_H_
 #define LAMELLA_SST_SST_BUILDER_H_
 
+#include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -58,11 +60,18 @@ class SstBuilder {
   /// InvalidArgument: the record is not after the one before it in internal-key order, its key is
   /// empty or its key or value too long; NoSpace, IOError.
   Status Add(const InternalKey& key, std::string_view value);
-  /// The file and its name are durable on return (S1). InvalidArgument where nothing was added.
-  Status Finish();
+  /// Writes the table's end. Nothing is added any more, and Finish has less to wait for.
+  /// InvalidArgument where nothing was added.
+  Status End();
+  /// The file and its name are durable on return (S1), after an End where there was none.
+  Status Finish() { return FinishTogether(std::array{this}); }
+  /// Finishes all of them, of one directory, or none: a file system makes many files durable at
+  /// once for little more than it takes for one.
+  static Status FinishTogether(std::span<SstBuilder* const> builders);
   /// Removes the file (S2). REQUIRES: not finished.
   void Abandon();
 
+  uint64_t number() const { return identity_.number; }
   const std::string& path() const { return path_; }
   /// Of what was added; complete once it is finished.
   const SstInfo& info() const { return info_; }
@@ -80,7 +89,6 @@ class SstBuilder {
   Status WriteBlock(BlockKind kind, std::string_view content, uint32_t records,
                     BlockHandle* handle);
   Status Append(std::string_view bytes);
-  Status MakeDurable();
   template <class Step>
   Status Run(const Step& step);
 
@@ -93,6 +101,7 @@ class SstBuilder {
   std::vector<SstLocation>* const locations_;
 
   Status status_;
+  bool ended_ = false;
   bool finished_ = false;
   bool created_ = false;  // the file, which is removed where the table is not finished
   std::unique_ptr<AppendFile> file_;
