@@ -26,46 +26,43 @@ BlockCodec CodecOf(FileCompression compression) {
 class FileTableBuilder final : public TableBuilder {
  public:
   FileTableBuilder(std::shared_ptr<const FileTables> home, BuildPlan plan)
-      : home_(std::move(home)), plan_(std::move(plan)) {}
+      : home_(std::move(home)), plan_(std::move(plan)), batch_(&home_->ssts()) {}
 
   Status Add(const MergedRecord& record) override {
-    if (builder_ == nullptr) {
-      builder_ = home_->ssts().NewBuilder();
-      place_ = {};
+    if (batch_.builder() == nullptr) {
+      places_.emplace_back();
+      batch_.BeginTable();
     }
     const std::string_view key = record.key.user_key;
-    place_.Count(record.key, record.value, record.newer, key.size() + record.value.size());
-    return builder_->Add(record.key, record.value);
+    places_.back().Count(record.key, record.value, record.newer, key.size() + record.value.size());
+    return batch_.builder()->Add(record.key, record.value);
   }
   Status EndKey() override {
-    const bool is_full = builder_ != nullptr && builder_->bytes() >= plan_.table_bytes &&
-                         builder_->records() >= plan_.table_records_min;
-    return is_full ? EndTable() : Status::OK();
+    const SstBuilder* const builder = batch_.builder();
+    const bool is_full = builder != nullptr && builder->bytes() >= plan_.table_bytes &&
+                         builder->records() >= plan_.table_records_min;
+    return is_full ? batch_.EndTable() : Status::OK();
   }
   Status Finish(MadeTables* made) override {
-    Status s = builder_ == nullptr ? Status::OK() : EndTable();
-    if (s.ok()) made->insert(made->end(), tables_.begin(), tables_.end());
+    const Status s = batch_.Finish();
+    if (!s.ok()) return s;
+    MadeTables tables;
+    for (size_t i = 0; i < places_.size(); i++) {
+      const std::shared_ptr<const SstTable>& sst = batch_.tables()[i];
+      TableInfo info = sst->info();
+      info.place = places_[i].Encode();
+      tables.push_back(std::make_shared<FileTable>(std::move(info), places_[i], sst));
+    }
+    made->insert(made->end(), tables.begin(), tables.end());
+    batch_.Release();
     return s;
   }
 
  private:
-  Status EndTable() {
-    tables_.reserve(tables_.size() + 1);
-    std::shared_ptr<const SstTable> sst;
-    Status s = home_->ssts().Finish(builder_.get(), &sst);
-    builder_.reset();
-    if (!s.ok()) return s;
-    TableInfo info = sst->info();
-    info.place = place_.Encode();
-    tables_.push_back(std::make_shared<FileTable>(std::move(info), place_, std::move(sst)));
-    return s;
-  }
-
   const std::shared_ptr<const FileTables> home_;
   const BuildPlan plan_;
-  std::unique_ptr<SstBuilder> builder_;
-  LevelPlace place_;
-  MadeTables tables_;
+  SstBatch batch_;
+  std::vector<LevelPlace> places_;  // of its tables
 };
 
 }  // namespace

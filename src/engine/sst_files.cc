@@ -86,80 +86,57 @@ Status SstFiles::Salvage(
                     salvage);
 }
 
-Status SstFiles::Finish(SstBuilder* builder, std::shared_ptr<const SstTable>* table) const {
-  Status s = builder->Finish();
-  if (!s.ok()) return s;
-  s = OpenFinished(*builder, table);
-  if (!s.ok()) (void)options_.files->RemoveFile(builder->path()).ok();
-  return s;
-}
-
 Status SstFiles::OpenFinished(const SstBuilder& builder,
                               std::shared_ptr<const SstTable>* table) const {
   bytes_written_.fetch_add(builder.info().file_bytes, std::memory_order_relaxed);
   return NoThrow([&] { return Open(InfoOf(builder.number(), builder.info()), table); });
 }
 
-/// The tables of a Write. One that has its end waits for others, with which it becomes durable.
-/// Where nobody takes them nothing is left (F1).
-class SstFiles::Batch {
- public:
-  explicit Batch(const SstFiles& files) : files_(files) { ended_.reserve(kTogether); }
-  Batch(const Batch&) = delete;
-  Batch& operator=(const Batch&) = delete;
-  ~Batch() {
-    for (const auto& table : made_) table->MakeObsolete();
-  }
+SstBatch::~SstBatch() {
+  for (const auto& table : tables_) table->MakeObsolete();
+}
 
-  /// Of the table that is being written; null: none is.
-  SstBuilder* builder() const { return builder_.get(); }
-  SstBuilder* BeginTable() {
-    builder_ = files_.NewBuilder();
-    return builder_.get();
-  }
-  Status EndTable() {
-    ended_.push_back(std::move(builder_));
-    const Status s = ended_.back()->End();
-    return s.ok() && ended_.size() == kTogether ? Finish() : s;
-  }
-  Status Finish() {
-    std::vector<SstBuilder*> builders;
-    builders.reserve(ended_.size());
-    for (const auto& one : ended_) builders.push_back(one.get());
-    made_.reserve(made_.size() + ended_.size());  // so that none is lost for want of memory
-    Status s = SstBuilder::FinishTogether(builders);
-    for (const auto& one : ended_) {
-      std::shared_ptr<const SstTable> table;
-      if (s.ok()) s = files_.OpenFinished(*one, &table);
-      if (s.ok()) {
-        made_.push_back(std::move(table));
-      } else {
-        (void)files_.options_.files->RemoveFile(one->path()).ok();
-      }
+SstBuilder* SstBatch::BeginTable() {
+  builder_ = files_->NewBuilder();
+  return builder_.get();
+}
+
+Status SstBatch::EndTable() {
+  ended_.reserve(kTogether);
+  ended_.push_back(std::move(builder_));
+  const Status s = ended_.back()->End();
+  return s.ok() && ended_.size() == kTogether ? FinishEnded() : s;
+}
+
+Status SstBatch::Finish() {
+  const Status s = builder_ == nullptr ? Status::OK() : EndTable();
+  return s.ok() ? FinishEnded() : s;
+}
+
+Status SstBatch::FinishEnded() {
+  std::vector<SstBuilder*> builders;
+  builders.reserve(ended_.size());
+  for (const auto& one : ended_) builders.push_back(one.get());
+  tables_.reserve(tables_.size() + ended_.size());  // so that none is lost for want of memory
+  Status s = SstBuilder::FinishTogether(builders);
+  for (const auto& one : ended_) {
+    std::shared_ptr<const SstTable> table;
+    if (s.ok()) s = files_->OpenFinished(*one, &table);
+    if (s.ok()) {
+      tables_.push_back(std::move(table));
+    } else {
+      (void)files_->options_.files->RemoveFile(one->path()).ok();
     }
-    ended_.clear();
-    return s;
   }
-  void GiveTo(MadeSsts* made) {
-    made->insert(made->end(), made_.begin(), made_.end());
-    made_.clear();
-  }
-
- private:
-  // Each has an open file. A sync of one of them makes most of what the others need durable.
-  static constexpr size_t kTogether = 32;
-
-  const SstFiles& files_;
-  std::unique_ptr<SstBuilder> builder_;
-  std::vector<std::unique_ptr<SstBuilder>> ended_;
-  MadeSsts made_;
-};
+  ended_.clear();
+  return s;
+}
 
 Status SstFiles::Write(InternalIterator* from, const SnapshotList::Sample& snapshots,
                        const std::function<bool(std::string_view key)>& may_lie_elsewhere,
                        MadeSsts* made, const std::vector<std::string>& bounds) const {
   return NoThrow([&] {
-    Batch batch(*this);
+    SstBatch batch(this);
     auto bound = bounds.begin();  // the first after the keys so far
     Status s = ForEachNeeded(
         from, snapshots, may_lie_elsewhere,
@@ -179,9 +156,10 @@ Status SstFiles::Write(InternalIterator* from, const SnapshotList::Sample& snaps
           const bool is_full = builder != nullptr && builder->bytes() >= options_.table_bytes;
           return is_full ? batch.EndTable() : Status::OK();
         });
-    if (s.ok() && batch.builder() != nullptr) s = batch.EndTable();
     if (s.ok()) s = batch.Finish();
-    if (s.ok()) batch.GiveTo(made);
+    if (!s.ok()) return s;
+    made->insert(made->end(), batch.tables().begin(), batch.tables().end());
+    batch.Release();
     return s;
   });
 }

@@ -82,10 +82,6 @@ class SstFiles {
   /// What the compaction changes of the levels (F1, F2, F3).
   Status Compact(const Compaction& compaction, const SstLevels& levels,
                  const SnapshotList::Sample& snapshots, SstEdit* edit) const;
-  /// The next table, with a number that none had, and records that are the caller's choice.
-  std::unique_ptr<SstBuilder> NewBuilder() const;
-  /// Ends what NewBuilder began, and opens it. Where it fails nothing is left of the file.
-  Status Finish(SstBuilder* builder, std::shared_ptr<const SstTable>* table) const;
   /// For a repair: a table that no catalog need name. NotFound, Corruption.
   Status OpenLost(uint64_t number, std::shared_ptr<const SstTable>* table) const;
   /// The same, of one that does not open: SalvageSst.
@@ -117,12 +113,51 @@ class SstFiles {
                            std::vector<std::unique_ptr<InternalIterator>>* iterators);
 
  private:
-  class Batch;
+  friend class SstBatch;
 
+  /// The next table, with a number that none had.
+  std::unique_ptr<SstBuilder> NewBuilder() const;
   Status OpenFinished(const SstBuilder& builder, std::shared_ptr<const SstTable>* table) const;
 
   const SstFilesOptions options_;
   mutable std::atomic<uint64_t> bytes_written_{0};
+};
+
+/// Tables that one writes, one after another, with records that are the caller's choice. One that
+/// has its end waits for others, with which it becomes durable. Where a call fails, and where it
+/// goes without a Release, nothing is left of any of them (F1).
+/// Threads: one.
+class SstBatch {
+ public:
+  /// `files` outlives it.
+  explicit SstBatch(const SstFiles* files) : files_(files) {}
+  SstBatch(const SstBatch&) = delete;
+  SstBatch& operator=(const SstBatch&) = delete;
+  ~SstBatch();
+
+  /// Of the table that is being written; null: none is.
+  SstBuilder* builder() const { return builder_.get(); }
+  /// REQUIRES: none is.
+  SstBuilder* BeginTable();
+  /// REQUIRES: one is.
+  Status EndTable();
+  /// All of them are durable, and open.
+  Status Finish();
+  /// Those that are, in the order in which they were written.
+  const MadeSsts& tables() const { return tables_; }
+  /// They are the caller's from now on.
+  void Release() { tables_.clear(); }
+
+ private:
+  // Each has an open file. A sync of one of them makes most of what the others need durable.
+  static constexpr size_t kTogether = 32;
+
+  Status FinishEnded();
+
+  const SstFiles* const files_;
+  std::unique_ptr<SstBuilder> builder_;
+  std::vector<std::unique_ptr<SstBuilder>> ended_;
+  MadeSsts tables_;
 };
 
 /// Of who reads all of a table once, and many at once, as compactions and repairs do.

@@ -13,7 +13,8 @@ constexpr uint64_t kRecordBytesMin = 24;
 
 Status Salvage(const SstFiles& files, uint64_t number, uint64_t records, RepairReport* report,
                std::shared_ptr<const SstTable>* table) {
-  const auto builder = files.NewBuilder();
+  SstBatch batch(&files);
+  SstBuilder* const builder = batch.BeginTable();
   SstSalvage salvage;
   Status s = files.Salvage(
       number,
@@ -25,7 +26,12 @@ Status Salvage(const SstFiles& files, uint64_t number, uint64_t records, RepairR
   report->records_lost += lost;
   report->notes.push_back(Concat("table ", number, " is damaged or missing; ", salvage.records,
                                  " of its records are kept, at most ", lost, " are lost"));
-  return builder->records() == 0 ? Status::OK() : files.Finish(builder.get(), table);
+  if (builder->records() == 0) return Status::OK();
+  s = batch.Finish();
+  if (!s.ok()) return s;
+  *table = batch.tables().front();
+  batch.Release();
+  return s;
 }
 
 Status FindTable(const SstFiles& files, uint64_t number, uint64_t records, RepairReport* report,
