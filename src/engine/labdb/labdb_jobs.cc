@@ -465,10 +465,11 @@ Status LabDb::CompactLevels(const Compaction& compaction) {
 }
 
 // Keeps B4, in the thread that alone puts addresses into trees: whoever logs one in a segment that
-// a file has was in the MemTable before the file had it (ValueReservation). It walks the tree, but
-// as rarely as that is worth it; an immutable one, which others take parts out of, it waits for.
+// a file has was in the MemTable before the file had it (ValueReservation). What a file gets while
+// the MemTables are walked is logged behind the walk: such a file stays. It walks the tree, but as
+// rarely as that is worth it; an immutable one, which others take parts out of, it waits for.
 Status LabDb::RemoveUnneeded(bool now) {
-  const std::vector<ValueFileInfo> files = values_->Files();
+  std::vector<ValueFileInfo> files = values_->Files();
   const auto read_set = CurrentReadSet();
   const auto& tables = static_cast<const Tables&>(*read_set->tables);
   // Small flushes of hot keys leave a file each, which the next ones make unneeded.
@@ -491,12 +492,11 @@ Status LabDb::RemoveUnneeded(bool now) {
     }
     if (!from->status().ok()) return from->status();
   }
-  Status s = values_->RemoveFiles([&](uint64_t first, uint64_t segments) {
-    const bool known =
-        std::ranges::any_of(files, [&](const ValueFileInfo& file) { return file.first == first; });
-    const auto at = needed.lower_bound(first);
-    return known && (at == needed.end() || *at >= first + segments);
+  std::erase_if(files, [&](const ValueFileInfo& file) {
+    const auto at = needed.lower_bound(file.first);
+    return at != needed.end() && *at < file.first + file.segments;
   });
+  const Status s = values_->RemoveFiles(files);
   files_kept_ = values_->Files().size();
   return s;
 }
