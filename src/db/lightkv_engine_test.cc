@@ -139,6 +139,26 @@ TEST_F(LightKvTest, OtherCompactionSizesMayFollow) {
   }
 }
 
+// One that finds a weight's newest slot taken by fewer tables than it would merge.
+TEST_F(LightKvTest, WhatAnotherCompactionSizeLeftIsCompacted) {
+  const auto flush = [&](int times) {
+    for (int i = 0; i < times; i++) {
+      ASSERT_NO_FATAL_FAILURE(Fill(0, 10));
+      ASSERT_TRUE(db_->Flush().ok());
+      ASSERT_TRUE(db_->WaitForIdle().ok());
+    }
+  };
+  options_.lightkv.compaction_size = 8;
+  ASSERT_TRUE(Open().ok());
+  ASSERT_NO_FATAL_FAILURE(flush(6));
+  EXPECT_EQ(TablesNamed(), 6u);
+  options_.lightkv.compaction_size = 3;
+  ASSERT_TRUE(Open().ok());
+  ASSERT_NO_FATAL_FAILURE(flush(20));  // with a few more nobody might write any more
+  EXPECT_LE(TablesNamed(), 3u * 3u);
+  for (int i = 0; i < 10; i++) EXPECT_EQ(Get(i), Concat("value", i));
+}
+
 // Who does not say where its pool is takes nothing of a store that is open.
 TEST_F(LightKvTest, DestroyingAnOpenOneWhosePoolIsElsewhereIsBusy) {
   options_.pmem_paths = {dir_.Sub("node")};
