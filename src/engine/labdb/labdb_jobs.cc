@@ -155,9 +155,13 @@ Status LabDb::TryWriteOn() {
   return tried.IsNoSpace() && flush_has_no_room_ && !flush_waits_ ? tried : noted;
 }
 
+// Who waits for it (Reserve) is told here: in CompactRange it is no job, the end of which would
+// tell, and there is much to do after it.
 Status LabDb::WriteOn() {
   Status s = values_->WriteOn();
-  if (s.ok()) written_on_.fetch_add(1, std::memory_order_release);
+  if (!s.ok()) return s;
+  written_on_.fetch_add(1, std::memory_order_release);
+  jobs_.NotifyAll();
   return s;
 }
 
