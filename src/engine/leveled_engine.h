@@ -85,6 +85,9 @@ class LeveledEngine : public BufferedEngine {
   Status Mend() final;
   std::optional<Job> PickJob(JobClass job_class) final;
   Status CompactRange(std::string_view begin, std::string_view end) final;
+  void Hurry() final {
+    if (files_ != nullptr) files_->LiftLimit();
+  }
   Status Close() final;
   void AddStats(Stats* stats) const override;
   std::string Describe() const override;

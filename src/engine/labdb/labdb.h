@@ -84,6 +84,7 @@ class LabDb final : public BufferedEngine {
   std::unique_ptr<InternalIterator> NewIterator(bool verify) override;
   std::optional<Job> PickJob(JobClass job_class) override;
   Status CompactRange(std::string_view begin, std::string_view end) override;
+  void Hurry() override { limiter_.SetRate(0); }
   Status Close() override;
   void AddStats(Stats* stats) const override;
   std::string Describe() const override;
