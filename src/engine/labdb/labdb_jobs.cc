@@ -214,12 +214,18 @@ Status LabDb::PutIntoTree(const MemTable& memtable) {
   flushed_since_ += memtable.count();
   Status s = RemoveUnneeded(false);
   if (s.ok() && IsFull(*CurrentTables()->tree)) s = TurnOver();
-  // One for both: what is moved is what is put.
-  const SnapshotList::Sample snapshots = context_.snapshots->Now();
-  std::vector<ValueAddress> moved;
-  if (s.ok()) s = MoveInline(memtable, snapshots, &moved);
+  if (s.ok() && (!moved_ || moved_->through != memtable.last_sequence())) {
+    // One sample for both: what is moved is what is put, by the next tries, too. Snapshots of after
+    // it are of after all that is sealed.
+    Moved moved{.through = memtable.last_sequence(),
+                .snapshots = context_.snapshots->Now(),
+                .addresses = {}};
+    moved_.reset();
+    s = MoveInline(memtable, moved.snapshots, &moved.addresses);
+    if (s.ok()) moved_ = std::move(moved);
+  }
   if (s.ok()) {
-    s = InsertAll(CurrentTables()->tree.get(), memtable, snapshots, moved);
+    s = InsertAll(CurrentTables()->tree.get(), memtable, moved_->snapshots, moved_->addresses);
     if (s.IsNoSpace()) ReclaimForFlush(memtable);
   }
   if (s.ok()) {
@@ -230,7 +236,9 @@ Status LabDb::PutIntoTree(const MemTable& memtable) {
                     [&](const SequenceGap& gap) { return gap.last <= state->flushed_sequence; });
     });
   }
-  if (s.ok()) pending_frees_.FreeLogBefore(memtable.sealed());
+  if (!s.ok()) return s;
+  moved_.reset();
+  pending_frees_.FreeLogBefore(memtable.sealed());
   return s;
 }
 
@@ -489,6 +497,9 @@ Status LabDb::RemoveUnneeded(bool now) {
   for (const auto& memtable : read_set->sealed) all.push_back(memtable->NewIterator());
   all.push_back(tables.tree->NewIterator(false));
   std::set<uint64_t> needed;
+  if (moved_) {
+    for (const ValueAddress& address : moved_->addresses) needed.insert(address.segment());
+  }
   for (const auto& from : all) {
     for (from->SeekToFirst(); from->Valid(); from->Next()) {
       if (TagKind(from->key().tag) == RecordKind::kPutElsewhere)
