@@ -47,6 +47,20 @@ TEST(RateLimiter, APauseIsNoCredit) {
             0.049);
 }
 
+TEST(RateLimiter, WhoWaitsGoesOnOnceThereIsNoLimit) {
+  RateLimiter limiter(1000);
+  limiter.Acquire(30000);  // half a minute
+  std::thread waits([&] { limiter.Acquire(1); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  const double took = SecondsOf([&] {
+    limiter.SetRate(0);
+    waits.join();
+  });
+  EXPECT_LT(took, 20);
+  limiter.SetRate(1000);
+  EXPECT_LT(SecondsOf([&] { limiter.Acquire(1); }), 20) << "what was before it is over";
+}
+
 TEST(RateLimiter, WithoutARateNobodyWaits) {
   RateLimiter limiter;
   const double took = SecondsOf([&] {

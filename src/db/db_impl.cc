@@ -374,14 +374,19 @@ Status DbImpl::Resume() {
   });
 }
 
-Status DbImpl::CheckQuietly(CheckReport* report) {
+void DbImpl::StopJobs() {
+  if (engine_ != nullptr) engine_->Hurry();  // none where it could not be opened
   scheduler_.Stop();
+}
+
+Status DbImpl::CheckQuietly(CheckReport* report) {
+  StopJobs();
   return engine_->Check(report);
 }
 
 void DbImpl::Abandon() {
   open_.store(false, std::memory_order_release);
-  scheduler_.Stop();
+  StopJobs();
   LetGo();
 }
 
@@ -406,7 +411,7 @@ Status DbImpl::CheckReleased() const {
 
 Status DbImpl::Shut() {
   open_.store(false, std::memory_order_release);
-  scheduler_.Stop();
+  StopJobs();
   Status s = NoThrow([&] {
     Status closed = engine_->BackgroundError();
     if (closed.ok()) closed = engine_->Close();

@@ -105,6 +105,8 @@ class DbImpl final : public DB {
   Status CheckReleased() const;
   void AddStats(Stats* stats);
   bool FindProperty(std::string_view name, std::string* value);
+  /// For good.
+  void StopJobs();
   Status Shut();
   void LetGo();
   Status CheckOptions() const;

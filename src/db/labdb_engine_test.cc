@@ -442,6 +442,37 @@ TEST_F(LabDbTest, AFlushThatFindsNoRowOfChunksHasTheTreesMakeRoom) {
   ASSERT_NO_FATAL_FAILURE(Compare());
 }
 
+// While there is an immutable tree no value file goes: so each try of a flush, of which there are
+// hundreds before it is given up, would leave another.
+TEST_F(LabDbTest, AFlushThatIsTriedAgainMovesItsValuesOnce) {
+  FullFiles hook(false);
+  const std::unique_ptr<FileSystem> files = FileSystem::PosixOver(&hook);
+  options_.pool_bytes_max = 6 << 20;
+  options_.labdb.tree_bytes = 256 << 10;
+  options_.memtable_bytes = 8 << 20;
+  options_.log_shards = 1;
+  ASSERT_TRUE(Open({.files = files.get()}).ok());
+  hook.full.store(true);
+  for (uint64_t i = 0; i < 10'000; i++) ASSERT_NO_FATAL_FAILURE(Put(KeyOf(i), "in the tree"));
+  ASSERT_TRUE(db_->Flush().ok());
+  ASSERT_TRUE(db_->WaitForIdle().ok());  // what the flush let go of is free by then
+  for (int i = 0; i < 6; i++)
+    ASSERT_NO_FATAL_FAILURE(Put(Concat("z", i, std::string(kKeyBytesMax - 2, 'z')), "last"));
+  const std::vector<ChunkRef> taken = TakeEverySecondChunk();
+  const Status s = db_->Flush();
+  EXPECT_TRUE(s.IsReadOnly()) << s.ToString();
+  EXPECT_LE(ValueFiles().size(), 5u) << "one of each flush";
+  hook.full.store(false);
+  Free(taken);
+  ASSERT_TRUE(db_->Resume().ok());
+  ASSERT_TRUE(db_->Flush().ok());
+  ASSERT_NO_FATAL_FAILURE(Compare());
+  db_->Abandon();
+  ASSERT_TRUE(Open({.files = files.get()}).ok());
+  ASSERT_NO_FATAL_FAILURE(Compare());
+  db_.reset();  // before the file system, which its jobs write to
+}
+
 // No Resume is asked for: a full file system is no error.
 TEST_F(LabDbTest, WritesGoOnOnceFilesHaveRoomAgain) {
   for (const size_t value_bytes : {4, 200}) {  // with the key, and apart

@@ -139,6 +139,42 @@ TEST_F(LightKvTest, OtherCompactionSizesMayFollow) {
   }
 }
 
+// One that finds a weight's newest slot taken by fewer tables than it would merge.
+TEST_F(LightKvTest, WhatAnotherCompactionSizeLeftIsCompacted) {
+  const auto flush = [&](int times) {
+    for (int i = 0; i < times; i++) {
+      ASSERT_NO_FATAL_FAILURE(Fill(0, 10));
+      ASSERT_TRUE(db_->Flush().ok());
+      ASSERT_TRUE(db_->WaitForIdle().ok());
+    }
+  };
+  options_.lightkv.compaction_size = 8;
+  ASSERT_TRUE(Open().ok());
+  ASSERT_NO_FATAL_FAILURE(flush(6));
+  EXPECT_EQ(TablesNamed(), 6u);
+  options_.lightkv.compaction_size = 3;
+  ASSERT_TRUE(Open().ok());
+  ASSERT_NO_FATAL_FAILURE(flush(20));  // with a few more nobody might write any more
+  EXPECT_LE(TablesNamed(), 3u * 3u);
+  for (int i = 0; i < 10; i++) EXPECT_EQ(Get(i), Concat("value", i));
+}
+
+// What holds compaction back holds nobody back who closes the store, neither by the flush that is
+// under way nor by the last one.
+TEST_F(LightKvTest, IsClosedWhateverHoldsItsFilesBack) {
+  options_.lightkv = {};
+  options_.files.compaction_bytes_per_second = 64 << 10;
+  ASSERT_TRUE(Open().ok());
+  const std::string value = MakeValue(1, 1000);
+  for (int i = 0; Tables().empty(); i++) {  // two megabytes, which take half a minute
+    ASSERT_LT(i, 100'000);
+    ASSERT_TRUE(db_->Put({}, Concat("key", 100'000 + i), value).ok());
+  }
+  const auto began = std::chrono::steady_clock::now();
+  EXPECT_TRUE(db_->Close().ok());
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(15));
+}
+
 // Who does not say where its pool is takes nothing of a store that is open.
 TEST_F(LightKvTest, DestroyingAnOpenOneWhosePoolIsElsewhereIsBusy) {
   options_.pmem_paths = {dir_.Sub("node")};

@@ -30,6 +30,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// A file system that has no room for tables.
+class FullFiles final : public OsHook {
+ public:
+  int Before(OsCall call, const std::string& path) override {
+    return call == OsCall::kWrite && path.ends_with(kTableFileSuffix) && full ? ENOSPC : 0;
+  }
+  size_t Allowed(OsCall, size_t n) override { return n; }
+  bool full = true;
+};
+
 class TablesInFiles : public ::testing::Test {
  protected:
   TablesInFiles() {
@@ -120,14 +130,6 @@ TEST_F(TablesInFiles, TakeWhatThePoolDoesNotHold) {
 
 // Writes are refused while the file system is full, and no longer.
 TEST_F(TablesInFiles, TakeWhatThePoolDoesNotHoldOnceThereIsRoomAgain) {
-  class FullFiles final : public OsHook {
-   public:
-    int Before(OsCall call, const std::string& path) override {
-      return call == OsCall::kWrite && path.ends_with(kTableFileSuffix) && full ? ENOSPC : 0;
-    }
-    size_t Allowed(OsCall, size_t n) override { return n; }
-    bool full = true;
-  };
   for (const TlsmTiering tiering : {TlsmTiering::kLeveled, TlsmTiering::kLru}) {
     FullFiles hook;
     const std::unique_ptr<FileSystem> files = FileSystem::PosixOver(&hook);
@@ -152,6 +154,26 @@ TEST_F(TablesInFiles, TakeWhatThePoolDoesNotHoldOnceThereIsRoomAgain) {
     EXPECT_EQ(CountRight(0, count + 1000), count + 1000);
     db_.reset();  // before the file system
   }
+}
+
+// Compactions, too, of a pool that has room and so refuses no write that would ask for them.
+TEST_F(TablesInFiles, AreCompactedOnceThereIsRoomAgain) {
+  FullFiles hook;
+  const std::unique_ptr<FileSystem> files = FileSystem::PosixOver(&hook);
+  ASSERT_TRUE(Open(files.get()).ok());
+  constexpr int kCount = 20'000;
+  Fill(0, kCount);
+  const auto level0_tables = [this] { return db_->GetStats().levels.at(0).tables; };
+  EXPECT_GT(level0_tables(), 2 * options_.tlsm.level0_tables);
+  EXPECT_TRUE(Files().empty());
+  hook.full = false;
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+  Fill(kCount, kCount + 1);
+  ASSERT_TRUE(db_->WaitForIdle().ok());
+  EXPECT_LE(level0_tables(), options_.tlsm.level0_tables);
+  EXPECT_FALSE(Files().empty());
+  EXPECT_EQ(CountRight(0, kCount + 1), kCount + 1);
+  db_.reset();  // before the file system
 }
 
 // What is read stays in the pool, what is not read is written out.

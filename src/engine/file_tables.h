@@ -67,12 +67,14 @@ class FileTables : public std::enable_shared_from_this<FileTables> {
   Status OpenLost(uint64_t number, std::shared_ptr<const LevelTable>* table) const;
 
   const SstFiles& ssts() const { return ssts_; }
+  /// What is written from now on nothing holds back, nor what is being written.
+  void LiftLimit() const { limiter_.SetRate(0); }
   /// Of DRAM.
   uint64_t cache_bytes() const { return cache_->figures().bytes; }
 
  private:
   const std::shared_ptr<BlockCache> cache_;
-  RateLimiter limiter_;
+  mutable RateLimiter limiter_;
   const SstFiles ssts_;
 };
 

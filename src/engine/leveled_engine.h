@@ -85,6 +85,9 @@ class LeveledEngine : public BufferedEngine {
   Status Mend() final;
   std::optional<Job> PickJob(JobClass job_class) final;
   Status CompactRange(std::string_view begin, std::string_view end) final;
+  void Hurry() final {
+    if (files_ != nullptr) files_->LiftLimit();
+  }
   Status Close() final;
   void AddStats(Stats* stats) const override;
   std::string Describe() const override;
@@ -271,6 +274,7 @@ class LeveledEngine : public BufferedEngine {
   void SetNotStarved() LAMELLA_REQUIRES(jobs_.mu);
   uint64_t ReclaimState() const;
   bool FilesMayHaveRoom() const LAMELLA_REQUIRES(jobs_.mu);
+  bool MayFindRoom() const LAMELLA_REQUIRES(jobs_.mu);
   Status ClearEnd();
   Status FreeLeftLog();
   Claims ClaimAll() const;
@@ -327,8 +331,10 @@ class LeveledEngine : public BufferedEngine {
   uint64_t reclaimed_at_ LAMELLA_GUARDED_BY(jobs_.mu) = UINT64_MAX;
   // When reclaiming last found no room in files; none where it did.
   std::optional<std::chrono::steady_clock::time_point> files_full_at_ LAMELLA_GUARDED_BY(jobs_.mu);
-  // Chunks that were there when a job found no room; it is tried again when there are more.
+  // Chunks that were there when a job found no room, and when that was; it is tried again when
+  // there are more, and, where it may have been files that had none, now and then.
   std::optional<uint64_t> starved_at_ LAMELLA_GUARDED_BY(jobs_.mu);
+  std::chrono::steady_clock::time_point starved_since_ LAMELLA_GUARDED_BY(jobs_.mu);
 
   std::atomic<uint64_t> changes_{0};  // of the tables
   std::atomic<uint64_t> compactions_{0};

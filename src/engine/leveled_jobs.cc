@@ -23,7 +23,8 @@ constexpr double kRewriteWorth = 0.25;
 // hide of lower ones is not looked for: a small store is larger than it may be by the ends of its
 // chunks and its indexes, whatever lives, and all of it would come to lie in one level.
 constexpr uint64_t kFewChunks = 16;
-// Files that were full are tried again, for a writer who is refused for want of room in the pool.
+// Files that were full are tried again, for a writer who is refused for want of room in the pool,
+// and by jobs.
 constexpr std::chrono::seconds kTryAgainAfter{1};
 // Versions that snapshots left are taken out once they are this part of a table.
 constexpr uint64_t kKeptPart = 16;
@@ -251,9 +252,8 @@ void LeveledEngine::OfferJobs(std::vector<JobOffer>* offers) {
            return Reclaim();
          }});
   }
-  const bool starved = starved_at_ && pool_->chunks_available() <= *starved_at_;
-  if (!starved) {
-    SetNotStarved();
+  if (starved_at_ && pool_->chunks_available() > *starved_at_) SetNotStarved();
+  if (MayFindRoom()) {
     LookAt(read_set->tables);
     OfferBest(looked_.wanted, offers);
     OfferForWriters(*read_set, tables, offers);
@@ -282,14 +282,26 @@ std::optional<Job> LeveledEngine::PickJob(JobClass job_class) {
   return jobs_.BeginBest(std::move(offers));
 }
 
-// A job that found no room has changed nothing: it may come again once there is more.
+// A job that found no room has changed nothing: it may come again once there is more. One that was
+// tried again, and found some in files, is the sign that there is.
 Status LeveledEngine::NoteRoom(const Status& status) {
-  if (!status.IsNoSpace()) return status;
+  if (!status.IsNoSpace()) {
+    const MutexLock lock(&jobs_.mu);
+    if (status.ok() && files_ != nullptr) SetNotStarved();
+    return status;
+  }
   pool_->AwaitDeferred();  // what it took is room again, and no reason to try it once more
   const MutexLock lock(&jobs_.mu);
   starved_at_ = pool_->chunks_available();
+  starved_since_ = std::chrono::steady_clock::now();
   SetStarved(true);
   return Status::OK();
+}
+
+// Until a try has found some, writers are not stopped for what jobs are behind with.
+bool LeveledEngine::MayFindRoom() const {
+  return !starved_at_ ||
+         (files_ != nullptr && std::chrono::steady_clock::now() - starved_since_ >= kTryAgainAfter);
 }
 
 void LeveledEngine::SetNotStarved() {

@@ -13,6 +13,8 @@ namespace {
 constexpr uint64_t kTablesPart = 8;
 // MemTables that they hold: one is filled, some wait for their flush or are tables not yet merged.
 constexpr uint64_t kMemTablesHeld = 8;
+// More than any machine has, and so little that several of it can be summed.
+constexpr uint64_t kMemTableBytesMax = uint64_t{1} << 56;
 
 uint64_t TablesBytes(uint64_t budget, uint64_t caches) {
   return std::max(budget > caches ? budget - caches : 0, budget / kTablesPart);
@@ -45,9 +47,9 @@ TableMemory::TableMemory(const Options& options, uint64_t caches, const MemoryAc
     : memory_(memory),
       budget_(options.memory_budget_bytes),
       tables_bytes_(TablesBytes(budget_, caches)),
-      memtable_bytes_(std::max(
+      memtable_bytes_(std::clamp(
           options.memtable_bytes != 0 ? options.memtable_bytes : tables_bytes_ / kMemTablesHeld,
-          kMemTableBytesMin)) {}
+          kMemTableBytesMin, kMemTableBytesMax)) {}
 
 uint64_t TableMemory::BufferedBytesMax(uint64_t cache_bytes) const {
   const uint64_t least = std::max(tables_bytes_, 4 * memtable_bytes_);

@@ -45,6 +45,19 @@ TEST_F(TableMemoryTest, CachesLeaveTheRestButNeverAllOfIt) {
   EXPECT_EQ(TableMemory(options_of_store_, 0, &account_).memtable_bytes(), 3 * kMiB);
 }
 
+// Who wants no MemTable ever to be switched says so by a large number; a store that may not have
+// one of that size stops its writers.
+TEST_F(TableMemoryTest, AMemTableMayBeOfAnySize) {
+  for (const int shift : {40, 60, 61, 62, 63}) {
+    for (const uint64_t bytes : {uint64_t{1} << shift, (uint64_t{1} << shift) - 1, UINT64_MAX}) {
+      options_of_store_.memtable_bytes = bytes;
+      const TableMemory memory(options_of_store_, 0, &account_);
+      EXPECT_GE(memory.BufferedBytesMax(0) / 4, memory.memtable_bytes()) << bytes;
+      EXPECT_GE(memory.memtable_bytes(), uint64_t{1} << 39);
+    }
+  }
+}
+
 TEST_F(TableMemoryTest, WhatCachesHaveNotTakenYetTablesMayHave) {
   const TableMemory memory(options_of_store_, 8 * kMiB, &account_);
   EXPECT_EQ(memory.BufferedBytesMax(0), 16 * kMiB);

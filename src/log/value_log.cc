@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <utility>
 
 #include "base/assert.h"
@@ -313,19 +314,24 @@ std::vector<ValueFileInfo> ValueLog::Files() const {
   return infos;
 }
 
-Status ValueLog::RemoveFiles(
-    const std::function<bool(uint64_t first, uint64_t segments)>& unneeded) {
-  const MutexLock lock(&write_mu_);
+Status ValueLog::RemoveFiles(const std::vector<ValueFileInfo>& unneeded) {
+  const MutexLock lock(&write_mu_);  // from here on no file gets a segment
   return NoThrow([&]() LAMELLA_REQUIRES(write_mu_) {
     std::vector<KnownValueFile> files = directory_->files();
     if (files.empty()) return Status::OK();
+    std::map<uint64_t, uint64_t> segments_of;  // by the files' numbers
+    for (const ValueFileInfo& file : unneeded) segments_of[file.number] = file.segments;
+    const auto is_unneeded = [&](const KnownValueFile& known) {
+      const auto said = segments_of.find(known.file->id().number);
+      return said != segments_of.end() && said->second == known.segments;
+    };
     // Of the numbers drawn the last that a file tells of must be told of by one that stays (V3).
     const auto last = std::ranges::max_element(files, {}, &KnownValueFile::end);
     std::vector<uint64_t> going;
     bool last_goes = false;
     for (auto known = files.begin(); known != files.end(); ++known) {
       if (known->segments == 0 && known == last) continue;
-      if (known->segments != 0 && !unneeded(known->file->id().first, known->segments)) continue;
+      if (known->segments != 0 && !is_unneeded(*known)) continue;
       going.push_back(known->file->id().number);
       last_goes |= known == last;
     }

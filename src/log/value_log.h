@@ -169,11 +169,11 @@ class ValueLog {
 
   /// The files of which something can be read, and whose removal has not begun.
   std::vector<ValueFileInfo> Files() const;
-  /// Removes the files of which `unneeded` says so: they are not in Files() any more, are read
-  /// until the pins of now are gone, and then go. REQUIRES: whatever made them unneeded is durable.
-  /// Whoever is pinned from now on has no address in them. `unneeded` calls nothing of the log.
-  /// NoSpace, IOError.
-  Status RemoveFiles(const std::function<bool(uint64_t first, uint64_t segments)>& unneeded);
+  /// Removes these files, as Files() told of them, but for one that has got another segment since,
+  /// of which nobody has said that it is unneeded: they are not in Files() any more, are read until
+  /// the pins of now are gone, and then go. REQUIRES: whatever made them unneeded is durable.
+  /// Whoever is pinned from now on has no address in what they had then. NoSpace, IOError.
+  Status RemoveFiles(const std::vector<ValueFileInfo>& unneeded);
 
   /// Above every number of a segment so far.
   uint64_t next_segment() const;

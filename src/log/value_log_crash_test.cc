@@ -299,8 +299,10 @@ class Store {
     std::erase_if(model_->named,
                   [&](const auto& named) { return named.second.segment() < before; });
     In(Role::kRemoves);
-    const Status s = log_->RemoveFiles(
-        [&](uint64_t first, uint64_t segments) { return first + segments <= before; });
+    std::vector<ValueFileInfo> unneeded = log_->Files();
+    std::erase_if(unneeded,
+                  [&](const ValueFileInfo& file) { return file.first + file.segments > before; });
+    const Status s = log_->RemoveFiles(unneeded);
     In(Role::kNone);
     Collect();
     return s.ok() ? "" : "remove: " + s.ToString();

@@ -151,7 +151,7 @@ TEST_F(ValueLogFaults, ASegmentThatCannotBeWrittenOnStaysAndIsTriedAgain) {
       for (const bool persistent : {false, true}) {
         for (uint64_t nth = 1;; nth++) {
           SCOPED_TRACE(std::to_string(nth) + (second ? " of the second" : " of the first"));
-          ASSERT_TRUE(log_->RemoveFiles([](uint64_t, uint64_t) { return true; }).ok());
+          ASSERT_TRUE(log_->RemoveFiles(log_->Files()).ok());
           Collect();
           std::vector<Stored> stored;
           if (second) {
@@ -235,7 +235,7 @@ TEST_F(ValueLogFaults, WhatCannotBeSaidOfNumbersKeepsTheFiles) {
     const std::vector<Stored> stored = Fill(1);
     WriteAllOn();
     faulty_.Arm({.nth = nth, .error = EIO});
-    const Status s = log_->RemoveFiles([](uint64_t, uint64_t) { return true; });
+    const Status s = log_->RemoveFiles(log_->Files());
     const bool met = faulty_.faults() > 0;
     faulty_.Disarm();
     EXPECT_EQ(s.ok(), !met);

@@ -289,13 +289,13 @@ TEST_F(ValueLogTest, NoNumberIsDrawnAgainThoughAllFilesAreGone) {  // V3
     WriteAllOn();
     EXPECT_GT(log_->next_segment(), next);
     next = log_->next_segment();
-    ASSERT_TRUE(log_->RemoveFiles([](uint64_t, uint64_t) { return true; }).ok());
+    ASSERT_TRUE(log_->RemoveFiles(log_->Files()).ok());
     EXPECT_TRUE(log_->Files().empty());
     Collect();
     EXPECT_EQ(ValueFiles().size(), 1u) << "an empty one, which says so";
     EXPECT_EQ(std::filesystem::file_size(dir_.Sub(ValueFiles()[0])), 0u);
     EXPECT_EQ(SegmentChunks(), 0u);
-    ASSERT_TRUE(log_->RemoveFiles([](uint64_t, uint64_t) { return true; }).ok());
+    ASSERT_TRUE(log_->RemoveFiles(log_->Files()).ok());
     EXPECT_EQ(ValueFiles().size(), 1u);
     Reopen();
     EXPECT_EQ(log_->next_segment(), next);
@@ -308,8 +308,7 @@ TEST_F(ValueLogTest, RemovedFilesAreReadUntilThePinsOfNowAreGone) {
   const std::vector<ValueFileInfo> files = log_->Files();
   ASSERT_EQ(files.size(), 3u);
   std::optional<EpochPin> pin(pool_->holders());
-  ASSERT_TRUE(
-      log_->RemoveFiles([&](uint64_t first, uint64_t) { return first == files[1].first; }).ok());
+  ASSERT_TRUE(log_->RemoveFiles({files[1]}).ok());
   Collect();
   EXPECT_EQ(log_->Files().size(), 2u);
   EXPECT_EQ(ValueFiles().size(), 3u);
@@ -336,7 +335,7 @@ TEST_F(ValueLogTest, RemovedFilesAreReadUntilThePinsOfNowAreGone) {
 TEST_F(ValueLogTest, TheFileThatIsAppendedToMayGo) {
   const std::vector<Stored> old = Fill(1);
   WriteAllOn();
-  ASSERT_TRUE(log_->RemoveFiles([](uint64_t, uint64_t) { return true; }).ok());
+  ASSERT_TRUE(log_->RemoveFiles(log_->Files()).ok());
   const std::vector<Stored> stored = Fill(2);
   WriteAllOn();
   Collect();
@@ -346,10 +345,29 @@ TEST_F(ValueLogTest, TheFileThatIsAppendedToMayGo) {
   EXPECT_FALSE(IsRead(old[0]));
 }
 
+// Who says that nobody needs it has looked at what it had then.
+TEST_F(ValueLogTest, AFileThatGrewSinceItWasLookedAtStays) {
+  const std::vector<Stored> old = Fill(1);
+  WriteAllOn();
+  const std::vector<ValueFileInfo> looked_at = log_->Files();
+  ASSERT_EQ(looked_at.size(), 1u);
+  const std::vector<Stored> later = Fill(1);
+  WriteAllOn();
+  ASSERT_EQ(log_->Files().size(), 1u) << "the same one";
+  ASSERT_EQ(log_->Files()[0].segments, 2u);
+  ASSERT_TRUE(log_->RemoveFiles(looked_at).ok());
+  Collect();
+  EXPECT_TRUE(AreRead(later));
+  EXPECT_TRUE(AreRead(old));
+  ASSERT_TRUE(log_->RemoveFiles(log_->Files()).ok());
+  Collect();
+  EXPECT_FALSE(IsRead(later[0]));
+}
+
 TEST_F(ValueLogTest, AClosedLogLetsGoOfFilesThatWereToGo) {
   Fill(2);
   WriteAllOn();
-  ASSERT_TRUE(log_->RemoveFiles([](uint64_t, uint64_t) { return true; }).ok());
+  ASSERT_TRUE(log_->RemoveFiles(log_->Files()).ok());
   log_.reset();
   Collect();
   EXPECT_EQ(ValueFiles().size(), 1u);
@@ -467,8 +485,7 @@ TEST_F(ValueLogTest, ConcurrentRemovalTakesNothingFromPinnedReaders) {
   }
   for (const ValueFileInfo& file : log_->Files()) {
     oldest = file.first + file.segments;
-    EXPECT_TRUE(
-        log_->RemoveFiles([&](uint64_t first, uint64_t) { return first == file.first; }).ok());
+    EXPECT_TRUE(log_->RemoveFiles({file}).ok());
     for (int i = 0; i < 20; i++) {
       pool_->CollectDeferred();
       std::this_thread::yield();

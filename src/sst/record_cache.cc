@@ -17,6 +17,8 @@ constexpr int kSignBits = 16;
 // Of the cache there is such a word to so many bytes: it knows of some times more keys than the
 // cache keeps, so that one that is asked for again soon enough to be worth a place is among them.
 constexpr uint64_t kBytesPerWord = 1024;
+// Those of a cache that has no bound, or one that DRAM does not reach: 128 MiB.
+constexpr uint64_t kWordsMax = 16 << 20;
 
 // Never 0, which is nobody's.
 uint64_t SignOf(uint64_t hash) { return hash >> (64 - kSignBits) | 1; }
@@ -33,7 +35,8 @@ struct RecordCache::Head {
 RecordCache::RecordCache(std::shared_ptr<BlockCache> cache, bool enabled)
     : cache_(std::move(cache)), table_(cache_->NewTable()), enabled_(enabled) {
   if (!enabled_) return;
-  asked_words_ = std::bit_ceil(std::max<uint64_t>(1, cache_->bytes_max() / kBytesPerWord));
+  asked_words_ =
+      std::bit_ceil(std::clamp<uint64_t>(cache_->bytes_max() / kBytesPerWord, 1, kWordsMax));
   asked_ = std::make_unique<std::atomic<uint64_t>[]>(asked_words_);
   if (cache_->memory() != nullptr) cache_->memory()->Charge(asked_words_ * sizeof(asked_[0]));
 }

@@ -63,6 +63,13 @@ TEST_F(RecordCacheTest, KeepsNothingThatIsLargeAndNothingWhereItIsOff) {
   EXPECT_FALSE(off.Find("a", kHere, &found));
 }
 
+TEST_F(RecordCacheTest, OfACacheWithoutABoundTakesWhatThereIs) {
+  const RecordCache records(std::make_shared<BlockCache>(UINT64_MAX), true);
+  EXPECT_TRUE(records.Keep("a", kHere, 5, "one", false));
+  RecordCache::Found found;
+  EXPECT_TRUE(records.Find("a", kHere, &found));
+}
+
 TEST_F(RecordCacheTest, KnowsWhatWasAskedForOfLate) {
   EXPECT_FALSE(records_.NoteRead("a"));
   EXPECT_TRUE(records_.NoteRead("a"));

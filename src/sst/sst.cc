@@ -22,6 +22,14 @@ std::string TextOf(const SstIdentity& identity) {
   return Concat("table ", identity.number, " of store ", hex);
 }
 
+// NotFound is of keys alone, and of who opens a table. A file is opened anew for a read that comes
+// late (OpenFiles), and may be gone by then.
+Status ReadFailed(Status status) {
+  if (!status.IsNotFound()) return status;
+  return Status::Corruption(
+      Concat(status.message(), "; the table was there when it was opened: put it back"));
+}
+
 // One for all searches of a thread: its memory for keys is used again.
 BlockCursor& Scratch() {
   thread_local BlockCursor cursor;
@@ -143,14 +151,14 @@ Status Sst::ReadBlock(BlockKind kind, const BlockHandle& handle, bool exact, Rea
   if (ahead != nullptr && ahead->Serves(handle)) {
     std::string_view bytes;
     Status s = ahead->Read(handle, &bytes);
-    if (!s.ok()) return s;
+    if (!s.ok()) return ReadFailed(std::move(s));
     return DecodeBlock(PlaceOf(handle.offset), kind, exact, bytes, nullptr, 0, block);
   }
   if (ahead != nullptr) ahead->Pass(handle);
   const auto n = static_cast<size_t>(handle.bytes);
   std::unique_ptr<char[]> memory = std::make_unique_for_overwrite<char[]>(n);
   Status s = file_->Read(handle.offset, n, memory.get());
-  if (!s.ok()) return s;
+  if (!s.ok()) return ReadFailed(std::move(s));
   const std::string_view bytes(memory.get(), n);
   return DecodeBlock(PlaceOf(handle.offset), kind, exact, bytes, std::move(memory), n, block);
 }

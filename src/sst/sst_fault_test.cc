@@ -131,6 +131,23 @@ TEST_F(SstFaults, EachReadThatFailsIsSaidAndMayBeTriedAgain) {
   EXPECT_GT(cases, 20u);
 }
 
+// NotFound would be an answer about keys.
+TEST_F(SstFaults, AFileThatIsGoneWhenItIsOpenedAnewIsCorruption) {
+  OpenFiles one(1);
+  reading_.open_files = &one;
+  std::shared_ptr<const Sst> other;
+  const std::shared_ptr<const Sst> sst = Made(records_);
+  ASSERT_TRUE(Build(records_, IdentityOf(8)).ok());
+  ASSERT_TRUE(Open(IdentityOf(8), &other).ok());
+  std::filesystem::remove(PathOf(7));
+  Status s = ReadAll(sst);
+  EXPECT_TRUE(s.IsCorruption() && Says(s, PathOf(7))) << s.ToString();
+  SstRecord found;
+  s = sst->Get(records_.begin()->first.user_key, kSequenceMax, &found);
+  EXPECT_TRUE(s.IsCorruption() && Says(s, PathOf(7))) << s.ToString();
+  EXPECT_TRUE(ReadAll(other).ok());
+}
+
 TEST_F(SstFaults, ShortTransfersChangeNothing) {
   FaultFileSystem faulty(dir_.path(), false);
   files_ = &faulty;

@@ -84,6 +84,7 @@ class LabDb final : public BufferedEngine {
   std::unique_ptr<InternalIterator> NewIterator(bool verify) override;
   std::optional<Job> PickJob(JobClass job_class) override;
   Status CompactRange(std::string_view begin, std::string_view end) override;
+  void Hurry() override { limiter_.SetRate(0); }
   Status Close() override;
   void AddStats(Stats* stats) const override;
   std::string Describe() const override;
@@ -103,6 +104,13 @@ class LabDb final : public BufferedEngine {
     std::string first;
     std::string last;
     std::shared_ptr<std::atomic<bool>> settled;  // B3
+  };
+  /// Of a flush that found no room in the tree: where the values are by now that were logged with
+  /// their keys, and for which snapshots. Its next try puts the same.
+  struct Moved {
+    uint64_t through = 0;  // the MemTable's last number
+    SnapshotList::Sample snapshots;
+    std::vector<ValueAddress> addresses;
   };
   static constexpr uint32_t kTrees = 2;  // each has a head, and after those lies their seal
   // What jobs have; of a level, keys. Level 0 is the immutable tree.
@@ -214,6 +222,7 @@ class LabDb final : public BufferedEngine {
 
   Mutex tree_mu_;    // held by who changes the tree that flushes go to, or makes it immutable
   Mutex change_mu_;  // held while tables and catalog are changed; taken after tree_mu_
+  std::optional<Moved> moved_ LAMELLA_GUARDED_BY(tree_mu_);
   uint64_t flushed_since_ LAMELLA_GUARDED_BY(tree_mu_) = 0;  // records, since files were removed
   size_t files_kept_ LAMELLA_GUARDED_BY(tree_mu_) = 0;       // value files that were left then
   PmPtr heads_;                                              // constant after Load, or Mend

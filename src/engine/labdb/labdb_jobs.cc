@@ -155,9 +155,13 @@ Status LabDb::TryWriteOn() {
   return tried.IsNoSpace() && flush_has_no_room_ && !flush_waits_ ? tried : noted;
 }
 
+// Who waits for it (Reserve) is told here: in CompactRange it is no job, the end of which would
+// tell, and there is much to do after it.
 Status LabDb::WriteOn() {
   Status s = values_->WriteOn();
-  if (s.ok()) written_on_.fetch_add(1, std::memory_order_release);
+  if (!s.ok()) return s;
+  written_on_.fetch_add(1, std::memory_order_release);
+  jobs_.NotifyAll();
   return s;
 }
 
@@ -210,12 +214,18 @@ Status LabDb::PutIntoTree(const MemTable& memtable) {
   flushed_since_ += memtable.count();
   Status s = RemoveUnneeded(false);
   if (s.ok() && IsFull(*CurrentTables()->tree)) s = TurnOver();
-  // One for both: what is moved is what is put.
-  const SnapshotList::Sample snapshots = context_.snapshots->Now();
-  std::vector<ValueAddress> moved;
-  if (s.ok()) s = MoveInline(memtable, snapshots, &moved);
+  if (s.ok() && (!moved_ || moved_->through != memtable.last_sequence())) {
+    // One sample for both: what is moved is what is put, by the next tries, too. Snapshots of after
+    // it are of after all that is sealed.
+    Moved moved{.through = memtable.last_sequence(),
+                .snapshots = context_.snapshots->Now(),
+                .addresses = {}};
+    moved_.reset();
+    s = MoveInline(memtable, moved.snapshots, &moved.addresses);
+    if (s.ok()) moved_ = std::move(moved);
+  }
   if (s.ok()) {
-    s = InsertAll(CurrentTables()->tree.get(), memtable, snapshots, moved);
+    s = InsertAll(CurrentTables()->tree.get(), memtable, moved_->snapshots, moved_->addresses);
     if (s.IsNoSpace()) ReclaimForFlush(memtable);
   }
   if (s.ok()) {
@@ -226,7 +236,9 @@ Status LabDb::PutIntoTree(const MemTable& memtable) {
                     [&](const SequenceGap& gap) { return gap.last <= state->flushed_sequence; });
     });
   }
-  if (s.ok()) pending_frees_.FreeLogBefore(memtable.sealed());
+  if (!s.ok()) return s;
+  moved_.reset();
+  pending_frees_.FreeLogBefore(memtable.sealed());
   return s;
 }
 
@@ -465,10 +477,11 @@ Status LabDb::CompactLevels(const Compaction& compaction) {
 }
 
 // Keeps B4, in the thread that alone puts addresses into trees: whoever logs one in a segment that
-// a file has was in the MemTable before the file had it (ValueReservation). It walks the tree, but
-// as rarely as that is worth it; an immutable one, which others take parts out of, it waits for.
+// a file has was in the MemTable before the file had it (ValueReservation). What a file gets while
+// the MemTables are walked is logged behind the walk: such a file stays. It walks the tree, but as
+// rarely as that is worth it; an immutable one, which others take parts out of, it waits for.
 Status LabDb::RemoveUnneeded(bool now) {
-  const std::vector<ValueFileInfo> files = values_->Files();
+  std::vector<ValueFileInfo> files = values_->Files();
   const auto read_set = CurrentReadSet();
   const auto& tables = static_cast<const Tables&>(*read_set->tables);
   // Small flushes of hot keys leave a file each, which the next ones make unneeded.
@@ -484,6 +497,9 @@ Status LabDb::RemoveUnneeded(bool now) {
   for (const auto& memtable : read_set->sealed) all.push_back(memtable->NewIterator());
   all.push_back(tables.tree->NewIterator(false));
   std::set<uint64_t> needed;
+  if (moved_) {
+    for (const ValueAddress& address : moved_->addresses) needed.insert(address.segment());
+  }
   for (const auto& from : all) {
     for (from->SeekToFirst(); from->Valid(); from->Next()) {
       if (TagKind(from->key().tag) == RecordKind::kPutElsewhere)
@@ -491,12 +507,11 @@ Status LabDb::RemoveUnneeded(bool now) {
     }
     if (!from->status().ok()) return from->status();
   }
-  Status s = values_->RemoveFiles([&](uint64_t first, uint64_t segments) {
-    const bool known =
-        std::ranges::any_of(files, [&](const ValueFileInfo& file) { return file.first == first; });
-    const auto at = needed.lower_bound(first);
-    return known && (at == needed.end() || *at >= first + segments);
+  std::erase_if(files, [&](const ValueFileInfo& file) {
+    const auto at = needed.lower_bound(file.first);
+    return at != needed.end() && *at < file.first + file.segments;
   });
+  const Status s = values_->RemoveFiles(files);
   files_kept_ = values_->Files().size();
   return s;
 }

@@ -261,7 +261,7 @@ TEST_F(StoredValuesTest, FilesMayGoUnderIt) {
     }
   };
   ASSERT_NO_FATAL_FAILURE(rest(100));
-  ASSERT_TRUE(log_->RemoveFiles([](uint64_t, uint64_t) { return true; }).ok());
+  ASSERT_TRUE(log_->RemoveFiles(log_->Files()).ok());
   Collect();
   ASSERT_NO_FATAL_FAILURE(rest(100));
   cache_->Resize(0);  // what it stands in stays

@@ -142,7 +142,10 @@ Status LightKv::Provide(const Needs& needs, SpareMemory* spare, uint64_t*) {
       const EpochPin pin(pool_->readers());
       is_full = IsFull(*view_.load(std::memory_order_acquire));
     }
-    if (is_full) return RefuseForRoom();
+    if (is_full) {
+      Status s = RefuseForRoom();
+      if (!s.ok()) return s;  // else a job has found room by now
+    }
   }
   return RhTree::ProvideFor(needs.record_bytes.size(), spare)
              ? Status::OK()

@@ -74,6 +74,7 @@ class LightKv final : public Engine, private WriteTarget {
   void AwaitWriting() override;
   Status Flush() override;
   Status CompactRange(std::string_view begin, std::string_view end) override;
+  void Hurry() override { limiter_.SetRate(0); }
   Status Close() override;
   void AddStats(Stats* stats) const override;
   std::string Describe() const override;

@@ -79,7 +79,8 @@ std::vector<std::vector<std::shared_ptr<const Table>>> OverlappingAll(
   return all;
 }
 
-/// Which partitions have CS tables of a weight or more, and room for what they become.
+/// Which partitions have CS tables of a weight or more, or so it seems, and room for what they
+/// become.
 template <class Table>
 std::vector<PartitionCompaction> FindPartitionCompactions(const TableLevels<Table>& levels,
                                                           const PartitionRules& rules) {
@@ -89,7 +90,9 @@ std::vector<PartitionCompaction> FindPartitionCompactions(const TableLevels<Tabl
     const uint32_t first = weight == 0 ? 0 : newest;
     const uint32_t last = rules.LastLevel(weight);
     std::set<uint64_t> taken;
-    // Whoever has CS tables has one of them in the newest slot, or, of weight 0, in level 0.
+    // Whoever has CS tables has one of them in the newest slot, or, of weight 0, in level 0. Where
+    // another CS has filled that slot it may have fewer: they go down all the same. Else nothing
+    // would come to this weight any more, and soon nothing to those before it.
     for (uint32_t level = first; level <= newest; level++) {
       for (const auto& seed : levels.level(level)) {
         if (taken.contains(seed->info().number)) continue;
@@ -106,7 +109,8 @@ std::vector<PartitionCompaction> FindPartitionCompactions(const TableLevels<Tabl
         taken.insert(one.inputs.begin(), one.inputs.end());
         const bool has_room =
             one.into == weight || LevelFor(levels, rules, one.into, one.keys).has_value();
-        if (one.inputs.size() >= rules.compaction_size && has_room) found.push_back(std::move(one));
+        const bool is_full = weight > 0 || one.inputs.size() >= rules.compaction_size;
+        if (is_full && has_room) found.push_back(std::move(one));
       }
     }
   }

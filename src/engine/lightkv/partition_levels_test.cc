@@ -39,6 +39,21 @@ class PartitionLevelsTest : public ::testing::Test {
   std::vector<PartitionCompaction> Find() const {
     return FindPartitionCompactions(levels_, rules_);
   }
+  void Compact(const PartitionCompaction& one) {
+    Contents merged;
+    for (const uint64_t number : one.inputs) {
+      for (const auto& [key, version] : contents_.at(number))
+        merged[key] = std::max(merged[key], version);
+    }
+    ASSERT_TRUE(levels_.Apply({.removed = one.inputs, .added = {}}));
+    AddWith(one.into, merged);
+  }
+  // Of one partition, and all compactions after it.
+  void Flush() {
+    Add(0, "a", "c");
+    for (auto found = Find(); !found.empty(); found = Find())
+      ASSERT_NO_FATAL_FAILURE(Compact(found.front()));
+  }
   // P1: where a key's version in a lower level is the older one.
   int WrongVersions() const {
     int wrong = 0;
@@ -124,6 +139,24 @@ TEST_F(PartitionLevelsTest, WhatAnotherCompactionSizeLeftBeyondTheLastWeightIsOf
   EXPECT_EQ(Find()[0].inputs.size(), 17u);
 }
 
+// A size that comes after another finds its weights' slots taken in any way.
+TEST_F(PartitionLevelsTest, WhatAnotherCompactionSizeLeftGoesOnDown) {
+  for (uint32_t size = 2; size <= 16; size++) {
+    for (uint32_t next = 2; next <= 16; next++) {
+      for (const int before : {1, 6, 7, 15, 40}) {
+        levels_ = {};
+        contents_.clear();
+        rules_.compaction_size = size;
+        for (int i = 0; i < before; i++) Flush();
+        rules_.compaction_size = next;
+        for (int i = 0; i < 40; i++) Flush();
+        ASSERT_LE(levels_.level(0).size(), next) << before << " with " << size << ", then " << next;
+        ASSERT_EQ(WrongVersions(), 0);
+      }
+    }
+  }
+}
+
 // Flushes and compactions, of partitions that become more: what is newer stays in lower levels.
 TEST_F(PartitionLevelsTest, NewerVersionsStayInLowerLevels) {
   Random random(testing::TestSeed());
@@ -140,13 +173,7 @@ TEST_F(PartitionLevelsTest, NewerVersionsStayInLowerLevels) {
     const auto found = Find();
     if (found.empty() || random.OneIn(4)) continue;
     const PartitionCompaction& one = found[random.Uniform(found.size())];
-    Contents merged;
-    for (const uint64_t number : one.inputs) {
-      for (const auto& [key, version] : contents_.at(number))
-        merged[key] = std::max(merged[key], version);
-    }
-    ASSERT_TRUE(levels_.Apply({.removed = one.inputs, .added = {}}));
-    AddWith(one.into, merged);
+    ASSERT_NO_FATAL_FAILURE(Compact(one));
     ASSERT_EQ(WrongVersions(), 0);
   }
   EXPECT_GT(levels_.level_count(), rules_.FirstLevel(2));
