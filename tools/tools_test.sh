@@ -130,6 +130,9 @@ expect 0 --db bad load bad.tsv --skip-bad --json; prints '"records":3,"bad_lines
 expect 0 --db bad get d; is 4
 printf '{"key":"j","value":"1"}\n{"key":"j"}\n' >bad.jsonl
 expect 2 --db bad load bad.jsonl; says "line 2 of bad.jsonl"; says "found no value"
+printf '{"key":"n","value":"1"}\0{"key":"o","value":"2"}\0' >nul.jsonl
+expect 2 --db bad load nul.jsonl; says "line 1 of nul.jsonl"; says "found a NUL"
+expect 1 --db bad get n
 printf 'x\t1\ny\t2' >cut.tsv
 expect 0 --db bad load cut.tsv; says "may have been cut"
 expect 2 --db bad load bad.txt; says "say --format tsv or jsonl"
