@@ -164,6 +164,13 @@ expect 3 --db bytes2 check --against one.tsv; prints "a value that the file does
 expect 0 --db bytes3 put stranger v
 expect 0 --db bytes3 check --against one.tsv
 expect 3 --db bytes3 check --against one.tsv --exact; prints '"stranger" is in the store and on no line'
+printf 'k\t1\nk\t2\nl\t3\n' >twice.tsv
+expect 0 --db twice load twice.tsv
+expect 0 --db twice check --against twice.tsv; prints "3 records must be there, 3 of them are, 0 are not"
+expect 0 --db twice delete k
+expect 3 --db twice check --against twice.tsv; prints "3 records must be there, 1 of them are, 2 are not"
+expect 0 --db twice put k 1
+expect 3 --db twice check --against twice.tsv; prints "3 records must be there, 2 of them are, 1 are not"
 
 claim "output that cannot be written is exit code 4, and a cut dump takes no name"
 if [ -e /dev/full ]; then
