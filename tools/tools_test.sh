@@ -192,6 +192,13 @@ cmp -s again.tsv twice.tsv || fail "expected the records after what was there, a
 mkdir there && echo old >there/real.tsv && ln -s there/real.tsv linked.tsv
 expect 0 --db bytes dump linked.tsv
 [ -L linked.tsv ] && cmp -s there/real.tsv one.tsv || fail "expected the records where the link leads"
+ln -s there/new.tsv fresh.tsv
+expect 0 --db bytes dump fresh.tsv
+[ -L fresh.tsv ] && cmp -s there/new.tsv one.tsv || fail "expected the records where the link leads, though nothing was there"
+claim "a dump over a file that others may not read leaves it so"
+: >private.tsv && chmod 600 private.tsv
+expect 0 --db bytes dump private.tsv
+[ "$(stat -c %a private.tsv)" = 600 ] || fail "expected mode 600, found $(stat -c %a private.tsv)"
 
 claim "a standard stream that is closed is no file of the store, and one that cannot be written ends nothing"
 awk 'BEGIN { for (i = 0; i < 3000; i++) printf "key%08d\t%0100d\n", i, i }' >lines.tsv
