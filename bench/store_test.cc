@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <set>
 
 #include <gtest/gtest.h>
 
@@ -146,6 +148,26 @@ TEST_P(AnyStore, TablesLieElsewhereAndGoWithTheStore) {
   ASSERT_TRUE(slot.Remove().ok());
   EXPECT_EQ(DirectoryBytes(disk.path()), 0u);
   EXPECT_EQ(DirectoryBytes(memory.path()), 0u);
+}
+
+// What is named ".." is beside the others, not their parent; and no two labels share a directory.
+TEST(Slot, KeepsToADirectoryOfItsOwn) {
+  ScratchDirectory scratch;
+  ASSERT_TRUE(scratch.Create(testing::TempDir(), "store_test").ok());
+  const std::string parent = scratch.path() + "/slots", stranger = scratch.path() + "/stranger";
+  std::filesystem::create_directories(parent);
+  std::ofstream(stranger) << "not ours";
+  std::set<std::string> directories;
+  const std::vector<std::string> labels = {"..", ".", "a/b", "a-b", "a:b", "a%2fb", "a=b", "a,b"};
+  for (const std::string& label : labels) {
+    const Slot slot({StoreKind::kLamella, label, {}}, {}, {}, parent);
+    const std::filesystem::path directory = slot.dir();
+    EXPECT_EQ(directory.parent_path(), parent) << label;
+    directories.insert(directory.filename());
+  }
+  EXPECT_EQ(directories.size(), labels.size());
+  EXPECT_FALSE(directories.contains("..") || directories.contains("."));
+  EXPECT_TRUE(std::filesystem::exists(stranger));
 }
 
 TEST(StoreSpec, OptionsThatAStoreDoesNotHaveAreNamed) {
