@@ -142,7 +142,7 @@ Status MeasureCrash(const StoreSpec& spec, const StoreSettings& settings, const 
   if (error) return Status::IOError(dir + ": cannot be made: " + error.message());
   Status s = WarmMemory(dir, std::min(unflushed_bytes * 4, FreeBytes(dir) / 2));
   if (!s.ok()) return s;
-  result->records = unflushed_bytes / (shape.key_bytes + shape.value_bytes);
+  result->records = std::max<uint64_t>(1, unflushed_bytes / (shape.key_bytes + shape.value_bytes));
   const Dataset dataset(shape.key_bytes, shape.hashed_keys, shape.value_bytes,
                         static_cast<uint32_t>(result->records), shape.seed);
   StoreSettings crash_settings = settings;

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "bench/crash.h"
 #include "bench/machine.h"
 #include "bench/slot.h"
 
@@ -168,6 +169,20 @@ TEST(Slot, KeepsToADirectoryOfItsOwn) {
   EXPECT_EQ(directories.size(), labels.size());
   EXPECT_FALSE(directories.contains("..") || directories.contains("."));
   EXPECT_TRUE(std::filesystem::exists(stranger));
+}
+
+// It is written whole, though it is larger than what was asked for.
+TEST(Crash, AValueMayBeLargerThanWhatIsToBeLost) {
+  ScratchDirectory scratch;
+  ASSERT_TRUE(scratch.Create(testing::TempDir(), "store_test").ok());
+  StoreSpec spec;
+  ASSERT_TRUE(ParseStoreSpec("lamella", {}, &spec).ok());
+  DataShape shape;
+  shape.value_bytes = 2 << 20;
+  CrashResult result;
+  const Status s = MeasureCrash(spec, {}, shape, 1 << 20, scratch.path(), &result);
+  EXPECT_TRUE(s.ok()) << s.ToString();
+  EXPECT_EQ(result.records, 1u);
 }
 
 TEST(StoreSpec, OptionsThatAStoreDoesNotHaveAreNamed) {
