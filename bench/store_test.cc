@@ -185,6 +185,19 @@ TEST(Crash, AValueMayBeLargerThanWhatIsToBeLost) {
   EXPECT_EQ(result.records, 1u);
 }
 
+TEST(Crash, NothingOfItsStoreIsLeftAnywhere) {
+  ScratchDirectory memory, disk;
+  ASSERT_TRUE(memory.Create(testing::TempDir(), "store_test").ok());
+  ASSERT_TRUE(disk.Create("/var/tmp", "store_test").ok());
+  StoreSpec spec;
+  ASSERT_TRUE(ParseStoreSpec("lamella:engine=lightkv:files_in=" + disk.path(), {}, &spec).ok());
+  CrashResult result;
+  const Status s = MeasureCrash(spec, {}, {}, 1 << 20, memory.path(), &result);
+  EXPECT_TRUE(s.ok()) << s.ToString();
+  EXPECT_TRUE(std::filesystem::is_empty(disk.path()));
+  EXPECT_TRUE(std::filesystem::is_empty(memory.path()));
+}
+
 TEST(StoreSpec, OptionsThatAStoreDoesNotHaveAreNamed) {
   StoreSpec spec;
   ASSERT_TRUE(
