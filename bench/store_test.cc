@@ -110,6 +110,22 @@ TEST_P(AnyStore, CountsAtLeastTheUserBytesWhereItCounts) {
   }
 }
 
+TEST_P(AnyStore, HasRoomForAsManyReadersAsThereMayBeThreads) {
+  constexpr size_t kThreadsMax = 1024;  // of the command line
+  std::unique_ptr<Store> store;
+  ASSERT_TRUE(Store::Open(spec_, settings_, scratch_.path(), &store).ok());
+  ASSERT_TRUE(store->NewSession()->Put("key", "value").ok());
+  std::vector<std::unique_ptr<Session>> sessions;
+  std::string value;
+  for (size_t i = 0; i < kThreadsMax; i++) {
+    sessions.push_back(store->NewSession());
+    const Status s = sessions.back()->Get("key", &value);
+    ASSERT_TRUE(s.ok()) << i << ": " << s.ToString();
+  }
+  sessions.clear();
+  EXPECT_TRUE(store->Close().ok());
+}
+
 INSTANTIATE_TEST_SUITE_P(Built, AnyStore, testing::ValuesIn(BuiltStoreKinds()), KindToName);
 
 // Tables elsewhere: they lie there, are read past the page cache, are counted by bytes, stay over a
