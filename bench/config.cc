@@ -1,6 +1,7 @@
 #include "bench/config.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
@@ -11,6 +12,8 @@
 
 namespace lamella::bench {
 namespace {
+
+constexpr double kDurationMax = 1e9;  // seconds; ticks of some gigahertz stay below 2^64
 
 // The command line as it was typed, before anything is looked up.
 struct Typed {
@@ -67,7 +70,7 @@ void AddRunOptions(CLI::App* app, Config* config, Typed* typed) {
       ->capture_default_str();
   app->add_option("--duration", config->run.duration_s,
                   "seconds, instead of --ops, for workloads that draw keys")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0.0, kDurationMax));
   app->add_option("--rounds", config->rounds, "the stores take turns so often; figures are medians")
       ->check(CLI::Range(1u, 100u))
       ->capture_default_str();
@@ -193,6 +196,22 @@ Status ResolveWorkloads(Typed* typed, Config* config) {
   return Status::OK();
 }
 
+// What CLI11's ranges let pass: of NaN neither bound is broken.
+Status CheckNumbers(const Typed& typed, const Config& config) {
+  const std::pair<const char*, double> kNumbers[] = {
+      {"--warmup", config.run.warmup_share},
+      {"--put-ratio", typed.workload.put_ratio},
+      {"--duration", config.run.duration_s},
+  };
+  for (const auto& [option, number] : kNumbers) {
+    if (!std::isfinite(number)) {
+      return Status::InvalidArgument(std::string(option) + ": expected a number, found " +
+                                     std::to_string(number));
+    }
+  }
+  return Status::OK();
+}
+
 Status CheckSizes(Config* config) {
   if (config->shape.shared_bytes >= config->shape.key_bytes) {
     return Status::InvalidArgument("--key-shared: expected fewer than --key-size, which is " +
@@ -244,7 +263,8 @@ Status Resolve(Typed* typed, Config* config) {
     return Status::InvalidArgument(
         "--standing, --large, --small, --demo and --scenario: expected one of them");
   }
-  Status s = Scale::Parse(typed->scale, &config->scale);
+  Status s = CheckNumbers(*typed, *config);
+  if (s.ok()) s = Scale::Parse(typed->scale, &config->scale);
   if (s.ok()) s = ResolveStores(*typed, config);
   if (s.ok()) s = ResolveWorkloads(typed, config);
   if (s.ok()) s = CheckSizes(config);
