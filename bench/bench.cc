@@ -85,6 +85,12 @@ int Main(int argc, char** argv) {
   const int parsed = ParseCommandLine(argc, argv, &config);
   if (parsed >= 0) return parsed;
   if (config.mode == Mode::kList) return PrintList();
+  for (const std::string& path : {config.json_path, config.runs_path}) {
+    const Status writable = path.empty() ? Status::OK() : CheckWritable(path);
+    if (writable.ok()) continue;
+    std::fprintf(stderr, "lamella_bench: %s\n", writable.ToString().c_str());
+    return kExitUsage;
+  }
   ScratchDirectory scratch;
   Status s = scratch.Create(config.dir, "lamella_bench");
   bool goals_met = true;

@@ -212,6 +212,19 @@ Status CheckNumbers(const Typed& typed, const Config& config) {
   return Status::OK();
 }
 
+// A file that is asked for and would never be there is a mistake in the line.
+Status CheckFiles(const Config& config) {
+  if (!config.json_path.empty() && (config.mode == Mode::kSmall || config.mode == Mode::kDemo)) {
+    return Status::InvalidArgument("--json: expected none with --small and --demo, found " +
+                                   config.json_path + "; their figures are printed alone");
+  }
+  if (!config.runs_path.empty() && config.mode != Mode::kScenarios) {
+    return Status::InvalidArgument("--runs: expected --scenario beside it, found " +
+                                   config.runs_path + " without");
+  }
+  return Status::OK();
+}
+
 Status CheckSizes(Config* config) {
   if (config->shape.shared_bytes >= config->shape.key_bytes) {
     return Status::InvalidArgument("--key-shared: expected fewer than --key-size, which is " +
@@ -264,6 +277,7 @@ Status Resolve(Typed* typed, Config* config) {
         "--standing, --large, --small, --demo and --scenario: expected one of them");
   }
   Status s = CheckNumbers(*typed, *config);
+  if (s.ok() && config->mode != Mode::kList) s = CheckFiles(*config);
   if (s.ok()) s = Scale::Parse(typed->scale, &config->scale);
   if (s.ok()) s = ResolveStores(*typed, config);
   if (s.ok()) s = ResolveWorkloads(typed, config);

@@ -1,6 +1,12 @@
 #include "bench/config.h"
 
+#include <filesystem>
+#include <fstream>
+
 #include <gtest/gtest.h>
+
+#include "bench/bench.h"
+#include "bench/machine.h"
 
 namespace lamella::bench {
 namespace {
@@ -48,6 +54,39 @@ TEST(CommandLine, WhatIsNoNumberIsRefused) {
     for (const char* word : {"0", "0.5", "1"})
       EXPECT_EQ(Parsed({option, word}).code, -1) << option << " " << word;
   }
+}
+
+TEST(CommandLine, FilesThatWouldNotBeWrittenAreRefused) {
+  ExpectUsage({"--small", "--json", "figures.json"}, "--json");
+  ExpectUsage({"--demo", "records.tsv", "--json", "figures.json"}, "--json");
+  ExpectUsage({"--runs", "runs.json"}, "--runs");
+  EXPECT_EQ(Parsed({"--standing", "--json", "figures.json"}).code, -1);
+  EXPECT_EQ(Parsed({"--scenario", "all", "--runs", "runs.json"}).code, -1);
+}
+
+// A run may take an hour: that its figures cannot be kept is said before.
+TEST(Bench, AFileThatCannotBeWrittenIsNamedBeforeTheRun) {
+  ScratchDirectory scratch;
+  ASSERT_TRUE(scratch.Create(testing::TempDir(), "config_test").ok());
+  const auto run = [&](const std::string& json) {
+    return OutcomeOf(&Main, {"--dir", scratch.path(), "--stores", "lamella", "--workloads",
+                             "fillrandom", "--num", "1000", "--rounds", "1", "--json", json});
+  };
+  for (const std::string& json : {scratch.path() + "/none/x.json", scratch.path()}) {
+    const Outcome outcome = run(json);
+    EXPECT_EQ(outcome.code, kExitUsage);
+    EXPECT_EQ(outcome.printed, "");
+    EXPECT_NE(outcome.said.find(json + ": cannot be written"), std::string::npos) << outcome.said;
+  }
+  const std::string json = scratch.path() + "/x.json";
+  EXPECT_EQ(run(json).code, kExitOk);
+  EXPECT_GT(std::filesystem::file_size(json), 100u);
+  // What was there stays until there is something to take its place.
+  std::ofstream(json, std::ios::trunc) << "old";
+  EXPECT_TRUE(CheckWritable(json).ok());
+  EXPECT_EQ(std::filesystem::file_size(json), 3u);
+  EXPECT_TRUE(CheckWritable(scratch.path() + "/y.json").ok());
+  EXPECT_FALSE(std::filesystem::exists(scratch.path() + "/y.json"));
 }
 
 }  // namespace
