@@ -154,25 +154,32 @@ Status RunScenarios(const Config& config, const std::string& scratch, ScenariosO
   *outcome = ScenariosOutcome{};
   std::vector<std::string> files;
   Status s = FindScenarios(config.scenarios, &files);
-  std::vector<Scenario> scenarios;
-  for (size_t i = 0; s.ok() && i < files.size(); i++)
-    s = ReadScenario(files[i], &scenarios.emplace_back());
   if (!s.ok()) return s;
+  std::vector<Scenario> runnable;
+  std::string skipped;
+  for (const std::string& file : files) {
+    Scenario scenario;
+    s = ReadScenario(file, &scenario);
+    if (s.ok()) s = CheckScale(scenario, config.scale);
+    if (!s.ok()) return s;
+    const Status can = CheckRunnable(scenario);
+    if (can.ok()) {
+      runnable.push_back(std::move(scenario));
+    } else if (can.IsNotSupported()) {
+      outcome->skipped++;
+      skipped += "  " + std::string(can.message()) + "\n";
+    } else {
+      return can;
+    }
+  }
 
   std::printf("%s; %s; scale %s\n", MachineName().c_str(), FileSystemName(config.dir).c_str(),
               config.scale.text.c_str());
   Json claims = Json::array(), runs = Json::array();
-  std::string skipped;
   const double began = NowSeconds();
-  for (const Scenario& scenario : scenarios) {
-    s = CheckRunnable(scenario);
-    if (s.IsNotSupported()) {
-      outcome->skipped++;
-      skipped += "  " + std::string(s.message()) + "\n";
-      continue;
-    }
+  for (const Scenario& scenario : runnable) {
     Json said;
-    if (s.ok()) s = RunOne(scenario, config.scale, scratch, &said);
+    s = RunOne(scenario, config.scale, scratch, &said);
     if (!s.ok()) return s;
     Print(scenario, config.scale, said);
     Count(said["claims"], outcome);
@@ -182,7 +189,7 @@ Status RunScenarios(const Config& config, const std::string& scratch, ScenariosO
   std::printf(
       "\n%zu claims of %zu scenarios in %.0f s: %zu reproduced, %zu in the same direction, "
       "%zu not reproduced\n",
-      claims.size(), scenarios.size() - outcome->skipped, NowSeconds() - began, outcome->reproduced,
+      claims.size(), runnable.size(), NowSeconds() - began, outcome->reproduced,
       outcome->direction, outcome->no);
   if (outcome->skipped > 0)
     std::printf("%zu scenarios skipped:\n%s", outcome->skipped, skipped.c_str());
