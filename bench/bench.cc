@@ -73,9 +73,9 @@ Status RunWorkloads(const Config& config, const std::string& scratch) {
   Status s = RunAll(config, scratch, &results);
   std::fputs(ContextToString(context).c_str(), stdout);
   std::fputs(ResultsToTable(results).c_str(), stdout);
-  if (s.ok() && !config.json_path.empty())
-    s = WriteTextFile(config.json_path, ResultsToJson(context, results));
-  return s;
+  if (config.json_path.empty()) return s;
+  const Status written = WriteTextFile(config.json_path, ResultsToJson(context, results));
+  return s.ok() ? written : s;
 }
 
 }  // namespace

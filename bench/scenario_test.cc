@@ -303,6 +303,33 @@ TEST(Scenarios, AreAllCheckedBeforeTheFirstRuns) {
   expect_refusal(config, "right: keys at scale 2147484: expected at most");
 }
 
+TEST(Scenarios, WhatRanBeforeAFailureIsWritten) {
+  ScratchDirectory scratch;
+  ASSERT_TRUE(scratch.Create(testing::TempDir(), "scenario_test").ok());
+  const std::string right_file = Written(scratch, "right", RightOne());
+  Json failing = RightOne();  // a file is no directory
+  failing["stores"][1]["options"] = {{"engine", "lightkv"}, {"files_in", right_file}};
+  Config config;
+  config.dir = scratch.path();
+  config.json_path = scratch.path() + "/claims";
+  config.runs_path = scratch.path() + "/runs";
+  config.scenarios = {right_file, Written(scratch, "failing", failing)};
+  ScenariosOutcome outcome;
+  testing::internal::CaptureStdout();
+  const Status s = RunScenarios(config, scratch.path(), &outcome);
+  EXPECT_NE(testing::internal::GetCapturedStdout().find("1 claims of 1 scenarios"),
+            std::string::npos);
+  EXPECT_TRUE(s.IsIOError()) << s.ToString();
+  EXPECT_NE(s.message().find("failing"), std::string_view::npos) << s.ToString();
+  for (const std::string& path : {config.json_path, config.runs_path}) {
+    std::ifstream file(path);
+    const Json json = Json::parse(file, nullptr, false);
+    ASSERT_TRUE(json.is_array()) << path;
+    ASSERT_EQ(json.size(), 1u) << path;
+    EXPECT_EQ(json[0]["scenario"], "right") << path;
+  }
+}
+
 TEST(Scenario, SizesOfAScaleAreThoseThatAFileMayHave) {
   const auto refusal = [](const Json& json, const char* text) {
     Scenario scenario;

@@ -176,11 +176,12 @@ Status RunScenarios(const Config& config, const std::string& scratch, ScenariosO
   std::printf("%s; %s; scale %s\n", MachineName().c_str(), FileSystemName(config.dir).c_str(),
               config.scale.text.c_str());
   Json claims = Json::array(), runs = Json::array();
+  Status ran;  // where one fails, what was measured before it is kept
   const double began = NowSeconds();
   for (const Scenario& scenario : runnable) {
     Json said;
-    s = RunOne(scenario, config.scale, scratch, &said);
-    if (!s.ok()) return s;
+    ran = RunOne(scenario, config.scale, scratch, &said);
+    if (!ran.ok()) break;
     Print(scenario, config.scale, said);
     Count(said["claims"], outcome);
     for (Json& claim : said["claims"]) claims.push_back(std::move(claim));
@@ -189,13 +190,13 @@ Status RunScenarios(const Config& config, const std::string& scratch, ScenariosO
   std::printf(
       "\n%zu claims of %zu scenarios in %.0f s: %zu reproduced, %zu in the same direction, "
       "%zu not reproduced\n",
-      claims.size(), runnable.size(), NowSeconds() - began, outcome->reproduced,
-      outcome->direction, outcome->no);
+      claims.size(), runs.size(), NowSeconds() - began, outcome->reproduced, outcome->direction,
+      outcome->no);
   if (outcome->skipped > 0)
     std::printf("%zu scenarios skipped:\n%s", outcome->skipped, skipped.c_str());
   if (!config.json_path.empty()) s = WriteTextFile(config.json_path, claims.dump(2) + "\n");
   if (s.ok() && !config.runs_path.empty()) s = WriteTextFile(config.runs_path, runs.dump(1) + "\n");
-  return s;
+  return ran.ok() ? s : ran;
 }
 
 }  // namespace lamella::bench
