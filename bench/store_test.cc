@@ -232,6 +232,25 @@ TEST(StoreSpec, OptionsThatAStoreDoesNotHaveAreNamed) {
   EXPECT_TRUE(ParseStoreSpec("berkeleydb", {}, &spec).IsInvalidArgument());
 }
 
+// However late the thread that keeps the time gets a processor.
+TEST(Slot, ARunTakesAsLongAsItsOperations) {
+  ScratchDirectory scratch;
+  ASSERT_TRUE(scratch.Create(testing::TempDir(), "store_test").ok());
+  DataShape shape;
+  shape.keys = 1000;
+  Slot slot({StoreKind::kLamella, "lamella", {}}, {}, shape, scratch.path());
+  for (int i = 0; i < 500; i++) {
+    RunSettings run;
+    run.ops = 100;
+    RunResult result;
+    ASSERT_TRUE(slot.Run(*FindWorkload("readrandom", {}), run, &result).ok());
+    const Histogram& gets = result.latency_ns[static_cast<size_t>(OpClass::kGet)];
+    const double sum_ns = gets.Mean() * static_cast<double>(gets.count());
+    ASSERT_EQ(gets.count(), 100u);
+    ASSERT_GE(result.seconds * 1e9, 0.9 * sum_ns) << i;
+  }
+}
+
 TEST(LamellaStats, FlushesAndReadsAreCounted) {
   ScratchDirectory scratch;
   ASSERT_TRUE(scratch.Create(testing::TempDir(), "store_test").ok());
