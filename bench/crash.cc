@@ -1,5 +1,6 @@
 #include "bench/crash.h"
 
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -32,7 +33,10 @@ Status ReadAll(int fd, std::string* text) {
   }
 }
 
-[[noreturn]] void BeChild(int fd, bool kill_it, const std::function<std::string()>& body) {
+[[noreturn]] void BeChild(int fd, bool kill_it, pid_t parent,
+                          const std::function<std::string()>& body) {
+  // It goes with its parent: one that waits to be killed would wait for ever.
+  if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) _exit(1);
   const std::string said = body() + "\n";
   size_t written = 0;
   while (written < said.size()) {
@@ -106,6 +110,7 @@ Status ParseOk(const std::string& said, std::istringstream* numbers) {
 Status RunInChild(bool kill_it, const std::function<std::string()>& body, std::string* said) {
   int fds[2];
   if (pipe(fds) != 0) return Status::IOError(std::string("pipe: ") + std::strerror(errno));
+  const pid_t parent = getpid();
   const pid_t child = fork();
   if (child < 0) {
     close(fds[0]);
@@ -114,7 +119,7 @@ Status RunInChild(bool kill_it, const std::function<std::string()>& body, std::s
   }
   if (child == 0) {
     close(fds[0]);
-    BeChild(fds[1], kill_it, body);
+    BeChild(fds[1], kill_it, parent, body);
   }
   close(fds[1]);
   said->clear();
