@@ -255,6 +255,24 @@ Status CheckSizes(Config* config) {
   return Status::OK();
 }
 
+// The sets divide their keys, and fill a queue by bytes: of none of either there is no figure.
+Status CheckSetSizes(const Config& config) {
+  constexpr uint32_t kKeysMin = 40;                  // a step's operations may be keys / this
+  constexpr uint32_t kQueueValueBytesMax = 8 << 20;  // the queue is 10 MiB
+  const bool large = config.mode == Mode::kLarge;
+  if ((large || config.mode == Mode::kStanding) && config.shape.keys < kKeysMin) {
+    return Status::InvalidArgument("--num: expected at least " + std::to_string(kKeysMin) +
+                                   " with --standing and --large, found " +
+                                   std::to_string(config.shape.keys));
+  }
+  if (large && config.shape.value_bytes > kQueueValueBytesMax) {
+    return Status::InvalidArgument("--value-size: expected at most " +
+                                   std::to_string(kQueueValueBytesMax) + " with --large, found " +
+                                   std::to_string(config.shape.value_bytes));
+  }
+  return Status::OK();
+}
+
 Status Resolve(Typed* typed, Config* config) {
   config->settings.memory_budget_bytes = typed->memory_mib << 20;
   config->unflushed_bytes = typed->unflushed_mib << 20;
@@ -282,6 +300,7 @@ Status Resolve(Typed* typed, Config* config) {
   if (s.ok()) s = ResolveStores(*typed, config);
   if (s.ok()) s = ResolveWorkloads(typed, config);
   if (s.ok()) s = CheckSizes(config);
+  if (s.ok()) s = CheckSetSizes(*config);
   return s;
 }
 

@@ -65,6 +65,15 @@ TEST(CommandLine, FilesThatWouldNotBeWrittenAreRefused) {
   EXPECT_EQ(Parsed({"--scenario", "all", "--runs", "runs.json"}).code, -1);
 }
 
+TEST(CommandLine, ASetHasKeysForEachOfItsParts) {
+  for (const char* set : {"--standing", "--large"}) {
+    ExpectUsage({set, "--num", "3"}, "--num");
+    EXPECT_EQ(Parsed({set, "--num", "1000"}).code, -1) << set;
+  }
+  EXPECT_EQ(Parsed({"--stores", "lamella", "--num", "3"}).code, -1);
+  ExpectUsage({"--large", "--value-size", "20000000"}, "--value-size");
+}
+
 // A run may take an hour: that its figures cannot be kept is said before.
 TEST(Bench, AFileThatCannotBeWrittenIsNamedBeforeTheRun) {
   ScratchDirectory scratch;
