@@ -121,7 +121,14 @@ Status RunOne(const Scenario& scenario, const Scale& scale, const std::string& s
 
 }  // namespace
 
-std::string ScenariosDirectory() { return LAMELLA_SCENARIOS_DIRECTORY; }
+std::string ScenariosDirectory() {
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  const fs::path installed =
+      (program.parent_path() / LAMELLA_SCENARIOS_INSTALLED).lexically_normal();
+  return !error && fs::is_directory(installed, error) ? installed.string()
+                                                      : LAMELLA_SCENARIOS_DIRECTORY;
+}
 
 Status FindScenarios(const std::vector<std::string>& names, std::vector<std::string>* files) {
   files->clear();

@@ -14,7 +14,7 @@ namespace lamella::bench {
 /// The files that "all", a name, a file or a directory stands for, sorted. NotFound names what
 /// there is.
 Status FindScenarios(const std::vector<std::string>& names, std::vector<std::string>* files);
-/// Where the scenarios of this tree lie.
+/// Where the scenarios lie that belong to this program: installed with it, or in its source tree.
 std::string ScenariosDirectory();
 
 struct ScenariosOutcome {
