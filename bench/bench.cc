@@ -73,9 +73,9 @@ Status RunWorkloads(const Config& config, const std::string& scratch) {
   Status s = RunAll(config, scratch, &results);
   std::fputs(ContextToString(context).c_str(), stdout);
   std::fputs(ResultsToTable(results).c_str(), stdout);
-  if (s.ok() && !config.json_path.empty())
-    s = WriteTextFile(config.json_path, ResultsToJson(context, results));
-  return s;
+  if (config.json_path.empty()) return s;
+  const Status written = WriteTextFile(config.json_path, ResultsToJson(context, results));
+  return s.ok() ? written : s;
 }
 
 }  // namespace
@@ -85,6 +85,12 @@ int Main(int argc, char** argv) {
   const int parsed = ParseCommandLine(argc, argv, &config);
   if (parsed >= 0) return parsed;
   if (config.mode == Mode::kList) return PrintList();
+  for (const std::string& path : {config.json_path, config.runs_path}) {
+    const Status writable = path.empty() ? Status::OK() : CheckWritable(path);
+    if (writable.ok()) continue;
+    std::fprintf(stderr, "lamella_bench: %s\n", writable.ToString().c_str());
+    return kExitUsage;
+  }
   ScratchDirectory scratch;
   Status s = scratch.Create(config.dir, "lamella_bench");
   bool goals_met = true;

@@ -1,6 +1,7 @@
 #include "bench/config.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
@@ -11,6 +12,8 @@
 
 namespace lamella::bench {
 namespace {
+
+constexpr double kDurationMax = 1e9;  // seconds; ticks of some gigahertz stay below 2^64
 
 // The command line as it was typed, before anything is looked up.
 struct Typed {
@@ -67,7 +70,7 @@ void AddRunOptions(CLI::App* app, Config* config, Typed* typed) {
       ->capture_default_str();
   app->add_option("--duration", config->run.duration_s,
                   "seconds, instead of --ops, for workloads that draw keys")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0.0, kDurationMax));
   app->add_option("--rounds", config->rounds, "the stores take turns so often; figures are medians")
       ->check(CLI::Range(1u, 100u))
       ->capture_default_str();
@@ -193,6 +196,35 @@ Status ResolveWorkloads(Typed* typed, Config* config) {
   return Status::OK();
 }
 
+// What CLI11's ranges let pass: of NaN neither bound is broken.
+Status CheckNumbers(const Typed& typed, const Config& config) {
+  const std::pair<const char*, double> kNumbers[] = {
+      {"--warmup", config.run.warmup_share},
+      {"--put-ratio", typed.workload.put_ratio},
+      {"--duration", config.run.duration_s},
+  };
+  for (const auto& [option, number] : kNumbers) {
+    if (!std::isfinite(number)) {
+      return Status::InvalidArgument(std::string(option) + ": expected a number, found " +
+                                     std::to_string(number));
+    }
+  }
+  return Status::OK();
+}
+
+// A file that is asked for and would never be there is a mistake in the line.
+Status CheckFiles(const Config& config) {
+  if (!config.json_path.empty() && (config.mode == Mode::kSmall || config.mode == Mode::kDemo)) {
+    return Status::InvalidArgument("--json: expected none with --small and --demo, found " +
+                                   config.json_path + "; their figures are printed alone");
+  }
+  if (!config.runs_path.empty() && config.mode != Mode::kScenarios) {
+    return Status::InvalidArgument("--runs: expected --scenario beside it, found " +
+                                   config.runs_path + " without");
+  }
+  return Status::OK();
+}
+
 Status CheckSizes(Config* config) {
   if (config->shape.shared_bytes >= config->shape.key_bytes) {
     return Status::InvalidArgument("--key-shared: expected fewer than --key-size, which is " +
@@ -223,6 +255,24 @@ Status CheckSizes(Config* config) {
   return Status::OK();
 }
 
+// The sets divide their keys, and fill a queue by bytes: of none of either there is no figure.
+Status CheckSetSizes(const Config& config) {
+  constexpr uint32_t kKeysMin = 40;                  // a step's operations may be keys / this
+  constexpr uint32_t kQueueValueBytesMax = 8 << 20;  // the queue is 10 MiB
+  const bool large = config.mode == Mode::kLarge;
+  if ((large || config.mode == Mode::kStanding) && config.shape.keys < kKeysMin) {
+    return Status::InvalidArgument("--num: expected at least " + std::to_string(kKeysMin) +
+                                   " with --standing and --large, found " +
+                                   std::to_string(config.shape.keys));
+  }
+  if (large && config.shape.value_bytes > kQueueValueBytesMax) {
+    return Status::InvalidArgument("--value-size: expected at most " +
+                                   std::to_string(kQueueValueBytesMax) + " with --large, found " +
+                                   std::to_string(config.shape.value_bytes));
+  }
+  return Status::OK();
+}
+
 Status Resolve(Typed* typed, Config* config) {
   config->settings.memory_budget_bytes = typed->memory_mib << 20;
   config->unflushed_bytes = typed->unflushed_mib << 20;
@@ -244,10 +294,13 @@ Status Resolve(Typed* typed, Config* config) {
     return Status::InvalidArgument(
         "--standing, --large, --small, --demo and --scenario: expected one of them");
   }
-  Status s = Scale::Parse(typed->scale, &config->scale);
+  Status s = CheckNumbers(*typed, *config);
+  if (s.ok() && config->mode != Mode::kList) s = CheckFiles(*config);
+  if (s.ok()) s = Scale::Parse(typed->scale, &config->scale);
   if (s.ok()) s = ResolveStores(*typed, config);
   if (s.ok()) s = ResolveWorkloads(typed, config);
   if (s.ok()) s = CheckSizes(config);
+  if (s.ok()) s = CheckSetSizes(*config);
   return s;
 }
 

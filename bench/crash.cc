@@ -1,5 +1,6 @@
 #include "bench/crash.h"
 
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -32,7 +33,10 @@ Status ReadAll(int fd, std::string* text) {
   }
 }
 
-[[noreturn]] void BeChild(int fd, bool kill_it, const std::function<std::string()>& body) {
+[[noreturn]] void BeChild(int fd, bool kill_it, pid_t parent,
+                          const std::function<std::string()>& body) {
+  // It goes with its parent: one that waits to be killed would wait for ever.
+  if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) _exit(1);
   const std::string said = body() + "\n";
   size_t written = 0;
   while (written < said.size()) {
@@ -106,6 +110,7 @@ Status ParseOk(const std::string& said, std::istringstream* numbers) {
 Status RunInChild(bool kill_it, const std::function<std::string()>& body, std::string* said) {
   int fds[2];
   if (pipe(fds) != 0) return Status::IOError(std::string("pipe: ") + std::strerror(errno));
+  const pid_t parent = getpid();
   const pid_t child = fork();
   if (child < 0) {
     close(fds[0]);
@@ -114,7 +119,7 @@ Status RunInChild(bool kill_it, const std::function<std::string()>& body, std::s
   }
   if (child == 0) {
     close(fds[0]);
-    BeChild(fds[1], kill_it, body);
+    BeChild(fds[1], kill_it, parent, body);
   }
   close(fds[1]);
   said->clear();
@@ -137,12 +142,12 @@ Status MeasureCrash(const StoreSpec& spec, const StoreSettings& settings, const 
                     uint64_t unflushed_bytes, const std::string& parent_dir, CrashResult* result) {
   const std::string dir = parent_dir + "/crash";
   std::error_code error;
-  std::filesystem::remove_all(dir, error);
+  (void)RemoveWithLinked(dir).ok();
   std::filesystem::create_directories(dir, error);
   if (error) return Status::IOError(dir + ": cannot be made: " + error.message());
   Status s = WarmMemory(dir, std::min(unflushed_bytes * 4, FreeBytes(dir) / 2));
   if (!s.ok()) return s;
-  result->records = unflushed_bytes / (shape.key_bytes + shape.value_bytes);
+  result->records = std::max<uint64_t>(1, unflushed_bytes / (shape.key_bytes + shape.value_bytes));
   const Dataset dataset(shape.key_bytes, shape.hashed_keys, shape.value_bytes,
                         static_cast<uint32_t>(result->records), shape.seed);
   StoreSettings crash_settings = settings;
@@ -159,7 +164,7 @@ Status MeasureCrash(const StoreSpec& spec, const StoreSettings& settings, const 
   numbers.clear();
   if (s.ok()) s = ParseOk(said, &numbers);
   if (s.ok()) numbers >> result->reopen_seconds >> result->recovered_records;
-  std::filesystem::remove_all(dir, error);
+  (void)RemoveWithLinked(dir).ok();
   if (!s.ok())
     return Status::IOError(spec.label + ", killed and reopened: " + std::string(s.message()));
   return s;

@@ -192,7 +192,7 @@ Status RunStore(const Config& config, const StoreSpec& spec, const Records& reco
                 const std::string& scratch, uint64_t seed, Figures* figures) {
   const std::string dir = scratch + "/demo";
   std::error_code error;
-  std::filesystem::remove_all(dir, error);
+  (void)RemoveWithLinked(dir).ok();
   std::filesystem::create_directories(dir, error);
   if (error) return Status::IOError(dir + ": cannot be made: " + error.message());
   StoreSettings settings = config.settings;
@@ -219,7 +219,7 @@ Status RunStore(const Config& config, const StoreSpec& spec, const Records& reco
   };
   if (s.ok()) s = RunInChild(false, reopen, &said);
   if (s.ok()) s = Hear(said, figures);
-  std::filesystem::remove_all(dir, error);
+  (void)RemoveWithLinked(dir).ok();
   return s.ok() ? s : Status::IOError(spec.label + ": " + std::string(s.message()));
 }
 

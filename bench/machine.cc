@@ -4,8 +4,10 @@
 #include <malloc.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -115,11 +117,40 @@ Status ScratchDirectory::Create(const std::string& parent, const std::string& pr
   }
   path_ = path;
   owner_pid_ = getpid();
+  StartKeeper();
   return Status::OK();
 }
 
+// The stream ends with the last process that has its other end: this one, and the children that it
+// forks, which go with it (BeChild).
+void ScratchDirectory::StartKeeper() {
+  int fds[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0) return;
+  keeper_pid_ = fork();
+  if (keeper_pid_ == 0) {
+    setsid();  // what a terminal sends is not for it
+    dup2(fds[0], STDIN_FILENO);
+    close_range(STDIN_FILENO + 1, ~0U, 0);
+    char byte = 0;
+    ssize_t n = 0;
+    while ((n = read(STDIN_FILENO, &byte, 1)) < 0 && errno == EINTR) {
+    }
+    if (n == 0) (void)RemoveWithLinked(path_).ok();
+    _exit(0);
+  }
+  close(fds[0]);
+  keeper_fd_ = fds[1];
+  if (keeper_pid_ < 0) keeper_pid_ = 0;
+}
+
 ScratchDirectory::~ScratchDirectory() {
-  if (!path_.empty() && owner_pid_ == getpid()) (void)RemoveWithLinked(path_).ok();
+  if (path_.empty() || owner_pid_ != getpid()) return;
+  (void)RemoveWithLinked(path_).ok();
+  if (keeper_fd_ < 0) return;
+  const char done = 0;
+  if (keeper_pid_ > 0 && send(keeper_fd_, &done, 1, MSG_NOSIGNAL) == 1)
+    waitpid(keeper_pid_, nullptr, 0);
+  close(keeper_fd_);
 }
 
 Status RemoveWithLinked(const std::string& dir) {

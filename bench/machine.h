@@ -36,7 +36,8 @@ Status RemoveWithLinked(const std::string& dir);
 Status DirectoryElsewhere(const std::string& parent, const std::string& dir, bool fresh,
                           std::string* path);
 
-/// A directory of its own beneath `parent`, removed with everything in it when this goes.
+/// A directory of its own beneath `parent`, removed with everything in it when this goes; and when
+/// the process ends before: another one, the keeper, waits for that. It may be gigabytes of memory.
 class ScratchDirectory {
  public:
   ScratchDirectory() = default;
@@ -47,8 +48,12 @@ class ScratchDirectory {
   const std::string& path() const { return path_; }
 
  private:
+  void StartKeeper();
+
   std::string path_;
-  int owner_pid_ = 0;  // a forked child must not remove what its parent made
+  int owner_pid_ = 0;   // a forked child must not remove what its parent made
+  int keeper_pid_ = 0;  // 0: none could be had
+  int keeper_fd_ = -1;  // what the keeper reads: a byte, and then nothing is left to do
 };
 
 }  // namespace lamella::bench

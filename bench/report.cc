@@ -1,5 +1,9 @@
 #include "bench/report.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
@@ -208,6 +212,22 @@ std::string GoalsToTable(const RunContext& context, const std::vector<GoalRow>& 
     table.Add(std::move(row));
   }
   return table.ToString();
+}
+
+Status CheckWritable(const std::string& path) {
+  const auto refuse = [&path](int error) {
+    return Status::IOError(path + ": cannot be written: " + std::strerror(error));
+  };
+  struct stat info{};
+  if (stat(path.c_str(), &info) == 0) {
+    if (S_ISDIR(info.st_mode)) return refuse(EISDIR);
+    return access(path.c_str(), W_OK) == 0 ? Status::OK() : refuse(errno);
+  }
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (fd < 0) return errno == EEXIST ? Status::OK() : refuse(errno);  // a link to what is not there
+  close(fd);
+  unlink(path.c_str());
+  return Status::OK();
 }
 
 Status WriteTextFile(const std::string& path, std::string_view text) {

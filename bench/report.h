@@ -78,6 +78,9 @@ std::string ResultsToJson(const RunContext& context, const std::vector<RunResult
 /// The results alone: a list.
 std::string RunsToJson(const std::vector<RunResult>& results);
 
+/// OK where WriteTextFile may be expected to succeed, so that a long run is not begun in vain.
+/// IOError: why not. Leaves what is there, or not there, as it is.
+Status CheckWritable(const std::string& path);
 /// Replaces the file. IOError: it cannot be written.
 Status WriteTextFile(const std::string& path, std::string_view text);
 

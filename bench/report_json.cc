@@ -9,6 +9,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// Whatever bytes a label has: it may hold a path.
+std::string Written(const Json& json, int indent) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
 template <class T>
 Json OrNull(const std::optional<T>& value) {
   return value ? Json(*value) : Json(nullptr);
@@ -133,7 +138,7 @@ Json ContextToJson(const RunContext& context) {
 std::string RunsToJson(const std::vector<RunResult>& results) {
   Json runs = Json::array();
   for (const RunResult& r : results) runs.push_back(ResultToJson(r));
-  return runs.dump();
+  return Written(runs, -1);
 }
 
 std::string ResultsToJson(const RunContext& context, const std::vector<RunResult>& results,
@@ -141,7 +146,7 @@ std::string ResultsToJson(const RunContext& context, const std::vector<RunResult
   Json report = {{"context", ContextToJson(context)}};
   for (const GoalRow& goal : goals) report["goals"].push_back(GoalToJson(context, goal));
   report["results"] = Json::parse(RunsToJson(results));
-  return report.dump(2) + "\n";
+  return Written(report, 2) + "\n";
 }
 
 }  // namespace lamella::bench

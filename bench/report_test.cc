@@ -85,6 +85,16 @@ TEST(Report, JsonHoldsEveryFigureAndParses) {
   EXPECT_TRUE(json["results"][1]["write_amplification"].is_null());
 }
 
+// A store's label may hold a path, which is any bytes.
+TEST(Report, JsonHoldsNamesThatAreNoUtf8) {
+  RunContext context = MakeTestContext();
+  context.stores[0].label = "lamella:files_in=/tmp/\xff";
+  const auto json =
+      nlohmann::json::parse(ResultsToJson(context, {MakeResult(context.stores[0].label, 10)}));
+  EXPECT_EQ(json["results"][0]["ops"], 10);
+  EXPECT_TRUE(nlohmann::json::parse(RunsToJson({MakeResult("\xff", 10)})).is_array());
+}
+
 TEST(Goals, AreMetOrMissedByTheMedianOfRoundRatios) {
   const std::vector<RunResult> results = {MakeResult("lamella", 8000), MakeResult("rocksdb", 1000),
                                           MakeResult("lamella", 900),  MakeResult("rocksdb", 1000),

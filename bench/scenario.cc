@@ -132,7 +132,9 @@ class Place {
   Status* error_;
 };
 
-constexpr double kCountMax = 2e9;
+// What sizes may be, in the file and at any scale.
+constexpr double kCountMax = 2e9, kMemoryMibMax = 1 << 20, kWriteBufferKibMax = 1 << 24,
+                 kRoundsMax = 100, kKillMibMax = 1e6, kOptionMax = 1e15;
 
 void ReadStore(const Place& at, ScenarioStore* store) {
   at.ExpectKeys({"name", "store", "options"});
@@ -142,7 +144,7 @@ void ReadStore(const Place& at, ScenarioStore* store) {
   if (!at.Has("options")) return;
   for (const auto& [name, option] : at.At("options").Entries()) {
     if (option.IsObject()) {
-      store->sized_options.emplace_back(name, option.ReadSize(0, 1e15));
+      store->sized_options.emplace_back(name, option.ReadSize(0, kOptionMax));
     } else {
       store->spec.options.emplace_back(name, option.Value());
     }
@@ -171,7 +173,7 @@ void ReadStep(const Place& at, const Scenario& scenario, ScenarioStep* step) {
                  "stores"});
   step->name = at.At("name").Text();
   if (at.Has("kill_mib")) {
-    step->kill_mib = at.At("kill_mib").ReadSize(0.1, 1e6);
+    step->kill_mib = at.At("kill_mib").ReadSize(0.1, kKillMibMax);
     if (at.Has("workload")) at.At("workload").Fail("none beside kill_mib");
   } else {
     ReadWorkload(at, step);
@@ -263,11 +265,29 @@ void ReadHead(const Place& at, Scenario* scenario) {
   if (at.Has("key_bytes")) scenario->shape.key_bytes = at.At("key_bytes").Count(8, 65535);
   if (at.Has("value_bytes")) scenario->shape.value_bytes = at.At("value_bytes").Count(0, 64 << 20);
   scenario->keys = at.At("keys").ReadSize(1, kCountMax);
-  scenario->memory_mib = at.At("memory_mib").ReadSize(1, 1 << 20);
+  scenario->memory_mib = at.At("memory_mib").ReadSize(1, kMemoryMibMax);
   if (at.Has("write_buffer_kib"))
-    scenario->write_buffer_kib = at.At("write_buffer_kib").ReadSize(16, 1 << 24);
-  scenario->rounds = at.At("rounds").ReadSize(1, 100);
+    scenario->write_buffer_kib = at.At("write_buffer_kib").ReadSize(16, kWriteBufferKibMax);
+  scenario->rounds = at.At("rounds").ReadSize(1, kRoundsMax);
   if (at.Has("parts")) scenario->parts = at.At("parts").Count(1, 16);
+}
+
+bool MakesKeys(const Workload& workload) {
+  return std::ranges::any_of(workload.mix, [](const OpShare& share) {
+    return share.kind == OpKind::kInsert || share.kind == OpKind::kQueue;
+  });
+}
+
+// So many ids there are at most at a time, by its steps in their order.
+double IdsOf(const Scenario& scenario, const Scale& scale) {
+  double filled = scenario.keys.At(scale), ids = filled, most = ids;
+  for (const ScenarioStep& step : scenario.steps) {
+    if (step.kill_mib) continue;
+    if (step.workload.fresh) ids = filled = (step.keys ? *step.keys : scenario.keys).At(scale);
+    if (MakesKeys(step.workload)) ids += filled * step.ops_per_key;
+    most = std::max(most, ids);
+  }
+  return most;
 }
 
 Status ReadAll(const Place& at, Scenario* scenario, const Status* error) {
@@ -353,6 +373,40 @@ Status CheckRunnable(const Scenario& scenario) {
     const std::string message =
         fmt::format("{}, store {}: {}", scenario.name, spec.label, std::string(s.message()));
     return s.IsNotSupported() ? Status::NotSupported(message) : Status::InvalidArgument(message);
+  }
+  return Status::OK();
+}
+
+Status CheckScale(const Scenario& scenario, const Scale& scale) {
+  struct Sized {
+    std::string what;
+    double size, most;
+  };
+  const auto keys_max =
+      static_cast<double>(KeyMaker(scenario.shape.key_bytes, scenario.shape.hashed_keys).IdsMax());
+  std::vector<Sized> sizes = {
+      {"keys", IdsOf(scenario, scale), std::min(kCountMax, keys_max)},
+      {"memory_mib", scenario.memory_mib.At(scale), kMemoryMibMax},
+      {"write_buffer_kib", scenario.write_buffer_kib.At(scale), kWriteBufferKibMax},
+      {"rounds", scenario.rounds.At(scale), kRoundsMax}};
+  const double record_bytes = scenario.shape.key_bytes + scenario.shape.value_bytes;
+  const double kill_mib_max =
+      std::min(kKillMibMax, std::min(kCountMax, keys_max) * record_bytes / (1 << 20));
+  for (const ScenarioStep& step : scenario.steps) {
+    if (step.kill_mib)
+      sizes.push_back({"kill_mib of step " + step.name, step.kill_mib->At(scale), kill_mib_max});
+  }
+  for (const ScenarioStore& store : scenario.stores) {
+    for (const auto& [name, size] : store.sized_options) {
+      sizes.push_back(
+          {"option " + name + " of store " + store.spec.label, size.At(scale), kOptionMax});
+    }
+  }
+  for (const Sized& sized : sizes) {
+    if (sized.size <= sized.most) continue;
+    return Status::InvalidArgument(fmt::format("{}: {} at scale {}: expected at most {}, found {}",
+                                               scenario.name, sized.what, scale.text, sized.most,
+                                               sized.size));
   }
   return Status::OK();
 }

@@ -95,6 +95,10 @@ Status ReadScenario(const std::string& file, Scenario* scenario);
 /// NotSupported: a store of it is not in this build; says which.
 Status CheckRunnable(const Scenario& scenario);
 
+/// OK where each size that depends on the scale is one that a file may have, and there are as many
+/// keys of its width. InvalidArgument names the size: a number as a scale may lead anywhere.
+Status CheckScale(const Scenario& scenario, const Scale& scale);
+
 enum class Verdict : uint8_t { kReproduced, kDirection, kNo };
 std::string_view VerdictName(Verdict verdict);
 Verdict Judge(const Claim& claim, std::optional<double> measured);

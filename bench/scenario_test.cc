@@ -274,6 +274,99 @@ TEST(Scenario, RunsFromEndToEnd) {
   EXPECT_EQ(results.Measured(scenario.claims.back()), std::nullopt);
 }
 
+std::string Written(const ScratchDirectory& scratch, const std::string& name, const Json& json) {
+  std::string file = scratch.path() + "/" + name + ".json";
+  std::ofstream(file) << json.dump();
+  return file;
+}
+
+TEST(Scenarios, AreAllCheckedBeforeTheFirstRuns) {
+  ScratchDirectory scratch;
+  ASSERT_TRUE(scratch.Create(testing::TempDir(), "scenario_test").ok());
+  Json wrong = RightOne();
+  wrong["stores"][1]["options"] = {{"engine", "listdb"}, {"no_such_option", 1}};
+  const std::string right_file = Written(scratch, "right", RightOne());
+  const auto expect_refusal = [&](const Config& config, const std::string& what) {
+    ScenariosOutcome outcome;
+    testing::internal::CaptureStdout();
+    const Status s = RunScenarios(config, scratch.path(), &outcome);
+    EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
+    EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
+    EXPECT_NE(s.message().find(what), std::string_view::npos) << s.ToString();
+  };
+  Config config;
+  config.dir = scratch.path();
+  config.scenarios = {right_file, Written(scratch, "wrong", wrong)};
+  expect_refusal(config, "no_such_option");
+  config.scenarios = {right_file};
+  ASSERT_TRUE(Scale::Parse("2147484", &config.scale).ok());  // 2,000 times this is 2^32 and 704
+  expect_refusal(config, "right: keys at scale 2147484: expected at most");
+}
+
+TEST(Scenarios, WhatRanBeforeAFailureIsWritten) {
+  ScratchDirectory scratch;
+  ASSERT_TRUE(scratch.Create(testing::TempDir(), "scenario_test").ok());
+  const std::string right_file = Written(scratch, "right", RightOne());
+  Json failing = RightOne();  // a file is no directory
+  failing["stores"][1]["options"] = {{"engine", "lightkv"}, {"files_in", right_file}};
+  Config config;
+  config.dir = scratch.path();
+  config.json_path = scratch.path() + "/claims";
+  config.runs_path = scratch.path() + "/runs";
+  config.scenarios = {right_file, Written(scratch, "failing", failing)};
+  ScenariosOutcome outcome;
+  testing::internal::CaptureStdout();
+  const Status s = RunScenarios(config, scratch.path(), &outcome);
+  EXPECT_NE(testing::internal::GetCapturedStdout().find("1 claims of 1 scenarios"),
+            std::string::npos);
+  EXPECT_TRUE(s.IsIOError()) << s.ToString();
+  EXPECT_NE(s.message().find("failing"), std::string_view::npos) << s.ToString();
+  for (const std::string& path : {config.json_path, config.runs_path}) {
+    std::ifstream file(path);
+    const Json json = Json::parse(file, nullptr, false);
+    ASSERT_TRUE(json.is_array()) << path;
+    ASSERT_EQ(json.size(), 1u) << path;
+    EXPECT_EQ(json[0]["scenario"], "right") << path;
+  }
+}
+
+TEST(Scenario, SizesOfAScaleAreThoseThatAFileMayHave) {
+  const auto refusal = [](const Json& json, const char* text) {
+    Scenario scenario;
+    Scale scale;
+    EXPECT_TRUE(Parse(json, &scenario).ok() && Scale::Parse(text, &scale).ok());
+    return CheckScale(scenario, scale).ToString();
+  };
+  EXPECT_EQ(refusal(RightOne(), "1e5"), "OK");
+  const auto expect = [&](const Json& json, const char* text, const std::string& what) {
+    const std::string said = refusal(json, text);
+    EXPECT_NE(said.find(what), std::string::npos) << said;
+  };
+  expect(RightOne(), "1e30", "keys at scale 1e30");
+  for (const char* key : {"memory_mib", "rounds", "write_buffer_kib"}) {
+    Json json = RightOne();
+    json[key] = {{"small", 90}, {"medium", 90}, {"paper", 90}};
+    EXPECT_EQ(refusal(json, "1"), "OK");
+    expect(json, "1e6", std::string(key) + " at scale 1e6");
+  }
+  Json json = RightOne();
+  json["steps"][2]["kill_mib"] = {{"small", 1}, {"medium", 1}, {"paper", 1}};
+  expect(json, "1000000", "kill_mib of step kill at scale 1000000");
+  json = RightOne();
+  json["keys"] = 1000;
+  expect(json, "1e12", "option memtable_bytes of store wal at scale 1e12");
+  // Ten to the eighth ids, which are all keys, and no more.
+  json = RightOne();
+  json["key_bytes"] = 8;
+  json["keys"] = 100'000'000;
+  EXPECT_EQ(refusal(json, "small"), "OK");
+  json["steps"][1]["workload"] = "ycsb-d";
+  expect(json, "small", "keys at scale small");
+  json["steps"][1]["workload"] = "readrandom";
+  json["steps"][0]["keys"] = 100'000'001;
+  expect(json, "small", "keys at scale small");
+}
+
 TEST(Scenario, AnEngineOrOptionThatThereIsNotIsSaid) {
   Json json = RightOne();
   json["stores"][1]["options"] = {{"engine", "nosuchdb"}};
@@ -313,6 +406,12 @@ TEST(Scenarios, EveryFileParsesAndNamesWhatExists) {
     EXPECT_TRUE(s.ok()) << s.ToString();
     s = CheckRunnable(scenario);
     EXPECT_TRUE(s.ok() || s.IsNotSupported()) << s.ToString();
+    for (const char* text : {"small", "medium", "paper"}) {
+      Scale scale;
+      ASSERT_TRUE(Scale::Parse(text, &scale).ok());
+      s = CheckScale(scenario, scale);
+      EXPECT_TRUE(s.ok()) << s.ToString();
+    }
   }
 }
 

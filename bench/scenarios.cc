@@ -121,7 +121,14 @@ Status RunOne(const Scenario& scenario, const Scale& scale, const std::string& s
 
 }  // namespace
 
-std::string ScenariosDirectory() { return LAMELLA_SCENARIOS_DIRECTORY; }
+std::string ScenariosDirectory() {
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  const fs::path installed =
+      (program.parent_path() / LAMELLA_SCENARIOS_INSTALLED).lexically_normal();
+  return !error && fs::is_directory(installed, error) ? installed.string()
+                                                      : LAMELLA_SCENARIOS_DIRECTORY;
+}
 
 Status FindScenarios(const std::vector<std::string>& names, std::vector<std::string>* files) {
   files->clear();
@@ -154,26 +161,34 @@ Status RunScenarios(const Config& config, const std::string& scratch, ScenariosO
   *outcome = ScenariosOutcome{};
   std::vector<std::string> files;
   Status s = FindScenarios(config.scenarios, &files);
-  std::vector<Scenario> scenarios;
-  for (size_t i = 0; s.ok() && i < files.size(); i++)
-    s = ReadScenario(files[i], &scenarios.emplace_back());
   if (!s.ok()) return s;
+  std::vector<Scenario> runnable;
+  std::string skipped;
+  for (const std::string& file : files) {
+    Scenario scenario;
+    s = ReadScenario(file, &scenario);
+    if (s.ok()) s = CheckScale(scenario, config.scale);
+    if (!s.ok()) return s;
+    const Status can = CheckRunnable(scenario);
+    if (can.ok()) {
+      runnable.push_back(std::move(scenario));
+    } else if (can.IsNotSupported()) {
+      outcome->skipped++;
+      skipped += "  " + std::string(can.message()) + "\n";
+    } else {
+      return can;
+    }
+  }
 
   std::printf("%s; %s; scale %s\n", MachineName().c_str(), FileSystemName(config.dir).c_str(),
               config.scale.text.c_str());
   Json claims = Json::array(), runs = Json::array();
-  std::string skipped;
+  Status ran;  // where one fails, what was measured before it is kept
   const double began = NowSeconds();
-  for (const Scenario& scenario : scenarios) {
-    s = CheckRunnable(scenario);
-    if (s.IsNotSupported()) {
-      outcome->skipped++;
-      skipped += "  " + std::string(s.message()) + "\n";
-      continue;
-    }
+  for (const Scenario& scenario : runnable) {
     Json said;
-    if (s.ok()) s = RunOne(scenario, config.scale, scratch, &said);
-    if (!s.ok()) return s;
+    ran = RunOne(scenario, config.scale, scratch, &said);
+    if (!ran.ok()) break;
     Print(scenario, config.scale, said);
     Count(said["claims"], outcome);
     for (Json& claim : said["claims"]) claims.push_back(std::move(claim));
@@ -182,13 +197,13 @@ Status RunScenarios(const Config& config, const std::string& scratch, ScenariosO
   std::printf(
       "\n%zu claims of %zu scenarios in %.0f s: %zu reproduced, %zu in the same direction, "
       "%zu not reproduced\n",
-      claims.size(), scenarios.size() - outcome->skipped, NowSeconds() - began, outcome->reproduced,
-      outcome->direction, outcome->no);
+      claims.size(), runs.size(), NowSeconds() - began, outcome->reproduced, outcome->direction,
+      outcome->no);
   if (outcome->skipped > 0)
     std::printf("%zu scenarios skipped:\n%s", outcome->skipped, skipped.c_str());
   if (!config.json_path.empty()) s = WriteTextFile(config.json_path, claims.dump(2) + "\n");
   if (s.ok() && !config.runs_path.empty()) s = WriteTextFile(config.runs_path, runs.dump(1) + "\n");
-  return s;
+  return ran.ok() ? s : ran;
 }
 
 }  // namespace lamella::bench

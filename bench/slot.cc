@@ -1,7 +1,11 @@
 #include "bench/slot.h"
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
+#include <string_view>
+
+#include <fmt/format.h>
 
 #include "bench/clock.h"
 #include "bench/machine.h"
@@ -9,11 +13,17 @@
 namespace lamella::bench {
 namespace {
 
-std::string DirectoryName(const std::string& label) {
-  std::string name = label;
-  std::replace_if(
-      name.begin(), name.end(), [](char c) { return c == '/' || c == ':' || c == ',' || c == '='; },
-      '-');
+// No two labels have the same, and none is "..": all that is in it is removed.
+std::string DirectoryName(std::string_view label) {
+  std::string name;
+  for (const char c : label) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (std::isalnum(byte) != 0 || c == '-' || c == '_') {
+      name += c;
+    } else {
+      name += fmt::format("%{:02x}", byte);
+    }
+  }
   return name;
 }
 

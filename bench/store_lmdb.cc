@@ -12,6 +12,9 @@
 namespace lamella::bench {
 namespace {
 
+// Sessions that read: as many as there may be threads, and one more.
+constexpr unsigned kReadersMax = 1024 + 1;
+
 MDB_val ToVal(std::string_view s) { return {s.size(), const_cast<char*>(s.data())}; }
 std::string_view ToView(const MDB_val& v) {
   return {static_cast<const char*>(v.mv_data), v.mv_size};
@@ -108,6 +111,7 @@ class LmdbStore : public Store {
     // four times the data.
     const uint64_t map_bytes = std::max<uint64_t>(settings.data_bytes_max * 4, 256ull << 20);
     rc = mdb_env_set_mapsize(env_, static_cast<size_t>(map_bytes & ~uint64_t{4095}));
+    if (rc == 0) rc = mdb_env_set_maxreaders(env_, kReadersMax);  // by itself it takes 126
     // MDB_NOTLS: a read transaction belongs to its session, not to its thread.
     // MDB_NOSUBDIR: `dir`/db is the file, as with the others it is the directory.
     if (rc == 0)

@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <set>
 
 #include <gtest/gtest.h>
 
+#include "bench/crash.h"
 #include "bench/machine.h"
 #include "bench/slot.h"
 
@@ -107,6 +110,22 @@ TEST_P(AnyStore, CountsAtLeastTheUserBytesWhereItCounts) {
   }
 }
 
+TEST_P(AnyStore, HasRoomForAsManyReadersAsThereMayBeThreads) {
+  constexpr size_t kThreadsMax = 1024;  // of the command line
+  std::unique_ptr<Store> store;
+  ASSERT_TRUE(Store::Open(spec_, settings_, scratch_.path(), &store).ok());
+  ASSERT_TRUE(store->NewSession()->Put("key", "value").ok());
+  std::vector<std::unique_ptr<Session>> sessions;
+  std::string value;
+  for (size_t i = 0; i < kThreadsMax; i++) {
+    sessions.push_back(store->NewSession());
+    const Status s = sessions.back()->Get("key", &value);
+    ASSERT_TRUE(s.ok()) << i << ": " << s.ToString();
+  }
+  sessions.clear();
+  EXPECT_TRUE(store->Close().ok());
+}
+
 INSTANTIATE_TEST_SUITE_P(Built, AnyStore, testing::ValuesIn(BuiltStoreKinds()), KindToName);
 
 // Tables elsewhere: they lie there, are read past the page cache, are counted by bytes, stay over a
@@ -148,6 +167,53 @@ TEST_P(AnyStore, TablesLieElsewhereAndGoWithTheStore) {
   EXPECT_EQ(DirectoryBytes(memory.path()), 0u);
 }
 
+// What is named ".." is beside the others, not their parent; and no two labels share a directory.
+TEST(Slot, KeepsToADirectoryOfItsOwn) {
+  ScratchDirectory scratch;
+  ASSERT_TRUE(scratch.Create(testing::TempDir(), "store_test").ok());
+  const std::string parent = scratch.path() + "/slots", stranger = scratch.path() + "/stranger";
+  std::filesystem::create_directories(parent);
+  std::ofstream(stranger) << "not ours";
+  std::set<std::string> directories;
+  const std::vector<std::string> labels = {"..", ".", "a/b", "a-b", "a:b", "a%2fb", "a=b", "a,b"};
+  for (const std::string& label : labels) {
+    const Slot slot({StoreKind::kLamella, label, {}}, {}, {}, parent);
+    const std::filesystem::path directory = slot.dir();
+    EXPECT_EQ(directory.parent_path(), parent) << label;
+    directories.insert(directory.filename());
+  }
+  EXPECT_EQ(directories.size(), labels.size());
+  EXPECT_FALSE(directories.contains("..") || directories.contains("."));
+  EXPECT_TRUE(std::filesystem::exists(stranger));
+}
+
+// It is written whole, though it is larger than what was asked for.
+TEST(Crash, AValueMayBeLargerThanWhatIsToBeLost) {
+  ScratchDirectory scratch;
+  ASSERT_TRUE(scratch.Create(testing::TempDir(), "store_test").ok());
+  StoreSpec spec;
+  ASSERT_TRUE(ParseStoreSpec("lamella", {}, &spec).ok());
+  DataShape shape;
+  shape.value_bytes = 2 << 20;
+  CrashResult result;
+  const Status s = MeasureCrash(spec, {}, shape, 1 << 20, scratch.path(), &result);
+  EXPECT_TRUE(s.ok()) << s.ToString();
+  EXPECT_EQ(result.records, 1u);
+}
+
+TEST(Crash, NothingOfItsStoreIsLeftAnywhere) {
+  ScratchDirectory memory, disk;
+  ASSERT_TRUE(memory.Create(testing::TempDir(), "store_test").ok());
+  ASSERT_TRUE(disk.Create("/var/tmp", "store_test").ok());
+  StoreSpec spec;
+  ASSERT_TRUE(ParseStoreSpec("lamella:engine=lightkv:files_in=" + disk.path(), {}, &spec).ok());
+  CrashResult result;
+  const Status s = MeasureCrash(spec, {}, {}, 1 << 20, memory.path(), &result);
+  EXPECT_TRUE(s.ok()) << s.ToString();
+  EXPECT_TRUE(std::filesystem::is_empty(disk.path()));
+  EXPECT_TRUE(std::filesystem::is_empty(memory.path()));
+}
+
 TEST(StoreSpec, OptionsThatAStoreDoesNotHaveAreNamed) {
   StoreSpec spec;
   ASSERT_TRUE(
@@ -164,6 +230,25 @@ TEST(StoreSpec, OptionsThatAStoreDoesNotHaveAreNamed) {
   }
   EXPECT_TRUE(ParseStoreSpec("lamella:braided", {}, &spec).IsInvalidArgument());
   EXPECT_TRUE(ParseStoreSpec("berkeleydb", {}, &spec).IsInvalidArgument());
+}
+
+// However late the thread that keeps the time gets a processor.
+TEST(Slot, ARunTakesAsLongAsItsOperations) {
+  ScratchDirectory scratch;
+  ASSERT_TRUE(scratch.Create(testing::TempDir(), "store_test").ok());
+  DataShape shape;
+  shape.keys = 1000;
+  Slot slot({StoreKind::kLamella, "lamella", {}}, {}, shape, scratch.path());
+  for (int i = 0; i < 500; i++) {
+    RunSettings run;
+    run.ops = 100;
+    RunResult result;
+    ASSERT_TRUE(slot.Run(*FindWorkload("readrandom", {}), run, &result).ok());
+    const Histogram& gets = result.latency_ns[static_cast<size_t>(OpClass::kGet)];
+    const double sum_ns = gets.Mean() * static_cast<double>(gets.count());
+    ASSERT_EQ(gets.count(), 100u);
+    ASSERT_GE(result.seconds * 1e9, 0.9 * sum_ns) << i;
+  }
 }
 
 TEST(LamellaStats, FlushesAndReadsAreCounted) {

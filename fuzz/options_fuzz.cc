@@ -152,6 +152,10 @@ void CheckBenchCommandLine(std::string_view text) {
   FUZZ_CHECK(!config.stores.empty() && !config.threads.empty() && !config.dir.empty(),
              "nothing to run");
   FUZZ_CHECK(config.rounds >= 1 && config.rounds <= 100, Concat(config.rounds));
+  for (const bench::Workload& workload : config.workloads)
+    FUZZ_CHECK(!workload.mix.empty(), workload.name);
+  FUZZ_CHECK(std::isfinite(config.run.warmup_share) && std::isfinite(config.run.duration_s),
+             "no numbers");
   for (const uint32_t threads : config.threads)
     FUZZ_CHECK(threads >= 1 && threads <= 1024, Concat(threads));
   FUZZ_CHECK(config.shape.key_bytes >= 4 && config.shape.key_bytes <= 65535,

@@ -63,8 +63,9 @@ class Comparer {
 
  private:
   struct Unmatched {
-    uint64_t line;  // the last line of the key that the store does not agree with
-    bool found;
+    uint64_t line = 0;   // the last line of the key that the store does not agree with
+    uint64_t lines = 0;  // with those before it, back to one that it agrees with
+    bool found = false;
   };
 
   Status Compare(const std::string& key, const std::string& value, uint64_t line,
@@ -79,7 +80,8 @@ class Comparer {
       unmatched_.erase(key);  // what an earlier line gave was overwritten, as it should be
       if (!required) result->later++;
     } else if (required) {
-      unmatched_[key] = {line, s.ok()};
+      Unmatched& lost = unmatched_[key];
+      lost = {line, lost.lines + 1, s.ok()};
     }
     return Status::OK();
   }
@@ -87,11 +89,11 @@ class Comparer {
   void ListUnmatched(Comparison* result) {
     std::map<uint64_t, std::string> by_line;
     for (const auto& [key, lost] : unmatched_) {
+      result->missing += lost.lines;
       by_line[lost.line] = fmt::format(
           "line {}: {} {}", lost.line, Excerpt(key),
           lost.found ? "holds a value that the file does not give it" : "is not in the store");
     }
-    result->missing = by_line.size();
     for (auto& [line, problem] : by_line) result->problems.push_back(std::move(problem));
   }
 

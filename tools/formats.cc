@@ -178,6 +178,12 @@ class RecordHandler : public nlohmann::json_sax<nlohmann::json> {
 };
 
 Status ParseJsonLine(std::string_view line, std::string* key, std::string* value) {
+  // To the parser it is the end of its input: what comes after one would be passed over.
+  if (const size_t nul = line.find('\0'); nul != std::string_view::npos) {
+    return Status::InvalidArgument(
+        fmt::format("expected {}, found a NUL at byte {} (in a string it is \\u0000)",
+                    kRecordMembers, nul + 1));
+  }
   RecordHandler handler(key, value);
   // its verdict is in the handler's error
   nlohmann::json::sax_parse(line.begin(), line.end(), &handler);

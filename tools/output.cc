@@ -24,6 +24,18 @@ Status ErrorOf(std::string_view action, const std::string& name) {
                                                               : Status::IOError(message);
 }
 
+// Where links lead whose end is not there yet.
+std::filesystem::path Followed(std::filesystem::path path) {
+  constexpr int kLinksMax = 40;  // Linux follows no more
+  std::error_code none;
+  for (int i = 0; i < kLinksMax; i++) {
+    const std::filesystem::path to = std::filesystem::read_symlink(path, none);
+    if (none) break;
+    path = path.parent_path() / to;  // all of it, where that is absolute
+  }
+  return path;
+}
+
 }  // namespace
 
 Output::Output() : fd_(STDOUT_FILENO) { buffer_.reserve(kBufferBytes * 2); }
@@ -43,15 +55,27 @@ bool Output::IsStandardOutput(const std::string& path) {
 
 Status Output::OpenFile(const std::string& name) {
   if (IsStandardOutput(name)) return Status::OK();
+  struct stat info{};
   std::error_code none;  // a link stays, and what it leads to is written
   const std::filesystem::path found = std::filesystem::canonical(name, none);
-  const std::string path = none ? name : found.string();
-  struct stat info{};
-  const bool special = stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode);
+  std::string path = none ? name : found.string();
+  if (none && stat(name.c_str(), &info) != 0) path = Followed(name).string();
+  const bool there = stat(path.c_str(), &info) == 0;
+  const bool special = there && !S_ISREG(info.st_mode);
   const std::string target = special ? path : path + ".part";
   const int flags = O_WRONLY | O_CLOEXEC | (special ? 0 : O_CREAT | O_TRUNC);
   const int fd = open(target.c_str(), flags, 0666);
   if (fd < 0) return ErrorOf("write", target);
+  // It takes the place of what is there, and is for those who might read that.
+  struct stat made{};
+  if (there && !special && fstat(fd, &made) == 0 &&
+      ((made.st_mode ^ info.st_mode) & ACCESSPERMS) != 0 &&
+      fchmod(fd, info.st_mode & ACCESSPERMS) != 0) {
+    const Status s = ErrorOf("set the mode of", target);
+    close(fd);
+    unlink(target.c_str());
+    return s;
+  }
   fd_ = fd;
   path_ = path;
   if (!special) part_path_ = target;

@@ -130,6 +130,9 @@ expect 0 --db bad load bad.tsv --skip-bad --json; prints '"records":3,"bad_lines
 expect 0 --db bad get d; is 4
 printf '{"key":"j","value":"1"}\n{"key":"j"}\n' >bad.jsonl
 expect 2 --db bad load bad.jsonl; says "line 2 of bad.jsonl"; says "found no value"
+printf '{"key":"n","value":"1"}\0{"key":"o","value":"2"}\0' >nul.jsonl
+expect 2 --db bad load nul.jsonl; says "line 1 of nul.jsonl"; says "found a NUL"
+expect 1 --db bad get n
 printf 'x\t1\ny\t2' >cut.tsv
 expect 0 --db bad load cut.tsv; says "may have been cut"
 expect 2 --db bad load bad.txt; says "say --format tsv or jsonl"
@@ -161,6 +164,13 @@ expect 3 --db bytes2 check --against one.tsv; prints "a value that the file does
 expect 0 --db bytes3 put stranger v
 expect 0 --db bytes3 check --against one.tsv
 expect 3 --db bytes3 check --against one.tsv --exact; prints '"stranger" is in the store and on no line'
+printf 'k\t1\nk\t2\nl\t3\n' >twice.tsv
+expect 0 --db twice load twice.tsv
+expect 0 --db twice check --against twice.tsv; prints "3 records must be there, 3 of them are, 0 are not"
+expect 0 --db twice delete k
+expect 3 --db twice check --against twice.tsv; prints "3 records must be there, 1 of them are, 2 are not"
+expect 0 --db twice put k 1
+expect 3 --db twice check --against twice.tsv; prints "3 records must be there, 2 of them are, 1 are not"
 
 claim "output that cannot be written is exit code 4, and a cut dump takes no name"
 if [ -e /dev/full ]; then
@@ -182,6 +192,13 @@ cmp -s again.tsv twice.tsv || fail "expected the records after what was there, a
 mkdir there && echo old >there/real.tsv && ln -s there/real.tsv linked.tsv
 expect 0 --db bytes dump linked.tsv
 [ -L linked.tsv ] && cmp -s there/real.tsv one.tsv || fail "expected the records where the link leads"
+ln -s there/new.tsv fresh.tsv
+expect 0 --db bytes dump fresh.tsv
+[ -L fresh.tsv ] && cmp -s there/new.tsv one.tsv || fail "expected the records where the link leads, though nothing was there"
+claim "a dump over a file that others may not read leaves it so"
+: >private.tsv && chmod 600 private.tsv
+expect 0 --db bytes dump private.tsv
+[ "$(stat -c %a private.tsv)" = 600 ] || fail "expected mode 600, found $(stat -c %a private.tsv)"
 
 claim "a standard stream that is closed is no file of the store, and one that cannot be written ends nothing"
 awk 'BEGIN { for (i = 0; i < 3000; i++) printf "key%08d\t%0100d\n", i, i }' >lines.tsv

@@ -23,3 +23,10 @@ export PKG_CONFIG_PATH=$prefix/$libdir/pkgconfig
 read -ra flags <<<"$(pkg-config --cflags --libs lamella)"
 "$cxx" -std=c++20 "$here/main.cc" "${flags[@]}" -o "$scratch/by_pkg_config"
 "$scratch/by_pkg_config" "$stores/by_pkg_config"
+
+if [ -x "$prefix/bin/lamella_bench" ]; then
+  echo "consumer: the scenarios are installed, and found where the tree was moved to"
+  scenarios=$(echo "$prefix"/*/lamella/scenarios)
+  cp "$scenarios/listdb-fig30.json" "$scenarios/only-here.json"
+  "$prefix/bin/lamella" bench --list | grep -q only-here
+fi

@@ -43,7 +43,7 @@ final class PlanCommand extends Configured implements Tool {
   @Override
   public int run(String[] args) throws InterruptedException {
     boolean json = false;
-    List<Path> paths = new ArrayList<>();
+    List<String> inputs = new ArrayList<>();
     for (String arg : args) {
       if (arg.equals("--json")) {
         json = true;
@@ -51,16 +51,16 @@ final class PlanCommand extends Configured implements Tool {
         err.println("plan: unknown option '" + arg + "'\n" + USAGE);
         return 2;
       } else {
-        paths.add(new Path(arg));
+        inputs.add(arg);
       }
     }
-    if (paths.isEmpty()) {
+    if (inputs.isEmpty()) {
       err.println("plan: no INPUT given\n" + USAGE);
       return 2;
     }
     try {
       Job job = Job.getInstance(getConf());
-      FileInputFormat.setInputPaths(job, paths.toArray(new Path[0]));
+      FileInputFormat.setInputPaths(job, inputs.stream().map(Path::new).toArray(Path[]::new));
       print(job, json);
       return 0;
     } catch (InvalidSettingException e) {

@@ -69,7 +69,14 @@ public final class Units {
     Integer number = kinds.computeIfAbsent(kind == null ? "" : kind, k -> kinds.size()); // keeps U1
     units.add(
         new Unit(
-            Math.max(0, bytes), anywhere ? Collections.emptyList() : Arrays.asList(hosts), number));
+            Math.max(0, bytes), anywhere ? Collections.emptyList() : named(hosts), number));
+  }
+
+  /** Some formats answer an empty name for a place that they do not know. */
+  private static List<String> named(String[] hosts) {
+    return Arrays.stream(hosts)
+        .filter(host -> !host.trim().isEmpty())
+        .collect(Collectors.toList());
   }
 
   private boolean isStriped(Path file) throws IOException {

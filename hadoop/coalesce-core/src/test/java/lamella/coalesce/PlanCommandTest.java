@@ -88,6 +88,13 @@ class PlanCommandTest {
   }
 
   @Test
+  void aWordThatIsNoPathIsOneLine() throws Exception {
+    assertEquals(1, plan("a:b"));
+    assertTrue(err.toString().startsWith("plan: ") && err.toString().contains("a:b"));
+    assertEquals(1, err.toString().lines().count(), err.toString());
+  }
+
+  @Test
   void hostsThatAreNoNodesAreTold() throws Exception {
     assertEquals(
         0,

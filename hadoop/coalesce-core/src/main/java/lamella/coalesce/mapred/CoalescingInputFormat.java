@@ -16,6 +16,7 @@ import org.apache.hadoop.mapred.InputSplit;
 import org.apache.hadoop.mapred.JobConf;
 import org.apache.hadoop.mapred.RecordReader;
 import org.apache.hadoop.mapred.Reporter;
+import org.apache.hadoop.mapred.TextInputFormat;
 import org.apache.hadoop.mapred.lib.DelegatingInputFormat;
 import org.apache.hadoop.util.ReflectionUtils;
 
@@ -28,10 +29,18 @@ import org.apache.hadoop.util.ReflectionUtils;
  * @param <V> the delegate's values
  */
 public class CoalescingInputFormat<K, V> implements InputFormat<K, V> {
+  /**
+   * Streaming's: whether a mapper gets values alone. Where a job does not say, it does if the job's
+   * format is TextInputFormat, by the name of the class, which here is another.
+   */
+  private static final String IGNORE_KEY = "stream.map.input.ignoreKey";
+
+  /** In a job's client: what is set here goes to the tasks. */
   @Override
   public InputSplit[] getSplits(JobConf job, int splitsWanted) throws IOException {
     Policy policy = Settings.policy(job);
     InputFormat<K, V> delegate = newDelegate(job);
+    if (delegate.getClass() == TextInputFormat.class) job.setBooleanIfUnset(IGNORE_KEY, true);
     InputSplit[] splits = delegate.getSplits(job, splitsWanted);
     if (policy.scheme() == Policy.Scheme.NONE || splits.length == 0) return splits;
     try {

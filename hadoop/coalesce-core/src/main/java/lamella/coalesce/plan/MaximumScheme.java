@@ -24,7 +24,7 @@ final class MaximumScheme {
   static List<SplitPlanner.Group> groups(Layout layout, Policy policy) {
     long waves =
         1
-            + (layout.bytesTotal - 1)
+            + Math.max(0, layout.bytesTotal - 1)
                 / Math.max(1, Math.min(Long.MAX_VALUE / layout.slotsTotal, policy.splitBytesMax()))
                 / layout.slotsTotal;
     if (layout.unitCount() <= layout.slotsTotal) return Singles.of(layout);
@@ -87,7 +87,10 @@ final class MaximumScheme {
                 Math.min(
                     kinds.get(k).length,
                     1
-                        + (Arrays.stream(kinds.get(k)).mapToLong(u -> layout.bytes[u]).sum() - 1)
+                        + Math.max(
+                                0,
+                                Arrays.stream(kinds.get(k)).mapToLong(u -> layout.bytes[u]).sum()
+                                    - 1)
                             / policy.splitBytesMax()));
     long[] weight = kinds.stream().mapToLong(units -> Bins.weight(layout, units)).toArray();
     PriorityQueue<Integer> heaviest =

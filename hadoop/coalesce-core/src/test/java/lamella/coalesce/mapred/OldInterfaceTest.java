@@ -121,6 +121,24 @@ class OldInterfaceTest {
   }
 
   @Test
+  void streamingGetsTheKeysThatItGetsOfTheDelegate() throws IOException {
+    String key = "stream.map.input.ignoreKey";
+    for (String scheme : List.of("maximum", "none")) {
+      job.set(Settings.SCHEME, scheme);
+      job.unset(key);
+      new CoalescingInputFormat<LongWritable, Text>().getSplits(job, 2);
+      assertEquals("true", job.get(key));
+    }
+    job.set(key, "false");
+    new CoalescingInputFormat<LongWritable, Text>().getSplits(job, 2);
+    assertEquals("false", job.get(key));
+    job.unset(key);
+    job.set(Settings.DELEGATE, KeyValueTextInputFormat.class.getName());
+    new CoalescingInputFormat<Text, Text>().getSplits(job, 2);
+    assertNull(job.get(key));
+  }
+
+  @Test
   void aMapperThatAsksForItsFileIsToldTheRightOneOrFails() throws IOException {
     CoalescingInputFormat<LongWritable, Text> format = new CoalescingInputFormat<>();
     int records = 0;

@@ -347,6 +347,18 @@ class SplitPlannerTest {
     assertTrue(plan.localShare() >= 0.7, plan.localShare() + " local");
   }
 
+  @ParameterizedTest
+  @EnumSource(Policy.Scheme.class)
+  void emptyFilesArePlannedWhateverTheMost(Policy.Scheme scheme) {
+    for (int kinds = 1; kinds <= 3; kinds++) {
+      List<Unit> units = new ArrayList<>();
+      for (int i = 0; i < 9; i++) units.add(new Unit(0, List.of(), i % kinds));
+      Policy policy = Policy.of(scheme).withSplitBytes(0, 1);
+      SplitPlan plan = SplitPlanner.plan(units, ClusterShape.uniform(1, 1), policy);
+      assertEquals(9, plan.splits().stream().mapToInt(SplitPlan.Split::unitCount).sum());
+    }
+  }
+
   @Test
   void lengthsThatAFormatMadeUpAreSurvived() {
     List<Unit> units = Collections.nCopies(1000, new Unit(Long.MAX_VALUE, List.of()));

@@ -1,0 +1,103 @@
+#include "bench/config.h"
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+
+#include <gtest/gtest.h>
+
+#include "bench/bench.h"
+#include "bench/machine.h"
+
+namespace lamella::bench {
+namespace {
+
+struct Outcome {
+  int code = 0;
+  std::string printed, said;
+};
+
+// What `run` makes of a command line.
+Outcome OutcomeOf(const std::function<int(int, char**)>& run, std::vector<std::string> words) {
+  words.insert(words.begin(), "lamella_bench");
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  Outcome outcome;
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  outcome.code = run(static_cast<int>(argv.size()), argv.data());
+  outcome.printed = testing::internal::GetCapturedStdout();
+  outcome.said = testing::internal::GetCapturedStderr();
+  return outcome;
+}
+
+Outcome Parsed(const std::vector<std::string>& words) {
+  return OutcomeOf(
+      [](int argc, char** argv) {
+        Config config;
+        return ParseCommandLine(argc, argv, &config);
+      },
+      words);
+}
+
+void ExpectUsage(const std::vector<std::string>& words, const std::string& what) {
+  const Outcome outcome = Parsed(words);
+  EXPECT_EQ(outcome.code, kExitUsage) << words[0] << " " << words[1];
+  EXPECT_NE(outcome.said.find(what), std::string::npos) << outcome.said;
+}
+
+TEST(CommandLine, WhatIsNoNumberIsRefused) {
+  for (const char* word : {"nan", "-nan", "inf", "-1", "many"}) {
+    for (const char* option : {"--warmup", "--put-ratio", "--duration"})
+      ExpectUsage({option, word}, option);
+  }
+  for (const char* option : {"--warmup", "--put-ratio", "--duration"}) {
+    for (const char* word : {"0", "0.5", "1"})
+      EXPECT_EQ(Parsed({option, word}).code, -1) << option << " " << word;
+  }
+}
+
+TEST(CommandLine, FilesThatWouldNotBeWrittenAreRefused) {
+  ExpectUsage({"--small", "--json", "figures.json"}, "--json");
+  ExpectUsage({"--demo", "records.tsv", "--json", "figures.json"}, "--json");
+  ExpectUsage({"--runs", "runs.json"}, "--runs");
+  EXPECT_EQ(Parsed({"--standing", "--json", "figures.json"}).code, -1);
+  EXPECT_EQ(Parsed({"--scenario", "all", "--runs", "runs.json"}).code, -1);
+}
+
+TEST(CommandLine, ASetHasKeysForEachOfItsParts) {
+  for (const char* set : {"--standing", "--large"}) {
+    ExpectUsage({set, "--num", "3"}, "--num");
+    EXPECT_EQ(Parsed({set, "--num", "1000"}).code, -1) << set;
+  }
+  EXPECT_EQ(Parsed({"--stores", "lamella", "--num", "3"}).code, -1);
+  ExpectUsage({"--large", "--value-size", "20000000"}, "--value-size");
+}
+
+// A run may take an hour: that its figures cannot be kept is said before.
+TEST(Bench, AFileThatCannotBeWrittenIsNamedBeforeTheRun) {
+  ScratchDirectory scratch;
+  ASSERT_TRUE(scratch.Create(testing::TempDir(), "config_test").ok());
+  const auto run = [&](const std::string& json) {
+    return OutcomeOf(&Main, {"--dir", scratch.path(), "--stores", "lamella", "--workloads",
+                             "fillrandom", "--num", "1000", "--rounds", "1", "--json", json});
+  };
+  for (const std::string& json : {scratch.path() + "/none/x.json", scratch.path()}) {
+    const Outcome outcome = run(json);
+    EXPECT_EQ(outcome.code, kExitUsage);
+    EXPECT_EQ(outcome.printed, "");
+    EXPECT_NE(outcome.said.find(json + ": cannot be written"), std::string::npos) << outcome.said;
+  }
+  const std::string json = scratch.path() + "/x.json";
+  EXPECT_EQ(run(json).code, kExitOk);
+  EXPECT_GT(std::filesystem::file_size(json), 100u);
+  // What was there stays until there is something to take its place.
+  std::ofstream(json, std::ios::trunc) << "old";
+  EXPECT_TRUE(CheckWritable(json).ok());
+  EXPECT_EQ(std::filesystem::file_size(json), 3u);
+  EXPECT_TRUE(CheckWritable(scratch.path() + "/y.json").ok());
+  EXPECT_FALSE(std::filesystem::exists(scratch.path() + "/y.json"));
+}
+
+}  // namespace
+}  // namespace lamella::bench
