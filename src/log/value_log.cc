@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
 #include <utility>
 
 #include "base/assert.h"
@@ -319,11 +318,12 @@ Status ValueLog::RemoveFiles(const std::vector<ValueFileInfo>& unneeded) {
   return NoThrow([&]() LAMELLA_REQUIRES(write_mu_) {
     std::vector<KnownValueFile> files = directory_->files();
     if (files.empty()) return Status::OK();
-    std::map<uint64_t, uint64_t> segments_of;  // by the files' numbers
-    for (const ValueFileInfo& file : unneeded) segments_of[file.number] = file.segments;
+    std::vector<ValueFileInfo> said = unneeded;
+    std::ranges::sort(said, {}, &ValueFileInfo::number);
     const auto is_unneeded = [&](const KnownValueFile& known) {
-      const auto said = segments_of.find(known.file->id().number);
-      return said != segments_of.end() && said->second == known.segments;
+      const uint64_t number = known.file->id().number;
+      const auto at = std::ranges::lower_bound(said, number, {}, &ValueFileInfo::number);
+      return at != said.end() && at->number == number && at->segments == known.segments;
     };
     // Of the numbers drawn the last that a file tells of must be told of by one that stays (V3).
     const auto last = std::ranges::max_element(files, {}, &KnownValueFile::end);
