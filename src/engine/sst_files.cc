@@ -6,12 +6,17 @@
 #include "base/concat.h"
 #include "base/no_throw.h"
 #include "engine/needed_versions.h"
+#include "file/open_files.h"
 #include "file/table_file_name.h"
 #include "iterator/level_iterator.h"
 #include "iterator/merging_iterator.h"
 
 namespace lamella {
 namespace {
+
+// Tables that become durable together. A sync of one makes most of what the others need durable,
+// and each has its file open until then.
+constexpr size_t kTogetherMax = 32;
 
 SstIdentity IdentityOf(const SstFilesOptions& options, uint64_t number) {
   return {.store = options.store, .number = number};
@@ -92,6 +97,9 @@ Status SstFiles::OpenFinished(const SstBuilder& builder,
   return NoThrow([&] { return Open(InfoOf(builder.number(), builder.info()), table); });
 }
 
+SstBatch::SstBatch(const SstFiles* files)
+    : files_(files), together_(std::min(kTogetherMax, OpenFiles::WrittenMax())) {}
+
 SstBatch::~SstBatch() {
   for (const auto& table : tables_) table->MakeObsolete();
 }
@@ -102,10 +110,10 @@ SstBuilder* SstBatch::BeginTable() {
 }
 
 Status SstBatch::EndTable() {
-  ended_.reserve(kTogether);
+  ended_.reserve(together_);
   ended_.push_back(std::move(builder_));
   const Status s = ended_.back()->End();
-  return s.ok() && ended_.size() == kTogether ? FinishEnded() : s;
+  return s.ok() && ended_.size() >= together_ ? FinishEnded() : s;
 }
 
 Status SstBatch::Finish() {

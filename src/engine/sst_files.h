@@ -130,7 +130,7 @@ class SstFiles {
 class SstBatch {
  public:
   /// `files` outlives it.
-  explicit SstBatch(const SstFiles* files) : files_(files) {}
+  explicit SstBatch(const SstFiles* files);
   SstBatch(const SstBatch&) = delete;
   SstBatch& operator=(const SstBatch&) = delete;
   ~SstBatch();
@@ -149,12 +149,10 @@ class SstBatch {
   void Release() { tables_.clear(); }
 
  private:
-  // Each has an open file. A sync of one of them makes most of what the others need durable.
-  static constexpr size_t kTogether = 32;
-
   Status FinishEnded();
 
   const SstFiles* const files_;
+  const size_t together_;
   std::unique_ptr<SstBuilder> builder_;
   std::vector<std::unique_ptr<SstBuilder>> ended_;
   MadeSsts tables_;

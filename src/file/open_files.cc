@@ -18,6 +18,12 @@ namespace {
 constexpr size_t kCapacityMin = 16;
 constexpr size_t kNowhere = std::numeric_limits<size_t>::max();
 
+// Of the descriptors that the process may have; one at least.
+size_t PartOfLimit(size_t parts) {
+  rlimit limit{};
+  return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? std::max<size_t>(1, limit.rlim_cur / parts) : 1;
+}
+
 // The process has none left, or the system.
 bool IsOutOfDescriptors() {
   const int fd = ::open("/", O_PATH | O_CLOEXEC);
@@ -113,11 +119,9 @@ Status OpenFiles::Open(FileSystem* files, const std::string& path, ReadVia via,
   return s;
 }
 
-size_t OpenFiles::FilesMax() const {
-  if (files_max_ != 0) return files_max_;
-  rlimit limit{};
-  return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? std::max<size_t>(1, limit.rlim_cur / 2) : 1;
-}
+size_t OpenFiles::FilesMax() const { return files_max_ != 0 ? files_max_ : PartOfLimit(2); }
+
+size_t OpenFiles::WrittenMax() { return PartOfLimit(64); }
 
 void OpenFiles::NoteOpened(const File* file, std::shared_ptr<const RandomFile>* made) {
   File::Opened spare;  // what is not needed is closed after the locks

@@ -33,6 +33,10 @@ class OpenFiles {
   OpenFiles(const OpenFiles&) = delete;
   OpenFiles& operator=(const OpenFiles&) = delete;
 
+  /// How many files a thread that writes several may have open at a time: at least one, and a small
+  /// part of what the process may have.
+  static size_t WrittenMax();
+
   /// FileSystem::NewRandomFile, of a file that keeps its name while *file is there: a read of *file
   /// may open it anew, and then says what that says. `files` outlives it. Throws std::bad_alloc.
   Status Open(FileSystem* files, const std::string& path, ReadVia via,
