@@ -16,12 +16,19 @@ import org.apache.hadoop.mapred.KeyValueTextInputFormat;
 import org.apache.hadoop.mapred.TextInputFormat;
 import org.apache.hadoop.streaming.StreamJob;
 import org.apache.hadoop.util.ToolRunner;
+import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Jobs of streaming, in this process: a script reads what it reads without coalescing. */
 class StreamingTest {
   @TempDir Path folder;
+
+  /** A class after this one, in the same process, may have a cluster. */
+  @BeforeAll
+  static void nameNodes() throws IOException {
+    NodeNames.install(Path.of("target", "streaming"));
+  }
 
   private static void add(List<String> words, String... more) {
     Collections.addAll(words, more);
