@@ -368,26 +368,10 @@ TEST_F(LabDbTest, AFlushThatFindsNoRoomIsGivenUpWhateverElseIsTried) {
   db_.reset();
 }
 
-// Of files of tables none may be written to, nor of those of values where `values` says so.
-class FullFiles final : public OsHook {
- public:
-  explicit FullFiles(bool values) : values_(values) {}
-  int Before(OsCall call, const std::string& path) override {
-    const bool is_one =
-        path.ends_with(kTableFileSuffix) || (values_ && path.ends_with(kValueFileSuffix));
-    return call == OsCall::kWrite && is_one && full.load() ? ENOSPC : 0;
-  }
-  size_t Allowed(OsCall, size_t n) override { return n; }
-  std::atomic<bool> full{false};
-
- private:
-  const bool values_;
-};
-
 // Values of hot keys need a file at their flush. Who waits for it is told after a while, though
 // others have segments tried, that find no room either, all the time.
 TEST_F(LabDbTest, AFlushWithoutRoomInFilesIsGivenUpWhateverElseIsTried) {
-  FullFiles hook(true);
+  FullFiles hook({kTableFileSuffix, kValueFileSuffix});
   const std::unique_ptr<FileSystem> files = FileSystem::PosixOver(&hook);
   options_.labdb.hot_updates = 2;
   ASSERT_TRUE(Open({.files = files.get()}).ok());
@@ -445,7 +429,7 @@ TEST_F(LabDbTest, AFlushThatFindsNoRowOfChunksHasTheTreesMakeRoom) {
 // While there is an immutable tree no value file goes: so each try of a flush, of which there are
 // hundreds before it is given up, would leave another.
 TEST_F(LabDbTest, AFlushThatIsTriedAgainMovesItsValuesOnce) {
-  FullFiles hook(false);
+  FullFiles hook({kTableFileSuffix});
   const std::unique_ptr<FileSystem> files = FileSystem::PosixOver(&hook);
   options_.pool_bytes_max = 6 << 20;
   options_.labdb.tree_bytes = 256 << 10;
@@ -476,7 +460,7 @@ TEST_F(LabDbTest, AFlushThatIsTriedAgainMovesItsValuesOnce) {
 // No Resume is asked for: a full file system is no error.
 TEST_F(LabDbTest, WritesGoOnOnceFilesHaveRoomAgain) {
   for (const size_t value_bytes : {4, 200}) {  // with the key, and apart
-    FullFiles hook(false);
+    FullFiles hook({kTableFileSuffix});
     const std::unique_ptr<FileSystem> files = FileSystem::PosixOver(&hook);
     options_.pool_bytes_max = 4 << 20;
     ASSERT_TRUE(DestroyDB(path_, options_).ok());
@@ -506,7 +490,7 @@ TEST_F(LabDbTest, WritesGoOnOnceFilesHaveRoomAgain) {
 
 // What is refused leaves nothing in the files, however often it is tried.
 TEST_F(LabDbTest, WritesThatAFullPoolRefusesDoNotFillTheFiles) {
-  FullFiles hook(false);
+  FullFiles hook({kTableFileSuffix});
   const std::unique_ptr<FileSystem> files = FileSystem::PosixOver(&hook);
   options_.pool_bytes_max = 4 << 20;
   ASSERT_TRUE(Open({.files = files.get()}).ok());

@@ -1,7 +1,6 @@
 // LightKV (engine/lightkv): what the suites of all designs do not see, its tables' files and its
 // partitions. Segments are so small that a few hundred records make many partitions, and tables of
 // several weights.
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
@@ -9,6 +8,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -23,6 +23,7 @@
 #include "testing/fault_file_system.h"
 #include "testing/open_descriptors.h"
 #include "testing/random_data.h"
+#include "testing/resource_limit.h"
 #include "testing/table_files.h"
 #include "testing/temp_dir.h"
 #include "testing/whole_file.h"
@@ -472,17 +473,14 @@ TEST_F(LightKvTest, AnswersAsAMapDoesThroughCompactionsAndCrashes) {
 TEST_F(LightKvTest, AStoreHasMoreTablesThanTheProcessMayHaveFilesOpen) {
   options_.lightkv.leaf_nodes_max = 1000;
   ASSERT_TRUE(Open().ok());
-  rlimit before{};
-  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
-  rlimit few = before;
-  few.rlim_cur = 2 * OpenDescriptors() + 20;
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  const rlim_t few = 2 * OpenDescriptors() + 20;
+  const ResourceLimit limit(RLIMIT_NOFILE, few);
   const int count = 9000;
   Fill(0, count);
   Status s = db_->Flush();
   if (s.ok()) s = db_->WaitForIdle();
   EXPECT_TRUE(s.ok()) << s.ToString();
-  EXPECT_GT(Tables().size(), few.rlim_cur);
+  EXPECT_GT(Tables().size(), few);
   ASSERT_TRUE(db_->Close().ok());
   EXPECT_TRUE(Open().ok());
   for (int i = 0; i < count; i += 7) ASSERT_EQ(Get(i), Concat("value", i));
@@ -494,7 +492,6 @@ TEST_F(LightKvTest, AStoreHasMoreTablesThanTheProcessMayHaveFilesOpen) {
   }
   s = db_->CompactRange({}, {});
   EXPECT_TRUE(s.ok()) << s.ToString();
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 // A table that is written needs a descriptor of its own.
@@ -504,11 +501,7 @@ TEST_F(LightKvTest, WhereFilesMayNotBeOpenedTheLimitIsNamedAndNothingIsLost) {
   const auto fill = [&] { Fill(filled, filled + 200), filled += 200; };
   fill();
   ASSERT_TRUE(db_->Flush().ok());
-  rlimit before{};
-  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
-  rlimit few = before;
-  few.rlim_cur = 0;  // what is open stays so
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  std::optional<ResourceLimit> none(std::in_place, RLIMIT_NOFILE, 0);  // what is open stays so
   Status s;
   for (int i = 0; s.ok() && i < 50; i++) {
     for (int k = 0; s.ok() && k < 200; k++) {
@@ -517,9 +510,9 @@ TEST_F(LightKvTest, WhereFilesMayNotBeOpenedTheLimitIsNamedAndNothingIsLost) {
     }
     if (s.ok()) s = db_->Flush();
   }
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  none.reset();
   EXPECT_TRUE(s.IsReadOnly() || s.IsIOError()) << s.ToString();  // a flush's, told by a write or it
-  for (const std::string& part : {std::string("ulimit -n"), Concat(few.rlim_cur, " files")})
+  for (const std::string& part : {std::string("ulimit -n"), std::string("0 files")})
     EXPECT_NE(s.message().find(part), std::string_view::npos) << s.ToString();
   EXPECT_EQ(Get(0), "value0");
   ASSERT_TRUE(db_->Resume().ok());

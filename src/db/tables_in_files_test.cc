@@ -1,14 +1,13 @@
 // Stores whose tables lie in files beside the pool: what becomes of them when there is more than it
 // holds, when files or the pool are gone, when where they belong changes.
 
-#include <sys/resource.h>
 #include <sys/stat.h>
 
-#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -20,6 +19,7 @@
 #include "file/table_file_name.h"
 #include "testing/open_descriptors.h"
 #include "testing/random_data.h"
+#include "testing/resource_limit.h"
 #include "testing/says.h"
 #include "testing/table_files.h"
 #include "testing/temp_dir.h"
@@ -29,16 +29,6 @@ namespace lamella::testing {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// A file system that has no room for tables.
-class FullFiles final : public OsHook {
- public:
-  int Before(OsCall call, const std::string& path) override {
-    return call == OsCall::kWrite && path.ends_with(kTableFileSuffix) && full ? ENOSPC : 0;
-  }
-  size_t Allowed(OsCall, size_t n) override { return n; }
-  bool full = true;
-};
 
 class TablesInFiles : public ::testing::Test {
  protected:
@@ -131,7 +121,8 @@ TEST_F(TablesInFiles, TakeWhatThePoolDoesNotHold) {
 // Writes are refused while the file system is full, and no longer.
 TEST_F(TablesInFiles, TakeWhatThePoolDoesNotHoldOnceThereIsRoomAgain) {
   for (const TlsmTiering tiering : {TlsmTiering::kLeveled, TlsmTiering::kLru}) {
-    FullFiles hook;
+    FullFiles hook({kTableFileSuffix});
+    hook.full.store(true);
     const std::unique_ptr<FileSystem> files = FileSystem::PosixOver(&hook);
     options_.tlsm.tiering = tiering;
     options_.tlsm.first_file_level = 4;
@@ -148,7 +139,7 @@ TEST_F(TablesInFiles, TakeWhatThePoolDoesNotHoldOnceThereIsRoomAgain) {
     count--;
     EXPECT_TRUE(db_->Put({}, Key(count), Value(count)).IsNoSpace());
     EXPECT_EQ(CountRight(0, count), count);
-    hook.full = false;
+    hook.full.store(false);
     std::this_thread::sleep_for(std::chrono::milliseconds(1100));
     Fill(count, count + 1000);
     EXPECT_EQ(CountRight(0, count + 1000), count + 1000);
@@ -158,7 +149,8 @@ TEST_F(TablesInFiles, TakeWhatThePoolDoesNotHoldOnceThereIsRoomAgain) {
 
 // Compactions, too, of a pool that has room and so refuses no write that would ask for them.
 TEST_F(TablesInFiles, AreCompactedOnceThereIsRoomAgain) {
-  FullFiles hook;
+  FullFiles hook({kTableFileSuffix});
+  hook.full.store(true);
   const std::unique_ptr<FileSystem> files = FileSystem::PosixOver(&hook);
   ASSERT_TRUE(Open(files.get()).ok());
   constexpr int kCount = 20'000;
@@ -166,7 +158,7 @@ TEST_F(TablesInFiles, AreCompactedOnceThereIsRoomAgain) {
   const auto level0_tables = [this] { return db_->GetStats().levels.at(0).tables; };
   EXPECT_GT(level0_tables(), 2 * options_.tlsm.level0_tables);
   EXPECT_TRUE(Files().empty());
-  hook.full = false;
+  hook.full.store(false);
   std::this_thread::sleep_for(std::chrono::milliseconds(1100));
   Fill(kCount, kCount + 1);
   ASSERT_TRUE(db_->WaitForIdle().ok());
@@ -283,12 +275,9 @@ TEST_F(TablesInFiles, ComeToWhereTheyBelong) {
 TEST_F(TablesInFiles, AFileThatIsTakenAwayMeanwhileIsNoMissingKey) {
   ASSERT_NO_FATAL_FAILURE(Build());
   options_.files.block_cache_share = 0;
-  struct rlimit before{};
-  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
-  struct rlimit tight = before;
-  tight.rlim_cur = 2 * (Files().size() - 2);  // half of it is for tables
-  ASSERT_GT(tight.rlim_cur, OpenDescriptors() + 3);
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &tight), 0);
+  const rlim_t few = 2 * (Files().size() - 2);  // half of it is for tables
+  ASSERT_GT(few, OpenDescriptors() + 3);
+  std::optional<ResourceLimit> tight(std::in_place, RLIMIT_NOFILE, few);
   const Status opened = Open();
   int wrong = 0;
   int right = 0;
@@ -303,7 +292,7 @@ TEST_F(TablesInFiles, AFileThatIsTakenAwayMeanwhileIsNoMissingKey) {
       (s.ok() ? right : wrong)++;
     }
   }
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  tight.reset();
   EXPECT_TRUE(opened.ok()) << opened.ToString();
   EXPECT_GT(wrong, 0);
   EXPECT_GT(right, 0) << "of the files that are open still";

@@ -1,7 +1,5 @@
 #include "engine/sst_files.h"
 
-#include <sys/resource.h>
-
 #include <cerrno>
 #include <chrono>
 #include <map>
@@ -17,6 +15,7 @@
 #include "iterator/test_iterators.h"
 #include "testing/fault_file_system.h"
 #include "testing/random_data.h"
+#include "testing/resource_limit.h"
 #include "testing/says.h"
 #include "testing/temp_dir.h"
 
@@ -28,6 +27,7 @@ using testing::FaultFileSystem;
 using testing::KeyShape;
 using testing::MakeKey;
 using testing::MakeValue;
+using testing::ResourceLimit;
 using testing::Says;
 using testing::TestSeed;
 
@@ -332,15 +332,12 @@ TEST_F(SstFilesTest, TablesOfAWriteBecomeDurableTogetherAndWhereOneFailsNoneIsLe
   remove();
 
   // They hold a small part of the descriptors open that the process may have.
-  rlimit before{};
-  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
-  rlimit few = before;
-  few.rlim_cur = 64 * 2;
   const uint64_t of_directory_before = faulty_.seen(OsCall::kSyncDirectory);
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
-  const Status of_few = write(&made);
-  EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
-  EXPECT_TRUE(of_few.ok()) << of_few.ToString();
+  {
+    const ResourceLimit few(RLIMIT_NOFILE, 64 * 2);
+    const Status s = write(&made);
+    ASSERT_TRUE(s.ok()) << s.ToString();
+  }
   EXPECT_EQ(faulty_.seen(OsCall::kSyncDirectory) - of_directory_before, 35u);
   remove();
 

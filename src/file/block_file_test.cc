@@ -1,11 +1,10 @@
 #include "file/block_file.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -18,6 +17,7 @@
 #include "testing/fault_file_system.h"
 #include "testing/open_descriptors.h"
 #include "testing/random_data.h"
+#include "testing/resource_limit.h"
 #include "testing/says.h"
 #include "testing/temp_dir.h"
 
@@ -28,6 +28,7 @@ using testing::Between;
 using testing::FaultFileSystem;
 using testing::MakeValue;
 using testing::OpenDescriptors;
+using testing::ResourceLimit;
 using testing::Says;
 using testing::TempDir;
 using testing::TestSeed;
@@ -55,14 +56,10 @@ Status Write(FileSystem* fs, const std::string& path, std::string_view content,
 // The kernel would end the process with a signal.
 TEST(AppendFile, TheFileSizeLimitIsNoSpaceAndNoSignal) {
   const TempDir dir;
-  struct rlimit before{};
-  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
-  struct rlimit tight = before;
-  tight.rlim_cur = 3 * kBuffer;
-  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &tight), 0);
+  std::optional<ResourceLimit> tight(std::in_place, RLIMIT_FSIZE, 3 * kBuffer);
   const Status fits = Write(FileSystem::Posix(), dir.Sub("fits"), MakeValue(1, 3 * kBuffer), 1000);
   const Status s = Write(FileSystem::Posix(), dir.Sub("f"), MakeValue(1, 3 * kBuffer + 1), 1000);
-  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  tight.reset();
   EXPECT_TRUE(fits.ok()) << fits.ToString();
   EXPECT_TRUE(s.IsNoSpace() && Says(s, "ulimit -f") && Says(s, dir.Sub("f"))) << s.ToString();
 }

@@ -1,6 +1,5 @@
 #include "file/open_files.h"
 
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,6 +21,7 @@
 #include "testing/file_system_over.h"
 #include "testing/open_descriptors.h"
 #include "testing/random_data.h"
+#include "testing/resource_limit.h"
 #include "testing/says.h"
 #include "testing/temp_dir.h"
 
@@ -30,6 +30,7 @@ namespace {
 
 using testing::MakeValue;
 using testing::OpenDescriptors;
+using testing::ResourceLimit;
 using testing::Says;
 using testing::TestSeed;
 
@@ -109,22 +110,17 @@ TEST_P(OpenFilesTest, NoMoreThanSoManyAreOpenAndAllAreRead) {
 class NoDescriptors {
  public:
   NoDescriptors() {
-    constexpr rlim_t kLimit = 256;
-    getrlimit(RLIMIT_NOFILE, &before_);
-    const rlimit lowered{.rlim_cur = kLimit, .rlim_max = before_.rlim_max};
-    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &lowered), 0);
     for (int fd = dup(STDERR_FILENO); fd >= 0; fd = dup(STDERR_FILENO)) taken_.push_back(fd);
     EXPECT_EQ(errno, EMFILE);
   }
   ~NoDescriptors() {
     for (const int fd : taken_) close(fd);
-    setrlimit(RLIMIT_NOFILE, &before_);
   }
   NoDescriptors(const NoDescriptors&) = delete;
   NoDescriptors& operator=(const NoDescriptors&) = delete;
 
  private:
-  rlimit before_{};
+  const ResourceLimit few_{RLIMIT_NOFILE, 256};
   std::vector<int> taken_;
 };
 

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -26,12 +26,14 @@
 #include "base/sanitizer.h"
 #include "pmem/boot_id.h"
 #include "pmem/file_id.h"
+#include "testing/resource_limit.h"
 #include "testing/says.h"
 #include "testing/temp_dir.h"
 
 namespace lamella {
 namespace {
 
+using testing::ResourceLimit;
 using testing::Says;
 using testing::ScopedEnv;
 using testing::TempDir;
@@ -159,18 +161,14 @@ TEST(Region, ALimitOfAddressesIsShared) {
     GTEST_SKIP() << "a sanitizer's shadow is beyond any limit";
   }
   TempDir dir;
-  struct rlimit before{};
-  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
-  struct rlimit tight = before;
-  tight.rlim_cur = AddressBytes() + (8ull << 30);
-  ASSERT_EQ(setrlimit(RLIMIT_AS, &tight), 0);
+  std::optional<ResourceLimit> tight(std::in_place, RLIMIT_AS, AddressBytes() + (8ull << 30));
   std::vector<std::unique_ptr<Region>> regions(20);
   Status s;
   for (size_t i = 0; s.ok() && i < regions.size(); i++) {
     s = Region::Create(dir.Sub("r" + std::to_string(i)), 4096, 1ull << 40, &regions[i]);
     if (s.ok()) s = regions[i]->Grow(16 * kMiB);
   }
-  ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
+  tight.reset();
   EXPECT_TRUE(s.ok()) << s.ToString();
 }
 
@@ -189,15 +187,11 @@ TEST(Region, TheFileSizeLimitIsNoSpaceAndNoSignal) {
   TempDir dir;
   std::unique_ptr<Region> region;
   ASSERT_TRUE(Region::Create(dir.Sub("r"), kMiB, 1 << 30, &region).ok());
-  struct rlimit before{};
-  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
-  struct rlimit tight = before;
-  tight.rlim_cur = 2 * kMiB;
-  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &tight), 0);
+  std::optional<ResourceLimit> tight(std::in_place, RLIMIT_FSIZE, 2 * kMiB);
   const Status s = region->Grow(8 * kMiB);
   std::unique_ptr<Region> other;
   const Status created = Region::Create(dir.Sub("s"), 4 * kMiB, 1 << 30, &other);
-  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  tight.reset();
   EXPECT_TRUE(s.IsNoSpace() && Says(s, "ulimit") && Says(s, "8388608")) << s.ToString();
   EXPECT_TRUE(created.IsNoSpace()) << created.ToString();
   EXPECT_FALSE(std::filesystem::exists(dir.Sub("s")));

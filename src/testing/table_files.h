@@ -1,12 +1,16 @@
-// What tests ask of tables that lie in files: which there are, and that nobody is held up by their
-// reading. Header only.
+// What tests ask of tables that lie in files: which there are, that nobody is held up by their
+// reading, and what becomes of a store where there is no room for them. Header only.
 #ifndef LAMELLA_TESTING_TABLE_FILES_H_
 #define LAMELLA_TESTING_TABLE_FILES_H_
 
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/os_hook.h"
@@ -24,6 +28,22 @@ inline std::vector<std::string> TableFilesOf(const std::string& directory) {
   std::ranges::sort(paths);
   return paths;
 }
+
+/// A file system with no room, while it is `full`, for files whose names end so.
+class FullFiles final : public OsHook {
+ public:
+  explicit FullFiles(std::vector<std::string_view> suffixes) : suffixes_(std::move(suffixes)) {}
+  int Before(OsCall call, const std::string& path) override {
+    const bool is_one = std::ranges::any_of(
+        suffixes_, [&](std::string_view suffix) { return path.ends_with(suffix); });
+    return call == OsCall::kWrite && is_one && full.load() ? ENOSPC : 0;
+  }
+  size_t Allowed(OsCall, size_t n) override { return n; }
+  std::atomic<bool> full{false};
+
+ private:
+  const std::vector<std::string_view> suffixes_;
+};
 
 /// Looks at each read of a table's file whether somebody is pinned as a reader, and counts what is
 /// written to them.
