@@ -514,14 +514,8 @@ TEST_F(LabDbTest, WritesThatAFullPoolRefusesDoNotFillTheFiles) {
 
 // B8: a writer whom the trees stopped for good would hang here. Values find room, tables do not.
 TEST_F(LabDbTest, WithoutRoomForTablesAWriterIsToldAtThePoolsEnd) {
-  class NoTables final : public OsHook {
-   public:
-    int Before(OsCall call, const std::string& path) override {
-      return call == OsCall::kWrite && path.ends_with(kTableFileSuffix) && full.load() ? ENOSPC : 0;
-    }
-    size_t Allowed(OsCall, size_t n) override { return n; }
-    std::atomic<bool> full{true};
-  } hook;
+  FullFiles hook({kTableFileSuffix});
+  hook.full.store(true);
   const std::unique_ptr<FileSystem> files = FileSystem::PosixOver(&hook);
   options_.pool_bytes_max = 8 << 20;
   ASSERT_TRUE(Open({.files = files.get()}).ok());
