@@ -3,7 +3,7 @@
 // Lifetime: destroy it before its DB is closed, which answers Busy until then. Where the DB is
 // destroyed first it goes on as before, and the store's files stay locked until it is destroyed.
 // key() and value() views live until the next move. An open iterator keeps the space it can see
-// from being reused.
+// from being reused; while it stands still, also what is freed meanwhile.
 // Threads: one thread at a time.
 #ifndef LAMELLA_ITERATOR_H_
 #define LAMELLA_ITERATOR_H_

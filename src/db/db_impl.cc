@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <thread>
 
 #include "base/concat.h"
@@ -41,30 +42,73 @@ class ErrorIterator final : public Iterator {
   const Status status_;
 };
 
-// What an iterator stands on: a pin, and a point in time, registered so that compaction keeps the
-// versions it sees.
-class Standing {
+// A pin, and a point in time, registered so that compaction keeps the versions that the iterator
+// sees. The pin would hold back all that is freed in a walk's life, however long, though the walk
+// needs little of it at any time: so it moves on now and then, where something waits for it, and
+// the point in time stays.
+class StoreFooting final : public Footing {
  public:
-  Standing(StoreCore* core, const Snapshot* snapshot)
-      : core_(core), pin_(core->pool->holders()), sequence_(core->snapshots.Take([&] {
+  StoreFooting(StoreCore* core, const Snapshot* snapshot, bool verify,
+               std::chrono::nanoseconds renewed_after)
+      : core_(core),
+        holders_(core->pool->holders()),
+        pin_(holders_),
+        sequence_(core->snapshots.Take([&] {
           return snapshot != nullptr ? snapshot->sequence() : core->engine->PublishedSequence();
-        })) {
+        })),
+        verify_(verify),
+        renewed_after_(renewed_after) {
     // read by Close, which has the DB to itself
     core->iterators_open.fetch_add(1, std::memory_order_relaxed);
   }
-  ~Standing() {
+  ~StoreFooting() override {
     core_->iterators_open.fetch_sub(1, std::memory_order_relaxed);
     core_->snapshots.Release(sequence_);
-    core_->pool->holders()->Unpin(pin_.Release());  // it may take the core along
+    holders_->Unpin(pin_.Release());  // it may take the core along
   }
-  Standing(const Standing&) = delete;
-  Standing& operator=(const Standing&) = delete;
   uint64_t sequence() const { return sequence_; }
 
+  std::unique_ptr<InternalIterator> NewSource() const {
+    const EpochPin pin(core_->pool->readers());
+    return core_->engine->NewIterator(verify_);
+  }
+  bool Renew(std::unique_ptr<InternalIterator>* source) override {
+    return holders_->IsWatched(pin_.token()) && RenewWatched(source);
+  }
+
  private:
+  using Clock = std::chrono::steady_clock;
+
+  bool RenewWatched(std::unique_ptr<InternalIterator>* source) {
+    if (renewed_after_ != renewed_after_.zero()) {
+      const Clock::time_point now = Clock::now();
+      if (!watched_since_) watched_since_ = now;
+      if (now - *watched_since_ < renewed_after_) return false;
+    }
+    if (!core_->renewing.try_lock()) return false;  // another iterator's turn; soon again
+    const MutexLock lock(&core_->renewing, AdoptMutex());
+    if (core_->renewals_over) return false;
+    const uint64_t epoch = holders_->Now();
+    // without the memory for it the walk goes on as before
+    std::unique_ptr<InternalIterator> renewed;
+    const Status s = NoThrow([&] {
+      renewed = NewSource();
+      return renewed->status();
+    });
+    if (!s.ok()) return false;
+    *source = std::move(renewed);
+    holders_->Advance(pin_.token(), epoch);
+    watched_since_.reset();
+    return true;
+  }
+
   StoreCore* const core_;
+  EpochDomain* const holders_;
   EpochPin pin_;
   const uint64_t sequence_;
+  const bool verify_;
+  const std::chrono::nanoseconds renewed_after_;
+  std::optional<Clock::time_point> watched_since_;
 };
 
 // A value that lies in DRAM, or in what a version of an engine's tables keeps: it holds back
@@ -73,6 +117,10 @@ struct OwnedValue {
   std::shared_ptr<const void> owner;
   StoreCore* core;
 };
+
+// For how long an iterator that moves may hold back what waits for it: so that what a renewal
+// costs, a seek and the making of its parts, is little of a walk's time.
+constexpr std::chrono::milliseconds kRenewedAfter{50};
 
 Status Closed() { return Status::Aborted("the store was closed; open it again"); }
 
@@ -301,16 +349,13 @@ std::unique_ptr<Iterator> DbImpl::NewIterator(const ReadOptions& options) {
   iterators_.Add();
   std::unique_ptr<Iterator> made;
   Status s = NoThrow([&] {
-    auto standing = std::make_shared<Standing>(core_.get(), options.snapshot);
-    const uint64_t sequence = standing->sequence();
     const bool verify = options.verify_checksums || options_.verify_checksums;
-    std::unique_ptr<InternalIterator> source;
-    {
-      const EpochPin pin(pool_->readers());
-      source = engine_->NewIterator(verify);
-    }
-    made = NewVisibleIterator(std::move(source), sequence, options, verify,
-                              [standing = std::move(standing)]() mutable { standing.reset(); });
+    auto footing = std::make_unique<StoreFooting>(
+        core_.get(), options.snapshot, verify,
+        seams_.inline_jobs || seams_.renew_at_once ? std::chrono::nanoseconds(0) : kRenewedAfter);
+    const uint64_t sequence = footing->sequence();
+    std::unique_ptr<InternalIterator> source = footing->NewSource();
+    made = NewVisibleIterator(std::move(source), sequence, options, verify, std::move(footing));
     return Status::OK();
   });
   if (s.ok()) return made;
@@ -386,6 +431,7 @@ Status DbImpl::CheckQuietly(CheckReport* report) {
 
 void DbImpl::Abandon() {
   open_.store(false, std::memory_order_release);
+  EndRenewals();
   StopJobs();
   LetGo();
 }
@@ -409,8 +455,15 @@ Status DbImpl::CheckReleased() const {
              " pinned values of it are left; destroy or release them, and close it again"));
 }
 
+// From the return on the engine has no caller left but this.
+void DbImpl::EndRenewals() {
+  const MutexLock lock(&core_->renewing);
+  core_->renewals_over = true;
+}
+
 Status DbImpl::Shut() {
   open_.store(false, std::memory_order_release);
+  EndRenewals();
   StopJobs();
   Status s = NoThrow([&] {
     Status closed = engine_->BackgroundError();

@@ -9,6 +9,8 @@
 #include <mutex>
 #include <string>
 
+#include "base/annotations.h"
+#include "base/mutex.h"
 #include "base/stall_counter.h"
 #include "base/striped_counter.h"
 #include "db/scheduler.h"
@@ -44,14 +46,18 @@ struct StoreCore {
   std::function<void()> let_go;  // set when the DB lets go: it keeps this until it has run
   std::unique_ptr<Engine> engine;
   Scheduler scheduler;
+  // Held while an iterator asks the engine for another source: none does once the DB is closed.
+  Mutex renewing;
+  bool renewals_over LAMELLA_GUARDED_BY(renewing) = false;
 };
 
 /// What tests put beneath a store.
 struct DbSeams {
   PersistHook* hook = nullptr;
-  bool inline_jobs = false;  // no threads (Scheduler::Start)
+  bool inline_jobs = false;  // no threads (Scheduler::Start), and nothing goes by the clock
   FileSystem* files = FileSystem::Posix();
-  OsHook* os = nullptr;  // of the pool's files
+  OsHook* os = nullptr;        // of the pool's files
+  bool renew_at_once = false;  // iterators, whatever the clock says
 };
 
 class DbImpl final : public DB {
@@ -108,6 +114,7 @@ class DbImpl final : public DB {
   /// For good.
   void StopJobs();
   Status Shut();
+  void EndRenewals();
   void LetGo();
   Status CheckOptions() const;
   Status TakeResources();

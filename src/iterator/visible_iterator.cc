@@ -27,18 +27,14 @@ constexpr uint64_t kTagBehindAll = 0;
 // saved_key_, saved_value_.
 class VisibleIterator final : public Iterator {
  public:
-  VisibleIterator(std::unique_ptr<InternalIterator> source, uint64_t sequence,
-                  const ReadOptions& options, bool verify, std::function<void()> on_destroy)
-      : source_(std::move(source)),
+  VisibleIterator(std::unique_ptr<InternalIterator>&& source, uint64_t sequence,
+                  const ReadOptions& options, bool verify, std::unique_ptr<Footing>&& footing)
+      : footing_(std::move(footing)),
+        source_(std::move(source)),
         sequence_(sequence),
         lower_(options.lower_bound),
         upper_(options.upper_bound),
-        verify_(verify),
-        on_destroy_(std::move(on_destroy)) {}
-  ~VisibleIterator() override {
-    source_.reset();
-    if (on_destroy_) on_destroy_();
-  }
+        verify_(verify) {}
 
   bool Valid() const override { return place_ != Place::kNone; }
   std::string_view key() const override {
@@ -55,6 +51,7 @@ class VisibleIterator final : public Iterator {
     if (!lower_.empty()) return Seek(lower_);
     Move([this] {
       Start();
+      Renew();
       source_->SeekToFirst();
       FindForward(false);
     });
@@ -62,6 +59,7 @@ class VisibleIterator final : public Iterator {
   void SeekToLast() override {
     Move([this] {
       Start();
+      Renew();
       if (upper_.empty()) {
         source_->SeekToLast();
       } else {
@@ -76,6 +74,7 @@ class VisibleIterator final : public Iterator {
       if (target < lower_) target = lower_;
       if (!upper_.empty() && target >= upper_) return;
       saved_key_.assign(target);  // it may be a view of what this iterator shows
+      Renew();
       source_->Seek({saved_key_, SeekTag(sequence_)});
       FindForward(false);
     });
@@ -86,6 +85,7 @@ class VisibleIterator final : public Iterator {
       Start();
       if (target < lower_) return;
       saved_key_.assign(target);  // it may be a view of what this iterator shows
+      Renew();
       source_->SeekForPrev({saved_key_, kTagBehindAll});
       FindBackward();
     });
@@ -94,10 +94,10 @@ class VisibleIterator final : public Iterator {
   void Next() override {
     LAMELLA_DCHECK(Valid());
     Move([this] {
-      if (place_ == Place::kSaved) {
+      if (place_ == Place::kAtSource) saved_key_.assign(key_);
+      if (Renew() || place_ == Place::kSaved) {
         source_->Seek({saved_key_, kTagBehindAll});
       } else {
-        saved_key_.assign(key_);
         source_->Next();
       }
       place_ = Place::kNone;
@@ -107,11 +107,11 @@ class VisibleIterator final : public Iterator {
   void Prev() override {
     LAMELLA_DCHECK(Valid());
     Move([this] {
-      if (place_ == Place::kSaved) {
-        if (!LeaveSavedKeyBackward()) return Stop();
-      } else {
-        saved_key_.assign(key_);
+      if (place_ == Place::kAtSource) saved_key_.assign(key_);
+      if (Renew() || place_ == Place::kAtSource) {
         source_->SeekForPrev({saved_key_, kTagBeforeAll});
+      } else if (!LeaveSavedKeyBackward()) {
+        return Stop();
       }
       place_ = Place::kNone;
       FindBackward();
@@ -138,6 +138,8 @@ class VisibleIterator final : public Iterator {
     Status checksum;
   };
 
+  // True where source_ is another one, which stands nowhere.
+  bool Renew() { return footing_ != nullptr && footing_->Renew(&source_); }
   void Start() {
     status_ = Status::OK();
     place_ = Place::kNone;
@@ -274,12 +276,12 @@ class VisibleIterator final : public Iterator {
     return source_->Valid() || source_->status().ok();
   }
 
+  const std::unique_ptr<Footing> footing_;  // outlives the source
   std::unique_ptr<InternalIterator> source_;
   const uint64_t sequence_;
   const std::string_view lower_;  // empty: none; an empty string is below every key
   const std::string_view upper_;  // empty: none
   const bool verify_;
-  const std::function<void()> on_destroy_;
 
   Place place_ = Place::kNone;
   std::string_view key_;
@@ -290,11 +292,11 @@ class VisibleIterator final : public Iterator {
 
 }  // namespace
 
-std::unique_ptr<Iterator> NewVisibleIterator(std::unique_ptr<InternalIterator> source,
+std::unique_ptr<Iterator> NewVisibleIterator(std::unique_ptr<InternalIterator>&& source,
                                              uint64_t sequence, const ReadOptions& options,
-                                             bool verify, std::function<void()> on_destroy) {
+                                             bool verify, std::unique_ptr<Footing>&& footing) {
   return std::make_unique<VisibleIterator>(std::move(source), sequence, options, verify,
-                                           std::move(on_destroy));
+                                           std::move(footing));
 }
 
 }  // namespace lamella

@@ -3,7 +3,6 @@
 #ifndef LAMELLA_ITERATOR_VISIBLE_ITERATOR_H_
 #define LAMELLA_ITERATOR_VISIBLE_ITERATOR_H_
 
-#include <functional>
 #include <memory>
 
 #include "iterator/internal_iterator.h"
@@ -12,11 +11,26 @@
 
 namespace lamella {
 
-/// `verify` has each returned record's checksum verified. `on_destroy` (may be null) runs after
-/// `source` is destroyed: it lets go of the pins and the snapshot that the iterator stands on.
-std::unique_ptr<Iterator> NewVisibleIterator(std::unique_ptr<InternalIterator> source,
+/// What an iterator stands on, the pins and the snapshot of a store, say: it lets go of them when
+/// it is destroyed, after the source.
+class Footing {
+ public:
+  Footing() = default;
+  Footing(const Footing&) = delete;
+  Footing& operator=(const Footing&) = delete;
+  virtual ~Footing() = default;
+
+  /// Asked before each move, with nothing left in use that the source shows. Where the source holds
+  /// back what others wait for, puts another one over the same records in its place, not yet
+  /// positioned, and says true.
+  virtual bool Renew(std::unique_ptr<InternalIterator>* source) = 0;
+};
+
+/// `verify` has each returned record's checksum verified. `footing` may be null. Where there is no
+/// memory for it, both are still the caller's, who lets go of them in the order that they need.
+std::unique_ptr<Iterator> NewVisibleIterator(std::unique_ptr<InternalIterator>&& source,
                                              uint64_t sequence, const ReadOptions& options,
-                                             bool verify, std::function<void()> on_destroy);
+                                             bool verify, std::unique_ptr<Footing>&& footing);
 
 }  // namespace lamella
 

@@ -254,7 +254,7 @@ TEST(VisibleIterator, AnErrorOfItsSourceEndsTheWalk) {
   }
 }
 
-TEST(VisibleIterator, OnDestroyRunsAfterTheSourceIsGone) {
+TEST(VisibleIterator, ItsFootingGoesAfterTheSource) {
   struct Tracked final : InternalIterator {
     explicit Tracked(std::string* log) : log_(log) {}
     ~Tracked() override { *log_ += "source "; }
@@ -270,16 +270,40 @@ TEST(VisibleIterator, OnDestroyRunsAfterTheSourceIsGone) {
     Status status() const override { return Status::OK(); }
     std::string* log_;
   };
+  struct Pins final : Footing {
+    explicit Pins(std::string* log) : log_(log) {}
+    ~Pins() override { *log_ += "pins"; }
+    bool Renew(std::unique_ptr<InternalIterator>*) override { return false; }
+    std::string* log_;
+  };
   std::string log;
-  NewVisibleIterator(std::make_unique<Tracked>(&log), 1, {}, false, [&log] {
-    log += "pins";
-  }).reset();
+  NewVisibleIterator(std::make_unique<Tracked>(&log), 1, {}, false, std::make_unique<Pins>(&log))
+      .reset();
   EXPECT_EQ(log, "source pins");
 }
 
+// Renews the source now and then: what lies in the old one is gone.
+struct RenewsAtRandom final : Footing {
+  RenewsAtRandom(Random* random, const std::vector<LiveTable>* tables)
+      : random_(random), tables_(tables) {}
+  std::unique_ptr<InternalIterator> NewSource() const {
+    std::vector<std::unique_ptr<InternalIterator>> children;
+    for (const LiveTable& table : *tables_)
+      children.push_back(std::make_unique<LiveIterator>(&table));
+    return NewMergingIterator(std::move(children));
+  }
+  bool Renew(std::unique_ptr<InternalIterator>* source) override {
+    if (!random_->OneIn(4)) return false;
+    *source = NewSource();
+    return true;
+  }
+  Random* const random_;
+  const std::vector<LiveTable>* const tables_;
+};
+
 // A random history over several tables, read as of a sequence number within it and within random
-// bounds, walked at random against the model, while newer records are written and one table is
-// merged into the next.
+// bounds, walked at random against the model, while newer records are written, one table is merged
+// into the next, and the source is another one now and then.
 void WalkAtRandom(uint64_t seed) {
   SCOPED_TRACE(Concat("seed ", seed));
   using testing::KeyShape;
@@ -311,10 +335,10 @@ void WalkAtRandom(uint64_t seed) {
   ReadOptions options;
   options.lower_bound = lower;
   options.upper_bound = upper;
-  std::vector<std::unique_ptr<InternalIterator>> children;
-  for (const LiveTable& table : tables) children.push_back(std::make_unique<LiveIterator>(&table));
-  auto it = NewVisibleIterator(NewMergingIterator(std::move(children)), at_sequence, options,
-                               random.OneIn(2), nullptr);
+  auto footing = std::make_unique<RenewsAtRandom>(&random, &tables);
+  std::unique_ptr<InternalIterator> source = footing->NewSource();
+  auto it = NewVisibleIterator(std::move(source), at_sequence, options, random.OneIn(2),
+                               std::move(footing));
   auto expected = model.NewIterator(at_sequence, lower, upper);
   uint64_t newer = last;
   for (int step = 0; step < 300; step++) {

@@ -106,6 +106,24 @@ uint64_t EpochDomain::TakeMarked(uint64_t token) {
   return epoch;
 }
 
+// As a pin that is let go and one that was taken at `epoch`, when its slot said less already: what
+// was retired before that had been unlinked before, and its holder has read all that it stands on
+// since.
+void EpochDomain::Advance(uint64_t token, uint64_t epoch) {
+  if (token >= kSlotCount) return;
+  MutexLock lock(&mu_);
+  std::atomic<uint64_t>& word = slots_[token].epoch;
+  uint64_t e = word.load(std::memory_order_relaxed);
+  do {
+    if ((e & kAwaited) != 0) return;
+    // release: as in Unpin
+  } while (
+      !word.compare_exchange_weak(e, epoch, std::memory_order_release, std::memory_order_relaxed));
+  if ((e & kWatched) == 0) return;
+  changed_.notify_all();
+  if (listener_) listener_();
+}
+
 size_t EpochDomain::pinned() const {
   size_t count = 0;
   for (const Slot& slot : slots_) count += slot.epoch.load(std::memory_order_relaxed) != 0 ? 1 : 0;

@@ -41,6 +41,18 @@ class EpochDomain {
   uint64_t Pin();
   /// Lets go of it; a few nanoseconds, but for a marked one (I2).
   void Unpin(uint64_t token);
+  /// True once what this pin holds back waits for it (I2). For one that found no slot: false.
+  bool IsWatched(uint64_t token) const {
+    // a hint: who looks again later sees it
+    return token < kSlotCount &&
+           (slots_[token].epoch.load(std::memory_order_relaxed) & kWatched) != 0;
+  }
+  /// The epoch of a pin that is taken now: where Advance may bring one that is live.
+  uint64_t Now() const { return epoch_.load(std::memory_order_seq_cst); }
+  /// Has a pin hold what it would if it had been taken at `epoch`, and no longer what was retired
+  /// before; but one that WhenUnpinned waits for stays as it is. REQUIRES: `epoch` is a Now() of
+  /// the pin's life, and its holder uses nothing any more that it had found before that.
+  void Advance(uint64_t token, uint64_t epoch);
   /// The pins that are live.
   size_t pinned() const;
   /// Runs `last` once every pin that is live now was let go, in the thread that lets go of the last
@@ -135,6 +147,8 @@ class EpochPin {
   void LetGo() {
     if (EpochDomain* const domain = std::exchange(domain_, nullptr)) domain->Unpin(token_);
   }
+  /// REQUIRES: it was not let go.
+  uint64_t token() const { return token_; }
   /// Gives the token to the caller, who must Unpin it.
   uint64_t Release() {
     domain_ = nullptr;

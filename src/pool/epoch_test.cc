@@ -121,8 +121,8 @@ TEST(Epoch, APinThatOutlivesItsDomainIsAnError) {
 }
 
 // Readers follow a pointer that a writer replaces; what was replaced is marked dead when it is
-// freed. A reader that sees a dead one was not waited for. `broken` frees without waiting: the
-// control that shows the readers would notice.
+// freed. A reader that sees a dead one was not waited for; one of them moves its pin on to the next
+// ones. `broken` frees without waiting: the control that shows the readers would notice.
 bool ConcurrentReadersSeeNoFreedNode(bool broken, int replacements) {
   struct Node {
     std::atomic<bool> dead{false};
@@ -135,13 +135,19 @@ bool ConcurrentReadersSeeNoFreedNode(bool broken, int replacements) {
   std::atomic<bool> good{true};
   std::vector<std::thread> readers;
   for (int t = 0; t < 3; t++) {
-    readers.emplace_back([&] {
+    readers.emplace_back([&, moves = t == 2 ? 20 : 0] {
       while (!stop.load(std::memory_order_relaxed)) {
         const EpochPin pin(&domain);
         const Node* node = current.load(std::memory_order_acquire);
-        for (int i = 0; i < 50; i++) {
-          if (node->dead.load(std::memory_order_relaxed))
-            good.store(false, std::memory_order_relaxed);
+        for (int move = 0;; move++) {
+          for (int i = 0; i < 50; i++) {
+            if (node->dead.load(std::memory_order_relaxed))
+              good.store(false, std::memory_order_relaxed);
+          }
+          if (move >= moves) break;
+          const uint64_t epoch = domain.Now();
+          node = current.load(std::memory_order_acquire);
+          domain.Advance(pin.token(), epoch);
         }
       }
     });
@@ -189,6 +195,68 @@ TEST(Epoch, ConcurrentPinsRetirementsAndCollectsLoseNothing) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(domain.Collect(), 0u);
   EXPECT_EQ(runs.load(), kThreads * kEach);
+}
+
+// What was retired before the epoch that it comes to goes, what is retired later does not.
+TEST(Epoch, APinThatMovesOnHoldsWhatItWouldIfItWereTakenThen) {
+  EpochDomain domain;
+  std::string gone;
+  const uint64_t pin = domain.Pin();
+  domain.Retire([&] { gone += 'a'; });
+  EXPECT_FALSE(domain.IsWatched(pin));
+  EXPECT_EQ(domain.Collect(), 1u);
+  EXPECT_TRUE(domain.IsWatched(pin));
+  const uint64_t now = domain.Now();
+  domain.Retire([&] { gone += 'b'; });
+  domain.Advance(pin, now);
+  EXPECT_FALSE(domain.IsWatched(pin));
+  EXPECT_EQ(domain.Collect(), 1u);
+  EXPECT_EQ(gone, "a");
+  EXPECT_TRUE(domain.IsWatched(pin));
+  domain.Unpin(pin);
+  EXPECT_EQ(domain.Collect(), 0u);
+  EXPECT_EQ(gone, "ab");
+}
+
+TEST(Epoch, WhoWaitsForAPinIsToldThatItMovedOn) {
+  EpochDomain domain;
+  int told = 0;
+  domain.OnUnpinned([&] { told++; });
+  const uint64_t pin = domain.Pin();
+  domain.Retire([] {});
+  EXPECT_EQ(domain.Collect(), 1u);
+  domain.Advance(pin, domain.Now());
+  EXPECT_EQ(told, 1);
+  domain.Advance(pin, domain.Now());  // nobody waits
+  EXPECT_EQ(told, 1);
+  EXPECT_EQ(domain.Collect(), 0u);
+  domain.Retire([] {});
+  std::atomic<bool> waits{true};
+  std::thread waiter([&] {
+    domain.AwaitRetired();
+    waits = false;
+  });
+  while (waits) {
+    domain.Advance(pin, domain.Now());
+    std::this_thread::yield();
+  }
+  waiter.join();
+  domain.Unpin(pin);
+}
+
+// What is to run with the last pin must not be missed for another epoch.
+TEST(Epoch, APinThatIsAwaitedDoesNotMoveOn) {
+  EpochDomain domain;
+  const uint64_t pin = domain.Pin();
+  domain.Retire([] {});
+  EXPECT_EQ(domain.Collect(), 1u);
+  bool ran = false;
+  domain.WhenUnpinned([&] { ran = true; });
+  domain.Advance(pin, domain.Now());
+  EXPECT_EQ(domain.Collect(), 1u);
+  EXPECT_FALSE(ran);
+  domain.Unpin(pin);
+  EXPECT_TRUE(ran);
 }
 
 TEST(Epoch, PinsAreCounted) {

@@ -100,7 +100,8 @@ LamellaSubject::~LamellaSubject() = default;
 Status LamellaSubject::Open(const Session& session) {
   store_->options = store_->configured;
   session.ApplyTo(&store_->options);
-  store_->db = std::make_unique<DbImpl>(store_->options, store_->path);
+  store_->db =
+      std::make_unique<DbImpl>(store_->options, store_->path, DbSeams{.renew_at_once = true});
   return store_->db->Init();
 }
 
