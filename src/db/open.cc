@@ -10,6 +10,7 @@
 #include "base/concat.h"
 #include "base/no_throw.h"
 #include "db/db_impl.h"
+#include "engine/pool_limit.h"
 #include "file/table_file_name.h"
 #include "log/pm_log.h"
 #include "registry/registry.h"
@@ -118,8 +119,10 @@ Status DbImpl::CheckOptions() const {
       return refuse("media_profile.", name, " is ", gbps, "; it is GB/s, from 0, which is no cap");
   }
   const EngineType* const type = FindEngine(o.engine.value_or(kDefaultEngine));
-  return type != nullptr ? type->check_options(o)
-                         : Status::OK();  // what is not built is refused where it is needed
+  if (type == nullptr) return Status::OK();  // what is not built is refused where it is needed
+  s = type->check_options(o);
+  if (s.ok() && !StoreExists(seams_.files, o, path_)) s = CheckPoolLimit(*type, o, o.chunk_bytes);
+  return s;
 }
 
 // Directories named in another order, or not all of them, hold a store that must not be taken for
@@ -303,6 +306,7 @@ Status DbImpl::MakeEngine() {
   const EngineType* const type = FindEngine(pool_->state().engine);
   if (type == nullptr) return Unbuilt(pool_->state().engine);
   Status s = type->check_options(options_);
+  if (s.ok()) s = CheckPoolLimit(*type, options_, pool_->chunk_bytes());
   if (!s.ok()) return s;
   // It opens and makes files there as long as it lives, wherever the process goes to (chdir).
   std::error_code unknown;

@@ -17,6 +17,9 @@ struct EngineType {
   /// Whether with these options tables lie in files beside the pool, which is not the whole store
   /// then. Null where none ever does.
   bool (*tables_in_files)(const Options& options) = nullptr;
+  /// The least pool that it takes in records with, and goes on doing so as they are overwritten, by
+  /// measuring: chunks of each part.
+  uint64_t pool_chunks_min = kPartChunksMin;
   /// InvalidArgument for an option of the design that is out of range: names it, its range, and
   /// what was given.
   Status (*check_options)(const Options& options);

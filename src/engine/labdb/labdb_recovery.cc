@@ -87,9 +87,14 @@ bool LabDb::IsWhole(const Record& record) const {
           values_->IsWhole(DecodeAddress(record.value())));
 }
 
+// Two of them are written and a third is read back, so a small pool has small ones.
 uint64_t LabDb::SegmentBytesAsked() const {
+  constexpr uint64_t kSegmentsOfPool = 16;
   const uint64_t chunk = pool_->chunk_bytes();
-  return std::max<uint64_t>(1, (options_.segment_bytes + chunk - 1) / chunk) * chunk;
+  uint64_t bytes = options_.segment_bytes + chunk - 1;
+  const uint64_t limit = context_.options->pool_bytes_max / pool_->part_count();
+  if (limit != 0) bytes = std::min(bytes, limit / kSegmentsOfPool);
+  return std::max<uint64_t>(1, bytes / chunk) * chunk;
 }
 
 Status LabDb::ClaimTreeHeads(Persister* persister) {

@@ -3,6 +3,7 @@
 #include "base/concat.h"
 #include "engine/file_tables.h"
 #include "engine/lightkv/lightkv.h"
+#include "engine/pool_limit.h"
 
 namespace lamella {
 
@@ -27,7 +28,9 @@ Status CheckLightKvOptions(const Options& options) {
     return refuse("lightkv.compaction_size is ", own.compaction_size, "; it is 2 to ",
                   kCompactionSizeMax, " tables of a partition");
   }
-  return CheckFileOptions(options.files);
+  Status s = CheckFitsPool(options, "lightkv.segment_bytes", own.segment_bytes,
+                           LightKvOptions().segment_bytes);
+  return s.ok() ? CheckFileOptions(options.files) : s;
 }
 
 }  // namespace

@@ -2,12 +2,14 @@
 
 #include "base/concat.h"
 #include "engine/file_tables.h"
+#include "engine/pool_limit.h"
 #include "engine/tlsm/tlsm.h"
 
 namespace lamella {
 
 namespace {
 
+constexpr uint64_t kPoolChunksMin = 32;
 constexpr uint64_t kTableBytesMin = 4 << 10;
 constexpr uint64_t kTableBytesMax = 1ull << 30;
 constexpr uint32_t kLevel0TablesMax = 32;
@@ -42,7 +44,8 @@ Status CheckTlsmOptions(const Options& options) {
     return refuse("tlsm.first_file_level is ", own.first_file_level, "; it is 1 to ",
                   kFirstFileLevelMax, ": level 0 lies in the pool");
   }
-  return CheckFileOptions(options.files);
+  Status s = CheckFitsPool(options, "tlsm.table_bytes", own.table_bytes, TlsmOptions().table_bytes);
+  return s.ok() ? CheckFileOptions(options.files) : s;
 }
 
 }  // namespace
@@ -52,6 +55,7 @@ const EngineType kTlsmType = {
     .name = "tlsm",
     .tables_in_files =
         [](const Options& options) { return options.tlsm.tiering != TlsmTiering::kNone; },
+    .pool_chunks_min = kPoolChunksMin,
     .check_options = CheckTlsmOptions,
     .flags = [](const Options&) { return uint64_t{0}; },
     .make = [](const EngineContext& context) -> std::unique_ptr<Engine> {

@@ -53,6 +53,11 @@ EngineTraits LabDbTraits() {
        [](Options* o) { o->labdb.tree_bytes = 1; }},
       {"labdb.segment_bytes", "100", "64 KiB to 64 MiB",
        [](Options* o) { o->labdb.segment_bytes = 100; }},
+      {"labdb.segment_bytes", "16777217", "at most pool_bytes_max, 16777216",
+       [](Options* o) {
+         o->pool_bytes_max = 16 << 20;
+         o->labdb.segment_bytes = (16 << 20) + 1;
+       }},
       {"labdb.level1_bytes", "100", "64 KiB or more",
        [](Options* o) { o->labdb.level1_bytes = 100; }},
       {"labdb.table_bytes", "100", "4 KiB to 4 GiB",

@@ -33,6 +33,11 @@ EngineTraits LightKvTraits() {
   traits.refused = {
       {"lightkv.segment_bytes", "100", "4 KiB to 1 GiB",
        [](Options* o) { o->lightkv.segment_bytes = 100; }},
+      {"lightkv.segment_bytes", "16777217", "at most pool_bytes_max, 16777216",
+       [](Options* o) {
+         o->pool_bytes_max = 16 << 20;
+         o->lightkv.segment_bytes = (16 << 20) + 1;
+       }},
       {"lightkv.leaf_nodes_max", "0", "1 to 65536",
        [](Options* o) { o->lightkv.leaf_nodes_max = 0; }},
       {"lightkv.leaf_nodes_max", "65537", "1 to 65536",

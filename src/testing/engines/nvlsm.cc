@@ -51,6 +51,11 @@ EngineTraits Traits(EngineKind kind, const std::string& name) {
       {"nvlsm.max_floor", "256", "1 to 255", [](Options* o) { o->nvlsm.max_floor = 256; }},
       {"nvlsm.floor_bytes", "1023", "1024 to 1073741824",
        [](Options* o) { o->nvlsm.floor_bytes = 1023; }},
+      {"nvlsm.floor_bytes", "16777217", "at most pool_bytes_max, 16777216",
+       [](Options* o) {
+         o->pool_bytes_max = 16 << 20;
+         o->nvlsm.floor_bytes = (16 << 20) + 1;
+       }},
       {"nvlsm.c1_runs", "0", "1 to 64", [](Options* o) { o->nvlsm.c1_runs = 0; }},
       {"nvlsm.component_factor", "1", "2 to 100",
        [](Options* o) { o->nvlsm.component_factor = 1; }},

@@ -84,6 +84,11 @@ EngineTraits TlsmTraits() {
       {"tlsm.level_factor", "1", "2 to 100", [](Options* o) { o->tlsm.level_factor = 1; }},
       {"tlsm.table_bytes", "1000", "4 KiB to 1 GiB",
        [](Options* o) { o->tlsm.table_bytes = 1000; }},
+      {"tlsm.table_bytes", "16777217", "at most pool_bytes_max, 16777216",
+       [](Options* o) {
+         o->pool_bytes_max = 16 << 20;
+         o->tlsm.table_bytes = (16 << 20) + 1;
+       }},
       {"tlsm.level1_bytes", "65536", "a table at least",
        [](Options* o) { o->tlsm.level1_bytes = 65536; }},
       {"tlsm.tiering", "3", "leveled (1)",
