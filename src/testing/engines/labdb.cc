@@ -53,6 +53,8 @@ EngineTraits LabDbTraits() {
        [](Options* o) { o->labdb.tree_bytes = 1; }},
       {"labdb.segment_bytes", "100", "64 KiB to 64 MiB",
        [](Options* o) { o->labdb.segment_bytes = 100; }},
+      {"chunk_bytes", "268435456", "at most 128 MiB",
+       [](Options* o) { o->chunk_bytes = 256 << 20; }},
       {"labdb.level1_bytes", "100", "64 KiB or more",
        [](Options* o) { o->labdb.level1_bytes = 100; }},
       {"labdb.table_bytes", "100", "4 KiB to 4 GiB",
