@@ -134,7 +134,6 @@ Status DbImpl::AwaitRoom(uint32_t delay_ns, size_t records) {
 
 Status DbImpl::WriteOperations(const WriteOptions& options,
                                std::span<const WriteOperation> operations) {
-  if (!open_.load(std::memory_order_acquire)) return Closed();
   if (const uint32_t delay_ns = engine_->WriteDelayNs(); delay_ns != 0) [[unlikely]] {
     Status s = AwaitRoom(delay_ns, operations.size());
     if (!s.ok()) return s;
@@ -146,6 +145,7 @@ Status DbImpl::WriteOperations(const WriteOptions& options,
 }
 
 Status DbImpl::Put(const WriteOptions& options, std::string_view key, std::string_view value) {
+  if (!open_.load(std::memory_order_acquire)) return Closed();
   Status s = NoThrow([&] { return CheckWrite(key, value); });
   if (!s.ok()) return s;
   const WriteOperation operation{RecordKind::kPut, key, value};
@@ -153,6 +153,7 @@ Status DbImpl::Put(const WriteOptions& options, std::string_view key, std::strin
 }
 
 Status DbImpl::Delete(const WriteOptions& options, std::string_view key) {
+  if (!open_.load(std::memory_order_acquire)) return Closed();
   Status s = NoThrow([&] { return CheckWrite(key, {}); });
   if (!s.ok()) return s;
   const WriteOperation operation{RecordKind::kDelete, key, {}};
