@@ -119,6 +119,28 @@ TEST_F(BadInput, OptionsOutOfRangeAreRefusedBeforeAnythingIsMade) {
   refused("medium", "77", "0 to 4", [](Options* o) { o->medium = static_cast<MediumKind>(77); });
 }
 
+// A creation that was cut short would leave there a part that is taken for another one's.
+TEST_F(BadInput, OneDirectoryForTwoPartsIsRefusedBeforeAnythingIsMade) {
+  const std::string part = dir_.Sub("part");
+  const std::string missing = dir_.Sub("missing");
+  fs::create_directories(part);
+  fs::create_directory_symlink(part, dir_.Sub("link"));
+  const auto refuse = [&](const std::string& one, const std::string& other) {
+    options_.pmem_paths = {dir_.Sub("first"), one, other};
+    const Status s = TryOpen(options_);
+    EXPECT_TRUE(s.IsInvalidArgument()) << other << ": " << s.ToString();
+    for (const std::string_view name : {"pmem_paths[1]", "pmem_paths[2]", other.c_str()})
+      EXPECT_NE(s.message().find(name), std::string_view::npos) << s.ToString();
+  };
+  for (const std::string& other : {part, part + "/", part + "/.", dir_.Sub("link"),
+                                   dir_.Sub("first/../part"), fs::relative(part).string()})
+    refuse(part, other);
+  refuse(missing, missing + "/");
+  EXPECT_TRUE(fs::is_empty(part));
+  EXPECT_FALSE(fs::exists(missing));
+  EXPECT_FALSE(fs::exists(dir_.Sub("first")));
+}
+
 // Engines take shares of it.
 TEST_P(BadInputOfEngines, ALimitBelowThatOfTheSmallestPoolIsRefusedOfAStoreThatIsThereToo) {
   MakeStore();
