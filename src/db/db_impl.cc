@@ -74,7 +74,13 @@ struct OwnedValue {
   StoreCore* core;
 };
 
-Status Closed() { return Status::Aborted("the store was closed; open it again"); }
+Status Closed() noexcept {
+  try {
+    return Status::Aborted("the store was closed; open it again");
+  } catch (...) {
+    return Status::Aborted({});  // no memory for a message
+  }
+}
 
 }  // namespace
 
@@ -351,11 +357,13 @@ Status DbImpl::Flush() {
 
 Status DbImpl::CompactRange(std::string_view begin, std::string_view end) {
   if (!open_.load(std::memory_order_acquire)) return Closed();
-  if (!end.empty() && begin >= end) {
-    return Status::InvalidArgument(
-        "a range whose begin is not before its end; an empty end is unbounded");
-  }
-  return NoThrow([&] { return engine_->CompactRange(begin, end); });
+  return NoThrow([&] {
+    if (!end.empty() && begin >= end) {
+      return Status::InvalidArgument(
+          "a range whose begin is not before its end; an empty end is unbounded");
+    }
+    return engine_->CompactRange(begin, end);
+  });
 }
 
 Status DbImpl::WaitForIdle() {
