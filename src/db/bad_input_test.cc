@@ -570,6 +570,28 @@ TEST_F(BadInput, NoSpaceAtCreateIsAnErrorAndLeavesNothing) {
   EXPECT_FALSE(fs::exists(Pool()));
 }
 
+// What a check reads needs no room, though it closes the store.
+TEST_P(BadInputOfEngines, AStoreOnAFullFileSystemIsChecked) {
+  const SmallFileSystem small(path_, "size=12m");
+  if (!small.mounted()) GTEST_SKIP() << "mounting is not permitted: " << std::strerror(errno);
+  options_.pool_bytes_max = 0;
+  for (const uint64_t value_bytes : {3000, 100, 700'000}) {
+    ASSERT_TRUE(DestroyDB(path_, options_).ok());
+    std::unique_ptr<DB> db;
+    ASSERT_TRUE(DB::Open(options_, path_, &db).ok());
+    Status s;
+    for (uint64_t i = 0; s.ok() && i < 200'000; i++)
+      s = db->Put({}, MakeKey(KeyShape::kCommonPrefix, i), MakeValue(i, value_bytes));
+    EXPECT_TRUE(s.IsNoSpace() || s.IsReadOnly()) << s.ToString();
+    db.reset();
+    CheckReport report;
+    s = CheckDB(path_, options_, &report);
+    EXPECT_TRUE(s.ok()) << s.ToString();
+    EXPECT_TRUE(report.clean()) << report.problems[0];
+    EXPECT_GT(report.records, 1u);
+  }
+}
+
 TEST_P(BadInputOfEngines, AFullFileSystemRefusesWritesAndLosesNone) {
   const SmallFileSystem small(path_, "size=12m");
   if (!small.mounted()) GTEST_SKIP() << "mounting is not permitted: " << std::strerror(errno);

@@ -446,6 +446,14 @@ Status DestroyStore(FileSystem* files, OsHook* os, const std::string& path,
 
 namespace {
 
+// Now, or when the store became read-only. What there is no room to flush was checked in the log,
+// and the next open finds it there.
+bool FoundNoRoom(const Status& s) {
+  return s.IsNoSpace() ||
+         (s.IsReadOnly() &&
+          s.message().find(StatusCodeName(Status::Code::kNoSpace)) != std::string_view::npos);
+}
+
 Status CheckStore(const std::string& path, const Options& options, CheckReport* report) {
   *report = CheckReport{};
   Options existing = options;
@@ -461,9 +469,9 @@ Status CheckStore(const std::string& path, const Options& options, CheckReport* 
   // Compaction that came by damage ended, and the store is read-only: the check names the damage.
   Status idle = db.WaitForIdle();
   s = db.CheckQuietly(report);
-  if (!s.ok()) return s;
-  if (report->clean() && !idle.ok()) return idle;
-  return report->clean() ? db.Close() : Status::OK();
+  if (!s.ok() || !report->clean()) return s;
+  s = idle.ok() ? db.Close() : idle;
+  return FoundNoRoom(s) ? Status::OK() : s;
 }
 
 }  // namespace
