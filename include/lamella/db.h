@@ -105,7 +105,8 @@ class DB {
   virtual Status Flush() = 0;
   /// Compacts keys in [begin, end), as written when it is called; an empty end is unbounded. Drops
   /// what no snapshot needs. Works in the caller's thread, beside reads and writes; NoSpace on a
-  /// full pool is no lasting error: make room and call it again.
+  /// full pool is no lasting error: make room and call it again. InvalidArgument: begin is not
+  /// before end.
   virtual Status CompactRange(std::string_view begin, std::string_view end) = 0;
   /// Returns when no background work is left to do.
   virtual Status WaitForIdle() = 0;
@@ -122,7 +123,8 @@ class DB {
   /// Flushes, marks the store clean and closes it: the next Open takes milliseconds. The destructor
   /// does the same and cannot report. Busy: iterators, snapshots or PinnedValues are left, and the
   /// message says how many; the store stays open as it was. After any other answer it is closed.
-  /// Calls after that answer Aborted; GetProperty false, GetStats zeros.
+  /// Calls after that answer Aborted, whatever else is wrong with them; GetProperty false, GetStats
+  /// zeros.
   virtual Status Close() = 0;
 };
 

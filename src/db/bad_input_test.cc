@@ -120,6 +120,28 @@ TEST_F(BadInput, OptionsOutOfRangeAreRefusedBeforeAnythingIsMade) {
   refused("medium", "77", "0 to 4", [](Options* o) { o->medium = static_cast<MediumKind>(77); });
 }
 
+// A creation that was cut short would leave there a part that is taken for another one's.
+TEST_F(BadInput, OneDirectoryForTwoPartsIsRefusedBeforeAnythingIsMade) {
+  const std::string part = dir_.Sub("part");
+  const std::string missing = dir_.Sub("missing");
+  fs::create_directories(part);
+  fs::create_directory_symlink(part, dir_.Sub("link"));
+  const auto refuse = [&](const std::string& one, const std::string& other) {
+    options_.pmem_paths = {dir_.Sub("first"), one, other};
+    const Status s = TryOpen(options_);
+    EXPECT_TRUE(s.IsInvalidArgument()) << other << ": " << s.ToString();
+    for (const std::string_view name : {"pmem_paths[1]", "pmem_paths[2]", other.c_str()})
+      EXPECT_NE(s.message().find(name), std::string_view::npos) << s.ToString();
+  };
+  for (const std::string& other : {part, part + "/", part + "/.", dir_.Sub("link"),
+                                   dir_.Sub("first/../part"), fs::relative(part).string()})
+    refuse(part, other);
+  refuse(missing, missing + "/");
+  EXPECT_TRUE(fs::is_empty(part));
+  EXPECT_FALSE(fs::exists(missing));
+  EXPECT_FALSE(fs::exists(dir_.Sub("first")));
+}
+
 // Engines take shares of it.
 TEST_P(BadInputOfEngines, ALimitBelowThatOfTheSmallestPoolIsRefusedOfAStoreThatIsThereToo) {
   MakeStore();
@@ -601,6 +623,28 @@ TEST_F(BadInput, NoSpaceAtCreateIsAnErrorAndLeavesNothing) {
   const Status s = TryOpen(options_);
   EXPECT_TRUE(s.IsNoSpace()) << s.ToString();
   EXPECT_FALSE(fs::exists(Pool()));
+}
+
+// What a check reads needs no room, though it closes the store.
+TEST_P(BadInputOfEngines, AStoreOnAFullFileSystemIsChecked) {
+  const SmallFileSystem small(path_, "size=12m");
+  if (!small.mounted()) GTEST_SKIP() << "mounting is not permitted: " << std::strerror(errno);
+  options_.pool_bytes_max = 0;
+  for (const uint64_t value_bytes : {3000, 100, 700'000}) {
+    ASSERT_TRUE(DestroyDB(path_, options_).ok());
+    std::unique_ptr<DB> db;
+    ASSERT_TRUE(DB::Open(options_, path_, &db).ok());
+    Status s;
+    for (uint64_t i = 0; s.ok() && i < 200'000; i++)
+      s = db->Put({}, MakeKey(KeyShape::kCommonPrefix, i), MakeValue(i, value_bytes));
+    EXPECT_TRUE(s.IsNoSpace() || s.IsReadOnly()) << s.ToString();
+    db.reset();
+    CheckReport report;
+    s = CheckDB(path_, options_, &report);
+    EXPECT_TRUE(s.ok()) << s.ToString();
+    EXPECT_TRUE(report.clean()) << report.problems[0];
+    EXPECT_GT(report.records, 1u);
+  }
 }
 
 TEST_P(BadInputOfEngines, AFullFileSystemRefusesWritesAndLosesNone) {

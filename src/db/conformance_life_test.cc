@@ -207,6 +207,10 @@ TEST_P(LifeConformance, CallsAfterCloseAnswerAborted) {
   EXPECT_TRUE(db()->Get({}, "a", &pinned).IsAborted());
   EXPECT_TRUE(db()->Write({}, WriteBatch()).IsAborted());
   EXPECT_TRUE(db()->Put({.sync = true}, "a", "2").IsAborted());
+  // Whatever else is wrong with them.
+  EXPECT_TRUE(db()->Put({}, "", "2").IsAborted());
+  EXPECT_TRUE(db()->Delete({}, std::string(kKeyBytesMax + 1, 'k')).IsAborted());
+  EXPECT_TRUE(db()->CompactRange("b", "a").IsAborted());
   const std::string_view keys[] = {"a", "b"};
   std::vector<std::string> values;
   for (const Status& s : db()->MultiGet({}, keys, &values))
@@ -356,6 +360,14 @@ TEST_P(LifeConformance, FlushCompactRangeAndWaitForIdleChangeNoAnswer) {
   Settle();
   EXPECT_TRUE(db()->Flush().ok());
   ExpectMatches(model_);
+}
+
+TEST_P(LifeConformance, ARangeWithoutKeysIsRefused) {
+  Fill(0, 100);
+  for (const auto& [begin, end] : {std::pair("b", "a"), std::pair("a", "a")}) {
+    const Status s = db()->CompactRange(begin, end);
+    EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
+  }
 }
 
 TEST_P(LifeConformance, PropertiesAreThere) {

@@ -122,7 +122,13 @@ struct OwnedValue {
 // costs, a seek and the making of its parts, is little of a walk's time.
 constexpr std::chrono::milliseconds kRenewedAfter{50};
 
-Status Closed() { return Status::Aborted("the store was closed; open it again"); }
+Status Closed() noexcept {
+  try {
+    return Status::Aborted("the store was closed; open it again");
+  } catch (...) {
+    return Status::Aborted({});  // no memory for a message
+  }
+}
 
 }  // namespace
 
@@ -182,7 +188,6 @@ Status DbImpl::AwaitRoom(uint32_t delay_ns, size_t records) {
 
 Status DbImpl::WriteOperations(const WriteOptions& options,
                                std::span<const WriteOperation> operations) {
-  if (!open_.load(std::memory_order_acquire)) return Closed();
   if (const uint32_t delay_ns = engine_->WriteDelayNs(); delay_ns != 0) [[unlikely]] {
     Status s = AwaitRoom(delay_ns, operations.size());
     if (!s.ok()) return s;
@@ -194,6 +199,7 @@ Status DbImpl::WriteOperations(const WriteOptions& options,
 }
 
 Status DbImpl::Put(const WriteOptions& options, std::string_view key, std::string_view value) {
+  if (!open_.load(std::memory_order_acquire)) return Closed();
   Status s = NoThrow([&] { return CheckWrite(key, value); });
   if (!s.ok()) return s;
   const WriteOperation operation{RecordKind::kPut, key, value};
@@ -201,6 +207,7 @@ Status DbImpl::Put(const WriteOptions& options, std::string_view key, std::strin
 }
 
 Status DbImpl::Delete(const WriteOptions& options, std::string_view key) {
+  if (!open_.load(std::memory_order_acquire)) return Closed();
   Status s = NoThrow([&] { return CheckWrite(key, {}); });
   if (!s.ok()) return s;
   const WriteOperation operation{RecordKind::kDelete, key, {}};
@@ -395,11 +402,13 @@ Status DbImpl::Flush() {
 
 Status DbImpl::CompactRange(std::string_view begin, std::string_view end) {
   if (!open_.load(std::memory_order_acquire)) return Closed();
-  if (!end.empty() && begin >= end) {
-    return Status::InvalidArgument(
-        "a range whose begin is not before its end; an empty end is unbounded");
-  }
-  return NoThrow([&] { return engine_->CompactRange(begin, end); });
+  return NoThrow([&] {
+    if (!end.empty() && begin >= end) {
+      return Status::InvalidArgument(
+          "a range whose begin is not before its end; an empty end is unbounded");
+    }
+    return engine_->CompactRange(begin, end);
+  });
 }
 
 Status DbImpl::WaitForIdle() {

@@ -94,6 +94,7 @@ class DbImpl final : public DB {
   /// Opens lock and pool without recovering: for RepairDB.
   Status OpenPool(bool may_create, std::vector<std::string>* mended = nullptr);
   Status CheckNoOtherParts() const;
+  Status CheckPartsLieApart() const;
   Status CheckNoTables() const;
   /// Where there are tables in files, and no pool: makes an empty one, of the same store.
   Status CreateLostPool(RepairReport* report);

@@ -149,6 +149,28 @@ Status DbImpl::CheckNoOtherParts() const {
              "they say"));
 }
 
+// Else what is left of a creation that was cut short would be another part's. By their names, links
+// followed: what else leads two of them to one place (a bind mount) is not seen.
+Status DbImpl::CheckPartsLieApart() const {
+  std::vector<std::filesystem::path> places;
+  for (size_t i = 0; i < options_.pmem_paths.size(); i++) {
+    std::error_code unknown;
+    const auto part = std::filesystem::absolute(options_.pmem_paths[i], unknown) / PartName(0);
+    auto place = std::filesystem::weakly_canonical(part, unknown);
+    if (unknown) place = part.lexically_normal();
+    const auto same = std::ranges::find(places, place);
+    if (same != places.end()) {
+      const auto other = same - places.begin();
+      return Status::InvalidArgument(Concat("pmem_paths[", i, "], ", options_.pmem_paths[i],
+                                            ", is the directory of pmem_paths[", other, "], ",
+                                            options_.pmem_paths[static_cast<size_t>(other)],
+                                            "; name one of its own for each part"));
+    }
+    places.push_back(std::move(place));
+  }
+  return Status::OK();
+}
+
 namespace {
 
 Status FindTableFiles(FileSystem* files, const std::string& path, std::vector<std::string>* found) {
@@ -257,7 +279,8 @@ Status DbImpl::OpenPool(bool may_create, std::vector<std::string>* mended) {
     return Status::NotFound("no store in " + path_ + " (looked for " +
                             PoolPaths(options_, path_)[0] + "); create_if_missing makes one");
   }
-  s = exists ? Status::OK() : CheckNoOtherParts();
+  if (!exists) s = CheckPartsLieApart();
+  if (s.ok() && !exists) s = CheckNoOtherParts();
   if (!s.ok()) return s;
   if (!exists) {
     s = files->CreateDirectory(path_);
@@ -427,6 +450,14 @@ Status DestroyStore(FileSystem* files, OsHook* os, const std::string& path,
 
 namespace {
 
+// Now, or when the store became read-only. What there is no room to flush was checked in the log,
+// and the next open finds it there.
+bool FoundNoRoom(const Status& s) {
+  return s.IsNoSpace() ||
+         (s.IsReadOnly() &&
+          s.message().find(StatusCodeName(Status::Code::kNoSpace)) != std::string_view::npos);
+}
+
 Status CheckStore(const std::string& path, const Options& options, CheckReport* report) {
   *report = CheckReport{};
   Options existing = options;
@@ -442,9 +473,9 @@ Status CheckStore(const std::string& path, const Options& options, CheckReport* 
   // Compaction that came by damage ended, and the store is read-only: the check names the damage.
   Status idle = db.WaitForIdle();
   s = db.CheckQuietly(report);
-  if (!s.ok()) return s;
-  if (report->clean() && !idle.ok()) return idle;
-  return report->clean() ? db.Close() : Status::OK();
+  if (!s.ok() || !report->clean()) return s;
+  s = idle.ok() ? db.Close() : idle;
+  return FoundNoRoom(s) ? Status::OK() : s;
 }
 
 }  // namespace

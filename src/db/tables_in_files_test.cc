@@ -17,6 +17,7 @@
 #include "base/concat.h"
 #include "db/db_impl.h"
 #include "file/table_file_name.h"
+#include "testing/conformance.h"
 #include "testing/open_descriptors.h"
 #include "testing/random_data.h"
 #include "testing/resource_limit.h"
@@ -450,6 +451,66 @@ TEST_F(TablesInFiles, GoWithTheStore) {
   ASSERT_TRUE(DestroyDB(path_, options_).ok());
   EXPECT_FALSE(fs::exists(path_));
 }
+
+// Of each design that has any, in each of its layouts.
+class TablesInFilesOfEngines : public ::testing::TestWithParam<EngineLayout> {
+ protected:
+  TablesInFilesOfEngines() {
+    options_.medium = MediumKind::kCacheLine;
+    options_.memory_budget_bytes = 4 << 20;
+    options_.pool_bytes_max = 8 << 20;
+    GetParam().ApplyTo(&options_);
+  }
+  uint64_t BytesInFiles() const {
+    uint64_t bytes = 0;
+    for (const auto& entry : fs::directory_iterator(path_)) {
+      if (IsDataFileName(entry.path().filename().string())) bytes += entry.file_size();
+    }
+    return bytes;
+  }
+
+  Options options_;
+  TempDir dir_;
+  const std::string path_ = dir_.Sub("store");
+};
+
+// Compaction is tried again and again: what each try left would fill the disk.
+TEST_P(TablesInFilesOfEngines, ATableThatTheCatalogHasNoRoomForLeavesNoFile) {
+  DbImpl db(options_, path_, DbSeams{nullptr, true});
+  ASSERT_TRUE(db.Init().ok());
+  for (int i = 0; i < 100; i++)
+    ASSERT_TRUE(db.Put({}, Concat("key", 1000 + i), MakeValue(1, 100)).ok());
+  ASSERT_TRUE(db.CompactRange({}, {}).ok());
+  {
+    Persister persister(db.pool()->gate(), WriteCause::kGc);
+    Status s;
+    for (ChunkRef chunk; s.ok();)
+      s = db.pool()->Claim(0, ChunkKind::kCatalog, 0, 1, 1, Claimant::kIndex, &persister, &chunk);
+    ASSERT_TRUE(s.IsNoSpace()) << s.ToString();
+  }
+  Status s;
+  for (int i = 0; s.ok() && i < 1000; i++) {  // until its chunk is full
+    s = db.CompactRange({}, {});
+    ASSERT_EQ(BytesInFiles(), db.GetStats().file_bytes) << s.ToString();
+  }
+  EXPECT_TRUE(s.ok() || s.IsNoSpace()) << s.ToString();
+  for (int i = 0; i < 3; i++) (void)db.CompactRange({}, {}).ok();
+  EXPECT_EQ(BytesInFiles(), db.GetStats().file_bytes);
+  db.Abandon();
+}
+
+std::vector<EngineLayout> LayoutsWithFiles() {
+  std::vector<EngineLayout> layouts = EngineLayouts();
+  std::erase_if(layouts, [](const EngineLayout& layout) {
+    Options options;
+    layout.ApplyTo(&options);
+    return !lamella::testing::TablesInFiles(options);
+  });
+  return layouts;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, TablesInFilesOfEngines, ::testing::ValuesIn(LayoutsWithFiles()),
+                         [](const auto& test) { return test.param.name; });
 
 }  // namespace
 }  // namespace lamella::testing

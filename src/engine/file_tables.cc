@@ -54,7 +54,6 @@ class FileTableBuilder final : public TableBuilder {
       tables.push_back(std::make_shared<FileTable>(std::move(info), places_[i], sst));
     }
     made->insert(made->end(), tables.begin(), tables.end());
-    batch_.Release();
     return s;
   }
 
@@ -102,10 +101,6 @@ SstFilesOptions SstFilesOptionsOf(const EngineContext& context, std::shared_ptr<
   return options;
 }
 
-FileTable::~FileTable() {
-  if (!kept_.load(std::memory_order_acquire)) table_->MakeObsolete();
-}
-
 Lookup FileTable::Find(const InternalKey& target, uint64_t, bool) const {
   Lookup lookup;
   SstRecord record;
@@ -146,7 +141,6 @@ Status FileTables::Open(const TableInfo& info, const LevelPlace& place,
   Status s = ssts_.Open(info, &sst);
   if (!s.ok()) return s;
   *table = std::make_shared<FileTable>(info, place, std::move(sst));
-  (*table)->Keep();
   return s;
 }
 
@@ -158,7 +152,6 @@ Status FileTables::OpenLost(uint64_t number, std::shared_ptr<const LevelTable>* 
   TableInfo info = sst->info();
   info.place = place.Encode();
   *table = std::make_shared<FileTable>(std::move(info), place, std::move(sst));
-  (*table)->Keep();
   return s;
 }
 

@@ -8,7 +8,6 @@
 #ifndef LAMELLA_ENGINE_FILE_TABLES_H_
 #define LAMELLA_ENGINE_FILE_TABLES_H_
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -39,10 +38,9 @@ class FileTable final : public LevelTable {
  public:
   FileTable(TableInfo info, LevelPlace place, std::shared_ptr<const SstTable> table)
       : LevelTable(std::move(info), std::move(place), {}), table_(std::move(table)) {}
-  ~FileTable() override;
 
-  void Keep() const override { kept_.store(true, std::memory_order_release); }
-  void Drop() const override { kept_.store(false, std::memory_order_release); }
+  void Keep() const override { table_->Keep(); }
+  void Drop() const override { table_->MakeObsolete(); }
   Lookup Find(const InternalKey& target, uint64_t hash, bool verify) const override;
   std::unique_ptr<InternalIterator> NewIterator(bool verify) const override;
   std::unique_ptr<InternalIterator> NewMergeIterator(bool verify) const override;
@@ -50,7 +48,6 @@ class FileTable final : public LevelTable {
 
  private:
   const std::shared_ptr<const SstTable> table_;
-  mutable std::atomic<bool> kept_{false};  // F1
 };
 
 class FileTables : public std::enable_shared_from_this<FileTables> {

@@ -481,7 +481,8 @@ Status LeveledEngine::Rebuild(RepairReport* report) {
     });
     s = catalog_.Create(catalog_.Get());
   }
-  if (s.ok() || catalog_.is_in_doubt()) KeepTables(edit);
+  // Whether one that was to be made is there where it failed is not known before the next open.
+  if (s.ok() || catalog_lost || catalog_.is_in_doubt()) KeepTables(edit);
   if (!s.ok()) return s;
   return pool_->Sync();
 }

@@ -44,6 +44,11 @@ SstLevels::Level TablesOf(const SstLevels& levels, uint32_t level,
 }  // namespace
 
 Status SstFiles::Open(const TableInfo& info, std::shared_ptr<const SstTable>* table) const {
+  return OpenTable(info, true, table);
+}
+
+Status SstFiles::OpenTable(const TableInfo& info, bool kept,
+                           std::shared_ptr<const SstTable>* table) const {
   const std::string path = options_.directory + "/" + TableFileName(info.number);
   std::shared_ptr<const SstTable> opened;
   Status s = OpenLost(info.number, &opened);
@@ -64,7 +69,7 @@ Status SstFiles::Open(const TableInfo& info, std::shared_ptr<const SstTable>* ta
                info.records, " in ", info.bytes, " up to ", info.last_sequence,
                "; it is an older or another one: put the right file back, or repair the store"));
   }
-  *table = std::make_shared<SstTable>(info, opened->sst());
+  *table = std::make_shared<SstTable>(info, opened->sst(), kept);
   return s;
 }
 
@@ -80,7 +85,7 @@ Status SstFiles::OpenLost(uint64_t number, std::shared_ptr<const SstTable>* tabl
                        options_.reading, &sst);
   if (!s.ok()) return s;
   TableInfo info = InfoOf(number, sst->info());
-  *table = std::make_shared<SstTable>(std::move(info), std::move(sst));
+  *table = std::make_shared<SstTable>(std::move(info), std::move(sst), true);
   return s;
 }
 
@@ -94,15 +99,11 @@ Status SstFiles::Salvage(
 Status SstFiles::OpenFinished(const SstBuilder& builder,
                               std::shared_ptr<const SstTable>* table) const {
   bytes_written_.fetch_add(builder.info().file_bytes, std::memory_order_relaxed);
-  return NoThrow([&] { return Open(InfoOf(builder.number(), builder.info()), table); });
+  return NoThrow([&] { return OpenTable(InfoOf(builder.number(), builder.info()), false, table); });
 }
 
 SstBatch::SstBatch(const SstFiles* files)
     : files_(files), together_(std::min(kTogetherMax, OpenFiles::WrittenMax())) {}
-
-SstBatch::~SstBatch() {
-  for (const auto& table : tables_) table->MakeObsolete();
-}
 
 SstBuilder* SstBatch::BeginTable() {
   builder_ = files_->NewBuilder();
@@ -167,7 +168,6 @@ Status SstFiles::Write(InternalIterator* from, const SnapshotList::Sample& snaps
     if (s.ok()) s = batch.Finish();
     if (!s.ok()) return s;
     made->insert(made->end(), batch.tables().begin(), batch.tables().end());
-    batch.Release();
     return s;
   });
 }

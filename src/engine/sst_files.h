@@ -2,10 +2,11 @@
 // searched, written, compacted, and told from what a crash left. Which compaction is next
 // (FindCompactions), and the edits that make a version of the levels durable, are the engine's.
 //
-// F1: what Write and Compact made is durable, whole and unnamed: the engine names it by an edit and
-//     then lets go of what it replaced (SstTable::MakeObsolete). Where they fail nothing is left.
-//     It is made durable many tables at once: a sync each is a commit of the file system's journal
-//     each, and what small tables take the longest for.
+// F1: what Write and Compact made is durable, whole and unnamed: the engine names it by an edit,
+//     keeps it (SstTable::Keep), and then lets go of what it replaced (MakeObsolete). Where they
+//     fail, or no edit comes of it, nothing is left. It is made durable many tables at once: a sync
+//     each is a commit of the file system's journal each, and what small tables take the longest
+//     for.
 // F2: a table moves as it is where it overlaps nothing of the next level.
 // F3: versions that nobody sees and deletes that hide nothing go (ForEachNeeded). Versions of a key
 //     stay in one table.
@@ -37,17 +38,26 @@ namespace lamella {
 /// A table of levels that is an SST.
 class SstTable {
  public:
-  SstTable(TableInfo info, std::shared_ptr<const Sst> sst)
-      : info_(std::move(info)), sst_(std::move(sst)) {}
+  /// `kept`: false of one that was just made, whose file goes with it unless somebody keeps it.
+  SstTable(TableInfo info, std::shared_ptr<const Sst> sst, bool kept)
+      : info_(std::move(info)), sst_(std::move(sst)), kept_(kept) {}
+  SstTable(const SstTable&) = delete;
+  SstTable& operator=(const SstTable&) = delete;
+  ~SstTable() {
+    if (!kept_.load(std::memory_order_acquire)) MakeObsolete();  // pairs with Keep
+  }
 
   const TableInfo& info() const { return info_; }
   const std::shared_ptr<const Sst>& sst() const { return sst_; }
+  /// A catalog may name it from now on: its file outlives it.
+  void Keep() const { kept_.store(true, std::memory_order_release); }
   /// No version names it any more: its file goes once nobody reads it.
   void MakeObsolete() const { sst_->MakeObsolete(); }
 
  private:
   const TableInfo info_;
   const std::shared_ptr<const Sst> sst_;
+  mutable std::atomic<bool> kept_;  // F1
 };
 
 using SstLevels = TableLevels<SstTable>;
@@ -117,6 +127,7 @@ class SstFiles {
 
   /// The next table, with a number that none had.
   std::unique_ptr<SstBuilder> NewBuilder() const;
+  Status OpenTable(const TableInfo& info, bool kept, std::shared_ptr<const SstTable>* table) const;
   Status OpenFinished(const SstBuilder& builder, std::shared_ptr<const SstTable>* table) const;
 
   const SstFilesOptions options_;
@@ -124,8 +135,8 @@ class SstFiles {
 };
 
 /// Tables that one writes, one after another, with records that are the caller's choice. One that
-/// has its end waits for others, with which it becomes durable. Where a call fails, and where it
-/// goes without a Release, nothing is left of any of them (F1).
+/// has its end waits for others, with which it becomes durable. Where a call fails nothing is left
+/// of any of them, once it is gone (F1).
 /// Threads: one.
 class SstBatch {
  public:
@@ -133,7 +144,6 @@ class SstBatch {
   explicit SstBatch(const SstFiles* files);
   SstBatch(const SstBatch&) = delete;
   SstBatch& operator=(const SstBatch&) = delete;
-  ~SstBatch();
 
   /// Of the table that is being written; null: none is.
   SstBuilder* builder() const { return builder_.get(); }
@@ -143,10 +153,8 @@ class SstBatch {
   Status EndTable();
   /// All of them are durable, and open.
   Status Finish();
-  /// Those that are, in the order in which they were written.
+  /// Those that are, in the order in which they were written; kept by nobody yet.
   const MadeSsts& tables() const { return tables_; }
-  /// They are the caller's from now on.
-  void Release() { tables_.clear(); }
 
  private:
   Status FinishEnded();

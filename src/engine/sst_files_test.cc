@@ -304,6 +304,23 @@ TEST_F(SstFilesTest, NoTableHasKeysOnBothSidesOfABound) {
   }
 }
 
+// F1.
+TEST_F(SstFilesTest, WhatNobodyKeepsLeavesNoFile) {
+  Random random(TestSeed());
+  ASSERT_NO_FATAL_FAILURE(Flush(&random, 100, 200));
+  ASSERT_NO_FATAL_FAILURE(Flush(&random, 100, 200));
+  ASSERT_EQ(FileNumbers().size(), 2u);
+  levels_.level(0)[0]->Keep();
+  const uint64_t kept = levels_.level(0)[0]->info().number;
+  SstEdit edit;
+  ASSERT_TRUE(Files().Compact(Everything(0), levels_, Snapshots(), &edit).ok());
+  ASSERT_GT(FileNumbers().size(), 2u);
+  edit = {};
+  EXPECT_EQ(FileNumbers().size(), 2u) << "no edit came of it";
+  levels_ = {};
+  EXPECT_EQ(FileNumbers(), std::set<uint64_t>{kept});
+}
+
 // A sync each, of which the first does most of the work, and one of the directory for 32.
 TEST_F(SstFilesTest, TablesOfAWriteBecomeDurableTogetherAndWhereOneFailsNoneIsLeft) {
   LiveTable written;

@@ -30,7 +30,6 @@ Status Salvage(const SstFiles& files, uint64_t number, uint64_t records, RepairR
   s = batch.Finish();
   if (!s.ok()) return s;
   *table = batch.tables().front();
-  batch.Release();
   return s;
 }
 

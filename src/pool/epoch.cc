@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <new>
 
 #include "base/assert.h"
 
@@ -34,7 +35,7 @@ EpochDomain::~EpochDomain() {
 //   now <= r: the load came before the increment, and so before the scan; the slot was written
 //   before the load. The
 //            scan sees the slot, with e or now, both at most r: the thing is not freed (keeps I1).
-uint64_t EpochDomain::Pin() {
+uint64_t EpochDomain::Pin() noexcept {
   const uint64_t e = epoch_.load(std::memory_order_relaxed);  // a guess; `now` below is what counts
   uint32_t slot = slot_hint;
   for (uint32_t probes = 0; probes < kSlotCount; probes++, slot = (slot + 1) % kSlotCount) {
@@ -58,11 +59,19 @@ uint64_t EpochDomain::Pin() {
 
 // The mutex orders the pin and every scan: a scan that ran before it retired what this thread now
 // sees unlinked.
-uint64_t EpochDomain::PinOverflow() {
+uint64_t EpochDomain::PinOverflow() noexcept {
   MutexLock lock(&mu_);
-  const uint64_t token = kSlotCount + overflow_tokens_++;
-  overflow_.emplace_back(token, epoch_.load(std::memory_order_seq_cst));
-  return token;
+  const uint64_t now = epoch_.load(std::memory_order_seq_cst);
+  try {
+    overflow_.push_back({.token = kSlotCount + overflow_tokens_, .epoch = now, .pins = 1});
+    overflow_tokens_++;
+    return overflow_.back().token;
+  } catch (const std::bad_alloc&) {  // keeps I4, with the one that holds back least
+    const auto newest = std::ranges::max_element(
+        overflow_, {}, [](const Overflow& pin) { return pin.epoch & ~kMarks; });
+    newest->pins++;
+    return newest->token;
+  }
 }
 
 void EpochDomain::Unpin(uint64_t token) {
@@ -93,14 +102,15 @@ void EpochDomain::UnpinMarked(uint64_t token) {
   if ((epoch & kAwaited) != 0) Left();
 }
 
-// The pin goes; what stood in it.
+// The pin goes; what stood in it, where no other one shares it.
 uint64_t EpochDomain::TakeMarked(uint64_t token) {
   // acq_rel: as in Unpin, and pairs with WhenUnpinned.
   if (token < kSlotCount) return slots_[token].epoch.exchange(0, std::memory_order_acq_rel);
   const auto at = std::find_if(overflow_.begin(), overflow_.end(),
-                               [token](const auto& pin) { return pin.first == token; });
+                               [token](const Overflow& pin) { return pin.token == token; });
   LAMELLA_CHECK(at != overflow_.end());
-  const uint64_t epoch = at->second;
+  if (--at->pins != 0) return 0;
+  const uint64_t epoch = at->epoch;
   *at = overflow_.back();
   overflow_.pop_back();
   return epoch;
@@ -128,7 +138,8 @@ size_t EpochDomain::pinned() const {
   size_t count = 0;
   for (const Slot& slot : slots_) count += slot.epoch.load(std::memory_order_relaxed) != 0 ? 1 : 0;
   MutexLock lock(&mu_);
-  return count + overflow_.size();
+  for (const Overflow& pin : overflow_) count += pin.pins;
+  return count;
 }
 
 // Each pin is marked or let go, by one read-modify-write of its slot against another: who lets go
@@ -150,8 +161,8 @@ void EpochDomain::WhenUnpinned(std::function<void()> last) {
   }
   {
     MutexLock lock(&mu_);
-    for (auto& pin : overflow_) {
-      pin.second |= kAwaited;
+    for (Overflow& pin : overflow_) {
+      pin.epoch |= kAwaited;
       awaited_.fetch_add(1, std::memory_order_relaxed);
     }
   }
@@ -177,7 +188,7 @@ uint64_t EpochDomain::OldestPinned() const {
     const uint64_t e = slot.epoch.load(std::memory_order_seq_cst) & ~kMarks;
     if (e != 0) oldest = std::min(oldest, e);
   }
-  for (const auto& [token, e] : overflow_) oldest = std::min(oldest, e & ~kMarks);
+  for (const Overflow& pin : overflow_) oldest = std::min(oldest, pin.epoch & ~kMarks);
   return oldest;
 }
 
@@ -190,9 +201,9 @@ bool EpochDomain::MarkHolder() {
       if ((e & kWatched) != 0 || slot.epoch.compare_exchange_weak(e, e | kWatched)) return true;
     }
   }
-  for (auto& pin : overflow_) {
-    if ((pin.second & ~kMarks) > first) continue;
-    pin.second |= kWatched;
+  for (Overflow& pin : overflow_) {
+    if ((pin.epoch & ~kMarks) > first) continue;
+    pin.epoch |= kWatched;
     return true;
   }
   return false;

@@ -8,6 +8,8 @@
 // I3: from when a Collect takes callbacks out until they have run, or are back, running_ counts it:
 //     who waits for what they free (AwaitRetired, AwaitRunning) sees them deferred, or running, or
 //     done.
+// I4: a pin needs no memory: where there is neither a slot nor memory for another pin, it shares the
+//     epoch of one that is there, which holds back as much, or more.
 // Threads: all calls from any. Callbacks run in the thread that calls Collect (or ~EpochDomain),
 // outside all locks.
 #ifndef LAMELLA_POOL_EPOCH_H_
@@ -32,13 +34,13 @@ class EpochDomain {
  public:
   static constexpr uint32_t kSlotCount = 512;
 
-  EpochDomain() = default;
-  ~EpochDomain();  // REQUIRES: no live pin. Runs what is left.
+  EpochDomain() { overflow_.reserve(1); }  // there is always one to share (I4)
+  ~EpochDomain();                          // REQUIRES: no live pin. Runs what is left.
   EpochDomain(const EpochDomain&) = delete;
   EpochDomain& operator=(const EpochDomain&) = delete;
 
   /// Takes a pin; a few nanoseconds. The token goes to Unpin, from any thread. Pins nest.
-  uint64_t Pin();
+  uint64_t Pin() noexcept;
   /// Lets go of it; a few nanoseconds, but for a marked one (I2).
   void Unpin(uint64_t token);
   /// True once what this pin holds back waits for it (I2). For one that found no slot: false.
@@ -98,10 +100,15 @@ class EpochDomain {
   struct alignas(64) Slot {
     std::atomic<uint64_t> epoch{0};  // 0: free
   };
+  struct Overflow {
+    uint64_t token;
+    uint64_t epoch;  // with its marks
+    uint64_t pins;   // that share it
+  };
   using Deadline = std::optional<std::chrono::steady_clock::time_point>;
   using Retired = std::list<std::pair<uint64_t, std::function<void()>>>;
   bool AwaitRetiredUntil(Deadline deadline) LAMELLA_EXCLUDES(mu_);
-  uint64_t PinOverflow();
+  uint64_t PinOverflow() noexcept;
   void UnpinMarked(uint64_t token);
   uint64_t TakeMarked(uint64_t token) LAMELLA_REQUIRES(mu_);
   void Left();
@@ -117,8 +124,8 @@ class EpochDomain {
   std::atomic<uint64_t> epoch_{1};  // of the pins taken now; a retirement ends it
   Slot slots_[kSlotCount];
   mutable Mutex mu_;
-  // (token, epoch) of pins taken when all slots were.
-  std::vector<std::pair<uint64_t, uint64_t>> overflow_ LAMELLA_GUARDED_BY(mu_);
+  // Pins taken when all slots were.
+  std::vector<Overflow> overflow_ LAMELLA_GUARDED_BY(mu_);
   uint64_t overflow_tokens_ LAMELLA_GUARDED_BY(mu_) = 0;
   // pins that WhenUnpinned waits for, and one while it counts them
   std::atomic<size_t> awaited_{0};

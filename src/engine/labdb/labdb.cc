@@ -98,6 +98,9 @@ Status LabDb::Install(LabDbEdit kind, const SstEdit& edit, const MemTable* flush
     LAMELLA_CHECK(state->levels.Apply(infos));
     if (also) also(state);
   });
+  if (s.ok() || catalog_.is_in_doubt()) {
+    for (const auto& added : edit.added) added.table->Keep();
+  }
   if (!s.ok()) return s;
   live_bytes_.store(live, std::memory_order_relaxed);
   changes_.fetch_add(1, std::memory_order_relaxed);

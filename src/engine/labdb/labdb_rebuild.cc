@@ -225,6 +225,8 @@ Status LabDb::Rebuild(RepairReport* report) {
       NewMergingIterator(std::move(children)).get(), {},
       [&](std::string_view key) { return !merge_all && state.levels.MayHold(2, key); }, &made);
   if (!s.ok()) return s;
+  // Whether a catalog that cannot be written names them is not known before the next open.
+  for (const auto& table : made) table->Keep();
   if (merge_all) state.levels = {};
   for (const auto& table : made) edit.added.push_back({1, table});
   LAMELLA_CHECK(state.levels.Apply(InfosOf(edit)));

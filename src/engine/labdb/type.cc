@@ -4,6 +4,7 @@
 #include "engine/file_tables.h"
 #include "engine/labdb/labdb.h"
 #include "engine/pool_limit.h"
+#include "log/value_address.h"
 
 namespace lamella {
 
@@ -25,6 +26,12 @@ Status CheckLabDbOptions(const Options& options) {
     s = check("tree_bytes", own.tree_bytes, 64 * kKiB, kKiB * kGiB, "64 KiB to 1 TiB, or 0");
   if (s.ok()) {
     s = check("segment_bytes", own.segment_bytes, 64 * kKiB, kGiB / 16, "64 KiB to 64 MiB");
+  }
+  // A segment has a chunk at least.
+  if (s.ok() && options.chunk_bytes > kSegmentBytesMax) {
+    s = Status::InvalidArgument(Concat("chunk_bytes is ", options.chunk_bytes,
+                                       "; with labdb it is at most ", kSegmentBytesMax >> 20,
+                                       " MiB (", kSegmentBytesMax, ")"));
   }
   if (s.ok()) {
     s = CheckFitsPool(options, "labdb.segment_bytes", own.segment_bytes,

@@ -125,6 +125,9 @@ Status LightKv::Install(LightKvEdit kind, const Made& made, bool flushed,
     LAMELLA_CHECK(state->levels.Apply(infos));
     also(state);
   });
+  if (s.ok() || catalog_.is_in_doubt()) {
+    for (const auto& table : made.tables) table->Keep();
+  }
   if (!s.ok()) return s;
   std::move(view).Set();
   return pool_->Sync();

@@ -53,6 +53,8 @@ Status LightKv::Rebuild(RepairReport* report) {
       [&](std::string_view key) { return !merge_all && state.levels.MayHold(0, key); }, &made);
   if (s.ok()) s = pool_->Sync();
   if (!s.ok()) return s;
+  // Whether a catalog that cannot be written names them is not known before the next open.
+  for (const auto& table : made) table->Keep();
   if (merge_all) state.levels = {};
   for (const auto& table : made) {
     const KeyRange keys{table->info().smallest, table->info().largest};

@@ -58,6 +58,8 @@ EngineTraits LabDbTraits() {
          o->pool_bytes_max = 16 << 20;
          o->labdb.segment_bytes = (16 << 20) + 1;
        }},
+      {"chunk_bytes", "268435456", "at most 128 MiB",
+       [](Options* o) { o->chunk_bytes = 256 << 20; }},
       {"labdb.level1_bytes", "100", "64 KiB or more",
        [](Options* o) { o->labdb.level1_bytes = 100; }},
       {"labdb.table_bytes", "100", "4 KiB to 4 GiB",
