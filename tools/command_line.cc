@@ -61,22 +61,28 @@ std::string Unmarked(std::string word) {
 }
 CLI::Option* Plain(CLI::Option* option) { return option->transform(&Unmarked); }
 
+// CLI11 takes an empty word for an optional value that is not there.
+CLI::Option* AddOptional(CLI::App* app, const char* name, std::optional<std::string>* value,
+                         const char* help) {
+  return app->add_option_function<std::string>(
+      name, [value](const std::string& word) { *value = word; }, help);
+}
+
 void AddGlobals(CLI::App* app, Globals* globals) {
   Plain(app->add_option("-d,--db", globals->db, "The store's directory"))->envname("LAMELLA_DB");
-  Plain(app->add_option("--engine", globals->engine,
-                        "The design to create a store with, such as listdb"));
-  Plain(app->add_option(
-      "--medium", globals->medium,
-      "auto, byte, cacheline, page or volatile: when a store into the pool is durable "
-      "(default auto)"));
-  Plain(app->add_option("--memory-budget", globals->memory_budget,
-                        "DRAM for memtables and caches, such as 256M or 1G (default 256M)"));
-  Plain(app->add_option("--pool-max", globals->pool_max,
-                        "The pool never grows beyond this, such as 8G (default: no limit)"));
+  Plain(AddOptional(app, "--engine", &globals->engine,
+                    "The design to create a store with, such as listdb"));
+  Plain(
+      AddOptional(app, "--medium", &globals->medium,
+                  "auto, byte, cacheline, page or volatile: when a store into the pool is durable "
+                  "(default auto)"));
+  Plain(AddOptional(app, "--memory-budget", &globals->memory_budget,
+                    "DRAM for memtables and caches, such as 256M or 1G (default 256M)"));
+  Plain(AddOptional(app, "--pool-max", &globals->pool_max,
+                    "The pool never grows beyond this, such as 8G (default: no limit)"));
   Plain(app->add_option(
             "--pmem", globals->pmem,
             "Directories of the pool's parts, separated by commas (default: the store's)"))
-      ->delimiter(',')
       ->allow_extra_args(false);  // the words after it are the command's
   app->add_flag("--json", globals->json, "Results as JSON");
   app->add_flag("--sync", globals->sync,
@@ -149,12 +155,15 @@ void CommandLine::Required(const char* name, std::vector<std::string>* values, c
 }
 
 void CommandLine::Optional(const char* name, std::optional<std::string>* value, const char* help) {
-  Plain(command_->add_option_function<std::string>(
-      name, [value](const std::string& word) { *value = word; }, help));
+  Plain(AddOptional(command_, name, value, help));
 }
 
 void CommandLine::Option(const char* name, std::string* value, const char* help) {
   Plain(command_->add_option(name, *value, help));
+}
+
+void CommandLine::Option(const char* name, std::optional<std::string>* value, const char* help) {
+  Plain(AddOptional(command_, name, value, help));
 }
 
 void CommandLine::File(const char* name, std::string* value, const char* help) {

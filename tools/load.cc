@@ -30,7 +30,7 @@ constexpr size_t kBatchBytesMax = size_t{1} << 20;
 
 struct LoadArgs {
   std::string input = "-";
-  std::string format;
+  std::optional<std::string> format;
   std::string ack_file;
   uint64_t batch_records = 100;
   bool skip_bad = false;
