@@ -104,7 +104,7 @@ void AddStoreOptions(CLI::App* app, Config* config, Typed* typed) {
                   "Lamella's emulated delays: dram, tlsm, pcm, optane, cxl");
   app->add_option("--parts", config->settings.parts,
                   "Lamella's pool parts, each a directory that stands for a NUMA node")
-      ->check(CLI::Range(1u, 64u))
+      ->check(CLI::Range(1u, 16u))
       ->capture_default_str();
 }
 
@@ -140,6 +140,40 @@ void AddModeOptions(CLI::App* app, Config* config, Typed* typed) {
                 "name the workloads, the stores of this build, and the scenarios");
 }
 
+// CLI11 reads 010 as eight, and -1 as 2^64-1.
+std::string WholeNumber(const std::string& word) {
+  if (word.empty() || word.find_first_not_of("0123456789") != std::string::npos)
+    throw CLI::ValidationError("expected a whole number, found \"" + word + "\"");
+  return word.substr(std::min(word.find_first_not_of('0'), word.size() - 1));
+}
+
+// What each word of the line has to be, whatever its option.
+void CheckWords(CLI::App* app) {
+  for (CLI::Option* option : app->get_options()) {
+    if (option->get_type_size() == 0) continue;  // a flag
+    if (option->get_type_name().starts_with("UINT")) {
+      option->transform(&WholeNumber);
+    } else {  // an empty one is of a script's variable that was not set
+      option->check([](const std::string& word) {
+        return word.empty() ? "expected a word, found an empty one" : std::string();
+      });
+    }
+  }
+}
+
+// What a run would find out store by store, as it comes to them.
+Status CheckStores(const Config& config) {
+  StoreSpec settings;  // an option of the same name has precedence
+  settings.options.emplace_back("medium", config.settings.medium);
+  if (!config.settings.media_profile.empty())
+    settings.options.emplace_back("media_profile", config.settings.media_profile);
+  Status s = CheckStoreSpec(settings);
+  for (const StoreSpec& spec : config.stores) {
+    if (s.ok()) s = CheckStoreSpec(spec);
+  }
+  return s;
+}
+
 Status ResolveStores(const Typed& typed, Config* config) {
   std::vector<std::pair<std::string, std::string>> shared;
   if (!typed.engine.empty()) shared.emplace_back("engine", typed.engine);
@@ -171,7 +205,7 @@ Status ResolveStores(const Typed& typed, Config* config) {
   }
   if (config->stores.empty())
     return Status::InvalidArgument("--stores: none of those named is in this build");
-  return Status::OK();
+  return CheckStores(*config);
 }
 
 Status ResolveWorkloads(Typed* typed, Config* config) {
@@ -316,6 +350,7 @@ int ParseCommandLine(int argc, const char* const* argv, Config* config) {
   AddDataOptions(&app, config, &typed);
   AddRunOptions(&app, config, &typed);
   AddModeOptions(&app, config, &typed);
+  CheckWords(&app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
