@@ -220,6 +220,12 @@ expect 0 --db bytes dump linked.tsv
 ln -s there/new.tsv fresh.tsv
 expect 0 --db bytes dump fresh.tsv
 [ -L fresh.tsv ] && cmp -s there/new.tsv one.tsv || fail "expected the records where the link leads, though nothing was there"
+claim "a dump grows under a name that nobody has"
+echo mine >kept.tsv.part && ln -s private.tsv linked.tsv.part && echo mine >private.tsv
+expect 0 --db bytes dump kept.tsv; cmp -s kept.tsv one.tsv || fail "expected the records"
+expect 0 --db bytes dump linked.tsv
+[ "$(cat kept.tsv.part private.tsv)" = "$(printf 'mine\nmine')" ] || fail "a dump wrote to somebody's file"
+[ "$(ls -d -- *.part)" = "$(printf 'kept.tsv.part\nlinked.tsv.part')" ] || fail "a dump left a part of itself"
 claim "a dump over a file that others may not read leaves it so"
 : >private.tsv && chmod 600 private.tsv
 expect 0 --db bytes dump private.tsv
