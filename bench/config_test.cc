@@ -1,5 +1,8 @@
 #include "bench/config.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -139,6 +142,22 @@ TEST(Bench, AFileThatCannotBeWrittenIsNamedBeforeTheRun) {
   EXPECT_EQ(std::filesystem::file_size(json), 3u);
   EXPECT_TRUE(CheckWritable(scratch.path() + "/y.json").ok());
   EXPECT_FALSE(std::filesystem::exists(scratch.path() + "/y.json"));
+}
+
+// What is printed is what it ran for.
+TEST(BenchDeathTest, WhatCannotBePrintedIsAFailure) {
+  const auto run = [](int fd) {
+    close(STDOUT_FILENO);  // the next file that is opened would be it
+    if (fd >= 0) dup2(fd, STDOUT_FILENO);
+    std::string words[] = {"lamella_bench", "--list"};
+    char* argv[] = {words[0].data(), words[1].data()};
+    _exit(Main(2, argv));
+  };
+  EXPECT_EXIT(run(-1), testing::ExitedWithCode(kExitFailed), "cannot write standard output");
+  const int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+  if (full < 0) return;
+  EXPECT_EXIT(run(full), testing::ExitedWithCode(kExitFailed), "cannot write standard output");
+  close(full);
 }
 
 }  // namespace

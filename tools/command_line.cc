@@ -1,14 +1,11 @@
 // Options of every command, help, and messages that name what is known when something is not.
 #include "tools/command_line.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <charconv>
 #include <csignal>
 #include <exception>
 #include <new>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,9 +14,11 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "base/standard_streams.h"
 #include "tools/bench.h"
 #include "tools/command.h"
 #include "tools/formats.h"
+#include "tools/output.h"
 
 namespace lamella::tools {
 namespace {
@@ -119,8 +118,13 @@ std::string UnknownWord(const CLI::App& app, const std::string& word) {
 
 int ReportParseError(CLI::App* app, Program* program, const CLI::ParseError& error) {
   const auto chosen = app->get_subcommands();
-  // --help
-  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return app->exit(error);
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {  // --help
+    std::ostringstream text;
+    (void)app->exit(error, text, text);
+    Output output;
+    output.Write(text.str());
+    return Finish(*program, output.Close());
+  }
   if (!chosen.empty()) program->command = chosen.front()->get_name();
   const std::vector<std::string> rest = app->remaining(true);
   if (!rest.empty()) {
@@ -130,15 +134,6 @@ int ReportParseError(CLI::App* app, Program* program, const CLI::ParseError& err
                                program->command.empty() ? "" : " ", program->command));
   }
   return kExitUsage;
-}
-
-// A standard stream that is closed would be the next file that is opened: what the program prints
-// would be written into the store. It gets one that refuses, as a closed one does.
-void HoldStandardStreams() {
-  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {  // open takes the lowest
-    if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
-      (void)open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
-  }
 }
 
 }  // namespace

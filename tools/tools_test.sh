@@ -202,6 +202,7 @@ if [ -e /dev/full ]; then
   "$program" --db bytes scan >/dev/full 2>err
   [ $? -eq 4 ] || fail "scan to a full device: expected exit code 4"
   says "No space left"
+  for word in --help --version; do "$program" $word >/dev/full 2>err; [ $? -eq 4 ] || fail "$word to a full device: expected exit code 4"; done
   expect 4 --db bytes dump --format tsv /dev/full
 fi
 expect 4 --db bytes dump nosuchdir/x.tsv; says "nosuchdir"
