@@ -1,9 +1,12 @@
 #include "bench/bench.h"
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 
+#include "base/standard_streams.h"
 #include "bench/config.h"
 #include "bench/demo.h"
 #include "bench/large.h"
@@ -78,9 +81,7 @@ Status RunWorkloads(const Config& config, const std::string& scratch) {
   return s.ok() ? written : s;
 }
 
-}  // namespace
-
-int Main(int argc, char** argv) {
+int Run(int argc, char** argv) {
   Config config;
   const int parsed = ParseCommandLine(argc, argv, &config);
   if (parsed >= 0) return parsed;
@@ -117,6 +118,18 @@ int Main(int argc, char** argv) {
   }
   if (config.strict && !goals_met) return kExitGoalMissed;
   return outcome.skipped > 0 ? kExitSkipped : kExitOk;
+}
+
+}  // namespace
+
+int Main(int argc, char** argv) {
+  HoldStandardStreams();
+  const int code = Run(argc, argv);
+  errno = 0;
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  std::fprintf(stderr, "lamella_bench: cannot write standard output%s%s\n", errno != 0 ? ": " : "",
+               errno != 0 ? std::strerror(errno) : "");
+  return code == kExitUsage ? code : kExitFailed;
 }
 
 }  // namespace lamella::bench

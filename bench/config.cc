@@ -13,7 +13,7 @@
 namespace lamella::bench {
 namespace {
 
-constexpr double kDurationMax = 1e9;  // seconds; ticks of some gigahertz stay below 2^64
+constexpr double kDurationMax = 1e9;  // seconds
 
 // The command line as it was typed, before anything is looked up.
 struct Typed {
@@ -68,14 +68,16 @@ void AddRunOptions(CLI::App* app, Config* config, Typed* typed) {
       ->capture_default_str();
   app->add_option("--ops", config->run.ops, "operations of all threads together; 0 is one per key")
       ->capture_default_str();
-  app->add_option("--duration", config->run.duration_s,
-                  "seconds, instead of --ops, for workloads that draw keys")
+  app->add_option(
+         "--duration", config->run.duration_s,
+         "seconds, instead of --ops, of workloads that draw keys; those that go over all keys are "
+         "made whole")
       ->check(CLI::Range(0.0, kDurationMax));
   app->add_option("--rounds", config->rounds, "the stores take turns so often; figures are medians")
       ->check(CLI::Range(1u, 100u))
       ->capture_default_str();
   app->add_option("--warmup", config->run.warmup_share,
-                  "read workloads first run so much of themselves untimed")
+                  "read workloads first run so much of themselves, or of --duration, untimed")
       ->check(CLI::Range(0.0, 10.0))
       ->capture_default_str();
   app->add_option("--put-ratio", typed->workload.put_ratio, "of the workload mixed")
@@ -104,7 +106,7 @@ void AddStoreOptions(CLI::App* app, Config* config, Typed* typed) {
                   "Lamella's emulated delays: dram, tlsm, pcm, optane, cxl");
   app->add_option("--parts", config->settings.parts,
                   "Lamella's pool parts, each a directory that stands for a NUMA node")
-      ->check(CLI::Range(1u, 64u))
+      ->check(CLI::Range(1u, 16u))
       ->capture_default_str();
 }
 
@@ -140,6 +142,40 @@ void AddModeOptions(CLI::App* app, Config* config, Typed* typed) {
                 "name the workloads, the stores of this build, and the scenarios");
 }
 
+// CLI11 reads 010 as eight, and -1 as 2^64-1.
+std::string WholeNumber(const std::string& word) {
+  if (word.empty() || word.find_first_not_of("0123456789") != std::string::npos)
+    throw CLI::ValidationError("expected a whole number, found \"" + word + "\"");
+  return word.substr(std::min(word.find_first_not_of('0'), word.size() - 1));
+}
+
+// What each word of the line has to be, whatever its option.
+void CheckWords(CLI::App* app) {
+  for (CLI::Option* option : app->get_options()) {
+    if (option->get_type_size() == 0) continue;  // a flag
+    if (option->get_type_name().starts_with("UINT")) {
+      option->transform(&WholeNumber);
+    } else {  // an empty one is of a script's variable that was not set
+      option->check([](const std::string& word) {
+        return word.empty() ? "expected a word, found an empty one" : std::string();
+      });
+    }
+  }
+}
+
+// What a run would find out store by store, as it comes to them.
+Status CheckStores(const Config& config) {
+  StoreSpec settings;  // an option of the same name has precedence
+  settings.options.emplace_back("medium", config.settings.medium);
+  if (!config.settings.media_profile.empty())
+    settings.options.emplace_back("media_profile", config.settings.media_profile);
+  Status s = CheckStoreSpec(settings);
+  for (const StoreSpec& spec : config.stores) {
+    if (s.ok()) s = CheckStoreSpec(spec);
+  }
+  return s;
+}
+
 Status ResolveStores(const Typed& typed, Config* config) {
   std::vector<std::pair<std::string, std::string>> shared;
   if (!typed.engine.empty()) shared.emplace_back("engine", typed.engine);
@@ -171,7 +207,7 @@ Status ResolveStores(const Typed& typed, Config* config) {
   }
   if (config->stores.empty())
     return Status::InvalidArgument("--stores: none of those named is in this build");
-  return Status::OK();
+  return CheckStores(*config);
 }
 
 Status ResolveWorkloads(Typed* typed, Config* config) {
@@ -221,6 +257,15 @@ Status CheckFiles(const Config& config) {
   if (!config.runs_path.empty() && config.mode != Mode::kScenarios) {
     return Status::InvalidArgument("--runs: expected --scenario beside it, found " +
                                    config.runs_path + " without");
+  }
+  std::error_code none;
+  const auto place = [&none](const std::string& path) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(path, none), none);
+  };
+  if (!config.runs_path.empty() && !config.json_path.empty() &&
+      place(config.runs_path) == place(config.json_path)) {
+    return Status::InvalidArgument("--runs: expected another file than that of --json, found " +
+                                   config.runs_path);
   }
   return Status::OK();
 }
@@ -316,6 +361,7 @@ int ParseCommandLine(int argc, const char* const* argv, Config* config) {
   AddDataOptions(&app, config, &typed);
   AddRunOptions(&app, config, &typed);
   AddModeOptions(&app, config, &typed);
+  CheckWords(&app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -1,5 +1,8 @@
 #include "bench/config.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -57,10 +60,55 @@ TEST(CommandLine, WhatIsNoNumberIsRefused) {
   }
 }
 
+TEST(CommandLine, AWholeNumberIsOneOfTenDigits) {
+  for (const char* option :
+       {"--num", "--key-size", "--key-shared", "--value-size", "--seed", "--memory", "--threads",
+        "--ops", "--rounds", "--scan-length", "--parts", "--unflushed"}) {
+    for (const char* word : {"-1", "0x10", "1.5", "1e3", "1k", ""})
+      ExpectUsage({option, word}, option);
+  }
+  const auto parsed = [](std::vector<std::string> words) {
+    Config config;
+    words.insert(words.begin(), "lamella_bench");
+    std::vector<const char*> argv;
+    for (const std::string& word : words) argv.push_back(word.c_str());
+    EXPECT_EQ(ParseCommandLine(static_cast<int>(argv.size()), argv.data(), &config), -1);
+    return config;
+  };
+  EXPECT_EQ(parsed({"--num", "010"}).shape.keys, 10u);
+  EXPECT_EQ(parsed({"--ops", "0"}).run.ops, 0u);
+  EXPECT_EQ(parsed({"--ops", "00"}).run.ops, 0u);
+  EXPECT_EQ(parsed({"--threads", "1,08,2"}).threads, (std::vector<uint32_t>{1, 8, 2}));
+  EXPECT_EQ(parsed({"--seed", "18446744073709551615"}).run.seed, UINT64_MAX);
+}
+
+TEST(CommandLine, AnEmptyWordIsNoOptionLeftOut) {
+  for (const char* option :
+       {"--stores", "--workloads", "--engine", "--option", "--medium", "--media-profile", "--dir",
+        "--json", "--demo", "--scenario", "--scale", "--runs", "--distribution"}) {
+    ExpectUsage({option, ""}, option);
+  }
+}
+
+// Not when the run comes to the store that has it, after those before.
+TEST(CommandLine, OptionsOfEachStoreAreChecked) {
+  ExpectUsage({"--stores", "lamella", "lamella:no_such_option=1"}, "no_such_option");
+  ExpectUsage({"--option", "memtable_bytes=many"}, "memtable_bytes");
+  ExpectUsage({"--engine", "nosuchdb"}, "nosuchdb");
+  ExpectUsage({"--medium", "tape"}, "tape");
+  ExpectUsage({"--media-profile", "tape"}, "tape");
+  ExpectUsage({"--parts", "17"}, "--parts");
+  ExpectUsage({"--stores", "lamella:files_in="}, "files_in");
+  EXPECT_EQ(Parsed({"--medium", "byte", "--media-profile", "optane", "--parts", "16"}).code, -1);
+}
+
 TEST(CommandLine, FilesThatWouldNotBeWrittenAreRefused) {
   ExpectUsage({"--small", "--json", "figures.json"}, "--json");
   ExpectUsage({"--demo", "records.tsv", "--json", "figures.json"}, "--json");
   ExpectUsage({"--runs", "runs.json"}, "--runs");
+  ExpectUsage({"--scenario", "all", "--json", "x.json", "--runs", "x.json"}, "--runs");
+  ExpectUsage({"--scenario", "all", "--json", "x.json", "--runs", "./none/../x.json"}, "--runs");
+  EXPECT_EQ(Parsed({"--scenario", "all", "--json", "x.json", "--runs", "y.json"}).code, -1);
   EXPECT_EQ(Parsed({"--standing", "--json", "figures.json"}).code, -1);
   EXPECT_EQ(Parsed({"--scenario", "all", "--runs", "runs.json"}).code, -1);
 }
@@ -97,6 +145,22 @@ TEST(Bench, AFileThatCannotBeWrittenIsNamedBeforeTheRun) {
   EXPECT_EQ(std::filesystem::file_size(json), 3u);
   EXPECT_TRUE(CheckWritable(scratch.path() + "/y.json").ok());
   EXPECT_FALSE(std::filesystem::exists(scratch.path() + "/y.json"));
+}
+
+// What is printed is what it ran for.
+TEST(BenchDeathTest, WhatCannotBePrintedIsAFailure) {
+  const auto run = [](int fd) {
+    close(STDOUT_FILENO);  // the next file that is opened would be it
+    if (fd >= 0) dup2(fd, STDOUT_FILENO);
+    std::string words[] = {"lamella_bench", "--list"};
+    char* argv[] = {words[0].data(), words[1].data()};
+    _exit(Main(2, argv));
+  };
+  EXPECT_EXIT(run(-1), testing::ExitedWithCode(kExitFailed), "cannot write standard output");
+  const int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+  if (full < 0) return;
+  EXPECT_EXIT(run(full), testing::ExitedWithCode(kExitFailed), "cannot write standard output");
+  close(full);
 }
 
 }  // namespace

@@ -45,6 +45,7 @@ Status ParsePeerOptions(const StoreSpec& spec, PeerOptions* options) {
     Status s;
     if (name == "files_in") {
       options->files_in = value;
+      if (value.empty()) s = BadValue(name, value, "a directory");
     } else if (name == "direct_reads") {
       options->direct_reads = value == "true";
       if (value != "true" && value != "false") s = BadValue(name, value, "true or false");

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -90,26 +91,37 @@ class Place {
     if (!is) Fail(fmt::format("a number from {} to {}", least, most));
     return is ? json_->get<double>() : least;
   }
+  double Whole(double least, double most) const {
+    const double number = Number(least, most);
+    if (number == std::floor(number)) return number;
+    Fail("a whole number");
+    return least;
+  }
   uint32_t Count(double least, double most) const {
-    return static_cast<uint32_t>(Number(least, most));
+    return static_cast<uint32_t>(Whole(least, most));
   }
   bool Flag() const {
     if (json_ == nullptr || !json_->is_boolean()) Fail("true or false");
     return json_ != nullptr && json_->is_boolean() && json_->get<bool>();
   }
-  Size ReadSize(double least, double most) const {
+  Size ReadSize(double least, double most, double (Place::*read)(double, double) const) const {
     Size size;
     if (!IsObject()) {
-      size.small = size.medium = size.paper = Number(least, most);
+      size.small = size.medium = size.paper = (this->*read)(least, most);
       return size;
     }
     ExpectKeys({"small", "medium", "paper"});
     size.scales = true;
-    size.small = At("small").Number(least, most);
-    size.medium = At("medium").Number(least, most);
-    size.paper = At("paper").Number(least, most);
+    const std::pair<const char*, double*> parts[] = {
+        {"small", &size.small}, {"medium", &size.medium}, {"paper", &size.paper}};
+    for (const auto& [key, part] : parts) {
+      const Place at = At(key);
+      *part = (at.*read)(least, most);
+    }
     return size;
   }
+  Size NumberSize(double least, double most) const { return ReadSize(least, most, &Place::Number); }
+  Size WholeSize(double least, double most) const { return ReadSize(least, most, &Place::Whole); }
   // A text, number or flag, as an option's value is written.
   std::string Value() const {
     if (json_ != nullptr && json_->is_string()) return json_->get<std::string>();
@@ -144,7 +156,7 @@ void ReadStore(const Place& at, ScenarioStore* store) {
   if (!at.Has("options")) return;
   for (const auto& [name, option] : at.At("options").Entries()) {
     if (option.IsObject()) {
-      store->sized_options.emplace_back(name, option.ReadSize(0, kOptionMax));
+      store->sized_options.emplace_back(name, option.WholeSize(0, kOptionMax));
     } else {
       store->spec.options.emplace_back(name, option.Value());
     }
@@ -173,13 +185,13 @@ void ReadStep(const Place& at, const Scenario& scenario, ScenarioStep* step) {
                  "stores"});
   step->name = at.At("name").Text();
   if (at.Has("kill_mib")) {
-    step->kill_mib = at.At("kill_mib").ReadSize(0.1, kKillMibMax);
+    step->kill_mib = at.At("kill_mib").NumberSize(0.1, kKillMibMax);
     if (at.Has("workload")) at.At("workload").Fail("none beside kill_mib");
   } else {
     ReadWorkload(at, step);
   }
   if (at.Has("ops_per_key")) step->ops_per_key = at.At("ops_per_key").Number(1e-6, 1000);
-  if (at.Has("keys")) step->keys = at.At("keys").ReadSize(1, kCountMax);
+  if (at.Has("keys")) step->keys = at.At("keys").WholeSize(1, kCountMax);
   if (at.Has("value_bytes")) step->value_bytes = at.At("value_bytes").Count(0, 64 << 20);
   for (const char* key : {"keys", "value_bytes"}) {
     if (at.Has(key) && !step->workload.fresh)
@@ -264,11 +276,11 @@ void ReadHead(const Place& at, Scenario* scenario) {
     at.At("media_profile").Fail("dram, tlsm, pcm, optane or cxl");
   if (at.Has("key_bytes")) scenario->shape.key_bytes = at.At("key_bytes").Count(8, 65535);
   if (at.Has("value_bytes")) scenario->shape.value_bytes = at.At("value_bytes").Count(0, 64 << 20);
-  scenario->keys = at.At("keys").ReadSize(1, kCountMax);
-  scenario->memory_mib = at.At("memory_mib").ReadSize(1, kMemoryMibMax);
+  scenario->keys = at.At("keys").WholeSize(1, kCountMax);
+  scenario->memory_mib = at.At("memory_mib").NumberSize(1, kMemoryMibMax);
   if (at.Has("write_buffer_kib"))
-    scenario->write_buffer_kib = at.At("write_buffer_kib").ReadSize(16, kWriteBufferKibMax);
-  scenario->rounds = at.At("rounds").ReadSize(1, kRoundsMax);
+    scenario->write_buffer_kib = at.At("write_buffer_kib").NumberSize(16, kWriteBufferKibMax);
+  scenario->rounds = at.At("rounds").WholeSize(1, kRoundsMax);
   if (at.Has("parts")) scenario->parts = at.At("parts").Count(1, 16);
 }
 
@@ -278,11 +290,11 @@ bool MakesKeys(const Workload& workload) {
   });
 }
 
-// So many ids there are at most at a time, by its steps in their order.
-double IdsOf(const Scenario& scenario, const Scale& scale) {
+// So many ids a store has at most at a time, by its steps in their order.
+double IdsOf(const Scenario& scenario, const std::string& store, const Scale& scale) {
   double filled = scenario.keys.At(scale), ids = filled, most = ids;
   for (const ScenarioStep& step : scenario.steps) {
-    if (step.kill_mib) continue;
+    if (step.kill_mib || !step.Takes(store)) continue;
     if (step.workload.fresh) ids = filled = (step.keys ? *step.keys : scenario.keys).At(scale);
     if (MakesKeys(step.workload)) ids += filled * step.ops_per_key;
     most = std::max(most, ids);
@@ -343,14 +355,27 @@ Status ParseScenario(const std::string& file, std::string_view text, Scenario* s
   *scenario = Scenario{};
   scenario->name = std::filesystem::path(file).stem().string();
   Json json;
+  std::vector<std::set<std::string>> words;  // of the objects that are open
+  std::string twice;                         // the first of them that its object has again
+  const auto look = [&](int, Json::parse_event_t event, const Json& parsed) {
+    if (event == Json::parse_event_t::object_start) words.emplace_back();
+    if (event == Json::parse_event_t::object_end) words.pop_back();
+    if (event == Json::parse_event_t::key && !words.back().insert(parsed).second && twice.empty())
+      twice = parsed;
+    return true;
+  };
   try {
-    json = Json::parse(text);
+    json = Json::parse(text, look);
   } catch (const Json::exception& e) {
     const std::string_view what =
         e.what();  // "[json.exception.parse_error.101] parse error at ..."
     const size_t head = what.find("] ");
     return Status::InvalidArgument(
         fmt::format("{}: {}", file, what.substr(head == std::string_view::npos ? 0 : head + 2)));
+  }
+  if (!twice.empty()) {  // the last of them would be taken
+    return Status::InvalidArgument(
+        fmt::format("{}: expected each word of an object once, found \"{}\" twice", file, twice));
   }
   Status error;
   return ReadAll(Place(&file, &json, "", &error), scenario, &error);
@@ -384,8 +409,11 @@ Status CheckScale(const Scenario& scenario, const Scale& scale) {
   };
   const auto keys_max =
       static_cast<double>(KeyMaker(scenario.shape.key_bytes, scenario.shape.hashed_keys).IdsMax());
+  double ids = 0;
+  for (const ScenarioStore& store : scenario.stores)
+    ids = std::max(ids, IdsOf(scenario, store.spec.label, scale));
   std::vector<Sized> sizes = {
-      {"keys", IdsOf(scenario, scale), std::min(kCountMax, keys_max)},
+      {"keys", ids, std::min(kCountMax, keys_max)},
       {"memory_mib", scenario.memory_mib.At(scale), kMemoryMibMax},
       {"write_buffer_kib", scenario.write_buffer_kib.At(scale), kWriteBufferKibMax},
       {"rounds", scenario.rounds.At(scale), kRoundsMax}};

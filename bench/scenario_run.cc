@@ -85,7 +85,6 @@ class ScenarioRun {
   const Scale& scale_;
   const std::string scratch_;
   ScenarioResults* const results_;
-  uint32_t filled_keys_ = 0;  // by the last step that filled anew
   const double began_ = NowSeconds();
 };
 
@@ -112,12 +111,9 @@ Status ScenarioRun::RunKills(size_t round) {
 }
 
 Status ScenarioRun::RunStep(const ScenarioStep& step, size_t round, Slot* slot) {
-  if (step.workload.fresh) {
-    slot->SetShape(ShapeOf(step));
-    filled_keys_ = KeysOf(step);
-  }
+  if (step.workload.fresh) slot->SetShape(ShapeOf(step));
   RunSettings run;
-  run.ops = static_cast<uint64_t>(std::max(1.0, filled_keys_ * step.ops_per_key));
+  run.ops = static_cast<uint64_t>(std::max(1.0, slot->keys() * step.ops_per_key));
   run.threads = step.threads;
   run.await_idle = step.await_idle;
   run.warmup_share = step.warmup;
@@ -130,11 +126,10 @@ Status ScenarioRun::RunStep(const ScenarioStep& step, size_t round, Slot* slot) 
 }
 
 Status ScenarioRun::RunSteps(size_t round) {
-  filled_keys_ = static_cast<uint32_t>(std::max(1.0, scenario_.keys.At(scale_)));
+  DataShape shape = scenario_.shape;  // of stores that no step fills
+  shape.keys = static_cast<uint32_t>(std::max(1.0, scenario_.keys.At(scale_)));
   std::vector<std::unique_ptr<Slot>> slots;
   for (const ScenarioStore& store : scenario_.stores) {
-    DataShape shape = scenario_.shape;
-    shape.keys = filled_keys_;
     slots.push_back(std::make_unique<Slot>(SpecOf(store), Settings(), shape, scratch_));
   }
   if (round % 2 == 1) std::reverse(slots.begin(), slots.end());

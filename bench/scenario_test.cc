@@ -99,6 +99,19 @@ TEST(Scenario, WhatDoesNotParseIsNamedWithItsPlace) {
   EXPECT_TRUE(ReadScenario("/no/such/file.json", &scenario).IsIOError());
 }
 
+TEST(Scenario, AWordThatStandsTwiceIsNamed) {
+  for (const char* word : {"\"rounds\":1", "\"ops_per_key\":0.5", "\"small\":65536"}) {
+    std::string text = RightOne().dump();
+    const size_t at = text.find(word);
+    ASSERT_NE(at, std::string::npos) << word;
+    text.insert(at, std::string(word) + ",");
+    Scenario scenario;
+    const Status s = ParseScenario("x.json", text, &scenario);
+    EXPECT_TRUE(s.IsInvalidArgument()) << word;
+    EXPECT_NE(s.message().find("twice"), std::string_view::npos) << s.ToString();
+  }
+}
+
 TEST(Scenario, WhatIsMissingOrOfTheWrongKindIsNamed) {
   for (const char* key :
        {"title", "paper", "figure", "keys", "memory_mib", "rounds", "stores", "steps", "claims"}) {
@@ -111,6 +124,30 @@ TEST(Scenario, WhatIsMissingOrOfTheWrongKindIsNamed) {
   ExpectRefusal("/steps/0", [](Json* j) { (*j)["steps"][0]["ops"] = 3; });
   ExpectRefusal("/claims/0/reproduced", [](Json* j) { (*j)["claims"][0]["reproduced"] = "1"; });
   ExpectRefusal("/claims/0/direction", [](Json* j) { (*j)["claims"][0]["direction"] = "up"; });
+}
+
+TEST(Scenario, ACountIsAWholeNumber) {
+  const auto expect = [](const std::string& place, const std::function<void(Json*)>& spoil) {
+    const std::string message = Refusal(spoil);
+    EXPECT_NE(message.find(place + ": expected a whole number, found "), std::string::npos)
+        << message;
+  };
+  for (const char* key : {"key_bytes", "value_bytes", "keys", "rounds", "parts"})
+    expect(std::string("/") + key, [&](Json* j) { (*j)[key] = 9.5; });
+  for (const char* size : {"small", "medium", "paper"}) {
+    expect(std::string("/keys/") + size, [&](Json* j) { (*j)["keys"][size] = 2000.5; });
+    expect(std::string("/stores/1/options/memtable_bytes/") + size,
+           [&](Json* j) { (*j)["stores"][1]["options"]["memtable_bytes"][size] = 0.5; });
+  }
+  for (const char* key : {"keys", "value_bytes", "threads"})
+    expect(std::string("/steps/0/") + key, [&](Json* j) { (*j)["steps"][0][key] = 1.5; });
+  expect("/steps/1/scan_records", [](Json* j) { (*j)["steps"][1]["scan_records"] = 1.5; });
+  Json json = RightOne();
+  json["rounds"] = 2.0;  // is two
+  json["memory_mib"] = 8.5;
+  Scenario scenario;
+  const Status s = Parse(json, &scenario);
+  EXPECT_TRUE(s.ok()) << s.ToString();
 }
 
 TEST(Scenario, WhatDoesNotExistIsNamed) {
@@ -274,6 +311,28 @@ TEST(Scenario, RunsFromEndToEnd) {
   EXPECT_EQ(results.Measured(scenario.claims.back()), std::nullopt);
 }
 
+// A step may be of some stores alone, one that fills as well.
+TEST(Scenario, OperationsAreCountedByTheKeysOfTheirStore) {
+  ScratchDirectory scratch;
+  ASSERT_TRUE(scratch.Create(testing::TempDir(), "scenario_test").ok());
+  Json json = RightOne();
+  json["keys"] = 1000;
+  json["steps"] = Json::parse(R"json([
+    {"name": "load", "workload": "fillrandom"},
+    {"name": "large", "workload": "fillrandom", "keys": 3000, "stores": ["iul"]},
+    {"name": "over", "workload": "overwrite", "ops_per_key": 0.5}])json");
+  Scenario scenario;
+  Status s = Parse(json, &scenario);
+  ASSERT_TRUE(s.ok()) << s.ToString();
+  ScenarioResults results;
+  s = RunScenario(scenario, Scale{}, scratch.path(), &results);
+  ASSERT_TRUE(s.ok()) << s.ToString();
+  ASSERT_EQ(results.rounds.size(), 1u);
+  EXPECT_EQ(results.rounds[0].at({"iul", "large"}).ops, 3000u);
+  EXPECT_EQ(results.rounds[0].at({"iul", "over"}).ops, 1500u);
+  EXPECT_EQ(results.rounds[0].at({"wal", "over"}).ops, 500u);
+}
+
 std::string Written(const ScratchDirectory& scratch, const std::string& name, const Json& json) {
   std::string file = scratch.path() + "/" + name + ".json";
   std::ofstream(file) << json.dump();
@@ -364,6 +423,16 @@ TEST(Scenario, SizesOfAScaleAreThoseThatAFileMayHave) {
   expect(json, "small", "keys at scale small");
   json["steps"][1]["workload"] = "readrandom";
   json["steps"][0]["keys"] = 100'000'001;
+  expect(json, "small", "keys at scale small");
+  // Of the stores each has its own.
+  json["steps"][0]["keys"] = 60'000'000;
+  const Json insert = Json::parse(R"json(
+    {"name": "insert", "workload": "ycsb-d", "ops_per_key": 0.6, "stores": ["iul"]})json");
+  json["steps"].push_back(insert);
+  json["steps"].push_back(insert);
+  json["steps"].back().update({{"name", "more"}, {"stores", {"wal"}}});
+  EXPECT_EQ(refusal(json, "small"), "OK");
+  json["steps"].back()["stores"] = {"iul"};
   expect(json, "small", "keys at scale small");
 }
 

@@ -35,6 +35,8 @@ class Slot {
   const std::string& dir() const { return dir_; }
   Store* store() { return store_.get(); }
 
+  /// That the store has been filled with, or will be.
+  uint32_t keys() const { return shape_.keys; }
   /// Of the next store that OpenFresh makes.
   void SetShape(const DataShape& shape) { shape_ = shape; }
   /// Removes what there is, faults in as much memory as it will take, and opens an empty store.

@@ -121,7 +121,7 @@ Status SetOption(const std::string& name, const std::string& value, Options* o) 
   if (name == "compaction_bytes_per_second")
     return Parse(name, value, &o->files.compaction_bytes_per_second);
   if (name == "direct_reads") return Parse(name, value, &o->files.direct_reads);
-  if (name == kFilesIn) return Status::OK();
+  if (name == kFilesIn) return value.empty() ? BadValue(name, value, "a directory") : Status::OK();
   if (name == "pool_bytes_max") return Parse(name, value, &o->pool_bytes_max);
   if (name == "max_floor") return Parse(name, value, &o->nvlsm.max_floor);
   if (name == "floor_bytes") return Parse(name, value, &o->nvlsm.floor_bytes);

@@ -25,7 +25,7 @@ constexpr size_t kProblemsShownMax = 100;
 
 struct CheckArgs {
   std::string against;
-  std::string format;
+  std::optional<std::string> format;
   uint64_t lines = UINT64_MAX;  // lines that must be there
   bool exact = false;
 };

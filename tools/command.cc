@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -50,6 +51,21 @@ Status ParseSizeOption(std::string_view option, const std::string& text, uint64_
   return s.ok() ? s : Status::InvalidArgument(fmt::format("{}: {}", option, s.message()));
 }
 
+// An empty one is of a script's variable that was not set: without it the pool would be another.
+Status ParsePmem(const std::vector<std::string>& words, std::vector<std::string>* directories) {
+  for (const std::string& word : words) {
+    for (size_t at = 0, comma = 0; at <= word.size(); at = comma + 1) {
+      comma = std::min(word.find(',', at), word.size());
+      directories->push_back(word.substr(at, comma - at));
+      if (!directories->back().empty()) continue;
+      return Status::InvalidArgument(fmt::format(
+          "--pmem: expected directories with commas between them, found an empty one in \"{}\"",
+          word));
+    }
+  }
+  return Status::OK();
+}
+
 }  // namespace
 
 int ExitCodeOf(const Status& status) {
@@ -95,15 +111,14 @@ void Warn(const Program& program, std::string_view message) {
 
 Status MakeOptions(const Globals& globals, Options* options) {
   Status s;
-  if (!globals.engine.empty()) s = ParseEngine(globals.engine, options);
-  if (s.ok() && !globals.medium.empty()) s = ParseMedium(globals.medium, options);
-  if (s.ok() && !globals.memory_budget.empty()) {
-    s = ParseSizeOption("--memory-budget", globals.memory_budget, &options->memory_budget_bytes);
+  if (globals.engine) s = ParseEngine(*globals.engine, options);
+  if (s.ok() && globals.medium) s = ParseMedium(*globals.medium, options);
+  if (s.ok() && globals.memory_budget) {
+    s = ParseSizeOption("--memory-budget", *globals.memory_budget, &options->memory_budget_bytes);
   }
-  if (s.ok() && !globals.pool_max.empty())
-    s = ParseSizeOption("--pool-max", globals.pool_max, &options->pool_bytes_max);
-  options->pmem_paths = globals.pmem;
-  return s;
+  if (s.ok() && globals.pool_max)
+    s = ParseSizeOption("--pool-max", *globals.pool_max, &options->pool_bytes_max);
+  return s.ok() ? ParsePmem(globals.pmem, &options->pmem_paths) : s;
 }
 
 Status StorePath(const Globals& globals, std::string* path) {
@@ -125,6 +140,9 @@ Status WithStore(const Globals& globals, OpenMode mode, const std::function<Stat
 
   std::unique_ptr<DB> db;
   s = DB::Open(options, path, &db);
+  if (s.IsNotFound() && mode == OpenMode::kCreate) {  // a directory above it, or that a link names
+    return Status::IOError(fmt::format("cannot make a store in {}: {}", path, s.message()));
+  }
   if (s.IsNotFound()) {
     return Status::InvalidArgument(fmt::format(
         "expected a store in {}, found none ({}): `lamella put` and `lamella load` create one",

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,14 +40,15 @@ enum ExitCode : int {
 
 int ExitCodeOf(const Status& status);
 
-/// The options of every command, as given.
+/// The options of every command, as given: an empty word is one, and refused (it is what a script's
+/// variable that was not set leaves).
 struct Globals {
   std::string db;
-  std::string engine;
-  std::string medium;
-  std::string memory_budget;
-  std::string pool_max;
-  std::vector<std::string> pmem;
+  std::optional<std::string> engine;
+  std::optional<std::string> medium;
+  std::optional<std::string> memory_budget;
+  std::optional<std::string> pool_max;
+  std::vector<std::string> pmem;  // each with commas between its directories
   bool json = false;
   bool sync = false;
 };
@@ -69,7 +71,7 @@ void Say(std::string_view text);
 void Warn(const Program& program, std::string_view message);
 
 /// InvalidArgument: an unknown engine or medium (the message lists those known), a size that is
-/// none.
+/// none, a directory without a name.
 Status MakeOptions(const Globals& globals, Options* options);
 
 /// kRead: where there is no room to close the store in order, what was read stands: the next open

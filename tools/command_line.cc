@@ -1,14 +1,11 @@
 // Options of every command, help, and messages that name what is known when something is not.
 #include "tools/command_line.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <charconv>
 #include <csignal>
 #include <exception>
 #include <new>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,9 +14,11 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "base/standard_streams.h"
 #include "tools/bench.h"
 #include "tools/command.h"
 #include "tools/formats.h"
+#include "tools/output.h"
 
 namespace lamella::tools {
 namespace {
@@ -61,22 +60,28 @@ std::string Unmarked(std::string word) {
 }
 CLI::Option* Plain(CLI::Option* option) { return option->transform(&Unmarked); }
 
+// CLI11 takes an empty word for an optional value that is not there.
+CLI::Option* AddOptional(CLI::App* app, const char* name, std::optional<std::string>* value,
+                         const char* help) {
+  return app->add_option_function<std::string>(
+      name, [value](const std::string& word) { *value = word; }, help);
+}
+
 void AddGlobals(CLI::App* app, Globals* globals) {
   Plain(app->add_option("-d,--db", globals->db, "The store's directory"))->envname("LAMELLA_DB");
-  Plain(app->add_option("--engine", globals->engine,
-                        "The design to create a store with, such as listdb"));
-  Plain(app->add_option(
-      "--medium", globals->medium,
-      "auto, byte, cacheline, page or volatile: when a store into the pool is durable "
-      "(default auto)"));
-  Plain(app->add_option("--memory-budget", globals->memory_budget,
-                        "DRAM for memtables and caches, such as 256M or 1G (default 256M)"));
-  Plain(app->add_option("--pool-max", globals->pool_max,
-                        "The pool never grows beyond this, such as 8G (default: no limit)"));
+  Plain(AddOptional(app, "--engine", &globals->engine,
+                    "The design to create a store with, such as listdb"));
+  Plain(
+      AddOptional(app, "--medium", &globals->medium,
+                  "auto, byte, cacheline, page or volatile: when a store into the pool is durable "
+                  "(default auto)"));
+  Plain(AddOptional(app, "--memory-budget", &globals->memory_budget,
+                    "DRAM for memtables and caches, such as 256M or 1G (default 256M)"));
+  Plain(AddOptional(app, "--pool-max", &globals->pool_max,
+                    "The pool never grows beyond this, such as 8G (default: no limit)"));
   Plain(app->add_option(
             "--pmem", globals->pmem,
             "Directories of the pool's parts, separated by commas (default: the store's)"))
-      ->delimiter(',')
       ->allow_extra_args(false);  // the words after it are the command's
   app->add_flag("--json", globals->json, "Results as JSON");
   app->add_flag("--sync", globals->sync,
@@ -113,8 +118,13 @@ std::string UnknownWord(const CLI::App& app, const std::string& word) {
 
 int ReportParseError(CLI::App* app, Program* program, const CLI::ParseError& error) {
   const auto chosen = app->get_subcommands();
-  // --help
-  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return app->exit(error);
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {  // --help
+    std::ostringstream text;
+    (void)app->exit(error, text, text);
+    Output output;
+    output.Write(text.str());
+    return Finish(*program, output.Close());
+  }
   if (!chosen.empty()) program->command = chosen.front()->get_name();
   const std::vector<std::string> rest = app->remaining(true);
   if (!rest.empty()) {
@@ -124,15 +134,6 @@ int ReportParseError(CLI::App* app, Program* program, const CLI::ParseError& err
                                program->command.empty() ? "" : " ", program->command));
   }
   return kExitUsage;
-}
-
-// A standard stream that is closed would be the next file that is opened: what the program prints
-// would be written into the store. It gets one that refuses, as a closed one does.
-void HoldStandardStreams() {
-  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {  // open takes the lowest
-    if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
-      (void)open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
-  }
 }
 
 }  // namespace
@@ -149,12 +150,15 @@ void CommandLine::Required(const char* name, std::vector<std::string>* values, c
 }
 
 void CommandLine::Optional(const char* name, std::optional<std::string>* value, const char* help) {
-  Plain(command_->add_option_function<std::string>(
-      name, [value](const std::string& word) { *value = word; }, help));
+  Plain(AddOptional(command_, name, value, help));
 }
 
 void CommandLine::Option(const char* name, std::string* value, const char* help) {
   Plain(command_->add_option(name, *value, help));
+}
+
+void CommandLine::Option(const char* name, std::optional<std::string>* value, const char* help) {
+  Plain(AddOptional(command_, name, value, help));
 }
 
 void CommandLine::File(const char* name, std::string* value, const char* help) {

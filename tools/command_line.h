@@ -32,8 +32,9 @@ class CommandLine {
   /// A word of its own, which may be left out.
   void Optional(const char* name, std::optional<std::string>* value, const char* help);
 
-  /// `name` is "--long", or "-s,--long".
+  /// `name` is "--long", or "-s,--long". Where the line has an empty word, *value has one.
   void Option(const char* name, std::string* value, const char* help);
+  void Option(const char* name, std::optional<std::string>* value, const char* help);
   /// A file's name, which is not empty: an empty one is of a script's variable that was not set.
   void File(const char* name, std::string* value, const char* help);
   void Number(const char* name, uint64_t* value, uint64_t min, uint64_t max, const char* help);

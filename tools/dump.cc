@@ -18,9 +18,8 @@ namespace {
 
 struct DumpArgs {
   std::string output = "-";
-  std::string format;
-  std::string from, to, prefix;
-  bool escaped = false;
+  std::optional<std::string> format;
+  RangeWords range;
 };
 
 struct DumpCounts {
@@ -29,14 +28,18 @@ struct DumpCounts {
   uint64_t sequence = 0;
 };
 
-Status FormatOf(const DumpArgs& args, Format* format) {
-  std::optional<Format> named = FormatFromName(args.format);
-  if (!args.format.empty() && !named) {
-    return Status::InvalidArgument(
-        fmt::format("expected --format tsv or jsonl, found \"{}\"", args.format));
+Status FormatOf(const DumpArgs& args, bool json, Format* format) {
+  std::optional<Format> named;
+  if (args.format) {
+    named = FormatFromName(*args.format);
+    if (!named) {
+      return Status::InvalidArgument(
+          fmt::format("expected --format tsv or jsonl, found {}", Excerpt(*args.format)));
+    }
   }
   if (!named) named = FormatFromPath(args.output);
-  if (!named && Output::IsStandardOutput(args.output)) named = Format::kTsv;
+  if (!named && Output::IsStandardOutput(args.output))
+    named = json ? Format::kJsonLines : Format::kTsv;
   if (!named) {
     return Status::InvalidArgument(
         fmt::format("{}: the name ends neither in .tsv nor in .jsonl, .ndjson or .json: say "
@@ -45,15 +48,6 @@ Status FormatOf(const DumpArgs& args, Format* format) {
   }
   *format = *named;
   return Status::OK();
-}
-
-Status RangeOf(const DumpArgs& args, KeyRange* range) {
-  std::string from, to, prefix;
-  Status s = Argument(args.from, args.escaped, &from);
-  if (s.ok()) s = Argument(args.to, args.escaped, &to);
-  if (s.ok()) s = Argument(args.prefix, args.escaped, &prefix);
-  if (s.ok()) *range = KeyRange::Of(from, to, prefix);
-  return s;
 }
 
 Status WriteRecords(DB& db, const Snapshot* snapshot, const KeyRange& range, Format format,
@@ -77,8 +71,8 @@ Status Dump(const Program& program, const DumpArgs& args) {
   Format format = Format::kTsv;
   KeyRange range;
   DumpCounts counts;
-  Status s = FormatOf(args, &format);
-  if (s.ok()) s = RangeOf(args, &range);
+  Status s = FormatOf(args, program.globals.json, &format);
+  if (s.ok()) s = KeyRange::Parse(args.range, &range);
   if (!s.ok()) return s;
   s = WithStore(program.globals, OpenMode::kRead, [&](DB& db) {
     Output output;
@@ -114,11 +108,9 @@ void AddDump(CLI::App* app, Program* program) {
   auto args = std::make_shared<DumpArgs>();
   command.File("FILE", &args->output, "The output; without it, or for -, standard output");
   command.Option("--format", &args->format,
-                 "tsv or jsonl; else by the file's extension, and TSV for standard output");
-  command.Option("--from", &args->from, "The first key of the range");
-  command.Option("--to", &args->to, "The first key after the range");
-  command.Option("--prefix", &args->prefix, "Only keys that begin with this");
-  command.Flag("-e,--escaped", &args->escaped, "--from, --to and --prefix use the escapes of TSV");
+                 "tsv or jsonl; else by the file's extension, and for standard output TSV, or with "
+                 "--json JSON lines");
+  AddRange(&command, &args->range);
   command.Runs(program, [program, args] { return Finish(*program, Dump(*program, *args)); });
 }
 

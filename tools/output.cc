@@ -36,6 +36,16 @@ std::filesystem::path Followed(std::filesystem::path path) {
   return path;
 }
 
+// Under a name that nobody has: a dump of another store may go to the same place, and what is
+// called so may be somebody's.
+int OpenPart(const std::string& path, std::string* part_path) {
+  for (auto number = static_cast<uint64_t>(getpid());; number++) {
+    *part_path = fmt::format("{}.{}.part", path, number);
+    const int fd = open(part_path->c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd >= 0 || errno != EEXIST) return fd;
+  }
+}
+
 }  // namespace
 
 Output::Output() : fd_(STDOUT_FILENO) { buffer_.reserve(kBufferBytes * 2); }
@@ -62,9 +72,8 @@ Status Output::OpenFile(const std::string& name) {
   if (none && stat(name.c_str(), &info) != 0) path = Followed(name).string();
   const bool there = stat(path.c_str(), &info) == 0;
   const bool special = there && !S_ISREG(info.st_mode);
-  const std::string target = special ? path : path + ".part";
-  const int flags = O_WRONLY | O_CLOEXEC | (special ? 0 : O_CREAT | O_TRUNC);
-  const int fd = open(target.c_str(), flags, 0666);
+  std::string target = path;
+  const int fd = special ? open(path.c_str(), O_WRONLY | O_CLOEXEC) : OpenPart(path, &target);
   if (fd < 0) return ErrorOf("write", target);
   // It takes the place of what is there, and is for those who might read that.
   struct stat made{};

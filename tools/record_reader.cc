@@ -61,12 +61,15 @@ bool LineReader::Next(std::string_view* line) {
   return true;
 }
 
-Status RecordReader::Open(const std::string& path, const std::string& format_name,
+Status RecordReader::Open(const std::string& path, const std::optional<std::string>& format_name,
                           std::unique_ptr<RecordReader>* reader) {
-  std::optional<Format> format = FormatFromName(format_name);
-  if (!format_name.empty() && !format) {
-    return Status::InvalidArgument(
-        fmt::format("expected --format tsv or jsonl, found \"{}\"", format_name));
+  std::optional<Format> format;
+  if (format_name) {
+    format = FormatFromName(*format_name);
+    if (!format) {
+      return Status::InvalidArgument(
+          fmt::format("expected --format tsv or jsonl, found {}", Excerpt(*format_name)));
+    }
   }
   const bool standard_input = path == "-";
   if (!format) format = standard_input ? Format::kTsv : FormatFromPath(path);

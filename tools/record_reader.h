@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -54,9 +55,9 @@ class LineReader {
 
 class RecordReader {
  public:
-  /// `path` "-" is standard input. `format_name` empty: by the extension of `path`; TSV for
-  /// standard input. InvalidArgument: no format to be had. IOError: the file cannot be opened.
-  static Status Open(const std::string& path, const std::string& format_name,
+  /// `path` "-" is standard input. No `format_name`: by the extension of `path`; TSV for standard
+  /// input. InvalidArgument: no format to be had. IOError: the file cannot be opened.
+  static Status Open(const std::string& path, const std::optional<std::string>& format_name,
                      std::unique_ptr<RecordReader>* reader);
   ~RecordReader();
   RecordReader(const RecordReader&) = delete;

@@ -72,10 +72,12 @@ TEST(RecordReader, UnknownFormatExtensionAndFileAreNamed) {
   EXPECT_TRUE(s.IsInvalidArgument());
   EXPECT_NE(s.message().find("expected --format tsv or jsonl, found \"csv\""),
             std::string_view::npos);
-  s = RecordReader::Open("x.txt", "", &reader);
+  s = RecordReader::Open("x.tsv", "", &reader);
+  EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
+  s = RecordReader::Open("x.txt", std::nullopt, &reader);
   EXPECT_TRUE(s.IsInvalidArgument());
   EXPECT_NE(s.message().find("say --format"), std::string_view::npos);
-  s = RecordReader::Open("there-is-no-such-file.tsv", "", &reader);
+  s = RecordReader::Open("there-is-no-such-file.tsv", std::nullopt, &reader);
   EXPECT_TRUE(s.IsIOError());
   EXPECT_NE(s.message().find("there-is-no-such-file.tsv"), std::string_view::npos);
 }

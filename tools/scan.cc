@@ -1,6 +1,4 @@
 // lamella scan: prints the records of a range, in key order or against it.
-#include <fmt/format.h>
-
 #include "tools/command.h"
 #include "tools/command_line.h"
 #include "tools/formats.h"
@@ -11,26 +9,11 @@ namespace lamella::tools {
 namespace {
 
 struct ScanArgs {
-  std::string from, to, prefix;
+  RangeWords range;
   uint64_t limit = 0;  // 0: none
   bool reverse = false;
   bool keys_only = false;
-  bool escaped = false;
 };
-
-Status ScanRange(const ScanArgs& args, KeyRange* range) {
-  std::string from, to, prefix;
-  Status s = Argument(args.from, args.escaped, &from);
-  if (s.ok()) s = Argument(args.to, args.escaped, &to);
-  if (s.ok()) s = Argument(args.prefix, args.escaped, &prefix);
-  if (!s.ok()) return s;
-  if (!to.empty() && from > to) {
-    return Status::InvalidArgument(fmt::format(
-        "expected --from at or before --to, found {} after {}", Excerpt(from), Excerpt(to)));
-  }
-  *range = KeyRange::Of(from, to, prefix);
-  return Status::OK();
-}
 
 Status Print(DB& db, const Globals& globals, const ScanArgs& args, const KeyRange& range) {
   const std::unique_ptr<Iterator> it = db.NewIterator(
@@ -61,7 +44,7 @@ Status Print(DB& db, const Globals& globals, const ScanArgs& args, const KeyRang
 
 Status Scan(const Globals& globals, const ScanArgs& args) {
   KeyRange range;
-  if (Status s = ScanRange(args, &range); !s.ok()) return s;
+  if (Status s = KeyRange::Parse(args.range, &range); !s.ok()) return s;
   return WithStore(globals, OpenMode::kRead, [&](DB& db) {
     return range.empty ? Status::OK() : Print(db, globals, args, range);
   });
@@ -73,13 +56,10 @@ void AddScan(CLI::App* app, Program* program) {
   CommandLine command(app, "scan",
                       "Prints the records of a range as TSV, or as JSON lines with --json");
   auto args = std::make_shared<ScanArgs>();
-  command.Option("--from", &args->from, "The first key of the range");
-  command.Option("--to", &args->to, "The first key after the range");
-  command.Option("--prefix", &args->prefix, "Only keys that begin with this");
+  AddRange(&command, &args->range);
   command.Number("--limit", &args->limit, 0, UINT64_MAX, "At most so many records; 0 is no limit");
   command.Flag("--reverse", &args->reverse, "From the last key to the first");
   command.Flag("--keys-only", &args->keys_only, "Keys without values");
-  command.Flag("-e,--escaped", &args->escaped, "--from, --to and --prefix use the escapes of TSV");
   command.Runs(program,
                [program, args] { return Finish(*program, Scan(program->globals, *args)); });
 }

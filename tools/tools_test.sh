@@ -71,10 +71,24 @@ expect 2; says "subcommand is required"
 expect 2 --db s frob; says 'unknown command "frob"; known: put, get'
 expect 2 --db s get k --bogus; says 'unknown option "--bogus"; known here:'; says "--escaped"; says "--memory-budget"
 expect 2 --db s --engine nosuch get k; says "expected one of listdb"; says 'found "nosuch"'
+for option in --engine --medium --memory-budget --pool-max --pmem; do
+  expect 2 --db s $option "" get k; says "$option: expected"; says 'found'
+done
+expect 2 --db fresh --engine "" put k v
+[ ! -e fresh ] || fail "an engine without a name made a store"
+for command in "load one.tsv" dump "check --against one.tsv"; do
+  # shellcheck disable=SC2086
+  expect 2 --db s $command --format ""; says "expected --format tsv or jsonl"
+done
 expect 2 --db s --medium tape get k; says "expected one of auto, byte, cacheline, page, volatile"
 expect 2 --db s --memory-budget 12X get k; says "--memory-budget: expected a size"; says '"12X"'
 expect 2 --db s scan --limit -1; says "--limit"
 expect 2 --db s scan --from b --to a; says "expected --from at or before --to"
+expect 0 --db s scan --from a --to a; is ""; quiet
+expect 2 --db s dump --from z --to a; says "expected --from at or before --to"; is ""
+expect 2 --db s dump ranged.tsv -e --from 'a\x01' --to a; says 'found "a\x01" after "a"'
+[ ! -e ranged.tsv ] || fail "a dump of no range wrote a file"
+expect 0 --db s dump --from a --to a; is ""; quiet
 expect 2 --db s put k v w; says 'found "w"'
 expect 2 --db s put; says "KEY is required"
 expect 2 --db s put "" v
@@ -97,6 +111,11 @@ expect 0 --db parts put --pmem part-a,part-b k v
 expect 0 --db parts get --pmem part-a --pmem part-b k; is v
 expect 0 --pmem part-a,part-b --db parts get k; is v
 expect 0 --db parts get k --pmem part-a,part-b; is v
+for words in "" part-a, ,part-a part-a,,part-b; do
+  expect 2 --db parts get k --pmem "$words"; says "--pmem: expected directories with commas between them"
+  expect 2 --db other put k v --pmem "$words"
+done
+[ ! -e other ] || fail "a pool with a part that has no name was made"
 
 claim "a store that is not there is exit code 2, and reading does not make one"
 for command in "get k" "delete k" "scan" "dump" "stats" "check" "repair"; do
@@ -112,6 +131,10 @@ expect_not_ok() {
   [ -s err ] || fail "lamella $*: expected a message"
 }
 expect_not_ok --db afile put k v
+ln -s nowhere dangling
+expect 4 --db dangling put k v; says "cannot make a store in dangling"
+expect 4 --db /proc/nosuch load --format tsv afile; says "cannot make a store in /proc/nosuch"
+expect 2 --db dangling get k; says "expected a store in dangling, found none"
 expect_not_ok --db afile get k
 mkdir noise && head -c 100000 /dev/urandom >noise/pool.0
 expect_not_ok --db noise get k
@@ -139,6 +162,10 @@ expect 2 --db bad load bad.txt; says "say --format tsv or jsonl"
 expect 4 --db bad load nosuch.tsv; says "nosuch.tsv"
 expect 4 --db bad load --format tsv /; says "directory"
 expect 2 --db bad load bad.tsv --batch 0; says "--batch"
+cp cut.tsv twin.tsv && ln twin.tsv same.acks
+expect 2 --db bad load twin.tsv --ack-file same.acks; says "--ack-file: expected another file than the input"
+"$program" --db bad load --ack-file twin.tsv <twin.tsv >out 2>err; [ $? -eq 2 ] || fail "an input that is the ack file"
+cmp -s twin.tsv cut.tsv || fail "a load wrote to its input"
 
 claim "every byte goes through both formats unchanged"
 for high in 0 1 2 3 4 5 6 7 8 9 a b c d e f; do
@@ -149,6 +176,8 @@ done >bytes.tsv
 expect 0 --db bytes load bytes.tsv --batch 7; prints "loaded 256 records"
 expect 0 --db bytes dump one.tsv; prints "dumped 256 records"
 expect 0 --db bytes dump one.jsonl
+expect 0 --db bytes dump --json; cmp -s out one.jsonl || fail "with --json, standard output is JSON"
+expect 0 --db bytes dump --json --format tsv; cmp -s out one.tsv || fail "a format that is named is taken"
 expect 0 --db bytes2 load one.jsonl
 expect 0 --db bytes2 dump --format tsv; cmp -s out one.tsv || fail "TSV -> JSON lines -> TSV changed something"
 "$program" --db bytes dump --format jsonl | "$program" --db bytes3 load --format jsonl >/dev/null || fail "a pipe of JSON lines"
@@ -177,6 +206,7 @@ if [ -e /dev/full ]; then
   "$program" --db bytes scan >/dev/full 2>err
   [ $? -eq 4 ] || fail "scan to a full device: expected exit code 4"
   says "No space left"
+  for word in --help --version; do "$program" $word >/dev/full 2>err; [ $? -eq 4 ] || fail "$word to a full device: expected exit code 4"; done
   expect 4 --db bytes dump --format tsv /dev/full
 fi
 expect 4 --db bytes dump nosuchdir/x.tsv; says "nosuchdir"
@@ -195,6 +225,12 @@ expect 0 --db bytes dump linked.tsv
 ln -s there/new.tsv fresh.tsv
 expect 0 --db bytes dump fresh.tsv
 [ -L fresh.tsv ] && cmp -s there/new.tsv one.tsv || fail "expected the records where the link leads, though nothing was there"
+claim "a dump grows under a name that nobody has"
+echo mine >kept.tsv.part && ln -s private.tsv linked.tsv.part && echo mine >private.tsv
+expect 0 --db bytes dump kept.tsv; cmp -s kept.tsv one.tsv || fail "expected the records"
+expect 0 --db bytes dump linked.tsv
+[ "$(cat kept.tsv.part private.tsv)" = "$(printf 'mine\nmine')" ] || fail "a dump wrote to somebody's file"
+[ "$(ls -d -- *.part)" = "$(printf 'kept.tsv.part\nlinked.tsv.part')" ] || fail "a dump left a part of itself"
 claim "a dump over a file that others may not read leaves it so"
 : >private.tsv && chmod 600 private.tsv
 expect 0 --db bytes dump private.tsv

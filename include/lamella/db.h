@@ -51,13 +51,15 @@ std::vector<std::string_view> BuiltEngineNames();
 class DB {
  public:
   /// Opens the store in directory `path`, creating it if Options says so, recovering it if it was
-  /// not closed. NotFound: no store there and create_if_missing is off. InvalidArgument: an option
-  /// out of range, a store of another engine, error_if_exists. Busy: open already, in this process
-  /// or in another one, under this path or under one whose Options::pmem_paths name the same pool;
-  /// or held by what is left of a DB that was destroyed. Corruption: not a store, or one that is
-  /// damaged. NotSupported: a newer format or an engine that this build lacks. NoSpace: the pool
-  /// cannot be made, or is a copy with holes that there is no space for. IOError: no threads, no
-  /// addresses, no memory; then the store is as it was.
+  /// not closed. What *db holds is destroyed first, and it is null where this does not return OK.
+  /// NotFound: no store there and create_if_missing is off, or no directory that one can be made
+  /// in. InvalidArgument: an option out of range, a store of another engine, error_if_exists, parts
+  /// of a pool that pmem_paths does not name. Busy: open already, in this process or in another
+  /// one, under this path or under one whose Options::pmem_paths name the same pool; or held by
+  /// what is left of a DB that was destroyed. Corruption: not a store, or one that is damaged.
+  /// NotSupported: a newer format or an engine that this build lacks. NoSpace: the pool cannot be
+  /// made, or is a copy with holes that there is no space for. IOError: no threads, no addresses,
+  /// no memory; then the store is as it was.
   static Status Open(const Options& options, const std::string& path, std::unique_ptr<DB>* db);
 
   DB() = default;
@@ -71,9 +73,10 @@ class DB {
   /// Sets `key` to `value`. Durable on return as the class comment says; seen by every read that
   /// starts later. InvalidArgument: a key or value outside the limits. NoSpace: the pool is full.
   virtual Status Put(const WriteOptions& options, std::string_view key, std::string_view value) = 0;
-  /// Removes `key`; OK too where there is none. Works on a full pool.
+  /// Removes `key`; OK too where there is none. Works on a full pool. InvalidArgument: as for Put.
   virtual Status Delete(const WriteOptions& options, std::string_view key) = 0;
   /// Applies the batch, all or nothing, in its order. An empty batch is OK and writes nothing.
+  /// InvalidArgument, NoSpace: as for Put, of any of its operations; then nothing is written.
   virtual Status Write(const WriteOptions& options, const WriteBatch& batch) = 0;
 
   /// Copies the value of `key` to *value. NotFound: there is none. Corruption: the record does not
@@ -105,8 +108,8 @@ class DB {
   virtual Status Flush() = 0;
   /// Compacts keys in [begin, end), as written when it is called; an empty end is unbounded. Drops
   /// what no snapshot needs. Works in the caller's thread, beside reads and writes; NoSpace on a
-  /// full pool is no lasting error: make room and call it again. InvalidArgument: begin is not
-  /// before end.
+  /// full pool is no lasting error: make room and call it again. InvalidArgument: `begin` is not
+  /// before an `end` that is not empty.
   virtual Status CompactRange(std::string_view begin, std::string_view end) = 0;
   /// Returns when no background work is left to do.
   virtual Status WaitForIdle() = 0;
@@ -146,12 +149,19 @@ struct RepairReport {
   std::vector<std::string> notes;
 };
 
-/// Removes the store in `path` and nothing else there. OK where there is none.
+// Of the options, those that say where the store lies and how it is opened count, and of a store
+// whose pool is gone the engine. All answer Busy where the store is open.
+
+/// Removes the store in `path`, with the parts that Options::pmem_paths names, and nothing else
+/// there. OK where there is none.
 Status DestroyDB(const std::string& path, const Options& options);
-/// Rebuilds the store's indexes from the records that validate. REQUIRES: the store is not open.
-/// Never invents a record.
+/// Rebuilds the store's indexes from the records that validate, and makes a pool anew that is gone
+/// while tables in files are there. Never invents a record. NotFound: no store. InvalidArgument,
+/// NotSupported: as for Open. Corruption: so little validates that it is not known for a store.
 Status RepairDB(const std::string& path, const Options& options, RepairReport* report = nullptr);
-/// Walks every structure and verifies every checksum. OK with problems listed where it is damaged.
+/// Walks every structure and verifies every checksum; what a crash left is recovered first, as by
+/// Open. OK with problems listed where it is damaged. NotFound, InvalidArgument, NotSupported: as
+/// for RepairDB.
 Status CheckDB(const std::string& path, const Options& options, CheckReport* report);
 
 }  // namespace lamella

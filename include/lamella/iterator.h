@@ -40,7 +40,8 @@ class Iterator {
   virtual std::string_view key() const = 0;
   /// REQUIRES: Valid().
   virtual std::string_view value() const = 0;
-  /// OK, or Corruption with its place: then the walk stopped early and Valid() is false.
+  /// OK; or Corruption with its place, or IOError where a file cannot be read: then the walk
+  /// stopped early and Valid() is false. Aborted where it was made after Close.
   virtual Status status() const = 0;
 };
 

@@ -1,6 +1,6 @@
 // AboveStandardStreams keeps the files of a store off the descriptors 0 to 2. Where a process was
 // started with one of them closed, the next file that is opened gets it, and what somebody prints
-// would be written over that file.
+// would be written over that file. HoldStandardStreams keeps off them whatever a program opens.
 // Threads: any.
 #ifndef LAMELLA_BASE_STANDARD_STREAMS_H_
 #define LAMELLA_BASE_STANDARD_STREAMS_H_
@@ -21,6 +21,15 @@ inline int AboveStandardStreams(int fd) {
   close(fd);
   errno = error;
   return above;
+}
+
+/// For a program, as it begins: a standard stream that is closed becomes one that refuses, as a
+/// closed one does.
+inline void HoldStandardStreams() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {  // open takes the lowest
+    if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+      (void)open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+  }
 }
 
 }  // namespace lamella
