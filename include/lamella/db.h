@@ -141,13 +141,18 @@ struct CheckReport {
 struct RepairReport {
   uint64_t records_kept = 0;
   uint64_t records_lost = 0;  // at most so many that do not validate any more, or are missing
+  /// True where what is lost beside `records_lost` cannot be counted, and may be any number of
+  /// records: the pool is gone, and tables in files alone are left.
+  bool loss_unknown = false;
   std::vector<std::string> notes;
 };
 
 /// Removes the store in `path` and nothing else there. OK where there is none.
 Status DestroyDB(const std::string& path, const Options& options);
 /// Rebuilds the store's indexes from the records that validate. REQUIRES: the store is not open.
-/// Never invents a record.
+/// Never invents a record. Where the pool is gone it saves what tables in files hold; where files
+/// of values are all that is left it saves nothing, since their keys were in the pool: it answers
+/// Corruption and leaves them as they are.
 Status RepairDB(const std::string& path, const Options& options, RepairReport* report = nullptr);
 /// Walks every structure and verifies every checksum. OK with problems listed where it is damaged.
 Status CheckDB(const std::string& path, const Options& options, CheckReport* report);
