@@ -14,14 +14,21 @@ namespace {
 std::string Text(const RepairReport& report) {
   std::string text;
   for (const std::string& note : report.notes) text += "note: " + note + "\n";
+  if (report.loss_unknown) {
+    return text + fmt::format("kept {} records; how many are lost is not known\n",
+                              FormatCount(report.records_kept));
+  }
   return text +
          fmt::format("kept {} records; lost at most {}, which do not validate or are missing\n",
                      FormatCount(report.records_kept), FormatCount(report.records_lost));
 }
 
 std::string Json(const RepairReport& report) {
+  nlohmann::ordered_json lost = nullptr;  // a number would be too small
+  if (!report.loss_unknown) lost = report.records_lost;
   const nlohmann::ordered_json json = {{"records_kept", report.records_kept},
-                                       {"records_lost", report.records_lost},
+                                       {"records_lost", lost},
+                                       {"loss_unknown", report.loss_unknown},
                                        {"notes", report.notes}};
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }

@@ -146,6 +146,9 @@ struct CheckReport {
 struct RepairReport {
   uint64_t records_kept = 0;
   uint64_t records_lost = 0;  // at most so many that do not validate any more, or are missing
+  /// True where what is lost beside `records_lost` cannot be counted, and may be any number of
+  /// records: the pool is gone, and tables in files alone are left.
+  bool loss_unknown = false;
   std::vector<std::string> notes;
 };
 
@@ -155,9 +158,11 @@ struct RepairReport {
 /// Removes the store in `path`, with the parts that Options::pmem_paths names, and nothing else
 /// there. OK where there is none.
 Status DestroyDB(const std::string& path, const Options& options);
-/// Rebuilds the store's indexes from the records that validate, and makes a pool anew that is gone
-/// while tables in files are there. Never invents a record. NotFound: no store. InvalidArgument,
-/// NotSupported: as for Open. Corruption: so little validates that it is not known for a store.
+/// Rebuilds the store's indexes from the records that validate. Never invents a record. Where the
+/// pool is gone it makes one anew, of what tables in files hold; where files of values are all that
+/// is left it saves nothing, since their keys were in the pool: it answers Corruption and leaves
+/// them as they are. NotFound: no store. InvalidArgument, NotSupported: as for Open. Corruption:
+/// also where so little validates that it is not known for a store.
 Status RepairDB(const std::string& path, const Options& options, RepairReport* report = nullptr);
 /// Walks every structure and verifies every checksum; what a crash left is recovered first, as by
 /// Open. OK with problems listed where it is damaged. NotFound, InvalidArgument, NotSupported: as

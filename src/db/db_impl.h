@@ -95,9 +95,11 @@ class DbImpl final : public DB {
   Status OpenPool(bool may_create, std::vector<std::string>* mended = nullptr);
   Status CheckNoOtherParts() const;
   Status CheckPartsLieApart() const;
-  Status CheckNoTables() const;
+  Status CheckNoDataFiles() const;
   /// Where there are tables in files, and no pool: makes an empty one, of the same store.
-  Status CreateLostPool(RepairReport* report);
+  Status CreateLostPool();
+  /// That a pool is such a one.
+  Status ReportLostPool(RepairReport* report) const;
   Status MakeEngine();
   std::vector<ChunkRef> FindLostChunks(RepairReport* report) const;
   /// The rest of RepairDB, once per object, in place of Init.

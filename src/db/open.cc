@@ -173,13 +173,38 @@ Status DbImpl::CheckPartsLieApart() const {
 
 namespace {
 
-Status FindTableFiles(FileSystem* files, const std::string& path, std::vector<std::string>* found) {
+// What a store keeps beside its pool.
+struct DataFiles {
+  std::vector<std::string> tables;
+  std::vector<std::string> values;  // without keys: those are in the pool, or in tables
+
+  bool empty() const { return tables.empty() && values.empty(); }
+  std::string Describe() const {
+    const auto some = [](const std::vector<std::string>& paths, const char* what) {
+      return paths.empty() ? "" : Concat(paths.size(), what, paths[0], " the first");
+    };
+    return Concat(some(tables, " tables in files, "),
+                  tables.empty() || values.empty() ? "" : ", and ",
+                  some(values, " files of values, "));
+  }
+};
+
+Status FindDataFiles(FileSystem* files, const std::string& path, DataFiles* found) {
   std::vector<std::string> names;
   Status s = files->Exists(path) ? files->ListDirectory(path, &names) : Status::OK();
   for (const std::string& name : names) {
-    if (IsDataFileName(name)) found->push_back(JoinPath(path, name));
+    if (!IsDataFileName(name)) continue;
+    (TableFileNumber(name) ? found->tables : found->values).push_back(JoinPath(path, name));
   }
   return s;
+}
+
+// Files of values are no help without keys; and a pool that is found again needs them.
+Status NothingToSave(const std::string& path, const std::string& pool, const DataFiles& found) {
+  return Status::Corruption(Concat(
+      path, ": expected ", pool, ", found no pool, but ", found.Describe(),
+      "; the keys of these values were in the pool alone, so nothing can be saved without it: put "
+      "the pool back, or destroy the store (DestroyDB)"));
 }
 
 // The one that this build has, where none is named.
@@ -206,28 +231,30 @@ Status FindEngineOfFiles(const Options& options, EngineKind* kind) {
 }  // namespace
 
 // What lies in the pool alone is lost: the log, the catalog, tables that were not in files.
-Status DbImpl::CreateLostPool(RepairReport* report) {
-  std::vector<std::string> tables;
-  Status s = FindTableFiles(seams_.files, path_, &tables);
-  if (!s.ok() || tables.empty()) return s;
+Status DbImpl::CreateLostPool() {
+  DataFiles found;
+  Status s = FindDataFiles(seams_.files, path_, &found);
+  if (!s.ok() || found.empty()) return s;
   const std::vector<std::string> parts = PoolPaths(options_, path_);
   const bool any_left = std::any_of(parts.begin(), parts.end(), [this](const std::string& part) {
     return seams_.files->Exists(part);
   });
   if (any_left) return s;  // a part is missing, and is to be put back
+  if (found.tables.empty()) return NothingToSave(path_, parts[0], found);
   PoolOptions pool_options = MakePoolOptions(options_, path_);
   s = FindEngineOfFiles(options_, &pool_options.engine);
   if (!s.ok()) return s;
-  for (size_t i = 0; i < tables.size() && !pool_options.uuid; i++) {
+  for (size_t i = 0; i < found.tables.size() && !pool_options.uuid; i++) {
     SstIdentity identity;
-    if (ReadSstIdentity(seams_.files, tables[i], &identity).ok())
+    if (ReadSstIdentity(seams_.files, found.tables[i], &identity).ok())
       pool_options.uuid = identity.store;
   }
   if (!pool_options.uuid) {
     return Status::Corruption(Concat(path_, ": the pool is gone, and of none of the ",
-                                     tables.size(), " tables in files, ", tables[0],
+                                     found.tables.size(), " tables in files, ", found.tables[0],
                                      " the first, does the footer validate: which store they are "
-                                     "of is not known, and their blocks cannot be read without"));
+                                     "of is not known, and their blocks cannot be read without; "
+                                     "put the pool back, or destroy the store (DestroyDB)"));
   }
   std::unique_ptr<FileLock> lock;
   s = seams_.files->LockFile(JoinPath(path_, kLockName), &lock);
@@ -236,30 +263,52 @@ Status DbImpl::CreateLostPool(RepairReport* report) {
   pool_options.os = seams_.os;
   std::unique_ptr<Pool> pool;
   s = Pool::Create(pool_options, &pool);
-  if (s.ok()) s = seams_.files->SyncDirectory(path_);
-  report->records_lost++;  // at least: how many is not known
+  return s.ok() ? seams_.files->SyncDirectory(path_) : s;
+}
+
+// A pool without a catalog beside tables in files is one that CreateLostPool made, now or before a
+// repair was cut short: no engine writes a file before its catalog is durable.
+Status DbImpl::ReportLostPool(RepairReport* report) const {
+  if (pool_->state().catalog_chunk != 0) return Status::OK();
+  DataFiles found;
+  Status s = FindDataFiles(seams_.files, path_, &found);
+  if (!s.ok() || found.tables.empty()) return s;
+  report->loss_unknown = true;
   report->notes.push_back(
-      Concat("the pool is gone, and with it all that was in it alone; a new one "
-             "is made, and what the ",
-             tables.size(), " tables in files hold is saved"));
-  return s;
+      Concat("the pool is gone, and with it all that was in it alone: how many records that were "
+             "is not known; a new one is made, and what the ",
+             found.tables.size(), " tables in files hold is saved"));
+  uint64_t value_bytes = 0;
+  for (const std::string& values : found.values) {
+    uint64_t bytes = 0;
+    s = seams_.files->FileSize(values, &bytes);
+    if (!s.ok() && !s.IsNotFound()) return s;  // NotFound: a link that leads nowhere
+    value_bytes += bytes;
+  }
+  if (value_bytes == 0) return Status::OK();
+  report->notes.push_back(Concat(
+      "the ", value_bytes, " bytes of values in ", found.values.size(), " files, ", found.values[0],
+      " the first, are lost where no table has them, too: their keys were in the pool alone"));
+  return Status::OK();
 }
 
 // A directory with these is a store's, whose pool is gone: not one where none is, nor one to make a
 // new store in.
-Status DbImpl::CheckNoTables() const {
-  std::vector<std::string> tables;
-  Status s = FindTableFiles(seams_.files, path_, &tables);
-  if (!s.ok() || tables.empty()) return s;
+Status DbImpl::CheckNoDataFiles() const {
+  DataFiles found;
+  Status s = FindDataFiles(seams_.files, path_, &found);
+  if (!s.ok() || found.empty()) return s;
   const std::vector<std::string> parts = PoolPaths(options_, path_);
   const bool all_gone = std::none_of(parts.begin(), parts.end(), [this](const std::string& part) {
     return seams_.files->Exists(part);
   });
-  return Status::Corruption(
-      Concat(path_, ": expected ", parts[0], ", found no pool, but ", tables.size(),
-             " tables in files, ", tables[0], " the first; put the pool back, or ",
-             all_gone ? "run `lamella repair`, which saves what the files hold, or " : "",
-             "destroy the store"));
+  if (all_gone && found.tables.empty()) return NothingToSave(path_, parts[0], found);
+  return Status::Corruption(Concat(
+      path_, ": expected ", parts[0], ", found no pool, but ", found.Describe(),
+      "; put the pool back, or ",
+      all_gone ? "run `lamella repair`, which saves what the tables hold, and nothing else, or "
+               : "",
+      "destroy the store (DestroyDB)"));
 }
 
 Status DbImpl::OpenPool(bool may_create, std::vector<std::string>* mended) {
@@ -273,7 +322,7 @@ Status DbImpl::OpenPool(bool may_create, std::vector<std::string>* mended) {
   const bool must_be_new = options_.error_if_exists && may_create;
   bool exists = look();
   if (exists && must_be_new) return refuse_existing();
-  Status s = exists ? Status::OK() : CheckNoTables();
+  Status s = exists ? Status::OK() : CheckNoDataFiles();
   if (!s.ok()) return s;
   if (!exists && (!may_create || !options_.create_if_missing)) {
     return Status::NotFound("no store in " + path_ + " (looked for " +
@@ -414,12 +463,15 @@ Status RemoveTables(FileSystem* files, const std::string& path, bool was_here) {
   if (std::none_of(built.begin(), built.end(),
                    [](auto* type) { return type->tables_in_files != nullptr; }))
     return Status::OK();
-  std::vector<std::string> tables;
-  Status s = FindTableFiles(files, path, &tables);
-  if (!was_here && std::none_of(tables.begin(), tables.end(),
-                                [&](const std::string& table) { return IsOfAStore(files, table); }))
-    tables.clear();
-  for (size_t i = 0; s.ok() && i < tables.size(); i++) s = files->RemoveFile(tables[i]);
+  DataFiles found;
+  Status s = FindDataFiles(files, path, &found);
+  if (!was_here && std::ranges::none_of(found.tables, [&](const std::string& table) {
+        return IsOfAStore(files, table);
+      }))
+    found = {};
+  for (const auto* paths : {&found.tables, &found.values}) {
+    for (size_t i = 0; s.ok() && i < paths->size(); i++) s = files->RemoveFile((*paths)[i]);
+  }
   return s.ok() && files->Exists(path) ? files->SyncDirectory(path) : s;
 }
 
@@ -517,8 +569,9 @@ Status DbImpl::Repair(RepairReport* report) {
   // no job runs: no threads
   core_->resources = std::make_shared<SharedResources>(options_.memory_budget_bytes);
   core_->memory = std::make_unique<MemoryAccount>(core_->resources->budget());
-  if (!seams_.files->Exists(PoolPaths(options_, path_)[0])) s = CreateLostPool(report);
+  if (!seams_.files->Exists(PoolPaths(options_, path_)[0])) s = CreateLostPool();
   if (s.ok()) s = OpenPool(false, &report->notes);
+  if (s.ok()) s = ReportLostPool(report);
   std::vector<ChunkRef> lost;
   if (s.ok()) lost = FindLostChunks(report);
   if (s.ok()) s = MakeEngine();

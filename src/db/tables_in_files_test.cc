@@ -422,8 +422,7 @@ TEST_F(TablesInFiles, AreSavedWhereThePoolIsGone) {
     EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
     EXPECT_TRUE(Says(s, "tlsm, lightkv")) << "each could have written them: " << s.ToString();
     if (was_cut) {  // a repair that was cut short has made a pool, and nothing else
-      RepairReport unused;
-      ASSERT_TRUE(DbImpl(options_, path_, {}).CreateLostPool(&unused).ok());
+      ASSERT_TRUE(DbImpl(options_, path_, {}).CreateLostPool().ok());
       s = Open();
       EXPECT_TRUE(s.IsCorruption()) << s.ToString();
       EXPECT_TRUE(Says(s, "repair")) << s.ToString();
@@ -434,7 +433,7 @@ TEST_F(TablesInFiles, AreSavedWhereThePoolIsGone) {
     s = RepairDB(path_, options_, &report);
     ASSERT_TRUE(s.ok()) << s.ToString();
     EXPECT_EQ(report.records_kept, 4000u);
-    EXPECT_EQ(report.records_lost, was_cut ? 0u : 1u);
+    EXPECT_TRUE(report.loss_unknown) << "also by one that goes on where another was cut";
     ASSERT_TRUE(Open().ok());
     EXPECT_EQ(CountRight(0, 4000), 4000);
     EXPECT_EQ(CountRight(4000, 4100), 0) << "they were in the pool alone";

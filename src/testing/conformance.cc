@@ -153,6 +153,16 @@ std::vector<EngineLayout> EngineLayouts() {
   return layouts;
 }
 
+std::vector<EngineLayout> EngineLayoutsWithFiles() {
+  std::vector<EngineLayout> layouts = EngineLayouts();
+  std::erase_if(layouts, [](const EngineLayout& layout) {
+    Options options;
+    layout.ApplyTo(&options);
+    return !TablesInFiles(options);
+  });
+  return layouts;
+}
+
 std::vector<ConformanceConfig> AllConfigs() {
   std::vector<ConformanceConfig> configs;
   for (ConformanceConfig& config : EveryConfig()) {

@@ -59,6 +59,8 @@ struct EngineLayout {
 std::ostream& operator<<(std::ostream& out, const EngineLayout& layout);
 /// Of every engine that this build has.
 std::vector<EngineLayout> EngineLayouts();
+/// Those of them in which tables lie in files beside the pool.
+std::vector<EngineLayout> EngineLayoutsWithFiles();
 
 struct ConformanceConfig {
   std::string name;      // letters and digits, for test names

@@ -1,5 +1,5 @@
-// What tests ask of tables that lie in files: which there are, that nobody is held up by their
-// reading, and what becomes of a store where there is no room for them. Header only.
+// What tests ask of tables and values that lie in files: which there are, that nobody is held up by
+// their reading, and what becomes of a store where there is no room for them. Header only.
 #ifndef LAMELLA_TESTING_TABLE_FILES_H_
 #define LAMELLA_TESTING_TABLE_FILES_H_
 
@@ -26,6 +26,21 @@ inline std::vector<std::string> TableFilesOf(const std::string& directory) {
     if (TableFileNumber(entry.path().filename().string())) paths.push_back(entry.path());
   }
   std::ranges::sort(paths);
+  return paths;
+}
+/// Those of the files of values.
+inline std::vector<std::string> ValueFilesOf(const std::string& directory) {
+  std::vector<std::string> paths;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    if (ParseValueFileName(entry.path().filename().string())) paths.push_back(entry.path());
+  }
+  std::ranges::sort(paths);
+  return paths;
+}
+/// Those of all the data of a store that is not in its pool.
+inline std::vector<std::string> DataFilesOf(const std::string& directory) {
+  std::vector<std::string> paths = TableFilesOf(directory);
+  for (std::string& path : ValueFilesOf(directory)) paths.push_back(std::move(path));
   return paths;
 }
 

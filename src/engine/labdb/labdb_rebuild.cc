@@ -127,10 +127,13 @@ void FindInTrees(const Pool& pool, const std::vector<const PmWord*>& heads, Repa
   report->records_lost += lost;
   if (lost != 0) report->notes.push_back(Concat(lost, " entries of trees are damaged"));
   if (!after) return;
-  report->notes.push_back("a tree is damaged; all keys that lie where trees have theirs are taken");
+  uint64_t cells = 0;
   ForEachCell(pool, kTreeLeaves, [&](const LeafCell& cell) {
+    cells++;
     if (cell.key() >= *after) found->push_back(VersionOf(cell));
   });
+  if (heads.empty() && cells == 0) return;  // as in a new pool: there is no tree to be damaged
+  report->notes.push_back("a tree is damaged; all keys that lie where trees have theirs are taken");
 }
 
 }  // namespace
