@@ -83,6 +83,7 @@ class Client {
     ops_per_second_.clear();
     ops_ = missing_ = wrong_ = puts_ = scanned_all_ = bytes_read_ = 0;
     scan_ = Scan();
+    ops_seen_.store(0, std::memory_order_relaxed);
   }
   // From any thread: how many operations are through.
   uint64_t ops_seen() const { return ops_seen_.load(std::memory_order_relaxed); }
@@ -277,28 +278,46 @@ struct Race {
   std::atomic<bool> stop = false;  // relaxed: seen within a second is soon enough
 };
 
+// So many operations of a client, or as many as there is time for.
+struct Stretch {
+  uint64_t ops = 0;
+  uint64_t ticks_max = ~uint64_t{0};
+};
+
+uint64_t TicksOf(double seconds) {
+  const double ticks = seconds * static_cast<double>(Clock::Get().TicksPerSecond());
+  return ticks < 0x1p63 ? static_cast<uint64_t>(ticks) : ~uint64_t{0};
+}
+
+// A pass over all keys is not cut off: what comes after it counts on each of them.
+bool GoesByTime(const Workload& workload, const RunSettings& settings) {
+  return settings.duration_s > 0 && workload.order == KeyOrder::kDrawn &&
+         workload.mix.front().kind != OpKind::kScanAll;
+}
+
 // Warms up if asked to, waits for the others and runs.
-Status RunClient(Client* client, uint64_t warmup_ops, uint64_t ops, uint64_t ticks_max,
-                 Race* race) {
-  Status s = client->Run(warmup_ops, ~uint64_t{0}, race->stop);
+Status RunClient(Client* client, const Stretch& warmup, const Stretch& run, Race* race) {
+  Status s = client->Run(warmup.ops, warmup.ticks_max, race->stop);
   client->Clear();
   race->ready.arrive_and_wait();
   race->start.arrive_and_wait();
-  if (s.ok()) s = client->Run(ops, ticks_max, race->stop);
+  if (s.ok()) s = client->Run(run.ops, run.ticks_max, race->stop);
   if (!s.ok()) race->stop.store(true, std::memory_order_relaxed);
   return s;
 }
 
-uint64_t WarmupOps(const Workload& workload, const RunSettings& settings, uint64_t ops) {
-  if (!workload.reads_only() || settings.warmup_share <= 0) return 0;
+Stretch WarmupOf(const Workload& workload, const RunSettings& settings, uint64_t ops) {
+  if (!workload.reads_only() || settings.warmup_share <= 0) return {};
+  if (GoesByTime(workload, settings))
+    return {.ops = ops, .ticks_max = TicksOf(settings.warmup_share * settings.duration_s)};
   const double share = settings.warmup_share * static_cast<double>(std::min(ops, kPlanOpsMax));
-  return std::max<uint64_t>(1, static_cast<uint64_t>(share));
+  return {.ops = std::max<uint64_t>(1, static_cast<uint64_t>(share))};
 }
 
 uint64_t OpsPerThread(const Workload& workload, const RunSettings& settings,
                       const Dataset& dataset) {
   if (workload.mix.front().kind == OpKind::kScanAll) return 1;
-  if (settings.duration_s > 0) return ~uint64_t{0};
+  if (GoesByTime(workload, settings)) return ~uint64_t{0};
   const uint64_t ops =
       settings.ops != 0 ? settings.ops : dataset.count.load(std::memory_order_relaxed);
   return std::max<uint64_t>(1, ops / settings.threads);
@@ -351,18 +370,15 @@ Status RunWorkload(const Workload& workload, const RunSettings& settings, Store*
                         static_cast<uint32_t>(dataset->count.load(std::memory_order_relaxed)),
                         settings.seed);
   std::vector<std::unique_ptr<Client>> clients;
-  std::vector<uint64_t> plan_ops;
+  std::vector<Stretch> runs;
+  const uint64_t ticks_max =
+      GoesByTime(workload, settings) ? TicksOf(settings.duration_s) : ~uint64_t{0};
   for (uint32_t i = 0; i < settings.threads; i++) {
     std::vector<Op> plan = planner.Plan(std::min(ops, kPlanOpsMax), i, settings.threads);
-    plan_ops.push_back(workload.order == KeyOrder::kDrawn ? ops : plan.size());
+    runs.push_back({workload.order == KeyOrder::kDrawn ? ops : plan.size(), ticks_max});
     clients.push_back(std::make_unique<Client>(workload, store, dataset, std::move(plan)));
   }
-  const uint64_t warmup = WarmupOps(workload, settings, ops);
-  const uint64_t ticks_max =
-      settings.duration_s > 0
-          ? static_cast<uint64_t>(settings.duration_s *
-                                  static_cast<double>(Clock::Get().TicksPerSecond()))
-          : ~uint64_t{0};
+  const Stretch warmup = WarmupOf(workload, settings, ops);
 
   Race race(settings.threads);
   std::vector<Status> statuses(settings.threads);
@@ -371,7 +387,7 @@ Status RunWorkload(const Workload& workload, const RunSettings& settings, Store*
     threads.emplace_back([&, i] {
       std::optional<AssumedNumaNode> node;
       if (settings.numa_nodes > 1) node.emplace(i % settings.numa_nodes);
-      statuses[i] = RunClient(clients[i].get(), warmup, plan_ops[i], ticks_max, &race);
+      statuses[i] = RunClient(clients[i].get(), warmup, runs[i], &race);
     });
   }
   // after the warm-up, which reads

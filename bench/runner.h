@@ -33,11 +33,13 @@ struct Dataset {
 };
 
 struct RunSettings {
-  uint64_t ops = 0;       // of all threads together; 0 is one per key
-  double duration_s = 0;  // above 0: goes on for so long instead
+  uint64_t ops = 0;  // of all threads together; 0 is one per key
+  // above 0: what draws keys goes on for so long instead; a pass over all keys is made whole
+  double duration_s = 0;
   uint32_t threads = 1;
-  bool await_idle = true;     // the run ends when background work does, not with the last operation
-  double warmup_share = 0.2;  // read workloads first do this share of their operations untimed
+  bool await_idle = true;  // the run ends when background work does, not with the last operation
+  // read workloads first do this share of their operations, or of their time, untimed
+  double warmup_share = 0.2;
   uint32_t numa_nodes = 1;    // client threads stand on so many in turn, whatever the machine has
   double sample_seconds = 0;  // above 0: what the store says is taken so often
   uint64_t seed = 1;

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "bench/clock.h"
 #include "bench/crash.h"
 #include "bench/machine.h"
 #include "bench/slot.h"
@@ -249,6 +250,48 @@ TEST(Slot, ARunTakesAsLongAsItsOperations) {
     ASSERT_EQ(gets.count(), 100u);
     ASSERT_GE(result.seconds * 1e9, 0.9 * sum_ns) << i;
   }
+}
+
+TEST(Slot, ADurationIsOfWhatDrawsKeysAndOfItsWarmup) {
+  ScratchDirectory scratch;
+  ASSERT_TRUE(scratch.Create(testing::TempDir(), "store_test").ok());
+  DataShape shape;
+  shape.keys = 100'000;
+  Slot slot({StoreKind::kLamella, "lamella", {}}, {}, shape, scratch.path());
+  RunSettings run;
+  run.duration_s = 0.001;
+  RunResult result;
+  for (const char* pass : {"fillrandom", "readseq", "fillseq"}) {  // of all keys, or the next fails
+    const Status s = slot.Run(*FindWorkload(pass, {}), run, &result);
+    ASSERT_TRUE(s.ok()) << pass << ": " << s.ToString();
+    EXPECT_EQ(result.ops, shape.keys) << pass;
+  }
+  run.duration_s = 0.01;
+  run.warmup_share = 10;
+  const double began = NowSeconds();
+  for (const char* drawn : {"readrandom", "seekrandom", "ycsb-a"}) {
+    const Status s = slot.Run(*FindWorkload(drawn, {}), run, &result);
+    ASSERT_TRUE(s.ok()) << drawn << ": " << s.ToString();
+    EXPECT_GT(result.ops, 0u);
+  }
+  EXPECT_LT(NowSeconds() - began, 60);  // a third of a second, and the plans; it was minutes
+}
+
+// Else the first sample would have a share of the operations through.
+TEST(Slot, SamplesBeginAfterTheWarmup) {
+  ScratchDirectory scratch;
+  ASSERT_TRUE(scratch.Create(testing::TempDir(), "store_test").ok());
+  DataShape shape;
+  shape.keys = 20'000;
+  Slot slot({StoreKind::kLamella, "lamella", {}}, {}, shape, scratch.path());
+  RunSettings run;
+  run.warmup_share = 0.5;
+  run.sample_seconds = 0.001;
+  RunResult result;
+  ASSERT_TRUE(slot.Run(*FindWorkload("readrandom", {}), run, &result).ok());
+  ASSERT_GE(result.samples.size(), 2u);
+  EXPECT_EQ(result.samples.front().ops, 0u);
+  EXPECT_EQ(result.samples.back().ops, 20'000u);
 }
 
 TEST(LamellaStats, FlushesAndReadsAreCounted) {
