@@ -13,7 +13,7 @@
 namespace lamella::bench {
 namespace {
 
-constexpr double kDurationMax = 1e9;  // seconds; ticks of some gigahertz stay below 2^64
+constexpr double kDurationMax = 1e9;  // seconds
 
 // The command line as it was typed, before anything is looked up.
 struct Typed {
@@ -68,14 +68,16 @@ void AddRunOptions(CLI::App* app, Config* config, Typed* typed) {
       ->capture_default_str();
   app->add_option("--ops", config->run.ops, "operations of all threads together; 0 is one per key")
       ->capture_default_str();
-  app->add_option("--duration", config->run.duration_s,
-                  "seconds, instead of --ops, for workloads that draw keys")
+  app->add_option(
+         "--duration", config->run.duration_s,
+         "seconds, instead of --ops, of workloads that draw keys; those that go over all keys are "
+         "made whole")
       ->check(CLI::Range(0.0, kDurationMax));
   app->add_option("--rounds", config->rounds, "the stores take turns so often; figures are medians")
       ->check(CLI::Range(1u, 100u))
       ->capture_default_str();
   app->add_option("--warmup", config->run.warmup_share,
-                  "read workloads first run so much of themselves untimed")
+                  "read workloads first run so much of themselves, or of --duration, untimed")
       ->check(CLI::Range(0.0, 10.0))
       ->capture_default_str();
   app->add_option("--put-ratio", typed->workload.put_ratio, "of the workload mixed")
@@ -255,6 +257,15 @@ Status CheckFiles(const Config& config) {
   if (!config.runs_path.empty() && config.mode != Mode::kScenarios) {
     return Status::InvalidArgument("--runs: expected --scenario beside it, found " +
                                    config.runs_path + " without");
+  }
+  std::error_code none;
+  const auto place = [&none](const std::string& path) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(path, none), none);
+  };
+  if (!config.runs_path.empty() && !config.json_path.empty() &&
+      place(config.runs_path) == place(config.json_path)) {
+    return Status::InvalidArgument("--runs: expected another file than that of --json, found " +
+                                   config.runs_path);
   }
   return Status::OK();
 }

@@ -106,6 +106,9 @@ TEST(CommandLine, FilesThatWouldNotBeWrittenAreRefused) {
   ExpectUsage({"--small", "--json", "figures.json"}, "--json");
   ExpectUsage({"--demo", "records.tsv", "--json", "figures.json"}, "--json");
   ExpectUsage({"--runs", "runs.json"}, "--runs");
+  ExpectUsage({"--scenario", "all", "--json", "x.json", "--runs", "x.json"}, "--runs");
+  ExpectUsage({"--scenario", "all", "--json", "x.json", "--runs", "./none/../x.json"}, "--runs");
+  EXPECT_EQ(Parsed({"--scenario", "all", "--json", "x.json", "--runs", "y.json"}).code, -1);
   EXPECT_EQ(Parsed({"--standing", "--json", "figures.json"}).code, -1);
   EXPECT_EQ(Parsed({"--scenario", "all", "--runs", "runs.json"}).code, -1);
 }

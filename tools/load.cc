@@ -5,12 +5,14 @@
 // I2: a malformed line ends the load (without --skip-bad) once the good lines before it are
 //     written; nothing after it is.
 #include <fcntl.h>
+#include <system_error>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 
 #include <fmt/format.h>
 
@@ -179,10 +181,23 @@ Status PrintSummary(const Program& program, const LoadArgs& args, const Loader& 
   return output.Close();
 }
 
+// Numbers would be appended to what is read.
+Status CheckAckFile(const LoadArgs& args) {
+  const std::string input = args.input == "-" ? "/dev/stdin" : args.input;
+  std::error_code not_there;
+  if (!std::filesystem::is_regular_file(args.ack_file, not_there) ||
+      !std::filesystem::equivalent(args.ack_file, input, not_there)) {
+    return Status::OK();
+  }
+  return Status::InvalidArgument(
+      fmt::format("--ack-file: expected another file than the input, found {}", args.ack_file));
+}
+
 Status Load(const Program& program, const LoadArgs& args) {
   std::unique_ptr<RecordReader> reader;
   AckFile acks;
   Status s = RecordReader::Open(args.input, args.format, &reader);
+  if (s.ok()) s = CheckAckFile(args);
   if (s.ok() && !args.ack_file.empty()) s = acks.Open(args.ack_file);
   if (!s.ok()) return s;
   return WithStore(program.globals, OpenMode::kCreate, [&](DB& db) {

@@ -162,6 +162,10 @@ expect 2 --db bad load bad.txt; says "say --format tsv or jsonl"
 expect 4 --db bad load nosuch.tsv; says "nosuch.tsv"
 expect 4 --db bad load --format tsv /; says "directory"
 expect 2 --db bad load bad.tsv --batch 0; says "--batch"
+cp cut.tsv twin.tsv && ln twin.tsv same.acks
+expect 2 --db bad load twin.tsv --ack-file same.acks; says "--ack-file: expected another file than the input"
+"$program" --db bad load --ack-file twin.tsv <twin.tsv >out 2>err; [ $? -eq 2 ] || fail "an input that is the ack file"
+cmp -s twin.tsv cut.tsv || fail "a load wrote to its input"
 
 claim "every byte goes through both formats unchanged"
 for high in 0 1 2 3 4 5 6 7 8 9 a b c d e f; do
