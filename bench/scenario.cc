@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -354,14 +355,27 @@ Status ParseScenario(const std::string& file, std::string_view text, Scenario* s
   *scenario = Scenario{};
   scenario->name = std::filesystem::path(file).stem().string();
   Json json;
+  std::vector<std::set<std::string>> words;  // of the objects that are open
+  std::string twice;                         // the first of them that its object has again
+  const auto look = [&](int, Json::parse_event_t event, const Json& parsed) {
+    if (event == Json::parse_event_t::object_start) words.emplace_back();
+    if (event == Json::parse_event_t::object_end) words.pop_back();
+    if (event == Json::parse_event_t::key && !words.back().insert(parsed).second && twice.empty())
+      twice = parsed;
+    return true;
+  };
   try {
-    json = Json::parse(text);
+    json = Json::parse(text, look);
   } catch (const Json::exception& e) {
     const std::string_view what =
         e.what();  // "[json.exception.parse_error.101] parse error at ..."
     const size_t head = what.find("] ");
     return Status::InvalidArgument(
         fmt::format("{}: {}", file, what.substr(head == std::string_view::npos ? 0 : head + 2)));
+  }
+  if (!twice.empty()) {  // the last of them would be taken
+    return Status::InvalidArgument(
+        fmt::format("{}: expected each word of an object once, found \"{}\" twice", file, twice));
   }
   Status error;
   return ReadAll(Place(&file, &json, "", &error), scenario, &error);

@@ -99,6 +99,19 @@ TEST(Scenario, WhatDoesNotParseIsNamedWithItsPlace) {
   EXPECT_TRUE(ReadScenario("/no/such/file.json", &scenario).IsIOError());
 }
 
+TEST(Scenario, AWordThatStandsTwiceIsNamed) {
+  for (const char* word : {"\"rounds\":1", "\"ops_per_key\":0.5", "\"small\":65536"}) {
+    std::string text = RightOne().dump();
+    const size_t at = text.find(word);
+    ASSERT_NE(at, std::string::npos) << word;
+    text.insert(at, std::string(word) + ",");
+    Scenario scenario;
+    const Status s = ParseScenario("x.json", text, &scenario);
+    EXPECT_TRUE(s.IsInvalidArgument()) << word;
+    EXPECT_NE(s.message().find("twice"), std::string_view::npos) << s.ToString();
+  }
+}
+
 TEST(Scenario, WhatIsMissingOrOfTheWrongKindIsNamed) {
   for (const char* key :
        {"title", "paper", "figure", "keys", "memory_mib", "rounds", "stores", "steps", "claims"}) {
