@@ -4,9 +4,11 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <optional>
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 #include "bench/machine.h"
 
@@ -59,7 +61,9 @@ void AddDataOptions(CLI::App* app, Config* config, Typed* typed) {
 }
 
 void AddRunOptions(CLI::App* app, Config* config, Typed* typed) {
-  app->add_option("--workloads", typed->workloads, "what to run, in order (--list names them)")
+  app->add_option(
+         "--workloads", typed->workloads,
+         "what to run, in order (--list names them); one that is named again gets a number")
       ->delimiter(',');
   app->add_option("--threads", config->threads,
                   "client threads; several numbers run each workload once per number")
@@ -219,15 +223,19 @@ Status ResolveWorkloads(Typed* typed, Config* config) {
           "\"");
     }
   }
+  std::map<std::string, uint32_t> named;
   for (const std::string& name : typed->workloads) {
-    const std::optional<Workload> workload = FindWorkload(name, typed->workload);
+    std::optional<Workload> workload = FindWorkload(name, typed->workload);
     if (!workload) {
       std::string known;
       for (const std::string& w : WorkloadNames()) known += (known.empty() ? "" : ", ") + w;
       return Status::InvalidArgument("--workloads: \"" + name + "\" is unknown; expected one of " +
                                      known);
     }
-    config->workloads.push_back(*workload);
+    // What stands in another place is measured on another store: it is no further round.
+    if (const uint32_t times = ++named[name]; times > 1)
+      workload->name += fmt::format(" {}", times);
+    config->workloads.push_back(std::move(*workload));
   }
   return Status::OK();
 }

@@ -60,6 +60,25 @@ TEST(CommandLine, WhatIsNoNumberIsRefused) {
   }
 }
 
+// What `words` make of it.
+Config ConfigOf(std::vector<std::string> words) {
+  Config config;
+  words.insert(words.begin(), "lamella_bench");
+  std::vector<const char*> argv;
+  for (const std::string& word : words) argv.push_back(word.c_str());
+  EXPECT_EQ(ParseCommandLine(static_cast<int>(argv.size()), argv.data(), &config), -1);
+  return config;
+}
+
+TEST(CommandLine, AWorkloadThatIsNamedAgainIsAnother) {
+  std::vector<std::string> names;
+  for (const Workload& workload :
+       ConfigOf({"--workloads", "fillrandom,readrandom,overwrite,readrandom"}).workloads)
+    names.push_back(workload.name);
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"fillrandom", "readrandom", "overwrite", "readrandom 2"}));
+}
+
 TEST(CommandLine, AWholeNumberIsOneOfTenDigits) {
   for (const char* option :
        {"--num", "--key-size", "--key-shared", "--value-size", "--seed", "--memory", "--threads",
@@ -67,19 +86,11 @@ TEST(CommandLine, AWholeNumberIsOneOfTenDigits) {
     for (const char* word : {"-1", "0x10", "1.5", "1e3", "1k", ""})
       ExpectUsage({option, word}, option);
   }
-  const auto parsed = [](std::vector<std::string> words) {
-    Config config;
-    words.insert(words.begin(), "lamella_bench");
-    std::vector<const char*> argv;
-    for (const std::string& word : words) argv.push_back(word.c_str());
-    EXPECT_EQ(ParseCommandLine(static_cast<int>(argv.size()), argv.data(), &config), -1);
-    return config;
-  };
-  EXPECT_EQ(parsed({"--num", "010"}).shape.keys, 10u);
-  EXPECT_EQ(parsed({"--ops", "0"}).run.ops, 0u);
-  EXPECT_EQ(parsed({"--ops", "00"}).run.ops, 0u);
-  EXPECT_EQ(parsed({"--threads", "1,08,2"}).threads, (std::vector<uint32_t>{1, 8, 2}));
-  EXPECT_EQ(parsed({"--seed", "18446744073709551615"}).run.seed, UINT64_MAX);
+  EXPECT_EQ(ConfigOf({"--num", "010"}).shape.keys, 10u);
+  EXPECT_EQ(ConfigOf({"--ops", "0"}).run.ops, 0u);
+  EXPECT_EQ(ConfigOf({"--ops", "00"}).run.ops, 0u);
+  EXPECT_EQ(ConfigOf({"--threads", "1,08,2"}).threads, (std::vector<uint32_t>{1, 8, 2}));
+  EXPECT_EQ(ConfigOf({"--seed", "18446744073709551615"}).run.seed, UINT64_MAX);
 }
 
 TEST(CommandLine, AnEmptyWordIsNoOptionLeftOut) {
