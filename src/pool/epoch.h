@@ -8,8 +8,8 @@
 // I3: from when a Collect takes callbacks out until they have run, or are back, running_ counts it:
 //     who waits for what they free (AwaitRetired, AwaitRunning) sees them deferred, or running, or
 //     done.
-// I4: a pin needs no memory: where there is neither a slot nor memory for another pin, it shares the
-//     epoch of one that is there, which holds back as much, or more.
+// I4: a pin needs no memory: where there is neither a slot nor memory for another one, it shares
+//     the epoch of one that is there, which holds back as much, or more.
 // Threads: all calls from any. Callbacks run in the thread that calls Collect (or ~EpochDomain),
 // outside all locks.
 #ifndef LAMELLA_POOL_EPOCH_H_
