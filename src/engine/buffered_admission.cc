@@ -52,17 +52,29 @@ uint64_t BufferedEngine::CopyBytesMax(uint64_t record_bytes) const {
                                                         : 2 * bytes;
 }
 
+// What merging takes was left free as the pool came to its end. One that is larger than it may be
+// now has what its last close did not give back: some of that is for merges, which are done in
+// pieces then.
+uint64_t BufferedEngine::DeletesLeave() const {
+  constexpr uint64_t kPartForMerges = 4;
+  const uint64_t least = merge_bytes_least_.load(std::memory_order_relaxed);
+  if (least == 0) return 0;
+  const uint64_t limit = context_.options->pool_bytes_max;
+  if (limit == 0 || pool_->pool_bytes() <= limit) return least;
+  return std::min(least, pool_->chunks_available(0) * pool_->chunk_bytes() / kPartForMerges);
+}
+
 // The reserve stays for what it is there for, but that deletes may take of it.
 Status BufferedEngine::ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes,
                                      Claimant claimant) {
   const bool is_delete = claimant == Claimant::kReclaim;
   const uint64_t extents = is_delete ? kCompactionExtents : kReserveExtentsMin;
-  const uint64_t merge_bytes =
-      (is_delete ? merge_bytes_least_ : merge_bytes_).load(std::memory_order_relaxed);
+  const uint64_t least = DeletesLeave();
+  const uint64_t merge_bytes = is_delete ? least : merge_bytes_.load(std::memory_order_relaxed);
   uint64_t soon = merge_bytes;
   uint64_t kept = 0;
   if (copy_cost_.merges_copy) {  // that is much: what one of them takes is to be there
-    soon = merge_bytes_least_.load(std::memory_order_relaxed) / 2;
+    soon = least / 2;
     kept = merge_bytes - std::min(soon, merge_bytes);
     const uint64_t copies = copy_bytes_.load(std::memory_order_relaxed) + copy_bytes;
     if (!is_delete)

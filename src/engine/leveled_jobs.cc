@@ -562,8 +562,9 @@ bool LeveledEngine::ReclaimSpace() {
   const auto begin = [&](bool has_deferred) LAMELLA_REQUIRES(jobs_.mu) {
     // Reclaiming again what the last writer has just failed to would only make every write on a
     // full pool slow.
-    if (is_done() && !has_deferred && reclaimed_at_ == ReclaimState() && !FilesMayHaveRoom())
-      return false;
+    const bool was_tried = reclaimed_at_ == ReclaimState() && !FilesMayHaveRoom();
+    // What is under way since has room of its own that will be free.
+    if (is_done() && !has_deferred && was_tried && !jobs_.AnyBusy()) return false;
     reclaim_wanted_ = true;
     return true;
   };
