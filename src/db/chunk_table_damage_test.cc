@@ -57,7 +57,7 @@ class ChunkTableDamage : public DamagedStore,
           keys_in_[pool->ChunkIndex(start)].insert(key);
       }
     });
-    ASSERT_FALSE(keys_in_.empty() && tables_.empty());
+    ASSERT_FALSE(keys_in_.empty() && TableFilesOf(dir_.Sub(name_)).empty());
   }
   void Damage(Copies copies, uint64_t from, uint64_t bytes, bool zero) {
     file_->Restore();

@@ -81,6 +81,9 @@ class DamagedStore : public ::testing::Test {
  protected:
   static constexpr uint64_t kChunkBytes = 64 << 10;
 
+  static inline const std::string kLarge =
+      std::string(25000, '\0');  // two in a chunk; no bits of it are flipped
+
   enum class Outcome : uint8_t { kRight, kReported, kWrong };
 
   DamagedStore() {
@@ -97,6 +100,7 @@ class DamagedStore : public ::testing::Test {
     layout_ = layout;
     layout.ApplyTo(&options_);
     Apply(TraitsOf(layout.engine).uncached, &options_);
+    Apply(TraitsOf(layout.engine).files_soon, &options_);
   }
 
   std::string Pool0() const { return dir_.Sub(name_) + "/pool.0"; }
@@ -165,6 +169,11 @@ class DamagedStore : public ::testing::Test {
     ASSERT_TRUE(db->CompactRange({}, {}).ok());
     ASSERT_NO_FATAL_FAILURE(FillLevels(db.get()));
     for (uint64_t i = 0; i < 8; i++) Put(db.get(), i * 5, 200 + i);
+    if (TraitsOf(layout_.engine).values_in_files) {
+      // They fill the segment that is there, which goes to a file with the values before them.
+      for (uint64_t i = 40; i < 43; i++) Put(db.get(), i, kLarge);
+      ASSERT_TRUE(db->WaitForIdle().ok());
+    }
     if (left == Left::kClosed) {
       ASSERT_TRUE(db->Close().ok());
     } else {
@@ -179,18 +188,24 @@ class DamagedStore : public ::testing::Test {
     }
     image_ = ReadWhole(Pool0());
     ASSERT_EQ(image_.size() % kChunkBytes, 0u);
-    tables_ = ReadTables();
+    files_ = ReadFiles();
     taken_back_.clear();
     if (left == Left::kPowerCut) taken_back_.push_back(before_last_);
     if (left == Left::kClosed) ExpectFilledLevels();
+    const auto has_one = [this](std::string_view suffix) {
+      return std::ranges::any_of(files_, [suffix](const auto& file) {
+        return file.first.ends_with(suffix) && !file.second.empty();
+      });
+    };
+    EXPECT_EQ(has_one(kTableFileSuffix), TablesInFiles(options_));
+    EXPECT_EQ(has_one(kValueFileSuffix), TraitsOf(layout_.engine).values_in_files);
   }
 
   // One shard fills chunks, whose last records nothing follows there, and is idle while the other
   // is written; a batch ends it all.
   void WriteBusyAndIdleShards(DbImpl* db) {
-    const std::string large(25000, '\0');  // two in a chunk; no bits of it are flipped
     RunOn(0);
-    for (uint64_t i = 30; i < 35; i++) Put(db, i, large);
+    for (uint64_t i = 30; i < 35; i++) Put(db, i, kLarge);
     for (uint64_t i = 0; i < 3; i++) Put(db, i, 300 + i);
     RunOn(1);
     for (uint64_t i = 3; i < 9; i++) Put(db, i, 300 + i);
@@ -231,19 +246,19 @@ class DamagedStore : public ::testing::Test {
 
   void WriteStore(const std::string& image) { WriteWhole(Pool0(), image); }
 
-  using Tables = std::map<std::string, std::string>;  // content of files, by path
-  Tables ReadTables() const {
-    Tables tables;
-    for (const std::string& path : TableFilesOf(dir_.Sub(name_))) tables[path] = ReadWhole(path);
-    return tables;
+  using Files = std::map<std::string, std::string>;  // content of files, by path
+  Files ReadFiles() const {
+    Files files;
+    for (const std::string& path : DataFilesOf(dir_.Sub(name_))) files[path] = ReadWhole(path);
+    return files;
   }
   /// An open or a repair of a damaged store may have written some and removed others.
-  void RestoreTables() const {
-    const Tables there = ReadTables();
+  void RestoreFiles() const {
+    const Files there = ReadFiles();
     for (const auto& [path, content] : there) {
-      if (!tables_.contains(path)) std::filesystem::remove(path);
+      if (!files_.contains(path)) std::filesystem::remove(path);
     }
-    for (const auto& [path, content] : tables_) {
+    for (const auto& [path, content] : files_) {
       const auto at = there.find(path);
       if (at == there.end() || at->second != content) WriteWhole(path, content);
     }
@@ -295,7 +310,7 @@ class DamagedStore : public ::testing::Test {
 
   // What reads give; `check` (may be null): whether it holds what check must find, too.
   Outcome Look(std::string* what, std::string* check = nullptr) {
-    RestoreTables();
+    RestoreFiles();
     auto db = Make();
     const Status s = db->Init();
     if (!s.ok()) {
@@ -309,9 +324,11 @@ class DamagedStore : public ::testing::Test {
     }
     seen.scan = it->status();
     it.reset();
+    gets_reported_ = 0;
     for (const auto& [key, value] : expected_) {
       auto& [status, found] = seen.gets[key];
       status = db->Get({}, key, &found);
+      gets_reported_ += status.IsCorruption() ? 1 : 0;
     }
     Outcome outcome = Judge(seen, expected_, what);
     for (const auto& earlier : taken_back_) {
@@ -345,7 +362,7 @@ class DamagedStore : public ::testing::Test {
   size_t Repair(std::string* wrong, RepairReport* full = nullptr,
                 std::map<std::string, std::string>* content = nullptr) {
     RepairReport report;
-    RestoreTables();
+    RestoreFiles();
     {
       auto db = Make();
       const Status s = db->Repair(&report);
@@ -391,9 +408,10 @@ class DamagedStore : public ::testing::Test {
   std::map<std::string, std::string> before_last_;
   std::vector<std::map<std::string, std::string>> taken_back_;  // what may be found instead
   uint64_t times_taken_back_ = 0;
+  size_t gets_reported_ = 0;  // of the last Look
   std::set<std::pair<std::string, std::string>> written_;
   std::string image_;  // of the pool,
-  Tables tables_;      // and of tables in files
+  Files files_;        // and of tables and values in files
 };
 
 }  // namespace lamella::testing

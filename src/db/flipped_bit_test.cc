@@ -28,8 +28,10 @@ class FlippedBit : public DamagedStore,
  protected:
   static constexpr bool kSlow = LAMELLA_ADDRESS_SANITIZER != 0 || LAMELLA_THREAD_SANITIZER != 0;
 
-  // What one block of a table in a file may take with it.
+  static bool HasValues(const std::string& path) { return path.ends_with(kValueFileSuffix); }
+  // What one block of a table in a file may take with it; of a file of values one value.
   size_t RecordsOf(const std::string& path) const {
+    if (HasValues(path)) return 1;
     SstIdentity identity;
     std::shared_ptr<const Sst> sst;
     Status s = ReadSstIdentity(FileSystem::Posix(), path, &identity);
@@ -60,9 +62,20 @@ class FlippedBit : public DamagedStore,
     bool enough() const { return outcomes[2] > 10; }
   };
 
-  // Of every eighth it is tried whether a repair loses more than `lost_max` keys.
-  void TryFlip(const std::string& where, const std::function<void()>& flip, size_t lost_max,
-               Figures* figures) {
+  // What is reported of a file names it; and where it has values, it is one of them.
+  void JudgeFile(const std::string& where, const std::string& path, Outcome outcome,
+                 const std::string& what) const {
+    if (outcome != Outcome::kReported) return;
+    if (what.find(path) == std::string::npos) ADD_FAILURE() << where << "not named: " << what;
+    if (!HasValues(path)) return;
+    if (what.starts_with("open: ")) ADD_FAILURE() << where << what;
+    if (gets_reported_ > 1) ADD_FAILURE() << where << gets_reported_ << " values are not read";
+  }
+
+  // Of every eighth it is tried whether a repair loses more than `lost_max` keys. `path`: of the
+  // file that is hit, empty where it is the pool's.
+  void TryFlip(const std::string& where, const std::string& path, const std::function<void()>& flip,
+               size_t lost_max, Figures* figures) {
     flip();
     std::string what;
     std::string check;
@@ -71,21 +84,26 @@ class FlippedBit : public DamagedStore,
     figures->outcomes[static_cast<int>(outcome)]++;
     if (outcome == Outcome::kWrong) ADD_FAILURE() << where << what;
     if (!check.empty()) ADD_FAILURE() << where << check;
+    if (!path.empty()) JudgeFile(where, path, outcome, what);
     if (ProofSeconds(1) <= 1 && figures->flipped % 8 != 0) return;
     flip();
     std::string wrong;
-    const size_t others = Repair(&wrong);
+    RepairReport report;
+    const size_t others = Repair(&wrong, &report);
     if (!wrong.empty()) ADD_FAILURE() << where << wrong;
     figures->repaired++;
     figures->refused += others == SIZE_MAX ? 1 : 0;
     if (others == SIZE_MAX) return;
     figures->lost += others;
+    if (!path.empty() && others > report.records_lost)
+      ADD_FAILURE() << where << others << " keys are lost, of which repair reports "
+                    << report.records_lost;
     if (others > lost_max) ADD_FAILURE() << where << "repair loses " << others << " keys";
   }
 
-  // The bits of what is not zero, and of what lies just after it, and those of tables in files; of
-  // those of `turns` the
-  // `share`th of kFlipShares. `lost_max`: keys that a repair may lose to one of them.
+  // The bits of what is not zero, and of what lies just after it, in the pool and in files beside
+  // it: of those whose turn it is the `share`th of kFlipShares. `lost_max`: keys that a repair may
+  // lose to one of them.
   void FlipBits(uint64_t share, const Turns& turns, size_t lost_max) {
     const std::vector<uint64_t> bytes = UsedBytes(image_);
     ImageFile file(Pool0(), &image_);
@@ -97,23 +115,23 @@ class FlippedBit : public DamagedStore,
         file.Restore();
         file.Flip(bit);
       };
-      TryFlip(Concat("bit ", i % 8, " of byte ", bytes[i / 8], ": "), flip, lost_max, &figures);
+      TryFlip(Concat("bit ", i % 8, " of byte ", bytes[i / 8], ": "), "", flip, lost_max, &figures);
     }
     size_t all_bytes = bytes.size();
     file.Restore();
-    RestoreTables();
+    RestoreFiles();
     std::map<std::string, size_t> records;
-    for (const auto& [path, content] : tables_) records[path] = RecordsOf(path);
-    for (auto& [path, content] : tables_) {
+    for (const auto& [path, content] : files_) records[path] = RecordsOf(path);
+    for (auto& [path, content] : files_) {
       const std::vector<uint64_t> used = UsedBytes(content);
       all_bytes += used.size();
       for (uint64_t i = turns.first + share * turns.step; i < used.size() * 8 && !figures.enough();
            i += kFlipShares * turns.step) {
         char& byte = content[used[i / 8]];
         const char was = byte;
-        byte = static_cast<char>(byte ^ 1 << i % 8);  // RestoreTables brings it there
+        byte = static_cast<char>(byte ^ 1 << i % 8);  // RestoreFiles brings it there
         TryFlip(
-            Concat("bit ", i % 8, " of byte ", used[i / 8], " of ", path, ": "),
+            Concat("bit ", i % 8, " of byte ", used[i / 8], " of ", path, ": "), path,
             [&] { file.Restore(); }, records[path], &figures);
         byte = was;
       }

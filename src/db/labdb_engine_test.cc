@@ -100,14 +100,7 @@ class LabDbTest : public ::testing::Test {
     }
     ASSERT_EQ(back, model_.rend());
   }
-  std::vector<std::string> ValueFiles() const {
-    std::vector<std::string> files;
-    for (const auto& entry : std::filesystem::directory_iterator(path_)) {
-      if (ParseValueFileName(entry.path().filename().string()))
-        files.push_back(entry.path().string());
-    }
-    return files;
-  }
+  std::vector<std::string> ValueFiles() const { return ValueFilesOf(path_); }
   uint64_t FileBytes() { return db_->GetStats().file_bytes; }
   /// Of the free chunks, and those that the pool may grow by, such that no two that are left lie
   /// side by side.
@@ -590,24 +583,6 @@ TEST_F(LabDbTest, PastThePageCacheAValueIsReadOnce) {
     EXPECT_EQ(reads[1], direct ? 0 : reads[0]);
     EXPECT_TRUE(db.Close().ok());
   }
-}
-
-TEST_F(LabDbTest, AMissingValueFileIsNamed) {
-  ASSERT_TRUE(Open().ok());
-  for (uint64_t i = 0; i < 2000; i++) ASSERT_NO_FATAL_FAILURE(Put(KeyOf(i), MakeValue(i, 200)));
-  ASSERT_TRUE(db_->Close().ok());
-  db_.reset();
-  const std::vector<std::string> files = ValueFiles();
-  ASSERT_FALSE(files.empty());
-  for (const std::string& file : files) std::filesystem::remove(file);
-  Status s = Open();
-  for (uint64_t i = 0; s.ok() && i < 2000; i++) {
-    std::string value;
-    s = db_->Get({}, KeyOf(i), &value);
-    if (!s.ok()) break;
-    ASSERT_EQ(value, MakeValue(i, 200));
-  }
-  EXPECT_TRUE(s.IsCorruption()) << s.ToString();
 }
 
 TEST_F(LabDbTest, WritersReadersAndCompactionGoOnSideBySide) {

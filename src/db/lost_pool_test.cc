@@ -208,7 +208,8 @@ class LostPoolOfValues : public LostPool {};
 
 std::vector<EngineLayout> LayoutsWithValueFiles() {
   std::vector<EngineLayout> layouts = EngineLayouts();
-  std::erase_if(layouts, [](const auto& layout) { return layout.engine != EngineKind::kLabDb; });
+  std::erase_if(layouts,
+                [](const auto& layout) { return !TraitsOf(layout.engine).values_in_files; });
   return layouts;
 }
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(LostPoolOfValues);

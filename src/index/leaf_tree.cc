@@ -63,6 +63,8 @@ Status LeafTree::OpenLeaf(PmPtr place, std::string* last_key, uint64_t* last_tag
     }
     *last_key = key.user_key;
     *last_tag = key.tag;
+    if (TagKind(key.tag) == RecordKind::kPutElsewhere)
+      elsewhere_last_ = std::max(elsewhere_last_, cell->location);
     space_->MarkTaken({LeafSpace::Use::kCell, at, cell->bytes()});
     tally.cell_bytes += static_cast<int64_t>(cell->bytes());
   }

@@ -82,6 +82,8 @@ class LeafTree {
   /// `verify` the checksum of every cell that it looks at. Damage ends the walk; status() tells it.
   std::unique_ptr<InternalIterator> NewIterator(bool verify) const;
 
+  /// The greatest location of a kPutElsewhere that Open came by; 0: of none.
+  uint64_t elsewhere_last() const { return elsewhere_last_; }
   uint64_t leaf_count() const { return leaves_.load(std::memory_order_relaxed); }
   uint64_t entry_count() const { return entries_.load(std::memory_order_relaxed); }
   /// Of its leaves and cells in the pool.
@@ -105,6 +107,7 @@ class LeafTree {
   PmWord* const head_;
   LeafIndex::NodePtr owned_root_;          // the writer's, as the next
   std::vector<LeafSpace::Block> leaving_;  // GiveBack has yet to
+  uint64_t elsewhere_last_ = 0;            // constant after Open
   std::atomic<const LeafIndex::Node*> root_{nullptr};
   // figures; they guard nothing
   std::atomic<uint64_t> leaves_{0};

@@ -164,12 +164,23 @@ Status ValueLog::Read(const ValueAddress& address, EpochPin* pin, ValueRead* rea
   });
 }
 
+// The file is missing, or what is there of it ends before: then it is the last that begins before.
 Status ValueLog::NoSuchSegment(const ValueAddress& address) const {
-  return Status::Corruption(Concat("a value of ", address.size, " bytes at offset ",
-                                   address.offset(), " of segment ", address.segment(),
-                                   ": expected the segment in the pool or in a file of ",
-                                   options_.directory, ", found it in neither; put the missing ",
-                                   kValueFileSuffix, " file back, or repair the store"));
+  const KnownValueFile* before = nullptr;
+  const std::vector<KnownValueFile> files = directory_->files();
+  for (const KnownValueFile& known : files) {
+    const uint64_t first = known.file->id().first;
+    if (first <= address.segment() && (before == nullptr || before->file->id().first <= first))
+      before = &known;
+  }
+  return Status::Corruption(
+      Concat("a value of ", address.size, " bytes at offset ", address.offset(), " of segment ",
+             address.segment(), ": expected the segment in the pool or in a file of ",
+             options_.directory, ", found it in neither; ",
+             before == nullptr ? ""
+                               : Concat(before->file->path(), " ends after ", before->bytes,
+                                        " bytes: put it back whole if it was cut off; "),
+             "put the missing ", kValueFileSuffix, " file back, or repair the store"));
 }
 
 Status ValueLog::DamagedInFile(const ValueFile& file, const ValueAddress& address,

@@ -14,7 +14,9 @@
 // V3: a segment's number is drawn once in a store's life, crashes included; every value's checksum
 //     is bound to it, and to the value's place and size. So bytes of an earlier life of a chunk, or
 //     of a file, never validate as another value. For that some file, be it an empty one, says of
-//     every number that may be in the pool's stale bytes that it was drawn.
+//     every number that may be in the pool's stale bytes that it was drawn. And no number is drawn
+//     that an address which was found has (NoteNamed): so a file that is missing, or an older copy,
+//     costs its values, and shows no others in their place.
 // V4: a file's number is drawn once among the files that are there, so no file that was made is
 //     ever emptied. Of two files that have a segment the one with the higher number counts.
 // V5: what is read was verified; what is damaged is Corruption, and never another value.
@@ -124,8 +126,11 @@ class ValueLog {
   /// True if the value of a record that was found in the log is all there. A put is one fence, for
   /// the value and for the key: of a record that a cut tore the value may be missing, and then the
   /// record counts as torn. Also true where a file cannot be read: then the one who reads the value
-  /// is told why.
-  bool IsWhole(const ValueAddress& address) const;
+  /// is told why. And where the file that has it is missing, or cut off.
+  bool IsWhole(const ValueAddress& address);
+  /// An address in this segment was found: its number was drawn, though the files that say so may
+  /// be missing (V3). Between Load and Mend, for the greatest there is; IsWhole does so, too.
+  void NoteNamed(uint64_t segment);
 
   /// The value at an address. `pin` is the caller's, of the pool's readers() or holders(), taken
   /// before it got the address; it is let go of before anything is read from a file. It may be null

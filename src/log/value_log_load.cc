@@ -187,15 +187,20 @@ Status ValueLog::ReadImage(const ValueFile& file, uint64_t segment, char* image,
   return s;
 }
 
-// A segment that is in a file alone was durable there before the pool let go of it, with all that
-// had been copied: but for what a power cut on page media left, of which neither need be true.
+void ValueLog::NoteNamed(uint64_t segment) {
+  const MutexLock lock(&mu_);
+  next_segment_ = std::max(next_segment_, std::min(segment, kSegmentMax) + 1);
+}
+
+// A segment that is not in the pool was durable in a file before the pool let go of it, with all
+// that had been copied: but for what a power cut on page media left, of which neither need be true.
+// So where it is in no file either, that file is missing or was cut: no write was.
 // What an earlier crash tore in a segment that was written on since is named by void records alone.
-bool ValueLog::IsWhole(const ValueAddress& address) const {
+bool ValueLog::IsWhole(const ValueAddress& address) {
+  NoteNamed(address.segment());
   EpochPin pin(options_.pool->readers());
-  const ValuePlaces& places = directory_->places();
-  const bool in_file = places.FindInPool(address.segment()) == nullptr &&
-                       places.FindInFile(address.segment()) != nullptr;
-  if (in_file && !options_.pool->LostUnsynced()) return true;
+  const bool in_pool = directory_->places().FindInPool(address.segment()) != nullptr;
+  if (!in_pool && !options_.pool->LostUnsynced()) return true;
   ValueRead read;
   return !Read(address, &pin, &read).IsCorruption();
 }

@@ -10,8 +10,8 @@
 //   - of some states: more operations work, as many too as fill the pool with garbage, and a close
 //     and reopen after them.
 // A history goes through generations: now and then it goes on from a state that a crash left.
-// Files of tables beside the pool are as they were at the cut: what is written to them, or removed,
-// is taken for durable at once (what is lost of a file that was not synced, sst_fault_test asks).
+// Files of tables and values beside the pool lie on a medium of their own (cut_files.h): a power
+// cut may take sectors of what was appended since a sync, and names since one of the directory.
 #ifndef LAMELLA_TESTING_CRASH_STORE_H_
 #define LAMELLA_TESTING_CRASH_STORE_H_
 

@@ -42,6 +42,10 @@ Status LabDb::OpenTrees(const LabDbState& state, Tables* tables) {
     tables->older = NewTree(1 - state.active);
     s = tables->older->Open();
   }
+  for (const auto* tree : {tables->tree.get(), tables->older.get()}) {
+    if (tree != nullptr)
+      values_->NoteNamed(ValueAddress{.word = tree->elsewhere_last(), .size = 0}.segment());
+  }
   return s.ok() ? space_->Opened() : s;
 }
 

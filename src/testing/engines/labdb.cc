@@ -45,6 +45,7 @@ EngineTraits LabDbTraits() {
   traits.small = MakeTreesSmall;
   traits.takes_megabytes = [](Options* o) { o->labdb.segment_bytes = 2 << 20; };
   traits.uncached = [](Options* o) { o->files.block_cache_share = 0; };
+  traits.values_in_files = true;
   traits.vary = VaryLabDb;
   traits.flushes_copy = true;
   traits.caches_in_dram = false;

@@ -76,6 +76,7 @@ EngineTraits TlsmTraits() {
   };
   traits.small = MakeSmall;
   traits.keeps_tables = [](Options* o) { o->tlsm.level0_tables = 32; };
+  traits.files_soon = [](Options* o) { o->tlsm.pool_table_bytes = 1; };
   traits.vary = VaryTlsm;
   traits.caches_in_dram = false;
   traits.refused = {

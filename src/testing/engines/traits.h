@@ -78,6 +78,12 @@ struct EngineTraits {
   /// Draws those options that a later open may change; most draws leave most of them alone.
   void (*vary)(Random*, Options*) = nullptr;
 
+  /// After `small` and a set that lays out otherwise: of a few dozen records some lie in files,
+  /// where any do.
+  ChangeOptions files_soon = nullptr;
+  /// Values lie in files of their own, a segment (`small` says how large) at a time.
+  bool values_in_files = false;
+
   std::vector<RefusedOption> refused;
   std::optional<GcArena> gc_arena;
   /// Flushes copy records, with every set of options: until the log is freed it has them, too.
