@@ -118,10 +118,6 @@ struct OwnedValue {
   StoreCore* core;
 };
 
-// For how long an iterator that moves may hold back what waits for it: so that what a renewal
-// costs, a seek and the making of its parts, is little of a walk's time.
-constexpr std::chrono::milliseconds kRenewedAfter{50};
-
 Status Closed() noexcept {
   try {
     return Status::Aborted("the store was closed; open it again");
@@ -359,7 +355,7 @@ std::unique_ptr<Iterator> DbImpl::NewIterator(const ReadOptions& options) {
     const bool verify = options.verify_checksums || options_.verify_checksums;
     auto footing = std::make_unique<StoreFooting>(
         core_.get(), options.snapshot, verify,
-        seams_.inline_jobs || seams_.renew_at_once ? std::chrono::nanoseconds(0) : kRenewedAfter);
+        seams_.inline_jobs ? std::chrono::nanoseconds(0) : seams_.renewed_after);
     const uint64_t sequence = footing->sequence();
     std::unique_ptr<InternalIterator> source = footing->NewSource();
     made = NewVisibleIterator(std::move(source), sequence, options, verify, std::move(footing));

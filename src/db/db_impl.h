@@ -4,6 +4,7 @@
 #define LAMELLA_DB_DB_IMPL_H_
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -56,8 +57,10 @@ struct DbSeams {
   PersistHook* hook = nullptr;
   bool inline_jobs = false;  // no threads (Scheduler::Start), and nothing goes by the clock
   FileSystem* files = FileSystem::Posix();
-  OsHook* os = nullptr;        // of the pool's files
-  bool renew_at_once = false;  // iterators, whatever the clock says
+  OsHook* os = nullptr;  // of the pool's files
+  // For how long an iterator that moves may hold back what waits for it: so that what a renewal
+  // costs, a seek and the making of its parts, is little of a walk's time. Without threads it is 0.
+  std::chrono::nanoseconds renewed_after = std::chrono::milliseconds(50);
 };
 
 class DbImpl final : public DB {

@@ -100,8 +100,8 @@ LamellaSubject::~LamellaSubject() = default;
 Status LamellaSubject::Open(const Session& session) {
   store_->options = store_->configured;
   session.ApplyTo(&store_->options);
-  store_->db =
-      std::make_unique<DbImpl>(store_->options, store_->path, DbSeams{.renew_at_once = true});
+  store_->db = std::make_unique<DbImpl>(store_->options, store_->path,
+                                        DbSeams{.renewed_after = std::chrono::nanoseconds(0)});
   return store_->db->Init();
 }
 
