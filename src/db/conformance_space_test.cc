@@ -368,7 +368,7 @@ TEST_P(SpaceConformance, DeletesWorkOnAFullPoolAndMakeRoom) {
 TEST_P(SpaceConformance, DeletesWorkBelowANewLimit) {
   if (options_.chunk_bytes > 64 << 10) GTEST_SKIP() << "what was left free is a few of its chunks";
   constexpr uint64_t kKeys = 8000;
-  constexpr uint64_t kDeleted = kKeys / 4;
+  constexpr uint64_t kDeleted = kKeys / 8;
   const auto key = [](uint64_t i) { return MakeKey(KeyShape::kCommonPrefix, i); };
   for (uint64_t i = 0; i < kKeys; i++) Put(key(i), MakeValue(i, 2000));
   CloseStore();

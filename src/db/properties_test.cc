@@ -27,6 +27,7 @@ TEST(Properties, AreTheSameInEachLocale) {
   std::unique_ptr<DB> db;
   ASSERT_TRUE(DB::Open({}, dir.Sub("store"), &db).ok());
   ASSERT_TRUE(db->Put({}, "key", "value").ok());
+  ASSERT_TRUE(db->WaitForIdle().ok());  // so that both are told of as many bytes
   const std::string before = std::setlocale(LC_NUMERIC, nullptr);
   if (std::setlocale(LC_NUMERIC, "de_DE.UTF-8") == nullptr) GTEST_SKIP() << "it is not found";
   std::string amplification, json;

@@ -59,8 +59,7 @@ uint64_t BufferedEngine::DeletesLeave() const {
   constexpr uint64_t kPartForMerges = 4;
   const uint64_t least = merge_bytes_least_.load(std::memory_order_relaxed);
   if (least == 0) return 0;
-  const uint64_t limit = context_.options->pool_bytes_max;
-  if (limit == 0 || pool_->pool_bytes() <= limit) return least;
+  if (!IsLargerThanItMayBe()) return least;
   return std::min(least, pool_->chunks_available(0) * pool_->chunk_bytes() / kPartForMerges);
 }
 
@@ -179,13 +178,27 @@ Status BufferedEngine::CompactionRoom::Take(uint64_t bytes, std::string_view for
   return grown;
 }
 
-// Compaction needs the last chunks, or what the deletes let go of would never come back.
+bool BufferedEngine::IsLargerThanItMayBe() const {
+  const uint64_t limit = context_.options->pool_bytes_max;
+  return limit != 0 && pool_->pool_bytes() > limit;
+}
+
+// Compaction needs the last chunks, or what the deletes let go of would never come back. Of a store
+// that is larger than it may be, one part may have none, by where its last close left their ends:
+// there it is the last ones of all of them.
 bool BufferedEngine::DeletesMayUseReserve() const {
+  uint64_t available = 0;
+  uint64_t kept = 0;
+  bool in_each = true;
   for (uint32_t part = 0; part < pool_->part_count(); part++) {
-    if (pool_->chunks_available(part) <= kCompactionExtents * pool_->extent_chunks(part))
-      return false;
+    const uint64_t kept_here = kCompactionExtents * pool_->extent_chunks(part);
+    const uint64_t available_here =
+        std::min(pool_->chunks_available(part), UINT64_MAX / kPoolPartsMax);
+    in_each = in_each && available_here > kept_here;
+    available += available_here;
+    kept += kept_here;
   }
-  return true;
+  return in_each || (IsLargerThanItMayBe() && available > kept);
 }
 
 Status BufferedEngine::MakeSpace() {

@@ -288,6 +288,8 @@ class BufferedEngine : public Engine, private WriteTarget {
     return CopyBytesMax(
         std::min(record_bytes, RecordBytes(0, key_bytes, copy_cost_.value_bytes_max)));
   }
+  /// It was opened with a pool_bytes_max below its size.
+  bool IsLargerThanItMayBe() const;
   /// Bytes, for merges (KeepForMerge).
   uint64_t DeletesLeave() const;
   Status ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes, Claimant claimant);

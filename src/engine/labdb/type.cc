@@ -49,6 +49,7 @@ Status CheckLabDbOptions(const Options& options) {
 const EngineType kLabDbType = {.kind = EngineKind::kLabDb,
                                .name = "labdb",
                                .tables_in_files = [](const Options&) { return true; },
+                               .pool_chunks_min = 32,
                                .check_options = CheckLabDbOptions,
                                .flags = [](const Options&) { return uint64_t{0}; },
                                .make = [](const EngineContext& context) -> std::unique_ptr<Engine> {
