@@ -205,7 +205,8 @@ struct LabDbOptions {
   /// take less of the disk, and more of the pool.
   uint64_t tree_bytes = 0;
   /// Half of the log's buffer of values in the pool, bytes, 64 KiB to 64 MiB, in whole chunks:
-  /// files are written by so much at a time. Fixed at creation.
+  /// files are written by so much at a time, and at most a sixteenth of pool_bytes_max. Fixed at
+  /// creation.
   uint64_t segment_bytes = 1ull << 20;
   /// Tables that are made of the tree may take so much before they go further down, bytes, at least
   /// 64 KiB. More: fewer and larger merges.
@@ -228,7 +229,9 @@ struct Options {
   /// DRAM for MemTables and caches together, bytes. More: fewer merges and faster reads, more
   /// memory. What is not used is not taken.
   uint64_t memory_budget_bytes = 256ull << 20;
-  /// The pool never grows beyond this, bytes over all parts; 0 is no limit but the medium's.
+  /// The pool never grows beyond this, bytes over all parts; 0 is no limit but the medium's. At
+  /// least 16 chunks for each part, with some engines 32 or 40, or as much as a table, a floor or a
+  /// segment is asked to have: Open says what is missing.
   uint64_t pool_bytes_max = 0;
   /// Directories of the pool's parts, one per NUMA node, node 0's first: a thread writes to the
   /// part of the node that it runs on, and begins searches there. Empty: one part, in the store's
