@@ -42,6 +42,20 @@ class LabDbValueFiles : public ::testing::Test {
   }
   static std::string KeyOf(uint64_t i) { return Concat("key", 10000 + i); }
 
+  /// Takes all files of values away, or cuts each to so many bytes. Answers their paths.
+  std::vector<std::string> TakeAway(bool all, uint64_t bytes_left) const {
+    std::vector<std::string> files = ValueFilesOf(path_);
+    EXPECT_FALSE(files.empty());
+    for (const std::string& file : files) {
+      if (all) {
+        std::filesystem::remove(file);
+      } else {
+        std::filesystem::resize_file(file, bytes_left);
+      }
+    }
+    return files;
+  }
+
   Options options_;
   TempDir dir_;
   const std::string path_ = dir_.Sub("store");
@@ -56,15 +70,7 @@ TEST_F(LabDbValueFiles, AMissingValueFileIsNamed) {
     for (uint64_t i = 0; i < 2000; i++) ASSERT_NO_FATAL_FAILURE(Put(KeyOf(i), MakeValue(i, 200)));
     ASSERT_TRUE(db_->Close().ok());
     db_.reset();
-    const std::vector<std::string> files = ValueFilesOf(path_);
-    ASSERT_FALSE(files.empty());
-    for (const std::string& file : files) {
-      if (is_missing) {
-        std::filesystem::remove(file);
-      } else {
-        std::filesystem::resize_file(file, 0);
-      }
-    }
+    const std::vector<std::string> files = TakeAway(is_missing, 0);
     ASSERT_TRUE(Open().ok());
     uint64_t lost = 0;
     for (uint64_t i = 0; i < 2000; i++) {
@@ -130,15 +136,7 @@ TEST_F(LabDbValueFiles, WhatALostValueFileHeldShowsNoOtherValue) {
         ASSERT_TRUE(db_->Close().ok());
       }
       db_.reset();
-      const std::vector<std::string> files = ValueFilesOf(path_);
-      ASSERT_FALSE(files.empty());
-      for (const std::string& file : files) {
-        if (is_missing) {
-          std::filesystem::remove(file);
-        } else {  // as it was when it had one segment
-          std::filesystem::resize_file(file, options_.labdb.segment_bytes);
-        }
-      }
+      TakeAway(is_missing, options_.labdb.segment_bytes);  // as each was with its first segment
       Status s = Open();
       ASSERT_TRUE(s.ok()) << s.ToString();
       ASSERT_NO_FATAL_FAILURE(put_and_flush(kKeys));

@@ -19,29 +19,27 @@
 
 namespace lamella::testing {
 
-/// Their paths, sorted.
-inline std::vector<std::string> TableFilesOf(const std::string& directory) {
+/// The paths of files in a directory whose names are such, sorted.
+template <class IsOne>
+std::vector<std::string> FilesOf(const std::string& directory, const IsOne& is_one) {
   std::vector<std::string> paths;
   for (const auto& entry : std::filesystem::directory_iterator(directory)) {
-    if (TableFileNumber(entry.path().filename().string())) paths.push_back(entry.path());
+    if (is_one(entry.path().filename().string())) paths.push_back(entry.path());
   }
   std::ranges::sort(paths);
   return paths;
 }
-/// Those of the files of values.
+inline std::vector<std::string> TableFilesOf(const std::string& directory) {
+  return FilesOf(directory,
+                 [](const std::string& name) { return TableFileNumber(name).has_value(); });
+}
 inline std::vector<std::string> ValueFilesOf(const std::string& directory) {
-  std::vector<std::string> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
-    if (ParseValueFileName(entry.path().filename().string())) paths.push_back(entry.path());
-  }
-  std::ranges::sort(paths);
-  return paths;
+  return FilesOf(directory,
+                 [](const std::string& name) { return ParseValueFileName(name).has_value(); });
 }
 /// Those of all the data of a store that is not in its pool.
 inline std::vector<std::string> DataFilesOf(const std::string& directory) {
-  std::vector<std::string> paths = TableFilesOf(directory);
-  for (std::string& path : ValueFilesOf(directory)) paths.push_back(std::move(path));
-  return paths;
+  return FilesOf(directory, IsDataFileName);
 }
 
 /// A file system with no room, while it is `full`, for files whose names end so.
