@@ -60,7 +60,18 @@ uint64_t BufferedEngine::DeletesLeave() const {
   const uint64_t least = merge_bytes_least_.load(std::memory_order_relaxed);
   if (least == 0) return 0;
   if (!IsLargerThanItMayBe()) return least;
-  return std::min(least, pool_->chunks_available(0) * pool_->chunk_bytes() / kPartForMerges);
+  return std::min(least, AvailableForCopies() * pool_->chunk_bytes() / kPartForMerges);
+}
+
+uint32_t BufferedEngine::PartsOfCopies() const {
+  return copy_cost_.in_all_parts ? pool_->part_count() : 1;
+}
+
+uint64_t BufferedEngine::AvailableForCopies() const {
+  uint64_t available = 0;
+  for (uint32_t part = 0; part < PartsOfCopies(); part++)
+    available += std::min(pool_->chunks_available(part), UINT64_MAX / kPoolPartsMax);
+  return available;
 }
 
 // The reserve stays for what it is there for, but that deletes may take of it.
@@ -104,10 +115,10 @@ bool BufferedEngine::HasRoomFor(uint64_t refused) const {
 // A file system once full may have room again: so what the pool says that there is, is tried.
 Status BufferedEngine::LetInOnceGrown(uint64_t record_bytes, uint64_t copy_bytes,
                                       uint64_t extents_kept, uint64_t kept_bytes, Room* room) {
-  const uint32_t parts = copy_cost_.in_all_parts ? pool_->part_count() : 1;
   for (bool tried = false;; tried = true) {
     *room = LetIn(record_bytes, copy_bytes, extents_kept, kept_bytes);
-    Status grown = pool_->GrowUntilFree(parts, room->suffices() ? room->soon : room->needed);
+    Status grown =
+        pool_->GrowUntilFree(PartsOfCopies(), room->suffices() ? room->soon : room->needed);
     if (!room->suffices() && grown.ok() && !tried) continue;
     if (room->suffices() && !grown.ok())
       copy_bytes_.fetch_sub(copy_bytes, std::memory_order_relaxed);
@@ -124,12 +135,11 @@ BufferedEngine::Room BufferedEngine::LetIn(uint64_t record_bytes, uint64_t copy_
   room.needed = copy_cost_.ends + (record_bytes + copies + chunk_bytes - 1) / chunk_bytes;
   room.soon = room.needed;
   room.needed += (kept_bytes + chunk_bytes - 1) / chunk_bytes;
-  const uint32_t parts = copy_cost_.in_all_parts ? pool_->part_count() : 1;
-  for (uint32_t part = 0; part < parts; part++) {
+  room.available = AvailableForCopies();
+  for (uint32_t part = 0; part < PartsOfCopies(); part++) {
     room.needed +=
         std::max(extents_kept * pool_->extent_chunks(part), pool_->chunks_kept_for_index(part));
     room.soon += pool_->chunks_kept_for_index(part);
-    room.available += std::min(pool_->chunks_available(part), UINT64_MAX / kPoolPartsMax);
   }
   if (!room.suffices()) copy_bytes_.fetch_sub(copy_bytes, std::memory_order_relaxed);
   return room;

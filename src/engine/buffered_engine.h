@@ -290,6 +290,9 @@ class BufferedEngine : public Engine, private WriteTarget {
   }
   /// It was opened with a pool_bytes_max below its size.
   bool IsLargerThanItMayBe() const;
+  /// The first of them; and the chunks that these may have.
+  uint32_t PartsOfCopies() const;
+  uint64_t AvailableForCopies() const;
   /// Bytes, for merges (KeepForMerge).
   uint64_t DeletesLeave() const;
   Status ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes, Claimant claimant);
