@@ -502,14 +502,6 @@ Status DestroyStore(FileSystem* files, OsHook* os, const std::string& path,
 
 namespace {
 
-// Now, or when the store became read-only. What there is no room to flush was checked in the log,
-// and the next open finds it there.
-bool FoundNoRoom(const Status& s) {
-  return s.IsNoSpace() ||
-         (s.IsReadOnly() &&
-          s.message().find(StatusCodeName(Status::Code::kNoSpace)) != std::string_view::npos);
-}
-
 Status CheckStore(const std::string& path, const Options& options, CheckReport* report) {
   *report = CheckReport{};
   Options existing = options;
@@ -526,8 +518,11 @@ Status CheckStore(const std::string& path, const Options& options, CheckReport* 
   Status idle = db.WaitForIdle();
   s = db.CheckQuietly(report);
   if (!s.ok() || !report->clean()) return s;
+  // Want of room, now or when the store became read-only, is no problem: what cannot be flushed was
+  // checked in the log, and the next open finds it there.
+  const bool has_no_room = db.engine()->BackgroundCause() == Status::Code::kNoSpace;
   s = idle.ok() ? db.Close() : idle;
-  return FoundNoRoom(s) ? Status::OK() : s;
+  return s.IsNoSpace() || has_no_room ? Status::OK() : s;
 }
 
 }  // namespace

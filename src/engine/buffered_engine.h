@@ -98,6 +98,7 @@ class BufferedEngine : public Engine, private WriteTarget {
   void AddStats(Stats* stats) const override;
   std::string Describe() const override;
   Status BackgroundError() const override { return error_.Get(); }
+  Status::Code BackgroundCause() const override { return error_.cause(); }
   void SetBackgroundError(const Status& status) override;
   void ClearBackgroundError() override { error_.Clear(); }
 

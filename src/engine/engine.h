@@ -125,6 +125,8 @@ class Engine {
 
   /// The first error of a background job or of a media write; writes answer it until Resume.
   virtual Status BackgroundError() const = 0;
+  /// The code of what it was, which that Status says in words; kOk where there is none.
+  virtual Status::Code BackgroundCause() const = 0;
   virtual void SetBackgroundError(const Status& status) = 0;
   virtual void ClearBackgroundError() = 0;
 };

@@ -23,6 +23,11 @@ class ErrorLatch {
     const MutexLock lock(&mu_);
     return error_;
   }
+  /// The code of what came first; kOk where there is none.
+  Status::Code cause() const {
+    const MutexLock lock(&mu_);
+    return cause_;
+  }
   /// For those who wait until there is one. Whether a call goes on, Get says (I1).
   bool is_set() const { return set_.load(std::memory_order_acquire); }
   /// Latches `status`, unless that is OK or an earlier one is there. True if it did. Where there is
@@ -31,6 +36,7 @@ class ErrorLatch {
     const MutexLock lock(&mu_);
     if (!error_.ok() || status.ok()) return false;
     error_ = Status::ReadOnly({});
+    cause_ = status.code();
     (void)NoThrow([&]() LAMELLA_REQUIRES(mu_) {
       error_ = Status::ReadOnly("the store is read-only since an error: " + status.ToString() +
                                 "; mend the cause and call DB::Resume, or reopen the store");
@@ -42,6 +48,7 @@ class ErrorLatch {
   void Clear() {
     const MutexLock lock(&mu_);
     error_ = Status::OK();
+    cause_ = Status::Code::kOk;
     set_.store(false, std::memory_order_release);
   }
 
@@ -49,6 +56,7 @@ class ErrorLatch {
   std::atomic<bool> set_{false};
   mutable Mutex mu_;
   Status error_ LAMELLA_GUARDED_BY(mu_);
+  Status::Code cause_ LAMELLA_GUARDED_BY(mu_) = Status::Code::kOk;
 };
 
 }  // namespace lamella

@@ -81,6 +81,7 @@ class LightKv final : public Engine, private WriteTarget {
   Status Check(CheckReport* report) override;
   Status Rebuild(RepairReport* report) override;
   Status BackgroundError() const override { return error_.Get(); }
+  Status::Code BackgroundCause() const override { return error_.cause(); }
   void SetBackgroundError(const Status& status) override;
   void ClearBackgroundError() override { error_.Clear(); }
 
