@@ -17,6 +17,7 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
+#include "base/sanitizer.h"
 #include "file/pending_reads.h"
 #include "testing/file_system_over.h"
 #include "testing/open_descriptors.h"
@@ -190,6 +191,8 @@ TEST_P(OpenFilesTest, WhatCannotBeOpenedAnewSaysSoWhenItIsRead) {
 // LIMITS.md: a child may open stores of its own. It has none of the parent's threads, one of which
 // may be about to open or close a file.
 TEST_P(OpenFilesTest, AForkedChildWaitsForNoThreadOfItsParent) {
+  if (LAMELLA_ADDRESS_SANITIZER != 0)
+    GTEST_SKIP() << "its allocator's locks stay held in a child, whatever the process does";
   std::ofstream(PathOf(0), std::ios::binary) << "content";
   const auto open = [this] {
     std::unique_ptr<RandomFile> file;
@@ -202,19 +205,18 @@ TEST_P(OpenFilesTest, AForkedChildWaitsForNoThreadOfItsParent) {
   std::thread opens([&] {
     while (!stop) (void)open().ok();
   });
-  int hung = 0;
-  for (int i = 0; i < 300 && hung == 0; i++) {
+  int status = 0;  // a child's: SIGALRM ends one that hangs
+  for (int i = 0; i < 300 && status == 0; i++) {
     const pid_t child = fork();
     if (child == 0) {
-      alarm(5);
+      alarm(60);
       _exit(open().ok() ? 0 : 1);
     }
-    int status = 0;
-    if (child < 0 || waitpid(child, &status, 0) != child || status != 0) hung++;
+    if (child < 0 || waitpid(child, &status, 0) != child) status = -1;
   }
   stop = true;
   opens.join();
-  EXPECT_EQ(hung, 0);
+  EXPECT_EQ(status, 0);
 }
 
 // O1.
