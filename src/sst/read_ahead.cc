@@ -14,6 +14,9 @@ constexpr size_t kFirstStepBytes = 16 << 10;
 // at the end of a section.
 constexpr uint64_t kGapBytesMax = 64 << 10;
 
+// Walks differ: so much of what they are expected to read is read at once.
+constexpr uint64_t ReadAtOnce(uint64_t expected) { return expected + expected / 2; }
+
 bool Follows(const BlockHandle& later, const BlockHandle& earlier) {
   return later.offset >= earlier.end() && later.offset - earlier.end() <= kGapBytesMax;
 }
@@ -22,6 +25,15 @@ bool Follows(const BlockHandle& later, const BlockHandle& earlier) {
 
 size_t ReadAhead::NextStep() const {
   return std::min(std::max(2 * step_bytes_, kFirstStepBytes), bytes_max_);
+}
+
+void ReadAhead::Expect(const BlockHandle& block, size_t bytes) {
+  expected_end_ = bytes == 0 ? 0 : block.offset + bytes;
+}
+
+size_t ReadAhead::StepFrom(const BlockHandle& block) const {
+  if (expected_end_ <= block.end()) return 0;
+  return std::min<size_t>(ReadAtOnce(expected_end_ - block.offset), bytes_max_);
 }
 
 Status ReadAhead::Read(const BlockHandle& block, std::string_view* bytes) {
@@ -48,7 +60,8 @@ Status ReadAhead::Read(const BlockHandle& block, std::string_view* bytes) {
 Status ReadAhead::ReadStretch(const BlockHandle& block, bool alone) {
   const bool forward = last_ && Follows(block, *last_);
   const bool backward = last_ && Follows(*last_, block);
-  step_bytes_ = (forward || backward) && !alone ? NextStep() : 0;
+  if (!forward) expected_end_ = 0;
+  step_bytes_ = (forward || backward) && !alone ? std::max(NextStep(), StepFrom(block)) : 0;
   const uint64_t wanted = std::max<uint64_t>(block.bytes, step_bytes_);
   const uint64_t start = backward ? block.end() - std::min(block.end(), wanted) : block.offset;
   const auto n = static_cast<size_t>(std::min(wanted, end_ - start));
@@ -61,7 +74,7 @@ Status ReadAhead::ReadStretch(const BlockHandle& block, bool alone) {
   const auto began = std::chrono::steady_clock::now();
   Status s = file_->Read(start, n, here_.memory.get());
   if (cost_ != nullptr && step_bytes_ == 0) cost_->Note(std::chrono::steady_clock::now() - began);
-  if (!s.ok()) return s;
+  if (!s.ok()) return n > block.bytes ? ReadStretch(block, true) : s;  // keeps A1
   here_.start = start;
   here_.bytes = n;
   return s;
@@ -92,14 +105,17 @@ void ReadAhead::GoOn(bool forward) {
   const auto n =
       static_cast<size_t>(std::min<uint64_t>(step, forward ? end_ - here_.end() : here_.start));
   if (2 * left > here_.bytes || n == 0) return;
+  // Most walks end in what is here: those that go on are known when they are past the others' end.
+  if (forward && last_->end() < expected_end_ && expected_end_ <= here_.end()) return;
   if (BeginNext(forward ? here_.end() : here_.start - n, n)) step_bytes_ = step;
 }
 
 void ReadAhead::WillRead(const BlockHandle& block) {
   if (here_.Holds(block) || next_.Touches(block) || !Serves(block)) return;
   Drop();
-  step_bytes_ = 0;
-  (void)BeginNext(block.offset, block.bytes);
+  step_bytes_ = StepFrom(block);
+  const uint64_t n = std::max<uint64_t>(block.bytes, step_bytes_);
+  (void)BeginNext(block.offset, static_cast<size_t>(std::min(n, end_ - block.offset)));
 }
 
 bool ReadAhead::BeginNext(uint64_t start, size_t n) {

@@ -1,10 +1,11 @@
 // ReadAhead reads a file for who walks it block by block: once two blocks were wanted one after the
 // other, forward or backward, it reads more than is asked for in that direction, each time twice as
 // much, up to a limit. Where reads are slow what comes next is read beside the walk, once half of
-// what was read before it is behind. Who jumps reads nothing in vain.
+// what was read before it is behind; and where it is known how far walks go, that is read at once.
+// Who jumps reads nothing in vain.
 //
-// A1: a read beside the walk that failed is not told of: the block that is wanted is then read
-//     alone.
+// A1: a read of more than the block that is wanted is not told of where it failed: the block is
+//     then read alone.
 // A2: at most two stretches, of the limit each, are in memory, and one block; and what PendingReads
 //     takes for one.
 // Threads: one at a time.
@@ -37,7 +38,9 @@ class ReadAhead {
   /// The block's bytes, until the next call. REQUIRES: Serves(block), which ends at or before
   /// `end`. Throws std::bad_alloc.
   Status Read(const BlockHandle& block, std::string_view* bytes);
-  /// The block will be read next. REQUIRES: as of Read.
+  /// A walk begins with the block; forward it is expected to read so many bytes.
+  void Expect(const BlockHandle& block, size_t bytes);
+  /// That block will be read next. REQUIRES: as of Read.
   void WillRead(const BlockHandle& block);
   /// The walk came through this block, which was not read.
   void Pass(const BlockHandle& block) { last_ = block; }
@@ -65,6 +68,8 @@ class ReadAhead {
   bool Finish();
   void Drop();
   size_t NextStep() const;
+  /// What a walk reads that came to the block, or begins there, and is expected to go on.
+  size_t StepFrom(const BlockHandle& block) const;
   /// The block, and more in the direction of the walk, where it is not to be `alone`.
   /// Reads it beside the walk. REQUIRES: nothing is in `next_`.
   bool BeginNext(uint64_t start, size_t n);
@@ -80,6 +85,7 @@ class ReadAhead {
   ReadCost* const cost_;
   std::optional<BlockHandle> last_;
   size_t step_bytes_ = 0;
+  uint64_t expected_end_ = 0;  // of the walk; 0: it is not known
   Stretch here_;
   Stretch next_;          // at one of its ends, what is read beside the walk, or was
   FileRead read_;         // of it

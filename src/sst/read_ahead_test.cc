@@ -63,7 +63,11 @@ TEST_F(ReadAheadTest, GivesWhatTheFileHoldsWhateverTheWalk) {
   size_t at = 0;
   bool forward = true;
   for (int i = 0; i < 20000; i++) {
-    if (random_.OneIn(40)) at = random_.Uniform(blocks_.size());
+    if (random_.OneIn(40)) {
+      at = random_.Uniform(blocks_.size());
+      ahead.Expect(blocks_[at], random_.OneIn(3) ? 0 : random_.Uniform(90000));
+      if (random_.OneIn(2)) ahead.WillRead(blocks_[at]);
+    }
     if (random_.OneIn(20)) forward = !forward;
     if (random_.OneIn(30)) {
       ahead.Pass(blocks_[at]);
@@ -95,14 +99,44 @@ TEST_F(ReadAheadTest, AWalkWithReadsBesideItTakesAboutAsMany) {
 TEST_F(ReadAheadTest, WhatCannotBeReadIsToldOfAtItsBlockAlone) {  // A1
   const size_t bad = blocks_.size() / 2;
   file_->bad_ = {blocks_[bad].offset + 100, 1};
-  for (const bool forward : {true, false}) {
-    ReadAhead ahead(&*file_, file_->bytes(), 256 << 10, &cost_);
-    for (size_t i = 0; i < blocks_.size(); i++) {
-      const size_t at = forward ? i : blocks_.size() - 1 - i;
-      EXPECT_EQ(Read(&ahead, blocks_[at]).IsIOError(), at == bad) << at;
-      ahead.GoOn(forward);
+  for (ReadCost* const cost : {static_cast<ReadCost*>(nullptr), &cost_}) {
+    for (const bool forward : {true, false}) {
+      ReadAhead ahead(&*file_, file_->bytes(), 256 << 10, cost);
+      for (size_t i = 0; i < blocks_.size(); i++) {
+        const size_t at = forward ? i : blocks_.size() - 1 - i;
+        EXPECT_EQ(Read(&ahead, blocks_[at]).IsIOError(), at == bad) << at;
+        ahead.GoOn(forward);
+      }
     }
   }
+  ReadAhead ahead(&*file_, file_->bytes(), 256 << 10, &cost_);
+  ahead.Expect(blocks_[bad - 1], 60000);
+  ahead.WillRead(blocks_[bad - 1]);
+  EXPECT_TRUE(Read(&ahead, blocks_[bad - 1]).ok());
+  EXPECT_TRUE(Read(&ahead, blocks_[bad]).IsIOError());
+}
+
+TEST_F(ReadAheadTest, AWalkThatIsExpectedToGoSoFarIsOneRead) {
+  const auto walk = [&](size_t first, size_t count, bool is_expected) {
+    ReadAhead ahead(&*file_, file_->bytes(), 256 << 10, &cost_);
+    const uint64_t bytes = blocks_[first + count - 1].end() - blocks_[first].offset;
+    file_->reads_ = 0;
+    if (is_expected) ahead.Expect(blocks_[first], static_cast<size_t>(bytes));
+    ahead.WillRead(blocks_[first]);
+    for (size_t i = first; i < first + count; i++) {
+      EXPECT_TRUE(Read(&ahead, blocks_[i]).ok());
+      if (i + 1 < first + count) ahead.GoOn(true);
+    }
+    return file_->reads_.load();
+  };
+  int alone = 0;
+  for (int i = 0; i < 100; i++) {
+    const size_t first = random_.Uniform(blocks_.size() - 20);
+    EXPECT_EQ(walk(first, 8, true), 1) << first;
+    alone += walk(first, 8, false);
+    EXPECT_EQ(walk(first, 1, false), 1) << first;
+  }
+  EXPECT_GT(alone, 250);
 }
 
 TEST_F(ReadAheadTest, MayGoWhileItReads) {

@@ -30,6 +30,7 @@
 #include "sst/read_ahead.h"
 #include "sst/record_cache.h"
 #include "sst/sst_format.h"
+#include "sst/walk_length.h"
 
 namespace lamella {
 
@@ -140,6 +141,7 @@ class Sst {
   BlockHandle root_at_;
   std::shared_ptr<const Block> root_;
   size_t memory_bytes_ = 0;
+  mutable WalkLength walks_;
   mutable std::atomic<bool> obsolete_{false};
 };
 

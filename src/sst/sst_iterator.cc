@@ -20,6 +20,10 @@ class SstIterator final : public InternalIterator {
                      sst_->cost_.get());
   }
 
+  ~SstIterator() override { NoteWalk(); }
+  SstIterator(const SstIterator&) = delete;
+  SstIterator& operator=(const SstIterator&) = delete;
+
   bool Valid() const override { return data_.Valid(); }
   // Index blocks stay in the cache: what has to be waited for is the block of the target.
   void WillSeek(const InternalKey& target) override {
@@ -28,8 +32,9 @@ class SstIterator final : public InternalIterator {
     BlockHandle handle;
     if (EnterIndexOf(target) &&
         sst_->HandleOf(index_, BlockKind::kIndex, index_at_.offset, &handle).ok() &&
-        handle != data_at_ && !sst_->IsCached(handle)) {
-      ahead_->WillRead(handle);
+        handle != data_at_) {
+      ahead_->Expect(handle, sst_->walks_.expected());
+      if (!sst_->IsCached(handle)) ahead_->WillRead(handle);
     }
   }
   void SeekToFirst() override {
@@ -50,6 +55,7 @@ class SstIterator final : public InternalIterator {
     const InternalKey target = Own(raw_target);
     Start();
     if (!EnterBlockOf(target)) return;
+    walk_.emplace(data_at_.offset);
     data_.Seek(target);
     Settle();
     if (!Valid() && status_.ok()) NextBlock();
@@ -85,8 +91,15 @@ class SstIterator final : public InternalIterator {
     return {target_, target.tag};
   }
   void Start() {
+    NoteWalk();
     status_ = Status::OK();
     root_.Enter(sst_->root_.get());
+  }
+  // Of those of a merge nothing is learned: they go through all of the table.
+  void NoteWalk() {
+    if (!walk_ || !fill_cache_) return;
+    sst_->walks_.Note(data_at_.offset > *walk_ ? data_at_.end() - *walk_ : 0);
+    walk_.reset();
   }
   void Fail(Status status) {
     status_ = std::move(status);
@@ -187,7 +200,8 @@ class SstIterator final : public InternalIterator {
   BlockHandle data_at_;
   std::shared_ptr<const Block> data_block_;
   BlockCursor data_;
-  bool first_half_ = false;  // of the block; nobody was told yet that the walk goes on
+  std::optional<uint64_t> walk_;  // forward from where it was sought: where its first block begins
+  bool first_half_ = false;       // of the block; nobody was told yet that the walk goes on
 };
 
 std::unique_ptr<InternalIterator> Sst::NewIterator(std::shared_ptr<const Sst> sst,

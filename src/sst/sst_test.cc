@@ -354,6 +354,41 @@ TEST_F(SstTest, ScansReadAheadBothWaysAndSeeksDoNot) {
   EXPECT_LE(counting.seen(OsCall::kRead) - before, 3u * 100);
 }
 
+// Each read of a walk that is like those before it is waited for no more than a search's.
+TEST_F(SstTest, WalksLearnHowFarTheyGo) {
+  Random random(TestSeed());
+  RecordMap records;
+  for (uint64_t i = 0; i < 20000; i++)
+    records[{testing::MakeKey(KeyShape::kCommonPrefix, i), MakeTag(i + 1, RecordKind::kPut)}] =
+        MakeValue(i, 100);
+  FaultFileSystem counting(dir_.path(), false);
+  files_ = &counting;
+  reading_.cost = std::make_shared<ReadCost>(std::chrono::nanoseconds(0));
+  const std::shared_ptr<const Sst> sst = Made(records);
+  const auto reads_of_walk = [&](int steps) {
+    const uint64_t id = random.Uniform(19000);
+    const InternalKey target{testing::MakeKey(KeyShape::kCommonPrefix, id), kTagFirst};
+    const uint64_t before = counting.seen(OsCall::kRead);
+    {
+      const auto it = Sst::NewIterator(sst, {});
+      it->WillSeek(target);
+      it->Seek(target);
+      for (int i = 0; i < steps && it->Valid(); i++) it->Next();
+    }
+    return counting.seen(OsCall::kRead) - before;
+  };
+  const uint64_t unknown = reads_of_walk(300);
+  for (int i = 0; i < 30; i++) reads_of_walk(300);
+  uint64_t learned = 0;
+  for (int i = 0; i < 100; i++) learned += reads_of_walk(300);
+  EXPECT_LT(learned, 100 * (unknown - 1));
+  for (int i = 0; i < 30; i++) reads_of_walk(1);
+  counting.LimitTransfers(5000);  // a larger read would take several
+  uint64_t sought = 0;
+  for (int i = 0; i < 100; i++) sought += reads_of_walk(1);
+  EXPECT_LE(sought, 3u * 100);
+}
+
 TEST_F(SstTest, IsReadPastThePageCache) {
   Random random(TestSeed());
   const RecordMap records = RandomRecords(&random, {.count = 3000, .value_max = 3000});
