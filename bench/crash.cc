@@ -89,11 +89,14 @@ std::string ReopenAndRead(const StoreSpec& spec, const StoreSettings& settings,
   if (!s.ok())
     return SayError(s.IsNotFound() ? Status::Corruption("acknowledged key " + key + " is missing")
                                    : s);
-  const uint64_t recovered = store->GetStats().recovered_records.value_or(0);
+  const StoreStats stats = store->GetStats();
   session.reset();
   s = store->Close();
   if (!s.ok()) return SayError(s);
-  return "ok " + std::to_string(seconds) + " " + std::to_string(recovered);
+  return "ok " + std::to_string(seconds) + " " +
+         std::to_string(stats.recovered_records.value_or(0)) + " " +
+         std::to_string(stats.recovery_log_seconds.value_or(0)) + " " +
+         std::to_string(stats.recovery_index_seconds.value_or(0));
 }
 
 Status ParseOk(const std::string& said, std::istringstream* numbers) {
@@ -163,7 +166,10 @@ Status MeasureCrash(const StoreSpec& spec, const StoreSettings& settings, const 
     s = RunInChild(false, [&] { return ReopenAndRead(spec, crash_settings, dataset, dir); }, &said);
   numbers.clear();
   if (s.ok()) s = ParseOk(said, &numbers);
-  if (s.ok()) numbers >> result->reopen_seconds >> result->recovered_records;
+  if (s.ok()) {
+    numbers >> result->reopen_seconds >> result->recovered_records >> result->log_seconds >>
+        result->index_seconds;
+  }
   (void)RemoveWithLinked(dir).ok();
   if (!s.ok())
     return Status::IOError(spec.label + ", killed and reopened: " + std::string(s.message()));

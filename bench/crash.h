@@ -15,8 +15,11 @@ struct CrashResult {
   double write_seconds = 0;   // what the killed child took to write
   double reopen_seconds = 0;  // open and the first read
   uint64_t records = 0;       // that the child wrote
-  // that the store says it had to read again; 0 where it says nothing
+  // that the store says it had to read again, and what this and its index took it; 0 where it says
+  // nothing
   uint64_t recovered_records = 0;
+  double log_seconds = 0;
+  double index_seconds = 0;
 };
 
 /// A child opens an empty store with a write buffer larger than `unflushed_bytes`, puts so many

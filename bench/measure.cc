@@ -166,6 +166,10 @@ const MeasureType kMeasures[] = {
      [](const RunResult& r, const Words&) { return r.recovery_seconds; }},
     {"recovered_records", kNone, kNone, false, Needs::kKill,
      [](const RunResult& r, const Words&) { return AsDouble(r.recovered_records); }},
+    {"recovery_log_seconds", kNone, kNone, false, Needs::kKill,
+     [](const RunResult& r, const Words&) { return r.recovery_log_seconds; }},
+    {"recovery_index_seconds", kNone, kNone, false, Needs::kKill,
+     [](const RunResult& r, const Words&) { return r.recovery_index_seconds; }},
 };
 
 const MeasureType* Find(std::string_view name) {

@@ -97,6 +97,8 @@ Json ResultToJson(const RunResult& r) {
           {"flush_ns", OrNull(r.flush_ns)},
           {"recovery_seconds", OrNull(r.recovery_seconds)},
           {"recovered_records", OrNull(r.recovered_records)},
+          {"recovery_log_seconds", OrNull(r.recovery_log_seconds)},
+          {"recovery_index_seconds", OrNull(r.recovery_index_seconds)},
           {"samples", SamplesToJson(r.samples)},
           {"rss_bytes_added", r.rss_bytes},
           {"space_bytes", r.space_bytes}};

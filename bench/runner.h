@@ -82,6 +82,8 @@ struct RunResult {
   // Of a store that was killed and opened again (bench/crash.h).
   std::optional<double> recovery_seconds;
   std::optional<uint64_t> recovered_records;
+  std::optional<double> recovery_log_seconds;
+  std::optional<double> recovery_index_seconds;
   // anonymous memory that the store has added to the process since it was opened
   uint64_t rss_bytes = 0;
   uint64_t space_bytes = 0;  // on the file system, when idle

@@ -196,7 +196,9 @@ TEST(Scenario, EveryFigureCanBeNamed) {
                                "space(iul, load)",
                                "dram(iul, load)",
                                "recovery_seconds(iul, kill)",
-                               "recovered_records(iul, kill)"}) {
+                               "recovered_records(iul, kill)",
+                               "recovery_log_seconds(iul, kill)",
+                               "recovery_index_seconds(iul, kill)"}) {
     Scenario scenario;
     const Status s = ParseClaim(compares, &scenario);
     EXPECT_TRUE(s.ok()) << s.ToString();
@@ -291,6 +293,7 @@ TEST(Scenario, RunsFromEndToEnd) {
   add("read_amplification(iul, read)", "> 1");
   add("seconds_at(iul, load, 1) / seconds(iul, load)", "> 0");
   add("recovered_records(iul, kill)", "> 500");
+  add("recovery_log_seconds(iul, kill) / recovery_seconds(iul, kill)", "> 0");
   add("recovery_seconds(wal, kill)", "> 0");
   add("written(iul, load) / written(wal, load)", "> 1");  // the control: it is not so
   add("written(iul, load, wal)", "> 0");                  // and this is not measured

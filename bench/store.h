@@ -66,10 +66,12 @@ struct StoreStats {
   std::optional<uint64_t> stall_ns_max;
   std::optional<uint64_t> stall_count;
   std::optional<uint64_t> dram_bytes;
-  std::optional<uint64_t> used_bytes;         // of its files, where it keeps free space in them
-  std::optional<uint64_t> recovered_records;  // what the last open had to read again
-  std::optional<uint64_t> read_bytes;         // of storage, where StoreSettings::count_reads is set
-  std::optional<uint64_t> remote_hops;        // of reads, to another pool part than the nearest
+  std::optional<uint64_t> used_bytes;            // of its files, where it keeps free space in them
+  std::optional<uint64_t> recovered_records;     // what the last open had to read again
+  std::optional<double> recovery_log_seconds;    // that this took it,
+  std::optional<double> recovery_index_seconds;  // and what it made of an index it keeps
+  std::optional<uint64_t> read_bytes;   // of storage, where StoreSettings::count_reads is set
+  std::optional<uint64_t> remote_hops;  // of reads, to another pool part than the nearest
   std::optional<uint64_t> local_hops;
   std::optional<uint64_t> flushed_records;  // out of write buffers
   std::optional<uint64_t> flush_ns;         // that flushing them took, of its thread's time

@@ -259,6 +259,8 @@ class LamellaStore : public Store {
     stats.dram_bytes = from.dram_bytes;
     stats.used_bytes = from.pool_bytes_used + from.file_bytes;
     stats.recovered_records = from.recovered_records;
+    stats.recovery_log_seconds = static_cast<double>(from.recovery_log_us) / 1e6;
+    stats.recovery_index_seconds = static_cast<double>(from.recovery_index_us) / 1e6;
     if (from.read_bytes > 0) stats.read_bytes = from.read_bytes;
     stats.remote_hops = from.remote_hops;
     stats.local_hops = from.local_hops;

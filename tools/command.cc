@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -127,6 +129,25 @@ Status StorePath(const Globals& globals, std::string* path) {
         "expected a store, found none named: say --db DIRECTORY or set LAMELLA_DB");
   }
   *path = globals.db;
+  return Status::OK();
+}
+
+Status CheckOutsideStore(const Globals& globals, std::string_view what, const std::string& file) {
+  namespace fs = std::filesystem;
+  std::string store;
+  std::vector<std::string> directories;
+  Status s = StorePath(globals, &store);
+  if (s.ok()) s = ParsePmem(globals.pmem, &directories);
+  if (!s.ok()) return s;
+  directories.push_back(std::move(store));
+  std::error_code not_there;
+  const fs::path in = fs::weakly_canonical(fs::absolute(file, not_there), not_there).parent_path();
+  for (const std::string& directory : directories) {
+    if (!fs::equivalent(in, directory, not_there)) continue;
+    return Status::InvalidArgument(
+        fmt::format("{}: expected a file elsewhere than in {}, which is the store's own, found {}",
+                    what, directory, file));
+  }
   return Status::OK();
 }
 

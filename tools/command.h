@@ -85,6 +85,9 @@ Status WithStore(const Globals& globals, OpenMode mode, const std::function<Stat
 /// --db as given, or InvalidArgument when nothing names a store.
 Status StorePath(const Globals& globals, std::string* path);
 
+/// InvalidArgument: a file to write that is in one of the store's directories.
+Status CheckOutsideStore(const Globals& globals, std::string_view what, const std::string& file);
+
 /// Reads all of standard input.
 Status ReadStandardInput(std::string* bytes);
 /// `text` itself, or, when `escaped`, what it stands for in TSV.

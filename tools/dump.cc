@@ -73,6 +73,8 @@ Status Dump(const Program& program, const DumpArgs& args) {
   DumpCounts counts;
   Status s = FormatOf(args, program.globals.json, &format);
   if (s.ok()) s = KeyRange::Parse(args.range, &range);
+  if (s.ok() && !Output::IsStandardOutput(args.output))
+    s = CheckOutsideStore(program.globals, "FILE", args.output);
   if (!s.ok()) return s;
   s = WithStore(program.globals, OpenMode::kRead, [&](DB& db) {
     Output output;

@@ -198,7 +198,10 @@ Status Load(const Program& program, const LoadArgs& args) {
   AckFile acks;
   Status s = RecordReader::Open(args.input, args.format, &reader);
   if (s.ok()) s = CheckAckFile(args);
-  if (s.ok() && !args.ack_file.empty()) s = acks.Open(args.ack_file);
+  if (s.ok() && !args.ack_file.empty()) {
+    s = CheckOutsideStore(program.globals, "--ack-file", args.ack_file);
+    if (s.ok()) s = acks.Open(args.ack_file);
+  }
   if (!s.ok()) return s;
   return WithStore(program.globals, OpenMode::kCreate, [&](DB& db) {
     const auto start = std::chrono::steady_clock::now();

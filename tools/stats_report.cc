@@ -60,9 +60,10 @@ std::string StatsText(const Stats& s, const StoreNames& names) {
   }
   AppendRow(&text, "sequence", FormatCount(s.sequence));
   AppendRow(&text, "snapshots", FormatCount(s.snapshots));
-  AppendRow(&text, "opened in",
-            fmt::format("{}, {} log records sorted anew", FormatNanoseconds(s.recovery_us * 1000),
-                        FormatCount(s.recovered_records)));
+  AppendRow(
+      &text, "opened in",
+      fmt::format("{}, {} log records sorted anew in {}", FormatNanoseconds(s.recovery_us * 1000),
+                  FormatCount(s.recovered_records), FormatNanoseconds(s.recovery_log_us * 1000)));
   if (!names.levels.empty())
     text += "\n" + names.levels + (names.levels.ends_with('\n') ? "" : "\n");
 

@@ -210,6 +210,12 @@ if [ -e /dev/full ]; then
   expect 4 --db bytes dump --format tsv /dev/full
 fi
 expect 4 --db bytes dump nosuchdir/x.tsv; says "nosuchdir"
+ln -s bytes/pool.0 to-pool
+for into in bytes/pool.0 "$PWD/bytes/new.tsv" to-pool; do
+  expect 2 --db bytes dump --format tsv "$into"; says "expected a file elsewhere than in bytes"
+done
+expect 2 --db bytes load one.tsv --ack-file bytes/LOCK; says "--ack-file: expected a file elsewhere"
+expect 0 --db bytes check
 expect 2 --db bytes dump x.txt; says "say --format"
 [ ! -e x.txt ] && [ ! -e nosuchdir ] || fail "a failed dump left a file"
 

@@ -62,8 +62,11 @@ struct Stats {
   uint64_t gc_runs = 0;
   uint64_t gc_bytes_relocated = 0;
   uint64_t checkpoints = 0;
-  uint64_t recovery_us = 0;        // what the last Open took
-  uint64_t recovered_records = 0;  // log records that it re-sorted
+  uint64_t recovery_us = 0;  // what the last Open took
+  // of that, to make what it has in DRAM of an index in the pool (LAB-DB's inner nodes),
+  uint64_t recovery_index_us = 0;
+  uint64_t recovery_log_us = 0;    // and to read the log, and sort its records anew
+  uint64_t recovered_records = 0;  // so many
 
   // keys and values that compaction found to be the newest, or needed by a snapshot
   uint64_t live_bytes = 0;

@@ -68,6 +68,8 @@ constexpr StatsCounter kStatsCounters[] = {
     {"gc_bytes_relocated", &Stats::gc_bytes_relocated},
     {"checkpoints", &Stats::checkpoints},
     {"recovery_us", &Stats::recovery_us},
+    {"recovery_index_us", &Stats::recovery_index_us},
+    {"recovery_log_us", &Stats::recovery_log_us},
     {"recovered_records", &Stats::recovered_records},
     {"live_bytes", &Stats::live_bytes},
     {"pool_bytes", &Stats::pool_bytes},

@@ -7,6 +7,7 @@
 #include "base/concat.h"
 #include "base/hash.h"
 #include "base/no_throw.h"
+#include "base/timed.h"
 #include "engine/log_recovery.h"
 #include "iterator/merging_iterator.h"
 
@@ -86,6 +87,12 @@ void BufferedEngine::StartWriting(uint32_t shards, bool unified, const LogConten
 
 Status BufferedEngine::LoadLog(const LogState& state, std::shared_ptr<const TableSet> tables,
                                std::shared_ptr<MemTable> oldest) {
+  return Timed(&recovery_log_us_,
+               [&] { return SortLogged(state, std::move(tables), std::move(oldest)); });
+}
+
+Status BufferedEngine::SortLogged(const LogState& state, std::shared_ptr<const TableSet> tables,
+                                  std::shared_ptr<MemTable> oldest) {
   unified_ = state.unified;
   loaded_log_ = std::make_unique<LogContents>();
   Status s = ReadLog(*pool_, state.boundary, state.flushed_sequence, state.gaps,
@@ -437,6 +444,7 @@ void BufferedEngine::AddStats(Stats* stats) const {
   stats->flushes += flushes_.load(std::memory_order_relaxed);
   stats->flushed_records += flushed_records_.load(std::memory_order_relaxed);
   stats->flush_ns += flush_ns_.load(std::memory_order_relaxed);
+  stats->recovery_log_us += recovery_log_us_.load(std::memory_order_relaxed);
   stats->recovered_records += recovered_records_.load(std::memory_order_relaxed);
   const auto read_set = CurrentReadSet();
   stats->dram_bytes += read_set->active->memory_bytes();

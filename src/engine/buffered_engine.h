@@ -318,6 +318,8 @@ class BufferedEngine : public Engine, private WriteTarget {
   void LearnPrefixes(const HeadTree& tree);
   void CountFlush(uint64_t records, std::chrono::nanoseconds took);
   double UnmergedShare() LAMELLA_REQUIRES(read_set_mu_);
+  Status SortLogged(const LogState& state, std::shared_ptr<const TableSet> tables,
+                    std::shared_ptr<MemTable> oldest);
 
   const uint64_t memtable_bytes_;
   const CopyCost copy_cost_;
@@ -325,6 +327,7 @@ class BufferedEngine : public Engine, private WriteTarget {
   WritePath write_path_{this};
   std::unique_ptr<LogContents> loaded_log_;  // until it is mended
   std::atomic<uint64_t> recovered_records_{0};
+  std::atomic<uint64_t> recovery_log_us_{0};
   bool unified_ = true;  // constant after StartWriting
 
   Mutex switch_mu_;                         // held while the active MemTable is switched

@@ -200,6 +200,7 @@ std::unique_ptr<InternalIterator> LabDb::NewIterator(bool verify) {
 void LabDb::AddStats(Stats* stats) const {
   BufferedEngine::AddStats(stats);
   const auto tables = CurrentTables();
+  stats->recovery_index_us += recovery_index_us_.load(std::memory_order_relaxed);
   stats->compactions += compactions_.load(std::memory_order_relaxed);
   stats->dram_bytes += cache_->figures().bytes;
   stats->file_bytes_written += files_.bytes_written() + values_->bytes_written();

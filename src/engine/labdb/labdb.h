@@ -210,6 +210,7 @@ class LabDb final : public BufferedEngine {
   const std::shared_ptr<BlockCache> cache_;
   const ScanRuns runs_;  // in the cache
   ReadCost value_cost_;
+  std::atomic<uint64_t> recovery_index_us_{0};
   RateLimiter limiter_;
   const SstFiles files_;
   const RecordCache& records_;  // in the cache; of values by their addresses, too

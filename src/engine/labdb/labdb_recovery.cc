@@ -7,6 +7,7 @@
 #include "base/assert.h"
 #include "base/concat.h"
 #include "base/hash.h"
+#include "base/timed.h"
 #include "engine/labdb/labdb.h"
 #include "engine/list_heads.h"
 #include "engine/skiplist_check.h"
@@ -55,7 +56,7 @@ Status LabDb::LoadStore() {
   Status s = values_->Load();
   if (!s.ok()) return s;
   const auto tables = std::make_shared<Tables>();
-  s = OpenTrees(state, tables.get());
+  s = Timed(&recovery_index_us_, [&] { return OpenTrees(state, tables.get()); });
   if (!s.ok()) return s;
   SstEdit all;
   for (const auto& [level, info] : EditBetween({}, state.levels).added) {

@@ -217,6 +217,7 @@ class LightKv final : public Engine, private WriteTarget {
 
   std::atomic<uint64_t> compactions_{0};
   std::atomic<uint64_t> recovered_{0};
+  std::atomic<uint64_t> recovery_log_us_{0};
   StripedCounter gets_tree_;
   StripedCounter gets_tables_;
 };

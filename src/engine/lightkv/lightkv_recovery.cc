@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "base/concat.h"
+#include "base/timed.h"
 #include "engine/lightkv/lightkv.h"
 #include "log/record.h"
 
@@ -48,7 +49,7 @@ Status LightKv::LoadStore() {
   LAMELLA_CHECK(levels->Apply(all));
   levels->BuildFences();
   const TreePtr tree = NewTree();
-  Status s = ReadBack(tree.get());
+  Status s = Timed(&recovery_log_us_, [&] { return ReadBack(tree.get()); });
   if (!s.ok()) return s;
   SetView({tree, nullptr, std::move(levels)});
   top_ = tree.get();
@@ -92,6 +93,7 @@ void LightKv::AddStats(Stats* stats) const {
     stats->flushes += flushes_done_;
   }
   stats->compactions += compactions_.load(std::memory_order_relaxed);
+  stats->recovery_log_us = recovery_log_us_.load(std::memory_order_relaxed);
   stats->recovered_records = recovered_.load(std::memory_order_relaxed);
   stats->dram_bytes += view.top->memory_bytes() + cache_->figures().bytes;
   if (view.older != nullptr) stats->dram_bytes += view.older->memory_bytes();
