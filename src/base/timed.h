@@ -15,9 +15,9 @@ auto Timed(std::atomic<uint64_t>* took_us, Body&& body) {
   const auto began = steady_clock::now();
   auto result = body();
   const auto took = steady_clock::now() - began;
-  took_us->store(static_cast<uint64_t>(
-                     std::chrono::duration_cast<std::chrono::microseconds>(took).count()),
-                 std::memory_order_relaxed);
+  took_us->store(
+      static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(took).count()),
+      std::memory_order_relaxed);
   return result;
 }
 
