@@ -366,8 +366,8 @@ TEST_F(SstTest, WalksLearnHowFarTheyGo) {
   reading_.cost = std::make_shared<ReadCost>(std::chrono::nanoseconds(0));
   const std::shared_ptr<const Sst> sst = Made(records);
   const auto reads_of_walk = [&](int steps) {
-    const uint64_t id = random.Uniform(19000);
-    const InternalKey target{testing::MakeKey(KeyShape::kCommonPrefix, id), kTagFirst};
+    const std::string key = testing::MakeKey(KeyShape::kCommonPrefix, random.Uniform(19000));
+    const InternalKey target{key, kTagFirst};
     const uint64_t before = counting.seen(OsCall::kRead);
     {
       const auto it = Sst::NewIterator(sst, {});
