@@ -385,9 +385,15 @@ TEST_F(SstFilesTest, ACompactionThatFailsLeavesNothingAndChangesNothing) {
     SstEdit edit;
     const Status s = Files().Compact(Everything(0), levels_, Snapshots(), &edit);
     const bool met = faulty_.faults() > 0;
+    const std::string fault = faulty_.first_fault();
     faulty_.Disarm();
-    ASSERT_EQ(s.ok(), !met) << s.ToString();
-    if (s.ok()) {
+    // A read of many blocks that failed is made again, block by block: such an edit is dropped.
+    if (met && s.ok()) {
+      ASSERT_TRUE(fault.starts_with("read")) << fault;
+      edit = {};
+    }
+    ASSERT_TRUE(s.ok() || met) << s.ToString();
+    if (!met) {
       Install(edit);
       break;
     }

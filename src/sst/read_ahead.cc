@@ -74,7 +74,7 @@ Status ReadAhead::ReadStretch(const BlockHandle& block, bool alone) {
   const auto began = std::chrono::steady_clock::now();
   Status s = file_->Read(start, n, here_.memory.get());
   if (cost_ != nullptr && step_bytes_ == 0) cost_->Note(std::chrono::steady_clock::now() - began);
-  if (!s.ok()) return s;
+  if (!s.ok()) return n > block.bytes ? ReadStretch(block, true) : s;  // keeps A1
   here_.start = start;
   here_.bytes = n;
   return s;

@@ -4,8 +4,8 @@
 // what was read before it is behind; and where it is known how far walks go, that is read at once.
 // Who jumps reads nothing in vain.
 //
-// A1: a read beside the walk that failed is not told of: the block that is wanted is then read
-//     alone.
+// A1: a read of more than the block that is wanted is not told of where it failed: the block is
+//     then read alone.
 // A2: at most two stretches, of the limit each, are in memory, and one block; and what PendingReads
 //     takes for one.
 // Threads: one at a time.

@@ -99,12 +99,14 @@ TEST_F(ReadAheadTest, AWalkWithReadsBesideItTakesAboutAsMany) {
 TEST_F(ReadAheadTest, WhatCannotBeReadIsToldOfAtItsBlockAlone) {  // A1
   const size_t bad = blocks_.size() / 2;
   file_->bad_ = {blocks_[bad].offset + 100, 1};
-  for (const bool forward : {true, false}) {
-    ReadAhead ahead(&*file_, file_->bytes(), 256 << 10, &cost_);
-    for (size_t i = 0; i < blocks_.size(); i++) {
-      const size_t at = forward ? i : blocks_.size() - 1 - i;
-      EXPECT_EQ(Read(&ahead, blocks_[at]).IsIOError(), at == bad) << at;
-      ahead.GoOn(forward);
+  for (ReadCost* const cost : {static_cast<ReadCost*>(nullptr), &cost_}) {
+    for (const bool forward : {true, false}) {
+      ReadAhead ahead(&*file_, file_->bytes(), 256 << 10, cost);
+      for (size_t i = 0; i < blocks_.size(); i++) {
+        const size_t at = forward ? i : blocks_.size() - 1 - i;
+        EXPECT_EQ(Read(&ahead, blocks_[at]).IsIOError(), at == bad) << at;
+        ahead.GoOn(forward);
+      }
     }
   }
   ReadAhead ahead(&*file_, file_->bytes(), 256 << 10, &cost_);

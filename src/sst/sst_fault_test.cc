@@ -36,8 +36,8 @@ class SstFaults : public SstTestBase {
     }
   }
   /// Reads all; the first that went wrong.
-  Status ReadAll(const std::shared_ptr<const Sst>& sst) {
-    const auto it = Sst::NewIterator(sst, {.fill_cache = true, .read_ahead_bytes = 100000});
+  Status ReadAll(const std::shared_ptr<const Sst>& sst, size_t read_ahead = kReadAhead) {
+    const auto it = Sst::NewIterator(sst, {.fill_cache = true, .read_ahead_bytes = read_ahead});
     it->SeekToFirst();
     for (auto at = records_.begin(); at != records_.end(); ++at, it->Next()) {
       if (!it->Valid()) return it->status();
@@ -45,6 +45,7 @@ class SstFaults : public SstTestBase {
     }
     return it->status();
   }
+  static constexpr size_t kReadAhead = 100000;
   Status OpenAndRead() {
     std::shared_ptr<const Sst> sst;
     Status s = Open(IdentityOf(7), &sst);
@@ -111,14 +112,24 @@ TEST_F(SstFaults, EachReadThatFailsIsSaidAndMayBeTriedAgain) {
   FaultFileSystem faulty(dir_.path(), false);
   files_ = &faulty;
   uint64_t cases = 0;
-  for (const bool persistent : {false, true}) {
+  uint64_t made_again = 0;  // a stretch of several blocks that could not be read is, one by one
+  struct Case {
+    bool persistent;
+    size_t read_ahead;
+  };
+  for (const auto& [persistent, read_ahead] :
+       {Case{false, 0}, Case{true, kReadAhead}, Case{false, kReadAhead}}) {
     for (uint64_t nth = 1;; nth++) {
       faulty.Arm({.nth = nth, .persistent = persistent, .error = EIO});
       std::shared_ptr<const Sst> sst;
       Status s = Open(IdentityOf(7), &sst);
-      if (s.ok()) s = ReadAll(sst);
+      if (s.ok()) s = ReadAll(sst, read_ahead);
       const bool met = faulty.faults() > 0;
       faulty.Disarm();
+      if (met && s.ok() && !persistent && read_ahead > 0) {
+        made_again++;
+        continue;
+      }
       EXPECT_EQ(s.ok(), !met) << faulty.first_fault();
       if (!met) break;
       cases++;
@@ -129,6 +140,7 @@ TEST_F(SstFaults, EachReadThatFailsIsSaidAndMayBeTriedAgain) {
     }
   }
   EXPECT_GT(cases, 20u);
+  EXPECT_GT(made_again, 10u);
 }
 
 // NotFound would be an answer about keys.
