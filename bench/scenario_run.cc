@@ -104,8 +104,8 @@ Status ScenarioRun::RunKills(size_t round) {
       result.seconds = crash.write_seconds;
       result.recovery_seconds = crash.reopen_seconds;
       result.recovered_records = crash.recovered_records;
-      result.recovery_log_seconds = crash.log_seconds;
-      result.recovery_index_seconds = crash.index_seconds;
+      if (crash.log_seconds > 0) result.recovery_log_seconds = crash.log_seconds;
+      if (crash.index_seconds > 0) result.recovery_index_seconds = crash.index_seconds;
       Keep(round, step, std::move(result));
     }
   }

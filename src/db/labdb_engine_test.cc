@@ -131,6 +131,18 @@ class LabDbTest : public ::testing::Test {
   std::map<std::string, std::string> model_;
 };
 
+TEST_F(LabDbTest, AnOpenSaysWhatTheLogAndTheTreesTook) {
+  Random random(1);
+  ASSERT_TRUE(Open().ok());
+  ASSERT_NO_FATAL_FAILURE(PutRandom(&random, 5000, 5000));
+  db_->Abandon();
+  ASSERT_TRUE(Open().ok());
+  const Stats stats = db_->GetStats();
+  EXPECT_GT(stats.recovery_log_us, 0u);
+  EXPECT_GT(stats.recovery_index_us, 0u);
+  EXPECT_LE(stats.recovery_log_us + stats.recovery_index_us, stats.recovery_us);
+}
+
 TEST_F(LabDbTest, AnswersAsAMapWhateverIsFlushedAndCompactedMeanwhile) {
   Random random(1);
   for (const uint64_t keys : {50u, 700u}) {

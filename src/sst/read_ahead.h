@@ -70,9 +70,9 @@ class ReadAhead {
   size_t NextStep() const;
   /// What a walk reads that came to the block, or begins there, and is expected to go on.
   size_t StepFrom(const BlockHandle& block) const;
-  /// The block, and more in the direction of the walk, where it is not to be `alone`.
   /// Reads it beside the walk. REQUIRES: nothing is in `next_`.
   bool BeginNext(uint64_t start, size_t n);
+  /// The block, and more in the direction of the walk, where it is not to be `alone`.
   Status ReadStretch(const BlockHandle& block, bool alone);
   /// It begins in one of `here_` and `next_` and ends in the other.
   bool IsInBoth(const BlockHandle& block) const;

@@ -29,6 +29,8 @@ using testing::TestSeed;
 
 class SstFaults : public SstTestBase {
  protected:
+  static constexpr size_t kReadAhead = 100000;
+
   SstFaults() {
     for (uint64_t i = 0; i < 1500; i++) {
       records_[{MakeKey(KeyShape::kCommonPrefix, i), MakeTag(i + 1, RecordKind::kPut)}] =
@@ -45,7 +47,6 @@ class SstFaults : public SstTestBase {
     }
     return it->status();
   }
-  static constexpr size_t kReadAhead = 100000;
   Status OpenAndRead() {
     std::shared_ptr<const Sst> sst;
     Status s = Open(IdentityOf(7), &sst);

@@ -13,7 +13,8 @@ class SstIterator final : public InternalIterator {
   SstIterator(std::shared_ptr<const Sst> sst, const SstScanOptions& options)
       : sst_(std::move(sst)),
         fill_cache_(options.fill_cache),
-        goes_ahead_(options.read_ahead_bytes > 0 && sst_->cost_ != nullptr) {
+        goes_ahead_(options.read_ahead_bytes > 0 && sst_->cost_ != nullptr),
+        learns_(goes_ahead_ && fill_cache_) {
     root_.Enter(sst_->root_.get());
     if (options.read_ahead_bytes > 0)
       ahead_.emplace(sst_->file_.get(), sst_->root_at_.offset, options.read_ahead_bytes,
@@ -55,7 +56,7 @@ class SstIterator final : public InternalIterator {
     const InternalKey target = Own(raw_target);
     Start();
     if (!EnterBlockOf(target)) return;
-    walk_.emplace(data_at_.offset);
+    if (learns_) walk_ = data_at_.offset;
     data_.Seek(target);
     Settle();
     if (!Valid() && status_.ok()) NextBlock();
@@ -95,9 +96,8 @@ class SstIterator final : public InternalIterator {
     status_ = Status::OK();
     root_.Enter(sst_->root_.get());
   }
-  // Of those of a merge nothing is learned: they go through all of the table.
   void NoteWalk() {
-    if (!walk_ || !fill_cache_) return;
+    if (!walk_) return;
     sst_->walks_.Note(data_at_.offset > *walk_ ? data_at_.end() - *walk_ : 0);
     walk_.reset();
   }
@@ -190,6 +190,7 @@ class SstIterator final : public InternalIterator {
   const std::shared_ptr<const Sst> sst_;
   const bool fill_cache_;
   const bool goes_ahead_;  // beside the walk
+  const bool learns_;      // and not from merges, which go through all of the table
   std::optional<ReadAhead> ahead_;
   Status status_;
   std::string target_;

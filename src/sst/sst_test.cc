@@ -320,12 +320,18 @@ TEST_F(SstTest, AnObsoleteTableLeavesTheCache) {
   EXPECT_EQ(cache->figures().bytes, 0u);
 }
 
-TEST_F(SstTest, ScansReadAheadBothWaysAndSeeksDoNot) {
-  Random random(TestSeed());
+// Of so many keys one after the other.
+RecordMap RecordsOf(uint64_t count) {
   RecordMap records;
-  for (uint64_t i = 0; i < 20000; i++)
+  for (uint64_t i = 0; i < count; i++)
     records[{testing::MakeKey(KeyShape::kCommonPrefix, i), MakeTag(i + 1, RecordKind::kPut)}] =
         MakeValue(i, 100);
+  return records;
+}
+
+TEST_F(SstTest, ScansReadAheadBothWaysAndSeeksDoNot) {
+  Random random(TestSeed());
+  const RecordMap records = RecordsOf(20000);
   FaultFileSystem counting(dir_.path(), false);
   files_ = &counting;
   const std::shared_ptr<const Sst> sst = Made(records);
@@ -357,10 +363,7 @@ TEST_F(SstTest, ScansReadAheadBothWaysAndSeeksDoNot) {
 // Each read of a walk that is like those before it is waited for no more than a search's.
 TEST_F(SstTest, WalksLearnHowFarTheyGo) {
   Random random(TestSeed());
-  RecordMap records;
-  for (uint64_t i = 0; i < 20000; i++)
-    records[{testing::MakeKey(KeyShape::kCommonPrefix, i), MakeTag(i + 1, RecordKind::kPut)}] =
-        MakeValue(i, 100);
+  const RecordMap records = RecordsOf(20000);
   FaultFileSystem counting(dir_.path(), false);
   files_ = &counting;
   reading_.cost = std::make_shared<ReadCost>(std::chrono::nanoseconds(0));
