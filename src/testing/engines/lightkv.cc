@@ -6,6 +6,7 @@ namespace {
 // Several partitions, and tables of several weights, of a few hundred records.
 void MakeSegmentsSmall(Options* options) {
   options->lightkv = {.segment_bytes = 4 << 10, .leaf_nodes_max = 64, .compaction_size = 2};
+  options->files.compression = FileCompression::kLz4;
 }
 void MakeOnePartition(Options* options) { options->lightkv.leaf_nodes_max = 1; }
 

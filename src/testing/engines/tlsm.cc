@@ -43,6 +43,7 @@ void TierByUse(Options* options) {
   MakeTablesSmall(&options->tlsm);
   options->tlsm.tiering = TlsmTiering::kLru;
   options->tlsm.pool_table_bytes = 24 << 10;
+  options->files.compression = FileCompression::kZstd;
 }
 
 void VaryTlsm(Random* random, Options* options) {
