@@ -7,6 +7,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 build=${LAMELLA_FUZZ_BUILD:-build/fuzz}
 seconds=${1:-60}
+[[ "$seconds" =~ ^[1-9][0-9]*$ ]] || { echo "fuzz: SECONDS: expected a whole number from 1, found \"$seconds\"" >&2; exit 2; }
 shift
 names=("$@")
 if [[ ${#names[@]} -eq 0 ]]; then
