@@ -5,8 +5,11 @@
 #include <thread>
 
 #include "base/concat.h"
+#include "pool/superblock.h"
 #include "registry/registry.h"
 #include "testing/conformance.h"
+#include "testing/superblock_marks.h"
+#include "testing/whole_file.h"
 
 namespace lamella::testing {
 namespace {
@@ -340,6 +343,70 @@ TEST_P(LifeConformance, WhatIsLeftWhenTheDbGoesStaysReadable) {
   ASSERT_TRUE(s.ok()) << s.ToString();
   EXPECT_EQ(handle->GetStats().recovered_records, 0u) << "it was closed in order";
   EXPECT_EQ(WalkForward(handle->NewIterator({}).get()).size(), 2000u);
+}
+
+namespace {
+
+// A store of its own in `path`, which is gone but for an iterator; and which has overwritten
+// values of several chunks each, that the iterator holds back.
+std::unique_ptr<Iterator> LeaveAnIterator(const Options& options, const std::string& path) {
+  std::unique_ptr<DB> handle;
+  if (!DB::Open(options, path, &handle).ok()) return nullptr;
+  const std::string value(3 * options.chunk_bytes, 'v');
+  for (uint64_t i = 0; i < 20; i++) {
+    if (!handle->Put({}, Concat("key", 100 + i % 10), value).ok()) return nullptr;
+  }
+  std::unique_ptr<Iterator> left = handle->NewIterator({});
+  return handle->CompactRange({}, {}).ok() ? std::move(left) : nullptr;
+}
+
+bool SaysItWasClosed(const std::string& part) {
+  Superblock superblock;
+  return ReadSuperblock("", part.data(), part.size(), &superblock).ok() && superblock.clean != 0;
+}
+
+}  // namespace
+
+// A power cut is none to a store that says so: nobody would look for what it left undone.
+TEST_P(LifeConformance, AStoreThatSaysThatItWasClosedInOrderDoesNotChange) {
+  Options options = options_;
+  options.pmem_paths.clear();
+  const std::string other = path() + "_other";
+  std::unique_ptr<Iterator> left = LeaveAnIterator(options, other);
+  ASSERT_NE(left, nullptr);
+  const std::string before = ReadWhole(other + "/pool.0");
+  EXPECT_EQ(WalkForward(left.get()).size(), 10u);
+  left.reset();
+  const std::string after = ReadWhole(other + "/pool.0");
+  EXPECT_TRUE(SaysItWasClosed(after));
+  EXPECT_TRUE(!SaysItWasClosed(before) || before == after);
+}
+
+// What an iterator held back is freed when it goes, in pages that reach the medium in no order.
+TEST_P(LifeConformance, AfterTheDbAPowerCutIsOneToo) {
+  if (options_.medium != MediumKind::kPage) return;
+  Options options = options_;
+  options.pmem_paths.clear();
+  const std::string other = path() + "_other";
+  std::unique_ptr<Iterator> left = LeaveAnIterator(options, other);
+  ASSERT_NE(left, nullptr);
+  const std::string synced = ReadWhole(other + "/pool.0");
+  left.reset();
+  const std::string stored = ReadWhole(other + "/pool.0");
+  constexpr size_t kSectorBytes = 512;
+  for (const size_t first : {0, 1}) {  // every second sector of the chunk table and its mirror
+    std::string cut = synced;
+    for (size_t at = options.chunk_bytes + first * kSectorBytes; at < 3 * options.chunk_bytes;
+         at += 2 * kSectorBytes)
+      cut.replace(at, kSectorBytes, stored, at, kSectorBytes);
+    WriteWhole(other + "/pool.0", cut);
+    MarkSameFile(other + "/pool.0");
+    MarkAnotherBoot(other + "/pool.0");
+    std::unique_ptr<DB> handle;
+    const Status s = DB::Open(options, other, &handle);
+    ASSERT_TRUE(s.ok()) << s.ToString();
+    EXPECT_EQ(WalkForward(handle->NewIterator({}).get()).size(), 10u);
+  }
 }
 
 TEST_P(LifeConformance, FlushCompactRangeAndWaitForIdleChangeNoAnswer) {

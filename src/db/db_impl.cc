@@ -134,8 +134,21 @@ void StoreCore::LetGoOfUser() {
   pool->holders()->WhenUnpinned(std::move(let_go));  // it may take this along
 }
 
+bool StoreCore::IsRead() const {
+  // nobody takes anything any more; what goes meanwhile was there
+  return pool->holders()->pinned() != 0 || users.load(std::memory_order_acquire) > 1;
+}
+
 void StoreCore::LetGo() {
   engine.reset();
+  // Whatever fails, the next open recovers it.
+  if (closes_with_last) {
+    (void)NoThrow([this] {
+      while (pool->CollectDeferred() != 0) {  // nothing holds any of it back
+      }
+      return pool->MarkClean();
+    }).ok();
+  }
   pool.reset();
   memory.reset();
   resources.reset();  // with threads of its own, they end
@@ -473,11 +486,13 @@ Status DbImpl::Shut() {
   Status s = NoThrow([&] {
     Status closed = engine_->BackgroundError();
     if (closed.ok()) closed = engine_->Close();
-    // so that what is free is known when the pool is closed, and gives it back
-    pool_->CollectDeferred();
-    if (closed.ok()) closed = pool_->MarkClean();
-    pool_->CollectDeferred();
-    return closed;
+    // So that what is free is known when the pool is closed, and gives it back; and so that nothing
+    // in it changes once it says that it was closed in order. A power cut would not be taken for
+    // one then, and it may leave half of a change.
+    const bool is_read = core_->IsRead();
+    const bool is_deferred = pool_->CollectDeferred() != 0;
+    core_->closes_with_last = closed.ok() && (is_read || is_deferred);
+    return closed.ok() && !core_->closes_with_last ? pool_->MarkClean() : closed;
   });
   LetGo();
   return s;

@@ -32,6 +32,8 @@ struct StoreCore {
   static Options WithBudget(Options options);
   /// Nothing reads any more.
   void LetGo();
+  /// Something of it reads.
+  bool IsRead() const;
   /// One of `users` is gone; with the last of them, and of the pool's holders, all this is.
   void LetGoOfUser();
 
@@ -45,6 +47,9 @@ struct StoreCore {
   // The DB, until it is closed, and PinnedValues that are not in the pool's holders().
   std::atomic<uint64_t> users{1};
   std::function<void()> let_go;  // set when the DB lets go: it keeps this until it has run
+  // What was left when the DB went frees chunks as it goes: with the last of it the store is closed
+  // in order. Set before the DB lets go.
+  bool closes_with_last = false;
   std::unique_ptr<Engine> engine;
   Scheduler scheduler;
   // Held while an iterator asks the engine for another source: none does once the DB is closed.

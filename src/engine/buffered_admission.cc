@@ -113,12 +113,14 @@ bool BufferedEngine::HasRoomFor(uint64_t refused) const {
 }
 
 // A file system once full may have room again: so what the pool says that there is, is tried.
+// Growth that is refused memory fails like any other: what was noted is taken back.
 Status BufferedEngine::LetInOnceGrown(uint64_t record_bytes, uint64_t copy_bytes,
                                       uint64_t extents_kept, uint64_t kept_bytes, Room* room) {
   for (bool tried = false;; tried = true) {
     *room = LetIn(record_bytes, copy_bytes, extents_kept, kept_bytes);
-    Status grown =
-        pool_->GrowUntilFree(PartsOfCopies(), room->suffices() ? room->soon : room->needed);
+    Status grown = NoThrow([&] {
+      return pool_->GrowUntilFree(PartsOfCopies(), room->suffices() ? room->soon : room->needed);
+    });
     if (!room->suffices() && grown.ok() && !tried) continue;
     if (room->suffices() && !grown.ok())
       copy_bytes_.fetch_sub(copy_bytes, std::memory_order_relaxed);

@@ -2,6 +2,7 @@
 // are tried again.
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <optional>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/no_throw.h"
 #include "base/sanitizer.h"
 #include "engine/engine_test_base.h"
 #include "log/pm_log.h"
@@ -160,6 +162,35 @@ INSTANTIATE_TEST_SUITE_P(All, EngineMemory,
                            const bool pages = std::get<1>(param.param) == MediumKind::kPage;
                            return std::get<0>(param.param).name + (pages ? "_pages" : "_lines");
                          });
+
+class RefusedWrites : public EngineTest {
+ protected:
+  RefusedWrites() : EngineTest(*FindEngine(EngineKind::kTlsm)) {}
+};
+
+// Of the room that is kept for what flushes and merges copy: who finds none waits for it, for long.
+TEST_F(RefusedWrites, TakeNoRoom) {
+  using std::chrono::steady_clock;
+  constexpr uint64_t kPoolBytes = 64 << 20;
+  constexpr int kRefusals = 64;  // of a mebibyte each
+  constexpr std::chrono::seconds kAtMost{4};
+  options_.pool_bytes_max = db_options_.pool_bytes_max = kPoolBytes;
+  db_options_.memtable_bytes = 512 << 10;
+  CreateStore();
+  const std::string value(1 << 20, 'v');
+  const WriteOperation put{RecordKind::kPut, "key", value};
+  bool refused = true;
+  for (int64_t nth = 0; refused; nth++) {
+    Status s = Status::IOError("");
+    for (int i = 0; i < kRefusals && !s.ok(); i++) {
+      const auto began = steady_clock::now();
+      refused = testing::Refusing(
+          nth, false, [&] { s = NoThrow([&] { return engine_->Write({&put, 1}); }); });
+      ASSERT_LT(steady_clock::now() - began, kAtMost) << i << " of allocation " << nth;
+    }
+    ASSERT_TRUE(s.ok() || refused) << s.ToString();
+  }
+}
 
 }  // namespace
 }  // namespace lamella
