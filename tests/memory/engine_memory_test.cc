@@ -179,16 +179,16 @@ TEST_F(RefusedWrites, TakeNoRoom) {
   CreateStore();
   const std::string value(1 << 20, 'v');
   const WriteOperation put{RecordKind::kPut, "key", value};
-  bool refused = true;
-  for (int64_t nth = 0; refused; nth++) {
+  bool was_refused = true;
+  for (int64_t nth = 0; was_refused; nth++) {
     Status s = Status::IOError("");
     for (int i = 0; i < kRefusals && !s.ok(); i++) {
       const auto began = steady_clock::now();
-      refused = testing::Refusing(
+      was_refused = testing::Refusing(
           nth, false, [&] { s = NoThrow([&] { return engine_->Write({&put, 1}); }); });
       ASSERT_LT(steady_clock::now() - began, kAtMost) << i << " of allocation " << nth;
     }
-    ASSERT_TRUE(s.ok() || refused) << s.ToString();
+    ASSERT_TRUE(s.ok() || was_refused) << s.ToString();
   }
 }
 
