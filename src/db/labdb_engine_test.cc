@@ -207,6 +207,28 @@ TEST_F(LabDbTest, SnapshotsKeepWhatTheySeeInTheTreeAndInTables) {
   db_->ReleaseSnapshot(snapshot);
 }
 
+// Versions that snapshots needed once fill more leaves than one: the delete is then all that there
+// is in the first, and goes no sooner than they do.
+TEST_F(LabDbTest, ADeleteStaysWhileVersionsInOtherLeavesDo) {
+  ASSERT_TRUE(Open().ok());
+  std::vector<const Snapshot*> snapshots;
+  for (uint64_t i = 0; i < 40; i++) {
+    ASSERT_NO_FATAL_FAILURE(Put("key", MakeValue(i, 100)));
+    snapshots.push_back(db_->GetSnapshot());
+  }
+  ASSERT_TRUE(db_->Flush().ok());
+  for (const Snapshot* const snapshot : snapshots) db_->ReleaseSnapshot(snapshot);
+  ASSERT_TRUE(db_->Delete({}, "key").ok());
+  model_.clear();
+  ASSERT_TRUE(db_->Flush().ok());
+  ASSERT_NO_FATAL_FAILURE(Compare());
+  std::string value;
+  EXPECT_TRUE(db_->Get({}, "key", &value).IsNotFound());
+  db_->Abandon();
+  ASSERT_TRUE(Open().ok());
+  ASSERT_NO_FATAL_FAILURE(Compare());
+}
+
 // What is written again while it is in the tree costs the disk its value, and no compaction.
 TEST_F(LabDbTest, OverwritingInTheTreeMakesNoTables) {
   options_.labdb.tree_bytes = 4 << 20;

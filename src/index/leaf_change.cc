@@ -18,6 +18,12 @@ constexpr size_t kFilled = 11;
 
 using Use = LeafSpace::Use;
 
+// Whether the leaf after that one has versions of the key, too, which fill more than one.
+bool GoesOnAfter(LeafIndex::Cursor leaf, std::string_view user_key) {
+  if (leaf.Valid()) leaf.Next();
+  return leaf.Valid() && leaf.low().key == user_key;
+}
+
 }  // namespace
 
 LeafChange::~LeafChange() {
@@ -114,9 +120,7 @@ Status LeafChange::MayLeave(const Target& target, const VersionNeeded& needed,
       *may = false;
     newer = sequence;
   }
-  LeafIndex::Cursor after = target.at;
-  if (after.Valid()) after.Next();
-  if (after.Valid() && after.low().key == target.put.key.user_key) *may = false;  // may have more
+  if (GoesOnAfter(target.at, target.put.key.user_key)) *may = false;  // it may have more
   return Status::OK();
 }
 
@@ -206,7 +210,9 @@ Status LeafChange::PlanPuts(const LeafIndex::Cursor& at, std::span<const LeafPut
   left_alone_ = nullptr;
   if (items.empty()) return Status::OK();  // of a tree without leaves
   const LeafPut* const only = items.size() == 1 ? items.front().put : nullptr;
-  if (at.Valid() && only != nullptr && only->leaves_nothing) left_alone_ = only;
+  const bool hides_none =
+      only != nullptr && only->leaves_nothing && !GoesOnAfter(at, only->key.user_key);
+  if (at.Valid() && hides_none) left_alone_ = only;
   return by_head && PlanInPlace(at, items, erased) ? Status::OK() : PlanReplacement(at, &items);
 }
 

@@ -64,7 +64,8 @@ class LeafChange {
   Status PlanPuts(const LeafIndex::Cursor& at, std::span<const LeafPut> puts,
                   const VersionNeeded& needed);
   /// After PlanPuts: the delete that is all there is in that leaf, and is to leave nothing; null
-  /// else. It stays for now: no leaf is empty (T1), and how leaves go is PlanRemoval's.
+  /// else, and where the leaf after it has versions that it hides. It stays for now: no leaf is
+  /// empty (T1), and how leaves go is PlanRemoval's.
   const LeafPut* left_alone() const { return left_alone_; }
   /// Plans that what is not before `from`, nor (where it is not null) after `last`, be taken out of
   /// the tree. Corruption, NoSpace. REQUIRES: nothing else is planned.

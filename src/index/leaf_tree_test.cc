@@ -1,6 +1,7 @@
 #include "index/leaf_tree.h"
 
 #include <atomic>
+#include <set>
 #include <thread>
 
 #include "index/leaf_tree_test_base.h"
@@ -269,6 +270,70 @@ TEST_F(LeafTreeTest, ADeleteStaysWhileASnapshotSeesWhatItHides) {
   MustInsert(later);  // the snapshot is gone
   EXPECT_TRUE(store_.Walk().empty());
   EXPECT_EQ(tree()->leaf_count(), 0u);
+}
+
+// The leaf after the delete's own has older versions, which snapshots needed once.
+TEST_F(LeafTreeTest, ADeleteStaysWhileTheNextLeafHasWhatItHides) {
+  const auto all = [](uint64_t, uint64_t) { return true; };
+  for (uint64_t versions = 1; versions <= 2 * kLeafSlots + 2; versions++) {
+    SCOPED_TRACE(versions);
+    Start();
+    store_.deletes_leave = true;
+    for (uint64_t i = 0; i < versions; i++)
+      MustInsert({{{"key", MakeTag(++sequence_, RecordKind::kPut)}, {i, 1}}}, all);
+    ASSERT_EQ(tree()->entry_count(), versions);
+    MustInsert({{{"key", MakeTag(++sequence_, RecordKind::kDelete)}, {}}});
+    LeafVersion found;
+    ASSERT_TRUE(tree()->Find({"key", kTagFirst}, true, &found).ok());
+    EXPECT_TRUE(!found.place || found.kind() == RecordKind::kDelete) << "it came back";
+  }
+}
+
+// Of a few keys, snapshots that come and go keep versions that fill leaves.
+TEST_F(LeafTreeTest, SnapshotsSeeWhatTheySawWhateverDeletesLeave) {
+  const uint64_t first_seed = testing::TestSeed();
+  for (uint64_t seed = first_seed; seed < first_seed + 15; seed++) {
+    SCOPED_TRACE(Concat("seed ", seed));
+    Random random(seed);
+    Start();
+    store_.deletes_leave = true;
+    const uint64_t keys = 1 + random.Uniform(8);
+    std::multiset<uint64_t> snapshots;
+    const auto needed = [&](uint64_t older, uint64_t newer) {
+      const auto at = snapshots.lower_bound(older);
+      return at != snapshots.end() && *at < newer;
+    };
+    LeafModel all;  // that ever was put in
+    for (int round = 0; round < 150; round++) {
+      LeafModel batch;
+      for (uint64_t n = 1 + random.Uniform(random.OneIn(4) ? 30 : 3); n > 0; n--) {
+        const RecordKind kind = random.OneIn(3) ? RecordKind::kDelete : RecordKind::kPut;
+        batch[{LeafKey(random.Uniform(keys)), MakeTag(++sequence_, kind)}] = {sequence_, 1};
+        if (random.OneIn(2)) snapshots.insert(sequence_);
+      }
+      MustInsert(batch, needed);
+      all.insert(batch.begin(), batch.end());
+      std::vector<uint64_t> times(snapshots.begin(), snapshots.end());
+      times.push_back(sequence_);
+      for (const uint64_t time : times) {
+        for (uint64_t k = 0; k < keys; k++) {
+          const OwnedKey target{LeafKey(k), SeekTag(time)};
+          const auto newest = all.lower_bound(target);
+          const bool is_put = newest != all.end() && newest->first.user_key == target.user_key &&
+                              TagKind(newest->first.tag) == RecordKind::kPut;
+          LeafVersion found;
+          ASSERT_TRUE(tree()->Find(target.view(), true, &found).ok());
+          const bool shows_put = found.place && found.kind() == RecordKind::kPut;
+          ASSERT_EQ(shows_put ? found.tag : 0, is_put ? newest->first.tag : 0)
+              << k << " at " << time;
+        }
+      }
+      ASSERT_EQ(Problem(store_.Walk(), &random, 20, keys), "") << "round " << round;
+      if (random.OneIn(8)) snapshots.clear();
+      while (!snapshots.empty() && random.OneIn(2)) snapshots.erase(snapshots.begin());
+      if (random.OneIn(10)) Reopen();
+    }
+  }
 }
 
 // Of a queue only what it holds is left, and few leaves more.
