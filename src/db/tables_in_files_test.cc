@@ -327,6 +327,27 @@ TEST_F(TablesInFiles, OneThatIsMissingOrCutIsNamedAndTheRestSaved) {
 }
 
 // Of one that may not come: a pipe is opened by no reader before a writer.
+// As 1700000000000.table, which somebody named by the time.
+TEST_F(TablesInFiles, AFileWithANumberThatNoTableHasIsSomebodyElses) {
+  ASSERT_NO_FATAL_FAILURE(Build());
+  const std::vector<std::string> foreign = {
+      path_ + "/" + TableFileName(kTableNumberMax + 1),
+      path_ + "/" + TableFileName(~uint64_t{0} - 1),
+  };
+  for (const std::string& file : foreign) WriteWhole(file, "no table");
+  for (int from = 4100; from < 8000; from += 1300) {  // new tables, and regions, each time
+    const Status s = Open();
+    ASSERT_TRUE(s.ok()) << s.ToString();
+    EXPECT_EQ(CountRight(0, from), from);
+    ASSERT_NO_FATAL_FAILURE(Fill(from, from + 1000));
+    ASSERT_TRUE(db_->CompactRange({}, {}).ok());
+    ASSERT_NO_FATAL_FAILURE(Fill(from + 1000, from + 1300));
+    ASSERT_TRUE(db_->Close().ok());
+  }
+  db_.reset();
+  for (const std::string& file : foreign) EXPECT_EQ(ReadWhole(file), "no table");
+}
+
 TEST_F(TablesInFiles, OneThatIsNoFileIsNamed) {
   ASSERT_NO_FATAL_FAILURE(Build());
   const std::string hit = Files()[1];

@@ -22,6 +22,7 @@
 #include <string_view>
 #include <vector>
 
+#include "file/table_file_name.h"
 #include "pool/pool.h"
 
 namespace lamella {
@@ -35,6 +36,7 @@ constexpr bool IsRegion(ChunkKind kind) { return kind == kIndexRegion || kind ==
 
 /// Chunks (or runs of them) that a region may have.
 inline constexpr int kRegionExtentsShift = 24;
+static_assert(kTableNumberMax << kRegionExtentsShift >> kRegionExtentsShift == kTableNumberMax);
 constexpr uint64_t OrdinalOf(uint64_t region, uint64_t extent) {
   return region << kRegionExtentsShift | extent;
 }

@@ -12,12 +12,16 @@
 namespace lamella {
 
 inline constexpr std::string_view kTableFileSuffix = ".table";
+/// No table has a greater number: engines number regions of the pool alike, and a chunk's ordinal
+/// has so many bits for that (OrdinalOf).
+inline constexpr uint64_t kTableNumberMax = (uint64_t{1} << 40) - 1;
 
 /// "12.table".
 inline std::string TableFileName(uint64_t number) {
   return std::to_string(number).append(kTableFileSuffix);
 }
-/// The number; nothing where it is another file's name.
+/// The number; nothing where it is another file's name. One that no table has is: who numbers new
+/// tables after it would come to the end of numbers.
 inline std::optional<uint64_t> TableFileNumber(std::string_view name) {
   if (!name.ends_with(kTableFileSuffix)) return std::nullopt;
   name.remove_suffix(kTableFileSuffix.size());
@@ -25,6 +29,7 @@ inline std::optional<uint64_t> TableFileNumber(std::string_view name) {
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
   if (error != std::errc() || end != name.data() + name.size()) return std::nullopt;
   if (name != std::to_string(number)) return std::nullopt;  // "012.table" is not "12.table"
+  if (number > kTableNumberMax) return std::nullopt;
   return number;
 }
 
