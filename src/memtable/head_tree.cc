@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/raise_to.h"
 #include "memtable/head_tree_node.h"
 
 namespace lamella {
@@ -352,7 +353,7 @@ void HeadTree::Insert(std::string_view key, uint64_t tag, PmPtr place, uint32_t 
                              (uint64_t{place.part()} << 48) | place.offset();
   if (probe.key_class == kLongKeyClass &&
       key.size() > long_key_bytes_.load(std::memory_order_relaxed)) [[unlikely]]
-    long_key_bytes_.store(key.size(), std::memory_order_relaxed);
+    RaiseTo(&long_key_bytes_, key.size());
   while (!TryInsert(probe, tag, reference, spare)) {
   }
 }
