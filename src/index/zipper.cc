@@ -481,6 +481,17 @@ bool Zipper::Unlink(PmPtr before, PmPtr element) {
   return true;
 }
 
+// A key that is damaged led the search to another place than its own.
+Status Zipper::DescribeAstray(const Place& found) const {
+  for (const PmPtr place : {found.before, found.next}) {
+    Status s = place ? VerifyRecord(*lower_->pool(), place) : Status::OK();
+    if (!s.ok()) return s;
+  }
+  return Status::Corruption("the record at " + DescribePlace(*lower_->pool(), found.element) +
+                            " is not found where its key belongs; run `lamella repair` to rebuild "
+                            "the index from the records");
+}
+
 // Persist order, and what a crash after each step leaves:
 //   1  the originals are out of the upper     as before, a few shortcuts less
 //      layers, the copies' layer-0 links set
@@ -499,7 +510,7 @@ Status Zipper::Replace(std::span<const Move> moves) {
     for (const PmPtr found : {places[i].next, lower_->Next(moves[i].from, 0, 0)}) {
       if (found.damaged()) return DescribeDamage(*lower_->pool(), found);
     }
-    LAMELLA_CHECK(places[i].next == moves[i].from);
+    if (places[i].next != moves[i].from) return DescribeAstray(places[i]);
     const uint32_t height = lower_->At(moves[i].from)->height();
     LAMELLA_CHECK(height == lower_->At(moves[i].to)->height());
     if (height < 2) continue;

@@ -106,7 +106,7 @@ class Zipper {
   };
   /// Puts the copies in the places of their originals. REQUIRES: the copies are durable; `moves`
   /// are in the list's order. Layer 0 is durable on return, so that the originals may be marked;
-  /// upper links are flushed. Corruption: a link on the way is damaged; nothing is changed.
+  /// upper links are flushed. Corruption: a link or a key on the way is damaged; nothing is changed.
   Status Replace(std::span<const Move> moves);
 
  private:
@@ -154,6 +154,7 @@ class Zipper {
   void BeginAtHead(Search* search) const;
   bool Advance(Search* search) const;
   Status VerifyNeighbours(const Step& step) const;
+  Status DescribeAstray(const Place& found) const;
   Status MergeWindow(Window* window);
   void FetchStep(const Step& step) const;
   Status MergeStep(const Step& step);
