@@ -345,8 +345,6 @@ TEST_P(LifeConformance, WhatIsLeftWhenTheDbGoesStaysReadable) {
   EXPECT_EQ(WalkForward(handle->NewIterator({}).get()).size(), 2000u);
 }
 
-namespace {
-
 // A store of its own in `path`, which is gone but for an iterator; and which has overwritten
 // values of several chunks each, that the iterator holds back.
 std::unique_ptr<Iterator> LeaveAnIterator(const Options& options, const std::string& path) {
@@ -364,8 +362,6 @@ bool SaysItWasClosed(const std::string& part) {
   Superblock superblock;
   return ReadSuperblock("", part.data(), part.size(), &superblock).ok() && superblock.clean != 0;
 }
-
-}  // namespace
 
 // A power cut is none to a store that says so: nobody would look for what it left undone.
 TEST_P(LifeConformance, AStoreThatSaysThatItWasClosedInOrderDoesNotChange) {

@@ -326,7 +326,6 @@ TEST_F(TablesInFiles, OneThatIsMissingOrCutIsNamedAndTheRestSaved) {
   }
 }
 
-// Of one that may not come: a pipe is opened by no reader before a writer.
 // As 1700000000000.table, which somebody named by the time.
 TEST_F(TablesInFiles, AFileWithANumberThatNoTableHasIsSomebodyElses) {
   ASSERT_NO_FATAL_FAILURE(Build());
@@ -348,6 +347,7 @@ TEST_F(TablesInFiles, AFileWithANumberThatNoTableHasIsSomebodyElses) {
   for (const std::string& file : foreign) EXPECT_EQ(ReadWhole(file), "no table");
 }
 
+// Of one that may not come: a pipe is opened by no reader before a writer.
 TEST_F(TablesInFiles, OneThatIsNoFileIsNamed) {
   ASSERT_NO_FATAL_FAILURE(Build());
   const std::string hit = Files()[1];

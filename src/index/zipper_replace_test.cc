@@ -225,7 +225,5 @@ TEST_F(ReplaceTest, ADamagedKeyOnTheWayIsCorruptionAndNothingChanges) {
   EXPECT_GT(refused, 0);
 }
 
-// Threads that read while tables are merged and records move, as an engine's do: newest table
-// first, the lower list last.
 }  // namespace
 }  // namespace lamella
