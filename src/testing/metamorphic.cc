@@ -17,7 +17,8 @@
 namespace lamella::testing {
 namespace {
 
-constexpr uint32_t kSnapshots = 4;
+constexpr uint32_t kSnapshots = 40;
+constexpr uint32_t kFewSnapshots = 4;  // most histories have no more at a time
 constexpr uint32_t kIterators = 6;
 constexpr uint32_t kIteratorsKept = 3;  // the last ones: seldom another, so much changes under them
 constexpr uint32_t kPins = 6;
@@ -27,6 +28,9 @@ class HistoryMaker {
   explicit HistoryMaker(uint64_t seed) : random_(seed) {
     shape_ = static_cast<KeyShape>(random_.Uniform(4));
     keys_ = 1 + random_.Uniform(random_.OneIn(2) ? 500 : 30);
+    if (!random_.OneIn(6)) return;
+    snapshots_ = kSnapshots;  // of few keys: what one has of versions fills a node, or several
+    keys_ = 1 + random_.Uniform(4);
   }
 
   HistoryStep Step() {
@@ -35,7 +39,7 @@ class HistoryMaker {
     step.cpu = cpu_;
     step.verify = random_.OneIn(4);
     // half of them are never there
-    step.snapshot = static_cast<uint32_t>(random_.Uniform(2 * kSnapshots));
+    step.snapshot = static_cast<uint32_t>(random_.Uniform(2 * snapshots_));
     const uint64_t dice = random_.Uniform(1000);
     if (dice < 480) {
       Write(1, &step);
@@ -55,7 +59,7 @@ class HistoryMaker {
       step.keys.push_back(AnyKey());
     } else if (dice < 780) {
       step.kind = dice < 765 ? HistoryStep::kSnapshot : HistoryStep::kRelease;
-      step.slot = static_cast<uint32_t>(random_.Uniform(kSnapshots));
+      step.slot = static_cast<uint32_t>(random_.Uniform(snapshots_));
     } else if (dice < 960) {
       UseIterator(&step);
     } else if (dice < 992) {
@@ -152,6 +156,7 @@ class HistoryMaker {
   Random random_;
   KeyShape shape_;
   uint64_t keys_;
+  uint32_t snapshots_ = kFewSnapshots;
   uint64_t value_ = 0;
   uint32_t cpu_ = 0;
 };
