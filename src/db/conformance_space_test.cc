@@ -424,6 +424,34 @@ TEST_P(SpaceConformance, AFullPoolOfAllSizesStaysWritable) {
   for (const auto& [key, size] : sizes) ASSERT_EQ(Get(key).size(), size) << key;
 }
 
+// What a flush copies of a record longer than a chunk lies side by side, and a full pool may have no
+// such chunks though many are free. (It became read-only, and neither deletes nor Resume helped.)
+TEST_P(SpaceConformance, AFullPoolOfRecordsLongerThanAChunkStaysWritable) {
+  OpenLimited();
+  Random random(11);
+  std::map<std::string, size_t> sizes;
+  uint64_t bytes = 0;
+  for (uint64_t i = 0; i < 2000 && bytes < 3 * options_.pool_bytes_max; i++) {
+    const std::string key = Concat("key", random.Uniform(100));
+    if (random.OneIn(4)) {
+      const Status s = db()->Delete({}, key);
+      ASSERT_TRUE(s.ok()) << i << ": " << s.ToString();
+      sizes.erase(key);
+      continue;
+    }
+    const size_t size = random.Uniform(random.OneIn(4) ? 5000 : 8 * options_.chunk_bytes);
+    const Status s = db()->Put({}, key, MakeValue(i, size));
+    ASSERT_TRUE(s.ok() || s.IsNoSpace()) << i << ": " << s.ToString();
+    if (s.ok()) sizes[key] = size;
+    bytes += size;
+  }
+  for (const auto& [key, size] : sizes) ASSERT_EQ(Get(key).size(), size) << key;
+  Settle();
+  Reopen();
+  EXPECT_EQ(ScanForward().size(), sizes.size());
+  for (const auto& [key, size] : sizes) ASSERT_EQ(Get(key).size(), size) << key;
+}
+
 TEST_P(SpaceConformance, OverwritingOneKeyInASmallPoolGoesOnForever) {
   OpenLimited();
   const uint64_t writes = 4 * options_.pool_bytes_max / kValueBytes;

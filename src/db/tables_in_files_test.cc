@@ -6,6 +6,7 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +16,7 @@
 #include <gtest/gtest.h>
 
 #include "base/concat.h"
+#include "base/random.h"
 #include "db/db_impl.h"
 #include "file/table_file_name.h"
 #include "testing/conformance.h"
@@ -117,6 +119,43 @@ TEST_F(TablesInFiles, TakeWhatThePoolDoesNotHold) {
     EXPECT_TRUE(report.clean()) << report.problems[0];
     ASSERT_TRUE(db_->Close().ok());
   }
+}
+
+// Keys that begin alike and values that compress: a file has a tenth of what its records take in
+// the pool, where merges may bring them back. (They took room that flushes had been promised, and
+// then nothing was written out any more: writes were refused for ever, and so was Close.)
+TEST_F(TablesInFiles, TakeWhatThePoolDoesNotHoldHoweverSmallTheyAre) {
+  options_.files.compression = FileCompression::kZstd;
+  options_.tlsm.tiering = TlsmTiering::kLru;
+  options_.tlsm.level0_tables = 2;
+  options_.tlsm.level1_bytes = 128 << 10;
+  options_.tlsm.level_factor = 4;
+  options_.space_target = 1.8;
+  options_.memtable_bytes = 512 << 10;
+  options_.background_threads = 1;
+  options_.pool_bytes_max = 8 << 20;
+  ASSERT_TRUE(Open().ok());
+  Random random(1);
+  std::map<std::string, size_t> sizes;
+  for (int i = 1; i <= 24'000; i++) {
+    const std::string key = Concat(std::string(60, 'p'), random.Uniform(30'000));
+    const size_t size = random.Uniform(1500);
+    Status s = db_->Put({}, key, std::string(size, 'v'));
+    ASSERT_TRUE(s.ok()) << i << ": " << s.ToString();
+    sizes[key] = size;
+    if (i % 1000 == 0) s = db_->CompactRange({}, {});
+    ASSERT_TRUE(s.ok()) << i << ": " << s.ToString();
+    if (i % 9000 != 0) continue;
+    s = db_->Close();
+    ASSERT_TRUE(s.ok()) << i << ": " << s.ToString();
+    ASSERT_TRUE(Open().ok());
+  }
+  for (const auto& [key, size] : sizes) {
+    std::string value;
+    ASSERT_TRUE(db_->Get({}, key, &value).ok());
+    ASSERT_EQ(value, std::string(size, 'v'));
+  }
+  EXPECT_TRUE(db_->Close().ok());
 }
 
 // Writes are refused while the file system is full, and no longer.

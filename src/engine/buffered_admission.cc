@@ -34,14 +34,15 @@ Status BufferedEngine::Provide(const Needs& needs, SpareMemory* spare, uint64_t*
   if (!active->ProvideFor(needs.record_bytes.size(), needs.key_bytes_max, spare))
     return StatusOfException("memory for the MemTable");
   if (unified_) return Status::OK();
-  for (const uint64_t bytes : needs.record_bytes)
+  uint32_t run = 1;
+  for (const uint64_t bytes : needs.record_bytes) {
     *reserved += FlushBytesMax(bytes, needs.key_bytes_max);
-  return ReserveCopies(needs.bytes, *reserved, needs.claimant);
+    run = std::max(run, FlushRunMax(bytes, needs.key_bytes_max));
+  }
+  return ReserveCopies(needs.bytes, *reserved, run, needs.claimant);
 }
 
-void BufferedEngine::Abandon(uint64_t reserved) {
-  copy_bytes_.fetch_sub(reserved, std::memory_order_relaxed);
-}
+void BufferedEngine::Abandon(uint64_t reserved) { TakeBack(reserved); }
 
 // What lies beside it, and rounding; and what is left empty of an extent, since the next record did
 // not fit: at most that one's size, or, where it is small, a share of the extent.
@@ -50,6 +51,13 @@ uint64_t BufferedEngine::CopyBytesMax(uint64_t record_bytes) const {
   const uint64_t bytes = record_bytes + copy_cost_.bytes_per_record;
   return bytes <= pool_->chunk_bytes() / kSmallPerChunk ? bytes + bytes / (kSmallPerChunk - 1) + 1
                                                         : 2 * bytes;
+}
+
+uint32_t BufferedEngine::FlushRunMax(uint64_t record_bytes, size_t key_bytes) const {
+  const uint64_t copied =
+      std::min(record_bytes, RecordBytes(0, key_bytes, copy_cost_.value_bytes_max));
+  const uint64_t bytes = copied + copy_cost_.bytes_per_record;
+  return static_cast<uint32_t>((bytes + pool_->chunk_bytes() - 1) / pool_->chunk_bytes());
 }
 
 // What merging takes was left free as the pool came to its end. One that is larger than it may be
@@ -74,8 +82,17 @@ uint64_t BufferedEngine::AvailableForCopies() const {
   return available;
 }
 
+uint64_t BufferedEngine::AvailableInRows(uint32_t run, uint64_t most) const {
+  uint64_t available = 0;
+  for (uint32_t part = 0; part < PartsOfCopies(); part++) {
+    available +=
+        std::min(pool_->chunks_available_in_rows(part, run, most), UINT64_MAX / kPoolPartsMax);
+  }
+  return available;
+}
+
 // The reserve stays for what it is there for, but that deletes may take of it.
-Status BufferedEngine::ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes,
+Status BufferedEngine::ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes, uint32_t copy_run,
                                      Claimant claimant) {
   const bool is_delete = claimant == Claimant::kReclaim;
   const uint64_t extents = is_delete ? kCompactionExtents : kReserveExtentsMin;
@@ -91,7 +108,7 @@ Status BufferedEngine::ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes,
       kept += copies - std::min(copies, compaction_bytes_.load(std::memory_order_relaxed));
   }
   Room room;
-  Status grown = LetInOnceGrown(record_bytes + soon, copy_bytes, extents, kept, &room);
+  Status grown = LetInOnceGrown(record_bytes + soon, copy_bytes, copy_run, extents, kept, &room);
   if (room.suffices()) return grown;
   const uint64_t others = copy_bytes_.load(std::memory_order_relaxed) / pool_->chunk_bytes();
   RaiseTo(&refused_chunks_, room.needed - std::min(room.needed, others));
@@ -114,41 +131,65 @@ bool BufferedEngine::HasRoomFor(uint64_t refused) const {
 
 // A file system once full may have room again: so what the pool says that there is, is tried.
 // Growth that is refused memory fails like any other: what was noted is taken back.
-Status BufferedEngine::LetInOnceGrown(uint64_t record_bytes, uint64_t copy_bytes,
+Status BufferedEngine::LetInOnceGrown(uint64_t record_bytes, uint64_t copy_bytes, uint32_t copy_run,
                                       uint64_t extents_kept, uint64_t kept_bytes, Room* room) {
   for (bool tried = false;; tried = true) {
-    *room = LetIn(record_bytes, copy_bytes, extents_kept, kept_bytes);
+    *room = LetIn(record_bytes, copy_bytes, copy_run, extents_kept, kept_bytes);
     Status grown = NoThrow([&] {
       return pool_->GrowUntilFree(PartsOfCopies(), room->suffices() ? room->soon : room->needed);
     });
     if (!room->suffices() && grown.ok() && !tried) continue;
-    if (room->suffices() && !grown.ok())
-      copy_bytes_.fetch_sub(copy_bytes, std::memory_order_relaxed);
+    if (room->suffices() && !grown.ok()) TakeBack(copy_bytes);
     return grown;
   }
 }
 
-// Keeps I6.
+// Keeps I6. Copies of which one needs chunks side by side find them: while such are to be made what
+// lies in shorter rows counts for none, and what others claim before the next write is asked may
+// cut one of the longer.
 BufferedEngine::Room BufferedEngine::LetIn(uint64_t record_bytes, uint64_t copy_bytes,
-                                           uint64_t extents_kept, uint64_t kept_bytes) {
-  const uint64_t copies = copy_bytes_.fetch_add(copy_bytes, std::memory_order_relaxed) + copy_bytes;
+                                           uint32_t copy_run, uint64_t extents_kept,
+                                           uint64_t kept_bytes) {
+  uint64_t copies = copy_bytes;
+  if (copy_run > 1) {
+    const MutexLock lock(&copy_run_mu_);
+    copies += copy_bytes_.fetch_add(copy_bytes, std::memory_order_relaxed);
+    RaiseTo(&copy_run_, copy_run);
+  } else {
+    copies += copy_bytes_.fetch_add(copy_bytes, std::memory_order_relaxed);
+  }
+  const uint32_t run = copy_run_.load(std::memory_order_relaxed);
   const uint64_t chunk_bytes = pool_->chunk_bytes();
   Room room;
   room.needed = copy_cost_.ends + (record_bytes + copies + chunk_bytes - 1) / chunk_bytes;
   room.soon = room.needed;
   room.needed += (kept_bytes + chunk_bytes - 1) / chunk_bytes;
-  room.available = AvailableForCopies();
   for (uint32_t part = 0; part < PartsOfCopies(); part++) {
     room.needed +=
         std::max(extents_kept * pool_->extent_chunks(part), pool_->chunks_kept_for_index(part));
     room.soon += pool_->chunks_kept_for_index(part);
   }
-  if (!room.suffices()) copy_bytes_.fetch_sub(copy_bytes, std::memory_order_relaxed);
+  if (run > 1) room.needed += run;
+  room.available = run > 1 ? AvailableInRows(run, room.needed) : AvailableForCopies();
+  if (!room.suffices()) TakeBack(copy_bytes);
   return room;
 }
 
+void BufferedEngine::TakeBack(uint64_t copy_bytes) {
+  copy_bytes_.fetch_sub(copy_bytes, std::memory_order_relaxed);
+  if (copy_run_.load(std::memory_order_relaxed) > 1) ReviseCopyRun();
+}
+
+void BufferedEngine::ReviseCopyRun() {
+  const MutexLock lock(&copy_run_mu_);
+  const uint64_t copies =
+      copy_bytes_.load(std::memory_order_relaxed) + flush_claimed_.load(std::memory_order_relaxed);
+  if (copies <= compaction_bytes_.load(std::memory_order_relaxed))
+    copy_run_.store(1, std::memory_order_relaxed);
+}
+
 bool BufferedEngine::CompactionRoom::Reserve(uint64_t bytes) {
-  if (!engine_->LetIn(0, bytes, 0).suffices()) return false;
+  if (!engine_->LetIn(0, bytes, 1, 0).suffices()) return false;
   Note(bytes);
   return true;
 }
@@ -181,7 +222,7 @@ void BufferedEngine::FlushRoom::Claimed(int64_t bytes) {
 
 Status BufferedEngine::CompactionRoom::Take(uint64_t bytes, std::string_view for_what) {
   Room room;
-  Status grown = engine_->LetInOnceGrown(0, bytes, 0, 0, &room);
+  Status grown = engine_->LetInOnceGrown(0, bytes, 1, 0, 0, &room);
   if (!room.suffices()) {
     return Status::NoSpace(Concat("no room is left for ", for_what, ": ", bytes, " bytes beside ",
                                   "what is not flushed; ", grown.message()));

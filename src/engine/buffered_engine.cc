@@ -7,6 +7,7 @@
 #include "base/concat.h"
 #include "base/hash.h"
 #include "base/no_throw.h"
+#include "base/raise_to.h"
 #include "base/timed.h"
 #include "engine/log_recovery.h"
 #include "iterator/merging_iterator.h"
@@ -105,6 +106,7 @@ Status BufferedEngine::SortLogged(const LogState& state, std::shared_ptr<const T
                      .copy_bytes_max = nullptr};
   if (!unified_) {
     sorting.copy_bytes_max = [this](const Record& record) {
+      RaiseTo(&copy_run_, FlushRunMax(record.bytes(), record.header.key_size));
       return FlushBytesMax(record.bytes(), record.header.key_size);
     };
   }
@@ -267,6 +269,7 @@ void BufferedEngine::Install(std::shared_ptr<const TableSet> tables, const MemTa
     next->sealed.pop_back();
     const uint64_t claimed = flush_claimed_.exchange(0, std::memory_order_relaxed);
     copy_bytes_.fetch_sub(flushed->copy_bytes() - claimed, std::memory_order_relaxed);
+    ReviseCopyRun();
   }
   *memory.old = owned_read_set_;
   read_set_.store(next.get(), std::memory_order_release);

@@ -289,14 +289,19 @@ class BufferedEngine : public Engine, private WriteTarget {
     return CopyBytesMax(
         std::min(record_bytes, RecordBytes(0, key_bytes, copy_cost_.value_bytes_max)));
   }
+  /// The chunks side by side that this copy needs.
+  uint32_t FlushRunMax(uint64_t record_bytes, size_t key_bytes) const;
   /// It was opened with a pool_bytes_max below its size.
   bool IsLargerThanItMayBe() const;
   /// The first of them; and the chunks that these may have.
   uint32_t PartsOfCopies() const;
   uint64_t AvailableForCopies() const;
+  /// Of these, those that lie in rows of so many.
+  uint64_t AvailableInRows(uint32_t run, uint64_t most) const;
   /// Bytes, for merges (KeepForMerge).
   uint64_t DeletesLeave() const;
-  Status ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes, Claimant claimant);
+  Status ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes, uint32_t copy_run,
+                       Claimant claimant);
   /// Chunks of the parts that copies are made in.
   struct Room {
     uint64_t needed = 0;
@@ -305,13 +310,18 @@ class BufferedEngine : public Engine, private WriteTarget {
     bool suffices() const { return needed <= available; }
   };
   /// Notes the copies if there is room for them beside all others.
-  /// `kept_bytes` are left beside, which nobody will take soon.
-  Room LetIn(uint64_t record_bytes, uint64_t copy_bytes, uint64_t extents_kept,
+  /// `copy_run`: the chunks side by side that the longest of them needs. `kept_bytes` are left
+  /// beside, which nobody will take soon.
+  Room LetIn(uint64_t record_bytes, uint64_t copy_bytes, uint32_t copy_run, uint64_t extents_kept,
              uint64_t kept_bytes = 0);
   /// The same, once the files have what it counts on. Not OK where `room` suffices: the file
   /// system's error, and nothing is noted.
-  Status LetInOnceGrown(uint64_t record_bytes, uint64_t copy_bytes, uint64_t extents_kept,
-                        uint64_t kept_bytes, Room* room);
+  Status LetInOnceGrown(uint64_t record_bytes, uint64_t copy_bytes, uint32_t copy_run,
+                        uint64_t extents_kept, uint64_t kept_bytes, Room* room);
+  /// Of copies that were noted and will not be made.
+  void TakeBack(uint64_t copy_bytes);
+  /// Where nothing is left to be flushed no copy needs chunks side by side.
+  void ReviseCopyRun() LAMELLA_EXCLUDES(copy_run_mu_);
   uint64_t LogBytesMax() const;
   bool IsEarly(const MemTable& memtable) const;
   bool IsOverfull() const;  // I7
@@ -346,6 +356,10 @@ class BufferedEngine : public Engine, private WriteTarget {
   std::atomic<uint64_t> copy_bytes_{0};
   std::atomic<uint64_t> flush_claimed_{0};     // FlushRoom: what the flush under way took of them
   std::atomic<uint64_t> compaction_bytes_{0};  // of them, what compaction copies
+  // The chunks side by side that the longest copy needs of a flush to come. Changed under the lock,
+  // with which a copy that needs more than one comes to copy_bytes_, too; taken last of all locks.
+  Mutex copy_run_mu_;
+  std::atomic<uint32_t> copy_run_{1};
   std::atomic<uint64_t> merge_bytes_{0}, merge_bytes_least_{0};  // KeepForMerge
   std::atomic<uint64_t> refused_chunks_{0};                      // TakeRefused; guards nothing
   bool starved_ LAMELLA_GUARDED_BY(read_set_mu_) = false;        // SetStarved

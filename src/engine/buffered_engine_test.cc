@@ -491,6 +491,30 @@ TEST_F(BufferedEngineTest, FlushesAndCompactionHaveRoomOfTheirOwn) {  // I6
   EXPECT_TRUE(Put("key", value).ok());
 }
 
+// Of a record longer than a chunk the copy needs chunks side by side, and so did the record: of the
+// rows that are left one is not enough for both. Nobody else is held up by that.
+TEST_F(BufferedEngineTest, ARecordIsLetInOnlyWhereItsCopyFindsItsRow) {  // I6
+  options_.pool_bytes_max = 100 * kChunkBytesMin;
+  Start();
+  Persister persister(pool_->gate(), WriteCause::kFlush);
+  std::vector<ChunkRef> chunks;
+  for (ChunkRef chunk; pool_
+                           ->Claim(0, kIndexRegion, 0, 1000 + chunks.size(), 1, Claimant::kIndex,
+                                   &persister, &chunk)
+                           .ok();)
+    chunks.push_back(chunk);
+  ASSERT_GT(chunks.size(), 80u);
+  const std::string large(kChunkBytesMin, 'x');
+  // Many that are free, and rows of two among them.
+  for (size_t i = 0; i < 60; i += 2) pool_->Free(chunks[i], &persister);
+  for (size_t i = 1; i < 3; i += 2) pool_->Free(chunks[i], &persister);
+  EXPECT_TRUE(Put("key", large).IsNoSpace());
+  EXPECT_TRUE(Put("key", "small").ok());
+  for (size_t i = 3; i < 60; i += 2) pool_->Free(chunks[i], &persister);
+  EXPECT_TRUE(Put("key", large).ok());
+  EXPECT_TRUE(Put("key", "small").ok());
+}
+
 // Once a chunk is claimed for a copy it is not free, and it is not kept for that copy, too.
 TEST_F(BufferedEngineTest, WhatAJobHasClaimedIsNotKeptForItTwice) {  // I6
   options_.pool_bytes_max = 100 * kChunkBytesMin;

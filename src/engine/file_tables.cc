@@ -5,6 +5,7 @@
 
 #include "base/concat.h"
 #include "engine/table_memory.h"
+#include "log/record.h"
 
 namespace lamella {
 
@@ -122,6 +123,15 @@ std::unique_ptr<InternalIterator> FileTable::NewIterator(bool) const {
 
 std::unique_ptr<InternalIterator> FileTable::NewMergeIterator(bool) const {
   return Sst::NewIterator(table_->sst(), kMergeScan);
+}
+
+// The file may be a fraction of that: keys share what they begin with there, and blocks may be
+// compressed.
+uint64_t FileTable::pool_bytes() const {
+  const SstProperties& properties = table_->sst()->info().properties;
+  constexpr uint64_t kPaddingMax = sizeof(uint64_t) - 1;
+  return properties.key_bytes + properties.value_bytes +
+         properties.records * (RecordBytes(0, 0, 0) + kPaddingMax);
 }
 
 void FileTable::Check(CheckReport* report) const {

@@ -41,6 +41,7 @@ class FileTable final : public LevelTable {
 
   void Keep() const override { table_->Keep(); }
   void Drop() const override { table_->MakeObsolete(); }
+  uint64_t pool_bytes() const override;
   Lookup Find(const InternalKey& target, uint64_t hash, bool verify) const override;
   std::unique_ptr<InternalIterator> NewIterator(bool verify) const override;
   std::unique_ptr<InternalIterator> NewMergeIterator(bool verify) const override;

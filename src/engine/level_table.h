@@ -64,6 +64,8 @@ class LevelTable : public std::enable_shared_from_this<LevelTable> {
   const std::vector<RegionPtr>& regions() const { return regions_; }
   /// It lies in a file: nobody looks into it within an epoch (Engine::Get).
   bool in_file() const { return regions_.empty(); }
+  /// Bytes of the pool that it takes, or, where it lies in a file, that its records would.
+  virtual uint64_t pool_bytes() const { return info_.bytes; }
   /// It was read at this time, of whoever's clock.
   void NoteRead(uint64_t time) const {
     if (read_at_.load(std::memory_order_relaxed) != time)

@@ -314,10 +314,10 @@ struct Inputs {
     if (info.largest > plan.largest) plan.largest = info.largest;
     numbers.push_back(info.number);
     plan.records_max += info.records;
-    bytes += info.bytes;
+    bytes += table.pool_bytes();
     if (table.in_file()) {
       plan.from_files = true;
-      copied += info.bytes;
+      copied += table.pool_bytes();
     }
     for (size_t i = 0; i < table.regions().size(); i++) {
       const auto& region = table.regions()[i];
@@ -401,7 +401,7 @@ bool LeveledEngine::GoesToFiles(uint32_t level, const std::vector<Levels::Level>
   uint64_t in_pool = 0;
   uint64_t in_files = 0;
   for (const Levels::Level& tables : inputs) {
-    for (const auto& table : tables) (table->in_file() ? in_files : in_pool) += table->info().bytes;
+    for (const auto& table : tables) (table->in_file() ? in_files : in_pool) += table->pool_bytes();
   }
   return in_files > in_pool &&
          pool_table_bytes_.load(std::memory_order_relaxed) + in_files > rules_.pool_table_bytes;
@@ -446,7 +446,10 @@ Status LeveledEngine::BuildInto(const Levels& levels, BuildPlan plan, uint64_t r
   CompactionRoom room(this);
   const uint32_t level = plan.level;
   const bool from_files = plan.from_files;
-  Status s = room.Take(room_bytes, Concat("the tables of a compaction into level ", level));
+  // What goes to files asks for none: it is how a full pool comes to have room again.
+  Status s = room_bytes == 0
+                 ? Status::OK()
+                 : room.Take(room_bytes, Concat("the tables of a compaction into level ", level));
   if (!s.ok()) return s;
   MadeTables made;
   plan.claimed = [&room](int64_t bytes) { room.Claimed(bytes); };
@@ -470,7 +473,7 @@ Status LeveledEngine::MergePart(const Compaction& compaction, const Levels& leve
   AddIterators(compaction.level, tables, verify, &upper);
   const auto all = NewMergingIterator(std::move(upper));
   const auto room_for = [this](const Inputs& of) {
-    return MergeRoom(of.plan.records_max, of.bytes, rules_.copies_records ? of.bytes : 0);
+    return MergeRoom(of.plan.records_max, of.bytes, rules_.copies_records ? of.bytes : of.copied);
   };
   Inputs rest(compaction.level, rules());
   for (const auto& table : tables) rest.Add(*table);

@@ -358,6 +358,22 @@ uint64_t Pool::chunks_available(uint32_t part_number) const {
   return free + chunks_max_ - part.chunks.load(std::memory_order_relaxed);
 }
 
+uint64_t Pool::chunks_available_in_rows(uint32_t part_number, uint32_t run, uint64_t most) const {
+  Part* const part = parts_[part_number].get();
+  const uint64_t available = chunks_available(part_number);
+  if (available > most && MayGrow(*part) && !limited_) return available;
+  const auto rows_max = static_cast<uint32_t>(
+      std::min<uint64_t>(most / run + 1, std::numeric_limits<uint32_t>::max()));
+  const MutexLock lock(&part->mu);
+  uint64_t rows = part->free.Look(run, rows_max).rows;
+  if (MayGrow(*part)) {  // what is added lengthens the last row
+    const uint32_t chunks = part->chunks.load(std::memory_order_relaxed);
+    const uint64_t last = part->free.RowBefore(chunks);
+    rows += (last + chunks_max_ - chunks) / run - last / run;
+  }
+  return std::min(available, rows * run);
+}
+
 uint64_t Pool::chunks_available() const {
   uint64_t available = 0;
   for (uint32_t part = 0; part < part_count(); part++) {

@@ -234,6 +234,8 @@ class Pool {
   /// Free chunks plus what growth may add under pool_bytes_max (UINT64_MAX when unlimited).
   uint64_t chunks_available() const;
   uint64_t chunks_available(uint32_t part) const;
+  /// Those of them that lie in rows of `run` adjacent ones; of more than `most` nothing is said.
+  uint64_t chunks_available_in_rows(uint32_t part, uint32_t run, uint64_t most) const;
   /// Those of them that only Claimant::kIndex gets.
   uint64_t chunks_kept_for_index(uint32_t part) const {
     return part == 0 ? kept_for_index_.load(std::memory_order_relaxed) : 0;
