@@ -82,6 +82,7 @@ function(lamella_test program)
   set(include ${CMAKE_CURRENT_BINARY_DIR}/${program}_groups.cmake)
   file(GENERATE OUTPUT ${include} CONTENT
 "include([[${PROJECT_SOURCE_DIR}/cmake/LamellaTestGroups.cmake]])
+set(emulator [[${CMAKE_CROSSCOMPILING_EMULATOR}]])
 add_test_groups([[$<TARGET_FILE:${program}>]] [[${ARG_LABEL}]] [[${apart}]] [[${ARG_LONGEST}]])
 ")
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${include})

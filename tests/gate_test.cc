@@ -1,6 +1,8 @@
 // Holds the persistence gate closed: no object outside src/pmem has a cache-line flush, a store
 // fence, a non-temporal store, a call into libpmem2 or an msync. It looks at what the compiler
 // made, so no macro, intrinsic or inline assembly slips by.
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <regex>
 #include <sstream>
@@ -33,13 +35,20 @@ std::vector<Archive> Archives() {
   return archives;
 }
 
-/// Every forbidden instruction in an object or archive, with the function it is in. mfence and
-/// locked instructions are not: compilers use them for atomics.
+// mfence, dmb and locked instructions are not among them: compilers use them for atomics.
+#if defined(__aarch64__)
+constexpr char kForbiddenPattern[] = R"((dc\s+c\w+|dsb|stnp|sys)\b)";
+constexpr std::array kForbiddenParts = {"dc\t", "dsb", "stnp", "sys"};
+#else
+constexpr char kForbiddenPattern[] =
+    R"((clwb|clflush(opt)?|sfence|pcommit|maskmov(q|dqu)|v?movnt(?!dqa\b)\w*)\b)";
+constexpr std::array kForbiddenParts = {"cl", "fence", "mov", "pcommit"};
+#endif
+
+/// Every forbidden instruction in an object or archive, with the function it is in.
 std::vector<std::string> GateInstructions(const fs::path& object) {
   static const std::regex kFunction(R"(^[0-9a-f]+ <(.*)>:$)");
-  static const std::regex kForbidden(
-      R"(^\s*[0-9a-f]+:\s+)"
-      R"((clwb|clflush(opt)?|sfence|pcommit|maskmov(q|dqu)|v?movnt(?!dqa\b)\w*)\b)");
+  static const std::regex kForbidden(std::string(R"(^\s*[0-9a-f]+:\s+)") + kForbiddenPattern);
   const CommandOutcome dump = RunCommand(std::string(LAMELLA_OBJDUMP) +
                                          " -d --no-show-raw-insn -C '" + object.string() + "'");
   EXPECT_EQ(dump.exit_status, 0) << object;
@@ -53,10 +62,8 @@ std::vector<std::string> GateInstructions(const fs::path& object) {
       if (std::regex_match(line, match, kFunction)) function = match[1];
       continue;
     }
-    if (line.find("cl") == std::string::npos && line.find("fence") == std::string::npos &&
-        line.find("mov") == std::string::npos && line.find("pcommit") == std::string::npos) {
-      continue;
-    }
+    const auto in_line = [&line](const char* part) { return line.find(part) != std::string::npos; };
+    if (std::ranges::none_of(kForbiddenParts, in_line)) continue;
     std::smatch match;
     if (std::regex_search(line, match, kForbidden))
       found.push_back(match[1].str() + " in " + function);
@@ -119,8 +126,19 @@ TEST(Gate, PmemItselfIsSeenToFlush) {
   EXPECT_TRUE(seen) << "src/pmem has no archive: the list of folders is wrong";
 }
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__aarch64__)
 TEST(Gate, EachForbiddenInstructionIsFound) {
+#if defined(__aarch64__)
+  const std::string header;
+  const std::vector<std::pair<std::string, std::string>> forbidden = {
+      {"dc\tcvac", "asm volatile(\"dc cvac, %0\" ::\"r\"(p) : \"memory\");"},
+      {"dc\tcivac", "asm volatile(\"dc civac, %0\" ::\"r\"(p) : \"memory\");"},
+      {"dc\tcvap", "asm volatile(\"sys #3, c7, c12, #1, %0\" ::\"r\"(p) : \"memory\");"},
+      {"dsb", "asm volatile(\"dsb sy\" ::: \"memory\");"},
+      {"stnp", "asm volatile(\"stnp xzr, xzr, [%0]\" ::\"r\"(p) : \"memory\");"},
+  };
+#else
+  const std::string header = "#include <immintrin.h>\n";
   const std::vector<std::pair<std::string, std::string>> forbidden = {
       {"clwb", "asm volatile(\"clwb (%0)\" ::\"r\"(p) : \"memory\");"},
       {"clflush", "asm volatile(\"clflush (%0)\" ::\"r\"(p) : \"memory\");"},
@@ -130,11 +148,13 @@ TEST(Gate, EachForbiddenInstructionIsFound) {
       {"movntdq", "_mm_stream_si128(reinterpret_cast<__m128i*>(p), _mm_set1_epi64x(7));"},
       {"movntps", "_mm_stream_ps(reinterpret_cast<float*>(p), _mm_set1_ps(7));"},
   };
+#endif
   const ScratchTree tree;
   for (const auto& [name, statement] : forbidden) {
-    const fs::path object = Compiled(tree, name,
-                                     "#include <immintrin.h>\nvoid Persist(long long* p) { " +
-                                         statement + " if (!p) __builtin_trap(); }\n");
+    const std::string file = name.substr(name.find('\t') + 1);
+    const fs::path object = Compiled(
+        tree, file,
+        header + "void Persist(long long* p) { " + statement + " if (!p) __builtin_trap(); }\n");
     const std::vector<std::string> found = GateInstructions(object);
     ASSERT_EQ(found.size(), 1u) << name << "\n" << Joined(found);
     EXPECT_EQ(found[0], name + " in Persist(long long*)");

@@ -19,6 +19,7 @@
 #include "base/random.h"
 #include "base/sanitizer.h"
 #include "file/pending_reads.h"
+#include "testing/emulated.h"
 #include "testing/file_system_over.h"
 #include "testing/open_descriptors.h"
 #include "testing/random_data.h"
@@ -193,6 +194,7 @@ TEST_P(OpenFilesTest, WhatCannotBeOpenedAnewSaysSoWhenItIsRead) {
 TEST_P(OpenFilesTest, AForkedChildWaitsForNoThreadOfItsParent) {
   if (LAMELLA_ADDRESS_SANITIZER != 0)
     GTEST_SKIP() << "its allocator's locks stay held in a child, whatever the process does";
+  if (IsEmulated()) GTEST_SKIP() << "qemu's own locks stay held in a child, too";
   std::ofstream(PathOf(0), std::ios::binary) << "content";
   const auto open = [this] {
     std::unique_ptr<RandomFile> file;

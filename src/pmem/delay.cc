@@ -1,10 +1,11 @@
 #include "pmem/delay.h"
 
 #include <chrono>
-
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
+
+#include "base/futex.h"
 
 namespace lamella {
 namespace {
@@ -34,7 +35,10 @@ uint64_t TicksNow() {
 #elif defined(__aarch64__)
   uint64_t ticks;
   __asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks));
-  return ticks;
+  // It may count only 25 times a microsecond, and a line takes less than that: in parts of a count
+  // the times of short transfers do not come to nothing.
+  constexpr int kPartBits = 6;
+  return ticks << kPartBits;
 #else
   return ClockNs();
 #endif
@@ -46,11 +50,7 @@ double TicksPerNs() {
 }
 
 void SpinUntil(uint64_t tick) {
-  while (static_cast<int64_t>(tick - TicksNow()) > 0) {
-#if defined(__x86_64__)
-    _mm_pause();
-#endif
-  }
+  while (static_cast<int64_t>(tick - TicksNow()) > 0) SpinPause();
 }
 
 }  // namespace lamella

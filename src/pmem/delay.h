@@ -9,7 +9,7 @@
 
 namespace lamella {
 
-/// The time counter now: the TSC, the AArch64 virtual counter, or nanoseconds.
+/// The time counter now: the TSC, 64ths of the AArch64 virtual counter's counts, or nanoseconds.
 uint64_t TicksNow();
 
 /// Ticks per nanosecond; the first call takes about two milliseconds to measure them.

@@ -261,6 +261,9 @@ TEST(Gate, TheHookIsToldTheCallersPlace) {
   EXPECT_EQ(recorder.lines, (std::vector<uint_least32_t>{flush_line, persist_line}));
 }
 
+// Else what takes less would take no time, and of such transfers a queue is never full.
+TEST(Delay, ATickIsHardlyLongerThanANanosecond) { EXPECT_GE(TicksPerNs(), 0.9); }
+
 TEST(Delay, BandwidthIsAQueue) {
   BandwidthQueue queue;
   EXPECT_EQ(queue.Book(100, 50), 150u);

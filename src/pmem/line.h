@@ -1,8 +1,8 @@
 // The processor's instructions for cache lines: write-back, non-temporal store, store fence. Only
 // pmem/gate.cc uses it. x86-64: clwb, or clflushopt, or clflush, whichever the processor has,
 // chosen once; sfence; movntdq. AArch64: dc cvap where the system offers it, else dc cvac; dsb;
-// plain stores followed by write-back. Elsewhere persistent memory does not exist: a full fence and
-// nothing else.
+// plain stores followed by write-back; its lines are taken to be of 64 bytes or more. Elsewhere
+// persistent memory does not exist: a full fence and nothing else.
 #ifndef LAMELLA_PMEM_LINE_H_
 #define LAMELLA_PMEM_LINE_H_
 
@@ -28,7 +28,8 @@ inline void StoreFence() {
 #if defined(__x86_64__)
   _mm_sfence();
 #elif defined(__aarch64__)
-  __asm__ volatile("dsb ish" ::: "memory");
+  // dmb would not wait for write-backs; and the medium is no part of the inner shareable domain.
+  __asm__ volatile("dsb sy" ::: "memory");
 #else
   std::atomic_thread_fence(std::memory_order_seq_cst);
 #endif

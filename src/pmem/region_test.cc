@@ -26,6 +26,7 @@
 #include "base/sanitizer.h"
 #include "pmem/boot_id.h"
 #include "pmem/file_id.h"
+#include "testing/emulated.h"
 #include "testing/resource_limit.h"
 #include "testing/says.h"
 #include "testing/temp_dir.h"
@@ -293,6 +294,8 @@ TEST(Region, PrefaultChangesNoByte) {
   region->Prefault(0, 10 * kMiB);  // clipped
   EXPECT_EQ(region->base()[70000], 'x');
   EXPECT_EQ(region->base()[70001], 0);
+  if (IsEmulated())
+    GTEST_SKIP() << "qemu says that it did what MADV_POPULATE_WRITE asks, and did not";
   unsigned char resident[kMiB / 4096];
   ASSERT_EQ(mincore(region->base(), kMiB, resident), 0);
   for (unsigned char page : resident) ASSERT_EQ(page & 1, 1);
