@@ -57,11 +57,13 @@ has_qemu() { is_qemu_new qemu-aarch64 || is_qemu_new "$qemu_dir/usr/bin/qemu-aar
 
 # Its program is linked statically, so that it runs on Debian 12, too.
 fetch_qemu() {
-  local work keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+  local work mirror keyring=/usr/share/keyrings/debian-archive-keyring.gpg
   echo "setup: fetching qemu-user of Debian 13 into build/qemu"
+  mirror=$(apt-get indextargets --format '$(REPO_URI) $(CODENAME)' 'Created-By: Packages' | awk '$2 !~ /-/ { print $1; exit }')
+  [[ -n "$mirror" ]] || { echo "setup: apt knows no mirror of Debian here: install a qemu-user of 8.1 or later yourself" >&2; exit 1; }
   work=$(mktemp -d)
   mkdir -p "$work/lists/partial" "$work/cache/archives/partial"
-  echo "deb [signed-by=$keyring arch=$native] http://deb.debian.org/debian trixie main" >"$work/trixie.list"
+  echo "deb [signed-by=$keyring arch=$native] $mirror trixie main" >"$work/trixie.list"
   (
     cd "$work"
     apt_options=(-q -o "Dir::Etc::sourcelist=$work/trixie.list" -o Dir::Etc::sourceparts=/dev/null -o "APT::Architectures=$native"
