@@ -150,10 +150,11 @@ Status ZipperDb::MergeMemTable(const MemTable& memtable) {
   return s.ok() ? FinishFlush(memtable, run, list.get()) : s;
 }
 
-void ZipperDb::NoteMerged(ZipperDbState* state, ZipperListState* into, ZipperList* list) const {
+void ZipperDb::NoteMerged(ZipperDbState* state, ZipperListState* into, ZipperList* list,
+                          uint64_t bytes) const {
   into->count = list->level.count();
   into->live_bytes = list->level.live_bytes();
-  into->bytes = list->bytes.load(std::memory_order_relaxed);
+  into->bytes = list->bytes.load(std::memory_order_relaxed) + bytes;
   if (into->id == kBottomList) {
     into->level = std::max(into->level, LevelOf(into->live_bytes + into->count * kRecordOverhead));
   } else if (into->bytes >= BytesMax(into->level)) {
@@ -169,20 +170,20 @@ Status ZipperDb::FinishFlush(const MemTable& memtable, const SortedRun& run, Zip
   const uint64_t newest = memtable.last_sequence();
   EpochDomain::Retirement settling =
       at_bottom ? bottom_->level.Settling(newest) : EpochDomain::Retirement([] {});
-  list->bytes.fetch_add(run.bytes, std::memory_order_relaxed);
   Status s = ChangeLists(
       ZipperDbEdit::kFlushDone,
       [&](ZipperDbState* state) {
         ZipperListState* const into = state->Find(list->id);
         into->Add(run.runs);
         into->last_sequence = std::max(into->last_sequence, newest);
-        NoteMerged(state, into, list);
+        NoteMerged(state, into, list, run.bytes);
         state->flush = {};
         state->boundary = memtable.sealed();
         state->flushed_sequence = newest;
       },
       &memtable);
   if (!s.ok()) return s;
+  list->bytes.fetch_add(run.bytes, std::memory_order_relaxed);
   pool_->readers()->Retire(std::move(settling));
   ShareGuides();
   if (pool_->LosesUnsynced()) s = SyncAll();

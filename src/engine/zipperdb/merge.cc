@@ -158,7 +158,6 @@ Status ZipperDb::FinishMerge(const ZipperListState& from, const SortedRun& run) 
   }
   std::list<ZipperListState> gone{from};
   if (!copied) gone.front().runs.clear();  // the other list has them
-  into->bytes.fetch_add(run.bytes, std::memory_order_relaxed);
   Status s = ChangeLists(ZipperDbEdit::kMergeDone, [&](ZipperDbState* state) {
     ZipperListState* const target = state->Find(into->id);
     if (copied) {
@@ -167,10 +166,11 @@ Status ZipperDb::FinishMerge(const ZipperListState& from, const SortedRun& run) 
       for (const Runs& runs : from.runs) target->Add(runs);
     }
     target->last_sequence = std::max(target->last_sequence, from.last_sequence);
-    NoteMerged(state, target, into.get());
+    NoteMerged(state, target, into.get(), run.bytes);
     std::erase_if(state->lists, [&](const auto& other) { return other.id == from.id; });
   });
   if (!s.ok()) return s;
+  into->bytes.fetch_add(run.bytes, std::memory_order_relaxed);
   (copied ? copied_ : in_place_).fetch_add(1, std::memory_order_relaxed);
   pool_->readers()->Retire(std::move(settling));
   ShareGuides();

@@ -116,9 +116,10 @@ class ZipperDb final : public BufferedEngine, private LevelSpaceOwner {
   Status FillLevel(uint32_t level, std::shared_ptr<ZipperList>* list);
   Status MergeInto(ZipperList* list, const std::vector<PmPtr>& elements, WriteCause cause);
   Status FinishFlush(const MemTable& memtable, const SortedRun& run, ZipperList* list);
-  /// What an edit says of a list that took something in: it may be full by now, or, if it is the
-  /// bottom list, that of a deeper level.
-  void NoteMerged(ZipperDbState* state, ZipperListState* into, ZipperList* list) const;
+  /// What an edit says of a list that took so many bytes in: it may be full by now, or, if it is
+  /// the bottom list, that of a deeper level. Where the edit fails the list has what it had.
+  void NoteMerged(ZipperDbState* state, ZipperListState* into, ZipperList* list,
+                  uint64_t bytes) const;
   uint64_t BytesMax(uint32_t level) const;
   uint32_t LevelOf(uint64_t bytes) const;
 
