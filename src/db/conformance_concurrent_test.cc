@@ -12,6 +12,7 @@
 #include "base/mutex.h"
 #include "base/sanitizer.h"
 #include "testing/conformance.h"
+#include "testing/emulated.h"
 
 namespace lamella::testing {
 namespace {
@@ -293,9 +294,11 @@ TEST_P(ConcurrentConformance, WalksSeeOneTimeWhileWritesAndCompactionGoOn) {
 // what it stands on is merged, moved and let go of.
 TEST_P(ConcurrentConformance, HeldIteratorsShowTheirTimeOverAndOver) {
   constexpr uint64_t kKeys = 1500;
-  // Answers are the release build's to try; a sanitizer, many times as slow, needs each step a few
-  // times.
-  constexpr int kRounds = LAMELLA_THREAD_SANITIZER ? 50 : LAMELLA_ADDRESS_SANITIZER ? 150 : 400;
+  // Answers are the release build's to try; a sanitizer or an emulator, many times as slow, needs
+  // each step a few times.
+  const int rounds_max = LAMELLA_THREAD_SANITIZER || IsEmulated() ? 50
+                         : LAMELLA_ADDRESS_SANITIZER              ? 150
+                                                                  : 400;
   CloseStore();
   // What searches start from changes all the time.
   Apply(TraitsOf(*options_.engine).tiny_caches, &options_);
@@ -312,7 +315,7 @@ TEST_P(ConcurrentConformance, HeldIteratorsShowTheirTimeOverAndOver) {
       };
       std::array<Held, 6> held;
       Random random(TestSeed() + walker);
-      for (int round = 0; round < kRounds && !stop.load(); round++) {
+      for (int round = 0; round < rounds_max && !stop.load(); round++) {
         Held& slot = held[random.Uniform(held.size())];
         if (slot.iterator == nullptr || random.OneIn(20)) {
           const MutexLock lock(&mu);
