@@ -424,8 +424,9 @@ TEST_P(SpaceConformance, AFullPoolOfAllSizesStaysWritable) {
   for (const auto& [key, size] : sizes) ASSERT_EQ(Get(key).size(), size) << key;
 }
 
-// What a flush copies of a record longer than a chunk lies side by side, and a full pool may have no
-// such chunks though many are free. (It became read-only, and neither deletes nor Resume helped.)
+// What a flush copies of a record longer than a chunk lies side by side, and a full pool may have
+// no such chunks though many are free. (It became read-only, and neither deletes nor Resume
+// helped.)
 TEST_P(SpaceConformance, AFullPoolOfRecordsLongerThanAChunkStaysWritable) {
   OpenLimited();
   Random random(11);
