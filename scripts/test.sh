@@ -100,7 +100,7 @@ run_tests() {
 # caught; and what has a shell run a program that was built, which needs qemu. Of the engines'
 # layouts the one is asked in which a few hundred records fill every structure; NVLSM's foils differ
 # from it in what is merged.
-emulated_left_out='^(Planted|PoolShrink$)|Crash|^ValueLogControls$|^tools_end_to_end|^Fuzz\.SeedsAre'
+emulated_left_out='^(Planted|PoolShrink$|SstCorruption$)|Crash|Damage|^ValueLogControls$|^tools_end_to_end|^Fuzz\.SeedsAre'
 emulated_foils='nvlsm(Leveled|Fragmented)'
 emulated_designs='^All/[A-Za-z]+Conformance/.*CacheLineTiny$|^(BadInput|BadPlace|Engines|ExecutorTest|LabDbValueFiles|LightKvTest|Properties|ToyEngineTest|WriteBatch)$'
 
