@@ -106,7 +106,8 @@ class Zipper {
   };
   /// Puts the copies in the places of their originals. REQUIRES: the copies are durable; `moves`
   /// are in the list's order. Layer 0 is durable on return, so that the originals may be marked;
-  /// upper links are flushed. Corruption: a link or a key on the way is damaged; nothing is changed.
+  /// upper links are flushed. Corruption: a link or a key on the way is damaged; nothing is
+  /// changed.
   Status Replace(std::span<const Move> moves);
 
  private:
