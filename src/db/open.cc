@@ -204,7 +204,7 @@ Status NothingToSave(const std::string& path, const std::string& pool, const Dat
   return Status::Corruption(Concat(
       path, ": expected ", pool, ", found no pool, but ", found.Describe(),
       "; the keys of these values were in the pool alone, so nothing can be saved without it: put "
-      "the pool back, or remove these files"));
+      "the pool back, or destroy the store (DestroyDB; where that leaves these, remove them)"));
 }
 
 // The one that this build has, where none is named.
