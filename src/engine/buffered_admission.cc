@@ -54,10 +54,10 @@ uint64_t BufferedEngine::CopyBytesMax(uint64_t record_bytes) const {
 }
 
 uint32_t BufferedEngine::FlushRunMax(uint64_t record_bytes, size_t key_bytes) const {
-  const uint64_t copied =
-      std::min(record_bytes, RecordBytes(0, key_bytes, copy_cost_.value_bytes_max));
-  const uint64_t bytes = copied + copy_cost_.bytes_per_record;
-  return static_cast<uint32_t>((bytes + pool_->chunk_bytes() - 1) / pool_->chunk_bytes());
+  const uint64_t chunk_bytes = pool_->chunk_bytes();
+  const uint64_t bytes = FlushedBytes(record_bytes, key_bytes) + copy_cost_.bytes_per_record;
+  if (bytes <= chunk_bytes) return 1;  // nearly all are: no division for those
+  return static_cast<uint32_t>((bytes + chunk_bytes - 1) / chunk_bytes);
 }
 
 // What merging takes was left free as the pool came to its end. One that is larger than it may be

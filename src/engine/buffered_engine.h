@@ -284,12 +284,15 @@ class BufferedEngine : public Engine, private WriteTarget {
   bool DeletesMayUseReserve() const override;
   Status MakeSpace() override;
 
-  /// What a flush may copy of a record.
-  uint64_t FlushBytesMax(uint64_t record_bytes, size_t key_bytes) const {
-    return CopyBytesMax(
-        std::min(record_bytes, RecordBytes(0, key_bytes, copy_cost_.value_bytes_max)));
+  /// Of a record, as a flush copies it.
+  uint64_t FlushedBytes(uint64_t record_bytes, size_t key_bytes) const {
+    return std::min(record_bytes, RecordBytes(0, key_bytes, copy_cost_.value_bytes_max));
   }
-  /// The chunks side by side that this copy needs.
+  /// What that may take of the pool.
+  uint64_t FlushBytesMax(uint64_t record_bytes, size_t key_bytes) const {
+    return CopyBytesMax(FlushedBytes(record_bytes, key_bytes));
+  }
+  /// The chunks side by side that it needs.
   uint32_t FlushRunMax(uint64_t record_bytes, size_t key_bytes) const;
   /// It was opened with a pool_bytes_max below its size.
   bool IsLargerThanItMayBe() const;

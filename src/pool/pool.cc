@@ -361,15 +361,17 @@ uint64_t Pool::chunks_available(uint32_t part_number) const {
 uint64_t Pool::chunks_available_in_rows(uint32_t part_number, uint32_t run, uint64_t most) const {
   Part* const part = parts_[part_number].get();
   const uint64_t available = chunks_available(part_number);
-  if (available > most && MayGrow(*part) && !limited_) return available;
+  const auto growth = [&] {
+    return MayGrow(*part) ? chunks_max_ - part->chunks.load(std::memory_order_relaxed) : 0;
+  };
+  if (growth() >= most + run) return available;  // all of it is one row
   const auto rows_max = static_cast<uint32_t>(
       std::min<uint64_t>(most / run + 1, std::numeric_limits<uint32_t>::max()));
   const MutexLock lock(&part->mu);
   uint64_t rows = part->free.Look(run, rows_max).rows;
-  if (MayGrow(*part)) {  // what is added lengthens the last row
-    const uint32_t chunks = part->chunks.load(std::memory_order_relaxed);
-    const uint64_t last = part->free.RowBefore(chunks);
-    rows += (last + chunks_max_ - chunks) / run - last / run;
+  if (const uint64_t added = growth(); added != 0) {  // it lengthens the last row
+    const uint64_t last = part->free.RowBefore(part->chunks.load(std::memory_order_relaxed));
+    rows += (last + added) / run - last / run;
   }
   return std::min(available, rows * run);
 }
