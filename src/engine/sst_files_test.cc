@@ -10,9 +10,11 @@
 #include <gtest/gtest.h>
 
 #include "base/concat.h"
+#include "engine/file_tables.h"
 #include "file/table_file_name.h"
 #include "iterator/merging_iterator.h"
 #include "iterator/test_iterators.h"
+#include "log/record.h"
 #include "testing/fault_file_system.h"
 #include "testing/random_data.h"
 #include "testing/resource_limit.h"
@@ -371,6 +373,29 @@ TEST_F(SstFilesTest, TablesOfAWriteBecomeDurableTogetherAndWhereOneFailsNoneIsLe
       EXPECT_TRUE(FileNumbers().empty()) << nth << "th " << testing::OsCallName(call);
     }
   }
+}
+
+// A merge that may bring them back reserves that, not what the file has (BufferedEngine's I6).
+TEST_F(SstFilesTest, ATableSaysWhatItsRecordsWouldTakeInThePool) {
+  options_.writing.codec = BlockCodec::kZstd;
+  LiveTable written;
+  uint64_t record_bytes = 0;
+  for (uint64_t i = 0; i < 2000; i++) {
+    const std::string key = MakeKey(KeyShape::kCommonPrefix, i);
+    const std::string value(i % 300, 'v');
+    record_bytes += RecordBytes(0, key.size(), value.size());
+    written.records[{key, MakeTag(++sequence_, RecordKind::kPut)}] = value;
+  }
+  LiveIterator from(&written);
+  options_.table_bytes = UINT64_MAX;
+  MadeSsts made;
+  const Status s = Files().Write(&from, Snapshots(), [](std::string_view) { return true; }, &made);
+  ASSERT_TRUE(s.ok()) << s.ToString();
+  ASSERT_EQ(made.size(), 1u);
+  const FileTable table(made[0]->info(), {}, made[0]);
+  EXPECT_LT(2 * table.info().bytes, record_bytes);
+  EXPECT_GE(table.pool_bytes(), record_bytes);
+  EXPECT_LE(table.pool_bytes(), record_bytes + 8 * written.records.size());
 }
 
 TEST_F(SstFilesTest, ACompactionThatFailsLeavesNothingAndChangesNothing) {
