@@ -41,7 +41,10 @@ class HistoryMaker {
     // half of them are never there
     step.snapshot = static_cast<uint32_t>(random_.Uniform(2 * snapshots_));
     const uint64_t dice = random_.Uniform(1000);
-    if (dice < 480) {
+    if (snapshots_ > kFewSnapshots && random_.OneIn(4)) {  // or an open would come before the tenth
+      step.kind = HistoryStep::kSnapshot;
+      step.slot = static_cast<uint32_t>(random_.Uniform(snapshots_));
+    } else if (dice < 480) {
       Write(1, &step);
     } else if (dice < 570) {
       step.batch = true;
