@@ -1,5 +1,6 @@
 // Zipper::Replace: copies take the places of their originals.
 
+#include <functional>
 #include <set>
 #include <string>
 #include <utility>
@@ -30,10 +31,14 @@ class ReplaceTest : public ZipperTest {
     for (auto& appender : appenders_) appender->Seal();
     return moves;
   }
+  static std::set<uint64_t> OriginalsOf(const std::vector<Zipper::Move>& moves) {
+    std::set<uint64_t> originals;
+    for (const Zipper::Move& move : moves) originals.insert(move.from.word);
+    return originals;
+  }
   /// Elements that are not moved, and that a walk of one of their layers does not meet.
   size_t LostShortcuts(const std::vector<Zipper::Move>& moves) const {
-    std::set<uint64_t> moved;
-    for (const Zipper::Move& move : moves) moved.insert(move.from.word);
+    const std::set<uint64_t> moved = OriginalsOf(moves);
     size_t lost = 0;
     for (uint32_t lane = 0; lane < lower_->lane_count(); lane++) {
       for (uint32_t layer = 1; layer < kHeightMax; layer++) {
@@ -53,6 +58,34 @@ class ReplaceTest : public ZipperTest {
     for (const Zipper::Move& move : moves)
       replaced[{std::string(At(move.to)->key()), At(move.to)->tag()}] = move.to;
     return replaced;
+  }
+  /// `damage`, done to one element after the other, is Corruption to a move where it is met, and
+  /// changes nothing. It gives what undoes it, or null for an element that it leaves alone.
+  using Undo = std::function<void()>;
+  void ExpectRefused(uint64_t seed,
+                     const std::function<Undo(const std::set<uint64_t>& moved, PmPtr)>& damage) {
+    StartAnew(1, false);
+    Random random(seed);
+    Fill(&random, 60, 60);
+    const std::vector<Zipper::Move> moves = CopySome(&random);
+    const std::set<uint64_t> moved = OriginalsOf(moves);
+    int refused = 0;
+    medium_.Watch(*pool_);
+    for (const auto& [key, place] : Elements(elements_)) {
+      const Undo undo = damage(moved, place);
+      if (undo == nullptr) continue;
+      Observer observer;
+      const Status s = Zipper(lower_.get(), &*persister_, &observer).Replace(moves);
+      if (s.ok()) {
+        medium_.Restore();
+        continue;
+      }
+      EXPECT_TRUE(s.IsCorruption()) << s.ToString();
+      refused++;
+      undo();
+      ASSERT_EQ(ListProblem(*lower_, elements_, true), "");
+    }
+    EXPECT_GT(refused, 0);
   }
 };
 
@@ -173,56 +206,22 @@ TEST_F(ReplaceTest, CutAtEveryFenceEachElementIsThereOnceOldOrNew) {  // I4
 }
 
 TEST_F(ReplaceTest, ADamagedLinkOnTheWayIsCorruptionAndNothingChanges) {
-  StartAnew(1, false);
-  Random random(6);
-  Fill(&random, 60, 60);
-  const std::vector<Zipper::Move> moves = CopySome(&random);
-  int refused = 0;
-  medium_.Watch(*pool_);
-  for (const auto& [key, holder] : Elements(elements_)) {
-    PmWord* link = lower_->Link(holder, 0, 0);
+  ExpectRefused(6, [this](const std::set<uint64_t>&, PmPtr holder) -> Undo {
+    PmWord* const link = lower_->Link(holder, 0, 0);
     const uint64_t sound = link->load();
     link->store(0);
-    Observer observer;
-    const Status s = Zipper(lower_.get(), &*persister_, &observer).Replace(moves);
-    if (s.ok()) {
-      medium_.Restore();
-      continue;
-    }
-    EXPECT_TRUE(s.IsCorruption()) << s.ToString();
-    refused++;
-    link->store(sound);
-    ASSERT_EQ(ListProblem(*lower_, elements_, true), "");
-  }
-  EXPECT_GT(refused, 0);
+    return [link, sound] { link->store(sound); };
+  });
 }
 
 // What was found from a guide that is gone since may not be found again: the search stops early.
 TEST_F(ReplaceTest, ADamagedKeyOnTheWayIsCorruptionAndNothingChanges) {
-  StartAnew(1, false);
-  Random random(7);
-  Fill(&random, 60, 60);
-  const std::vector<Zipper::Move> moves = CopySome(&random);
-  std::set<uint64_t> moved;
-  for (const Zipper::Move& move : moves) moved.insert(move.from.word);
-  int refused = 0;
-  medium_.Watch(*pool_);
-  for (const auto& [key, place] : Elements(elements_)) {
-    if (moved.contains(place.word)) continue;
+  ExpectRefused(7, [this](const std::set<uint64_t>& moved, PmPtr place) -> Undo {
+    if (moved.contains(place.word)) return nullptr;
     auto* const first = const_cast<char*>(At(place)->key_data());
     const char sound = std::exchange(*first, '\xff');
-    Observer observer;
-    const Status s = Zipper(lower_.get(), &*persister_, &observer).Replace(moves);
-    if (s.ok()) {
-      medium_.Restore();
-      continue;
-    }
-    EXPECT_TRUE(s.IsCorruption()) << s.ToString();
-    refused++;
-    *first = sound;
-    ASSERT_EQ(ListProblem(*lower_, elements_, true), "");
-  }
-  EXPECT_GT(refused, 0);
+    return [first, sound] { *first = sound; };
+  });
 }
 
 }  // namespace
