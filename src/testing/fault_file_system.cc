@@ -175,8 +175,10 @@ void FaultFileSystem::Synced(const std::string& path, bool ok) {
 void FaultFileSystem::DirectorySynced(const std::string& raw_path) {
   const std::string path = WithoutTrailingSlash(raw_path);
   if (path != root_ && !path.starts_with(root_ + "/")) return;
-  std::erase_if(names_,
-                [&](const auto& name) { return fs::path(name.first).parent_path() == path; });
+  const auto lies_in_it = [&](const std::string& name) {
+    return name.rfind('/') == path.size() && name.starts_with(path);
+  };
+  std::erase_if(names_, [&](const auto& name) { return lies_in_it(name.first); });
   for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
     ino_t inode = 0;
     if (entry.is_regular_file()) (void)Find(entry.path(), &inode);
