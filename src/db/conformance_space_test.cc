@@ -316,15 +316,17 @@ TEST_P(SpaceConformance, WhatASnapshotHeldIsFreedOnceItIsReleased) {
 TEST_P(SpaceConformance, AFullPoolRefusesWritesAndLosesNone) {
   if (GetParam().tables_in_files) GTEST_SKIP() << "its data does not stay in the pool";
   OpenLimited();
+  const auto refuse = [&](int records, uint64_t value_bytes) {
+    WriteBatch batch;
+    for (int i = 0; i < records; i++) batch.Put(Concat("batch", i), std::string(value_bytes, 'x'));
+    EXPECT_TRUE(db()->Write({}, batch).IsNoSpace());
+  };
+  refuse(128, options_.pool_bytes_max / 64);  // it keeps nothing of what there is from others
   FillUp();
-  EXPECT_GE(acknowledged_.size() * kValueBytes, options_.pool_bytes_max / 3)
-      << "most of the pool holds data";
+  EXPECT_GE(acknowledged_.size() * kValueBytes, options_.pool_bytes_max / 3) << "most is data";
   EXPECT_LE(db()->GetStats().pool_bytes, options_.pool_bytes_max);
   ExpectAcknowledged();
-  WriteBatch batch;
-  for (int i = 0; i < 3; i++)
-    batch.Put(Concat("batch", i), std::string(options_.pool_bytes_max / 4, 'x'));
-  EXPECT_TRUE(db()->Write({}, batch).IsNoSpace());
+  refuse(3, options_.pool_bytes_max / 4);
   ExpectAcknowledged();
   Reopen();
   ExpectAcknowledged();

@@ -180,6 +180,18 @@ void BufferedEngine::TakeBack(uint64_t copy_bytes) {
   if (copy_run_.load(std::memory_order_relaxed) > 1) ReviseCopyRun();
 }
 
+void BufferedEngine::AddCompactionCopies(uint64_t bytes) {
+  const MutexLock lock(&copy_run_mu_);
+  copy_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  compaction_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+}
+
+void BufferedEngine::SetFlushClaimed(uint64_t bytes) {
+  const MutexLock lock(&copy_run_mu_);
+  const uint64_t before = flush_claimed_.exchange(bytes, std::memory_order_relaxed);
+  copy_bytes_.fetch_add(before - bytes, std::memory_order_relaxed);  // or less
+}
+
 void BufferedEngine::ReviseCopyRun() {
   const MutexLock lock(&copy_run_mu_);
   const uint64_t copies =
@@ -194,8 +206,12 @@ bool BufferedEngine::CompactionRoom::Reserve(uint64_t bytes) {
   return true;
 }
 
+// LetIn has noted them: until here they count as a flush's.
 void BufferedEngine::CompactionRoom::Note(uint64_t bytes) {
-  engine_->compaction_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  {
+    const MutexLock lock(&engine_->copy_run_mu_);
+    engine_->compaction_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  }
   reserved_ += bytes;
   bytes_ += bytes;
 }
@@ -203,21 +219,15 @@ void BufferedEngine::CompactionRoom::Note(uint64_t bytes) {
 void BufferedEngine::CompactionRoom::Claimed(int64_t bytes) {
   claimed_ += bytes;
   const uint64_t kept = reserved_ - ClaimedOf(reserved_, claimed_);
-  engine_->copy_bytes_.fetch_add(kept - bytes_, std::memory_order_relaxed);  // or less
-  engine_->compaction_bytes_.fetch_add(kept - bytes_, std::memory_order_relaxed);
+  engine_->AddCompactionCopies(kept - bytes_);  // or less
   bytes_ = kept;
 }
 
-BufferedEngine::FlushRoom::~FlushRoom() {
-  const uint64_t claimed = engine_->flush_claimed_.exchange(0, std::memory_order_relaxed);
-  engine_->copy_bytes_.fetch_add(claimed, std::memory_order_relaxed);
-}
+BufferedEngine::FlushRoom::~FlushRoom() { engine_->SetFlushClaimed(0); }
 
 void BufferedEngine::FlushRoom::Claimed(int64_t bytes) {
   claimed_ += bytes;
-  const uint64_t now = ClaimedOf(bytes_max_, claimed_);
-  const uint64_t before = engine_->flush_claimed_.exchange(now, std::memory_order_relaxed);
-  engine_->copy_bytes_.fetch_add(before - now, std::memory_order_relaxed);  // or less
+  engine_->SetFlushClaimed(ClaimedOf(bytes_max_, claimed_));
 }
 
 Status BufferedEngine::CompactionRoom::Take(uint64_t bytes, std::string_view for_what) {

@@ -205,10 +205,7 @@ class BufferedEngine : public Engine, private WriteTarget {
   class CompactionRoom final : public CopyRoom {
    public:
     explicit CompactionRoom(BufferedEngine* engine) : engine_(engine) {}
-    ~CompactionRoom() override {
-      engine_->copy_bytes_.fetch_sub(bytes_, std::memory_order_relaxed);
-      engine_->compaction_bytes_.fetch_sub(bytes_, std::memory_order_relaxed);
-    }
+    ~CompactionRoom() override { engine_->AddCompactionCopies(0 - bytes_); }
     bool Reserve(uint64_t bytes) override;
     /// The same. NoSpace: why there is none `for_what`; where the file system gives none, its
     /// error.
@@ -323,6 +320,10 @@ class BufferedEngine : public Engine, private WriteTarget {
                         uint64_t extents_kept, uint64_t kept_bytes, Room* room);
   /// Of copies that were noted and will not be made.
   void TakeBack(uint64_t copy_bytes);
+  /// Of what is noted so much more, or less, is compaction's.
+  void AddCompactionCopies(uint64_t bytes) LAMELLA_EXCLUDES(copy_run_mu_);
+  /// Of what is noted the flush under way has claimed so much.
+  void SetFlushClaimed(uint64_t bytes) LAMELLA_EXCLUDES(copy_run_mu_);
   /// Where nothing is left to be flushed no copy needs chunks side by side.
   void ReviseCopyRun() LAMELLA_EXCLUDES(copy_run_mu_);
   uint64_t LogBytesMax() const;
@@ -360,7 +361,9 @@ class BufferedEngine : public Engine, private WriteTarget {
   std::atomic<uint64_t> flush_claimed_{0};     // FlushRoom: what the flush under way took of them
   std::atomic<uint64_t> compaction_bytes_{0};  // of them, what compaction copies
   // The chunks side by side that the longest copy needs of a flush to come. Changed under the lock,
-  // with which a copy that needs more than one comes to copy_bytes_, too; taken last of all locks.
+  // with which a copy that needs more than one comes to copy_bytes_, too, and with which bytes go
+  // from one of the three figures to another: who asks whether anything is left to be flushed
+  // misses none on its way. Taken last of all locks.
   Mutex copy_run_mu_;
   std::atomic<uint32_t> copy_run_{1};
   std::atomic<uint64_t> merge_bytes_{0}, merge_bytes_least_{0};  // KeepForMerge

@@ -515,6 +515,42 @@ TEST_F(BufferedEngineTest, ARecordIsLetInOnlyWhereItsCopyFindsItsRow) {  // I6
   EXPECT_TRUE(Put("key", "small").ok());
 }
 
+// Beside a flush that claims what was kept for it, and gives it back.
+TEST_F(BufferedEngineTest, TheRowThatAFlushNeedsIsKeptWhileItClaims) {  // I6
+  constexpr int kAsked = 400'000;
+  options_.pool_bytes_max = 100 * kChunkBytesMin;
+  Start();
+  ASSERT_TRUE(Put("key", std::string(kChunkBytesMin, 'x')).ok());
+  engine_->Seal();
+  Persister persister(pool_->gate(), WriteCause::kFlush);
+  std::vector<ChunkRef> chunks;
+  for (ChunkRef chunk; pool_
+                           ->Claim(0, kIndexRegion, 0, 1000 + chunks.size(), 1, Claimant::kIndex,
+                                   &persister, &chunk)
+                           .ok();)
+    chunks.push_back(chunk);
+  for (size_t i = 0; i < 60; i += 2) pool_->Free(chunks[i], &persister);  // none beside another
+  std::atomic<bool> done{false};
+  std::thread flush([&] {
+    const auto sealed = engine_->oldest_sealed();
+    const auto bytes = static_cast<int64_t>(sealed->copy_bytes());
+    while (!done.load()) {
+      MemTableEngine::FlushRoom room(engine_.get(), *sealed);
+      room.Claimed(bytes);
+      room.Claimed(-bytes);
+      room.Claimed(bytes);
+    }
+  });
+  int refused = 0;
+  for (int i = 0; i < kAsked; i++) {
+    MemTableEngine::CompactionRoom room(engine_.get());
+    refused += room.Reserve(1) ? 0 : 1;
+  }
+  done.store(true);
+  flush.join();
+  EXPECT_EQ(refused, kAsked) << "there are no two chunks side by side";
+}
+
 // Once a chunk is claimed for a copy it is not free, and it is not kept for that copy, too.
 TEST_F(BufferedEngineTest, WhatAJobHasClaimedIsNotKeptForItTwice) {  // I6
   options_.pool_bytes_max = 100 * kChunkBytesMin;

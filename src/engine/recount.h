@@ -47,8 +47,8 @@ class Recount {
   }
 
   using IsDead = std::function<bool(const ChunkRef&, const Record*, PmPtr)>;
-  /// As much of what is left as one job should read. A chunk that holds no record is freed. What is
-  /// dead in one with damage is not known: its count stays.
+  /// As much of what is left as one job should read. A chunk that never had a record is freed. What
+  /// is dead in one with damage is not known: its count stays.
   void Some(const IsDead& is_dead) {
     constexpr uint64_t kBytes = 16ull << 20;
     for (uint64_t bytes = 0; !chunks_.empty() && bytes < kBytes; chunks_.pop_back()) {
@@ -78,12 +78,14 @@ class Recount {
           if (is_dead(chunk, record, place)) dead += record->bytes();
         },
         [&](PmPtr, PmPtr) { damaged = true; });
+    const uint64_t whole = WholeBytes(*pool_, chunk);
+    damaged = damaged || end < whole;  // no record follows that would tell of it
     ChunkDescriptor* const descriptor = pool_->Descriptor(chunk.part, chunk.index);
     if (UsedBytes(*pool_, chunk) == 0) {
-      if (end == 0) return frees_->Free(chunk);
-      SetUsedBytes(*pool_, chunk, end);
-      // a power cut took it
-      if (WholeBytes(*pool_, chunk) == 0) SetWholeBytes(*pool_, chunk, end);
+      // A list may lead to what is damaged.
+      if (end == 0 && whole == 0) return frees_->Free(chunk);
+      SetUsedBytes(*pool_, chunk, std::max(end, whole));
+      if (whole == 0) SetWholeBytes(*pool_, chunk, end);  // a power cut took it
     }
     if (!damaged) descriptor->dead_bytes.store(dead, std::memory_order_relaxed);
   }

@@ -80,6 +80,33 @@ TEST_F(RecountTest, WhatIsDeadBesideDamageIsNotKnown) {
   EXPECT_EQ(DescriptorOf(chunk)->dead_bytes.load(), 17u);
 }
 
+// A list may lead to it: in another life of the chunk that would lead anywhere.
+TEST_F(RecountTest, AChunkOfWhichAllIsDamagedStays) {
+  const PmPtr only = Add("key", 1);
+  const ChunkRef chunk = ChunkOf(only);
+  const uint64_t bytes = At(only)->bytes();
+  DescriptorOf(chunk)->dead_bytes.store(17);
+  Flip(only, 8 * (sizeof(RecordHeader) + sizeof(uint64_t)) + 3);
+  Prepare(false);
+  recount_->Some(IsOdd);
+  EXPECT_TRUE(recount_->done());
+  EXPECT_FALSE(frees_->Contains(chunk));
+  EXPECT_EQ(UsedBytes(*pool_, chunk), bytes) << "it is filled no more";
+  EXPECT_EQ(DescriptorOf(chunk)->dead_bytes.load(), 17u);
+}
+
+TEST_F(RecountTest, WhatIsDeadBeforeADamagedEndIsNotKnown) {
+  Add("key", 1);
+  const PmPtr last = Add("key", 2);
+  const ChunkRef chunk = ChunkOf(last);
+  DescriptorOf(chunk)->dead_bytes.store(17);
+  Flip(last, 8 * (sizeof(RecordHeader) + sizeof(uint64_t)) + 3);
+  Prepare(false);
+  recount_->Some(IsOdd);
+  EXPECT_EQ(DescriptorOf(chunk)->dead_bytes.load(), 17u);
+  EXPECT_EQ(UsedBytes(*pool_, chunk), WholeBytes(*pool_, chunk));
+}
+
 TEST_F(RecountTest, WhatHasCountsIsCountedAgainAfterACrash) {
   Add("key", 1);
   appenders_[0]->CloseChunk();

@@ -72,8 +72,9 @@ Status WritePath::Write(std::span<const WriteOperation> operations) {
   for (int attempt = 0;; attempt++) {
     Status s = Status::NoSpace("");
     // A part of the medium may be full while another has room: the shards of all are asked.
+    const Log::Shard* asked = nullptr;
     for (uint32_t turn = 0; s.IsNoSpace() && turn < log_->turns(); turn++)
-      s = WriteToShard(operations, large, turn, &last, &entered, &log_grown);
+      s = WriteToShard(operations, large, &asked, &last, &entered, &log_grown);
     if (s.ok()) break;
     if (!s.IsNoSpace()) return s;
     s = MakeRoom(s, attempt);
@@ -123,13 +124,15 @@ Status WritePath::Prepare(Log::Shard* shard, std::span<const WriteOperation> ope
 }
 
 Status WritePath::WriteToShard(std::span<const WriteOperation> operations, bool large,
-                               uint32_t turn, uint64_t* last, bool* entered, bool* log_grown) {
+                               const Log::Shard** asked, uint64_t* last, bool* entered,
+                               bool* log_grown) {
   const auto count = static_cast<uint32_t>(operations.size());
   Records records(count);
   std::unique_lock<Mutex> staging;
   std::unique_lock<Mutex> lock;
   Log::Shard* const shard =
-      large ? log_->TakeShardForLarge(&staging, turn) : log_->TakeShard(&lock, turn);
+      large ? log_->TakeShardForLarge(&staging, *asked) : log_->TakeShard(&lock, *asked);
+  *asked = shard;
   sequencer_.PrefetchDraw();
   // The target is asked under the lock, for it may look at what BetweenWrites changes; only the
   // copying is done without.

@@ -97,8 +97,9 @@ class WritePath {
   /// A write's records, in its operations' order.
   struct Records;
   static bool IsLarge(std::span<const WriteOperation> operations);
-  Status WriteToShard(std::span<const WriteOperation> operations, bool large, uint32_t turn,
-                      uint64_t* last, bool* entered, bool* log_grown);
+  /// `asked`: the shard that had no space, null at first; then the one that was asked.
+  Status WriteToShard(std::span<const WriteOperation> operations, bool large,
+                      const Log::Shard** asked, uint64_t* last, bool* entered, bool* log_grown);
   Status Prepare(Log::Shard* shard, std::span<const WriteOperation> operations, Records* records,
                  bool* log_grown);
   static RecordInput InputOf(std::span<const WriteOperation> operations, uint32_t i, uint64_t first,

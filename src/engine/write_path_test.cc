@@ -1,7 +1,9 @@
 #include "engine/write_path.h"
 
 #include <atomic>
+#include <chrono>
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -225,6 +227,25 @@ TEST_F(WritePathTest, WhereAShardIsFullTheOthersAreAskedAndThenSpaceIsMade) {
   Stats stats;
   path_.AddStats(&stats);
   EXPECT_EQ(stats.stall_count, 3u);
+}
+
+// Whoever has it: what one shard has no room for is not refused because another write is in the
+// shard that has some.
+TEST_F(WritePathTest, AShardThatIsBusyIsAskedAllTheSame) {
+  for (const size_t bytes : {50, 5000}) {
+    writers_.clear();
+    Start(bytes + 50);
+    ASSERT_TRUE(Put("a", std::string(bytes, 'x')).ok());
+    uint32_t full = 0;
+    while (writers_[full]->claimed_bytes() == 0) full++;
+    Log::Shard& other = log_->shard(full ^ 1);
+    std::unique_lock busy(log_->IsForLarge(full) ? other.staging : other.mu);
+    std::future<Status> writer =
+        std::async(std::launch::async, [&] { return Put("b", std::string(bytes, 'x')); });
+    EXPECT_EQ(writer.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout) << bytes;
+    busy.unlock();
+    EXPECT_TRUE(writer.get().ok()) << bytes;
+  }
 }
 
 // A MemTable that BetweenWrites replaced may be gone while a large write still looks at it.

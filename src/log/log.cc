@@ -34,14 +34,20 @@ size_t Log::Nearest(size_t first) const {
   return near >= nodes_ ? near - nodes_ : own;
 }
 
-Log::Shard* Log::Take(size_t first, uint32_t turn, Mutex Shard::* mutex,
+Log::Shard* Log::Take(size_t first, const Shard* after, Mutex Shard::* mutex,
                       std::unique_lock<Mutex>* lock) {
   const size_t count = shards_.size() / 2;
-  const size_t own = (Nearest(first) + turn) % count;
-  for (size_t i = 0, at = own; i < count; i++, at = at + 1 == count ? 0 : at + 1) {
-    Shard* shard = shards_[first + at].get();
-    *lock = std::unique_lock(shard->*mutex, std::try_to_lock);
-    if (lock->owns_lock()) return shard;
+  size_t own = 0;
+  if (after != nullptr) {
+    while (shards_[first + own].get() != after) own++;
+    own = (own + 1) % count;
+  } else {
+    own = Nearest(first);
+    for (size_t i = 0, at = own; i < count; i++, at = at + 1 == count ? 0 : at + 1) {
+      Shard* shard = shards_[first + at].get();
+      *lock = std::unique_lock(shard->*mutex, std::try_to_lock);
+      if (lock->owns_lock()) return shard;
+    }
   }
   Shard* shard = shards_[first + own].get();
   *lock = std::unique_lock(shard->*mutex);

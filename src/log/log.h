@@ -59,12 +59,13 @@ class Log {
   bool IsForLarge(uint32_t i) const { return i >= shard_count() / 2; }
   /// Takes the shard of the CPU that the caller runs on, one on its NUMA node, or, where its holder
   /// may have lost the processor, any that is free: by its lock, and for a large write by
-  /// `staging`. `turn`: the one so many after it, for who found no space in those before.
-  Shard* TakeShard(std::unique_lock<Mutex>* lock, uint32_t turn = 0) {
-    return Take(0, turn, &Shard::mu, lock);
+  /// `staging`. For who found no space in a shard, the one after it, whoever has that: so each is
+  /// asked once.
+  Shard* TakeShard(std::unique_lock<Mutex>* lock, const Shard* after = nullptr) {
+    return Take(0, after, &Shard::mu, lock);
   }
-  Shard* TakeShardForLarge(std::unique_lock<Mutex>* staging, uint32_t turn = 0) {
-    return Take(shards_.size() / 2, turn, &Shard::staging, staging);
+  Shard* TakeShardForLarge(std::unique_lock<Mutex>* staging, const Shard* after = nullptr) {
+    return Take(shards_.size() / 2, after, &Shard::staging, staging);
   }
   /// How many there are to take from.
   uint32_t turns() const { return shard_count() / 2; }
@@ -77,7 +78,8 @@ class Log {
   std::vector<LogPosition> SealAll();
 
  private:
-  Shard* Take(size_t first, uint32_t turn, Mutex Shard::* mutex, std::unique_lock<Mutex>* lock);
+  Shard* Take(size_t first, const Shard* after, Mutex Shard::* mutex,
+              std::unique_lock<Mutex>* lock);
   size_t Nearest(size_t first) const;
 
   std::vector<std::unique_ptr<Shard>> shards_;

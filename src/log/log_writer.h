@@ -53,7 +53,7 @@ class LogWriter {
   virtual ~LogWriter() = default;
 
   /// Makes room for records of these sizes, so that nothing up to Commit fails for want of it.
-  /// NoSpace, IOError: nothing is taken that is not kept for later.
+  /// NoSpace, IOError: nothing is taken.
   virtual Status Prepare(const uint64_t* record_bytes, size_t count, Claimant claimant) = 0;
   /// Takes over one record after the last, in two steps, of which the first needs no tag, and the
   /// second costs the same for records of every size. REQUIRES: prepared; every staged record is

@@ -650,11 +650,12 @@ TEST_F(PmLogTest, AWriteTakesAShardOfItsNode) {
       for (uint32_t node = 0; node < 4; node++) {
         const AssumedNumaNode writer(node);
         std::set<const PmLog::Shard*> taken;
+        const PmLog::Shard* of_all[] = {nullptr, nullptr};
         for (uint32_t turn = 0; turn < log_->turns(); turn++) {
           std::unique_lock<Mutex> lock;
           std::unique_lock<Mutex> staging;
-          const PmLog::Shard* const of_all[] = {log_->TakeShard(&lock, turn),
-                                                log_->TakeShardForLarge(&staging, turn)};
+          of_all[0] = log_->TakeShard(&lock, of_all[0]);
+          of_all[1] = log_->TakeShardForLarge(&staging, of_all[1]);
           taken.insert(std::begin(of_all), std::end(of_all));
           for (uint32_t i = 0; turn == 0 && shards >= parts && i < log_->shard_count(); i++) {
             if (&log_->shard(i) != of_all[log_->IsForLarge(i) ? 1 : 0]) continue;

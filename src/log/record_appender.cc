@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "base/crc32c.h"
+#include "base/no_throw.h"
 
 namespace lamella {
 
@@ -55,8 +56,22 @@ RecordAppender::RecordAppender(Pool* pool, uint32_t part, ChunkKind kind, uint32
       next_ordinal_(next_ordinal) {}
 
 Status RecordAppender::Prepare(const uint64_t* record_bytes, size_t count, Claimant claimant) {
-  // Walks the placement that Append will do, over the open chunk and what is prepared already, and
-  // claims what is missing.
+  const size_t prepared_before = prepared_.size();
+  const uint64_t claimed_bytes_before = claimed_bytes_;
+  const uint32_t claimed_before = claimed_;
+  Status s = NoThrow([&] { return ClaimMissing(record_bytes, count, claimant); });
+  if (s.ok()) return s;
+  for (size_t i = prepared_before; i < prepared_.size(); i++)
+    pool_->Free(prepared_[i], &persister_);  // nothing is in them yet
+  prepared_.resize(prepared_before);
+  claimed_bytes_ = claimed_bytes_before;
+  claimed_ = claimed_before;
+  return s;
+}
+
+// Walks the placement that Append will do, over the open chunk and what is prepared already, and
+// claims what is missing.
+Status RecordAppender::ClaimMissing(const uint64_t* record_bytes, size_t count, Claimant claimant) {
   size_t used = prepared_used_;
   uint64_t room = chunk_end_ - tail_;
   for (size_t i = 0; i < count; i++) {

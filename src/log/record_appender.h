@@ -48,8 +48,8 @@ class RecordAppender {
 
   /// About so much will be appended in all: towards its end extents are of what is left.
   void Expect(uint64_t bytes) { expected_bytes_ = bytes; }
-  /// Claims the chunks that records of these sizes will need, so that Append cannot fail. NoSpace:
-  /// nothing was claimed that is not kept for later.
+  /// Claims the chunks that records of these sizes will need, so that Append cannot fail. NoSpace,
+  /// or another error: nothing was claimed. What others may need is not kept for who was refused.
   Status Prepare(const uint64_t* record_bytes, size_t count, Claimant claimant);
   Status Prepare(uint64_t record_bytes, Claimant claimant) {
     if (record_bytes <= chunk_end_ - tail_) return Status::OK();
@@ -82,6 +82,7 @@ class RecordAppender {
  private:
   static constexpr size_t kStageBytes = 8192;
 
+  Status ClaimMissing(const uint64_t* record_bytes, size_t count, Claimant claimant);
   static RecordHeader HeaderOf(const RecordInput& input);
   PmPtr OpenPlace(uint64_t bytes);
   void OpenNext();

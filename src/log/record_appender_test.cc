@@ -223,19 +223,29 @@ TEST_F(RecordAppenderTest, AFlippedBitOfWhatIsSaidToBeWholeSaysNothing) {
   EXPECT_EQ(WholeBytes(*pool_, chunk), 0u) << "of another life of the chunk";
 }
 
-TEST_F(RecordAppenderTest, AFullPoolIsNoSpaceAndWhatWasClaimedServesLaterRecords) {
+TEST_F(RecordAppenderTest, AFullPoolIsNoSpaceAndNothingIsKeptForWhoWasRefused) {
   options_.pool_bytes_max = 24 * kChunkBytesMin;
   CreateParts(1);
   const std::string value(60000, 'x');  // one in a chunk
   const std::vector<uint64_t> sizes(100, RecordBytes(0, 1, value.size()));
-  EXPECT_TRUE(log()->Prepare(sizes.data(), sizes.size(), Claimant::kWriter).IsNoSpace());
-  const size_t claimed = Owned().size();
-  EXPECT_GT(claimed, 4u);
-  EXPECT_TRUE(log()->Prepare(sizes.data(), sizes.size(), Claimant::kWriter).IsNoSpace());
-  EXPECT_EQ(Owned().size(), claimed) << "asking again takes no more";
-  for (uint64_t i = 1; i <= claimed; i++)
-    ExpectRecord(Add(Input(i, "k", value)), Input(i, "k", value));
-  EXPECT_EQ(Owned().size(), claimed);
+  for (const bool is_open : {false, true}) {
+    const size_t owned = Owned().size();
+    const uint64_t free = pool_->free_chunks();
+    const uint64_t claimed = log()->claimed_bytes();
+    EXPECT_TRUE(log()->Prepare(sizes.data(), sizes.size(), Claimant::kWriter).IsNoSpace());
+    EXPECT_EQ(Owned().size(), owned);
+    EXPECT_GE(pool_->free_chunks(), free) << "the pool may have grown";
+    EXPECT_EQ(log()->claimed_bytes(), claimed);
+    if (!is_open) ExpectRecord(Add(Input(1, "k", value)), Input(1, "k", value));
+  }
+  // Others find all that there was.
+  const std::unique_ptr<RecordAppender> other = NewAppender();
+  uint64_t added = 0;
+  while (other->Prepare(sizes[0], Claimant::kWriter).ok()) {
+    other->Append(Input(2 + added++, "k", value));
+    other->Commit();
+  }
+  EXPECT_GT(added, 4u);
   EXPECT_TRUE(log()->Prepare(sizes[0], Claimant::kWriter).IsNoSpace());
   EXPECT_TRUE(log()->Prepare(sizes[0], Claimant::kReclaim).ok())
       << "the reserve is for those who say so";

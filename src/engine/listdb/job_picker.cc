@@ -12,6 +12,7 @@ PickedJob PickListDbJob(const ListDbPicture& now) {
   if (now.l1_busy) return {};
   if (now.must_shrink) return {ListDbJob::kShrink};
   if (now.caches_are_cold) return {ListDbJob::kWarm};
+  if (now.half_merged) return {ListDbJob::kMerge};
   const bool merge_first = now.merge_ready() && (now.space.pool_is_full || now.space_had_turn);
   if (!merge_first) {
     SpacePicture space = now.space;

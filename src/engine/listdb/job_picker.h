@@ -4,12 +4,14 @@
 //   2  make the tables of L0 durable, a group at a time: what is not, is not merged (ListDb's I2)
 //   3  a lookup cache that fits what it is asked for
 //   4  give memory back that other stores need, then warm caches after an open
-//   5  what gives space back, in turn with merges; on a full pool merges first: they find what is
+//   5  the merge that failed on its way: until it is done the table leads on into L1 from where it
+//      stopped, past what is taken out of L1 meanwhile
+//   6  what gives space back, in turn with merges; on a full pool merges first: they find what is
 //      dead
-//   6  merge the oldest table, once no Get is left that began before it was made (ListDb's I3): the
+//   7  merge the oldest table, once no Get is left that began before it was made (ListDb's I3): the
 //      last of them has the picture looked at again
-//   7  give the pool's end back to the file system
-// 4 to 6 change L1 or its caches: one at a time (ListDb's I5), and a CompactRange that waits for L1
+//   8  give the pool's end back to the file system
+// 4 to 7 change L1 or its caches: one at a time (ListDb's I5), and a CompactRange that waits for L1
 // goes before all but the helper.
 #ifndef LAMELLA_ENGINE_LISTDB_JOB_PICKER_H_
 #define LAMELLA_ENGINE_LISTDB_JOB_PICKER_H_
@@ -29,7 +31,8 @@ struct ListDbPicture {
   bool oldest_settled = true;
   size_t checkpoint_group = 1;  // ListDbOptions::checkpoint_group_tables
   bool zipper_compaction = true;
-  bool merge_all = false;  // wanted now, whatever the options and groups are
+  bool merge_all = false;    // wanted now, whatever the options and groups are
+  bool half_merged = false;  // the oldest, by a merge that failed
   // Under way, or waiting.
   bool merge_wants_helper = false;
   bool checkpointing = false;

@@ -102,6 +102,19 @@ TEST(JobPicker, MemoryComesBeforeCachesAndThoseBeforeTheRest) {
   EXPECT_EQ(JobOf(now), ListDbJob::kShrink);
 }
 
+TEST(JobPicker, AMergeThatFailedIsDoneBeforeAnythingIsTakenOut) {
+  ListDbPicture now = WithTables(2);
+  now.half_merged = true;
+  now.space.recount_due = now.space.sweep_due = now.space.gc_again = true;
+  EXPECT_EQ(JobOf(now), ListDbJob::kMerge);
+  now.zipper_compaction = false;
+  EXPECT_EQ(JobOf(now), ListDbJob::kMerge) << "it was wanted once";
+  now.must_shrink = true;
+  EXPECT_EQ(JobOf(now), ListDbJob::kShrink) << "want of memory may be why it failed";
+  now.l1_busy = true;
+  EXPECT_EQ(PickListDbJob(now), kNothing);
+}
+
 TEST(JobPicker, SpaceAndMergesTakeTurns) {
   ListDbPicture now = WithTables(2);
   now.space.gc_again = true;
@@ -161,13 +174,17 @@ TEST(JobPicker, NoPictureAsksForWhatItForbids) {
           &now.space.tombstones_settled})
       *each = maybe();
     now.space.garbage_bytes = random.Uniform(4);
+    now.half_merged = now.tables > now.fresh && now.oldest_settled && maybe();
     const ListDbJob job = JobOf(now);
     if (job >= ListDbJob::kShrink) {
       ASSERT_FALSE(now.l1_busy || now.l1_awaited);
     }
     if (job == ListDbJob::kMerge) {
       ASSERT_TRUE(now.tables > now.fresh && now.oldest_settled);
-      ASSERT_TRUE(now.zipper_compaction || now.merge_all);
+      ASSERT_TRUE(now.zipper_compaction || now.merge_all || now.half_merged);
+    }
+    if (job == ListDbJob::kSpace || job == ListDbJob::kTrimEnd) {
+      ASSERT_FALSE(now.half_merged);
     }
     if (job == ListDbJob::kCheckpoint) {
       ASSERT_TRUE(now.fresh > 0 && !now.checkpointing);

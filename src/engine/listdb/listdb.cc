@@ -136,6 +136,7 @@ ListDbPicture ListDb::Picture() {
   picture.checkpoint_group = options_.checkpoint_group_tables;
   picture.zipper_compaction = options_.zipper_compaction;
   picture.merge_all = merge_all_;
+  picture.half_merged = half_merged_;
   picture.merge_wants_helper = merge_to_scan_ahead_ != nullptr;
   picture.checkpointing = jobs_.IsBusy(kCheckpoint);
   picture.growing_cache = jobs_.IsBusy(kLookupCache);

@@ -170,6 +170,7 @@ class ListDb final : public BufferedEngine, private LevelSpaceOwner {
   std::shared_ptr<Zipper> merge_to_scan_ahead_ LAMELLA_GUARDED_BY(jobs_.mu);
   HeldUpEnd held_up_end_ LAMELLA_GUARDED_BY(jobs_.mu);
   bool merge_all_ LAMELLA_GUARDED_BY(jobs_.mu) = false;
+  bool half_merged_ LAMELLA_GUARDED_BY(jobs_.mu) = false;      // a merge has begun and is not done
   bool caches_are_cold_ LAMELLA_GUARDED_BY(jobs_.mu) = false;  // after an open
 
   // Used by the one job that changes L1.

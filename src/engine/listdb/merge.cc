@@ -12,7 +12,7 @@ namespace lamella {
 //                                     (Zipper, I2)
 //   3  the edit kMergeDone            the table is gone, all of it is in L1
 // Where a step fails instead, the table stays in the set, and gc leaves it what it leads to, until
-// all of it is done again (I4).
+// all of it is done again (I4), which comes before whatever else takes out of L1 or moves there.
 Status ListDb::MergeOldest() {
   const auto before = CurrentTables();
   if (before->l0.empty() || !before->l0.back()->checkpointed) return Status::OK();
@@ -34,6 +34,7 @@ Status ListDb::MergeOldest() {
   {
     const MutexLock lock(&jobs_.mu);
     merge_to_scan_ahead_ = zipper;
+    half_merged_ = true;
   }
   context_.nudge();
   s = NoThrow([&] { return zipper->Merge(elements); });
@@ -57,6 +58,10 @@ Status ListDb::MergeOldest() {
   });
   if (!s.ok()) return s;
   ChangeTables([](PmTables* l0) { l0->pop_back(); });
+  {
+    const MutexLock lock(&jobs_.mu);
+    half_merged_ = false;
+  }
   log_in_l1_ = std::move(log_in_l1);
   compactions_.fetch_add(1, std::memory_order_relaxed);
   pool_->readers()->Retire(std::move(settling));

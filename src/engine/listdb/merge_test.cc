@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/listdb/listdb_test_base.h"
+#include "log/record.h"
 
 namespace lamella {
 namespace {
@@ -81,6 +82,47 @@ TEST_F(ListDbMergeTest, WhatASnapshotNeedsStaysUntilItIsReleased) {
   WithFlushes([this] { return engine_->CompactRange({}, {}); });
   EXPECT_EQ(RecordsInL1(), 1u);
   ExpectKey(5, 'c');
+}
+
+// The table leads on into L1 from where it stopped: what is taken out there meanwhile, and where
+// gc puts what it leads to, it is not told.
+TEST_F(ListDbMergeTest, OneThatFailedIsDoneBeforeAnythingIsTakenOut) {
+  constexpr uint64_t kKeys = 4000;  // more than are linked at once
+  db_options_.memtable_bytes = 1 << 20;
+  CreateStore();
+  const auto put_all = [&](std::string_view value) {
+    for (uint64_t i = 0; i < kKeys; i++) {
+      const std::string key = Key(i);
+      const WriteOperation put{RecordKind::kPut, key, value};
+      ASSERT_TRUE(engine_->Write({&put, 1}).ok());
+    }
+    Flush();
+  };
+  const auto find = [&](uint64_t i) {
+    EpochPin pin(pool_->readers());
+    return engine_->Get(Key(i), engine_->PublishedSequence(), true, &pin);
+  };
+  put_all("old");
+  ASSERT_TRUE(RunUntil("merge"));
+  PmWord* const link = pool_->At<Record>(find(1).place)->link(0);
+  put_all("new");
+  ASSERT_EQ(TablesInL0(), 1u);
+  link->fetch_xor(1 << 4);
+  std::optional<Job> job;
+  Status s;
+  while (s.ok()) {
+    job = PickJob(JobClass::kNormal);
+    ASSERT_TRUE(job.has_value());
+    s = job->run();
+  }
+  EXPECT_TRUE(s.IsCorruption()) << s.ToString();
+  EXPECT_EQ(std::string(job->name), "merge");
+  link->fetch_xor(1 << 4);
+  EXPECT_EQ(RunNext(), "merge");
+  EXPECT_EQ(TablesInL0(), 0u);
+  EXPECT_EQ(RecordsInL1(), kKeys);
+  Run(JobClass::kNormal);
+  for (uint64_t i = 0; i < kKeys; i++) ASSERT_EQ(find(i).value, "new") << i;
 }
 
 TEST_F(ListDbMergeTest, CompactRangeMergesWhatThereIsAndDropsDeletes) {

@@ -21,14 +21,14 @@ PickedZipperDbJob PickZipperDbJob(const ZipperDbPicture& now) {
   if (now.bottom_free) {
     const auto merge = ready(true);
     const bool merge_ready = merge_all ? now.all_free : merge != now.frozen.end();
-    if (!merge_ready || !(now.space.pool_is_full || now.space_had_turn)) {
+    if (!now.half_merged && (!merge_ready || !(now.space.pool_is_full || now.space_had_turn))) {
       const PickedSpaceJob space = PickSpaceJob(now.space);
       if (space.job != SpaceJob::kNone) return {.job = ZipperDbJob::kSpace, .space = space};
     }
     if (merge_ready && merge_all) return {.job = ZipperDbJob::kMergeAll};
     if (merge_ready) return {.job = ZipperDbJob::kMerge, .level = merge->level};
   }
-  if (!now.all_free || merge_all) return {};
+  if (!now.all_free || merge_all || now.half_merged) return {};
   if (now.uppers && now.uppers_take_too_much && !now.flush_waits)
     return {.job = ZipperDbJob::kMergeAll};
   return {.job = now.giving_back ? ZipperDbJob::kNone : ZipperDbJob::kTrimEnd};

@@ -4,7 +4,8 @@
 //   2  freeze a list that is full, once its way down is free; merge a frozen one into the level
 //      below. The uppermost first: writers wait for that one soonest
 //   3  what gives space of the bottom list back, in turn with merges into it; on a full pool merges
-//      first: they find what is dead
+//      first: they find what is dead. Nor before a merge that failed on its way is done: until then
+//      its list leads on into the bottom list from where it stopped, past what is taken out there
 //   4  merge all there is into the bottom list: on a full pool, or where a store that is idle would
 //      keep too much that may be dead
 //   5  give the pool's end back to the file system
@@ -32,6 +33,7 @@ struct ZipperDbPicture {
   bool uppers = false;           // there are lists above the bottom list
   bool merge_all = false;        // wanted now
   bool uppers_take_too_much = false;
+  bool half_merged = false;  // into the bottom list, by a merge or a flush that failed
   bool bottom_free = true;
   bool all_free = true;  // nobody has any list, and nobody waits for one
   bool flush_waits = false;

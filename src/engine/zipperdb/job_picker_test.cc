@@ -58,6 +58,22 @@ TEST(ZipperDbPicker, SpaceAndMergesIntoTheBottomListTakeTurns) {
   EXPECT_EQ(JobOf(now), ZipperDbJob::kSpace) << "it does not wait for a turn that none can take";
 }
 
+TEST(ZipperDbPicker, AMergeThatFailedIsDoneBeforeAnythingIsTakenOut) {
+  ZipperDbPicture now = WithFrozen({1});
+  now.half_merged = true;
+  now.space.garbage_bytes = 1 << 30;
+  now.space.recount_due = now.space.sweep_due = true;
+  EXPECT_EQ(JobOf(now), ZipperDbJob::kMerge);
+  now.frozen[0].may_begin = false;
+  EXPECT_EQ(JobOf(now), ZipperDbJob::kNone);
+  now = Idle();
+  now.half_merged = true;  // by a flush
+  now.space.gc_again = true;
+  EXPECT_EQ(JobOf(now), ZipperDbJob::kNone);
+  now.uppers = now.merge_all = true;
+  EXPECT_EQ(JobOf(now), ZipperDbJob::kMergeAll) << "which does it first";
+}
+
 TEST(ZipperDbPicker, AMergeAboveTheBottomListDoesNotWaitForGc) {
   ZipperDbPicture now = WithFrozen({0, 1});
   now.space.garbage_bytes = 1 << 30;
@@ -116,8 +132,8 @@ TEST(ZipperDbPicker, NoJobBeginsOnWhatIsTaken) {
     }
     for (bool* flag : {&now.uppers, &now.merge_all, &now.uppers_take_too_much, &now.flush_waits,
                        &now.must_shrink, &now.guides_are_cold, &now.giving_back,
-                       &now.space_had_turn, &now.space.pool_is_full, &now.space.recount_due,
-                       &now.space.sweep_due, &now.space.gc_again})
+                       &now.space_had_turn, &now.half_merged, &now.space.pool_is_full,
+                       &now.space.recount_due, &now.space.sweep_due, &now.space.gc_again})
       *flag = random.OneIn(3);
     const PickedZipperDbJob picked = PickZipperDbJob(now);
     switch (picked.job) {
@@ -127,7 +143,7 @@ TEST(ZipperDbPicker, NoJobBeginsOnWhatIsTaken) {
         ASSERT_TRUE(now.all_free);
         break;
       case ZipperDbJob::kSpace:
-        ASSERT_TRUE(now.bottom_free);
+        ASSERT_TRUE(now.bottom_free && !now.half_merged);
         break;
       case ZipperDbJob::kMerge: {
         bool free = false;

@@ -221,6 +221,13 @@ std::optional<uint32_t> ZipperDb::FullLevel(const ZipperDbTables& tables) const 
   return std::nullopt;
 }
 
+bool ZipperDb::IsMergingIntoBottom() const {
+  const ZipperDbState state = catalog_.Get();
+  return state.flush.merge.into == kBottomList ||
+         std::ranges::any_of(state.lists,
+                             [](const auto& list) { return list.merge.into == kBottomList; });
+}
+
 std::optional<Job> ZipperDb::PickJob(JobClass job_class) {
   if (job_class == JobClass::kUrgent) return PickUrgentJob();
   const MutexLock lock(&jobs_.mu);
@@ -247,6 +254,7 @@ ZipperDbPicture ZipperDb::Picture() {
   now.merge_all = merge_all_;
   now.uppers_take_too_much = UppersTakeTooMuch(tables);
   now.bottom_free = !jobs_.IsBusy(kBottom);
+  now.half_merged = now.bottom_free && IsMergingIntoBottom();
   now.all_free = jobs_.MayBegin(all);
   now.flush_waits = !read_set->sealed.empty();
   now.must_shrink = context_.memory->MustShrink() && HoldsTooMuch(*read_set);

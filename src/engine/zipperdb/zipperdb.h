@@ -99,6 +99,8 @@ class ZipperDb final : public BufferedEngine, private LevelSpaceOwner {
   /// Nothing is on its way into the list, nor a frozen one before it.
   bool MayBeFrozen(const UpperList& upper, const ZipperDbTables& tables) const;
   std::optional<uint32_t> FullLevel(const ZipperDbTables& tables) const LAMELLA_REQUIRES(jobs_.mu);
+  /// The state of record says of a merge into the bottom list that it is under way.
+  bool IsMergingIntoBottom() const;
   bool HoldsTooMuch(const ReadSet& read_set) const;
   uint64_t merges() const {
     return in_place_.load(std::memory_order_relaxed) + copied_.load(std::memory_order_relaxed);
