@@ -555,7 +555,7 @@ TEST_P(StoreFaults, TheNthCallFailsAndNothingAcknowledgedIsLost) {
           const Fault fault{.persistent = persistent, .error = error};
           // Every call by one of them, over some runs, and by all in test-long.
           const bool thorough = error == EIO && persistent == cut;
-          const Turns turns(GetParam().share * (kSlow ? 13 : thorough ? 1 : 4));
+          const Turns turns(GetParam().share * (kSlow ? 13 : thorough ? 2 : 7));
           EXPECT_EQ(ForEachN(GetParam(), scenario, fault, cut, turns, &totals), "");
         }
       }

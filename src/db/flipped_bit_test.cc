@@ -159,7 +159,7 @@ class FlippedBit : public DamagedStore,
     SetLayout(std::get<0>(GetParam()));
     ASSERT_NO_FATAL_FAILURE(Build(left));
     // Of stores that were not closed a sample; and in a sanitizer's build.
-    const Turns turns((left == Left::kClosed ? 3 : 5) * (kSlow ? 31 : 1));
+    const Turns turns((left == Left::kClosed ? 5 : 9) * (kSlow ? 31 : 1));
     FlipBits(std::get<1>(GetParam()), turns, left == Left::kClosed ? 1 : kLastBatch);
   }
 };
