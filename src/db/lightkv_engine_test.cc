@@ -6,11 +6,13 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -30,6 +32,19 @@
 
 namespace lamella::testing {
 namespace {
+
+/// Does something once, before the next table is begun.
+class TableBegins final : public OsHook {
+ public:
+  int Before(OsCall call, const std::string& path) override {
+    if (call == OsCall::kCreate && path.ends_with(kTableFileSuffix) && next)
+      std::exchange(next, nullptr)();
+    return 0;
+  }
+  size_t Allowed(OsCall, size_t n) override { return n; }
+
+  std::function<void()> next;
+};
 
 class LightKvTest : public ::testing::Test {
  protected:
@@ -158,6 +173,42 @@ TEST_F(LightKvTest, WhatAnotherCompactionSizeLeftIsCompacted) {
   ASSERT_NO_FATAL_FAILURE(flush(20));  // with a few more nobody might write any more
   EXPECT_LE(TablesNamed(), 3u * 3u);
   for (int i = 0; i < 10; i++) EXPECT_EQ(Get(i), Concat("value", i));
+}
+
+// While a merge of all tables goes on, flushes put theirs into level 0, fewer of each partition
+// than are merged: no job makes less of them, and nobody may be stopped for them.
+TEST_F(LightKvTest, NobodyWaitsForALevel0ThatNothingCompacts) {
+  constexpr uint64_t kPartitionsMin = 30;
+  constexpr uint32_t kDelayNsMax = 1'000'000;
+  options_.lightkv.compaction_size = 3;
+  TableBegins begins;
+  const std::unique_ptr<FileSystem> files = FileSystem::PosixOver(&begins);
+  const DbSeams seams{.inline_jobs = true, .files = files.get()};
+  ASSERT_TRUE(Open(seams).ok());
+  const auto flush = [&] {
+    Fill(0, 2000);
+    EXPECT_TRUE(db_->Flush().ok());
+  };
+  flush();
+  flush();
+  begins.next = [&] {
+    flush();
+    flush();
+  };
+  ASSERT_TRUE(db_->CompactRange({}, {}).ok());
+  ASSERT_TRUE(db_->WaitForIdle().ok());
+  const uint64_t partitions = Partitions();
+  EXPECT_GE(partitions, kPartitionsMin);
+  const std::string level0 = Concat("level 0, weight 0: ", partitions, " tables");
+  EXPECT_NE(db_->engine()->Describe().find(level0), std::string::npos) << db_->engine()->Describe();
+  EXPECT_LT(db_->engine()->WriteDelayNs(), kDelayNsMax);
+  ASSERT_TRUE(db_->Close().ok());
+  ASSERT_TRUE(Open(seams).ok());
+  EXPECT_EQ(Partitions(), 1u) << "it knows none of them yet";
+  ASSERT_LT(db_->engine()->WriteDelayNs(), kDelayNsMax);
+  flush();
+  for (int i = 0; i < 2000; i += 7) ASSERT_EQ(Get(i), Concat("value", i));
+  db_.reset();
 }
 
 // What holds compaction back holds nobody back who closes the store, neither by the flush that is

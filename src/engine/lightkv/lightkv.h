@@ -127,6 +127,7 @@ class LightKv final : public Engine, private WriteTarget {
    private:
     LightKv* const engine_;
     std::unique_ptr<const View> view_;
+    const uint64_t leaves_;  // that the partitions have which level 0 has tables of
     EpochDomain::Retirement last_;
   };
   void SetView(View view) { NextView(this, std::move(view)).Set(); }
@@ -197,7 +198,7 @@ class LightKv final : public Engine, private WriteTarget {
   std::atomic<uint64_t> most_leaves_{1};   // of the tree that was sealed last
   std::atomic<uint64_t> empty_bytes_{0};   // that the tree had of memory before its first record
   std::atomic<uint64_t> table_bytes_{0};   // of the current tables, as the next
-  std::atomic<uint64_t> crowd_{0};         // of level 0, for each partition
+  std::atomic<uint64_t> crowd_{0};         // of level 0, for each leaf
   std::atomic<uint64_t> exhausted_at_{0};  // what was flushed when a write last asked for space
   std::vector<SequenceGap> gaps_;          // changed by Load and Mend, and by the one flush
 

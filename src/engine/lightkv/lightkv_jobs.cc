@@ -15,7 +15,9 @@ namespace {
 constexpr uint64_t kBufferBytesMin = 2 << 20;
 // Less of the tree's memory is no reason for a flush, however short memory is.
 constexpr uint64_t kIndexBytesMin = 64 << 10;
-constexpr uint64_t kCrowdMax = 24;  // of level 0 for each partition: nobody writes from there on
+// Of level 0 for each leaf: nobody writes from there on. More than any CS: then some partition has
+// more than CS of them, and they can be compacted.
+constexpr uint64_t kCrowdMax = 24;
 constexpr uint64_t kDelayPerSizeNs = 40'000;  // with CS of them
 // What jobs are worth, beside compactions, which are worth less than kFirst.
 constexpr double kFirst = 1e9;
