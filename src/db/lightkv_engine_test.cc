@@ -211,6 +211,25 @@ TEST_F(LightKvTest, NobodyWaitsForALevel0ThatNothingCompacts) {
   db_.reset();
 }
 
+// Also beside others who flush: a flush that was sealed before is not the one.
+TEST_F(LightKvTest, WhatWasWrittenBeforeAFlushIsFlushed) {
+  constexpr int kFlushes = 1000;
+  ASSERT_TRUE(Open().ok());
+  std::atomic<bool> over{false};
+  std::thread other([&] {
+    while (!over) EXPECT_TRUE(db_->Flush().ok());
+  });
+  int left = 0;
+  for (int i = 0; i < kFlushes; i++) {
+    Fill(i % 10, i % 10 + 1);
+    EXPECT_TRUE(db_->Flush().ok());
+    left += db_->engine()->Describe().starts_with("write buffer: 0 records") ? 0 : 1;
+  }
+  over = true;
+  other.join();
+  EXPECT_EQ(left, 0);
+}
+
 // What holds compaction back holds nobody back who closes the store, neither by the flush that is
 // under way nor by the last one.
 TEST_F(LightKvTest, IsClosedWhateverHoldsItsFilesBack) {

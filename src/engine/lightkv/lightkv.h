@@ -157,6 +157,8 @@ class LightKv final : public Engine, private WriteTarget {
   /// A flush by a caller beside whom there is nobody.
   Status FlushAlone();
   /// Begins a flush after this call, and waits for its end.
+  Status AwaitFlush();
+  /// All that was written before this call is in tables on return.
   Status FlushNow();
   JobOffer OfferOf(PartitionCompaction compaction);
   Status Compact(const PartitionCompaction& compaction);
