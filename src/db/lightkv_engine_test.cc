@@ -230,6 +230,33 @@ TEST_F(LightKvTest, WhatWasWrittenBeforeAFlushIsFlushed) {
   EXPECT_EQ(left, 0);
 }
 
+// In a table it would be sound.
+TEST_F(LightKvTest, ARecordThatWasDamagedIsNotFlushed) {
+  ASSERT_TRUE(Open({.inline_jobs = true}).ok());
+  Fill(0, 40);
+  {
+    EpochPin pin(db_->pool()->readers());
+    const uint64_t now = db_->engine()->PublishedSequence();
+    const Lookup found = db_->engine()->Get("key1007", now, false, &pin);
+    ASSERT_EQ(found.value, "value7");
+    const_cast<char&>(found.value.back()) ^= 1;
+  }
+  ReadOptions verified;
+  verified.verify_checksums = true;
+  std::string value;
+  EXPECT_TRUE(db_->Get(verified, "key1007", &value).IsCorruption());
+  const Status s = db_->Flush();
+  EXPECT_TRUE(s.IsCorruption() || s.IsReadOnly()) << s.ToString();
+  EXPECT_TRUE(db_->Get(verified, "key1007", &value).IsCorruption());
+  EXPECT_EQ(Get(8), "value8");
+  db_->Abandon();
+  db_.reset();
+  RepairReport report;
+  ASSERT_TRUE(RepairDB(path_, options_, &report).ok());
+  EXPECT_EQ(report.records_lost, 1u);
+  EXPECT_EQ(report.records_kept, 39u);
+}
+
 // What holds compaction back holds nobody back who closes the store, neither by the flush that is
 // under way nor by the last one.
 TEST_F(LightKvTest, IsClosedWhateverHoldsItsFilesBack) {
