@@ -89,6 +89,19 @@ class LightKvTest : public ::testing::Test {
     const size_t at = text.find(" partitions");
     return std::stoull(text.substr(text.rfind(' ', at - 1) + 1));
   }
+  /// Ends the process, as it were. `pool`: what is in it then, its catalog destroyed.
+  void KillWithoutCatalog(std::string* pool) {
+    std::vector<ChunkRef> catalogs;
+    db_->pool()->ForEachChunk([&](const ChunkRef& chunk) {
+      if (chunk.kind == ChunkKind::kCatalog) catalogs.push_back(chunk);
+    });
+    ASSERT_FALSE(catalogs.empty());
+    db_->Abandon();
+    db_.reset();
+    *pool = ReadWhole(path_ + "/pool.0");
+    for (const ChunkRef& chunk : catalogs)
+      pool->replace(chunk.index * options_.chunk_bytes, 1000, 1000, '\x55');
+  }
   uint64_t TablesNamed() const {
     uint64_t tables = 0;
     for (const Stats::Level& level : db_->GetStats().levels) tables += level.tables;
@@ -487,15 +500,8 @@ TEST_F(LightKvTest, WithoutACatalogARepairFindsEverything) {
     }
     ASSERT_TRUE(db_->WaitForIdle().ok());
   }
-  std::vector<ChunkRef> catalogs;
-  db_->pool()->ForEachChunk([&](const ChunkRef& chunk) {
-    if (chunk.kind == ChunkKind::kCatalog) catalogs.push_back(chunk);
-  });
-  db_->Abandon();
-  db_.reset();
-  std::string pool = ReadWhole(path_ + "/pool.0");
-  for (const ChunkRef& chunk : catalogs)
-    pool.replace(chunk.index * options_.chunk_bytes, 1000, 1000, '\x55');
+  std::string pool;
+  ASSERT_NO_FATAL_FAILURE(KillWithoutCatalog(&pool));
   WriteWhole(path_ + "/pool.0", pool);
   EXPECT_TRUE(Open().IsCorruption());
   db_.reset();
@@ -511,6 +517,42 @@ TEST_F(LightKvTest, WithoutACatalogARepairFindsEverything) {
     ASSERT_EQ(it->value(), at->second);
   }
   EXPECT_TRUE(!it->Valid() && at == model.end());
+}
+
+// Some tables of a flush that a crash cut, or of a repair: the rest is in the log alone.
+TEST_F(LightKvTest, WithoutACatalogTheLogHasWhatACutFlushHadNotWritten) {
+  constexpr int kCount = 1000;
+  options_.chunk_bytes = 64 << 10;
+  ASSERT_TRUE(Open({.inline_jobs = true}).ok());
+  Fill(0, kCount);
+  ASSERT_TRUE(db_->Delete({}, "key1005").ok());
+  Fill(kCount, kCount + 10);
+  std::string pool;
+  ASSERT_NO_FATAL_FAILURE(KillWithoutCatalog(&pool));
+  ASSERT_TRUE(Open({.inline_jobs = true}).ok());
+  ASSERT_TRUE(db_->Flush().ok());
+  db_->Abandon();
+  db_.reset();
+  const std::vector<std::string> tables = Tables();
+  ASSERT_GT(tables.size(), 8u);
+  const std::string last = *std::ranges::max_element(tables, {}, [](const std::string& path) {
+    return *TableFileNumber(std::filesystem::path(path).filename().string());
+  });
+  for (const std::string& path : tables) {  // the last one has the newest records
+    if (path != last) std::filesystem::remove(path);
+  }
+  WriteWhole(path_ + "/pool.0", pool);
+  EXPECT_TRUE(Open().IsCorruption());
+  db_.reset();
+  RepairReport report;
+  const Status repaired = RepairDB(path_, options_, &report);
+  ASSERT_TRUE(repaired.ok()) << repaired.ToString();
+  EXPECT_EQ(report.records_kept, kCount + 10 - 1u);
+  ASSERT_TRUE(Open().ok());
+  for (int i = 0; i < kCount + 10; i++) {
+    const std::string value = Get(i);
+    EXPECT_TRUE(i == 5 ? value.starts_with("[NotFound") : value == Concat("value", i)) << value;
+  }
 }
 
 // Versions, deletes and snapshots through partitions that split, flushes, compactions of several

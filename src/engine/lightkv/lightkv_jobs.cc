@@ -275,7 +275,6 @@ Status LightKv::AwaitFlush() {
   return Status::OK();
 }
 
-Status LightKv::Flush() {
 // A flush counts from a little after its tree was sealed: the first may be one that this call's
 // caller was too late for.
 Status LightKv::FlushNow() {
@@ -285,6 +284,7 @@ Status LightKv::FlushNow() {
   return s;
 }
 
+Status LightKv::Flush() {
   return FlushedSequence() == PublishedSequence() ? Status::OK() : FlushNow();
 }
 
