@@ -6,13 +6,11 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -32,19 +30,6 @@
 
 namespace lamella::testing {
 namespace {
-
-/// Does something once, before the next table is begun.
-class TableBegins final : public OsHook {
- public:
-  int Before(OsCall call, const std::string& path) override {
-    if (call == OsCall::kCreate && path.ends_with(kTableFileSuffix) && next)
-      std::exchange(next, nullptr)();
-    return 0;
-  }
-  size_t Allowed(OsCall, size_t n) override { return n; }
-
-  std::function<void()> next;
-};
 
 class LightKvTest : public ::testing::Test {
  protected:
@@ -268,6 +253,26 @@ TEST_F(LightKvTest, ARecordThatWasDamagedIsNotFlushed) {
   ASSERT_TRUE(RepairDB(path_, options_, &report).ok());
   EXPECT_EQ(report.records_lost, 1u);
   EXPECT_EQ(report.records_kept, 39u);
+}
+
+// Of a file system that has room for the tables of a flush, and none for what they are merged to.
+TEST_F(LightKvTest, ACompactionThatFindsNoRoomHoldsBackNoFlush) {
+  SmallTables calls(300 << 10);
+  const std::unique_ptr<FileSystem> files = FileSystem::PosixOver(&calls);
+  options_.lightkv.leaf_nodes_max = 1;
+  options_.lightkv.segment_bytes = 200 << 10;
+  ASSERT_TRUE(Open({.inline_jobs = true, .files = files.get()}).ok());
+  const std::string value = MakeValue(1, 1000);
+  for (int i = 0; i < 2000; i++) {
+    const Status s = db_->Put({}, Concat("key", 10'000 + i * 7919 % 2000), value);
+    ASSERT_TRUE(s.ok()) << i << " records, " << calls.refused << " refused: " << s.ToString();
+  }
+  EXPECT_GT(calls.refused, 0u);
+  EXPECT_TRUE(db_->Flush().ok());
+  EXPECT_GT(TablesNamed(), 5u);
+  EXPECT_EQ(db_->GetStats().compactions, 0u);
+  ASSERT_TRUE(db_->Close().ok());
+  db_.reset();
 }
 
 // What holds compaction back holds nobody back who closes the store, neither by the flush that is

@@ -142,7 +142,7 @@ Status LightKv::Write(std::span<const WriteOperation> operations) {
 }
 
 Status LightKv::Provide(const Needs& needs, SpareMemory* spare, uint64_t*) {
-  if (starved_.load(std::memory_order_relaxed)) {  // the tree may not grow for ever
+  if (IsStarved(kFlushes)) {  // the tree may not grow for ever
     bool is_full = false;
     {
       const EpochPin pin(pool_->readers());
