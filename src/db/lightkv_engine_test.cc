@@ -74,6 +74,19 @@ class LightKvTest : public ::testing::Test {
     const size_t at = text.find(" partitions");
     return std::stoull(text.substr(text.rfind(' ', at - 1) + 1));
   }
+  /// Ends the process, as it were. `pool`: what is in it then, its catalog destroyed.
+  void KillWithoutCatalog(std::string* pool) {
+    std::vector<ChunkRef> catalogs;
+    db_->pool()->ForEachChunk([&](const ChunkRef& chunk) {
+      if (chunk.kind == ChunkKind::kCatalog) catalogs.push_back(chunk);
+    });
+    ASSERT_FALSE(catalogs.empty());
+    db_->Abandon();
+    db_.reset();
+    *pool = ReadWhole(path_ + "/pool.0");
+    for (const ChunkRef& chunk : catalogs)
+      pool->replace(chunk.index * options_.chunk_bytes, 1000, 1000, '\x55');
+  }
   uint64_t TablesNamed() const {
     uint64_t tables = 0;
     for (const Stats::Level& level : db_->GetStats().levels) tables += level.tables;
@@ -158,6 +171,108 @@ TEST_F(LightKvTest, WhatAnotherCompactionSizeLeftIsCompacted) {
   ASSERT_NO_FATAL_FAILURE(flush(20));  // with a few more nobody might write any more
   EXPECT_LE(TablesNamed(), 3u * 3u);
   for (int i = 0; i < 10; i++) EXPECT_EQ(Get(i), Concat("value", i));
+}
+
+// While a merge of all tables goes on, flushes put theirs into level 0, fewer of each partition
+// than are merged: no job makes less of them, and nobody may be stopped for them.
+TEST_F(LightKvTest, NobodyWaitsForALevel0ThatNothingCompacts) {
+  constexpr uint64_t kPartitionsMin = 30;
+  constexpr uint32_t kDelayNsMax = 1'000'000;
+  options_.lightkv.compaction_size = 3;
+  TableBegins begins;
+  const std::unique_ptr<FileSystem> files = FileSystem::PosixOver(&begins);
+  const DbSeams seams{.inline_jobs = true, .files = files.get()};
+  ASSERT_TRUE(Open(seams).ok());
+  const auto flush = [&] {
+    Fill(0, 2000);
+    EXPECT_TRUE(db_->Flush().ok());
+  };
+  flush();
+  flush();
+  begins.next = [&] {
+    flush();
+    flush();
+  };
+  ASSERT_TRUE(db_->CompactRange({}, {}).ok());
+  ASSERT_TRUE(db_->WaitForIdle().ok());
+  const uint64_t partitions = Partitions();
+  EXPECT_GE(partitions, kPartitionsMin);
+  const std::string level0 = Concat("level 0, weight 0: ", partitions, " tables");
+  EXPECT_NE(db_->engine()->Describe().find(level0), std::string::npos) << db_->engine()->Describe();
+  EXPECT_LT(db_->engine()->WriteDelayNs(), kDelayNsMax);
+  ASSERT_TRUE(db_->Close().ok());
+  ASSERT_TRUE(Open(seams).ok());
+  EXPECT_EQ(Partitions(), 1u) << "it knows none of them yet";
+  ASSERT_LT(db_->engine()->WriteDelayNs(), kDelayNsMax);
+  flush();
+  for (int i = 0; i < 2000; i += 7) ASSERT_EQ(Get(i), Concat("value", i));
+  db_.reset();
+}
+
+// Also beside others who flush: a flush that was sealed before is not the one.
+TEST_F(LightKvTest, WhatWasWrittenBeforeAFlushIsFlushed) {
+  constexpr int kFlushes = 1000;
+  ASSERT_TRUE(Open().ok());
+  std::atomic<bool> over{false};
+  std::thread other([&] {
+    while (!over) EXPECT_TRUE(db_->Flush().ok());
+  });
+  int left = 0;
+  for (int i = 0; i < kFlushes; i++) {
+    Fill(i % 10, i % 10 + 1);
+    EXPECT_TRUE(db_->Flush().ok());
+    left += db_->engine()->Describe().starts_with("write buffer: 0 records") ? 0 : 1;
+  }
+  over = true;
+  other.join();
+  EXPECT_EQ(left, 0);
+}
+
+// In a table it would be sound.
+TEST_F(LightKvTest, ARecordThatWasDamagedIsNotFlushed) {
+  ASSERT_TRUE(Open({.inline_jobs = true}).ok());
+  Fill(0, 40);
+  {
+    EpochPin pin(db_->pool()->readers());
+    const uint64_t now = db_->engine()->PublishedSequence();
+    const Lookup found = db_->engine()->Get("key1007", now, false, &pin);
+    ASSERT_EQ(found.value, "value7");
+    const_cast<char&>(found.value.back()) ^= 1;
+  }
+  ReadOptions verified;
+  verified.verify_checksums = true;
+  std::string value;
+  EXPECT_TRUE(db_->Get(verified, "key1007", &value).IsCorruption());
+  const Status s = db_->Flush();
+  EXPECT_TRUE(s.IsCorruption() || s.IsReadOnly()) << s.ToString();
+  EXPECT_TRUE(db_->Get(verified, "key1007", &value).IsCorruption());
+  EXPECT_EQ(Get(8), "value8");
+  db_->Abandon();
+  db_.reset();
+  RepairReport report;
+  ASSERT_TRUE(RepairDB(path_, options_, &report).ok());
+  EXPECT_EQ(report.records_lost, 1u);
+  EXPECT_EQ(report.records_kept, 39u);
+}
+
+// Of a file system that has room for the tables of a flush, and none for what they are merged to.
+TEST_F(LightKvTest, ACompactionThatFindsNoRoomHoldsBackNoFlush) {
+  SmallTables calls(300 << 10);
+  const std::unique_ptr<FileSystem> files = FileSystem::PosixOver(&calls);
+  options_.lightkv.leaf_nodes_max = 1;
+  options_.lightkv.segment_bytes = 200 << 10;
+  ASSERT_TRUE(Open({.inline_jobs = true, .files = files.get()}).ok());
+  const std::string value = MakeValue(1, 1000);
+  for (int i = 0; i < 2000; i++) {
+    const Status s = db_->Put({}, Concat("key", 10'000 + i * 7919 % 2000), value);
+    ASSERT_TRUE(s.ok()) << i << " records, " << calls.refused << " refused: " << s.ToString();
+  }
+  EXPECT_GT(calls.refused, 0u);
+  EXPECT_TRUE(db_->Flush().ok());
+  EXPECT_GT(TablesNamed(), 5u);
+  EXPECT_EQ(db_->GetStats().compactions, 0u);
+  ASSERT_TRUE(db_->Close().ok());
+  db_.reset();
 }
 
 // What holds compaction back holds nobody back who closes the store, neither by the flush that is
@@ -390,15 +505,8 @@ TEST_F(LightKvTest, WithoutACatalogARepairFindsEverything) {
     }
     ASSERT_TRUE(db_->WaitForIdle().ok());
   }
-  std::vector<ChunkRef> catalogs;
-  db_->pool()->ForEachChunk([&](const ChunkRef& chunk) {
-    if (chunk.kind == ChunkKind::kCatalog) catalogs.push_back(chunk);
-  });
-  db_->Abandon();
-  db_.reset();
-  std::string pool = ReadWhole(path_ + "/pool.0");
-  for (const ChunkRef& chunk : catalogs)
-    pool.replace(chunk.index * options_.chunk_bytes, 1000, 1000, '\x55');
+  std::string pool;
+  ASSERT_NO_FATAL_FAILURE(KillWithoutCatalog(&pool));
   WriteWhole(path_ + "/pool.0", pool);
   EXPECT_TRUE(Open().IsCorruption());
   db_.reset();
@@ -414,6 +522,42 @@ TEST_F(LightKvTest, WithoutACatalogARepairFindsEverything) {
     ASSERT_EQ(it->value(), at->second);
   }
   EXPECT_TRUE(!it->Valid() && at == model.end());
+}
+
+// Some tables of a flush that a crash cut, or of a repair: the rest is in the log alone.
+TEST_F(LightKvTest, WithoutACatalogTheLogHasWhatACutFlushHadNotWritten) {
+  constexpr int kCount = 1000;
+  options_.chunk_bytes = 64 << 10;
+  ASSERT_TRUE(Open({.inline_jobs = true}).ok());
+  Fill(0, kCount);
+  ASSERT_TRUE(db_->Delete({}, "key1005").ok());
+  Fill(kCount, kCount + 10);
+  std::string pool;
+  ASSERT_NO_FATAL_FAILURE(KillWithoutCatalog(&pool));
+  ASSERT_TRUE(Open({.inline_jobs = true}).ok());
+  ASSERT_TRUE(db_->Flush().ok());
+  db_->Abandon();
+  db_.reset();
+  const std::vector<std::string> tables = Tables();
+  ASSERT_GT(tables.size(), 8u);
+  const std::string last = *std::ranges::max_element(tables, {}, [](const std::string& path) {
+    return *TableFileNumber(std::filesystem::path(path).filename().string());
+  });
+  for (const std::string& path : tables) {  // the last one has the newest records
+    if (path != last) std::filesystem::remove(path);
+  }
+  WriteWhole(path_ + "/pool.0", pool);
+  EXPECT_TRUE(Open().IsCorruption());
+  db_.reset();
+  RepairReport report;
+  const Status repaired = RepairDB(path_, options_, &report);
+  ASSERT_TRUE(repaired.ok()) << repaired.ToString();
+  EXPECT_EQ(report.records_kept, kCount + 10 - 1u);
+  ASSERT_TRUE(Open().ok());
+  for (int i = 0; i < kCount + 10; i++) {
+    const std::string value = Get(i);
+    EXPECT_TRUE(i == 5 ? value.starts_with("[NotFound") : value == Concat("value", i)) << value;
+  }
 }
 
 // Versions, deletes and snapshots through partitions that split, flushes, compactions of several

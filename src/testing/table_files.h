@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -56,6 +58,41 @@ class FullFiles final : public OsHook {
 
  private:
   const std::vector<std::string_view> suffixes_;
+};
+
+/// Does something once, before the next table is begun.
+class TableBegins final : public OsHook {
+ public:
+  int Before(OsCall call, const std::string& path) override {
+    if (call == OsCall::kCreate && path.ends_with(kTableFileSuffix) && next)
+      std::exchange(next, nullptr)();
+    return 0;
+  }
+  size_t Allowed(OsCall, size_t n) override { return n; }
+
+  std::function<void()> next;
+};
+
+/// A file system with no room for tables of which so many bytes are written at a time.
+class SmallTables final : public OsHook {
+ public:
+  explicit SmallTables(size_t bytes) : bytes_(bytes) {}
+  int Before(OsCall call, const std::string& path) override {
+    const bool refuses =
+        call == OsCall::kWrite && path.ends_with(kTableFileSuffix) && written_ >= bytes_;
+    refused += refuses ? 1 : 0;
+    return refuses ? ENOSPC : 0;
+  }
+  size_t Allowed(OsCall call, size_t n) override {
+    if (call == OsCall::kWrite) written_ = n;
+    return n;
+  }
+
+  uint64_t refused = 0;
+
+ private:
+  const size_t bytes_;
+  size_t written_ = 0;
 };
 
 /// Looks at each read of a table's file whether somebody is pinned as a reader, and counts what is

@@ -89,14 +89,17 @@ LightKv::View LightKv::CurrentView() const {
 LightKv::NextView::NextView(LightKv* engine, View view)
     : engine_(engine),
       view_(std::make_unique<const View>(std::move(view))),
+      leaves_(engine->leaves_per_partition_ * CountPartitions(view_->levels->level(0))),
       last_([last = engine->view_.load(std::memory_order_relaxed)] { delete last; }) {}
 
 void LightKv::NextView::Set() && noexcept {
   uint64_t bytes = 0;
   view_->levels->ForEach([&](uint32_t, const auto& table) { bytes += table->info().bytes; });
   engine_->table_bytes_.store(bytes, std::memory_order_relaxed);
+  // The tree of a store that was just opened has one, and the tables are of many partitions.
   const uint64_t leaves =
-      std::max(view_->top->leaf_count(), engine_->most_leaves_.load(std::memory_order_relaxed));
+      std::max({view_->top->leaf_count(), engine_->most_leaves_.load(std::memory_order_relaxed),
+                leaves_});
   engine_->crowd_.store(view_->levels->level(0).size() / leaves, std::memory_order_relaxed);
   engine_->view_.store(view_.release(), std::memory_order_release);
   engine_->pool_->readers()->Retire(std::move(last_));
@@ -139,7 +142,7 @@ Status LightKv::Write(std::span<const WriteOperation> operations) {
 }
 
 Status LightKv::Provide(const Needs& needs, SpareMemory* spare, uint64_t*) {
-  if (starved_.load(std::memory_order_relaxed)) {  // the tree may not grow for ever
+  if (IsStarved(kFlushes)) {  // the tree may not grow for ever
     bool is_full = false;
     {
       const EpochPin pin(pool_->readers());

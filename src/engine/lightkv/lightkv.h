@@ -25,12 +25,13 @@
 //     older than a table of its keys lies in a higher level (PartitionRules, P1).
 // L4: a delete is dropped only where no older table may hold its key.
 // L5: a file system that has no room for tables is no error: the log goes on while the pool has
-//     room, and then writes are refused. Flushes and compactions are tried again for whoever needs
-//     what they give, and now and then.
+//     room, and then writes are refused, where it has none for a flush. Flushes and compactions are
+//     tried again for whoever needs what they give, and now and then.
 // Threads: as Engine says.
 #ifndef LAMELLA_ENGINE_LIGHTKV_LIGHTKV_H_
 #define LAMELLA_ENGINE_LIGHTKV_LIGHTKV_H_
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -106,6 +107,14 @@ class LightKv final : public Engine, private WriteTarget {
     uint32_t weight = 0;
     MadeSsts tables;
   };
+  /// What tables are written for (L5): a flush may find room where a compaction finds none.
+  enum RoomFor : uint32_t { kFlushes, kCompactions, kRooms };
+  struct Room {
+    Status none;  // the last try's answer,
+    std::chrono::steady_clock::time_point tried_at;
+    uint64_t failed = 0;     // how many had none,
+    bool is_needed = false;  // and that somebody needs another try
+  };
   // What jobs have; of a weight, keys. The first weight is the last of them.
   enum : uint32_t { kLog, kPoolEnd, kWeight0 };
 
@@ -127,6 +136,7 @@ class LightKv final : public Engine, private WriteTarget {
    private:
     LightKv* const engine_;
     std::unique_ptr<const View> view_;
+    const uint64_t leaves_;  // that the partitions have which level 0 has tables of
     EpochDomain::Retirement last_;
   };
   void SetView(View view) { NextView(this, std::move(view)).Set(); }
@@ -156,6 +166,8 @@ class LightKv final : public Engine, private WriteTarget {
   /// A flush by a caller beside whom there is nobody.
   Status FlushAlone();
   /// Begins a flush after this call, and waits for its end.
+  Status AwaitFlush();
+  /// All that was written before this call is in tables on return.
   Status FlushNow();
   JobOffer OfferOf(PartitionCompaction compaction);
   Status Compact(const PartitionCompaction& compaction);
@@ -166,9 +178,10 @@ class LightKv final : public Engine, private WriteTarget {
   std::vector<std::string> Bounds() const;
   Status GiveBack();
   /// What a job answers that may have found no room for a table (L5).
-  Status NoteRoom(const Status& status);
+  Status NoteRoom(RoomFor what, const Status& status);
   Status RefuseForRoom();
-  bool MayFindRoom() const LAMELLA_REQUIRES(jobs_.mu);
+  bool MayFindRoom(RoomFor what) const LAMELLA_REQUIRES(jobs_.mu);
+  bool IsStarved(RoomFor what) const { return starved_[what].load(std::memory_order_relaxed); }
   /// How far the log, or the tree, is over what a flush is due at: 1 is twice that.
   double OverFlush(const RhTree& top) const;
   bool IsFull(const View& view) const { return view.older != nullptr && OverFlush(*view.top) >= 1; }
@@ -197,7 +210,7 @@ class LightKv final : public Engine, private WriteTarget {
   std::atomic<uint64_t> most_leaves_{1};   // of the tree that was sealed last
   std::atomic<uint64_t> empty_bytes_{0};   // that the tree had of memory before its first record
   std::atomic<uint64_t> table_bytes_{0};   // of the current tables, as the next
-  std::atomic<uint64_t> crowd_{0};         // of level 0, for each partition
+  std::atomic<uint64_t> crowd_{0};         // of level 0, for each leaf
   std::atomic<uint64_t> exhausted_at_{0};  // what was flushed when a write last asked for space
   std::vector<SequenceGap> gaps_;          // changed by Load and Mend, and by the one flush
 
@@ -207,12 +220,8 @@ class LightKv final : public Engine, private WriteTarget {
   uint64_t flushes_begun_ LAMELLA_GUARDED_BY(jobs_.mu) = 0;
   uint64_t flushes_done_ LAMELLA_GUARDED_BY(jobs_.mu) = 0;
   uint64_t flushed_sequence_ LAMELLA_GUARDED_BY(jobs_.mu) = 0;
-  // L5. The last try's answer; when it was; how many have failed; and that somebody needs another.
-  Status no_room_ LAMELLA_GUARDED_BY(jobs_.mu);
-  std::chrono::steady_clock::time_point no_room_at_ LAMELLA_GUARDED_BY(jobs_.mu);
-  uint64_t no_room_count_ LAMELLA_GUARDED_BY(jobs_.mu) = 0;
-  bool room_needed_ LAMELLA_GUARDED_BY(jobs_.mu) = false;
-  std::atomic<bool> starved_{false};  // no_room_ is no OK
+  std::array<Room, kRooms> rooms_ LAMELLA_GUARDED_BY(jobs_.mu);
+  std::array<std::atomic<bool>, kRooms> starved_{};  // what rooms_ has is no OK
   ErrorLatch error_;
 
   std::atomic<uint64_t> compactions_{0};

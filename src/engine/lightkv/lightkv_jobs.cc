@@ -15,7 +15,9 @@ namespace {
 constexpr uint64_t kBufferBytesMin = 2 << 20;
 // Less of the tree's memory is no reason for a flush, however short memory is.
 constexpr uint64_t kIndexBytesMin = 64 << 10;
-constexpr uint64_t kCrowdMax = 24;  // of level 0 for each partition: nobody writes from there on
+// Of level 0 for each leaf: nobody writes from there on. More than any CS: then some partition has
+// more than CS of them, and they can be compacted.
+constexpr uint64_t kCrowdMax = 24;
 constexpr uint64_t kDelayPerSizeNs = 40'000;  // with CS of them
 // What jobs are worth, beside compactions, which are worth less than kFirst.
 constexpr double kFirst = 1e9;
@@ -53,7 +55,7 @@ JobOffer LightKv::OfferOf(PartitionCompaction compaction) {
           .benefit = tables / rules_.compaction_size,
           .cost = 1 + static_cast<double>(compaction.read_bytes),
           .run = [this, compaction = std::move(compaction)] {
-            return NoteRoom(NoThrow([&] { return Compact(compaction); }));
+            return NoteRoom(kCompactions, NoThrow([&] { return Compact(compaction); }));
           }};
 }
 
@@ -68,13 +70,12 @@ std::optional<Job> LightKv::PickJob(JobClass job_class) {
            return (this->*run)();
          }});
   };
-  const bool may_write = MayFindRoom();
   // Who waits for space or for memory comes first.
-  if (may_write && sealed_ && sealed_->settled->load(std::memory_order_acquire))
+  if (MayFindRoom(kFlushes) && sealed_ && sealed_->settled->load(std::memory_order_acquire))
     offer("flush", kLog, kFirst, &LightKv::TryFlush);
   if (!sealed_ && (flushes_wanted_ > flushes_begun_ || IsFlushDue(*view.top)))
     offer("seal", kLog, kFirst, &LightKv::Seal);
-  if (may_write) {
+  if (MayFindRoom(kCompactions)) {
     for (PartitionCompaction& one : FindPartitionCompactions(*view.levels, rules_))
       offers.push_back(OfferOf(std::move(one)));
   }
@@ -84,15 +85,16 @@ std::optional<Job> LightKv::PickJob(JobClass job_class) {
 
 Status LightKv::GiveBack() { return pool_->GiveBack(); }
 
-Status LightKv::NoteRoom(const Status& status) {
+Status LightKv::NoteRoom(RoomFor what, const Status& status) {
   const MutexLock lock(&jobs_.mu);
+  Room& room = rooms_[what];
   const bool none = status.IsNoSpace();
-  no_room_ = none ? status : Status::OK();
-  starved_.store(none, std::memory_order_relaxed);
-  room_needed_ = false;
+  room.none = none ? status : Status::OK();
+  starved_[what].store(none, std::memory_order_relaxed);
+  room.is_needed = false;
   if (!none) return status;
-  no_room_at_ = std::chrono::steady_clock::now();
-  no_room_count_++;
+  room.tried_at = std::chrono::steady_clock::now();
+  room.failed++;
   return Status::OK();
 }
 
@@ -101,16 +103,17 @@ Status LightKv::RefuseForRoom() {
   Status s;
   {
     const MutexLock lock(&jobs_.mu);
-    room_needed_ = true;
-    s = no_room_;
+    rooms_[kFlushes].is_needed = true;
+    s = rooms_[kFlushes].none;
   }
   context_.nudge();
   return s;
 }
 
-bool LightKv::MayFindRoom() const {
-  return no_room_.ok() || room_needed_ ||
-         std::chrono::steady_clock::now() - no_room_at_ >= kTryAgainAfter;
+bool LightKv::MayFindRoom(RoomFor what) const {
+  const Room& room = rooms_[what];
+  return room.none.ok() || room.is_needed ||
+         std::chrono::steady_clock::now() - room.tried_at >= kTryAgainAfter;
 }
 
 Status LightKv::Seal() {
@@ -155,7 +158,7 @@ std::vector<std::string> LightKv::Bounds() const {
 }
 
 Status LightKv::TryFlush() {
-  return NoteRoom(NoThrow([this] { return FlushSealed(); }));
+  return NoteRoom(kFlushes, NoThrow([this] { return FlushSealed(); }));
 }
 
 Status LightKv::FlushSealed() {
@@ -180,7 +183,8 @@ Status LightKv::FlushSealed() {
 }
 
 Status LightKv::WriteSealed(const View& view, const Sealed& sealed) {
-  const auto from = NewRhTreeIterator(pool_, view.older);
+  // What is damaged would be sound in a table, by that one's checksum.
+  const auto from = NewRhTreeIterator(pool_, view.older, true);
   Made made;
   Status s = files_.Write(
       from.get(), context_.snapshots->Now(),
@@ -251,25 +255,34 @@ Status LightKv::CompactRange(std::string_view begin, std::string_view end) {
   return s;
 }
 
-Status LightKv::FlushNow() {
+Status LightKv::AwaitFlush() {
   uint64_t wanted;
   uint64_t failed;
   {
     const MutexLock lock(&jobs_.mu);
     wanted = flushes_begun_ + 1;
     flushes_wanted_ = std::max(flushes_wanted_, wanted);
-    failed = no_room_count_;
-    room_needed_ = true;
+    failed = rooms_[kFlushes].failed;
+    for (Room& room : rooms_) room.is_needed = true;
   }
   context_.wake();
   const MutexLock lock(&jobs_.mu);
   while (flushes_done_ < wanted) {
     Status s = error_.Get();
-    if (s.ok() && no_room_count_ != failed) s = no_room_;
+    if (s.ok() && rooms_[kFlushes].failed != failed) s = rooms_[kFlushes].none;
     if (!s.ok()) return s;
     jobs_.AwaitEnd();
   }
   return Status::OK();
+}
+
+// A flush counts from a little after its tree was sealed: the first may be one that this call's
+// caller was too late for.
+Status LightKv::FlushNow() {
+  const uint64_t last = PublishedSequence();
+  Status s = AwaitFlush();
+  while (s.ok() && FlushedSequence() < last) s = AwaitFlush();
+  return s;
 }
 
 Status LightKv::Flush() {
@@ -306,10 +319,11 @@ double LightKv::OverFlush(const RhTree& top) const {
 // over a flush beside one that is under way is what writers would be stopped for. Before one is
 // sealed it is let grow: merges have the threads, and the next flush takes all of it.
 uint32_t LightKv::WriteDelayNs() const {
-  const uint64_t crowd = crowd_.load(std::memory_order_relaxed);
+  // Nobody waits for compactions that find no room.
+  const uint64_t crowd = IsStarved(kCompactions) ? 0 : crowd_.load(std::memory_order_relaxed);
   const EpochPin pin(pool_->readers());
   const View& view = *view_.load(std::memory_order_acquire);
-  if (starved_.load(std::memory_order_relaxed)) return 0;  // Provide refuses
+  if (IsStarved(kFlushes)) return 0;  // Provide refuses
   if (crowd >= kCrowdMax || IsFull(view)) return kStopWriting;
   const auto crowd_ns = static_cast<uint32_t>(crowd * kDelayPerSizeNs / rules_.compaction_size);
   const double over = OverFlush(*view.top);

@@ -15,6 +15,8 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -59,6 +61,21 @@ std::optional<uint32_t> LevelFor(const TableLevels<Table>& levels, const Partiti
   while (level < first + rules.compaction_size && levels.Overlapping(level, keys).empty()) level++;
   if (level == first && weight > 0) return std::nullopt;
   return level - 1;
+}
+
+/// How many partitions the tables are of, at least: those that overlap, or are joined by others
+/// that do, are of one.
+template <class Table>
+uint64_t CountPartitions(std::vector<std::shared_ptr<const Table>> tables) {
+  std::ranges::sort(tables, {},
+                    [](const auto& table) -> const std::string& { return table->info().smallest; });
+  uint64_t count = 0;
+  std::string_view end;  // of the tables so far
+  for (const auto& table : tables) {
+    count += table->info().smallest > end ? 1 : 0;
+    end = std::max<std::string_view>(end, table->info().largest);
+  }
+  return count;
 }
 
 /// All of the tables in these levels, both counted, whose keys overlap the range, or each other's

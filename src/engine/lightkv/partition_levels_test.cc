@@ -106,6 +106,36 @@ TEST_F(PartitionLevelsTest, ATableOverSeveralPartitionsTakesThemAll) {
   EXPECT_EQ(Find()[0].inputs.size(), 5u);
 }
 
+TEST_F(PartitionLevelsTest, TablesThatOverlapAreOfOnePartition) {
+  const auto count = [&](std::initializer_list<KeyRange> ranges) {
+    TableLevelsState::Level tables;
+    for (const KeyRange& range : ranges) {
+      auto info = std::make_shared<TableInfo>();
+      info->smallest = range.first;
+      info->largest = *range.last;
+      tables.push_back(std::move(info));
+    }
+    return CountPartitions(tables);
+  };
+  EXPECT_EQ(count({}), 0u);
+  EXPECT_EQ(count({{"c", "d"}, {"a", "b"}, {"c", "d"}, {"a", "b"}}), 2u);
+  EXPECT_EQ(count({{"c", "d"}, {"a", "b"}, {"b", "c"}}), 1u) << "the third joins the others";
+  EXPECT_EQ(count({{"a", "z"}, {"b", "c"}, {"x", "y"}, {"zz", "zz"}}), 2u);
+}
+
+// Who looks for what makes writers wait counts on it (LightKv::WriteDelayNs).
+TEST_F(PartitionLevelsTest, MoreTablesOfLevel0ThanPartitionsHaveSlotsAreCompacted) {
+  for (const uint64_t partitions : {1, 2, 30}) {
+    levels_ = {};
+    for (uint64_t i = 0; levels_.level(0).size() < partitions * (rules_.compaction_size + 1); i++) {
+      const std::string key = Concat(100 + i % partitions);
+      Add(0, key, key + "z");
+    }
+    EXPECT_EQ(CountPartitions(levels_.level(0)), partitions);
+    EXPECT_FALSE(Find().empty());
+  }
+}
+
 TEST_F(PartitionLevelsTest, NothingIsMergedIntoAWeightThatIsFull) {
   for (int i = 0; i < 4; i++) Add(1, "a", "c");
   for (int i = 0; i < 4; i++) Add(0, "a", "c");

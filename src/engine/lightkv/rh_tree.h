@@ -193,9 +193,11 @@ class RhTree {
 };
 
 /// Walks the versions in the tree, which it keeps. It sees what had been inserted when it was made,
-/// and of later ones some. A search within the partition it is in copies nothing.
+/// and of later ones some. A search within the partition it is in copies nothing. With `verify` it
+/// checks each record that it comes to: Corruption ends the walk.
 std::unique_ptr<InternalIterator> NewRhTreeIterator(const Pool* pool,
-                                                    std::shared_ptr<const RhTree> tree);
+                                                    std::shared_ptr<const RhTree> tree,
+                                                    bool verify = false);
 
 }  // namespace lamella
 

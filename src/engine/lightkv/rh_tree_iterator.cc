@@ -28,8 +28,8 @@ bool IsLess(const Slot& a, const Slot& b) { return a.order < b.order; }
 // one order at a time, the group [first_, last_) in the window.
 class RhTreeIterator final : public RecordIterator {
  public:
-  RhTreeIterator(const Pool* pool, std::shared_ptr<const RhTree> tree)
-      : RecordIterator(pool), tree_(std::move(tree)) {}
+  RhTreeIterator(const Pool* pool, std::shared_ptr<const RhTree> tree, bool verify)
+      : RecordIterator(pool), tree_(std::move(tree)), verify_(verify) {}
 
   void SeekToFirst() override { Seek({"", kTagFirst}); }
   void SeekToLast() override {
@@ -50,6 +50,7 @@ class RhTreeIterator final : public RecordIterator {
     ArriveForward();
   }
   void Prev() override { ArriveBackward(); }
+  Status status() const override { return status_; }
 
  private:
   static constexpr size_t kStepMin = 32;
@@ -127,6 +128,11 @@ class RhTreeIterator final : public RecordIterator {
     SortGroup();
     at_ = group_.size();
   }
+  // A null place is beyond either end.
+  void Show(PmPtr place) {
+    if (verify_) status_ = place ? VerifyRecord(*pool_, place) : Status::OK();
+    StandOn(status_.ok() ? place : PmPtr());
+  }
   void SortGroup() { tree_->Sort(&slots()[first_], slots().data() + last_, &group_); }
 
   // At `at_` of the group, or the first after it.
@@ -138,10 +144,10 @@ class RhTreeIterator final : public RecordIterator {
         const std::string bound = *partition_.range.end;
         Enter({bound, kTagFirst}, false);
       } else {
-        return StandOn(PmPtr());
+        return Show(PmPtr());
       }
     }
-    StandOn(group_[at_].place);
+    Show(group_[at_].place);
   }
   // At the last before `at_` of the group.
   void ArriveBackward() {
@@ -157,13 +163,15 @@ class RhTreeIterator final : public RecordIterator {
           StandAt(slots().size());
         }
       } else {
-        return StandOn(PmPtr());
+        return Show(PmPtr());
       }
     }
-    StandOn(group_[--at_].place);
+    Show(group_[--at_].place);
   }
 
   const std::shared_ptr<const RhTree> tree_;
+  const bool verify_;
+  Status status_;
   RhTree::Partition partition_;
   bool is_copy_ = false;
   size_t low_ = 0;
@@ -178,8 +186,9 @@ class RhTreeIterator final : public RecordIterator {
 }  // namespace
 
 std::unique_ptr<InternalIterator> NewRhTreeIterator(const Pool* pool,
-                                                    std::shared_ptr<const RhTree> tree) {
-  return std::make_unique<RhTreeIterator>(pool, std::move(tree));
+                                                    std::shared_ptr<const RhTree> tree,
+                                                    bool verify) {
+  return std::make_unique<RhTreeIterator>(pool, std::move(tree), verify);
 }
 
 }  // namespace lamella
