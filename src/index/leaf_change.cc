@@ -304,7 +304,8 @@ Status LeafChange::MakeLeaf(std::span<const Item> items, size_t left_out, NewLea
 
 // The bytes that a new leaf's heads leave out are those that its range shares, so that no later key
 // of it is without them. A range without an end shares nothing: there the entries decide, and a key
-// that does not begin as they do has the leaf replaced.
+// that does not begin as they do has the leaf replaced. But the range begins where it did: else the
+// leaf before it, which stays, would get what it gave up (C2).
 Status LeafChange::PlanReplacement(const LeafIndex::Cursor& at, std::vector<Item>* items) {
   Status s;
   for (size_t i = 0; s.ok() && i < items->size(); i++) s = Look(at, &(*items)[i]);
@@ -326,8 +327,12 @@ Status LeafChange::PlanReplacement(const LeafIndex::Cursor& at, std::vector<Item
     cuts.push_back(cut);
   }
 
+  LeafIndex::Cursor before = at;
   LeafIndex::Cursor after = at;
-  if (at.Valid()) after.Next();
+  if (at.Valid()) {
+    before.Prev();
+    after.Next();
+  }
   Edit edit{.at = at, .replaces = true};
   LeafIndex::Edit index_edit;
   for (size_t i = 0; i + 1 < cuts.size(); i++) {
@@ -349,6 +354,8 @@ Status LeafChange::PlanReplacement(const LeafIndex::Cursor& at, std::vector<Item
     } else if (cuts[i + 1] - cuts[i] > 1) {
       left_out = SharedBytes(first.user_key, key(cuts[i + 1] - 1).user_key);
     }
+    if (i == 0 && before.Valid())  // keeps C2
+      left_out = std::min(left_out, SharedBytes(child->low.key, first.user_key));
     // keeps X2
     if (SharedBytes(child->low.key, first.user_key) < left_out)
       child->low = LeafLow::OfFirst(first, left_out);
