@@ -176,8 +176,10 @@ class ValueLog {
   std::vector<ValueFileInfo> Files() const;
   /// Removes these files, as Files() told of them, but for one that has got another segment since,
   /// of which nobody has said that it is unneeded: they are not in Files() any more, are read until
-  /// the pins of now are gone, and then go. REQUIRES: whatever made them unneeded is durable.
-  /// Whoever is pinned from now on has no address in what they had then. NoSpace, IOError.
+  /// the pins of now are gone, and then go. Where an empty file is to tell in their place what was
+  /// drawn (V3), and there is no room for one, the last of them stays. REQUIRES: whatever made them
+  /// unneeded is durable. Whoever is pinned from now on has no address in what they had then.
+  /// IOError.
   Status RemoveFiles(const std::vector<ValueFileInfo>& unneeded);
 
   /// Above every number of a segment so far.
