@@ -160,6 +160,8 @@ class ValueLog {
   void Copy(const ValueAddress& address, std::string_view value, Persister* persister);
   /// What Allocate gives at once, counted by ValueBytes (log/value_format.h): half a segment.
   uint64_t allocation_bytes_max() const;
+  /// What a file of segments takes, at most.
+  uint64_t file_bytes_max() const { return options_.file_segments * options_.segment_bytes; }
   /// Ends the segment that is being filled, if it holds anything: so WriteOn takes it, too.
   void Seal();
 
