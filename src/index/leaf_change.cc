@@ -72,6 +72,21 @@ Status LeafChange::HasKey(const Target& target, Item* item, bool* has) const {
   return s;
 }
 
+// What is put in again stays as it is: else each try of who finds no room would take some for it,
+// and what it took the place of may be kept by readers. Not a delete that leaves nothing: that is
+// yet to go.
+Status LeafChange::IsThere(const Target& target, Item* item, bool* is) const {
+  const LeafPut& put = target.put;
+  *is = false;
+  bool same = false;
+  Status s = HasKey(target, item, &same);
+  if (!s.ok() || !same || item->put != nullptr || put.leaves_nothing) return s;
+  const LeafCell& cell = *item->at;
+  *is =
+      cell.tag == put.key.tag && cell.location == put.location && cell.value_size == put.value_size;
+  return s;
+}
+
 Status LeafChange::Allocate(Use use, uint64_t bytes, PmPtr* place, uint32_t* epoch) {
   taken_.emplace_back();  // before there is a block that would be lost where it has no room
   Status s = space_->Allocate(use, bytes, persister_, &taken_.back(), epoch);
@@ -159,11 +174,12 @@ Status LeafChange::PutOne(const Target& target, const VersionNeeded& needed,
     }
   }
   Item fresh;
-  s = NewItem(target, &fresh);
-  if (!s.ok()) return s;
   bool placed = false;
+  if (at < items->size()) s = IsThere(target, &(*items)[at], &placed);
+  if (s.ok() && !placed) s = NewItem(target, &fresh);
+  if (!s.ok()) return s;
   uint64_t newer = TagSequence(tag);
-  for (size_t older = at; older < items->size();) {
+  for (size_t older = placed ? at + 1 : at; older < items->size();) {
     Item* const item = &(*items)[older];
     s = HasKey(target, item, &same);
     if (!s.ok()) return s;

@@ -290,6 +290,27 @@ TEST_F(LeafTreeTest, ADeleteStaysWhileTheNextLeafHasWhatItHides) {
   }
 }
 
+// Whoever finds no room tries again and again, and readers keep what goes.
+TEST_F(LeafTreeTest, WhatIsPutInAgainTakesNoRoom) {
+  Start();
+  Random random(5);
+  LeafModel batch;
+  for (uint64_t i = 0; i < 1000; i++)
+    batch[{LeafKey(i), MakeTag(++sequence_, RecordKind::kPut)}] = {random.Next(), 7};
+  batch = Newest(batch);
+  MustInsert(batch);
+  const uint64_t before = store_.space->claimed_bytes();
+  {
+    const EpochPin pin(store_.pool->holders());
+    for (int i = 0; i < 100; i++) MustInsert(batch);
+    EXPECT_EQ(store_.space->claimed_bytes(), before);
+  }
+  EXPECT_EQ(Problem(batch, &random, 60, 1000), "");
+  batch.begin()->second.first++;  // it lies elsewhere now
+  MustInsert(batch);
+  EXPECT_EQ(Problem(batch, &random, 60, 1000), "");
+}
+
 // C2: the last leaf is replaced by one whose keys begin alike, and a key comes in that lies between
 // them and the leaf before. Who walks by the older root has the old last leaf before it, with what
 // went by the same change: it must not meet the new key first.
