@@ -26,7 +26,8 @@ constexpr uint64_t kWindowsOfMemory = 8;
 // A value file that may be unneeded is worth a look at so many entries of a tree.
 constexpr uint64_t kLooksPerFile = 128;
 // Value files may take so many times what is named of them, and as much as so many full ones. Keys
-// that are all written again, at random, come to about 14 times: until all that is in a file was.
+// that are all written again, at random, come to less: until each value of a file of n was takes
+// about ln(n) + 0.6 times as many writes as there are keys, so 14 times at most.
 constexpr uint64_t kFileBytesPerNamed = 24;
 constexpr uint64_t kFullFilesMin = 4;
 // So many may be small: each is open.
