@@ -102,20 +102,25 @@ class LabDbTest : public ::testing::Test {
   }
   std::vector<std::string> ValueFiles() const { return ValueFilesOf(path_); }
   uint64_t FileBytes() { return db_->GetStats().file_bytes; }
-  /// Of the free chunks, and those that the pool may grow by, such that no two that are left lie
-  /// side by side.
-  std::vector<ChunkRef> TakeEverySecondChunk() {
+  /// The chunks of the first part that are free, and those that it may grow by, but for what that
+  /// one leaves to others.
+  std::vector<ChunkRef> TakeChunks(Claimant claimant) {
     constexpr auto kKind = static_cast<ChunkKind>(60);
     Pool* const pool = db_->pool();
     Persister persister(pool->gate(), WriteCause::kGc);
     std::vector<ChunkRef> taken;
     for (ChunkRef chunk;
-         pool->Claim(0, kKind, 0, taken.size(), 1, Claimant::kIndex, &persister, &chunk).ok();)
+         pool->Claim(0, kKind, 0, taken.size(), 1, claimant, &persister, &chunk).ok();)
       taken.push_back(chunk);
+    return taken;
+  }
+  /// Of these such that no two that are left lie side by side.
+  std::vector<ChunkRef> TakeEverySecondChunk() {
+    std::vector<ChunkRef> taken = TakeChunks(Claimant::kIndex);
     const auto odd =
         std::ranges::partition(taken, [](const ChunkRef& chunk) { return chunk.index % 2 == 0; });
     EXPECT_GT(odd.size(), 10u);
-    for (const ChunkRef& chunk : odd) pool->Free(chunk, &persister);
+    Free({odd.begin(), odd.end()});
     taken.erase(odd.begin(), odd.end());
     return taken;
   }
@@ -439,6 +444,7 @@ TEST_F(LabDbTest, AFlushThatFindsNoRowOfChunksHasTheTreesMakeRoom) {
   ASSERT_TRUE(Open().ok());
   for (uint64_t i = 0; i < 15'000; i++) ASSERT_NO_FATAL_FAILURE(Put(KeyOf(i), "in the tree"));
   ASSERT_TRUE(db_->Flush().ok());
+  ASSERT_TRUE(db_->WaitForIdle().ok());  // what the flush let go of is free by then
   ASSERT_TRUE(TableFilesOf(path_).empty());
   for (int i = 0; i < 3; i++)
     ASSERT_NO_FATAL_FAILURE(Put(Concat("z", i, std::string(kKeyBytesMax - 2, 'z')), "last"));
@@ -446,6 +452,23 @@ TEST_F(LabDbTest, AFlushThatFindsNoRowOfChunksHasTheTreesMakeRoom) {
   const Status s = db_->Flush();
   EXPECT_TRUE(s.ok()) << s.ToString();
   EXPECT_FALSE(TableFilesOf(path_).empty());
+  ASSERT_NO_FATAL_FAILURE(Compare());
+  Free(taken);
+  db_->Abandon();
+  ASSERT_TRUE(Open().ok());
+  ASSERT_NO_FATAL_FAILURE(Compare());
+}
+
+// A flush takes its chunks where there are any, and so do the log and the segments of values.
+TEST_F(LabDbTest, WhereTheFirstPartIsFullTheOthersServe) {
+  options_.pmem_paths = {dir_.Sub("first"), dir_.Sub("second")};
+  for (const std::string& part : options_.pmem_paths) std::filesystem::create_directories(part);
+  options_.log_shards = 2;
+  ASSERT_TRUE(Open().ok());
+  const std::vector<ChunkRef> taken = TakeChunks(Claimant::kReclaim);
+  Random random(9);
+  ASSERT_NO_FATAL_FAILURE(PutRandom(&random, 5000, 3000));
+  ASSERT_TRUE(db_->Flush().ok());
   ASSERT_NO_FATAL_FAILURE(Compare());
   Free(taken);
   db_->Abandon();

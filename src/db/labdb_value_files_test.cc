@@ -2,6 +2,8 @@
 // reads of what they held say which file, and no other value is shown for it.
 
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -12,6 +14,7 @@
 
 #include "base/concat.h"
 #include "db/db_impl.h"
+#include "file/table_file_name.h"
 #include "testing/random_data.h"
 #include "testing/says.h"
 #include "testing/table_files.h"
@@ -19,6 +22,17 @@
 
 namespace lamella::testing {
 namespace {
+
+/// A file system with no room for one more name of a file of values, while it is `full`.
+class FullNames final : public OsHook {
+ public:
+  int Before(OsCall call, const std::string& path) override {
+    const bool is_one = call == OsCall::kCreate && path.ends_with(kValueFileSuffix);
+    return is_one && full.load() ? ENOSPC : 0;
+  }
+  size_t Allowed(OsCall, size_t n) override { return n; }
+  std::atomic<bool> full{false};
+};
 
 class LabDbValueFiles : public ::testing::Test {
  protected:
@@ -156,6 +170,74 @@ TEST_F(LabDbValueFiles, WhatALostValueFileHeldShowsNoOtherValue) {
       EXPECT_EQ(report.records_kept, 2 * kKeys - lost);
     }
   }
+}
+
+// B4: of each file one key is not written again.
+TEST_F(LabDbValueFiles, AFileIsNotKeptForEverForOneKeyOfIt) {
+  options_.labdb.tree_bytes = 16 << 20;  // which these keys never fill
+  options_.labdb.hot_updates = 0;
+  ASSERT_TRUE(Open().ok());
+  constexpr uint64_t kFileBytes = 64 * (64 << 10);
+  constexpr uint64_t kValueBytes = 4000;
+  constexpr uint64_t kPuts = 20 * kFileBytes / kValueBytes;
+  const auto is_once = [](uint64_t i) { return i % 500 == 0; };
+  const auto key_of = [&](uint64_t i) { return is_once(i) ? KeyOf(i) : Concat("again", i % 10); };
+  for (uint64_t i = 0; i < kPuts; i++)
+    ASSERT_NO_FATAL_FAILURE(Put(key_of(i), MakeValue(i, kValueBytes)));
+  ASSERT_TRUE(db_->Flush().ok());
+  ASSERT_TRUE(db_->WaitForIdle().ok());
+  EXPECT_LT(db_->GetStats().file_bytes, 10 * kFileBytes);
+  for (uint64_t i = 0; i < kPuts; i++) {
+    if (key_of(i) != KeyOf(i) && i + 10 < kPuts) continue;  // it was written again
+    std::string value;
+    ASSERT_TRUE(db_->Get({}, key_of(i), &value).ok()) << i;
+    ASSERT_EQ(value, MakeValue(i, kValueBytes)) << i;
+  }
+}
+
+// The same of small files: each flush that moves values makes one.
+TEST_F(LabDbValueFiles, FlushesOfAFewKeysLeaveAFewHundredFiles) {
+  constexpr uint64_t kKeys = 60'000;  // of a tree of so many it is not looked for files each time
+  constexpr uint64_t kFlushes = 600;
+  options_.labdb.tree_bytes = 16 << 20;
+  ASSERT_TRUE(Open().ok());
+  for (uint64_t i = 0; i < kKeys + kFlushes; i++) {
+    ASSERT_NO_FATAL_FAILURE(Put(KeyOf(i), std::to_string(i)));
+    if (i < kKeys) continue;
+    ASSERT_TRUE(db_->Flush().ok());
+    ASSERT_TRUE(db_->WaitForIdle().ok());
+  }
+  EXPECT_LT(ValueFilesOf(path_).size(), 400u);
+  for (uint64_t i = 0; i < kKeys + kFlushes; i++) {
+    std::string value;
+    ASSERT_TRUE(db_->Get({}, KeyOf(i), &value).ok()) << i;
+    ASSERT_EQ(value, std::to_string(i));
+  }
+}
+
+// No file is made then, and none of those that nobody needs can go: that is no error (B5). Of each
+// try of the flush there are enough records to have it look for such files again.
+TEST_F(LabDbValueFiles, AFlushNeedsNoRoomForANameToTellOfNumbers) {
+  FullNames hook;
+  const std::unique_ptr<FileSystem> files = FileSystem::PosixOver(&hook);
+  options_.labdb.hot_updates = 0;
+  options_.memtable_bytes = 8 << 20;
+  db_ = std::make_unique<DbImpl>(options_, path_, DbSeams{.files = files.get()});
+  ASSERT_TRUE(db_->Init().ok());
+  for (uint64_t i = 0; i < 2000; i++) ASSERT_NO_FATAL_FAILURE(Put(KeyOf(i), MakeValue(i, 200)));
+  ASSERT_TRUE(db_->Flush().ok());
+  ASSERT_TRUE(db_->WaitForIdle().ok());
+  EXPECT_FALSE(ValueFilesOf(path_).empty());
+  hook.full.store(true);
+  for (int round = 0; round < 2; round++) {  // nothing is named after the first
+    for (uint64_t i = 0; i < 2000; i++) ASSERT_TRUE(db_->Delete({}, KeyOf(i)).ok());
+    const Status s = db_->Flush();
+    ASSERT_TRUE(s.ok()) << s.ToString();
+  }
+  hook.full.store(false);
+  ASSERT_TRUE(db_->CompactRange({}, {}).ok());
+  ASSERT_TRUE(db_->Close().ok());
+  db_.reset();  // before the file system, which its jobs write to
 }
 
 }  // namespace

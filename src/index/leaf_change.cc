@@ -72,6 +72,21 @@ Status LeafChange::HasKey(const Target& target, Item* item, bool* has) const {
   return s;
 }
 
+// What is put in again stays as it is: else each try of who finds no room would take some for it,
+// and what it took the place of may be kept by readers. Not a delete that leaves nothing: that is
+// yet to go.
+Status LeafChange::IsThere(const Target& target, Item* item, bool* is) const {
+  const LeafPut& put = target.put;
+  *is = false;
+  bool same = false;
+  Status s = HasKey(target, item, &same);
+  if (!s.ok() || !same || item->put != nullptr || put.leaves_nothing) return s;
+  const LeafCell& cell = *item->at;
+  *is =
+      cell.tag == put.key.tag && cell.location == put.location && cell.value_size == put.value_size;
+  return s;
+}
+
 Status LeafChange::Allocate(Use use, uint64_t bytes, PmPtr* place, uint32_t* epoch) {
   taken_.emplace_back();  // before there is a block that would be lost where it has no room
   Status s = space_->Allocate(use, bytes, persister_, &taken_.back(), epoch);
@@ -159,11 +174,12 @@ Status LeafChange::PutOne(const Target& target, const VersionNeeded& needed,
     }
   }
   Item fresh;
-  s = NewItem(target, &fresh);
-  if (!s.ok()) return s;
   bool placed = false;
+  if (at < items->size()) s = IsThere(target, &(*items)[at], &placed);
+  if (s.ok() && !placed) s = NewItem(target, &fresh);
+  if (!s.ok()) return s;
   uint64_t newer = TagSequence(tag);
-  for (size_t older = at; older < items->size();) {
+  for (size_t older = placed ? at + 1 : at; older < items->size();) {
     Item* const item = &(*items)[older];
     s = HasKey(target, item, &same);
     if (!s.ok()) return s;
@@ -304,7 +320,8 @@ Status LeafChange::MakeLeaf(std::span<const Item> items, size_t left_out, NewLea
 
 // The bytes that a new leaf's heads leave out are those that its range shares, so that no later key
 // of it is without them. A range without an end shares nothing: there the entries decide, and a key
-// that does not begin as they do has the leaf replaced.
+// that does not begin as they do has the leaf replaced. But the range begins where it did: else the
+// leaf before it, which stays, would get what it gave up (C2).
 Status LeafChange::PlanReplacement(const LeafIndex::Cursor& at, std::vector<Item>* items) {
   Status s;
   for (size_t i = 0; s.ok() && i < items->size(); i++) s = Look(at, &(*items)[i]);
@@ -326,8 +343,12 @@ Status LeafChange::PlanReplacement(const LeafIndex::Cursor& at, std::vector<Item
     cuts.push_back(cut);
   }
 
+  LeafIndex::Cursor before = at;
   LeafIndex::Cursor after = at;
-  if (at.Valid()) after.Next();
+  if (at.Valid()) {
+    before.Prev();
+    after.Next();
+  }
   Edit edit{.at = at, .replaces = true};
   LeafIndex::Edit index_edit;
   for (size_t i = 0; i + 1 < cuts.size(); i++) {
@@ -349,6 +370,8 @@ Status LeafChange::PlanReplacement(const LeafIndex::Cursor& at, std::vector<Item
     } else if (cuts[i + 1] - cuts[i] > 1) {
       left_out = SharedBytes(first.user_key, key(cuts[i + 1] - 1).user_key);
     }
+    if (i == 0 && before.Valid())  // keeps C2
+      left_out = std::min(left_out, SharedBytes(child->low.key, first.user_key));
     // keeps X2
     if (SharedBytes(child->low.key, first.user_key) < left_out)
       child->low = LeafLow::OfFirst(first, left_out);

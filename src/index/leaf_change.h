@@ -125,6 +125,7 @@ class LeafChange {
   Status Look(const LeafIndex::Cursor& at, Item* item) const;
   Status IsBefore(const Target& target, Item* item, bool* is) const;
   Status HasKey(const Target& target, Item* item, bool* has) const;
+  Status IsThere(const Target& target, Item* item, bool* is) const;
   Status Allocate(LeafSpace::Use use, uint64_t bytes, PmPtr* place, uint32_t* epoch);
   Status NewItem(const Target& target, Item* item);
   void Drop(const Item& item);

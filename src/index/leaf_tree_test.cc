@@ -290,6 +290,77 @@ TEST_F(LeafTreeTest, ADeleteStaysWhileTheNextLeafHasWhatItHides) {
   }
 }
 
+// Whoever finds no room tries again and again, and readers keep what goes.
+TEST_F(LeafTreeTest, WhatIsPutInAgainTakesNoRoom) {
+  Start();
+  Random random(5);
+  LeafModel batch;
+  for (uint64_t i = 0; i < 1000; i++)
+    batch[{LeafKey(i), MakeTag(++sequence_, RecordKind::kPut)}] = {random.Next(), 7};
+  batch = Newest(batch);
+  MustInsert(batch);
+  const uint64_t before = store_.space->claimed_bytes();
+  {
+    const EpochPin pin(store_.pool->holders());
+    for (int i = 0; i < 100; i++) MustInsert(batch);
+    EXPECT_EQ(store_.space->claimed_bytes(), before);
+  }
+  EXPECT_EQ(Problem(batch, &random, 60, 1000), "");
+  batch.begin()->second.first++;  // it lies elsewhere now
+  MustInsert(batch);
+  EXPECT_EQ(Problem(batch, &random, 60, 1000), "");
+}
+
+// C2: the last leaf is replaced by one whose keys begin alike, and a key comes in that lies between
+// them and the leaf before. Who walks by the older root has the old last leaf before it, with what
+// went by the same change: it must not meet the new key first.
+TEST_F(LeafTreeTest, TheRangeOfTheLastLeafBeginsWhereItDid) {
+  Start();
+  store_.deletes_leave = true;
+  const auto put = [&](LeafModel* batch, const std::string& key) {
+    (*batch)[{key, MakeTag(++sequence_, RecordKind::kPut)}] = {1, 1};
+  };
+  LeafModel first;
+  for (const char* begins : {"a", "j", "key"}) {
+    for (int i = 0; i < (begins[1] == 0 ? 8 : 7); i++) put(&first, Concat(begins, i));
+  }
+  put(&first, "k3");
+  MustInsert(first);
+  ASSERT_EQ(tree()->leaf_count(), 3u);
+  for (int i = 0; i < 6; i++) {  // all slots of the last leaf are used
+    LeafModel one;
+    put(&one, Concat("keyx", i));
+    MustInsert(one);
+  }
+  for (int i = 0; i < 6; i++)  // and some of its entries gone
+    MustInsert({{{Concat("keyx", i), MakeTag(++sequence_, RecordKind::kDelete)}, {}}});
+  ASSERT_EQ(tree()->leaf_count(), 3u);
+  {
+    const EpochPin pin(store_.pool->holders());
+    const auto it = tree()->NewIterator(true);
+    it->SeekToFirst();
+    LeafModel change{{{"k3", MakeTag(++sequence_, RecordKind::kDelete)}, {}}};
+    put(&change, "keyy");
+    MustInsert(change);
+    ASSERT_EQ(tree()->leaf_count(), 3u);
+    LeafModel later;
+    put(&later, "k5");
+    MustInsert(later);
+    std::string last;
+    for (; it->Valid(); it->Next()) {
+      const std::string key(it->key().user_key);
+      EXPECT_LT(last, key);
+      last = key;
+    }
+    EXPECT_TRUE(it->status().ok());
+  }
+  const LeafModel all = store_.Walk();
+  Random random(1);
+  EXPECT_EQ(Problem(all, &random, 60, 10), "");
+  Reopen();
+  EXPECT_EQ(store_.Walk(), all);
+}
+
 // Of a few keys, snapshots that come and go keep versions that fill leaves.
 TEST_F(LeafTreeTest, SnapshotsSeeWhatTheySawWhateverDeletesLeave) {
   const uint64_t first_seed = testing::TestSeed();

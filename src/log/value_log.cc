@@ -348,7 +348,11 @@ Status ValueLog::RemoveFiles(const std::vector<ValueFileInfo>& unneeded) {
     }
     if (going.empty()) return Status::OK();
     Status s = last_goes ? SayDrawn() : Status::OK();
-    if (!s.ok()) return s;
+    if (s.IsNoSpace()) {  // for a name: then it is told of by the last one itself
+      std::erase(going, last->file->id().number);
+      s = Status::OK();
+    }
+    if (!s.ok() || going.empty()) return s;
     directory_->RemoveFiles(going);
     const bool ends = file_ != nullptr && file_->obsolete();
     if (ends) EndFile();

@@ -160,6 +160,8 @@ class ValueLog {
   void Copy(const ValueAddress& address, std::string_view value, Persister* persister);
   /// What Allocate gives at once, counted by ValueBytes (log/value_format.h): half a segment.
   uint64_t allocation_bytes_max() const;
+  /// What a file of segments takes, at most.
+  uint64_t file_bytes_max() const { return options_.file_segments * options_.segment_bytes; }
   /// Ends the segment that is being filled, if it holds anything: so WriteOn takes it, too.
   void Seal();
 
@@ -176,8 +178,10 @@ class ValueLog {
   std::vector<ValueFileInfo> Files() const;
   /// Removes these files, as Files() told of them, but for one that has got another segment since,
   /// of which nobody has said that it is unneeded: they are not in Files() any more, are read until
-  /// the pins of now are gone, and then go. REQUIRES: whatever made them unneeded is durable.
-  /// Whoever is pinned from now on has no address in what they had then. NoSpace, IOError.
+  /// the pins of now are gone, and then go. Where an empty file is to tell in their place what was
+  /// drawn (V3), and there is no room for one, the last of them stays. REQUIRES: whatever made them
+  /// unneeded is durable. Whoever is pinned from now on has no address in what they had then.
+  /// IOError.
   Status RemoveFiles(const std::vector<ValueFileInfo>& unneeded);
 
   /// Above every number of a segment so far.

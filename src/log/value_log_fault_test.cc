@@ -248,6 +248,30 @@ TEST_F(ValueLogFaults, WhatCannotBeSaidOfNumbersKeepsTheFiles) {
   }
 }
 
+// The last one, which tells of the numbers: no room for another name keeps no file but it.
+TEST_F(ValueLogFaults, WithoutRoomForANameAllFilesButTheLastGo) {
+  const std::vector<Stored> stored = Fill(2 * file_segments_);
+  WriteAllOn();
+  ASSERT_EQ(log_->Files().size(), 2u);
+  faulty_.Arm({.nth = 1, .persistent = true, .error = ENOSPC, .only = OsCall::kCreate});
+  for (int i = 0; i < 2; i++) {
+    const Status s = log_->RemoveFiles(log_->Files());
+    EXPECT_TRUE(s.ok()) << s.ToString();
+    Collect();
+    EXPECT_EQ(log_->Files().size(), 1u);
+    EXPECT_EQ(ValueFiles().size(), 1u);
+    EXPECT_TRUE(IsRead(stored.back()));
+  }
+  faulty_.Disarm();
+  const uint64_t next = log_->next_segment();
+  Reopen();
+  EXPECT_EQ(log_->next_segment(), next);
+  EXPECT_TRUE(log_->RemoveFiles(log_->Files()).ok());
+  EXPECT_TRUE(log_->Files().empty());
+  Reopen();
+  EXPECT_EQ(log_->next_segment(), next);
+}
+
 TEST_F(ValueLogFaults, ShortTransfersChangeNothing) {
   faulty_.LimitTransfers(777);
   const std::vector<Stored> stored = Fill(5);

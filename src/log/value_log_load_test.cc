@@ -137,6 +137,26 @@ TEST_F(ValueLogLoad, WhereTheFileIsTornTheChunksCount) {
   for (size_t i = 0; i < stored_.size(); i++) EXPECT_EQ(bool(IsRead(stored_[i])), i != 3) << i;
 }
 
+// A power cut left any sectors of what was appended to the file. Values on both sides of where that
+// begins are near each other: but those beyond are in the chunks.
+TEST_F(ValueLogLoad, WhatIsReadTogetherIsReadWhereItCounts) {
+  Start(MediumKind::kCacheLine);
+  stored_ = Fill(2);
+  ASSERT_TRUE(log_->WriteOn().ok());
+  const std::vector<ValueFileInfo> files = log_->Files();
+  ASSERT_EQ(files.size(), 1u);
+  ASSERT_EQ(files[0].segments, 1u);
+  log_.reset();
+  Close();
+  WriteWhole(PathOf(files[0]), ReadWhole(PathOf(files[0])) + std::string(kSegmentBytes, '\0'));
+  Open();
+  OpenLog();
+  EXPECT_EQ(SegmentChunks(), 1u);
+  EXPECT_TRUE(AreRead(stored_));
+  WriteAllOn();
+  EXPECT_TRUE(AreRead(stored_));
+}
+
 TEST_F(ValueLogLoad, OtherNamesAreNoValueFiles) {
   Start(MediumKind::kCacheLine);
   for (const char* name : {"1-99999999999999.values", "x-1.values", "1-1.values.new"})

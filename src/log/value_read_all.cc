@@ -60,6 +60,7 @@ Status ValueLog::FindRun(std::span<const ValueAddress> addresses, std::span<cons
                          Run* run, std::vector<std::string>* values) const {
   const ValueAddress& first = addresses[order[0]];
   ValuePlaces::InFile in_file;
+  uint64_t segments_end = 0;  // of those that are read from it
   {
     const EpochPin pin(options_.pool->readers());
     const ValuePlaces& places = directory_->places();
@@ -70,6 +71,11 @@ Status ValueLog::FindRun(std::span<const ValueAddress> addresses, std::span<cons
       return s;
     }
     if (const auto* found = places.FindInFile(first.segment())) in_file = *found;
+    segments_end = in_file.first + in_file.count;
+    // A crash left a segment in both: how much of it the file has nobody knows (V1).
+    for (const auto& segment : places.in_pool) {
+      if (segment->number > first.segment()) segments_end = std::min(segments_end, segment->number);
+    }
   }
   if (in_file.file == nullptr) return NoSuchSegment(first);
   const ValueFile& file = *in_file.file;
@@ -88,10 +94,9 @@ Status ValueLog::FindRun(std::span<const ValueAddress> addresses, std::span<cons
   size_t count = 1;
   for (; count < order.size(); count++) {
     const ValueAddress& next = addresses[order[count]];
-    const bool is_near = next.segment() < in_file.first + in_file.count &&
-                         PlaceIn(file, next) <= run->to + kGapBytesMax &&
-                         end_of(next) - run->from <= kRunBytesMax &&
-                         end_of(next) <= run->opened->bytes();
+    const bool is_near =
+        next.segment() < segments_end && PlaceIn(file, next) <= run->to + kGapBytesMax &&
+        end_of(next) - run->from <= kRunBytesMax && end_of(next) <= run->opened->bytes();
     if (!is_near) break;
     run->to = std::max(run->to, end_of(next));
   }

@@ -38,7 +38,9 @@ uint64_t MemTableBytes(const EngineContext& context) {
 
 LabDb::LabDb(const EngineContext& context)
     : BufferedEngine(context, MemTableBytes(context),
-                     {.bytes_per_record = kTreeBytesPerRecord, .value_bytes_max = kAddressBytes}),
+                     {.bytes_per_record = kTreeBytesPerRecord,
+                      .value_bytes_max = kAddressBytes,
+                      .in_all_parts = true}),  // as LeafSpace takes its chunks
       options_(context.options->labdb),
       tree_bytes_(TreeBytes(*context.options)),
       rules_{.level1_bytes = options_.level1_bytes},

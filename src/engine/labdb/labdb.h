@@ -25,6 +25,8 @@
 // B3: a part of the immutable tree leaves it only when a table that the catalog names has it, and
 //     no reader is left who knows of no such table (Pool::AfterAllPins).
 // B4: a value file goes when no record of a MemTable and no entry of a tree has an address in it.
+//     One key that is not written again keeps one: so where files have many times what is named,
+//     or are too many, the tree becomes tables before it is full. Then none is needed.
 // B5: a file system that has no room is no error: writes go on while the pool's buffer has room,
 //     and are then refused. What needs room is tried again for whoever needs it, and now and then.
 // B6: a tree that is no part of the store any more has an empty head, before what it had is given
@@ -224,9 +226,10 @@ class LabDb final : public BufferedEngine {
   Mutex tree_mu_;    // held by who changes the tree that flushes go to, or makes it immutable
   Mutex change_mu_;  // held while tables and catalog are changed; taken after tree_mu_
   std::optional<Moved> moved_ LAMELLA_GUARDED_BY(tree_mu_);
-  uint64_t flushed_since_ LAMELLA_GUARDED_BY(tree_mu_) = 0;  // records, since files were removed
-  size_t files_kept_ LAMELLA_GUARDED_BY(tree_mu_) = 0;       // value files that were left then
-  PmPtr heads_;                                              // constant after Load, or Mend
+  uint64_t flushed_since_ LAMELLA_GUARDED_BY(tree_mu_) = 0;   // records, since files were removed
+  size_t files_kept_ LAMELLA_GUARDED_BY(tree_mu_) = 0;        // value files that were left then
+  bool too_many_files_ LAMELLA_GUARDED_BY(tree_mu_) = false;  // for what is named in them (B4)
+  PmPtr heads_;                                               // constant after Load, or Mend
   std::string after_;  // of the immutable tree, what is not after it is in tables; CompactPart's
   bool any_after_ = false;         // there is such a part
   bool trees_in_the_way_ = false;  // of the pool's end, until both are tables; ClearEnd's

@@ -8,6 +8,7 @@
 #include "base/no_throw.h"
 #include "engine/labdb/labdb.h"
 #include "iterator/merging_iterator.h"
+#include "log/value_format.h"
 
 namespace lamella {
 
@@ -24,6 +25,13 @@ constexpr uint64_t kWindowBytes = 8 << 20;
 constexpr uint64_t kWindowsOfMemory = 8;
 // A value file that may be unneeded is worth a look at so many entries of a tree.
 constexpr uint64_t kLooksPerFile = 128;
+// Value files may take so many times what is named of them, and as much as so many full ones. Keys
+// that are all written again, at random, come to less: until each value of a file of n was takes
+// about ln(n) + 0.6 times as many writes as there are keys, so 14 times at most.
+constexpr uint64_t kFileBytesPerNamed = 24;
+constexpr uint64_t kFullFilesMin = 4;
+// So many may be small: each is open.
+constexpr uint64_t kSmallFilesMax = 256;
 // What jobs are worth, beside compactions of levels, which are worth less.
 constexpr double kFirst = 1e18;
 constexpr std::chrono::seconds kTryAgainAfter{1};  // where nobody asks
@@ -213,7 +221,7 @@ Status LabDb::PutIntoTree(const MemTable& memtable) {
   const MutexLock lock(&tree_mu_);
   flushed_since_ += memtable.count();
   Status s = RemoveUnneeded(false);
-  if (s.ok() && IsFull(*CurrentTables()->tree)) s = TurnOver();
+  if (s.ok() && (too_many_files_ || IsFull(*CurrentTables()->tree))) s = TurnOver();
   if (s.ok() && (!moved_ || moved_->through != memtable.last_sequence())) {
     // One sample for both: what is moved is what is put, by the next tries, too. Snapshots of after
     // it are of after all that is sealed.
@@ -315,6 +323,7 @@ Status LabDb::TurnOver() {
   const TreePtr fresh = NewTree(next);
   after_.clear();  // nobody compacts before there is an immutable tree
   any_after_ = false;
+  too_many_files_ = false;
   return Install(
       LabDbEdit::kTurnOver, {}, nullptr,
       [&](Tables* changed) {
@@ -487,8 +496,8 @@ Status LabDb::RemoveUnneeded(bool now) {
   // Small flushes of hot keys leave a file each, which the next ones make unneeded.
   const uint64_t files_since = files.size() - std::min(files_kept_, files.size());
   const uint64_t looks = std::max(kPutsAtOnce, tables.tree->entry_count());
-  const bool is_due =
-      now || unneeded_.load() || flushed_since_ >= looks || files_since * kLooksPerFile >= looks;
+  const bool is_due = now || unneeded_.load() || flushed_since_ >= looks ||
+                      files_since >= std::min(looks / kLooksPerFile, kSmallFilesMax);
   if (!is_due || files.empty() || tables.older != nullptr) return Status::OK();
   unneeded_.store(false);
   flushed_since_ = 0;
@@ -497,13 +506,15 @@ Status LabDb::RemoveUnneeded(bool now) {
   for (const auto& memtable : read_set->sealed) all.push_back(memtable->NewIterator());
   all.push_back(tables.tree->NewIterator(false));
   std::set<uint64_t> needed;
-  if (moved_) {
-    for (const ValueAddress& address : moved_->addresses) needed.insert(address.segment());
-  }
+  uint64_t named = 0;  // bytes
+  const auto name = [&](const ValueAddress& address) {
+    needed.insert(address.segment());
+    named += ValueBytes(address.size);
+  };
+  if (moved_) std::ranges::for_each(moved_->addresses, name);
   for (const auto& from : all) {
     for (from->SeekToFirst(); from->Valid(); from->Next()) {
-      if (TagKind(from->key().tag) == RecordKind::kPutElsewhere)
-        needed.insert(DecodeAddress(from->value()).segment());
+      if (TagKind(from->key().tag) == RecordKind::kPutElsewhere) name(DecodeAddress(from->value()));
     }
     if (!from->status().ok()) return from->status();
   }
@@ -512,7 +523,13 @@ Status LabDb::RemoveUnneeded(bool now) {
     return at != needed.end() && *at < file.first + file.segments;
   });
   const Status s = values_->RemoveFiles(files);
-  files_kept_ = values_->Files().size();
+  const std::vector<ValueFileInfo> kept = values_->Files();
+  files_kept_ = kept.size();
+  uint64_t bytes = 0;
+  for (const ValueFileInfo& file : kept) bytes += file.bytes;
+  const uint64_t full = values_->file_bytes_max();
+  too_many_files_ = bytes > std::max(kFullFilesMin * full, kFileBytesPerNamed * named) ||
+                    kept.size() >= kSmallFilesMax + bytes / full;
   return s;
 }
 
