@@ -141,6 +141,42 @@ TEST_F(ZipperDbTest, CopiesThatNothingNamesAreFree) {
   ExpectKeys(100);
 }
 
+// A new list's heads take the last chunk, and the catalog has none for the edit that names them.
+TEST_F(ZipperDbTest, HeadsThatNoEditNamesAreFree) {
+  options_.pool_bytes_max = db_options_.pool_bytes_max = 16 << 20;
+  CreateStore();
+  Fill(400);
+  const auto heads = [this] {
+    return CountChunks([](const ChunkRef& c) { return c.kind == kZipperDbHeads; });
+  };
+  int refused = 0;
+  for (int round = 0; round < 400 && refused == 0; round++) {
+    WithFlushes([this] { return engine_->CompactRange({}, {}); });
+    pool_->CollectDeferred();
+    ASSERT_EQ(Levels().size(), 1u);
+    ASSERT_NE(Levels().front(), "L0");
+    ASSERT_EQ(heads(), 1u);
+    std::optional<Job> flush;
+    for (uint64_t i = 0; !flush; i++) {
+      ASSERT_TRUE(Put(i % 400).ok());
+      flush = PickJob(JobClass::kUrgent);
+    }
+    ASSERT_EQ(std::string(flush->name), "flush");
+    std::vector<ChunkRef> taken(1);
+    while (Claim(&taken.back(), 1, Claimant::kIndex).ok()) taken.emplace_back();
+    taken.pop_back();
+    pool_->Free(taken.back(), &*persister_);
+    taken.pop_back();
+    EXPECT_TRUE(flush->run().IsNoSpace());
+    refused += Levels().size() == 1 ? 1 : 0;
+    EXPECT_EQ(heads(), Levels().size()) << round;
+    for (const ChunkRef& chunk : taken) pool_->Free(chunk, &*persister_);
+    Run(JobClass::kUrgent);
+  }
+  EXPECT_EQ(refused, 1);
+  ExpectKeys(400);
+}
+
 TEST_F(ZipperDbTest, LoadingChangesNothingAndReadsAll) {
   CreateStore();
   Fill(400);
