@@ -109,6 +109,9 @@ struct DamagedTable {
     for (const LostRun& run : lost) records += run.records;
     return records;
   }
+  bool has_damaged_records() const {
+    return std::ranges::any_of(lost, [](const LostRun& run) { return run.damaged != 0; });
+  }
   /// Of its records, as the catalog knows them.
   uint64_t record_bytes(const TableRegions& regions) const {
     uint64_t bytes = 0;
@@ -202,8 +205,8 @@ void FindAgain(const Pool& pool, const TableRegions& regions, const std::vector<
     for (size_t i = 0; i < table.place.regions.size(); i++, ++look)
       table.kept.insert(table.kept.end(), look->begin(), look->end());
     const uint64_t found = table.kept.size() - before;
-    const bool all =
-        found == lost && (lost == 0 || BytesOf(table.kept) == table.record_bytes(regions));
+    const bool all = found == lost && !table.has_damaged_records() &&
+                     (lost == 0 || BytesOf(table.kept) == table.record_bytes(regions));
     if (!all) report->records_lost += lost + found;
     report->notes.push_back(
         all ? Concat("table ", table.info->number, " of level ", table.level,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 
 #include "log/pm_log.h"
 
@@ -19,13 +20,15 @@ void ForEachRecordOf(const Pool& pool, const TableRegion& region,
 
 void LostRecords::LookIn(uint64_t region, const std::vector<LostRun>& runs) {
   std::vector<MergedRecord>& found = looks_.emplace_back();
+  std::vector<LostRun> sought;
+  std::ranges::copy_if(runs, std::back_inserter(sought), &LostRun::may_be_found);  // keeps I3
   const auto at = regions_.find(region);
-  if (runs.empty() || at == regions_.end()) return;
+  if (sought.empty() || at == regions_.end()) return;
   ForEachRecordOf(pool_, *at->second, [&](const Record* record, PmPtr place) {
-    const auto run = std::ranges::partition_point(runs, [&](const LostRun& before) {
+    const auto run = std::ranges::partition_point(sought, [&](const LostRun& before) {
       return before.keys.last && *before.keys.last < record->key();
     });
-    if (run == runs.end() || !run->keys.Contains(record->key())) return;
+    if (run == sought.end() || !run->keys.Contains(record->key())) return;
     found.push_back({record->internal_key(), record->value(), place, 0});
     newest_[record->key()];
   });

@@ -4,6 +4,8 @@
 // I1: of a key only the newest version that lies in any region counts, and only if no list that is
 //     left has it: older ones are hidden, whatever list they were in.
 // I2: a record is found once, for the first that looked for it.
+// I3: where only damaged records are missing none is looked for: whatever lies among their keys is
+//     in no list for another reason.
 // Threads: one, while nobody changes the pool.
 #ifndef LAMELLA_ENGINE_LOST_RECORDS_H_
 #define LAMELLA_ENGINE_LOST_RECORDS_H_
@@ -22,6 +24,10 @@ namespace lamella {
 struct LostRun {
   KeyRange keys;
   uint64_t records = 0;
+  /// Of these the list says where they lie, and they do not validate there: they are gone.
+  uint64_t damaged = 0;
+
+  bool may_be_found() const { return records == 0 || records > damaged; }
 };
 
 class LostRecords {
@@ -29,8 +35,8 @@ class LostRecords {
   /// `regions`: all that tables referred to.
   LostRecords(const Pool& pool, const TableRegions& regions) : pool_(pool), regions_(regions) {}
 
-  /// Looks for records with keys of these runs, which ascend, in a region; what is no region of
-  /// records has none.
+  /// Looks for records with keys of these runs, which ascend, in a region (I3); what is no region
+  /// of records has none.
   void LookIn(uint64_t region, const std::vector<LostRun>& runs);
   /// A list that is left has this record. REQUIRES: all looks are done.
   void Name(const InternalKey& key);

@@ -60,6 +60,15 @@ TEST_F(LostRecordsTest, OlderVersionsStayHidden) {
   EXPECT_EQ(Shown(lost.Find()[0]), "a1 ");
 }
 
+TEST_F(LostRecordsTest, ADamagedRecordIsNotLookedFor) {  // I3
+  AddRegion(1, {{"a", 1}, {"b", 2}, {"c", 3}});
+  LostRecords lost(*pool_, regions_);
+  LostRun gone = Run("a", "b");
+  gone.damaged = gone.records;
+  lost.LookIn(1, {gone, Run("b", "b")});
+  EXPECT_EQ(Shown(lost.Find()[0]), "b2 ");
+}
+
 TEST_F(LostRecordsTest, ARecordIsFoundOnce) {
   AddRegion(1, {{"a", 1}, {"b", 2}});
   AddRegion(2, {{"a", 1}});  // a copy

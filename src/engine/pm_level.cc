@@ -13,6 +13,13 @@ namespace lamella {
 
 namespace {
 
+// The figure may have lost something in a crash: it stops at nothing. Of the one thread that
+// changes it.
+void SubtractFrom(std::atomic<uint64_t>* figure, uint64_t much) {
+  const uint64_t now = figure->load(std::memory_order_relaxed);
+  figure->store(now - std::min(now, much), std::memory_order_relaxed);
+}
+
 // Puts the newest version of each key into the lookup cache.
 class LookupVisitor : public WalkVisitor {
  public:
@@ -149,11 +156,8 @@ void PmLevel::AddLive(const Record* record) {
   live_bytes_.fetch_add(record->key().size() + record->value().size(), std::memory_order_relaxed);
 }
 
-// The figure may have lost something in a crash: it stops at nothing.
 void PmLevel::SubtractLive(const Record* record) {
-  const uint64_t bytes = record->key().size() + record->value().size();
-  const uint64_t now = live_bytes();  // of the thread that changes the level
-  live_bytes_.store(now - std::min(now, bytes), std::memory_order_relaxed);
+  SubtractFrom(&live_bytes_, record->key().size() + record->value().size());
 }
 
 std::shared_ptr<Zipper> PmLevel::NewMerge(Persister* persister, bool verify,
@@ -219,7 +223,7 @@ void PmLevel::OnObsolete(std::span<const Obsolete> records) {
     if (i + kAhead < hashed) lookup_cache_->Prefetch(hashes[i + kAhead]);
     lookup_cache_->Remove(hashes[i], records[i].place);
   }
-  count_.fetch_sub(unlinked, std::memory_order_relaxed);
+  SubtractFrom(&count_, unlinked);
 }
 
 PmLevel::Near PmLevel::Nearby(const InternalKey& key, uint32_t height_min, uint32_t lane) const {
@@ -267,7 +271,7 @@ PmLevel::Drop PmLevel::DropIfDead(PmPtr before, PmPtr place) {
   if (!is_delete) SubtractLive(record);
   dropped.push_back(place);
   Forget(record, place);
-  count_.fetch_sub(1, std::memory_order_relaxed);
+  SubtractFrom(&count_, 1);
   return Drop::kDropped;
 }
 

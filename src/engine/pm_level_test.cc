@@ -128,6 +128,24 @@ TEST_P(PmLevelTest, VersionsStayForSnapshotsAndASweepTakesThemOut) {
   EXPECT_EQ(level_->live_bytes(), std::string("keynew").size());
 }
 
+// What a crash cut short had linked is not counted: what goes then is more than there was.
+TEST_P(PmLevelTest, ACountThatACrashLostStopsAtNothing) {
+  constexpr int kKeys = 50;
+  for (int i = 0; i < kKeys; i++) Write(Concat("key", i));
+  Merge();
+  OpenLevel();
+  ASSERT_EQ(level_->count(), 0u) << "as before that merge";
+  for (int i = 0; i < kKeys; i++) Write(Concat("key", i), RecordKind::kDelete);
+  Merge();
+  Settle();
+  Sweep();
+  EXPECT_EQ(level_->list()->First(), PmPtr());
+  EXPECT_EQ(level_->count(), 0u);
+  Write("key");
+  Merge();
+  EXPECT_EQ(level_->count(), 1u);
+}
+
 TEST_P(PmLevelTest, ASweepStopsBetweenKeysAndGoesOn) {
   for (int i = 0; i < 100; i++) Write(Concat("key", 100 + i), RecordKind::kDelete);
   Merge();

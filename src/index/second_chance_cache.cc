@@ -139,7 +139,7 @@ bool SecondChanceCache::Insert(const Record* record, PmPtr place) {
     tree->InsertFiltered(record, place, pool_->readers());
     if (tree->memory_bytes() + tree->filter_bytes() > BytesMax()) MakeRoom();
   } catch (const std::bad_alloc&) {
-    tree->BeIncomplete();
+    tree_.load(std::memory_order_relaxed)->BeIncomplete();  // it may be another by now
     return false;
   }
   return true;
@@ -248,14 +248,19 @@ void SecondChanceCache::Shrink() {
 }
 
 // Drops the filter, where that is enough; else half of the elements, the shortest, or none where
-// most of the memory is in emptied leaves.
+// most of the memory is in emptied leaves. Where it is not in those it is in keys: the tree copies
+// a long one for each leaf.
 void SecondChanceCache::MakeRoom() {
   const Tree* const old = tree_.load(std::memory_order_relaxed);
   if (old->complete() && old->memory_bytes() < BytesMax() / 4 * 3)
     return Rebuild(halvings_.load(std::memory_order_relaxed), false);
-  const bool full_of_entries = old->count() * kBytesPerEntry > BytesMax() / 2;
   const uint32_t halvings = halvings_.load(std::memory_order_relaxed);
-  Rebuild(halvings + (full_of_entries && halvings < kHalvingsMax ? 1 : 0));
+  const bool full_of_entries = old->count() * kBytesPerEntry > BytesMax() / 2;
+  if (!full_of_entries || halvings == kHalvingsMax) Rebuild(halvings);
+  if (halvings == kHalvingsMax) return;
+  const Tree* const now = tree_.load(std::memory_order_relaxed);
+  if (full_of_entries || now->memory_bytes() + now->filter_bytes() > BytesMax() / 4 * 3)
+    Rebuild(halvings + 1);
 }
 
 void SecondChanceCache::Rebuild(uint32_t halvings, bool with_filter) {

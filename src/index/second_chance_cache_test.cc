@@ -188,6 +188,31 @@ TEST_F(SecondChanceCacheTest, EmptiedLeavesAreNoReasonToDropElements) {
   EXPECT_EQ(Held(), PlacesOf(window));
 }
 
+// Of long keys a tree takes more for each entry than it does else: it copies one for each leaf. So
+// fewer are held; a tree made anew of all of them, at each insert, would be as large again.
+TEST_F(SecondChanceCacheTest, LongKeysAreHeldWithinTheBoundToo) {
+  Random random(18);
+  constexpr size_t kKeyBytes = 8 << 10;
+  const uint64_t bytes = 256 << 10;
+  Start(bytes);
+  Elements elements;
+  for (uint64_t n = 0; n < 1500; n++) {
+    std::string key = testing::MakeKey(KeyShape::kCommonPrefix, n);
+    key.resize(kKeyBytes, 'k');
+    const PmPtr place =
+        AddElement(&random, {std::move(key), MakeTag(n + 1, RecordKind::kPut)}, &elements);
+    cache_->Insert(At(place), place);
+    ASSERT_LE(cache_->memory_bytes(), bytes) << n;
+    pool_->readers()->Collect();
+  }
+  EXPECT_EQ(Held(), PlacesOf(Tall(elements)));
+  cache_->SetBytesMax(bytes / 4);
+  cache_->Shrink();
+  EXPECT_FALSE(cache_->IsTooLarge());
+  EXPECT_EQ(Held(), PlacesOf(Tall(elements)));
+  EXPECT_FALSE(Held().empty());
+}
+
 TEST_F(SecondChanceCacheTest, ATreeOutlivesTheSwapAndIsAnotherThen) {  // I2
   Start(1 << 20);
   const PmPtr place = Add("a", 1);

@@ -371,34 +371,30 @@ Status Zipper::MergeStep(const Step& step) {
   return Status::OK();
 }
 
-// Before the first of them is changed.
-void Zipper::MakeRoomForVersions(const Step& step, PmPtr older) {
-  size_t versions = 0;
-  for (; older && !older.damaged() && lower_->At(older)->key() == lower_->At(step.element)->key();
-       ++versions) {
-    older = lower_->Next(older, 0, 0);
-  }
-  obsolete_.reserve(2 * obsolete_.size() + versions);
-}
-
 // Takes the versions after `newer` that nobody needs out of the list; returns what then follows
 // `newer`. Their layer-0 link is bypassed by the caller's link; a version that is kept stays ahead
-// of those after it.
+// of those after it. Where a link on the way is damaged that is what it returns, and nothing is
+// changed: what was marked and told of before that would stay linked.
 PmPtr Zipper::DropObsolete(const Step& step, PmPtr older) {
   const Record* newer = lower_->At(step.element);
+  size_t versions = 0;
+  PmPtr after = older;
+  for (; after && !after.damaged() && lower_->At(after)->key() == newer->key(); versions++)
+    after = lower_->Next(after, 0, 0);
+  if (after.damaged()) return after;
+  // What is told at the window's end has its room before the first of them is changed.
+  const size_t told_max = obsolete_.size() + versions + skipped_->size();
+  if (told_max > obsolete_.capacity()) obsolete_.reserve(2 * told_max);
   uint64_t newer_sequence = newer->sequence();
   PmPtr first_kept;
   PmPtr last_kept;
-  while (older && !older.damaged()) {
+  while (older != after) {
     Record* record = lower_->At(older);
-    if (record->key() != newer->key()) break;
     const PmPtr next = lower_->Next(older, 0, 0);
-    if (next.damaged()) return next;
     if (observer_->Needed(record->sequence(), newer_sequence)) {
       if (!first_kept) first_kept = older;
       last_kept = older;
     } else {
-      if (obsolete_.size() == obsolete_.capacity()) MakeRoomForVersions(step, older);
       UnlinkUpper(older, &step);
       if (record->obsolete())
         std::erase(*skipped_,
@@ -415,7 +411,7 @@ PmPtr Zipper::DropObsolete(const Step& step, PmPtr older) {
     newer_sequence = record->sequence();
     older = next;
   }
-  return first_kept && !older.damaged() ? first_kept : older;
+  return first_kept ? first_kept : after;
 }
 
 void Zipper::FindUpper(PmPtr element, const Step* near, PmPtr* befores) const {

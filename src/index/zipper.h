@@ -159,7 +159,6 @@ class Zipper {
   Status MergeWindow(Window* window);
   void FetchStep(const Step& step) const;
   Status MergeStep(const Step& step);
-  void MakeRoomForVersions(const Step& step, PmPtr older);
   PmPtr DropObsolete(const Step& step, PmPtr older);
   bool UnlinkUpper(PmPtr element, const Step* near);
   void LinkUpper(PmPtr element, const Step& near);

@@ -233,6 +233,32 @@ TEST_F(ZipperTest, ADamagedLinkInTheLowerListIsCorruption) {
   EXPECT_GT(refused, 20);
 }
 
+// Whoever is told of a record frees its chunk.
+TEST_F(ZipperTest, WhatAMergeTellsIsUnlinkedWhereverALinkIsDamaged) {
+  StartAnew(1, false);
+  Random random(10);
+  Fill(&random, 60, 12, true);
+  const Elements upper = NewUpper(&random, 12, 12);
+  medium_.Watch(*pool_);
+  int refused = 0;
+  for (const PmPtr holder : PlacesOf(elements_)) {
+    PmWord* link = lower_->Link(holder, 0, 0);
+    const uint64_t sound = link->load();
+    link->store(sound ^ (uint64_t{1} << random.Uniform(64)));
+    Observer observer;
+    if (!Merge(PlacesOf(upper), &observer).ok()) {
+      refused++;
+      link->store(sound);
+      for (const PmPtr place : Walk(*lower_, SIZE_MAX)) {
+        EXPECT_FALSE(observer.obsolete.contains(place.word));
+        EXPECT_FALSE(At(place)->obsolete());
+      }
+    }
+    medium_.Restore();
+  }
+  EXPECT_GT(refused, 20);
+}
+
 TEST_F(ZipperTest, WithVerifyADamagedKeyIsCorruptionAndNothingChanges) {  // I6
   StartAnew(1, false);
   Random random(11);

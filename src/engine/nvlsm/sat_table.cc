@@ -111,8 +111,12 @@ Lookup SatTable::Find(const InternalKey& target, uint64_t hash, bool verify) con
     lookup.damage = s;
     return lookup;
   }
-  const PlacedVersion found = tree_->Find(target, hash, verify);
+  PlacedVersion found = tree_->Find(target, hash, verify);
   if (!found.place) return lookup;
+  // Damage may have made a record's size one that leads out of the pool.
+  if (!found.place.damaged() &&
+      !pool_->Contains(found.place, pool_->At<Record>(found.place)->bytes())) [[unlikely]]
+    found.place = PmPtr::DamagedAt(found.place);
   if (found.place.damaged()) [[unlikely]] {
     lookup.state = LookupState::kDamaged;
     lookup.damage = DescribeDamage(*pool_, found.place);

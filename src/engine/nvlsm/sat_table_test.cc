@@ -176,6 +176,25 @@ TEST_F(SatTableTest, AFlippedByteOfAnIndexIsTold) {
   EXPECT_TRUE(ProblemsOf(*Reopened(*table)).empty());
 }
 
+// Without a look at checksums, too: else who copies the value reads what is not the pool's.
+TEST_F(SatTableTest, AValueThatLeadsOutOfThePoolIsDamage) {
+  Random random(testing::TestSeed());
+  const SatPtr table = BuildRun(RandomElements(&random, kShape, 50, 50));
+  const auto it = table->NewIterator(false);
+  uint64_t puts = 0;
+  for (it->SeekToFirst(); it->Valid(); it->Next()) {
+    if (TagKind(it->key().tag) != RecordKind::kPut) continue;
+    puts++;
+    auto* const header = pool_->At<RecordHeader>(PmPtr(it->place_word()));
+    header->value_size ^= 1u << 31;
+    const Lookup found = table->Find(it->key(), Hash64(it->key().user_key), false);
+    EXPECT_EQ(found.state, LookupState::kDamaged);
+    EXPECT_TRUE(found.damage.IsCorruption()) << found.damage.ToString();
+    header->value_size ^= 1u << 31;
+  }
+  EXPECT_GT(puts, 10u);
+}
+
 TEST_F(SatTableTest, WhatIsSalvagedOfADamagedTableIsAllButTheRecordThatWasHit) {
   Random random(testing::TestSeed());
   const Elements below = RandomElements(&random, kShape, 40, 20);

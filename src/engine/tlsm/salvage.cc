@@ -69,10 +69,14 @@ class Salvage {
     return {record->internal_key(), record->value(), place, 0};
   }
 
+  // It is as it was written.
+  bool IsWhole(uint64_t i) const {
+    return nodes_[i].checksum == nodes_[i].ChecksumOf(info_.number, i);
+  }
   // A node that says so itself, of a record that validates.
   bool Sound(uint64_t i, MergedRecord* record) const {
     const TlsmNode& node = nodes_[i];
-    if (node.checksum != node.ChecksumOf(info_.number, i)) return false;
+    if (!IsWhole(i)) return false;
     const PmPtr place(node.place);
     if (!VerifyRecord(pool_, place).ok()) return false;
     *record = RecordAt(pool_.At<Record>(place), place);
@@ -155,7 +159,9 @@ class Salvage {
                const std::optional<InternalKey>& after, std::vector<MergedRecord>* kept,
                std::vector<LostRun>* lost) {
     const Records between = Between(before, after);
-    if (between.size() == to - from) {
+    uint64_t whole = 0;
+    for (uint64_t i = from; i < to; i++) whole += IsWhole(i) ? 1 : 0;
+    if (whole == 0 && between.size() == to - from) {
       kept->insert(kept->end(), between.begin(), between.end());
       return;
     }
@@ -167,6 +173,7 @@ class Salvage {
       if (record == nullptr || !IsOf(i, *record)) record = named.ByPlace(nodes_[i].place);
       if (record == nullptr || !IsOf(i, *record)) {
         run.records++;
+        run.damaged += IsWhole(i) ? 1 : 0;
       } else {
         kept->push_back(*record);
       }

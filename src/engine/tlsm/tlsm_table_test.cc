@@ -219,6 +219,35 @@ TEST_F(TlsmSalvage, WhatWasDroppedStaysAway) {
   }
 }
 
+// Nor does it where a record is damaged, and what was dropped beside it makes up the number.
+TEST_F(TlsmSalvage, WhatWasDroppedTakesNoDamagedRecordsPlace) {
+  Random random(311);
+  const TablePtr flushed = BuildOne(RandomElements(&random, Shape::kMixed, 300, 100));
+  Elements living = ElementsOf(*flushed);
+  for (auto at = living.begin(); at != living.end();)
+    at = random.OneIn(3) ? living.erase(at) : std::next(at);
+  BuildPlan plan = PlanFor(living);
+  plan.copy_all = false;
+  plan.regions = RegionsOf(*flushed);
+  const MadeTables made = Build(living, std::move(plan));
+  ASSERT_EQ(made.size(), 1u);
+  const LevelTable& table = *made.front();
+  for (const auto& [key, place] : living) {
+    auto* const byte = const_cast<char*>(At(place)->key_data());
+    *byte = static_cast<char>(*byte ^ 1);
+    std::vector<MergedRecord> kept;
+    std::vector<LostRun> runs;
+    SalvageTlsmTable(*pool_, table.info(), table.place(), RegionsOf(table), &kept, &runs);
+    ASSERT_EQ(kept.size(), living.size() - 1) << key.user_key;
+    for (const MergedRecord& record : kept)
+      ASSERT_TRUE(living.contains({std::string(record.key.user_key), record.key.tag}));
+    ASSERT_EQ(runs.size(), 1u);
+    EXPECT_EQ(runs.front().records, 1u);
+    EXPECT_FALSE(runs.front().may_be_found());
+    *byte = static_cast<char>(*byte ^ 1);
+  }
+}
+
 TEST_F(TlsmSalvage, OfNoListAllIsFoundWhereNothingWasDropped) {
   Random random(307);
   const TablePtr table = BuildOne(RandomElements(&random, Shape::kMixed, 300, 100));

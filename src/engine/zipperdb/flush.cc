@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/no_throw.h"
 #include "engine/list_heads.h"
 #include "engine/zipperdb/zipperdb.h"
 #include "memtable/record_walk.h"
@@ -57,16 +58,23 @@ Status ZipperDb::FillLevel(uint32_t level, std::shared_ptr<ZipperList>* list) {
   fresh.id = catalog_.Note([](ZipperDbState* edited) { return edited->next_list_id++; });
   Status s = ClaimHeads(pool_, kZipperDbHeads, &persister, &fresh.heads, fresh.id);
   if (!s.ok()) return s;
-  *list = OpenList(fresh);
-  if ((*list)->level.second_chance()->enabled()) (*list)->level.BeginEmpty();
-  return ChangeLists(
-      ZipperDbEdit::kNewList,
-      [&](ZipperDbState* edited) {
-        const auto older = std::ranges::find_if(
-            edited->lists, [level](const auto& other) { return other.level >= level; });
-        edited->lists.insert(older, fresh);
-      },
-      nullptr, *list);
+  s = NoThrow([&] {
+    *list = OpenList(fresh);
+    if ((*list)->level.second_chance()->enabled()) (*list)->level.BeginEmpty();
+    return ChangeLists(
+        ZipperDbEdit::kNewList,
+        [&](ZipperDbState* edited) {
+          const auto older = std::ranges::find_if(
+              edited->lists, [level](const auto& other) { return other.level >= level; });
+          edited->lists.insert(older, fresh);
+        },
+        nullptr, *list);
+  });
+  // Each try would claim another chunk, of those that the catalog may need to get on.
+  ChunkRef chunk;
+  if (!s.ok() && !catalog_.is_in_doubt() && OwningChunk(*pool_, fresh.heads, &chunk))
+    pool_->Free(chunk, &persister);
+  return s;
 }
 
 bool ZipperDb::HasPut(std::string_view key) const {

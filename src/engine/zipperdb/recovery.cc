@@ -5,6 +5,7 @@
 // Where in-place links cannot be trusted, all lists are made anew from the records, as one.
 
 #include <algorithm>
+#include <map>
 
 #include "engine/level_rebuild.h"
 #include "engine/list_heads.h"
@@ -77,12 +78,19 @@ Status ZipperDb::CreateEmpty(bool rebuilding) {
   return catalog_.Create(std::move(state));
 }
 
-// What a rebuilding gathers may lie in any of them.
+// What a rebuilding gathers may lie in any of them. One run of each owner, over ordinals that gc
+// has freed, too, and that do not come back (MakeArenas): a run for each chunk beside them would be
+// in every edit, and asked of every chunk.
 void ZipperDb::AddAllArenas(ZipperListState* bottom) const {
+  std::map<uint32_t, Runs> all;
   pool_->ForEachChunk([&](const ChunkRef& chunk) {
-    if (chunk.kind == kZipperDbArena && chunk.owner != kGcRuns)
-      bottom->Add({chunk.owner, chunk.ordinal, chunk.ordinal + 1});
+    if (chunk.kind != kZipperDbArena || chunk.owner == kGcRuns) return;
+    const Runs one{chunk.owner, chunk.ordinal, chunk.ordinal + 1};
+    Runs& runs = all.try_emplace(chunk.owner, one).first->second;
+    runs.first = std::min(runs.first, one.first);
+    runs.end = std::max(runs.end, one.end);
   });
+  for (const auto& [owner, runs] : all) bottom->Add(runs);
 }
 
 Status ZipperDb::OpenCatalog() {

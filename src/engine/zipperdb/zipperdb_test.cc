@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/random.h"
+#include "engine/catalog_state.h"
 #include "engine/engine_test_base.h"
 #include "engine/zipperdb/run_writer.h"
 #include "engine/zipperdb/type.h"
@@ -139,6 +141,86 @@ TEST_F(ZipperDbTest, CopiesThatNothingNamesAreFree) {
   Crash();
   EXPECT_EQ(has_stray(), 0u);
   ExpectKeys(100);
+}
+
+// A new list's heads take the last chunk, and the catalog has none for the edit that names them.
+TEST_F(ZipperDbTest, HeadsThatNoEditNamesAreFree) {
+  options_.pool_bytes_max = db_options_.pool_bytes_max = 16 << 20;
+  CreateStore();
+  Fill(400);
+  const auto heads = [this] {
+    return CountChunks([](const ChunkRef& c) { return c.kind == kZipperDbHeads; });
+  };
+  int refused = 0;
+  for (int round = 0; round < 400 && refused == 0; round++) {
+    WithFlushes([this] { return engine_->CompactRange({}, {}); });
+    pool_->CollectDeferred();
+    ASSERT_EQ(Levels().size(), 1u);
+    ASSERT_NE(Levels().front(), "L0");
+    ASSERT_EQ(heads(), 1u);
+    std::optional<Job> flush;
+    for (uint64_t i = 0; !flush; i++) {
+      ASSERT_TRUE(Put(i % 400).ok());
+      flush = PickJob(JobClass::kUrgent);
+    }
+    ASSERT_EQ(std::string(flush->name), "flush");
+    std::vector<ChunkRef> taken(1);
+    while (Claim(&taken.back(), 1, Claimant::kIndex).ok()) taken.emplace_back();
+    taken.pop_back();
+    pool_->Free(taken.back(), &*persister_);
+    taken.pop_back();
+    EXPECT_TRUE(flush->run().IsNoSpace());
+    refused += Levels().size() == 1 ? 1 : 0;
+    EXPECT_EQ(heads(), Levels().size()) << round;
+    for (const ChunkRef& chunk : taken) pool_->Free(chunk, &*persister_);
+    Run(JobClass::kUrgent);
+  }
+  EXPECT_EQ(refused, 1);
+  ExpectKeys(400);
+}
+
+// What a rebuilding finds is the bottom list's, however far apart gc has left it: a run for each
+// chunk would be in every edit from then on, and asked of every chunk.
+TEST_F(ZipperDbTest, ARebuildingKnowsItsChunksByFewRuns) {
+  db_options_.zipperdb.levels_per_group = kZipperDbLevelsMax;  // nothing is copied but by gc
+  CreateStore();
+  Random random(4);
+  for (int round = 0; round < 8; round++) {
+    Fill(400);
+    for (int i = 0; i < 100; i++) ASSERT_TRUE(Put(random.Uniform(400), 'z').ok());
+    Run(JobClass::kUrgent);
+    Run(JobClass::kNormal);
+  }
+  Fill(400);
+  Run(JobClass::kNormal);
+  engine_.reset();
+  Open();
+  std::set<uint64_t> ordinals;
+  pool_->ForEachChunk([&](const ChunkRef& c) {
+    if (c.kind == kZipperDbArena && c.owner == kFlushRuns) ordinals.insert(c.ordinal);
+  });
+  ASSERT_FALSE(ordinals.empty());
+  ASSERT_GT(*ordinals.rbegin() - *ordinals.begin(), ordinals.size())
+      << "the control: some are gone";
+  LoadEngine();
+  RepairReport report;
+  Status s = engine_->Rebuild(&report);
+  ASSERT_TRUE(s.ok()) << s.ToString();
+  EXPECT_EQ(report.records_lost, 0u);
+  engine_.reset();
+  Open();
+  {
+    CatalogState<ZipperDbState> catalog(pool_.get());
+    ASSERT_TRUE(catalog.Open().ok());
+    EXPECT_EQ(catalog.Get().bottom()->runs.size(), 1u);
+  }
+  LoadEngine();
+  Mend();
+  ExpectKeys(400);
+  Fill(400, 'y');
+  Run(JobClass::kNormal);
+  Crash();
+  for (uint64_t i = 0; i < 400; i++) ExpectKey(i, 'y');
 }
 
 TEST_F(ZipperDbTest, LoadingChangesNothingAndReadsAll) {
