@@ -137,6 +137,9 @@ Status Pool::GrowForClaim(Part* part, uint32_t run_chunks, uint32_t reserve) {
     if (free < wanted) needed = std::max<uint64_t>(needed, uint64_t{chunks} + wanted - free);
     if (needed <= chunks) return Status::OK();  // another thread grew or freed meanwhile
   }
+  // Not to where a later group has nothing but tables: an open counts no such group, and would miss
+  // chunks that the superblock says there are.
+  needed = RunStart(chunk_shift_, needed - 1, 1) + 1;
   if (needed > chunks_max_) {
     const uint32_t chunks = part->chunks.load(std::memory_order_relaxed);
     return Status::NoSpace(Concat(part->region->path(), " is full: ", chunks, " chunks of ",
