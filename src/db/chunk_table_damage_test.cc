@@ -14,7 +14,9 @@
 
 #include "base/concat.h"
 #include "base/sanitizer.h"
+#include "db/bad_input_test_base.h"
 #include "db/damaged_store_test_base.h"
+#include "db/db_impl.h"
 #include "log/pm_log.h"
 #include "testing/proof.h"
 
@@ -166,6 +168,43 @@ TEST_P(ChunkTableDamage, OfOneCopyIsNoLossAndOfBothIsReported) {
   EXPECT_GT(reported_, 0u);
   if (left_ == Left::kClosed && TablesInFiles(options_)) return;  // all lies in files
   EXPECT_GT(lost_, 0u) << "the control: both copies hold what nothing else does";
+}
+
+// Of what was stored last.
+class LastSync final : public PersistHook {
+ public:
+  void OnStore(const void* /*p*/, size_t /*n*/, const Site& /*site*/) override { done = false; }
+  void OnFlush(const Persister* /*by*/, const void* /*p*/, size_t /*n*/,
+               const Site& /*site*/) override {}
+  void OnFence(const Persister* /*by*/, const Site& /*site*/) override {}
+  void OnSync(const void* /*p*/, size_t /*n*/, const Site& /*site*/) override { done = true; }
+
+  bool done = false;
+};
+
+// Else a power cut brings back chunks that nobody frees any more.
+TEST_F(BadInput, ARepairThatIsOverIsDurable) {
+  options_.medium = MediumKind::kPage;
+  ASSERT_NO_FATAL_FAILURE(MakeStore());
+  uint32_t log_chunk = 0;
+  {
+    std::unique_ptr<lamella::Pool> pool;
+    ASSERT_TRUE(lamella::Pool::Open({.part_paths = {Pool()}}, &pool).ok());
+    pool->ForEachChunk([&](const ChunkRef& chunk) {
+      if (chunk.kind == ChunkKind::kLog) log_chunk = chunk.index;
+    });
+  }
+  for (const uint64_t copy : {1, 2}) {
+    Patch(Pool(), copy * options_.chunk_bytes + log_chunk * sizeof(ChunkDescriptor),
+          std::string(sizeof(ChunkDescriptor), 'x'));
+  }
+  LastSync last_sync;
+  RepairReport report;
+  DbImpl db(options_, path_, {.hook = &last_sync});
+  const Status s = db.Repair(&report);
+  ASSERT_TRUE(s.ok()) << s.ToString();
+  EXPECT_GT(report.records_lost, 0u);
+  EXPECT_TRUE(last_sync.done);
 }
 
 constexpr const char* kLeftNames[] = {"closed", "killed", "powerCut", "earlierBoot"};

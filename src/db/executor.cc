@@ -196,7 +196,8 @@ void Executor::TakeTurn(Client* client, JobClass job_class) {
   bool given_up = false;
   mu_.lock();
   if (no_space && line.no_space == 0) line.no_space_since = Clock::now();
-  line.no_space = no_space ? line.no_space + 1 : 0;
+  // Another thread, which finds nothing while the job runs, has found no space either.
+  if (look.found) line.no_space = no_space ? line.no_space + 1 : 0;
   const auto at_most = client->looking_ > 1 ? kNoSpaceBesideOthersAtMost : kNoSpaceAtMost;
   given_up = line.no_space >= kNoSpaceTriesMin && Clock::now() - line.no_space_since >= at_most;
   if (!look.status.ok() && (!no_space || given_up)) {

@@ -179,6 +179,22 @@ TEST_F(ExecutorTest, NoSpaceForLongIsAnError) {
   }
 }
 
+// Beside threads that look for another job of the store meanwhile, and find none.
+TEST_F(ExecutorTest, NoSpaceForLongIsAnErrorWhoeverLooks) {
+  constexpr int kEndlessly = 20'000;
+  Start(4);
+  FakeStore full(&executor_);
+  full.run = [&] {
+    const int looks = full.looks;
+    for (int i = 0; i < 1000 && full.looks == looks; i++) std::this_thread::yield();
+    return full.done < kEndlessly ? Status::NoSpace("none") : Status::OK();
+  };
+  full.Offer(1);
+  EXPECT_TRUE(full.WaitForIdle());
+  EXPECT_EQ(full.errors, 1);
+  EXPECT_LT(full.done, kEndlessly);
+}
+
 TEST_F(ExecutorTest, AFailedJobIsToldAtOnce) {
   Start(2);
   FakeStore store(&executor_);

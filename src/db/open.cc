@@ -578,7 +578,7 @@ Status DbImpl::Repair(RepairReport* report) {
     Persister persister(pool_->gate(), WriteCause::kGc);
     for (const ChunkRef& chunk : lost) pool_->Free(chunk, &persister);
   }
-  if (s.ok() && !clean) s = pool_->MarkOpen();
+  if (s.ok()) s = clean ? pool_->Sync() : pool_->MarkOpen();  // either has that durable
   return s;
 }
 

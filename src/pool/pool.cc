@@ -137,6 +137,9 @@ Status Pool::GrowForClaim(Part* part, uint32_t run_chunks, uint32_t reserve) {
     if (free < wanted) needed = std::max<uint64_t>(needed, uint64_t{chunks} + wanted - free);
     if (needed <= chunks) return Status::OK();  // another thread grew or freed meanwhile
   }
+  // Not to where a later group has nothing but tables: an open counts no such group, and would miss
+  // chunks that the superblock says there are.
+  needed = RunStart(chunk_shift_, needed - 1, 1) + 1;
   if (needed > chunks_max_) {
     const uint32_t chunks = part->chunks.load(std::memory_order_relaxed);
     return Status::NoSpace(Concat(part->region->path(), " is full: ", chunks, " chunks of ",
@@ -355,24 +358,39 @@ uint64_t Pool::chunks_available(uint32_t part_number) const {
   const uint64_t free = part.free.count();
   if (!MayGrow(part)) return free;
   if (!limited_) return std::numeric_limits<uint64_t>::max();
-  return free + chunks_max_ - part.chunks.load(std::memory_order_relaxed);
+  // of what is added tables take their part
+  return free + ClaimableChunks(chunk_shift_, chunks_max_) -
+         ClaimableChunks(chunk_shift_, part.chunks.load(std::memory_order_relaxed));
+}
+
+// Rows of `run` chunks in [from, to), between tables, as far as `rows_max` of them or a few more.
+uint64_t Pool::RowsWithin(uint32_t from, uint32_t to, uint32_t run, uint32_t rows_max) const {
+  uint64_t rows = 0;
+  for (uint64_t at = from; at < to && rows < rows_max;) {
+    const ChunkGroup group = GroupOf(chunk_shift_, static_cast<uint32_t>(at));
+    const uint64_t first = std::max<uint64_t>(at, group.claimable());
+    const uint64_t end = std::min<uint64_t>(to, group.end());
+    if (first < end) rows += (end - first) / run;
+    at = group.end();
+  }
+  return rows;
 }
 
 uint64_t Pool::chunks_available_in_rows(uint32_t part_number, uint32_t run, uint64_t most) const {
   Part* const part = parts_[part_number].get();
   const uint64_t available = chunks_available(part_number);
-  const auto growth = [&] {
-    return MayGrow(*part) ? chunks_max_ - part->chunks.load(std::memory_order_relaxed) : 0;
-  };
-  if (growth() >= most + run) return available;  // all of it is one row
   const auto rows_max = static_cast<uint32_t>(
       std::min<uint64_t>(most / run + 1, std::numeric_limits<uint32_t>::max()));
+  const auto rows_from = [&](uint32_t from) {
+    return MayGrow(*part) ? RowsWithin(from, chunks_max_, run, rows_max) : 0;
+  };
+  if (rows_from(part->chunks.load(std::memory_order_relaxed)) >= rows_max) return available;
   const MutexLock lock(&part->mu);
   uint64_t rows = part->free.Look(run, rows_max).rows;
-  if (const uint64_t added = growth(); added != 0) {  // it lengthens the last row
-    const uint64_t last = part->free.RowBefore(part->chunks.load(std::memory_order_relaxed));
-    rows += (last + added) / run - last / run;
-  }
+  const uint32_t chunks = part->chunks.load(std::memory_order_relaxed);  // stored under mu
+  const uint32_t last = part->free.RowBefore(chunks);
+  if (const uint64_t grown = rows_from(chunks - last); grown != 0)  // it lengthens the last row
+    rows += grown - last / run;
   return std::min(available, rows * run);
 }
 

@@ -307,6 +307,7 @@ class Pool {
   void RaiseEpochFloor(uint32_t floor);
   bool MayGrow(const Part& part) const;
   bool IsMostlyHoles(const Part& part, uint32_t free) const;
+  uint64_t RowsWithin(uint32_t from, uint32_t to, uint32_t run, uint32_t rows_max) const;
   void FreeNow(const ChunkRef& chunk);
 
   // constant after opening, as all up to gate_

@@ -359,8 +359,11 @@ Status Pool::ScanParts(const std::vector<Superblock>& superblocks,
     const uint64_t bytes = part->region->bytes();
     const uint32_t chunks = UsableChunks(chunk_shift_, static_cast<uint32_t>(std::min<uint64_t>(
                                                            bytes >> chunk_shift_, ~uint32_t{0})));
+    // beyond these are but tables of a group, which an older build may have counted
     const uint64_t least =
-        unordered ? 2 : std::max<uint64_t>(2, superblocks[part->number].chunks_min);
+        unordered ? 2
+                  : std::max(uint32_t{2},
+                             UsableChunks(chunk_shift_, superblocks[part->number].chunks_min));
     if (chunks < least) {
       return Status::Corruption(Concat(part->region->path(), ": expected ", least << chunk_shift_,
                                        " bytes or more (", least, " chunks of ", chunk_bytes_,

@@ -8,6 +8,7 @@
 #include "base/concat.h"
 #include "base/sanitizer.h"
 #include "pool/pool_test_base.h"
+#include "testing/resource_limit.h"
 
 namespace lamella {
 namespace {
@@ -588,6 +589,33 @@ TEST_F(PoolOpen, AfterAPowerCutEpochsStartAboveAllOfBefore) {
   EXPECT_FALSE(pool_->state().pages_lost);
   EXPECT_EQ(MustClaim().epoch, chunk.epoch + 1);
   EXPECT_GT(MustClaim().epoch, highest + 60000);  // a chunk that was never claimed before
+}
+
+// A group counts once it has more than its tables (UsableChunks).
+TEST_F(PoolOpen, APoolThatCouldNotGrowBeyondAGroupsTablesOpensAgain) {
+  constexpr uint32_t kGroup = ChunksPerTableChunk(16);
+  for (const uint32_t chunks : {kGroup + 30, kGroup + 1, kGroup + 64}) {
+    Create();
+    {
+      const testing::ResourceLimit full(RLIMIT_FSIZE, chunks * kChunkBytesMin);
+      for (const Claimant claimant : {Claimant::kWriter, Claimant::kIndex}) {
+        for (ChunkRef chunk; Claim(&chunk, 1, claimant).ok();) continue;
+        EXPECT_EQ(pool_->chunk_count(0), kGroup) << chunks;
+      }
+      ASSERT_TRUE(pool_->MarkClean().ok());
+    }
+    ASSERT_NO_FATAL_FAILURE(Open());
+    EXPECT_EQ(Owned().size(), kGroup - 3u) << chunks;
+    Close();
+    // One that has some of them, and says so.
+    std::filesystem::resize_file(path(), chunks * kChunkBytesMin);
+    Edit(0, [&](Superblock* s) { s->chunks_min = chunks; });
+    ASSERT_NO_FATAL_FAILURE(Open());
+    EXPECT_EQ(Owned().size(), kGroup - 3u) << chunks;
+    EXPECT_EQ(MustClaim().index, kGroup + 64u);
+    Close();
+    ASSERT_TRUE(Pool::Remove(options_.part_paths).ok());
+  }
 }
 
 TEST_F(PoolOpen, AfterAPowerCutOnPagesWhatWasNeverSyncedIsFreed) {

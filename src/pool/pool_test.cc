@@ -207,6 +207,37 @@ TEST_F(PoolTest, TheLimitIsNoSpaceWithAReserve) {
   EXPECT_TRUE(Claim(&chunk).IsNoSpace());
 }
 
+// Tables of groups that are yet to come are none of it.
+TEST_F(PoolTest, WhatIsAvailableCanBeClaimed) {
+  for (const uint64_t chunks : {20, 1024, 1088, 1089, 1300}) {
+    options_.pool_bytes_max = chunks * kChunkBytesMin;
+    Create();
+    const uint64_t available = pool_->chunks_available();
+    uint64_t claimed = 0;
+    for (ChunkRef chunk; Claim(&chunk, 1, Claimant::kIndex).ok();) claimed++;
+    EXPECT_EQ(claimed, available) << chunks;
+    EXPECT_EQ(pool_->chunks_available(), 0u) << chunks;
+    Close();
+    ASSERT_TRUE(Pool::Remove(options_.part_paths).ok());
+  }
+}
+
+TEST_F(PoolTest, WhatIsAvailableInRowsCanBeClaimedInRows) {
+  constexpr uint32_t kRun = 40;
+  options_.pool_bytes_max = 1300 * kChunkBytesMin;
+  for (const int before : {0, 950, 990, 1000}) {  // there is a row before the tables, or none
+    Create();
+    for (int i = 0; i < before; i++) MustClaim();
+    EXPECT_GE(pool_->chunks_available_in_rows(0, kRun, kRun), kRun) << before;
+    const uint64_t available = pool_->chunks_available_in_rows(0, kRun, 5000);
+    uint64_t claimed = 0;
+    for (ChunkRef chunk; Claim(&chunk, kRun, Claimant::kIndex).ok();) claimed += kRun;
+    EXPECT_EQ(claimed, available) << before;
+    Close();
+    ASSERT_TRUE(Pool::Remove(options_.part_paths).ok());
+  }
+}
+
 TEST_F(PoolTest, ALoweredLimitKeepsWhatIsThere) {
   Create();
   for (int i = 0; i < 40; i++) MustClaim();
