@@ -275,6 +275,22 @@ TEST_F(LightKvTest, ACompactionThatFindsNoRoomHoldsBackNoFlush) {
   db_.reset();
 }
 
+// Without a look at checksums, too: else who copies the value reads what is not the pool's.
+TEST_F(LightKvTest, AValueThatLeadsOutOfThePoolIsDamage) {
+  ASSERT_TRUE(Open({.inline_jobs = true}).ok());
+  Fill(0, 40);
+  EpochPin pin(db_->pool()->readers());
+  const uint64_t now = db_->engine()->PublishedSequence();
+  const PmPtr place = db_->engine()->Get("key1007", now, false, &pin).place;
+  auto* const header = db_->pool()->At<RecordHeader>(place);
+  header->value_size ^= 1u << 31;
+  const Lookup found = db_->engine()->Get("key1007", now, false, &pin);
+  EXPECT_EQ(found.state, LookupState::kDamaged);
+  EXPECT_TRUE(found.damage.IsCorruption()) << found.damage.ToString();
+  header->value_size ^= 1u << 31;
+  EXPECT_EQ(Get(7), "value7");
+}
+
 // What holds compaction back holds nobody back who closes the store, neither by the flush that is
 // under way nor by the last one.
 TEST_F(LightKvTest, IsClosedWhateverHoldsItsFilesBack) {

@@ -97,9 +97,8 @@ void LightKv::NextView::Set() && noexcept {
   view_->levels->ForEach([&](uint32_t, const auto& table) { bytes += table->info().bytes; });
   engine_->table_bytes_.store(bytes, std::memory_order_relaxed);
   // The tree of a store that was just opened has one, and the tables are of many partitions.
-  const uint64_t leaves =
-      std::max({view_->top->leaf_count(), engine_->most_leaves_.load(std::memory_order_relaxed),
-                leaves_});
+  const uint64_t leaves = std::max(
+      {view_->top->leaf_count(), engine_->most_leaves_.load(std::memory_order_relaxed), leaves_});
   engine_->crowd_.store(view_->levels->level(0).size() / leaves, std::memory_order_relaxed);
   engine_->view_.store(view_.release(), std::memory_order_release);
   engine_->pool_->readers()->Retire(std::move(last_));
@@ -180,7 +179,9 @@ Lookup LightKv::Get(std::string_view key, uint64_t sequence, bool verify, EpochP
       (view.older != nullptr && view.older->FindVersion(target, &found))) {
     gets_tree_.Add();
     Lookup lookup{.place = found.place};
-    if (verify) lookup.damage = VerifyRecord(*pool_, found.place);
+    // Damage may have made a record's size one that leads out of the pool.
+    if (verify || !pool_->Contains(found.place, pool_->At<Record>(found.place)->bytes()))
+      lookup.damage = VerifyRecord(*pool_, found.place);
     if (!lookup.damage.ok()) {
       lookup.state = LookupState::kDamaged;
     } else if (TagKind(found.key.tag) == RecordKind::kDelete) {
