@@ -64,10 +64,10 @@ class LeafTree {
   /// Puts versions in: durable on return, and in part on the medium before. Those that are not
   /// needed are left out, and taken out. To put in again what is there changes nothing, and takes
   /// no room: so a batch that a cut left in part is completed, and several batches of which one
-  /// found no room. REQUIRES: they are in internal-key order, no two equal, keys of kKeyBytesMax at most.
-  /// NoSpace, Corruption, IOError; but for an IOError of a sync nothing is changed then, nor where
-  /// it throws std::bad_alloc; where leaves are left with a delete that leaves nothing, and go, all
-  /// that was put in is there.
+  /// found no room. REQUIRES: they are in internal-key order, no two equal, keys of kKeyBytesMax at
+  /// most. NoSpace, Corruption, IOError; but for an IOError of a sync nothing is changed then, nor
+  /// where it throws std::bad_alloc; where leaves are left with a delete that leaves nothing, and
+  /// go, all that was put in is there.
   Status Insert(std::span<const LeafPut> puts, const VersionNeeded& needed, Persister* persister);
   /// Takes out what is not before `from`, nor (where it is not null) after `last`; errors as above.
   /// REQUIRES: readers find it elsewhere, or do not want it.
