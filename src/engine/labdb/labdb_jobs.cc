@@ -36,9 +36,10 @@ constexpr uint64_t kSmallFilesMax = 256;
 constexpr double kFirst = 1e18;
 constexpr std::chrono::seconds kTryAgainAfter{1};  // where nobody asks
 
-// Walks the versions of a MemTable that somebody may still read, in their order.
+// Walks the versions of a MemTable that somebody may still read, in their order. With `verify` it
+// checks each of these records: Corruption ends the walk.
 template <class Visit>
-Status ForEachRead(const MemTable& memtable, const SnapshotList::Sample& snapshots,
+Status ForEachRead(const MemTable& memtable, const SnapshotList::Sample& snapshots, bool verify,
                    const Visit& visit) {
   const auto from = memtable.NewIterator();
   std::string_view key;
@@ -49,7 +50,10 @@ Status ForEachRead(const MemTable& memtable, const SnapshotList::Sample& snapsho
     if (at.user_key != key) newer = 0;
     key = at.user_key;
     const uint64_t sequence = TagSequence(at.tag);
-    if (newer == 0 || snapshots.Needed(sequence, newer)) s = visit(at, from->value());
+    if (newer == 0 || snapshots.Needed(sequence, newer)) {
+      if (verify) s = from->VerifyChecksum();
+      if (s.ok()) s = visit(at, from->value());
+    }
     newer = sequence;
   }
   return s.ok() ? from->status() : s;
@@ -250,17 +254,19 @@ Status LabDb::PutIntoTree(const MemTable& memtable) {
   return s;
 }
 
-// Values that were logged with their keys go to a file, in the order of the keys.
+// Values that were logged with their keys go to a file, in the order of the keys. Records are looked
+// at here, before the first is copied: in the tree, or a file, what is damaged would be sound.
 Status LabDb::MoveInline(const MemTable& memtable, const SnapshotList::Sample& snapshots,
                          std::vector<ValueAddress>* moved) {
   const std::unique_ptr<ValueWriter> writer = values_->NewWriter();
-  Status s = ForEachRead(memtable, snapshots, [&](const InternalKey& key, std::string_view value) {
+  const auto move = [&](const InternalKey& key, std::string_view value) {
     if (TagKind(key.tag) != RecordKind::kPut) return Status::OK();
     moved->emplace_back();
     Status added = writer->Add(value, &moved->back());
     if (added.ok()) records_.Renew(key.user_key, RecordPlaceOf(moved->back()), key.tag, value);
     return added;
-  });
+  };
+  Status s = ForEachRead(memtable, snapshots, true, move);
   return s.ok() ? writer->Finish() : s;
 }
 
@@ -279,7 +285,7 @@ Status LabDb::InsertAll(LeafTree* tree, const MemTable& memtable,
     puts.clear();
     return inserted;
   };
-  Status s = ForEachRead(memtable, snapshots, [&](const InternalKey& key, std::string_view value) {
+  const auto take = [&](const InternalKey& key, std::string_view value) {
     const bool is_older = !puts.empty() && puts.back().key.user_key == key.user_key;
     if (is_older) puts.back().leaves_nothing = false;
     Status inserted = !is_older && puts.size() >= kPutsAtOnce ? insert() : Status::OK();
@@ -295,7 +301,8 @@ Status LabDb::InsertAll(LeafTree* tree, const MemTable& memtable,
     }
     puts.push_back(put);
     return inserted;
-  });
+  };
+  Status s = ForEachRead(memtable, snapshots, false, take);
   return s.ok() ? insert() : s;
 }
 
