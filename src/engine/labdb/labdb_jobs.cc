@@ -254,8 +254,8 @@ Status LabDb::PutIntoTree(const MemTable& memtable) {
   return s;
 }
 
-// Values that were logged with their keys go to a file, in the order of the keys. Records are looked
-// at here, before the first is copied: in the tree, or a file, what is damaged would be sound.
+// Values that were logged with their keys go to a file, in the order of the keys. Here records are
+// looked at, before the tree gets any: there, or in a file, what is damaged would be sound.
 Status LabDb::MoveInline(const MemTable& memtable, const SnapshotList::Sample& snapshots,
                          std::vector<ValueAddress>* moved) {
   const std::unique_ptr<ValueWriter> writer = values_->NewWriter();
