@@ -301,32 +301,6 @@ TEST_F(LabDbTest, AValueThatIsLoggedWithItsKeyNeedsNoRoomForACopy) {
   ASSERT_NO_FATAL_FAILURE(Compare());
 }
 
-// In the tree, or in a file of values, it would be sound.
-TEST_F(LabDbTest, ARecordThatWasDamagedIsNotFlushed) {
-  ASSERT_TRUE(Open({.inline_jobs = true}).ok());
-  for (uint64_t i = 0; i < 40; i++) ASSERT_NO_FATAL_FAILURE(Put(KeyOf(i), "short"));
-  {
-    EpochPin pin(db_->pool()->readers());
-    const uint64_t now = db_->engine()->PublishedSequence();
-    const Lookup found = db_->engine()->Get(KeyOf(7), now, false, &pin);
-    ASSERT_EQ(found.value, "short");
-    const_cast<char&>(found.value.back()) ^= 1;
-  }
-  const Status s = db_->Flush();
-  EXPECT_TRUE(s.IsCorruption() || s.IsReadOnly()) << s.ToString();
-  ReadOptions verified;
-  verified.verify_checksums = true;
-  std::string value;
-  EXPECT_TRUE(db_->Get(verified, KeyOf(7), &value).IsCorruption());
-  EXPECT_TRUE(db_->Get(verified, KeyOf(8), &value).ok());
-  db_->Abandon();
-  db_.reset();
-  RepairReport report;
-  ASSERT_TRUE(RepairDB(path_, options_, &report).ok());
-  EXPECT_EQ(report.records_lost, 1u);
-  EXPECT_EQ(report.records_kept, 39u);
-}
-
 // A write that is larger than half a segment, and one that is larger than all of them.
 TEST_F(LabDbTest, LargeValuesComeBackBeforeAndAfterAFlushAndACrash) {
   ASSERT_TRUE(Open().ok());

@@ -228,33 +228,6 @@ TEST_F(LightKvTest, WhatWasWrittenBeforeAFlushIsFlushed) {
   EXPECT_EQ(left, 0);
 }
 
-// In a table it would be sound.
-TEST_F(LightKvTest, ARecordThatWasDamagedIsNotFlushed) {
-  ASSERT_TRUE(Open({.inline_jobs = true}).ok());
-  Fill(0, 40);
-  {
-    EpochPin pin(db_->pool()->readers());
-    const uint64_t now = db_->engine()->PublishedSequence();
-    const Lookup found = db_->engine()->Get("key1007", now, false, &pin);
-    ASSERT_EQ(found.value, "value7");
-    const_cast<char&>(found.value.back()) ^= 1;
-  }
-  ReadOptions verified;
-  verified.verify_checksums = true;
-  std::string value;
-  EXPECT_TRUE(db_->Get(verified, "key1007", &value).IsCorruption());
-  const Status s = db_->Flush();
-  EXPECT_TRUE(s.IsCorruption() || s.IsReadOnly()) << s.ToString();
-  EXPECT_TRUE(db_->Get(verified, "key1007", &value).IsCorruption());
-  EXPECT_EQ(Get(8), "value8");
-  db_->Abandon();
-  db_.reset();
-  RepairReport report;
-  ASSERT_TRUE(RepairDB(path_, options_, &report).ok());
-  EXPECT_EQ(report.records_lost, 1u);
-  EXPECT_EQ(report.records_kept, 39u);
-}
-
 // Of a file system that has room for the tables of a flush, and none for what they are merged to.
 TEST_F(LightKvTest, ACompactionThatFindsNoRoomHoldsBackNoFlush) {
   SmallTables calls(300 << 10);
@@ -273,22 +246,6 @@ TEST_F(LightKvTest, ACompactionThatFindsNoRoomHoldsBackNoFlush) {
   EXPECT_EQ(db_->GetStats().compactions, 0u);
   ASSERT_TRUE(db_->Close().ok());
   db_.reset();
-}
-
-// Without a look at checksums, too: else who copies the value reads what is not the pool's.
-TEST_F(LightKvTest, AValueThatLeadsOutOfThePoolIsDamage) {
-  ASSERT_TRUE(Open({.inline_jobs = true}).ok());
-  Fill(0, 40);
-  EpochPin pin(db_->pool()->readers());
-  const uint64_t now = db_->engine()->PublishedSequence();
-  const PmPtr place = db_->engine()->Get("key1007", now, false, &pin).place;
-  auto* const header = db_->pool()->At<RecordHeader>(place);
-  header->value_size ^= 1u << 31;
-  const Lookup found = db_->engine()->Get("key1007", now, false, &pin);
-  EXPECT_EQ(found.state, LookupState::kDamaged);
-  EXPECT_TRUE(found.damage.IsCorruption()) << found.damage.ToString();
-  header->value_size ^= 1u << 31;
-  EXPECT_EQ(Get(7), "value7");
 }
 
 // What holds compaction back holds nobody back who closes the store, neither by the flush that is

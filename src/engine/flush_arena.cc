@@ -33,10 +33,12 @@ Status FlushArena::Copy(const MemTable& memtable, HeadTree* copied) {
   Random random(memtable.id() * 0x9e3779b97f4a7c15ull);
   copies_.reserve(memtable.count());
   for (RecordWalk at(pool_, &memtable.tree()); at.Valid(); at.Next()) {
+    Status s = VerifyRecord(*pool_, at.entry().place());
+    if (!s.ok()) return s;
     const Record* record = pool_->At<Record>(at.entry().place());
     const uint32_t height = WritePath::RandomHeight(&random);
     const uint64_t bytes = RecordBytes(height, record->key().size(), record->value().size());
-    Status s = appender_->Prepare(bytes, Claimant::kReclaim);
+    s = appender_->Prepare(bytes, Claimant::kReclaim);
     if (!s.ok()) return s;
     copies_.push_back(
         appender_->Append({.tag = record->tag(),

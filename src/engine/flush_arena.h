@@ -30,7 +30,8 @@ class FlushArena {
   void Start(ChunkKind kind, uint32_t owner, uint64_t next_ordinal);
   /// A flush begins. The first ordinal that its copies may be in.
   uint64_t Begin();
-  /// Copies the MemTable's records, and enters the copies into a tree of their own.
+  /// Copies the MemTable's records, and enters the copies into a tree of their own. NoSpace;
+  /// Corruption: one is damaged, which its copy would not tell.
   Status Copy(const MemTable& memtable, HeadTree* copied);
   /// The flush is over: its table is installed.
   void End();
