@@ -87,6 +87,15 @@ class LightKvTest : public ::testing::Test {
     for (const ChunkRef& chunk : catalogs)
       pool->replace(chunk.index * options_.chunk_bytes, 1000, 1000, '\x55');
   }
+  /// What KillWithoutCatalog told of becomes a store again.
+  void RepairWithoutCatalog(const std::string& pool, RepairReport* report) {
+    WriteWhole(path_ + "/pool.0", pool);
+    EXPECT_TRUE(Open().IsCorruption());
+    db_.reset();
+    const Status s = RepairDB(path_, options_, report);
+    ASSERT_TRUE(s.ok()) << s.ToString();
+    ASSERT_TRUE(Open().ok());
+  }
   uint64_t TablesNamed() const {
     uint64_t tables = 0;
     for (const Stats::Level& level : db_->GetStats().levels) tables += level.tables;
@@ -480,14 +489,9 @@ TEST_F(LightKvTest, WithoutACatalogARepairFindsEverything) {
   }
   std::string pool;
   ASSERT_NO_FATAL_FAILURE(KillWithoutCatalog(&pool));
-  WriteWhole(path_ + "/pool.0", pool);
-  EXPECT_TRUE(Open().IsCorruption());
-  db_.reset();
   RepairReport report;
-  const Status repaired = RepairDB(path_, options_, &report);
-  ASSERT_TRUE(repaired.ok()) << repaired.ToString();
+  ASSERT_NO_FATAL_FAILURE(RepairWithoutCatalog(pool, &report));
   EXPECT_EQ(report.records_kept, model.size());
-  ASSERT_TRUE(Open().ok());
   const auto it = db_->NewIterator({});
   auto at = model.begin();
   for (it->SeekToFirst(); it->Valid() && at != model.end(); it->Next(), ++at) {
@@ -519,14 +523,9 @@ TEST_F(LightKvTest, WithoutACatalogTheLogHasWhatACutFlushHadNotWritten) {
   for (const std::string& path : tables) {  // the last one has the newest records
     if (path != last) std::filesystem::remove(path);
   }
-  WriteWhole(path_ + "/pool.0", pool);
-  EXPECT_TRUE(Open().IsCorruption());
-  db_.reset();
   RepairReport report;
-  const Status repaired = RepairDB(path_, options_, &report);
-  ASSERT_TRUE(repaired.ok()) << repaired.ToString();
+  ASSERT_NO_FATAL_FAILURE(RepairWithoutCatalog(pool, &report));
   EXPECT_EQ(report.records_kept, kCount + 10 - 1u);
-  ASSERT_TRUE(Open().ok());
   for (int i = 0; i < kCount + 10; i++) {
     const std::string value = Get(i);
     EXPECT_TRUE(i == 5 ? value.starts_with("[NotFound") : value == Concat("value", i)) << value;

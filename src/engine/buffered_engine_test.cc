@@ -206,6 +206,16 @@ class BufferedEngineTest : public RecordsTest {
     const Lookup found = engine_->Get(key, engine_->PublishedSequence(), true, &pin);
     return found.state == LookupState::kFound ? std::string(found.value) : "(not found)";
   }
+  /// Whatever chunks there are for a flush, and may be added.
+  std::vector<ChunkRef> ClaimAll(Persister* persister) {
+    std::vector<ChunkRef> chunks;
+    for (ChunkRef chunk; pool_
+                             ->Claim(0, kIndexRegion, 0, 1000 + chunks.size(), 1, Claimant::kIndex,
+                                     persister, &chunk)
+                             .ok();)
+      chunks.push_back(chunk);
+    return chunks;
+  }
 
   StopsCopies copies_;
   StopsAFence fences_;
@@ -497,12 +507,7 @@ TEST_F(BufferedEngineTest, ARecordIsLetInOnlyWhereItsCopyFindsItsRow) {  // I6
   options_.pool_bytes_max = 100 * kChunkBytesMin;
   Start();
   Persister persister(pool_->gate(), WriteCause::kFlush);
-  std::vector<ChunkRef> chunks;
-  for (ChunkRef chunk; pool_
-                           ->Claim(0, kIndexRegion, 0, 1000 + chunks.size(), 1, Claimant::kIndex,
-                                   &persister, &chunk)
-                           .ok();)
-    chunks.push_back(chunk);
+  const std::vector<ChunkRef> chunks = ClaimAll(&persister);
   ASSERT_GT(chunks.size(), 80u);
   const std::string large(kChunkBytesMin, 'x');
   // Many that are free, and rows of two among them.
@@ -523,12 +528,7 @@ TEST_F(BufferedEngineTest, TheRowThatAFlushNeedsIsKeptWhileItClaims) {  // I6
   ASSERT_TRUE(Put("key", std::string(kChunkBytesMin, 'x')).ok());
   engine_->Seal();
   Persister persister(pool_->gate(), WriteCause::kFlush);
-  std::vector<ChunkRef> chunks;
-  for (ChunkRef chunk; pool_
-                           ->Claim(0, kIndexRegion, 0, 1000 + chunks.size(), 1, Claimant::kIndex,
-                                   &persister, &chunk)
-                           .ok();)
-    chunks.push_back(chunk);
+  const std::vector<ChunkRef> chunks = ClaimAll(&persister);
   for (size_t i = 0; i < 60; i += 2) pool_->Free(chunks[i], &persister);  // none beside another
   std::atomic<bool> done{false};
   std::thread flush([&] {

@@ -176,6 +176,24 @@ class TlsmSalvage : public TlsmTest {
       found[{std::string(record.key.user_key), record.key.tag}] = record.place;
     return found;
   }
+  struct Compacted {
+    TablePtr table;
+    Elements living;
+  };
+  /// A table of two thirds of the records that its buffer has.
+  Compacted BuildWithDropped(uint64_t seed) {
+    Random random(seed);
+    const TablePtr flushed = BuildOne(RandomElements(&random, Shape::kMixed, 300, 100));
+    Elements living = ElementsOf(*flushed);
+    for (auto at = living.begin(); at != living.end();)
+      at = random.OneIn(3) ? living.erase(at) : std::next(at);
+    BuildPlan plan = PlanFor(living);
+    plan.copy_all = false;
+    plan.regions = RegionsOf(*flushed);
+    const MadeTables made = Build(living, std::move(plan));
+    EXPECT_EQ(made.size(), 1u);
+    return {made.empty() ? nullptr : made.front(), std::move(living)};
+  }
 };
 
 TEST_F(TlsmSalvage, OfAListWithOneChangedByteNothingIsLost) {
@@ -194,17 +212,10 @@ TEST_F(TlsmSalvage, OfAListWithOneChangedByteNothingIsLost) {
 
 // What a compaction dropped lies in the buffer still: it does not come back, whatever is lost.
 TEST_F(TlsmSalvage, WhatWasDroppedStaysAway) {
-  Random random(306);
-  const TablePtr flushed = BuildOne(RandomElements(&random, Shape::kMixed, 300, 100));
-  Elements living = ElementsOf(*flushed);
-  for (auto at = living.begin(); at != living.end();)
-    at = random.OneIn(3) ? living.erase(at) : std::next(at);
-  BuildPlan plan = PlanFor(living);
-  plan.copy_all = false;
-  plan.regions = RegionsOf(*flushed);
-  const MadeTables made = Build(living, std::move(plan));
-  ASSERT_EQ(made.size(), 1u);
-  const LevelTable& table = *made.front();
+  const Compacted compacted = BuildWithDropped(306);
+  ASSERT_NE(compacted.table, nullptr);
+  const LevelTable& table = *compacted.table;
+  const Elements& living = compacted.living;
   EXPECT_EQ(ElementsOf(table), living) << "records stay where they are";
   const std::vector<char*> bytes = IndexBytes(table);
   for (uint64_t at = 0; at + kLineBytes <= bytes.size(); at += kLineBytes) {
@@ -221,17 +232,10 @@ TEST_F(TlsmSalvage, WhatWasDroppedStaysAway) {
 
 // Nor does it where a record is damaged, and what was dropped beside it makes up the number.
 TEST_F(TlsmSalvage, WhatWasDroppedTakesNoDamagedRecordsPlace) {
-  Random random(311);
-  const TablePtr flushed = BuildOne(RandomElements(&random, Shape::kMixed, 300, 100));
-  Elements living = ElementsOf(*flushed);
-  for (auto at = living.begin(); at != living.end();)
-    at = random.OneIn(3) ? living.erase(at) : std::next(at);
-  BuildPlan plan = PlanFor(living);
-  plan.copy_all = false;
-  plan.regions = RegionsOf(*flushed);
-  const MadeTables made = Build(living, std::move(plan));
-  ASSERT_EQ(made.size(), 1u);
-  const LevelTable& table = *made.front();
+  const Compacted compacted = BuildWithDropped(311);
+  ASSERT_NE(compacted.table, nullptr);
+  const LevelTable& table = *compacted.table;
+  const Elements& living = compacted.living;
   for (const auto& [key, place] : living) {
     auto* const byte = const_cast<char*>(At(place)->key_data());
     *byte = static_cast<char>(*byte ^ 1);
