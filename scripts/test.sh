@@ -28,7 +28,7 @@ concurrent_names='Concurren'
 # from it in what is merged: for a sanitizer one layout of them is enough, and what faults and
 # damage do to the parts that they share with it is asked of that one alone.
 foil_names='^All/[A-Za-z]+Conformance/nvlsm(Leveled|Fragmented).*(TwoParts|Components)$|^All/(StoreFaults|EngineMemory|MemoryFaults|ResourcesTest|ChunkTableDamage)/nvlsm(Leveled|Fragmented)'
-sequential_names='^Media/KillTest|^All/(StoreCrash|StoreFaults|DeletionCrash|Corruption|ChunkTableDamage|BadInputOfEngines|Rebuilding|ReadOnlyDirectory|LostPool)|^Shares/FlippedBit|^Tlsm(TableDamage|Salvage)$|^(CompactionPicker|PartitionLevels|FlushPace|ValueLogCrash|Shapes/RhTreeKeysTest)|^[A-Za-z]+State$|^StoreCrashControl$|^MetamorphicControl|^(KeyPrefixes|EvacuationCutTest|LevelSweepTest)$|'"$foil_names"'|^All/(Life|Point|Read)Conformance/.*TwoParts$'
+sequential_names='^Media/KillTest|^All/(StoreCrash|StoreFaults|DeletionCrash|Corruption|ChunkTableDamage|BadInputOfEngines|Rebuilding|ReadOnlyDirectory|LostPool)|^Shares/FlippedBit|^Tlsm(TableDamage|Salvage)$|^(CompactionPicker|PartitionLevels|FlushPace|ValueLogCrash|Shapes/RhTreeKeysTest)|^[A-Za-z]+State$|^(StoreCrash|Metamorphic)Control|^(KeyPrefixes|EvacuationCutTest|LevelSweepTest)$|'"$foil_names"'|^All/(Life|Point|Read)Conformance/.*TwoParts$'
 
 # What explores for so many seconds: in the release and ASan builds with a core for itself, so that
 # it gets as far as it can.
@@ -107,30 +107,46 @@ emulated_designs='^All/[A-Za-z]+Conformance/.*CacheLineTiny$|^(BadInput|BadPlace
 # What ASan has nothing to see in: that checks catch planted bugs, a growth that is cut a thousand
 # times, processes that are killed, and states that other media leave, too. Each of their steps is
 # in other tests.
-control_names='^All/DeletionCrash|^All/StoreCrash.*_(eadr|kill)$|^Planted|^PoolCrash\.GrowthCut|^Media/KillTest|'"$foil_names"
+control_names='^All/DeletionCrash|^All/StoreCrash.*_(eadr|kill)$|^Planted|^(StoreCrash|Metamorphic)Control|^PoolCrash\.GrowthCut|^Media/KillTest|'"$foil_names"
 
-# A sanitizer's slice: of the layouts in which a suite asks a design, one in so many, drawn by the
-# seed. They share nearly all of their code, so a run looks into all of it, and a few runs at all of
-# them. A quarter; where what comes before took long, on a slow machine, fewer: the whole is to end
-# within 45 minutes.
-slice_share=4
+# A slice: of the layouts in which a suite asks a design, one in so many, drawn by the seed. They
+# share nearly all of their code, so a run looks into all of it, and a few runs at all of them. The
+# whole is to end within 45 minutes: so the release stage has all layouts, but fewer where its build
+# alone took long, on a slow machine; what has seconds of its own to explore in, of each design as
+# it is by default and of the deletions, it has whole. The sanitizers have a quarter; where all
+# before them took long they draw from the layouts of all designs together, and fewer the longer.
+slice_share=1
+slice_of='(CacheLine|Page|Byte|_).*'
+never_left='^All/(DeletionCrash|ConcurrentHistories)|^All/StoreCrash.*/[A-Za-z]+_[a-z]+$'
 draw_slice() {
-  local spent_usual=1700 spent_for_one=200
-  [[ $SECONDS -le $spent_usual ]] || slice_share=$((4 + (SECONDS - spent_usual) / spent_for_one))
-  echo "== of each suite's layouts the sanitizers have one in $slice_share, after $SECONDS s"
+  local usual_build=330 usual=1500
+  if [[ $1 == release ]]; then
+    [[ $SECONDS -le $usual_build ]] || slice_share=$((1 + SECONDS / usual_build))
+  else
+    never_left='^$'
+    slice_share=4
+    if [[ $SECONDS -gt $usual ]]; then
+      slice_share=$((4 + (SECONDS - usual) / 100))
+      slice_of='/[^/]*$'
+    fi
+  fi
+  echo "== of each suite's layouts one in $slice_share, after $SECONDS s"
 }
 
 # left_out PRESET PATTERN: a pattern of the pattern's and of those that were not drawn.
 left_out() {
-  if [[ -n "${LAMELLA_PROOF_SCALE:-}" ]]; then
+  if [[ -n "${LAMELLA_PROOF_SCALE:-}" || $slice_share -eq 1 ]]; then
     echo "$2"
     return
   fi
   ctest --preset "$1" -N -E "$2" | awk -v seed="$LAMELLA_TEST_SEED" -v pattern="$2" \
-    -v share="$slice_share" '
-    $1 == "Test" && $NF ~ /^All\// { of = $NF; sub(/(CacheLine|Page|Byte|_).*/, "", of)
-                                     if (!(of in count)) ofs[++all] = of
-                                     name[of, ++count[of]] = $NF }
+    -v share="$slice_share" -v slice_of="$slice_of" -v never_left="$never_left" '
+    $1 == "Test" && $NF ~ /^All\// && $NF !~ never_left {
+      of = $NF
+      sub(slice_of, "", of)
+      if (!(of in count)) ofs[++all] = of
+      name[of, ++count[of]] = $NF
+    }
     END {
       srand(seed)
       for (i = 1; i <= all; i++)
@@ -227,19 +243,20 @@ write_table() {
 
 # The tests of a stage that was built.
 run_stage() {
+  local undrawn
   launcher=()
   unset LAMELLA_PROOF_FILE
   case $1 in
     release)
       export LAMELLA_PROOF_FILE=$proof_file
-      run_tests release timed -R "$timed_names" -j "$jobs"
-      run_tests release tests -E "$timed_names"
+      undrawn=$(left_out release '^$')
+      run_tests release timed -R "$timed_names" -E "$undrawn" -j "$jobs"
+      run_tests release tests -E "$timed_names|$undrawn"
       [[ -z "${LAMELLA_PROOF_SCALE:-}" || $failed -gt 0 || $broken -gt 0 ]] || write_table
       ;;
     asan)
       # To look into frames of functions that have returned costs as much as all else that ASan
       # does: that is asked of each part in its own tests.
-      local undrawn
       undrawn=$(left_out asan "$control_names")
       local -x ASAN_OPTIONS=$ASAN_OPTIONS:detect_stack_use_after_return=0
       run_tests asan timed -R "$timed_names" -E "$undrawn" -j "$jobs"
@@ -289,7 +306,7 @@ rest=()
 for name in "$@"; do
   case $name in
     release)
-      timed "release: build" build release && timed "release: tests" run_stage release
+      timed "release: build" build release && draw_slice release && timed "release: tests" run_stage release
       ;;
     asan | tsan | aarch64 | hadoop)
       rest+=("$name")
@@ -307,7 +324,7 @@ for name in "${rest[@]}"; do
   [[ $name == hadoop ]] || { timed "$name: build" build "$name" && built+=("$name"); }
 done
 [[ -z "$hadoop_job" ]] || timed "hadoop: the rest of it" finish_hadoop
-[[ -n "${LAMELLA_PROOF_SCALE:-}" ]] || draw_slice
+[[ ${#built[@]} -eq 0 ]] || draw_slice sanitizers
 for name in "${built[@]}"; do timed "$name: tests" run_stage "$name"; done
 
 if [[ $broken -gt 0 ]]; then

@@ -24,4 +24,12 @@
 #define LAMELLA_ADDRESS_SANITIZER 0
 #endif
 
+namespace lamella {
+
+/// Whether one of them watches: everything takes some ten times as long, so of what a test
+/// enumerates or draws it is shown a sample.
+inline constexpr bool kSanitized = LAMELLA_ADDRESS_SANITIZER != 0 || LAMELLA_THREAD_SANITIZER != 0;
+
+}  // namespace lamella
+
 #endif  // LAMELLA_BASE_SANITIZER_H_

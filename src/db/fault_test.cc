@@ -544,7 +544,6 @@ std::string ForEachN(const FaultConfig& config, const Scenario& scenario, Fault 
 class StoreFaults : public ::testing::TestWithParam<FaultConfig> {};
 
 TEST_P(StoreFaults, TheNthCallFailsAndNothingAcknowledgedIsLost) {
-  constexpr bool kSlow = LAMELLA_ADDRESS_SANITIZER != 0 || LAMELLA_THREAD_SANITIZER != 0;
   Totals totals;
   const Stopwatch watch;
   for (const Scenario& scenario : Scenarios()) {
@@ -555,7 +554,7 @@ TEST_P(StoreFaults, TheNthCallFailsAndNothingAcknowledgedIsLost) {
           const Fault fault{.persistent = persistent, .error = error};
           // Every call by one of them, over some runs, and by all in test-long.
           const bool thorough = error == EIO && persistent == cut;
-          const Turns turns(GetParam().share * (kSlow ? 13 : thorough ? 2 : 7));
+          const Turns turns(GetParam().share * (kSanitized ? 13 : thorough ? 2 : 7));
           EXPECT_EQ(ForEachN(GetParam(), scenario, fault, cut, turns, &totals), "");
         }
       }

@@ -26,8 +26,6 @@ constexpr uint64_t kFlipShares = 4;  // that run beside each other
 class FlippedBit : public DamagedStore,
                    public ::testing::WithParamInterface<std::tuple<EngineLayout, uint64_t>> {
  protected:
-  static constexpr bool kSlow = LAMELLA_ADDRESS_SANITIZER != 0 || LAMELLA_THREAD_SANITIZER != 0;
-
   static bool HasValues(const std::string& path) { return path.ends_with(kValueFileSuffix); }
   // What one block of a table in a file may take with it; of a file of values one value.
   size_t RecordsOf(const std::string& path) const {
@@ -159,7 +157,7 @@ class FlippedBit : public DamagedStore,
     SetLayout(std::get<0>(GetParam()));
     ASSERT_NO_FATAL_FAILURE(Build(left));
     // Of stores that were not closed a sample; and in a sanitizer's build.
-    const Turns turns((left == Left::kClosed ? 5 : 9) * (kSlow ? 31 : 1));
+    const Turns turns((left == Left::kClosed ? 5 : 9) * (kSanitized ? 31 : 1));
     FlipBits(std::get<1>(GetParam()), turns, left == Left::kClosed ? 1 : kLastBatch);
   }
 };
@@ -170,7 +168,7 @@ TEST_P(FlippedBit, OfAKilledStoreIsHarmlessOrReported) { BuildAndFlip(Left::kKil
 // a bit of it flips. No other does.
 TEST_P(FlippedBit, OfAStoreThatLostPowerTakesBackTheLastWriteOrNone) {
   BuildAndFlip(Left::kPowerCut);
-  if (!kSlow) {  // a sanitizer's sample may hit no bit of that write
+  if (!kSanitized) {  // a sanitizer's sample may hit no bit of that write
     EXPECT_GT(times_taken_back_, 0u) << "the control: nothing tells damage there from a tear";
   }
   ProofAddOf(TestNameOf(layout_.engine), "bits_flipped_took_back_last", times_taken_back_);

@@ -20,8 +20,6 @@
 namespace lamella::testing {
 namespace {
 
-constexpr bool kSlow = LAMELLA_ADDRESS_SANITIZER != 0 || LAMELLA_THREAD_SANITIZER != 0;
-
 // Those with little memory, where all that happens all the time.
 std::vector<ConformanceConfig> SmallConfigs() {
   std::vector<ConformanceConfig> configs;
@@ -239,7 +237,7 @@ TEST_P(ConcurrentHistories, EveryKeyIsLinearizableThroughBackgroundWork) {
       histories.emplace_back(db(), &clock_, seed + rounds * 100 + i, &next_id);
     std::vector<std::function<void()>> bodies;
     for (size_t i = 0; i < histories.size(); i++) {
-      bodies.emplace_back([&histories, i] { histories[i].Some(kSlow ? 250 : 800, i < 3); });
+      bodies.emplace_back([&histories, i] { histories[i].Some(kSanitized ? 250 : 800, i < 3); });
     }
     RunTogether(bodies);
     CloseAndCount();
@@ -340,7 +338,7 @@ TEST_P(ConcurrentHistories, BatchesAreWholeAndSnapshotsInOrder) {
       bodies.emplace_back([&, writer] {
         std::vector<GroupWrite> writes;
         Random random(round * 10 + writer);
-        for (int i = 0; i < (kSlow ? 100 : 300); i++)
+        for (int i = 0; i < (kSanitized ? 100 : 300); i++)
           write(3 * writer + random.Uniform(3), &writes);
         writing.fetch_sub(1);
         const MutexLock lock(&mu);

@@ -18,8 +18,6 @@ using testing::CrashPlan;
 using testing::PersistSite;
 using testing::Simulator;
 
-constexpr bool kSlow = LAMELLA_ADDRESS_SANITIZER != 0 || LAMELLA_THREAD_SANITIZER != 0;
-
 /// Stands before a simulator, and forgets each first or each second sync.
 class ForgetsSyncs : public PersistHook {
  public:
@@ -224,8 +222,8 @@ class LeafTreeCrash : public LeafTreeTest {
   std::string ExploreSeeds(CrashMode mode) {
     std::string wrong;
     const uint64_t first = testing::TestSeed();
-    const uint64_t histories = kSlow ? 1 : 2;
-    const uint64_t states_min = kSlow ? 10 : 300;
+    const uint64_t histories = kSanitized ? 1 : 2;
+    const uint64_t states_min = kSanitized ? 10 : 300;
     for (uint64_t seed = first;
          wrong.empty() && (seed < first + histories || states_ <= states_min); seed++) {
       const CrashPlan plan{.mode = mode,
@@ -234,7 +232,7 @@ class LeafTreeCrash : public LeafTreeTest {
                            .singles_max = 8,
                            .pairs_max = 4,
                            .random_max = 4,
-                           .cut_share = kSlow ? 8u : 1u};
+                           .cut_share = kSanitized ? 8u : 1u};
       wrong = Explore(plan, 40);
       if (!wrong.empty()) wrong = Concat("seed ", seed, ": ", wrong);
     }
@@ -275,7 +273,7 @@ INSTANTIATE_TEST_SUITE_P(LeafTreeCrash, LeafTreeCrashModes,
 
 // The control: a medium that forgets one flush or fence of the index leaves what is noticed.
 TEST_F(LeafTreeCrash, EachFlushAndFenceThatIsLeftOutIsMissedAtACut) {
-  if (kSlow) GTEST_SKIP() << "shows that checks notice what is planted";
+  if (kSanitized) GTEST_SKIP() << "shows that checks notice what is planted";
   ASSERT_EQ(Explore({.seed = 1, .cut_share = 4}, 40), "");
   const std::set<PersistSite> met = sites_;
   uint64_t missed = 0;
@@ -292,7 +290,7 @@ TEST_F(LeafTreeCrash, EachFlushAndFenceThatIsLeftOutIsMissedAtACut) {
 
 // The same of page media, which order by syncs: of the two of each change either is missed.
 TEST_F(LeafTreeCrash, EachSyncThatIsLeftOutIsMissedAtACut) {
-  if (kSlow) GTEST_SKIP() << "shows that checks notice what is planted";
+  if (kSanitized) GTEST_SKIP() << "shows that checks notice what is planted";
   for (const uint64_t which : {0, 1}) {
     bool noticed = false;
     for (uint64_t seed = 1; seed <= 6 && !noticed; seed++)

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "base/concat.h"
+#include "base/sanitizer.h"
 #include "iterator/test_iterators.h"
 #include "testing/random_data.h"
 
@@ -280,13 +281,13 @@ void WalkAtRandom(uint64_t seed, bool live) {
 
 TEST(MergingIterator, AgreesWithASortedMapWhateverTheWalk) {
   const uint64_t seed = testing::TestSeed();
-  for (uint64_t i = 0; i < 300 && !::testing::Test::HasFatalFailure(); i++)
+  for (uint64_t i = 0; i < (kSanitized ? 100 : 300) && !::testing::Test::HasFatalFailure(); i++)
     WalkAtRandom(seed + i, false);
 }
 
 TEST(MergingIterator, ShowsEachOldRecordOnceWhileTablesChange) {
   const uint64_t seed = testing::TestSeed();
-  for (uint64_t i = 0; i < 300 && !::testing::Test::HasFatalFailure(); i++)
+  for (uint64_t i = 0; i < (kSanitized ? 100 : 300) && !::testing::Test::HasFatalFailure(); i++)
     WalkAtRandom(seed + i, true);
 }
 

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "base/concat.h"
+#include "base/sanitizer.h"
 #include "iterator/merging_iterator.h"
 #include "iterator/test_iterators.h"
 #include "testing/model.h"
@@ -374,7 +375,8 @@ void WalkAtRandom(uint64_t seed) {
 
 TEST(VisibleIterator, AgreesWithTheModelWhateverTheHistoryAndTheWalk) {
   const uint64_t seed = testing::TestSeed();
-  for (uint64_t i = 0; i < 500 && !::testing::Test::HasFatalFailure(); i++) WalkAtRandom(seed + i);
+  for (uint64_t i = 0; i < (kSanitized ? 150 : 500) && !::testing::Test::HasFatalFailure(); i++)
+    WalkAtRandom(seed + i);
 }
 
 }  // namespace

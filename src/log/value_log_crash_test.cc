@@ -37,8 +37,6 @@ using testing::CutFiles;
 using testing::PersistSite;
 using testing::Simulator;
 
-constexpr bool kSlow = LAMELLA_ADDRESS_SANITIZER != 0 || LAMELLA_THREAD_SANITIZER != 0;
-
 /// What the values' log does when a file system is told to forget.
 enum class Role : uint8_t { kNone, kWritesOn, kWrites, kRemoves, kMends };
 
@@ -503,7 +501,7 @@ class ValueLogCrash : public ::testing::TestWithParam<CrashMode> {
             .singles_max = 4,
             .pairs_max = 2,
             .random_max = 3,
-            .cut_share = kSlow ? 16u : 2u};
+            .cut_share = kSanitized ? 16u : 2u};
   }
 
   testing::TempDir dir_;
@@ -523,8 +521,8 @@ class ValueLogCrashModes : public ValueLogCrash {};
 
 TEST_P(ValueLogCrashModes, WhatWasAcknowledgedIsReadAndNothingElse) {
   const uint64_t first = testing::TestSeed();  // of others each run
-  const double histories = kSlow ? 1 : testing::ProofSeconds(2);
-  const uint64_t states_min = kSlow ? 10 : 500;
+  const double histories = kSanitized ? 1 : testing::ProofSeconds(2);
+  const uint64_t states_min = kSanitized ? 10 : 500;
   std::string wrong;
   for (uint64_t seed = first;
        wrong.empty() && (static_cast<double>(seed - first) < histories || states_ <= states_min);
@@ -559,7 +557,7 @@ class ValueLogControls : public ValueLogCrash {
 };
 
 TEST_F(ValueLogControls, EachFlushThatIsLeftOutIsMissed) {
-  if (kSlow) GTEST_SKIP() << "shows that checks notice what is planted";
+  if (kSanitized) GTEST_SKIP() << "shows that checks notice what is planted";
   ASSERT_EQ(Explore(PlanFor(CrashMode::kAdr, 1), 40), "");
   const std::set<PersistSite> met = sites_;
   int flushes = 0;
@@ -574,7 +572,7 @@ TEST_F(ValueLogControls, EachFlushThatIsLeftOutIsMissed) {
 }
 
 TEST_F(ValueLogControls, EachSyncThatIsLeftOutIsMissed) {
-  if (kSlow) GTEST_SKIP() << "shows that checks notice what is planted";
+  if (kSanitized) GTEST_SKIP() << "shows that checks notice what is planted";
   ASSERT_EQ(Explore(PlanFor(CrashMode::kAdr, 1), 80), "");
   ASSERT_EQ(Explore(PlanFor(CrashMode::kPage, 1), 80), "");
   using Forgets = CutFiles::Forgets;
@@ -594,7 +592,7 @@ TEST_F(ValueLogControls, EachSyncThatIsLeftOutIsMissed) {
 
 // One fence makes value and key durable: so a key may be there alone.
 TEST_F(ValueLogControls, ARecordThatIsBelievedWithoutItsValueIsMissed) {
-  if (kSlow) GTEST_SKIP() << "shows that checks notice what is planted";
+  if (kSanitized) GTEST_SKIP() << "shows that checks notice what is planted";
   EXPECT_NE(FirstWrong(CrashMode::kAdr, {.believes_records = true}), "");
 }
 

@@ -14,8 +14,6 @@
 namespace lamella::testing {
 namespace {
 
-constexpr bool kSanitized = LAMELLA_ADDRESS_SANITIZER != 0 || LAMELLA_THREAD_SANITIZER != 0;
-
 // Little memory and small chunks: MemTables turn over all the time, and tables, chunks and runs are
 // many.
 Options Tiny(Options options) {

@@ -15,11 +15,6 @@
 #include "testing/superblock_marks.h"
 
 namespace lamella::testing {
-namespace {
-
-constexpr bool kSanitized = LAMELLA_ADDRESS_SANITIZER != 0 || LAMELLA_THREAD_SANITIZER != 0;
-
-}  // namespace
 
 std::vector<CrashConfig> CrashConfigs() {
   std::vector<CrashConfig> configs;
@@ -487,7 +482,6 @@ std::string CrashStore::TryMore(uint32_t level, std::unique_ptr<DbImpl> db, Stat
 }
 
 std::string ExploreStore(const CrashConfig& config, uint64_t seed, double seconds) {
-  constexpr bool kSlow = LAMELLA_ADDRESS_SANITIZER != 0 || LAMELLA_THREAD_SANITIZER != 0;
   CrashConfig creating = config;
   creating.cuts_creation = true;
   const Stopwatch watch;
@@ -503,15 +497,18 @@ std::string ExploreStore(const CrashConfig& config, uint64_t seed, double second
   const auto one_more = [&] {
     return seconds > 0 && !config.shrinks && histories < 3 && sites_cut.size() < sites.size();
   };
-  for (; wrong.empty() && (histories == 0 || watch.Seconds() < seconds || (!kSlow && one_more()));
+  for (; wrong.empty() &&
+         (histories == 0 || watch.Seconds() < seconds || (!kSanitized && one_more()));
        ++seed, histories++) {
     const StoreSteps steps = StepsFor(config, seed, 60);
     // A history that gives space back is long before it comes to that, and its states are large.
     const bool is_long =
         config.shrinks && config.mode != CrashMode::kEadr && config.mode != CrashMode::kKill;
-    const uint32_t share = kSlow ? (is_long ? 400 : 60) : is_long ? 60 : 4;
-    CrashPlan plan{
-        .mode = config.mode, .seed = seed, .cut_share = share, .cut_sites = !kSlow && !is_long};
+    const uint32_t share = kSanitized ? (is_long ? 400 : 60) : is_long ? 60 : 4;
+    CrashPlan plan{.mode = config.mode,
+                   .seed = seed,
+                   .cut_share = share,
+                   .cut_sites = !kSanitized && !is_long};
     if (const char* only = std::getenv("LAMELLA_CRASH_STATE")) {  // SHARE:CUT:STATE
       char* end = nullptr;
       plan.cut_share = static_cast<uint32_t>(std::strtoul(only, &end, 10));

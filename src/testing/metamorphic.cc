@@ -565,14 +565,13 @@ MetamorphicFailure RunHistory(uint64_t seed, size_t steps, const SubjectMaker& m
 
 std::string ExploreHistories(double seconds, uint64_t steps_min, const SubjectMaker& make,
                              const std::string& again, uint64_t* compared) {
-  constexpr bool kSlow = LAMELLA_ADDRESS_SANITIZER != 0 || LAMELLA_THREAD_SANITIZER != 0;
-  if (kSlow) steps_min /= 4;
+  if (kSanitized) steps_min /= 4;
   if (std::getenv("LAMELLA_PROOF_SCALE") != nullptr) steps_min = 10000;
   const char* set = std::getenv("LAMELLA_TEST_STEPS");
   const Stopwatch watch;
   *compared = 0;
   for (uint64_t seed = TestSeed(); *compared < steps_min || watch.Seconds() < seconds; ++seed) {
-    const size_t few = kSlow ? 300 : 800;
+    const size_t few = kSanitized ? 300 : 800;
     const size_t steps = set != nullptr  ? std::strtoull(set, nullptr, 0)
                          : seed % 4 == 3 ? 5 * few
                                          : few;
