@@ -25,8 +25,6 @@ class SkipArrayIterator final : public RecordIterator {
     live_.reserve(before_.size());
   }
 
-  Status status() const override { return status_; }
-
   void SeekToFirst() override {
     std::ranges::fill(before_, 0);
     Start(true);
@@ -161,7 +159,6 @@ class SkipArrayIterator final : public RecordIterator {
   std::vector<uint32_t> before_;
   std::vector<Live> live_;
   bool forward_ = true;
-  Status status_;
 };
 
 }  // namespace

@@ -23,7 +23,6 @@ class SkipListIterator final : public RecordIterator {
         merged_(merged),
         ahead_(nullptr) {}
 
-  Status status() const override { return status_; }
   bool Superseded() const override {
     return merged_ != nullptr && merged_->load(std::memory_order_acquire);
   }
@@ -176,7 +175,6 @@ class SkipListIterator final : public RecordIterator {
   const SecondChanceCache* const guide_;
   const bool verify_;
   const std::atomic<bool>* const merged_;
-  Status status_;
   std::shared_ptr<const HeadTree> tree_;  // the guide's, as of the last search
   // over tree_; what it names is fetched, never stepped on
   HeadTree::Iterator ahead_;

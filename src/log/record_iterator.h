@@ -14,7 +14,7 @@ class RecordIterator : public InternalIterator {
   bool Valid() const final { return record_ != nullptr; }
   InternalKey key() const final { return record_->internal_key(); }
   std::string_view value() const final { return record_->value(); }
-  Status status() const override { return Status::OK(); }
+  Status status() const final { return status_; }
   Status VerifyChecksum() const final { return VerifyRecord(*pool_, place_); }
   PmPtr place() const { return place_; }
   uint64_t place_word() const final { return place_.word; }
@@ -22,13 +22,21 @@ class RecordIterator : public InternalIterator {
 
  protected:
   explicit RecordIterator(const Pool* pool) : pool_(pool) {}
+  /// On none where `place` is null. Of a record whose size damage has made one that leads out of
+  /// the pool nothing is shown, whether checksums are looked at or not: status_ says so.
   void StandOn(PmPtr place) {
     place_ = place;
     record_ = place ? pool_->At<Record>(place) : nullptr;
-    if (place) pool_->gate()->OnRead(kMediaBlockBytes);
+    if (!place) return;
+    pool_->gate()->OnRead(kMediaBlockBytes);
+    if (pool_->Contains(place, record_->bytes())) [[likely]]
+      return;
+    record_ = nullptr;
+    status_ = DescribeDamage(*pool_, PmPtr::DamagedAt(place));
   }
 
   const Pool* const pool_;
+  Status status_;
 
  private:
   PmPtr place_;

@@ -40,6 +40,7 @@ class HeadTreeRecordIterator final : public RecordIterator {
   static constexpr uint32_t kPrefetchRecords = 8;
 
   void Arrive() {
+    status_ = Status::OK();
     if (!entries_.Valid()) {
       StandOn(PmPtr());
       return;

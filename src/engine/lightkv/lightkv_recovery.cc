@@ -135,6 +135,7 @@ Status LightKv::Check(CheckReport* report) {
     const auto it = NewRhTreeIterator(pool_, tree);
     for (it->SeekToFirst(); it->Valid(); it->Next(), report->records++)
       problem(it->VerifyChecksum());
+    problem(it->status());
   }
   view.levels->ForEach([&](uint32_t, const auto& table) {
     report->tables++;

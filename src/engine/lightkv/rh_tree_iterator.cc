@@ -50,7 +50,6 @@ class RhTreeIterator final : public RecordIterator {
     ArriveForward();
   }
   void Prev() override { ArriveBackward(); }
-  Status status() const override { return status_; }
 
  private:
   static constexpr size_t kStepMin = 32;
@@ -130,7 +129,7 @@ class RhTreeIterator final : public RecordIterator {
   }
   // A null place is beyond either end.
   void Show(PmPtr place) {
-    if (verify_) status_ = place ? VerifyRecord(*pool_, place) : Status::OK();
+    status_ = verify_ && place ? VerifyRecord(*pool_, place) : Status::OK();
     StandOn(status_.ok() ? place : PmPtr());
   }
   void SortGroup() { tree_->Sort(&slots()[first_], slots().data() + last_, &group_); }
@@ -171,7 +170,6 @@ class RhTreeIterator final : public RecordIterator {
 
   const std::shared_ptr<const RhTree> tree_;
   const bool verify_;
-  Status status_;
   RhTree::Partition partition_;
   bool is_copy_ = false;
   size_t low_ = 0;

@@ -239,7 +239,6 @@ class TlsmIterator final : public RecordIterator {
   }
   void Next() override { Stand(i_ + 1); }
   void Prev() override { Stand(i_ - 1); }
-  Status status() const override { return status_; }
 
  private:
   // Records ahead are on their way.
@@ -266,7 +265,6 @@ class TlsmIterator final : public RecordIterator {
   const TlsmTable* const table_;
   const bool verify_;
   uint64_t i_ = 0;
-  Status status_;
 };
 
 }  // namespace
