@@ -254,12 +254,17 @@ bool Zipper::Advance(Search* search) const {
 }
 
 Status Zipper::VerifyNeighbours(const Step& step) const {
-  for (const PmPtr place : {step.element, step.befores[0], step.next}) {
-    if (!place) continue;
-    Status s = VerifyRecord(*lower_->pool(), place);
-    if (!s.ok()) return s;
+  const auto verify = [this](PmPtr place) {
+    return place ? VerifyRecord(*lower_->pool(), place) : Status::OK();
+  };
+  Status s = verify(step.element);
+  if (s.ok()) s = verify(step.befores[0]);
+  if (s.ok()) s = verify(step.next);
+  for (uint32_t layer = 1; s.ok() && layer < step.layers; layer++) {
+    s = verify(step.befores[layer]);
+    if (s.ok()) s = verify(lower_->Next(step.befores[layer], step.lane, layer));
   }
-  return Status::OK();
+  return s;
 }
 
 // Finds the place of each element of a window. The lists do not change in this phase.
@@ -357,6 +362,11 @@ Status Zipper::MergeWindow(Window* window) {
 Status Zipper::MergeStep(const Step& step) {
   Record* element = lower_->At(step.element);
   const PmPtr* befores = step.befores;
+  for (uint32_t layer = 1; layer < element->height(); layer++) {
+    PmPtr next;  // it would be bypassed, and never be found again to be unlinked
+    if (!DecodeLink(lower_->Link(befores[layer], step.lane, layer)->load(), &next))
+      return DescribeDamage(*lower_->pool(), PmPtr::DamagedAt(befores[layer]));
+  }
   const PmPtr after = DropObsolete(step, lower_->Next(befores[0], step.lane, 0));
   if (after.damaged()) return DescribeDamage(*lower_->pool(), after);
   for (uint32_t layer = 1; layer < element->height(); layer++) {
@@ -379,9 +389,13 @@ PmPtr Zipper::DropObsolete(const Step& step, PmPtr older) {
   const Record* newer = lower_->At(step.element);
   size_t versions = 0;
   PmPtr after = older;
+  PmPtr befores[kHeightMax];
   for (; after && !after.damaged() && lower_->At(after)->key() == newer->key(); versions++)
     after = lower_->Next(after, 0, 0);
   if (after.damaged()) return after;
+  for (PmPtr at = older; at != after; at = lower_->Next(at, 0, 0)) {
+    if (!FindLinks(at, &step, befores).ok()) return PmPtr::DamagedAt(at);
+  }
   // What is told at the window's end has its room before the first of them is changed.
   const size_t told_max = obsolete_.size() + versions + skipped_->size();
   if (told_max > obsolete_.capacity()) obsolete_.reserve(2 * told_max);
@@ -395,7 +409,9 @@ PmPtr Zipper::DropObsolete(const Step& step, PmPtr older) {
       if (!first_kept) first_kept = older;
       last_kept = older;
     } else {
-      UnlinkUpper(older, &step);
+      // Of what is before it some may be unlinked by now.
+      if (versions > 1 && record->height() > 1) FindUpper(older, &step, befores);
+      UnlinkUpper(older, befores);
       if (record->obsolete())
         std::erase(*skipped_,
                    older);  // a redo: linked before the crash, now a newer one may drop it
@@ -432,6 +448,28 @@ void Zipper::FindUpper(PmPtr element, const Step* near, PmPtr* befores) const {
   }
 }
 
+// A link or a key that is damaged leads the search elsewhere. What stayed linked there would have
+// room that is given back, and merges would begin at it.
+Status Zipper::FindLinks(PmPtr element, const Step* near, PmPtr* befores) const {
+  const uint32_t height = lower_->At(element)->height();
+  if (height < 2) return Status::OK();
+  FindUpper(element, near, befores);
+  const uint32_t lane = lower_->Lane(element);
+  for (uint32_t layer = height; layer-- > 1;) {
+    const PmPtr before = befores[layer];
+    const uint64_t link = lower_->Link(before, lane, layer)->load(std::memory_order_relaxed);
+    if (link == EncodeLink(element)) continue;
+    // A crash left it out of this layer, where what is before its place and after it is sound.
+    PmPtr after;
+    if (!DecodeLink(link, &after)) return DescribeDamage(*lower_->pool(), PmPtr::DamagedAt(before));
+    for (const PmPtr place : {before, after}) {
+      Status s = place ? VerifyRecord(*lower_->pool(), place) : Status::OK();
+      if (!s.ok()) return s;
+    }
+  }
+  return Status::OK();
+}
+
 // From the lowest layer up, each durable before the next (keeps I5); the last is flushed, not
 // fenced.
 void Zipper::LinkInLayers(PmPtr element, const PmPtr* befores) {
@@ -446,15 +484,11 @@ void Zipper::LinkInLayers(PmPtr element, const PmPtr* befores) {
 }
 
 // From the highest layer down, each durable before the next (keeps I5). True if there was a link to
-// take out: the last is flushed, not fenced.
-bool Zipper::UnlinkUpper(PmPtr element, const Step* near) {
-  Record* record = lower_->At(element);
-  if (record->height() < 2) return false;
+// take out: the last is flushed, not fenced. `befores`: FindUpper's.
+bool Zipper::UnlinkUpper(PmPtr element, const PmPtr* befores) {
   bool unlinked = false;
-  PmPtr befores[kHeightMax];
-  FindUpper(element, near, befores);
   const uint32_t lane = lower_->Lane(element);
-  for (uint32_t layer = record->height(); layer-- > 1;) {
+  for (uint32_t layer = lower_->At(element)->height(); layer-- > 1;) {
     PmWord* link = lower_->Link(befores[layer], lane, layer);
     // a crash left it out of this layer
     if (link->load(std::memory_order_relaxed) != EncodeLink(element)) continue;
@@ -469,7 +503,9 @@ bool Zipper::UnlinkUpper(PmPtr element, const Step* near) {
 bool Zipper::Unlink(PmPtr before, PmPtr element) {
   const PmPtr next = lower_->Next(element, 0, 0);
   if (next.damaged()) return false;
-  if (UnlinkUpper(element, nullptr)) persister_->Fence();  // keeps I4
+  PmPtr befores[kHeightMax];
+  if (!FindLinks(element, nullptr, befores).ok()) return false;
+  if (UnlinkUpper(element, befores)) persister_->Fence();  // keeps I4
   PmWord* link = lower_->Link(before, 0, 0);
   LAMELLA_CHECK(link->load(std::memory_order_relaxed) == EncodeLink(element));
   persister_->Store(link, EncodeLink(next));
@@ -518,6 +554,9 @@ Status Zipper::Replace(std::span<const Move> moves) {
   Status s = FindSteps(tall, [this](const Step& step) {
     return step.next.damaged() ? DescribeDamage(*lower_->pool(), step.next) : Status::OK();
   });
+  PmPtr befores[kHeightMax];
+  for (size_t t = 0; s.ok() && t < tall.size(); t++)
+    s = FindLinks(tall[t].element, &tall[t], befores);
   if (!s.ok()) return s;
   std::unordered_map<uint64_t, PmPtr> copies;
   for (size_t t = 0; t < tall.size(); t++)
@@ -526,7 +565,8 @@ Status Zipper::Replace(std::span<const Move> moves) {
   // The last first: the predecessors that were found are then still linked.
   for (size_t t = tall.size(); t-- > 0;) {
     if (t >= kStepsAhead) FetchStep(tall[t - kStepsAhead]);
-    UnlinkUpper(tall[t].element, &tall[t]);
+    FindUpper(tall[t].element, &tall[t], befores);
+    UnlinkUpper(tall[t].element, befores);
   }
   for (size_t i = moves.size(); i-- > 0;) {
     Record* copy = lower_->At(moves[i].to);

@@ -22,8 +22,8 @@
 //     link that leads to an element. Of a step that a crash cut short an element stays that is
 //     missing from its upper layers: a search may come down on it, but not start from it
 //     (SecondChanceCache I1).
-// I6: with `verify`, nothing changes before each element and its neighbours in layer 0 matched
-//     their checksums: a damaged key is reported, and leads no element to a place where it would
+// I6: with `verify`, nothing changes before each element and its neighbours in each of its layers
+//     matched their checksums: a damaged key is reported, and leads no element to a place where it would
 //     not be found.
 // I7: a window's places may be searched while the windows after it are merged: that changes nothing
 //     before them. So a second thread can scan ahead of the merge (ScanAhead).
@@ -86,7 +86,8 @@ class Zipper {
   void ScanAhead(EpochDomain* readers);
 
   /// Unlinks `element`, whose predecessor in layer 0 is `before` (null: head), from every layer.
-  /// Flushed, not fenced. False, and nothing is changed, where the element's link is damaged.
+  /// Flushed, not fenced. False, and nothing is changed, where its link is damaged, or one that leads
+  /// there in an upper layer.
   bool Unlink(PmPtr before, PmPtr element);
 
   /// A record, and what is linked in layer 0 where it belongs.
@@ -160,12 +161,14 @@ class Zipper {
   void FetchStep(const Step& step) const;
   Status MergeStep(const Step& step);
   PmPtr DropObsolete(const Step& step, PmPtr older);
-  bool UnlinkUpper(PmPtr element, const Step* near);
+  bool UnlinkUpper(PmPtr element, const PmPtr* befores);
   void LinkUpper(PmPtr element, const Step& near);
   void LinkInLayers(PmPtr element, const PmPtr* befores);
   /// Predecessors of `element` in the layers above 0 of its lane. `near` (may be null): a step
   /// whose place is right before it.
   void FindUpper(PmPtr element, const Step* near, PmPtr* befores) const;
+  /// The same; Corruption where something else than a crash keeps one of them from leading there.
+  Status FindLinks(PmPtr element, const Step* near, PmPtr* befores) const;
 
   PmSkipList* const lower_;
   Persister* const persister_;

@@ -259,6 +259,44 @@ TEST_F(ZipperTest, WhatAMergeTellsIsUnlinkedWhereverALinkIsDamaged) {
   EXPECT_GT(refused, 20);
 }
 
+// Nor is it in an upper layer, whatever led the search there astray: merges would begin at it.
+TEST_F(ZipperTest, WhatAMergeTellsIsInNoLayerWhateverIsDamaged) {
+  StartAnew(1, false);
+  Random random(12);
+  Fill(&random, 150, 100);
+  const Elements upper = NewUpper(&random, 60, 100);
+  medium_.Watch(*pool_);
+  int refused = 0;
+  int merged = 0;
+  for (const PmPtr holder : PlacesOf(elements_)) {
+    if (At(holder)->height() < 2) continue;
+    for (const bool key : {false, true}) {
+      if (key) {
+        const_cast<char*>(At(holder)->key_data())[0] ^= 0x40;
+      } else {
+        PmWord* link = lower_->Link(holder, 0, 1);
+        link->store(link->load() ^ (uint64_t{1} << random.Uniform(64)));
+      }
+      Observer observer;
+      const bool verify = key;  // I6
+      Zipper zipper(lower_.get(), &*persister_, &observer, verify);
+      (zipper.Merge(PlacesOf(upper)).ok() ? merged : refused)++;
+      std::vector<PmPtr> linked = PlacesOf(elements_);
+      std::erase_if(linked, [&](PmPtr at) { return observer.obsolete.contains(at.word); });
+      linked.push_back(PmPtr());
+      for (const PmPtr at : linked) {
+        for (uint32_t layer = 1; layer < (at ? At(at)->height() : kHeightMax); layer++) {
+          const PmPtr next = lower_->Next(at, 0, layer);
+          EXPECT_FALSE(next && observer.obsolete.contains(next.word));
+        }
+      }
+      medium_.Restore();
+    }
+  }
+  EXPECT_GT(refused, 5);
+  EXPECT_GT(merged, 5);
+}
+
 TEST_F(ZipperTest, WithVerifyADamagedKeyIsCorruptionAndNothingChanges) {  // I6
   StartAnew(1, false);
   Random random(11);
