@@ -73,14 +73,13 @@ Status LeafChange::HasKey(const Target& target, Item* item, bool* has) const {
 }
 
 // What is put in again stays as it is: else each try of who finds no room would take some for it,
-// and what it took the place of may be kept by readers. Not a delete that leaves nothing: that is
-// yet to go.
+// and what it took the place of may be kept by readers.
 Status LeafChange::IsThere(const Target& target, Item* item, bool* is) const {
   const LeafPut& put = target.put;
   *is = false;
   bool same = false;
   Status s = HasKey(target, item, &same);
-  if (!s.ok() || !same || item->put != nullptr || put.leaves_nothing) return s;
+  if (!s.ok() || !same || item->put != nullptr) return s;
   const LeafCell& cell = *item->at;
   *is =
       cell.tag == put.key.tag && cell.location == put.location && cell.value_size == put.value_size;
@@ -159,9 +158,9 @@ Status LeafChange::PutOne(const Target& target, const VersionNeeded& needed,
   if (at > 0) s = HasKey(target, &(*items)[at - 1], &same);
   if (!s.ok()) return s;
   if (same && !is_needed(TagSequence(tag), TagSequence((*items)[at - 1].key().tag))) return s;
+  bool may = false;  // go, with all that it hides
   if (target.put.leaves_nothing) {
     size_t end = at;
-    bool may = false;
     s = MayLeave(target, needed, items, at, &end, &may);
     if (!s.ok()) return s;
     const bool empties = is_last && target.at.Valid() && items->size() == end - at;
@@ -175,7 +174,7 @@ Status LeafChange::PutOne(const Target& target, const VersionNeeded& needed,
   }
   Item fresh;
   bool placed = false;
-  if (at < items->size()) s = IsThere(target, &(*items)[at], &placed);
+  if (at < items->size() && !may) s = IsThere(target, &(*items)[at], &placed);
   if (s.ok() && !placed) s = NewItem(target, &fresh);
   if (!s.ok()) return s;
   uint64_t newer = TagSequence(tag);

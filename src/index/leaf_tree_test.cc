@@ -293,18 +293,26 @@ TEST_F(LeafTreeTest, ADeleteStaysWhileTheNextLeafHasWhatItHides) {
 // Whoever finds no room tries again and again, and readers keep what goes.
 TEST_F(LeafTreeTest, WhatIsPutInAgainTakesNoRoom) {
   Start();
+  store_.deletes_leave = true;
   Random random(5);
   LeafModel batch;
   for (uint64_t i = 0; i < 1000; i++)
     batch[{LeafKey(i), MakeTag(++sequence_, RecordKind::kPut)}] = {random.Next(), 7};
   batch = Newest(batch);
-  MustInsert(batch);
-  const uint64_t before = store_.space->claimed_bytes();
-  {
+  LeafModel deletes;  // that would leave nothing, but for what readers see
+  for (const auto& [key, value] : batch)
+    deletes[{key.user_key, MakeTag(++sequence_, RecordKind::kDelete)}] = {};
+  const auto needed = [](uint64_t, uint64_t) { return true; };
+  for (const LeafModel& again : {batch, deletes}) {
+    MustInsert(again, needed);
+    const uint64_t before = store_.space->claimed_bytes();
     const EpochPin pin(store_.pool->holders());
-    for (int i = 0; i < 100; i++) MustInsert(batch);
+    for (int i = 0; i < 100; i++) MustInsert(again, needed);
     EXPECT_EQ(store_.space->claimed_bytes(), before);
   }
+  MustInsert(deletes);
+  EXPECT_EQ(Problem({}, &random, 60, 1000), "");
+  MustInsert(batch);
   EXPECT_EQ(Problem(batch, &random, 60, 1000), "");
   batch.begin()->second.first++;  // it lies elsewhere now
   MustInsert(batch);
