@@ -195,9 +195,14 @@ void Executor::TakeTurn(Client* client, JobClass job_class) {
   const bool no_space = look.status.IsNoSpace();
   bool given_up = false;
   mu_.lock();
-  if (no_space && line.no_space == 0) line.no_space_since = Clock::now();
-  // Another thread, which finds nothing while the job runs, has found no space either.
-  if (look.found) line.no_space = no_space ? line.no_space + 1 : 0;
+  // Another thread, which finds nothing while the job runs, has found no space either. What was long
+  // ago is another time.
+  if (look.found && (!no_space || Clock::now() - line.no_space_last > kNoSpaceAtMost))
+    line.no_space = 0;
+  if (no_space) {
+    line.no_space_last = Clock::now();
+    if (line.no_space++ == 0) line.no_space_since = line.no_space_last;
+  }
   const auto at_most = client->looking_ > 1 ? kNoSpaceBesideOthersAtMost : kNoSpaceAtMost;
   given_up = line.no_space >= kNoSpaceTriesMin && Clock::now() - line.no_space_since >= at_most;
   if (!look.status.ok() && (!no_space || given_up)) {

@@ -64,7 +64,8 @@ class Executor {
       // its last job found no space: to be looked at later, and not before
       bool held = false;
       int no_space = 0;                    // jobs in a row that did,
-      Clock::time_point no_space_since{};  // and when the first of them was done
+      Clock::time_point no_space_since{};  // when the first of them was done,
+      Clock::time_point no_space_last{};   // and the last
       std::list<Client*> turn;             // of one, which goes into the line
       bool queued() const { return turn.empty(); }
     };

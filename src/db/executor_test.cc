@@ -44,7 +44,7 @@ class FakeStore final : public Executor::Client {
     if (run) look.status = run();
     running.fetch_sub(1);
     done.fetch_add(1);
-    if (look.status.IsNoSpace()) left.fetch_add(1);  // offered again
+    if (look.status.IsNoSpace() && offers_again.load()) left.fetch_add(1);
     return look;
   }
   void OnError(const Status& status) override {
@@ -53,7 +53,8 @@ class FakeStore final : public Executor::Client {
     left_[0] = left_[1] = 0;
   }
 
-  std::function<Status()> run;  // set before the first Offer
+  std::function<Status()> run;           // set before the first Offer
+  std::atomic<bool> offers_again{true};  // what found no space
   std::atomic<int> looks{0}, running{0}, running_max{0}, done{0}, errors{0};
 
  private:
@@ -180,6 +181,23 @@ TEST_F(ExecutorTest, NoSpaceForLongIsAnError) {
 }
 
 // Beside threads that look for another job of the store meanwhile, and find none.
+TEST_F(ExecutorTest, NoSpaceOfLongAgoIsNotCounted) {
+  Start(2);
+  FakeStore store(&executor_);
+  store.run = [&] {
+    if (store.done >= 59) store.offers_again.store(store.done != 59);
+    return store.done <= 60 ? Status::NoSpace("none") : Status::OK();
+  };
+  store.Offer(1);
+  EXPECT_TRUE(store.WaitForIdle());
+  EXPECT_EQ(store.done, 60);
+  std::this_thread::sleep_for(std::chrono::milliseconds(2200));
+  store.Offer(1);
+  EXPECT_TRUE(store.WaitForIdle());
+  EXPECT_EQ(store.done, 62);
+  EXPECT_EQ(store.errors, 0);
+}
+
 TEST_F(ExecutorTest, NoSpaceForLongIsAnErrorWhoeverLooks) {
   constexpr int kEndlessly = 20'000;
   Start(4);
