@@ -135,8 +135,11 @@ Status BufferedEngine::LetInOnceGrown(uint64_t record_bytes, uint64_t copy_bytes
                                       uint64_t extents_kept, uint64_t kept_bytes, Room* room) {
   for (bool tried = false;; tried = true) {
     *room = LetIn(record_bytes, copy_bytes, copy_run, extents_kept, kept_bytes);
+    // What others need in rows was there when they were let in.
+    const uint32_t run = copy_run > 1 || !room->suffices() ? room->run : 1;
     Status grown = NoThrow([&] {
-      return pool_->GrowUntilFree(PartsOfCopies(), room->suffices() ? room->soon : room->needed);
+      return pool_->GrowUntilFree(PartsOfCopies(), room->suffices() ? room->soon : room->needed,
+                                  run);
     });
     if (!room->suffices() && grown.ok() && !tried) continue;
     if (room->suffices() && !grown.ok()) TakeBack(copy_bytes);
@@ -169,7 +172,11 @@ BufferedEngine::Room BufferedEngine::LetIn(uint64_t record_bytes, uint64_t copy_
         std::max(extents_kept * pool_->extent_chunks(part), pool_->chunks_kept_for_index(part));
     room.soon += pool_->chunks_kept_for_index(part);
   }
-  if (run > 1) room.needed += run;
+  room.run = run;
+  if (run > 1) {
+    room.needed += run;
+    room.soon += run;
+  }
   room.available = run > 1 ? AvailableInRows(run, room.needed) : AvailableForCopies();
   if (!room.suffices()) TakeBack(copy_bytes);
   return room;

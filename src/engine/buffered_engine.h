@@ -307,6 +307,7 @@ class BufferedEngine : public Engine, private WriteTarget {
     uint64_t needed = 0;
     uint64_t soon = 0;  // of them, what a flush and a merge will take
     uint64_t available = 0;
+    uint32_t run = 1;  // what lies in shorter rows counts for none
     bool suffices() const { return needed <= available; }
   };
   /// Notes the copies if there is room for them beside all others.

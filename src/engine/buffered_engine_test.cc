@@ -17,6 +17,7 @@
 #include "base/mutex.h"
 #include "engine/table_region.h"
 #include "log/log_test_base.h"
+#include "testing/resource_limit.h"
 
 namespace lamella {
 namespace {
@@ -518,6 +519,38 @@ TEST_F(BufferedEngineTest, ARecordIsLetInOnlyWhereItsCopyFindsItsRow) {  // I6
   for (size_t i = 3; i < 60; i += 2) pool_->Free(chunks[i], &persister);
   EXPECT_TRUE(Put("key", large).ok());
   EXPECT_TRUE(Put("key", "small").ok());
+}
+
+// Chunks that are free are none of those rows: the pool grows for them, once it may again,
+// and before a record is let in.
+TEST_F(BufferedEngineTest, RowsForCopiesAreMadeBeforeARecordIsLetIn) {  // I6
+  const std::string large(kChunkBytesMin, 'x');
+  options_.pool_bytes_max = 400 * kChunkBytesMin;
+  for (const bool was_full : {true, false}) {
+    Start();
+    Persister persister(pool_->gate(), WriteCause::kFlush);
+    std::vector<ChunkRef> chunks;
+    ChunkRef chunk;
+    while (chunks.size() < 100 || pool_->free_chunks() > 0) {
+      ASSERT_TRUE(pool_
+                      ->Claim(0, kIndexRegion, 0, 1000 + chunks.size(), 1, Claimant::kIndex,
+                              &persister, &chunk)
+                      .ok());
+      chunks.push_back(chunk);
+    }
+    {
+      const testing::ResourceLimit full(RLIMIT_FSIZE, pool_->pool_bytes());
+      if (was_full) {
+        EXPECT_TRUE(pool_->Claim(0, kIndexRegion, 0, 1, 1, Claimant::kIndex, &persister, &chunk)
+                        .IsNoSpace());
+      }
+      for (size_t i = 0; i < 80; i += 2) pool_->Free(chunks[i], &persister);
+      pool_->Free(chunks[1], &persister);  // a row for the record, and none for its copy
+      EXPECT_TRUE(Put("key", large).IsNoSpace());
+      EXPECT_TRUE(Put("key", "small").ok());
+    }
+    EXPECT_TRUE(Put("key", large).ok());
+  }
 }
 
 // Beside a flush that claims what was kept for it, and gives it back.

@@ -189,36 +189,48 @@ Status Pool::GrowPart(Part* part, uint32_t chunks_needed, uint32_t chunks_wanted
   return s;
 }
 
-Status Pool::GrowUntilFree(uint32_t parts, uint64_t chunks) {
+Status Pool::GrowUntilFree(uint32_t parts, uint64_t chunks, uint32_t run) {
   Status s;
   uint64_t free = 0;
   uint64_t most = 0;
+  const auto rows_max = static_cast<uint32_t>(
+      std::min<uint64_t>(chunks / run + 1, std::numeric_limits<uint32_t>::max()));
+  const auto free_in = [&](Part* part) -> uint64_t {
+    if (run == 1) return part->free.count();
+    const MutexLock lock(&part->mu);
+    return uint64_t{part->free.Look(run, rows_max).rows} * run;
+  };
   for (uint32_t i = 0; i < parts; i++) {
-    free += parts_[i]->free.count();
+    free += free_in(parts_[i].get());
     const uint32_t now = parts_[i]->chunks.load(std::memory_order_relaxed);
-    most += ClaimableChunks(chunk_shift_, std::max(now, chunks_max_)) -
-            ClaimableChunks(chunk_shift_, now);
+    const uint32_t end = std::max(now, chunks_max_);
+    // the first may have its beginning in what there is
+    most += run == 1 ? ClaimableChunks(chunk_shift_, end) - ClaimableChunks(chunk_shift_, now)
+                     : (RowsWithin(now, end, run, rows_max) + 1) * run;
   }
   if (free + most < chunks) parts = 0;  // nothing grows for what there cannot be
   for (uint32_t i = 0; free < chunks && i < parts; i++) {
     Part* const part = parts_[i].get();
-    const uint64_t others = free - part->free.count();
-    while (others + part->free.count() < chunks) {
+    uint64_t here = free_in(part);
+    const uint64_t others = free - std::min(free, here);
+    while (others + here < chunks) {
       const uint32_t now = part->chunks.load(std::memory_order_relaxed);
       const uint64_t needed = RunStart(chunk_shift_, now, 1) + 1;
       if (needed > chunks_max_) break;
       const uint64_t wanted =
-          now + chunks - std::min(chunks, others + part->free.count()) + extent_chunks(i);
+          now + chunks - std::min(chunks, others + here) + std::max(extent_chunks(i), run);
       s = GrowPart(part, static_cast<uint32_t>(needed),
                    static_cast<uint32_t>(std::clamp<uint64_t>(wanted, needed, chunks_max_)));
       if (!s.ok()) break;
+      here = free_in(part);
     }
-    free = others + part->free.count();
+    free = others + here;
   }
   if (free >= chunks) return Status::OK();
   if (!s.ok()) return s;
-  return Status::NoSpace(Concat("the pool has ", free, " free chunks of ", chunk_bytes_,
-                                " bytes and may not grow to have the ", chunks,
+  return Status::NoSpace(Concat("the pool has ", free, " free chunks of ", chunk_bytes_, " bytes",
+                                run > 1 ? Concat(" in rows of ", run) : "",
+                                " and may not grow to have the ", chunks,
                                 " that are needed; raise pool_bytes_max or delete data"));
 }
 
