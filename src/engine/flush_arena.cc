@@ -36,7 +36,7 @@ Status FlushArena::Copy(const MemTable& memtable, HeadTree* copied) {
     Status s = VerifyRecord(*pool_, at.entry().place());
     if (!s.ok()) return s;
     const Record* record = pool_->At<Record>(at.entry().place());
-    const uint32_t height = WritePath::RandomHeight(&random);
+    const uint32_t height = WritePath::CopyHeight(*record, pool_->chunk_bytes(), &random);
     const uint64_t bytes = RecordBytes(height, record->key().size(), record->value().size());
     s = appender_->Prepare(bytes, Claimant::kReclaim);
     if (!s.ok()) return s;

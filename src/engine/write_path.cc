@@ -50,6 +50,19 @@ uint32_t WritePath::RandomHeight(Random* random) {
   return 1 + static_cast<uint32_t>(std::countr_zero(bits)) / 2;
 }
 
+uint32_t WritePath::CopyHeight(const Record& record, uint64_t chunk_bytes, Random* random) {
+  constexpr uint32_t kCounted = 2;
+  const uint32_t height = RandomHeight(random);
+  const auto bytes = [&](uint32_t links) {
+    return RecordBytes(links, record.key().size(), record.value().size());
+  };
+  if (height <= kCounted || bytes(height) <= chunk_bytes) return height;
+  const auto chunks = [&](uint32_t links) {
+    return (bytes(links) + chunk_bytes - 1) / chunk_bytes;
+  };
+  return chunks(height) > chunks(kCounted) ? kCounted : height;
+}
+
 void WritePath::CheckAllPublished() const {
   LAMELLA_CHECK(sequencer_.published() == sequencer_.last_drawn());  // Sequencer's I3
 }

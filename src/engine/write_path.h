@@ -92,6 +92,9 @@ class WritePath {
   void AddStats(Stats* stats) const;
   /// The height of a skiplist's node: one in four goes a layer up.
   static uint32_t RandomHeight(Random* random);
+  /// The same, of a copy of the record in a list; of at most two links where more would need one
+  /// more chunk side by side, for that is what the write was let in for (BufferedEngine, I6).
+  static uint32_t CopyHeight(const Record& record, uint64_t chunk_bytes, Random* random);
 
  private:
   /// A write's records, in its operations' order.

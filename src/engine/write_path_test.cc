@@ -1,5 +1,6 @@
 #include "engine/write_path.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -16,6 +17,7 @@
 
 #include "base/concat.h"
 #include "base/mutex.h"
+#include "base/random.h"
 #include "log/record.h"
 
 namespace lamella {
@@ -303,6 +305,28 @@ TEST_F(WritePathTest, BetweenWritesNothingIsUnderWay) {
   }
   stop.store(true);
   for (std::thread& writer : writers) writer.join();
+}
+
+TEST(CopyHeight, NeedsNoChunkMoreThanTwoLinksDo) {
+  constexpr uint64_t kChunkBytes = 4096;
+  Random random(1);
+  const auto highest = [&](uint32_t value_size) {
+    RecordHeader header{};
+    header.key_size = 8;
+    header.value_size = value_size;
+    uint32_t height = 0;
+    for (int i = 0; i < 2000; i++) {
+      const auto& record = reinterpret_cast<const Record&>(header);
+      height = std::max(height, WritePath::CopyHeight(record, kChunkBytes, &random));
+    }
+    return height;
+  };
+  constexpr uint32_t kBeside = sizeof(RecordHeader) + 8;
+  for (const uint32_t chunks : {1, 2, 5}) {
+    EXPECT_EQ(highest(chunks * kChunkBytes - kBeside - 16), 2u);
+    EXPECT_GT(highest(chunks * kChunkBytes - kBeside - 16 + 8), 2u) << "as two links";
+    EXPECT_GT(highest(chunks * kChunkBytes - 2000), 2u);
+  }
 }
 
 }  // namespace

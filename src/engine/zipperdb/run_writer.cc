@@ -31,7 +31,7 @@ void RunWriter::Begin(uint64_t records, uint64_t bytes) {
 }
 
 Status RunWriter::Copy(const Record& record) {
-  const uint32_t height = WritePath::RandomHeight(&random_);
+  const uint32_t height = WritePath::CopyHeight(record, pool_->chunk_bytes(), &random_);
   const uint64_t bytes = RecordBytes(height, record.key().size(), record.value().size());
   Status s = appender_->Prepare(bytes, Claimant::kReclaim);
   if (!s.ok()) return s;
