@@ -65,7 +65,9 @@ PmLevel::~PmLevel() = default;
 
 void PmLevel::Open(const Opened& opened) {
   list_ = std::make_unique<PmSkipList>(pool_, opened.heads, opened.braided);
-  count_.store(opened.count, std::memory_order_relaxed);
+  // Older versions let it go below zero after a crash.
+  const uint64_t count_max = pool_->used_bytes() / sizeof(RecordHeader);
+  count_.store(opened.count <= count_max ? opened.count : 0, std::memory_order_relaxed);
   live_bytes_.store(opened.live_bytes, std::memory_order_relaxed);
   settled_live_bytes_.store(opened.live_bytes, std::memory_order_relaxed);
   settled_sequence_->store(opened.merged_sequence, std::memory_order_relaxed);

@@ -54,6 +54,14 @@ TEST_P(PmLevelTest, HoldsTheNewestOfEachKeyAndCountsIt) {
   for (const auto& [key, value] : model) ASSERT_EQ(Find(key), value) << key;
 }
 
+TEST_P(PmLevelTest, ACountThatWasBelowZeroIsNotBelieved) {
+  for (int i = 0; i < 20; i++) Write(Concat("key", i), RecordKind::kPut);
+  level_->Open({.heads = heads_, .count = UINT64_MAX - 50});
+  EXPECT_EQ(level_->count(), 0u);
+  Merge();
+  EXPECT_EQ(level_->count(), 20u);
+}
+
 TEST_P(PmLevelTest, ADeleteStaysWhileSomebodySeesItsTableApart) {  // I1
   Write("key");
   Merge();

@@ -171,6 +171,7 @@ Status ZipperDb::FinishMerge(const ZipperListState& from, const SortedRun& run) 
   });
   if (!s.ok()) return s;
   into->bytes.fetch_add(run.bytes, std::memory_order_relaxed);
+  ReviseWriteDelay();  // goes by that
   (copied ? copied_ : in_place_).fetch_add(1, std::memory_order_relaxed);
   pool_->readers()->Retire(std::move(settling));
   ShareGuides();
