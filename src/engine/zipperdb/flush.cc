@@ -88,20 +88,21 @@ bool ZipperDb::HasPut(std::string_view key) const {
 }
 
 // What newer versions in the MemTable hide from all is left in the log. Corruption: a record would
-// get a fresh checksum for its damage.
+// get a fresh checksum for its damage, or be dropped for what its key is not.
 Status ZipperDb::CopyMemTable(const MemTable& memtable, SortedRun* run) {
   const SnapshotList::Sample snapshots = context_.snapshots->Now();
   flush_run_->Begin(memtable.count(), memtable.copy_bytes());
   const Record* newer = nullptr;
   Status s;
   for (RecordWalk at(pool_, &memtable.tree()); s.ok() && at.Valid(); at.Next()) {
+    s = VerifyRecord(*pool_, at.entry().place());
+    if (!s.ok()) break;
     const Record* record = pool_->At<Record>(at.entry().place());
     if (newer != nullptr && newer->key() == record->key() &&
         !snapshots.Needed(record->sequence(), newer->sequence()))
       continue;
     newer = record;
-    s = VerifyRecord(*pool_, at.entry().place());
-    if (s.ok()) s = flush_run_->Copy(*record);
+    s = flush_run_->Copy(*record);
   }
   if (s.ok()) *run = flush_run_->End();
   return s;
@@ -193,6 +194,7 @@ Status ZipperDb::FinishFlush(const MemTable& memtable, const SortedRun& run, Zip
       &memtable);
   if (!s.ok()) return s;
   list->bytes.fetch_add(run.bytes, std::memory_order_relaxed);
+  ReviseWriteDelay();  // goes by that
   pool_->readers()->Retire(std::move(settling));
   ShareGuides();
   if (pool_->LosesUnsynced()) s = SyncAll();
