@@ -195,8 +195,8 @@ void Executor::TakeTurn(Client* client, JobClass job_class) {
   const bool no_space = look.status.IsNoSpace();
   bool given_up = false;
   mu_.lock();
-  // Another thread, which finds nothing while the job runs, has found no space either. What was long
-  // ago is another time.
+  // Another thread, which finds nothing while the job runs, has found no space either. What was
+  // long ago is another time.
   if (look.found && (!no_space || Clock::now() - line.no_space_last > kNoSpaceAtMost))
     line.no_space = 0;
   if (no_space) {

@@ -1,6 +1,8 @@
 // LAB-DB's files of values that are missing, cut off, or older copies, while its trees lead there:
 // reads of what they held say which file, and no other value is shown for it.
 
+#include <system_error>
+
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -8,6 +10,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -15,6 +18,7 @@
 #include "base/concat.h"
 #include "db/db_impl.h"
 #include "file/table_file_name.h"
+#include "testing/proof.h"
 #include "testing/random_data.h"
 #include "testing/says.h"
 #include "testing/table_files.h"
@@ -34,6 +38,28 @@ class FullNames final : public OsHook {
   std::atomic<bool> full{false};
 };
 
+/// A file system with room for so many bytes of values.
+class RoomForValues final : public OsHook {
+ public:
+  RoomForValues(std::string directory, uint64_t bytes_max)
+      : directory_(std::move(directory)), bytes_max_(bytes_max) {}
+  int Before(OsCall call, const std::string& path) override {
+    if (call != OsCall::kWrite || !path.ends_with(kValueFileSuffix)) return 0;
+    uint64_t bytes = 0;
+    for (const std::string& file : ValueFilesOf(directory_)) {
+      std::error_code gone;
+      const uint64_t size = std::filesystem::file_size(file, gone);
+      bytes += gone ? 0 : size;
+    }
+    return bytes >= bytes_max_ ? ENOSPC : 0;
+  }
+  size_t Allowed(OsCall, size_t n) override { return n; }
+
+ private:
+  const std::string directory_;
+  const uint64_t bytes_max_;
+};
+
 class LabDbValueFiles : public ::testing::Test {
  protected:
   LabDbValueFiles() {
@@ -45,9 +71,9 @@ class LabDbValueFiles : public ::testing::Test {
     options_.memtable_bytes = 64 << 10;
     options_.pool_bytes_max = 64 << 20;
   }
-  Status Open() {
+  Status Open(const DbSeams& seams = {}) {
     db_.reset();
-    db_ = std::make_unique<DbImpl>(options_, path_, DbSeams{});
+    db_ = std::make_unique<DbImpl>(options_, path_, seams);
     return db_->Init();
   }
   void Put(const std::string& key, const std::string& value) {
@@ -75,6 +101,33 @@ class LabDbValueFiles : public ::testing::Test {
   const std::string path_ = dir_.Sub("store");
   std::unique_ptr<DbImpl> db_;
 };
+
+// Nothing but a flush tells what of it nobody needs any more, and none is due for long.
+TEST_F(LabDbValueFiles, AreNotFullForEverOfWhatWasReplaced) {
+  RoomForValues hook(path_, 2 << 20);
+  const std::unique_ptr<FileSystem> files = FileSystem::PosixOver(&hook);
+  options_.labdb.hot_updates = 0;
+  options_.memtable_bytes = 32 << 20;
+  ASSERT_TRUE(Open({.files = files.get()}).ok());
+  uint64_t refused = 0;
+  for (uint64_t i = 0; i < 4000; i++) {  // 16 MB
+    Status s;
+    const Stopwatch watch;
+    do {
+      s = db_->Put({}, KeyOf(i % 10), MakeValue(i, 4000));
+      refused += s.IsNoSpace() ? 1 : 0;
+    } while (s.IsNoSpace() && watch.Seconds() < 20);
+    ASSERT_TRUE(s.ok()) << i << ": " << s.ToString();
+  }
+  EXPECT_GT(refused, 0u);
+  for (uint64_t i = 3990; i < 4000; i++) {
+    std::string value;
+    ASSERT_TRUE(db_->Get({}, KeyOf(i % 10), &value).ok());
+    EXPECT_EQ(value, MakeValue(i, 4000));
+  }
+  ASSERT_TRUE(db_->Close().ok());
+  db_.reset();
+}
 
 // As far as it can be: of a file that is gone nothing says its number.
 TEST_F(LabDbValueFiles, AMissingValueFileIsNamed) {

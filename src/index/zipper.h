@@ -23,8 +23,8 @@
 //     missing from its upper layers: a search may come down on it, but not start from it
 //     (SecondChanceCache I1).
 // I6: with `verify`, nothing changes before each element and its neighbours in each of its layers
-//     matched their checksums: a damaged key is reported, and leads no element to a place where it would
-//     not be found.
+//     matched their checksums: a damaged key is reported, and leads no element to a place where
+//     it would not be found.
 // I7: a window's places may be searched while the windows after it are merged: that changes nothing
 //     before them. So a second thread can scan ahead of the merge (ScanAhead).
 // Threads: one merge at a time per lower list, and beside it one that scans ahead; readers at any
@@ -86,8 +86,8 @@ class Zipper {
   void ScanAhead(EpochDomain* readers);
 
   /// Unlinks `element`, whose predecessor in layer 0 is `before` (null: head), from every layer.
-  /// Flushed, not fenced. False, and nothing is changed, where its link is damaged, or one that leads
-  /// there in an upper layer.
+  /// Flushed, not fenced. False, and nothing is changed, where its link is damaged, or one that
+  /// leads there in an upper layer.
   bool Unlink(PmPtr before, PmPtr element);
 
   /// A record, and what is linked in layer 0 where it belongs.

@@ -28,7 +28,8 @@
 //     One key that is not written again keeps one: so where files have many times what is named,
 //     or are too many, the tree becomes tables before it is full. Then none is needed.
 // B5: a file system that has no room is no error: writes go on while the pool's buffer has room,
-//     and are then refused. What needs room is tried again for whoever needs it, and now and then.
+//     and are then refused. What needs room is tried again for whoever needs it, and now and then;
+//     first what files have that nobody needs goes.
 // B6: a tree that is no part of the store any more has an empty head, before what it had is given
 //     back: a repair without a catalog finds no tree but those of the store.
 // B7: a delete goes into the tree only where it hides something, in tables or in the immutable tree
@@ -39,6 +40,7 @@
 #ifndef LAMELLA_ENGINE_LABDB_LABDB_H_
 #define LAMELLA_ENGINE_LABDB_LABDB_H_
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <deque>
@@ -84,6 +86,7 @@ class LabDb final : public BufferedEngine {
   Status Write(std::span<const WriteOperation> operations) override;
   Lookup Get(std::string_view key, uint64_t sequence, bool verify, EpochPin* pin) override;
   std::unique_ptr<InternalIterator> NewIterator(bool verify) override;
+  void ClearBackgroundError() override;
   std::optional<Job> PickJob(JobClass job_class) override;
   Status CompactRange(std::string_view begin, std::string_view end) override;
   void Hurry() override { limiter_.SetRate(0); }
@@ -113,6 +116,13 @@ class LabDb final : public BufferedEngine {
     uint64_t through = 0;  // the MemTable's last number
     SnapshotList::Sample snapshots;
     std::vector<ValueAddress> addresses;
+  };
+  /// What room in files is wanted for (B5): segments may find some where tables find none.
+  enum RoomFor : uint32_t { kForValues, kForTables, kRooms };
+  struct Room {
+    Status none;  // the last try's answer,
+    std::chrono::steady_clock::time_point tried_at;
+    bool is_needed = false;  // and that somebody needs another
   };
   static constexpr uint32_t kTrees = 2;  // each has a head, and after those lies their seal
   // What jobs have; of a level, keys. Level 0 is the immutable tree.
@@ -170,13 +180,13 @@ class LabDb final : public BufferedEngine {
   /// Places for the values of `operations`, once there is room for them.
   Status Reserve(std::span<const uint32_t> sizes, ValueAddress* addresses,
                  ValueReservation* reservation);
+  Status AwaitWrittenOn(uint64_t seen);
 
   // labdb_jobs.cc
   Status PutIntoTree(const MemTable& memtable) LAMELLA_EXCLUDES(tree_mu_);
   Status MoveInline(const MemTable& memtable, const SnapshotList::Sample& snapshots,
                     std::vector<ValueAddress>* moved);
-  Status InsertAll(LeafTree* tree, const MemTable& memtable, const SnapshotList::Sample& snapshots,
-                   const std::vector<ValueAddress>& moved);
+  Status InsertAll(LeafTree* tree, const MemTable& memtable, const Moved& moved, bool verify);
   /// No older version of the key is in tables, nor in the immutable tree.
   bool HidesNothing(std::string_view key) const;
   bool IsFull(const LeafTree& tree) const { return tree.Bytes() >= tree_bytes_ / 4 * 3; }
@@ -191,15 +201,23 @@ class LabDb final : public BufferedEngine {
   void ReclaimForFlush(const MemTable& memtable) LAMELLA_EXCLUDES(jobs_.mu);
   Status FlushAlone();
   Status TryWriteOn();
+  Status WriteOnWhereUnneededWas() LAMELLA_EXCLUDES(tree_mu_);
+  void FlushForFiles();
   Status WriteOn();
   Status WriteAllOn();
   /// `now`: whether or not it is worth it.
   Status RemoveUnneeded(bool now) LAMELLA_REQUIRES(tree_mu_);
+  Status RemoveUnneededOf(const ReadSet& read_set, std::vector<ValueFileInfo> files)
+      LAMELLA_REQUIRES(tree_mu_);
   Status RewriteLast(const KeyRange& keys, uint64_t before);
   Status Reclaim();
   Status ClearEnd();
-  Status NoteRoom(const Status& status);
-  bool MayFindRoom() const LAMELLA_REQUIRES(jobs_.mu);
+  /// What a job answers that may have found no room (B5).
+  Status NoteRoom(RoomFor what, const Status& status);
+  bool MayFindRoom(RoomFor what) const LAMELLA_REQUIRES(jobs_.mu);
+  /// Whether one of them had none, and may have some now.
+  bool AnyMayFindRoomAgain() const LAMELLA_REQUIRES(jobs_.mu);
+  void NeedRoom() LAMELLA_REQUIRES(jobs_.mu);
   void OfferJobs(std::vector<JobOffer>* offers) LAMELLA_REQUIRES(jobs_.mu);
   /// All of the immutable tree into tables.
   Status CompactOlder();
@@ -226,7 +244,7 @@ class LabDb final : public BufferedEngine {
   Mutex tree_mu_;    // held by who changes the tree that flushes go to, or makes it immutable
   Mutex change_mu_;  // held while tables and catalog are changed; taken after tree_mu_
   std::optional<Moved> moved_ LAMELLA_GUARDED_BY(tree_mu_);
-  uint64_t flushed_since_ LAMELLA_GUARDED_BY(tree_mu_) = 0;   // records, since files were removed
+  uint64_t flushed_since_ LAMELLA_GUARDED_BY(tree_mu_) = 0;   // records, since files were looked at
   size_t files_kept_ LAMELLA_GUARDED_BY(tree_mu_) = 0;        // value files that were left then
   bool too_many_files_ LAMELLA_GUARDED_BY(tree_mu_) = false;  // for what is named in them (B4)
   PmPtr heads_;                                               // constant after Load, or Mend
@@ -248,10 +266,7 @@ class LabDb final : public BufferedEngine {
   std::atomic<bool> unneeded_{false};    // value files may be, by B4
   std::atomic<uint64_t> written_on_{0};  // segments
 
-  // B5. The last try's answer; when it was; and that somebody needs another.
-  Status no_room_ LAMELLA_GUARDED_BY(jobs_.mu);
-  std::chrono::steady_clock::time_point no_room_at_ LAMELLA_GUARDED_BY(jobs_.mu);
-  bool room_needed_ LAMELLA_GUARDED_BY(jobs_.mu) = false;
+  std::array<Room, kRooms> rooms_ LAMELLA_GUARDED_BY(jobs_.mu);
 
   std::atomic<uint64_t> compactions_{0};
   StripedCounter gets_trees_;

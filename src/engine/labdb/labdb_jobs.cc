@@ -37,7 +37,8 @@ constexpr double kFirst = 1e18;
 constexpr std::chrono::seconds kTryAgainAfter{1};  // where nobody asks
 
 // Walks the versions of a MemTable that somebody may still read, in their order. With `verify` it
-// checks each of these records: Corruption ends the walk.
+// checks each record, those that it leaves out too, for that goes by their keys: Corruption ends
+// the walk.
 template <class Visit>
 Status ForEachRead(const MemTable& memtable, const SnapshotList::Sample& snapshots, bool verify,
                    const Visit& visit) {
@@ -46,14 +47,13 @@ Status ForEachRead(const MemTable& memtable, const SnapshotList::Sample& snapsho
   uint64_t newer = 0;  // the version before, of the same key; 0 is none
   Status s;
   for (from->SeekToFirst(); s.ok() && from->Valid(); from->Next()) {
+    if (verify) s = from->VerifyChecksum();
+    if (!s.ok()) break;
     const InternalKey at = from->key();
     if (at.user_key != key) newer = 0;
     key = at.user_key;
     const uint64_t sequence = TagSequence(at.tag);
-    if (newer == 0 || snapshots.Needed(sequence, newer)) {
-      if (verify) s = from->VerifyChecksum();
-      if (s.ok()) s = visit(at, from->value());
-    }
+    if (newer == 0 || snapshots.Needed(sequence, newer)) s = visit(at, from->value());
     newer = sequence;
   }
   return s.ok() ? from->status() : s;
@@ -61,20 +61,40 @@ Status ForEachRead(const MemTable& memtable, const SnapshotList::Sample& snapsho
 
 }  // namespace
 
-Status LabDb::NoteRoom(const Status& status) {
+Status LabDb::NoteRoom(RoomFor what, const Status& status) {
   const MutexLock lock(&jobs_.mu);
+  Room& room = rooms_[what];
   const bool none = status.IsNoSpace();
-  no_room_ = none ? status : Status::OK();
-  room_needed_ = false;
-  if (none) SetStarved(true);  // keeps B8
+  room.none = none ? status : Status::OK();
+  room.is_needed = false;
   if (!none) return status;
-  no_room_at_ = std::chrono::steady_clock::now();
+  SetStarved(true);  // keeps B8
+  room.tried_at = std::chrono::steady_clock::now();
   return Status::OK();
 }
 
-bool LabDb::MayFindRoom() const {
-  return no_room_.ok() || room_needed_ ||
-         std::chrono::steady_clock::now() - no_room_at_ >= kTryAgainAfter;
+bool LabDb::MayFindRoom(RoomFor what) const {
+  const Room& room = rooms_[what];
+  return room.none.ok() || room.is_needed ||
+         std::chrono::steady_clock::now() - room.tried_at >= kTryAgainAfter;
+}
+
+bool LabDb::AnyMayFindRoomAgain() const {
+  return (!rooms_[kForValues].none.ok() && MayFindRoom(kForValues)) ||
+         (!rooms_[kForTables].none.ok() && MayFindRoom(kForTables));
+}
+
+void LabDb::NeedRoom() {
+  for (Room& room : rooms_) room.is_needed = true;
+}
+
+// Who resumes says that there may be room again.
+void LabDb::ClearBackgroundError() {
+  {
+    const MutexLock lock(&jobs_.mu);
+    NeedRoom();
+  }
+  BufferedEngine::ClearBackgroundError();
 }
 
 void LabDb::OfferJobs(std::vector<JobOffer>* offers) {
@@ -91,16 +111,16 @@ void LabDb::OfferJobs(std::vector<JobOffer>* offers) {
     offer("leave the tree", {{kLevel0, {}}}, 2 * kFirst, [this] { return LeaveTree(); });
   if (reclaim_wanted_ && (flush_waits_ || CurrentReadSet()->sealed.empty()))
     offer("reclaim", {{kLevel0, {}}, {kLevel0 + 1, {}}}, 3 * kFirst, [this] { return Reclaim(); });
-  if (MayFindRoom()) {
+  if (MayFindRoom(kForTables)) {
     if (tables->older != nullptr) {
       offer("compact the tree", {{kLevel0, {}}, {kLevel0 + 1, {}}}, kFirst,
-            [this] { return NoteRoom(CompactPart()); });
+            [this] { return NoteRoom(kForTables, CompactPart()); });
     }
     for (Compaction& wanted : FindCompactions(tables->infos, rules_)) {
       Claims claims = ClaimsOf(wanted, kLevel0);
       const double worth = wanted.benefit / static_cast<double>(1 + wanted.read_bytes);
       offer("compact", std::move(claims), worth, [this, compaction = std::move(wanted)] {
-        return NoteRoom(NoThrow([&] { return CompactLevels(compaction); }));
+        return NoteRoom(kForTables, NoThrow([&] { return CompactLevels(compaction); }));
       });
     }
   }
@@ -131,7 +151,7 @@ Status LabDb::ClearEnd() {
   if (trees_in_the_way_) {
     s = NoThrow([this] { return CompactTrees(); });
     trees_in_the_way_ = !s.ok();
-    s = NoteRoom(s);
+    s = NoteRoom(kForTables, s);
     pool_->AwaitDeferred();
     space_->LeaveChunks(in_the_way, &persister);
   }
@@ -144,7 +164,7 @@ std::optional<Job> LabDb::PickJob(JobClass job_class) {
     {
       const MutexLock lock(&jobs_.mu);
       const Claims claims = {{kValues, {}}};
-      if (values_->NeedsWriteOn() && MayFindRoom() && jobs_.MayBegin(claims)) {
+      if (values_->NeedsWriteOn() && MayFindRoom(kForValues) && jobs_.MayBegin(claims)) {
         return jobs_.Begin(
             {.name = "write on", .claims = claims, .run = [this] { return TryWriteOn(); }});
       }
@@ -161,10 +181,35 @@ std::optional<Job> LabDb::PickJob(JobClass job_class) {
 // While a flush is tried again and again for want of room, and given up after a while, a try of
 // this that finds none either is no success that would have that while begin anew.
 Status LabDb::TryWriteOn() {
-  const Status tried = NoThrow([this] { return WriteOn(); });
-  const Status noted = NoteRoom(tried);
+  Status tried = NoThrow([this] { return WriteOn(); });
+  if (tried.IsNoSpace()) tried = NoThrow([this] { return WriteOnWhereUnneededWas(); });
+  const Status noted = NoteRoom(kForValues, tried);
   const MutexLock lock(&jobs_.mu);
   return tried.IsNoSpace() && flush_has_no_room_ && !flush_waits_ ? tried : noted;
+}
+
+// Files may be full of values that nobody needs any more. Only flushes, and trees that go, make
+// some that were not looked at before.
+Status LabDb::WriteOnWhereUnneededWas() {
+  {
+    const MutexLock lock(&tree_mu_);
+    const bool may_be_some = flushed_since_ > 0 || unneeded_.load();
+    Status s = may_be_some ? RemoveUnneeded(true) : Status::OK();
+    if (!s.ok()) return s;
+  }
+  return WriteOn();
+}
+
+// What a MemTable has replaced is needed until it is flushed. Not one with values that a flush
+// would have to find room for in files itself: that ends in an error where there is none.
+void LabDb::FlushForFiles() {
+  const auto read_set = CurrentReadSet();
+  if (!read_set->sealed.empty()) return;
+  HeadTree::Iterator at(&read_set->active->tree());
+  for (at.SeekToFirst(); at.Valid(); at.Next()) {
+    if (TagKind(at.entry().tag) == RecordKind::kPut) return;
+  }
+  SwitchMemTable(true);
 }
 
 // Who waits for it (Reserve) is told here: in CompactRange it is no job, the end of which would
@@ -205,7 +250,7 @@ void LabDb::ReclaimForFlush(const MemTable& memtable) {
   reclaimed_for_ = memtable.last_sequence();
   flush_waits_ = true;
   reclaim_wanted_ = true;
-  room_needed_ = true;
+  NeedRoom();
 }
 
 // For who has no jobs beside it.
@@ -223,10 +268,18 @@ Status LabDb::PutIntoTree(const MemTable& memtable) {
   // Gets of before it was sealed may want versions that its own make unneeded.
   pool_->readers()->AwaitRetired();
   const MutexLock lock(&tree_mu_);
-  flushed_since_ += memtable.count();
-  Status s = RemoveUnneeded(false);
-  if (s.ok() && (too_many_files_ || IsFull(*CurrentTables()->tree))) s = TurnOver();
-  if (s.ok() && (!moved_ || moved_->through != memtable.last_sequence())) {
+  bool found_no_room = false;
+  bool tables_have_room = false;  // where they have none, old files would stay for the older tree
+  {
+    const MutexLock jobs(&jobs_.mu);
+    found_no_room = flush_has_no_room_;
+    tables_have_room = rooms_[kForTables].none.ok();
+  }
+  Status s = RemoveUnneeded(found_no_room && (flushed_since_ > 0 || unneeded_.load()));
+  const bool for_files = too_many_files_ && tables_have_room;
+  if (s.ok() && (for_files || IsFull(*CurrentTables()->tree))) s = TurnOver();
+  const bool was_moved = moved_ && moved_->through == memtable.last_sequence();
+  if (s.ok() && !was_moved) {
     // One sample for both: what is moved is what is put, by the next tries, too. Snapshots of after
     // it are of after all that is sealed.
     Moved moved{.through = memtable.last_sequence(),
@@ -237,7 +290,7 @@ Status LabDb::PutIntoTree(const MemTable& memtable) {
     if (s.ok()) moved_ = std::move(moved);
   }
   if (s.ok()) {
-    s = InsertAll(CurrentTables()->tree.get(), memtable, moved_->snapshots, moved_->addresses);
+    s = InsertAll(CurrentTables()->tree.get(), memtable, *moved_, was_moved);
     if (s.IsNoSpace()) ReclaimForFlush(memtable);
   }
   if (s.ok()) {
@@ -249,6 +302,7 @@ Status LabDb::PutIntoTree(const MemTable& memtable) {
     });
   }
   if (!s.ok()) return s;
+  flushed_since_ += memtable.count();
   moved_.reset();
   pending_frees_.FreeLogBefore(memtable.sealed());
   return s;
@@ -270,12 +324,11 @@ Status LabDb::MoveInline(const MemTable& memtable, const SnapshotList::Sample& s
   return s.ok() ? writer->Finish() : s;
 }
 
-Status LabDb::InsertAll(LeafTree* tree, const MemTable& memtable,
-                        const SnapshotList::Sample& snapshots,
-                        const std::vector<ValueAddress>& moved) {
+// `verify`: who looked at the records, MoveInline, did so at an earlier try.
+Status LabDb::InsertAll(LeafTree* tree, const MemTable& memtable, const Moved& moved, bool verify) {
   Persister persister(pool_->gate(), WriteCause::kFlush);
   const auto needed = [&](uint64_t older, uint64_t newer) {
-    return snapshots.Needed(older, newer);
+    return moved.snapshots.Needed(older, newer);
   };
   std::vector<LeafPut> puts;
   puts.reserve(kPutsAtOnce);
@@ -294,7 +347,7 @@ Status LabDb::InsertAll(LeafTree* tree, const MemTable& memtable,
     if (kind == RecordKind::kDelete) put.leaves_nothing = HidesNothing(key.user_key);
     if (IsPut(kind)) {
       const ValueAddress address =
-          kind == RecordKind::kPut ? moved[inlined++] : DecodeAddress(value);
+          kind == RecordKind::kPut ? moved.addresses[inlined++] : DecodeAddress(value);
       put.key.tag = MakeTag(TagSequence(key.tag), RecordKind::kPutElsewhere);
       put.location = address.word;
       put.value_size = address.size;
@@ -302,7 +355,7 @@ Status LabDb::InsertAll(LeafTree* tree, const MemTable& memtable,
     puts.push_back(put);
     return inserted;
   };
-  Status s = ForEachRead(memtable, snapshots, false, take);
+  Status s = ForEachRead(memtable, moved.snapshots, verify, take);
   return s.ok() ? insert() : s;
 }
 
@@ -348,7 +401,7 @@ Status LabDb::CompactPart() {
   Status s = NoThrow([this] { return CompactNext(); });
   if (!s.ok()) return s;
   const MutexLock lock(&jobs_.mu);
-  no_room_ = Status::OK();
+  for (Room& room : rooms_) room.none = Status::OK();
   SetStarved(false);
   return s;
 }
@@ -507,11 +560,21 @@ Status LabDb::RemoveUnneeded(bool now) {
                       files_since >= std::min(looks / kLooksPerFile, kSmallFilesMax);
   if (!is_due || files.empty() || tables.older != nullptr) return Status::OK();
   unneeded_.store(false);
-  flushed_since_ = 0;
+  Status s = NoThrow(
+      [&]() LAMELLA_REQUIRES(tree_mu_) { return RemoveUnneededOf(*read_set, std::move(files)); });
+  if (s.ok()) {
+    flushed_since_ = 0;
+  } else {
+    unneeded_.store(true);
+  }
+  return s;
+}
+
+Status LabDb::RemoveUnneededOf(const ReadSet& read_set, std::vector<ValueFileInfo> files) {
   std::vector<std::unique_ptr<InternalIterator>> all;
-  all.push_back(read_set->active->NewIterator());
-  for (const auto& memtable : read_set->sealed) all.push_back(memtable->NewIterator());
-  all.push_back(tables.tree->NewIterator(false));
+  all.push_back(read_set.active->NewIterator());
+  for (const auto& memtable : read_set.sealed) all.push_back(memtable->NewIterator());
+  all.push_back(static_cast<const Tables&>(*read_set.tables).tree->NewIterator(false));
   std::set<uint64_t> needed;
   uint64_t named = 0;  // bytes
   const auto name = [&](const ValueAddress& address) {
@@ -557,11 +620,12 @@ Status LabDb::Reclaim() {
     return !for_flush && HasRoomFor(refused);
   };
   bool has_room = give_back();
-  const Status s = has_room ? Status::OK() : NoteRoom(NoThrow([&] {
+  const auto compact = [&] {
     Status compacted = CompactOlder();
     has_room = give_back();
     return compacted.ok() && !has_room ? CompactTrees() : compacted;
-  }));
+  };
+  const Status s = has_room ? Status::OK() : NoteRoom(kForTables, NoThrow(compact));
   if (!has_room) give_back();
   const MutexLock lock(&jobs_.mu);
   reclaim_wanted_ = false;
@@ -577,10 +641,10 @@ bool LabDb::ReclaimSpace() {
   };
   const auto begin = [&](bool has_deferred) LAMELLA_REQUIRES(jobs_.mu) {
     const bool was_tried = reclaimed_at_ == changes_.load(std::memory_order_relaxed);
-    const bool files_may_have_room = !no_room_.ok() && MayFindRoom();  // keeps B5
+    const bool files_may_have_room = AnyMayFindRoomAgain();  // keeps B5
     if (is_done() && !has_deferred && was_tried && !files_may_have_room) return false;
     reclaim_wanted_ = true;
-    room_needed_ = true;
+    NeedRoom();
     return true;
   };
   return AwaitReclaimed(begin, is_done);
@@ -635,9 +699,10 @@ Status LabDb::CompactRange(std::string_view begin, std::string_view end) {
   s = NoThrow([&] {
     Status compacted = CompactTrees();
     if (compacted.ok()) compacted = WriteAllOn();  // tables have its values: the file goes at once
-    if (compacted.ok()) {
+    if (compacted.ok() || compacted.IsNoSpace()) {
       const MutexLock lock(&tree_mu_);
-      compacted = RemoveUnneeded(true);
+      const Status looked = RemoveUnneeded(true);
+      if (compacted.ok()) compacted = looked;
     }
     const KeyRange keys = KeyRange::Of(begin, end);
     for (uint32_t level = 1; compacted.ok() && level < rules_.last_level; level++) {

@@ -37,17 +37,25 @@ Status LabDb::Reserve(std::span<const uint32_t> sizes, ValueAddress* addresses,
     if (!s.IsBusy()) return s;
     {
       const MutexLock lock(&jobs_.mu);
-      room_needed_ = true;
+      NeedRoom();
     }
     context_.wake();
-    const MutexLock lock(&jobs_.mu);
-    while (written_on_.load(std::memory_order_acquire) == seen) {
-      s = BackgroundError();
-      if (s.ok() && !room_needed_) s = no_room_;
-      if (!s.ok()) return s;
-      jobs_.AwaitEnd();
-    }
+    s = AwaitWrittenOn(seen);
+    if (s.IsNoSpace()) FlushForFiles();  // for who tries again
+    if (!s.ok()) return s;
   }
+}
+
+// Until a segment is in a file that was not when `seen` were.
+Status LabDb::AwaitWrittenOn(uint64_t seen) {
+  const MutexLock lock(&jobs_.mu);
+  while (written_on_.load(std::memory_order_acquire) == seen) {
+    Status s = BackgroundError();
+    if (s.ok() && !rooms_[kForValues].is_needed) s = rooms_[kForValues].none;
+    if (!s.ok()) return s;
+    jobs_.AwaitEnd();
+  }
+  return Status::OK();
 }
 
 Status LabDb::Write(std::span<const WriteOperation> operations) {
