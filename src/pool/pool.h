@@ -173,8 +173,8 @@ class Pool {
                      uint32_t needed, uint32_t wanted, Claimant claimant, Persister* persister,
                      ChunkRef* chunk);
   /// Grows the first `parts` parts, if need be, until they have so many free chunks together,
-  /// claimed by anybody; of which those count that lie in rows of `run`. NoSpace: they may not grow,
-  /// or cannot, so far.
+  /// claimed by anybody; of which those count that lie in rows of `run`. NoSpace: they may not
+  /// grow, or cannot, so far.
   Status GrowUntilFree(uint32_t parts, uint64_t chunks, uint32_t run = 1);
   /// Keeps so many chunks of the first part for the next claim of the catalog, and one for the
   /// heads that it names.
