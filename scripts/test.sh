@@ -28,7 +28,7 @@ concurrent_names='Concurren'
 # from it in what is merged: for a sanitizer one layout of them is enough, and what faults and
 # damage do to the parts that they share with it is asked of that one alone.
 foil_names='^All/[A-Za-z]+Conformance/nvlsm(Leveled|Fragmented).*(TwoParts|Components)$|^All/(StoreFaults|EngineMemory|MemoryFaults|ResourcesTest|ChunkTableDamage)/nvlsm(Leveled|Fragmented)'
-sequential_names='^Media/KillTest|^All/(StoreCrash|StoreFaults|DeletionCrash|Corruption|ChunkTableDamage|BadInputOfEngines|Rebuilding|ReadOnlyDirectory|LostPool)|^Shares/FlippedBit|^Tlsm(TableDamage|Salvage)$|^(CompactionPicker|PartitionLevels|FlushPace|ValueLogCrash|Shapes/RhTreeKeysTest)|^[A-Za-z]+State$|^(StoreCrash|Metamorphic)Control|^(KeyPrefixes|EvacuationCutTest|LevelSweepTest)$|'"$foil_names"'|^All/(Life|Point|Read)Conformance/.*TwoParts$'
+sequential_names='^Media/KillTest|^All/(StoreCrash|StoreFaults|DeletionCrash|Corruption|ChunkTableDamage|BadInputOfEngines|Rebuilding|ReadOnlyDirectory|LostPool)|^Shares/FlippedBit|^Tlsm(TableDamage|Salvage)$|^(CompactionPicker|PartitionLevels|FlushPace|ValueLogCrash|Shapes/RhTreeKeysTest)|^[A-Za-z]+State$|^StoreCrashControl|^MetamorphicControl|^(KeyPrefixes|EvacuationCutTest|LevelSweepTest)$|'"$foil_names"'|^All/(Life|Point|Read)Conformance/.*TwoParts$'
 
 # What explores for so many seconds: in the release and ASan builds with a core for itself, so that
 # it gets as far as it can.
@@ -107,7 +107,7 @@ emulated_designs='^All/[A-Za-z]+Conformance/.*CacheLineTiny$|^(BadInput|BadPlace
 # What ASan has nothing to see in: that checks catch planted bugs, a growth that is cut a thousand
 # times, processes that are killed, and states that other media leave, too. Each of their steps is
 # in other tests.
-control_names='^All/DeletionCrash|^All/StoreCrash.*_(eadr|kill)$|^Planted|^(StoreCrash|Metamorphic)Control|^PoolCrash\.GrowthCut|^Media/KillTest|'"$foil_names"
+control_names='^All/DeletionCrash|^All/StoreCrash.*_(eadr|kill)$|^Planted|^StoreCrashControl|^MetamorphicControl|^PoolCrash\.GrowthCut|^Media/KillTest|'"$foil_names"
 
 # A slice: of the layouts in which a suite asks a design, one in so many, drawn by the seed. They
 # share nearly all of their code, so a run looks into all of it, and a few runs at all of them. The
@@ -133,8 +133,15 @@ draw_slice() {
   echo "== of each suite's layouts one in $slice_share, after $SECONDS s"
 }
 
-# left_out PRESET PATTERN: a pattern of the pattern's and of those that were not drawn.
+# left_out PRESET PATTERN: a pattern of the pattern's and of those that were not drawn. ctest knows
+# nine groups in one, and leaves nothing out by one that has more: then all is left out, which fails.
 left_out() {
+  local groups=${2//[^(]/}
+  if [[ ${#groups} -gt 9 ]]; then
+    echo "== $1: a pattern of ${#groups} groups, expected at most 9: $2" >&2
+    echo '.'
+    return
+  fi
   if [[ -n "${LAMELLA_PROOF_SCALE:-}" || $slice_share -eq 1 ]]; then
     echo "$2"
     return
