@@ -554,9 +554,8 @@ Status Zipper::Replace(std::span<const Move> moves) {
   Status s = FindSteps(tall, [this](const Step& step) {
     return step.next.damaged() ? DescribeDamage(*lower_->pool(), step.next) : Status::OK();
   });
-  PmPtr befores[kHeightMax];
   for (size_t t = 0; s.ok() && t < tall.size(); t++)
-    s = FindLinks(tall[t].element, &tall[t], befores);
+    s = FindLinks(tall[t].element, &tall[t], tall[t].befores);
   if (!s.ok()) return s;
   std::unordered_map<uint64_t, PmPtr> copies;
   for (size_t t = 0; t < tall.size(); t++)
@@ -565,8 +564,7 @@ Status Zipper::Replace(std::span<const Move> moves) {
   // The last first: the predecessors that were found are then still linked.
   for (size_t t = tall.size(); t-- > 0;) {
     if (t >= kStepsAhead) FetchStep(tall[t - kStepsAhead]);
-    FindUpper(tall[t].element, &tall[t], befores);
-    UnlinkUpper(tall[t].element, befores);
+    UnlinkUpper(tall[t].element, tall[t].befores);
   }
   for (size_t i = moves.size(); i-- > 0;) {
     Record* copy = lower_->At(moves[i].to);

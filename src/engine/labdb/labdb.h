@@ -42,7 +42,6 @@
 
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -55,6 +54,7 @@
 #include "engine/buffered_engine.h"
 #include "engine/catalog_state.h"
 #include "engine/compaction_picker.h"
+#include "engine/file_room.h"
 #include "engine/file_tables.h"
 #include "engine/held_up_end.h"
 #include "engine/labdb/hot_keys.h"
@@ -119,11 +119,6 @@ class LabDb final : public BufferedEngine {
   };
   /// What room in files is wanted for (B5): segments may find some where tables find none.
   enum RoomFor : uint32_t { kForValues, kForTables, kRooms };
-  struct Room {
-    Status none;  // the last try's answer,
-    std::chrono::steady_clock::time_point tried_at;
-    bool is_needed = false;  // and that somebody needs another
-  };
   static constexpr uint32_t kTrees = 2;  // each has a head, and after those lies their seal
   // What jobs have; of a level, keys. Level 0 is the immutable tree.
   enum : uint32_t { kValues, kPoolEnd, kLevel0 };
@@ -200,6 +195,19 @@ class LabDb final : public BufferedEngine {
   Status ClearOther() LAMELLA_REQUIRES(tree_mu_);
   void ReclaimForFlush(const MemTable& memtable) LAMELLA_EXCLUDES(jobs_.mu);
   Status FlushAlone();
+  Status RewriteLast(const KeyRange& keys, uint64_t before);
+  Status Reclaim();
+  Status ClearEnd();
+  /// What a job answers that may have found no room (B5).
+  Status NoteRoom(RoomFor what, const Status& status);
+  void NeedRoom() LAMELLA_REQUIRES(jobs_.mu);
+  void OfferJobs(std::vector<JobOffer>* offers) LAMELLA_REQUIRES(jobs_.mu);
+  /// All of the immutable tree into tables.
+  Status CompactOlder();
+  /// All of both.
+  Status CompactTrees() LAMELLA_EXCLUDES(tree_mu_);
+
+  // labdb_values.cc
   Status TryWriteOn();
   Status WriteOnWhereUnneededWas() LAMELLA_EXCLUDES(tree_mu_);
   void FlushForFiles();
@@ -209,20 +217,6 @@ class LabDb final : public BufferedEngine {
   Status RemoveUnneeded(bool now) LAMELLA_REQUIRES(tree_mu_);
   Status RemoveUnneededOf(const ReadSet& read_set, std::vector<ValueFileInfo> files)
       LAMELLA_REQUIRES(tree_mu_);
-  Status RewriteLast(const KeyRange& keys, uint64_t before);
-  Status Reclaim();
-  Status ClearEnd();
-  /// What a job answers that may have found no room (B5).
-  Status NoteRoom(RoomFor what, const Status& status);
-  bool MayFindRoom(RoomFor what) const LAMELLA_REQUIRES(jobs_.mu);
-  /// Whether one of them had none, and may have some now.
-  bool AnyMayFindRoomAgain() const LAMELLA_REQUIRES(jobs_.mu);
-  void NeedRoom() LAMELLA_REQUIRES(jobs_.mu);
-  void OfferJobs(std::vector<JobOffer>* offers) LAMELLA_REQUIRES(jobs_.mu);
-  /// All of the immutable tree into tables.
-  Status CompactOlder();
-  /// All of both.
-  Status CompactTrees() LAMELLA_EXCLUDES(tree_mu_);
 
   const LabDbOptions options_;
   const uint64_t tree_bytes_;  // of both trees
@@ -266,7 +260,7 @@ class LabDb final : public BufferedEngine {
   std::atomic<bool> unneeded_{false};    // value files may be, by B4
   std::atomic<uint64_t> written_on_{0};  // segments
 
-  std::array<Room, kRooms> rooms_ LAMELLA_GUARDED_BY(jobs_.mu);
+  std::array<FileRoom, kRooms> rooms_ LAMELLA_GUARDED_BY(jobs_.mu);
 
   std::atomic<uint64_t> compactions_{0};
   StripedCounter gets_trees_;

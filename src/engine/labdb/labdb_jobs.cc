@@ -25,7 +25,6 @@ constexpr uint64_t kWindowBytes = 8 << 20;
 constexpr uint64_t kWindowsOfMemory = 8;
 // What jobs are worth, beside compactions of levels, which are worth less.
 constexpr double kFirst = 1e18;
-constexpr std::chrono::seconds kTryAgainAfter{1};  // where nobody asks
 
 // Walks the versions of a MemTable that somebody may still read, in their order. With `verify` it
 // checks each record, those that it leaves out too, for that goes by their keys: Corruption ends
@@ -54,29 +53,13 @@ Status ForEachRead(const MemTable& memtable, const SnapshotList::Sample& snapsho
 
 Status LabDb::NoteRoom(RoomFor what, const Status& status) {
   const MutexLock lock(&jobs_.mu);
-  Room& room = rooms_[what];
-  const bool none = status.IsNoSpace();
-  room.none = none ? status : Status::OK();
-  room.is_needed = false;
-  if (!none) return status;
+  if (!rooms_[what].Note(status)) return status;
   SetStarved(true);  // keeps B8
-  room.tried_at = std::chrono::steady_clock::now();
   return Status::OK();
 }
 
-bool LabDb::MayFindRoom(RoomFor what) const {
-  const Room& room = rooms_[what];
-  return room.none.ok() || room.is_needed ||
-         std::chrono::steady_clock::now() - room.tried_at >= kTryAgainAfter;
-}
-
-bool LabDb::AnyMayFindRoomAgain() const {
-  return (!rooms_[kForValues].none.ok() && MayFindRoom(kForValues)) ||
-         (!rooms_[kForTables].none.ok() && MayFindRoom(kForTables));
-}
-
 void LabDb::NeedRoom() {
-  for (Room& room : rooms_) room.is_needed = true;
+  for (FileRoom& room : rooms_) room.Need();
 }
 
 // Who resumes says that there may be room again.
@@ -102,7 +85,7 @@ void LabDb::OfferJobs(std::vector<JobOffer>* offers) {
     offer("leave the tree", {{kLevel0, {}}}, 2 * kFirst, [this] { return LeaveTree(); });
   if (reclaim_wanted_ && (flush_waits_ || CurrentReadSet()->sealed.empty()))
     offer("reclaim", {{kLevel0, {}}, {kLevel0 + 1, {}}}, 3 * kFirst, [this] { return Reclaim(); });
-  if (MayFindRoom(kForTables)) {
+  if (rooms_[kForTables].MayHaveSome()) {
     if (tables->older != nullptr) {
       offer("compact the tree", {{kLevel0, {}}, {kLevel0 + 1, {}}}, kFirst,
             [this] { return NoteRoom(kForTables, CompactPart()); });
@@ -155,7 +138,7 @@ std::optional<Job> LabDb::PickJob(JobClass job_class) {
     {
       const MutexLock lock(&jobs_.mu);
       const Claims claims = {{kValues, {}}};
-      if (values_->NeedsWriteOn() && MayFindRoom(kForValues) && jobs_.MayBegin(claims)) {
+      if (values_->NeedsWriteOn() && rooms_[kForValues].MayHaveSome() && jobs_.MayBegin(claims)) {
         return jobs_.Begin(
             {.name = "write on", .claims = claims, .run = [this] { return TryWriteOn(); }});
       }
@@ -211,7 +194,7 @@ Status LabDb::PutIntoTree(const MemTable& memtable) {
   {
     const MutexLock jobs(&jobs_.mu);
     found_no_room = flush_has_no_room_;
-    tables_have_room = rooms_[kForTables].none.ok();
+    tables_have_room = rooms_[kForTables].none().ok();
   }
   Status s = RemoveUnneeded(found_no_room && (flushed_since_ > 0 || unneeded_.load()));
   const bool for_files = too_many_files_ && tables_have_room;
@@ -339,7 +322,7 @@ Status LabDb::CompactPart() {
   Status s = NoThrow([this] { return CompactNext(); });
   if (!s.ok()) return s;
   const MutexLock lock(&jobs_.mu);
-  for (Room& room : rooms_) room.none = Status::OK();
+  for (FileRoom& room : rooms_) room.NoteFound();
   SetStarved(false);
   return s;
 }
@@ -521,7 +504,8 @@ bool LabDb::ReclaimSpace() {
   };
   const auto begin = [&](bool has_deferred) LAMELLA_REQUIRES(jobs_.mu) {
     const bool was_tried = reclaimed_at_ == changes_.load(std::memory_order_relaxed);
-    const bool files_may_have_room = AnyMayFindRoomAgain();  // keeps B5
+    const bool files_may_have_room =
+        std::ranges::any_of(rooms_, &FileRoom::MayHaveSomeAgain);  // keeps B5
     if (is_done() && !has_deferred && was_tried && !files_may_have_room) return false;
     reclaim_wanted_ = true;
     NeedRoom();

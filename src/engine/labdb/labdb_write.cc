@@ -37,7 +37,9 @@ Status LabDb::Reserve(std::span<const uint32_t> sizes, ValueAddress* addresses,
     if (!s.IsBusy()) return s;
     {
       const MutexLock lock(&jobs_.mu);
-      NeedRoom();
+      rooms_[kForValues].Need();
+      // Compactions make some: of what is in tables the files of values go.
+      if (!rooms_[kForValues].none().ok()) NeedRoom();
     }
     context_.wake();
     s = AwaitWrittenOn(seen);
@@ -51,7 +53,7 @@ Status LabDb::AwaitWrittenOn(uint64_t seen) {
   const MutexLock lock(&jobs_.mu);
   while (written_on_.load(std::memory_order_acquire) == seen) {
     Status s = BackgroundError();
-    if (s.ok() && !rooms_[kForValues].is_needed) s = rooms_[kForValues].none;
+    if (s.ok() && !rooms_[kForValues].is_needed()) s = rooms_[kForValues].none();
     if (!s.ok()) return s;
     jobs_.AwaitEnd();
   }

@@ -45,6 +45,7 @@
 #include "base/striped_counter.h"
 #include "engine/catalog_state.h"
 #include "engine/error_latch.h"
+#include "engine/file_room.h"
 #include "engine/file_tables.h"
 #include "engine/job_board.h"
 #include "engine/lightkv/flush_pace.h"
@@ -109,12 +110,6 @@ class LightKv final : public Engine, private WriteTarget {
   };
   /// What tables are written for (L5): a flush may find room where a compaction finds none.
   enum RoomFor : uint32_t { kFlushes, kCompactions, kRooms };
-  struct Room {
-    Status none;  // the last try's answer,
-    std::chrono::steady_clock::time_point tried_at;
-    uint64_t failed = 0;     // how many had none,
-    bool is_needed = false;  // and that somebody needs another try
-  };
   // What jobs have; of a weight, keys. The first weight is the last of them.
   enum : uint32_t { kLog, kPoolEnd, kWeight0 };
 
@@ -180,7 +175,6 @@ class LightKv final : public Engine, private WriteTarget {
   /// What a job answers that may have found no room for a table (L5).
   Status NoteRoom(RoomFor what, const Status& status);
   Status RefuseForRoom();
-  bool MayFindRoom(RoomFor what) const LAMELLA_REQUIRES(jobs_.mu);
   bool IsStarved(RoomFor what) const { return starved_[what].load(std::memory_order_relaxed); }
   /// How far the log, or the tree, is over what a flush is due at: 1 is twice that.
   double OverFlush(const RhTree& top) const;
@@ -220,7 +214,7 @@ class LightKv final : public Engine, private WriteTarget {
   uint64_t flushes_begun_ LAMELLA_GUARDED_BY(jobs_.mu) = 0;
   uint64_t flushes_done_ LAMELLA_GUARDED_BY(jobs_.mu) = 0;
   uint64_t flushed_sequence_ LAMELLA_GUARDED_BY(jobs_.mu) = 0;
-  std::array<Room, kRooms> rooms_ LAMELLA_GUARDED_BY(jobs_.mu);
+  std::array<FileRoom, kRooms> rooms_ LAMELLA_GUARDED_BY(jobs_.mu);
   std::array<std::atomic<bool>, kRooms> starved_{};  // what rooms_ has is no OK
   ErrorLatch error_;
 

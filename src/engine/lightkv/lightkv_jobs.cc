@@ -21,7 +21,6 @@ constexpr uint64_t kCrowdMax = 24;
 constexpr uint64_t kDelayPerSizeNs = 40'000;  // with CS of them
 // What jobs are worth, beside compactions, which are worth less than kFirst.
 constexpr double kFirst = 1e9;
-constexpr std::chrono::seconds kTryAgainAfter{1};  // where nobody asks
 
 }  // namespace
 
@@ -71,11 +70,12 @@ std::optional<Job> LightKv::PickJob(JobClass job_class) {
          }});
   };
   // Who waits for space or for memory comes first.
-  if (MayFindRoom(kFlushes) && sealed_ && sealed_->settled->load(std::memory_order_acquire))
+  if (rooms_[kFlushes].MayHaveSome() && sealed_ &&
+      sealed_->settled->load(std::memory_order_acquire))
     offer("flush", kLog, kFirst, &LightKv::TryFlush);
   if (!sealed_ && (flushes_wanted_ > flushes_begun_ || IsFlushDue(*view.top)))
     offer("seal", kLog, kFirst, &LightKv::Seal);
-  if (MayFindRoom(kCompactions)) {
+  if (rooms_[kCompactions].MayHaveSome()) {
     for (PartitionCompaction& one : FindPartitionCompactions(*view.levels, rules_))
       offers.push_back(OfferOf(std::move(one)));
   }
@@ -87,15 +87,9 @@ Status LightKv::GiveBack() { return pool_->GiveBack(); }
 
 Status LightKv::NoteRoom(RoomFor what, const Status& status) {
   const MutexLock lock(&jobs_.mu);
-  Room& room = rooms_[what];
-  const bool none = status.IsNoSpace();
-  room.none = none ? status : Status::OK();
+  const bool none = rooms_[what].Note(status);
   starved_[what].store(none, std::memory_order_relaxed);
-  room.is_needed = false;
-  if (!none) return status;
-  room.tried_at = std::chrono::steady_clock::now();
-  room.failed++;
-  return Status::OK();
+  return none ? Status::OK() : status;
 }
 
 // The next write may find what this one asks for.
@@ -103,17 +97,11 @@ Status LightKv::RefuseForRoom() {
   Status s;
   {
     const MutexLock lock(&jobs_.mu);
-    rooms_[kFlushes].is_needed = true;
-    s = rooms_[kFlushes].none;
+    rooms_[kFlushes].Need();
+    s = rooms_[kFlushes].none();
   }
   context_.nudge();
   return s;
-}
-
-bool LightKv::MayFindRoom(RoomFor what) const {
-  const Room& room = rooms_[what];
-  return room.none.ok() || room.is_needed ||
-         std::chrono::steady_clock::now() - room.tried_at >= kTryAgainAfter;
 }
 
 Status LightKv::Seal() {
@@ -262,14 +250,14 @@ Status LightKv::AwaitFlush() {
     const MutexLock lock(&jobs_.mu);
     wanted = flushes_begun_ + 1;
     flushes_wanted_ = std::max(flushes_wanted_, wanted);
-    failed = rooms_[kFlushes].failed;
-    for (Room& room : rooms_) room.is_needed = true;
+    failed = rooms_[kFlushes].failed();
+    for (FileRoom& room : rooms_) room.Need();
   }
   context_.wake();
   const MutexLock lock(&jobs_.mu);
   while (flushes_done_ < wanted) {
     Status s = error_.Get();
-    if (s.ok() && rooms_[kFlushes].failed != failed) s = rooms_[kFlushes].none;
+    if (s.ok() && rooms_[kFlushes].failed() != failed) s = rooms_[kFlushes].none();
     if (!s.ok()) return s;
     jobs_.AwaitEnd();
   }
