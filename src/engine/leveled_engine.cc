@@ -267,16 +267,26 @@ Status LeveledEngine::Change(LeveledEdit kind, const LevelsEdit& edit, const Mem
 }
 
 Status LeveledEngine::Build(InternalIterator* from, const Levels& levels, size_t below,
-                            TableBuilder* builder, MadeTables* made, bool from_files) {
+                            TableBuilder* builder, MadeTables* made, BuildSource source) {
   const auto sample = context_.snapshots->Now();
   const auto may_hold = [&](std::string_view key) { return levels.MayHold(below, key); };
   const auto add = [&](const NeededRecord& record) {
     return builder->Add({record.key, record.value, PmPtr(record.place_word), record.newer});
   };
   const auto end_key = [&] { return builder->EndKey(); };
-  // Keys that lie in the pool stay.
-  Status s = from_files ? ForEachNeeded<std::string>(from, sample, may_hold, add, end_key)
-                        : ForEachNeeded<std::string_view>(from, sample, may_hold, add, end_key);
+  const auto drop = [&](uint64_t place_word) { return VerifyRecord(*pool_, PmPtr(place_word)); };
+  Status s;
+  switch (source) {  // keys that lie in the pool stay
+    case BuildSource::kMemTable:
+      s = ForEachNeeded<std::string_view>(from, sample, may_hold, add, end_key, drop);
+      break;
+    case BuildSource::kTables:
+      s = ForEachNeeded<std::string_view>(from, sample, may_hold, add, end_key);
+      break;
+    case BuildSource::kFiles:
+      s = ForEachNeeded<std::string>(from, sample, may_hold, add, end_key);
+      break;
+  }
   return s.ok() ? builder->Finish(made) : s;
 }
 
@@ -454,7 +464,8 @@ Status LeveledEngine::BuildInto(const Levels& levels, BuildPlan plan, uint64_t r
   MadeTables made;
   plan.claimed = [&room](int64_t bytes) { room.Claimed(bytes); };
   const auto builder = BuilderOf(std::move(plan));
-  s = Build(from, levels, level + 1, builder.get(), &made, from_files);
+  s = Build(from, levels, level + 1, builder.get(), &made,
+            from_files ? BuildSource::kFiles : BuildSource::kTables);
   for (auto& table : made) edit->added.push_back({level, std::move(table)});
   return s;
 }

@@ -143,11 +143,13 @@ class LeveledEngine : public BufferedEngine {
   /// newest versions and those that snapshots see (L3, L4). `edit` gets both.
   Status MergeTables(const Levels& levels, const std::vector<Levels::Level>& inputs, uint32_t into,
                      LevelsEdit* edit);
+  enum class BuildSource : uint8_t { kMemTable, kTables, kFiles };
   /// What is needed of `from` into `builder`: the newest versions, those that snapshots see, and
   /// deletes that hide something (L3, L4). `below`: tables from this level on may hold what deletes
-  /// hide. `from_files`: what `from` shows stays only until it moves.
+  /// hide. What comes from files stays only until `from` moves. What a MemTable has and is not
+  /// copied is looked at: Corruption, if damage may be why.
   Status Build(InternalIterator* from, const Levels& levels, size_t below, TableBuilder* builder,
-               MadeTables* made, bool from_files = false);
+               MadeTables* made, BuildSource source = BuildSource::kTables);
   /// These tables of `level`, of level 0 all, into the next.
   static Compaction CompactionOf(const Levels& levels, uint32_t level, const Levels::Level& tables);
   /// For a merge: an iterator over each of these tables of `level`, or over all where they are

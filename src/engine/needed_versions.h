@@ -26,14 +26,21 @@ struct NeededRecord {
   uint64_t newer = 0;       // sequence number of the version before it, of the same key; 0: none
 };
 
+/// Of what is dropped nothing is to be said.
+struct DropsUnseen {
+  Status operator()(uint64_t /*place_word*/) const { return Status::OK(); }
+};
+
 /// `may_lie_elsewhere(key)`: whether older versions of the key than the stream's may be where it is
-/// not from. `add(record)` gets what is needed, `end_key()` follows each key of the stream; both
-/// answer a Status, and the first that is not OK ends it. Views that `add` gets stay until it has
-/// returned; where the stream's keys stay for longer, std::string_view as `Key` spares copies.
-template <class Key = std::string, class MayLieElsewhere, class Add, class EndKey>
+/// not from. `add(record)` gets what is needed, `drop(place_word)` what is not, `end_key()` follows
+/// each key of the stream; all answer a Status, and the first that is not OK ends it. Views that
+/// `add` gets stay until it has returned; where the stream's keys stay for longer, std::string_view
+/// as `Key` spares copies.
+template <class Key = std::string, class MayLieElsewhere, class Add, class EndKey,
+          class Drop = DropsUnseen>
 Status ForEachNeeded(InternalIterator* from, const SnapshotList::Sample& snapshots,
                      const MayLieElsewhere& may_lie_elsewhere, const Add& add,
-                     const EndKey& end_key) {
+                     const EndKey& end_key, const Drop& drop = {}) {
   Key key;
   uint64_t newer = 0;                 // the version before, of the same key; 0 is none
   std::vector<NeededRecord> deletes;  // not passed on yet (N2)
@@ -48,7 +55,9 @@ Status ForEachNeeded(InternalIterator* from, const SnapshotList::Sample& snapsho
   };
   const auto leave_key = [&] {
     if (newer == 0) return Status::OK();
-    Status s = deletes.empty() || !may_lie_elsewhere(key) ? Status::OK() : add_deletes();
+    Status s;
+    if (!deletes.empty() && may_lie_elsewhere(key)) s = add_deletes();
+    for (size_t i = 0; s.ok() && i < deletes.size(); i++) s = drop(deletes[i].place_word);
     deletes.clear();
     return s.ok() ? Status(end_key()) : s;
   };
@@ -64,6 +73,7 @@ Status ForEachNeeded(InternalIterator* from, const SnapshotList::Sample& snapsho
     const bool needed = newer == 0 || snapshots.Needed(sequence, newer);  // keeps N1
     const NeededRecord record{{key, at.tag}, {}, from->place_word(), newer};
     newer = sequence;
+    if (s.ok() && !needed) s = drop(record.place_word);
     if (!s.ok() || !needed) continue;
     if (TagKind(at.tag) == RecordKind::kDelete) {
       deletes.push_back(record);
