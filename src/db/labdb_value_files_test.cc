@@ -163,11 +163,11 @@ TEST_F(LabDbValueFiles, AMissingValueFileIsNamed) {
 // Numbers of segments of which missing files alone told are not drawn again: what was logged since
 // would show where keys lead whose values are lost (V3 of the value log).
 TEST_F(LabDbValueFiles, WhatALostValueFileHeldShowsNoOtherValue) {
-  constexpr uint64_t kKeys = 1000;
+  constexpr uint64_t kKeysPut = 1000;
   // The last one before the loss and the first one after it are too large for a segment: each is
   // the first value of a file that a flush draws the next number for.
   const auto value_of = [](uint64_t i) {
-    return MakeValue(i, i == kKeys - 1 || i == kKeys ? 40'000 : 200);
+    return MakeValue(i, i == kKeysPut - 1 || i == kKeysPut ? 40'000 : 200);
   };
   const auto put_and_flush = [&](uint64_t i) {
     ASSERT_TRUE(db_->Flush().ok());
@@ -176,10 +176,10 @@ TEST_F(LabDbValueFiles, WhatALostValueFileHeldShowsNoOtherValue) {
   };
   const auto count_lost = [&] {
     uint64_t lost = 0;
-    for (uint64_t i = 0; i < 2 * kKeys; i++) {
+    for (uint64_t i = 0; i < 2 * kKeysPut; i++) {
       std::string value;
       const Status s = db_->Get({}, KeyOf(i), &value);
-      EXPECT_TRUE((s.IsCorruption() && i < kKeys) || s.ok()) << i << ": " << s.ToString();
+      EXPECT_TRUE((s.IsCorruption() && i < kKeysPut) || s.ok()) << i << ": " << s.ToString();
       EXPECT_TRUE(!s.ok() || value == value_of(i)) << i;
       lost += s.ok() ? 0 : 1;
     }
@@ -190,11 +190,12 @@ TEST_F(LabDbValueFiles, WhatALostValueFileHeldShowsNoOtherValue) {
       SCOPED_TRACE(Concat(is_missing ? "missing" : "older", was_killed ? ", killed" : ", closed"));
       ASSERT_TRUE(DestroyDB(path_, options_).ok());
       ASSERT_TRUE(Open().ok());
-      for (uint64_t i = 0; i < kKeys - 1; i++) ASSERT_NO_FATAL_FAILURE(Put(KeyOf(i), value_of(i)));
+      for (uint64_t i = 0; i < kKeysPut - 1; i++)
+        ASSERT_NO_FATAL_FAILURE(Put(KeyOf(i), value_of(i)));
       if (was_killed) {  // then some is in the log alone
-        ASSERT_NO_FATAL_FAILURE(Put(KeyOf(kKeys - 1), value_of(kKeys - 1)));
+        ASSERT_NO_FATAL_FAILURE(Put(KeyOf(kKeysPut - 1), value_of(kKeysPut - 1)));
       } else {
-        ASSERT_NO_FATAL_FAILURE(put_and_flush(kKeys - 1));
+        ASSERT_NO_FATAL_FAILURE(put_and_flush(kKeysPut - 1));
       }
       ASSERT_TRUE(db_->WaitForIdle().ok());
       if (was_killed) {
@@ -206,8 +207,8 @@ TEST_F(LabDbValueFiles, WhatALostValueFileHeldShowsNoOtherValue) {
       TakeAway(is_missing, options_.labdb.segment_bytes);  // as each was with its first segment
       Status s = Open();
       ASSERT_TRUE(s.ok()) << s.ToString();
-      ASSERT_NO_FATAL_FAILURE(put_and_flush(kKeys));
-      for (uint64_t i = kKeys + 1; i < 2 * kKeys; i++)
+      ASSERT_NO_FATAL_FAILURE(put_and_flush(kKeysPut));
+      for (uint64_t i = kKeysPut + 1; i < 2 * kKeysPut; i++)
         ASSERT_NO_FATAL_FAILURE(Put(KeyOf(i), value_of(i)));
       ASSERT_TRUE(db_->WaitForIdle().ok());
       const uint64_t lost = count_lost();
@@ -220,7 +221,7 @@ TEST_F(LabDbValueFiles, WhatALostValueFileHeldShowsNoOtherValue) {
       RepairReport report;
       ASSERT_TRUE(RepairDB(path_, options_, &report).ok());
       EXPECT_EQ(report.records_lost, lost);
-      EXPECT_EQ(report.records_kept, 2 * kKeys - lost);
+      EXPECT_EQ(report.records_kept, 2 * kKeysPut - lost);
     }
   }
 }
@@ -250,18 +251,19 @@ TEST_F(LabDbValueFiles, AFileIsNotKeptForEverForOneKeyOfIt) {
 
 // The same of small files: each flush that moves values makes one.
 TEST_F(LabDbValueFiles, FlushesOfAFewKeysLeaveAFewHundredFiles) {
-  constexpr uint64_t kKeys = 60'000;  // of a tree of so many it is not looked for files each time
+  constexpr uint64_t kKeysPut =
+      60'000;  // of a tree of so many it is not looked for files each time
   constexpr uint64_t kFlushes = 600;
   options_.labdb.tree_bytes = 16 << 20;
   ASSERT_TRUE(Open().ok());
-  for (uint64_t i = 0; i < kKeys + kFlushes; i++) {
+  for (uint64_t i = 0; i < kKeysPut + kFlushes; i++) {
     ASSERT_NO_FATAL_FAILURE(Put(KeyOf(i), std::to_string(i)));
-    if (i < kKeys) continue;
+    if (i < kKeysPut) continue;
     ASSERT_TRUE(db_->Flush().ok());
     ASSERT_TRUE(db_->WaitForIdle().ok());
   }
   EXPECT_LT(ValueFilesOf(path_).size(), 400u);
-  for (uint64_t i = 0; i < kKeys + kFlushes; i++) {
+  for (uint64_t i = 0; i < kKeysPut + kFlushes; i++) {
     std::string value;
     ASSERT_TRUE(db_->Get({}, KeyOf(i), &value).ok()) << i;
     ASSERT_EQ(value, std::to_string(i));

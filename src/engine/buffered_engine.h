@@ -78,6 +78,7 @@ struct CopyCost {
   uint64_t bytes_per_record = 16;             // links, or what an index has of each
   uint64_t value_bytes_max = kValueBytesMax;  // of a value: longer ones go elsewhere
   uint64_t ends = 0;                          // chunks that flushes to come leave unfilled
+  uint64_t keys_in_row = 1;                   // side by side: a record's, or more in an index
   bool in_all_parts = false;                  // else in the first part of the pool
   // Merges copy, too: what is written needs room once more, for when it is merged.
   bool merges_copy = false;

@@ -18,6 +18,8 @@ namespace {
 
 // Of each a flush leaves the end unfilled, until it is merged and emptied.
 constexpr uint64_t kRegionsPerFlush = 2;
+// That the index of a table begins with: its ends, and what all of its keys begin with.
+constexpr uint64_t kKeysOfIndex = 3;
 // So many may come between the first write that finds too little room and the merge.
 constexpr uint64_t kFlushesBefore = 3;
 
@@ -35,6 +37,7 @@ LeveledEngine::LeveledEngine(const EngineContext& context, const LeveledRules& r
     : BufferedEngine(context, MemoryOf(context, rules).memtable_bytes(),
                      {.bytes_per_record = rules.index_bytes_per_record,
                       .ends = 2 * kRegionsPerFlush,
+                      .keys_in_row = rules.index_in_row ? kKeysOfIndex : 1,
                       .in_all_parts = true,
                       .merges_copy = rules.copies_records}),
       rules_(rules),

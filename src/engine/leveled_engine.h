@@ -70,6 +70,7 @@ struct LeveledRules {
   bool copies_records = false;  // a merge copies all of them, not only the lists over them
   /// Of a flushed record's copy, beside the record: what a table adds for it in the pool, bytes.
   uint64_t index_bytes_per_record = 0;
+  bool index_in_row = false;  // a table's index lies in chunks side by side
   /// A region of records is emptied once less of it lives.
   double rewrite_share = 0.25;
   /// Which tables lie in files (L6). Of other designs none does, or ever did.
@@ -220,6 +221,9 @@ class LeveledEngine : public BufferedEngine {
                    InternalIterator* from, LevelsEdit* edit);
 
   // leveled_flush.cc
+  Status BuildFlushed(const MemTable& memtable, const Levels& levels, BuildPlan plan,
+                      LevelsEdit* edit);
+  bool CutShorter(BuildPlan* plan) const;
   Status MakeTable(const std::shared_ptr<MemTable>& memtable);
 
   // leveled_jobs.cc

@@ -65,6 +65,29 @@ Status LeveledEngine::FlushMemTable(const std::shared_ptr<MemTable>& memtable) {
   return s;
 }
 
+Status LeveledEngine::BuildFlushed(const MemTable& memtable, const Levels& levels, BuildPlan plan,
+                                   LevelsEdit* edit) {
+  FlushRoom room(this, memtable);
+  plan.claimed = [&room](int64_t bytes) { room.Claimed(bytes); };
+  const auto builder = NewBuilder(std::move(plan));
+  FlushIterator from(pool_, &memtable);
+  MadeTables made;
+  Status s = Build(&from, levels, 0, builder.get(), &made, BuildSource::kMemTable);
+  for (auto& table : made) edit->added.push_back({0, std::move(table)});
+  return s;
+}
+
+// Where no row of free chunks is as long as a table's index, those of tables side by side fit into
+// shorter ones.
+bool LeveledEngine::CutShorter(BuildPlan* plan) const {
+  constexpr uint64_t kPart = 4;
+  const uint64_t records = std::min(plan->records_max, plan->table_records_max);
+  const bool may_be_shorter = records * rules_.index_bytes_per_record > pool_->chunk_bytes();
+  if (!rules_.index_in_row || !may_be_shorter) return false;
+  plan->table_records_max = records / kPart;
+  return true;
+}
+
 Status LeveledEngine::MakeTable(const std::shared_ptr<MemTable>& memtable) {
   pool_->readers()->AwaitRetired();  // sealing has retired what Gets of before it may use: keeps L3
   const auto before = CurrentTables();
@@ -82,16 +105,11 @@ Status LeveledEngine::MakeTable(const std::shared_ptr<MemTable>& memtable) {
     const EpochPin pin(pool_->readers());
     return HasPut(before->levels, key, hash);
   });
-  FlushIterator from(pool_, memtable.get());
   LevelsEdit edit;
-  MadeTables made;
-  FlushRoom room(this, *memtable);
-  plan.claimed = [&room](int64_t bytes) { room.Claimed(bytes); };
-  const auto builder = NewBuilder(std::move(plan));
-  Status s = NoThrow([&] {
-    return Build(&from, before->levels, 0, builder.get(), &made, BuildSource::kMemTable);
-  });
-  for (auto& table : made) edit.added.push_back({0, std::move(table)});
+  Status s;
+  do {
+    s = NoThrow([&] { return BuildFlushed(*memtable, before->levels, plan, &edit); });
+  } while (s.IsNoSpace() && CutShorter(&plan));
   if (s.ok()) {
     s = NoThrow([&] {
       return Change(LeveledEdit::kFlush, edit, memtable.get(),

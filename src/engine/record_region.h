@@ -27,9 +27,11 @@ class RecordRegion {
   Status Copy(PmPtr from, PmPtr* to);
   /// Writes one that lies in no pool, and was verified where it does: the same otherwise.
   Status Write(const InternalKey& key, std::string_view value, PmPtr* to);
-  /// All is on its way. Throws std::bad_alloc.
+  /// All is on its way, and in its place.
+  void Flush() { writer_.Flush(); }
+  /// The same. Throws std::bad_alloc.
   std::shared_ptr<const TableRegion> Finish() {
-    writer_.Flush();
+    Flush();
     return writer_.Finish();
   }
 

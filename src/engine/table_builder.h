@@ -41,6 +41,7 @@ struct BuildPlan {
   /// A table is cut once it has so many bytes.
   uint64_t table_bytes = UINT64_MAX;
   uint64_t table_records_min = 1;
+  uint64_t table_records_max = UINT64_MAX;
   /// At most so many come.
   uint64_t records_max = 0;
   /// Whose records these are, and whose place the tables take: their regions, and their numbers.

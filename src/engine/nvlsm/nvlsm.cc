@@ -41,6 +41,7 @@ LeveledRules RulesOf(const EngineContext& context) {
   rules.table_bytes = own.floor_bytes;
   rules.tables_of_pool = kTreesOfPool;
   rules.index_bytes_per_record = kIndexBytesPerRecord + (own.filter_bits + 7) / 8;
+  rules.index_in_row = true;
   rules.copies_records = true;
   return rules;
 }

@@ -44,18 +44,17 @@ void SatBuilder::Replaces(const LevelTable& table) {
 }
 
 Status SatBuilder::OpenFloor() {
-  records_.emplace(pool_, new_number_(), &persister_, plan_.claimed);
   record_bytes_ = 0;
-  open_.emplace(
-      Made{.base = base_,
-           .records = nullptr,
-           .floor = FloorBuilder(pool_, base_ ? &base_->tree() : nullptr, rules_.filter_bits),
-           .info = {},
-           .place = {},
-           .sat = {},
-           .hidden_live = 0,
-           .replaced = {},
-           .index = nullptr});
+  open_.emplace(Made{
+      .base = base_,
+      .records = std::make_unique<RecordRegion>(pool_, new_number_(), &persister_, plan_.claimed),
+      .floor = FloorBuilder(pool_, base_ ? &base_->tree() : nullptr, rules_.filter_bits),
+      .info = {},
+      .place = {},
+      .sat = {},
+      .hidden_live = 0,
+      .replaced = {},
+      .index = nullptr});
   made_any_ = true;
   return base_ ? base_->tree().Ready() : Status::OK();
 }
@@ -65,7 +64,7 @@ Status SatBuilder::Add(const MergedRecord& record) {
   if (!s.ok()) return s;
   const uint64_t bytes = RecordBytes(0, record.key.user_key.size(), record.value.size());
   PmPtr to;
-  s = records_->Copy(record.place, &to);
+  s = open_->records->Copy(record.place, &to);
   if (!s.ok()) return s;
   open_->floor.Add(to);
   Count(record, bytes);
@@ -99,16 +98,16 @@ void SatBuilder::Sample(const MergedRecord& record, uint64_t stands_for) {
 Status SatBuilder::EndKey() {
   if (!open_) return Status::OK();
   const uint32_t count = open_->floor.count();
-  const bool full = (record_bytes_ >= plan_.table_bytes && count >= plan_.table_records_min) ||
-                    count >= kEntriesPerTable;
-  return plan_.level > 0 && !base_ && full ? CloseFloor() : Status::OK();
+  const bool is_tree = (record_bytes_ >= plan_.table_bytes && count >= plan_.table_records_min) ||
+                       count >= kEntriesPerTable;
+  const bool full = count >= plan_.table_records_max || (plan_.level > 0 && is_tree);
+  return !base_ && full ? CloseFloor() : Status::OK();
 }
 
 // Keeps B1.
 Status SatBuilder::CloseFloor() {
   if (!open_) return Status::OK();
-  open_->records = records_->Finish();
-  records_.reset();
+  open_->records->Flush();
   open_->info.bytes = record_bytes_;
   made_.push_back(std::move(*open_));
   open_.reset();
@@ -200,7 +199,7 @@ Status SatBuilder::FinishGroup(MadeTables* made) {
   }
   persister_.Fence();
   for (Made& one : made_) {
-    std::vector<LevelTable::RegionPtr> regions = {one.index->Finish(), one.records};
+    std::vector<LevelTable::RegionPtr> regions = {one.index->Finish(), one.records->Finish()};
     if (one.base) {
       const auto& below = one.base->regions();
       regions.insert(regions.end(), below.begin(), below.end());

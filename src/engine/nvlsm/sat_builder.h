@@ -63,7 +63,7 @@ class SatBuilder final : public TableBuilder {
   /// A floor whose records are written.
   struct Made {
     SatPtr base;
-    std::shared_ptr<const TableRegion> records;
+    std::unique_ptr<RecordRegion> records;
     FloorBuilder floor;
     TableInfo info;            // without its place
     LevelPlace place;          // the same, of the floor alone
@@ -88,10 +88,9 @@ class SatBuilder final : public TableBuilder {
   bool in_pieces_ = false;
   bool made_any_ = false;
   SatPtr base_;
-  size_t piece_first_ = 0;               // of made_
-  std::optional<RecordRegion> records_;  // of the floor that is being filled
-  uint64_t record_bytes_ = 0;            // in it
-  std::optional<Made> open_;
+  size_t piece_first_ = 0;     // of made_
+  std::optional<Made> open_;   // the floor that is being filled
+  uint64_t record_bytes_ = 0;  // in it
   std::vector<Made> made_;
 };
 
