@@ -83,5 +83,33 @@ TEST_P(RowsConformance, ASmallRecordNeedsNoRow) {
   EXPECT_EQ(ScanBackward().size(), model.size());
 }
 
+// What needs a row is refused, before it is let in. (NVLSM's indexes begin with two keys, and with
+// what all of their keys begin with.)
+TEST_P(RowsConformance, WhatNeedsARowIsRefusedAndHoldsUpNobody) {
+  OpenWithoutRows();
+  std::map<std::string, uint64_t> model;
+  const auto put = [&](const std::string& key, uint64_t id) {
+    const Status s = db()->Put({}, key, MakeValue(id, 20));
+    ASSERT_TRUE(s.ok() || s.IsNoSpace()) << id << ": " << s.ToString();
+    if (s.ok()) model[key] = id;
+  };
+  for (uint64_t i = 0; i < 60; i++) {
+    const uint64_t bytes = options_.chunk_bytes / (i % 4 + 1);
+    put(Concat(std::string(std::min(bytes, kKeyBytesMax) - 100, 'k'), i), i);
+    put(Concat("key", i), i);
+    if (i % 20 != 19) continue;
+    const Status s = db()->Flush();
+    ASSERT_TRUE(s.ok()) << i << ": " << s.ToString();
+  }
+  if (*options_.engine != EngineKind::kLabDb) {
+    EXPECT_GE(model.size(), 60u);
+  }
+  for (const auto& [key, id] : model) ASSERT_TRUE(Get(key) == MakeValue(id, 20)) << id;
+  GiveBack();
+  Settle();
+  Reopen();
+  EXPECT_EQ(ScanForward().size(), model.size());
+}
+
 }  // namespace
 }  // namespace lamella::testing

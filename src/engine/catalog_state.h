@@ -7,6 +7,7 @@
 #ifndef LAMELLA_ENGINE_CATALOG_STATE_H_
 #define LAMELLA_ENGINE_CATALOG_STATE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -67,11 +68,16 @@ class CatalogState {
   /// Frees the chunks of catalogs that a crash left without an owner: all but the one in use.
   void FreeStrays(Persister* persister) {
     std::vector<ChunkRef> stray;
-    pool_->ForEachChunk([&](const ChunkRef& chunk) {
-      if (chunk.kind == ChunkKind::kCatalog &&
-          (chunk.part != 0 || chunk.index != pool_->state().catalog_chunk))
-        stray.push_back(chunk);
-    });
+    {
+      const MutexLock lock(&mu_);
+      const auto in_use = [this](const ChunkRef& chunk) LAMELLA_REQUIRES(mu_) {
+        return catalog_ != nullptr ? catalog_->runs().Has(chunk)
+                                   : chunk.part == 0 && chunk.index == pool_->state().catalog_chunk;
+      };
+      pool_->ForEachChunk([&](const ChunkRef& chunk) LAMELLA_REQUIRES(mu_) {
+        if (chunk.kind == ChunkKind::kCatalog && !in_use(chunk)) stray.push_back(chunk);
+      });
+    }
     for (const ChunkRef& chunk : stray) pool_->Free(chunk, persister);
   }
   /// Create or Open has made or found it.
@@ -114,7 +120,8 @@ class CatalogState {
   /// full pool is no error.
   Status LeaveEnd() {
     const MutexLock lock(&mu_);
-    if (!pool_->IsInTheWay(catalog_->chunk())) return Status::OK();
+    const auto in_the_way = [this](const ChunkRef& run) { return pool_->IsInTheWay(run); };
+    if (std::ranges::none_of(catalog_->runs().runs(), in_the_way)) return Status::OK();
     Status s = catalog_->Rewrite();
     return s.IsNoSpace() ? Status::OK() : s;
   }

@@ -1,6 +1,7 @@
 #include "pool/catalog.h"
 
 #include <cstring>
+#include <functional>
 
 #include <gtest/gtest.h>
 
@@ -65,7 +66,11 @@ class CatalogTest : public PoolTest {
     const Status s = TryReopen();
     ASSERT_TRUE(s.ok()) << s.ToString();
   }
-  uint64_t ChunkOffset() const { return uint64_t{catalog_->chunk().index} * kChunkBytesMin; }
+  void ExpectOldOrNew(CutRecorder* recorder, const Names& old_names, const Names& new_names,
+                      const std::function<void()>& rewrite);
+  uint64_t ChunkOffset() const {
+    return uint64_t{catalog_->runs().runs().front().index} * kChunkBytesMin;
+  }
 
   Names names_;
   std::unique_ptr<Catalog> catalog_;
@@ -98,7 +103,7 @@ TEST_F(CatalogTest, AnEditIsTwoFences) {
 
 TEST_F(CatalogTest, AFullChunkIsRewrittenAndTheOldOneFreed) {  // I2
   CreateCatalog();
-  const uint32_t first = catalog_->chunk().index;
+  const uint32_t first = catalog_->runs().runs().front().index;
   Names kept;
   for (int i = 0; i < 1000; i++) {
     MustAdd(std::to_string(i) + std::string(1000, 'x'));
@@ -120,7 +125,7 @@ TEST_F(CatalogTest, AFullChunkIsRewrittenAndTheOldOneFreed) {  // I2
 TEST_F(CatalogTest, AStateLargerThanAChunkTakesARun) {
   CreateCatalog();
   for (int i = 0; i < 20; i++) MustAdd(std::to_string(i) + std::string(20000, 'x'));
-  EXPECT_GT(catalog_->chunk().run_chunks, 4u);
+  EXPECT_GT(catalog_->runs().runs().front().run_chunks, 4u);
   const Names expected = names_;
   Reopen();
   EXPECT_EQ(names_, expected);
@@ -171,7 +176,8 @@ TEST_F(CatalogTest, AnyBitBelowTheTailIsCorruption) {
     FlipBit(start, bit);
     const Status s = TryReopen();
     FlipBit(start, bit);
-    const bool head_reserved = bit / 8 >= 28 && bit / 8 < sizeof(CatalogHead);
+    const bool head_reserved =
+        bit / 8 >= offsetof(CatalogHead, reserved) && bit / 8 < sizeof(CatalogHead);
     if (s.ok()) {
       EXPECT_EQ(names_, expected);  // padding, or what is reserved
       damage -= !head_reserved;
@@ -198,7 +204,7 @@ TEST_F(CatalogTest, AMissingOrMisnamedCatalogIsCorruption) {
 TEST_F(CatalogTest, ACatalogOfAnEarlierLifeDoesNotValidate) {
   CreateCatalog();
   MustAdd("old");
-  const ChunkRef old = catalog_->chunk();
+  const ChunkRef old = catalog_->runs().runs().front();
   catalog_.reset();
   pool_->Free(old, &*persister_);
   ChunkRef again;
@@ -211,12 +217,13 @@ TEST_F(CatalogTest, ACatalogOfAnEarlierLifeDoesNotValidate) {
 
 TEST_F(CatalogTest, TheFirstEditMustBeASnapshot) {
   CreateCatalog();
-  char* edit = pool_->ChunkAddress(catalog_->chunk()) + sizeof(CatalogHead);
+  char* edit = pool_->ChunkAddress(catalog_->runs().runs().front()) + sizeof(CatalogHead);
   EditHeader header;
   std::memcpy(&header, edit, sizeof(header));
   header.kind = 1;
   const uint64_t at = sizeof(CatalogHead);
-  header.checksum = Crc32c(Crc32c(catalog_->chunk().epoch, &at, sizeof(at)), &header.size, 12);
+  header.checksum =
+      Crc32c(Crc32c(catalog_->runs().runs().front().epoch, &at, sizeof(at)), &header.size, 12);
   std::memcpy(edit, &header, sizeof(header));
   const Status s = TryReopen();
   EXPECT_TRUE(s.IsCorruption() && Says(s, "expected a snapshot")) << s.ToString();
@@ -251,21 +258,16 @@ TEST_F(CatalogTest, WithoutSpaceForARewriteTheCatalogStays) {
   EXPECT_EQ(names_, rewritten);
 }
 
-TEST_F(CatalogTest, ARewriteCutAnywhereIsOldOrNewAndLeaksNothing) {
-  CutRecorder recorder;
-  options_.hook = &recorder;
-  CreateCatalog();
-  MustAdd("small");
-  const std::string big(kChunkBytesMin - 300, 'x');
-  MustAdd(big);
-  const Names old_names = names_;
+// Every state that a crash may leave of `rewrite`, which makes of these names those.
+void CatalogTest::ExpectOldOrNew(CutRecorder* recorder, const Names& old_names,
+                                 const Names& new_names, const std::function<void()>& rewrite) {
   PoolOptions copy = options_;
   copy.hook = nullptr;
   copy.part_paths = {dir_.Sub("copy.0")};
   int old_states = 0;
   int new_states = 0;
   std::string last_image;
-  recorder.Watch(pool_->Address(PmPtr(0, 0)), pool_->pool_bytes(), [&](const std::string& image) {
+  recorder->Watch(pool_->Address(PmPtr(0, 0)), pool_->pool_bytes(), [&](const std::string& image) {
     if (image == last_image) return;
     last_image = image;
     WriteWhole(copy.part_paths[0], image);
@@ -279,21 +281,173 @@ TEST_F(CatalogTest, ARewriteCutAnywhereIsOldOrNewAndLeaksNothing) {
     ASSERT_TRUE(s.ok()) << s.ToString();
     s = catalog->Mend();
     ASSERT_TRUE(s.ok()) << s.ToString();
-    int catalogs = 0;
+    size_t catalogs = 0;
     pool->ForEachChunk([&](const ChunkRef& c) { catalogs += c.kind == ChunkKind::kCatalog; });
-    EXPECT_EQ(catalogs, 1);
+    EXPECT_EQ(catalogs, catalog->runs().runs().size());
     old_states += names == old_names;
-    new_states += names == Names{"small", std::string(300, 'y')};
-    EXPECT_TRUE(names == old_names || names == (Names{"small", std::string(300, 'y')}));
+    new_states += names == new_names;
+    EXPECT_TRUE(names == old_names || names == new_names);
     catalog.reset();
   });
-  names_ = {"small"};
-  MustAdd(std::string(300, 'y'));  // does not fit
-  recorder.Cut();
-  recorder.Stop();
+  rewrite();
+  recorder->Cut();
+  recorder->Stop();
   EXPECT_GT(old_states, 10);
   EXPECT_GT(new_states, 10);
+}
+
+TEST_F(CatalogTest, ARewriteCutAnywhereIsOldOrNewAndLeaksNothing) {
+  CutRecorder recorder;
+  options_.hook = &recorder;
+  CreateCatalog();
+  MustAdd("small");
+  const std::string big(kChunkBytesMin - 300, 'x');
+  MustAdd(big);
+  const Names old_names = names_;
+  const Names new_names = {"small", std::string(300, 'y')};
+  ExpectOldOrNew(&recorder, old_names, new_names, [&] {
+    names_ = {"small"};
+    MustAdd(new_names[1]);  // does not fit
+  });
   CloseCatalog();
+}
+
+// What edits brought since the last rewrite is kept room for, too.
+TEST_F(CatalogTest, AStateThatGrewByEditsFindsRoomInAPoolThatIsFull) {
+  options_.pool_bytes_max = 128 * kChunkBytesMin;
+  CreateCatalog();
+  MustAdd(std::string(kChunkBytesMin / 4, 'x'));
+  ASSERT_TRUE(catalog_->Rewrite().ok());
+  const uint64_t room = catalog_->runs().bytes();
+  ASSERT_GT(room, 4 * kChunkBytesMin);
+  while (catalog_->bytes_used() + kChunkBytesMin / 4 < room)
+    MustAdd(std::string(kChunkBytesMin / 8, 'y'));
+  for (const bool reopened : {true, false}) {
+    if (reopened) Reopen();
+    for (ChunkRef chunk; Claim(&chunk, 1, Claimant::kReclaim).ok();) continue;
+    const Status s = catalog_->Rewrite();
+    ASSERT_TRUE(s.ok()) << s.ToString();
+  }
+  const Names expected = names_;
+  Reopen();
+  EXPECT_EQ(names_, expected);
+}
+
+// However the free chunks lie the catalog finds room, since it is kept by their number: a state
+// larger than a chunk goes over several.
+class CatalogInPieces : public CatalogTest {
+ protected:
+  static constexpr size_t kNameBytes = 10000;
+
+  // No two chunks that are free lie side by side.
+  void CreateScattered(uint64_t chunks = 128) {
+    options_.pool_bytes_max = chunks * kChunkBytesMin;
+    CreateCatalog();
+    std::vector<ChunkRef> taken;
+    for (ChunkRef chunk; Claim(&chunk, 1, Claimant::kIndex).ok();) taken.push_back(chunk);
+    for (const ChunkRef& chunk : taken) {
+      if (chunk.index % 2 == 0) pool_->Free(chunk, &*persister_);
+    }
+  }
+  size_t Runs() const { return catalog_->runs().runs().size(); }
+  size_t Catalogs() {
+    size_t catalogs = 0;
+    pool_->ForEachChunk([&](const ChunkRef& c) { catalogs += c.kind == ChunkKind::kCatalog; });
+    return catalogs;
+  }
+  void Grow(int names) {
+    for (int i = 0; i < names; i++)
+      MustAdd(std::to_string(names_.size()) + std::string(kNameBytes, 'x'));
+  }
+};
+
+TEST_F(CatalogInPieces, EditsComeBackAndTheirChunksToo) {
+  CreateScattered();
+  Grow(20);
+  EXPECT_GT(Runs(), 2u);
+  EXPECT_EQ(Catalogs(), Runs());
+  const Names expected = names_;
+  Reopen();
+  EXPECT_EQ(names_, expected);
+  EXPECT_EQ(Catalogs(), Runs());
+  Grow(40);  // rewritten into others
+  Reopen();
+  EXPECT_EQ(names_.size(), 60u);
+  EXPECT_EQ(Catalogs(), Runs());
+  names_.resize(2);
+  ASSERT_TRUE(catalog_->Rewrite().ok());
+  EXPECT_EQ(Runs(), 1u);
+  EXPECT_EQ(Catalogs(), 1u);
+}
+
+TEST_F(CatalogInPieces, ARewriteCutAnywhereIsOldOrNewAndLeaksNothing) {
+  CutRecorder recorder;
+  options_.hook = &recorder;
+  CreateScattered(24);
+  Grow(8);
+  EXPECT_GT(Runs(), 1u);
+  const Names old_names = names_;
+  Names new_names = old_names;
+  new_names.back() = "another";
+  ExpectOldOrNew(&recorder, old_names, new_names, [&] {
+    names_ = new_names;
+    ASSERT_TRUE(catalog_->Rewrite().ok());
+  });
+  EXPECT_GT(Runs(), 1u);
+  CloseCatalog();
+}
+
+TEST_F(CatalogInPieces, AHeadThatIsDamagedIsCorruption) {
+  CreateScattered();
+  Grow(12);
+  ASSERT_GT(Runs(), 2u);
+  std::vector<uint64_t> heads;
+  for (const ChunkRef& run : catalog_->runs().runs())
+    heads.push_back(uint64_t{run.index} * kChunkBytesMin);
+  const Names expected = names_;
+  CloseCatalog();
+  for (size_t run = 0; run < heads.size(); run++) {
+    for (size_t bit = 0; bit < offsetof(CatalogHead, reserved) * 8; bit++) {
+      const bool is_tail =
+          bit / 8 >= offsetof(CatalogHead, tail) && bit / 8 < offsetof(CatalogHead, checksum);
+      if (run > 0 && is_tail) continue;
+      FlipBit(heads[run], bit);
+      const Status s = TryReopen();
+      FlipBit(heads[run], bit);
+      ASSERT_TRUE(s.IsCorruption() && Says(s, "catalog: "))
+          << run << ", " << bit << ": " << s.ToString();
+    }
+  }
+  Reopen();
+  EXPECT_EQ(names_, expected);
+}
+
+// As a second rewrite leaves it whose chunks are the first one's: nothing of an earlier generation
+// is taken for what goes on.
+TEST_F(CatalogInPieces, AHeadOfAnotherGenerationOrACircleIsCorruption) {
+  CreateScattered();
+  Grow(12);
+  ASSERT_GT(Runs(), 2u);
+  const std::vector<ChunkRef> runs = catalog_->runs().runs();
+  const auto change = [&](const ChunkRef& run, const auto& set) {
+    auto* const head = pool_->At<CatalogHead>(pool_->ChunkStart(run));
+    const std::string before(reinterpret_cast<const char*>(head), sizeof(*head));
+    set(head);
+    const uint64_t words[3] = {head->magic, head->generation, head->next};
+    head->checksum = Crc32c(run.epoch, words, head->next == 0 ? 16 : 24);
+    const Status s = TryReopen();
+    std::memcpy(pool_->At<char>(pool_->ChunkStart(run)), before.data(), before.size());
+    return s;
+  };
+  Status s = change(runs[1], [](CatalogHead* head) { head->generation--; });
+  EXPECT_TRUE(s.IsCorruption() && Says(s, "generation")) << s.ToString();
+  s = change(runs[2], [&](CatalogHead* head) { head->next = runs[1].index; });
+  EXPECT_TRUE(s.IsCorruption() && Says(s, "circle")) << s.ToString();
+  s = change(runs[0], [](CatalogHead* head) { head->next = 0; });
+  EXPECT_TRUE(s.IsCorruption() && Says(s, "tail word")) << s.ToString();
+  s = change(runs[1], [](CatalogHead* head) { head->next = 1; });
+  EXPECT_TRUE(s.IsCorruption() && Says(s, "no catalog chunk")) << s.ToString();
+  Reopen();
 }
 
 class CatalogOnPages : public CatalogTest {

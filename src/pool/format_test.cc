@@ -61,7 +61,7 @@ TEST(Format, CatalogHeadAndEditHeaderAreAsDocumented) {
       "CatalogHead", sizeof(CatalogHead),
       {LAMELLA_FORMAT_FIELD(CatalogHead, magic), LAMELLA_FORMAT_FIELD(CatalogHead, generation),
        LAMELLA_FORMAT_FIELD(CatalogHead, tail), LAMELLA_FORMAT_FIELD(CatalogHead, checksum),
-       LAMELLA_FORMAT_FIELD(CatalogHead, reserved0), LAMELLA_FORMAT_FIELD(CatalogHead, reserved1)});
+       LAMELLA_FORMAT_FIELD(CatalogHead, next), LAMELLA_FORMAT_FIELD(CatalogHead, reserved)});
   ExpectDocumented(
       "EditHeader", sizeof(EditHeader),
       {LAMELLA_FORMAT_FIELD(EditHeader, checksum), LAMELLA_FORMAT_FIELD(EditHeader, size),
