@@ -172,10 +172,9 @@ class LabDb final : public BufferedEngine {
 
   // labdb_write.cc
   bool IsInline(std::span<const WriteOperation> operations, uint64_t* bytes);
-  /// Places for the values of `operations`, once there is room for them. `no_segment`: whether it
-  /// is the pool that has none for a segment.
+  /// Places for the values of `operations`, once there is room for them.
   Status Reserve(std::span<const uint32_t> sizes, ValueAddress* addresses,
-                 ValueReservation* reservation, bool* no_segment);
+                 ValueReservation* reservation);
   Status AwaitWrittenOn(uint64_t seen);
 
   // labdb_jobs.cc

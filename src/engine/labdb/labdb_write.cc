@@ -28,11 +28,12 @@ bool LabDb::IsInline(std::span<const WriteOperation> operations, uint64_t* bytes
 
 // Keeps B5: who finds both segments full waits until one is in a file.
 Status LabDb::Reserve(std::span<const uint32_t> sizes, ValueAddress* addresses,
-                      ValueReservation* reservation, bool* no_segment) {
-  for (;;) {
+                      ValueReservation* reservation) {
+  constexpr int kAttemptsMax = 8;  // at a full pool, as WritePath
+  for (int attempt = 0;;) {
     const uint64_t seen = written_on_.load(std::memory_order_acquire);
     Status s = values_->Allocate(sizes, addresses, reservation);
-    *no_segment = s.IsNoSpace();
+    if (s.IsNoSpace() && attempt++ < kAttemptsMax && ReclaimSpace()) continue;
     if (!s.IsBusy()) return s;
     {
       const MutexLock lock(&jobs_.mu);
@@ -74,10 +75,7 @@ Status LabDb::Write(std::span<const WriteOperation> operations) {
       if (is_apart(op)) sizes[count++] = static_cast<uint32_t>(op.value.size());
     }
     ValueReservation reservation;
-    bool no_segment = false;
-    Status reserved = Reserve({sizes, count}, addresses, &reservation, &no_segment);
-    // That takes a row of chunks. The log takes what there is, or answers for it.
-    if (no_segment) return BufferedEngine::Write(operations);
+    Status reserved = Reserve({sizes, count}, addresses, &reservation);
     if (!reserved.ok()) return reserved;
     count = 0;
     for (size_t i = 0; i < operations.size(); i++) {
