@@ -55,9 +55,11 @@ uint64_t BufferedEngine::CopyBytesMax(uint64_t record_bytes) const {
 
 uint32_t BufferedEngine::FlushRunMax(uint64_t record_bytes, size_t key_bytes) const {
   const uint64_t chunk_bytes = pool_->chunk_bytes();
+  constexpr uint64_t kIndexHeaders = 1024;
+  const uint64_t index_bytes =
+      copy_cost_.keys_in_row == 1 ? 0 : copy_cost_.keys_in_row * key_bytes + kIndexHeaders;
   const uint64_t bytes =
-      std::max(FlushedBytes(record_bytes, key_bytes), copy_cost_.keys_in_row * key_bytes) +
-      copy_cost_.bytes_per_record;
+      std::max(FlushedBytes(record_bytes, key_bytes), index_bytes) + copy_cost_.bytes_per_record;
   if (bytes <= chunk_bytes) return 1;  // nearly all are: no division for those
   return static_cast<uint32_t>((bytes + chunk_bytes - 1) / chunk_bytes);
 }

@@ -466,9 +466,16 @@ Status LeveledEngine::BuildInto(const Levels& levels, BuildPlan plan, uint64_t r
   if (!s.ok()) return s;
   MadeTables made;
   plan.claimed = [&room](int64_t bytes) { room.Claimed(bytes); };
-  const auto builder = BuilderOf(std::move(plan));
-  s = Build(from, levels, level + 1, builder.get(), &made,
-            from_files ? BuildSource::kFiles : BuildSource::kTables);
+  const auto build = [&] {
+    const auto builder = BuilderOf(plan);
+    return Build(from, levels, level + 1, builder.get(), &made,
+                 from_files ? BuildSource::kFiles : BuildSource::kTables);
+  };
+  s = build();
+  if (s.IsNoSpace() && rules_.index_in_row) {  // of one chunk each, if need be
+    plan.table_records_max = pool_->chunk_bytes() / (2 * rules_.index_bytes_per_record);
+    s = build();
+  }
   for (auto& table : made) edit->added.push_back({level, std::move(table)});
   return s;
 }

@@ -223,6 +223,7 @@ class LeveledEngine : public BufferedEngine {
   // leveled_flush.cc
   Status BuildFlushed(const MemTable& memtable, const Levels& levels, BuildPlan plan,
                       LevelsEdit* edit);
+  /// After NoSpace: the same into more tables. False where that is of no use.
   bool CutShorter(BuildPlan* plan) const;
   Status MakeTable(const std::shared_ptr<MemTable>& memtable);
 

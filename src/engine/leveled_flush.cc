@@ -67,8 +67,6 @@ Status LeveledEngine::FlushMemTable(const std::shared_ptr<MemTable>& memtable) {
 
 Status LeveledEngine::BuildFlushed(const MemTable& memtable, const Levels& levels, BuildPlan plan,
                                    LevelsEdit* edit) {
-  FlushRoom room(this, memtable);
-  plan.claimed = [&room](int64_t bytes) { room.Claimed(bytes); };
   const auto builder = NewBuilder(std::move(plan));
   FlushIterator from(pool_, &memtable);
   MadeTables made;
@@ -78,13 +76,13 @@ Status LeveledEngine::BuildFlushed(const MemTable& memtable, const Levels& level
 }
 
 // Where no row of free chunks is as long as a table's index, those of tables side by side fit into
-// shorter ones.
+// shorter ones. An index begins with keys: that of one record finds the row that it was let in for
+// (BufferedEngine::FlushRunMax).
 bool LeveledEngine::CutShorter(BuildPlan* plan) const {
-  constexpr uint64_t kPart = 4;
   const uint64_t records = std::min(plan->records_max, plan->table_records_max);
-  const bool may_be_shorter = records * rules_.index_bytes_per_record > pool_->chunk_bytes();
-  if (!rules_.index_in_row || !may_be_shorter) return false;
-  plan->table_records_max = records / kPart;
+  if (!rules_.index_in_row || records <= 1) return false;
+  const bool takes_rows = records * rules_.index_bytes_per_record > pool_->chunk_bytes();
+  plan->table_records_max = takes_rows ? records / 2 : (records + 3) / 4;
   return true;
 }
 
@@ -105,6 +103,8 @@ Status LeveledEngine::MakeTable(const std::shared_ptr<MemTable>& memtable) {
     const EpochPin pin(pool_->readers());
     return HasPut(before->levels, key, hash);
   });
+  FlushRoom room(this, *memtable);
+  plan.claimed = [&room](int64_t bytes) { room.Claimed(bytes); };
   LevelsEdit edit;
   Status s;
   do {

@@ -67,19 +67,23 @@ Status LeveledEngine::BuildFrom(std::vector<MergedRecord> records, uint32_t leve
   for (const auto& [number, region] : regions) {
     if (region->kind() == kIndexRegion) plan.replaced.push_back(number);
   }
-  const auto builder = BuilderOf(std::move(plan));
   MadeTables made;
   Status s;
-  uint64_t newer = 0;
-  for (size_t i = 0; s.ok() && i < records.size(); i++) {
-    MergedRecord& record = records[i];
-    record.newer = newer;
-    s = builder->Add(record);
-    const bool ends = i + 1 == records.size() || records[i + 1].key.user_key != record.key.user_key;
-    newer = ends ? 0 : TagSequence(record.key.tag);
-    if (s.ok() && ends) s = builder->EndKey();
-  }
-  if (s.ok()) s = builder->Finish(&made);
+  do {
+    const auto builder = BuilderOf(plan);
+    uint64_t newer = 0;
+    s = Status::OK();
+    for (size_t i = 0; s.ok() && i < records.size(); i++) {
+      MergedRecord& record = records[i];
+      record.newer = newer;
+      s = builder->Add(record);
+      const bool ends =
+          i + 1 == records.size() || records[i + 1].key.user_key != record.key.user_key;
+      newer = ends ? 0 : TagSequence(record.key.tag);
+      if (s.ok() && ends) s = builder->EndKey();
+    }
+    if (s.ok()) s = builder->Finish(&made);
+  } while (s.IsNoSpace() && CutShorter(&plan));
   for (auto& table : made) edit->added.push_back({level, std::move(table)});
   return s;
 }

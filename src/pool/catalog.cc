@@ -9,6 +9,7 @@
 #include "base/assert.h"
 #include "base/concat.h"
 #include "base/crc32c.h"
+#include "base/no_throw.h"
 
 namespace lamella {
 namespace {
@@ -95,7 +96,10 @@ Status Catalog::AddRun(uint32_t index) {
                                      " of part 0, and the chunk table says that ",
                                      "it is no catalog chunk"));
   }
-  if (runs_.Has(run)) return Damage(index, offsetof(CatalogHead, next), "the heads go in a circle");
+  if (runs_.Has(run)) {
+    return Damage(runs_.runs().back().index, offsetof(CatalogHead, next),
+                  Concat("the heads go in a circle, back to chunk ", index));
+  }
   const CatalogHead* const head = HeadOf(run);
   const uint64_t magic = first ? kCatalogMagic : kCatalogMoreMagic;
   if (head->magic != magic) {
@@ -125,8 +129,8 @@ Status Catalog::ReadTail(uint64_t* tail) const {
   // pairs with Append's publish, in an earlier process
   const uint64_t word = head()->tail.load(std::memory_order_acquire);
   *tail = (word & 0xffffffffu) * 8;
-  if (word != TailWord(runs_.epoch(), *tail) || *tail < sizeof(CatalogHead) + sizeof(EditHeader) ||
-      *tail > runs_.bytes()) {
+  if (word != TailWord(runs_.EpochAt(0), *tail) ||
+      *tail < sizeof(CatalogHead) + sizeof(EditHeader) || *tail > runs_.bytes()) {
     return DamageAt(offsetof(CatalogHead, tail),
                     Concat("the tail word ", Hex{word}, " does not validate"));
   }
@@ -143,7 +147,7 @@ Status Catalog::ReadEdit(uint64_t at, uint64_t end, EditHeader* header,
   }
   payload->resize(header->size);
   runs_.Read(at + sizeof(*header), header->size, payload->data());
-  const uint32_t checksum = EditChecksum(runs_.epoch(), at, *header, *payload);
+  const uint32_t checksum = EditChecksum(runs_.EpochAt(at), at, *header, *payload);
   if (checksum != header->checksum) {
     return DamageAt(at, Concat("edit of kind ", header->kind, ": expected the checksum ",
                                Hex{checksum}, ", found ", Hex{header->checksum}));
@@ -182,7 +186,7 @@ Status Catalog::ReadEdits(const EditReader& read) {
 // Chunks of a rewrite that did not reach its switch, or reached it and not the freeing of the old
 // one.
 Status Catalog::Mend() {
-  if (tail_is_ahead_) persister_.Publish(&head()->tail, TailWord(runs_.epoch(), tail_));  // I3
+  if (tail_is_ahead_) persister_.Publish(&head()->tail, TailWord(runs_.EpochAt(0), tail_));  // I3
   tail_is_ahead_ = false;
   std::vector<ChunkRef> others;
   pool_->ForEachChunk([&](const ChunkRef& chunk) {
@@ -214,7 +218,7 @@ void Catalog::WriteEdit(const CatalogRuns& runs, uint64_t at, uint32_t kind,
                         std::string_view payload, std::string edit) {
   EditHeader header{
       .checksum = 0, .size = static_cast<uint32_t>(payload.size()), .kind = kind, .reserved = 0};
-  header.checksum = EditChecksum(runs.epoch(), at, header, payload);
+  header.checksum = EditChecksum(runs.EpochAt(at), at, header, payload);
   std::memcpy(edit.data(), &header, sizeof(header));
   std::memcpy(edit.data() + sizeof(header), payload.data(), payload.size());
   runs.Write(at, edit, &persister_);
@@ -230,13 +234,18 @@ Status Catalog::Append(uint32_t kind, std::string_view payload) {
   WriteEdit(runs_, tail_, kind, payload, std::string(bytes, '\0'));
   persister_.Fence();
   tail_ += bytes;
-  persister_.Publish(&head()->tail, TailWord(runs_.epoch(), tail_));  // keeps I1
+  persister_.Publish(&head()->tail, TailWord(runs_.EpochAt(0), tail_));  // keeps I1
   KeepRoom();
   return Status::OK();
 }
 
-// The state is no longer than what was said of it.
-void Catalog::KeepRoom() { pool_->KeepForIndex(ChunksOf(std::max(2 * snapshot_end_, tail_))); }
+// For the next rewrite, which may be content with some: the state is no longer than what was said
+// of it.
+void Catalog::KeepRoom() {
+  const uint64_t bytes =
+      std::max(std::min(2 * snapshot_end_, runs_.bytes()), tail_ + kEditBytesLeast);
+  pool_->KeepForIndex(ChunksOf(bytes + ChunksOf(bytes) * sizeof(CatalogHead)));
+}
 
 // As much room again for edits, and where there is space much more, so that a large state is not
 // rewritten at every one. Where there is no such row, in shorter ones; where there is not so much,
@@ -256,13 +265,16 @@ Status Catalog::ClaimRuns(uint64_t tail, CatalogRuns* runs) {
   };
   // before the first claim: a chunk that was claimed in vain would stay until the next open
   runs->Reserve(2 + needed / (pool_->chunk_bytes() - sizeof(CatalogHead)));
-  Status s = claim(
-      needed, std::max(kEditsPerRewrite * tail, pool_->extent_chunks(0) * pool_->chunk_bytes()));
-  if (s.IsNoSpace()) s = Status::OK();
-  while (s.ok() && runs->bytes() < needed) {
-    const uint64_t missing = needed - runs->bytes() + sizeof(CatalogHead);
-    s = claim(1, missing);
-  }
+  Status s = NoThrow([&] {  // a claim in vain says so in memory
+    Status claimed = claim(
+        needed, std::max(kEditsPerRewrite * tail, pool_->extent_chunks(0) * pool_->chunk_bytes()));
+    if (claimed.IsNoSpace()) claimed = Status::OK();
+    while (claimed.ok() && runs->bytes() < needed) {
+      const uint64_t missing = needed - runs->bytes() + sizeof(CatalogHead);
+      claimed = claim(1, missing);
+    }
+    return claimed;
+  });
   if (s.IsNoSpace() && runs->bytes() >= tail + kEditBytesLeast) s = Status::OK();
   if (!s.ok()) Free(*runs);
   return s;

@@ -54,7 +54,7 @@ static_assert(sizeof(CatalogHead) == 64 && offsetof(CatalogHead, tail) == 16 &&
 
 /// Media type: the start of an edit.
 struct EditHeader {
-  // 0: crc32c of size, kind, reserved and payload, seeded with the first chunk's epoch and the
+  // 0: crc32c of size, kind, reserved and payload, seeded with the epoch of its chunk (run) and the
   // edit's offset (CatalogRuns)
   uint32_t checksum;
   uint32_t size;      // 4: of the payload

@@ -28,9 +28,13 @@ bool CatalogRuns::Has(const ChunkRef& run) const {
   });
 }
 
-CatalogRuns::Piece CatalogRuns::At(uint64_t at) const {
+size_t CatalogRuns::RunAt(uint64_t at) const {
   LAMELLA_DCHECK(at < bytes());
-  const auto run = static_cast<size_t>(std::ranges::upper_bound(ends_, at) - ends_.begin());
+  return static_cast<size_t>(std::ranges::upper_bound(ends_, at) - ends_.begin());
+}
+
+CatalogRuns::Piece CatalogRuns::At(uint64_t at) const {
+  const size_t run = RunAt(at);
   const uint64_t offset = run == 0 ? at : at - ends_[run - 1] + sizeof(CatalogHead);
   return {runs_[run].index, offset, bases_[run] + offset, ends_[run] - at};
 }

@@ -5,6 +5,7 @@
 #ifndef LAMELLA_POOL_CATALOG_RUNS_H_
 #define LAMELLA_POOL_CATALOG_RUNS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -24,9 +25,6 @@ class CatalogRuns {
   bool Has(const ChunkRef& run) const;
   /// That it has room for.
   uint64_t bytes() const { return ends_.empty() ? 0 : ends_.back(); }
-  /// Of the first run: what its catalog is seeded with.
-  uint32_t epoch() const { return runs_.front().epoch; }
-
   /// Bytes that lie side by side, in one run.
   struct Piece {
     uint32_t chunk = 0;   // the run's first
@@ -36,12 +34,17 @@ class CatalogRuns {
   };
   /// What lies at this offset. REQUIRES: at < bytes().
   Piece At(uint64_t at) const;
+  /// Of the run there: what begins in it is seeded with that, and so nothing of an earlier life of
+  /// its chunks validates. REQUIRES: as At.
+  uint32_t EpochAt(uint64_t at) const { return runs_[RunAt(at)].epoch; }
   /// REQUIRES: at + n <= bytes().
   void Read(uint64_t at, uint64_t n, char* to) const;
   /// Stored and on its way. REQUIRES: at + bytes.size() <= bytes().
   void Write(uint64_t at, std::string_view bytes, Persister* persister) const;
 
  private:
+  size_t RunAt(uint64_t at) const;
+
   std::vector<ChunkRef> runs_;
   std::vector<char*> bases_;
   std::vector<uint64_t> ends_;  // offsets

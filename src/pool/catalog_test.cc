@@ -426,6 +426,69 @@ TEST_F(CatalogInPieces, AHeadThatIsDamagedIsCorruption) {
   }
   Reopen();
   EXPECT_EQ(names_, expected);
+  // What is not a head, of each run, and where an edit goes from one to the next.
+  std::vector<uint64_t> places;
+  for (uint64_t at = sizeof(CatalogHead); at < catalog_->bytes_used(); at += 97) {
+    const CatalogRuns::Piece piece = catalog_->runs().At(at);
+    places.push_back(uint64_t{piece.chunk} * kChunkBytesMin + piece.offset);
+  }
+  CloseCatalog();
+  for (const uint64_t place : places) {
+    FlipBit(place, 3);
+    const Status s = TryReopen();
+    FlipBit(place, 3);
+    if (s.ok()) {
+      EXPECT_EQ(names_, expected);  // padding
+    } else {
+      EXPECT_TRUE(s.IsCorruption() && Says(s, "catalog: ")) << place << ": " << s.ToString();
+    }
+  }
+}
+
+// As a rewrite leaves it whose chunks had edits before: one of those is none of this catalog's.
+TEST_F(CatalogInPieces, AnEditIsOfTheLifeOfItsOwnRun) {
+  CreateScattered();
+  Grow(12);
+  const auto epoch = [this](size_t run) { return catalog_->runs().runs()[run].epoch; };
+  for (int i = 0; i < 50 && (Runs() < 2 || epoch(0) == epoch(1)); i++) {
+    ChunkRef one;  // has had one life more than those after it
+    ASSERT_TRUE(Claim(&one, 1, Claimant::kIndex).ok());
+    pool_->Free(one, &*persister_);
+    ASSERT_TRUE(catalog_->Rewrite().ok());
+  }
+  ASSERT_TRUE(Runs() > 1 && epoch(0) != epoch(1));
+  const uint64_t at = catalog_->bytes_used();
+  ASSERT_GT(at, kChunkBytesMin) << "the next edit is not in the first run";
+  const std::string name = "the last";
+  MustAdd(name);
+  EditHeader header;
+  char* const edit = catalog_->runs().At(at).address;
+  std::memcpy(&header, edit, sizeof(header));
+  const auto checksum = [&](uint32_t seed) {
+    const uint32_t crc = Crc32c(Crc32c(seed, &at, sizeof(at)), &header.size, 12);
+    return Crc32c(crc, name.data(), name.size());
+  };
+  ASSERT_EQ(header.checksum, checksum(catalog_->runs().EpochAt(at)));
+  header.checksum = checksum(epoch(0));
+  std::memcpy(edit, &header, sizeof(header));
+  const Status s = TryReopen();
+  EXPECT_TRUE(s.IsCorruption() && Says(s, "expected the checksum")) << s.ToString();
+}
+
+TEST_F(CatalogInPieces, ARewriteThatFindsNoRoomLeavesWhatItFound) {
+  CreateScattered(32);
+  Grow(12);
+  std::vector<ChunkRef> taken;
+  for (ChunkRef chunk; pool_->free_chunks() > 1 && Claim(&chunk, 1, Claimant::kIndex).ok();)
+    taken.push_back(chunk);
+  const uint64_t free = pool_->free_chunks();
+  const size_t runs = Runs();
+  const Status s = catalog_->Rewrite();
+  EXPECT_TRUE(s.IsNoSpace()) << s.ToString();
+  EXPECT_EQ(pool_->free_chunks(), free);
+  EXPECT_EQ(Runs(), runs);
+  for (const ChunkRef& chunk : taken) pool_->Free(chunk, &*persister_);
+  EXPECT_TRUE(catalog_->Rewrite().ok());
 }
 
 // As a second rewrite leaves it whose chunks are the first one's: nothing of an earlier generation
@@ -512,6 +575,36 @@ TEST_F(CatalogOnPages, AnEditBeyondTheTailStaysDead) {  // I4
   PretendPowerCut();
   Reopen();
   EXPECT_EQ(names_, Names{"aaaaaaaa"});
+}
+
+class CatalogInPiecesOnPages : public CatalogInPieces {
+ protected:
+  CatalogInPiecesOnPages() { options_.medium = MediumKind::kPage; }
+};
+
+TEST_F(CatalogInPiecesOnPages, AfterAPowerCutTheEditsBeforeALostOneCount) {  // I3
+  CreateScattered();
+  Grow(8);
+  ASSERT_GT(Runs(), 1u);
+  MustAdd("aaaaaaaa");
+  const Names expected = names_;
+  const uint64_t at = catalog_->bytes_used();
+  MustAdd("bbbbbbbb");
+  const uint64_t bytes = catalog_->bytes_used() - at;
+  const CatalogRuns::Piece lost = catalog_->runs().At(at);
+  ASSERT_TRUE(at > kChunkBytesMin && bytes <= lost.bytes);
+  MustAdd("cccccccc");
+  CloseCatalog();
+  std::string file = ReadWhole(path());
+  std::memset(file.data() + lost.chunk * kChunkBytesMin + lost.offset, 0, bytes);
+  WriteWhole(path(), file);
+  PretendPowerCut();
+  Reopen();
+  EXPECT_EQ(names_, expected);
+  MustAdd("BBBBBBBB");  // just as long: the third edit of before is whole after it
+  ASSERT_TRUE(pool_->MarkOpen().ok());
+  Reopen();
+  EXPECT_EQ(names_.size(), expected.size() + 1);
 }
 
 TEST_F(CatalogOnPages, OpeningChangesNothingAndMendingMovesTheTail) {
