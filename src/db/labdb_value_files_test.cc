@@ -251,8 +251,8 @@ TEST_F(LabDbValueFiles, AFileIsNotKeptForEverForOneKeyOfIt) {
 
 // The same of small files: each flush that moves values makes one.
 TEST_F(LabDbValueFiles, FlushesOfAFewKeysLeaveAFewHundredFiles) {
-  constexpr uint64_t kKeysPut =
-      60'000;  // of a tree of so many it is not looked for files each time
+  // Of a tree of so many it is not looked for files each time.
+  constexpr uint64_t kKeysPut = 60'000;
   constexpr uint64_t kFlushes = 600;
   options_.labdb.tree_bytes = 16 << 20;
   ASSERT_TRUE(Open().ok());

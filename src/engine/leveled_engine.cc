@@ -472,7 +472,8 @@ Status LeveledEngine::BuildInto(const Levels& levels, BuildPlan plan, uint64_t r
                  from_files ? BuildSource::kFiles : BuildSource::kTables);
   };
   s = build();
-  if (s.IsNoSpace() && rules_.index_in_row) {  // of one chunk each, if need be
+  // There is room: what is missing is a row for an index. Then of one chunk each, if need be.
+  if (s.IsNoSpace() && rules_.index_in_row) {
     plan.table_records_max = pool_->chunk_bytes() / (2 * rules_.index_bytes_per_record);
     s = build();
   }

@@ -144,6 +144,7 @@ class LeveledEngine : public BufferedEngine {
   /// newest versions and those that snapshots see (L3, L4). `edit` gets both.
   Status MergeTables(const Levels& levels, const std::vector<Levels::Level>& inputs, uint32_t into,
                      LevelsEdit* edit);
+  /// Where what is built comes from: records in the log, in regions, or, some of them, in files.
   enum class BuildSource : uint8_t { kMemTable, kTables, kFiles };
   /// What is needed of `from` into `builder`: the newest versions, those that snapshots see, and
   /// deletes that hide something (L3, L4). `below`: tables from this level on may hold what deletes
