@@ -504,7 +504,7 @@ TEST_F(CatalogInPieces, AHeadOfAnotherGenerationOrACircleIsCorruption) {
     set(head);
     const uint64_t words[3] = {head->magic, head->generation, head->next};
     head->checksum = Crc32c(run.epoch, words, head->next == 0 ? 16 : 24);
-    const Status s = TryReopen();
+    Status s = TryReopen();
     std::memcpy(pool_->At<char>(pool_->ChunkStart(run)), before.data(), before.size());
     return s;
   };
