@@ -284,6 +284,11 @@ std::shared_ptr<const ReadSet> BufferedEngine::CurrentReadSet() const {
   return owned_read_set_;
 }
 
+bool BufferedEngine::HasUnflushed() const {
+  const MutexLock lock(&read_set_mu_);
+  return flushing_ != nullptr || !owned_read_set_->sealed.empty();
+}
+
 std::optional<Job> BufferedEngine::PickFlush() {
   const MutexLock lock(&read_set_mu_);
   if (flushing_ != nullptr || owned_read_set_ == nullptr || owned_read_set_->sealed.empty())
@@ -297,9 +302,12 @@ std::optional<Job> BufferedEngine::PickFlush() {
             const auto began = std::chrono::steady_clock::now();
             Status s = NoThrow([&] { return FlushMemTable(memtable); });
             if (s.ok()) CountFlush(memtable->count(), std::chrono::steady_clock::now() - began);
-            const MutexLock done(&read_set_mu_);
-            flushing_ = nullptr;
-            flushed_.notify_all();
+            {
+              const MutexLock done(&read_set_mu_);
+              flushing_ = nullptr;
+              flushed_.notify_all();
+            }
+            jobs_.NotifyAll();  // AwaitReclaimed
             return s;
           }};
   flushing_ = oldest;
@@ -317,11 +325,22 @@ std::optional<Job> BufferedEngine::PickUrgentJob() {
                       }});
 }
 
+size_t BufferedEngine::AwaitHeld() {
+  {
+    const MutexLock lock(&jobs_.mu);
+  }
+  return pool_->AwaitDeferred();
+}
+
+// Gets that are under way hold back tables that were replaced, and so the frees of what they lay
+// in: only those count as deferred.
 bool BufferedEngine::AwaitReclaimed(const BeginReclaim& begin, const IsReclaimed& is_done) {
   constexpr std::chrono::seconds kAtMost{5};
+  constexpr std::chrono::milliseconds kReadersAtMost{100};
   using std::chrono::steady_clock;
   SwitchMemTable(true);
-  const bool has_deferred = pool_->AwaitDeferred() != 0;
+  const bool readers_hold = !pool_->readers()->AwaitRetired(kReadersAtMost);
+  const bool has_deferred = AwaitHeld() != 0 || readers_hold;
   {
     const MutexLock lock(&jobs_.mu);
     if (!begin(has_deferred)) return false;

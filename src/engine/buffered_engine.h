@@ -178,6 +178,8 @@ class BufferedEngine : public Engine, private WriteTarget {
   void Install(std::shared_ptr<const TableSet> tables, const MemTable* flushed,
                InstallMemory memory = {});
   std::shared_ptr<const ReadSet> CurrentReadSet() const;
+  /// Sealed records are not flushed yet, or their flush has not let go yet of what it began with.
+  bool HasUnflushed() const;
   /// Seals the active MemTable if it holds anything (`force`) or is full.
   void SwitchMemTable(bool force);
   /// To be switched: by its size, or because memory is short.
@@ -249,6 +251,10 @@ class BufferedEngine : public Engine, private WriteTarget {
   /// Answers as ReclaimSpace. The MemTable is sealed first; jobs whose ends tell do what is wanted,
   /// and are waited for, but not for ever: other writers may want all that there is.
   bool AwaitReclaimed(const BeginReclaim& begin, const IsReclaimed& is_done);
+  /// What is free in truth may be held yet: by a thread that looks for a job, which has the tables
+  /// while it does, or by one that runs the frees that it found due. Those are waited for. Returns
+  /// how many chunks wait for others. REQUIRES: as Pool::AwaitDeferred.
+  size_t AwaitHeld() LAMELLA_EXCLUDES(jobs_.mu);
   /// The most that a write needs of those that were refused since the last call, in chunks and
   /// apart from what of others is not flushed; 0 where none was.
   uint64_t TakeRefused();

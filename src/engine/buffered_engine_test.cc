@@ -60,6 +60,9 @@ class MemTableEngine final : public BufferedEngine {
     read_debt_ = debt;
     Install(CurrentReadSet()->tables, nullptr);
   }
+  bool AwaitFlushes() {
+    return AwaitReclaimed([](bool) { return true; }, [this] { return !HasUnflushed(); });
+  }
   using BufferedEngine::CompactionRoom;
   using BufferedEngine::FlushRoom;
   std::shared_ptr<MemTable> oldest_sealed() const { return CurrentReadSet()->sealed.back(); }
@@ -90,7 +93,13 @@ class MemTableEngine final : public BufferedEngine {
   Status Rebuild(RepairReport*) override { return Status::OK(); }
 
  protected:
-  Status FlushMemTable(const std::shared_ptr<MemTable>&) override { return Status::OK(); }
+  Status FlushMemTable(const std::shared_ptr<MemTable>&) override {
+    if (holds_flush_.exchange(false)) {
+      held_.set_value();
+      released_.get_future().wait();
+    }
+    return Status::OK();
+  }
   Lookup SearchTables(const TableSet&, const InternalKey&, const Candidates&, bool,
                       EpochPin*) override {
     return {};
@@ -115,7 +124,9 @@ class MemTableEngine final : public BufferedEngine {
 
  public:
   int reclaims_ = 0;
-  mutable std::atomic<bool> holds_{false};  // UncompactedBytes, once, from `held_` to `released_`
+  // UncompactedBytes, or a flush, once, from `held_` to `released_`.
+  mutable std::atomic<bool> holds_{false};
+  std::atomic<bool> holds_flush_{false};
   mutable std::promise<void> held_;
   mutable std::promise<void> released_;
 
@@ -245,6 +256,24 @@ TEST_F(BufferedEngineTest, WhatASealedMemTableHoldsIsPublished) {  // I2
   for (std::thread* thread : {&first, &second, &sealer}) thread->join();
   EXPECT_EQ(Get("key"), "new");
   EXPECT_EQ(Get("slow"), slow);
+}
+
+// It has the tables that it began with, and with them what is replaced meanwhile. (A delete was
+// told that the pool is full while a flush held what reclaiming had freed.)
+TEST_F(BufferedEngineTest, WhatIsReclaimedIsFreeOnceTheFlushUnderWayHasEnded) {
+  ASSERT_TRUE(Put("key", "value").ok());
+  engine_->Seal();
+  engine_->holds_flush_ = true;
+  std::thread flusher([&] { EXPECT_TRUE(engine_->FlushOne().ok()); });
+  engine_->held_.get_future().wait();
+  engine_->Flushed(0);
+  EXPECT_EQ(engine_->tables_sealed(), 0u);
+  std::future<bool> reclaimed =
+      std::async(std::launch::async, [&] { return engine_->AwaitFlushes(); });
+  EXPECT_EQ(reclaimed.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
+  engine_->released_.set_value();
+  flusher.join();
+  EXPECT_TRUE(reclaimed.get());
 }
 
 // Copying takes as long as the value is large, and its thread may lose the processor meanwhile:

@@ -246,7 +246,7 @@ void LeveledEngine::OfferJobs(std::vector<JobOffer>* offers) {
   // As of under the lock: what a job that is over changed is in it.
   const auto read_set = CurrentReadSet();
   const auto& tables = static_cast<const LeveledTables&>(*read_set->tables);
-  if (reclaim_wanted_ && read_set->sealed.empty()) {
+  if (reclaim_wanted_ && !HasUnflushed()) {
     offers->push_back(
         {.name = "reclaim", .claims = ClaimAll(), .benefit = kFirst, .cost = 1, .run = [this] {
            return Reclaim();
@@ -360,15 +360,10 @@ Status LeveledEngine::Rewrite(uint32_t level, uint64_t number, const Sparse& spa
   return s;
 }
 
-// What is free in truth may be held yet: by a thread that looks for a job, which has the tables
-// while it does (OfferJobs), or by one that runs the frees that it found due.
 Status LeveledEngine::WithRoom(const std::function<Status()>& run) {
   Status s = run();
   if (!s.IsNoSpace()) return s;
-  {
-    const MutexLock lock(&jobs_.mu);
-  }
-  pool_->AwaitDeferred();
+  AwaitHeld();
   return run();
 }
 
@@ -557,7 +552,7 @@ uint64_t LeveledEngine::ReclaimState() const {
 
 bool LeveledEngine::ReclaimSpace() {
   const auto is_done = [this]() LAMELLA_REQUIRES(jobs_.mu) {
-    return CurrentReadSet()->sealed.empty() && !reclaim_wanted_;
+    return !HasUnflushed() && !reclaim_wanted_;
   };
   const auto begin = [&](bool has_deferred) LAMELLA_REQUIRES(jobs_.mu) {
     // Reclaiming again what the last writer has just failed to would only make every write on a

@@ -82,6 +82,7 @@ Status WritePath::Write(std::span<const WriteOperation> operations) {
   uint64_t last = 0;
   bool entered = false;
   bool log_grown = false;
+  bool is_last = false;
   for (int attempt = 0;; attempt++) {
     Status s = Status::NoSpace("");
     // A part of the medium may be full while another has room: the shards of all are asked.
@@ -89,9 +90,10 @@ Status WritePath::Write(std::span<const WriteOperation> operations) {
     for (uint32_t turn = 0; s.IsNoSpace() && turn < log_->turns(); turn++)
       s = WriteToShard(operations, large, &asked, &last, &entered, &log_grown);
     if (s.ok()) break;
-    if (!s.IsNoSpace()) return s;
-    s = MakeRoom(s, attempt);
-    if (!s.ok()) return s;
+    if (!s.IsNoSpace() || is_last) return s;
+    s = MakeRoom(attempt);
+    is_last = s.IsNoSpace();  // what there is by now may have come since it was asked for
+    if (!s.ok() && !is_last) return s;
   }
   sequencer_.Await(last);
   if (log_grown || entered) [[unlikely]] {
@@ -206,12 +208,11 @@ void WritePath::Count(Log::Shard* shard, std::span<const WriteOperation> operati
   add(shard->user_bytes, user_bytes);
 }
 
-Status WritePath::MakeRoom(const Status& no_space, int attempt) {
+Status WritePath::MakeRoom(int attempt) {
   constexpr int kAttemptsMax = 8;
-  if (attempt >= kAttemptsMax) return no_space;
+  if (attempt >= kAttemptsMax) return Status::NoSpace("");
   const StallCounter::Stall stall(&stalls_);
-  const Status made = target_->MakeSpace();
-  return made.IsNoSpace() ? no_space : made;
+  return target_->MakeSpace();
 }
 
 void WritePath::AddStats(Stats* stats) const {

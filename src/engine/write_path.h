@@ -61,7 +61,8 @@ class WriteTarget {
   /// True if a write of deletes alone may take of what is kept for compaction.
   virtual bool DeletesMayUseReserve() const { return false; }
   /// There is no space: makes some, and may wait for that. OK if something may have become free;
-  /// NoSpace, of which the write's own answer is told; an error that ends the write.
+  /// NoSpace: there is none to be made, and what the write answers when it is tried once more is
+  /// told; an error that ends the write.
   virtual Status MakeSpace() = 0;
 };
 
@@ -108,7 +109,7 @@ class WritePath {
   static RecordInput InputOf(std::span<const WriteOperation> operations, uint32_t i, uint64_t first,
                              uint32_t height, uint64_t published);
   static void Count(Log::Shard* shard, std::span<const WriteOperation> operations);
-  Status MakeRoom(const Status& no_space, int attempt);
+  Status MakeRoom(int attempt);
   void CheckAllPublished() const;
 
   WriteTarget* const target_;

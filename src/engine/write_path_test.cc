@@ -154,6 +154,7 @@ class WritePathTest : public ::testing::Test, private WriteTarget {
     if (rooms_ == 0) return Status::NoSpace("");
     if (--rooms_ == 0) {
       for (HeapWriter* writer : writers_) writer->MakeRoom(1 << 20);
+      if (by_another_) return Status::NoSpace("");
     }
     return Status::OK();
   }
@@ -177,7 +178,8 @@ class WritePathTest : public ::testing::Test, private WriteTarget {
   bool counts_locked_ = false;
   uint32_t locked_ = 0;
   std::atomic<int> told_{0};
-  int rooms_ = 0;
+  int rooms_ = 0;            // as often it says that there may be some; the last time there is
+  bool by_another_ = false;  // of which it knows nothing
 };
 
 TEST_F(WritePathTest, RecordsOfAnyLogAreEnteredOnceDurable) {
@@ -229,6 +231,15 @@ TEST_F(WritePathTest, WhereAShardIsFullTheOthersAreAskedAndThenSpaceIsMade) {
   Stats stats;
   path_.AddStats(&stats);
   EXPECT_EQ(stats.stall_count, 3u);
+}
+
+TEST_F(WritePathTest, RoomThatAnotherMakesMeanwhileIsFound) {
+  Start(100);
+  EXPECT_TRUE(Put("a", std::string(50, 'x')).ok());
+  EXPECT_TRUE(Put("b", std::string(50, 'x')).ok());
+  by_another_ = true;
+  rooms_ = 1;
+  EXPECT_TRUE(Put("c", std::string(50, 'x')).ok());
 }
 
 // Whoever has it: what one shard has no room for is not refused because another write is in the

@@ -83,7 +83,7 @@ void LabDb::OfferJobs(std::vector<JobOffer>* offers) {
   };
   if (!consumed_.empty() && consumed_.front().settled->load(std::memory_order_acquire))
     offer("leave the tree", {{kLevel0, {}}}, 2 * kFirst, [this] { return LeaveTree(); });
-  if (reclaim_wanted_ && (flush_waits_ || CurrentReadSet()->sealed.empty()))
+  if (reclaim_wanted_ && (flush_waits_ || !HasUnflushed()))
     offer("reclaim", {{kLevel0, {}}, {kLevel0 + 1, {}}}, 3 * kFirst, [this] { return Reclaim(); });
   if (rooms_[kForTables].MayHaveSome()) {
     if (tables->older != nullptr) {
@@ -500,7 +500,7 @@ Status LabDb::Reclaim() {
 
 bool LabDb::ReclaimSpace() {
   const auto is_done = [this]() LAMELLA_REQUIRES(jobs_.mu) {
-    return CurrentReadSet()->sealed.empty() && !reclaim_wanted_;
+    return !HasUnflushed() && !reclaim_wanted_;
   };
   const auto begin = [&](bool has_deferred) LAMELLA_REQUIRES(jobs_.mu) {
     const bool was_tried = reclaimed_at_ == changes_.load(std::memory_order_relaxed);

@@ -30,10 +30,14 @@ bool LabDb::IsInline(std::span<const WriteOperation> operations, uint64_t* bytes
 Status LabDb::Reserve(std::span<const uint32_t> sizes, ValueAddress* addresses,
                       ValueReservation* reservation) {
   constexpr int kAttemptsMax = 8;  // at a full pool, as WritePath
+  bool is_last = false;
   for (int attempt = 0;;) {
     const uint64_t seen = written_on_.load(std::memory_order_acquire);
     Status s = values_->Allocate(sizes, addresses, reservation);
-    if (s.IsNoSpace() && attempt++ < kAttemptsMax && ReclaimSpace()) continue;
+    if (s.IsNoSpace() && !is_last) {
+      is_last = attempt++ >= kAttemptsMax || !ReclaimSpace();
+      continue;
+    }
     if (!s.IsBusy()) return s;
     {
       const MutexLock lock(&jobs_.mu);

@@ -206,9 +206,7 @@ Job ListDb::L1Job(const char* name, std::function<Status()> run) {
 bool ListDb::ReclaimSpace() {
   // What is left is done by jobs that have L1, the last of them after all others: its end tells.
   const auto is_done = [this]() LAMELLA_REQUIRES(jobs_.mu) {
-    const auto read_set = CurrentReadSet();
-    return read_set->sealed.empty() &&
-           static_cast<const ListDbTables&>(*read_set->tables).l0.empty() && !space_.HasWork() &&
+    return !HasUnflushed() && CurrentTables()->l0.empty() && !space_.HasWork() &&
            !jobs_.IsBusy(kL1);
   };
   const auto begin = [&](bool has_deferred) LAMELLA_REQUIRES(jobs_.mu) {

@@ -81,10 +81,8 @@ bool ZipperDb::ReclaimSpace() {
   // What is left is done by jobs that have the bottom list, the last of them after all others: its
   // end tells.
   const auto is_done = [this]() LAMELLA_REQUIRES(jobs_.mu) {
-    const auto read_set = CurrentReadSet();
-    return read_set->sealed.empty() &&
-           static_cast<const ZipperDbTables&>(*read_set->tables).uppers.empty() &&
-           !space_.HasWork() && !jobs_.IsBusy(kBottom);
+    return !HasUnflushed() && CurrentTables()->uppers.empty() && !space_.HasWork() &&
+           !jobs_.IsBusy(kBottom);
   };
   const auto begin = [&](bool has_deferred) LAMELLA_REQUIRES(jobs_.mu) {
     // Reclaiming again what the last writer has just failed to would only make every write on a
