@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 JOBS := $(shell nproc)
 
-.PHONY: help setup build demo test test-long test-asan test-tsan test-aarch64 test-hadoop test-hadoop-long fuzz fuzz-seeds bench bench-large bench-small bench-hadoop lint format install clean
+.PHONY: help setup build demo test test-long test-asan test-tsan test-schedules test-aarch64 test-hadoop test-hadoop-long fuzz fuzz-seeds bench bench-large bench-small bench-hadoop lint format install clean
 
 help:
 	@echo 'make demo     install what is missing, build, run the main job (DATA=file for your own input, ENGINE=tlsm for another design)'
@@ -14,6 +14,7 @@ help:
 	@echo 'make bench-large    ten million keys: until idle, straight after, a queue, fresh processes'
 	@echo 'make bench-small    what stores of one record take, alone and by the hundred'
 	@echo 'make test-asan, make test-tsan    one of the sanitizer builds alone'
+	@echo 'make test-schedules    the concurrent tests, with threads held up at their locks'
 	@echo 'make test-aarch64    builds for AArch64 (installs the cross compiler and arm64 libraries), runs the unit tests under qemu'
 	@echo 'make test-hadoop, make bench-hadoop    the Java part: tests, and the measured table'
 	@echo 'make test-hadoop-long    its tests, then some again with an older Hadoop; sources and javadoc jars'
@@ -48,6 +49,9 @@ test-asan: setup
 
 test-tsan: setup
 	@bash scripts/test.sh tsan
+
+test-schedules: setup
+	@bash scripts/test.sh schedules
 
 test-aarch64:
 	@bash scripts/setup.sh aarch64

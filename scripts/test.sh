@@ -1,8 +1,9 @@
 #!/bin/bash
 # test.sh: every test in the release build, again under ASan and UBSan all where they may see more,
 # the concurrent ones under TSan, and the Java part's.
-# test.sh STAGE... runs only those stages (release, asan, tsan, hadoop; and aarch64, which is run
-# only where it is named: the tests of what is built for AArch64, under qemu).
+# test.sh STAGE... runs only those stages (release, asan, tsan, hadoop; and two that are run only
+# where they are named: aarch64, the tests of what is built for AArch64, under qemu; schedules, the
+# release build's concurrent ones with threads held up at their locks, tests/schedules/hold_up.cc).
 # The last line is "N passed, N failed", over all stages; the exit status is 0 only if some ran and
 # none failed. Before that line stand the tests that failed, each with the first of what it said;
 # before those the figures of the proof, one a line: `proof: NAME VALUE`, those of the release stage
@@ -272,6 +273,10 @@ run_stage() {
       ASAN_OPTIONS+=:detect_stack_use_after_return=1
       run_tests asan tests -E "^All/|$undrawn"
       ;;
+    schedules)
+      launcher=(env LD_PRELOAD="$(find "$PWD/build/release/tests" -name 'liblamella_hold_up.so')")
+      run_tests release schedules -L "$concurrent_labels" -E "$(left_out release "$sequential_names")"
+      ;;
     tsan)
       tsan_launcher
       run_tests tsan folders -L "$concurrent_labels" -E "$(left_out tsan "$sequential_names")"
@@ -316,11 +321,14 @@ for name in "$@"; do
     release)
       timed "release: build" build release && draw_slice release && timed "release: tests" run_stage release
       ;;
+    schedules)
+      timed "schedules: build" build release && timed "schedules: tests" run_stage schedules
+      ;;
     asan | tsan | aarch64 | hadoop)
       rest+=("$name")
       ;;
     *)
-      echo "test.sh: unknown stage '$name'; the stages are release, asan, tsan, aarch64 and hadoop" >&2
+      echo "test.sh: unknown stage '$name'; the stages are release, asan, tsan, schedules, aarch64 and hadoop" >&2
       exit 2
       ;;
   esac

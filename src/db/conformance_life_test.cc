@@ -5,6 +5,8 @@
 #include <thread>
 
 #include "base/concat.h"
+#include "db/db_impl.h"
+#include "engine/table_region.h"
 #include "pool/superblock.h"
 #include "registry/registry.h"
 #include "testing/conformance.h"
@@ -431,6 +433,30 @@ TEST_P(LifeConformance, ARangeWithoutKeysIsRefused) {
     const Status s = db()->CompactRange(begin, end);
     EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
   }
+}
+
+// By whoever is the last that has it: who asked for figures, say, had the tables that a compaction
+// replaced meanwhile. (What a snapshot's release let merges free stayed taken until the next
+// write.)
+TEST_P(LifeConformance, WhatIsLetGoOfIsFreedThoughNothingElseIsDone) {
+  constexpr uint64_t kOrdinal = 1'000'000;
+  Put("key", "value");
+  ASSERT_TRUE(db()->WaitForIdle().ok());
+  Pool* const pool = static_cast<DbImpl*>(db())->pool();
+  ChunkRef chunk;
+  {
+    Persister persister(pool->gate(), WriteCause::kIndex);
+    ASSERT_TRUE(
+        pool->Claim(0, kIndexRegion, 0, kOrdinal, 1, Claimant::kIndex, &persister, &chunk).ok());
+  }
+  pool->FreeDeferred(chunk);
+  const auto is_taken = [&] {
+    ChunkRef there;
+    return pool->Describe(chunk.part, chunk.index, &there) && there.epoch == chunk.epoch;
+  };
+  for (int ms = 0; ms < 30'000 && is_taken(); ms++)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_FALSE(is_taken());
 }
 
 TEST_P(LifeConformance, PropertiesAreThere) {

@@ -15,6 +15,7 @@ void Scheduler::Start(Engine* engine, Pool* pool, SnapshotList* snapshots, Execu
   // What waits for readers is looked at once they leave. The threads do not preempt whom they tell.
   const auto tell = [this, executor] { executor->LookOn(this, JobClass::kNormal); };
   for (EpochDomain* const pins : {pool->readers(), pool->holders()}) pins->OnUnpinned(tell);
+  pool->OnDeferred(tell);
   snapshots->OnPast(tell);
   executor->Wake(this);
 }
@@ -99,6 +100,7 @@ void Scheduler::Stop() {
   Executor* const executor = executor_.load();
   if (executor == nullptr) return;
   for (EpochDomain* const pins : {pool_->readers(), pool_->holders()}) pins->OnUnpinned(nullptr);
+  pool_->OnDeferred(nullptr);
   snapshots_->OnPast(nullptr);
   executor->Leave(this);
   executor_.store(nullptr);

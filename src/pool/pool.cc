@@ -271,15 +271,26 @@ void Pool::FreeDeferred(const ChunkRef& chunk) {
   EpochDomain::Retirement retirement = AfterAllPins([this, chunk] { FreeNow(chunk); });
   deferred_chunks_.fetch_add(chunk.run_chunks, std::memory_order_relaxed);
   readers_.Retire(std::move(retirement));  // keeps I2
+  if (is_told_.exchange(true, std::memory_order_acq_rel)) return;
+  const MutexLock lock(&listener_mu_);
+  if (listener_) listener_();  // keeps I8
 }
 
+void Pool::OnDeferred(std::function<void()> listener) {
+  const MutexLock lock(&listener_mu_);
+  listener_ = std::move(listener);
+}
+
+// acq_rel, as in FreeDeferred: who found that it was told had retired before what follows here.
 size_t Pool::CollectDeferred() {
+  is_told_.exchange(false, std::memory_order_acq_rel);
   readers_.Collect();
   holders_.Collect();
   return deferred_chunks_.load(std::memory_order_relaxed);
 }
 
 size_t Pool::AwaitDeferred() {
+  is_told_.exchange(false, std::memory_order_acq_rel);
   readers_.Collect();
   readers_.AwaitRunning();  // what it runs may retire what waits for holders
   holders_.Collect();

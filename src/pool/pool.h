@@ -22,6 +22,9 @@
 // I7: what an unclean open finds is durable before anything is stored on top of it: a killed
 //     process leaves what it did not flush to be read, and a power cut after the recovery would
 //     take it.
+// I8: after each deferred free comes a Collect that sees it, or the listener of OnDeferred has been
+//     told since the last one began: whoever lets go of something last, the store is not left idle
+//     with what it freed.
 // Threads: Claim, Free*, Provision, GiveBack, Sync and the superblock calls from any; reads of
 // descriptors from any. Lifetime: every Persister of its gate and every pin of its epochs is gone
 // before the Pool is.
@@ -194,6 +197,10 @@ class Pool {
   void FreeDeferred(const ChunkRef& chunk);
   /// Runs deferred frees that are due. Returns how many chunks still wait.
   size_t CollectDeferred();
+  /// Has `listener` called when a free was deferred that no Collect may see yet (I8), in the thread
+  /// that deferred it, whatever locks it has: it must be short, not throw, and not call the pool.
+  /// Null: nobody, from the return on.
+  void OnDeferred(std::function<void()> listener) LAMELLA_EXCLUDES(listener_mu_);
   /// The same, and waits for those that another thread has begun to run. REQUIRES: the caller is no
   /// such free.
   size_t AwaitDeferred();
@@ -337,6 +344,10 @@ class Pool {
 
   std::atomic<uint64_t> free_chunks_{0};
   std::atomic<uint64_t> deferred_chunks_{0};  // a figure; guards nothing
+  // The listener was told, and no Collect has begun since: it is on its way.
+  std::atomic<bool> is_told_{false};
+  Mutex listener_mu_;
+  std::function<void()> listener_ LAMELLA_GUARDED_BY(listener_mu_);
   EpochDomain readers_;
   EpochDomain holders_;
 };

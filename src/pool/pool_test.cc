@@ -410,6 +410,22 @@ TEST_F(PoolTest, ADeferredFreeWaitsForReadersAndHolders) {  // I2
   EXPECT_EQ(MustClaim().index, chunk.index);
 }
 
+TEST_F(PoolTest, SomebodyIsToldOfADeferredFreeUntilACollectBegins) {  // I8
+  Create();
+  int told = 0;
+  pool_->OnDeferred([&] { told++; });
+  pool_->FreeDeferred(MustClaim());
+  pool_->FreeDeferred(MustClaim());
+  EXPECT_EQ(told, 1);
+  EXPECT_EQ(pool_->CollectDeferred(), 0u);
+  pool_->FreeDeferred(MustClaim());
+  EXPECT_EQ(told, 2);
+  EXPECT_EQ(pool_->AwaitDeferred(), 0u);
+  pool_->OnDeferred(nullptr);
+  pool_->FreeDeferred(MustClaim());
+  EXPECT_EQ(told, 2);
+}
+
 TEST_F(PoolTest, ClosingRunsDeferredFrees) {
   Create();
   pool_->FreeDeferred(MustClaim(3));
