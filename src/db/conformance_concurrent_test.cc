@@ -456,6 +456,38 @@ TEST_P(ConcurrentConformance, ACompactionComesThroughWhileAWriterGoesOn) {
   RunTogether(1, bodies);
 }
 
+// What one of them finds no room for, what another has just flushed may have made room for.
+TEST_P(ConcurrentConformance, DeletesOfManyThreadsWorkOnAFullPool) {
+  if (GetParam().tables_in_files) GTEST_SKIP() << "its data does not stay in the pool";
+  if (options_.chunk_bytes > 64 << 10) GTEST_SKIP() << "what was left free is a few of its chunks";
+  constexpr uint64_t kThreads = 4;
+  const auto key_of = [](uint64_t i) { return MakeKey(KeyShape::kCommonPrefix, i); };
+  CloseStore();
+  ASSERT_TRUE(DestroyDB(path(), options_).ok());
+  options_.log_shards = 2;
+  options_.pool_bytes_max = (12ull << 20) * GetParam().parts;
+  options_.memtable_bytes = 64 << 10;
+  Open();
+  uint64_t keys = 0;
+  for (Status s; s.ok(); keys += s.ok() ? 1 : 0) {
+    s = db()->Put({}, key_of(keys), MakeValue(keys, 3000));
+    ASSERT_TRUE(s.ok() || s.IsNoSpace()) << s.ToString();
+  }
+  std::vector<std::function<void(const std::atomic<bool>&)>> deleters;
+  for (uint64_t thread = 0; thread < kThreads; thread++) {
+    deleters.emplace_back([&, thread](const std::atomic<bool>& stop) {
+      for (uint64_t i = thread; i < keys && !stop.load(); i += kThreads) {
+        const Status s = db()->Delete({}, key_of(i));
+        ASSERT_TRUE(s.ok()) << i << " of " << keys << ": " << s.ToString();
+      }
+    });
+  }
+  RunTogether(kThreads, std::move(deleters));
+  if (HasFailure()) return;
+  EXPECT_TRUE(ScanForward().empty());
+  Put("works again", "yes");
+}
+
 TEST_P(ConcurrentConformance, PinnedValuesHoldWhileTheirKeysAreRewrittenAndCollected) {
   constexpr uint64_t kKeys = 50;
   const auto key_of = [](uint64_t k) { return MakeKey(KeyShape::kCommonPrefix, k); };

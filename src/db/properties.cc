@@ -89,6 +89,8 @@ void DbImpl::AddStats(Stats* out) {
   stats.pool_bytes = pool_->pool_bytes();
   stats.pool_bytes_used = pool_->used_bytes();
   stats.snapshots = snapshots_open_.load(std::memory_order_relaxed);
+  // What it looks at may have been replaced meanwhile: whoever wants that freed waits for readers.
+  const EpochPin pin(pool_->readers());
   engine_->AddStats(&stats);
 }
 
@@ -109,6 +111,7 @@ bool DbImpl::FindProperty(std::string_view name, std::string* value) {
   } else if (name == "lamella.stats.json") {
     *value = StatsJson(GetStats());
   } else if (name == "lamella.levels") {
+    const EpochPin pin(pool_->readers());  // as for the figures
     *value = engine_->Describe();
   } else if (name == "lamella.engine") {
     *value = NameOfEngine(pool_->state().engine);

@@ -276,8 +276,9 @@ bool BufferedEngine::DeletesMayUseReserve() const {
 }
 
 Status BufferedEngine::MakeSpace() {
-  if (!ReclaimSpace()) return Status::NoSpace("");
-  return error_.Get();
+  const bool may_be_some = ReclaimSpace();
+  Status error = error_.Get();
+  return may_be_some || !error.ok() ? error : Status::NoSpace("");
 }
 
 // Of what the log that is not merged yet may take, how much it does. The bound goes by what lives,

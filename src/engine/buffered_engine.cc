@@ -333,17 +333,19 @@ size_t BufferedEngine::AwaitHeld() {
 }
 
 // Gets that are under way hold back tables that were replaced, and so the frees of what they lay
-// in: only those count as deferred.
+// in: only those count as deferred. What was retired since they were waited for may be such.
 bool BufferedEngine::AwaitReclaimed(const BeginReclaim& begin, const IsReclaimed& is_done) {
   constexpr std::chrono::seconds kAtMost{5};
   constexpr std::chrono::milliseconds kReadersAtMost{100};
   using std::chrono::steady_clock;
   SwitchMemTable(true);
-  const bool readers_hold = !pool_->readers()->AwaitRetired(kReadersAtMost);
+  EpochDomain* const readers = pool_->readers();
+  const uint64_t seen = readers->retirements();
+  const bool readers_hold = !readers->AwaitRetired(kReadersAtMost);
   const bool has_deferred = AwaitHeld() != 0 || readers_hold;
   {
     const MutexLock lock(&jobs_.mu);
-    if (!begin(has_deferred)) return false;
+    if (!begin(has_deferred || readers->retirements() != seen)) return false;
   }
   const auto deadline = steady_clock::now() + kAtMost;
   context_.wake();

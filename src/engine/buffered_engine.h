@@ -180,6 +180,11 @@ class BufferedEngine : public Engine, private WriteTarget {
   std::shared_ptr<const ReadSet> CurrentReadSet() const;
   /// Sealed records are not flushed yet, or their flush has not let go yet of what it began with.
   bool HasUnflushed() const;
+  /// Something is, or was since flush_count() answered `flushes`: what began then has not seen it.
+  bool HasNewlyFlushed(uint64_t flushes) const {
+    return HasUnflushed() || flush_count() != flushes;
+  }
+  uint64_t flush_count() const { return flushes_.load(std::memory_order_relaxed); }
   /// Seals the active MemTable if it holds anything (`force`) or is full.
   void SwitchMemTable(bool force);
   /// To be switched: by its size, or because memory is short.
@@ -244,6 +249,7 @@ class BufferedEngine : public Engine, private WriteTarget {
   };
   /// The urgent job that is to be done: a flush, or chunks to be provided.
   std::optional<Job> PickUrgentJob();
+  Status MakeSpace() override;
   /// For ReclaimSpace, with jobs_.mu held: whether something is to be had, and then that it is
   /// wanted; and whether all that was wanted is done. `has_deferred`: frees wait for readers.
   using BeginReclaim = std::function<bool(bool has_deferred)>;
@@ -286,7 +292,6 @@ class BufferedEngine : public Engine, private WriteTarget {
   void OnLogGrown(uint64_t bytes) override;
   void OnWritten(bool entered, bool log_grown) override;
   bool DeletesMayUseReserve() const override;
-  Status MakeSpace() override;
 
   /// Of a record, as a flush copies it.
   uint64_t FlushedBytes(uint64_t record_bytes, size_t key_bytes) const {

@@ -452,7 +452,7 @@ Status LeveledEngine::EmptySparse() {
   uint64_t piece_max = UINT64_MAX;
   Status s;
   for (int pass = 0; s.ok() && pass < kPassesMax; pass++) {
-    pool_->AwaitDeferred();
+    AwaitHeld();
     const auto tables = CurrentTables();
     SpaceGoal goal = GoalNow(*tables, true);
     goal.copy_bytes_max = std::min(goal.copy_bytes_max, piece_max);
@@ -478,7 +478,7 @@ Status LeveledEngine::MergeForSpace() {
   constexpr SpaceShare kTooMuch{.known = 2, .at_most = 0, .pool_is_full = true};
   Status s;
   for (int pass = rules_.copies_records ? 0 : kPassesMax; s.ok() && pass < kPassesMax; pass++) {
-    pool_->AwaitDeferred();
+    AwaitHeld();
     const std::vector<Compaction> found = FindForSpace(*CurrentTables(), kTooMuch, false);
     if (found.empty()) break;
     bool made_any = false;
@@ -501,7 +501,7 @@ Status LeveledEngine::WriteOutForRoom() {
   const uint64_t wanted =
       pool_->chunks_available() + pool_->pool_bytes() / pool_->chunk_bytes() / kPartToFree;
   const auto has_room = [&] {
-    pool_->AwaitDeferred();
+    AwaitHeld();
     return pool_->chunks_available() >= wanted;
   };
   Status s;
@@ -522,9 +522,12 @@ Status LeveledEngine::WriteOutForRoom() {
 }
 
 // The pool is full: all that is dead is found, and what holds little is emptied. What merging small
-// tables gives back may be the room that merging all of them takes.
+// tables gives back may be the room that merging all of them takes. What others flush meanwhile it
+// has not looked at, and their flush may hold what it replaced; nor did a snapshot count that was
+// released since.
 Status LeveledEngine::Reclaim() {
-  const uint64_t before = ReclaimState();
+  const uint64_t flushes = flush_count();
+  const uint64_t released = context_.snapshots->released();
   Status s = rules_.writes_out ? WriteOutForRoom() : PushDown({});
   const bool had_no_room = s.IsNoSpace();
   if (had_no_room) s = Status::OK();
@@ -534,7 +537,8 @@ Status LeveledEngine::Reclaim() {
   pool_->AwaitDeferred();
   const MutexLock lock(&jobs_.mu);
   reclaim_wanted_ = false;
-  reclaimed_at_ = changes_.load() == before ? before : ReclaimState();
+  reclaimed_at_ =
+      HasNewlyFlushed(flushes) ? UINT64_MAX : changes_.load(std::memory_order_relaxed) + released;
   SetNotStarved();
   files_full_at_.reset();
   if (had_no_room && rules_.writes_out) files_full_at_ = std::chrono::steady_clock::now();

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 #include <ctime>
@@ -45,7 +46,10 @@ void HoldUp() {
   static const uint64_t one_in = FromEnvironment("LAMELLA_HOLD_UP_ONE_IN", 300);
   static const uint64_t us_max = FromEnvironment("LAMELLA_HOLD_UP_US", 4000);
   const uint64_t drawn = Draw();
-  if ((drawn >> 20) % one_in == 0) usleep(static_cast<useconds_t>((drawn >> 40) % us_max));
+  if ((drawn >> 20) % one_in != 0) return;
+  const int error = errno;
+  usleep(static_cast<useconds_t>((drawn >> 40) % us_max));
+  errno = error;
 }
 
 }  // namespace

@@ -471,6 +471,7 @@ Status LabDb::CompactLevels(const Compaction& compaction) {
 // none does where flushes alone made room, nor the other one where the first did.
 Status LabDb::Reclaim() {
   const uint64_t refused = TakeRefused();
+  const uint64_t flushes = flush_count();
   bool for_flush = false;  // which was refused none: it wants rows of chunks
   {
     const MutexLock lock(&jobs_.mu);
@@ -494,7 +495,8 @@ Status LabDb::Reclaim() {
   reclaim_wanted_ = false;
   flush_waits_ = false;
   // All that there was to be had, or that could be: to try it again at once would be in vain.
-  if (!has_room) reclaimed_at_ = changes_.load(std::memory_order_relaxed);
+  if (!has_room && !HasNewlyFlushed(flushes))
+    reclaimed_at_ = changes_.load(std::memory_order_relaxed);
   return s;
 }
 

@@ -35,7 +35,9 @@ Status LabDb::Reserve(std::span<const uint32_t> sizes, ValueAddress* addresses,
     const uint64_t seen = written_on_.load(std::memory_order_acquire);
     Status s = values_->Allocate(sizes, addresses, reservation);
     if (s.IsNoSpace() && !is_last) {
-      is_last = attempt++ >= kAttemptsMax || !ReclaimSpace();
+      const Status made = attempt++ < kAttemptsMax ? MakeSpace() : s;
+      is_last = made.IsNoSpace();
+      if (!made.ok() && !is_last) return made;
       continue;
     }
     if (!s.IsBusy()) return s;
@@ -49,6 +51,7 @@ Status LabDb::Reserve(std::span<const uint32_t> sizes, ValueAddress* addresses,
     s = AwaitWrittenOn(seen);
     if (s.IsNoSpace()) FlushForFiles();  // for who tries again
     if (!s.ok()) return s;
+    is_last = false;
   }
 }
 
