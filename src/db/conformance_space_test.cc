@@ -307,10 +307,11 @@ TEST_P(SpaceConformance, WhatASnapshotHeldIsFreedOnceItIsReleased) {
     EXPECT_GE(with_it, 2 * keys * kValueBytes);
     iterator.reset();
     db()->ReleaseSnapshot(snapshot);
-    uint64_t used = Used();  // once: another merge may be under way a moment later
+    uint64_t used = Used();
     for (int ms = 0; ms < 30'000 && used >= with_it * 9 / 10; ms++, used = Used())
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     EXPECT_LT(used, with_it * 9 / 10) << (by_iterator ? "iterator" : "snapshot");
+    EXPECT_TRUE(db()->WaitForIdle().ok() && Used() < with_it * 9 / 10) << "idle, " << Used();
   }
 }
 
@@ -427,8 +428,7 @@ TEST_P(SpaceConformance, AFullPoolOfAllSizesStaysWritable) {
 }
 
 // What a flush copies of a record longer than a chunk lies side by side, and a full pool may have
-// no such chunks though many are free. (It became read-only, and neither deletes nor Resume
-// helped.)
+// no such chunks though many are free. (It became read-only, for good.)
 TEST_P(SpaceConformance, AFullPoolOfRecordsLongerThanAChunkStaysWritable) {
   OpenLimited();
   Random random(11);

@@ -197,13 +197,13 @@ class Pool {
   void FreeDeferred(const ChunkRef& chunk);
   /// Runs deferred frees that are due. Returns how many chunks still wait.
   size_t CollectDeferred();
+  /// The same, and waits for those that another thread has begun to run. REQUIRES: the caller is no
+  /// such free.
+  size_t AwaitDeferred();
   /// Has `listener` called when a free was deferred that no Collect may see yet (I8), in the thread
   /// that deferred it, whatever locks it has: it must be short, not throw, and not call the pool.
   /// Null: nobody, from the return on.
   void OnDeferred(std::function<void()> listener) LAMELLA_EXCLUDES(listener_mu_);
-  /// The same, and waits for those that another thread has begun to run. REQUIRES: the caller is no
-  /// such free.
-  size_t AwaitDeferred();
 
   uint32_t run_chunks_max() const { return RunChunksMax(chunk_shift_); }
 
