@@ -65,14 +65,32 @@ uint32_t BufferedEngine::FlushRunMax(uint64_t record_bytes, size_t key_bytes) co
 }
 
 // What merging takes was left free as the pool came to its end. One that is larger than it may be
-// now has what its last close did not give back: some of that is for merges, which are done in
-// pieces then.
+// now has what its last close did not give back. Where that is less (it was killed, say) some of it
+// is for merges, which are done in pieces then.
 uint64_t BufferedEngine::DeletesLeave() const {
   constexpr uint64_t kPartForMerges = 4;
   const uint64_t least = merge_bytes_least_.load(std::memory_order_relaxed);
-  if (least == 0) return 0;
-  if (!IsLargerThanItMayBe()) return least;
-  return std::min(least, AvailableForCopies() * pool_->chunk_bytes() / kPartForMerges);
+  if (least == 0 || !IsLargerThanItMayBe()) return least;
+  const uint64_t chunk_bytes = pool_->chunk_bytes();
+  const uint64_t available = AvailableForCopies();
+  if (ChunksKept(kCompactionExtents) + least / chunk_bytes < available) return least;
+  return std::min(least, available * chunk_bytes / kPartForMerges);
+}
+
+void BufferedEngine::LeaveForMerge() {
+  const uint64_t bytes = merge_bytes_.load(std::memory_order_relaxed);
+  if (bytes == 0) return;
+  const uint64_t chunks =
+      ChunksKept(kReserveExtentsMin) + (bytes + pool_->chunk_bytes() - 1) / pool_->chunk_bytes();
+  const uint64_t each = (chunks + PartsOfCopies() - 1) / PartsOfCopies();
+  pool_->LeaveAtClose(static_cast<uint32_t>(std::min<uint64_t>(each, UINT32_MAX)));
+}
+
+uint64_t BufferedEngine::ChunksKept(uint64_t extents) const {
+  uint64_t chunks = copy_cost_.ends;
+  for (uint32_t part = 0; part < PartsOfCopies(); part++)
+    chunks += std::max(extents * pool_->extent_chunks(part), pool_->chunks_kept_for_index(part));
+  return chunks;
 }
 
 uint32_t BufferedEngine::PartsOfCopies() const {
@@ -168,14 +186,11 @@ BufferedEngine::Room BufferedEngine::LetIn(uint64_t record_bytes, uint64_t copy_
   const uint32_t run = copy_run_.load(std::memory_order_relaxed);
   const uint64_t chunk_bytes = pool_->chunk_bytes();
   Room room;
-  room.needed = copy_cost_.ends + (record_bytes + copies + chunk_bytes - 1) / chunk_bytes;
-  room.soon = room.needed;
-  room.needed += (kept_bytes + chunk_bytes - 1) / chunk_bytes;
-  for (uint32_t part = 0; part < PartsOfCopies(); part++) {
-    room.needed +=
-        std::max(extents_kept * pool_->extent_chunks(part), pool_->chunks_kept_for_index(part));
+  const uint64_t written = (record_bytes + copies + chunk_bytes - 1) / chunk_bytes;
+  room.needed = ChunksKept(extents_kept) + written + (kept_bytes + chunk_bytes - 1) / chunk_bytes;
+  room.soon = copy_cost_.ends + written;
+  for (uint32_t part = 0; part < PartsOfCopies(); part++)
     room.soon += pool_->chunks_kept_for_index(part);
-  }
   room.run = run;
   if (run > 1) {
     room.needed += run;

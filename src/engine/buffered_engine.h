@@ -201,6 +201,9 @@ class BufferedEngine : public Engine, private WriteTarget {
     merge_bytes_.store(bytes, std::memory_order_relaxed);
     merge_bytes_least_.store(least, std::memory_order_relaxed);
   }
+  /// For Close: the pool keeps what writers leave, so that deletes work, and make room, in a next
+  /// session in which it may not grow, or cannot.
+  void LeaveForMerge();
   /// How much of what is flushed will be left once it is merged: deletes go, and what replaces
   /// older versions lets go of those. `has_put`: whether the tables of before have a put of the
   /// key, the hash of which it is told.
@@ -312,6 +315,9 @@ class BufferedEngine : public Engine, private WriteTarget {
   uint64_t AvailableInRows(uint32_t run, uint64_t most) const;
   /// Bytes, for merges (KeepForMerge).
   uint64_t DeletesLeave() const;
+  /// Chunks that are to be free whatever is written: the ends of copies, and of each part as many
+  /// extents.
+  uint64_t ChunksKept(uint64_t extents) const;
   Status ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes, uint32_t copy_run,
                        Claimant claimant);
   /// Chunks of the parts that copies are made in.

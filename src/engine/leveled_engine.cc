@@ -544,6 +544,7 @@ Status LeveledEngine::Close() {
   Status s = FlushAllNow();
   if (!s.ok()) return s;
   log_->LeaveChunks([](const ChunkRef&) { return true; });
+  LeaveForMerge();
   return s;
 }
 

@@ -184,6 +184,9 @@ class Pool {
   void KeepForIndex(uint32_t catalog_chunks) {
     kept_for_index_.store(catalog_chunks + 1, std::memory_order_relaxed);
   }
+  /// A close leaves each part so many free chunks, if it has them: for a next session in which it
+  /// may not grow, or cannot.
+  void LeaveAtClose(uint32_t chunks) { left_at_close_.store(chunks, std::memory_order_relaxed); }
   /// Chunks of an extent of the part, as it is now.
   uint32_t extent_chunks(uint32_t part) const;
   /// Frees now. REQUIRES: nothing can reach it (a failed recovery's chunk, say).
@@ -331,6 +334,7 @@ class Pool {
   // them out orders it.
   std::atomic<uint32_t> epoch_floor_{1};
   std::atomic<uint32_t> kept_for_index_{2};
+  std::atomic<uint32_t> left_at_close_{0};
   std::vector<std::unique_ptr<Part>> parts_;
   MediumReport medium_report_;
   std::unique_ptr<Gate> gate_;

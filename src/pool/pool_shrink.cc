@@ -81,7 +81,8 @@ Pool::Ending Pool::LookAtEnd(const Part& part, Slack slack) const {
     return ending;
   const uint32_t owned = ClaimableChunks(chunk_shift_, chunks) - free;
   const uint32_t about = owned + (closing ? 0 : std::min(owned / kSlackShareOpen, much));
-  const uint32_t ready = ReadyExtents(about) * ExtentChunks(about) + Reserve(about);
+  const uint32_t left = closing ? left_at_close_.load(std::memory_order_relaxed) : 0;
+  const uint32_t ready = std::max(ReadyExtents(about) * ExtentChunks(about) + Reserve(about), left);
   const uint32_t wanted = std::max(kInitialChunks, ChunksThatHold(chunk_shift_, about + ready));
   if (wanted >= chunks || chunks - wanted < least) return ending;
   const uint32_t keep = UsableChunks(chunk_shift_, std::max(wanted, FreeEnd(part)));
