@@ -584,6 +584,37 @@ TEST_F(LabDbTest, WithoutRoomForTablesAWriterIsToldAtThePoolsEnd) {
   db_.reset();
 }
 
+// A tree that somebody reads when all of it is in tables goes after the reclaim: its chunks are
+// empty then, and no deferred free names them.
+TEST_F(LabDbTest, AWriterGetsTheRoomOfATreeThatWasReadDuringTheReclaim) {
+  FullFiles hook({kTableFileSuffix});
+  hook.full.store(true);
+  const std::unique_ptr<FileSystem> files = FileSystem::PosixOver(&hook);
+  options_.pool_bytes_max = 8 << 20;
+  options_.labdb.level1_bytes = 64 << 20;  // no other compaction comes by
+  ASSERT_TRUE(Open({.files = files.get()}).ok());
+  const auto fill_up = [&] {
+    Status s;
+    for (uint64_t i = 0; s.ok() && i < 1'000'000; i++) {
+      s = db_->Put({}, KeyOf(i), MakeValue(i, 200));
+      if (s.ok()) model_[KeyOf(i)] = MakeValue(i, 200);
+    }
+    EXPECT_TRUE(s.IsNoSpace()) << s.ToString();
+  };
+  fill_up();
+  hook.full.store(false);
+  {
+    const EpochPin hold(db_->pool()->holders());
+    ASSERT_TRUE(db_->Resume().ok());
+    fill_up();
+  }
+  db_->pool()->readers()->AwaitRetired();
+  db_->pool()->holders()->AwaitRetired();
+  for (uint64_t n = 0; n < 2000; n++) ASSERT_NO_FATAL_FAILURE(Put(KeyOf(n), MakeValue(n, 200)));
+  ASSERT_NO_FATAL_FAILURE(Compare());
+  db_.reset();
+}
+
 // What a flush put into the tree before it failed comes into tables with the tree. Of what it did
 // not come to there is the log alone, with lesser numbers: a repair took it for flushed.
 TEST_F(LabDbTest, ARepairKeepsWhatAFlushDidNotComeToBeforeItFailed) {

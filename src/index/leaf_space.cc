@@ -101,6 +101,11 @@ void LeafSpace::FreeEmpty(Persister* persister) {
   LeaveAndFree([](const Chunk& chunk) { return chunk.taken_bytes == 0; }, persister);
 }
 
+bool LeafSpace::HasEmpty() {
+  MutexLock lock(&mu_);
+  return std::ranges::any_of(chunks_, [](const auto& at) { return at.second.taken_bytes == 0; });
+}
+
 size_t LeafSpace::LeaveAndFree(const std::function<bool(const Chunk&)>& leave,
                                Persister* persister) {
   size_t left = 0;

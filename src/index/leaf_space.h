@@ -55,6 +55,8 @@ class LeafSpace {
   size_t LeaveChunks(const std::function<bool(const ChunkRef&)>& leave, Persister* persister);
   /// Frees the chunks of which nothing is taken: for a pool that has none for others.
   void FreeEmpty(Persister* persister);
+  /// Whether that would free any.
+  bool HasEmpty();
   /// Of chunks that it has.
   uint64_t claimed_bytes() const { return claimed_bytes_.load(std::memory_order_relaxed); }
 

@@ -300,7 +300,9 @@ TEST_F(LeafSpaceTest, ChunksThatAreToBeLeftGoOnceNothingIsTakenOfThem) {
       space->Free(block);
       return true;
     });
+    EXPECT_TRUE(space->HasEmpty());
     space->FreeEmpty(&*store_.persister);
+    EXPECT_FALSE(space->HasEmpty());
     EXPECT_FALSE(OwningChunk(*store_.pool, PmPtr(0, emptied * store_.pool->chunk_bytes()), &chunk));
     for (const auto& block : taken) ASSERT_NE(chunk_of(block), 0u);
   }
