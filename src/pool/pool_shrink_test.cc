@@ -110,6 +110,27 @@ TEST_F(PoolShrink, ACloseGivesBackAllButWhatTheNextSessionNeeds) {
   EXPECT_EQ(FileChunks(), grown) << "one step of growth does not go back and forth";
 }
 
+TEST_F(PoolShrink, ACloseLeavesWhatItIsTold) {
+  uint32_t free_before = 0;
+  for (const uint32_t left : {0u, 20u, 45u, 1000u}) {
+    Create();
+    Fill(40);
+    FreeAll(Fill(60));
+    const uint64_t most = pool_->free_chunks();
+    pool_->LeaveAtClose(left);
+    ASSERT_TRUE(pool_->MarkClean().ok());
+    ExpectSound();
+    const uint64_t free = pool_->free_chunks();
+    EXPECT_GE(free, std::min<uint64_t>(left, most));
+    EXPECT_GE(free, free_before) << left;
+    EXPECT_TRUE(left != 0 || free < 20) << "of itself it leaves " << free;
+    EXPECT_TRUE(left != 1000 || free == most) << free;
+    free_before = static_cast<uint32_t>(free);
+    Close();
+    ASSERT_TRUE(Pool::Remove(options_.part_paths).ok());
+  }
+}
+
 TEST_F(PoolShrink, WhatIsLeftIsEnoughNotToGrowAtOnce) {
   for (uint32_t used : {0u, 1u, 7u, 30u, 60u, 130u, 500u, 1100u, 2500u}) {
     Create();
