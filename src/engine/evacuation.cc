@@ -242,9 +242,10 @@ Status Evacuation::Collect(GcGoal goal, bool* progress) {
   if (goal != GcGoal::kEnd) dead_->ForgetFresh();  // that one looks at few chunks
   for (bool again = true; again;) {
     if (level_->TakeSettledNews()) {
-      released_.fetch_add(
-          std::erase_if(held_back_, [](const auto& held) { return !held.second.damaged; }),
-          std::memory_order_relaxed);
+      const uint64_t let_go =
+          std::erase_if(held_back_, [](const auto& held) { return !held.second.damaged; });
+      released_.fetch_add(let_go, std::memory_order_relaxed);
+      if (let_go != 0) dead_->NoteUnreclaimed();  // this pass may be content with less
     }
     const SpaceTarget target{.bytes_per_live = space_target_,
                              .live_bytes = level_->live_bytes(),

@@ -67,8 +67,10 @@ class LevelSpace {
   void Reclaim() { pool_is_full_.store(true, std::memory_order_relaxed); }
   bool pool_is_full() const { return pool_is_full_.load(std::memory_order_relaxed); }
   bool HasWork() const { return pool_is_full() || sweep_.under_way() || !recount_.done(); }
-  /// Whether the utmost could free something.
-  bool MayFreeMore() const { return dead_->any_unreclaimed(); }
+  /// Whether the utmost could free something: also what a snapshot or a reader held the last time.
+  bool MayFreeMore(uint64_t published) {
+    return dead_->any_unreclaimed() || level_->HasSettledNews() || sweep_.Due(published, true);
+  }
 
   /// A pass of gc.
   Status Collect(GcGoal goal);

@@ -52,13 +52,13 @@ TEST_F(LevelSpaceTest, WhatAnOpenLostIsCountedAndThenCollected) {
 
 TEST_F(LevelSpaceTest, AFullPoolIsCollectedUntilNothingIsLeft) {
   Fill();
-  EXPECT_TRUE(space_->MayFreeMore());
+  EXPECT_TRUE(space_->MayFreeMore(0));
   space_->Reclaim();
   EXPECT_TRUE(Picture().pool_is_full);
   EXPECT_TRUE(space_->HasWork());
   EXPECT_EQ(DoAll(), "gc");
   EXPECT_FALSE(space_->HasWork());
-  EXPECT_FALSE(space_->MayFreeMore());
+  EXPECT_FALSE(space_->MayFreeMore(0));
   ExpectAll();
 }
 
@@ -71,7 +71,7 @@ TEST_F(LevelSpaceTest, ACompactionOfAllDoesAll) {
   ASSERT_TRUE(space_->Compact({}, {}).ok());
   EXPECT_FALSE(space_->is_uncounted());
   EXPECT_EQ(notes_, 0) << "the state of record never said that counts were missing";
-  EXPECT_FALSE(space_->MayFreeMore());
+  EXPECT_FALSE(space_->MayFreeMore(0));
   ExpectAll();
 }
 

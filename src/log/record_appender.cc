@@ -204,6 +204,7 @@ void RecordAppender::AppendBytes(const char* head, size_t head_bytes, const Reco
     StageBytes(kZeros, bytes - head_bytes - input.key.size() - input.value.size());
   }
   tail_ += bytes;
+  last_bytes_ = bytes;
   uncommitted_ = true;
 }
 
@@ -271,6 +272,14 @@ void RecordAppender::Commit() {
   // release: after the fence
   if (whole_word_ != nullptr)
     whole_word_->store(EncodeWhole(chunk_.epoch, tail_), std::memory_order_release);
+  if (IsFilledByOne()) [[unlikely]]
+    CloseChunk();  // keeps I6
+}
+
+bool RecordAppender::IsFilledByOne() const {
+  constexpr uint64_t kLittle = 8;  // such a part of the record, or less
+  return last_bytes_ > pool_->chunk_bytes() && chunk_end_ - tail_ <= last_bytes_ / kLittle &&
+         chunk_.kind != ChunkKind::kFree;
 }
 
 LogPosition RecordAppender::Seal() {

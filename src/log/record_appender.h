@@ -13,6 +13,8 @@
 // I5: a chunk's descriptor says how much of it is used, and how far its records are whole
 //     (WholeBytes), only once that is durable (on page media the two are unordered). It is not
 //     flushed: a crash of the process keeps it, a power cut may not.
+// I6: a run of chunks that one long record fills, but for little, is closed with that record:
+//     whoever frees chunks does not wait for the next one.
 // Threads: one at a time.
 #ifndef LAMELLA_LOG_RECORD_APPENDER_H_
 #define LAMELLA_LOG_RECORD_APPENDER_H_
@@ -84,6 +86,7 @@ class RecordAppender {
 
   Status ClaimMissing(const uint64_t* record_bytes, size_t count, Claimant claimant);
   static RecordHeader HeaderOf(const RecordInput& input);
+  bool IsFilledByOne() const;
   PmPtr OpenPlace(uint64_t bytes);
   void OpenNext();
   void AppendBytes(const char* head, size_t head_bytes, const RecordInput& input, uint64_t bytes);
@@ -106,6 +109,7 @@ class RecordAppender {
   PmWord* whole_word_ = nullptr;  // in the open chunk's descriptor
   uint64_t tail_ = 0;             // offset in the chunk after the last byte appended
   uint64_t chunk_end_ = 0;        // bytes of the chunk or run
+  uint64_t last_bytes_ = 0;       // of the last record appended
   uint64_t emitted_ = 0;          // line offset in the chunk up to which lines were written whole
   size_t skip_ = 0;               // bytes at the head of stage_ that are durable already
   size_t staged_ = 0;             // bytes in stage_; they belong at emitted_

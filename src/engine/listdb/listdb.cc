@@ -212,7 +212,7 @@ bool ListDb::ReclaimSpace() {
   const auto begin = [&](bool has_deferred) LAMELLA_REQUIRES(jobs_.mu) {
     // Reclaiming again what the last writer has just failed to would only make every write on a
     // full pool slow.
-    if (is_done() && !space_.MayFreeMore() && !has_deferred) return false;
+    if (is_done() && !space_.MayFreeMore(PublishedSequence()) && !has_deferred) return false;
     space_.Reclaim();
     merge_all_ = true;
     return true;

@@ -29,8 +29,7 @@ std::function<EvacuationOwner::Standing(const EvacuationOwner::Filled&)> ListDb:
     // Sparse is what earlier sessions left half empty: the log that short ones wrote, the arena
     // that each began anew.
     if (chunk.kind == ChunkKind::kLog && unified_ && chunk.owner < log_in_l1_.size()) {
-      // The last that a shard filled was left for good, and all of it is merged, too (ClearEnd).
-      const LogPosition end{chunk.ordinal, filled.in_the_way ? filled.used_bytes : UINT64_MAX};
+      const LogPosition end{chunk.ordinal, filled.used_bytes};
       if (end <= log_in_l1_[chunk.owner]) return Standing::kMergedMaybeSparse;
     }
     if (chunk.kind == kListDbArena && (chunk.owner != kFlushArena || chunk.ordinal < arena_floor)) {
