@@ -613,7 +613,7 @@ TEST_P(SpaceTarget, OneThatCannotBeMetIsGivenUp) {
       Put(Concat("key", random.Uniform(writes / 2)), MakeValue(i, value));
     ASSERT_TRUE(db()->Flush().ok());
     auto idle = std::async(std::launch::async, [this] { return db()->WaitForIdle(); });
-    if (idle.wait_for(std::chrono::minutes(1)) == std::future_status::timeout) {
+    if (idle.wait_for(std::chrono::minutes(5)) == std::future_status::timeout) {
       ADD_FAILURE() << "it does not become idle; " << Described();
       static_cast<DbImpl*>(db())->engine()->SetBackgroundError(Status::IOError("enough"));
     }

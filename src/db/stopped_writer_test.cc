@@ -138,7 +138,7 @@ TEST_P(UnwantedMergesTest, StopNoWriterForGood) {
     for (int i = 0; s.ok() && i < 12 * kKeys; i++) s = db.Put({}, Concat("key", i % kKeys), value);
     return s;
   });
-  constexpr std::chrono::minutes kForGood{1};
+  constexpr std::chrono::minutes kForGood{5};
   if (writing.wait_for(kForGood) == std::future_status::timeout)
     db.engine()->SetBackgroundError(Status::IOError("it waits for nothing"));
   const Status s = writing.get();

@@ -21,6 +21,9 @@ constexpr double kUnmergedPerLive = 3;
 // at once, and each time a smaller MemTable is flushed.
 constexpr uint64_t kFreePart = 4;
 
+// More than any pool has: for who needs chunks side by side all is reclaimed, whatever is free.
+constexpr uint64_t kInRows = UINT64_MAX / 2;
+
 // What was claimed of a room; more was not kept for it.
 uint64_t ClaimedOf(uint64_t room, int64_t claimed) {
   return std::min(room, static_cast<uint64_t>(std::max<int64_t>(claimed, 0)));
@@ -133,7 +136,7 @@ Status BufferedEngine::ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes,
   Status grown = LetInOnceGrown(record_bytes + soon, copy_bytes, copy_run, extents, kept, &room);
   if (room.suffices()) return grown;
   const uint64_t others = copy_bytes_.load(std::memory_order_relaxed) / pool_->chunk_bytes();
-  RaiseTo(&refused_chunks_, room.needed - std::min(room.needed, others));
+  RaiseTo(&refused_chunks_, room.run > 1 ? kInRows : room.needed - std::min(room.needed, others));
   return Status::NoSpace(
       Concat("the pool is full: ", room.available, " chunks of ", pool_->chunk_bytes(),
              " bytes are left, and ", room.needed,

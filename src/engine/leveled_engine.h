@@ -337,6 +337,7 @@ class LeveledEngine : public BufferedEngine {
   bool reclaim_wanted_ LAMELLA_GUARDED_BY(jobs_.mu) = false;  // the pool is full
   // What was in the tables when reclaiming last came to its end: it would find nothing new.
   uint64_t reclaimed_at_ LAMELLA_GUARDED_BY(jobs_.mu) = UINT64_MAX;
+  uint64_t reclaimed_with_ LAMELLA_GUARDED_BY(jobs_.mu) = 0;  // so many chunks to be had after it
   // When reclaiming last found no room in files; none where it did.
   std::optional<std::chrono::steady_clock::time_point> files_full_at_ LAMELLA_GUARDED_BY(jobs_.mu);
   // Chunks that were there when a job found no room, and when that was; it is tried again when

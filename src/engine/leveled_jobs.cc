@@ -537,6 +537,7 @@ Status LeveledEngine::Reclaim() {
   pool_->AwaitDeferred();
   const MutexLock lock(&jobs_.mu);
   reclaim_wanted_ = false;
+  reclaimed_with_ = pool_->chunks_available();
   reclaimed_at_ =
       HasNewlyFlushed(flushes) ? UINT64_MAX : changes_.load(std::memory_order_relaxed) + released;
   SetNotStarved();
@@ -561,7 +562,9 @@ bool LeveledEngine::ReclaimSpace() {
   const auto begin = [&](bool has_deferred) LAMELLA_REQUIRES(jobs_.mu) {
     // Reclaiming again what the last writer has just failed to would only make every write on a
     // full pool slow.
-    const bool was_tried = reclaimed_at_ == ReclaimState() && !FilesMayHaveRoom();
+    // With more room than it had then it may get further.
+    const bool was_tried = reclaimed_at_ == ReclaimState() && !FilesMayHaveRoom() &&
+                           pool_->chunks_available() <= reclaimed_with_;
     // What is under way since has room of its own that will be free.
     if (is_done() && !has_deferred && was_tried && !jobs_.AnyBusy()) return false;
     reclaim_wanted_ = true;

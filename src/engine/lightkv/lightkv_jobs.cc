@@ -285,11 +285,11 @@ Status LightKv::MakeSpace() {
   Status s = FlushNow();
   if (!s.ok()) return s;
   // Calls that are under way hold back what the flush gave back.
-  (void)pool_->readers()->AwaitRetired(kReadersAtMost);
-  pool_->AwaitDeferred();
+  const bool readers_hold = !pool_->readers()->AwaitRetired(kReadersAtMost);
+  const bool is_held = pool_->AwaitDeferred() != 0 || readers_hold;
   const uint64_t flushed = FlushedSequence();
   const bool is_new = exhausted_at_.exchange(flushed, std::memory_order_relaxed) != flushed;
-  return is_new || pool_->free_chunks() > free ? s : Status::NoSpace("");
+  return is_new || is_held || pool_->free_chunks() > free ? s : Status::NoSpace("");
 }
 
 double LightKv::OverFlush(const RhTree& top) const {

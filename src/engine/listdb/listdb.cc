@@ -204,10 +204,11 @@ Job ListDb::L1Job(const char* name, std::function<Status()> run) {
 }
 
 bool ListDb::ReclaimSpace() {
-  // What is left is done by jobs that have L1, the last of them after all others: its end tells.
+  // What is left is done by jobs that have L1, the last of them after all others, and a checkpoint
+  // may be about to give back the log: their ends tell.
   const auto is_done = [this]() LAMELLA_REQUIRES(jobs_.mu) {
     return !HasUnflushed() && CurrentTables()->l0.empty() && !space_.HasWork() &&
-           !jobs_.IsBusy(kL1);
+           !jobs_.IsBusy(kL1) && !jobs_.IsBusy(kCheckpoint);
   };
   const auto begin = [&](bool has_deferred) LAMELLA_REQUIRES(jobs_.mu) {
     // Reclaiming again what the last writer has just failed to would only make every write on a

@@ -370,7 +370,7 @@ class RealJobsTest {
             JobRun.Splitting.MAXIMUM,
             job -> {
               Workloads.sleep(
-                      100,
+                      200,
                       cluster.slotsPerNode,
                       "",
                       false,

@@ -33,6 +33,6 @@ class VcoresTest {
         INPUT,
         TextInputFormat.class,
         splitting,
-        Workloads.sleep(200, 4, "", false, NodeNames.name(0), FOLDER.resolve("spindles")));
+        Workloads.sleep(500, 4, "", false, NodeNames.name(0), FOLDER.resolve("spindles")));
   }
 }
