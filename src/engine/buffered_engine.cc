@@ -67,6 +67,7 @@ void BufferedEngine::StartWriting(uint32_t shards, bool unified, const LogConten
                                   std::vector<std::shared_ptr<MemTable>> sealed,
                                   std::shared_ptr<const TableSet> tables) {
   unified_ = unified;
+  pool_->LeavePromised(&copy_bytes_);
   log_ = std::make_unique<PmLog>(pool_, shards, contents.next_ordinal, copy_beside_);
   write_path_.Start(log_.get(), unified, contents.sequence_seen);
   auto read_set = std::make_shared<ReadSet>();

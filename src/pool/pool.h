@@ -187,6 +187,9 @@ class Pool {
   /// A close leaves each part so many free chunks, if it has them: for a next session in which it
   /// may not grow, or cannot.
   void LeaveAtClose(uint32_t chunks) { left_at_close_.store(chunks, std::memory_order_relaxed); }
+  /// GiveBack leaves each part so many bytes free, as they are then: of copies that writes were
+  /// promised room for. The file system may not give it again. `bytes` outlives it.
+  void LeavePromised(const std::atomic<uint64_t>* bytes) { promised_bytes_ = bytes; }
   /// Chunks of an extent of the part, as it is now.
   uint32_t extent_chunks(uint32_t part) const;
   /// Frees now. REQUIRES: nothing can reach it (a failed recovery's chunk, say).
@@ -313,6 +316,7 @@ class Pool {
   enum class Slack : uint8_t { kForGrowth, kForOpening };
   uint32_t FreeEnd(const Part& part) const;
   struct Ending;
+  uint32_t PromisedChunks(uint32_t chunks) const;
   Ending LookAtEnd(const Part& part, Slack slack) const;
   Status GiveBackEnd(Part* part, Slack slack);
   void RaiseEpochFloor(uint32_t floor);
@@ -335,6 +339,7 @@ class Pool {
   std::atomic<uint32_t> epoch_floor_{1};
   std::atomic<uint32_t> kept_for_index_{2};
   std::atomic<uint32_t> left_at_close_{0};
+  const std::atomic<uint64_t>* promised_bytes_ = nullptr;  // set before anything is promised
   std::vector<std::unique_ptr<Part>> parts_;
   MediumReport medium_report_;
   std::unique_ptr<Gate> gate_;

@@ -66,6 +66,13 @@ struct Pool::Ending {
   uint32_t in_the_way_from = ~uint32_t{0};
 };
 
+// Of a part of so many.
+uint32_t Pool::PromisedChunks(uint32_t chunks) const {
+  if (promised_bytes_ == nullptr) return 0;
+  const uint64_t bytes = promised_bytes_->load(std::memory_order_relaxed);
+  return static_cast<uint32_t>(std::min<uint64_t>((bytes >> chunk_shift_) + 1, chunks));
+}
+
 Pool::Ending Pool::LookAtEnd(const Part& part, Slack slack) const {
   const bool closing = slack == Slack::kForOpening;
   const uint32_t chunks = part.chunks.load(std::memory_order_relaxed);  // stored under mu
@@ -80,7 +87,9 @@ Pool::Ending Pool::LookAtEnd(const Part& part, Slack slack) const {
   if (free < least || part.region->is_device() || part.keeps_end.load(std::memory_order_relaxed))
     return ending;
   const uint32_t owned = ClaimableChunks(chunk_shift_, chunks) - free;
-  const uint32_t about = owned + (closing ? 0 : std::min(owned / kSlackShareOpen, much));
+  const uint32_t about =
+      owned +
+      (closing ? 0 : std::max(std::min(owned / kSlackShareOpen, much), PromisedChunks(chunks)));
   const uint32_t left = closing ? left_at_close_.load(std::memory_order_relaxed) : 0;
   const uint32_t ready = std::max(ReadyExtents(about) * ExtentChunks(about) + Reserve(about), left);
   const uint32_t wanted = std::max(kInitialChunks, ChunksThatHold(chunk_shift_, about + ready));

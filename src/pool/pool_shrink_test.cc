@@ -131,6 +131,25 @@ TEST_F(PoolShrink, ACloseLeavesWhatItIsTold) {
   }
 }
 
+TEST_F(PoolShrink, WhatWasPromisedIsNotGivenBack) {
+  std::atomic<uint64_t> promised = 0;
+  for (const uint64_t chunks : {0, 30, 100, 1'000'000}) {
+    Create();
+    Fill(20);
+    FreeAll(Fill(200));
+    const uint64_t before = pool_->free_chunks();
+    promised.store(chunks * pool_->chunk_bytes());
+    pool_->LeavePromised(&promised);
+    ASSERT_TRUE(pool_->GiveBack().ok());
+    const uint64_t left = pool_->free_chunks();
+    EXPECT_GE(left, std::min(chunks, before));
+    EXPECT_EQ(left < 25, chunks == 0) << left;
+    EXPECT_EQ(left < before, chunks <= 100) << left << " of " << before;
+    Close();
+    ASSERT_TRUE(Pool::Remove(options_.part_paths).ok());
+  }
+}
+
 TEST_F(PoolShrink, WhatIsLeftIsEnoughNotToGrowAtOnce) {
   for (uint32_t used : {0u, 1u, 7u, 30u, 60u, 130u, 500u, 1100u, 2500u}) {
     Create();
