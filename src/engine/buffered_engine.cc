@@ -333,10 +333,22 @@ size_t BufferedEngine::AwaitHeld() {
   return pool_->AwaitDeferred();
 }
 
+BufferedEngine::Reclaiming::Reclaiming(BufferedEngine* engine) : engine_(engine) {
+  const MutexLock lock(&engine_->jobs_.mu);
+  engine_->is_reclaiming_ = true;
+}
+
+BufferedEngine::Reclaiming::~Reclaiming() {
+  const MutexLock lock(&engine_->jobs_.mu);
+  engine_->is_reclaiming_ = false;
+  engine_->reclaims_ended_++;
+}
+
 // Gets that are under way hold back tables that were replaced, and so the frees of what they lay
 // in: only those count as deferred. What was retired since they were waited for may be such.
 bool BufferedEngine::AwaitReclaimed(const BeginReclaim& begin, const IsReclaimed& is_done) {
   constexpr std::chrono::seconds kAtMost{5};
+  constexpr std::chrono::milliseconds kLook{500};
   constexpr std::chrono::milliseconds kReadersAtMost{100};
   using std::chrono::steady_clock;
   SwitchMemTable(true);
@@ -352,8 +364,14 @@ bool BufferedEngine::AwaitReclaimed(const BeginReclaim& begin, const IsReclaimed
   context_.wake();
   {
     const MutexLock lock(&jobs_.mu);
-    while (!is_done() && BackgroundError().ok() && steady_clock::now() < deadline)
-      jobs_.AwaitEnd(deadline - steady_clock::now());
+    // The one that is under way may have begun before the call; those that come after the next are
+    // for others.
+    const uint64_t last = reclaims_ended_ + 1;
+    const auto is_late = [&]() LAMELLA_REQUIRES(jobs_.mu) {
+      const bool is_under_way = is_reclaiming_ && reclaims_ended_ <= last;
+      return steady_clock::now() >= deadline && !is_under_way;
+    };
+    while (!is_done() && BackgroundError().ok() && !is_late()) jobs_.AwaitEnd(kLook);
   }
   pool_->AwaitDeferred();
   return true;

@@ -258,8 +258,20 @@ class BufferedEngine : public Engine, private WriteTarget {
   using BeginReclaim = std::function<bool(bool has_deferred)>;
   using IsReclaimed = std::function<bool()>;
   /// Answers as ReclaimSpace. The MemTable is sealed first; jobs whose ends tell do what is wanted,
-  /// and are waited for, but not for ever: other writers may want all that there is.
+  /// and are waited for, but not for ever: other writers may want all that there is. A Reclaiming
+  /// that is under way is, however long it takes.
   bool AwaitReclaimed(const BeginReclaim& begin, const IsReclaimed& is_done);
+  /// As long as it lives its engine's job is one that AwaitReclaimed waits for.
+  class Reclaiming {
+   public:
+    explicit Reclaiming(BufferedEngine* engine) LAMELLA_EXCLUDES(engine->jobs_.mu);
+    ~Reclaiming();
+    Reclaiming(const Reclaiming&) = delete;
+    Reclaiming& operator=(const Reclaiming&) = delete;
+
+   private:
+    BufferedEngine* const engine_;
+  };
   /// What is free in truth may be held yet: by a thread that looks for a job, which has the tables
   /// while it does, or by one that runs the frees that it found due. Those are waited for. Returns
   /// how many chunks wait for others. REQUIRES: as Pool::AwaitDeferred.
@@ -374,6 +386,8 @@ class BufferedEngine : public Engine, private WriteTarget {
   // as of the last UpdateWriteDelay; guards nothing
   std::atomic<uint64_t> unmerged_bytes_max_{UINT64_MAX};
 
+  bool is_reclaiming_ LAMELLA_GUARDED_BY(jobs_.mu) = false;
+  uint64_t reclaims_ended_ LAMELLA_GUARDED_BY(jobs_.mu) = 0;
   // of all that is let in and not flushed, and what compaction copies (I6); guards nothing, as the
   // next
   std::atomic<uint64_t> copy_bytes_{0};

@@ -15,9 +15,10 @@ void LevelSpace::Prepare(bool crashed, bool uncounted) {
 
 SpacePicture LevelSpace::Picture(uint64_t published) {
   const bool full = pool_is_full();
+  const bool sweep_due = sweep_.Due(published, full);
   return {.pool_is_full = full,
           .recount_due = recount_.Due(full),
-          .sweep_due = sweep_.Due(published, full),
+          .sweep_due = sweep_due && (!full || !is_gc_next_.load(std::memory_order_relaxed)),
           .gc_again = gc_again_.load(std::memory_order_relaxed),
           .tombstones_settled = level_->HasSettledNews(),
           .garbage_bytes = dead_->fresh(),
@@ -34,7 +35,11 @@ LevelSpace::Work LevelSpace::Begin(const PickedSpaceJob& picked, uint64_t publis
       work = {"recount", [this] { return RecountSome(); }};
       break;
     case SpaceJob::kSweep:
-      work = {"sweep", [this] { return sweep_.Some(); }};
+      work = {"sweep", [this] {
+                Status s = sweep_.Some();
+                is_gc_next_.store(!sweep_.under_way(), std::memory_order_relaxed);
+                return s;
+              }};
       sweep_.Begin(published);
       break;
     case SpaceJob::kGc:
@@ -47,6 +52,7 @@ LevelSpace::Work LevelSpace::Begin(const PickedSpaceJob& picked, uint64_t publis
 
 Status LevelSpace::Collect(GcGoal goal) {
   bool progress = false;
+  is_gc_next_.store(false, std::memory_order_relaxed);
   Status s = gc_.Collect(goal, &progress);
   gc_again_.store(progress, std::memory_order_relaxed);
   if (goal == GcGoal::kAll && !progress) pool_is_full_.store(false, std::memory_order_relaxed);

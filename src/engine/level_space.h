@@ -1,8 +1,8 @@
 // LevelSpace keeps a last level that is one list within the space that it may take: it counts anew
 // what is dead where a crash lost counts, takes out the versions that merges left for snapshots,
 // and evacuates mostly dead chunks. Which of that is due, space_picker.h says from its picture.
-// Threads: Picture, Begin, Reclaim, and what is const, with the mutex of the JobBoard by which jobs
-// are picked; all else from the one that has the level, whose job ends with that mutex.
+// Threads: Picture, Begin, Reclaim, MayFreeMore and what is const, with the mutex of the JobBoard by
+// which jobs are picked; all else from the one that has the level, whose job ends with that mutex.
 #ifndef LAMELLA_ENGINE_LEVEL_SPACE_H_
 #define LAMELLA_ENGINE_LEVEL_SPACE_H_
 
@@ -90,6 +90,9 @@ class LevelSpace {
   bool is_noted_uncounted_ = false;
   bool had_turn_ = false;
   std::atomic<bool> pool_is_full_{false};
+  // A sweep has ended: on a full pool what it unlinked is freed before the next one. Snapshots that
+  // are taken and released all the time would have one begin after the other.
+  std::atomic<bool> is_gc_next_{false};
   // The last pass freed something, or an open left something to look at.
   std::atomic<bool> gc_again_{false};
 };

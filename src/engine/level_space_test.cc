@@ -62,6 +62,27 @@ TEST_F(LevelSpaceTest, AFullPoolIsCollectedUntilNothingIsLeft) {
   ExpectAll();
 }
 
+TEST_F(LevelSpaceTest, AFullPoolIsCollectedWhileSnapshotsComeAndGo) {
+  Write("kept", RecordKind::kPut, "older");
+  const uint64_t held = snapshots_.Take([this] { return sequence_; });
+  Fill();
+  Write("kept", RecordKind::kPut, model_["kept"] = "newer");
+  Merge();
+  snapshots_.Release(held);
+  space_->Reclaim();
+  int sweeps = 0;
+  for (int job = 0; job < 20 && space_->HasWork(); job++) {
+    const LevelSpace::Work work = space_->Begin(PickSpaceJob(Picture()), sequence_);
+    snapshots_.Release(snapshots_.Take([this] { return sequence_; }));
+    sweeps += std::string_view(work.name) == "sweep" ? 1 : 0;
+    ASSERT_TRUE(work.run().ok());
+    for (int i = 0; i < 8; i++) pool_->CollectDeferred();
+  }
+  EXPECT_GT(sweeps, 1) << "each release asks for one";
+  EXPECT_FALSE(space_->HasWork());
+  ExpectAll();
+}
+
 TEST_F(LevelSpaceTest, ACompactionOfAllDoesAll) {
   Fill();
   LoseCounts();

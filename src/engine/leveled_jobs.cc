@@ -526,6 +526,7 @@ Status LeveledEngine::WriteOutForRoom() {
 // has not looked at, and their flush may hold what it replaced; nor did a snapshot count that was
 // released since.
 Status LeveledEngine::Reclaim() {
+  const Reclaiming reclaiming(this);
   const uint64_t flushes = flush_count();
   const uint64_t released = context_.snapshots->released();
   Status s = rules_.writes_out ? WriteOutForRoom() : PushDown({});

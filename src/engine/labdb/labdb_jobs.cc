@@ -470,6 +470,7 @@ Status LabDb::CompactLevels(const Compaction& compaction) {
 // first. The earlier a tree has to go, the more often tables are written again for few values: so
 // none does where flushes alone made room, nor the other one where the first did.
 Status LabDb::Reclaim() {
+  const Reclaiming reclaiming(this);
   const uint64_t refused = TakeRefused();
   const uint64_t flushes = flush_count();
   bool for_flush = false;  // which was refused none: it wants rows of chunks
