@@ -1,8 +1,9 @@
 // LevelSpace keeps a last level that is one list within the space that it may take: it counts anew
 // what is dead where a crash lost counts, takes out the versions that merges left for snapshots,
 // and evacuates mostly dead chunks. Which of that is due, space_picker.h says from its picture.
-// Threads: Picture, Begin, Reclaim, MayFreeMore and what is const, with the mutex of the JobBoard by
-// which jobs are picked; all else from the one that has the level, whose job ends with that mutex.
+// Threads: Picture, Begin, Reclaim, MayFreeMore and what is const, with the mutex of the JobBoard
+// by which jobs are picked; all else from the one that has the level, whose job ends with that
+// mutex.
 #ifndef LAMELLA_ENGINE_LEVEL_SPACE_H_
 #define LAMELLA_ENGINE_LEVEL_SPACE_H_
 
