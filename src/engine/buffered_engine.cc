@@ -348,7 +348,7 @@ BufferedEngine::Reclaiming::~Reclaiming() {
 // in: only those count as deferred. What was retired since they were waited for may be such.
 bool BufferedEngine::AwaitReclaimed(const BeginReclaim& begin, const IsReclaimed& is_done) {
   constexpr std::chrono::seconds kAtMost{5};
-  constexpr std::chrono::milliseconds kLook{500};
+  constexpr std::chrono::milliseconds kLook{500};  // for errors, and the time: no job's end tells
   constexpr std::chrono::milliseconds kReadersAtMost{100};
   using std::chrono::steady_clock;
   SwitchMemTable(true);

@@ -211,7 +211,7 @@ ChunkSurvey Evacuation::Survey() const {
     const uint64_t used = UsedBytes(*pool_, chunk);
     if (used == 0 || frees_->Contains(chunk)) return;  // being filled, or free soon
     const bool in_the_way = pool_->IsInTheWay(chunk);
-    const auto standing = standing_of({chunk, used, in_the_way});
+    const auto standing = standing_of({chunk, used});
     if (standing == EvacuationOwner::Standing::kUnmerged) return;
     const uint64_t bytes = uint64_t{chunk.run_chunks} * pool_->chunk_bytes();
     survey.filled_bytes += bytes;

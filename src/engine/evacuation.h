@@ -49,7 +49,6 @@ class EvacuationOwner {
   struct Filled {
     const ChunkRef& chunk;
     uint64_t used_bytes = 0;
-    bool in_the_way = false;  // Pool::IsInTheWay
   };
   /// Answers for one chunk after the other, as of now.
   virtual std::function<Standing(const Filled&)> Standings() const = 0;
