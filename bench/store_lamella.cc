@@ -142,6 +142,7 @@ Status SetOption(const std::string& name, const std::string& value, Options* o) 
   if (name == "hot_updates") return Parse(name, value, &o->labdb.hot_updates);
   if (name == "leaf_nodes_max") return Parse(name, value, &o->lightkv.leaf_nodes_max);
   if (name == "compaction_size") return Parse(name, value, &o->lightkv.compaction_size);
+  if (name == "recompaction_size") return Parse(name, value, &o->lightkv.recompaction_size);
   if (name == "verify_checksums") return Parse(name, value, &o->verify_checksums);
   return Status::InvalidArgument(
       "option " + name +
@@ -153,7 +154,7 @@ Status SetOption(const std::string& name, const std::string& value, Options* o) 
       "pool_bytes_max, levels_per_group, level0_bytes, zipperdb_level_factor, guide_share, "
       "max_floor, floor_bytes, "
       "c1_runs, c2_bytes, component_factor, filter_bits, segment_bytes, leaf_nodes_max, "
-      "compaction_size, parallel_reads, tree_bytes, hot_updates, space_target, "
+      "compaction_size, recompaction_size, parallel_reads, tree_bytes, hot_updates, space_target, "
       "memory_budget_bytes, memtable_bytes, chunk_bytes, background_threads, log_shards or "
       "verify_checksums");
 }

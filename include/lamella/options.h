@@ -150,10 +150,13 @@ struct LightKvOptions {
   /// MAX_LEAF_NODES, 1 to 65,536: about so many partitions at most, each of several leaves where a
   /// segment holds more than 1,024 records. More: smaller compactions, more memory and more files.
   uint32_t leaf_nodes_max = 2048;
-  /// CS: tables of a partition that are merged, 2 to 16. More: less is written, reads look at more
-  /// tables. The paper has 4; with 6 a tenth of the data in the pool is enough that a record is
-  /// written to files twice at most.
+  /// CS: tables of a partition that are merged after they were flushed, 2 to 16. More: less is
+  /// written, reads look at more tables. The paper has 4.
   uint32_t compaction_size = 6;
+  /// CS of tables that came of a compaction, 2 to 16; the paper's is the same as the other. A
+  /// record is written to files twice at most until the data are as many times the write buffer as
+  /// both sizes' product.
+  uint32_t recompaction_size = 16;
 };
 
 /// Parameters of the NVLSM engine and of the two that it is compared with, for those who study them

@@ -36,10 +36,15 @@ class LightKvTest : public ::testing::Test {
  protected:
   LightKvTest() {
     options_.engine = EngineKind::kLightKv;
-    options_.lightkv = {.segment_bytes = 4 << 10, .leaf_nodes_max = 64, .compaction_size = 2};
+    options_.lightkv = {.segment_bytes = 4 << 10, .leaf_nodes_max = 64};
+    SetSizes(2);
     options_.medium = MediumKind::kCacheLine;
     options_.background_threads = 2;
     options_.pool_bytes_max = 64 << 20;
+  }
+  void SetSizes(uint32_t size) {
+    options_.lightkv.compaction_size = size;
+    options_.lightkv.recompaction_size = size;
   }
   Status Open(const DbSeams& seams = {}) {
     db_.reset();
@@ -149,7 +154,7 @@ TEST_F(LightKvTest, WhatOnePartitionGetsCompactsNoOther) {
 TEST_F(LightKvTest, OtherCompactionSizesMayFollow) {
   uint64_t tables = 0;
   for (const uint32_t size : {16, 15, 14, 15, 16, 2, 16}) {
-    options_.lightkv.compaction_size = size;
+    SetSizes(size);
     ASSERT_TRUE(Open().ok());
     Fill(0, 100);
     ASSERT_TRUE(db_->Delete({}, "key1000").ok());
@@ -172,15 +177,45 @@ TEST_F(LightKvTest, WhatAnotherCompactionSizeLeftIsCompacted) {
       ASSERT_TRUE(db_->WaitForIdle().ok());
     }
   };
-  options_.lightkv.compaction_size = 8;
+  SetSizes(8);
   ASSERT_TRUE(Open().ok());
   ASSERT_NO_FATAL_FAILURE(flush(6));
   EXPECT_EQ(TablesNamed(), 6u);
-  options_.lightkv.compaction_size = 3;
+  SetSizes(3);
   ASSERT_TRUE(Open().ok());
   ASSERT_NO_FATAL_FAILURE(flush(20));  // with a few more nobody might write any more
   EXPECT_LE(TablesNamed(), 3u * 3u);
   for (int i = 0; i < 10; i++) EXPECT_EQ(Get(i), Concat("value", i));
+}
+
+// What waits with new keys is of use, what waits with the same ones again is not.
+TEST_F(LightKvTest, OnlyNewKeysWaitBeforeTheyAreMergedAgain) {
+  constexpr int kFlushes = 12;
+  constexpr int kKeysOfFlush = 20;
+  options_.lightkv.leaf_nodes_max = 1;
+  options_.lightkv.recompaction_size = 16;
+  for (const bool are_new : {true, false}) {
+    ASSERT_TRUE(Open().ok());
+    for (int flush = 0; flush < kFlushes; flush++) {
+      for (int key = 0; key < kKeysOfFlush; key++) {
+        const int at = are_new ? key * kFlushes + flush : key;
+        ASSERT_NO_FATAL_FAILURE(Fill(at, at + 1));
+      }
+      ASSERT_TRUE(db_->Flush().ok());
+      ASSERT_TRUE(db_->WaitForIdle().ok());
+    }
+    const std::vector<Stats::Level> levels = db_->GetStats().levels;
+    ASSERT_GE(levels.size(), 2u);
+    if (are_new) {
+      EXPECT_EQ(levels.size(), 2u);
+      EXPECT_EQ(levels[1].tables, kFlushes / 2u);
+    } else {
+      EXPECT_LT(levels[1].tables, 2u);
+      EXPECT_LE(TablesNamed(), 3u);
+    }
+    db_.reset();
+    ASSERT_TRUE(DestroyDB(path_, options_).ok());
+  }
 }
 
 // While a merge of all tables goes on, flushes put theirs into level 0, fewer of each partition
@@ -188,7 +223,7 @@ TEST_F(LightKvTest, WhatAnotherCompactionSizeLeftIsCompacted) {
 TEST_F(LightKvTest, NobodyWaitsForALevel0ThatNothingCompacts) {
   constexpr uint64_t kPartitionsMin = 30;
   constexpr uint32_t kDelayNsMax = 1'000'000;
-  options_.lightkv.compaction_size = 3;
+  SetSizes(3);
   TableBegins begins;
   const std::unique_ptr<FileSystem> files = FileSystem::PosixOver(&begins);
   const DbSeams seams{.inline_jobs = true, .files = files.get()};

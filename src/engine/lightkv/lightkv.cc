@@ -52,7 +52,8 @@ RhTreeOptions TreeOptions(uint64_t buffer_bytes, uint64_t index_bytes, const Lig
 LightKv::LightKv(const EngineContext& context)
     : context_(context),
       options_(context.options->lightkv),
-      rules_{.compaction_size = options_.compaction_size},
+      rules_{.compaction_size = options_.compaction_size,
+             .recompaction_size = options_.recompaction_size},
       leaves_per_partition_(LeavesPerPartition(options_)),
       pool_(context.pool),
       index_bytes_max_(IndexBytesMax(*context.options)),

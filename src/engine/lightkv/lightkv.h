@@ -168,6 +168,8 @@ class LightKv final : public Engine, private WriteTarget {
   Status Compact(const PartitionCompaction& compaction);
   /// Merges these tables, all that overlap in their levels, into one weight.
   Status Merge(const View& view, const std::vector<SstLevels::Level>& inputs, uint32_t into);
+  /// What a merge of tables that were merged for the first time came to.
+  void NoteDropped(const std::vector<SstLevels::Level>& inputs, const MadeSsts& outputs);
   bool IsBound(std::string_view begin) const { return Hash64(begin) % leaves_per_partition_ == 0; }
   /// Where tables are cut: where partitions begin.
   std::vector<std::string> Bounds() const;
@@ -215,7 +217,9 @@ class LightKv final : public Engine, private WriteTarget {
   uint64_t flushes_done_ LAMELLA_GUARDED_BY(jobs_.mu) = 0;
   uint64_t flushed_sequence_ LAMELLA_GUARDED_BY(jobs_.mu) = 0;
   std::array<FileRoom, kRooms> rooms_ LAMELLA_GUARDED_BY(jobs_.mu);
-  std::array<std::atomic<bool>, kRooms> starved_{};  // what rooms_ has is no OK
+  double dropped_share_ LAMELLA_GUARDED_BY(jobs_.mu) = 0;  // of records, by merges of weight 0,
+  double dropped_noted_ LAMELLA_GUARDED_BY(jobs_.mu) = 0;  // of so many
+  std::array<std::atomic<bool>, kRooms> starved_{};        // what rooms_ has is no OK
   ErrorLatch error_;
 
   std::atomic<uint64_t> compactions_{0};

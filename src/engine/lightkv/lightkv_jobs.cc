@@ -51,7 +51,7 @@ JobOffer LightKv::OfferOf(PartitionCompaction compaction) {
   return {.name = "compact",
           .claims = {{kWeight0 + compaction.weight, compaction.keys},
                      {kWeight0 + compaction.into, compaction.keys}},
-          .benefit = tables / rules_.compaction_size,
+          .benefit = tables / compaction.size,
           .cost = 1 + static_cast<double>(compaction.read_bytes),
           .run = [this, compaction = std::move(compaction)] {
             return NoteRoom(kCompactions, NoThrow([&] { return Compact(compaction); }));
@@ -76,7 +76,8 @@ std::optional<Job> LightKv::PickJob(JobClass job_class) {
   if (!sealed_ && (flushes_wanted_ > flushes_begun_ || IsFlushDue(*view.top)))
     offer("seal", kLog, kFirst, &LightKv::Seal);
   if (rooms_[kCompactions].MayHaveSome()) {
-    for (PartitionCompaction& one : FindPartitionCompactions(*view.levels, rules_))
+    const uint32_t size = RecompactionSize(rules_, dropped_share_);
+    for (PartitionCompaction& one : FindPartitionCompactions(*view.levels, rules_, size))
       offers.push_back(OfferOf(std::move(one)));
   }
   if (pool_->CanGiveBack()) offer("give back", kPoolEnd, 0, &LightKv::GiveBack);
@@ -186,6 +187,20 @@ Status LightKv::WriteSealed(const View& view, const Sealed& sealed) {
   });
 }
 
+// The mean of the first ones, and then what counts is of late.
+void LightKv::NoteDropped(const std::vector<SstLevels::Level>& inputs, const MadeSsts& outputs) {
+  constexpr double kMergesRemembered = 32;
+  double before = 0;
+  double after = 0;
+  for (const SstLevels::Level& tables : inputs) {
+    for (const auto& table : tables) before += static_cast<double>(table->info().records);
+  }
+  for (const auto& table : outputs) after += static_cast<double>(table->info().records);
+  const MutexLock lock(&jobs_.mu);
+  dropped_noted_ = std::min(dropped_noted_ + 1, kMergesRemembered);
+  dropped_share_ += (1 - after / before - dropped_share_) / dropped_noted_;
+}
+
 Status LightKv::Merge(const View& view, const std::vector<SstLevels::Level>& inputs,
                       uint32_t into) {
   std::vector<std::unique_ptr<InternalIterator>> children;
@@ -208,6 +223,7 @@ Status LightKv::Merge(const View& view, const std::vector<SstLevels::Level>& inp
   for (const SstLevels::Level& tables : inputs) {
     for (const auto& table : tables) table->MakeObsolete();
   }
+  if (below == rules_.FirstLevel(1)) NoteDropped(inputs, made.tables);
   compactions_.fetch_add(1, std::memory_order_relaxed);
   return s;
 }

@@ -26,19 +26,28 @@
 namespace lamella {
 
 struct PartitionRules {
-  uint32_t compaction_size = 4;  // CS, 2 to 16
+  uint32_t compaction_size = 4;    // CS of weight 0, 2 to 16
+  uint32_t recompaction_size = 4;  // of all others, the same
 
   /// What is merged of the last one has its weight still.
-  uint32_t weight_count() const { return (kTableLevelsMax - 1) / compaction_size; }
+  uint32_t weight_count() const {
+    return 1 + (kTableLevelsMax - 1 - compaction_size) / recompaction_size;
+  }
+  uint32_t SizeOf(uint32_t weight) const {
+    return weight == 0 ? compaction_size : recompaction_size;
+  }
   /// The level of the weight's newest slot.
-  uint32_t FirstLevel(uint32_t weight) const { return 1 + weight * compaction_size; }
+  uint32_t FirstLevel(uint32_t weight) const {
+    return weight == 0 ? 1 : 1 + compaction_size + (weight - 1) * recompaction_size;
+  }
   /// That of its oldest. The last weight has the levels that are left, too: a store that was opened
   /// with another CS may have tables there.
   uint32_t LastLevel(uint32_t weight) const {
     return weight + 1 < weight_count() ? FirstLevel(weight + 1) - 1 : kTableLevelsMax - 1;
   }
   uint32_t WeightOf(uint32_t level) const {
-    return level == 0 ? 0 : std::min((level - 1) / compaction_size, weight_count() - 1);
+    if (level < FirstLevel(1)) return 0;
+    return std::min(1 + (level - FirstLevel(1)) / recompaction_size, weight_count() - 1);
   }
 };
 
@@ -48,7 +57,21 @@ struct PartitionCompaction {
   std::vector<uint64_t> inputs;  // the numbers of tables
   KeyRange keys;                 // of all of them
   uint64_t read_bytes = 0;
+  uint32_t size = 0;  // so many tables were waited for
 };
+
+/// How many tables of a weight above 0 are worth waiting for, where merges of those of weight 0
+/// drop this share of their records. Of CS tables that have each a share f of a partition's keys a
+/// merge drops about (CS - 1) / 2 * f, and so many as are given here then have as many records as
+/// the partition has keys, or fewer: what waits takes at most as much of the disk again.
+inline uint32_t RecompactionSize(const PartitionRules& rules, double dropped_share) {
+  const uint32_t most = rules.recompaction_size;
+  const uint32_t least = std::min(rules.compaction_size, most);
+  const double size = 1.0 / rules.compaction_size;
+  const double worth = (1 - size) / (2 * std::max(dropped_share, 1e-3));
+  return static_cast<uint32_t>(
+      std::clamp(worth, static_cast<double>(least), static_cast<double>(most)));
+}
 
 /// Where a table of the weight with these keys goes that is newer than all others of the weight
 /// (keeps P1). Nothing: a partition that it overlaps has its CS of them; never of weight 0.
@@ -58,7 +81,7 @@ std::optional<uint32_t> LevelFor(const TableLevels<Table>& levels, const Partiti
   const uint32_t first = rules.FirstLevel(weight);
   if (weight == 0 && !levels.Overlapping(0, keys).empty()) return 0;
   uint32_t level = first;
-  while (level < first + rules.compaction_size && levels.Overlapping(level, keys).empty()) level++;
+  while (level < first + rules.SizeOf(weight) && levels.Overlapping(level, keys).empty()) level++;
   if (level == first && weight > 0) return std::nullopt;
   return level - 1;
 }
@@ -97,26 +120,32 @@ std::vector<std::vector<std::shared_ptr<const Table>>> OverlappingAll(
 }
 
 /// Which partitions have CS tables of a weight or more, or so it seems, and room for what they
-/// become.
+/// become; of a weight above 0 `recompaction_size` of them, at most the rules'.
 template <class Table>
 std::vector<PartitionCompaction> FindPartitionCompactions(const TableLevels<Table>& levels,
-                                                          const PartitionRules& rules) {
+                                                          const PartitionRules& rules,
+                                                          uint32_t recompaction_size) {
   std::vector<PartitionCompaction> found;
   for (uint32_t weight = 0; weight < rules.weight_count(); weight++) {
+    const uint32_t size = weight == 0 ? rules.SizeOf(0) : recompaction_size;
     const uint32_t newest = rules.FirstLevel(weight);
     const uint32_t first = weight == 0 ? 0 : newest;
     const uint32_t last = rules.LastLevel(weight);
     std::set<uint64_t> taken;
-    // Whoever has CS tables has one of them in the newest slot, or, of weight 0, in level 0. Where
-    // another CS has filled that slot it may have fewer: they go down all the same. Else nothing
-    // would come to this weight any more, and soon nothing to those before it.
-    for (uint32_t level = first; level <= newest; level++) {
+    // Whoever has so many tables has one of them in the slot that is so many from the oldest, or in
+    // a newer one, or, of weight 0, in level 0. Where another CS has filled the newest slot it may
+    // have fewer: they go down all the same. Else nothing would come to this weight any more, and
+    // soon nothing to those before it.
+    const uint32_t seeds_to = newest + rules.SizeOf(weight) - size;
+    for (uint32_t level = first; level <= seeds_to; level++) {
       for (const auto& seed : levels.level(level)) {
         if (taken.contains(seed->info().number)) continue;
         PartitionCompaction one{.weight = weight,
                                 .into = std::min(weight + 1, rules.weight_count() - 1),
                                 .inputs = {},
-                                .keys = {seed->info().smallest, seed->info().largest}};
+                                .keys = {seed->info().smallest, seed->info().largest},
+                                .read_bytes = 0,
+                                .size = size};
         for (const auto& tables : OverlappingAll(levels, first, last, &one.keys)) {
           for (const auto& table : tables) {
             one.inputs.push_back(table->info().number);
@@ -126,7 +155,7 @@ std::vector<PartitionCompaction> FindPartitionCompactions(const TableLevels<Tabl
         taken.insert(one.inputs.begin(), one.inputs.end());
         const bool has_room =
             one.into == weight || LevelFor(levels, rules, one.into, one.keys).has_value();
-        const bool is_full = weight > 0 || one.inputs.size() >= rules.compaction_size;
+        const bool is_full = one.inputs.size() >= size || (weight > 0 && level == newest);
         if (is_full && has_room) found.push_back(std::move(one));
       }
     }

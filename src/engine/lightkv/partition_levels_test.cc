@@ -1,6 +1,7 @@
 #include "engine/lightkv/partition_levels.h"
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -37,7 +38,10 @@ class PartitionLevelsTest : public ::testing::Test {
     EXPECT_TRUE(level && levels_.Apply({.removed = {}, .added = {{*level, info}}}));
   }
   std::vector<PartitionCompaction> Find() const {
-    return FindPartitionCompactions(levels_, rules_);
+    return FindPartitionCompactions(levels_, rules_, size_.value_or(rules_.recompaction_size));
+  }
+  void SetSizes(uint32_t of_weight_0, uint32_t of_others) {
+    rules_ = {.compaction_size = of_weight_0, .recompaction_size = of_others};
   }
   void Compact(const PartitionCompaction& one) {
     Contents merged;
@@ -47,6 +51,7 @@ class PartitionLevelsTest : public ::testing::Test {
     }
     ASSERT_TRUE(levels_.Apply({.removed = one.inputs, .added = {}}));
     AddWith(one.into, merged);
+    merged_tables_[one.weight] += one.inputs.size();
   }
   // Of one partition, and all compactions after it.
   void Flush() {
@@ -68,9 +73,11 @@ class PartitionLevelsTest : public ::testing::Test {
   }
 
   PartitionRules rules_;
+  std::optional<uint32_t> size_;  // that recompactions wait for, if not the rules'
   TableLevelsState levels_;
   uint64_t last_ = 0;
   std::map<uint64_t, Contents> contents_;
+  std::map<uint32_t, uint64_t> merged_tables_;  // of each weight, how many
 };
 
 TEST_F(PartitionLevelsTest, FourTablesOfAPartitionAreMerged) {
@@ -145,8 +152,94 @@ TEST_F(PartitionLevelsTest, NothingIsMergedIntoAWeightThatIsFull) {
   EXPECT_FALSE(LevelFor(levels_, rules_, 1, {"b", "b"}).has_value());
 }
 
+TEST_F(PartitionLevelsTest, EachLevelIsOfAWeight) {
+  for (uint32_t size = 2; size <= 16; size++) {
+    for (uint32_t others = 2; others <= 16; others++) {
+      SetSizes(size, others);
+      ASSERT_GE(rules_.weight_count(), 3u);
+      uint32_t level = 1;
+      for (uint32_t weight = 0; weight < rules_.weight_count(); weight++) {
+        ASSERT_EQ(rules_.FirstLevel(weight), level);
+        ASSERT_GE(rules_.LastLevel(weight) + 1, level + rules_.SizeOf(weight));
+        for (; level <= rules_.LastLevel(weight); level++)
+          ASSERT_EQ(rules_.WeightOf(level), weight) << size << ", " << others;
+      }
+      ASSERT_EQ(level, kTableLevelsMax);
+    }
+  }
+}
+
+// So each record is written twice: when it is flushed, and once more.
+TEST_F(PartitionLevelsTest, WhatWasMergedOnceWaitsForMore) {
+  SetSizes(3, 5);
+  for (int i = 0; i < 3 * 5 - 1; i++) ASSERT_NO_FATAL_FAILURE(Flush());
+  EXPECT_EQ(merged_tables_, (std::map<uint32_t, uint64_t>{{0, 12}}));
+  ASSERT_NO_FATAL_FAILURE(Flush());
+  EXPECT_EQ(merged_tables_, (std::map<uint32_t, uint64_t>{{0, 15}, {1, 5}}));
+  SetSizes(3, 3);  // where both are the same it is sooner
+  levels_ = {};
+  merged_tables_.clear();
+  for (int i = 0; i < 3 * 5 - 1; i++) ASSERT_NO_FATAL_FAILURE(Flush());
+  EXPECT_EQ(merged_tables_, (std::map<uint32_t, uint64_t>{{0, 12}, {1, 3}}));
+}
+
+TEST_F(PartitionLevelsTest, WhatNeedNotWaitIsMergedSooner) {
+  SetSizes(2, 16);
+  size_ = 4;
+  for (int i = 0; i < 2 * 4 - 1; i++) ASSERT_NO_FATAL_FAILURE(Flush());
+  EXPECT_EQ(merged_tables_[1], 0u);
+  ASSERT_NO_FATAL_FAILURE(Flush());
+  EXPECT_EQ(merged_tables_[1], 4u);
+  size_.reset();
+  for (int i = 0; i < 2 * 10; i++) ASSERT_NO_FATAL_FAILURE(Flush());
+  EXPECT_EQ(merged_tables_[1], 4u);
+  size_ = 4;
+  ASSERT_NO_FATAL_FAILURE(Flush());
+  EXPECT_EQ(merged_tables_[1], 4u + 10u) << "all that waited";
+  EXPECT_EQ(WrongVersions(), 0);
+}
+
+// Of a table that has slots before it free nothing is made, however few are waited for.
+TEST_F(PartitionLevelsTest, FewerThanAreWaitedForStay) {
+  SetSizes(2, 16);
+  for (int i = 0; i < 9; i++) Add(1, "a", "c");
+  ASSERT_TRUE(levels_.Apply({.removed = {1, 2, 3, 4, 5, 6, 7}, .added = {}}));
+  size_ = 3;
+  EXPECT_TRUE(Find().empty());
+  Add(1, "a", "c");
+  EXPECT_EQ(Find().size(), 1u);
+}
+
+TEST_F(PartitionLevelsTest, TheMoreMergesDropTheLessIsWaitedFor) {
+  SetSizes(6, 16);
+  EXPECT_EQ(RecompactionSize(rules_, 0), 16u);
+  EXPECT_EQ(RecompactionSize(rules_, 0.04), 10u);
+  EXPECT_EQ(RecompactionSize(rules_, 0.5), 6u);
+  EXPECT_EQ(RecompactionSize(rules_, 1), 6u);
+  SetSizes(6, 4);  // as who chose it wants it
+  for (const double share : {0.0, 0.04, 1.0}) EXPECT_EQ(RecompactionSize(rules_, share), 4u);
+  // Tables of weight 1 that have each a share of the partition's keys, drawn at random.
+  Random random(testing::TestSeed());
+  constexpr uint64_t kKeys = 20'000;
+  SetSizes(6, 16);
+  for (const uint64_t one_in : {8, 20, 50, 200}) {
+    double before = 0;
+    std::set<uint64_t> merged;
+    for (uint32_t i = 0; i < rules_.compaction_size; i++) {
+      std::set<uint64_t> flushed;
+      for (uint64_t j = 0; j < kKeys / one_in; j++) flushed.insert(random.Uniform(kKeys));
+      before += static_cast<double>(flushed.size());
+      merged.merge(flushed);
+    }
+    const auto after = static_cast<double>(merged.size());
+    const uint32_t size = RecompactionSize(rules_, 1 - after / before);
+    EXPECT_TRUE(size == rules_.compaction_size || size * after <= 1.3 * kKeys) << one_in;
+    EXPECT_TRUE(size == rules_.recompaction_size || size * after >= 0.7 * kKeys) << one_in;
+  }
+}
+
 TEST_F(PartitionLevelsTest, TheLastWeightIsMergedIntoItself) {
-  rules_.compaction_size = 16;
+  SetSizes(16, 16);
   const uint32_t last = rules_.weight_count() - 1;
   for (int i = 0; i < 16; i++) Add(last, "a", "c");
   ASSERT_EQ(Find().size(), 1u);
@@ -155,11 +248,11 @@ TEST_F(PartitionLevelsTest, TheLastWeightIsMergedIntoItself) {
 }
 
 TEST_F(PartitionLevelsTest, WhatAnotherCompactionSizeLeftBeyondTheLastWeightIsOfIt) {
-  rules_.compaction_size = 2;
+  SetSizes(2, 2);
   Add(rules_.weight_count() - 1, "a", "c");
   ASSERT_EQ(levels_.level(62).size(), 1u);
   for (uint32_t size = 2; size <= 16; size++) {
-    rules_.compaction_size = size;
+    SetSizes(size, size);
     EXPECT_EQ(rules_.WeightOf(kTableLevelsMax - 1), rules_.weight_count() - 1);
     EXPECT_EQ(rules_.LastLevel(rules_.weight_count() - 1), kTableLevelsMax - 1);
   }
@@ -176,9 +269,9 @@ TEST_F(PartitionLevelsTest, WhatAnotherCompactionSizeLeftGoesOnDown) {
       for (const int before : {1, 6, 7, 15, 40}) {
         levels_ = {};
         contents_.clear();
-        rules_.compaction_size = size;
+        SetSizes(size, 18 - next);
         for (int i = 0; i < before; i++) Flush();
-        rules_.compaction_size = next;
+        SetSizes(next, 18 - size);
         for (int i = 0; i < 40; i++) Flush();
         ASSERT_LE(levels_.level(0).size(), next) << before << " with " << size << ", then " << next;
         ASSERT_EQ(WrongVersions(), 0);

@@ -1,5 +1,7 @@
 #include "engine/lightkv/type.h"
 
+#include <utility>
+
 #include "base/concat.h"
 #include "engine/file_tables.h"
 #include "engine/lightkv/lightkv.h"
@@ -24,9 +26,11 @@ Status CheckLightKvOptions(const Options& options) {
   if (own.leaf_nodes_max < 1 || own.leaf_nodes_max > kLeafNodesMax) {
     return refuse("lightkv.leaf_nodes_max is ", own.leaf_nodes_max, "; it is 1 to ", kLeafNodesMax);
   }
-  if (own.compaction_size < 2 || own.compaction_size > kCompactionSizeMax) {
-    return refuse("lightkv.compaction_size is ", own.compaction_size, "; it is 2 to ",
-                  kCompactionSizeMax, " tables of a partition");
+  for (const auto& [name, size] : {std::pair{"compaction_size", own.compaction_size},
+                                   std::pair{"recompaction_size", own.recompaction_size}}) {
+    if (size >= 2 && size <= kCompactionSizeMax) continue;
+    return refuse("lightkv.", name, " is ", size, "; it is 2 to ", kCompactionSizeMax,
+                  " tables of a partition");
   }
   Status s = CheckFitsPool(options, "lightkv.segment_bytes", own.segment_bytes,
                            LightKvOptions().segment_bytes);

@@ -5,7 +5,8 @@ namespace {
 
 // Several partitions, and tables of several weights, of a few hundred records.
 void MakeSegmentsSmall(Options* options) {
-  options->lightkv = {.segment_bytes = 4 << 10, .leaf_nodes_max = 64, .compaction_size = 2};
+  options->lightkv = {
+      .segment_bytes = 4 << 10, .leaf_nodes_max = 64, .compaction_size = 2, .recompaction_size = 2};
   options->files.compression = FileCompression::kLz4;
 }
 void MakeOnePartition(Options* options) { options->lightkv.leaf_nodes_max = 1; }
@@ -15,6 +16,7 @@ void VaryLightKv(Random* random, Options* options) {
   if (random->OneIn(2)) own->segment_bytes = uint64_t{4 << 10} << random->Uniform(6);
   if (random->OneIn(2)) own->leaf_nodes_max = 1u << random->Uniform(8);
   if (random->OneIn(2)) own->compaction_size = static_cast<uint32_t>(2 + random->Uniform(4));
+  if (random->OneIn(2)) own->recompaction_size = static_cast<uint32_t>(2 + random->Uniform(15));
   VaryFiles(random, &options->files);
 }
 
@@ -47,6 +49,10 @@ EngineTraits LightKvTraits() {
        [](Options* o) { o->lightkv.compaction_size = 1; }},
       {"lightkv.compaction_size", "17", "2 to 16",
        [](Options* o) { o->lightkv.compaction_size = 17; }},
+      {"lightkv.recompaction_size", "1", "2 to 16",
+       [](Options* o) { o->lightkv.recompaction_size = 1; }},
+      {"lightkv.recompaction_size", "17", "2 to 16",
+       [](Options* o) { o->lightkv.recompaction_size = 17; }},
       {"files.block_cache_share", "0.91", "0 to 0.9",
        [](Options* o) { o->files.block_cache_share = 0.91; }},
   };
