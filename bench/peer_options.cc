@@ -13,7 +13,7 @@ namespace {
 
 std::vector<std::string_view> NamesOf(StoreKind kind) {
   if (kind == StoreKind::kRocksDb)
-    return {"files_in", "direct_reads", "level1_bytes", "table_bytes"};
+    return {"files_in", "direct_reads", "level0_bytes", "level1_bytes", "table_bytes"};
   if (kind == StoreKind::kLevelDb) return {"files_in", "direct_reads", "table_bytes"};
   return {};
 }
@@ -51,7 +51,9 @@ Status ParsePeerOptions(const StoreSpec& spec, PeerOptions* options) {
       if (value != "true" && value != "false") s = BadValue(name, value, "true or false");
     } else {
       s = ParseBytes(name, value,
-                     name == "level1_bytes" ? &options->level1_bytes : &options->table_bytes);
+                     name == "level0_bytes"   ? &options->level0_bytes
+                     : name == "level1_bytes" ? &options->level1_bytes
+                                              : &options->table_bytes);
     }
     if (!s.ok()) return s;
   }

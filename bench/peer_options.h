@@ -18,6 +18,9 @@ struct PeerOptions {
   std::string files_in;
   /// Reads of tables pass by the page cache, as they do for Lamella's option of this name.
   bool direct_reads = false;
+  /// RocksDB's: what level 0 may take before writers stop; half of it is compacted. 0: its default
+  /// numbers of files.
+  uint64_t level0_bytes = 0;
   uint64_t level1_bytes = 0;  // RocksDB's; 0: its default
   uint64_t table_bytes = 0;   // 0: its default
 };

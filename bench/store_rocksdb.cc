@@ -171,6 +171,12 @@ rocksdb::Options MakeOptions(const StoreSettings& settings, const PeerOptions& o
   options.statistics = rocksdb::CreateDBStatistics();
   options.statistics->set_stats_level(rocksdb::StatsLevel::kExceptHistogramOrTimers);
   options.use_direct_reads = own.direct_reads;
+  if (own.level0_bytes > 0) {
+    const int files = static_cast<int>(own.level0_bytes / options.write_buffer_size);
+    options.level0_file_num_compaction_trigger = std::max(1, files / 2);
+    options.level0_slowdown_writes_trigger = std::max(2, files * 3 / 4);
+    options.level0_stop_writes_trigger = std::max(3, files);
+  }
   if (own.level1_bytes > 0) options.max_bytes_for_level_base = own.level1_bytes;
   if (own.table_bytes > 0) options.target_file_size_base = own.table_bytes;
   return options;

@@ -142,7 +142,10 @@ TEST_P(AnyStore, TablesLieElsewhereAndGoWithTheStore) {
     return;
   }
   if (GetParam() == StoreKind::kLamella) spec.options.emplace_back("engine", "lightkv");
-  if (GetParam() == StoreKind::kRocksDb) spec.options.emplace_back("level1_bytes", "262144");
+  if (GetParam() == StoreKind::kRocksDb) {
+    spec.options.emplace_back("level0_bytes", "524288");
+    spec.options.emplace_back("level1_bytes", "262144");
+  }
   ASSERT_TRUE(CheckStoreSpec(spec).ok());
   settings_.memory_budget_bytes = 2u << 20;
   settings_.write_buffer_bytes = 128u << 10;
@@ -222,9 +225,10 @@ TEST(StoreSpec, OptionsThatAStoreDoesNotHaveAreNamed) {
   EXPECT_EQ(spec.options.size(), 3u);
   EXPECT_TRUE(ParseStoreSpec("rocksdb", {{"log_shards", "2"}}, &spec).ok());
   EXPECT_TRUE(spec.options.empty());
-  EXPECT_TRUE(ParseStoreSpec("rocksdb:level1_bytes=1048576", {}, &spec).ok());
-  for (const char* text : {"rocksdb:a=b", "rocksdb:table_bytes=many", "rocksdb:direct_reads=maybe",
-                           "leveldb:level1_bytes=1", "lmdb:files_in=/var/tmp"}) {
+  EXPECT_TRUE(ParseStoreSpec("rocksdb:level0_bytes=2097152:level1_bytes=1048576", {}, &spec).ok());
+  for (const char* text :
+       {"rocksdb:a=b", "rocksdb:table_bytes=many", "rocksdb:direct_reads=maybe",
+        "leveldb:level0_bytes=1", "leveldb:level1_bytes=1", "lmdb:files_in=/var/tmp"}) {
     const Status s = ParseStoreSpec(text, {}, &spec);
     EXPECT_TRUE(s.IsInvalidArgument()) << text;
     EXPECT_NE(s.message().find("expected"), std::string_view::npos) << s.ToString();

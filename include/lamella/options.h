@@ -101,8 +101,9 @@ struct FileOptions {
   /// Where files answer slowly, what an iterator will come by is read ahead of it, several reads at
   /// the same time, and some of them in vain. Off: each read when it is needed.
   bool parallel_reads = true;
-  /// Compaction writes files no faster than this, bytes a second; 0 is no limit. Less: steadier
-  /// reads, until writers must wait for it.
+  /// Compaction writes files no faster than this, bytes a second; 0 is no limit. What is flushed to
+  /// files (LightKV) is written as fast as it can be. Less: steadier reads, until writers must wait
+  /// for compaction.
   uint64_t compaction_bytes_per_second = 0;
 };
 

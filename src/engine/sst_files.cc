@@ -73,10 +73,11 @@ Status SstFiles::OpenTable(const TableInfo& info, bool kept,
   return s;
 }
 
-std::unique_ptr<SstBuilder> SstFiles::NewBuilder() const {
+std::unique_ptr<SstBuilder> SstFiles::NewBuilder(bool hurries) const {
+  SstOptions writing = options_.writing;
+  if (hurries) writing.rate_limiter = nullptr;
   return std::make_unique<SstBuilder>(options_.files, options_.directory,
-                                      IdentityOf(options_, options_.new_number()),
-                                      options_.writing);
+                                      IdentityOf(options_, options_.new_number()), writing);
 }
 
 Status SstFiles::OpenLost(uint64_t number, std::shared_ptr<const SstTable>* table) const {
@@ -102,11 +103,13 @@ Status SstFiles::OpenFinished(const SstBuilder& builder,
   return NoThrow([&] { return OpenTable(InfoOf(builder.number(), builder.info()), false, table); });
 }
 
-SstBatch::SstBatch(const SstFiles* files)
-    : files_(files), together_(std::min(kTogetherMax, OpenFiles::WrittenMax())) {}
+SstBatch::SstBatch(const SstFiles* files, bool hurries)
+    : files_(files),
+      hurries_(hurries),
+      together_(std::min(kTogetherMax, OpenFiles::WrittenMax())) {}
 
 SstBuilder* SstBatch::BeginTable() {
-  builder_ = files_->NewBuilder();
+  builder_ = files_->NewBuilder(hurries_);
   return builder_.get();
 }
 
@@ -143,9 +146,9 @@ Status SstBatch::FinishEnded() {
 
 Status SstFiles::Write(InternalIterator* from, const SnapshotList::Sample& snapshots,
                        const std::function<bool(std::string_view key)>& may_lie_elsewhere,
-                       MadeSsts* made, const std::vector<std::string>& bounds) const {
+                       MadeSsts* made, const std::vector<std::string>& bounds, bool hurries) const {
   return NoThrow([&] {
-    SstBatch batch(this);
+    SstBatch batch(this, hurries);
     auto bound = bounds.begin();  // the first after the keys so far
     Status s = ForEachNeeded(
         from, snapshots, may_lie_elsewhere,

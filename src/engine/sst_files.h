@@ -85,10 +85,10 @@ class SstFiles {
   Status Open(const TableInfo& info, std::shared_ptr<const SstTable>* table) const;
   /// What is needed of `from` as tables, in key order; none where nothing is.
   /// `may_lie_elsewhere`: ForEachNeeded's. `bounds`, which ascend: no table has keys before one of
-  /// them and keys at or after it.
+  /// them and keys at or after it. `hurries`: whatever holds compaction back.
   Status Write(InternalIterator* from, const SnapshotList::Sample& snapshots,
                const std::function<bool(std::string_view key)>& may_lie_elsewhere, MadeSsts* made,
-               const std::vector<std::string>& bounds = {}) const;
+               const std::vector<std::string>& bounds = {}, bool hurries = false) const;
   /// What the compaction changes of the levels (F1, F2, F3).
   Status Compact(const Compaction& compaction, const SstLevels& levels,
                  const SnapshotList::Sample& snapshots, SstEdit* edit) const;
@@ -126,7 +126,7 @@ class SstFiles {
   friend class SstBatch;
 
   /// The next table, with a number that none had.
-  std::unique_ptr<SstBuilder> NewBuilder() const;
+  std::unique_ptr<SstBuilder> NewBuilder(bool hurries) const;
   Status OpenTable(const TableInfo& info, bool kept, std::shared_ptr<const SstTable>* table) const;
   Status OpenFinished(const SstBuilder& builder, std::shared_ptr<const SstTable>* table) const;
 
@@ -140,8 +140,8 @@ class SstFiles {
 /// Threads: one.
 class SstBatch {
  public:
-  /// `files` outlives it.
-  explicit SstBatch(const SstFiles* files);
+  /// `files` outlives it. `hurries`: as SstFiles::Write's.
+  explicit SstBatch(const SstFiles* files, bool hurries = false);
   SstBatch(const SstBatch&) = delete;
   SstBatch& operator=(const SstBatch&) = delete;
 
@@ -160,6 +160,7 @@ class SstBatch {
   Status FinishEnded();
 
   const SstFiles* const files_;
+  const bool hurries_;
   const size_t together_;
   std::unique_ptr<SstBuilder> builder_;
   std::vector<std::unique_ptr<SstBuilder>> ended_;

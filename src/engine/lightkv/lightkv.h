@@ -4,7 +4,8 @@
 // partition, its segment, are sorted and written to an SST of the partition, and tables of a
 // partition are compacted among themselves alone, CS of one weight into one of the next: so what
 // is written for a record is what it was flushed and merged, log_CS(N) + 1 times for N flushes,
-// however much the store holds.
+// however much the store holds; and less, since tables of greater weights wait for more of them
+// (PartitionRules).
 //
 // What differs from the paper, for the API's promises:
 // - Segments lie in the store's one log (PmLog) instead of a buffer for each partition: so a batch
@@ -13,7 +14,7 @@
 //   one of the same partitions put before it, which is what linked leaves come to.
 // - Older leaves are not kept: what an SST has of a key its own filter and index tell, which are
 //   on block storage, checked by checksums, and in the block cache. So opening a store reads its
-//   log, and none of its tables.
+//   log, and of its tables what says where the rest is.
 // - Compaction cuts a table that was flushed when a partition was larger where the partition has
 //   been split since.
 //
@@ -50,6 +51,7 @@
 #include "engine/job_board.h"
 #include "engine/lightkv/flush_pace.h"
 #include "engine/lightkv/lightkv_state.h"
+#include "engine/lightkv/merge_yields.h"
 #include "engine/lightkv/partition_levels.h"
 #include "engine/lightkv/rh_tree.h"
 #include "engine/pending_frees.h"
@@ -168,8 +170,7 @@ class LightKv final : public Engine, private WriteTarget {
   Status Compact(const PartitionCompaction& compaction);
   /// Merges these tables, all that overlap in their levels, into one weight.
   Status Merge(const View& view, const std::vector<SstLevels::Level>& inputs, uint32_t into);
-  /// What a merge of tables that were merged for the first time came to.
-  void NoteDropped(const std::vector<SstLevels::Level>& inputs, const MadeSsts& outputs);
+  void NoteYield(const std::vector<SstLevels::Level>& inputs, const MadeSsts& outputs);
   bool IsBound(std::string_view begin) const { return Hash64(begin) % leaves_per_partition_ == 0; }
   /// Where tables are cut: where partitions begin.
   std::vector<std::string> Bounds() const;
@@ -217,9 +218,8 @@ class LightKv final : public Engine, private WriteTarget {
   uint64_t flushes_done_ LAMELLA_GUARDED_BY(jobs_.mu) = 0;
   uint64_t flushed_sequence_ LAMELLA_GUARDED_BY(jobs_.mu) = 0;
   std::array<FileRoom, kRooms> rooms_ LAMELLA_GUARDED_BY(jobs_.mu);
-  double dropped_share_ LAMELLA_GUARDED_BY(jobs_.mu) = 0;  // of records, by merges of weight 0,
-  double dropped_noted_ LAMELLA_GUARDED_BY(jobs_.mu) = 0;  // of so many
-  std::array<std::atomic<bool>, kRooms> starved_{};        // what rooms_ has is no OK
+  MergeYields yields_ LAMELLA_GUARDED_BY(jobs_.mu){rules_};
+  std::array<std::atomic<bool>, kRooms> starved_{};  // what rooms_ has is no OK
   ErrorLatch error_;
 
   std::atomic<uint64_t> compactions_{0};

@@ -76,8 +76,7 @@ std::optional<Job> LightKv::PickJob(JobClass job_class) {
   if (!sealed_ && (flushes_wanted_ > flushes_begun_ || IsFlushDue(*view.top)))
     offer("seal", kLog, kFirst, &LightKv::Seal);
   if (rooms_[kCompactions].MayHaveSome()) {
-    const uint32_t size = RecompactionSize(rules_, dropped_share_);
-    for (PartitionCompaction& one : FindPartitionCompactions(*view.levels, rules_, size))
+    for (PartitionCompaction& one : FindPartitionCompactions(*view.levels, rules_, yields_.Sizes()))
       offers.push_back(OfferOf(std::move(one)));
   }
   if (pool_->CanGiveBack()) offer("give back", kPoolEnd, 0, &LightKv::GiveBack);
@@ -178,7 +177,7 @@ Status LightKv::WriteSealed(const View& view, const Sealed& sealed) {
   Status s = files_.Write(
       from.get(), context_.snapshots->Now(),
       [&](std::string_view key) { return view.levels->MayHold(0, key); },  // keeps L4
-      &made.tables, Bounds());
+      &made.tables, Bounds(), true);
   if (!s.ok()) return s;
   return Install(LightKvEdit::kFlush, made, true, [&](LightKvState* state) {
     state->flushed_sequence = sealed.through;
@@ -187,18 +186,22 @@ Status LightKv::WriteSealed(const View& view, const Sealed& sealed) {
   });
 }
 
-// The mean of the first ones, and then what counts is of late.
-void LightKv::NoteDropped(const std::vector<SstLevels::Level>& inputs, const MadeSsts& outputs) {
-  constexpr double kMergesRemembered = 32;
+void LightKv::NoteYield(const std::vector<SstLevels::Level>& inputs, const MadeSsts& outputs) {
+  const auto last = static_cast<uint32_t>(inputs.size()) - 1;
   double before = 0;
   double after = 0;
-  for (const SstLevels::Level& tables : inputs) {
-    for (const auto& table : tables) before += static_cast<double>(table->info().records);
+  uint32_t first = last;
+  uint64_t tables = 0;  // of a partition
+  for (uint32_t i = 0; i < inputs.size(); i++) {
+    if (inputs[i].empty()) continue;
+    first = std::min(first, i);
+    tables++;
+    for (const auto& table : inputs[i]) before += static_cast<double>(table->info().records);
   }
   for (const auto& table : outputs) after += static_cast<double>(table->info().records);
+  if (tables < 2 || rules_.WeightOf(first) != rules_.WeightOf(last)) return;
   const MutexLock lock(&jobs_.mu);
-  dropped_noted_ = std::min(dropped_noted_ + 1, kMergesRemembered);
-  dropped_share_ += (1 - after / before - dropped_share_) / dropped_noted_;
+  yields_.Note(rules_.WeightOf(last), tables, 1 - after / before);
 }
 
 Status LightKv::Merge(const View& view, const std::vector<SstLevels::Level>& inputs,
@@ -223,7 +226,7 @@ Status LightKv::Merge(const View& view, const std::vector<SstLevels::Level>& inp
   for (const SstLevels::Level& tables : inputs) {
     for (const auto& table : tables) table->MakeObsolete();
   }
-  if (below == rules_.FirstLevel(1)) NoteDropped(inputs, made.tables);
+  NoteYield(inputs, made.tables);
   compactions_.fetch_add(1, std::memory_order_relaxed);
   return s;
 }
@@ -317,11 +320,12 @@ double LightKv::OverFlush(const RhTree& top) const {
          1;
 }
 
-// Each table of level 0 is one that compaction has not caught up with, and reads look at, beside up
-// to CS of each weight: so it counts by CS. All partitions of a new store fill in step, and are
-// merged one after the other: the larger CS, the more is flushed meanwhile. What is
-// over a flush beside one that is under way is what writers would be stopped for. Before one is
-// sealed it is let grow: merges have the threads, and the next flush takes all of it.
+// Each table of level 0 is one that compaction has not caught up with, and reads look at, beside
+// those of each weight. It waits for merges of weight 0, so it counts by that one's CS. All
+// partitions of a new store fill in step, and are merged one after the other: the larger CS, the
+// more is flushed meanwhile. What is over a flush beside one that is under way is what writers
+// would be stopped for. Before one is sealed it is let grow: merges have the threads, and the next
+// flush takes all of it.
 uint32_t LightKv::WriteDelayNs() const {
   // Nobody waits for compactions that find no room.
   const uint64_t crowd = IsStarved(kCompactions) ? 0 : crowd_.load(std::memory_order_relaxed);

@@ -60,21 +60,8 @@ struct PartitionCompaction {
   uint32_t size = 0;  // so many tables were waited for
 };
 
-/// How many tables of a weight above 0 are worth waiting for, where merges of those of weight 0
-/// drop this share of their records. Of CS tables that have each a share f of a partition's keys a
-/// merge drops about (CS - 1) / 2 * f, and so many as are given here then have as many records as
-/// the partition has keys, or fewer: what waits takes at most as much of the disk again.
-inline uint32_t RecompactionSize(const PartitionRules& rules, double dropped_share) {
-  const uint32_t most = rules.recompaction_size;
-  const uint32_t least = std::min(rules.compaction_size, most);
-  const double size = 1.0 / rules.compaction_size;
-  const double worth = (1 - size) / (2 * std::max(dropped_share, 1e-3));
-  return static_cast<uint32_t>(
-      std::clamp(worth, static_cast<double>(least), static_cast<double>(most)));
-}
-
 /// Where a table of the weight with these keys goes that is newer than all others of the weight
-/// (keeps P1). Nothing: a partition that it overlaps has its CS of them; never of weight 0.
+/// (keeps P1). Nothing: a partition that it overlaps has all slots taken; never of weight 0.
 template <class Table>
 std::optional<uint32_t> LevelFor(const TableLevels<Table>& levels, const PartitionRules& rules,
                                  uint32_t weight, const KeyRange& keys) {
@@ -119,15 +106,15 @@ std::vector<std::vector<std::shared_ptr<const Table>>> OverlappingAll(
   return all;
 }
 
-/// Which partitions have CS tables of a weight or more, or so it seems, and room for what they
-/// become; of a weight above 0 `recompaction_size` of them, at most the rules'.
+/// Which partitions have as many tables of a weight as `sizes` says of it, at least 2 and at most
+/// the rules', or so it seems, and room for what they become.
 template <class Table>
 std::vector<PartitionCompaction> FindPartitionCompactions(const TableLevels<Table>& levels,
                                                           const PartitionRules& rules,
-                                                          uint32_t recompaction_size) {
+                                                          const std::vector<uint32_t>& sizes) {
   std::vector<PartitionCompaction> found;
   for (uint32_t weight = 0; weight < rules.weight_count(); weight++) {
-    const uint32_t size = weight == 0 ? rules.SizeOf(0) : recompaction_size;
+    const uint32_t size = sizes[weight];
     const uint32_t newest = rules.FirstLevel(weight);
     const uint32_t first = weight == 0 ? 0 : newest;
     const uint32_t last = rules.LastLevel(weight);

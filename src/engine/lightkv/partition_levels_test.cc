@@ -38,7 +38,9 @@ class PartitionLevelsTest : public ::testing::Test {
     EXPECT_TRUE(level && levels_.Apply({.removed = {}, .added = {{*level, info}}}));
   }
   std::vector<PartitionCompaction> Find() const {
-    return FindPartitionCompactions(levels_, rules_, size_.value_or(rules_.recompaction_size));
+    std::vector<uint32_t> sizes(rules_.weight_count(), size_.value_or(rules_.recompaction_size));
+    sizes[0] = rules_.compaction_size;
+    return FindPartitionCompactions(levels_, rules_, sizes);
   }
   void SetSizes(uint32_t of_weight_0, uint32_t of_others) {
     rules_ = {.compaction_size = of_weight_0, .recompaction_size = of_others};
@@ -210,32 +212,14 @@ TEST_F(PartitionLevelsTest, FewerThanAreWaitedForStay) {
   EXPECT_EQ(Find().size(), 1u);
 }
 
-TEST_F(PartitionLevelsTest, TheMoreMergesDropTheLessIsWaitedFor) {
-  SetSizes(6, 16);
-  EXPECT_EQ(RecompactionSize(rules_, 0), 16u);
-  EXPECT_EQ(RecompactionSize(rules_, 0.04), 10u);
-  EXPECT_EQ(RecompactionSize(rules_, 0.5), 6u);
-  EXPECT_EQ(RecompactionSize(rules_, 1), 6u);
-  SetSizes(6, 4);  // as who chose it wants it
-  for (const double share : {0.0, 0.04, 1.0}) EXPECT_EQ(RecompactionSize(rules_, share), 4u);
-  // Tables of weight 1 that have each a share of the partition's keys, drawn at random.
-  Random random(testing::TestSeed());
-  constexpr uint64_t kKeys = 20'000;
-  SetSizes(6, 16);
-  for (const uint64_t one_in : {8, 20, 50, 200}) {
-    double before = 0;
-    std::set<uint64_t> merged;
-    for (uint32_t i = 0; i < rules_.compaction_size; i++) {
-      std::set<uint64_t> flushed;
-      for (uint64_t j = 0; j < kKeys / one_in; j++) flushed.insert(random.Uniform(kKeys));
-      before += static_cast<double>(flushed.size());
-      merged.merge(flushed);
-    }
-    const auto after = static_cast<double>(merged.size());
-    const uint32_t size = RecompactionSize(rules_, 1 - after / before);
-    EXPECT_TRUE(size == rules_.compaction_size || size * after <= 1.3 * kKeys) << one_in;
-    EXPECT_TRUE(size == rules_.recompaction_size || size * after >= 0.7 * kKeys) << one_in;
-  }
+TEST_F(PartitionLevelsTest, OfTheLastWeightNothingIsMergedTwiceThatCameOfAMerge) {
+  SetSizes(2, 16);
+  size_ = 2;
+  const uint32_t last = rules_.weight_count() - 1;
+  for (int i = 0; i < 2; i++) Add(last, "a", "c");
+  ASSERT_EQ(Find().size(), 1u);
+  ASSERT_NO_FATAL_FAILURE(Compact(Find()[0]));
+  EXPECT_TRUE(Find().empty());
 }
 
 TEST_F(PartitionLevelsTest, TheLastWeightIsMergedIntoItself) {
@@ -264,17 +248,26 @@ TEST_F(PartitionLevelsTest, WhatAnotherCompactionSizeLeftBeyondTheLastWeightIsOf
 
 // A size that comes after another finds its weights' slots taken in any way.
 TEST_F(PartitionLevelsTest, WhatAnotherCompactionSizeLeftGoesOnDown) {
-  for (uint32_t size = 2; size <= 16; size++) {
-    for (uint32_t next = 2; next <= 16; next++) {
-      for (const int before : {1, 6, 7, 15, 40}) {
-        levels_ = {};
-        contents_.clear();
-        SetSizes(size, 18 - next);
-        for (int i = 0; i < before; i++) Flush();
-        SetSizes(next, 18 - size);
-        for (int i = 0; i < 40; i++) Flush();
-        ASSERT_LE(levels_.level(0).size(), next) << before << " with " << size << ", then " << next;
-        ASSERT_EQ(WrongVersions(), 0);
+  constexpr uint32_t kSizes[] = {2, 3, 6, 15, 16};
+  constexpr int kFlushes[] = {1, 6, 7, 15, 40, 300};
+  const auto go_on = [&](int before, uint32_t size, uint32_t others, uint32_t next,
+                         uint32_t next_others) {
+    levels_ = {};
+    contents_.clear();
+    SetSizes(size, others);
+    for (int i = 0; i < before; i++) Flush();
+    SetSizes(next, next_others);
+    for (int i = 0; i < 40; i++) Flush();
+    ASSERT_LE(levels_.level(0).size(), next) << before << " with " << size << ", then " << next;
+    ASSERT_EQ(WrongVersions(), 0);
+  };
+  for (const uint32_t size : kSizes) {
+    for (const uint32_t others : kSizes) {
+      for (const uint32_t next : kSizes) {
+        for (const uint32_t next_others : kSizes) {
+          for (const int before : kFlushes)
+            ASSERT_NO_FATAL_FAILURE(go_on(before, size, others, next, next_others));
+        }
       }
     }
   }
@@ -283,7 +276,9 @@ TEST_F(PartitionLevelsTest, WhatAnotherCompactionSizeLeftGoesOnDown) {
 // Flushes and compactions, of partitions that become more: what is newer stays in lower levels.
 TEST_F(PartitionLevelsTest, NewerVersionsStayInLowerLevels) {
   Random random(testing::TestSeed());
+  SetSizes(4, static_cast<uint32_t>(4 + 12 * random.Uniform(2)));
   for (uint64_t round = 1; round <= 400; round++) {
+    size_ = static_cast<uint32_t>(2 + random.Uniform(rules_.recompaction_size - 1));
     const uint64_t partitions = 1 + round / 40;
     for (uint64_t p = 0; p < partitions; p++) {
       Contents contents;
@@ -299,7 +294,7 @@ TEST_F(PartitionLevelsTest, NewerVersionsStayInLowerLevels) {
     ASSERT_NO_FATAL_FAILURE(Compact(one));
     ASSERT_EQ(WrongVersions(), 0);
   }
-  EXPECT_GT(levels_.level_count(), rules_.FirstLevel(2));
+  EXPECT_GT(levels_.level_count(), rules_.FirstLevel(1));
 }
 
 }  // namespace
