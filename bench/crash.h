@@ -22,10 +22,10 @@ struct CrashResult {
   double index_seconds = 0;
 };
 
-/// A child opens an empty store with a write buffer larger than `unflushed_bytes`, puts so many
-/// user bytes in random order and is killed by SIGKILL without closing. Another child then opens
-/// the store, which is timed, and reads every 1,000th key. Corruption: a key that was acknowledged
-/// is missing or wrong.
+/// A child opens an empty store with a write buffer larger than `unflushed_bytes`, or the one that
+/// the settings name, puts so many user bytes in random order and is killed by SIGKILL without
+/// closing. Another child then opens the store, which is timed, and reads every 1,000th key.
+/// Corruption: a key that was acknowledged is missing or wrong.
 Status MeasureCrash(const StoreSpec& spec, const StoreSettings& settings, const DataShape& shape,
                     uint64_t unflushed_bytes, const std::string& parent_dir, CrashResult* result);
 

@@ -91,7 +91,7 @@ std::string StoreVersion(StoreKind kind) {
     case StoreKind::kRocksDb:
 #if LAMELLA_BENCH_ROCKSDB
       return std::to_string(ROCKSDB_MAJOR) + "." + std::to_string(ROCKSDB_MINOR) + "." +
-             std::to_string(ROCKSDB_PATCH);
+             std::to_string(ROCKSDB_PATCH) + ", " + RocksDbBuild();
 #else
       return "not built";
 #endif

@@ -39,7 +39,7 @@ struct StoreSettings {
   /// User bytes that the run will put, at most; LMDB sizes its map by it. Raised: address space.
   uint64_t data_bytes_max = 1ull << 30;
   /// Write buffer of at least this, outside the budget, so that so much stays unflushed; 0 lets the
-  /// store's share stand.
+  /// store's share stand, and so does one that is named by the next.
   uint64_t unflushed_bytes = 0;
   /// Size of one write buffer, within the budget; 0 lets the store's share stand.
   uint64_t write_buffer_bytes = 0;
@@ -150,6 +150,8 @@ std::vector<StoreKind> BuiltStoreKinds();
 bool IsBuilt(StoreKind kind);
 /// The product's version, for people; "not built" where this build was made without it.
 std::string StoreVersion(StoreKind kind);
+/// How RocksDB was built, which tells in its figures. REQUIRES: it is in this build.
+std::string RocksDbBuild();
 /// What a write that returned survives, as configured here: for the line under each table.
 std::string Durability(StoreKind kind);
 /// Parses "name" or "name:option=value:option=value". `shared` goes before the spec's own options

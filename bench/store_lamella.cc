@@ -207,7 +207,7 @@ class LamellaStore : public Store {
     options.memory_budget_bytes = settings.memory_budget_bytes;
     options.memtable_bytes = settings.write_buffer_bytes;
     options.count_reads = settings.count_reads;
-    if (settings.unflushed_bytes > 0) {
+    if (settings.unflushed_bytes > 0 && settings.write_buffer_bytes == 0) {
       options.memtable_bytes = settings.unflushed_bytes * 2;
       options.memory_budget_bytes += options.memtable_bytes * 4;
     }

@@ -242,7 +242,7 @@ class LevelDbStore : public Store {
     options.write_buffer_size = static_cast<size_t>(settings.memory_budget_bytes / 4);
     if (settings.write_buffer_bytes > 0)
       options.write_buffer_size = static_cast<size_t>(settings.write_buffer_bytes);
-    if (settings.unflushed_bytes > 0)
+    if (settings.unflushed_bytes > 0 && settings.write_buffer_bytes == 0)
       options.write_buffer_size = static_cast<size_t>(settings.unflushed_bytes * 2);
     options.block_cache = cache_.get();
     options.filter_policy = filter_.get();

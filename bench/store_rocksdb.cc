@@ -28,7 +28,20 @@
 #include "bench/machine.h"
 #include "bench/peer_options.h"
 
+namespace rocksdb {
+// What it has only where its assertions are on, as Debian builds it.
+class SyncPoint {
+ public:
+  [[gnu::weak]] static SyncPoint* GetInstance();
+};
+}  // namespace rocksdb
+
 namespace lamella::bench {
+
+std::string RocksDbBuild() {
+  return &rocksdb::SyncPoint::GetInstance != nullptr ? "with assertions" : "release build";
+}
+
 namespace {
 
 rocksdb::Slice ToSlice(std::string_view s) { return rocksdb::Slice(s.data(), s.size()); }
@@ -154,13 +167,13 @@ rocksdb::Options MakeOptions(const StoreSettings& settings, const PeerOptions& o
   options.write_buffer_size = static_cast<size_t>(settings.memory_budget_bytes / 4);
   if (settings.write_buffer_bytes > 0)
     options.write_buffer_size = static_cast<size_t>(settings.write_buffer_bytes);
-  if (settings.unflushed_bytes > 0) {
+  if (settings.unflushed_bytes > 0 && settings.write_buffer_bytes == 0)
     options.write_buffer_size = static_cast<size_t>(settings.unflushed_bytes * 2);
-  }
-  options.level_compaction_dynamic_level_bytes = true;
+  options.level_compaction_dynamic_level_bytes = true;  // where db_paths are two it turns this off
   options.max_background_jobs =
       static_cast<int>(std::max(2u, std::min(6u, std::thread::hardware_concurrency())));
   options.compaction_pri = rocksdb::kMinOverlappingRatio;
+  options.avoid_flush_during_recovery = true;  // to open is not to write a table
   options.stats_dump_period_sec = 0;
   options.stats_persist_period_sec = 0;
   rocksdb::BlockBasedTableOptions table;

@@ -102,8 +102,8 @@ struct FileOptions {
   /// the same time, and some of them in vain. Off: each read when it is needed.
   bool parallel_reads = true;
   /// Compaction writes files no faster than this, bytes a second; 0 is no limit. What is flushed to
-  /// files (LightKV) is written as fast as it can be. Less: steadier reads, until writers must wait
-  /// for compaction.
+  /// files (LightKV) is not held back, once a thread is there for it. Less: steadier reads, until
+  /// writers must wait for compaction.
   uint64_t compaction_bytes_per_second = 0;
 };
 
@@ -154,9 +154,9 @@ struct LightKvOptions {
   /// CS: tables of a partition that are merged after they were flushed, 2 to 16. More: less is
   /// written, reads look at more tables. The paper has 4.
   uint32_t compaction_size = 6;
-  /// CS of tables that came of a compaction, 2 to 16; the paper's is the same as the other. A
-  /// record is written to files twice at most until the data are as many times the write buffer as
-  /// both sizes' product.
+  /// CS of tables that came of a compaction, 2 to 16, at most: where compactions find much to drop
+  /// it is fewer. The paper's is the same as the other. While keys are new a record is written to
+  /// files twice until the data are as many times the write buffer as both sizes' product.
   uint32_t recompaction_size = 16;
 };
 

@@ -505,6 +505,21 @@ TEST_F(LightKvTest, ADamagedTableIsCorruptionAndRepairKeepsTheRest) {
 }
 
 // Tables of several weights, of which nothing says which is newer, a log after them, deletes.
+TEST_F(LightKvTest, WhatHoldsCompactionBackHoldsNoRepairBack) {
+  constexpr uint64_t kRecords = 300;
+  options_.lightkv.leaf_nodes_max = 1;
+  ASSERT_TRUE(Open().ok());
+  for (uint64_t i = 0; i < kRecords; i++)
+    ASSERT_TRUE(db_->Put({}, Concat("key", i), MakeValue(i, 1000)).ok());
+  ASSERT_TRUE(db_->Flush().ok());
+  std::string pool;
+  ASSERT_NO_FATAL_FAILURE(KillWithoutCatalog(&pool));
+  options_.files.compaction_bytes_per_second = 1;  // half a week
+  RepairReport report;
+  ASSERT_NO_FATAL_FAILURE(RepairWithoutCatalog(pool, &report));
+  EXPECT_EQ(report.records_kept, kRecords);
+}
+
 TEST_F(LightKvTest, WithoutACatalogARepairFindsEverything) {
   options_.chunk_bytes = 64 << 10;
   ASSERT_TRUE(Open().ok());

@@ -573,6 +573,7 @@ Status DbImpl::Repair(RepairReport* report) {
   const bool clean = s.ok() && pool_->state().clean;  // as in Init
   if (s.ok()) s = pool_->Mend();
   if (clean && s.ok()) s = pool_->MarkOpen();
+  if (s.ok()) engine_->Hurry();  // there is nobody whose reads compaction could hold back
   if (s.ok()) s = engine_->Rebuild(report);
   if (s.ok()) {  // only now: a repair that is cut short finds them again
     Persister persister(pool_->gate(), WriteCause::kGc);

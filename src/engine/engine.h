@@ -109,8 +109,8 @@ class Engine {
   /// Moves MemTables to tables; returns when they are.
   virtual Status Flush() = 0;
   virtual Status CompactRange(std::string_view begin, std::string_view end) = 0;
-  /// Somebody waits for the jobs that run, to close the store: they are held back by no option any
-  /// more. Nor is what comes after it.
+  /// Somebody waits for the jobs that run, to close the store, or for a repair: they are held back
+  /// by no option any more. Nor is what comes after it.
   virtual void Hurry() {}
   /// Flushes and leaves everything such that the next Mend has nothing to do. No job runs any
   /// more.

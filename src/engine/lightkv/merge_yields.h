@@ -10,6 +10,7 @@
 #define LAMELLA_ENGINE_LIGHTKV_MERGE_YIELDS_H_
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -24,28 +25,28 @@ class MergeYields {
         heard_(rules.weight_count(), Heard{{static_cast<double>(rules.recompaction_size)},
                                            {static_cast<double>(rules.recompaction_size)}}) {}
 
-  /// A merge of so many tables of the weight dropped this share of their records.
+  /// A merge of so many tables of a partition, all of the weight, dropped this share of their
+  /// records.
   void Note(uint32_t weight, uint64_t tables, double dropped_share) {
     const auto n = static_cast<double>(tables);
     // Of n tables that have each a share f of a partition's keys, any, a merge drops about
-    // (n - 1) / 2 * f. One of the next weight has n * f of them: 1 / (n * f) such have as many
-    // records as the partition has keys.
-    const double share = std::max(dropped_share, 1e-3);
-    if (weight + 1 < heard_.size()) Hear((1 - 1 / n) / (2 * share), &heard_[weight + 1].of_above);
-    // So many would have had the records of what came of it. This is what tells of keys that come
-    // again later than a merge of the weight above reaches back.
-    if (weight > 0) Hear(n * (1 - dropped_share), &heard_[weight].of_own);
+    // (n - 1) / 2 * f: so many of them, 1 / f, have as many records as the partition has keys.
+    const double of_any_keys = (n - 1) / (2 * std::max(dropped_share, 1e-3));
+    // One of the next weight has n * f of them.
+    if (weight + 1 < heard_.size()) Hear(of_any_keys / n, &heard_[weight + 1].of_above);
+    // Keys that come again later than a merge of the weight above reaches back: what came of this
+    // one has as many records as so many of its tables.
+    const double of_keys_in_turn = n * (1 - dropped_share);
+    if (weight > 0) Hear(std::max(of_any_keys, of_keys_in_turn), &heard_[weight].of_own);
   }
 
-  /// How many tables of a partition are waited for, by weight. Of weight 0 and of the last one, in
-  /// which what is merged is merged again, always the rules'.
+  /// How many tables of a partition are waited for, by weight; of weight 0 always the rules'.
   std::vector<uint32_t> Sizes() const {
-    std::vector<uint32_t> sizes(heard_.size());
-    for (uint32_t weight = 0; weight < sizes.size(); weight++) {
-      const bool is_fixed = weight == 0 || weight + 1 == sizes.size();
+    std::vector<uint32_t> sizes{rules_.SizeOf(0)};
+    for (uint32_t weight = 1; weight < heard_.size(); weight++) {
       const Heard& of = heard_[weight];
-      sizes[weight] = is_fixed ? rules_.SizeOf(weight)
-                               : static_cast<uint32_t>(std::min(of.of_above.size, of.of_own.size));
+      sizes.push_back(
+          static_cast<uint32_t>(std::lround(std::min(of.of_above.size, of.of_own.size))));
     }
     return sizes;
   }
