@@ -473,12 +473,14 @@ TEST_F(SstFilesTest, CompactionKeepsToItsRate) {
   const std::chrono::duration<double> second = std::chrono::steady_clock::now() - again;
   EXPECT_GT(second.count(), 0.8 * (static_cast<double>(bytes) - (128 << 10)) / (8 << 20))
       << took.count();
-  // Who hurries waits for nothing: at this rate it would be for hours.
-  limiter.SetRate(10);
+  // Who hurries waits for nothing: at this rate it would be for a minute.
+  limiter.SetRate(bytes / 60);
+  const auto hurried = std::chrono::steady_clock::now();
   MadeSsts made;
   const auto from = Sst::NewIterator(whole.added.front().table->sst(), {});
   const auto keep_all = [](std::string_view) { return true; };
   EXPECT_TRUE(Files().Write(from.get(), Snapshots(), keep_all, &made, {}, true).ok());
+  EXPECT_LT(std::chrono::steady_clock::now() - hurried, std::chrono::seconds(15));
 }
 
 }  // namespace

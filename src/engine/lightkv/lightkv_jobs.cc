@@ -195,7 +195,7 @@ void LightKv::NoteYield(const std::vector<SstLevels::Level>& inputs, const MadeS
   for (uint32_t i = 0; i < inputs.size(); i++) {
     if (inputs[i].empty()) continue;
     first = std::min(first, i);
-    tables++;
+    tables += i == 0 ? inputs[0].size() / CountPartitions(inputs[0]) : 1;  // there they overlap
     for (const auto& table : inputs[i]) before += static_cast<double>(table->info().records);
   }
   for (const auto& table : outputs) after += static_cast<double>(table->info().records);

@@ -261,6 +261,12 @@ TEST_F(PartitionLevelsTest, WhatAnotherCompactionSizeLeftGoesOnDown) {
     ASSERT_LE(levels_.level(0).size(), next) << before << " with " << size << ", then " << next;
     ASSERT_EQ(WrongVersions(), 0);
   };
+  for (uint32_t size = 2; size <= 16; size++) {
+    for (uint32_t next = 2; next <= 16; next++) {
+      for (const int before : kFlushes)
+        ASSERT_NO_FATAL_FAILURE(go_on(before, size, size, next, next));
+    }
+  }
   for (const uint32_t size : kSizes) {
     for (const uint32_t others : kSizes) {
       for (const uint32_t next : kSizes) {
@@ -294,7 +300,7 @@ TEST_F(PartitionLevelsTest, NewerVersionsStayInLowerLevels) {
     ASSERT_NO_FATAL_FAILURE(Compact(one));
     ASSERT_EQ(WrongVersions(), 0);
   }
-  EXPECT_GT(levels_.level_count(), rules_.FirstLevel(1));
+  EXPECT_GT(levels_.level_count(), rules_.FirstLevel(2));
 }
 
 }  // namespace
