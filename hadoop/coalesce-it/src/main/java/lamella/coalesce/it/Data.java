@@ -2,11 +2,13 @@ package lamella.coalesce.it;
 
 import java.io.IOException;
 import java.io.OutputStream;
+import java.net.InetSocketAddress;
 import java.nio.charset.StandardCharsets;
 import java.util.Random;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.hdfs.DistributedFileSystem;
 import org.apache.hadoop.io.LongWritable;
 import org.apache.hadoop.io.SequenceFile;
 import org.apache.hadoop.io.Text;
@@ -23,12 +25,17 @@ public final class Data {
 
   private Data() {}
 
-  /** Lines until {@code bytes} are written; compressed if the name says so (.gz, .bz2). */
-  public static void text(FileSystem fs, Path file, long bytes, long seed) throws IOException {
+  /**
+   * Lines until {@code bytes} are written; compressed if the name says so (.gz, .bz2). The
+   * replicas lie on {@code nodes}; on any, if none is named.
+   */
+  public static void text(
+      FileSystem fs, Path file, long bytes, long seed, InetSocketAddress... nodes)
+      throws IOException {
     Random random = new Random(seed);
     CompressionCodec codec = new CompressionCodecFactory(fs.getConf()).getCodec(file);
     if (codec != null) ReflectionUtils.setConf(codec, fs.getConf());
-    try (OutputStream raw = fs.create(file);
+    try (OutputStream raw = nodes.length == 0 ? fs.create(file) : createOn(fs, file, nodes);
         OutputStream out = codec == null ? raw : codec.createOutputStream(raw)) {
       for (long left = bytes; left > 0; ) {
         byte[] line = line(random).getBytes(StandardCharsets.UTF_8);
@@ -38,6 +45,17 @@ public final class Data {
         left -= length;
       }
     }
+  }
+
+  private static OutputStream createOn(FileSystem fs, Path file, InetSocketAddress[] nodes)
+      throws IOException {
+    return ((DistributedFileSystem) fs)
+        .createFile(file)
+        .recursive()
+        .overwrite(true)
+        .replication((short) nodes.length)
+        .favoredNodes(nodes)
+        .build();
   }
 
   /** Lines of exactly 64 KiB. */

@@ -1,6 +1,7 @@
 package lamella.coalesce.it;
 
 import java.io.IOException;
+import java.net.InetSocketAddress;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -54,6 +55,9 @@ public final class SmallCluster implements AutoCloseable {
     Configuration conf = new YarnConfiguration();
     conf.setLong("dfs.blocksize", 1 << 20);
     conf.setInt("dfs.replication", Math.min(2, nodeCount));
+    conf.setBoolean(
+        "dfs.namenode.redundancy.considerLoad",
+        false); // else a node that is named for a file is passed over while it has more to do
     conf.set("dfs.namenode.edits.noeditlogchannelflush", "true");
     List<String> names = NodeNames.names(nodeCount);
     dfs =
@@ -174,6 +178,11 @@ public final class SmallCluster implements AutoCloseable {
 
   public FileSystem fs() throws IOException {
     return dfs.getFileSystem();
+  }
+
+  /** Where a node's replicas are written to, as {@link Data#text} takes it. */
+  public InetSocketAddress storage(int node) {
+    return dfs.getDataNodes().get(node).getXferAddress();
   }
 
   /** Slots for maps: all but the application master's. */
