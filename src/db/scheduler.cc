@@ -12,8 +12,9 @@ void Scheduler::Start(Engine* engine, Pool* pool, SnapshotList* snapshots, Execu
   inline_.store(executor == nullptr);
   if (executor == nullptr) return;
   executor->Join(this);
-  // What waits for readers is looked at once they leave. The threads do not preempt whom they tell.
-  const auto tell = [this, executor] { executor->LookOn(this, JobClass::kNormal); };
+  // What waits for readers is looked at once they leave, by whoever is free: it may be a flush. The
+  // threads do not preempt whom they tell.
+  const auto tell = [this, executor] { executor->Wake(this); };
   for (EpochDomain* const pins : {pool->readers(), pool->holders()}) pins->OnUnpinned(tell);
   pool->OnDeferred(tell);
   snapshots->OnPast(tell);

@@ -1,6 +1,6 @@
-// FlushPace holds writers back where they are faster than the flushes that make room for them: the
-// more the log is over what a flush is due at, the longer each record waits. So they come to go as
-// fast as a flush does before the log is twice that, where they would stop until the flush is over.
+// FlushPace holds writers back where they are faster than the flush beside them: the more they have
+// written beyond a bound, the longer each record waits. So they come to go as fast as the flush does
+// before they reach another, where they would stop until it is over (BesideFlush).
 // Threads: any.
 #ifndef LAMELLA_ENGINE_LIGHTKV_FLUSH_PACE_H_
 #define LAMELLA_ENGINE_LIGHTKV_FLUSH_PACE_H_
@@ -11,6 +11,25 @@
 
 namespace lamella {
 
+/// What may be written beside a flush, in bytes of the log.
+struct BesideFlush {
+  uint64_t free;  // before writers are held back
+  uint64_t all;   // when they stop
+
+  /// `flushing`: what the flush is of. `due`: when the next one is. `log_max`: what both may have.
+  static BesideFlush Of(uint64_t flushing, uint64_t due, uint64_t log_max) {
+    constexpr uint64_t kLeastShare = 8;  // of `due`, where that flush has nearly all
+    const uint64_t left = log_max - std::min(log_max, flushing);
+    const uint64_t all = std::max(due / kLeastShare, std::min(2 * due, left));
+    return {.free = std::min(due, all / 2), .all = all};
+  }
+  /// Of what is written, how far it is from `free`, 0, to `all`, 1.
+  double Over(uint64_t written) const {
+    return (static_cast<double>(written) - static_cast<double>(free)) /
+           static_cast<double>(all - free);
+  }
+};
+
 class FlushPace {
  public:
   /// A flush of so many bytes of the log took so long, from when it was sealed.
@@ -18,11 +37,11 @@ class FlushPace {
     const double each = static_cast<double>(ns) / static_cast<double>(std::max(bytes, kBytesMin));
     ns_per_byte_.store(std::min(each, kNsPerByteMax), std::memory_order_relaxed);
   }
-  /// How long a record of so many bytes is to wait. `over`: 0 where a flush is due, 1 where writers
-  /// stop.
+  /// How long a record of so many bytes is to wait, by BesideFlush::Over.
   uint32_t DelayNs(double over, double record_bytes) const {
-    // While one flush goes on writers fill the log for the next: with this factor, and no other
-    // limit, up to 1.64 of what a flush is due at.
+    // Beside a flush of F bytes writers come, with this factor and no other limit, to where `over`
+    // is the root of F / 4 / (all - free): where a flush is due at `free`, to 1.64 times that,
+    // flush after flush; where half of the log is flushed at a time, and 3/8 are left, to 0.82.
     constexpr double kSteepness = 8;
     constexpr double kDelayNsMax = 1e9;
     const double ns = ns_per_byte_.load(std::memory_order_relaxed);

@@ -7,25 +7,28 @@ namespace {
 
 constexpr double kDueBytes = 24 << 20;
 
-// What is in the log, at most, as shares of what a flush is due at: over some flushes, by writers
-// who need so long for a byte beside what they are told to wait.
+// How far beside a flush writers get, at most, who need so long for a byte beside what they are told
+// to wait: as BesideFlush::Over, over some flushes.
 double FullestOf(double write_ns_per_byte, double flush_ns_per_byte, double record_bytes,
-                 bool paced) {
+                 bool paced, double log_max = 1e18) {
   FlushPace pace;
   double fullest = 0, log = kDueBytes;
   for (int flush = 0; flush < 12; flush++) {
     const double sealed = log;
     const double ends_ns = sealed * flush_ns_per_byte;
+    const auto beside =
+        BesideFlush::Of(static_cast<uint64_t>(sealed), static_cast<uint64_t>(kDueBytes),
+                        static_cast<uint64_t>(log_max));
+    double over = 0;
     log = 0;
-    for (double ns = 0; ns < ends_ns; log += record_bytes) {
-      const double over = log / kDueBytes - 1;
+    for (double ns = 0; ns < ends_ns && over < 1; log += record_bytes) {
+      over = beside.Over(static_cast<uint64_t>(log));
       ns += record_bytes * write_ns_per_byte;
       if (paced) ns += pace.DelayNs(over, record_bytes);
-      if (log >= 2 * kDueBytes) ns = ends_ns;  // they stop
     }
     pace.Note(static_cast<uint64_t>(sealed), static_cast<uint64_t>(ends_ns));
-    if (flush > 0) fullest = std::max(fullest, log / kDueBytes);  // the first one's pace is a guess
-    log = std::max(log, kDueBytes);                               // the next one is due
+    if (flush > 0) fullest = std::max(fullest, over);  // the first one's pace is a guess
+    log = std::max(log, kDueBytes);                    // the next one is due
   }
   return fullest;
 }
@@ -34,17 +37,47 @@ TEST(FlushPace, WritersComeToGoAsFastAsAFlushAndDoNotStop) {
   for (const double flush_ns : {1.0, 5.0, 20.0, 200.0}) {
     for (const double write_share : {0.01, 0.1, 0.3, 0.9}) {
       for (const double record_bytes : {150.0, 1100.0, 20'000.0}) {
-        EXPECT_LT(FullestOf(flush_ns * write_share, flush_ns, record_bytes, true), 1.8)
+        const double write_ns = flush_ns * write_share;
+        EXPECT_LT(FullestOf(write_ns, flush_ns, record_bytes, true), 0.8)
+            << flush_ns << " " << write_share << " " << record_bytes;
+        // Half of the log is flushed at a time, an eighth is for what is no log.
+        EXPECT_LT(FullestOf(write_ns, flush_ns, record_bytes, true, kDueBytes * 1.75), 0.95)
             << flush_ns << " " << write_share << " " << record_bytes;
       }
     }
   }
 }
 
+// Half of the log at a time, and what that leaves of seven eighths beside it.
+TEST(BesideFlush, BothFitTheLog) {
+  constexpr uint64_t kLog = 28;
+  for (uint64_t flushing = 0; flushing <= 32; flushing++) {
+    const auto beside = BesideFlush::Of(flushing << 20, 16 << 20, kLog << 20);
+    EXPECT_LT(beside.free, beside.all) << flushing;
+    EXPECT_LE(beside.all, std::max<uint64_t>(2, kLog - std::min(kLog, flushing)) << 20) << flushing;
+    EXPECT_EQ(beside.Over(beside.free), 0) << flushing;
+    EXPECT_EQ(beside.Over(beside.all), 1) << flushing;
+    EXPECT_LT(beside.Over(0), 0) << flushing;
+  }
+  const auto half = BesideFlush::Of(16 << 20, 16 << 20, kLog << 20);
+  EXPECT_EQ(half.all, 12u << 20);
+  EXPECT_EQ(half.free, 6u << 20);
+}
+
+TEST(BesideFlush, WithoutALimitItIsWhatTwoFlushesAreDueAt) {
+  for (const uint64_t flushing : {0, 10, 40}) {
+    const auto beside = BesideFlush::Of(flushing << 20, 10 << 20, UINT64_MAX);
+    EXPECT_EQ(beside.free, 10u << 20);
+    EXPECT_EQ(beside.all, 20u << 20);
+  }
+}
+
 // The control: without it they do.
 TEST(FlushPace, WithoutItTheyStop) {
-  for (const double write_share : {0.01, 0.1, 0.3})
-    EXPECT_GE(FullestOf(5 * write_share, 5, 1100, false), 2) << write_share;
+  for (const double write_share : {0.01, 0.1, 0.3}) {
+    EXPECT_GE(FullestOf(5 * write_share, 5, 1100, false), 1) << write_share;
+    EXPECT_GE(FullestOf(5 * write_share, 5, 1100, false, kDueBytes * 1.75), 1) << write_share;
+  }
 }
 
 TEST(FlushPace, WhoIsNotFasterWaitsForNothing) {

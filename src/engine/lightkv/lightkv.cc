@@ -13,7 +13,10 @@ namespace lamella {
 namespace {
 
 constexpr uint64_t kIndexShare = 4;  // of the memory budget, for the tree
-constexpr uint64_t kPoolShare = 4;   // of the pool, for the write buffer
+// Of the pool, until a flush is due; what is not for the log while that goes on is for the catalog,
+// and for ends of chunks.
+constexpr uint64_t kPoolShare = 2;
+constexpr uint64_t kPoolShareNotLog = 8;
 // A leaf is split once it has about what a segment has of records of so many bytes.
 constexpr uint64_t kRecordBytesUsual = 256;
 // A walk sorts a leaf, or some of it, wherever it is sought: so a leaf has no more than this, and a
@@ -31,6 +34,11 @@ uint64_t IndexBytesMax(const Options& options) {
 uint64_t BufferBytesMax(const Options& options, const LightKvOptions& own) {
   const uint64_t all = own.segment_bytes * own.leaf_nodes_max;
   return options.pool_bytes_max == 0 ? all : std::min(all, options.pool_bytes_max / kPoolShare);
+}
+
+uint64_t LogBytesMax(const Options& options) {
+  const uint64_t pool = options.pool_bytes_max;
+  return pool == 0 ? UINT64_MAX : pool - pool / kPoolShareNotLog;
 }
 
 // Leaves that have about what a segment has.
@@ -58,13 +66,15 @@ LightKv::LightKv(const EngineContext& context)
       pool_(context.pool),
       index_bytes_max_(IndexBytesMax(*context.options)),
       buffer_bytes_max_(BufferBytesMax(*context.options, options_)),
+      log_bytes_max_(LogBytesMax(*context.options)),
       cache_(NewBlockCache(context)),
       limiter_(context.options->files.compaction_bytes_per_second),
       files_(SstFilesOptionsOf(context, cache_, &limiter_, [this] { return NewNumber(); })),
       pending_frees_(context.pool),
       catalog_(context.pool),
       jobs_(context.wake) {
-  auto first = std::make_unique<View>(View{NewTree(), nullptr, std::make_shared<SstLevels>()});
+  auto first = std::make_unique<View>(
+      View{.top = NewTree(), .older = nullptr, .levels = std::make_shared<SstLevels>()});
   top_ = first->top.get();
   view_.store(first.release(),
               std::memory_order_relaxed);  // nobody sees it yet; nothing throws now
@@ -121,7 +131,10 @@ Status LightKv::Install(LightKvEdit kind, const Made& made, bool flushed,
   }
   levels->BuildFences();
   next.levels = std::move(levels);
-  if (flushed) next.older = nullptr;
+  if (flushed) {
+    next.older = nullptr;
+    next.older_bytes = 0;
+  }
   const TableEdit<TableInfo> infos = InfosOf(edit);
   NextView view(this, std::move(next));
   Status s = catalog_.Edit(kind, [&](LightKvState* state) {

@@ -92,8 +92,9 @@ class LightKv final : public Engine, private WriteTarget {
  private:
   using TreePtr = std::shared_ptr<RhTree>;
   struct View {
-    TreePtr top;    // new records enter it
-    TreePtr older;  // sealed, being flushed; may be null
+    TreePtr top;               // new records enter it
+    TreePtr older;             // sealed, being flushed; may be null
+    uint64_t older_bytes = 0;  // that its records have of the log
     std::shared_ptr<const SstLevels> levels;
   };
   /// A flush that has begun: it takes what is up to here.
@@ -179,9 +180,10 @@ class LightKv final : public Engine, private WriteTarget {
   Status NoteRoom(RoomFor what, const Status& status);
   Status RefuseForRoom();
   bool IsStarved(RoomFor what) const { return starved_[what].load(std::memory_order_relaxed); }
-  /// How far the log, or the tree, is over what a flush is due at: 1 is twice that.
-  double OverFlush(const RhTree& top) const;
-  bool IsFull(const View& view) const { return view.older != nullptr && OverFlush(*view.top) >= 1; }
+  /// How far what is written beside a flush is from where writers are held back, 0, to where they
+  /// stop, 1. Without one they are not.
+  double OverFlush(const View& view) const;
+  bool IsFull(const View& view) const { return OverFlush(view) >= 1; }
 
   const EngineContext context_;
   const LightKvOptions options_;
@@ -190,6 +192,7 @@ class LightKv final : public Engine, private WriteTarget {
   Pool* const pool_;
   const uint64_t index_bytes_max_;   // of the tree, from when on it is flushed
   const uint64_t buffer_bytes_max_;  // of the log, the same
+  const uint64_t log_bytes_max_;     // and of what is being flushed together, when writers stop
   const std::shared_ptr<BlockCache> cache_;
   RateLimiter limiter_;
   const SstFiles files_;

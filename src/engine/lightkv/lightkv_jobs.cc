@@ -59,7 +59,6 @@ JobOffer LightKv::OfferOf(PartitionCompaction compaction) {
 }
 
 std::optional<Job> LightKv::PickJob(JobClass job_class) {
-  if (job_class != JobClass::kNormal) return std::nullopt;
   const MutexLock lock(&jobs_.mu);
   const View view = CurrentView();  // what a job that is over changed is in it
   std::vector<JobOffer> offers;
@@ -69,12 +68,14 @@ std::optional<Job> LightKv::PickJob(JobClass job_class) {
            return (this->*run)();
          }});
   };
-  // Who waits for space or for memory comes first.
+  // Who waits for space or for memory comes first, and not after a compaction that is under way.
+  // Whoever has let what a flush waits for settle is whom it is offered.
   if (rooms_[kFlushes].MayHaveSome() && sealed_ &&
       sealed_->settled->load(std::memory_order_acquire))
     offer("flush", kLog, kFirst, &LightKv::TryFlush);
   if (!sealed_ && (flushes_wanted_ > flushes_begun_ || IsFlushDue(*view.top)))
     offer("seal", kLog, kFirst, &LightKv::Seal);
+  if (job_class == JobClass::kUrgent) return jobs_.BeginBest(std::move(offers));
   if (rooms_[kCompactions].MayHaveSome()) {
     for (PartitionCompaction& one : FindPartitionCompactions(*view.levels, rules_, yields_.Sizes()))
       offers.push_back(OfferOf(std::move(one)));
@@ -116,15 +117,16 @@ Status LightKv::Seal() {
     View next = CurrentView();
     write_path_.BetweenWrites([&](uint64_t last, std::vector<LogPosition> ends) {
       next.older = next.top;
+      next.older_bytes = record_bytes_.exchange(0, std::memory_order_relaxed);
       most_leaves_.store(next.older->leaf_count(), std::memory_order_relaxed);
       next.top = next.older->EmptyCopy([this](std::string_view begin) { return IsBound(begin); });
       empty_bytes_.store(next.top->memory_bytes(), std::memory_order_relaxed);
       RhTree* const top = next.top.get();
+      sealed.record_bytes = next.older_bytes;
       SetView(std::move(next));  // keeps L1: before anything enters the new tree
       top_ = top;
       sealed.through = last;
       sealed.ends = std::move(ends);
-      sealed.record_bytes = record_bytes_.exchange(0, std::memory_order_relaxed);
       sealed.at = std::chrono::steady_clock::now();
     });
   }
@@ -311,21 +313,18 @@ Status LightKv::MakeSpace() {
   return is_new || is_held || pool_->free_chunks() > free ? s : Status::NoSpace("");
 }
 
-double LightKv::OverFlush(const RhTree& top) const {
-  const auto share = [](uint64_t bytes, uint64_t due) {
-    return static_cast<double>(bytes) / static_cast<double>(due);
-  };
-  return std::max(share(top.memory_bytes(), index_bytes_max_),
-                  share(record_bytes_.load(std::memory_order_relaxed), FlushBytes())) -
-         1;
+double LightKv::OverFlush(const View& view) const {
+  if (view.older == nullptr) return -1;
+  const auto beside = BesideFlush::Of(view.older_bytes, FlushBytes(), log_bytes_max_);
+  const double index =
+      static_cast<double>(view.top->memory_bytes()) / static_cast<double>(index_bytes_max_);
+  return std::max(index - 1, beside.Over(record_bytes_.load(std::memory_order_relaxed)));
 }
 
 // Each table of level 0 is one that compaction has not caught up with, and reads look at, beside
 // those of each weight. It waits for merges of weight 0, so it counts by that one's CS. All
 // partitions of a new store fill in step, and are merged one after the other: the larger CS, the
-// more is flushed meanwhile. What is over a flush beside one that is under way is what writers
-// would be stopped for. Before one is sealed it is let grow: merges have the threads, and the next
-// flush takes all of it.
+// more is flushed meanwhile. What is written beside a flush is what writers would be stopped for.
 uint32_t LightKv::WriteDelayNs() const {
   // Nobody waits for compactions that find no room.
   const uint64_t crowd = IsStarved(kCompactions) ? 0 : crowd_.load(std::memory_order_relaxed);
@@ -334,8 +333,8 @@ uint32_t LightKv::WriteDelayNs() const {
   if (IsStarved(kFlushes)) return 0;  // Provide refuses
   if (crowd >= kCrowdMax || IsFull(view)) return kStopWriting;
   const auto crowd_ns = static_cast<uint32_t>(crowd * kDelayPerSizeNs / rules_.compaction_size);
-  const double over = OverFlush(*view.top);
-  if (over <= 0 || view.older == nullptr) return crowd_ns;
+  const double over = OverFlush(view);
+  if (over <= 0) return crowd_ns;
   const double record_bytes = static_cast<double>(record_bytes_.load(std::memory_order_relaxed)) /
                               static_cast<double>(view.top->count() + 1);
   return std::max(crowd_ns, pace_.DelayNs(over, record_bytes));

@@ -51,7 +51,7 @@ Status LightKv::LoadStore() {
   const TreePtr tree = NewTree();
   Status s = Timed(&recovery_log_us_, [&] { return ReadBack(tree.get()); });
   if (!s.ok()) return s;
-  SetView({tree, nullptr, std::move(levels)});
+  SetView({.top = tree, .older = nullptr, .levels = std::move(levels)});
   top_ = tree.get();
   return s;
 }
