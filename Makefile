@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 JOBS := $(shell nproc)
 
-.PHONY: help setup build demo test test-long test-asan test-tsan test-schedules test-aarch64 test-hadoop test-hadoop-long fuzz fuzz-seeds bench bench-large bench-small bench-hadoop lint format install clean
+.PHONY: help setup build demo test test-long test-asan test-tsan test-schedules test-aarch64 test-hadoop test-hadoop-long fuzz fuzz-seeds bench bench-peers bench-large bench-small bench-hadoop lint format install clean
 
 help:
 	@echo 'make demo     install what is missing, build, run the main job (DATA=file for your own input, ENGINE=tlsm for another design)'
@@ -11,6 +11,7 @@ help:
 	@echo 'make test-long BUDGET=50    the release tests, exploring crashes BUDGET times as long (at most 50)'
 	@echo 'make build    build/release: liblamella.a, the program lamella, lamella_bench'
 	@echo 'make bench    the standing benchmark against RocksDB, LevelDB and LMDB'
+	@echo 'make bench-peers    before any of these, by itself: builds RocksDB and LevelDB as released; a quarter of an hour, once'
 	@echo 'make bench-large    ten million keys: until idle, straight after, a queue, fresh processes'
 	@echo 'make bench-small    what stores of one record take, alone and by the hundred'
 	@echo 'make test-asan, make test-tsan    one of the sanitizer builds alone'
@@ -66,13 +67,17 @@ test-hadoop-long:
 bench-hadoop:
 	@bash scripts/bench_hadoop.sh
 
-bench: build
+# Unless PEERS=package: then what the packages have is measured, where nothing was built before.
+bench-peers: setup
+	@[ '$(PEERS)' = package ] || bash scripts/build_peers.sh
+
+bench: build bench-peers
 	build/release/bench/lamella_bench --standing
 
-bench-large: build
+bench-large: build bench-peers
 	build/release/bench/lamella_bench --large
 
-bench-small: build
+bench-small: build bench-peers
 	build/release/bench/lamella_bench --small
 
 SECONDS ?= 60

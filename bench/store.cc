@@ -97,7 +97,8 @@ std::string StoreVersion(StoreKind kind) {
 #endif
     case StoreKind::kLevelDb:
 #if LAMELLA_BENCH_LEVELDB
-      return std::to_string(leveldb::kMajorVersion) + "." + std::to_string(leveldb::kMinorVersion);
+      return std::to_string(leveldb::kMajorVersion) + "." + std::to_string(leveldb::kMinorVersion) +
+             ", " + LevelDbBuild();
 #else
       return "not built";
 #endif

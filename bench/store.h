@@ -150,8 +150,9 @@ std::vector<StoreKind> BuiltStoreKinds();
 bool IsBuilt(StoreKind kind);
 /// The product's version, for people; "not built" where this build was made without it.
 std::string StoreVersion(StoreKind kind);
-/// How RocksDB was built, which tells in its figures. REQUIRES: it is in this build.
+/// How a peer was built, which tells in its figures. REQUIRES: it is in this build.
 std::string RocksDbBuild();
+std::string LevelDbBuild();
 /// What a write that returned survives, as configured here: for the line under each table.
 std::string Durability(StoreKind kind);
 /// Parses "name" or "name:option=value:option=value". `shared` goes before the spec's own options

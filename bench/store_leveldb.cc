@@ -8,6 +8,7 @@
 
 #if LAMELLA_BENCH_LEVELDB
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -30,6 +31,15 @@
 #include "bench/peer_options.h"
 
 namespace lamella::bench {
+
+// By where the loader found it: nothing that it exports tells.
+std::string LevelDbBuild() {
+  Dl_info from;
+  const bool is_ours = dladdr(reinterpret_cast<const void*>(&leveldb::DestroyDB), &from) != 0 &&
+                       std::strstr(from.dli_fname, "/build/peers/") != nullptr;
+  return is_ours ? "release build" : "the package";
+}
+
 namespace {
 
 leveldb::Slice ToSlice(std::string_view s) { return leveldb::Slice(s.data(), s.size()); }
