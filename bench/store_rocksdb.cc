@@ -1,7 +1,8 @@
 // RocksDB: log on, no sync, no compression, bloom filters of 10 bits a key, and the compaction
 // options that its wiki recommends to new users; half of the budget to write buffers, half to the
-// block cache. Index and filter blocks stay beside the cache, its default, which reads faster than
-// with them in it (they are some 2 % of small records' bytes).
+// block cache, which tables that are mapped (mmap_reads) do without. Index and filter blocks stay
+// beside the cache, its default, which reads faster than with them in it (they are some 2 % of small
+// records' bytes).
 //
 // With the option files_in it is the baseline of "An LSM Tree Augmented with B+-Tree on Nonvolatile
 // Memory" (ACM TOS 2024): log and level 0 lie in memory, where the store is, and the levels below
@@ -169,6 +170,8 @@ rocksdb::Options MakeOptions(const StoreSettings& settings, const PeerOptions& o
     options.write_buffer_size = static_cast<size_t>(settings.write_buffer_bytes);
   if (settings.unflushed_bytes > 0 && settings.write_buffer_bytes == 0)
     options.write_buffer_size = static_cast<size_t>(settings.unflushed_bytes * 2);
+  if (own.write_buffer_bytes > 0)
+    options.write_buffer_size = static_cast<size_t>(own.write_buffer_bytes);
   options.level_compaction_dynamic_level_bytes = true;  // where db_paths are two it turns this off
   options.max_background_jobs =
       static_cast<int>(std::max(2u, std::min(6u, std::thread::hardware_concurrency())));
@@ -177,13 +180,15 @@ rocksdb::Options MakeOptions(const StoreSettings& settings, const PeerOptions& o
   options.stats_dump_period_sec = 0;
   options.stats_persist_period_sec = 0;
   rocksdb::BlockBasedTableOptions table;
-  table.block_cache = rocksdb::NewLRUCache(static_cast<size_t>(settings.memory_budget_bytes / 2));
+  table.block_cache = rocksdb::NewLRUCache(own.cache_bytes > 0 ? own.cache_bytes
+                                                               : settings.memory_budget_bytes / 2);
   table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   // Tickers alone, no timers: they cost a core-local add each.
   options.statistics = rocksdb::CreateDBStatistics();
   options.statistics->set_stats_level(rocksdb::StatsLevel::kExceptHistogramOrTimers);
   options.use_direct_reads = own.direct_reads;
+  options.allow_mmap_reads = own.mmap_reads;
   if (own.level0_bytes > 0) {
     const int files = static_cast<int>(own.level0_bytes / options.write_buffer_size);
     options.level0_file_num_compaction_trigger = std::max(1, files / 2);

@@ -12,6 +12,7 @@
 #include "bench/clock.h"
 #include "bench/crash.h"
 #include "bench/machine.h"
+#include "bench/peer_options.h"
 #include "bench/slot.h"
 
 namespace lamella::bench {
@@ -226,15 +227,31 @@ TEST(StoreSpec, OptionsThatAStoreDoesNotHaveAreNamed) {
   EXPECT_TRUE(ParseStoreSpec("rocksdb", {{"log_shards", "2"}}, &spec).ok());
   EXPECT_TRUE(spec.options.empty());
   EXPECT_TRUE(ParseStoreSpec("rocksdb:level0_bytes=2097152:level1_bytes=1048576", {}, &spec).ok());
-  for (const char* text :
-       {"rocksdb:a=b", "rocksdb:table_bytes=many", "rocksdb:direct_reads=maybe",
-        "leveldb:level0_bytes=1", "leveldb:level1_bytes=1", "lmdb:files_in=/var/tmp"}) {
+  for (const char* text : {"rocksdb:a=b", "rocksdb:table_bytes=many", "rocksdb:direct_reads=maybe",
+                           "rocksdb:mmap_reads=1", "leveldb:level0_bytes=1",
+                           "leveldb:level1_bytes=1", "lmdb:files_in=/var/tmp"}) {
     const Status s = ParseStoreSpec(text, {}, &spec);
     EXPECT_TRUE(s.IsInvalidArgument()) << text;
     EXPECT_NE(s.message().find("expected"), std::string_view::npos) << s.ToString();
   }
   EXPECT_TRUE(ParseStoreSpec("lamella:braided", {}, &spec).IsInvalidArgument());
   EXPECT_TRUE(ParseStoreSpec("berkeleydb", {}, &spec).IsInvalidArgument());
+}
+
+// As LevelDB and LMDB read theirs.
+TEST(PeerOptions, WhatLiesInMemoryIsMapped) {
+  const auto maps = [](std::string_view text) {
+    StoreSpec spec;
+    PeerOptions options;
+    EXPECT_TRUE(ParseStoreSpec(text, {}, &spec).ok()) << text;
+    EXPECT_TRUE(ParsePeerOptions(spec, &options).ok()) << text;
+    return options.mmap_reads;
+  };
+  EXPECT_TRUE(maps("rocksdb"));
+  EXPECT_FALSE(maps("rocksdb:files_in=/var/tmp"));
+  EXPECT_FALSE(maps("rocksdb:direct_reads=true"));
+  EXPECT_FALSE(maps("rocksdb:mmap_reads=false"));
+  EXPECT_TRUE(maps("rocksdb:mmap_reads=true:files_in=/var/tmp"));
 }
 
 // However late the thread that keeps the time gets a processor.

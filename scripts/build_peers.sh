@@ -60,7 +60,9 @@ build_peer() {
   say "$name $version is in build/peers"
 }
 
-build_peer leveldb leveldb -DBUILD_SHARED_LIBS=ON -DLEVELDB_BUILD_TESTS=OFF -DLEVELDB_BUILD_BENCHMARKS=OFF
+# With run-time types, as the packages: an Env of its own has them.
+build_peer leveldb leveldb -DBUILD_SHARED_LIBS=ON -DLEVELDB_BUILD_TESTS=OFF -DLEVELDB_BUILD_BENCHMARKS=OFF \
+  '-DCMAKE_CXX_FLAGS_RELEASE=-O3 -DNDEBUG -frtti'
 has_sse42=$([[ $(uname -m) == x86_64 ]] && echo ON || echo OFF)
 build_peer rocksdb rocksdb-shared -DPORTABLE=ON -DFORCE_SSE42="$has_sse42" -DUSE_RTTI=ON -DFAIL_ON_WARNINGS=OFF \
   -DROCKSDB_BUILD_SHARED=ON -DWITH_TESTS=OFF -DWITH_TOOLS=OFF -DWITH_CORE_TOOLS=OFF -DWITH_BENCHMARK_TOOLS=OFF -DWITH_GFLAGS=OFF
