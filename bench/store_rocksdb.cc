@@ -1,8 +1,8 @@
 // RocksDB: log on, no sync, no compression, bloom filters of 10 bits a key, and the compaction
 // options that its wiki recommends to new users; half of the budget to write buffers, half to the
 // block cache, which tables that are mapped (mmap_reads) do without. Index and filter blocks stay
-// beside the cache, its default, which reads faster than with them in it (they are some 2 % of small
-// records' bytes).
+// beside the cache, its default, which reads faster than with them in it (they are some 2 % of
+// small records' bytes).
 //
 // With the option files_in it is the baseline of "An LSM Tree Augmented with B+-Tree on Nonvolatile
 // Memory" (ACM TOS 2024): log and level 0 lie in memory, where the store is, and the levels below

@@ -1,6 +1,6 @@
 // FlushPace holds writers back where they are faster than the flush beside them: the more they have
-// written beyond a bound, the longer each record waits. So they come to go as fast as the flush does
-// before they reach another, where they would stop until it is over (BesideFlush).
+// written beyond a bound, the longer each record waits. So they come to go as fast as the flush
+// does before they reach another, where they would stop until it is over (BesideFlush).
 // Threads: any.
 #ifndef LAMELLA_ENGINE_LIGHTKV_FLUSH_PACE_H_
 #define LAMELLA_ENGINE_LIGHTKV_FLUSH_PACE_H_
@@ -19,9 +19,11 @@ struct BesideFlush {
   /// `flushing`: what the flush is of. `due`: when the next one is. `log_max`: what both may have.
   static BesideFlush Of(uint64_t flushing, uint64_t due, uint64_t log_max) {
     constexpr uint64_t kLeastShare = 8;  // of `due`, where that flush has nearly all
+    constexpr uint64_t kFreeShare = 4;   // of what is left, where that is less than another two
     const uint64_t left = log_max - std::min(log_max, flushing);
-    const uint64_t all = std::max(due / kLeastShare, std::min(2 * due, left));
-    return {.free = std::min(due, all / 2), .all = all};
+    if (left >= 2 * due) return {.free = due, .all = 2 * due};
+    const uint64_t all = std::max(due / kLeastShare, left);
+    return {.free = std::min(due, all / kFreeShare), .all = all};
   }
   /// Of what is written, how far it is from `free`, 0, to `all`, 1.
   double Over(uint64_t written) const {
@@ -41,7 +43,7 @@ class FlushPace {
   uint32_t DelayNs(double over, double record_bytes) const {
     // Beside a flush of F bytes writers come, with this factor and no other limit, to where `over`
     // is the root of F / 4 / (all - free): where a flush is due at `free`, to 1.64 times that,
-    // flush after flush; where half of the log is flushed at a time, and 3/8 are left, to 0.82.
+    // flush after flush; where half of a pool is flushed at a time, and 3/8 are left, to 0.67.
     constexpr double kSteepness = 8;
     constexpr double kDelayNsMax = 1e9;
     const double ns = ns_per_byte_.load(std::memory_order_relaxed);

@@ -13,10 +13,11 @@ namespace lamella {
 namespace {
 
 constexpr uint64_t kIndexShare = 4;  // of the memory budget, for the tree
-// Of the pool, until a flush is due; what is not for the log while that goes on is for the catalog,
-// and for ends of chunks.
-constexpr uint64_t kPoolShare = 2;
-constexpr uint64_t kPoolShareNotLog = 8;
+// Eighths of the pool: until a flush is due, and for the log while one goes on. The rest is for the
+// catalog, and for ends of chunks. The more is flushed at a time, the more of it was replaced
+// before it was; the less is left beside it, the sooner writers wait.
+constexpr uint64_t kPoolEighthsDue = 4;
+constexpr uint64_t kPoolEighthsLog = 7;
 // A leaf is split once it has about what a segment has of records of so many bytes.
 constexpr uint64_t kRecordBytesUsual = 256;
 // A walk sorts a leaf, or some of it, wherever it is sought: so a leaf has no more than this, and a
@@ -33,12 +34,13 @@ uint64_t IndexBytesMax(const Options& options) {
 
 uint64_t BufferBytesMax(const Options& options, const LightKvOptions& own) {
   const uint64_t all = own.segment_bytes * own.leaf_nodes_max;
-  return options.pool_bytes_max == 0 ? all : std::min(all, options.pool_bytes_max / kPoolShare);
+  const uint64_t pool = options.pool_bytes_max;
+  return pool == 0 ? all : std::min(all, pool / 8 * kPoolEighthsDue);
 }
 
 uint64_t LogBytesMax(const Options& options) {
   const uint64_t pool = options.pool_bytes_max;
-  return pool == 0 ? UINT64_MAX : pool - pool / kPoolShareNotLog;
+  return pool == 0 ? UINT64_MAX : pool / 8 * kPoolEighthsLog;
 }
 
 // Leaves that have about what a segment has.
