@@ -72,6 +72,9 @@ Status ParsePeerOptions(const StoreSpec& spec, PeerOptions* options) {
     if (!s.ok()) return s;
   }
   if (!is_said) options->mmap_reads = maps_by_default;
+  if (options->mmap_reads && options->direct_reads)
+    return Status::InvalidArgument(
+        "options mmap_reads and direct_reads: expected one of them, found both");
   return Status::OK();
 }
 

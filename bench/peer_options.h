@@ -24,7 +24,7 @@ struct PeerOptions {
   uint64_t level1_bytes = 0;  // RocksDB's; 0: its default
   uint64_t table_bytes = 0;   // 0: its default
   /// RocksDB's, of DRAM: each of two write buffers, in place of StoreSettings', and the cache of
-  /// blocks, in place of half of the budget. 0: as without.
+  /// blocks, in place of half of the budget; tables that are mapped do without it. 0: as without.
   uint64_t write_buffer_bytes = 0;
   uint64_t cache_bytes = 0;
   /// RocksDB maps its tables, as LevelDB and LMDB do, and reads them where they lie; unless said,

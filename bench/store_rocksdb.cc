@@ -55,7 +55,9 @@ Status Convert(const rocksdb::Status& s) {
 
 class RocksDbSession : public Session {
  public:
-  explicit RocksDbSession(rocksdb::DB* db) : db_(db) {}
+  // A mapped block is cached nowhere, and would be checked by each read, as no other store's is.
+  RocksDbSession(rocksdb::DB* db, const rocksdb::Options& options)
+      : db_(db), read_options_(!options.allow_mmap_reads, true) {}
 
   Status Put(std::string_view key, std::string_view value) override {
     return Convert(db_->Put(write_options_, ToSlice(key), ToSlice(value)));
@@ -218,7 +220,7 @@ class RocksDbStore : public Store {
     return s;
   }
   std::unique_ptr<Session> NewSession() override {
-    return std::make_unique<RocksDbSession>(db_.get());
+    return std::make_unique<RocksDbSession>(db_.get(), options_);
   }
   Status WaitForIdle() override {
     // 7.8 has no call that waits; its counters say what is running and what is due.

@@ -227,9 +227,10 @@ TEST(StoreSpec, OptionsThatAStoreDoesNotHaveAreNamed) {
   EXPECT_TRUE(ParseStoreSpec("rocksdb", {{"log_shards", "2"}}, &spec).ok());
   EXPECT_TRUE(spec.options.empty());
   EXPECT_TRUE(ParseStoreSpec("rocksdb:level0_bytes=2097152:level1_bytes=1048576", {}, &spec).ok());
-  for (const char* text : {"rocksdb:a=b", "rocksdb:table_bytes=many", "rocksdb:direct_reads=maybe",
-                           "rocksdb:mmap_reads=1", "leveldb:level0_bytes=1",
-                           "leveldb:level1_bytes=1", "lmdb:files_in=/var/tmp"}) {
+  for (const char* text :
+       {"rocksdb:a=b", "rocksdb:table_bytes=many", "rocksdb:direct_reads=maybe",
+        "rocksdb:mmap_reads=1", "rocksdb:mmap_reads=true:direct_reads=true",
+        "leveldb:level0_bytes=1", "leveldb:level1_bytes=1", "lmdb:files_in=/var/tmp"}) {
     const Status s = ParseStoreSpec(text, {}, &spec);
     EXPECT_TRUE(s.IsInvalidArgument()) << text;
     EXPECT_NE(s.message().find("expected"), std::string_view::npos) << s.ToString();
@@ -239,7 +240,7 @@ TEST(StoreSpec, OptionsThatAStoreDoesNotHaveAreNamed) {
 }
 
 // As LevelDB and LMDB read theirs.
-TEST(PeerOptions, WhatLiesInMemoryIsMapped) {
+TEST(PeerOptions, WhatIsInOnePlaceIsMapped) {
   const auto maps = [](std::string_view text) {
     StoreSpec spec;
     PeerOptions options;

@@ -2,61 +2,68 @@
 # build_peers.sh: builds RocksDB and LevelDB as their authors release them, from Debian's source of
 # the very packages that setup.sh installs, into build/peers, where lamella_bench looks for them
 # first. The packages themselves are built with assertions, RocksDB's also with the hooks of its
-# tests, and without the processor's CRC32C: of RocksDB that costs a third of its puts. A quarter of
-# an hour on two cores; what is built stays, and then nothing is done. `rm -rf build/peers` goes
+# tests and without the processor's CRC32C: that costs it a third of its puts. (LevelDB has that
+# only from a library that Debian 12 has not; it is without here, too.) A quarter of an hour on two
+# cores; what is built stays until this file or the package is another. `rm -rf build/peers` goes
 # back to the packages. The benchmark says which of the two it measures.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 peers=$PWD/build/peers
+recipe=$(sha256sum scripts/build_peers.sh | cut -c1-12)
 mkdir -p "$peers"
 
 say() { echo "build_peers: $*"; }
 fail() {
   echo "build_peers: $*" >&2
-  echo "build_peers: 'make PEERS=package bench' measures the packages instead, which are slower" >&2
+  echo "build_peers: 'make bench PEERS=package' measures the packages instead, which are slower" >&2
   exit 1
 }
 
 # Where the packages come from, their sources are, too.
 apt_options=(-q -o "Dir::Etc::sourcelist=$peers/sources.list" -o Dir::Etc::sourceparts=/dev/null
-             -o "Dir::State::lists=$peers/lists" -o APT::Sandbox::User=)
+             -o "Dir::State::lists=$peers/lists" -o APT::Sandbox::User= -o APT::Update::Error-Mode=any)
+are_listed=no
 list_sources() {
-  [[ ! -d "$peers/lists/partial" ]] || return 0
+  [[ $are_listed == no ]] || return 0
   local keyring=/usr/share/keyrings/debian-archive-keyring.gpg
-  apt-get indextargets --format '$(REPO_URI) $(CODENAME)' 'Created-By: Packages' | sort -u |
+  apt-get indextargets --format '$(REPO_URI) $(CODENAME)' 'Created-By: Packages' 'Origin: Debian' | sort -u |
     awk -v key="$keyring" '{ print "deb-src [signed-by=" key "] " $1 " " $2 " main" }' >"$peers/sources.list"
-  [[ -s "$peers/sources.list" ]] || fail "apt knows no mirror of Debian here"
+  [[ -s "$peers/sources.list" ]] || fail "apt knows no mirror of Debian here: run 'apt-get update' as root first"
   mkdir -p "$peers/lists/partial"
   apt-get "${apt_options[@]}" update </dev/null >/dev/null || fail "the lists of sources cannot be fetched"
+  are_listed=yes
 }
 
 # build_peer NAME TARGET CMAKE_OPTION...: the library of libNAME-dev, under the name that programs
 # which were linked with the package's ask the loader for.
 build_peer() {
-  local name=$1 target=$2 version package_library soname work
+  local name=$1 target=$2 version package_library soname work marker
   shift 2
   version=$(dpkg-query -W -f='${source:Version}' "lib$name-dev" 2>/dev/null) ||
     fail "expected the package lib$name-dev; run scripts/setup.sh first"
-  if [[ -f "$peers/$name-$version.built" ]]; then
+  package_library=$(dpkg-query -L "lib$name-dev" | grep "/lib$name\.so\$")
+  soname=$(objdump -p "$package_library" | awk '$1 == "SONAME" { print $2 }')
+  marker=$peers/$name-$version-$recipe.built
+  if [[ -f "$marker" && -f "$peers/$soname" ]]; then
     say "$name $version is built"
     return 0
   fi
-  package_library=$(dpkg-query -L "lib$name-dev" | grep "/lib$name\.so\$")
-  soname=$(objdump -p "$package_library" | awk '$1 == "SONAME" { print $2 }')
   work=$peers/$name
-  rm -rf "$work"
+  rm -rf "$work" "$peers/$name"-*.built
   mkdir -p "$work/source"
   list_sources
   (cd "$work" && apt-get "${apt_options[@]}" source --download-only "$name=$version" </dev/null >/dev/null) ||
     fail "the source of $name $version cannot be fetched"
-  tar xf "$work"/${name}_*.orig.tar.* -C "$work/source" --strip-components=1
+  tar xf "$work/${name}_${version%-*}".orig.tar.[gx]z -C "$work/source" --strip-components=1
   say "building $name $version"
-  cmake -G Ninja -S "$work/source" -B "$work/build" -DCMAKE_BUILD_TYPE=Release "$@" >"$work/log" 2>&1 &&
-    ninja -C "$work/build" "$target" >>"$work/log" 2>&1 || fail "$name $version does not build: see $work/log"
-  cp -L "$work/build/lib$name.so" "$peers/$soname"
+  { cmake -G Ninja -S "$work/source" -B "$work/build" -DCMAKE_BUILD_TYPE=Release "$@" &&
+    ninja -C "$work/build" "$target"; } >"$work/log" 2>&1 || fail "$name $version does not build: see $work/log"
+  # Whole or not at all, and never under a program that runs.
+  cp -L "$work/build/lib$name.so" "$peers/$soname.new"
+  mv "$peers/$soname.new" "$peers/$soname"
   rm -rf "$work"
-  touch "$peers/$name-$version.built"
+  touch "$marker"
   say "$name $version is in build/peers"
 }
 

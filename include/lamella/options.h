@@ -102,8 +102,8 @@ struct FileOptions {
   /// the same time, and some of them in vain. Off: each read when it is needed.
   bool parallel_reads = true;
   /// Compaction writes files no faster than this, bytes a second; 0 is no limit. What is flushed to
-  /// files (LightKV) is not held back, once a thread is there for it. Less: steadier reads, until
-  /// writers must wait for compaction.
+  /// files (LightKV) is not held back. Less: steadier reads, until writers must wait for
+  /// compaction.
   uint64_t compaction_bytes_per_second = 0;
 };
 

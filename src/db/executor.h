@@ -1,6 +1,6 @@
 // Executor is the background threads of one store or of many: one for urgent jobs alone (flushes,
-// fresh chunks), the others for the rest. Stores that may have a job wait in line, and each gets
-// one job before it goes to the end of the line.
+// fresh chunks), the others for the rest, and for what an engine offers to both. Stores that may
+// have a job wait in line, and each gets one job before it goes to the end of the line.
 // I1: a store that was queued is looked at later: between the look and whatever queued it nothing
 //     is lost.
 // I2: after Leave has returned no thread touches the store.

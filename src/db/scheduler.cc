@@ -12,8 +12,8 @@ void Scheduler::Start(Engine* engine, Pool* pool, SnapshotList* snapshots, Execu
   inline_.store(executor == nullptr);
   if (executor == nullptr) return;
   executor->Join(this);
-  // What waits for readers is looked at once they leave, by whoever is free: it may be a flush. The
-  // threads do not preempt whom they tell.
+  // What waits for readers is looked at once they leave, by whoever is free: it may be a flush. But
+  // for that of urgent jobs the threads do not preempt whom they tell.
   const auto tell = [this, executor] { executor->Wake(this); };
   for (EpochDomain* const pins : {pool->readers(), pool->holders()}) pins->OnUnpinned(tell);
   pool->OnDeferred(tell);

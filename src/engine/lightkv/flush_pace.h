@@ -43,7 +43,7 @@ class FlushPace {
   uint32_t DelayNs(double over, double record_bytes) const {
     // Beside a flush of F bytes writers come, with this factor and no other limit, to where `over`
     // is the root of F / 4 / (all - free): where a flush is due at `free`, to 1.64 times that,
-    // flush after flush; where half of a pool is flushed at a time, and 3/8 are left, to 0.67.
+    // flush after flush; where half of a pool is flushed at a time, and 2/8 are left, to 0.82.
     constexpr double kSteepness = 8;
     constexpr double kDelayNsMax = 1e9;
     const double ns = ns_per_byte_.load(std::memory_order_relaxed);

@@ -13,11 +13,14 @@ namespace lamella {
 namespace {
 
 constexpr uint64_t kIndexShare = 4;  // of the memory budget, for the tree
-// Eighths of the pool: until a flush is due, and for the log while one goes on. The rest is for the
-// catalog, and for ends of chunks. The more is flushed at a time, the more of it was replaced
-// before it was; the less is left beside it, the sooner writers wait.
+// Eighths of the pool: until a flush is due, and for the log while one goes on. The rest is what
+// writers leave to others (Pool::Reserve), the catalog's, and ends of chunks. The more is flushed
+// at a time, the more of it was replaced before it was; the less is left beside it, the sooner
+// writers wait. Where a few chunks are the pool, or a writer has but a part of it, less is due.
 constexpr uint64_t kPoolEighthsDue = 4;
-constexpr uint64_t kPoolEighthsLog = 7;
+constexpr uint64_t kPoolEighthsDueOfSmall = 2;
+constexpr uint64_t kPoolEighthsLog = 6;
+constexpr uint64_t kPoolChunksSmall = 64;
 // A leaf is split once it has about what a segment has of records of so many bytes.
 constexpr uint64_t kRecordBytesUsual = 256;
 // A walk sorts a leaf, or some of it, wherever it is sought: so a leaf has no more than this, and a
@@ -32,10 +35,15 @@ uint64_t IndexBytesMax(const Options& options) {
                                      : options.memory_budget_bytes / kIndexShare;
 }
 
-uint64_t BufferBytesMax(const Options& options, const LightKvOptions& own) {
+uint64_t BufferBytesMax(const EngineContext& context) {
+  const LightKvOptions& own = context.options->lightkv;
   const uint64_t all = own.segment_bytes * own.leaf_nodes_max;
-  const uint64_t pool = options.pool_bytes_max;
-  return pool == 0 ? all : std::min(all, pool / 8 * kPoolEighthsDue);
+  const uint64_t pool = context.options->pool_bytes_max;
+  if (pool == 0) return all;
+  const bool is_small = pool / context.pool->chunk_bytes() < kPoolChunksSmall;
+  const bool in_parts = context.pool->part_count() > 1;
+  return std::min(all,
+                  pool / 8 * (is_small || in_parts ? kPoolEighthsDueOfSmall : kPoolEighthsDue));
 }
 
 uint64_t LogBytesMax(const Options& options) {
@@ -67,7 +75,7 @@ LightKv::LightKv(const EngineContext& context)
       leaves_per_partition_(LeavesPerPartition(options_)),
       pool_(context.pool),
       index_bytes_max_(IndexBytesMax(*context.options)),
-      buffer_bytes_max_(BufferBytesMax(*context.options, options_)),
+      buffer_bytes_max_(BufferBytesMax(context)),
       log_bytes_max_(LogBytesMax(*context.options)),
       cache_(NewBlockCache(context)),
       limiter_(context.options->files.compaction_bytes_per_second),

@@ -25,9 +25,10 @@
 // L3: a table is durable, and named by the catalog, before what it was made from goes. What is
 //     older than a table of its keys lies in a higher level (PartitionRules, P1).
 // L4: a delete is dropped only where no older table may hold its key.
-// L5: a file system that has no room for tables is no error: the log goes on while the pool has
-//     room, and then writes are refused, where it has none for a flush. Flushes and compactions are
-//     tried again for whoever needs what they give, and now and then.
+// L5: a file system that has no room for tables is no error: the log goes on to where writers
+//     stop beside a flush (BesideFlush), and then writes are refused, where it has none for a
+//     flush. Flushes and compactions are tried again for whoever needs what they give, and now and
+//     then.
 // Threads: as Engine says.
 #ifndef LAMELLA_ENGINE_LIGHTKV_LIGHTKV_H_
 #define LAMELLA_ENGINE_LIGHTKV_LIGHTKV_H_
@@ -163,8 +164,10 @@ class LightKv final : public Engine, private WriteTarget {
   Status WriteSealed(const View& view, const Sealed& sealed);
   /// A flush by a caller beside whom there is nobody.
   Status FlushAlone();
-  /// Begins a flush after this call, and waits for its end.
-  Status AwaitFlush();
+  /// Waits for the end of the flush that has begun, if there is one, or of one that begins after
+  /// this call, which it sees to.
+  enum Which { kBegun, kNext };
+  Status AwaitFlush(Which which);
   /// All that was written before this call is in tables on return.
   Status FlushNow();
   JobOffer OfferOf(PartitionCompaction compaction);

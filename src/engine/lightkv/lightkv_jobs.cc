@@ -117,13 +117,15 @@ Status LightKv::Seal() {
     View next = CurrentView();
     write_path_.BetweenWrites([&](uint64_t last, std::vector<LogPosition> ends) {
       next.older = next.top;
-      next.older_bytes = record_bytes_.exchange(0, std::memory_order_relaxed);
+      next.older_bytes = record_bytes_.load(std::memory_order_relaxed);  // nobody enters anything
       most_leaves_.store(next.older->leaf_count(), std::memory_order_relaxed);
       next.top = next.older->EmptyCopy([this](std::string_view begin) { return IsBound(begin); });
       empty_bytes_.store(next.top->memory_bytes(), std::memory_order_relaxed);
       RhTree* const top = next.top.get();
       sealed.record_bytes = next.older_bytes;
-      SetView(std::move(next));  // keeps L1: before anything enters the new tree
+      NextView view(this, std::move(next));
+      record_bytes_.store(0, std::memory_order_relaxed);  // once nothing may throw any more
+      std::move(view).Set();  // keeps L1: before anything enters the new tree
       top_ = top;
       sealed.through = last;
       sealed.ends = std::move(ends);
@@ -264,12 +266,13 @@ Status LightKv::CompactRange(std::string_view begin, std::string_view end) {
   return s;
 }
 
-Status LightKv::AwaitFlush() {
+Status LightKv::AwaitFlush(Which which) {
   uint64_t wanted;
   uint64_t failed;
   {
     const MutexLock lock(&jobs_.mu);
-    wanted = flushes_begun_ + 1;
+    wanted = flushes_begun_ + (which == kNext ? 1 : 0);
+    if (flushes_done_ >= wanted) return Status::OK();
     flushes_wanted_ = std::max(flushes_wanted_, wanted);
     failed = rooms_[kFlushes].failed();
     for (FileRoom& room : rooms_) room.Need();
@@ -289,8 +292,8 @@ Status LightKv::AwaitFlush() {
 // caller was too late for.
 Status LightKv::FlushNow() {
   const uint64_t last = PublishedSequence();
-  Status s = AwaitFlush();
-  while (s.ok() && FlushedSequence() < last) s = AwaitFlush();
+  Status s = AwaitFlush(kNext);
+  while (s.ok() && FlushedSequence() < last) s = AwaitFlush(kNext);
   return s;
 }
 
@@ -299,15 +302,27 @@ Status LightKv::Flush() {
 }
 
 // A flush may have ended, and given back the log, between the write that found no space and this:
-// so that one tries again wherever something was flushed since the last one was told of none.
+// so that one tries again wherever something was flushed since the last one was told of none. The
+// one that is under way is of half of the pool: where it gives back any, no other is to be made of
+// what little was written beside it.
 Status LightKv::MakeSpace() {
-  constexpr std::chrono::milliseconds kReadersAtMost(100);
+  // Calls that are under way hold back what a flush gave back.
+  const auto is_held_back = [this] {
+    constexpr std::chrono::milliseconds kReadersAtMost(100);
+    const bool readers_hold = !pool_->readers()->AwaitRetired(kReadersAtMost);
+    context_.nudge();  // a flush may wait for what this thread has let settle
+    return pool_->AwaitDeferred() != 0 || readers_hold;
+  };
   const uint64_t free = pool_->free_chunks();
-  Status s = FlushNow();
+  const uint64_t before = FlushedSequence();
+  Status s = AwaitFlush(kBegun);
+  if (s.ok() && FlushedSequence() != before) {
+    is_held_back();
+    if (pool_->free_chunks() > free) return s;
+  }
+  if (s.ok()) s = FlushNow();
   if (!s.ok()) return s;
-  // Calls that are under way hold back what the flush gave back.
-  const bool readers_hold = !pool_->readers()->AwaitRetired(kReadersAtMost);
-  const bool is_held = pool_->AwaitDeferred() != 0 || readers_hold;
+  const bool is_held = is_held_back();
   const uint64_t flushed = FlushedSequence();
   const bool is_new = exhausted_at_.exchange(flushed, std::memory_order_relaxed) != flushed;
   return is_new || is_held || pool_->free_chunks() > free ? s : Status::NoSpace("");

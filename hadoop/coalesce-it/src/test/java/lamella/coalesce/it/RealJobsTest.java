@@ -75,25 +75,37 @@ class RealJobsTest {
   }
 
   /**
-   * Replicas on pairs of nodes such that every node has more than its share: as the name node draws
-   * them, some layouts leave no plan nine tenths of the bytes, the less so as a gzip file is told
-   * by its first block's nodes.
+   * Replicas on pairs of nodes, another for each block, such that every node has more than its
+   * share: as the name node draws them, some layouts leave no plan nine tenths of the bytes, the
+   * less so as a gzip file is told by its first block's nodes.
    */
   private static void writeMixed(FileSystem fs) throws Exception {
-    InetSocketAddress[][] pairs = new InetSocketAddress[3][];
-    for (int i = 0; i < 3; i++)
-      pairs[i] = new InetSocketAddress[] {cluster.storage(i), cluster.storage((i + 1) % 3)};
-    // One file of three pairs: what is written for each is joined.
+    int blocks = 12;
     org.apache.hadoop.fs.Path text = new org.apache.hadoop.fs.Path(MIXED, "a.txt");
-    org.apache.hadoop.fs.Path[] joined = new org.apache.hadoop.fs.Path[2];
-    Data.text(fs, text, 4 << 20, 1, pairs[0]);
-    for (int i = 0; i < 2; i++) {
-      joined[i] = new org.apache.hadoop.fs.Path(MIXED, "a.txt." + i);
-      Data.text(fs, joined[i], (4 << 20) + i * 12345L, 10 + i, pairs[i + 1]);
+    org.apache.hadoop.fs.Path[] joined = new org.apache.hadoop.fs.Path[blocks - 1];
+    Data.text(fs, text, 1 << 20, 1, pair(0));
+    for (int i = 1; i < blocks; i++) { // one file of many pairs: what is written for each is joined
+      joined[i - 1] = new org.apache.hadoop.fs.Path(MIXED, "a.txt." + i);
+      Data.text(fs, joined[i - 1], (1 << 20) + (i == blocks - 1 ? 12345 : 0), 10 + i, pair(i));
     }
     fs.concat(text, joined);
-    Data.text(fs, new org.apache.hadoop.fs.Path(MIXED, "b.txt.gz"), 4 << 20, 2, pairs[0]);
-    Data.text(fs, new org.apache.hadoop.fs.Path(MIXED, "c.txt.bz2"), 2 << 20, 3, pairs[1]);
+    for (int i = 0; i < blocks; i++)
+      assertIsOn(i, fs.getFileBlockLocations(text, (long) i << 20, 1));
+    for (String name : List.of("b.txt.gz", "c.txt.bz2")) {
+      int pair = name.equals("b.txt.gz") ? 0 : 1;
+      org.apache.hadoop.fs.Path file = new org.apache.hadoop.fs.Path(MIXED, name);
+      Data.text(fs, file, (4 << 20) >> pair, 2 + pair, pair(pair));
+      assertIsOn(pair, fs.getFileBlockLocations(file, 0, Long.MAX_VALUE));
+    }
+  }
+
+  private static InetSocketAddress[] pair(int i) {
+    return new InetSocketAddress[] {cluster.storage(i % 3), cluster.storage((i + 1) % 3)};
+  }
+
+  private static void assertIsOn(int pair, BlockLocation[] blocks) throws Exception {
+    Set<String> expected = Set.of(NodeNames.name(pair % 3), NodeNames.name((pair + 1) % 3));
+    for (BlockLocation block : blocks) assertEquals(expected, Set.of(block.getHosts()));
   }
 
   @AfterAll
