@@ -11,7 +11,7 @@ help:
 	@echo 'make test-long BUDGET=50    the release tests, exploring crashes BUDGET times as long (at most 50)'
 	@echo 'make build    build/release: liblamella.a, the program lamella, lamella_bench'
 	@echo 'make bench    the standing benchmark against RocksDB, LevelDB and LMDB'
-	@echo 'make bench-peers    before any of these, by itself: builds RocksDB and LevelDB as released; a quarter of an hour, once'
+	@echo 'make bench-peers    what these three do first, once: RocksDB and LevelDB as released, a quarter of an hour; PEERS=package: not'
 	@echo 'make bench-large    ten million keys: until idle, straight after, a queue, fresh processes'
 	@echo 'make bench-small    what stores of one record take, alone and by the hundred'
 	@echo 'make test-asan, make test-tsan    one of the sanitizer builds alone'

@@ -182,8 +182,11 @@ rocksdb::Options MakeOptions(const StoreSettings& settings, const PeerOptions& o
   options.stats_dump_period_sec = 0;
   options.stats_persist_period_sec = 0;
   rocksdb::BlockBasedTableOptions table;
-  table.block_cache = rocksdb::NewLRUCache(own.cache_bytes > 0 ? own.cache_bytes
-                                                               : settings.memory_budget_bytes / 2);
+  table.no_block_cache = own.mmap_reads;  // each read would ask one that is given nothing
+  if (!own.mmap_reads) {
+    table.block_cache = rocksdb::NewLRUCache(
+        own.cache_bytes > 0 ? own.cache_bytes : settings.memory_budget_bytes / 2);
+  }
   table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   // Tickers alone, no timers: they cost a core-local add each.

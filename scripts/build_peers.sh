@@ -42,7 +42,8 @@ build_peer() {
   shift 2
   version=$(dpkg-query -W -f='${source:Version}' "lib$name-dev" 2>/dev/null) ||
     fail "expected the package lib$name-dev; run scripts/setup.sh first"
-  package_library=$(dpkg-query -L "lib$name-dev" | grep "/lib$name\.so\$")
+  package_library=$(dpkg-query -L "lib$name-dev" | grep "/lib$name\.so\$") ||
+    fail "lib$name-dev has no lib$name.so: install it again"
   soname=$(objdump -p "$package_library" | awk '$1 == "SONAME" { print $2 }')
   marker=$peers/$name-$version-$recipe.built
   if [[ -f "$marker" && -f "$peers/$soname" ]]; then
@@ -50,7 +51,7 @@ build_peer() {
     return 0
   fi
   work=$peers/$name
-  rm -rf "$work" "$peers/$name"-*.built
+  rm -rf "$work" "$peers/$name"-*.built "$peers/$soname"
   mkdir -p "$work/source"
   list_sources
   (cd "$work" && apt-get "${apt_options[@]}" source --download-only "$name=$version" </dev/null >/dev/null) ||

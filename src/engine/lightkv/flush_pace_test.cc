@@ -64,6 +64,16 @@ TEST(BesideFlush, BothFitTheLog) {
   EXPECT_EQ(due.free, 2u << 20);
 }
 
+// A quarter of a pool at a time, and a record more: as much is free as where nothing is limited.
+TEST(BesideFlush, AQuarterLeavesRoomForTwo) {
+  constexpr uint64_t kDue = 8 << 20, kLog = 24 << 20;
+  for (const uint64_t more : {0, 1000, 1 << 20}) {
+    const auto beside = BesideFlush::Of(kDue + more, kDue, kLog);
+    EXPECT_EQ(beside.free, kDue) << more;
+    EXPECT_EQ(beside.all, 2 * kDue - more) << more;
+  }
+}
+
 TEST(BesideFlush, WithoutALimitItIsWhatTwoFlushesAreDueAt) {
   for (const uint64_t flushing : {0, 10, 40}) {
     const auto beside = BesideFlush::Of(flushing << 20, 10 << 20, UINT64_MAX);

@@ -310,8 +310,9 @@ Status LightKv::MakeSpace() {
   const auto is_held_back = [this] {
     constexpr std::chrono::milliseconds kReadersAtMost(100);
     const bool readers_hold = !pool_->readers()->AwaitRetired(kReadersAtMost);
+    const bool is_deferred = pool_->AwaitDeferred() != 0;
     context_.nudge();  // a flush may wait for what this thread has let settle
-    return pool_->AwaitDeferred() != 0 || readers_hold;
+    return is_deferred || readers_hold;
   };
   const uint64_t free = pool_->free_chunks();
   const uint64_t before = FlushedSequence();
