@@ -21,7 +21,7 @@ struct BesideFlush {
     constexpr uint64_t kLeastShare = 8;  // of `due`, where that flush has nearly all
     constexpr uint64_t kFreeShare = 4;   // of what is left, where that is less than another two
     const uint64_t left = log_max - std::min(log_max, flushing);
-    if (left + due / kLeastShare >= 2 * due)  // or the record less that made this flush due
+    if (left >= 2 * due - due / kLeastShare)  // or the record less that made this flush due
       return {.free = due, .all = std::min(left, 2 * due)};
     const uint64_t all = std::max(due / kLeastShare, left);
     return {.free = std::min(due, all / kFreeShare), .all = all};
