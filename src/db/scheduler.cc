@@ -12,9 +12,12 @@ void Scheduler::Start(Engine* engine, Pool* pool, SnapshotList* snapshots, Execu
   inline_.store(executor == nullptr);
   if (executor == nullptr) return;
   executor->Join(this);
-  // What waits for readers is looked at once they leave, by whoever is free: it may be a flush. But
-  // for that of urgent jobs the threads do not preempt whom they tell.
-  const auto tell = [this, executor] { executor->Wake(this); };
+  // What waits for readers is looked at once they leave. The threads do not preempt whom they tell,
+  // but for that of urgent jobs, which is told only where a flush is among it.
+  const auto tell = [this, executor] {
+    if (engine_->FlushAwaitsReaders()) executor->LookOn(this, JobClass::kUrgent);
+    executor->LookOn(this, JobClass::kNormal);
+  };
   for (EpochDomain* const pins : {pool->readers(), pool->holders()}) pins->OnUnpinned(tell);
   pool->OnDeferred(tell);
   snapshots->OnPast(tell);

@@ -98,6 +98,8 @@ class Engine {
   /// REQUIRES: whoever asks has the pool's CollectDeferred run first, and asks again when a reader
   /// that held something back is gone: both may be the beginning of a job.
   virtual std::optional<Job> PickJob(JobClass job_class) = 0;
+  /// Among what waits for readers is a flush, an urgent job. Asked under another's lock: short.
+  virtual bool FlushAwaitsReaders() const { return false; }
   /// How long each written record is to be held back, nanoseconds: background work then keeps up.
   /// Grows smoothly with the debt of background work, which reads pay: 0 where there is little,
   /// kStopWriting where memory for more is gone.

@@ -75,6 +75,9 @@ class LightKv final : public Engine, private WriteTarget {
   std::unique_ptr<InternalIterator> NewIterator(bool verify) override;
   uint64_t PublishedSequence() const override { return write_path_.published(); }
   std::optional<Job> PickJob(JobClass job_class) override;
+  bool FlushAwaitsReaders() const override {
+    return has_sealed_.load(std::memory_order_relaxed);  // what follows it is told of its own
+  }
   uint32_t WriteDelayNs() const override;
   void AwaitWriting() override;
   Status Flush() override;
@@ -214,6 +217,7 @@ class LightKv final : public Engine, private WriteTarget {
   std::atomic<uint64_t> empty_bytes_{0};   // that the tree had of memory before its first record
   std::atomic<uint64_t> table_bytes_{0};   // of the current tables, as the next
   std::atomic<uint64_t> crowd_{0};         // of level 0, for each leaf
+  std::atomic<bool> has_sealed_{false};    // sealed_ is set, or about to be
   std::atomic<uint64_t> exhausted_at_{0};  // what was flushed when a write last asked for space
   std::vector<SequenceGap> gaps_;          // changed by Load and Mend, and by the one flush
 

@@ -132,6 +132,7 @@ Status LightKv::Seal() {
       sealed.at = std::chrono::steady_clock::now();
     });
   }
+  has_sealed_.store(true, std::memory_order_relaxed);
   pool_->readers()->Retire(std::move(settling));  // keeps L2
   const MutexLock lock(&jobs_.mu);
   sealed_ = std::move(sealed);
@@ -170,6 +171,7 @@ Status LightKv::FlushSealed() {
   const MutexLock lock(&jobs_.mu);
   flushed_sequence_ = sealed.through;
   sealed_.reset();
+  has_sealed_.store(false, std::memory_order_relaxed);
   flushes_done_++;
   return Status::OK();
 }
