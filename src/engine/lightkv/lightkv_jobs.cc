@@ -305,7 +305,7 @@ Status LightKv::Flush() {
 
 // A flush may have ended, and given back the log, between the write that found no space and this:
 // so that one tries again wherever something was flushed since the last one was told of none. The
-// one that is under way is of half of the pool: where it gives back any, no other is to be made of
+// one that is under way is of most of the log: where it gives back any, no other is to be made of
 // what little was written beside it.
 Status LightKv::MakeSpace() {
   // Calls that are under way hold back what a flush gave back.
