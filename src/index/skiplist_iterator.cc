@@ -85,7 +85,10 @@ class SkipListIterator final : public RecordIterator {
   }
 
  private:
-  static constexpr uint32_t kFetchAhead = 12;
+  static constexpr uint32_t kFetchAhead = 16;
+  // Fetched at once: the processor looks up the pages of several together, which each cost a walk
+  // of the page table, but does not go on after one before it is found.
+  static constexpr uint32_t kFetchTogether = 8;
   static constexpr uint32_t kBackSteps = 24;
   static constexpr uint32_t kBackLayer = 2;  // one element in kBackSteps, or so, reaches up to it
   static constexpr uint32_t kStaleSteps = 64;
@@ -147,13 +150,17 @@ class SkipListIterator final : public RecordIterator {
     fetched_count_ = 0;
     stale_ = 0;
     if (tree_ == nullptr) return;
-    while (fetched_count_ < kFetchAhead && ahead_.Valid()) PushFetch();
+    FillFetched();
   }
-  void PushFetch() {
-    const PmPtr place = ahead_.entry().place();
-    PrefetchRecord<3>(pool_->Address(place));
-    fetched_[(fetched_first_ + fetched_count_++) % kFetchAhead] = place;
-    ahead_.Next();
+  void FillFetched() {
+    const uint32_t from = fetched_count_;
+    for (; fetched_count_ < kFetchAhead && ahead_.Valid(); fetched_count_++, ahead_.Next()) {
+      const PmPtr place = ahead_.entry().place();
+      fetched_[(fetched_first_ + fetched_count_) % kFetchAhead] = place;
+      PrefetchRecord<1>(pool_->Address(place));
+    }
+    for (uint32_t i = from; i < fetched_count_; i++)
+      PrefetchRecord<3>(pool_->Address(fetched_[(fetched_first_ + i) % kFetchAhead]));
   }
   // Called before leaving the current element: keeps kFetchAhead of the guide's elements on their
   // way.
@@ -163,7 +170,7 @@ class SkipListIterator final : public RecordIterator {
       fetched_first_ = (fetched_first_ + 1) % kFetchAhead;
       fetched_count_--;
       stale_ = 0;
-      if (ahead_.Valid()) PushFetch();
+      if (fetched_count_ <= kFetchAhead - kFetchTogether && ahead_.Valid()) FillFetched();
     } else if (++stale_ > kStaleSteps) {  // the element waited for was unlinked or passed by
       AskGuide();
       ahead_.Seek(key());
