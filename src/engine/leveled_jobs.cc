@@ -561,13 +561,15 @@ bool LeveledEngine::ReclaimSpace() {
     return !HasUnflushed() && !reclaim_wanted_;
   };
   const auto begin = [&](bool has_deferred) LAMELLA_REQUIRES(jobs_.mu) {
+    // First: what was tried is told by what the flushes changed that had ended by then.
+    const bool done = is_done();
     // Reclaiming again what the last writer has just failed to would only make every write on a
     // full pool slow.
     // With more room than it had then it may get further.
     const bool was_tried = reclaimed_at_ == ReclaimState() && !FilesMayHaveRoom() &&
                            pool_->chunks_available() <= reclaimed_with_;
     // What is under way since has room of its own that will be free.
-    if (is_done() && !has_deferred && was_tried && !jobs_.AnyBusy()) return false;
+    if (done && !has_deferred && was_tried && !jobs_.AnyBusy()) return false;
     reclaim_wanted_ = true;
     return true;
   };

@@ -506,12 +506,14 @@ bool LabDb::ReclaimSpace() {
     return !HasUnflushed() && !reclaim_wanted_;
   };
   const auto begin = [&](bool has_deferred) LAMELLA_REQUIRES(jobs_.mu) {
+    // First: what was tried is told by what the flushes changed that had ended by then.
+    const bool done = is_done();
     // A tree that was read during the last one has given its chunks back since.
     const bool was_tried =
         reclaimed_at_ == changes_.load(std::memory_order_relaxed) && !space_->HasEmpty();
     const bool files_may_have_room =
         std::ranges::any_of(rooms_, &FileRoom::MayHaveSomeAgain);  // keeps B5
-    if (is_done() && !has_deferred && was_tried && !files_may_have_room) return false;
+    if (done && !has_deferred && was_tried && !files_may_have_room) return false;
     reclaim_wanted_ = true;
     NeedRoom();
     return true;

@@ -284,14 +284,14 @@ Status Nvlsm::Accumulate(const Compaction& compaction, const Levels& levels, uin
   if (!s.ok()) return s;
   for (Piece& piece : pieces) piece.floors_max = floors_max;
   uint64_t bytes = 0;
-  uint64_t records = 1;
+  uint64_t records = 0;
   uint64_t waste = 0;
   for (const auto& input : inputs) {
     bytes += input->info().bytes;
     records += input->info().records;
     waste += WasteOf(*input);
   }
-  const uint64_t record_bytes = bytes / records + 1;
+  const uint64_t record_bytes = bytes / std::max<uint64_t>(records, 1) + 1;
   uint64_t merge_room = 0;  // for one of the trees, after it
   for (const Piece& piece : pieces) {
     if (piece.tree == nullptr) continue;
