@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include "base/no_throw.h"
@@ -534,13 +535,16 @@ Status LeveledEngine::Reclaim() {
   if (had_no_room) s = Status::OK();
   if (s.ok()) s = MergeForSpace();
   if (s.ok() && had_no_room) s = PushDown({});
-  if (s.ok()) s = EmptySparse();
+  std::optional<uint64_t> too_few;  // for that
+  if (s.IsNoSpace()) too_few = pool_->chunks_available();
+  if (s.ok() || s.IsNoSpace()) s = EmptySparse();
   pool_->AwaitDeferred();
   const MutexLock lock(&jobs_.mu);
   reclaim_wanted_ = false;
-  reclaimed_with_ = pool_->chunks_available();
-  reclaimed_at_ =
-      HasNewlyFlushed(flushes) ? UINT64_MAX : changes_.load(std::memory_order_relaxed) + released;
+  reclaimed_with_ = too_few.value_or(pool_->chunks_available());
+  // First: of a flush that ends meanwhile one of the two tells.
+  const uint64_t changes = changes_.load(std::memory_order_relaxed);
+  reclaimed_at_ = HasNewlyFlushed(flushes) ? UINT64_MAX : changes + released;
   SetNotStarved();
   files_full_at_.reset();
   if (had_no_room && rules_.writes_out) files_full_at_ = std::chrono::steady_clock::now();

@@ -174,6 +174,7 @@ class SkipListIterator final : public RecordIterator {
     } else if (++stale_ > kStaleSteps) {  // the element waited for was unlinked or passed by
       AskGuide();
       ahead_.Seek(key());
+      if (ahead_.Valid() && ahead_.entry().place() == place()) ahead_.Next();  // it is left
       StartFetching();
     }
   }

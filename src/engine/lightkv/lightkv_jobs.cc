@@ -327,7 +327,9 @@ Status LightKv::MakeSpace() {
   if (!s.ok()) return s;
   const bool is_held = is_held_back();
   const uint64_t flushed = FlushedSequence();
-  const bool is_new = exhausted_at_.exchange(flushed, std::memory_order_relaxed) != flushed;
+  // What this call has waited for is news to it, whoever else has taken note.
+  const bool is_new =
+      exhausted_at_.exchange(flushed, std::memory_order_relaxed) != flushed || flushed != before;
   return is_new || is_held || pool_->free_chunks() > free ? s : Status::NoSpace("");
 }
 
