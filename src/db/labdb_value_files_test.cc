@@ -18,6 +18,7 @@
 #include "base/concat.h"
 #include "db/db_impl.h"
 #include "file/table_file_name.h"
+#include "testing/fault_file_system.h"
 #include "testing/proof.h"
 #include "testing/random_data.h"
 #include "testing/says.h"
@@ -101,6 +102,40 @@ class LabDbValueFiles : public ::testing::Test {
   const std::string path_ = dir_.Sub("store");
   std::unique_ptr<DbImpl> db_;
 };
+
+// While it lies in the pool, that is, and once is not enough.
+TEST_F(LabDbValueFiles, AreNotReadForWhatWasAskedForTwiceBefore) {
+  const ScopedEnv on_disk("TMPDIR", "/var/tmp");  // a file system that can
+  constexpr uint64_t kAsked = 20;
+  const TempDir disk;
+  FaultFileSystem files(disk.path(), false);
+  options_.files.direct_reads = true;
+  DbImpl db(options_, disk.Sub("store"), DbSeams{.files = &files});
+  const Status s = db.Init();
+  if (s.IsNotSupported()) GTEST_SKIP() << s.ToString();
+  ASSERT_TRUE(s.ok()) << s.ToString();
+  const auto put = [&](uint64_t from, uint64_t to) {
+    for (uint64_t i = from; i < to; i++) ASSERT_TRUE(db.Put({}, KeyOf(i), MakeValue(i, 200)).ok());
+  };
+  // Of the keys from one on; answers how often files were read.
+  const auto get = [&](uint64_t from) {
+    const uint64_t before = files.seen(OsCall::kRead);
+    for (uint64_t i = from; i < from + kAsked; i++) {
+      std::string value;
+      EXPECT_TRUE(db.Get({}, KeyOf(i), &value).ok());
+      EXPECT_EQ(value, MakeValue(i, 200));
+    }
+    return files.seen(OsCall::kRead) - before;
+  };
+  ASSERT_NO_FATAL_FAILURE(put(0, 2 * kAsked));
+  EXPECT_EQ(get(0) + get(0) + get(kAsked), 0u);
+  ASSERT_NO_FATAL_FAILURE(put(2 * kAsked, 3000));
+  ASSERT_TRUE(db.Flush().ok());
+  ASSERT_TRUE(db.WaitForIdle().ok());
+  EXPECT_EQ(get(0), 0u);
+  EXPECT_EQ(get(kAsked), kAsked);
+  EXPECT_TRUE(db.Close().ok());
+}
 
 // Nothing but a flush tells what of it nobody needs any more, and none is due for long.
 TEST_F(LabDbValueFiles, AreNotFullForEverOfWhatWasReplaced) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/concat.h"
+#include "engine/table_cuts.h"
 #include "engine/table_memory.h"
 #include "log/record.h"
 
@@ -27,9 +28,14 @@ BlockCodec CodecOf(FileCompression compression) {
 class FileTableBuilder final : public TableBuilder {
  public:
   FileTableBuilder(std::shared_ptr<const FileTables> home, BuildPlan plan)
-      : home_(std::move(home)), plan_(std::move(plan)), batch_(&home_->ssts()) {}
+      : home_(std::move(home)), plan_(std::move(plan)), cuts_(plan_.ends), batch_(&home_->ssts()) {}
 
   Status Add(const MergedRecord& record) override {
+    const uint64_t bytes = batch_.builder() == nullptr ? 0 : batch_.builder()->bytes();
+    if (cuts_.EndsBefore(record.key.user_key, bytes, plan_.table_bytes) && HasEnough()) {
+      const Status s = batch_.EndTable();
+      if (!s.ok()) return s;
+    }
     if (batch_.builder() == nullptr) {
       places_.emplace_back();
       batch_.BeginTable();
@@ -39,9 +45,7 @@ class FileTableBuilder final : public TableBuilder {
     return batch_.builder()->Add(record.key, record.value);
   }
   Status EndKey() override {
-    const SstBuilder* const builder = batch_.builder();
-    const bool is_full = builder != nullptr && builder->bytes() >= plan_.table_bytes &&
-                         builder->records() >= plan_.table_records_min;
+    const bool is_full = HasEnough() && batch_.builder()->bytes() >= plan_.table_bytes;
     return is_full ? batch_.EndTable() : Status::OK();
   }
   Status Finish(MadeTables* made) override {
@@ -59,8 +63,14 @@ class FileTableBuilder final : public TableBuilder {
   }
 
  private:
+  bool HasEnough() const {
+    const SstBuilder* const builder = batch_.builder();
+    return builder != nullptr && builder->records() >= plan_.table_records_min;
+  }
+
   const std::shared_ptr<const FileTables> home_;
   const BuildPlan plan_;
+  TableCuts cuts_;
   SstBatch batch_;
   std::vector<LevelPlace> places_;  // of its tables
 };

@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/no_throw.h"
 #include "engine/needed_versions.h"
+#include "engine/table_cuts.h"
 #include "iterator/level_iterator.h"
 #include "iterator/merging_iterator.h"
 #include "iterator/range_iterator.h"
@@ -466,6 +467,7 @@ Status LeveledEngine::BuildInto(const Levels& levels, BuildPlan plan, uint64_t r
   if (!s.ok()) return s;
   MadeTables made;
   plan.claimed = [&room](int64_t bytes) { room.Claimed(bytes); };
+  if (plan.in_file) plan.ends = TableCuts::EndsIn(levels, level + 1, {plan.smallest, plan.largest});
   const auto build = [&] {
     const auto builder = BuilderOf(plan);
     return Build(from, levels, level + 1, builder.get(), &made,

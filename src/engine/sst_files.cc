@@ -6,6 +6,7 @@
 #include "base/concat.h"
 #include "base/no_throw.h"
 #include "engine/needed_versions.h"
+#include "engine/table_cuts.h"
 #include "file/open_files.h"
 #include "file/table_file_name.h"
 #include "iterator/level_iterator.h"
@@ -146,16 +147,20 @@ Status SstBatch::FinishEnded() {
 
 Status SstFiles::Write(InternalIterator* from, const SnapshotList::Sample& snapshots,
                        const std::function<bool(std::string_view key)>& may_lie_elsewhere,
-                       MadeSsts* made, const std::vector<std::string>& bounds, bool hurries) const {
+                       MadeSsts* made, const std::vector<std::string>& bounds, bool hurries,
+                       std::vector<std::string> ends) const {
   return NoThrow([&] {
     SstBatch batch(this, hurries);
+    TableCuts cuts(std::move(ends));
     auto bound = bounds.begin();  // the first after the keys so far
     Status s = ForEachNeeded(
         from, snapshots, may_lie_elsewhere,
         [&](const NeededRecord& record) {
           const auto before = bound;
           while (bound != bounds.end() && *bound <= record.key.user_key) ++bound;
-          if (batch.builder() != nullptr && bound != before) {
+          const uint64_t bytes = batch.builder() == nullptr ? 0 : batch.builder()->bytes();
+          const bool is_cut = cuts.EndsBefore(record.key.user_key, bytes, options_.table_bytes);
+          if (batch.builder() != nullptr && (bound != before || is_cut)) {
             const Status ended = batch.EndTable();
             if (!ended.ok()) return ended;
           }
@@ -194,7 +199,7 @@ Status SstFiles::Compact(const Compaction& compaction, const SstLevels& levels,
   MadeSsts made;
   Status s = Write(
       from.get(), snapshots, [&](std::string_view key) { return levels.MayHold(into + 1, key); },
-      &made);
+      &made, {}, false, TableCuts::EndsIn(levels, into + 1, compaction.keys));
   if (!s.ok()) return s;
   *edit = {.removed = compaction.inputs, .added = {}};
   edit->removed.insert(edit->removed.end(), compaction.next.begin(), compaction.next.end());

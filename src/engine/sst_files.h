@@ -85,10 +85,12 @@ class SstFiles {
   Status Open(const TableInfo& info, std::shared_ptr<const SstTable>* table) const;
   /// What is needed of `from` as tables, in key order; none where nothing is.
   /// `may_lie_elsewhere`: ForEachNeeded's. `bounds`, which ascend: no table has keys before one of
-  /// them and keys at or after it. `hurries`: whatever holds compaction back.
+  /// them and keys at or after it. `hurries`: whatever holds compaction back. `ends`: where tables
+  /// had best end (TableCuts).
   Status Write(InternalIterator* from, const SnapshotList::Sample& snapshots,
                const std::function<bool(std::string_view key)>& may_lie_elsewhere, MadeSsts* made,
-               const std::vector<std::string>& bounds = {}, bool hurries = false) const;
+               const std::vector<std::string>& bounds = {}, bool hurries = false,
+               std::vector<std::string> ends = {}) const;
   /// What the compaction changes of the levels (F1, F2, F3).
   Status Compact(const Compaction& compaction, const SstLevels& levels,
                  const SnapshotList::Sample& snapshots, SstEdit* edit) const;

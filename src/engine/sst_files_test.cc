@@ -306,6 +306,35 @@ TEST_F(SstFilesTest, NoTableHasKeysOnBothSidesOfABound) {
   }
 }
 
+TEST_F(SstFilesTest, TablesEndWhereThoseOfTheNextLevelDo) {
+  constexpr uint64_t kKeys = 1000;
+  Random random(TestSeed());
+  const auto down = [this](uint32_t level) {
+    Compaction all = Everything(level);
+    all.keys = {};
+    SstEdit edit;
+    ASSERT_TRUE(Files().Compact(all, levels_, Snapshots(), &edit).ok());
+    Install(edit);
+  };
+  ASSERT_NO_FATAL_FAILURE(Flush(&random, kKeys, 2 * kKeys));
+  for (uint32_t level = 0; level < 3; level++) ASSERT_NO_FATAL_FAILURE(down(level));
+  options_.table_bytes *= 3;  // some of those below end in the second half of each
+  ASSERT_NO_FATAL_FAILURE(Flush(&random, kKeys, 2 * kKeys));
+  for (uint32_t level = 0; level < 2; level++) ASSERT_NO_FATAL_FAILURE(down(level));
+  const SstLevels::Level& tables = levels_.level(2);
+  ASSERT_GT(tables.size(), 2u);
+  for (size_t i = 1; i < tables.size(); i++) {
+    const TableInfo& before = tables[i - 1]->info();
+    EXPECT_GE(before.bytes, options_.table_bytes / 2);
+    for (const auto& table : levels_.level(3)) {
+      const TableInfo& below = table->info();
+      EXPECT_FALSE(below.smallest <= before.largest && below.largest >= tables[i]->info().smallest)
+          << i;
+    }
+  }
+  ExpectAllSeen(kKeys);
+}
+
 // F1.
 TEST_F(SstFilesTest, WhatNobodyKeepsLeavesNoFile) {
   Random random(TestSeed());

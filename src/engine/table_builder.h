@@ -40,6 +40,8 @@ struct BuildPlan {
   std::string largest;
   /// A table is cut once it has so many bytes.
   uint64_t table_bytes = UINT64_MAX;
+  /// Of tables in files: where they had best end (TableCuts).
+  std::vector<std::string> ends;
   uint64_t table_records_min = 1;
   uint64_t table_records_max = UINT64_MAX;
   /// At most so many come.

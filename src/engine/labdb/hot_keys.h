@@ -30,8 +30,10 @@ class HotKeys {
   }
 
  private:
-  static constexpr size_t kGroups = 1 << 14;
-  static constexpr uint32_t kFadeAfter = 4 * kGroups;
+  // A group has two writes more when it fades, and up to four by then, of keys that are written
+  // once: with four and eight one in ten of those were taken for hot.
+  static constexpr size_t kGroups = 1 << 15;
+  static constexpr uint32_t kFadeAfter = 2 * kGroups;
 
   void Fade() {
     for (auto& count : counts_)

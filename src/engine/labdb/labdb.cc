@@ -124,10 +124,11 @@ Lookup LabDb::ReadValue(const InternalKey& of, const ValueAddress& address, Epoc
   lookup.state = lookup.damage.ok() ? LookupState::kFound : LookupState::kDamaged;
   lookup.value = read.value;
   lookup.owner = std::move(read.owner);
-  if (lookup.owner != nullptr) {
-    const bool before = records_.NoteRead(of.user_key);
+  if (!lookup.damage.ok()) return lookup;
+  // What lies in the pool will be in a file soon: who is asked for again there stays in DRAM then.
+  const bool before = records_.NoteRead(of.user_key);
+  if (before || lookup.owner != nullptr)
     records_.Keep(of.user_key, RecordPlaceOf(address), of.tag, lookup.value, before);
-  }
   return lookup;
 }
 

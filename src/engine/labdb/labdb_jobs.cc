@@ -7,6 +7,7 @@
 #include "base/assert.h"
 #include "base/no_throw.h"
 #include "engine/labdb/labdb.h"
+#include "engine/table_cuts.h"
 #include "iterator/merging_iterator.h"
 #include "log/value_format.h"
 
@@ -377,7 +378,8 @@ Status LabDb::CompactNext() {
   MadeSsts made;
   s = files_.Write(
       merged.get(), context_.snapshots->Now(),
-      [&](std::string_view key) { return tables->levels->MayHold(2, key); }, &made);
+      [&](std::string_view key) { return tables->levels->MayHold(2, key); }, &made, {}, false,
+      TableCuts::EndsIn(*tables->levels, 2, {part.first, part.last}));
   if (!s.ok()) return s;
   SstEdit edit;
   for (const auto& table : overlapped) edit.removed.push_back(table->info().number);
