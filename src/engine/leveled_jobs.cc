@@ -535,7 +535,7 @@ Status LeveledEngine::Reclaim() {
   if (had_no_room) s = Status::OK();
   if (s.ok()) s = MergeForSpace();
   if (s.ok() && had_no_room) s = PushDown({});
-  std::optional<uint64_t> too_few;  // for that
+  std::optional<uint64_t> too_few;  // chunks that it could not do with
   if (s.IsNoSpace()) too_few = pool_->chunks_available();
   if (s.ok() || s.IsNoSpace()) s = EmptySparse();
   pool_->AwaitDeferred();

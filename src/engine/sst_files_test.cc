@@ -310,10 +310,8 @@ TEST_F(SstFilesTest, TablesEndWhereThoseOfTheNextLevelDo) {
   constexpr uint64_t kKeys = 1000;
   Random random(TestSeed());
   const auto down = [this](uint32_t level) {
-    Compaction all = Everything(level);
-    all.keys = {};
     SstEdit edit;
-    ASSERT_TRUE(Files().Compact(all, levels_, Snapshots(), &edit).ok());
+    ASSERT_TRUE(Files().Compact(Everything(level), levels_, Snapshots(), &edit).ok());
     Install(edit);
   };
   ASSERT_NO_FATAL_FAILURE(Flush(&random, kKeys, 2 * kKeys));

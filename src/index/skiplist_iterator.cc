@@ -152,6 +152,7 @@ class SkipListIterator final : public RecordIterator {
     if (tree_ == nullptr) return;
     FillFetched();
   }
+  // The first lines of all, then the next two of each: those cost no more walks.
   void FillFetched() {
     const uint32_t from = fetched_count_;
     for (; fetched_count_ < kFetchAhead && ahead_.Valid(); fetched_count_++, ahead_.Next()) {
@@ -160,10 +161,10 @@ class SkipListIterator final : public RecordIterator {
       PrefetchRecord<1>(pool_->Address(place));
     }
     for (uint32_t i = from; i < fetched_count_; i++)
-      PrefetchRecord<3>(pool_->Address(fetched_[(fetched_first_ + i) % kFetchAhead]));
+      PrefetchRecord<2>(pool_->Address(fetched_[(fetched_first_ + i) % kFetchAhead]) + kLineBytes);
   }
   // Called before leaving the current element: keeps kFetchAhead of the guide's elements on their
-  // way.
+  // way, or up to kFetchTogether fewer.
   void Fetch() {
     if (tree_ == nullptr) return;
     if (fetched_count_ > 0 && fetched_[fetched_first_] == place()) {

@@ -1,7 +1,7 @@
 // RecordCache keeps single records that were read past the page cache in a store's block cache,
 // each by itself: a block has many records, and of those that a get reads one at a time is wanted.
-// So it does what will come to a file soon, of what is asked for more than once before. Through the
-// page cache it keeps nothing: a copy costs more than the call that it spares.
+// Who has records that will come to such a file keeps those there, too, that are asked for twice
+// before. Through the page cache it keeps nothing: a copy costs more than the call that it spares.
 //
 // There is one record for a key: the last that was read of it, with the place where it lay. A
 // record that goes elsewhere, by a write or a compaction, goes on being kept (Renew, Move), so that
