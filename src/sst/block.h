@@ -135,6 +135,7 @@ class BlockCursor {
   Passed Pass(uint32_t restart, const InternalKey& target, bool passes_equal);
   /// Where that record is the last at or before `target`.
   Passed PassToLast(const InternalKey& target);
+  void PrefetchRecords(uint32_t restart) const;
   /// Reads the record at next_, number `index`.
   void Read(uint32_t index);
   void Stop() { valid_ = false; }

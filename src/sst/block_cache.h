@@ -82,17 +82,17 @@ class BlockCache {
     bool operator==(const Key&) const = default;
     uint64_t Hash() const { return MixBits(table ^ MixBits(offset)); }
   };
-  /// It carries the links of what it is in: a hit reads a slot and this.
+  /// It carries the links of what it is in: a hit reads a slot and the first of these.
   struct Entry {
     Key key;
     std::shared_ptr<const Block> block;
     Entry* next_of_slot = nullptr;
+    bool reused = false;  // it is in the second list
+    bool asked = false;   // for, since it began there
     Entry* next_of_table = nullptr;
     Entry** of_table = nullptr;  // what leads to it there
     Entry* newer = nullptr;
     Entry* older = nullptr;
-    bool reused = false;  // it is in the second list
-    bool asked = false;   // for, since it began there
     uint64_t bytes() const { return block->memory_bytes() + kEntryBytes; }
   };
   /// Entries that it owns, the newest first.
