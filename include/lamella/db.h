@@ -75,7 +75,8 @@ class DB {
   virtual Status Put(const WriteOptions& options, std::string_view key, std::string_view value) = 0;
   /// Removes `key`; OK too where there is none. Works on a full pool. InvalidArgument: as for Put.
   virtual Status Delete(const WriteOptions& options, std::string_view key) = 0;
-  /// Applies the batch, all or nothing, in its order. An empty batch is OK and writes nothing.
+  /// Applies the batch, all or nothing, in its order. An empty batch is OK and writes nothing;
+  /// with WriteOptions::sync what was written before it is synced all the same.
   /// InvalidArgument, NoSpace: as for Put, of any of its operations; then nothing is written.
   virtual Status Write(const WriteOptions& options, const WriteBatch& batch) = 0;
 

@@ -78,7 +78,25 @@ TEST_F(BadInput, APathThroughAFileIsAnError) {
   Options options = options_;
   options.pmem_paths = {dir_.Sub("file/part")};
   EXPECT_FALSE(TryOpen(options).ok());
-  EXPECT_FALSE(DB::Open(options_, "", &db).ok()) << "an empty path";
+}
+
+// It would lead to where the process is.
+TEST_F(BadInput, AnEmptyPathIsAnError) {
+  MakeStore();
+  const fs::path home = fs::current_path();
+  fs::current_path(path_);
+  std::unique_ptr<DB> db;
+  CheckReport report;
+  EXPECT_TRUE(DB::Open(options_, "", &db).IsInvalidArgument());
+  EXPECT_TRUE(CheckDB("", options_, &report).IsInvalidArgument());
+  EXPECT_TRUE(RepairDB("", options_).IsInvalidArgument());
+  EXPECT_TRUE(DestroyDB("", options_).IsInvalidArgument());
+  Options options = options_;
+  options.pmem_paths = {""};
+  EXPECT_TRUE(TryOpen(options).IsInvalidArgument());
+  EXPECT_TRUE(DestroyDB(path_, options).IsInvalidArgument());
+  fs::current_path(home);
+  ExpectStoreWhole(path_);
 }
 
 TEST_F(BadInput, AReadOnlyDirectoryIsAnError) {

@@ -9,7 +9,9 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -61,6 +63,48 @@ TEST_P(BadPlaceOfEngines, ARelativePathMeansTheDirectoryThatTheProcessIsInAtOpen
   fs::current_path(home);
   ExpectStoreWhole(path_);
   EXPECT_TRUE(fs::is_empty(elsewhere));
+}
+
+// The child has all that the parent had, but its threads: it ends as a program does.
+TEST_P(BadPlaceOfEngines, AForkedChildThatEndsLeavesTheStoreToItsParent) {
+  if (LAMELLA_THREAD_SANITIZER != 0 || LAMELLA_ADDRESS_SANITIZER != 0)
+    GTEST_SKIP() << "they hold locks across a fork";
+  ASSERT_TRUE(Resources::Create(64 << 20, 3, &options_.resources).ok());
+  MakeStore();
+  std::unique_ptr<DB> db;
+  ASSERT_TRUE(DB::Open(options_, path_, &db).ok());
+  for (uint64_t i = 0; i < 4000; i++)  // what goes leaves the pool's end free
+    ASSERT_TRUE(db->Put({}, Concat("gone", i), MakeValue(i, 500)).ok());
+  ASSERT_TRUE(db->Flush().ok());
+  for (uint64_t i = 0; i < 4000; i++) ASSERT_TRUE(db->Delete({}, Concat("gone", i)).ok());
+  std::unique_ptr<Iterator> iterator = db->NewIterator({});
+  ASSERT_TRUE(db->Put({}, "newest", "of the parent").ok());
+  std::fflush(nullptr);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    ::alarm(60);
+    iterator.reset();
+    const bool is_refused = db->Close().IsAborted();
+    db.reset();
+    options_.resources.reset();
+    ::_exit(is_refused ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "status " << status;
+  iterator.reset();
+  std::string value;
+  EXPECT_TRUE(db->Get({}, "newest", &value).ok());
+  for (uint64_t i = 0; i < 4000; i++)
+    ASSERT_TRUE(db->Put({}, Concat("anew", i), MakeValue(i, 500)).ok());
+  EXPECT_TRUE(db->CompactRange({}, {}).ok());
+  EXPECT_TRUE(db->Close().ok());
+  db.reset();
+  ExpectStoreWhole(path_);
+  CheckReport report;
+  EXPECT_TRUE(CheckDB(path_, options_, &report).ok());
+  EXPECT_TRUE(report.clean()) << report.problems.front();
 }
 
 // What a process prints that was started without them.
@@ -123,6 +167,41 @@ TEST_F(BadPlace, AStoreWithItsPoolInItsDirectoryIsFoundWhereverPmemPathsLead) {
   fs::rename(Pool(), dir_.Sub("node/pool.0"));
   options_.pmem_paths = {dir_.Sub("node")};
   ExpectStoreWhole(path_);
+}
+
+// What a repair of it as one whose pool is lost would leave is no store, and what is written to one
+// beside it is not there for who opens it as it should be.
+TEST_P(BadPlaceOfEngines, AStoreIsNoOtherWithoutItsPmemPaths) {
+  options_.pmem_paths = {dir_.Sub("node0"), dir_.Sub("node1")};
+  MakeStore();
+  const auto names = [this] {
+    std::set<std::string> found;
+    for (const auto& entry : fs::recursive_directory_iterator(dir_.path()))
+      found.insert(entry.path());
+    return found;
+  };
+  const std::set<std::string> before = names();
+  for (const std::vector<std::string>& wrong :
+       {std::vector<std::string>(), {dir_.Sub("elsewhere")}}) {
+    Options options = options_;
+    options.pmem_paths = wrong;
+    CheckReport report;
+    for (const Status& s : {TryOpen(options), CheckDB(path_, options, &report),
+                            RepairDB(path_, options), DestroyDB(path_, options)}) {
+      EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
+      EXPECT_NE(s.message().find(dir_.Sub("node0")), std::string_view::npos) << s.ToString();
+    }
+    EXPECT_EQ(names(), before);
+  }
+  ExpectStoreWhole(path_);
+  for (const char* node : {"node0", "node1"})
+    fs::rename(dir_.Sub(node), dir_.Sub(Concat("moved_", node)));
+  options_.pmem_paths = {dir_.Sub("moved_node0"), dir_.Sub("moved_node1")};
+  ExpectStoreWhole(path_);
+  const Status s = TryOpen(Options{});
+  EXPECT_NE(s.message().find("moved_node0"), std::string_view::npos) << s.ToString();
+  EXPECT_TRUE(DestroyDB(path_, options_).ok());
+  EXPECT_FALSE(fs::exists(path_));
 }
 
 // cp, tar and rsync leave out what is zeros. A store to a hole would be a SIGBUS where the file

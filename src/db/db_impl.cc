@@ -155,7 +155,17 @@ void StoreCore::LetGo() {
   lock.reset();
 }
 
+// The pool is mapped by parent and child alike, and the parent goes on with it: the child has no
+// more to do with it than to leave it alone, and all that would change it or wait for the parent's
+// threads.
 DbImpl::~DbImpl() {
+  if (IsForked()) {
+    (void)NoThrow([this] {
+      (void)new std::shared_ptr<StoreCore>(core_);  // for ever
+      return Status::OK();
+    }).ok();
+    return;
+  }
   if (open_.load(std::memory_order_acquire)) (void)Shut().ok();  // a destructor cannot report
 }
 
@@ -225,7 +235,7 @@ Status DbImpl::Delete(const WriteOptions& options, std::string_view key) {
 
 Status DbImpl::Write(const WriteOptions& options, const WriteBatch& batch) {
   if (!open_.load(std::memory_order_acquire)) return Closed();
-  if (batch.Count() == 0) return Status::OK();
+  if (batch.Count() == 0) return options.sync ? Sync() : Status::OK();
   struct Collector {
     void Put(std::string_view key, std::string_view value) { Add(RecordKind::kPut, key, value); }
     void Delete(std::string_view key) { Add(RecordKind::kDelete, key, {}); }
@@ -456,6 +466,13 @@ void DbImpl::Abandon() {
 
 Status DbImpl::Close() {
   if (!open_.load(std::memory_order_acquire)) return Closed();
+  if (IsForked()) {
+    return NoThrow([this] {
+      return Status::Aborted(Concat("the store in ", path_, " was opened by process ", process_,
+                                    ", which forked this one: the store is that one's, and is not "
+                                    "to be closed here"));
+    });
+  }
   Status s = NoThrow([this] { return CheckReleased(); });
   return s.ok() ? Shut() : s;
 }

@@ -3,6 +3,8 @@
 #ifndef LAMELLA_DB_DB_IMPL_H_
 #define LAMELLA_DB_DB_IMPL_H_
 
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -119,6 +121,7 @@ class DbImpl final : public DB {
 
  private:
   Status OpenStore();
+  bool IsForked() const { return process_ != getpid(); }
   Status CheckReleased() const;
   void AddStats(Stats* stats);
   bool FindProperty(std::string_view name, std::string* value);
@@ -147,6 +150,7 @@ class DbImpl final : public DB {
   Pool* pool_ = nullptr;  // constant from Init to Close, null after it, as engine_
   Engine* engine_ = nullptr;
   std::atomic<bool> open_{false};
+  const pid_t process_ = getpid();  // whose the store is: no child's that it forks
   uint64_t recovery_us_ = 0;  // constant after Init
 
   StripedCounter gets_;

@@ -10,6 +10,7 @@
 #include "base/concat.h"
 #include "base/no_throw.h"
 #include "db/db_impl.h"
+#include "db/parts_note.h"
 #include "engine/pool_limit.h"
 #include "file/table_file_name.h"
 #include "log/pm_log.h"
@@ -66,6 +67,20 @@ std::vector<std::string> PoolPaths(const Options& options, const std::string& pa
   return paths;
 }
 
+// What an empty one leads to depends on who joins it to a name.
+Status CheckPaths(const std::string& path, const Options& options) {
+  if (path.empty())
+    return Status::InvalidArgument(
+        "an empty path; expected the store's directory, `.` for this one");
+  for (size_t i = 0; i < options.pmem_paths.size(); i++) {
+    if (options.pmem_paths[i].empty()) {
+      return Status::InvalidArgument(
+          Concat("pmem_paths[", i, "] is empty; expected a directory, `.` for this one"));
+    }
+  }
+  return Status::OK();
+}
+
 Options StoreCore::WithBudget(Options options) {
   if (options.resources != nullptr)
     options.memory_budget_bytes = options.resources->memory_budget_bytes();
@@ -80,6 +95,8 @@ Status DbImpl::CheckOptions() const {
   constexpr double kSpaceTargetMax = 100;
   const auto refuse = [](const auto&... what) { return Status::InvalidArgument(Concat(what...)); };
   const Options& o = options_;
+  Status s = CheckPaths(path_, o);
+  if (!s.ok()) return s;
   if (o.pmem_paths.size() > kPoolPartsMax) {
     return refuse("pmem_paths names ", o.pmem_paths.size(), " directories; a pool has at most ",
                   kPoolPartsMax, " parts");
@@ -97,7 +114,7 @@ Status DbImpl::CheckOptions() const {
     return refuse("pool_bytes_max is ", o.pool_bytes_max,
                   "; it is 0, which is no limit, or at least ", pool_bytes_min);
   }
-  Status s = CheckMemoryBudget(o.memory_budget_bytes);
+  s = CheckMemoryBudget(o.memory_budget_bytes);
   if (s.ok()) s = CheckThreads(o.background_threads);
   if (!s.ok()) return s;
   if (o.log_shards > kLogShardsMax) {
@@ -233,7 +250,8 @@ Status FindEngineOfFiles(const Options& options, EngineKind* kind) {
 // What lies in the pool alone is lost: the log, the catalog, tables that were not in files.
 Status DbImpl::CreateLostPool() {
   DataFiles found;
-  Status s = FindDataFiles(seams_.files, path_, &found);
+  Status s = CheckPartsNote(seams_.files, path_, options_);
+  if (s.ok()) s = FindDataFiles(seams_.files, path_, &found);
   if (!s.ok() || found.empty()) return s;
   const std::vector<std::string> parts = PoolPaths(options_, path_);
   const bool any_left = std::any_of(parts.begin(), parts.end(), [this](const std::string& part) {
@@ -322,7 +340,8 @@ Status DbImpl::OpenPool(bool may_create, std::vector<std::string>* mended) {
   const bool must_be_new = options_.error_if_exists && may_create;
   bool exists = look();
   if (exists && must_be_new) return refuse_existing();
-  Status s = exists ? Status::OK() : CheckNoDataFiles();
+  Status s = exists ? Status::OK() : CheckPartsNote(files, path_, options_);
+  if (s.ok() && !exists) s = CheckNoDataFiles();
   if (!s.ok()) return s;
   if (!exists && (!may_create || !options_.create_if_missing)) {
     return Status::NotFound("no store in " + path_ + " (looked for " +
@@ -363,6 +382,7 @@ Status DbImpl::OpenPool(bool may_create, std::vector<std::string>* mended) {
                                      "it leads to, or remove it"));
   }
   if (!s.ok()) return s;
+  KeepPartsNote(files, path_, options_);
   pool_ = core_->pool.get();
   const EngineKind kind = pool_->state().engine;
   if (options_.engine && *options_.engine != kind) {
@@ -479,21 +499,26 @@ Status RemoveTables(FileSystem* files, const std::string& path, bool was_here) {
 
 Status DestroyStore(FileSystem* files, OsHook* os, const std::string& path,
                     const Options& options) {
+  Status s = CheckPaths(path, options);
+  if (!s.ok()) return s;
   const std::string lock_path = JoinPath(path, kLockName);
   if (!StoreExists(files, options, path)) {
     std::unique_ptr<FileLock> lock;  // its pool may lie elsewhere, and it be open
     const bool was_here = files->Exists(lock_path);
-    Status s = was_here ? files->LockFile(lock_path, &lock) : Status::OK();
+    if (was_here) s = files->LockFile(lock_path, &lock);
+    if (s.ok()) s = CheckPartsNote(files, path, options);
     // removing what is not there makes durable what an earlier call removed
     for (const std::string& part : PoolPaths(options, path))
       s = s.ok() ? files->RemoveFile(part) : s;
-    return s.ok() ? RemoveTables(files, path, was_here) : s;  // which an earlier call may have left
+    if (s.ok()) s = RemoveTables(files, path, was_here);  // which an earlier call may have left
+    return s.ok() && files->Exists(path) ? files->RemoveFile(JoinPath(path, kPartsNoteName)) : s;
   }
   std::unique_ptr<FileLock> lock;
   // it may be gone, and the pool lie elsewhere
-  Status s = files->Exists(path) ? files->LockFile(lock_path, &lock) : Status::OK();
+  if (files->Exists(path)) s = files->LockFile(lock_path, &lock);
   if (s.ok()) s = Pool::Remove(PoolPaths(options, path), os);
   if (s.ok()) s = RemoveTables(files, path, true);
+  if (s.ok()) s = files->RemoveFile(JoinPath(path, kPartsNoteName));
   if (s.ok()) s = files->RemoveFile(lock_path);
   lock.reset();
   if (s.ok()) (void)files->RemoveDirectory(path).ok();  // stays where it holds anything else

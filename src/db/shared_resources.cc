@@ -26,7 +26,7 @@ Status CheckThreads(uint32_t background_threads) {
 Status SharedResources::Start(uint32_t background_threads) {
   if (background_threads == 0)
     background_threads = std::clamp<uint32_t>(std::thread::hardware_concurrency() + 1, 3, 4);
-  return executor_.Start(std::max(background_threads, 2u));
+  return executor_->Start(std::max(background_threads, 2u));
 }
 
 Status Resources::Create(uint64_t memory_budget_bytes, uint32_t background_threads,

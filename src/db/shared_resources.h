@@ -3,6 +3,8 @@
 #ifndef LAMELLA_DB_SHARED_RESOURCES_H_
 #define LAMELLA_DB_SHARED_RESOURCES_H_
 
+#include <unistd.h>
+
 #include <memory>
 
 #include "base/memory_budget.h"
@@ -21,8 +23,11 @@ Status CheckThreads(uint32_t background_threads);
 class SharedResources final : public Resources {
  public:
   explicit SharedResources(uint64_t memory_budget_bytes)
-      : budget_(memory_budget_bytes, [this] { executor_.WakeAll(); }) {}
-  ~SharedResources() override = default;
+      : executor_(std::make_unique<Executor>()),
+        budget_(memory_budget_bytes, [this] { executor_->WakeAll(); }) {}
+  ~SharedResources() override {
+    if (process_ != getpid()) (void)executor_.release();  // a forked child has none of its threads
+  }
 
   /// 0 picks by the number of CPUs; without a Start there are no threads. IOError as
   /// Executor::Start.
@@ -30,13 +35,14 @@ class SharedResources final : public Resources {
 
   uint64_t memory_budget_bytes() const override { return budget_.bytes_max(); }
   uint64_t memory_used_bytes() const override { return budget_.used(); }
-  uint32_t background_threads() const override { return executor_.thread_count(); }
+  uint32_t background_threads() const override { return executor_->thread_count(); }
 
   MemoryBudget* budget() { return &budget_; }
-  Executor* executor() { return &executor_; }
+  Executor* executor() { return executor_.get(); }
 
  private:
-  Executor executor_;
+  const pid_t process_ = getpid();
+  std::unique_ptr<Executor> executor_;
   MemoryBudget budget_;
 };
 

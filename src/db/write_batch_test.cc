@@ -1,10 +1,16 @@
 #include "lamella/write_batch.h"
 
+#include <atomic>
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "db/db_impl.h"
+#include "pmem/gate.h"
+#include "testing/temp_dir.h"
 
 namespace lamella {
 namespace {
@@ -82,6 +88,33 @@ TEST(WriteBatch, WhatWasMovedFromIsEmptyAndCanBeFilledAgain) {
     EXPECT_TRUE(Operations(batch).empty());
     // NOLINTEND(bugprone-use-after-move)
   }
+}
+
+// Of the pool, as a whole.
+class CountedSyncs final : public PersistHook {
+ public:
+  void OnStore(const void* /*p*/, size_t /*n*/, const Site& /*site*/) override {}
+  void OnFlush(const Persister* /*by*/, const void* /*p*/, size_t /*n*/,
+               const Site& /*site*/) override {}
+  void OnFence(const Persister* /*by*/, const Site& /*site*/) override {}
+  void OnSync(const void* /*p*/, size_t /*n*/, const Site& /*site*/) override { count++; }
+
+  std::atomic<int> count{0};
+};
+
+TEST(EmptyWriteBatch, SyncsWhatWasWrittenBeforeIt) {
+  const testing::TempDir dir;
+  CountedSyncs syncs;
+  Options options;
+  options.medium = MediumKind::kPage;
+  DbImpl db(options, dir.Sub("store"), {.hook = &syncs});
+  ASSERT_TRUE(db.Init().ok());
+  ASSERT_TRUE(db.Put({}, "key", "value").ok());
+  const int before = syncs.count;
+  EXPECT_TRUE(db.Write({}, WriteBatch()).ok());
+  EXPECT_EQ(syncs.count, before);
+  EXPECT_TRUE(db.Write({.sync = true}, WriteBatch()).ok());
+  EXPECT_GT(syncs.count, before);
 }
 
 }  // namespace

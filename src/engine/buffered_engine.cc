@@ -346,8 +346,11 @@ BufferedEngine::Reclaiming::~Reclaiming() {
 
 // Gets that are under way hold back tables that were replaced, and so the frees of what they lay
 // in: only those count as deferred. What was retired since they were waited for may be such.
+// What is to be done may be many jobs, as of a level 0 that has to be merged before anything is to
+// be had. So the time is counted anew when one ends; but jobs that others ask for end for ever.
 bool BufferedEngine::AwaitReclaimed(const BeginReclaim& begin, const IsReclaimed& is_done) {
-  constexpr std::chrono::seconds kAtMost{5};
+  constexpr std::chrono::seconds kAtMost{5};  // without the end of a job
+  constexpr std::chrono::minutes kInAllAtMost{1};
   constexpr std::chrono::milliseconds kLook{500};  // for errors, and the time: no job's end tells
   constexpr std::chrono::milliseconds kReadersAtMost{100};
   using std::chrono::steady_clock;
@@ -360,16 +363,20 @@ bool BufferedEngine::AwaitReclaimed(const BeginReclaim& begin, const IsReclaimed
     const MutexLock lock(&jobs_.mu);
     if (!begin(has_deferred || readers->retirements() != seen)) return false;
   }
-  const auto deadline = steady_clock::now() + kAtMost;
+  const auto begun_at = steady_clock::now();
   context_.wake();
   {
     const MutexLock lock(&jobs_.mu);
     // The one that is under way may have begun before the call; those that come after the next are
     // for others.
     const uint64_t last = reclaims_ended_ + 1;
+    uint64_t ends = jobs_.ends();
+    auto ended_at = begun_at;
     const auto is_late = [&]() LAMELLA_REQUIRES(jobs_.mu) {
       const bool is_under_way = is_reclaiming_ && reclaims_ended_ <= last;
-      return steady_clock::now() >= deadline && !is_under_way;
+      const auto now = steady_clock::now();
+      if (std::exchange(ends, jobs_.ends()) != jobs_.ends()) ended_at = now;
+      return !is_under_way && (now >= ended_at + kAtMost || now >= begun_at + kInAllAtMost);
     };
     while (!is_done() && BackgroundError().ok() && !is_late()) jobs_.AwaitEnd(kLook);
   }

@@ -63,6 +63,7 @@ class MemTableEngine final : public BufferedEngine {
   bool AwaitFlushes() {
     return AwaitReclaimed([](bool) { return true; }, [this] { return !HasUnflushed(); });
   }
+  void EndJob() { jobs_.Take({{0, {}}}).GiveBack(); }
   using BufferedEngine::CompactionRoom;
   using BufferedEngine::FlushRoom;
   std::shared_ptr<MemTable> oldest_sealed() const { return CurrentReadSet()->sealed.back(); }
@@ -273,6 +274,18 @@ TEST_F(BufferedEngineTest, WhatIsReclaimedIsFreeOnceTheFlushUnderWayHasEnded) {
   EXPECT_EQ(reclaimed.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
   engine_->released_.set_value();
   flusher.join();
+  EXPECT_TRUE(reclaimed.get());
+}
+
+// It may be many jobs, as of a level 0 that is large.
+TEST_F(BufferedEngineTest, WhatIsBeingReclaimedIsAwaitedAsLongAsJobsEnd) {
+  ASSERT_TRUE(Put("key", "value").ok());
+  auto reclaimed = std::async(std::launch::async, [&] { return engine_->AwaitFlushes(); });
+  for (int i = 0; i < 7; i++) {
+    ASSERT_EQ(reclaimed.wait_for(std::chrono::seconds(1)), std::future_status::timeout);
+    engine_->EndJob();
+  }
+  ASSERT_TRUE(engine_->FlushOne().ok());
   EXPECT_TRUE(reclaimed.get());
 }
 

@@ -76,6 +76,7 @@ void JobBoard::End(std::list<Claims>::iterator held) {
   {
     const MutexLock lock(&mu);
     held_.erase(held);
+    ends_++;
   }
   ended_.notify_all();
 }

@@ -94,6 +94,8 @@ class JobBoard {
 
   /// Until a job is over, somebody gives something back, or calls NotifyAll.
   void AwaitEnd() LAMELLA_REQUIRES(mu) { ended_.wait(mu); }
+  /// So many times somebody gave something back.
+  uint64_t ends() const LAMELLA_REQUIRES(mu) { return ends_; }
   /// The same, or so much time has passed.
   void AwaitEnd(std::chrono::nanoseconds at_most) LAMELLA_REQUIRES(mu) {
     ended_.wait_for(mu, at_most);
@@ -115,6 +117,7 @@ class JobBoard {
   const std::function<void()> wake_;
   std::list<Claims> held_ LAMELLA_GUARDED_BY(mu);
   std::list<Claims> awaited_ LAMELLA_GUARDED_BY(mu);
+  uint64_t ends_ LAMELLA_GUARDED_BY(mu) = 0;
   std::condition_variable_any ended_;  // with mu
 };
 

@@ -293,7 +293,8 @@ Status LeveledEngine::NoteRoom(const Status& status) {
   }
   pool_->AwaitDeferred();  // what it took is room again, and no reason to try it once more
   const MutexLock lock(&jobs_.mu);
-  starved_at_ = pool_->chunks_available();
+  // What has no end is more than none that is found later: another thread made room meanwhile.
+  starved_at_ = std::min(pool_->chunks_available(), UINT64_MAX - 1);
   starved_since_ = std::chrono::steady_clock::now();
   SetStarved(true);
   return Status::OK();
@@ -592,9 +593,15 @@ Status LeveledEngine::CompactRange(std::string_view begin, std::string_view end)
   return s;
 }
 
-// What was left of the log, and of which all is in tables: no flush comes by.
+// What was left of the log, and of which all is in tables: no flush comes by. One that is under way
+// has moved the boundary before it installs the tables: until then readers go by its MemTable, and
+// so to the log before the boundary. It has the lock for as long.
 Status LeveledEngine::FreeLeftLog() {
-  const std::vector<LogPosition> boundary = catalog_.Get().boundary;
+  std::vector<LogPosition> boundary;
+  {
+    const MutexLock lock(&change_mu_);
+    boundary = catalog_.Get().boundary;
+  }
   Status s = pool_->Sync();  // the edit that says so: keeps L1
   if (s.ok()) pending_frees_.FreeLogBefore(boundary);
   return s;

@@ -4,12 +4,18 @@
 #include <atomic>
 #include <bit>
 #include <mutex>
+#include <optional>
+#include <utility>
 
 #include "base/assert.h"
 #include "base/no_throw.h"
 #include "log/record.h"
 
 namespace lamella {
+
+namespace {
+bool IsDelete(const WriteOperation& op) { return op.kind == RecordKind::kDelete; }
+}  // namespace
 
 // One record needs no memory of its own.
 struct WritePath::Records {
@@ -77,24 +83,41 @@ bool WritePath::IsLarge(std::span<const WriteOperation> operations) {
   return bytes >= kLargeBytesMin;
 }
 
+// Who finds that others wrote while room was made for it has it made anew with nobody beside it:
+// else of many writers on a full pool some would find none again and again though there is enough
+// to be made for all, and a large one would not find any beside small ones.
 Status WritePath::Write(std::span<const WriteOperation> operations) {
+  const bool deletes = std::ranges::all_of(operations, IsDelete);
   const bool large = IsLarge(operations);
   uint64_t last = 0;
   bool entered = false;
   bool log_grown = false;
   bool is_last = false;
+  uint64_t drawn = 0;  // by all, when it last found no room
+  std::optional<Alone> alone;
   for (int attempt = 0;; attempt++) {
+    if (is_alone_.load(std::memory_order_relaxed) && !alone && !deletes) [[unlikely]] {
+      const MutexLock after(&room_mu_);
+    }
     Status s = Status::NoSpace("");
     // A part of the medium may be full while another has room: the shards of all are asked.
     const Log::Shard* asked = nullptr;
     for (uint32_t turn = 0; s.IsNoSpace() && turn < log_->turns(); turn++)
       s = WriteToShard(operations, large, &asked, &last, &entered, &log_grown);
     if (s.ok()) break;
-    if (!s.IsNoSpace() || is_last) return s;
+    if (!s.IsNoSpace()) return s;
+    const uint64_t drawn_before = std::exchange(drawn, sequencer_.last_drawn());
+    if (attempt != 0 && drawn != drawn_before && !alone) {
+      alone.emplace(this);
+      attempt = 0;
+      is_last = false;
+    }
+    if (is_last) return s;
     s = MakeRoom(attempt);
     is_last = s.IsNoSpace();  // what there is by now may have come since it was asked for
     if (!s.ok() && !is_last) return s;
   }
+  alone.reset();
   sequencer_.Await(last);
   if (log_grown || entered) [[unlikely]] {
     // The write is done, whatever memory is refused here: the next one tries again. Not under a
@@ -110,9 +133,8 @@ Status WritePath::Write(std::span<const WriteOperation> operations) {
 // Heights, memory and space, before anything is written (keeps W3).
 Status WritePath::Prepare(Log::Shard* shard, std::span<const WriteOperation> operations,
                           Records* records, bool* log_grown) {
-  const auto is_delete = [](const WriteOperation& op) { return op.kind == RecordKind::kDelete; };
-  const bool makes_room = std::all_of(operations.begin(), operations.end(), is_delete) &&
-                          target_->DeletesMayUseReserve();
+  const bool makes_room =
+      std::ranges::all_of(operations, IsDelete) && target_->DeletesMayUseReserve();
   WriteTarget::Needs needs;
   needs.claimant = makes_room ? Claimant::kReclaim : Claimant::kWriter;
   for (size_t i = 0; i < operations.size(); i++) {

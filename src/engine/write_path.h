@@ -10,13 +10,16 @@
 #ifndef LAMELLA_ENGINE_WRITE_PATH_H_
 #define LAMELLA_ENGINE_WRITE_PATH_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "base/annotations.h"
+#include "base/mutex.h"
 #include "base/random.h"
 #include "base/spare_memory.h"
 #include "base/stall_counter.h"
@@ -110,6 +113,21 @@ class WritePath {
                              uint32_t height, uint64_t published);
   static void Count(Log::Shard* shard, std::span<const WriteOperation> operations);
   Status MakeRoom(int attempt);
+  /// As long as it lives, others wait before they look for room: what is made is its owner's. Not
+  /// those who are past that, and no deletes, which may be what makes some.
+  class Alone {
+   public:
+    explicit Alone(WritePath* path) : path_(path), lock_(path->room_mu_) {
+      path_->is_alone_.store(true, std::memory_order_relaxed);
+    }
+    ~Alone() { path_->is_alone_.store(false, std::memory_order_relaxed); }
+    Alone(const Alone&) = delete;
+    Alone& operator=(const Alone&) = delete;
+
+   private:
+    WritePath* const path_;
+    const std::unique_lock<Mutex> lock_;
+  };
   void CheckAllPublished() const;
 
   WriteTarget* const target_;
@@ -117,6 +135,9 @@ class WritePath {
   bool with_links_ = false;
   Sequencer sequencer_;
   StallCounter stalls_;  // of writes that waited for space
+  Mutex room_mu_;        // taken before all others
+  // Somebody is alone: a hint, for those who need not look at the lock.
+  std::atomic<bool> is_alone_{false};
 };
 
 }  // namespace lamella

@@ -151,6 +151,7 @@ class WritePathTest : public ::testing::Test, private WriteTarget {
   }
   void OnWritten(bool entered, bool) override { told_ += entered ? 1 : 0; }
   Status MakeSpace() override {
+    if (make_space_) return make_space_();
     if (rooms_ == 0) return Status::NoSpace("");
     if (--rooms_ == 0) {
       for (HeapWriter* writer : writers_) writer->MakeRoom(1 << 20);
@@ -180,6 +181,7 @@ class WritePathTest : public ::testing::Test, private WriteTarget {
   std::atomic<int> told_{0};
   int rooms_ = 0;            // as often it says that there may be some; the last time there is
   bool by_another_ = false;  // of which it knows nothing
+  std::function<Status()> make_space_;  // in place of that
 };
 
 TEST_F(WritePathTest, RecordsOfAnyLogAreEnteredOnceDurable) {
@@ -240,6 +242,30 @@ TEST_F(WritePathTest, RoomThatAnotherMakesMeanwhileIsFound) {
   by_another_ = true;
   rooms_ = 1;
   EXPECT_TRUE(Put("c", std::string(50, 'x')).ok());
+}
+
+// By the first who comes, each time, as long as anybody may.
+TEST_F(WritePathTest, WhatOthersTakeOfTheRoomIsMadeAnew) {
+  Start(100);
+  const std::string value(50, 'x');
+  ASSERT_TRUE(Put("a", value).ok());
+  ASSERT_TRUE(Put("b", value).ok());
+  const std::thread::id one = std::this_thread::get_id();
+  std::vector<std::future<Status>> others;
+  make_space_ = [&] {
+    if (std::this_thread::get_id() != one) return Status::NoSpace("");
+    {
+      const MutexLock lock(&log_->shard(0).mu);
+      writers_[0]->MakeRoom(RecordBytes(0, 1, value.size()));
+    }
+    others.push_back(std::async(std::launch::async, [&] { return Put("o", value); }));
+    others.back().wait_for(std::chrono::milliseconds(300));
+    return Status::OK();
+  };
+  EXPECT_TRUE(Put("c", value).ok());
+  ASSERT_EQ(others.size(), 2u);
+  EXPECT_TRUE(others.front().get().ok());
+  EXPECT_TRUE(others.back().get().IsNoSpace());
 }
 
 // Whoever has it: what one shard has no room for is not refused because another write is in the

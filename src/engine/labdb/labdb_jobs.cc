@@ -115,7 +115,11 @@ Status LabDb::ClearEnd() {
   const auto in_the_way = [this](const ChunkRef& chunk) { return pool_->IsInTheWay(chunk); };
   log_->LeaveChunks(in_the_way);
   Status s = catalog_.LeaveEnd();
-  const std::vector<LogPosition> boundary = catalog_.Get().boundary;
+  std::vector<LogPosition> boundary;
+  {
+    const MutexLock lock(&change_mu_);  // a flush's, until no reader goes by its MemTable any more
+    boundary = catalog_.Get().boundary;
+  }
   if (s.ok()) s = pool_->Sync();  // of the edit that says so
   if (!s.ok()) return s;
   pending_frees_.FreeLogBefore(boundary);

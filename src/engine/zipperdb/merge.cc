@@ -170,6 +170,7 @@ Status ZipperDb::FinishMerge(const ZipperListState& from, const SortedRun& run) 
     std::erase_if(state->lists, [&](const auto& other) { return other.id == from.id; });
   });
   if (!s.ok()) return s;
+  if (at_bottom) dead_.NoteUnreclaimed();  // of chunks that gc could not look at until now
   into->bytes.fetch_add(run.bytes, std::memory_order_relaxed);
   ReviseWriteDelay();  // goes by that
   (copied ? copied_ : in_place_).fetch_add(1, std::memory_order_relaxed);

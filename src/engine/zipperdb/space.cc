@@ -59,8 +59,15 @@ bool ZipperDb::UppersTakeTooMuch(const ZipperDbTables& tables) const {
 // Moves what is in the way to where there is room: chunks are claimed from the lowest place on.
 Status ZipperDb::ClearEnd() {
   log_->LeaveChunks([this](const ChunkRef& chunk) { return pool_->IsInTheWay(chunk); });
-  pending_frees_.FreeLogBefore(catalog_.Get().boundary);
-  Status s = catalog_.LeaveEnd();
+  std::vector<LogPosition> boundary;
+  {
+    const MutexLock lock(&tables_mu_);  // a flush's, until no reader goes by its MemTable any more
+    boundary = catalog_.Get().boundary;
+  }
+  Status s = pool_->LosesUnsynced() ? SyncAll() : Status::OK();  // of the edit that says so
+  if (!s.ok()) return s;
+  pending_frees_.FreeLogBefore(boundary);
+  s = catalog_.LeaveEnd();
   return s.ok() ? space_.gc()->ClearEnd() : s;
 }
 
