@@ -229,6 +229,32 @@ TEST_F(TablesInFiles, HoldWhatWasLongestNotRead) {
   EXPECT_GT(GetsOf("tables in files") - in_files, 400u) << "of 500 that were never read";
 }
 
+// That a file system is full holds up no merge of what stays in the pool.
+TEST_F(TablesInFiles, AreNoConditionOfMergesInThePool) {
+  FullFiles hook({kTableFileSuffix});
+  hook.full.store(true);
+  const std::unique_ptr<FileSystem> files = FileSystem::PosixOver(&hook);
+  options_.tlsm.tiering = TlsmTiering::kLru;
+  options_.tlsm.pool_table_bytes = 256 << 10;
+  options_.tlsm.level1_bytes = 16 << 20;
+  ASSERT_TRUE(Open(files.get()).ok());
+  constexpr int kCount = 20'000;
+  for (int from = 0; from < kCount; from += 1000) {
+    Fill(from, from + 1000);
+    ASSERT_TRUE(db_->WaitForIdle().ok());
+    const Stats stats = db_->GetStats();  // none before the first flush
+    EXPECT_TRUE(stats.levels.empty() || stats.levels[0].tables <= options_.tlsm.level0_tables);
+  }
+  EXPECT_TRUE(Files().empty());
+  hook.full.store(false);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+  Fill(kCount, kCount + 1000);
+  ASSERT_TRUE(db_->WaitForIdle().ok());
+  EXPECT_FALSE(Files().empty());
+  EXPECT_EQ(CountRight(0, kCount + 1000), kCount + 1000);
+  db_.reset();  // before the file system
+}
+
 // No I/O is done inside an epoch: not of Gets, which begin with a pin, nor of walks or merges.
 TEST_F(TablesInFiles, AreReadByNobodyWhoIsPinned) {
   ASSERT_NO_FATAL_FAILURE(Build());

@@ -37,6 +37,7 @@
 #include "engine/buffered_engine.h"
 #include "engine/catalog_state.h"
 #include "engine/compaction_picker.h"
+#include "engine/file_room.h"
 #include "engine/file_tables.h"
 #include "engine/held_up_end.h"
 #include "engine/job_board.h"
@@ -344,6 +345,7 @@ class LeveledEngine : public BufferedEngine {
   // there are more, and, where it may have been files that had none, now and then.
   std::optional<uint64_t> starved_at_ LAMELLA_GUARDED_BY(jobs_.mu);
   std::chrono::steady_clock::time_point starved_since_ LAMELLA_GUARDED_BY(jobs_.mu);
+  FileRoom write_out_room_ LAMELLA_GUARDED_BY(jobs_.mu);  // merges in the pool need none
 
   std::atomic<uint64_t> changes_{0};  // of the tables
   std::atomic<uint64_t> compactions_{0};

@@ -227,6 +227,7 @@ std::optional<LeveledEngine::Place> LeveledEngine::FindLongestNotRead(
 
 void LeveledEngine::OfferWritingOut(const LeveledTables& tables, std::vector<JobOffer>* offers) {
   if (pool_table_bytes_.load(std::memory_order_relaxed) <= rules_.pool_table_bytes) return;
+  if (!write_out_room_.MayHaveSome()) return;
   const auto claims_of = [](const Place& place) {
     return Claims{{kLevel0 + place.level, place.keys}};
   };
@@ -239,7 +240,12 @@ void LeveledEngine::OfferWritingOut(const LeveledTables& tables, std::vector<Job
                      .benefit = kFirst / 2,
                      .cost = 1,
                      .run = [this, level = table->level, number = table->number] {
-                       return NoteRoom(Rewrite(level, number, nullptr, true));
+                       Status s = Rewrite(level, number, nullptr, true);
+                       {
+                         const MutexLock lock(&jobs_.mu);
+                         if (write_out_room_.Note(s)) return Status::OK();
+                       }
+                       return NoteRoom(s);
                      }});
 }
 
@@ -293,8 +299,10 @@ Status LeveledEngine::NoteRoom(const Status& status) {
   }
   pool_->AwaitDeferred();  // what it took is room again, and no reason to try it once more
   const MutexLock lock(&jobs_.mu);
-  // What has no end is more than none that is found later: another thread made room meanwhile.
-  starved_at_ = std::min(pool_->chunks_available(), UINT64_MAX - 1);
+  // Nothing is more than what has no end: then another thread found room in the pool meanwhile, and
+  // it is tried again. Of files nobody knows, but by trying now and then.
+  const uint64_t most = files_ != nullptr ? UINT64_MAX : UINT64_MAX - 1;
+  starved_at_ = std::min(pool_->chunks_available(), most);
   starved_since_ = std::chrono::steady_clock::now();
   SetStarved(true);
   return Status::OK();
