@@ -16,6 +16,7 @@
 #include <gtest/gtest.h>
 
 #include "db/bad_input_test_base.h"
+#include "testing/table_files.h"
 
 namespace lamella::testing {
 namespace {
@@ -167,6 +168,26 @@ TEST_F(BadPlace, AStoreWithItsPoolInItsDirectoryIsFoundWhereverPmemPathsLead) {
   fs::rename(Pool(), dir_.Sub("node/pool.0"));
   options_.pmem_paths = {dir_.Sub("node")};
   ExpectStoreWhole(path_);
+}
+
+// Of another store, which somebody puts back in the wrong place.
+TEST_P(BadPlaceOfEngines, ATableOfAnotherStoreStays) {
+  Options others = options_;
+  others.engine = EngineKind::kLightKv;
+  std::unique_ptr<DB> db;
+  ASSERT_TRUE(DB::Open(others, dir_.Sub("other"), &db).ok());
+  ASSERT_TRUE(db->Put({}, "key", "value").ok());
+  ASSERT_TRUE(db->CompactRange({}, {}).ok());
+  ASSERT_TRUE(db->Close().ok());
+  const std::vector<std::string> tables = TableFilesOf(dir_.Sub("other"));
+  ASSERT_FALSE(tables.empty());
+  MakeStore();
+  const std::string misplaced = path_ + "/1234567.table";
+  fs::copy_file(tables[0], misplaced);
+  for (int i = 0; i < 2; i++) {
+    ExpectStoreWhole(path_);
+    EXPECT_EQ(ReadWhole(misplaced), ReadWhole(tables[0]));
+  }
 }
 
 // What a repair of it as one whose pool is lost would leave is no store, and what is written to one

@@ -400,6 +400,13 @@ Status DbImpl::MakeEngine() {
   Status s = type->check_options(options_);
   if (s.ok()) s = CheckPoolLimit(*type, options_, pool_->chunk_bytes());
   if (!s.ok()) return s;
+  // Known now, and not at the first flush: the lock is a file where the others will be.
+  if (options_.files.direct_reads && type->tables_in_files != nullptr &&
+      type->tables_in_files(options_)) {
+    std::unique_ptr<RandomFile> any;
+    s = seams_.files->NewRandomFile(JoinPath(path_, kLockName), ReadVia::kDevice, &any);
+    if (s.IsNotSupported()) return s;
+  }
   // It opens and makes files there as long as it lives, wherever the process goes to (chdir).
   std::error_code unknown;
   const std::filesystem::path directory = std::filesystem::absolute(path_, unknown);

@@ -21,6 +21,7 @@
 #include "db/db_impl.h"
 #include "file/table_file_name.h"
 #include "testing/conformance.h"
+#include "testing/file_system_over.h"
 #include "testing/open_descriptors.h"
 #include "testing/random_data.h"
 #include "testing/resource_limit.h"
@@ -227,6 +228,31 @@ TEST_F(TablesInFiles, HoldWhatWasLongestNotRead) {
   EXPECT_LT(GetsOf("tables in files") - in_files, 100u) << "of 500 that are always read";
   EXPECT_EQ(CountRight(4000, 4500), 500);
   EXPECT_GT(GetsOf("tables in files") - in_files, 400u) << "of 500 that were never read";
+}
+
+/// Knows no O_DIRECT.
+class NoDirectReads final : public FileSystemOver {
+ public:
+  NoDirectReads() : FileSystemOver(FileSystem::PosixOver(nullptr)) {}
+  Status NewRandomFile(const std::string& path, ReadVia via,
+                       std::unique_ptr<RandomFile>* file) override {
+    if (via == ReadVia::kDevice) return Status::NotSupported("a test's");
+    return FileSystemOver::NewRandomFile(path, via, file);
+  }
+};
+
+TEST_F(TablesInFiles, AreReadAsAskedForOrNoStoreIsOpened) {
+  NoDirectReads files;
+  options_.files.direct_reads = true;
+  for (const EngineKind kind : {EngineKind::kTlsm, EngineKind::kLightKv, EngineKind::kLabDb}) {
+    options_.engine = kind;
+    EXPECT_TRUE(Open(&files).IsNotSupported());
+    ASSERT_TRUE(DestroyDB(path_, options_).ok());
+  }
+  options_.engine = EngineKind::kTlsm;
+  options_.tlsm.tiering = TlsmTiering::kNone;
+  EXPECT_TRUE(Open(&files).ok()) << "it has no files";
+  db_.reset();
 }
 
 // That a file system is full holds up no merge of what stays in the pool.

@@ -229,8 +229,12 @@ Status SstFiles::RemoveStrays(const std::set<uint64_t>& named) const {
   std::vector<uint64_t> numbers;
   Status s = FindNumbers(&numbers);
   for (size_t i = 0; s.ok() && i < numbers.size(); i++) {
-    if (!named.contains(numbers[i]))
-      s = options_.files->RemoveFile(options_.directory + "/" + TableFileName(numbers[i]));
+    if (named.contains(numbers[i])) continue;
+    const std::string path = options_.directory + "/" + TableFileName(numbers[i]);
+    SstIdentity identity;
+    const bool is_others =
+        ReadSstIdentity(options_.files, path, &identity).ok() && identity.store != options_.store;
+    if (!is_others) s = options_.files->RemoveFile(path);
   }
   return s;
 }
