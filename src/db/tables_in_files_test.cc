@@ -247,6 +247,7 @@ TEST_F(TablesInFiles, AreReadAsAskedForOrNoStoreIsOpened) {
   for (const EngineKind kind : {EngineKind::kTlsm, EngineKind::kLightKv, EngineKind::kLabDb}) {
     options_.engine = kind;
     EXPECT_TRUE(Open(&files).IsNotSupported());
+    db_.reset();
     ASSERT_TRUE(DestroyDB(path_, options_).ok());
   }
   options_.engine = EngineKind::kTlsm;

@@ -238,6 +238,7 @@ Status Evacuation::ClearEnd() {
 
 Status Evacuation::Collect(GcGoal goal, bool* progress) {
   *progress = false;
+  bool has_room = true;
   level_->SampleSnapshots();
   if (goal != GcGoal::kEnd) dead_->ForgetFresh();  // that one looks at few chunks
   for (bool again = true; again;) {
@@ -260,6 +261,7 @@ Status Evacuation::Collect(GcGoal goal, bool* progress) {
         pool_->AwaitDeferred();
         if (i + 1 < victims.size()) s = Status::NoSpace("the rest is to do");
       }
+      has_room = s.ok();
       if (!s.ok() && !s.IsNoSpace()) return s;
     }
     level_->UnpinTombstones();
@@ -267,7 +269,11 @@ Status Evacuation::Collect(GcGoal goal, bool* progress) {
     // Where nobody reads, what waited for readers need not wait for the next pass.
     again = !*progress && level_->HasSettledNews();
   }
-  if (goal == GcGoal::kAll && !*progress) dead_->NoteAllReclaimed();
+  if (goal == GcGoal::kAll && !*progress) {
+    const uint64_t room = std::min(pool_->chunks_available(), UINT64_MAX - 1);
+    no_room_with_.store(has_room ? UINT64_MAX : room, std::memory_order_relaxed);
+    dead_->NoteAllReclaimed();
+  }
   runs_.fetch_add(1, std::memory_order_relaxed);
   return Status::OK();
 }

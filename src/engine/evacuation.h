@@ -86,6 +86,11 @@ class Evacuation {
     return held != held_back_.end() && held->second.epoch == chunk.epoch;
   }
 
+  /// The pool has more than when the last pass for all that is to be had found no room for its
+  /// copies: it may get further now.
+  bool MayHaveRoomNow() const {
+    return pool_->chunks_available() > no_room_with_.load(std::memory_order_relaxed);
+  }
   /// How often a chunk that was left alone for a reader no longer was.
   uint64_t released() const { return released_.load(std::memory_order_relaxed); }
   uint64_t runs() const { return runs_.load(std::memory_order_relaxed); }
@@ -117,6 +122,7 @@ class Evacuation {
   std::vector<std::unique_ptr<RecordAppender>> arenas_;  // one per pool part
   std::map<uint64_t, HeldBack> held_back_;               // by ChunkKey
   std::atomic<uint64_t> released_{0};
+  std::atomic<uint64_t> no_room_with_{UINT64_MAX};  // chunks; UINT64_MAX: it had room
   std::atomic<uint64_t> runs_{0};
   std::atomic<uint64_t> bytes_relocated_{0};
 };

@@ -70,7 +70,8 @@ class LevelSpace {
   bool HasWork() const { return pool_is_full() || sweep_.under_way() || !recount_.done(); }
   /// Whether the utmost could free something: also what a snapshot or a reader held the last time.
   bool MayFreeMore(uint64_t published) {
-    return dead_->any_unreclaimed() || level_->HasSettledNews() || sweep_.Due(published, true);
+    return dead_->any_unreclaimed() || gc_.MayHaveRoomNow() || level_->HasSettledNews() ||
+           sweep_.Due(published, true);
   }
 
   /// A pass of gc.

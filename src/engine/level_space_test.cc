@@ -62,6 +62,35 @@ TEST_F(LevelSpaceTest, AFullPoolIsCollectedUntilNothingIsLeft) {
   ExpectAll();
 }
 
+// An iterator held the room, say, and nobody writes what would have it look again. (A large put was
+// refused for good.)
+TEST_F(LevelSpaceTest, WhatHadNoRoomForItsCopiesIsTriedAgainWithMore) {
+  EndSpace();
+  options_.pool_bytes_max = 8 << 20;
+  StartLevel();
+  StartSpace();
+  Fill();
+  Persister persister(pool_->gate(), WriteCause::kGc);
+  std::vector<ChunkRef> held;
+  constexpr auto kHeld = static_cast<ChunkKind>(60);
+  for (ChunkRef chunk;
+       pool_->Claim(0, kHeld, 0, held.size(), 1, Claimant::kWriter, &persister, &chunk).ok();)
+    held.push_back(chunk);
+  has_room_ = false;
+  space_->Reclaim();
+  EXPECT_EQ(DoAll(), "gc");
+  EXPECT_FALSE(space_->MayFreeMore(0)) << "as long as there is no more room";
+  for (const ChunkRef& chunk : held) pool_->Free(chunk, &persister);
+  EXPECT_TRUE(space_->MayFreeMore(0));
+  has_room_ = true;
+  const uint64_t before = RecordChunks();
+  space_->Reclaim();
+  EXPECT_EQ(DoAll(), "gc");
+  EXPECT_LT(RecordChunks(), before);
+  EXPECT_FALSE(space_->MayFreeMore(0));
+  ExpectAll();
+}
+
 TEST_F(LevelSpaceTest, AFullPoolIsCollectedWhileSnapshotsComeAndGo) {
   Write("kept", RecordKind::kPut, "older");
   const uint64_t held = snapshots_.Take([this] { return sequence_; });
