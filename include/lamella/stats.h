@@ -68,7 +68,8 @@ struct Stats {
   uint64_t recovery_log_us = 0;    // and to read the log, and sort its records anew
   uint64_t recovered_records = 0;  // so many
 
-  // keys and values that compaction found to be the newest, or needed by a snapshot
+  // keys and values that compaction found to be the newest, or needed by a snapshot; 0 with lightkv
+  // and labdb, which do not count them
   uint64_t live_bytes = 0;
   uint64_t pool_bytes = 0;          // size of the pool's files
   uint64_t pool_bytes_used = 0;     // in chunks that have an owner

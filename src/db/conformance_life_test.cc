@@ -36,6 +36,17 @@ class LifeConformance : public ConformanceTest {
 };
 LAMELLA_CONFORMANCE_SUITE(LifeConformance, Shows::kAnswers);
 
+TEST_P(LifeConformance, AFlushIsCountedWithWhatItMoved) {
+  if (options_.engine && *options_.engine >= kTestEngineFirst)
+    GTEST_SKIP() << "an engine of the tests has no MemTables";
+  for (int i = 0; i < 100; i++) ASSERT_TRUE(db()->Put({}, Concat("key", i), "value").ok());
+  ASSERT_TRUE(db()->Flush().ok());
+  const Stats stats = db()->GetStats();
+  EXPECT_GT(stats.flushes, 0u);
+  EXPECT_EQ(stats.flushed_records, 100u);
+  EXPECT_GT(stats.flush_ns, 0u);
+}
+
 TEST_P(LifeConformance, AnEmptyStoreReopensEmpty) {
   Reopen();
   EXPECT_TRUE(ScanForward().empty());

@@ -151,7 +151,7 @@ class DbImpl final : public DB {
   Engine* engine_ = nullptr;
   std::atomic<bool> open_{false};
   const pid_t process_ = getpid();  // whose the store is: no child's that it forks
-  uint64_t recovery_us_ = 0;  // constant after Init
+  uint64_t recovery_us_ = 0;        // constant after Init
 
   StripedCounter gets_;
   StripedCounter gets_found_;

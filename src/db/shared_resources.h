@@ -23,11 +23,8 @@ Status CheckThreads(uint32_t background_threads);
 class SharedResources final : public Resources {
  public:
   explicit SharedResources(uint64_t memory_budget_bytes)
-      : executor_(std::make_unique<Executor>()),
-        budget_(memory_budget_bytes, [this] { executor_->WakeAll(); }) {}
-  ~SharedResources() override {
-    if (process_ != getpid()) (void)executor_.release();  // a forked child has none of its threads
-  }
+      : executor_(new Executor), budget_(memory_budget_bytes, [this] { executor_->WakeAll(); }) {}
+  ~SharedResources() override = default;
 
   /// 0 picks by the number of CPUs; without a Start there are no threads. IOError as
   /// Executor::Start.
@@ -41,8 +38,15 @@ class SharedResources final : public Resources {
   Executor* executor() { return executor_.get(); }
 
  private:
-  const pid_t process_ = getpid();
-  std::unique_ptr<Executor> executor_;
+  /// A forked child has none of its threads, and leaves it as it is.
+  struct EndUnlessForked {
+    pid_t process = getpid();
+    void operator()(Executor* executor) const {
+      if (process == getpid()) delete executor;
+    }
+  };
+
+  const std::unique_ptr<Executor, EndUnlessForked> executor_;
   MemoryBudget budget_;
 };
 

@@ -233,6 +233,8 @@ class LightKv final : public Engine, private WriteTarget {
   ErrorLatch error_;
 
   std::atomic<uint64_t> compactions_{0};
+  std::atomic<uint64_t> flushed_records_{0};
+  std::atomic<uint64_t> flush_ns_{0};
   std::atomic<uint64_t> recovered_{0};
   std::atomic<uint64_t> recovery_log_us_{0};
   StripedCounter gets_tree_;

@@ -167,7 +167,9 @@ Status LightKv::FlushSealed() {
   if (!s.ok()) return s;
   pending_frees_.FreeLogBefore(sealed.ends);
   const auto took = std::chrono::steady_clock::now() - sealed.at;
-  pace_.Note(sealed.record_bytes, static_cast<uint64_t>(std::chrono::nanoseconds(took).count()));
+  const auto took_ns = static_cast<uint64_t>(std::chrono::nanoseconds(took).count());
+  pace_.Note(sealed.record_bytes, took_ns);
+  flush_ns_.fetch_add(took_ns, std::memory_order_relaxed);
   const MutexLock lock(&jobs_.mu);
   flushed_sequence_ = sealed.through;
   sealed_.reset();
@@ -185,6 +187,8 @@ Status LightKv::WriteSealed(const View& view, const Sealed& sealed) {
       [&](std::string_view key) { return view.levels->MayHold(0, key); },  // keeps L4
       &made.tables, Bounds(), true);
   if (!s.ok()) return s;
+  for (const auto& table : made.tables)
+    flushed_records_.fetch_add(table->info().records, std::memory_order_relaxed);
   return Install(LightKvEdit::kFlush, made, true, [&](LightKvState* state) {
     state->flushed_sequence = sealed.through;
     state->boundary = sealed.ends;

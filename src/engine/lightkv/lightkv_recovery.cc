@@ -92,6 +92,8 @@ void LightKv::AddStats(Stats* stats) const {
     const MutexLock lock(&jobs_.mu);
     stats->flushes += flushes_done_;
   }
+  stats->flushed_records += flushed_records_.load(std::memory_order_relaxed);
+  stats->flush_ns += flush_ns_.load(std::memory_order_relaxed);
   stats->compactions += compactions_.load(std::memory_order_relaxed);
   stats->recovery_log_us = recovery_log_us_.load(std::memory_order_relaxed);
   stats->recovered_records = recovered_.load(std::memory_order_relaxed);
