@@ -160,10 +160,7 @@ void StoreCore::LetGo() {
 // threads.
 DbImpl::~DbImpl() {
   if (IsForked()) {
-    (void)NoThrow([this] {
-      (void)new std::shared_ptr<StoreCore>(core_);  // for ever
-      return Status::OK();
-    }).ok();
+    core_->itself = core_;
     return;
   }
   if (open_.load(std::memory_order_acquire)) (void)Shut().ok();  // a destructor cannot report

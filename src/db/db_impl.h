@@ -46,6 +46,7 @@ struct StoreCore {
   std::unique_ptr<Pool> pool;
   SnapshotList snapshots;  // of iterators, too
   std::atomic<uint64_t> iterators_open{0};
+  std::shared_ptr<StoreCore> itself;  // in a forked child: kept for ever
   // The DB, until it is closed, and PinnedValues that are not in the pool's holders().
   std::atomic<uint64_t> users{1};
   std::function<void()> let_go;  // set when the DB lets go: it keeps this until it has run

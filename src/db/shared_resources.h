@@ -23,7 +23,8 @@ Status CheckThreads(uint32_t background_threads);
 class SharedResources final : public Resources {
  public:
   explicit SharedResources(uint64_t memory_budget_bytes)
-      : executor_(new Executor), budget_(memory_budget_bytes, [this] { executor_->WakeAll(); }) {}
+      : executor_(new Executor, EndUnlessForked{getpid()}),
+        budget_(memory_budget_bytes, [this] { executor_->WakeAll(); }) {}
   ~SharedResources() override = default;
 
   /// 0 picks by the number of CPUs; without a Start there are no threads. IOError as
@@ -40,7 +41,7 @@ class SharedResources final : public Resources {
  private:
   /// A forked child has none of its threads, and leaves it as it is.
   struct EndUnlessForked {
-    pid_t process = getpid();
+    pid_t process;
     void operator()(Executor* executor) const {
       if (process == getpid()) delete executor;
     }
