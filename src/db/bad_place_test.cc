@@ -80,6 +80,7 @@ TEST_P(BadPlaceOfEngines, AForkedChildThatEndsLeavesTheStoreToItsParent) {
   for (uint64_t i = 0; i < 4000; i++) ASSERT_TRUE(db->Delete({}, Concat("gone", i)).ok());
   std::unique_ptr<Iterator> iterator = db->NewIterator({});
   ASSERT_TRUE(db->Put({}, "newest", "of the parent").ok());
+  ASSERT_TRUE(db->WaitForIdle().ok());  // no thread has a lock
   std::fflush(nullptr);
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
@@ -182,12 +183,19 @@ TEST_P(BadPlaceOfEngines, ATableOfAnotherStoreStays) {
   const std::vector<std::string> tables = TableFilesOf(dir_.Sub("other"));
   ASSERT_FALSE(tables.empty());
   MakeStore();
-  const std::string misplaced = path_ + "/1234567.table";
+  const std::string misplaced = path_ + "/9.table";
   fs::copy_file(tables[0], misplaced);
   for (int i = 0; i < 2; i++) {
     ExpectStoreWhole(path_);
     EXPECT_EQ(ReadWhole(misplaced), ReadWhole(tables[0]));
   }
+  ASSERT_TRUE(DB::Open(options_, path_, &db).ok());
+  for (int i = 0; i < 12; i++) {  // each makes a table of the designs that have files
+    ASSERT_TRUE(db->Put({}, Concat("more", i), "value").ok());
+    ASSERT_TRUE(db->CompactRange({}, {}).ok());
+  }
+  ASSERT_TRUE(db->Close().ok());
+  EXPECT_EQ(ReadWhole(misplaced), ReadWhole(tables[0]));
 }
 
 // What a repair of it as one whose pool is lost would leave is no store, and what is written to one
@@ -221,8 +229,20 @@ TEST_P(BadPlaceOfEngines, AStoreIsNoOtherWithoutItsPmemPaths) {
   ExpectStoreWhole(path_);
   const Status s = TryOpen(Options{});
   EXPECT_NE(s.message().find("moved_node0"), std::string_view::npos) << s.ToString();
+  const std::string note = ReadWhole(path_ + "/PARTS");
   EXPECT_TRUE(DestroyDB(path_, options_).ok());
   EXPECT_FALSE(fs::exists(path_));
+  fs::create_directories(
+      path_);  // what one leaves that was cut short, and what a note's writer does
+  WriteWhole(path_ + "/LOCK", "");
+  WriteWhole(path_ + "/PARTS", note);
+  WriteWhole(path_ + "/PARTS.new", note);
+  for (std::string& part : options_.pmem_paths) {
+    fs::remove_all(part);
+    part += "/";
+  }
+  EXPECT_TRUE(DestroyDB(path_, options_).ok());
+  EXPECT_FALSE(fs::exists(path_ + "/PARTS") || fs::exists(path_ + "/PARTS.new"));
 }
 
 // cp, tar and rsync leave out what is zeros. A store to a hole would be a SIGBUS where the file

@@ -72,6 +72,7 @@ class StoreFooting final : public Footing {
     const EpochPin pin(core_->pool->readers());
     return core_->engine->NewIterator(verify_);
   }
+  bool IsForked() const override { return core_->IsForked(); }
   bool Renew(std::unique_ptr<InternalIterator>* source) override {
     return holders_->IsWatched(pin_.token()) && RenewWatched(source);
   }
@@ -311,6 +312,7 @@ Status DbImpl::Get(const ReadOptions& options, std::string_view key, PinnedValue
           [](void* held, unsigned long long) {
             auto* const owned_value = static_cast<OwnedValue*>(held);
             StoreCore* const core = owned_value->core;
+            if (core->IsForked()) return;
             delete owned_value;  // it may be of the pool
             core->LetGoOfUser();
           },
@@ -465,7 +467,8 @@ Status DbImpl::Close() {
   if (!open_.load(std::memory_order_acquire)) return Closed();
   if (IsForked()) {
     return NoThrow([this] {
-      return Status::Aborted(Concat("the store in ", path_, " was opened by process ", process_,
+      return Status::Aborted(Concat("the store in ", path_, " was opened by process ",
+                                    core_->process,
                                     ", which forked this one: the store is that one's, and is not "
                                     "to be closed here"));
     });

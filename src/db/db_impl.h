@@ -36,6 +36,7 @@ struct StoreCore {
   void LetGo();
   /// Something of it reads.
   bool IsRead() const;
+  bool IsForked() const { return process != getpid(); }
   /// One of `users` is gone; with the last of them, and of the pool's holders, all this is.
   void LetGoOfUser();
 
@@ -46,6 +47,7 @@ struct StoreCore {
   std::unique_ptr<Pool> pool;
   SnapshotList snapshots;  // of iterators, too
   std::atomic<uint64_t> iterators_open{0};
+  const pid_t process = getpid();     // whose the store is: no child's that it forks
   std::shared_ptr<StoreCore> itself;  // in a forked child: kept for ever
   // The DB, until it is closed, and PinnedValues that are not in the pool's holders().
   std::atomic<uint64_t> users{1};
@@ -122,7 +124,7 @@ class DbImpl final : public DB {
 
  private:
   Status OpenStore();
-  bool IsForked() const { return process_ != getpid(); }
+  bool IsForked() const { return core_->IsForked(); }
   Status CheckReleased() const;
   void AddStats(Stats* stats);
   bool FindProperty(std::string_view name, std::string* value);
@@ -151,8 +153,7 @@ class DbImpl final : public DB {
   Pool* pool_ = nullptr;  // constant from Init to Close, null after it, as engine_
   Engine* engine_ = nullptr;
   std::atomic<bool> open_{false};
-  const pid_t process_ = getpid();  // whose the store is: no child's that it forks
-  uint64_t recovery_us_ = 0;        // constant after Init
+  uint64_t recovery_us_ = 0;  // constant after Init
 
   StripedCounter gets_;
   StripedCounter gets_found_;

@@ -262,10 +262,18 @@ Status DbImpl::CreateLostPool() {
   PoolOptions pool_options = MakePoolOptions(options_, path_);
   s = FindEngineOfFiles(options_, &pool_options.engine);
   if (!s.ok()) return s;
-  for (size_t i = 0; i < found.tables.size() && !pool_options.uuid; i++) {
+  const std::string* of_it = nullptr;
+  for (const std::string& table : found.tables) {
     SstIdentity identity;
-    if (ReadSstIdentity(seams_.files, found.tables[i], &identity).ok())
+    if (!ReadSstIdentity(seams_.files, table, &identity).ok()) continue;
+    if (of_it == nullptr) {
+      of_it = &table;
       pool_options.uuid = identity.store;
+    } else if (*pool_options.uuid != identity.store) {
+      return Status::Corruption(Concat(path_, ": the pool is gone, and of the tables in files ",
+                                       *of_it, " and ", table,
+                                       " are of two stores: move those of the other one away"));
+    }
   }
   if (!pool_options.uuid) {
     return Status::Corruption(Concat(path_, ": the pool is gone, and of none of the ",
@@ -276,6 +284,7 @@ Status DbImpl::CreateLostPool() {
   }
   std::unique_ptr<FileLock> lock;
   s = seams_.files->LockFile(JoinPath(path_, kLockName), &lock);
+  if (s.ok()) s = CheckPartsNote(seams_.files, path_, options_);  // as it is by now
   if (!s.ok()) return s;
   pool_options.hook = seams_.hook;
   pool_options.os = seams_.os;
@@ -363,6 +372,7 @@ Status DbImpl::OpenPool(bool may_create, std::vector<std::string>* mended) {
                                      ", found none; put it back, or make an empty one if nothing "
                                      "but the pool is to be saved"));
   }
+  if (s.ok() && !exists) s = CheckPartsNote(files, path_, options_);  // as it is by now
   if (!s.ok()) return s;
   PoolOptions pool_options = MakePoolOptions(options_, path_);
   pool_options.hook = seams_.hook;
@@ -424,6 +434,11 @@ Status DbImpl::TakeResources() {
   Status s;
   if (options_.resources != nullptr) {
     core_->resources = std::static_pointer_cast<SharedResources>(options_.resources);
+    if (core_->resources->IsForked())
+      return Status::InvalidArgument(
+          "resources: made by the process that forked this one, which alone has their threads; "
+          "make "
+          "them after the fork (or after daemon())");
   } else {
     core_->resources = std::make_shared<SharedResources>(options_.memory_budget_bytes);
     if (!seams_.inline_jobs) s = core_->resources->Start(options_.background_threads);
@@ -518,14 +533,15 @@ Status DestroyStore(FileSystem* files, OsHook* os, const std::string& path,
     for (const std::string& part : PoolPaths(options, path))
       s = s.ok() ? files->RemoveFile(part) : s;
     if (s.ok()) s = RemoveTables(files, path, was_here);  // which an earlier call may have left
-    return s.ok() && files->Exists(path) ? files->RemoveFile(JoinPath(path, kPartsNoteName)) : s;
+    return s.ok() && files->Exists(path) ? RemovePartsNote(files, path) : s;
   }
   std::unique_ptr<FileLock> lock;
   // it may be gone, and the pool lie elsewhere
   if (files->Exists(path)) s = files->LockFile(lock_path, &lock);
+  if (s.ok()) KeepPartsNote(files, path, options);  // a call that is cut short may be made again
   if (s.ok()) s = Pool::Remove(PoolPaths(options, path), os);
   if (s.ok()) s = RemoveTables(files, path, true);
-  if (s.ok()) s = files->RemoveFile(JoinPath(path, kPartsNoteName));
+  if (s.ok()) s = RemovePartsNote(files, path);
   if (s.ok()) s = files->RemoveFile(lock_path);
   lock.reset();
   if (s.ok()) (void)files->RemoveDirectory(path).ok();  // stays where it holds anything else

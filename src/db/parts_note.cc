@@ -12,15 +12,16 @@ namespace {
 
 std::string NotePath(const std::string& path) { return Concat(path, "/", kPartsNoteName); }
 
-// The directories, one a line, in their order: empty where the pool lies beside it.
+// The directories, one a line, in their order: empty where the pool lies beside it. By a name in
+// them: of a directory itself what it is called depends on whether it is there ("/mnt/" or "/mnt").
 std::string TextOf(const Options& options) {
   std::string text;
   for (const std::string& directory : options.pmem_paths) {
     std::error_code unknown;
-    const auto absolute = std::filesystem::absolute(directory, unknown);
-    auto place = std::filesystem::weakly_canonical(absolute, unknown);
-    if (unknown) place = absolute.lexically_normal();
-    text += place.string() + "\n";
+    const auto in_it = std::filesystem::absolute(directory, unknown) / "none";
+    auto place = std::filesystem::weakly_canonical(in_it, unknown);
+    if (unknown) place = in_it.lexically_normal();
+    text += place.parent_path().string() + "\n";
   }
   return text;
 }
@@ -55,6 +56,12 @@ Status CheckPartsNote(FileSystem* files, const std::string& path, const Options&
       "; name them, in this order (--pmem). If the pool lies elsewhere now, name that "
       "place; if it is gone for good, remove ",
       note));
+}
+
+// The other one is what is left of a WriteFile that was cut short.
+Status RemovePartsNote(FileSystem* files, const std::string& path) {
+  Status s = files->RemoveFile(NotePath(path) + ".new");
+  return s.ok() ? files->RemoveFile(NotePath(path)) : s;
 }
 
 }  // namespace lamella

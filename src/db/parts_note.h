@@ -19,10 +19,12 @@ namespace lamella {
 
 inline constexpr const char* kPartsNoteName = "PARTS";
 
-/// The pool was found where the options lead.
+/// The pool lies where the options lead.
 void KeepPartsNote(FileSystem* files, const std::string& path, const Options& options);
 /// It was not. InvalidArgument, naming the directories: it lies elsewhere, or did. IOError.
 Status CheckPartsNote(FileSystem* files, const std::string& path, const Options& options);
+/// Durable; OK where there is none. IOError.
+Status RemovePartsNote(FileSystem* files, const std::string& path);
 
 }  // namespace lamella
 

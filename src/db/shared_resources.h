@@ -35,6 +35,8 @@ class SharedResources final : public Resources {
   uint64_t memory_used_bytes() const override { return budget_.used(); }
   uint32_t background_threads() const override { return executor_->thread_count(); }
 
+  /// Another process made it, which forked this one.
+  bool IsForked() const { return executor_.get_deleter().process != getpid(); }
   MemoryBudget* budget() { return &budget_; }
   Executor* executor() { return executor_.get(); }
 

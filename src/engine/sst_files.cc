@@ -232,9 +232,10 @@ Status SstFiles::RemoveStrays(const std::set<uint64_t>& named) const {
     if (named.contains(numbers[i])) continue;
     const std::string path = options_.directory + "/" + TableFileName(numbers[i]);
     SstIdentity identity;
-    const bool is_others =
-        ReadSstIdentity(options_.files, path, &identity).ok() && identity.store != options_.store;
-    if (!is_others) s = options_.files->RemoveFile(path);
+    const Status read = ReadSstIdentity(options_.files, path, &identity);
+    const bool is_ours = read.ok() && identity.store == options_.store;
+    // What ends in no footer is what a crash left of one. Of one that cannot be read nobody knows.
+    if (is_ours || read.IsCorruption()) s = options_.files->RemoveFile(path);
   }
   return s;
 }

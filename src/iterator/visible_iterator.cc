@@ -35,6 +35,11 @@ class VisibleIterator final : public Iterator {
         lower_(options.lower_bound),
         upper_(options.upper_bound),
         verify_(verify) {}
+  ~VisibleIterator() override {
+    Footing* const footing = footing_.get();
+    if (footing != nullptr && footing->IsForked())
+      footing->Keep(std::move(source_), std::move(footing_));
+  }
 
   bool Valid() const override { return place_ != Place::kNone; }
   std::string_view key() const override {
@@ -276,7 +281,7 @@ class VisibleIterator final : public Iterator {
     return source_->Valid() || source_->status().ok();
   }
 
-  const std::unique_ptr<Footing> footing_;  // outlives the source
+  std::unique_ptr<Footing> footing_;  // outlives the source
   std::unique_ptr<InternalIterator> source_;
   const uint64_t sequence_;
   const std::string_view lower_;  // empty: none; an empty string is below every key

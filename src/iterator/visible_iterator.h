@@ -24,6 +24,18 @@ class Footing {
   /// back what others wait for, puts another one over the same records in its place, not yet
   /// positioned, and says true.
   virtual bool Renew(std::unique_ptr<InternalIterator>* source) = 0;
+
+  /// It is another process's, which forked this one: nothing is to be let go of here.
+  virtual bool IsForked() const { return false; }
+  /// Keeps both for ever: in such a process.
+  void Keep(std::unique_ptr<InternalIterator> source, std::unique_ptr<Footing> itself) {
+    source_ = std::move(source);
+    itself_ = std::move(itself);
+  }
+
+ private:
+  std::unique_ptr<Footing> itself_;
+  std::unique_ptr<InternalIterator> source_;
 };
 
 /// `verify` has each returned record's checksum verified. `footing` may be null. Where there is no

@@ -187,13 +187,15 @@ Status LightKv::WriteSealed(const View& view, const Sealed& sealed) {
       [&](std::string_view key) { return view.levels->MayHold(0, key); },  // keeps L4
       &made.tables, Bounds(), true);
   if (!s.ok()) return s;
-  for (const auto& table : made.tables)
-    flushed_records_.fetch_add(table->info().records, std::memory_order_relaxed);
-  return Install(LightKvEdit::kFlush, made, true, [&](LightKvState* state) {
+  s = Install(LightKvEdit::kFlush, made, true, [&](LightKvState* state) {
     state->flushed_sequence = sealed.through;
     state->boundary = sealed.ends;
     std::erase_if(state->gaps, [&](const SequenceGap& gap) { return gap.last <= sealed.through; });
   });
+  if (!s.ok()) return s;
+  for (const auto& table : made.tables)
+    flushed_records_.fetch_add(table->info().records, std::memory_order_relaxed);
+  return s;
 }
 
 void LightKv::NoteYield(const std::vector<SstLevels::Level>& inputs, const MadeSsts& outputs) {

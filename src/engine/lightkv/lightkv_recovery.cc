@@ -48,8 +48,15 @@ Status LightKv::LoadStore() {
   auto levels = std::make_shared<SstLevels>();
   LAMELLA_CHECK(levels->Apply(all));
   levels->BuildFences();
+  uint64_t last = 0;
+  Status s = files_.FindLastNumber(&last);  // also another store's, which stays
+  if (!s.ok()) return s;
+  catalog_.Note([last](LightKvState* noted) {
+    noted->next_number = std::max(noted->next_number, last + 1);
+    return 0;
+  });
   const TreePtr tree = NewTree();
-  Status s = Timed(&recovery_log_us_, [&] { return ReadBack(tree.get()); });
+  s = Timed(&recovery_log_us_, [&] { return ReadBack(tree.get()); });
   if (!s.ok()) return s;
   SetView({.top = tree, .older = nullptr, .levels = std::move(levels)});
   top_ = tree.get();
