@@ -95,7 +95,9 @@ class Gathering {
     if (basis_.power_cut) SetWholeBytes(*pool_, chunk, 0);
     const uint64_t whole = WholeBytes(*pool_, chunk);
     whole_bytes_[start.word] = whole;
-    std::optional<uint64_t> torn;  // at this offset
+    // At this offset a write was cut. Of copies those after it stay, for each is one by itself; but
+    // no repair is to say that what was cut was whole once.
+    std::optional<uint64_t> torn;
     uint64_t last = 0;
     IsWholeRecord is_whole;
     if (basis_.is_whole) {
@@ -109,7 +111,7 @@ class Gathering {
         *pool_, chunk, basis_.gaps,
         [&](const Record* record, PmPtr place) {
           result_.sequence_seen = std::max(result_.sequence_seen, record->sequence());
-          if (torn) {
+          if (log && torn) {
             result_.dropped.push_back(place);
             return;
           }
@@ -123,7 +125,7 @@ class Gathering {
         [&](const DamagedPlace& damaged) {
           const LogPosition at{chunk.ordinal, damaged.from.offset() - start.offset()};
           if (keeps_hints_ && at.offset >= whole) {
-            if (log && !torn) torn = at.offset;
+            if (!torn) torn = at.offset;
             return;
           }
           uint64_t* const count = log && at >= unflushed ? &lost_unflushed_ : &result_.lost;
@@ -134,7 +136,7 @@ class Gathering {
     // write was cut. That is so after a kill, but that a record of the log may say otherwise; and
     // of one without a record beyond what was flushed, where numbers tell.
     const bool is_ahead =
-        (keeps_hints_ && (end == 0 || !log)) ||
+        (keeps_hints_ && (last == 0 || !log)) ||  // or all of it is void, or follows what was cut
         (end == 0 && log && !basis_.catalog_lost && LogPosition{chunk.ordinal, 0} >= unflushed);
     // Where what the chunk said of itself is gone, a record after the last sound one may be
     // damaged, or a write that was cut, or what an earlier life of the chunk left. In the log after
@@ -145,7 +147,9 @@ class Gathering {
     if (!basis_.power_cut && !has_numbers && !is_ahead && whole == 0 &&
         HoldsMore(*pool_, chunk, end))
       result_.lost++;
-    SetWholeBytes(*pool_, chunk, torn.value_or(end));
+    const uint64_t found =
+        last == 0 ? std::min(end, whole) : end;  // void ones say nothing of others
+    SetWholeBytes(*pool_, chunk, torn.value_or(found));
     SetUsedBytes(*pool_, chunk, end);
   }
 

@@ -142,6 +142,60 @@ TEST_F(GatherTest, OfABatchThatWasCutAtItsBeginningNothingIsKept) {
   }
 }
 
+// A copy of some hundred bytes may be made from its end: what a kill left of the first copy is not
+// whole, and those after it are. (The repair after the next one counted it as lost.)
+TEST_F(GatherTest, ACopyThatWasCutIsNoLossHoweverOftenItIsLookedAt) {
+  Put(1);
+  const uint64_t whole = WholeBytes(*pool_, appenders_[0]->open_chunk());
+  const PmPtr torn = Put(2);
+  Put(3);
+  Flip(torn, 8 * sizeof(RecordHeader) + 3);
+  for (const RecordsOf what : {RecordsOf::kGarbageCollection, RecordsOf::kFlush}) {
+    SetWholeBytes(*pool_, appenders_[0]->open_chunk(), whole);
+    basis_.records_of = [what](const ChunkRef& chunk) {
+      return chunk.kind == ChunkKind::kLog ? what : RecordsOf::kNone;
+    };
+    for (int again = 0; again < 3; again++) {
+      EXPECT_EQ(Kept(), (Sequences{1, 3}));
+      EXPECT_EQ(gathered_.lost, 0u) << again;
+      EXPECT_EQ(WholeBytes(*pool_, appenders_[0]->open_chunk()), whole);
+    }
+    SetWholeBytes(*pool_, appenders_[0]->open_chunk(), torn.offset() + 1);
+    Kept();
+    EXPECT_EQ(gathered_.lost, 1u) << "the control: it was whole once";
+  }
+}
+
+// The first write of a chunk, which never said anything of itself.
+TEST_F(GatherTest, ABatchThatWasCutWhereItsChunkBeginsIsNoLoss) {
+  CreateParts(2);
+  const auto put = [this](uint64_t sequence, uint32_t remaining, uint32_t part) {
+    return Add({.tag = MakeTag(sequence, RecordKind::kPut),
+                .key = "key",
+                .value = "value",
+                .batch_remaining = remaining},
+               part);
+  };
+  put(1, 0, 1);
+  const PmPtr torn = put(2, 3, 0);
+  put(3, 2, 0);
+  put(4, 1, 0);
+  const PmPtr cut = put(5, 0, 0);
+  SetWholeBytes(*pool_, appenders_[0]->open_chunk(), 0);
+  Flip(torn, 8 * sizeof(RecordHeader) + 3);
+  Flip(cut, 8 * sizeof(RecordHeader) + 3);
+  EXPECT_EQ(Kept(), Sequences{1});
+  EXPECT_EQ(gathered_.dropped.size(), 2u);
+  EXPECT_EQ(gathered_.lost, 0u);
+  basis_.flushed_sequence = 5;
+  for (const bool is_void : {true, false}) {
+    basis_.gaps.clear();
+    if (is_void) basis_.gaps = {{2, 5}};
+    EXPECT_EQ(Kept(), Sequences{1});
+    EXPECT_EQ(gathered_.lost, 0u) << is_void;
+  }
+}
+
 TEST_F(GatherTest, ABatchThatLacksItsEndAndWasFlushedIsKept) {
   Put(1, 1);  // 2 was dropped since
   basis_.flushed_sequence = 2;
