@@ -87,7 +87,6 @@ bool WritePath::IsLarge(std::span<const WriteOperation> operations) {
 // else of many writers on a full pool some would find none again and again though there is enough
 // to be made for all, and a large one would not find any beside small ones.
 Status WritePath::Write(std::span<const WriteOperation> operations) {
-  const bool deletes = std::ranges::all_of(operations, IsDelete);
   const bool large = IsLarge(operations);
   uint64_t last = 0;
   bool entered = false;
@@ -96,7 +95,8 @@ Status WritePath::Write(std::span<const WriteOperation> operations) {
   uint64_t drawn = 0;  // by all, when it last found no room
   std::optional<Alone> alone;
   for (int attempt = 0;; attempt++) {
-    if (is_alone_.load(std::memory_order_relaxed) && !alone && !deletes) [[unlikely]] {
+    if (is_alone_.load(std::memory_order_relaxed) && !alone &&
+        !std::ranges::all_of(operations, IsDelete)) [[unlikely]] {
       const MutexLock after(&room_mu_);
     }
     Status s = Status::NoSpace("");
