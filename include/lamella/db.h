@@ -128,7 +128,8 @@ class DB {
   /// does the same and cannot report. Busy: iterators, snapshots or PinnedValues are left, and the
   /// message says how many; the store stays open as it was. After any other answer it is closed.
   /// Calls after that answer Aborted, whatever else is wrong with them; GetProperty false, GetStats
-  /// zeros.
+  /// zeros. Aborted, too, in a child that the process forked: there neither it nor the destructor
+  /// does anything, for the store is its parent's.
   virtual Status Close() = 0;
 };
 
