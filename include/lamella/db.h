@@ -114,7 +114,8 @@ class DB {
   virtual Status CompactRange(std::string_view begin, std::string_view end) = 0;
   /// Returns when no background work is left to do.
   virtual Status WaitForIdle() = 0;
-  /// Tries to leave the read-only state that a media error caused. OK: writes work again.
+  /// Tries to leave the read-only state that a media error caused. OK: writes work again; what a
+  /// background job met that had begun before is no new error, the job is tried again.
   virtual Status Resume() = 0;
 
   /// Values for people and tools: "lamella.stats", "lamella.levels", "lamella.stats.json",

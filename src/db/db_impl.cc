@@ -440,8 +440,7 @@ Status DbImpl::Resume() {
     // on page media a failed one stays failed: what the kernel dropped is not durable
     Status s = pool_->Sync();
     if (!s.ok()) return s;
-    engine_->ClearBackgroundError();
-    scheduler_.Wake();
+    scheduler_.Resume();
     return Status::OK();
   });
 }

@@ -208,7 +208,7 @@ void Executor::TakeTurn(Client* client, JobClass job_class) {
   if (!look.status.ok() && (!no_space || given_up)) {
     line.no_space = 0;
     mu_.unlock();
-    client->OnError(look.status);
+    client->OnError(look);
     mu_.lock();
   }
   client->looking_--;

@@ -49,11 +49,12 @@ class Executor {
     /// Runs one job of the class if there is one.
     struct Look {
       bool found = false;
-      Status status;  // of the job
+      Status status;         // of the job
+      uint64_t resumes = 0;  // the client's, of before the look
     };
     virtual Look LookForJob(JobClass job_class) = 0;
-    /// A job failed for good.
-    virtual void OnError(const Status& status) = 0;
+    /// The job of the look failed for good.
+    virtual void OnError(const Look& look) = 0;
 
    protected:
     virtual ~Client() = default;

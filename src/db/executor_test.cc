@@ -47,9 +47,9 @@ class FakeStore final : public Executor::Client {
     if (look.status.IsNoSpace() && offers_again.load()) left.fetch_add(1);
     return look;
   }
-  void OnError(const Status& status) override {
+  void OnError(const Look& look) override {
     errors.fetch_add(1);
-    EXPECT_FALSE(status.ok());
+    EXPECT_FALSE(look.status.ok());
     left_[0] = left_[1] = 0;
   }
 

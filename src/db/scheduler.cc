@@ -63,6 +63,7 @@ std::optional<Job> Scheduler::Pick(JobClass job_class) {
 
 Executor::Client::Look Scheduler::LookForJob(JobClass job_class) {
   Look look;
+  look.resumes = resumes_.load();
   look.status = NoThrow([&] {
     // Before the look: what becomes free or settled may be the beginning of a job. After a flush,
     // too, which holds the tables that it began with: compactions may be long in coming by. What
@@ -78,7 +79,19 @@ Executor::Client::Look Scheduler::LookForJob(JobClass job_class) {
   return look;
 }
 
-void Scheduler::OnError(const Status& status) { engine_->SetBackgroundError(status); }
+void Scheduler::OnError(const Look& look) {
+  const MutexLock lock(&resume_mu_);
+  if (look.resumes == resumes_.load()) engine_->SetBackgroundError(look.status);  // keeps I1
+}
+
+void Scheduler::Resume() {
+  {
+    const MutexLock lock(&resume_mu_);
+    resumes_.fetch_add(1);
+    engine_->ClearBackgroundError();
+  }
+  Wake();
+}
 
 Status Scheduler::WaitForIdle() {
   if (inline_.load()) {

@@ -1,12 +1,15 @@
 // Scheduler runs the jobs that one store's engine offers, on the threads of an Executor, which
 // stores may share.
-// Threads: Wake, Nudge, WaitForIdle from any; Start and Stop by the store's owner.
+// I1: what a job met that began before a Resume is no error after it: the job is offered again.
+// Threads: Wake, Nudge, WaitForIdle, Resume from any; Start and Stop by the store's owner.
 #ifndef LAMELLA_DB_SCHEDULER_H_
 #define LAMELLA_DB_SCHEDULER_H_
 
 #include <atomic>
+#include <cstdint>
 #include <optional>
 
+#include "base/mutex.h"
 #include "db/executor.h"
 #include "engine/engine.h"
 
@@ -29,12 +32,14 @@ class Scheduler final : private Executor::Client {
   }
   /// Returns when no job runs and none is offered, or the engine has an error.
   Status WaitForIdle();
+  /// Clears the engine's error; jobs begin again.
+  void Resume() LAMELLA_EXCLUDES(resume_mu_);
   /// Returns when the job that runs has ended; no other begins. Calls after it do nothing.
   void Stop();
 
  private:
   Look LookForJob(JobClass job_class) override;
-  void OnError(const Status& status) override;
+  void OnError(const Look& look) override LAMELLA_EXCLUDES(resume_mu_);
   static Status RunJob(const Job& job);
   std::optional<Job> Pick(JobClass job_class);
   void RunInline();
@@ -47,6 +52,8 @@ class Scheduler final : private Executor::Client {
   std::atomic<Executor*> executor_{nullptr};  // null: inline, not started, or stopped
   std::atomic<bool> inline_{false};
   bool running_inline_ = false;  // by the one calling thread
+  Mutex resume_mu_;              // of I1: held from the look at resumes_ until the error is set
+  std::atomic<uint64_t> resumes_{0};
 };
 
 }  // namespace lamella

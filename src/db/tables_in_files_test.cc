@@ -3,9 +3,11 @@
 
 #include <sys/stat.h>
 
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <optional>
@@ -47,9 +49,9 @@ class TablesInFiles : public ::testing::Test {
     options_.tlsm.table_bytes = 64 << 10;
     options_.tlsm.level1_bytes = 256 << 10;
   }
-  Status Open(FileSystem* files = FileSystem::Posix()) {
+  Status Open(FileSystem* files = FileSystem::Posix(), bool inline_jobs = true) {
     db_.reset();
-    db_ = std::make_unique<DbImpl>(options_, path_, DbSeams{nullptr, true, files});
+    db_ = std::make_unique<DbImpl>(options_, path_, DbSeams{nullptr, inline_jobs, files});
     return db_->Init();
   }
   static std::string Key(int i) { return Concat("key", 100000 + i); }
@@ -280,6 +282,40 @@ TEST_F(TablesInFiles, AreNoConditionOfMergesInThePool) {
   EXPECT_FALSE(Files().empty());
   EXPECT_EQ(CountRight(0, kCount + 1000), kCount + 1000);
   db_.reset();  // before the file system
+}
+
+/// Of the files made the next is held up, and fails when it may.
+class HeldUpFile final : public FileSystemOver {
+ public:
+  HeldUpFile() : FileSystemOver(FileSystem::PosixOver(nullptr)) {}
+  Status NewAppendFile(const std::string& path, std::unique_ptr<AppendFile>* file) override {
+    if (!fails_next.exchange(false)) return base_->NewAppendFile(path, file);
+    is_held.set_value();
+    may_fail.get_future().wait();
+    return Status::IOError("a test's");
+  }
+
+  std::atomic<bool> fails_next{false};
+  std::promise<void> is_held, may_fail;
+};
+
+// A job that began before the Resume, whose fault that was to end, fails after it (Scheduler I1).
+TEST_F(TablesInFiles, WhatAJobMetBeforeAResumeIsNoErrorAfterIt) {
+  options_.engine = EngineKind::kLightKv;
+  for (const bool is_resumed : {true, false}) {
+    HeldUpFile files;
+    ASSERT_TRUE(Open(&files, false).ok());
+    Fill(0, 100);
+    files.fails_next.store(true);
+    std::future<Status> flush = std::async(std::launch::async, [this] { return db_->Flush(); });
+    files.is_held.get_future().wait();
+    EXPECT_TRUE(!is_resumed || db_->Resume().ok());
+    files.may_fail.set_value();
+    EXPECT_EQ(flush.get().ok(), is_resumed);
+    EXPECT_EQ(db_->Put({}, "key", "value").ok(), is_resumed);
+    db_.reset();  // before the file system
+    ASSERT_TRUE(DestroyDB(path_, options_).ok());
+  }
 }
 
 // No I/O is done inside an epoch: not of Gets, which begin with a pin, nor of walks or merges.
