@@ -29,6 +29,7 @@ std::function<EvacuationOwner::Standing(const EvacuationOwner::Filled&)> ZipperD
 bool ZipperDb::IsLinkedInto(const std::vector<DamagedPlace>& places) const {
   if (places.empty()) return false;
   const auto leads = [&](const ZipperList& list) { return LeadsInto(*list.level.list(), places); };
+  const EpochPin pin(pool_->readers());  // gc holds the bottom list; merges above it go on
   const auto tables = CurrentTables();
   return leads(*bottom_) ||
          std::ranges::any_of(tables->uppers, [&](const auto& upper) { return leads(*upper.list); });
