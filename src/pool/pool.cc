@@ -110,6 +110,7 @@ Status Pool::ClaimExtent(uint32_t part_number, ChunkKind kind, uint32_t owner, u
       MutexLock lock(&part->mu);
       run = RunToTake(*part, needed, wanted, reserve);
       if (run != 0) first = part->free.Take(run);
+      if (first) part->claimed.fetch_add(run, std::memory_order_relaxed);
     }
     if (first) {
       free_chunks_.fetch_sub(run, std::memory_order_relaxed);
@@ -192,26 +193,34 @@ Status Pool::GrowPart(Part* part, uint32_t chunks_needed, uint32_t chunks_wanted
 Status Pool::GrowUntilFree(uint32_t parts, uint64_t chunks, uint32_t run) {
   Status s;
   uint64_t free = 0;
-  uint64_t most = 0;
+  uint64_t most = 0;  // once they have grown as far as they may
   const auto rows_max = static_cast<uint32_t>(
       std::min<uint64_t>(chunks / run + 1, std::numeric_limits<uint32_t>::max()));
-  const auto free_in = [&](Part* part) -> uint64_t {
-    if (run == 1) return part->free.count();
-    const MutexLock lock(&part->mu);
-    return uint64_t{part->free.Look(run, rows_max).rows} * run;
+  const auto free_in = [&](const Part* part) -> uint64_t {  // with its lock
+    return run == 1 ? part->free.count() : uint64_t{part->free.Look(run, rows_max).rows} * run;
   };
   for (uint32_t i = 0; i < parts; i++) {
-    free += free_in(parts_[i].get());
-    const uint32_t now = parts_[i]->chunks.load(std::memory_order_relaxed);
-    const uint32_t end = std::max(now, chunks_max_);
-    // the first may have its beginning in what there is
-    most += run == 1 ? ClaimableChunks(chunk_shift_, end) - ClaimableChunks(chunk_shift_, now)
-                     : (RowsWithin(now, end, run, rows_max) + 1) * run;
+    Part* const part = parts_[i].get();
+    const MutexLock lock(&part->mu);
+    const uint64_t here = free_in(part);
+    free += here;
+    if (run == 1) {
+      most += FreeOnceGrown(*part);
+    } else {
+      const uint32_t now = part->chunks.load(std::memory_order_relaxed);  // stored under mu
+      const uint32_t end = std::max(now, chunks_max_);
+      // the first may have its beginning in what there is
+      most += here + (RowsWithin(now, end, run, rows_max) + 1) * run;
+    }
   }
-  if (free + most < chunks) parts = 0;  // nothing grows for what there cannot be
+  if (most < chunks) parts = 0;  // nothing grows for what there cannot be
   for (uint32_t i = 0; free < chunks && i < parts; i++) {
     Part* const part = parts_[i].get();
-    uint64_t here = free_in(part);
+    const auto now_free = [&] {
+      const MutexLock lock(&part->mu);
+      return free_in(part);
+    };
+    uint64_t here = now_free();
     const uint64_t others = free - std::min(free, here);
     while (others + here < chunks) {
       const uint32_t now = part->chunks.load(std::memory_order_relaxed);
@@ -222,7 +231,7 @@ Status Pool::GrowUntilFree(uint32_t parts, uint64_t chunks, uint32_t run) {
       s = GrowPart(part, static_cast<uint32_t>(needed),
                    static_cast<uint32_t>(std::clamp<uint64_t>(wanted, needed, chunks_max_)));
       if (!s.ok()) break;
-      here = free_in(part);
+      here = now_free();
     }
     free = others + here;
   }
@@ -251,6 +260,7 @@ void Pool::Free(const ChunkRef& chunk, Persister* persister) {
   part->table->Unpublish(chunk, persister);
   MutexLock lock(&part->mu);
   part->free.Add(chunk.index, chunk.run_chunks);
+  part->claimed.fetch_sub(chunk.run_chunks, std::memory_order_relaxed);
   free_chunks_.fetch_add(chunk.run_chunks, std::memory_order_relaxed);
 }
 
@@ -378,12 +388,17 @@ bool Pool::NeedsProvision() const {
 
 uint64_t Pool::chunks_available(uint32_t part_number) const {
   const Part& part = *parts_[part_number];
-  const uint64_t free = part.free.count();
-  if (!MayGrow(part)) return free;
-  if (!limited_) return std::numeric_limits<uint64_t>::max();
-  // of what is added tables take their part
-  return free + ClaimableChunks(chunk_shift_, chunks_max_) -
-         ClaimableChunks(chunk_shift_, part.chunks.load(std::memory_order_relaxed));
+  if (part.disk_full.load(std::memory_order_relaxed)) return part.free.count();
+  return limited_ || !MayGrow(part) ? FreeOnceGrown(part) : std::numeric_limits<uint64_t>::max();
+}
+
+// One count, which growing and giving back leave as it is: the sum of what is free and what may be
+// added would miss, or count twice, what is moved from the one to the other meanwhile.
+uint64_t Pool::FreeOnceGrown(const Part& part) const {
+  const uint32_t chunks =
+      part.chunks.load(std::memory_order_relaxed);  // it may be longer than that
+  return ClaimableChunks(chunk_shift_, std::max(chunks, chunks_max_)) -
+         part.claimed.load(std::memory_order_relaxed);
 }
 
 // Rows of `run` chunks in [from, to), between tables, as far as `rows_max` of them or a few more.

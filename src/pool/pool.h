@@ -321,6 +321,7 @@ class Pool {
   Status GiveBackEnd(Part* part, Slack slack);
   void RaiseEpochFloor(uint32_t floor);
   bool MayGrow(const Part& part) const;
+  uint64_t FreeOnceGrown(const Part& part) const;
   bool IsMostlyHoles(const Part& part, uint32_t free) const;
   uint64_t RowsWithin(uint32_t from, uint32_t to, uint32_t run, uint32_t rows_max) const;
   void FreeNow(const ChunkRef& chunk);

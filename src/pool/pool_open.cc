@@ -384,6 +384,9 @@ Status Pool::ScanParts(const std::vector<Superblock>& superblocks,
     part->chunks.store(chunks, std::memory_order_release);
     bytes_[part->number].store(uint64_t{chunks} << chunk_shift_, std::memory_order_release);
     free_chunks_.fetch_add(part->free.count(), std::memory_order_relaxed);
+    part->claimed.store(
+        static_cast<uint32_t>(ClaimableChunks(chunk_shift_, chunks)) - part->free.count(),
+        std::memory_order_relaxed);
     epoch_max = std::max(epoch_max, part->table->EpochMax(0, chunks));
   }
   MutexLock lock(&superblock_mu_);

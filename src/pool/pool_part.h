@@ -33,6 +33,9 @@ struct Pool::Part {
   Mutex grow_mu;
   Mutex mu;      // held for nanoseconds
   FreeSet free;  // guarded by mu but for its counts
+  // Chunks that are claimed. Stored under mu; growing and giving back leave it as it is, so that
+  // it alone says how many may be claimed in the end.
+  std::atomic<uint32_t> claimed{0};
   // what its superblock says; guarded by the pool's superblock_mu_
   std::array<uint8_t, 16> file_id{};
 };

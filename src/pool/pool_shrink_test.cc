@@ -441,6 +441,26 @@ TEST_F(PoolShrink, ACutAnywhereLeavesThePart) {
   }
 }
 
+// Growing and giving back move chunks from what may be added to what is free, and back.
+TEST_F(PoolShrink, WhatIsAvailableIsTheSameAllTheTime) {
+  constexpr uint64_t kChunks = 4096;
+  options_.pool_bytes_max = kChunks * options_.chunk_bytes;
+  Create();
+  const uint64_t available = pool_->chunks_available();
+  EXPECT_GT(available, kChunks / 2);
+  std::atomic<bool> stop{false};
+  std::thread looks([&] {
+    while (!stop.load()) ASSERT_EQ(pool_->chunks_available(), available);
+  });
+  for (int i = 0; i < 200; i++) {
+    EXPECT_TRUE(pool_->GrowUntilFree(1, available).ok());
+    EXPECT_TRUE(pool_->GiveBack().ok());
+  }
+  EXPECT_LT(pool_->pool_bytes(), options_.pool_bytes_max / 2) << "nothing was given back";
+  stop.store(true);
+  looks.join();
+}
+
 // Claims, frees, growth and giving back beside each other, and readers that follow what is gone.
 TEST_F(PoolShrink, ClaimsAndReadersRunConcurrently) {
   Create();
