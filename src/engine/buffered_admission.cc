@@ -21,6 +21,8 @@ constexpr double kUnmergedPerLive = 3;
 // at once, and each time a smaller MemTable is flushed.
 constexpr uint64_t kFreePart = 4;
 
+// Records of which so many fill a chunk are small: one in so many may be missing at its end.
+constexpr uint64_t kSmallPerChunk = 16;
 // More than any pool has: for who needs chunks side by side all is reclaimed, whatever is free.
 constexpr uint64_t kInRows = UINT64_MAX / 2;
 
@@ -47,10 +49,20 @@ Status BufferedEngine::Provide(const Needs& needs, SpareMemory* spare, uint64_t*
 
 void BufferedEngine::Abandon(uint64_t reserved) { TakeBack(reserved); }
 
+void BufferedEngine::OnClaimed(uint64_t record_bytes) {
+  if (const uint64_t noted = NotedUntilClaimed(record_bytes); !unified_ && noted != 0)
+    TakeBack(noted);
+}
+
+// Until the log has claimed them others would take them for free. What small writes claim at once
+// is not noted: it is of what is kept beside.
+uint64_t BufferedEngine::NotedUntilClaimed(uint64_t record_bytes) const {
+  return record_bytes <= pool_->chunk_bytes() / kSmallPerChunk ? 0 : record_bytes;
+}
+
 // What lies beside it, and rounding; and what is left empty of an extent, since the next record did
 // not fit: at most that one's size, or, where it is small, a share of the extent.
 uint64_t BufferedEngine::CopyBytesMax(uint64_t record_bytes) const {
-  constexpr uint64_t kSmallPerChunk = 16;  // of those, one in so many may be missing at the end
   const uint64_t bytes = record_bytes + copy_cost_.bytes_per_record;
   return bytes <= pool_->chunk_bytes() / kSmallPerChunk ? bytes + bytes / (kSmallPerChunk - 1) + 1
                                                         : 2 * bytes;
@@ -132,8 +144,10 @@ Status BufferedEngine::ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes,
     if (!is_delete)
       kept += copies - std::min(copies, compaction_bytes_.load(std::memory_order_relaxed));
   }
+  const uint64_t noted = NotedUntilClaimed(record_bytes);
   Room room;
-  Status grown = LetInOnceGrown(record_bytes + soon, copy_bytes, copy_run, extents, kept, &room);
+  Status grown = LetInOnceGrown(record_bytes - noted + soon, noted + copy_bytes, copy_run, extents,
+                                kept, &room);
   if (room.suffices()) return grown;
   const uint64_t others = copy_bytes_.load(std::memory_order_relaxed) / pool_->chunk_bytes();
   RaiseTo(&refused_chunks_, room.run > 1 ? kInRows : room.needed - std::min(room.needed, others));
@@ -179,12 +193,16 @@ BufferedEngine::Room BufferedEngine::LetIn(uint64_t record_bytes, uint64_t copy_
                                            uint32_t copy_run, uint64_t extents_kept,
                                            uint64_t kept_bytes) {
   uint64_t copies = copy_bytes;
+  uint32_t run_before = 1;
+  uint64_t raise = 0;
   if (copy_run > 1) {
     const MutexLock lock(&copy_run_mu_);
-    copies += copy_bytes_.fetch_add(copy_bytes, std::memory_order_relaxed);
+    copies += NoteCopies(copy_bytes);
+    run_before = copy_run_.load(std::memory_order_relaxed);
     RaiseTo(&copy_run_, copy_run);
+    raise = ++copy_run_raises_;
   } else {
-    copies += copy_bytes_.fetch_add(copy_bytes, std::memory_order_relaxed);
+    copies += NoteCopies(copy_bytes);
   }
   const uint32_t run = copy_run_.load(std::memory_order_relaxed);
   const uint64_t chunk_bytes = pool_->chunk_bytes();
@@ -200,12 +218,24 @@ BufferedEngine::Room BufferedEngine::LetIn(uint64_t record_bytes, uint64_t copy_
     room.soon += run;
   }
   room.available = run > 1 ? AvailableInRows(run, room.needed) : AvailableForCopies();
-  if (!room.suffices()) TakeBack(copy_bytes);
+  if (room.suffices()) return room;
+  TakeBack(copy_bytes);
+  if (raise != 0) {  // nor is it any more for what is refused that rows are needed
+    const MutexLock lock(&copy_run_mu_);
+    if (raise == copy_run_raises_)
+      copy_run_.store(std::min(run_before, copy_run_.load(std::memory_order_relaxed)),
+                      std::memory_order_relaxed);
+  }
   return room;
 }
 
+// acquire: pairs with TakeBack. Who misses bytes that the log has claimed sees that it has.
+uint64_t BufferedEngine::NoteCopies(uint64_t copy_bytes) {
+  return copy_bytes_.fetch_add(copy_bytes, std::memory_order_acquire);
+}
+
 void BufferedEngine::TakeBack(uint64_t copy_bytes) {
-  copy_bytes_.fetch_sub(copy_bytes, std::memory_order_relaxed);
+  copy_bytes_.fetch_sub(copy_bytes, std::memory_order_release);
   if (copy_run_.load(std::memory_order_relaxed) > 1) ReviseCopyRun();
 }
 

@@ -381,6 +381,7 @@ bool BufferedEngine::AwaitReclaimed(const BeginReclaim& begin, const IsReclaimed
     while (!is_done() && BackgroundError().ok() && !is_late()) jobs_.AwaitEnd(kLook);
   }
   pool_->AwaitDeferred();
+  context_.wake();  // what that freed is for jobs, too
   return true;
 }
 

@@ -304,6 +304,7 @@ class BufferedEngine : public Engine, private WriteTarget {
   void Abandon(uint64_t reserved) override;
   bool Enter(std::span<const WriteOperation> operations, uint64_t first,
              std::span<const Location> locations, uint64_t reserved, SpareMemory* spare) override;
+  void OnClaimed(uint64_t record_bytes) override;
   void OnLogGrown(uint64_t bytes) override;
   void OnWritten(bool entered, bool log_grown) override;
   bool DeletesMayUseReserve() const override;
@@ -327,6 +328,8 @@ class BufferedEngine : public Engine, private WriteTarget {
   uint64_t AvailableInRows(uint32_t run, uint64_t most) const;
   /// Bytes, for merges (KeepForMerge).
   uint64_t DeletesLeave() const;
+  /// Of the bytes of a write's records, those that count with its copies until they are claimed.
+  uint64_t NotedUntilClaimed(uint64_t record_bytes) const;
   /// Chunks that are to be free whatever is written: the ends of copies, and of each part as many
   /// extents.
   uint64_t ChunksKept(uint64_t extents) const;
@@ -349,7 +352,9 @@ class BufferedEngine : public Engine, private WriteTarget {
   /// system's error, and nothing is noted.
   Status LetInOnceGrown(uint64_t record_bytes, uint64_t copy_bytes, uint32_t copy_run,
                         uint64_t extents_kept, uint64_t kept_bytes, Room* room);
-  /// Of copies that were noted and will not be made.
+  /// What was noted before.
+  uint64_t NoteCopies(uint64_t copy_bytes);
+  /// Of copies that were noted and will not be made, or of records that are claimed.
   void TakeBack(uint64_t copy_bytes);
   /// Of what is noted so much more, or less, is compaction's.
   void AddCompactionCopies(uint64_t bytes) LAMELLA_EXCLUDES(copy_run_mu_);
@@ -388,8 +393,8 @@ class BufferedEngine : public Engine, private WriteTarget {
 
   bool is_reclaiming_ LAMELLA_GUARDED_BY(jobs_.mu) = false;
   uint64_t reclaims_ended_ LAMELLA_GUARDED_BY(jobs_.mu) = 0;
-  // of all that is let in and not flushed, and what compaction copies (I6); guards nothing, as the
-  // next
+  // of all that is let in and not flushed, and what compaction copies (I6), with the records of
+  // large writes that are not claimed yet; guards nothing but those claims, as the next nothing
   std::atomic<uint64_t> copy_bytes_{0};
   std::atomic<uint64_t> flush_claimed_{0};     // FlushRoom: what the flush under way took of them
   std::atomic<uint64_t> compaction_bytes_{0};  // of them, what compaction copies
@@ -399,9 +404,10 @@ class BufferedEngine : public Engine, private WriteTarget {
   // misses none on its way. Taken last of all locks.
   Mutex copy_run_mu_;
   std::atomic<uint32_t> copy_run_{1};
-  std::atomic<uint64_t> merge_bytes_{0}, merge_bytes_least_{0};  // KeepForMerge
-  std::atomic<uint64_t> refused_chunks_{0};                      // TakeRefused; guards nothing
-  bool starved_ LAMELLA_GUARDED_BY(read_set_mu_) = false;        // SetStarved
+  uint64_t copy_run_raises_ LAMELLA_GUARDED_BY(copy_run_mu_) = 0;  // by who is let in or refused
+  std::atomic<uint64_t> merge_bytes_{0}, merge_bytes_least_{0};    // KeepForMerge
+  std::atomic<uint64_t> refused_chunks_{0};                        // TakeRefused; guards nothing
+  bool starved_ LAMELLA_GUARDED_BY(read_set_mu_) = false;          // SetStarved
 
   mutable Mutex read_set_mu_;
   std::shared_ptr<const ReadSet> owned_read_set_ LAMELLA_GUARDED_BY(read_set_mu_);

@@ -152,6 +152,7 @@ Status WritePath::Prepare(Log::Shard* shard, std::span<const WriteOperation> ope
   LogWriter& writer = *shard->writer;
   const uint64_t claimed_before = writer.claimed_bytes();
   s = NoThrow([&] { return writer.Prepare(&records->bytes(0), records->count, needs.claimant); });
+  target_->OnClaimed(needs.bytes);
   if (!s.ok()) target_->Abandon(records->reserved);
   if (const uint64_t claimed = writer.claimed_bytes() - claimed_before; claimed != 0) [[unlikely]] {
     target_->OnLogGrown(claimed);

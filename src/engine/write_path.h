@@ -56,6 +56,9 @@ class WriteTarget {
   virtual bool Enter(std::span<const WriteOperation> operations, uint64_t first,
                      std::span<const Location> locations, uint64_t reserved,
                      SpareMemory* spare) = 0;
+  /// After a Provide that was OK, and before Enter or Abandon: the log has claimed what records of
+  /// so many bytes take, or was refused it.
+  virtual void OnClaimed(uint64_t) {}
   /// The log took so many bytes more from its medium. Under a shard's lock.
   virtual void OnLogGrown(uint64_t) {}
   /// After a write that is published, under no lock: Enter wanted it (`entered`), or the log has
