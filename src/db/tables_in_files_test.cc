@@ -261,27 +261,33 @@ TEST_F(TablesInFiles, AreReadAsAskedForOrNoStoreIsOpened) {
 // That a file system is full holds up no merge of what stays in the pool.
 TEST_F(TablesInFiles, AreNoConditionOfMergesInThePool) {
   FullFiles hook({kTableFileSuffix});
-  hook.full.store(true);
   const std::unique_ptr<FileSystem> files = FileSystem::PosixOver(&hook);
-  options_.tlsm.tiering = TlsmTiering::kLru;
   options_.tlsm.pool_table_bytes = 256 << 10;
-  options_.tlsm.level1_bytes = 16 << 20;
-  ASSERT_TRUE(Open(files.get()).ok());
-  constexpr int kCount = 20'000;
-  for (int from = 0; from < kCount; from += 1000) {
-    Fill(from, from + 1000);
+  options_.tlsm.first_file_level = 2;
+  for (const TlsmTiering tiering : {TlsmTiering::kLru, TlsmTiering::kLeveled}) {
+    SCOPED_TRACE(tiering == TlsmTiering::kLru ? "lru" : "leveled");
+    const bool by_level = tiering == TlsmTiering::kLeveled;
+    options_.tlsm.tiering = tiering;
+    options_.tlsm.level1_bytes = by_level ? 256 << 10 : 16 << 20;
+    hook.full.store(true);
+    ASSERT_TRUE(DestroyDB(path_, options_).ok());
+    ASSERT_TRUE(Open(files.get()).ok());
+    constexpr int kCount = 20'000;
+    for (int from = 0; from < kCount; from += 1000) {
+      Fill(from, from + 1000);
+      ASSERT_TRUE(db_->WaitForIdle().ok());
+      const Stats stats = db_->GetStats();  // none before the first flush
+      EXPECT_TRUE(stats.levels.empty() || stats.levels[0].tables <= options_.tlsm.level0_tables);
+    }
+    EXPECT_TRUE(Files().empty());
+    hook.full.store(false);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+    Fill(kCount, kCount + 1000);
     ASSERT_TRUE(db_->WaitForIdle().ok());
-    const Stats stats = db_->GetStats();  // none before the first flush
-    EXPECT_TRUE(stats.levels.empty() || stats.levels[0].tables <= options_.tlsm.level0_tables);
+    EXPECT_FALSE(Files().empty());
+    EXPECT_EQ(CountRight(0, kCount + 1000), kCount + 1000);
+    db_.reset();  // before the file system
   }
-  EXPECT_TRUE(Files().empty());
-  hook.full.store(false);
-  std::this_thread::sleep_for(std::chrono::milliseconds(1100));
-  Fill(kCount, kCount + 1000);
-  ASSERT_TRUE(db_->WaitForIdle().ok());
-  EXPECT_FALSE(Files().empty());
-  EXPECT_EQ(CountRight(0, kCount + 1000), kCount + 1000);
-  db_.reset();  // before the file system
 }
 
 /// Of the files made the next is held up, and fails when it may.
@@ -298,6 +304,24 @@ class HeldUpFile final : public FileSystemOver {
   std::atomic<bool> fails_next{false};
   std::promise<void> is_held, may_fail;
 };
+
+// What is kept of one stays as the next is looked at.
+TEST_F(TablesInFiles, RepairKeepsWhatIsLeftOfSeveralThatAreDamaged) {
+  ASSERT_NO_FATAL_FAILURE(Build());
+  const std::vector<std::string> files = Files();
+  for (size_t i = 0; i < 4; i++) {
+    std::string bytes = ReadWhole(files[i]);
+    bytes[bytes.size() / 2] ^= 1;
+    WriteWhole(files[i], bytes);
+  }
+  RepairReport report;
+  ASSERT_TRUE(RepairDB(path_, options_, &report).ok());
+  ASSERT_TRUE(Open().ok());
+  constexpr uint64_t kOfABlock = 100;  // records, at most
+  EXPECT_GT(report.records_lost, 0u);
+  EXPECT_LE(report.records_lost, 4 * kOfABlock);
+  EXPECT_EQ(CountRight(0, 4100), static_cast<int>(4100 - report.records_lost));
+}
 
 // A job that began before the Resume, whose fault that was to end, fails after it (Scheduler I1).
 TEST_F(TablesInFiles, WhatAJobMetBeforeAResumeIsNoErrorAfterIt) {

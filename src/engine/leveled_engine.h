@@ -231,6 +231,8 @@ class LeveledEngine : public BufferedEngine {
 
   // leveled_jobs.cc
   JobOffer OfferOf(Compaction compaction);
+  bool GoesFromPoolToFiles(const Compaction& compaction) const;
+  bool MayBegin(const Compaction& compaction) const LAMELLA_REQUIRES(jobs_.mu);
   void OfferBest(const std::vector<Compaction>& wanted, std::vector<JobOffer>* offers)
       LAMELLA_REQUIRES(jobs_.mu);
   void OfferForWriters(const ReadSet& read_set, const LeveledTables& tables,
@@ -263,6 +265,8 @@ class LeveledEngine : public BufferedEngine {
   /// Writes tables out until there is room again, or none is left.
   Status WriteOutForRoom();
   Status NoteRoom(const Status& status);
+  /// The same of a job that found room in files, or none.
+  Status NoteWrittenOut(const Status& status);
   /// Runs it, and again where it finds no room, once all that is free in truth is.
   Status WithRoom(const std::function<Status()>& run) LAMELLA_EXCLUDES(jobs_.mu);
   Status PushDown(const KeyRange& keys);
@@ -345,7 +349,7 @@ class LeveledEngine : public BufferedEngine {
   // there are more, and, where it may have been files that had none, now and then.
   std::optional<uint64_t> starved_at_ LAMELLA_GUARDED_BY(jobs_.mu);
   std::chrono::steady_clock::time_point starved_since_ LAMELLA_GUARDED_BY(jobs_.mu);
-  FileRoom write_out_room_ LAMELLA_GUARDED_BY(jobs_.mu);  // merges in the pool need none
+  FileRoom write_out_room_ LAMELLA_GUARDED_BY(jobs_.mu);
 
   std::atomic<uint64_t> changes_{0};  // of the tables
   std::atomic<uint64_t> compactions_{0};

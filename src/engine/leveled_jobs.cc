@@ -53,8 +53,19 @@ JobOffer LeveledEngine::OfferOf(Compaction compaction) {
           .benefit = benefit,
           .cost = cost,
           .run = [this, compaction = std::move(compaction)] {
-            return NoteRoom(RunCompaction(compaction));
+            const Status s = RunCompaction(compaction);
+            return GoesFromPoolToFiles(compaction) ? NoteWrittenOut(s) : NoteRoom(s);
           }};
+}
+
+// Level 0 is left out: it is in the way of writers, who are to go on where it finds no room.
+bool LeveledEngine::GoesFromPoolToFiles(const Compaction& compaction) const {
+  return compaction.level != 0 && compaction.level + 1 >= rules_.first_file_level;
+}
+
+bool LeveledEngine::MayBegin(const Compaction& compaction) const {
+  return jobs_.MayBegin(ClaimsOf(compaction, kLevel0)) &&
+         (!GoesFromPoolToFiles(compaction) || write_out_room_.MayHaveSome());
 }
 
 // Only the best that may begin: none of the others would.
@@ -63,7 +74,7 @@ void LeveledEngine::OfferBest(const std::vector<Compaction>& wanted,
   const Compaction* best = nullptr;
   for (const Compaction& compaction : wanted) {
     if (best != nullptr && WorthOf(compaction) <= WorthOf(*best)) continue;
-    if (jobs_.MayBegin(ClaimsOf(compaction, kLevel0))) best = &compaction;
+    if (MayBegin(compaction)) best = &compaction;
   }
   if (best != nullptr) offers->push_back(OfferOf(*best));
 }
@@ -181,6 +192,7 @@ void LeveledEngine::OfferRewrites(const LeveledTables& tables, std::vector<JobOf
   if (awaited != 0) context_.snapshots->AwaitPast(awaited);  // its release tells
   const bool idle = offers->empty() && !jobs_.AnyBusy();
   for (Compaction& compaction : FindForSpace(tables, looked_.share, idle)) {
+    if (!MayBegin(compaction)) continue;
     offers->push_back(OfferOf(std::move(compaction)));
     offers->back().benefit = kLast;
   }
@@ -240,13 +252,17 @@ void LeveledEngine::OfferWritingOut(const LeveledTables& tables, std::vector<Job
                      .benefit = kFirst / 2,
                      .cost = 1,
                      .run = [this, level = table->level, number = table->number] {
-                       Status s = Rewrite(level, number, nullptr, true);
-                       {
-                         const MutexLock lock(&jobs_.mu);
-                         if (write_out_room_.Note(s)) return Status::OK();
-                       }
-                       return NoteRoom(s);
+                       return NoteWrittenOut(Rewrite(level, number, nullptr, true));
                      }});
+}
+
+// Merges in the pool need no room in files.
+Status LeveledEngine::NoteWrittenOut(const Status& status) {
+  {
+    const MutexLock lock(&jobs_.mu);
+    if (write_out_room_.Note(status)) return Status::OK();
+  }
+  return NoteRoom(status);
 }
 
 void LeveledEngine::OfferJobs(std::vector<JobOffer>* offers) {
@@ -593,11 +609,20 @@ Status LeveledEngine::CompactRange(std::string_view begin, std::string_view end)
   Status s = Flush();
   if (!s.ok()) return s;
   JobBoard::Held held = jobs_.Take(ClaimAll());
-  s = NoThrow([&] { return PushDown(KeyRange::Of(begin, end)); });
-  if (s.ok() && begin.empty() && end.empty())
-    s = NoThrow([this] { return rules_.copies_records ? MergeForSpace() : EmptySparse(); });
-  held.GiveBack();
+  const auto push_down = [&] {
+    return NoThrow([&] { return PushDown(KeyRange::Of(begin, end)); });
+  };
+  s = push_down();
+  const bool had_no_room = s.IsNoSpace();
+  if (had_no_room || (s.ok() && begin.empty() && end.empty())) {
+    const Status found =
+        NoThrow([this] { return rules_.copies_records ? MergeForSpace() : EmptySparse(); });
+    if (s.ok() || !found.ok()) s = found;
+    if (had_no_room && found.ok()) s = push_down();
+  }
+  if (s.IsIOError()) SetBackgroundError(s);  // as of a job
   pool_->AwaitDeferred();
+  held.GiveBack();  // tells of what is free by now
   return s;
 }
 

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <deque>
+#include <memory>
 #include <set>
+#include <type_traits>
 #include <utility>
 
 #include "base/assert.h"
@@ -104,7 +106,8 @@ struct DamagedTable {
   LevelPlace place;
   std::vector<MergedRecord> kept;
   std::vector<LostRun> lost;
-  std::deque<std::string> owned;  // what `kept` views of a table in a file
+  // What `kept` views of a table in a file: it stays where it is as the table moves.
+  std::unique_ptr<std::deque<std::string>> owned = std::make_unique<std::deque<std::string>>();
 
   bool in_file() const { return place.regions.empty(); }
 
@@ -129,6 +132,9 @@ struct DamagedTable {
   }
 };
 
+// A vector that grows would copy it, and leave `kept` with views of what is gone.
+static_assert(!std::is_copy_constructible_v<DamagedTable>);
+
 uint64_t BytesOf(const std::vector<MergedRecord>& records) {
   uint64_t bytes = 0;
   for (const MergedRecord& record : records)
@@ -142,8 +148,8 @@ Status SalvageFile(const FileTables& files, DamagedTable* table) {
   const Status s = files.ssts().Salvage(
       table->info->number,
       [table](const InternalKey& key, std::string_view value) {
-        const std::string& own_key = table->owned.emplace_back(key.user_key);
-        const std::string& own_value = table->owned.emplace_back(value);
+        const std::string& own_key = table->owned->emplace_back(key.user_key);
+        const std::string& own_value = table->owned->emplace_back(value);
         table->kept.push_back({{own_key, key.tag}, own_value, PmPtr(), 0});
         return Status::OK();
       },
