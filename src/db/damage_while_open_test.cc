@@ -95,6 +95,21 @@ TEST_P(DamageWhileOpen, ARecordIsNotMadeSoundNorDropped) {
   }
 }
 
+// A put's value is no address of one that lies apart, for all that the kind says: any answer may
+// come of it, but no read of what is not there.
+TEST_P(DamageWhileOpen, AFlippedKindIsDamageAndEndsNoProcess) {
+  Record* const record = RecordOf(7);
+  ASSERT_NE(record, nullptr);
+  record->header.tag ^= MakeTag(0, RecordKind::kPut) ^ MakeTag(0, RecordKind::kPutElsewhere);
+  std::string value;
+  EXPECT_TRUE(db_->Get({.verify_checksums = true}, Key(7), &value).IsCorruption());
+  (void)db_->Get({}, Key(7), &value).ok();
+  const std::unique_ptr<Iterator> it = db_->NewIterator({});
+  for (it->SeekToFirst(); it->Valid();) it->Next();
+  for (it->SeekToLast(); it->Valid();) it->Prev();
+  (void)db_->Flush().ok();
+}
+
 // Without a look at checksums, too: else who copies the value reads what is not the pool's.
 TEST_P(DamageWhileOpen, AValueThatLeadsOutOfThePoolIsDamage) {
   for (const bool flushed : {false, true}) {

@@ -138,7 +138,7 @@ Lookup LabDb::Get(std::string_view key, uint64_t sequence, bool verify, EpochPin
   if (lookup.state != LookupState::kFound || !lookup.place) return lookup;
   const uint64_t tag = pool_->At<Record>(lookup.place)->tag();
   const bool apart = TagKind(tag) == RecordKind::kPutElsewhere;
-  return apart ? ReadValue({key, tag}, DecodeAddress(lookup.value), pin) : lookup;
+  return apart ? ReadValue({key, tag}, DecodeUnverified(lookup.value), pin) : lookup;
 }
 
 Lookup LabDb::SearchTables(const TableSet& set, const InternalKey& target, const Candidates&,

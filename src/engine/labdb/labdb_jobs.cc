@@ -68,6 +68,7 @@ void LabDb::ClearBackgroundError() {
   {
     const MutexLock lock(&jobs_.mu);
     NeedRoom();
+    reclaimed_for_ = 0;
   }
   BufferedEngine::ClearBackgroundError();
 }
@@ -169,10 +170,11 @@ Status LabDb::FlushMemTable(const std::shared_ptr<MemTable>& memtable) {
 
 // There is room for it by BufferedEngine's I6, but perhaps in no row of chunks that is long enough
 // for a key. What the trees have lies in many: once all of it is in tables there are rows again.
-// Once for each MemTable: what that does not help is a full pool.
+// Once for each MemTable, and again once trees that were read meanwhile have given their chunks
+// back: what that does not help is a full pool.
 void LabDb::ReclaimForFlush(const MemTable& memtable) {
   const MutexLock lock(&jobs_.mu);
-  if (reclaimed_for_ == memtable.last_sequence()) return;
+  if (reclaimed_for_ == memtable.last_sequence() && !space_->HasEmpty()) return;
   reclaimed_for_ = memtable.last_sequence();
   flush_waits_ = true;
   reclaim_wanted_ = true;
@@ -411,6 +413,7 @@ Status LabDb::CompactNext() {
 }
 
 // What is in tables, and whose readers are gone, leaves the tree, so that the other one may grow.
+// What there is no room to cut off goes with all of the tree.
 Status LabDb::LeaveTree() {
   Consumed part;
   {
@@ -421,7 +424,8 @@ Status LabDb::LeaveTree() {
   const auto tables = CurrentTables();
   Persister persister(pool_->gate(), WriteCause::kCompaction);
   const InternalKey last{part.last, 0};
-  return tables->older->Remove({part.first, kTagFirst}, &last, &persister);
+  const Status s = tables->older->Remove({part.first, kTagFirst}, &last, &persister);
+  return s.IsNoSpace() ? Status::OK() : s;
 }
 
 // All of it is in tables: it is no part of the store any more (B2), and what it has is given back
@@ -573,13 +577,23 @@ Status LabDb::CompactRange(std::string_view begin, std::string_view end) {
   Claims claims;
   for (uint32_t i = 0; i < kTableLevelsMax; i++) claims.push_back({kLevel0 + i, {}});
   JobBoard::Held held = jobs_.Take(std::move(claims));
+  const auto empty_trees = [this] {
+    Status emptied = CompactTrees();
+    return emptied.ok() ? WriteAllOn() : emptied;  // tables have its values: the file goes at once
+  };
   s = NoThrow([&] {
-    Status compacted = CompactTrees();
-    if (compacted.ok()) compacted = WriteAllOn();  // tables have its values: the file goes at once
+    Status compacted = empty_trees();
     if (compacted.ok() || compacted.IsNoSpace()) {
-      const MutexLock lock(&tree_mu_);
-      const Status looked = RemoveUnneeded(true);
-      if (compacted.ok()) compacted = looked;
+      Status looked;
+      {
+        const MutexLock lock(&tree_mu_);
+        looked = RemoveUnneeded(true);
+      }
+      if (compacted.ok() || !looked.ok()) {
+        compacted = looked;
+      } else {
+        compacted = empty_trees();  // there may be room where that was
+      }
     }
     const KeyRange keys = KeyRange::Of(begin, end);
     for (uint32_t level = 1; compacted.ok() && level < rules_.last_level; level++) {
@@ -600,8 +614,9 @@ Status LabDb::CompactRange(std::string_view begin, std::string_view end) {
     }
     return compacted.ok() ? RewriteLast(keys, begun_at) : compacted;
   });
-  held.GiveBack();
+  if (s.IsIOError()) SetBackgroundError(s);  // as of a job
   pool_->AwaitDeferred();
+  held.GiveBack();  // tells of what is free by now
   return s;
 }
 

@@ -118,7 +118,8 @@ Status LabDb::RemoveUnneededOf(const ReadSet& read_set, std::vector<ValueFileInf
   if (moved_) std::ranges::for_each(moved_->addresses, name);
   for (const auto& from : all) {
     for (from->SeekToFirst(); from->Valid(); from->Next()) {
-      if (TagKind(from->key().tag) == RecordKind::kPutElsewhere) name(DecodeAddress(from->value()));
+      if (TagKind(from->key().tag) == RecordKind::kPutElsewhere)
+        name(DecodeUnverified(from->value()));
     }
     if (!from->status().ok()) return from->status();
   }

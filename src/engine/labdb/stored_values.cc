@@ -54,7 +54,7 @@ class StoredValues final : public InternalIterator {
   }
   Status ReadValue() override {
     if (is_read_ || !LiesApart(source_->key())) return Status::OK();
-    const ValueAddress address = DecodeAddress(source_->value());
+    const ValueAddress address = DecodeUnverified(source_->value());
     is_read_ = walk_.Find(address, &value_) || FindCached(address);
     if (is_read_) return Status::OK();
     bool together = false;

@@ -30,6 +30,10 @@ inline RecordCache::Place RecordPlaceOf(const ValueAddress& address) {
 std::string_view EncodeAddress(const ValueAddress& address, char (&to)[kAddressBytes]);
 /// REQUIRES: they are so many bytes.
 ValueAddress DecodeAddress(std::string_view bytes);
+/// The same of a record that nobody has verified: where it is no address, one that nothing has.
+inline ValueAddress DecodeUnverified(std::string_view bytes) {
+  return bytes.size() == kAddressBytes ? DecodeAddress(bytes) : ValueAddress{};
+}
 
 /// Shows all that `source` does; a value that lies apart is read by ReadValue, from what earlier
 /// scans left in `runs` (may be null), or earlier reads in `cache` (may be null), or from the log,

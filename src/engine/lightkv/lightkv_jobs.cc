@@ -271,6 +271,7 @@ Status LightKv::CompactRange(std::string_view begin, std::string_view end) {
     const uint32_t oldest = rules_.WeightOf(static_cast<uint32_t>(inputs.size()) - 1);
     return Merge(view, inputs, std::max(1u, oldest));
   });
+  if (s.IsIOError()) SetBackgroundError(s);  // as of a job
   return s;
 }
 
