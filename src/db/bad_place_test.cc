@@ -66,6 +66,32 @@ TEST_P(BadPlaceOfEngines, ARelativePathMeansTheDirectoryThatTheProcessIsInAtOpen
   EXPECT_TRUE(fs::is_empty(elsewhere));
 }
 
+// A value may outlive the DB, which is then closed once it goes: by the process whose it is.
+TEST_P(BadPlaceOfEngines, AForkedChildThatLetsGoOfAPinnedValueClosesNoStore) {
+  if (LAMELLA_THREAD_SANITIZER != 0 || LAMELLA_ADDRESS_SANITIZER != 0)
+    GTEST_SKIP() << "they hold locks across a fork";
+  std::unique_ptr<DB> db;
+  ASSERT_TRUE(DB::Open(options_, path_, &db).ok());
+  ASSERT_TRUE(db->Put({}, "pinned", MakeValue(1, 500)).ok());
+  PinnedValue value;
+  ASSERT_TRUE(db->Get({}, "pinned", &value).ok());
+  db.reset();
+  const std::string before = ReadWhole(path_ + "/pool.0");
+  std::fflush(nullptr);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    ::alarm(60);
+    value.Reset();
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "status " << status;
+  EXPECT_TRUE(ReadWhole(path_ + "/pool.0") == before) << "it changed its parent's store";
+  EXPECT_EQ(value.view(), MakeValue(1, 500));
+}
+
 // The child has all that the parent had, but its threads: it ends as a program does.
 TEST_P(BadPlaceOfEngines, AForkedChildThatEndsLeavesTheStoreToItsParent) {
   if (LAMELLA_THREAD_SANITIZER != 0 || LAMELLA_ADDRESS_SANITIZER != 0)

@@ -322,10 +322,12 @@ Status DbImpl::Get(const ReadOptions& options, std::string_view key, PinnedValue
       EpochPin hold(pool_->holders());
       value->Pin(
           lookup.value,
-          [](void* holders, unsigned long long token) {
-            static_cast<EpochDomain*>(holders)->Unpin(token);
+          [](void* held, unsigned long long token) {
+            auto* const core = static_cast<StoreCore*>(held);
+            if (core->IsForked()) return;
+            core->pool->holders()->Unpin(token);  // the last one takes the core along
           },
-          pool_->holders(), hold.Release());
+          core_.get(), hold.Release());
     }
     return found;
   });

@@ -14,6 +14,7 @@
 
 #include "base/annotations.h"
 #include "base/mutex.h"
+#include "base/process_id.h"
 #include "base/stall_counter.h"
 #include "base/striped_counter.h"
 #include "db/scheduler.h"
@@ -36,7 +37,7 @@ struct StoreCore {
   void LetGo();
   /// Something of it reads.
   bool IsRead() const;
-  bool IsForked() const { return process != getpid(); }
+  bool IsForked() const { return process != ProcessId(); }
   /// One of `users` is gone; with the last of them, and of the pool's holders, all this is.
   void LetGoOfUser();
 
@@ -47,7 +48,7 @@ struct StoreCore {
   std::unique_ptr<Pool> pool;
   SnapshotList snapshots;  // of iterators, too
   std::atomic<uint64_t> iterators_open{0};
-  const pid_t process = getpid();     // whose the store is: no child's that it forks
+  const pid_t process = ProcessId();  // whose the store is: no child's that it forks
   std::shared_ptr<StoreCore> itself;  // in a forked child: kept for ever
   // The DB, until it is closed, and PinnedValues that are not in the pool's holders().
   std::atomic<uint64_t> users{1};

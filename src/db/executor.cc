@@ -116,7 +116,8 @@ void Executor::QueueLater(Client* client, JobClass job_class, std::chrono::milli
   look.key() = Clock::now() + delay;
   look.mapped() = LaterLook(client, job_class);
   const auto at = later_.insert(std::move(look));
-  if (at == later_.begin()) work_[IndexOf(JobClass::kUrgent)].notify_one();  // it keeps the clock
+  if (at != later_.begin()) return;
+  for (auto& work : work_) work.notify_one();  // who sleeps goes by the clock
 }
 
 void Executor::QueueDue() {
@@ -166,10 +167,10 @@ void Executor::Loop(JobClass job_class) {
   const size_t index = IndexOf(job_class);
   MutexLock lock(&mu_);
   while (!stop_) {
-    if (job_class == JobClass::kUrgent) QueueDue();
+    QueueDue();
     if (!ready_[index].empty()) {
       TakeTurn(ready_[index].front(), job_class);
-    } else if (job_class == JobClass::kUrgent && !later_.empty()) {
+    } else if (!later_.empty()) {
       const Clock::time_point due = later_.begin()->first;
       work_[index].wait_until(mu_, due);
     } else {

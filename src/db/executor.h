@@ -5,7 +5,7 @@
 //     is lost.
 // I2: after Leave has returned no thread touches the store.
 // A thread without work sleeps; the only clock is that of stores whose job found no space, to be
-// looked at later, and the urgent thread keeps it.
+// looked at later, and all threads keep it: any of them may be busy for long.
 // Threads: Start once; the others from any.
 #ifndef LAMELLA_DB_EXECUTOR_H_
 #define LAMELLA_DB_EXECUTOR_H_

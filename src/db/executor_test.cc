@@ -104,6 +104,28 @@ TEST_F(ExecutorTest, AnUrgentJobDoesNotWaitForLongOnes) {
   EXPECT_EQ(slow.running_max, 2) << "one store may use every thread";
 }
 
+// Whichever thread is free keeps the clock.
+TEST_F(ExecutorTest, WhatFoundNoSpaceIsTriedAgainBesideALongUrgentJob) {
+  Start(2);
+  std::promise<void> begun, release;
+  FakeStore slow(&executor_);
+  slow.run = [&] {
+    begun.set_value();
+    release.get_future().wait();
+    return Status::OK();
+  };
+  slow.Offer(1, JobClass::kUrgent);
+  begun.get_future().wait();
+  FakeStore full(&executor_);
+  full.run = [&] { return full.done < 1 ? Status::NoSpace("a test's") : Status::OK(); };
+  full.Offer(1);
+  for (int ms = 0; ms < 20'000 && full.done < 2; ms++)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(full.done, 2);
+  release.set_value();
+  EXPECT_TRUE(slow.WaitForIdle());
+}
+
 TEST_F(ExecutorTest, StoresTakeTurns) {
   Start(2);
   std::promise<void> release;
