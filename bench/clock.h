@@ -37,8 +37,12 @@ class Clock {
     return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(t.tv_nsec);
 #endif
   }
-  /// Exact to 2^-24 of the value; for intervals of up to an hour.
-  uint64_t ToNanoseconds(uint64_t ticks) const { return (ticks * ns_per_tick_24_) >> 24; }
+  /// Exact to 2^-24 of the value.
+  uint64_t ToNanoseconds(uint64_t ticks) const {
+    const uint64_t high = ticks >> 32;  // of a second and more
+    const uint64_t low = ticks & 0xffffffffu;
+    return ((high * ns_per_tick_24_) << 8) + ((low * ns_per_tick_24_) >> 24);
+  }
   uint64_t TicksPerSecond() const { return ticks_per_second_; }
 
  private:

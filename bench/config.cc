@@ -6,10 +6,14 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <span>
+#include <string>
+#include <string_view>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "bench/large.h"
 #include "bench/machine.h"
 
 namespace lamella::bench {
@@ -165,6 +169,15 @@ void CheckWords(CLI::App* app) {
       });
     }
   }
+}
+
+// CLI11 takes the next word, be it an option, for a value that is missing after =.
+Status CheckValues(std::span<const char* const> words) {
+  for (const std::string_view word : words) {
+    if (word.starts_with("--") && word.find('=') == word.size() - 1)
+      return Status::InvalidArgument(std::string(word) + ": expected a word after it, found none");
+  }
+  return Status::OK();
 }
 
 // What a run would find out store by store, as it comes to them.
@@ -323,6 +336,15 @@ Status CheckSetSizes(const Config& config) {
                                    std::to_string(kQueueValueBytesMax) + " with --large, found " +
                                    std::to_string(config.shape.value_bytes));
   }
+  const KeyMaker keys(config.shape.key_bytes, config.shape.hashed_keys, config.shape.shared_bytes);
+  uint64_t ids = large ? kFreshKeys : 0;
+  if (config.mode == Mode::kStanding)
+    ids = config.unflushed_bytes / (config.shape.key_bytes + config.shape.value_bytes);
+  if (ids > keys.IdsMax()) {
+    return Status::InvalidArgument("--key-size: expected room for the " + std::to_string(ids) +
+                                   " ids that this set writes, found room for " +
+                                   std::to_string(keys.IdsMax()));
+  }
   return Status::OK();
 }
 
@@ -370,12 +392,13 @@ int ParseCommandLine(int argc, const char* const* argv, Config* config) {
   AddRunOptions(&app, config, &typed);
   AddModeOptions(&app, config, &typed);
   CheckWords(&app);
+  Status s = CheckValues({argv, static_cast<size_t>(argc)});
   try {
-    app.parse(argc, argv);
+    if (s.ok()) app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kExitOk : kExitUsage;
   }
-  const Status s = Resolve(&typed, config);
+  if (s.ok()) s = Resolve(&typed, config);
   if (s.ok()) return -1;
   std::fprintf(stderr, "lamella_bench: %.*s\n", static_cast<int>(s.message().size()),
                s.message().data());

@@ -152,7 +152,7 @@ Status MeasureCrash(const StoreSpec& spec, const StoreSettings& settings, const 
   if (!s.ok()) return s;
   result->records = std::max<uint64_t>(1, unflushed_bytes / (shape.key_bytes + shape.value_bytes));
   const Dataset dataset(shape.key_bytes, shape.hashed_keys, shape.value_bytes,
-                        static_cast<uint32_t>(result->records), shape.seed);
+                        static_cast<uint32_t>(result->records), shape.seed, shape.shared_bytes);
   StoreSettings crash_settings = settings;
   crash_settings.unflushed_bytes = unflushed_bytes;
   crash_settings.data_bytes_max = std::max(settings.data_bytes_max, unflushed_bytes);

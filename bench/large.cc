@@ -23,7 +23,6 @@ constexpr double kSpaceMax = 2.0;
 constexpr double kQueueSpaceBytesMax = 64 << 20;
 constexpr uint64_t kQueueBytes = 10 << 20;  // live in it
 constexpr uint64_t kQueueTurnover = 100;    // as often its content goes through it
-constexpr uint32_t kFreshKeys = 1'000'000;  // of the store that a process has just opened
 constexpr uint32_t kFreshValueBytes = 1000;
 constexpr const char* kFreshWorkloads[] = {"ycsb-c", "ycsb-b"};
 
@@ -132,7 +131,7 @@ Status LargeRun::RunFresh(const StoreSpec& spec) {
         false,
         [&]() -> std::string {
           Dataset dataset(shape.key_bytes, shape.hashed_keys, shape.value_bytes, shape.keys,
-                          shape.seed);
+                          shape.seed, shape.shared_bytes);
           RunSettings run;
           run.ops = shape.keys / 2;
           run.warmup_share = 0;

@@ -4,11 +4,15 @@
 #ifndef LAMELLA_BENCH_LARGE_H_
 #define LAMELLA_BENCH_LARGE_H_
 
+#include <cstdint>
 #include <string>
 
 #include "bench/config.h"
 
 namespace lamella::bench {
+
+/// Of the store that a process has just opened.
+inline constexpr uint32_t kFreshKeys = 1'000'000;
 
 /// Runs it and prints each figure with its goal and verdict. *goals_met: none was missed.
 Status RunLarge(const Config& config, const std::string& scratch, bool* goals_met);

@@ -60,9 +60,11 @@ double CpuSeconds() {
 }
 
 uint64_t DirectoryBytes(const std::string& dir) {
+  // what a store has elsewhere it has by a link
+  constexpr auto kFollow = fs::directory_options::follow_directory_symlink;
   uint64_t total = 0;
   std::error_code error;
-  for (auto it = fs::recursive_directory_iterator(dir, error);
+  for (auto it = fs::recursive_directory_iterator(dir, kFollow, error);
        !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
     struct stat st{};
     if (lstat(it->path().c_str(), &st) == 0) total += static_cast<uint64_t>(st.st_blocks) * 512;

@@ -174,7 +174,7 @@ class LamellaSession : public Session {
                   std::vector<std::string>* values) override {
     Status result;
     for (Status& s : db_->MultiGet(read_options_, keys, values)) {
-      if (!s.ok()) result = std::move(s);
+      if (!s.ok() && (result.ok() || result.IsNotFound())) result = std::move(s);
     }
     return result;
   }

@@ -74,7 +74,7 @@ class RocksDbSession : public Session {
     for (std::string_view key : keys) slices_.push_back(ToSlice(key));
     Status result;
     for (const rocksdb::Status& s : db_->MultiGet(read_options_, slices_, values)) {
-      if (!s.ok()) result = Convert(s);
+      if (!s.ok() && (result.ok() || result.IsNotFound())) result = Convert(s);
     }
     return result;
   }

@@ -27,6 +27,7 @@ bench=$build/bench/lamella_bench
 engine=(${ENGINE:+--engine "$ENGINE"})
 run=("$lamella" "${engine[@]}")
 small_input_records=50000  # fewer would be loaded before a shell can kill the load: they are written several times over
+small_input_bytes=$((256 << 20))  # as many copies as come to this, at most, of few large records
 unset LAMELLA_DB
 
 loader=
@@ -175,14 +176,18 @@ query() {
 # Loads into a second store and kills the load once half of its lines are acknowledged. Sets acked
 # and kill_input.
 kill_midway() {
-  local copies total attempt status
+  local copies bytes most total attempt status
   kill_input=$input
   if [[ $records -lt $small_input_records ]]; then
     kill_input=$work/copies.tsv
     copies=$(((small_input_records + records - 1) / records))
+    bytes=$(stat -c %s "$input")
+    most=$(((small_input_bytes + bytes - 1) / bytes))
+    [[ "$copies" -le "$most" ]] || copies=$most
     awk -v copies="$copies" '
       { line[NR] = $0 }
-      END { for (copy = 0; copy < copies; copy++) for (i = 1; i <= NR; i++) print copy ":" line[i] }' "$input" >"$kill_input"
+      END { for (copy = 0; copy < copies; copy++) for (i = 1; i <= NR; i++) print copy ":" line[i] }' "$input" >"$kill_input" ||
+      fail "the copies of $input could not be written to $kill_input"
     say "the input is small: it is written $copies times over, under other keys"
   fi
   total=$(count "$kill_input")

@@ -100,6 +100,7 @@ class Comparer {
   /// Keys of the store that no line of the file names.
   Status FindStrangers(Comparison* result) {
     const std::unique_ptr<Iterator> it = db_.NewIterator({.verify_checksums = true});
+    if (it == nullptr) return OutOfMemory();
     for (it->SeekToFirst(); it->Valid(); it->Next()) {
       result->store_keys++;
       if (!keys_.contains(std::string(it->key()))) {

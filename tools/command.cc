@@ -13,6 +13,7 @@
 #include <fmt/ranges.h>
 
 #include "tools/formats.h"
+#include "tools/output.h"
 #include "tools/units.h"
 
 namespace lamella::tools {
@@ -132,6 +133,8 @@ Status StorePath(const Globals& globals, std::string* path) {
   return Status::OK();
 }
 
+Status OutOfMemory() { return Status::IOError("out of memory"); }
+
 Status CheckOutsideStore(const Globals& globals, std::string_view what, const std::string& file) {
   namespace fs = std::filesystem;
   std::string store;
@@ -141,7 +144,8 @@ Status CheckOutsideStore(const Globals& globals, std::string_view what, const st
   if (!s.ok()) return s;
   directories.push_back(std::move(store));
   std::error_code not_there;
-  const fs::path in = fs::weakly_canonical(fs::absolute(file, not_there), not_there).parent_path();
+  const fs::path in =
+      fs::weakly_canonical(fs::absolute(Followed(file), not_there), not_there).parent_path();
   for (const std::string& directory : directories) {
     if (!fs::equivalent(in, directory, not_there)) continue;
     return Status::InvalidArgument(

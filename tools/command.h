@@ -88,6 +88,9 @@ Status StorePath(const Globals& globals, std::string* path);
 /// InvalidArgument: a file to write that is in one of the store's directories.
 Status CheckOutsideStore(const Globals& globals, std::string_view what, const std::string& file);
 
+/// What a null iterator or snapshot means.
+Status OutOfMemory();
+
 /// Reads all of standard input.
 Status ReadStandardInput(std::string* bytes);
 /// `text` itself, or, when `escaped`, what it stands for in TSV.

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <exception>
 #include <new>
+#include <span>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -94,6 +95,16 @@ void AddOptionNames(const CLI::App& app, std::string* names) {
       if (name != "help") *names += fmt::format("{}--{}", names->empty() ? "" : ", ", name);
     }
   }
+}
+
+// CLI11 takes the next word, be it an option, for a value that is missing after =. The first such
+// option, or none.
+std::string_view OptionWithoutValue(std::span<const char* const> words) {
+  for (const std::string_view word : words) {
+    if (word == "--") break;
+    if (word.starts_with("--") && word.find('=') == word.size() - 1) return word;
+  }
+  return {};
 }
 
 /// What to say of a word that nothing takes.
@@ -225,6 +236,11 @@ int Main(int argc, char** argv) {
     add(&app, &program);
   }
   app.footer(kFooter);
+  const std::span<const char* const> given(argv, static_cast<size_t>(argc));
+  if (const std::string_view option = OptionWithoutValue(given); !option.empty()) {
+    Warn(program, fmt::format("expected a word after {}, found none", Excerpt(option)));
+    return kExitUsage;
+  }
   std::vector<std::string> words;  // the last first
   for (int i = argc - 1; i > 0; i--) words.push_back(Marked(argv[i]));
   try {
@@ -236,7 +252,7 @@ int Main(int argc, char** argv) {
   try {
     return program.run();
   } catch (const std::bad_alloc&) {
-    return Fail(program, Status::IOError("out of memory"));
+    return Fail(program, OutOfMemory());
   } catch (const std::exception& error) {  // of the libraries that print and parse
     return Fail(program, Status::IOError(error.what()));
   }

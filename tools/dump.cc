@@ -56,6 +56,7 @@ Status WriteRecords(DB& db, const Snapshot* snapshot, const KeyRange& range, For
                                                        .lower_bound = range.lower,
                                                        .upper_bound = range.upper,
                                                        .verify_checksums = true});
+  if (it == nullptr) return OutOfMemory();
   Progress progress(true, 0);
   for (it->SeekToFirst(); it->Valid(); it->Next()) {
     AppendRecord(format, Fields::kKeyAndValue, it->key(), it->value(), output->buffer());
@@ -81,6 +82,7 @@ Status Dump(const Program& program, const DumpArgs& args) {
     Status written = output.OpenFile(args.output);
     if (!written.ok()) return written;
     const Snapshot* snapshot = db.GetSnapshot();
+    if (snapshot == nullptr) return OutOfMemory();
     counts.sequence = snapshot->sequence();
     if (!range.empty) written = WriteRecords(db, snapshot, range, format, &output, &counts);
     db.ReleaseSnapshot(snapshot);

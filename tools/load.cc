@@ -5,6 +5,7 @@
 // I2: a malformed line ends the load (without --skip-bad) once the good lines before it are
 //     written; nothing after it is.
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
 
@@ -48,18 +49,33 @@ class AckFile {
 
   Status Open(const std::string& path) {
     path_ = path;
-    fd_ = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    return fd_ >= 0 ? Status::OK() : Error();
+    fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (fd_ < 0 && errno == EACCES)
+      fd_ = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (fd_ < 0) return Error();
+    return IsCutShort() && !Append("\n") ? Error() : Status::OK();
   }
 
   Status Acknowledge(uint64_t line) {
     if (fd_ < 0) return Status::OK();
-    const std::string text = fmt::format("{}\n", line);
-    return write(fd_, text.data(), text.size()) == static_cast<ssize_t>(text.size()) ? Status::OK()
-                                                                                     : Error();
+    return Append(fmt::format("{}\n", line)) ? Status::OK() : Error();
   }
 
  private:
+  /// The last number is the beginning of one, since there was no room: with the next one after it
+  /// on its line it would be that of a line that was never acknowledged (I1).
+  bool IsCutShort() const {
+    struct stat info{};
+    char last = '\n';
+    return fstat(fd_, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0 &&
+           pread(fd_, &last, 1, info.st_size - 1) == 1 && last != '\n';
+  }
+  bool Append(std::string_view text) {
+    errno = 0;
+    const ssize_t written = write(fd_, text.data(), text.size());
+    if (written >= 0 && errno == 0) errno = ENOSPC;  // of what was written in part
+    return written == static_cast<ssize_t>(text.size());
+  }
   Status Error() const {
     return Status::IOError(
         fmt::format("cannot append to the ack file {}: {}", path_, std::strerror(errno)));

@@ -24,7 +24,29 @@ Status ErrorOf(std::string_view action, const std::string& name) {
                                                               : Status::IOError(message);
 }
 
-// Where links lead whose end is not there yet.
+// Under a name that nobody has: a dump of another store may go to the same place, and what is
+// called so may be somebody's.
+int OpenPart(const std::string& path, mode_t mode, std::string* part_path) {
+  for (auto number = static_cast<uint64_t>(getpid());; number++) {
+    *part_path = fmt::format("{}.{}.part", path, number);
+    const int fd = open(part_path->c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    if (fd >= 0 || errno != EEXIST) return fd;
+  }
+}
+
+// It takes the place of what is there, and is for those who might read that: where it cannot be
+// given to their group it is for none.
+bool MakeLike(const struct stat& there, int fd) {
+  constexpr auto kSameUser = static_cast<uid_t>(-1);
+  mode_t mode = there.st_mode & ACCESSPERMS;
+  const bool is_theirs =
+      fchown(fd, there.st_uid, there.st_gid) == 0 || fchown(fd, kSameUser, there.st_gid) == 0;
+  if (!is_theirs) mode &= ~static_cast<mode_t>(S_IRWXG);
+  return fchmod(fd, mode) == 0;
+}
+
+}  // namespace
+
 std::filesystem::path Followed(std::filesystem::path path) {
   constexpr int kLinksMax = 40;  // Linux follows no more
   std::error_code none;
@@ -35,18 +57,6 @@ std::filesystem::path Followed(std::filesystem::path path) {
   }
   return path;
 }
-
-// Under a name that nobody has: a dump of another store may go to the same place, and what is
-// called so may be somebody's.
-int OpenPart(const std::string& path, std::string* part_path) {
-  for (auto number = static_cast<uint64_t>(getpid());; number++) {
-    *part_path = fmt::format("{}.{}.part", path, number);
-    const int fd = open(part_path->c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd >= 0 || errno != EEXIST) return fd;
-  }
-}
-
-}  // namespace
 
 Output::Output() : fd_(STDOUT_FILENO) { buffer_.reserve(kBufferBytes * 2); }
 
@@ -73,13 +83,10 @@ Status Output::OpenFile(const std::string& name) {
   const bool there = stat(path.c_str(), &info) == 0;
   const bool special = there && !S_ISREG(info.st_mode);
   std::string target = path;
-  const int fd = special ? open(path.c_str(), O_WRONLY | O_CLOEXEC) : OpenPart(path, &target);
+  const mode_t mode = there ? S_IRUSR | S_IWUSR : 0666;
+  const int fd = special ? open(path.c_str(), O_WRONLY | O_CLOEXEC) : OpenPart(path, mode, &target);
   if (fd < 0) return ErrorOf("write", target);
-  // It takes the place of what is there, and is for those who might read that.
-  struct stat made{};
-  if (there && !special && fstat(fd, &made) == 0 &&
-      ((made.st_mode ^ info.st_mode) & ACCESSPERMS) != 0 &&
-      fchmod(fd, info.st_mode & ACCESSPERMS) != 0) {
+  if (there && !special && !MakeLike(info, fd)) {
     const Status s = ErrorOf("set the mode of", target);
     close(fd);
     unlink(target.c_str());

@@ -6,12 +6,16 @@
 #define LAMELLA_TOOLS_OUTPUT_H_
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <string_view>
 
 #include "lamella/status.h"
 
 namespace lamella::tools {
+
+/// Where links lead whose end is not there yet; the path, where there is none.
+std::filesystem::path Followed(std::filesystem::path path);
 
 class Output {
  public:

@@ -18,6 +18,7 @@ struct ScanArgs {
 Status Print(DB& db, const Globals& globals, const ScanArgs& args, const KeyRange& range) {
   const std::unique_ptr<Iterator> it = db.NewIterator(
       {.lower_bound = range.lower, .upper_bound = range.upper, .verify_checksums = true});
+  if (it == nullptr) return OutOfMemory();
   const Format format = globals.json ? Format::kJsonLines : Format::kTsv;
   const Fields fields = args.keys_only ? Fields::kKeyOnly : Fields::kKeyAndValue;
   Output output;

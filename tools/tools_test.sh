@@ -57,6 +57,14 @@ expect 0 --db s delete colour never-there
 expect 1 --db s get colour; says 'no such key: "colour"'
 LAMELLA_DB=s expect 0 get piped
 
+claim "an option without its value takes no other word for it"
+for option in --ack-file= --prefix= --sync=; do
+  expect 2 --db s load $option --sync in.tsv; says "expected a word after \"$option\", found none"
+done
+expect 0 --db s put -- --key= value
+expect 0 --db s get -- --key=; is value
+expect 0 --db s delete -- --key=
+
 claim "each word is a key, whatever it looks like"
 for key in '[a,b]' '[]' '{}' '%%' '[[a]]' '"a,b"' a b get; do expect 0 --db words put "$key" v; done
 expect 0 --db words delete '[a,b]' '[]' '{}' '%%' '[[a]]'
@@ -215,6 +223,12 @@ for into in bytes/pool.0 "$PWD/bytes/new.tsv" to-pool; do
   expect 2 --db bytes dump --format tsv "$into"; says "expected a file elsewhere than in bytes"
 done
 expect 2 --db bytes load one.tsv --ack-file bytes/LOCK; says "--ack-file: expected a file elsewhere"
+ln -s bytes/pool.9 into
+expect 2 --db bytes dump --format tsv into; says "FILE: expected a file elsewhere"
+[ ! -e bytes/pool.9 ] || fail "a link whose end was not there led into the store"
+printf 12 >cut.acks  # of 123, say, on a disk that was full
+expect 0 --db bytes3 load one.tsv --ack-file cut.acks --batch 100
+[ "$(head -n 2 cut.acks)" = "$(printf '12\n100')" ] || fail "expected 12 and 100 on lines of their own"
 expect 0 --db bytes check
 expect 2 --db bytes dump x.txt; says "say --format"
 [ ! -e x.txt ] && [ ! -e nosuchdir ] || fail "a failed dump left a file"

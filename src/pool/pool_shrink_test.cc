@@ -443,7 +443,7 @@ TEST_F(PoolShrink, ACutAnywhereLeavesThePart) {
 
 // Growing and giving back move chunks from what may be added to what is free, and back.
 TEST_F(PoolShrink, WhatIsAvailableIsTheSameAllTheTime) {
-  constexpr uint64_t kChunks = 4096;
+  constexpr uint64_t kChunks = 512;
   options_.pool_bytes_max = kChunks * options_.chunk_bytes;
   Create();
   const uint64_t available = pool_->chunks_available();
@@ -452,7 +452,7 @@ TEST_F(PoolShrink, WhatIsAvailableIsTheSameAllTheTime) {
   std::thread looks([&] {
     while (!stop.load()) ASSERT_EQ(pool_->chunks_available(), available);
   });
-  for (int i = 0; i < 200; i++) {
+  for (int i = 0; i < 100; i++) {
     EXPECT_TRUE(pool_->GrowUntilFree(1, available).ok());
     EXPECT_TRUE(pool_->GiveBack().ok());
   }
