@@ -32,7 +32,8 @@ constexpr const char* kFooter = R"(
 Exit codes: 0 ok; 1 no such key; 2 the command line, the input or an option cannot be meant as it
 is, or there is no such store; 3 corruption, or check found a problem; 4 input or output failed, no
 space, the store is read-only; 5 the store is open in another process; 6 not supported by this
-build.
+build. `bench` has its own: 0 done; 1 a store failed or answered wrongly; 2 usage; 3 with --strict
+a goal or claim was missed; 4 a scenario was skipped.
 
 Options of every command may stand before or after its name; `lamella COMMAND --help` lists a
 command's own. Words that begin with - and are no options come after --.

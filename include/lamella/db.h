@@ -9,9 +9,11 @@
 // which need the DB to themselves. Iterators and PinnedValues may be let go of at any time, after
 // the DB is gone, too.
 //
-// Codes that any call may return beside its own: ReadOnly (after a failed media write; reads go
-// on), IOError (the system refused memory, addresses, a thread or a file), Aborted (after Close).
-// No call throws, but MultiGet without memory for its answers.
+// Codes that any call may return beside its own: ReadOnly (after a failed sync, or a background job
+// that met an error: no space in files or pool for some seconds, refused memory, damage; the
+// message says which; reads go on), IOError (the system refused memory, addresses, a thread or a
+// file), Aborted (after Close).
+// No call throws. MultiGet without memory for its answers returns none.
 #ifndef LAMELLA_DB_H_
 #define LAMELLA_DB_H_
 
@@ -73,7 +75,9 @@ class DB {
   /// Sets `key` to `value`. Durable on return as the class comment says; seen by every read that
   /// starts later. InvalidArgument: a key or value outside the limits. NoSpace: the pool is full.
   virtual Status Put(const WriteOptions& options, std::string_view key, std::string_view value) = 0;
-  /// Removes `key`; OK too where there is none. Works on a full pool. InvalidArgument: as for Put.
+  /// Removes `key`; OK too where there is none. Works on a pool that is full by pool_bytes_max.
+  /// InvalidArgument: as for Put. NoSpace: the file system of LightKV's files is full, or the store
+  /// is larger than it may be now (docs/LIMITS.md).
   virtual Status Delete(const WriteOptions& options, std::string_view key) = 0;
   /// Applies the batch, all or nothing, in its order. An empty batch is OK and writes nothing;
   /// with WriteOptions::sync what was written before it is synced all the same.
@@ -109,13 +113,15 @@ class DB {
   virtual Status Flush() = 0;
   /// Compacts keys in [begin, end), as written when it is called; an empty end is unbounded. Drops
   /// what no snapshot needs. Works in the caller's thread, beside reads and writes; NoSpace on a
-  /// full pool is no lasting error: make room and call it again. InvalidArgument: `begin` is not
-  /// before an `end` that is not empty.
+  /// full pool is no lasting error: make room and call it again. An IOError that a merge meets
+  /// makes the store read-only, as a background job's does. InvalidArgument: `begin` is not before
+  /// an `end` that is not empty.
   virtual Status CompactRange(std::string_view begin, std::string_view end) = 0;
   /// Returns when no background work is left to do.
   virtual Status WaitForIdle() = 0;
-  /// Tries to leave the read-only state that a media error caused. OK: writes work again; what a
-  /// background job met that had begun before is no new error, the job is tried again.
+  /// Tries to leave the read-only state that an error of the medium or of a background job caused.
+  /// OK: writes work again; what a background job met that had begun before is no new error, the
+  /// job is tried again.
   virtual Status Resume() = 0;
 
   /// Values for people and tools: "lamella.stats", "lamella.levels", "lamella.stats.json",

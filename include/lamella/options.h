@@ -78,9 +78,10 @@ struct ListDbOptions {
   bool l0_in_dram = true;
   /// L0 tables made persistent together (6.3.4). More: less flushing, longer recovery.
   uint32_t checkpoint_group_tables = 4;
-  /// Share of the memory budget for the lookup cache (6.6). 0 turns it off.
+  /// Share of the memory budget for the lookup cache (6.6), 0 to 0.9, and no more together with the
+  /// next one. 0 turns it off.
   double lookup_cache_share = 0.25;
-  /// Share of the memory budget for the second-chance cache of L1 (6.6). 0 turns it off.
+  /// Share of the memory budget for the second-chance cache of L1 (6.6), 0 to 0.9. 0 turns it off.
   double second_chance_share = 0.45;
 };
 
@@ -123,7 +124,8 @@ struct TlsmOptions {
   /// A table is cut at this, bytes, 4 KiB to 1 GiB, or at an eighth of pool_bytes_max. More: fewer
   /// tables, larger compactions.
   uint64_t table_bytes = 16 << 20;
-  /// What level 1 is to hold at most, bytes. More: fewer levels, larger merges out of level 0.
+  /// What level 1 is to hold at most, bytes, at least table_bytes. More: fewer levels, larger
+  /// merges out of level 0.
   uint64_t level1_bytes = 256 << 20;
   /// Each further level may hold so many times as much, 2 to 100.
   uint32_t level_factor = 10;
@@ -190,8 +192,9 @@ struct ZipperDbOptions {
   /// never. More: faster writes, and records that lie further from their neighbours.
   uint32_t levels_per_group = 2;
   /// Records of level 0, bytes of the pool, beyond which it goes down into level 1, and writers
-  /// begin to be held back; at least 1 KiB, 0 takes a quarter of the memory budget (the paper's is
-  /// 1 GB). More: fewer compactions, and more lists' worth of records to be searched at once.
+  /// begin to be held back; at least 1 KiB, 0 takes a quarter of the memory budget, or an eighth of
+  /// pool_bytes_max if that is less (the paper's is 1 GB). More: fewer compactions, and more lists'
+  /// worth of records to be searched at once.
   uint64_t level0_bytes = 0;
   /// A level is so many times as large as the one above it, 2 to 100. More: fewer levels to search,
   /// more work for each compaction.
@@ -230,8 +233,8 @@ struct Options {
   /// The design to create with. Unset: ListDB at creation, whatever the store has at later opens. A
   /// different explicit choice at a later open is InvalidArgument.
   std::optional<EngineKind> engine;
-  /// DRAM for MemTables and caches together, bytes. More: fewer merges and faster reads, more
-  /// memory. What is not used is not taken.
+  /// DRAM for MemTables and caches together, bytes, at least 1 MiB. More: fewer merges and faster
+  /// reads, more memory. What is not used is not taken.
   uint64_t memory_budget_bytes = 256ull << 20;
   /// The pool never grows beyond this, bytes over all parts; 0 is no limit but the medium's. At
   /// least 16 chunks for each part, with some engines 32 or 40, or as much as a table, a floor or a
@@ -249,14 +252,14 @@ struct Options {
   MediumKind medium = MediumKind::kAuto;
   /// Emulated delays; none by default.
   MediaProfile media_profile;
-  /// Threads for flushes and compaction; 0 picks by the number of CPUs. More: more background
-  /// speed, less for you.
+  /// Threads for flushes and compaction, at most 256; 0 picks by the number of CPUs, and two run at
+  /// least. More: more background speed, less for you.
   uint32_t background_threads = 0;
   /// Memory budget and threads that this store shares with others (lamella/resources.h), in place
   /// of memory_budget_bytes and background_threads. Null: it has its own.
   std::shared_ptr<Resources> resources;
-  /// Log shards; 0 picks one per CPU up to 16. More: less contention of writers, more half-filled
-  /// chunks.
+  /// Log shards, at most 256; 0 picks one per CPU up to 16, with LightKV 2. More: less contention
+  /// of writers, more half-filled chunks.
   uint32_t log_shards = 0;
   /// MemTable size, bytes of DRAM; 0 derives it from memory_budget_bytes. More: fewer tables,
   /// slower inserts.

@@ -73,7 +73,7 @@ struct Stats {
   uint64_t live_bytes = 0;
   uint64_t pool_bytes = 0;          // size of the pool's files
   uint64_t pool_bytes_used = 0;     // in chunks that have an owner
-  uint64_t file_bytes = 0;          // of tables that lie in files beside the pool,
+  uint64_t file_bytes = 0;          // of tables, and of values (LAB-DB), in files beside the pool,
   uint64_t file_bytes_written = 0;  // and of all that were written to files
   uint64_t dram_bytes = 0;          // MemTables and caches now
   uint64_t sequence = 0;            // the newest published sequence number
@@ -94,7 +94,8 @@ struct Stats {
     for (const PersistCounters& c : persist) total += c.bytes_stored;
     return total;
   }
-  /// Persistent bytes per user byte; 0 before the first write.
+  /// Persistent bytes per user byte; 0 before the first write. Files are not of it: see
+  /// file_bytes_written.
   double WriteAmplification() const {
     return user_bytes_written == 0
                ? 0.0

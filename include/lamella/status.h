@@ -22,7 +22,8 @@ class [[nodiscard]] Status {
     kNoSpace,          // pool or file system full; everything acknowledged stays readable
     // somebody else has the store open, or something of it is left that keeps it from being closed
     kBusy,
-    kReadOnly,      // an earlier media error latched the store; see DB::Resume
+    // an earlier error of the medium or of background work latched the store; see DB::Resume
+    kReadOnly,
     kNotSupported,  // an engine or feature that this build does not have
     kAborted,       // the store is closing, or was closed
   };
