@@ -181,7 +181,7 @@ kill_midway() {
   if [[ $records -lt $small_input_records ]]; then
     kill_input=$work/copies.tsv
     copies=$(((small_input_records + records - 1) / records))
-    bytes=$(stat -c %s "$input")
+    bytes=$(stat -L -c %s "$input")
     most=$(((small_input_bytes + bytes - 1) / bytes))
     [[ "$copies" -le "$most" ]] || copies=$most
     awk -v copies="$copies" '

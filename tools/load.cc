@@ -49,9 +49,7 @@ class AckFile {
 
   Status Open(const std::string& path) {
     path_ = path;
-    fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (fd_ < 0 && errno == EACCES)
-      fd_ = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    fd_ = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (fd_ < 0) return Error();
     return IsCutShort() && !Append("\n") ? Error() : Status::OK();
   }
@@ -66,9 +64,13 @@ class AckFile {
   /// on its line it would be that of a line that was never acknowledged (I1).
   bool IsCutShort() const {
     struct stat info{};
+    if (fstat(fd_, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size == 0) return false;
+    const int fd = open(path_.c_str(), O_RDONLY | O_CLOEXEC);  // where it may be read
+    if (fd < 0) return false;
     char last = '\n';
-    return fstat(fd_, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0 &&
-           pread(fd_, &last, 1, info.st_size - 1) == 1 && last != '\n';
+    const bool is_read = pread(fd, &last, 1, info.st_size - 1) == 1;
+    close(fd);
+    return is_read && last != '\n';
   }
   bool Append(std::string_view text) {
     errno = 0;

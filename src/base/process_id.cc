@@ -5,8 +5,6 @@
 
 #include <atomic>
 
-#include "base/assert.h"
-
 namespace lamella {
 namespace {
 
@@ -24,9 +22,8 @@ pid_t ProcessId() {
   const pid_t id = known.load(std::memory_order_relaxed);
   if (id != 0) [[likely]]
     return id;
-  static const bool told_of_forks = pthread_atfork(nullptr, nullptr, [] { (void)Ask(); }) == 0;
-  LAMELLA_CHECK(told_of_forks);
-  return Ask();
+  static const bool is_told_of_forks = pthread_atfork(nullptr, nullptr, [] { (void)Ask(); }) == 0;
+  return is_told_of_forks ? Ask() : getpid();
 }
 
 }  // namespace lamella

@@ -7,8 +7,8 @@
 
 namespace lamella {
 
-/// As getpid(2). A child that was made past the C library, by clone(2) itself, is told its
-/// parent's.
+/// As getpid(2). A child that was made without its fork handlers, by clone(2) or _Fork(3), is told
+/// its parent's.
 pid_t ProcessId();
 
 }  // namespace lamella

@@ -241,14 +241,14 @@ void BufferedEngine::TakeBack(uint64_t copy_bytes) {
 
 void BufferedEngine::AddCompactionCopies(uint64_t bytes) {
   const MutexLock lock(&copy_run_mu_);
-  copy_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  copy_bytes_.fetch_add(bytes, std::memory_order_release);  // as TakeBack: it may be less
   compaction_bytes_.fetch_add(bytes, std::memory_order_relaxed);
 }
 
 void BufferedEngine::SetFlushClaimed(uint64_t bytes) {
   const MutexLock lock(&copy_run_mu_);
   const uint64_t before = flush_claimed_.exchange(bytes, std::memory_order_relaxed);
-  copy_bytes_.fetch_add(before - bytes, std::memory_order_relaxed);  // or less
+  copy_bytes_.fetch_add(before - bytes, std::memory_order_release);  // as TakeBack: it may be less
 }
 
 void BufferedEngine::ReviseCopyRun() {

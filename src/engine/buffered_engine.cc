@@ -269,7 +269,7 @@ void BufferedEngine::Install(std::shared_ptr<const TableSet> tables, const MemTa
   if (flushed != nullptr && !next->sealed.empty() && next->sealed.back().get() == flushed) {
     next->sealed.pop_back();
     const uint64_t claimed = flush_claimed_.exchange(0, std::memory_order_relaxed);
-    copy_bytes_.fetch_sub(flushed->copy_bytes() - claimed, std::memory_order_relaxed);
+    copy_bytes_.fetch_sub(flushed->copy_bytes() - claimed, std::memory_order_release);
     ReviseCopyRun();
   }
   *memory.old = owned_read_set_;

@@ -56,15 +56,18 @@ class EngineTest : public PoolTest {
     if (s.ok()) s = pool_->MarkOpen();
     ASSERT_TRUE(s.ok()) << s.ToString();
   }
+  std::unique_ptr<Engine> MakeEngine() {
+    return type_.make(EngineContext{.pool = pool_.get(),
+                                    .options = &db_options_,
+                                    .snapshots = &snapshots_,
+                                    .wake = [this] { Wake(); },
+                                    .nudge = [this] { Wake(); },
+                                    .memory = &memory_,
+                                    .files = FileSystem::Posix(),
+                                    .directory = dir_.path()});
+  }
   void LoadEngine() {
-    engine_ = type_.make(EngineContext{.pool = pool_.get(),
-                                       .options = &db_options_,
-                                       .snapshots = &snapshots_,
-                                       .wake = [this] { Wake(); },
-                                       .nudge = [this] { Wake(); },
-                                       .memory = &memory_,
-                                       .files = FileSystem::Posix(),
-                                       .directory = dir_.path()});
+    engine_ = MakeEngine();
     const Status s = engine_->Load();
     ASSERT_TRUE(s.ok()) << s.ToString();
   }

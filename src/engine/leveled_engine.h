@@ -246,7 +246,8 @@ class LeveledEngine : public BufferedEngine {
   static Place PlaceOf(uint32_t level, const TableInfo& info) {
     return {level, info.number, {info.smallest, info.largest}};
   }
-  JobOffer RewriteOf(const Place& table, const char* name, double benefit, Sparse sparse);
+  JobOffer RewriteOf(const Place& table, const char* name, double benefit, Sparse sparse,
+                     bool in_file);
   void OfferJobs(std::vector<JobOffer>* offers) LAMELLA_REQUIRES(jobs_.mu);
   void OfferRewrites(const LeveledTables& tables, std::vector<JobOffer>* offers)
       LAMELLA_REQUIRES(jobs_.mu);
@@ -307,7 +308,8 @@ class LeveledEngine : public BufferedEngine {
                        const TableRegions& regions, RepairReport* report, LevelsEdit* edit);
   Status RebuildLog(bool catalog_lost, RepairReport* report, LeveledState* state, LevelsEdit* edit);
   Status BuildFrom(std::vector<MergedRecord> records, uint32_t level, bool copy_all, bool in_file,
-                   const TableRegions& regions, LevelsEdit* edit);
+                   const TableRegions& regions, const std::set<uint64_t>& replaced,
+                   LevelsEdit* edit);
   void CheckOwners(CheckReport* report) const;
 
   const LeveledRules rules_;

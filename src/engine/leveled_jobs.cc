@@ -93,13 +93,15 @@ void LeveledEngine::OfferForWriters(const ReadSet& read_set, const LeveledTables
 }
 
 JobOffer LeveledEngine::RewriteOf(const Place& table, const char* name, double benefit,
-                                  Sparse sparse) {
+                                  Sparse sparse, bool in_file) {
   return {.name = name,
           .claims = {{kLevel0 + table.level, table.keys}},
           .benefit = benefit,
           .cost = 1,
-          .run = [this, level = table.level, number = table.number, sparse = std::move(sparse)] {
-            return NoteRoom(Rewrite(level, number, sparse));
+          .run = [this, level = table.level, number = table.number, in_file,
+                  sparse = std::move(sparse)] {
+            const Status s = Rewrite(level, number, sparse);
+            return in_file ? NoteWrittenOut(s) : NoteRoom(s);
           }};
 }
 
@@ -174,17 +176,20 @@ void LeveledEngine::LookAt(const std::shared_ptr<const TableSet>& version) {
 // more.
 void LeveledEngine::OfferRewrites(const LeveledTables& tables, std::vector<JobOffer>* offers) {
   for (const Place& table : looked_.emptying.tables) {
-    offers->push_back(
-        RewriteOf(table, "empty", kRewriteWorth * looked_.share.known, looked_.emptying.sparse));
+    offers->push_back(RewriteOf(table, "empty", kRewriteWorth * looked_.share.known,
+                                looked_.emptying.sparse, false));
   }
   const uint64_t oldest = context_.snapshots->Oldest();
   uint64_t awaited = 0;
+  const bool files_may_have_room = write_out_room_.MayHaveSome();
   tables.levels.ForEach([&](uint32_t level, const auto& table) {
     if (level == 0) return;
     const LevelPlace& place = table->place();
     if (place.kept_bytes * kKeptPart < table->info().bytes || place.kept_versions == 0) return;
     if (oldest >= place.kept_until) {
-      offers->push_back(RewriteOf(PlaceOf(level, table->info()), "sweep", kRewriteWorth, nullptr));
+      if (table->in_file() && !files_may_have_room) return;
+      offers->push_back(RewriteOf(PlaceOf(level, table->info()), "sweep", kRewriteWorth, nullptr,
+                                  table->in_file()));
     } else {
       awaited = awaited == 0 ? place.kept_until : std::min(awaited, place.kept_until);
     }

@@ -53,7 +53,8 @@ void AddAll(const LevelTable& table, std::vector<MergedRecord>* records) {
 }  // namespace
 
 Status LeveledEngine::BuildFrom(std::vector<MergedRecord> records, uint32_t level, bool copy_all,
-                                bool in_file, const TableRegions& regions, LevelsEdit* edit) {
+                                bool in_file, const TableRegions& regions,
+                                const std::set<uint64_t>& replaced, LevelsEdit* edit) {
   if (records.empty()) return Status::OK();
   BuildPlan plan{.level = level,
                  .in_file = in_file,
@@ -65,10 +66,7 @@ Status LeveledEngine::BuildFrom(std::vector<MergedRecord> records, uint32_t leve
                  .table_records_min = rules_.table_records_min,
                  .records_max = records.size(),
                  .regions = regions,
-                 .replaced = {}};
-  for (const auto& [number, region] : regions) {
-    if (region->kind() == kIndexRegion) plan.replaced.push_back(number);
-  }
+                 .replaced = {replaced.begin(), replaced.end()}};
   MadeTables made;
   Status s;
   do {
@@ -154,8 +152,8 @@ Status SalvageFile(const FileTables& files, DamagedTable* table) {
         return Status::OK();
       },
       &salvage);
-  const uint64_t kept = table->kept.size();
-  if (kept < table->info->records) table->lost.push_back({{}, table->info->records - kept});
+  if (const uint64_t lost = salvage.LostAtMost(table->info->records); lost != 0)
+    table->lost.push_back({{}, lost});
   return s.IsNotFound() ? Status::OK() : s;
 }
 
@@ -324,12 +322,26 @@ Status LeveledEngine::RebuildTables(const TableLevelsState& levels, bool catalog
   } else if (lists_lost) {
     found[kLevelOfAll] = FindAnywhere(*pool_, regions, sound, damaged, report);
   }
+  // The index regions in place of whose tables those of a level come. None of a table that stays: a
+  // later repair, without the catalog, would take it for one that has no records any more.
+  std::map<uint32_t, std::set<uint64_t>> replaced;
+  const auto note_replaced = [&](uint32_t level, const LevelPlace& place) {
+    for (const RegionShare& share : place.regions) {
+      const auto region = regions.find(share.region);
+      if (region != regions.end() && region->second->kind() == kIndexRegion)
+        replaced[level].insert(share.region);
+    }
+  };
+  for (const auto& [number, region] : regions) {
+    if (catalog_lost && region->kind() == kIndexRegion) replaced[kLevelOfAll].insert(number);
+  }
   const bool level0_damaged = std::ranges::count(damaged, 0u, &DamagedTable::level) != 0;
   for (const auto& [level, table] : sound) {
     if (!catalog_lost && (level != 0 || !level0_damaged)) {
       report->records_kept += table->info().records;
       continue;
     }
+    if (!catalog_lost) note_replaced(level, table->place());
     edit->removed.push_back(table->info().number);
     if (table->in_file()) {
       files.push_back(table);
@@ -340,6 +352,7 @@ Status LeveledEngine::RebuildTables(const TableLevelsState& levels, bool catalog
   for (const DamagedTable& table : damaged) {
     const uint32_t level = catalog_lost ? kLevelOfAll : table.level;
     edit->removed.push_back(table.info->number);
+    if (!catalog_lost) note_replaced(level, table.place);
     std::vector<MergedRecord>& records = found[level];
     records.insert(records.end(), table.kept.begin(), table.kept.end());
     if (table.in_file()) in_files.insert(level);
@@ -351,7 +364,8 @@ Status LeveledEngine::RebuildTables(const TableLevelsState& levels, bool catalog
     report->records_kept += records.size();
     for (auto& piece : CutAt(sound, level, records)) {
       if (s.ok())
-        s = BuildFrom(std::move(piece), level, false, in_files.contains(level), regions, edit);
+        s = BuildFrom(std::move(piece), level, false, in_files.contains(level), regions,
+                      replaced[level], edit);
     }
   }
   return s;
@@ -399,7 +413,7 @@ Status LeveledEngine::RebuildLog(bool catalog_lost, RepairReport* report, Levele
   }
   Sort(&records);
   report->records_kept += records.size();
-  return BuildFrom(std::move(records), 0, true, false, {}, edit);
+  return BuildFrom(std::move(records), 0, true, false, {}, {}, edit);
 }
 
 // All that can be told to be a table, as if of level 0, where tables may overlap.

@@ -9,8 +9,6 @@ namespace lamella {
 
 namespace {
 
-constexpr uint64_t kRecordBytesMin = 24;
-
 Status Salvage(const SstFiles& files, uint64_t number, uint64_t records, RepairReport* report,
                std::shared_ptr<const SstTable>* table) {
   SstBatch batch(&files);
@@ -21,8 +19,7 @@ Status Salvage(const SstFiles& files, uint64_t number, uint64_t records, RepairR
       [&](const InternalKey& key, std::string_view value) { return builder->Add(key, value); },
       &salvage);
   if (!s.ok() && !s.IsNotFound()) return s;
-  const uint64_t lost = records != 0 ? records - std::min(records, salvage.records)
-                                     : salvage.lost_bytes / kRecordBytesMin;
+  const uint64_t lost = salvage.LostAtMost(records);
   report->records_lost += lost;
   report->notes.push_back(Concat("table ", number, " is damaged or missing; ", salvage.records,
                                  " of its records are kept, at most ", lost, " are lost"));

@@ -148,7 +148,13 @@ std::vector<TableInfo> FindTables(const TableRegions& regions, std::vector<uint6
       unknown->push_back(number);
       continue;
     }
-    if (!IsFinished(*region, header, &tables)) continue;
+    if (!IsFinished(*region, header, &tables)) {
+      // Of a compaction that a crash cut all of the inputs are there; of a flush the log is.
+      const bool is_cut = std::ranges::all_of(
+          header.replaced, [&](uint64_t input) { return regions.contains(input); });
+      if (!is_cut) unknown->push_back(number);
+      continue;
+    }
     found.insert(number);
     Group& group = groups[header.group];
     group.count = std::max(group.count, tables);

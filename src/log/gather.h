@@ -39,6 +39,9 @@ enum class RecordsOf : uint8_t {
                        // which some records may be gone
 };
 
+/// A synced_sequence of a store whose catalog was lost.
+inline constexpr uint64_t kSyncedUnknown = UINT64_MAX;
+
 /// What is known beside the records.
 struct GatherBasis {
   /// On page media: what was synced is there, and after it the longest run without a hole (P3).

@@ -199,6 +199,11 @@ Status Pool::GrowUntilFree(uint32_t parts, uint64_t chunks, uint32_t run) {
   const auto free_in = [&](const Part* part) -> uint64_t {  // with its lock
     return run == 1 ? part->free.count() : uint64_t{part->free.Look(run, rows_max).rows} * run;
   };
+  if (run == 1) {  // each write comes by here: without the locks
+    for (uint32_t i = 0; i < parts; i++) free += parts_[i]->free.count();
+    if (free >= chunks) return s;
+    free = 0;
+  }
   for (uint32_t i = 0; i < parts; i++) {
     Part* const part = parts_[i].get();
     const MutexLock lock(&part->mu);
@@ -397,8 +402,8 @@ uint64_t Pool::chunks_available(uint32_t part_number) const {
 uint64_t Pool::FreeOnceGrown(const Part& part) const {
   const uint32_t chunks =
       part.chunks.load(std::memory_order_relaxed);  // it may be longer than that
-  return ClaimableChunks(chunk_shift_, std::max(chunks, chunks_max_)) -
-         part.claimed.load(std::memory_order_relaxed);
+  const uint32_t most = ClaimableChunks(chunk_shift_, std::max(chunks, chunks_max_));
+  return most - std::min(most, part.claimed.load(std::memory_order_relaxed));
 }
 
 // Rows of `run` chunks in [from, to), between tables, as far as `rows_max` of them or a few more.

@@ -7,6 +7,7 @@
 #ifndef LAMELLA_SST_SST_SALVAGE_H_
 #define LAMELLA_SST_SST_SALVAGE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -23,6 +24,14 @@ struct SstSalvage {
   uint64_t blocks = 0;  // data blocks that were whole
   uint64_t records = 0;
   uint64_t lost_bytes = 0;  // of the file, in no whole block and no footer
+
+  /// Records that are missing, of so many; of a table that may have had any number (0), as many as
+  /// those bytes hold where they are not compressed.
+  uint64_t LostAtMost(uint64_t of) const {
+    constexpr uint64_t kEntryBytesMin = 5;
+    return of != 0 ? of - std::min(of, records)
+                   : (lost_bytes + kEntryBytesMin - 1) / kEntryBytesMin;
+  }
 };
 
 /// Visits the records of `directory`/TableFileName(identity.number) that are left, in the order of

@@ -252,6 +252,7 @@ class LabDb final : public BufferedEngine {
   // once for a MemTable; and the last number of that.
   bool flush_has_no_room_ LAMELLA_GUARDED_BY(jobs_.mu) = false;
   bool flush_waits_ LAMELLA_GUARDED_BY(jobs_.mu) = false;
+  int reclaims_for_flush_ LAMELLA_GUARDED_BY(jobs_.mu) = 0;  // of the MemTable of the next
   uint64_t reclaimed_for_ LAMELLA_GUARDED_BY(jobs_.mu) = 0;
   // What was changed when reclaiming last came to its end: it would find nothing new.
   uint64_t reclaimed_at_ LAMELLA_GUARDED_BY(jobs_.mu) = UINT64_MAX;

@@ -38,14 +38,17 @@ Status ListDb::Rebuild(RepairReport* report) {
   unified_ = (pool_->state().engine_flags & kListDbFlagUnifiedLog) != 0;
   const bool was_created = pool_->state().catalog_chunk != 0;
   bool catalog_lost = false;
-  Status s =
-      catalog_.OpenOrLose([this] { return OpenCatalog(); }, "numbers declared void are not known",
-                          &report->notes, &catalog_lost);
+  Status s = catalog_.OpenOrLose(
+      [this] { return OpenCatalog(); },
+      unified_ ? "numbers declared void are not known"
+               : "numbers declared void are not known, and what was deleted may be back",
+      &report->notes, &catalog_lost);
   if (!s.ok()) return s;
   // Without a catalog it is not known what was synced; and where chunks are lost, a number that is
   // missing does not tell that what follows never was. Then everything that validates is kept.
-  const bool power_cut =
-      pool_->LostUnsynced() && report->records_lost == 0 && !(catalog_lost && was_created);
+  const bool is_unknown =
+      catalog_lost ? was_created : catalog_.Get().synced_sequence == kSyncedUnknown;
+  const bool power_cut = pool_->LostUnsynced() && report->records_lost == 0 && !is_unknown;
   // With the edit kRebuildBegin in it: a crash must not leave an empty store.
   if (catalog_lost) s = CreateEmpty(true);
   uint32_t lanes = 1;
@@ -59,8 +62,8 @@ Status ListDb::Rebuild(RepairReport* report) {
   if (!s.ok()) return s;
   MakeArenas();
   RebuiltLevel rebuilt;
-  s = RebuildLevel(pool_, BasisOfGathering(power_cut, catalog_lost), kListDbHeads, lanes > 1,
-                   space_.gc(), &dead_, &compaction_persister_, &rebuilt);
+  s = RebuildLevel(pool_, BasisOfGathering(power_cut, catalog_lost || is_unknown), kListDbHeads,
+                   lanes > 1, space_.gc(), &dead_, &compaction_persister_, &rebuilt);
   report->records_lost += rebuilt.records_lost;
   if (!s.ok()) return s;
   s = catalog_.Edit(ListDbEdit::kRebuildDone, [&](ListDbState* state) {

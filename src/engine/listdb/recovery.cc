@@ -31,6 +31,8 @@ Status ListDb::CreateEmpty(bool rebuilding) {
   if (!s.ok()) return s;
   state.lanes = (pool_->state().engine_flags & kListDbFlagBraided) != 0 ? pool_->part_count() : 1;
   state.rebuilding = rebuilding;
+  // Of a catalog that is lost it is not known, nor by who goes on where this rebuilding is cut.
+  if (rebuilding) state.synced_sequence = kSyncedUnknown;
   return catalog_.Create(std::move(state));
 }
 

@@ -96,7 +96,7 @@ class Salvage {
             [&](const Record* record, PmPtr place) {
               if (IsOurs(record->internal_key())) candidates_->push_back(RecordAt(record, place));
             },
-            nullptr);
+            [this](PmPtr, PmPtr) { any_damaged_ = true; });
       }
     }
     std::ranges::sort(*candidates_, [](const MergedRecord& a, const MergedRecord& b) {
@@ -161,7 +161,8 @@ class Salvage {
     const Records between = Between(before, after);
     uint64_t whole = 0;
     for (uint64_t i = from; i < to; i++) whole += IsWhole(i) ? 1 : 0;
-    if (whole == 0 && between.size() == to - from) {
+    // One that is damaged is not among them: a dead one may stand in its place.
+    if (whole == 0 && !any_damaged_ && between.size() == to - from) {
       kept->insert(kept->end(), between.begin(), between.end());
       return;
     }
@@ -188,6 +189,7 @@ class Salvage {
   size_t shared_bytes_ = 0;
   std::vector<TlsmNode> nodes_;  // zeros where they are not there
   std::optional<std::vector<MergedRecord>> candidates_;
+  bool any_damaged_ = false;  // beside the candidates there are records that do not validate
 };
 
 }  // namespace

@@ -58,5 +58,36 @@ TEST_F(TlsmRepair, ADamagedRecordBringsNoDeletedOneBack) {
   }
 }
 
+// What one repair makes anew takes the place of the damaged table alone: without the catalog the
+// next one has nothing else to go by.
+TEST_F(TlsmRepair, WhatStayedIsThereOnceTheCatalogIsLostToo) {
+  constexpr uint64_t kKeys = 200;
+  db_options_.tlsm.table_bytes = 16 << 10;
+  CreateStore();
+  PutKeys(0, kKeys);
+  Flush();
+  WithFlushes([this] { return engine_->CompactRange({}, {}); });
+  ASSERT_GT(EngineStats().levels.at(1).tables, 2u);
+  const Lookup found = Get(0);
+  ASSERT_EQ(found.state, LookupState::kFound);
+  const_cast<char*>(found.value.data())[0] ^= 1;
+  const auto repair = [this] {
+    engine_.reset();
+    Open();
+    engine_ = MakeEngine();
+    RepairReport report;
+    const Status s = engine_->Rebuild(&report);
+    ASSERT_TRUE(s.ok()) << s.ToString();
+    Crash();
+    for (uint64_t i = 1; i < kKeys; i++) ExpectKey(i, static_cast<char>('a' + i % 26));
+  };
+  ASSERT_NO_FATAL_FAILURE(repair());
+  pool_->ForEachChunk([this](const ChunkRef& chunk) {
+    if (chunk.kind == ChunkKind::kCatalog)
+      std::memset(pool_->Address(pool_->ChunkStart(chunk)), 0x55, 1000);
+  });
+  ASSERT_NO_FATAL_FAILURE(repair());
+}
+
 }  // namespace
 }  // namespace lamella

@@ -75,6 +75,8 @@ Status ZipperDb::CreateEmpty(bool rebuilding) {
   ZipperDbState state;
   state.lists.push_back(bottom);
   state.rebuilding = rebuilding;
+  // Of a catalog that is lost it is not known, nor by who goes on where this rebuilding is cut.
+  if (rebuilding) state.synced_sequence = kSyncedUnknown;
   return catalog_.Create(std::move(state));
 }
 
@@ -259,13 +261,15 @@ Status ZipperDb::Rebuild(RepairReport* report) {
   const bool was_created = pool_->state().catalog_chunk != 0;
   bool catalog_lost = false;
   Status s =
-      catalog_.OpenOrLose([this] { return OpenCatalog(); }, "numbers declared void are not known",
+      catalog_.OpenOrLose([this] { return OpenCatalog(); },
+                          "numbers declared void are not known, and what was deleted may be back",
                           &report->notes, &catalog_lost);
   if (!s.ok()) return s;
   // Without a catalog it is not known what was synced; and where chunks are lost, a number that is
   // missing does not tell that what follows never was. Then everything that validates is kept.
-  const bool power_cut =
-      pool_->LostUnsynced() && report->records_lost == 0 && !(catalog_lost && was_created);
+  const bool is_unknown =
+      catalog_lost ? was_created : catalog_.Get().synced_sequence == kSyncedUnknown;
+  const bool power_cut = pool_->LostUnsynced() && report->records_lost == 0 && !is_unknown;
   if (catalog_lost) {
     s = CreateEmpty(true);  // with rebuilding in it: a crash must not leave an empty store
   } else {
@@ -279,8 +283,8 @@ Status ZipperDb::Rebuild(RepairReport* report) {
   if (!s.ok()) return s;
   MakeArenas();
   RebuiltLevel rebuilt;
-  s = RebuildLevel(pool_, BasisOfGathering(power_cut, catalog_lost), kZipperDbHeads, false,
-                   space_.gc(), &dead_, &persister_, &rebuilt, kBottomList);
+  s = RebuildLevel(pool_, BasisOfGathering(power_cut, catalog_lost || is_unknown), kZipperDbHeads,
+                   false, space_.gc(), &dead_, &persister_, &rebuilt, kBottomList);
   report->records_lost += rebuilt.records_lost;
   if (!s.ok()) return s;
   s = catalog_.Edit(ZipperDbEdit::kRebuildDone, [&](ZipperDbState* state) {
