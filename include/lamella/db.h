@@ -125,8 +125,9 @@ class DB {
   virtual Status Resume() = 0;
 
   /// Values for people and tools: "lamella.stats", "lamella.levels", "lamella.stats.json",
-  /// "lamella.engine", "lamella.medium", "lamella.write-amplification". False for an unknown name,
-  /// after Close, and without memory for the answer.
+  /// "lamella.engine", "lamella.medium", "lamella.write-amplification", and
+  /// "lamella.background-error": why the store is read-only, empty where it is not. False for an
+  /// unknown name, after Close, and without memory for the answer.
   virtual bool GetProperty(std::string_view name, std::string* value) = 0;
   /// All zeros after Close, and without memory for its vectors.
   virtual Stats GetStats() = 0;

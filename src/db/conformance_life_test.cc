@@ -488,6 +488,7 @@ TEST_P(LifeConformance, PropertiesAreThere) {
             std::count(value.begin(), value.end(), '}'));
   ASSERT_TRUE(db()->GetProperty("lamella.write-amplification", &value));
   EXPECT_GT(std::stod(value), 0.5) << value;
+  EXPECT_TRUE(db()->GetProperty("lamella.background-error", &value) && value.empty()) << value;
   EXPECT_FALSE(db()->GetProperty("lamella.unknown", &value));
   EXPECT_FALSE(db()->GetProperty("", &value));
 }

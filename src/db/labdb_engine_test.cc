@@ -1,5 +1,6 @@
 // LAB-DB (engine/labdb): what the suites of all designs do not see.
 #include <atomic>
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -243,17 +244,27 @@ TEST_F(LabDbTest, ARepairKeepsWhatAFlushDidNotComeToBeforeItFailed) {
   options_.labdb.tree_bytes = 128 << 10;
   options_.memtable_bytes = 8 << 20;
   options_.log_shards = 1;
-  ASSERT_TRUE(Open().ok());
-  for (int i = 0; i < 3; i++)
-    ASSERT_NO_FATAL_FAILURE(Put(Concat("z", i, std::string(kKeyBytesMax - 2, 'z')), "last"));
-  for (uint64_t i = 0; i < 4000; i++) ASSERT_NO_FATAL_FAILURE(Put(KeyOf(i), "first"));
-  const std::vector<ChunkRef> taken = TakeEverySecondChunk();
-  const Status s = db_->Flush();
-  ASSERT_TRUE(s.IsReadOnly()) << s.ToString();
-  ASSERT_FALSE(TableFilesOf(path_).empty()) << db_->engine()->Describe();
-  Free(taken);
-  ASSERT_NO_FATAL_FAILURE(Compare());
-  RepairKilled();
+  for (const bool has_catalog : {true, false}) {
+    SCOPED_TRACE(has_catalog ? "with a catalog" : "without");
+    ASSERT_TRUE(DestroyDB(path_, options_).ok());
+    model_.clear();
+    ASSERT_TRUE(Open().ok());
+    for (int i = 0; i < 3; i++)
+      ASSERT_NO_FATAL_FAILURE(Put(Concat("z", i, std::string(kKeyBytesMax - 2, 'z')), "last"));
+    for (uint64_t i = 0; i < 4000; i++) ASSERT_NO_FATAL_FAILURE(Put(KeyOf(i), "first"));
+    const std::vector<ChunkRef> taken = TakeEverySecondChunk();
+    const Status s = db_->Flush();
+    ASSERT_TRUE(s.IsReadOnly()) << s.ToString();
+    ASSERT_FALSE(TableFilesOf(path_).empty()) << db_->engine()->Describe();
+    Free(taken);
+    ASSERT_NO_FATAL_FAILURE(Compare());
+    db_->pool()->ForEachChunk([&](const ChunkRef& chunk) {
+      if (!has_catalog && chunk.kind == ChunkKind::kCatalog)
+        std::memset(db_->pool()->ChunkAddress(chunk), 0x55, 1000);
+    });
+    ASSERT_NO_FATAL_FAILURE(RepairKilled());
+    db_.reset();
+  }
 }
 
 TEST_F(LabDbTest, ARepairKeepsAllOfASoundStore) {

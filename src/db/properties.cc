@@ -119,6 +119,9 @@ bool DbImpl::FindProperty(std::string_view name, std::string* value) {
     *value = pool_->medium_report().description;
   } else if (name == "lamella.write-amplification") {
     *value = Fixed2(GetStats().WriteAmplification());
+  } else if (name == "lamella.background-error") {
+    const Status error = engine_->BackgroundError();
+    *value = error.ok() ? "" : error.ToString();
   } else {
     return false;
   }

@@ -336,6 +336,9 @@ TEST_F(TablesInFiles, WhatAJobMetBeforeAResumeIsNoErrorAfterIt) {
     EXPECT_TRUE(!is_resumed || db_->Resume().ok());
     files.may_fail.set_value();
     EXPECT_EQ(flush.get().ok(), is_resumed);
+    std::string error;
+    EXPECT_TRUE(db_->GetProperty("lamella.background-error", &error));
+    EXPECT_EQ(error.find("IOError: a test's") == std::string::npos, is_resumed) << error;
     EXPECT_EQ(db_->Put({}, "key", "value").ok(), is_resumed);
     db_.reset();  // before the file system
     ASSERT_TRUE(DestroyDB(path_, options_).ok());

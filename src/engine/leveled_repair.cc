@@ -248,6 +248,31 @@ std::vector<MergedRecord> FindAnywhere(const Pool& pool, const TableRegions& reg
   return all;
 }
 
+// All index regions that there are.
+std::set<uint64_t> IndexesOf(const TableRegions& regions) {
+  std::set<uint64_t> indexes;
+  for (const auto& [number, region] : regions) {
+    if (region->kind() == kIndexRegion) indexes.insert(number);
+  }
+  return indexes;
+}
+
+// Those of the tables with keys in a range.
+std::set<uint64_t> IndexesOf(const TableRegions& regions,
+                             const std::vector<std::pair<KeyRange, const LevelPlace*>>& tables,
+                             std::string_view smallest, std::string_view largest) {
+  std::set<uint64_t> indexes;
+  for (const auto& [keys, place] : tables) {
+    if (!keys.Overlaps(smallest, largest)) continue;
+    for (const RegionShare& share : place->regions) {
+      const auto region = regions.find(share.region);
+      if (region != regions.end() && region->second->kind() == kIndexRegion)
+        indexes.insert(share.region);
+    }
+  }
+  return indexes;
+}
+
 // Sorted records of a level, cut where a table that stays lies between two of them. Of level 0 none
 // does.
 std::vector<std::vector<MergedRecord>> CutAt(const std::vector<SoundTable>& sound, uint32_t level,
@@ -322,26 +347,16 @@ Status LeveledEngine::RebuildTables(const TableLevelsState& levels, bool catalog
   } else if (lists_lost) {
     found[kLevelOfAll] = FindAnywhere(*pool_, regions, sound, damaged, report);
   }
-  // The index regions in place of whose tables those of a level come. None of a table that stays: a
-  // later repair, without the catalog, would take it for one that has no records any more.
-  std::map<uint32_t, std::set<uint64_t>> replaced;
-  const auto note_replaced = [&](uint32_t level, const LevelPlace& place) {
-    for (const RegionShare& share : place.regions) {
-      const auto region = regions.find(share.region);
-      if (region != regions.end() && region->second->kind() == kIndexRegion)
-        replaced[level].insert(share.region);
-    }
-  };
-  for (const auto& [number, region] : regions) {
-    if (catalog_lost && region->kind() == kIndexRegion) replaced[kLevelOfAll].insert(number);
-  }
+  // The tables of which those of a level are made anew. None that stays, and of each piece none of
+  // another: a later repair, without the catalog, would take it for one without records.
+  std::map<uint32_t, std::vector<std::pair<KeyRange, const LevelPlace*>>> replaced;
   const bool level0_damaged = std::ranges::count(damaged, 0u, &DamagedTable::level) != 0;
   for (const auto& [level, table] : sound) {
     if (!catalog_lost && (level != 0 || !level0_damaged)) {
       report->records_kept += table->info().records;
       continue;
     }
-    if (!catalog_lost) note_replaced(level, table->place());
+    replaced[level].push_back({{table->info().smallest, table->info().largest}, &table->place()});
     edit->removed.push_back(table->info().number);
     if (table->in_file()) {
       files.push_back(table);
@@ -352,7 +367,7 @@ Status LeveledEngine::RebuildTables(const TableLevelsState& levels, bool catalog
   for (const DamagedTable& table : damaged) {
     const uint32_t level = catalog_lost ? kLevelOfAll : table.level;
     edit->removed.push_back(table.info->number);
-    if (!catalog_lost) note_replaced(level, table.place);
+    replaced[level].push_back({{table.info->smallest, table.info->largest}, &table.place});
     std::vector<MergedRecord>& records = found[level];
     records.insert(records.end(), table.kept.begin(), table.kept.end());
     if (table.in_file()) in_files.insert(level);
@@ -363,9 +378,13 @@ Status LeveledEngine::RebuildTables(const TableLevelsState& levels, bool catalog
     if (catalog_lost) KeepNewest(&records);
     report->records_kept += records.size();
     for (auto& piece : CutAt(sound, level, records)) {
+      const std::set<uint64_t> indexes =
+          catalog_lost ? IndexesOf(regions)
+                       : IndexesOf(regions, replaced[level], piece.front().key.user_key,
+                                   piece.back().key.user_key);
       if (s.ok())
-        s = BuildFrom(std::move(piece), level, false, in_files.contains(level), regions,
-                      replaced[level], edit);
+        s = BuildFrom(std::move(piece), level, false, in_files.contains(level), regions, indexes,
+                      edit);
     }
   }
   return s;

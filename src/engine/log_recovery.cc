@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <future>
 #include <string>
 #include <thread>
@@ -92,6 +93,28 @@ void ClearStaleMarks(const Pool& pool, const std::vector<LogEntry>& entries, Per
     cleared = true;
   }
   if (cleared) persister->Fence();
+}
+
+uint64_t FlushedForSure(const Pool& pool, uint64_t in_tables) {
+  std::vector<uint64_t> numbers;
+  uint64_t through = in_tables;
+  pool.ForEachChunk([&](const ChunkRef& chunk) {
+    if (chunk.kind != ChunkKind::kLog) return;
+    ForEachRecord(
+        pool, chunk, 0,
+        [&](const Record* record, PmPtr) {
+          numbers.push_back(record->sequence());
+          through = std::max(through, PublishedBefore(record->header));
+        },
+        nullptr);
+  });
+  std::ranges::sort(numbers, std::greater());
+  uint64_t whole_from = through + 1;
+  for (const uint64_t number : numbers) {
+    if (number + 1 < whole_from) break;
+    whole_from = std::min(whole_from, number);
+  }
+  return std::min(in_tables, whole_from - 1);
 }
 
 Status GatherUnflushed(Pool* pool, bool catalog_lost, RepairReport* report,

@@ -35,6 +35,13 @@ std::vector<std::shared_ptr<MemTable>> SortLog(Pool* pool, const LogContents& co
 /// take the record for dead. Durable on return.
 void ClearStaleMarks(const Pool& pool, const std::vector<LogEntry>& entries, Persister* persister);
 
+/// Up to which number tables have all that the log had, where no catalog says it. `in_tables`,
+/// their newest, may be more: a flush that was cut, or a repair, left some of its tables, and has
+/// the rest of its records in the log alone. Of such a one all of the log is there. So what is
+/// there without a hole, up to that number and to what was published, is taken from the log: where
+/// tables have it, too, it is found twice, and so are the deletes that hide it.
+uint64_t FlushedForSure(const Pool& pool, uint64_t in_tables);
+
 /// What a catalog says of a log whose flushes copy it into tables.
 struct FlushedLog {
   uint64_t* sequence;                  // up to here everything is in tables

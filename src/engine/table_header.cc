@@ -169,11 +169,13 @@ std::vector<TableInfo> FindTables(const TableRegions& regions, std::vector<uint6
     // A part of what is replaced is gone: so the edit was made, and part of the group may have gone
     // since.
     const bool was_committed =
-        std::ranges::any_of(replaced, [&](uint64_t region) { return !found.contains(region); });
+        std::ranges::any_of(replaced, [&](uint64_t region) { return !regions.contains(region); });
     if (!group.whole() && !was_committed && !replaced.empty()) continue;
     superseded.insert(replaced.begin(), replaced.end());
     for (const auto& [region, header] : group.tables) tables.emplace(region, header.info);
   }
+  // Of these some chunks may have gone already, and their ends with them.
+  std::erase_if(*unknown, [&](uint64_t number) { return superseded.contains(number); });
   // A table that takes over regions of others replaces these, and refers to them: what is
   // superseded is the table that began there.
   std::vector<TableInfo> left;

@@ -217,6 +217,16 @@ TEST_F(TableHeaderTest, APartOfAGroupCountsOnceWhatItReplacesIsGoing) {
   EXPECT_EQ(Found(), (std::vector<uint64_t>{3}));
 }
 
+// What is there and no table is not gone: it tells nothing of whether the group was committed.
+TEST_F(TableHeaderTest, APartOfAGroupDoesNotCountForWhatNeverWasATable) {
+  WriteTable(1, {}, 1, 0, 1);
+  kept_.push_back(Write(2, HeaderOf(2, {1}, 2, 0).Encode(2)));  // its end is missing
+  WriteTable(3, {1, 2}, 3, 0, 0);
+  EXPECT_EQ(Found(), (std::vector<uint64_t>{1}));
+  WriteTable(4, {1, 2}, 3, 1, 2);
+  EXPECT_EQ(Found(), (std::vector<uint64_t>{3, 4}));
+}
+
 TEST_F(TableHeaderTest, OfEveryFlippedBitOneIsNotFound) {
   const TableHeader written = HeaderOf(5, {1, 2}, 5, 0);
   const std::string bytes = written.Encode(5);

@@ -42,6 +42,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -252,7 +253,9 @@ class LabDb final : public BufferedEngine {
   // once for a MemTable; and the last number of that.
   bool flush_has_no_room_ LAMELLA_GUARDED_BY(jobs_.mu) = false;
   bool flush_waits_ LAMELLA_GUARDED_BY(jobs_.mu) = false;
-  int reclaims_for_flush_ LAMELLA_GUARDED_BY(jobs_.mu) = 0;  // of the MemTable of the next
+  // Of the MemTable with that last number: how many, and when the last one was asked for.
+  int reclaims_for_flush_ LAMELLA_GUARDED_BY(jobs_.mu) = 0;
+  std::chrono::steady_clock::time_point reclaimed_for_flush_at_ LAMELLA_GUARDED_BY(jobs_.mu);
   uint64_t reclaimed_for_ LAMELLA_GUARDED_BY(jobs_.mu) = 0;
   // What was changed when reclaiming last came to its end: it would find nothing new.
   uint64_t reclaimed_at_ LAMELLA_GUARDED_BY(jobs_.mu) = UINT64_MAX;

@@ -1,6 +1,7 @@
 // Flushes into the tree, the compaction of the immutable tree and of levels, and what writers wait
 // for.
 #include <algorithm>
+#include <chrono>
 #include <set>
 #include <utility>
 
@@ -171,16 +172,21 @@ Status LabDb::FlushMemTable(const std::shared_ptr<MemTable>& memtable) {
 // There is room for it by BufferedEngine's I6, but perhaps in no row of chunks that is long enough
 // for a key. What the trees have lies in many: once all of it is in tables there are rows again.
 // Once for each MemTable, and again once trees that were read meanwhile have given their chunks
-// back: what that does not help is a full pool. So often at most: chunks that a try itself has left
-// empty look the same.
+// back: what that does not help is a full pool. So often at most, and not at once: chunks that a
+// try itself has left empty look the same.
 void LabDb::ReclaimForFlush(const MemTable& memtable) {
-  constexpr int kReclaimsMax = 4;
+  constexpr int kReclaimsMax = 50;
+  constexpr std::chrono::milliseconds kApart{50};
   const MutexLock lock(&jobs_.mu);
+  const auto now = std::chrono::steady_clock::now();
   const bool is_another = reclaimed_for_ != memtable.last_sequence();
   reclaimed_for_ = memtable.last_sequence();
   if (is_another) reclaims_for_flush_ = 0;
-  if (!is_another && (reclaims_for_flush_ == kReclaimsMax || !space_->HasEmpty())) return;
+  const bool may_help = reclaims_for_flush_ < kReclaimsMax && space_->HasEmpty() &&
+                        now - reclaimed_for_flush_at_ >= kApart;
+  if (!is_another && !may_help) return;
   reclaims_for_flush_++;
+  reclaimed_for_flush_at_ = now;
   flush_waits_ = true;
   reclaim_wanted_ = true;
   NeedRoom();

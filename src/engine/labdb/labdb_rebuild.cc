@@ -184,7 +184,7 @@ Status LabDb::Rebuild(RepairReport* report) {
   if (!s.ok()) return s;
   // A catalog knows it better: tables may have come to have a part of what a flush put into the
   // tree before it failed, while the rest is in the log alone.
-  if (catalog_lost) state.flushed_sequence = tables.last_sequence;
+  if (catalog_lost) state.flushed_sequence = FlushedForSure(*pool_, tables.last_sequence);
   const EpochPin hold(pool_->holders());
   std::vector<LeftVersion> found;
   FindInTrees(*pool_, HeadsFound(state, catalog_lost), report, &found);

@@ -127,7 +127,9 @@ Status LabDb::RemoveUnneededOf(const ReadSet& read_set, std::vector<ValueFileInf
     const auto at = needed.lower_bound(file.first);
     return at != needed.end() && *at < file.first + file.segments;
   });
-  const Status s = values_->RemoveFiles(files);
+  // A power cut may bring back what named them, where the sync of the edit that dropped it failed.
+  Status s = files.empty() ? Status::OK() : pool_->Sync();
+  if (s.ok()) s = values_->RemoveFiles(files);
   const std::vector<ValueFileInfo> kept = values_->Files();
   files_kept_ = kept.size();
   uint64_t bytes = 0;

@@ -1,7 +1,6 @@
 // Making a store anew from what is left of it: tables, and the records of the log.
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <set>
 #include <utility>
 
@@ -10,41 +9,8 @@
 #include "engine/log_recovery.h"
 #include "engine/sst_repair.h"
 #include "iterator/merging_iterator.h"
-#include "log/pm_log.h"
-#include "log/record.h"
 
 namespace lamella {
-
-namespace {
-
-// Up to which number tables have all that the log had, where no catalog says it. `in_tables`, their
-// newest, may be more: a flush that was cut, or a repair, left some of its tables, and has the rest
-// of its records in the log alone. Of such a one all of the log is there. So what is there without
-// a hole, up to that number and to what was published, is taken from the log: where tables have it,
-// too, it is found twice, and so are the deletes that hide it.
-uint64_t FlushedForSure(const Pool& pool, uint64_t in_tables) {
-  std::vector<uint64_t> numbers;
-  uint64_t through = in_tables;
-  pool.ForEachChunk([&](const ChunkRef& chunk) {
-    if (chunk.kind != ChunkKind::kLog) return;
-    ForEachRecord(
-        pool, chunk, 0,
-        [&](const Record* record, PmPtr) {
-          numbers.push_back(record->sequence());
-          through = std::max(through, PublishedBefore(record->header));
-        },
-        nullptr);
-  });
-  std::ranges::sort(numbers, std::greater());
-  uint64_t whole_from = through + 1;
-  for (const uint64_t number : numbers) {
-    if (number + 1 < whole_from) break;
-    whole_from = std::min(whole_from, number);
-  }
-  return std::min(in_tables, whole_from - 1);
-}
-
-}  // namespace
 
 // The log after what tables have becomes tables of weight 0. Where the catalog or a table is
 // damaged all is merged into new tables: then no delete is needed, and without a catalog nothing

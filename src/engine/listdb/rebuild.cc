@@ -48,6 +48,8 @@ Status ListDb::Rebuild(RepairReport* report) {
   // missing does not tell that what follows never was. Then everything that validates is kept.
   const bool is_unknown =
       catalog_lost ? was_created : catalog_.Get().synced_sequence == kSyncedUnknown;
+  if (is_unknown && !catalog_lost)
+    report->notes.emplace_back("the rebuilding of a store whose catalog was lost is gone on with");
   const bool power_cut = pool_->LostUnsynced() && report->records_lost == 0 && !is_unknown;
   // With the edit kRebuildBegin in it: a crash must not leave an empty store.
   if (catalog_lost) s = CreateEmpty(true);

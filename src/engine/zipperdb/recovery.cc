@@ -269,6 +269,8 @@ Status ZipperDb::Rebuild(RepairReport* report) {
   // missing does not tell that what follows never was. Then everything that validates is kept.
   const bool is_unknown =
       catalog_lost ? was_created : catalog_.Get().synced_sequence == kSyncedUnknown;
+  if (is_unknown && !catalog_lost)
+    report->notes.emplace_back("the rebuilding of a store whose catalog was lost is gone on with");
   const bool power_cut = pool_->LostUnsynced() && report->records_lost == 0 && !is_unknown;
   if (catalog_lost) {
     s = CreateEmpty(true);  // with rebuilding in it: a crash must not leave an empty store
