@@ -18,6 +18,7 @@
 #include "testing/random_data.h"
 #include "testing/table_files.h"
 #include "testing/temp_dir.h"
+#include "testing/whole_file.h"
 
 namespace lamella::testing {
 
@@ -59,9 +60,21 @@ class LabDbTest : public ::testing::Test {
     }
   }
   /// What a repair after a kill leaves is all of it.
-  void RepairKilled() {
+  void RepairKilled(bool has_catalog = true) {
+    std::vector<uint64_t> catalogs;
+    db_->pool()->ForEachChunk([&](const ChunkRef& chunk) {
+      if (chunk.kind == ChunkKind::kCatalog)
+        catalogs.push_back(chunk.index * db_->pool()->chunk_bytes());
+    });
     db_->Abandon();
     db_.reset();
+    if (!has_catalog) {
+      std::string pool = ReadWhole(path_ + "/pool.0");
+      for (const uint64_t at : catalogs) pool.replace(at, 1000, 1000, '\x55');
+      WriteWhole(path_ + "/pool.0", pool);
+      EXPECT_TRUE(Open().IsCorruption());
+      db_.reset();
+    }
     RepairReport report;
     ASSERT_TRUE(RepairDB(path_, options_, &report).ok());
     EXPECT_EQ(report.records_lost, 0u);

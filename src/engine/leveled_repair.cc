@@ -367,7 +367,9 @@ Status LeveledEngine::RebuildTables(const TableLevelsState& levels, bool catalog
   for (const DamagedTable& table : damaged) {
     const uint32_t level = catalog_lost ? kLevelOfAll : table.level;
     edit->removed.push_back(table.info->number);
-    replaced[level].push_back({{table.info->smallest, table.info->largest}, &table.place});
+    KeyRange keys;  // one of which nothing is left is in place of by any
+    if (!table.kept.empty()) keys = {table.info->smallest, table.info->largest};
+    replaced[level].push_back({std::move(keys), &table.place});
     std::vector<MergedRecord>& records = found[level];
     records.insert(records.end(), table.kept.begin(), table.kept.end());
     if (table.in_file()) in_files.insert(level);

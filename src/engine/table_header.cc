@@ -138,7 +138,6 @@ bool IsFinished(const TableRegion& region, const TableHeader& header, uint32_t* 
 
 std::vector<TableInfo> FindTables(const TableRegions& regions, std::vector<uint64_t>* unknown) {
   std::map<uint64_t, Group> groups;
-  std::set<uint64_t> found;
   for (const auto& [number, region] : regions) {
     if (region->kind() != kIndexRegion) continue;
     TableHeader header;
@@ -155,7 +154,6 @@ std::vector<TableInfo> FindTables(const TableRegions& regions, std::vector<uint6
       if (!is_cut) unknown->push_back(number);
       continue;
     }
-    found.insert(number);
     Group& group = groups[header.group];
     group.count = std::max(group.count, tables);
     group.tables.emplace_back(number, std::move(header));

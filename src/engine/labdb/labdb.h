@@ -249,11 +249,10 @@ class LabDb final : public BufferedEngine {
   std::deque<Consumed> consumed_ LAMELLA_GUARDED_BY(jobs_.mu);
   HeldUpEnd held_up_end_ LAMELLA_GUARDED_BY(jobs_.mu);
   bool reclaim_wanted_ LAMELLA_GUARDED_BY(jobs_.mu) = false;  // the pool is full
-  // The last flush found no room; it waits for what reclaiming makes of the trees, which is done
-  // once for a MemTable; and the last number of that.
+  // The last flush found no room; it waits for what reclaiming makes of the trees.
   bool flush_has_no_room_ LAMELLA_GUARDED_BY(jobs_.mu) = false;
   bool flush_waits_ LAMELLA_GUARDED_BY(jobs_.mu) = false;
-  // Of the MemTable with that last number: how many, and when the last one was asked for.
+  // Of the MemTable with that last number: how many reclaims, and when the last one was over.
   int reclaims_for_flush_ LAMELLA_GUARDED_BY(jobs_.mu) = 0;
   std::chrono::steady_clock::time_point reclaimed_for_flush_at_ LAMELLA_GUARDED_BY(jobs_.mu);
   uint64_t reclaimed_for_ LAMELLA_GUARDED_BY(jobs_.mu) = 0;

@@ -175,18 +175,16 @@ Status LabDb::FlushMemTable(const std::shared_ptr<MemTable>& memtable) {
 // back: what that does not help is a full pool. So often at most, and not at once: chunks that a
 // try itself has left empty look the same.
 void LabDb::ReclaimForFlush(const MemTable& memtable) {
-  constexpr int kReclaimsMax = 50;
+  constexpr int kReclaimsMax = 20;
   constexpr std::chrono::milliseconds kApart{50};
   const MutexLock lock(&jobs_.mu);
-  const auto now = std::chrono::steady_clock::now();
   const bool is_another = reclaimed_for_ != memtable.last_sequence();
   reclaimed_for_ = memtable.last_sequence();
   if (is_another) reclaims_for_flush_ = 0;
   const bool may_help = reclaims_for_flush_ < kReclaimsMax && space_->HasEmpty() &&
-                        now - reclaimed_for_flush_at_ >= kApart;
+                        std::chrono::steady_clock::now() - reclaimed_for_flush_at_ >= kApart;
   if (!is_another && !may_help) return;
   reclaims_for_flush_++;
-  reclaimed_for_flush_at_ = now;
   flush_waits_ = true;
   reclaim_wanted_ = true;
   NeedRoom();
@@ -515,7 +513,8 @@ Status LabDb::Reclaim() {
   if (!has_room) give_back();
   const MutexLock lock(&jobs_.mu);
   reclaim_wanted_ = false;
-  flush_waits_ = false;
+  if (std::exchange(flush_waits_, false))
+    reclaimed_for_flush_at_ = std::chrono::steady_clock::now();
   // All that there was to be had, or that could be: to try it again at once would be in vain.
   if (!has_room && !HasNewlyFlushed(flushes))
     reclaimed_at_ = changes_.load(std::memory_order_relaxed);

@@ -83,18 +83,43 @@ void SortFound(std::vector<LeftVersion>* found) {
   found->erase(std::unique(found->begin(), found->end(), same), found->end());
 }
 
-// Whose values are gone.
-Status DropUnreadable(const ValueLog& values, RepairReport* report,
+// True if one of them has that version, or a newer one of its key.
+Status IsInTables(const FoundTables& tables, const LeftVersion& one, bool* is_there) {
+  *is_there = false;
+  for (const auto& table : tables.tables) {
+    SstRecord record;
+    const Status s = table->sst()->Get(one.key, kSequenceMax, &record);
+    if (!s.ok() && !s.IsCorruption()) return s;
+    if (s.ok() && record.found && TagSequence(record.tag) >= TagSequence(one.tag)) {
+      *is_there = true;
+      break;
+    }
+  }
+  return Status::OK();
+}
+
+// Whose values are gone. Those that something newer is left of, or tables have, are no loss: their
+// files went for that.
+Status DropUnreadable(const ValueLog& values, const FoundTables& tables, RepairReport* report,
                       std::vector<LeftVersion>* found) {
   Status failed;
-  const size_t lost = std::erase_if(*found, [&](const LeftVersion& one) {
-    if (!failed.ok() || TagKind(one.tag) != RecordKind::kPutElsewhere) return false;
-    ValueRead read;
-    const Status s = values.Read(one.address, nullptr, &read);
-    if (s.ok()) return false;
-    if (s.IsCorruption()) return true;
-    failed = s;
-    return false;
+  size_t lost = 0;
+  std::string left;  // the key of the last version that stays: of one key the newest come first
+  std::erase_if(*found, [&](const LeftVersion& one) {
+    Status s;
+    if (failed.ok() && TagKind(one.tag) == RecordKind::kPutElsewhere) {
+      ValueRead read;
+      s = values.Read(one.address, nullptr, &read);
+    }
+    if (!s.IsCorruption()) {
+      if (!s.ok()) failed = s;
+      left = one.key;
+      return false;
+    }
+    bool is_left = one.key == left;
+    if (!is_left) failed = IsInTables(tables, one, &is_left);
+    if (!is_left) lost++;
+    return true;
   });
   if (lost != 0) report->notes.push_back(Concat(lost, " values are damaged or missing"));
   report->records_lost += lost;
@@ -178,13 +203,16 @@ Status LabDb::Rebuild(RepairReport* report) {
   MakeValueLog(state.segment_bytes);
   s = values_->Load();
   if (!s.ok()) return s;
-  const auto is_whole = [this](const Record& record) { return IsWhole(record); };
   FoundTables tables;
   s = FindTables(files_, state.levels, numbers, catalog_lost, report, &tables);
   if (!s.ok()) return s;
   // A catalog knows it better: tables may have come to have a part of what a flush put into the
   // tree before it failed, while the rest is in the log alone.
   if (catalog_lost) state.flushed_sequence = FlushedForSure(*pool_, tables.last_sequence);
+  // Of what tables may have the value may be gone.
+  const auto is_whole = [&](const Record& record) {
+    return (catalog_lost && record.sequence() <= tables.last_sequence) || IsWhole(record);
+  };
   const EpochPin hold(pool_->holders());
   std::vector<LeftVersion> found;
   FindInTrees(*pool_, HeadsFound(state, catalog_lost), report, &found);
@@ -209,7 +237,7 @@ Status LabDb::Rebuild(RepairReport* report) {
     found.push_back(std::move(one));
   }
   SortFound(&found);
-  s = DropUnreadable(*values_, report, &found);
+  s = DropUnreadable(*values_, tables, report, &found);
   if (!s.ok()) return s;
   const bool merge_all = catalog_lost || tables.damaged != 0;
   std::vector<std::unique_ptr<InternalIterator>> children;
