@@ -113,8 +113,8 @@ class DB {
   virtual Status Flush() = 0;
   /// Compacts keys in [begin, end), as written when it is called; an empty end is unbounded. Drops
   /// what no snapshot needs. Works in the caller's thread, beside reads and writes; NoSpace on a
-  /// full pool is no lasting error: make room and call it again. An IOError that a merge meets
-  /// makes the store read-only, as a background job's does. InvalidArgument: `begin` is not before
+  /// full pool is no lasting error: make room and call it again. An IOError makes the store
+  /// read-only, as a background job's does. InvalidArgument: `begin` is not before
   /// an `end` that is not empty.
   virtual Status CompactRange(std::string_view begin, std::string_view end) = 0;
   /// Returns when no background work is left to do.

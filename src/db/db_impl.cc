@@ -427,7 +427,9 @@ Status DbImpl::CompactRange(std::string_view begin, std::string_view end) {
       return Status::InvalidArgument(
           "a range whose begin is not before its end; an empty end is unbounded");
     }
-    return engine_->CompactRange(begin, end);
+    Status s = engine_->CompactRange(begin, end);
+    if (s.IsIOError()) engine_->SetBackgroundError(s);  // as of a background job
+    return s;
   });
 }
 

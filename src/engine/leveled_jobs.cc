@@ -54,18 +54,19 @@ JobOffer LeveledEngine::OfferOf(Compaction compaction) {
           .cost = cost,
           .run = [this, compaction = std::move(compaction)] {
             const Status s = RunCompaction(compaction);
-            return GoesFromPoolToFiles(compaction) ? NoteWrittenOut(s) : NoteRoom(s);
+            return WaitsForFiles(compaction) ? NoteWrittenOut(s) : NoteRoom(s);
           }};
 }
 
-// Level 0 is left out: it is in the way of writers, who are to go on where it finds no room.
-bool LeveledEngine::GoesFromPoolToFiles(const Compaction& compaction) const {
+// It makes tables in files, and where those find no room the others go on without it. Not level 0:
+// writers, whom it is in the way of, are to know.
+bool LeveledEngine::WaitsForFiles(const Compaction& compaction) const {
   return compaction.level != 0 && compaction.level + 1 >= rules_.first_file_level;
 }
 
 bool LeveledEngine::MayBegin(const Compaction& compaction) const {
   return jobs_.MayBegin(ClaimsOf(compaction, kLevel0)) &&
-         (!GoesFromPoolToFiles(compaction) || write_out_room_.MayHaveSome());
+         (!WaitsForFiles(compaction) || write_out_room_.MayHaveSome());
 }
 
 // Only the best that may begin: none of the others would.
@@ -625,7 +626,6 @@ Status LeveledEngine::CompactRange(std::string_view begin, std::string_view end)
     if (s.ok() || !found.ok()) s = found;
     if (had_no_room && found.ok()) s = push_down();
   }
-  if (s.IsIOError()) SetBackgroundError(s);  // as of a job
   pool_->AwaitDeferred();
   held.GiveBack();  // tells of what is free by now
   return s;

@@ -624,7 +624,6 @@ Status LabDb::CompactRange(std::string_view begin, std::string_view end) {
     }
     return compacted.ok() ? RewriteLast(keys, begun_at) : compacted;
   });
-  if (s.IsIOError()) SetBackgroundError(s);  // as of a job
   pool_->AwaitDeferred();
   held.GiveBack();  // tells of what is free by now
   return s;

@@ -262,7 +262,7 @@ Status LightKv::CompactRange(std::string_view begin, std::string_view end) {
   Claims claims;
   for (uint32_t i = 0; i < rules_.weight_count(); i++) claims.push_back({kWeight0 + i, {}});
   const JobBoard::Held held = jobs_.Take(std::move(claims));
-  s = NoThrow([&] {
+  return NoThrow([&] {
     const View view = CurrentView();
     KeyRange keys = KeyRange::Of(begin, end);
     auto inputs = OverlappingAll(*view.levels, 0, kTableLevelsMax - 1, &keys);
@@ -271,8 +271,6 @@ Status LightKv::CompactRange(std::string_view begin, std::string_view end) {
     const uint32_t oldest = rules_.WeightOf(static_cast<uint32_t>(inputs.size()) - 1);
     return Merge(view, inputs, std::max(1u, oldest));
   });
-  if (s.IsIOError()) SetBackgroundError(s);  // as of a job
-  return s;
 }
 
 Status LightKv::AwaitFlush(Which which) {
