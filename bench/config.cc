@@ -6,13 +6,13 @@
 #include <filesystem>
 #include <map>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "base/command_words.h"
 #include "bench/large.h"
 #include "bench/machine.h"
 
@@ -169,15 +169,6 @@ void CheckWords(CLI::App* app) {
       });
     }
   }
-}
-
-// CLI11 takes the next word, be it an option, for a value that is missing after =.
-Status CheckValues(std::span<const char* const> words) {
-  for (const std::string_view word : words) {
-    if (word.starts_with("--") && word.find('=') == word.size() - 1)
-      return Status::InvalidArgument(std::string(word) + ": expected a word after it, found none");
-  }
-  return Status::OK();
 }
 
 // What a run would find out store by store, as it comes to them.
@@ -392,7 +383,10 @@ int ParseCommandLine(int argc, const char* const* argv, Config* config) {
   AddRunOptions(&app, config, &typed);
   AddModeOptions(&app, config, &typed);
   CheckWords(&app);
-  Status s = CheckValues({argv, static_cast<size_t>(argc)});
+  Status s;
+  const std::string option(OptionWithoutValue({argv, static_cast<size_t>(argc)}));
+  if (!option.empty())
+    s = Status::InvalidArgument(option + ": expected a word after it, found none");
   try {
     if (s.ok()) app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

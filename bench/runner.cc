@@ -218,8 +218,8 @@ void AddStats(const StoreStats& before, const StoreStats& after, RunResult* resu
   result->all_fences = Difference(after.all_fences, before.all_fences);
   result->stall_ns = Difference(after.stall_ns, before.stall_ns);
   result->stall_count = Difference(after.stall_count, before.stall_count);
-  result->stall_ns_max =
-      after.stall_ns_max;  // since the store was opened; at most all of the run's
+  // That is since the store was opened: the run's is at most all that it stalled.
+  result->stall_ns_max = after.stall_ns_max;
   if (result->stall_ns_max && result->stall_ns)
     result->stall_ns_max = std::min(*result->stall_ns_max, *result->stall_ns);
   result->dram_bytes = after.dram_bytes;

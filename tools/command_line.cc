@@ -15,6 +15,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "base/command_words.h"
 #include "base/standard_streams.h"
 #include "tools/bench.h"
 #include "tools/command.h"
@@ -96,16 +97,6 @@ void AddOptionNames(const CLI::App& app, std::string* names) {
       if (name != "help") *names += fmt::format("{}--{}", names->empty() ? "" : ", ", name);
     }
   }
-}
-
-// CLI11 takes the next word, be it an option, for a value that is missing after =. The first such
-// option, or none.
-std::string_view OptionWithoutValue(std::span<const char* const> words) {
-  for (const std::string_view word : words) {
-    if (word == "--") break;
-    if (word.starts_with("--") && word.find('=') == word.size() - 1) return word;
-  }
-  return {};
 }
 
 /// What to say of a word that nothing takes.

@@ -11,6 +11,7 @@
 #include "base/concat.h"
 #include "db/db_impl.h"
 #include "testing/conformance.h"
+#include "testing/lost_catalog.h"
 #include "testing/random_data.h"
 #include "testing/superblock_marks.h"
 #include "testing/temp_dir.h"
@@ -71,18 +72,14 @@ class CutRepair : public ::testing::TestWithParam<EngineLayout> {
     ASSERT_TRUE(db->Close().ok());
   }
   void LoseCatalog() {
-    std::vector<ChunkRef> catalogs;
+    std::vector<uint64_t> catalogs;
     {
       std::unique_ptr<Pool> pool;
       ASSERT_TRUE(Pool::Open({.part_paths = {path_}, .medium = options_.medium}, &pool).ok());
-      pool->ForEachChunk([&](const ChunkRef& chunk) {
-        if (chunk.kind == ChunkKind::kCatalog) catalogs.push_back(chunk);
-      });
+      catalogs = CatalogsOf(*pool);
     }
-    ASSERT_FALSE(catalogs.empty());
     std::string bytes = ReadWhole(path_);
-    for (const ChunkRef& chunk : catalogs)
-      bytes.replace(chunk.index * options_.chunk_bytes, 1000, 1000, '\x55');
+    LoseCatalogs(catalogs, &bytes);
     WriteWhole(path_, bytes);
   }
 

@@ -3,8 +3,6 @@
 #ifndef LAMELLA_DB_DB_IMPL_H_
 #define LAMELLA_DB_DB_IMPL_H_
 
-#include <unistd.h>
-
 #include <atomic>
 #include <chrono>
 #include <functional>

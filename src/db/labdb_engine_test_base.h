@@ -15,6 +15,7 @@
 #include "base/concat.h"
 #include "base/random.h"
 #include "db/db_impl.h"
+#include "testing/lost_catalog.h"
 #include "testing/random_data.h"
 #include "testing/table_files.h"
 #include "testing/temp_dir.h"
@@ -61,16 +62,12 @@ class LabDbTest : public ::testing::Test {
   }
   /// What a repair after a kill leaves is all of it.
   void RepairKilled(bool has_catalog = true) {
-    std::vector<uint64_t> catalogs;
-    db_->pool()->ForEachChunk([&](const ChunkRef& chunk) {
-      if (chunk.kind == ChunkKind::kCatalog)
-        catalogs.push_back(chunk.index * db_->pool()->chunk_bytes());
-    });
+    const std::vector<uint64_t> catalogs = CatalogsOf(*db_->pool());
     db_->Abandon();
     db_.reset();
     if (!has_catalog) {
       std::string pool = ReadWhole(path_ + "/pool.0");
-      for (const uint64_t at : catalogs) pool.replace(at, 1000, 1000, '\x55');
+      LoseCatalogs(catalogs, &pool);
       WriteWhole(path_ + "/pool.0", pool);
       EXPECT_TRUE(Open().IsCorruption());
       db_.reset();

@@ -16,7 +16,7 @@
 #include <gtest/gtest.h>
 
 #include "base/concat.h"
-#include "db/db_impl.h"
+#include "db/labdb_engine_test_base.h"
 #include "file/table_file_name.h"
 #include "testing/fault_file_system.h"
 #include "testing/proof.h"
@@ -61,27 +61,9 @@ class RoomForValues final : public OsHook {
   const uint64_t bytes_max_;
 };
 
-class LabDbValueFiles : public ::testing::Test {
+class LabDbValueFiles : public LabDbTest {
  protected:
-  LabDbValueFiles() {
-    options_.engine = EngineKind::kLabDb;
-    options_.labdb.tree_bytes = 1 << 20;
-    options_.labdb.segment_bytes = 64 << 10;
-    options_.medium = MediumKind::kCacheLine;
-    options_.background_threads = 2;
-    options_.memtable_bytes = 64 << 10;
-    options_.pool_bytes_max = 64 << 20;
-  }
-  Status Open(const DbSeams& seams = {}) {
-    db_.reset();
-    db_ = std::make_unique<DbImpl>(options_, path_, seams);
-    return db_->Init();
-  }
-  void Put(const std::string& key, const std::string& value) {
-    const Status s = db_->Put({}, key, value);
-    ASSERT_TRUE(s.ok()) << s.ToString();
-  }
-  static std::string KeyOf(uint64_t i) { return Concat("key", 10000 + i); }
+  LabDbValueFiles() { options_.labdb = {.tree_bytes = 1 << 20, .segment_bytes = 64 << 10}; }
 
   /// Takes all files of values away, or cuts each to so many bytes. Answers their paths.
   std::vector<std::string> TakeAway(bool all, uint64_t bytes_left) const {
@@ -96,11 +78,6 @@ class LabDbValueFiles : public ::testing::Test {
     }
     return files;
   }
-
-  Options options_;
-  TempDir dir_;
-  const std::string path_ = dir_.Sub("store");
-  std::unique_ptr<DbImpl> db_;
 };
 
 // While it lies in the pool, that is, and once is not enough.

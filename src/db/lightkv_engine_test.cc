@@ -21,6 +21,7 @@
 #include "engine/lightkv/lightkv.h"
 #include "file/table_file_name.h"
 #include "testing/fault_file_system.h"
+#include "testing/lost_catalog.h"
 #include "testing/open_descriptors.h"
 #include "testing/random_data.h"
 #include "testing/resource_limit.h"
@@ -81,16 +82,11 @@ class LightKvTest : public ::testing::Test {
   }
   /// Ends the process, as it were. `pool`: what is in it then, its catalog destroyed.
   void KillWithoutCatalog(std::string* pool) {
-    std::vector<ChunkRef> catalogs;
-    db_->pool()->ForEachChunk([&](const ChunkRef& chunk) {
-      if (chunk.kind == ChunkKind::kCatalog) catalogs.push_back(chunk);
-    });
-    ASSERT_FALSE(catalogs.empty());
+    const std::vector<uint64_t> catalogs = CatalogsOf(*db_->pool());
     db_->Abandon();
     db_.reset();
     *pool = ReadWhole(path_ + "/pool.0");
-    for (const ChunkRef& chunk : catalogs)
-      pool->replace(chunk.index * options_.chunk_bytes, 1000, 1000, '\x55');
+    LoseCatalogs(catalogs, pool);
   }
   /// What KillWithoutCatalog told of becomes a store again.
   void RepairWithoutCatalog(const std::string& pool, RepairReport* report) {

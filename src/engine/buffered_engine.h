@@ -394,7 +394,7 @@ class BufferedEngine : public Engine, private WriteTarget {
   bool is_reclaiming_ LAMELLA_GUARDED_BY(jobs_.mu) = false;
   uint64_t reclaims_ended_ LAMELLA_GUARDED_BY(jobs_.mu) = 0;
   // of all that is let in and not flushed, and what compaction copies (I6), with the records of
-  // large writes that are not claimed yet; guards nothing but those claims, as the next nothing
+  // large writes that are not claimed yet; guards those claims. The next two guard nothing.
   std::atomic<uint64_t> copy_bytes_{0};
   std::atomic<uint64_t> flush_claimed_{0};     // FlushRoom: what the flush under way took of them
   std::atomic<uint64_t> compaction_bytes_{0};  // of them, what compaction copies

@@ -10,6 +10,15 @@
 
 namespace lamella {
 
+// A pool without a catalog was never synced.
+bool IsSyncedUnknown(const Pool& pool, bool catalog_lost, uint64_t synced_sequence,
+                     RepairReport* report) {
+  if (catalog_lost) return pool.state().catalog_chunk != 0;
+  if (synced_sequence != kSyncedUnknown) return false;
+  report->notes.emplace_back("the rebuilding of a store whose catalog was lost is gone on with");
+  return true;
+}
+
 // The copies that are not chosen, which a crash within gc or within an earlier rebuilding left, are
 // marked: no list leads to them, so nobody would mark them when a newer version comes, and once
 // that was a delete and is dropped, the next rebuilding would bring them back. The caller has

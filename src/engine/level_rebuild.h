@@ -27,6 +27,11 @@ struct LinkedRecords {
   uint64_t live_bytes = 0;  // keys and values of them
 };
 
+/// Once the catalog is open, or lost: it is not known what was synced (kSyncedUnknown), so that all
+/// that validates is to be kept. Says so where it is a rebuilding that was cut which goes on.
+bool IsSyncedUnknown(const Pool& pool, bool catalog_lost, uint64_t synced_sequence,
+                     RepairReport* report);
+
 /// Links the newest version of each key of the tree, unless that is a delete, into the list, which
 /// is empty; marks the older ones. Durable on return.
 LinkedRecords LinkRebuilt(const HeadTree& tree, const PmSkipList& list, DeadBytes* dead,

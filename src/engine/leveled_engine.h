@@ -231,7 +231,7 @@ class LeveledEngine : public BufferedEngine {
 
   // leveled_jobs.cc
   JobOffer OfferOf(Compaction compaction);
-  bool GoesFromPoolToFiles(const Compaction& compaction) const;
+  bool WaitsForFiles(const Compaction& compaction) const;
   bool MayBegin(const Compaction& compaction) const LAMELLA_REQUIRES(jobs_.mu);
   void OfferBest(const std::vector<Compaction>& wanted, std::vector<JobOffer>* offers)
       LAMELLA_REQUIRES(jobs_.mu);

@@ -367,7 +367,7 @@ Status LeveledEngine::RebuildTables(const TableLevelsState& levels, bool catalog
   for (const DamagedTable& table : damaged) {
     const uint32_t level = catalog_lost ? kLevelOfAll : table.level;
     edit->removed.push_back(table.info->number);
-    KeyRange keys;  // one of which nothing is left is in place of by any
+    KeyRange keys;  // all: any piece may stand for a table of which nothing is left
     if (!table.kept.empty()) keys = {table.info->smallest, table.info->largest};
     replaced[level].push_back({std::move(keys), &table.place});
     std::vector<MergedRecord>& records = found[level];

@@ -196,36 +196,29 @@ Status Pool::GrowUntilFree(uint32_t parts, uint64_t chunks, uint32_t run) {
   uint64_t most = 0;  // once they have grown as far as they may
   const auto rows_max = static_cast<uint32_t>(
       std::min<uint64_t>(chunks / run + 1, std::numeric_limits<uint32_t>::max()));
-  const auto free_in = [&](const Part* part) -> uint64_t {  // with its lock
-    return run == 1 ? part->free.count() : uint64_t{part->free.Look(run, rows_max).rows} * run;
+  struct Look {
+    uint64_t free = 0;
+    uint64_t most = 0;
   };
-  if (run == 1) {  // each write comes by here: without the locks
-    for (uint32_t i = 0; i < parts; i++) free += parts_[i]->free.count();
-    if (free >= chunks) return s;
-    free = 0;
-  }
-  for (uint32_t i = 0; i < parts; i++) {
-    Part* const part = parts_[i].get();
+  const auto look_at = [&](Part* part) -> Look {
+    // each write comes by here: without the lock
+    if (run == 1) return {part->free.count(), FreeOnceGrown(*part)};
     const MutexLock lock(&part->mu);
-    const uint64_t here = free_in(part);
-    free += here;
-    if (run == 1) {
-      most += FreeOnceGrown(*part);
-    } else {
-      const uint32_t now = part->chunks.load(std::memory_order_relaxed);  // stored under mu
-      const uint32_t end = std::max(now, chunks_max_);
-      // the first may have its beginning in what there is
-      most += here + (RowsWithin(now, end, run, rows_max) + 1) * run;
-    }
+    const uint64_t here = uint64_t{part->free.Look(run, rows_max).rows} * run;
+    const uint32_t now = part->chunks.load(std::memory_order_relaxed);  // stored under mu
+    const uint32_t end = std::max(now, chunks_max_);
+    // the first of what is added may have its beginning in what there is
+    return {here, here + (RowsWithin(now, end, run, rows_max) + 1) * run};
+  };
+  for (uint32_t i = 0; i < parts; i++) {
+    const Look look = look_at(parts_[i].get());
+    free += look.free;
+    most += look.most;
   }
   if (most < chunks) parts = 0;  // nothing grows for what there cannot be
   for (uint32_t i = 0; free < chunks && i < parts; i++) {
     Part* const part = parts_[i].get();
-    const auto now_free = [&] {
-      const MutexLock lock(&part->mu);
-      return free_in(part);
-    };
-    uint64_t here = now_free();
+    uint64_t here = look_at(part).free;
     const uint64_t others = free - std::min(free, here);
     while (others + here < chunks) {
       const uint32_t now = part->chunks.load(std::memory_order_relaxed);
@@ -236,7 +229,7 @@ Status Pool::GrowUntilFree(uint32_t parts, uint64_t chunks, uint32_t run) {
       s = GrowPart(part, static_cast<uint32_t>(needed),
                    static_cast<uint32_t>(std::clamp<uint64_t>(wanted, needed, chunks_max_)));
       if (!s.ok()) break;
-      here = now_free();
+      here = look_at(part).free;
     }
     free = others + here;
   }
@@ -400,8 +393,8 @@ uint64_t Pool::chunks_available(uint32_t part_number) const {
 // One count, which growing and giving back leave as it is: the sum of what is free and what may be
 // added would miss, or count twice, what is moved from the one to the other meanwhile.
 uint64_t Pool::FreeOnceGrown(const Part& part) const {
-  const uint32_t chunks =
-      part.chunks.load(std::memory_order_relaxed);  // it may be longer than that
+  // it may be longer than it may become
+  const uint32_t chunks = part.chunks.load(std::memory_order_relaxed);
   const uint32_t most = ClaimableChunks(chunk_shift_, std::max(chunks, chunks_max_));
   return most - std::min(most, part.claimed.load(std::memory_order_relaxed));
 }

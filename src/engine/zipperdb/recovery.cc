@@ -258,7 +258,6 @@ GatherBasis ZipperDb::BasisOfGathering(bool power_cut, bool catalog_lost) const 
 //   2  links and marks           the same; the new heads are in a chunk that no state names
 //   3  the edit kRebuildDone     the bottom list has all; no other list, no log after the boundary
 Status ZipperDb::Rebuild(RepairReport* report) {
-  const bool was_created = pool_->state().catalog_chunk != 0;
   bool catalog_lost = false;
   Status s =
       catalog_.OpenOrLose([this] { return OpenCatalog(); },
@@ -268,9 +267,7 @@ Status ZipperDb::Rebuild(RepairReport* report) {
   // Without a catalog it is not known what was synced; and where chunks are lost, a number that is
   // missing does not tell that what follows never was. Then everything that validates is kept.
   const bool is_unknown =
-      catalog_lost ? was_created : catalog_.Get().synced_sequence == kSyncedUnknown;
-  if (is_unknown && !catalog_lost)
-    report->notes.emplace_back("the rebuilding of a store whose catalog was lost is gone on with");
+      IsSyncedUnknown(*pool_, catalog_lost, catalog_.Get().synced_sequence, report);
   const bool power_cut = pool_->LostUnsynced() && report->records_lost == 0 && !is_unknown;
   if (catalog_lost) {
     s = CreateEmpty(true);  // with rebuilding in it: a crash must not leave an empty store
