@@ -9,6 +9,7 @@
 #include "engine/dead_bytes.h"
 #include "engine/evacuation.h"
 #include "index/pm_skiplist.h"
+#include "lamella/db.h"
 #include "log/gather.h"
 #include "log/pm_log.h"
 #include "memtable/head_tree.h"
