@@ -410,8 +410,13 @@ void DbImpl::ReleaseSnapshot(const Snapshot* snapshot) {
 
 Status DbImpl::Sync() {
   if (!open_.load(std::memory_order_acquire)) return Closed();
+  const uint64_t sequence = engine_->PublishedSequence();
   Status s = NoThrow([this] { return pool_->Sync(); });
-  if (!s.ok()) engine_->SetBackgroundError(s);
+  if (!s.ok()) {
+    engine_->SetBackgroundError(s);
+  } else {
+    pool_->NoteSynced(sequence);
+  }
   return s;
 }
 

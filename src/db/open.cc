@@ -467,6 +467,7 @@ Status DbImpl::OpenStore() {
   if (s.ok()) s = engine_->Mend();
   if (s.ok() && !clean) s = pool_->MarkOpen();
   if (!s.ok()) return s;
+  pool_->NoteSynced(engine_->PublishedSequence());  // by MarkOpen, or by who closed it
   recovery_us_ = static_cast<uint64_t>(
       std::chrono::duration_cast<std::chrono::microseconds>(steady_clock::now() - start).count());
   scheduler_.Start(engine_, pool_, &snapshots_,

@@ -99,6 +99,7 @@ Status BufferedEngine::SortLogged(const LogState& state, std::shared_ptr<const T
   loaded_log_ = std::make_unique<LogContents>();
   Status s = ReadLog(*pool_, state.boundary, state.flushed_sequence, state.gaps,
                      state.may_have_holes, loaded_log_.get(), state.is_whole);
+  if (s.ok() && state.may_have_holes) s = CheckSynced(*pool_, state.gaps, *loaded_log_);
   if (!s.ok()) return s;
   recovered_records_.store(loaded_log_->entries.size(), std::memory_order_relaxed);
   LogSorting sorting{.memtable_bytes = memtable_bytes_,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/concat.h"
 #include "base/random.h"
 #include "engine/list_heads.h"
 #include "engine/write_path.h"
@@ -88,11 +89,18 @@ LinkedRecords LinkRebuilt(const HeadTree& tree, const PmSkipList& list, DeadByte
   return linked;
 }
 
-Status RebuildLevel(Pool* pool, const GatherBasis& basis, ChunkKind heads, bool braided,
-                    Evacuation* arenas, DeadBytes* dead, Persister* persister, RebuiltLevel* level,
-                    uint64_t list_id) {
+Status RebuildLevel(Pool* pool, const GatherBasis& basis, bool may_lose, ChunkKind heads,
+                    bool braided, Evacuation* arenas, DeadBytes* dead, Persister* persister,
+                    RebuiltLevel* level, uint64_t list_id) {
   const Gathered gathered = GatherRecords(pool, basis);
   level->records_lost = gathered.lost;
+  if (!may_lose && gathered.lost_to_damage != 0) {
+    return Status::Corruption(
+        Concat("at most ", gathered.lost_to_damage,
+               " records that were acknowledged do not match their checksums, or are missing; "
+               "`lamella repair`, also where one was cut, saves what validates"));
+  }
+  level->reach = gathered.reach;
   pool->ForEachChunk([&](const ChunkRef& chunk) {
     pool->Descriptor(chunk.part, chunk.index)->dead_bytes.store(0, std::memory_order_relaxed);
   });
@@ -112,7 +120,8 @@ Status RebuildLevel(Pool* pool, const GatherBasis& basis, ChunkKind heads, bool 
   for (const uint64_t ordinal : contents.next_ordinal) level->log_end.push_back({ordinal, 0});
   level->sequence_last = gathered.kept.empty() ? 0 : TagSequence(gathered.kept.back().tag);
   level->sequence_seen =
-      std::max({level->sequence_last, contents.sequence_seen, gathered.sequence_seen});
+      std::max({level->sequence_last, contents.sequence_seen, gathered.sequence_seen,
+                pool->SyncedThrough()});  // of a number that counts as synced none is to come
   return s;
 }
 

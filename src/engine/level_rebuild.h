@@ -46,13 +46,15 @@ struct RebuiltLevel {
   uint64_t sequence_last = 0;        // the newest that is kept
   uint64_t sequence_seen = 0;        // the newest that any record has
   std::vector<LogPosition> log_end;  // the log that is there lies before this, per shard
+  std::vector<ChunkReach> reach;     // for NoteReach
 };
 
 /// Both of the above, from what GatherRecords gathers. Durable on return; until a state names it, a
-/// crash leaves what can be rebuilt again. `list_id` as of ClaimHeads.
-Status RebuildLevel(Pool* pool, const GatherBasis& basis, ChunkKind heads, bool braided,
-                    Evacuation* arenas, DeadBytes* dead, Persister* persister, RebuiltLevel* level,
-                    uint64_t list_id = 0);
+/// crash leaves what can be rebuilt again. `may_lose`: else damage that took acknowledged records
+/// is Corruption, and nothing is changed. `list_id` as of ClaimHeads.
+Status RebuildLevel(Pool* pool, const GatherBasis& basis, bool may_lose, ChunkKind heads,
+                    bool braided, Evacuation* arenas, DeadBytes* dead, Persister* persister,
+                    RebuiltLevel* level, uint64_t list_id = 0);
 
 }  // namespace lamella
 

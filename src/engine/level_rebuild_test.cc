@@ -61,8 +61,8 @@ class LevelRebuildTest : public IndexTest {
   Status Rebuild(RebuiltLevel* rebuilt, uint64_t flushed_sequence = 0) {
     for (auto& appender : appenders_) appender->CloseChunk();
     *rebuilt = RebuiltLevel();
-    return RebuildLevel(pool_.get(), Basis(flushed_sequence), kLevelHeads, pool_->part_count() > 1,
-                        &*gc_, &*dead_, &*persister_, rebuilt);
+    return RebuildLevel(pool_.get(), Basis(flushed_sequence), true, kLevelHeads,
+                        pool_->part_count() > 1, &*gc_, &*dead_, &*persister_, rebuilt);
   }
   /// The rebuilt list is whole and holds what the model does.
   void ExpectLevel(const RebuiltLevel& rebuilt, const std::map<std::string, std::string>& model) {

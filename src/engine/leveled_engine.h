@@ -48,6 +48,7 @@
 #include "engine/region_use.h"
 #include "engine/table_builder.h"
 #include "engine/table_memory.h"
+#include "log/gather.h"
 
 namespace lamella {
 
@@ -306,7 +307,8 @@ class LeveledEngine : public BufferedEngine {
                     RepairReport* report, LevelsEdit* edit);
   Status RebuildTables(const TableLevelsState& levels, bool catalog_lost,
                        const TableRegions& regions, RepairReport* report, LevelsEdit* edit);
-  Status RebuildLog(bool catalog_lost, RepairReport* report, LeveledState* state, LevelsEdit* edit);
+  Status RebuildLog(bool catalog_lost, RepairReport* report, LeveledState* state, LevelsEdit* edit,
+                    std::vector<ChunkReach>* reach);
   Status BuildFrom(std::vector<MergedRecord> records, uint32_t level, bool copy_all, bool in_file,
                    const TableRegions& regions, const std::set<uint64_t>& replaced,
                    LevelsEdit* edit);

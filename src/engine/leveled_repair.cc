@@ -142,6 +142,10 @@ uint64_t BytesOf(const std::vector<MergedRecord>& records) {
 
 // What is left of a table's file.
 Status SalvageFile(const FileTables& files, DamagedTable* table) {
+  if (files.ssts().IsAnother(*table->info)) {
+    table->lost.push_back({{}, table->info->records});
+    return Status::OK();
+  }
   SstSalvage salvage;
   const Status s = files.ssts().Salvage(
       table->info->number,
@@ -420,18 +424,37 @@ Status LeveledEngine::MergeFiles(const Levels::Level& files, std::vector<MergedR
   return s;
 }
 
-// The log after the boundary becomes a table of level 0.
+namespace {
+
+// True if a table that was made anew has that version, or a newer one of its key.
+bool HaveIt(const LevelsEdit& made, const InternalKey& key) {
+  return std::ranges::any_of(made.added, [&key](const auto& added) {
+    const TableInfo& info = added.table->info();
+    if (key.user_key < info.smallest || info.largest < key.user_key) return false;
+    const auto it = added.table->NewIterator(true);
+    it->Seek({key.user_key, kTagFirst});
+    return it->Valid() && it->key().user_key == key.user_key && it->key().tag >= key.tag;
+  });
+}
+
+}  // namespace
+
+// The log after the boundary becomes a table of level 0; without a catalog what is not in tables.
 Status LeveledEngine::RebuildLog(bool catalog_lost, RepairReport* report, LeveledState* state,
-                                 LevelsEdit* edit) {
-  std::vector<LogEntry> kept;
+                                 LevelsEdit* edit, std::vector<ChunkReach>* reach) {
+  Gathered gathered;
   Status s = GatherUnflushed(pool_, catalog_lost, report,
-                             {&state->flushed_sequence, &state->boundary, &state->gaps}, &kept);
+                             {&state->flushed_sequence, &state->boundary, &state->gaps}, &gathered);
   if (!s.ok()) return s;
+  *reach = std::move(gathered.reach);
   std::vector<MergedRecord> records;
-  for (const LogEntry& entry : kept) {
+  for (const LogEntry& entry : gathered.kept) {
     const Record* const record = pool_->At<Record>(entry.place);
     records.push_back({record->internal_key(), record->value(), entry.place, 0});
   }
+  if (catalog_lost)
+    std::erase_if(records,
+                  [edit](const MergedRecord& record) { return HaveIt(*edit, record.key); });
   Sort(&records);
   report->records_kept += records.size();
   return BuildFrom(std::move(records), 0, true, false, {}, {}, edit);
@@ -505,10 +528,13 @@ Status LeveledEngine::Rebuild(RepairReport* report) {
   LevelsEdit edit;
   s = RebuildTables(state.levels, catalog_lost,
                     catalog_lost ? regions : RegionsOf(state.levels, regions), report, &edit);
-  for (const auto& added : edit.added) {  // of files, too, that no catalog told of
-    state.flushed_sequence = std::max(state.flushed_sequence, added.table->info().last_sequence);
-  }
-  if (s.ok()) s = RebuildLog(catalog_lost, report, &state, &edit);
+  uint64_t in_tables = state.flushed_sequence;
+  for (const auto& added : edit.added)  // of files, too, that no catalog told of
+    in_tables = std::max(in_tables, added.table->info().last_sequence);
+  if (s.ok() && catalog_lost) state.flushed_sequence = FlushedForSure(*pool_, in_tables);
+  std::vector<ChunkReach> reach;
+  if (s.ok()) s = RebuildLog(catalog_lost, report, &state, &edit, &reach);
+  state.flushed_sequence = std::max(state.flushed_sequence, in_tables);
   if (s.ok()) s = pool_->Sync();
   if (!s.ok()) return s;
   if (catalog_lost) {
@@ -531,8 +557,9 @@ Status LeveledEngine::Rebuild(RepairReport* report) {
   }
   // Whether one that was to be made is there where it failed is not known before the next open.
   if (s.ok() || catalog_lost || catalog_.is_in_doubt()) KeepTables(edit);
-  if (!s.ok()) return s;
-  return pool_->Sync();
+  if (s.ok()) s = pool_->Sync();
+  if (s.ok()) NoteReach(*pool_, reach);
+  return s;
 }
 
 }  // namespace lamella

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "base/no_throw.h"
-#include "log/gather.h"
 
 namespace lamella {
 
@@ -95,53 +94,93 @@ void ClearStaleMarks(const Pool& pool, const std::vector<LogEntry>& entries, Per
   if (cleared) persister->Fence();
 }
 
+namespace {
+
+// A place where records of a shard were damaged.
+struct DamagedRun {
+  uint64_t after;                // the number before it, 0 if there is none,
+  uint64_t before = UINT64_MAX;  // and that after it
+  uint64_t records;              // at most so many
+};
+
+// Takes the numbers between two from what damaged places may have had. False if they had not all.
+bool TakeHole(uint64_t after, uint64_t before, std::vector<DamagedRun>* damage) {
+  uint64_t missing = before - after - 1;
+  for (DamagedRun& run : *damage) {
+    if (run.after >= before || run.before <= after) continue;
+    const uint64_t taken = std::min(missing, run.records);
+    run.records -= taken;
+    missing -= taken;
+  }
+  return missing == 0;
+}
+
+}  // namespace
+
 uint64_t FlushedForSure(const Pool& pool, uint64_t in_tables) {
-  std::vector<uint64_t> numbers;
-  uint64_t through = in_tables;
+  std::vector<ChunkRef> chunks;
   pool.ForEachChunk([&](const ChunkRef& chunk) {
-    if (chunk.kind != ChunkKind::kLog) return;
-    ForEachRecord(
-        pool, chunk, 0,
+    if (chunk.kind == ChunkKind::kLog) chunks.push_back(chunk);
+  });
+  std::ranges::sort(chunks, std::less(),
+                    [](const ChunkRef& chunk) { return std::pair(chunk.owner, chunk.ordinal); });
+  std::vector<uint64_t> numbers;
+  std::vector<DamagedRun> damage;
+  uint64_t through = in_tables;
+  uint64_t last = 0;
+  size_t ended = 0;
+  for (size_t i = 0; i < chunks.size(); i++) {
+    if (i > 0 && chunks[i].owner != chunks[i - 1].owner) {
+      last = 0;
+      ended = damage.size();
+    }
+    ForEachLiving(
+        pool, chunks[i], {},
         [&](const Record* record, PmPtr) {
-          numbers.push_back(record->sequence());
+          last = record->sequence();
+          while (ended < damage.size()) damage[ended++].before = last;
+          numbers.push_back(last);
           through = std::max(through, PublishedBefore(record->header));
         },
-        nullptr);
-  });
+        [&](const DamagedPlace& at) {
+          damage.push_back({.after = last, .records = RecordsLostAtMost(pool, at.from, at.to)});
+        });
+  }
   std::ranges::sort(numbers, std::greater());
   uint64_t whole_from = through + 1;
   for (const uint64_t number : numbers) {
-    if (number + 1 < whole_from) break;
-    whole_from = std::min(whole_from, number);
+    if (number >= whole_from) continue;
+    if (!TakeHole(number, whole_from, &damage)) break;
+    whole_from = number;
   }
   return std::min(in_tables, whole_from - 1);
 }
 
 Status GatherUnflushed(Pool* pool, bool catalog_lost, RepairReport* report,
-                       const FlushedLog& flushed, std::vector<LogEntry>* kept,
+                       const FlushedLog& flushed, Gathered* gathered,
                        const IsWholeRecord& is_whole) {
-  Gathered gathered = GatherRecords(
+  *gathered = GatherRecords(
       pool, {.power_cut = pool->LostUnsynced() && !catalog_lost && report->records_lost == 0,
              .catalog_lost = catalog_lost,
              .flush_copies = true,
              .gaps = *flushed.gaps,
              .boundary = *flushed.boundary,
              .flushed_sequence = *flushed.sequence,
-             .synced_sequence = *flushed.sequence,
+             .synced_sequence = std::max(*flushed.sequence, pool->SyncedThrough()),
              .records_of =
                  [](const ChunkRef& chunk) {
                    return chunk.kind == ChunkKind::kLog ? RecordsOf::kLog : RecordsOf::kNone;
                  },
              .is_whole = is_whole});
-  report->records_lost += gathered.lost;
-  *kept = std::move(gathered.kept);
+  report->records_lost += gathered->lost;
   LogContents contents;  // for the shards' ordinals and the numbers that were seen
   Status s = ReadLog(*pool, {}, 0, {}, true, &contents);
   flushed.boundary->clear();
   for (const uint64_t ordinal : contents.next_ordinal) flushed.boundary->push_back({ordinal, 0});
-  const uint64_t last = kept->empty() ? 0 : TagSequence(kept->back().tag);
+  const uint64_t last = gathered->kept.empty() ? 0 : TagSequence(gathered->kept.back().tag);
   *flushed.sequence =
-      std::max({*flushed.sequence, last, contents.sequence_seen, gathered.sequence_seen,
+      std::max({*flushed.sequence, last, contents.sequence_seen, gathered->sequence_seen,
+                pool->SyncedThrough(),  // no later record is to have a number that counts as synced
                 flushed.gaps->empty() ? 0 : flushed.gaps->back().last});
   flushed.gaps->clear();  // all are before it
   return s;

@@ -9,6 +9,7 @@
 
 #include "base/memory_budget.h"
 #include "lamella/db.h"
+#include "log/gather.h"
 #include "log/pm_log.h"
 #include "memtable/memtable.h"
 
@@ -39,7 +40,9 @@ void ClearStaleMarks(const Pool& pool, const std::vector<LogEntry>& entries, Per
 /// their newest, may be more: a flush that was cut, or a repair, left some of its tables, and has
 /// the rest of its records in the log alone. Of such a one all of the log is there. So what is
 /// there without a hole, up to that number and to what was published, is taken from the log: where
-/// tables have it, too, it is found twice, and so are the deletes that hide it.
+/// tables have it, too, it is found twice, and so are the deletes that hide it. What was damaged
+/// since is no hole, or all before it would be given up for it: of its number a table may have
+/// something newer than what is taken, or have had the delete of it.
 uint64_t FlushedForSure(const Pool& pool, uint64_t in_tables);
 
 /// What a catalog says of a log whose flushes copy it into tables.
@@ -50,9 +53,9 @@ struct FlushedLog {
 };
 /// For a rebuilding: the log's records that no table has, in the order of their numbers. `flushed`
 /// becomes what is true once they are in tables, too. Adds what is lost to the report. `is_whole`:
-/// as of ReadLog.
+/// as of ReadLog. The caller calls NoteReach once its state says so, durably.
 Status GatherUnflushed(Pool* pool, bool catalog_lost, RepairReport* report,
-                       const FlushedLog& flushed, std::vector<LogEntry>* kept,
+                       const FlushedLog& flushed, Gathered* gathered,
                        const IsWholeRecord& is_whole = nullptr);
 
 }  // namespace lamella

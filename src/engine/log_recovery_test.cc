@@ -87,5 +87,42 @@ TEST_F(LogRecoveryTest, AStaleMarkIsCleared) {
   EXPECT_FALSE(stale->obsolete());
 }
 
+class FlushedForSureTest : public LogRecoveryTest {
+ protected:
+  /// Of a log with records from `first` to `last`.
+  uint64_t Flushed(uint64_t in_tables) const { return FlushedForSure(*pool_, in_tables); }
+  void PutAll(uint64_t first, uint64_t last) {
+    for (uint64_t sequence = first; sequence <= last; sequence++) Put(sequence);
+  }
+  void Damage(size_t entry) { Flip(contents_.entries[entry].place, 8 * sizeof(RecordHeader) + 3); }
+};
+
+TEST_F(FlushedForSureTest, WhatTheLogHasWithoutAHoleIsTakenFromIt) {
+  PutAll(4, 10);
+  EXPECT_EQ(Flushed(8), 3u);
+  EXPECT_EQ(Flushed(2), 2u) << "tables have less";
+}
+
+TEST_F(FlushedForSureTest, AHoleEndsIt) {
+  PutAll(1, 4);
+  PutAll(6, 10);
+  EXPECT_EQ(Flushed(8), 5u);
+}
+
+TEST_F(FlushedForSureTest, ADamagedRecordIsNoHole) {
+  PutAll(1, 10);
+  for (const size_t damaged : {4, 5, 9}) {
+    Damage(damaged);
+    EXPECT_EQ(Flushed(8), 0u);
+  }
+}
+
+TEST_F(FlushedForSureTest, DamageStandsForWhatWasThereAlone) {
+  PutAll(1, 4);
+  PutAll(6, 10);  // 5 is in tables, and its chunk was freed
+  Damage(6);      // of number 8
+  EXPECT_EQ(Flushed(9), 5u);
+}
+
 }  // namespace
 }  // namespace lamella

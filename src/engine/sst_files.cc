@@ -42,7 +42,17 @@ SstLevels::Level TablesOf(const SstLevels& levels, uint32_t level,
   return tables;
 }
 
+bool IsThatOf(const TableInfo& named, TableInfo found) {
+  found.place = named.place;  // no file says it
+  return found == named;
+}
+
 }  // namespace
+
+bool SstFiles::IsAnother(const TableInfo& info) const {
+  std::shared_ptr<const SstTable> found;
+  return info.records != 0 && OpenLost(info.number, &found).ok() && !IsThatOf(info, found->info());
+}
 
 Status SstFiles::Open(const TableInfo& info, std::shared_ptr<const SstTable>* table) const {
   return OpenTable(info, true, table);
@@ -61,9 +71,7 @@ Status SstFiles::OpenTable(const TableInfo& info, bool kept,
                                      "without it"));
   }
   if (!s.ok()) return s;
-  TableInfo found = opened->info();
-  found.place = info.place;
-  if (found != info) {
+  if (const TableInfo& found = opened->info(); !IsThatOf(info, found)) {
     return Status::Corruption(
         Concat(path, ": the table has ", found.records, " records in ", found.bytes,
                " bytes up to sequence number ", found.last_sequence, ", and the catalog expects ",

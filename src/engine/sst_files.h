@@ -94,6 +94,10 @@ class SstFiles {
   /// What the compaction changes of the levels (F1, F2, F3).
   Status Compact(const Compaction& compaction, const SstLevels& levels,
                  const SnapshotList::Sample& snapshots, SstEdit* edit) const;
+  /// For a repair: the table of this number is sound, and not the one that the catalog knows, which
+  /// names records: it is that of a copy of the store, or of another time. Nothing of it is this
+  /// store's: with numbers that were drawn twice it would hide what is.
+  bool IsAnother(const TableInfo& info) const;
   /// For a repair: a table that no catalog need name. NotFound, Corruption.
   Status OpenLost(uint64_t number, std::shared_ptr<const SstTable>* table) const;
   /// The same, of one that does not open: SalvageSst.

@@ -9,19 +9,19 @@ namespace lamella {
 
 namespace {
 
-Status Salvage(const SstFiles& files, uint64_t number, uint64_t records, RepairReport* report,
+Status Salvage(const SstFiles& files, const TableInfo& info, RepairReport* report,
                std::shared_ptr<const SstTable>* table) {
   SstBatch batch(&files);
   SstBuilder* const builder = batch.BeginTable();
   SstSalvage salvage;
   Status s = files.Salvage(
-      number,
+      info.number,
       [&](const InternalKey& key, std::string_view value) { return builder->Add(key, value); },
       &salvage);
   if (!s.ok() && !s.IsNotFound()) return s;
-  const uint64_t lost = salvage.LostAtMost(records);
+  const uint64_t lost = salvage.LostAtMost(info.records);
   report->records_lost += lost;
-  report->notes.push_back(Concat("table ", number, " is damaged or missing; ", salvage.records,
+  report->notes.push_back(Concat("table ", info.number, " is damaged or missing; ", salvage.records,
                                  " of its records are kept, at most ", lost, " are lost"));
   if (builder->records() == 0) return Status::OK();
   s = batch.Finish();
@@ -30,9 +30,10 @@ Status Salvage(const SstFiles& files, uint64_t number, uint64_t records, RepairR
   return s;
 }
 
-Status FindTable(const SstFiles& files, uint64_t number, uint64_t records, RepairReport* report,
-                 bool* sound, std::shared_ptr<const SstTable>* table) {
-  Status s = files.OpenLost(number, table);
+// `info`: what the catalog says of it, or, without one, its number alone.
+Status FindTable(const SstFiles& files, const TableInfo& info, bool catalog_lost,
+                 RepairReport* report, bool* sound, std::shared_ptr<const SstTable>* table) {
+  Status s = catalog_lost ? files.OpenLost(info.number, table) : files.Open(info, table);
   if (!s.ok() && !s.IsCorruption() && !s.IsNotFound()) return s;
   Status read;
   *sound = s.ok();
@@ -44,7 +45,15 @@ Status FindTable(const SstFiles& files, uint64_t number, uint64_t records, Repai
   }
   if (!read.ok() || *sound) return read;
   table->reset();
-  return Salvage(files, number, records, report, table);
+  if (files.IsAnother(info)) {
+    report->records_lost += info.records;
+    report->notes.push_back(Concat("table ", info.number,
+                                   " is not the one that the catalog names, but a copy's or an "
+                                   "older one; nothing of it is kept, and ",
+                                   info.records, " records are lost"));
+    return Status::OK();
+  }
+  return Salvage(files, info, report, table);
 }
 
 }  // namespace
@@ -52,14 +61,14 @@ Status FindTable(const SstFiles& files, uint64_t number, uint64_t records, Repai
 Status FindTables(const SstFiles& files, const TableLevelsState& levels,
                   const std::vector<uint64_t>& numbers, bool catalog_lost, RepairReport* report,
                   FoundTables* found) {
-  std::vector<std::pair<uint64_t, uint64_t>> wanted;  // numbers, and records where that is known
-  levels.ForEach(
-      [&](uint32_t, const auto& info) { wanted.emplace_back(info->number, info->records); });
-  for (size_t i = 0; catalog_lost && i < numbers.size(); i++) wanted.emplace_back(numbers[i], 0);
-  for (const auto& [number, records] : wanted) {
+  std::vector<TableInfo> wanted;
+  levels.ForEach([&](uint32_t, const auto& info) { wanted.push_back(*info); });
+  for (size_t i = 0; catalog_lost && i < numbers.size(); i++)
+    wanted.emplace_back().number = numbers[i];
+  for (const TableInfo& info : wanted) {
     std::shared_ptr<const SstTable> table;
     bool sound = false;
-    Status s = FindTable(files, number, records, report, &sound, &table);
+    Status s = FindTable(files, info, catalog_lost, report, &sound, &table);
     if (!s.ok()) return s;
     found->damaged += sound ? 0 : 1;
     if (table == nullptr) continue;

@@ -71,13 +71,15 @@ class Gathering {
     });
     if (!all_.empty())
       result_.sequence_seen = std::max(result_.sequence_seen, TagSequence(all_.back().tag));
-    if (!basis_.catalog_lost && !basis_.power_cut) {
-      lost_unflushed_ = std::max(
-          lost_unflushed_, CountMissing(all_, basis_.flushed_sequence, basis_.gaps, published_));
+    uint64_t missing = 0;
+    if (!basis_.catalog_lost) {
+      missing = CountMissing(all_, basis_.flushed_sequence, basis_.gaps,
+                             basis_.power_cut ? basis_.synced_sequence : published_);
     }
-    result_.lost += lost_unflushed_;
+    result_.lost += std::max(lost_unflushed_, missing) + guessed_;
     all_.resize(basis_.power_cut ? EndOfSynced() : EndOfWholeBatches());
     if (!basis_.power_cut && !basis_.catalog_lost) DropTornBatches();
+    result_.lost_to_damage = basis_.power_cut ? missing : result_.lost - guessed_;
     result_.kept = std::move(all_);
     return std::move(result_);
   }
@@ -146,10 +148,10 @@ class Gathering {
         log && !basis_.catalog_lost && (basis_.flush_copies || last > basis_.flushed_sequence);
     if (!basis_.power_cut && !has_numbers && !is_ahead && whole == 0 &&
         HoldsMore(*pool_, chunk, end))
-      result_.lost++;
+      guessed_++;
     const uint64_t found =
         last == 0 ? std::min(end, whole) : end;  // void ones say nothing of others
-    SetWholeBytes(*pool_, chunk, torn.value_or(found));
+    result_.reach.push_back({chunk, torn.value_or(found)});
     SetUsedBytes(*pool_, chunk, end);
   }
 
@@ -226,6 +228,7 @@ class Gathering {
   // at its start.
   bool keeps_hints_ = false;
   uint64_t published_ = 0;
+  uint64_t guessed_ = 0;         // what may be records that are lost, or never were any
   uint64_t lost_unflushed_ = 0;  // of the log after the boundary, where every number must be
   Gathered result_;
 };
@@ -234,6 +237,10 @@ class Gathering {
 
 Gathered GatherRecords(Pool* pool, const GatherBasis& basis) {
   return Gathering(pool, basis).Run();
+}
+
+void NoteReach(const Pool& pool, const std::vector<ChunkReach>& reach) {
+  for (const ChunkReach& at : reach) SetWholeBytes(pool, at.chunk, at.bytes);
 }
 
 }  // namespace lamella

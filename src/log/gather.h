@@ -59,6 +59,12 @@ struct GatherBasis {
   IsWholeRecord is_whole = nullptr;
 };
 
+/// Where the records of a chunk end.
+struct ChunkReach {
+  ChunkRef chunk;
+  uint64_t bytes = 0;
+};
+
 struct Gathered {
   /// What validates and counts, by tag. Copies of one record lie side by side, last the one that
   /// asks for no more of its batch: gc's.
@@ -70,11 +76,19 @@ struct Gathered {
   /// At most so many records that do not validate any more, or are not there though another says
   /// that they were published.
   uint64_t lost = 0;
+  /// Of those, of which it is sure that no crash took them: with `power_cut` what was synced and
+  /// not flushed, else all but guesses. An open is not to go on without them as if nothing were.
+  uint64_t lost_to_damage = 0;
+  std::vector<ChunkReach> reach;  // for NoteReach
 };
 
-/// Each chunk's descriptor says afterwards how far its records reach, so what is lost is reported
-/// once. The chunks' dead bytes stay as they are.
+/// The chunks' dead bytes stay as they are.
 Gathered GatherRecords(Pool* pool, const GatherBasis& basis);
+
+/// Once what was gathered is the store's, durably: the chunks' descriptors say how far their
+/// records reach, so what is lost is reported once. Before, a repair that fails or is cut would
+/// leave a log that lacks acknowledged records and no longer says so.
+void NoteReach(const Pool& pool, const std::vector<ChunkReach>& reach);
 
 }  // namespace lamella
 

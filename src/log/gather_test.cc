@@ -31,6 +31,12 @@ class GatherTest : public RecordsTest {
     return sequences;
   }
 
+  std::vector<uint64_t> KeptAndNoted() {
+    std::vector<uint64_t> sequences = Kept();
+    NoteReach(*pool_, gathered_.reach);
+    return sequences;
+  }
+
   using Sequences = std::vector<uint64_t>;
   GatherBasis basis_;
   Gathered gathered_;
@@ -47,6 +53,19 @@ TEST_F(GatherTest, ChunksWithoutRecordsAreNotRead) {
   Put(1);
   basis_.records_of = [](const ChunkRef&) { return RecordsOf::kNone; };
   EXPECT_EQ(Kept(), Sequences{});
+}
+
+TEST_F(GatherTest, WhatIsLostIsReportedUntilItIsNoted) {
+  Put(1);
+  const PmPtr damaged = Put(2);
+  Flip(damaged, 8 * sizeof(RecordHeader) + 3);
+  for (int i = 0; i < 2; i++) {
+    EXPECT_EQ(Kept(), Sequences{1});
+    EXPECT_EQ(gathered_.lost, 1u);
+  }
+  NoteReach(*pool_, gathered_.reach);
+  EXPECT_EQ(Kept(), Sequences{1});
+  EXPECT_EQ(gathered_.lost, 0u);
 }
 
 TEST_F(GatherTest, ADamagedRecordIsLostAndNoOther) {
@@ -136,7 +155,7 @@ TEST_F(GatherTest, OfABatchThatWasCutAtItsBeginningNothingIsKept) {
   SetWholeBytes(*pool_, appenders_[0]->open_chunk(), whole);
   Flip(torn, 8 * sizeof(RecordHeader) + 3);
   for (int again = 0; again < 2; again++) {
-    EXPECT_EQ(Kept(), Sequences{1});
+    EXPECT_EQ(KeptAndNoted(), Sequences{1});
     EXPECT_EQ(gathered_.dropped.size(), 2u);
     EXPECT_EQ(gathered_.lost, 0u);
   }
@@ -156,7 +175,7 @@ TEST_F(GatherTest, ACopyThatWasCutIsNoLossHoweverOftenItIsLookedAt) {
       return chunk.kind == ChunkKind::kLog ? what : RecordsOf::kNone;
     };
     for (int again = 0; again < 3; again++) {
-      EXPECT_EQ(Kept(), (Sequences{1, 3}));
+      EXPECT_EQ(KeptAndNoted(), (Sequences{1, 3}));
       EXPECT_EQ(gathered_.lost, 0u) << again;
       EXPECT_EQ(WholeBytes(*pool_, appenders_[0]->open_chunk()), whole);
     }

@@ -385,4 +385,13 @@ Status ReadLog(const Pool& pool, const std::vector<LogPosition>& boundary, uint6
   return Status::OK();
 }
 
+Status CheckSynced(const Pool& pool, const std::vector<SequenceGap>& gaps,
+                   const LogContents& contents) {
+  const uint64_t first_lost = SkipGaps(gaps, contents.sequence_last + 1);
+  if (first_lost > pool.SyncedThrough()) return Status::OK();
+  return Status::Corruption(Concat("the log lacks the record of sequence number ", first_lost,
+                                   ", and all up to ", pool.SyncedThrough(),
+                                   " were synced; `lamella repair` saves what validates"));
+}
+
 }  // namespace lamella

@@ -81,6 +81,10 @@ using IsWholeRecord = std::function<bool(const Record&)>;
 Status ReadLog(const Pool& pool, const std::vector<LogPosition>& boundary, uint64_t base,
                const std::vector<SequenceGap>& gaps, bool may_have_holes, LogContents* contents,
                const IsWholeRecord& is_whole = nullptr);
+/// What a power cut on a page medium left of a log (`may_have_holes`) lacks nothing that is known
+/// to have been synced; else Corruption.
+Status CheckSynced(const Pool& pool, const std::vector<SequenceGap>& gaps,
+                   const LogContents& contents);
 
 /// Visits each record of a chunk (or run) that validates, in order of offset, from `from` on.
 /// Returns the offset after the last valid record. `damaged` (may be null) is told each place from

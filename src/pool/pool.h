@@ -130,6 +130,11 @@ class Pool {
   /// What was not synced may be gone after a power cut, the kernel having written pages in any
   /// order.
   bool LosesUnsynced() const { return gate_->medium() == MediumKind::kPage; }
+  /// Every record up to this number is synced. Any thread; nothing on other than page media.
+  void NoteSynced(uint64_t sequence);
+  /// The last number of which that is known, also from earlier sessions; more may be synced, for a
+  /// note is durable with the next sync (S4). 0: none.
+  uint64_t SyncedThrough() const;
   /// This open follows a power cut, and some of it is gone.
   bool LostUnsynced() const { return LosesUnsynced() && !state_.clean && !state_.same_boot; }
   uint32_t part_count() const { return static_cast<uint32_t>(parts_.size()); }

@@ -536,6 +536,17 @@ Status Pool::Sync() {
   return s;
 }
 
+void Pool::NoteSynced(uint64_t sequence) {
+  if (!LosesUnsynced()) return;
+  const MutexLock lock(&superblock_mu_);
+  if (sequence > SyncedThrough())
+    superblock_persister_->Store(At<PmWord>(PmPtr(0, kSyncedOffset)), EncodeSynced(sequence));
+}
+
+uint64_t Pool::SyncedThrough() const {
+  return DecodeSynced(At<PmWord>(PmPtr(0, kSyncedOffset))->load(std::memory_order_relaxed));
+}
+
 // Where the process ends after this, the next one must know. The mark needs no sync: a power cut
 // says as much by itself.
 void Pool::MarkSyncFailed() {

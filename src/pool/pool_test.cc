@@ -514,5 +514,29 @@ TEST_F(PoolTest, ConcurrentClaimsAndFreesShareNoChunk) {
   EXPECT_EQ(Owned(), owned);
 }
 
+TEST_F(PoolTest, WhatWasSyncedIsNotedOnPagesAndNoFlippedBitChangesIt) {  // S4
+  Create();
+  pool_->NoteSynced(7);
+  EXPECT_EQ(pool_->SyncedThrough(), 0u) << "this medium loses nothing";
+  Close();
+  options_.medium = MediumKind::kPage;
+  Open();
+  EXPECT_EQ(pool_->SyncedThrough(), 0u);
+  for (const uint64_t sequence : {7, 5}) pool_->NoteSynced(sequence);
+  EXPECT_EQ(pool_->SyncedThrough(), 7u);
+  Open();
+  EXPECT_EQ(pool_->SyncedThrough(), 7u);
+  Close();
+  const std::string bytes = ReadWhole(path());
+  for (size_t bit = 0; bit < 64; bit++) {
+    std::string flipped = bytes;
+    flipped[kSyncedOffset + bit / 8] ^= static_cast<char>(1 << bit % 8);
+    WriteWhole(path(), flipped);
+    Open();
+    EXPECT_EQ(pool_->SyncedThrough(), 0u) << bit;
+    Close();
+  }
+}
+
 }  // namespace
 }  // namespace lamella

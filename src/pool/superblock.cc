@@ -10,6 +10,8 @@
 namespace lamella {
 namespace {
 
+constexpr uint64_t kSyncedMax = (uint64_t{1} << 48) - 1;
+
 Status CheckFormat(const std::string& path, const Superblock& found) {
   if (found.format_major > kFormatMajor) {
     return Status::NotSupported(Concat(path, ": expected format ", kFormatMajor, ".", kFormatMinor,
@@ -43,6 +45,17 @@ Status CheckFormat(const std::string& path, const Superblock& found) {
 }
 
 }  // namespace
+
+// Any one bit that flips shows, and a word of zeros says nothing.
+uint64_t EncodeSynced(uint64_t sequence) {
+  if (sequence > kSyncedMax) return 0;
+  return sequence | ((sequence ^ sequence >> 16 ^ sequence >> 32 ^ 0x5a5a) & 0xffff) << 48;
+}
+
+uint64_t DecodeSynced(uint64_t word) {
+  const uint64_t sequence = word & kSyncedMax;
+  return word == EncodeSynced(sequence) ? sequence : 0;
+}
 
 uint32_t SuperblockChecksum(const Superblock& superblock) {
   Superblock copy = superblock;

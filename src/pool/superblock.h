@@ -10,6 +10,9 @@
 //     later open in the same boot.
 // S3: magic and checksum keep their places, and the checksum its 128 bytes, in every version of the
 //     format, so that a newer one is told from damage.
+// S4: the word after part 0's first copy says up to which number records were synced (page media).
+//     It is stored once they were, and durable with the next sync: what it says is true, whenever
+//     it came to the medium.
 #ifndef LAMELLA_POOL_SUPERBLOCK_H_
 #define LAMELLA_POOL_SUPERBLOCK_H_
 
@@ -63,6 +66,12 @@ static_assert(std::is_trivially_copyable_v<Superblock> &&
 static_assert(offsetof(Superblock, generation) == 32 && offsetof(Superblock, uuid) == 40);
 static_assert(offsetof(Superblock, chunk_bytes) == 64 && offsetof(Superblock, engine_flags) == 80);
 static_assert(offsetof(Superblock, boot_id) == 96 && offsetof(Superblock, file_id) == 112);
+
+inline constexpr uint64_t kSyncedOffset = 128;
+/// The word of S4, check : 16 | number : 48; and its number, 0 where the word was never written, is
+/// damaged, or the number too large for it.
+uint64_t EncodeSynced(uint64_t sequence);
+uint64_t DecodeSynced(uint64_t word);
 
 /// The checksum that the superblock should have.
 uint32_t SuperblockChecksum(const Superblock& superblock);

@@ -219,13 +219,13 @@ Status LabDb::Rebuild(RepairReport* report) {
   uint64_t last_sequence = tables.last_sequence;
   for (const LeftVersion& one : found)
     last_sequence = std::max(last_sequence, TagSequence(one.tag));
-  std::vector<LogEntry> unflushed;
+  Gathered unflushed;
   s = GatherUnflushed(pool_, catalog_lost, report,
                       {&state.flushed_sequence, &state.boundary, &state.gaps}, &unflushed,
                       is_whole);
   if (!s.ok()) return s;
   state.flushed_sequence = std::max(state.flushed_sequence, last_sequence);
-  for (const LogEntry& entry : unflushed) {
+  for (const LogEntry& entry : unflushed.kept) {
     const Record* record = pool_->At<Record>(entry.place);
     LeftVersion one{
         .key = std::string(record->key()), .tag = entry.tag, .address = {}, .inlined = {}};
@@ -263,6 +263,7 @@ Status LabDb::Rebuild(RepairReport* report) {
   LAMELLA_CHECK(state.levels.Apply(InfosOf(edit)));
   state.levels.ForEach([&](uint32_t, const auto& info) { report->records_kept += info->records; });
   s = NameRebuilt(std::move(state), catalog_lost);
+  if (s.ok()) NoteReach(*pool_, unflushed.reach);
   // A later repair without a catalog would take the others for the store's, and bring back what was
   // deleted since.
   std::set<uint64_t> named;

@@ -36,12 +36,12 @@ Status LightKv::Rebuild(RepairReport* report) {
   if (catalog_lost) state.flushed_sequence = FlushedForSure(*pool_, found.last_sequence);
   const bool merge_all = catalog_lost || found.damaged != 0;
   const TreePtr tree = NewTree();
-  std::vector<LogEntry> unflushed;
+  Gathered unflushed;
   s = GatherUnflushed(pool_, catalog_lost, report,
                       {&state.flushed_sequence, &state.boundary, &state.gaps}, &unflushed);
   if (!s.ok()) return s;
   state.flushed_sequence = std::max(state.flushed_sequence, found.last_sequence);
-  for (const LogEntry& entry : unflushed)
+  for (const LogEntry& entry : unflushed.kept)
     tree->Insert(pool_->At<Record>(entry.place)->key(), entry.tag, entry.place);
 
   std::vector<std::unique_ptr<InternalIterator>> children;
@@ -66,6 +66,7 @@ Status LightKv::Rebuild(RepairReport* report) {
   }
   state.levels.ForEach([&](uint32_t, const auto& info) { report->records_kept += info->records; });
   s = NameRebuilt(state, catalog_lost);
+  if (s.ok()) NoteReach(*pool_, unflushed.reach);
   // A later repair without a catalog would take the others for the store's, and bring back what was
   // deleted since.
   std::set<uint64_t> named;

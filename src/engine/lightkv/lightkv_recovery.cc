@@ -16,6 +16,7 @@ Status LightKv::ReadBack(RhTree* tree) {
   LogContents contents;
   Status s =
       ReadLog(*pool_, state.boundary, state.flushed_sequence, state.gaps, power_cut, &contents);
+  if (s.ok() && power_cut) s = CheckSynced(*pool_, state.gaps, contents);
   if (!s.ok()) return s;
   gaps_ = state.gaps;
   AddGap(&gaps_, contents.sequence_last, contents.sequence_seen);

@@ -125,6 +125,8 @@ class ListDb final : public BufferedEngine, private LevelSpaceOwner {
   Status OpenCatalog();
   void FreeStrayChunks();
   bool MustRebuild() const;
+  /// Corruption: damage took records, and they may not be lost.
+  Status RebuildAll(bool may_lose, RepairReport* report);
   Status LoadStore();
   Status MendVoids();
   void MakeArenas();

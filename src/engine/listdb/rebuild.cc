@@ -22,7 +22,7 @@ GatherBasis ListDb::BasisOfGathering(bool power_cut, bool catalog_lost) const {
           .gaps = std::move(state.gaps),
           .boundary = std::move(state.boundary),
           .flushed_sequence = state.flushed_sequence,
-          .synced_sequence = state.synced_sequence,
+          .synced_sequence = std::max(state.synced_sequence, pool_->SyncedThrough()),
           .records_of = [](const ChunkRef& chunk) {
             if (chunk.kind == ChunkKind::kLog) return RecordsOf::kLog;
             if (chunk.kind != kListDbArena) return RecordsOf::kNone;
@@ -30,11 +30,13 @@ GatherBasis ListDb::BasisOfGathering(bool power_cut, bool catalog_lost) const {
           }};
 }
 
+Status ListDb::Rebuild(RepairReport* report) { return RebuildAll(true, report); }
+
 // Persist order, and what a crash after each step leaves:
 //   1  the edit kRebuildBegin    the next open rebuilds again
 //   2  links and marks           the same; the new heads are in a chunk that no state names
 //   3  the edit kRebuildDone     the rebuilt L1; no L0, no log after the boundary
-Status ListDb::Rebuild(RepairReport* report) {
+Status ListDb::RebuildAll(bool may_lose, RepairReport* report) {
   unified_ = (pool_->state().engine_flags & kListDbFlagUnifiedLog) != 0;
   bool catalog_lost = false;
   Status s = catalog_.OpenOrLose(
@@ -49,7 +51,11 @@ Status ListDb::Rebuild(RepairReport* report) {
       IsSyncedUnknown(*pool_, catalog_lost, catalog_.Get().synced_sequence, report);
   const bool power_cut = pool_->LostUnsynced() && report->records_lost == 0 && !is_unknown;
   // With the edit kRebuildBegin in it: a crash must not leave an empty store.
-  if (catalog_lost) s = CreateEmpty(true);
+  if (catalog_lost) {
+    s = CreateEmpty(true);
+  } else {
+    FreeStrayChunks();  // of one that was cut
+  }
   uint32_t lanes = 1;
   if (s.ok()) {
     s = catalog_.Edit(ListDbEdit::kRebuildBegin, [&](ListDbState* state) {
@@ -61,8 +67,8 @@ Status ListDb::Rebuild(RepairReport* report) {
   if (!s.ok()) return s;
   MakeArenas();
   RebuiltLevel rebuilt;
-  s = RebuildLevel(pool_, BasisOfGathering(power_cut, catalog_lost || is_unknown), kListDbHeads,
-                   lanes > 1, space_.gc(), &dead_, &compaction_persister_, &rebuilt);
+  s = RebuildLevel(pool_, BasisOfGathering(power_cut, catalog_lost || is_unknown), may_lose,
+                   kListDbHeads, lanes > 1, space_.gc(), &dead_, &compaction_persister_, &rebuilt);
   report->records_lost += rebuilt.records_lost;
   if (!s.ok()) return s;
   s = catalog_.Edit(ListDbEdit::kRebuildDone, [&](ListDbState* state) {
@@ -82,6 +88,7 @@ Status ListDb::Rebuild(RepairReport* report) {
     state->rebuilding = false;
   });
   if (s.ok()) s = pool_->Sync();
+  if (s.ok()) NoteReach(*pool_, rebuilt.reach);
   report->records_kept += rebuilt.linked.count;
   return s;
 }

@@ -99,7 +99,7 @@ Status ListDb::Mend() {
   const ListDbState found = catalog_.Get();
   if (rebuild) {
     RepairReport report;
-    s = Rebuild(&report);
+    s = RebuildAll(false, &report);
     if (!s.ok()) return s;
   }
   FreeStrayChunks();

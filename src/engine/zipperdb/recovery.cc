@@ -197,7 +197,7 @@ Status ZipperDb::Mend() {
   const bool uncounted = catalog_.Get().uncounted && !rebuild;  // rebuilding counts
   if (rebuild) {
     RepairReport report;
-    s = Rebuild(&report);
+    s = RebuildAll(false, &report);
     if (!s.ok()) return s;
   }
   FreeStrayChunks();
@@ -241,7 +241,7 @@ GatherBasis ZipperDb::BasisOfGathering(bool power_cut, bool catalog_lost) const 
                     .gaps = state.gaps,
                     .boundary = state.boundary,
                     .flushed_sequence = state.flushed_sequence,
-                    .synced_sequence = state.synced_sequence,
+                    .synced_sequence = std::max(state.synced_sequence, pool_->SyncedThrough()),
                     .records_of = nullptr};
   basis.records_of = [state = std::move(state), catalog_lost](const ChunkRef& chunk) {
     if (chunk.kind == ChunkKind::kLog) return RecordsOf::kLog;
@@ -253,11 +253,13 @@ GatherBasis ZipperDb::BasisOfGathering(bool power_cut, bool catalog_lost) const 
   return basis;
 }
 
+Status ZipperDb::Rebuild(RepairReport* report) { return RebuildAll(true, report); }
+
 // Persist order, and what a crash after each step leaves:
 //   1  the edit kRebuildBegin    the next open rebuilds again
 //   2  links and marks           the same; the new heads are in a chunk that no state names
 //   3  the edit kRebuildDone     the bottom list has all; no other list, no log after the boundary
-Status ZipperDb::Rebuild(RepairReport* report) {
+Status ZipperDb::RebuildAll(bool may_lose, RepairReport* report) {
   bool catalog_lost = false;
   Status s =
       catalog_.OpenOrLose([this] { return OpenCatalog(); },
@@ -282,8 +284,8 @@ Status ZipperDb::Rebuild(RepairReport* report) {
   if (!s.ok()) return s;
   MakeArenas();
   RebuiltLevel rebuilt;
-  s = RebuildLevel(pool_, BasisOfGathering(power_cut, catalog_lost || is_unknown), kZipperDbHeads,
-                   false, space_.gc(), &dead_, &persister_, &rebuilt, kBottomList);
+  s = RebuildLevel(pool_, BasisOfGathering(power_cut, catalog_lost || is_unknown), may_lose,
+                   kZipperDbHeads, false, space_.gc(), &dead_, &persister_, &rebuilt, kBottomList);
   report->records_lost += rebuilt.records_lost;
   if (!s.ok()) return s;
   s = catalog_.Edit(ZipperDbEdit::kRebuildDone, [&](ZipperDbState* state) {
@@ -306,6 +308,7 @@ Status ZipperDb::Rebuild(RepairReport* report) {
     state->rebuilding = false;
   });
   if (s.ok()) s = pool_->Sync();
+  if (s.ok()) NoteReach(*pool_, rebuilt.reach);
   report->records_kept += rebuilt.linked.count;
   return s;
 }

@@ -166,6 +166,8 @@ class ZipperDb final : public BufferedEngine, private LevelSpaceOwner {
   Status OpenCatalog();
   void FreeStrayChunks();
   void AddAllArenas(ZipperListState* bottom) const;
+  /// Corruption: damage took records, and they may not be lost.
+  Status RebuildAll(bool may_lose, RepairReport* report);
   bool MustRebuild() const { return pool_->LostUnsynced() || catalog_.Get().rebuilding; }
   Status LoadStore();
   Status LoadFlush(const FlushState& flush);

@@ -107,6 +107,7 @@ Status ToyEngine::ReadBack() {
   const ToyState state = catalog_.Get();
   LogContents contents;
   Status s = ReadLog(*pool_, state.ends, state.through, state.gaps, power_cut, &contents);
+  if (s.ok() && power_cut) s = CheckSynced(*pool_, state.gaps, contents);
   if (!s.ok()) return s;
   gaps_ = state.gaps;
   AddGap(&gaps_, contents.sequence_last, contents.sequence_seen);
