@@ -432,8 +432,9 @@ Status DbImpl::CompactRange(std::string_view begin, std::string_view end) {
       return Status::InvalidArgument(
           "a range whose begin is not before its end; an empty end is unbounded");
     }
+    const uint64_t resumes = scheduler_.resumes();
     Status s = engine_->CompactRange(begin, end);
-    if (s.IsIOError()) engine_->SetBackgroundError(s);  // as of a background job
+    if (s.IsIOError()) scheduler_.SetError(s, resumes);  // as of a background job
     return s;
   });
 }

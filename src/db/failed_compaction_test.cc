@@ -1,7 +1,9 @@
-// A CompactRange whose sync fails: what it met is an error of the store, not of the call alone.
+// A CompactRange that fails: what it met is an error of the store, not of the call alone; but where
+// the store was resumed meanwhile.
 
 #include <atomic>
 #include <cerrno>
+#include <future>
 #include <memory>
 #include <string>
 
@@ -10,6 +12,7 @@
 #include "base/concat.h"
 #include "db/db_impl.h"
 #include "testing/conformance.h"
+#include "testing/file_system_over.h"
 #include "testing/random_data.h"
 #include "testing/temp_dir.h"
 
@@ -50,6 +53,44 @@ TEST_P(FailedCompaction, MakesTheStoreReadOnly) {
   EXPECT_TRUE(db.Put({}, "key", "refused").IsReadOnly());
   std::string value;
   EXPECT_TRUE(db.Get({}, "key", &value).ok() && value == "newer");
+}
+
+/// Of the files made the next is held up, and fails when it may.
+class HeldUpFile final : public FileSystemOver {
+ public:
+  HeldUpFile() : FileSystemOver(FileSystem::PosixOver(nullptr)) {}
+  Status NewAppendFile(const std::string& path, std::unique_ptr<AppendFile>* file) override {
+    if (!fails_next.exchange(false)) return base_->NewAppendFile(path, file);
+    is_held.set_value();
+    may_fail.get_future().wait();
+    return Status::IOError("a test's");
+  }
+
+  std::atomic<bool> fails_next{false};
+  std::promise<void> is_held, may_fail;
+};
+
+// It began before the Resume, whose fault that was to end (Scheduler I1). (It made the store
+// read-only again; ConcurrentFaults found it.)
+TEST(FailedCompactionOfBefore, IsNoErrorAfterAResume) {
+  for (const bool is_resumed : {true, false}) {
+    const TempDir dir;
+    HeldUpFile files;
+    Options options;
+    options.engine = EngineKind::kLightKv;
+    DbImpl db(options, dir.Sub("store"), DbSeams{.files = &files});
+    ASSERT_TRUE(db.Init().ok());
+    ASSERT_TRUE(db.Put({}, "key", "value").ok());
+    ASSERT_TRUE(db.Flush().ok());
+    files.fails_next.store(true);
+    std::future<Status> compaction =
+        std::async(std::launch::async, [&db] { return db.CompactRange({}, {}); });
+    files.is_held.get_future().wait();
+    EXPECT_TRUE(!is_resumed || db.Resume().ok());
+    files.may_fail.set_value();
+    EXPECT_TRUE(compaction.get().IsIOError());
+    EXPECT_EQ(db.Put({}, "key", "newer").ok(), is_resumed);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, FailedCompaction, ::testing::ValuesIn(EngineLayouts()),

@@ -10,7 +10,11 @@
 //   F4: so no sync says OK after one failed: what it dropped is gone (fault_file_system.h, I1);
 //   F5: where nothing reaches the operating system from the nth call on, as after a kill there, and
 //       the store is then opened without faults, a power cut after a sync of that one leaves what
-//       was synced: what an open finds, names too, it makes durable.
+//       was synced: what an open finds, names too, it makes durable;
+//   F6: once the faults are over, and the store was opened or Resume said OK, nothing fails any
+//       more, and the check finds nothing;
+//   F7: what somebody holds over all that, a snapshot, an iterator, a pinned value, shows what it
+//       showed.
 
 #include <algorithm>
 #include <cerrno>
@@ -31,6 +35,7 @@
 #include "db/db_impl.h"
 #include "testing/conformance.h"
 #include "testing/fault_file_system.h"
+#include "testing/held_reads.h"
 #include "testing/proof.h"
 #include "testing/superblock_marks.h"
 
@@ -112,7 +117,7 @@ std::vector<FaultConfig> Configs() {
   return configs;
 }
 
-using State = std::map<std::string, std::string>;
+using State = HeldReads::State;
 
 // One run of a scenario.
 class Run {
@@ -122,8 +127,8 @@ class Run {
       bool cut)
       : config_(config),
         fault_(fault),
-        seed_(seed),
         random_(seed),
+        choices_(MixBits(seed)),
         steps_(scenario.steps),
         cuts_power_(config.medium == MediumKind::kPage &&
                     (cut || fault.persistent || std::ranges::count(steps_, Step::kPowerCut) > 0)),
@@ -140,10 +145,9 @@ class Run {
     for (uint32_t part = 0; config.parts > 1 && part < config.parts; part++) {
       options_.pmem_paths.push_back(Root() + "/part" + std::to_string(part));
     }
-    // Resume is tried in every other run.
-    resumes_ = seed % 2 == 0;
   }
   ~Run() {
+    held_.LetGo();
     if (db_ != nullptr) db_->Abandon();
   }
   Run(const Run&) = delete;
@@ -154,11 +158,14 @@ class Run {
     for (size_t i = 0; i < steps_.size(); i++) {
       std::string wrong = Do(steps_[i]);
       if (wrong.empty() && db_ != nullptr) wrong = CheckLive();
+      if (wrong.empty() && db_ != nullptr && armed_) wrong = Meanwhile();
       if (!wrong.empty()) return Concat("step ", i, " (", Name(steps_[i]), "): ", wrong);
     }
     met_ = files_.faults();
     first_ = files_.first_fault();
+    std::string wrong = db_ != nullptr && choices_.OneIn(2) ? CheckResumed() : "";
     files_.Disarm();
+    if (!wrong.empty()) return "once the faults are over: " + wrong;
     return destroyed_ ? CheckDestroyed() : CheckEnd();
   }
   uint64_t faults() const { return met_; }
@@ -180,6 +187,7 @@ class Run {
   std::string Do(Step step) {
     switch (step) {
       case Step::kArm:
+        armed_ = true;
         files_.Arm(fault_);
         return "";
       case Step::kOpen:
@@ -189,7 +197,7 @@ class Run {
         return "";
       case Step::kPowerCut:
         Crash();
-        return CutPower(&random_);
+        return CutPower();
       case Step::kRepair:
         return Repair();
       case Step::kDestroy:
@@ -210,6 +218,7 @@ class Run {
       case Step::kCompact:
         return Expect(db_->CompactRange({}, {}));
       case Step::kClose: {
+        held_.LetGo();
         const Status s = db_->Close();
         db_.reset();
         return Synced(s);
@@ -248,7 +257,7 @@ class Run {
   std::string Expect(const Status& s) {
     if (s.ok()) return "";
     reported_ = true;
-    if (files_.faults() == 0) return "failed without a fault: " + s.ToString();
+    if (files_.faults() == 0 || is_well_) return "failed without a fault: " + s.ToString();
     const bool code = s.IsIOError() || s.IsNoSpace() || s.IsReadOnly();
     const bool named = s.message().find(Concat("errno ", fault_.error)) != std::string_view::npos;
     const bool later = s.message().find("an earlier sync of") != std::string_view::npos ||
@@ -267,6 +276,7 @@ class Run {
     for (int attempt = 0;; attempt++) {
       db_ = std::make_unique<DbImpl>(options_, Path(), Seams());
       const Status s = db_->Init();
+      is_well_ = s.ok() && AreFaultsOver();
       if (s.ok()) return power_lost_ ? Adopt("after a power cut") : "";
       db_.reset();
       std::string wrong = Expect(s);
@@ -294,6 +304,7 @@ class Run {
   }
 
   void Crash() {
+    held_.LetGo();
     if (db_ != nullptr) db_->Abandon();
     db_.reset();
   }
@@ -331,16 +342,62 @@ class Run {
       acknowledged_ = states_.size() - 1;
     }
     if (s.ok() && sync) synced_ = acknowledged_;
-    if (s.IsReadOnly() && resumes_) return TryResume();
     return "";
   }
 
-  std::string TryResume() {
-    resumes_ = false;
-    const Status resumed = db_->Resume();
-    if (!resumed.ok()) return Expect(resumed);
-    const Status s = db_->Sync();  // on page media a sync that failed stays failed
-    return Synced(s);
+  // Of all that a run met and may still meet.
+  bool AreFaultsOver() const { return ended_ || (!fault_.persistent && files_.faults() > 0); }
+  void EndFaults() {
+    ended_ = true;
+    files_.EndFaults();
+  }
+
+  // Between two steps somebody may resume the store, with the faults over or not, and take hold of
+  // what it shows, or let go of it.
+  std::string Meanwhile() {
+    if (!db_->engine()->BackgroundError().ok() && choices_.OneIn(3)) {
+      if (choices_.OneIn(2)) EndFaults();
+      if (std::string wrong = Resume(); !wrong.empty()) return wrong;
+    }
+    const FaultFileSystem::Onlooker onlooker;
+    if (held_.is_taken() && choices_.OneIn(6)) held_.LetGo();
+    if (!held_.is_taken() && choices_.OneIn(3))
+      held_.Take(db_.get(), states_[acknowledged_], &choices_);
+    return "";
+  }
+
+  std::string Resume() {
+    Status s = db_->Resume();
+    // on page media a sync that failed stays failed, and nothing else does
+    if (!s.ok() && AreFaultsOver() && s.message().find("an earlier sync") == std::string_view::npos)
+      return "Resume, once the faults are over: " + s.ToString();
+    is_well_ = s.ok() && AreFaultsOver();
+    if (s.ok() && choices_.OneIn(2)) s = db_->Sync();
+    return s.ok() ? Synced(s) : Expect(s);
+  }
+
+  // F6.
+  std::string CheckResumed() {
+    EndFaults();
+    if (!db_->engine()->BackgroundError().ok() || choices_.OneIn(2)) {
+      if (std::string wrong = Resume(); !wrong.empty()) return wrong;
+    }
+    if (!is_well_) return "";
+    using enum Step;
+    for (const Step step : {kWrite, kBatch, kFlush, kDelete, kCompact, kBig, kFlush, kCompact}) {
+      std::string wrong = Do(step);
+      if (wrong.empty()) wrong = CheckLive();
+      if (!wrong.empty()) return Concat(Name(step), ": ", wrong);
+    }
+    if (std::string wrong = Check(); !wrong.empty()) return wrong;
+    return choices_.OneIn(2) ? Synced(db_->Sync()) : "";
+  }
+
+  std::string Check() {
+    CheckReport report;
+    const Status s = db_->engine()->Check(&report);
+    if (!s.ok()) return "check: " + s.ToString();
+    return report.clean() ? "" : "check: " + report.problems[0];
   }
 
   // Each answer is the right one, or says what failed.
@@ -368,7 +425,7 @@ class Run {
   }
 
   std::string Scan(State* found) {
-    const FaultFileSystem::Onlooker onlooker(&files_);
+    const FaultFileSystem::Onlooker onlooker;
     auto it = db_->NewIterator({});
     for (it->SeekToFirst(); it->Valid(); it->Next()) found->emplace(it->key(), it->value());
     return it->status().ok() ? "" : "scan: " + it->status().ToString();
@@ -376,7 +433,7 @@ class Run {
 
   // F2. Whoever looks meets no fault: what reads of files meet is Step::kRead's.
   std::string CheckLive() {
-    const FaultFileSystem::Onlooker onlooker(&files_);
+    const FaultFileSystem::Onlooker onlooker;
     State found;
     if (std::string wrong = Scan(&found); !wrong.empty()) return wrong;
     if (found != states_[acknowledged_])
@@ -389,7 +446,7 @@ class Run {
       if (at == found.end() ? !s.IsNotFound() : !s.ok() || value != at->second)
         return "get: " + s.ToString();
     }
-    return "";
+    return held_.is_taken() ? held_.Look(&choices_) : "";  // F7
   }
 
   // F3.
@@ -399,23 +456,20 @@ class Run {
       std::string wrong = Reopen("after a process crash", !cuts_power_);
       if (!wrong.empty() || !cuts_power_) return wrong;
       Crash();  // F5
-      CutPower(nullptr);
+      CutPower();
       return Reopen("after a process crash, a reopen and a power cut");
     }
-    CutPower(seed_ % 3 == 0 ? nullptr : &random_);
+    CutPower();
     return Reopen("after a power cut");
   }
 
   std::string Reopen(const char* when, bool close = true) {
     db_ = std::make_unique<DbImpl>(options_, Path(), Seams());
-    Status s = db_->Init();
+    const Status s = db_->Init();
     if (!s.ok()) return Concat("open ", when, ": ", s.ToString());
     if (std::string wrong = Adopt(when); !wrong.empty()) return wrong;
     if (std::string wrong = CheckLive(); !wrong.empty()) return Concat(when, ": ", wrong);
-    CheckReport report;
-    s = db_->engine()->Check(&report);
-    if (!s.ok()) return Concat("check ", when, ": ", s.ToString());
-    if (!report.clean()) return Concat("check ", when, ": ", report.problems[0]);
+    if (std::string wrong = Check(); !wrong.empty()) return Concat(when, ": ", wrong);
     Steps more = {Step::kWrite, Step::kBatch, Step::kFlush, Step::kCompact, Step::kWriteSync};
     if (close) more.push_back(Step::kClose);
     for (const Step step : more) {
@@ -461,7 +515,7 @@ class Run {
   std::string CheckDestroyed() {
     const Status s = DestroyStore(&files_, &files_, Path(), options_);
     if (!s.ok()) return "a second destroy, without faults: " + s.ToString();
-    if (cut_) files_.PowerCut(nullptr);
+    if (cut_) files_.PowerCut(Kept());
     for (const std::string& part : PoolPaths(options_, Path())) {
       if (fs::exists(part))
         return Concat("a destroyed store is there", cut_ ? " after a power cut" : "");
@@ -471,18 +525,21 @@ class Run {
     return Reopen("after it was destroyed");
   }
 
-  std::string CutPower(Random* kept) {
+  // Of what was not synced: some, or nothing.
+  Random* Kept() { return choices_.OneIn(3) ? nullptr : &choices_; }
+
+  std::string CutPower() {
     if (!cuts_power_) return "";
     power_lost_ = true;
-    files_.PowerCut(kept);
+    files_.PowerCut(Kept());
     for (const std::string& path : PoolPaths(options_, Path())) MarkAnotherBoot(path);
     return "";
   }
 
   const FaultConfig config_;
   const Fault fault_;
-  const uint64_t seed_;
-  Random random_;
+  Random random_;   // what is written
+  Random choices_;  // all else
   TempDir dir_;
   const Steps steps_;
   const bool cuts_power_;
@@ -494,7 +551,10 @@ class Run {
   size_t acknowledged_ = 0;
   size_t synced_ = 0;
   uint64_t values_ = 0;
-  bool resumes_ = false;
+  HeldReads held_;  // of db_
+  bool armed_ = false;
+  bool ended_ = false;    // the faults
+  bool is_well_ = false;  // F6
   bool destroyed_ = false;
   bool power_lost_ = false;  // since the store was last open
   bool reported_ = false;
@@ -514,9 +574,10 @@ struct Totals {
 // that is not. "" or what is wrong with the first run that shows it.
 std::string ForEachN(const FaultConfig& config, const Scenario& scenario, Fault fault, bool cut,
                      const Turns& turns, Totals* totals) {
+  static const uint64_t seed = TestSeed();
   bool any_met = false;
   for (fault.nth = 1 + turns.first; fault.nth < kForever;) {
-    Run run(config, scenario, fault, fault.nth, cut);
+    Run run(config, scenario, fault, MixBits(seed) + fault.nth, cut);
     const std::string wrong = run.Do();
     totals->runs++;
     totals->met += run.faults() > 0 ? 1 : 0;

@@ -79,9 +79,9 @@ Executor::Client::Look Scheduler::LookForJob(JobClass job_class) {
   return look;
 }
 
-void Scheduler::OnError(const Look& look) {
+void Scheduler::SetError(const Status& status, uint64_t resumes) {
   const MutexLock lock(&resume_mu_);
-  if (look.resumes == resumes_.load()) engine_->SetBackgroundError(look.status);  // keeps I1
+  if (resumes == resumes_.load()) engine_->SetBackgroundError(status);  // keeps I1
 }
 
 void Scheduler::Resume() {

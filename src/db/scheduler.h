@@ -1,7 +1,9 @@
 // Scheduler runs the jobs that one store's engine offers, on the threads of an Executor, which
 // stores may share.
-// I1: what a job met that began before a Resume is no error after it: the job is offered again.
-// Threads: Wake, Nudge, WaitForIdle, Resume from any; Start and Stop by the store's owner.
+// I1: what a job met that began before a Resume is no error after it: the job is offered again. So
+//     it is of what a caller does in the place of one.
+// Threads: Wake, Nudge, WaitForIdle, Resume, SetError from any; Start and Stop by the store's
+// owner.
 #ifndef LAMELLA_DB_SCHEDULER_H_
 #define LAMELLA_DB_SCHEDULER_H_
 
@@ -34,12 +36,16 @@ class Scheduler final : private Executor::Client {
   Status WaitForIdle();
   /// Clears the engine's error; jobs begin again.
   void Resume() LAMELLA_EXCLUDES(resume_mu_);
+  /// How often there was a Resume, for SetError of what begins now.
+  uint64_t resumes() const { return resumes_.load(); }
+  /// Sets the engine's error, but for what began before a Resume.
+  void SetError(const Status& status, uint64_t resumes) LAMELLA_EXCLUDES(resume_mu_);
   /// Returns when the job that runs has ended; no other begins. Calls after it do nothing.
   void Stop();
 
  private:
   Look LookForJob(JobClass job_class) override;
-  void OnError(const Look& look) override LAMELLA_EXCLUDES(resume_mu_);
+  void OnError(const Look& look) override { SetError(look.status, look.resumes); }
   static Status RunJob(const Job& job);
   std::optional<Job> Pick(JobClass job_class);
   void RunInline();

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -62,15 +63,47 @@ FaultFileSystem::FaultFileSystem(std::string root, bool power_cuts)
     : FileSystemOver(FileSystem::PosixOver(this)),
       root_(WithoutTrailingSlash(std::move(root))),
       power_cuts_(power_cuts) {
+  const MutexLock lock(&mu_);
   if (power_cuts_) LearnAll();
 }
 
-FaultFileSystem::~FaultFileSystem() { Forget(); }
+FaultFileSystem::~FaultFileSystem() {
+  const MutexLock lock(&mu_);
+  Forget();
+}
+
+thread_local int FaultFileSystem::onlookers_ = 0;
 
 void FaultFileSystem::Arm(const Fault& fault) {
+  const MutexLock lock(&mu_);
   fault_ = fault;
   calls_ = faults_ = syncs_failed_ = 0;
   first_fault_.clear();
+}
+
+void FaultFileSystem::EndFaults() {
+  const MutexLock lock(&mu_);
+  fault_.nth = fault_.also_syncs = 0;
+}
+
+uint64_t FaultFileSystem::calls() const {
+  const MutexLock lock(&mu_);
+  return calls_;
+}
+
+uint64_t FaultFileSystem::faults() const {
+  const MutexLock lock(&mu_);
+  return faults_;
+}
+
+std::string FaultFileSystem::first_fault() const {
+  const MutexLock lock(&mu_);
+  return first_fault_;
+}
+
+uint64_t FaultFileSystem::seen(OsCall call) const {
+  const MutexLock lock(&mu_);
+  return seen_[static_cast<size_t>(call)];
 }
 
 bool FaultFileSystem::IsSync(OsCall call) {
@@ -78,9 +111,10 @@ bool FaultFileSystem::IsSync(OsCall call) {
 }
 
 int FaultFileSystem::Before(OsCall call, const std::string& path) {
+  const MutexLock lock(&mu_);
   seen_[static_cast<size_t>(call)]++;
   bool fails = false;
-  if (onlookers_ == 0 && fault_.nth != 0 &&
+  if (onlookers_ == 0 && fault_.nth != 0 && !(fault_.passes_syncs && IsSync(call)) &&
       (fault_.only == OsCall::kCount || fault_.only == call)) {
     calls_++;
     fails = calls_ == fault_.nth || (fault_.persistent && calls_ > fault_.nth);
@@ -109,6 +143,7 @@ size_t FaultFileSystem::Allowed(OsCall, size_t n) {
 // sync dropped.
 Status FaultFileSystem::NewAppendFile(const std::string& path, std::unique_ptr<AppendFile>* file) {
   Status s = FileSystemOver::NewAppendFile(path, file);
+  const MutexLock lock(&mu_);
   ino_t inode = 0;
   if (File* emptied = s.ok() && power_cuts_ ? Find(path, &inode) : nullptr)
     emptied->dropped.clear();
@@ -145,6 +180,10 @@ FaultFileSystem::File* FaultFileSystem::Find(const std::string& path, ino_t* ino
   *inode = info.st_ino;
   File& file = files_[info.st_ino];
   if (file.fd < 0) file.fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file.fd < 0 && errno == ENOENT) {  // it was just removed
+    files_.erase(info.st_ino);
+    return nullptr;
+  }
   if (file.fd < 0) std::abort();
   return &file;
 }
@@ -181,7 +220,8 @@ void FaultFileSystem::DirectorySynced(const std::string& raw_path) {
   std::erase_if(names_, [&](const auto& name) { return lies_in_it(name.first); });
   for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
     ino_t inode = 0;
-    if (entry.is_regular_file()) (void)Find(entry.path(), &inode);
+    const bool is_file = entry.is_regular_file();
+    if (is_file && Find(entry.path(), &inode) == nullptr) continue;  // it was just removed
     names_[entry.path()] = inode;
   }
 }
@@ -197,6 +237,7 @@ void FaultFileSystem::LearnAll() {
 }
 
 void FaultFileSystem::PowerCut(Random* kept) {
+  const MutexLock lock(&mu_);
   std::map<std::string, std::string> contents;  // of files that stay
   for (const auto& [path, inode] : names_) {
     if (inode == 0) continue;

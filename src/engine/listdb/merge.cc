@@ -87,7 +87,8 @@ Status ListDb::MergeCurrentTables() {
     } else {
       s = MergeOldest();
     }
-    if (s.IsNoSpace()) return s;  // the caller's answer, not an error that stays
+    // the caller's answer, not an error that stays; and one that CompactRange makes the store's
+    if (s.IsNoSpace() || s.IsIOError()) return s;
     if (!s.ok()) {
       SetBackgroundError(s);
       const Status error = BackgroundError();

@@ -108,7 +108,8 @@ Status ZipperDb::CompactRange(std::string_view begin, std::string_view end) {
   if (!s.ok()) return s;
   const JobBoard::Held held = jobs_.Take(Ways());
   s = NoThrow([&] { return MergeAll(false); });
-  if (!s.ok() && !s.IsNoSpace()) SetBackgroundError(s);  // a full pool is the caller's answer
+  // a full pool is the caller's answer, and an IOError CompactRange makes the store's
+  if (!s.ok() && !s.IsNoSpace() && !s.IsIOError()) SetBackgroundError(s);
   if (s.ok()) s = NoThrow([&] { return space_.Compact(begin, end); });
   return s;
 }
