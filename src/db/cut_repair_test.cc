@@ -1,8 +1,8 @@
-// A repair of a store without a catalog that is cut, by a kill, or by the power: whoever goes on, an
-// open or another repair, knows no more than the first one did, and loses nothing either; nor does
-// it bring back what was deleted, where the report does not say that it may. Of what was not synced
-// a power cut leaves all, or of the pool's sectors (512 bytes) some, and of files what CutFiles
-// says.
+// A repair of a store without a catalog, or the first work after it, is cut by a kill, or by the
+// power: whoever goes on, an open or another repair, knows no more than the first one did, and
+// loses nothing either; nor does it bring back what was deleted, where the report does not say that
+// it may. Of what was not synced a power cut leaves all, or of the pool's sectors (512 bytes) some,
+// and of files what CutFiles says.
 
 #include <algorithm>
 #include <map>
@@ -29,14 +29,14 @@
 namespace lamella::testing {
 namespace {
 
-enum class Cut : uint8_t { kKill, kPowerAllWritten, kPowerSomeWritten };
+enum class CutBy : uint8_t { kKill, kPowerAllWritten, kPowerSomeWritten };
 constexpr const char* kCutNames[] = {"a kill", "a power cut that left all",
                                      "a power cut that left some"};
 
 /// What a cut may leave.
-struct Image {
+struct CutImage {
   std::string name;
-  Cut cut = Cut::kKill;
+  CutBy cut = CutBy::kKill;
   std::string pool;
   std::unique_ptr<CutFiles> files;
 };
@@ -61,10 +61,12 @@ class KeepsImages final : public PersistHook {
   void OnFence(const Persister*, const Site&) override {}
   void OnSync(const void*, size_t, const Site&) override {
     Keep("a sync");
-    durable_ = ReadWhole(path_);
+    if (!forgets_) durable_ = ReadWhole(path_);
   }
+  /// A control: no sync brings anything to the medium.
+  void ForgetSyncs() { forgets_ = true; }
 
-  std::vector<Image> images;
+  std::vector<CutImage> images;
 
  private:
   // Of all moments each is as likely to be among those that are kept.
@@ -72,14 +74,14 @@ class KeepsImages final : public PersistHook {
     moments_++;
     const uint64_t at = images.size() < images_max_ ? images.size() : random_->Uniform(moments_);
     if (at >= images_max_) return;
-    Image image;
-    image.cut = static_cast<Cut>(random_->Uniform(3));
+    CutImage image;
+    image.cut = static_cast<CutBy>(random_->Uniform(3));
     image.name =
         Concat("moment ", moments_, ", ", what, ", ", kCutNames[static_cast<size_t>(image.cut)]);
     image.pool = ReadWhole(path_);
-    if (image.cut == Cut::kPowerSomeWritten) TakeBackSome(&image.pool);
+    if (image.cut == CutBy::kPowerSomeWritten) TakeBackSome(&image.pool);
     image.files = std::make_unique<CutFiles>(directory_);
-    files_->Crash(image.cut == Cut::kKill, random_, image.files.get());
+    files_->Crash(image.cut == CutBy::kKill, random_, image.files.get());
     if (at == images.size()) images.emplace_back();
     images[at] = std::move(image);
   }
@@ -100,6 +102,7 @@ class KeepsImages final : public PersistHook {
   Random* const random_;
   std::string durable_;
   uint64_t moments_ = 0;
+  bool forgets_ = false;
 };
 
 class CutRepair : public ::testing::TestWithParam<EngineLayout> {
@@ -172,11 +175,31 @@ class CutRepair : public ::testing::TestWithParam<EngineLayout> {
     });
     return s.ok() ? "" : "repair: " + s.ToString();
   }
+  // Records move, and what the repair let go of is used again, by writes that change nothing.
+  void WriteAllAgain(FileSystem* files, PersistHook* hook) {
+    const std::unique_ptr<DbImpl> db = New(files, hook);
+    ASSERT_TRUE(db->Init().ok());
+    for (uint64_t round = 0; round < 2; round++) {
+      for (uint64_t i = 0; i < kKeys; i++) {
+        const auto at = model_.find(Key(i));
+        const Status s =
+            at == model_.end() ? db->Delete({}, Key(i)) : db->Put({}, Key(i), at->second);
+        ASSERT_TRUE(s.ok()) << s.ToString();
+      }
+      ASSERT_TRUE(db->CompactRange({}, {}).ok());
+      ASSERT_TRUE(db->Sync().ok());
+    }
+    db->Abandon();
+  }
   // "" where whoever finds the image loses nothing, nor brings anything back; also of a repair that
   // is cut, `depth` times.
-  std::string LookAt(const Image& image, int depth) {
+  std::string LookAt(const CutImage& image, int depth) {
     WriteWhole(path_, image.pool);
-    if (image.cut != Cut::kKill) MarkAnotherBoot(path_);
+    if (image.cut == CutBy::kKill) {
+      MarkSameFile(path_);
+    } else {
+      MarkAnotherBoot(path_);
+    }
     CutFiles files(store_);
     files.TakeOver(*image.files);
     std::unique_ptr<DbImpl> db = New(&files);
@@ -242,7 +265,8 @@ TEST_P(CutRepair, OfALostCatalogLosesNothing) {
   KeepsImages hook(store_, &files_, kImages, &random_);
   ASSERT_EQ(RepairWith(&files_, &hook), "");
   ASSERT_GT(hook.images.size(), 2u);
-  for (const Image& image : hook.images) EXPECT_EQ(LookAt(image, 1), "") << "at " << image.name;
+  ASSERT_NO_FATAL_FAILURE(WriteAllAgain(&files_, &hook));
+  for (const CutImage& image : hook.images) EXPECT_EQ(LookAt(image, 1), "") << "at " << image.name;
 }
 
 std::vector<EngineLayout> Layouts() {
@@ -255,6 +279,23 @@ std::vector<EngineLayout> Layouts() {
   return layouts;
 }
 INSTANTIATE_TEST_SUITE_P(All, CutRepair, ::testing::ValuesIn(Layouts()),
+                         [](const auto& param) { return param.param.name; });
+
+// The control.
+class CutRepairControl : public CutRepair {};
+
+TEST_P(CutRepairControl, AMediumThatForgetsSyncsIsNoticed) {
+  ASSERT_NO_FATAL_FAILURE(WriteAll());
+  ASSERT_NO_FATAL_FAILURE(LoseCatalog());
+  KeepsImages hook(store_, &files_, 30, &random_);
+  hook.ForgetSyncs();
+  ASSERT_EQ(RepairWith(&files_, &hook), "");
+  ASSERT_NO_FATAL_FAILURE(WriteAllAgain(&files_, &hook));
+  EXPECT_TRUE(std::ranges::any_of(
+      hook.images, [this](const CutImage& image) { return !LookAt(image, 0).empty(); }));
+}
+
+INSTANTIATE_TEST_SUITE_P(One, CutRepairControl, ::testing::Values(EngineLayouts()[0]),
                          [](const auto& param) { return param.param.name; });
 
 }  // namespace
