@@ -56,9 +56,9 @@ TEST_P(FailedCompaction, MakesTheStoreReadOnly) {
 }
 
 /// Of the files made the next is held up, and fails when it may.
-class HeldUpFile final : public FileSystemOver {
+class NextFileFails final : public FileSystemOver {
  public:
-  HeldUpFile() : FileSystemOver(FileSystem::PosixOver(nullptr)) {}
+  NextFileFails() : FileSystemOver(FileSystem::PosixOver(nullptr)) {}
   Status NewAppendFile(const std::string& path, std::unique_ptr<AppendFile>* file) override {
     if (!fails_next.exchange(false)) return base_->NewAppendFile(path, file);
     is_held.set_value();
@@ -75,7 +75,7 @@ class HeldUpFile final : public FileSystemOver {
 TEST(FailedCompactionOfBefore, IsNoErrorAfterAResume) {
   for (const bool is_resumed : {true, false}) {
     const TempDir dir;
-    HeldUpFile files;
+    NextFileFails files;
     Options options;
     options.engine = EngineKind::kLightKv;
     DbImpl db(options, dir.Sub("store"), DbSeams{.files = &files});
