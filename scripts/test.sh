@@ -29,7 +29,7 @@ concurrent_names='Concurren'
 # from it in what is merged: for a sanitizer one layout of them is enough, and what faults and
 # damage do to the parts that they share with it is asked of that one alone.
 foil_names='^All/[A-Za-z]+Conformance/nvlsm(Leveled|Fragmented).*(TwoParts|Components)$|^All/(StoreFaults|EngineMemory|MemoryFaults|ResourcesTest|ChunkTableDamage)/nvlsm(Leveled|Fragmented)'
-sequential_names='^Media/KillTest|^All/(StoreCrash|StoreFaults|DeletionCrash|Corruption|ChunkTableDamage|BadInputOfEngines|Rebuilding|ReadOnlyDirectory|LostPool)|^Shares/FlippedBit|^Tlsm(TableDamage|Salvage)$|^(CompactionPicker|PartitionLevels|FlushPace|ValueLogCrash|Shapes/RhTreeKeysTest)|^[A-Za-z]+State$|^StoreCrashControl|^MetamorphicControl|^(KeyPrefixes|EvacuationCutTest|LevelSweepTest)$|'"$foil_names"'|^All/(Life|Point|Read)Conformance/.*TwoParts$'
+sequential_names='^Media/KillTest|^All/(CutRepair|HiddenDamage|StoreCrash|StoreFaults|DeletionCrash|Corruption|ChunkTableDamage|BadInputOfEngines|Rebuilding|ReadOnlyDirectory|LostPool)|^Shares/FlippedBit|^Tlsm(TableDamage|Salvage)$|^(CompactionPicker|PartitionLevels|FlushPace|ValueLogCrash|Shapes/RhTreeKeysTest)|^[A-Za-z]+State$|^StoreCrashControl|^MetamorphicControl|^(KeyPrefixes|EvacuationCutTest|LevelSweepTest)$|'"$foil_names"'|^All/(Life|Point|Read)Conformance/.*TwoParts$'
 
 # What explores for so many seconds: in the release and ASan builds with a core for itself, so that
 # it gets as far as it can.
