@@ -150,6 +150,7 @@ class DeletionCrash : public ::testing::TestWithParam<Half> {
         config.depth = 1;
         config.more_share = 8;
         config.repair_share = seed == 0 || churn ? 1 : 4;
+        config.repair_left_share = 40;
         subjects_.push_back({config, seed,
                              seed == 0 ? MakeDrops()
                              : churn   ? MakeChurn(seed, 12)
