@@ -1,6 +1,7 @@
 // Every bit of what a small store uses is flipped, one at a time (damaged_store_test_base.h).
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <functional>
 #include <map>
@@ -14,6 +15,7 @@
 #include "base/concat.h"
 #include "base/sanitizer.h"
 #include "db/damaged_store_test_base.h"
+#include "pool/chunk_table.h"
 #include "sst/sst.h"
 #include "sst/sst_salvage.h"
 #include "testing/proof.h"
@@ -99,6 +101,51 @@ class FlippedBit : public DamagedStore,
     if (others > lost_max) ADD_FAILURE() << where << "repair loses " << others << " keys";
   }
 
+  // Two bits at once: no more may be wrong than where it is one, but of a store that lost power the
+  // last two writes may both be taken back.
+  void TryTwo(const std::string& where, const std::function<void()>& flip, Figures* figures) {
+    two_damages_ = true;
+    const auto taken_back = taken_back_;
+    if (!taken_back_.empty()) taken_back_.push_back(before_last_two_);
+    flip();
+    std::string what;
+    std::string check;
+    const Outcome outcome = Look(&what, &check);
+    figures->flipped++;
+    figures->outcomes[static_cast<int>(outcome)]++;
+    if (outcome == Outcome::kWrong) ADD_FAILURE() << where << what;
+    if (!check.empty()) ADD_FAILURE() << where << check;
+    flip();
+    std::string wrong;
+    const size_t others = Repair(&wrong);
+    if (!wrong.empty()) ADD_FAILURE() << where << wrong;
+    figures->repaired++;
+    figures->refused += others == SIZE_MAX ? 1 : 0;
+    figures->lost += others == SIZE_MAX ? 0 : others;
+    taken_back_ = taken_back;
+    two_damages_ = false;
+  }
+
+  // What nothing vouches for: with it lost, too, the last write may be taken back.
+  static bool IsHint(uint64_t bit) {
+    const uint64_t chunk = bit / 8 / kChunkBytes;
+    return (chunk == 1 || chunk == 2) &&
+           bit / 8 % sizeof(ChunkDescriptor) >= offsetof(ChunkDescriptor, whole_bytes);
+  }
+
+  // Another bit than this one of the pool: near it, at its place in another copy of what has two,
+  // or anywhere.
+  static uint64_t SecondBit(uint64_t first, const std::vector<uint64_t>& bytes, Random* random) {
+    const auto at = static_cast<uint64_t>(std::lower_bound(bytes.begin(), bytes.end(), first / 8) -
+                                          bytes.begin());
+    const uint64_t chunk = first / 8 / kChunkBytes;
+    if ((chunk == 1 || chunk == 2) && random->OneIn(2))
+      return (first ^ ((chunk ^ (3 - chunk)) * kChunkBytes * 8)) / 64 * 64 + random->Uniform(64);
+    const uint64_t range = random->OneIn(3) ? std::min<uint64_t>(bytes.size(), 256) : bytes.size();
+    const uint64_t from = std::min(at, bytes.size() - range);
+    return bytes[from + random->Uniform(range)] * 8 + random->Uniform(8);
+  }
+
   // The bits of what is not zero, and of what lies just after it, in the pool and in files beside
   // it: of those whose turn it is the `share`th of kFlipShares. `lost_max`: keys that a repair may
   // lose to one of them.
@@ -106,6 +153,7 @@ class FlippedBit : public DamagedStore,
     const std::vector<uint64_t> bytes = UsedBytes(image_);
     ImageFile file(Pool0(), &image_);
     Figures figures;
+    Random random(TestSeed() * kFlipShares + share);
     for (uint64_t i = turns.first + share * turns.step; i < bytes.size() * 8 && !figures.enough();
          i += kFlipShares * turns.step) {
       const uint64_t bit = bytes[i / 8] * 8 + i % 8;
@@ -114,6 +162,16 @@ class FlippedBit : public DamagedStore,
         file.Flip(bit);
       };
       TryFlip(Concat("bit ", i % 8, " of byte ", bytes[i / 8], ": "), "", flip, lost_max, &figures);
+      if (figures.flipped % 24 != 0) continue;
+      const uint64_t second = SecondBit(bit, bytes, &random);
+      if (second == bit || IsHint(bit) || IsHint(second)) continue;
+      TryTwo(
+          Concat("bits ", bit, " and ", second, ": "),
+          [&] {
+            flip();
+            file.Flip(second);
+          },
+          &figures);
     }
     size_t all_bytes = bytes.size();
     file.Restore();
@@ -131,6 +189,17 @@ class FlippedBit : public DamagedStore,
         TryFlip(
             Concat("bit ", i % 8, " of byte ", used[i / 8], " of ", path, ": "), path,
             [&] { file.Restore(); }, records[path], &figures);
+        const uint64_t second = bytes[random.Uniform(bytes.size())] * 8 + random.Uniform(8);
+        if (figures.flipped % 24 == 0 && !IsHint(second)) {
+          TryTwo(
+              Concat("bit ", i % 8, " of byte ", used[i / 8], " of ", path, " and bit ", second,
+                     " of the pool: "),
+              [&] {
+                file.Restore();
+                file.Flip(second);
+              },
+              &figures);
+        }
         byte = was;
       }
     }
