@@ -99,7 +99,7 @@ StoreSteps StepsFor(const CrashConfig& config, uint64_t seed, uint32_t count) {
 }
 
 CrashStore::CrashStore(const CrashConfig& config, const CrashPlan& plan)
-    : config_(config), plan_(plan), found_(config.depth + 1) {
+    : config_(config), plan_(plan), repair_cut_(config.depth + 1), found_(config.depth + 1) {
   for (uint32_t level = 0; level <= config.depth; level++) {
     MakeDirectories(level);
     files_.push_back(std::make_unique<CutFiles>(Directory(level)));
@@ -388,8 +388,8 @@ std::string CrashStore::Visit(uint32_t level) {
   });
   Status s;
   uint64_t lost = 0;
+  repair_cut_[level] = cuts_repair;
   if (cuts_repair) s = RepairAt(level, below, &lost);
-
   auto db = std::make_unique<DbImpl>(OptionsAt(level), Directory(level), SeamsAt(level, below));
   if (s.ok()) s = db->Init();
   size_t state = 0;
@@ -407,6 +407,11 @@ std::string CrashStore::Visit(uint32_t level) {
       return Concat("within ", cuts_repair ? "repair" : "recovery",
                     killed ? " from a kill: " : ": ", below->failure());
     }
+  }
+  if (s.IsCorruption() && repair_cut_[level - 1]) {
+    db->Abandon();
+    db.reset();
+    return RepairAgain(level);
   }
   if (!s.ok()) return (cuts_repair ? "repair or open: " : "open: ") + s.ToString();
   if (wrong.empty()) wrong = Compare(db.get(), &state);
@@ -477,6 +482,12 @@ std::string CrashStore::Repair(uint32_t level, size_t state) const {
   return repaired.state == state
              ? ""
              : Concat("repair brought state ", repaired.state, ", recovery ", state);
+}
+
+std::string CrashStore::RepairAgain(uint32_t level) const {
+  Repaired repaired;
+  const Status s = RepairAt(level, nullptr, &repaired.lost);
+  return s.ok() ? OpenRepaired(level, &repaired) : "repair: " + s.ToString();
 }
 
 // Afterwards all is as the crash left it. `drawn`: by which it was drawn what that is of the files.

@@ -6,7 +6,7 @@
 //   - RepairDB, which builds the index from the records and their marks, changes nothing of it;
 //   - of some states: RepairDB before any open, whole or cut itself, brings what a recovery does;
 //     where it takes a tear for damage, which after a power cut it may, no more is missing than it
-//     says;
+//     says; where one was cut, an open may do so, too, and ask for another;
 //   - a crash within that recovery, and within that one's, changes nothing of it;
 //   - where the process was killed, a power cut within its recovery loses nothing that was
 //     acknowledged before, and one after it nothing that it showed;
@@ -114,6 +114,7 @@ class CrashStore {
   std::string RepairLeft(uint32_t level, Random drawn, Repaired* repaired) const;
   Status RepairAt(uint32_t level, Simulator* below, uint64_t* lost) const;
   std::string OpenRepaired(uint32_t level, Repaired* repaired) const;
+  std::string RepairAgain(uint32_t level) const;
   std::string CompareGets(DB* db, const State& state) const;
   std::string TryMore(uint32_t level, std::unique_ptr<DbImpl> db, State state);
   std::string Difference(const std::vector<std::pair<std::string, std::string>>& found) const;
@@ -125,7 +126,8 @@ class CrashStore {
   TempDir dir_;
   std::vector<std::unique_ptr<Simulator>> simulators_;  // by level; 0 watches the live store
   std::vector<std::unique_ptr<CutFiles>> files_;        // by level: tables that lie in no pool
-  std::vector<Found> found_;  // by level: what the recoveries of its replicas may find, and did
+  std::vector<bool> repair_cut_;  // by level: its replicas are of a repair that is cut
+  std::vector<Found> found_;      // by level: what the recoveries of its replicas may find, and did
   std::unique_ptr<DbImpl> db_;
   std::vector<const Snapshot*> snapshots_;
   std::unique_ptr<PersistSite> deleted_;
