@@ -235,13 +235,13 @@ class ConcurrentFaults : public ::testing::TestWithParam<FaultyConfig> {
   void ExpectWritten(bool power_lost) {
     for (uint64_t writer = 0; writer < kWriters; writer++) {
       const HeldReads::State found = OwnState(writer);
-      const MutexLock lock(&written_[writer].mu);
-      const std::vector<HeldReads::State>& states = written_[writer].states;
-      size_t state = states.size();
-      const size_t least = power_lost ? written_[writer].synced : states.size() - 1;
-      while (state > least && states[state - 1] != found) state--;
+      WrittenByOne& own = written_[writer];
+      const MutexLock lock(&own.mu);
+      size_t state = own.states.size();
+      const size_t least = power_lost ? own.synced : own.states.size() - 1;
+      while (state > least && own.states[state - 1] != found) state--;
       ASSERT_GT(state, least) << "of writer " << writer << " it holds none of the states " << least
-                              << " to " << states.size() - 1;
+                              << " to " << own.states.size() - 1;
     }
   }
 

@@ -99,7 +99,7 @@ StoreSteps StepsFor(const CrashConfig& config, uint64_t seed, uint32_t count) {
 }
 
 CrashStore::CrashStore(const CrashConfig& config, const CrashPlan& plan)
-    : config_(config), plan_(plan), repair_cut_(config.depth + 1), found_(config.depth + 1) {
+    : config_(config), plan_(plan), found_(config.depth + 1) {
   for (uint32_t level = 0; level <= config.depth; level++) {
     MakeDirectories(level);
     files_.push_back(std::make_unique<CutFiles>(Directory(level)));
@@ -306,7 +306,7 @@ std::string CrashStore::Difference(
   return text;
 }
 
-std::string CrashStore::Compare(DB* db, size_t* state, uint64_t may_lack) const {
+std::string CrashStore::Compare(DB* db, size_t* state) const {
   std::vector<std::pair<std::string, std::string>> found;
   auto it = db->NewIterator({});
   for (it->SeekToFirst(); it->Valid(); it->Next()) found.emplace_back(it->key(), it->value());
@@ -324,29 +324,7 @@ std::string CrashStore::Compare(DB* db, size_t* state, uint64_t may_lack) const 
     *state = i;
     return CompareGets(db, states_of_[i]);
   }
-  for (size_t i = written_ + 1; may_lack != 0 && i-- > synced_;) {
-    if (CountOthers(found, states_of_[i]) > may_lack) continue;
-    *state = i;
-    return "";
-  }
   return Difference(found);
-}
-
-size_t CrashStore::CountOthers(const std::vector<std::pair<std::string, std::string>>& found,
-                               const State& expected) {
-  std::map<std::string, std::string> wanted;
-  for (const auto& [key, value] : expected) wanted[KeyOf(key)] = ValueOf(value);
-  size_t others = 0;
-  for (const auto& [key, value] : found) {
-    const auto at = wanted.find(key);
-    if (at == wanted.end()) {
-      others++;
-    } else {
-      others += at->second != value ? 1 : 0;
-      wanted.erase(at);
-    }
-  }
-  return others + wanted.size();
 }
 
 std::string CrashStore::CompareGets(DB* db, const State& state) const {
@@ -368,7 +346,11 @@ std::string CrashStore::Visit(uint32_t level) {
   const bool killed = simulators_[level - 1]->killed();
   const bool deeper = level < config_.depth &&
                       (killed || random.OneIn(level == 1 ? config_.depth_share : 6)) && !IsTimeUp();
-  const bool repairs = random.OneIn(deeper ? 2 : config_.repair_left_share);
+  // After a power cut a repair may keep a part of the batch under way: its first record may be gone
+  // as if it were damaged. After a kill the chunks say what was whole.
+  const bool is_told =
+      config_.mode == CrashMode::kKill || (killed && config_.mode != CrashMode::kPage);
+  const bool repairs = is_told && random.OneIn(deeper ? 2 : config_.repair_left_share);
   Simulator* below = deeper ? simulators_[level].get() : nullptr;
   if (below != nullptr) {
     below->Restart(simulators_[level - 1]->state_id());
@@ -382,13 +364,12 @@ std::string CrashStore::Visit(uint32_t level) {
     const std::string wrong = RepairLeft(level, drawn, &repaired);
     if (!wrong.empty()) return wrong;
   }
-  const bool cuts_repair = repairs && deeper && repaired.lost == 0;
+  const bool cuts_repair = repairs && deeper && config_.mode == CrashMode::kKill;
   files_[level]->BeforeChange([below] {
     if (below != nullptr) below->Cut();
   });
   Status s;
   uint64_t lost = 0;
-  repair_cut_[level] = cuts_repair;
   if (cuts_repair) s = RepairAt(level, below, &lost);
   auto db = std::make_unique<DbImpl>(OptionsAt(level), Directory(level), SeamsAt(level, below));
   if (s.ok()) s = db->Init();
@@ -408,14 +389,9 @@ std::string CrashStore::Visit(uint32_t level) {
                     killed ? " from a kill: " : ": ", below->failure());
     }
   }
-  if (s.IsCorruption() && repair_cut_[level - 1]) {
-    db->Abandon();
-    db.reset();
-    return RepairAgain(level);
-  }
   if (!s.ok()) return (cuts_repair ? "repair or open: " : "open: ") + s.ToString();
   if (wrong.empty()) wrong = Compare(db.get(), &state);
-  if (wrong.empty() && repairs && repaired.lost == 0 && repaired.state != state) {
+  if (wrong.empty() && repairs && repaired.state != state) {
     wrong =
         Concat("repair of what a crash left brought state ", repaired.state, ", recovery ", state);
   }
@@ -464,7 +440,7 @@ std::string CrashStore::OpenRepaired(uint32_t level, Repaired* repaired) const {
   DbImpl db(OptionsAt(level), Directory(level), SeamsAt(level, nullptr));
   Status s = db.Init();
   if (!s.ok()) return "open after a repair: " + s.ToString();
-  std::string wrong = Compare(&db, &repaired->state, repaired->lost);
+  std::string wrong = Compare(&db, &repaired->state);
   CheckReport report;
   if (wrong.empty()) s = db.CheckQuietly(&report);
   db.Abandon();
@@ -484,12 +460,6 @@ std::string CrashStore::Repair(uint32_t level, size_t state) const {
              : Concat("repair brought state ", repaired.state, ", recovery ", state);
 }
 
-std::string CrashStore::RepairAgain(uint32_t level) const {
-  Repaired repaired;
-  const Status s = RepairAt(level, nullptr, &repaired.lost);
-  return s.ok() ? OpenRepaired(level, &repaired) : "repair: " + s.ToString();
-}
-
 // Afterwards all is as the crash left it. `drawn`: by which it was drawn what that is of the files.
 std::string CrashStore::RepairLeft(uint32_t level, Random drawn, Repaired* repaired) const {
   files_[level]->BeforeChange({});
@@ -497,14 +467,10 @@ std::string CrashStore::RepairLeft(uint32_t level, Random drawn, Repaired* repai
   for (const std::string& path : Files(level)) pool.push_back(ReadWhole(path));
   const Status s = RepairAt(level, nullptr, &repaired->lost);
   std::string wrong = s.ok() ? OpenRepaired(level, repaired) : s.ToString();
-  // After a power cut a tear may be taken for damage; after a kill the chunks tell them apart.
-  const bool killed = simulators_[level - 1]->killed();
-  const bool is_told =
-      config_.mode == CrashMode::kKill || (killed && config_.mode != CrashMode::kPage);
-  if (wrong.empty() && is_told && repaired->lost != 0)
+  if (wrong.empty() && repaired->lost != 0)
     wrong = Concat(repaired->lost, " records are said to be lost");
   for (size_t i = 0; i < pool.size(); i++) WriteWhole(Files(level)[i], pool[i]);
-  files_[level - 1]->Crash(killed, &drawn, files_[level].get());
+  files_[level - 1]->Crash(simulators_[level - 1]->killed(), &drawn, files_[level].get());
   return wrong.empty() ? "" : "a repair of what a crash left: " + wrong;
 }
 

@@ -4,9 +4,8 @@
 //     (on page media: every synced one), each batch whole or absent;
 //   - Get agrees with the scan, and CheckDB's walk finds nothing;
 //   - RepairDB, which builds the index from the records and their marks, changes nothing of it;
-//   - of some states: RepairDB before any open, whole or cut itself, brings what a recovery does;
-//     where it takes a tear for damage, which after a power cut it may, no more is missing than it
-//     says; where one was cut, an open may do so, too, and ask for another;
+//   - of some states that a kill left: RepairDB before any open, whole or cut itself, brings what a
+//     recovery does, and says that nothing is lost;
 //   - a crash within that recovery, and within that one's, changes nothing of it;
 //   - where the process was killed, a power cut within its recovery loses nothing that was
 //     acknowledged before, and one after it nothing that it showed;
@@ -99,10 +98,7 @@ class CrashStore {
 
   /// Recovers the store at `level` and says what is wrong with it.
   std::string Visit(uint32_t level);
-  /// `may_lack`: so many keys may be other than they were.
-  std::string Compare(DB* db, size_t* state, uint64_t may_lack = 0) const;
-  static size_t CountOthers(const std::vector<std::pair<std::string, std::string>>& found,
-                            const State& expected);
+  std::string Compare(DB* db, size_t* state) const;
   DbSeams SeamsAt(uint32_t level, Simulator* below) const {
     return {.hook = below, .inline_jobs = true, .files = files_[level].get()};
   }
@@ -114,7 +110,6 @@ class CrashStore {
   std::string RepairLeft(uint32_t level, Random drawn, Repaired* repaired) const;
   Status RepairAt(uint32_t level, Simulator* below, uint64_t* lost) const;
   std::string OpenRepaired(uint32_t level, Repaired* repaired) const;
-  std::string RepairAgain(uint32_t level) const;
   std::string CompareGets(DB* db, const State& state) const;
   std::string TryMore(uint32_t level, std::unique_ptr<DbImpl> db, State state);
   std::string Difference(const std::vector<std::pair<std::string, std::string>>& found) const;
@@ -126,8 +121,7 @@ class CrashStore {
   TempDir dir_;
   std::vector<std::unique_ptr<Simulator>> simulators_;  // by level; 0 watches the live store
   std::vector<std::unique_ptr<CutFiles>> files_;        // by level: tables that lie in no pool
-  std::vector<bool> repair_cut_;  // by level: its replicas are of a repair that is cut
-  std::vector<Found> found_;      // by level: what the recoveries of its replicas may find, and did
+  std::vector<Found> found_;  // by level: what the recoveries of its replicas may find, and did
   std::unique_ptr<DbImpl> db_;
   std::vector<const Snapshot*> snapshots_;
   std::unique_ptr<PersistSite> deleted_;
