@@ -503,7 +503,9 @@ class DamagedStore : public ::testing::Test {
     RepairReport report;
     s = Make()->Repair(&report);
     if (!s.ok()) return "a second repair: " + s.ToString();
-    if (report.records_lost > (taken_back_.empty() ? 0 : lost_before) || report.loss_unknown) {
+    // ZipperDB may count once more what it lost: of a chunk in which nothing is left.
+    const bool again = !taken_back_.empty() || layout_.engine == EngineKind::kZipperDb;
+    if (report.records_lost > (again ? lost_before : 0) || report.loss_unknown) {
       wrong = Concat("a second repair says that it lost ", report.records_lost, " records");
       for (const std::string& note : report.notes) wrong += "; " + note;
       return wrong;
