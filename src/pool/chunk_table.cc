@@ -467,9 +467,12 @@ void ChunkTable::Repair(const Found& found, std::vector<std::string>* notes) {
     if (IsTableChunk(chunk_shift_, index)) continue;
     const Words first = Load(At(index));
     const Words second = Load(MirrorAt(index));
-    if (first[0] == 0 && second[0] == 0 &&
-        (index >= found.chunks_prepared || index >= found.chunks))
-      continue;
+    const auto is_unclaimed = [&](const Words& words) {
+      return words[0] == 0 || words[0] == FreeState(index, kEpochUnclaimed);
+    };
+    // As a crash within growth leaves them, one after another: Scan settles it.
+    if (index >= found.chunks_prepared && is_unclaimed(first) && is_unclaimed(second)) continue;
+    if (first[0] == 0 && second[0] == 0 && index >= found.chunks) continue;
     Words words = first;
     const Status s = CheckWords(index, first);
     const bool mirror_sound = AreSound(index, second);

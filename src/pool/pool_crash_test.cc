@@ -85,9 +85,24 @@ class PoolCrash : public PoolTest {
     }
   }
 
+  // What a repair finds; that a crash left it is no damage.
+  void VisitByRepair(const std::string& image, const std::function<std::string(Pool*)>& look,
+                     std::set<std::string>* found) {
+    WriteWhole(copy_.part_paths[0], image);
+    testing::MarkSameFile(copy_.part_paths[0]);
+    std::vector<std::string> mended;
+    copy_.mended = &mended;
+    std::unique_ptr<Pool> pool;
+    const Status s = Pool::Open(copy_, &pool);
+    copy_.mended = nullptr;
+    found->insert(!mended.empty() && !superblocks_ ? mended.front()
+                  : s.ok()                         ? look(pool.get())
+                                                   : s.ToString());
+  }
+
   // Runs `action` and gives what `look` finds in each state that a crash during it could leave, as
-  // it is and with either copy of the chunk table gone; "" for a pool that does not open or does
-  // not check.
+  // it is, also for a repair, and with either copy of the chunk table gone; "" for a pool that does
+  // not open or does not check.
   std::set<std::string> Cuts(const std::function<void()>& action,
                              const std::function<std::string(Pool*)>& look) {
     std::set<std::string> found;
@@ -95,6 +110,7 @@ class PoolCrash : public PoolTest {
     recorder_.Watch(pool_->Address(PmPtr(0, 0)), pool_->pool_bytes(),
                     [&](const std::string& image) {
                       Visit(image, look, &found);
+                      VisitByRepair(image, look, &found);
                       for (const bool mirror : {false, true})
                         Visit(WithoutCopy(image, mirror), look, &found);
                     });
