@@ -59,7 +59,7 @@ Status Evacuation::GatherLive(std::vector<ChunkRef>* victims, std::vector<Victim
     const ChunkRef& chunk = (*victims)[i];
     std::vector<DamagedPlace> damaged;
     ForEachLiving(
-        *pool_, chunk, voids,
+        *pool_, chunk, WholeBytes(*pool_, chunk), voids,
         [&](const Record* record, PmPtr place) {
           if (!record->obsolete()) unmarked.push_back({place, i});
         },

@@ -135,7 +135,7 @@ uint64_t FlushedForSure(const Pool& pool, uint64_t in_tables) {
       ended = damage.size();
     }
     ForEachLiving(
-        pool, chunks[i], {},
+        pool, chunks[i], WholeBytes(pool, chunks[i]), {},
         [&](const Record* record, PmPtr) {
           last = record->sequence();
           while (ended < damage.size()) damage[ended++].before = last;

@@ -85,8 +85,8 @@ class Recount {
       // A list may lead to what is damaged.
       if (end == 0 && whole == 0) return frees_->Free(chunk);
       SetUsedBytes(*pool_, chunk, std::max(end, whole));
-      if (whole == 0) SetWholeBytes(*pool_, chunk, end);  // a power cut took it
     }
+    if (whole < end) SetWholeBytes(*pool_, chunk, end);  // a power cut took it
     if (!damaged) descriptor->dead_bytes.store(dead, std::memory_order_relaxed);
   }
 

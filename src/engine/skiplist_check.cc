@@ -74,9 +74,10 @@ uint64_t CheckRecords(const Pool& pool, const RecordCheck& check, CheckReport* r
     report->chunks++;
     const ReadBy read_by = check.read_by(chunk);
     if (read_by == ReadBy::kNone) return;
-    const PmPtr end = PmPtr(chunk.part, pool.ChunkStart(chunk).offset() + WholeBytes(pool, chunk));
+    const uint64_t whole = WholeBytes(pool, chunk);
+    const PmPtr end = PmPtr(chunk.part, pool.ChunkStart(chunk).offset() + whole);
     ForEachLiving(
-        pool, chunk, check.voids, [&](const Record*, PmPtr) { ++records; },
+        pool, chunk, whole, check.voids, [&](const Record*, PmPtr) { ++records; },
         [&](const DamagedPlace& at) {
           if (read_by == ReadBy::kLinks && at.to != end && !check.is_linked_into(at)) return;
           report->problems.push_back(Concat("damaged record at ", DescribePlace(pool, at.from),

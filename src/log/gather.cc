@@ -8,13 +8,11 @@
 
 namespace lamella {
 
-uint64_t ForEachLiving(const Pool& pool, const ChunkRef& chunk,
+uint64_t ForEachLiving(const Pool& pool, const ChunkRef& chunk, uint64_t whole,
                        const std::vector<SequenceGap>& voids,
                        const std::function<void(const Record*, PmPtr)>& visit,
                        const std::function<void(const DamagedPlace&)>& damaged,
                        const IsWholeRecord& is_whole) {
-  // before the records are read: more may be appended meanwhile
-  const uint64_t whole = WholeBytes(pool, chunk);
   const PmPtr start = pool.ChunkStart(chunk);
   std::vector<DamagedPlace> places;
   uint64_t end = 0;
@@ -76,10 +74,10 @@ class Gathering {
       missing = CountMissing(all_, basis_.flushed_sequence, basis_.gaps,
                              basis_.power_cut ? basis_.synced_sequence : published_);
     }
-    result_.lost += std::max(lost_unflushed_, missing) + guessed_;
+    if (!basis_.power_cut && !basis_.catalog_lost) DropUnpublished();
     all_.resize(basis_.power_cut ? EndOfSynced() : EndOfWholeBatches());
-    if (!basis_.power_cut && !basis_.catalog_lost) DropTornBatches();
-    result_.lost_to_damage = basis_.power_cut ? missing : result_.lost - guessed_;
+    result_.lost = at_most_.All(missing);
+    result_.lost_to_damage = basis_.power_cut ? missing : for_sure_.All(missing);
     result_.kept = std::move(all_);
     return std::move(result_);
   }
@@ -94,13 +92,33 @@ class Gathering {
     const uint64_t copied = basis_.flush_copies ? basis_.flushed_sequence : 0;
     const PmPtr start = pool_->ChunkStart(chunk);
     // it may have reached the medium without what it counts
-    if (basis_.power_cut) SetWholeBytes(*pool_, chunk, 0);
-    const uint64_t whole = WholeBytes(*pool_, chunk);
+    const std::optional<uint64_t> said =
+        basis_.power_cut ? std::nullopt : WholeBytesSaid(*pool_, chunk);
+    const uint64_t whole = said.value_or(0);
     whole_bytes_[start.word] = whole;
     // At this offset a write was cut. Of copies those after it stay, for each is one by itself; but
     // no repair is to say that what was cut was whole once.
     std::optional<uint64_t> torn;
     uint64_t last = 0;
+    std::vector<DamagedPlace> met;  // before the next record
+    const auto judge = [&](const Record* next) {
+      for (const DamagedPlace& damaged : met) {
+        const LogPosition at{chunk.ordinal, damaged.from.offset() - start.offset()};
+        const bool was_whole = at.offset < whole || IsBeforeAnotherWrite(chunk, log, next);
+        if (log && !torn)
+          places_.push_back({last, next != nullptr ? next->sequence() : UINT64_MAX, was_whole});
+        if (keeps_hints_ && !was_whole) {
+          if (!torn) torn = at.offset;
+          continue;
+        }
+        const uint64_t count = RecordsLostAtMost(*pool_, damaged.from, damaged.to);
+        for (Loss* loss : {&at_most_, &for_sure_}) {
+          if (loss == &for_sure_ && !was_whole) continue;
+          (log && at >= unflushed ? loss->unflushed : loss->others) += count;
+        }
+      }
+      met.clear();
+    };
     IsWholeRecord is_whole;
     if (basis_.is_whole) {
       is_whole = [&](const Record& record) {
@@ -110,8 +128,9 @@ class Gathering {
       };
     }
     const uint64_t end = ForEachLiving(
-        *pool_, chunk, basis_.gaps,
+        *pool_, chunk, whole, basis_.gaps,
         [&](const Record* record, PmPtr place) {
+          judge(record);
           result_.sequence_seen = std::max(result_.sequence_seen, record->sequence());
           if (log && torn) {
             result_.dropped.push_back(place);
@@ -119,21 +138,14 @@ class Gathering {
           }
           last = record->sequence();
           if (log) published_ = std::max(published_, PublishedBefore(record->header));
+          if (!log) copied_through_ = std::max(copied_through_, last);
           if (log && record->sequence() <= copied) return;
           all_.push_back(
               {record->tag(), place,
                what == RecordsOf::kGarbageCollection ? 0 : record->header.batch_remaining});
         },
-        [&](const DamagedPlace& damaged) {
-          const LogPosition at{chunk.ordinal, damaged.from.offset() - start.offset()};
-          if (keeps_hints_ && at.offset >= whole) {
-            if (!torn) torn = at.offset;
-            return;
-          }
-          uint64_t* const count = log && at >= unflushed ? &lost_unflushed_ : &result_.lost;
-          *count += RecordsLostAtMost(*pool_, damaged.from, damaged.to);
-        },
-        is_whole);
+        [&](const DamagedPlace& damaged) { met.push_back(damaged); }, is_whole);
+    judge(nullptr);
     // Where it never said anything none was ever durable there: it was claimed ahead, or its first
     // write was cut. That is so after a kill, but that a record of the log may say otherwise; and
     // of one without a record beyond what was flushed, where numbers tell.
@@ -146,13 +158,63 @@ class Gathering {
     // tells.
     const bool has_numbers =
         log && !basis_.catalog_lost && (basis_.flush_copies || last > basis_.flushed_sequence);
-    if (!basis_.power_cut && !has_numbers && !is_ahead && whole == 0 &&
-        HoldsMore(*pool_, chunk, end))
-      guessed_++;
+    if (!basis_.power_cut && !has_numbers && !is_ahead && !said && HoldsMore(*pool_, chunk, end))
+      at_most_.others++;
     const uint64_t found =
         last == 0 ? std::min(end, whole) : end;  // void ones say nothing of others
     result_.reach.push_back({chunk, torn.value_or(found)});
     SetUsedBytes(*pool_, chunk, end);
+  }
+
+  // What does not validate in the log was whole once, if its shard has a record of another write
+  // than the one that follows it: a shard's writes are one after another (docs/FORMAT.md, "What a
+  // tear may be"). Without the voids a tear of an earlier session would look like that.
+  bool IsBeforeAnotherWrite(const ChunkRef& chunk, bool log, const Record* next) {
+    if (!log || basis_.catalog_lost || next == nullptr) return false;
+    if (!last_of_shards_) {  // only where something is damaged: it reads the log again
+      last_of_shards_.emplace();
+      pool_->ForEachChunk([&](const ChunkRef& one) {
+        if (basis_.records_of(one) != RecordsOf::kLog) return;
+        uint64_t& last = (*last_of_shards_)[one.owner];
+        ForEachLiving(
+            *pool_, one, 0, basis_.gaps,
+            [&](const Record* record, PmPtr) { last = std::max(last, record->sequence()); },
+            [](const DamagedPlace&) {});
+      });
+    }
+    return (*last_of_shards_)[chunk.owner] > next->sequence() + next->header.batch_remaining;
+  }
+
+  // A number that is missing above all that were published, and that no place which was whole once
+  // can have had, was never there: nobody was told of it, nor of what follows (P3). It may be the
+  // first of a batch, whose rest would be kept in part. Of a chunk that is lost nobody knows what
+  // it had.
+  void DropUnpublished() {
+    bool is_one_lost = false;
+    pool_->ForEachChunk(
+        [&](const ChunkRef& chunk) { is_one_lost |= chunk.kind == ChunkKind::kLost; });
+    if (is_one_lost) return;
+    // a copy is made of what was published
+    uint64_t last = std::max({basis_.flushed_sequence, published_, copied_through_});
+    for (size_t i = 0; i < all_.size(); i++) {
+      const uint64_t sequence = TagSequence(all_[i].tag);
+      if (sequence <= last) continue;
+      if (SkipGaps(basis_.gaps, last + 1) >= sequence || MayHaveHeld(last, sequence, true)) {
+        last = sequence;
+        continue;
+      }
+      // Where chunks do not say what was whole, it may have been damaged since.
+      if (!keeps_hints_ && MayHaveHeld(last, sequence, false)) at_most_.others += all_.size() - i;
+      for (size_t at = i; at < all_.size(); at++) result_.dropped.push_back(all_[at].place);
+      all_.resize(i);
+      return;
+    }
+  }
+  // Of the numbers between two some.
+  bool MayHaveHeld(uint64_t after, uint64_t before, bool for_sure) const {
+    return std::ranges::any_of(places_, [&](const Place& place) {
+      return (place.was_whole || !for_sure) && place.after < before && place.before > after;
+    });
   }
 
   // After the synced ones the longest run without a hole, to a batch's end.
@@ -162,10 +224,7 @@ class Gathering {
     while (i < all_.size() && TagSequence(all_[i].tag) <= last) i++;
     size_t keep = i;
     for (; i < all_.size(); i++) {
-      uint64_t expected = last + 1;
-      for (const SequenceGap& g : basis_.gaps) {
-        if (g.first <= expected && expected <= g.last) expected = g.last + 1;
-      }
+      const uint64_t expected = SkipGaps(basis_.gaps, last + 1);
       const uint64_t sequence = TagSequence(all_[i].tag);
       // the last once more: a copy beside its original
       if (sequence != expected && sequence != last) break;
@@ -180,37 +239,13 @@ class Gathering {
   // since, no part is kept.
   size_t EndOfWholeBatches() {
     size_t keep = all_.size();
-    for (; keep > 0 && !MayLackRest(all_[keep - 1]); keep--)
-      result_.lost += WasDurable(all_[keep - 1]) ? 1 : 0;
+    for (; keep > 0 && !MayLackRest(all_[keep - 1]); keep--) {
+      if (!WasDurable(all_[keep - 1])) continue;
+      at_most_.others++;
+      for_sure_.others++;
+    }
     return keep;
   }
-  // Of a batch that a crash cut no part is kept either where other shards have later records that
-  // nobody was told of: nobody was told of it, if none of them says that it was published.
-  void DropTornBatches() {
-    uint64_t after = 0;  // what was kept last, or an equal one
-    for (size_t i = all_.size(); i-- > 0;) {
-      const uint64_t sequence = TagSequence(all_[i].tag);
-      if (sequence <= published_) break;
-      const bool is_torn = !MayLackRest(all_[i]) && after != sequence && after != sequence + 1;
-      if (!is_torn) {
-        after = sequence;
-        continue;
-      }
-      // The cut may have left the batch's end, too.
-      const uint64_t end = EndOfBatch(all_[i]);
-      const auto torn = all_.begin() + static_cast<ptrdiff_t>(i);
-      const auto past = std::find_if(torn, all_.end(),
-                                     [end](const LogEntry& e) { return TagSequence(e.tag) > end; });
-      for (auto at = torn; at != past; ++at) {
-        result_.lost += WasDurable(*at) ? 1 : 0;
-        result_.dropped.push_back(at->place);
-      }
-      all_.erase(torn, past);
-      after = i < all_.size() ? TagSequence(all_[i].tag) : 0;
-    }
-  }
-  // The number of its last record. Numbers of a batch have no others between them.
-  static uint64_t EndOfBatch(const LogEntry& e) { return TagSequence(e.tag) + e.batch_remaining; }
   bool WasDurable(const LogEntry& e) const {
     const auto chunk = std::prev(whole_bytes_.upper_bound(e.place.word));
     return TagSequence(e.tag) <= published_ || e.place.word - chunk->first < chunk->second;
@@ -227,9 +262,24 @@ class Gathering {
   // that is the write that was under way, and so is what follows, for its copy need not have begun
   // at its start.
   bool keeps_hints_ = false;
+  // Where the log is damaged: between these numbers of its shard.
+  struct Place {
+    uint64_t after;
+    uint64_t before;
+    bool was_whole;
+  };
+  std::vector<Place> places_;
+  std::optional<std::map<uint32_t, uint64_t>> last_of_shards_;
   uint64_t published_ = 0;
-  uint64_t guessed_ = 0;         // what may be records that are lost, or never were any
-  uint64_t lost_unflushed_ = 0;  // of the log after the boundary, where every number must be
+  uint64_t copied_through_ = 0;  // the newest number of a copy
+  // Records that are lost.
+  struct Loss {
+    uint64_t others = 0;
+    uint64_t unflushed = 0;  // of the log after the boundary, where every number must be
+    uint64_t All(uint64_t missing) const { return others + std::max(unflushed, missing); }
+  };
+  Loss at_most_;   // also what may never have been any
+  Loss for_sure_;  // of what was whole once
   Gathered result_;
 };
 

@@ -22,9 +22,10 @@ struct DamagedPlace {
 
 /// ForEachRecord, without the records that no write ever acknowledged (whose numbers recovery
 /// declared void), nor the tear that a crash within their batch left among them; `damaged` is told
-/// of what is missing at the end, too. Records may be appended meanwhile. Returns the offset after
-/// the last valid record. A record that is not whole is none: its place is damaged.
-uint64_t ForEachLiving(const Pool& pool, const ChunkRef& chunk,
+/// of what is missing before `whole`, the chunk's WholeBytes, too. Records may be appended
+/// meanwhile. Returns the offset after the last valid record. A record that is not whole is none:
+/// its place is damaged.
+uint64_t ForEachLiving(const Pool& pool, const ChunkRef& chunk, uint64_t whole,
                        const std::vector<SequenceGap>& voids,
                        const std::function<void(const Record*, PmPtr)>& visit,
                        const std::function<void(const DamagedPlace&)>& damaged,
@@ -77,7 +78,7 @@ struct Gathered {
   /// that they were published.
   uint64_t lost = 0;
   /// Of those, of which it is sure that no crash took them: with `power_cut` what was synced and
-  /// not flushed, else all but guesses. An open is not to go on without them as if nothing were.
+  /// not flushed, else what was whole once. An open is not to go on without them.
   uint64_t lost_to_damage = 0;
   std::vector<ChunkReach> reach;  // for NoteReach
 };

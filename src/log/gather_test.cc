@@ -37,6 +37,11 @@ class GatherTest : public RecordsTest {
     return sequences;
   }
 
+  /// As a power cut does, on lines.
+  void ForgetHint(const ChunkRef& chunk) {
+    pool_->Descriptor(chunk.part, chunk.index)->whole_bytes.store(0);
+  }
+
   using Sequences = std::vector<uint64_t>;
   GatherBasis basis_;
   Gathered gathered_;
@@ -68,6 +73,73 @@ TEST_F(GatherTest, WhatIsLostIsReportedUntilItIsNoted) {
   EXPECT_EQ(gathered_.lost, 0u);
 }
 
+// It may have been one, or the write that a cut took.
+TEST_F(GatherTest, WhatIsGuessedOfAChunkWithNothingLeftIsReportedUntilItIsNoted) {
+  basis_.flushed_sequence = 1;
+  basis_.boundary = {{2, 0}};
+  Flip(Put(1), 8 * sizeof(RecordHeader) + 3);
+  ForgetHint(appenders_[0]->open_chunk());
+  for (int i = 0; i < 2; i++) {
+    EXPECT_EQ(Kept(), Sequences{});
+    EXPECT_EQ(gathered_.lost, 1u);
+    EXPECT_EQ(gathered_.lost_to_damage, 0u);
+  }
+  NoteReach(*pool_, gathered_.reach);
+  EXPECT_EQ(Kept(), Sequences{});
+  EXPECT_EQ(gathered_.lost, 0u);
+}
+
+// A power cut took what the chunk said of itself; the session after it was killed.
+TEST_F(GatherTest, DamageInAChunkOfBeforeAPowerCutTakesNoOtherRecord) {
+  CreateParts(2);
+  Put(1);
+  const PmPtr damaged = Put(2);
+  for (const uint64_t sequence : {3, 4, 5}) Put(sequence);
+  ForgetHint(appenders_[0]->open_chunk());
+  Add({.tag = MakeTag(6, RecordKind::kPut), .key = "key", .value = "value", .published = 5}, 1);
+  Flip(damaged, 8 * sizeof(RecordHeader) + 3);
+  for (const uint64_t flushed : {0, 6}) {  // also of a log that a flush does not copy
+    basis_.flushed_sequence = flushed;
+    EXPECT_EQ(Kept(), (Sequences{1, 3, 4, 5, 6}));
+    EXPECT_EQ(gathered_.lost, 1u);
+    EXPECT_TRUE(gathered_.dropped.empty());
+  }
+}
+
+TEST_F(GatherTest, OfABatchWhoseBeginningAPowerCutTookNothingIsKept) {
+  CreateParts(2);
+  const auto put = [this](uint64_t sequence, uint32_t remaining, uint32_t part) {
+    return Add({.tag = MakeTag(sequence, RecordKind::kPut),
+                .key = "key",
+                .value = "value",
+                .batch_remaining = remaining,
+                .published = 1},
+               part);
+  };
+  const auto lose_hints = [this] {
+    pool_->ForEachChunk([this](const ChunkRef& chunk) {
+      if (chunk.kind == ChunkKind::kLog) ForgetHint(chunk);
+    });
+  };
+  Put(1);
+  const PmPtr torn = put(2, 2, 0);
+  put(3, 1, 0);
+  put(4, 0, 0);
+  lose_hints();
+  EXPECT_EQ(Kept(), (Sequences{1, 2, 3, 4}));
+  Flip(torn, 8 * sizeof(RecordHeader) + 3);
+  EXPECT_EQ(Kept(), Sequences{1});
+  EXPECT_EQ(gathered_.dropped.size(), 2u);
+  EXPECT_EQ(gathered_.sequence_seen, 4u) << "its numbers are not to be given again";
+  put(5, 0, 1);  // beside it, in another shard
+  lose_hints();
+  EXPECT_EQ(Kept(), Sequences{1});
+  put(6, 0, 0);  // after it, in its shard: it was damaged since
+  lose_hints();
+  EXPECT_EQ(Kept(), (Sequences{1, 3, 4, 5, 6}));
+  EXPECT_GE(gathered_.lost, 1u);
+}
+
 TEST_F(GatherTest, ADamagedRecordIsLostAndNoOther) {
   Put(1);
   const PmPtr damaged = Put(2);
@@ -90,7 +162,7 @@ TEST_F(GatherTest, ABatchThatWasCutIsNoLoss) {
   Put(2, 2);
   Put(3, 1);
   pool_->ForEachChunk([this](const ChunkRef& chunk) {
-    if (chunk.kind == ChunkKind::kLog) SetWholeBytes(*pool_, chunk, 0);
+    if (chunk.kind == ChunkKind::kLog) ForgetHint(chunk);
   });
   EXPECT_EQ(Kept(), Sequences{1});
   EXPECT_EQ(gathered_.lost, 0u);
@@ -115,9 +187,9 @@ TEST_F(GatherTest, ABatchThatWasCutIsNotKeptBeforeWhatIsWhole) {
   put(7, 1, 1, 1);
   put(8, 0, 1, 1);
   pool_->ForEachChunk([this](const ChunkRef& chunk) {
-    if (chunk.kind == ChunkKind::kLog) SetWholeBytes(*pool_, chunk, 0);
+    if (chunk.kind == ChunkKind::kLog) ForgetHint(chunk);
   });
-  EXPECT_EQ(Kept(), (Sequences{1, 7, 8}));
+  EXPECT_EQ(Kept(), Sequences{1}) << "as a recovery has it";
   EXPECT_EQ(gathered_.lost, 0u);
   put(9, 0, 8, 1);
   EXPECT_EQ(Kept(), (Sequences{1, 2, 3, 4, 7, 8, 9})) << "it was acknowledged: damage took its end";
@@ -132,11 +204,11 @@ TEST_F(GatherTest, OfABatchThatWasCutInItsMiddleTheEndIsNotKeptEither) {
   Put(4, 1);
   Put(5);
   pool_->ForEachChunk([this](const ChunkRef& chunk) {
-    if (chunk.kind == ChunkKind::kLog) SetWholeBytes(*pool_, chunk, 0);
+    if (chunk.kind == ChunkKind::kLog) ForgetHint(chunk);
   });
   EXPECT_EQ(Kept(), (Sequences{1, 2, 3, 4, 5}));
   pool_->ForEachChunk([this](const ChunkRef& chunk) {
-    if (chunk.kind == ChunkKind::kLog) SetWholeBytes(*pool_, chunk, 0);
+    if (chunk.kind == ChunkKind::kLog) ForgetHint(chunk);
   });
   Flip(torn, 8 * sizeof(RecordHeader) + 3);
   EXPECT_EQ(Kept(), Sequences{1});
@@ -201,7 +273,7 @@ TEST_F(GatherTest, ABatchThatWasCutWhereItsChunkBeginsIsNoLoss) {
   put(3, 2, 0);
   put(4, 1, 0);
   const PmPtr cut = put(5, 0, 0);
-  SetWholeBytes(*pool_, appenders_[0]->open_chunk(), 0);
+  ForgetHint(appenders_[0]->open_chunk());
   Flip(torn, 8 * sizeof(RecordHeader) + 3);
   Flip(cut, 8 * sizeof(RecordHeader) + 3);
   EXPECT_EQ(Kept(), Sequences{1});
@@ -268,7 +340,7 @@ TEST_F(GatherTest, ABatchWhoseEndIsNotWholeIsNotKept) {
   Put(3);
   basis_.is_whole = [](const Record& record) { return record.sequence() != 3; };
   pool_->ForEachChunk([this](const ChunkRef& chunk) {
-    if (chunk.kind == ChunkKind::kLog) SetWholeBytes(*pool_, chunk, 0);
+    if (chunk.kind == ChunkKind::kLog) ForgetHint(chunk);
   });
   EXPECT_EQ(Kept(), Sequences{1});
 }
@@ -291,7 +363,7 @@ TEST_F(GatherTest, WhatAnEarlierLifeOfALogChunkLeftIsNoLoss) {
   Put(21);
   ASSERT_EQ(appenders_[0]->open_chunk().index, chunk.index) << "it is to be used again";
   const auto lost = [&] {
-    SetWholeBytes(*pool_, appenders_[0]->open_chunk(), 0);
+    ForgetHint(appenders_[0]->open_chunk());
     EXPECT_EQ(Kept(), basis_.catalog_lost || !basis_.flush_copies || basis_.flushed_sequence < 21
                           ? Sequences{21}
                           : Sequences{});
@@ -340,7 +412,7 @@ TEST_F(GatherTest, ALostNumberThatOthersSayWasPublishedCounts) {
   const PmPtr damaged = Put(2);
   Add({.tag = MakeTag(3, RecordKind::kPut), .key = "key", .value = "value", .published = 2}, 1);
   pool_->ForEachChunk([this](const ChunkRef& chunk) {
-    if (chunk.kind == ChunkKind::kLog) SetWholeBytes(*pool_, chunk, 0);
+    if (chunk.kind == ChunkKind::kLog) ForgetHint(chunk);
   });
   Flip(damaged, 8 * sizeof(RecordHeader) + 3);
   EXPECT_EQ(Kept(), (Sequences{1, 3}));

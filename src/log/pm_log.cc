@@ -108,6 +108,13 @@ bool IsVoid(const std::vector<SequenceGap>& gaps, uint64_t sequence) {
   return at != gaps.end() && at->first <= sequence;
 }
 
+uint64_t SkipGaps(const std::vector<SequenceGap>& gaps, uint64_t sequence) {
+  for (const SequenceGap& g : gaps) {  // in ascending order
+    if (g.first <= sequence && sequence <= g.last) sequence = g.last + 1;
+  }
+  return sequence;
+}
+
 void AddGap(std::vector<SequenceGap>* gaps, uint64_t last, uint64_t seen) {
   const uint64_t void_last = gaps->empty() ? 0 : gaps->back().last;
   if (void_last > last && gaps->back().first <= last + 1) last = void_last;
@@ -202,14 +209,6 @@ bool IsOneBatch(const std::vector<LogEntry>& entries, size_t from) {
     if (ends_at != TagSequence(entries[from].tag) + entries[from].batch_remaining) return false;
   }
   return true;
-}
-
-// The first number at or after `sequence` that is not void.
-uint64_t SkipGaps(const std::vector<SequenceGap>& gaps, uint64_t sequence) {
-  for (const SequenceGap& g : gaps) {  // in ascending order
-    if (g.first <= sequence && sequence <= g.last) sequence = g.last + 1;
-  }
-  return sequence;
 }
 
 // The numbers after `base` that are neither void nor of any entry, ascending; the last range has

@@ -62,6 +62,8 @@ struct SequenceGap {
 };
 /// True if one of the gaps, which ascend, covers the number.
 bool IsVoid(const std::vector<SequenceGap>& gaps, uint64_t sequence);
+/// The first number at or after `sequence` that is not void. `gaps` ascend.
+uint64_t SkipGaps(const std::vector<SequenceGap>& gaps, uint64_t sequence);
 /// Declares (last, seen] void, but for what is void already. REQUIRES: no gap ends after `seen`.
 void AddGap(std::vector<SequenceGap>* gaps, uint64_t last, uint64_t seen);
 

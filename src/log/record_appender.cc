@@ -12,7 +12,8 @@ namespace lamella {
 
 namespace {
 
-// As it is stored: check : 24 | bytes : 40. Any one bit that flips shows; a word of zeros says 0.
+// As it is stored: check : 24 | bytes : 40. Any one bit that flips shows; a word of zeros, as
+// a claim leaves it, says nothing.
 constexpr uint64_t EncodeWhole(uint32_t epoch, uint64_t bytes) {
   const uint64_t word = bytes & ((uint64_t{1} << 40) - 1);
   return word | ((word ^ word >> 24 ^ epoch ^ 0x5a5a5a) & 0xffffff) << 40;
@@ -20,15 +21,19 @@ constexpr uint64_t EncodeWhole(uint32_t epoch, uint64_t bytes) {
 
 }  // namespace
 
-uint64_t WholeBytes(const Pool& pool, const ChunkRef& chunk) {
+std::optional<uint64_t> WholeBytesSaid(const Pool& pool, const ChunkRef& chunk) {
   // acquire pairs with the release stores: what it counts is there
   const uint64_t word =
       pool.Descriptor(chunk.part, chunk.index)->whole_bytes.load(std::memory_order_acquire);
   const uint64_t bytes = word & ((uint64_t{1} << 40) - 1);
-  return word == EncodeWhole(chunk.epoch, bytes) &&
-                 bytes <= uint64_t{chunk.run_chunks} * pool.chunk_bytes()
-             ? bytes
-             : 0;
+  if (word != EncodeWhole(chunk.epoch, bytes) ||
+      bytes > uint64_t{chunk.run_chunks} * pool.chunk_bytes())
+    return std::nullopt;
+  return bytes;
+}
+
+uint64_t WholeBytes(const Pool& pool, const ChunkRef& chunk) {
+  return WholeBytesSaid(pool, chunk).value_or(0);
 }
 
 void SetWholeBytes(const Pool& pool, const ChunkRef& chunk, uint64_t bytes) {

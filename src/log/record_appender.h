@@ -21,6 +21,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -128,6 +129,8 @@ class RecordAppender {
 /// there was damaged since. 0 where that is not known. Not to be trusted after a power cut on page
 /// media.
 uint64_t WholeBytes(const Pool& pool, const ChunkRef& chunk);
+/// The same, nothing where that is not known: a chunk may say that it has none.
+std::optional<uint64_t> WholeBytesSaid(const Pool& pool, const ChunkRef& chunk);
 void SetWholeBytes(const Pool& pool, const ChunkRef& chunk, uint64_t bytes);
 
 /// The bytes appended to a chunk that is filled no more, 0 to one that is (or not known): whoever

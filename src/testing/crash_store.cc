@@ -346,11 +346,9 @@ std::string CrashStore::Visit(uint32_t level) {
   const bool killed = simulators_[level - 1]->killed();
   const bool deeper = level < config_.depth &&
                       (killed || random.OneIn(level == 1 ? config_.depth_share : 6)) && !IsTimeUp();
-  // After a power cut a repair may keep a part of the batch under way: its first record may be gone
-  // as if it were damaged. After a kill the chunks say what was whole.
-  const bool is_told =
-      config_.mode == CrashMode::kKill || (killed && config_.mode != CrashMode::kPage);
-  const bool repairs = is_told && random.OneIn(deeper ? 2 : config_.repair_left_share);
+  // On pages a repair takes what was not synced for damage.
+  const bool repairs =
+      config_.mode != CrashMode::kPage && random.OneIn(deeper ? 2 : config_.repair_left_share);
   Simulator* below = deeper ? simulators_[level].get() : nullptr;
   if (below != nullptr) {
     below->Restart(simulators_[level - 1]->state_id());
@@ -364,7 +362,7 @@ std::string CrashStore::Visit(uint32_t level) {
     const std::string wrong = RepairLeft(level, drawn, &repaired);
     if (!wrong.empty()) return wrong;
   }
-  const bool cuts_repair = repairs && deeper && config_.mode == CrashMode::kKill;
+  const bool cuts_repair = repairs && deeper;
   files_[level]->BeforeChange([below] {
     if (below != nullptr) below->Cut();
   });
@@ -467,7 +465,8 @@ std::string CrashStore::RepairLeft(uint32_t level, Random drawn, Repaired* repai
   for (const std::string& path : Files(level)) pool.push_back(ReadWhole(path));
   const Status s = RepairAt(level, nullptr, &repaired->lost);
   std::string wrong = s.ok() ? OpenRepaired(level, repaired) : s.ToString();
-  if (wrong.empty() && repaired->lost != 0)
+  // After a power cut a tear may be counted: nothing says of it that it never was whole.
+  if (wrong.empty() && config_.mode == CrashMode::kKill && repaired->lost != 0)
     wrong = Concat(repaired->lost, " records are said to be lost");
   for (size_t i = 0; i < pool.size(); i++) WriteWhole(Files(level)[i], pool[i]);
   files_[level - 1]->Crash(simulators_[level - 1]->killed(), &drawn, files_[level].get());

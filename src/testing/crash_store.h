@@ -4,8 +4,8 @@
 //     (on page media: every synced one), each batch whole or absent;
 //   - Get agrees with the scan, and CheckDB's walk finds nothing;
 //   - RepairDB, which builds the index from the records and their marks, changes nothing of it;
-//   - of some states that a kill left: RepairDB before any open, whole or cut itself, brings what a
-//     recovery does, and says that nothing is lost;
+//   - of some states, but on page media: RepairDB before any open, whole or cut itself, brings what
+//     a recovery does; where the process was killed it says that nothing is lost;
 //   - a crash within that recovery, and within that one's, changes nothing of it;
 //   - where the process was killed, a power cut within its recovery loses nothing that was
 //     acknowledged before, and one after it nothing that it showed;

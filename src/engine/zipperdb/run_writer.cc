@@ -68,7 +68,7 @@ Status RecordsOfRuns(const Pool& pool, const Runs& runs, SortedRun* run) {
   Status s;
   for (const ChunkRef& chunk : ChunksOf(pool, runs)) {
     ForEachLiving(
-        pool, chunk, {},
+        pool, chunk, WholeBytes(pool, chunk), {},
         [run](const Record* record, PmPtr place) {
           run->places.push_back(place);
           run->bytes += record->bytes();
