@@ -155,7 +155,10 @@ struct CheckReport {
 /// What RepairDB did.
 struct RepairReport {
   uint64_t records_kept = 0;
-  uint64_t records_lost = 0;  // at most so many that do not validate any more, or are missing
+  /// At most so many that do not validate any more, or are missing. Damage that stays where it is,
+  /// between records that no repair moves (listdb, zipperdb), is counted again by the next repair,
+  /// until what is around it is written anew.
+  uint64_t records_lost = 0;
   /// True where what is lost beside `records_lost` cannot be counted, and may be any number of
   /// records: the pool is gone, and tables in files alone are left.
   bool loss_unknown = false;

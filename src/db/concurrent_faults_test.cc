@@ -25,6 +25,7 @@
 #include "base/sanitizer.h"
 #include "db/db_impl.h"
 #include "testing/conformance.h"
+#include "testing/expect_clean.h"
 #include "testing/fault_file_system.h"
 #include "testing/held_reads.h"
 #include "testing/random_data.h"
@@ -285,9 +286,7 @@ TEST_P(ConcurrentFaults, TakeNothingThatWasAcknowledgedAndAreOverOnceResumed) {
   ExpectWritten(cut);
   ASSERT_TRUE(db_->Flush().ok());
   ASSERT_TRUE(db_->CompactRange({}, {}).ok());
-  CheckReport report;
-  ASSERT_TRUE(db_->CheckQuietly(&report).ok());
-  EXPECT_TRUE(report.clean()) << report.problems[0];
+  ASSERT_NO_FATAL_FAILURE(ExpectClean(db_.get()));
   ASSERT_EQ(wrong(), "");
   std::printf("%llu faults, resumed %llu times, %zu and %zu writes\n",
               static_cast<unsigned long long>(met_), static_cast<unsigned long long>(resumed_),

@@ -13,6 +13,7 @@
 #include "db/db_impl.h"
 #include "testing/conformance.h"
 #include "testing/file_system_over.h"
+#include "testing/held_up_file.h"
 #include "testing/random_data.h"
 #include "testing/temp_dir.h"
 
@@ -55,27 +56,12 @@ TEST_P(FailedCompaction, MakesTheStoreReadOnly) {
   EXPECT_TRUE(db.Get({}, "key", &value).ok() && value == "newer");
 }
 
-/// Of the files made the next is held up, and fails when it may.
-class NextFileFails final : public FileSystemOver {
- public:
-  NextFileFails() : FileSystemOver(FileSystem::PosixOver(nullptr)) {}
-  Status NewAppendFile(const std::string& path, std::unique_ptr<AppendFile>* file) override {
-    if (!fails_next.exchange(false)) return base_->NewAppendFile(path, file);
-    is_held.set_value();
-    may_fail.get_future().wait();
-    return Status::IOError("a test's");
-  }
-
-  std::atomic<bool> fails_next{false};
-  std::promise<void> is_held, may_fail;
-};
-
 // It began before the Resume, whose fault that was to end (Scheduler I1). (It made the store
 // read-only again; ConcurrentFaults found it.)
 TEST(FailedCompactionOfBefore, IsNoErrorAfterAResume) {
   for (const bool is_resumed : {true, false}) {
     const TempDir dir;
-    NextFileFails files;
+    HeldUpFile files;
     Options options;
     options.engine = EngineKind::kLightKv;
     DbImpl db(options, dir.Sub("store"), DbSeams{.files = &files});

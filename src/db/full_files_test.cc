@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "db/db_impl.h"
 #include "testing/conformance.h"
+#include "testing/expect_clean.h"
 #include "testing/held_reads.h"
 #include "testing/random_data.h"
 #include "testing/table_files.h"
@@ -137,9 +138,7 @@ TEST_P(FullFileSystem, TakesNothingAndWritesGoOnOnceThereIsRoom) {
   ASSERT_TRUE(s.ok()) << s.ToString();
   ASSERT_TRUE(Open().ok());
   ASSERT_NO_FATAL_FAILURE(ExpectAcknowledged("closed and opened"));
-  CheckReport report;
-  ASSERT_TRUE(db_->CheckQuietly(&report).ok());
-  EXPECT_TRUE(report.clean()) << report.problems[0];
+  ASSERT_NO_FATAL_FAILURE(ExpectClean(db_.get()));
   db_.reset();  // before the file system
 }
 

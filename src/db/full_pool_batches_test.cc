@@ -18,6 +18,7 @@
 #include "base/sanitizer.h"
 #include "db/db_impl.h"
 #include "testing/conformance.h"
+#include "testing/expect_clean.h"
 #include "testing/random_data.h"
 #include "testing/table_files.h"
 #include "testing/temp_dir.h"
@@ -171,9 +172,7 @@ TEST_P(ConcurrentFullPool, LosesNoBatchAndTakesDeletes) {
     EXPECT_TRUE(s.ok()) << s.ToString();
   }
   EXPECT_GT(refused_, 0) << "it was never full";
-  CheckReport report;
-  ASSERT_TRUE(db_->CheckQuietly(&report).ok());
-  EXPECT_TRUE(report.clean()) << report.problems[0];
+  ASSERT_NO_FATAL_FAILURE(ExpectClean(db_.get()));
   db_.reset();  // before the file system
 }
 

@@ -14,6 +14,7 @@
 #include "log/pm_log.h"
 #include "log/record_appender.h"
 #include "testing/conformance.h"
+#include "testing/expect_clean.h"
 #include "testing/superblock_marks.h"
 #include "testing/temp_dir.h"
 
@@ -135,9 +136,7 @@ TEST_P(Rebuilding, ACopyThatIsNotLinkedDoesNotComeBack) {
   EXPECT_TRUE(db->Get({}, "small", &value).IsNotFound());
   ASSERT_TRUE(db->Get({}, "large", &value).ok());
   EXPECT_EQ(value, large);
-  CheckReport report;
-  ASSERT_TRUE(db->CheckQuietly(&report).ok());
-  EXPECT_TRUE(report.clean()) << report.problems[0];
+  ASSERT_NO_FATAL_FAILURE(ExpectClean(db.get()));
 }
 
 // The rest of its batch was deleted, dropped, and its chunks freed: it was taken for the torn part

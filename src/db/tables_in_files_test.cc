@@ -23,7 +23,9 @@
 #include "db/db_impl.h"
 #include "file/table_file_name.h"
 #include "testing/conformance.h"
+#include "testing/expect_clean.h"
 #include "testing/file_system_over.h"
+#include "testing/held_up_file.h"
 #include "testing/open_descriptors.h"
 #include "testing/random_data.h"
 #include "testing/resource_limit.h"
@@ -118,9 +120,7 @@ TEST_F(TablesInFiles, TakeWhatThePoolDoesNotHold) {
     EXPECT_TRUE(it->status().ok()) << it->status().ToString();
     EXPECT_EQ(seen, kCount);
     it.reset();
-    CheckReport report;
-    ASSERT_TRUE(db_->CheckQuietly(&report).ok());
-    EXPECT_TRUE(report.clean()) << report.problems[0];
+    ASSERT_NO_FATAL_FAILURE(ExpectClean(db_.get()));
     ASSERT_TRUE(db_->Close().ok());
   }
 }
@@ -289,21 +289,6 @@ TEST_F(TablesInFiles, AreNoConditionOfMergesInThePool) {
     db_.reset();  // before the file system
   }
 }
-
-/// Of the files made the next is held up, and fails when it may.
-class HeldUpFile final : public FileSystemOver {
- public:
-  HeldUpFile() : FileSystemOver(FileSystem::PosixOver(nullptr)) {}
-  Status NewAppendFile(const std::string& path, std::unique_ptr<AppendFile>* file) override {
-    if (!fails_next.exchange(false)) return base_->NewAppendFile(path, file);
-    is_held.set_value();
-    may_fail.get_future().wait();
-    return Status::IOError("a test's");
-  }
-
-  std::atomic<bool> fails_next{false};
-  std::promise<void> is_held, may_fail;
-};
 
 // What is kept of one stays as the next is looked at.
 TEST_F(TablesInFiles, RepairKeepsWhatIsLeftOfSeveralThatAreDamaged) {

@@ -426,15 +426,21 @@ Status LeveledEngine::MergeFiles(const Levels::Level& files, std::vector<MergedR
 
 namespace {
 
-// True if a table that was made anew has that version, or a newer one of its key.
-bool HaveIt(const LevelsEdit& made, const InternalKey& key) {
-  return std::ranges::any_of(made.added, [&key](const auto& added) {
+// `have`: a table that was made anew has that version, or a newer one of its key. What is damaged
+// there it has not.
+Status HaveIt(const LevelsEdit& made, const InternalKey& key, bool* have) {
+  *have = false;
+  for (const auto& added : made.added) {
     const TableInfo& info = added.table->info();
-    if (key.user_key < info.smallest || info.largest < key.user_key) return false;
+    if (key.user_key < info.smallest || info.largest < key.user_key) continue;
     const auto it = added.table->NewIterator(true);
     it->Seek({key.user_key, kTagFirst});
-    return it->Valid() && it->key().user_key == key.user_key && it->key().tag >= key.tag;
-  });
+    if (!it->status().ok() && !it->status().IsCorruption()) return it->status();
+    if (!it->Valid() || it->key().user_key != key.user_key || it->key().tag < key.tag) continue;
+    *have = true;
+    break;
+  }
+  return Status::OK();
 }
 
 }  // namespace
@@ -450,11 +456,11 @@ Status LeveledEngine::RebuildLog(bool catalog_lost, RepairReport* report, Levele
   std::vector<MergedRecord> records;
   for (const LogEntry& entry : gathered.kept) {
     const Record* const record = pool_->At<Record>(entry.place);
-    records.push_back({record->internal_key(), record->value(), entry.place, 0});
+    bool have = false;
+    if (catalog_lost) s = HaveIt(*edit, record->internal_key(), &have);
+    if (!s.ok()) return s;
+    if (!have) records.push_back({record->internal_key(), record->value(), entry.place, 0});
   }
-  if (catalog_lost)
-    std::erase_if(records,
-                  [edit](const MergedRecord& record) { return HaveIt(*edit, record.key); });
   Sort(&records);
   report->records_kept += records.size();
   return BuildFrom(std::move(records), 0, true, false, {}, {}, edit);
