@@ -4,7 +4,6 @@
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -33,6 +32,7 @@
 #include "testing/conformance.h"
 #include "testing/emulated.h"
 #include "testing/random_data.h"
+#include "testing/small_file_system.h"
 #include "testing/temp_dir.h"
 #include "testing/whole_file.h"
 
@@ -549,28 +549,6 @@ TEST_P(BadInputOfEngines, RandomDamageNeverGivesAWrongAnswerOrASignal) {
   std::printf("%llu of 60 damaged stores were refused at open\n",
               static_cast<unsigned long long>(refused));
 }
-
-// A file system of its own, as small as a test needs it.
-class SmallFileSystem {
- public:
-  explicit SmallFileSystem(const std::string& path, const char* size) : path_(path) {
-    fs::create_directories(path);
-    mounted_ = ::mount("tmpfs", path.c_str(), "tmpfs", 0, size) == 0;
-  }
-  ~SmallFileSystem() {
-    if (mounted_) ::umount2(path_.c_str(), MNT_DETACH);
-  }
-  SmallFileSystem(const SmallFileSystem&) = delete;
-  SmallFileSystem& operator=(const SmallFileSystem&) = delete;
-  bool mounted() const { return mounted_; }
-  bool Resize(const char* size) const {
-    return ::mount("tmpfs", path_.c_str(), "tmpfs", MS_REMOUNT, size) == 0;
-  }
-
- private:
-  const std::string path_;
-  bool mounted_ = false;
-};
 
 TEST_F(BadInput, NoSpaceAtCreateIsAnErrorAndLeavesNothing) {
   const SmallFileSystem small(path_, "size=128k");

@@ -7,11 +7,13 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <limits>
 #include <utility>
 
 #include <libpmem2.h>
@@ -406,6 +408,13 @@ MediumReport Region::Detect() const {
     report.description = name + ": survives the process, not the power";
   }
   return report;
+}
+
+uint64_t Region::RoomToGrow() const {
+  struct statvfs system{};
+  if (fstatvfs(fd_, &system) != 0 || system.f_blocks == 0)
+    return std::numeric_limits<uint64_t>::max();
+  return uint64_t{system.f_bavail} * system.f_frsize;
 }
 
 Status Region::Grow(uint64_t bytes) {

@@ -73,6 +73,9 @@ class Region {
   /// Allocates what the file has no bytes on the medium for (I1): a copy may have holes where there
   /// were zeros, as cp, tar and rsync leave them. NoSpace, IOError.
   Status FillHoles();
+  /// So many bytes the file system has room for, by what it says: a hint, for others take of it,
+  /// and some say less than they have. UINT64_MAX where it does not say.
+  uint64_t RoomToGrow() const;
   /// Allocates and maps up to `bytes`. On failure (NoSpace, IOError) nothing has changed.
   Status Grow(uint64_t bytes);
   /// Gives the file's bytes from `bytes` on back to the file system; Grow takes them anew, as

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -29,6 +28,7 @@
 #include "testing/emulated.h"
 #include "testing/resource_limit.h"
 #include "testing/says.h"
+#include "testing/small_file_system.h"
 #include "testing/temp_dir.h"
 
 namespace lamella {
@@ -36,6 +36,7 @@ namespace {
 
 using testing::ResourceLimit;
 using testing::Says;
+using testing::SmallFileSystem;
 using testing::ScopedEnv;
 using testing::TempDir;
 
@@ -199,23 +200,6 @@ TEST(Region, TheFileSizeLimitIsNoSpaceAndNoSignal) {
   EXPECT_TRUE(region->Grow(8 * kMiB).ok());
 }
 
-// A tmpfs of its own, which only root can mount.
-class SmallFileSystem {
- public:
-  SmallFileSystem(const std::string& path, const char* options) : path_(path) {
-    std::filesystem::create_directory(path);
-    mounted_ = mount("tmpfs", path.c_str(), "tmpfs", 0, options) == 0;
-  }
-  ~SmallFileSystem() {
-    if (mounted_) umount2(path_.c_str(), MNT_DETACH);
-  }
-  bool mounted() const { return mounted_; }
-
- private:
-  std::string path_;
-  bool mounted_;
-};
-
 TEST(Region, AFullFileSystemIsNoSpaceAndChangesNothing) {
   TempDir dir;
   SmallFileSystem small(dir.Sub("small"), "size=4m");
@@ -229,6 +213,8 @@ TEST(Region, AFullFileSystemIsNoSpaceAndChangesNothing) {
 
   ASSERT_TRUE(Region::Create(path, kMiB, 1 << 30, &region).ok());
   std::memset(region->base(), 'a', kMiB);
+  EXPECT_LE(region->RoomToGrow(), 3 * kMiB);
+  EXPECT_GT(region->RoomToGrow(), 2 * kMiB);
   const Status grown = region->Grow(8 * kMiB);
   EXPECT_TRUE(grown.IsNoSpace() && Says(grown, "free space")) << grown.ToString();
   EXPECT_EQ(std::filesystem::file_size(path), kMiB);

@@ -75,6 +75,11 @@ bool Pool::MayGrow(const Part& part) const {
          !part.disk_full.load(std::memory_order_relaxed);
 }
 
+void Pool::AskForRoom(Part* part) const {
+  if (MayGrow(*part))
+    part->room_to_grow.store(part->region->RoomToGrow() >> chunk_shift_, std::memory_order_relaxed);
+}
+
 // Where much of the part is free and no row is as long as an extent, shorter ones are used before
 // it grows.
 bool Pool::IsMostlyHoles(const Part& part, uint32_t free) const {
@@ -114,6 +119,7 @@ Status Pool::ClaimExtent(uint32_t part_number, ChunkKind kind, uint32_t owner, u
     }
     if (first) {
       free_chunks_.fetch_sub(run, std::memory_order_relaxed);
+      AskForRoom(part);
       *chunk = part->table->Publish(*first, kind, owner, ordinal, run,
                                     epoch_floor_.load(std::memory_order_relaxed), persister);
       return Status::OK();
@@ -187,6 +193,7 @@ Status Pool::GrowPart(Part* part, uint32_t chunks_needed, uint32_t chunks_wanted
   part->chunks.store(target, std::memory_order_release);
   // pairs with Contains
   bytes_[part->number].store(uint64_t{target} << chunk_shift_, std::memory_order_release);
+  AskForRoom(part);
   return s;
 }
 
@@ -386,8 +393,14 @@ bool Pool::NeedsProvision() const {
 
 uint64_t Pool::chunks_available(uint32_t part_number) const {
   const Part& part = *parts_[part_number];
-  if (part.disk_full.load(std::memory_order_relaxed)) return part.free.count();
-  return limited_ || !MayGrow(part) ? FreeOnceGrown(part) : std::numeric_limits<uint64_t>::max();
+  const uint64_t free = part.free.count();
+  if (part.disk_full.load(std::memory_order_relaxed)) return free;
+  if (!MayGrow(part)) return FreeOnceGrown(part);
+  const uint64_t room = part.room_to_grow.load(std::memory_order_relaxed);
+  const uint64_t at_most = room < std::numeric_limits<uint64_t>::max() >> chunk_shift_
+                               ? free + room
+                               : std::numeric_limits<uint64_t>::max();
+  return limited_ ? std::min(at_most, FreeOnceGrown(part)) : at_most;
 }
 
 // One count, which growing and giving back leave as it is: the sum of what is free and what may be

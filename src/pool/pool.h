@@ -250,7 +250,8 @@ class Pool {
   bool IsHeldUp();
   bool IsInTheWay(const ChunkRef& chunk) const;
   uint64_t free_chunks() const { return free_chunks_.load(std::memory_order_relaxed); }
-  /// Free chunks plus what growth may add under pool_bytes_max (UINT64_MAX when unlimited).
+  /// Free chunks plus what growth may add, under pool_bytes_max and by what the file systems had
+  /// room for at the last claim (UINT64_MAX when unlimited and they do not say).
   uint64_t chunks_available() const;
   uint64_t chunks_available(uint32_t part) const;
   /// Those of them that lie in rows of `run` adjacent ones; of more than `most` nothing is said.
@@ -326,6 +327,7 @@ class Pool {
   Status GiveBackEnd(Part* part, Slack slack);
   void RaiseEpochFloor(uint32_t floor);
   bool MayGrow(const Part& part) const;
+  void AskForRoom(Part* part) const;
   uint64_t FreeOnceGrown(const Part& part) const;
   bool IsMostlyHoles(const Part& part, uint32_t free) const;
   uint64_t RowsWithin(uint32_t from, uint32_t to, uint32_t run, uint32_t rows_max) const;

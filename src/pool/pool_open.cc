@@ -388,6 +388,7 @@ Status Pool::ScanParts(const std::vector<Superblock>& superblocks,
         static_cast<uint32_t>(ClaimableChunks(chunk_shift_, chunks)) - part->free.count(),
         std::memory_order_relaxed);
     epoch_max = std::max(epoch_max, part->table->EpochMax(0, chunks));
+    AskForRoom(part.get());
   }
   MutexLock lock(&superblock_mu_);
   superblock_ = superblocks[0];

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <atomic>
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -26,6 +27,9 @@ struct Pool::Part {
   // stored with release once they are mapped and in `free`; loaded with acquire
   std::atomic<uint32_t> chunks{0};
   std::atomic<bool> disk_full{false};  // the last growth failed; a hint, so relaxed, as the next
+  // The chunks that its file system had room for beside it, as it was last asked; a hint. Who finds
+  // it at its end only when growth fails has used by then what he was to leave free for deletes.
+  std::atomic<uint64_t> room_to_grow{std::numeric_limits<uint64_t>::max()};
   std::atomic<bool> keeps_end{false};  // the file could not be shortened since it grew
   // chunks that reach beyond this one are; a hint
   std::atomic<uint32_t> in_the_way_from{~uint32_t{0}};

@@ -144,6 +144,7 @@ Status Pool::GiveBackEnd(Part* part, Slack slack) {
     if (shortened) part->disk_full.store(false, std::memory_order_relaxed);
     part->keeps_end.store(!shortened, std::memory_order_relaxed);
     if (shortened) TellMapped(*part);
+    AskForRoom(part);
   }
   if (part->region->bytes() >> chunk_shift_ < chunks) return s;
   MutexLock lock(&part->mu);

@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "pool/pool_test_base.h"
+#include "testing/small_file_system.h"
 
 namespace lamella {
 namespace {
@@ -536,6 +537,25 @@ TEST_F(PoolTest, WhatWasSyncedIsNotedOnPagesAndNoFlippedBitChangesIt) {  // S4
     EXPECT_EQ(pool_->SyncedThrough(), 0u) << bit;
     Close();
   }
+}
+
+// What others leave it is told by what they took: not only by growth that fails, at the end.
+TEST_F(PoolTest, WhatItsFileSystemHasNoRoomForIsNotAvailable) {
+  const testing::SmallFileSystem small(dir_.Sub("small"), "size=16m");
+  if (!small.mounted()) GTEST_SKIP() << "mounting is not permitted";
+  options_.part_paths = {dir_.Sub("small/pool.0")};
+  Create();
+  MustClaim();
+  const uint64_t before = pool_->chunks_available();
+  EXPECT_LE(before, (16u << 20) / kChunkBytesMin);
+  EXPECT_GT(before, (12u << 20) / kChunkBytesMin);
+  WriteWhole(dir_.Sub("small/other"), std::string(15 << 20, 'o'));
+  MustClaim();
+  EXPECT_LE(pool_->chunks_available(), (1u << 20) / kChunkBytesMin);
+  ASSERT_TRUE(pool_->MarkClean().ok());
+  Open();
+  EXPECT_LE(pool_->chunks_available(), (1u << 20) / kChunkBytesMin) << "of one that is just open";
+  EXPECT_GE(pool_->chunks_available(), pool_->free_chunks());
 }
 
 }  // namespace
