@@ -208,7 +208,7 @@ TEST_F(LevelRebuildTest, APartOfABatchThatWasCutIsNotBackWithTheNextRebuilding) 
          .published = 1});
   }
   SetWholeBytes(*pool_, appenders_[0]->open_chunk(), whole);
-  Write("d", 5, RecordKind::kPut, 1, 1);
+  const PmPtr beyond = Write("d", 5, RecordKind::kPut, 1, 1);
   RebuiltLevel rebuilt;
   std::vector<SequenceGap> gaps;
   for (const uint64_t flushed_sequence : {0, 1}) {
@@ -217,6 +217,7 @@ TEST_F(LevelRebuildTest, APartOfABatchThatWasCutIsNotBackWithTheNextRebuilding) 
     EXPECT_EQ(rebuilt.records_lost, 0u);
     EXPECT_EQ(rebuilt.sequence_last, 1u);
     EXPECT_EQ(rebuilt.sequence_seen, 5u);
+    EXPECT_TRUE(At(beyond)->obsolete()) << "of what is left out no other rebuilding may think more";
     gaps = {{2, 5}};
   }
 }

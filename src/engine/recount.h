@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "engine/pending_frees.h"
@@ -71,23 +72,27 @@ class Recount {
  private:
   void Count(const ChunkRef& chunk, const IsDead& is_dead) {
     uint64_t dead = 0;
-    bool damaged = false;
+    std::optional<uint64_t> damage;  // where it begins
     const uint64_t end = ForEachRecord(
         *pool_, chunk, 0,
         [&](const Record* record, PmPtr place) {
           if (is_dead(chunk, record, place)) dead += record->bytes();
         },
-        [&](PmPtr, PmPtr) { damaged = true; });
+        [&](PmPtr from, PmPtr) {
+          if (!damage) damage = from.offset() - pool_->ChunkStart(chunk).offset();
+        });
     const uint64_t whole = WholeBytes(*pool_, chunk);
-    damaged = damaged || end < whole;  // no record follows that would tell of it
+    if (!damage && end < whole) damage = end;  // no record follows that would tell of it
     ChunkDescriptor* const descriptor = pool_->Descriptor(chunk.part, chunk.index);
     if (UsedBytes(*pool_, chunk) == 0) {
       // A list may lead to what is damaged.
       if (end == 0 && whole == 0) return frees_->Free(chunk);
       SetUsedBytes(*pool_, chunk, std::max(end, whole));
     }
-    if (whole < end) SetWholeBytes(*pool_, chunk, end);  // a power cut took it
-    if (!damaged) descriptor->dead_bytes.store(dead, std::memory_order_relaxed);
+    // A power cut took it. What lies beyond damage says nothing of whether that is a tear.
+    if (const uint64_t sound = damage.value_or(end); whole < sound)
+      SetWholeBytes(*pool_, chunk, sound);
+    if (!damage) descriptor->dead_bytes.store(dead, std::memory_order_relaxed);
   }
 
   Pool* const pool_;

@@ -68,6 +68,27 @@ TEST_F(RecountTest, AChunkWithoutRecordsIsFreed) {
   EXPECT_FALSE(pool_->Describe(empty.part, empty.index, &now));
 }
 
+// A power cut may have taken what the chunk said; what follows a tear does not show that it was
+// whole.
+TEST_F(RecountTest, AChunkSaysHowFarItReachesAsFarAsNothingIsDamaged) {
+  for (const bool is_damaged : {true, false}) {
+    CreateParts(1);
+    frees_ = std::make_unique<PendingFrees>(pool_.get());
+    recount_ = std::make_unique<Recount>(pool_.get(), frees_.get());
+    const ChunkRef chunk = ChunkOf(Add("key", 1));
+    const uint64_t first = WholeBytes(*pool_, chunk);
+    const PmPtr torn = Add("key", 2);
+    Add("key", 3);
+    const uint64_t all = WholeBytes(*pool_, chunk);
+    if (is_damaged) Flip(torn, 8 * (sizeof(RecordHeader) + sizeof(uint64_t)) + 3);
+    SetWholeBytes(*pool_, chunk, first);
+    Prepare(true);
+    recount_->Some(IsOdd);
+    EXPECT_EQ(WholeBytes(*pool_, chunk), is_damaged ? first : all);
+    EXPECT_LT(first, all);
+  }
+}
+
 TEST_F(RecountTest, WhatIsDeadBesideDamageIsNotKnown) {
   const PmPtr damaged = Add("key", 1);
   const PmPtr last = Add("key", 3);

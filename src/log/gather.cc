@@ -71,8 +71,9 @@ class Gathering {
       result_.sequence_seen = std::max(result_.sequence_seen, TagSequence(all_.back().tag));
     uint64_t missing = 0;
     if (!basis_.catalog_lost) {
-      missing = CountMissing(all_, basis_.flushed_sequence, basis_.gaps,
-                             basis_.power_cut ? basis_.synced_sequence : published_);
+      missing = CountMissing(
+          all_, basis_.flushed_sequence, basis_.gaps,
+          basis_.power_cut ? basis_.synced_sequence : std::max(published_, FoundBefore()));
     }
     if (!basis_.power_cut && !basis_.catalog_lost) DropUnpublished();
     all_.resize(basis_.power_cut ? EndOfSynced() : EndOfWholeBatches());
@@ -104,6 +105,9 @@ class Gathering {
     const auto judge = [&](const Record* next) {
       for (const DamagedPlace& damaged : met) {
         const LogPosition at{chunk.ordinal, damaged.from.offset() - start.offset()};
+        // A tear of an earlier session, for the numbers of what a flush copied are void no more.
+        const bool is_copied = log && next != nullptr && next->sequence() <= copied;
+        if (is_copied && at.offset >= whole) continue;
         const bool was_whole = at.offset < whole || IsBeforeAnotherWrite(chunk, log, next);
         if (log && !torn)
           places_.push_back({last, next != nullptr ? next->sequence() : UINT64_MAX, was_whole});
@@ -158,32 +162,45 @@ class Gathering {
     // tells.
     const bool has_numbers =
         log && !basis_.catalog_lost && (basis_.flush_copies || last > basis_.flushed_sequence);
-    if (!basis_.power_cut && !has_numbers && !is_ahead && !said && HoldsMore(*pool_, chunk, end))
-      at_most_.others++;
+    // or a power cut left less than it said
+    const bool is_silent = !basis_.power_cut && (!said || (!keeps_hints_ && whole < end));
+    const bool may_hold_more = is_silent && HoldsMore(*pool_, chunk, end);
+    if (may_hold_more && !has_numbers && !is_ahead) at_most_.others++;
+    if (may_hold_more && log) places_.push_back({last, UINT64_MAX, false});
     const uint64_t found =
         last == 0 ? std::min(end, whole) : end;  // void ones say nothing of others
     result_.reach.push_back({chunk, torn.value_or(found)});
     SetUsedBytes(*pool_, chunk, end);
   }
 
-  // What does not validate in the log was whole once, if its shard has a record of another write
-  // than the one that follows it: a shard's writes are one after another (docs/FORMAT.md, "What a
-  // tear may be"). Without the voids a tear of an earlier session would look like that.
+  // What does not validate in the log was whole once, if what follows it was published, or its
+  // shard has a record of another write than the one that follows: a shard's writes are one after
+  // another (docs/FORMAT.md, "What a tear may be"). Without the voids a tear of an earlier session
+  // would look like that.
   bool IsBeforeAnotherWrite(const ChunkRef& chunk, bool log, const Record* next) {
     if (!log || basis_.catalog_lost || next == nullptr) return false;
-    if (!last_of_shards_) {  // only where something is damaged: it reads the log again
-      last_of_shards_.emplace();
-      pool_->ForEachChunk([&](const ChunkRef& one) {
-        if (basis_.records_of(one) != RecordsOf::kLog) return;
-        uint64_t& last = (*last_of_shards_)[one.owner];
-        ForEachLiving(
-            *pool_, one, 0, basis_.gaps,
-            [&](const Record* record, PmPtr) { last = std::max(last, record->sequence()); },
-            [](const DamagedPlace&) {});
-      });
-    }
-    return (*last_of_shards_)[chunk.owner] > next->sequence() + next->header.batch_remaining;
+    if (!last_of_shards_) ReadLastNumbers();
+    return next->sequence() <= known_ ||
+           (*last_of_shards_)[chunk.owner] > next->sequence() + next->header.batch_remaining;
   }
+  // Only where something is damaged: it reads the log again.
+  void ReadLastNumbers() {
+    last_of_shards_.emplace();
+    known_ = std::max(basis_.flushed_sequence, FoundBefore());
+    pool_->ForEachChunk([&](const ChunkRef& chunk) {
+      if (basis_.records_of(chunk) != RecordsOf::kLog) return;
+      uint64_t& last = (*last_of_shards_)[chunk.owner];
+      ForEachLiving(
+          *pool_, chunk, 0, basis_.gaps,
+          [&](const Record* record, PmPtr) {
+            last = std::max(last, record->sequence());
+            known_ = std::max(known_, PublishedBefore(record->header));
+          },
+          [](const DamagedPlace&) {});
+    });
+  }
+  // An earlier recovery found all numbers before those that it declared void.
+  uint64_t FoundBefore() const { return basis_.gaps.empty() ? 0 : basis_.gaps.back().first - 1; }
 
   // A number that is missing above all that were published, and that no place which was whole once
   // can have had, was never there: nobody was told of it, nor of what follows (P3). It may be the
@@ -195,7 +212,7 @@ class Gathering {
         [&](const ChunkRef& chunk) { is_one_lost |= chunk.kind == ChunkKind::kLost; });
     if (is_one_lost) return;
     // a copy is made of what was published
-    uint64_t last = std::max({basis_.flushed_sequence, published_, copied_through_});
+    uint64_t last = std::max({basis_.flushed_sequence, published_, copied_through_, FoundBefore()});
     for (size_t i = 0; i < all_.size(); i++) {
       const uint64_t sequence = TagSequence(all_[i].tag);
       if (sequence <= last) continue;
@@ -270,6 +287,7 @@ class Gathering {
   };
   std::vector<Place> places_;
   std::optional<std::map<uint32_t, uint64_t>> last_of_shards_;
+  uint64_t known_ = 0;  // so far everything was published; set with last_of_shards_
   uint64_t published_ = 0;
   uint64_t copied_through_ = 0;  // the newest number of a copy
   // Records that are lost.

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "log/log_test_base.h"
+#include "testing/superblock_marks.h"
 
 namespace lamella {
 namespace {
@@ -40,6 +41,15 @@ class GatherTest : public RecordsTest {
   /// As a power cut does, on lines.
   void ForgetHint(const ChunkRef& chunk) {
     pool_->Descriptor(chunk.part, chunk.index)->whole_bytes.store(0);
+  }
+
+  /// Every line has come to the medium, the hints' too.
+  void CutPower() {
+    appenders_.clear();
+    Close();
+    testing::MarkAnotherBoot(options_.part_paths[0]);
+    Open();
+    ASSERT_FALSE(pool_->state().same_boot);
   }
 
   using Sequences = std::vector<uint64_t>;
@@ -91,19 +101,87 @@ TEST_F(GatherTest, WhatIsGuessedOfAChunkWithNothingLeftIsReportedUntilItIsNoted)
 
 // A power cut took what the chunk said of itself; the session after it was killed.
 TEST_F(GatherTest, DamageInAChunkOfBeforeAPowerCutTakesNoOtherRecord) {
-  CreateParts(2);
-  Put(1);
-  const PmPtr damaged = Put(2);
-  for (const uint64_t sequence : {3, 4, 5}) Put(sequence);
-  ForgetHint(appenders_[0]->open_chunk());
-  Add({.tag = MakeTag(6, RecordKind::kPut), .key = "key", .value = "value", .published = 5}, 1);
-  Flip(damaged, 8 * sizeof(RecordHeader) + 3);
-  for (const uint64_t flushed : {0, 6}) {  // also of a log that a flush does not copy
-    basis_.flushed_sequence = flushed;
-    EXPECT_EQ(Kept(), (Sequences{1, 3, 4, 5, 6}));
-    EXPECT_EQ(gathered_.lost, 1u);
-    EXPECT_TRUE(gathered_.dropped.empty());
+  for (const uint64_t damaged : {2, 4}) {  // 5 is the last of its shard
+    SCOPED_TRACE(damaged);
+    CreateParts(2);
+    for (uint64_t sequence = 1; sequence <= 5; sequence++) {
+      const PmPtr place = Put(sequence);
+      if (sequence == damaged) Flip(place, 8 * sizeof(RecordHeader) + 3);
+    }
+    ForgetHint(appenders_[0]->open_chunk());
+    Add({.tag = MakeTag(6, RecordKind::kPut), .key = "key", .value = "value", .published = 5}, 1);
+    Sequences others = {1, 2, 3, 4, 5, 6};
+    std::erase(others, damaged);
+    for (const uint64_t flushed : {0, 6}) {  // also of a log that a flush does not copy
+      basis_.flushed_sequence = flushed;
+      EXPECT_EQ(Kept(), others);
+      EXPECT_EQ(gathered_.lost, 1u);
+      EXPECT_EQ(gathered_.lost_to_damage, 1u);
+      EXPECT_TRUE(gathered_.dropped.empty());
+    }
   }
+}
+
+// Its numbers were void until a flush had all that follows them.
+TEST_F(GatherTest, ATearOfAnEarlierSessionIsNoLossOnceWhatFollowsItIsCopied) {
+  Put(10);
+  const ChunkRef chunk = appenders_[0]->open_chunk();
+  const uint64_t whole = WholeBytes(*pool_, chunk);
+  Flip(Put(11, 2), 8 * sizeof(RecordHeader) + 3);
+  Put(12, 1);
+  Put(13);
+  SetWholeBytes(*pool_, chunk, whole);
+  appenders_[0]->CloseChunk();
+  Put(14);
+  basis_.flush_copies = true;
+  basis_.flushed_sequence = 14;
+  basis_.boundary = {{chunk.ordinal + 1, 0}};
+  EXPECT_EQ(Kept(), Sequences{});
+  EXPECT_EQ(gathered_.lost, 0u);
+  EXPECT_EQ(gathered_.lost_to_damage, 0u);
+}
+
+// Of what it found no record needs to say that it was published.
+TEST_F(GatherTest, WhatAnEarlierRecoveryFoundIsNotDropped) {
+  CreateParts(3);
+  const auto put = [this](uint64_t sequence, uint32_t part) {
+    return Add({.tag = MakeTag(sequence, RecordKind::kPut),
+                .key = "key",
+                .value = "value",
+                .published = 7},
+               part);
+  };
+  basis_.flushed_sequence = 7;
+  const PmPtr damaged = put(8, 0);
+  put(9, 1);
+  put(10, 2);
+  pool_->ForEachChunk([this](const ChunkRef& chunk) {
+    if (chunk.kind == ChunkKind::kLog) ForgetHint(chunk);
+  });
+  Flip(damaged, 8 * sizeof(RecordHeader) + 3);
+  EXPECT_EQ(Kept(), Sequences{}) << "it may never have been there";
+  EXPECT_GE(gathered_.lost, 2u);
+  EXPECT_EQ(gathered_.lost_to_damage, 0u);
+  basis_.gaps = {{11, 12}};
+  EXPECT_EQ(Kept(), (Sequences{9, 10}));
+  EXPECT_EQ(gathered_.lost, 1u);
+  EXPECT_EQ(gathered_.lost_to_damage, 1u);
+}
+
+// A power cut left an older one.
+TEST_F(GatherTest, AHintThatSaysLessThanThereIsHidesNoLoss) {
+  Put(1);
+  const ChunkRef chunk = appenders_[0]->open_chunk();
+  const uint64_t whole = WholeBytes(*pool_, chunk);
+  Put(2);
+  Flip(Put(3), 8 * sizeof(RecordHeader) + 3);
+  basis_.flushed_sequence = 3;
+  basis_.boundary = {{chunk.ordinal + 1, 0}};
+  SetWholeBytes(*pool_, chunk, whole);
+  CutPower();
+  EXPECT_EQ(Kept(), (Sequences{1, 2}));
+  EXPECT_EQ(gathered_.lost, 1u);
+  EXPECT_EQ(gathered_.lost_to_damage, 0u);
 }
 
 TEST_F(GatherTest, OfABatchWhoseBeginningAPowerCutTookNothingIsKept) {
@@ -280,10 +358,11 @@ TEST_F(GatherTest, ABatchThatWasCutWhereItsChunkBeginsIsNoLoss) {
   EXPECT_EQ(gathered_.dropped.size(), 2u);
   EXPECT_EQ(gathered_.lost, 0u);
   basis_.flushed_sequence = 5;
-  for (const bool is_void : {true, false}) {
+  for (const bool is_void : {true, false}) {  // a log that a flush copies forgets what was
     basis_.gaps.clear();
     if (is_void) basis_.gaps = {{2, 5}};
-    EXPECT_EQ(Kept(), Sequences{1});
+    basis_.flush_copies = !is_void;
+    EXPECT_EQ(Kept(), is_void ? Sequences{1} : Sequences{});
     EXPECT_EQ(gathered_.lost, 0u) << is_void;
   }
 }

@@ -36,8 +36,8 @@ namespace {
 
 using testing::ResourceLimit;
 using testing::Says;
-using testing::SmallFileSystem;
 using testing::ScopedEnv;
+using testing::SmallFileSystem;
 using testing::TempDir;
 
 constexpr uint64_t kMiB = 1 << 20;

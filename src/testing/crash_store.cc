@@ -466,7 +466,9 @@ std::string CrashStore::RepairLeft(uint32_t level, Random drawn, Repaired* repai
   const Status s = RepairAt(level, nullptr, &repaired->lost);
   std::string wrong = s.ok() ? OpenRepaired(level, repaired) : s.ToString();
   // After a power cut a tear may be counted: nothing says of it that it never was whole.
-  if (wrong.empty() && config_.mode == CrashMode::kKill && repaired->lost != 0)
+  bool is_cut = false;
+  for (uint32_t above = 0; above < level; above++) is_cut |= !simulators_[above]->killed();
+  if (wrong.empty() && !is_cut && repaired->lost != 0)
     wrong = Concat(repaired->lost, " records are said to be lost");
   for (size_t i = 0; i < pool.size(); i++) WriteWhole(Files(level)[i], pool[i]);
   files_[level - 1]->Crash(simulators_[level - 1]->killed(), &drawn, files_[level].get());

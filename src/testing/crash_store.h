@@ -5,7 +5,7 @@
 //   - Get agrees with the scan, and CheckDB's walk finds nothing;
 //   - RepairDB, which builds the index from the records and their marks, changes nothing of it;
 //   - of some states, but on page media: RepairDB before any open, whole or cut itself, brings what
-//     a recovery does; where the process was killed it says that nothing is lost;
+//     a recovery does; where no power was cut it says that nothing is lost;
 //   - a crash within that recovery, and within that one's, changes nothing of it;
 //   - where the process was killed, a power cut within its recovery loses nothing that was
 //     acknowledged before, and one after it nothing that it showed;
