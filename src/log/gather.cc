@@ -100,14 +100,18 @@ class Gathering {
     // At this offset a write was cut. Of copies those after it stay, for each is one by itself; but
     // no repair is to say that what was cut was whole once.
     std::optional<uint64_t> torn;
+    std::optional<uint64_t> passed;  // one of an earlier session
     uint64_t last = 0;
     std::vector<DamagedPlace> met;  // before the next record
     const auto judge = [&](const Record* next) {
       for (const DamagedPlace& damaged : met) {
         const LogPosition at{chunk.ordinal, damaged.from.offset() - start.offset()};
-        // A tear of an earlier session, for the numbers of what a flush copied are void no more.
+        // The numbers of what a flush copied are void no more.
         const bool is_copied = log && next != nullptr && next->sequence() <= copied;
-        if (is_copied && at.offset >= whole) continue;
+        if (is_copied && at.offset >= whole) {
+          if (!passed) passed = at.offset;
+          continue;
+        }
         const bool was_whole = at.offset < whole || IsBeforeAnotherWrite(chunk, log, next);
         if (log && !torn)
           places_.push_back({last, next != nullptr ? next->sequence() : UINT64_MAX, was_whole});
@@ -169,7 +173,7 @@ class Gathering {
     if (may_hold_more && log) places_.push_back({last, UINT64_MAX, false});
     const uint64_t found =
         last == 0 ? std::min(end, whole) : end;  // void ones say nothing of others
-    result_.reach.push_back({chunk, torn.value_or(found)});
+    result_.reach.push_back({chunk, std::min(torn.value_or(found), passed.value_or(found))});
     SetUsedBytes(*pool_, chunk, end);
   }
 

@@ -411,10 +411,14 @@ MediumReport Region::Detect() const {
 }
 
 uint64_t Region::RoomToGrow() const {
+  constexpr uint64_t kUnknown = std::numeric_limits<uint64_t>::max();
+  if (is_device_) return 0;
   struct statvfs system{};
-  if (fstatvfs(fd_, &system) != 0 || system.f_blocks == 0)
-    return std::numeric_limits<uint64_t>::max();
-  return uint64_t{system.f_bavail} * system.f_frsize;
+  if (fstatvfs(fd_, &system) != 0 || system.f_blocks == 0) return kUnknown;
+  uint64_t bytes;
+  if (__builtin_mul_overflow(uint64_t{system.f_bavail}, uint64_t{system.f_frsize}, &bytes))
+    return kUnknown;
+  return bytes;
 }
 
 Status Region::Grow(uint64_t bytes) {

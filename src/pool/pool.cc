@@ -75,9 +75,15 @@ bool Pool::MayGrow(const Part& part) const {
          !part.disk_full.load(std::memory_order_relaxed);
 }
 
+// What the file has by now and the part has not counted yet is room, too.
 void Pool::AskForRoom(Part* part) const {
-  if (MayGrow(*part))
-    part->room_to_grow.store(part->region->RoomToGrow() >> chunk_shift_, std::memory_order_relaxed);
+  if (!MayGrow(*part)) return;
+  const uint64_t counted = uint64_t{part->chunks.load(std::memory_order_relaxed)} << chunk_shift_;
+  const uint64_t bytes = part->region->bytes();
+  const uint64_t beside = bytes - std::min(bytes, counted);
+  const uint64_t room = part->region->RoomToGrow();
+  part->room_to_grow.store((room + std::min(beside, ~room)) >> chunk_shift_,
+                           std::memory_order_relaxed);
 }
 
 // Where much of the part is free and no row is as long as an extent, shorter ones are used before
@@ -430,8 +436,12 @@ uint64_t Pool::chunks_available_in_rows(uint32_t part_number, uint32_t run, uint
   const uint64_t available = chunks_available(part_number);
   const auto rows_max = static_cast<uint32_t>(
       std::min<uint64_t>(most / run + 1, std::numeric_limits<uint32_t>::max()));
-  const auto rows_from = [&](uint32_t from) {
-    return MayGrow(*part) ? RowsWithin(from, chunks_max_, run, rows_max) : 0;
+  const uint64_t room = part->room_to_grow.load(std::memory_order_relaxed);
+  const auto rows_from = [&](uint32_t from) -> uint64_t {
+    if (!MayGrow(*part)) return 0;
+    const uint64_t most_grown = std::min<uint64_t>(room, chunks_max_);
+    const auto to = static_cast<uint32_t>(std::min<uint64_t>(chunks_max_, from + most_grown));
+    return RowsWithin(from, to, run, rows_max);
   };
   if (rows_from(part->chunks.load(std::memory_order_relaxed)) >= rows_max) return available;
   const MutexLock lock(&part->mu);

@@ -254,6 +254,7 @@ std::string CrashStore::Step(const StoreStep& step) {
 std::string CrashStore::Crash() {
   Simulator& simulator = *simulators_[0];
   simulator.Leave(&random_);
+  was_cut_ |= config_.mode != CrashMode::kKill;
   files_[0]->Crash(simulator.killed(), &random_, files_[1].get());
   ReleaseSnapshots();
   const std::vector<std::string> left = Files(1);
@@ -451,7 +452,7 @@ std::string CrashStore::Repair(uint32_t level, size_t state) const {
   Repaired repaired;
   const Status s = RepairAt(level, nullptr, &repaired.lost);
   if (!s.ok()) return "repair: " + s.ToString();
-  const std::string wrong = OpenRepaired(level, &repaired);
+  std::string wrong = OpenRepaired(level, &repaired);
   if (!wrong.empty()) return wrong;
   return repaired.state == state
              ? ""
@@ -466,8 +467,9 @@ std::string CrashStore::RepairLeft(uint32_t level, Random drawn, Repaired* repai
   const Status s = RepairAt(level, nullptr, &repaired->lost);
   std::string wrong = s.ok() ? OpenRepaired(level, repaired) : s.ToString();
   // After a power cut a tear may be counted: nothing says of it that it never was whole.
-  bool is_cut = false;
-  for (uint32_t above = 0; above < level; above++) is_cut |= !simulators_[above]->killed();
+  bool is_cut = was_cut_;
+  for (uint32_t above = 0; above < level; above++)
+    is_cut |= config_.mode != CrashMode::kKill && !simulators_[above]->killed();
   if (wrong.empty() && !is_cut && repaired->lost != 0)
     wrong = Concat(repaired->lost, " records are said to be lost");
   for (size_t i = 0; i < pool.size(); i++) WriteWhole(Files(level)[i], pool[i]);

@@ -134,6 +134,7 @@ class CrashStore {
   double seconds_max_ = 1e9;
   Stopwatch watch_;  // since Run
   bool ended_early_ = false;
+  bool was_cut_ = false;  // the history went on from what a power cut left
   std::map<PersistSite, uint64_t> sites_;
   std::set<PersistSite> sites_cut_;
   Random random_{0};
