@@ -83,6 +83,14 @@ class HiddenDamage : public ::testing::TestWithParam<EngineLayout> {
     for (uint64_t i = from; i < to; i++) ASSERT_NO_FATAL_FAILURE(Put(db, i, value + i));
   }
 
+  /// A store of so many keys, as a kill leaves it.
+  void Build(uint64_t puts) {
+    std::unique_ptr<DbImpl> db;
+    ASSERT_TRUE(Open(&db).ok());
+    ASSERT_NO_FATAL_FAILURE(PutAll(db.get(), 0, puts, 0));
+    db->Abandon();
+  }
+
   Image Files() const {
     Image files;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(path_)) {
@@ -211,12 +219,7 @@ class HiddenDamage : public ::testing::TestWithParam<EngineLayout> {
 // No record follows the last one: that it was there the chunk's descriptor says alone.
 TEST_P(HiddenDamage, OfTheLogsEndIsReportedAfterARepairThatWasCut) {
   constexpr uint64_t kPuts = 30;
-  {
-    std::unique_ptr<DbImpl> db;
-    ASSERT_TRUE(Open(&db).ok());
-    ASSERT_NO_FATAL_FAILURE(PutAll(db.get(), 0, kPuts, 0));
-    db->Abandon();
-  }
+  ASSERT_NO_FATAL_FAILURE(Build(kPuts));
   ASSERT_NO_FATAL_FAILURE(DamageInLog(kPuts));
   const Image damaged = Files();
   std::unique_ptr<DbImpl> db;
@@ -249,12 +252,10 @@ TEST_P(HiddenDamage, OfTheLogsEndIsReportedAfterARepairThatWasCut) {
 // is no write that was cut.
 TEST_P(HiddenDamage, InALogOfBeforeAPowerCutTakesNoOtherRecord) {
   constexpr uint64_t kPuts = 30;
-  std::unique_ptr<DbImpl> db;
-  ASSERT_TRUE(Open(&db).ok());
-  ASSERT_NO_FATAL_FAILURE(PutAll(db.get(), 0, kPuts, 0));
-  db->Abandon();
+  ASSERT_NO_FATAL_FAILURE(Build(kPuts));
   ASSERT_NO_FATAL_FAILURE(ForgetReach(kPuts));
   CutPower();
+  std::unique_ptr<DbImpl> db;
   ASSERT_TRUE(Open(&db).ok());
   model_["large"] = MakeValue(kPuts, 5000);  // to another shard
   ASSERT_TRUE(db->Put({}, "large", model_["large"]).ok());

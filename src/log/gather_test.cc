@@ -19,11 +19,14 @@ class GatherTest : public RecordsTest {
       return chunk.kind == ChunkKind::kLog ? RecordsOf::kLog : RecordsOf::kNone;
     };
   }
-  PmPtr Put(uint64_t sequence, uint32_t batch_remaining = 0) {
+  PmPtr Put(uint64_t sequence, uint32_t batch_remaining = 0, uint32_t part = 0,
+            uint64_t published = 0) {
     return Add({.tag = MakeTag(sequence, RecordKind::kPut),
                 .key = "key",
                 .value = "value",
-                .batch_remaining = batch_remaining});
+                .batch_remaining = batch_remaining,
+                .published = published},
+               part);
   }
   std::vector<uint64_t> Kept() {
     gathered_ = GatherRecords(pool_.get(), basis_);
@@ -41,6 +44,11 @@ class GatherTest : public RecordsTest {
   /// As a power cut does, on lines.
   void ForgetHint(const ChunkRef& chunk) {
     pool_->Descriptor(chunk.part, chunk.index)->whole_bytes.store(0);
+  }
+  void ForgetHints() {
+    pool_->ForEachChunk([this](const ChunkRef& chunk) {
+      if (chunk.kind == ChunkKind::kLog) ForgetHint(chunk);
+    });
   }
 
   /// Every line has come to the medium, the hints' too.
@@ -109,7 +117,7 @@ TEST_F(GatherTest, DamageInAChunkOfBeforeAPowerCutTakesNoOtherRecord) {
       if (sequence == damaged) Flip(place, 8 * sizeof(RecordHeader) + 3);
     }
     ForgetHint(appenders_[0]->open_chunk());
-    Add({.tag = MakeTag(6, RecordKind::kPut), .key = "key", .value = "value", .published = 5}, 1);
+    Put(6, 0, 1, 5);
     Sequences others = {1, 2, 3, 4, 5, 6};
     std::erase(others, damaged);
     for (const uint64_t flushed : {0, 6}) {  // also of a log that a flush does not copy
@@ -146,20 +154,11 @@ TEST_F(GatherTest, ATearOfAnEarlierSessionIsNoLossOnceWhatFollowsItIsCopied) {
 // Of what it found no record needs to say that it was published.
 TEST_F(GatherTest, WhatAnEarlierRecoveryFoundIsNotDropped) {
   CreateParts(3);
-  const auto put = [this](uint64_t sequence, uint32_t part) {
-    return Add({.tag = MakeTag(sequence, RecordKind::kPut),
-                .key = "key",
-                .value = "value",
-                .published = 7},
-               part);
-  };
   basis_.flushed_sequence = 7;
-  const PmPtr damaged = put(8, 0);
-  put(9, 1);
-  put(10, 2);
-  pool_->ForEachChunk([this](const ChunkRef& chunk) {
-    if (chunk.kind == ChunkKind::kLog) ForgetHint(chunk);
-  });
+  const PmPtr damaged = Put(8, 0, 0, 7);
+  Put(9, 0, 1, 7);
+  Put(10, 0, 2, 7);
+  ForgetHints();
   Flip(damaged, 8 * sizeof(RecordHeader) + 3);
   EXPECT_EQ(Kept(), Sequences{}) << "it may never have been there";
   EXPECT_GE(gathered_.lost, 2u);
@@ -188,34 +187,21 @@ TEST_F(GatherTest, AHintThatSaysLessThanThereIsHidesNoLoss) {
 
 TEST_F(GatherTest, OfABatchWhoseBeginningAPowerCutTookNothingIsKept) {
   CreateParts(2);
-  const auto put = [this](uint64_t sequence, uint32_t remaining, uint32_t part) {
-    return Add({.tag = MakeTag(sequence, RecordKind::kPut),
-                .key = "key",
-                .value = "value",
-                .batch_remaining = remaining,
-                .published = 1},
-               part);
-  };
-  const auto lose_hints = [this] {
-    pool_->ForEachChunk([this](const ChunkRef& chunk) {
-      if (chunk.kind == ChunkKind::kLog) ForgetHint(chunk);
-    });
-  };
   Put(1);
-  const PmPtr torn = put(2, 2, 0);
-  put(3, 1, 0);
-  put(4, 0, 0);
-  lose_hints();
+  const PmPtr torn = Put(2, 2, 0, 1);
+  Put(3, 1, 0, 1);
+  Put(4, 0, 0, 1);
+  ForgetHints();
   EXPECT_EQ(Kept(), (Sequences{1, 2, 3, 4}));
   Flip(torn, 8 * sizeof(RecordHeader) + 3);
   EXPECT_EQ(Kept(), Sequences{1});
   EXPECT_EQ(gathered_.dropped.size(), 2u);
   EXPECT_EQ(gathered_.sequence_seen, 4u) << "its numbers are not to be given again";
-  put(5, 0, 1);  // beside it, in another shard
-  lose_hints();
+  Put(5, 0, 1, 1);  // beside it, in another shard
+  ForgetHints();
   EXPECT_EQ(Kept(), Sequences{1});
-  put(6, 0, 0);  // after it, in its shard: it was damaged since
-  lose_hints();
+  Put(6, 0, 0, 1);  // after it, in its shard: it was damaged since
+  ForgetHints();
   EXPECT_EQ(Kept(), (Sequences{1, 3, 4, 5, 6}));
   EXPECT_GE(gathered_.lost, 1u);
 }
@@ -241,9 +227,7 @@ TEST_F(GatherTest, ABatchThatWasCutIsNoLoss) {
   Put(1);
   Put(2, 2);
   Put(3, 1);
-  pool_->ForEachChunk([this](const ChunkRef& chunk) {
-    if (chunk.kind == ChunkKind::kLog) ForgetHint(chunk);
-  });
+  ForgetHints();
   EXPECT_EQ(Kept(), Sequences{1});
   EXPECT_EQ(gathered_.lost, 0u);
   EXPECT_EQ(gathered_.sequence_seen, 3u) << "its numbers are not to be given again";
@@ -253,25 +237,14 @@ TEST_F(GatherTest, ABatchThatWasCutIsNoLoss) {
 // told of it.
 TEST_F(GatherTest, ABatchThatWasCutIsNotKeptBeforeWhatIsWhole) {
   CreateParts(2);
-  const auto put = [this](uint64_t sequence, uint32_t remaining, uint64_t published,
-                          uint32_t part) {
-    Add({.tag = MakeTag(sequence, RecordKind::kPut),
-         .key = "key",
-         .value = "value",
-         .batch_remaining = remaining,
-         .published = published},
-        part);
-  };
-  put(1, 0, 0, 0);
-  for (uint32_t i = 0; i < 3; i++) put(2 + i, 4 - i, 1, 0);  // 5 and 6 were not written
-  put(7, 1, 1, 1);
-  put(8, 0, 1, 1);
-  pool_->ForEachChunk([this](const ChunkRef& chunk) {
-    if (chunk.kind == ChunkKind::kLog) ForgetHint(chunk);
-  });
+  Put(1, 0, 0, 0);
+  for (uint32_t i = 0; i < 3; i++) Put(2 + i, 4 - i, 0, 1);  // 5 and 6 were not written
+  Put(7, 1, 1, 1);
+  Put(8, 0, 1, 1);
+  ForgetHints();
   EXPECT_EQ(Kept(), Sequences{1}) << "as a recovery has it";
   EXPECT_EQ(gathered_.lost, 0u);
-  put(9, 0, 8, 1);
+  Put(9, 0, 1, 8);
   EXPECT_EQ(Kept(), (Sequences{1, 2, 3, 4, 7, 8, 9})) << "it was acknowledged: damage took its end";
   EXPECT_EQ(gathered_.lost, 2u);
 }
@@ -283,13 +256,9 @@ TEST_F(GatherTest, OfABatchThatWasCutInItsMiddleTheEndIsNotKeptEither) {
   const PmPtr torn = Put(3, 2);
   Put(4, 1);
   Put(5);
-  pool_->ForEachChunk([this](const ChunkRef& chunk) {
-    if (chunk.kind == ChunkKind::kLog) ForgetHint(chunk);
-  });
+  ForgetHints();
   EXPECT_EQ(Kept(), (Sequences{1, 2, 3, 4, 5}));
-  pool_->ForEachChunk([this](const ChunkRef& chunk) {
-    if (chunk.kind == ChunkKind::kLog) ForgetHint(chunk);
-  });
+  ForgetHints();
   Flip(torn, 8 * sizeof(RecordHeader) + 3);
   EXPECT_EQ(Kept(), Sequences{1});
   EXPECT_EQ(gathered_.sequence_seen, 5u) << "its numbers are not to be given again";
@@ -341,18 +310,11 @@ TEST_F(GatherTest, ACopyThatWasCutIsNoLossHoweverOftenItIsLookedAt) {
 // The first write of a chunk, which never said anything of itself.
 TEST_F(GatherTest, ABatchThatWasCutWhereItsChunkBeginsIsNoLoss) {
   CreateParts(2);
-  const auto put = [this](uint64_t sequence, uint32_t remaining, uint32_t part) {
-    return Add({.tag = MakeTag(sequence, RecordKind::kPut),
-                .key = "key",
-                .value = "value",
-                .batch_remaining = remaining},
-               part);
-  };
-  put(1, 0, 1);
-  const PmPtr torn = put(2, 3, 0);
-  put(3, 2, 0);
-  put(4, 1, 0);
-  const PmPtr cut = put(5, 0, 0);
+  Put(1, 0, 1);
+  const PmPtr torn = Put(2, 3, 0);
+  Put(3, 2, 0);
+  Put(4, 1, 0);
+  const PmPtr cut = Put(5, 0, 0);
   ForgetHint(appenders_[0]->open_chunk());
   Flip(torn, 8 * sizeof(RecordHeader) + 3);
   Flip(cut, 8 * sizeof(RecordHeader) + 3);
@@ -420,9 +382,7 @@ TEST_F(GatherTest, ABatchWhoseEndIsNotWholeIsNotKept) {
   Put(2, 1);
   Put(3);
   basis_.is_whole = [](const Record& record) { return record.sequence() != 3; };
-  pool_->ForEachChunk([this](const ChunkRef& chunk) {
-    if (chunk.kind == ChunkKind::kLog) ForgetHint(chunk);
-  });
+  ForgetHints();
   EXPECT_EQ(Kept(), Sequences{1});
 }
 
@@ -465,7 +425,7 @@ TEST_F(GatherTest, WhatAnEarlierLifeOfALogChunkLeftIsNoLoss) {
 TEST_F(GatherTest, AChunkThatWasClaimedAheadLacksNothing) {
   CreateParts(2);
   for (uint64_t sequence = 1; sequence <= 20; sequence++) Put(sequence);
-  Add({.tag = MakeTag(21, RecordKind::kPut), .key = "key", .value = "value"}, 1);
+  Put(21, 0, 1);
   const ChunkRef chunk = appenders_[0]->open_chunk();
   appenders_[0]->CloseChunk();
   Persister persister(pool_->gate(), WriteCause::kLog);
@@ -491,10 +451,8 @@ TEST_F(GatherTest, ALostNumberThatOthersSayWasPublishedCounts) {
   CreateParts(2);
   Put(1);
   const PmPtr damaged = Put(2);
-  Add({.tag = MakeTag(3, RecordKind::kPut), .key = "key", .value = "value", .published = 2}, 1);
-  pool_->ForEachChunk([this](const ChunkRef& chunk) {
-    if (chunk.kind == ChunkKind::kLog) ForgetHint(chunk);
-  });
+  Put(3, 0, 1, 2);
+  ForgetHints();
   Flip(damaged, 8 * sizeof(RecordHeader) + 3);
   EXPECT_EQ(Kept(), (Sequences{1, 3}));
   EXPECT_EQ(gathered_.lost, 1u);

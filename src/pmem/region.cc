@@ -7,7 +7,6 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -413,12 +412,10 @@ MediumReport Region::Detect() const {
 uint64_t Region::RoomToGrow() const {
   constexpr uint64_t kUnknown = std::numeric_limits<uint64_t>::max();
   if (is_device_) return 0;
-  struct statvfs system{};
-  if (fstatvfs(fd_, &system) != 0 || system.f_blocks == 0) return kUnknown;
+  struct statfs fs{};
+  if (fstatfs(fd_, &fs) != 0 || fs.f_blocks == 0) return kUnknown;
   uint64_t bytes;
-  if (__builtin_mul_overflow(uint64_t{system.f_bavail}, uint64_t{system.f_frsize}, &bytes))
-    return kUnknown;
-  return bytes;
+  return __builtin_mul_overflow(fs.f_bavail, fs.f_bsize, &bytes) ? kUnknown : bytes;
 }
 
 Status Region::Grow(uint64_t bytes) {
