@@ -164,8 +164,7 @@ class FlippedBit : public DamagedStore,
       TryFlip(Concat("bit ", i % 8, " of byte ", bytes[i / 8], ": "), "", flip, lost_max, &figures);
       if (figures.flipped % 24 != 0) continue;
       const uint64_t second = SecondBit(bit, bytes, &random);
-      // In one word they may give another link that is valid.
-      if (second / 64 == bit / 64 || IsHint(bit) || IsHint(second)) continue;
+      if (second == bit || IsHint(bit) || IsHint(second)) continue;
       TryTwo(
           Concat("bits ", bit, " and ", second, ": "),
           [&] {

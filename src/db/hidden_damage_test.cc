@@ -263,9 +263,10 @@ TEST_P(HiddenDamage, InALogOfBeforeAPowerCutTakesNoOtherRecord) {
   db.reset();
   if (ValueInLog(10) == 0) GTEST_SKIP() << "what an open finds in the log it flushes";
   const Image sound = Files();
-  for (const bool is_known : {true, false}) {  // as the next session noted it, and before it did
+  // As the next session left it, which notes it at leisure, and before it did.
+  for (const bool is_known : {true, false}) {
     for (const uint64_t damaged : {uint64_t{10}, kPuts - 1}) {  // one is the shard's last but one
-      SCOPED_TRACE(Concat(is_known ? "known, " : "", damaged));
+      SCOPED_TRACE(Concat(is_known ? "as it was left, " : "", damaged));
       Restore(sound);
       if (!is_known) {
         ASSERT_NO_FATAL_FAILURE(ForgetReach(kPuts));

@@ -321,8 +321,9 @@ Status LeveledEngine::NoteRoom(const Status& status) {
   }
   pool_->AwaitDeferred();  // what it took is room again, and no reason to try it once more
   const MutexLock lock(&jobs_.mu);
-  // Nothing is more than what has no end: then another thread found room in the pool meanwhile, and
-  // it is tried again. Of files nobody knows, but by trying now and then.
+  // Nothing is more than what has no end (where the file system does not say): then another thread
+  // found room in the pool meanwhile, and it is tried again. Of files nobody knows, but by trying
+  // now and then.
   const uint64_t most = files_ != nullptr ? UINT64_MAX : UINT64_MAX - 1;
   starved_at_ = std::min(pool_->chunks_available(), most);
   starved_since_ = std::chrono::steady_clock::now();

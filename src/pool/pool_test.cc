@@ -558,5 +558,22 @@ TEST_F(PoolTest, WhatItsFileSystemHasNoRoomForIsNotAvailable) {
   EXPECT_GE(pool_->chunks_available(), pool_->free_chunks());
 }
 
+TEST_F(PoolTest, NorAreRowsBeyondWhatItHas) {
+  constexpr uint32_t kRun = 16;
+  const testing::SmallFileSystem small(dir_.Sub("small"), "size=16m");
+  if (!small.mounted()) GTEST_SKIP() << "mounting is not permitted";
+  options_.part_paths = {dir_.Sub("small/pool.0")};
+  Create();
+  std::vector<ChunkRef> claimed;
+  for (int i = 0; i < 80; i++) claimed.push_back(MustClaim());
+  EXPECT_GE(pool_->chunks_available_in_rows(0, kRun, 1000), kRun) << "the control";
+  for (size_t i = 0; i < claimed.size(); i += 2) pool_->Free(claimed[i], &*persister_);
+  const uint64_t room = (16 << 20) - pool_->pool_bytes();
+  WriteWhole(dir_.Sub("small/other"), std::string(room - kChunkBytesMin, 'o'));
+  MustClaim();
+  EXPECT_GT(pool_->chunks_available(), kRun) << "holes of one chunk";
+  EXPECT_LT(pool_->chunks_available_in_rows(0, kRun, 1000), kRun);
+}
+
 }  // namespace
 }  // namespace lamella
