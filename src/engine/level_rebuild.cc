@@ -89,6 +89,29 @@ LinkedRecords LinkRebuilt(const HeadTree& tree, const PmSkipList& list, DeadByte
   return linked;
 }
 
+namespace {
+
+// Of those dropped the ones before the last that is kept, as runs.
+std::vector<SequenceGap> NumbersDropped(std::vector<uint64_t> dropped,
+                                        const std::vector<LogEntry>& kept) {
+  std::vector<SequenceGap> runs;
+  std::ranges::sort(dropped);
+  auto at = kept.begin();
+  for (const uint64_t number : dropped) {
+    while (at != kept.end() && TagSequence(at->tag) < number) ++at;
+    if (at == kept.end()) break;
+    if (TagSequence(at->tag) == number) continue;
+    if (!runs.empty() && number <= runs.back().last + 1) {
+      runs.back().last = number;
+    } else {
+      runs.push_back({number, number});
+    }
+  }
+  return runs;
+}
+
+}  // namespace
+
 Status RebuildLevel(Pool* pool, const GatherBasis& basis, bool may_lose, ChunkKind heads,
                     bool braided, Evacuation* arenas, DeadBytes* dead, Persister* persister,
                     RebuiltLevel* level, uint64_t list_id) {
@@ -104,9 +127,12 @@ Status RebuildLevel(Pool* pool, const GatherBasis& basis, bool may_lose, ChunkKi
   pool->ForEachChunk([&](const ChunkRef& chunk) {
     pool->Descriptor(chunk.part, chunk.index)->dead_bytes.store(0, std::memory_order_relaxed);
   });
+  std::vector<uint64_t> dropped;
   for (const PmPtr place : gathered.dropped) {
-    pool->At<Record>(place)->MarkObsolete(persister);
+    Record* record = pool->At<Record>(place);
+    record->MarkObsolete(persister);
     dead->Count(place);
+    dropped.push_back(record->sequence());
   }
   HeadTree tree(pool);
   Status s = EnterRebuilt(pool, gathered.kept, arenas, dead, persister, &tree);
@@ -119,10 +145,23 @@ Status RebuildLevel(Pool* pool, const GatherBasis& basis, bool may_lose, ChunkKi
   if (s.ok()) s = ReadLog(*pool, {}, 0, {}, true, &contents);
   for (const uint64_t ordinal : contents.next_ordinal) level->log_end.push_back({ordinal, 0});
   level->sequence_last = gathered.kept.empty() ? 0 : TagSequence(gathered.kept.back().tag);
+  level->dropped = NumbersDropped(std::move(dropped), gathered.kept);
   level->sequence_seen =
       std::max({level->sequence_last, contents.sequence_seen, gathered.sequence_seen,
                 pool->SyncedThrough()});  // of a number that counts as synced none is to come
   return s;
+}
+
+uint64_t DeclareVoid(const RebuiltLevel& level, uint64_t flushed_sequence,
+                     std::vector<SequenceGap>* gaps) {
+  const uint64_t seen = std::max(
+      {flushed_sequence, level.sequence_seen, gaps->empty() ? uint64_t{0} : gaps->back().last});
+  for (const SequenceGap& dropped : level.dropped) {  // none of them is void yet
+    const auto after = std::ranges::lower_bound(*gaps, dropped.first, {}, &SequenceGap::first);
+    gaps->insert(after, dropped);
+  }
+  AddGap(gaps, level.sequence_last, seen);
+  return seen;
 }
 
 }  // namespace lamella

@@ -44,6 +44,7 @@ struct RebuiltLevel {
   LinkedRecords linked;
   uint64_t records_lost = 0;
   uint64_t sequence_last = 0;        // the newest that is kept
+  std::vector<SequenceGap> dropped;  // before it, of what was dropped; of none a copy is kept
   uint64_t sequence_seen = 0;        // the newest that any record has
   std::vector<LogPosition> log_end;  // the log that is there lies before this, per shard
   std::vector<ChunkReach> reach;     // for NoteReach
@@ -55,6 +56,12 @@ struct RebuiltLevel {
 Status RebuildLevel(Pool* pool, const GatherBasis& basis, bool may_lose, ChunkKind heads,
                     bool braided, Evacuation* arenas, DeadBytes* dead, Persister* persister,
                     RebuiltLevel* level, uint64_t list_id = 0);
+
+/// Adds to the numbers that are void those of all that the level left out, or another rebuilding
+/// would bring it back, or take a tear before it for damage. Returns the newest number there was;
+/// `flushed_sequence` is one that counts.
+uint64_t DeclareVoid(const RebuiltLevel& level, uint64_t flushed_sequence,
+                     std::vector<SequenceGap>* gaps);
 
 }  // namespace lamella
 

@@ -59,12 +59,15 @@ class LevelRebuildTest : public IndexTest {
     };
     return basis;
   }
-  Status Rebuild(RebuiltLevel* rebuilt, uint64_t flushed_sequence = 0,
-                 const std::vector<SequenceGap>& gaps = {}) {
+  Status Rebuild(RebuiltLevel* rebuilt, const GatherBasis& basis) {
     for (auto& appender : appenders_) appender->CloseChunk();
     *rebuilt = RebuiltLevel();
-    return RebuildLevel(pool_.get(), Basis(flushed_sequence, gaps), true, kLevelHeads,
-                        pool_->part_count() > 1, &*gc_, &*dead_, &*persister_, rebuilt);
+    return RebuildLevel(pool_.get(), basis, true, kLevelHeads, pool_->part_count() > 1, &*gc_,
+                        &*dead_, &*persister_, rebuilt);
+  }
+  Status Rebuild(RebuiltLevel* rebuilt, uint64_t flushed_sequence = 0,
+                 const std::vector<SequenceGap>& gaps = {}) {
+    return Rebuild(rebuilt, Basis(flushed_sequence, gaps));
   }
   /// The rebuilt list is whole and holds what the model does.
   void ExpectLevel(const RebuiltLevel& rebuilt, const std::map<std::string, std::string>& model) {
@@ -220,6 +223,45 @@ TEST_F(LevelRebuildTest, APartOfABatchThatWasCutIsNotBackWithTheNextRebuilding) 
     EXPECT_TRUE(At(beyond)->obsolete()) << "of what is left out no other rebuilding may think more";
     gaps = {{2, 5}};
   }
+}
+
+// Where no catalog tells, what another shard has says that a later write was whole.
+TEST_F(LevelRebuildTest, WhatFollowsATearIsNoLossOfTheNextRebuildingEither) {
+  Start(2);
+  Write("a", 1);
+  const uint64_t whole = WholeBytes(*pool_, appenders_[0]->open_chunk());
+  const PmPtr torn = Write("b", 2);
+  const PmPtr after_tear = Write("c", 3);
+  Flip(torn, 8 * (sizeof(RecordHeader) + sizeof(uint64_t)) + 3);
+  SetWholeBytes(*pool_, appenders_[0]->open_chunk(), whole);
+  Write("d", 4, RecordKind::kPut, 1, 1);
+  const std::map<std::string, std::string> model = {{"a", "value1"}, {"d", "value4"}};
+  RebuiltLevel rebuilt;
+  GatherBasis basis = Basis(0, {});
+  basis.catalog_lost = true;
+  ASSERT_TRUE(Rebuild(&rebuilt, basis).ok());
+  ExpectLevel(rebuilt, model);
+  EXPECT_EQ(rebuilt.records_lost, 0u);
+  EXPECT_TRUE(At(after_tear)->obsolete());
+  NoteReach(*pool_, rebuilt.reach);
+  std::vector<SequenceGap> gaps;
+  EXPECT_EQ(DeclareVoid(rebuilt, 0, &gaps), 4u);
+  EXPECT_EQ(gaps, (std::vector<SequenceGap>{{3, 3}}));
+  for (const bool is_void : {true, false}) {  // the second is the control
+    ASSERT_TRUE(Rebuild(&rebuilt, 4, is_void ? gaps : std::vector<SequenceGap>()).ok());
+    ExpectLevel(rebuilt, model);
+    EXPECT_EQ(rebuilt.records_lost, is_void ? 0u : 1u);
+  }
+}
+
+TEST_F(LevelRebuildTest, NumbersThatAreVoidAscend) {
+  RebuiltLevel rebuilt;
+  rebuilt.sequence_last = 20;
+  rebuilt.sequence_seen = 30;
+  rebuilt.dropped = {{3, 4}, {12, 12}};
+  std::vector<SequenceGap> gaps = {{5, 6}, {15, 16}};
+  EXPECT_EQ(DeclareVoid(rebuilt, 25, &gaps), 30u);
+  EXPECT_EQ(gaps, (std::vector<SequenceGap>{{3, 4}, {5, 6}, {12, 12}, {15, 16}, {21, 30}}));
 }
 
 TEST_F(LevelRebuildTest, WhatDoesNotValidateIsLostAndCounted) {

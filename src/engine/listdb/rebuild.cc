@@ -80,10 +80,7 @@ Status ListDb::RebuildAll(bool may_lose, RepairReport* report) {
     state->merging = 0;
     state->boundary = rebuilt.log_end;
     state->merged = state->boundary;
-    const uint64_t seen = std::max({state->flushed_sequence, rebuilt.sequence_seen,
-                                    state->gaps.empty() ? 0 : state->gaps.back().last});
-    // what was cut off must not come back with the next rebuilding
-    AddGap(&state->gaps, rebuilt.sequence_last, seen);
+    const uint64_t seen = DeclareVoid(rebuilt, state->flushed_sequence, &state->gaps);
     state->flushed_sequence = state->merged_sequence = state->synced_sequence = seen;
     state->rebuilding = false;
   });

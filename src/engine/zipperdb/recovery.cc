@@ -289,8 +289,7 @@ Status ZipperDb::RebuildAll(bool may_lose, RepairReport* report) {
   report->records_lost += rebuilt.records_lost;
   if (!s.ok()) return s;
   s = catalog_.Edit(ZipperDbEdit::kRebuildDone, [&](ZipperDbState* state) {
-    const uint64_t seen = std::max({state->flushed_sequence, rebuilt.sequence_seen,
-                                    state->gaps.empty() ? 0 : state->gaps.back().last});
+    const uint64_t seen = DeclareVoid(rebuilt, state->flushed_sequence, &state->gaps);
     ZipperListState bottom{.id = kBottomList,
                            .heads = rebuilt.heads,
                            .count = rebuilt.linked.count,
@@ -302,8 +301,6 @@ Status ZipperDb::RebuildAll(bool may_lose, RepairReport* report) {
     state->flush = {};
     state->uncounted = false;
     state->boundary = rebuilt.log_end;
-    // what was cut off must not come back with the next rebuilding
-    AddGap(&state->gaps, rebuilt.sequence_last, seen);
     state->flushed_sequence = state->synced_sequence = seen;
     state->rebuilding = false;
   });
