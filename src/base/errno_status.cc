@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include <cerrno>
+#include <limits>
 
 #include "base/concat.h"
 
@@ -40,15 +41,19 @@ Status ErrnoStatus(std::string_view what, int error) {
   }
 }
 
-Status CheckFileSizeLimit(std::string_view path, uint64_t bytes) {
+uint64_t FileSizeLimit() {
   rlimit limit{};
-  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
-      bytes <= limit.rlim_cur) {
-    return Status::OK();
-  }
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+    return std::numeric_limits<uint64_t>::max();
+  return limit.rlim_cur;
+}
+
+Status CheckFileSizeLimit(std::string_view path, uint64_t bytes) {
+  const uint64_t limit = FileSizeLimit();
+  if (bytes <= limit) return Status::OK();
   return Status::NoSpace(Concat(path, " wants to be ", bytes,
-                                " bytes, and this process may write files of at most ",
-                                limit.rlim_cur, "; raise the limit (ulimit -f)"));
+                                " bytes, and this process may write files of at most ", limit,
+                                "; raise the limit (ulimit -f)"));
 }
 
 }  // namespace lamella

@@ -17,6 +17,9 @@ std::string ErrnoText(int error);
 /// EDQUOT and EFBIG give NoSpace with what to do; the rest IOError, EMFILE with the limit.
 Status ErrnoStatus(std::string_view what, int error);
 
+/// The bytes a file of this process may have (RLIMIT_FSIZE); UINT64_MAX: any number.
+uint64_t FileSizeLimit();
+
 /// NoSpace where this process may not make the file at `path` so long (RLIMIT_FSIZE): if it tried,
 /// a signal would end it.
 Status CheckFileSizeLimit(std::string_view path, uint64_t bytes);

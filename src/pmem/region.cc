@@ -177,6 +177,7 @@ Status Region::Lock() {
   if (Hooked(os_, OsCall::kStat, path_, [&] { return fstat(fd_, &locked); }) != 0) {
     return ErrnoStatus("stat " + path_, errno);
   }
+  device_ = locked.st_dev;
   if (stat(path_.c_str(), &named) == 0 && named.st_dev == locked.st_dev &&
       named.st_ino == locked.st_ino) {
     return Status::OK();
@@ -409,13 +410,16 @@ MediumReport Region::Detect() const {
   return report;
 }
 
+// What Grow looks at.
 uint64_t Region::RoomToGrow() const {
-  constexpr uint64_t kUnknown = std::numeric_limits<uint64_t>::max();
   if (is_device_) return 0;
+  const uint64_t mapped = bytes();
+  const uint64_t most = std::min(reserved_, FileSizeLimit());
+  const uint64_t room = most - std::min(most, mapped);
   struct statfs fs{};
-  if (fstatfs(fd_, &fs) != 0 || fs.f_blocks == 0) return kUnknown;
+  if (fstatfs(fd_, &fs) != 0 || fs.f_blocks == 0) return room;
   uint64_t bytes;
-  return __builtin_mul_overflow(fs.f_bavail, fs.f_bsize, &bytes) ? kUnknown : bytes;
+  return __builtin_mul_overflow(fs.f_bavail, fs.f_bsize, &bytes) ? room : std::min(room, bytes);
 }
 
 Status Region::Grow(uint64_t bytes) {

@@ -73,9 +73,12 @@ class Region {
   /// Allocates what the file has no bytes on the medium for (I1): a copy may have holes where there
   /// were zeros, as cp, tar and rsync leave them. NoSpace, IOError.
   Status FillHoles();
-  /// So many bytes the file system has room for, by what it says: a hint, for others take of it,
-  /// and some say less than they have. UINT64_MAX where it does not say.
+  /// So many bytes the file may grow by, by what its file system says, the process's limits and the
+  /// addresses that are reserved: a hint, for others take of it, and some file systems say less
+  /// than they have.
   uint64_t RoomToGrow() const;
+  /// Whether they take room from each other.
+  bool IsBesideOnFileSystem(const Region& other) const { return device_ == other.device_; }
   /// Allocates and maps up to `bytes`. On failure (NoSpace, IOError) nothing has changed.
   Status Grow(uint64_t bytes);
   /// Gives the file's bytes from `bytes` on back to the file system; Grow takes them anew, as
@@ -110,6 +113,7 @@ class Region {
   uint64_t reserved_ = 0;           // constant after construction
   int fd_ = -1;
   std::array<uint8_t, 16> file_id_{};  // constant after construction
+  uint64_t device_ = 0;                // st_dev; constant after construction
   // the process that locked the file; 0: none. Constant after construction
   int locked_by_ = 0;
   Mutex sync_mu_;

@@ -75,13 +75,23 @@ bool Pool::MayGrow(const Part& part) const {
          !part.disk_full.load(std::memory_order_relaxed);
 }
 
-// What the file has by now and the part has not counted yet is room, too.
+void Pool::AskForAllRoom() {
+  for (const std::unique_ptr<Part>& part : parts_) {
+    part->sharers = static_cast<uint32_t>(std::ranges::count_if(parts_, [&](const auto& other) {
+      return part->region->IsBesideOnFileSystem(*other->region);
+    }));
+    AskForRoom(part.get());
+  }
+}
+
+// What the file has by now and the part has not counted yet is room, too. What its file system has
+// is shared alike by the parts that lie there.
 void Pool::AskForRoom(Part* part) const {
   if (!MayGrow(*part)) return;
   const uint64_t counted = uint64_t{part->chunks.load(std::memory_order_relaxed)} << chunk_shift_;
   const uint64_t bytes = part->region->bytes();
   const uint64_t beside = bytes - std::min(bytes, counted);
-  const uint64_t room = part->region->RoomToGrow();
+  const uint64_t room = part->region->RoomToGrow() / part->sharers;
   part->room_to_grow.store((room + std::min(beside, ~room)) >> chunk_shift_,
                            std::memory_order_relaxed);
 }
@@ -191,14 +201,16 @@ Status Pool::GrowPart(Part* part, uint32_t chunks_needed, uint32_t chunks_wanted
   Persister persister(gate_.get(), WriteCause::kCatalog);
   s = part->table->Prepare(chunks, target, &persister);
   if (!s.ok()) return s;
-  MutexLock lock(&part->mu);
-  const uint32_t free_before = part->free.count();
-  AddFree(part, chunks, target);
-  free_chunks_.fetch_add(part->free.count() - free_before, std::memory_order_relaxed);
-  // pairs with chunk_count
-  part->chunks.store(target, std::memory_order_release);
-  // pairs with Contains
-  bytes_[part->number].store(uint64_t{target} << chunk_shift_, std::memory_order_release);
+  {
+    MutexLock lock(&part->mu);
+    const uint32_t free_before = part->free.count();
+    AddFree(part, chunks, target);
+    free_chunks_.fetch_add(part->free.count() - free_before, std::memory_order_relaxed);
+    // pairs with chunk_count
+    part->chunks.store(target, std::memory_order_release);
+    // pairs with Contains
+    bytes_[part->number].store(uint64_t{target} << chunk_shift_, std::memory_order_release);
+  }
   AskForRoom(part);
   return s;
 }
@@ -437,18 +449,21 @@ uint64_t Pool::chunks_available_in_rows(uint32_t part_number, uint32_t run, uint
   const auto rows_max = static_cast<uint32_t>(
       std::min<uint64_t>(most / run + 1, std::numeric_limits<uint32_t>::max()));
   const uint64_t room = part->room_to_grow.load(std::memory_order_relaxed);
-  const auto rows_from = [&](uint32_t from) -> uint64_t {
+  // Of what the part may have once it has grown.
+  const auto rows_from = [&](uint32_t from, uint32_t now) -> uint64_t {
     if (!MayGrow(*part)) return 0;
     const uint64_t most_grown = std::min<uint64_t>(room, chunks_max_);
-    const auto to = static_cast<uint32_t>(std::min<uint64_t>(chunks_max_, from + most_grown));
+    const auto to = static_cast<uint32_t>(std::min<uint64_t>(chunks_max_, now + most_grown));
     return RowsWithin(from, to, run, rows_max);
   };
-  if (rows_from(part->chunks.load(std::memory_order_relaxed)) >= rows_max) return available;
+  const uint32_t before = part->chunks.load(std::memory_order_relaxed);
+  if (rows_from(before, before) >= rows_max) return available;
   const MutexLock lock(&part->mu);
   uint64_t rows = part->free.Look(run, rows_max).rows;
   const uint32_t chunks = part->chunks.load(std::memory_order_relaxed);  // stored under mu
   const uint32_t last = part->free.RowBefore(chunks);
-  if (const uint64_t grown = rows_from(chunks - last); grown != 0)  // it lengthens the last row
+  // it lengthens the last row
+  if (const uint64_t grown = rows_from(chunks - last, chunks); grown > last / run)
     rows += grown - last / run;
   return std::min(available, rows * run);
 }
@@ -461,6 +476,14 @@ uint64_t Pool::chunks_available() const {
     available += here;
   }
   return available;
+}
+
+bool Pool::MayStayBelowLimit() const {
+  if (!limited_) return true;
+  for (uint32_t part = 0; part < part_count(); part++) {
+    if (chunks_available(part) < FreeOnceGrown(*parts_[part])) return true;
+  }
+  return false;
 }
 
 uint64_t Pool::pool_bytes() const {

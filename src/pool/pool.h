@@ -250,11 +250,14 @@ class Pool {
   bool IsHeldUp();
   bool IsInTheWay(const ChunkRef& chunk) const;
   uint64_t free_chunks() const { return free_chunks_.load(std::memory_order_relaxed); }
-  /// Free chunks plus what growth may add, under pool_bytes_max and by what the file systems had
-  /// room for at the last claim (UINT64_MAX when unlimited and they do not say).
+  /// Free chunks plus what growth may add, under pool_bytes_max and as the file systems and the
+  /// process's limits had room at the last claim.
   uint64_t chunks_available() const;
   uint64_t chunks_available(uint32_t part) const;
-  /// Those of them that lie in rows of `run` adjacent ones; of more than `most` nothing is said.
+  /// Whether the file systems may end it before pool_bytes_max does, as of the last claim.
+  bool MayStayBelowLimit() const;
+  /// Those of chunks_available that lie in rows of `run` adjacent ones; of more than `most` nothing
+  /// is said.
   uint64_t chunks_available_in_rows(uint32_t part, uint32_t run, uint64_t most) const;
   /// Those of them that only Claimant::kIndex gets.
   uint64_t chunks_kept_for_index(uint32_t part) const {
@@ -328,6 +331,7 @@ class Pool {
   void RaiseEpochFloor(uint32_t floor);
   bool MayGrow(const Part& part) const;
   void AskForRoom(Part* part) const;
+  void AskForAllRoom();
   uint64_t FreeOnceGrown(const Part& part) const;
   bool IsMostlyHoles(const Part& part, uint32_t free) const;
   uint64_t RowsWithin(uint32_t from, uint32_t to, uint32_t run, uint32_t rows_max) const;

@@ -27,7 +27,8 @@ bool Exists(const std::string& path) {
 
 uint64_t ReserveBytes(const PoolOptions& options) {
   if (options.pool_bytes_max == 0) return kReserveBytesDefault;
-  return options.pool_bytes_max / options.part_paths.size() + options.chunk_bytes;
+  const uint64_t most = options.pool_bytes_max / options.part_paths.size();
+  return std::min(most, PmPtr::kOffsetMask + 1) + options.chunk_bytes;
 }
 
 uint32_t ChunksMax(const PoolOptions& options, uint64_t chunk_bytes) {
@@ -178,6 +179,7 @@ Status Pool::CreateParts(const PoolOptions& options, Pool* pool) {
     pool->free_chunks_.fetch_add(part->free.count(), std::memory_order_relaxed);
   }
   pool->MakeGate(options);
+  pool->AskForAllRoom();
   Status s;
   for (const std::unique_ptr<Part>& part : pool->parts_) {
     MutexLock lock(&pool->deferred_mu_);
@@ -388,8 +390,8 @@ Status Pool::ScanParts(const std::vector<Superblock>& superblocks,
         static_cast<uint32_t>(ClaimableChunks(chunk_shift_, chunks)) - part->free.count(),
         std::memory_order_relaxed);
     epoch_max = std::max(epoch_max, part->table->EpochMax(0, chunks));
-    AskForRoom(part.get());
   }
+  AskForAllRoom();
   MutexLock lock(&superblock_mu_);
   superblock_ = superblocks[0];
   RaiseEpochFloor(superblock_.epoch_floor);

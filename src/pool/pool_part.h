@@ -27,8 +27,9 @@ struct Pool::Part {
   // stored with release once they are mapped and in `free`; loaded with acquire
   std::atomic<uint32_t> chunks{0};
   std::atomic<bool> disk_full{false};  // the last growth failed; a hint, so relaxed, as the next
-  // The chunks that its file system had room for beside it, as it was last asked; a hint. Who finds
-  // it at its end only when growth fails has used by then what he was to leave free for deletes.
+  uint32_t sharers = 1;  // parts on its file system, with itself; constant after opening
+  // The chunks that it may grow by, as its file system and the limits were last asked; a hint. Who
+  // finds the end only when growth fails has used by then what he was to leave free for deletes.
   std::atomic<uint64_t> room_to_grow{std::numeric_limits<uint64_t>::max()};
   std::atomic<bool> keeps_end{false};  // the file could not be shortened since it grew
   // chunks that reach beyond this one are; a hint

@@ -144,14 +144,15 @@ Status Pool::GiveBackEnd(Part* part, Slack slack) {
     if (shortened) part->disk_full.store(false, std::memory_order_relaxed);
     part->keeps_end.store(!shortened, std::memory_order_relaxed);
     if (shortened) TellMapped(*part);
-    AskForRoom(part);
   }
-  if (part->region->bytes() >> chunk_shift_ < chunks) return s;
-  MutexLock lock(&part->mu);
-  const uint32_t free_before = part->free.count();
-  AddFree(part, keep, chunks);
-  free_chunks_.fetch_add(part->free.count() - free_before, std::memory_order_relaxed);
-  resize(chunks);
+  if (part->region->bytes() >> chunk_shift_ >= chunks) {
+    MutexLock lock(&part->mu);
+    const uint32_t free_before = part->free.count();
+    AddFree(part, keep, chunks);
+    free_chunks_.fetch_add(part->free.count() - free_before, std::memory_order_relaxed);
+    resize(chunks);
+  }
+  AskForRoom(part);
   return s;
 }
 

@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "pool/pool_test_base.h"
+#include "testing/resource_limit.h"
 #include "testing/small_file_system.h"
 
 namespace lamella {
@@ -21,7 +22,6 @@ namespace {
 
 TEST_F(PoolTest, AClaimedChunkIsDescribedAsAsked) {
   Create();
-  EXPECT_EQ(pool_->chunks_available(), ~uint64_t{0});
   const ChunkRef chunk = MustClaim();
   EXPECT_EQ(chunk.index, 3u);  // after superblock, table and mirror
   ChunkRef found;
@@ -545,7 +545,6 @@ TEST_F(PoolTest, WhatItsFileSystemHasNoRoomForIsNotAvailable) {
   if (!small.mounted()) GTEST_SKIP() << "mounting is not permitted";
   options_.part_paths = {dir_.Sub("small/pool.0")};
   Create();
-  MustClaim();
   const uint64_t before = pool_->chunks_available();
   EXPECT_LE(before, (16u << 20) / kChunkBytesMin);
   EXPECT_GT(before, (12u << 20) / kChunkBytesMin);
@@ -573,6 +572,72 @@ TEST_F(PoolTest, NorAreRowsBeyondWhatItHas) {
   MustClaim();
   EXPECT_GT(pool_->chunks_available(), kRun) << "holes of one chunk";
   EXPECT_LT(pool_->chunks_available_in_rows(0, kRun, 1000), kRun);
+}
+
+// The last row is longer than what the file system has room for.
+TEST_F(PoolTest, ARowAtTheEndCountsWholeHoweverLittleThePartMayGrow) {
+  constexpr uint32_t kRun = 8;
+  const testing::SmallFileSystem small(dir_.Sub("small"), "size=16m");
+  if (!small.mounted()) GTEST_SKIP() << "mounting is not permitted";
+  options_.part_paths = {dir_.Sub("small/pool.0")};
+  Create();
+  std::vector<ChunkRef> claimed;
+  for (int i = 0; i < 80; i++) claimed.push_back(MustClaim());
+  WriteWhole(dir_.Sub("small/other"),
+             std::string((16 << 20) - pool_->pool_bytes() - 10 * kChunkBytesMin, 'o'));
+  for (int i = 0; i < 40; i++) {
+    pool_->Free(claimed.back(), &*persister_);
+    claimed.pop_back();
+  }
+  MustClaim();
+  EXPECT_GE(pool_->chunks_available_in_rows(0, kRun, 1000), 40u);
+  EXPECT_LE(pool_->chunks_available_in_rows(0, kRun, 1000), pool_->chunks_available());
+}
+
+TEST_F(PoolTest, PartsOnOneFileSystemShareItsRoom) {
+  const testing::SmallFileSystem small(dir_.Sub("small"), "size=16m");
+  if (!small.mounted()) GTEST_SKIP() << "mounting is not permitted";
+  for (const int other : {0, 1}) {  // one of three elsewhere, too
+    options_.part_paths = {dir_.Sub("small/pool.0"), dir_.Sub("small/pool.1"),
+                           dir_.Sub(other == 0 ? "small/pool.2" : "pool.2")};
+    Create();
+    const uint64_t on_it = pool_->chunks_available(0) + pool_->chunks_available(1) +
+                           (other == 0 ? pool_->chunks_available(2) : 0);
+    EXPECT_LE(on_it, (16u << 20) / kChunkBytesMin);
+    EXPECT_GT(on_it, (12u << 20) / kChunkBytesMin);
+    if (other == 1) {
+      EXPECT_GT(pool_->chunks_available(2), (12u << 20) / kChunkBytesMin);
+    }
+    ASSERT_TRUE(pool_->MarkClean().ok());
+    Open();
+    EXPECT_LE(pool_->chunks_available(0), (8u << 20) / kChunkBytesMin) << "and once it is open";
+    Close();
+    ASSERT_TRUE(Pool::Remove(options_.part_paths).ok());
+  }
+}
+
+TEST_F(PoolTest, WhatTheProcessMayNotWriteIsNotAvailable) {
+  Create();
+  EXPECT_TRUE(pool_->MayStayBelowLimit());
+  const testing::ResourceLimit limit(RLIMIT_FSIZE, pool_->pool_bytes() + 4 * kChunkBytesMin);
+  MustClaim();
+  EXPECT_LE(pool_->chunks_available(), pool_->free_chunks() + 4);
+}
+
+TEST_F(PoolTest, TheLargestLimitIsNone) {
+  options_.pool_bytes_max = ~uint64_t{0};
+  Create();
+  const uint64_t made_with = pool_->pool_bytes();
+  while (pool_->pool_bytes() < 8 * made_with && !HasFailure()) MustClaim();
+}
+
+TEST_F(PoolTest, ALimitIsReachedWhereTheFileSystemHasRoomForIt) {
+  options_.pool_bytes_max = 64 * kChunkBytesMin;
+  Create();
+  EXPECT_FALSE(pool_->MayStayBelowLimit());
+  const testing::ResourceLimit limit(RLIMIT_FSIZE, pool_->pool_bytes() + 4 * kChunkBytesMin);
+  MustClaim();
+  EXPECT_TRUE(pool_->MayStayBelowLimit());
 }
 
 }  // namespace

@@ -4,7 +4,9 @@
 #ifndef LAMELLA_TESTING_SMALL_FILE_SYSTEM_H_
 #define LAMELLA_TESTING_SMALL_FILE_SYSTEM_H_
 
+#include <fcntl.h>
 #include <sys/mount.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <string>
@@ -25,6 +27,14 @@ class SmallFileSystem {
   SmallFileSystem(const SmallFileSystem&) = delete;
   SmallFileSystem& operator=(const SmallFileSystem&) = delete;
   bool mounted() const { return mounted_; }
+  /// A file takes all that is left.
+  void Fill() const {
+    const int filler = ::open((path_ + "/filler").c_str(), O_CREAT | O_WRONLY, 0600);
+    const std::string block(64 << 10, 'f');
+    while (::write(filler, block.data(), block.size()) > 0) {
+    }
+    ::close(filler);
+  }
   bool Resize(const char* size) const {
     return ::mount("tmpfs", path_.c_str(), "tmpfs", MS_REMOUNT, size) == 0;
   }
