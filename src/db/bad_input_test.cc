@@ -2,7 +2,6 @@
 // damaged, foreign or newer, file systems that are full. Each gets a Status that says what is
 // wrong; nothing stored is lost, nothing foreign is touched, and no signal ends the process.
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -637,39 +636,45 @@ TEST_P(BadInputOfEngines, AFullFileSystemRefusesWritesAndLosesNone) {
 }
 
 // What a close leaves free is enough for deletes to make more of it.
+// A store that stays open, too, and as a kill leaves it: nothing was kept at its close.
 TEST_P(BadInputOfEngines, DeletesWorkWhereOthersFilledTheFileSystemMeanwhile) {
   if (TablesInFiles(options_)) GTEST_SKIP() << "its flushes and merges write to files";
-  const SmallFileSystem small(path_, "size=128m");
-  if (!small.mounted()) GTEST_SKIP() << "mounting is not permitted: " << std::strerror(errno);
   options_.pool_bytes_max = 0;
-  options_.memtable_bytes = 64 << 10;
   constexpr uint64_t kKeys = 40'000;
   const auto key = [](uint64_t i) { return MakeKey(KeyShape::kCommonPrefix, i); };
-  std::unique_ptr<DB> db;
-  ASSERT_TRUE(DB::Open(options_, path_, &db).ok());
-  for (uint64_t i = 0; i < kKeys; i++) ASSERT_TRUE(db->Put({}, key(i), MakeValue(i, 200)).ok());
-  ASSERT_TRUE(db->CompactRange({}, {}).ok());  // there is much to give back
-  db.reset();
-  const int filler = ::open((path_ + "/filler").c_str(), O_CREAT | O_WRONLY, 0600);
-  ASSERT_GE(filler, 0);
-  const std::string block(64 << 10, 'f');
-  while (::write(filler, block.data(), block.size()) > 0) {
-  }
-  ::close(filler);
-  Status s = DB::Open(options_, path_, &db);
-  ASSERT_TRUE(s.ok()) << s.ToString();
-  for (uint64_t i = 0; i < kKeys; i++) {
-    if (i % 8 == 0) continue;
-    s = db->Delete({}, key(i));
-    ASSERT_TRUE(s.ok()) << i << ": " << s.ToString();
-  }
-  EXPECT_TRUE(db->Put({}, key(0), MakeValue(kKeys, 200)).ok());
-  std::string value;
-  for (uint64_t i = 0; i < kKeys; i++) {
-    s = db->Get({}, key(i), &value);
-    ASSERT_TRUE(i % 8 == 0 ? s.ok() : s.IsNotFound()) << i << ": " << s.ToString();
-    if (i % 8 != 0) continue;
-    ASSERT_EQ(value, MakeValue(i == 0 ? kKeys : i, 200)) << i;
+  for (const char* const filled : {"closed", "open", "killed"}) {
+    SCOPED_TRACE(filled);
+    const std::string_view when = filled;
+    const SmallFileSystem small(path_, "size=128m");
+    if (!small.mounted()) GTEST_SKIP() << "mounting is not permitted: " << std::strerror(errno);
+    options_.memtable_bytes = when == "closed" ? 64 << 10 : 8 << 20;
+    auto db = std::make_unique<DbImpl>(options_, path_);
+    ASSERT_TRUE(db->Init().ok());
+    for (uint64_t i = 0; i < kKeys; i++) ASSERT_TRUE(db->Put({}, key(i), MakeValue(i, 200)).ok());
+    ASSERT_TRUE((when == "closed" ? db->CompactRange({}, {}) : db->Flush()).ok());
+    ASSERT_TRUE(db->WaitForIdle().ok());
+    if (when == "killed") db->Abandon();
+    if (when != "open") db.reset();
+    small.Fill();
+    if (db == nullptr) {
+      db = std::make_unique<DbImpl>(options_, path_);
+      const Status s = db->Init();
+      ASSERT_TRUE(s.ok()) << s.ToString();
+    }
+    for (uint64_t i = 0; i < kKeys; i++) {
+      if (i % 8 == 0) continue;
+      const Status s = db->Delete({}, key(i));
+      ASSERT_TRUE(s.ok()) << i << ": " << s.ToString();
+    }
+    const Status put = db->Put({}, key(0), MakeValue(kKeys, 200));
+    EXPECT_TRUE(put.ok()) << put.ToString();
+    std::string value;
+    for (uint64_t i = 0; i < kKeys; i++) {
+      const Status s = db->Get({}, key(i), &value);
+      ASSERT_TRUE(i % 8 == 0 ? s.ok() : s.IsNotFound()) << i << ": " << s.ToString();
+      if (i % 8 != 0) continue;
+      ASSERT_EQ(value, MakeValue(i == 0 ? kKeys : i, 200)) << i;
+    }
   }
 }
 

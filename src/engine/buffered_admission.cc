@@ -13,6 +13,9 @@ namespace {
 
 // Of each part: what compaction needs to get on.
 constexpr uint64_t kCompactionExtents = 3;
+// Of each, beside what the index has, which copies do not get: what small writes claim at once, and
+// nothing is noted of.
+constexpr uint64_t kClaimedAtOnce = 2;
 // The log that is not merged yet may take so much, or so often what lives. Writers wait from half
 // of it on: new keys alone never make them, since a log of those is what lives.
 constexpr double kUnmergedBytesMin = 24 << 20;
@@ -80,16 +83,20 @@ uint32_t BufferedEngine::FlushRunMax(uint64_t record_bytes, size_t key_bytes) co
 }
 
 // What merging takes was left free as the pool came to its end. One that is larger than it may be
-// now has what its last close did not give back. Where that is less (it was killed, say) some of it
-// is for merges, which are done in pieces then.
-uint64_t BufferedEngine::DeletesLeave() const {
+// now has what its last close did not give back; others may have taken what the file system had;
+// and what deletes are flushed to needs room, too. Where less is left, then, some of it is for
+// merges, which are done in pieces.
+uint64_t BufferedEngine::DeletesLeave(uint64_t write_bytes) const {
   constexpr uint64_t kPartForMerges = 4;
   const uint64_t least = merge_bytes_least_.load(std::memory_order_relaxed);
-  if (least == 0 || !IsLargerThanItMayBe()) return least;
+  if (least == 0) return 0;
   const uint64_t chunk_bytes = pool_->chunk_bytes();
   const uint64_t available = AvailableForCopies();
-  if (ChunksKept(kCompactionExtents) + least / chunk_bytes < available) return least;
-  return std::min(least, available * chunk_bytes / kPartForMerges);
+  const uint64_t taken = copy_bytes_.load(std::memory_order_relaxed) + write_bytes;
+  const uint64_t others = ChunksKept(kCompactionExtents) + taken / chunk_bytes + 1;
+  const uint64_t left = available - std::min(available, others);
+  if (left > least / chunk_bytes) return least;
+  return std::max(left, available / kPartForMerges) * chunk_bytes;
 }
 
 void BufferedEngine::LeaveForMerge() {
@@ -104,7 +111,9 @@ void BufferedEngine::LeaveForMerge() {
 uint64_t BufferedEngine::ChunksKept(uint64_t extents) const {
   uint64_t chunks = copy_cost_.ends;
   for (uint32_t part = 0; part < PartsOfCopies(); part++)
-    chunks += std::max(extents * pool_->extent_chunks(part), pool_->chunks_kept_for_index(part));
+    chunks += extents == 0 ? pool_->chunks_kept_for_index(part)
+                           : std::max(extents * pool_->extent_chunks(part),
+                                      pool_->chunks_kept_for_index(part) + kClaimedAtOnce);
   return chunks;
 }
 
@@ -133,7 +142,7 @@ Status BufferedEngine::ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes,
                                      Claimant claimant) {
   const bool is_delete = claimant == Claimant::kReclaim;
   const uint64_t extents = is_delete ? kCompactionExtents : kReserveExtentsMin;
-  const uint64_t least = DeletesLeave();
+  const uint64_t least = DeletesLeave(record_bytes + copy_bytes);
   const uint64_t merge_bytes = is_delete ? least : merge_bytes_.load(std::memory_order_relaxed);
   uint64_t soon = merge_bytes;
   uint64_t kept = 0;
@@ -181,7 +190,7 @@ Status BufferedEngine::LetInOnceGrown(uint64_t record_bytes, uint64_t copy_bytes
                                   run);
     });
     if (!room->suffices() && grown.ok() && !tried) continue;
-    if (room->suffices() && !grown.ok()) TakeBack(copy_bytes);
+    if (room->suffices() && !grown.ok()) LetOut(copy_bytes, *room);
     return grown;
   }
 }
@@ -193,20 +202,18 @@ BufferedEngine::Room BufferedEngine::LetIn(uint64_t record_bytes, uint64_t copy_
                                            uint32_t copy_run, uint64_t extents_kept,
                                            uint64_t kept_bytes) {
   uint64_t copies = copy_bytes;
-  uint32_t run_before = 1;
-  uint64_t raise = 0;
+  Room room;
   if (copy_run > 1) {
     const MutexLock lock(&copy_run_mu_);
     copies += NoteCopies(copy_bytes);
-    run_before = copy_run_.load(std::memory_order_relaxed);
+    room.run_before = copy_run_.load(std::memory_order_relaxed);
     RaiseTo(&copy_run_, copy_run);
-    raise = ++copy_run_raises_;
+    room.raise = ++copy_run_raises_;
   } else {
     copies += NoteCopies(copy_bytes);
   }
   const uint32_t run = copy_run_.load(std::memory_order_relaxed);
   const uint64_t chunk_bytes = pool_->chunk_bytes();
-  Room room;
   const uint64_t written = (record_bytes + copies + chunk_bytes - 1) / chunk_bytes;
   room.needed = ChunksKept(extents_kept) + written + (kept_bytes + chunk_bytes - 1) / chunk_bytes;
   room.soon = copy_cost_.ends + written;
@@ -218,15 +225,18 @@ BufferedEngine::Room BufferedEngine::LetIn(uint64_t record_bytes, uint64_t copy_
     room.soon += run;
   }
   room.available = run > 1 ? AvailableInRows(run, room.needed) : AvailableForCopies();
-  if (room.suffices()) return room;
-  TakeBack(copy_bytes);
-  if (raise != 0) {  // nor is it any more for what is refused that rows are needed
-    const MutexLock lock(&copy_run_mu_);
-    if (raise == copy_run_raises_)
-      copy_run_.store(std::min(run_before, copy_run_.load(std::memory_order_relaxed)),
-                      std::memory_order_relaxed);
-  }
+  if (!room.suffices()) LetOut(copy_bytes, room);
   return room;
+}
+
+// Nor is it any more for what is refused that rows are needed.
+void BufferedEngine::LetOut(uint64_t copy_bytes, const Room& room) {
+  TakeBack(copy_bytes);
+  if (room.raise == 0) return;
+  const MutexLock lock(&copy_run_mu_);
+  if (room.raise == copy_run_raises_)
+    copy_run_.store(std::min(room.run_before, copy_run_.load(std::memory_order_relaxed)),
+                    std::memory_order_relaxed);
 }
 
 // acquire: pairs with TakeBack. Who misses bytes that the log has claimed sees that it has.
@@ -259,8 +269,9 @@ void BufferedEngine::ReviseCopyRun() {
     copy_run_.store(1, std::memory_order_relaxed);
 }
 
+// What the file system has more since the pool asked it last is found by growing.
 bool BufferedEngine::CompactionRoom::Reserve(uint64_t bytes) {
-  if (!engine_->LetIn(0, bytes, 1, 0).suffices()) return false;
+  if (!engine_->LetIn(0, bytes, 1, 0).suffices()) return Take(bytes, "copies").ok();
   Note(bytes);
   return true;
 }

@@ -326,8 +326,8 @@ class BufferedEngine : public Engine, private WriteTarget {
   uint64_t AvailableForCopies() const;
   /// Of these, those that lie in rows of so many.
   uint64_t AvailableInRows(uint32_t run, uint64_t most) const;
-  /// Bytes, for merges (KeepForMerge).
-  uint64_t DeletesLeave() const;
+  /// Bytes, for merges (KeepForMerge), beside a write of so many with its copies.
+  uint64_t DeletesLeave(uint64_t write_bytes) const;
   /// Of the bytes of a write's records, those that count with its copies until they are claimed.
   uint64_t NotedUntilClaimed(uint64_t record_bytes) const;
   /// Chunks that are to be free whatever is written: the ends of copies, and of each part as many
@@ -340,7 +340,9 @@ class BufferedEngine : public Engine, private WriteTarget {
     uint64_t needed = 0;
     uint64_t soon = 0;  // of them, what a flush and a merge will take
     uint64_t available = 0;
-    uint32_t run = 1;  // what lies in shorter rows counts for none
+    uint32_t run = 1;         // what lies in shorter rows counts for none
+    uint32_t run_before = 1;  // who is let in is the raise-th to make it longer; 0: has not
+    uint64_t raise = 0;
     bool suffices() const { return needed <= available; }
   };
   /// Notes the copies if there is room for them beside all others.
@@ -348,6 +350,8 @@ class BufferedEngine : public Engine, private WriteTarget {
   /// beside, which nobody will take soon.
   Room LetIn(uint64_t record_bytes, uint64_t copy_bytes, uint32_t copy_run, uint64_t extents_kept,
              uint64_t kept_bytes = 0);
+  /// Undoes that.
+  void LetOut(uint64_t copy_bytes, const Room& room);
   /// The same, once the files have what it counts on. Not OK where `room` suffices: the file
   /// system's error, and nothing is noted.
   Status LetInOnceGrown(uint64_t record_bytes, uint64_t copy_bytes, uint32_t copy_run,

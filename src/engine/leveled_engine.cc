@@ -455,6 +455,25 @@ Status LeveledEngine::MergeEmptying(const Levels& levels, const std::vector<Leve
                    NewMergingIterator(std::move(children)).get(), edit);
 }
 
+// Of `table`, which is alone, what the iterator has; room is asked for that alone. Nothing is done
+// where it has all.
+Status LeveledEngine::BuildLeft(const Levels& levels, uint32_t level, const Levels::Level& table,
+                                InternalIterator* left, LevelsEdit* edit) {
+  Inputs of(level, rules());
+  of.Add(*table.front());
+  uint64_t records = 0;
+  uint64_t bytes = 0;
+  for (left->SeekToFirst(); left->Valid(); left->Next()) {
+    records++;
+    bytes += RecordBytes(0, left->key().user_key.size(), left->value().size());
+  }
+  if (!left->status().ok() || records == of.plan.records_max) return left->status();
+  of.plan.records_max = records;
+  edit->removed = std::move(of.numbers);
+  const uint64_t copied = rules_.copies_records ? std::min(bytes, of.bytes) : 0;
+  return BuildInto(levels, std::move(of.plan), MergeRoom(records, copied, copied), left, edit);
+}
+
 Status LeveledEngine::BuildInto(const Levels& levels, BuildPlan plan, uint64_t room_bytes,
                                 InternalIterator* from, LevelsEdit* edit) {
   CompactionRoom room(this);

@@ -92,6 +92,7 @@ class LeveledEngine : public BufferedEngine {
     if (files_ != nullptr) files_->LiftLimit();
   }
   Status Close() final;
+  void ClearBackgroundError() final;
   void AddStats(Stats* stats) const override;
   std::string Describe() const override;
   Status Check(CheckReport* report) final;
@@ -267,12 +268,17 @@ class LeveledEngine : public BufferedEngine {
   /// Writes tables out until there is room again, or none is left.
   Status WriteOutForRoom();
   Status NoteRoom(const Status& status);
-  /// The same of a job that found room in files, or none.
-  Status NoteWrittenOut(const Status& status);
+  /// The same of a job that finds room in files, or none.
+  Status TryToWriteOut(const std::function<Status()>& job) LAMELLA_EXCLUDES(jobs_.mu);
   /// Runs it, and again where it finds no room, once all that is free in truth is.
   Status WithRoom(const std::function<Status()>& run) LAMELLA_EXCLUDES(jobs_.mu);
+  Status BuildLeft(const Levels& levels, uint32_t level, const Levels::Level& table,
+                   InternalIterator* left, LevelsEdit* edit);
   Status PushDown(const KeyRange& keys);
   Status PushFrom(uint32_t level, const KeyRange& keys);
+  /// Makes the table anew without what upper tables hide of it, if they do of any.
+  Status LeaveHidden(const Place& place);
+  Status LeaveAllHidden(const KeyRange& keys);
   Status RewriteLast(const KeyRange& keys);
   Status EmptySparse();
   Status MergeForSpace();
@@ -289,6 +295,7 @@ class LeveledEngine : public BufferedEngine {
   void SetNotStarved() LAMELLA_REQUIRES(jobs_.mu);
   uint64_t ReclaimState() const;
   bool FilesMayHaveRoom() const LAMELLA_REQUIRES(jobs_.mu);
+  bool IsRoomUnknown() const;
   bool MayFindRoom() const LAMELLA_REQUIRES(jobs_.mu);
   Status ClearEnd();
   Status FreeLeftLog();

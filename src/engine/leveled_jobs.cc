@@ -24,9 +24,6 @@ constexpr double kRewriteWorth = 0.25;
 // hide of lower ones is not looked for: a small store is larger than it may be by the ends of its
 // chunks and its indexes, whatever lives, and all of it would come to lie in one level.
 constexpr uint64_t kFewChunks = 16;
-// Files that were full are tried again, for a writer who is refused for want of room in the pool,
-// and by jobs.
-constexpr std::chrono::seconds kTryAgainAfter{1};
 // Versions that snapshots left are taken out once they are this part of a table.
 constexpr uint64_t kKeptPart = 16;
 
@@ -53,8 +50,8 @@ JobOffer LeveledEngine::OfferOf(Compaction compaction) {
           .benefit = benefit,
           .cost = cost,
           .run = [this, compaction = std::move(compaction)] {
-            const Status s = RunCompaction(compaction);
-            return WaitsForFiles(compaction) ? NoteWrittenOut(s) : NoteRoom(s);
+            if (!WaitsForFiles(compaction)) return NoteRoom(RunCompaction(compaction));
+            return TryToWriteOut([&] { return RunCompaction(compaction); });
           }};
 }
 
@@ -101,8 +98,8 @@ JobOffer LeveledEngine::RewriteOf(const Place& table, const char* name, double b
           .cost = 1,
           .run = [this, level = table.level, number = table.number, in_file,
                   sparse = std::move(sparse)] {
-            const Status s = Rewrite(level, number, sparse);
-            return in_file ? NoteWrittenOut(s) : NoteRoom(s);
+            const auto rewrite = [&] { return Rewrite(level, number, sparse); };
+            return in_file ? TryToWriteOut(rewrite) : NoteRoom(rewrite());
           }};
 }
 
@@ -258,15 +255,21 @@ void LeveledEngine::OfferWritingOut(const LeveledTables& tables, std::vector<Job
                      .benefit = kFirst / 2,
                      .cost = 1,
                      .run = [this, level = table->level, number = table->number] {
-                       return NoteWrittenOut(Rewrite(level, number, nullptr, true));
+                       return TryToWriteOut([&] { return Rewrite(level, number, nullptr, true); });
                      }});
 }
 
 // Merges in the pool need no room in files.
-Status LeveledEngine::NoteWrittenOut(const Status& status) {
+Status LeveledEngine::TryToWriteOut(const std::function<Status()>& job) {
+  uint64_t attempt;
   {
     const MutexLock lock(&jobs_.mu);
-    if (write_out_room_.Note(status)) return Status::OK();
+    attempt = write_out_room_.Begin();
+  }
+  const Status status = job();
+  {
+    const MutexLock lock(&jobs_.mu);
+    if (write_out_room_.Note(attempt, status)) return Status::OK();
   }
   return NoteRoom(status);
 }
@@ -312,29 +315,40 @@ std::optional<Job> LeveledEngine::PickJob(JobClass job_class) {
 }
 
 // A job that found no room has changed nothing: it may come again once there is more. One that was
-// tried again, and found some in files, is the sign that there is.
+// tried again, and found some in a file system, is the sign that there is.
 Status LeveledEngine::NoteRoom(const Status& status) {
   if (!status.IsNoSpace()) {
     const MutexLock lock(&jobs_.mu);
-    if (status.ok() && files_ != nullptr) SetNotStarved();
+    if (status.ok() && IsRoomUnknown()) SetNotStarved();
     return status;
   }
   pool_->AwaitDeferred();  // what it took is room again, and no reason to try it once more
   const MutexLock lock(&jobs_.mu);
-  // Nothing is more than what has no end (where the file system does not say): then another thread
-  // found room in the pool meanwhile, and it is tried again. Of files nobody knows, but by trying
-  // now and then.
-  const uint64_t most = files_ != nullptr ? UINT64_MAX : UINT64_MAX - 1;
-  starved_at_ = std::min(pool_->chunks_available(), most);
+  starved_at_ = pool_->chunks_available();
   starved_since_ = std::chrono::steady_clock::now();
   SetStarved(true);
   return Status::OK();
 }
 
+// What a file system has nobody knows, but by trying now and then.
+bool LeveledEngine::IsRoomUnknown() const {
+  return files_ != nullptr || pool_->MayStayBelowLimit();
+}
+
 // Until a try has found some, writers are not stopped for what jobs are behind with.
 bool LeveledEngine::MayFindRoom() const {
-  return !starved_at_ ||
-         (files_ != nullptr && std::chrono::steady_clock::now() - starved_since_ >= kTryAgainAfter);
+  return !starved_at_ || (IsRoomUnknown() && std::chrono::steady_clock::now() - starved_since_ >=
+                                                 FileRoom::kTryAgainAfter);
+}
+
+// Who resumes says that there may be room again.
+void LeveledEngine::ClearBackgroundError() {
+  {
+    const MutexLock lock(&jobs_.mu);
+    SetNotStarved();
+    write_out_room_.Need();
+  }
+  BufferedEngine::ClearBackgroundError();
 }
 
 void LeveledEngine::SetNotStarved() {
@@ -391,225 +405,6 @@ Status LeveledEngine::Rewrite(uint32_t level, uint64_t number, const Sparse& spa
   if (s.ok() && !edit.removed.empty()) s = Change(LeveledEdit::kCompact, edit, nullptr, nullptr);
   if (s.ok()) rewrites_.fetch_add(1, std::memory_order_relaxed);
   return s;
-}
-
-Status LeveledEngine::WithRoom(const std::function<Status()>& run) {
-  Status s = run();
-  if (!s.IsNoSpace()) return s;
-  AwaitHeld();
-  return run();
-}
-
-// A piece at a time, each an edit of its own: so it takes little space at once.
-Status LeveledEngine::PushFrom(uint32_t level, const KeyRange& keys) {
-  Status s = BackgroundError();
-  size_t last = 1;
-  uint64_t through = 0;
-  {
-    const auto first = CurrentTables();  // not held: what is replaced is to be freed
-    last = std::max<size_t>(first->levels.level_count(), 2) - 1;
-    const Levels::Level& level0 = first->levels.level(0);
-    if (!level0.empty()) through = level0.front()->info().last_sequence;
-  }
-  while (s.ok() && level < last) {
-    pool_->AwaitDeferred();
-    auto tables = CurrentTables();
-    Levels::Level found = tables->levels.Overlapping(level, keys);
-    if (level == 0) {  // what is flushed meanwhile stays
-      const auto is_new = [&](const auto& table) { return table->info().last_sequence > through; };
-      std::erase_if(found, is_new);
-      if (!found.empty()) found = tables->levels.level(0);
-      std::erase_if(found, is_new);
-    }
-    if (found.empty()) {
-      level++;
-      continue;
-    }
-    if (level != 0) found.resize(1);
-    const Compaction compaction = CompactionOf(tables->levels, level, found);
-    const Compaction oldest = CompactionOf(tables->levels, level, {found.back()});
-    found.clear();
-    tables.reset();
-    s = WithRoom([&] { return RunCompaction(compaction); });
-    if (s.IsNoSpace() && oldest.inputs.size() < compaction.inputs.size()) {
-      pool_->AwaitDeferred();
-      s = RunCompaction(oldest);
-    }
-  }
-  return s;
-}
-
-Status LeveledEngine::PushDown(const KeyRange& keys) {
-  Status s = PushFrom(0, keys);
-  if (s.IsNoSpace() && rules_.copies_records) {  // what upper floors hide is room
-    s = MergeForSpace();
-    if (s.ok()) s = PushFrom(0, keys);
-  }
-  return s.ok() ? RewriteLast(keys) : s;
-}
-
-// What is at the end hides nothing: what was left for readers who are gone by now may go. One table
-// after the other: what one gives back is room for the next, or for one before it.
-Status LeveledEngine::RewriteLast(const KeyRange& keys) {
-  constexpr int kPassesMax = 8;
-  Status no_room;
-  for (int pass = 0; pass == 0 || (pass < kPassesMax && !no_room.ok()); pass++) {
-    no_room = Status::OK();
-    bool made_any = false;
-    std::vector<Place> wanted;  // the tables are not held: what is replaced is to be freed
-    {
-      const auto tables = CurrentTables();
-      const auto last =
-          static_cast<uint32_t>(std::max<size_t>(tables->levels.level_count(), 2) - 1);
-      for (const auto& table : tables->levels.Overlapping(last, keys)) {
-        const LevelPlace& place = table->place();
-        if (place.kept_versions != 0 || place.deletes != 0 || !table->IsMerged())
-          wanted.push_back(PlaceOf(last, table->info()));
-      }
-    }
-    for (const Place& table : wanted) {
-      const Status s = WithRoom([&] { return Rewrite(table.level, table.number, nullptr); });
-      if (!s.ok() && !s.IsNoSpace()) return s;
-      made_any |= s.ok();
-      if (!s.ok()) no_room = s;
-      pool_->AwaitDeferred();
-    }
-    if (!made_any) break;
-  }
-  return no_room;
-}
-
-// In pieces for which there is room: what one gives back is room for the next.
-Status LeveledEngine::EmptySparse() {
-  constexpr int kPassesMax = 32;
-  uint64_t piece_max = UINT64_MAX;
-  Status s;
-  for (int pass = 0; s.ok() && pass < kPassesMax; pass++) {
-    AwaitHeld();
-    const auto tables = CurrentTables();
-    SpaceGoal goal = GoalNow(*tables, true);
-    goal.copy_bytes_max = std::min(goal.copy_bytes_max, piece_max);
-    Emptying emptying;
-    {
-      const MutexLock lock(&uses_mu_);
-      emptying = FindEmptying(*tables, uses_, goal);
-    }
-    if (emptying.tables.empty()) break;
-    for (const Place& table : emptying.tables) {
-      if (s.ok()) s = Rewrite(table.level, table.number, emptying.sparse);
-    }
-    if (!s.IsNoSpace()) continue;
-    piece_max = goal.copy_bytes_max / 2;
-    if (piece_max >= pool_->chunk_bytes() / 8) s = Status::OK();
-  }
-  return s.IsNoSpace() ? Status::OK() : s;
-}
-
-// Where merges copy all, what the design finds for space, until there is nothing, or no room.
-Status LeveledEngine::MergeForSpace() {
-  constexpr int kPassesMax = 32;  // others flush meanwhile
-  constexpr SpaceShare kTooMuch{.known = 2, .at_most = 0, .pool_is_full = true};
-  Status s;
-  for (int pass = rules_.copies_records ? 0 : kPassesMax; s.ok() && pass < kPassesMax; pass++) {
-    AwaitHeld();
-    const std::vector<Compaction> found = FindForSpace(*CurrentTables(), kTooMuch, false);
-    if (found.empty()) break;
-    bool made_any = false;
-    for (const Compaction& compaction : found) {
-      if (!s.ok()) break;
-      s = RunCompaction(compaction);
-      made_any |= s.ok();
-      if (s.IsNoSpace()) s = Status::OK();  // another may be smaller
-      pool_->AwaitDeferred();
-    }
-    if (!made_any) break;
-  }
-  return s;
-}
-
-// Level 0 is merged where it lies in the way: into files, where there is no room for it else.
-Status LeveledEngine::WriteOutForRoom() {
-  constexpr uint64_t kPartToFree = 8;
-  pool_->AwaitDeferred();
-  const uint64_t wanted =
-      pool_->chunks_available() + pool_->pool_bytes() / pool_->chunk_bytes() / kPartToFree;
-  const auto has_room = [&] {
-    AwaitHeld();
-    return pool_->chunks_available() >= wanted;
-  };
-  Status s;
-  while (s.ok() && !has_room()) {
-    auto tables = CurrentTables();
-    const auto table = FindLongestNotRead(*tables, [](const Place&) { return true; });
-    if (table) {
-      tables.reset();  // what is replaced is to be freed
-      s = Rewrite(table->level, table->number, nullptr, true);
-      continue;
-    }
-    if (tables->levels.level(0).empty()) break;
-    const Compaction compaction = CompactionOf(tables->levels, 0, tables->levels.level(0));
-    tables.reset();
-    s = RunCompaction(compaction);
-  }
-  return s;
-}
-
-// The pool is full: all that is dead is found, and what holds little is emptied. What merging small
-// tables gives back may be the room that merging all of them takes. What others flush meanwhile it
-// has not looked at, and their flush may hold what it replaced; nor did a snapshot count that was
-// released since.
-Status LeveledEngine::Reclaim() {
-  const Reclaiming reclaiming(this);
-  const uint64_t flushes = flush_count();
-  const uint64_t released = context_.snapshots->released();
-  Status s = rules_.writes_out ? WriteOutForRoom() : PushDown({});
-  const bool had_no_room = s.IsNoSpace();
-  if (had_no_room) s = Status::OK();
-  if (s.ok()) s = MergeForSpace();
-  if (s.ok() && had_no_room) s = PushDown({});
-  std::optional<uint64_t> too_few;  // chunks that it could not do with
-  if (s.IsNoSpace()) too_few = pool_->chunks_available();
-  if (s.ok() || s.IsNoSpace()) s = EmptySparse();
-  pool_->AwaitDeferred();
-  const MutexLock lock(&jobs_.mu);
-  reclaim_wanted_ = false;
-  reclaimed_with_ = too_few.value_or(pool_->chunks_available());
-  // First: of a flush that ends meanwhile one of the two tells.
-  const uint64_t changes = changes_.load(std::memory_order_relaxed);
-  reclaimed_at_ = HasNewlyFlushed(flushes) ? UINT64_MAX : changes + released;
-  SetNotStarved();
-  files_full_at_.reset();
-  if (had_no_room && rules_.writes_out) files_full_at_ = std::chrono::steady_clock::now();
-  return s.IsNoSpace() ? Status::OK() : s;
-}
-
-// A file system that was full tells nobody when there is room in it again.
-bool LeveledEngine::FilesMayHaveRoom() const {
-  return files_full_at_ && std::chrono::steady_clock::now() - *files_full_at_ >= kTryAgainAfter;
-}
-
-uint64_t LeveledEngine::ReclaimState() const {
-  return changes_.load(std::memory_order_relaxed) + context_.snapshots->released();
-}
-
-bool LeveledEngine::ReclaimSpace() {
-  const auto is_done = [this]() LAMELLA_REQUIRES(jobs_.mu) {
-    return !HasUnflushed() && !reclaim_wanted_;
-  };
-  const auto begin = [&](bool has_deferred) LAMELLA_REQUIRES(jobs_.mu) {
-    // First: what was tried is told by what the flushes changed that had ended by then.
-    const bool done = is_done();
-    // Reclaiming again what the last writer has just failed to would only make every write on a
-    // full pool slow.
-    // With more room than it had then it may get further.
-    const bool was_tried = reclaimed_at_ == ReclaimState() && !FilesMayHaveRoom() &&
-                           pool_->chunks_available() <= reclaimed_with_;
-    // What is under way since has room of its own that will be free.
-    if (done && !has_deferred && was_tried && !jobs_.AnyBusy()) return false;
-    reclaim_wanted_ = true;
-    return true;
-  };
-  return AwaitReclaimed(begin, is_done);
 }
 
 Status LeveledEngine::CompactRange(std::string_view begin, std::string_view end) {

@@ -176,7 +176,7 @@ class LabDb final : public BufferedEngine {
   /// Places for the values of `operations`, once there is room for them.
   Status Reserve(std::span<const uint32_t> sizes, ValueAddress* addresses,
                  ValueReservation* reservation);
-  Status AwaitWrittenOn(uint64_t seen);
+  Status AwaitWrittenOn(uint64_t seen, uint64_t begun);
 
   // labdb_jobs.cc
   Status PutIntoTree(const MemTable& memtable) LAMELLA_EXCLUDES(tree_mu_);
@@ -199,8 +199,8 @@ class LabDb final : public BufferedEngine {
   Status RewriteLast(const KeyRange& keys, uint64_t before);
   Status Reclaim();
   Status ClearEnd();
-  /// What a job answers that may have found no room (B5).
-  Status NoteRoom(RoomFor what, const Status& status);
+  /// A job's answer, OK where it found no room (B5).
+  Status TryForRoom(RoomFor what, const std::function<Status()>& job);
   void NeedRoom() LAMELLA_REQUIRES(jobs_.mu);
   void OfferJobs(std::vector<JobOffer>* offers) LAMELLA_REQUIRES(jobs_.mu);
   /// All of the immutable tree into tables.

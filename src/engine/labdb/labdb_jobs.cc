@@ -53,9 +53,15 @@ Status ForEachRead(const MemTable& memtable, const SnapshotList::Sample& snapsho
 
 }  // namespace
 
-Status LabDb::NoteRoom(RoomFor what, const Status& status) {
+Status LabDb::TryForRoom(RoomFor what, const std::function<Status()>& job) {
+  uint64_t attempt;
+  {
+    const MutexLock lock(&jobs_.mu);
+    attempt = rooms_[what].Begin();
+  }
+  Status status = NoThrow(job);
   const MutexLock lock(&jobs_.mu);
-  if (!rooms_[what].Note(status)) return status;
+  if (!rooms_[what].Note(attempt, status)) return status;
   SetStarved(true);  // keeps B8
   return Status::OK();
 }
@@ -91,13 +97,13 @@ void LabDb::OfferJobs(std::vector<JobOffer>* offers) {
   if (rooms_[kForTables].MayHaveSome()) {
     if (tables->older != nullptr) {
       offer("compact the tree", {{kLevel0, {}}, {kLevel0 + 1, {}}}, kFirst,
-            [this] { return NoteRoom(kForTables, CompactPart()); });
+            [this] { return TryForRoom(kForTables, [this] { return CompactPart(); }); });
     }
     for (Compaction& wanted : FindCompactions(tables->infos, rules_)) {
       Claims claims = ClaimsOf(wanted, kLevel0);
       const double worth = wanted.benefit / static_cast<double>(1 + wanted.read_bytes);
       offer("compact", std::move(claims), worth, [this, compaction = std::move(wanted)] {
-        return NoteRoom(kForTables, NoThrow([&] { return CompactLevels(compaction); }));
+        return TryForRoom(kForTables, [&] { return CompactLevels(compaction); });
       });
     }
   }
@@ -130,9 +136,11 @@ Status LabDb::ClearEnd() {
   // Once: what readers keep there afterwards no other compaction frees.
   if (space_->LeaveChunks(in_the_way, &persister) > 0) trees_in_the_way_ = true;
   if (trees_in_the_way_) {
-    s = NoThrow([this] { return CompactTrees(); });
-    trees_in_the_way_ = !s.ok();
-    s = NoteRoom(kForTables, s);
+    s = TryForRoom(kForTables, [this] {
+      Status compacted = CompactTrees();
+      if (compacted.ok()) trees_in_the_way_ = false;
+      return compacted;
+    });
     pool_->AwaitDeferred();
     space_->LeaveChunks(in_the_way, &persister);
   }
@@ -335,7 +343,7 @@ Status LabDb::TurnOver() {
 
 // The room that it found is for what is behind, too; that which other jobs find is not.
 Status LabDb::CompactPart() {
-  Status s = NoThrow([this] { return CompactNext(); });
+  Status s = CompactNext();
   if (!s.ok()) return s;
   const MutexLock lock(&jobs_.mu);
   for (FileRoom& room : rooms_) room.NoteFound();
@@ -509,7 +517,7 @@ Status LabDb::Reclaim() {
     has_room = give_back();
     return compacted.ok() && !has_room ? CompactTrees() : compacted;
   };
-  const Status s = has_room ? Status::OK() : NoteRoom(kForTables, NoThrow(compact));
+  const Status s = has_room ? Status::OK() : TryForRoom(kForTables, compact);
   if (!has_room) give_back();
   const MutexLock lock(&jobs_.mu);
   reclaim_wanted_ = false;

@@ -29,9 +29,12 @@ constexpr uint64_t kSmallFilesMax = 256;
 // While a flush is tried again and again for want of room, and given up after a while, a try of
 // this that finds none either is no success that would have that while begin anew.
 Status LabDb::TryWriteOn() {
-  Status tried = NoThrow([this] { return WriteOn(); });
-  if (tried.IsNoSpace()) tried = NoThrow([this] { return WriteOnWhereUnneededWas(); });
-  const Status noted = NoteRoom(kForValues, tried);
+  Status tried;
+  const Status noted = TryForRoom(kForValues, [&] {
+    tried = NoThrow([this] { return WriteOn(); });
+    if (tried.IsNoSpace()) tried = NoThrow([this] { return WriteOnWhereUnneededWas(); });
+    return tried;
+  });
   const MutexLock lock(&jobs_.mu);
   return tried.IsNoSpace() && flush_has_no_room_ && !flush_waits_ ? tried : noted;
 }

@@ -41,26 +41,28 @@ Status LabDb::Reserve(std::span<const uint32_t> sizes, ValueAddress* addresses,
       continue;
     }
     if (!s.IsBusy()) return s;
+    uint64_t begun;
     {
       const MutexLock lock(&jobs_.mu);
-      rooms_[kForValues].Need();
+      begun = rooms_[kForValues].Need();
       // Compactions make some: of what is in tables the files of values go.
       if (!rooms_[kForValues].none().ok()) NeedRoom();
     }
     context_.wake();
-    s = AwaitWrittenOn(seen);
+    s = AwaitWrittenOn(seen, begun);
     if (s.IsNoSpace()) FlushForFiles();  // for who tries again
     if (!s.ok()) return s;
     is_last = false;
   }
 }
 
-// Until a segment is in a file that was not when `seen` were.
-Status LabDb::AwaitWrittenOn(uint64_t seen) {
+// Until a segment is in a file that was not when `seen` were, or a try after the first `begun` has
+// found no room.
+Status LabDb::AwaitWrittenOn(uint64_t seen, uint64_t begun) {
   const MutexLock lock(&jobs_.mu);
   while (written_on_.load(std::memory_order_acquire) == seen) {
     Status s = BackgroundError();
-    if (s.ok() && !rooms_[kForValues].is_needed()) s = rooms_[kForValues].none();
+    if (s.ok()) s = rooms_[kForValues].NoneAfter(begun);
     if (!s.ok()) return s;
     jobs_.AwaitEnd();
   }

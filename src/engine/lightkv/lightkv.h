@@ -91,7 +91,7 @@ class LightKv final : public Engine, private WriteTarget {
   Status BackgroundError() const override { return error_.Get(); }
   Status::Code BackgroundCause() const override { return error_.cause(); }
   void SetBackgroundError(const Status& status) override;
-  void ClearBackgroundError() override { error_.Clear(); }
+  void ClearBackgroundError() override;
 
  private:
   using TreePtr = std::shared_ptr<RhTree>;
@@ -182,8 +182,8 @@ class LightKv final : public Engine, private WriteTarget {
   /// Where tables are cut: where partitions begin.
   std::vector<std::string> Bounds() const;
   Status GiveBack();
-  /// What a job answers that may have found no room for a table (L5).
-  Status NoteRoom(RoomFor what, const Status& status);
+  /// A job's answer, OK where it found no room for a table (L5).
+  Status TryForRoom(RoomFor what, const std::function<Status()>& job);
   Status RefuseForRoom();
   bool IsStarved(RoomFor what) const { return starved_[what].load(std::memory_order_relaxed); }
   /// How far what is written beside a flush is from where writers are held back, 0, to where they

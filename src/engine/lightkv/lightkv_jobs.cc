@@ -54,7 +54,7 @@ JobOffer LightKv::OfferOf(PartitionCompaction compaction) {
           .benefit = tables / compaction.size,
           .cost = 1 + static_cast<double>(compaction.read_bytes),
           .run = [this, compaction = std::move(compaction)] {
-            return NoteRoom(kCompactions, NoThrow([&] { return Compact(compaction); }));
+            return TryForRoom(kCompactions, [&] { return Compact(compaction); });
           }};
 }
 
@@ -86,11 +86,26 @@ std::optional<Job> LightKv::PickJob(JobClass job_class) {
 
 Status LightKv::GiveBack() { return pool_->GiveBack(); }
 
-Status LightKv::NoteRoom(RoomFor what, const Status& status) {
+Status LightKv::TryForRoom(RoomFor what, const std::function<Status()>& job) {
+  uint64_t attempt;
+  {
+    const MutexLock lock(&jobs_.mu);
+    attempt = rooms_[what].Begin();
+  }
+  const Status status = NoThrow(job);
   const MutexLock lock(&jobs_.mu);
-  const bool none = rooms_[what].Note(status);
+  const bool none = rooms_[what].Note(attempt, status);
   starved_[what].store(none, std::memory_order_relaxed);
   return none ? Status::OK() : status;
+}
+
+// Who resumes says that there may be room again.
+void LightKv::ClearBackgroundError() {
+  {
+    const MutexLock lock(&jobs_.mu);
+    for (FileRoom& room : rooms_) room.Need();
+  }
+  error_.Clear();
 }
 
 // The next write may find what this one asks for.
@@ -151,7 +166,7 @@ std::vector<std::string> LightKv::Bounds() const {
 }
 
 Status LightKv::TryFlush() {
-  return NoteRoom(kFlushes, NoThrow([this] { return FlushSealed(); }));
+  return TryForRoom(kFlushes, [this] { return FlushSealed(); });
 }
 
 Status LightKv::FlushSealed() {
@@ -275,20 +290,20 @@ Status LightKv::CompactRange(std::string_view begin, std::string_view end) {
 
 Status LightKv::AwaitFlush(Which which) {
   uint64_t wanted;
-  uint64_t failed;
+  uint64_t begun;
   {
     const MutexLock lock(&jobs_.mu);
     wanted = flushes_begun_ + (which == kNext ? 1 : 0);
     if (flushes_done_ >= wanted) return Status::OK();
     flushes_wanted_ = std::max(flushes_wanted_, wanted);
-    failed = rooms_[kFlushes].failed();
-    for (FileRoom& room : rooms_) room.Need();
+    rooms_[kCompactions].Need();
+    begun = rooms_[kFlushes].Need();
   }
   context_.wake();
   const MutexLock lock(&jobs_.mu);
   while (flushes_done_ < wanted) {
     Status s = error_.Get();
-    if (s.ok() && rooms_[kFlushes].failed() != failed) s = rooms_[kFlushes].none();
+    if (s.ok()) s = rooms_[kFlushes].NoneAfter(begun);
     if (!s.ok()) return s;
     jobs_.AwaitEnd();
   }
