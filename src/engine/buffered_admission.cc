@@ -86,14 +86,19 @@ uint32_t BufferedEngine::FlushRunMax(uint64_t record_bytes, size_t key_bytes) co
 // now has what its last close did not give back; others may have taken what the file system had;
 // and what deletes are flushed to needs room, too. Where less is left, then, some of it is for
 // merges, which are done in pieces.
-uint64_t BufferedEngine::DeletesLeave(uint64_t write_bytes) const {
+uint64_t BufferedEngine::DeletesLeave(uint64_t write_bytes, uint32_t copy_run) const {
   constexpr uint64_t kPartForMerges = 4;
   const uint64_t least = merge_bytes_least_.load(std::memory_order_relaxed);
   if (least == 0) return 0;
   const uint64_t chunk_bytes = pool_->chunk_bytes();
-  const uint64_t available = AvailableForCopies();
   const uint64_t taken = copy_bytes_.load(std::memory_order_relaxed) + write_bytes;
-  const uint64_t others = ChunksKept(kCompactionExtents) + taken / chunk_bytes + 1;
+  const uint32_t run = std::max(copy_run, copy_run_.load(std::memory_order_relaxed));
+  // Each sum is rounded up; and others may note a little meanwhile.
+  constexpr uint64_t kRounding = 3;
+  const uint64_t others =
+      ChunksKept(kCompactionExtents) + taken / chunk_bytes + kRounding + (run > 1 ? run : 0);
+  const uint64_t available =
+      run > 1 ? AvailableInRows(run, others + least / chunk_bytes + 1) : AvailableForCopies();
   const uint64_t left = available - std::min(available, others);
   if (left > least / chunk_bytes) return least;
   return std::max(left, available / kPartForMerges) * chunk_bytes;
@@ -142,7 +147,8 @@ Status BufferedEngine::ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes,
                                      Claimant claimant) {
   const bool is_delete = claimant == Claimant::kReclaim;
   const uint64_t extents = is_delete ? kCompactionExtents : kReserveExtentsMin;
-  const uint64_t least = DeletesLeave(record_bytes + copy_bytes);
+  const uint64_t least =
+      is_delete || copy_cost_.merges_copy ? DeletesLeave(record_bytes + copy_bytes, copy_run) : 0;
   const uint64_t merge_bytes = is_delete ? least : merge_bytes_.load(std::memory_order_relaxed);
   uint64_t soon = merge_bytes;
   uint64_t kept = 0;

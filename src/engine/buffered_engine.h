@@ -327,7 +327,7 @@ class BufferedEngine : public Engine, private WriteTarget {
   /// Of these, those that lie in rows of so many.
   uint64_t AvailableInRows(uint32_t run, uint64_t most) const;
   /// Bytes, for merges (KeepForMerge), beside a write of so many with its copies.
-  uint64_t DeletesLeave(uint64_t write_bytes) const;
+  uint64_t DeletesLeave(uint64_t write_bytes, uint32_t copy_run) const;
   /// Of the bytes of a write's records, those that count with its copies until they are claimed.
   uint64_t NotedUntilClaimed(uint64_t record_bytes) const;
   /// Chunks that are to be free whatever is written: the ends of copies, and of each part as many

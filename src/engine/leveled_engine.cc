@@ -456,7 +456,7 @@ Status LeveledEngine::MergeEmptying(const Levels& levels, const std::vector<Leve
 }
 
 // Of `table`, which is alone, what the iterator has; room is asked for that alone. Nothing is done
-// where it has all.
+// where it has nearly all.
 Status LeveledEngine::BuildLeft(const Levels& levels, uint32_t level, const Levels::Level& table,
                                 InternalIterator* left, LevelsEdit* edit) {
   Inputs of(level, rules());
@@ -467,11 +467,15 @@ Status LeveledEngine::BuildLeft(const Levels& levels, uint32_t level, const Leve
     records++;
     bytes += RecordBytes(0, left->key().user_key.size(), left->value().size());
   }
-  if (!left->status().ok() || records == of.plan.records_max) return left->status();
+  constexpr uint64_t kWorthwhilePart = 16;
+  if (!left->status().ok() ||
+      records >= of.plan.records_max - of.plan.records_max / kWorthwhilePart)
+    return left->status();
   of.plan.records_max = records;
   edit->removed = std::move(of.numbers);
-  const uint64_t copied = rules_.copies_records ? std::min(bytes, of.bytes) : 0;
-  return BuildInto(levels, std::move(of.plan), MergeRoom(records, copied, copied), left, edit);
+  const uint64_t copied = rules_.copies_records ? bytes + bytes / kRegionUnusedPart : 0;
+  const uint64_t room = MergeRoom(records, std::min(bytes, of.bytes), copied);
+  return BuildInto(levels, std::move(of.plan), room, left, edit);
 }
 
 Status LeveledEngine::BuildInto(const Levels& levels, BuildPlan plan, uint64_t room_bytes,

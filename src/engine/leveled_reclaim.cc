@@ -80,6 +80,7 @@ Status LeveledEngine::LeaveHidden(const Place& place) {
   std::vector<std::unique_ptr<InternalIterator>> own;
   for (uint32_t level = 0; level < place.level; level++)
     AddIterators(level, tables->levels.Overlapping(level, place.keys), verify, &upper);
+  if (upper.empty()) return Status::OK();
   AddIterators(place.level, found, verify, &own);
   const auto all_upper = NewMergingIterator(std::move(upper));
   const SnapshotList::Sample snapshots = context_.snapshots->Now();
@@ -103,8 +104,9 @@ Status LeveledEngine::LeaveAllHidden(const KeyRange& keys) {
     }
   }
   for (const Place& place : places) {
-    const Status s = WithRoom([&] { return LeaveHidden(place); });
-    if (!s.ok() && !s.IsNoSpace()) return s;  // another may be smaller
+    // another may be smaller; and of damage who needs the table is told
+    const Status s = LeaveHidden(place);
+    if (!s.ok() && !s.IsNoSpace() && !s.IsCorruption()) return s;
     pool_->AwaitDeferred();
   }
   return Status::OK();
@@ -228,7 +230,7 @@ Status LeveledEngine::Reclaim() {
   const bool had_no_room = s.IsNoSpace();
   if (had_no_room) s = Status::OK();
   if (s.ok()) s = MergeForSpace();
-  if (s.ok() && had_no_room) s = PushDown({});
+  if (s.ok() && had_no_room) s = rules_.writes_out ? PushDown({}) : PushFrom(0, {});
   std::optional<uint64_t> too_few;  // chunks that it could not do with
   if (s.IsNoSpace()) too_few = pool_->chunks_available();
   if (s.ok() || s.IsNoSpace()) s = EmptySparse();

@@ -411,7 +411,7 @@ MediumReport Region::Detect() const {
 }
 
 // What Grow looks at.
-uint64_t Region::RoomToGrow() const {
+uint64_t Region::RoomToGrow(uint32_t sharers) const {
   if (is_device_) return 0;
   const uint64_t mapped = bytes();
   const uint64_t most = std::min(reserved_, FileSizeLimit());
@@ -419,7 +419,8 @@ uint64_t Region::RoomToGrow() const {
   struct statfs fs{};
   if (fstatfs(fd_, &fs) != 0 || fs.f_blocks == 0) return room;
   uint64_t bytes;
-  return __builtin_mul_overflow(fs.f_bavail, fs.f_bsize, &bytes) ? room : std::min(room, bytes);
+  return __builtin_mul_overflow(fs.f_bavail, fs.f_bsize, &bytes) ? room
+                                                                 : std::min(room, bytes / sharers);
 }
 
 Status Region::Grow(uint64_t bytes) {

@@ -73,10 +73,10 @@ class Region {
   /// Allocates what the file has no bytes on the medium for (I1): a copy may have holes where there
   /// were zeros, as cp, tar and rsync leave them. NoSpace, IOError.
   Status FillHoles();
-  /// So many bytes the file may grow by, by what its file system says, the process's limits and the
-  /// addresses that are reserved: a hint, for others take of it, and some file systems say less
-  /// than they have.
-  uint64_t RoomToGrow() const;
+  /// So many bytes the file may grow by: its part, one of `sharers`, of what its file system says,
+  /// by the process's limits and the addresses that are reserved. A hint, for others take of it,
+  /// and some file systems say less than they have.
+  uint64_t RoomToGrow(uint32_t sharers) const;
   /// Whether they take room from each other.
   bool IsBesideOnFileSystem(const Region& other) const { return device_ == other.device_; }
   /// Allocates and maps up to `bytes`. On failure (NoSpace, IOError) nothing has changed.

@@ -91,7 +91,7 @@ void Pool::AskForRoom(Part* part) const {
   const uint64_t counted = uint64_t{part->chunks.load(std::memory_order_relaxed)} << chunk_shift_;
   const uint64_t bytes = part->region->bytes();
   const uint64_t beside = bytes - std::min(bytes, counted);
-  const uint64_t room = part->region->RoomToGrow() / part->sharers;
+  const uint64_t room = part->region->RoomToGrow(part->sharers);
   part->room_to_grow.store((room + std::min(beside, ~room)) >> chunk_shift_,
                            std::memory_order_relaxed);
 }

@@ -624,6 +624,13 @@ TEST_F(PoolTest, WhatTheProcessMayNotWriteIsNotAvailable) {
   EXPECT_LE(pool_->chunks_available(), pool_->free_chunks() + 4);
 }
 
+TEST_F(PoolTest, PartsOfALargeFileSystemReachTheirLimit) {
+  options_.part_paths.push_back(dir_.Sub("pool.1"));
+  options_.pool_bytes_max = 128 * kChunkBytesMin;
+  Create();
+  EXPECT_FALSE(pool_->MayStayBelowLimit());
+}
+
 TEST_F(PoolTest, TheLargestLimitIsNone) {
   options_.pool_bytes_max = ~uint64_t{0};
   Create();
