@@ -115,10 +115,16 @@ void BufferedEngine::LeaveForMerge() {
 
 uint64_t BufferedEngine::ChunksKept(uint64_t extents) const {
   uint64_t chunks = copy_cost_.ends;
-  for (uint32_t part = 0; part < PartsOfCopies(); part++)
-    chunks += extents == 0 ? pool_->chunks_kept_for_index(part)
-                           : std::max(extents * pool_->extent_chunks(part),
-                                      pool_->chunks_kept_for_index(part) + kClaimedAtOnce);
+  for (uint32_t part = 0; part < PartsOfCopies(); part++) {
+    const uint64_t index = pool_->chunks_kept_for_index(part);
+    const uint64_t extent = pool_->extent_chunks(part);
+    chunks += std::max(index, extents * extent);
+    // not more than puts leave
+    if (extents == kCompactionExtents && extents * extent < index + kClaimedAtOnce) {
+      const uint64_t puts_leave = std::max(index, kReserveExtentsMin * extent);
+      chunks += std::min(index + kClaimedAtOnce, puts_leave) - std::max(index, extents * extent);
+    }
+  }
   return chunks;
 }
 
