@@ -76,8 +76,8 @@ class DB {
   /// starts later. InvalidArgument: a key or value outside the limits. NoSpace: the pool is full.
   virtual Status Put(const WriteOptions& options, std::string_view key, std::string_view value) = 0;
   /// Removes `key`; OK too where there is none. Works on a pool that is full by pool_bytes_max.
-  /// InvalidArgument: as for Put. NoSpace: the file system of LightKV's files is full, or the store
-  /// is larger than it may be now (docs/LIMITS.md).
+  /// InvalidArgument: as for Put. NoSpace: the file system of LightKV's files is full, the store is
+  /// larger than it may be now, or a small pool of TLSM is full of long keys (docs/LIMITS.md).
   virtual Status Delete(const WriteOptions& options, std::string_view key) = 0;
   /// Applies the batch, all or nothing, in its order. An empty batch is OK and writes nothing;
   /// with WriteOptions::sync what was written before it is synced all the same.

@@ -118,12 +118,10 @@ uint64_t BufferedEngine::ChunksKept(uint64_t extents) const {
   for (uint32_t part = 0; part < PartsOfCopies(); part++) {
     const uint64_t index = pool_->chunks_kept_for_index(part);
     const uint64_t extent = pool_->extent_chunks(part);
-    chunks += std::max(index, extents * extent);
-    // not more than puts leave
-    if (extents == kCompactionExtents && extents * extent < index + kClaimedAtOnce) {
-      const uint64_t puts_leave = std::max(index, kReserveExtentsMin * extent);
-      chunks += std::min(index + kClaimedAtOnce, puts_leave) - std::max(index, extents * extent);
-    }
+    // not more than puts leave; what compaction takes is noted
+    const uint64_t at_once =
+        extents == 0 ? 0 : std::min(index + kClaimedAtOnce, kReserveExtentsMin * extent);
+    chunks += std::max({index, extents * extent, at_once});
   }
   return chunks;
 }
@@ -153,8 +151,8 @@ Status BufferedEngine::ReserveCopies(uint64_t record_bytes, uint64_t copy_bytes,
                                      Claimant claimant) {
   const bool is_delete = claimant == Claimant::kReclaim;
   const uint64_t extents = is_delete ? kCompactionExtents : kReserveExtentsMin;
-  const uint64_t least =
-      is_delete || copy_cost_.merges_copy ? DeletesLeave(record_bytes + copy_bytes, copy_run) : 0;
+  const uint64_t least = is_delete ? DeletesLeave(record_bytes + copy_bytes, copy_run)
+                                   : merge_bytes_least_.load(std::memory_order_relaxed);
   const uint64_t merge_bytes = is_delete ? least : merge_bytes_.load(std::memory_order_relaxed);
   uint64_t soon = merge_bytes;
   uint64_t kept = 0;

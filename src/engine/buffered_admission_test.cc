@@ -71,6 +71,7 @@ TEST_F(BufferedAdmissionTest, RowsForCopiesAreMadeBeforeARecordIsLetIn) {  // I6
   options_.pool_bytes_max = 400 * kChunkBytesMin;
   for (const bool was_full : {true, false}) {
     Start();
+    EXPECT_TRUE(Put("key", "unflushed").ok());
     Persister persister(pool_->gate(), WriteCause::kFlush);
     std::vector<ChunkRef> chunks;
     ChunkRef chunk;
@@ -90,7 +91,7 @@ TEST_F(BufferedAdmissionTest, RowsForCopiesAreMadeBeforeARecordIsLetIn) {  // I6
       for (size_t i = 0; i < 80; i += 2) pool_->Free(chunks[i], &persister);
       pool_->Free(chunks[1], &persister);  // a row for the record, and none for its copy
       EXPECT_TRUE(Put("key", large).IsNoSpace());
-      EXPECT_TRUE(Put("key", "small").ok());
+      EXPECT_TRUE(Put("key", "small").ok()) << "nobody needs rows";
     }
     EXPECT_TRUE(Put("key", large).ok());
   }

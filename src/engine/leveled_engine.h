@@ -276,7 +276,7 @@ class LeveledEngine : public BufferedEngine {
                    InternalIterator* left, LevelsEdit* edit);
   Status PushDown(const KeyRange& keys);
   Status PushFrom(uint32_t level, const KeyRange& keys);
-  /// Makes the table anew without what upper tables hide of it, if they do of any.
+  /// Makes the table anew without what upper tables hide of it, if that is worth it.
   Status LeaveHidden(const Place& place);
   Status LeaveAllHidden(const KeyRange& keys);
   Status RewriteLast(const KeyRange& keys);

@@ -230,7 +230,10 @@ Status LeveledEngine::Reclaim() {
   const bool had_no_room = s.IsNoSpace();
   if (had_no_room) s = Status::OK();
   if (s.ok()) s = MergeForSpace();
-  if (s.ok() && had_no_room) s = rules_.writes_out ? PushDown({}) : PushFrom(0, {});
+  if (s.ok() && had_no_room) {
+    s = PushFrom(0, {});
+    if (s.ok()) s = RewriteLast({});
+  }
   std::optional<uint64_t> too_few;  // chunks that it could not do with
   if (s.IsNoSpace()) too_few = pool_->chunks_available();
   if (s.ok() || s.IsNoSpace()) s = EmptySparse();

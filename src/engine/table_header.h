@@ -6,7 +6,7 @@
 //
 // H1: the tables that one job makes are a group. It is whole when the last of them, whose end mark
 //     says so, and all before it are there; then what they replace is superseded, whatever became
-//     of the job's edit: both hold the same.
+//     of the job's edit: what these lack of it nobody reads beside the tables that are newer.
 #ifndef LAMELLA_ENGINE_TABLE_HEADER_H_
 #define LAMELLA_ENGINE_TABLE_HEADER_H_
 

@@ -539,11 +539,20 @@ TEST_F(PoolTest, WhatWasSyncedIsNotedOnPagesAndNoFlippedBitChangesIt) {  // S4
   }
 }
 
+// Its file system has 16 MiB.
+class PoolOnSmallFileSystem : public PoolTest {
+ protected:
+  void SetUp() override {
+    if (!small_.mounted()) GTEST_SKIP() << "mounting is not permitted";
+    options_.part_paths = {dir_.Sub("small/pool.0")};
+  }
+  ~PoolOnSmallFileSystem() override { Close(); }
+
+  const testing::SmallFileSystem small_{dir_.Sub("small"), "size=16m"};
+};
+
 // What others leave it is told by what they took: not only by growth that fails, at the end.
-TEST_F(PoolTest, WhatItsFileSystemHasNoRoomForIsNotAvailable) {
-  const testing::SmallFileSystem small(dir_.Sub("small"), "size=16m");
-  if (!small.mounted()) GTEST_SKIP() << "mounting is not permitted";
-  options_.part_paths = {dir_.Sub("small/pool.0")};
+TEST_F(PoolOnSmallFileSystem, WhatItsFileSystemHasNoRoomForIsNotAvailable) {
   Create();
   const uint64_t before = pool_->chunks_available();
   EXPECT_LE(before, (16u << 20) / kChunkBytesMin);
@@ -557,11 +566,8 @@ TEST_F(PoolTest, WhatItsFileSystemHasNoRoomForIsNotAvailable) {
   EXPECT_GE(pool_->chunks_available(), pool_->free_chunks());
 }
 
-TEST_F(PoolTest, NorAreRowsBeyondWhatItHas) {
+TEST_F(PoolOnSmallFileSystem, NorAreRowsBeyondWhatItHas) {
   constexpr uint32_t kRun = 16;
-  const testing::SmallFileSystem small(dir_.Sub("small"), "size=16m");
-  if (!small.mounted()) GTEST_SKIP() << "mounting is not permitted";
-  options_.part_paths = {dir_.Sub("small/pool.0")};
   Create();
   std::vector<ChunkRef> claimed;
   for (int i = 0; i < 80; i++) claimed.push_back(MustClaim());
@@ -575,11 +581,8 @@ TEST_F(PoolTest, NorAreRowsBeyondWhatItHas) {
 }
 
 // The last row is longer than what the file system has room for.
-TEST_F(PoolTest, ARowAtTheEndCountsWholeHoweverLittleThePartMayGrow) {
+TEST_F(PoolOnSmallFileSystem, ARowAtTheEndCountsWholeHoweverLittleThePartMayGrow) {
   constexpr uint32_t kRun = 8;
-  const testing::SmallFileSystem small(dir_.Sub("small"), "size=16m");
-  if (!small.mounted()) GTEST_SKIP() << "mounting is not permitted";
-  options_.part_paths = {dir_.Sub("small/pool.0")};
   Create();
   std::vector<ChunkRef> claimed;
   for (int i = 0; i < 80; i++) claimed.push_back(MustClaim());
@@ -594,9 +597,7 @@ TEST_F(PoolTest, ARowAtTheEndCountsWholeHoweverLittleThePartMayGrow) {
   EXPECT_LE(pool_->chunks_available_in_rows(0, kRun, 1000), pool_->chunks_available());
 }
 
-TEST_F(PoolTest, PartsOnOneFileSystemShareItsRoom) {
-  const testing::SmallFileSystem small(dir_.Sub("small"), "size=16m");
-  if (!small.mounted()) GTEST_SKIP() << "mounting is not permitted";
+TEST_F(PoolOnSmallFileSystem, PartsOnOneFileSystemShareItsRoom) {
   for (const int other : {0, 1}) {  // one of three elsewhere, too
     options_.part_paths = {dir_.Sub("small/pool.0"), dir_.Sub("small/pool.1"),
                            dir_.Sub(other == 0 ? "small/pool.2" : "pool.2")};

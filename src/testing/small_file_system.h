@@ -11,6 +11,8 @@
 #include <filesystem>
 #include <string>
 
+#include "base/assert.h"
+
 namespace lamella::testing {
 
 /// A tmpfs of its own, until the object goes.
@@ -30,6 +32,7 @@ class SmallFileSystem {
   /// A file takes all that is left.
   void Fill() const {
     const int filler = ::open((path_ + "/filler").c_str(), O_CREAT | O_WRONLY, 0600);
+    LAMELLA_CHECK(filler >= 0);
     const std::string block(64 << 10, 'f');
     while (::write(filler, block.data(), block.size()) > 0) {
     }
